@@ -1,0 +1,8 @@
+/* cusight/cusight.h: everything. */
+#ifndef CUSIGHT_H
+#define CUSIGHT_H
+
+#include "core.h"
+#include "framediff.h"
+
+#endif /* CUSIGHT_H */

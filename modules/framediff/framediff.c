@@ -1,0 +1,304 @@
+#include "check.h"
+#include "framediff_backend.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define FRAME_TYPES CUSI_TYPES(CUS_8UC1, CUS_8UC3, CUS_8UC4)
+
+/* ---- Heatmap and noise view: one kernel, two palettes ------------------------------------------------------------------ */
+
+static uint32_t channel(double v) { return (uint32_t)(v < 0 ? 0 : v > 255 ? 255 : v); }
+
+static uint32_t heatColour(int d, int full_scale) {
+    const double pi = 3.14159265358979323846;
+    const double n = (double)d / full_scale;
+    return channel(255 * sin(pi * n + pi / 2)) | channel(255 * sin(pi * n)) << 8 | channel(255 * sin(pi * n - pi / 2)) << 16;
+}
+
+static cusStatus palette(const char *function, const cusMat *prev, const cusMat *cur, cusMat *dst,
+                         const FramediffPalette *colours, cusStream stream) {
+    CUS_TRY(cusi_checkInput(function, "prev", prev, FRAME_TYPES));
+    CUS_TRY(cusi_checkInput(function, "cur", cur, FRAME_TYPES));
+    CUS_TRY(cusi_checkSameSpace(function, "cur", cur, "prev", prev));
+    CUS_TRY(cusi_checkSameType(function, "cur", cur, "prev", prev));
+    CUS_TRY(cusi_checkSameSize(function, "cur", cur, "prev", prev));
+    CUS_TRY(cusi_checkOutput(function, "dst", dst, cur->rows, cur->cols, CUS_8UC3, cur->space));
+    CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "prev", prev));
+    CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "cur", cur));
+    CUS_TRY(cusMatCreate(dst, cur->rows, cur->cols, CUS_8UC3, cur->space));
+    return CUSI_BACKEND(function, cur->space, framediff_host_palette(prev, cur, dst, colours),
+                        framediff_cuda_palette(prev, cur, dst, colours, stream));
+}
+
+cusHeatmapOptions cusHeatmapDefaults(void) { return (cusHeatmapOptions){.full_scale = 765}; }
+
+cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options, cusStream stream) {
+    /* 2298 sines take longer than a 4K frame on a fast GPU, so each thread keeps the last palette it made. */
+    static _Thread_local struct {
+        int full_scale;
+        FramediffPalette palette;
+    } made;
+    const int full_scale = options ? options->full_scale : cusHeatmapDefaults().full_scale;
+    CUSI_REQUIRE(full_scale >= 1 && full_scale <= 65535, CUS_ERROR_VALUE, "cusHeatmap: full_scale is %d, takes 1..65535",
+                 full_scale);
+    if (made.full_scale != full_scale) {
+        for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
+            made.palette.colour[d] = heatColour(d, full_scale);
+        made.full_scale = full_scale;
+    }
+    return palette("cusHeatmap", prev, cur, dst, &made.palette, stream);
+}
+
+cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int threshold, cusStream stream) {
+    CUSI_REQUIRE(threshold >= 0 && threshold <= 765, CUS_ERROR_VALUE, "cusNoiseView: threshold is %d, takes 0..765", threshold);
+    FramediffPalette colours;
+    for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
+        colours.colour[d] = d > threshold ? 0xff0000 : 0;
+    return palette("cusNoiseView", prev, cur, dst, &colours, stream);
+}
+
+/* ---- Sparse difference ------------------------------------------------------------------------------------------------- */
+
+/* What the encoder, the decoder and the diff have in common: a frame whose byte positions fit 32 bits, with one to spare. */
+static cusStatus checkFrameShape(const char *function, int rows, int cols, int type, cusSpace space) {
+    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: frame is %d x %d (rows x cols), takes 1 x 1 or larger", function,
+                 rows, cols);
+    CUSI_REQUIRE(type == CUS_8UC1 || type == CUS_8UC3 || type == CUS_8UC4, CUS_ERROR_TYPE,
+                 "%s: type is %s, takes 8UC1, 8UC3 or 8UC4", function, cusi_typeName(type));
+    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE, "%s: space is %d, takes CUS_HOST or CUS_DEVICE",
+                 function, (int)space);
+    const uint64_t bytes = (uint64_t)rows * (uint64_t)cols * cusTypeSize(type);
+    CUSI_REQUIRE(bytes < UINT32_MAX, CUS_ERROR_SIZE,
+                 "%s: frame is %d x %d (rows x cols) %s, %llu bytes; takes up to 4294967294, as positions are 32-bit", function,
+                 rows, cols, cusi_typeName(type), (unsigned long long)bytes);
+    return CUS_OK;
+}
+
+/* A matrix of the frame's shape whose rows start 16-byte aligned in either space. */
+static cusStatus createAligned(cusMat *mat, int rows, int cols, int type, cusSpace space) {
+    if (space == CUS_DEVICE)
+        return cusMatCreate(mat, rows, cols, type, space);
+    const size_t step = ((size_t)cols * cusTypeSize(type) + 15) / 16 * 16;
+    CUSI_REQUIRE(step <= INT32_MAX, CUS_ERROR_SIZE, "cusight: a frame row of %zu bytes is too long, takes up to 2147483632", step);
+    CUS_TRY(cusMatCreate(mat, rows, (int)step, CUS_8UC1, space));
+    mat->cols = cols;
+    mat->type = type;
+    return CUS_OK;
+}
+
+/* At creation, where waiting is allowed: whatever stream the object is used in later finds the zeros. */
+static cusStatus zero(cusMat *mat) {
+    CUS_TRY(cusMatSetZero(mat, NULL));
+    return mat->space == CUS_DEVICE ? cusStreamSynchronize(NULL) : CUS_OK;
+}
+
+/* `mat` (argument) is a frame for the object `owner` of the given shape. */
+static cusStatus checkFrame(const char *function, const char *argument, const cusMat *mat, const char *owner, int rows, int cols,
+                            int type, cusSpace space) {
+    CUS_TRY(cusi_checkMat(function, argument, mat));
+    CUSI_REQUIRE(mat->space == space, CUS_ERROR_SPACE, "%s: %s is in %s memory, takes %s as the %s", function, argument,
+                 mat->space == CUS_DEVICE ? "device" : "host", space == CUS_DEVICE ? "device" : "host", owner);
+    CUSI_REQUIRE(mat->type == type, CUS_ERROR_TYPE, "%s: %s has type %s, takes %s as the %s", function, argument,
+                 cusi_typeName(mat->type), cusi_typeName(type), owner);
+    CUSI_REQUIRE(mat->rows == rows && mat->cols == cols, CUS_ERROR_SIZE, "%s: %s is %d x %d (rows x cols), takes %d x %d as the %s",
+                 function, argument, mat->rows, mat->cols, rows, cols, owner);
+    return CUS_OK;
+}
+
+static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, int rows, int cols, int type, cusSpace space) {
+    CUSI_NOT_NULL(function, diff);
+    CUSI_REQUIRE(diff->positions.data && diff->values.data && diff->count.data, CUS_ERROR_NULL,
+                 "%s: diff is empty; cusSparseDiffCreate makes one", function);
+    CUSI_REQUIRE(diff->positions.type == CUS_32SC1 && diff->values.type == CUS_8UC1 && diff->count.type == CUS_32SC1 &&
+                     (!diff->mask.data || diff->mask.type == CUS_8UC1),
+                 CUS_ERROR_TYPE, "%s: diff has positions %s, values %s, count %s, takes 32SC1, 8UC1, 32SC1", function,
+                 cusi_typeName(diff->positions.type), cusi_typeName(diff->values.type), cusi_typeName(diff->count.type));
+    CUSI_REQUIRE(diff->positions.space == space && diff->values.space == space && diff->count.space == space &&
+                     (!diff->mask.data || diff->mask.space == space),
+                 CUS_ERROR_SPACE, "%s: diff is not in %s memory as the object", function, space == CUS_DEVICE ? "device" : "host");
+    CUSI_REQUIRE(diff->capacity > 0 && diff->positions.rows == 1 && diff->values.rows == 1 &&
+                     (uint64_t)diff->positions.cols >= diff->capacity && (uint64_t)diff->values.cols >= diff->capacity,
+                 CUS_ERROR_SIZE, "%s: diff has capacity %u but %d positions and %d values", function, diff->capacity,
+                 diff->positions.cols, diff->values.cols);
+    const int mask_cols = (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8);
+    CUSI_REQUIRE(!diff->mask.data || (diff->mask.rows == rows && diff->mask.cols == mask_cols), CUS_ERROR_SIZE,
+                 "%s: diff's mask is %d x %d (rows x cols), takes %d x %d", function, diff->mask.rows, diff->mask.cols, rows,
+                 mask_cols);
+    return CUS_OK;
+}
+
+cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type, uint32_t capacity, int with_mask,
+                              cusSpace space) {
+    CUSI_NOT_NULL("cusSparseDiffCreate", diff);
+    CUS_TRY(checkFrameShape("cusSparseDiffCreate", rows, cols, type, space));
+    const uint64_t bytes = (uint64_t)rows * (uint64_t)cols * cusTypeSize(type);
+    const uint32_t most = bytes < INT32_MAX ? (uint32_t)bytes : INT32_MAX;
+    CUSI_REQUIRE(capacity <= INT32_MAX, CUS_ERROR_VALUE, "cusSparseDiffCreate: capacity is %u, takes up to 2147483647", capacity);
+    if (capacity == 0 || capacity > most)
+        capacity = most;
+    cusSparseDiff made = CUS_SPARSE_DIFF_INIT;
+    made.capacity = capacity;
+    cusStatus status = cusMatCreate(&made.positions, 1, (int)capacity, CUS_32SC1, space);
+    if (status == CUS_OK)
+        status = cusMatCreate(&made.values, 1, (int)capacity, CUS_8UC1, space);
+    if (status == CUS_OK)
+        status = cusMatCreate(&made.count, 1, 1, CUS_32SC1, space);
+    if (status == CUS_OK)
+        status = zero(&made.count);
+    if (status == CUS_OK && with_mask)
+        status = cusMatCreate(&made.mask, rows, (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8), CUS_8UC1, space);
+    if (status != CUS_OK) {
+        cusSparseDiffRelease(&made);
+        return status;
+    }
+    cusSparseDiffRelease(diff);
+    *diff = made;
+    return CUS_OK;
+}
+
+void cusSparseDiffRelease(cusSparseDiff *diff) {
+    if (!diff)
+        return;
+    cusMatRelease(&diff->positions);
+    cusMatRelease(&diff->values);
+    cusMatRelease(&diff->count);
+    cusMatRelease(&diff->mask);
+    diff->capacity = 0;
+}
+
+cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count, cusStream stream) {
+    CUSI_NOT_NULL("cusSparseDiffCount", diff);
+    CUSI_NOT_NULL("cusSparseDiffCount", count);
+    CUSI_REQUIRE(diff->count.data, CUS_ERROR_NULL, "cusSparseDiffCount: diff is empty; cusSparseDiffCreate makes one");
+    uint32_t found = 0;
+    if (diff->count.space == CUS_DEVICE) {
+        cusMat host = CUS_MAT_INIT;
+        CUS_TRY(cusMatWrap(&host, 1, 1, CUS_32SC1, CUS_HOST, &found, 0));
+        CUS_TRY(cusMatDownload(&diff->count, &host, stream));
+        CUS_TRY(cusStreamSynchronize(stream));
+    } else {
+        found = *(const uint32_t *)diff->count.data;
+    }
+    *count = found;
+    CUSI_REQUIRE(found <= diff->capacity, CUS_ERROR_CAPACITY,
+                 "cusSparseDiffCount: %u bytes changed, capacity is %u; the reference is as before the frame", found,
+                 diff->capacity);
+    return CUS_OK;
+}
+
+cusDiffOptions cusDiffDefaults(void) { return (cusDiffOptions){.threshold = 20, .min_neighbours = 0}; }
+
+cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int type, cusSpace space,
+                               const cusDiffOptions *options) {
+    CUSI_NOT_NULL("cusDiffEncoderCreate", encoder);
+    CUS_TRY(checkFrameShape("cusDiffEncoderCreate", rows, cols, type, space));
+    const cusDiffOptions chosen = options ? *options : cusDiffDefaults();
+    CUSI_REQUIRE(chosen.threshold >= 0 && chosen.threshold <= 255, CUS_ERROR_VALUE,
+                 "cusDiffEncoderCreate: threshold is %d, takes 0..255", chosen.threshold);
+    CUSI_REQUIRE(chosen.min_neighbours >= 0 && chosen.min_neighbours <= 8, CUS_ERROR_VALUE,
+                 "cusDiffEncoderCreate: min_neighbours is %d, takes 0..8", chosen.min_neighbours);
+    cusDiffEncoder *made = calloc(1, sizeof *made);
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusDiffEncoderCreate: no host memory");
+    made->rows = rows;
+    made->cols = cols;
+    made->type = type;
+    made->space = space;
+    made->options = chosen;
+    cusStatus status = createAligned(&made->ref, rows, cols, type, space);
+    if (status == CUS_OK)
+        status = zero(&made->ref);
+    if (status == CUS_OK)
+        status = CUSI_BACKEND("cusDiffEncoderCreate", space, framediff_host_prepare(made), framediff_cuda_prepare(made));
+    if (status != CUS_OK) {
+        cusDiffEncoderDestroy(made);
+        return status;
+    }
+    *encoder = made;
+    return CUS_OK;
+}
+
+void cusDiffEncoderDestroy(cusDiffEncoder *encoder) {
+    if (!encoder)
+        return;
+    cusMatRelease(&encoder->ref);
+    cusMatRelease(&encoder->scratch);
+    cusMatRelease(&encoder->changed);
+    free(encoder);
+}
+
+static cusStatus reset(const char *function, cusMat *state, const cusMat *frame, const char *owner, cusStream stream) {
+    if (!frame)
+        return cusMatSetZero(state, stream);
+    CUS_TRY(checkFrame(function, "frame", frame, owner, state->rows, state->cols, state->type, state->space));
+    CUS_TRY(cusi_checkNoOverlap(function, "frame", frame, "the object's own frame", state));
+    return cusMatCopy(frame, state, stream);
+}
+
+cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *frame, cusStream stream) {
+    CUSI_NOT_NULL("cusDiffEncoderReset", encoder);
+    return reset("cusDiffEncoderReset", &encoder->ref, frame, "encoder", stream);
+}
+
+cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
+    CUSI_NOT_NULL("cusDiffEncode", encoder);
+    CUS_TRY(checkFrame("cusDiffEncode", "frame", frame, "encoder", encoder->rows, encoder->cols, encoder->type, encoder->space));
+    CUS_TRY(checkDiff("cusDiffEncode", diff, encoder->rows, encoder->cols, encoder->type, encoder->space));
+    CUS_TRY(cusi_checkNoOverlap("cusDiffEncode", "frame", frame, "the encoder's reference", &encoder->ref));
+    return CUSI_BACKEND("cusDiffEncode", encoder->space, framediff_host_encode(encoder, frame, diff),
+                        framediff_cuda_encode(encoder, frame, diff, stream));
+}
+
+static cusStatus view(const char *function, const cusMat *state, cusMat *out) {
+    CUSI_REQUIRE(out, CUS_ERROR_NULL, "%s: view is NULL", function);
+    return cusMatRegion(state, 0, 0, state->cols, state->rows, out);
+}
+
+cusStatus cusDiffEncoderReference(const cusDiffEncoder *encoder, cusMat *out) {
+    CUSI_NOT_NULL("cusDiffEncoderReference", encoder);
+    return view("cusDiffEncoderReference", &encoder->ref, out);
+}
+
+cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int cols, int type, cusSpace space) {
+    CUSI_NOT_NULL("cusDiffDecoderCreate", decoder);
+    CUS_TRY(checkFrameShape("cusDiffDecoderCreate", rows, cols, type, space));
+    cusDiffDecoder *made = calloc(1, sizeof *made);
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusDiffDecoderCreate: no host memory");
+    made->rows = rows;
+    made->cols = cols;
+    made->type = type;
+    made->space = space;
+    cusStatus status = createAligned(&made->frame, rows, cols, type, space);
+    if (status == CUS_OK)
+        status = zero(&made->frame);
+    if (status != CUS_OK) {
+        cusDiffDecoderDestroy(made);
+        return status;
+    }
+    *decoder = made;
+    return CUS_OK;
+}
+
+void cusDiffDecoderDestroy(cusDiffDecoder *decoder) {
+    if (!decoder)
+        return;
+    cusMatRelease(&decoder->frame);
+    free(decoder);
+}
+
+cusStatus cusDiffDecoderReset(cusDiffDecoder *decoder, const cusMat *frame, cusStream stream) {
+    CUSI_NOT_NULL("cusDiffDecoderReset", decoder);
+    return reset("cusDiffDecoderReset", &decoder->frame, frame, "decoder", stream);
+}
+
+cusStatus cusDiffDecode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
+    CUSI_NOT_NULL("cusDiffDecode", decoder);
+    CUS_TRY(checkDiff("cusDiffDecode", diff, decoder->rows, decoder->cols, decoder->type, decoder->space));
+    return CUSI_BACKEND("cusDiffDecode", decoder->space, framediff_host_decode(decoder, diff),
+                        framediff_cuda_decode(decoder, diff, stream));
+}
+
+cusStatus cusDiffDecoderFrame(const cusDiffDecoder *decoder, cusMat *out) {
+    CUSI_NOT_NULL("cusDiffDecoderFrame", decoder);
+    return view("cusDiffDecoderFrame", &decoder->frame, out);
+}

@@ -1,0 +1,52 @@
+/* What the entry points and the two backends of framediff share. */
+#ifndef CUSI_FRAMEDIFF_BACKEND_H
+#define CUSI_FRAMEDIFF_BACKEND_H
+
+#include "cusight/framediff.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { FRAMEDIFF_LEVELS = 766 }; /* summed differences 0..765 */
+
+/* Colour of each summed difference, B | G << 8 | R << 16. It travels to the device as a kernel parameter: no shared state. */
+typedef struct FramediffPalette {
+    uint32_t colour[FRAMEDIFF_LEVELS];
+} FramediffPalette;
+
+struct cusDiffEncoder {
+    int rows, cols, type;
+    cusSpace space;
+    cusDiffOptions options;
+    cusMat ref;     /* rows start 16-byte aligned */
+    cusMat scratch; /* CUDA: tile states of the look-back. Host: entries before their place in the output is known */
+    cusMat changed; /* with the noise filter, changed pixels. CUDA: a bit each. Host: a byte each */
+};
+
+struct cusDiffDecoder {
+    int rows, cols, type;
+    cusSpace space;
+    cusMat frame;
+};
+
+/* Everything was checked. The host functions are done at return, the CUDA functions have queued their work. */
+cusStatus framediff_host_palette(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPalette *palette);
+cusStatus framediff_cuda_palette(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPalette *palette,
+                                 cusStream stream);
+
+/* Allocates what encoding needs beside the reference. */
+cusStatus framediff_host_prepare(cusDiffEncoder *encoder);
+cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder);
+
+cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff);
+cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream);
+
+cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff);
+cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,155 @@
+#include "check.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char message[512];
+
+cusStatus cusi_fail(cusStatus status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return status;
+}
+
+const char *cusLastError(void) { return message; }
+
+const char *cusStatusName(cusStatus status) {
+    switch (status) {
+#define NAME(s)                                                                                                               \
+    case s:                                                                                                                   \
+        return #s;
+        NAME(CUS_OK)
+        NAME(CUS_ERROR_NULL)
+        NAME(CUS_ERROR_VALUE)
+        NAME(CUS_ERROR_TYPE)
+        NAME(CUS_ERROR_SIZE)
+        NAME(CUS_ERROR_SPACE)
+        NAME(CUS_ERROR_ALIAS)
+        NAME(CUS_ERROR_CAPACITY)
+        NAME(CUS_ERROR_NO_MEMORY)
+        NAME(CUS_ERROR_NO_CUDA)
+        NAME(CUS_ERROR_CUDA)
+        NAME(CUS_ERROR_IO)
+        NAME(CUS_ERROR_FORMAT)
+        NAME(CUS_ERROR_TRUNCATED)
+        NAME(CUS_ERROR_UNSUPPORTED)
+#undef NAME
+    }
+    return "unknown status";
+}
+
+#define STRING(x)  #x
+#define VERSION(x) STRING(x)
+
+const char *cusVersion(void) {
+    return VERSION(CUSIGHT_VERSION_MAJOR) "." VERSION(CUSIGHT_VERSION_MINOR) "." VERSION(CUSIGHT_VERSION_PATCH);
+}
+
+static const char *spaceName(cusSpace space) { return space == CUS_DEVICE ? "CUS_DEVICE" : "CUS_HOST"; }
+
+size_t cusTypeSize(int type) {
+    static const unsigned char bytes[7] = {1, 1, 2, 2, 4, 4, 8};
+    if (type < 0 || type > CUS_MAKETYPE(7, 512) || CUS_DEPTH(type) > CUS_64F)
+        return 0;
+    return (size_t)bytes[CUS_DEPTH(type)] * (size_t)CUS_CHANNELS(type);
+}
+
+const char *cusi_typeName(int type) {
+    static const char *const depths[7] = {"8U", "8S", "16U", "16S", "32S", "32F", "64F"};
+    static _Thread_local char names[8][24];
+    static _Thread_local unsigned next;
+    char *name = names[next++ % 8];
+    if (cusTypeSize(type))
+        snprintf(name, sizeof names[0], "%sC%d", depths[CUS_DEPTH(type)], CUS_CHANNELS(type));
+    else
+        snprintf(name, sizeof names[0], "%d (no type)", type);
+    return name;
+}
+
+cusStatus cusi_checkMat(const char *function, const char *argument, const cusMat *mat) {
+    CUSI_REQUIRE(mat, CUS_ERROR_NULL, "%s: %s is NULL", function, argument);
+    CUSI_REQUIRE(mat->data, CUS_ERROR_NULL, "%s: %s has no data (an empty matrix)", function, argument);
+    CUSI_REQUIRE(cusTypeSize(mat->type), CUS_ERROR_TYPE, "%s: %s has type %s", function, argument, cusi_typeName(mat->type));
+    CUSI_REQUIRE(mat->space == CUS_HOST || mat->space == CUS_DEVICE, CUS_ERROR_SPACE,
+                 "%s: %s is in space %d, takes CUS_HOST or CUS_DEVICE", function, argument, (int)mat->space);
+    CUSI_REQUIRE(mat->rows > 0 && mat->cols > 0, CUS_ERROR_SIZE, "%s: %s is %d x %d (rows x cols), takes 1 x 1 or larger",
+                 function, argument, mat->rows, mat->cols);
+    CUSI_REQUIRE(mat->rows == 1 || mat->step >= cusi_rowBytes(mat), CUS_ERROR_SIZE,
+                 "%s: %s has a step of %zu bytes, less than its row of %zu", function, argument, mat->step, cusi_rowBytes(mat));
+    return CUS_OK;
+}
+
+cusStatus cusi_checkInput(const char *function, const char *argument, const cusMat *mat, const int *types) {
+    CUS_TRY(cusi_checkMat(function, argument, mat));
+    char accepted[200] = "";
+    size_t used = 0;
+    for (int i = 0; types[i] >= 0; ++i) {
+        if (mat->type == types[i])
+            return CUS_OK;
+        const char *separator = i == 0 ? "" : types[i + 1] >= 0 ? ", " : " or ";
+        const int n = snprintf(accepted + used, sizeof accepted - used, "%s%s", separator, cusi_typeName(types[i]));
+        if (n > 0 && used + (size_t)n < sizeof accepted)
+            used += (size_t)n;
+    }
+    return cusi_fail(CUS_ERROR_TYPE, "%s: %s has type %s, takes %s", function, argument, cusi_typeName(mat->type), accepted);
+}
+
+cusStatus cusi_checkSameSize(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
+                             const cusMat *other) {
+    CUSI_REQUIRE(mat->rows == other->rows && mat->cols == other->cols, CUS_ERROR_SIZE,
+                 "%s: %s is %d x %d (rows x cols), takes %d x %d as %s", function, argument, mat->rows, mat->cols, other->rows,
+                 other->cols, other_argument);
+    return CUS_OK;
+}
+
+cusStatus cusi_checkSameType(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
+                             const cusMat *other) {
+    CUSI_REQUIRE(mat->type == other->type, CUS_ERROR_TYPE, "%s: %s has type %s, takes %s as %s", function, argument,
+                 cusi_typeName(mat->type), cusi_typeName(other->type), other_argument);
+    return CUS_OK;
+}
+
+cusStatus cusi_checkSameSpace(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
+                              const cusMat *other) {
+    CUSI_REQUIRE(mat->space == other->space, CUS_ERROR_SPACE, "%s: %s is in %s, takes %s as %s", function, argument,
+                 spaceName(mat->space), spaceName(other->space), other_argument);
+    return CUS_OK;
+}
+
+cusStatus cusi_checkOutput(const char *function, const char *argument, const cusMat *mat, int rows, int cols, int type,
+                           cusSpace space) {
+    CUSI_REQUIRE(mat, CUS_ERROR_NULL, "%s: %s is NULL", function, argument);
+    if (!mat->data)
+        return CUS_OK;
+    CUS_TRY(cusi_checkMat(function, argument, mat));
+    CUSI_REQUIRE(mat->space == space, CUS_ERROR_SPACE, "%s: %s is in %s, takes %s as the inputs", function, argument,
+                 spaceName(mat->space), spaceName(space));
+    CUSI_REQUIRE(mat->owned || cusi_fits(mat, rows, cols, type, space), CUS_ERROR_SIZE,
+                 "%s: %s does not own its memory and is %d x %d (rows x cols) %s, takes %d x %d %s", function, argument,
+                 mat->rows, mat->cols, cusi_typeName(mat->type), rows, cols, cusi_typeName(type));
+    return CUS_OK;
+}
+
+cusStatus cusi_checkNoOverlap(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
+                              const cusMat *other) {
+    if (!mat->data || !other->data)
+        return CUS_OK;
+    const uintptr_t a = (uintptr_t)mat->data, b = (uintptr_t)other->data;
+    const uintptr_t a_end = a + (uintptr_t)(mat->rows - 1) * mat->step + cusi_rowBytes(mat);
+    const uintptr_t b_end = b + (uintptr_t)(other->rows - 1) * other->step + cusi_rowBytes(other);
+    int overlap = a < b_end && b < a_end;
+    /* Two regions side by side in one image interleave without sharing a byte. */
+    if (overlap && mat->step == other->step && mat->rows > 1 && other->rows > 1) {
+        const size_t step = mat->step;
+        const size_t distance = a > b ? (a - b) % step : (step - (b - a) % step) % step; /* column of a relative to b */
+        overlap = distance < cusi_rowBytes(other) || distance + cusi_rowBytes(mat) > step;
+    }
+    CUSI_REQUIRE(!overlap, CUS_ERROR_ALIAS, "%s: %s overlaps %s", function, argument, other_argument);
+    return CUS_OK;
+}
+
+cusStatus cusi_noCuda(const char *function) {
+    return cusi_fail(CUS_ERROR_NO_CUDA, "%s: device memory given, but this build of cusight has no CUDA", function);
+}

@@ -1,0 +1,90 @@
+// The CUDA backends' small set of helpers: error mapping, launches, vector loads and stores on any step.
+#ifndef CUSI_CUDA_CUH
+#define CUSI_CUDA_CUH
+
+#include "check.h"
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace cusi {
+
+// CUS_OK, or the mapped status with "function: what: CUDA's sentence" as message. Takes the error out of CUDA's last-error
+// slot, so that it does not surface a second time.
+cusStatus cudaStatus(cudaError_t error, const char *function, const char *what);
+
+#define CUSI_CUDA(function, call) CUS_TRY(cusi::cudaStatus((call), function, #call))
+
+template<class T>
+__host__ __device__ constexpr T divUp(T a, T b) {
+    return (a + b - 1) / b;
+}
+
+// Multiprocessors of the current device: one attribute query, no synchronisation.
+inline cudaError_t multiprocessors(int *count) {
+    int device = 0;
+    cudaError_t error = cudaGetDevice(&device);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device);
+    return error;
+}
+
+// Queues kernel<<<grid, block, shared, stream>>>(args...).
+template<class... Parameters, class... Arguments>
+cusStatus launch(const char *function, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
+                 Arguments &&...arguments) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    return cudaStatus(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), function, "kernel launch");
+}
+
+// Element (row y, byte 0) of a matrix.
+template<class T>
+__host__ __device__ inline T *rowOf(T *data, size_t step, size_t y) {
+    using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+    return reinterpret_cast<T *>(reinterpret_cast<Byte *>(data) + y * step);
+}
+
+// A matrix whose rows all start at a multiple of `bytes`, for vector loads.
+inline bool isAligned(const void *data, size_t step, int rows, size_t bytes) {
+    return reinterpret_cast<uintptr_t>(data) % bytes == 0 && (rows == 1 || step % bytes == 0);
+}
+inline bool isAligned(const cusMat &mat, size_t bytes) { return isAligned(mat.data, mat.step, mat.rows, bytes); }
+
+#ifdef __CUDACC__
+
+// 16 bytes at any address. `bytes` < 16: only that many are read, the rest are 0. `aligned` must be uniform over the launch.
+__device__ inline uint4 load16(const unsigned char *p, int bytes, bool aligned) {
+    if (aligned && bytes >= 16)
+        return __ldcs(reinterpret_cast<const uint4 *>(p));
+    uint32_t w[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (int i = 0; i < 16; ++i)
+        if (i < bytes)
+            w[i / 4] |= static_cast<uint32_t>(p[i]) << (i % 4 * 8);
+    return make_uint4(w[0], w[1], w[2], w[3]);
+}
+
+// The mirror image: the first `bytes` of 16 to any address.
+__device__ inline void store16(unsigned char *p, const uint4 &v, int bytes, bool aligned) {
+    if (aligned && bytes >= 16) {
+        __stcs(reinterpret_cast<uint4 *>(p), v);
+        return;
+    }
+    const uint32_t w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < 16; ++i)
+        if (i < bytes)
+            p[i] = static_cast<unsigned char>(w[i / 4] >> (i % 4 * 8));
+}
+
+#endif // __CUDACC__
+
+} // namespace cusi
+
+#endif

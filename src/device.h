@@ -1,0 +1,27 @@
+/* What src/mat.c needs of a GPU. device_cuda.cu does it; device_none.c stands in where there is no CUDA compiler. */
+#ifndef CUSI_DEVICE_H
+#define CUSI_DEVICE_H
+
+#include "cusight/core.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data);
+/* step: chosen by CUDA for `rows` rows of `row_bytes`. */
+cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row_bytes, void **data, size_t *step);
+void cusi_deviceFree(void *data);
+cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data);
+void cusi_pinnedFree(void *data);
+
+/* Queued in `stream`; any direction between host and device (CUDA sees which). */
+cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step, size_t row_bytes,
+                          size_t rows, cusStream stream);
+cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t row_bytes, size_t rows, cusStream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

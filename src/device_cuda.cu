@@ -1,0 +1,167 @@
+// The GPU side of the ground floor.
+#include "cuda.cuh"
+#include "device.h"
+
+#include <cstdio>
+#include <cstring>
+
+namespace cusi {
+
+cusStatus cudaStatus(cudaError_t error, const char *function, const char *what) {
+    if (error == cudaSuccess)
+        return CUS_OK;
+    (void)cudaGetLastError();
+    cusStatus status = CUS_ERROR_CUDA;
+    if (error == cudaErrorMemoryAllocation)
+        status = CUS_ERROR_NO_MEMORY;
+    else if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary)
+        status = CUS_ERROR_NO_CUDA;
+    return cusi_fail(status, "%s: %s: %s (%s)", function, what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+} // namespace cusi
+
+using cusi::cudaStatus;
+
+cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data) {
+    const cudaError_t error = cudaMalloc(data, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError();
+        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no device memory for %zu bytes", function, bytes);
+    }
+    return cudaStatus(error, function, "cudaMalloc");
+}
+
+cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row_bytes, void **data, size_t *step) {
+    const cudaError_t error = cudaMallocPitch(data, step, row_bytes, rows);
+    if (error == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError();
+        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no device memory for %zu rows of %zu bytes", function, rows, row_bytes);
+    }
+    return cudaStatus(error, function, "cudaMallocPitch");
+}
+
+void cusi_deviceFree(void *data) { (void)cudaFree(data); }
+
+cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data) {
+    const cudaError_t error = cudaMallocHost(data, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError();
+        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no page-locked host memory for %zu bytes", function, bytes);
+    }
+    return cudaStatus(error, function, "cudaMallocHost");
+}
+
+void cusi_pinnedFree(void *data) { (void)cudaFreeHost(data); }
+
+cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step, size_t row_bytes,
+                          size_t rows, cusStream stream) {
+    if (rows == 1 || (dst_step == row_bytes && src_step == row_bytes))
+        return cudaStatus(cudaMemcpyAsync(dst, src, row_bytes * rows, cudaMemcpyDefault, stream), function, "copy");
+    return cudaStatus(cudaMemcpy2DAsync(dst, dst_step, src, src_step, row_bytes, rows, cudaMemcpyDefault, stream), function,
+                      "copy");
+}
+
+cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t row_bytes, size_t rows, cusStream stream) {
+    return cudaStatus(cudaMemset2DAsync(dst, step > row_bytes ? step : row_bytes, 0, row_bytes, rows, stream), function,
+                      "set to zero");
+}
+
+cusStatus cusStreamCreate(cusStream *stream) {
+    CUSI_NOT_NULL("cusStreamCreate", stream);
+    return cudaStatus(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "cusStreamCreate", "cudaStreamCreate");
+}
+
+void cusStreamDestroy(cusStream stream) {
+    if (stream)
+        (void)cudaStreamDestroy(stream);
+}
+
+cusStatus cusStreamSynchronize(cusStream stream) {
+    return cudaStatus(cudaStreamSynchronize(stream), "cusStreamSynchronize", "queued work");
+}
+
+cusStatus cusStreamWaitEvent(cusStream stream, cusEvent event) {
+    CUSI_NOT_NULL("cusStreamWaitEvent", event);
+    return cudaStatus(cudaStreamWaitEvent(stream, event, 0), "cusStreamWaitEvent", "cudaStreamWaitEvent");
+}
+
+cusStatus cusEventCreate(cusEvent *event) {
+    CUSI_NOT_NULL("cusEventCreate", event);
+    return cudaStatus(cudaEventCreate(event), "cusEventCreate", "cudaEventCreate");
+}
+
+void cusEventDestroy(cusEvent event) {
+    if (event)
+        (void)cudaEventDestroy(event);
+}
+
+cusStatus cusEventRecord(cusEvent event, cusStream stream) {
+    CUSI_NOT_NULL("cusEventRecord", event);
+    return cudaStatus(cudaEventRecord(event, stream), "cusEventRecord", "cudaEventRecord");
+}
+
+cusStatus cusEventSynchronize(cusEvent event) {
+    CUSI_NOT_NULL("cusEventSynchronize", event);
+    return cudaStatus(cudaEventSynchronize(event), "cusEventSynchronize", "queued work");
+}
+
+cusStatus cusEventElapsed(cusEvent start, cusEvent stop, float *milliseconds) {
+    CUSI_NOT_NULL("cusEventElapsed", start);
+    CUSI_NOT_NULL("cusEventElapsed", stop);
+    CUSI_NOT_NULL("cusEventElapsed", milliseconds);
+    CUS_TRY(cudaStatus(cudaEventSynchronize(stop), "cusEventElapsed", "queued work"));
+    return cudaStatus(cudaEventElapsedTime(milliseconds, start, stop), "cusEventElapsed", "cudaEventElapsedTime");
+}
+
+cusStatus cusDeviceCount(int *count) {
+    CUSI_NOT_NULL("cusDeviceCount", count);
+    if (cudaGetDeviceCount(count) != cudaSuccess) {
+        (void)cudaGetLastError();
+        *count = 0;
+    }
+    return CUS_OK;
+}
+
+// Name an impossible device before CUDA does, which would only say "invalid device ordinal".
+static cusStatus checkDevice(const char *function, int device) {
+    int count = 0;
+    CUS_TRY(cusDeviceCount(&count));
+    CUSI_REQUIRE(count > 0, CUS_ERROR_NO_CUDA, "%s: no usable CUDA device or driver on this machine", function);
+    CUSI_REQUIRE(device >= 0 && device < count, CUS_ERROR_VALUE, "%s: device is %d, takes 0..%d", function, device, count - 1);
+    return CUS_OK;
+}
+
+cusStatus cusDeviceSet(int device) {
+    CUS_TRY(checkDevice("cusDeviceSet", device));
+    return cudaStatus(cudaSetDevice(device), "cusDeviceSet", "cudaSetDevice");
+}
+
+cusStatus cusDeviceGet(int *device) {
+    CUSI_NOT_NULL("cusDeviceGet", device);
+    return cudaStatus(cudaGetDevice(device), "cusDeviceGet", "cudaGetDevice");
+}
+
+cusStatus cusDeviceQuery(int device, cusDeviceInfo *info) {
+    CUSI_NOT_NULL("cusDeviceQuery", info);
+    memset(info, 0, sizeof *info);
+    CUS_TRY(checkDevice("cusDeviceQuery", device));
+    cudaDeviceProp properties;
+    CUSI_CUDA("cusDeviceQuery", cudaGetDeviceProperties(&properties, device));
+    snprintf(info->name, sizeof info->name, "%s", properties.name);
+    info->major = properties.major;
+    info->minor = properties.minor;
+    info->multiprocessors = properties.multiProcessorCount;
+    info->l2_bytes = static_cast<size_t>(properties.l2CacheSize);
+    info->shared_bytes = properties.sharedMemPerBlockOptin;
+    info->memory_total = properties.totalGlobalMem;
+    CUSI_CUDA("cusDeviceQuery", cudaDriverGetVersion(&info->driver_version));
+    CUSI_CUDA("cusDeviceQuery", cudaRuntimeGetVersion(&info->runtime_version));
+    int previous = 0;
+    CUSI_CUDA("cusDeviceQuery", cudaGetDevice(&previous));
+    CUSI_CUDA("cusDeviceQuery", cudaSetDevice(device));
+    size_t total = 0;
+    const cusStatus status = cudaStatus(cudaMemGetInfo(&info->memory_free, &total), "cusDeviceQuery", "cudaMemGetInfo");
+    CUSI_CUDA("cusDeviceQuery", cudaSetDevice(previous));
+    return status;
+}

@@ -1,0 +1,101 @@
+/* The GPU side of the ground floor in a build without CUDA: the same symbols, each saying so. */
+#include "check.h"
+#include "device.h"
+
+#include <string.h>
+
+static cusStatus none(const char *function) {
+    return cusi_fail(CUS_ERROR_NO_CUDA, "%s: this build of cusight has no CUDA", function);
+}
+
+cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data) {
+    (void)bytes, (void)data;
+    return none(function);
+}
+
+cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row_bytes, void **data, size_t *step) {
+    (void)rows, (void)row_bytes, (void)data, (void)step;
+    return none(function);
+}
+
+void cusi_deviceFree(void *data) { (void)data; }
+
+cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data) {
+    (void)bytes, (void)data;
+    return none(function);
+}
+
+void cusi_pinnedFree(void *data) { (void)data; }
+
+cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step, size_t row_bytes,
+                          size_t rows, cusStream stream) {
+    (void)dst, (void)dst_step, (void)src, (void)src_step, (void)row_bytes, (void)rows, (void)stream;
+    return none(function);
+}
+
+cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t row_bytes, size_t rows, cusStream stream) {
+    (void)dst, (void)step, (void)row_bytes, (void)rows, (void)stream;
+    return none(function);
+}
+
+cusStatus cusStreamCreate(cusStream *stream) {
+    CUSI_NOT_NULL("cusStreamCreate", stream);
+    return none("cusStreamCreate");
+}
+
+void cusStreamDestroy(cusStream stream) { (void)stream; }
+
+cusStatus cusStreamSynchronize(cusStream stream) {
+    (void)stream;
+    return none("cusStreamSynchronize");
+}
+
+cusStatus cusStreamWaitEvent(cusStream stream, cusEvent event) {
+    (void)stream, (void)event;
+    return none("cusStreamWaitEvent");
+}
+
+cusStatus cusEventCreate(cusEvent *event) {
+    CUSI_NOT_NULL("cusEventCreate", event);
+    return none("cusEventCreate");
+}
+
+void cusEventDestroy(cusEvent event) { (void)event; }
+
+cusStatus cusEventRecord(cusEvent event, cusStream stream) {
+    (void)event, (void)stream;
+    return none("cusEventRecord");
+}
+
+cusStatus cusEventSynchronize(cusEvent event) {
+    (void)event;
+    return none("cusEventSynchronize");
+}
+
+cusStatus cusEventElapsed(cusEvent start, cusEvent stop, float *milliseconds) {
+    (void)start, (void)stop, (void)milliseconds;
+    return none("cusEventElapsed");
+}
+
+cusStatus cusDeviceCount(int *count) {
+    CUSI_NOT_NULL("cusDeviceCount", count);
+    *count = 0;
+    return CUS_OK;
+}
+
+cusStatus cusDeviceSet(int device) {
+    (void)device;
+    return none("cusDeviceSet");
+}
+
+cusStatus cusDeviceGet(int *device) {
+    CUSI_NOT_NULL("cusDeviceGet", device);
+    return none("cusDeviceGet");
+}
+
+cusStatus cusDeviceQuery(int device, cusDeviceInfo *info) {
+    (void)device;
+    CUSI_NOT_NULL("cusDeviceQuery", info);
+    memset(info, 0, sizeof *info);
+    return none("cusDeviceQuery");
+}
