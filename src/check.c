@@ -13,12 +13,14 @@ cusStatus cusi_fail(cusStatus status, const char *format, ...) {
     return status;
 }
 
-const char *cusLastError(void) { return message; }
+const char *cusLastError(void) {
+    return message;
+}
 
 const char *cusStatusName(cusStatus status) {
     switch (status) {
-#define NAME(s)                                                                                                               \
-    case s:                                                                                                                   \
+#define NAME(s) \
+    case s:     \
         return #s;
         NAME(CUS_OK)
         NAME(CUS_ERROR_NULL)
@@ -47,7 +49,9 @@ const char *cusVersion(void) {
     return VERSION(CUSIGHT_VERSION_MAJOR) "." VERSION(CUSIGHT_VERSION_MINOR) "." VERSION(CUSIGHT_VERSION_PATCH);
 }
 
-static const char *spaceName(cusSpace space) { return space == CUS_DEVICE ? "CUS_DEVICE" : "CUS_HOST"; }
+static const char *spaceName(cusSpace space) {
+    return space == CUS_DEVICE ? "CUS_DEVICE" : "CUS_HOST";
+}
 
 size_t cusTypeSize(int type) {
     static const unsigned char bytes[7] = {1, 1, 2, 2, 4, 4, 8};
@@ -71,13 +75,15 @@ const char *cusi_typeName(int type) {
 cusStatus cusi_checkMat(const char *function, const char *argument, const cusMat *mat) {
     CUSI_REQUIRE(mat, CUS_ERROR_NULL, "%s: %s is NULL", function, argument);
     CUSI_REQUIRE(mat->data, CUS_ERROR_NULL, "%s: %s has no data (an empty matrix)", function, argument);
-    CUSI_REQUIRE(cusTypeSize(mat->type), CUS_ERROR_TYPE, "%s: %s has type %s", function, argument, cusi_typeName(mat->type));
+    CUSI_REQUIRE(cusTypeSize(mat->type), CUS_ERROR_TYPE, "%s: %s has type %s", function, argument,
+                 cusi_typeName(mat->type));
     CUSI_REQUIRE(mat->space == CUS_HOST || mat->space == CUS_DEVICE, CUS_ERROR_SPACE,
                  "%s: %s is in space %d, takes CUS_HOST or CUS_DEVICE", function, argument, (int)mat->space);
     CUSI_REQUIRE(mat->rows > 0 && mat->cols > 0, CUS_ERROR_SIZE, "%s: %s is %d x %d (rows x cols), takes 1 x 1 or larger",
                  function, argument, mat->rows, mat->cols);
     CUSI_REQUIRE(mat->rows == 1 || mat->step >= cusi_rowBytes(mat), CUS_ERROR_SIZE,
-                 "%s: %s has a step of %zu bytes, less than its row of %zu", function, argument, mat->step, cusi_rowBytes(mat));
+                 "%s: %s has a step of %zu bytes, less than its row of %zu", function, argument, mat->step,
+                 cusi_rowBytes(mat));
     return CUS_OK;
 }
 
@@ -93,14 +99,15 @@ cusStatus cusi_checkInput(const char *function, const char *argument, const cusM
         if (n > 0 && used + (size_t)n < sizeof accepted)
             used += (size_t)n;
     }
-    return cusi_fail(CUS_ERROR_TYPE, "%s: %s has type %s, takes %s", function, argument, cusi_typeName(mat->type), accepted);
+    return cusi_fail(CUS_ERROR_TYPE, "%s: %s has type %s, takes %s", function, argument, cusi_typeName(mat->type),
+                     accepted);
 }
 
 cusStatus cusi_checkSameSize(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
                              const cusMat *other) {
     CUSI_REQUIRE(mat->rows == other->rows && mat->cols == other->cols, CUS_ERROR_SIZE,
-                 "%s: %s is %d x %d (rows x cols), takes %d x %d as %s", function, argument, mat->rows, mat->cols, other->rows,
-                 other->cols, other_argument);
+                 "%s: %s is %d x %d (rows x cols), takes %d x %d as %s", function, argument, mat->rows, mat->cols,
+                 other->rows, other->cols, other_argument);
     return CUS_OK;
 }
 

@@ -14,13 +14,13 @@ cusStatus cusi_fail(cusStatus status, const char *format, ...) __attribute__((fo
 /* "8UC3"; valid until the thread's eighth next call. */
 const char *cusi_typeName(int type);
 
-#define CUSI_REQUIRE(condition, status, ...)          \
-    do {                                              \
-        if (!(condition))                             \
-            return cusi_fail(status, __VA_ARGS__);    \
+#define CUSI_REQUIRE(condition, status, ...)       \
+    do {                                           \
+        if (!(condition))                          \
+            return cusi_fail(status, __VA_ARGS__); \
     } while (0)
 
-#define CUSI_NOT_NULL(function, argument)                                                                                     \
+#define CUSI_NOT_NULL(function, argument) \
     CUSI_REQUIRE((argument) != NULL, CUS_ERROR_NULL, "%s: %s is NULL", function, #argument)
 
 /* The matrix exists and its fields make sense. */
@@ -28,8 +28,10 @@ cusStatus cusi_checkMat(const char *function, const char *argument, const cusMat
 
 /* cusi_checkMat, and its type is one of `types`, a list that ends with -1. */
 cusStatus cusi_checkInput(const char *function, const char *argument, const cusMat *mat, const int *types);
-#define CUSI_TYPES(...)                                                                                                       \
-    (const int[]) { __VA_ARGS__, -1 }
+#define CUSI_TYPES(...) \
+    (const int[]) {     \
+        __VA_ARGS__, -1 \
+    }
 
 /* `mat` (argument) has the size, the type, the space of `other` (other_argument). */
 cusStatus cusi_checkSameSize(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
@@ -39,8 +41,8 @@ cusStatus cusi_checkSameType(const char *function, const char *argument, const c
 cusStatus cusi_checkSameSpace(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
                               const cusMat *other);
 
-/* `mat` can become rows x cols of type in space: it is empty, owns its memory, or fits. Changes nothing; after the last check
- * of a call cusMatCreate makes it so. */
+/* `mat` can become rows x cols of type in space: it is empty, owns its memory, or fits. Changes nothing; after the last
+ * check of a call cusMatCreate makes it so. */
 cusStatus cusi_checkOutput(const char *function, const char *argument, const cusMat *mat, int rows, int cols, int type,
                            cusSpace space);
 
@@ -56,7 +58,7 @@ cusStatus cusi_noCuda(const char *function);
 #ifdef CUSI_WITH_CUDA
 #define CUSI_BACKEND(function, space, host_call, cuda_call) ((space) == CUS_DEVICE ? (cuda_call) : (host_call))
 #else
-#define CUSI_BACKEND(function, space, host_call, cuda_call)                                                                   \
+#define CUSI_BACKEND(function, space, host_call, cuda_call) \
     ((void)sizeof(cuda_call), (space) == CUS_DEVICE ? cusi_noCuda(function) : (host_call))
 #endif
 
@@ -64,10 +66,14 @@ static inline int cusi_fits(const cusMat *mat, int rows, int cols, int type, cus
     return mat->data && mat->rows == rows && mat->cols == cols && mat->type == type && mat->space == space;
 }
 
-static inline size_t cusi_rowBytes(const cusMat *mat) { return (size_t)mat->cols * cusTypeSize(mat->type); }
+static inline size_t cusi_rowBytes(const cusMat *mat) {
+    return (size_t)mat->cols * cusTypeSize(mat->type);
+}
 
 /* No padding between rows: the matrix is one run of bytes. */
-static inline int cusi_isContinuous(const cusMat *mat) { return mat->rows == 1 || mat->step == cusi_rowBytes(mat); }
+static inline int cusi_isContinuous(const cusMat *mat) {
+    return mat->rows == 1 || mat->step == cusi_rowBytes(mat);
+}
 
 #ifdef __cplusplus
 }

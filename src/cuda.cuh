@@ -33,14 +33,15 @@ inline cudaError_t multiprocessors(int *count) {
 
 // Queues kernel<<<grid, block, shared, stream>>>(args...).
 template<class... Parameters, class... Arguments>
-cusStatus launch(const char *function, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
-                 Arguments &&...arguments) {
+cusStatus launch(const char *function, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
+                 cudaStream_t stream, Arguments &&...arguments) {
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = block;
     config.dynamicSmemBytes = shared;
     config.stream = stream;
-    return cudaStatus(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), function, "kernel launch");
+    return cudaStatus(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), function,
+                      "kernel launch");
 }
 
 // Element (row y, byte 0) of a matrix.
@@ -54,11 +55,14 @@ __host__ __device__ inline T *rowOf(T *data, size_t step, size_t y) {
 inline bool isAligned(const void *data, size_t step, int rows, size_t bytes) {
     return reinterpret_cast<uintptr_t>(data) % bytes == 0 && (rows == 1 || step % bytes == 0);
 }
-inline bool isAligned(const cusMat &mat, size_t bytes) { return isAligned(mat.data, mat.step, mat.rows, bytes); }
+inline bool isAligned(const cusMat &mat, size_t bytes) {
+    return isAligned(mat.data, mat.step, mat.rows, bytes);
+}
 
 #ifdef __CUDACC__
 
-// 16 bytes at any address. `bytes` < 16: only that many are read, the rest are 0. `aligned` must be uniform over the launch.
+// 16 bytes at any address. `bytes` < 16: only that many are read, the rest are 0. `aligned` must be uniform over the
+// launch.
 __device__ inline uint4 load16(const unsigned char *p, int bytes, bool aligned) {
     if (aligned && bytes >= 16)
         return __ldcs(reinterpret_cast<const uint4 *>(p));

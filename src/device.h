@@ -16,8 +16,8 @@ cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data);
 void cusi_pinnedFree(void *data);
 
 /* Queued in `stream`; any direction between host and device (CUDA sees which). */
-cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step, size_t row_bytes,
-                          size_t rows, cusStream stream);
+cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step,
+                          size_t row_bytes, size_t rows, cusStream stream);
 cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t row_bytes, size_t rows, cusStream stream);
 
 #ifdef __cplusplus

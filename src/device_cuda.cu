@@ -41,7 +41,9 @@ cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row
     return cudaStatus(error, function, "cudaMallocPitch");
 }
 
-void cusi_deviceFree(void *data) { (void)cudaFree(data); }
+void cusi_deviceFree(void *data) {
+    (void)cudaFree(data);
+}
 
 cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data) {
     const cudaError_t error = cudaMallocHost(data, bytes);
@@ -52,10 +54,12 @@ cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data) {
     return cudaStatus(error, function, "cudaMallocHost");
 }
 
-void cusi_pinnedFree(void *data) { (void)cudaFreeHost(data); }
+void cusi_pinnedFree(void *data) {
+    (void)cudaFreeHost(data);
+}
 
-cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step, size_t row_bytes,
-                          size_t rows, cusStream stream) {
+cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step,
+                          size_t row_bytes, size_t rows, cusStream stream) {
     if (rows == 1 || (dst_step == row_bytes && src_step == row_bytes))
         return cudaStatus(cudaMemcpyAsync(dst, src, row_bytes * rows, cudaMemcpyDefault, stream), function, "copy");
     return cudaStatus(cudaMemcpy2DAsync(dst, dst_step, src, src_step, row_bytes, rows, cudaMemcpyDefault, stream), function,
@@ -128,7 +132,8 @@ static cusStatus checkDevice(const char *function, int device) {
     int count = 0;
     CUS_TRY(cusDeviceCount(&count));
     CUSI_REQUIRE(count > 0, CUS_ERROR_NO_CUDA, "%s: no usable CUDA device or driver on this machine", function);
-    CUSI_REQUIRE(device >= 0 && device < count, CUS_ERROR_VALUE, "%s: device is %d, takes 0..%d", function, device, count - 1);
+    CUSI_REQUIRE(device >= 0 && device < count, CUS_ERROR_VALUE, "%s: device is %d, takes 0..%d", function, device,
+                 count - 1);
     return CUS_OK;
 }
 

@@ -18,17 +18,21 @@ cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row
     return none(function);
 }
 
-void cusi_deviceFree(void *data) { (void)data; }
+void cusi_deviceFree(void *data) {
+    (void)data;
+}
 
 cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data) {
     (void)bytes, (void)data;
     return none(function);
 }
 
-void cusi_pinnedFree(void *data) { (void)data; }
+void cusi_pinnedFree(void *data) {
+    (void)data;
+}
 
-cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step, size_t row_bytes,
-                          size_t rows, cusStream stream) {
+cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step,
+                          size_t row_bytes, size_t rows, cusStream stream) {
     (void)dst, (void)dst_step, (void)src, (void)src_step, (void)row_bytes, (void)rows, (void)stream;
     return none(function);
 }
@@ -43,7 +47,9 @@ cusStatus cusStreamCreate(cusStream *stream) {
     return none("cusStreamCreate");
 }
 
-void cusStreamDestroy(cusStream stream) { (void)stream; }
+void cusStreamDestroy(cusStream stream) {
+    (void)stream;
+}
 
 cusStatus cusStreamSynchronize(cusStream stream) {
     (void)stream;
@@ -60,7 +66,9 @@ cusStatus cusEventCreate(cusEvent *event) {
     return none("cusEventCreate");
 }
 
-void cusEventDestroy(cusEvent event) { (void)event; }
+void cusEventDestroy(cusEvent event) {
+    (void)event;
+}
 
 cusStatus cusEventRecord(cusEvent event, cusStream stream) {
     (void)event, (void)stream;

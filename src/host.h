@@ -8,9 +8,9 @@
 extern "C" {
 #endif
 
-/* One function, compiled for AVX-512, AVX2 and plain x86-64; the loader picks. Put it on the inner loops (a row, a tile), not
- * on functions with OpenMP pragmas: the outlined parallel body would not inherit it. Sanitizers cannot run before the loader
- * has picked, so there it is off. */
+/* One function, compiled for AVX-512, AVX2 and plain x86-64; the loader picks. Put it on the inner loops (a row, a tile),
+ * not on functions with OpenMP pragmas: the outlined parallel body would not inherit it. Sanitizers cannot run before the
+ * loader has picked, so there it is off. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CUSI_SANITIZE)
 #define CUSI_MULTIVERSION __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -23,9 +23,13 @@ void *cusi_hostAllocate(size_t bytes);
 #ifdef _OPENMP
 #include <omp.h>
 #define CUSI_PRAGMA(x) _Pragma(#x)
-static inline int cusi_maxThreads(void) { return omp_get_max_threads(); }
+static inline int cusi_maxThreads(void) {
+    return omp_get_max_threads();
+}
 #else
-static inline int cusi_maxThreads(void) { return 1; }
+static inline int cusi_maxThreads(void) {
+    return 1;
+}
 #endif
 
 #ifdef __cplusplus

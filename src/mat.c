@@ -9,16 +9,16 @@ enum { HOST_ALIGNMENT = 64 };
 
 static cusStatus create(const char *function, cusMat *mat, int rows, int cols, int type, cusSpace space, int pinned) {
     CUSI_NOT_NULL(function, mat);
-    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: asked for %d x %d (rows x cols), takes 1 x 1 or larger", function,
-                 rows, cols);
+    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: asked for %d x %d (rows x cols), takes 1 x 1 or larger",
+                 function, rows, cols);
     CUSI_REQUIRE(cusTypeSize(type), CUS_ERROR_TYPE, "%s: type is %s", function, cusi_typeName(type));
     CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE, "%s: space is %d, takes CUS_HOST or CUS_DEVICE",
                  function, (int)space);
     if (cusi_fits(mat, rows, cols, type, space) && (!pinned || mat->pinned))
         return CUS_OK;
     CUSI_REQUIRE(!mat->data || mat->owned, CUS_ERROR_SIZE,
-                 "%s: mat does not own its memory and is %d x %d (rows x cols) %s, asked for %d x %d %s%s", function, mat->rows,
-                 mat->cols, cusi_typeName(mat->type), rows, cols, cusi_typeName(type), pinned ? " pinned" : "");
+                 "%s: mat does not own its memory and is %d x %d (rows x cols) %s, asked for %d x %d %s%s", function,
+                 mat->rows, mat->cols, cusi_typeName(mat->type), rows, cols, cusi_typeName(type), pinned ? " pinned" : "");
 
     const size_t row_bytes = (size_t)cols * cusTypeSize(type);
     CUSI_REQUIRE((size_t)rows <= SIZE_MAX / 2 / row_bytes, CUS_ERROR_NO_MEMORY,
@@ -64,7 +64,8 @@ void cusMatRelease(cusMat *mat) {
 cusStatus cusMatWrap(cusMat *mat, int rows, int cols, int type, cusSpace space, void *data, size_t step) {
     CUSI_NOT_NULL("cusMatWrap", mat);
     CUSI_NOT_NULL("cusMatWrap", data);
-    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "cusMatWrap: %d x %d (rows x cols), takes 1 x 1 or larger", rows, cols);
+    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "cusMatWrap: %d x %d (rows x cols), takes 1 x 1 or larger", rows,
+                 cols);
     const size_t size = cusTypeSize(type);
     CUSI_REQUIRE(size, CUS_ERROR_TYPE, "cusMatWrap: type is %s", cusi_typeName(type));
     CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE,
@@ -75,8 +76,8 @@ cusStatus cusMatWrap(cusMat *mat, int rows, int cols, int type, cusSpace space, 
     CUSI_REQUIRE(step >= row_bytes, CUS_ERROR_VALUE, "cusMatWrap: step is %zu bytes, takes 0 or at least a row's %zu", step,
                  row_bytes);
     CUSI_REQUIRE(step % unit == 0 && (uintptr_t)data % unit == 0, CUS_ERROR_VALUE,
-                 "cusMatWrap: data and step of type %s take multiples of %zu bytes, got %p and %zu", cusi_typeName(type), unit,
-                 data, step);
+                 "cusMatWrap: data and step of type %s take multiples of %zu bytes, got %p and %zu", cusi_typeName(type),
+                 unit, data, step);
     CUSI_REQUIRE(!mat->owned || data != mat->owned, CUS_ERROR_ALIAS, "cusMatWrap: data is memory that mat itself owns");
     cusMatRelease(mat);
     *mat = (cusMat){rows, cols, type, space, step, data, NULL, 0};
@@ -88,8 +89,9 @@ cusStatus cusMatRegion(const cusMat *mat, int x, int y, int cols, int rows, cusM
     CUSI_NOT_NULL("cusMatRegion", region);
     CUSI_REQUIRE(region != mat || !mat->owned, CUS_ERROR_ALIAS,
                  "cusMatRegion: region is mat, which owns its memory; take the region into another cusMat");
-    CUSI_REQUIRE(x >= 0 && y >= 0 && cols > 0 && rows > 0 && x <= mat->cols - cols && y <= mat->rows - rows, CUS_ERROR_VALUE,
-                 "cusMatRegion: x %d, y %d, %d x %d (rows x cols) is not inside %d x %d", x, y, rows, cols, mat->rows, mat->cols);
+    CUSI_REQUIRE(x >= 0 && y >= 0 && cols > 0 && rows > 0 && x <= mat->cols - cols && y <= mat->rows - rows,
+                 CUS_ERROR_VALUE, "cusMatRegion: x %d, y %d, %d x %d (rows x cols) is not inside %d x %d", x, y, rows, cols,
+                 mat->rows, mat->cols);
     const cusMat whole = *mat;
     if (region != mat)
         cusMatRelease(region);

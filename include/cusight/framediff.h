@@ -40,8 +40,9 @@ typedef struct cusSparseDiff {
 #endif
 
 /* Allocates room for frames of rows x cols of type. capacity: how many changed bytes fit; 0 means every byte of the frame,
- * which can never be too small (5 bytes of memory per byte of frame; lists end at 2^31 - 1 entries). with_mask: also a changed-byte mask.
- * The limit on size is that of cusDiffEncoderCreate. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
+ * which can never be too small (5 bytes of memory per byte of frame; lists end at 2^31 - 1 entries). with_mask: also a
+ * changed-byte mask. The limit on size is that of cusDiffEncoderCreate. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY,
+ * NO_CUDA. */
 CUS_API cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type, uint32_t capacity, int with_mask,
                                       cusSpace space);
 /* Safe on NULL and on an empty one. */

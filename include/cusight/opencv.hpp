@@ -68,8 +68,12 @@ inline cv::cuda::GpuMat toGpuMat(const cusMat &m) {
 }
 
 #ifdef CUSIGHT_OPENCV_STREAMS
-inline cusStream stream(const cv::cuda::Stream &s) { return cv::cuda::StreamAccessor::getStream(s); }
-inline cv::cuda::Stream toStream(cusStream s) { return cv::cuda::StreamAccessor::wrapStream(s); }
+inline cusStream stream(const cv::cuda::Stream &s) {
+    return cv::cuda::StreamAccessor::getStream(s);
+}
+inline cv::cuda::Stream toStream(cusStream s) {
+    return cv::cuda::StreamAccessor::wrapStream(s);
+}
 #endif
 
 } // namespace cusight

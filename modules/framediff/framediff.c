@@ -6,14 +6,18 @@
 
 #define FRAME_TYPES CUSI_TYPES(CUS_8UC1, CUS_8UC3, CUS_8UC4)
 
-/* ---- Heatmap and noise view: one kernel, two palettes ------------------------------------------------------------------ */
+/* ---- Heatmap and noise view: one kernel, two palettes ------------------------------------------------------------------
+ */
 
-static uint32_t channel(double v) { return (uint32_t)(v < 0 ? 0 : v > 255 ? 255 : v); }
+static uint32_t channel(double v) {
+    return (uint32_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
 
 static uint32_t heatColour(int d, int full_scale) {
     const double pi = 3.14159265358979323846;
     const double n = (double)d / full_scale;
-    return channel(255 * sin(pi * n + pi / 2)) | channel(255 * sin(pi * n)) << 8 | channel(255 * sin(pi * n - pi / 2)) << 16;
+    return channel(255 * sin(pi * n + pi / 2)) | channel(255 * sin(pi * n)) << 8 |
+           channel(255 * sin(pi * n - pi / 2)) << 16;
 }
 
 static cusStatus palette(const char *function, const cusMat *prev, const cusMat *cur, cusMat *dst,
@@ -31,9 +35,12 @@ static cusStatus palette(const char *function, const cusMat *prev, const cusMat 
                         framediff_cuda_palette(prev, cur, dst, colours, stream));
 }
 
-cusHeatmapOptions cusHeatmapDefaults(void) { return (cusHeatmapOptions){.full_scale = 765}; }
+cusHeatmapOptions cusHeatmapDefaults(void) {
+    return (cusHeatmapOptions){.full_scale = 765};
+}
 
-cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options, cusStream stream) {
+cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options,
+                     cusStream stream) {
     /* 2298 sines take longer than a 4K frame on a fast GPU, so each thread keeps the last palette it made. */
     static _Thread_local struct {
         int full_scale;
@@ -51,27 +58,30 @@ cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const c
 }
 
 cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int threshold, cusStream stream) {
-    CUSI_REQUIRE(threshold >= 0 && threshold <= 765, CUS_ERROR_VALUE, "cusNoiseView: threshold is %d, takes 0..765", threshold);
+    CUSI_REQUIRE(threshold >= 0 && threshold <= 765, CUS_ERROR_VALUE, "cusNoiseView: threshold is %d, takes 0..765",
+                 threshold);
     FramediffPalette colours;
     for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
         colours.colour[d] = d > threshold ? 0xff0000 : 0;
     return palette("cusNoiseView", prev, cur, dst, &colours, stream);
 }
 
-/* ---- Sparse difference ------------------------------------------------------------------------------------------------- */
+/* ---- Sparse difference -------------------------------------------------------------------------------------------------
+ */
 
-/* What the encoder, the decoder and the diff have in common: a frame whose byte positions fit 32 bits, with one to spare. */
+/* What the encoder, the decoder and the diff have in common: a frame whose byte positions fit 32 bits, with one to spare.
+ */
 static cusStatus checkFrameShape(const char *function, int rows, int cols, int type, cusSpace space) {
-    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: frame is %d x %d (rows x cols), takes 1 x 1 or larger", function,
-                 rows, cols);
+    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: frame is %d x %d (rows x cols), takes 1 x 1 or larger",
+                 function, rows, cols);
     CUSI_REQUIRE(type == CUS_8UC1 || type == CUS_8UC3 || type == CUS_8UC4, CUS_ERROR_TYPE,
                  "%s: type is %s, takes 8UC1, 8UC3 or 8UC4", function, cusi_typeName(type));
     CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE, "%s: space is %d, takes CUS_HOST or CUS_DEVICE",
                  function, (int)space);
     const uint64_t bytes = (uint64_t)rows * (uint64_t)cols * cusTypeSize(type);
     CUSI_REQUIRE(bytes < UINT32_MAX, CUS_ERROR_SIZE,
-                 "%s: frame is %d x %d (rows x cols) %s, %llu bytes; takes up to 4294967294, as positions are 32-bit", function,
-                 rows, cols, cusi_typeName(type), (unsigned long long)bytes);
+                 "%s: frame is %d x %d (rows x cols) %s, %llu bytes; takes up to 4294967294, as positions are 32-bit",
+                 function, rows, cols, cusi_typeName(type), (unsigned long long)bytes);
     return CUS_OK;
 }
 
@@ -80,7 +90,8 @@ static cusStatus createAligned(cusMat *mat, int rows, int cols, int type, cusSpa
     if (space == CUS_DEVICE)
         return cusMatCreate(mat, rows, cols, type, space);
     const size_t step = ((size_t)cols * cusTypeSize(type) + 15) / 16 * 16;
-    CUSI_REQUIRE(step <= INT32_MAX, CUS_ERROR_SIZE, "cusight: a frame row of %zu bytes is too long, takes up to 2147483632", step);
+    CUSI_REQUIRE(step <= INT32_MAX, CUS_ERROR_SIZE, "cusight: a frame row of %zu bytes is too long, takes up to 2147483632",
+                 step);
     CUS_TRY(cusMatCreate(mat, rows, (int)step, CUS_8UC1, space));
     mat->cols = cols;
     mat->type = type;
@@ -94,15 +105,16 @@ static cusStatus zero(cusMat *mat) {
 }
 
 /* `mat` (argument) is a frame for the object `owner` of the given shape. */
-static cusStatus checkFrame(const char *function, const char *argument, const cusMat *mat, const char *owner, int rows, int cols,
-                            int type, cusSpace space) {
+static cusStatus checkFrame(const char *function, const char *argument, const cusMat *mat, const char *owner, int rows,
+                            int cols, int type, cusSpace space) {
     CUS_TRY(cusi_checkMat(function, argument, mat));
     CUSI_REQUIRE(mat->space == space, CUS_ERROR_SPACE, "%s: %s is in %s memory, takes %s as the %s", function, argument,
                  mat->space == CUS_DEVICE ? "device" : "host", space == CUS_DEVICE ? "device" : "host", owner);
     CUSI_REQUIRE(mat->type == type, CUS_ERROR_TYPE, "%s: %s has type %s, takes %s as the %s", function, argument,
                  cusi_typeName(mat->type), cusi_typeName(type), owner);
-    CUSI_REQUIRE(mat->rows == rows && mat->cols == cols, CUS_ERROR_SIZE, "%s: %s is %d x %d (rows x cols), takes %d x %d as the %s",
-                 function, argument, mat->rows, mat->cols, rows, cols, owner);
+    CUSI_REQUIRE(mat->rows == rows && mat->cols == cols, CUS_ERROR_SIZE,
+                 "%s: %s is %d x %d (rows x cols), takes %d x %d as the %s", function, argument, mat->rows, mat->cols, rows,
+                 cols, owner);
     return CUS_OK;
 }
 
@@ -116,15 +128,16 @@ static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, int 
                  cusi_typeName(diff->positions.type), cusi_typeName(diff->values.type), cusi_typeName(diff->count.type));
     CUSI_REQUIRE(diff->positions.space == space && diff->values.space == space && diff->count.space == space &&
                      (!diff->mask.data || diff->mask.space == space),
-                 CUS_ERROR_SPACE, "%s: diff is not in %s memory as the object", function, space == CUS_DEVICE ? "device" : "host");
+                 CUS_ERROR_SPACE, "%s: diff is not in %s memory as the object", function,
+                 space == CUS_DEVICE ? "device" : "host");
     CUSI_REQUIRE(diff->capacity > 0 && diff->positions.rows == 1 && diff->values.rows == 1 &&
                      (uint64_t)diff->positions.cols >= diff->capacity && (uint64_t)diff->values.cols >= diff->capacity,
                  CUS_ERROR_SIZE, "%s: diff has capacity %u but %d positions and %d values", function, diff->capacity,
                  diff->positions.cols, diff->values.cols);
     const int mask_cols = (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8);
     CUSI_REQUIRE(!diff->mask.data || (diff->mask.rows == rows && diff->mask.cols == mask_cols), CUS_ERROR_SIZE,
-                 "%s: diff's mask is %d x %d (rows x cols), takes %d x %d", function, diff->mask.rows, diff->mask.cols, rows,
-                 mask_cols);
+                 "%s: diff's mask is %d x %d (rows x cols), takes %d x %d", function, diff->mask.rows, diff->mask.cols,
+                 rows, mask_cols);
     return CUS_OK;
 }
 
@@ -134,7 +147,8 @@ cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type,
     CUS_TRY(checkFrameShape("cusSparseDiffCreate", rows, cols, type, space));
     const uint64_t bytes = (uint64_t)rows * (uint64_t)cols * cusTypeSize(type);
     const uint32_t most = bytes < INT32_MAX ? (uint32_t)bytes : INT32_MAX;
-    CUSI_REQUIRE(capacity <= INT32_MAX, CUS_ERROR_VALUE, "cusSparseDiffCreate: capacity is %u, takes up to 2147483647", capacity);
+    CUSI_REQUIRE(capacity <= INT32_MAX, CUS_ERROR_VALUE, "cusSparseDiffCreate: capacity is %u, takes up to 2147483647",
+                 capacity);
     if (capacity == 0 || capacity > most)
         capacity = most;
     cusSparseDiff made = CUS_SPARSE_DIFF_INIT;
@@ -187,7 +201,9 @@ cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count, cusStre
     return CUS_OK;
 }
 
-cusDiffOptions cusDiffDefaults(void) { return (cusDiffOptions){.threshold = 20, .min_neighbours = 0}; }
+cusDiffOptions cusDiffDefaults(void) {
+    return (cusDiffOptions){.threshold = 20, .min_neighbours = 0};
+}
 
 cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int type, cusSpace space,
                                const cusDiffOptions *options) {
@@ -242,7 +258,8 @@ cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *frame, cusS
 
 cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
     CUSI_NOT_NULL("cusDiffEncode", encoder);
-    CUS_TRY(checkFrame("cusDiffEncode", "frame", frame, "encoder", encoder->rows, encoder->cols, encoder->type, encoder->space));
+    CUS_TRY(checkFrame("cusDiffEncode", "frame", frame, "encoder", encoder->rows, encoder->cols, encoder->type,
+                       encoder->space));
     CUS_TRY(checkDiff("cusDiffEncode", diff, encoder->rows, encoder->cols, encoder->type, encoder->space));
     CUS_TRY(cusi_checkNoOverlap("cusDiffEncode", "frame", frame, "the encoder's reference", &encoder->ref));
     return CUSI_BACKEND("cusDiffEncode", encoder->space, framediff_host_encode(encoder, frame, diff),

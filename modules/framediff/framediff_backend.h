@@ -10,7 +10,8 @@ extern "C" {
 
 enum { FRAMEDIFF_LEVELS = 766 }; /* summed differences 0..765 */
 
-/* Colour of each summed difference, B | G << 8 | R << 16. It travels to the device as a kernel parameter: no shared state. */
+/* Colour of each summed difference, B | G << 8 | R << 16. It travels to the device as a kernel parameter: no shared state.
+ */
 typedef struct FramediffPalette {
     uint32_t colour[FRAMEDIFF_LEVELS];
 } FramediffPalette;

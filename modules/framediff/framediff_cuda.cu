@@ -8,11 +8,12 @@ namespace {
 
 constexpr unsigned FULL_WARP = 0xffffffffu;
 
-// ---- Heatmap and noise view ----------------------------------------------------------------------------------------------
-// Moves 2 reads of CN bytes and one write of 3 per pixel. A warp takes 512 pixels of a row: every lane loads CN 16-byte pieces
-// of each input, so that the loads are coalesced and all in flight at once, leaves their byte differences in shared memory,
-// takes 4 x 4 neighbouring pixels from there (word stride CN: no bank conflicts for 1 and 3), looks their colours up and sends
-// the result back through shared memory as 16-byte stores.
+// ---- Heatmap and noise view
+// ---------------------------------------------------------------------------------------------- Moves 2 reads of CN bytes
+// and one write of 3 per pixel. A warp takes 512 pixels of a row: every lane loads CN 16-byte pieces of each input, so that
+// the loads are coalesced and all in flight at once, leaves their byte differences in shared memory, takes 4 x 4
+// neighbouring pixels from there (word stride CN: no bank conflicts for 1 and 3), looks their colours up and sends the
+// result back through shared memory as 16-byte stores.
 
 namespace tuning {
 constexpr int PALETTE_THREADS = 256;
@@ -111,17 +112,18 @@ __global__ void __launch_bounds__(tuning::PALETTE_THREADS)
     }
 }
 
-// ---- Sparse difference ---------------------------------------------------------------------------------------------------
-// One pass: reads frame and reference once; writes the 32-byte sectors of the reference that change, 5 bytes per changed byte
-// and, if wanted, one bit per byte. The frame is cut into units of 16 bytes, row by row (the last of a row may be short), and
-// tiles of units; a block takes the next tile in order, and learns how many entries come before it by decoupled look-back over
-// the tiles' published counts. A published word carries the frame's number, so nothing is cleared between frames.
+// ---- Sparse difference
+// --------------------------------------------------------------------------------------------------- One pass: reads frame
+// and reference once; writes the 32-byte sectors of the reference that change, 5 bytes per changed byte and, if wanted, one
+// bit per byte. The frame is cut into units of 16 bytes, row by row (the last of a row may be short), and tiles of units; a
+// block takes the next tile in order, and learns how many entries come before it by decoupled look-back over the tiles'
+// published counts. A published word carries the frame's number, so nothing is cleared between frames.
 
 namespace tuning {
 constexpr int ENCODE_THREADS = 256;
-constexpr int ENCODE_UNITS = 3;       // 16-byte units a thread
-constexpr int ENCODE_STAGED = 2048;   // entries that pass through shared memory at a time
-constexpr int LOOKBACK_PER_LANE = 8;  // 256 predecessors are looked at in one round trip
+constexpr int ENCODE_UNITS = 3;      // 16-byte units a thread
+constexpr int ENCODE_STAGED = 2048;  // entries that pass through shared memory at a time
+constexpr int LOOKBACK_PER_LANE = 8; // 256 predecessors are looked at in one round trip
 } // namespace tuning
 
 constexpr unsigned TILE_UNITS = tuning::ENCODE_THREADS * tuning::ENCODE_UNITS;
@@ -403,8 +405,8 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS) encodeKernel(const Enc
     if (!job.may_overflow)
         return;
 
-    // The capacity may be too small, which only the last tile can tell. Tiles that fit update the reference; if then the whole
-    // did not fit, the last block to finish takes it back, so that nothing is lost.
+    // The capacity may be too small, which only the last tile can tell. Tiles that fit update the reference; if then the
+    // whole did not fit, the last block to finish takes it back, so that nothing is lost.
     if (fits) {
 #pragma unroll
         for (int k = 0; k < UNITS; ++k) {
@@ -461,7 +463,8 @@ __global__ void changedPixelsKernel(const unsigned char *cur, size_t cur_step, c
 }
 
 __global__ void decodeKernel(unsigned char *frame, size_t step, unsigned row_bytes, unsigned long long bytes,
-                             const uint32_t *positions, const unsigned char *values, const uint32_t *count, unsigned capacity) {
+                             const uint32_t *positions, const unsigned char *values, const uint32_t *count,
+                             unsigned capacity) {
     const unsigned n = *count;
     if (n > capacity)
         return;
@@ -475,7 +478,9 @@ __global__ void decodeKernel(unsigned char *frame, size_t step, unsigned row_byt
     }
 }
 
-unsigned unitsPerRow(const cusMat &mat) { return static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&mat), size_t{16})); }
+unsigned unitsPerRow(const cusMat &mat) {
+    return static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&mat), size_t{16}));
+}
 
 } // namespace
 
@@ -556,10 +561,11 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
         const unsigned words = job.changed_words_per_row * job.rows;
         int sms = 0;
         CUSI_CUDA("cusDiffEncode", cusi::multiprocessors(&sms));
-        CUS_TRY(cusi::launch("cusDiffEncode", changedPixelsKernel, std::min(cusi::divUp(words, 8u), 16u * sms), 256, 0, stream,
-                             job.cur, job.cur_step, job.ref, job.ref_step, static_cast<uint32_t *>(encoder->changed.data),
-                             job.changed_words_per_row, Divisor(job.changed_words_per_row), job.rows, job.cols,
-                             static_cast<int>(job.channels), static_cast<int>(job.threshold)));
+        CUS_TRY(cusi::launch("cusDiffEncode", changedPixelsKernel, std::min(cusi::divUp(words, 8u), 16u * sms), 256, 0,
+                             stream, job.cur, job.cur_step, job.ref, job.ref_step,
+                             static_cast<uint32_t *>(encoder->changed.data), job.changed_words_per_row,
+                             Divisor(job.changed_words_per_row), job.rows, job.cols, static_cast<int>(job.channels),
+                             static_cast<int>(job.threshold)));
     }
     return cusi::launch("cusDiffEncode", encodeKernel, job.tiles, tuning::ENCODE_THREADS, 0, stream, job);
 }
@@ -570,9 +576,9 @@ cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *di
     CUSI_CUDA("cusDiffDecode", cusi::multiprocessors(&sms));
     // How many entries there are is only known on the device, so the grid fills it once and strides.
     const unsigned blocks = std::min(cusi::divUp(diff->capacity, 256u), 8u * sms);
-    return cusi::launch("cusDiffDecode", decodeKernel, blocks, 256, 0, stream, static_cast<unsigned char *>(decoder->frame.data),
-                        decoder->frame.step, static_cast<unsigned>(row_bytes),
-                        static_cast<unsigned long long>(row_bytes) * decoder->rows,
-                        static_cast<const uint32_t *>(diff->positions.data), static_cast<const unsigned char *>(diff->values.data),
-                        static_cast<const uint32_t *>(diff->count.data), diff->capacity);
+    return cusi::launch(
+        "cusDiffDecode", decodeKernel, blocks, 256, 0, stream, static_cast<unsigned char *>(decoder->frame.data),
+        decoder->frame.step, static_cast<unsigned>(row_bytes), static_cast<unsigned long long>(row_bytes) * decoder->rows,
+        static_cast<const uint32_t *>(diff->positions.data), static_cast<const unsigned char *>(diff->values.data),
+        static_cast<const uint32_t *>(diff->count.data), diff->capacity);
 }

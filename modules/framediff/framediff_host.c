@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint8_t *rowOf(const cusMat *mat, size_t y) { return (const uint8_t *)mat->data + y * mat->step; }
-static uint8_t *rowOfMutable(cusMat *mat, size_t y) { return (uint8_t *)mat->data + y * mat->step; }
+static const uint8_t *rowOf(const cusMat *mat, size_t y) {
+    return (const uint8_t *)mat->data + y * mat->step;
+}
+static uint8_t *rowOfMutable(cusMat *mat, size_t y) {
+    return (uint8_t *)mat->data + y * mat->step;
+}
 
 /* Threads worth starting for this many bytes: one for each 64 KiB, at most all. */
 static int threadsFor(size_t bytes) {
@@ -14,7 +18,8 @@ static int threadsFor(size_t bytes) {
     return useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
 }
 
-/* ---- Heatmap and noise view -------------------------------------------------------------------------------------------- */
+/* ---- Heatmap and noise view --------------------------------------------------------------------------------------------
+ */
 
 enum { PIXELS_AT_ONCE = 512 };
 
@@ -62,7 +67,8 @@ cusStatus framediff_host_palette(const cusMat *prev, const cusMat *cur, cusMat *
     return CUS_OK;
 }
 
-/* ---- Sparse difference ------------------------------------------------------------------------------------------------- */
+/* ---- Sparse difference -------------------------------------------------------------------------------------------------
+ */
 
 enum { BYTES_AT_ONCE = 4096 };
 
@@ -78,8 +84,8 @@ static void changedBytes(const uint8_t *restrict cur, const uint8_t *restrict re
 
 /* pixel[x] = 1 where any of the pixel's bytes changed. */
 CUSI_MULTIVERSION
-static void changedPixels(const uint8_t *restrict cur, const uint8_t *restrict ref, size_t cols, int channels, uint8_t threshold,
-                          uint8_t *restrict pixel) {
+static void changedPixels(const uint8_t *restrict cur, const uint8_t *restrict ref, size_t cols, int channels,
+                          uint8_t threshold, uint8_t *restrict pixel) {
     uint8_t bytes[4 * PIXELS_AT_ONCE];
     for (size_t x = 0; x < cols; x += PIXELS_AT_ONCE) {
         const size_t n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE;
@@ -165,7 +171,8 @@ static void apply(cusMat *state, const uint32_t *positions, const uint8_t *value
 
 cusStatus framediff_host_prepare(cusDiffEncoder *encoder) {
     /* Room for every byte: positions (4 bytes) then values. The pages of bytes that never change are never touched. */
-    CUS_TRY(cusMatCreate(&encoder->scratch, encoder->rows, (int)cusi_rowBytes(&encoder->ref), CUS_MAKETYPE(CUS_8U, 5), CUS_HOST));
+    CUS_TRY(cusMatCreate(&encoder->scratch, encoder->rows, (int)cusi_rowBytes(&encoder->ref), CUS_MAKETYPE(CUS_8U, 5),
+                         CUS_HOST));
     if (encoder->options.min_neighbours > 0)
         CUS_TRY(cusMatCreate(&encoder->changed, encoder->rows, encoder->cols, CUS_8UC1, CUS_HOST));
     return CUS_OK;
@@ -205,7 +212,8 @@ cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     const uint32_t count = (uint32_t)starts[bands];
     *(uint32_t *)diff->count.data = count;
     CUSI_REQUIRE(count <= diff->capacity, CUS_ERROR_CAPACITY,
-                 "cusDiffEncode: %u bytes changed, diff has capacity %u; the reference is as before", count, diff->capacity);
+                 "cusDiffEncode: %u bytes changed, diff has capacity %u; the reference is as before", count,
+                 diff->capacity);
 
     /* Then, as they do fit, the lists move to their place and the reference takes them. */
 #pragma omp parallel for schedule(static, 1) num_threads(bands)
@@ -227,8 +235,8 @@ cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *di
     int64_t before = -1;
     for (uint32_t k = 0; k < count; ++k) {
         CUSI_REQUIRE(positions[k] < bytes && positions[k] > before, CUS_ERROR_VALUE,
-                     "cusDiffDecode: diff's position %u is %u after %lld, takes ascending positions below %llu", k, positions[k],
-                     (long long)before, (unsigned long long)bytes);
+                     "cusDiffDecode: diff's position %u is %u after %lld, takes ascending positions below %llu", k,
+                     positions[k], (long long)before, (unsigned long long)bytes);
         before = positions[k];
     }
     apply(&decoder->frame, positions, diff->values.data, count);

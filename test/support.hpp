@@ -1,0 +1,202 @@
+// What every test uses: seeds, skips, and matrices in either space whose padding is poisoned and checked.
+#pragma once
+
+#include "cusight/core.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+// A call that must succeed; prints the library's message when it does not.
+#define CUS_ASSERT_OK(call) ASSERT_EQ((call), CUS_OK) << cusLastError()
+#define CUS_EXPECT_OK(call) EXPECT_EQ((call), CUS_OK) << cusLastError()
+
+// A call that must be rejected with this status and a message that contains this text.
+#define CUS_EXPECT_ERROR(call, status, text)                                                                   \
+    do {                                                                                                       \
+        EXPECT_EQ((call), (status));                                                                           \
+        EXPECT_NE(std::string(cusLastError()).find(text), std::string::npos) << "message: " << cusLastError(); \
+    } while (0)
+
+// First line of every test body that takes a space: skipped by name where there is no GPU.
+#define CUS_NEEDS(space)                                  \
+    do {                                                  \
+        if ((space) == CUS_DEVICE && !support::haveGpu()) \
+            GTEST_SKIP() << "no GPU on this machine";     \
+    } while (0)
+
+namespace support {
+
+inline bool haveGpu() {
+    static const bool have = [] {
+        int count = 0;
+        return cusDeviceCount(&count) == CUS_OK && count > 0;
+    }();
+    return have;
+}
+
+inline uint64_t seed() {
+    static const uint64_t value = [] {
+        const char *text = std::getenv("CUSIGHT_TEST_SEED");
+        return text ? std::strtoull(text, nullptr, 0) : std::random_device{}();
+    }();
+    return value;
+}
+
+// Independent numbers for each test, repeatable from the printed seed.
+inline std::mt19937_64 generator(const std::string &name) {
+    std::seed_seq sequence{static_cast<uint32_t>(seed()), static_cast<uint32_t>(seed() >> 32),
+                           static_cast<uint32_t>(std::hash<std::string>{}(name))};
+    return std::mt19937_64(sequence);
+}
+inline std::mt19937_64 generator() {
+    const auto *info = testing::UnitTest::GetInstance()->current_test_info();
+    return generator(info ? std::string(info->test_suite_name()) + info->name() : "");
+}
+
+// A folder with the real recordings and stereo pairs that are not part of the project; "" where there is none.
+inline std::string dataFolder() {
+    const char *text = std::getenv("CUSIGHT_TEST_DATA");
+    return text ? text : "";
+}
+
+// Where a matrix of a test lies in its memory: rows padded by `padding` bytes, the first element `offset` bytes past a
+// 256-byte boundary. Both must be multiples of the size of one channel.
+struct Layout {
+    size_t padding = 0;
+    size_t offset = 0;
+};
+
+// The layouts every test goes through: tight, padded to vectors, odd, and a region that starts at an odd place.
+inline std::vector<Layout> layouts(int type) {
+    const size_t unit = cusTypeSize(type) / static_cast<size_t>(CUS_CHANNELS(type));
+    return {{0, 0}, {64, 0}, {5 * unit, 0}, {13 * unit, 3 * unit}};
+}
+
+// A matrix in either space inside a larger, poisoned block of memory. Elements travel as tight vectors of bytes.
+// intact() is false when anything outside the elements was written.
+class TestMat {
+  public:
+    TestMat(int rows, int cols, int type, cusSpace space, Layout layout = {})
+        : rowBytes_(static_cast<size_t>(cols) * cusTypeSize(type)), step_(rowBytes_ + layout.padding),
+          offset_(MARGIN + layout.offset), block_(2 * MARGIN + layout.offset + step_ * static_cast<size_t>(rows), POISON) {
+        EXPECT_EQ(cusMatCreate(&memory_, 1, static_cast<int>(block_.size()), CUS_8UC1, space), CUS_OK) << cusLastError();
+        write();
+        EXPECT_EQ(cusMatWrap(&mat, rows, cols, type, space, static_cast<char *>(memory_.data) + offset_, step_), CUS_OK)
+            << cusLastError();
+    }
+    TestMat(int rows, int cols, int type, cusSpace space, Layout layout, const void *tight)
+        : TestMat(rows, cols, type, space, layout) {
+        set(tight);
+    }
+    ~TestMat() { cusMatRelease(&memory_); }
+    TestMat(const TestMat &) = delete;
+    TestMat &operator=(const TestMat &) = delete;
+
+    void set(const void *tight) {
+        read();
+        for (size_t y = 0; y < static_cast<size_t>(mat.rows); ++y)
+            std::memcpy(&block_[offset_ + y * step_], static_cast<const char *>(tight) + y * rowBytes_, rowBytes_);
+        write();
+    }
+
+    // Waits for all device work first.
+    template<class T = uint8_t>
+    std::vector<T> get() {
+        read();
+        std::vector<T> tight(rowBytes_ * static_cast<size_t>(mat.rows) / sizeof(T));
+        for (size_t y = 0; y < static_cast<size_t>(mat.rows); ++y)
+            std::memcpy(reinterpret_cast<char *>(tight.data()) + y * rowBytes_, &block_[offset_ + y * step_], rowBytes_);
+        return tight;
+    }
+
+    testing::AssertionResult intact() {
+        read();
+        for (size_t i = 0; i < block_.size(); ++i) {
+            const size_t past = i - offset_; // huge before the first element
+            const bool element = i >= offset_ && past / step_ < static_cast<size_t>(mat.rows) && past % step_ < rowBytes_;
+            if (!element && block_[i] != POISON)
+                return testing::AssertionFailure() << "byte " << static_cast<long long>(i) - static_cast<long long>(offset_)
+                                                   << " from the first element of " << mat.rows << " x " << mat.cols
+                                                   << ", step " << step_ << ", is padding and was overwritten";
+        }
+        return testing::AssertionSuccess();
+    }
+
+    cusMat mat = CUS_MAT_INIT;
+
+  private:
+    static constexpr size_t MARGIN = 256;
+    static constexpr uint8_t POISON = 0xA5;
+
+    void read() {
+        if (memory_.space == CUS_DEVICE) {
+            cusMat host = hostView();
+            EXPECT_EQ(cusMatDownload(&memory_, &host, nullptr), CUS_OK) << cusLastError();
+            EXPECT_EQ(cusStreamSynchronize(nullptr), CUS_OK) << cusLastError();
+        } else {
+            std::memcpy(block_.data(), memory_.data, block_.size());
+        }
+    }
+    void write() {
+        if (memory_.space == CUS_DEVICE) {
+            cusMat host = hostView();
+            EXPECT_EQ(cusMatUpload(&host, &memory_, nullptr), CUS_OK) << cusLastError();
+            EXPECT_EQ(cusStreamSynchronize(nullptr), CUS_OK) << cusLastError();
+        } else {
+            std::memcpy(memory_.data, block_.data(), block_.size());
+        }
+    }
+    cusMat hostView() {
+        cusMat host = CUS_MAT_INIT;
+        EXPECT_EQ(cusMatWrap(&host, 1, static_cast<int>(block_.size()), CUS_8UC1, CUS_HOST, block_.data(), 0), CUS_OK);
+        return host;
+    }
+
+    size_t rowBytes_, step_, offset_;
+    std::vector<uint8_t> block_;
+    cusMat memory_ = CUS_MAT_INIT;
+};
+
+// The elements of any matrix, tight; waits for the device.
+template<class T = uint8_t>
+std::vector<T> elements(const cusMat &mat) {
+    const size_t row = static_cast<size_t>(mat.cols) * cusTypeSize(mat.type);
+    std::vector<T> tight(row * static_cast<size_t>(mat.rows) / sizeof(T));
+    if (mat.space == CUS_DEVICE) {
+        cusMat host = CUS_MAT_INIT;
+        EXPECT_EQ(cusMatWrap(&host, mat.rows, mat.cols, mat.type, CUS_HOST, tight.data(), 0), CUS_OK) << cusLastError();
+        EXPECT_EQ(cusMatDownload(&mat, &host, nullptr), CUS_OK) << cusLastError();
+        EXPECT_EQ(cusStreamSynchronize(nullptr), CUS_OK) << cusLastError();
+    } else {
+        for (size_t y = 0; y < static_cast<size_t>(mat.rows); ++y)
+            std::memcpy(reinterpret_cast<char *>(tight.data()) + y * row,
+                        static_cast<const char *>(mat.data) + y * mat.step, row);
+    }
+    return tight;
+}
+
+// Random bytes; about half the time biased to the extremes, where saturation and wrap-around live.
+inline std::vector<uint8_t> randomBytes(size_t n, std::mt19937_64 &random) {
+    std::vector<uint8_t> bytes(n);
+    const bool extreme = random() & 1;
+    for (auto &b : bytes) {
+        const uint64_t r = random();
+        b = extreme && (r & 0x300) ? ((r & 0x400) ? 255 : 0) : static_cast<uint8_t>(r);
+    }
+    return bytes;
+}
+
+// Heights and widths worth trying: one, odd, and around every power of two a kernel might use as a tile.
+inline std::vector<std::pair<int, int>> sizes() {
+    return {{1, 1},   {1, 7},    {7, 1},     {1, 1000},  {1000, 1},  {3, 5},     {16, 16},   {15, 17},  {31, 33},
+            {64, 64}, {63, 129}, {127, 511}, {128, 512}, {129, 513}, {37, 1025}, {241, 643}, {480, 640}};
+}
+
+} // namespace support
