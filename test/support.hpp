@@ -199,4 +199,16 @@ inline std::vector<std::pair<int, int>> sizes() {
             {64, 64}, {63, 129}, {127, 511}, {128, 512}, {129, 513}, {37, 1025}, {241, 643}, {480, 640}};
 }
 
+// One test body for both backends: `class Heatmap : public support::SpaceTest {}; CUS_BOTH_SPACES(Heatmap);` and TEST_P's
+// that use space(). The CUDA half is skipped by name where there is no GPU.
+class SpaceTest : public testing::TestWithParam<cusSpace> {
+  protected:
+    void SetUp() override { CUS_NEEDS(GetParam()); }
+    cusSpace space() const { return GetParam(); }
+};
+
+#define CUS_BOTH_SPACES(Suite)                                               \
+    INSTANTIATE_TEST_SUITE_P(, Suite, testing::Values(CUS_HOST, CUS_DEVICE), \
+                             [](const auto &info) { return info.param == CUS_DEVICE ? "cuda" : "host"; })
+
 } // namespace support
