@@ -430,8 +430,10 @@ void Row::report() {
     json << "}";
     std::printf("%s\n", line.str().c_str());
     std::fflush(stdout);
-    written.push_back(json.str());
     work_.clear();
+    written.push_back(json.str());
+    if (!options.json.empty() && !writeJson()) // now, so that a later row that hangs or crashes takes none along
+        throw std::runtime_error("cannot write " + options.json);
 }
 
 void bothSpaces(const std::function<void(cusSpace)> &body) {
@@ -479,10 +481,7 @@ int run(int argc, char **argv) {
                 std::printf("copy %s %.1f GB/s\n", backendName(space), copyGbps(space));
         std::fflush(stdout);
     }
-    int result = RUN_ALL_TESTS();
-    if (!options.json.empty() && !options.list && !writeJson())
-        result = 1;
-    return result;
+    return RUN_ALL_TESTS();
 }
 
 } // namespace
