@@ -184,6 +184,7 @@ cusStatus launchPaint(int channels, const PaintJob &job, const Colours &colours,
 namespace tuning {
 constexpr int ENCODE_THREADS = 512;
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
+constexpr int ENCODE_WAVES = 1;      // of blocks, for frames that are not too large for it
 constexpr int ENCODE_UNROLL = 4;     // units a lane has in flight
 constexpr int ENCODE_MAX_UNITS = 32; // units a lane goes through; with 16 bytes and 32 lanes, at most 16 KB a warp
 constexpr int ENCODE_STAGED = 576;   // entries a warp keeps; the rest of a denser run is read a second time
@@ -320,8 +321,10 @@ __device__ inline unsigned bitsOf(uint32_t low, uint32_t high) {
 }
 
 // 0xff for a byte whose highest bit is set, 0 for the others.
-__device__ inline uint32_t spread(uint32_t flags) {
-    return __byte_perm(flags, 0, 0xba98);
+__device__ inline uint32_t spread(unsigned bits) {
+    uint32_t mask; // bit k comes to the top of byte k, whose sign then fills the byte (__byte_perm cannot do that)
+    asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(mask) : "r"((bits & 15) * 0x10204080u));
+    return mask;
 }
 
 // Where a unit lies.
@@ -651,7 +654,8 @@ cusStatus framediff_cuda_paint(const cusMat *prev, const cusMat *cur, cusMat *ds
 static cusStatus cut(const char *function, unsigned units, unsigned *units_per_lane, unsigned *tiles) {
     int sms = 0;
     CUSI_CUDA(function, cusi::multiprocessors(&sms));
-    const unsigned lanes = static_cast<unsigned>(sms) * tuning::ENCODE_BLOCKS_PER_SM * tuning::ENCODE_THREADS;
+    const unsigned lanes =
+        static_cast<unsigned>(sms) * tuning::ENCODE_BLOCKS_PER_SM * tuning::ENCODE_THREADS * tuning::ENCODE_WAVES;
     *units_per_lane = std::min<unsigned>(cusi::divUp(units, lanes), tuning::ENCODE_MAX_UNITS);
     *tiles = cusi::divUp(units, *units_per_lane * tuning::ENCODE_THREADS);
     return CUS_OK;
