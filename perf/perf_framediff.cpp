@@ -196,9 +196,8 @@ void noiseView(Size size) {
 // ---- Sparse difference -----------------------------------------------------------------------------------------------
 
 struct Lists {
-    Lists(Size size, cusSpace space) {
-        check(
-            cusSparseDiffCreate(&diff, size.rows, size.cols, CUS_8UC3, static_cast<uint32_t>(size.bytes() / 16), 0, space));
+    Lists(Size size, cusSpace space, uint32_t capacity = 0) { // 0: room for every byte
+        check(cusSparseDiffCreate(&diff, size.rows, size.cols, CUS_8UC3, capacity, 0, space));
     }
     ~Lists() { cusSparseDiffRelease(&diff); }
     Lists(const Lists &) = delete;
@@ -221,8 +220,9 @@ uint32_t countOf(const cusMat &count) {
 
 // Two frames that take turns as the current one, and where the result goes.
 struct Frames {
-    Frames(Size size, cusSpace space, const std::vector<uint8_t> &first, const std::vector<uint8_t> &second)
-        : a(size, space, first), b(size, space, second), lists(size, space) {}
+    Frames(Size size, cusSpace space, const std::vector<uint8_t> &first, const std::vector<uint8_t> &second,
+           uint32_t capacity = 0)
+        : a(size, space, first), b(size, space, second), lists(size, space, capacity) {}
 
     Mat &latest() { return use_b ? b : a; }
     Mat &next() {
@@ -238,8 +238,8 @@ struct Frames {
 // Frames and an encoder whose reference is a: every call sees the same bytes change.
 struct Encoding : Frames {
     Encoding(Size size, cusSpace space, const std::vector<uint8_t> &first, const std::vector<uint8_t> &second,
-             const cusDiffOptions *options)
-        : Frames(size, space, first, second) {
+             const cusDiffOptions *options, uint32_t capacity = 0)
+        : Frames(size, space, first, second, capacity) {
         check(cusDiffEncoderCreate(&encoder, size.rows, size.cols, CUS_8UC3, space, options));
         check(cusDiffEncoderReset(encoder, &a.mat, nullptr));
     }
@@ -343,19 +343,19 @@ void encode(Size size, Spread spread) {
     });
 }
 
-// The filter lets discs through whole, so that every call again sees the same bytes change.
-void encodeFiltered(Size size) {
-    const auto a = randomBytes(size.bytes()), b = changed(a, size, Spread::BLOBS);
+// Ways to encode that have their price: called by name, without peers.
+void encodeVariant(const std::string &name, Size size, Spread spread, int min_neighbours, uint32_t capacity, double passes,
+                   const std::string &note) {
+    const auto a = randomBytes(size.bytes()), b = changed(a, size, spread);
     cusDiffOptions options = cusDiffDefaults();
-    options.min_neighbours = 2;
+    options.min_neighbours = min_neighbours;
     perf::bothSpaces([&](cusSpace space) {
         std::deque<Encoding> sets;
         for (int k = perf::rotation(space, 2 * size.bytes()); k > 0; --k)
-            sets.emplace_back(size, space, a, b, &options);
-        perf::Row row("framediff/encode-filtered" + changeId(size, Spread::BLOBS), space,
-                      4.0 * static_cast<double>(size.bytes()));
-        row.note(spreadNote(Spread::BLOBS));
-        row.note("noise filter on, 2 neighbours; bytes: both frames read twice");
+            sets.emplace_back(size, space, a, b, &options, capacity);
+        perf::Row row("framediff/" + name + changeId(size, spread), space, passes * static_cast<double>(size.bytes()));
+        row.note(spreadNote(spread));
+        row.note(note);
         row.measure([&](cusStream stream, int i) {
             Encoding &set = turn(sets, i);
             return cusDiffEncode(set.encoder, &set.next().mat, &set.lists.diff, stream);
@@ -591,6 +591,7 @@ void sweepShare() {
     for (const Spread spread : {Spread::RANDOM, Spread::BLOBS})
         for (const double percent : {0.1, 0.3, 1.0, 3.0, 10.0, 30.0}) {
             const auto b = changed(a, size, spread, percent / 100);
+            const uint32_t expected = differences(a, b);
             perf::bothSpaces([&](cusSpace space) {
                 std::deque<Encoding> sets;
                 for (int k = perf::rotation(space, 2 * size.bytes()); k > 0; --k)
@@ -604,6 +605,9 @@ void sweepShare() {
                     return cusDiffEncode(set.encoder, &set.next().mat, &set.lists.diff, stream);
                 });
                 row.report();
+                if (!perf::listing()) {
+                    EXPECT_EQ(countOf(sets[0].lists.diff.count), expected);
+                }
             });
         }
 }
@@ -621,9 +625,15 @@ TEST(Framediff, encode) {
         for (const Size size : SIZES)
             encode(size, spread);
 }
-TEST(Framediff, encodeFiltered) {
+TEST(Framediff, encodeFiltered) { // the filter lets discs through whole, so that every call sees the same bytes change
     for (const Size size : SIZES)
-        encodeFiltered(size);
+        encodeVariant("encode-filtered", size, Spread::BLOBS, 2, 0, 4,
+                      "noise filter on, 2 neighbours; bytes: both frames read twice");
+}
+TEST(Framediff, encodeBounded) {
+    for (const Size size : SIZES)
+        encodeVariant("encode-bounded", size, Spread::RANDOM, 0, static_cast<uint32_t>(size.bytes() / 16), 2,
+                      "room for 1/16 of the bytes, so that the reference waits for the count; bytes: the two reads");
 }
 TEST(Framediff, decode) {
     for (const Size size : SIZES)
