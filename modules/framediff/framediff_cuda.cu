@@ -436,6 +436,12 @@ __device__ inline unsigned ranks(unsigned count, unsigned &total) {
     return rank;
 }
 
+// Where an entry is kept in shared memory. Lanes with a fully changed unit each write 16 entries apart, that is to two banks;
+// this spreads them over all.
+__device__ inline unsigned swizzled(unsigned entry) {
+    return entry ^ (entry >> 5 & 31);
+}
+
 // Changed units wait here until there is one for every lane: of 32 units that a warp looks at, often only some have changed.
 struct Queue {
     uint4 cur[64], ref[64];
@@ -476,11 +482,12 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
             const unsigned first = record >> 16;
             if (bits && !job.may_overflow)
                 updateReference<WHOLE>(job, run + first, queue.cur[slot], queue.ref[slot], bits);
-            const unsigned char *const c = reinterpret_cast<const unsigned char *>(&queue.cur[slot]);
-            const unsigned char *const r = reinterpret_cast<const unsigned char *>(&queue.ref[slot]);
-            for (uint32_t *entry = entries + staged + rank; bits; bits &= bits - 1, ++entry) {
+            const uint4 c = queue.cur[slot], r = queue.ref[slot];
+            const uint32_t d0 = __vsub4(c.x, r.x), d1 = __vsub4(c.y, r.y), d2 = __vsub4(c.z, r.z), d3 = __vsub4(c.w, r.w);
+            for (unsigned at = staged + rank; bits; bits &= bits - 1, ++at) {
                 const unsigned b = __ffs(static_cast<int>(bits)) - 1;
-                *entry = (first * 16 + b) << 8 | ((c[b] - r[b]) & 255u);
+                const uint32_t d = __byte_perm(b < 8 ? d0 : d2, b < 8 ? d1 : d3, b % 8) & 255;
+                entries[swizzled(at)] = (first * 16 + b) << 8 | d;
             }
             staged += found;
         }
@@ -560,7 +567,7 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     if (fits) {
         size_t out = static_cast<size_t>(before) + warp_before;
         for (unsigned n = lane; n < staged; n += 32) {
-            const uint32_t entry = entries[n], offset = entry >> 8;
+            const uint32_t entry = entries[swizzled(n)], offset = entry >> 8;
             unsigned position = run * 16 + offset;
             if (!WHOLE || job.may_overflow) {
                 const Place p = placeOf(job, run + offset / 16);
