@@ -56,6 +56,7 @@ expect 0 "no display (neither DISPLAY nor WAYLAND_DISPLAY is set): writing heatm
 DISPLAY=:4711 expect 0 "the display cannot be used: writing heatmap.mp4" synthetic:64x48@5 --device cpu
 
 # interrupt PID: Ctrl-C, and what the program then ends with; one that does not end is killed.
+cat >interrupt.sh <<'FUNCTION'
 interrupt() {
     kill -INT "$1"
     (
@@ -67,12 +68,14 @@ interrupt() {
     code=$?
     kill $watch 2>/dev/null
 }
+FUNCTION
+. ./interrupt.sh
 
 # A window: a screenshot shows the heatmap in it, most of which is the pure blue of no change; Ctrl-C ends it cleanly.
 if command -v xvfb-run >/dev/null && command -v xauth >/dev/null && command -v import >/dev/null; then
     export program
-    export -f interrupt
     cat >screen.sh <<'SCREEN'
+. ./interrupt.sh
 "$program" synthetic:320x240@1000000 --device cpu >window.out 2>window.err &
 pid=$!
 for ((i = 0; i < 60; ++i)); do
