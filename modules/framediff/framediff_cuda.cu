@@ -169,7 +169,8 @@ cusStatus launchPaint(int channels, const PaintJob &job, const Colours &colours,
     const unsigned long long blocks = cusi::divUp(job.tiles, 0ull + tuning::PAINT_THREADS / 32);
     CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
                  "framediff: %llu tiles of 512 pixels are more than one launch takes", job.tiles);
-    return cusi::launch("framediff", kernel, static_cast<unsigned>(blocks), tuning::PAINT_THREADS, 0, stream, job, colours);
+    return cusi::launchOverlapped("framediff", kernel, static_cast<unsigned>(blocks), tuning::PAINT_THREADS, 0, stream, job,
+                                  colours);
 }
 
 // ---- Sparse difference --------------------------------------------------------------------------------------------
@@ -780,18 +781,18 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
         const unsigned words = job.changed_words_per_row * job.rows;
         int sms = 0;
         CUSI_CUDA("cusDiffEncode", cusi::multiprocessors(&sms));
-        CUS_TRY(cusi::launch("cusDiffEncode", changedPixelsKernel, std::min(cusi::divUp(words, 8u), 16u * sms), 256, 0,
-                             stream, job.cur, job.cur_step, job.ref, job.ref_step,
-                             static_cast<uint32_t *>(encoder->changed.data), job.changed_words_per_row,
-                             Divisor(job.changed_words_per_row), job.rows, job.cols, static_cast<int>(job.channels),
-                             encoder->options.threshold));
+        CUS_TRY(cusi::launchOverlapped("cusDiffEncode", changedPixelsKernel, std::min(cusi::divUp(words, 8u), 16u * sms),
+                                       256, 0, stream, job.cur, job.cur_step, job.ref, job.ref_step,
+                                       static_cast<uint32_t *>(encoder->changed.data), job.changed_words_per_row,
+                                       Divisor(job.changed_words_per_row), job.rows, job.cols,
+                                       static_cast<int>(job.channels), encoder->options.threshold));
     }
     job.cur_step16 = static_cast<unsigned>(job.cur_step / 16);
     job.ref_step16 = static_cast<unsigned>(job.ref_step / 16);
     const bool whole =
         job.aligned && row_bytes % 16 == 0 && job.rows * std::max(job.cur_step, job.ref_step) / 16 <= 0xffffffffu;
-    return cusi::launch("cusDiffEncode", encodeKernelFor(whole, job.changed != nullptr), job.tiles, tuning::ENCODE_THREADS,
-                        ENCODE_SHARED, stream, job);
+    return cusi::launchOverlapped("cusDiffEncode", encodeKernelFor(whole, job.changed != nullptr), job.tiles,
+                                  tuning::ENCODE_THREADS, ENCODE_SHARED, stream, job);
 }
 
 cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
@@ -800,7 +801,7 @@ cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *di
     CUSI_CUDA("cusDiffDecode", cusi::multiprocessors(&sms));
     // How many entries there are is only known on the device, so the grid fills it once and strides.
     const unsigned blocks = std::min(cusi::divUp(diff->capacity, 256u), 8u * sms);
-    return cusi::launch(
+    return cusi::launchOverlapped(
         "cusDiffDecode", decodeKernel, blocks, 256, 0, stream, static_cast<unsigned char *>(decoder->frame.data),
         decoder->frame.step, static_cast<unsigned>(row_bytes), static_cast<unsigned long long>(row_bytes) * decoder->rows,
         static_cast<const uint32_t *>(diff->positions.data), static_cast<const unsigned char *>(diff->values.data),
