@@ -1,0 +1,752 @@
+// Integral images on the GPU, bound by memory: the source is read from memory once and each table is written once.
+//
+// The image is cut into bands of BAND rows and strips of STRIP columns; a warp takes one strip of one band, four
+// neighbouring columns a lane. Slab by slab (as many bands as fit well into the level-2 cache) three kernels run:
+//
+//   reduce  sums each strip of each row and each column of each band;
+//   carry   turns the column sums into sums of everything above the band, adds these up over each strip, and turns the row
+//           sums into sums of everything to the left of the strip. It moves one sixteenth of what the others do;
+//   write   reads the slab again, out of the level-2 cache, and writes the table: a lane keeps the four table entries of
+//   the
+//           row above in registers, a row costs one warp scan of the lanes' sums, and no warp waits for another.
+//
+// No order depends on timing, so sums of floats come out the same in every run. From sm_90 on a kernel starts while the
+// last blocks of the one before it are still running (programmatic dependent launch); see the comments at the waits.
+#include "cuda.cuh"
+#include "integral_backend.h"
+
+#include <cub/warp/warp_reduce.cuh>
+#include <cub/warp/warp_scan.cuh>
+
+#include <algorithm>
+
+namespace {
+
+namespace tuning {
+#ifndef INTEGRAL_BAND
+#define INTEGRAL_BAND 32
+#endif
+#ifndef INTEGRAL_UNROLL
+#define INTEGRAL_UNROLL 8
+#endif
+#ifndef INTEGRAL_WARPS
+#define INTEGRAL_WARPS 8
+#endif
+#ifndef INTEGRAL_SLAB_DIV
+#define INTEGRAL_SLAB_DIV 2
+#endif
+constexpr int BAND = INTEGRAL_BAND;     // rows: a multiple of 32, and at most 256 (16-bit column sums of bytes)
+constexpr int WARPS = INTEGRAL_WARPS;   // in a block of reduce and write
+constexpr int REDUCE_ROWS_AT_ONCE = 16; // loads in flight in a thread
+constexpr int WRITE_ROWS_AT_ONCE = INTEGRAL_UNROLL;
+constexpr int CARRY_WARPS = 16;
+constexpr int CARRY_BYTES = 128;                 // of sums that a thread of carry holds at a time
+constexpr size_t SLAB_OF_L2 = INTEGRAL_SLAB_DIV; // a slab is this fraction of the level-2 cache
+constexpr size_t SLAB_MIN = 4 << 20;
+} // namespace tuning
+
+using tuning::BAND;
+constexpr unsigned FULL_WARP = 0xffffffffu;
+constexpr int STRIP = 128; // columns: 32 lanes of four
+static_assert(BAND % 32 == 0 && BAND <= 256, "see BAND");
+
+// One slab of the image.
+struct Slab {
+    const unsigned char *src;
+    size_t step;
+    unsigned rows, cols, bands, strips;
+    bool aligned; // four pixels can be loaded at once
+    bool first;   // the top of the image
+
+    __host__ __device__ unsigned paddedRows() const { return bands * BAND; }
+    __host__ __device__ size_t paddedCols() const { return static_cast<size_t>(strips) * STRIP; }
+};
+
+// One table under construction: its carries for one slab, and where the slab's entries go. Entries of 32-bit tables are
+// unsigned, so that they wrap.
+template<class Entry>
+struct Table {
+    using Type = Entry;
+    Entry *columns; // [band][column] sums of the column in the band; after carry: of everything above the band
+    Entry *rows;    // [strip][row] sums of the row in the strip; after carry: of everything left of the strip
+    Entry *strips;  // [band][strip] after carry: sums of everything above the band in the strip's columns
+    Entry *below;   // [column] sums down to the bottom of the slab before
+    Entry *out;     // table row above the slab's first
+    size_t step;
+};
+struct NoTable {};
+template<class T>
+constexpr bool EXISTS = !std::is_same_v<T, NoTable>;
+
+// ---- Programmatic dependent launch: nothing before sm_90
+// -------------------------------------------------------------------
+
+// Blocks until the kernels before this one are complete and what they wrote can be seen.
+__device__ inline void waitForPrevious() {
+#if __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
+}
+
+// Once every block has come here, the next kernel's blocks may take the room that becomes free.
+__device__ inline void letNextStart() {
+#if __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+// ---- Four pixels
+// -----------------------------------------------------------------------------------------------------------
+
+// Pixels x .. x + 3 of a row, zero past its end. Sums of bytes within a strip (up to 128 * 255^2) fit 32 bits.
+template<class Pixel>
+struct Four;
+
+template<>
+struct Four<unsigned char> {
+    using Sum = uint32_t;
+    uint32_t word = 0;
+
+    __device__ void load(const unsigned char *row, unsigned x, unsigned cols, bool aligned) {
+        if (aligned && x + 4 <= cols) {
+            word = __ldg(reinterpret_cast<const unsigned *>(row + x));
+        } else {
+            word = 0;
+#pragma unroll
+            for (unsigned i = 0; i < 4; ++i)
+                if (x + i < cols)
+                    word |= static_cast<uint32_t>(__ldg(row + x + i)) << (8 * i);
+        }
+    }
+    template<bool SQUARES>
+    __device__ Sum total() const {
+        return __dp4a(word, SQUARES ? word : 0x01010101u, 0u);
+    }
+    // sums[i]: of pixels 0 .. i
+    template<bool SQUARES>
+    __device__ void prefix(Sum (&sums)[4]) const {
+        sums[0] = __dp4a(word, SQUARES ? word & 0x000000ffu : 0x00000001u, 0u);
+        sums[1] = __dp4a(word, SQUARES ? word & 0x0000ffffu : 0x00000101u, 0u);
+        sums[2] = __dp4a(word, SQUARES ? word & 0x00ffffffu : 0x00010101u, 0u);
+        sums[3] = total<SQUARES>();
+    }
+};
+
+template<>
+struct Four<float> {
+    using Sum = double;
+    float4 v = {0, 0, 0, 0};
+
+    __device__ void load(const unsigned char *bytes, unsigned x, unsigned cols, bool aligned) {
+        const float *row = reinterpret_cast<const float *>(bytes);
+        if (aligned && x + 4 <= cols)
+            v = __ldg(reinterpret_cast<const float4 *>(row + x));
+        else
+            v = make_float4(x < cols ? __ldg(row + x) : 0, x + 1 < cols ? __ldg(row + x + 1) : 0,
+                            x + 2 < cols ? __ldg(row + x + 2) : 0, x + 3 < cols ? __ldg(row + x + 3) : 0);
+    }
+    template<bool SQUARES>
+    __device__ static double value(float f) {
+        return SQUARES ? static_cast<double>(f) * f : static_cast<double>(f);
+    }
+    template<bool SQUARES>
+    __device__ void prefix(Sum (&sums)[4]) const {
+        sums[0] = value<SQUARES>(v.x);
+        sums[1] = sums[0] + value<SQUARES>(v.y);
+        sums[2] = sums[1] + value<SQUARES>(v.z);
+        sums[3] = sums[2] + value<SQUARES>(v.w);
+    }
+    template<bool SQUARES>
+    __device__ Sum total() const {
+        Sum sums[4];
+        prefix<SQUARES>(sums);
+        return sums[3];
+    }
+};
+
+// Four column sums over up to BAND rows.
+template<class Pixel, bool SQUARES>
+struct ColumnSums {
+    typename Four<Pixel>::Sum sums[4] = {0, 0, 0, 0};
+
+    __device__ void add(const Four<unsigned char> &four) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const uint32_t p = four.word >> (8 * i) & 255;
+            sums[i] += p * p;
+        }
+    }
+    __device__ void add(const Four<float> &four) {
+        sums[0] += Four<float>::value<SQUARES>(four.v.x);
+        sums[1] += Four<float>::value<SQUARES>(four.v.y);
+        sums[2] += Four<float>::value<SQUARES>(four.v.z);
+        sums[3] += Four<float>::value<SQUARES>(four.v.w);
+    }
+    __device__ typename Four<Pixel>::Sum operator[](int i) const {
+        return sums[i];
+    }
+};
+
+template<>
+struct ColumnSums<unsigned char, false> {
+    uint32_t even = 0, odd = 0; // two 16-bit sums each
+    __device__ void add(const Four<unsigned char> &four) {
+        even += four.word & 0x00ff00ffu;
+        odd += four.word >> 8 & 0x00ff00ffu;
+    }
+    __device__ uint32_t operator[](int i) const { return (i % 2 ? odd : even) >> (i / 2 * 16) & 0xffff; }
+};
+
+template<class Sum>
+__device__ inline Sum warpSum(Sum v) {
+#if __CUDA_ARCH__ >= 800
+    constexpr bool IN_HARDWARE = std::is_same_v<Sum, uint32_t>;
+#else
+    constexpr bool IN_HARDWARE = false;
+#endif
+    if constexpr (IN_HARDWARE) {
+        return __reduce_add_sync(FULL_WARP, v);
+    } else {
+#pragma unroll
+        for (int d = 16; d > 0; d /= 2)
+            v += __shfl_xor_sync(FULL_WARP, v, d); // every lane adds the same pairs: one value in all
+        return v;
+    }
+}
+
+// The sum over the lanes before this one.
+template<class Sum>
+__device__ inline Sum warpSumBefore(Sum v) {
+    using Scan = cub::WarpScan<Sum>;
+    typename Scan::TempStorage none; // a scan of a full warp goes through registers
+    Sum before;
+    Scan(none).ExclusiveSum(v, before);
+    return before;
+}
+
+template<class T>
+struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Vector4 {
+    T v[4];
+};
+
+// ---- reduce
+// ------------------------------------------------------------------------------------------------------------------
+
+template<class Pixel, bool SQUARES, class Table>
+struct Reducer {
+    ColumnSums<Pixel, SQUARES> columns;
+    typename Four<Pixel>::Sum row = 0; // of row `lane` of the last 32
+
+    __device__ void add(const Four<Pixel> &four, unsigned y, unsigned lane) {
+        columns.add(four);
+        const auto sum = warpSum(four.template total<SQUARES>());
+        if (lane == y % 32)
+            row = sum;
+    }
+    __device__ void storeRows(const Table &table, const Slab &slab, unsigned strip, unsigned y, unsigned lane) const {
+        table.rows[static_cast<size_t>(strip) * slab.paddedRows() + y + lane] = static_cast<typename Table::Type>(row);
+    }
+    __device__ void storeColumns(const Table &table, const Slab &slab, unsigned band, unsigned x) const {
+        using Entry = typename Table::Type;
+        Vector4<Entry> v;
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            v.v[i] = static_cast<Entry>(columns[i]);
+        *reinterpret_cast<Vector4<Entry> *>(table.columns + band * slab.paddedCols() + x) = v;
+    }
+};
+template<class Pixel, bool SQUARES>
+struct Reducer<Pixel, SQUARES, NoTable> {
+    __device__ void add(const Four<Pixel> &, unsigned, unsigned) {}
+    __device__ void storeRows(const NoTable &, const Slab &, unsigned, unsigned, unsigned) const {}
+    __device__ void storeColumns(const NoTable &, const Slab &, unsigned, unsigned) const {}
+};
+
+template<class Pixel, class SumTable, class SquareTable>
+__global__ void __launch_bounds__(32 * tuning::WARPS)
+    reduceKernel(const Slab slab, const SumTable sum, const SquareTable squares) {
+    constexpr int AT_ONCE = tuning::REDUCE_ROWS_AT_ONCE;
+    static_assert(32 % AT_ONCE == 0, "");
+    letNextStart();
+    const unsigned lane = threadIdx.x % 32, strip = blockIdx.x * tuning::WARPS + threadIdx.x / 32, band = blockIdx.y;
+    if (strip < slab.strips) {
+        const unsigned x = strip * STRIP + 4 * lane;
+        Reducer<Pixel, false, SumTable> sums;
+        Reducer<Pixel, true, SquareTable> square_sums;
+        for (unsigned y = 0; y < BAND; y += 32) {
+#pragma unroll
+            for (unsigned part = 0; part < 32; part += AT_ONCE) {
+                Four<Pixel> four[AT_ONCE];
+                const unsigned top = band * BAND + y + part;
+#pragma unroll
+                for (unsigned k = 0; k < AT_ONCE; ++k)
+                    if (top + k < slab.rows)
+                        four[k].load(slab.src + (top + k) * slab.step, x, slab.cols, slab.aligned);
+#pragma unroll
+                for (unsigned k = 0; k < AT_ONCE; ++k) {
+                    sums.add(four[k], part + k, lane);
+                    square_sums.add(four[k], part + k, lane);
+                }
+            }
+            sums.storeRows(sum, slab, strip, band * BAND + y, lane);
+            square_sums.storeRows(squares, slab, strip, band * BAND + y, lane);
+        }
+        sums.storeColumns(sum, slab, band, x);
+        square_sums.storeColumns(squares, slab, band, x);
+    }
+    // The write kernel of the slab before may still be running: it has read all the carries by now, else this kernel had
+    // not been started. But this one must not end before it, so that whoever waits for the last kernel has waited for all.
+    waitForPrevious();
+}
+
+// ---- carry
+// -------------------------------------------------------------------------------------------------------------------
+
+// Exclusive sums down the columns of a matrix of `count` rows of `width` entries, in place. A warp takes every
+// CARRY_WARPS-th chunk of rows of 128 columns. before: what stands above the first row, or null; below: gets what stands
+// below the last, or null. totals: gets, for each row and 128 columns, the sum of the results, or is null.
+template<class Entry>
+__device__ void sumDown(Entry *matrix, unsigned count, size_t width, size_t block, const Entry *before, Entry *below,
+                        Entry *totals) {
+    constexpr int ITEMS = tuning::CARRY_BYTES / (4 * sizeof(Entry)), ROUND = ITEMS * tuning::CARRY_WARPS;
+    __shared__ Vector4<Entry> chunk_sums[tuning::CARRY_WARPS][32];
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const size_t x = block * STRIP + 4 * lane;
+    const bool inside = x < width; // a multiple of 4
+    Vector4<Entry> start = {0, 0, 0, 0};
+    if (before && inside)
+        start = *reinterpret_cast<const Vector4<Entry> *>(before + x);
+    for (unsigned round = 0; round < count; round += ROUND) {
+        const unsigned first = round + warp * ITEMS;
+        Vector4<Entry> v[ITEMS], sum = {0, 0, 0, 0};
+#pragma unroll
+        for (unsigned k = 0; k < ITEMS; ++k) {
+            v[k] = {0, 0, 0, 0};
+            if (inside && first + k < count)
+                v[k] = *reinterpret_cast<const Vector4<Entry> *>(matrix + (first + k) * width + x);
+        }
+#pragma unroll
+        for (int k = 0; k < ITEMS; ++k)
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                sum.v[i] += v[k].v[i];
+        chunk_sums[warp][lane] = sum;
+        __syncthreads();
+        Vector4<Entry> mine = start;
+#pragma unroll
+        for (unsigned w = 0; w < tuning::CARRY_WARPS; ++w) {
+            if (w == warp)
+                mine = start;
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                start.v[i] += chunk_sums[w][lane].v[i];
+        }
+        __syncthreads();
+#pragma unroll
+        for (unsigned k = 0; k < ITEMS; ++k) {
+            if (first + k >= count)
+                break;
+            if (inside)
+                *reinterpret_cast<Vector4<Entry> *>(matrix + (first + k) * width + x) = mine;
+            if (totals) {
+                const Entry total = warpSum(mine.v[0] + mine.v[1] + mine.v[2] + mine.v[3]);
+                if (lane == 0)
+                    totals[(first + k) * (width / STRIP) + block] = total;
+            }
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                mine.v[i] += v[k].v[i];
+        }
+    }
+    if (below && inside && warp == 0)
+        *reinterpret_cast<Vector4<Entry> *>(below + x) = start;
+}
+
+template<class Entry>
+__device__ void carry(const Slab &slab, const Table<Entry> &table) {
+    if (blockIdx.x < slab.strips)
+        sumDown(table.columns, slab.bands, slab.paddedCols(), blockIdx.x, slab.first ? nullptr : table.below, table.below,
+                table.strips);
+    else
+        sumDown<Entry>(table.rows, slab.strips, slab.paddedRows(), blockIdx.x - slab.strips, nullptr, nullptr, nullptr);
+}
+__device__ void carry(const Slab &, NoTable) {}
+
+// A block for each strip, then one for each 128 rows; blockIdx.y picks the table.
+template<class SumTable, class SquareTable>
+__global__ void __launch_bounds__(32 * tuning::CARRY_WARPS)
+    carryKernel(const Slab slab, const SumTable sum, const SquareTable squares) {
+    letNextStart();
+    waitForPrevious();
+    if (EXISTS<SumTable> && blockIdx.y == 0)
+        carry(slab, sum);
+    else
+        carry(slab, squares);
+}
+
+// ---- write
+// -------------------------------------------------------------------------------------------------------------------
+
+template<class T>
+__device__ inline void store16(T *p, const T *v) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "");
+    if constexpr (sizeof(T) == 4)
+        __stcs(reinterpret_cast<uint4 *>(p), make_uint4(v[0], v[1], v[2], v[3]));
+    else
+        __stcs(reinterpret_cast<double2 *>(p), make_double2(v[0], v[1]));
+}
+
+// Entries x .. x + 3 of every lane, one after the other, into a row of n entries; all lanes of a warp together.
+template<class T>
+__device__ inline void storeRow(T *row, unsigned x, const T (&v)[4], unsigned n, unsigned lane) {
+    constexpr unsigned VECTOR = 16 / sizeof(T);
+    const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) / sizeof(T)) % VECTOR;
+    if (phase == 0) {
+#ifndef INTEGRAL_NO_SWAP
+        if (VECTOR == 2) {
+            // A lane's four entries are one 32-byte sector, two stores. Lanes swap halves in pairs, so that each store of
+            // the warp writes whole sectors: first those of the even lanes, then those of the odd ones.
+            const bool odd = lane % 2;
+            const T half[2] = {__shfl_xor_sync(FULL_WARP, odd ? v[0] : v[2], 1),
+                               __shfl_xor_sync(FULL_WARP, odd ? v[1] : v[3], 1)};
+            const unsigned pair = x - 4 * odd;
+            if (pair + 8 <= n) {
+                const T first[2] = {odd ? half[0] : v[0], odd ? half[1] : v[1]};
+                const T second[2] = {odd ? v[2] : half[0], odd ? v[3] : half[1]};
+                store16(row + pair + 2 * odd, first);
+                store16(row + pair + 4 + 2 * odd, second);
+                return;
+            }
+        }
+#endif
+        if (x + 4 <= n) {
+            store16(row + x, v);
+            if (VECTOR == 2)
+                store16(row + x + 2, v + 2);
+        } else {
+#pragma unroll
+            for (unsigned i = 0; i < 4; ++i)
+                if (x + i < n)
+                    __stcs(row + x + i, v[i]);
+        }
+        return;
+    }
+    // The row starts `phase` entries past a 16-byte boundary, so lanes write the four entries that start `phase` earlier:
+    // some of the lane before and some of their own. The ends of the strip are written one by one.
+    T w[4];
+    const T before3 = __shfl_up_sync(FULL_WARP, v[3], 1);
+    if (VECTOR == 2 || phase == 1) {
+        w[0] = before3, w[1] = v[0], w[2] = v[1], w[3] = v[2];
+    } else {
+        const T before2 = __shfl_up_sync(FULL_WARP, v[2], 1);
+        if (phase == 2) {
+            w[0] = before2, w[1] = before3, w[2] = v[0], w[3] = v[1];
+        } else {
+            w[0] = __shfl_up_sync(FULL_WARP, v[1], 1), w[1] = before2, w[2] = before3, w[3] = v[0];
+        }
+    }
+    if (lane > 0 && x - phase + 4 <= n) {
+        store16(row + x - phase, w);
+        if (VECTOR == 2)
+            store16(row + x - phase + 2, w + 2);
+    } else {
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+            if ((lane > 0 || i >= phase) && x - phase + i < n)
+                __stcs(row + x - phase + i, w[i]);
+    }
+    if (lane == 31) {
+#pragma unroll
+        for (unsigned i = 1; i < 4; ++i)
+            if (i >= 4 - phase && x + i < n)
+                __stcs(row + x + i, v[i]);
+    }
+}
+
+// Lane's entries x .. x + 3 of the table: sums over the columns before each.
+template<class Pixel, bool SQUARES, class Table>
+struct Writer {
+    using Entry = typename Table::Type;
+    Entry entries[4];      // of the row above
+    Entry left[BAND / 32]; // of row `lane` of each 32: everything left of the strip
+    char *out;
+
+    __device__ Writer(const Table &table, const Slab &slab, unsigned band, unsigned strip, unsigned x, unsigned lane) {
+#pragma unroll
+        for (unsigned k = 0; k < BAND / 32; ++k)
+            left[k] = table.rows[static_cast<size_t>(strip) * slab.paddedRows() + band * BAND + 32 * k + lane];
+        const auto above = *reinterpret_cast<const Vector4<Entry> *>(table.columns + band * slab.paddedCols() + x);
+        Entry corner = 0;
+        for (unsigned s = lane; s < strip; s += 32)
+            corner += table.strips[static_cast<size_t>(band) * slab.strips + s];
+        corner = warpSum(corner);
+        const Entry two = above.v[0] + above.v[1], three = two + above.v[2];
+        corner += warpSumBefore(three + above.v[3]);
+        entries[0] = corner;
+        entries[1] = corner + above.v[0];
+        entries[2] = corner + two;
+        entries[3] = corner + three;
+        out = reinterpret_cast<char *>(table.out) + static_cast<size_t>(band) * BAND * table.step;
+        if (slab.first && band == 0)
+            store(slab, x, lane); // zeros
+    }
+    __device__ void store(const Slab &slab, unsigned x, unsigned lane) const {
+        storeRow(reinterpret_cast<Entry *>(out), x, entries, slab.cols + 1, lane);
+    }
+    __device__ void add(const Table &table, const Slab &slab, const Four<Pixel> &four, unsigned y, unsigned x,
+                        unsigned lane) {
+        using Sum = typename Four<Pixel>::Sum;
+        Sum sums[4];
+        four.template prefix<SQUARES>(sums);
+        const Sum before = warpSumBefore(sums[3]);
+        Entry start = left[0];
+#pragma unroll
+        for (unsigned k = 1; k < BAND / 32; ++k)
+            if (y / 32 == k)
+                start = left[k];
+        start = __shfl_sync(FULL_WARP, start, y % 32);
+        entries[0] += start + static_cast<Entry>(before);
+#pragma unroll
+        for (int i = 1; i < 4; ++i)
+            entries[i] += start + static_cast<Entry>(before + sums[i - 1]);
+        out += table.step;
+        store(slab, x, lane);
+    }
+};
+template<class Pixel, bool SQUARES>
+struct Writer<Pixel, SQUARES, NoTable> {
+    __device__ Writer(const NoTable &, const Slab &, unsigned, unsigned, unsigned, unsigned) {}
+    __device__ void add(const NoTable &, const Slab &, const Four<Pixel> &, unsigned, unsigned, unsigned) {}
+};
+
+template<class Pixel, class SumTable, class SquareTable>
+__global__ void __launch_bounds__(32 * tuning::WARPS)
+    writeKernel(const Slab slab, const SumTable sum, const SquareTable squares) {
+    constexpr unsigned AT_ONCE = tuning::WRITE_ROWS_AT_ONCE;
+    const unsigned lane = threadIdx.x % 32, strip = blockIdx.x * tuning::WARPS + threadIdx.x / 32, band = blockIdx.y;
+    const unsigned x = strip * STRIP + 4 * lane, top = band * BAND, rows = min(slab.rows - top, (unsigned)BAND);
+    const bool inside = strip < slab.strips;
+    Four<Pixel> next[AT_ONCE];
+    const auto load = [&](unsigned y) {
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; ++k)
+            if (y + k < rows)
+                next[k].load(slab.src + static_cast<size_t>(top + y + k) * slab.step, x, slab.cols, slab.aligned);
+    };
+    if (inside)
+        load(0); // the source does not depend on the kernels before
+    waitForPrevious();
+    if (!inside)
+        return;
+    Writer<Pixel, false, SumTable> sums(sum, slab, band, strip, x, lane);
+    Writer<Pixel, true, SquareTable> square_sums(squares, slab, band, strip, x, lane);
+    letNextStart(); // the carries have been read: the next slab may replace them
+    for (unsigned y = 0; y < rows; y += AT_ONCE) {
+        Four<Pixel> four[AT_ONCE];
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; ++k)
+            four[k] = next[k];
+        load(y + AT_ONCE);
+#pragma unroll
+        for (unsigned k = 0; k < AT_ONCE; ++k)
+            if (y + k < rows) {
+                sums.add(sum, slab, four[k], y + k, x, lane);
+                square_sums.add(squares, slab, four[k], y + k, x, lane);
+            }
+    }
+}
+
+// ---- Host side
+// ---------------------------------------------------------------------------------------------------------------
+
+size_t roundUp(size_t n, size_t to) {
+    return (n + to - 1) / to * to;
+}
+
+struct Device {
+    size_t slab_bytes = 0;
+    bool overlaps = false; // knows programmatic dependent launch
+
+    cusStatus query(const char *function) {
+        int device = 0, l2 = 0, major = 0;
+        CUSI_CUDA(function, cudaGetDevice(&device));
+        CUSI_CUDA(function, cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, device));
+        CUSI_CUDA(function, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+        slab_bytes = std::max(static_cast<size_t>(l2) / tuning::SLAB_OF_L2, tuning::SLAB_MIN);
+        overlaps = major >= 9;
+#ifdef INTEGRAL_NO_PDL
+        overlaps = false;
+#endif
+        return CUS_OK;
+    }
+};
+
+// Entries of one table's carries, for any image of up to rows x cols and for slabs of up to slab_bytes. Columns count with
+// their padding, so that narrow images do not get slabs of many bands.
+struct Sizes {
+    size_t columns, rows, strips, below;
+
+    Sizes(size_t image_rows, size_t cols, size_t slab_bytes) {
+        const size_t bands = cusi::divUp(image_rows, size_t(BAND)), padded = roundUp(cols + 1, STRIP);
+        below = padded;
+        columns = std::min(bands * padded, slab_bytes / BAND + padded);
+        strips = columns / STRIP;
+        rows = columns / STRIP * BAND;
+    }
+    size_t bytes() const { return (columns + rows + roundUp(strips, 4) + below) * sizeof(double); }
+};
+
+unsigned slabRows(size_t image_rows, size_t cols, size_t pixel_bytes, size_t slab_bytes) {
+    const size_t bands = std::max<size_t>(slab_bytes / (roundUp(cols + 1, STRIP) * pixel_bytes * BAND), 1);
+    return static_cast<unsigned>(std::min(bands * BAND, image_rows));
+}
+
+template<class Entry>
+Table<Entry> tableOf(char *&workspace, const Sizes &sizes, const cusMat *mat) {
+    Table<Entry> table;
+    double *at = reinterpret_cast<double *>(workspace);
+    table.columns = reinterpret_cast<Entry *>(at);
+    table.rows = reinterpret_cast<Entry *>(at += sizes.columns);
+    table.below = reinterpret_cast<Entry *>(at += sizes.rows);
+    table.strips = reinterpret_cast<Entry *>(at += sizes.below);
+    table.out = static_cast<Entry *>(mat->data);
+    table.step = mat->step;
+    workspace += sizes.bytes();
+    return table;
+}
+
+template<class Entry>
+void advance(Table<Entry> &table, unsigned rows) {
+    table.out = cusi::rowOf(table.out, table.step, rows);
+}
+void advance(NoTable &, unsigned) {}
+
+// overlap: the kernel may start before the one queued before it has ended.
+template<class... Parameters>
+cusStatus queue(const char *function, void (*kernel)(Parameters...), dim3 grid, unsigned threads, bool overlap,
+                cudaStream_t stream, const Parameters &...arguments) {
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = threads;
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = overlap ? 1 : 0;
+    return cusi::cudaStatus(cudaLaunchKernelEx(&config, kernel, arguments...), function, "kernel launch");
+}
+
+template<class Pixel, class SumTable, class SquareTable>
+cusStatus integral(const char *function, const IntegralJob &job, const Device &device, SumTable sum, SquareTable squares,
+                   cudaStream_t stream) {
+    const cusMat &src = *job.src;
+    const unsigned image_rows = static_cast<unsigned>(src.rows), cols = static_cast<unsigned>(src.cols);
+    const unsigned most = slabRows(image_rows, cols, sizeof(Pixel), device.slab_bytes);
+    Slab slab = {};
+    slab.step = src.rows > 1 ? src.step : 0;
+    slab.cols = cols;
+    slab.strips = cols / STRIP + 1;
+    slab.aligned = cusi::isAligned(src, 4 * sizeof(Pixel));
+    for (unsigned y = 0; y < image_rows; y += most) {
+        slab.src = static_cast<const unsigned char *>(src.data) + y * src.step;
+        slab.rows = std::min(most, image_rows - y);
+        slab.bands = cusi::divUp(slab.rows, unsigned(BAND));
+        slab.first = y == 0;
+        const dim3 tiles(cusi::divUp(slab.strips, unsigned(tuning::WARPS)), slab.bands);
+        const dim3 carries(slab.strips + cusi::divUp(slab.paddedRows(), unsigned(STRIP)),
+                           EXISTS<SumTable> + EXISTS<SquareTable>);
+        // The first kernel waits for all that was queued before, as any would.
+        CUS_TRY(queue(function, reduceKernel<Pixel, SumTable, SquareTable>, tiles, 32 * tuning::WARPS,
+                      device.overlaps && !slab.first, stream, slab, sum, squares));
+        CUS_TRY(queue(function, carryKernel<SumTable, SquareTable>, carries, 32 * tuning::CARRY_WARPS, device.overlaps,
+                      stream, slab, sum, squares));
+        CUS_TRY(queue(function, writeKernel<Pixel, SumTable, SquareTable>, tiles, 32 * tuning::WARPS, device.overlaps,
+                      stream, slab, sum, squares));
+        advance(sum, slab.rows);
+        advance(squares, slab.rows);
+    }
+    return CUS_OK;
+}
+
+template<class Pixel, class SumTable>
+cusStatus integral(const char *function, const IntegralJob &job, const Device &device, const Sizes &sizes, char *workspace,
+                   SumTable sum, cudaStream_t stream) {
+    if constexpr (EXISTS<SumTable>)
+        if (!job.sqsum)
+            return integral<Pixel>(function, job, device, sum, NoTable(), stream);
+    return integral<Pixel>(function, job, device, sum, tableOf<double>(workspace, sizes, job.sqsum), stream);
+}
+
+template<class Pixel>
+cusStatus integral(const char *function, const IntegralJob &job, const Device &device, cudaStream_t stream) {
+    const Sizes sizes(job.src->rows, job.src->cols, device.slab_bytes);
+    char *workspace = static_cast<char *>(job.workspace);
+    if constexpr (std::is_same_v<Pixel, unsigned char>)
+        if (job.sum && job.sum->type == CUS_32SC1) {
+            const auto table = tableOf<uint32_t>(workspace, sizes, job.sum);
+            return integral<Pixel>(function, job, device, sizes, workspace, table, stream);
+        }
+    if (job.sum) {
+        const auto table = tableOf<double>(workspace, sizes, job.sum);
+        return integral<Pixel>(function, job, device, sizes, workspace, table, stream);
+    }
+    return integral<Pixel>(function, job, device, sizes, workspace, NoTable(), stream);
+}
+
+// ---- Rectangles
+// --------------------------------------------------------------------------------------------------------------
+
+template<bool IS_64F>
+__global__ void boxSumsKernel(const char *table, size_t step, int rows, int cols, const char *boxes, size_t boxes_step,
+                              char *sums, size_t sums_step, unsigned count) {
+    const unsigned k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k >= count)
+        return;
+    const int *box = reinterpret_cast<const int *>(boxes + k * boxes_step);
+    const int x = box[0], y = box[1], width = box[2], height = box[3];
+    double sum = nan("");
+    if (x >= 0 && y >= 0 && width >= 0 && height >= 0 && static_cast<long long>(x) + width <= cols &&
+        static_cast<long long>(y) + height <= rows)
+        sum = IS_64F ? cusBoxSum64F(table, step, x, y, width, height) : cusBoxSum32S(table, step, x, y, width, height);
+    *reinterpret_cast<double *>(sums + k * sums_step) = sum;
+}
+
+} // namespace
+
+cusStatus integral_cuda_workspace(const char *function, int rows, int cols, size_t *bytes) {
+    Device device;
+    CUS_TRY(device.query(function));
+    *bytes = 2 * Sizes(rows, cols, device.slab_bytes).bytes();
+    return CUS_OK;
+}
+
+cusStatus integral_cuda_allocate(const char *function, size_t bytes, void **data, cusStream stream) {
+    const cudaError_t error = cudaMallocAsync(data, bytes, stream);
+    if (error == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no device memory for %zu bytes of workspace", function, bytes);
+    }
+    return cusi::cudaStatus(error, function, "workspace");
+}
+
+cusStatus integral_cuda_free(const char *function, void *data, cusStream stream) {
+    return cusi::cudaStatus(cudaFreeAsync(data, stream), function, "workspace");
+}
+
+cusStatus integral_cuda_run(const char *function, const IntegralJob *job, cusStream stream) {
+    Device device;
+    CUS_TRY(device.query(function));
+    return job->src->type == CUS_8UC1 ? integral<unsigned char>(function, *job, device, stream)
+                                      : integral<float>(function, *job, device, stream);
+}
+
+cusStatus integral_cuda_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream) {
+    constexpr unsigned THREADS = 256;
+    const unsigned count = static_cast<unsigned>(boxes->rows);
+    const auto kernel = table->type == CUS_64FC1 ? boxSumsKernel<true> : boxSumsKernel<false>;
+    return cusi::launch("cusBoxSums", kernel, cusi::divUp(count, THREADS), THREADS, 0, stream,
+                        static_cast<const char *>(table->data), table->step, table->rows - 1, table->cols - 1,
+                        static_cast<const char *>(boxes->data), boxes->step, static_cast<char *>(sums->data), sums->step,
+                        count);
+}
