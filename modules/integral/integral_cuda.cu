@@ -33,11 +33,17 @@ namespace tuning {
 #define INTEGRAL_WARPS 8
 #endif
 #ifndef INTEGRAL_SLAB_DIV
-#define INTEGRAL_SLAB_DIV 2
+#define INTEGRAL_SLAB_DIV 40
 #endif
-constexpr int BAND = INTEGRAL_BAND;     // rows: a multiple of 32, and at most 256 (16-bit column sums of bytes)
-constexpr int WARPS = INTEGRAL_WARPS;   // in a block of reduce and write
-constexpr int REDUCE_ROWS_AT_ONCE = 16; // loads in flight in a thread
+constexpr int BAND = INTEGRAL_BAND;   // rows: a multiple of 32, and at most 256 (16-bit column sums of bytes)
+constexpr int WARPS = INTEGRAL_WARPS; // in a block of reduce and write
+#ifndef INTEGRAL_OCC
+#define INTEGRAL_OCC 4
+#endif
+#ifndef INTEGRAL_RED
+#define INTEGRAL_RED 16
+#endif
+constexpr int REDUCE_ROWS_AT_ONCE = INTEGRAL_RED; // loads in flight in a thread
 constexpr int WRITE_ROWS_AT_ONCE = INTEGRAL_UNROLL;
 constexpr int CARRY_WARPS = 16;
 constexpr int CARRY_BYTES = 128;                 // of sums that a thread of carry holds at a time
@@ -58,6 +64,10 @@ struct Slab {
     bool aligned; // four pixels can be loaded at once
     bool first;   // the top of the image
 
+    // The strip of the band is not cut off by the end of the image, and its pixels are aligned.
+    __device__ bool isWhole(unsigned band, unsigned strip) const {
+        return aligned && (band + 1) * BAND <= rows && (strip + 1) * STRIP <= cols;
+    }
     __host__ __device__ unsigned paddedRows() const { return bands * BAND; }
     __host__ __device__ size_t paddedCols() const { return static_cast<size_t>(strips) * STRIP; }
 };
@@ -78,8 +88,7 @@ struct NoTable {};
 template<class T>
 constexpr bool EXISTS = !std::is_same_v<T, NoTable>;
 
-// ---- Programmatic dependent launch: nothing before sm_90
-// -------------------------------------------------------------------
+// ---- Programmatic dependent launch: nothing before sm_90 --------------------
 
 // Blocks until the kernels before this one are complete and what they wrote can be seen.
 __device__ inline void waitForPrevious() {
@@ -95,8 +104,7 @@ __device__ inline void letNextStart() {
 #endif
 }
 
-// ---- Four pixels
-// -----------------------------------------------------------------------------------------------------------
+// ---- Four pixels --------------------
 
 // Pixels x .. x + 3 of a row, zero past its end. Sums of bytes within a strip (up to 128 * 255^2) fit 32 bits.
 template<class Pixel>
@@ -107,8 +115,10 @@ struct Four<unsigned char> {
     using Sum = uint32_t;
     uint32_t word = 0;
 
-    __device__ void load(const unsigned char *row, unsigned x, unsigned cols, bool aligned) {
-        if (aligned && x + 4 <= cols) {
+    // WHOLE: all four are there and aligned to four pixels.
+    template<bool WHOLE>
+    __device__ void load(const unsigned char *row, unsigned x, unsigned cols) {
+        if (WHOLE) {
             word = __ldg(reinterpret_cast<const unsigned *>(row + x));
         } else {
             word = 0;
@@ -124,11 +134,10 @@ struct Four<unsigned char> {
     }
     // sums[i]: of pixels 0 .. i
     template<bool SQUARES>
-    __device__ void prefix(Sum (&sums)[4]) const {
+    __device__ void prefix(Sum (&sums)[3]) const {
         sums[0] = __dp4a(word, SQUARES ? word & 0x000000ffu : 0x00000001u, 0u);
         sums[1] = __dp4a(word, SQUARES ? word & 0x0000ffffu : 0x00000101u, 0u);
         sums[2] = __dp4a(word, SQUARES ? word & 0x00ffffffu : 0x00010101u, 0u);
-        sums[3] = total<SQUARES>();
     }
 };
 
@@ -137,9 +146,10 @@ struct Four<float> {
     using Sum = double;
     float4 v = {0, 0, 0, 0};
 
-    __device__ void load(const unsigned char *bytes, unsigned x, unsigned cols, bool aligned) {
+    template<bool WHOLE>
+    __device__ void load(const unsigned char *bytes, unsigned x, unsigned cols) {
         const float *row = reinterpret_cast<const float *>(bytes);
-        if (aligned && x + 4 <= cols)
+        if (WHOLE)
             v = __ldg(reinterpret_cast<const float4 *>(row + x));
         else
             v = make_float4(x < cols ? __ldg(row + x) : 0, x + 1 < cols ? __ldg(row + x + 1) : 0,
@@ -150,17 +160,16 @@ struct Four<float> {
         return SQUARES ? static_cast<double>(f) * f : static_cast<double>(f);
     }
     template<bool SQUARES>
-    __device__ void prefix(Sum (&sums)[4]) const {
+    __device__ void prefix(Sum (&sums)[3]) const {
         sums[0] = value<SQUARES>(v.x);
         sums[1] = sums[0] + value<SQUARES>(v.y);
         sums[2] = sums[1] + value<SQUARES>(v.z);
-        sums[3] = sums[2] + value<SQUARES>(v.w);
     }
     template<bool SQUARES>
     __device__ Sum total() const {
-        Sum sums[4];
+        Sum sums[3];
         prefix<SQUARES>(sums);
-        return sums[3];
+        return sums[2] + value<SQUARES>(v.w);
     }
 };
 
@@ -214,14 +223,45 @@ __device__ inline Sum warpSum(Sum v) {
     }
 }
 
-// The sum over the lanes before this one.
-template<class Sum>
-__device__ inline Sum warpSumBefore(Sum v) {
-    using Scan = cub::WarpScan<Sum>;
+// Sums of several rows that go through one scan side by side, so that their shuffles do not wait for each other.
+template<class Sum, int N>
+struct Several {
+    Sum v[N];
+    __device__ friend Several operator+(Several a, const Several &b) {
+#pragma unroll
+        for (int k = 0; k < N; ++k)
+            a.v[k] += b.v[k];
+        return a;
+    }
+};
+struct Plus {
+    template<class T>
+    __device__ T operator()(const T &a, const T &b) const {
+        return a + b;
+    }
+};
+
+// The sums over the lanes before this one.
+template<class Sum, int N>
+__device__ inline void warpSumBefore(Several<Sum, N> &sums) {
+    using Scan = cub::WarpScan<Several<Sum, N>>;
     typename Scan::TempStorage none; // a scan of a full warp goes through registers
-    Sum before;
-    Scan(none).ExclusiveSum(v, before);
-    return before;
+    Several<Sum, N> before;
+    if constexpr (std::is_same_v<Sum, uint32_t>) { // modulo 2^32
+        Scan(none).InclusiveScan(sums, before, Plus());
+#pragma unroll
+        for (int k = 0; k < N; ++k)
+            sums.v[k] = before.v[k] - sums.v[k];
+    } else {
+        Scan(none).ExclusiveScan(sums, before, Several<Sum, N>{}, Plus());
+        sums = before;
+    }
+}
+template<class Sum>
+__device__ inline Sum warpSumBefore(Sum sum) {
+    Several<Sum, 1> one = {{sum}};
+    warpSumBefore(one);
+    return one.v[0];
 }
 
 template<class T>
@@ -229,8 +269,7 @@ struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Vector4 {
     T v[4];
 };
 
-// ---- reduce
-// ------------------------------------------------------------------------------------------------------------------
+// ---- reduce --------------------
 
 template<class Pixel, bool SQUARES, class Table>
 struct Reducer {
@@ -262,45 +301,52 @@ struct Reducer<Pixel, SQUARES, NoTable> {
     __device__ void storeColumns(const NoTable &, const Slab &, unsigned, unsigned) const {}
 };
 
-template<class Pixel, class SumTable, class SquareTable>
-__global__ void __launch_bounds__(32 * tuning::WARPS)
-    reduceKernel(const Slab slab, const SumTable sum, const SquareTable squares) {
-    constexpr int AT_ONCE = tuning::REDUCE_ROWS_AT_ONCE;
+// WHOLE: neither the strip nor the band is cut off by the end of the image, and pixels are aligned.
+template<bool WHOLE, class Pixel, class SumTable, class SquareTable>
+__device__ void reduceStrip(const Slab &slab, const SumTable &sum, const SquareTable &squares, unsigned band,
+                            unsigned strip, unsigned lane) {
+    constexpr unsigned AT_ONCE = !WHOLE || std::is_same_v<Pixel, float> ? 4 : tuning::REDUCE_ROWS_AT_ONCE;
     static_assert(32 % AT_ONCE == 0, "");
+    const unsigned x = strip * STRIP + 4 * lane;
+    const unsigned char *row = slab.src + static_cast<size_t>(band) * BAND * slab.step;
+    Reducer<Pixel, false, SumTable> sums;
+    Reducer<Pixel, true, SquareTable> square_sums;
+    for (unsigned y = band * BAND; y < (band + 1) * BAND; y += 32) {
+#pragma unroll 1
+        for (unsigned part = 0; part < 32; part += AT_ONCE) {
+            Four<Pixel> four[AT_ONCE];
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; ++k, row += slab.step)
+                if (WHOLE || y + part + k < slab.rows)
+                    four[k].template load<WHOLE>(row, x, slab.cols);
+#pragma unroll
+            for (unsigned k = 0; k < AT_ONCE; ++k) {
+                sums.add(four[k], part + k, lane);
+                square_sums.add(four[k], part + k, lane);
+            }
+        }
+        sums.storeRows(sum, slab, strip, y, lane);
+        square_sums.storeRows(squares, slab, strip, y, lane);
+    }
+    sums.storeColumns(sum, slab, band, x);
+    square_sums.storeColumns(squares, slab, band, x);
+}
+
+template<class Pixel, class SumTable, class SquareTable>
+__global__ void __launch_bounds__(32 * tuning::WARPS, EXISTS<SquareTable> || std::is_same_v<Pixel, float> ? 2 : 4)
+    reduceKernel(const Slab slab, const SumTable sum, const SquareTable squares) {
     letNextStart();
     const unsigned lane = threadIdx.x % 32, strip = blockIdx.x * tuning::WARPS + threadIdx.x / 32, band = blockIdx.y;
-    if (strip < slab.strips) {
-        const unsigned x = strip * STRIP + 4 * lane;
-        Reducer<Pixel, false, SumTable> sums;
-        Reducer<Pixel, true, SquareTable> square_sums;
-        for (unsigned y = 0; y < BAND; y += 32) {
-#pragma unroll
-            for (unsigned part = 0; part < 32; part += AT_ONCE) {
-                Four<Pixel> four[AT_ONCE];
-                const unsigned top = band * BAND + y + part;
-#pragma unroll
-                for (unsigned k = 0; k < AT_ONCE; ++k)
-                    if (top + k < slab.rows)
-                        four[k].load(slab.src + (top + k) * slab.step, x, slab.cols, slab.aligned);
-#pragma unroll
-                for (unsigned k = 0; k < AT_ONCE; ++k) {
-                    sums.add(four[k], part + k, lane);
-                    square_sums.add(four[k], part + k, lane);
-                }
-            }
-            sums.storeRows(sum, slab, strip, band * BAND + y, lane);
-            square_sums.storeRows(squares, slab, strip, band * BAND + y, lane);
-        }
-        sums.storeColumns(sum, slab, band, x);
-        square_sums.storeColumns(squares, slab, band, x);
-    }
+    if (slab.isWhole(band, strip))
+        reduceStrip<true, Pixel>(slab, sum, squares, band, strip, lane);
+    else if (strip < slab.strips)
+        reduceStrip<false, Pixel>(slab, sum, squares, band, strip, lane);
     // The write kernel of the slab before may still be running: it has read all the carries by now, else this kernel had
     // not been started. But this one must not end before it, so that whoever waits for the last kernel has waited for all.
     waitForPrevious();
 }
 
-// ---- carry
-// -------------------------------------------------------------------------------------------------------------------
+// ---- carry --------------------
 
 // Exclusive sums down the columns of a matrix of `count` rows of `width` entries, in place. A warp takes every
 // CARRY_WARPS-th chunk of rows of 128 columns. before: what stands above the first row, or null; below: gets what stands
@@ -384,8 +430,7 @@ __global__ void __launch_bounds__(32 * tuning::CARRY_WARPS)
         carry(slab, squares);
 }
 
-// ---- write
-// -------------------------------------------------------------------------------------------------------------------
+// ---- write --------------------
 
 template<class T>
 __device__ inline void store16(T *p, const T *v) {
@@ -397,81 +442,70 @@ __device__ inline void store16(T *p, const T *v) {
 }
 
 // Entries x .. x + 3 of every lane, one after the other, into a row of n entries; all lanes of a warp together.
-template<class T>
+// WHOLE: all entries are inside; ALIGNED: and the row starts on a 16-byte boundary.
+template<bool WHOLE, bool ALIGNED, class T>
 __device__ inline void storeRow(T *row, unsigned x, const T (&v)[4], unsigned n, unsigned lane) {
     constexpr unsigned VECTOR = 16 / sizeof(T);
-    const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) / sizeof(T)) % VECTOR;
-    if (phase == 0) {
-#ifndef INTEGRAL_NO_SWAP
-        if (VECTOR == 2) {
-            // A lane's four entries are one 32-byte sector, two stores. Lanes swap halves in pairs, so that each store of
-            // the warp writes whole sectors: first those of the even lanes, then those of the odd ones.
-            const bool odd = lane % 2;
-            const T half[2] = {__shfl_xor_sync(FULL_WARP, odd ? v[0] : v[2], 1),
-                               __shfl_xor_sync(FULL_WARP, odd ? v[1] : v[3], 1)};
-            const unsigned pair = x - 4 * odd;
-            if (pair + 8 <= n) {
-                const T first[2] = {odd ? half[0] : v[0], odd ? half[1] : v[1]};
-                const T second[2] = {odd ? v[2] : half[0], odd ? v[3] : half[1]};
-                store16(row + pair + 2 * odd, first);
-                store16(row + pair + 4 + 2 * odd, second);
-                return;
-            }
-        }
-#endif
-        if (x + 4 <= n) {
-            store16(row + x, v);
-            if (VECTOR == 2)
-                store16(row + x + 2, v + 2);
-        } else {
-#pragma unroll
-            for (unsigned i = 0; i < 4; ++i)
-                if (x + i < n)
-                    __stcs(row + x + i, v[i]);
-        }
+    if constexpr (ALIGNED && VECTOR == 4) {
+        store16(row + x, v);
+        return;
+    }
+    if constexpr (ALIGNED && VECTOR == 2) {
+        // Four entries are one 32-byte sector, but two stores. Lanes swap halves in pairs, so that each store of the warp
+        // writes whole sectors: first those of the even lanes, then those of the odd ones.
+        const bool odd = lane % 2;
+        const T half[2] = {__shfl_xor_sync(FULL_WARP, odd ? v[0] : v[2], 1),
+                           __shfl_xor_sync(FULL_WARP, odd ? v[1] : v[3], 1)};
+        const T first[2] = {odd ? half[0] : v[0], odd ? half[1] : v[1]};
+        const T second[2] = {odd ? v[2] : half[0], odd ? v[3] : half[1]};
+        T *const pair = row + x - (odd ? 2 : 0);
+        store16(pair, first);
+        store16(pair + 4, second);
         return;
     }
     // The row starts `phase` entries past a 16-byte boundary, so lanes write the four entries that start `phase` earlier:
     // some of the lane before and some of their own. The ends of the strip are written one by one.
+    const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) / sizeof(T)) % VECTOR;
+    const T before[3] = {__shfl_up_sync(FULL_WARP, v[1], 1), __shfl_up_sync(FULL_WARP, v[2], 1),
+                         __shfl_up_sync(FULL_WARP, v[3], 1)};
     T w[4];
-    const T before3 = __shfl_up_sync(FULL_WARP, v[3], 1);
-    if (VECTOR == 2 || phase == 1) {
-        w[0] = before3, w[1] = v[0], w[2] = v[1], w[3] = v[2];
-    } else {
-        const T before2 = __shfl_up_sync(FULL_WARP, v[2], 1);
-        if (phase == 2) {
-            w[0] = before2, w[1] = before3, w[2] = v[0], w[3] = v[1];
-        } else {
-            w[0] = __shfl_up_sync(FULL_WARP, v[1], 1), w[1] = before2, w[2] = before3, w[3] = v[0];
-        }
-    }
-    if (lane > 0 && x - phase + 4 <= n) {
+    if (phase == 0)
+        w[0] = v[0], w[1] = v[1], w[2] = v[2], w[3] = v[3];
+    else if (phase == 1)
+        w[0] = before[2], w[1] = v[0], w[2] = v[1], w[3] = v[2];
+    else if (phase == 2)
+        w[0] = before[1], w[1] = before[2], w[2] = v[0], w[3] = v[1];
+    else
+        w[0] = before[0], w[1] = before[1], w[2] = before[2], w[3] = v[0];
+    if ((lane > 0 || phase == 0) && (WHOLE || x - phase + 4 <= n)) {
         store16(row + x - phase, w);
         if (VECTOR == 2)
             store16(row + x - phase + 2, w + 2);
     } else {
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i)
-            if ((lane > 0 || i >= phase) && x - phase + i < n)
+            if ((lane > 0 || i >= phase) && (WHOLE || x - phase + i < n))
                 __stcs(row + x - phase + i, w[i]);
     }
     if (lane == 31) {
 #pragma unroll
         for (unsigned i = 1; i < 4; ++i)
-            if (i >= 4 - phase && x + i < n)
+            if (i >= 4 - phase && (WHOLE || x + i < n))
                 __stcs(row + x + i, v[i]);
     }
 }
 
-// Lane's entries x .. x + 3 of the table: sums over the columns before each.
-template<class Pixel, bool SQUARES, class Table>
+// Lane's entries x .. x + 3 of the table: sums over the columns before each. ROWS are added at a time.
+template<class Pixel, bool SQUARES, class Table, int ROWS>
 struct Writer {
     using Entry = typename Table::Type;
+    using Sum = typename Four<Pixel>::Sum;
     Entry entries[4];      // of the row above
     Entry left[BAND / 32]; // of row `lane` of each 32: everything left of the strip
-    char *out;
+    Entry *row;            // the row above
 
-    __device__ Writer(const Table &table, const Slab &slab, unsigned band, unsigned strip, unsigned x, unsigned lane) {
+    __device__ Writer(const Table &table, const Slab &slab, unsigned band, unsigned strip, unsigned lane) {
+        const unsigned x = strip * STRIP + 4 * lane;
 #pragma unroll
         for (unsigned k = 0; k < BAND / 32; ++k)
             left[k] = table.rows[static_cast<size_t>(strip) * slab.paddedRows() + band * BAND + 32 * k + lane];
@@ -486,78 +520,115 @@ struct Writer {
         entries[1] = corner + above.v[0];
         entries[2] = corner + two;
         entries[3] = corner + three;
-        out = reinterpret_cast<char *>(table.out) + static_cast<size_t>(band) * BAND * table.step;
+        row = cusi::rowOf(table.out, table.step, static_cast<size_t>(band) * BAND);
         if (slab.first && band == 0)
-            store(slab, x, lane); // zeros
+            storeRow<false, false>(row, x, entries, slab.cols + 1, lane); // zeros
     }
-    __device__ void store(const Slab &slab, unsigned x, unsigned lane) const {
-        storeRow(reinterpret_cast<Entry *>(out), x, entries, slab.cols + 1, lane);
-    }
-    __device__ void add(const Table &table, const Slab &slab, const Four<Pixel> &four, unsigned y, unsigned x,
-                        unsigned lane) {
-        using Sum = typename Four<Pixel>::Sum;
-        Sum sums[4];
-        four.template prefix<SQUARES>(sums);
-        const Sum before = warpSumBefore(sums[3]);
+
+    // Rows y .. y + ROWS - 1 of the band, of which `there` exist.
+    template<bool WHOLE, bool ALIGNED>
+    __device__ void add(const Table &table, const Slab &slab, const Four<Pixel> (&four)[ROWS], unsigned y, unsigned there,
+                        unsigned x, unsigned lane) {
+        Sum before[ROWS];
+        if constexpr (std::is_same_v<Pixel, unsigned char> && !SQUARES && ROWS % 2 == 0) {
+            // Sums of up to 128 bytes fit 16 bits: two rows to a word.
+            Several<Sum, ROWS / 2> pairs;
+#pragma unroll
+            for (int k = 0; k < ROWS / 2; ++k)
+                pairs.v[k] = four[2 * k].template total<SQUARES>() | four[2 * k + 1].template total<SQUARES>() << 16;
+            warpSumBefore(pairs);
+#pragma unroll
+            for (int k = 0; k < ROWS; ++k)
+                before[k] = k % 2 ? pairs.v[k / 2] >> 16 : pairs.v[k / 2] & 0xffff;
+        } else {
+            Several<Sum, ROWS> sums;
+#pragma unroll
+            for (int k = 0; k < ROWS; ++k)
+                sums.v[k] = four[k].template total<SQUARES>();
+            warpSumBefore(sums);
+#pragma unroll
+            for (int k = 0; k < ROWS; ++k)
+                before[k] = sums.v[k];
+        }
         Entry start = left[0];
 #pragma unroll
-        for (unsigned k = 1; k < BAND / 32; ++k)
-            if (y / 32 == k)
-                start = left[k];
-        start = __shfl_sync(FULL_WARP, start, y % 32);
-        entries[0] += start + static_cast<Entry>(before);
+        for (unsigned i = 1; i < BAND / 32; ++i)
+            if (y / 32 == i)
+                start = left[i];
 #pragma unroll
-        for (int i = 1; i < 4; ++i)
-            entries[i] += start + static_cast<Entry>(before + sums[i - 1]);
-        out += table.step;
-        store(slab, x, lane);
+        for (unsigned k = 0; k < ROWS; ++k) {
+            if (WHOLE || k < there) {
+                Sum sums[3];
+                four[k].template prefix<SQUARES>(sums);
+                const Entry base = __shfl_sync(FULL_WARP, start, y % 32 + k);
+                entries[0] += base + static_cast<Entry>(before[k]);
+#pragma unroll
+                for (int i = 0; i < 3; ++i)
+                    entries[i + 1] += base + static_cast<Entry>(before[k] + sums[i]);
+                row = cusi::rowOf(row, table.step, 1);
+                storeRow<WHOLE, ALIGNED>(row, x, entries, slab.cols + 1, lane);
+            }
+        }
     }
 };
-template<class Pixel, bool SQUARES>
-struct Writer<Pixel, SQUARES, NoTable> {
-    __device__ Writer(const NoTable &, const Slab &, unsigned, unsigned, unsigned, unsigned) {}
-    __device__ void add(const NoTable &, const Slab &, const Four<Pixel> &, unsigned, unsigned, unsigned) {}
+template<class Pixel, bool SQUARES, int ROWS>
+struct Writer<Pixel, SQUARES, NoTable, ROWS> {
+    __device__ Writer(const NoTable &, const Slab &, unsigned, unsigned, unsigned) {}
+    template<bool, bool>
+    __device__ void add(const NoTable &, const Slab &, const Four<Pixel> (&)[ROWS], unsigned, unsigned, unsigned,
+                        unsigned) {}
 };
 
-template<class Pixel, class SumTable, class SquareTable>
-__global__ void __launch_bounds__(32 * tuning::WARPS)
-    writeKernel(const Slab slab, const SumTable sum, const SquareTable squares) {
-    constexpr unsigned AT_ONCE = tuning::WRITE_ROWS_AT_ONCE;
-    const unsigned lane = threadIdx.x % 32, strip = blockIdx.x * tuning::WARPS + threadIdx.x / 32, band = blockIdx.y;
-    const unsigned x = strip * STRIP + 4 * lane, top = band * BAND, rows = min(slab.rows - top, (unsigned)BAND);
-    const bool inside = strip < slab.strips;
-    Four<Pixel> next[AT_ONCE];
+template<bool WHOLE, bool ALIGNED, class Pixel, class SumTable, class SquareTable>
+__device__ void writeStrip(const Slab &slab, const SumTable &sum, const SquareTable &squares, unsigned band, unsigned strip,
+                           unsigned lane) {
+    constexpr unsigned ROWS = !WHOLE || std::is_same_v<Pixel, float> ? 2
+                              : EXISTS<SquareTable> || !std::is_same_v<SumTable, Table<uint32_t>>
+                                  ? 4
+                                  : tuning::WRITE_ROWS_AT_ONCE;
+    const unsigned x = strip * STRIP + 4 * lane, rows = WHOLE ? BAND : min(slab.rows - band * BAND, (unsigned)BAND);
+    const unsigned char *row = slab.src + static_cast<size_t>(band) * BAND * slab.step;
+    Four<Pixel> next[ROWS];
     const auto load = [&](unsigned y) {
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; ++k)
-            if (y + k < rows)
-                next[k].load(slab.src + static_cast<size_t>(top + y + k) * slab.step, x, slab.cols, slab.aligned);
+        for (unsigned k = 0; k < ROWS; ++k, row += slab.step)
+            if (WHOLE || y + k < rows)
+                next[k].template load<WHOLE>(row, x, slab.cols);
     };
-    if (inside)
-        load(0); // the source does not depend on the kernels before
+    load(0); // the source does not depend on the kernels before
     waitForPrevious();
-    if (!inside)
-        return;
-    Writer<Pixel, false, SumTable> sums(sum, slab, band, strip, x, lane);
-    Writer<Pixel, true, SquareTable> square_sums(squares, slab, band, strip, x, lane);
+    Writer<Pixel, false, SumTable, ROWS> sums(sum, slab, band, strip, lane);
+    Writer<Pixel, true, SquareTable, ROWS> square_sums(squares, slab, band, strip, lane);
     letNextStart(); // the carries have been read: the next slab may replace them
-    for (unsigned y = 0; y < rows; y += AT_ONCE) {
-        Four<Pixel> four[AT_ONCE];
+#pragma unroll 1
+    for (unsigned y = 0; y < rows; y += ROWS) {
+        Four<Pixel> four[ROWS];
 #pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; ++k)
+        for (unsigned k = 0; k < ROWS; ++k)
             four[k] = next[k];
-        load(y + AT_ONCE);
-#pragma unroll
-        for (unsigned k = 0; k < AT_ONCE; ++k)
-            if (y + k < rows) {
-                sums.add(sum, slab, four[k], y + k, x, lane);
-                square_sums.add(squares, slab, four[k], y + k, x, lane);
-            }
+        if (y + ROWS < rows)
+            load(y + ROWS);
+        sums.template add<WHOLE, ALIGNED>(sum, slab, four, y, rows - y, x, lane);
+        square_sums.template add<WHOLE, ALIGNED>(squares, slab, four, y, rows - y, x, lane);
     }
 }
 
-// ---- Host side
-// ---------------------------------------------------------------------------------------------------------------
+template<class Pixel, class SumTable, class SquareTable>
+__global__ void __launch_bounds__(32 * tuning::WARPS,
+                                  (std::is_same_v<SumTable, Table<uint32_t>> && !EXISTS<SquareTable>) ? INTEGRAL_OCC : 2)
+    writeKernel(const Slab slab, const SumTable sum, const SquareTable squares, bool aligned) {
+    const unsigned lane = threadIdx.x % 32, strip = blockIdx.x * tuning::WARPS + threadIdx.x / 32, band = blockIdx.y;
+    if (slab.isWhole(band, strip)) {
+        if (aligned)
+            writeStrip<true, true, Pixel>(slab, sum, squares, band, strip, lane);
+        else
+            writeStrip<true, false, Pixel>(slab, sum, squares, band, strip, lane);
+    } else if (strip < slab.strips) {
+        writeStrip<false, false, Pixel>(slab, sum, squares, band, strip, lane);
+    }
+}
+
+// ---- Host side --------------------
 
 size_t roundUp(size_t n, size_t to) {
     return (n + to - 1) / to * to;
@@ -572,7 +643,7 @@ struct Device {
         CUSI_CUDA(function, cudaGetDevice(&device));
         CUSI_CUDA(function, cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, device));
         CUSI_CUDA(function, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-        slab_bytes = std::max(static_cast<size_t>(l2) / tuning::SLAB_OF_L2, tuning::SLAB_MIN);
+        slab_bytes = std::max(static_cast<size_t>(l2) / 60 * tuning::SLAB_OF_L2, tuning::SLAB_MIN);
         overlaps = major >= 9;
 #ifdef INTEGRAL_NO_PDL
         overlaps = false;
@@ -597,8 +668,10 @@ struct Sizes {
 };
 
 unsigned slabRows(size_t image_rows, size_t cols, size_t pixel_bytes, size_t slab_bytes) {
-    const size_t bands = std::max<size_t>(slab_bytes / (roundUp(cols + 1, STRIP) * pixel_bytes * BAND), 1);
-    return static_cast<unsigned>(std::min(bands * BAND, image_rows));
+    const size_t bands = cusi::divUp(image_rows, size_t(BAND));
+    const size_t most = std::max<size_t>(slab_bytes / (roundUp(cols + 1, STRIP) * pixel_bytes * BAND), 1);
+    const size_t slabs = cusi::divUp(bands, most); // of equal height
+    return static_cast<unsigned>(std::min(cusi::divUp(bands, slabs) * BAND, image_rows));
 }
 
 template<class Entry>
@@ -648,6 +721,8 @@ cusStatus integral(const char *function, const IntegralJob &job, const Device &d
     slab.cols = cols;
     slab.strips = cols / STRIP + 1;
     slab.aligned = cusi::isAligned(src, 4 * sizeof(Pixel));
+    const bool tables_aligned =
+        (!job.sum || cusi::isAligned(*job.sum, 16)) && (!job.sqsum || cusi::isAligned(*job.sqsum, 16));
     for (unsigned y = 0; y < image_rows; y += most) {
         slab.src = static_cast<const unsigned char *>(src.data) + y * src.step;
         slab.rows = std::min(most, image_rows - y);
@@ -662,7 +737,7 @@ cusStatus integral(const char *function, const IntegralJob &job, const Device &d
         CUS_TRY(queue(function, carryKernel<SumTable, SquareTable>, carries, 32 * tuning::CARRY_WARPS, device.overlaps,
                       stream, slab, sum, squares));
         CUS_TRY(queue(function, writeKernel<Pixel, SumTable, SquareTable>, tiles, 32 * tuning::WARPS, device.overlaps,
-                      stream, slab, sum, squares));
+                      stream, slab, sum, squares, tables_aligned));
         advance(sum, slab.rows);
         advance(squares, slab.rows);
     }
@@ -694,8 +769,7 @@ cusStatus integral(const char *function, const IntegralJob &job, const Device &d
     return integral<Pixel>(function, job, device, sizes, workspace, NoTable(), stream);
 }
 
-// ---- Rectangles
-// --------------------------------------------------------------------------------------------------------------
+// ---- Rectangles --------------------
 
 template<bool IS_64F>
 __global__ void boxSumsKernel(const char *table, size_t step, int rows, int cols, const char *boxes, size_t boxes_step,
