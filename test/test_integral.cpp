@@ -76,12 +76,15 @@ void expectFloatTable(const std::vector<double> &got, const std::vector<float> &
 
 void expectTables(const Case &c, const Source &src, int rows, int cols, TestMat *sum, TestMat *sqsum, cusSpace space) {
     if (c.type == CUS_8UC1) {
-        if (sum && sumType(c) == CUS_32SC1)
+        if (sum && sumType(c) == CUS_32SC1) {
             ASSERT_EQ(sum->get<uint32_t>(), reference::integral<uint32_t>(src.bytes, rows, cols));
-        if (sum && sumType(c) == CUS_64FC1)
+        }
+        if (sum && sumType(c) == CUS_64FC1) {
             ASSERT_EQ(sum->get<double>(), reference::integral<double>(src.bytes, rows, cols));
-        if (sqsum)
+        }
+        if (sqsum) {
             ASSERT_EQ(sqsum->get<double>(), reference::integral<double>(src.bytes, rows, cols, true));
+        }
         return;
     }
     if (sum)
@@ -226,10 +229,11 @@ void compareWithOpenCv(const cv::Mat &image, int sum_depth, cusSpace space) {
     cv::integral(image, sum, sqsum, sum_depth, CV_64F);
     cusMat host = CUS_MAT_INIT, src = CUS_MAT_INIT, s = CUS_MAT_INIT, q = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatWrap(&host, image.rows, image.cols, image.type(), CUS_HOST, image.data, image.step));
-    if (space == CUS_DEVICE)
+    if (space == CUS_DEVICE) {
         CUS_ASSERT_OK(cusMatUpload(&host, &src, nullptr));
-    else
+    } else {
         src = host;
+    }
     const cusIntegralOptions options = {sum_depth};
     CUS_ASSERT_OK(cusIntegral(&src, &s, &q, &options, nullptr));
     for (const auto &[got, expected] : {std::pair<cusMat *, cv::Mat *>{&s, &sum}, {&q, &sqsum}}) {
@@ -269,10 +273,11 @@ TEST_P(Integral, RegionsEqualOpenCv) {
     rng.fill(image, cv::RNG::UNIFORM, 0, 256);
     cusMat host = CUS_MAT_INIT, whole = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatWrap(&host, image.rows, image.cols, CUS_8UC1, CUS_HOST, image.data, image.step));
-    if (space() == CUS_DEVICE)
+    if (space() == CUS_DEVICE) {
         CUS_ASSERT_OK(cusMatUpload(&host, &whole, nullptr));
-    else
+    } else {
         whole = host;
+    }
     for (const cv::Rect &r :
          {cv::Rect(1, 1, 300, 90), cv::Rect(5, 3, 128, 32), cv::Rect(7, 0, 770, 200), cv::Rect(776, 199, 1, 1)}) {
         cusMat region = CUS_MAT_INIT, sum = CUS_MAT_INIT;
@@ -379,8 +384,9 @@ TEST_P(Integral, TwoThreadsWithAnObjectEach) {
         std::mt19937_64 random(support::seed() + number);
         const int rows = 123 + static_cast<int>(number), cols = 457;
         cusStream stream = nullptr;
-        if (space() == CUS_DEVICE)
+        if (space() == CUS_DEVICE) {
             CUS_ASSERT_OK(cusStreamCreate(&stream));
+        }
         cusIntegrator *integrator = nullptr;
         CUS_ASSERT_OK(cusIntegratorCreate(&integrator, rows, cols, space()));
         const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random);
@@ -389,8 +395,9 @@ TEST_P(Integral, TwoThreadsWithAnObjectEach) {
         const auto expected = reference::integral<uint32_t>(bytes, rows, cols);
         for (int i = 0; i < 50; ++i) {
             CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum.mat, nullptr, nullptr, stream));
-            if (space() == CUS_DEVICE)
+            if (space() == CUS_DEVICE) {
                 CUS_ASSERT_OK(cusStreamSynchronize(stream));
+            }
             ASSERT_EQ(sum.get<uint32_t>(), expected);
         }
         cusIntegratorDestroy(integrator);

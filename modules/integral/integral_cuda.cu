@@ -45,8 +45,14 @@ constexpr int WARPS = INTEGRAL_WARPS; // in a block of reduce and write
 #endif
 constexpr int REDUCE_ROWS_AT_ONCE = INTEGRAL_RED; // loads in flight in a thread
 constexpr int WRITE_ROWS_AT_ONCE = INTEGRAL_UNROLL;
-constexpr int CARRY_WARPS = 16;
-constexpr int CARRY_BYTES = 128;                 // of sums that a thread of carry holds at a time
+#ifndef INTEGRAL_CW
+#define INTEGRAL_CW 32
+#endif
+constexpr int CARRY_WARPS = INTEGRAL_CW;
+#ifndef INTEGRAL_CB
+#define INTEGRAL_CB 64
+#endif
+constexpr int CARRY_BYTES = INTEGRAL_CB;         // of sums that a thread of carry holds at a time
 constexpr size_t SLAB_OF_L2 = INTEGRAL_SLAB_DIV; // a slab is this fraction of the level-2 cache
 constexpr size_t SLAB_MIN = 4 << 20;
 } // namespace tuning
@@ -115,18 +121,15 @@ struct Four<unsigned char> {
     using Sum = uint32_t;
     uint32_t word = 0;
 
-    // WHOLE: all four are there and aligned to four pixels.
-    template<bool WHOLE>
-    __device__ void load(const unsigned char *row, unsigned x, unsigned cols) {
-        if (WHOLE) {
-            word = __ldg(reinterpret_cast<const unsigned *>(row + x));
-        } else {
-            word = 0;
+    // All four are there, and aligned to four pixels.
+    __device__ void load(const unsigned char *row, unsigned x) {
+        word = __ldg(reinterpret_cast<const unsigned *>(row + x));
+    }
+    __device__ void loadSome(const unsigned char *row, unsigned x, unsigned cols) {
 #pragma unroll
-            for (unsigned i = 0; i < 4; ++i)
-                if (x + i < cols)
-                    word |= static_cast<uint32_t>(__ldg(row + x + i)) << (8 * i);
-        }
+        for (unsigned i = 0; i < 4; ++i)
+            if (x + i < cols)
+                word |= static_cast<uint32_t>(__ldg(row + x + i)) << (8 * i);
     }
     template<bool SQUARES>
     __device__ Sum total() const {
@@ -146,14 +149,13 @@ struct Four<float> {
     using Sum = double;
     float4 v = {0, 0, 0, 0};
 
-    template<bool WHOLE>
-    __device__ void load(const unsigned char *bytes, unsigned x, unsigned cols) {
+    __device__ void load(const unsigned char *row, unsigned x) {
+        v = __ldg(reinterpret_cast<const float4 *>(row + sizeof(float) * static_cast<size_t>(x)));
+    }
+    __device__ void loadSome(const unsigned char *bytes, unsigned x, unsigned cols) {
         const float *row = reinterpret_cast<const float *>(bytes);
-        if (WHOLE)
-            v = __ldg(reinterpret_cast<const float4 *>(row + x));
-        else
-            v = make_float4(x < cols ? __ldg(row + x) : 0, x + 1 < cols ? __ldg(row + x + 1) : 0,
-                            x + 2 < cols ? __ldg(row + x + 2) : 0, x + 3 < cols ? __ldg(row + x + 3) : 0);
+        v = make_float4(x < cols ? __ldg(row + x) : 0, x + 1 < cols ? __ldg(row + x + 1) : 0,
+                        x + 2 < cols ? __ldg(row + x + 2) : 0, x + 3 < cols ? __ldg(row + x + 3) : 0);
     }
     template<bool SQUARES>
     __device__ static double value(float f) {
@@ -172,6 +174,28 @@ struct Four<float> {
         return sums[2] + value<SQUARES>(v.w);
     }
 };
+
+// Pixels x .. x + 3 of N rows, of which the first `there` exist; zero where there are none. WHOLE: all exist and are aligned.
+template<bool WHOLE, class Pixel, unsigned N>
+__device__ inline void loadRows(Four<Pixel> (&four)[N], const Slab &slab, const unsigned char *row, unsigned x,
+                                unsigned there) {
+    if (WHOLE || (slab.aligned && x + 4 <= slab.cols)) {
+#pragma unroll
+        for (unsigned k = 0; k < N; ++k) {
+            if (!WHOLE)
+                four[k] = {};
+            if (WHOLE || k < there)
+                four[k].load(row + k * slab.step, x);
+        }
+    } else {
+#pragma unroll
+        for (unsigned k = 0; k < N; ++k) {
+            four[k] = {};
+            if (k < there)
+                four[k].loadSome(row + k * slab.step, x, slab.cols);
+        }
+    }
+}
 
 // Four column sums over up to BAND rows.
 template<class Pixel, bool SQUARES>
@@ -305,7 +329,7 @@ struct Reducer<Pixel, SQUARES, NoTable> {
 template<bool WHOLE, class Pixel, class SumTable, class SquareTable>
 __device__ void reduceStrip(const Slab &slab, const SumTable &sum, const SquareTable &squares, unsigned band,
                             unsigned strip, unsigned lane) {
-    constexpr unsigned AT_ONCE = !WHOLE || std::is_same_v<Pixel, float> ? 4 : tuning::REDUCE_ROWS_AT_ONCE;
+    constexpr unsigned AT_ONCE = std::is_same_v<Pixel, float> ? 4 : WHOLE ? tuning::REDUCE_ROWS_AT_ONCE : 8;
     static_assert(32 % AT_ONCE == 0, "");
     const unsigned x = strip * STRIP + 4 * lane;
     const unsigned char *row = slab.src + static_cast<size_t>(band) * BAND * slab.step;
@@ -315,10 +339,8 @@ __device__ void reduceStrip(const Slab &slab, const SumTable &sum, const SquareT
 #pragma unroll 1
         for (unsigned part = 0; part < 32; part += AT_ONCE) {
             Four<Pixel> four[AT_ONCE];
-#pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; ++k, row += slab.step)
-                if (WHOLE || y + part + k < slab.rows)
-                    four[k].template load<WHOLE>(row, x, slab.cols);
+            loadRows<WHOLE>(four, slab, row, x, slab.rows - min(slab.rows, y + part));
+            row += AT_ONCE * slab.step;
 #pragma unroll
             for (unsigned k = 0; k < AT_ONCE; ++k) {
                 sums.add(four[k], part + k, lane);
@@ -501,6 +523,8 @@ struct Writer {
     using Entry = typename Table::Type;
     using Sum = typename Four<Pixel>::Sum;
     Entry entries[4];      // of the row above
+    Entry end;             // the entry after the lane's four
+    bool ends;             // nobody else writes the one after lane 31's
     Entry left[BAND / 32]; // of row `lane` of each 32: everything left of the strip
     Entry *row;            // the row above
 
@@ -516,13 +540,22 @@ struct Writer {
         corner = warpSum(corner);
         const Entry two = above.v[0] + above.v[1], three = two + above.v[2];
         corner += warpSumBefore(three + above.v[3]);
+        end = corner + three + above.v[3];
+        ends = (strip + 1) * STRIP == slab.cols;
         entries[0] = corner;
         entries[1] = corner + above.v[0];
         entries[2] = corner + two;
         entries[3] = corner + three;
         row = cusi::rowOf(table.out, table.step, static_cast<size_t>(band) * BAND);
         if (slab.first && band == 0)
-            storeRow<false, false>(row, x, entries, slab.cols + 1, lane); // zeros
+            store<false, false>(slab, x, lane); // zeros
+    }
+
+    template<bool WHOLE, bool ALIGNED>
+    __device__ void store(const Slab &slab, unsigned x, unsigned lane) const {
+        storeRow<WHOLE, ALIGNED>(row, x, entries, slab.cols + 1, lane);
+        if (ends && lane == 31)
+            __stcs(row + x + 4, end);
     }
 
     // Rows y .. y + ROWS - 1 of the band, of which `there` exist.
@@ -565,8 +598,10 @@ struct Writer {
 #pragma unroll
                 for (int i = 0; i < 3; ++i)
                     entries[i + 1] += base + static_cast<Entry>(before[k] + sums[i]);
+                if (ends)
+                    end += base + static_cast<Entry>(before[k] + four[k].template total<SQUARES>());
                 row = cusi::rowOf(row, table.step, 1);
-                storeRow<WHOLE, ALIGNED>(row, x, entries, slab.cols + 1, lane);
+                store<WHOLE, ALIGNED>(slab, x, lane);
             }
         }
     }
@@ -582,20 +617,14 @@ struct Writer<Pixel, SQUARES, NoTable, ROWS> {
 template<bool WHOLE, bool ALIGNED, class Pixel, class SumTable, class SquareTable>
 __device__ void writeStrip(const Slab &slab, const SumTable &sum, const SquareTable &squares, unsigned band, unsigned strip,
                            unsigned lane) {
-    constexpr unsigned ROWS = !WHOLE || std::is_same_v<Pixel, float> ? 2
-                              : EXISTS<SquareTable> || !std::is_same_v<SumTable, Table<uint32_t>>
-                                  ? 4
-                                  : tuning::WRITE_ROWS_AT_ONCE;
+    constexpr bool NARROW =
+        std::is_same_v<Pixel, unsigned char> && std::is_same_v<SumTable, Table<uint32_t>> && !EXISTS<SquareTable>;
+    constexpr unsigned ROWS = std::is_same_v<Pixel, float> ? 2 : NARROW && WHOLE ? tuning::WRITE_ROWS_AT_ONCE : 4;
     const unsigned x = strip * STRIP + 4 * lane, rows = WHOLE ? BAND : min(slab.rows - band * BAND, (unsigned)BAND);
     const unsigned char *row = slab.src + static_cast<size_t>(band) * BAND * slab.step;
     Four<Pixel> next[ROWS];
-    const auto load = [&](unsigned y) {
-#pragma unroll
-        for (unsigned k = 0; k < ROWS; ++k, row += slab.step)
-            if (WHOLE || y + k < rows)
-                next[k].template load<WHOLE>(row, x, slab.cols);
-    };
-    load(0); // the source does not depend on the kernels before
+    // The source does not depend on the kernels before.
+    loadRows<WHOLE>(next, slab, row, x, rows);
     waitForPrevious();
     Writer<Pixel, false, SumTable, ROWS> sums(sum, slab, band, strip, lane);
     Writer<Pixel, true, SquareTable, ROWS> square_sums(squares, slab, band, strip, lane);
@@ -606,8 +635,9 @@ __device__ void writeStrip(const Slab &slab, const SumTable &sum, const SquareTa
 #pragma unroll
         for (unsigned k = 0; k < ROWS; ++k)
             four[k] = next[k];
+        row += ROWS * slab.step;
         if (y + ROWS < rows)
-            load(y + ROWS);
+            loadRows<WHOLE>(next, slab, row, x, rows - (y + ROWS));
         sums.template add<WHOLE, ALIGNED>(sum, slab, four, y, rows - y, x, lane);
         square_sums.template add<WHOLE, ALIGNED>(squares, slab, four, y, rows - y, x, lane);
     }
@@ -617,7 +647,13 @@ template<class Pixel, class SumTable, class SquareTable>
 __global__ void __launch_bounds__(32 * tuning::WARPS,
                                   (std::is_same_v<SumTable, Table<uint32_t>> && !EXISTS<SquareTable>) ? INTEGRAL_OCC : 2)
     writeKernel(const Slab slab, const SumTable sum, const SquareTable squares, bool aligned) {
-    const unsigned lane = threadIdx.x % 32, strip = blockIdx.x * tuning::WARPS + threadIdx.x / 32, band = blockIdx.y;
+    const unsigned lane = threadIdx.x % 32, strip = blockIdx.x * tuning::WARPS + threadIdx.x / 32,
+                   band =
+#ifdef INTEGRAL_NOREV
+                       blockIdx.y;
+#else
+                       gridDim.y - 1 - blockIdx.y;
+#endif
     if (slab.isWhole(band, strip)) {
         if (aligned)
             writeStrip<true, true, Pixel>(slab, sum, squares, band, strip, lane);
@@ -658,7 +694,7 @@ struct Sizes {
     size_t columns, rows, strips, below;
 
     Sizes(size_t image_rows, size_t cols, size_t slab_bytes) {
-        const size_t bands = cusi::divUp(image_rows, size_t(BAND)), padded = roundUp(cols + 1, STRIP);
+        const size_t bands = cusi::divUp(image_rows, size_t(BAND)), padded = roundUp(cols, STRIP);
         below = padded;
         columns = std::min(bands * padded, slab_bytes / BAND + padded);
         strips = columns / STRIP;
@@ -669,7 +705,7 @@ struct Sizes {
 
 unsigned slabRows(size_t image_rows, size_t cols, size_t pixel_bytes, size_t slab_bytes) {
     const size_t bands = cusi::divUp(image_rows, size_t(BAND));
-    const size_t most = std::max<size_t>(slab_bytes / (roundUp(cols + 1, STRIP) * pixel_bytes * BAND), 1);
+    const size_t most = std::max<size_t>(slab_bytes / (roundUp(cols, STRIP) * pixel_bytes * BAND), 1);
     const size_t slabs = cusi::divUp(bands, most); // of equal height
     return static_cast<unsigned>(std::min(cusi::divUp(bands, slabs) * BAND, image_rows));
 }
@@ -719,7 +755,7 @@ cusStatus integral(const char *function, const IntegralJob &job, const Device &d
     Slab slab = {};
     slab.step = src.rows > 1 ? src.step : 0;
     slab.cols = cols;
-    slab.strips = cols / STRIP + 1;
+    slab.strips = cusi::divUp(cols, unsigned(STRIP));
     slab.aligned = cusi::isAligned(src, 4 * sizeof(Pixel));
     const bool tables_aligned =
         (!job.sum || cusi::isAligned(*job.sum, 16)) && (!job.sqsum || cusi::isAligned(*job.sqsum, 16));
