@@ -23,44 +23,44 @@
 namespace {
 
 namespace tuning {
-#ifndef INTEGRAL_BAND
-#define INTEGRAL_BAND 32
-#endif
-#ifndef INTEGRAL_UNROLL
-#define INTEGRAL_UNROLL 8
+#ifndef INTEGRAL_ROWS
+#define INTEGRAL_ROWS 8
 #endif
 #ifndef INTEGRAL_WARPS
 #define INTEGRAL_WARPS 8
 #endif
+#ifndef INTEGRAL_OCC
+#define INTEGRAL_OCC 5
+#endif
+#ifndef INTEGRAL_ROCC
+#define INTEGRAL_ROCC 6
+#endif
+#ifndef INTEGRAL_CW
+#define INTEGRAL_CW 8
+#endif
+#ifndef INTEGRAL_CB
+#define INTEGRAL_CB 256
+#endif
 #ifndef INTEGRAL_SLAB_DIV
 #define INTEGRAL_SLAB_DIV 40
 #endif
-constexpr int BAND = INTEGRAL_BAND;   // rows: a multiple of 32, and at most 256 (16-bit column sums of bytes)
-constexpr int WARPS = INTEGRAL_WARPS; // in a block of reduce and write
-#ifndef INTEGRAL_OCC
-#define INTEGRAL_OCC 4
-#endif
-#ifndef INTEGRAL_RED
-#define INTEGRAL_RED 16
-#endif
-constexpr int REDUCE_ROWS_AT_ONCE = INTEGRAL_RED; // loads in flight in a thread
-constexpr int WRITE_ROWS_AT_ONCE = INTEGRAL_UNROLL;
-#ifndef INTEGRAL_CW
-#define INTEGRAL_CW 32
-#endif
+constexpr int WARPS = INTEGRAL_WARPS; // in a block of reduce and write, one below the other
+constexpr int ROWS = INTEGRAL_ROWS;   // of a warp, all of them in flight at once
+constexpr int BAND = WARPS * ROWS;
+constexpr int WRITE_BLOCKS = INTEGRAL_OCC; // on a multiprocessor, 32-bit sums; with 64-bit tables two
+constexpr int REDUCE_BLOCKS = INTEGRAL_ROCC;
 constexpr int CARRY_WARPS = INTEGRAL_CW;
-#ifndef INTEGRAL_CB
-#define INTEGRAL_CB 64
-#endif
-constexpr int CARRY_BYTES = INTEGRAL_CB;         // of sums that a thread of carry holds at a time
-constexpr size_t SLAB_OF_L2 = INTEGRAL_SLAB_DIV; // a slab is this fraction of the level-2 cache
+constexpr int CARRY_BYTES = INTEGRAL_CB; // of sums that a thread of carry holds at a time
+constexpr size_t SLAB_OF_L2 = INTEGRAL_SLAB_DIV;
 constexpr size_t SLAB_MIN = 4 << 20;
 } // namespace tuning
 
 using tuning::BAND;
+using tuning::ROWS;
+using tuning::WARPS;
 constexpr unsigned FULL_WARP = 0xffffffffu;
 constexpr int STRIP = 128; // columns: 32 lanes of four
-static_assert(BAND % 32 == 0 && BAND <= 256, "see BAND");
+static_assert(BAND % 32 == 0 && BAND <= 256 && ROWS <= 32, "column sums of a band fit 16 bits, rows of a warp its lanes");
 
 // One slab of the image.
 struct Slab {
@@ -175,29 +175,28 @@ struct Four<float> {
     }
 };
 
-// Pixels x .. x + 3 of N rows, of which the first `there` exist; zero where there are none. WHOLE: all exist and are aligned.
-template<bool WHOLE, class Pixel, unsigned N>
-__device__ inline void loadRows(Four<Pixel> (&four)[N], const Slab &slab, const unsigned char *row, unsigned x,
-                                unsigned there) {
-    if (WHOLE || (slab.aligned && x + 4 <= slab.cols)) {
+// Pixels x .. x + 3 of the slab's rows y .. y + ROWS - 1, zero where there are none. whole: all exist and are aligned.
+template<class Pixel>
+__device__ inline void loadRows(Four<Pixel> (&four)[ROWS], const Slab &slab, unsigned x, unsigned y, bool whole) {
+    const unsigned char *row = slab.src + y * slab.step;
+    if (whole) {
 #pragma unroll
-        for (unsigned k = 0; k < N; ++k) {
-            if (!WHOLE)
-                four[k] = {};
-            if (WHOLE || k < there)
+        for (unsigned k = 0; k < ROWS; ++k)
+            four[k].load(row + k * slab.step, x);
+    } else if (slab.aligned && x + 4 <= slab.cols) {
+#pragma unroll
+        for (unsigned k = 0; k < ROWS; ++k)
+            if (y + k < slab.rows)
                 four[k].load(row + k * slab.step, x);
-        }
     } else {
 #pragma unroll
-        for (unsigned k = 0; k < N; ++k) {
-            four[k] = {};
-            if (k < there)
+        for (unsigned k = 0; k < ROWS; ++k)
+            if (y + k < slab.rows)
                 four[k].loadSome(row + k * slab.step, x, slab.cols);
-        }
     }
 }
 
-// Four column sums over up to BAND rows.
+// Four column sums over some rows.
 template<class Pixel, bool SQUARES>
 struct ColumnSums {
     typename Four<Pixel>::Sum sums[4] = {0, 0, 0, 0};
@@ -222,7 +221,7 @@ struct ColumnSums {
 
 template<>
 struct ColumnSums<unsigned char, false> {
-    uint32_t even = 0, odd = 0; // two 16-bit sums each
+    uint32_t even = 0, odd = 0; // two 16-bit sums each: up to 257 rows
     __device__ void add(const Four<unsigned char> &four) {
         even += four.word & 0x00ff00ffu;
         odd += four.word >> 8 & 0x00ff00ffu;
@@ -295,76 +294,84 @@ struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Vector4 {
 
 // ---- reduce --------------------
 
-template<class Pixel, bool SQUARES, class Table>
-struct Reducer {
-    ColumnSums<Pixel, SQUARES> columns;
-    typename Four<Pixel>::Sum row = 0; // of row `lane` of the last 32
+// What a block needs of one table in shared memory: the column sums of its warps.
+template<class Pixel>
+using BlockColumns = Vector4<typename Four<Pixel>::Sum>[WARPS][32];
 
-    __device__ void add(const Four<Pixel> &four, unsigned y, unsigned lane) {
-        columns.add(four);
-        const auto sum = warpSum(four.template total<SQUARES>());
-        if (lane == y % 32)
-            row = sum;
-    }
-    __device__ void storeRows(const Table &table, const Slab &slab, unsigned strip, unsigned y, unsigned lane) const {
-        table.rows[static_cast<size_t>(strip) * slab.paddedRows() + y + lane] = static_cast<typename Table::Type>(row);
-    }
-    __device__ void storeColumns(const Table &table, const Slab &slab, unsigned band, unsigned x) const {
-        using Entry = typename Table::Type;
-        Vector4<Entry> v;
+template<bool SQUARES, class Pixel>
+__device__ inline void sumColumns(const Four<Pixel> (&four)[ROWS], BlockColumns<Pixel> &columns, unsigned warp,
+                                  unsigned lane) {
+    ColumnSums<Pixel, SQUARES> sums;
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-            v.v[i] = static_cast<Entry>(columns[i]);
-        *reinterpret_cast<Vector4<Entry> *>(table.columns + band * slab.paddedCols() + x) = v;
-    }
-};
-template<class Pixel, bool SQUARES>
-struct Reducer<Pixel, SQUARES, NoTable> {
-    __device__ void add(const Four<Pixel> &, unsigned, unsigned) {}
-    __device__ void storeRows(const NoTable &, const Slab &, unsigned, unsigned, unsigned) const {}
-    __device__ void storeColumns(const NoTable &, const Slab &, unsigned, unsigned) const {}
-};
-
-// WHOLE: neither the strip nor the band is cut off by the end of the image, and pixels are aligned.
-template<bool WHOLE, class Pixel, class SumTable, class SquareTable>
-__device__ void reduceStrip(const Slab &slab, const SumTable &sum, const SquareTable &squares, unsigned band,
-                            unsigned strip, unsigned lane) {
-    constexpr unsigned AT_ONCE = std::is_same_v<Pixel, float> ? 4 : WHOLE ? tuning::REDUCE_ROWS_AT_ONCE : 8;
-    static_assert(32 % AT_ONCE == 0, "");
-    const unsigned x = strip * STRIP + 4 * lane;
-    const unsigned char *row = slab.src + static_cast<size_t>(band) * BAND * slab.step;
-    Reducer<Pixel, false, SumTable> sums;
-    Reducer<Pixel, true, SquareTable> square_sums;
-    for (unsigned y = band * BAND; y < (band + 1) * BAND; y += 32) {
-#pragma unroll 1
-        for (unsigned part = 0; part < 32; part += AT_ONCE) {
-            Four<Pixel> four[AT_ONCE];
-            loadRows<WHOLE>(four, slab, row, x, slab.rows - min(slab.rows, y + part));
-            row += AT_ONCE * slab.step;
-#pragma unroll
-            for (unsigned k = 0; k < AT_ONCE; ++k) {
-                sums.add(four[k], part + k, lane);
-                square_sums.add(four[k], part + k, lane);
-            }
-        }
-        sums.storeRows(sum, slab, strip, y, lane);
-        square_sums.storeRows(squares, slab, strip, y, lane);
-    }
-    sums.storeColumns(sum, slab, band, x);
-    square_sums.storeColumns(squares, slab, band, x);
+    for (int k = 0; k < ROWS; ++k)
+        sums.add(four[k]);
+    columns[warp][lane] = {sums[0], sums[1], sums[2], sums[3]};
 }
 
+// v += the column sums of warps 0 .. warps - 1.
+template<class Entry, class Sum>
+__device__ inline void addColumns(Vector4<Entry> &v, const Vector4<Sum> (&columns)[WARPS][32], unsigned warps,
+                                  unsigned lane) {
+#pragma unroll
+    for (unsigned w = 0; w < WARPS; ++w)
+        if (w < warps) {
+            const Vector4<Sum> some = columns[w][lane];
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                v.v[i] += static_cast<Entry>(some.v[i]);
+        }
+}
+
+template<bool SQUARES, class Pixel, class Entry>
+__device__ inline void reduceRows(const Table<Entry> &table, const Slab &slab, const Four<Pixel> (&four)[ROWS],
+                                  unsigned strip, unsigned y, unsigned lane) {
+    typename Four<Pixel>::Sum mine = 0;
+#pragma unroll
+    for (unsigned k = 0; k < ROWS; ++k) {
+        const auto sum = warpSum(four[k].template total<SQUARES>());
+        if (lane == k)
+            mine = sum;
+    }
+    if (lane < ROWS)
+        table.rows[static_cast<size_t>(strip) * slab.paddedRows() + y + lane] = static_cast<Entry>(mine);
+}
+template<bool SQUARES, class Pixel>
+__device__ inline void reduceRows(const NoTable &, const Slab &, const Four<Pixel> (&)[ROWS], unsigned, unsigned,
+                                  unsigned) {}
+
+template<class Pixel, class Entry>
+__device__ inline void storeColumns(const Table<Entry> &table, const Slab &slab, const BlockColumns<Pixel> &columns,
+                                    unsigned band, unsigned strip, unsigned lane) {
+    Vector4<Entry> v = {{0, 0, 0, 0}};
+    addColumns(v, columns, WARPS, lane);
+    *reinterpret_cast<Vector4<Entry> *>(table.columns + band * slab.paddedCols() + strip * STRIP + 4 * lane) = v;
+}
+template<class Pixel>
+__device__ inline void storeColumns(const NoTable &, const Slab &, const BlockColumns<Pixel> &, unsigned, unsigned,
+                                    unsigned) {}
+
 template<class Pixel, class SumTable, class SquareTable>
-__global__ void __launch_bounds__(32 * tuning::WARPS, EXISTS<SquareTable> || std::is_same_v<Pixel, float> ? 2 : 4)
+__global__ void __launch_bounds__(32 * WARPS, std::is_same_v<Pixel, float> ? 2 : tuning::REDUCE_BLOCKS)
     reduceKernel(const Slab slab, const SumTable sum, const SquareTable squares) {
+    __shared__ BlockColumns<Pixel> columns[EXISTS<SumTable> + EXISTS<SquareTable>];
     letNextStart();
-    const unsigned lane = threadIdx.x % 32, strip = blockIdx.x * tuning::WARPS + threadIdx.x / 32, band = blockIdx.y;
-    if (slab.isWhole(band, strip))
-        reduceStrip<true, Pixel>(slab, sum, squares, band, strip, lane);
-    else if (strip < slab.strips)
-        reduceStrip<false, Pixel>(slab, sum, squares, band, strip, lane);
-    // The write kernel of the slab before may still be running: it has read all the carries by now, else this kernel had
-    // not been started. But this one must not end before it, so that whoever waits for the last kernel has waited for all.
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, strip = blockIdx.x, band = blockIdx.y;
+    const unsigned x = strip * STRIP + 4 * lane, y = band * BAND + warp * ROWS;
+    Four<Pixel> four[ROWS];
+    loadRows(four, slab, x, y, slab.isWhole(band, strip));
+    if (EXISTS<SumTable>)
+        sumColumns<false>(four, columns[0], warp, lane);
+    if (EXISTS<SquareTable>)
+        sumColumns<true>(four, columns[EXISTS<SumTable>], warp, lane);
+    reduceRows<false>(sum, slab, four, strip, y, lane);
+    reduceRows<true>(squares, slab, four, strip, y, lane);
+    __syncthreads();
+    if (warp == 0)
+        storeColumns<Pixel>(sum, slab, columns[0], band, strip, lane);
+    else if (warp == 1)
+        storeColumns<Pixel>(squares, slab, columns[EXISTS<SumTable>], band, strip, lane);
+    // This kernel is started once every block of the write kernel before has ended, so the carries are free; but what they
+    // wrote may still be on its way. To end only after it is what makes waiting for the last kernel wait for all.
     waitForPrevious();
 }
 
@@ -457,6 +464,10 @@ __global__ void __launch_bounds__(32 * tuning::CARRY_WARPS)
 template<class T>
 __device__ inline void store16(T *p, const T *v) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "");
+#ifdef INTEGRAL_PLAIN_STORE
+    *reinterpret_cast<uint4 *>(p) = *reinterpret_cast<const uint4 *>(v);
+    return;
+#endif
     if constexpr (sizeof(T) == 4)
         __stcs(reinterpret_cast<uint4 *>(p), make_uint4(v[0], v[1], v[2], v[3]));
     else
@@ -517,150 +528,150 @@ __device__ inline void storeRow(T *row, unsigned x, const T (&v)[4], unsigned n,
     }
 }
 
-// Lane's entries x .. x + 3 of the table: sums over the columns before each. ROWS are added at a time.
-template<class Pixel, bool SQUARES, class Table, int ROWS>
+// Writes the rows of one warp into one table. A lane keeps entries x .. x + 3 of the row above: the sums over the columns
+// before each.
+template<bool SQUARES, class Pixel, class Entry>
 struct Writer {
-    using Entry = typename Table::Type;
     using Sum = typename Four<Pixel>::Sum;
-    Entry entries[4];      // of the row above
-    Entry end;             // the entry after the lane's four
-    bool ends;             // nobody else writes the one after lane 31's
-    Entry left[BAND / 32]; // of row `lane` of each 32: everything left of the strip
-    Entry *row;            // the row above
+    // Rows that share a scan.
+    static constexpr int TOGETHER = sizeof(Entry) == 4 ? ROWS : ROWS < 4 ? ROWS : 4;
 
-    __device__ Writer(const Table &table, const Slab &slab, unsigned band, unsigned strip, unsigned lane) {
-        const unsigned x = strip * STRIP + 4 * lane;
-#pragma unroll
-        for (unsigned k = 0; k < BAND / 32; ++k)
-            left[k] = table.rows[static_cast<size_t>(strip) * slab.paddedRows() + band * BAND + 32 * k + lane];
-        const auto above = *reinterpret_cast<const Vector4<Entry> *>(table.columns + band * slab.paddedCols() + x);
+    const Table<Entry> &table;
+    const Slab &slab;
+    Entry entries[4];
+    Entry end;  // the entry after the lane's four
+    bool ends;  // nobody else writes the one after lane 31's
+    Entry left; // of row `lane`: everything left of the strip
+    Entry *row; // the row above
+    unsigned lane, x;
+
+    __device__ Writer(const Table<Entry> &t, const Slab &s, const BlockColumns<Pixel> &columns, unsigned band,
+                      unsigned strip, unsigned warp, unsigned lane_)
+        : table(t), slab(s), lane(lane_), x(strip * STRIP + 4 * lane_) {
+        const Entry *lefts = table.rows + static_cast<size_t>(strip) * slab.paddedRows() + band * BAND;
+        left = lane < ROWS ? lefts[warp * ROWS + lane] : Entry(0);
+        // The entry at the strip's left edge: all above the band and left of the strip, and the rows of the warps above.
         Entry corner = 0;
-        for (unsigned s = lane; s < strip; s += 32)
-            corner += table.strips[static_cast<size_t>(band) * slab.strips + s];
+        for (unsigned k = lane; k < strip; k += 32)
+            corner += table.strips[static_cast<size_t>(band) * slab.strips + k];
+        for (unsigned k = lane; k < warp * ROWS; k += 32)
+            corner += lefts[k];
         corner = warpSum(corner);
-        const Entry two = above.v[0] + above.v[1], three = two + above.v[2];
-        corner += warpSumBefore(three + above.v[3]);
-        end = corner + three + above.v[3];
-        ends = (strip + 1) * STRIP == slab.cols;
+        Vector4<Entry> above = *reinterpret_cast<const Vector4<Entry> *>(table.columns + band * slab.paddedCols() + x);
+        addColumns(above, columns, warp, lane);
+        const Entry two = above.v[0] + above.v[1], three = two + above.v[2], four = three + above.v[3];
+        corner += warpSumBefore(four);
         entries[0] = corner;
         entries[1] = corner + above.v[0];
         entries[2] = corner + two;
         entries[3] = corner + three;
-        row = cusi::rowOf(table.out, table.step, static_cast<size_t>(band) * BAND);
-        if (slab.first && band == 0)
-            store<false, false>(slab, x, lane); // zeros
+        end = corner + four;
+        ends = (strip + 1) * STRIP == slab.cols;
+        row = cusi::rowOf(table.out, table.step, static_cast<size_t>(band) * BAND + warp * ROWS);
+        if (slab.first && band == 0 && warp == 0)
+            store<false, false>(); // zeros
     }
 
     template<bool WHOLE, bool ALIGNED>
-    __device__ void store(const Slab &slab, unsigned x, unsigned lane) const {
+    __device__ void store() const {
         storeRow<WHOLE, ALIGNED>(row, x, entries, slab.cols + 1, lane);
         if (ends && lane == 31)
             __stcs(row + x + 4, end);
     }
 
-    // Rows y .. y + ROWS - 1 of the band, of which `there` exist.
-    template<bool WHOLE, bool ALIGNED>
-    __device__ void add(const Table &table, const Slab &slab, const Four<Pixel> (&four)[ROWS], unsigned y, unsigned there,
-                        unsigned x, unsigned lane) {
-        Sum before[ROWS];
-        if constexpr (std::is_same_v<Pixel, unsigned char> && !SQUARES && ROWS % 2 == 0) {
+    // For each of TOGETHER rows, the sum over the lanes before this one.
+    __device__ static void sumsBefore(const Four<Pixel> *four, Sum (&before)[TOGETHER]) {
+        if constexpr (std::is_same_v<Pixel, unsigned char> && !SQUARES && TOGETHER % 2 == 0) {
             // Sums of up to 128 bytes fit 16 bits: two rows to a word.
-            Several<Sum, ROWS / 2> pairs;
+            Several<Sum, TOGETHER / 2> pairs;
 #pragma unroll
-            for (int k = 0; k < ROWS / 2; ++k)
+            for (int k = 0; k < TOGETHER / 2; ++k)
                 pairs.v[k] = four[2 * k].template total<SQUARES>() | four[2 * k + 1].template total<SQUARES>() << 16;
             warpSumBefore(pairs);
 #pragma unroll
-            for (int k = 0; k < ROWS; ++k)
+            for (int k = 0; k < TOGETHER; ++k)
                 before[k] = k % 2 ? pairs.v[k / 2] >> 16 : pairs.v[k / 2] & 0xffff;
         } else {
-            Several<Sum, ROWS> sums;
+            Several<Sum, TOGETHER> sums;
 #pragma unroll
-            for (int k = 0; k < ROWS; ++k)
+            for (int k = 0; k < TOGETHER; ++k)
                 sums.v[k] = four[k].template total<SQUARES>();
             warpSumBefore(sums);
 #pragma unroll
-            for (int k = 0; k < ROWS; ++k)
+            for (int k = 0; k < TOGETHER; ++k)
                 before[k] = sums.v[k];
         }
-        Entry start = left[0];
+    }
+
+    // The warp's rows, of which `there` exist.
+    template<bool WHOLE, bool ALIGNED>
+    __device__ void write(const Four<Pixel> (&four)[ROWS], unsigned there) {
 #pragma unroll
-        for (unsigned i = 1; i < BAND / 32; ++i)
-            if (y / 32 == i)
-                start = left[i];
+        for (unsigned first = 0; first < ROWS; first += TOGETHER) {
+            Sum before[TOGETHER];
+            sumsBefore(four + first, before);
 #pragma unroll
-        for (unsigned k = 0; k < ROWS; ++k) {
-            if (WHOLE || k < there) {
-                Sum sums[3];
-                four[k].template prefix<SQUARES>(sums);
-                const Entry base = __shfl_sync(FULL_WARP, start, y % 32 + k);
-                entries[0] += base + static_cast<Entry>(before[k]);
+            for (unsigned k = 0; k < TOGETHER; ++k)
+                if (WHOLE || first + k < there) {
+                    Sum sums[3];
+                    four[first + k].template prefix<SQUARES>(sums);
+                    const Entry start = __shfl_sync(FULL_WARP, left, first + k);
+                    entries[0] += start + static_cast<Entry>(before[k]);
 #pragma unroll
-                for (int i = 0; i < 3; ++i)
-                    entries[i + 1] += base + static_cast<Entry>(before[k] + sums[i]);
-                if (ends)
-                    end += base + static_cast<Entry>(before[k] + four[k].template total<SQUARES>());
-                row = cusi::rowOf(row, table.step, 1);
-                store<WHOLE, ALIGNED>(slab, x, lane);
-            }
+                    for (int i = 0; i < 3; ++i)
+                        entries[i + 1] += start + static_cast<Entry>(before[k] + sums[i]);
+                    if (ends)
+                        end += start + static_cast<Entry>(before[k] + four[first + k].template total<SQUARES>());
+                    row = cusi::rowOf(row, table.step, 1);
+                    store<WHOLE, ALIGNED>();
+                }
         }
     }
-};
-template<class Pixel, bool SQUARES, int ROWS>
-struct Writer<Pixel, SQUARES, NoTable, ROWS> {
-    __device__ Writer(const NoTable &, const Slab &, unsigned, unsigned, unsigned) {}
-    template<bool, bool>
-    __device__ void add(const NoTable &, const Slab &, const Four<Pixel> (&)[ROWS], unsigned, unsigned, unsigned,
-                        unsigned) {}
-};
 
-template<bool WHOLE, bool ALIGNED, class Pixel, class SumTable, class SquareTable>
-__device__ void writeStrip(const Slab &slab, const SumTable &sum, const SquareTable &squares, unsigned band, unsigned strip,
-                           unsigned lane) {
-    constexpr bool NARROW =
-        std::is_same_v<Pixel, unsigned char> && std::is_same_v<SumTable, Table<uint32_t>> && !EXISTS<SquareTable>;
-    constexpr unsigned ROWS = std::is_same_v<Pixel, float> ? 2 : NARROW && WHOLE ? tuning::WRITE_ROWS_AT_ONCE : 4;
-    const unsigned x = strip * STRIP + 4 * lane, rows = WHOLE ? BAND : min(slab.rows - band * BAND, (unsigned)BAND);
-    const unsigned char *row = slab.src + static_cast<size_t>(band) * BAND * slab.step;
-    Four<Pixel> next[ROWS];
-    // The source does not depend on the kernels before.
-    loadRows<WHOLE>(next, slab, row, x, rows);
-    waitForPrevious();
-    Writer<Pixel, false, SumTable, ROWS> sums(sum, slab, band, strip, lane);
-    Writer<Pixel, true, SquareTable, ROWS> square_sums(squares, slab, band, strip, lane);
-    letNextStart(); // the carries have been read: the next slab may replace them
-#pragma unroll 1
-    for (unsigned y = 0; y < rows; y += ROWS) {
-        Four<Pixel> four[ROWS];
-#pragma unroll
-        for (unsigned k = 0; k < ROWS; ++k)
-            four[k] = next[k];
-        row += ROWS * slab.step;
-        if (y + ROWS < rows)
-            loadRows<WHOLE>(next, slab, row, x, rows - (y + ROWS));
-        sums.template add<WHOLE, ALIGNED>(sum, slab, four, y, rows - y, x, lane);
-        square_sums.template add<WHOLE, ALIGNED>(squares, slab, four, y, rows - y, x, lane);
+    __device__ void write(const Four<Pixel> (&four)[ROWS], unsigned there, bool whole, bool aligned) {
+        if (whole && aligned)
+            write<true, true>(four, there);
+        else if (whole)
+            write<true, false>(four, there);
+        else
+            write<false, false>(four, there);
     }
-}
+};
 
 template<class Pixel, class SumTable, class SquareTable>
-__global__ void __launch_bounds__(32 * tuning::WARPS,
-                                  (std::is_same_v<SumTable, Table<uint32_t>> && !EXISTS<SquareTable>) ? INTEGRAL_OCC : 2)
+constexpr int WRITE_BLOCKS =
+    std::is_same_v<Pixel, unsigned char> &&std::is_same_v<SumTable, Table<uint32_t>> && !EXISTS<SquareTable>
+        ? tuning::WRITE_BLOCKS
+        : 2;
+
+template<class Pixel, class SumTable, class SquareTable>
+__global__ void __launch_bounds__(32 * WARPS, (WRITE_BLOCKS<Pixel, SumTable, SquareTable>))
     writeKernel(const Slab slab, const SumTable sum, const SquareTable squares, bool aligned) {
-    const unsigned lane = threadIdx.x % 32, strip = blockIdx.x * tuning::WARPS + threadIdx.x / 32,
-                   band =
-#ifdef INTEGRAL_NOREV
-                       blockIdx.y;
-#else
-                       gridDim.y - 1 - blockIdx.y;
-#endif
-    if (slab.isWhole(band, strip)) {
-        if (aligned)
-            writeStrip<true, true, Pixel>(slab, sum, squares, band, strip, lane);
-        else
-            writeStrip<true, false, Pixel>(slab, sum, squares, band, strip, lane);
-    } else if (strip < slab.strips) {
-        writeStrip<false, false, Pixel>(slab, sum, squares, band, strip, lane);
+    __shared__ BlockColumns<Pixel> columns[EXISTS<SumTable> + EXISTS<SquareTable>];
+    // From the bottom up: what reduce read last is what the level-2 cache still has.
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, strip = blockIdx.x, band = gridDim.y - 1 - blockIdx.y;
+    const unsigned x = strip * STRIP + 4 * lane, y = band * BAND + warp * ROWS;
+    const bool whole = slab.isWhole(band, strip);
+    Four<Pixel> four[ROWS];
+    loadRows(four, slab, x, y, whole); // the source does not depend on the kernels before
+    if (EXISTS<SumTable>)
+        sumColumns<false>(four, columns[0], warp, lane);
+    if (EXISTS<SquareTable>)
+        sumColumns<true>(four, columns[EXISTS<SumTable>], warp, lane);
+    __syncthreads();
+    waitForPrevious();
+    const unsigned there = slab.rows - min(slab.rows, y);
+    if constexpr (EXISTS<SumTable> && EXISTS<SquareTable>) {
+        Writer<false, Pixel, typename SumTable::Type> sums(sum, slab, columns[0], band, strip, warp, lane);
+        Writer<true, Pixel, typename SquareTable::Type> square_sums(squares, slab, columns[1], band, strip, warp, lane);
+        sums.write(four, there, whole, aligned);
+        square_sums.write(four, there, whole, aligned);
+    } else if constexpr (EXISTS<SumTable>) {
+        Writer<false, Pixel, typename SumTable::Type> sums(sum, slab, columns[0], band, strip, warp, lane);
+        sums.write(four, there, whole, aligned);
+    } else {
+        Writer<true, Pixel, typename SquareTable::Type> square_sums(squares, slab, columns[0], band, strip, warp, lane);
+        square_sums.write(four, there, whole, aligned);
     }
 }
 
@@ -764,16 +775,16 @@ cusStatus integral(const char *function, const IntegralJob &job, const Device &d
         slab.rows = std::min(most, image_rows - y);
         slab.bands = cusi::divUp(slab.rows, unsigned(BAND));
         slab.first = y == 0;
-        const dim3 tiles(cusi::divUp(slab.strips, unsigned(tuning::WARPS)), slab.bands);
+        const dim3 tiles(slab.strips, slab.bands);
         const dim3 carries(slab.strips + cusi::divUp(slab.paddedRows(), unsigned(STRIP)),
                            EXISTS<SumTable> + EXISTS<SquareTable>);
         // The first kernel waits for all that was queued before, as any would.
-        CUS_TRY(queue(function, reduceKernel<Pixel, SumTable, SquareTable>, tiles, 32 * tuning::WARPS,
+        CUS_TRY(queue(function, reduceKernel<Pixel, SumTable, SquareTable>, tiles, 32 * WARPS,
                       device.overlaps && !slab.first, stream, slab, sum, squares));
         CUS_TRY(queue(function, carryKernel<SumTable, SquareTable>, carries, 32 * tuning::CARRY_WARPS, device.overlaps,
                       stream, slab, sum, squares));
-        CUS_TRY(queue(function, writeKernel<Pixel, SumTable, SquareTable>, tiles, 32 * tuning::WARPS, device.overlaps,
-                      stream, slab, sum, squares, tables_aligned));
+        CUS_TRY(queue(function, writeKernel<Pixel, SumTable, SquareTable>, tiles, 32 * WARPS, device.overlaps, stream, slab,
+                      sum, squares, tables_aligned));
         advance(sum, slab.rows);
         advance(squares, slab.rows);
     }
