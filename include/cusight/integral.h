@@ -52,10 +52,10 @@ CUS_API void cusIntegratorDestroy(cusIntegrator *integrator);
  * sum, sqsum: (rows + 1) x (cols + 1), types as in the table above, created as needed; no overlap with src or each other.
  * `options` NULL: defaults. Ready: host at return, device when the stream has passed it; nothing is allocated (but for
  * outputs that do not fit) and nothing waits.
- * Cost in device memory traffic: the source once and each output once. The source is processed in slabs that fit the
- * level-2 cache and is read twice from there. Outputs whose rows start 16-byte aligned (cusMatCreate's do) are fastest;
- * others are right and up to a fifth slower. Errors: NULL, VALUE, TYPE, SIZE (also rows or columns past the object's),
- * SPACE, ALIAS, NO_MEMORY, CUDA. */
+ * Cost: one write of each output and two reads of the source, whatever the number of outputs. On the device the source is
+ * taken in slabs of two thirds of the level-2 cache, so that part of the second read comes from there. Outputs whose rows
+ * start 16-byte aligned (cusMatCreate's do) are fastest, others about a tenth slower.
+ * Errors: NULL, VALUE, TYPE, SIZE (also rows or columns past the object's), SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
                                    const cusIntegralOptions *options, cusStream stream);
 

@@ -1,17 +1,17 @@
-// Integral images on the GPU, bound by memory: the source is read from memory once and each table is written once.
+// Integral images on the GPU, bound by memory: the source once and each table once is what must move.
 //
-// The image is cut into bands of BAND rows and strips of STRIP columns; a warp takes one strip of one band, four
-// neighbouring columns a lane. Slab by slab (as many bands as fit well into the level-2 cache) three kernels run:
+// The image is cut into bands of BAND rows and strips of STRIP columns: a block takes one strip of one band, each of its warps
+// ROWS rows, a lane four neighbouring columns. Slab by slab (as many bands as fit well into the level-2 cache) three kernels run:
 //
 //   reduce  sums each strip of each row and each column of each band;
 //   carry   turns the column sums into sums of everything above the band, adds these up over each strip, and turns the row
-//           sums into sums of everything to the left of the strip. It moves one sixteenth of what the others do;
-//   write   reads the slab again, out of the level-2 cache, and writes the table: a lane keeps the four table entries of
-//   the
-//           row above in registers, a row costs one warp scan of the lanes' sums, and no warp waits for another.
+//           sums into sums of everything left of the strip: 3 numbers for each 128 pixels;
+//   write   reads the slab again, backwards, so that the level-2 cache serves what it still has, and writes the table. A lane
+//           keeps the four table entries of the row above in registers, a row costs one warp scan of the lanes' sums, and no
+//           block waits for another.
 //
-// No order depends on timing, so sums of floats come out the same in every run. From sm_90 on a kernel starts while the
-// last blocks of the one before it are still running (programmatic dependent launch); see the comments at the waits.
+// No order depends on timing, so sums of floats come out the same in every run. From 9.0 on a kernel starts while the last blocks
+// of the one before it are still running (programmatic dependent launch); see the comments at the waits.
 #include "cuda.cuh"
 #include "integral_backend.h"
 
@@ -22,37 +22,29 @@
 
 namespace {
 
+// Milliseconds on an H200 for 8-bit sums of 1920x1080, 7680x4320, 16384x16384 and for sums with squares of 7680x4320, then for
+// floats with squares of 7680x4320:
+//   8 rows, 8 warps, 5 blocks    0.0110  0.0605  0.484  0.169  0.361   (chosen)
+//   the same, 3 blocks           0.0131  0.0627  0.508  0.170  0.362
+//   16 rows, 8 warps             0.0117  0.0600  0.474  0.159  0.721
+//   16 rows, 4 warps             0.0131  0.0599  0.476  0.181  0.407
+//   8 rows, 16 warps             0.0134  0.0701  0.578  0.155  0.765
+//   stores without .cs           0.0116  0.0637  0.507  0.180  0.388
+//   slabs of a third of the L2   0.0152  0.0641  0.516  0.167  0.430
+//   no overlapped launches       0.0148  0.0637  0.522  0.172  0.399
+// A band of 32 rows walked down by single warps took 0.067 and 0.52: blocks that live long keep too many rows open at a time.
 namespace tuning {
-#ifndef INTEGRAL_ROWS
-#define INTEGRAL_ROWS 8
-#endif
-#ifndef INTEGRAL_WARPS
-#define INTEGRAL_WARPS 8
-#endif
-#ifndef INTEGRAL_OCC
-#define INTEGRAL_OCC 5
-#endif
-#ifndef INTEGRAL_ROCC
-#define INTEGRAL_ROCC 6
-#endif
-#ifndef INTEGRAL_CW
-#define INTEGRAL_CW 8
-#endif
-#ifndef INTEGRAL_CB
-#define INTEGRAL_CB 256
-#endif
-#ifndef INTEGRAL_SLAB_DIV
-#define INTEGRAL_SLAB_DIV 40
-#endif
-constexpr int WARPS = INTEGRAL_WARPS; // in a block of reduce and write, one below the other
-constexpr int ROWS = INTEGRAL_ROWS;   // of a warp, all of them in flight at once
+constexpr int WARPS = 8; // in a block of reduce and write, one below the other
+constexpr int ROWS = 8;  // of a warp, all of them in flight at once
 constexpr int BAND = WARPS * ROWS;
-constexpr int WRITE_BLOCKS = INTEGRAL_OCC; // on a multiprocessor, 32-bit sums; with 64-bit tables two
-constexpr int REDUCE_BLOCKS = INTEGRAL_ROCC;
-constexpr int CARRY_WARPS = INTEGRAL_CW;
-constexpr int CARRY_BYTES = INTEGRAL_CB; // of sums that a thread of carry holds at a time
-constexpr size_t SLAB_OF_L2 = INTEGRAL_SLAB_DIV;
+constexpr int WRITE_BLOCKS = 5; // on a multiprocessor, for 32-bit sums alone; with 64-bit tables two
+constexpr int REDUCE_BLOCKS = 6;
+constexpr int CARRY_WARPS = 8;
+constexpr int CARRY_BYTES = 256; // of sums that a thread of carry holds at a time
 constexpr size_t SLAB_MIN = 4 << 20;
+constexpr size_t slabBytes(size_t l2_bytes) {
+    return l2_bytes * 2 / 3;
+}
 } // namespace tuning
 
 using tuning::BAND;
@@ -94,7 +86,7 @@ struct NoTable {};
 template<class T>
 constexpr bool EXISTS = !std::is_same_v<T, NoTable>;
 
-// ---- Programmatic dependent launch: nothing before sm_90 --------------------
+// ---- Programmatic dependent launch: nothing before sm_90 ------------------------------------------------------------
 
 // Blocks until the kernels before this one are complete and what they wrote can be seen.
 __device__ inline void waitForPrevious() {
@@ -110,7 +102,7 @@ __device__ inline void letNextStart() {
 #endif
 }
 
-// ---- Four pixels --------------------
+// ---- Four pixels ----------------------------------------------------------------------------------------------------
 
 // Pixels x .. x + 3 of a row, zero past its end. Sums of bytes within a strip (up to 128 * 255^2) fit 32 bits.
 template<class Pixel>
@@ -292,7 +284,7 @@ struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Vector4 {
     T v[4];
 };
 
-// ---- reduce --------------------
+// ---- reduce ---------------------------------------------------------------------------------------------------------
 
 // What a block needs of one table in shared memory: the column sums of its warps.
 template<class Pixel>
@@ -375,7 +367,7 @@ __global__ void __launch_bounds__(32 * WARPS, std::is_same_v<Pixel, float> ? 2 :
     waitForPrevious();
 }
 
-// ---- carry --------------------
+// ---- carry ----------------------------------------------------------------------------------------------------------
 
 // Exclusive sums down the columns of a matrix of `count` rows of `width` entries, in place. A warp takes every
 // CARRY_WARPS-th chunk of rows of 128 columns. before: what stands above the first row, or null; below: gets what stands
@@ -459,15 +451,11 @@ __global__ void __launch_bounds__(32 * tuning::CARRY_WARPS)
         carry(slab, squares);
 }
 
-// ---- write --------------------
+// ---- write ----------------------------------------------------------------------------------------------------------
 
 template<class T>
 __device__ inline void store16(T *p, const T *v) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "");
-#ifdef INTEGRAL_PLAIN_STORE
-    *reinterpret_cast<uint4 *>(p) = *reinterpret_cast<const uint4 *>(v);
-    return;
-#endif
     if constexpr (sizeof(T) == 4)
         __stcs(reinterpret_cast<uint4 *>(p), make_uint4(v[0], v[1], v[2], v[3]));
     else
@@ -675,7 +663,7 @@ __global__ void __launch_bounds__(32 * WARPS, (WRITE_BLOCKS<Pixel, SumTable, Squ
     }
 }
 
-// ---- Host side --------------------
+// ---- Host side ------------------------------------------------------------------------------------------------------
 
 size_t roundUp(size_t n, size_t to) {
     return (n + to - 1) / to * to;
@@ -690,11 +678,8 @@ struct Device {
         CUSI_CUDA(function, cudaGetDevice(&device));
         CUSI_CUDA(function, cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, device));
         CUSI_CUDA(function, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-        slab_bytes = std::max(static_cast<size_t>(l2) / 60 * tuning::SLAB_OF_L2, tuning::SLAB_MIN);
+        slab_bytes = std::max(tuning::slabBytes(static_cast<size_t>(l2)), tuning::SLAB_MIN);
         overlaps = major >= 9;
-#ifdef INTEGRAL_NO_PDL
-        overlaps = false;
-#endif
         return CUS_OK;
     }
 };
@@ -816,7 +801,7 @@ cusStatus integral(const char *function, const IntegralJob &job, const Device &d
     return integral<Pixel>(function, job, device, sizes, workspace, NoTable(), stream);
 }
 
-// ---- Rectangles --------------------
+// ---- Rectangles -----------------------------------------------------------------------------------------------------
 
 template<bool IS_64F>
 __global__ void boxSumsKernel(const char *table, size_t step, int rows, int cols, const char *boxes, size_t boxes_step,
