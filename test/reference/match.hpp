@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 namespace reference {
@@ -22,26 +23,27 @@ struct Image {
     }
 };
 
-// One score in long double, from integers that are exact where T is an integer type.
+// One score: exact integers where T is an integer type, then long double.
 template<class T>
 double score(const Image<T> &image, const Image<T> &templ, const uint8_t *mask, cusMatchMethod method, int y, int x) {
     const long double n = static_cast<long double>(templ.rows) * templ.cols;
+    using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, long double>;
     long double ssd = 0, corr = 0, s2 = 0, t2 = 0, covariance = 0, window = 0, flat = 0;
     for (int c = 0; c < templ.channels; ++c) {
-        long double s1c = 0, t1c = 0, s2c = 0, t2c = 0, corrc = 0;
+        Sum s1c = 0, t1c = 0, s2c = 0, t2c = 0, corrc = 0, ssdc = 0;
         for (int j = 0; j < templ.rows; ++j)
             for (int i = 0; i < templ.cols; ++i) {
                 if (mask && !mask[static_cast<size_t>(j) * static_cast<size_t>(templ.cols) + static_cast<size_t>(i)])
                     continue;
-                const long double a = image.at(y + j, x + i, c), b = templ.at(j, i, c);
-                ssd += (a - b) * (a - b);
+                const Sum a = image.at(y + j, x + i, c), b = templ.at(j, i, c);
+                ssdc += (a - b) * (a - b);
                 corrc += a * b;
                 s1c += a, t1c += b, s2c += a * a, t2c += b * b;
             }
-        corr += corrc, s2 += s2c, t2 += t2c;
-        covariance += n * corrc - s1c * t1c;
-        window += n * s2c - s1c * s1c;
-        flat += n * t2c - t1c * t1c;
+        ssd += ssdc, corr += corrc, s2 += s2c, t2 += t2c;
+        covariance += n * corrc - static_cast<long double>(s1c) * t1c;
+        window += n * s2c - static_cast<long double>(s1c) * s1c;
+        flat += n * t2c - static_cast<long double>(t1c) * t1c;
     }
     const long double energy = std::sqrt(s2) * std::sqrt(t2);
     switch (method) {
