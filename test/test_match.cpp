@@ -34,7 +34,8 @@ Image<T> picture(int rows, int cols, int channels, std::mt19937_64 &random) {
     for (int y = 0; y < rows; ++y)
         for (int x = 0; x < cols; ++x)
             for (int c = 0; c < channels; ++c) {
-                const double wave = 127 + 90 * std::sin(0.11 * x + 0.07 * y + c + phase) + static_cast<double>(random() % 32);
+                const double wave =
+                    127 + 90 * std::sin(0.11 * x + 0.07 * y + c + phase) + static_cast<double>(random() % 32);
                 image.data.push_back(static_cast<T>(std::clamp(wave, 0.0, 255.0)));
             }
     return image;
@@ -169,8 +170,8 @@ void compare(const Image<T> &image, const Image<T> &templ, cusSpace space, cusMa
             worst = i;
     EXPECT_LE(std::fabs(outcome.map[worst] - map[worst]), bound[worst]) << "at " << worst << ", true score " << map[worst];
     ASSERT_EQ(outcome.matches.size(), expected.size());
-    const bool exact = std::is_same_v<T, uint8_t> &&
-                       (options.method == CUS_MATCH_SQDIFF || options.method == CUS_MATCH_CCORR);
+    const bool exact =
+        std::is_same_v<T, uint8_t> && (options.method == CUS_MATCH_SQDIFF || options.method == CUS_MATCH_CCORR);
     for (size_t i = 0; i < expected.size(); ++i) {
         /* Normalised scores are rounded from the same integers; long double and double may differ in the last bits, and
          * so may decide between two equal scores. */
@@ -365,8 +366,7 @@ TEST_P(Match, subpixel) {
         Image<float> image{rows, cols, 1, {}};
         for (int y = 0; y < rows; ++y)
             for (int x = 0; x < cols; ++x)
-                image.data.push_back(
-                    static_cast<float>(200 * std::exp(-((x - x0) * (x - x0) + (y - y0) * (y - y0)) / 60)));
+                image.data.push_back(static_cast<float>(200 * std::exp(-((x - x0) * (x - x0) + (y - y0) * (y - y0)) / 60)));
         return image;
     };
     for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCOEFF})
@@ -569,7 +569,8 @@ TEST_P(Match, rejected) {
     CUS_EXPECT_ERROR(cusMatcherRun(matcher.object, &elsewhere, nullptr, nullptr), CUS_ERROR_SPACE, "as the matcher");
     int found = 0;
     cusMatch match;
-    CUS_EXPECT_ERROR(cusMatcherGet(matcher.object, 1, &match, 1, &found, nullptr), CUS_ERROR_VALUE, "index is 1, takes 0..0");
+    CUS_EXPECT_ERROR(cusMatcherGet(matcher.object, 1, &match, 1, &found, nullptr), CUS_ERROR_VALUE,
+                     "index is 1, takes 0..0");
     CUS_EXPECT_ERROR(cusMatcherGet(matcher.object, 0, nullptr, 1, &found, nullptr), CUS_ERROR_NULL, "matches is NULL");
     CUS_EXPECT_ERROR(cusMatcherGet(matcher.object, 0, &match, 1, nullptr, nullptr), CUS_ERROR_NULL, "found is NULL");
     cusMat view = CUS_MAT_INIT;
@@ -593,8 +594,11 @@ TEST_P(Match, more_than_any_memory) {
 class Colour : public support::SpaceTest {};
 CUS_BOTH_SPACES(Colour);
 
-const cusHsvRange RANGES[] = {{{100, 80, 50}, {130, 255, 255}}, {{170, 40, 40}, {10, 255, 255}}, {{0, 0, 0}, {179, 255, 255}},
-                              {{0, 0, 0}, {179, 20, 100}},      {{60, 255, 255}, {60, 255, 255}}};
+const cusHsvRange RANGES[] = {{{100, 80, 50}, {130, 255, 255}},
+                              {{170, 40, 40}, {10, 255, 255}},
+                              {{0, 0, 0}, {179, 255, 255}},
+                              {{0, 0, 0}, {179, 20, 100}},
+                              {{60, 255, 255}, {60, 255, 255}}};
 
 TEST_P(Colour, every_colour) {
     // All 2^24 colours, once each, in a picture of 4096 x 4096.
@@ -667,7 +671,8 @@ TEST_P(Colour, rejected) {
     CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &range, &count.mat, &src.mat, nullptr), CUS_ERROR_SIZE, "mask");
     cusHsvRange bad = range;
     bad.upper[0] = 180;
-    CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &bad, &count.mat, nullptr, nullptr), CUS_ERROR_VALUE, "hues 100..180, takes 0..179");
+    CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &bad, &count.mat, nullptr, nullptr), CUS_ERROR_VALUE,
+                     "hues 100..180, takes 0..179");
     bad = range;
     bad.lower[1] = 255, bad.upper[1] = 3;
     CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &bad, &count.mat, nullptr, nullptr), CUS_ERROR_VALUE, "saturations 255..3");
@@ -705,7 +710,8 @@ TEST_P(Colour, inspection) {
                 for (int x = 0; x < 40; ++x) {
                     const int b = image.at(matches[i].y + y, matches[i].x + x, 0);
                     const int g = image.at(matches[i].y + y, matches[i].x + x, 1);
-                    expected += reference::inside(reference::hsv(b, g, image.at(matches[i].y + y, matches[i].x + x, 2)), blue);
+                    expected +=
+                        reference::inside(reference::hsv(b, g, image.at(matches[i].y + y, matches[i].x + x, 2)), blue);
                 }
             EXPECT_EQ(matches[i].pixels, expected);
             EXPECT_EQ(matches[i].filled, expected >= fill * 30 * 40 ? 1 : 0);
@@ -752,8 +758,10 @@ TEST_P(Match, real_pictures_beside_opencv) {
                         continue; /* slow, and covered above */
                     SCOPED_TRACE(testing::Message() << pair.image << " flags " << flags << " method " << method);
                     const auto outcome = run(image, templ, space(), with(method, path));
-                    const cv::Mat a(image.rows, image.cols, CV_8UC(image.channels), const_cast<uint8_t *>(image.data.data()));
-                    const cv::Mat b(templ.rows, templ.cols, CV_8UC(templ.channels), const_cast<uint8_t *>(templ.data.data()));
+                    const cv::Mat a(image.rows, image.cols, CV_8UC(image.channels),
+                                    const_cast<uint8_t *>(image.data.data()));
+                    const cv::Mat b(templ.rows, templ.cols, CV_8UC(templ.channels),
+                                    const_cast<uint8_t *>(templ.data.data()));
                     cv::Mat expected;
                     cv::matchTemplate(a, b, expected, static_cast<int>(method));
                     // OpenCV's own error: no mean is subtracted there, so norms of the whole pictures enter.
@@ -762,8 +770,9 @@ TEST_P(Match, real_pictures_beside_opencv) {
                     double worst = 0;
                     for (int y = 0; y < expected.rows; ++y)
                         for (int x = 0; x < expected.cols; ++x)
-                            worst = std::max<double>(worst, std::fabs(expected.at<float>(y, x) -
-                                                                      outcome.map[static_cast<size_t>(y * expected.cols + x)]));
+                            worst =
+                                std::max<double>(worst, std::fabs(expected.at<float>(y, x) -
+                                                                  outcome.map[static_cast<size_t>(y * expected.cols + x)]));
                     EXPECT_LE(worst, bound);
                     // No position of OpenCV's map may be better than the exact best by more than its error.
                     ASSERT_EQ(outcome.matches.size(), 1u);

@@ -53,11 +53,11 @@ typedef enum cusMatchPath {
 typedef struct cusMatcherOptions {
     cusMatchMethod method; /* default SQDIFF */
     cusMatchPath path;     /* default AUTO */
-    const cusMat *mask;    /* default NULL. 8UC1 of the template's size, in its space; SQDIFF and CCORR only, not all zero */
-    int max_matches;       /* 1..1024, default 1: matches to find per template, best first */
-    int min_distance;      /* 1 or more, default 1: of two matches, |dx| or |dy| is at least this (non-maximum suppression) */
-    double limit;          /* default NaN, no limit: a match must be at least this good (<= for SQDIFF*, >= otherwise) */
-    int subpixel;          /* default 0. 1: fill dx, dy with the vertex of a parabola through the neighbouring scores */
+    const cusMat *mask; /* default NULL. 8UC1 of the template's size, in its space; SQDIFF and CCORR only, not all zero */
+    int max_matches;    /* 1..1024, default 1: matches to find per template, best first */
+    int min_distance;   /* 1 or more, default 1: of two matches, |dx| or |dy| is at least this (non-maximum suppression) */
+    double limit;       /* default NaN, no limit: a match must be at least this good (<= for SQDIFF*, >= otherwise) */
+    int subpixel;       /* default 0. 1: fill dx, dy with the vertex of a parabola through the neighbouring scores */
 } cusMatcherOptions;
 
 CUS_API cusMatcherOptions cusMatcherDefaults(void);

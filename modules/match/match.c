@@ -8,8 +8,8 @@
 #include <string.h>
 
 cusMatcherOptions cusMatcherDefaults(void) {
-    return (cusMatcherOptions){.method = CUS_MATCH_SQDIFF, .path = CUS_MATCH_AUTO, .max_matches = 1, .min_distance = 1,
-                               .limit = NAN};
+    return (cusMatcherOptions){
+        .method = CUS_MATCH_SQDIFF, .path = CUS_MATCH_AUTO, .max_matches = 1, .min_distance = 1, .limit = NAN};
 }
 
 /* ---- Creation ----------------------------------------------------------------------------------------------------------
@@ -94,8 +94,9 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, cons
         for (size_t i = 0; i < elements; ++i)
             energy += element(one, m->integer, i) * element(one, m->integer, i);
         if (!(energy < MATCH_MAX_ENERGY)) {
-            status = cusi_fail(CUS_ERROR_VALUE,
-                               "%s: templates[%d] holds NaN, infinity, or values whose squares add up to 1e30 or more", f, k);
+            status =
+                cusi_fail(CUS_ERROR_VALUE,
+                          "%s: templates[%d] holds NaN, infinity, or values whose squares add up to 1e30 or more", f, k);
             break;
         }
         sumTemplate(m, one, mask, elements, &sums[k]);
@@ -159,8 +160,8 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     const cusMatcherOptions o = options ? *options : cusMatcherDefaults();
     CUS_TRY(checkOptions(f, &o, first));
     CUSI_REQUIRE(rows >= first->rows && cols >= first->cols, CUS_ERROR_SIZE,
-                 "%s: the template, %d x %d (rows x cols), does not fit into frames of %d x %d", f, first->rows, first->cols,
-                 rows, cols);
+                 "%s: the template, %d x %d (rows x cols), does not fit into frames of %d x %d", f, first->rows,
+                 first->cols, rows, cols);
     const int integer = first->type != CUS_32FC1;
     CUSI_REQUIRE(!integer || cusi_rowBytes(first) <= 65536, CUS_ERROR_SIZE,
                  "%s: a template row has %zu bytes, takes up to 65536", f, cusi_rowBytes(first));
@@ -175,14 +176,27 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     made->type = first->type;
     made->space = first->space;
     made->path = o.path;
-    made->model = (MatchModel){
-        .method = o.method, .integer = integer, .masked = masked, .channels = channels,
-        .planes = channels + (masked && o.method == CUS_MATCH_SQDIFF), .w = first->cols, .h = first->rows, .cols = cols,
-        .rows = rows, .ocols = cols - first->cols + 1, .orows = rows - first->rows + 1, .count = count,
-        .needs_s1 = !masked && o.method != CUS_MATCH_SQDIFF,
-        .needs_s2 = !masked && o.method != CUS_MATCH_CCORR && o.method != CUS_MATCH_CCOEFF,
-        .max_matches = o.max_matches, .min_distance = o.min_distance, .subpixel = o.subpixel != 0,
-        .n = (double)first->cols * first->rows, .limit_cost = isnan(o.limit) ? INFINITY : smallest ? o.limit : -o.limit};
+    made->model = (MatchModel){.method = o.method,
+                               .integer = integer,
+                               .masked = masked,
+                               .channels = channels,
+                               .planes = channels + (masked && o.method == CUS_MATCH_SQDIFF),
+                               .w = first->cols,
+                               .h = first->rows,
+                               .cols = cols,
+                               .rows = rows,
+                               .ocols = cols - first->cols + 1,
+                               .orows = rows - first->rows + 1,
+                               .count = count,
+                               .needs_s1 = !masked && o.method != CUS_MATCH_SQDIFF,
+                               .needs_s2 = !masked && o.method != CUS_MATCH_CCORR && o.method != CUS_MATCH_CCOEFF,
+                               .max_matches = o.max_matches,
+                               .min_distance = o.min_distance,
+                               .subpixel = o.subpixel != 0,
+                               .n = (double)first->cols * first->rows,
+                               .limit_cost = isnan(o.limit) ? INFINITY
+                                             : smallest     ? o.limit
+                                                            : -o.limit};
     if (made->path == CUS_MATCH_AUTO)
         made->path = CUSI_BACKEND(f, made->space, match_host_path(&made->model), match_cuda_path(&made->model));
     cusStatus status = fetchAndPrepare(f, made, templates, o.mask, stream);
@@ -280,8 +294,8 @@ const char *cusMatcherHostFft(void) {
 
 static cusStatus checkRange(const char *f, const cusHsvRange *range) {
     CUSI_NOT_NULL(f, range);
-    CUSI_REQUIRE(range->lower[0] < 180 && range->upper[0] < 180, CUS_ERROR_VALUE,
-                 "%s: range has hues %d..%d, takes 0..179", f, range->lower[0], range->upper[0]);
+    CUSI_REQUIRE(range->lower[0] < 180 && range->upper[0] < 180, CUS_ERROR_VALUE, "%s: range has hues %d..%d, takes 0..179",
+                 f, range->lower[0], range->upper[0]);
     for (int c = 1; c < 3; ++c)
         CUSI_REQUIRE(range->lower[c] <= range->upper[c], CUS_ERROR_VALUE,
                      "%s: range has %s %d..%d, takes the lower bound first", f, c == 1 ? "saturations" : "values",

@@ -18,27 +18,27 @@ enum { MATCH_MAX_PLANES = 4 };
  * for a masked SQDIFF, the squares of the shifted pixel less `square_shift`, to be correlated with the mask. */
 typedef struct MatchModel {
     cusMatchMethod method;
-    int integer;  /* 8-bit images: every sum is an exact integer */
+    int integer; /* 8-bit images: every sum is an exact integer */
     int masked;
     int channels, planes;
-    int w, h;           /* template */
-    int cols, rows;     /* frame */
-    int ocols, orows;   /* score map */
-    int count;          /* templates */
+    int w, h;               /* template */
+    int cols, rows;         /* frame */
+    int ocols, orows;       /* score map */
+    int count;              /* templates */
     int needs_s1, needs_s2; /* window sums that the method uses */
     int max_matches, min_distance, subpixel;
-    double n;              /* w h */
-    double shift[3];       /* m_c */
+    double n;        /* w h */
+    double shift[3]; /* m_c */
     double square_shift;
-    double error;          /* error of corr <= error * sum over planes of |plane| |template plane| */
-    double limit_cost;     /* of a match, at most; infinity without limit */
+    double error;      /* error of corr <= error * sum over planes of |plane| |template plane| */
+    double limit_cost; /* of a match, at most; infinity without limit */
 } MatchModel;
 
 /* One template's sums, shifted; with a mask those of the pixels it keeps. */
 typedef struct MatchTemplate {
     double t1[3], t2;
-    double raw_t1[3];               /* not shifted */
-    double norm[MATCH_MAX_PLANES];  /* Euclidean norm of what each plane is correlated with */
+    double raw_t1[3];              /* not shifted */
+    double norm[MATCH_MAX_PLANES]; /* Euclidean norm of what each plane is correlated with */
 } MatchTemplate;
 
 struct cusMatcher {
@@ -97,7 +97,8 @@ MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, c
 
 /* The score from the window's exact sums: c = sum I' T', s1 = sum I' a channel, s2 = sum I'^2, ssd = sum (I - T)^2. Sums that
  * the method does not need are not looked at. A masked CCORR passes its score as c, a masked SQDIFF as ssd. */
-MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, double c, const double *s1, double s2, double ssd) {
+MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, double c, const double *s1, double s2,
+                            double ssd) {
     switch (m->method) {
     case CUS_MATCH_SQDIFF:
         return ssd;

@@ -29,7 +29,9 @@ namespace {
 
 namespace tuning {
 constexpr int ROW_THREADS = 256;
+constexpr int ROW_ITEMS = 8;    // one round for rows of up to 2048 pixels
 constexpr int COLUMN_WIDTH = 8; // columns of a block of column sums: a 32-byte sector of row sums
+constexpr int COLUMN_ITEMS = 8;
 constexpr int REFINE_BLOCKS_PER_SM = MATCH_TUNE_REFINE_BLOCKS;
 constexpr int CANDIDATES = MATCH_TUNE_CANDIDATES; // listed; where there are more, they are searched for tile by tile
 constexpr int CANDIDATE_TILES = 256;
@@ -57,6 +59,7 @@ struct Job {
     void *row_sums, *column_sums;
     size_t row_sums_step; // elements
     double *row_energy, *energy;
+    MatchError *errors; // of each template in this frame
     // Scores
     float *const *scores; // of each template; rows of scores_step bytes
     const size_t *scores_step;
@@ -86,85 +89,115 @@ struct SumTypes<float> {
 // ---- Rows
 // ---------------------------------------------------------------------------------------------------------------
 
-template<class T, int CN>
-__device__ void shiftedPixel(const Job &job, const T *row, int x, float *v) {
+// Elements x .. x + N - 1 of a row, zeros where x is not below `end`.
+template<class T, int N>
+__device__ void loadRow(const T *row, size_t x, size_t end, float (&v)[N]) {
+    if (sizeof(T) == 1 && N % 4 == 0 && x + N <= end && reinterpret_cast<uintptr_t>(row + x) % 4 == 0) {
 #pragma unroll
-    for (int c = 0; c < CN; ++c)
-        v[c] = static_cast<float>(static_cast<double>(row[static_cast<size_t>(x) * CN + c]) - job.model.shift[c]);
+        for (int i = 0; i < N / 4; ++i) {
+            const uint32_t word = __ldg(reinterpret_cast<const uint32_t *>(row + x) + i);
+#pragma unroll
+            for (int k = 0; k < 4; ++k)
+                v[4 * i + k] = static_cast<float>(word >> (8 * k) & 255);
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+        v[i] = x + i < end ? static_cast<float>(__ldg(row + x + i)) : 0.0f;
 }
 
-// Moves the frame in, planes and row sums out, once each. One block a row; a thread takes four neighbouring pixels, so that
-// floats and sums leave in 16-byte stores.
+// Moves the frame in, planes and row sums out, once each. One block a row; a thread takes ROW_ITEMS neighbouring pixels, so
+// that floats and sums leave in 16-byte stores.
 template<class T, int CN>
 __global__ void __launch_bounds__(tuning::ROW_THREADS) rowsKernel(const Job job) {
     using Row = typename SumTypes<T>::Row;
-    using Scan = cub::BlockScan<Row, tuning::ROW_THREADS>;
+    using Scan = cub::BlockScan<Row, tuning::ROW_THREADS, cub::BLOCK_SCAN_WARP_SCANS>;
     using Reduce = cub::BlockReduce<double, tuning::ROW_THREADS>;
     __shared__ union {
         typename Scan::TempStorage scan;
         typename Reduce::TempStorage reduce;
     } shared;
-    constexpr int ITEMS = 4;
+    constexpr int ITEMS = tuning::ROW_ITEMS;
     const MatchModel &m = job.model;
     const int y = blockIdx.x;
-    const T *row = cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, y < m.rows ? y : 0);
+    const bool filled = y < m.rows;
+    const T *row = cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, filled ? y : 0);
+    const size_t end = filled ? static_cast<size_t>(m.cols) * CN : 0;
     const int width = job.planes ? job.fft_cols : m.cols;
     Row before[4] = {0, 0, 0, 0};
     double energy[MATCH_MAX_PLANES] = {0, 0, 0, 0};
     for (int x0 = 0; x0 < width; x0 += tuning::ROW_THREADS * ITEMS) {
         const int x = x0 + static_cast<int>(threadIdx.x) * ITEMS;
-        float v[ITEMS][CN], square[ITEMS];
+        float v[CN * ITEMS], square[ITEMS];
+        loadRow<T, CN * ITEMS>(row, static_cast<size_t>(x) * CN, end, v);
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i) {
-            const bool inside = y < m.rows && x + i < m.cols;
-#pragma unroll
-            for (int c = 0; c < CN; ++c)
-                v[i][c] = 0;
-            if (inside)
-                shiftedPixel<T, CN>(job, row, x + i, v[i]);
+            const bool inside = filled && x + i < m.cols;
             float sum = 0;
 #pragma unroll
-            for (int c = 0; c < CN; ++c)
-                sum += v[i][c] * v[i][c];
-            square[i] = inside ? sum - static_cast<float>(m.square_shift) : 0;
+            for (int c = 0; c < CN; ++c) {
+                float &value = v[i * CN + c];
+                value = inside ? value - static_cast<float>(m.shift[c]) : 0.0f;
+                sum += value * value;
+            }
+            square[i] = inside ? sum - static_cast<float>(m.square_shift) : 0.0f;
         }
-        if (job.planes && x < width) {
+        if (job.planes) {
             const size_t plane = static_cast<size_t>(job.fft_rows) * job.fft_cols;
             float *out = job.planes + static_cast<size_t>(y) * job.fft_cols + x;
 #pragma unroll
-            for (int c = 0; c < CN; ++c)
-                *reinterpret_cast<float4 *>(out + c * plane) = make_float4(v[0][c], v[1][c], v[2][c], v[3][c]);
-            if (m.planes > CN)
-                *reinterpret_cast<float4 *>(out + CN * plane) = make_float4(square[0], square[1], square[2], square[3]);
+            for (int i = 0; i < ITEMS; i += 4)
+                if (x + i < width) {
+#pragma unroll
+                    for (int c = 0; c < CN; ++c)
+                        *reinterpret_cast<float4 *>(out + c * plane + i) =
+                            make_float4(v[i * CN + c], v[(i + 1) * CN + c], v[(i + 2) * CN + c], v[(i + 3) * CN + c]);
+                    if (m.planes > CN)
+                        *reinterpret_cast<float4 *>(out + CN * plane + i) =
+                            make_float4(square[i], square[i + 1], square[i + 2], square[i + 3]);
+                }
         }
-        if (y >= m.rows)
+        if (!filled)
             continue;
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i) {
 #pragma unroll
             for (int c = 0; c < CN; ++c)
-                energy[c] += static_cast<double>(v[i][c]) * v[i][c];
-            energy[CN] += m.planes > CN ? static_cast<double>(square[i]) * square[i] : 0;
+                energy[c] += static_cast<double>(v[i * CN + c]) * v[i * CN + c];
+            if (m.planes > CN)
+                energy[CN] += static_cast<double>(square[i]) * square[i];
         }
         int q = 0;
-        const auto scan = [&](Row (&values)[ITEMS], Row &carry) {
+        const auto scan = [&](Row(&values)[ITEMS], Row &carry) {
             Row total;
             Scan(shared.scan).InclusiveSum(values, values, total);
             __syncthreads();
-            if (x < m.cols) {
-                Row *out = static_cast<Row *>(job.row_sums) + (static_cast<size_t>(q) * m.rows + y) * job.row_sums_step + x;
+            Row *out = static_cast<Row *>(job.row_sums) + (static_cast<size_t>(q) * m.rows + y) * job.row_sums_step + x;
 #pragma unroll
-                for (int i = 0; i < ITEMS; ++i)
-                    values[i] += carry;
+            for (int i = 0; i < ITEMS; ++i)
+                values[i] += carry;
+#pragma unroll
+            for (int i = 0; i < ITEMS; i += 4) {
+                if (x + i >= m.cols)
+                    break;
                 if constexpr (sizeof(Row) == 4) {
-                    *reinterpret_cast<uint4 *>(out) = make_uint4(values[0], values[1], values[2], values[3]);
+                    *reinterpret_cast<uint4 *>(out + i) =
+                        make_uint4(values[i], values[i + 1], values[i + 2], values[i + 3]);
                 } else {
-                    reinterpret_cast<double2 *>(out)[0] = make_double2(values[0], values[1]);
-                    reinterpret_cast<double2 *>(out)[1] = make_double2(values[2], values[3]);
+                    reinterpret_cast<double2 *>(out + i)[0] = make_double2(values[i], values[i + 1]);
+                    reinterpret_cast<double2 *>(out + i)[1] = make_double2(values[i + 2], values[i + 3]);
                 }
             }
             carry += total;
             ++q;
+        };
+        // Shifted bytes are whole numbers; negative ones wrap around, which the differences undo.
+        const auto whole = [](float value) {
+            if constexpr (sizeof(Row) == 4)
+                return static_cast<Row>(static_cast<int>(value));
+            else
+                return static_cast<Row>(value);
         };
         if (m.needs_s1) {
 #pragma unroll
@@ -172,7 +205,7 @@ __global__ void __launch_bounds__(tuning::ROW_THREADS) rowsKernel(const Job job)
                 Row values[ITEMS];
 #pragma unroll
                 for (int i = 0; i < ITEMS; ++i)
-                    values[i] = sizeof(Row) == 4 ? static_cast<Row>(static_cast<int>(v[i][c])) : static_cast<Row>(v[i][c]);
+                    values[i] = whole(v[i * CN + c]);
                 scan(values, before[c]);
             }
         }
@@ -183,13 +216,12 @@ __global__ void __launch_bounds__(tuning::ROW_THREADS) rowsKernel(const Job job)
                 values[i] = 0;
 #pragma unroll
                 for (int c = 0; c < CN; ++c)
-                    values[i] += static_cast<Row>(sizeof(Row) == 4 ? static_cast<Row>(v[i][c] * v[i][c])
-                                                                   : static_cast<Row>(v[i][c]) * static_cast<Row>(v[i][c]));
+                    values[i] += whole(v[i * CN + c]) * whole(v[i * CN + c]);
             }
             scan(values, before[3]);
         }
     }
-    if (y >= m.rows || m.error == 0)
+    if (!filled || m.error == 0)
         return;
 #pragma unroll
     for (int p = 0; p < CN + 1; ++p) {
@@ -206,49 +238,71 @@ __global__ void __launch_bounds__(tuning::ROW_THREADS) rowsKernel(const Job job)
 // ------------------------------------------------------------------------------------------------------------
 
 // Prefix sums down the columns: column_sums[q][y][x] = sum of the row sums of windows at x over rows 0 .. y - 1. A block
-// takes COLUMN_WIDTH columns and cuts them into strips, a thread each, that are added up first and written second.
+// goes down COLUMN_WIDTH columns, a round at a time: every thread has COLUMN_ITEMS rows of one column in registers, learns
+// what the strips above it add up to, and writes.
 template<class T>
 __device__ void columnSums(const Job &job, int block) {
     using Row = typename SumTypes<T>::Row;
     using Column = typename SumTypes<T>::Column;
-    constexpr int WIDTH = tuning::COLUMN_WIDTH, STRIPS = THREADS / WIDTH;
-    __shared__ Column strips[STRIPS][WIDTH];
+    constexpr int WIDTH = tuning::COLUMN_WIDTH, ITEMS = tuning::COLUMN_ITEMS, STRIPS = THREADS / WIDTH;
+    __shared__ Column warps[2][WARPS][WIDTH];
     const MatchModel &m = job.model;
     const int across = cusi::divUp(m.ocols, WIDTH), q = block / across;
-    const int lane = threadIdx.x % WIDTH, strip = threadIdx.x / WIDTH;
-    const int x = block % across * WIDTH + lane, height = cusi::divUp(m.rows, STRIPS);
-    const int y0 = min(strip * height, m.rows), y1 = min(y0 + height, m.rows);
-    const bool inside = x < m.ocols;
-    const Row *in = static_cast<const Row *>(job.row_sums) + static_cast<size_t>(q) * m.rows * job.row_sums_step;
-    const auto windowRow = [&](int y) {
-        const Row *row = in + static_cast<size_t>(y) * job.row_sums_step;
-        const Row sum = row[x + m.w - 1] - (x ? row[x - 1] : Row(0));
-        // Sums of shifted pixels may be negative; squares use all 32 bits.
-        if constexpr (sizeof(Row) == 4)
-            return m.needs_s1 && q < m.channels ? static_cast<Column>(static_cast<int>(sum)) : static_cast<Column>(sum);
-        else
-            return sum;
-    };
-    Column sum = 0;
-    if (inside) {
-#pragma unroll 8
-        for (int y = y0; y < y1; ++y)
-            sum += windowRow(y);
-    }
-    strips[strip][lane] = sum;
-    __syncthreads();
-    if (!inside)
-        return;
-    sum = 0;
-    for (int s = 0; s < strip; ++s)
-        sum += strips[s][lane];
+    const int column = threadIdx.x % WIDTH, strip = threadIdx.x / WIDTH, warp = threadIdx.x / 32;
+    const int x = min(block % across * WIDTH + column, m.ocols - 1);
+    const bool inside = block % across * WIDTH + column < m.ocols;
+    const bool sign = m.needs_s1 && q < m.channels; // sums of shifted pixels may be negative; squares use all 32 bits
+    const Row *in = static_cast<const Row *>(job.row_sums) + static_cast<size_t>(q) * m.rows * job.row_sums_step + x;
     Column *out = static_cast<Column *>(job.column_sums) + static_cast<size_t>(q) * (m.rows + 1) * m.ocols + x;
-    if (strip == 0)
+    if (inside && strip == 0)
         out[0] = 0;
-#pragma unroll 8
-    for (int y = y0; y < y1; ++y) {
-        sum += windowRow(y);
-        out[static_cast<size_t>(y + 1) * m.ocols] = sum;
+    Column above = 0;
+    for (int y0 = 0, round = 0; y0 < m.rows; y0 += STRIPS * ITEMS, ++round) {
+        const int y = y0 + strip * ITEMS;
+        Row right[ITEMS], left[ITEMS];
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i) {
+            const Row *row = in + static_cast<size_t>(min(y + i, m.rows - 1)) * job.row_sums_step;
+            right[i] = row[m.w - 1];
+            left[i] = x ? row[-1] : Row(0);
+        }
+        Column sums[ITEMS], sum = 0;
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i) {
+            const Row window = right[i] - left[i];
+            if (y + i < m.rows) {
+                if constexpr (sizeof(Row) == 4)
+                    sum += sign ? static_cast<Column>(static_cast<int>(window)) : static_cast<Column>(window);
+                else
+                    sum += window;
+            }
+            sums[i] = sum;
+        }
+        // Strips of a warp, then warps.
+        Column before = sum;
+#pragma unroll
+        for (int d = WIDTH; d < 32; d *= 2) {
+            const Column other = __shfl_up_sync(FULL_WARP, before, d);
+            if (threadIdx.x % 32 >= d)
+                before += other;
+        }
+        if (threadIdx.x % 32 >= 32 - WIDTH)
+            warps[round % 2][warp][column] = before;
+        before -= sum;
+        __syncthreads();
+        Column all = 0;
+#pragma unroll
+        for (int w = 0; w < WARPS; ++w) {
+            const Column total = warps[round % 2][w][column];
+            before += w < warp ? total : 0;
+            all += total;
+        }
+        before += above;
+        above += all;
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i)
+            if (inside && y + i < m.rows)
+                out[static_cast<size_t>(y + i + 1) * m.ocols] = before + sums[i];
     }
 }
 
@@ -290,6 +344,9 @@ __device__ void addEnergy(const Job &job) {
         if (threadIdx.x == 0)
             job.energy[p] = sum;
     }
+    __syncthreads();
+    for (int k = threadIdx.x; k < job.model.count; k += THREADS)
+        job.errors[k] = match_error(&job.model, &job.sums[k], job.energy);
 }
 
 template<class T>
@@ -317,8 +374,7 @@ __device__ void windowAt(const Job &job, int y, int x, double *s1, double &s2) {
     if (m.needs_s1)
         for (; q < m.channels; ++q)
             s1[q] = static_cast<double>(bottom[q * plane] - top[q * plane]);
-    if (m.needs_s2)
-        s2 = static_cast<double>(bottom[q * plane] - top[q * plane]);
+    s2 = m.needs_s2 ? static_cast<double>(bottom[q * plane] - top[q * plane]) : 0;
 }
 
 // Least lower and upper ends of a tile, to thread 0.
@@ -363,9 +419,10 @@ __device__ void correlateBytes(const Job &job, int k, int y0, int x0, TileSums &
             __syncthreads();
             for (int i = threadIdx.x; i < PIECE_ROWS * PIECE_WORDS; i += THREADS) {
                 const int j = i / PIECE_WORDS, word = i % PIECE_WORDS;
-                piece[j][word] = j < piece_rows && word < piece_words
-                                     ? *reinterpret_cast<const uint32_t *>(templ + (j0 + j) * job.template_step + i0 + 4 * word)
-                                     : 0;
+                piece[j][word] =
+                    j < piece_rows && word < piece_words
+                        ? *reinterpret_cast<const uint32_t *>(templ + (j0 + j) * job.template_step + i0 + 4 * word)
+                        : 0;
             }
             for (int i = threadIdx.x; i < ROWS * WORDS * 4; i += THREADS) {
                 const int j = i / (WORDS * 4), byte = i % (WORDS * 4), y = y0 + j0 + j, x = x0 * CN + i0 + byte;
@@ -420,13 +477,15 @@ __device__ void correlatePlainly(const Job &job, int k, int y0, int x0, TileSums
     const int row = m.w * CN;
     for (int r = 0; r < 2; ++r)
         for (int o = 0; o < 4; ++o) {
-            const int y = y0 + static_cast<int>(threadIdx.x) / 16 * 2 + r, x = x0 + static_cast<int>(threadIdx.x) % 16 * 4 + o;
+            const int y = y0 + static_cast<int>(threadIdx.x) / 16 * 2 + r,
+                      x = x0 + static_cast<int>(threadIdx.x) % 16 * 4 + o;
             double sum = 0;
             if (y < m.orows && x < m.ocols)
                 for (int j = 0; j < m.h; ++j) {
-                    const T *a = cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, y + j) +
-                                 static_cast<size_t>(x) * CN;
-                    const T *b = reinterpret_cast<const T *>(job.templates + k * job.template_bytes + j * job.template_step);
+                    const T *a =
+                        cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, y + j) + static_cast<size_t>(x) * CN;
+                    const T *b =
+                        reinterpret_cast<const T *>(job.templates + k * job.template_bytes + j * job.template_step);
                     const unsigned char *keep = job.mask ? job.mask + static_cast<size_t>(j) * row : nullptr;
                     for (int i = 0; i < row; ++i) {
                         const double pixel = a[i], templ = b[i];
@@ -460,43 +519,51 @@ __global__ void __launch_bounds__(THREADS) scoresKernel(const Job job) {
     const MatchModel &m = job.model;
     const int k = blockIdx.z, tile_x = blockIdx.x, tile_y = blockIdx.y;
     const int x0 = tile_x * TILE_COLS, y0 = tile_y * TILE_ROWS;
-    __shared__ MatchTemplate t;
-    __shared__ MatchError error;
-    __shared__ bool usable;
-    if (threadIdx.x == 0) {
-        t = job.sums[k];
-        error = match_error(&m, &t, job.energy);
-        usable = m.integer || job.energy[0] < MATCH_MAX_ENERGY;
-    }
-    __syncthreads();
+    const MatchTemplate &t = job.sums[k];
+    const MatchError error = job.errors[k];
+    const bool usable = m.integer || job.energy[0] < MATCH_MAX_ENERGY;
     TileSums sums;
     if constexpr (FROM == From::BYTES)
         correlateBytes<CN>(job, k, y0, x0, sums);
     else if constexpr (FROM == From::PLAIN)
         correlatePlainly<T, CN>(job, k, y0, x0, sums);
+    const auto rowOfScore = [&](int i) { // of the FFT, neighbouring threads take neighbouring columns
+        return y0 + (FROM == From::FFT ? i * 4 + static_cast<int>(threadIdx.x) / TILE_COLS
+                                       : static_cast<int>(threadIdx.x) / 16 * 2 + i / 4);
+    };
+    const auto columnOfScore = [&](int i) {
+        return x0 + static_cast<int>(FROM == From::FFT ? threadIdx.x % TILE_COLS : threadIdx.x % 16 * 4 + i % 4);
+    };
     const float *correlation = job.correlations + static_cast<size_t>(k) * job.fft_rows * job.fft_cols;
     const double constant = FROM == From::FFT && m.masked ? maskedConstant(job, k) : 0;
-    MatchRange least = {INFINITY, INFINITY};
+    // Everything is loaded before anything is stored, so that the loads do not wait for one another.
+    double c[8], s1[8][CN], s2[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        int y, x;
-        if constexpr (FROM == From::FFT) { // neighbouring threads, neighbouring columns
-            y = y0 + i * 4 + threadIdx.x / TILE_COLS;
-            x = x0 + threadIdx.x % TILE_COLS;
-        } else {
-            y = y0 + threadIdx.x / 16 * 2 + i / 4;
-            x = x0 + threadIdx.x % 16 * 4 + i % 4;
-        }
+        const int y = min(rowOfScore(i), m.orows - 1), x = min(columnOfScore(i), m.ocols - 1);
+        if constexpr (FROM == From::FFT)
+            c[i] = static_cast<double>(correlation[static_cast<size_t>(y) * job.fft_cols + x]) + constant;
+        else
+            c[i] = sums[i / 4][i % 4];
+        windowAt<T>(job, y, x, s1[i], s2[i]);
+    }
+    MatchRange least = {INFINITY, INFINITY};
+    const bool plain = m.method == CUS_MATCH_SQDIFF && !m.masked;
+    const double t2 = t.t2, margin2 = 2 * error.correlation + error.window;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int y = rowOfScore(i), x = columnOfScore(i);
         if (y >= m.orows || x >= m.ocols)
             continue;
-        double c, s1[3] = {0, 0, 0}, s2 = 0;
-        if constexpr (FROM == From::FFT)
-            c = static_cast<double>(correlation[static_cast<size_t>(y) * job.fft_cols + x]) + constant;
-        else
-            c = sums[i / 4][i % 4];
-        windowAt<T>(job, y, x, s1, s2);
         float score;
-        MatchRange range = match_range(&m, &t, c, error, s1, s2, &score);
+        MatchRange range;
+        if (plain) { // match_range, without the questions it asks
+            const double value = fmax(s2[i] - 2 * c[i] + t2, 0.0), margin = margin2 + value * 0x1p-22;
+            range = {static_cast<float>(value - margin), static_cast<float>(value + margin)};
+            score = static_cast<float>(value);
+        } else {
+            range = match_range(&m, &t, c[i], error, s1[i], s2[i], &score);
+        }
         if (!usable) {
             range = {INFINITY, INFINITY};
             score = NAN;
@@ -551,9 +618,7 @@ struct Partial {
 template<>
 struct Partial<float> {
     double ssd = 0, c = 0, s1 = 0, s2 = 0;
-    __device__ void add(const Partial &other) {
-        ssd += other.ssd, c += other.c, s1 += other.s1, s2 += other.s2;
-    }
+    __device__ void add(const Partial &other) { ssd += other.ssd, c += other.c, s1 += other.s1, s2 += other.s2; }
     __device__ void down(int d) {
         ssd += __shfl_down_sync(FULL_WARP, ssd, d);
         c += __shfl_down_sync(FULL_WARP, c, d);
@@ -588,7 +653,8 @@ __device__ Partial<T> windowPart(const Job &job, int k, int y, int x, int j0, in
     int j = j0 + first / units, unit = first % units;
     const int down = stride / units, along = stride % units;
     while (j < j1) {
-        const T *a = cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, y + j) + static_cast<size_t>(x) * m.channels;
+        const T *a =
+            cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, y + j) + static_cast<size_t>(x) * m.channels;
         const unsigned char *b = job.templates + k * job.template_bytes + j * job.template_step;
         if constexpr (sizeof(T) == 1) {
             uint32_t pixels = fourBytes(a + 4 * unit, row - 4 * unit);
@@ -650,26 +716,37 @@ __device__ inline bool isBetter(const Best &a, const Best &b) {
     return a.cost < b.cost || (a.cost == b.cost && a.position < b.position);
 }
 
-// Appends the positions of the threads that `have` one to the shared list, in order of threads; false when they do not fit.
-__device__ bool append(unsigned *list, int capacity, int *count, bool have, unsigned value) {
-    __shared__ int starts[WARPS];
-    const unsigned votes = __ballot_sync(FULL_WARP, have), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    if (lane == 0)
-        starts[warp] = __popc(votes);
-    __syncthreads();
-    int start = *count, total = 0;
-    for (unsigned w = 0; w < WARPS; ++w) {
-        start += w < warp ? starts[w] : 0;
-        total += starts[w];
+// Appends value[i] of every thread where bit i of `votes` is set to the shared list, in the same order in every block; false when
+// they do not fit.
+__device__ bool append(unsigned *list, int capacity, int *count, unsigned votes, const unsigned (&value)[8]) {
+    __shared__ int ends[WARPS];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, mine = __popc(votes);
+    int end = mine;
+    for (int d = 1; d < 32; d *= 2) {
+        const int other = __shfl_up_sync(FULL_WARP, end, d);
+        end += lane >= d ? other : 0;
     }
-    const int at = start + __popc(votes & ((1u << lane) - 1));
-    if (have && at < capacity)
-        list[at] = value;
+    if (lane == 31)
+        ends[warp] = end;
+    __syncthreads();
+    int at = *count + end - mine, total = *count;
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) {
+        at += w < warp ? ends[w] : 0;
+        total += ends[w];
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+        if (votes >> i & 1) {
+            if (at < capacity)
+                list[at] = value[i];
+            ++at;
+        }
     __syncthreads();
     if (threadIdx.x == 0)
-        *count += total;
+        *count = total;
     __syncthreads();
-    return *count <= capacity;
+    return total <= capacity;
 }
 
 template<class T>
@@ -731,21 +808,27 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const Job job) {
     __syncthreads();
 
     bool listed = true;
-    for (int i0 = 0; listed && i0 < tile_total; i0 += THREADS) {
-        const int i = i0 + threadIdx.x;
-        listed = append(tiles, tuning::CANDIDATE_TILES, &tile_count,
-                        i < tile_total && threshold < INFINITY && tile_ranges[i].lower <= threshold, i);
+    for (int i0 = 0; listed && i0 < tile_total; i0 += 8 * THREADS) {
+        unsigned votes = 0, value[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            value[i] = i0 + i * THREADS + threadIdx.x;
+            const bool inside = value[i] < static_cast<unsigned>(tile_total);
+            votes |= (inside && threshold < INFINITY && tile_ranges[value[i]].lower <= threshold ? 1u : 0u) << i;
+        }
+        listed = append(tiles, tuning::CANDIDATE_TILES, &tile_count, votes, value);
     }
     const int tiles_found = tile_count;
-    for (int i = 0; listed && i < tiles_found; ++i) {
-        const int y0 = tiles[i] / job.tiles_across * TILE_ROWS, x0 = tiles[i] % job.tiles_across * TILE_COLS;
-        for (int at = threadIdx.x; listed && at < TILE_ROWS * TILE_COLS; at += THREADS) {
-            const int y = y0 + at / TILE_COLS, x = x0 + at % TILE_COLS;
-            const size_t position = static_cast<size_t>(y) * m.ocols + x;
-            const bool inside = y < m.orows && x < m.ocols;
-            listed = append(candidates, tuning::CANDIDATES, &candidate_count,
-                            inside && ranges[position].lower <= threshold, static_cast<unsigned>(position));
+    for (int tile = 0; listed && tile < tiles_found; ++tile) {
+        const int y0 = tiles[tile] / job.tiles_across * TILE_ROWS, x0 = tiles[tile] % job.tiles_across * TILE_COLS;
+        unsigned votes = 0, value[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const int y = y0 + i * 4 + threadIdx.x / TILE_COLS, x = x0 + threadIdx.x % TILE_COLS;
+            value[i] = static_cast<unsigned>(static_cast<size_t>(y) * m.ocols + x);
+            votes |= (y < m.orows && x < m.ocols && ranges[value[i]].lower <= threshold ? 1u : 0u) << i;
         }
+        listed = append(candidates, tuning::CANDIDATES, &candidate_count, votes, value);
     }
 
     const int found = candidate_count;
@@ -807,10 +890,14 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const Job job) {
     __threadfence();
     Best best = nothing;
     if (listed) {
-        for (int i = threadIdx.x; i < found; i += THREADS) {
-            Partial<T> sum = partial[static_cast<size_t>(i) * slices];
-            for (int s = 1; s < slices; ++s)
+        for (int i = threadIdx.x / 32; i < found; i += WARPS) {
+            Partial<T> sum;
+            for (int s = threadIdx.x % 32; s < slices; s += 32)
                 sum.add(partial[static_cast<size_t>(i) * slices + s]);
+            for (int d = 16; d; d /= 2)
+                sum.down(d);
+            if (threadIdx.x % 32)
+                continue;
             const int y = candidates[i] / m.ocols, x = candidates[i] % m.ocols;
             const Best here = {exactCost<T>(job, k, y, x, sum), candidates[i]};
             if (isBetter(here, best))
@@ -899,8 +986,8 @@ __device__ unsigned countShare(const Picture &src, const cusHsvRange &range, con
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             const auto byte = [&](int b) { return static_cast<int>(w[b / 4] >> (b % 4 * 8) & 255); };
-            const int in = k < n && hsv_inside(byte(3 * k), byte(3 * k + 1), byte(3 * k + 2), tables.saturation, tables.hue,
-                                               &range);
+            const int in =
+                k < n && hsv_inside(byte(3 * k), byte(3 * k + 1), byte(3 * k + 2), tables.saturation, tables.hue, &range);
             count += in;
             if (mask && k < n)
                 mask[y * mask_step + x + k] = in ? 255 : 0;
@@ -919,9 +1006,8 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 // Blocks along x share one match's window; counts and tickets are left at zero.
-__global__ void __launch_bounds__(THREADS)
-    inspectKernel(const Picture frame, const cusHsvRange range, double wanted, int w, int h, cusMatch *matches,
-                  unsigned *counts, unsigned *tickets) {
+__global__ void __launch_bounds__(THREADS) inspectKernel(const Picture frame, const cusHsvRange range, double wanted, int w,
+                                                         int h, cusMatch *matches, unsigned *counts, unsigned *tickets) {
     __shared__ HsvTables tables;
     cusMatch &match = matches[blockIdx.y];
     if (match.x < 0)
@@ -959,8 +1045,8 @@ struct MatchCuda {
 cusStatus fftStatus(cufftResult result, const char *function, const char *what) {
     if (result == CUFFT_SUCCESS)
         return CUS_OK;
-    return cusi_fail(result == CUFFT_ALLOC_FAILED ? CUS_ERROR_NO_MEMORY : CUS_ERROR_CUDA, "%s: %s: cuFFT error %d", function,
-                     what, static_cast<int>(result));
+    return cusi_fail(result == CUFFT_ALLOC_FAILED ? CUS_ERROR_NO_MEMORY : CUS_ERROR_CUDA, "%s: %s: cuFFT error %d",
+                     function, what, static_cast<int>(result));
 }
 #define MATCH_FFT(function, call) CUS_TRY(fftStatus((call), function, #call))
 
@@ -999,10 +1085,12 @@ cusStatus makePlans(MatchCuda *cuda, cudaStream_t stream) {
     size_t sizes[2] = {0, 0};
     MATCH_FFT(f, cufftCreate(&cuda->forward));
     MATCH_FFT(f, cufftSetAutoAllocation(cuda->forward, 0));
-    MATCH_FFT(f, cufftMakePlanMany64(cuda->forward, 2, n, real, 1, plane, complex, 1, spectrum, CUFFT_R2C, m.planes, &sizes[0]));
+    MATCH_FFT(
+        f, cufftMakePlanMany64(cuda->forward, 2, n, real, 1, plane, complex, 1, spectrum, CUFFT_R2C, m.planes, &sizes[0]));
     MATCH_FFT(f, cufftCreate(&cuda->inverse));
     MATCH_FFT(f, cufftSetAutoAllocation(cuda->inverse, 0));
-    MATCH_FFT(f, cufftMakePlanMany64(cuda->inverse, 2, n, complex, 1, spectrum, real, 1, plane, CUFFT_C2R, m.count, &sizes[1]));
+    MATCH_FFT(
+        f, cufftMakePlanMany64(cuda->inverse, 2, n, complex, 1, spectrum, real, 1, plane, CUFFT_C2R, m.count, &sizes[1]));
     char *work = nullptr;
     CUS_TRY(allocate(cuda, &work, std::max(sizes[0], sizes[1]), stream));
     MATCH_FFT(f, cufftSetWorkArea(cuda->forward, work));
@@ -1011,7 +1099,8 @@ cusStatus makePlans(MatchCuda *cuda, cudaStream_t stream) {
 }
 
 // Template planes as floats, through the forward plan, scaled by 1 / points.
-cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cufftComplex *out, cudaStream_t stream) {
+cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cufftComplex *out,
+                         cudaStream_t stream) {
     const char *f = "cusMatcherCreate";
     Job &job = cuda->job;
     const MatchModel &m = job.model;
@@ -1024,7 +1113,8 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *
         for (int p = 0; p < m.planes; ++p)
             for (size_t pixel = 0; pixel < static_cast<size_t>(m.w) * m.h; ++pixel) {
                 const size_t i = pixel * m.channels + (p < m.channels ? p : 0), at = k * elements + i;
-                double value = m.integer ? static_cast<const uint8_t *>(templates)[at] : static_cast<const float *>(templates)[at];
+                double value =
+                    m.integer ? static_cast<const uint8_t *>(templates)[at] : static_cast<const float *>(templates)[at];
                 if (p == m.channels)
                     value = 1;
                 else if (!m.masked)
@@ -1056,8 +1146,8 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     const size_t row_bytes = static_cast<size_t>(m.w) * cusTypeSize(matcher->type);
     CUSI_CUDA(f, cusi::multiprocessors(&cuda->multiprocessors));
     if (fft) {
-        CUSI_REQUIRE(m.rows < (1 << 28) && m.cols < (1 << 28), CUS_ERROR_SIZE, "%s: a frame of %d x %d is too long for the FFT",
-                     f, m.rows, m.cols);
+        CUSI_REQUIRE(m.rows < (1 << 28) && m.cols < (1 << 28), CUS_ERROR_SIZE,
+                     "%s: a frame of %d x %d is too long for the FFT", f, m.rows, m.cols);
         job.fft_rows = goodSize(m.rows, 1);
         job.fft_cols = goodSize(m.cols, 4);
         m.error = 21 * log2(static_cast<double>(job.fft_rows) * job.fft_cols) * 0x1p-24;
@@ -1081,10 +1171,13 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     CUS_TRY(allocate(cuda, &device_sums, count, stream));
     CUS_TRY(allocate(cuda, &job.row_energy, static_cast<size_t>(m.planes) * m.rows, stream));
     CUS_TRY(allocate(cuda, &job.energy, MATCH_MAX_PLANES, stream));
+    CUS_TRY(allocate(cuda, &job.errors, count, stream));
     const size_t sum_bytes = m.integer ? sizeof(uint32_t) : sizeof(double);
     const size_t quantities = job.quantities;
-    CUS_TRY(allocate(cuda, reinterpret_cast<char **>(&job.row_sums), quantities * m.rows * job.row_sums_step * sum_bytes, stream));
-    CUS_TRY(allocate(cuda, reinterpret_cast<double **>(&job.column_sums), quantities * (m.rows + size_t{1}) * m.ocols, stream));
+    CUS_TRY(allocate(cuda, reinterpret_cast<char **>(&job.row_sums), quantities * m.rows * job.row_sums_step * sum_bytes,
+                     stream));
+    CUS_TRY(
+        allocate(cuda, reinterpret_cast<double **>(&job.column_sums), quantities * (m.rows + size_t{1}) * m.ocols, stream));
     CUS_TRY(allocate(cuda, &job.ranges, count * m.orows * m.ocols, stream));
     CUS_TRY(allocate(cuda, &job.tiles, count * job.tiles_across * job.tiles_down, stream));
     const size_t partial_bytes = m.integer ? sizeof(Partial<uint8_t>) : sizeof(Partial<float>);
@@ -1156,8 +1249,9 @@ cusStatus runTyped(cusMatcher *matcher, const Job &job, bool dot_products, cudaS
     }
     const int column_blocks = job.quantities * cusi::divUp(m.ocols, tuning::COLUMN_WIDTH), energy_blocks = energy ? 1 : 0;
     const int spectrum_blocks =
-        fft ? std::min<long long>(8LL * cuda->multiprocessors,
-                                  cusi::divUp<long long>(static_cast<long long>(job.fft_rows) * (job.fft_cols / 2 + 1), THREADS))
+        fft ? std::min<long long>(
+                  8LL * cuda->multiprocessors,
+                  cusi::divUp<long long>(static_cast<long long>(job.fft_rows) * (job.fft_cols / 2 + 1), THREADS))
             : 0;
     if (column_blocks + energy_blocks + spectrum_blocks)
         CUS_TRY(cusi::launch(f, columnsKernel<T>, column_blocks + energy_blocks + spectrum_blocks, THREADS, 0, stream, job,
@@ -1262,14 +1356,14 @@ cusStatus match_cuda_inspect(cusMatcher *matcher, const cusMat *frame, const cus
     MatchCuda *cuda = static_cast<MatchCuda *>(matcher->backend);
     const unsigned matches = static_cast<unsigned>(m.count) * m.max_matches;
     const long long quads = cusi::divUp(m.w, 4) * static_cast<long long>(m.h);
-    const unsigned blocks = static_cast<unsigned>(
-        std::min<long long>(2LL * cuda->multiprocessors, cusi::divUp<long long>(quads, 2 * THREADS)));
+    const unsigned blocks =
+        static_cast<unsigned>(std::min<long long>(2LL * cuda->multiprocessors, cusi::divUp<long long>(quads, 2 * THREADS)));
     const Picture picture = {static_cast<const unsigned char *>(frame->data), frame->step, frame->rows, frame->cols};
     cusMatch *results = static_cast<cusMatch *>(matcher->results.data);
     // Grids have at most 65535 blocks along y.
     for (unsigned first = 0; first < matches; first += 65535)
-        CUS_TRY(cusi::launch("cusMatcherInspect", inspectKernel, dim3(blocks, std::min(65535u, matches - first)), THREADS, 0,
-                             stream, picture, *range, min_fill * m.n, m.w, m.h, results + first,
+        CUS_TRY(cusi::launch("cusMatcherInspect", inspectKernel, dim3(blocks, std::min(65535u, matches - first)), THREADS,
+                             0, stream, picture, *range, min_fill * m.n, m.w, m.h, results + first,
                              cuda->inspect_counts + first, cuda->inspect_counts + matches + first));
     return CUS_OK;
 }

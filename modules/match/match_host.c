@@ -27,8 +27,8 @@ typedef struct Worker {
 
 typedef struct MatchHost {
     MatchTemplate *sums;
-    char *templates;  /* tight; pixels that the mask drops are 0 */
-    uint8_t *mask;    /* 255 or 0 an element, or NULL */
+    char *templates; /* tight; pixels that the mask drops are 0 */
+    uint8_t *mask;   /* 255 or 0 an element, or NULL */
     size_t template_bytes;
     int fft_rows, fft_cols;
     int block_rows, block_cols; /* of the score map */
@@ -104,9 +104,9 @@ static cusStatus prepareWorker(const MatchModel *m, const MatchHost *host, int f
         in_cols * channels * sizeof(double),
         in_cols * sizeof(double),
     };
-    void **parts[] = {(void **)&worker->plane,   (void **)&worker->spectra,     (void **)&worker->product,
-                      (void **)&worker->planar,  (void **)&worker->sum32,       (void **)&worker->correlation,
-                      (void **)&worker->s1,      (void **)&worker->s2,          (void **)&worker->column1,
+    void **parts[] = {(void **)&worker->plane,  (void **)&worker->spectra, (void **)&worker->product,
+                      (void **)&worker->planar, (void **)&worker->sum32,   (void **)&worker->correlation,
+                      (void **)&worker->s1,     (void **)&worker->s2,      (void **)&worker->column1,
                       (void **)&worker->column2};
     size_t total = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
@@ -187,7 +187,8 @@ cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const u
     host->sums = malloc(count * sizeof *sums);
     host->templates = cusi_hostAllocate(count * host->template_bytes);
     host->mask = mask ? cusi_hostAllocate(elements) : NULL;
-    host->ranges = map <= SIZE_MAX / sizeof(MatchRange) / count ? cusi_hostAllocate(count * map * sizeof(MatchRange)) : NULL;
+    host->ranges =
+        map <= SIZE_MAX / sizeof(MatchRange) / count ? cusi_hostAllocate(count * map * sizeof(MatchRange)) : NULL;
     host->workers = calloc((size_t)host->threads, sizeof *host->workers);
     if (fft)
         host->spectra = cusi_hostAllocate(count * (size_t)m->planes *
