@@ -122,11 +122,11 @@ std::vector<double> bounds(const Image<T> &image, const Image<T> &templ, cusMatc
         b += std::pow(templ.data[i] - (masked && method == CUS_MATCH_CCORR ? 0 : shift[i % cn]), 2);
     /* Transforms of twice the frame in each direction at most. */
     const double points = 4.0 * image.rows * image.cols + 64;
-    double error = 21 * std::log2(points) * 0x1p-24 * std::sqrt(a) * std::sqrt(b);
+    double error = 12 * std::log2(points) * 0x1p-24 * std::sqrt(a) * std::sqrt(b);
     if (method == CUS_MATCH_SQDIFF || method == CUS_MATCH_SQDIFF_NORMED)
         error *= 2;
     if (masked) /* the squares' plane */
-        error += 21 * std::log2(points) * 0x1p-24 * 65025 * std::sqrt(static_cast<double>(image.data.size()) * n);
+        error += 12 * std::log2(points) * 0x1p-24 * 65025 * std::sqrt(static_cast<double>(image.data.size()) * n);
     std::vector<double> result;
     for (int y = 0, i = 0; y + templ.rows <= image.rows; ++y)
         for (int x = 0; x + templ.cols <= image.cols; ++x, ++i) {

@@ -17,12 +17,12 @@
  * bound, and every position whose score may be the best within that bound is computed again directly. For 8-bit images
  * that is done in integers, so position and score are exact (equal scores: first in row-major order) and the same on both
  * backends; for 32F images in double precision. Score maps are float, within the bound of the true score:
- *   |error of corr| <= 21 log2(F) 2^-24 |I - m| |T - m|, F the transform's points, |.| Euclidean norms of whole image and
+ *   |error of corr| <= 12 log2(F) 2^-24 |I - m| |T - m|, F the transform's points, |.| Euclidean norms of whole image and
  * template, m the template's rounded mean, which is subtracted from both (measured errors are some hundred times smaller).
  *
  * Method: correlation theorem at image size (wrapped-around positions are never valid ones), window sums from prefix sums
  * (Lewis, "Fast normalized cross-correlation", 1995); error of the FFT after Higham, "Accuracy and stability of numerical
- * algorithms", ch. 24; exact refinement, and everything on the device without a round trip, are this library's.
+ * algorithms", ch. 24, with complex products good to sqrt(5) units (Brent, Percival, Zimmermann 2007); exact refinement, and everything on the device without a round trip, are this library's.
  */
 #ifndef CUSIGHT_MATCH_H
 #define CUSIGHT_MATCH_H

@@ -12,6 +12,9 @@ extern "C" {
 
 enum { MATCH_MAX_PLANES = 4 };
 #define MATCH_MAX_ENERGY 1e30
+/* Units of rounding a level: three transforms, and in each a product with a twiddle factor, that factor's own rounding and a
+ * sum, sqrt(5) + 1 / sqrt(2) + 1 < 4. */
+#define MATCH_FFT_UNITS 12
 
 /* A matcher's unchanging numbers. Images and templates are shifted by an integer m_c a channel before the FFT (the
  * templates' rounded mean); primes below mean "of the shifted values". Planes are what is transformed: the channels and,
