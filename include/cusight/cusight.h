@@ -4,5 +4,6 @@
 
 #include "core.h"
 #include "framediff.h"
+#include "match.h"
 
 #endif /* CUSIGHT_H */
