@@ -101,7 +101,7 @@ std::vector<double> values(const cusMat &mat) {
 // Worst difference that the header allows for a frame with n events.
 double bound(const cusRepresentation &r, double n, double expected) {
     if (r.kind == CUS_REPR_TIME_SURFACE)
-        return 4 * std::ldexp(std::max(expected, 1e-38), -23);
+        return std::ldexp(std::max(expected, 1.2e-38), -23);
     if (r.kind == CUS_REPR_VOXEL_GRID)
         return r.normalise ? 2e-5 * (1 + std::fabs(expected))
                            : std::ldexp(n, -25) + std::ldexp(std::fabs(expected), -24) + 1e-12;
@@ -269,9 +269,9 @@ TEST_P(EventStack, sensorSizesCrowdedAndUniform) {
 TEST_P(EventStack, manyWindows) {
     std::mt19937_64 random = support::generator();
     for (int crowd : {0, 60}) {
-        const Events events = randomEvents(90000, 400, 640, crowd, random, 3);
+        const Events events = randomEvents(45000, 400, 640, crowd, random, 3);
         std::vector<cusEventWindow> windows;
-        for (uint64_t w = 0; w < 150; ++w)
+        for (uint64_t w = 0; w < 75; ++w)
             windows.push_back({w * 599, w * 599 + 600 - w % 3});
         check(events, windows, 400, 640, {repr(CUS_REPR_HISTOGRAM)}, space());
         if (HasFatalFailure())
@@ -374,8 +374,9 @@ TEST_P(EventStack, anotherStreamAndManyThreads) {
             cusMat frames[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
             for (int again = 0; again < 20; ++again)
                 CUS_EXPECT_OK(cusEventStack(stacker.object, &input.view, windows.data(), 2, frames, stream));
-            if (stream)
+            if (stream) {
                 CUS_EXPECT_OK(cusStreamSynchronize(stream));
+            }
             for (int i = 0; i < 2; ++i) {
                 expectFrames(frames[i], events, windows, 100, 120, r[static_cast<size_t>(i)]);
                 cusMatRelease(&frames[i]);
@@ -419,7 +420,7 @@ TEST_P(EventStack, rejectsAndChangesNothing) {
     CUS_EXPECT_ERROR(stack(good, {0, 1}, &fixed.mat), CUS_ERROR_SIZE, "frames[0]");
     EXPECT_EQ(fixed.get(), before);
     support::TestMat wrong(4, 4, CUS_8UC3, space());
-    CUS_EXPECT_ERROR(stack(good, {0, 1}, &wrong.mat), CUS_ERROR_TYPE, "frames[0]");
+    CUS_EXPECT_ERROR(stack(good, {0, 1}, &wrong.mat), CUS_ERROR_SIZE, "frames[0]");
     // A frame over the events' own memory.
     support::TestMat both(4, 4, CUS_8UC2, space());
     bad = *good;

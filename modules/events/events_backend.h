@@ -4,6 +4,12 @@
 
 #include "cusight/events.h"
 
+#ifdef __CUDACC__
+#define EVENTS_INLINE __host__ __device__ static inline
+#else
+#define EVENTS_INLINE static inline
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -44,7 +50,7 @@ static inline void eventsMdesLevels(uint32_t n, int channels, EventsLevels *leve
 
 /* The first time, counted from the window's first event, that falls into bin k of `bins`: the least r with
  * floor(bins * r / max(dt, 1)) >= k. */
-static inline uint64_t eventsBinStart(int k, int bins, uint64_t dt) {
+EVENTS_INLINE uint64_t eventsBinStart(int k, int bins, uint64_t dt) {
     dt = dt > 1 ? dt : 1;
     return ((uint64_t)k * dt + (uint64_t)bins - 1) / (uint64_t)bins;
 }

@@ -198,7 +198,7 @@ static void voxelRow(const int64_t *restrict voxels, size_t n, float *restrict r
 
 static void surfaceRow(const uint32_t *last, size_t n, const cusRepresentation *r, const Events *events, float *row) {
     for (size_t i = 0; i < n; ++i)
-        row[i] = last[i] ? expf((float)((double)(events->t[last[i] - 1] - events->t[events->count - 1]) / r->tau)) : 0.0f;
+        row[i] = last[i] ? (float)exp((double)(events->t[last[i] - 1] - events->t[events->count - 1]) / r->tau) : 0.0f;
 }
 
 /* ---- One band of one frame ---------------------------------------------------------------------------------------------
