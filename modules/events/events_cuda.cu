@@ -25,9 +25,6 @@ namespace tuning {
 #ifndef TILE_THREADS_
 #define TILE_THREADS_ 1024
 #endif
-#ifndef TILE_CAS_
-#define TILE_CAS_ 0
-#endif
 #ifndef GROUP_MB_
 #define GROUP_MB_ 16
 #endif
@@ -35,9 +32,13 @@ constexpr int TILE_THREADS = TILE_THREADS_;
 constexpr unsigned TILE_MOST_EVENTS = 1u << 20; // a longer window goes the other way
 constexpr int SCATTER_THREADS = 256;
 #ifndef SCATTER_CHUNKS_
-#define SCATTER_CHUNKS_ 4
+#define SCATTER_CHUNKS_ 1
 #endif
-constexpr unsigned SCATTER_CHUNKS = SCATTER_CHUNKS_;                 // of 8 events, a thread
+constexpr unsigned SCATTER_CHUNKS = SCATTER_CHUNKS_; // of 8 events, a thread
+#ifndef STRIPS_
+#define STRIPS_ 2
+#endif
+constexpr unsigned EXPAND_STRIPS = STRIPS_;
 constexpr size_t GROUP_BYTES = static_cast<size_t>(GROUP_MB_) << 20; // accumulators of a group; there are two
 constexpr int BATCH_WINDOWS = 4096;                                  // listed on the device at a time
 } // namespace tuning
@@ -122,6 +123,7 @@ struct List {
 };
 
 __global__ void storeWindows(Window *list, const __grid_constant__ List windows, int count) {
+    cusi::startInOrder();
     for (int w = threadIdx.x; w < count; w += blockDim.x)
         list[w] = windows.window[w];
 }
@@ -130,6 +132,7 @@ __global__ void storeWindows(Window *list, const __grid_constant__ List windows,
 
 struct Tiles {
     unsigned rows, cols, tile_rows, tiles, jobs;
+    unsigned words; // of shared memory
     unsigned swap;
     uint8_t *frames;
     size_t step;
@@ -140,94 +143,120 @@ struct Tiles {
     unsigned long long *skipped;
 };
 
-// A counter is 4 bits; pixel i has bits 8 (i % 4) .. of word i / 4, first channel low. When one is full, 16 (in the careful
-// way) or 8 (in the quick way) go to the spill list as one entry, to be added to the finished frame.
-constexpr unsigned QUICK_SPILL = 8, CAREFUL_SPILL = 16;
+// Quick counting. A counter is 4 bits; pixel i has bits 8 (i % 4) .. of word i / 4, the first channel low. Bit 3 works as a
+// guard: the thread whose add makes a counter 8 takes the 8 away again and leaves an entry in the spill list, to be added to
+// the finished frame. Up to 7 more may come in between; the 8th would carry into the neighbour, and whoever does that add
+// sees 15, as no counter of the word can have carried before: then the tile is counted again, carefully. That nobody sees 15
+// proves that nothing ever carried.
+constexpr unsigned SPILL = 8;
 
 struct Spill {
     uint32_t *list;
     unsigned *count;
-    __device__ void operator()(unsigned counter) const { list[atomicAdd(count, 1u)] = counter; }
+    int *carried;
 };
 
-// Quick: one atomic add. Bit 3 works as a guard: the thread whose add makes a counter 8 takes the 8 away again and spills
-// them. Up to 7 more may come in between; the 8th would carry into the neighbour, and whoever does that add sees 15, as no
-// counter of the word can have carried before: then the tile is counted again, carefully. Nobody seeing 15 proves that no
-// counter ever carried.
-__device__ inline bool addQuickly(uint32_t *counters, unsigned pixel, unsigned channel, const Spill &spill) {
-    const unsigned shift = (pixel & 3) * 8 + channel * 4;
-    const uint32_t old = atomicAdd(counters + (pixel >> 2), 1u << shift) >> shift;
-    if ((old & 7) == 7) {
-        if (old & 8)
-            return false;
-        atomicSub(counters + (pixel >> 2), 8u << shift);
-        spill(pixel * 2 + channel);
-    }
-    return true;
-}
-
-// Careful: compare and swap, so that no counter ever carries. Threads of a warp that lose the first try to one another add
-// up their events of the same counter, and one of them goes on.
-__device__ inline void addCarefully(uint32_t *counters, unsigned pixel, unsigned channel, const Spill &spill) {
-    uint32_t *word = counters + (pixel >> 2);
-    const unsigned shift = (pixel & 3) * 8 + channel * 4;
-    const auto added = [&](uint32_t from, unsigned n) {
-        const unsigned sum = (from >> shift & 15) + n;
-        return (from & ~(15u << shift)) | (sum & 15) << shift;
-    };
-    uint32_t expected = *static_cast<volatile uint32_t *>(word);
-    uint32_t found = atomicCAS(word, expected, added(expected, 1));
-    if (found == expected) {
-        if ((expected >> shift & 15) == 15)
-            spill(pixel * 2 + channel);
+// The thread found the counter of `pixel` at 7 or 15 before its add.
+__device__ inline void spillOver(uint32_t *counters, unsigned pixel, uint32_t one, uint32_t old, const Spill &spill) {
+    if (old & one << 3) {
+        *spill.carried = 1;
         return;
     }
-    const unsigned active = __activemask();
-    const unsigned peers = __match_any_sync(active, pixel * 2 + channel);
-    const unsigned n = __popc(peers);
-    if ((peers & ((1u << (threadIdx.x & 31)) - 1)) != 0)
-        return;
-    do {
-        expected = found;
-        found = atomicCAS(word, expected, added(expected, n));
-    } while (found != expected);
-    for (unsigned spills = ((expected >> shift & 15) + n) >> 4; spills > 0; --spills)
-        spill(pixel * 2 + channel);
+    atomicSub(counters + pixel / 4, one << 3);
+    spill.list[atomicAdd(spill.count, 1u)] = pixel * 2 + (one >> (pixel * 8 & 31) == 16);
 }
 
-// Counts the window's events in rows row0 .. row0 + rows - 1. Returns this thread's number of them; *carried is set where
-// the quick way was not enough.
-template<bool CAREFUL>
-__device__ unsigned countTile(const Source &source, const Window &window, const Tiles &job, unsigned row0, unsigned rows,
-                              uint32_t *counters, const Spill &spill, int *carried) {
-    unsigned inside = 0;
-    bool fine = true;
+// Visits the window's events by chunks, one chunk ahead in loading.
+template<class Visit>
+__device__ inline void forChunks(const Source &source, const Window &window, const int *stop, Visit visit) {
     const unsigned long long end = divUp(window.last, static_cast<unsigned long long>(CHUNK));
     unsigned long long c = window.first / CHUNK + threadIdx.x;
     Chunk chunk, next;
     if (c < end)
         load(source, window, c, chunk);
-    for (; c < end; c += tuning::TILE_THREADS) {
+    for (; c < end && !*static_cast<const volatile int *>(stop); c += tuning::TILE_THREADS) {
         if (c + tuning::TILE_THREADS < end)
             load(source, window, c + tuning::TILE_THREADS, next);
-        const bool whole = chunk.begin == 0 && chunk.end == CHUNK;
-#pragma unroll
-        for (int i = 0; i < CHUNK; ++i) {
-            const unsigned row = chunk.row(i) - row0, col = chunk.col(i);
-            if (row < rows && col < job.cols && (whole || chunk.has(i))) {
-                ++inside;
-                const unsigned channel = chunk.positive(i) ? job.swap : 1 - job.swap;
-                if (CAREFUL)
-                    addCarefully(counters, row * job.cols + col, channel, spill);
-                else
-                    fine &= addQuickly(counters, row * job.cols + col, channel, spill);
-            }
-        }
+        visit(chunk);
         chunk = next;
     }
-    if (!fine)
-        *carried = 1;
-    return inside;
+}
+
+__device__ inline unsigned largest(const uint32_t *pairs) {
+    const uint32_t most = __vmaxu2(__vmaxu2(pairs[0], pairs[1]), __vmaxu2(pairs[2], pairs[3]));
+    return max(most & 0xffff, most >> 16);
+}
+
+// Counts the window's events in `pixels` pixels from `base` on. Returns how many of the window's events this thread found
+// outside the frame, which the first tile of a frame reports.
+__device__ unsigned countQuickly(const Source &source, const Window &window, const Tiles &job, unsigned base,
+                                 unsigned pixels, uint32_t *counters, const Spill &spill) {
+    unsigned outside = 0;
+    const uint32_t positive = job.swap ? 0x10101010 : 0x01010101;
+    forChunks(source, window, spill.carried, [&](const Chunk &chunk) {
+        const bool whole = chunk.begin == 0 && chunk.end == CHUNK;
+        const bool usual = whole && largest(chunk.x) < job.cols && largest(chunk.y) < job.rows;
+        uint32_t ones[2]; // a counter's one, by polarity, at the place of pixel 0
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            ones[i] = positive ^ (__vcmpeq4(chunk.p[i], 0) & 0x11111111);
+        if (usual) { // eight adds in flight before the first result is looked at
+            uint32_t old[CHUNK], one[CHUNK];
+            bool full = false;
+#pragma unroll
+            for (int i = 0; i < CHUNK; ++i) {
+                const unsigned pixel = chunk.row(i) * job.cols + (chunk.col(i) - base);
+                one[i] = __funnelshift_l(0, __byte_perm(ones[i / 4], 0, 0x4440 + i % 4), pixel * 8);
+                old[i] = 0;
+                if (pixel < pixels)
+                    old[i] = atomicAdd(counters + pixel / 4, one[i]);
+            }
+#pragma unroll
+            for (int i = 0; i < CHUNK; ++i)
+                full |= (~old[i] & one[i] * 7) == 0;
+            if (full) {
+#pragma unroll
+                for (int i = 0; i < CHUNK; ++i)
+                    if ((~old[i] & one[i] * 7) == 0)
+                        spillOver(counters, chunk.row(i) * job.cols + (chunk.col(i) - base), one[i], old[i], spill);
+            }
+            return;
+        }
+#pragma unroll
+        for (int i = 0; i < CHUNK; ++i) {
+            const unsigned col = chunk.col(i), row = chunk.row(i), pixel = row * job.cols + col - base;
+            if (!chunk.has(i))
+                continue;
+            if (col >= job.cols || row >= job.rows) {
+                ++outside;
+            } else if (pixel < pixels) {
+                const uint32_t one = (ones[i / 4] >> (i % 4 * 8) & 255) << (pixel * 8 & 31);
+                const uint32_t old = atomicAdd(counters + pixel / 4, one);
+                if ((~old & one * 7) == 0)
+                    spillOver(counters, pixel, one, old, spill);
+            }
+        }
+    });
+    return outside;
+}
+
+// Careful counting: 16 bits a counter, a word a pixel, and so a quarter of the tile at a time. A counter that has reached 255
+// is left alone; at most 8 adds a thread are under way past that, which 16 bits have room for.
+static_assert(255 + 8 * tuning::TILE_THREADS < 65536, "careful counters must not carry");
+
+__device__ void countCarefully(const Source &source, const Window &window, const Tiles &job, unsigned base, unsigned pixels,
+                               uint32_t *counters, const int *never) {
+    forChunks(source, window, never, [&](const Chunk &chunk) {
+#pragma unroll
+        for (int i = 0; i < CHUNK; ++i) {
+            const unsigned col = chunk.col(i), pixel = chunk.row(i) * job.cols + col - base;
+            if (chunk.has(i) && col < job.cols && pixel < pixels) {
+                const unsigned shift = (chunk.positive(i) ? job.swap : 1 - job.swap) * 16;
+                if ((static_cast<volatile uint32_t *>(counters)[pixel] >> shift & 0xffff) < 255)
+                    atomicAdd(counters + pixel, 1u << shift);
+            }
+        }
+    });
 }
 
 // Four bytes of counters: eight counts in the order of the frame.
@@ -236,34 +265,59 @@ __device__ inline uint2 widen(uint32_t counters) {
     return make_uint2(__byte_perm(low, high, 0x5140), __byte_perm(low, high, 0x7362));
 }
 
-// The tile's counters as pixels; zeros stay behind.
-__device__ inline void writeTile(const Tiles &job, uint8_t *frame, unsigned rows, uint32_t *counters) {
-    if (job.vectors) {
-        const unsigned pixels = rows * job.cols, eights = pixels / 8;
-        const unsigned eights_a_row = job.tight ? 1 : job.cols / 8; // as one row where rows follow tightly
-        for (unsigned i = threadIdx.x; i < eights; i += tuning::TILE_THREADS) {
-            const uint2 packed = reinterpret_cast<uint2 *>(counters)[i];
-            reinterpret_cast<uint2 *>(counters)[i] = make_uint2(0, 0);
-            const uint2 a = widen(packed.x), b = widen(packed.y);
-            uint8_t *out = job.tight ? frame + static_cast<size_t>(i) * 16
-                                     : frame + (i / eights_a_row) * job.step + (i % eights_a_row) * 16;
-            __stcs(reinterpret_cast<uint4 *>(out), make_uint4(a.x, a.y, b.x, b.y));
-        }
-        if (job.tight && threadIdx.x < pixels % 8) {
-            uint8_t *counter = reinterpret_cast<uint8_t *>(counters) + eights * 8 + threadIdx.x;
-            uint8_t *out = frame + static_cast<size_t>(eights * 8 + threadIdx.x) * 2;
-            out[0] = *counter & 15;
-            out[1] = *counter >> 4;
-            *counter = 0;
-        }
-        return;
+// Pixels 8 i .. 8 i + 7, and pixel i, of the counters; zeros stay behind.
+struct Quick {
+    uint32_t *counters;
+    __device__ uint4 eight(unsigned i) const {
+        const uint2 packed = reinterpret_cast<uint2 *>(counters)[i];
+        reinterpret_cast<uint2 *>(counters)[i] = make_uint2(0, 0);
+        const uint2 a = widen(packed.x), b = widen(packed.y);
+        return make_uint4(a.x, a.y, b.x, b.y);
     }
-    for (unsigned i = threadIdx.x; i < rows * job.cols; i += tuning::TILE_THREADS) {
+    __device__ uint2 one(unsigned i) const {
         uint8_t *counter = reinterpret_cast<uint8_t *>(counters) + i;
-        uint8_t *out = frame + (i / job.cols) * job.step + (i % job.cols) * 2;
-        out[0] = *counter & 15;
-        out[1] = *counter >> 4;
+        const unsigned both = *counter;
         *counter = 0;
+        return make_uint2(both & 15, both >> 4);
+    }
+};
+struct Careful {
+    uint32_t *counters;
+    __device__ uint4 eight(unsigned i) const {
+        uint4 *place = reinterpret_cast<uint4 *>(counters) + 2 * i;
+        const uint4 a = place[0], b = place[1];
+        place[0] = place[1] = make_uint4(0, 0, 0, 0);
+        const auto two = [](uint32_t low, uint32_t high) {
+            return __byte_perm(__vminu2(low, 0x00ff00ff), __vminu2(high, 0x00ff00ff), 0x6420);
+        };
+        return make_uint4(two(a.x, a.y), two(a.z, a.w), two(b.x, b.y), two(b.z, b.w));
+    }
+    __device__ uint2 one(unsigned i) const {
+        const uint32_t both = counters[i];
+        counters[i] = 0;
+        return make_uint2(min(both & 0xffff, 255u), min(both >> 16, 255u));
+    }
+};
+
+// `pixels` counted pixels to the frame, from its pixel `from` on, a multiple of 8.
+template<class Counters>
+__device__ inline void writePixels(const Tiles &job, uint8_t *frame, unsigned from, unsigned pixels, Counters counters) {
+    unsigned done = 0;
+    if (job.vectors) {
+        done = pixels / 8 * 8;
+        const unsigned eights_a_row = job.cols / 8;
+        for (unsigned i = threadIdx.x; i < done / 8; i += tuning::TILE_THREADS) {
+            const unsigned at = from / 8 + i;
+            uint8_t *out = job.tight ? frame + static_cast<size_t>(at) * 16
+                                     : frame + (at / eights_a_row) * job.step + (at % eights_a_row) * 16;
+            __stcs(reinterpret_cast<uint4 *>(out), counters.eight(i));
+        }
+    }
+    for (unsigned i = done + threadIdx.x; i < pixels; i += tuning::TILE_THREADS) {
+        uint8_t *out = frame + ((from + i) / job.cols) * job.step + ((from + i) % job.cols) * 2;
+        const uint2 counts = counters.one(i);
+        out[0] = static_cast<uint8_t>(counts.x);
+        out[1] = static_cast<uint8_t>(counts.y);
     }
 }
 
@@ -283,13 +337,28 @@ __device__ inline void addSaturating(uint8_t *byte, unsigned add) {
     }
 }
 
+// The quick way may have stopped early.
+__device__ unsigned countOutside(const Source &source, const Window &window, const Tiles &job, const int *never) {
+    unsigned outside = 0;
+    forChunks(source, window, never, [&](const Chunk &chunk) {
+#pragma unroll
+        for (int i = 0; i < CHUNK; ++i)
+            outside += chunk.has(i) && (chunk.col(i) >= job.cols || chunk.row(i) >= job.rows);
+    });
+    return outside;
+}
+
 __global__ void __launch_bounds__(tuning::TILE_THREADS)
     tileKernel(const Source source, const Windows windows, const Tiles job) {
+    cusi::startInOrder();
     extern __shared__ uint32_t counters[];
     __shared__ unsigned spills;
     __shared__ int carried;
-    const unsigned words = divUp(job.tile_rows * job.cols, 4u) + 1;
-    const Spill spill = {job.spills + static_cast<size_t>(blockIdx.x) * job.spill_capacity, &spills};
+    __shared__ int never;
+    const unsigned words = job.words;
+    const Spill spill = {job.spills + static_cast<size_t>(blockIdx.x) * job.spill_capacity, &spills, &carried};
+    if (threadIdx.x == 0)
+        never = 0;
     for (unsigned i = threadIdx.x; i < words; i += tuning::TILE_THREADS)
         counters[i] = 0;
     for (unsigned k = blockIdx.x; k < job.jobs; k += gridDim.x) {
@@ -299,37 +368,34 @@ __global__ void __launch_bounds__(tuning::TILE_THREADS)
         const unsigned w = k / job.tiles, tile = k % job.tiles;
         const Window window = windows[w];
         const unsigned row0 = tile * job.tile_rows, rows = min(job.tile_rows, job.rows - row0);
-        uint8_t *frame = job.frames + (static_cast<size_t>(w) * job.rows + row0) * job.step;
-        unsigned each = QUICK_SPILL;
-        unsigned inside;
-#if TILE_CAS_
-        each = CAREFUL_SPILL;
-        inside = countTile<true>(source, window, job, row0, rows, counters, spill, &carried);
+        const unsigned base = row0 * job.cols, pixels = rows * job.cols;
+        uint8_t *frame = job.frames + static_cast<size_t>(w) * job.rows * job.step;
+        unsigned outside = countQuickly(source, window, job, base, pixels, counters, spill);
         __syncthreads();
-#else
-        inside = countTile<false>(source, window, job, row0, rows, counters, spill, &carried);
-        __syncthreads();
-        if (carried) {
+        if (!carried) {
+            writePixels(job, frame + row0 * job.step, 0, pixels, Quick{counters});
+            __syncthreads();
+            for (unsigned i = threadIdx.x; i < spills; i += tuning::TILE_THREADS) {
+                const unsigned counter = spill.list[i], pixel = base + counter / 2;
+                addSaturating(frame + (pixel / job.cols) * job.step + (pixel % job.cols) * 2 + counter % 2, SPILL);
+            }
+        } else {
             for (unsigned i = threadIdx.x; i < words; i += tuning::TILE_THREADS)
                 counters[i] = 0;
-            __syncthreads();
-            if (threadIdx.x == 0)
-                spills = 0;
-            __syncthreads();
-            each = CAREFUL_SPILL;
-            inside = countTile<true>(source, window, job, row0, rows, counters, spill, &carried);
-            __syncthreads();
+            const unsigned quarter = words / 8 * 8;
+            for (unsigned from = 0; from < pixels; from += quarter) {
+                __syncthreads();
+                const unsigned n = min(quarter, pixels - from);
+                countCarefully(source, window, job, base + from, n, counters, &never);
+                __syncthreads();
+                writePixels(job, frame + row0 * job.step, from, n, Careful{counters});
+            }
+            outside = tile == 0 ? countOutside(source, window, job, &never) : 0;
         }
-#endif
-        // Skipped = the window's events less those of all tiles; sums wrap on purpose.
-        inside = warpSum(inside);
-        if ((threadIdx.x & 31) == 0)
-            atomicAdd(job.skipped, (tile == 0 && threadIdx.x == 0 ? window.last - window.first : 0ull) - inside);
-        writeTile(job, frame, rows, counters);
-        __syncthreads();
-        for (unsigned i = threadIdx.x; i < spills; i += tuning::TILE_THREADS) {
-            const unsigned counter = spill.list[i], pixel = counter / 2;
-            addSaturating(frame + (pixel / job.cols) * job.step + (pixel % job.cols) * 2 + counter % 2, each);
+        if (tile == 0) {
+            outside = warpSum(outside);
+            if ((threadIdx.x & 31) == 0 && outside > 0)
+                atomicAdd(job.skipped, static_cast<unsigned long long>(outside));
         }
         __syncthreads();
     }
@@ -414,7 +480,8 @@ __device__ void scatter(const Source &source, const Scatter &job, unsigned block
             } else if (KIND == COUNT) {
                 atomicAdd(words + 2 * pixel + channel, 1u);
             } else if (KIND == DENSITY_LEVELS) {
-                atomicAdd(words + pixel * job.channels + levelOf(*levels, job.channels, index), 1u);
+                for (unsigned k = 0; k < job.channels && levels->begin[k] <= index; ++k) // two on average
+                    atomicAdd(words + pixel * job.channels + k, 1u);
             } else if (KIND == TIME_LEVELS) {
                 atomicAdd(words + (2 * pixel + channel) * job.channels + levelOf(*levels, job.channels, index), 1u);
             } else if (KIND == DIFFERENCE) {
@@ -443,6 +510,7 @@ __device__ void scatter(const Source &source, const Scatter &job, unsigned block
 
 // One thread a window and bin.
 __global__ void timeLevels(const Source source, const Windows windows, unsigned count, int bins, EventsLevels *levels) {
+    cusi::startInOrder();
     const unsigned i = blockIdx.x * blockDim.x + threadIdx.x, w = i / (EVENTS_MAX_CHANNELS + 1);
     const int k = static_cast<int>(i % (EVENTS_MAX_CHANNELS + 1));
     if (w >= count)
@@ -542,16 +610,20 @@ __device__ void expandLast(const Expand &job, unsigned block, EventsLevels *shar
         const uint32_t key[4] = {four.x, four.y, four.z, four.w};
         const size_t y = static_cast<size_t>(w) * job.rows + row;
         if constexpr (K > 0) {
-            uint32_t bytes[K] = {};
+            uint32_t bytes[K];
+#pragma unroll
+            for (int j = 0; j < K; ++j)
+                bytes[j] = job.none * 0x01010101;
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const unsigned index = key[i] / 2 - 1; // none: the largest, but then the value is that of none
-                const uint32_t value = key[i] == 0 ? job.none : key[i] & 1 ? job.positive : job.negative;
+                if (key[i] == 0)
+                    continue;
+                const unsigned index = key[i] / 2 - 1;
+                const uint32_t change = ((key[i] & 1 ? job.positive : job.negative) ^ job.none) * 0x01010101;
 #pragma unroll
-                for (int k = 0; k < K; ++k) {
-                    const uint32_t byte = k == 0 || begin[k] <= index ? value : job.none;
-                    bytes[(i * K + k) / 4] |= byte << ((i * K + k) % 4 * 8);
-                }
+                for (int k = 0; k < K; ++k)
+                    if (k == 0 || begin[k] <= index)
+                        bytes[(i * K + k) / 4] ^= change & 255u << ((i * K + k) % 4 * 8);
             }
 #pragma unroll
             for (int j = 0; j < K; ++j)
@@ -600,7 +672,17 @@ __device__ void expandMdesFloats(const Expand &job, unsigned block, EventsLevels
         }
 }
 
-// The kinds whose frames have one value for each accumulator.
+// Four bytes to any address, of which `n` are there.
+__device__ inline void storeBytes(uint8_t *out, uint32_t four, unsigned n) {
+    if (n == 4 && reinterpret_cast<uintptr_t>(out) % 4 == 0) {
+        __stcs(reinterpret_cast<uint32_t *>(out), four);
+        return;
+    }
+    for (unsigned i = 0; i < n; ++i)
+        out[i] = static_cast<uint8_t>(four >> (8 * i));
+}
+
+// The kinds whose frames have one value for each accumulator: four of them at a time.
 template<Kind KIND>
 __device__ void expandValues(const Expand &job, unsigned block) {
     const unsigned blocks_a_window = job.blocks / job.count, w = block / blocks_a_window, part = block % blocks_a_window;
@@ -609,43 +691,46 @@ __device__ void expandValues(const Expand &job, unsigned block) {
                           : KIND == TIME_LEVELS            ? 2 * job.channels
                           : KIND == DIFFERENCE             ? 1
                                                            : job.channels;
-    const unsigned values = job.cols * unit;
-    for (unsigned row = part; row < job.rows; row += blocks_a_window) {
+    const unsigned values = job.cols * unit, quads = divUp(values, 4u);
+    const size_t row_words = static_cast<size_t>(job.pitch) * unit; // a multiple of 4
+    for (unsigned q = part * blockDim.x + threadIdx.x; q < quads * job.rows; q += blocks_a_window * blockDim.x) {
+        const unsigned row = q / quads, at = q % quads * 4, n = min(4u, values - at);
         const size_t y = static_cast<size_t>(w) * job.rows + row;
-        if constexpr (KIND == DENSITY_LEVELS) {
-            uint32_t *counts = static_cast<uint32_t *>(job.accumulators) + y * job.pitch * unit;
-            uint8_t *out = rowOf(static_cast<uint8_t *>(job.frames), job.step, y);
-            for (unsigned x = threadIdx.x; x < job.cols; x += blockDim.x) {
-                unsigned long long sum = 0;
-                for (unsigned k = unit; k-- > 0;) {
-                    sum += counts[x * unit + k];
-                    counts[x * unit + k] = 0;
-                    out[x * unit + k] = static_cast<uint8_t>(sum < 255 ? sum : 255);
-                }
-            }
+        if constexpr (KIND == VOXEL) {
+            longlong2 *place =
+                reinterpret_cast<longlong2 *>(static_cast<long long *>(job.accumulators) + y * row_words + at);
+            const longlong2 a = place[0], b = place[1];
+            place[0] = place[1] = make_longlong2(0, 0);
+            const long long sums[4] = {a.x, a.y, b.x, b.y};
+            float *out = rowOf(static_cast<float *>(job.frames), job.step, y) + at;
+#pragma unroll
+            for (unsigned i = 0; i < 4; ++i)
+                if (i < n)
+                    out[i] = static_cast<float>(static_cast<double>(sums[i]) / EVENTS_VOXEL_UNIT);
         } else {
-            for (unsigned i = threadIdx.x; i < values; i += blockDim.x) {
-                if (KIND == VOXEL) {
-                    unsigned long long *voxel =
-                        static_cast<unsigned long long *>(job.accumulators) + y * job.pitch * unit + i;
-                    rowOf(static_cast<float *>(job.frames), job.step, y)[i] =
-                        static_cast<float>(static_cast<double>(static_cast<long long>(*voxel)) / EVENTS_VOXEL_UNIT);
-                    *voxel = 0;
-                    continue;
+            uint4 *place = reinterpret_cast<uint4 *>(static_cast<uint32_t *>(job.accumulators) + y * row_words + at);
+            const uint4 four = *place;
+            *place = make_uint4(0, 0, 0, 0);
+            const uint32_t sums[4] = {four.x, four.y, four.z, four.w};
+            if constexpr (KIND == SURFACE) {
+                float *out = rowOf(static_cast<float *>(job.frames), job.step, y) + at;
+#pragma unroll
+                for (unsigned i = 0; i < 4; ++i)
+                    if (i < n)
+                        out[i] = sums[i] ? static_cast<float>(exp(static_cast<double>(job.t[window.first + sums[i] - 1] -
+                                                                                      job.t[window.last - 1]) /
+                                                                  job.tau))
+                                         : 0.0f;
+            } else {
+                uint32_t bytes = 0;
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const int sum = static_cast<int>(sums[i]);
+                    const uint32_t value = KIND == DIFFERENCE ? static_cast<uint32_t>(max(-128, min(127, sum))) & 255
+                                                              : min(sums[i], job.cutoff);
+                    bytes |= value << (8 * i);
                 }
-                uint32_t *accumulator = static_cast<uint32_t *>(job.accumulators) + y * job.pitch * unit + i;
-                const uint32_t sum = *accumulator;
-                *accumulator = 0;
-                if (KIND == COUNT || KIND == TIME_LEVELS)
-                    rowOf(static_cast<uint8_t *>(job.frames), job.step, y)[i] = static_cast<uint8_t>(min(sum, job.cutoff));
-                else if (KIND == DIFFERENCE)
-                    rowOf(static_cast<int8_t *>(job.frames), job.step, y)[i] =
-                        static_cast<int8_t>(max(-128, min(127, static_cast<int>(sum))));
-                else
-                    rowOf(static_cast<float *>(job.frames), job.step, y)[i] =
-                        sum ? static_cast<float>(exp(
-                                  static_cast<double>(job.t[window.first + sum - 1] - job.t[window.last - 1]) / job.tau))
-                            : 0.0f;
+                storeBytes(rowOf(static_cast<uint8_t *>(job.frames), job.step, y) + at, bytes, n);
             }
         }
     }
@@ -673,6 +758,7 @@ __device__ void share(unsigned scatter_blocks, unsigned expand_blocks, Scatterin
 
 template<int K, bool TENCODE>
 __global__ void __launch_bounds__(tuning::SCATTER_THREADS) lastStep(const __grid_constant__ Step step) {
+    cusi::startInOrder();
     __shared__ EventsLevels levels;
     share(
         step.scatter_blocks, step.expand.blocks,
@@ -681,12 +767,14 @@ __global__ void __launch_bounds__(tuning::SCATTER_THREADS) lastStep(const __grid
 }
 
 __global__ void __launch_bounds__(tuning::SCATTER_THREADS) mdesFloats(const __grid_constant__ Step step) {
+    cusi::startInOrder();
     __shared__ EventsLevels levels;
     expandMdesFloats(step.expand, blockIdx.x, &levels);
 }
 
 template<Kind KIND>
 __global__ void __launch_bounds__(tuning::SCATTER_THREADS) valuesStep(const __grid_constant__ Step step) {
+    cusi::startInOrder();
     __shared__ EventsLevels levels;
     share(
         step.scatter_blocks, step.expand.blocks,
@@ -723,6 +811,7 @@ __device__ double blockSum(double value, double *shared) {
 }
 
 __global__ void __launch_bounds__(1024) normaliseKernel(float *frames, size_t step, unsigned rows, unsigned values) {
+    cusi::startInOrder();
     __shared__ double shared[32];
     const size_t top = static_cast<size_t>(blockIdx.x) * rows;
     const auto all = [&](auto work) {
@@ -786,7 +875,7 @@ cusStatus planTiles(cusEventStacker *stacker, State *state) {
     const unsigned rows = static_cast<unsigned>(stacker->rows), cols = static_cast<unsigned>(stacker->cols);
     const size_t available = state->shared_bytes - 64; // the kernel's own variables take the rest
     Tiles &tiles = state->tiles;
-    const unsigned most_rows = static_cast<unsigned>(std::min<size_t>((available - 8) / cols, rows));
+    const unsigned most_rows = static_cast<unsigned>(std::min<size_t>(available / 32 * 32 / cols, rows));
     if (most_rows == 0)
         return CUS_OK;
     tiles.tiles = divUp(rows, most_rows);
@@ -794,8 +883,9 @@ cusStatus planTiles(cusEventStacker *stacker, State *state) {
     tiles.tiles = divUp(rows, tiles.tile_rows);
     tiles.rows = rows;
     tiles.cols = cols;
-    tiles.spill_capacity = tuning::TILE_MOST_EVENTS / QUICK_SPILL;
-    state->tile_shared = (static_cast<size_t>(divUp(tiles.tile_rows * cols, 4u)) + 1) * 4 + 4;
+    tiles.words = divUp(tiles.tile_rows * cols, 32u) * 8; // at least 8: the careful way takes 8 pixels together
+    tiles.spill_capacity = tuning::TILE_MOST_EVENTS / SPILL;
+    state->tile_shared = tiles.words * sizeof(uint32_t);
     CUSI_CUDA(CREATE, cudaFuncSetAttribute(tileKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                            static_cast<int>(state->tile_shared)));
     int blocks = 0;
@@ -883,7 +973,6 @@ cusStatus runSteps(const Batch &batch, StepKernel kernel, Step step, size_t byte
     step.scatter.blocks_a_window = static_cast<unsigned>(
         std::min<uint64_t>(std::max<uint64_t>(1, chunks / (tuning::SCATTER_THREADS * tuning::SCATTER_CHUNKS)), 1u << 16));
     step.expand.t = batch.source.t;
-    const size_t values_rows = std::max<size_t>(1, rows / 8);
     const EventsLevels *levels = step.scatter.levels;
     const auto expandGroup = [&](Expand &expand, unsigned g, bool values) {
         const size_t y = static_cast<size_t>(g) * group * rows;
@@ -893,9 +982,11 @@ cusStatus runSteps(const Batch &batch, StepKernel kernel, Step step, size_t byte
         expand.t = batch.source.t;
         expand.windows = batch.windows.from(g * group);
         expand.count = std::min(group, batch.count - g * group);
-        const size_t strips = static_cast<size_t>(rows) * divUp(expand.cols, static_cast<unsigned>(STRIP));
-        expand.blocks = expand.count * static_cast<unsigned>(
-                                           std::max<size_t>(1, std::min<size_t>(values ? values_rows : strips / 32, 1024)));
+        // Strips of 128 pixels a warp, or four values a thread, a few of each.
+        const size_t pieces = values ? frame_bytes / sizeof(uint32_t) / (4 * tuning::SCATTER_THREADS * 2)
+                                     : static_cast<size_t>(rows) * divUp(expand.cols, static_cast<unsigned>(STRIP)) /
+                                           (tuning::SCATTER_THREADS / 32 * tuning::EXPAND_STRIPS);
+        expand.blocks = expand.count * static_cast<unsigned>(std::max<size_t>(1, std::min<size_t>(pieces, 8192)));
         expand.accumulators = state->groups[g & 1];
         const auto advance = [&](auto *&data, size_t row_step) {
             if (data)
@@ -1060,6 +1151,7 @@ Source sourceOf(const cusEventArrays *events) {
 // bounds[2 w], bounds[2 w + 1]: first and last of window w, by duration.
 __global__ void durationWindows(const Source source, unsigned long long stride, unsigned long long length,
                                 unsigned long long windows, Window *list) {
+    cusi::startInOrder();
     for (unsigned long long i = blockIdx.x * static_cast<unsigned long long>(blockDim.x) + threadIdx.x; i < 2 * windows;
          i += static_cast<unsigned long long>(gridDim.x) * blockDim.x) {
         const unsigned long long start = i / 2 * stride + (i % 2 ? length : 0);
