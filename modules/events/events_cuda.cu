@@ -602,9 +602,22 @@ __device__ void expandLast(const Expand &job, unsigned block, EventsLevels *shar
         return four;
     };
     const unsigned first = part * WARPS + threadIdx.x / 32, stride = blocks_a_window * WARPS;
+    // Times are asked for one strip ahead, as the keys are: each is a trip to memory that depends on the one before.
+    const auto timesOf = [&](const uint4 &four, unsigned long long *times) {
+        const uint32_t key[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            times[i] =
+                TENCODE && key[i] ? static_cast<unsigned long long>(__ldg(job.t + window.first + (key[i] / 2 - 1))) : 0;
+    };
     uint4 next = take(first);
+    unsigned long long times[4], next_times[4];
+    timesOf(next, next_times);
     for (unsigned s = first; s < all; s += stride) {
         const uint4 four = next;
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            times[i] = next_times[i];
         next = take(s + stride);
         const unsigned row = s / strips_a_row, col = s % strips_a_row * STRIP;
         const unsigned pixels = min(static_cast<unsigned>(STRIP), job.cols - col);
@@ -631,13 +644,13 @@ __device__ void expandLast(const Expand &job, unsigned block, EventsLevels *shar
                 strip[lane * K + j] = bytes[j];
             storeStrip(strip, job.mdes + y * job.mdes_step + static_cast<size_t>(col) * K, pixels * K, job.mdes_vectors);
         }
+        timesOf(next, next_times);
         if (TENCODE) {
             uint32_t pixel[4] = {0, 0, 0, 0};
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 if (key[i]) {
-                    const unsigned long long age =
-                        newest - static_cast<unsigned long long>(__ldg(job.t + window.first + (key[i] / 2 - 1)));
+                    const unsigned long long age = newest - times[i];
                     // An estimate within 1, made exact by multiplying out.
                     unsigned green = static_cast<unsigned>(static_cast<float>(age) * scale) & 255;
                     green -= static_cast<unsigned long long>(green) * dt > 255 * age;
