@@ -25,7 +25,7 @@
 #ifndef CUSIGHT_EVENTIO_H
 #define CUSIGHT_EVENTIO_H
 
-#include "core.h"
+#include "events.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -145,7 +145,7 @@ typedef struct cusEventWriter cusEventWriter;
 CUS_API cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options);
 
 /* Appends n events. A rejected call has written nothing: VALUE names the first event that is outside the sensor, has p
- * other than 0 and 1, or a time that is negative, earlier than the one before or past 2^42 us (50 days; ms_map_idx has an
+ * other than 0 and 1, or a time that is negative, earlier than the one before or past 2^40 us (12 days; ms_map_idx has an
  * entry for every millisecond from 0). After IO the file cannot be finished. */
 CUS_API cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y,
                                       const uint8_t *p, const int64_t *t);
@@ -177,20 +177,13 @@ CUS_API cusStatus cusEventGeneratorCreate(cusEventGenerator **generator, int row
 /* Safe on NULL. */
 CUS_API void cusEventGeneratorDestroy(cusEventGenerator *generator);
 
-/* Events owned by the object that made them, valid until its next call. */
-typedef struct cusEventSpan {
-    const uint16_t *x, *y;
-    const uint8_t *p;
-    const int64_t *t;
-    size_t count;
-} cusEventSpan;
-
 /* Takes the next frame (8UC1, host, any row step) and its time in microseconds, later than the frame before. *events become
- * those with t in (time of the frame before, time], sorted by t; at one t by row, column, and order of crossing. The first
- * frame sets the references and makes none. The object's arrays grow when a frame makes more events than any before.
- * Errors: NULL, TYPE, SIZE, SPACE, VALUE (time), NO_MEMORY. Cost: one pass over the frame and three over its events. */
+ * those with t in (time of the frame before, time], in arrays of the generator that are valid until its next call, sorted
+ * by t; at one t by row, column, and order of crossing. The first frame sets the references and makes none. The object's
+ * arrays grow when a frame makes more events than any before. Errors: NULL, TYPE, SIZE, SPACE, VALUE (time), NO_MEMORY.
+ * Cost: one pass over the frame and three over its events. */
 CUS_API cusStatus cusEventGeneratorPush(cusEventGenerator *generator, const cusMat *frame, int64_t time,
-                                        cusEventSpan *events);
+                                        cusEventArrays *events);
 
 #ifdef __cplusplus
 }
