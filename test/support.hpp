@@ -207,8 +207,10 @@ class SpaceTest : public testing::TestWithParam<cusSpace> {
     cusSpace space() const { return GetParam(); }
 };
 
-#define CUS_BOTH_SPACES(Suite)                                               \
-    INSTANTIATE_TEST_SUITE_P(, Suite, testing::Values(CUS_HOST, CUS_DEVICE), \
-                             [](const auto &info) { return info.param == CUS_DEVICE ? "cuda" : "host"; })
+inline std::string spaceName(const testing::TestParamInfo<cusSpace> &space) {
+    return space.param == CUS_DEVICE ? "cuda" : "host";
+}
+
+#define CUS_BOTH_SPACES(Suite) INSTANTIATE_TEST_SUITE_P(, Suite, testing::Values(CUS_HOST, CUS_DEVICE), support::spaceName)
 
 } // namespace support

@@ -20,8 +20,8 @@ static uint32_t heatColour(int d, int full_scale) {
            channel(255 * sin(pi * n - pi / 2)) << 16;
 }
 
-static cusStatus palette(const char *function, const cusMat *prev, const cusMat *cur, cusMat *dst,
-                         const FramediffPalette *colours, cusStream stream) {
+static cusStatus paintDifference(const char *function, const cusMat *prev, const cusMat *cur, cusMat *dst,
+                                 const FramediffPaint *paint, cusStream stream) {
     CUS_TRY(cusi_checkInput(function, "prev", prev, FRAME_TYPES));
     CUS_TRY(cusi_checkInput(function, "cur", cur, FRAME_TYPES));
     CUS_TRY(cusi_checkSameSpace(function, "cur", cur, "prev", prev));
@@ -31,8 +31,8 @@ static cusStatus palette(const char *function, const cusMat *prev, const cusMat 
     CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "prev", prev));
     CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "cur", cur));
     CUS_TRY(cusMatCreate(dst, cur->rows, cur->cols, CUS_8UC3, cur->space));
-    return CUSI_BACKEND(function, cur->space, framediff_host_palette(prev, cur, dst, colours),
-                        framediff_cuda_palette(prev, cur, dst, colours, stream));
+    return CUSI_BACKEND(function, cur->space, framediff_host_paint(prev, cur, dst, paint),
+                        framediff_cuda_paint(prev, cur, dst, paint, stream));
 }
 
 cusHeatmapOptions cusHeatmapDefaults(void) {
@@ -54,7 +54,8 @@ cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const c
             made.palette.colour[d] = heatColour(d, full_scale);
         made.full_scale = full_scale;
     }
-    return palette("cusHeatmap", prev, cur, dst, &made.palette, stream);
+    const FramediffPaint paint = {.palette = &made.palette, .full_scale = full_scale};
+    return paintDifference("cusHeatmap", prev, cur, dst, &paint, stream);
 }
 
 cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int threshold, cusStream stream) {
@@ -63,7 +64,8 @@ cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int t
     FramediffPalette colours;
     for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
         colours.colour[d] = d > threshold ? 0xff0000 : 0;
-    return palette("cusNoiseView", prev, cur, dst, &colours, stream);
+    const FramediffPaint paint = {.palette = &colours, .threshold = threshold};
+    return paintDifference("cusNoiseView", prev, cur, dst, &paint, stream);
 }
 
 /* ---- Sparse difference -------------------------------------------------------------------------------------------------

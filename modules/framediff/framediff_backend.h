@@ -10,11 +10,17 @@ extern "C" {
 
 enum { FRAMEDIFF_LEVELS = 766 }; /* summed differences 0..765 */
 
-/* Colour of each summed difference, B | G << 8 | R << 16. It travels to the device as a kernel parameter: no shared state.
- */
+/* Colour of each summed difference, B | G << 8 | R << 16. */
 typedef struct FramediffPalette {
     uint32_t colour[FRAMEDIFF_LEVELS];
 } FramediffPalette;
+
+/* What a difference is painted with. */
+typedef struct FramediffPaint {
+    const FramediffPalette *palette; /* for any of the two */
+    int full_scale;                  /* heatmap; 0: it is the noise view */
+    int threshold;                   /* noise view */
+} FramediffPaint;
 
 struct cusDiffEncoder {
     int rows, cols, type;
@@ -32,9 +38,9 @@ struct cusDiffDecoder {
 };
 
 /* Everything was checked. The host functions are done at return, the CUDA functions have queued their work. */
-cusStatus framediff_host_palette(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPalette *palette);
-cusStatus framediff_cuda_palette(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPalette *palette,
-                                 cusStream stream);
+cusStatus framediff_host_paint(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPaint *paint);
+cusStatus framediff_cuda_paint(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPaint *paint,
+                               cusStream stream);
 
 /* Allocates what encoding needs beside the reference. */
 cusStatus framediff_host_prepare(cusDiffEncoder *encoder);

@@ -8,21 +8,19 @@ namespace {
 
 constexpr unsigned FULL_WARP = 0xffffffffu;
 
-// ---- Heatmap and noise view
-// ---------------------------------------------------------------------------------------------- Moves 2 reads of CN bytes
-// and one write of 3 per pixel. A warp takes 512 pixels of a row: every lane loads CN 16-byte pieces of each input, so that
-// the loads are coalesced and all in flight at once, leaves their byte differences in shared memory, takes 4 x 4
-// neighbouring pixels from there (word stride CN: no bank conflicts for 1 and 3), looks their colours up and sends the
-// result back through shared memory as 16-byte stores.
+// ---- Heatmap and noise view ---------------------------------------------------------------------------------------
+// Moves 2 reads of CN bytes and one write of 3 per pixel. A warp takes 512 pixels of a row: every lane loads CN 16-byte pieces
+// of each input, so that the loads are coalesced and all in flight at once, leaves their byte differences in shared memory,
+// takes 4 x 4 neighbouring pixels from there (word stride CN: no bank conflicts for 1 and 3), looks their colours up and sends
+// the result back through shared memory as 16-byte stores.
 
 namespace tuning {
-constexpr int PALETTE_THREADS = 256;
-constexpr int PALETTE_BLOCKS_PER_SM = 6;
+constexpr int PAINT_THREADS = 256;
 } // namespace tuning
 
 constexpr int TILE_PIXELS = 512;
 
-struct PaletteJob {
+struct PaintJob {
     const unsigned char *prev, *cur;
     unsigned char *dst;
     size_t prev_step, cur_step, dst_step;
@@ -53,80 +51,145 @@ __device__ inline void differencesOfFour(const uint32_t *words, unsigned *d) {
     }
 }
 
-template<int CN>
-__global__ void __launch_bounds__(tuning::PALETTE_THREADS)
-    paletteKernel(const PaletteJob job, const __grid_constant__ FramediffPalette palette) {
-    constexpr int WARPS = tuning::PALETTE_THREADS / 32;
+// The usual palette stands in device memory from the start: reading 3 KB from a kernel parameter, each lane another word, is
+// serialised and cost every launch about 4 us. sin(pi p / q) for 0 <= p <= q, by its series on the octant where that is exact
+// to the last digit; the tests compare every colour with the C library's.
+constexpr double sinePi(int p, int q) {
+    constexpr double PI = 3.14159265358979323846;
+    if (2 * p > q)
+        p = q - p;
+    const bool cosine = 4 * p > q; // sin x = cos(pi/2 - x)
+    const double x = cosine ? PI * (q - 2 * p) / (2 * q) : PI * p / q;
+    double term = cosine ? 1 : x, sum = term;
+    for (int k = cosine ? 1 : 2; k < 24; k += 2) {
+        term *= -x * x / (k * (k + 1));
+        sum += term;
+    }
+    return sum;
+}
+
+constexpr FramediffPalette usualPalette() {
+    FramediffPalette palette = {};
+    constexpr int FULL = FRAMEDIFF_LEVELS - 1;
+    for (int d = 0; d <= FULL; ++d) {
+        const double blue = 2 * d < FULL ? 255 * sinePi(FULL - 2 * d, 2 * FULL) : 0;
+        const double red = 2 * d > FULL ? 255 * sinePi(2 * d - FULL, 2 * FULL) : 0;
+        palette.colour[d] = static_cast<uint32_t>(blue) | static_cast<uint32_t>(255 * sinePi(d, FULL)) << 8 |
+                            static_cast<uint32_t>(red) << 16;
+    }
+    return palette;
+}
+
+__device__ const FramediffPalette USUAL_PALETTE = usualPalette();
+
+// The three ways from a summed difference to a colour; `table` is in shared memory.
+struct UsualHeat {
+    static constexpr bool TABLE = true;
+    __device__ uint32_t entry(int i) const { return USUAL_PALETTE.colour[i]; }
+    __device__ uint32_t operator()(const uint32_t *table, unsigned d) const { return table[d]; }
+};
+struct AnyHeat {
+    static constexpr bool TABLE = true;
+    FramediffPalette palette;
+    __device__ uint32_t entry(int i) const { return palette.colour[i]; }
+    __device__ uint32_t operator()(const uint32_t *table, unsigned d) const { return table[d]; }
+};
+struct Noise {
+    static constexpr bool TABLE = false;
+    unsigned threshold;
+    __device__ uint32_t operator()(const uint32_t *, unsigned d) const { return d > threshold ? 0xff0000u : 0u; }
+};
+
+template<int CN, class Colours>
+__global__ void __launch_bounds__(tuning::PAINT_THREADS)
+    paintKernel(const PaintJob job, const __grid_constant__ Colours colours) {
+    constexpr int WARPS = tuning::PAINT_THREADS / 32;
     constexpr int WORDS = TILE_PIXELS * (CN > 3 ? CN : 3) / 4;
-    __shared__ uint32_t colour[FRAMEDIFF_LEVELS];
+    __shared__ uint32_t table[Colours::TABLE ? FRAMEDIFF_LEVELS : 1];
     __shared__ __align__(16) uint32_t staged[WARPS][WORDS];
-    for (int i = threadIdx.x; i < FRAMEDIFF_LEVELS; i += tuning::PALETTE_THREADS)
-        colour[i] = palette.colour[i];
-    __syncthreads();
 
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    uint32_t *const mine = staged[warp];
-    for (unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp; tile < job.tiles;
-         tile += static_cast<unsigned long long>(gridDim.x) * WARPS) {
-        const unsigned long long y = tile / job.tiles_per_row;
-        const unsigned x = static_cast<unsigned>(tile - y * job.tiles_per_row) * TILE_PIXELS;
-        const unsigned pixels = min(static_cast<unsigned>(TILE_PIXELS), job.cols - x);
-        const unsigned char *prev = job.prev + y * job.prev_step + static_cast<size_t>(x) * CN;
-        const unsigned char *cur = job.cur + y * job.cur_step + static_cast<size_t>(x) * CN;
-        unsigned char *dst = job.dst + y * job.dst_step + static_cast<size_t>(x) * 3;
+    const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
+    const unsigned long long y = tile / job.tiles_per_row;
+    const unsigned x = static_cast<unsigned>(tile - y * job.tiles_per_row) * TILE_PIXELS;
+    const unsigned pixels = tile < job.tiles ? min(static_cast<unsigned>(TILE_PIXELS), job.cols - x) : 0;
 
-        uint4 a[CN], b[CN];
+    uint4 a[CN], b[CN];
+    const unsigned char *prev = job.prev + y * job.prev_step + static_cast<size_t>(x) * CN;
+    const unsigned char *cur = job.cur + y * job.cur_step + static_cast<size_t>(x) * CN;
 #pragma unroll
-        for (int k = 0; k < CN; ++k) {
-            const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * CN) - at;
-            a[k] = left > 0 ? cusi::load16(prev + at, left, job.aligned) : make_uint4(0, 0, 0, 0);
-            b[k] = left > 0 ? cusi::load16(cur + at, left, job.aligned) : make_uint4(0, 0, 0, 0);
-        }
+    for (int k = 0; k < CN; ++k) {
+        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * CN) - at;
+        a[k] = left > 0 ? cusi::load16(prev + at, left, job.aligned) : make_uint4(0, 0, 0, 0);
+        b[k] = left > 0 ? cusi::load16(cur + at, left, job.aligned) : make_uint4(0, 0, 0, 0);
+    }
+    if constexpr (Colours::TABLE) {
+        for (int i = threadIdx.x; i < FRAMEDIFF_LEVELS; i += tuning::PAINT_THREADS)
+            table[i] = colours.entry(i);
+        __syncthreads();
+    }
+
+    uint32_t *const mine = staged[warp];
 #pragma unroll
-        for (int k = 0; k < CN; ++k)
-            reinterpret_cast<uint4 *>(mine)[lane + 32 * k] =
-                make_uint4(__vabsdiffu4(a[k].x, b[k].x), __vabsdiffu4(a[k].y, b[k].y), __vabsdiffu4(a[k].z, b[k].z),
-                           __vabsdiffu4(a[k].w, b[k].w));
-        __syncwarp();
-        unsigned d[4][4];
+    for (int k = 0; k < CN; ++k)
+        reinterpret_cast<uint4 *>(mine)[lane + 32 * k] =
+            make_uint4(__vabsdiffu4(a[k].x, b[k].x), __vabsdiffu4(a[k].y, b[k].y), __vabsdiffu4(a[k].z, b[k].z),
+                       __vabsdiffu4(a[k].w, b[k].w));
+    __syncwarp();
+    unsigned d[4][4];
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
-            differencesOfFour<CN>(mine + CN * (lane + 32 * j), d[j]);
-        __syncwarp();
+    for (int j = 0; j < 4; ++j)
+        differencesOfFour<CN>(mine + CN * (lane + 32 * j), d[j]);
+    __syncwarp();
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const uint32_t c0 = colour[d[j][0]], c1 = colour[d[j][1]], c2 = colour[d[j][2]], c3 = colour[d[j][3]];
-            uint32_t *out = mine + 3 * (lane + 32 * j);
-            out[0] = c0 | c1 << 24;
-            out[1] = c1 >> 8 | c2 << 16;
-            out[2] = c2 >> 16 | c3 << 8;
-        }
-        __syncwarp();
+    for (int j = 0; j < 4; ++j) {
+        const uint32_t c0 = colours(table, d[j][0]), c1 = colours(table, d[j][1]);
+        const uint32_t c2 = colours(table, d[j][2]), c3 = colours(table, d[j][3]);
+        uint32_t *out = mine + 3 * (lane + 32 * j);
+        out[0] = c0 | c1 << 24;
+        out[1] = c1 >> 8 | c2 << 16;
+        out[2] = c2 >> 16 | c3 << 8;
+    }
+    __syncwarp();
+    unsigned char *dst = job.dst + y * job.dst_step + static_cast<size_t>(x) * 3;
 #pragma unroll
-        for (int k = 0; k < 3; ++k) {
-            const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * 3) - at;
-            if (left > 0)
-                cusi::store16(dst + at, reinterpret_cast<const uint4 *>(mine)[lane + 32 * k], left, job.aligned);
-        }
-        __syncwarp();
+    for (int k = 0; k < 3; ++k) {
+        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * 3) - at;
+        if (left > 0)
+            cusi::store16(dst + at, reinterpret_cast<const uint4 *>(mine)[lane + 32 * k], left, job.aligned);
     }
 }
 
-// ---- Sparse difference
-// --------------------------------------------------------------------------------------------------- One pass: reads frame
-// and reference once; writes the 32-byte sectors of the reference that change, 5 bytes per changed byte and, if wanted, one
-// bit per byte. The frame is cut into units of 16 bytes, row by row (the last of a row may be short), and tiles of units; a
-// block takes the next tile in order, and learns how many entries come before it by decoupled look-back over the tiles'
-// published counts. A published word carries the frame's number, so nothing is cleared between frames.
+template<class Colours>
+cusStatus launchPaint(int channels, const PaintJob &job, const Colours &colours, cudaStream_t stream) {
+    const auto kernel = channels == 1   ? paintKernel<1, Colours>
+                        : channels == 3 ? paintKernel<3, Colours>
+                                        : paintKernel<4, Colours>;
+    const unsigned long long blocks = cusi::divUp(job.tiles, 0ull + tuning::PAINT_THREADS / 32);
+    CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
+                 "framediff: %llu tiles of 512 pixels are more than one launch takes", job.tiles);
+    return cusi::launch("framediff", kernel, static_cast<unsigned>(blocks), tuning::PAINT_THREADS, 0, stream, job, colours);
+}
+
+// ---- Sparse difference --------------------------------------------------------------------------------------------
+// One pass: reads frame and reference once; writes the 32-byte sectors of the reference that change, 5 bytes per changed byte
+// and, if wanted, one bit per byte. The frame is cut into units of 16 bytes, row by row (the last of a row may be short). Each
+// warp streams through a run of units of its own and keeps what it finds in shared memory, so that no warp waits for another
+// until the end; then blocks learn how many entries come before theirs by decoupled look-back over the blocks' published
+// counts, and send their entries out in order. Frames up to some 70 MB are one wave of blocks, all of which look back once.
+// Blocks take their place by a ticket: those before it have started, so waiting for them ends. A published word carries the
+// frame's number, so nothing is cleared between frames.
 
 namespace tuning {
-constexpr int ENCODE_THREADS = 256;
-constexpr int ENCODE_UNITS = 3;      // 16-byte units a thread
-constexpr int ENCODE_STAGED = 2048;  // entries that pass through shared memory at a time
-constexpr int LOOKBACK_PER_LANE = 8; // 256 predecessors are looked at in one round trip
+constexpr int ENCODE_THREADS = 512;
+constexpr int ENCODE_BLOCKS_PER_SM = 2;
+constexpr int ENCODE_UNROLL = 4;     // units a lane has in flight
+constexpr int ENCODE_MAX_UNITS = 32; // units a lane goes through; with 16 bytes and 32 lanes, at most 16 KB a warp
+constexpr int ENCODE_STAGED = 768;   // entries a warp keeps; the rest of a denser run is read a second time
+constexpr int LOOKBACK_PER_LANE = 4; // 128 predecessors are looked at in one round trip
 } // namespace tuning
 
-constexpr unsigned TILE_UNITS = tuning::ENCODE_THREADS * tuning::ENCODE_UNITS;
+constexpr unsigned ENCODE_WARPS = tuning::ENCODE_THREADS / 32;
 
 // Exact division of numbers below 2^31 by a divisor that is the same all over a launch.
 struct Divisor {
@@ -162,7 +225,7 @@ struct EncodeJob {
     size_t cur_step, ref_step, mask_step;
     unsigned rows, cols, row_bytes, units, changed_words_per_row;
     Divisor units_per_row;
-    unsigned tiles, capacity;
+    unsigned tiles, units_per_lane, capacity;
     unsigned char threshold, min_neighbours, channels;
     bool aligned, mask_by_two, may_overflow;
 };
@@ -246,15 +309,108 @@ __device__ inline unsigned bitsOf(uint32_t low, uint32_t high) {
     return __dp4a(low & 0x08040201u, 0x01010101u, __dp4a(high & 0x80402010u, 0x01010101u, 0u));
 }
 
-__global__ void __launch_bounds__(tuning::ENCODE_THREADS) encodeKernel(const EncodeJob job) {
-    constexpr int WARPS = tuning::ENCODE_THREADS / 32, UNITS = tuning::ENCODE_UNITS;
-    static_assert(UNITS <= 3, "three 10-bit counters share a word");
-    __shared__ unsigned long long ticket_shared;
-    __shared__ unsigned warp_totals[WARPS], before_shared;
-    __shared__ uint32_t staged_positions[tuning::ENCODE_STAGED];
-    __shared__ unsigned char staged_values[tuning::ENCODE_STAGED];
+// Where a unit lies.
+struct Place {
+    unsigned y, x, left; // row, first byte in it, bytes up to 16
+};
 
-    // The next tile in order. The block that takes the last one readies the counter for the next frame.
+__device__ inline Place placeOf(const EncodeJob &job, unsigned unit) {
+    const unsigned y = job.units_per_row.divide(unit), x = 16 * (unit - y * job.units_per_row.d);
+    return {y, x, min(16u, job.row_bytes - x)};
+}
+
+__device__ inline void loadUnit(const EncodeJob &job, unsigned unit, uint4 &cur, uint4 &ref) {
+    cur = ref = make_uint4(0, 0, 0, 0);
+    if (unit >= job.units)
+        return;
+    const Place p = placeOf(job, unit);
+    const unsigned char *r = job.ref + static_cast<size_t>(p.y) * job.ref_step + p.x;
+    cur = cusi::load16(job.cur + static_cast<size_t>(p.y) * job.cur_step + p.x, static_cast<int>(p.left), job.aligned);
+    ref = p.left < 16 ? cusi::load16(r, static_cast<int>(p.left), false) : *reinterpret_cast<const uint4 *>(r);
+}
+
+// The bytes of a unit that are to be sent, a bit each. `changed` gets 0xff for each of them.
+__device__ inline unsigned findChanges(const EncodeJob &job, unsigned unit, const uint4 &cur, const uint4 &ref,
+                                       uint32_t *changed) {
+    const uint32_t threshold4 = job.threshold * 0x01010101u;
+    changed[0] = __vcmpgtu4(__vabsdiffu4(cur.x, ref.x), threshold4);
+    changed[1] = __vcmpgtu4(__vabsdiffu4(cur.y, ref.y), threshold4);
+    changed[2] = __vcmpgtu4(__vabsdiffu4(cur.z, ref.z), threshold4);
+    changed[3] = __vcmpgtu4(__vabsdiffu4(cur.w, ref.w), threshold4);
+    if (job.changed && (changed[0] | changed[1] | changed[2] | changed[3])) {
+        const Place p = placeOf(job, unit);
+#pragma unroll
+        for (unsigned b = 0; b < 16; ++b)
+            if ((changed[b / 4] >> (8 * (b % 4)) & 1) && isNoise(job, p.y, (p.x + b) / job.channels))
+                changed[b / 4] &= ~(0xffu << (8 * (b % 4)));
+    }
+    return bitsOf(changed[0], changed[1]) | bitsOf(changed[2], changed[3]) << 8;
+}
+
+__device__ inline void updateReference(const EncodeJob &job, unsigned unit, const uint4 &cur, const uint4 &ref,
+                                       const uint32_t *changed) {
+    const Place p = placeOf(job, unit);
+    const uint4 blend =
+        make_uint4((cur.x & changed[0]) | (ref.x & ~changed[0]), (cur.y & changed[1]) | (ref.y & ~changed[1]),
+                   (cur.z & changed[2]) | (ref.z & ~changed[2]), (cur.w & changed[3]) | (ref.w & ~changed[3]));
+    unsigned char *r = job.ref + static_cast<size_t>(p.y) * job.ref_step + p.x;
+    if (p.left == 16)
+        *reinterpret_cast<uint4 *>(r) = blend;
+    else
+        cusi::store16(r, blend, static_cast<int>(p.left), false);
+}
+
+__device__ inline void storeMask(const EncodeJob &job, unsigned unit, unsigned bits) {
+    if (!job.mask || unit >= job.units)
+        return;
+    const Place p = placeOf(job, unit);
+    unsigned char *m = job.mask + static_cast<size_t>(p.y) * job.mask_step + p.x / 8;
+    if (job.mask_by_two && p.left > 8) {
+        *reinterpret_cast<unsigned short *>(m) = static_cast<unsigned short>(bits);
+    } else {
+        m[0] = static_cast<unsigned char>(bits);
+        if (p.left > 8)
+            m[1] = static_cast<unsigned char>(bits >> 8);
+    }
+}
+
+// How many of the counts (0..16) of the lanes before this one; total: of all lanes.
+__device__ inline unsigned ranks(unsigned count, unsigned &total) {
+    const unsigned before = (1u << (threadIdx.x % 32)) - 1;
+    unsigned rank = 0;
+    total = 0;
+#pragma unroll
+    for (int bit = 0; bit < 5; ++bit) {
+        const unsigned lanes = __ballot_sync(FULL_WARP, count >> bit & 1);
+        rank += __popc(lanes & before) << bit;
+        total += __popc(lanes) << bit;
+    }
+    return rank;
+}
+
+// Calls send(rank, byte of the unit, difference) for every changed byte.
+template<class Send>
+__device__ inline void forEachChange(unsigned bits, unsigned rank, const uint4 &cur, const uint4 &ref, Send send) {
+    if (!bits)
+        return;
+    const uint32_t d0 = __vsub4(cur.x, ref.x), d1 = __vsub4(cur.y, ref.y), d2 = __vsub4(cur.z, ref.z),
+                   d3 = __vsub4(cur.w, ref.w);
+    const unsigned long long low = d0 | static_cast<unsigned long long>(d1) << 32;
+    const unsigned long long high = d2 | static_cast<unsigned long long>(d3) << 32;
+    for (; bits; bits &= bits - 1, ++rank) {
+        const unsigned b = __ffs(static_cast<int>(bits)) - 1;
+        send(rank, b, static_cast<unsigned char>((b < 8 ? low : high) >> (8 * (b % 8))));
+    }
+}
+
+__global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM) encodeKernel(const EncodeJob job) {
+    constexpr int UNROLL = tuning::ENCODE_UNROLL, STAGED = tuning::ENCODE_STAGED;
+    __shared__ unsigned long long ticket_shared;
+    __shared__ unsigned warp_totals[ENCODE_WARPS], before_shared;
+    __shared__ unsigned short staged_offsets[ENCODE_WARPS][STAGED];
+    __shared__ unsigned char staged_values[ENCODE_WARPS][STAGED];
+
+    // The next place in order. The block that takes the last one readies the counter for the next frame.
     if (threadIdx.x == 0) {
         const unsigned long long ticket = atomicAdd(&job.state->ticket, 1ull);
         if (static_cast<unsigned>(ticket) == job.tiles - 1)
@@ -265,93 +421,50 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS) encodeKernel(const Enc
     const unsigned tile = static_cast<unsigned>(ticket_shared);
     const unsigned long long frame = (ticket_shared >> 32) << 34;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const unsigned first = tile * TILE_UNITS + warp * (32 * UNITS) + lane;
+    const unsigned run = (tile * ENCODE_WARPS + warp) * job.units_per_lane * 32; // the warp's first unit
+    unsigned short *const offsets = staged_offsets[warp];
+    unsigned char *const values = staged_values[warp];
 
-    const uint32_t threshold4 = job.threshold * 0x01010101u;
-    uint4 cur[UNITS], ref[UNITS];
-    unsigned position[UNITS], bits[UNITS];
-    unsigned char *ref_at[UNITS];
+    unsigned total = 0, staged = 0, dense_from = job.units_per_lane; // from there on nothing is kept
+    for (unsigned i = 0; i < job.units_per_lane; i += UNROLL) {
+        uint4 cur[UNROLL], ref[UNROLL];
 #pragma unroll
-    for (int k = 0; k < UNITS; ++k) {
-        const unsigned unit = first + 32 * k;
-        cur[k] = ref[k] = make_uint4(0, 0, 0, 0);
-        if (unit < job.units) {
-            const unsigned y = job.units_per_row.divide(unit), x = 16 * (unit - y * job.units_per_row.d);
-            position[k] = y * job.row_bytes + x;
-            ref_at[k] = job.ref + static_cast<size_t>(y) * job.ref_step + x;
-            const int left = static_cast<int>(min(16u, job.row_bytes - x));
-            cur[k] = cusi::load16(job.cur + static_cast<size_t>(y) * job.cur_step + x, left, job.aligned);
-            ref[k] = left < 16 ? cusi::load16(ref_at[k], left, false) : *reinterpret_cast<const uint4 *>(ref_at[k]);
-        }
-    }
+        for (int k = 0; k < UNROLL; ++k)
+            loadUnit(job, i + k < job.units_per_lane ? run + (i + k) * 32 + lane : job.units, cur[k], ref[k]);
 #pragma unroll
-    for (int k = 0; k < UNITS; ++k) {
-        const unsigned unit = first + 32 * k;
-        uint32_t c[4];
-        c[0] = __vcmpgtu4(__vabsdiffu4(cur[k].x, ref[k].x), threshold4);
-        c[1] = __vcmpgtu4(__vabsdiffu4(cur[k].y, ref[k].y), threshold4);
-        c[2] = __vcmpgtu4(__vabsdiffu4(cur[k].z, ref[k].z), threshold4);
-        c[3] = __vcmpgtu4(__vabsdiffu4(cur[k].w, ref[k].w), threshold4);
-        if (job.changed && unit < job.units) {
-            const unsigned y = job.units_per_row.divide(unit), x = 16 * (unit - y * job.units_per_row.d);
-            for (unsigned b = 0; b < 16; ++b)
-                if ((c[b / 4] >> (8 * (b % 4)) & 1) && isNoise(job, y, (x + b) / job.channels))
-                    c[b / 4] &= ~(0xffu << (8 * (b % 4)));
-        }
-        bits[k] = bitsOf(c[0], c[1]) | bitsOf(c[2], c[3]) << 8;
-        // From here on cur is the new reference, ref the difference.
-        const uint4 d = make_uint4(__vsub4(cur[k].x, ref[k].x), __vsub4(cur[k].y, ref[k].y), __vsub4(cur[k].z, ref[k].z),
-                                   __vsub4(cur[k].w, ref[k].w));
-        cur[k] = make_uint4((cur[k].x & c[0]) | (ref[k].x & ~c[0]), (cur[k].y & c[1]) | (ref[k].y & ~c[1]),
-                            (cur[k].z & c[2]) | (ref[k].z & ~c[2]), (cur[k].w & c[3]) | (ref[k].w & ~c[3]));
-        ref[k] = d;
-        if (job.mask && unit < job.units) {
-            const unsigned y = job.units_per_row.divide(unit), x = 16 * (unit - y * job.units_per_row.d);
-            unsigned char *m = job.mask + static_cast<size_t>(y) * job.mask_step + x / 8;
-            if (job.mask_by_two && job.row_bytes - x > 8) {
-                *reinterpret_cast<unsigned short *>(m) = static_cast<unsigned short>(bits[k]);
-            } else {
-                m[0] = static_cast<unsigned char>(bits[k]);
-                if (job.row_bytes - x > 8)
-                    m[1] = static_cast<unsigned char>(bits[k] >> 8);
-            }
-        }
-        if (bits[k] && !job.may_overflow) {
-            const unsigned y = job.units_per_row.divide(unit), x = 16 * (unit - y * job.units_per_row.d);
-            const int left = static_cast<int>(min(16u, job.row_bytes - x));
-            if (left == 16)
-                *reinterpret_cast<uint4 *>(ref_at[k]) = cur[k];
-            else
-                cusi::store16(ref_at[k], cur[k], left, false);
+        for (int k = 0; k < UNROLL; ++k) {
+            if (i + k >= job.units_per_lane)
+                break;
+            const unsigned unit = run + (i + k) * 32 + lane;
+            uint32_t changed[4];
+            const unsigned bits = findChanges(job, unit, cur[k], ref[k], changed);
+            storeMask(job, unit, bits);
+            if (!__any_sync(FULL_WARP, bits))
+                continue;
+            unsigned found;
+            const unsigned rank = ranks(__popc(bits), found);
+            if (dense_from == job.units_per_lane && staged + found > STAGED)
+                dense_from = i + k;
+            total += found;
+            if (dense_from < job.units_per_lane)
+                continue;
+            forEachChange(bits, staged + rank, cur[k], ref[k], [&](unsigned at, unsigned b, unsigned char d) {
+                offsets[at] = static_cast<unsigned short>(((i + k) * 32 + lane) * 16 + b);
+                values[at] = d;
+            });
+            staged += found;
+            if (bits && !job.may_overflow)
+                updateReference(job, unit, cur[k], ref[k], changed);
         }
     }
 
-    // Ranks: units count in the order k, lane; the three counters of a lane travel in one word.
-    unsigned packed = 0;
-#pragma unroll
-    for (int k = 0; k < UNITS; ++k)
-        packed |= __popc(bits[k]) << (10 * k);
-    unsigned sum = packed;
-#pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        const unsigned other = __shfl_up_sync(FULL_WARP, sum, step);
-        if (lane >= step)
-            sum += other;
-    }
-    const unsigned totals = __shfl_sync(FULL_WARP, sum, 31);
-    unsigned rank[UNITS], warp_total = 0;
-#pragma unroll
-    for (int k = 0; k < UNITS; ++k) {
-        rank[k] = warp_total + ((sum - packed) >> (10 * k) & 1023);
-        warp_total += totals >> (10 * k) & 1023;
-    }
     if (lane == 0)
-        warp_totals[warp] = warp_total;
+        warp_totals[warp] = total;
     __syncthreads();
     unsigned tile_total = 0, warp_before = 0;
 #pragma unroll
-    for (int w = 0; w < WARPS; ++w) {
-        warp_before += static_cast<unsigned>(w) < warp ? warp_totals[w] : 0;
+    for (unsigned w = 0; w < ENCODE_WARPS; ++w) {
+        warp_before += w < warp ? warp_totals[w] : 0;
         tile_total += warp_totals[w];
     }
     if (warp == 0) {
@@ -368,57 +481,47 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS) encodeKernel(const Enc
             before_shared = before;
         }
     }
-
-    // Entries pass through shared memory to leave it in order, coalesced; nearly always all of them at once.
-    bool fits = true;
-    unsigned before = 0;
-    for (unsigned window = 0; window < tile_total || window == 0; window += tuning::ENCODE_STAGED) {
-#pragma unroll
-        for (int k = 0; k < UNITS; ++k) {
-            unsigned at = warp_before + rank[k] - window;
-            const unsigned long long low = ref[k].x | static_cast<unsigned long long>(ref[k].y) << 32;
-            const unsigned long long high = ref[k].z | static_cast<unsigned long long>(ref[k].w) << 32;
-            for (unsigned left = bits[k]; left; left &= left - 1, ++at) {
-                const unsigned b = __ffs(static_cast<int>(left)) - 1;
-                if (at < tuning::ENCODE_STAGED) {
-                    staged_positions[at] = position[k] + b;
-                    staged_values[at] = static_cast<unsigned char>((b < 8 ? low : high) >> (8 * (b % 8)));
-                }
-            }
-        }
-        __syncthreads();
-        if (window == 0) {
-            before = before_shared;
-            fits = !job.may_overflow || static_cast<unsigned long long>(before) + tile_total <= job.capacity;
-        }
-        if (!fits)
-            break;
-        const unsigned n = min(tile_total - window, static_cast<unsigned>(tuning::ENCODE_STAGED));
-        const size_t out = static_cast<size_t>(before) + window;
-        for (unsigned i = threadIdx.x; i < n; i += tuning::ENCODE_THREADS) {
-            job.positions[out + i] = staged_positions[i];
-            job.values[out + i] = staged_values[i];
-        }
-        if (tile_total > window + tuning::ENCODE_STAGED)
-            __syncthreads();
-    }
-    if (!job.may_overflow)
-        return;
-
-    // The capacity may be too small, which only the last tile can tell. Tiles that fit update the reference; if then the
-    // whole did not fit, the last block to finish takes it back, so that nothing is lost.
+    __syncthreads();
+    const unsigned before = before_shared;
+    const bool fits = !job.may_overflow || static_cast<unsigned long long>(before) + tile_total <= job.capacity;
     if (fits) {
-#pragma unroll
-        for (int k = 0; k < UNITS; ++k) {
-            if (bits[k]) {
-                const unsigned unit = first + 32 * k;
-                const unsigned y = job.units_per_row.divide(unit), x = 16 * (unit - y * job.units_per_row.d);
-                cusi::store16(ref_at[k], cur[k], static_cast<int>(min(16u, job.row_bytes - x)), false);
+        size_t out = static_cast<size_t>(before) + warp_before;
+        for (unsigned n = lane; n < staged; n += 32) {
+            const unsigned offset = offsets[n];
+            const Place p = placeOf(job, run + offset / 16);
+            job.positions[out + n] = p.y * job.row_bytes + p.x + offset % 16;
+            job.values[out + n] = values[n];
+            if (job.may_overflow)
+                job.ref[static_cast<size_t>(p.y) * job.ref_step + p.x + offset % 16] += values[n];
+        }
+        out += staged;
+        // What was too dense to keep is read again, now that its place in the output is known.
+        for (unsigned i = dense_from; i < job.units_per_lane; ++i) {
+            const unsigned unit = run + i * 32 + lane;
+            uint4 cur, ref;
+            uint32_t changed[4];
+            loadUnit(job, unit, cur, ref);
+            const unsigned bits = findChanges(job, unit, cur, ref, changed);
+            unsigned found;
+            const unsigned rank = ranks(__popc(bits), found);
+            if (bits) {
+                const Place p = placeOf(job, unit);
+                forEachChange(bits, rank, cur, ref, [&](unsigned at, unsigned b, unsigned char d) {
+                    job.positions[out + at] = p.y * job.row_bytes + p.x + b;
+                    job.values[out + at] = d;
+                });
+                updateReference(job, unit, cur, ref, changed);
             }
+            out += found;
         }
     } else if (threadIdx.x == 0) {
         atomicMin(&job.state->unsafe_from, before);
     }
+    if (!job.may_overflow)
+        return;
+
+    // The capacity may be too small, which only the last block in order can tell. Blocks whose entries fitted have updated the
+    // reference; if the whole did not fit, the last one to finish takes that back, so that nothing is lost.
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0)
@@ -484,9 +587,9 @@ unsigned unitsPerRow(const cusMat &mat) {
 
 } // namespace
 
-cusStatus framediff_cuda_palette(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPalette *palette,
-                                 cusStream stream) {
-    PaletteJob job = {};
+cusStatus framediff_cuda_paint(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPaint *paint,
+                               cusStream stream) {
+    PaintJob job = {};
     job.prev = static_cast<const unsigned char *>(prev->data);
     job.cur = static_cast<const unsigned char *>(cur->data);
     job.dst = static_cast<unsigned char *>(dst->data);
@@ -505,19 +608,28 @@ cusStatus framediff_cuda_palette(const cusMat *prev, const cusMat *cur, cusMat *
     }
     job.tiles_per_row = cusi::divUp(job.cols, static_cast<unsigned>(TILE_PIXELS));
     job.tiles = rows * job.tiles_per_row;
-    int sms = 0;
-    CUSI_CUDA("framediff", cusi::multiprocessors(&sms));
-    constexpr unsigned WARPS = tuning::PALETTE_THREADS / 32;
-    const unsigned blocks = static_cast<unsigned>(
-        std::min<unsigned long long>(cusi::divUp(job.tiles, 0ull + WARPS), 0ull + sms * tuning::PALETTE_BLOCKS_PER_SM));
     const int channels = CUS_CHANNELS(cur->type);
-    const auto kernel = channels == 1 ? paletteKernel<1> : channels == 3 ? paletteKernel<3> : paletteKernel<4>;
-    return cusi::launch("framediff", kernel, blocks, tuning::PALETTE_THREADS, 0, stream, job, *palette);
+    if (paint->full_scale == 0)
+        return launchPaint(channels, job, Noise{static_cast<unsigned>(paint->threshold)}, stream);
+    if (paint->full_scale == FRAMEDIFF_LEVELS - 1)
+        return launchPaint(channels, job, UsualHeat{}, stream);
+    return launchPaint(channels, job, AnyHeat{*paint->palette}, stream);
+}
+
+// How a frame is cut: units a lane goes through, and blocks. One wave of blocks where the frame is small enough for that.
+static cusStatus cut(const char *function, unsigned units, unsigned *units_per_lane, unsigned *tiles) {
+    int sms = 0;
+    CUSI_CUDA(function, cusi::multiprocessors(&sms));
+    const unsigned lanes = static_cast<unsigned>(sms) * tuning::ENCODE_BLOCKS_PER_SM * tuning::ENCODE_THREADS;
+    *units_per_lane = std::min<unsigned>(cusi::divUp(units, lanes), tuning::ENCODE_MAX_UNITS);
+    *tiles = cusi::divUp(units, *units_per_lane * tuning::ENCODE_THREADS);
+    return CUS_OK;
 }
 
 cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
-    const size_t tiles = cusi::divUp(static_cast<size_t>(unitsPerRow(encoder->ref)) * encoder->rows, size_t{TILE_UNITS});
-    const size_t bytes = sizeof(EncodeState) + 8 * tiles;
+    unsigned units_per_lane = 0, tiles = 0;
+    CUS_TRY(cut("cusDiffEncoderCreate", unitsPerRow(encoder->ref) * encoder->rows, &units_per_lane, &tiles));
+    const size_t bytes = sizeof(EncodeState) + 8 * size_t{tiles};
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(bytes), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     // The zeros left in the tiles' words must not be taken for those of the first frame.
@@ -547,7 +659,7 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     job.row_bytes = static_cast<unsigned>(row_bytes);
     job.units_per_row = Divisor(unitsPerRow(*frame));
     job.units = job.units_per_row.d * job.rows;
-    job.tiles = cusi::divUp(job.units, TILE_UNITS);
+    CUS_TRY(cut("cusDiffEncode", job.units, &job.units_per_lane, &job.tiles));
     job.capacity = diff->capacity;
     job.threshold = static_cast<unsigned char>(encoder->options.threshold);
     job.min_neighbours = static_cast<unsigned char>(encoder->options.min_neighbours);

@@ -58,12 +58,12 @@ static void paintRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t co
     }
 }
 
-cusStatus framediff_host_palette(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPalette *palette) {
+cusStatus framediff_host_paint(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPaint *paint) {
     const int channels = CUS_CHANNELS(cur->type);
 #pragma omp parallel for schedule(static) num_threads(threadsFor(3 * (size_t)cur->rows * (size_t)cur->cols))
     for (int y = 0; y < cur->rows; ++y)
         paintRow(rowOf(prev, (size_t)y), rowOf(cur, (size_t)y), rowOfMutable(dst, (size_t)y), (size_t)cur->cols, channels,
-                 palette);
+                 paint->palette);
     return CUS_OK;
 }
 

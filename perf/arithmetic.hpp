@@ -1,0 +1,118 @@
+// The harness's arithmetic, apart from what measures, so that it can be tested.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace perf {
+
+struct Timing {
+    double median_ms = 0, min_ms = 0, max_ms = 0;
+    double spread = 0; // from the 10th to the 90th percentile, as a share of the median
+    int samples = 0;
+};
+
+struct BusGbps {
+    double up = 0, down = 0, both = 0;
+};
+
+// By linear interpolation between the two nearest of the sorted values.
+inline double quantile(const std::vector<double> &sorted, double q) {
+    const double at = q * static_cast<double>(sorted.size() - 1);
+    const size_t below = static_cast<size_t>(at), above = std::min(below + 1, sorted.size() - 1);
+    return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+inline Timing summary(std::vector<double> samples_ms) {
+    Timing t;
+    if (samples_ms.empty())
+        return t;
+    std::sort(samples_ms.begin(), samples_ms.end());
+    t.median_ms = quantile(samples_ms, 0.5);
+    t.min_ms = samples_ms.front();
+    t.max_ms = samples_ms.back();
+    t.spread = t.median_ms > 0 ? (quantile(samples_ms, 0.9) - quantile(samples_ms, 0.1)) / t.median_ms : 0;
+    t.samples = static_cast<int>(samples_ms.size());
+    return t;
+}
+
+// Calls to a batch that lasts target_ms, when `calls` of them took elapsed_ms; at least 1.
+inline int batchLength(double target_ms, int calls, double elapsed_ms) {
+    constexpr double most = 1 << 20;
+    const double one = std::max(elapsed_ms, 1e-6) / calls;
+    return static_cast<int>(std::clamp(std::ceil(target_ms / one), 1.0, most));
+}
+
+// Sets of buffers so that, when a set's turn comes again, the others have passed through a cache twice its size.
+inline int rotationFor(size_t cache_bytes, size_t bytes_a_set) {
+    constexpr size_t most = 256;
+    const size_t others = (2 * cache_bytes + bytes_a_set - 1) / std::max<size_t>(bytes_a_set, 1);
+    return static_cast<int>(std::min(1 + others, most));
+}
+
+// The least time for these bytes over a bus that carries both ways at once, but less in sum than each way alone would.
+inline double busFloorMs(const BusGbps &bus, double up_bytes, double down_bytes) {
+    const auto ms = [](double bytes, double gbps) { return gbps > 0 ? bytes / gbps * 1e-6 : 0.0; };
+    return std::max({ms(up_bytes, bus.up), ms(down_bytes, bus.down), ms(up_bytes + down_bytes, bus.both)});
+}
+
+inline std::string quoted(const std::string &text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\')
+            out += '\\';
+        if (static_cast<unsigned char>(c) >= 0x20)
+            out += c;
+    }
+    return out + '"';
+}
+
+inline std::string number(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.6g", value);
+    return text;
+}
+
+// ---- Result files: {"key": ..., "rows": [one row a line]} ------------------------------------------------------------
+
+// "id" and "backend" stand first in every row.
+inline std::string rowHead(const std::string &id, const std::string &backend) {
+    return "{\"id\": " + quoted(id) + ", \"backend\": " + quoted(backend) + ",";
+}
+
+// The rows of a result file, each on a line of its own as this suite writes them.
+inline std::vector<std::string> rowsOf(const std::string &file_text) {
+    std::vector<std::string> rows;
+    for (size_t at = 0; at < file_text.size();) {
+        size_t end = std::min(file_text.find('\n', at), file_text.size());
+        const size_t next = end + 1;
+        at = std::min(file_text.find_first_not_of(' ', at), end);
+        if (end > at && file_text[end - 1] == ',')
+            --end;
+        if (file_text.compare(at, 7, "{\"id\": ") == 0)
+            rows.push_back(file_text.substr(at, end - at));
+        at = next;
+    }
+    return rows;
+}
+
+// Old rows in their order, those measured again replaced, new ones behind.
+inline std::vector<std::string> mergedRows(std::vector<std::string> rows, const std::vector<std::string> &fresh) {
+    const auto head = [](const std::string &row) { return row.substr(0, row.find(',', row.find("\"backend\": "))); };
+    for (const std::string &row : fresh) {
+        const auto same =
+            std::find_if(rows.begin(), rows.end(), [&](const std::string &r) { return head(r) == head(row); });
+        if (same != rows.end())
+            *same = row;
+        else
+            rows.push_back(row);
+    }
+    return rows;
+}
+
+} // namespace perf

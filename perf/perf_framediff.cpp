@@ -1,0 +1,574 @@
+// Rows of framediff: heatmap, noise view, sparse difference, resident and from host to host.
+#include "harness.hpp"
+
+#include "cusight/framediff.h"
+#include "peers/framediff.hpp"
+#include "peers/npp.hpp"
+
+#ifdef CUSIGHT_HAVE_OPENCV
+#include <opencv2/core.hpp>
+#include <opencv2/imgproc.hpp>
+#endif
+
+#include <cstring>
+#include <deque>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using perf::check;
+
+constexpr int THRESHOLD = 20;
+
+struct Size {
+    int cols, rows;
+    size_t bytes() const { return static_cast<size_t>(cols) * static_cast<size_t>(rows) * 3; }
+    size_t pixels() const { return bytes() / 3; }
+    std::string text() const { return std::to_string(cols) + "x" + std::to_string(rows); }
+};
+constexpr Size SIZES[] = {{3840, 2160}, {1920, 1080}, {640, 480}};
+
+// A matrix that frees itself; filled from tight bytes.
+class Mat {
+  public:
+    Mat() = default;
+    Mat(int rows, int cols, int type, cusSpace space) { check(cusMatCreate(&mat, rows, cols, type, space)); }
+    Mat(Size size, cusSpace space) : Mat(size.rows, size.cols, CUS_8UC3, space) {}
+    Mat(Size size, cusSpace space, const std::vector<uint8_t> &tight) : Mat(size, space) {
+        cusMat from = CUS_MAT_INIT;
+        check(cusMatWrap(&from, size.rows, size.cols, CUS_8UC3, CUS_HOST, const_cast<uint8_t *>(tight.data()), 0));
+        check(space == CUS_DEVICE ? cusMatUpload(&from, &mat, nullptr) : cusMatCopy(&from, &mat, nullptr));
+    }
+    ~Mat() { cusMatRelease(&mat); }
+    Mat(const Mat &) = delete;
+    Mat &operator=(const Mat &) = delete;
+
+    uint8_t *bytes() const { return static_cast<uint8_t *>(mat.data); }
+    template<class T>
+    T *as() const {
+        return static_cast<T *>(mat.data);
+    }
+    cusMat mat = CUS_MAT_INIT;
+};
+
+std::vector<uint8_t> randomBytes(size_t n) {
+    std::mt19937_64 random(1);
+    std::vector<uint8_t> bytes(n + 8);
+    for (size_t i = 0; i < n; i += 8) {
+        const uint64_t eight = random();
+        std::memcpy(&bytes[i], &eight, 8);
+    }
+    bytes.resize(n);
+    return bytes;
+}
+
+enum class Spread { RANDOM, BLOBS };
+
+// The other frame of a pair: 3 % of the bytes differ, each by 128, one by one at random places or in discs.
+std::vector<uint8_t> changed(const std::vector<uint8_t> &frame, Size size, Spread spread) {
+    std::mt19937_64 random(2);
+    std::vector<uint8_t> other = frame;
+    const size_t goal = frame.size() * 3 / 100;
+    size_t count = 0;
+    const auto flip = [&](size_t i) {
+        if (other[i] == frame[i]) {
+            other[i] = static_cast<uint8_t>(other[i] ^ 128);
+            ++count;
+        }
+    };
+    if (spread == Spread::RANDOM) {
+        while (count < goal)
+            flip(random() % frame.size());
+        return other;
+    }
+    const int radius = size.cols / 60;
+    while (count < goal) {
+        const int cx = static_cast<int>(random() % static_cast<unsigned>(size.cols));
+        const int cy = static_cast<int>(random() % static_cast<unsigned>(size.rows));
+        for (int y = std::max(0, cy - radius); y <= std::min(size.rows - 1, cy + radius); ++y)
+            for (int x = std::max(0, cx - radius); x <= std::min(size.cols - 1, cx + radius); ++x)
+                if ((x - cx) * (x - cx) + (y - cy) * (y - cy) <= radius * radius)
+                    for (size_t c = 0; c < 3; ++c)
+                        flip((static_cast<size_t>(y) * static_cast<size_t>(size.cols) + static_cast<size_t>(x)) * 3 + c);
+    }
+    return other;
+}
+
+const char *spreadNote(Spread spread) {
+    return spread == Spread::RANDOM ? "3 % of the bytes change, at random places" : "3 % of the bytes change, in discs";
+}
+
+// ---- Pictures of the difference --------------------------------------------------------------------------------------
+
+struct Pair {
+    Pair(Size size, cusSpace space, const std::vector<uint8_t> &a, const std::vector<uint8_t> &b)
+        : prev(size, space, a), cur(size, space, b), dst(size, space) {}
+    Mat prev, cur, dst;
+};
+
+std::deque<Pair> pairs(Size size, cusSpace space) {
+    const auto bytes = randomBytes(2 * size.bytes());
+    const auto middle = bytes.begin() + static_cast<std::ptrdiff_t>(size.bytes());
+    const std::vector<uint8_t> a(bytes.begin(), middle), b(middle, bytes.end());
+    std::deque<Pair> sets;
+    for (int k = perf::rotation(space, 3 * size.bytes()); k > 0; --k)
+        sets.emplace_back(size, space, a, b);
+    return sets;
+}
+
+template<class T>
+T &turn(std::deque<T> &sets, int i) {
+    return sets[static_cast<size_t>(i) % sets.size()];
+}
+
+void heatmap(Size size) {
+    perf::bothSpaces([&](cusSpace space) {
+        auto sets = pairs(size, space);
+        perf::Row row("framediff/heatmap/" + size.text(), space, 3.0 * static_cast<double>(size.bytes()));
+        row.note("random frames");
+        row.measure([&](cusStream stream, int i) {
+            Pair &p = turn(sets, i);
+            return cusHeatmap(&p.prev.mat, &p.cur.mat, &p.dst.mat, nullptr, stream);
+        });
+        if (space == CUS_HOST) {
+#ifdef CUSIGHT_HAVE_OPENCV
+            row.peer("opencv", [&, difference = cv::Mat(), grey = cv::Mat()](cusStream, int i) mutable {
+                Pair &p = turn(sets, i);
+                const cv::Mat prev(size.rows, size.cols, CV_8UC3, p.prev.bytes());
+                const cv::Mat cur(size.rows, size.cols, CV_8UC3, p.cur.bytes());
+                cv::Mat dst(size.rows, size.cols, CV_8UC3, p.dst.bytes());
+                cv::absdiff(prev, cur, difference);
+                cv::cvtColor(difference, grey, cv::COLOR_BGR2GRAY);
+                cv::applyColorMap(grey, dst, cv::COLORMAP_JET);
+            });
+#endif
+            row.peer("published", [&](cusStream, int i) {
+                Pair &p = turn(sets, i);
+                peers::serialHeatmap(p.prev.bytes(), p.cur.bytes(), p.dst.bytes(), size.pixels());
+            });
+        } else {
+#ifdef CUSIGHT_HAVE_CUDA
+            row.peer("published", [&](cusStream stream, int i) {
+                Pair &p = turn(sets, i);
+                peers::publishedHeatmap(p.prev.mat, p.cur.mat, p.dst.mat, stream);
+            });
+#endif
+#ifdef CUSIGHT_HAVE_NPP
+            row.peer("npp absdiff alone", [&, context = peers::nppContext(nullptr)](cusStream stream, int i) mutable {
+                Pair &p = turn(sets, i);
+                context.hStream = stream;
+                peers::checkNpp(nppiAbsDiff_8u_C3R_Ctx(
+                    p.prev.bytes(), static_cast<int>(p.prev.mat.step), p.cur.bytes(), static_cast<int>(p.cur.mat.step),
+                    p.dst.bytes(), static_cast<int>(p.dst.mat.step), NppiSize{size.cols, size.rows}, context));
+            });
+#endif
+        }
+        row.report();
+
+        if (space == CUS_DEVICE) {
+            perf::Row latency("framediff/heatmap/" + size.text() + "/latency", space, 0);
+            latency.wallClock();
+            latency.note("from the call to the end of its work, on resident frames");
+            latency.measure([&](cusStream stream, int i) {
+                Pair &p = turn(sets, i);
+                return cusHeatmap(&p.prev.mat, &p.cur.mat, &p.dst.mat, nullptr, stream);
+            });
+            latency.report();
+        }
+    });
+}
+
+void noiseView(Size size) {
+    perf::bothSpaces([&](cusSpace space) {
+        auto sets = pairs(size, space);
+        perf::Row row("framediff/noiseview/" + size.text(), space, 3.0 * static_cast<double>(size.bytes()));
+        row.note("random frames");
+        row.measure([&](cusStream stream, int i) {
+            Pair &p = turn(sets, i);
+            return cusNoiseView(&p.prev.mat, &p.cur.mat, &p.dst.mat, 30, stream);
+        });
+        row.report();
+    });
+}
+
+// ---- Sparse difference -----------------------------------------------------------------------------------------------
+
+struct Lists {
+    Lists(Size size, cusSpace space) {
+        check(
+            cusSparseDiffCreate(&diff, size.rows, size.cols, CUS_8UC3, static_cast<uint32_t>(size.bytes() / 16), 0, space));
+    }
+    ~Lists() { cusSparseDiffRelease(&diff); }
+    Lists(const Lists &) = delete;
+    Lists &operator=(const Lists &) = delete;
+    uint32_t *positions() const { return static_cast<uint32_t *>(diff.positions.data); }
+    uint8_t *values() const { return static_cast<uint8_t *>(diff.values.data); }
+    uint32_t *count() const { return static_cast<uint32_t *>(diff.count.data); }
+    cusSparseDiff diff = CUS_SPARSE_DIFF_INIT;
+};
+
+uint32_t countOf(const cusMat &count) {
+    uint32_t value = 0;
+    cusMat host = CUS_MAT_INIT;
+    check(cusMatWrap(&host, 1, 1, CUS_32SC1, CUS_HOST, &value, 0));
+    check(count.space == CUS_DEVICE ? cusMatDownload(&count, &host, nullptr) : cusMatCopy(&count, &host, nullptr));
+    if (count.space == CUS_DEVICE)
+        check(cusStreamSynchronize(nullptr));
+    return value;
+}
+
+// Two frames that take turns as the current one, and where the result goes.
+struct Frames {
+    Frames(Size size, cusSpace space, const std::vector<uint8_t> &first, const std::vector<uint8_t> &second)
+        : a(size, space, first), b(size, space, second), lists(size, space) {}
+
+    Mat &latest() { return use_b ? b : a; }
+    Mat &next() {
+        use_b = !use_b;
+        return latest();
+    }
+
+    Mat a, b;
+    Lists lists;
+    bool use_b = false;
+};
+
+// Frames and an encoder whose reference is a: every call sees the same bytes change.
+struct Encoding : Frames {
+    Encoding(Size size, cusSpace space, const std::vector<uint8_t> &first, const std::vector<uint8_t> &second,
+             const cusDiffOptions *options)
+        : Frames(size, space, first, second) {
+        check(cusDiffEncoderCreate(&encoder, size.rows, size.cols, CUS_8UC3, space, options));
+        check(cusDiffEncoderReset(encoder, &a.mat, nullptr));
+    }
+    ~Encoding() { cusDiffEncoderDestroy(encoder); }
+    cusDiffEncoder *encoder = nullptr;
+};
+
+// CUB's way needs tight frames and a reference.
+struct TightFrames : Frames {
+    TightFrames(Size size, const std::vector<uint8_t> &first, const std::vector<uint8_t> &second)
+        : Frames({size.cols * size.rows, 1}, CUS_DEVICE, first, second),
+          ref({size.cols * size.rows, 1}, CUS_DEVICE, first) {}
+    Mat ref;
+};
+
+uint32_t differences(const std::vector<uint8_t> &a, const std::vector<uint8_t> &b) {
+    uint32_t count = 0;
+    for (size_t i = 0; i < a.size(); ++i)
+        count += a[i] != b[i];
+    return count;
+}
+
+std::string changeId(Size size, Spread spread) {
+    return "/" + size.text() + "/3pct" + (spread == Spread::BLOBS ? "-blobs" : "");
+}
+
+void encode(Size size, Spread spread) {
+    const auto a = randomBytes(size.bytes()), b = changed(a, size, spread);
+    const uint32_t expected = differences(a, b);
+    perf::bothSpaces([&](cusSpace space) {
+        std::deque<Encoding> sets;
+        std::deque<Frames> theirs; // the published way changes its frames
+        const int rotation = perf::rotation(space, 2 * size.bytes());
+        for (int k = 0; k < rotation; ++k) {
+            sets.emplace_back(size, space, a, b, nullptr);
+            theirs.emplace_back(size, space, a, b);
+        }
+        const auto encodeOne = [&](cusStream stream, int i) {
+            Encoding &set = turn(sets, i);
+            return cusDiffEncode(set.encoder, &set.next().mat, &set.lists.diff, stream);
+        };
+        perf::Row row("framediff/encode" + changeId(size, spread), space, 2.0 * static_cast<double>(size.bytes()));
+        row.note(spreadNote(spread));
+        row.note("bytes: the two reads");
+        row.measure(encodeOne);
+        if (space == CUS_HOST)
+            row.peer("published", [&](cusStream, int i) {
+                Frames &set = turn(theirs, i);
+                const uint8_t *prev = set.latest().bytes();
+                *set.lists.count() = peers::serialEncode(set.next().bytes(), prev, size.bytes(), THRESHOLD,
+                                                         set.lists.positions(), set.lists.values());
+            });
+#ifdef CUSIGHT_HAVE_CUDA
+        std::deque<TightFrames> tight;
+        peers::CubEncoder cub;
+        if (space == CUS_DEVICE) {
+            row.peer("published", [&](cusStream stream, int i) {
+                Frames &set = turn(theirs, i);
+                const cusMat &prev = set.latest().mat;
+                peers::publishedEncode(set.next().mat, prev, THRESHOLD, set.lists.positions(), set.lists.values(),
+                                       set.lists.count(), stream);
+            });
+            for (int k = 0; k < rotation; ++k)
+                tight.emplace_back(size, a, b);
+            cub.create(static_cast<uint32_t>(size.bytes()));
+            row.peer("cub", [&](cusStream stream, int i) {
+                TightFrames &set = turn(tight, i);
+                cub.encode(set.next().bytes(), set.ref.bytes(), THRESHOLD, set.lists.positions(), set.lists.values(),
+                           set.lists.count(), stream);
+            });
+        }
+#endif
+        row.report();
+        if (!perf::listing()) {
+            EXPECT_EQ(countOf(sets[0].lists.diff.count), expected);
+            EXPECT_EQ(countOf(theirs[0].lists.diff.count), expected) << "the published way does other work";
+#ifdef CUSIGHT_HAVE_CUDA
+            if (space == CUS_DEVICE) {
+                EXPECT_EQ(countOf(tight[0].lists.diff.count), expected) << "CUB's way does other work";
+            }
+#endif
+        }
+
+        if (space == CUS_DEVICE) {
+            perf::Row latency("framediff/encode" + changeId(size, spread) + "/latency", space, 0);
+            latency.wallClock();
+            latency.note("from the call to the end of its work, on resident frames");
+            latency.measure(encodeOne);
+            latency.report();
+        }
+    });
+}
+
+// The filter lets discs through whole, so that every call again sees the same bytes change.
+void encodeFiltered(Size size) {
+    const auto a = randomBytes(size.bytes()), b = changed(a, size, Spread::BLOBS);
+    cusDiffOptions options = cusDiffDefaults();
+    options.min_neighbours = 2;
+    perf::bothSpaces([&](cusSpace space) {
+        std::deque<Encoding> sets;
+        for (int k = perf::rotation(space, 2 * size.bytes()); k > 0; --k)
+            sets.emplace_back(size, space, a, b, &options);
+        perf::Row row("framediff/encode-filtered" + changeId(size, Spread::BLOBS), space,
+                      4.0 * static_cast<double>(size.bytes()));
+        row.note(spreadNote(Spread::BLOBS));
+        row.note("noise filter on, 2 neighbours; bytes: both frames read twice");
+        row.measure([&](cusStream stream, int i) {
+            Encoding &set = turn(sets, i);
+            return cusDiffEncode(set.encoder, &set.next().mat, &set.lists.diff, stream);
+        });
+        row.report();
+        if (!perf::listing()) {
+            EXPECT_EQ(countOf(sets[0].lists.diff.count), differences(a, b));
+        }
+    });
+}
+
+struct Decoding {
+    Decoding(Size size, cusSpace space, Encoding &source) : lists(size, space) {
+        check(cusDiffEncoderReset(source.encoder, &source.a.mat, nullptr));
+        check(cusDiffEncode(source.encoder, &source.b.mat, &lists.diff, nullptr));
+        check(cusDiffDecoderCreate(&decoder, size.rows, size.cols, CUS_8UC3, space));
+        check(cusDiffDecoderReset(decoder, &source.a.mat, nullptr));
+    }
+    ~Decoding() { cusDiffDecoderDestroy(decoder); }
+    Decoding(const Decoding &) = delete;
+    Decoding &operator=(const Decoding &) = delete;
+    Lists lists;
+    cusDiffDecoder *decoder = nullptr;
+};
+
+void decode(Size size, Spread spread) {
+    const auto a = randomBytes(size.bytes()), b = changed(a, size, spread);
+    const uint32_t count = differences(a, b);
+    perf::bothSpaces([&](cusSpace space) {
+        Encoding source(size, space, a, b, nullptr);
+        std::deque<Decoding> sets;
+        for (int k = perf::rotation(space, size.bytes() + 5 * count); k > 0; --k)
+            sets.emplace_back(size, space, source);
+        perf::Row row("framediff/decode" + changeId(size, spread), space, 7.0 * count);
+        row.note(spreadNote(spread));
+        row.note("bytes: 5 read, 1 read and written a change; sectors move whole");
+        row.measure([&](cusStream stream, int i) {
+            Decoding &set = turn(sets, i);
+            return cusDiffDecode(set.decoder, &set.lists.diff, stream);
+        });
+        if (space == CUS_HOST)
+            row.peer("published", [&](cusStream, int i) {
+                Decoding &set = turn(sets, i);
+                cusMat frame = CUS_MAT_INIT;
+                check(cusDiffDecoderFrame(set.decoder, &frame));
+                peers::serialDecode(static_cast<uint8_t *>(frame.data), set.lists.positions(), set.lists.values(),
+                                    *set.lists.count());
+            });
+        row.report();
+    });
+}
+
+// ---- From host memory to host memory ---------------------------------------------------------------------------------
+
+class Stream {
+  public:
+    Stream() { check(cusStreamCreate(&stream_)); }
+    ~Stream() { cusStreamDestroy(stream_); }
+    Stream(const Stream &) = delete;
+    Stream &operator=(const Stream &) = delete;
+    operator cusStream() const { return stream_; }
+
+  private:
+    cusStream stream_ = nullptr;
+};
+
+class Event {
+  public:
+    Event() { check(cusEventCreate(&event_)); }
+    ~Event() { cusEventDestroy(event_); }
+    Event(const Event &) = delete;
+    Event &operator=(const Event &) = delete;
+    void record(cusStream stream) { check(cusEventRecord(event_, stream)); }
+    void before(cusStream stream) { check(cusStreamWaitEvent(stream, event_)); }
+    void wait() { check(cusEventSynchronize(event_)); }
+
+  private:
+    cusEvent event_ = nullptr;
+};
+
+struct Pinned : Mat {
+    Pinned(int rows, int cols, int type) { check(cusMatCreatePinned(&mat, rows, cols, type)); }
+    Pinned(Size size, const std::vector<uint8_t> &tight) : Pinned(size.rows, size.cols, CUS_8UC3) {
+        std::memcpy(mat.data, tight.data(), tight.size());
+    }
+};
+
+constexpr int SLOTS = 4;          // even, so that a slot always carries the same of two frames
+constexpr int FRAMES_A_CALL = 32; // the pipeline fills and drains once a call
+
+// Upload, heatmap and download of neighbouring frames at the same time.
+void heatmapHostToHost(Size size) {
+    if (!perf::wants(CUS_DEVICE))
+        return;
+    struct Slot {
+        Slot(Size s, const std::vector<uint8_t> &frame)
+            : in(s, frame), out(s.rows, s.cols, CUS_8UC3), cur(s, CUS_DEVICE, frame), dst(s, CUS_DEVICE) {}
+        Pinned in, out;
+        Mat cur, dst;
+        Event uploaded, computed, downloaded;
+    };
+    const auto a = randomBytes(size.bytes()), b = changed(a, size, Spread::BLOBS);
+    std::deque<Slot> ring;
+    for (int k = 0; k < SLOTS; ++k)
+        ring.emplace_back(size, k % 2 ? a : b);
+    Stream up, down;
+    int frame = SLOTS;
+    perf::Row row("framediff/heatmap/" + size.text() + "/host-to-host", CUS_DEVICE, 0);
+    row.hostToHost(static_cast<double>(size.bytes()), static_cast<double>(size.bytes()), FRAMES_A_CALL);
+    row.note("pinned frames up, heatmaps down, " + std::to_string(FRAMES_A_CALL) + " frames through a ring of " +
+             std::to_string(SLOTS));
+    row.measure([&](cusStream stream, int) {
+        for (int k = 0; k < FRAMES_A_CALL; ++k, ++frame) {
+            Slot &slot = turn(ring, frame);
+            turn(ring, frame + 1).computed.before(up); // the last that read this slot's frame, as its previous one
+            check(cusMatUpload(&slot.in.mat, &slot.cur.mat, up));
+            slot.uploaded.record(up);
+            slot.uploaded.before(stream);
+            slot.downloaded.before(stream);
+            check(cusHeatmap(&turn(ring, frame - 1).cur.mat, &slot.cur.mat, &slot.dst.mat, nullptr, stream));
+            slot.computed.record(stream);
+            slot.computed.before(down);
+            check(cusMatDownload(&slot.dst.mat, &slot.out.mat, down));
+            slot.downloaded.record(down);
+        }
+        turn(ring, frame - 1).downloaded.before(stream);
+    });
+    row.report();
+}
+
+// The lists of a frame come down, as long as they are, while the next frame goes up.
+void encodeHostToHost(Size size, Spread spread) {
+    if (!perf::wants(CUS_DEVICE))
+        return;
+    struct Slot {
+        Slot(Size s, const std::vector<uint8_t> &frame)
+            : in(s, frame), positions(1, static_cast<int>(s.bytes() / 16), CUS_32SC1),
+              values(1, static_cast<int>(s.bytes() / 16), CUS_8UC1), count(1, 1, CUS_32SC1), cur(s, CUS_DEVICE, frame),
+              lists(s, CUS_DEVICE) {}
+        Pinned in, positions, values, count;
+        Mat cur;
+        Lists lists;
+        Event uploaded, encoded, counted, downloaded;
+    };
+    const auto a = randomBytes(size.bytes()), b = changed(a, size, spread);
+    const uint32_t expected = differences(a, b);
+    std::deque<Slot> ring;
+    for (int k = 0; k < SLOTS; ++k)
+        ring.emplace_back(size, k % 2 ? a : b);
+    Encoding encoding(size, CUS_DEVICE, a, b, nullptr);
+    Stream up, down, counts;
+    const auto fetch = [&](Slot &slot) {
+        slot.counted.wait();
+        const int n = static_cast<int>(std::min(*static_cast<uint32_t *>(slot.count.mat.data), slot.lists.diff.capacity));
+        if (n > 0) {
+            const auto part = [&](cusMat &from, cusMat &to) {
+                cusMat device = CUS_MAT_INIT, host = CUS_MAT_INIT;
+                check(cusMatRegion(&from, 0, 0, n, 1, &device));
+                check(cusMatRegion(&to, 0, 0, n, 1, &host));
+                check(cusMatDownload(&device, &host, down));
+            };
+            part(slot.lists.diff.positions, slot.positions.mat);
+            part(slot.lists.diff.values, slot.values.mat);
+        }
+        slot.downloaded.record(down);
+    };
+    int frame = SLOTS;
+    perf::Row row("framediff/encode" + changeId(size, spread) + "/host-to-host", CUS_DEVICE, 0);
+    row.hostToHost(static_cast<double>(size.bytes()), 5.0 * expected + 4, FRAMES_A_CALL);
+    row.note(spreadNote(spread));
+    row.note("pinned frames up, count, positions and values down, " + std::to_string(FRAMES_A_CALL) +
+             " frames through a ring of " + std::to_string(SLOTS));
+    row.measure([&](cusStream stream, int) {
+        for (int k = 0; k < FRAMES_A_CALL; ++k, ++frame) {
+            Slot &slot = turn(ring, frame);
+            slot.encoded.before(up);
+            check(cusMatUpload(&slot.in.mat, &slot.cur.mat, up));
+            slot.uploaded.record(up);
+            slot.uploaded.before(stream);
+            slot.downloaded.before(stream);
+            check(cusDiffEncode(encoding.encoder, &slot.cur.mat, &slot.lists.diff, stream));
+            slot.encoded.record(stream);
+            slot.encoded.before(counts);
+            check(cusMatDownload(&slot.lists.diff.count, &slot.count.mat, counts));
+            slot.counted.record(counts);
+            if (k > 0)
+                fetch(turn(ring, frame - 1));
+        }
+        fetch(turn(ring, frame - 1));
+        turn(ring, frame - 1).downloaded.before(stream);
+    });
+    row.report();
+    if (!perf::listing()) {
+        EXPECT_EQ(*static_cast<uint32_t *>(ring[0].count.mat.data), expected);
+    }
+}
+
+TEST(Framediff, heatmap) {
+    for (const Size size : SIZES)
+        heatmap(size);
+}
+TEST(Framediff, noiseView) {
+    for (const Size size : SIZES)
+        noiseView(size);
+}
+TEST(Framediff, encode) {
+    for (const Spread spread : {Spread::RANDOM, Spread::BLOBS})
+        for (const Size size : SIZES)
+            encode(size, spread);
+}
+TEST(Framediff, encodeFiltered) {
+    for (const Size size : SIZES)
+        encodeFiltered(size);
+}
+TEST(Framediff, decode) {
+    for (const Size size : SIZES)
+        decode(size, Spread::RANDOM);
+}
+TEST(Framediff, hostToHost) {
+    for (const Size size : SIZES) {
+        heatmapHostToHost(size);
+        encodeHostToHost(size, Spread::RANDOM);
+    }
+}
+
+} // namespace

@@ -1,0 +1,67 @@
+"""Result files (perf/results/*.json) and targets: what gpu-check, compare and report share."""
+import json
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "perf" / "results"
+
+
+def load(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def save(path, result):
+    """One row a line, as the harness writes and merges them."""
+    head = {key: value for key, value in result.items() if key != "rows"}
+    text = "{\n" + "".join(f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
+    text += '"rows": [\n' + ",\n".join(json.dumps(row) for row in result["rows"]) + "\n]\n}\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def slug(name):
+    """'NVIDIA H200' -> 'nvidia-h200', 'AMD EPYC(TM) 9654' -> 'amd-epyc-9654'."""
+    name = re.sub(r"\((R|TM|tm)\)", "", name)
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def key(row):
+    return row["id"], row["backend"]
+
+
+def targets():
+    return load(ROOT / "perf" / "targets.json")["targets"]
+
+
+def judge(target, row):
+    """(met, 'what was asked', 'what was got') of one row; met is None where it cannot be said."""
+    median = row["median_ms"]
+    if "target_ms" in target:
+        return median <= target["target_ms"], f"{target['target_ms']:g} ms", f"{median:.4g} ms"
+    asked = f"{target['ratio']:g}x {target['peer']}"
+    peer = row["peers"].get(target["peer"])
+    if peer is None:
+        return None, asked, "peer not here"
+    return peer / median >= target["ratio"], asked, f"{peer / median:.3g}x"
+
+
+def against_targets(rows, backend):
+    """Lines of a table of the targets of one backend, and how many were met."""
+    measured = {key(row): row for row in rows}
+    lines, met, asked_for = [], 0, 0
+    for target in targets():
+        if target["backend"] != backend:
+            continue
+        asked_for += 1
+        row = measured.get(key(target))
+        if row is None:
+            lines.append(f"{'not run':8} {target['id']}")
+            continue
+        ok, asked, got = judge(target, row)
+        met += bool(ok)
+        word = {True: "met", False: "missed", None: "open"}[ok]
+        floor = f"  floor {target['floor_ms']:g} ms" if "floor_ms" in target else ""
+        lines.append(f"{word:8} {target['id']:42} {got:>12}  target {asked}{floor}")
+    return lines, met, asked_for

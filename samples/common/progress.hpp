@@ -1,0 +1,36 @@
+// Progress on stderr: a bar with rate, time left and a note such as the changed share.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace sample {
+
+class Progress {
+  public:
+    // total 0: unknown (a camera), then there is no bar and no time left. On a terminal one line is redrawn ten times a
+    // second; elsewhere a line is printed every ten seconds, so that a log of a long run shows that it lives.
+    Progress(std::string unit, long long total);
+    ~Progress(); // leaves the cursor on a fresh line
+
+    // `done` units are finished. Cheap: draws only when it is time to.
+    void update(long long done, const std::string &note = "");
+
+    // Draws the last state and ends the line. Idempotent.
+    void finish();
+
+    double seconds() const; // since the start
+    double rate() const;    // units a second since the start
+
+    // The line, without cursor movement.
+    std::string line() const;
+
+  private:
+    using Clock = std::chrono::steady_clock;
+    std::string unit_, note_;
+    long long total_, done_ = 0;
+    bool terminal_, finished_ = false, drawn_ = false;
+    Clock::time_point start_, last_;
+};
+
+} // namespace sample

@@ -1,0 +1,265 @@
+#include "source.hpp"
+
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/imgproc.hpp>
+#include <opencv2/videoio.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+namespace sample {
+
+namespace fs = std::filesystem;
+
+const char *const SOURCE_HELP =
+    "a video file; the number of a camera (0); a URL (rtsp://, http://); an image; a folder of images, taken by name; a "
+    "numbered sequence (frame_%04d.png); or synthetic:WxH@N, a generated clip of N frames (100 without @N)";
+
+namespace {
+
+std::string sizeText(cv::Size size) {
+    return std::to_string(size.width) + " x " + std::to_string(size.height);
+}
+
+bool allDigits(const std::string &text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+bool isImageName(const fs::path &path) {
+    std::string ending = path.extension().string();
+    std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+    static const char *const endings[] = {".png",  ".jpg", ".jpeg", ".bmp", ".tif",
+                                          ".tiff", ".pgm", ".ppm",  ".pnm", ".webp"};
+    return std::any_of(std::begin(endings), std::end(endings), [&](const char *e) { return ending == e; });
+}
+
+// A video file, camera or URL.
+class Capture : public Source {
+  public:
+    Capture(const std::string &spec, bool camera, bool file) : live_(!file) {
+        name_ = camera ? "camera " + spec : spec;
+        try {
+            if (camera)
+                capture_.open(std::stoi(spec));
+            else
+                capture_.open(spec);
+        } catch (const std::exception &) { // a backend that throws has not opened it either
+        }
+        if (!capture_.isOpened())
+            throw Stop(INPUT, file ? name_ + " is not a video that can be decoded" : name_ + " cannot be opened");
+        const double fps = capture_.get(cv::CAP_PROP_FPS);
+        if (std::isfinite(fps) && fps > 0.01 && fps < 100000)
+            fps_ = fps;
+        const double count = file ? capture_.get(cv::CAP_PROP_FRAME_COUNT) : 0;
+        if (std::isfinite(count) && count >= 1 && count < 1e9)
+            total_ = static_cast<long long>(count + 0.5);
+    }
+
+  protected:
+    bool next(cv::Mat &frame) override {
+        bool more = false;
+        try {
+            more = capture_.read(frame) && !frame.empty();
+        } catch (const cv::Exception &) { // a frame the codec could not make sense of
+        }
+        if (more) {
+            seconds_ = capture_.get(cv::CAP_PROP_POS_MSEC) / 1000;
+            ++read_;
+            return true;
+        }
+        if (live_ && !interrupted())
+            throw Stop(INPUT, name_ + " stopped delivering after " + std::to_string(read_) + " frames");
+        // The header's count is an estimate in some formats, so the time must be missing as well.
+        const double expected = static_cast<double>(total_), slack = 2 + 0.02 * expected;
+        if (!live_ && static_cast<double>(read_) < expected - slack && seconds_ * fps_ < expected - 1 - slack)
+            throw Stop(INPUT, name_ + " breaks off: " + std::to_string(read_) + " frames of the " + std::to_string(total_) +
+                                  " that its header announces");
+        return false;
+    }
+
+  private:
+    cv::VideoCapture capture_;
+    const bool live_;
+    long long read_ = 0;
+    double seconds_ = 0;
+};
+
+class Images : public Source {
+  public:
+    Images(const std::string &spec, std::vector<std::string> files) : files_(std::move(files)) {
+        name_ = spec;
+        total_ = static_cast<long long>(files_.size());
+    }
+
+  protected:
+    bool next(cv::Mat &frame) override {
+        if (at_ == files_.size())
+            return false;
+        cv::Mat image;
+        try {
+            image = cv::imread(files_[at_], cv::IMREAD_COLOR);
+        } catch (const cv::Exception &) { // the same as an empty one
+        }
+        if (image.empty())
+            throw Stop(INPUT, files_[at_] + " is not an image that can be decoded");
+        ++at_;
+        image.copyTo(frame);
+        return true;
+    }
+
+  private:
+    std::vector<std::string> files_;
+    size_t at_ = 0;
+};
+
+// Discs and a bar that move over a still, lightly textured ground: what a fixed camera sees.
+class Synthetic : public Source {
+  public:
+    Synthetic(const std::string &spec, int width, int height, int count) : scene_(height, width, CV_8UC3) {
+        name_ = spec;
+        total_ = count;
+        for (int y = 0; y < height; ++y)
+            for (int x = 0; x < width; ++x) {
+                const int grain = static_cast<int>(
+                    (static_cast<unsigned>(x) * 73856093u ^ static_cast<unsigned>(y) * 19349663u) >> 7 & 15u);
+                scene_.at<cv::Vec3b>(y, x) =
+                    cv::Vec3b(static_cast<uchar>(90 + 60 * y / height + grain),
+                              static_cast<uchar>(100 + 50 * x / width + grain), static_cast<uchar>(110 + grain));
+            }
+    }
+
+  protected:
+    bool next(cv::Mat &frame) override {
+        if (at_ == total_)
+            return false;
+        const double t = static_cast<double>(at_++) / 25;
+        const int w = scene_.cols, h = scene_.rows, unit = std::max(1, std::min(w, h) / 12);
+        scene_.copyTo(frame);
+        for (int i = 0; i < 5; ++i) {
+            const double phase = t * (0.5 + 0.25 * i) + 1.3 * i;
+            const cv::Point centre(static_cast<int>(w * (0.5 + 0.4 * std::cos(phase))),
+                                   static_cast<int>(h * (0.5 + 0.4 * std::sin(1.4 * phase))));
+            cv::circle(frame, centre, unit * (2 + i) / 4, cv::Scalar(40 + 50 * i, 220 - 40 * i, (80 * i) % 256), cv::FILLED,
+                       cv::LINE_AA);
+        }
+        const int x = static_cast<int>(std::fmod(t * 0.15, 1.0) * w);
+        cv::rectangle(frame, cv::Point(x, h / 3), cv::Point(x + unit, h / 3 + 3 * unit), cv::Scalar(230, 230, 230),
+                      cv::FILLED);
+        return true;
+    }
+
+  private:
+    cv::Mat scene_;
+    long long at_ = 0;
+};
+
+std::unique_ptr<Source> synthetic(const std::string &spec) {
+    int width = 0, height = 0, count = 100, used = 0;
+    const char *text = spec.c_str() + std::strlen("synthetic:");
+    const bool sized = std::sscanf(text, "%6dx%6d%n", &width, &height, &used) == 2;
+    if (sized && text[used] == '@') {
+        const std::string rest = text + used + 1;
+        count = allDigits(rest) && rest.size() < 9 ? std::stoi(rest) : 0;
+        used += 1 + static_cast<int>(rest.size());
+    }
+    if (!sized || text[used] || width < 1 || height < 1 || width > 65536 || height > 65536 || count < 1)
+        throw Stop(INPUT, "'" + spec + "' is not synthetic:WxH@N with sides of 1 to 65536 pixels and at least one frame");
+    return std::make_unique<Synthetic>(spec, width, height, count);
+}
+
+// frame_%04d.png: the files from the first number (0 or 1) on, up to the first that is missing.
+std::vector<std::string> sequence(const std::string &pattern) {
+    const size_t percent = pattern.find('%');
+    size_t end = percent + 1;
+    while (end < pattern.size() && std::isdigit(static_cast<unsigned char>(pattern[end])))
+        ++end;
+    if (end >= pattern.size() || pattern[end] != 'd' || pattern.find('%', end) != std::string::npos || end - percent > 3)
+        throw Stop(INPUT, "'" + pattern + "' is not a numbered sequence such as frame_%04d.png");
+    const size_t digits =
+        end > percent + 1 ? static_cast<size_t>(std::stoi(pattern.substr(percent + 1, end - percent - 1))) : 0;
+    const auto file = [&](long long i) {
+        std::string number = std::to_string(i);
+        if (number.size() < digits)
+            number.insert(0, digits - number.size(), '0');
+        return pattern.substr(0, percent) + number + pattern.substr(end + 1);
+    };
+    std::vector<std::string> files;
+    long long first = fs::exists(file(0)) ? 0 : 1;
+    while (fs::exists(file(first)))
+        files.push_back(file(first++));
+    if (files.empty())
+        throw Stop(INPUT, pattern + ": there is neither " + file(0) + " nor " + file(1));
+    return files;
+}
+
+std::vector<std::string> folder(const std::string &path) {
+    std::vector<std::string> files;
+    for (const auto &entry : fs::directory_iterator(path))
+        if (entry.is_regular_file() && isImageName(entry.path()))
+            files.push_back(entry.path().string());
+    std::sort(files.begin(), files.end());
+    if (files.empty())
+        throw Stop(INPUT, path + " holds no images");
+    return files;
+}
+
+std::unique_ptr<Source> open(const std::string &spec) {
+    if (spec.compare(0, std::strlen("synthetic:"), "synthetic:") == 0)
+        return synthetic(spec);
+    if (allDigits(spec) && spec.size() < 4 && !fs::exists(spec))
+        return std::make_unique<Capture>(spec, true, false);
+    if (spec.find("://") != std::string::npos)
+        return std::make_unique<Capture>(spec, false, false);
+    std::error_code error;
+    if (fs::is_directory(spec, error))
+        return std::make_unique<Images>(spec, folder(spec));
+    if (spec.find('%') != std::string::npos && !fs::exists(spec, error))
+        return std::make_unique<Images>(spec, sequence(spec));
+    std::FILE *file = std::fopen(spec.c_str(), "rb");
+    if (!file)
+        throw Stop(INPUT, spec + ": " + std::strerror(errno));
+    std::fclose(file);
+    if (fs::is_regular_file(spec, error) && fs::file_size(spec, error) == 0)
+        throw Stop(INPUT, spec + " is empty");
+    if (isImageName(spec))
+        return std::make_unique<Images>(spec, std::vector<std::string>{spec});
+    return std::make_unique<Capture>(spec, false, true);
+}
+
+} // namespace
+
+void Source::start() {
+    if (!next(first_) || first_.empty())
+        throw Stop(INPUT, name_ + " holds no frame that can be decoded");
+    size_ = first_.size();
+}
+
+bool Source::read(cv::Mat &frame) {
+    if (!first_.empty()) {
+        first_.copyTo(frame);
+        first_.release();
+        delivered_ = 1;
+        return true;
+    }
+    if (!next(frame))
+        return false;
+    if (frame.size() != size_ || frame.type() != CV_8UC3)
+        throw Stop(INPUT, name_ + ": frame " + std::to_string(delivered_ + 1) + " is " + sizeText(frame.size()) + ", the " +
+                              std::to_string(delivered_) + " before it are " + sizeText(size_));
+    ++delivered_;
+    return true;
+}
+
+std::unique_ptr<Source> openSource(const std::string &spec) {
+    std::unique_ptr<Source> source = open(spec);
+    source->start();
+    return source;
+}
+
+} // namespace sample

@@ -1,0 +1,301 @@
+#include "cusight/cusight.h"
+#include "support.hpp"
+
+#include <array>
+#include <thread>
+
+#ifdef CUSIGHT_HAVE_OPENCV
+#include "cusight/opencv.hpp"
+#endif
+
+using support::TestMat;
+using Bytes = std::vector<uint8_t>;
+
+TEST(Core, typesAreOpenCVs) {
+    EXPECT_EQ(CUS_8UC1, 0);
+    EXPECT_EQ(CUS_8UC3, 16);
+    EXPECT_EQ(CUS_8UC4, 24);
+    EXPECT_EQ(CUS_32FC1, 5);
+    EXPECT_EQ(cusTypeSize(CUS_8UC3), 3u);
+    EXPECT_EQ(cusTypeSize(CUS_64FC1), 8u);
+    EXPECT_EQ(cusTypeSize(CUS_MAKETYPE(CUS_16U, 5)), 10u);
+    EXPECT_EQ(cusTypeSize(7), 0u);
+    EXPECT_EQ(cusTypeSize(-1), 0u);
+    EXPECT_EQ(cusTypeSize(1 << 20), 0u);
+}
+
+TEST(Core, namesAndVersion) {
+    EXPECT_STREQ(cusVersion(), "0.1.0");
+    EXPECT_STREQ(cusStatusName(CUS_OK), "CUS_OK");
+    EXPECT_STREQ(cusStatusName(CUS_ERROR_TRUNCATED), "CUS_ERROR_TRUNCATED");
+    EXPECT_STREQ(cusStatusName(static_cast<cusStatus>(99)), "unknown status");
+}
+
+TEST(Core, messagesArePerThread) {
+    CUS_EXPECT_ERROR(cusMatCreate(nullptr, 1, 1, 0, CUS_HOST), CUS_ERROR_NULL, "cusMatCreate: mat is NULL");
+    std::thread([] {
+        EXPECT_STREQ(cusLastError(), "");
+        CUS_EXPECT_ERROR(cusMatSetZero(nullptr, nullptr), CUS_ERROR_NULL, "cusMatSetZero: mat is NULL");
+    }).join();
+    EXPECT_NE(std::string(cusLastError()).find("cusMatCreate"), std::string::npos);
+}
+
+class Mat : public support::SpaceTest {};
+CUS_BOTH_SPACES(Mat);
+
+TEST_P(Mat, createReusesWhatFits) {
+    cusMat m = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatCreate(&m, 48, 64, CUS_8UC3, space()));
+    EXPECT_EQ(m.space, space());
+    EXPECT_GE(m.step, 64u * 3);
+    void *data = m.data;
+    CUS_ASSERT_OK(cusMatCreate(&m, 48, 64, CUS_8UC3, space()));
+    EXPECT_EQ(m.data, data);
+    CUS_ASSERT_OK(cusMatCreate(&m, 480, 640, CUS_32FC1, space()));
+    EXPECT_EQ(m.rows, 480);
+    EXPECT_EQ(m.type, CUS_32FC1);
+    cusMatRelease(&m);
+    cusMatRelease(&m);
+    EXPECT_EQ(m.data, nullptr);
+    cusMatRelease(nullptr);
+}
+
+TEST_P(Mat, createRejectsAndKeepsWhatWas) {
+    cusMat m = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatCreate(&m, 4, 4, CUS_8UC1, space()));
+    void *data = m.data;
+    CUS_EXPECT_ERROR(cusMatCreate(&m, 0, 4, CUS_8UC1, space()), CUS_ERROR_VALUE, "asked for 0 x 4 (rows x cols)");
+    CUS_EXPECT_ERROR(cusMatCreate(&m, 4, -1, CUS_8UC1, space()), CUS_ERROR_VALUE, "asked for 4 x -1");
+    CUS_EXPECT_ERROR(cusMatCreate(&m, 4, 4, 7, space()), CUS_ERROR_TYPE, "type is 7 (no type)");
+    CUS_EXPECT_ERROR(cusMatCreate(&m, 4, 4, 0, static_cast<cusSpace>(5)), CUS_ERROR_VALUE, "space is 5");
+    CUS_EXPECT_ERROR(cusMatCreate(&m, INT32_MAX, INT32_MAX, CUS_64FC1, space()), CUS_ERROR_NO_MEMORY, "cusMatCreate");
+    EXPECT_EQ(m.data, data);
+    EXPECT_EQ(m.rows, 4);
+    cusMatRelease(&m);
+}
+
+TEST_P(Mat, wrappedAndRegionOwnNothing) {
+    const Bytes bytes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+    TestMat whole(3, 4, CUS_8UC1, space(), {5, 3}, bytes.data());
+    cusMat region = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatRegion(&whole.mat, 1, 1, 2, 2, &region));
+    EXPECT_EQ(support::elements(region), (Bytes{5, 6, 9, 10}));
+    EXPECT_EQ(region.step, whole.mat.step);
+    CUS_EXPECT_ERROR(cusMatCreate(&region, 5, 5, CUS_8UC1, space()), CUS_ERROR_SIZE,
+                     "mat does not own its memory and is 2 x 2");
+    CUS_ASSERT_OK(cusMatCreate(&region, 2, 2, CUS_8UC1, space()));
+    CUS_ASSERT_OK(cusMatSetZero(&region, nullptr));
+    EXPECT_EQ(whole.get(), (Bytes{0, 1, 2, 3, 4, 0, 0, 7, 8, 0, 0, 11}));
+    EXPECT_TRUE(whole.intact());
+    CUS_ASSERT_OK(cusMatRegion(&region, 0, 1, 2, 1, &region)) << "a region of itself, as it owns nothing";
+    cusMatRelease(&region);
+    EXPECT_TRUE(whole.intact());
+    for (auto [x, y, w, h] : {std::array<int, 4>{-1, 0, 1, 1},
+                              {0, -1, 1, 1},
+                              {3, 0, 2, 1},
+                              {0, 2, 1, 2},
+                              {0, 0, 0, 1},
+                              {0, 0, 1, 0},
+                              {INT32_MAX, 0, INT32_MAX, 1}})
+        CUS_EXPECT_ERROR(cusMatRegion(&whole.mat, x, y, w, h, &region), CUS_ERROR_VALUE, "is not inside 3 x 4");
+    EXPECT_EQ(region.data, nullptr);
+    cusMat owner = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatCreate(&owner, 4, 4, CUS_8UC1, space()));
+    CUS_EXPECT_ERROR(cusMatRegion(&owner, 0, 0, 2, 2, &owner), CUS_ERROR_ALIAS, "region is mat, which owns its memory");
+    CUS_EXPECT_ERROR(cusMatWrap(&owner, 1, 1, CUS_8UC1, space(), owner.data, 0), CUS_ERROR_ALIAS, "that mat itself owns");
+    cusMatRelease(&owner);
+}
+
+TEST(MatHost, wrapChecksItsArguments) {
+    cusMat m = CUS_MAT_INIT;
+    alignas(8) char memory[64];
+    CUS_EXPECT_ERROR(cusMatWrap(nullptr, 1, 1, 0, CUS_HOST, memory, 0), CUS_ERROR_NULL, "mat is NULL");
+    CUS_EXPECT_ERROR(cusMatWrap(&m, 1, 1, 0, CUS_HOST, nullptr, 0), CUS_ERROR_NULL, "data is NULL");
+    CUS_EXPECT_ERROR(cusMatWrap(&m, 0, 1, 0, CUS_HOST, memory, 0), CUS_ERROR_VALUE, "0 x 1");
+    CUS_EXPECT_ERROR(cusMatWrap(&m, 2, 8, CUS_8UC1, CUS_HOST, memory, 7), CUS_ERROR_VALUE,
+                     "step is 7 bytes, takes 0 or at least");
+    CUS_EXPECT_ERROR(cusMatWrap(&m, 2, 1, CUS_32SC1, CUS_HOST, memory, 6), CUS_ERROR_VALUE, "multiples of 4 bytes");
+    CUS_EXPECT_ERROR(cusMatWrap(&m, 1, 1, CUS_32SC1, CUS_HOST, memory + 1, 0), CUS_ERROR_VALUE, "multiples of 4 bytes");
+    CUS_EXPECT_ERROR(cusMatWrap(&m, 1, 1, 15, CUS_HOST, memory, 0), CUS_ERROR_TYPE, "no type");
+    EXPECT_EQ(m.data, nullptr);
+}
+
+TEST_P(Mat, copyHonoursStepsAndSpaces) {
+    auto random = support::generator();
+    const Bytes bytes = support::randomBytes(7 * 13 * 3, random);
+    for (auto from : support::layouts(CUS_8UC3))
+        for (auto to : support::layouts(CUS_8UC3)) {
+            TestMat src(7, 13, CUS_8UC3, space(), from, bytes.data()), dst(7, 13, CUS_8UC3, space(), to);
+            CUS_ASSERT_OK(cusMatCopy(&src.mat, &dst.mat, nullptr));
+            EXPECT_EQ(dst.get(), bytes);
+            EXPECT_TRUE(dst.intact());
+        }
+    TestMat a(4, 4, CUS_8UC1, space()), b(4, 5, CUS_8UC1, space());
+    CUS_EXPECT_ERROR(cusMatCopy(&a.mat, &b.mat, nullptr), CUS_ERROR_SIZE,
+                     "cusMatCopy: dst does not own its memory and is 4 x 5");
+    CUS_EXPECT_ERROR(cusMatCopy(&a.mat, &a.mat, nullptr), CUS_ERROR_ALIAS, "cusMatCopy: dst overlaps src");
+    CUS_EXPECT_ERROR(cusMatCopy(nullptr, &a.mat, nullptr), CUS_ERROR_NULL, "src is NULL");
+    // Two halves of one image interleave in memory but share nothing.
+    cusMat left = CUS_MAT_INIT, right = CUS_MAT_INIT, middle = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatRegion(&a.mat, 0, 0, 2, 4, &left));
+    CUS_ASSERT_OK(cusMatRegion(&a.mat, 2, 0, 2, 4, &right));
+    CUS_ASSERT_OK(cusMatRegion(&a.mat, 1, 0, 2, 4, &middle));
+    CUS_EXPECT_OK(cusMatCopy(&left, &right, nullptr));
+    CUS_EXPECT_OK(cusMatCopy(&right, &left, nullptr));
+    CUS_EXPECT_ERROR(cusMatCopy(&left, &middle, nullptr), CUS_ERROR_ALIAS, "overlaps");
+    CUS_EXPECT_ERROR(cusMatCopy(&middle, &left, nullptr), CUS_ERROR_ALIAS, "overlaps");
+}
+
+TEST(MatCuda, uploadAndDownloadThroughPinnedMemoryInAStream) {
+    CUS_NEEDS(CUS_DEVICE);
+    cusStream stream = nullptr;
+    CUS_ASSERT_OK(cusStreamCreate(&stream));
+    auto random = support::generator();
+    cusMat pinned = CUS_MAT_INIT, back = CUS_MAT_INIT, device = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatCreatePinned(&pinned, 37, 41, CUS_8UC3));
+    CUS_ASSERT_OK(cusMatCreatePinned(&back, 37, 41, CUS_8UC3));
+    const Bytes bytes = support::randomBytes(37 * 41 * 3, random);
+    std::memcpy(pinned.data, bytes.data(), bytes.size());
+    CUS_ASSERT_OK(cusMatUpload(&pinned, &device, stream));
+    CUS_ASSERT_OK(cusMatDownload(&device, &back, stream));
+    CUS_ASSERT_OK(cusStreamSynchronize(stream));
+    EXPECT_EQ(support::elements(back), bytes);
+    EXPECT_GT(device.step, 41u * 3) << "device rows have CUDA's pitch";
+    CUS_ASSERT_OK(cusMatCreate(&back, 50, 50, CUS_8UC1, CUS_HOST));
+    EXPECT_TRUE(back.pinned) << "a pinned matrix stays pinned";
+    CUS_EXPECT_ERROR(cusMatUpload(&device, &back, stream), CUS_ERROR_SPACE,
+                     "cusMatUpload: src is in device memory, takes host");
+    CUS_EXPECT_ERROR(cusMatDownload(&pinned, &back, stream), CUS_ERROR_SPACE, "cusMatDownload: src is in host memory");
+    CUS_EXPECT_ERROR(cusMatUpload(&pinned, &back, stream), CUS_ERROR_SPACE, "dst is in CUS_HOST, takes CUS_DEVICE");
+    cusMatRelease(&pinned);
+    cusMatRelease(&back);
+    cusMatRelease(&device);
+    cusStreamDestroy(stream);
+}
+
+TEST(MatCuda, eventsOrderStreamsAndMeasure) {
+    CUS_NEEDS(CUS_DEVICE);
+    cusStream first = nullptr, second = nullptr;
+    cusEvent begin = nullptr, end = nullptr;
+    CUS_ASSERT_OK(cusStreamCreate(&first));
+    CUS_ASSERT_OK(cusStreamCreate(&second));
+    CUS_ASSERT_OK(cusEventCreate(&begin));
+    CUS_ASSERT_OK(cusEventCreate(&end));
+    cusMat big = CUS_MAT_INIT, copy = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatCreate(&big, 4096, 4096, CUS_32SC1, CUS_DEVICE));
+    CUS_ASSERT_OK(cusMatCreate(&copy, 4096, 4096, CUS_32SC1, CUS_DEVICE));
+    CUS_ASSERT_OK(cusEventRecord(begin, first));
+    CUS_ASSERT_OK(cusMatSetZero(&big, first));
+    CUS_ASSERT_OK(cusEventRecord(end, first));
+    CUS_ASSERT_OK(cusStreamWaitEvent(second, end));
+    CUS_ASSERT_OK(cusMatCopy(&big, &copy, second));
+    CUS_ASSERT_OK(cusStreamSynchronize(second));
+    float milliseconds = -1;
+    CUS_ASSERT_OK(cusEventElapsed(begin, end, &milliseconds));
+    EXPECT_GT(milliseconds, 0);
+    cusMat row = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatRegion(&copy, 0, 4095, 4096, 1, &row));
+    EXPECT_EQ(support::elements<int>(row), std::vector<int>(4096, 0));
+    cusMatRelease(&big);
+    cusMatRelease(&copy);
+    cusEventDestroy(begin);
+    cusEventDestroy(end);
+    cusStreamDestroy(first);
+    cusStreamDestroy(second);
+}
+
+TEST(MatCuda, outOfMemoryLeavesTheMatrixAsItWas) {
+    CUS_NEEDS(CUS_DEVICE);
+    cusMat m = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatCreate(&m, 4, 4, CUS_8UC1, CUS_DEVICE));
+    void *data = m.data;
+    CUS_EXPECT_ERROR(cusMatCreate(&m, 1 << 20, 1 << 20, CUS_8UC1, CUS_DEVICE), CUS_ERROR_NO_MEMORY, "no device memory for");
+    EXPECT_EQ(m.data, data);
+    CUS_EXPECT_OK(cusMatSetZero(&m, nullptr));
+    cusMatRelease(&m);
+}
+
+TEST(Device, queryNamesWhatIsThere) {
+    int count = -1;
+    CUS_ASSERT_OK(cusDeviceCount(&count));
+    EXPECT_GE(count, 0);
+    cusDeviceInfo info;
+    if (count == 0) {
+        EXPECT_EQ(cusDeviceQuery(0, &info), CUS_ERROR_NO_CUDA);
+        EXPECT_EQ(cusDeviceSet(0), CUS_ERROR_NO_CUDA);
+        cusMat m = CUS_MAT_INIT;
+        EXPECT_EQ(cusMatCreate(&m, 4, 4, CUS_8UC1, CUS_DEVICE), CUS_ERROR_NO_CUDA) << cusLastError();
+        EXPECT_EQ(cusMatCreatePinned(&m, 4, 4, CUS_8UC1), CUS_ERROR_NO_CUDA) << cusLastError();
+        EXPECT_EQ(m.data, nullptr);
+        cusStream stream = nullptr;
+        EXPECT_EQ(cusStreamCreate(&stream), CUS_ERROR_NO_CUDA) << cusLastError();
+        cusDiffEncoder *encoder = nullptr;
+        EXPECT_EQ(cusDiffEncoderCreate(&encoder, 4, 4, CUS_8UC1, CUS_DEVICE, nullptr), CUS_ERROR_NO_CUDA) << cusLastError();
+        EXPECT_EQ(encoder, nullptr);
+        return;
+    }
+    CUS_ASSERT_OK(cusDeviceQuery(0, &info));
+    EXPECT_GT(std::strlen(info.name), 0u);
+    EXPECT_GT(info.multiprocessors, 0);
+    EXPECT_GT(info.memory_free, 0u);
+    EXPECT_EQ(cusDeviceQuery(count, &info), CUS_ERROR_VALUE);
+    CUS_EXPECT_ERROR(cusDeviceSet(count), CUS_ERROR_VALUE, "cusDeviceSet: device is");
+    int current = -1;
+    CUS_ASSERT_OK(cusDeviceSet(0));
+    CUS_ASSERT_OK(cusDeviceGet(&current));
+    EXPECT_EQ(current, 0);
+}
+
+TEST(Device, nullArguments) {
+    EXPECT_EQ(cusDeviceCount(nullptr), CUS_ERROR_NULL);
+    EXPECT_EQ(cusDeviceGet(nullptr), CUS_ERROR_NULL);
+    EXPECT_EQ(cusDeviceQuery(0, nullptr), CUS_ERROR_NULL);
+    EXPECT_EQ(cusStreamCreate(nullptr), CUS_ERROR_NULL);
+    EXPECT_EQ(cusEventCreate(nullptr), CUS_ERROR_NULL);
+    cusStreamDestroy(nullptr);
+    cusEventDestroy(nullptr);
+}
+
+#ifdef CUSIGHT_HAVE_OPENCV
+TEST(OpenCV, matInAndOutWithoutCopying) {
+    cv::Mat image(20, 30, CV_8UC3, cv::Scalar(1, 2, 3));
+    const cv::Mat region = image(cv::Rect(5, 3, 10, 4));
+    const cusMat m = cusight::view(region);
+    EXPECT_EQ(m.data, region.data);
+    EXPECT_EQ(m.step, image.step[0]);
+    EXPECT_EQ(m.rows, 4);
+    EXPECT_EQ(m.cols, 10);
+    EXPECT_EQ(m.type, CUS_8UC3);
+    const cv::Mat back = cusight::toMat(m);
+    EXPECT_EQ(back.data, region.data);
+    EXPECT_EQ(cv::norm(back, region, cv::NORM_INF), 0);
+    cusMat empty = cusight::view(cv::Mat());
+    EXPECT_EQ(empty.data, nullptr);
+    EXPECT_TRUE(cusight::toMat(empty).empty());
+}
+
+TEST(OpenCV, gpuMatInAndOutWithoutCopying) {
+    // OpenCV built without CUDA still has headers on memory that is somebody else's.
+    uint8_t memory[4 * 32] = {};
+    cv::cuda::GpuMat image(4, 10, CV_8UC3, memory, 32);
+    const cv::cuda::GpuMat region = image(cv::Rect(2, 1, 5, 2));
+    const cusMat m = cusight::view(region);
+    EXPECT_EQ(m.space, CUS_DEVICE);
+    EXPECT_EQ(m.data, memory + 32 + 6);
+    EXPECT_EQ(m.step, 32u);
+    const cv::cuda::GpuMat back = cusight::toGpuMat(m);
+    EXPECT_EQ(back.data, region.data);
+    EXPECT_EQ(back.cols, 5);
+}
+
+TEST(OpenCV, checkThrowsWithTheMessage) {
+    try {
+        cusight::check(cusMatSetZero(nullptr, nullptr));
+        FAIL() << "no exception";
+    } catch (const cusight::Error &e) {
+        EXPECT_EQ(e.status(), CUS_ERROR_NULL);
+        EXPECT_STREQ(e.what(), "CUS_ERROR_NULL: cusMatSetZero: mat is NULL");
+    }
+    cusight::check(CUS_OK);
+}
+#endif

@@ -1,0 +1,595 @@
+#include "cusight/framediff.h"
+#include "reference/framediff.hpp"
+#include "support.hpp"
+
+#include <memory>
+#include <thread>
+
+#ifdef CUSIGHT_HAVE_OPENCV
+#include <opencv2/imgproc.hpp>
+#include <opencv2/videoio.hpp>
+#endif
+
+using reference::Shape;
+using support::TestMat;
+using Bytes = std::vector<uint8_t>;
+
+namespace {
+
+int typeOf(int channels) {
+    return CUS_MAKETYPE(CUS_8U, channels);
+}
+
+struct Encoder {
+    cusDiffEncoder *p = nullptr;
+    Encoder(Shape s, cusSpace space, cusDiffOptions options = cusDiffDefaults()) {
+        EXPECT_EQ(cusDiffEncoderCreate(&p, s.rows, s.cols, typeOf(s.channels), space, &options), CUS_OK) << cusLastError();
+    }
+    ~Encoder() { cusDiffEncoderDestroy(p); }
+    Bytes reference() const {
+        cusMat view = CUS_MAT_INIT;
+        EXPECT_EQ(cusDiffEncoderReference(p, &view), CUS_OK) << cusLastError();
+        return support::elements(view);
+    }
+};
+
+struct Decoder {
+    cusDiffDecoder *p = nullptr;
+    Decoder(Shape s, cusSpace space) {
+        EXPECT_EQ(cusDiffDecoderCreate(&p, s.rows, s.cols, typeOf(s.channels), space), CUS_OK) << cusLastError();
+    }
+    ~Decoder() { cusDiffDecoderDestroy(p); }
+    Bytes frame() const {
+        cusMat view = CUS_MAT_INIT;
+        EXPECT_EQ(cusDiffDecoderFrame(p, &view), CUS_OK) << cusLastError();
+        return support::elements(view);
+    }
+};
+
+struct Diff {
+    cusSparseDiff d = CUS_SPARSE_DIFF_INIT;
+    Diff(Shape s, cusSpace space, uint32_t capacity = 0, bool mask = true) {
+        EXPECT_EQ(cusSparseDiffCreate(&d, s.rows, s.cols, typeOf(s.channels), capacity, mask, space), CUS_OK)
+            << cusLastError();
+    }
+    ~Diff() { cusSparseDiffRelease(&d); }
+    reference::Entries entries() const {
+        uint32_t count = 0;
+        EXPECT_EQ(cusSparseDiffCount(&d, &count, nullptr), CUS_OK) << cusLastError();
+        reference::Entries e;
+        if (!count)
+            return e;
+        cusMat positions = CUS_MAT_INIT, values = CUS_MAT_INIT;
+        EXPECT_EQ(cusMatRegion(&d.positions, 0, 0, static_cast<int>(count), 1, &positions), CUS_OK);
+        EXPECT_EQ(cusMatRegion(&d.values, 0, 0, static_cast<int>(count), 1, &values), CUS_OK);
+        e.positions = support::elements<uint32_t>(positions);
+        e.values = support::elements(values);
+        return e;
+    }
+};
+
+// The next frame of a made-up video: most bytes as they were, some a little off, some jumped.
+Bytes nextFrame(const Bytes &frame, std::mt19937_64 &random, double changed = 0.1) {
+    Bytes next = frame;
+    std::uniform_real_distribution<double> chance;
+    for (auto &b : next)
+        if (chance(random) < changed)
+            b = static_cast<uint8_t>(random());
+        else
+            b = static_cast<uint8_t>(std::clamp(b + static_cast<int>(random() % 15) - 7, 0, 255));
+    return next;
+}
+
+void expectEqual(const reference::Entries &got, const reference::Entries &want, const std::string &where) {
+    ASSERT_EQ(got.positions.size(), want.positions.size()) << where;
+    EXPECT_TRUE(got.positions == want.positions) << where << ": positions differ";
+    EXPECT_TRUE(got.values == want.values) << where << ": values differ";
+}
+
+std::string describe(Shape s) {
+    return std::to_string(s.rows) + " x " + std::to_string(s.cols) + " x " + std::to_string(s.channels);
+}
+
+class Framediff : public support::SpaceTest {};
+
+} // namespace
+
+CUS_BOTH_SPACES(Framediff);
+
+// ---- Heatmap and noise view
+// ----------------------------------------------------------------------------------------------
+
+TEST_P(Framediff, heatmapWorkedColours) {
+    // d = 0: blue; 381 and 384 around the middle: green; 765: red.
+    const Bytes prev = {0, 0, 0, 0, 0, 0, 0, 0, 0}, cur = {0, 0, 0, 127, 127, 128, 255, 255, 255};
+    TestMat p(1, 3, CUS_8UC3, space(), {}, prev.data()), c(1, 3, CUS_8UC3, space(), {}, cur.data());
+    TestMat dst(1, 3, CUS_8UC3, space());
+    CUS_ASSERT_OK(cusHeatmap(&p.mat, &c.mat, &dst.mat, nullptr, nullptr));
+    const Bytes out = dst.get();
+    EXPECT_EQ(Bytes(out.begin(), out.begin() + 3), (Bytes{255, 0, 0}));
+    EXPECT_LE(out[3], 1);
+    EXPECT_EQ(out[4], 254);
+    EXPECT_EQ(Bytes(out.begin() + 6, out.end()), (Bytes{0, 0, 255}));
+}
+
+TEST_P(Framediff, heatmapEveryDifference) {
+    // All 766 differences, at several scales, in 3 channels.
+    Bytes prev(766 * 3, 0), cur(766 * 3);
+    for (int d = 0; d < 766; ++d)
+        for (int c = 0; c < 3; ++c)
+            cur[static_cast<size_t>(3 * d + c)] = static_cast<uint8_t>(std::clamp(d - 255 * c, 0, 255));
+    const Shape s{1, 766, 3};
+    TestMat p(1, 766, CUS_8UC3, space(), {}, prev.data()), c(1, 766, CUS_8UC3, space(), {}, cur.data());
+    for (int full_scale : {765, 510, 255, 1, 7, 1000, 65535}) {
+        TestMat dst(1, 766, CUS_8UC3, space());
+        const cusHeatmapOptions options = {full_scale};
+        CUS_ASSERT_OK(cusHeatmap(&p.mat, &c.mat, &dst.mat, &options, nullptr));
+        EXPECT_TRUE(dst.get() == reference::heatmap(prev, cur, s, full_scale)) << "full_scale " << full_scale;
+    }
+}
+
+TEST_P(Framediff, heatmapAndNoiseViewAllSizesTypesLayouts) {
+    auto random = support::generator();
+    for (auto [rows, cols] : support::sizes())
+        for (int channels : {1, 3, 4}) {
+            const Shape s{rows, cols, channels};
+            const Bytes prev = support::randomBytes(s.bytes(), random), cur = nextFrame(prev, random, 0.5);
+            const Bytes heat = reference::heatmap(prev, cur, s, 765), noise = reference::noiseView(prev, cur, s, 30);
+            for (auto layout : support::layouts(CUS_8UC1)) {
+                TestMat p(rows, cols, typeOf(channels), space(), layout, prev.data());
+                TestMat c(rows, cols, typeOf(channels), space(), layout, cur.data());
+                TestMat dst(rows, cols, CUS_8UC3, space(), layout);
+                CUS_ASSERT_OK(cusHeatmap(&p.mat, &c.mat, &dst.mat, nullptr, nullptr));
+                ASSERT_TRUE(dst.get() == heat) << describe(s) << " padding " << layout.padding;
+                CUS_ASSERT_OK(cusNoiseView(&p.mat, &c.mat, &dst.mat, 30, nullptr));
+                ASSERT_TRUE(dst.get() == noise) << describe(s) << " padding " << layout.padding;
+                ASSERT_TRUE(dst.intact()) << describe(s);
+                ASSERT_TRUE(p.intact() && c.intact());
+            }
+        }
+}
+
+TEST_P(Framediff, heatmapCreatesItsOutputAndKeepsOneThatFits) {
+    const Bytes frame(4 * 5 * 3, 9);
+    TestMat p(4, 5, CUS_8UC3, space(), {}, frame.data());
+    cusMat dst = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusHeatmap(&p.mat, &p.mat, &dst, nullptr, nullptr));
+    EXPECT_EQ(dst.type, CUS_8UC3);
+    EXPECT_EQ(dst.space, space());
+    void *data = dst.data;
+    CUS_ASSERT_OK(cusNoiseView(&p.mat, &p.mat, &dst, 0, nullptr));
+    EXPECT_EQ(dst.data, data);
+    cusMatRelease(&dst);
+}
+
+TEST_P(Framediff, picturesRejectBadArguments) {
+    TestMat a(4, 6, CUS_8UC3, space()), small(4, 5, CUS_8UC3, space()), grey(4, 6, CUS_8UC1, space());
+    TestMat shorts(4, 6, CUS_16SC1, space()), out(4, 6, CUS_8UC3, space()), wrong(5, 6, CUS_8UC3, space());
+    cusMat empty = CUS_MAT_INIT;
+    CUS_EXPECT_ERROR(cusHeatmap(nullptr, &a.mat, &out.mat, nullptr, nullptr), CUS_ERROR_NULL, "cusHeatmap: prev is NULL");
+    CUS_EXPECT_ERROR(cusHeatmap(&a.mat, nullptr, &out.mat, nullptr, nullptr), CUS_ERROR_NULL, "cusHeatmap: cur is NULL");
+    CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, nullptr, nullptr, nullptr), CUS_ERROR_NULL, "cusHeatmap: dst is NULL");
+    CUS_EXPECT_ERROR(cusHeatmap(&empty, &a.mat, &out.mat, nullptr, nullptr), CUS_ERROR_NULL, "prev has no data");
+    CUS_EXPECT_ERROR(cusHeatmap(&shorts.mat, &shorts.mat, &out.mat, nullptr, nullptr), CUS_ERROR_TYPE,
+                     "cusHeatmap: prev has type 16SC1, takes 8UC1, 8UC3 or 8UC4");
+    CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &grey.mat, &out.mat, nullptr, nullptr), CUS_ERROR_TYPE,
+                     "cusHeatmap: cur has type 8UC1, takes 8UC3 as prev");
+    CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &small.mat, &out.mat, nullptr, nullptr), CUS_ERROR_SIZE,
+                     "cusHeatmap: cur is 4 x 5 (rows x cols), takes 4 x 6 as prev");
+    CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, &wrong.mat, nullptr, nullptr), CUS_ERROR_SIZE,
+                     "dst does not own its memory");
+    CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, &a.mat, nullptr, nullptr), CUS_ERROR_ALIAS,
+                     "cusHeatmap: dst overlaps prev");
+    CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &out.mat, &out.mat, nullptr, nullptr), CUS_ERROR_ALIAS,
+                     "cusHeatmap: dst overlaps cur");
+    const cusHeatmapOptions zero = {0}, large = {65536};
+    CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, &out.mat, &zero, nullptr), CUS_ERROR_VALUE,
+                     "full_scale is 0, takes 1..65535");
+    CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, &out.mat, &large, nullptr), CUS_ERROR_VALUE, "full_scale is 65536");
+    CUS_EXPECT_ERROR(cusNoiseView(&a.mat, &a.mat, &out.mat, -1, nullptr), CUS_ERROR_VALUE, "threshold is -1, takes 0..765");
+    CUS_EXPECT_ERROR(cusNoiseView(&a.mat, &a.mat, &out.mat, 766, nullptr), CUS_ERROR_VALUE,
+                     "cusNoiseView: threshold is 766");
+    EXPECT_EQ(out.get(), Bytes(4 * 6 * 3, 0xA5)) << "a rejected call wrote its output";
+}
+
+TEST(FramediffSpaces, mixedSpacesAreNamed) {
+    // No GPU is needed to be told: the matrices are only looked at.
+    uint8_t bytes[12] = {};
+    cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT, out = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatWrap(&host, 2, 2, CUS_8UC3, CUS_HOST, bytes, 0));
+    CUS_ASSERT_OK(cusMatWrap(&device, 2, 2, CUS_8UC3, CUS_DEVICE, bytes, 0));
+    CUS_EXPECT_ERROR(cusHeatmap(&host, &device, &out, nullptr, nullptr), CUS_ERROR_SPACE,
+                     "cusHeatmap: cur is in CUS_DEVICE, takes CUS_HOST as prev");
+    EXPECT_EQ(out.data, nullptr);
+    Encoder encoder({2, 2, 3}, CUS_HOST);
+    Diff diff({2, 2, 3}, CUS_HOST);
+    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &device, &diff.d, nullptr), CUS_ERROR_SPACE,
+                     "cusDiffEncode: frame is in device memory, takes host as the encoder");
+}
+
+// ---- Sparse difference
+// ---------------------------------------------------------------------------------------------------
+
+TEST_P(Framediff, encodeWorkedExample) {
+    // threshold 20: +21 and -21 are sent, +-20 are kept back until they have grown.
+    const Shape s{1, 6, 1};
+    Encoder encoder(s, space());
+    Diff diff(s, space());
+    const Bytes key = {100, 100, 100, 100, 0, 255}, cur = {121, 79, 120, 80, 255, 0}, later = {121, 79, 125, 80, 255, 0};
+    TestMat k(1, 6, CUS_8UC1, space(), {}, key.data()), c(1, 6, CUS_8UC1, space(), {}, cur.data());
+    TestMat l(1, 6, CUS_8UC1, space(), {}, later.data());
+    CUS_ASSERT_OK(cusDiffEncoderReset(encoder.p, &k.mat, nullptr));
+    CUS_ASSERT_OK(cusDiffEncode(encoder.p, &c.mat, &diff.d, nullptr));
+    expectEqual(diff.entries(), {{0, 1, 4, 5}, {21, static_cast<uint8_t>(-21), 255, 1}}, "first");
+    EXPECT_EQ(encoder.reference(), (Bytes{121, 79, 100, 100, 255, 0}));
+    EXPECT_EQ(support::elements(diff.d.mask), (Bytes{0x33}));
+    CUS_ASSERT_OK(cusDiffEncode(encoder.p, &l.mat, &diff.d, nullptr));
+    expectEqual(diff.entries(), {{2}, {25}}, "grown past the threshold");
+}
+
+TEST_P(Framediff, encodeAllSizesTypesLayouts) {
+    auto random = support::generator();
+    for (auto [rows, cols] : support::sizes())
+        for (int channels : {1, 3, 4}) {
+            const Shape s{rows, cols, channels};
+            const auto layouts = support::layouts(CUS_8UC1);
+            const auto layout = layouts[random() % layouts.size()];
+            for (int min_neighbours : {0, static_cast<int>(1 + random() % 8)}) {
+                const int threshold = static_cast<int>(random() % 4 ? 20 : random() % 256);
+                Encoder encoder(s, space(), {threshold, min_neighbours});
+                Decoder decoder(s, space());
+                Diff diff(s, space());
+                Bytes ref(s.bytes(), 0), cur = support::randomBytes(s.bytes(), random);
+                for (int frame = 0; frame < 4; ++frame) {
+                    const std::string where = describe(s) + " threshold " + std::to_string(threshold) + " neighbours " +
+                                              std::to_string(min_neighbours) + " padding " +
+                                              std::to_string(layout.padding) + " frame " + std::to_string(frame);
+                    const Bytes before = ref;
+                    const auto want = reference::encode(ref, cur, s, threshold, min_neighbours);
+                    TestMat c(rows, cols, typeOf(channels), space(), layout, cur.data());
+                    CUS_ASSERT_OK(cusDiffEncode(encoder.p, &c.mat, &diff.d, nullptr));
+                    expectEqual(diff.entries(), want, where);
+                    ASSERT_TRUE(encoder.reference() == ref) << where;
+                    ASSERT_TRUE(support::elements(diff.d.mask) == reference::mask(want, s)) << where;
+                    ASSERT_TRUE(c.intact()) << where;
+                    CUS_ASSERT_OK(cusDiffDecode(decoder.p, &diff.d, nullptr));
+                    ASSERT_TRUE(decoder.frame() == ref) << where << ": decoder and reference differ";
+                    for (size_t i = 0; i < ref.size() && min_neighbours == 0; ++i)
+                        ASSERT_LE(std::abs(ref[i] - cur[i]), threshold) << where << " byte " << i;
+                    cur = nextFrame(cur, random);
+                }
+            }
+        }
+}
+
+TEST_P(Framediff, encodeManyTilesInOrder) {
+    // Enough tiles that the look-back runs over several windows; dense, sparse and empty frames one after another.
+    auto random = support::generator();
+    const Shape s{1080, 1920, 3};
+    Encoder encoder(s, space(), {20, 0});
+    Decoder decoder(s, space());
+    Diff diff(s, space(), 0, false);
+    Bytes ref(s.bytes(), 0), cur = support::randomBytes(s.bytes(), random);
+    TestMat c(s.rows, s.cols, CUS_8UC3, space());
+    for (double changed : {1.0, 0.0, 0.03, 0.5, 0.001}) {
+        cur = nextFrame(cur, random, changed);
+        c.set(cur.data());
+        CUS_ASSERT_OK(cusDiffEncode(encoder.p, &c.mat, &diff.d, nullptr));
+        expectEqual(diff.entries(), reference::encode(ref, cur, s, 20, 0), "changed " + std::to_string(changed));
+        ASSERT_TRUE(encoder.reference() == ref);
+        CUS_ASSERT_OK(cusDiffDecode(decoder.p, &diff.d, nullptr));
+        ASSERT_TRUE(decoder.frame() == ref);
+    }
+}
+
+TEST_P(Framediff, thresholdZeroIsLosslessAndUnchangedIsEmpty) {
+    auto random = support::generator();
+    const Shape s{67, 93, 3};
+    Encoder encoder(s, space(), {0, 0});
+    Decoder decoder(s, space());
+    Diff diff(s, space());
+    for (int frame = 0; frame < 3; ++frame) {
+        const Bytes cur = support::randomBytes(s.bytes(), random);
+        TestMat c(s.rows, s.cols, CUS_8UC3, space(), {}, cur.data());
+        CUS_ASSERT_OK(cusDiffEncode(encoder.p, &c.mat, &diff.d, nullptr));
+        CUS_ASSERT_OK(cusDiffDecode(decoder.p, &diff.d, nullptr));
+        ASSERT_TRUE(decoder.frame() == cur);
+        CUS_ASSERT_OK(cusDiffEncode(encoder.p, &c.mat, &diff.d, nullptr));
+        uint32_t count = 1;
+        CUS_ASSERT_OK(cusSparseDiffCount(&diff.d, &count, nullptr));
+        EXPECT_EQ(count, 0u);
+    }
+}
+
+TEST_P(Framediff, tooSmallACapacityLosesNothing) {
+    auto random = support::generator();
+    const Shape s{480, 640, 3};
+    Encoder encoder(s, space(), {20, 0});
+    Bytes ref(s.bytes(), 0), cur = support::randomBytes(s.bytes(), random);
+    TestMat c(s.rows, s.cols, CUS_8UC3, space(), {}, cur.data());
+    CUS_ASSERT_OK(cusDiffEncoderReset(encoder.p, &c.mat, nullptr));
+    ref = cur;
+    cur = nextFrame(cur, random, 0.2);
+    c.set(cur.data());
+    Bytes after = ref;
+    const auto want = reference::encode(after, cur, s, 20, 0);
+    const auto total = static_cast<uint32_t>(want.positions.size());
+    for (uint32_t capacity : {1u, 3000u, total / 2, total - 1}) {
+        Diff small(s, space(), capacity);
+        const cusStatus status = cusDiffEncode(encoder.p, &c.mat, &small.d, nullptr);
+        EXPECT_EQ(status, space() == CUS_HOST ? CUS_ERROR_CAPACITY : CUS_OK) << cusLastError();
+        uint32_t count = 0;
+        CUS_EXPECT_ERROR(cusSparseDiffCount(&small.d, &count, nullptr), CUS_ERROR_CAPACITY,
+                         std::to_string(total) + " bytes changed, capacity is " + std::to_string(capacity));
+        EXPECT_EQ(count, total);
+        ASSERT_TRUE(encoder.reference() == ref) << "the reference was touched, capacity " << capacity;
+        Decoder decoder(s, space());
+        (void)cusDiffDecode(decoder.p, &small.d, nullptr);
+        ASSERT_TRUE(decoder.frame() == Bytes(s.bytes(), 0)) << "an overflow was decoded";
+    }
+    // Exactly enough is enough, and the encoder works on as if nothing had happened.
+    Diff exact(s, space(), total);
+    CUS_ASSERT_OK(cusDiffEncode(encoder.p, &c.mat, &exact.d, nullptr));
+    expectEqual(exact.entries(), want, "exact capacity");
+    ASSERT_TRUE(encoder.reference() == after);
+}
+
+TEST_P(Framediff, resetMakesAKeyFrame) {
+    const Shape s{9, 11, 4};
+    auto random = support::generator();
+    const Bytes key = support::randomBytes(s.bytes(), random);
+    TestMat k(s.rows, s.cols, CUS_8UC4, space(), {4, 0}, key.data());
+    Encoder encoder(s, space());
+    Decoder decoder(s, space());
+    CUS_ASSERT_OK(cusDiffEncoderReset(encoder.p, &k.mat, nullptr));
+    CUS_ASSERT_OK(cusDiffDecoderReset(decoder.p, &k.mat, nullptr));
+    EXPECT_EQ(encoder.reference(), key);
+    EXPECT_EQ(decoder.frame(), key);
+    CUS_ASSERT_OK(cusDiffEncoderReset(encoder.p, nullptr, nullptr));
+    EXPECT_EQ(encoder.reference(), Bytes(s.bytes(), 0));
+}
+
+TEST_P(Framediff, objectsRejectBadArguments) {
+    const Shape s{4, 6, 3};
+    cusDiffEncoder *none = nullptr;
+    cusDiffDecoder *no_decoder = nullptr;
+    const auto make = [&](int rows, int cols, int type, cusDiffOptions options) {
+        return cusDiffEncoderCreate(&none, rows, cols, type, space(), &options);
+    };
+    CUS_EXPECT_ERROR(cusDiffEncoderCreate(nullptr, 4, 6, CUS_8UC3, space(), nullptr), CUS_ERROR_NULL, "encoder is NULL");
+    CUS_EXPECT_ERROR(make(0, 6, CUS_8UC3, {20, 0}), CUS_ERROR_VALUE, "cusDiffEncoderCreate: frame is 0 x 6");
+    CUS_EXPECT_ERROR(make(4, -1, CUS_8UC3, {20, 0}), CUS_ERROR_VALUE, "frame is 4 x -1");
+    CUS_EXPECT_ERROR(make(4, 6, CUS_32FC1, {20, 0}), CUS_ERROR_TYPE, "type is 32FC1, takes 8UC1, 8UC3 or 8UC4");
+    CUS_EXPECT_ERROR(make(4, 6, CUS_8UC3, {256, 0}), CUS_ERROR_VALUE, "threshold is 256, takes 0..255");
+    CUS_EXPECT_ERROR(make(4, 6, CUS_8UC3, {-1, 0}), CUS_ERROR_VALUE, "threshold is -1");
+    CUS_EXPECT_ERROR(make(4, 6, CUS_8UC3, {20, 9}), CUS_ERROR_VALUE, "min_neighbours is 9, takes 0..8");
+    CUS_EXPECT_ERROR(make(65536, 65536, CUS_8UC1, {20, 0}), CUS_ERROR_SIZE, "takes up to 4294967294");
+    CUS_EXPECT_ERROR(cusDiffDecoderCreate(&no_decoder, 65536, 65536, CUS_8UC4, space()), CUS_ERROR_SIZE,
+                     "cusDiffDecoderCreate");
+    CUS_EXPECT_ERROR(cusDiffEncoderCreate(&none, 4, 6, CUS_8UC3, static_cast<cusSpace>(7), nullptr), CUS_ERROR_VALUE,
+                     "space is 7");
+    EXPECT_EQ(none, nullptr);
+    EXPECT_EQ(no_decoder, nullptr);
+
+    Encoder encoder(s, space());
+    Decoder decoder(s, space());
+    Diff diff(s, space());
+    TestMat frame(4, 6, CUS_8UC3, space()), taller(5, 6, CUS_8UC3, space()), grey(4, 6, CUS_8UC1, space());
+    frame.set(Bytes(s.bytes(), 0).data());
+    CUS_EXPECT_ERROR(cusDiffEncode(nullptr, &frame.mat, &diff.d, nullptr), CUS_ERROR_NULL,
+                     "cusDiffEncode: encoder is NULL");
+    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, nullptr, &diff.d, nullptr), CUS_ERROR_NULL, "frame is NULL");
+    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &frame.mat, nullptr, nullptr), CUS_ERROR_NULL, "diff is NULL");
+    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &taller.mat, &diff.d, nullptr), CUS_ERROR_SIZE,
+                     "cusDiffEncode: frame is 5 x 6 (rows x cols), takes 4 x 6 as the encoder");
+    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &grey.mat, &diff.d, nullptr), CUS_ERROR_TYPE, "takes 8UC3 as the encoder");
+    cusSparseDiff empty = CUS_SPARSE_DIFF_INIT;
+    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &frame.mat, &empty, nullptr), CUS_ERROR_NULL, "diff is empty");
+    CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &empty, nullptr), CUS_ERROR_NULL, "diff is empty");
+    CUS_EXPECT_ERROR(cusDiffDecode(nullptr, &diff.d, nullptr), CUS_ERROR_NULL, "cusDiffDecode: decoder is NULL");
+    uint32_t count = 0;
+    CUS_EXPECT_ERROR(cusSparseDiffCount(&empty, &count, nullptr), CUS_ERROR_NULL, "diff is empty");
+    CUS_EXPECT_ERROR(cusSparseDiffCount(&diff.d, nullptr, nullptr), CUS_ERROR_NULL, "count is NULL");
+    Diff other({5, 9, 3}, space());
+    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &frame.mat, &other.d, nullptr), CUS_ERROR_SIZE,
+                     "diff's mask is 5 x 4 (rows x cols), takes 4 x 3");
+    cusMat view = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusDiffEncoderReference(encoder.p, &view));
+    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &view, &diff.d, nullptr), CUS_ERROR_ALIAS,
+                     "frame overlaps the encoder's reference");
+    CUS_EXPECT_ERROR(cusDiffEncoderReset(encoder.p, &taller.mat, nullptr), CUS_ERROR_SIZE,
+                     "cusDiffEncoderReset: frame is 5 x 6");
+    CUS_EXPECT_ERROR(cusDiffEncoderReference(encoder.p, nullptr), CUS_ERROR_NULL, "view is NULL");
+    CUS_EXPECT_ERROR(cusDiffDecoderFrame(nullptr, &view), CUS_ERROR_NULL, "decoder is NULL");
+    EXPECT_EQ(encoder.reference(), Bytes(s.bytes(), 0));
+    cusDiffEncoderDestroy(nullptr);
+    cusDiffDecoderDestroy(nullptr);
+    cusSparseDiffRelease(nullptr);
+}
+
+TEST(FramediffHost, decodeRejectsBadPositions) {
+    const Shape s{2, 3, 1};
+    Decoder decoder(s, CUS_HOST);
+    Diff diff(s, CUS_HOST);
+    auto *positions = static_cast<uint32_t *>(diff.d.positions.data);
+    auto *count = static_cast<uint32_t *>(diff.d.count.data);
+    std::memset(diff.d.values.data, 1, 6);
+    *count = 2;
+    positions[0] = 1;
+    positions[1] = 6;
+    CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &diff.d, nullptr), CUS_ERROR_VALUE, "position 1 is 6 after 1");
+    positions[1] = 1;
+    CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &diff.d, nullptr), CUS_ERROR_VALUE, "takes ascending positions below 6");
+    *count = 7;
+    CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &diff.d, nullptr), CUS_ERROR_CAPACITY, "7 bytes changed, its capacity is 6");
+    EXPECT_EQ(decoder.frame(), Bytes(6, 0));
+}
+
+TEST(FramediffCuda, decodeSkipsPositionsOutsideTheFrame) {
+    CUS_NEEDS(CUS_DEVICE);
+    const Shape s{2, 3, 1};
+    Decoder decoder(s, CUS_DEVICE);
+    Diff diff(s, CUS_DEVICE);
+    uint32_t positions[6] = {1, 6, 0xffffffffu, 0, 0, 0}, count = 3;
+    uint8_t values[6] = {5, 5, 5, 5, 5, 5};
+    cusMat host = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatWrap(&host, 1, 6, CUS_32SC1, CUS_HOST, positions, 0));
+    CUS_ASSERT_OK(cusMatUpload(&host, &diff.d.positions, nullptr));
+    CUS_ASSERT_OK(cusMatWrap(&host, 1, 6, CUS_8UC1, CUS_HOST, values, 0));
+    CUS_ASSERT_OK(cusMatUpload(&host, &diff.d.values, nullptr));
+    CUS_ASSERT_OK(cusMatWrap(&host, 1, 1, CUS_32SC1, CUS_HOST, &count, 0));
+    CUS_ASSERT_OK(cusMatUpload(&host, &diff.d.count, nullptr));
+    CUS_ASSERT_OK(cusDiffDecode(decoder.p, &diff.d, nullptr));
+    EXPECT_EQ(decoder.frame(), (Bytes{0, 5, 0, 0, 0, 0}));
+}
+
+TEST_P(Framediff, twoThreadsTwoStreams) {
+    // Two encoders at once, each on its own stream, each against the reference.
+    const Shape s{241, 643, 3};
+    const auto one = [&](uint64_t seed) {
+        std::mt19937_64 random(seed);
+        cusStream stream = nullptr;
+        if (space() == CUS_DEVICE) {
+            ASSERT_EQ(cusStreamCreate(&stream), CUS_OK) << cusLastError();
+        }
+        Encoder encoder(s, space(), {20, 0});
+        Diff diff(s, space());
+        Bytes ref(s.bytes(), 0), cur = support::randomBytes(s.bytes(), random);
+        TestMat c(s.rows, s.cols, CUS_8UC3, space()), heat(s.rows, s.cols, CUS_8UC3, space());
+        for (int frame = 0; frame < 8; ++frame) {
+            const Bytes last = ref;
+            c.set(cur.data());
+            ASSERT_EQ(cusDiffEncode(encoder.p, &c.mat, &diff.d, stream), CUS_OK) << cusLastError();
+            ASSERT_EQ(cusHeatmap(&c.mat, &c.mat, &heat.mat, nullptr, stream), CUS_OK) << cusLastError();
+            if (stream) {
+                ASSERT_EQ(cusStreamSynchronize(stream), CUS_OK) << cusLastError();
+            }
+            expectEqual(diff.entries(), reference::encode(ref, cur, s, 20, 0), "frame " + std::to_string(frame));
+            EXPECT_EQ(heat.get()[0], 255);
+            cur = nextFrame(cur, random);
+        }
+        cusStreamDestroy(stream);
+    };
+    std::thread other(one, support::seed() + 1);
+    one(support::seed());
+    other.join();
+}
+
+TEST(FramediffCuda, encodeLarge_past2GiB) {
+    // 47000 x 47000: 2.2e9 bytes, so byte offsets pass 2^31. Changes at both ends and around 2^31.
+    CUS_NEEDS(CUS_DEVICE);
+    cusDeviceInfo info;
+    CUS_ASSERT_OK(cusDeviceQuery(0, &info));
+    if (info.memory_free < (size_t{40} << 30))
+        GTEST_SKIP() << "less than 40 GiB of device memory free";
+    const Shape s{47000, 47000, 1};
+    Encoder encoder(s, CUS_DEVICE, {20, 0});
+    Decoder decoder(s, CUS_DEVICE);
+    Diff diff(s, CUS_DEVICE, 1000, false);
+    cusMat frame = CUS_MAT_INIT, heat = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatCreate(&frame, s.rows, s.cols, CUS_8UC1, CUS_DEVICE));
+    CUS_ASSERT_OK(cusMatSetZero(&frame, nullptr));
+    reference::Entries want;
+    for (uint64_t p : {0ull, 46999ull, 47000ull, 2147483647ull, 2147483648ull, 2208999999ull}) {
+        cusMat one = CUS_MAT_INIT, host = CUS_MAT_INIT;
+        uint8_t value = static_cast<uint8_t>(100 + p % 100);
+        CUS_ASSERT_OK(cusMatRegion(&frame, static_cast<int>(p % 47000), static_cast<int>(p / 47000), 1, 1, &one));
+        CUS_ASSERT_OK(cusMatWrap(&host, 1, 1, CUS_8UC1, CUS_HOST, &value, 0));
+        CUS_ASSERT_OK(cusMatUpload(&host, &one, nullptr));
+        CUS_ASSERT_OK(cusStreamSynchronize(nullptr));
+        want.positions.push_back(static_cast<uint32_t>(p));
+        want.values.push_back(value);
+    }
+    CUS_ASSERT_OK(cusDiffEncode(encoder.p, &frame, &diff.d, nullptr));
+    expectEqual(diff.entries(), want, "2.2 GB");
+    CUS_ASSERT_OK(cusDiffDecode(decoder.p, &diff.d, nullptr));
+    cusMat view = CUS_MAT_INIT, last = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusDiffDecoderFrame(decoder.p, &view));
+    CUS_ASSERT_OK(cusMatRegion(&view, 0, 46999, 47000, 1, &last));
+    EXPECT_EQ(support::elements(last).back(), want.values.back());
+    // The heatmap of it is 6.6e9 bytes.
+    CUS_ASSERT_OK(cusHeatmap(&view, &frame, &heat, nullptr, nullptr));
+    CUS_ASSERT_OK(cusMatRegion(&heat, 0, 46999, 47000, 1, &last));
+    const Bytes row = support::elements(last);
+    EXPECT_EQ(Bytes(row.end() - 3, row.end()), (Bytes{255, 0, 0}));
+    cusMatRelease(&frame);
+    cusMatRelease(&heat);
+}
+
+TEST(FramediffCuda, outOfDeviceMemoryIsAClearError) {
+    CUS_NEEDS(CUS_DEVICE);
+    // Frames that no GPU holds: the encoder needs 4 GB, the diffs 20 GB each; take them until there is no more.
+    std::vector<cusSparseDiff> diffs;
+    cusStatus status = CUS_OK;
+    for (int i = 0; i < 200 && status == CUS_OK; ++i) {
+        cusSparseDiff diff = CUS_SPARSE_DIFF_INIT;
+        status = cusSparseDiffCreate(&diff, 40000, 40000, CUS_8UC1, 0, 0, CUS_DEVICE);
+        if (status == CUS_OK)
+            diffs.push_back(diff);
+        else
+            EXPECT_EQ(diff.positions.data, nullptr);
+    }
+    EXPECT_EQ(status, CUS_ERROR_NO_MEMORY);
+    EXPECT_NE(std::string(cusLastError()).find("no device memory for"), std::string::npos) << cusLastError();
+    for (auto &diff : diffs)
+        cusSparseDiffRelease(&diff);
+    // And the device works on.
+    Encoder encoder({480, 640, 3}, CUS_DEVICE);
+    EXPECT_EQ(encoder.reference(), Bytes(480 * 640 * 3, 0));
+}
+
+// ---- OpenCV and real video
+// -----------------------------------------------------------------------------------------------
+
+#ifdef CUSIGHT_HAVE_OPENCV
+TEST_P(Framediff, noiseViewEqualsOpenCV) {
+    auto random = support::generator();
+    const Shape s{123, 457, 3};
+    const Bytes prev = support::randomBytes(s.bytes(), random), cur = support::randomBytes(s.bytes(), random);
+    cv::Mat a(s.rows, s.cols, CV_8UC3, const_cast<uint8_t *>(prev.data())),
+        b(s.rows, s.cols, CV_8UC3, const_cast<uint8_t *>(cur.data()));
+    cv::Mat difference, channels, over;
+    cv::absdiff(a, b, difference);
+    difference.convertTo(difference, CV_32SC3);
+    cv::transform(difference, channels, cv::Mat::ones(1, 3, CV_32F));
+    cv::inRange(channels, cv::Scalar(31), cv::Scalar(765), over);
+    cv::Mat red(s.rows, s.cols, CV_8UC3, cv::Scalar(0, 0, 0));
+    red.setTo(cv::Scalar(0, 0, 255), over);
+    TestMat p(s.rows, s.cols, CUS_8UC3, space(), {}, prev.data()), c(s.rows, s.cols, CUS_8UC3, space(), {}, cur.data());
+    TestMat dst(s.rows, s.cols, CUS_8UC3, space());
+    CUS_ASSERT_OK(cusNoiseView(&p.mat, &c.mat, &dst.mat, 30, nullptr));
+    EXPECT_TRUE(dst.get() == Bytes(red.data, red.data + s.bytes()));
+}
+
+TEST_P(Framediff, vtestDecodedEqualsTheReferenceForAllFrames) {
+    const std::string file = support::dataFolder() + "/vtest.avi";
+    cv::VideoCapture video(file);
+    if (!video.isOpened())
+        GTEST_SKIP() << "no vtest.avi in CUSIGHT_TEST_DATA ('" << support::dataFolder() << "')";
+    std::unique_ptr<Encoder> encoder;
+    std::unique_ptr<Decoder> decoder;
+    std::unique_ptr<Diff> diff;
+    std::unique_ptr<TestMat> c;
+    cv::Mat frame;
+    int frames = 0;
+    for (; video.read(frame); ++frames) {
+        ASSERT_TRUE(frame.isContinuous());
+        const Shape s{frame.rows, frame.cols, 3};
+        if (!encoder) {
+            encoder = std::make_unique<Encoder>(s, space());
+            decoder = std::make_unique<Decoder>(s, space());
+            diff = std::make_unique<Diff>(s, space());
+            c = std::make_unique<TestMat>(s.rows, s.cols, CUS_8UC3, space());
+        }
+        c->set(frame.data);
+        CUS_ASSERT_OK(cusDiffEncode(encoder->p, &c->mat, &diff->d, nullptr));
+        CUS_ASSERT_OK(cusDiffDecode(decoder->p, &diff->d, nullptr));
+        const Bytes decoded = decoder->frame();
+        ASSERT_TRUE(decoded == encoder->reference()) << "frame " << frames;
+        for (size_t i = 0; i < decoded.size(); ++i)
+            if (std::abs(decoded[i] - frame.data[i]) > 20)
+                FAIL() << "frame " << frames << " byte " << i << " is off by more than the threshold";
+    }
+    EXPECT_EQ(frames, 795);
+}
+#endif
