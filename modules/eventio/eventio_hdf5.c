@@ -37,6 +37,7 @@ enum {
     CHUNK_ALWAYS = 64 << 20, /* bytes: smaller chunks are taken whatever the file's size */
     GREATEST_RATIO = 1100,   /* no filter here compresses events better; claims beyond are false */
     BATCH_BYTES = 64 << 20,  /* stored bytes in flight */
+    PARALLEL_EVENTS = 16384, /* fewer are not worth waking threads for */
     SLOTS_PER_THREAD = 16    /* chunks in flight: enough that a slow one keeps nobody waiting */
 };
 
@@ -274,7 +275,7 @@ static cusStatus readColumns(Hdf5 *h, uint64_t first, size_t n, uint8_t *const *
     for (int used = 1; used;) {
         size_t bytes = 0;
         used = 0;
-#pragma omp parallel num_threads(h->threads)
+#pragma omp parallel num_threads(h->threads) if (n >= PARALLEL_EVENTS)
 #pragma omp master
         while (status == CUS_OK && used < h->slots && bytes < BATCH_BYTES) {
             /* The column that is furthest behind goes on, so that what comes before a break is whole. */

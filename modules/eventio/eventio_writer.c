@@ -79,7 +79,7 @@ static cusStatus storeColumn(cusEventWriter *w, int k, int all, const char *func
     if (!chunks)
         return CUS_OK;
     memset(w->waiting[k] + elements * column_size[k], 0, (chunks * chunk - elements) * column_size[k]);
-#pragma omp parallel for schedule(dynamic) num_threads(w->threads)
+#pragma omp parallel for schedule(dynamic) num_threads(w->threads) if (chunks > 1)
     for (size_t i = 0; i < chunks; ++i)
         w->packed_size[i] =
             w->options.compress ? eventio_lzfEncode(w->waiting[k] + i * bytes, bytes, w->packed + i * bytes) : 0;
@@ -162,7 +162,8 @@ cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const 
     w->options = *options;
     w->threads = options->threads ? options->threads : cusi_maxThreads();
     const size_t chunk = (size_t)options->chunk, most = GATHER_BYTES / (13 * chunk);
-    w->batch = most < 1 ? 1 : most > (size_t)w->threads ? (size_t)w->threads : most;
+    const size_t enough = 16 * (size_t)w->threads;
+    w->batch = most < 1 ? 1 : most > enough ? enough : most;
     const size_t length = strlen(path);
     w->path = malloc(length + 1);
     w->part = malloc(length + 6);
