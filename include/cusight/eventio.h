@@ -155,6 +155,22 @@ CUS_API cusStatus cusEventWriterFinish(cusEventWriter *writer);
 /* Frees the writer and removes the unfinished file. Safe on NULL. */
 CUS_API void cusEventWriterDiscard(cusEventWriter *writer);
 
+/* ---- Frames in HDF5 --------------------------------------------------------------------------------------------------- */
+
+typedef struct cusFrameWriter cusFrameWriter;
+
+/* Creates an HDF5 file with one dataset /frames of shape frames x rows x cols x channels, in the type's depth, a frame a
+ * chunk, LZF compressed, as h5py reads it. As cusEventWriterCreate, it takes its name when it is finished. Errors: NULL,
+ * VALUE, TYPE, SIZE (a frame of 2^32 bytes or more), IO, NO_MEMORY, UNSUPPORTED. */
+CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type);
+
+/* Appends the frames in `frames`, a host matrix of n * rows rows. Errors: NULL, TYPE, SIZE, SPACE, NO_MEMORY, IO. */
+CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames);
+
+/* Both free the writer. Finish: the file is complete. Discard (safe on NULL): there is none. */
+CUS_API cusStatus cusFrameWriterFinish(cusFrameWriter *writer);
+CUS_API void cusFrameWriterDiscard(cusFrameWriter *writer);
+
 /* ---- Generator ------------------------------------------------------------------------------------------------------- */
 
 /* Events from video, so that everything here can be tried without an event camera. Each pixel keeps a reference level; when

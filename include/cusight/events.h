@@ -81,7 +81,7 @@ typedef enum cusRepresentationKind {
      * is 0), over the whole frame; equal on both backends to 1e-5 relative. */
     CUS_REPR_VOXEL_GRID = 5,
     /* 32F, 2 channels, positive first: exp((t_last - t[n-1]) / tau) with t_last the pixel's last event of that polarity, 0
-     * where there is none; within 4 units in the last place. */
+     * where there is none; within 1 unit in the last place. */
     CUS_REPR_TIME_SURFACE = 6,
     /* 8S, 1 channel: positive events minus negative ones, clipped to -128..127 at the end. */
     CUS_REPR_EVENT_DIFF = 7

@@ -108,6 +108,7 @@ __global__ void __launch_bounds__(tuning::PAINT_THREADS)
     __shared__ uint32_t table[Colours::TABLE ? FRAMEDIFF_LEVELS : 1];
     __shared__ __align__(16) uint32_t staged[WARPS][WORDS];
 
+    cusi::startInOrder();
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
     const unsigned long long y = tile / job.tiles_per_row;
@@ -177,15 +178,15 @@ cusStatus launchPaint(int channels, const PaintJob &job, const Colours &colours,
 // warp streams through a run of units of its own and keeps what it finds in shared memory, so that no warp waits for another
 // until the end; then blocks learn how many entries come before theirs by decoupled look-back over the blocks' published
 // counts, and send their entries out in order. Frames up to some 70 MB are one wave of blocks, all of which look back once.
-// Blocks take their place by a ticket: those before it have started, so waiting for them ends. A published word carries the
-// frame's number, so nothing is cleared between frames.
+// Like CUB's, the look-back relies on blocks being started in the order of blockIdx. A published word carries the frame's
+// number, so nothing is cleared between frames.
 
 namespace tuning {
 constexpr int ENCODE_THREADS = 512;
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
 constexpr int ENCODE_UNROLL = 4;     // units a lane has in flight
 constexpr int ENCODE_MAX_UNITS = 32; // units a lane goes through; with 16 bytes and 32 lanes, at most 16 KB a warp
-constexpr int ENCODE_STAGED = 768;   // entries a warp keeps; the rest of a denser run is read a second time
+constexpr int ENCODE_STAGED = 576;   // entries a warp keeps; the rest of a denser run is read a second time
 constexpr int LOOKBACK_PER_LANE = 4; // 128 predecessors are looked at in one round trip
 } // namespace tuning
 
@@ -208,9 +209,9 @@ struct Divisor {
 
 // What stays on the device between frames, followed by one word for each tile.
 struct EncodeState {
-    unsigned long long ticket; // frame number << 32 | tiles handed out
-    unsigned finished;         // blocks that are done (only counted when the capacity may be too small)
-    unsigned unsafe_from;      // entries from here on were not delivered: the first tile that did not fit
+    unsigned long long frame; // its number, in the lower 30 bits
+    unsigned finished;        // blocks that are done (only counted when the capacity may be too small)
+    unsigned unsafe_from;     // entries from here on were not delivered: the first tile that did not fit
 };
 
 enum : unsigned long long { TILE_COUNT = 1ull << 32, TILE_PREFIX = 2ull << 32, TILE_STATE = 3ull << 32 };
@@ -223,10 +224,12 @@ struct EncodeJob {
     unsigned long long *tile_words;
     const uint32_t *changed; // bit per pixel, for the noise filter, or null
     size_t cur_step, ref_step, mask_step;
+    unsigned cur_step16, ref_step16; // in units, where all are whole
     unsigned rows, cols, row_bytes, units, changed_words_per_row;
     Divisor units_per_row;
     unsigned tiles, units_per_lane, capacity;
-    unsigned char threshold, min_neighbours, channels;
+    uint32_t addend; // 255 - threshold in each byte
+    unsigned char min_neighbours, channels;
     bool aligned, mask_by_two, may_overflow;
 };
 
@@ -288,7 +291,7 @@ __device__ inline unsigned lookBack(const unsigned long long *words, unsigned ti
     return before;
 }
 
-__device__ inline bool isNoise(const EncodeJob &job, unsigned y, unsigned x) {
+__device__ __noinline__ bool isNoise(const EncodeJob &job, unsigned y, unsigned x) {
     int neighbours = -1; // itself
     for (int j = -1; j <= 1; ++j) {
         const unsigned row = y + j;
@@ -304,9 +307,21 @@ __device__ inline bool isNoise(const EncodeJob &job, unsigned y, unsigned x) {
     return neighbours < job.min_neighbours;
 }
 
-// One bit per byte that is 0xff in the eight bytes low, high.
+// The highest bit of each byte of `difference` that is over the threshold: it is where adding 255 - threshold carries out of
+// the byte. `addend`: 255 - threshold in each byte.
+__device__ inline uint32_t overThreshold(uint32_t difference, uint32_t addend) {
+    const uint32_t low = (difference & 0x7f7f7f7fu) + (addend & 0x7f7f7f7fu);
+    return ((difference & addend) | (difference & low) | (addend & low)) & 0x80808080u;
+}
+
+// One bit per byte for the flags (0x80 or 0) in the eight bytes low, high.
 __device__ inline unsigned bitsOf(uint32_t low, uint32_t high) {
-    return __dp4a(low & 0x08040201u, 0x01010101u, __dp4a(high & 0x80402010u, 0x01010101u, 0u));
+    return __dp4a(low, 0x08040201u, __dp4a(high, 0x80402010u, 0u)) >> 7;
+}
+
+// 0xff for a byte whose highest bit is set, 0 for the others.
+__device__ inline uint32_t spread(uint32_t flags) {
+    return __byte_perm(flags, 0, 0xba98);
 }
 
 // Where a unit lies.
@@ -319,45 +334,63 @@ __device__ inline Place placeOf(const EncodeJob &job, unsigned unit) {
     return {y, x, min(16u, job.row_bytes - x)};
 }
 
+// WHOLE: every unit has 16 bytes, 16-byte aligned, in frame and reference.
+template<bool WHOLE>
 __device__ inline void loadUnit(const EncodeJob &job, unsigned unit, uint4 &cur, uint4 &ref) {
     cur = ref = make_uint4(0, 0, 0, 0);
     if (unit >= job.units)
         return;
-    const Place p = placeOf(job, unit);
-    const unsigned char *r = job.ref + static_cast<size_t>(p.y) * job.ref_step + p.x;
-    cur = cusi::load16(job.cur + static_cast<size_t>(p.y) * job.cur_step + p.x, static_cast<int>(p.left), job.aligned);
-    ref = p.left < 16 ? cusi::load16(r, static_cast<int>(p.left), false) : *reinterpret_cast<const uint4 *>(r);
-}
-
-// The bytes of a unit that are to be sent, a bit each. `changed` gets 0xff for each of them.
-__device__ inline unsigned findChanges(const EncodeJob &job, unsigned unit, const uint4 &cur, const uint4 &ref,
-                                       uint32_t *changed) {
-    const uint32_t threshold4 = job.threshold * 0x01010101u;
-    changed[0] = __vcmpgtu4(__vabsdiffu4(cur.x, ref.x), threshold4);
-    changed[1] = __vcmpgtu4(__vabsdiffu4(cur.y, ref.y), threshold4);
-    changed[2] = __vcmpgtu4(__vabsdiffu4(cur.z, ref.z), threshold4);
-    changed[3] = __vcmpgtu4(__vabsdiffu4(cur.w, ref.w), threshold4);
-    if (job.changed && (changed[0] | changed[1] | changed[2] | changed[3])) {
+    if constexpr (WHOLE) {
+        const unsigned y = job.units_per_row.divide(unit), x = unit - y * job.units_per_row.d;
+        cur = __ldcs(reinterpret_cast<const uint4 *>(job.cur) + (y * job.cur_step16 + x));
+        ref = *(reinterpret_cast<const uint4 *>(job.ref) + (y * job.ref_step16 + x));
+    } else {
         const Place p = placeOf(job, unit);
-#pragma unroll
-        for (unsigned b = 0; b < 16; ++b)
-            if ((changed[b / 4] >> (8 * (b % 4)) & 1) && isNoise(job, p.y, (p.x + b) / job.channels))
-                changed[b / 4] &= ~(0xffu << (8 * (b % 4)));
+        const unsigned char *r = job.ref + static_cast<size_t>(p.y) * job.ref_step + p.x;
+        cur = cusi::load16(job.cur + static_cast<size_t>(p.y) * job.cur_step + p.x, static_cast<int>(p.left), job.aligned);
+        ref = p.left < 16 ? cusi::load16(r, static_cast<int>(p.left), false) : *reinterpret_cast<const uint4 *>(r);
     }
-    return bitsOf(changed[0], changed[1]) | bitsOf(changed[2], changed[3]) << 8;
 }
 
+// The bytes of a unit that are to be sent, a bit each.
+template<bool NOISE>
+__device__ inline unsigned findChanges(const EncodeJob &job, unsigned unit, const uint4 &cur, const uint4 &ref) {
+    unsigned bits =
+        bitsOf(overThreshold(__vabsdiffu4(cur.x, ref.x), job.addend),
+               overThreshold(__vabsdiffu4(cur.y, ref.y), job.addend)) |
+        bitsOf(overThreshold(__vabsdiffu4(cur.z, ref.z), job.addend), overThreshold(__vabsdiffu4(cur.w, ref.w), job.addend))
+            << 8;
+    if constexpr (NOISE) {
+        const Place p = placeOf(job, unit);
+        for (unsigned left = bits; left; left &= left - 1) {
+            const unsigned b = __ffs(static_cast<int>(left)) - 1;
+            if (isNoise(job, p.y, (p.x + b) / job.channels))
+                bits &= ~(1u << b);
+        }
+    }
+    return bits;
+}
+
+__device__ inline uint32_t choose(uint32_t mask, uint32_t yes, uint32_t no) {
+    return (yes & mask) | (no & ~mask);
+}
+
+template<bool WHOLE>
 __device__ inline void updateReference(const EncodeJob &job, unsigned unit, const uint4 &cur, const uint4 &ref,
-                                       const uint32_t *changed) {
-    const Place p = placeOf(job, unit);
-    const uint4 blend =
-        make_uint4((cur.x & changed[0]) | (ref.x & ~changed[0]), (cur.y & changed[1]) | (ref.y & ~changed[1]),
-                   (cur.z & changed[2]) | (ref.z & ~changed[2]), (cur.w & changed[3]) | (ref.w & ~changed[3]));
-    unsigned char *r = job.ref + static_cast<size_t>(p.y) * job.ref_step + p.x;
-    if (p.left == 16)
-        *reinterpret_cast<uint4 *>(r) = blend;
-    else
-        cusi::store16(r, blend, static_cast<int>(p.left), false);
+                                       unsigned bits) {
+    const uint4 blend = make_uint4(choose(spread(bits), cur.x, ref.x), choose(spread(bits >> 4), cur.y, ref.y),
+                                   choose(spread(bits >> 8), cur.z, ref.z), choose(spread(bits >> 12), cur.w, ref.w));
+    if constexpr (WHOLE) {
+        const unsigned y = job.units_per_row.divide(unit), x = unit - y * job.units_per_row.d;
+        *(reinterpret_cast<uint4 *>(job.ref) + (y * job.ref_step16 + x)) = blend;
+    } else {
+        const Place p = placeOf(job, unit);
+        unsigned char *r = job.ref + static_cast<size_t>(p.y) * job.ref_step + p.x;
+        if (p.left == 16)
+            *reinterpret_cast<uint4 *>(r) = blend;
+        else
+            cusi::store16(r, blend, static_cast<int>(p.left), false);
+    }
 }
 
 __device__ inline void storeMask(const EncodeJob &job, unsigned unit, unsigned bits) {
@@ -374,16 +407,19 @@ __device__ inline void storeMask(const EncodeJob &job, unsigned unit, unsigned b
     }
 }
 
-// How many of the counts (0..16) of the lanes before this one; total: of all lanes.
+// How many of the counts (0..16) of the lanes before this one; total: of all lanes. Counts over 3 are rare.
 __device__ inline unsigned ranks(unsigned count, unsigned &total) {
     const unsigned before = (1u << (threadIdx.x % 32)) - 1;
-    unsigned rank = 0;
-    total = 0;
+    const unsigned ones = __ballot_sync(FULL_WARP, count & 1), twos = __ballot_sync(FULL_WARP, count & 2);
+    unsigned rank = __popc(ones & before) + 2 * __popc(twos & before);
+    total = __popc(ones) + 2 * __popc(twos);
+    if (__any_sync(FULL_WARP, count > 3)) {
 #pragma unroll
-    for (int bit = 0; bit < 5; ++bit) {
-        const unsigned lanes = __ballot_sync(FULL_WARP, count >> bit & 1);
-        rank += __popc(lanes & before) << bit;
-        total += __popc(lanes) << bit;
+        for (int bit = 2; bit < 5; ++bit) {
+            const unsigned lanes = __ballot_sync(FULL_WARP, count >> bit & 1);
+            rank += __popc(lanes & before) << bit;
+            total += __popc(lanes) << bit;
+        }
     }
     return rank;
 }
@@ -395,49 +431,37 @@ __device__ inline void forEachChange(unsigned bits, unsigned rank, const uint4 &
         return;
     const uint32_t d0 = __vsub4(cur.x, ref.x), d1 = __vsub4(cur.y, ref.y), d2 = __vsub4(cur.z, ref.z),
                    d3 = __vsub4(cur.w, ref.w);
-    const unsigned long long low = d0 | static_cast<unsigned long long>(d1) << 32;
-    const unsigned long long high = d2 | static_cast<unsigned long long>(d3) << 32;
     for (; bits; bits &= bits - 1, ++rank) {
         const unsigned b = __ffs(static_cast<int>(bits)) - 1;
-        send(rank, b, static_cast<unsigned char>((b < 8 ? low : high) >> (8 * (b % 8))));
+        send(rank, b, __byte_perm(b < 8 ? d0 : d2, b < 8 ? d1 : d3, b % 8) & 255);
     }
 }
 
+template<bool WHOLE, bool NOISE>
 __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM) encodeKernel(const EncodeJob job) {
     constexpr int UNROLL = tuning::ENCODE_UNROLL, STAGED = tuning::ENCODE_STAGED;
-    __shared__ unsigned long long ticket_shared;
     __shared__ unsigned warp_totals[ENCODE_WARPS], before_shared;
-    __shared__ unsigned short staged_offsets[ENCODE_WARPS][STAGED];
-    __shared__ unsigned char staged_values[ENCODE_WARPS][STAGED];
+    __shared__ uint32_t staged_entries[ENCODE_WARPS][STAGED]; // byte of the run << 8 | difference
 
-    // The next place in order. The block that takes the last one readies the counter for the next frame.
-    if (threadIdx.x == 0) {
-        const unsigned long long ticket = atomicAdd(&job.state->ticket, 1ull);
-        if (static_cast<unsigned>(ticket) == job.tiles - 1)
-            job.state->ticket = ((ticket >> 32) + 1) << 32;
-        ticket_shared = ticket;
-    }
-    __syncthreads();
-    const unsigned tile = static_cast<unsigned>(ticket_shared);
-    const unsigned long long frame = (ticket_shared >> 32) << 34;
+    cusi::startInOrder();
+    const unsigned tile = blockIdx.x;
+    const unsigned long long frame = loadRelaxed(&job.state->frame) << 34;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned run = (tile * ENCODE_WARPS + warp) * job.units_per_lane * 32; // the warp's first unit
-    unsigned short *const offsets = staged_offsets[warp];
-    unsigned char *const values = staged_values[warp];
+    uint32_t *const entries = staged_entries[warp];
 
     unsigned total = 0, staged = 0, dense_from = job.units_per_lane; // from there on nothing is kept
     for (unsigned i = 0; i < job.units_per_lane; i += UNROLL) {
         uint4 cur[UNROLL], ref[UNROLL];
 #pragma unroll
         for (int k = 0; k < UNROLL; ++k)
-            loadUnit(job, i + k < job.units_per_lane ? run + (i + k) * 32 + lane : job.units, cur[k], ref[k]);
+            loadUnit<WHOLE>(job, i + k < job.units_per_lane ? run + (i + k) * 32 + lane : job.units, cur[k], ref[k]);
 #pragma unroll
         for (int k = 0; k < UNROLL; ++k) {
             if (i + k >= job.units_per_lane)
                 break;
             const unsigned unit = run + (i + k) * 32 + lane;
-            uint32_t changed[4];
-            const unsigned bits = findChanges(job, unit, cur[k], ref[k], changed);
+            const unsigned bits = findChanges<NOISE>(job, unit, cur[k], ref[k]);
             storeMask(job, unit, bits);
             if (!__any_sync(FULL_WARP, bits))
                 continue;
@@ -448,13 +472,12 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
             total += found;
             if (dense_from < job.units_per_lane)
                 continue;
-            forEachChange(bits, staged + rank, cur[k], ref[k], [&](unsigned at, unsigned b, unsigned char d) {
-                offsets[at] = static_cast<unsigned short>(((i + k) * 32 + lane) * 16 + b);
-                values[at] = d;
-            });
+            const unsigned first = ((i + k) * 32 + lane) * 16;
+            forEachChange(bits, staged + rank, cur[k], ref[k],
+                          [&](unsigned at, unsigned b, uint32_t d) { entries[at] = (first + b) << 8 | d; });
             staged += found;
             if (bits && !job.may_overflow)
-                updateReference(job, unit, cur[k], ref[k], changed);
+                updateReference<WHOLE>(job, unit, cur[k], ref[k], bits);
         }
     }
 
@@ -476,9 +499,11 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         }
         if (lane == 0) {
             storeRelaxed(job.tile_words + tile, frame | TILE_PREFIX | (before + tile_total));
-            if (tile == job.tiles - 1)
-                *job.count = before + tile_total;
             before_shared = before;
+            if (tile == job.tiles - 1) { // every other block has read the frame's number, as it has published with it
+                *job.count = before + tile_total;
+                job.state->frame = (frame >> 34) + 1;
+            }
         }
     }
     __syncthreads();
@@ -487,30 +512,34 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     if (fits) {
         size_t out = static_cast<size_t>(before) + warp_before;
         for (unsigned n = lane; n < staged; n += 32) {
-            const unsigned offset = offsets[n];
-            const Place p = placeOf(job, run + offset / 16);
-            job.positions[out + n] = p.y * job.row_bytes + p.x + offset % 16;
-            job.values[out + n] = values[n];
-            if (job.may_overflow)
-                job.ref[static_cast<size_t>(p.y) * job.ref_step + p.x + offset % 16] += values[n];
+            const uint32_t entry = entries[n], offset = entry >> 8;
+            unsigned position = run * 16 + offset;
+            if (!WHOLE || job.may_overflow) {
+                const Place p = placeOf(job, run + offset / 16);
+                position = p.y * job.row_bytes + p.x + offset % 16;
+                if (job.may_overflow)
+                    job.ref[static_cast<size_t>(p.y) * job.ref_step + p.x + offset % 16] +=
+                        static_cast<unsigned char>(entry);
+            }
+            job.positions[out + n] = position;
+            job.values[out + n] = static_cast<unsigned char>(entry);
         }
         out += staged;
         // What was too dense to keep is read again, now that its place in the output is known.
         for (unsigned i = dense_from; i < job.units_per_lane; ++i) {
             const unsigned unit = run + i * 32 + lane;
             uint4 cur, ref;
-            uint32_t changed[4];
-            loadUnit(job, unit, cur, ref);
-            const unsigned bits = findChanges(job, unit, cur, ref, changed);
+            loadUnit<WHOLE>(job, unit, cur, ref);
+            const unsigned bits = findChanges<NOISE>(job, unit, cur, ref);
             unsigned found;
             const unsigned rank = ranks(__popc(bits), found);
             if (bits) {
                 const Place p = placeOf(job, unit);
-                forEachChange(bits, rank, cur, ref, [&](unsigned at, unsigned b, unsigned char d) {
+                forEachChange(bits, rank, cur, ref, [&](unsigned at, unsigned b, uint32_t d) {
                     job.positions[out + at] = p.y * job.row_bytes + p.x + b;
-                    job.values[out + at] = d;
+                    job.values[out + at] = static_cast<unsigned char>(d);
                 });
-                updateReference(job, unit, cur, ref, changed);
+                updateReference<WHOLE>(job, unit, cur, ref, bits);
             }
             out += found;
         }
@@ -548,6 +577,7 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
 __global__ void changedPixelsKernel(const unsigned char *cur, size_t cur_step, const unsigned char *ref, size_t ref_step,
                                     uint32_t *changed, unsigned words_per_row, Divisor words, unsigned rows, unsigned cols,
                                     int channels, int threshold) {
+    cusi::startInOrder();
     const unsigned lane = threadIdx.x % 32;
     const unsigned total = rows * words_per_row;
     for (unsigned word = (blockIdx.x * blockDim.x + threadIdx.x) / 32; word < total; word += gridDim.x * blockDim.x / 32) {
@@ -568,6 +598,7 @@ __global__ void changedPixelsKernel(const unsigned char *cur, size_t cur_step, c
 __global__ void decodeKernel(unsigned char *frame, size_t step, unsigned row_bytes, unsigned long long bytes,
                              const uint32_t *positions, const unsigned char *values, const uint32_t *count,
                              unsigned capacity) {
+    cusi::startInOrder();
     const unsigned n = *count;
     if (n > capacity)
         return;
@@ -633,7 +664,7 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(bytes), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     // The zeros left in the tiles' words must not be taken for those of the first frame.
-    const EncodeState start = {1ull << 32, 0, 0xffffffffu};
+    const EncodeState start = {1, 0, 0xffffffffu};
     CUSI_CUDA("cusDiffEncoderCreate", cudaMemcpy(encoder->scratch.data, &start, sizeof start, cudaMemcpyHostToDevice));
     if (encoder->options.min_neighbours > 0)
         CUS_TRY(cusMatCreate(&encoder->changed, encoder->rows, cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
@@ -661,7 +692,7 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     job.units = job.units_per_row.d * job.rows;
     CUS_TRY(cut("cusDiffEncode", job.units, &job.units_per_lane, &job.tiles));
     job.capacity = diff->capacity;
-    job.threshold = static_cast<unsigned char>(encoder->options.threshold);
+    job.addend = static_cast<uint32_t>(255 - encoder->options.threshold) * 0x01010101u;
     job.min_neighbours = static_cast<unsigned char>(encoder->options.min_neighbours);
     job.channels = static_cast<unsigned char>(CUS_CHANNELS(frame->type));
     job.aligned = cusi::isAligned(*frame, 16);
@@ -677,9 +708,16 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
                              stream, job.cur, job.cur_step, job.ref, job.ref_step,
                              static_cast<uint32_t *>(encoder->changed.data), job.changed_words_per_row,
                              Divisor(job.changed_words_per_row), job.rows, job.cols, static_cast<int>(job.channels),
-                             static_cast<int>(job.threshold)));
+                             encoder->options.threshold));
     }
-    return cusi::launch("cusDiffEncode", encodeKernel, job.tiles, tuning::ENCODE_THREADS, 0, stream, job);
+    job.cur_step16 = static_cast<unsigned>(job.cur_step / 16);
+    job.ref_step16 = static_cast<unsigned>(job.ref_step / 16);
+    const bool whole =
+        job.aligned && row_bytes % 16 == 0 && job.rows * std::max(job.cur_step, job.ref_step) / 16 <= 0xffffffffu;
+    const auto kernel = job.changed ? whole ? encodeKernel<true, true> : encodeKernel<false, true>
+                        : whole ? encodeKernel<true, false>
+                                    : encodeKernel<false, false>;
+    return cusi::launch("cusDiffEncode", kernel, job.tiles, tuning::ENCODE_THREADS, 0, stream, job);
 }
 
 cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {

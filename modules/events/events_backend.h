@@ -1,0 +1,98 @@
+/* What the entry points and the two backends of events share. */
+#ifndef CUSI_EVENTS_BACKEND_H
+#define CUSI_EVENTS_BACKEND_H
+
+#include "cusight/events.h"
+
+#ifdef __CUDACC__
+#define EVENTS_INLINE __host__ __device__ static inline
+#else
+#define EVENTS_INLINE static inline
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { EVENTS_MAX_REPRESENTATIONS = 8, EVENTS_MAX_CHANNELS = 16 };
+
+/* MDES and TENCODE follow from one number a pixel: 2 * (index of its last event + 1) + polarity, 0 where there is none. It
+ * is made once for both. Indices count from the window's first event, so a window has at most 2^31 - 2 of them. */
+#define EVENTS_MAX_WINDOW ((uint64_t)INT32_MAX - 1)
+
+/* Voxel weights are this many to the unit. */
+#define EVENTS_VOXEL_UNIT 16777216.0
+
+struct cusEventStacker {
+    int rows, cols;
+    cusSpace space;
+    int count;
+    cusRepresentation representations[EVENTS_MAX_REPRESENTATIONS];
+    int types[EVENTS_MAX_REPRESENTATIONS];
+    void *state; /* the backend's */
+};
+
+/* Events of a representation are told apart by when they came, through indices at which levels begin: MDES_COUNT by the
+ * windows' starts, STACKED_HISTOGRAM by the time bins' first events. Level k holds events begin[k] .. begin[k + 1] - 1. */
+typedef struct EventsLevels {
+    uint32_t begin[EVENTS_MAX_CHANNELS + 1];
+} EventsLevels;
+
+/* The starts s_0 .. s_(channels - 1) of the mixed-density windows of n events, then n. */
+static inline void eventsMdesLevels(uint32_t n, int channels, EventsLevels *levels) {
+    uint32_t start = 0;
+    for (int k = 0; k < channels; ++k) {
+        start += k > 0 ? n >> k : 0;
+        levels->begin[k] = start;
+    }
+    levels->begin[channels] = n;
+}
+
+/* The first time, counted from the window's first event, that falls into bin k of `bins`: the least r with
+ * floor(bins * r / max(dt, 1)) >= k. */
+EVENTS_INLINE uint64_t eventsBinStart(int k, int bins, uint64_t dt) {
+    dt = dt > 1 ? dt : 1;
+    return ((uint64_t)k * dt + (uint64_t)bins - 1) / (uint64_t)bins;
+}
+
+/* MDES and TENCODE share the pixels' last events; every other kind has accumulators of its own. */
+static inline int eventsIsLast(cusRepresentationKind kind) {
+    return kind == CUS_REPR_MDES || kind == CUS_REPR_TENCODE;
+}
+
+/* How many windows there are whose start and end follow from `extent`: the number of events, or the last event's time
+ * counted from the first, plus one. */
+uint64_t eventsWindowCount(const cusWindowing *windowing, uint64_t extent);
+
+static inline uint64_t eventsStride(const cusWindowing *windowing) {
+    return windowing->stride ? windowing->stride : windowing->length;
+}
+
+cusStatus eventsCheckWindowing(const char *function, const cusWindowing *windowing);
+
+/* Index of the first of t[0 .. count - 1] that is `relative` or more after origin. */
+uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_t origin, uint64_t relative);
+
+cusStatus events_host_create(cusEventStacker *stacker);
+void events_host_destroy(cusEventStacker *stacker);
+cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
+                            size_t window_count, cusMat *frames);
+cusStatus events_host_skipped(cusEventStacker *stacker, uint64_t *skipped);
+
+cusStatus events_cuda_create(cusEventStacker *stacker);
+void events_cuda_destroy(cusEventStacker *stacker);
+cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
+                            size_t window_count, cusMat *frames, cusStream stream);
+cusStatus events_cuda_skipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream);
+/* The extent of the times, and the bounds of windows by duration. */
+cusStatus events_cuda_extent(const cusEventArrays *events, uint64_t *extent, cusStream stream);
+cusStatus events_cuda_windows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
+                              size_t count, cusStream stream);
+/* Page-locked host memory, from which the device reads by itself. */
+int events_cuda_isPinned(const void *data);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

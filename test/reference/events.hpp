@@ -1,0 +1,156 @@
+// Event frames from their formulas, one pixel and one event at a time.
+#pragma once
+
+#include "cusight/events.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace reference {
+
+struct Events {
+    std::vector<uint16_t> x, y;
+    std::vector<uint8_t> p;
+    std::vector<int64_t> t;
+    size_t size() const { return x.size(); }
+    void add(int64_t time, int col, int row, int polarity) {
+        t.push_back(time);
+        x.push_back(static_cast<uint16_t>(col));
+        y.push_back(static_cast<uint16_t>(row));
+        p.push_back(static_cast<uint8_t>(polarity));
+    }
+};
+
+// s_0 = 0, s_k = floor(n / 2) + floor(n / 4) + ... (k terms), n halved in integers each time
+inline std::vector<size_t> mdesStarts(size_t n, int channels) {
+    std::vector<size_t> s{0};
+    for (size_t half = n / 2; s.size() < static_cast<size_t>(channels); half /= 2)
+        s.push_back(s.back() + half);
+    return s;
+}
+
+inline double saturate(double value, double most) {
+    return std::min(value, most);
+}
+
+// One frame, row-major [row][col][channel], in double, which holds every value of every type.
+inline std::vector<double> frame(const Events &events, cusEventWindow window, int rows, int cols,
+                                 const cusRepresentation &r) {
+    const size_t first = window.first, n = window.last - window.first;
+    int type = 0;
+    cusRepresentationType(&r, &type);
+    const size_t channels = static_cast<size_t>(CUS_CHANNELS(type)), bins = static_cast<size_t>(r.channels);
+    const double none = r.kind == CUS_REPR_MDES && r.depth == CUS_8U ? 128 : 0;
+    std::vector<double> out(static_cast<size_t>(rows) * static_cast<size_t>(cols) * channels, none);
+    if (n == 0)
+        return out;
+    const int64_t t0 = events.t[first], tn = events.t[first + n - 1], dt = tn - t0;
+    const std::vector<size_t> starts = mdesStarts(n, r.channels);
+    for (size_t i = 0; i < n; ++i) {
+        const size_t e = first + i;
+        if (events.x[e] >= cols || events.y[e] >= rows)
+            continue;
+        double *pixel = &out[(events.y[e] * static_cast<size_t>(cols) + events.x[e]) * channels];
+        const bool positive = events.p[e] != 0;
+        const int64_t t = events.t[e];
+        const size_t polarity = positive == (r.swap != 0) ? 1 : 0; // 0: the first of the two
+        switch (r.kind) {
+        case CUS_REPR_HISTOGRAM:
+            pixel[polarity] = saturate(pixel[polarity] + 1, 255);
+            break;
+        case CUS_REPR_MDES:
+            for (size_t k = 0; k < channels; ++k)
+                if (i >= starts[k])
+                    pixel[k] = r.depth == CUS_8U ? (positive ? 255 : 0) : (positive ? 1 : -1);
+            break;
+        case CUS_REPR_MDES_COUNT:
+            for (size_t k = 0; k < channels; ++k)
+                if (i >= starts[k])
+                    pixel[k] = saturate(pixel[k] + 1, 255);
+            break;
+        case CUS_REPR_TENCODE: {
+            const double red = positive ? 255 : 0, blue = positive ? 0 : 255;
+            pixel[0] = r.swap ? red : blue;
+            pixel[1] = dt > 0 ? static_cast<double>(255 * (tn - t) / dt) : 0;
+            pixel[2] = r.swap ? blue : red;
+            break;
+        }
+        case CUS_REPR_STACKED_HISTOGRAM: {
+            const int64_t b = static_cast<int64_t>(bins);
+            const size_t bin = static_cast<size_t>(std::min(b * (t - t0) / std::max<int64_t>(dt, 1), b - 1));
+            double &count = pixel[polarity * bins + bin];
+            count = saturate(count + 1, r.cutoff);
+            break;
+        }
+        case CUS_REPR_VOXEL_GRID: {
+            const double time =
+                static_cast<double>(bins - 1) * static_cast<double>(t - t0) / static_cast<double>(std::max<int64_t>(dt, 1));
+            for (size_t b = 0; b < bins; ++b)
+                pixel[b] += (positive ? 1 : -1) * std::max(0.0, 1 - std::fabs(static_cast<double>(b) - time));
+            break;
+        }
+        case CUS_REPR_TIME_SURFACE:
+            pixel[polarity] = std::exp(static_cast<double>(t - tn) / r.tau);
+            break;
+        case CUS_REPR_EVENT_DIFF:
+            pixel[0] += positive ? 1 : -1;
+            break;
+        }
+    }
+    if (r.kind == CUS_REPR_EVENT_DIFF)
+        for (double &v : out)
+            v = std::max(-128.0, std::min(127.0, v));
+    if (r.kind == CUS_REPR_VOXEL_GRID && r.normalise) {
+        double sum = 0, squares = 0, count = 0;
+        for (double &v : out) {
+            v = std::fabs(v) < 1e-6 ? 0 : v; // what cancels in exact arithmetic
+            sum += v;
+            count += v != 0;
+        }
+        const double mean = count > 0 ? sum / count : 0;
+        for (double v : out)
+            squares += v != 0 ? (v - mean) * (v - mean) : 0;
+        const double deviation = count > 0 ? std::sqrt(squares / count) : 0;
+        for (double &v : out)
+            v = v != 0 ? (v - mean) / (deviation > 0 ? deviation : 1) : 0;
+    }
+    return out;
+}
+
+inline uint64_t skipped(const Events &events, cusEventWindow window, int rows, int cols) {
+    uint64_t count = 0;
+    for (uint64_t e = window.first; e < window.last; ++e)
+        count += events.x[e] >= cols || events.y[e] >= rows;
+    return count;
+}
+
+// Windows one after the other, as the definition reads.
+inline std::vector<cusEventWindow> windows(const Events &events, const cusWindowing &w) {
+    std::vector<cusEventWindow> list;
+    const uint64_t stride = w.stride ? w.stride : w.length, n = events.size();
+    for (uint64_t start = 0; n > 0; start += stride) {
+        cusEventWindow window = {start, std::min<uint64_t>(start + w.length, n)};
+        bool complete = start + w.length <= n, any = start < n;
+        if (w.unit == CUS_WINDOW_DURATION) {
+            const auto at = [&](uint64_t time) {
+                uint64_t i = 0;
+                while (i < n && static_cast<uint64_t>(events.t[i] - events.t[0]) < time)
+                    ++i;
+                return i;
+            };
+            const uint64_t newest = static_cast<uint64_t>(events.t[n - 1] - events.t[0]);
+            window = {at(start), at(start + w.length)};
+            complete = newest + 1 >= start + w.length;
+            any = newest >= start;
+        }
+        if (complete || (any && w.keep_incomplete))
+            list.push_back(window);
+        if (!complete)
+            break;
+    }
+    return list;
+}
+
+} // namespace reference

@@ -1,0 +1,535 @@
+#include "reference/events.hpp"
+#include "support.hpp"
+
+#include "cusight/events.h"
+
+#include <thread>
+
+namespace {
+
+using reference::Events;
+
+// Random events over (and a little past) a frame. `crowd`: this many of a hundred fall on a few pixels, in bursts.
+Events randomEvents(size_t n, int rows, int cols, int crowd, std::mt19937_64 &random, int64_t most_step = 20) {
+    Events events;
+    int64_t t = static_cast<int64_t>(random() % 1000000);
+    const bool past = random() & 1;
+    int hot_x = 0, hot_y = 0, left = 0, polarity = 0;
+    for (size_t i = 0; i < n; ++i) {
+        t += static_cast<int64_t>(random() % static_cast<uint64_t>(most_step + 1));
+        if (left-- <= 0) {
+            left = static_cast<int>(random() % 64);
+            hot_x = static_cast<int>(random() % 3) % cols, hot_y = static_cast<int>(random() % 2) % rows;
+            polarity = static_cast<int>(random() & 1);
+        }
+        if (static_cast<int>(random() % 100) < crowd)
+            events.add(t, hot_x, hot_y, polarity);
+        else
+            events.add(t, static_cast<int>(random() % static_cast<uint64_t>(cols + (past ? cols / 8 + 1 : 0))),
+                       static_cast<int>(random() % static_cast<uint64_t>(rows + (past ? rows / 8 + 1 : 0))),
+                       random() & 1 ? static_cast<int>(1 + random() % 3) : 0);
+    }
+    return events;
+}
+
+// The events in either space; `shift` moves the arrays off the vector boundary by that many events.
+class SpaceEvents {
+  public:
+    SpaceEvents(const Events &events, cusSpace space, size_t shift = 0) {
+        view.count = events.size();
+        view.space = space;
+        view.x = put(0, events.x, space, shift);
+        view.y = put(1, events.y, space, shift);
+        view.p = put(2, events.p, space, shift);
+        view.t = put(3, events.t, space, shift);
+    }
+    ~SpaceEvents() {
+        for (cusMat &m : memory_)
+            cusMatRelease(&m);
+    }
+    SpaceEvents(const SpaceEvents &) = delete;
+    SpaceEvents &operator=(const SpaceEvents &) = delete;
+    cusEventArrays view = {};
+
+  private:
+    template<class T>
+    const T *put(int k, const std::vector<T> &values, cusSpace space, size_t shift) {
+        if (values.empty())
+            return nullptr;
+        cusMat &m = memory_[k];
+        std::vector<T> shifted(values.size() + shift);
+        std::copy(values.begin(), values.end(), shifted.begin() + static_cast<std::ptrdiff_t>(shift));
+        const int bytes = static_cast<int>(shifted.size() * sizeof(T));
+        CUS_EXPECT_OK(cusMatCreate(&m, 1, bytes, CUS_8UC1, space));
+        cusMat host = CUS_MAT_INIT;
+        CUS_EXPECT_OK(cusMatWrap(&host, 1, bytes, CUS_8UC1, CUS_HOST, shifted.data(), 0));
+        CUS_EXPECT_OK(space == CUS_DEVICE ? cusMatUpload(&host, &m, nullptr) : cusMatCopy(&host, &m, nullptr));
+        return static_cast<const T *>(m.data) + shift;
+    }
+    cusMat memory_[4] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
+};
+
+class Stacker {
+  public:
+    Stacker(int rows, int cols, cusSpace space, const std::vector<cusRepresentation> &representations) {
+        CUS_EXPECT_OK(cusEventStackerCreate(&object, rows, cols, space, representations.data(),
+                                            static_cast<int>(representations.size())));
+    }
+    ~Stacker() { cusEventStackerDestroy(object); }
+    Stacker(const Stacker &) = delete;
+    Stacker &operator=(const Stacker &) = delete;
+    cusEventStacker *object = nullptr;
+};
+
+std::vector<double> values(const cusMat &mat) {
+    switch (CUS_DEPTH(mat.type)) {
+    case CUS_8U: {
+        const auto v = support::elements<uint8_t>(mat);
+        return {v.begin(), v.end()};
+    }
+    case CUS_8S: {
+        const auto v = support::elements<int8_t>(mat);
+        return {v.begin(), v.end()};
+    }
+    default: {
+        const auto v = support::elements<float>(mat);
+        return {v.begin(), v.end()};
+    }
+    }
+}
+
+// Worst difference that the header allows for a frame with n events.
+double bound(const cusRepresentation &r, double n, double expected) {
+    if (r.kind == CUS_REPR_TIME_SURFACE)
+        return std::ldexp(std::max(expected, 1.2e-38), -23);
+    if (r.kind == CUS_REPR_VOXEL_GRID)
+        return r.normalise ? 2e-5 * (1 + std::fabs(expected))
+                           : std::ldexp(n, -25) + std::ldexp(std::fabs(expected), -24) + 1e-12;
+    return 0;
+}
+
+void expectFrames(const cusMat &frames, const Events &events, const std::vector<cusEventWindow> &windows, int rows,
+                  int cols, const cusRepresentation &r) {
+    const std::vector<double> got = values(frames);
+    const size_t size = got.size() / windows.size();
+    for (size_t w = 0; w < windows.size(); ++w) {
+        const std::vector<double> expected = reference::frame(events, windows[w], rows, cols, r);
+        ASSERT_EQ(size, expected.size());
+        const double n = static_cast<double>(windows[w].last - windows[w].first);
+        for (size_t i = 0; i < size; ++i)
+            ASSERT_LE(std::fabs(got[w * size + i] - expected[i]), bound(r, n, expected[i]))
+                << cusRepresentationName(r.kind) << ", " << rows << " x " << cols << ", window " << w << " with " << n
+                << " events, value " << i << ": got " << got[w * size + i] << ", expected " << expected[i];
+    }
+}
+
+cusRepresentation repr(cusRepresentationKind kind) {
+    return cusRepresentationDefaults(kind);
+}
+
+std::vector<cusRepresentation> allKinds() {
+    std::vector<cusRepresentation> all;
+    for (int kind = 0; kind < 8; ++kind)
+        all.push_back(repr(static_cast<cusRepresentationKind>(kind)));
+    return all;
+}
+
+// Every option off its default.
+std::vector<cusRepresentation> otherOptions(std::mt19937_64 &random) {
+    std::vector<cusRepresentation> all = allKinds();
+    for (cusRepresentation &r : all) {
+        r.swap = 1;
+        r.channels = 1 + static_cast<int>(random() % 16);
+        r.depth = random() & 1 ? CUS_8S : CUS_32F;
+        r.cutoff = 1 + static_cast<int>(random() % 20);
+        r.tau = 1 + static_cast<double>(random() % 3000);
+    }
+    return all;
+}
+
+void check(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
+           const std::vector<cusRepresentation> &representations, cusSpace space, size_t shift = 0) {
+    const SpaceEvents input(events, space, shift);
+    const Stacker stacker(rows, cols, space, representations);
+    std::vector<cusMat> frames(representations.size());
+    CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), windows.size(), frames.data(), nullptr));
+    for (size_t i = 0; i < representations.size(); ++i)
+        expectFrames(frames[i], events, windows, rows, cols, representations[i]);
+    uint64_t skipped = 0, expected = 0;
+    CUS_EXPECT_OK(cusEventStackerSkipped(stacker.object, &skipped, nullptr));
+    for (const cusEventWindow &w : windows)
+        expected += reference::skipped(events, w, rows, cols);
+    EXPECT_EQ(skipped, expected);
+    for (cusMat &m : frames)
+        cusMatRelease(&m);
+}
+
+class EventStack : public support::SpaceTest {};
+CUS_BOTH_SPACES(EventStack);
+
+// Four events on a 2 x 1 frame: (t, x, p) = (100, 0, +), (150, 0, -), (180, 1, +), (200, 0, +).
+TEST_P(EventStack, workedExample) {
+    Events events;
+    events.add(100, 0, 0, 1);
+    events.add(150, 0, 0, 0);
+    events.add(180, 1, 0, 1);
+    events.add(200, 0, 0, 1);
+    std::vector<cusRepresentation> r = allKinds();
+    r[CUS_REPR_MDES].channels = 3; // parts [0, 4), [2, 4), [3, 4)
+    r[CUS_REPR_MDES_COUNT].channels = 3;
+    r[CUS_REPR_STACKED_HISTOGRAM].channels = 2;
+    r[CUS_REPR_VOXEL_GRID].channels = 2;
+    r[CUS_REPR_TIME_SURFACE].tau = 50;
+    const std::vector<std::vector<double>> expected = {
+        {2, 1, 1, 0},
+        {255, 255, 255, 255, 255, 128},
+        {3, 1, 1, 1, 1, 0},
+        {0, 0, 255, 0, 51, 255}, // G of pixel 1: 255 * 20 / 100
+        {1, 1, 0, 1, 0, 1, 0, 0},
+        {0.5, 0.5, 0.2, 0.8},
+        {1, std::exp(-1.0), std::exp(-0.4), 0},
+        {1, 1},
+    };
+    const SpaceEvents input(events, space());
+    const Stacker stacker(1, 2, space(), r);
+    const cusEventWindow window = {0, 4};
+    std::vector<cusMat> frames(r.size());
+    CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, &window, 1, frames.data(), nullptr));
+    for (size_t i = 0; i < r.size(); ++i) {
+        const std::vector<double> got = values(frames[i]);
+        ASSERT_EQ(got.size(), expected[i].size()) << cusRepresentationName(r[i].kind);
+        for (size_t k = 0; k < got.size(); ++k)
+            EXPECT_NEAR(got[k], expected[i][k], 3e-7) << cusRepresentationName(r[i].kind) << " value " << k;
+        cusMatRelease(&frames[i]);
+    }
+}
+
+TEST_P(EventStack, everyRepresentationOverSizes) {
+    std::mt19937_64 random = support::generator();
+    for (const auto &[rows, cols] : support::sizes()) {
+        const size_t n = 1 + random() % 3000;
+        const Events events = randomEvents(n, rows, cols, static_cast<int>(random() % 3) * 40, random);
+        std::vector<cusEventWindow> windows = {{0, n}, {n / 3, n / 3}, {n / 2, n}, {0, n / 5}, {n - 1, n}};
+        check(events, windows, rows, cols, allKinds(), space(), random() % 2);
+        check(events, {windows[2], windows[3]}, rows, cols, otherOptions(random), space());
+        if (HasFatalFailure())
+            return;
+    }
+}
+
+// Windows that begin and end at every place within a vector of events, in arrays at every alignment.
+TEST_P(EventStack, windowEdges) {
+    std::mt19937_64 random = support::generator();
+    const Events events = randomEvents(100, 9, 11, 0, random);
+    std::vector<cusEventWindow> windows;
+    for (uint64_t first = 0; first <= 33; ++first)
+        for (uint64_t n : {0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 40})
+            windows.push_back({first, first + n});
+    windows.push_back({99, 100});
+    windows.push_back({100, 100});
+    for (size_t shift : {0, 1, 3, 8})
+        check(events, windows, 9, 11, allKinds(), space(), shift);
+}
+
+TEST_P(EventStack, allEventsOnOnePixelSaturate) {
+    Events events;
+    for (int i = 0; i < 200000; ++i)
+        events.add(i / 3, 17, 5, i % 7 != 0);
+    std::vector<cusRepresentation> r = allKinds();
+    check(events, {{0, 200000}, {0, 254}, {0, 300}, {100, 100 + 298}, {50000, 150000}}, 24, 40, r, space());
+}
+
+// Every count from 0 to 600 on a pixel of its own, in random order and in runs: where packed counters carry or saturate.
+TEST_P(EventStack, everyCountIsExact) {
+    std::mt19937_64 random = support::generator();
+    std::vector<int> pixels;
+    for (int count = 0; count <= 600; ++count)
+        pixels.insert(pixels.end(), static_cast<size_t>(count), count);
+    for (int pass = 0; pass < 2; ++pass) {
+        Events events;
+        for (size_t i = 0; i < pixels.size(); ++i)
+            events.add(static_cast<int64_t>(i), pixels[i] % 31, pixels[i] / 31, pixels[i] % 5 == 0 ? 0 : 1);
+        check(events, {{0, events.size()}, {0, events.size() / 2}}, 20, 31,
+              {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_EVENT_DIFF), repr(CUS_REPR_MDES_COUNT)}, space());
+        std::shuffle(pixels.begin(), pixels.end(), random);
+    }
+}
+
+TEST_P(EventStack, sensorSizesCrowdedAndUniform) {
+    std::mt19937_64 random = support::generator();
+    for (const auto &[rows, cols] : {std::pair{720, 1280}, std::pair{480, 640}, std::pair{260, 346}})
+        for (int crowd : {0, 30, 95}) {
+            const Events events = randomEvents(60000, rows, cols, crowd, random);
+            check(events, {{0, 20000}, {20000, 60000}}, rows, cols,
+                  {repr(CUS_REPR_TENCODE), repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_MDES)}, space());
+        }
+}
+
+// Enough windows that the device counts in shared memory; the frame is of several tiles.
+TEST_P(EventStack, manyWindows) {
+    std::mt19937_64 random = support::generator();
+    for (int crowd : {0, 60}) {
+        const Events events = randomEvents(45000, 400, 640, crowd, random, 3);
+        std::vector<cusEventWindow> windows;
+        for (uint64_t w = 0; w < 75; ++w)
+            windows.push_back({w * 599, w * 599 + 600 - w % 3});
+        check(events, windows, 400, 640, {repr(CUS_REPR_HISTOGRAM)}, space());
+        if (HasFatalFailure())
+            return;
+    }
+    const Events events = randomEvents(50000, 64, 48, 20, random, 3);
+    std::vector<cusEventWindow> windows;
+    for (uint64_t w = 0; w < 400; ++w)
+        windows.push_back({w * 100, w * 100 + 1 + random() % 9000});
+    check(events, windows, 64, 48, allKinds(), space());
+}
+
+TEST_P(EventStack, voxelGridNormalised) {
+    std::mt19937_64 random = support::generator();
+    cusRepresentation r = repr(CUS_REPR_VOXEL_GRID);
+    r.normalise = 1;
+    const Events events = randomEvents(5000, 60, 80, 10, random);
+    check(events, {{0, 5000}, {0, 0}, {1000, 1001}, {0, 700}}, 60, 80, {r}, space());
+}
+
+TEST_P(EventStack, steppedOutputsKeepTheirPadding) {
+    std::mt19937_64 random = support::generator();
+    const int rows = 37, cols = 53;
+    const Events events = randomEvents(3000, rows, cols, 10, random);
+    const std::vector<cusEventWindow> windows = {{0, 1000}, {500, 3000}, {7, 7}};
+    const SpaceEvents input(events, space());
+    for (const cusRepresentation &r : allKinds()) {
+        int type = 0;
+        CUS_ASSERT_OK(cusRepresentationType(&r, &type));
+        for (const support::Layout &layout : support::layouts(type)) {
+            support::TestMat out(3 * rows, cols, type, space(), layout);
+            const Stacker stacker(rows, cols, space(), {r});
+            for (int again = 0; again < 2; ++again) { // what was left from the first run must not matter
+                CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), 3, &out.mat, nullptr));
+                expectFrames(out.mat, events, windows, rows, cols, r);
+                EXPECT_TRUE(out.intact());
+            }
+        }
+    }
+}
+
+// The order of events at one pixel decides; their order across pixels must not show in counts.
+TEST_P(EventStack, histogramDoesNotDependOnOrder) {
+    std::mt19937_64 random = support::generator();
+    Events events = randomEvents(4000, 30, 40, 40, random), shuffled;
+    std::vector<size_t> order(events.size());
+    for (size_t i = 0; i < order.size(); ++i)
+        order[i] = i;
+    std::shuffle(order.begin(), order.end(), random);
+    for (size_t i : order)
+        shuffled.add(0, events.x[i], events.y[i], events.p[i]);
+    const cusEventWindow window = {0, events.size()};
+    std::vector<uint8_t> frames[2];
+    for (int k = 0; k < 2; ++k) {
+        const SpaceEvents input(k ? shuffled : events, space());
+        const Stacker stacker(30, 40, space(), {repr(CUS_REPR_HISTOGRAM)});
+        cusMat frame = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, &window, 1, &frame, nullptr));
+        frames[k] = support::elements(frame);
+        cusMatRelease(&frame);
+    }
+    EXPECT_EQ(frames[0], frames[1]);
+}
+
+TEST_P(EventStack, timesMayBeMissingWhereNobodyLooks) {
+    Events events;
+    events.add(0, 1, 1, 1);
+    const SpaceEvents input(events, space());
+    cusEventArrays view = input.view;
+    view.t = nullptr;
+    const cusEventWindow window = {0, 1};
+    cusMat frames[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+    {
+        const Stacker stacker(2, 2, space(), {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_MDES)});
+        CUS_EXPECT_OK(cusEventStack(stacker.object, &view, &window, 1, frames, nullptr));
+        EXPECT_EQ(support::elements(frames[0]), (std::vector<uint8_t>{0, 0, 0, 0, 0, 0, 1, 0}));
+    }
+    const Stacker stacker(2, 2, space(), {repr(CUS_REPR_TENCODE)});
+    CUS_EXPECT_ERROR(cusEventStack(stacker.object, &view, &window, 1, frames, nullptr), CUS_ERROR_NULL,
+                     "cusEventStack: events' t is NULL, and the times are needed");
+    for (cusMat &m : frames)
+        cusMatRelease(&m);
+}
+
+TEST_P(EventStack, anotherStreamAndManyThreads) {
+    std::mt19937_64 random = support::generator();
+    const Events events = randomEvents(20000, 100, 120, 20, random);
+    const std::vector<cusEventWindow> windows = {{0, 10000}, {10000, 20000}};
+    std::vector<std::thread> threads;
+    for (int k = 0; k < 2; ++k)
+        threads.emplace_back([&, k] {
+            const SpaceEvents input(events, space());
+            const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE)};
+            const Stacker stacker(100, 120, space(), r);
+            cusStream stream = nullptr;
+            if (space() == CUS_DEVICE) {
+                CUS_EXPECT_OK(cusStreamCreate(&stream));
+                CUS_EXPECT_OK(cusStreamSynchronize(nullptr));
+            }
+            cusMat frames[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+            for (int again = 0; again < 20; ++again)
+                CUS_EXPECT_OK(cusEventStack(stacker.object, &input.view, windows.data(), 2, frames, stream));
+            if (stream) {
+                CUS_EXPECT_OK(cusStreamSynchronize(stream));
+            }
+            for (int i = 0; i < 2; ++i) {
+                expectFrames(frames[i], events, windows, 100, 120, r[static_cast<size_t>(i)]);
+                cusMatRelease(&frames[i]);
+            }
+            cusStreamDestroy(stream);
+        });
+    for (std::thread &t : threads)
+        t.join();
+}
+
+TEST_P(EventStack, rejectsAndChangesNothing) {
+    Events events;
+    for (int i = 0; i < 10; ++i)
+        events.add(i, i, i, 1);
+    const SpaceEvents input(events, space());
+    const Stacker stacker(4, 4, space(), {repr(CUS_REPR_HISTOGRAM)});
+    cusMat frame = CUS_MAT_INIT;
+    const auto stack = [&](const cusEventArrays *e, cusEventWindow w, cusMat *f) {
+        return cusEventStack(stacker.object, e, &w, 1, f, nullptr);
+    };
+    const cusEventArrays *good = &input.view;
+    CUS_EXPECT_ERROR(cusEventStack(nullptr, good, nullptr, 0, &frame, nullptr), CUS_ERROR_NULL,
+                     "cusEventStack: stacker is NULL");
+    CUS_EXPECT_ERROR(stack(nullptr, {0, 1}, &frame), CUS_ERROR_NULL, "cusEventStack: events is NULL");
+    CUS_EXPECT_ERROR(stack(good, {0, 1}, nullptr), CUS_ERROR_NULL, "cusEventStack: frames is NULL");
+    CUS_EXPECT_ERROR(cusEventStack(stacker.object, good, nullptr, 1, &frame, nullptr), CUS_ERROR_NULL, "windows is NULL");
+    CUS_EXPECT_ERROR(stack(good, {3, 2}, &frame), CUS_ERROR_VALUE, "windows[0] is 3..2, takes 0 <= first <= last <= 10");
+    CUS_EXPECT_ERROR(stack(good, {3, 11}, &frame), CUS_ERROR_VALUE, "windows[0] is 3..11");
+    cusEventArrays bad = *good;
+    bad.y = nullptr;
+    CUS_EXPECT_ERROR(stack(&bad, {0, 1}, &frame), CUS_ERROR_NULL, "events' y is NULL");
+    bad = *good;
+    bad.space = static_cast<cusSpace>(7);
+    CUS_EXPECT_ERROR(stack(&bad, {0, 1}, &frame), CUS_ERROR_VALUE, "events' space is 7");
+    bad.space = space() == CUS_HOST ? CUS_DEVICE : CUS_HOST;
+    CUS_EXPECT_ERROR(stack(&bad, {0, 1}, &frame), CUS_ERROR_SPACE, "as the stacker");
+    EXPECT_EQ(frame.data, nullptr);
+
+    const std::vector<uint8_t> before(4 * 5 * 2, 7);
+    support::TestMat fixed(4, 5, CUS_8UC2, space(), {}, before.data());
+    CUS_EXPECT_ERROR(stack(good, {0, 1}, &fixed.mat), CUS_ERROR_SIZE, "frames[0]");
+    EXPECT_EQ(fixed.get(), before);
+    support::TestMat wrong(4, 4, CUS_8UC3, space());
+    CUS_EXPECT_ERROR(stack(good, {0, 1}, &wrong.mat), CUS_ERROR_SIZE, "frames[0]");
+    // A frame over the events' own memory.
+    support::TestMat both(4, 4, CUS_8UC2, space());
+    bad = *good;
+    bad.p = static_cast<const uint8_t *>(both.mat.data) + 3;
+    CUS_EXPECT_ERROR(stack(&bad, {0, 1}, &both.mat), CUS_ERROR_ALIAS, "frames[0] overlaps events' p");
+    CUS_EXPECT_OK(cusEventStack(stacker.object, good, nullptr, 0, nullptr, nullptr));
+}
+
+TEST(EventStacker, rejects) {
+    cusEventStacker *stacker = nullptr;
+    cusRepresentation r = repr(CUS_REPR_MDES);
+    const auto create = [&](int rows, int cols, cusSpace space, int count) {
+        return cusEventStackerCreate(&stacker, rows, cols, space, &r, count);
+    };
+    CUS_EXPECT_ERROR(cusEventStackerCreate(nullptr, 1, 1, CUS_HOST, &r, 1), CUS_ERROR_NULL, "stacker is NULL");
+    CUS_EXPECT_ERROR(cusEventStackerCreate(&stacker, 1, 1, CUS_HOST, nullptr, 1), CUS_ERROR_NULL,
+                     "representations is NULL");
+    CUS_EXPECT_ERROR(create(0, 5, CUS_HOST, 1), CUS_ERROR_VALUE, "frame is 0 x 5 (rows x cols), takes 1..65536 each");
+    CUS_EXPECT_ERROR(create(5, 65537, CUS_HOST, 1), CUS_ERROR_VALUE, "frame is 5 x 65537");
+    CUS_EXPECT_ERROR(create(5, 5, static_cast<cusSpace>(3), 1), CUS_ERROR_VALUE, "space is 3");
+    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 0), CUS_ERROR_VALUE, "count is 0, takes 1..8");
+    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 9), CUS_ERROR_VALUE, "count is 9, takes 1..8");
+    r.channels = 17;
+    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 1), CUS_ERROR_VALUE, "mdes's channels are 17, takes 1..16");
+    r = repr(CUS_REPR_MDES);
+    r.depth = CUS_16S;
+    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 1), CUS_ERROR_TYPE, "mdes's depth is 3");
+    r = repr(CUS_REPR_STACKED_HISTOGRAM);
+    r.cutoff = 0;
+    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 1), CUS_ERROR_VALUE, "cutoff is 0, takes 1..255");
+    r = repr(CUS_REPR_TIME_SURFACE);
+    r.tau = -1;
+    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 1), CUS_ERROR_VALUE, "tau is -1");
+    r.kind = static_cast<cusRepresentationKind>(8);
+    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 1), CUS_ERROR_VALUE, "kind is 8");
+    EXPECT_EQ(cusRepresentationName(r.kind), nullptr);
+    EXPECT_EQ(stacker, nullptr);
+    cusEventStackerDestroy(nullptr);
+    if (!support::haveGpu()) {
+        r = repr(CUS_REPR_HISTOGRAM);
+        EXPECT_EQ(create(5, 5, CUS_DEVICE, 1), CUS_ERROR_NO_CUDA) << cusLastError();
+    }
+}
+
+// ---- Windows -----------------------------------------------------------------------------------------------------------
+
+class EventWindows : public support::SpaceTest {};
+CUS_BOTH_SPACES(EventWindows);
+
+TEST_P(EventWindows, equalTheirDefinition) {
+    std::mt19937_64 random = support::generator();
+    for (int round = 0; round < 200; ++round) {
+        const Events events = randomEvents(random() % 60, 5, 5, 0, random, 4);
+        const SpaceEvents input(events, space());
+        cusWindowing w = cusWindowingDefaults();
+        w.unit = random() & 1 ? CUS_WINDOW_COUNT : CUS_WINDOW_DURATION;
+        w.length = 1 + random() % (round % 3 ? 10 : 100);
+        w.stride = random() % 12;
+        w.keep_incomplete = static_cast<int>(random() & 1);
+        const std::vector<cusEventWindow> expected = reference::windows(events, w);
+        size_t count = 99;
+        CUS_ASSERT_OK(cusEventWindows(&input.view, &w, nullptr, 0, &count, nullptr));
+        ASSERT_EQ(count, expected.size());
+        std::vector<cusEventWindow> got(count + 1);
+        CUS_ASSERT_OK(cusEventWindows(&input.view, &w, got.data(), got.size(), &count, nullptr));
+        for (size_t i = 0; i < count; ++i) {
+            ASSERT_EQ(got[i].first, expected[i].first) << "window " << i;
+            ASSERT_EQ(got[i].last, expected[i].last) << "window " << i;
+        }
+        if (count > 1) {
+            CUS_EXPECT_ERROR(cusEventWindows(&input.view, &w, got.data(), 1, &count, nullptr), CUS_ERROR_CAPACITY,
+                             "capacity is 1");
+            EXPECT_EQ(count, expected.size());
+        }
+    }
+}
+
+TEST(EventWindowing, extremesAndErrors) {
+    Events events;
+    events.add(INT64_MIN / 2, 0, 0, 0);
+    events.add(INT64_MAX / 2, 0, 0, 0);
+    const SpaceEvents input(events, CUS_HOST);
+    cusWindowing w = cusWindowingDefaults();
+    size_t count = 0;
+    w.unit = CUS_WINDOW_DURATION;
+    w.length = w.stride = uint64_t{1} << 62;
+    cusEventWindow windows[2];
+    w.keep_incomplete = 1;
+    CUS_EXPECT_OK(cusEventWindows(&input.view, &w, windows, 2, &count, nullptr));
+    EXPECT_EQ(count, 2u);
+    EXPECT_EQ(windows[1].last, 2u);
+    w.length = 0;
+    CUS_EXPECT_ERROR(cusEventWindows(&input.view, &w, nullptr, 0, &count, nullptr), CUS_ERROR_VALUE, "length is 0");
+    w.length = uint64_t{1} << 63;
+    CUS_EXPECT_ERROR(cusEventWindows(&input.view, &w, nullptr, 0, &count, nullptr), CUS_ERROR_VALUE,
+                     "length is 9223372036854775808");
+    w = cusWindowingDefaults();
+    w.stride = uint64_t{1} << 63;
+    CUS_EXPECT_ERROR(cusEventWindows(&input.view, &w, nullptr, 0, &count, nullptr), CUS_ERROR_VALUE, "stride is");
+    w = cusWindowingDefaults();
+    w.unit = static_cast<cusWindowUnit>(5);
+    CUS_EXPECT_ERROR(cusEventWindows(&input.view, &w, nullptr, 0, &count, nullptr), CUS_ERROR_VALUE, "unit is 5");
+    CUS_EXPECT_ERROR(cusEventWindows(nullptr, nullptr, nullptr, 0, &count, nullptr), CUS_ERROR_NULL, "events is NULL");
+    CUS_EXPECT_ERROR(cusEventWindows(&input.view, nullptr, nullptr, 0, nullptr, nullptr), CUS_ERROR_NULL, "count is NULL");
+    CUS_EXPECT_ERROR(cusEventWindows(&input.view, nullptr, nullptr, 3, &count, nullptr), CUS_ERROR_NULL, "windows is NULL");
+    cusEventArrays bad = input.view;
+    bad.t = nullptr;
+    w.unit = CUS_WINDOW_DURATION;
+    CUS_EXPECT_ERROR(cusEventWindows(&bad, &w, nullptr, 0, &count, nullptr), CUS_ERROR_NULL, "t is NULL");
+}
+
+} // namespace
