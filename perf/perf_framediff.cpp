@@ -66,11 +66,11 @@ std::vector<uint8_t> randomBytes(size_t n) {
 
 enum class Spread { RANDOM, BLOBS };
 
-// The other frame of a pair: 3 % of the bytes differ, each by 128, one by one at random places or in discs.
-std::vector<uint8_t> changed(const std::vector<uint8_t> &frame, Size size, Spread spread) {
+// The other frame of a pair: a share of the bytes differs, each by 128, one by one at random places or in discs.
+std::vector<uint8_t> changed(const std::vector<uint8_t> &frame, Size size, Spread spread, double share = 0.03) {
     std::mt19937_64 random(2);
     std::vector<uint8_t> other = frame;
-    const size_t goal = frame.size() * 3 / 100;
+    const size_t goal = static_cast<size_t>(share * static_cast<double>(frame.size()));
     size_t count = 0;
     const auto flip = [&](size_t i) {
         if (other[i] == frame[i]) {
@@ -196,9 +196,8 @@ void noiseView(Size size) {
 // ---- Sparse difference -----------------------------------------------------------------------------------------------
 
 struct Lists {
-    Lists(Size size, cusSpace space) {
-        check(
-            cusSparseDiffCreate(&diff, size.rows, size.cols, CUS_8UC3, static_cast<uint32_t>(size.bytes() / 16), 0, space));
+    Lists(Size size, cusSpace space, uint32_t capacity = 0) { // 0: room for every byte
+        check(cusSparseDiffCreate(&diff, size.rows, size.cols, CUS_8UC3, capacity, 0, space));
     }
     ~Lists() { cusSparseDiffRelease(&diff); }
     Lists(const Lists &) = delete;
@@ -221,8 +220,9 @@ uint32_t countOf(const cusMat &count) {
 
 // Two frames that take turns as the current one, and where the result goes.
 struct Frames {
-    Frames(Size size, cusSpace space, const std::vector<uint8_t> &first, const std::vector<uint8_t> &second)
-        : a(size, space, first), b(size, space, second), lists(size, space) {}
+    Frames(Size size, cusSpace space, const std::vector<uint8_t> &first, const std::vector<uint8_t> &second,
+           uint32_t capacity = 0)
+        : a(size, space, first), b(size, space, second), lists(size, space, capacity) {}
 
     Mat &latest() { return use_b ? b : a; }
     Mat &next() {
@@ -238,8 +238,8 @@ struct Frames {
 // Frames and an encoder whose reference is a: every call sees the same bytes change.
 struct Encoding : Frames {
     Encoding(Size size, cusSpace space, const std::vector<uint8_t> &first, const std::vector<uint8_t> &second,
-             const cusDiffOptions *options)
-        : Frames(size, space, first, second) {
+             const cusDiffOptions *options, uint32_t capacity = 0)
+        : Frames(size, space, first, second, capacity) {
         check(cusDiffEncoderCreate(&encoder, size.rows, size.cols, CUS_8UC3, space, options));
         check(cusDiffEncoderReset(encoder, &a.mat, nullptr));
     }
@@ -260,6 +260,15 @@ uint32_t differences(const std::vector<uint8_t> &a, const std::vector<uint8_t> &
     for (size_t i = 0; i < a.size(); ++i)
         count += a[i] != b[i];
     return count;
+}
+
+// Where places are random, most sectors of the reference take a new byte and are written back whole.
+std::string sectorNote(const std::vector<uint8_t> &a, const std::vector<uint8_t> &b) {
+    constexpr size_t sector = 32;
+    size_t written = 0;
+    for (size_t i = 0; i + sector <= a.size(); i += sector)
+        written += std::memcmp(&a[i], &b[i], sector) != 0;
+    return std::to_string(100 * written * sector / a.size()) + " % of the reference's 32-byte sectors change";
 }
 
 std::string changeId(Size size, Spread spread) {
@@ -283,6 +292,7 @@ void encode(Size size, Spread spread) {
         };
         perf::Row row("framediff/encode" + changeId(size, spread), space, 2.0 * static_cast<double>(size.bytes()));
         row.note(spreadNote(spread));
+        row.note(sectorNote(a, b));
         row.note("bytes: the two reads");
         row.measure(encodeOne);
         if (space == CUS_HOST)
@@ -333,19 +343,19 @@ void encode(Size size, Spread spread) {
     });
 }
 
-// The filter lets discs through whole, so that every call again sees the same bytes change.
-void encodeFiltered(Size size) {
-    const auto a = randomBytes(size.bytes()), b = changed(a, size, Spread::BLOBS);
+// Ways to encode that have their price: called by name, without peers.
+void encodeVariant(const std::string &name, Size size, Spread spread, int min_neighbours, uint32_t capacity, double passes,
+                   const std::string &note) {
+    const auto a = randomBytes(size.bytes()), b = changed(a, size, spread);
     cusDiffOptions options = cusDiffDefaults();
-    options.min_neighbours = 2;
+    options.min_neighbours = min_neighbours;
     perf::bothSpaces([&](cusSpace space) {
         std::deque<Encoding> sets;
         for (int k = perf::rotation(space, 2 * size.bytes()); k > 0; --k)
-            sets.emplace_back(size, space, a, b, &options);
-        perf::Row row("framediff/encode-filtered" + changeId(size, Spread::BLOBS), space,
-                      4.0 * static_cast<double>(size.bytes()));
-        row.note(spreadNote(Spread::BLOBS));
-        row.note("noise filter on, 2 neighbours; bytes: both frames read twice");
+            sets.emplace_back(size, space, a, b, &options, capacity);
+        perf::Row row("framediff/" + name + changeId(size, spread), space, passes * static_cast<double>(size.bytes()));
+        row.note(spreadNote(spread));
+        row.note(note);
         row.measure([&](cusStream stream, int i) {
             Encoding &set = turn(sets, i);
             return cusDiffEncode(set.encoder, &set.next().mat, &set.lists.diff, stream);
@@ -499,7 +509,8 @@ void encodeHostToHost(Size size, Spread spread) {
     Stream up, down, counts;
     const auto fetch = [&](Slot &slot) {
         slot.counted.wait();
-        const int n = static_cast<int>(std::min(*static_cast<uint32_t *>(slot.count.mat.data), slot.lists.diff.capacity));
+        const int n = static_cast<int>(
+            std::min(*static_cast<uint32_t *>(slot.count.mat.data), static_cast<uint32_t>(slot.positions.mat.cols)));
         if (n > 0) {
             const auto part = [&](cusMat &from, cusMat &to) {
                 cusMat device = CUS_MAT_INIT, host = CUS_MAT_INIT;
@@ -543,6 +554,64 @@ void encodeHostToHost(Size size, Spread spread) {
     }
 }
 
+// ---- How cost grows --------------------------------------------------------------------------------------------------
+
+void sweepPixels() {
+    for (const Size size :
+         {Size{640, 480}, Size{1280, 720}, Size{1920, 1080}, Size{3840, 2160}, Size{7680, 4320}, Size{16384, 16384}})
+        perf::bothSpaces([&](cusSpace space) {
+            if (space == CUS_HOST && size.cols > 7680)
+                return; // minutes of filling for one more point of a straight line
+            const std::string pixels = "pixels=" + std::to_string(size.pixels());
+            {
+                auto sets = pairs(size, space);
+                perf::Row row("sweep/framediff/heatmap/" + pixels, space, 3.0 * static_cast<double>(size.bytes()));
+                row.measure([&](cusStream stream, int i) {
+                    Pair &p = turn(sets, i);
+                    return cusHeatmap(&p.prev.mat, &p.cur.mat, &p.dst.mat, nullptr, stream);
+                });
+                row.report();
+            }
+            const auto a = randomBytes(size.bytes()), b = changed(a, size, Spread::BLOBS);
+            std::deque<Encoding> sets;
+            for (int k = perf::rotation(space, 2 * size.bytes()); k > 0; --k)
+                sets.emplace_back(size, space, a, b, nullptr);
+            perf::Row row("sweep/framediff/encode 3 % in discs/" + pixels, space, 2.0 * static_cast<double>(size.bytes()));
+            row.measure([&](cusStream stream, int i) {
+                Encoding &set = turn(sets, i);
+                return cusDiffEncode(set.encoder, &set.next().mat, &set.lists.diff, stream);
+            });
+            row.report();
+        });
+}
+
+void sweepShare() {
+    const Size size = SIZES[0];
+    const auto a = randomBytes(size.bytes());
+    for (const Spread spread : {Spread::RANDOM, Spread::BLOBS})
+        for (const double percent : {0.1, 0.3, 1.0, 3.0, 10.0, 30.0}) {
+            const auto b = changed(a, size, spread, percent / 100);
+            const uint32_t expected = differences(a, b);
+            perf::bothSpaces([&](cusSpace space) {
+                std::deque<Encoding> sets;
+                for (int k = perf::rotation(space, 2 * size.bytes()); k > 0; --k)
+                    sets.emplace_back(size, space, a, b, nullptr);
+                perf::Row row(std::string("sweep/framediff/encode ") +
+                                  (spread == Spread::RANDOM ? "scattered" : "in discs") +
+                                  "/percent=" + perf::number(percent),
+                              space, 2.0 * static_cast<double>(size.bytes()));
+                row.measure([&](cusStream stream, int i) {
+                    Encoding &set = turn(sets, i);
+                    return cusDiffEncode(set.encoder, &set.next().mat, &set.lists.diff, stream);
+                });
+                row.report();
+                if (!perf::listing()) {
+                    EXPECT_EQ(countOf(sets[0].lists.diff.count), expected);
+                }
+            });
+        }
+}
+
 TEST(Framediff, heatmap) {
     for (const Size size : SIZES)
         heatmap(size);
@@ -556,9 +625,15 @@ TEST(Framediff, encode) {
         for (const Size size : SIZES)
             encode(size, spread);
 }
-TEST(Framediff, encodeFiltered) {
+TEST(Framediff, encodeFiltered) { // the filter lets discs through whole, so that every call sees the same bytes change
     for (const Size size : SIZES)
-        encodeFiltered(size);
+        encodeVariant("encode-filtered", size, Spread::BLOBS, 2, 0, 4,
+                      "noise filter on, 2 neighbours; bytes: both frames read twice");
+}
+TEST(Framediff, encodeBounded) {
+    for (const Size size : SIZES)
+        encodeVariant("encode-bounded", size, Spread::RANDOM, 0, static_cast<uint32_t>(size.bytes() / 16), 2,
+                      "room for 1/16 of the bytes, so that the reference waits for the count; bytes: the two reads");
 }
 TEST(Framediff, decode) {
     for (const Size size : SIZES)
@@ -569,6 +644,12 @@ TEST(Framediff, hostToHost) {
         heatmapHostToHost(size);
         encodeHostToHost(size, Spread::RANDOM);
     }
+}
+TEST(FramediffSweep, pixels) {
+    sweepPixels();
+}
+TEST(FramediffSweep, share) {
+    sweepShare();
 }
 
 } // namespace

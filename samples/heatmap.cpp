@@ -226,6 +226,8 @@ int run(int argc, char **argv) {
         try {
             if (device.space == CUS_DEVICE)
                 check(cusDeviceSet(device.index));
+            else
+                sample::leaveCoresToCodecs();
             Slot *slot = nullptr, *previous = nullptr;
             while (decoded.pop(slot)) {
                 computing([&] { engine.submit(previous ? *previous : *slot, *slot); });

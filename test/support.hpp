@@ -66,6 +66,15 @@ inline std::string dataFolder() {
     return text ? text : "";
 }
 
+// A file of that folder; "" where it is not there.
+inline std::string dataFile(const std::string &name) {
+    const std::string path = dataFolder() + "/" + name;
+    std::FILE *file = dataFolder().empty() ? nullptr : std::fopen(path.c_str(), "rb");
+    if (file)
+        std::fclose(file);
+    return file ? path : "";
+}
+
 // Where a matrix of a test lies in its memory: rows padded by `padding` bytes, the first element `offset` bytes past a
 // 256-byte boundary. Both must be multiples of the size of one channel.
 struct Layout {

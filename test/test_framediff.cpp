@@ -562,10 +562,11 @@ TEST_P(Framediff, noiseViewEqualsOpenCV) {
 }
 
 TEST_P(Framediff, vtestDecodedEqualsTheReferenceForAllFrames) {
-    const std::string file = support::dataFolder() + "/vtest.avi";
-    cv::VideoCapture video(file);
-    if (!video.isOpened())
+    const std::string file = support::dataFile("vtest.avi");
+    if (file.empty())
         GTEST_SKIP() << "no vtest.avi in CUSIGHT_TEST_DATA ('" << support::dataFolder() << "')";
+    cv::VideoCapture video(file);
+    ASSERT_TRUE(video.isOpened()) << file;
     std::unique_ptr<Encoder> encoder;
     std::unique_ptr<Decoder> decoder;
     std::unique_ptr<Diff> diff;

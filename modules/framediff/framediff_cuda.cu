@@ -243,6 +243,16 @@ __device__ inline void storeRelaxed(unsigned long long *p, unsigned long long v)
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
 
+__device__ inline unsigned warpSum(unsigned v) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(FULL_WARP, v);
+#else
+    for (int step = 16; step; step /= 2)
+        v += __shfl_xor_sync(FULL_WARP, v, step);
+    return v;
+#endif
+}
+
 // How many entries the tiles before `tile` have; called by one full warp. frame: its number, in the upper half of each word
 // above the two state bits (30 bits are enough: a word is overwritten with every frame).
 __device__ inline unsigned lookBack(const unsigned long long *words, unsigned tile, unsigned long long frame) {
@@ -280,7 +290,7 @@ __device__ inline unsigned lookBack(const unsigned long long *words, unsigned ti
                 const bool mine = (w[k] & ~(TILE_STATE | 0xffffffffull)) == frame;
                 const unsigned prefixes = __ballot_sync(FULL_WARP, mine && (w[k] & TILE_STATE) == TILE_PREFIX);
                 const unsigned last = prefixes ? __ffs(static_cast<int>(prefixes)) - 1 : 31;
-                before += __reduce_add_sync(FULL_WARP, lane <= last ? static_cast<unsigned>(w[k]) : 0u);
+                before += warpSum(lane <= last ? static_cast<unsigned>(w[k]) : 0u);
                 found = prefixes != 0;
             }
         }
@@ -320,8 +330,10 @@ __device__ inline unsigned bitsOf(uint32_t low, uint32_t high) {
 }
 
 // 0xff for a byte whose highest bit is set, 0 for the others.
-__device__ inline uint32_t spread(uint32_t flags) {
-    return __byte_perm(flags, 0, 0xba98);
+__device__ inline uint32_t spread(unsigned bits) {
+    uint32_t mask; // bit k comes to the top of byte k, whose sign then fills the byte (__byte_perm cannot do that)
+    asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(mask) : "r"((bits & 15) * 0x10204080u));
+    return mask;
 }
 
 // Where a unit lies.
@@ -424,33 +436,66 @@ __device__ inline unsigned ranks(unsigned count, unsigned &total) {
     return rank;
 }
 
-// Calls send(rank, byte of the unit, difference) for every changed byte.
-template<class Send>
-__device__ inline void forEachChange(unsigned bits, unsigned rank, const uint4 &cur, const uint4 &ref, Send send) {
-    if (!bits)
-        return;
-    const uint32_t d0 = __vsub4(cur.x, ref.x), d1 = __vsub4(cur.y, ref.y), d2 = __vsub4(cur.z, ref.z),
-                   d3 = __vsub4(cur.w, ref.w);
-    for (; bits; bits &= bits - 1, ++rank) {
-        const unsigned b = __ffs(static_cast<int>(bits)) - 1;
-        send(rank, b, __byte_perm(b < 8 ? d0 : d2, b < 8 ? d1 : d3, b % 8) & 255);
-    }
+// Where an entry is kept in shared memory. Lanes with a fully changed unit each write 16 entries apart, that is to two banks;
+// this spreads them over all.
+__device__ inline unsigned swizzled(unsigned entry) {
+    return entry ^ (entry >> 5 & 31);
 }
+
+// Changed units wait here until there is one for every lane: of 32 units that a warp looks at, often only some have changed.
+struct Queue {
+    uint4 cur[64], ref[64];
+    uint32_t unit[64]; // unit of the run << 16 | bits
+};
+
+constexpr int ENCODE_SHARED = ENCODE_WARPS * (sizeof(Queue) + tuning::ENCODE_STAGED * sizeof(uint32_t));
 
 template<bool WHOLE, bool NOISE>
 __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM) encodeKernel(const EncodeJob job) {
     constexpr int UNROLL = tuning::ENCODE_UNROLL, STAGED = tuning::ENCODE_STAGED;
+    extern __shared__ __align__(16) unsigned char shared[];
     __shared__ unsigned warp_totals[ENCODE_WARPS], before_shared;
-    __shared__ uint32_t staged_entries[ENCODE_WARPS][STAGED]; // byte of the run << 8 | difference
 
     cusi::startInOrder();
     const unsigned tile = blockIdx.x;
     const unsigned long long frame = loadRelaxed(&job.state->frame) << 34;
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned run = (tile * ENCODE_WARPS + warp) * job.units_per_lane * 32; // the warp's first unit
-    uint32_t *const entries = staged_entries[warp];
+    Queue &queue = reinterpret_cast<Queue *>(shared)[warp];
+    uint32_t *const entries = reinterpret_cast<uint32_t *>(shared + ENCODE_WARPS * sizeof(Queue)) + warp * STAGED;
 
-    unsigned total = 0, staged = 0, dense_from = job.units_per_lane; // from there on nothing is kept
+    const unsigned none = job.units_per_lane * 32;
+    unsigned dense_from = none; // unit of the run from which on entries are only counted
+    unsigned staged = 0, counted = 0, queued = 0, head = 0;
+
+    // Takes n <= 32 units out of the queue, one a lane.
+    const auto drain = [&](unsigned n) {
+        __syncwarp();
+        const unsigned slot = (head + lane) % 64;
+        const uint32_t record = lane < n ? queue.unit[slot] : 0;
+        unsigned bits = record & 0xffff, found;
+        const unsigned rank = ranks(__popc(bits), found);
+        if (staged + found > STAGED) {
+            dense_from = __shfl_sync(FULL_WARP, record, 0) >> 16;
+            counted = found;
+        } else {
+            const unsigned first = record >> 16;
+            if (bits && !job.may_overflow)
+                updateReference<WHOLE>(job, run + first, queue.cur[slot], queue.ref[slot], bits);
+            const uint4 c = queue.cur[slot], r = queue.ref[slot];
+            const uint32_t d0 = __vsub4(c.x, r.x), d1 = __vsub4(c.y, r.y), d2 = __vsub4(c.z, r.z), d3 = __vsub4(c.w, r.w);
+            for (unsigned at = staged + rank; bits; bits &= bits - 1, ++at) {
+                const unsigned b = __ffs(static_cast<int>(bits)) - 1;
+                const uint32_t d = __byte_perm(b < 8 ? d0 : d2, b < 8 ? d1 : d3, b % 8) & 255;
+                entries[swizzled(at)] = (first * 16 + b) << 8 | d;
+            }
+            staged += found;
+        }
+        head += n;
+        queued -= n;
+        __syncwarp();
+    };
+
     for (unsigned i = 0; i < job.units_per_lane; i += UNROLL) {
         uint4 cur[UNROLL], ref[UNROLL];
 #pragma unroll
@@ -463,23 +508,33 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
             const unsigned unit = run + (i + k) * 32 + lane;
             const unsigned bits = findChanges<NOISE>(job, unit, cur[k], ref[k]);
             storeMask(job, unit, bits);
-            if (!__any_sync(FULL_WARP, bits))
+            const unsigned changed = __ballot_sync(FULL_WARP, bits != 0);
+            if (!changed)
                 continue;
-            unsigned found;
-            const unsigned rank = ranks(__popc(bits), found);
-            if (dense_from == job.units_per_lane && staged + found > STAGED)
-                dense_from = i + k;
-            total += found;
-            if (dense_from < job.units_per_lane)
+            if (dense_from != none) {
+                counted += warpSum(__popc(bits));
                 continue;
-            const unsigned first = ((i + k) * 32 + lane) * 16;
-            forEachChange(bits, staged + rank, cur[k], ref[k],
-                          [&](unsigned at, unsigned b, uint32_t d) { entries[at] = (first + b) << 8 | d; });
-            staged += found;
-            if (bits && !job.may_overflow)
-                updateReference<WHOLE>(job, unit, cur[k], ref[k], bits);
+            }
+            if (bits) {
+                const unsigned slot = (head + queued + __popc(changed & ((1u << lane) - 1))) % 64;
+                queue.cur[slot] = cur[k];
+                queue.ref[slot] = ref[k];
+                queue.unit[slot] = ((i + k) * 32 + lane) << 16 | bits;
+            }
+            queued += __popc(changed);
+            if (queued >= 32) {
+                drain(32);
+                if (dense_from != none) { // what is left in the queue comes after it
+                    __syncwarp();
+                    counted += warpSum(lane < queued ? __popc(queue.unit[(head + lane) % 64] & 0xffff) : 0);
+                    queued = 0;
+                }
+            }
         }
     }
+    if (queued)
+        drain(queued);
+    const unsigned total = staged + counted;
 
     if (lane == 0)
         warp_totals[warp] = total;
@@ -512,7 +567,7 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     if (fits) {
         size_t out = static_cast<size_t>(before) + warp_before;
         for (unsigned n = lane; n < staged; n += 32) {
-            const uint32_t entry = entries[n], offset = entry >> 8;
+            const uint32_t entry = entries[swizzled(n)], offset = entry >> 8;
             unsigned position = run * 16 + offset;
             if (!WHOLE || job.may_overflow) {
                 const Place p = placeOf(job, run + offset / 16);
@@ -526,20 +581,24 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         }
         out += staged;
         // What was too dense to keep is read again, now that its place in the output is known.
-        for (unsigned i = dense_from; i < job.units_per_lane; ++i) {
+        for (unsigned i = dense_from / 32; i < job.units_per_lane; ++i) {
             const unsigned unit = run + i * 32 + lane;
             uint4 cur, ref;
             loadUnit<WHOLE>(job, unit, cur, ref);
-            const unsigned bits = findChanges<NOISE>(job, unit, cur, ref);
+            unsigned bits = i * 32 + lane >= dense_from ? findChanges<NOISE>(job, unit, cur, ref) : 0;
             unsigned found;
-            const unsigned rank = ranks(__popc(bits), found);
+            size_t at = out + ranks(__popc(bits), found);
             if (bits) {
-                const Place p = placeOf(job, unit);
-                forEachChange(bits, rank, cur, ref, [&](unsigned at, unsigned b, uint32_t d) {
-                    job.positions[out + at] = p.y * job.row_bytes + p.x + b;
-                    job.values[out + at] = static_cast<unsigned char>(d);
-                });
                 updateReference<WHOLE>(job, unit, cur, ref, bits);
+                const Place p = placeOf(job, unit);
+                const uint32_t d[4] = {__vsub4(cur.x, ref.x), __vsub4(cur.y, ref.y), __vsub4(cur.z, ref.z),
+                                       __vsub4(cur.w, ref.w)};
+#pragma unroll
+                for (unsigned b = 0; b < 16; ++b)
+                    if (bits >> b & 1) {
+                        job.positions[at] = p.y * job.row_bytes + p.x + b;
+                        job.values[at++] = static_cast<unsigned char>(d[b / 4] >> (8 * (b % 4)));
+                    }
             }
             out += found;
         }
@@ -647,6 +706,13 @@ cusStatus framediff_cuda_paint(const cusMat *prev, const cusMat *cur, cusMat *ds
     return launchPaint(channels, job, AnyHeat{*paint->palette}, stream);
 }
 
+using EncodeKernel = void (*)(EncodeJob);
+static EncodeKernel encodeKernelFor(bool whole, bool noise) {
+    if (noise)
+        return whole ? encodeKernel<true, true> : encodeKernel<false, true>;
+    return whole ? encodeKernel<true, false> : encodeKernel<false, false>;
+}
+
 // How a frame is cut: units a lane goes through, and blocks. One wave of blocks where the frame is small enough for that.
 static cusStatus cut(const char *function, unsigned units, unsigned *units_per_lane, unsigned *tiles) {
     int sms = 0;
@@ -658,6 +724,9 @@ static cusStatus cut(const char *function, unsigned units, unsigned *units_per_l
 }
 
 cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
+    for (bool whole : {false, true})
+        CUSI_CUDA("cusDiffEncoderCreate", cudaFuncSetAttribute(encodeKernelFor(whole, encoder->options.min_neighbours > 0),
+                                                               cudaFuncAttributeMaxDynamicSharedMemorySize, ENCODE_SHARED));
     unsigned units_per_lane = 0, tiles = 0;
     CUS_TRY(cut("cusDiffEncoderCreate", unitsPerRow(encoder->ref) * encoder->rows, &units_per_lane, &tiles));
     const size_t bytes = sizeof(EncodeState) + 8 * size_t{tiles};
@@ -714,10 +783,8 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     job.ref_step16 = static_cast<unsigned>(job.ref_step / 16);
     const bool whole =
         job.aligned && row_bytes % 16 == 0 && job.rows * std::max(job.cur_step, job.ref_step) / 16 <= 0xffffffffu;
-    const auto kernel = job.changed ? whole ? encodeKernel<true, true> : encodeKernel<false, true>
-                        : whole ? encodeKernel<true, false>
-                                    : encodeKernel<false, false>;
-    return cusi::launch("cusDiffEncode", kernel, job.tiles, tuning::ENCODE_THREADS, 0, stream, job);
+    return cusi::launch("cusDiffEncode", encodeKernelFor(whole, job.changed != nullptr), job.tiles, tuning::ENCODE_THREADS,
+                        ENCODE_SHARED, stream, job);
 }
 
 cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {

@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 static const uint8_t *rowOf(const cusMat *mat, size_t y) {
     return (const uint8_t *)mat->data + y * mat->step;
@@ -23,43 +26,40 @@ static int threadsFor(size_t bytes) {
 
 enum { PIXELS_AT_ONCE = 512 };
 
-/* Summed differences of n <= PIXELS_AT_ONCE pixels. The inner loops are what the compiler vectorises. */
+/* sum[i] = differences of bytes i, i + 1 and i + 2 (one channel: three times that of byte i) of n <= PIXELS_AT_ONCE pixels. Only
+ * those at the start of a pixel are wanted, but neighbours are what vector instructions add. */
 CUSI_MULTIVERSION
-static void summedDifferences(const uint8_t *a, const uint8_t *b, size_t n, int channels, uint16_t *d) {
-    uint8_t difference[4 * PIXELS_AT_ONCE];
+static void summedDifferences(const uint8_t *restrict a, const uint8_t *restrict b, size_t n, int channels,
+                              uint16_t *restrict sum) {
+    uint8_t difference[4 * PIXELS_AT_ONCE + 2];
     const size_t bytes = n * (size_t)channels;
     for (size_t i = 0; i < bytes; ++i)
         difference[i] = (uint8_t)(a[i] > b[i] ? a[i] - b[i] : b[i] - a[i]);
+    difference[bytes] = difference[bytes + 1] = 0;
     if (channels == 1)
-        for (size_t x = 0; x < n; ++x)
-            d[x] = (uint16_t)(3 * difference[x]);
-    else if (channels == 3)
-        for (size_t x = 0; x < n; ++x)
-            d[x] = (uint16_t)(difference[3 * x] + difference[3 * x + 1] + difference[3 * x + 2]);
+        for (size_t i = 0; i < bytes; ++i)
+            sum[i] = (uint16_t)(3 * difference[i]);
     else
-        for (size_t x = 0; x < n; ++x)
-            d[x] = (uint16_t)(difference[4 * x] + difference[4 * x + 1] + difference[4 * x + 2]);
+        for (size_t i = 0; i < bytes; ++i)
+            sum[i] = (uint16_t)(difference[i] + difference[i + 1] + difference[i + 2]);
 }
 
-static void paintRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t cols, int channels,
+static void paintRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t cols, size_t channels,
                      const FramediffPalette *palette) {
-    uint16_t d[PIXELS_AT_ONCE];
+    uint16_t sum[4 * PIXELS_AT_ONCE];
     for (size_t x = 0; x < cols; x += PIXELS_AT_ONCE) {
         const size_t n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE;
-        summedDifferences(a + x * (size_t)channels, b + x * (size_t)channels, n, channels, d);
+        summedDifferences(a + x * channels, b + x * channels, n, (int)channels, sum);
         uint8_t *out = dst + 3 * x;
         /* Four bytes are stored for each pixel, the fourth of which the next pixel overwrites; the last has only three. */
         for (size_t i = 0; i + 1 < n; ++i)
-            memcpy(out + 3 * i, &palette->colour[d[i]], 4);
-        const uint32_t last = palette->colour[d[n - 1]];
-        out[3 * (n - 1)] = (uint8_t)last;
-        out[3 * (n - 1) + 1] = (uint8_t)(last >> 8);
-        out[3 * (n - 1) + 2] = (uint8_t)(last >> 16);
+            memcpy(out + 3 * i, &palette->colour[sum[i * channels]], 4);
+        memcpy(out + 3 * (n - 1), &palette->colour[sum[(n - 1) * channels]], 3);
     }
 }
 
 cusStatus framediff_host_paint(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPaint *paint) {
-    const int channels = CUS_CHANNELS(cur->type);
+    const size_t channels = (size_t)CUS_CHANNELS(cur->type);
 #pragma omp parallel for schedule(static) num_threads(threadsFor(3 * (size_t)cur->rows * (size_t)cur->cols))
     for (int y = 0; y < cur->rows; ++y)
         paintRow(rowOf(prev, (size_t)y), rowOf(cur, (size_t)y), rowOfMutable(dst, (size_t)y), (size_t)cur->cols, channels,
@@ -111,6 +111,24 @@ static int isNoise(const cusMat *pixels, size_t y, size_t x, int min_neighbours)
     return neighbours < min_neighbours;
 }
 
+/* 64 bytes that are 0 or 1 as 64 bits. */
+static uint64_t gather64(const uint8_t *flags) {
+    uint64_t bits = 0;
+#ifdef __SSE2__
+    for (int i = 0; i < 4; ++i) {
+        const __m128i sixteen = _mm_slli_epi64(_mm_loadu_si128((const __m128i *)(const void *)(flags + 16 * i)), 7);
+        bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(sixteen) << (16 * i);
+    }
+#else
+    for (int i = 0; i < 8; ++i) {
+        uint64_t eight;
+        memcpy(&eight, flags + 8 * i, 8);
+        bits |= (eight * 0x0102040810204080u) >> 56 << (8 * i); /* gathers the eight in the top byte */
+    }
+#endif
+    return bits;
+}
+
 /* The bytes of one row that are to be sent: appended to positions and values, marked in mask_row unless that is NULL. */
 static size_t encodeRow(const cusDiffEncoder *encoder, const cusMat *frame, size_t y, uint32_t *positions, uint8_t *values,
                         uint8_t *mask_row) {
@@ -123,19 +141,22 @@ static size_t encodeRow(const cusDiffEncoder *encoder, const cusMat *frame, size
     for (size_t x = 0; x < row_bytes; x += BYTES_AT_ONCE) {
         const size_t n = row_bytes - x < BYTES_AT_ONCE ? row_bytes - x : BYTES_AT_ONCE;
         changedBytes(cur + x, ref + x, n, (uint8_t)encoder->options.threshold, changed);
-        memset(changed + n, 0, (8 - n % 8) % 8);
-        for (size_t i = 0; i < n; i += 8) {
-            uint64_t eight; /* byte k is 1 where byte x + i + k changed */
-            memcpy(&eight, changed + i, 8);
-            if (eight && encoder->options.min_neighbours > 0)
-                for (size_t k = 0; k < 8; ++k)
-                    if ((eight >> (8 * k) & 1) &&
-                        isNoise(&encoder->changed, y, (x + i + k) / channels, encoder->options.min_neighbours))
-                        eight &= ~((uint64_t)1 << (8 * k));
-            if (mask_row) /* gathers the eight ones and zeros in the top byte */
-                mask_row[(x + i) / 8] = (uint8_t)((eight * 0x0102040810204080u) >> 56);
-            for (; eight; eight &= eight - 1) {
-                const size_t at = x + i + (size_t)__builtin_ctzll(eight) / 8;
+        memset(changed + n, 0, (64 - n % 64) % 64);
+        for (size_t i = x; i < x + n; i += 64) {
+            uint64_t bits = gather64(changed + (i - x));
+            if (encoder->options.min_neighbours > 0)
+                for (uint64_t left = bits; left; left &= left - 1) {
+                    const size_t at = i + (size_t)__builtin_ctzll(left);
+                    if (isNoise(&encoder->changed, y, at / channels, encoder->options.min_neighbours))
+                        bits &= ~(left & -left);
+                }
+            if (mask_row) {
+                const size_t mask_bytes = ((row_bytes - i < 64 ? row_bytes - i : 64) + 7) / 8;
+                for (size_t k = 0; k < mask_bytes; ++k)
+                    mask_row[i / 8 + k] = (uint8_t)(bits >> (8 * k));
+            }
+            for (; bits; bits &= bits - 1) {
+                const size_t at = i + (size_t)__builtin_ctzll(bits);
                 positions[count] = row_start + (uint32_t)at;
                 values[count] = (uint8_t)(cur[at] - ref[at]);
                 ++count;
@@ -226,19 +247,35 @@ cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     return CUS_OK;
 }
 
+/* 1 where positions are ascending: each larger than the one before. */
+CUSI_MULTIVERSION
+static int ascending(const uint32_t *positions, size_t count) {
+    uint32_t bad = 0;
+    for (size_t k = 1; k < count; ++k)
+        bad |= positions[k] <= positions[k - 1];
+    return !bad;
+}
+
 cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff) {
     const uint64_t bytes = (uint64_t)cusi_rowBytes(&decoder->frame) * (uint64_t)decoder->rows;
     const uint32_t count = *(const uint32_t *)diff->count.data;
     const uint32_t *positions = diff->positions.data;
     CUSI_REQUIRE(count <= diff->capacity, CUS_ERROR_CAPACITY,
                  "cusDiffDecode: diff holds an overflow: %u bytes changed, its capacity is %u", count, diff->capacity);
-    int64_t before = -1;
-    for (uint32_t k = 0; k < count; ++k) {
-        CUSI_REQUIRE(positions[k] < bytes && positions[k] > before, CUS_ERROR_VALUE,
-                     "cusDiffDecode: diff's position %u is %u after %lld, takes ascending positions below %llu", k,
-                     positions[k], (long long)before, (unsigned long long)bytes);
-        before = positions[k];
+    if (count == 0)
+        return CUS_OK;
+    if (!ascending(positions, count) || positions[count - 1] >= bytes)
+        for (uint32_t k = 0; k < count; ++k)
+            CUSI_REQUIRE(positions[k] < bytes && (k == 0 || positions[k] > positions[k - 1]), CUS_ERROR_VALUE,
+                         "cusDiffDecode: diff's position %u is %u after %lld, takes ascending positions below %llu", k,
+                         positions[k], k ? (long long)positions[k - 1] : -1, (unsigned long long)bytes);
+    /* Ascending, so parts of the list change different bytes. */
+    const int parts = threadsFor(count);
+#pragma omp parallel for schedule(static, 1) num_threads(parts)
+    for (int part = 0; part < parts; ++part) {
+        const size_t first = (size_t)((uint64_t)count * (uint64_t)part / (uint64_t)parts);
+        const size_t end = (size_t)((uint64_t)count * ((uint64_t)part + 1) / (uint64_t)parts);
+        apply(&decoder->frame, positions + first, (const uint8_t *)diff->values.data + first, end - first);
     }
-    apply(&decoder->frame, positions, diff->values.data, count);
     return CUS_OK;
 }

@@ -2,6 +2,7 @@
 
 #include "cusight/opencv.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
@@ -13,6 +14,9 @@
 #include <opencv2/core/utils/logger.hpp>
 
 #include <unistd.h>
+#ifdef CUSIGHT_HAVE_OPENMP
+#include <omp.h>
+#endif
 
 namespace sample {
 
@@ -86,6 +90,12 @@ int guarded(int argc, char **argv, int (*run)(int, char **)) {
         std::fprintf(stderr, "%s: %s\n", name, error.what());
     }
     return FAILED;
+}
+
+void leaveCoresToCodecs() {
+#ifdef CUSIGHT_HAVE_OPENMP
+    omp_set_num_threads(std::max(1, omp_get_num_procs() / 2));
+#endif
 }
 
 Device chooseDevice(const std::string &text) {

@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 
 const char *const SINK_HELP =
     "write a video (.mp4 .mkv .webm .avi), numbered images (out_%04d.png, or a folder with a / at the end) or "
-    "one image (the last picture); without a window and without this option: ";
+    "one image (the last picture); .avi is the quickest, .mp4 and .webm play in browsers; without a window and without "
+    "this option: ";
 
 namespace {
 
@@ -184,11 +185,14 @@ class Sequence : public Sink {
 
     bool write(const cv::Mat &picture) override {
         const std::string path = pattern_ + text("%0*lld", digits_, written_) + tail_;
-        writeImage(path, picture);
-        if (diskFull(path)) { // an encoder may have lost the tail of it in silence
+        try {
+            writeImage(path, picture);
+            if (diskFull(path)) // the encoder may have lost the tail of it in silence
+                cannotWrite(path, "the disk is full after " + std::to_string(written_) + " pictures");
+        } catch (const Stop &) {
             std::error_code error;
             fs::remove(path, error);
-            cannotWrite(path, "the disk is full after " + std::to_string(written_) + " pictures");
+            throw;
         }
         ++written_;
         return true;

@@ -76,7 +76,7 @@ class Capture : public Source {
         if (live_ && !interrupted())
             throw Stop(INPUT, name_ + " stopped delivering after " + std::to_string(read_) + " frames");
         // The header's count is an estimate in some formats, so the time must be missing as well.
-        const double expected = static_cast<double>(total_), slack = 2 + 0.02 * expected;
+        const double expected = static_cast<double>(total_), slack = 2 + 0.002 * expected;
         if (!live_ && static_cast<double>(read_) < expected - slack && seconds_ * fps_ < expected - 1 - slack)
             throw Stop(INPUT, name_ + " breaks off: " + std::to_string(read_) + " frames of the " + std::to_string(total_) +
                                   " that its header announces");

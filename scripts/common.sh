@@ -1,0 +1,81 @@
+# What setup, demo and test share; sourced, not run.
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# Clips and test pictures that were fetched are kept here, for every checkout of this user.
+cache=${CUSIGHT_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/cusight}
+jobs=$(nproc)
+
+if [ -t 1 ]; then bold=$'\033[1m' plain=$'\033[0m'; else bold='' plain=''; fi
+SECONDS=0
+say() { printf '%s[%4d s] %s%s\n' "$bold" "$SECONDS" "$*" "$plain"; }
+note() { printf '         %s\n' "$*"; }
+die() {
+    printf '%s\n' "$*" >&2
+    exit 1
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        return 127
+    fi
+}
+
+apt_get() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=2 -o Acquire::http::Timeout=30 "$@"; }
+
+# Prints the CUDA compiler, or nothing.
+find_nvcc() { command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; } || true; }
+
+# Prints the architecture to build for: that of the GPU that is here ("90"), otherwise 90.
+gpu_architecture() {
+    local capability=''
+    if command -v nvidia-smi >/dev/null; then
+        capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -dc 0-9) || true
+    fi
+    echo "${capability:-90}"
+}
+
+# What cmake takes so that CUDA is used where it is found; says so.
+cuda_options() {
+    local nvcc
+    nvcc=$(find_nvcc)
+    if [ -n "$nvcc" ]; then
+        cuda=(-DCUSIGHT_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc" "-DCMAKE_CUDA_ARCHITECTURES=$(gpu_architecture)")
+        note "CUDA backend: yes, with $nvcc for architecture $(gpu_architecture)"
+    else
+        cuda=(-DCUSIGHT_CUDA=OFF)
+        note "CUDA backend: no, there is no nvcc in PATH or /usr/local/cuda/bin. The CPU backend is built; for the GPU install"
+        note "the CUDA toolkit (https://developer.nvidia.com/cuda-downloads, version 11.8 or later) and run this again."
+    fi
+}
+
+if command -v ccache >/dev/null; then
+    export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
+    # Build folders of one checkout share what they compile alike.
+    export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+fi
+
+# fetch_package PACKAGE PATH: the files of a Debian package under PATH (inside the package), flat in $cache/data, without
+# installing it. 1 where it cannot be had.
+fetch_package() {
+    local package=$1 path=$2 work
+    [ -e "$cache/data/.$package" ] && return 0
+    command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
+    mkdir -p "$cache/data"
+    work=$(mktemp -d "$cache/fetch.XXXXXX")
+    chmod 755 "$work"
+    say "Fetching package $package (kept in $cache, not installed)"
+    if (cd "$work" && apt-get -q -o Acquire::Retries=2 -o Acquire::http::Timeout=30 download "$package" >log 2>&1 ||
+        { apt_get update >>log 2>&1 && apt-get -q download "$package" >>log 2>&1; }) &&
+        dpkg-deb -x "$work/$package"_*.deb "$work/files" && [ -d "$work/files/$path" ]; then
+        find "$work/files/$path" -maxdepth 1 -type f -exec cp -t "$cache/data" {} +
+        find "$cache/data" -name '*.gz' -exec gunzip -f {} +
+        touch "$cache/data/.$package"
+    else
+        note "not available: $(tail -n 1 "$work/log" 2>/dev/null)"
+    fi
+    rm -rf "$work"
+    [ -e "$cache/data/.$package" ]
+}

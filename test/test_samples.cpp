@@ -1,0 +1,333 @@
+// What the sample programs share: options, sources, sinks, the queue between threads.
+#include "support.hpp"
+
+#include "../samples/common/channel.hpp"
+
+#include <thread>
+
+namespace {
+
+TEST(Channel, KeepsOrderAndDrainsAfterClose) {
+    sample::Channel<int> channel(4);
+    long long sum = 0;
+    int last = -1;
+    bool ordered = true;
+    std::thread consumer([&] {
+        for (int item = 0; channel.pop(item); last = item) {
+            ordered = ordered && item == last + 1;
+            sum += item;
+        }
+    });
+    for (int i = 0; i < 10000; ++i)
+        ASSERT_TRUE(channel.push(i));
+    channel.close();
+    consumer.join();
+    EXPECT_TRUE(ordered);
+    EXPECT_EQ(sum, 10000LL * 9999 / 2);
+    EXPECT_FALSE(channel.push(1)) << "closed";
+}
+
+TEST(Channel, CloseReleasesAWaitingProducer) {
+    sample::Channel<int> channel(1);
+    ASSERT_TRUE(channel.push(1));
+    bool taken = true;
+    std::thread producer([&] { taken = channel.push(2); });
+    channel.close();
+    producer.join();
+    EXPECT_FALSE(taken);
+    int item = 0;
+    EXPECT_TRUE(channel.pop(item));
+    EXPECT_EQ(item, 1);
+    EXPECT_FALSE(channel.pop(item));
+}
+
+} // namespace
+
+#ifdef CUSIGHT_HAVE_SAMPLES
+#include "common/app.hpp"
+#include "common/options.hpp"
+#include "common/progress.hpp"
+#include "common/sink.hpp"
+#include "common/source.hpp"
+
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/videoio.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+#define EXPECT_STOP(statement, expected, part)                                                           \
+    try {                                                                                                \
+        statement;                                                                                       \
+        ADD_FAILURE() << "was not stopped";                                                              \
+    } catch (const sample::Stop &stop) {                                                                 \
+        EXPECT_EQ(stop.code(), (expected)) << stop.what();                                               \
+        EXPECT_NE(std::string(stop.what()).find(part), std::string::npos) << "message: " << stop.what(); \
+    }
+
+class Samples : public testing::Test {
+  protected:
+    void SetUp() override {
+        folder = fs::temp_directory_path() / ("cusight_samples_" + std::to_string(::getpid()) + "_" +
+                                              testing::UnitTest::GetInstance()->current_test_info()->name());
+        fs::create_directories(folder);
+    }
+    void TearDown() override { fs::remove_all(folder); }
+    std::string path(const std::string &name) const { return (folder / name).string(); }
+
+    // Frames of `spec` written to `name`; how many.
+    int copy(const std::string &spec, const std::string &name) const {
+        auto source = sample::openSource(spec);
+        auto sink = sample::openFile(path(name), source->size(), source->fps());
+        cv::Mat frame;
+        int frames = 0;
+        for (; source->read(frame); ++frames)
+            sink->write(frame);
+        sink->finish();
+        return frames;
+    }
+    static int framesIn(const std::string &spec) {
+        auto source = sample::openSource(spec);
+        cv::Mat frame;
+        while (source->read(frame)) {
+        }
+        return static_cast<int>(source->delivered());
+    }
+    fs::path folder;
+};
+
+// ---- Options -----------------------------------------------------------------------------------------------------------
+
+struct Parsed {
+    sample::Common common;
+    std::string input, view = "a";
+    int number = 7;
+    double gain = 1.5;
+
+    bool parse(std::vector<const char *> words) {
+        words.insert(words.begin(), "program");
+        sample::Options options = declare();
+        return options.parse(static_cast<int>(words.size()), const_cast<char **>(words.data()));
+    }
+    sample::Options declare() {
+        sample::Options options("program", "Does something.");
+        options.argument(input, "INPUT", sample::SOURCE_HELP);
+        options.number(number, "--number", "N", "a number", -3, 10);
+        options.number(gain, "--gain", "X", "a factor", 0.0, 2.0);
+        options.choice(view, "--view", {"a", "b"}, "what to show");
+        options.common(common, "a file");
+        return options;
+    }
+};
+
+TEST(SampleOptions, BothFormsOfValuesAndDefaults) {
+    Parsed p;
+    ASSERT_TRUE(
+        p.parse({"--number", "-3", "clip.avi", "--gain=0.25", "--headless", "--device=cuda:12", "--output", "o.mp4"}));
+    EXPECT_EQ(p.number, -3);
+    EXPECT_EQ(p.gain, 0.25);
+    EXPECT_EQ(p.view, "a");
+    EXPECT_EQ(p.input, "clip.avi");
+    EXPECT_TRUE(p.common.headless);
+    EXPECT_EQ(p.common.device, "cuda:12");
+    EXPECT_EQ(p.common.output, "o.mp4");
+    Parsed q;
+    ASSERT_TRUE(q.parse({"--", "--number"}));
+    EXPECT_EQ(q.input, "--number");
+}
+
+TEST(SampleOptions, WrongOnesNameOptionValueAndWhatIsTaken) {
+    Parsed p;
+    EXPECT_STOP(p.parse({"x", "--number", "11"}), sample::USAGE, "--number is '11', takes an integer -3..10");
+    EXPECT_STOP(p.parse({"x", "--number", "5x"}), sample::USAGE, "'5x'");
+    EXPECT_STOP(p.parse({"x", "--number", "99999999999999999999"}), sample::USAGE, "takes an integer");
+    EXPECT_STOP(p.parse({"x", "--number="}), sample::USAGE, "takes an integer");
+    EXPECT_STOP(p.parse({"x", "--number"}), sample::USAGE, "--number needs a value");
+    EXPECT_STOP(p.parse({"x", "--gain", "nan"}), sample::USAGE, "--gain is 'nan', takes a number 0..2");
+    EXPECT_STOP(p.parse({"x", "--view", "c"}), sample::USAGE, "--view is 'c', takes a|b");
+    EXPECT_STOP(p.parse({"x", "--headless=1"}), sample::USAGE, "--headless takes no value");
+    EXPECT_STOP(p.parse({"x", "--nonsense"}), sample::USAGE, "unknown option --nonsense");
+    EXPECT_STOP(p.parse({"x", "y"}), sample::USAGE, "'y' is one argument too many");
+    EXPECT_STOP(p.parse({}), sample::USAGE, "INPUT is missing");
+    for (const char *device : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:12345", "CPU", ""})
+        EXPECT_STOP(p.parse({"x", "--device", device}), sample::USAGE, "takes auto, cpu, cuda or cuda:n");
+}
+
+TEST(SampleOptions, HelpNamesEverythingAndTheExitCodes) {
+    Parsed p;
+    const std::string help = p.declare().help();
+    for (const char *part : {"INPUT", "--number N", "--gain X", "--view a|b", "--device auto|cpu|cuda[:n]", "--output FILE",
+                             "--headless", "--help", "default 7", "130 interrupted"})
+        EXPECT_NE(help.find(part), std::string::npos) << part << "\n" << help;
+}
+
+TEST(SampleOptions, DeviceThatIsNotThere) {
+    EXPECT_EQ(sample::chooseDevice("cpu").space, CUS_HOST);
+    EXPECT_EQ(sample::chooseDevice("auto").space, support::haveGpu() ? CUS_DEVICE : CUS_HOST);
+    EXPECT_STOP(sample::chooseDevice("cuda:999"), sample::DEVICE, "cuda:999");
+    if (!support::haveGpu()) {
+        EXPECT_STOP(sample::chooseDevice("cuda"), sample::DEVICE, "no usable GPU");
+    }
+}
+
+// ---- Sources -----------------------------------------------------------------------------------------------------------
+
+TEST_F(Samples, SyntheticClipIsTheSameEveryTime) {
+    auto a = sample::openSource("synthetic:33x17@5"), b = sample::openSource("synthetic:33x17@5");
+    EXPECT_EQ(a->size(), cv::Size(33, 17));
+    EXPECT_EQ(a->frames(), 5);
+    cv::Mat x, y, last;
+    int frames = 0;
+    for (; a->read(x); ++frames) {
+        ASSERT_TRUE(b->read(y));
+        EXPECT_EQ(cv::norm(x, y), 0);
+        if (!last.empty()) {
+            EXPECT_GT(cv::norm(x, last), 0) << "nothing moved";
+        }
+        x.copyTo(last);
+    }
+    EXPECT_EQ(frames, 5);
+    EXPECT_FALSE(b->read(y));
+    for (const char *bad : {"synthetic:", "synthetic:10", "synthetic:0x5", "synthetic:5x5@0", "synthetic:5x5@x",
+                            "synthetic:5x5y", "synthetic:70000x5", "synthetic:5x5@"})
+        EXPECT_STOP(sample::openSource(bad), sample::INPUT, "is not synthetic:WxH@N");
+}
+
+TEST_F(Samples, AFrameIsReadInPlace) {
+    auto source = sample::openSource("synthetic:40x30@3");
+    std::vector<uint8_t> memory(40 * 30 * 3);
+    cv::Mat frame(30, 40, CV_8UC3, memory.data());
+    while (source->read(frame))
+        EXPECT_EQ(frame.data, memory.data());
+}
+
+TEST_F(Samples, MissingEmptyAndFalseFiles) {
+    EXPECT_STOP(sample::openSource(path("missing.avi")), sample::INPUT, "No such file");
+    std::ofstream(path("empty.avi"));
+    EXPECT_STOP(sample::openSource(path("empty.avi")), sample::INPUT, "is empty");
+    std::ofstream(path("text.avi")) << std::string(5000, 'a') << "\n";
+    EXPECT_STOP(sample::openSource(path("text.avi")), sample::INPUT, "is not a video that can be decoded");
+    std::ofstream(path("text.png")) << "not a picture";
+    EXPECT_STOP(sample::openSource(path("text.png")), sample::INPUT, "is not an image that can be decoded");
+    fs::create_directory(path("none"));
+    EXPECT_STOP(sample::openSource(path("none")), sample::INPUT, "holds no images");
+    EXPECT_STOP(sample::openSource(path("f_%03d.png")), sample::INPUT, "f_000.png");
+    EXPECT_STOP(sample::openSource(path("f_%s.png")), sample::INPUT, "is not a numbered sequence");
+    EXPECT_STOP(sample::openSource("997"), sample::INPUT, "camera 997 cannot be opened");
+}
+
+TEST_F(Samples, ImagesFromFolderSequenceAndFile) {
+    ASSERT_EQ(copy("synthetic:64x48@12", "frames/"), 12);
+    EXPECT_EQ(framesIn(path("frames")), 12);
+    EXPECT_EQ(framesIn(path("frames/%06d.png")), 12);
+    EXPECT_EQ(framesIn(path("frames/000003.png")), 1);
+    fs::rename(path("frames/000005.png"), path("frames/gap.txt"));
+    EXPECT_EQ(framesIn(path("frames/%06d.png")), 5) << "up to the gap";
+}
+
+TEST_F(Samples, AFrameOfAnotherSizeIsAnErrorAndWhatWasBeforeIsDelivered) {
+    copy("synthetic:64x48@3", "frames/");
+    cv::imwrite(path("frames/000003.png"), cv::Mat(48, 65, CV_8UC3, cv::Scalar(1, 2, 3)));
+    auto source = sample::openSource(path("frames"));
+    cv::Mat frame;
+    for (int i = 0; i < 3; ++i)
+        ASSERT_TRUE(source->read(frame));
+    EXPECT_STOP(source->read(frame), sample::INPUT, "frame 4 is 65 x 48, the 3 before it are 64 x 48");
+    EXPECT_EQ(source->delivered(), 3);
+}
+
+TEST_F(Samples, TruncatedVideoDeliversWhatIsThereAndSaysSo) {
+    ASSERT_EQ(copy("synthetic:160x120@90", "whole.avi"), 90);
+    EXPECT_EQ(framesIn(path("whole.avi")), 90);
+    fs::resize_file(path("whole.avi"), fs::file_size(path("whole.avi")) / 2);
+    auto source = sample::openSource(path("whole.avi"));
+    cv::Mat frame;
+    EXPECT_STOP(while (source->read(frame)){}, sample::INPUT, "breaks off");
+    EXPECT_GT(source->delivered(), 20);
+    EXPECT_LT(source->delivered(), 70);
+    ASSERT_EQ(copy("synthetic:160x120@90", "whole.mp4"), 90);
+    fs::resize_file(path("whole.mp4"), fs::file_size(path("whole.mp4")) / 2); // its index was at the end
+    EXPECT_STOP(sample::openSource(path("whole.mp4")), sample::INPUT, "is not a video that can be decoded");
+}
+
+TEST_F(Samples, RealVideoHasAllItsFrames) {
+    const std::string file = support::dataFolder() + "/vtest.avi";
+    if (support::dataFolder().empty() || !fs::exists(file))
+        GTEST_SKIP() << "no vtest.avi in CUSIGHT_TEST_DATA";
+    EXPECT_EQ(framesIn(file), 795);
+}
+
+// ---- Sinks -------------------------------------------------------------------------------------------------------------
+
+TEST_F(Samples, EveryKindOfFileCanBeReadBack) {
+    for (const char *name : {"a.mp4", "a.mkv", "a.avi", "a.webm"}) {
+        ASSERT_EQ(copy("synthetic:96x64@7", name), 7) << name;
+        EXPECT_EQ(framesIn(path(name)), 7) << name;
+    }
+    copy("synthetic:31x17@3", "odd.mp4");
+    EXPECT_EQ(sample::openSource(path("odd.mp4"))->size(), cv::Size(30, 16));
+    copy("synthetic:31x17@3", "last.png");
+    cv::Mat last, frame;
+    for (auto source = sample::openSource("synthetic:31x17@3"); source->read(frame);)
+        frame.copyTo(last);
+    EXPECT_EQ(cv::norm(cv::imread(path("last.png")), last), 0);
+}
+
+TEST_F(Samples, GrayPicturesAreTakenToo) {
+    auto sink = sample::openFile(path("gray.avi"), {32, 32}, 25);
+    for (int i = 0; i < 3; ++i)
+        sink->write(cv::Mat(32, 32, CV_8UC1, cv::Scalar(80 * i)));
+    sink->finish();
+    EXPECT_EQ(framesIn(path("gray.avi")), 3);
+}
+
+TEST_F(Samples, OutputsThatCannotBeWritten) {
+    EXPECT_STOP(sample::openFile(path("no/such/a.mp4"), {64, 64}, 25), sample::OUTPUT, "No such file or directory");
+    EXPECT_STOP(sample::openFile(path("a.xyz"), {64, 64}, 25), sample::USAGE, "--output is '");
+    EXPECT_STOP(sample::openFile(path("a_%d.xyz"), {64, 64}, 25), sample::USAGE, "--output is '");
+    EXPECT_STOP(sample::openFile("", {64, 64}, 25), sample::USAGE, "--output is ''");
+    EXPECT_STOP(sample::openFile(path("a.mp4"), {1, 1}, 25), sample::OUTPUT, "2 x 2");
+    for (const char *name : {"full.mp4", "full.avi", "full.png"}) {
+        fs::create_symlink("/dev/full", path(name));
+        EXPECT_STOP(sample::openFile(path(name), {64, 64}, 25), sample::OUTPUT, "No space left");
+    }
+    auto sequence = sample::openFile(path("no/such/%d.png"), {64, 64}, 25);
+    EXPECT_STOP(sequence->write(cv::Mat(8, 8, CV_8UC3, cv::Scalar())), sample::OUTPUT, "No such file or directory");
+}
+
+TEST_F(Samples, AFileThatWasSpoiledWhileWritingIsNotReportedAsWritten) {
+    auto sink = sample::openFile(path("a.avi"), {64, 64}, 25);
+    for (int i = 0; i < 5; ++i)
+        sink->write(cv::Mat(64, 64, CV_8UC3, cv::Scalar(i, i, i)));
+    fs::remove(path("a.avi"));
+    EXPECT_STOP(sink->finish(), sample::OUTPUT, "cannot be read back");
+}
+
+TEST_F(Samples, NothingWrittenLeavesNoFile) {
+    auto sink = sample::openFile(path("a.mp4"), {64, 64}, 25);
+    sink->finish();
+    EXPECT_FALSE(fs::exists(path("a.mp4")));
+}
+
+// ---- Progress ----------------------------------------------------------------------------------------------------------
+
+TEST(SampleProgress, LineShowsShareCountRateAndNote) {
+    sample::Progress known("frames", 200);
+    known.update(50, "1.5 % changed");
+    const std::string line = known.line();
+    for (const char *part : {"[#######.....", "25 %", "50/200 frames", "/s", "left", "1.5 % changed"})
+        EXPECT_NE(line.find(part), std::string::npos) << part << " in " << line;
+    sample::Progress endless("frames", 0);
+    endless.update(50);
+    EXPECT_EQ(endless.line().find('['), std::string::npos);
+    EXPECT_EQ(endless.line().find("left"), std::string::npos);
+}
+
+} // namespace
+#endif
