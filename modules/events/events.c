@@ -162,7 +162,7 @@ cusStatus cusRepresentationType(const cusRepresentation *representation, int *ty
     return checkRepresentation("cusRepresentationType", representation, type);
 }
 
-static int needsTimes(const cusEventStacker *stacker) {
+int eventsNeedsTimes(const cusEventStacker *stacker) {
     for (int i = 0; i < stacker->count; ++i) {
         const cusRepresentationKind kind = stacker->representations[i].kind;
         if (kind == CUS_REPR_TENCODE || kind == CUS_REPR_STACKED_HISTOGRAM || kind == CUS_REPR_VOXEL_GRID ||
@@ -233,7 +233,7 @@ cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, 
                         size_t window_count, cusMat *frames, cusStream stream) {
     static const char function[] = "cusEventStack";
     CUSI_NOT_NULL(function, stacker);
-    CUS_TRY(checkEvents(function, events, 1, needsTimes(stacker)));
+    CUS_TRY(checkEvents(function, events, 1, eventsNeedsTimes(stacker)));
     CUSI_REQUIRE(events->space == stacker->space, CUS_ERROR_SPACE, "%s: events are in %s memory, takes %s as the stacker",
                  function, events->space == CUS_DEVICE ? "device" : "host",
                  stacker->space == CUS_DEVICE ? "device" : "host");

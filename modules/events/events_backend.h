@@ -68,6 +68,9 @@ static inline uint64_t eventsStride(const cusWindowing *windowing) {
     return windowing->stride ? windowing->stride : windowing->length;
 }
 
+/* One of the stacker's representations looks at the times. */
+int eventsNeedsTimes(const cusEventStacker *stacker);
+
 cusStatus eventsCheckWindowing(const char *function, const cusWindowing *windowing);
 
 /* Index of the first of t[0 .. count - 1] that is `relative` or more after origin. */

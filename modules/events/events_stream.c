@@ -1,0 +1,494 @@
+/* Recordings of any length: windows are cut from pieces as these come, and their frames made batch by batch in buffers that
+ * stay the same. On the device three slots rotate, so that one batch is uploaded while the one before is computed and the one
+ * before that downloaded; a slot's frames are handed over when its turn comes again. */
+#include "check.h"
+#include "events_backend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS = 3, ARRAYS = 4 };
+
+typedef struct Slot {
+    cusMat staging[ARRAYS]; /* x, y, p, t: 1 x capacity, host */
+    cusMat events[ARRAYS];  /* the same on the device */
+    cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
+    cusEventWindow *windows; /* of the batch under way, from the first event pushed */
+    uint64_t first;          /* number of its first window */
+    size_t count;            /* 0: the slot is free */
+    cusEvent uploaded, computed, downloaded;
+} Slot;
+
+struct cusEventStream {
+    int rows, cols, representations;
+    cusEventStreamOptions options;
+    cusEventStacker *stacker;
+    cusFrameSink sink;
+    void *user;
+    cusStream up, compute, down;
+    Slot slots[SLOTS];
+    int slot_count, current;
+    int with_times;
+    size_t capacity, batch;
+    cusEventWindow *planned;
+
+    /* The recording */
+    uint64_t pushed; /* events so far */
+    uint64_t next;   /* the window to be made next */
+    size_t held;     /* events in the current slot's staging, the last of those pushed */
+    int64_t origin, newest;
+
+    cusEventStreamCounts counts;
+    cusStatus failed;
+    char message[256];
+};
+
+/* Events in host memory, the first of which is number `start` of the recording. */
+typedef struct View {
+    const void *array[ARRAYS];
+    uint64_t start;
+    size_t count;
+} View;
+
+static const int array_types[ARRAYS] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1 /* as wide as int64 */};
+static const size_t array_bytes[ARRAYS] = {2, 2, 1, 8};
+
+cusEventStreamOptions cusEventStreamDefaults(void) {
+    return (cusEventStreamOptions){.windowing = cusWindowingDefaults()};
+}
+
+/* ---- Create and destroy ------------------------------------------------------------------------------------------------ */
+
+static cusStatus createSlot(cusEventStream *s, Slot *slot) {
+    const int on_device = s->options.compute == CUS_DEVICE;
+    slot->windows = malloc(s->batch * sizeof *slot->windows);
+    CUSI_REQUIRE(slot->windows, CUS_ERROR_NO_MEMORY, "cusEventStreamCreate: no host memory");
+    for (int k = 0; k < ARRAYS - !s->with_times; ++k) {
+        if (on_device) {
+            CUS_TRY(cusMatCreatePinned(&slot->staging[k], 1, (int)s->capacity, array_types[k]));
+            CUS_TRY(cusMatCreate(&slot->events[k], 1, (int)s->capacity, array_types[k], CUS_DEVICE));
+        } else {
+            CUS_TRY(cusMatCreate(&slot->staging[k], 1, (int)s->capacity, array_types[k], CUS_HOST));
+        }
+    }
+    for (int i = 0; i < s->representations; ++i) {
+        const int rows = (int)s->batch * s->rows, type = s->stacker->types[i];
+        CUS_TRY(cusMatCreate(&slot->frames[i], rows, s->cols, type, s->options.compute));
+        if (on_device && s->options.deliver == CUS_HOST)
+            CUS_TRY(cusMatCreatePinned(&slot->host_frames[i], rows, s->cols, type));
+    }
+    if (on_device) {
+        CUS_TRY(cusEventCreate(&slot->uploaded));
+        CUS_TRY(cusEventCreate(&slot->computed));
+        CUS_TRY(cusEventCreate(&slot->downloaded));
+    }
+    return CUS_OK;
+}
+
+static cusStatus create(cusEventStream *s, const cusRepresentation *representations, int count) {
+    CUS_TRY(cusEventStackerCreate(&s->stacker, s->rows, s->cols, s->options.compute, representations, count));
+    s->representations = count;
+    s->with_times = s->options.windowing.unit == CUS_WINDOW_DURATION || eventsNeedsTimes(s->stacker);
+    size_t frame_bytes = 0;
+    for (int i = 0; i < count; ++i)
+        frame_bytes += (size_t)s->rows * (size_t)s->cols * cusTypeSize(s->stacker->types[i]);
+    const size_t most = (size_t)INT32_MAX / (size_t)s->rows;
+    s->batch = s->options.batch_windows ? s->options.batch_windows : ((size_t)16 << 20) / frame_bytes;
+    s->batch = s->batch < 1 ? 1 : s->batch > 4096 ? 4096 : s->batch;
+    s->batch = s->batch < most ? s->batch : most;
+    s->planned = malloc(s->batch * sizeof *s->planned);
+    CUSI_REQUIRE(s->planned, CUS_ERROR_NO_MEMORY, "cusEventStreamCreate: no host memory");
+    if (s->options.compute == CUS_DEVICE) {
+        CUS_TRY(cusStreamCreate(&s->up));
+        CUS_TRY(cusStreamCreate(&s->compute));
+        CUS_TRY(cusStreamCreate(&s->down));
+    }
+    s->slot_count = s->options.compute == CUS_DEVICE ? SLOTS : 1;
+    for (int k = 0; k < s->slot_count; ++k)
+        CUS_TRY(createSlot(s, &s->slots[k]));
+    return CUS_OK;
+}
+
+cusStatus cusEventStreamCreate(cusEventStream **stream, int rows, int cols, const cusRepresentation *representations,
+                               int count, const cusEventStreamOptions *options, cusFrameSink sink, void *user) {
+    static const char function[] = "cusEventStreamCreate";
+    CUSI_NOT_NULL(function, stream);
+    CUSI_NOT_NULL(function, sink);
+    const cusEventStreamOptions chosen = options ? *options : cusEventStreamDefaults();
+    const cusWindowing *windowing = &chosen.windowing;
+    CUS_TRY(eventsCheckWindowing(function, windowing));
+    CUSI_REQUIRE(chosen.end_window == 0 || chosen.end_window >= chosen.first_window, CUS_ERROR_VALUE,
+                 "%s: end_window is %llu, takes 0 or first_window (%llu) and up", function,
+                 (unsigned long long)chosen.end_window, (unsigned long long)chosen.first_window);
+    CUSI_REQUIRE(chosen.deliver == CUS_HOST || (chosen.deliver == CUS_DEVICE && chosen.compute == CUS_DEVICE),
+                 CUS_ERROR_VALUE, "%s: deliver is CUS_DEVICE, which needs compute CUS_DEVICE", function);
+    const uint64_t length = windowing->unit == CUS_WINDOW_COUNT ? windowing->length : 1;
+    uint64_t capacity = chosen.max_events ? chosen.max_events : (uint64_t)4 << 20;
+    capacity = chosen.max_events || capacity > length ? capacity : length;
+    CUSI_REQUIRE(capacity >= length && capacity <= EVENTS_MAX_WINDOW, CUS_ERROR_VALUE,
+                 "%s: max_events is %llu with windows of %llu events, takes the windows' length..2147483646", function,
+                 (unsigned long long)capacity, (unsigned long long)length);
+    cusEventStream *made = calloc(1, sizeof *made);
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
+    made->rows = rows;
+    made->cols = cols;
+    made->options = chosen;
+    made->sink = sink;
+    made->user = user;
+    made->capacity = (size_t)capacity;
+    made->next = chosen.first_window;
+    const cusStatus status = create(made, representations, count);
+    if (status != CUS_OK) {
+        cusEventStreamDestroy(made);
+        return status;
+    }
+    *stream = made;
+    return CUS_OK;
+}
+
+void cusEventStreamDestroy(cusEventStream *stream) {
+    if (!stream)
+        return;
+    if (stream->up)
+        (void)cusStreamSynchronize(stream->up);
+    if (stream->compute)
+        (void)cusStreamSynchronize(stream->compute);
+    if (stream->down)
+        (void)cusStreamSynchronize(stream->down);
+    for (int k = 0; k < SLOTS; ++k) {
+        Slot *slot = &stream->slots[k];
+        for (int i = 0; i < ARRAYS; ++i) {
+            cusMatRelease(&slot->staging[i]);
+            cusMatRelease(&slot->events[i]);
+        }
+        for (int i = 0; i < EVENTS_MAX_REPRESENTATIONS; ++i) {
+            cusMatRelease(&slot->frames[i]);
+            cusMatRelease(&slot->host_frames[i]);
+        }
+        free(slot->windows);
+        cusEventDestroy(slot->uploaded);
+        cusEventDestroy(slot->computed);
+        cusEventDestroy(slot->downloaded);
+    }
+    cusStreamDestroy(stream->up);
+    cusStreamDestroy(stream->compute);
+    cusStreamDestroy(stream->down);
+    free(stream->planned);
+    cusEventStackerDestroy(stream->stacker);
+    free(stream);
+}
+
+/* ---- Windows ----------------------------------------------------------------------------------------------------------- */
+
+static int byDuration(const cusEventStream *s) {
+    return s->options.windowing.unit == CUS_WINDOW_DURATION;
+}
+
+/* Where in the view the event is that stands `at` events or microseconds after the recording's first; view->count where it is
+ * still to come. */
+static size_t placeOf(const cusEventStream *s, const View *view, uint64_t at) {
+    if (byDuration(s))
+        return (size_t)eventsLowerBound(view->array[3], view->count, s->origin, at);
+    const uint64_t past = at > view->start ? at - view->start : 0;
+    return past < view->count ? (size_t)past : view->count;
+}
+
+/* The view's first event that the next window or one after it needs. */
+static size_t firstNeeded(const cusEventStream *s, const View *view) {
+    if (s->options.end_window && s->next >= s->options.end_window)
+        return view->count;
+    return placeOf(s, view, s->next * eventsStride(&s->options.windowing));
+}
+
+/* Lists in s->planned, by place in the view, the next windows whose events are all there: in a view that ends the recording
+ * the last incomplete one too. At most a batch of windows and s->capacity events. */
+static size_t plan(cusEventStream *s, const View *view, int final) {
+    cusWindowing windowing = s->options.windowing;
+    windowing.keep_incomplete = final && windowing.keep_incomplete;
+    if (view->count == 0)
+        return 0;
+    uint64_t extent = view->start + view->count;
+    if (byDuration(s)) { /* an event at the newest time may still follow */
+        const int64_t *t = view->array[3];
+        extent = (uint64_t)t[view->count - 1] - (uint64_t)s->origin + (final ? 1 : 0);
+    }
+    uint64_t end = eventsWindowCount(&windowing, extent);
+    if (s->options.end_window && end > s->options.end_window)
+        end = s->options.end_window;
+    size_t count = 0;
+    for (uint64_t w = s->next; w < end && count < s->batch; ++w, ++count) {
+        const uint64_t start = w * eventsStride(&windowing);
+        const size_t first = placeOf(s, view, start), last = placeOf(s, view, start + windowing.length);
+        if (last - (count ? s->planned[0].first : first) > s->capacity)
+            break;
+        s->planned[count].first = first;
+        s->planned[count].last = last;
+    }
+    return count;
+}
+
+/* ---- Batches ----------------------------------------------------------------------------------------------------------- */
+
+/* Hands a slot's frames over if it has any; the slot is free then. */
+static cusStatus deliver(cusEventStream *s, Slot *slot) {
+    if (slot->count == 0)
+        return CUS_OK;
+    const int on_device = s->options.deliver == CUS_DEVICE;
+    if (s->options.compute == CUS_DEVICE && !on_device)
+        CUS_TRY(cusEventSynchronize(slot->downloaded));
+    cusMat regions[EVENTS_MAX_REPRESENTATIONS];
+    memset(regions, 0, sizeof regions);
+    const cusMat *frames = s->options.compute == CUS_DEVICE && !on_device ? slot->host_frames : slot->frames;
+    for (int i = 0; i < s->representations; ++i)
+        CUS_TRY(cusMatRegion(&frames[i], 0, 0, s->cols, (int)slot->count * s->rows, &regions[i]));
+    const cusFrameBatch batch = {.frames = regions,
+                                 .representations = s->representations,
+                                 .first = slot->first,
+                                 .count = slot->count,
+                                 .windows = slot->windows,
+                                 .stream = on_device ? s->compute : NULL};
+    const cusStatus status = s->sink(s->user, &batch);
+    if (status != CUS_OK)
+        return cusi_fail(status, "cusEventStream: the sink stopped at window %llu with %s", (unsigned long long)slot->first,
+                         cusStatusName(status));
+    s->counts.windows += slot->count;
+    slot->count = 0;
+    if (on_device) /* the buffers of events are used again from the host's side */
+        CUS_TRY(cusEventSynchronize(slot->computed));
+    return CUS_OK;
+}
+
+static cusStatus upload(cusEventStream *s, Slot *slot, const View *view, size_t first, size_t count) {
+    for (int k = 0; k < ARRAYS - !s->with_times && count > 0; ++k) {
+        cusMat from = CUS_MAT_INIT, to = CUS_MAT_INIT;
+        CUS_TRY(
+            cusMatWrap(&from, 1, (int)count, array_types[k], CUS_HOST, (char *)view->array[k] + first * array_bytes[k], 0));
+        CUS_TRY(cusMatRegion(&slot->events[k], 0, 0, (int)count, 1, &to));
+        CUS_TRY(cusMatUpload(&from, &to, s->up));
+    }
+    return cusEventRecord(slot->uploaded, s->up);
+}
+
+/* Makes the `count` planned windows in the current slot, which is free. */
+static cusStatus submit(cusEventStream *s, const View *view, size_t count) {
+    Slot *slot = &s->slots[s->current];
+    const size_t first = s->planned[0].first, events_count = s->planned[count - 1].last - first;
+    const int on_device = s->options.compute == CUS_DEVICE;
+    for (size_t w = 0; w < count; ++w) {
+        slot->windows[w].first = view->start + s->planned[w].first;
+        slot->windows[w].last = view->start + s->planned[w].last;
+        s->planned[w].first -= first;
+        s->planned[w].last -= first;
+    }
+    const void *array[ARRAYS] = {NULL};
+    for (int k = 0; k < ARRAYS - !s->with_times; ++k)
+        array[k] = on_device ? slot->events[k].data : (const char *)view->array[k] + first * array_bytes[k];
+    const cusEventArrays events = {
+        .x = array[0], .y = array[1], .p = array[2], .t = array[3], .count = events_count, .space = s->options.compute};
+    if (on_device) {
+        CUS_TRY(upload(s, slot, view, first, events_count));
+        CUS_TRY(cusStreamWaitEvent(s->compute, slot->uploaded));
+    }
+    cusMat regions[EVENTS_MAX_REPRESENTATIONS];
+    memset(regions, 0, sizeof regions);
+    for (int i = 0; i < s->representations; ++i)
+        CUS_TRY(cusMatRegion(&slot->frames[i], 0, 0, s->cols, (int)count * s->rows, &regions[i]));
+    CUS_TRY(cusEventStack(s->stacker, &events, s->planned, count, regions, s->compute));
+    slot->first = s->next;
+    slot->count = count;
+    s->next += count;
+    if (on_device)
+        CUS_TRY(cusEventRecord(slot->computed, s->compute));
+    if (on_device && s->options.deliver == CUS_HOST) {
+        CUS_TRY(cusStreamWaitEvent(s->down, slot->computed));
+        for (int i = 0; i < s->representations; ++i) {
+            cusMat to = CUS_MAT_INIT;
+            CUS_TRY(cusMatRegion(&slot->host_frames[i], 0, 0, s->cols, (int)count * s->rows, &to));
+            CUS_TRY(cusMatDownload(&regions[i], &to, s->down));
+        }
+        CUS_TRY(cusEventRecord(slot->downloaded, s->down));
+        return CUS_OK;
+    }
+    return deliver(s, slot);
+}
+
+/* The slot whose turn is next takes over; it hands over what it still has. */
+static cusStatus nextSlot(cusEventStream *s) {
+    s->current = (s->current + 1) % s->slot_count;
+    return deliver(s, &s->slots[s->current]);
+}
+
+static View stagingView(const cusEventStream *s, uint64_t end) {
+    View view = {.start = end - s->held, .count = s->held};
+    for (int k = 0; k < ARRAYS; ++k)
+        view.array[k] = s->slots[s->current].staging[k].data;
+    return view;
+}
+
+/* Makes the windows that staging has all events of; what later windows need moves on to the next slot. */
+static cusStatus submitStaged(cusEventStream *s, uint64_t end, size_t count) {
+    const View view = stagingView(s, end);
+    CUS_TRY(submit(s, &view, count));
+    const size_t from = firstNeeded(s, &view), left = view.count - from;
+    CUS_TRY(nextSlot(s));
+    for (int k = 0; k < ARRAYS - !s->with_times; ++k)
+        memmove(s->slots[s->current].staging[k].data, (const char *)view.array[k] + from * array_bytes[k],
+                left * array_bytes[k]);
+    s->held = left;
+    return CUS_OK;
+}
+
+/* Events of a piece that are worth a batch of their own, straight from where they are. */
+static const size_t DIRECT_EVENTS = 256 * 1024;
+
+static int isDirect(const cusEventStream *s, const cusEventArrays *events) {
+    if (s->options.compute == CUS_HOST)
+        return 1;
+#ifdef CUSI_WITH_CUDA
+    return events->count >= DIRECT_EVENTS && events_cuda_isPinned(events->x) && events_cuda_isPinned(events->y) &&
+           events_cuda_isPinned(events->p) && (!s->with_times || events_cuda_isPinned(events->t));
+#else
+    (void)events;
+    return 0;
+#endif
+}
+
+/* ---- Push and flush ---------------------------------------------------------------------------------------------------- */
+
+/* Appends `count` events of the view to the staging. */
+static void stage(cusEventStream *s, const View *view, size_t count) {
+    for (int k = 0; k < ARRAYS - !s->with_times; ++k)
+        memcpy((char *)s->slots[s->current].staging[k].data + s->held * array_bytes[k], view->array[k],
+               count * array_bytes[k]);
+    s->held += count;
+}
+
+/* How many events of the view it takes to know that the next window is complete; all where there are fewer. */
+static size_t toComplete(const cusEventStream *s, const View *view) {
+    const uint64_t end = s->next * eventsStride(&s->options.windowing) + s->options.windowing.length;
+    const size_t place = placeOf(s, view, end);
+    return byDuration(s) && place < view->count ? place + 1 : place; /* an event past the end tells */
+}
+
+static cusStatus push(cusEventStream *s, const cusEventArrays *events) {
+    const uint64_t before = s->pushed;
+    const int direct = isDirect(s, events);
+    s->pushed += events->count;
+    s->counts.events += events->count;
+    for (size_t at = 0; at < events->count;) {
+        const View rest = {.array = {events->x + at, events->y + at, events->p + at, events->t ? events->t + at : NULL},
+                           .start = before + at,
+                           .count = events->count - at};
+        size_t take = rest.count;
+        if (s->held == 0) {
+            const size_t ready = direct ? plan(s, &rest, 0) : 0;
+            if (ready > 0 && (ready == s->batch || s->options.compute == CUS_HOST ||
+                              s->planned[ready - 1].last - s->planned[0].first >= DIRECT_EVENTS)) {
+                CUS_TRY(submit(s, &rest, ready));
+                CUS_TRY(nextSlot(s));
+                at += firstNeeded(s, &rest);
+                continue;
+            }
+            const size_t unneeded = firstNeeded(s, &rest);
+            if (unneeded > 0) {
+                at += unneeded;
+                continue;
+            }
+        } else if (direct) { /* a window begun in an earlier piece; those after it can go directly again */
+            take = toComplete(s, &rest);
+        }
+        take = take < s->capacity - s->held ? take : s->capacity - s->held;
+        stage(s, &rest, take);
+        at += take;
+        for (;;) {
+            const View view = stagingView(s, before + at);
+            const size_t ready = plan(s, &view, 0);
+            const int full = s->held == s->capacity;
+            CUSI_REQUIRE(ready > 0 || !full, CUS_ERROR_CAPACITY,
+                         "cusEventStreamPush: window %llu has more than max_events = %zu events",
+                         (unsigned long long)s->next, s->capacity);
+            if (ready == 0 || !(ready == s->batch || full || (direct && at < events->count)))
+                break;
+            CUS_TRY(submitStaged(s, before + at, ready));
+        }
+        if (direct && s->held <= at && at < events->count) { /* what is held is in this piece too */
+            at -= s->held;
+            s->held = 0;
+        }
+    }
+    return CUS_OK;
+}
+
+static cusStatus remember(cusEventStream *s, cusStatus status) {
+    s->failed = status;
+    if (status != CUS_OK)
+        strncpy(s->message, cusLastError(), sizeof s->message - 1);
+    return status;
+}
+
+cusStatus cusEventStreamPush(cusEventStream *stream, const cusEventArrays *events) {
+    static const char function[] = "cusEventStreamPush";
+    cusEventStream *s = stream;
+    CUSI_NOT_NULL(function, stream);
+    CUSI_NOT_NULL(function, events);
+    CUSI_REQUIRE(events->space == CUS_HOST, CUS_ERROR_SPACE, "%s: events are not in host memory", function);
+    if (s->failed)
+        return cusi_fail(s->failed, "%s", s->message);
+    if (events->count == 0)
+        return CUS_OK;
+    CUSI_REQUIRE(events->x && events->y && events->p && (events->t || !s->with_times), CUS_ERROR_NULL,
+                 "%s: events' %s is NULL", function,
+                 !events->x   ? "x"
+                 : !events->y ? "y"
+                 : !events->p ? "p"
+                              : "t");
+    cusEventArrays good = *events;
+    if (s->with_times && s->pushed == 0)
+        s->origin = s->newest = events->t[0];
+    if (byDuration(s)) {
+        for (good.count = 0; good.count < events->count && events->t[good.count] >= s->newest; ++good.count)
+            s->newest = events->t[good.count];
+    }
+    cusStatus status = push(s, &good);
+    if (s->up) { /* whatever happened, the caller's arrays are read no more; what is staged may still be on its way */
+        const cusStatus passed = isDirect(s, &good) ? cusStreamSynchronize(s->up) : CUS_OK;
+        status = status == CUS_OK ? passed : status;
+    }
+    CUS_TRY(remember(s, status));
+    if (good.count < events->count)
+        return remember(s,
+                        cusi_fail(CUS_ERROR_VALUE, "%s: the time goes back from %lld to %lld at event %llu", function,
+                                  (long long)s->newest, (long long)events->t[good.count], (unsigned long long)s->pushed));
+    return CUS_OK;
+}
+
+static cusStatus flush(cusEventStream *s) {
+    for (;;) {
+        const View view = stagingView(s, s->pushed);
+        const size_t count = plan(s, &view, 1);
+        if (count == 0)
+            break;
+        CUS_TRY(submitStaged(s, s->pushed, count));
+    }
+    for (int k = 0; k < s->slot_count; ++k)
+        CUS_TRY(nextSlot(s));
+    s->pushed = 0;
+    s->held = 0;
+    s->next = s->options.first_window;
+    return CUS_OK;
+}
+
+cusStatus cusEventStreamFlush(cusEventStream *stream) {
+    CUSI_NOT_NULL("cusEventStreamFlush", stream);
+    if (stream->failed)
+        return cusi_fail(stream->failed, "%s", stream->message);
+    return remember(stream, flush(stream));
+}
+
+cusStatus cusEventStreamQuery(cusEventStream *stream, cusEventStreamCounts *counts) {
+    CUSI_NOT_NULL("cusEventStreamQuery", stream);
+    CUSI_NOT_NULL("cusEventStreamQuery", counts);
+    CUS_TRY(cusEventStackerSkipped(stream->stacker, &stream->counts.skipped, stream->compute));
+    *counts = stream->counts;
+    return CUS_OK;
+}
