@@ -31,9 +31,7 @@ inline cudaError_t multiprocessors(int *count) {
     return error;
 }
 
-// Queues kernel<<<grid, block, shared, stream>>>(args...). On 9.0 and later the kernel's blocks may take their places while its
-// predecessor in the stream drains (programmatic dependent launch): every kernel launched so begins with startInOrder(), and
-// nothing it does before that touches memory.
+// Queues kernel<<<grid, block, shared, stream>>>(args...).
 template<class... Parameters, class... Arguments>
 cusStatus launch(const char *function, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
                  cudaStream_t stream, Arguments &&...arguments) {
@@ -42,13 +40,27 @@ cusStatus launch(const char *function, void (*kernel)(Parameters...), dim3 grid,
     config.blockDim = block;
     config.dynamicSmemBytes = shared;
     config.stream = stream;
-    cudaLaunchAttribute overlap = {};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    config.attrs = &overlap;
+    return cudaStatus(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), function,
+                      "kernel launch");
+}
+
+// The same for a kernel that begins with startInOrder(): on 9.0 and later its blocks may take their places while its predecessor
+// in the stream drains (programmatic dependent launch). A kernel that does not begin so would run too early: use launch().
+template<class... Parameters, class... Arguments>
+cusStatus launchOverlapped(const char *function, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
+                           cudaStream_t stream, Arguments &&...arguments) {
     int device = 0, major = 0;
     CUS_TRY(cudaStatus(cudaGetDevice(&device), function, "cudaGetDevice"));
     CUS_TRY(cudaStatus(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), function, "device"));
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    config.attrs = &overlap;
     config.numAttrs = major >= 9 ? 1 : 0;
     return cudaStatus(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), function,
                       "kernel launch");
@@ -71,7 +83,7 @@ inline bool isAligned(const cusMat &mat, size_t bytes) {
 
 #ifdef __CUDACC__
 
-// The first line of a kernel started by launch(): lets the next kernel's blocks line up, and waits until what was queued before
+// The first line of a kernel started by launchOverlapped(): lets the next kernel's blocks line up, and waits until what was queued before
 // this kernel is done and visible.
 __device__ inline void startInOrder() {
 #if __CUDA_ARCH__ >= 900

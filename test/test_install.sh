@@ -2,7 +2,7 @@
 # The installed package: found by CMake and by pkg-config, the README's programs build against it and run, the shared library
 # exports cus* and nothing else and has no undefined symbols of its own.
 set -euo pipefail
-build=$1 source=$2
+build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
 option() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 if [ -n "$(option CUSIGHT_SANITIZE)" ]; then
     echo "skipped: a sanitizer's library needs the sanitizer in the program too"

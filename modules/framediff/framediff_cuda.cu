@@ -169,7 +169,8 @@ cusStatus launchPaint(int channels, const PaintJob &job, const Colours &colours,
     const unsigned long long blocks = cusi::divUp(job.tiles, 0ull + tuning::PAINT_THREADS / 32);
     CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
                  "framediff: %llu tiles of 512 pixels are more than one launch takes", job.tiles);
-    return cusi::launch("framediff", kernel, static_cast<unsigned>(blocks), tuning::PAINT_THREADS, 0, stream, job, colours);
+    return cusi::launchOverlapped("framediff", kernel, static_cast<unsigned>(blocks), tuning::PAINT_THREADS, 0, stream, job,
+                                  colours);
 }
 
 // ---- Sparse difference --------------------------------------------------------------------------------------------
@@ -184,10 +185,10 @@ cusStatus launchPaint(int channels, const PaintJob &job, const Colours &colours,
 namespace tuning {
 constexpr int ENCODE_THREADS = 512;
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
-constexpr int ENCODE_UNROLL = 4;     // units a lane has in flight
+constexpr int ENCODE_UNROLL = 2;     // units a lane has in flight
 constexpr int ENCODE_MAX_UNITS = 32; // units a lane goes through; with 16 bytes and 32 lanes, at most 16 KB a warp
-constexpr int ENCODE_STAGED = 576;   // entries a warp keeps; the rest of a denser run is read a second time
-constexpr int LOOKBACK_PER_LANE = 4; // 128 predecessors are looked at in one round trip
+constexpr int ENCODE_STAGED = 1024;  // entries a warp keeps; the rest of a denser run is read a second time
+constexpr int LOOKBACK_PER_LANE = 2; // 64 predecessors are looked at in one round trip
 } // namespace tuning
 
 constexpr unsigned ENCODE_WARPS = tuning::ENCODE_THREADS / 32;
@@ -581,26 +582,33 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         }
         out += staged;
         // What was too dense to keep is read again, now that its place in the output is known.
-        for (unsigned i = dense_from / 32; i < job.units_per_lane; ++i) {
-            const unsigned unit = run + i * 32 + lane;
-            uint4 cur, ref;
-            loadUnit<WHOLE>(job, unit, cur, ref);
-            unsigned bits = i * 32 + lane >= dense_from ? findChanges<NOISE>(job, unit, cur, ref) : 0;
-            unsigned found;
-            size_t at = out + ranks(__popc(bits), found);
-            if (bits) {
-                updateReference<WHOLE>(job, unit, cur, ref, bits);
-                const Place p = placeOf(job, unit);
-                const uint32_t d[4] = {__vsub4(cur.x, ref.x), __vsub4(cur.y, ref.y), __vsub4(cur.z, ref.z),
-                                       __vsub4(cur.w, ref.w)};
+        constexpr int AGAIN = 4;
+        for (unsigned i = dense_from / 32; i < job.units_per_lane; i += AGAIN) {
+            uint4 cur[AGAIN], ref[AGAIN];
 #pragma unroll
-                for (unsigned b = 0; b < 16; ++b)
-                    if (bits >> b & 1) {
-                        job.positions[at] = p.y * job.row_bytes + p.x + b;
-                        job.values[at++] = static_cast<unsigned char>(d[b / 4] >> (8 * (b % 4)));
-                    }
+            for (int k = 0; k < AGAIN; ++k)
+                loadUnit<WHOLE>(job, i + k < job.units_per_lane ? run + (i + k) * 32 + lane : job.units, cur[k], ref[k]);
+#pragma unroll
+            for (int k = 0; k < AGAIN; ++k) {
+                const unsigned in_run = (i + k) * 32 + lane, unit = run + in_run;
+                const bool mine = in_run >= dense_from && i + k < job.units_per_lane;
+                const unsigned bits = mine ? findChanges<NOISE>(job, unit, cur[k], ref[k]) : 0;
+                unsigned found;
+                size_t at = out + ranks(__popc(bits), found);
+                if (bits) {
+                    updateReference<WHOLE>(job, unit, cur[k], ref[k], bits);
+                    const Place p = placeOf(job, unit);
+                    const uint32_t d[4] = {__vsub4(cur[k].x, ref[k].x), __vsub4(cur[k].y, ref[k].y),
+                                           __vsub4(cur[k].z, ref[k].z), __vsub4(cur[k].w, ref[k].w)};
+#pragma unroll
+                    for (unsigned b = 0; b < 16; ++b)
+                        if (bits >> b & 1) {
+                            job.positions[at] = p.y * job.row_bytes + p.x + b;
+                            job.values[at++] = static_cast<unsigned char>(d[b / 4] >> (8 * (b % 4)));
+                        }
+                }
+                out += found;
             }
-            out += found;
         }
     } else if (threadIdx.x == 0) {
         atomicMin(&job.state->unsafe_from, before);
@@ -773,18 +781,18 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
         const unsigned words = job.changed_words_per_row * job.rows;
         int sms = 0;
         CUSI_CUDA("cusDiffEncode", cusi::multiprocessors(&sms));
-        CUS_TRY(cusi::launch("cusDiffEncode", changedPixelsKernel, std::min(cusi::divUp(words, 8u), 16u * sms), 256, 0,
-                             stream, job.cur, job.cur_step, job.ref, job.ref_step,
-                             static_cast<uint32_t *>(encoder->changed.data), job.changed_words_per_row,
-                             Divisor(job.changed_words_per_row), job.rows, job.cols, static_cast<int>(job.channels),
-                             encoder->options.threshold));
+        CUS_TRY(cusi::launchOverlapped("cusDiffEncode", changedPixelsKernel, std::min(cusi::divUp(words, 8u), 16u * sms),
+                                       256, 0, stream, job.cur, job.cur_step, job.ref, job.ref_step,
+                                       static_cast<uint32_t *>(encoder->changed.data), job.changed_words_per_row,
+                                       Divisor(job.changed_words_per_row), job.rows, job.cols,
+                                       static_cast<int>(job.channels), encoder->options.threshold));
     }
     job.cur_step16 = static_cast<unsigned>(job.cur_step / 16);
     job.ref_step16 = static_cast<unsigned>(job.ref_step / 16);
     const bool whole =
         job.aligned && row_bytes % 16 == 0 && job.rows * std::max(job.cur_step, job.ref_step) / 16 <= 0xffffffffu;
-    return cusi::launch("cusDiffEncode", encodeKernelFor(whole, job.changed != nullptr), job.tiles, tuning::ENCODE_THREADS,
-                        ENCODE_SHARED, stream, job);
+    return cusi::launchOverlapped("cusDiffEncode", encodeKernelFor(whole, job.changed != nullptr), job.tiles,
+                                  tuning::ENCODE_THREADS, ENCODE_SHARED, stream, job);
 }
 
 cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
@@ -793,7 +801,7 @@ cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *di
     CUSI_CUDA("cusDiffDecode", cusi::multiprocessors(&sms));
     // How many entries there are is only known on the device, so the grid fills it once and strides.
     const unsigned blocks = std::min(cusi::divUp(diff->capacity, 256u), 8u * sms);
-    return cusi::launch(
+    return cusi::launchOverlapped(
         "cusDiffDecode", decodeKernel, blocks, 256, 0, stream, static_cast<unsigned char *>(decoder->frame.data),
         decoder->frame.step, static_cast<unsigned>(row_bytes), static_cast<unsigned long long>(row_bytes) * decoder->rows,
         static_cast<const uint32_t *>(diff->positions.data), static_cast<const unsigned char *>(diff->values.data),
