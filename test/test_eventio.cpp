@@ -5,7 +5,7 @@
 #include "../modules/eventio/eventio_backend.h"
 
 #include <algorithm>
-#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <thread>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "reference/eventio.hpp"
+#include "../fuzz/eventio_input.hpp"
 
 #ifdef CUSIGHT_HAVE_HDF5
 #include <hdf5.h>
@@ -887,6 +888,97 @@ TEST(EventReader, TwoThreadsWithTwoReaders) {
         EXPECT_TRUE(same[0] && same[1]);
     }
 }
+
+// ---- Fuzzing ----
+
+// The corpus, and some thousand inputs near it: whatever the bytes, the promises are kept.
+TEST(EventFuzz, CorpusAndItsNeighbours) {
+    auto random = support::generator();
+    int files = 0;
+    for (const auto &entry :
+         std::filesystem::directory_iterator(std::string(CUSIGHT_SOURCE_DIR) + "/fuzz/corpus/eventio")) {
+        const Bytes bytes = load(entry.path());
+        ASSERT_FALSE(bytes.empty());
+        ++files;
+        fuzz::eventInput(bytes.data(), bytes.size());
+        for (int round = 0; round < 100; ++round) {
+            Bytes near = bytes;
+            for (uint64_t k = random() % 8; k-- > 0;)
+                near[random() % near.size()] = uint8_t(random());
+            if (random() % 4 == 0)
+                near.resize(1 + random() % near.size());
+            fuzz::eventInput(near.data(), near.size());
+        }
+    }
+    EXPECT_GE(files, 10);
+}
+
+// ---- Frames ----
+
+#ifdef CUSIGHT_HAVE_HDF5
+TEST(FrameWriter, StoresWhatItIsGiven) {
+    auto random = support::generator();
+    Folder at;
+    for (const int type : {CUS_8UC2, CUS_8UC1, CUS_32FC1}) {
+        const int rows = 37, cols = 53, frames = 9;
+        const size_t bytes = cusTypeSize(type) * rows * cols;
+        Bytes all(bytes * frames);
+        for (size_t i = 0; i < all.size(); ++i)
+            all[i] = i / bytes == 4 ? uint8_t(random()) : uint8_t(i / 100 % 3); // one frame does not compress
+        cusFrameWriter *writer = nullptr;
+        const std::string path = at / "f.h5";
+        CUS_ASSERT_OK(cusFrameWriterCreate(&writer, path.c_str(), rows, cols, type));
+        for (int first = 0; first < frames; first += 3) {
+            support::TestMat mat(3 * rows, cols, type, CUS_HOST, support::layouts(type)[size_t(first / 3)],
+                                 &all[size_t(first) * bytes]);
+            CUS_ASSERT_OK(cusFrameWriterWrite(writer, &mat.mat));
+        }
+        cusMat wrong = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusMatCreate(&wrong, rows + 1, cols, type, CUS_HOST));
+        CUS_EXPECT_ERROR(cusFrameWriterWrite(writer, &wrong), CUS_ERROR_SIZE, "frames is 38 x 53");
+        CUS_ASSERT_OK(cusMatCreate(&wrong, rows, cols, CUS_16SC1, CUS_HOST));
+        CUS_EXPECT_ERROR(cusFrameWriterWrite(writer, &wrong), CUS_ERROR_TYPE, "frames has type 16SC1");
+        cusMatRelease(&wrong);
+        CUS_EXPECT_ERROR(cusFrameWriterWrite(nullptr, &wrong), CUS_ERROR_NULL, "writer");
+        CUS_ASSERT_OK(cusFrameWriterFinish(writer));
+
+        const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), set = H5Dopen2(file, "frames", H5P_DEFAULT);
+        const hid_t space = H5Dget_space(set);
+        hsize_t shape[4] = {};
+        ASSERT_EQ(H5Sget_simple_extent_dims(space, shape, nullptr), 4);
+        EXPECT_EQ(shape[0], hsize_t(frames));
+        EXPECT_EQ(shape[1] * shape[2] * shape[3], hsize_t(rows * cols * CUS_CHANNELS(type)));
+        for (hsize_t f = 0; f < hsize_t(frames); ++f) {
+            const hsize_t place[4] = {f, 0, 0, 0};
+            hsize_t size = 0;
+            uint32_t left_out = 0;
+            ASSERT_GE(H5Dget_chunk_storage_size(set, place, &size), 0);
+            Bytes stored(size), frame(bytes);
+            ASSERT_GE(H5Dread_chunk(set, H5P_DEFAULT, place, &left_out, stored.data()), 0);
+            EXPECT_EQ(left_out, f == 4 ? 1u : 0u);
+            if (left_out) {
+                frame = stored;
+            } else {
+                ASSERT_TRUE(reference::lzf(stored, bytes, frame));
+            }
+            ASSERT_TRUE(std::equal(frame.begin(), frame.end(), all.begin() + long(f * bytes)));
+        }
+        H5Sclose(space);
+        H5Dclose(set);
+        H5Fclose(file);
+    }
+    cusFrameWriter *writer = nullptr;
+    CUS_EXPECT_ERROR(cusFrameWriterCreate(&writer, (at / "x/f.h5").c_str(), 1, 1, CUS_8UC1), CUS_ERROR_IO,
+                     "cannot be written");
+    CUS_EXPECT_ERROR(cusFrameWriterCreate(&writer, "f.h5", 0, 1, CUS_8UC1), CUS_ERROR_VALUE, "0 x 1");
+    CUS_EXPECT_ERROR(cusFrameWriterCreate(&writer, "f.h5", 65536, 65536, CUS_8UC1), CUS_ERROR_SIZE, "2^32 bytes or more");
+    CUS_EXPECT_ERROR(cusFrameWriterCreate(nullptr, "f.h5", 1, 1, CUS_8UC1), CUS_ERROR_NULL, "writer");
+    CUS_ASSERT_OK(cusFrameWriterCreate(&writer, (at / "d.h5").c_str(), 1, 1, CUS_8UC1));
+    cusFrameWriterDiscard(writer);
+    EXPECT_NE(access((at / "d.h5.part").c_str(), F_OK), 0);
+    cusFrameWriterDiscard(nullptr);
+}
+#endif
 
 // ---- LZF ----
 
