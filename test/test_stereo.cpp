@@ -295,13 +295,14 @@ TEST_P(Stereo, fillsEqualTheReference) {
                 const int type = rule == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1;
                 TestMat out(rows, cols, type, space(), {layout.padding * 2, layout.offset * 2});
                 CUS_ASSERT_OK(cusStereoFill(&in.mat, &out.mat, &o, nullptr));
-                if (rule == CUS_FILL_RELAX)
+                if (rule == CUS_FILL_RELAX) {
                     ASSERT_TRUE(same(out.mat, ref::fillRelax(holes, o))) << describe(o);
-                else
-                    ASSERT_TRUE(same(out.mat, rule == CUS_FILL_NONE   ? holes
-                                              : rule == CUS_FILL_ONCE ? ref::fillOnce(holes, o)
-                                                                      : ref::fillLower(holes)))
-                        << describe(o);
+                } else {
+                    const auto want = rule == CUS_FILL_ONCE    ? ref::fillOnce(holes, o)
+                                      : rule == CUS_FILL_LOWER ? ref::fillLower(holes)
+                                                               : holes;
+                    ASSERT_TRUE(same(out.mat, want)) << describe(o);
+                }
                 ASSERT_TRUE(out.intact());
             }
 }
@@ -463,10 +464,12 @@ void mapperEqualsTheReference(cusSpace space, int rows, int cols, const cusStere
     TestMat e(rows, cols, o.fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1, space, {4 * layout.padding, 4 * layout.offset});
     cusContourMapper *mapper = nullptr;
     CUS_ASSERT_OK(cusContourMapperCreate(&mapper, rows, cols, typeOf<T>(), space, &o));
-    for (int run = 0; run < 2; ++run) // the second finds what the first left behind
+    for (int run = 0; run < 2; ++run) { // the second finds what the first left behind
         CUS_ASSERT_OK(cusContourMap(mapper, &l.mat, &r.mat, &e.mat, &contours.mat, stream));
-    if (space == CUS_DEVICE)
+    }
+    if (space == CUS_DEVICE) {
         CUS_ASSERT_OK(cusStreamSynchronize(stream));
+    }
     if (o.fill == CUS_FILL_RELAX) {
         auto want = ref::fillRelax(holes, o);
         if (o.median)
@@ -510,10 +513,11 @@ TEST_P(Stereo, mapperEqualsTheReferenceForAllOptions) {
                 o.fill = fill;
                 o.median = median;
                 o.lines = static_cast<cusStereoLines>(random() % 2);
-                if (floats)
+                if (floats) {
                     ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<float>(space(), rows, cols, o, {}, random));
-                else
+                } else {
                     ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), rows, cols, o, {}, random));
+                }
             }
     ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), 241, 643, cusStereoDefaults(), {}, random));
 }
