@@ -19,16 +19,21 @@ static_assert(sizeof(State) <= STEREO_STATE_BYTES, "the head of a scratch block 
 
 namespace tuning {
 #ifndef STEREO_STRIP
-#define STEREO_STRIP 64
+#define STEREO_STRIP 32
 #endif
 #ifndef STEREO_STRIP_SMALL
-#define STEREO_STRIP_SMALL 32
+#define STEREO_STRIP_SMALL 16
 #endif
 #ifndef STEREO_MINBLOCKS
-#define STEREO_MINBLOCKS 2
+#define STEREO_MINBLOCKS 3
 #endif
+#ifndef STEREO_WARPS
+#define STEREO_WARPS 8
+#endif
+constexpr int WARPS = STEREO_WARPS;
 constexpr int STRIP = STEREO_STRIP;                // rows of one block of the elevation, multiples of 16
 constexpr int STRIP_SMALL = STEREO_STRIP_SMALL;    // the same for images that would not fill the device
+constexpr long long SMALL_FILL = 1 << 20;          // pixels below which smaller tiles fill the device better
 constexpr int ELEVATION_BLOCKS = STEREO_MINBLOCKS; // a multiprocessor, for the register limit
 } // namespace tuning
 
@@ -58,7 +63,8 @@ __device__ inline void widen(unsigned *notmin, unsigned *max, unsigned seen_notm
 }
 
 // ---- Edges and signs ---------------------------------------------------------------------------------------------------
-// A thread makes four pixels from 3 x 6.
+// A thread makes four pixels from 3 x 6. Edges in float32 throughout: sums of bytes are exact in it, and it has twice the
+// rate of integers. Signs of bytes four at a time.
 
 struct FeatureJob {
     const unsigned char *image[2];
@@ -70,15 +76,40 @@ struct FeatureJob {
     State *state; // cleared, or null
 };
 
-__device__ inline bool isEdge(int a, int b, float threshold) {
-    return static_cast<float>(2 * abs(a - b)) > __fmul_rn(threshold, static_cast<float>(a + b));
+// Columns x - 1 .. x + 4 of a row, under the border rule.
+template<class T>
+__device__ inline void loadSix(const T *row, int x, const FeatureJob &job, T *v) {
+#pragma unroll
+    for (int k = 0; k < 6; ++k) {
+        const int c = x + k - 1;
+        const bool beyond = c < 0 || c >= job.cols;
+        v[k] = beyond && job.zero ? T(0) : row[beyond ? wrap(c, job.cols) : c];
+    }
 }
+
+// The same of bytes: x - 1 .. x + 2 and x + 3, x + 4.
+__device__ inline uint2 loadSixBytes(const unsigned char *row, int x, const FeatureJob &job) {
+    if (job.aligned && x > 0 && x + 4 < job.cols) {
+        const unsigned w = *reinterpret_cast<const unsigned *>(row + x);
+        return make_uint2(w << 8 | row[x - 1], w >> 24 | row[x + 4] << 8);
+    }
+    unsigned char v[6];
+    loadSix(row, x, job, v);
+    return make_uint2(v[0] | v[1] << 8 | v[2] << 16 | v[3] << 24, v[4] | v[5] << 8);
+}
+
+__device__ inline float byteAsFloat(unsigned w, int k) {
+    return __uint_as_float(__byte_perm(w, 0x4b000000u, 0x7540 + k)) - 8388608.0f; // 2^23 + byte, less 2^23
+}
+
+// a, b: sums of three. Of bytes: half of 2 |a - b| > threshold * (a + b), which is exact.
+template<class T>
 __device__ inline bool isEdge(float a, float b, float threshold) {
-    const float limit = __fmul_rn(threshold, __fmul_rn(__fadd_rn(a, b), 0.5f));
-    return fabsf(__fsub_rn(a, b)) > (limit < 3.0f ? limit : 3.0f);
-}
-__device__ inline int sum3(int a, int b, int c) {
-    return a + b + c;
+    const float sum = __fadd_rn(a, b), difference = fabsf(__fsub_rn(a, b));
+    if (sizeof(T) == 1)
+        return difference > __fmul_rn(threshold * 0.5f, sum);
+    const float limit = __fmul_rn(threshold, __fmul_rn(sum, 0.5f));
+    return difference > (limit < 3.0f ? limit : 3.0f);
 }
 __device__ inline float sum3(float a, float b, float c) {
     return __fadd_rn(__fadd_rn(a, b), c);
@@ -86,7 +117,6 @@ __device__ inline float sum3(float a, float b, float c) {
 
 template<class T, bool SIGNS>
 __global__ void __launch_bounds__(256) featuresKernel(const FeatureJob job) {
-    using Value = std::conditional_t<std::is_same_v<T, float>, float, int>;
     if (job.state && blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0 && threadIdx.y == 0 &&
         threadIdx.x < sizeof(State) / 4)
         reinterpret_cast<unsigned *>(job.state)[threadIdx.x] = 0;
@@ -95,52 +125,57 @@ __global__ void __launch_bounds__(256) featuresKernel(const FeatureJob job) {
     if (x >= cols)
         return;
     for (int y = blockIdx.y * 8 + threadIdx.y; y < rows; y += gridDim.y * 8) {
-        Value v[3][6];
+        float v[3][6];
+        uint2 bytes[3];
 #pragma unroll
         for (int i = 0; i < 3; ++i) {
             int at = y + i - 1;
-            const bool outside = at < 0 || at >= rows;
+            const bool nothing = job.zero && (at < 0 || at >= rows);
             at = at < 0 ? rows - 1 : at >= rows ? 0 : at; // the opposite side, or not looked at
             const T *row = reinterpret_cast<const T *>(cusi::rowOf(job.image[which], job.step[which], at));
-            if (outside && job.zero) {
+            if constexpr (sizeof(T) == 1) {
+                bytes[i] = nothing ? make_uint2(0, 0) : loadSixBytes(row, x, job);
+                if (!SIGNS) {
+#pragma unroll
+                    for (int k = 0; k < 6; ++k)
+                        v[i][k] = k < 4 ? byteAsFloat(bytes[i].x, k) : byteAsFloat(bytes[i].y, k - 4);
+                }
+            } else {
 #pragma unroll
                 for (int k = 0; k < 6; ++k)
                     v[i][k] = 0;
-            } else if (sizeof(T) == 1 && job.aligned && x + 4 < cols && x > 0) {
-                const unsigned w = *reinterpret_cast<const unsigned *>(row + x);
-                v[i][0] = row[x - 1];
-#pragma unroll
-                for (int k = 0; k < 4; ++k)
-                    v[i][1 + k] = static_cast<Value>(w >> (8 * k) & 255);
-                v[i][5] = row[x + 4];
-            } else {
-#pragma unroll
-                for (int k = 0; k < 6; ++k) {
-                    int c = x + k - 1;
-                    const bool beyond = c < 0 || c >= cols;
-                    if (beyond)
-                        c = job.zero ? 0 : wrap(c, cols);
-                    v[i][k] = beyond && job.zero ? Value(0) : static_cast<Value>(row[c]);
-                }
+                if (!nothing)
+                    loadSix(row, x, job, v[i]);
             }
         }
         unsigned packed = 0;
+        if constexpr (SIGNS && sizeof(T) == 1) {
+            const unsigned centre = __funnelshift_r(bytes[1].x, bytes[1].y, 8);
+            int bit = 0;
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            const Value ul = v[0][k], u = v[0][k + 1], ur = v[0][k + 2], l = v[1][k], c = v[1][k + 1], r = v[1][k + 2],
-                        dl = v[2][k], d = v[2][k + 1], dr = v[2][k + 2];
-            unsigned byte;
-            if (SIGNS)
-                byte = (ul > c) | (u > c) << 1 | (ur > c) << 2 | (l > c) << 3 | (r > c) << 4 | (dl > c) << 5 |
-                       (d > c) << 6 | (dr > c) << 7;
-            else
-                byte = isEdge(sum3(ul, l, dl), sum3(ur, r, dr), job.threshold) ||
-                               isEdge(sum3(ul, u, ur), sum3(dl, d, dr), job.threshold) ||
-                               isEdge(sum3(ul, u, l), sum3(dr, d, r), job.threshold) ||
-                               isEdge(sum3(dl, d, l), sum3(ur, u, r), job.threshold)
-                           ? 255
-                           : 0;
-            packed |= byte << (8 * k);
+            for (int i = 0; i < 3; ++i)
+#pragma unroll
+                for (int k = 0; k < 3; ++k)
+                    if (i != 1 || k != 1)
+                        packed |=
+                            __vcmpgtu4(__funnelshift_r(bytes[i].x, bytes[i].y, 8 * k), centre) & (0x01010101u << bit++);
+        } else {
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                const float ul = v[0][k], u = v[0][k + 1], ur = v[0][k + 2], l = v[1][k], c = v[1][k + 1], r = v[1][k + 2],
+                            dl = v[2][k], d = v[2][k + 1], dr = v[2][k + 2];
+                if (SIGNS) {
+                    packed |= ((ul > c) | (u > c) << 1 | (ur > c) << 2 | (l > c) << 3 | (r > c) << 4 | (dl > c) << 5 |
+                               (d > c) << 6 | (dr > c) << 7)
+                              << (8 * k);
+                } else {
+                    const bool edge = isEdge<T>(sum3(ul, l, dl), sum3(ur, r, dr), job.threshold) |
+                                      isEdge<T>(sum3(ul, u, ur), sum3(dl, d, dr), job.threshold) |
+                                      isEdge<T>(sum3(ul, u, l), sum3(dr, d, r), job.threshold) |
+                                      isEdge<T>(sum3(dl, d, l), sum3(ur, u, r), job.threshold);
+                    packed |= edge ? 255u << (8 * k) : 0;
+                }
+            }
         }
         unsigned char *out = cusi::rowOf(job.out[which], job.out_step[which], y) + x;
         if (job.aligned && x + 3 < cols) {
@@ -188,7 +223,7 @@ cusStatus features(const char *function, const cusMat *const *images, cusMat *co
 // score * 256 + shift, pass through memory. WIDE: scores past 2047, which need such keys in registers too. PLANES 2: eight
 // signs in windows past 31 overflow a byte, so each half of the signs has sums of its own.
 
-constexpr int WARPS = 8, SHIFTS_PER_WARP = STEREO_GROUP / WARPS, CHUNK = 16;
+constexpr int WARPS = tuning::WARPS, SHIFTS_PER_WARP = STEREO_GROUP / WARPS, CHUNK = 16;
 constexpr int LEFT_WORDS = 32, RIGHT_WORDS = LEFT_WORDS + STEREO_GROUP / 4 + 2;
 
 struct ElevationJob {
@@ -202,6 +237,14 @@ struct ElevationJob {
     int direction;
     bool wrapped, smaller, first, last, aligned;
 };
+
+// Bytes of a (0..3) and b (4..7) by the four digits of the selector; a digit + 8 gives eight copies of that byte's sign,
+// which __byte_perm cannot.
+__device__ inline unsigned permute(unsigned a, unsigned b, unsigned selector) {
+    unsigned r;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(selector));
+    return r;
+}
 
 // Four features from column x of a row; outside: the other side, or nothing.
 __device__ inline unsigned loadFour(const unsigned char *row, int x, const ElevationJob &job) {
@@ -401,8 +444,8 @@ __global__ void __launch_bounds__(32 * WARPS, WIDE ? 1 : tuning::ELEVATION_BLOCK
                     const unsigned keep = BINARY ? 0xffffffffu : 0x00ff00ffu;
 #pragma unroll
                     for (int p = 0; p < PLANES; ++p)
-                        h += __byte_perm(in[p][0], in[p][1], pick) & keep;
-                    const unsigned marks = BINARY ? __byte_perm(mask[0], mask[1], spread) : 0xffffffffu;
+                        h += permute(in[p][0], in[p][1], pick) & keep;
+                    const unsigned marks = BINARY ? permute(mask[0], mask[1], spread) : 0xffffffffu;
                     const unsigned counted = h & marks;
                     const int at = 4 * g + j;
                     if (WIDE) {
@@ -415,7 +458,7 @@ __global__ void __launch_bounds__(32 * WARPS, WIDE ? 1 : tuning::ELEVATION_BLOCK
                     }
 #pragma unroll
                     for (int p = 0; p < PLANES; ++p)
-                        h -= __byte_perm(out[p][0], out[p][1], pick) & keep;
+                        h -= permute(out[p][0], out[p][1], pick) & keep;
                 }
             }
             __syncwarp();
@@ -632,14 +675,15 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// ONCE (T = uint16_t) and RELAX (T = float): 16 iterations a round. A block takes a tile and the 16 pixels around it into
-// shared memory, lists the holes, iterates on those alone until nothing changes, and writes the tile. All rounds are one
+// ONCE (T = uint16_t) and RELAX (T = float): 16 iterations a round. A block takes a tile and as many
+// pixels around it as a round has iterations into shared memory, lists the holes, iterates on those alone until nothing changes, and writes the tile. All rounds are one
 // cooperative launch: the grid meets after each, and what has settled ends early. After the usual single round of ONCE that
 // is one read and one write of the map.
-template<class T>
+template<class T, int CORE_>
 struct FillTile {
-    static constexpr int CORE = std::is_same_v<T, float> ? 32 : 64;
-    static constexpr int SIDE = CORE + 2 * STEREO_ROUND;
+    static constexpr int CORE = CORE_;
+    static constexpr int ROUND = std::is_same_v<T, float> ? int(STEREO_ROUND) : 8; // iterations, and pixels around
+    static constexpr int SIDE = CORE + 2 * ROUND;
     T v[2][SIDE * SIDE];
     uint16_t holes[SIDE * SIDE];
     unsigned count;
@@ -661,9 +705,9 @@ constexpr int FILL_THREADS = 256;
 
 // The state of a tile after up to 16 iterations in tile.v[result]. Returns whether the last of 16 iterations still changed
 // (RELAX: by more than the tolerance) a pixel of the tile itself.
-template<class T>
-__device__ int iterateTile(FillTile<T> &tile, const FillJob<T> &job, int iterations, bool *still) {
-    constexpr int SIDE = FillTile<T>::SIDE;
+template<class T, int CORE>
+__device__ int iterateTile(FillTile<T, CORE> &tile, const FillJob<T> &job, int iterations, bool *still) {
+    constexpr int SIDE = FillTile<T, CORE>::SIDE, ROUND = FillTile<T, CORE>::ROUND;
     constexpr bool RELAX = std::is_same_v<T, float>;
     int from = 0;
     *still = false;
@@ -690,8 +734,7 @@ __device__ int iterateTile(FillTile<T> &tile, const FillJob<T> &job, int iterati
                 bool large = true;
                 if constexpr (RELAX)
                     large = fabsf(__fsub_rn(next, now)) > job.tolerance;
-                counts = counts || (large && y >= STEREO_ROUND && y < SIDE - STEREO_ROUND && x >= STEREO_ROUND &&
-                                    x < SIDE - STEREO_ROUND);
+                counts = counts || (large && y >= ROUND && y < SIDE - ROUND && x >= ROUND && x < SIDE - ROUND);
             }
         }
         from ^= 1;
@@ -704,10 +747,10 @@ __device__ int iterateTile(FillTile<T> &tile, const FillJob<T> &job, int iterati
     return from;
 }
 
-template<class T>
+template<class T, int CORE>
 __global__ void __launch_bounds__(FILL_THREADS) fillKernel(const FillJob<T> job) {
-    using Tile = FillTile<T>;
-    constexpr int SIDE = Tile::SIDE, CORE = Tile::CORE;
+    using Tile = FillTile<T, CORE>;
+    constexpr int SIDE = Tile::SIDE, ROUND = Tile::ROUND;
     constexpr bool RELAX = std::is_same_v<T, float>;
     extern __shared__ unsigned shared[];
     Tile &tile = *reinterpret_cast<Tile *>(shared);
@@ -722,34 +765,48 @@ __global__ void __launch_bounds__(FILL_THREADS) fillKernel(const FillJob<T> job)
         to_step = static_cast<size_t>(job.cols) * sizeof(T);
     }
     for (int done = 0;; ++round) {
-        const int iterations = min(STEREO_ROUND, job.iterations - done);
+        const int iterations = min(ROUND, job.iterations - done);
         const int next = slot == 2 ? 0 : slot + 1;
         if (blockIdx.x == 0 && threadIdx.x == 0)
             job.state->active[next] = job.state->notmin[next] = job.state->max[next] = 0;
         unsigned seen_notmin = 0, seen_max = 0;
         for (int t = blockIdx.x; t < job.tiles; t += gridDim.x) {
-            const int x0 = t % job.tiles_across * CORE - STEREO_ROUND, y0 = t / job.tiles_across * CORE - STEREO_ROUND;
+            const int x0 = t % job.tiles_across * CORE - ROUND, y0 = t / job.tiles_across * CORE - ROUND;
             __syncthreads();
             if (threadIdx.x == 0)
                 tile.count = 0;
             __syncthreads();
-            for (int i = threadIdx.x; i < SIDE * SIDE; i += FILL_THREADS) {
-                int y = y0 + i / SIDE, x = x0 + i % SIDE;
-                const bool outside = y < 0 || y >= job.rows || x < 0 || x >= job.cols;
-                T v = RELAX ? T(-1) : T(0);
-                bool hole = false;
-                if (!outside || job.wrapped) {
-                    if (outside) {
-                        y = wrap(y, job.rows);
-                        x = wrap(x, job.cols);
+            // Several loads in flight at once.
+            constexpr int BATCH = 8;
+            for (int start = 0; start < SIDE * SIDE; start += BATCH * FILL_THREADS) {
+                T v[BATCH];
+                bool hole[BATCH];
+#pragma unroll
+                for (int k = 0; k < BATCH; ++k) {
+                    const int i = start + k * FILL_THREADS + threadIdx.x;
+                    int y = y0 + i / SIDE, x = x0 + i % SIDE;
+                    const bool outside = y < 0 || y >= job.rows || x < 0 || x >= job.cols;
+                    v[k] = RELAX ? T(-1) : T(0);
+                    hole[k] = false;
+                    if (i < SIDE * SIDE && (!outside || job.wrapped)) {
+                        if (outside) {
+                            y = wrap(y, job.rows);
+                            x = wrap(x, job.cols);
+                        }
+                        v[k] = cusi::rowOf(from, from_step, y)[x];
+                        hole[k] = RELAX ? cusi::rowOf(job.holes, job.holes_step, y)[x] == 0 : v[k] == T(0);
                     }
-                    v = cusi::rowOf(from, from_step, y)[x];
-                    hole = RELAX ? cusi::rowOf(job.holes, job.holes_step, y)[x] == 0 : v == T(0);
                 }
-                tile.v[0][i] = tile.v[1][i] = v;
-                const int edge_y = i / SIDE, edge_x = i % SIDE;
-                if (hole && edge_y > 0 && edge_y < SIDE - 1 && edge_x > 0 && edge_x < SIDE - 1)
-                    tile.holes[atomicAdd(&tile.count, 1u)] = static_cast<uint16_t>(i);
+#pragma unroll
+                for (int k = 0; k < BATCH; ++k) {
+                    const int i = start + k * FILL_THREADS + threadIdx.x;
+                    if (i >= SIDE * SIDE)
+                        break;
+                    tile.v[0][i] = tile.v[1][i] = v[k];
+                    const int edge_y = i / SIDE, edge_x = i % SIDE;
+                    if (hole[k] && edge_y > 0 && edge_y < SIDE - 1 && edge_x > 0 && edge_x < SIDE - 1)
+                        tile.holes[atomicAdd(&tile.count, 1u)] = static_cast<uint16_t>(i);
+                }
             }
             __syncthreads();
             bool still;
@@ -757,7 +814,7 @@ __global__ void __launch_bounds__(FILL_THREADS) fillKernel(const FillJob<T> job)
             if (__syncthreads_or(still) && threadIdx.x == 0)
                 job.state->active[slot] = 1;
             for (int i = threadIdx.x; i < CORE * CORE; i += FILL_THREADS) {
-                const int ty = i / CORE + STEREO_ROUND, tx = i % CORE + STEREO_ROUND, y = y0 + ty, x = x0 + tx;
+                const int ty = i / CORE + ROUND, tx = i % CORE + ROUND, y = y0 + ty, x = x0 + tx;
                 if (y < job.rows && x < job.cols) {
                     const T v = tile.v[result][ty * SIDE + tx];
                     cusi::rowOf(to, to_step, y)[x] = v;
@@ -791,10 +848,10 @@ __global__ void __launch_bounds__(FILL_THREADS) fillKernel(const FillJob<T> job)
     }
 }
 
-template<class T>
+template<class T, int CORE>
 cusStatus iterate(const char *function, const cusMat &holes, const cusMat &start, cusMat &filled, const cusStereoOptions &o,
                   const StereoScratch &scratch, cudaStream_t stream) {
-    using Tile = FillTile<T>;
+    using Tile = FillTile<T, CORE>;
     FillJob<T> job = {};
     job.holes = static_cast<const uint16_t *>(holes.data);
     job.holes_step = holes.step;
@@ -817,12 +874,12 @@ cusStatus iterate(const char *function, const cusMat &holes, const cusMat &start
     int sms = 0, resident = 0;
     CUSI_CUDA(function, cusi::multiprocessors(&sms));
     CUSI_CUDA(function,
-              cudaFuncSetAttribute(fillKernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(sizeof(Tile))));
+              cudaFuncSetAttribute(fillKernel<T, CORE>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(sizeof(Tile))));
     CUSI_CUDA(function,
-              cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, fillKernel<T>, FILL_THREADS, sizeof(Tile)));
+              cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, fillKernel<T, CORE>, FILL_THREADS, sizeof(Tile)));
     const int blocks = std::min<long long>(tiles, static_cast<long long>(sms) * resident);
     void *arguments[] = {&job};
-    return cusi::cudaStatus(cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(fillKernel<T>), dim3(blocks),
+    return cusi::cudaStatus(cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(fillKernel<T, CORE>), dim3(blocks),
                                                         dim3(FILL_THREADS), arguments, sizeof(Tile), stream),
                             function, "kernel launch");
 }
@@ -839,7 +896,9 @@ cusStatus fill(const char *function, const cusMat &holes, cusMat &filled, const 
     if (o.fill == CUS_FILL_NONE || (o.fill == CUS_FILL_ONCE && o.iterations == 0))
         return copy(function, holes, filled, stream);
     if (o.fill == CUS_FILL_ONCE)
-        return iterate<uint16_t>(function, holes, holes, filled, o, scratch, stream);
+        return static_cast<long long>(holes.rows) * holes.cols < tuning::SMALL_FILL
+                   ? iterate<uint16_t, 32>(function, holes, holes, filled, o, scratch, stream)
+                   : iterate<uint16_t, 64>(function, holes, holes, filled, o, scratch, stream);
     const bool relax = o.fill == CUS_FILL_RELAX;
     const int blocks = std::min(cusi::divUp(holes.rows, 8), 1 << 20);
     const uint16_t *const from = static_cast<const uint16_t *>(holes.data);
@@ -849,7 +908,7 @@ cusStatus fill(const char *function, const cusMat &holes, cusMat &filled, const 
     else
         CUS_TRY(cusi::launch(function, lowerKernel<uint16_t>, blocks, 256, 0, stream, from, holes.step,
                              static_cast<uint16_t *>(filled.data), filled.step, holes.rows, holes.cols));
-    return relax && o.iterations > 0 ? iterate<float>(function, holes, filled, filled, o, scratch, stream) : CUS_OK;
+    return relax && o.iterations > 0 ? iterate<float, 32>(function, holes, filled, filled, o, scratch, stream) : CUS_OK;
 }
 
 // ---- Median ------------------------------------------------------------------------------------------------------------

@@ -146,9 +146,9 @@ int stereo_host_hasNan(const cusMat *image) {
 typedef struct Tile {
     uint8_t left[TILE_ROWS + REACH][LEFT_COLS], right[TILE_ROWS + REACH][RIGHT_COLS];
     uint8_t agree[LEFT_COLS];
-    uint16_t doubled[LEFT_COLS];
+    uint16_t doubled[2][LEFT_COLS];
     uint16_t ring[CUS_STEREO_MAX_WINDOW][TILE_COLS]; /* horizontal sums of the rows in the window */
-    uint16_t score[TILE_COLS];
+    uint16_t score[TILE_COLS], counted[TILE_COLS];
     uint16_t best[TILE_ROWS][TILE_COLS], elevation[TILE_ROWS][TILE_COLS];
 } Tile;
 
@@ -197,21 +197,23 @@ static void agreements(const uint8_t *restrict l, const uint8_t *restrict r, int
 
 /* sum[x] = agree[x] + ... + agree[x + window - 1] for x in 0..n-1; agree has n + window - 1 elements. */
 CUSI_MULTIVERSION
-static void windowSums(const uint8_t *restrict agree, int n, int window, uint16_t *restrict doubled,
+static void windowSums(const uint8_t *restrict agree, int n, int window, uint16_t *restrict one, uint16_t *restrict other,
                        uint16_t *restrict sum) {
-    int have = n + window - 1, at = 0;
+    int have = n + window - 1, at = 1;
     for (int x = 0; x < have; ++x)
-        doubled[x] = agree[x];
+        one[x] = agree[x];
     for (int x = 0; x < n; ++x)
-        sum[x] = agree[x]; /* the window is odd */
-    at = 1;
+        sum[x] = one[x]; /* the window is odd */
     for (int digit = 1; 2 * digit <= window; digit *= 2) {
         have -= digit;
         for (int x = 0; x < have; ++x)
-            doubled[x] = (uint16_t)(doubled[x] + doubled[x + digit]);
+            other[x] = (uint16_t)(one[x] + one[x + digit]);
+        uint16_t *const swap = one;
+        one = other;
+        other = swap;
         if (window & (2 * digit)) {
             for (int x = 0; x < n; ++x)
-                sum[x] = (uint16_t)(sum[x] + doubled[x + at]);
+                sum[x] = (uint16_t)(sum[x] + one[x + at]);
             at += 2 * digit;
         }
     }
@@ -229,17 +231,22 @@ static void subtractRow(uint16_t *restrict score, const uint16_t *restrict row, 
         score[x] = (uint16_t)(score[x] - row[x]);
 }
 
-/* centre: NULL, or where the score counts. */
+/* Where `centre` is 0 the score does not count. */
 CUSI_MULTIVERSION
-static void takeBest(const uint16_t *restrict score, const uint8_t *restrict centre, int n, uint16_t elevation, int smaller,
-                     uint16_t *restrict best, uint16_t *restrict best_elevation) {
-    /* Equal scores: the later, larger shift wins, unless it has to beat the best by one. */
-    const uint16_t handicap = smaller ? 1 : 0;
+static void maskScore(const uint16_t *restrict score, const uint8_t *restrict centre, int n, uint16_t *restrict counted) {
+    for (int x = 0; x < n; ++x)
+        counted[x] = (uint16_t)(score[x] & -(uint16_t)centre[x]);
+}
+
+/* Equal scores: the later, larger shift wins, unless it has to beat the best by one. */
+CUSI_MULTIVERSION
+static void takeBest(const uint16_t *restrict score, int n, uint16_t elevation, uint16_t handicap, uint16_t *restrict best,
+                     uint16_t *restrict best_elevation) {
     for (int x = 0; x < n; ++x) {
-        const uint16_t counted = centre && !centre[x] ? 0 : score[x];
-        const int wins = (counted >= (uint16_t)(best[x] + handicap)) & (counted > 0);
-        best[x] = wins ? counted : best[x];
-        best_elevation[x] = wins ? elevation : best_elevation[x];
+        const uint16_t least = (uint16_t)(best[x] + handicap);
+        const uint16_t needed = least > 1 ? least : 1;
+        best_elevation[x] = score[x] >= needed ? elevation : best_elevation[x];
+        best[x] = score[x] > best[x] ? score[x] : best[x];
     }
 }
 
@@ -280,14 +287,16 @@ static void elevationTile(Tile *tile, const cusMat *left, const cusMat *right, u
             if (r >= o->window)
                 subtractRow(tile->score, ring, cols);
             tileAgreements(tile, r, (int64_t)y0 - radius + r, x, cols + reach, s, left, o, tile->agree);
-            windowSums(tile->agree, cols, o->window, tile->doubled, ring);
+            windowSums(tile->agree, cols, o->window, tile->doubled[0], tile->doubled[1], ring);
             addRow(tile->score, ring, cols);
             if (r < reach)
                 continue;
             const int row = r - reach;
             if (binary && radius > 0) /* the row of the pixel itself came in `radius` rows ago */
                 tileAgreements(tile, row + radius, (int64_t)y0 + row, x, cols + reach, s, left, o, tile->agree);
-            takeBest(tile->score, binary ? tile->agree + radius : NULL, cols, (uint16_t)(s + 1), o->smaller_shift,
+            if (binary)
+                maskScore(tile->score, tile->agree + radius, cols, tile->counted);
+            takeBest(binary ? tile->counted : tile->score, cols, (uint16_t)(s + 1), (uint16_t)o->smaller_shift,
                      tile->best[row], tile->elevation[row]);
         }
     }
