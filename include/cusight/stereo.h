@@ -111,7 +111,7 @@ CUS_API cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const c
  * same out. size: 3 or 5. Cost: one read, one write. */
 CUS_API cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, cusStream stream);
 
-/* Contour lines. elevation: 16UC1 or 32FC1 (finite); contours: 8UC1, 255 on a line, 0 elsewhere. min and max are those of
+/* Contour lines. elevation: 16UC1 or 32FC1 (0..65535); contours: 8UC1, 255 on a line, 0 elsewhere. min and max are those of
  * all pixels, holes as 0. MODULO: (e - min) mod max(1, (max - min) / levels) == 0, in integers (32FC1: truncated first).
  * CROSSING: floor((e - min) * levels / (max - min)) differs from that of the right or the lower neighbour: thin closed
  * lines; 16UC1 in exact integers, 32FC1 as floor((e - min) * (levels / (max - min))) with each operation in float32. A flat

@@ -18,23 +18,13 @@ struct State {
 static_assert(sizeof(State) <= STEREO_STATE_BYTES, "the head of a scratch block holds the state");
 
 namespace tuning {
-#ifndef STEREO_STRIP
-#define STEREO_STRIP 32
-#endif
-#ifndef STEREO_STRIP_SMALL
-#define STEREO_STRIP_SMALL 16
-#endif
-#ifndef STEREO_MINBLOCKS
-#define STEREO_MINBLOCKS 3
-#endif
-#ifndef STEREO_WARPS
-#define STEREO_WARPS 8
-#endif
-constexpr int WARPS = STEREO_WARPS;
-constexpr int STRIP = STEREO_STRIP;                // rows of one block of the elevation, multiples of 16
-constexpr int STRIP_SMALL = STEREO_STRIP_SMALL;    // the same for images that would not fill the device
-constexpr long long SMALL_FILL = 1 << 20;          // pixels below which smaller tiles fill the device better
-constexpr int ELEVATION_BLOCKS = STEREO_MINBLOCKS; // a multiprocessor, for the register limit
+// Elevation at 3840x2160, 30 shifts, window 21 (H200): 8 warps in strips of 32 rows, 3 blocks a multiprocessor 0.336 ms;
+// 4 blocks 0.343; 16 warps in strips of 64, 2 blocks 0.350; strips of 64 or 96, 2 blocks 0.38. At 640x480 strips of 16 rows
+// 0.034, of 32 0.044.
+constexpr int WARPS = 8;
+constexpr int STRIP = 32, STRIP_SMALL = 16; // rows of a block, multiples of 16; small: for few blocks
+constexpr int ELEVATION_BLOCKS = 3;         // a multiprocessor, for the register limit
+constexpr long long SMALL_FILL = 1 << 20;   // pixels below which smaller tiles fill the device better
 } // namespace tuning
 
 __device__ inline int wrap(int i, int n) {
@@ -120,7 +110,12 @@ __global__ void __launch_bounds__(256) featuresKernel(const FeatureJob job) {
     if (job.state && blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0 && threadIdx.y == 0 &&
         threadIdx.x < sizeof(State) / 4)
         reinterpret_cast<unsigned *>(job.state)[threadIdx.x] = 0;
-    const int which = blockIdx.z, cols = job.cols, rows = job.rows;
+    // Not by index: that would copy the job to memory.
+    const bool second = blockIdx.z != 0;
+    const unsigned char *const image = second ? job.image[1] : job.image[0];
+    unsigned char *const to = second ? job.out[1] : job.out[0];
+    const size_t step = second ? job.step[1] : job.step[0], out_step = second ? job.out_step[1] : job.out_step[0];
+    const int cols = job.cols, rows = job.rows;
     const int x = 4 * (blockIdx.x * 32 + threadIdx.x);
     if (x >= cols)
         return;
@@ -132,7 +127,7 @@ __global__ void __launch_bounds__(256) featuresKernel(const FeatureJob job) {
             int at = y + i - 1;
             const bool nothing = job.zero && (at < 0 || at >= rows);
             at = at < 0 ? rows - 1 : at >= rows ? 0 : at; // the opposite side, or not looked at
-            const T *row = reinterpret_cast<const T *>(cusi::rowOf(job.image[which], job.step[which], at));
+            const T *row = reinterpret_cast<const T *>(cusi::rowOf(image, step, at));
             if constexpr (sizeof(T) == 1) {
                 bytes[i] = nothing ? make_uint2(0, 0) : loadSixBytes(row, x, job);
                 if (!SIGNS) {
@@ -177,7 +172,7 @@ __global__ void __launch_bounds__(256) featuresKernel(const FeatureJob job) {
                 }
             }
         }
-        unsigned char *out = cusi::rowOf(job.out[which], job.out_step[which], y) + x;
+        unsigned char *out = cusi::rowOf(to, out_step, y) + x;
         if (job.aligned && x + 3 < cols) {
             *reinterpret_cast<unsigned *>(out) = packed;
         } else {
@@ -283,24 +278,33 @@ __global__ void __launch_bounds__(32 * WARPS, WIDE ? 1 : tuning::ELEVATION_BLOCK
 
     // Column c of `left` is image column x0 - pad + c; of `right`, that plus `right_from`.
     const int right_from = job.direction > 0 ? job.first_shift : -(job.first_shift + STEREO_GROUP);
-    for (int i = threadIdx.x; i < (strip_rows + reach) * (LEFT_WORDS + RIGHT_WORDS); i += 32 * WARPS) {
-        const int row = i / (LEFT_WORDS + RIGHT_WORDS), word = i % (LEFT_WORDS + RIGHT_WORDS);
-        int y = y0 - radius + row;
-        const bool outside = y < 0 || y >= job.rows;
-        unsigned w = 0;
-        if (!outside || job.wrapped) {
-            if (outside)
-                y = wrap(y, job.rows);
-            w = word < LEFT_WORDS ? loadFour(cusi::rowOf(job.left, job.left_step, y), x0 - pad + 4 * word, job)
-                                  : loadFour(cusi::rowOf(job.right, job.right_step, y),
-                                             x0 - pad + right_from + 4 * (word - LEFT_WORDS), job);
-            if (BINARY)
-                w = __vminu4(w, 0x01010101u);
+    constexpr int ROW_WORDS = LEFT_WORDS + RIGHT_WORDS, BATCH = 4; // several loads in flight at once
+    const int words = (strip_rows + reach) * ROW_WORDS;
+    for (int start = threadIdx.x; start < words; start += BATCH * 32 * WARPS) {
+        unsigned w[BATCH];
+#pragma unroll
+        for (int b = 0; b < BATCH; ++b) {
+            const int i = start + b * 32 * WARPS, row = i / ROW_WORDS, word = i % ROW_WORDS;
+            int y = y0 - radius + row;
+            const bool outside = y < 0 || y >= job.rows;
+            w[b] = 0;
+            if (i < words && (!outside || job.wrapped)) {
+                if (outside)
+                    y = wrap(y, job.rows);
+                w[b] = word < LEFT_WORDS ? loadFour(cusi::rowOf(job.left, job.left_step, y), x0 - pad + 4 * word, job)
+                                         : loadFour(cusi::rowOf(job.right, job.right_step, y),
+                                                    x0 - pad + right_from + 4 * (word - LEFT_WORDS), job);
+            }
         }
-        if (word < LEFT_WORDS)
-            left[row * LEFT_WORDS + word] = w;
-        else
-            right[row * RIGHT_WORDS + word - LEFT_WORDS] = w;
+#pragma unroll
+        for (int b = 0; b < BATCH; ++b) {
+            const int i = start + b * 32 * WARPS, row = i / ROW_WORDS, word = i % ROW_WORDS;
+            const unsigned stored = BINARY ? __vminu4(w[b], 0x01010101u) : w[b];
+            if (i < words && word < LEFT_WORDS)
+                left[row * LEFT_WORDS + word] = stored;
+            else if (i < words)
+                right[row * RIGHT_WORDS + word - LEFT_WORDS] = stored;
+        }
     }
 
     // Where both pixels lie inside, for this lane's columns and each of the warp's shifts.
@@ -351,6 +355,7 @@ __global__ void __launch_bounds__(32 * WARPS, WIDE ? 1 : tuning::ELEVATION_BLOCK
     for (int k = 0; k < SHIFTS_PER_WARP; ++k) {
         const int shift = warp + WARPS * k;
         if (shift < job.shifts)
+#pragma unroll 4
             for (int row = 0; row < reach; ++row) {
                 unsigned a[PLANES];
                 agreements(row, lane, shift, valid[k], a);
@@ -374,7 +379,8 @@ __global__ void __launch_bounds__(32 * WARPS, WIDE ? 1 : tuning::ELEVATION_BLOCK
             const int shift = warp + WARPS * k;
             if (shift >= job.shifts)
                 break;
-                // Down.
+            // Down. Where the lane's own columns of output, which start a word or more later, are valid:
+            const unsigned centre_valid = __shfl_sync(0xffffffffu, valid[k], (lane + pad / 4) % 32);
 #pragma unroll 4
             for (int i = 0; i < chunk_rows; ++i) {
                 const int row = chunk + i;
@@ -388,11 +394,10 @@ __global__ void __launch_bounds__(32 * WARPS, WIDE ? 1 : tuning::ELEVATION_BLOCK
                     sums[k][p] -= gone[p];
                 }
                 if (BINARY) {
-                    // Of the lane's own columns of output, which start a word earlier or more.
                     unsigned centre[PLANES];
                     const int at = lane + pad / 4;
                     if (lane < SEG) {
-                        agreements(row + radius, at, shift, 0x01010101u, centre);
+                        agreements(row + radius, at, shift, centre_valid, centre);
                         stage[PLANES * PLANE + i * PITCH + lane] = centre[0] << 7;
                     }
                 }
@@ -1046,28 +1051,52 @@ __device__ inline T fromOrdered(unsigned v) {
         return static_cast<T>(v);
 }
 
+// A thread makes four pixels.
 template<class T, bool CROSSING>
-__global__ void __launch_bounds__(256) contoursKernel(const T *elevation, size_t step, unsigned char *out, size_t out_step,
-                                                      int rows, int cols, unsigned levels, const State *state) {
+__global__ void __launch_bounds__(256)
+    contoursKernel(const T *elevation, size_t step, unsigned char *out, size_t out_step, int rows, int cols,
+                   unsigned levels, bool aligned, const State *state) {
     const T min = fromOrdered<T>(~state->range_notmin), max = fromOrdered<T>(state->range_max);
     const unsigned low = static_cast<unsigned>(min), width = (static_cast<unsigned>(max) - low) / levels;
     const unsigned interval = width ? width : 1;
-    const int x = blockIdx.x * 256 + threadIdx.x;
+    const float inverse = 1.0f / static_cast<float>(interval);
+    const int x = 4 * (blockIdx.x * 256 + threadIdx.x);
     if (x >= cols)
         return;
     for (int y = blockIdx.y; y < rows; y += gridDim.y) {
-        const T *const row = cusi::rowOf(elevation, step, y);
-        bool line;
-        if (CROSSING) {
-            const T e = row[x], right = x + 1 < cols ? row[x + 1] : e;
-            const T below = y + 1 < rows ? cusi::rowOf(elevation, step, y + 1)[x] : e;
-            // Neighbours are mostly equal, and then their bands are.
-            line = (right != e || below != e) && (band(e, min, max, levels) != band(right, min, max, levels) ||
-                                                  band(e, min, max, levels) != band(below, min, max, levels));
-        } else {
-            line = (static_cast<unsigned>(row[x]) - low) % interval == 0;
+        const T *const row = cusi::rowOf(elevation, step, y) + x;
+        const T *const below = y + 1 < rows ? cusi::rowOf(elevation, step, y + 1) + x : row;
+        const int n = ::min(4, cols - x);
+        T v[5], b[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            v[k] = row[::min(k, n - 1)];
+            b[k] = CROSSING ? below[::min(k, n - 1)] : v[k];
         }
-        cusi::rowOf(out, out_step, y)[x] = line ? 255 : 0;
+        v[4] = CROSSING && x + 4 < cols ? row[4] : v[3];
+        unsigned packed = 0;
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            bool line;
+            if (CROSSING) { // neighbours are mostly equal, and then their bands are
+                line = (v[k + 1] != v[k] || b[k] != v[k]) &&
+                       (band(v[k], min, max, levels) != band(v[k + 1], min, max, levels) ||
+                        band(v[k], min, max, levels) != band(b[k], min, max, levels));
+            } else { // where the interval divides it, the rounded quotient is exact
+                const unsigned above = static_cast<unsigned>(v[k]) - low;
+                line = __float2uint_rn(static_cast<float>(above) * inverse) * interval == above;
+            }
+            packed |= line ? 255u << (8 * k) : 0;
+        }
+        unsigned char *const to = cusi::rowOf(out, out_step, y) + x;
+        if (aligned && n == 4) {
+            *reinterpret_cast<unsigned *>(to) = packed;
+        } else {
+#pragma unroll
+            for (int k = 0; k < 4; ++k)
+                if (k < n)
+                    to[k] = static_cast<unsigned char>(packed >> (8 * k));
+        }
     }
 }
 
@@ -1106,10 +1135,10 @@ template<class T>
 cusStatus contourLines(const char *function, const cusMat &elevation, cusMat &lines, const cusStereoOptions &o,
                        const State *state, cudaStream_t stream) {
     auto *kernel = o.lines == CUS_LINES_CROSSING ? contoursKernel<T, true> : contoursKernel<T, false>;
-    const dim3 grid(cusi::divUp(elevation.cols, 256), std::min(elevation.rows, 65535));
+    const dim3 grid(cusi::divUp(elevation.cols, 4 * 256), std::min(elevation.rows, 65535));
     return cusi::launch(function, kernel, grid, 256, 0, stream, static_cast<const T *>(elevation.data), elevation.step,
                         static_cast<unsigned char *>(lines.data), lines.step, elevation.rows, elevation.cols,
-                        static_cast<unsigned>(o.levels), state);
+                        static_cast<unsigned>(o.levels), cusi::isAligned(lines, 4), state);
 }
 
 cusStatus contourLines(const char *function, const cusMat &elevation, cusMat &lines, const cusStereoOptions &o,

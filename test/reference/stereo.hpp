@@ -20,9 +20,11 @@ struct Image {
     T &operator()(int y, int x) { return data[static_cast<size_t>(y) * cols + x]; }
     const T &operator()(int y, int x) const { return data[static_cast<size_t>(y) * cols + x]; }
     const T *at(int y, int x, cusStereoBorder border) const {
+        if (y >= 0 && y < rows && x >= 0 && x < cols)
+            return &(*this)(y, x);
         if (border == CUS_STEREO_WRAP)
             return &(*this)(((y % rows) + rows) % rows, ((x % cols) + cols) % cols);
-        return y < 0 || y >= rows || x < 0 || x >= cols ? nullptr : &(*this)(y, x);
+        return nullptr;
     }
     T value(int y, int x, cusStereoBorder border) const {
         const T *p = at(y, x, border);
