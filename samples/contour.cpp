@@ -230,6 +230,8 @@ void interact(Settings &s, const sample::Device &device, const Pair &pair, sampl
     cv::createTrackbar("edge threshold %", TITLE, &threshold, 200);
     cv::createTrackbar("check + 1", TITLE, &check_by, 8);
     cv::createTrackbar("levels", TITLE, &levels, 50);
+    const int width = std::max(640, pair.left.cols);
+    cv::resizeWindow(TITLE, width, width * pair.left.rows / pair.left.cols + 200); // room for the trackbars
     cusStereoOptions now = s.stereo;
     cv::Mat picture;
     do {
