@@ -4,5 +4,6 @@
 
 #include "core.h"
 #include "framediff.h"
+#include "stream.h"
 
 #endif /* CUSIGHT_H */
