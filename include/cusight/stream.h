@@ -100,10 +100,10 @@ CUS_API void cusSenderDestroy(cusSender *sender);
 
 /* Starts on a frame: a host frame for either space, or a device frame for CUS_DEVICE, which is read once the work queued in
  * `stream` so far is done. CUS_HOST: the difference is complete at return. CUS_DEVICE: upload, difference and download are
- * queued in streams of the sender's own and do not block if the frame is page-locked or in device memory; leave it untouched
- * until cusSenderFinish has returned it. The first frame becomes the reference as it is, without the threshold.
- * with_key: the packed frame shall have a key frame too. Errors: NULL, TYPE, SIZE, SPACE, CUDA; CAPACITY when `depth` frames
- * are neither finished nor released. */
+ * queued in streams of the sender's own and do not block if the frame is page-locked or in device memory; leave it
+ * untouched until cusSenderFinish has returned it. The first frame becomes the reference as it is, without the threshold.
+ * with_key: the packed frame shall have a key frame too. Errors: NULL, TYPE, SIZE, SPACE, CUDA; CAPACITY when `depth`
+ * frames are neither finished nor released. */
 CUS_API cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key, cusStream stream);
 
 /* Waits for the oldest frame that was submitted and packs it. The bytes depend on the frames and the options only, not on
@@ -132,9 +132,10 @@ CUS_API void cusPeerDestroy(cusPeer *peer);
 CUS_API cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes);
 
 /* One frame of the video, each in its turn. The peer copies what its viewer needs: nothing before the handshake; the key
- * frame if the viewer waits for one (and this frame has one); the message while fewer than 16 frames wait in the output;
- * otherwise the difference is added to the backlog, which leaves as a single difference when the output has drained. It
- * never blocks and never grows. Errors: NULL, VALUE (sequence not after the last one); the peer's own failure. */
+ * frame if the viewer waits for one (and this frame has one); the message while fewer than 16 frames wait in the output and
+ * it has room (two pictures); otherwise the difference is added to the backlog, which leaves as a single difference when
+ * the output has drained. It never blocks and never grows. Errors: NULL, VALUE (sequence not after the last one); the
+ * peer's own failure. */
 CUS_API cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame);
 
 /* What waits to be sent, and how much of it has been. *bytes is 0 when there is nothing. */

@@ -1,6 +1,6 @@
-/* Zstandard, behind four functions. A payload is cut into pieces of fixed size that are compressed independently, so that
- * threads can share the work and yet the bytes do not depend on their number; the Zstandard format allows frames one after
- * the other. */
+/* Zstandard, behind four functions. A payload is cut into pieces that are compressed independently, so that threads can
+ * share the work and yet the bytes do not depend on their number; the Zstandard format allows frames one after the other.
+ * Masks and values are never in one piece: their statistics have nothing in common. */
 #include "host.h"
 #include "stream_internal.h"
 
@@ -24,7 +24,7 @@ struct StreamCompressor {
 
 cusStatus streami_compressorCreate(const char *function, int level, int threads, size_t max_bytes,
                                    StreamCompressor **compressor) {
-    const size_t pieces = (max_bytes + PIECE - 1) / PIECE, piece = max_bytes < PIECE ? max_bytes : PIECE;
+    const size_t pieces = (max_bytes + PIECE - 1) / PIECE + 1, piece = max_bytes < PIECE ? max_bytes : PIECE;
     if ((size_t)threads > pieces)
         threads = (int)pieces;
     StreamCompressor *made = calloc(1, sizeof *made + (size_t)threads * sizeof *made->contexts);
@@ -63,22 +63,24 @@ void streami_compressorDestroy(StreamCompressor *compressor) {
     free(compressor);
 }
 
-size_t streami_compress(StreamCompressor *compressor, const uint8_t *raw, size_t bytes, uint8_t *out) {
-    const size_t pieces = (bytes + PIECE - 1) / PIECE;
+size_t streami_compress(StreamCompressor *compressor, const uint8_t *raw, size_t mask_bytes, size_t bytes, uint8_t *out) {
+    const size_t mask_pieces = (mask_bytes + PIECE - 1) / PIECE;
+    const size_t pieces = mask_pieces + (bytes - mask_bytes + PIECE - 1) / PIECE;
     if (pieces > compressor->pieces)
         return 0;
     const int threads = (size_t)compressor->threads < pieces ? compressor->threads : (int)pieces;
     (void)threads; /* without OpenMP */
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
     for (size_t i = 0; i < pieces; ++i) {
-        const size_t n = bytes - i * PIECE < PIECE ? bytes - i * PIECE : PIECE;
+        const size_t start = i < mask_pieces ? i * PIECE : mask_bytes + (i - mask_pieces) * PIECE;
+        const size_t end = i < mask_pieces ? mask_bytes : bytes, n = end - start < PIECE ? end - start : PIECE;
 #ifdef _OPENMP
         ZSTD_CCtx *const context = compressor->contexts[omp_get_thread_num()];
 #else
         ZSTD_CCtx *const context = compressor->contexts[0];
 #endif
         const size_t size =
-            ZSTD_compress2(context, compressor->scratch + i * compressor->bound, compressor->bound, raw + i * PIECE, n);
+            ZSTD_compress2(context, compressor->scratch + i * compressor->bound, compressor->bound, raw + start, n);
         compressor->sizes[i] = ZSTD_isError(size) ? SIZE_MAX / 2 : size;
     }
     size_t total = 0;
@@ -130,8 +132,8 @@ cusStatus streami_compressorCreate(const char *function, int level, int threads,
 void streami_compressorDestroy(StreamCompressor *compressor) {
     (void)compressor;
 }
-size_t streami_compress(StreamCompressor *compressor, const uint8_t *raw, size_t bytes, uint8_t *out) {
-    (void)compressor, (void)raw, (void)bytes, (void)out;
+size_t streami_compress(StreamCompressor *compressor, const uint8_t *raw, size_t mask_bytes, size_t bytes, uint8_t *out) {
+    (void)compressor, (void)raw, (void)mask_bytes, (void)bytes, (void)out;
     return 0;
 }
 cusStatus streami_decompressorCreate(const char *function, StreamDecompressor **decompressor) {
@@ -149,10 +151,10 @@ int streami_decompress(StreamDecompressor *decompressor, const uint8_t *payload,
 
 #endif
 
-size_t streami_packMessage(StreamCompressor *compressor, cusWireHeader header, const uint8_t *raw, size_t raw_bytes,
-                           uint8_t *out) {
+size_t streami_packMessage(StreamCompressor *compressor, cusWireHeader header, const uint8_t *raw, size_t mask_bytes,
+                           size_t raw_bytes, uint8_t *out) {
     uint8_t *const payload = out + CUS_WIRE_HEADER_BYTES;
-    size_t bytes = streami_compress(compressor, raw, raw_bytes, payload);
+    size_t bytes = streami_compress(compressor, raw, mask_bytes, raw_bytes, payload);
     header.encoding = bytes ? CUS_WIRE_ZSTD : CUS_WIRE_RAW;
     if (!bytes) {
         memcpy(payload, raw, raw_bytes);

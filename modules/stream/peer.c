@@ -44,9 +44,9 @@ cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t r
     made->out_room = 2 * (CUS_WIRE_HEADER_BYTES + shape.raw_bytes) + 2 * CUS_WIRE_HEADER_BYTES + HELLO_BYTES;
     made->out = malloc(made->out_room);
     made->backlog = malloc(shape.raw_bytes);
-    cusStatus status = made->out && made->backlog ? streami_compressorCreate("cusPeerCreate", 1, 1, shape.raw_bytes,
-                                                                             &made->compressor)
-                                                  : cusi_fail(CUS_ERROR_NO_MEMORY, "cusPeerCreate: no host memory");
+    cusStatus status = made->out && made->backlog
+                           ? streami_compressorCreate("cusPeerCreate", 1, 1, shape.raw_bytes, &made->compressor)
+                           : cusi_fail(CUS_ERROR_NO_MEMORY, "cusPeerCreate: no host memory");
     if (status != CUS_OK) {
         cusPeerDestroy(made);
         return status;
@@ -185,7 +185,8 @@ static void flushBacklog(cusPeer *peer) {
     header.sequence = peer->backlog_sequence;
     header.base = peer->sequence;
     peer->out_start = peer->out_end = 0;
-    peer->out_end = streami_packMessage(peer->compressor, header, peer->backlog, s->mask_bytes + count, peer->out);
+    peer->out_end =
+        streami_packMessage(peer->compressor, header, peer->backlog, s->mask_bytes, s->mask_bytes + count, peer->out);
     peer->appended += peer->out_end;
     peer->ends[peer->next_end++ % QUEUE] = peer->appended;
     peer->sequence = peer->backlog_sequence;
@@ -196,7 +197,8 @@ static void flushBacklog(cusPeer *peer) {
 cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame) {
     CUSI_NOT_NULL("cusPeerOffer", peer);
     CUSI_NOT_NULL("cusPeerOffer", frame);
-    CUSI_REQUIRE(frame->message && frame->mask && frame->values, CUS_ERROR_NULL, "cusPeerOffer: frame is empty");
+    CUSI_REQUIRE(frame->message && frame->mask && (frame->values || frame->count == 0), CUS_ERROR_NULL,
+                 "cusPeerOffer: frame is empty");
     if (peer->failure != CUS_OK)
         return failed(peer);
     CUSI_REQUIRE(frame->sequence > peer->offered, CUS_ERROR_VALUE, "cusPeerOffer: frame %llu comes after frame %llu",

@@ -1,5 +1,6 @@
 /* Frames in, messages out. On the device three streams work at once: one uploads the next frame, one computes, one fetches
- * the values of the frame being packed. Only counts and masks are downloaded unseen; of the values, those that are there. */
+ * the values of the frame being packed. Only counts and masks are downloaded unseen; of the values, those that are there.
+ */
 #include "host.h"
 #include "stream_internal.h"
 
@@ -32,7 +33,7 @@ struct cusSender {
     StreamShape shape;
     cusSpace space;
     int depth;
-    uint64_t submitted;           /* frames so far; frame k lives in slot k % depth */
+    uint64_t submitted; /* frames so far; frame k lives in slot k % depth */
     _Atomic uint64_t finished, released;
     cusDiffEncoder *encoder;
     cusMat positions; /* the encoder lists them, the mask says the same */
@@ -82,8 +83,8 @@ static cusStatus createSlot(cusSender *sender, Slot *slot) {
 
 static cusStatus create(cusSender *sender, const cusSenderOptions *options) {
     const StreamShape *s = &sender->shape;
-    CUS_TRY(streami_compressorCreate("cusSenderCreate", options->level, cusi_maxThreads(), s->raw_bytes,
-                                     &sender->compressor));
+    CUS_TRY(
+        streami_compressorCreate("cusSenderCreate", options->level, cusi_maxThreads(), s->raw_bytes, &sender->compressor));
     CUS_TRY(cusDiffEncoderCreate(&sender->encoder, s->rows, s->cols, s->type, sender->space, &options->diff));
     CUS_TRY(cusMatCreate(&sender->positions, 1, (int)s->frame_bytes, CUS_32SC1, sender->space));
     if (sender->space == CUS_DEVICE) {
@@ -106,8 +107,8 @@ cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusS
     const cusSenderOptions chosen = options ? *options : cusSenderDefaults();
     CUSI_REQUIRE(chosen.level >= 1 && chosen.level <= 19, CUS_ERROR_VALUE, "cusSenderCreate: level is %d, takes 1..19",
                  chosen.level);
-    CUSI_REQUIRE(chosen.depth >= 2 && chosen.depth <= MAX_DEPTH, CUS_ERROR_VALUE, "cusSenderCreate: depth is %d, takes 2..%d",
-                 chosen.depth, MAX_DEPTH);
+    CUSI_REQUIRE(chosen.depth >= 2 && chosen.depth <= MAX_DEPTH, CUS_ERROR_VALUE,
+                 "cusSenderCreate: depth is %d, takes 2..%d", chosen.depth, MAX_DEPTH);
     cusSender *made = calloc(1, sizeof *made + (size_t)chosen.depth * sizeof *made->slots);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusSenderCreate: no host memory");
     made->shape = shape;
@@ -259,16 +260,18 @@ cusStatus cusSenderFinish(cusSender *sender, cusSentFrame *packed) {
     if (slot->with_key || keyMayBeSmaller(sender, count)) {
         cusWireHeader header = streami_header(CUS_WIRE_KEY, s);
         header.sequence = slot->sequence;
+        streami_rowsToDifferences(s, slot->key_raw.data);
         out.key = slot->key_message;
         out.key_bytes =
-            streami_packMessage(sender->compressor, header, slot->key_raw.data, s->frame_bytes, slot->key_message);
+            streami_packMessage(sender->compressor, header, slot->key_raw.data, 0, s->frame_bytes, slot->key_message);
     }
     if (slot->sequence > 1) {
         cusWireHeader header = streami_header(CUS_WIRE_DIFFERENCE, s);
         header.sequence = slot->sequence;
         header.base = slot->sequence - 1;
         out.message = slot->message;
-        out.message_bytes = streami_packMessage(sender->compressor, header, raw, s->mask_bytes + count, slot->message);
+        out.message_bytes =
+            streami_packMessage(sender->compressor, header, raw, s->mask_bytes, s->mask_bytes + count, slot->message);
     }
     if (!out.message || (out.key && keyMayBeSmaller(sender, count) && out.key_bytes < out.message_bytes)) {
         out.message = out.key;

@@ -30,8 +30,9 @@ cusStatus streami_compressorCreate(const char *function, int level, int threads,
                                    StreamCompressor **compressor);
 void streami_compressorDestroy(StreamCompressor *compressor);
 
-/* Compressed size, at `out`, or 0 when it would not be smaller than `bytes`. The result does not depend on `threads`. */
-size_t streami_compress(StreamCompressor *compressor, const uint8_t *raw, size_t bytes, uint8_t *out);
+/* Compresses `bytes`, the first mask_bytes of which are a mask (or 0). Compressed size, at `out`, or 0 when it would not be
+ * smaller. The result does not depend on `threads`. */
+size_t streami_compress(StreamCompressor *compressor, const uint8_t *raw, size_t mask_bytes, size_t bytes, uint8_t *out);
 
 typedef struct StreamDecompressor StreamDecompressor;
 cusStatus streami_decompressorCreate(const char *function, StreamDecompressor **decompressor);
@@ -41,10 +42,10 @@ void streami_decompressorDestroy(StreamDecompressor *decompressor);
 int streami_decompress(StreamDecompressor *decompressor, const uint8_t *payload, size_t bytes, uint8_t *raw,
                        size_t raw_bytes);
 
-/* Finishes a message whose raw payload is `raw`: payload and header at `out` (room for header and raw_bytes), compressed
- * where that is smaller. Returns the size of the message. */
-size_t streami_packMessage(StreamCompressor *compressor, cusWireHeader header, const uint8_t *raw, size_t raw_bytes,
-                           uint8_t *out);
+/* Finishes a message whose raw payload is `raw` (mask_bytes of mask first): payload and header at `out` (room for header
+ * and raw_bytes), compressed where that is smaller. Returns the size of the message. */
+size_t streami_packMessage(StreamCompressor *compressor, cusWireHeader header, const uint8_t *raw, size_t mask_bytes,
+                           size_t raw_bytes, uint8_t *out);
 
 /* ---- Masks ----------------------------------------------------------------------------------------------------------- */
 
@@ -53,5 +54,11 @@ void streami_addValues(const StreamShape *shape, const uint8_t *mask, const uint
 
 /* The mask has as many bits as there are values and none past a row's end. */
 int streami_maskHolds(const StreamShape *shape, const uint8_t *mask, size_t values);
+
+/* ---- Key frames ------------------------------------------------------------------------------------------------------ */
+
+/* Each row becomes its difference from the row above, modulo 256, and back: pictures compress a third better so. */
+void streami_rowsToDifferences(const StreamShape *shape, uint8_t *picture);
+void streami_differencesToRows(const StreamShape *shape, const uint8_t *differences, uint8_t *picture);
 
 #endif

@@ -113,9 +113,8 @@ static cusStatus checkHeader(const cusViewer *viewer) {
                      h->width, h->height, h->channels, s->cols, s->rows, CUS_CHANNELS(s->type));
         CUSI_REQUIRE(h->payload_bytes <= s->raw_bytes, CUS_ERROR_FORMAT, "stream: a payload of %u bytes, takes up to %zu",
                      h->payload_bytes, s->raw_bytes);
-        CUSI_REQUIRE(h->sequence > viewer->info.sequence, CUS_ERROR_FORMAT,
-                     "stream: frame %llu comes after frame %llu", (unsigned long long)h->sequence,
-                     (unsigned long long)viewer->info.sequence);
+        CUSI_REQUIRE(h->sequence > viewer->info.sequence, CUS_ERROR_FORMAT, "stream: frame %llu comes after frame %llu",
+                     (unsigned long long)h->sequence, (unsigned long long)viewer->info.sequence);
         return CUS_OK;
     }
     CUSI_REQUIRE(h->type == CUS_WIRE_BYE, CUS_ERROR_FORMAT, "stream: a sender sends no message of type %d", (int)h->type);
@@ -173,7 +172,7 @@ static cusStatus show(cusViewer *viewer, cusViewerEvent *event) {
     }
     uint8_t *const picture = viewer->picture.data; /* tight, as made */
     if (h->type == CUS_WIRE_KEY) {
-        memcpy(picture, raw, s->frame_bytes);
+        streami_differencesToRows(s, raw, picture);
         viewer->requested = 0;
         viewer->info.changed = 0;
     } else {

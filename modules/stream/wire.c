@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* ---- CRC-32C ----------------------------------------------------------------------------------------------------------- */
+/* ---- CRC-32C -----------------------------------------------------------------------------------------------------------
+ */
 
 static uint32_t crcByNibbles(uint32_t crc, const uint8_t *data, size_t bytes) {
     /* Remainders of the 16 nibbles for the reflected polynomial 82f63b78. */
@@ -43,7 +44,8 @@ uint32_t cusCrc32c(uint32_t crc, const void *data, size_t bytes) {
     return ~crcByNibbles(~crc, data, bytes);
 }
 
-/* ---- Header ------------------------------------------------------------------------------------------------------------ */
+/* ---- Header ------------------------------------------------------------------------------------------------------------
+ */
 
 enum { AT_MAGIC = 0, AT_VERSION = 4, AT_TYPE = 6, AT_ENCODING = 7, AT_PAYLOAD = 8, AT_RAW = 12, AT_SEQUENCE = 16 };
 enum { AT_BASE = 24, AT_WIDTH = 32, AT_HEIGHT = 36, AT_CHANNELS = 40, AT_RESERVED = 41, AT_CRC = 44 };
@@ -170,9 +172,9 @@ cusStatus streami_shape(const char *function, int rows, int cols, int type, Stre
     CUSI_REQUIRE(type == CUS_8UC1 || type == CUS_8UC3 || type == CUS_8UC4, CUS_ERROR_TYPE,
                  "%s: type is %s, takes 8UC1, 8UC3 or 8UC4", function, cusi_typeName(type));
     const uint64_t bytes = (uint64_t)rows * (uint64_t)cols * cusTypeSize(type);
-    CUSI_REQUIRE(rows <= CUS_WIRE_MAX_SIDE && cols <= CUS_WIRE_MAX_SIDE && bytes <= CUS_WIRE_MAX_FRAME_BYTES, CUS_ERROR_SIZE,
-                 "%s: frame is %d x %d (rows x cols) %s, takes up to %d a side and %d bytes", function, rows, cols,
-                 cusi_typeName(type), CUS_WIRE_MAX_SIDE, CUS_WIRE_MAX_FRAME_BYTES);
+    CUSI_REQUIRE(rows <= CUS_WIRE_MAX_SIDE && cols <= CUS_WIRE_MAX_SIDE && bytes <= CUS_WIRE_MAX_FRAME_BYTES,
+                 CUS_ERROR_SIZE, "%s: frame is %d x %d (rows x cols) %s, takes up to %d a side and %d bytes", function,
+                 rows, cols, cusi_typeName(type), CUS_WIRE_MAX_SIDE, CUS_WIRE_MAX_FRAME_BYTES);
     shape->rows = rows;
     shape->cols = cols;
     shape->type = type;
@@ -184,7 +186,8 @@ cusStatus streami_shape(const char *function, int rows, int cols, int type, Stre
     return CUS_OK;
 }
 
-/* ---- Masks ------------------------------------------------------------------------------------------------------------- */
+/* ---- Masks -------------------------------------------------------------------------------------------------------------
+ */
 
 /* Mask bits 64 at a time; the bytes past the row's mask read as 0. */
 static uint64_t maskWord(const uint8_t *mask_row, size_t at, size_t mask_row_bytes) {
@@ -214,4 +217,28 @@ int streami_maskHolds(const StreamShape *shape, const uint8_t *mask, size_t valu
             bits += (unsigned)__builtin_popcountll(maskWord(mask, at, shape->mask_row_bytes));
     }
     return bits == values;
+}
+
+/* ---- Key frames --------------------------------------------------------------------------------------------------------
+ */
+
+void streami_rowsToDifferences(const StreamShape *shape, uint8_t *picture) {
+    const size_t n = shape->row_bytes;
+    for (size_t y = (size_t)shape->rows - 1; y > 0; --y) {
+        uint8_t *restrict row = picture + y * n;
+        const uint8_t *restrict above = row - n;
+        for (size_t i = 0; i < n; ++i)
+            row[i] = (uint8_t)(row[i] - above[i]);
+    }
+}
+
+void streami_differencesToRows(const StreamShape *shape, const uint8_t *differences, uint8_t *picture) {
+    const size_t n = shape->row_bytes;
+    memcpy(picture, differences, n);
+    for (size_t y = 1; y < (size_t)shape->rows; ++y) {
+        uint8_t *restrict row = picture + y * n;
+        const uint8_t *restrict above = row - n, *restrict difference = differences + y * n;
+        for (size_t i = 0; i < n; ++i)
+            row[i] = (uint8_t)(above[i] + difference[i]);
+    }
 }
