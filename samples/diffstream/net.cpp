@@ -114,6 +114,9 @@ Tls::Tls(const TlsFiles &files, bool server, const std::string &host) : context_
     SSL_CTX_set_options(c.ssl, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_num_tickets(c.ssl, 0); // no resumption: each connection is authenticated anew
     SSL_CTX_set_session_cache_mode(c.ssl, SSL_SESS_CACHE_OFF);
+    // A shared key counts as a session, and sessions of a verifying server need a name.
+    SSL_CTX_set_session_id_context(c.ssl, reinterpret_cast<const unsigned char *>(IDENTITY),
+                                   static_cast<unsigned>(std::strlen(IDENTITY)));
     SSL_CTX_set_mode(c.ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     // With a shared key there are no certificates, so nothing passes this check that did not use the key.
     SSL_CTX_set_verify(c.ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
@@ -317,6 +320,13 @@ void requireSafe(const addrinfo &found, const Address &address, bool with_tls) {
                                       "--cert, --cert-key and --ca");
 }
 
+// What the kernel holds of a slow connection is delay that nobody can take back, so it holds little.
+void limitBuffers(int socket) {
+    const int bytes = 256 * 1024; // Linux doubles it
+    ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+}
+
 void makeNonBlocking(int socket) {
     ::fcntl(socket, F_SETFL, ::fcntl(socket, F_GETFL) | O_NONBLOCK);
     ::fcntl(socket, F_SETFD, FD_CLOEXEC);
@@ -360,6 +370,7 @@ int Listener::accept(std::string &name) {
     if (socket < 0)
         return -1;
     makeNonBlocking(socket);
+    limitBuffers(socket);
     char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
     ::getnameinfo(reinterpret_cast<sockaddr *>(&address), length, host, sizeof host, port, sizeof port,
                   NI_NUMERICHOST | NI_NUMERICSERV);
@@ -376,6 +387,7 @@ int dial(const Address &address, bool with_tls, std::chrono::milliseconds patien
         if (socket < 0)
             continue;
         makeNonBlocking(socket);
+        limitBuffers(socket);
         int error = ::connect(socket, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
         if (error == EINPROGRESS) {
             pollfd wait = {socket, POLLOUT, 0};
