@@ -107,7 +107,7 @@ CUS_API void cusSenderDestroy(cusSender *sender);
 CUS_API cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key, cusStream stream);
 
 /* Waits for the oldest frame that was submitted and packs it. The bytes depend on the frames and the options only, not on
- * space, threads or time. Compression runs on all cores in pieces of 256 KiB. Errors: NULL; VALUE when none was submitted;
+ * space, threads or time. Compression runs on all cores in pieces of 64 KiB. Errors: NULL; VALUE when none was submitted;
  * CUDA. */
 CUS_API cusStatus cusSenderFinish(cusSender *sender, cusSentFrame *packed);
 

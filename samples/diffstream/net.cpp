@@ -72,6 +72,8 @@ SSL_SESSION *sessionOf(SSL *ssl) {
     const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, aes128gcm_sha256);
     SSL_SESSION *session = SSL_SESSION_new();
     if (session && cipher && SSL_SESSION_set1_master_key(session, context->key.data(), context->key.size()) &&
+        SSL_SESSION_set1_id_context(session, reinterpret_cast<const unsigned char *>(IDENTITY),
+                                    static_cast<unsigned>(std::strlen(IDENTITY))) &&
         SSL_SESSION_set_cipher(session, cipher) && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
         return session;
     SSL_SESSION_free(session);
@@ -221,7 +223,8 @@ size_t Connection::read(void *data, size_t bytes) {
     if (session_) {
         size_t moved = 0;
         ERR_clear_error();
-        return result(SSL_read_ex(session_->ssl, data, bytes, &moved), moved);
+        const int done = SSL_read_ex(session_->ssl, data, bytes, &moved);
+        return result(done, moved);
     }
 #endif
     const ssize_t n = ::recv(socket_, data, bytes, 0);
@@ -241,7 +244,8 @@ size_t Connection::write(const void *data, size_t bytes) {
     if (session_) {
         size_t moved = 0;
         ERR_clear_error();
-        return result(SSL_write_ex(session_->ssl, data, bytes, &moved), moved);
+        const int done = SSL_write_ex(session_->ssl, data, bytes, &moved);
+        return result(done, moved);
     }
 #endif
     const ssize_t n = ::send(socket_, data, bytes, MSG_NOSIGNAL);
