@@ -857,9 +857,9 @@ TEST_F(StreamAttack, SizesThatAreNotTheHandshakes) {
 }
 
 TEST_F(StreamAttack, PayloadsThatDoNotDecompressToTheirSize) {
-    // A real one, to make bad ones of: 300 KB of black in a few bytes.
-    Sender big({100, 1000, 3}, CUS_HOST);
-    const Packed black = big.send(Bytes(300000));
+    // A real one, to make bad ones of: 60 KB of black in a few bytes.
+    Sender big({20, 1000, 3}, CUS_HOST);
+    const Packed black = big.send(Bytes(60000));
     const Bytes bomb(black.message.begin() + CUS_WIRE_HEADER_BYTES, black.message.end());
     ASSERT_LT(bomb.size(), 80u);
     cusWireHeader h = header(CUS_WIRE_KEY, ROWS * COLS * 3);
