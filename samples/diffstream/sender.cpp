@@ -398,11 +398,12 @@ void send(const SendSettings &s, const std::function<void(int)> &listening, cons
     const auto stopped = [&] { return sample::interrupted() || stop(); };
     std::exception_ptr capture_error, difference_error, send_error;
 
+    Clock::time_point first_frame = Clock::now(); // written before and by the capturing thread
     std::thread capture([&] {
         try {
             while (!stopped() && broadcaster.greeted() < s.wait)
                 std::this_thread::sleep_for(std::chrono::milliseconds(5));
-            const auto start = Clock::now();
+            const auto start = first_frame = Clock::now();
             for (long long k = 0; (!s.max_frames || k < s.max_frames) && !stopped(); ++k) {
                 cusMat *const place = captured.claim(latest);
                 if (!place)
@@ -511,10 +512,11 @@ void send(const SendSettings &s, const std::function<void(int)> &listening, cons
                                                         100 * static_cast<double>(totals.changed) / n / frame_bytes,
                                                         8e-6 * static_cast<double>(totals.bytes) / progress.seconds()));
     }
-    const double seconds = progress.seconds();
+    const auto end = Clock::now();
     capture.join();
     difference.join();
     sending.join();
+    const double seconds = std::chrono::duration<double>(end - first_frame).count();
     if (s.progress)
         progress.finish();
     if (digests)
