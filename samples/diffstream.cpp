@@ -9,9 +9,12 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <future>
 #include <thread>
+
+#include <unistd.h>
 
 namespace {
 
@@ -165,5 +168,11 @@ int run(int argc, char **argv) {
 } // namespace
 
 int main(int argc, char **argv) {
+    // OpenMP's threads spin while they wait, which on cores shared with capture, viewers and other programs made a frame
+    // take 60 ms instead of 1. The runtime reads its settings before main: hence the second start.
+    if (!std::getenv("OMP_WAIT_POLICY")) {
+        ::setenv("OMP_WAIT_POLICY", "passive", 1);
+        ::execv("/proc/self/exe", argv); // where that fails, it goes on as it is
+    }
     return sample::guarded(argc, argv, run);
 }
