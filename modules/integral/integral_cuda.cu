@@ -37,8 +37,12 @@ namespace tuning {
 constexpr int WARPS = 8; // in a block of reduce and write, one below the other
 constexpr int ROWS = 8;  // of a warp, all of them in flight at once
 constexpr int BAND = WARPS * ROWS;
-constexpr int WRITE_BLOCKS = 5; // on a multiprocessor, for 32-bit sums alone; with 64-bit tables two
-constexpr int REDUCE_BLOCKS = 6;
+// Blocks on a multiprocessor; write: for 32-bit sums alone, with 64-bit tables two.
+#if __CUDA_ARCH__ == 750 // which has room for 1024 threads
+constexpr int WRITE_BLOCKS = 4, REDUCE_BLOCKS = 4;
+#else
+constexpr int WRITE_BLOCKS = 5, REDUCE_BLOCKS = 6;
+#endif
 constexpr int CARRY_WARPS = 8;
 constexpr int CARRY_BYTES = 256; // of sums that a thread of carry holds at a time
 constexpr size_t SLAB_MIN = 4 << 20;
