@@ -5,12 +5,15 @@
 
 #include "host.h"
 
-#include <kiss_fftndr.h>
+#include <kiss_fftr.h>
 #include <stdlib.h>
 
+/* Rows by real transforms, columns by complex ones. */
 struct MatchFft {
     int rows, cols;
-    kiss_fftndr_cfg forward, inverse;
+    kiss_fftr_cfg row, row_back;
+    kiss_fft_cfg column, column_back;
+    kiss_fft_cpx *transformed; /* one column */
 };
 
 const char *match_fft_name(void) {
@@ -22,13 +25,18 @@ int match_fft_goodSize(int n) {
 }
 
 MatchFft *match_fft_create(int rows, int cols, int filled, int wanted) {
-    const int dims[2] = {rows, cols};
     (void)filled, (void)wanted;
     MatchFft *fft = malloc(sizeof *fft);
     if (!fft)
         return NULL;
-    *fft = (MatchFft){rows, cols, kiss_fftndr_alloc(dims, 2, 0, NULL, NULL), kiss_fftndr_alloc(dims, 2, 1, NULL, NULL)};
-    if (!fft->forward || !fft->inverse) {
+    *fft = (MatchFft){rows,
+                      cols,
+                      kiss_fftr_alloc(cols, 0, NULL, NULL),
+                      kiss_fftr_alloc(cols, 1, NULL, NULL),
+                      kiss_fft_alloc(rows, 0, NULL, NULL),
+                      kiss_fft_alloc(rows, 1, NULL, NULL),
+                      malloc((size_t)rows * sizeof(kiss_fft_cpx))};
+    if (!fft->row || !fft->row_back || !fft->column || !fft->column_back || !fft->transformed) {
         match_fft_destroy(fft);
         return NULL;
     }
@@ -38,9 +46,21 @@ MatchFft *match_fft_create(int rows, int cols, int filled, int wanted) {
 void match_fft_destroy(MatchFft *fft) {
     if (!fft)
         return;
-    free(fft->forward);
-    free(fft->inverse);
+    free(fft->row);
+    free(fft->row_back);
+    free(fft->column);
+    free(fft->column_back);
+    free(fft->transformed);
     free(fft);
+}
+
+static void transformColumns(MatchFft *fft, kiss_fft_cfg plan, kiss_fft_cpx *spectrum) {
+    const int width = fft->cols / 2 + 1;
+    for (int x = 0; x < width; ++x) {
+        kiss_fft_stride(plan, spectrum + x, fft->transformed, width);
+        for (size_t y = 0; y < (size_t)fft->rows; ++y)
+            spectrum[y * (size_t)width + (size_t)x] = fft->transformed[y];
+    }
 }
 
 size_t match_fft_spectrumFloats(int rows, int cols) {
@@ -48,7 +68,9 @@ size_t match_fft_spectrumFloats(int rows, int cols) {
 }
 
 void match_fft_forward(MatchFft *fft, float *plane, float *spectrum) {
-    kiss_fftndr(fft->forward, plane, (kiss_fft_cpx *)spectrum);
+    for (size_t y = 0; y < (size_t)fft->rows; ++y)
+        kiss_fftr(fft->row, plane + y * (size_t)fft->cols, (kiss_fft_cpx *)spectrum + y * (size_t)(fft->cols / 2 + 1));
+    transformColumns(fft, fft->column, (kiss_fft_cpx *)spectrum);
 }
 
 CUSI_MULTIVERSION
@@ -69,7 +91,10 @@ void match_fft_correlate(MatchFft *fft, const float *a, const float *b, float *s
 }
 
 void match_fft_inverse(MatchFft *fft, float *spectrum, float *plane) {
-    kiss_fftndri(fft->inverse, (const kiss_fft_cpx *)spectrum, plane);
+    transformColumns(fft, fft->column_back, (kiss_fft_cpx *)spectrum);
+    for (size_t y = 0; y < (size_t)fft->rows; ++y)
+        kiss_fftri(fft->row_back, (kiss_fft_cpx *)spectrum + y * (size_t)(fft->cols / 2 + 1),
+                   plane + y * (size_t)fft->cols);
 }
 
 #elif !defined CUSI_FFT_OPENCV

@@ -42,6 +42,12 @@ static const char *rowOf(const cusMat *mat, size_t y) {
     return (const char *)mat->data + y * mat->step;
 }
 
+/* Threads worth starting for this many operations. */
+static int threadsFor(const MatchHost *host, double operations) {
+    const double useful = operations / (1 << 20) + 1;
+    return useful < host->threads ? (int)useful : host->threads;
+}
+
 /* ---- Block size: the least work for the busiest thread ----------------------------------------------------------------
  */
 
@@ -682,7 +688,8 @@ static Best findBest(const MatchModel *m, const MatchHost *host, const cusMat *f
     const double sign = match_smallestIsBest(m->method) ? 1 : -1;
     const double least = match_smallestIsBest(m->method) ? 0 : (m->method & 1) ? -1 : -INFINITY;
     float threshold = INFINITY;
-#pragma omp parallel for schedule(static) num_threads(host->threads) reduction(min : threshold)
+    const double positions = (double)rows * (double)cols;
+#pragma omp parallel for schedule(static) num_threads(threadsFor(host, positions)) reduction(min : threshold)
     for (size_t y = 0; y < rows; ++y) {
         const float row = leastUpper(map + y * cols, cols);
         threshold = row < threshold ? row : threshold;
@@ -690,7 +697,7 @@ static Best findBest(const MatchModel *m, const MatchHost *host, const cusMat *f
     Best best = {INFINITY, SIZE_MAX};
     if (threshold == INFINITY)
         return best;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threadsFor(host, positions * m->n * m->channels))
     for (size_t y = 0; y < rows; ++y)
         for (size_t position = y * cols; position < (y + 1) * cols; ++position) {
             if (!(map[position].lower <= threshold))
@@ -756,7 +763,7 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
     MatchHost *host = matcher->backend;
     double energy[MATCH_MAX_PLANES] = {0, 0, 0, 0}, total = 0;
     if (m->error > 0)
-        frameEnergy(m, frame, host->threads, energy);
+        frameEnergy(m, frame, threadsFor(host, (double)m->rows * m->cols * m->channels), energy);
     for (int c = 0; c < m->channels; ++c)
         total += energy[c];
     if (!m->integer && !(total < MATCH_MAX_ENERGY)) {
@@ -776,7 +783,8 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
 
     const int64_t down = (m->orows + host->block_rows - 1) / host->block_rows;
     const int64_t across = (m->ocols + host->block_cols - 1) / host->block_cols;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(host->threads)
+    const int threads = threadsFor(host, (double)m->orows * m->ocols * m->n * m->channels * m->count);
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int64_t i = 0; i < down * across; ++i) {
         Block block = {.y = (size_t)(i / across * host->block_rows), .x = (size_t)(i % across * host->block_cols)};
         const size_t rows = (size_t)m->orows - block.y, cols = (size_t)m->ocols - block.x;
