@@ -18,6 +18,8 @@ void cusi_pinnedFree(void *data);
 /* Queued in `stream`; any direction between host and device (CUDA sees which). */
 cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step,
                           size_t row_bytes, size_t rows, cusStream stream);
+/* From device to device; both matrices exist and have one shape. */
+cusStatus cusi_deviceCopyWithin(const char *function, const cusMat *src, cusMat *dst, cusStream stream);
 cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t row_bytes, size_t rows, cusStream stream);
 
 #ifdef __cplusplus

@@ -19,6 +19,22 @@ cusStatus cudaStatus(cudaError_t error, const char *function, const char *what) 
     return cusi_fail(status, "%s: %s: %s (%s)", function, what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
+namespace {
+
+// Rows from one place of the device to another, 16 bytes a thread: CUDA's own copy of padded rows moves less than half of what
+// the memory can (3840x2160x3: 33 us).
+__global__ void copyRowsKernel(unsigned char *dst, size_t dst_step, const unsigned char *src, size_t src_step,
+                               size_t row_bytes, size_t rows, bool aligned) {
+    startInOrder();
+    for (size_t y = blockIdx.y; y < rows; y += gridDim.y)
+        for (size_t x = 16 * (blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x); x < row_bytes;
+             x += 16 * static_cast<size_t>(gridDim.x) * blockDim.x) {
+            const int left = static_cast<int>(row_bytes - x < 16 ? row_bytes - x : 16);
+            store16(dst + y * dst_step + x, load16(src + y * src_step + x, left, aligned), left, aligned);
+        }
+}
+
+} // namespace
 } // namespace cusi
 
 using cusi::cudaStatus;
@@ -64,6 +80,18 @@ cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, cons
         return cudaStatus(cudaMemcpyAsync(dst, src, row_bytes * rows, cudaMemcpyDefault, stream), function, "copy");
     return cudaStatus(cudaMemcpy2DAsync(dst, dst_step, src, src_step, row_bytes, rows, cudaMemcpyDefault, stream), function,
                       "copy");
+}
+
+cusStatus cusi_deviceCopyWithin(const char *function, const cusMat *src, cusMat *dst, cusStream stream) {
+    const size_t row_bytes = cusi_rowBytes(src), rows = static_cast<size_t>(src->rows);
+    if (cusi_isContinuous(src) && cusi_isContinuous(dst))
+        return cusi_deviceCopy(function, dst->data, row_bytes, src->data, row_bytes, row_bytes, rows, stream);
+    const unsigned blocks = static_cast<unsigned>(
+        cusi::divUp(row_bytes, size_t{16 * 256}) < 65535 ? cusi::divUp(row_bytes, size_t{16 * 256}) : 65535);
+    return cusi::launchOverlapped(
+        function, cusi::copyRowsKernel, dim3(blocks, rows < 65535 ? static_cast<unsigned>(rows) : 65535), 256, 0, stream,
+        static_cast<unsigned char *>(dst->data), dst->step, static_cast<const unsigned char *>(src->data), src->step,
+        row_bytes, rows, cusi::isAligned(*src, 16) && cusi::isAligned(*dst, 16));
 }
 
 cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t row_bytes, size_t rows, cusStream stream) {

@@ -37,6 +37,11 @@ cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, cons
     return none(function);
 }
 
+cusStatus cusi_deviceCopyWithin(const char *function, const cusMat *src, cusMat *dst, cusStream stream) {
+    (void)src, (void)dst, (void)stream;
+    return none(function);
+}
+
 cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t row_bytes, size_t rows, cusStream stream) {
     (void)dst, (void)step, (void)row_bytes, (void)rows, (void)stream;
     return none(function);

@@ -112,6 +112,8 @@ static cusStatus copy(const char *function, const cusMat *src, cusMat *dst, cusS
     CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "src", src));
     CUS_TRY(cusMatCreate(dst, src->rows, src->cols, src->type, to));
     const size_t row_bytes = cusi_rowBytes(src);
+    if (from == CUS_DEVICE && to == CUS_DEVICE)
+        return cusi_deviceCopyWithin(function, src, dst, stream);
     if (from == CUS_DEVICE || to == CUS_DEVICE)
         return cusi_deviceCopy(function, dst->data, dst->step, src->data, src->step, row_bytes, (size_t)src->rows, stream);
     if (cusi_isContinuous(src) && cusi_isContinuous(dst)) {

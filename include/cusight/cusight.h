@@ -3,6 +3,12 @@
 #define CUSIGHT_H
 
 #include "core.h"
+#include "eventio.h"
+#include "events.h"
 #include "framediff.h"
+#include "integral.h"
+#include "match.h"
+#include "stereo.h"
+#include "stream.h"
 
 #endif /* CUSIGHT_H */

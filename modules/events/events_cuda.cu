@@ -1,13 +1,14 @@
 // Event frames on the GPU. Two ways:
 //
-// Counting in shared memory (HISTOGRAM, many windows). The frame is cut into tiles of rows whose counters, 4 bits each,
-// fill one multiprocessor's shared memory: four tiles for 1280 x 720 x 2. A block takes one tile of one window, looks at
-// all the window's events and counts those of its tile. Events come from memory once and from the L2 cache for the other
-// tiles; nothing else is read, and the frame is written once.
+// Counting in shared memory (HISTOGRAM, many windows). The frame is cut into tiles of rows whose counters, 4 bits each, fill
+// one multiprocessor's shared memory: four tiles for 1280 x 720 x 2. A block takes one tile of one window, looks at all the
+// window's events and counts those of its tile. Events come from memory once and from the L2 cache for the other tiles;
+// nothing else is read, and the frame is written once.
 //
-// Accumulators in device memory (everything else). A step scatters the events of a group of windows into accumulators with
-// atomics that return nothing and whose result does not depend on their order, while other blocks of the same launch turn
-// the previous group's accumulators into pixels and leave zeros behind. A group is small enough to stay in the L2 cache.
+// Accumulators in device memory (everything else). The events of a group of windows go into accumulators, with atomics that
+// return nothing and whose result does not depend on their order; a second kernel turns these into pixels and leaves zeros
+// behind. A group is small enough to stay in the L2 cache. Running the two side by side, one group apart, was tried: the
+// atomics hold up the other kernel's loads, and the whole took four times as long.
 #include "cuda.cuh"
 #include "events_backend.h"
 
@@ -22,25 +23,17 @@ using cusi::launch;
 using cusi::rowOf;
 
 namespace tuning {
-#ifndef TILE_THREADS_
-#define TILE_THREADS_ 1024
-#endif
-#ifndef GROUP_MB_
-#define GROUP_MB_ 16
-#endif
-constexpr int TILE_THREADS = TILE_THREADS_;
+// On an H200, 60 million uniform events in 300 stacks of 1280 x 720.
+// HISTOGRAM by threads a block: 512 0.538 ms, 640 0.495, 768 0.469, 896 0.458, 1024 0.508 (registers spill).
+constexpr int TILE_THREADS = 896;
 constexpr unsigned TILE_MOST_EVENTS = 1u << 20; // a longer window goes the other way
 constexpr int SCATTER_THREADS = 256;
-#ifndef SCATTER_CHUNKS_
-#define SCATTER_CHUNKS_ 1
-#endif
-constexpr unsigned SCATTER_CHUNKS = SCATTER_CHUNKS_; // of 8 events, a thread
-#ifndef STRIPS_
-#define STRIPS_ 2
-#endif
-constexpr unsigned EXPAND_STRIPS = STRIPS_;
-constexpr size_t GROUP_BYTES = static_cast<size_t>(GROUP_MB_) << 20; // accumulators of a group; there are two
-constexpr int BATCH_WINDOWS = 4096;                                  // listed on the device at a time
+constexpr unsigned SCATTER_CHUNKS = 1; // of 8 events, a thread
+// MDES and TENCODE by MiB a group: 8 6.3 ms, 16 6.2, 32 10.1, 48 11.5 (past what the L2 cache holds).
+constexpr size_t GROUP_BYTES = size_t{16} << 20;
+// Strips a warp: 2 5.8 ms, 4 6.2, 8 6.8.
+constexpr unsigned EXPAND_STRIPS = 2;
+constexpr int BATCH_WINDOWS = 4096; // listed on the device at a time
 } // namespace tuning
 
 constexpr int CHUNK = 8;    // events that a thread loads together
@@ -597,16 +590,37 @@ __device__ void expandLast(const Expand &job, unsigned block, EventsLevels *shar
     const float scale = dt ? 255.0f / static_cast<float>(dt) : 0.0f;
     const unsigned strips_a_row = divUp(job.cols, static_cast<unsigned>(STRIP)), all = strips_a_row * job.rows;
     uint32_t *keys = static_cast<uint32_t *>(job.accumulators) + static_cast<size_t>(w) * job.rows * job.pitch;
-    for (unsigned s = part * WARPS + threadIdx.x / 32; s < all; s += blocks_a_window * WARPS) {
-        const unsigned row = s / strips_a_row, col = s % strips_a_row * STRIP, mine = col + lane * 4;
-        const unsigned pixels = min(static_cast<unsigned>(STRIP), job.cols - col);
+    const auto take = [&](unsigned s) {
+        const unsigned row = s / strips_a_row, mine = s % strips_a_row * STRIP + lane * 4;
         uint4 four = make_uint4(0, 0, 0, 0);
-        if (mine < job.pitch) {
+        if (s < all && mine < job.pitch) {
             uint4 *place = reinterpret_cast<uint4 *>(keys + static_cast<size_t>(row) * job.pitch + mine);
             four = __ldcg(place);
             if (!job.keep)
                 __stcg(place, make_uint4(0, 0, 0, 0));
         }
+        return four;
+    };
+    const unsigned first = part * WARPS + threadIdx.x / 32, stride = blocks_a_window * WARPS;
+    // Times are asked for one strip ahead, as the keys are: each is a trip to memory that depends on the one before.
+    const auto timesOf = [&](const uint4 &four, unsigned long long *times) {
+        const uint32_t key[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            times[i] =
+                TENCODE && key[i] ? static_cast<unsigned long long>(__ldg(job.t + window.first + (key[i] / 2 - 1))) : 0;
+    };
+    uint4 next = take(first);
+    unsigned long long times[4], next_times[4];
+    timesOf(next, next_times);
+    for (unsigned s = first; s < all; s += stride) {
+        const uint4 four = next;
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            times[i] = next_times[i];
+        next = take(s + stride);
+        const unsigned row = s / strips_a_row, col = s % strips_a_row * STRIP;
+        const unsigned pixels = min(static_cast<unsigned>(STRIP), job.cols - col);
         const uint32_t key[4] = {four.x, four.y, four.z, four.w};
         const size_t y = static_cast<size_t>(w) * job.rows + row;
         if constexpr (K > 0) {
@@ -630,13 +644,13 @@ __device__ void expandLast(const Expand &job, unsigned block, EventsLevels *shar
                 strip[lane * K + j] = bytes[j];
             storeStrip(strip, job.mdes + y * job.mdes_step + static_cast<size_t>(col) * K, pixels * K, job.mdes_vectors);
         }
+        timesOf(next, next_times);
         if (TENCODE) {
             uint32_t pixel[4] = {0, 0, 0, 0};
 #pragma unroll
             for (int i = 0; i < 4; ++i)
                 if (key[i]) {
-                    const unsigned long long age =
-                        newest - static_cast<unsigned long long>(__ldg(job.t + window.first + (key[i] / 2 - 1)));
+                    const unsigned long long age = newest - times[i];
                     // An estimate within 1, made exact by multiplying out.
                     unsigned green = static_cast<unsigned>(static_cast<float>(age) * scale) & 255;
                     green -= static_cast<unsigned long long>(green) * dt > 255 * age;
@@ -736,62 +750,46 @@ __device__ void expandValues(const Expand &job, unsigned block) {
     }
 }
 
-// ---- A step: one group is scattered while the one before is turned into pixels -----------------------------------------
+// ---- The launches ------------------------------------------------------------------------------------------------------
 
-struct Step {
-    Source source;
-    Scatter scatter;
-    unsigned scatter_blocks;
-    Expand expand;
-};
-
-// Spreads the blocks of the two kinds of work evenly over the launch, so that they run side by side.
-template<class Scattering, class Expanding>
-__device__ void share(unsigned scatter_blocks, unsigned expand_blocks, Scattering scattering, Expanding expanding) {
-    const unsigned long long all = scatter_blocks + expand_blocks, b = blockIdx.x;
-    const unsigned before = static_cast<unsigned>(b * scatter_blocks / all);
-    if (static_cast<unsigned>((b + 1) * scatter_blocks / all) > before)
-        scattering(before);
-    else
-        expanding(static_cast<unsigned>(b) - before);
+template<Kind KIND>
+__global__ void __launch_bounds__(tuning::SCATTER_THREADS) scatterKernel(const Source source, const Scatter job) {
+    cusi::startInOrder();
+    __shared__ EventsLevels levels;
+    scatter<KIND>(source, job, blockIdx.x, &levels);
 }
 
 template<int K, bool TENCODE>
-__global__ void __launch_bounds__(tuning::SCATTER_THREADS) lastStep(const __grid_constant__ Step step) {
+__global__ void __launch_bounds__(tuning::SCATTER_THREADS) lastKernel(const Expand job) {
     cusi::startInOrder();
     __shared__ EventsLevels levels;
-    share(
-        step.scatter_blocks, step.expand.blocks,
-        [&](unsigned block) { scatter<LAST>(step.source, step.scatter, block, &levels); },
-        [&](unsigned block) { expandLast<K, TENCODE>(step.expand, block, &levels); });
+    expandLast<K, TENCODE>(job, blockIdx.x, &levels);
 }
 
-__global__ void __launch_bounds__(tuning::SCATTER_THREADS) mdesFloats(const __grid_constant__ Step step) {
+__global__ void __launch_bounds__(tuning::SCATTER_THREADS) mdesFloatsKernel(const Expand job) {
     cusi::startInOrder();
     __shared__ EventsLevels levels;
-    expandMdesFloats(step.expand, blockIdx.x, &levels);
+    expandMdesFloats(job, blockIdx.x, &levels);
 }
 
 template<Kind KIND>
-__global__ void __launch_bounds__(tuning::SCATTER_THREADS) valuesStep(const __grid_constant__ Step step) {
+__global__ void __launch_bounds__(tuning::SCATTER_THREADS) valuesKernel(const Expand job) {
     cusi::startInOrder();
-    __shared__ EventsLevels levels;
-    share(
-        step.scatter_blocks, step.expand.blocks,
-        [&](unsigned block) { scatter<KIND>(step.source, step.scatter, block, &levels); },
-        [&](unsigned block) { expandValues<KIND>(step.expand, block); });
+    expandValues<KIND>(job, blockIdx.x);
 }
 
-using StepKernel = void (*)(Step);
+using ScatterKernel = void (*)(Source, Scatter);
+using ExpandKernel = void (*)(Expand);
 
-template<int K>
-StepKernel lastKernel(int channels, bool tencode) {
+// The kernel for this many MDES channels, 0 for none.
+template<int K = 0>
+ExpandKernel lastKernelFor(int channels, bool tencode) {
     if constexpr (K > EVENTS_MAX_CHANNELS)
         return nullptr;
     else if (channels == K)
-        return tencode ? lastStep<K, true> : lastStep<K, false>;
+        return tencode ? lastKernel<K, true> : lastKernel<K, false>;
     else
-        return lastKernel<K + 1>(channels, tencode);
+        return lastKernelFor<K + 1>(channels, tencode);
 }
 
 // ---- Normalising: one block a frame, sums in a fixed order
@@ -841,8 +839,8 @@ struct State {
     unsigned long long *skipped = nullptr;
     Window *list = nullptr;
     EventsLevels *levels = nullptr;
-    char *groups[2] = {nullptr, nullptr};
-    size_t group_bytes = 0; // of each
+    void *group = nullptr; // accumulators, zero between calls
+    size_t group_bytes = 0;
     // Counting in shared memory; tiles 0 where HISTOGRAM is not asked for
     Tiles tiles = {};
     size_t tile_shared = 0;
@@ -956,133 +954,109 @@ cusStatus runTiles(const Batch &batch, int index, bool count_skipped) {
                   batch.windows, tiles);
 }
 
-// Scatters and expands group after group; `extra` kernels read the same accumulators before the expanding one clears them.
-cusStatus runSteps(const Batch &batch, StepKernel kernel, Step step, size_t bytes_a_pixel, StepKernel *extra_kernels,
-                   const Expand *extras, int extra_count) {
+// One way to look at accumulators.
+struct Look {
+    ExpandKernel kernel;
+    Expand job;
+};
+
+// Group after group: events into accumulators, and those to pixels. The last look leaves zeros behind.
+cusStatus runGroups(const Batch &batch, ScatterKernel kernel, Scatter scatter, size_t bytes_a_pixel, const Look *looks,
+                    int look_count) {
     const State *state = batch.state;
-    const unsigned pitch = pitchOf(batch.stacker), rows = static_cast<unsigned>(batch.stacker->rows);
+    const unsigned pitch = pitchOf(batch.stacker), rows = static_cast<unsigned>(batch.stacker->rows),
+                   cols = static_cast<unsigned>(batch.stacker->cols);
     const size_t frame_bytes = static_cast<size_t>(pitch) * rows * bytes_a_pixel;
-    const unsigned group = static_cast<unsigned>(std::max<size_t>(
-        1, std::min<size_t>(batch.count, std::min(tuning::GROUP_BYTES, state->group_bytes) / frame_bytes)));
-    const unsigned groups = divUp(batch.count, group);
-    step.source = batch.source;
-    step.scatter.rows = step.expand.rows = rows;
-    step.scatter.cols = step.expand.cols = static_cast<unsigned>(batch.stacker->cols);
-    step.scatter.pitch = step.expand.pitch = pitch;
+    const unsigned group =
+        static_cast<unsigned>(std::max<size_t>(1, std::min<size_t>(batch.count, state->group_bytes / frame_bytes)));
+    const EventsLevels *levels = scatter.levels;
     const uint64_t chunks = batch.most_events / CHUNK + 2;
-    step.scatter.blocks_a_window = static_cast<unsigned>(
-        std::min<uint64_t>(std::max<uint64_t>(1, chunks / (tuning::SCATTER_THREADS * tuning::SCATTER_CHUNKS)), 1u << 16));
-    step.expand.t = batch.source.t;
-    const EventsLevels *levels = step.scatter.levels;
-    const auto expandGroup = [&](Expand &expand, unsigned g, bool values) {
-        const size_t y = static_cast<size_t>(g) * group * rows;
-        expand.rows = rows;
-        expand.cols = step.scatter.cols;
-        expand.pitch = pitch;
-        expand.t = batch.source.t;
-        expand.windows = batch.windows.from(g * group);
-        expand.count = std::min(group, batch.count - g * group);
-        // Strips of 128 pixels a warp, or four values a thread, a few of each.
-        const size_t pieces = values ? frame_bytes / sizeof(uint32_t) / (4 * tuning::SCATTER_THREADS * 2)
-                                     : static_cast<size_t>(rows) * divUp(expand.cols, static_cast<unsigned>(STRIP)) /
-                                           (tuning::SCATTER_THREADS / 32 * tuning::EXPAND_STRIPS);
-        expand.blocks = expand.count * static_cast<unsigned>(std::max<size_t>(1, std::min<size_t>(pieces, 8192)));
-        expand.accumulators = state->groups[g & 1];
-        const auto advance = [&](auto *&data, size_t row_step) {
-            if (data)
-                data = rowOf(data, row_step, y);
-        };
-        advance(expand.mdes, expand.mdes_step);
-        advance(expand.tencode, expand.tencode_step);
-        auto *bytes = static_cast<char *>(expand.frames);
-        advance(bytes, expand.step);
-        expand.frames = bytes;
-    };
-    for (unsigned g = 0; g <= groups; ++g) {
-        Step now = step;
-        now.scatter_blocks = 0;
-        now.expand.blocks = 0;
-        if (g < groups) {
-            now.scatter.windows = batch.windows.from(g * group);
-            now.scatter.count = std::min(group, batch.count - g * group);
-            now.scatter.levels = levels ? levels + g * group : nullptr;
-            now.scatter.accumulators = state->groups[g & 1];
-            now.scatter_blocks = now.scatter.count * now.scatter.blocks_a_window;
+    scatter.blocks_a_window = static_cast<unsigned>(
+        std::min<uint64_t>(divUp(chunks, uint64_t{tuning::SCATTER_THREADS * tuning::SCATTER_CHUNKS}), 1u << 16));
+    scatter.rows = rows;
+    scatter.cols = cols;
+    scatter.pitch = pitch;
+    scatter.accumulators = state->group;
+    for (unsigned first = 0; first < batch.count; first += group) {
+        scatter.windows = batch.windows.from(first);
+        scatter.count = std::min(group, batch.count - first);
+        scatter.levels = levels ? levels + first : nullptr;
+        CUS_TRY(launch(FUNCTION, kernel, scatter.count * scatter.blocks_a_window, tuning::SCATTER_THREADS, 0, batch.stream,
+                       batch.source, scatter));
+        for (int k = 0; k < look_count; ++k) {
+            Expand job = looks[k].job;
+            job.windows = scatter.windows;
+            job.count = scatter.count;
+            job.rows = rows;
+            job.cols = cols;
+            job.pitch = pitch;
+            job.accumulators = state->group;
+            job.keep = k + 1 < look_count;
+            job.t = batch.source.t;
+            // Strips of 128 pixels a warp, or four values a thread, a few of each.
+            const size_t pieces = job.frames ? frame_bytes / sizeof(uint32_t) / (4 * tuning::SCATTER_THREADS * 2)
+                                             : static_cast<size_t>(rows) * divUp(cols, static_cast<unsigned>(STRIP)) /
+                                                   (tuning::SCATTER_THREADS / 32 * tuning::EXPAND_STRIPS);
+            job.blocks = job.count * static_cast<unsigned>(std::max<size_t>(1, std::min<size_t>(pieces, 8192)));
+            const size_t y = static_cast<size_t>(first) * rows;
+            job.mdes = job.mdes ? rowOf(job.mdes, job.mdes_step, y) : nullptr;
+            job.tencode = job.tencode ? rowOf(job.tencode, job.tencode_step, y) : nullptr;
+            job.frames = job.frames ? rowOf(static_cast<char *>(job.frames), job.step, y) : nullptr;
+            CUS_TRY(launch(FUNCTION, looks[k].kernel, job.blocks, tuning::SCATTER_THREADS, 0, batch.stream, job));
         }
-        if (g > 0) {
-            for (int k = 0; k < extra_count; ++k) {
-                Step extra = step;
-                extra.scatter_blocks = 0;
-                extra.expand = extras[k];
-                expandGroup(extra.expand, g - 1, extra.expand.frames != nullptr);
-                extra.expand.keep = true;
-                CUS_TRY(launch(FUNCTION, extra_kernels[k], extra.expand.blocks, tuning::SCATTER_THREADS, 0, batch.stream,
-                               extra));
-            }
-            expandGroup(now.expand, g - 1, now.expand.frames != nullptr);
-        }
-        CUS_TRY(launch(FUNCTION, kernel, now.scatter_blocks + now.expand.blocks, tuning::SCATTER_THREADS, 0, batch.stream,
-                       now));
     }
     return CUS_OK;
 }
 
-cusStatus runValues(const Batch &batch, int index, Kind kind, bool count_skipped) {
-    static const StepKernel kernels[] = {nullptr,
-                                         valuesStep<SURFACE>,
-                                         valuesStep<COUNT>,
-                                         valuesStep<DENSITY_LEVELS>,
-                                         valuesStep<TIME_LEVELS>,
-                                         valuesStep<DIFFERENCE>,
-                                         valuesStep<VOXEL>};
+template<Kind KIND>
+cusStatus runValues(const Batch &batch, int index, bool count_skipped) {
     const cusRepresentation &r = batch.stacker->representations[index];
-    Step step = {};
-    step.scatter.channels = step.expand.channels = static_cast<unsigned>(r.channels);
-    step.scatter.swap = r.swap != 0;
-    step.scatter.skipped = count_skipped ? batch.state->skipped : nullptr;
-    step.expand.cutoff = kind == TIME_LEVELS ? static_cast<unsigned>(r.cutoff) : 255;
-    step.expand.tau = r.tau;
-    step.expand.frames = frameTop<void>(batch, batch.frames[index]);
-    step.expand.step = batch.frames[index].step;
-    if (kind == TIME_LEVELS) {
-        step.scatter.levels = batch.state->levels;
+    Scatter scatter = {};
+    Look look = {valuesKernel<KIND>, {}};
+    scatter.channels = look.job.channels = static_cast<unsigned>(r.channels);
+    scatter.swap = r.swap != 0;
+    scatter.skipped = count_skipped ? batch.state->skipped : nullptr;
+    look.job.cutoff = KIND == TIME_LEVELS ? static_cast<unsigned>(r.cutoff) : 255;
+    look.job.tau = r.tau;
+    look.job.frames = frameTop<void>(batch, batch.frames[index]);
+    look.job.step = batch.frames[index].step;
+    if (KIND == TIME_LEVELS) {
+        scatter.levels = batch.state->levels;
         CUS_TRY(launch(FUNCTION, timeLevels, divUp(batch.count * (EVENTS_MAX_CHANNELS + 1), 128u), 128, 0, batch.stream,
                        batch.source, batch.windows, batch.count, r.channels, batch.state->levels));
     }
-    CUS_TRY(runSteps(batch, kernels[kind], step, accumulatorBytes(r), nullptr, nullptr, 0));
-    if (kind == VOXEL && r.normalise)
-        CUS_TRY(launch(FUNCTION, normaliseKernel, batch.count, 1024, 0, batch.stream,
-                       static_cast<float *>(step.expand.frames), step.expand.step,
-                       static_cast<unsigned>(batch.stacker->rows),
+    CUS_TRY(runGroups(batch, scatterKernel<KIND>, scatter, accumulatorBytes(r), &look, 1));
+    if (KIND == VOXEL && r.normalise)
+        CUS_TRY(launch(FUNCTION, normaliseKernel, batch.count, 1024, 0, batch.stream, static_cast<float *>(look.job.frames),
+                       look.job.step, static_cast<unsigned>(batch.stacker->rows),
                        static_cast<unsigned>(batch.stacker->cols * r.channels)));
     return CUS_OK;
 }
 
-// All of MDES and TENCODE: the first of each together, any further ones before them.
+// All of MDES and TENCODE from the same accumulators: the first of each in bytes together, any others before them.
 cusStatus runLast(const Batch &batch, bool count_skipped) {
-    Step step = {};
-    step.scatter.skipped = count_skipped ? batch.state->skipped : nullptr;
-    StepKernel extra_kernels[EVENTS_MAX_REPRESENTATIONS];
-    Expand extras[EVENTS_MAX_REPRESENTATIONS] = {};
-    int extra_count = 0, channels = 0;
+    Scatter scatter = {};
+    scatter.skipped = count_skipped ? batch.state->skipped : nullptr;
+    Look looks[EVENTS_MAX_REPRESENTATIONS + 1] = {}, together = {};
+    int look_count = 0, channels = 0;
     for (int i = 0; i < batch.stacker->count; ++i) {
         const cusRepresentation &r = batch.stacker->representations[i];
         const cusMat &mat = batch.frames[i];
         if (!eventsIsLast(r.kind))
             continue;
         if (r.kind == CUS_REPR_MDES && r.depth == CUS_32F) {
-            Expand &extra = extras[extra_count];
-            extra.frames = frameTop<void>(batch, mat);
-            extra.step = mat.step;
-            extra.channels = static_cast<unsigned>(r.channels);
-            extra_kernels[extra_count++] = mdesFloats;
+            Look &look = looks[look_count++];
+            look.kernel = mdesFloatsKernel;
+            look.job.frames = frameTop<void>(batch, mat);
+            look.job.step = mat.step;
+            look.job.channels = static_cast<unsigned>(r.channels);
             continue;
         }
         const bool mdes = r.kind == CUS_REPR_MDES;
-        const bool taken = mdes ? step.expand.mdes != nullptr : step.expand.tencode != nullptr;
-        Expand &expand = taken ? extras[extra_count] : step.expand;
-        if (taken)
-            extra_kernels[extra_count++] = lastKernel<0>(mdes ? r.channels : 0, !mdes);
+        const bool taken = mdes ? together.job.mdes != nullptr : together.job.tencode != nullptr;
+        Look &look = taken ? looks[look_count++] : together;
+        look.kernel = lastKernelFor(mdes ? r.channels : 0, !mdes);
+        Expand &expand = look.job;
         if (mdes) {
             expand.mdes = frameTop<uint8_t>(batch, mat);
             expand.mdes_step = mat.step;
@@ -1098,8 +1072,9 @@ cusStatus runLast(const Batch &batch, bool count_skipped) {
             expand.swap = r.swap != 0;
         }
     }
-    return runSteps(batch, lastKernel<0>(channels, step.expand.tencode != nullptr), step, sizeof(uint32_t), extra_kernels,
-                    extras, extra_count);
+    together.kernel = lastKernelFor(channels, together.job.tencode != nullptr);
+    looks[look_count++] = together;
+    return runGroups(batch, scatterKernel<LAST>, scatter, sizeof(uint32_t), looks, look_count);
 }
 
 cusStatus runBatch(const Batch &batch) {
@@ -1113,7 +1088,7 @@ cusStatus runBatch(const Batch &batch) {
             if (many && tiles.tiles > 0 && batch.most_events <= tuning::TILE_MOST_EVENTS && batch.state->tile_blocks > 0)
                 CUS_TRY(runTiles(batch, i, first));
             else
-                CUS_TRY(runValues(batch, i, COUNT, first));
+                CUS_TRY(runValues<COUNT>(batch, i, first));
             break;
         }
         case CUS_REPR_MDES:
@@ -1123,19 +1098,19 @@ cusStatus runBatch(const Batch &batch) {
             last_made = true;
             break;
         case CUS_REPR_MDES_COUNT:
-            CUS_TRY(runValues(batch, i, DENSITY_LEVELS, first));
+            CUS_TRY(runValues<DENSITY_LEVELS>(batch, i, first));
             break;
         case CUS_REPR_STACKED_HISTOGRAM:
-            CUS_TRY(runValues(batch, i, TIME_LEVELS, first));
+            CUS_TRY(runValues<TIME_LEVELS>(batch, i, first));
             break;
         case CUS_REPR_VOXEL_GRID:
-            CUS_TRY(runValues(batch, i, VOXEL, first));
+            CUS_TRY(runValues<VOXEL>(batch, i, first));
             break;
         case CUS_REPR_TIME_SURFACE:
-            CUS_TRY(runValues(batch, i, SURFACE, first));
+            CUS_TRY(runValues<SURFACE>(batch, i, first));
             break;
         case CUS_REPR_EVENT_DIFF:
-            CUS_TRY(runValues(batch, i, DIFFERENCE, first));
+            CUS_TRY(runValues<DIFFERENCE>(batch, i, first));
             break;
         }
     }
@@ -1192,14 +1167,13 @@ cusStatus events_cuda_create(cusEventStacker *stacker) {
     state->group_bytes = divUp(std::max(frame_bytes, tuning::GROUP_BYTES), size_t{256}) * 256;
     const size_t list_bytes = tuning::BATCH_WINDOWS * sizeof(Window),
                  levels_bytes = levels ? divUp(tuning::BATCH_WINDOWS * sizeof(EventsLevels), size_t{256}) * 256 : 0;
-    const size_t bytes = 256 + list_bytes + levels_bytes + 2 * state->group_bytes + spill_bytes;
+    const size_t bytes = 256 + list_bytes + levels_bytes + state->group_bytes + spill_bytes;
     CUSI_CUDA(CREATE, cudaMalloc(&state->memory, bytes));
     char *at = static_cast<char *>(state->memory);
     state->skipped = reinterpret_cast<unsigned long long *>(at);
     state->list = reinterpret_cast<Window *>(at += 256);
     state->levels = reinterpret_cast<EventsLevels *>(at += list_bytes);
-    state->groups[0] = at += levels_bytes;
-    state->groups[1] = at += state->group_bytes;
+    state->group = at += levels_bytes;
     state->tiles.spills = reinterpret_cast<uint32_t *>(at + state->group_bytes);
     CUSI_CUDA(CREATE, cudaMemsetAsync(state->memory, 0, bytes - spill_bytes, nullptr));
     return cudaStatus(cudaStreamSynchronize(nullptr), CREATE, "clearing the accumulators");

@@ -15,7 +15,9 @@ constexpr unsigned FULL_WARP = 0xffffffffu;
 // the result back through shared memory as 16-byte stores.
 
 namespace tuning {
-constexpr int PAINT_THREADS = 256;
+// H200, 3840x2160x3 of noise: 128 x 10 blocks 19.6 us, 128 x 12 21.2, 256 x 5 20.1, 256 x 6 20.9, 512 x 2 21.7.
+constexpr int PAINT_THREADS = 128;
+constexpr int PAINT_BLOCKS_PER_SM = 10;
 } // namespace tuning
 
 constexpr int TILE_PIXELS = 512;
@@ -101,13 +103,20 @@ struct Noise {
 };
 
 template<int CN, class Colours>
-__global__ void __launch_bounds__(tuning::PAINT_THREADS)
+__global__ void __launch_bounds__(tuning::PAINT_THREADS, tuning::PAINT_BLOCKS_PER_SM)
     paintKernel(const PaintJob job, const __grid_constant__ Colours colours) {
     constexpr int WARPS = tuning::PAINT_THREADS / 32;
     constexpr int WORDS = TILE_PIXELS * (CN > 3 ? CN : 3) / 4;
     __shared__ uint32_t table[Colours::TABLE ? FRAMEDIFF_LEVELS : 1];
     __shared__ __align__(16) uint32_t staged[WARPS][WORDS];
 
+    constexpr int ENTRIES = cusi::divUp(int{FRAMEDIFF_LEVELS}, tuning::PAINT_THREADS);
+    uint32_t entries[ENTRIES]; // constants, so they need not wait for the kernel before
+    if constexpr (Colours::TABLE)
+#pragma unroll
+        for (int i = 0; i < ENTRIES; ++i)
+            entries[i] =
+                colours.entry(min(static_cast<int>(threadIdx.x) + i * tuning::PAINT_THREADS, int{FRAMEDIFF_LEVELS} - 1));
     cusi::startInOrder();
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
@@ -125,8 +134,9 @@ __global__ void __launch_bounds__(tuning::PAINT_THREADS)
         b[k] = left > 0 ? cusi::load16(cur + at, left, job.aligned) : make_uint4(0, 0, 0, 0);
     }
     if constexpr (Colours::TABLE) {
-        for (int i = threadIdx.x; i < FRAMEDIFF_LEVELS; i += tuning::PAINT_THREADS)
-            table[i] = colours.entry(i);
+#pragma unroll
+        for (int i = 0; i < ENTRIES; ++i)
+            table[min(static_cast<int>(threadIdx.x) + i * tuning::PAINT_THREADS, int{FRAMEDIFF_LEVELS} - 1)] = entries[i];
         __syncthreads();
     }
 
@@ -183,12 +193,13 @@ cusStatus launchPaint(int channels, const PaintJob &job, const Colours &colours,
 // number, so nothing is cleared between frames.
 
 namespace tuning {
+// H200, 3840x2160x3, 3 % of the bytes changed in small discs: 1 unit in flight 21.2 us, 2 21.5, 3 27; 512 x 2 blocks 21.2, 256 x 4
+// 21.2, 384 x 3 21.4, 512 x 3 24; 512 entries kept 22.9, 1024 23.5 (less is left for the level-1 cache).
 constexpr int ENCODE_THREADS = 512;
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
-constexpr int ENCODE_UNROLL = 2;     // units a lane has in flight
+constexpr int ENCODE_UNROLL = 1;     // units a lane looks at while as many are on their way
 constexpr int ENCODE_MAX_UNITS = 32; // units a lane goes through; with 16 bytes and 32 lanes, at most 16 KB a warp
-constexpr int ENCODE_STAGED = 1024;  // entries a warp keeps; the rest of a denser run is read a second time
-constexpr int LOOKBACK_PER_LANE = 2; // 64 predecessors are looked at in one round trip
+constexpr int ENCODE_STAGED = 512;   // entries a warp keeps; the rest of a denser run is read a second time
 } // namespace tuning
 
 constexpr unsigned ENCODE_WARPS = tuning::ENCODE_THREADS / 32;
@@ -254,50 +265,39 @@ __device__ inline unsigned warpSum(unsigned v) {
 #endif
 }
 
-// How many entries the tiles before `tile` have; called by one full warp. frame: its number, in the upper half of each word
-// above the two state bits (30 bits are enough: a word is overwritten with every frame).
+// How many entries the tiles before `tile` have, by decoupled look-back of the whole block: a thread waits for one of the
+// THREADS tiles before, so that a wave of blocks is added up in one round trip. `frame`: its number in the upper half of each
+// word, above the two state bits (30 bits are enough: a word is overwritten with every frame).
+template<int THREADS>
 __device__ inline unsigned lookBack(const unsigned long long *words, unsigned tile, unsigned long long frame) {
-    const unsigned lane = threadIdx.x % 32;
+    constexpr unsigned WARPS = THREADS / 32;
+    __shared__ unsigned sums[WARPS],
+        ends[WARPS]; // of each warp's 32 tiles, up to the nearest known prefix; whether there is one
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     unsigned before = 0;
-    for (long long end = tile; end > 0;) { // tiles [.., end) are still to be added
-        unsigned long long w[tuning::LOOKBACK_PER_LANE];
-        bool ready;
-        do {
-            ready = true;
-#pragma unroll
-            for (int k = 0; k < tuning::LOOKBACK_PER_LANE; ++k) {
-                const long long at = end - 1 - (k * 32 + static_cast<long long>(lane));
-                w[k] = at >= 0 ? loadRelaxed(words + at) : frame | TILE_PREFIX;
-            }
-            // Only what lies between here and the nearest known prefix has to be there.
-#pragma unroll
-            for (int k = 0; k < tuning::LOOKBACK_PER_LANE; ++k) {
-                const bool mine = (w[k] & ~(TILE_STATE | 0xffffffffull)) == frame;
-                const unsigned prefixes = __ballot_sync(FULL_WARP, mine && (w[k] & TILE_STATE) == TILE_PREFIX);
-                const unsigned missing = __ballot_sync(FULL_WARP, !mine);
-                const unsigned wanted = prefixes ? (prefixes & -prefixes) - 1 : FULL_WARP;
-                if (missing & wanted) {
-                    ready = false;
-                    break;
-                }
-                if (prefixes)
-                    break;
-            }
-        } while (!ready);
-        bool found = false;
-#pragma unroll
-        for (int k = 0; k < tuning::LOOKBACK_PER_LANE; ++k) {
-            if (!found) {
-                const bool mine = (w[k] & ~(TILE_STATE | 0xffffffffull)) == frame;
-                const unsigned prefixes = __ballot_sync(FULL_WARP, mine && (w[k] & TILE_STATE) == TILE_PREFIX);
-                const unsigned last = prefixes ? __ffs(static_cast<int>(prefixes)) - 1 : 31;
-                before += warpSum(lane <= last ? static_cast<unsigned>(w[k]) : 0u);
-                found = prefixes != 0;
-            }
+    bool found = tile == 0;
+    for (long long end = tile; !found; end -= THREADS) { // tiles [.., end) are still to be added
+        const long long at = end - 1 - threadIdx.x;
+        unsigned long long word = frame | TILE_PREFIX; // before the first tile there is nothing
+        if (at >= 0)
+            do
+                word = loadRelaxed(words + at);
+            while ((word & ~(TILE_STATE | 0xffffffffull)) != frame);
+        const unsigned prefixes = __ballot_sync(FULL_WARP, (word & TILE_STATE) == TILE_PREFIX);
+        const unsigned last = prefixes ? __ffs(static_cast<int>(prefixes)) - 1 : 31;
+        const unsigned sum = warpSum(lane <= last ? static_cast<unsigned>(word) : 0u);
+        __syncthreads(); // the round before has been read
+        if (lane == 0) {
+            sums[warp] = sum;
+            ends[warp] = prefixes;
         }
-        if (found)
-            break;
-        end -= 32 * tuning::LOOKBACK_PER_LANE;
+        __syncthreads();
+#pragma unroll
+        for (unsigned w = 0; w < WARPS; ++w)
+            if (!found) {
+                before += sums[w];
+                found = ends[w] != 0;
+            }
     }
     return before;
 }
@@ -437,12 +437,6 @@ __device__ inline unsigned ranks(unsigned count, unsigned &total) {
     return rank;
 }
 
-// Where an entry is kept in shared memory. Lanes with a fully changed unit each write 16 entries apart, that is to two banks;
-// this spreads them over all.
-__device__ inline unsigned swizzled(unsigned entry) {
-    return entry ^ (entry >> 5 & 31);
-}
-
 // Changed units wait here until there is one for every lane: of 32 units that a warp looks at, often only some have changed.
 struct Queue {
     uint4 cur[64], ref[64];
@@ -455,7 +449,7 @@ template<bool WHOLE, bool NOISE>
 __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM) encodeKernel(const EncodeJob job) {
     constexpr int UNROLL = tuning::ENCODE_UNROLL, STAGED = tuning::ENCODE_STAGED;
     extern __shared__ __align__(16) unsigned char shared[];
-    __shared__ unsigned warp_totals[ENCODE_WARPS], before_shared;
+    __shared__ unsigned warp_totals[ENCODE_WARPS], finished_before;
 
     cusi::startInOrder();
     const unsigned tile = blockIdx.x;
@@ -474,7 +468,8 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         __syncwarp();
         const unsigned slot = (head + lane) % 64;
         const uint32_t record = lane < n ? queue.unit[slot] : 0;
-        unsigned bits = record & 0xffff, found;
+        const unsigned bits = record & 0xffff;
+        unsigned found;
         const unsigned rank = ranks(__popc(bits), found);
         if (staged + found > STAGED) {
             dense_from = __shfl_sync(FULL_WARP, record, 0) >> 16;
@@ -484,12 +479,12 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
             if (bits && !job.may_overflow)
                 updateReference<WHOLE>(job, run + first, queue.cur[slot], queue.ref[slot], bits);
             const uint4 c = queue.cur[slot], r = queue.ref[slot];
-            const uint32_t d0 = __vsub4(c.x, r.x), d1 = __vsub4(c.y, r.y), d2 = __vsub4(c.z, r.z), d3 = __vsub4(c.w, r.w);
-            for (unsigned at = staged + rank; bits; bits &= bits - 1, ++at) {
-                const unsigned b = __ffs(static_cast<int>(bits)) - 1;
-                const uint32_t d = __byte_perm(b < 8 ? d0 : d2, b < 8 ? d1 : d3, b % 8) & 255;
-                entries[swizzled(at)] = (first * 16 + b) << 8 | d;
-            }
+            const uint32_t d[4] = {__vsub4(c.x, r.x), __vsub4(c.y, r.y), __vsub4(c.z, r.z), __vsub4(c.w, r.w)};
+            uint32_t *entry = entries + staged + rank;
+#pragma unroll
+            for (unsigned b = 0; b < 16; ++b) // without a branch: lanes have different bits
+                if (bits >> b & 1)
+                    *entry++ = ((first * 16 + b) << 8) + __byte_perm(d[b / 4], 0, 0x4440 | b % 4);
             staged += found;
         }
         head += n;
@@ -497,15 +492,16 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         __syncwarp();
     };
 
-    for (unsigned i = 0; i < job.units_per_lane; i += UNROLL) {
-        uint4 cur[UNROLL], ref[UNROLL];
+    const auto load = [&](unsigned i, uint4 *cur, uint4 *ref) {
 #pragma unroll
         for (int k = 0; k < UNROLL; ++k)
             loadUnit<WHOLE>(job, i + k < job.units_per_lane ? run + (i + k) * 32 + lane : job.units, cur[k], ref[k]);
+    };
+    const auto look = [&](unsigned i, const uint4 *cur, const uint4 *ref) {
 #pragma unroll
         for (int k = 0; k < UNROLL; ++k) {
             if (i + k >= job.units_per_lane)
-                break;
+                return;
             const unsigned unit = run + (i + k) * 32 + lane;
             const unsigned bits = findChanges<NOISE>(job, unit, cur[k], ref[k]);
             storeMask(job, unit, bits);
@@ -532,6 +528,15 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
                 }
             }
         }
+    };
+    // While a warp looks at some units the next ones are on their way.
+    uint4 cur[2][UNROLL], ref[2][UNROLL];
+    load(0, cur[0], ref[0]);
+    for (unsigned i = 0; i < job.units_per_lane; i += 2 * UNROLL) {
+        load(i + UNROLL, cur[1], ref[1]);
+        look(i, cur[0], ref[0]);
+        load(i + 2 * UNROLL, cur[0], ref[0]);
+        look(i + UNROLL, cur[1], ref[1]);
     }
     if (queued)
         drain(queued);
@@ -546,29 +551,21 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         warp_before += w < warp ? warp_totals[w] : 0;
         tile_total += warp_totals[w];
     }
-    if (warp == 0) {
-        unsigned before = 0;
-        if (tile > 0) {
-            if (lane == 0)
-                storeRelaxed(job.tile_words + tile, frame | TILE_COUNT | tile_total);
-            before = lookBack(job.tile_words, tile, frame);
-        }
-        if (lane == 0) {
-            storeRelaxed(job.tile_words + tile, frame | TILE_PREFIX | (before + tile_total));
-            before_shared = before;
-            if (tile == job.tiles - 1) { // every other block has read the frame's number, as it has published with it
-                *job.count = before + tile_total;
-                job.state->frame = (frame >> 34) + 1;
-            }
+    if (threadIdx.x == 0 && tile > 0)
+        storeRelaxed(job.tile_words + tile, frame | TILE_COUNT | tile_total);
+    const unsigned before = lookBack<tuning::ENCODE_THREADS>(job.tile_words, tile, frame);
+    if (threadIdx.x == 0) {
+        storeRelaxed(job.tile_words + tile, frame | TILE_PREFIX | (before + tile_total));
+        if (tile == job.tiles - 1) { // every other block has read the frame's number, as it has published with it
+            *job.count = before + tile_total;
+            job.state->frame = (frame >> 34) + 1;
         }
     }
-    __syncthreads();
-    const unsigned before = before_shared;
     const bool fits = !job.may_overflow || static_cast<unsigned long long>(before) + tile_total <= job.capacity;
     if (fits) {
         size_t out = static_cast<size_t>(before) + warp_before;
         for (unsigned n = lane; n < staged; n += 32) {
-            const uint32_t entry = entries[swizzled(n)], offset = entry >> 8;
+            const uint32_t entry = entries[n], offset = entry >> 8;
             unsigned position = run * 16 + offset;
             if (!WHOLE || job.may_overflow) {
                 const Place p = placeOf(job, run + offset / 16);
@@ -621,9 +618,9 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0)
-        before_shared = atomicAdd(&job.state->finished, 1u);
+        finished_before = atomicAdd(&job.state->finished, 1u);
     __syncthreads();
-    if (before_shared != job.tiles - 1)
+    if (finished_before != job.tiles - 1)
         return;
     __threadfence();
     const unsigned delivered = *reinterpret_cast<volatile unsigned *>(&job.state->unsafe_from);

@@ -1,0 +1,334 @@
+#include "check.h"
+#include "host.h"
+#include "match_backend.h"
+#include "match_fft.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+cusMatcherOptions cusMatcherDefaults(void) {
+    return (cusMatcherOptions){
+        .method = CUS_MATCH_SQDIFF, .path = CUS_MATCH_AUTO, .max_matches = 1, .min_distance = 1, .limit = NAN};
+}
+
+/* ---- Creation ----------------------------------------------------------------------------------------------------------
+ */
+
+static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const cusMat *templ) {
+    CUSI_REQUIRE((int)o->method >= 0 && o->method <= CUS_MATCH_CCOEFF_NORMED, CUS_ERROR_VALUE,
+                 "%s: method is %d, takes CUS_MATCH_SQDIFF..CUS_MATCH_CCOEFF_NORMED", f, (int)o->method);
+    CUSI_REQUIRE((int)o->path >= 0 && o->path <= CUS_MATCH_FFT, CUS_ERROR_VALUE,
+                 "%s: path is %d, takes CUS_MATCH_AUTO, CUS_MATCH_DIRECT or CUS_MATCH_FFT", f, (int)o->path);
+    CUSI_REQUIRE(o->max_matches >= 1 && o->max_matches <= 1024, CUS_ERROR_VALUE, "%s: max_matches is %d, takes 1..1024", f,
+                 o->max_matches);
+    CUSI_REQUIRE(o->min_distance >= 1, CUS_ERROR_VALUE, "%s: min_distance is %d, takes 1 or more", f, o->min_distance);
+    if (!o->mask)
+        return CUS_OK;
+    CUSI_REQUIRE(o->method == CUS_MATCH_SQDIFF || o->method == CUS_MATCH_CCORR, CUS_ERROR_VALUE,
+                 "%s: mask goes with CUS_MATCH_SQDIFF and CUS_MATCH_CCORR only, method is %d", f, (int)o->method);
+    CUS_TRY(cusi_checkInput(f, "mask", o->mask, CUSI_TYPES(CUS_8UC1)));
+    CUS_TRY(cusi_checkSameSpace(f, "mask", o->mask, "templates[0]", templ));
+    return cusi_checkSameSize(f, "mask", o->mask, "templates[0]", templ);
+}
+
+/* A tight host copy of a matrix in either space. */
+static cusStatus fetch(const cusMat *mat, void *tight, cusStream stream) {
+    cusMat host = CUS_MAT_INIT;
+    CUS_TRY(cusMatWrap(&host, mat->rows, mat->cols, mat->type, CUS_HOST, tight, 0));
+    if (mat->space == CUS_HOST)
+        return cusMatCopy(mat, &host, NULL);
+    CUS_TRY(cusMatDownload(mat, &host, stream));
+    return cusStreamSynchronize(stream);
+}
+
+static double element(const void *data, int integer, size_t i) {
+    return integer ? ((const uint8_t *)data)[i] : ((const float *)data)[i];
+}
+
+/* The shift: the mean of all templates, a channel, rounded. Only the size of the FFT's error depends on it. */
+static void chooseShift(MatchModel *m, const void *data, size_t elements) {
+    double sum[3] = {0, 0, 0};
+    for (size_t i = 0; i < elements * (size_t)m->count; ++i)
+        sum[i % (size_t)m->channels] += element(data, m->integer, i);
+    for (int c = 0; c < m->channels; ++c)
+        m->shift[c] = (float)rint(sum[c] / (m->n * m->count));
+}
+
+static void sumTemplate(const MatchModel *m, const void *data, const uint8_t *mask, size_t elements, MatchTemplate *t) {
+    *t = (MatchTemplate){.t2 = 0};
+    double plane2[MATCH_MAX_PLANES] = {0, 0, 0, 0}, kept = 0;
+    for (size_t i = 0; i < elements; ++i) {
+        const size_t c = i % (size_t)m->channels;
+        if (mask && !mask[i])
+            continue;
+        const double raw = element(data, m->integer, i), v = raw - m->shift[c];
+        t->raw_t1[c] += raw;
+        t->t1[c] += v;
+        t->t2 += v * v;
+        plane2[c] += mask && m->method == CUS_MATCH_CCORR ? raw * raw : v * v;
+        kept += c == 0;
+    }
+    for (int c = 0; c < m->channels; ++c)
+        t->norm[c] = sqrt(plane2[c]);
+    if (m->planes > m->channels) { /* masked SQDIFF: one plane weighted -2 a channel, and the mask */
+        for (int c = 0; c < m->channels; ++c)
+            t->norm[c] *= 2;
+        t->norm[m->channels] = sqrt(kept);
+    }
+}
+
+/* Everything about the templates; `data` is a tight copy of them, `mask` one byte an element or NULL. */
+static cusStatus prepare(const char *f, cusMatcher *made, const void *data, const uint8_t *mask, cusStream stream) {
+    MatchModel *m = &made->model;
+    const size_t elements = (size_t)m->w * (size_t)m->h * (size_t)m->channels;
+    MatchTemplate *sums = calloc((size_t)m->count, sizeof *sums);
+    CUSI_REQUIRE(sums, CUS_ERROR_NO_MEMORY, "%s: no host memory", f);
+    if (made->path == CUS_MATCH_FFT)
+        chooseShift(m, data, elements);
+    const size_t bytes = elements * (m->integer ? 1 : sizeof(float));
+    cusStatus status = CUS_OK;
+    for (int k = 0; k < m->count && status == CUS_OK; ++k) {
+        const char *one = (const char *)data + (size_t)k * bytes;
+        double energy = 0;
+        for (size_t i = 0; i < elements; ++i)
+            energy += element(one, m->integer, i) * element(one, m->integer, i);
+        if (!(energy < MATCH_MAX_ENERGY)) {
+            status =
+                cusi_fail(CUS_ERROR_VALUE,
+                          "%s: templates[%d] holds NaN, infinity, or values whose squares add up to 1e30 or more", f, k);
+            break;
+        }
+        sumTemplate(m, one, mask, elements, &sums[k]);
+    }
+    if (status == CUS_OK && m->planes > m->channels)
+        m->square_shift = rint(sums[0].t2 / m->n);
+    if (status == CUS_OK)
+        status = CUSI_BACKEND(f, made->space, match_host_prepare(made, data, mask, sums),
+                              match_cuda_prepare(made, data, mask, sums, stream));
+    free(sums);
+    return status;
+}
+
+/* Reads templates and mask into host memory and prepares from there. */
+static cusStatus fetchAndPrepare(const char *f, cusMatcher *made, const cusMat *templates, const cusMat *mask,
+                                 cusStream stream) {
+    const MatchModel *m = &made->model;
+    const size_t pixels = (size_t)m->w * (size_t)m->h, channels = (size_t)m->channels;
+    const size_t bytes = pixels * cusTypeSize(made->type);
+    char *data = cusi_hostAllocate(bytes * (size_t)m->count);
+    uint8_t *keep = mask ? cusi_hostAllocate(pixels * channels) : NULL;
+    cusStatus status = CUS_OK;
+    if (!data || (mask && !keep))
+        status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory for %zu bytes", f, bytes * (size_t)m->count);
+    for (int k = 0; k < m->count && status == CUS_OK; ++k)
+        status = fetch(&templates[k], data + (size_t)k * bytes, stream);
+    if (status == CUS_OK && mask)
+        status = fetch(mask, keep, stream);
+    if (status == CUS_OK && mask) {
+        int any = 0;
+        for (size_t i = pixels; i-- > 0;) {
+            const uint8_t on = keep[i] ? 255 : 0;
+            any |= on;
+            memset(keep + i * channels, on, channels);
+        }
+        if (!any)
+            status = cusi_fail(CUS_ERROR_VALUE, "%s: mask is all zero", f);
+    }
+    if (status == CUS_OK)
+        status = prepare(f, made, data, keep, stream);
+    free(data);
+    free(keep);
+    return status;
+}
+
+cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
+                           const cusMatcherOptions *options, cusStream stream) {
+    const char *f = "cusMatcherCreate";
+    CUSI_NOT_NULL(f, matcher);
+    CUSI_NOT_NULL(f, templates);
+    CUSI_REQUIRE(count >= 1 && count <= 1024, CUS_ERROR_VALUE, "%s: count is %d, takes 1..1024", f, count);
+    for (int k = 0; k < count; ++k) {
+        char name[32];
+        snprintf(name, sizeof name, "templates[%d]", k);
+        CUS_TRY(cusi_checkInput(f, name, &templates[k], CUSI_TYPES(CUS_8UC1, CUS_8UC3, CUS_32FC1)));
+        CUS_TRY(cusi_checkSameSpace(f, name, &templates[k], "templates[0]", &templates[0]));
+        CUS_TRY(cusi_checkSameType(f, name, &templates[k], "templates[0]", &templates[0]));
+        CUS_TRY(cusi_checkSameSize(f, name, &templates[k], "templates[0]", &templates[0]));
+    }
+    const cusMat *first = &templates[0];
+    const cusMatcherOptions o = options ? *options : cusMatcherDefaults();
+    CUS_TRY(checkOptions(f, &o, first));
+    CUSI_REQUIRE(rows >= first->rows && cols >= first->cols, CUS_ERROR_SIZE,
+                 "%s: the template, %d x %d (rows x cols), does not fit into frames of %d x %d", f, first->rows,
+                 first->cols, rows, cols);
+    const int integer = first->type != CUS_32FC1;
+    CUSI_REQUIRE(!integer || cusi_rowBytes(first) <= 65536, CUS_ERROR_SIZE,
+                 "%s: a template row has %zu bytes, takes up to 65536", f, cusi_rowBytes(first));
+    CUSI_REQUIRE((uint64_t)rows * (uint64_t)cols < UINT32_MAX, CUS_ERROR_SIZE,
+                 "%s: frames are %d x %d (rows x cols), takes up to 2^32 - 2 pixels", f, rows, cols);
+    CUSI_REQUIRE(first->space == CUS_DEVICE || o.path != CUS_MATCH_FFT || strcmp(match_fft_name(), "none") != 0,
+                 CUS_ERROR_UNSUPPORTED, "%s: this build has no FFT library for the host", f);
+
+    cusMatcher *made = calloc(1, sizeof *made);
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", f);
+    const int masked = o.mask != NULL, smallest = match_smallestIsBest(o.method), channels = CUS_CHANNELS(first->type);
+    made->type = first->type;
+    made->space = first->space;
+    made->path = o.path;
+    made->model = (MatchModel){.method = o.method,
+                               .integer = integer,
+                               .masked = masked,
+                               .channels = channels,
+                               .planes = channels + (masked && o.method == CUS_MATCH_SQDIFF),
+                               .w = first->cols,
+                               .h = first->rows,
+                               .cols = cols,
+                               .rows = rows,
+                               .ocols = cols - first->cols + 1,
+                               .orows = rows - first->rows + 1,
+                               .count = count,
+                               .needs_s1 = !masked && o.method != CUS_MATCH_SQDIFF,
+                               .needs_s2 = !masked && o.method != CUS_MATCH_CCORR && o.method != CUS_MATCH_CCOEFF,
+                               .max_matches = o.max_matches,
+                               .min_distance = o.min_distance,
+                               .subpixel = o.subpixel != 0,
+                               .n = (double)first->cols * first->rows,
+                               .limit_cost = isnan(o.limit) ? INFINITY
+                                             : smallest     ? o.limit
+                                                            : -o.limit};
+    if (made->path == CUS_MATCH_AUTO)
+        made->path = CUSI_BACKEND(f, made->space, match_host_path(&made->model), match_cuda_path(&made->model));
+    cusStatus status = fetchAndPrepare(f, made, templates, o.mask, stream);
+    if (status != CUS_OK) {
+        cusMatcherDestroy(made);
+        return status;
+    }
+    *matcher = made;
+    return CUS_OK;
+}
+
+void cusMatcherDestroy(cusMatcher *matcher) {
+    if (!matcher)
+        return;
+    if (matcher->space == CUS_HOST)
+        match_host_release(matcher);
+#ifdef CUSI_WITH_CUDA
+    else
+        match_cuda_release(matcher);
+#endif
+    cusMatRelease(&matcher->results);
+    free(matcher);
+}
+
+/* ---- Use ---------------------------------------------------------------------------------------------------------------
+ */
+
+static cusStatus checkFrame(const char *f, const cusMatcher *matcher, const cusMat *frame, int type) {
+    CUS_TRY(cusi_checkMat(f, "frame", frame));
+    CUSI_REQUIRE(frame->space == matcher->space, CUS_ERROR_SPACE, "%s: frame is in %s memory, takes %s as the matcher", f,
+                 frame->space == CUS_DEVICE ? "device" : "host", matcher->space == CUS_DEVICE ? "device" : "host");
+    CUSI_REQUIRE(frame->type == type, CUS_ERROR_TYPE, "%s: frame has type %s, takes %s", f, cusi_typeName(frame->type),
+                 cusi_typeName(type));
+    CUSI_REQUIRE(frame->rows == matcher->model.rows && frame->cols == matcher->model.cols, CUS_ERROR_SIZE,
+                 "%s: frame is %d x %d (rows x cols), takes %d x %d as the matcher", f, frame->rows, frame->cols,
+                 matcher->model.rows, matcher->model.cols);
+    return CUS_OK;
+}
+
+cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
+    const char *f = "cusMatcherRun";
+    CUSI_NOT_NULL(f, matcher);
+    const MatchModel *m = &matcher->model;
+    CUS_TRY(checkFrame(f, matcher, frame, matcher->type));
+    for (int k = 0; scores && k < m->count; ++k) {
+        char name[32];
+        snprintf(name, sizeof name, "scores[%d]", k);
+        CUS_TRY(cusi_checkOutput(f, name, &scores[k], m->orows, m->ocols, CUS_32FC1, matcher->space));
+        CUS_TRY(cusi_checkNoOverlap(f, name, &scores[k], "frame", frame));
+    }
+    for (int k = 0; scores && k < m->count; ++k)
+        CUS_TRY(cusMatCreate(&scores[k], m->orows, m->ocols, CUS_32FC1, matcher->space));
+    return CUSI_BACKEND(f, matcher->space, match_host_run(matcher, frame, scores),
+                        match_cuda_run(matcher, frame, scores, stream));
+}
+
+cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found, cusStream stream) {
+    const char *f = "cusMatcherGet";
+    CUSI_NOT_NULL(f, matcher);
+    CUSI_NOT_NULL(f, found);
+    CUSI_REQUIRE(index >= 0 && index < matcher->model.count, CUS_ERROR_VALUE, "%s: index is %d, takes 0..%d", f, index,
+                 matcher->model.count - 1);
+    CUSI_REQUIRE(matches || capacity == 0, CUS_ERROR_NULL, "%s: matches is NULL", f);
+    cusMatch all[1024];
+    const int most = matcher->model.max_matches;
+    cusMat row = CUS_MAT_INIT;
+    CUS_TRY(cusMatRegion(&matcher->results, 0, index, most * (int)sizeof(cusMatch), 1, &row));
+    CUS_TRY(fetch(&row, all, stream));
+    int n = 0;
+    while (n < most && all[n].x >= 0)
+        ++n;
+    CUSI_REQUIRE(n <= capacity, CUS_ERROR_CAPACITY, "%s: %d matches, matches has capacity %d", f, n, capacity);
+    if (n)
+        memcpy(matches, all, (size_t)n * sizeof *matches);
+    *found = n;
+    return CUS_OK;
+}
+
+cusStatus cusMatcherResults(const cusMatcher *matcher, cusMat *view) {
+    CUSI_NOT_NULL("cusMatcherResults", matcher);
+    CUSI_NOT_NULL("cusMatcherResults", view);
+    return cusMatRegion(&matcher->results, 0, 0, matcher->results.cols, matcher->results.rows, view);
+}
+
+cusMatchPath cusMatcherPath(const cusMatcher *matcher) {
+    return matcher ? matcher->path : CUS_MATCH_AUTO;
+}
+
+const char *cusMatcherHostFft(void) {
+    return match_fft_name();
+}
+
+/* ---- Colour ------------------------------------------------------------------------------------------------------------
+ */
+
+static cusStatus checkRange(const char *f, const cusHsvRange *range) {
+    CUSI_NOT_NULL(f, range);
+    CUSI_REQUIRE(range->lower[0] < 180 && range->upper[0] < 180, CUS_ERROR_VALUE, "%s: range has hues %d..%d, takes 0..179",
+                 f, range->lower[0], range->upper[0]);
+    for (int c = 1; c < 3; ++c)
+        CUSI_REQUIRE(range->lower[c] <= range->upper[c], CUS_ERROR_VALUE,
+                     "%s: range has %s %d..%d, takes the lower bound first", f, c == 1 ? "saturations" : "values",
+                     range->lower[c], range->upper[c]);
+    return CUS_OK;
+}
+
+cusStatus cusHsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream) {
+    const char *f = "cusHsvCount";
+    CUS_TRY(cusi_checkInput(f, "src", src, CUSI_TYPES(CUS_8UC3)));
+    CUS_TRY(checkRange(f, range));
+    CUSI_REQUIRE((uint64_t)src->rows * (uint64_t)src->cols <= UINT32_MAX, CUS_ERROR_SIZE,
+                 "%s: src is %d x %d (rows x cols), takes up to 2^32 - 1 pixels", f, src->rows, src->cols);
+    CUS_TRY(cusi_checkOutput(f, "count", count, 1, 1, CUS_32SC1, src->space));
+    CUS_TRY(cusi_checkNoOverlap(f, "count", count, "src", src));
+    if (mask) {
+        CUS_TRY(cusi_checkOutput(f, "mask", mask, src->rows, src->cols, CUS_8UC1, src->space));
+        CUS_TRY(cusi_checkNoOverlap(f, "mask", mask, "src", src));
+        CUS_TRY(cusi_checkNoOverlap(f, "mask", mask, "count", count));
+        CUS_TRY(cusMatCreate(mask, src->rows, src->cols, CUS_8UC1, src->space));
+    }
+    CUS_TRY(cusMatCreate(count, 1, 1, CUS_32SC1, src->space));
+    return CUSI_BACKEND(f, src->space, match_host_hsvCount(src, range, count, mask),
+                        match_cuda_hsvCount(src, range, count, mask, stream));
+}
+
+cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
+                            cusStream stream) {
+    const char *f = "cusMatcherInspect";
+    CUSI_NOT_NULL(f, matcher);
+    CUS_TRY(checkFrame(f, matcher, frame, CUS_8UC3));
+    CUS_TRY(checkRange(f, range));
+    CUSI_REQUIRE(min_fill >= 0 && min_fill <= 1, CUS_ERROR_VALUE, "%s: min_fill is %g, takes 0..1", f, min_fill);
+    return CUSI_BACKEND(f, matcher->space, match_host_inspect(matcher, frame, range, min_fill),
+                        match_cuda_inspect(matcher, frame, range, min_fill, stream));
+}

@@ -1,0 +1,290 @@
+/* What the entry points and the two backends of match share. */
+#ifndef CUSI_MATCH_BACKEND_H
+#define CUSI_MATCH_BACKEND_H
+
+#include "cusight/match.h"
+
+#include <math.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { MATCH_MAX_PLANES = 4 };
+#define MATCH_MAX_ENERGY 1e30
+/* Units of rounding a level: three transforms, and in each a product with a twiddle factor, that factor's own rounding and a
+ * sum, sqrt(5) + 1 / sqrt(2) + 1 < 4. */
+#define MATCH_FFT_UNITS 12
+
+/* A matcher's unchanging numbers. Images and templates are shifted by an integer m_c a channel before the FFT (the
+ * templates' rounded mean); primes below mean "of the shifted values". Planes are what is transformed: the channels and,
+ * for a masked SQDIFF, the squares of the shifted pixel less `square_shift`, to be correlated with the mask. */
+typedef struct MatchModel {
+    cusMatchMethod method;
+    int integer; /* 8-bit images: every sum is an exact integer */
+    int masked;
+    int channels, planes;
+    int w, h;               /* template */
+    int cols, rows;         /* frame */
+    int ocols, orows;       /* score map */
+    int count;              /* templates */
+    int needs_s1, needs_s2; /* window sums that the method uses */
+    int max_matches, min_distance, subpixel;
+    double n;        /* w h */
+    double shift[3]; /* m_c */
+    double square_shift;
+    double error;      /* error of corr <= error * sum over planes of |plane| |template plane| */
+    double limit_cost; /* of a match, at most; infinity without limit */
+} MatchModel;
+
+/* One template's sums, shifted; with a mask those of the pixels it keeps. */
+typedef struct MatchTemplate {
+    double t1[3], t2;
+    double raw_t1[3];              /* not shifted */
+    double norm[MATCH_MAX_PLANES]; /* Euclidean norm of what each plane is correlated with */
+} MatchTemplate;
+
+struct cusMatcher {
+    MatchModel model;
+    int type;
+    cusSpace space;
+    cusMatchPath path;
+    cusMat results; /* count rows of max_matches cusMatch */
+    void *backend;
+};
+
+/* ---- Scores: the same arithmetic on both backends ---------------------------------------------------------------------
+ */
+
+#ifdef __CUDACC__
+#define MATCH_FN __host__ __device__ static inline
+#else
+#define MATCH_FN static inline
+#endif
+
+MATCH_FN int match_smallestIsBest(cusMatchMethod method) {
+    return method == CUS_MATCH_SQDIFF || method == CUS_MATCH_SQDIFF_NORMED;
+}
+
+MATCH_FN double match_clamp(double v, double low, double high) {
+    return v < low ? low : v > high ? high : v;
+}
+
+/* n a - sum over channels of b c, rounded once: all are integers below 2^53. */
+MATCH_FN double match_centredInteger(double n, double a, const double *b, const double *c, int channels) {
+    __int128 sum = (__int128)(int64_t)n * (int64_t)a;
+    for (int k = 0; k < channels; ++k)
+        sum -= (__int128)(int64_t)b[k] * (int64_t)c[k];
+    if (sum >= -((__int128)1 << 62) && sum <= (__int128)1 << 62)
+        return (double)(int64_t)sum;
+    return (double)(int64_t)(sum >> 32) * 4294967296.0 + (double)(uint32_t)sum;
+}
+
+/* n times sum (a - mean) (b - mean). */
+MATCH_FN double match_centred(const MatchModel *m, double ab, const double *a, const double *b, int exact) {
+    if (exact && m->integer)
+        return match_centredInteger(m->n, ab, a, b, m->channels);
+    double sum = m->n * ab;
+    for (int k = 0; k < m->channels; ++k)
+        sum -= a[k] * b[k];
+    return sum;
+}
+
+/* Sum of squares or products before the shift, from those after it. */
+MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, const double *b) {
+    double sum = ab;
+    for (int k = 0; k < m->channels; ++k)
+        sum += m->shift[k] * (a[k] + b[k]) + m->n * m->shift[k] * m->shift[k];
+    return sum;
+}
+
+/* The score from the window's exact sums: c = sum I' T', s1 = sum I' a channel, s2 = sum I'^2, ssd = sum (I - T)^2. Sums that
+ * the method does not need are not looked at. A masked CCORR passes its score as c, a masked SQDIFF as ssd. */
+MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, double c, const double *s1, double s2,
+                            double ssd) {
+    switch (m->method) {
+    case CUS_MATCH_SQDIFF:
+        return ssd;
+    case CUS_MATCH_SQDIFF_NORMED: {
+        const double norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
+        return norm > 0 ? match_clamp(ssd / norm, 0, 1) : 1;
+    }
+    case CUS_MATCH_CCORR:
+        return m->masked ? c : match_unshift(m, c, s1, t->t1);
+    case CUS_MATCH_CCORR_NORMED: {
+        const double norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
+        return norm > 0 ? match_clamp(match_unshift(m, c, s1, t->t1) / norm, -1, 1) : 0;
+    }
+    case CUS_MATCH_CCOEFF:
+        return match_centred(m, c, s1, t->t1, 1) / m->n;
+    default: {
+        const double flat = match_centred(m, t->t2, t->t1, t->t1, 1), window = match_centred(m, s2, s1, s1, 1);
+        const double norm = sqrt(window > 0 ? window : 0) * sqrt(flat > 0 ? flat : 0);
+        if (!(flat > 0))
+            return 1;
+        return norm > 0 ? match_clamp(match_centred(m, c, s1, t->t1, 1) / norm, -1, 1) : 0;
+    }
+    }
+}
+
+/* A range that holds the cost: the score where the smallest is best, minus the score elsewhere. */
+typedef struct MatchRange {
+    float lower, upper;
+} MatchRange;
+
+/* What is uncertain in a frame: a correlation is off by at most `correlation`, window sums by `window` (0 for integers). */
+typedef struct MatchError {
+    double correlation, window;
+} MatchError;
+
+MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, const double *plane_energy) {
+    MatchError e = {0, 0};
+    double energy = 0;
+    for (int p = 0; p < m->planes; ++p) {
+        e.correlation += m->error * sqrt(plane_energy[p]) * t->norm[p];
+        energy += p < m->channels ? plane_energy[p] : 0;
+    }
+    /* Prefix and running sums of doubles: half a unit of the largest sum for each row and column passed. */
+    if (!m->integer)
+        e.window = (m->rows + m->cols) * 0x1p-52 * (energy + sqrt((double)m->rows * m->cols * energy * (t->t2 + 1)));
+    return e;
+}
+
+/* The score from a correlation c and the range of its cost. For a masked SQDIFF c is all of the score but the template's
+ * own square sum. */
+MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, double c, MatchError uncertain,
+                                const double *s1, double s2, float *score) {
+    double value = 0, norm = 1, error = uncertain.correlation;
+    switch (m->method) {
+    case CUS_MATCH_SQDIFF:
+    case CUS_MATCH_SQDIFF_NORMED:
+        if (m->masked) {
+            value = c + t->t2;
+        } else {
+            value = s2 - 2 * c + t->t2;
+            error *= 2;
+        }
+        error += uncertain.window;
+        value = value > 0 ? value : 0;
+        if (m->method == CUS_MATCH_SQDIFF_NORMED)
+            norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
+        break;
+    case CUS_MATCH_CCORR:
+        value = m->masked ? c : match_unshift(m, c, s1, t->t1);
+        error += uncertain.window;
+        break;
+    case CUS_MATCH_CCORR_NORMED:
+        value = match_unshift(m, c, s1, t->t1);
+        error += uncertain.window;
+        norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
+        break;
+    case CUS_MATCH_CCOEFF:
+        value = match_centred(m, c, s1, t->t1, 0) / m->n;
+        error += uncertain.window;
+        break;
+    default: {
+        const double window = match_centred(m, s2, s1, s1, 1), flat = match_centred(m, t->t2, t->t1, t->t1, 1);
+        value = match_centred(m, c, s1, t->t1, 0);
+        norm = sqrt(window > 0 ? window : 0) * sqrt(flat > 0 ? flat : 0);
+        error = (error + uncertain.window) * m->n;
+        if (!(flat > 0))
+            value = norm = 1, error = uncertain.window = 0;
+        break;
+    }
+    }
+    const int normed = m->method & 1;
+    if (normed) {
+        if (norm > 0) {
+            value = match_clamp(value / norm, -1, 1);
+            error /= norm;
+        } else {
+            value = m->method == CUS_MATCH_SQDIFF_NORMED ? 1 : 0;
+            error = 0;
+        }
+        /* In floats the norm is uncertain as well: by less than 1e-4 of it where the window's sum is well above the
+         * uncertainty; where it is not, anything may be. */
+        if (uncertain.window > 0) {
+            const double sum = m->method == CUS_MATCH_CCOEFF_NORMED ? match_centred(m, s2, s1, s1, 0) / m->n
+                                                                    : match_unshift(m, s2, s1, s1);
+            error = sum > 1e4 * uncertain.window ? error * 1.0001 + 1e-4 : 2;
+        }
+        error = error < 2 ? error + 1e-12 : 2; /* the rounding of the double arithmetic here; -1..1 is all there is */
+    } else if (!m->integer || m->method == CUS_MATCH_CCOEFF) {
+        error += 1e-12 * fabs(value);
+    }
+    *score = (float)value;
+    const double cost = match_smallestIsBest(m->method) ? value : -value;
+    const double margin = error + fabs(value) * 0x1p-22; /* and of float */
+    MatchRange range;
+    range.lower = (float)(cost - margin);
+    range.upper = (float)(cost + margin);
+    return range;
+}
+
+/* Offset of the vertex of the parabola through a, b, c at -1, 0, 1: 0 where it has none. */
+MATCH_FN float match_vertex(float a, float b, float c) {
+    const float curvature = a - 2 * b + c;
+    const float at = 0.5f * (a - c) / curvature;
+    return at >= -0.5f && at <= 0.5f ? at : 0; /* false for NaN, too */
+}
+
+MATCH_FN float match_middle(MatchRange range) {
+    return 0.5f * range.lower + 0.5f * range.upper;
+}
+
+/* ---- Colour: OpenCV's fixed-point conversion --------------------------------------------------------------------------
+ */
+
+enum { HSV_SHIFT = 12 };
+
+/* round(255 2^12 / i) and round(180 2^12 / (6 i)), half to even; 0 for i = 0. */
+MATCH_FN int hsv_saturationScale(int i) {
+    return i ? (int)rint((double)(255 << HSV_SHIFT) / i) : 0;
+}
+MATCH_FN int hsv_hueScale(int i) {
+    return i ? (int)rint((double)(180 << HSV_SHIFT) / (6.0 * i)) : 0;
+}
+
+/* Is the colour inside? Without branches, for the vectoriser. */
+MATCH_FN int hsv_inside(int b, int g, int r, const int *saturation_scale, const int *hue_scale, const cusHsvRange *range) {
+    const int gb = g > b ? g : b, v = r > gb ? r : gb;
+    const int low = g < b ? g : b, diff = v - (r < low ? r : low);
+    const int s = (diff * saturation_scale[v] + (1 << (HSV_SHIFT - 1))) >> HSV_SHIFT;
+    const int sector = v == r ? g - b : v == g ? b - r + 2 * diff : r - g + 4 * diff;
+    int h = (sector * hue_scale[diff] + (1 << (HSV_SHIFT - 1))) >> HSV_SHIFT;
+    h += h < 0 ? 180 : 0;
+    const int above = h >= range->lower[0], below = h <= range->upper[0];
+    const int hue = range->lower[0] <= range->upper[0] ? above & below : above | below;
+    return hue & (s >= range->lower[1]) & (s <= range->upper[1]) & (v >= range->lower[2]) & (v <= range->upper[2]);
+}
+
+/* ---- Backends: everything was checked. The host functions are done at return, the CUDA functions have queued their work --
+ */
+
+/* Allocates and prepares what matching needs, from templates (tight, host memory), mask (tight, host; NULL without) and the
+ * finished model. */
+cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums);
+cusStatus match_cuda_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums,
+                             cusStream stream);
+void match_host_release(cusMatcher *matcher);
+void match_cuda_release(cusMatcher *matcher);
+
+/* What CUS_MATCH_AUTO means for this model. */
+cusMatchPath match_host_path(const MatchModel *model);
+cusMatchPath match_cuda_path(const MatchModel *model);
+
+cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores);
+cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
+
+cusStatus match_host_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill);
+cusStatus match_cuda_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
+                             cusStream stream);
+
+cusStatus match_host_hsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask);
+cusStatus match_cuda_hsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,386 @@
+#include "check.h"
+#include "host.h"
+#include "stereo_backend.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define IMAGE_TYPES     CUSI_TYPES(CUS_8UC1, CUS_32FC1)
+#define ELEVATION_TYPES CUSI_TYPES(CUS_16UC1, CUS_32FC1)
+
+cusStereoOptions cusStereoClassic(void) {
+    return (cusStereoOptions){.border = CUS_STEREO_WRAP,
+                              .agreement = CUS_STEREO_EQUAL,
+                              .threshold = 0.2f,
+                              .shifts = 30,
+                              .direction = 1,
+                              .window = 21,
+                              .smaller_shift = 0,
+                              .check = -1,
+                              .fill = CUS_FILL_ONCE,
+                              .iterations = 50,
+                              .tolerance = 0,
+                              .median = 0,
+                              .lines = CUS_LINES_MODULO,
+                              .levels = 10};
+}
+
+cusStereoOptions cusStereoDefaults(void) {
+    return (cusStereoOptions){.border = CUS_STEREO_ZERO,
+                              .agreement = CUS_STEREO_SIGNS,
+                              .threshold = 0.2f,
+                              .shifts = 30,
+                              .direction = -1,
+                              .window = 7,
+                              .smaller_shift = 1,
+                              .check = 1,
+                              .fill = CUS_FILL_LOWER,
+                              .iterations = 512,
+                              .tolerance = 0.001f,
+                              .median = 5,
+                              .lines = CUS_LINES_CROSSING,
+                              .levels = 10};
+}
+
+/* ---- Checks ------------------------------------------------------------------------------------------------------------
+ */
+
+#define RANGE(value, low, high)                                                                                            \
+    CUSI_REQUIRE((int)o->value >= (low) && (int)o->value <= (high), CUS_ERROR_VALUE, "%s: " #value " is %d, takes %d..%d", \
+                 function, (int)o->value, (low), (high))
+
+static cusStatus checkBorder(const char *function, const cusStereoOptions *o) {
+    RANGE(border, CUS_STEREO_WRAP, CUS_STEREO_ZERO);
+    return CUS_OK;
+}
+
+static cusStatus checkThreshold(const char *function, const cusStereoOptions *o) {
+    CUSI_REQUIRE(isfinite(o->threshold) && o->threshold >= 0, CUS_ERROR_VALUE, "%s: threshold is %g, takes 0 or more",
+                 function, (double)o->threshold);
+    return CUS_OK;
+}
+
+static cusStatus checkMatching(const char *function, const cusStereoOptions *o, int cols) {
+    RANGE(agreement, CUS_STEREO_EQUAL, CUS_STEREO_SIGNS);
+    RANGE(shifts, 1, CUS_STEREO_MAX_SHIFTS);
+    CUSI_REQUIRE(o->direction == 1 || o->direction == -1, CUS_ERROR_VALUE, "%s: direction is %d, takes 1 or -1", function,
+                 o->direction);
+    RANGE(window, 1, CUS_STEREO_MAX_WINDOW);
+    CUSI_REQUIRE(o->window % 2 == 1, CUS_ERROR_VALUE, "%s: window is %d, takes odd numbers", function, o->window);
+    RANGE(smaller_shift, 0, 1);
+    RANGE(check, -1, 256);
+    CUSI_REQUIRE(o->shifts <= cols, CUS_ERROR_SIZE, "%s: shifts is %d, the images have only %d columns", function,
+                 o->shifts, cols);
+    return CUS_OK;
+}
+
+static cusStatus checkFill(const char *function, const cusStereoOptions *o) {
+    RANGE(fill, CUS_FILL_NONE, CUS_FILL_LOWER);
+    RANGE(iterations, 0, 1000000);
+    CUSI_REQUIRE(isfinite(o->tolerance) && o->tolerance >= 0, CUS_ERROR_VALUE, "%s: tolerance is %g, takes 0 or more",
+                 function, (double)o->tolerance);
+    return CUS_OK;
+}
+
+static cusStatus checkLines(const char *function, const cusStereoOptions *o) {
+    RANGE(lines, CUS_LINES_MODULO, CUS_LINES_CROSSING);
+    RANGE(levels, 1, 65535);
+    return CUS_OK;
+}
+
+static cusStatus checkMedianSize(const char *function, const char *name, int size, int or_none) {
+    CUSI_REQUIRE(size == 3 || size == 5 || (or_none && size == 0), CUS_ERROR_VALUE, "%s: %s is %d, takes %s3 or 5",
+                 function, name, size, or_none ? "0, " : "");
+    return CUS_OK;
+}
+
+static cusStatus checkNan(const char *function, const char *argument, const cusMat *image) {
+    if (image->type != CUS_32FC1 || image->space == CUS_DEVICE)
+        return CUS_OK;
+    CUSI_REQUIRE(!stereo_host_hasNan(image), CUS_ERROR_VALUE, "%s: %s has a NaN", function, argument);
+    return CUS_OK;
+}
+
+/* An input, and an output of the same size and space that does not overlap it, not yet created. */
+static cusStatus checkOneToOne(const char *function, const char *in_name, const cusMat *in, const int *types,
+                               const char *out_name, cusMat *out, int out_type) {
+    CUS_TRY(cusi_checkInput(function, in_name, in, types));
+    CUS_TRY(cusi_checkOutput(function, out_name, out, in->rows, in->cols, out_type < 0 ? in->type : out_type, in->space));
+    return cusi_checkNoOverlap(function, out_name, out, in_name, in);
+}
+
+/* ---- Scratch -----------------------------------------------------------------------------------------------------------
+ */
+
+static size_t alignUp(size_t bytes) {
+    return (bytes + 255) / 256 * 256;
+}
+
+/* Cuts up `block`, or only counts where that is NULL. */
+static StereoScratch layOut(void *block, int stages, cusSpace space, int rows, int cols, const cusStereoOptions *o) {
+    const size_t pixels = (size_t)rows * (size_t)cols;
+    const int fills = (stages & STEREO_FILL) && (o->fill == CUS_FILL_ONCE || o->fill == CUS_FILL_RELAX);
+    const int groups = (stages & STEREO_ELEVATION) && space == CUS_DEVICE && o->shifts > STEREO_GROUP;
+    const int other = (stages & STEREO_ELEVATION) && o->check >= 0;
+    const int threads = cusi_maxThreads();
+    const size_t head =
+        space == CUS_DEVICE ? STEREO_STATE_BYTES : alignUp(stereo_host_scratchBytes(stages, rows, cols, o, threads));
+    const size_t wide = fills || groups ? alignUp(4 * pixels) : 0;
+    StereoScratch s = {.bytes = head + wide + (other ? alignUp(2 * pixels) : 0), .threads = threads};
+    if (block) {
+        s.block = block;
+        s.wide = wide ? (char *)block + head : NULL;
+        s.other = other ? (uint16_t *)(void *)((char *)block + head + wide) : NULL;
+    }
+    return s;
+}
+
+static cusStatus takeScratch(const char *function, StereoScratch *scratch, int stages, const cusMat *like,
+                             const cusStereoOptions *o, cusStream stream) {
+    const size_t bytes = layOut(NULL, stages, like->space, like->rows, like->cols, o).bytes;
+    void *block = NULL;
+    (void)stream;
+#ifdef CUSI_WITH_CUDA
+    if (like->space == CUS_DEVICE)
+        CUS_TRY(stereo_cuda_allocate(function, &block, bytes, stream));
+#endif
+    if (like->space == CUS_HOST)
+        block = cusi_hostAllocate(bytes ? bytes : 1);
+    CUSI_REQUIRE(block || like->space == CUS_DEVICE, CUS_ERROR_NO_MEMORY, "%s: no memory for %zu bytes of scratch",
+                 function, bytes);
+    *scratch = layOut(block, stages, like->space, like->rows, like->cols, o);
+    return CUS_OK;
+}
+
+static void giveScratch(StereoScratch *scratch, cusSpace space, cusStream stream) {
+    (void)stream;
+#ifdef CUSI_WITH_CUDA
+    if (space == CUS_DEVICE)
+        stereo_cuda_free(scratch->block, stream);
+#endif
+    if (space == CUS_HOST)
+        free(scratch->block);
+}
+
+/* ---- Stages ------------------------------------------------------------------------------------------------------------
+ */
+
+static cusStatus features(const char *function, const char *out_name, const cusMat *image, cusMat *out, int signs,
+                          const cusStereoOptions *options, cusStream stream) {
+    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    CUS_TRY(checkBorder(function, &o));
+    if (!signs)
+        CUS_TRY(checkThreshold(function, &o));
+    CUS_TRY(checkOneToOne(function, "image", image, IMAGE_TYPES, out_name, out, CUS_8UC1));
+    CUS_TRY(checkNan(function, "image", image));
+    CUS_TRY(cusMatCreate(out, image->rows, image->cols, CUS_8UC1, image->space));
+    return CUSI_BACKEND(function, image->space, stereo_host_features(image, out, signs, &o),
+                        stereo_cuda_features(image, out, signs, &o, stream));
+}
+
+cusStatus cusStereoEdges(const cusMat *image, cusMat *edges, const cusStereoOptions *options, cusStream stream) {
+    return features("cusStereoEdges", "edges", image, edges, 0, options, stream);
+}
+
+cusStatus cusStereoSigns(const cusMat *image, cusMat *signs, const cusStereoOptions *options, cusStream stream) {
+    return features("cusStereoSigns", "signs", image, signs, 1, options, stream);
+}
+
+cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
+                             cusStream stream) {
+    static const char function[] = "cusStereoElevation";
+    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    CUS_TRY(cusi_checkInput(function, "left", left, CUSI_TYPES(CUS_8UC1)));
+    CUS_TRY(cusi_checkInput(function, "right", right, CUSI_TYPES(CUS_8UC1)));
+    CUS_TRY(cusi_checkSameSpace(function, "right", right, "left", left));
+    CUS_TRY(cusi_checkSameSize(function, "right", right, "left", left));
+    CUS_TRY(checkBorder(function, &o));
+    CUS_TRY(checkMatching(function, &o, left->cols));
+    CUS_TRY(checkOneToOne(function, "left", left, CUSI_TYPES(CUS_8UC1), "elevation", elevation, CUS_16UC1));
+    CUS_TRY(cusi_checkNoOverlap(function, "elevation", elevation, "right", right));
+    CUS_TRY(cusMatCreate(elevation, left->rows, left->cols, CUS_16UC1, left->space));
+    StereoScratch scratch;
+    CUS_TRY(takeScratch(function, &scratch, STEREO_ELEVATION, left, &o, stream));
+    const cusStatus status =
+        CUSI_BACKEND(function, left->space, stereo_host_elevation(left, right, elevation, &o, &scratch),
+                     stereo_cuda_elevation(left, right, elevation, &o, &scratch, stream));
+    giveScratch(&scratch, left->space, stream);
+    return status;
+}
+
+cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options, cusStream stream) {
+    static const char function[] = "cusStereoFill";
+    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    CUS_TRY(checkBorder(function, &o));
+    CUS_TRY(checkFill(function, &o));
+    const int type = o.fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1;
+    CUS_TRY(checkOneToOne(function, "elevation", elevation, CUSI_TYPES(CUS_16UC1), "filled", filled, type));
+    CUS_TRY(cusMatCreate(filled, elevation->rows, elevation->cols, type, elevation->space));
+    StereoScratch scratch;
+    CUS_TRY(takeScratch(function, &scratch, STEREO_FILL, elevation, &o, stream));
+    const cusStatus status = CUSI_BACKEND(function, elevation->space, stereo_host_fill(elevation, filled, &o, &scratch),
+                                          stereo_cuda_fill(elevation, filled, &o, &scratch, stream));
+    giveScratch(&scratch, elevation->space, stream);
+    return status;
+}
+
+cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, cusStream stream) {
+    static const char function[] = "cusStereoMedian";
+    CUS_TRY(checkMedianSize(function, "size", size, 0));
+    CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "smoothed", smoothed, -1));
+    CUS_TRY(cusMatCreate(smoothed, elevation->rows, elevation->cols, elevation->type, elevation->space));
+    return CUSI_BACKEND(function, elevation->space, stereo_host_median(elevation, smoothed, size),
+                        stereo_cuda_median(elevation, smoothed, size, stream));
+}
+
+cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options, cusStream stream) {
+    static const char function[] = "cusStereoContours";
+    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    CUS_TRY(checkLines(function, &o));
+    CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "contours", contours, CUS_8UC1));
+    CUS_TRY(cusMatCreate(contours, elevation->rows, elevation->cols, CUS_8UC1, elevation->space));
+    StereoScratch scratch;
+    CUS_TRY(takeScratch(function, &scratch, STEREO_RANGE, elevation, &o, stream));
+    const cusStatus status = CUSI_BACKEND(function, elevation->space, stereo_host_contours(elevation, contours, &o),
+                                          stereo_cuda_contours(elevation, contours, &o, &scratch, stream));
+    giveScratch(&scratch, elevation->space, stream);
+    return status;
+}
+
+cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusMat *picture, cusStream stream) {
+    static const char function[] = "cusStereoPicture";
+    const cusStereoOptions o = cusStereoDefaults();
+    CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "picture", picture, CUS_8UC3));
+    if (contours) {
+        CUS_TRY(cusi_checkInput(function, "contours", contours, CUSI_TYPES(CUS_8UC1)));
+        CUS_TRY(cusi_checkSameSpace(function, "contours", contours, "elevation", elevation));
+        CUS_TRY(cusi_checkSameSize(function, "contours", contours, "elevation", elevation));
+        CUS_TRY(cusi_checkNoOverlap(function, "picture", picture, "contours", contours));
+    }
+    CUS_TRY(cusMatCreate(picture, elevation->rows, elevation->cols, CUS_8UC3, elevation->space));
+    StereoScratch scratch;
+    CUS_TRY(takeScratch(function, &scratch, STEREO_RANGE, elevation, &o, stream));
+    const cusStatus status = CUSI_BACKEND(function, elevation->space, stereo_host_picture(elevation, contours, picture),
+                                          stereo_cuda_picture(elevation, contours, picture, &scratch, stream));
+    giveScratch(&scratch, elevation->space, stream);
+    return status;
+}
+
+/* ---- Mapper ------------------------------------------------------------------------------------------------------------
+ */
+
+static cusStatus prepare(cusContourMapper *m) {
+    const cusStereoOptions *o = &m->options;
+    const int rows = m->rows, cols = m->cols;
+    CUS_TRY(cusMatCreate(&m->left, rows, cols, CUS_8UC1, m->space));
+    CUS_TRY(cusMatCreate(&m->right, rows, cols, CUS_8UC1, m->space));
+    if (o->fill != CUS_FILL_NONE)
+        CUS_TRY(cusMatCreate(&m->holes, rows, cols, CUS_16UC1, m->space));
+    if (o->median)
+        CUS_TRY(cusMatCreate(&m->unfiltered, rows, cols, o->fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1, m->space));
+    const int stages = STEREO_ELEVATION | STEREO_FILL | STEREO_RANGE;
+    const size_t bytes = layOut(NULL, stages, m->space, rows, cols, o).bytes;
+    /* As rows of 4 KiB: one row of all of it could exceed the limit on columns. */
+    CUS_TRY(cusMatCreate(&m->memory, (int)((bytes + 4095) / 4096), 4096, CUS_8UC1, m->space));
+    m->scratch = layOut(m->memory.data, stages, m->space, rows, cols, o);
+    return CUS_OK;
+}
+
+cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, int type, cusSpace space,
+                                 const cusStereoOptions *options) {
+    static const char function[] = "cusContourMapperCreate";
+    const cusStereoOptions o = options ? *options : cusStereoDefaults();
+    CUSI_NOT_NULL(function, mapper);
+    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: images are %d x %d (rows x cols), takes 1 x 1 or larger",
+                 function, rows, cols);
+    CUSI_REQUIRE(type == CUS_8UC1 || type == CUS_32FC1, CUS_ERROR_TYPE, "%s: type is %s, takes 8UC1 or 32FC1", function,
+                 cusi_typeName(type));
+    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE, "%s: space is %d, takes CUS_HOST or CUS_DEVICE",
+                 function, (int)space);
+    CUS_TRY(checkBorder(function, &o));
+    CUS_TRY(checkThreshold(function, &o));
+    CUS_TRY(checkMatching(function, &o, cols));
+    CUS_TRY(checkFill(function, &o));
+    CUS_TRY(checkMedianSize(function, "median", o.median, 1));
+    CUS_TRY(checkLines(function, &o));
+    cusContourMapper *made = calloc(1, sizeof *made);
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
+    made->rows = rows;
+    made->cols = cols;
+    made->type = type;
+    made->space = space;
+    made->options = o;
+    const cusStatus status = prepare(made);
+    if (status != CUS_OK) {
+        cusContourMapperDestroy(made);
+        return status;
+    }
+    *mapper = made;
+    return CUS_OK;
+}
+
+void cusContourMapperDestroy(cusContourMapper *mapper) {
+    if (!mapper)
+        return;
+    cusMatRelease(&mapper->left);
+    cusMatRelease(&mapper->right);
+    cusMatRelease(&mapper->holes);
+    cusMatRelease(&mapper->unfiltered);
+    cusMatRelease(&mapper->memory);
+    free(mapper);
+}
+
+static cusStatus hostMap(cusContourMapper *m, const cusMat *left, const cusMat *right, cusMat *elevation,
+                         cusMat *contours) {
+    const cusStereoOptions *o = &m->options;
+    const int signs = o->agreement == CUS_STEREO_SIGNS;
+    cusMat *const unfiltered = o->median ? &m->unfiltered : elevation;
+    cusMat *const holes = o->fill != CUS_FILL_NONE ? &m->holes : unfiltered;
+    CUS_TRY(stereo_host_features(left, &m->left, signs, o));
+    CUS_TRY(stereo_host_features(right, &m->right, signs, o));
+    CUS_TRY(stereo_host_elevation(&m->left, &m->right, holes, o, &m->scratch));
+    if (o->fill != CUS_FILL_NONE)
+        CUS_TRY(stereo_host_fill(holes, unfiltered, o, &m->scratch));
+    if (o->median)
+        CUS_TRY(stereo_host_median(unfiltered, elevation, o->median));
+    return contours ? stereo_host_contours(elevation, contours, o) : CUS_OK;
+}
+
+static cusStatus checkPair(const char *function, const char *argument, const cusMat *image, const cusContourMapper *m) {
+    CUS_TRY(cusi_checkMat(function, argument, image));
+    CUSI_REQUIRE(image->space == m->space, CUS_ERROR_SPACE, "%s: %s is in %s memory, takes %s as the mapper", function,
+                 argument, image->space == CUS_DEVICE ? "device" : "host", m->space == CUS_DEVICE ? "device" : "host");
+    CUSI_REQUIRE(image->type == m->type, CUS_ERROR_TYPE, "%s: %s has type %s, takes %s as the mapper", function, argument,
+                 cusi_typeName(image->type), cusi_typeName(m->type));
+    CUSI_REQUIRE(image->rows == m->rows && image->cols == m->cols, CUS_ERROR_SIZE,
+                 "%s: %s is %d x %d (rows x cols), takes %d x %d as the mapper", function, argument, image->rows,
+                 image->cols, m->rows, m->cols);
+    return CUS_OK;
+}
+
+cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
+                        cusMat *contours, cusStream stream) {
+    static const char function[] = "cusContourMap";
+    CUSI_NOT_NULL(function, mapper);
+    CUS_TRY(checkPair(function, "left", left, mapper));
+    CUS_TRY(checkPair(function, "right", right, mapper));
+    const int rows = mapper->rows, cols = mapper->cols;
+    const int type = mapper->options.fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1;
+    CUS_TRY(cusi_checkOutput(function, "elevation", elevation, rows, cols, type, mapper->space));
+    CUS_TRY(cusi_checkNoOverlap(function, "elevation", elevation, "left", left));
+    CUS_TRY(cusi_checkNoOverlap(function, "elevation", elevation, "right", right));
+    if (contours) {
+        CUS_TRY(cusi_checkOutput(function, "contours", contours, rows, cols, CUS_8UC1, mapper->space));
+        CUS_TRY(cusi_checkNoOverlap(function, "contours", contours, "left", left));
+        CUS_TRY(cusi_checkNoOverlap(function, "contours", contours, "right", right));
+        CUSI_REQUIRE(contours != elevation, CUS_ERROR_ALIAS, "%s: contours is elevation", function);
+        CUS_TRY(cusi_checkNoOverlap(function, "contours", contours, "elevation", elevation));
+    }
+    CUS_TRY(checkNan(function, "left", left));
+    CUS_TRY(checkNan(function, "right", right));
+    CUS_TRY(cusMatCreate(elevation, rows, cols, type, mapper->space));
+    if (contours)
+        CUS_TRY(cusMatCreate(contours, rows, cols, CUS_8UC1, mapper->space));
+    return CUSI_BACKEND(function, mapper->space, hostMap(mapper, left, right, elevation, contours),
+                        stereo_cuda_map(mapper, left, right, elevation, contours, stream));
+}

@@ -1,0 +1,11 @@
+# Compression of the payloads. Without libzstd the module is there, but its objects cannot be created.
+find_path(ZSTD_INCLUDE_DIR zstd.h)
+find_library(ZSTD_LIBRARY zstd)
+mark_as_advanced(ZSTD_INCLUDE_DIR ZSTD_LIBRARY)
+if(ZSTD_INCLUDE_DIR AND ZSTD_LIBRARY)
+    target_include_directories(cusight_objects SYSTEM PRIVATE ${ZSTD_INCLUDE_DIR})
+    target_compile_definitions(cusight_objects PRIVATE CUSI_WITH_ZSTD=1)
+    list(APPEND private_libraries ${ZSTD_LIBRARY})
+else()
+    message(STATUS "cusight: libzstd not found, the stream module is built without compression and cannot be used")
+endif()

@@ -1,0 +1,285 @@
+/* The sender's end of one connection. Everything a slow viewer can hold up is in here: an output of fixed size, and the sum
+ * of the differences that did not fit (values are modulo 256, so a sum of differences is a difference). */
+#include "stream_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* QUEUE: messages that may wait before differences are summed up instead. More means longer delay on a slow connection,
+ * fewer means that a short hiccup costs frames; 16 are a quarter of a second at 60 frames a second. */
+enum { HELLO_BYTES = 8, IDLE_REQUESTS = 64, QUEUE = 16 };
+
+struct cusPeer {
+    StreamShape shape;
+    uint32_t rate_mhz;
+    StreamCompressor *compressor;
+
+    uint8_t in[CUS_WIRE_HEADER_BYTES]; /* all messages of a viewer are a header and nothing else */
+    size_t in_bytes;
+    int requests; /* messages since the last frame: a viewer that only talks is no viewer */
+
+    uint8_t *out; /* [out_start, out_end) waits to be sent; 48 bytes are kept for "bye" */
+    size_t out_start, out_end, out_room;
+    uint64_t appended, sent; /* bytes ever */
+    uint64_t ends[QUEUE];    /* of the last QUEUE frames, in terms of `appended` */
+    unsigned next_end;
+
+    uint8_t *backlog; /* a mask, and behind it the sum of the differences since `sequence` */
+    uint64_t backlog_frames, backlog_sequence;
+
+    int greeted, wants_key, left, finishing, said_bye;
+    uint64_t sequence, coalesced, offered;
+    cusStatus failure;
+    char message[256];
+};
+
+cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t rate_mhz) {
+    CUSI_NOT_NULL("cusPeerCreate", peer);
+    StreamShape shape;
+    CUS_TRY(streami_shape("cusPeerCreate", rows, cols, type, &shape));
+    cusPeer *made = calloc(1, sizeof *made);
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusPeerCreate: no host memory");
+    made->shape = shape;
+    made->rate_mhz = rate_mhz;
+    made->out_room = 2 * (CUS_WIRE_HEADER_BYTES + shape.raw_bytes) + 2 * CUS_WIRE_HEADER_BYTES + HELLO_BYTES;
+    made->out = malloc(made->out_room);
+    made->backlog = malloc(shape.raw_bytes);
+    cusStatus status = made->out && made->backlog
+                           ? streami_compressorCreate("cusPeerCreate", 1, 1, shape.raw_bytes, &made->compressor)
+                           : cusi_fail(CUS_ERROR_NO_MEMORY, "cusPeerCreate: no host memory");
+    if (status != CUS_OK) {
+        cusPeerDestroy(made);
+        return status;
+    }
+    *peer = made;
+    return CUS_OK;
+}
+
+void cusPeerDestroy(cusPeer *peer) {
+    if (!peer)
+        return;
+    streami_compressorDestroy(peer->compressor);
+    free(peer->out);
+    free(peer->backlog);
+    free(peer);
+}
+
+static cusStatus failed(const cusPeer *peer) {
+    return cusi_fail(peer->failure, "%s", peer->message);
+}
+
+/* From here on every call returns this error, whose message is the thread's last one. */
+static cusStatus fail(cusPeer *peer, cusStatus status) {
+    peer->failure = status;
+    strncpy(peer->message, cusLastError(), sizeof peer->message - 1);
+    return status;
+}
+
+static int hasRoom(const cusPeer *peer, size_t bytes) {
+    const size_t waiting = peer->out_end - peer->out_start;
+    return peer->ends[peer->next_end % QUEUE] <= peer->sent && /* the oldest of the queue is out */
+           bytes <= peer->out_room - waiting - CUS_WIRE_HEADER_BYTES;
+}
+
+/* Where `bytes` more can be written at once; they fit. */
+static uint8_t *reserve(cusPeer *peer, size_t bytes) {
+    if (peer->out_room - peer->out_end < bytes) {
+        memmove(peer->out, peer->out + peer->out_start, peer->out_end - peer->out_start);
+        peer->out_end -= peer->out_start;
+        peer->out_start = 0;
+    }
+    return peer->out + peer->out_end;
+}
+
+static void append(cusPeer *peer, const uint8_t *message, size_t bytes) {
+    memcpy(reserve(peer, bytes), message, bytes);
+    peer->out_end += bytes;
+    peer->appended += bytes;
+}
+
+static void appendFrame(cusPeer *peer, const uint8_t *message, size_t bytes, uint64_t sequence) {
+    append(peer, message, bytes);
+    peer->ends[peer->next_end++ % QUEUE] = peer->appended;
+    peer->sequence = sequence;
+}
+
+static cusStatus take(cusPeer *peer) {
+    cusWireHeader header;
+    CUS_TRY(cusWireParse(peer->in, &header));
+    CUSI_REQUIRE(header.payload_bytes == 0, CUS_ERROR_FORMAT, "stream: a viewer's message of %u bytes, takes none",
+                 header.payload_bytes);
+    CUSI_REQUIRE(streami_checksumHolds(peer->in, NULL, 0), CUS_ERROR_FORMAT,
+                 "stream: a message was damaged on its way (checksum)");
+    CUSI_REQUIRE(++peer->requests <= IDLE_REQUESTS, CUS_ERROR_FORMAT, "stream: the viewer floods the sender with messages");
+    CUSI_REQUIRE((header.type == CUS_WIRE_HELLO && header.width == 0) != peer->greeted, CUS_ERROR_FORMAT,
+                 "stream: a viewer says hello first, and once");
+    switch (header.type) {
+    case CUS_WIRE_HELLO: {
+        peer->greeted = peer->wants_key = 1;
+        uint8_t message[CUS_WIRE_HEADER_BYTES + HELLO_BYTES] = {0}, *const payload = message + CUS_WIRE_HEADER_BYTES;
+        for (int i = 0; i < 4; ++i)
+            payload[i] = (uint8_t)(peer->rate_mhz >> (8 * i));
+        cusWireHeader hello = streami_header(CUS_WIRE_HELLO, &peer->shape);
+        hello.payload_bytes = hello.raw_bytes = HELLO_BYTES;
+        (void)cusWirePack(&hello, payload, message);
+        append(peer, message, sizeof message);
+        return CUS_OK;
+    }
+    case CUS_WIRE_REQUEST_KEY:
+        peer->wants_key = 1;
+        peer->backlog_frames = 0;
+        return CUS_OK;
+    case CUS_WIRE_BYE:
+        peer->left = 1;
+        return CUS_OK;
+    default:
+        return cusi_fail(CUS_ERROR_FORMAT, "stream: a viewer sends no message of type %d", (int)header.type);
+    }
+}
+
+cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes) {
+    CUSI_NOT_NULL("cusPeerInput", peer);
+    CUSI_REQUIRE(data || bytes == 0, CUS_ERROR_NULL, "cusPeerInput: data is NULL");
+    if (peer->failure != CUS_OK)
+        return failed(peer);
+    for (const uint8_t *at = data; bytes > 0 && !peer->left;) {
+        const size_t missing = CUS_WIRE_HEADER_BYTES - peer->in_bytes, n = bytes < missing ? bytes : missing;
+        memcpy(peer->in + peer->in_bytes, at, n);
+        at += n;
+        bytes -= n;
+        peer->in_bytes += n;
+        if (peer->in_bytes < CUS_WIRE_HEADER_BYTES)
+            break;
+        peer->in_bytes = 0;
+        const cusStatus status = take(peer);
+        if (status != CUS_OK)
+            return fail(peer, status);
+    }
+    return CUS_OK;
+}
+
+/* The backlog as one difference, once the output has drained. The sums move up to become the values: none overtakes the
+ * reading. */
+static void flushBacklog(cusPeer *peer) {
+    if (peer->backlog_frames == 0 || peer->out_end > peer->out_start)
+        return;
+    const StreamShape *s = &peer->shape;
+    uint8_t *mask = peer->backlog, *const values = peer->backlog + s->mask_bytes;
+    const uint8_t *sum = values;
+    size_t count = 0;
+    memset(mask, 0, s->mask_bytes);
+    for (int y = 0; y < s->rows; ++y, mask += s->mask_row_bytes, sum += s->row_bytes)
+        for (size_t x = 0; x < s->row_bytes;) {
+            uint64_t eight;
+            if (s->row_bytes - x >= 8 && (memcpy(&eight, sum + x, 8), eight == 0)) {
+                x += 8;
+                continue;
+            }
+            for (const size_t end = s->row_bytes - x < 8 ? s->row_bytes : x + 8; x < end; ++x)
+                if (sum[x]) {
+                    mask[x / 8] |= (uint8_t)(1 << (x % 8));
+                    values[count++] = sum[x];
+                }
+        }
+    cusWireHeader header = streami_header(CUS_WIRE_DIFFERENCE, s);
+    header.sequence = peer->backlog_sequence;
+    header.base = peer->sequence;
+    peer->out_start = peer->out_end = 0;
+    peer->out_end =
+        streami_packMessage(peer->compressor, header, peer->backlog, s->mask_bytes, s->mask_bytes + count, peer->out);
+    peer->appended += peer->out_end;
+    peer->ends[peer->next_end++ % QUEUE] = peer->appended;
+    peer->sequence = peer->backlog_sequence;
+    peer->coalesced += peer->backlog_frames;
+    peer->backlog_frames = 0;
+}
+
+cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame) {
+    CUSI_NOT_NULL("cusPeerOffer", peer);
+    CUSI_NOT_NULL("cusPeerOffer", frame);
+    CUSI_REQUIRE(frame->message && frame->mask && (frame->values || frame->count == 0), CUS_ERROR_NULL,
+                 "cusPeerOffer: frame is empty");
+    if (peer->failure != CUS_OK)
+        return failed(peer);
+    CUSI_REQUIRE(frame->sequence > peer->offered, CUS_ERROR_VALUE, "cusPeerOffer: frame %llu comes after frame %llu",
+                 (unsigned long long)frame->sequence, (unsigned long long)peer->offered);
+    const int gap = frame->sequence != peer->offered + 1; /* a difference is not applicable then */
+    peer->offered = frame->sequence;
+    peer->requests = 0;
+    if (!peer->greeted || peer->left || peer->finishing)
+        return CUS_OK;
+    if (gap && !peer->wants_key) {
+        peer->wants_key = 1;
+        peer->backlog_frames = 0;
+    }
+    if (peer->wants_key) {
+        if (frame->key && hasRoom(peer, frame->key_bytes)) {
+            appendFrame(peer, frame->key, frame->key_bytes, frame->sequence);
+            peer->wants_key = 0;
+        }
+        return CUS_OK;
+    }
+    flushBacklog(peer);
+    if (peer->backlog_frames == 0 && hasRoom(peer, frame->message_bytes)) {
+        appendFrame(peer, frame->message, frame->message_bytes, frame->sequence);
+        return CUS_OK;
+    }
+    const StreamShape *s = &peer->shape;
+    if (peer->backlog_frames == 0)
+        memset(peer->backlog + s->mask_bytes, 0, s->frame_bytes);
+    streami_addValues(s, frame->mask, frame->values, peer->backlog + s->mask_bytes);
+    peer->backlog_sequence = frame->sequence;
+    ++peer->backlog_frames;
+    return CUS_OK;
+}
+
+cusStatus cusPeerOutput(cusPeer *peer, const uint8_t **data, size_t *bytes) {
+    CUSI_NOT_NULL("cusPeerOutput", peer);
+    CUSI_NOT_NULL("cusPeerOutput", data);
+    CUSI_NOT_NULL("cusPeerOutput", bytes);
+    if (peer->failure != CUS_OK)
+        return failed(peer);
+    flushBacklog(peer);
+    if (peer->finishing && !peer->said_bye && peer->backlog_frames == 0) {
+        cusWireHeader bye = streami_header(CUS_WIRE_BYE, NULL);
+        bye.sequence = peer->sequence;
+        uint8_t message[CUS_WIRE_HEADER_BYTES];
+        (void)cusWirePack(&bye, NULL, message);
+        append(peer, message, sizeof message);
+        peer->said_bye = 1;
+    }
+    *data = peer->out + peer->out_start;
+    *bytes = peer->out_end - peer->out_start;
+    return CUS_OK;
+}
+
+cusStatus cusPeerSent(cusPeer *peer, size_t bytes) {
+    CUSI_NOT_NULL("cusPeerSent", peer);
+    CUSI_REQUIRE(bytes <= peer->out_end - peer->out_start, CUS_ERROR_VALUE, "cusPeerSent: %zu bytes, there were %zu", bytes,
+                 peer->out_end - peer->out_start);
+    peer->out_start += bytes;
+    peer->sent += bytes;
+    if (peer->out_start == peer->out_end)
+        peer->out_start = peer->out_end = 0;
+    return CUS_OK;
+}
+
+cusStatus cusPeerFinish(cusPeer *peer) {
+    CUSI_NOT_NULL("cusPeerFinish", peer);
+    if (peer->failure != CUS_OK)
+        return failed(peer);
+    peer->finishing = 1;
+    return CUS_OK;
+}
+
+cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info) {
+    CUSI_NOT_NULL("cusPeerQuery", peer);
+    CUSI_NOT_NULL("cusPeerQuery", info);
+    *info = (cusPeerInfo){.greeted = peer->greeted,
+                          .wants_key = peer->wants_key,
+                          .behind = peer->backlog_frames > 0,
+                          .left = peer->left,
+                          .sequence = peer->sequence,
+                          .coalesced = peer->coalesced};
+    return CUS_OK;
+}

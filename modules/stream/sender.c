@@ -1,0 +1,298 @@
+/* Frames in, messages out. On the device three streams work at once: one uploads the next frame, one computes, one fetches
+ * the values of the frame being packed. Only counts and masks are downloaded unseen; of the values, those that are there.
+ */
+#include "host.h"
+#include "stream_internal.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MAX_DEPTH = 64 };
+
+typedef struct Slot {
+    cusMat frame;      /* device: the uploaded frame */
+    cusMat work;       /* where the encoder writes: the mask and, right behind it, room for all values */
+    cusMat raw;        /* the same in host memory: `work` itself, or its page-locked copy */
+    cusMat count;      /* 1 x 1 where the encoder works */
+    cusMat count_host; /* device: its page-locked copy */
+    cusMat reference;  /* the reference after this frame, where it may be needed for a key frame */
+    cusMat key_raw;    /* the same, tight, in host memory */
+    cusSparseDiff diff;
+    uint8_t *message, *key_message;
+    cusEvent uploaded, encoded;
+    int with_key;
+    int has_reference;
+    uint64_t sequence;
+    double submitted;
+    float encode_ms;
+} Slot;
+
+struct cusSender {
+    StreamShape shape;
+    cusSpace space;
+    int depth;
+    uint64_t submitted; /* frames so far; frame k lives in slot k % depth */
+    _Atomic uint64_t finished, released;
+    cusDiffEncoder *encoder;
+    cusMat positions; /* the encoder lists them, the mask says the same */
+    StreamCompressor *compressor;
+    cusStream upload, compute, download;
+    Slot slots[];
+};
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+cusSenderOptions cusSenderDefaults(void) {
+    return (cusSenderOptions){.diff = cusDiffDefaults(), .level = 1, .depth = 4};
+}
+
+static cusStatus createSlot(cusSender *sender, Slot *slot) {
+    const StreamShape *s = &sender->shape;
+    const int raw_bytes = (int)s->raw_bytes, mask_row_bytes = (int)s->mask_row_bytes;
+    CUS_TRY(cusMatCreate(&slot->work, 1, raw_bytes, CUS_8UC1, sender->space));
+    CUS_TRY(cusMatCreate(&slot->count, 1, 1, CUS_32SC1, sender->space));
+    if (sender->space == CUS_DEVICE) {
+        CUS_TRY(cusMatCreate(&slot->frame, s->rows, s->cols, s->type, CUS_DEVICE));
+        CUS_TRY(cusMatCreate(&slot->reference, s->rows, s->cols, s->type, CUS_DEVICE));
+        CUS_TRY(cusMatCreatePinned(&slot->raw, 1, raw_bytes, CUS_8UC1));
+        CUS_TRY(cusMatCreatePinned(&slot->count_host, 1, 1, CUS_32SC1));
+        CUS_TRY(cusMatCreatePinned(&slot->key_raw, s->rows, s->cols, s->type));
+        CUS_TRY(cusEventCreate(&slot->uploaded));
+        CUS_TRY(cusEventCreate(&slot->encoded));
+    } else {
+        CUS_TRY(cusMatWrap(&slot->raw, 1, raw_bytes, CUS_8UC1, CUS_HOST, slot->work.data, 0));
+        CUS_TRY(cusMatCreate(&slot->key_raw, s->rows, s->cols, s->type, CUS_HOST));
+    }
+    slot->diff.capacity = (uint32_t)s->frame_bytes;
+    uint8_t *const work = slot->work.data;
+    CUS_TRY(cusMatWrap(&slot->diff.positions, 1, (int)s->frame_bytes, CUS_32SC1, sender->space, sender->positions.data, 0));
+    CUS_TRY(cusMatWrap(&slot->diff.count, 1, 1, CUS_32SC1, sender->space, slot->count.data, 0));
+    CUS_TRY(cusMatWrap(&slot->diff.mask, s->rows, mask_row_bytes, CUS_8UC1, sender->space, work, 0));
+    CUS_TRY(cusMatWrap(&slot->diff.values, 1, (int)s->frame_bytes, CUS_8UC1, sender->space, work + s->mask_bytes, 0));
+    slot->message = malloc(CUS_WIRE_HEADER_BYTES + s->raw_bytes);
+    slot->key_message = malloc(CUS_WIRE_HEADER_BYTES + s->frame_bytes);
+    CUSI_REQUIRE(slot->message && slot->key_message, CUS_ERROR_NO_MEMORY, "cusSenderCreate: no host memory");
+    return CUS_OK;
+}
+
+static cusStatus create(cusSender *sender, const cusSenderOptions *options) {
+    const StreamShape *s = &sender->shape;
+    CUS_TRY(
+        streami_compressorCreate("cusSenderCreate", options->level, cusi_maxThreads(), s->raw_bytes, &sender->compressor));
+    CUS_TRY(cusDiffEncoderCreate(&sender->encoder, s->rows, s->cols, s->type, sender->space, &options->diff));
+    CUS_TRY(cusMatCreate(&sender->positions, 1, (int)s->frame_bytes, CUS_32SC1, sender->space));
+    if (sender->space == CUS_DEVICE) {
+        CUS_TRY(cusStreamCreate(&sender->upload));
+        CUS_TRY(cusStreamCreate(&sender->compute));
+        CUS_TRY(cusStreamCreate(&sender->download));
+    }
+    for (int i = 0; i < sender->depth; ++i)
+        CUS_TRY(createSlot(sender, &sender->slots[i]));
+    return CUS_OK;
+}
+
+cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusSpace space,
+                          const cusSenderOptions *options) {
+    CUSI_NOT_NULL("cusSenderCreate", sender);
+    StreamShape shape;
+    CUS_TRY(streami_shape("cusSenderCreate", rows, cols, type, &shape));
+    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE,
+                 "cusSenderCreate: space is %d, takes CUS_HOST or CUS_DEVICE", (int)space);
+    const cusSenderOptions chosen = options ? *options : cusSenderDefaults();
+    CUSI_REQUIRE(chosen.level >= 1 && chosen.level <= 19, CUS_ERROR_VALUE, "cusSenderCreate: level is %d, takes 1..19",
+                 chosen.level);
+    CUSI_REQUIRE(chosen.depth >= 2 && chosen.depth <= MAX_DEPTH, CUS_ERROR_VALUE,
+                 "cusSenderCreate: depth is %d, takes 2..%d", chosen.depth, MAX_DEPTH);
+    cusSender *made = calloc(1, sizeof *made + (size_t)chosen.depth * sizeof *made->slots);
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusSenderCreate: no host memory");
+    made->shape = shape;
+    made->space = space;
+    made->depth = chosen.depth;
+    const cusStatus status = create(made, &chosen);
+    if (status != CUS_OK) {
+        cusSenderDestroy(made);
+        return status;
+    }
+    *sender = made;
+    return CUS_OK;
+}
+
+void cusSenderDestroy(cusSender *sender) {
+    if (!sender)
+        return;
+    if (sender->compute) { /* what is still under way uses the buffers */
+        (void)cusStreamSynchronize(sender->upload);
+        (void)cusStreamSynchronize(sender->compute);
+    }
+    for (int i = 0; i < sender->depth; ++i) {
+        Slot *const slot = &sender->slots[i];
+        cusMatRelease(&slot->raw);
+        cusMatRelease(&slot->frame);
+        cusMatRelease(&slot->work);
+        cusMatRelease(&slot->count);
+        cusMatRelease(&slot->count_host);
+        cusMatRelease(&slot->reference);
+        cusMatRelease(&slot->key_raw);
+        cusEventDestroy(slot->uploaded);
+        cusEventDestroy(slot->encoded);
+        free(slot->message);
+        free(slot->key_message);
+    }
+    cusStreamDestroy(sender->upload);
+    cusStreamDestroy(sender->compute);
+    cusStreamDestroy(sender->download);
+    cusMatRelease(&sender->positions);
+    cusDiffEncoderDestroy(sender->encoder);
+    streami_compressorDestroy(sender->compressor);
+    free(sender);
+}
+
+/* A key frame can only be the smaller one when more than half of the bytes have changed. */
+static int keyMayBeSmaller(const cusSender *sender, uint32_t count) {
+    return count > sender->shape.frame_bytes / 2;
+}
+
+static cusStatus submitHost(cusSender *sender, Slot *slot, const cusMat *frame) {
+    if (sender->submitted == 0)
+        CUS_TRY(cusDiffEncoderReset(sender->encoder, frame, NULL));
+    CUS_TRY(cusDiffEncode(sender->encoder, frame, &slot->diff, NULL));
+    slot->has_reference = slot->with_key || keyMayBeSmaller(sender, *(const uint32_t *)slot->count.data);
+    if (slot->has_reference) {
+        cusMat reference = CUS_MAT_INIT;
+        CUS_TRY(cusDiffEncoderReference(sender->encoder, &reference));
+        CUS_TRY(cusMatCopy(&reference, &slot->key_raw, NULL));
+    }
+    slot->encode_ms = (float)(now() - slot->submitted);
+    return CUS_OK;
+}
+
+static cusStatus submitDevice(cusSender *sender, Slot *slot, const cusMat *frame, cusStream stream) {
+    const cusMat *source = frame;
+    if (frame->space == CUS_HOST) {
+        CUS_TRY(cusMatUpload(frame, &slot->frame, sender->upload));
+        CUS_TRY(cusEventRecord(slot->uploaded, sender->upload));
+        source = &slot->frame;
+    } else {
+        CUS_TRY(cusEventRecord(slot->uploaded, stream));
+    }
+    CUS_TRY(cusStreamWaitEvent(sender->compute, slot->uploaded));
+    if (sender->submitted == 0)
+        CUS_TRY(cusDiffEncoderReset(sender->encoder, source, sender->compute));
+    CUS_TRY(cusDiffEncode(sender->encoder, source, &slot->diff, sender->compute));
+    CUS_TRY(cusMatDownload(&slot->count, &slot->count_host, sender->compute));
+    cusMat mask = CUS_MAT_INIT, mask_host = CUS_MAT_INIT, reference = CUS_MAT_INIT;
+    CUS_TRY(cusMatRegion(&slot->work, 0, 0, (int)sender->shape.mask_bytes, 1, &mask));
+    CUS_TRY(cusMatRegion(&slot->raw, 0, 0, (int)sender->shape.mask_bytes, 1, &mask_host));
+    CUS_TRY(cusMatDownload(&mask, &mask_host, sender->compute));
+    /* Whether a key frame will be needed is known when the next frame has already changed the reference, so each slot keeps
+     * it: a copy within the device costs a twentieth of what bringing the frame up did. */
+    CUS_TRY(cusDiffEncoderReference(sender->encoder, &reference));
+    CUS_TRY(cusMatCopy(&reference, &slot->reference, sender->compute));
+    slot->has_reference = 1;
+    return cusEventRecord(slot->encoded, sender->compute);
+}
+
+cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key, cusStream stream) {
+    CUSI_NOT_NULL("cusSenderSubmit", sender);
+    CUS_TRY(cusi_checkMat("cusSenderSubmit", "frame", frame));
+    const StreamShape *s = &sender->shape;
+    CUSI_REQUIRE(frame->space == CUS_HOST || sender->space == CUS_DEVICE, CUS_ERROR_SPACE,
+                 "cusSenderSubmit: frame is in device memory, takes host as the sender");
+    CUSI_REQUIRE(frame->type == s->type, CUS_ERROR_TYPE, "cusSenderSubmit: frame has type %s, takes %s as the sender",
+                 cusi_typeName(frame->type), cusi_typeName(s->type));
+    CUSI_REQUIRE(frame->rows == s->rows && frame->cols == s->cols, CUS_ERROR_SIZE,
+                 "cusSenderSubmit: frame is %d x %d (rows x cols), takes %d x %d as the sender", frame->rows, frame->cols,
+                 s->rows, s->cols);
+    CUSI_REQUIRE(sender->submitted - atomic_load(&sender->released) < (uint64_t)sender->depth, CUS_ERROR_CAPACITY,
+                 "cusSenderSubmit: %d frames are under way or not released, takes no more", sender->depth);
+    Slot *const slot = &sender->slots[sender->submitted % (uint64_t)sender->depth];
+    slot->with_key = with_key || sender->submitted == 0;
+    slot->sequence = sender->submitted + 1;
+    slot->submitted = now();
+    if (sender->space == CUS_DEVICE)
+        CUS_TRY(submitDevice(sender, slot, frame, stream));
+    else
+        CUS_TRY(submitHost(sender, slot, frame));
+    ++sender->submitted;
+    return CUS_OK;
+}
+
+/* Waits for the device and brings what the packing needs to host memory. */
+static cusStatus fetch(cusSender *sender, Slot *slot, uint32_t *count) {
+    if (sender->space == CUS_HOST) {
+        *count = *(const uint32_t *)slot->count.data;
+        return CUS_OK;
+    }
+    CUS_TRY(cusEventSynchronize(slot->encoded));
+    *count = *(const uint32_t *)slot->count_host.data;
+    if (*count > 0) {
+        cusMat values = CUS_MAT_INIT, values_host = CUS_MAT_INIT;
+        const int mask_bytes = (int)sender->shape.mask_bytes;
+        CUS_TRY(cusMatRegion(&slot->work, mask_bytes, 0, (int)*count, 1, &values));
+        CUS_TRY(cusMatRegion(&slot->raw, mask_bytes, 0, (int)*count, 1, &values_host));
+        CUS_TRY(cusMatDownload(&values, &values_host, sender->download));
+    }
+    if (slot->with_key || keyMayBeSmaller(sender, *count))
+        CUS_TRY(cusMatDownload(&slot->reference, &slot->key_raw, sender->download));
+    CUS_TRY(cusStreamSynchronize(sender->download));
+    slot->encode_ms = (float)(now() - slot->submitted);
+    return CUS_OK;
+}
+
+cusStatus cusSenderFinish(cusSender *sender, cusSentFrame *packed) {
+    CUSI_NOT_NULL("cusSenderFinish", sender);
+    CUSI_NOT_NULL("cusSenderFinish", packed);
+    const uint64_t number = atomic_load(&sender->finished);
+    CUSI_REQUIRE(number < sender->submitted, CUS_ERROR_VALUE, "cusSenderFinish: no frame was submitted");
+    const StreamShape *s = &sender->shape;
+    Slot *const slot = &sender->slots[number % (uint64_t)sender->depth];
+    uint32_t count = 0;
+    CUS_TRY(fetch(sender, slot, &count));
+    const double start = now();
+    const uint8_t *const raw = slot->raw.data;
+    cusSentFrame out = {.sequence = slot->sequence, .mask = raw, .values = raw + s->mask_bytes, .count = count};
+    if (slot->with_key || keyMayBeSmaller(sender, count)) {
+        cusWireHeader header = streami_header(CUS_WIRE_KEY, s);
+        header.sequence = slot->sequence;
+        streami_rowsToDifferences(s, slot->key_raw.data);
+        out.key = slot->key_message;
+        out.key_bytes =
+            streami_packMessage(sender->compressor, header, slot->key_raw.data, 0, s->frame_bytes, slot->key_message);
+    }
+    if (slot->sequence > 1) {
+        cusWireHeader header = streami_header(CUS_WIRE_DIFFERENCE, s);
+        header.sequence = slot->sequence;
+        header.base = slot->sequence - 1;
+        out.message = slot->message;
+        out.message_bytes =
+            streami_packMessage(sender->compressor, header, raw, s->mask_bytes, s->mask_bytes + count, slot->message);
+    }
+    if (!out.message || (out.key && keyMayBeSmaller(sender, count) && out.key_bytes < out.message_bytes)) {
+        out.message = out.key;
+        out.message_bytes = out.key_bytes;
+    }
+    out.encode_ms = slot->encode_ms;
+    out.pack_ms = (float)(now() - start);
+    *packed = out;
+    atomic_store(&sender->finished, number + 1);
+    return CUS_OK;
+}
+
+cusStatus cusSenderRelease(cusSender *sender) {
+    CUSI_NOT_NULL("cusSenderRelease", sender);
+    const uint64_t number = atomic_load(&sender->released);
+    CUSI_REQUIRE(number < atomic_load(&sender->finished), CUS_ERROR_VALUE, "cusSenderRelease: no frame to give back");
+    atomic_store(&sender->released, number + 1);
+    return CUS_OK;
+}
+
+cusStatus cusSenderReference(const cusSender *sender, cusMat *view) {
+    CUSI_NOT_NULL("cusSenderReference", sender);
+    return cusDiffEncoderReference(sender->encoder, view);
+}

@@ -1,0 +1,37 @@
+// The published way of the event histogram, written plainly, and the sort that would come first in the other way.
+#pragma once
+
+#include "cusight/core.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace peers {
+
+// One pass over the events, serial, 8-bit counters that saturate.
+inline void serialHistogram(const uint16_t *x, const uint16_t *y, const uint8_t *p, size_t stacks, size_t length, int rows,
+                            int cols, uint8_t *frames) {
+    const size_t frame = static_cast<size_t>(rows) * static_cast<size_t>(cols) * 2;
+    std::memset(frames, 0, stacks * frame);
+    for (size_t s = 0; s < stacks; ++s)
+        for (size_t i = s * length; i < (s + 1) * length; ++i) {
+            if (x[i] >= cols || y[i] >= rows)
+                continue;
+            uint8_t &count = frames[s * frame + (y[i] * static_cast<size_t>(cols) + x[i]) * 2 + (p[i] ? 0 : 1)];
+            if (count < 255)
+                ++count;
+        }
+}
+
+#ifdef CUSIGHT_HAVE_CUDA
+// Stack by stack: 32-bit counters in device memory, one thread an event, then a pass that makes bytes of them.
+void atomicHistogram(const uint16_t *x, const uint16_t *y, const uint8_t *p, size_t stacks, size_t length, int rows,
+                     int cols, uint32_t *counters, uint8_t *frames, cusStream stream);
+
+// CUB's radix sort of n keys; workspace NULL: asks for its size.
+void radixSort(const uint32_t *keys, uint32_t *sorted, size_t n, int bits, void *workspace, size_t *workspace_bytes,
+               cusStream stream);
+#endif
+
+} // namespace peers

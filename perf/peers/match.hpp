@@ -1,0 +1,42 @@
+// The published way of SSD matching on the GPU, written plainly, and cuFFT by itself.
+#pragma once
+
+#include "cusight/core.h"
+
+#include <cstddef>
+
+namespace peers {
+
+// Frame and template padded to the sum of their sizes, both transformed in every frame, multiplied, transformed back; squared
+// integral image by one thread a row, then one a column, in float; one kernel for the scores. No best match.
+class PublishedMatch {
+  public:
+    PublishedMatch(int rows, int cols, int h, int w);
+    ~PublishedMatch();
+    PublishedMatch(const PublishedMatch &) = delete;
+    PublishedMatch &operator=(const PublishedMatch &) = delete;
+    void run(const cusMat &frame, const cusMat &templ, cusStream stream);
+
+  private:
+    int rows_, cols_, h_, w_, fft_rows_, fft_cols_;
+    int forward_ = 0, inverse_ = 0;
+    float *planes_ = nullptr, *integral_ = nullptr, *scores_ = nullptr;
+    void *spectra_ = nullptr;
+};
+
+// One real transform and one back at the frame's size as it is.
+class PlainFft {
+  public:
+    PlainFft(int rows, int cols);
+    ~PlainFft();
+    PlainFft(const PlainFft &) = delete;
+    PlainFft &operator=(const PlainFft &) = delete;
+    void run(cusStream stream);
+
+  private:
+    int forward_ = 0, inverse_ = 0;
+    float *plane_ = nullptr;
+    void *spectrum_ = nullptr;
+};
+
+} // namespace peers

@@ -1,0 +1,197 @@
+// Rows of integral: sums, sums with squares, float sources, sums over rectangles.
+#include "harness.hpp"
+
+#include "cusight/integral.h"
+#include "peers/integral.hpp"
+#include "peers/npp.hpp"
+
+#ifdef CUSIGHT_HAVE_OPENCV
+#include <opencv2/core.hpp>
+#include <opencv2/imgproc.hpp>
+#endif
+#ifdef CUSIGHT_HAVE_NPP
+#include <nppi_statistics_functions.h>
+#endif
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+using perf::check;
+
+struct Size {
+    int cols, rows;
+    double pixels() const { return static_cast<double>(cols) * rows; }
+    double entries() const { return (cols + 1.0) * (rows + 1.0); }
+    std::string text() const { return std::to_string(cols) + "x" + std::to_string(rows); }
+};
+
+struct Mat {
+    Mat() = default;
+    ~Mat() { cusMatRelease(&mat); }
+    Mat(const Mat &) = delete;
+    Mat &operator=(const Mat &) = delete;
+    template<class T>
+    T *as() const {
+        return static_cast<T *>(mat.data);
+    }
+    int step() const { return static_cast<int>(mat.step); }
+    cusMat mat = CUS_MAT_INIT;
+};
+
+void fill(Mat &mat, Size size, int type, cusSpace space) {
+    Mat host;
+    check(cusMatCreate(&host.mat, size.rows, size.cols, type, CUS_HOST));
+    std::mt19937_64 random(1);
+    for (int y = 0; y < size.rows; ++y) {
+        auto *row = host.as<uint8_t>() + static_cast<size_t>(y) * host.mat.step;
+        if (type == CUS_8UC1)
+            for (int x = 0; x < size.cols; x += 8) {
+                const uint64_t eight = random();
+                std::memcpy(row + x, &eight, static_cast<size_t>(std::min(8, size.cols - x)));
+            }
+        else
+            for (int x = 0; x < size.cols; ++x)
+                reinterpret_cast<float *>(row)[x] = static_cast<float>(random() % 65536) / 256;
+    }
+    check(space == CUS_DEVICE ? cusMatUpload(&host.mat, &mat.mat, nullptr) : cusMatCopy(&host.mat, &mat.mat, nullptr));
+}
+
+struct Set {
+    Mat src, sum, sqsum, tight, turned;
+};
+
+// id: integral/<id>/<size>. Both tables where squares is true.
+void integral(const std::string &id, Size size, int type, int depth, bool squares) {
+    perf::bothSpaces([&](cusSpace space) {
+        const double pixel = type == CUS_8UC1 ? 1 : 4, entry = depth == CUS_32S ? 4 : 8;
+        const double bytes = size.pixels() * pixel + size.entries() * (entry + (squares ? 8 : 0));
+        perf::Row row("integral/" + id + "/" + size.text(), space, bytes);
+        row.note("random pixels");
+        std::deque<Set> sets;
+        cusIntegrator *integrator = nullptr;
+        if (!perf::listing()) {
+            for (int i = perf::rotation(space, static_cast<size_t>(bytes)); i > 0; --i)
+                fill(sets.emplace_back().src, size, type, space);
+            check(cusIntegratorCreate(&integrator, size.rows, size.cols, space));
+        }
+        const cusIntegralOptions options = {depth};
+        const auto turn = [&](int i) -> Set & { return sets[static_cast<size_t>(i) % sets.size()]; };
+        row.measure([&](cusStream stream, int i) {
+            Set &s = turn(i);
+            return cusIntegratorRun(integrator, &s.src.mat, &s.sum.mat, squares ? &s.sqsum.mat : nullptr, &options, stream);
+        });
+        row.peer("without an object", [&](cusStream stream, int i) {
+            Set &s = turn(i);
+            check(cusIntegral(&s.src.mat, &s.sum.mat, squares ? &s.sqsum.mat : nullptr, &options, stream));
+        });
+        if (space == CUS_HOST) {
+#ifdef CUSIGHT_HAVE_OPENCV
+            row.peer("opencv", [&, sum = cv::Mat(), sqsum = cv::Mat()](cusStream, int i) mutable {
+                Set &s = turn(i);
+                const cv::Mat src(size.rows, size.cols, type, s.src.mat.data, s.src.mat.step);
+                if (squares)
+                    cv::integral(src, sum, sqsum, depth, CV_64F);
+                else
+                    cv::integral(src, sum, depth);
+            });
+#endif
+        } else if (type == CUS_8UC1 && depth == CUS_32S) {
+#ifdef CUSIGHT_HAVE_NPP
+            row.peer("npp", [&, context = NppStreamContext(), made = false](cusStream stream, int i) mutable {
+                if (!made)
+                    context = peers::nppContext(stream);
+                made = true;
+                context.hStream = stream;
+                Set &s = turn(i);
+                check(cusMatCreate(&s.sum.mat, size.rows + 1, size.cols + 1, CUS_32SC1, space));
+                const NppiSize roi = {size.cols, size.rows};
+                if (squares)
+                    peers::checkNpp(nppiSqrIntegral_8u32s64f_C1R_Ctx(s.src.as<Npp8u>(), s.src.step(), s.sum.as<Npp32s>(),
+                                                                     s.sum.step(), s.sqsum.as<Npp64f>(), s.sqsum.step(),
+                                                                     roi, 0, 0, context));
+                else
+                    peers::checkNpp(nppiIntegral_8u32s_C1R_Ctx(s.src.as<Npp8u>(), s.src.step(), s.sum.as<Npp32s>(),
+                                                               s.sum.step(), roi, 0, context));
+            });
+#endif
+#ifdef CUSIGHT_HAVE_CUDA
+            if (!squares)
+                row.peer("published", [&](cusStream stream, int i) {
+                    Set &s = turn(i);
+                    // One row each: no pitch.
+                    check(cusMatCreate(&s.tight.mat, size.rows * size.cols, 1, CUS_32SC1, space));
+                    check(cusMatCreate(&s.turned.mat, size.rows * size.cols, 1, CUS_32SC1, space));
+                    peers::publishedIntegral(s.src.mat, s.tight.mat, s.turned.mat, stream);
+                });
+#endif
+        }
+        row.report();
+        cusIntegratorDestroy(integrator);
+    });
+}
+
+TEST(Integral, sum_1920x1080) {
+    integral("8u32s", {1920, 1080}, CUS_8UC1, CUS_32S, false);
+}
+TEST(Integral, sum_3840x2160) {
+    integral("8u32s", {3840, 2160}, CUS_8UC1, CUS_32S, false);
+}
+TEST(Integral, sum_7680x4320) {
+    integral("8u32s", {7680, 4320}, CUS_8UC1, CUS_32S, false);
+}
+TEST(Integral, sum_16384x16384) {
+    integral("8u32s", {16384, 16384}, CUS_8UC1, CUS_32S, false);
+}
+TEST(Integral, sum_1326x1025) {
+    integral("8u32s", {1326, 1025}, CUS_8UC1, CUS_32S, false);
+}
+TEST(Integral, squares_3840x2160) {
+    integral("8u32s64f", {3840, 2160}, CUS_8UC1, CUS_32S, true);
+}
+TEST(Integral, squares_7680x4320) {
+    integral("8u32s64f", {7680, 4320}, CUS_8UC1, CUS_32S, true);
+}
+TEST(Integral, wide_7680x4320) {
+    integral("8u64f", {7680, 4320}, CUS_8UC1, CUS_64F, false);
+}
+TEST(Integral, floats_7680x4320) {
+    integral("32f64f64f", {7680, 4320}, CUS_32FC1, CUS_64F, true);
+}
+
+// A million rectangles of random places and sizes: 36 bytes of boxes and sums each, and four reads in a table.
+TEST(Integral, boxes_1M) {
+    perf::bothSpaces([&](cusSpace space) {
+        constexpr int COUNT = 1000000;
+        const Size size = {3840, 2160};
+        perf::Row row("integral/boxsums/1M", space, 0);
+        row.note("random rectangles in a 3840x2160 table");
+        Mat src, table, boxes, sums;
+        if (!perf::listing()) {
+            fill(src, size, CUS_8UC1, space);
+            check(cusIntegral(&src.mat, &table.mat, nullptr, nullptr, nullptr));
+            std::mt19937 random(2);
+            std::vector<int> some(4 * COUNT);
+            for (int k = 0; k < COUNT; ++k) {
+                const int x = static_cast<int>(random() % 3840), y = static_cast<int>(random() % 2160);
+                const int box[4] = {x, y, 1 + static_cast<int>(random() % (3840u - x)),
+                                    1 + static_cast<int>(random() % (2160u - y))};
+                std::memcpy(&some[static_cast<size_t>(4 * k)], box, sizeof box);
+            }
+            cusMat from = CUS_MAT_INIT;
+            check(cusMatWrap(&from, COUNT, 4, CUS_32SC1, CUS_HOST, some.data(), 0));
+            check(space == CUS_DEVICE ? cusMatUpload(&from, &boxes.mat, nullptr) : cusMatCopy(&from, &boxes.mat, nullptr));
+            if (space == CUS_DEVICE)
+                check(cusStreamSynchronize(nullptr));
+        }
+        row.measure([&](cusStream stream, int) { return cusBoxSums(&table.mat, &boxes.mat, &sums.mat, stream); });
+        row.report();
+    });
+}
+
+} // namespace

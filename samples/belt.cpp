@@ -1,0 +1,136 @@
+// cusight-belt: makes a production-belt video of capsules, filled with blue soap or empty, whose truth is known: for trying
+// cusight-match. Writes the video, a template of the capsule with a mask that leaves its inside out, and the truth as CSV.
+#include "common/app.hpp"
+#include "common/options.hpp"
+#include "common/progress.hpp"
+#include "common/sink.hpp"
+
+#include <opencv2/core.hpp>
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/imgproc.hpp>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+namespace {
+
+constexpr int WIDTH = 640, HEIGHT = 360, SPACING = 250, SPEED = 6;
+const cv::Size CAPSULE(132, 84), WINDOW(150, 100); // WINDOW: the template, with some belt around the capsule
+
+// A rectangle with round ends.
+void stadium(cv::Mat &image, cv::Point centre, cv::Size size, const cv::Scalar &colour) {
+    const int radius = size.height / 2, half = size.width / 2 - radius;
+    cv::rectangle(image, {centre.x - half, centre.y - radius}, {centre.x + half, centre.y + radius}, colour, cv::FILLED);
+    for (int side : {-1, 1})
+        cv::circle(image, {centre.x + side * half, centre.y}, radius, colour, cv::FILLED, cv::LINE_AA);
+}
+
+void drawCapsule(cv::Mat &image, cv::Point centre, bool filled, int level) {
+    stadium(image, centre, CAPSULE, {70, 70, 75});
+    stadium(image, centre, {CAPSULE.width - 10, CAPSULE.height - 10}, {225, 225, 225});
+    stadium(image, centre, {CAPSULE.width - 22, CAPSULE.height - 22}, {150, 155, 155});
+    const cv::Size inside(CAPSULE.width - 26, CAPSULE.height - 26);
+    if (!filled) // a little that stuck
+        cv::circle(image, centre + cv::Point(level % 30 - 15, 8), 6 + level % 5, {190, 90, 30}, cv::FILLED, cv::LINE_AA);
+    else {
+        cv::Mat soap = image.clone();
+        stadium(soap, centre, inside, {210, 80, 20});
+        const cv::Rect part(centre.x - inside.width / 2, centre.y - inside.height / 2 + level % 12, inside.width + 1,
+                            inside.height - level % 12);
+        const cv::Rect visible = part & cv::Rect(0, 0, image.cols, image.rows);
+        if (visible.area() > 0)
+            soap(visible).copyTo(image(visible));
+    }
+}
+
+cv::Mat belt(int shift) {
+    cv::Mat image(HEIGHT, WIDTH, CV_8UC3, cv::Scalar(52, 56, 58));
+    for (int x = shift % 40 - 40; x < WIDTH; x += 40)
+        cv::rectangle(image, {x, 40}, {x + 19, HEIGHT - 41}, {60, 64, 66}, cv::FILLED);
+    cv::rectangle(image, {0, 0}, {WIDTH, 39}, {30, 30, 32}, cv::FILLED);
+    cv::rectangle(image, {0, HEIGHT - 40}, {WIDTH, HEIGHT}, {30, 30, 32}, cv::FILLED);
+    return image;
+}
+
+// What capsule number k on the belt is like: decided by its number alone.
+unsigned hash(unsigned k) {
+    k = (k ^ 61) ^ (k >> 16);
+    k *= 9;
+    k ^= k >> 4;
+    k *= 0x27d4eb2d;
+    return k ^ (k >> 15);
+}
+
+void writeImage(const std::string &path, const cv::Mat &image) {
+    if (!cv::imwrite(path, image))
+        throw sample::Stop(sample::OUTPUT, path + " cannot be written");
+}
+
+int run(int argc, char **argv) {
+    sample::Common common;
+    std::string folder = ".";
+    int frames = 240;
+    sample::Options options("cusight-belt", "Makes a production-belt video of filled and empty capsules for cusight-match: "
+                                            "the video, FOLDER/capsule.png, capsule-mask.png and truth.csv.");
+    options.argument(folder, "FOLDER", "an existing folder for template, mask and truth", false);
+    options.number(frames, "--frames", "N", "length of the video", 1, 1000000);
+    options.common(common, std::string(sample::SINK_HELP) + "belt.mp4");
+    if (!options.parse(argc, argv))
+        return sample::OK;
+
+    cv::Mat capsule = belt(0)(cv::Rect({WIDTH / 2, HEIGHT / 2}, WINDOW)).clone();
+    cv::Mat mask(WINDOW, CV_8UC1, cv::Scalar(0));
+    const cv::Point middle(WINDOW.width / 2, WINDOW.height / 2);
+    drawCapsule(capsule, middle, true, 0);
+    stadium(mask, middle, CAPSULE, 255);
+    stadium(mask, middle, {CAPSULE.width - 24, CAPSULE.height - 24}, 0);
+    cv::threshold(mask, mask, 127, 255, cv::THRESH_BINARY);
+    writeImage(folder + "/capsule.png", capsule);
+    writeImage(folder + "/capsule-mask.png", mask);
+
+    const std::unique_ptr<FILE, int (*)(FILE *)> truth(std::fopen((folder + "/truth.csv").c_str(), "w"), std::fclose);
+    if (!truth)
+        throw sample::Stop(sample::OUTPUT, folder + "/truth.csv cannot be written");
+    std::fprintf(truth.get(), "frame,x,y,filled\n");
+    const std::unique_ptr<sample::Sink> sink = sample::openSink(common, "cusight-belt", "belt.mp4", {WIDTH, HEIGHT}, 25);
+    sample::Progress progress("frames", frames);
+    cv::RNG noise(7);
+    int capsules = 0;
+    for (int frame = 0; frame < frames && !sample::interrupted(); ++frame) {
+        const int shift = frame * SPEED;
+        cv::Mat image = belt(shift), grain(HEIGHT, WIDTH, CV_8UC3);
+        for (int k = 0; k * SPACING <= shift + CAPSULE.width; ++k) {
+            const cv::Point centre(shift - k * SPACING,
+                                   HEIGHT / 2 + static_cast<int>(hash(static_cast<unsigned>(k)) % 31) - 15);
+            if (centre.x > WIDTH + CAPSULE.width)
+                continue;
+            const unsigned kind = hash(static_cast<unsigned>(k) + 1000);
+            const bool filled = (7 * k + 3) % 5 < 3;
+            drawCapsule(image, centre, filled, static_cast<int>(kind / 8 % 64));
+            const cv::Rect window(centre - middle, WINDOW);
+            if ((window & cv::Rect(0, 0, WIDTH, HEIGHT)) == window) {
+                std::fprintf(truth.get(), "%d,%d,%d,%d\n", frame, window.x, window.y, filled ? 1 : 0);
+                ++capsules;
+            }
+        }
+        noise.fill(grain, cv::RNG::UNIFORM, 0, 12);
+        image += grain;
+        if (!sink->write(image))
+            break;
+        progress.update(frame + 1);
+    }
+    sink->finish();
+    progress.finish();
+    if (std::fflush(truth.get()) != 0)
+        throw sample::Stop(sample::OUTPUT, folder + "/truth.csv cannot be written");
+    sample::figure("capsules", "%d whole ones in all frames", capsules);
+    sample::figure("output", "%s", sink->name().c_str());
+    return sample::OK;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    return sample::guarded(argc, argv, run);
+}

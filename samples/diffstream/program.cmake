@@ -1,0 +1,6 @@
+# TLS, for anything beyond loopback. Without OpenSSL the program speaks to its own machine only.
+find_package(OpenSSL 1.1.1 QUIET)
+if(OpenSSL_FOUND)
+    target_link_libraries(cusight-diffstream PRIVATE OpenSSL::SSL)
+    target_compile_definitions(cusight-diffstream PRIVATE CUSIGHT_HAVE_OPENSSL=1)
+endif()

@@ -1,0 +1,264 @@
+#include "viewer.hpp"
+
+#include "common/progress.hpp"
+#include "common/sink.hpp"
+
+#include "cusight/opencv.hpp"
+#include "cusight/stream.h"
+
+#include <opencv2/imgproc.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include <poll.h>
+
+namespace diffstream {
+
+using cusight::check;
+using sample::Stop;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+class Session {
+  public:
+    explicit Session(const ViewSettings &s) : s_(s), progress_("frames", s.max_frames) {
+        // The display is asked first: that forks, and there must be no threads yet.
+        windowed_ = !s.headless && sample::displayProblem().empty();
+        if (!s.headless && !windowed_)
+            std::fprintf(stderr, "no window: %s\n", sample::displayProblem().c_str());
+        if (s.tls.any())
+            tls_ = std::make_unique<Tls>(s.tls, false, s.address.host);
+        if (!s.digests.empty() && !(digests_ = std::fopen(s.digests.c_str(), "w")))
+            throw Stop(sample::OUTPUT, s.digests + " cannot be written");
+        check(cusViewerCreate(&viewer_, nullptr));
+    }
+    ~Session() {
+        cusViewerDestroy(viewer_);
+        if (digests_)
+            std::fclose(digests_);
+    }
+    Session(const Session &) = delete;
+    Session &operator=(const Session &) = delete;
+
+    void run() {
+        auto lost = Clock::now();
+        std::chrono::milliseconds pause(100);
+        try {
+            while (!over()) {
+                try {
+                    const auto before = frames_;
+                    check(cusViewerReconnect(viewer_));
+                    Connection connection(dial(s_.address, tls_ != nullptr, std::chrono::seconds(5)), s_.address.text(),
+                                          tls_.get());
+                    try {
+                        watch(connection);
+                    } catch (...) {
+                        if (frames_ > before) { // it did work, so there is hope again
+                            lost = Clock::now();
+                            pause = std::chrono::milliseconds(100);
+                        }
+                        throw;
+                    }
+                    break;
+                } catch (const NotAuthenticated &error) {
+                    throw Stop(sample::FAILED, error.what());
+                } catch (const NetError &error) {
+                    retry(error.what(), lost);
+                } catch (const cusight::Error &error) {
+                    if (error.status() == CUS_ERROR_UNSUPPORTED || error.status() == CUS_ERROR_SIZE)
+                        throw; // another version, or a picture past the limit: the next time would be the same
+                    retry(cusLastError(), lost);
+                }
+                std::this_thread::sleep_for(pause);
+                pause = std::min(2 * pause, std::chrono::milliseconds(2000));
+            }
+        } catch (...) {
+            try {
+                finish();
+            } catch (const Stop &second) {
+                std::fprintf(stderr, "%s\n", second.what());
+            }
+            throw;
+        }
+        finish();
+    }
+
+  private:
+    bool over() const { return ended_ || closed_ || sample::interrupted() || (s_.max_frames && frames_ >= s_.max_frames); }
+
+    void retry(const char *why, Clock::time_point lost) {
+        if (std::chrono::duration<double>(Clock::now() - lost).count() > s_.reconnect)
+            throw Stop(sample::INPUT, why);
+        if (shown_ != why)
+            std::fprintf(stderr, "%s; trying again\n", why);
+        shown_ = why;
+    }
+
+    // One connection, until it is no longer wanted. Throws when it breaks.
+    void watch(Connection &connection) {
+        auto heard = Clock::now();
+        while (!over()) {
+            flush(connection);
+            const uint8_t *data = nullptr;
+            size_t waiting = 0;
+            check(cusViewerOutput(viewer_, &data, &waiting));
+            pollfd fd = {connection.socket(), connection.events(waiting > 0), 0};
+            ::poll(&fd, 1, 100);
+            bool any = false;
+            for (size_t n; !over() && (n = connection.read(buffer_.data(), buffer_.size())) > 0; any = true)
+                take(n);
+            if (any)
+                heard = Clock::now();
+            else if (Clock::now() - heard > std::chrono::seconds(connected_ ? 60 : 10))
+                throw NetError("the sender is silent");
+            if (!any && windowed_ && s_.record.empty() && sink_ && !sink_->write(shown()))
+                closed_ = true; // keeps the window alive
+        }
+        if (!ended_) {
+            check(cusViewerFinish(viewer_));
+            flush(connection);
+        }
+        connection.shutdown();
+    }
+
+    void flush(Connection &connection) {
+        const uint8_t *data = nullptr;
+        size_t bytes = 0;
+        check(cusViewerOutput(viewer_, &data, &bytes));
+        if (bytes == 0) {
+            connection.handshake();
+            return;
+        }
+        check(cusViewerSent(viewer_, connection.write(data, bytes)));
+    }
+
+    void take(size_t bytes) {
+        received_ += static_cast<long long>(bytes);
+        for (size_t at = 0; at < bytes && !over();) {
+            size_t used = 0;
+            cusViewerEvent event = CUS_VIEWER_NOTHING;
+            check(cusViewerInput(viewer_, buffer_.data() + at, bytes - at, &used, &event));
+            at += used;
+            if (event == CUS_VIEWER_CONNECTED)
+                connected();
+            else if (event == CUS_VIEWER_FRAME)
+                frame();
+            else if (event == CUS_VIEWER_MISSING)
+                ++missing_;
+            else if (event == CUS_VIEWER_ENDED)
+                ended_ = true;
+        }
+    }
+
+    void connected() {
+        cusViewerInfo info;
+        check(cusViewerQuery(viewer_, &info));
+        const cv::Size size(info.cols, info.rows);
+        shown_.clear();
+        ++connections_;
+        connected_ = true;
+        if (sink_ && (size != size_ || info.type != type_))
+            throw Stop(sample::INPUT, sample::text("the sender's picture has changed its size from %d x %d to %d x %d",
+                                                   size_.width, size_.height, size.width, size.height));
+        size_ = size;
+        type_ = info.type;
+        const double fps = info.rate_mhz ? 1e-3 * info.rate_mhz : 25;
+        sample::Common common;
+        common.headless = !windowed_;
+        common.output = s_.record;
+        if (!sink_ && (windowed_ || !s_.record.empty()))
+            sink_ = sample::openSink(common, "cusight-diffstream " + s_.address.text(), s_.record, size, fps);
+    }
+
+    cv::Mat picture() {
+        cusMat view = CUS_MAT_INIT;
+        check(cusViewerPicture(viewer_, &view));
+        return cusight::toMat(view);
+    }
+
+    // The picture for people: three channels, with the figures if wanted.
+    cv::Mat shown() {
+        cv::Mat out = picture();
+        if (out.channels() == 4)
+            cv::cvtColor(out, converted_, cv::COLOR_BGRA2BGR), out = converted_;
+        if (!s_.overlay)
+            return out;
+        cusViewerInfo info;
+        check(cusViewerQuery(viewer_, &info));
+        out.copyTo(painted_);
+        const std::string line =
+            sample::text("frame %llu  %.1f fps  %.1f kB  %.2f %%", static_cast<unsigned long long>(info.sequence),
+                         progress_.rate(), 1e-3 * static_cast<double>(info.message_bytes), share(info));
+        cv::putText(painted_, line, {8, 20}, cv::FONT_HERSHEY_SIMPLEX, 0.5, {0, 0, 0}, 3, cv::LINE_AA);
+        cv::putText(painted_, line, {8, 20}, cv::FONT_HERSHEY_SIMPLEX, 0.5, {255, 255, 255}, 1, cv::LINE_AA);
+        return painted_;
+    }
+
+    static double share(const cusViewerInfo &info) {
+        return 100.0 * info.changed / (static_cast<double>(info.rows) * info.cols * CUS_CHANNELS(info.type));
+    }
+
+    void frame() {
+        cusViewerInfo info;
+        check(cusViewerQuery(viewer_, &info));
+        ++frames_;
+        skipped_ += sequence_ && info.sequence > sequence_ ? static_cast<long long>(info.sequence - sequence_) - 1 : 0;
+        sequence_ = info.sequence;
+        keys_ += info.key;
+        if (digests_) {
+            const cv::Mat p = picture(); // tight
+            std::fprintf(digests_, "%llu %08x\n", static_cast<unsigned long long>(info.sequence),
+                         cusCrc32c(0, p.data, p.total() * p.elemSize()));
+            std::fflush(digests_);
+        }
+        if (sink_ && !sink_->write(shown()))
+            closed_ = true;
+        if (s_.progress)
+            progress_.update(frames_, sample::text("%.2f %% changed, %.2f Mbit/s", share(info),
+                                                   8e-6 * static_cast<double>(received_) / progress_.seconds()));
+    }
+
+    void finish() {
+        const double seconds = progress_.seconds();
+        if (s_.progress)
+            progress_.finish();
+        sample::figure("frames received", "%lld, %.1f a second, the last is number %llu", frames_,
+                       static_cast<double>(frames_) / seconds, static_cast<unsigned long long>(sequence_));
+        sample::figure("left out", "%lld coalesced or lost, %lld key frames, %lld connections, %lld without their base",
+                       skipped_, keys_, connections_, missing_);
+        sample::figure("bytes received", "%lld, %.0f a frame", received_,
+                       static_cast<double>(received_) / static_cast<double>(std::max<long long>(frames_, 1)));
+        if (sink_) {
+            sink_->finish();
+            sample::figure("output", "%s", sink_->name().c_str());
+        }
+    }
+
+    const ViewSettings &s_;
+    sample::Progress progress_;
+    std::unique_ptr<Tls> tls_;
+    std::unique_ptr<sample::Sink> sink_;
+    cusViewer *viewer_ = nullptr;
+    std::FILE *digests_ = nullptr;
+    std::vector<uint8_t> buffer_ = std::vector<uint8_t>(1 << 16);
+    cv::Mat converted_, painted_;
+    cv::Size size_;
+    int type_ = 0;
+    bool windowed_ = false, connected_ = false, ended_ = false, closed_ = false;
+    long long frames_ = 0, skipped_ = 0, keys_ = 0, connections_ = 0, missing_ = 0, received_ = 0;
+    uint64_t sequence_ = 0;
+    std::string shown_; // the last complaint
+};
+
+} // namespace
+
+void view(const ViewSettings &settings) {
+    Session(settings).run();
+}
+
+} // namespace diffstream

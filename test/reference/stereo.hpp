@@ -1,0 +1,258 @@
+// The stereo stages in their plainest form: written from the formulas, one pixel at a time, no running sums.
+#pragma once
+
+#include "cusight/stereo.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace reference::stereo {
+
+// A tight picture. `at` is the pixel under a border rule, or nullptr outside.
+template<class T>
+struct Image {
+    int rows = 0, cols = 0;
+    std::vector<T> data;
+    Image(int rows_, int cols_) : rows(rows_), cols(cols_), data(static_cast<size_t>(rows_) * cols_) {}
+    T &operator()(int y, int x) { return data[static_cast<size_t>(y) * cols + x]; }
+    const T &operator()(int y, int x) const { return data[static_cast<size_t>(y) * cols + x]; }
+    const T *at(int y, int x, cusStereoBorder border) const {
+        if (y >= 0 && y < rows && x >= 0 && x < cols)
+            return &(*this)(y, x);
+        if (border == CUS_STEREO_WRAP)
+            return &(*this)(((y % rows) + rows) % rows, ((x % cols) + cols) % cols);
+        return nullptr;
+    }
+    T value(int y, int x, cusStereoBorder border) const {
+        const T *p = at(y, x, border);
+        return p ? *p : T(0);
+    }
+};
+
+using Bytes = Image<uint8_t>;
+using Elevation = Image<uint16_t>;
+using Smooth = Image<float>;
+
+inline bool isEdge(int a, int b, float threshold) {
+    const float limit = threshold * static_cast<float>(a + b);
+    return static_cast<float>(2 * std::abs(a - b)) > limit;
+}
+inline bool isEdge(float a, float b, float threshold) {
+    const float sum = a + b, half = sum * 0.5f, limit = threshold * half;
+    return std::fabs(a - b) > (limit < 3.0f ? limit : 3.0f);
+}
+
+template<class T>
+Bytes edges(const Image<T> &image, const cusStereoOptions &o) {
+    using Sum = std::conditional_t<std::is_same_v<T, float>, float, int>;
+    // (x, y) of three neighbours on one side and three on the other.
+    static const int tests[4][2][3][2] = {{{{-1, -1}, {-1, 0}, {-1, 1}}, {{1, -1}, {1, 0}, {1, 1}}},
+                                          {{{-1, -1}, {0, -1}, {1, -1}}, {{-1, 1}, {0, 1}, {1, 1}}},
+                                          {{{-1, -1}, {0, -1}, {-1, 0}}, {{1, 1}, {0, 1}, {1, 0}}},
+                                          {{{-1, 1}, {0, 1}, {-1, 0}}, {{1, -1}, {0, -1}, {1, 0}}}};
+    Bytes result(image.rows, image.cols);
+    for (int y = 0; y < image.rows; ++y)
+        for (int x = 0; x < image.cols; ++x)
+            for (const auto &test : tests) {
+                Sum side[2];
+                for (int i = 0; i < 2; ++i) {
+                    Sum p[3];
+                    for (int k = 0; k < 3; ++k)
+                        p[k] = image.value(y + test[i][k][1], x + test[i][k][0], o.border);
+                    side[i] = (p[0] + p[1]) + p[2];
+                }
+                if (isEdge(side[0], side[1], o.threshold))
+                    result(y, x) = 255;
+            }
+    return result;
+}
+
+template<class T>
+Bytes signs(const Image<T> &image, const cusStereoOptions &o) {
+    Bytes result(image.rows, image.cols);
+    for (int y = 0; y < image.rows; ++y)
+        for (int x = 0; x < image.cols; ++x) {
+            int bit = 0;
+            for (int dy = -1; dy <= 1; ++dy)
+                for (int dx = -1; dx <= 1; ++dx)
+                    if (dx || dy)
+                        result(y, x) |=
+                            static_cast<uint8_t>((image.value(y + dy, x + dx, o.border) > image(y, x) ? 1 : 0) << bit++);
+        }
+    return result;
+}
+
+inline int agree(const uint8_t *l, const uint8_t *r, cusStereoAgreement agreement) {
+    if (!l || !r)
+        return 0;
+    switch (agreement) {
+    case CUS_STEREO_EQUAL:
+        return (*l != 0) == (*r != 0);
+    case CUS_STEREO_EDGE:
+        return *l != 0 && *r != 0;
+    default:
+        break;
+    }
+    int equal = 0;
+    for (int bit = 0; bit < 8; ++bit)
+        equal += (*l >> bit & 1) == (*r >> bit & 1);
+    return equal;
+}
+
+// One shift: the agreement image, then the score of each pixel by looking at its whole window.
+inline Elevation elevationOneWay(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
+    const int radius = o.window / 2;
+    Elevation best(left.rows, left.cols), elevation(left.rows, left.cols);
+    for (int s = 0; s < o.shifts; ++s) {
+        Bytes m(left.rows, left.cols);
+        for (int y = 0; y < left.rows; ++y)
+            for (int x = 0; x < left.cols; ++x)
+                m(y, x) = static_cast<uint8_t>(agree(&left(y, x), right.at(y, x + o.direction * s, o.border), o.agreement));
+        for (int y = 0; y < left.rows; ++y)
+            for (int x = 0; x < left.cols; ++x) {
+                if (o.agreement != CUS_STEREO_SIGNS && !m(y, x))
+                    continue;
+                int score = 0;
+                for (int dy = -radius; dy <= radius; ++dy)
+                    for (int dx = -radius; dx <= radius; ++dx)
+                        score += m.value(y + dy, x + dx, o.border);
+                if (score > best(y, x) || (score > 0 && score == best(y, x) && !o.smaller_shift)) {
+                    best(y, x) = static_cast<uint16_t>(score);
+                    elevation(y, x) = static_cast<uint16_t>(1 + s);
+                }
+            }
+    }
+    return elevation;
+}
+
+inline Elevation elevation(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
+    Elevation result = elevationOneWay(left, right, o);
+    if (o.check < 0)
+        return result;
+    cusStereoOptions back = o;
+    back.direction = -o.direction;
+    const Elevation other = elevationOneWay(right, left, back);
+    for (int y = 0; y < result.rows; ++y)
+        for (int x = 0; x < result.cols; ++x) {
+            uint16_t &e = result(y, x);
+            const int partner = e ? other.value(y, x + o.direction * (e - 1), o.border) : 0;
+            if (partner == 0 || std::abs(partner - e) > o.check)
+                e = 0;
+        }
+    return result;
+}
+
+inline Elevation fillOnce(Elevation state, const cusStereoOptions &o) {
+    for (int i = 0; i < o.iterations; ++i) {
+        const Elevation before = state;
+        bool changed = false;
+        for (int y = 0; y < state.rows; ++y)
+            for (int x = 0; x < state.cols; ++x)
+                if (before(y, x) == 0) {
+                    state(y, x) =
+                        static_cast<uint16_t>((before.value(y, x - 1, o.border) + before.value(y, x + 1, o.border) +
+                                               before.value(y - 1, x, o.border) + before.value(y + 1, x, o.border)) /
+                                              4);
+                    changed |= state(y, x) != 0;
+                }
+        if (!changed)
+            break;
+    }
+    return state;
+}
+
+inline Elevation fillLower(const Elevation &holes) {
+    Elevation filled = holes;
+    for (int y = 0; y < holes.rows; ++y)
+        for (int x = 0; x < holes.cols; ++x) {
+            int l = x, r = x;
+            while (l >= 0 && !holes(y, l))
+                --l;
+            while (r < holes.cols && !holes(y, r))
+                ++r;
+            if (l >= 0 && r < holes.cols)
+                filled(y, x) = std::min(holes(y, l), holes(y, r));
+            else if (l >= 0)
+                filled(y, x) = holes(y, l);
+            else if (r < holes.cols)
+                filled(y, x) = holes(y, r);
+        }
+    return filled;
+}
+
+inline Smooth fillRelax(const Elevation &holes, const cusStereoOptions &o) {
+    const Elevation start = fillLower(holes);
+    Smooth state(holes.rows, holes.cols);
+    for (size_t i = 0; i < state.data.size(); ++i)
+        state.data[i] = start.data[i];
+    for (int i = 1; i <= o.iterations; ++i) {
+        const Smooth before = state;
+        float largest = 0;
+        for (int y = 0; y < state.rows; ++y)
+            for (int x = 0; x < state.cols; ++x) {
+                if (holes(y, x))
+                    continue;
+                auto p = [&](int j, int k) {
+                    const float *v = before.at(j, k, o.border);
+                    return v ? *v : before(y, x);
+                };
+                const float row = p(y, x - 1) + p(y, x + 1), column = p(y - 1, x) + p(y + 1, x), sum = row + column;
+                state(y, x) = sum * 0.25f;
+                largest = std::max(largest, std::fabs(state(y, x) - before(y, x)));
+            }
+        if (i % 16 == 0 && largest <= o.tolerance)
+            break;
+    }
+    return state;
+}
+
+template<class T>
+Image<T> median(const Image<T> &image, int size) {
+    Image<T> result(image.rows, image.cols);
+    const int radius = size / 2;
+    std::vector<T> around;
+    for (int y = 0; y < image.rows; ++y)
+        for (int x = 0; x < image.cols; ++x) {
+            around.clear();
+            for (int dy = -radius; dy <= radius; ++dy)
+                for (int dx = -radius; dx <= radius; ++dx)
+                    around.push_back(image(std::clamp(y + dy, 0, image.rows - 1), std::clamp(x + dx, 0, image.cols - 1)));
+            std::sort(around.begin(), around.end());
+            result(y, x) = around[around.size() / 2];
+        }
+    return result;
+}
+
+template<class T>
+Bytes contours(const Image<T> &image, const cusStereoOptions &o) {
+    Bytes result(image.rows, image.cols);
+    const T min = *std::min_element(image.data.begin(), image.data.end());
+    const T max = *std::max_element(image.data.begin(), image.data.end());
+    const int64_t low = static_cast<int64_t>(min), range = static_cast<int64_t>(max) - low;
+    auto level = [&](int y, int x) -> double {
+        if (max == min)
+            return 0;
+        if constexpr (std::is_same_v<T, float>) {
+            const float width = max - min, scale = static_cast<float>(o.levels) / width, e = image(y, x) - min;
+            return std::floor(e * scale);
+        } else {
+            return static_cast<double>((image(y, x) - low) * o.levels / range);
+        }
+    };
+    for (int y = 0; y < image.rows; ++y)
+        for (int x = 0; x < image.cols; ++x) {
+            bool line;
+            if (o.lines == CUS_LINES_MODULO)
+                line = (static_cast<int64_t>(image(y, x)) - low) % std::max<int64_t>(1, range / o.levels) == 0;
+            else
+                line = (x + 1 < image.cols && level(y, x) != level(y, x + 1)) ||
+                       (y + 1 < image.rows && level(y, x) != level(y + 1, x));
+            result(y, x) = line ? 255 : 0;
+        }
+    return result;
+}
+
+} // namespace reference::stereo

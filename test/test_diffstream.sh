@@ -1,0 +1,195 @@
+#!/bin/bash
+# cusight-diffstream as programs, over 127.0.0.1. Arguments: build folder, source folder. 77: skipped.
+# CUSIGHT_TEST_DATA: where vtest.avi is; a generated clip otherwise.
+build=$(cd "$1" && pwd)
+program=$build/samples/cusight-diffstream
+[ -x "$program" ] || { echo "no $program: built without OpenCV"; exit 77; }
+folder=$(mktemp -d)
+export OMP_NUM_THREADS=1 # many processes share the cores here
+failures=0
+started=()
+
+finish() {
+    for pid in "${started[@]}"; do kill -CONT "$pid" 2>/dev/null; kill -9 "$pid" 2>/dev/null; done
+    cd /
+    rm -rf "$folder"
+}
+trap finish EXIT
+cd "$folder" || exit 1
+
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+# says TEXT FILE: the file contains the text.
+says() { grep -qF -- "$1" "$2" || { fail "$2 does not say '$1':"; sed 's/^/    /' "$2" | tail -5; }; }
+
+# until SECONDS COMMAND...: the command succeeds in time.
+until_() {
+    local end=$((SECONDS + $1)); shift
+    until "$@"; do [ $SECONDS -lt $end ] || return 1; sleep 0.1; done
+}
+lines() { [ -f "$1" ] && [ "$(wc -l < "$1")" -ge "$2" ]; }
+
+# start_sender NAME ARGUMENTS...: in the background on a free port, $port.
+start_sender() {
+    local name=$1; shift
+    timeout 300 "$program" send "$@" --bind 127.0.0.1:0 > "$name.out" 2> "$name.err" &
+    sender=$!
+    started+=($sender)
+    until_ 20 grep -q listening "$name.err" || { fail "$name does not listen"; cat "$name.err"; exit 1; }
+    port=$(sed -n 's/^listening on 127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
+}
+start_viewer() {
+    local name=$1; shift
+    timeout 300 "$program" view 127.0.0.1:$port --headless --digests "$name.seen" "$@" > "$name.out" 2> "$name.err" &
+    viewer=$!
+    started+=($viewer)
+}
+# ends PID CODE WHAT
+ends() { wait "$1"; local code=$?; [ $code = "$2" ] || fail "$3 ended with $code, not $2"; }
+
+# Every picture NAME saw is the reference of its number, and the last one is the last frame.
+saw_the_truth() {
+    local wrong
+    [ -s "$1.seen" ] || { fail "$1 saw nothing"; return; }
+    wrong=$(sort "$1.seen" | comm -23 - truth.sorted | wc -l)
+    [ "$wrong" = 0 ] || fail "$1 saw $wrong pictures that were not sent"
+    [ "$(tail -1 "$1.seen")" = "$(tail -1 truth)" ] || fail "$1 ended with frame $(tail -1 "$1.seen"), not $(tail -1 truth)"
+}
+
+echo "-- refusals"
+for address in 0.0.0.0:0 [::]:0; do
+    timeout 20 "$program" send synthetic:64x48@5 --bind $address > refused.out 2> refused.err
+    [ $? = 2 ] || fail "$address was not refused"
+    says "is beyond loopback: that needs TLS" refused.err
+done
+timeout 20 "$program" view 192.0.2.1:7878 --headless > refused.out 2> refused.err
+[ $? = 2 ] || fail "a viewer goes beyond loopback without TLS"
+timeout 20 "$program" view 127.0.0.1:1 --headless --reconnect 0.5 > refused.out 2> refused.err
+[ $? = 3 ] || fail "a viewer without a sender did not end with 3"
+says "Connection refused" refused.err
+echo short > short.key
+timeout 20 "$program" send synthetic:64x48@5 --key short.key > refused.out 2> refused.err
+[ $? = 2 ] || fail "a short key was taken"
+says "64 hexadecimal digits" refused.err
+
+echo "-- eight viewers, a late one, one that stops for 5 s, one that is killed and comes back"
+clip=$CUSIGHT_TEST_DATA/vtest.avi
+[ -f "$clip" ] || clip=synthetic:768x576@500
+start_sender crowd "$clip" --rate 40 --wait 10 --digests truth
+first_port=$port
+viewers=()
+for i in 1 2 3 4 5 6 7 8; do start_viewer crowd$i; viewers+=($viewer); done
+start_viewer stopped; stopped=$viewer
+start_viewer killed; killed=$viewer
+timeout 20 "$program" send synthetic:64x48@5 --bind 127.0.0.1:$first_port > taken.out 2> taken.err
+[ $? = 1 ] || fail "a port in use was not refused"
+says "Address already in use" taken.err
+# Strangers: another protocol, another version, one who never speaks. None may disturb the others.
+until_ 60 lines truth 50 || fail "the sender does not get to frame 50"
+(exec 3<> /dev/tcp/127.0.0.1/$port; printf 'GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: stranger/1.0\r\n\r\n' >&3; cat <&3 > /dev/null) &
+(exec 3<> /dev/tcp/127.0.0.1/$port; { printf 'CUSD\002\000\001'; head -c 41 /dev/zero; } >&3; cat <&3 > /dev/null) &
+(exec 3<> /dev/tcp/127.0.0.1/$port; timeout 12 cat <&3 > /dev/null) &
+until_ 60 lines truth 120 || fail "the sender does not get to frame 120"
+# The program itself stops, not only the `timeout` in front of it.
+stopped_program=$(pgrep -P $stopped) killed_program=$(pgrep -P $killed)
+kill -STOP $stopped_program; kill -9 $killed_program
+sleep 5
+kill -CONT $stopped_program
+until_ 60 lines truth 300 || fail "the sender does not get to frame 300"
+start_viewer late; late=$viewer
+start_viewer back; back=$viewer
+for i in 1 2 3 4 5 6 7 8; do ends ${viewers[$((i - 1))]} 0 "viewer $i"; done
+ends $stopped 0 "the stopped viewer"; ends $late 0 "the late viewer"; ends $back 0 "the viewer that came back"
+ends $sender 0 "the sender"
+sort truth > truth.sorted
+for name in crowd1 crowd2 crowd3 crowd4 crowd5 crowd6 crowd7 crowd8 stopped late back; do saw_the_truth $name; done
+frames=$(wc -l < truth)
+for i in 1 2 3 4 5 6 7 8; do
+    [ "$(wc -l < crowd$i.seen)" -ge $((frames * 9 / 10)) ] || fail "viewer $i saw $(wc -l < crowd$i.seen) of $frames frames"
+done
+head -1 late.seen | awk '{ exit !($1 > 300) }' || fail "the late viewer began with frame $(head -1 late.seen)"
+says "speaks another protocol" crowd.err
+says "speaks version 2 of the format, this program version 1" crowd.err
+says "did not say hello within 5 s" crowd.err
+sed -n 's/^/   /; /frames sent\|bytes a frame\|stages/p' crowd.out
+cat stopped.out | sed -n 's/^left out/   stopped: left out/p'
+
+echo "-- TLS with a shared key"
+od -An -tx1 -N32 /dev/urandom | tr -d ' \n' > right.key
+od -An -tx1 -N32 /dev/urandom | tr -d ' \n' > wrong.key
+start_sender secret synthetic:160x120@100000 --rate 100 --key right.key --digests truth
+if grep -q "no OpenSSL" secret.err; then
+    echo "   built without OpenSSL: skipped"
+else
+    start_viewer stranger --key wrong.key; ends $viewer 1 "a viewer with a wrong key"
+    says "not authenticated" stranger.err
+    [ ! -s stranger.seen ] || fail "a wrong key shows pictures"
+    start_viewer plain --reconnect 0.5; ends $viewer 3 "a viewer without TLS"
+    [ ! -s plain.seen ] || fail "no key shows pictures"
+    # A handshake that is broken off, and one that is no TLS at all.
+    (exec 3<> /dev/tcp/127.0.0.1/$port; printf '\026\003\001\002\000\001\000\001\374\003\003' >&3)
+    (exec 3<> /dev/tcp/127.0.0.1/$port; printf 'CUSD\001\000\001%041d' 0 >&3; timeout 2 cat <&3 > /dev/null)
+    start_viewer friend --key right.key --max-frames 50; ends $viewer 0 "a viewer with the key"
+    lines friend.seen 50 || fail "the key does not show 50 frames"
+    kill -0 $sender || fail "the sender is gone"
+    says "not authenticated" secret.err
+    ! grep -q "protocol" secret.err || fail "a message was parsed before authentication"
+    echo "-- Ctrl-C"
+    start_viewer watching --key right.key
+    until_ 20 lines watching.seen 5 || fail "nothing to watch"
+    kill -INT "$(pgrep -P $sender)"; ends $sender 130 "an interrupted sender"
+    ends $viewer 0 "the viewer of an interrupted sender"
+    sort truth > truth.sorted; saw_the_truth watching
+fi
+
+if command -v openssl > /dev/null && ! grep -q "no OpenSSL" secret.err; then
+    echo "-- TLS with certificates"
+    for who in one other; do
+        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=$who \
+            -addext subjectAltName=IP:127.0.0.1 -keyout $who.key -out $who.pem 2> /dev/null
+    done
+    start_sender certified synthetic:160x120@100000 --rate 100 --cert one.pem --cert-key one.key --ca one.pem
+    start_viewer good --cert one.pem --cert-key one.key --ca one.pem --max-frames 20; ends $viewer 0 "a certified viewer"
+    lines good.seen 20 || fail "certificates do not show 20 frames"
+    start_viewer bad --cert other.pem --cert-key other.key --ca one.pem --max-frames 20 --reconnect 0.5; wait $viewer
+    [ ! -s bad.seen ] || fail "a stranger's certificate shows pictures"
+    start_viewer doubtful --cert one.pem --cert-key one.key --ca other.pem --max-frames 20; ends $viewer 1 "a viewer that does not trust the sender"
+    kill -INT "$(pgrep -P $sender)"; ends $sender 130 "the certified sender"
+fi
+
+echo "-- a source that changes its size, a sender that comes back, recording"
+mkdir sizes
+if "$program" demo synthetic:64x48@3 --headless --record sizes/a_%d.png > sizes.out 2>&1 &&
+    "$program" demo synthetic:80x48@2 --headless --record sizes/b_%d.png > sizes.out 2>&1; then
+    start_sender changing sizes --rate 20 --wait 1
+    start_viewer steady; ends $viewer 0 "the viewer of a source that changes its size"
+    ends $sender 3 "the sender of a source that changes its size"
+    says "frame 4 is 80 x 48" changing.err
+    lines steady.seen 3 || fail "the frames before the change were not shown"
+else
+    fail "the demo does not record: $(cat sizes.out)"
+fi
+start_sender first synthetic:160x120@100000 --rate 50
+start_viewer faithful --reconnect 20
+until_ 20 lines faithful.seen 10 || fail "nothing seen of the first sender"
+kill -9 "$(pgrep -P $sender)"; wait $sender
+timeout 60 "$program" send synthetic:160x120@100 --rate 50 --wait 1 --bind 127.0.0.1:$port --digests truth > second.out 2> second.err &
+sender=$!; started+=($sender)
+ends $viewer 0 "the viewer of a sender that came back"
+ends $sender 0 "the second sender"
+says "trying again" faithful.err
+[ "$(tail -1 faithful.seen)" = "$(tail -1 truth)" ] || fail "the viewer does not follow the second sender"
+if [ "$(id -u)" = 0 ] && mkdir small && mount -t tmpfs -o size=300k none small 2> /dev/null; then
+    start_sender full synthetic:320x240@150 --rate 100 --wait 2 --digests truth
+    start_viewer unaffected; unaffected=$viewer
+    start_viewer full_disk --record small/%04d.png; ends $viewer 4 "a recording on a full disk"
+    says "cannot be written" full_disk.err
+    ends $unaffected 0 "the other viewer"; ends $sender 0 "the sender"
+    sort truth > truth.sorted; saw_the_truth unaffected
+    umount small
+else
+    echo "   no small file system to fill here: skipped"
+fi
+
+[ $failures = 0 ] && echo "all passed"
+exit $((failures > 0))

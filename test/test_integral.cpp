@@ -1,0 +1,522 @@
+#include "support.hpp"
+
+#include "cusight/integral.h"
+#include "reference/integral.hpp"
+
+#ifdef CUSIGHT_HAVE_OPENCV
+#include <opencv2/core.hpp>
+#include <opencv2/imgproc.hpp>
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+namespace {
+
+using support::Layout;
+using support::TestMat;
+
+constexpr double EPSILON = 1.0 / (1ull << 53); // of one rounding in double
+
+// One source, and which tables are made of it.
+struct Case {
+    int type, sum_depth;
+    bool sum, sqsum;
+};
+const Case CASES[] = {{CUS_8UC1, CUS_32S, true, false},  {CUS_8UC1, CUS_64F, true, false},
+                      {CUS_8UC1, CUS_32S, false, true},  {CUS_8UC1, CUS_32S, true, true},
+                      {CUS_8UC1, CUS_64F, true, true},   {CUS_32FC1, CUS_32S, true, false},
+                      {CUS_32FC1, CUS_64F, false, true}, {CUS_32FC1, CUS_64F, true, true}};
+
+int sumType(const Case &c) {
+    return c.type == CUS_8UC1 && c.sum_depth == CUS_32S ? CUS_32SC1 : CUS_64FC1;
+}
+
+// Floats of both signs over many magnitudes.
+std::vector<float> randomFloats(size_t n, std::mt19937_64 &random) {
+    std::vector<float> v(n);
+    for (auto &f : v)
+        f = std::ldexp(static_cast<float>(static_cast<int64_t>(random() >> 40) - (1 << 23)),
+                       static_cast<int>(random() % 24) - 24);
+    return v;
+}
+
+struct Source {
+    std::vector<uint8_t> bytes;
+    std::vector<float> floats;
+    const void *data() const { return bytes.empty() ? static_cast<const void *>(floats.data()) : bytes.data(); }
+};
+
+Source randomSource(int type, size_t n, std::mt19937_64 &random) {
+    Source s;
+    if (type == CUS_8UC1)
+        s.bytes = support::randomBytes(n, random);
+    else
+        s.floats = randomFloats(n, random);
+    return s;
+}
+
+// A 64FC1 table of floats: bit for bit on the host, on the device within the bound of the header.
+void expectFloatTable(const std::vector<double> &got, const std::vector<float> &src, int rows, int cols, bool squares,
+                      cusSpace space) {
+    const auto expected = reference::integral<double>(src, rows, cols, squares);
+    if (space == CUS_HOST) {
+        ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(double)), 0);
+        return;
+    }
+    std::vector<float> magnitudes(src);
+    for (auto &m : magnitudes)
+        m = std::fabs(m);
+    const auto bound = reference::integral<double>(magnitudes, rows, cols, squares);
+    for (size_t i = 0; i < got.size(); ++i)
+        ASSERT_LE(std::fabs(got[i] - expected[i]), 2.0 * (rows + cols + 64) * EPSILON * bound[i]) << "entry " << i;
+}
+
+void expectTables(const Case &c, const Source &src, int rows, int cols, TestMat *sum, TestMat *sqsum, cusSpace space) {
+    if (c.type == CUS_8UC1) {
+        if (sum && sumType(c) == CUS_32SC1) {
+            ASSERT_EQ(sum->get<uint32_t>(), reference::integral<uint32_t>(src.bytes, rows, cols));
+        }
+        if (sum && sumType(c) == CUS_64FC1) {
+            ASSERT_EQ(sum->get<double>(), reference::integral<double>(src.bytes, rows, cols));
+        }
+        if (sqsum) {
+            ASSERT_EQ(sqsum->get<double>(), reference::integral<double>(src.bytes, rows, cols, true));
+        }
+        return;
+    }
+    if (sum)
+        expectFloatTable(sum->get<double>(), src.floats, rows, cols, false, space);
+    if (sqsum)
+        expectFloatTable(sqsum->get<double>(), src.floats, rows, cols, true, space);
+}
+
+class Integral : public support::SpaceTest {};
+CUS_BOTH_SPACES(Integral);
+
+TEST_P(Integral, WorkedExample) {
+    const uint8_t src[6] = {1, 2, 3, 4, 5, 6};
+    TestMat in(2, 3, CUS_8UC1, space(), {}, src);
+    TestMat sum(3, 4, CUS_32SC1, space()), sqsum(3, 4, CUS_64FC1, space());
+    CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, &sqsum.mat, nullptr, nullptr));
+    EXPECT_EQ(sum.get<int32_t>(), (std::vector<int32_t>{0, 0, 0, 0, 0, 1, 3, 6, 0, 5, 12, 21}));
+    EXPECT_EQ(sqsum.get<double>(), (std::vector<double>{0, 0, 0, 0, 0, 1, 5, 14, 0, 17, 46, 91}));
+}
+
+TEST_P(Integral, SizesTypesAndLayouts) {
+    auto random = support::generator();
+    auto sizes = support::sizes();
+    // Around the strips of 128 columns and bands of 32 rows of the kernels, and several strips.
+    for (const auto &size :
+         {std::pair<int, int>{32, 128}, {33, 127}, {31, 129}, {64, 256}, {97, 383}, {3, 5000}, {5000, 3}})
+        sizes.push_back(size);
+    for (const auto &[rows, cols] : sizes)
+        for (const Case &c : CASES) {
+            const auto in_layouts = support::layouts(c.type), out_layouts = support::layouts(CUS_64FC1);
+            for (size_t i = 0; i < in_layouts.size(); ++i) {
+                SCOPED_TRACE(testing::Message() << rows << " x " << cols << ", type " << c.type << ", depth " << c.sum_depth
+                                                << ", tables " << c.sum << c.sqsum << ", layout " << i);
+                const Source src = randomSource(c.type, static_cast<size_t>(rows) * cols, random);
+                TestMat in(rows, cols, c.type, space(), in_layouts[i], src.data());
+                const Layout squares = out_layouts[i];
+                // 32-bit entries get the shifts that only they can have.
+                const Layout sums = sumType(c) == CUS_32SC1 ? support::layouts(CUS_32SC1)[i] : squares;
+                TestMat sum(rows + 1, cols + 1, sumType(c), space(), sums);
+                TestMat sqsum(rows + 1, cols + 1, CUS_64FC1, space(), squares);
+                const cusIntegralOptions options = {c.sum_depth};
+                CUS_ASSERT_OK(
+                    cusIntegral(&in.mat, c.sum ? &sum.mat : nullptr, c.sqsum ? &sqsum.mat : nullptr, &options, nullptr));
+                expectTables(c, src, rows, cols, c.sum ? &sum : nullptr, c.sqsum ? &sqsum : nullptr, space());
+                EXPECT_TRUE(in.intact() && sum.intact() && sqsum.intact());
+                if (HasFatalFailure())
+                    return;
+            }
+        }
+}
+
+// One object for many sizes gives what a call of its own gives, and keeps outputs that fit.
+TEST_P(Integral, IntegratorServesEverySizeUpToItsOwn) {
+    auto random = support::generator();
+    cusIntegrator *integrator = nullptr;
+    CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 300, 700, space()));
+    cusMat sum = CUS_MAT_INIT, sqsum = CUS_MAT_INIT;
+    for (int i = 0; i < 40; ++i) {
+        const Case &c = CASES[i % 8];
+        const int rows = i ? 1 + static_cast<int>(random() % 300) : 300,
+                  cols = i ? 1 + static_cast<int>(random() % 700) : 700;
+        const Source src = randomSource(c.type, static_cast<size_t>(rows) * cols, random);
+        TestMat in(rows, cols, c.type, space(), {}, src.data());
+        TestMat expected_sum(rows + 1, cols + 1, sumType(c), space()),
+            expected_sqsum(rows + 1, cols + 1, CUS_64FC1, space());
+        const cusIntegralOptions options = {c.sum_depth};
+        CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum, &sqsum, &options, nullptr));
+        const void *kept = sum.data;
+        CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum, &sqsum, &options, nullptr));
+        EXPECT_EQ(sum.data, kept);
+        CUS_ASSERT_OK(cusIntegral(&in.mat, &expected_sum.mat, &expected_sqsum.mat, &options, nullptr));
+        ASSERT_EQ(sum.type, sumType(c));
+        ASSERT_EQ(support::elements(sum), expected_sum.get()); // floats too: the order depends on the size alone
+        ASSERT_EQ(support::elements(sqsum), expected_sqsum.get());
+    }
+    cusMatRelease(&sum);
+    cusMatRelease(&sqsum);
+    cusIntegratorDestroy(integrator);
+}
+
+TEST_P(Integral, FloatsAreTheSameInEveryRun) {
+    auto random = support::generator();
+    const int rows = 333, cols = 1111;
+    const Source src = randomSource(CUS_32FC1, static_cast<size_t>(rows) * cols, random);
+    TestMat in(rows, cols, CUS_32FC1, space(), {}, src.data());
+    TestMat first(rows + 1, cols + 1, CUS_64FC1, space()), again(rows + 1, cols + 1, CUS_64FC1, space());
+    CUS_ASSERT_OK(cusIntegral(&in.mat, &first.mat, nullptr, nullptr, nullptr));
+    for (int i = 0; i < 20; ++i) {
+        CUS_ASSERT_OK(cusIntegral(&in.mat, &again.mat, nullptr, nullptr, nullptr));
+        ASSERT_EQ(again.get(), first.get());
+    }
+}
+
+TEST_P(Integral, NanAndInfinityReachWhatIsBelowAndToTheRight) {
+    const int rows = 70, cols = 300, y0 = 37, x0 = 130;
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+        std::vector<float> src(rows * cols, 1.5f);
+        src[y0 * cols + x0] = bad;
+        TestMat in(rows, cols, CUS_32FC1, space(), {}, src.data());
+        TestMat sum(rows + 1, cols + 1, CUS_64FC1, space()), sqsum(rows + 1, cols + 1, CUS_64FC1, space());
+        CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, &sqsum.mat, nullptr, nullptr));
+        const auto s = sum.get<double>(), q = sqsum.get<double>();
+        for (int y = 0; y <= rows; ++y)
+            for (int x = 0; x <= cols; ++x) {
+                const size_t i = static_cast<size_t>(y) * (cols + 1) + x;
+                if (y > y0 && x > x0) {
+                    ASSERT_FALSE(std::isfinite(s[i]) || std::isfinite(q[i])) << y << ", " << x;
+                } else {
+                    ASSERT_EQ(s[i], 1.5 * x * y);
+                    ASSERT_EQ(q[i], 2.25 * x * y);
+                }
+            }
+    }
+}
+
+// 3000 x 3000 of white are 2.3e9: the 32-bit table wraps past 2^31, rectangles stay exact, 64-bit tables stay exact.
+TEST_P(Integral, WhitePastTwoToTheThirtyOne) {
+    const int n = 3000;
+    std::vector<uint8_t> white(static_cast<size_t>(n) * n, 255);
+    TestMat in(n, n, CUS_8UC1, space(), {}, white.data());
+    TestMat sum(n + 1, n + 1, CUS_32SC1, space()), wide(n + 1, n + 1, CUS_64FC1, space());
+    TestMat sqsum(n + 1, n + 1, CUS_64FC1, space());
+    const cusIntegralOptions options = {CUS_64F};
+    CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, &sqsum.mat, nullptr, nullptr));
+    CUS_ASSERT_OK(cusIntegral(&in.mat, &wide.mat, nullptr, &options, nullptr));
+    const auto s = sum.get<int32_t>();
+    const auto w = wide.get<double>(), q = sqsum.get<double>();
+    for (const auto &[y, x] : {std::pair<int, int>{n, n}, {n, 2811}, {1, n}, {2999, 2998}}) {
+        const size_t i = static_cast<size_t>(y) * (n + 1) + x;
+        const uint64_t exact = 255ull * y * x;
+        EXPECT_EQ(static_cast<uint32_t>(s[i]), static_cast<uint32_t>(exact));
+        EXPECT_EQ(w[i], static_cast<double>(exact));
+        EXPECT_EQ(q[i], static_cast<double>(255 * exact));
+    }
+    EXPECT_LT(s.back(), 0);
+    EXPECT_EQ(cusBoxSum32S(s.data(), (n + 1) * 4, 1, 2, n - 1, n - 2), 255u * (n - 1) * (n - 2));
+}
+
+#ifdef CUSIGHT_HAVE_OPENCV
+void compareWithOpenCv(const cv::Mat &image, int sum_depth, cusSpace space) {
+    cv::Mat sum, sqsum;
+    cv::integral(image, sum, sqsum, sum_depth, CV_64F);
+    cusMat host = CUS_MAT_INIT, src = CUS_MAT_INIT, s = CUS_MAT_INIT, q = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatWrap(&host, image.rows, image.cols, image.type(), CUS_HOST, image.data, image.step));
+    if (space == CUS_DEVICE) {
+        CUS_ASSERT_OK(cusMatUpload(&host, &src, nullptr));
+    } else {
+        src = host;
+    }
+    const cusIntegralOptions options = {sum_depth};
+    CUS_ASSERT_OK(cusIntegral(&src, &s, &q, &options, nullptr));
+    for (const auto &[got, expected] : {std::pair<cusMat *, cv::Mat *>{&s, &sum}, {&q, &sqsum}}) {
+        ASSERT_EQ(got->type, expected->type());
+        ASSERT_EQ(got->rows, expected->rows);
+        ASSERT_EQ(got->cols, expected->cols);
+        const auto bytes = support::elements(*got);
+        ASSERT_TRUE(expected->isContinuous());
+        ASSERT_EQ(bytes.size(), expected->total() * expected->elemSize());
+        ASSERT_EQ(std::memcmp(bytes.data(), expected->data, bytes.size()), 0);
+        cusMatRelease(got);
+    }
+    if (space == CUS_DEVICE)
+        cusMatRelease(&src);
+}
+
+TEST_P(Integral, EqualsOpenCv) {
+    cv::RNG rng(support::seed());
+    for (const auto &[rows, cols] : {std::pair<int, int>{1, 1}, {480, 640}, {1025, 1326}, {301, 4097}, {7, 20011}}) {
+        cv::Mat image(rows, cols, CV_8UC1);
+        rng.fill(image, cv::RNG::UNIFORM, 0, 256);
+        SCOPED_TRACE(testing::Message() << rows << " x " << cols);
+        compareWithOpenCv(image, CV_32S, space());
+        compareWithOpenCv(image, CV_64F, space());
+        if (space() == CUS_HOST) { // the device adds floats in another order
+            cv::Mat floats;
+            image.convertTo(floats, CV_32FC1, 1 / 7.0, -11.0);
+            compareWithOpenCv(floats, CV_64F, space());
+        }
+    }
+}
+
+// Regions with odd offsets in a larger image.
+TEST_P(Integral, RegionsEqualOpenCv) {
+    cv::RNG rng(support::seed());
+    cv::Mat image(200, 777, CV_8UC1);
+    rng.fill(image, cv::RNG::UNIFORM, 0, 256);
+    cusMat host = CUS_MAT_INIT, whole = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatWrap(&host, image.rows, image.cols, CUS_8UC1, CUS_HOST, image.data, image.step));
+    if (space() == CUS_DEVICE) {
+        CUS_ASSERT_OK(cusMatUpload(&host, &whole, nullptr));
+    } else {
+        whole = host;
+    }
+    for (const cv::Rect &r :
+         {cv::Rect(1, 1, 300, 90), cv::Rect(5, 3, 128, 32), cv::Rect(7, 0, 770, 200), cv::Rect(776, 199, 1, 1)}) {
+        cusMat region = CUS_MAT_INIT, sum = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusMatRegion(&whole, r.x, r.y, r.width, r.height, &region));
+        CUS_ASSERT_OK(cusIntegral(&region, &sum, nullptr, nullptr, nullptr));
+        cv::Mat expected;
+        cv::integral(image(r), expected, CV_32S);
+        const auto got = support::elements(sum);
+        EXPECT_EQ(std::memcmp(got.data(), expected.data, got.size()), 0) << r;
+        cusMatRelease(&sum);
+    }
+    if (space() == CUS_DEVICE)
+        cusMatRelease(&whole);
+}
+
+// Several slabs on the device; and wider than OpenCV's CUDA path takes.
+TEST_P(Integral, LargeEqualsOpenCv) {
+    cv::RNG rng(support::seed());
+    for (const auto &[rows, cols] : {std::pair<int, int>{16384, 16384}, {2500, 32768}}) {
+        if (space() == CUS_HOST && rows > 4000 && !std::getenv("CUSIGHT_TEST_LARGE"))
+            continue; // 2 GB and many seconds where memory is slow: on request
+        cv::Mat image(rows, cols, CV_8UC1);
+        rng.fill(image, cv::RNG::UNIFORM, 0, 256);
+        SCOPED_TRACE(testing::Message() << rows << " x " << cols);
+        compareWithOpenCv(image, CV_32S, space());
+    }
+}
+#endif
+
+// The device against the host backend, for machines that have a GPU but no OpenCV: several slabs, wide and high.
+TEST(IntegralCuda, LargeEqualsHost) {
+    CUS_NEEDS(CUS_DEVICE);
+    auto random = support::generator();
+    for (const auto &[rows, cols] : {std::pair<int, int>{16384, 16384}, {5001, 20003}, {300, 40000}, {60001, 1500}}) {
+        SCOPED_TRACE(testing::Message() << rows << " x " << cols);
+        cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT, host_sum = CUS_MAT_INIT, sum = CUS_MAT_INIT;
+        cusMat host_sqsum = CUS_MAT_INIT, sqsum = CUS_MAT_INIT;
+        const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random);
+        CUS_ASSERT_OK(cusMatWrap(&host, rows, cols, CUS_8UC1, CUS_HOST, const_cast<uint8_t *>(bytes.data()), 0));
+        CUS_ASSERT_OK(cusMatUpload(&host, &device, nullptr));
+        CUS_ASSERT_OK(cusIntegral(&host, &host_sum, &host_sqsum, nullptr, nullptr));
+        CUS_ASSERT_OK(cusIntegral(&device, &sum, &sqsum, nullptr, nullptr));
+        EXPECT_TRUE(support::elements(sum) == support::elements(host_sum));
+        EXPECT_TRUE(support::elements(sqsum) == support::elements(host_sqsum));
+        for (cusMat *m : {&device, &host_sum, &sum, &host_sqsum, &sqsum})
+            cusMatRelease(m);
+    }
+}
+
+// More than 2^31 bytes of table.
+TEST(IntegralCuda, LargePastTwoToTheThirtyOneBytes) {
+    CUS_NEEDS(CUS_DEVICE);
+    const int n = 32768;
+    cusMat row = CUS_MAT_INIT, device = CUS_MAT_INIT, sum = CUS_MAT_INIT;
+    std::vector<uint8_t> bytes(static_cast<size_t>(n) * n);
+    for (size_t i = 0; i < bytes.size(); ++i)
+        bytes[i] = static_cast<uint8_t>(i % n % 3 + i / n % 5);
+    CUS_ASSERT_OK(cusMatWrap(&row, n, n, CUS_8UC1, CUS_HOST, bytes.data(), 0));
+    CUS_ASSERT_OK(cusMatUpload(&row, &device, nullptr));
+    CUS_ASSERT_OK(cusIntegral(&device, &sum, nullptr, nullptr, nullptr));
+    const auto table = support::elements<uint32_t>(sum);
+    uint64_t xs = 0; // of i % 3 over i < x
+    std::vector<uint64_t> columns(n + 1), rows(n + 1);
+    for (int i = 0; i < n; ++i) {
+        columns[i + 1] = xs += i % 3;
+        rows[i + 1] = rows[i] + i % 5;
+    }
+    for (size_t y = 0; y <= static_cast<size_t>(n); y += 127)
+        for (size_t x = 0; x <= static_cast<size_t>(n); ++x)
+            ASSERT_EQ(table[y * (n + 1) + x], static_cast<uint32_t>(columns[x] * y + rows[y] * x)) << y << ", " << x;
+    cusMatRelease(&device);
+    cusMatRelease(&sum);
+}
+
+// The squared table obeys its stream: work queued before it in that stream is seen.
+TEST(IntegralCuda, RunsInTheGivenStream) {
+    CUS_NEEDS(CUS_DEVICE);
+    auto random = support::generator();
+    const int rows = 700, cols = 1300;
+    cusStream stream = nullptr;
+    CUS_ASSERT_OK(cusStreamCreate(&stream));
+    cusIntegrator *integrator = nullptr;
+    CUS_ASSERT_OK(cusIntegratorCreate(&integrator, rows, cols, CUS_DEVICE));
+    cusMat pinned = CUS_MAT_INIT, src = CUS_MAT_INIT, sum = CUS_MAT_INIT, sqsum = CUS_MAT_INIT, out = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatCreatePinned(&pinned, rows, cols, CUS_8UC1));
+    CUS_ASSERT_OK(cusMatCreatePinned(&out, rows + 1, cols + 1, CUS_64FC1));
+    for (int i = 0; i < 20; ++i) {
+        const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random);
+        std::memcpy(pinned.data, bytes.data(), bytes.size());
+        CUS_ASSERT_OK(cusMatUpload(&pinned, &src, stream));
+        CUS_ASSERT_OK(cusIntegratorRun(integrator, &src, &sum, &sqsum, nullptr, stream));
+        CUS_ASSERT_OK(cusMatDownload(&sqsum, &out, stream));
+        CUS_ASSERT_OK(cusStreamSynchronize(stream));
+        ASSERT_EQ(support::elements<double>(out), reference::integral<double>(bytes, rows, cols, true));
+    }
+    for (cusMat *m : {&pinned, &src, &sum, &sqsum, &out})
+        cusMatRelease(m);
+    cusIntegratorDestroy(integrator);
+    cusStreamDestroy(stream);
+}
+
+TEST_P(Integral, TwoThreadsWithAnObjectEach) {
+    const auto work = [this](unsigned number) {
+        std::mt19937_64 random(support::seed() + number);
+        const int rows = 123 + static_cast<int>(number), cols = 457;
+        cusStream stream = nullptr;
+        if (space() == CUS_DEVICE) {
+            CUS_ASSERT_OK(cusStreamCreate(&stream));
+        }
+        cusIntegrator *integrator = nullptr;
+        CUS_ASSERT_OK(cusIntegratorCreate(&integrator, rows, cols, space()));
+        const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random);
+        TestMat in(rows, cols, CUS_8UC1, space(), {}, bytes.data());
+        TestMat sum(rows + 1, cols + 1, CUS_32SC1, space());
+        const auto expected = reference::integral<uint32_t>(bytes, rows, cols);
+        for (int i = 0; i < 50; ++i) {
+            CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum.mat, nullptr, nullptr, stream));
+            if (space() == CUS_DEVICE) {
+                CUS_ASSERT_OK(cusStreamSynchronize(stream));
+            }
+            ASSERT_EQ(sum.get<uint32_t>(), expected);
+        }
+        cusIntegratorDestroy(integrator);
+        cusStreamDestroy(stream);
+    };
+    std::thread a(work, 0), b(work, 1);
+    a.join();
+    b.join();
+}
+
+TEST_P(Integral, BoxSums) {
+    auto random = support::generator();
+    const int rows = 57, cols = 203, n = 500;
+    for (const int depth : {CUS_32S, CUS_64F}) {
+        const auto bytes = support::randomBytes(rows * cols, random);
+        TestMat in(rows, cols, CUS_8UC1, space(), {}, bytes.data());
+        TestMat table(rows + 1, cols + 1, CUS_MAKETYPE(depth, 1), space(), {depth == CUS_32S ? 20u : 24u, 8});
+        const cusIntegralOptions options = {depth};
+        CUS_ASSERT_OK(cusIntegral(&in.mat, &table.mat, nullptr, &options, nullptr));
+        std::vector<int32_t> boxes(4 * n);
+        std::vector<double> expected(n);
+        for (int k = 0; k < n; ++k) {
+            const int x = static_cast<int>(random() % (cols + 1)), y = static_cast<int>(random() % (rows + 1));
+            const int w = static_cast<int>(random() % (cols - x + 1)), h = static_cast<int>(random() % (rows - y + 1));
+            const int32_t box[4] = {x, y, w, h};
+            std::copy_n(box, 4, &boxes[4 * k]);
+            expected[k] = reference::boxSum<double>(bytes, cols, x, y, w, h);
+        }
+        TestMat rectangles(n, 4, CUS_32SC1, space(), {12, 4}, boxes.data());
+        TestMat sums(n, 1, CUS_64FC1, space(), {16, 8});
+        CUS_ASSERT_OK(cusBoxSums(&table.mat, &rectangles.mat, &sums.mat, nullptr));
+        EXPECT_EQ(sums.get<double>(), expected);
+        EXPECT_TRUE(sums.intact());
+    }
+}
+
+TEST_P(Integral, BoxesOutsideGiveNan) {
+    const int32_t boxes[] = {-1, 0, 2, 2, 0, -1, 2,         2, 0, 0, -1, 2,         0, 0, 2, -1, 3, 0, 3, 1,
+                             0,  2, 1, 2, 1, 1,  INT32_MAX, 1, 1, 1, 1,  INT32_MAX, 5, 3, 0, 0,  0, 0, 5, 3};
+    const uint8_t src[15] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    TestMat in(3, 5, CUS_8UC1, space(), {}, src), rectangles(10, 4, CUS_32SC1, space(), {}, boxes);
+    cusMat table = CUS_MAT_INIT, sums = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusIntegral(&in.mat, &table, nullptr, nullptr, nullptr));
+    CUS_ASSERT_OK(cusBoxSums(&table, &rectangles.mat, &sums, nullptr));
+    const auto got = support::elements<double>(sums);
+    for (int k = 0; k < 8; ++k)
+        EXPECT_TRUE(std::isnan(got[k])) << "rectangle " << k;
+    EXPECT_EQ(got[8], 0);
+    EXPECT_EQ(got[9], 15);
+    cusMatRelease(&table);
+    cusMatRelease(&sums);
+}
+
+TEST_P(Integral, Rejections) {
+    TestMat in(4, 5, CUS_8UC1, space()), sum(5, 6, CUS_32SC1, space()), sqsum(5, 6, CUS_64FC1, space());
+    TestMat wrong_type(4, 5, CUS_16SC1, space()), three(4, 5, CUS_8UC3, space()), small(4, 5, CUS_32SC1, space());
+    const auto before = sum.get();
+    cusMat empty = CUS_MAT_INIT;
+    const auto call = [&](const cusMat *src, cusMat *s, cusMat *q, const cusIntegralOptions *options = nullptr) {
+        return cusIntegral(src, s, q, options, nullptr);
+    };
+    CUS_EXPECT_ERROR(call(nullptr, &sum.mat, nullptr), CUS_ERROR_NULL, "cusIntegral: src is NULL");
+    CUS_EXPECT_ERROR(call(&empty, &sum.mat, nullptr), CUS_ERROR_NULL, "src has no data");
+    CUS_EXPECT_ERROR(call(&in.mat, nullptr, nullptr), CUS_ERROR_NULL, "sum and sqsum are both NULL");
+    CUS_EXPECT_ERROR(call(&wrong_type.mat, &sum.mat, nullptr), CUS_ERROR_TYPE, "src has type 16SC1, takes 8UC1 or 32FC1");
+    CUS_EXPECT_ERROR(call(&three.mat, &sum.mat, nullptr), CUS_ERROR_TYPE, "src has type 8UC3");
+    CUS_EXPECT_ERROR(call(&in.mat, &small.mat, nullptr), CUS_ERROR_SIZE, "sum does not own its memory and is 4 x 5");
+    CUS_EXPECT_ERROR(call(&in.mat, nullptr, &sum.mat), CUS_ERROR_SIZE, "sqsum does not own its memory");
+    CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, &sum.mat), CUS_ERROR_SIZE, "sqsum does not own its memory");
+    const cusIntegralOptions wide = {CUS_64F}, wrong = {CUS_32F};
+    CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, nullptr, &wide), CUS_ERROR_SIZE, "takes 5 x 6 64FC1");
+    CUS_EXPECT_ERROR(call(&in.mat, &sqsum.mat, &sqsum.mat, &wide), CUS_ERROR_ALIAS, "sum and sqsum are one matrix");
+    CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, nullptr, &wrong), CUS_ERROR_VALUE,
+                     "sum_depth is 5, takes CUS_32S (4) or CUS_64F");
+    // The source inside the table's memory.
+    cusMat inside = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatWrap(&inside, 4, 5, CUS_8UC1, space(), sum.mat.data, 0));
+    CUS_EXPECT_ERROR(call(&inside, &sum.mat, nullptr), CUS_ERROR_ALIAS, "sum overlaps src");
+    CUS_ASSERT_OK(cusMatWrap(&inside, 4, 5, CUS_8UC1, space(), sqsum.mat.data, 0));
+    CUS_EXPECT_ERROR(call(&inside, nullptr, &sqsum.mat), CUS_ERROR_ALIAS, "sqsum overlaps src");
+    EXPECT_EQ(sum.get(), before);
+
+    cusIntegrator *integrator = nullptr;
+    CUS_EXPECT_ERROR(cusIntegratorCreate(nullptr, 4, 4, space()), CUS_ERROR_NULL, "integrator is NULL");
+    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 0, 4, space()), CUS_ERROR_VALUE, "asked for 0 x 4");
+    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 4, INT32_MAX, space()), CUS_ERROR_VALUE, "asked for 4 x 2147483647");
+    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 4, 4, static_cast<cusSpace>(7)), CUS_ERROR_VALUE, "space is 7");
+    EXPECT_EQ(integrator, nullptr);
+    CUS_EXPECT_ERROR(cusIntegratorRun(nullptr, &in.mat, &sum.mat, nullptr, nullptr, nullptr), CUS_ERROR_NULL,
+                     "cusIntegratorRun: integrator is NULL");
+    CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 4, 4, space()));
+    CUS_EXPECT_ERROR(cusIntegratorRun(integrator, &in.mat, &sum.mat, nullptr, nullptr, nullptr), CUS_ERROR_SIZE,
+                     "src is 4 x 5 (rows x cols), takes up to 4 x 4");
+    cusIntegratorDestroy(integrator);
+    cusIntegratorDestroy(nullptr);
+
+    TestMat boxes(2, 4, CUS_32SC1, space()), sums(2, 1, CUS_64FC1, space()), five(2, 5, CUS_32SC1, space());
+    CUS_EXPECT_ERROR(cusBoxSums(nullptr, &boxes.mat, &sums.mat, nullptr), CUS_ERROR_NULL, "table is NULL");
+    CUS_EXPECT_ERROR(cusBoxSums(&in.mat, &boxes.mat, &sums.mat, nullptr), CUS_ERROR_TYPE, "table has type 8UC1");
+    CUS_EXPECT_ERROR(cusBoxSums(&sum.mat, &sqsum.mat, &sums.mat, nullptr), CUS_ERROR_TYPE, "boxes has type 64FC1");
+    CUS_EXPECT_ERROR(cusBoxSums(&sum.mat, &five.mat, &sums.mat, nullptr), CUS_ERROR_SIZE, "boxes is 2 x 5");
+    CUS_EXPECT_ERROR(cusBoxSums(&sqsum.mat, &boxes.mat, &sqsum.mat, nullptr), CUS_ERROR_SIZE,
+                     "sums does not own its memory");
+}
+
+TEST(IntegralSpaces, MixedAreRejected) {
+    TestMat in(4, 5, CUS_8UC1, CUS_HOST), boxes(2, 4, CUS_32SC1, CUS_HOST), table(5, 6, CUS_32SC1, CUS_HOST);
+    cusMat elsewhere = in.mat; // never followed: the check comes first
+    elsewhere.space = CUS_DEVICE;
+    cusMat sum = CUS_MAT_INIT;
+    cusIntegrator *integrator = nullptr;
+    CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 4, 5, CUS_HOST));
+    CUS_EXPECT_ERROR(cusIntegratorRun(integrator, &elsewhere, &sum, nullptr, nullptr, nullptr), CUS_ERROR_SPACE,
+                     "src is in device memory, takes host as the integrator");
+    cusIntegratorDestroy(integrator);
+    cusMat there = table.mat;
+    there.space = CUS_DEVICE;
+    CUS_EXPECT_ERROR(cusIntegral(&in.mat, &there, nullptr, nullptr, nullptr), CUS_ERROR_SPACE, "sum is in CUS_DEVICE");
+    CUS_EXPECT_ERROR(cusBoxSums(&there, &boxes.mat, &sum, nullptr), CUS_ERROR_SPACE, "boxes is in CUS_HOST");
+}
+
+} // namespace

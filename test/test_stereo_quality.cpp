@@ -1,0 +1,227 @@
+// Quality of stereo on the two real pairs with known truth, beside OpenCV's block matcher and semi-global matcher.
+// Printed as a table (scripts/stereo-quality shows it); the claim that the defaults beat both is a test.
+#include "cusight/stereo.h"
+#include "support.hpp"
+
+#if defined(CUSIGHT_HAVE_OPENCV) && __has_include(<opencv2/calib3d.hpp>) && __has_include(<opencv2/imgcodecs.hpp>)
+#include <opencv2/calib3d.hpp>
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/imgproc.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <functional>
+
+namespace {
+
+constexpr int SHIFTS = 48, LEFT_OUT = 48; // of both sides alike; no method can see the left columns' partners
+
+struct Pair {
+    std::string name;
+    cv::Mat left, right, truth; // grey; disparity, 0 where unknown
+};
+
+// A NumPy array file of little-endian float32 in C order.
+cv::Mat readNpy(const std::string &path) {
+    std::ifstream file(path, std::ios::binary);
+    char head[10] = {};
+    if (!file.read(head, 10) || std::memcmp(head, "\x93NUMPY\x01", 7) != 0)
+        return {};
+    std::string text(static_cast<size_t>(static_cast<uint8_t>(head[8]) | static_cast<uint8_t>(head[9]) << 8), ' ');
+    file.read(text.data(), static_cast<std::streamsize>(text.size()));
+    int rows = 0, cols = 0;
+    const size_t at = text.find("'shape': (");
+    if (text.find("'<f4'") == std::string::npos || at == std::string::npos ||
+        std::sscanf(text.c_str() + at, "'shape': (%d, %d)", &rows, &cols) != 2)
+        return {};
+    cv::Mat values(rows, cols, CV_32F);
+    file.read(reinterpret_cast<char *>(values.data), static_cast<std::streamsize>(values.total() * 4));
+    return file ? values : cv::Mat();
+}
+
+// Images by area, the truth by its upper left pixel, since disparities must not be mixed.
+Pair reduced(const std::string &name, const cv::Mat &left, const cv::Mat &right, const cv::Mat &truth, int by) {
+    Pair p{name, {}, {}, {}};
+    const cv::Size size(left.cols / by, left.rows / by);
+    cv::resize(left, p.left, size, 0, 0, cv::INTER_AREA);
+    cv::resize(right, p.right, size, 0, 0, cv::INTER_AREA);
+    p.truth.create(size, CV_32F);
+    for (int y = 0; y < size.height; ++y)
+        for (int x = 0; x < size.width; ++x) {
+            const float d = truth.at<float>(by * y, by * x);
+            p.truth.at<float>(y, x) = std::isfinite(d) && d > 0 ? d / static_cast<float>(by) : 0;
+        }
+    return p;
+}
+
+std::vector<Pair> pairs() {
+    const std::string folder = support::dataFolder() + "/";
+    const auto grey = [&](const char *name) { return cv::imread(folder + name, cv::IMREAD_GRAYSCALE); };
+    std::vector<Pair> all;
+    const cv::Mat motorcycle = readNpy(folder + "motorcycle_disp.npy");
+    const cv::Mat ml = grey("motorcycle_left.png"), mr = grey("motorcycle_right.png");
+    if (!motorcycle.empty() && motorcycle.size() == ml.size() && ml.size() == mr.size())
+        all.push_back(reduced("motorcycle / 2", ml, mr, motorcycle, 2));
+    cv::Mat aloe;
+    grey("aloeGT.png").convertTo(aloe, CV_32F);
+    const cv::Mat al = grey("aloeL.jpg"), ar = grey("aloeR.jpg");
+    if (!aloe.empty() && aloe.size() == al.size() && al.size() == ar.size())
+        all.push_back(reduced("aloe / 6", al, ar, aloe, 6));
+    return all;
+}
+
+struct Score {
+    double bad1, bad2, known, ms; // percent of the pixels with truth; percent of pixels that are no hole before the fill
+};
+
+// disparity: below 0 nothing.
+Score score(const cv::Mat &disparity, const Pair &p, double known, double ms) {
+    double n = 0, bad1 = 0, bad2 = 0;
+    for (int y = 0; y < disparity.rows; ++y)
+        for (int x = LEFT_OUT; x < disparity.cols; ++x)
+            if (const float truth = p.truth.at<float>(y, x); truth > 0) {
+                const float off = std::fabs(disparity.at<float>(y, x) - truth);
+                ++n;
+                bad1 += off > 1;
+                bad2 += off > 2;
+            }
+    return {100 * bad1 / n, 100 * bad2 / n, known, ms};
+}
+
+double bestMs(const std::function<void()> &work) {
+    double best = 1e9;
+    for (int i = 0; i < 9; ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        work();
+        best = std::min(best, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+    }
+    return best;
+}
+
+// OpenCV's maps have holes: each takes the value to its left.
+Score ofOpenCv(cv::StereoMatcher &matcher, const Pair &p) {
+    cv::Mat fixed, d;
+    const double ms = bestMs([&] { matcher.compute(p.left, p.right, fixed); });
+    fixed.convertTo(d, CV_32F, 1 / 16.0);
+    const double known = 100.0 * cv::countNonZero(d >= 0) / static_cast<double>(d.total());
+    for (int y = 0; y < d.rows; ++y) {
+        float last = -1;
+        for (int x = 0; x < d.cols; ++x) {
+            float &v = d.at<float>(y, x);
+            v = v < 0 ? last : v;
+            last = v;
+        }
+    }
+    return score(d, p, known, ms);
+}
+
+Score ofCusight(const cusStereoOptions &o, const Pair &p) {
+    cusMat left = CUS_MAT_INIT, right = CUS_MAT_INIT, e = CUS_MAT_INIT, codes[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+    EXPECT_EQ(cusMatWrap(&left, p.left.rows, p.left.cols, CUS_8UC1, CUS_HOST, p.left.data, p.left.step), CUS_OK);
+    EXPECT_EQ(cusMatWrap(&right, p.right.rows, p.right.cols, CUS_8UC1, CUS_HOST, p.right.data, p.right.step), CUS_OK);
+    cusContourMapper *mapper = nullptr;
+    EXPECT_EQ(cusContourMapperCreate(&mapper, p.left.rows, p.left.cols, CUS_8UC1, CUS_HOST, &o), CUS_OK);
+    const double ms =
+        bestMs([&] { EXPECT_EQ(cusContourMap(mapper, &left, &right, &e, nullptr, nullptr), CUS_OK) << cusLastError(); });
+    cv::Mat elevation(e.rows, e.cols, e.type, e.data, e.step), d;
+    elevation.convertTo(d, CV_32F, 1, -1);
+    for (int i = 0; i < 2; ++i)
+        EXPECT_EQ(o.agreement == CUS_STEREO_SIGNS ? cusStereoSigns(i ? &right : &left, &codes[i], &o, nullptr)
+                                                  : cusStereoEdges(i ? &right : &left, &codes[i], &o, nullptr),
+                  CUS_OK);
+    cusMat holes = CUS_MAT_INIT;
+    EXPECT_EQ(cusStereoElevation(&codes[0], &codes[1], &holes, &o, nullptr), CUS_OK);
+    const double known = 100.0 * cv::countNonZero(cv::Mat(holes.rows, holes.cols, CV_16U, holes.data, holes.step)) /
+                         static_cast<double>(d.total());
+    const Score s = score(d, p, known, ms);
+    cusContourMapperDestroy(mapper);
+    for (cusMat *m : {&e, &codes[0], &codes[1], &holes})
+        cusMatRelease(m);
+    return s;
+}
+
+TEST(StereoQuality, defaultsBeatTheBlockMatcherAndTheSemiGlobalMatcher) {
+    const std::vector<Pair> all = pairs();
+    if (all.size() < 2)
+        GTEST_SKIP() << "CUSIGHT_TEST_DATA lacks aloeL.jpg, aloeR.jpg, aloeGT.png, motorcycle_left.png, "
+                        "motorcycle_right.png or motorcycle_disp.npy";
+    const auto row = [&](const std::string &name, const std::function<Score(const Pair &)> &of) {
+        std::printf("| %-44s |", name.c_str());
+        std::vector<Score> scores;
+        for (const Pair &p : all) {
+            scores.push_back(of(p));
+            const Score &s = scores.back();
+            std::printf(" %5.1f | %5.1f | %5.1f | %7.2f |", s.bad1, s.bad2, s.known, s.ms);
+        }
+        std::printf("\n");
+        std::fflush(stdout);
+        return scores;
+    };
+    std::printf("| %-44s |", "");
+    for (const Pair &p : all)
+        std::printf(" %s: bad-1 | bad-2 | known | ms |", p.name.c_str());
+    std::printf("\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
+    std::vector<std::vector<Score>> bm;
+    for (const int size : {21, 11})
+        bm.push_back(row("cv::StereoBM " + std::to_string(size) + "x" + std::to_string(size), [&](const Pair &p) {
+            const auto m = cv::StereoBM::create(SHIFTS, size);
+            m->setUniquenessRatio(0);
+            m->setTextureThreshold(0);
+            return ofOpenCv(*m, p);
+        }));
+    const auto sgbm = row("cv::StereoSGBM 5x5", [](const Pair &p) {
+        const auto m = cv::StereoSGBM::create(0, SHIFTS, 5, 8 * 25, 32 * 25);
+        return ofOpenCv(*m, p);
+    });
+    const auto ours = [&](const std::string &name, cusStereoOptions o,
+                          const std::function<void(cusStereoOptions &)> &change) {
+        o.shifts = SHIFTS;
+        o.direction = -1;
+        change(o);
+        return row(name, [&](const Pair &p) { return ofCusight(o, p); });
+    };
+    const auto same = [](cusStereoOptions &) {};
+    const auto smooth = ours("SMOOTH (defaults)", cusStereoDefaults(), same);
+    ours("CLASSIC", cusStereoClassic(), same);
+    const cusStereoOptions c = cusStereoClassic(), d = cusStereoDefaults();
+    ours("CLASSIC, threshold 0.05", c, [](auto &o) { o.threshold = 0.05f; });
+    ours("CLASSIC + border ZERO", c, [](auto &o) { o.border = CUS_STEREO_ZERO; });
+    ours("CLASSIC + smaller shift", c, [](auto &o) { o.smaller_shift = 1; });
+    ours("CLASSIC + agreement EDGE", c, [](auto &o) { o.agreement = CUS_STEREO_EDGE; });
+    ours("CLASSIC + agreement EDGE, fill LOWER", c, [](auto &o) {
+        o.agreement = CUS_STEREO_EDGE;
+        o.fill = CUS_FILL_LOWER;
+    });
+    ours("CLASSIC + agreement EDGE, fill RELAX", c, [](auto &o) {
+        o.agreement = CUS_STEREO_EDGE;
+        o.fill = CUS_FILL_RELAX;
+        o.iterations = 500;
+    });
+    ours("CLASSIC + agreement SIGNS", c, [](auto &o) { o.agreement = CUS_STEREO_SIGNS; });
+    ours("CLASSIC + window 7", c, [](auto &o) { o.window = 7; });
+    ours("CLASSIC + check 1", c, [](auto &o) { o.check = 1; });
+    ours("CLASSIC + fill LOWER", c, [](auto &o) { o.fill = CUS_FILL_LOWER; });
+    ours("CLASSIC + fill RELAX", c, [](auto &o) { o.fill = CUS_FILL_RELAX; });
+    ours("CLASSIC + median 5", c, [](auto &o) { o.median = 5; });
+    ours("SMOOTH, agreement EQUAL", d, [](auto &o) { o.agreement = CUS_STEREO_EQUAL; });
+    ours("SMOOTH, agreement EDGE", d, [](auto &o) { o.agreement = CUS_STEREO_EDGE; });
+    ours("SMOOTH, window 5", d, [](auto &o) { o.window = 5; });
+    ours("SMOOTH, window 11", d, [](auto &o) { o.window = 11; });
+    ours("SMOOTH, window 21", d, [](auto &o) { o.window = 21; });
+    ours("SMOOTH, no check", d, [](auto &o) { o.check = -1; });
+    ours("SMOOTH, check 0", d, [](auto &o) { o.check = 0; });
+    ours("SMOOTH, fill ONCE", d, [](auto &o) { o.fill = CUS_FILL_ONCE; });
+    ours("SMOOTH, fill RELAX", d, [](auto &o) { o.fill = CUS_FILL_RELAX; });
+    ours("SMOOTH, no median", d, [](auto &o) { o.median = 0; });
+    ours("SMOOTH, border WRAP", d, [](auto &o) { o.border = CUS_STEREO_WRAP; });
+    ours("SMOOTH, larger shift", d, [](auto &o) { o.smaller_shift = 0; });
+    for (size_t i = 0; i < all.size(); ++i) {
+        for (const auto &scores : bm)
+            EXPECT_LT(smooth[i].bad2, scores[i].bad2) << all[i].name << ": block matcher";
+        EXPECT_LT(smooth[i].bad2, sgbm[i].bad2) << all[i].name << ": semi-global matcher";
+    }
+}
+
+} // namespace
+#endif
