@@ -113,8 +113,8 @@ typedef struct cusEventStacker cusEventStacker;
 
 /* Makes frames of rows x cols (1..65536 each) in `representations`, 1..8 of them, for events in `space`. Everything is
  * allocated here: on the device 16 MiB of workspace, or one frame's accumulators where those are more, and for HISTOGRAM
- * another half a MiB a multiprocessor; on the host one frame's accumulators a thread. One object is used by one stream (or thread) at a time; different objects are
- * independent. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
+ * another half a MiB for each multiprocessor; on the host one frame's accumulators a thread. One object is used by one stream
+ * (or thread) at a time; different objects are independent. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, cusSpace space,
                                         const cusRepresentation *representations, int count);
 CUS_API void cusEventStackerDestroy(cusEventStacker *stacker);
@@ -182,8 +182,8 @@ CUS_API void cusEventStreamDestroy(cusEventStream *stream);
  * small or pageable ones go through the stream's own buffers. Windows may cross pieces. t is needed by duration and where a
  * representation looks at it.
  * Errors: NULL, SPACE; VALUE when the time goes back (by duration; what came before is good); CAPACITY when a window by
- * duration has more than max_events events and had to be buffered; the sink's own. After an error other than NULL and SPACE the stream takes no
- * more pieces: every further call returns that error. */
+ * duration has more than max_events events and has to be buffered; the sink's own. After an error other than NULL and SPACE
+ * the stream takes no more pieces: every further call returns that error. */
 CUS_API cusStatus cusEventStreamPush(cusEventStream *stream, const cusEventArrays *events);
 
 /* The recording ends: the last windows are made and everything is handed over. The stream then starts a new recording, as
