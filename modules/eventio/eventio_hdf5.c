@@ -175,25 +175,34 @@ static int decode(Job *job, uint8_t *out) {
     return 1;
 }
 
-/* n stored elements to what is delivered; in == out where nothing has to move. 0: a time out of range. */
-static int deliver(const Column *c, int64_t offset, const uint8_t *in, size_t n, uint8_t *out) {
-    if (c->which == T) {
-        uint64_t bits = 0; /* of all times: bit 63 when one is negative, 62 when one is past 2^62 */
+/* Times as stored, 8 bytes or 4, to microseconds. Returns all of them or-ed: bit 63 is set when one is negative, bit 62 when
+ * one is past 2^62. */
+CUSI_MULTIVERSION
+static uint64_t widen(const uint8_t *in, size_t n, size_t element, int is_signed, int64_t offset, uint8_t *out) {
+    uint64_t bits = 0;
+    if (element == 8)
         for (size_t i = 0; i < n; ++i) {
-            int64_t time;
-            if (c->element == 8) {
-                memcpy(&time, in + 8 * i, 8);
-            } else {
-                uint32_t narrow;
-                memcpy(&narrow, in + 4 * i, 4);
-                time = c->is_signed ? (int32_t)narrow : (int64_t)narrow;
-            }
-            time = (int64_t)((uint64_t)time + (uint64_t)offset);
-            bits |= (uint64_t)time;
+            uint64_t time;
+            memcpy(&time, in + 8 * i, 8);
+            time += (uint64_t)offset;
+            bits |= time;
             memcpy(out + 8 * i, &time, 8);
         }
-        return bits >> 62 == 0;
-    }
+    else
+        for (size_t i = 0; i < n; ++i) {
+            uint32_t narrow;
+            memcpy(&narrow, in + 4 * i, 4);
+            const uint64_t time = (is_signed ? (uint64_t)(int64_t)(int32_t)narrow : narrow) + (uint64_t)offset;
+            bits |= time;
+            memcpy(out + 8 * i, &time, 8);
+        }
+    return bits;
+}
+
+/* n stored elements to what is delivered; in == out where nothing has to move. 0: a time out of range. */
+static int deliver(const Column *c, int64_t offset, const uint8_t *in, size_t n, uint8_t *out) {
+    if (c->which == T)
+        return widen(in, n, c->element, c->is_signed, offset, out) >> 62 == 0;
     if (in != out)
         memcpy(out, in, n * delivered_size[c->which]);
     if (c->which == P && c->is_signed)

@@ -5,6 +5,11 @@ section "Frames from an event camera" \
     "An event camera reports each pixel's change of brightness on its own, within microseconds. Here the events are made from
 a video, so that all of this can be tried without such a camera: the program takes recordings (M3ED, DSEC, Prophesee RAW and
 DAT, text) in the same way. Amber is brighter, azure is darker."
+# Made once and saved as a recording, where this build has HDF5.
+if run cusight-events "$film" --md5 --save "$OUT/events.h5" && [ -s "$OUT/events.h5" ]; then
+    film=$OUT/events.h5
+    run cusight-events info "$film"
+fi
 run cusight-events "$film" --repr histogram --window-us 400000 --stride 100000 --range 0:20 --output "$OUT/histogram.$ENDING"
 video "$OUT/histogram.$ENDING" "Events of 0.4 s by polarity, every 0.1 s."
 
@@ -22,6 +27,3 @@ show tencode "tencode: red where the last event was positive, blue where negativ
 show voxel_grid "voxel_grid: polarity spread over five time bins; the colour is the time, the brightness the sum."
 show time_surface "time_surface: exponential decay since each pixel's last event."
 show event_diff "event_diff: positive events minus negative ones."
-
-run cusight-events "$film" --headless --md5 --events-per-frame 20000 --save "$OUT/events.h5"
-run cusight-events info "$OUT/events.h5"
