@@ -420,10 +420,13 @@ static cusStatus iterate(const cusMat *holes, cusMat *filled, const cusStereoOpt
     cusMat *from = filled, *to = &second;
     uint8_t *active = scratch->block, *changed = (uint8_t *)scratch->block + rows;
     memset(active, 1, (size_t)rows);
+    const int most = threadsFor(filled);
+    int any = rows; /* rows that changed: where only a few do, threads cost more than they gain */
     for (int i = 1; i <= o->iterations; ++i) {
+        const int threads = any > rows / 4 ? most : 1;
         float largest = 0;
-        int any = 0;
-#pragma omp parallel for schedule(static) num_threads(threadsFor(filled)) reduction(max : largest) reduction(| : any)
+        any = 0;
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(max : largest) reduction(+ : any)
         for (int y = 0; y < rows; ++y) {
             const int wrap = o->border == CUS_STEREO_WRAP;
             const int up = y > 0 ? y - 1 : wrap ? rows - 1 : -1, down = y + 1 < rows ? y + 1 : wrap ? 0 : -1;
@@ -438,7 +441,7 @@ static cusStatus iterate(const cusMat *holes, cusMat *filled, const cusStereoOpt
                                          : onceRow(u, (const uint16_t *)(const void *)rowOf(from, y), d, cols, o->border,
                                                    (uint16_t *)(void *)rowOfMutable(to, y)));
             largest = change > largest ? change : largest;
-            any |= changed[y];
+            any += changed[y];
         }
         cusMat *const swap = from;
         from = to;
