@@ -10,11 +10,13 @@ failures=0
 started=()
 
 finish() {
-    for pid in "${started[@]}"; do kill -CONT "$pid" 2>/dev/null; kill -9 "$pid" 2>/dev/null; done
+    # Each is a `timeout` with the program below it.
+    for pid in "${started[@]}"; do kill -9 $(pgrep -P "$pid") "$pid" 2> /dev/null; done
     cd /
     rm -rf "$folder"
 }
 trap finish EXIT
+trap 'exit 1' INT TERM
 cd "$folder" || exit 1
 
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
@@ -85,17 +87,17 @@ timeout 20 "$program" send synthetic:64x48@5 --bind 127.0.0.1:$first_port > take
 [ $? = 1 ] || fail "a port in use was not refused"
 says "Address already in use" taken.err
 # Strangers: another protocol, another version, one who never speaks. None may disturb the others.
-until_ 60 lines truth 50 || fail "the sender does not get to frame 50"
+until_ 120 lines truth 50 || fail "the sender does not get to frame 50"
 (exec 3<> /dev/tcp/127.0.0.1/$port; printf 'GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: stranger/1.0\r\n\r\n' >&3; cat <&3 > /dev/null) &
 (exec 3<> /dev/tcp/127.0.0.1/$port; { printf 'CUSD\002\000\001'; head -c 41 /dev/zero; } >&3; cat <&3 > /dev/null) &
 (exec 3<> /dev/tcp/127.0.0.1/$port; timeout 12 cat <&3 > /dev/null) &
-until_ 60 lines truth 120 || fail "the sender does not get to frame 120"
+until_ 120 lines truth 120 || fail "the sender does not get to frame 120"
 # The program itself stops, not only the `timeout` in front of it.
 stopped_program=$(pgrep -P $stopped) killed_program=$(pgrep -P $killed)
 kill -STOP $stopped_program; kill -9 $killed_program
 sleep 5
 kill -CONT $stopped_program
-until_ 60 lines truth 300 || fail "the sender does not get to frame 300"
+until_ 120 lines truth 300 || fail "the sender does not get to frame 300"
 start_viewer late; late=$viewer
 start_viewer back; back=$viewer
 for i in 1 2 3 4 5 6 7 8; do ends ${viewers[$((i - 1))]} 0 "viewer $i"; done
