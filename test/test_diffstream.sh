@@ -36,7 +36,7 @@ start_sender() {
     local name=$1; shift
     timeout 300 "$program" send "$@" --bind 127.0.0.1:0 > "$name.out" 2> "$name.err" &
     sender=$!
-    started+=($sender)
+    started+=("$sender")
     until_ 20 grep -q listening "$name.err" || { fail "$name does not listen"; cat "$name.err"; exit 1; }
     port=$(sed -n 's/^listening on 127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
 }
@@ -44,7 +44,7 @@ start_viewer() {
     local name=$1; shift
     timeout 300 "$program" view 127.0.0.1:$port --headless --digests "$name.seen" "$@" > "$name.out" 2> "$name.err" &
     viewer=$!
-    started+=($viewer)
+    started+=("$viewer")
 }
 # ends PID CODE WHAT
 ends() { wait "$1"; local code=$?; [ $code = "$2" ] || fail "$3 ended with $code, not $2"; }
@@ -59,7 +59,7 @@ saw_the_truth() {
 }
 
 echo "-- refusals"
-for address in 0.0.0.0:0 [::]:0; do
+for address in 0.0.0.0:0 "[::]:0"; do
     timeout 20 "$program" send synthetic:64x48@5 --bind $address > refused.out 2> refused.err
     [ $? = 2 ] || fail "$address was not refused"
     says "is beyond loopback: that needs TLS" refused.err
@@ -80,7 +80,7 @@ clip=$CUSIGHT_TEST_DATA/vtest.avi
 start_sender crowd "$clip" --rate 40 --wait 10 --digests truth
 first_port=$port
 viewers=()
-for i in 1 2 3 4 5 6 7 8; do start_viewer crowd$i; viewers+=($viewer); done
+for i in 1 2 3 4 5 6 7 8; do start_viewer crowd$i; viewers+=("$viewer"); done
 start_viewer stopped; stopped=$viewer
 start_viewer killed; killed=$viewer
 timeout 20 "$program" send synthetic:64x48@5 --bind 127.0.0.1:$first_port > taken.out 2> taken.err
@@ -176,7 +176,7 @@ start_viewer faithful --reconnect 20
 until_ 20 lines faithful.seen 10 || fail "nothing seen of the first sender"
 kill -9 "$(pgrep -P $sender)"; wait $sender
 timeout 60 "$program" send synthetic:160x120@100 --rate 50 --wait 1 --bind 127.0.0.1:$port --digests truth > second.out 2> second.err &
-sender=$!; started+=($sender)
+sender=$!; started+=("$sender")
 ends $viewer 0 "the viewer of a sender that came back"
 ends $sender 0 "the second sender"
 says "trying again" faithful.err
