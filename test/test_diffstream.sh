@@ -10,11 +10,13 @@ failures=0
 started=()
 
 finish() {
-    for pid in "${started[@]}"; do kill -CONT "$pid" 2>/dev/null; kill -9 "$pid" 2>/dev/null; done
+    # Each is a `timeout` with the program below it.
+    for pid in "${started[@]}"; do kill -9 $(pgrep -P "$pid") "$pid" 2> /dev/null; done
     cd /
     rm -rf "$folder"
 }
 trap finish EXIT
+trap 'exit 1' INT TERM
 cd "$folder" || exit 1
 
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
@@ -34,7 +36,7 @@ start_sender() {
     local name=$1; shift
     timeout 300 "$program" send "$@" --bind 127.0.0.1:0 > "$name.out" 2> "$name.err" &
     sender=$!
-    started+=($sender)
+    started+=("$sender")
     until_ 20 grep -q listening "$name.err" || { fail "$name does not listen"; cat "$name.err"; exit 1; }
     port=$(sed -n 's/^listening on 127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
 }
@@ -42,7 +44,7 @@ start_viewer() {
     local name=$1; shift
     timeout 300 "$program" view 127.0.0.1:$port --headless --digests "$name.seen" "$@" > "$name.out" 2> "$name.err" &
     viewer=$!
-    started+=($viewer)
+    started+=("$viewer")
 }
 # ends PID CODE WHAT
 ends() { wait "$1"; local code=$?; [ $code = "$2" ] || fail "$3 ended with $code, not $2"; }
@@ -57,7 +59,7 @@ saw_the_truth() {
 }
 
 echo "-- refusals"
-for address in 0.0.0.0:0 [::]:0; do
+for address in 0.0.0.0:0 "[::]:0"; do
     timeout 20 "$program" send synthetic:64x48@5 --bind $address > refused.out 2> refused.err
     [ $? = 2 ] || fail "$address was not refused"
     says "is beyond loopback: that needs TLS" refused.err
@@ -78,24 +80,24 @@ clip=$CUSIGHT_TEST_DATA/vtest.avi
 start_sender crowd "$clip" --rate 40 --wait 10 --digests truth
 first_port=$port
 viewers=()
-for i in 1 2 3 4 5 6 7 8; do start_viewer crowd$i; viewers+=($viewer); done
+for i in 1 2 3 4 5 6 7 8; do start_viewer crowd$i; viewers+=("$viewer"); done
 start_viewer stopped; stopped=$viewer
 start_viewer killed; killed=$viewer
 timeout 20 "$program" send synthetic:64x48@5 --bind 127.0.0.1:$first_port > taken.out 2> taken.err
 [ $? = 1 ] || fail "a port in use was not refused"
 says "Address already in use" taken.err
 # Strangers: another protocol, another version, one who never speaks. None may disturb the others.
-until_ 60 lines truth 50 || fail "the sender does not get to frame 50"
+until_ 120 lines truth 50 || fail "the sender does not get to frame 50"
 (exec 3<> /dev/tcp/127.0.0.1/$port; printf 'GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: stranger/1.0\r\n\r\n' >&3; cat <&3 > /dev/null) &
 (exec 3<> /dev/tcp/127.0.0.1/$port; { printf 'CUSD\002\000\001'; head -c 41 /dev/zero; } >&3; cat <&3 > /dev/null) &
 (exec 3<> /dev/tcp/127.0.0.1/$port; timeout 12 cat <&3 > /dev/null) &
-until_ 60 lines truth 120 || fail "the sender does not get to frame 120"
+until_ 120 lines truth 120 || fail "the sender does not get to frame 120"
 # The program itself stops, not only the `timeout` in front of it.
 stopped_program=$(pgrep -P $stopped) killed_program=$(pgrep -P $killed)
 kill -STOP $stopped_program; kill -9 $killed_program
 sleep 5
 kill -CONT $stopped_program
-until_ 60 lines truth 300 || fail "the sender does not get to frame 300"
+until_ 120 lines truth 300 || fail "the sender does not get to frame 300"
 start_viewer late; late=$viewer
 start_viewer back; back=$viewer
 for i in 1 2 3 4 5 6 7 8; do ends ${viewers[$((i - 1))]} 0 "viewer $i"; done
@@ -174,7 +176,7 @@ start_viewer faithful --reconnect 20
 until_ 20 lines faithful.seen 10 || fail "nothing seen of the first sender"
 kill -9 "$(pgrep -P $sender)"; wait $sender
 timeout 60 "$program" send synthetic:160x120@100 --rate 50 --wait 1 --bind 127.0.0.1:$port --digests truth > second.out 2> second.err &
-sender=$!; started+=($sender)
+sender=$!; started+=("$sender")
 ends $viewer 0 "the viewer of a sender that came back"
 ends $sender 0 "the second sender"
 says "trying again" faithful.err

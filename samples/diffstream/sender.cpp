@@ -403,7 +403,8 @@ void send(const SendSettings &s, const std::function<void(int)> &listening, cons
         try {
             while (!stopped() && broadcaster.greeted() < s.wait)
                 std::this_thread::sleep_for(std::chrono::milliseconds(5));
-            const auto start = first_frame = Clock::now();
+            const auto period = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(1 / rate));
+            auto due = first_frame = Clock::now();
             for (long long k = 0; (!s.max_frames || k < s.max_frames) && !stopped(); ++k) {
                 cusMat *const place = captured.claim(latest);
                 if (!place)
@@ -420,10 +421,12 @@ void send(const SendSettings &s, const std::function<void(int)> &listening, cons
                 Totals::add(totals.capture, secondsSince(begin));
                 if (!more)
                     break;
-                if (!s.unpaced)
-                    std::this_thread::sleep_until(start +
-                                                  std::chrono::duration_cast<Clock::duration>(
-                                                      std::chrono::duration<double>(static_cast<double>(k) / rate)));
+                if (!s.unpaced) {
+                    // A short delay is caught up with, a long one is not: viewers would see it as a burst.
+                    due = std::max(due, Clock::now() - std::chrono::milliseconds(250));
+                    std::this_thread::sleep_until(due);
+                    due += period;
+                }
                 captured.fill(place);
             }
         } catch (...) {
@@ -482,6 +485,7 @@ void send(const SendSettings &s, const std::function<void(int)> &listening, cons
                                         static_cast<size_t>(host.cols) * 3);
                     cusMatRelease(&host);
                     std::fprintf(digests, "%llu %08x\n", static_cast<unsigned long long>(frame.sequence), crc);
+                    std::fflush(digests);
                 }
                 packed.push(frame);
             }
