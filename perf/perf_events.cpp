@@ -124,15 +124,22 @@ void histogram(const std::string &name, size_t n, Spread spread, const std::stri
                       5.0 * static_cast<double>(n) + static_cast<double>(stacks * FRAME));
         row.note(note);
         row.measure([&](cusStream stream, int) { return job(input, stream); });
-        if (with_peers && space == CUS_HOST) {
-            std::vector<uint8_t> frames(stacks * FRAME);
+        // What the peers work on lives until the report.
+        std::vector<uint8_t> serial_frames(with_peers && space == CUS_HOST ? stacks * FRAME : 0);
+        if (with_peers && space == CUS_HOST)
             row.peer("published", [&](cusStream, int) {
-                peers::serialHistogram(input.view.x, input.view.y, input.view.p, stacks, STACK, ROWS, COLS, frames.data());
+                peers::serialHistogram(input.view.x, input.view.y, input.view.p, stacks, STACK, ROWS, COLS,
+                                       serial_frames.data());
             });
-        }
 #ifdef CUSIGHT_HAVE_CUDA
+        cusMat counters = CUS_MAT_INIT, frames = CUS_MAT_INIT, keys = CUS_MAT_INIT, sorted = CUS_MAT_INIT,
+               workspace = CUS_MAT_INIT;
+        size_t bytes = 0;
+        const auto sort = [&](void *memory, cusStream stream) {
+            peers::radixSort(static_cast<const uint32_t *>(keys.data), static_cast<uint32_t *>(sorted.data), n, 30, memory,
+                             &bytes, stream);
+        };
         if (with_peers && space == CUS_DEVICE) {
-            cusMat counters = CUS_MAT_INIT, frames = CUS_MAT_INIT;
             check(cusMatCreate(&counters, 1, static_cast<int>(FRAME), CUS_32SC1, CUS_DEVICE));
             check(cusMatCreate(&frames, 1, static_cast<int>(stacks * FRAME), CUS_8UC1, CUS_DEVICE));
             row.peer("published", [&](cusStream stream, int) {
@@ -140,27 +147,24 @@ void histogram(const std::string &name, size_t n, Spread spread, const std::stri
                                        static_cast<uint32_t *>(counters.data), static_cast<uint8_t *>(frames.data), stream);
             });
             // Sorting all stacks at once by stack and pixel, 30 bits: what would come before a count over sorted events.
-            cusMat keys = CUS_MAT_INIT, sorted = CUS_MAT_INIT, workspace = CUS_MAT_INIT;
             std::vector<int32_t> host(n);
             for (size_t i = 0; i < n; ++i)
                 host[i] = static_cast<int32_t>(i / STACK * FRAME + mixed(i) % FRAME);
             cusMat from = CUS_MAT_INIT;
             check(cusMatWrap(&from, 1, static_cast<int>(n), CUS_32SC1, CUS_HOST, host.data(), 0));
             check(cusMatUpload(&from, &keys, nullptr));
+            check(cusStreamSynchronize(nullptr));
             check(cusMatCreate(&sorted, 1, static_cast<int>(n), CUS_32SC1, CUS_DEVICE));
-            size_t bytes = 0;
-            const auto sort = [&](void *memory, cusStream stream) {
-                peers::radixSort(static_cast<const uint32_t *>(keys.data), static_cast<uint32_t *>(sorted.data), n, 30,
-                                 memory, &bytes, stream);
-            };
             sort(nullptr, nullptr);
             check(cusMatCreate(&workspace, 1, static_cast<int>(bytes), CUS_8UC1, CUS_DEVICE));
             row.peer("cub sort alone", [&](cusStream stream, int) { sort(workspace.data, stream); });
-            for (cusMat *m : {&counters, &frames, &keys, &sorted, &workspace})
-                cusMatRelease(m);
         }
 #endif
         row.report();
+#ifdef CUSIGHT_HAVE_CUDA
+        for (cusMat *m : {&counters, &frames, &keys, &sorted, &workspace})
+            cusMatRelease(m);
+#endif
     });
 }
 

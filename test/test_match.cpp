@@ -584,7 +584,7 @@ TEST_P(Match, more_than_any_memory) {
     std::vector<cusMat> many(1024, templ.mat);
     cusMatcher *matcher = nullptr;
     auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT);
-    CUS_EXPECT_ERROR(cusMatcherCreate(&matcher, many.data(), 1024, 60000, 70000, &options, nullptr), CUS_ERROR_NO_MEMORY,
+    CUS_EXPECT_ERROR(cusMatcherCreate(&matcher, many.data(), 1024, 200000, 200000, &options, nullptr), CUS_ERROR_NO_MEMORY,
                      "cusMatcherCreate");
     EXPECT_EQ(matcher, nullptr);
 }
