@@ -144,7 +144,7 @@ class Recording : public Input {
 };
 
 // Events made from video.
-class Video : public Input {
+class Video final : public Input {
   public:
     Video(const std::string &spec, double threshold) : spec_(spec), threshold_(threshold) { rewind(); }
     ~Video() override { cusEventGeneratorDestroy(generator_); }
@@ -256,8 +256,9 @@ int info(const Settings &s) {
         const uint32_t median = pixels[*middle];
         active.erase(std::remove_if(active.begin(), active.end(), [&](size_t i) { return pixels[i] < 20 * median; }),
                      active.end());
-        std::sort(active.begin(), active.end(),
-                  [&](size_t a, size_t b) { return pixels[a] > pixels[b] || (pixels[a] == pixels[b] && a < b); });
+        std::sort(active.begin(), active.end(), [&](size_t a, size_t b) {
+            return pixels[a] != pixels[b] ? pixels[a] > pixels[b] : a < b; // the first of equal ones first
+        });
         std::string hottest;
         for (size_t i = 0; i < std::min<size_t>(active.size(), 5); ++i)
             hottest +=

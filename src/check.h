@@ -14,10 +14,12 @@ cusStatus cusi_fail(cusStatus status, const char *format, ...) __attribute__((fo
 /* "8UC3"; valid until the thread's eighth next call. */
 const char *cusi_typeName(int type);
 
-#define CUSI_REQUIRE(condition, status, ...)       \
-    do {                                           \
-        if (!(condition))                          \
-            return cusi_fail(status, __VA_ARGS__); \
+#define CUSI_REQUIRE(condition, status, ...) \
+    do {                                     \
+        if (!(condition)) {                  \
+            cusi_fail(status, __VA_ARGS__);  \
+            return status;                   \
+        }                                    \
     } while (0)
 
 #define CUSI_NOT_NULL(function, argument) \

@@ -134,8 +134,8 @@ cusStatus cusMatDownload(const cusMat *src, cusMat *dst, cusStream stream) {
 }
 
 cusStatus cusMatCopy(const cusMat *src, cusMat *dst, cusStream stream) {
-    const cusSpace space = src ? src->space : CUS_HOST;
-    return copy("cusMatCopy", src, dst, space, space, stream);
+    CUSI_REQUIRE(src, CUS_ERROR_NULL, "cusMatCopy: src is NULL");
+    return copy("cusMatCopy", src, dst, src->space, src->space, stream);
 }
 
 cusStatus cusMatSetZero(cusMat *mat, cusStream stream) {

@@ -103,8 +103,7 @@ cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int ro
         return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     }
     memcpy(w->path, path, length + 1);
-    memcpy(part, path, length);
-    memcpy(part + length, ".part", 6);
+    snprintf(part, length + 6, "%s.part", path);
     w->part = part;
     const Hdf5Lock lock = eventio_lockHdf5();
     const cusStatus status = createDataset(w);

@@ -69,16 +69,25 @@ void cusEventGeneratorDestroy(cusEventGenerator *generator) {
     free(generator);
 }
 
+/* What is not to be had stays as it was. */
 static int resize(EventArrays *arrays, size_t n) {
-    uint16_t *x = realloc(arrays->x, n * sizeof *x), *y;
-    arrays->x = x ? x : arrays->x;
-    y = realloc(arrays->y, n * sizeof *y);
-    arrays->y = y ? y : arrays->y;
-    uint8_t *p = realloc(arrays->p, n);
-    arrays->p = p ? p : arrays->p;
-    int64_t *t = realloc(arrays->t, n * sizeof *t);
-    arrays->t = t ? t : arrays->t;
-    return x && y && p && t;
+    uint16_t *const x = realloc(arrays->x, n * sizeof *x);
+    if (!x)
+        return 0;
+    arrays->x = x;
+    uint16_t *const y = realloc(arrays->y, n * sizeof *y);
+    if (!y)
+        return 0;
+    arrays->y = y;
+    uint8_t *const p = realloc(arrays->p, n);
+    if (!p)
+        return 0;
+    arrays->p = p;
+    int64_t *const t = realloc(arrays->t, n * sizeof *t);
+    if (!t)
+        return 0;
+    arrays->t = t;
+    return 1;
 }
 
 /* Crossings of one pixel: how many thresholds lie between its reference and where it is now. */

@@ -141,7 +141,8 @@ static cusStatus fetch(Hdf5 *h, Job *job) {
 static int decode(Job *job, uint8_t *out) {
     const Column *c = job->column;
     const size_t size = c->chunk * c->element;
-    const uint8_t *from = job->raw.data;
+    const Buffer *held = &job->raw;
+    const uint8_t *from = held->data;
     size_t from_size = job->raw_size;
     int left = 0;
     for (int k = 0; k < c->filter_count; ++k)
@@ -156,7 +157,7 @@ static int decode(Job *job, uint8_t *out) {
             continue;
         --left;
         /* Between two filters the chunk goes from raw to spare and back. */
-        Buffer *buffer = from == job->spare.data ? &job->raw : &job->spare;
+        Buffer *buffer = held == &job->spare ? &job->raw : &job->spare;
         if (left && !grow(buffer, size))
             return 0;
         uint8_t *to = left ? buffer->data : out;
@@ -169,6 +170,7 @@ static int decode(Job *job, uint8_t *out) {
             eventio_unshuffle(from, size, c->element, to);
         if (!good)
             return 0;
+        held = buffer;
         from = to;
         from_size = size;
     }
@@ -267,7 +269,7 @@ static cusStatus readPlain(Hdf5 *h, const Column *c, uint64_t first, size_t n, u
 
 static cusStatus damaged(const Column *c, uint64_t chunk) {
     return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderRead: the chunk of %s that starts at event %llu is damaged",
-                     column_name[c->which], (unsigned long long)(chunk * c->chunk));
+                     column_name[c->which], (unsigned long long)chunk * c->chunk);
 }
 
 /* Elements first .. first + n - 1 of the columns whose `out` is not NULL. *good: how many of them are right in all

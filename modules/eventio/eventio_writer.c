@@ -181,8 +181,7 @@ cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const 
         return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     }
     memcpy(w->path, path, length + 1);
-    memcpy(w->part, path, length);
-    memcpy(w->part + length, ".part", 6);
+    snprintf(w->part, length + 6, "%s.part", path);
     const Hdf5Lock lock = eventio_lockHdf5();
     const cusStatus status = createDatasets(w);
     eventio_unlockHdf5(lock);

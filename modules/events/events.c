@@ -1,6 +1,7 @@
 #include "check.h"
 #include "events_backend.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ cusStatus eventsCheckWindowing(const char *function, const cusWindowing *windowi
 
 uint64_t eventsWindowCount(const cusWindowing *windowing, uint64_t extent) {
     const uint64_t stride = eventsStride(windowing);
+    assert(stride > 0);
     const uint64_t complete = extent >= windowing->length ? (extent - windowing->length) / stride + 1 : 0;
     /* complete * stride wraps nowhere: complete - 1 strides lie inside the extent and a stride is below 2^63. */
     return complete + (windowing->keep_incomplete && complete * stride < extent);

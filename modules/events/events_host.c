@@ -2,6 +2,7 @@
 #include "events_backend.h"
 #include "host.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,7 @@ static uint64_t spreadVoxels(const Events *events, const Grid *grid, int bins, i
     uint64_t inside = 0;
     if (events->count == 0)
         return 0;
+    assert(events->t);
     const int64_t t0 = events->t[0], span = events->t[events->count - 1] - t0;
     const double dt = span > 0 ? (double)span : 1.0;
     FOR_EVENTS_INSIDE(events, 0, events->count, grid, inside, {
@@ -123,6 +125,7 @@ static int threadNumber(void) {
 
 /* Bins of equal duration begin where floor(bins (t - t0) / max(dt, 1)) reaches their number. */
 static void timeLevels(const Events *events, int bins, EventsLevels *levels) {
+    assert(events->t || !events->count);
     levels->begin[0] = 0;
     levels->begin[bins] = events->count;
     const uint64_t dt = events->count ? (uint64_t)events->t[events->count - 1] - (uint64_t)events->t[0] : 0;
@@ -165,6 +168,7 @@ static void tencodeRow(const uint32_t *last, size_t cols, const cusRepresentatio
     for (size_t x = 0; x < cols; ++x) {
         if (last[x] == 0)
             continue;
+        assert(events->t);
         const int positive = last[x] & 1;
         const uint64_t newest = (uint64_t)events->t[events->count - 1];
         const uint64_t dt = newest - (uint64_t)events->t[0], age = newest - (uint64_t)events->t[last[x] / 2 - 1];
@@ -197,8 +201,14 @@ static void voxelRow(const int64_t *restrict voxels, size_t n, float *restrict r
 }
 
 static void surfaceRow(const uint32_t *last, size_t n, const cusRepresentation *r, const Events *events, float *row) {
-    for (size_t i = 0; i < n; ++i)
-        row[i] = last[i] ? (float)exp((double)(events->t[last[i] - 1] - events->t[events->count - 1]) / r->tau) : 0.0f;
+    const int64_t *const t = events->t;
+    for (size_t i = 0; i < n; ++i) {
+        row[i] = 0.0f;
+        if (last[i] == 0)
+            continue;
+        assert(t);
+        row[i] = (float)exp((double)(t[last[i] - 1] - t[events->count - 1]) / r->tau);
+    }
 }
 
 /* ---- One band of one frame ---------------------------------------------------------------------------------------------

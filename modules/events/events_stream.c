@@ -4,6 +4,7 @@
 #include "check.h"
 #include "events_backend.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,7 @@ static cusStatus create(cusEventStream *s, const cusRepresentation *representati
     size_t frame_bytes = 0;
     for (int i = 0; i < count; ++i)
         frame_bytes += (size_t)s->rows * (size_t)s->cols * cusTypeSize(s->stacker->types[i]);
+    assert(frame_bytes > 0);
     const size_t most = (size_t)INT32_MAX / (size_t)s->rows;
     s->batch = s->options.batch_windows ? s->options.batch_windows : ((size_t)16 << 20) / frame_bytes;
     s->batch = s->batch < 1 ? 1 : s->batch > 4096 ? 4096 : s->batch;

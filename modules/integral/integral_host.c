@@ -2,6 +2,7 @@
 #include "host.h"
 #include "integral_backend.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -173,6 +174,7 @@ typedef struct Bands {
 } Bands;
 
 static int bandStart(const Bands *bands, int band) {
+    assert(bands->count > 0);
     return (int)((int64_t)bands->rows * band / bands->count);
 }
 

@@ -123,9 +123,9 @@ static cusStatus fetchAndPrepare(const char *f, cusMatcher *made, const cusMat *
         status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory for %zu bytes", f, bytes * (size_t)m->count);
     for (int k = 0; k < m->count && status == CUS_OK; ++k)
         status = fetch(&templates[k], data + (size_t)k * bytes, stream);
-    if (status == CUS_OK && mask)
+    if (status == CUS_OK && keep)
         status = fetch(mask, keep, stream);
-    if (status == CUS_OK && mask) {
+    if (status == CUS_OK && keep) {
         int any = 0;
         for (size_t i = pixels; i-- > 0;) {
             const uint8_t on = keep[i] ? 255 : 0;

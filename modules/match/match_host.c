@@ -4,6 +4,7 @@
 #include "match_backend.h"
 #include "match_fft.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,6 +154,7 @@ static float templatePlane(const MatchModel *m, const MatchHost *host, const cha
 
 static void prepareSpectra(const MatchModel *m, MatchHost *host) {
     Worker *worker = &host->workers[0];
+    assert(worker->plane);
     const size_t spectrum = match_fft_spectrumFloats(host->fft_rows, host->fft_cols);
     const size_t points = (size_t)host->fft_rows * (size_t)host->fft_cols;
     const float scale = (float)(1.0 / (double)points);

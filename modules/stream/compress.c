@@ -28,6 +28,7 @@ cusStatus streami_compressorCreate(const char *function, int level, int threads,
     const size_t pieces = (max_bytes + PIECE - 1) / PIECE + 1, piece = max_bytes < PIECE ? max_bytes : PIECE;
     if ((size_t)threads > pieces)
         threads = (int)pieces;
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): the contexts are pointers */
     StreamCompressor *made = calloc(1, sizeof *made + (size_t)threads * sizeof *made->contexts);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     made->level = level;

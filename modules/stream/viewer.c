@@ -2,6 +2,7 @@
  * reaches the picture before all of it was. */
 #include "stream_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,6 +141,7 @@ static cusStatus connect(cusViewer *viewer) {
         cusMatRelease(&viewer->picture);
         free(viewer->payload);
         free(viewer->raw);
+        assert(picture.data);
         memset(picture.data, 0, shape.frame_bytes);
         viewer->picture = picture;
         viewer->payload = payload;

@@ -38,10 +38,8 @@ class Md5 {
     // In hexadecimal; ends the sum.
     std::string finish() {
         const uint64_t bits = 8 * total_;
-        const uint8_t one = 0x80, zero = 0;
-        update(&one, 1);
-        while (total_ % 64 != 56)
-            update(&zero, 1);
+        static const uint8_t pad[64] = {0x80};
+        update(pad, 1 + (119 - total_ % 64) % 64); // to 8 bytes before the end of a block
         uint8_t length[8];
         for (int i = 0; i < 8; ++i)
             length[i] = static_cast<uint8_t>(bits >> 8 * i);
@@ -82,7 +80,7 @@ class Md5 {
     uint32_t sine_[64];
     uint32_t state_[4] = {0x67452301u, 0xefcdab89u, 0x98badcfeu, 0x10325476u};
     uint64_t total_ = 0;
-    uint8_t block_[64];
+    uint8_t block_[64] = {};
 };
 
 } // namespace sample
