@@ -177,8 +177,8 @@ void writeCloud(const std::string &path, const cv::Mat &elevation, const cv::Mat
     for (const cv::Point &p : points) {
         const double z = focal * baseline / (e.at<float>(p) - 1);
         const cv::Vec3b &c = colour.at<cv::Vec3b>(p);
-        std::fprintf(file, "%.5g %.5g %.5g %d %d %d\n", (p.x - e.cols / 2) * z / focal, (p.y - e.rows / 2) * z / focal, z,
-                     c[2], c[1], c[0]);
+        std::fprintf(file, "%.5g %.5g %.5g %d %d %d\n", (p.x - 0.5 * e.cols) * z / focal, (p.y - 0.5 * e.rows) * z / focal,
+                     z, c[2], c[1], c[0]);
     }
     const bool failed = std::ferror(file) != 0;
     if (std::fclose(file) != 0 || failed)

@@ -269,7 +269,7 @@ int info(const Settings &s) {
         const cusEventCounts c = recording->counts();
         if (c.triggers_rising + c.triggers_falling)
             sample::figure("triggers", "%llu (%llu rising, %llu falling)",
-                           static_cast<unsigned long long>(c.triggers_rising + c.triggers_falling),
+                           static_cast<unsigned long long>(c.triggers_rising) + c.triggers_falling,
                            static_cast<unsigned long long>(c.triggers_rising),
                            static_cast<unsigned long long>(c.triggers_falling));
         const uint64_t bad = c.bad_place + c.bad_polarity + c.bad_time + c.bad_words + c.untimed;

@@ -73,7 +73,7 @@ cv::Mat byTime(const cv::Mat &frame, Timed timed) {
     for (int y = 0; y < frame.rows; ++y)
         for (int x = 0; x < frame.cols; ++x) {
             const cv::Vec2f m = timed(y, x);
-            const cv::Vec3b hue = colours.at<cv::Vec3b>(0, cv::saturate_cast<uint8_t>(255 * m[1]));
+            const cv::Vec3b &hue = colours.at<cv::Vec3b>(0, cv::saturate_cast<uint8_t>(255 * m[1]));
             const float strength = m[0] > 0 ? 0.3f + 0.7f * std::min(1.0f, m[0] / white) : 0;
             for (int c = 0; c < 3; ++c)
                 out.at<cv::Vec3b>(y, x)[c] =

@@ -2,6 +2,7 @@
 
 #include "app.hpp"
 
+#include <cmath>
 #include <algorithm>
 #include <cstdio>
 #include <unistd.h>
@@ -36,7 +37,7 @@ std::string Progress::line() const {
     out += std::to_string(done_) + (total_ > 0 ? "/" + std::to_string(total_) : "") + " " + unit_;
     out += text("  %.1f/s", rate());
     if (total_ > done_ && done_ > 0) {
-        const long long left = static_cast<long long>(static_cast<double>(total_ - done_) / rate() + 0.5);
+        const long long left = std::llround(static_cast<double>(total_ - done_) / rate());
         out += text("  %lld:%02lld left", left / 60, left % 60);
     }
     return note_.empty() ? out : out + "  " + note_;

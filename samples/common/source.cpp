@@ -58,7 +58,7 @@ class Capture : public Source {
             fps_ = fps;
         const double count = file ? capture_.get(cv::CAP_PROP_FRAME_COUNT) : 0;
         if (std::isfinite(count) && count >= 1 && count < 1e9)
-            total_ = static_cast<long long>(count + 0.5);
+            total_ = std::llround(count);
     }
 
   protected:
