@@ -641,13 +641,13 @@ TEST(EventHdf5, DamagedChunkEndsTheRecordingThere) {
         for (int k = 0; k < 3; ++k)
             bytes[4000 + random() % (bytes.size() - 4000)] = uint8_t(random());
         Reader r(bytes);
-        if (r.opened != CUS_OK)
+        if (r.opened != CUS_OK || r.info.width == 0)
             continue;
         cusStatus status = CUS_OK;
         const Events got = r.all(3000, &status);
         for (size_t i = 0; i < got.size(); ++i) {
-            ASSERT_LT(got.x[i], 640);
-            ASSERT_LT(got.y[i], 480);
+            ASSERT_LT(got.x[i], r.info.width); // the damage may have met the sensor's size, too
+            ASSERT_LT(got.y[i], r.info.height);
             ASSERT_LE(got.p[i], 1);
         }
         ASSERT_TRUE(std::is_sorted(got.t.begin(), got.t.end()));
