@@ -69,7 +69,7 @@ static void edges8(const uint8_t *restrict u, const uint8_t *restrict m, const u
         const int a2 = u[x] + u[x + 1] + m[x], b2 = d[x + 2] + d[x + 1] + m[x + 2];
         const int a3 = d[x] + d[x + 1] + m[x], b3 = u[x + 2] + u[x + 1] + m[x + 2];
 #define EDGE(a, b) ((float)(2 * ((a) > (b) ? (a) - (b) : (b) - (a))) > threshold * (float)((a) + (b)))
-        out[x] = EDGE(a0, b0) | EDGE(a1, b1) | EDGE(a2, b2) | EDGE(a3, b3) ? 255 : 0;
+        out[x] = (EDGE(a0, b0) | EDGE(a1, b1) | EDGE(a2, b2) | EDGE(a3, b3)) ? 255 : 0;
 #undef EDGE
     }
 }
@@ -84,7 +84,7 @@ static void edges32(const float *restrict u, const float *restrict m, const floa
         const float a3 = (d[x] + d[x + 1]) + m[x], b3 = (u[x + 2] + u[x + 1]) + m[x + 2];
 #define LIMIT(a, b) (threshold * (((a) + (b)) * 0.5f))
 #define EDGE(a, b)  (fabsf((a) - (b)) > (LIMIT(a, b) < 3.0f ? LIMIT(a, b) : 3.0f))
-        out[x] = EDGE(a0, b0) | EDGE(a1, b1) | EDGE(a2, b2) | EDGE(a3, b3) ? 255 : 0;
+        out[x] = (EDGE(a0, b0) | EDGE(a1, b1) | EDGE(a2, b2) | EDGE(a3, b3)) ? 255 : 0;
 #undef EDGE
 #undef LIMIT
     }
