@@ -363,7 +363,7 @@ TEST_P(EventStack, anotherStreamAndManyThreads) {
     const std::vector<cusEventWindow> windows = {{0, 10000}, {10000, 20000}};
     std::vector<std::thread> threads;
     for (int k = 0; k < 2; ++k)
-        threads.emplace_back([&, k] {
+        threads.emplace_back([&] {
             const SpaceEvents input(events, space());
             const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE)};
             const Stacker stacker(100, 120, space(), r);
