@@ -18,13 +18,18 @@ struct State {
 static_assert(sizeof(State) <= STEREO_STATE_BYTES, "the head of a scratch block holds the state");
 
 namespace tuning {
-// Elevation at 3840x2160, 30 shifts, window 21 (H200): 8 warps in strips of 32 rows, 3 blocks a multiprocessor 0.336 ms;
-// 4 blocks 0.343; 16 warps in strips of 64, 2 blocks 0.350; strips of 64 or 96, 2 blocks 0.38. At 640x480 strips of 16 rows
-// 0.034, of 32 0.044.
-constexpr int WARPS = 8;
-constexpr int STRIP = 32, STRIP_SMALL = 16; // rows of a block, multiples of 16; small: for few blocks
-constexpr int ELEVATION_BLOCKS = 3;         // a multiprocessor, for the register limit
-constexpr long long SMALL_FILL = 1 << 20;   // pixels below which smaller tiles fill the device better
+// The whole map at 640x480, 1920x1080, 3840x2160, 30 shifts, window 21 (H200): 8 warps, 3 blocks a multiprocessor, strips of 16 or
+// 32 rows 53.3, 150, 476 us; 16 warps, 2 blocks, strips of 32 46.3 (there 16), 149.7, 485; of 64 46.3 (16), 153, 474.
+constexpr int USUAL_WARPS = 16, FEWER_WARPS = 8; // fewer where shared memory has 64 KB: 7.5
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int WARPS = FEWER_WARPS;
+#else
+constexpr int WARPS = USUAL_WARPS;
+#endif
+constexpr int MOST_ROWS = 64;             // of a strip
+constexpr int ELEVATION_BLOCKS = 2;       // a multiprocessor, for the register limit
+constexpr int STRIP_START = 10;           // what starting a strip costs, in rows
+constexpr long long SMALL_FILL = 1 << 20; // pixels below which smaller tiles fill the device better
 } // namespace tuning
 
 __device__ inline int wrap(int i, int n) {
@@ -107,6 +112,7 @@ __device__ inline float sum3(float a, float b, float c) {
 
 template<class T, bool SIGNS>
 __global__ void __launch_bounds__(256) featuresKernel(const FeatureJob job) {
+    cusi::startInOrder();
     if (job.state && blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0 && threadIdx.y == 0 &&
         threadIdx.x < sizeof(State) / 4)
         reinterpret_cast<unsigned *>(job.state)[threadIdx.x] = 0;
@@ -204,12 +210,12 @@ cusStatus features(const char *function, const cusMat *const *images, cusMat *co
     const bool bytes = images[0]->type == CUS_8UC1;
     auto *kernel = bytes ? (signs ? featuresKernel<uint8_t, true> : featuresKernel<uint8_t, false>)
                          : (signs ? featuresKernel<float, true> : featuresKernel<float, false>);
-    return cusi::launch(function, kernel, grid, block, 0, stream, job);
+    return cusi::launchOverlapped(function, kernel, grid, block, 0, stream, job);
 }
 
 // ---- Elevation ---------------------------------------------------------------------------------------------------------
 // A block takes a strip of 4 SEG columns, whose features lie in shared memory, and goes down it 16 rows at a time; each of
-// its warps has every eighth shift to itself and needs no other warp until the end of the 16 rows.
+// its warps has every WARPS-th shift to itself and needs no other warp until the end of the 16 rows.
 //   Down: a lane has four columns and keeps the running sums of their agreements, four in a word, for each shift of its
 //   warp. Row by row it adds the row that enters the window and takes away the one that leaves, and lays the sums down.
 //   Across: a lane has rows r and r + 8 of SEG columns, as the halves of a word; it runs a window along them and keeps the
@@ -261,6 +267,7 @@ __device__ inline unsigned loadFour(const unsigned char *row, int x, const Eleva
 
 template<int AGREEMENT, bool WIDE, int PLANES, int SEG>
 __global__ void __launch_bounds__(32 * WARPS, WIDE ? 1 : tuning::ELEVATION_BLOCKS) elevationKernel(const ElevationJob job) {
+    cusi::startInOrder();
     constexpr bool BINARY = AGREEMENT != CUS_STEREO_SIGNS;
     constexpr int PITCH = SEG == 28 ? 36 : 33; // words; no bank conflicts among the segments of 28 columns, few in others
     constexpr int PLANE = CHUNK * PITCH;
@@ -527,6 +534,7 @@ __global__ void __launch_bounds__(32 * WARPS, WIDE ? 1 : tuning::ELEVATION_BLOCK
 // An elevation stays where its partner in the other image has nearly the same.
 __global__ void __launch_bounds__(256) checkKernel(uint16_t *elevation, size_t step, const uint16_t *other, int rows,
                                                    int cols, int direction, int check, bool wrapped) {
+    cusi::startInOrder();
     const int x = blockIdx.x * 256 + threadIdx.x;
     if (x >= cols)
         return;
@@ -599,17 +607,26 @@ cusStatus oneWay(const char *function, const cusMat &left, const cusMat &right, 
     job.aligned = cusi::isAligned(left, 4) && cusi::isAligned(right, 4);
 
     int device = 0, sms = 0, shared_limit = 0;
+    cudaFuncAttributes compiled = {};
     CUSI_CUDA(function, cudaGetDevice(&device));
+    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, chosen.kernel));
     CUSI_CUDA(function, cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
     CUSI_CUDA(function, cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    const int warps = compiled.ptxVersion < 80 ? tuning::FEWER_WARPS : tuning::USUAL_WARPS;
     const auto sharedBytes = [&](int strip) {
-        return 4 * ((strip + 2 * job.radius) * (LEFT_WORDS + RIGHT_WORDS) + WARPS * chosen.stage_words);
+        return 4 * ((strip + 2 * job.radius) * (LEFT_WORDS + RIGHT_WORDS) + warps * chosen.stage_words);
     };
-    job.strip = tuning::STRIP;
-    if (static_cast<long long>(job.tiles_across) * cusi::divUp(job.rows, job.strip) < 3 * sms)
-        job.strip = tuning::STRIP_SMALL;
-    while (job.strip > CHUNK && sharedBytes(job.strip) > shared_limit)
-        job.strip -= CHUNK;
+    // The strip that is done soonest: waves of blocks times a block's rows.
+    long long least = INT64_MAX;
+    for (int strip = CHUNK; strip <= tuning::MOST_ROWS && (strip == CHUNK || sharedBytes(strip) <= shared_limit);
+         strip += CHUNK) {
+        const long long strips = static_cast<long long>(job.tiles_across) * cusi::divUp(job.rows, strip);
+        const long long cost = cusi::divUp(strips, 0ll + sms * tuning::ELEVATION_BLOCKS) * (strip + tuning::STRIP_START);
+        if (cost < least) {
+            least = cost;
+            job.strip = strip;
+        }
+    }
     const int shared = sharedBytes(job.strip);
     CUSI_CUDA(function, cudaFuncSetAttribute(chosen.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
     const unsigned blocks = static_cast<unsigned>(job.tiles_across) * cusi::divUp(job.rows, job.strip);
@@ -618,7 +635,7 @@ cusStatus oneWay(const char *function, const cusMat &left, const cusMat &right, 
         job.shifts = std::min<int>(STEREO_GROUP, o.shifts - first);
         job.first = first == 0;
         job.last = first + STEREO_GROUP >= o.shifts;
-        CUS_TRY(cusi::launch(function, chosen.kernel, blocks, 32 * WARPS, shared, stream, job));
+        CUS_TRY(cusi::launchOverlapped(function, chosen.kernel, blocks, 32 * warps, shared, stream, job));
     }
     return CUS_OK;
 }
@@ -630,6 +647,7 @@ cusStatus oneWay(const char *function, const cusMat &left, const cusMat &right, 
 template<class T>
 __global__ void __launch_bounds__(256)
     lowerKernel(const uint16_t *holes, size_t holes_step, T *out, size_t out_step, int rows, int cols) {
+    cusi::startInOrder();
     constexpr int AHEAD = 4;
     const unsigned lane = threadIdx.x % 32;
     for (int y = blockIdx.x * 8 + threadIdx.x / 32; y < rows; y += gridDim.x * 8) {
@@ -908,11 +926,11 @@ cusStatus fill(const char *function, const cusMat &holes, cusMat &filled, const 
     const int blocks = std::min(cusi::divUp(holes.rows, 8), 1 << 20);
     const uint16_t *const from = static_cast<const uint16_t *>(holes.data);
     if (relax)
-        CUS_TRY(cusi::launch(function, lowerKernel<float>, blocks, 256, 0, stream, from, holes.step,
-                             static_cast<float *>(filled.data), filled.step, holes.rows, holes.cols));
+        CUS_TRY(cusi::launchOverlapped(function, lowerKernel<float>, blocks, 256, 0, stream, from, holes.step,
+                                       static_cast<float *>(filled.data), filled.step, holes.rows, holes.cols));
     else
-        CUS_TRY(cusi::launch(function, lowerKernel<uint16_t>, blocks, 256, 0, stream, from, holes.step,
-                             static_cast<uint16_t *>(filled.data), filled.step, holes.rows, holes.cols));
+        CUS_TRY(cusi::launchOverlapped(function, lowerKernel<uint16_t>, blocks, 256, 0, stream, from, holes.step,
+                                       static_cast<uint16_t *>(filled.data), filled.step, holes.rows, holes.cols));
     return relax && o.iterations > 0 ? iterate<float, 32>(function, holes, filled, filled, o, scratch, stream) : CUS_OK;
 }
 
@@ -956,6 +974,7 @@ __device__ inline unsigned medianOf(const unsigned *values) {
 template<int SIZE>
 __global__ void __launch_bounds__(256)
     median16Kernel(const uint16_t *in, size_t step, uint16_t *out, size_t out_step, int rows, int cols) {
+    cusi::startInOrder();
     constexpr int RADIUS = SIZE / 2;
     const int x = 2 * (blockIdx.x * 32 + threadIdx.x);
     if (x >= cols)
@@ -984,6 +1003,7 @@ __global__ void __launch_bounds__(256)
 template<int SIZE>
 __global__ void __launch_bounds__(256)
     median32Kernel(const unsigned *in, size_t step, unsigned *out, size_t out_step, int rows, int cols) {
+    cusi::startInOrder();
     constexpr int RADIUS = SIZE / 2;
     const int x = blockIdx.x * 32 + threadIdx.x;
     if (x >= cols)
@@ -1006,20 +1026,21 @@ cusStatus median(const char *function, const cusMat &in, cusMat &out, int size, 
     const unsigned down = std::min(cusi::divUp(in.rows, 8), 65535);
     if (in.type == CUS_16UC1) {
         auto *kernel = size == 3 ? median16Kernel<3> : median16Kernel<5>;
-        return cusi::launch(function, kernel, dim3(cusi::divUp(in.cols, 64), down), block, 0, stream,
-                            static_cast<const uint16_t *>(in.data), in.step, static_cast<uint16_t *>(out.data), out.step,
-                            in.rows, in.cols);
+        return cusi::launchOverlapped(function, kernel, dim3(cusi::divUp(in.cols, 64), down), block, 0, stream,
+                                      static_cast<const uint16_t *>(in.data), in.step, static_cast<uint16_t *>(out.data),
+                                      out.step, in.rows, in.cols);
     }
     auto *kernel = size == 3 ? median32Kernel<3> : median32Kernel<5>;
-    return cusi::launch(function, kernel, dim3(cusi::divUp(in.cols, 32), down), block, 0, stream,
-                        static_cast<const unsigned *>(in.data), in.step, static_cast<unsigned *>(out.data), out.step,
-                        in.rows, in.cols);
+    return cusi::launchOverlapped(function, kernel, dim3(cusi::divUp(in.cols, 32), down), block, 0, stream,
+                                  static_cast<const unsigned *>(in.data), in.step, static_cast<unsigned *>(out.data),
+                                  out.step, in.rows, in.cols);
 }
 
 // ---- Contours and picture ----------------------------------------------------------------------------------------------
 
 template<class T>
 __global__ void __launch_bounds__(256) rangeKernel(const T *elevation, size_t step, int rows, int cols, State *state) {
+    cusi::startInOrder();
     unsigned seen_notmin = 0, seen_max = 0;
     for (int y = blockIdx.x; y < rows; y += gridDim.x) {
         const T *const row = cusi::rowOf(elevation, step, y);
@@ -1056,6 +1077,7 @@ template<class T, bool CROSSING>
 __global__ void __launch_bounds__(256)
     contoursKernel(const T *elevation, size_t step, unsigned char *out, size_t out_step, int rows, int cols,
                    unsigned levels, bool aligned, const State *state) {
+    cusi::startInOrder();
     const T min = fromOrdered<T>(~state->range_notmin), max = fromOrdered<T>(state->range_max);
     const unsigned low = static_cast<unsigned>(min), width = (static_cast<unsigned>(max) - low) / levels;
     const unsigned interval = width ? width : 1;
@@ -1104,6 +1126,7 @@ template<class T>
 __global__ void __launch_bounds__(256)
     pictureKernel(const T *elevation, size_t step, const unsigned char *lines, size_t lines_step, unsigned char *out,
                   size_t out_step, int rows, int cols, const State *state) {
+    cusi::startInOrder();
     const T min = fromOrdered<T>(~state->range_notmin), max = fromOrdered<T>(state->range_max);
     const int x = blockIdx.x * 256 + threadIdx.x;
     if (x >= cols)
@@ -1124,11 +1147,12 @@ cusStatus findRange(const char *function, const cusMat &elevation, State *state,
     CUSI_CUDA(function, cusi::multiprocessors(&sms));
     const int blocks = std::min(elevation.rows, 8 * sms);
     if (elevation.type == CUS_16UC1)
-        return cusi::launch(function, rangeKernel<uint16_t>, blocks, 256, 0, stream,
-                            static_cast<const uint16_t *>(elevation.data), elevation.step, elevation.rows, elevation.cols,
-                            state);
-    return cusi::launch(function, rangeKernel<float>, blocks, 256, 0, stream, static_cast<const float *>(elevation.data),
-                        elevation.step, elevation.rows, elevation.cols, state);
+        return cusi::launchOverlapped(function, rangeKernel<uint16_t>, blocks, 256, 0, stream,
+                                      static_cast<const uint16_t *>(elevation.data), elevation.step, elevation.rows,
+                                      elevation.cols, state);
+    return cusi::launchOverlapped(function, rangeKernel<float>, blocks, 256, 0, stream,
+                                  static_cast<const float *>(elevation.data), elevation.step, elevation.rows,
+                                  elevation.cols, state);
 }
 
 template<class T>
@@ -1136,9 +1160,9 @@ cusStatus contourLines(const char *function, const cusMat &elevation, cusMat &li
                        const State *state, cudaStream_t stream) {
     auto *kernel = o.lines == CUS_LINES_CROSSING ? contoursKernel<T, true> : contoursKernel<T, false>;
     const dim3 grid(cusi::divUp(elevation.cols, 4 * 256), std::min(elevation.rows, 65535));
-    return cusi::launch(function, kernel, grid, 256, 0, stream, static_cast<const T *>(elevation.data), elevation.step,
-                        static_cast<unsigned char *>(lines.data), lines.step, elevation.rows, elevation.cols,
-                        static_cast<unsigned>(o.levels), cusi::isAligned(lines, 4), state);
+    return cusi::launchOverlapped(function, kernel, grid, 256, 0, stream, static_cast<const T *>(elevation.data),
+                                  elevation.step, static_cast<unsigned char *>(lines.data), lines.step, elevation.rows,
+                                  elevation.cols, static_cast<unsigned>(o.levels), cusi::isAligned(lines, 4), state);
 }
 
 cusStatus contourLines(const char *function, const cusMat &elevation, cusMat &lines, const cusStereoOptions &o,
@@ -1162,8 +1186,8 @@ cusStatus elevate(const char *function, const cusMat &left, const cusMat &right,
     CUS_TRY(oneWay(function, right, left, scratch.other, sizeof(uint16_t) * static_cast<size_t>(left.cols), -o.direction, o,
                    keys, stream));
     const dim3 grid(cusi::divUp(left.cols, 256), std::min(left.rows, 65535));
-    return cusi::launch(function, checkKernel, grid, 256, 0, stream, out, elevation.step, scratch.other, left.rows,
-                        left.cols, o.direction, o.check, o.border == CUS_STEREO_WRAP);
+    return cusi::launchOverlapped(function, checkKernel, grid, 256, 0, stream, out, elevation.step, scratch.other,
+                                  left.rows, left.cols, o.direction, o.check, o.border == CUS_STEREO_WRAP);
 }
 
 } // namespace
@@ -1216,11 +1240,12 @@ cusStatus stereo_cuda_picture(const cusMat *elevation, const cusMat *contours, c
     const dim3 grid(cusi::divUp(elevation->cols, 256), std::min(elevation->rows, 65535));
     unsigned char *const out = static_cast<unsigned char *>(picture->data);
     if (elevation->type == CUS_16UC1)
-        return cusi::launch(function, pictureKernel<uint16_t>, grid, 256, 0, stream,
-                            static_cast<const uint16_t *>(elevation->data), elevation->step, lines, lines_step, out,
-                            picture->step, elevation->rows, elevation->cols, state);
-    return cusi::launch(function, pictureKernel<float>, grid, 256, 0, stream, static_cast<const float *>(elevation->data),
-                        elevation->step, lines, lines_step, out, picture->step, elevation->rows, elevation->cols, state);
+        return cusi::launchOverlapped(function, pictureKernel<uint16_t>, grid, 256, 0, stream,
+                                      static_cast<const uint16_t *>(elevation->data), elevation->step, lines, lines_step,
+                                      out, picture->step, elevation->rows, elevation->cols, state);
+    return cusi::launchOverlapped(function, pictureKernel<float>, grid, 256, 0, stream,
+                                  static_cast<const float *>(elevation->data), elevation->step, lines, lines_step, out,
+                                  picture->step, elevation->rows, elevation->cols, state);
 }
 
 cusStatus stereo_cuda_map(cusContourMapper *m, const cusMat *left, const cusMat *right, cusMat *elevation, cusMat *contours,
