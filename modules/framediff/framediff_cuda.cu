@@ -17,7 +17,11 @@ constexpr unsigned FULL_WARP = 0xffffffffu;
 namespace tuning {
 // H200, 3840x2160x3 of noise: 128 x 10 blocks 19.6 us, 128 x 12 21.2, 256 x 5 20.1, 256 x 6 20.9, 512 x 2 21.7.
 constexpr int PAINT_THREADS = 128;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750 // has room for 1024 threads
+constexpr int PAINT_BLOCKS_PER_SM = 8;
+#else
 constexpr int PAINT_BLOCKS_PER_SM = 10;
+#endif
 } // namespace tuning
 
 constexpr int TILE_PIXELS = 512;
@@ -193,13 +197,16 @@ cusStatus launchPaint(int channels, const PaintJob &job, const Colours &colours,
 // number, so nothing is cleared between frames.
 
 namespace tuning {
-// H200, 3840x2160x3, 3 % of the bytes changed in small discs: 1 unit in flight 21.2 us, 2 21.5, 3 27; 512 x 2 blocks 21.2, 256 x 4
-// 21.2, 384 x 3 21.4, 512 x 3 24; 512 entries kept 22.9, 1024 23.5 (less is left for the level-1 cache).
+// H200, 3840x2160x3, 3 % of the bytes changed in small discs: 512 x 2 blocks 20.7 us, 256 x 4 21.9, 384 x 3 21.9, 1024 x 1 22.0;
+// room for the next frame's blocks beside these (40 registers) 31, as they then crowd on some multiprocessors; pieces of one
+// group 20.13, of two 20.11, runs of equal length 20.95; 512 entries kept 22.9, 1024 23.5 (an earlier state; less is left for
+// the level-1 cache). Of today's 19.9 the look-back takes 1.3, sending the entries 1.4 and the reference's new bytes 3.2;
+// nothing changed takes 15.0, of which the two reads are 11.6.
 constexpr int ENCODE_THREADS = 512;
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
-constexpr int ENCODE_UNROLL = 1;     // units a lane looks at while as many are on their way
-constexpr int ENCODE_MAX_UNITS = 32; // units a lane goes through; with 16 bytes and 32 lanes, at most 16 KB a warp
-constexpr int ENCODE_STAGED = 512;   // entries a warp keeps; the rest of a denser run is read a second time
+constexpr unsigned ENCODE_PIECE = 2;    // groups of 32 units: 1 KB
+constexpr unsigned ENCODE_LONGEST = 16; // pieces in a run
+constexpr int ENCODE_STAGED = 512;      // entries a warp keeps; the rest of a denser run is read a second time
 } // namespace tuning
 
 constexpr unsigned ENCODE_WARPS = tuning::ENCODE_THREADS / 32;
@@ -236,10 +243,12 @@ struct EncodeJob {
     unsigned long long *tile_words;
     const uint32_t *changed; // bit per pixel, for the noise filter, or null
     size_t cur_step, ref_step, mask_step;
-    unsigned cur_step16, ref_step16; // in units, where all are whole
+    unsigned wrap, cur_gap, ref_gap, ref_step16; // where units are whole, in units: a row, padding, the reference's step
     unsigned rows, cols, row_bytes, units, changed_words_per_row;
     Divisor units_per_row;
-    unsigned tiles, units_per_lane, capacity;
+    unsigned groups, tiles;     // of 32 units; blocks
+    unsigned run, run_fraction; // pieces a warp goes through, in 1 and 1 / 2^32
+    unsigned capacity;
     uint32_t addend; // 255 - threshold in each byte
     unsigned char min_neighbours, channels;
     bool aligned, mask_by_two, may_overflow;
@@ -286,36 +295,19 @@ __device__ inline unsigned lookBack(const unsigned long long *words, unsigned ti
         const unsigned prefixes = __ballot_sync(FULL_WARP, (word & TILE_STATE) == TILE_PREFIX);
         const unsigned last = prefixes ? __ffs(static_cast<int>(prefixes)) - 1 : 31;
         const unsigned sum = warpSum(lane <= last ? static_cast<unsigned>(word) : 0u);
-        __syncthreads(); // the round before has been read
+        if (end != tile)
+            __syncthreads(); // the round before has been read
         if (lane == 0) {
             sums[warp] = sum;
             ends[warp] = prefixes;
         }
         __syncthreads();
-#pragma unroll
-        for (unsigned w = 0; w < WARPS; ++w)
-            if (!found) {
-                before += sums[w];
-                found = ends[w] != 0;
-            }
+        const unsigned known = __ballot_sync(FULL_WARP, lane < WARPS && ends[lane % WARPS] != 0);
+        const unsigned upto = known ? __ffs(static_cast<int>(known)) - 1 : 31;
+        before += warpSum(lane < WARPS && lane <= upto ? sums[lane] : 0);
+        found = known != 0;
     }
     return before;
-}
-
-__device__ __noinline__ bool isNoise(const EncodeJob &job, unsigned y, unsigned x) {
-    int neighbours = -1; // itself
-    for (int j = -1; j <= 1; ++j) {
-        const unsigned row = y + j;
-        if (row >= job.rows)
-            continue;
-        const uint32_t *words = job.changed + static_cast<size_t>(row) * job.changed_words_per_row;
-        for (int i = -1; i <= 1; ++i) {
-            const unsigned column = x + i;
-            if (column < job.cols)
-                neighbours += words[column / 32] >> (column % 32) & 1;
-        }
-    }
-    return neighbours < job.min_neighbours;
 }
 
 // The highest bit of each byte of `difference` that is over the threshold: it is where adding 255 - threshold carries out of
@@ -347,40 +339,125 @@ __device__ inline Place placeOf(const EncodeJob &job, unsigned unit) {
     return {y, x, min(16u, job.row_bytes - x)};
 }
 
-// WHOLE: every unit has 16 bytes, 16-byte aligned, in frame and reference.
-template<bool WHOLE>
-__device__ inline void loadUnit(const EncodeJob &job, unsigned unit, uint4 &cur, uint4 &ref) {
-    cur = ref = make_uint4(0, 0, 0, 0);
-    if (unit >= job.units)
-        return;
-    if constexpr (WHOLE) {
-        const unsigned y = job.units_per_row.divide(unit), x = unit - y * job.units_per_row.d;
-        cur = __ldcs(reinterpret_cast<const uint4 *>(job.cur) + (y * job.cur_step16 + x));
-        ref = *(reinterpret_cast<const uint4 *>(job.ref) + (y * job.ref_step16 + x));
-    } else {
-        const Place p = placeOf(job, unit);
-        const unsigned char *r = job.ref + static_cast<size_t>(p.y) * job.ref_step + p.x;
-        cur = cusi::load16(job.cur + static_cast<size_t>(p.y) * job.cur_step + p.x, static_cast<int>(p.left), job.aligned);
-        ref = p.left < 16 ? cusi::load16(r, static_cast<int>(p.left), false) : *reinterpret_cast<const uint4 *>(r);
-    }
+// Loads without a branch, which would let the compiler put the use of the last unit before the load of the next.
+__device__ inline void loadFrameIf(bool wanted, const uint4 *p, uint4 &v) {
+    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %5, 0; @wanted ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+                 : "l"(p), "r"(static_cast<unsigned>(wanted)));
+}
+__device__ inline void loadReferenceIf(bool wanted, const uint4 *p, uint4 &v) {
+    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %5, 0; @wanted ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+                 : "l"(p), "r"(static_cast<unsigned>(wanted))
+                 : "memory");
 }
 
-// The bytes of a unit that are to be sent, a bit each.
-template<bool NOISE>
+// A lane's way through frame and reference, 32 units a step. WHOLE: every unit has 16 bytes, 16-byte aligned, in both, a row
+// at least 32 units, and the frame a multiple of 32; without padding the frame counts as one row.
+template<bool WHOLE>
+class Reader;
+
+template<>
+class Reader<true> {
+  public:
+    __device__ Reader(const EncodeJob &job, unsigned unit) {
+        const unsigned y = job.wrap == job.units ? 0 : job.units_per_row.divide(unit);
+        column_ = unit - y * job.wrap;
+        cur_ = unit + y * job.cur_gap;
+        ref_ = unit + y * job.ref_gap;
+    }
+    __device__ void load(const EncodeJob &job, bool wanted, uint4 &cur, uint4 &ref) {
+        loadFrameIf(wanted, reinterpret_cast<const uint4 *>(job.cur) + cur_, cur);
+        loadReferenceIf(wanted, reinterpret_cast<const uint4 *>(job.ref) + ref_, ref);
+        __syncwarp();
+        cur_ += 32;
+        ref_ += 32;
+        column_ += 32;
+        if (column_ >= job.wrap) {
+            column_ -= job.wrap;
+            cur_ += job.cur_gap;
+            ref_ += job.ref_gap;
+        }
+    }
+
+  private:
+    unsigned column_, cur_, ref_;
+};
+
+template<>
+class Reader<false> {
+  public:
+    __device__ Reader(const EncodeJob &, unsigned unit) : unit_(unit) {}
+    __device__ void load(const EncodeJob &job, bool wanted, uint4 &cur, uint4 &ref) { // zeros past the last unit
+        cur = ref = make_uint4(0, 0, 0, 0);
+        if (wanted && unit_ < job.units) {
+            const Place p = placeOf(job, unit_);
+            const unsigned char *c = job.cur + static_cast<size_t>(p.y) * job.cur_step + p.x;
+            const unsigned char *r = job.ref + static_cast<size_t>(p.y) * job.ref_step + p.x;
+            cur = cusi::load16(c, static_cast<int>(p.left), job.aligned);
+            ref = p.left < 16 ? cusi::load16(r, static_cast<int>(p.left), false) : *reinterpret_cast<const uint4 *>(r);
+        }
+        unit_ += 32;
+    }
+
+  private:
+    unsigned unit_;
+};
+
+// Bits x - 1 .. x + 30 of row y of the map of changed pixels; zeros outside.
+__device__ inline uint32_t changedAround(const EncodeJob &job, unsigned y, unsigned x) {
+    if (y >= job.rows)
+        return 0;
+    const uint32_t *words = job.changed + static_cast<size_t>(y) * job.changed_words_per_row;
+    if (x == 0)
+        return words[0] << 1;
+    const unsigned w = (x - 1) / 32;
+    return __funnelshift_r(words[w], w + 1 < job.changed_words_per_row ? words[w + 1] : 0, (x - 1) % 32);
+}
+
+// Which of the pixels from x on, up to 16, have enough changed neighbours, a bit each: eight one-bit numbers are added for all
+// pixels at once.
+__device__ inline unsigned haveNeighbours(const EncodeJob &job, unsigned y, unsigned x) {
+    const uint32_t up = changedAround(job, y - 1, x), own = changedAround(job, y, x), down = changedAround(job, y + 1, x);
+    const auto sum = [](uint32_t a, uint32_t b, uint32_t c) { return a ^ b ^ c; };
+    const auto carry = [](uint32_t a, uint32_t b, uint32_t c) { return (a & b) | (a & c) | (b & c); };
+    const uint32_t ones_up = sum(up, up >> 1, up >> 2), twos_up = carry(up, up >> 1, up >> 2);
+    const uint32_t ones_down = sum(down, down >> 1, down >> 2), twos_down = carry(down, down >> 1, down >> 2);
+    const uint32_t ones_own = own ^ own >> 2, twos_own = own & own >> 2;
+    const uint32_t ones = sum(ones_up, ones_down, ones_own), from_ones = carry(ones_up, ones_down, ones_own);
+    const uint32_t twos_part = sum(twos_up, twos_down, twos_own), fours_part = carry(twos_up, twos_down, twos_own);
+    const uint32_t twos = twos_part ^ from_ones, from_twos = twos_part & from_ones;
+    const uint32_t count[4] = {ones, twos, fours_part ^ from_twos, fours_part & from_twos};
+    uint32_t enough = 0xffffffffu; // count >= min_neighbours, from the lowest bit up
+#pragma unroll
+    for (int bit = 0; bit < 4; ++bit)
+        enough = job.min_neighbours >> bit & 1 ? count[bit] & enough : count[bit] | enough;
+    return enough;
+}
+
+// The bytes of a unit whose pixels are not noise, a bit each.
+__device__ inline unsigned keptBytes(const EncodeJob &job, unsigned unit) {
+    const Place p = placeOf(job, unit);
+    const unsigned x = p.x / job.channels, phase = p.x % job.channels, pixels = haveNeighbours(job, p.y, x);
+    if (job.channels == 1)
+        return pixels & 0xffff;
+    const unsigned of_pixel = (1u << job.channels) - 1;
+    unsigned bytes = 0;
+    for (unsigned k = 0; k * job.channels < 16 + phase; ++k)
+        bytes |= pixels >> k & 1 ? of_pixel << (k * job.channels) : 0;
+    return bytes >> phase & 0xffff;
+}
+
+// The bytes of a unit that are to be sent, a bit each. EXTRAS: there may be a noise filter, and a mask to be written.
+template<bool EXTRAS>
 __device__ inline unsigned findChanges(const EncodeJob &job, unsigned unit, const uint4 &cur, const uint4 &ref) {
     unsigned bits =
         bitsOf(overThreshold(__vabsdiffu4(cur.x, ref.x), job.addend),
                overThreshold(__vabsdiffu4(cur.y, ref.y), job.addend)) |
         bitsOf(overThreshold(__vabsdiffu4(cur.z, ref.z), job.addend), overThreshold(__vabsdiffu4(cur.w, ref.w), job.addend))
             << 8;
-    if constexpr (NOISE) {
-        const Place p = placeOf(job, unit);
-        for (unsigned left = bits; left; left &= left - 1) {
-            const unsigned b = __ffs(static_cast<int>(left)) - 1;
-            if (isNoise(job, p.y, (p.x + b) / job.channels))
-                bits &= ~(1u << b);
-        }
-    }
+    if (EXTRAS && job.changed && bits)
+        bits &= keptBytes(job, unit);
     return bits;
 }
 
@@ -443,23 +520,27 @@ struct Queue {
     uint32_t unit[64]; // unit of the run << 16 | bits
 };
 
-constexpr int ENCODE_SHARED = ENCODE_WARPS * (sizeof(Queue) + tuning::ENCODE_STAGED * sizeof(uint32_t));
+constexpr int ENCODE_WORDS = tuning::ENCODE_STAGED + 16; // of entries a warp; 16 of padding
+static_assert(tuning::ENCODE_STAGED >= 512, "the entries of 32 units fit");
+constexpr int ENCODE_SHARED = ENCODE_WARPS * (sizeof(Queue) + ENCODE_WORDS * sizeof(uint32_t));
 
-template<bool WHOLE, bool NOISE>
+template<bool WHOLE, bool EXTRAS>
 __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM) encodeKernel(const EncodeJob job) {
-    constexpr int UNROLL = tuning::ENCODE_UNROLL, STAGED = tuning::ENCODE_STAGED;
+    constexpr int STAGED = tuning::ENCODE_STAGED;
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ unsigned warp_totals[ENCODE_WARPS], finished_before;
 
-    cusi::startInOrder();
     const unsigned tile = blockIdx.x;
-    const unsigned long long frame = loadRelaxed(&job.state->frame) << 34;
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const unsigned run = (tile * ENCODE_WARPS + warp) * job.units_per_lane * 32; // the warp's first unit
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, index = tile * ENCODE_WARPS + warp;
+    const auto beginOf = [&](unsigned w) { // the first group of a warp's run
+        return min((w * job.run + __umulhi(w, job.run_fraction)) * tuning::ENCODE_PIECE, job.groups);
+    };
+    const unsigned begin = beginOf(index), groups = beginOf(index + 1) - begin;
+    const unsigned run = begin * 32; // the first unit
     Queue &queue = reinterpret_cast<Queue *>(shared)[warp];
-    uint32_t *const entries = reinterpret_cast<uint32_t *>(shared + ENCODE_WARPS * sizeof(Queue)) + warp * STAGED;
+    uint32_t *const entries = reinterpret_cast<uint32_t *>(shared + ENCODE_WARPS * sizeof(Queue)) + warp * ENCODE_WORDS;
 
-    const unsigned none = job.units_per_lane * 32;
+    const unsigned none = groups * 32;
     unsigned dense_from = none; // unit of the run from which on entries are only counted
     unsigned staged = 0, counted = 0, queued = 0, head = 0;
 
@@ -492,70 +573,65 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         __syncwarp();
     };
 
-    const auto load = [&](unsigned i, uint4 *cur, uint4 *ref) {
-#pragma unroll
-        for (int k = 0; k < UNROLL; ++k)
-            loadUnit<WHOLE>(job, i + k < job.units_per_lane ? run + (i + k) * 32 + lane : job.units, cur[k], ref[k]);
-    };
-    const auto look = [&](unsigned i, const uint4 *cur, const uint4 *ref) {
-#pragma unroll
-        for (int k = 0; k < UNROLL; ++k) {
-            if (i + k >= job.units_per_lane)
-                return;
-            const unsigned unit = run + (i + k) * 32 + lane;
-            const unsigned bits = findChanges<NOISE>(job, unit, cur[k], ref[k]);
+    const auto look = [&](unsigned i, const uint4 &cur, const uint4 &ref) {
+        const unsigned unit = run + i * 32 + lane;
+        const unsigned bits = findChanges<EXTRAS>(job, unit, cur, ref);
+        if (EXTRAS)
             storeMask(job, unit, bits);
-            const unsigned changed = __ballot_sync(FULL_WARP, bits != 0);
-            if (!changed)
-                continue;
-            if (dense_from != none) {
-                counted += warpSum(__popc(bits));
-                continue;
-            }
-            if (bits) {
-                const unsigned slot = (head + queued + __popc(changed & ((1u << lane) - 1))) % 64;
-                queue.cur[slot] = cur[k];
-                queue.ref[slot] = ref[k];
-                queue.unit[slot] = ((i + k) * 32 + lane) << 16 | bits;
-            }
-            queued += __popc(changed);
-            if (queued >= 32) {
-                drain(32);
-                if (dense_from != none) { // what is left in the queue comes after it
-                    __syncwarp();
-                    counted += warpSum(lane < queued ? __popc(queue.unit[(head + lane) % 64] & 0xffff) : 0);
-                    queued = 0;
-                }
+        const unsigned changed = __ballot_sync(FULL_WARP, bits != 0);
+        if (!changed)
+            return;
+        if (dense_from != none) {
+            counted += warpSum(__popc(bits));
+            return;
+        }
+        if (bits) {
+            const unsigned slot = (head + queued + __popc(changed & ((1u << lane) - 1))) % 64;
+            queue.cur[slot] = cur;
+            queue.ref[slot] = ref;
+            queue.unit[slot] = (i * 32 + lane) << 16 | bits;
+        }
+        queued += __popc(changed);
+        if (queued >= 32) {
+            drain(32);
+            if (dense_from != none) { // what is left in the queue comes after it
+                __syncwarp();
+                counted += warpSum(lane < queued ? __popc(queue.unit[(head + lane) % 64] & 0xffff) : 0);
+                queued = 0;
             }
         }
     };
+    Reader<WHOLE> reader(job, run + lane);
+    cusi::startInOrder();
+    const unsigned long long frame = loadRelaxed(&job.state->frame) << 34;
     // While a warp looks at some units the next ones are on their way.
-    uint4 cur[2][UNROLL], ref[2][UNROLL];
-    load(0, cur[0], ref[0]);
-    for (unsigned i = 0; i < job.units_per_lane; i += 2 * UNROLL) {
-        load(i + UNROLL, cur[1], ref[1]);
+    uint4 cur[2] = {}, ref[2] = {};
+    reader.load(job, groups > 0, cur[0], ref[0]);
+    for (unsigned i = 0; i < groups; i += 2) {
+        reader.load(job, i + 1 < groups, cur[1], ref[1]);
         look(i, cur[0], ref[0]);
-        load(i + 2 * UNROLL, cur[0], ref[0]);
-        look(i + UNROLL, cur[1], ref[1]);
+        if (i + 1 == groups)
+            break;
+        reader.load(job, i + 2 < groups, cur[0], ref[0]);
+        look(i + 1, cur[1], ref[1]);
     }
-    if (queued)
-        drain(queued);
-    const unsigned total = staged + counted;
-
+    __syncwarp();
+    // The count goes out before the rest is taken from the queue, which the look-back's latency leaves time for.
+    const unsigned rest = warpSum(lane < queued ? __popc(queue.unit[(head + lane) % 64] & 0xffff) : 0);
+    const unsigned total = staged + counted + rest;
     if (lane == 0)
         warp_totals[warp] = total;
     __syncthreads();
-    unsigned tile_total = 0, warp_before = 0;
-#pragma unroll
-    for (unsigned w = 0; w < ENCODE_WARPS; ++w) {
-        warp_before += w < warp ? warp_totals[w] : 0;
-        tile_total += warp_totals[w];
-    }
-    if (threadIdx.x == 0 && tile > 0)
-        storeRelaxed(job.tile_words + tile, frame | TILE_COUNT | tile_total);
+    const unsigned of_lane = lane < ENCODE_WARPS ? warp_totals[lane] : 0;
+    const unsigned tile_total = warpSum(of_lane), warp_before = warpSum(lane < warp ? of_lane : 0);
+    if (threadIdx.x == 0)
+        storeRelaxed(job.tile_words + tile, frame | (tile > 0 ? TILE_COUNT : TILE_PREFIX) | tile_total);
+    if (queued)
+        drain(queued);
     const unsigned before = lookBack<tuning::ENCODE_THREADS>(job.tile_words, tile, frame);
     if (threadIdx.x == 0) {
-        storeRelaxed(job.tile_words + tile, frame | TILE_PREFIX | (before + tile_total));
+        if (job.tiles > tuning::ENCODE_THREADS) // fewer are read in one round anyway
+            storeRelaxed(job.tile_words + tile, frame | TILE_PREFIX | (before + tile_total));
         if (tile == job.tiles - 1) { // every other block has read the frame's number, as it has published with it
             *job.count = before + tile_total;
             job.state->frame = (frame >> 34) + 1;
@@ -564,48 +640,50 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     const bool fits = !job.may_overflow || static_cast<unsigned long long>(before) + tile_total <= job.capacity;
     if (fits) {
         size_t out = static_cast<size_t>(before) + warp_before;
-        for (unsigned n = lane; n < staged; n += 32) {
-            const uint32_t entry = entries[n], offset = entry >> 8;
-            unsigned position = run * 16 + offset;
-            if (!WHOLE || job.may_overflow) {
-                const Place p = placeOf(job, run + offset / 16);
-                position = p.y * job.row_bytes + p.x + offset % 16;
-                if (job.may_overflow)
-                    job.ref[static_cast<size_t>(p.y) * job.ref_step + p.x + offset % 16] +=
-                        static_cast<unsigned char>(entry);
-            }
-            job.positions[out + n] = position;
-            job.values[out + n] = static_cast<unsigned char>(entry);
-        }
-        out += staged;
-        // What was too dense to keep is read again, now that its place in the output is known.
-        constexpr int AGAIN = 4;
-        for (unsigned i = dense_from / 32; i < job.units_per_lane; i += AGAIN) {
-            uint4 cur[AGAIN], ref[AGAIN];
-#pragma unroll
-            for (int k = 0; k < AGAIN; ++k)
-                loadUnit<WHOLE>(job, i + k < job.units_per_lane ? run + (i + k) * 32 + lane : job.units, cur[k], ref[k]);
-#pragma unroll
-            for (int k = 0; k < AGAIN; ++k) {
-                const unsigned in_run = (i + k) * 32 + lane, unit = run + in_run;
-                const bool mine = in_run >= dense_from && i + k < job.units_per_lane;
-                const unsigned bits = mine ? findChanges<NOISE>(job, unit, cur[k], ref[k]) : 0;
-                unsigned found;
-                size_t at = out + ranks(__popc(bits), found);
-                if (bits) {
-                    updateReference<WHOLE>(job, unit, cur[k], ref[k], bits);
-                    const Place p = placeOf(job, unit);
-                    const uint32_t d[4] = {__vsub4(cur[k].x, ref[k].x), __vsub4(cur[k].y, ref[k].y),
-                                           __vsub4(cur[k].z, ref[k].z), __vsub4(cur[k].w, ref[k].w)};
-#pragma unroll
-                    for (unsigned b = 0; b < 16; ++b)
-                        if (bits >> b & 1) {
-                            job.positions[at] = p.y * job.row_bytes + p.x + b;
-                            job.values[at++] = static_cast<unsigned char>(d[b / 4] >> (8 * (b % 4)));
-                        }
+        const auto send = [&](unsigned count, bool padded) {
+#pragma unroll 4
+            for (unsigned n = lane; n < count; n += 32) {
+                const uint32_t entry = entries[padded ? n + n / 32 : n], offset = entry >> 8;
+                unsigned position = run * 16 + offset;
+                if (!WHOLE || (job.may_overflow && !padded)) {
+                    const Place p = placeOf(job, run + offset / 16);
+                    position = p.y * job.row_bytes + p.x + offset % 16;
+                    if (job.may_overflow && !padded)
+                        job.ref[static_cast<size_t>(p.y) * job.ref_step + p.x + offset % 16] +=
+                            static_cast<unsigned char>(entry);
                 }
-                out += found;
+                job.positions[out + n] = position;
+                job.values[out + n] = static_cast<unsigned char>(entry);
             }
+            out += count;
+        };
+        send(staged, false);
+        // What was too dense to keep is read again, now that its place in the output is known. A word of padding for every
+        // 32 entries keeps lanes with 16 each out of each other's banks.
+        Reader<WHOLE> again(job, run + dense_from / 32 * 32 + lane);
+        uint4 cur = {}, ref = {}, next_cur = {}, next_ref = {};
+        again.load(job, dense_from != none, cur, ref);
+        for (unsigned i = dense_from / 32; i < groups; ++i) {
+            again.load(job, i + 1 < groups, next_cur, next_ref);
+            const unsigned first = i * 32 + lane, unit = run + first;
+            const unsigned bits = first >= dense_from ? findChanges<EXTRAS>(job, unit, cur, ref) : 0;
+            unsigned found;
+            unsigned at = ranks(__popc(bits), found);
+            if (bits)
+                updateReference<WHOLE>(job, unit, cur, ref, bits);
+            const uint32_t d[4] = {__vsub4(cur.x, ref.x), __vsub4(cur.y, ref.y), __vsub4(cur.z, ref.z),
+                                   __vsub4(cur.w, ref.w)};
+            __syncwarp(); // the entries before have been read
+#pragma unroll
+            for (unsigned b = 0; b < 16; ++b)
+                if (bits >> b & 1) {
+                    entries[at + at / 32] = ((first * 16 + b) << 8) + __byte_perm(d[b / 4], 0, 0x4440 | b % 4);
+                    ++at;
+                }
+            __syncwarp();
+            send(found, true);
+            cur = next_cur;
+            ref = next_ref;
         }
     } else if (threadIdx.x == 0) {
         atomicMin(&job.state->unsafe_from, before);
@@ -637,26 +715,81 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     }
 }
 
-// A bit for every pixel with a changed channel; a warp makes the word of 32 pixels.
-__global__ void changedPixelsKernel(const unsigned char *cur, size_t cur_step, const unsigned char *ref, size_t ref_step,
-                                    uint32_t *changed, unsigned words_per_row, Divisor words, unsigned rows, unsigned cols,
-                                    int channels, int threshold) {
+// The map of changed pixels, a bit each. A warp takes 512 pixels of a row: coalesced 16-byte pieces of both images become bits
+// of bytes in shared memory, from which each lane makes those of 16 pixels. Moves two reads of the frame.
+struct MapJob {
+    const unsigned char *cur, *ref;
+    uint32_t *changed;
+    size_t cur_step, ref_step;
+    unsigned words_per_row, tiles_per_row, cols;
+    unsigned long long tiles;
+    uint32_t addend;
+    bool aligned;
+};
+constexpr int MAP_THREADS = 256;
+
+template<int CN>
+__global__ void __launch_bounds__(MAP_THREADS) changedPixelsKernel(const MapJob job) {
+    __shared__ uint16_t bytes[MAP_THREADS / 32][32 * CN + 4];
     cusi::startInOrder();
-    const unsigned lane = threadIdx.x % 32;
-    const unsigned total = rows * words_per_row;
-    for (unsigned word = (blockIdx.x * blockDim.x + threadIdx.x) / 32; word < total; word += gridDim.x * blockDim.x / 32) {
-        const unsigned y = words.divide(word), x = (word - y * words_per_row) * 32 + lane;
-        bool is = false;
-        if (x < cols) {
-            const unsigned char *c = cur + static_cast<size_t>(y) * cur_step + static_cast<size_t>(x) * channels;
-            const unsigned char *r = ref + static_cast<size_t>(y) * ref_step + static_cast<size_t>(x) * channels;
-            for (int k = 0; k < channels; ++k)
-                is |= abs(c[k] - r[k]) > threshold;
-        }
-        const unsigned ballot = __ballot_sync(FULL_WARP, is);
-        if (lane == 0)
-            changed[word] = ballot;
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned long long tile = blockIdx.x * (MAP_THREADS / 32ull) + warp;
+    if (tile >= job.tiles)
+        return;
+    const unsigned long long y = tile / job.tiles_per_row;
+    const unsigned x = static_cast<unsigned>(tile - y * job.tiles_per_row) * TILE_PIXELS;
+    const unsigned pixels = min(static_cast<unsigned>(TILE_PIXELS), job.cols - x);
+    const unsigned char *cur = job.cur + y * job.cur_step + static_cast<size_t>(x) * CN;
+    const unsigned char *ref = job.ref + y * job.ref_step + static_cast<size_t>(x) * CN;
+    uint4 a[CN], b[CN];
+#pragma unroll
+    for (int k = 0; k < CN; ++k) {
+        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * CN) - at;
+        a[k] = left > 0 ? cusi::load16(cur + at, left, job.aligned) : make_uint4(0, 0, 0, 0);
+        b[k] = left > 0 ? cusi::load16(ref + at, left, job.aligned) : make_uint4(0, 0, 0, 0);
     }
+#pragma unroll
+    for (int k = 0; k < CN; ++k) {
+        const unsigned bits = bitsOf(overThreshold(__vabsdiffu4(a[k].x, b[k].x), job.addend),
+                                     overThreshold(__vabsdiffu4(a[k].y, b[k].y), job.addend)) |
+                              bitsOf(overThreshold(__vabsdiffu4(a[k].z, b[k].z), job.addend),
+                                     overThreshold(__vabsdiffu4(a[k].w, b[k].w), job.addend))
+                                  << 8;
+        bytes[warp][lane + 32 * k] = static_cast<uint16_t>(bits);
+    }
+    __syncwarp();
+    unsigned long long mine = 0; // 16 CN bits
+#pragma unroll
+    for (int k = 0; k < CN; ++k)
+        mine |= static_cast<unsigned long long>(bytes[warp][lane * CN + k]) << (16 * k);
+    unsigned found = 0;
+#pragma unroll
+    for (int k = 0; k < 16; ++k)
+        found |= (mine >> (CN * k) & ((1u << CN) - 1)) != 0 ? 1u << k : 0;
+    const unsigned upper = __shfl_down_sync(FULL_WARP, found, 1), word = x / 32 + lane / 2;
+    if (lane % 2 == 0 && word < job.words_per_row)
+        job.changed[y * job.words_per_row + word] = found | upper << 16;
+}
+
+cusStatus mapChangedPixels(const EncodeJob &encode, uint32_t *changed, bool aligned, cudaStream_t stream) {
+    MapJob job = {};
+    job.cur = encode.cur;
+    job.ref = encode.ref;
+    job.changed = changed;
+    job.cur_step = encode.cur_step;
+    job.ref_step = encode.ref_step;
+    job.words_per_row = encode.changed_words_per_row;
+    job.cols = encode.cols;
+    job.tiles_per_row = cusi::divUp(job.cols, static_cast<unsigned>(TILE_PIXELS));
+    job.tiles = static_cast<unsigned long long>(job.tiles_per_row) * encode.rows;
+    job.addend = encode.addend;
+    job.aligned = aligned;
+    const auto kernel = encode.channels == 1   ? changedPixelsKernel<1>
+                        : encode.channels == 3 ? changedPixelsKernel<3>
+                                               : changedPixelsKernel<4>;
+    return cusi::launchOverlapped("cusDiffEncode", kernel,
+                                  static_cast<unsigned>(cusi::divUp(job.tiles, MAP_THREADS / 32ull)), MAP_THREADS, 0,
+                                  stream, job);
 }
 
 __global__ void decodeKernel(unsigned char *frame, size_t step, unsigned row_bytes, unsigned long long bytes,
@@ -712,29 +845,38 @@ cusStatus framediff_cuda_paint(const cusMat *prev, const cusMat *cur, cusMat *ds
 }
 
 using EncodeKernel = void (*)(EncodeJob);
-static EncodeKernel encodeKernelFor(bool whole, bool noise) {
-    if (noise)
+static EncodeKernel encodeKernelFor(bool whole, bool extras) {
+    if (extras)
         return whole ? encodeKernel<true, true> : encodeKernel<false, true>;
     return whole ? encodeKernel<true, false> : encodeKernel<false, false>;
 }
 
-// How a frame is cut: units a lane goes through, and blocks. One wave of blocks where the frame is small enough for that.
-static cusStatus cut(const char *function, unsigned units, unsigned *units_per_lane, unsigned *tiles) {
+// How a frame is cut: blocks, one wave of them where the frame is small enough for that, and how long their warps' runs are.
+static cusStatus cut(const char *function, EncodeJob *job) {
     int sms = 0;
     CUSI_CUDA(function, cusi::multiprocessors(&sms));
-    const unsigned lanes = static_cast<unsigned>(sms) * tuning::ENCODE_BLOCKS_PER_SM * tuning::ENCODE_THREADS;
-    *units_per_lane = std::min<unsigned>(cusi::divUp(units, lanes), tuning::ENCODE_MAX_UNITS);
-    *tiles = cusi::divUp(units, *units_per_lane * tuning::ENCODE_THREADS);
+    job->groups = cusi::divUp(job->units, 32u);
+    const unsigned pieces = cusi::divUp(job->groups, tuning::ENCODE_PIECE);
+    const unsigned wave = static_cast<unsigned>(sms) * tuning::ENCODE_BLOCKS_PER_SM;
+    job->tiles = std::max(std::min(cusi::divUp(pieces, ENCODE_WARPS), wave),
+                          cusi::divUp(pieces, ENCODE_WARPS * tuning::ENCODE_LONGEST));
+    const unsigned warps = job->tiles * ENCODE_WARPS;
+    job->run = pieces / warps;
+    job->run_fraction =
+        static_cast<unsigned>(cusi::divUp(static_cast<unsigned long long>(pieces % warps) << 32, 0ull + warps));
     return CUS_OK;
 }
 
 cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     for (bool whole : {false, true})
-        CUSI_CUDA("cusDiffEncoderCreate", cudaFuncSetAttribute(encodeKernelFor(whole, encoder->options.min_neighbours > 0),
-                                                               cudaFuncAttributeMaxDynamicSharedMemorySize, ENCODE_SHARED));
-    unsigned units_per_lane = 0, tiles = 0;
-    CUS_TRY(cut("cusDiffEncoderCreate", unitsPerRow(encoder->ref) * encoder->rows, &units_per_lane, &tiles));
-    const size_t bytes = sizeof(EncodeState) + 8 * size_t{tiles};
+        for (bool extras : {false, true})
+            CUSI_CUDA("cusDiffEncoderCreate",
+                      cudaFuncSetAttribute(encodeKernelFor(whole, extras), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           ENCODE_SHARED));
+    EncodeJob job = {};
+    job.units = unitsPerRow(encoder->ref) * static_cast<unsigned>(encoder->rows);
+    CUS_TRY(cut("cusDiffEncoderCreate", &job));
+    const size_t bytes = sizeof(EncodeState) + 8 * size_t{job.tiles};
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(bytes), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     // The zeros left in the tiles' words must not be taken for those of the first frame.
@@ -764,7 +906,7 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     job.row_bytes = static_cast<unsigned>(row_bytes);
     job.units_per_row = Divisor(unitsPerRow(*frame));
     job.units = job.units_per_row.d * job.rows;
-    CUS_TRY(cut("cusDiffEncode", job.units, &job.units_per_lane, &job.tiles));
+    CUS_TRY(cut("cusDiffEncode", &job));
     job.capacity = diff->capacity;
     job.addend = static_cast<uint32_t>(255 - encoder->options.threshold) * 0x01010101u;
     job.min_neighbours = static_cast<unsigned char>(encoder->options.min_neighbours);
@@ -775,20 +917,17 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     if (job.min_neighbours > 0) {
         job.changed = static_cast<const uint32_t *>(encoder->changed.data);
         job.changed_words_per_row = static_cast<unsigned>(encoder->changed.step / 4);
-        const unsigned words = job.changed_words_per_row * job.rows;
-        int sms = 0;
-        CUSI_CUDA("cusDiffEncode", cusi::multiprocessors(&sms));
-        CUS_TRY(cusi::launchOverlapped("cusDiffEncode", changedPixelsKernel, std::min(cusi::divUp(words, 8u), 16u * sms),
-                                       256, 0, stream, job.cur, job.cur_step, job.ref, job.ref_step,
-                                       static_cast<uint32_t *>(encoder->changed.data), job.changed_words_per_row,
-                                       Divisor(job.changed_words_per_row), job.rows, job.cols,
-                                       static_cast<int>(job.channels), encoder->options.threshold));
+        CUS_TRY(mapChangedPixels(job, static_cast<uint32_t *>(encoder->changed.data),
+                                 job.aligned && cusi::isAligned(encoder->ref, 16), stream));
     }
-    job.cur_step16 = static_cast<unsigned>(job.cur_step / 16);
+    const bool tight = job.cur_step == row_bytes && job.ref_step == row_bytes;
     job.ref_step16 = static_cast<unsigned>(job.ref_step / 16);
-    const bool whole =
-        job.aligned && row_bytes % 16 == 0 && job.rows * std::max(job.cur_step, job.ref_step) / 16 <= 0xffffffffu;
-    return cusi::launchOverlapped("cusDiffEncode", encodeKernelFor(whole, job.changed != nullptr), job.tiles,
+    job.wrap = tight ? job.units : job.units_per_row.d;
+    job.cur_gap = static_cast<unsigned>((job.cur_step - row_bytes) / 16);
+    job.ref_gap = static_cast<unsigned>((job.ref_step - row_bytes) / 16);
+    const bool whole = job.aligned && row_bytes % 16 == 0 && job.wrap >= 32 && job.units % 32 == 0 &&
+                       job.rows * std::max(job.cur_step, job.ref_step) / 16 <= 0xffffffffu;
+    return cusi::launchOverlapped("cusDiffEncode", encodeKernelFor(whole, job.changed || job.mask), job.tiles,
                                   tuning::ENCODE_THREADS, ENCODE_SHARED, stream, job);
 }
 
