@@ -266,7 +266,7 @@ TEST_P(EventStack, sensorSizesCrowdedAndUniform) {
         }
 }
 
-// Enough windows that the device counts in shared memory; the frame is of several tiles.
+// The frame is of several tiles.
 TEST_P(EventStack, manyWindows) {
     std::mt19937_64 random = support::generator();
     for (int crowd : {0, 60}) {
@@ -283,6 +283,60 @@ TEST_P(EventStack, manyWindows) {
     for (uint64_t w = 0; w < 400; ++w)
         windows.push_back({w * 100, w * 100 + 1 + random() % 9000});
     check(events, windows, 64, 48, allKinds(), space());
+}
+
+// More events than the device sorts at a time, in windows that overlap.
+TEST_P(EventStack, moreThanTheWorkspaceHolds) {
+    std::mt19937_64 random = support::generator();
+    const Events events = randomEvents(120000, 40, 50, 10, random, 3);
+    std::vector<cusEventWindow> windows;
+    for (uint64_t w = 0; w < (space() == CUS_DEVICE ? 430u : 20u); ++w)
+        windows.push_back({w * 50, w * 50 + 80000 + random() % 10000});
+    cusRepresentation mdes = repr(CUS_REPR_MDES);
+    mdes.channels = 3;
+    check(events, windows, 40, 50, {mdes, repr(CUS_REPR_TENCODE)}, space());
+}
+
+// Frames of more tiles than the device sorts by.
+TEST_P(EventStack, severalBands) {
+    std::mt19937_64 random = support::generator();
+    cusRepresentation mdes = repr(CUS_REPR_MDES);
+    mdes.channels = 2;
+    for (const auto &[rows, cols] : {std::pair{3000, 2200}, std::pair{17, 65536}, std::pair{65536, 20}}) {
+        const int height = space() == CUS_DEVICE ? rows : rows / 16;
+        const Events events = randomEvents(40000, height, cols, 10, random);
+        check(events, {{3, 40000}}, height, cols, {repr(CUS_REPR_HISTOGRAM), mdes, repr(CUS_REPR_TENCODE)}, space());
+        if (HasFatalFailure())
+            return;
+    }
+}
+
+// One window of more events than the device's workspace holds.
+TEST_P(EventStack, HugeWindow) {
+    std::mt19937_64 random = support::generator();
+    const size_t n = space() == CUS_DEVICE ? 67500000 : 100000;
+    const Events events = randomEvents(n, 30, 40, 0, random, 3);
+    cusRepresentation mdes = repr(CUS_REPR_MDES), signs = mdes, floats = mdes;
+    mdes.channels = 3;
+    signs.channels = 2, signs.depth = CUS_8S;
+    floats.channels = 2, floats.depth = CUS_32F;
+    check(events, {{1, n}, {5, 9}}, 30, 40, {repr(CUS_REPR_HISTOGRAM), mdes, repr(CUS_REPR_TENCODE), signs, floats},
+          space());
+}
+
+// Long silences, bursts and equal times.
+TEST_P(EventStack, unevenTimes) {
+    std::mt19937_64 random = support::generator();
+    for (int64_t silence : {int64_t{0}, int64_t{1}, int64_t{300}, int64_t{1000000}, int64_t{1000000000000}}) {
+        Events events;
+        int64_t t = -silence;
+        for (int i = 0; i < 6000; ++i) {
+            t += random() % 500 == 0 ? silence : static_cast<int64_t>(random() % 2) * (silence > 0);
+            events.add(t, static_cast<int>(random() % 40), static_cast<int>(random() % 30), static_cast<int>(random() & 1));
+        }
+        check(events, {{0, 6000}, {10, 13}, {700, 5000}, {3000, 3001}}, 30, 40,
+              {repr(CUS_REPR_TENCODE), repr(CUS_REPR_STACKED_HISTOGRAM)}, space());
+    }
 }
 
 TEST_P(EventStack, voxelGridNormalised) {

@@ -1,14 +1,14 @@
 // Event frames on the GPU. Two ways:
 //
-// Counting in shared memory (HISTOGRAM, many windows). The frame is cut into tiles of rows whose counters, 4 bits each, fill
-// one multiprocessor's shared memory: four tiles for 1280 x 720 x 2. A block takes one tile of one window, looks at all the
-// window's events and counts those of its tile. Events come from memory once and from the L2 cache for the other tiles;
-// nothing else is read, and the frame is written once.
+// Sorting by tile (HISTOGRAM, MDES, TENCODE). The frame is cut into tiles whose pixels fit shared memory. Runs of a window's
+// events are sorted by tile, in shared memory, and written one after the other; then a block takes one tile of one window,
+// reads its segments of all the window's runs, counts or finds the last events in shared memory, and writes its pixels. Events
+// are read once, the frames written once, and in between a record of 2 or 4 bytes an event is written and read; there are no
+// atomics on device memory.
 //
-// Accumulators in device memory (everything else). The events of a group of windows go into accumulators, with atomics that
-// return nothing and whose result does not depend on their order; a second kernel turns these into pixels and leaves zeros
-// behind. A group is small enough to stay in the L2 cache. Running the two side by side, one group apart, was tried: the
-// atomics hold up the other kernel's loads, and the whole took four times as long.
+// Accumulators in device memory (everything else, and windows too long to sort). The events of a group of windows go into
+// accumulators, with atomics that return nothing and whose result does not depend on their order; a second kernel turns these
+// into pixels and leaves zeros behind. A group is small enough to stay in the L2 cache.
 #include "cuda.cuh"
 #include "events_backend.h"
 
@@ -20,20 +20,22 @@ namespace {
 using cusi::cudaStatus;
 using cusi::divUp;
 using cusi::launch;
+using cusi::launchOverlapped;
 using cusi::rowOf;
 
 namespace tuning {
-// On an H200, 60 million uniform events in 300 stacks of 1280 x 720.
-// HISTOGRAM by threads a block: 512 0.538 ms, 640 0.495, 768 0.469, 896 0.458, 1024 0.508 (registers spill).
-constexpr int TILE_THREADS = 896;
-constexpr unsigned TILE_MOST_EVENTS = 1u << 20; // a longer window goes the other way
+// On an H200, 60 million uniform events in 300 stacks of 1280 x 720. TUNING_TABLE
+constexpr int RUN = 8192;
+constexpr int SORT_THREADS = 512, SORT_BLOCKS = 2;
+constexpr int COUNTER_COPIES = 4;
+constexpr int MOST_TILES = 384; // that a run is sorted by; a frame of more is made in bands, each from all events
+constexpr size_t SORTED_BYTES = size_t{128} << 20;
+constexpr int HISTOGRAM_TILE = 14, HISTOGRAM_THREADS = 256; // log2 of a tile's pixels
+constexpr int LAST_TILE = 13, LAST_THREADS = 256;           // the same for MDES and TENCODE
 constexpr int SCATTER_THREADS = 256;
-constexpr unsigned SCATTER_CHUNKS = 1; // of 8 events, a thread
-// MDES and TENCODE by MiB a group: 8 6.3 ms, 16 6.2, 32 10.1, 48 11.5 (past what the L2 cache holds).
-constexpr size_t GROUP_BYTES = size_t{16} << 20;
-// Strips a warp: 2 5.8 ms, 4 6.2, 8 6.8.
-constexpr unsigned EXPAND_STRIPS = 2;
-constexpr int BATCH_WINDOWS = 4096; // listed on the device at a time
+constexpr unsigned SCATTER_CHUNKS = 1;           // of 8 events, a thread
+constexpr size_t GROUP_BYTES = size_t{16} << 20; // of accumulators: past what the L2 cache holds the atomics slow down
+constexpr int BATCH_WINDOWS = 4096;              // listed on the device at a time
 } // namespace tuning
 
 constexpr int CHUNK = 8;    // events that a thread loads together
@@ -121,276 +123,580 @@ __global__ void storeWindows(Window *list, const __grid_constant__ List windows,
         list[w] = windows.window[w];
 }
 
-// ---- Counting in shared memory -----------------------------------------------------------------------------------------
+// ---- Sorting by tile ---------------------------------------------------------------------------------------------------
 
-struct Tiles {
-    unsigned rows, cols, tile_rows, tiles, jobs;
-    unsigned words; // of shared memory
-    unsigned swap;
-    uint8_t *frames;
-    size_t step;
-    bool vectors; // 16-byte stores possible: rows start aligned and are multiples of 8 pixels, or follow tightly
-    bool tight;
-    uint32_t *spills; // a list for each block
-    unsigned spill_capacity;
-    unsigned long long *skipped;
+// The frame, or a band of its rows, in tiles of 2^(row_bits + col_bits) pixels, tile after tile along a row of tiles.
+struct Tiling {
+    unsigned rows, cols;  // of the frame
+    unsigned top, bottom; // the band's rows; top is a multiple of a tile's height
+    unsigned row_bits, col_bits;
+    unsigned tiles_a_row, tiles; // of the band
+    __device__ unsigned tile(unsigned row, unsigned col) const {
+        return ((row - top) >> row_bits) * tiles_a_row + (col >> col_bits);
+    }
+    __device__ unsigned rowOf(unsigned tile) const { return top + (tile / tiles_a_row << row_bits); }
+    __device__ unsigned colOf(unsigned tile) const { return tile % tiles_a_row << col_bits; }
 };
 
-// Quick counting. A counter is 4 bits; pixel i has bits 8 (i % 4) .. of word i / 4, the first channel low. Bit 3 works as a
-// guard: the thread whose add makes a counter 8 takes the 8 away again and leaves an entry in the spill list, to be added to
-// the finished frame. Up to 7 more may come in between; the 8th would carry into the neighbour, and whoever does that add
-// sees 15, as no counter of the word can have carried before: then the tile is counted again, carefully. That nobody sees 15
-// proves that nothing ever carried.
-constexpr unsigned SPILL = 8;
-
-struct Spill {
-    uint32_t *list;
-    unsigned *count;
-    int *carried;
+// A window's events in runs of tuning::RUN, each sorted by tile. A run has a place of its own, `pitch` records long, in which
+// its tiles' segments begin at multiples of 16 bytes; ends[run][tile] says where they end. Records are uint16, twice the
+// pixel in its tile plus polarity, or uint32, from the top: pixel, index in the run, polarity.
+struct Sorted {
+    void *records;
+    uint16_t *ends;
+    uint32_t *greens; // see findGreens
+    unsigned runs_a_window, pitch;
+    __device__ static unsigned runs(const Window &window) {
+        const unsigned long long events = window.last - window.first / CHUNK * CHUNK;
+        return window.first == window.last ? 0 : static_cast<unsigned>(divUp(events, 1ull * tuning::RUN));
+    }
 };
 
-// The thread found the counter of `pixel` at 7 or 15 before its add.
-__device__ inline void spillOver(uint32_t *counters, unsigned pixel, uint32_t one, uint32_t old, const Spill &spill) {
-    if (old & one << 3) {
-        *spill.carried = 1;
+template<class Record>
+constexpr unsigned PADDING = 16 / sizeof(Record); // records in 16 bytes
+
+struct Sort {
+    Windows windows;
+    Tiling tiling;
+    Sorted sorted;
+    unsigned green_blocks;       // blocks that look for greens, one a window, before those that sort
+    unsigned long long *skipped; // NULL: counted elsewhere
+};
+
+// TENCODE's green falls with time, so that it follows from the index of an event: greens[g] is the window's first event whose
+// green is at most g, found by halving, a thread for each g.
+__device__ void findGreens(const Source &source, const Window &window, uint32_t *greens) {
+    if (window.first == window.last || threadIdx.x >= 256)
         return;
+    const unsigned n = static_cast<unsigned>(window.last - window.first);
+    const int64_t *t = source.t + window.first;
+    const uint64_t newest = static_cast<uint64_t>(t[n - 1]), dt = newest - static_cast<uint64_t>(t[0]);
+    unsigned low = 0, high = dt ? n : 0;
+    while (low < high) { // 255 age / dt, truncated, is at most g where 255 age < (g + 1) dt
+        const unsigned middle = low + (high - low) / 2;
+        const bool reached = 255 * (newest - static_cast<uint64_t>(t[middle])) < (threadIdx.x + 1) * dt;
+        high = reached ? middle : high;
+        low = reached ? low : middle + 1;
     }
-    atomicSub(counters + pixel / 4, one << 3);
-    spill.list[atomicAdd(spill.count, 1u)] = pixel * 2 + (one >> (pixel * 8 & 31) == 16);
+    greens[threadIdx.x] = low;
 }
 
-// Visits the window's events by chunks, one chunk ahead in loading.
-template<class Visit>
-__device__ inline void forChunks(const Source &source, const Window &window, const int *stop, Visit visit) {
-    const unsigned long long end = divUp(window.last, static_cast<unsigned long long>(CHUNK));
-    unsigned long long c = window.first / CHUNK + threadIdx.x;
-    Chunk chunk, next;
-    if (c < end)
-        load(source, window, c, chunk);
-    for (; c < end && !*static_cast<const volatile int *>(stop); c += tuning::TILE_THREADS) {
-        if (c + tuning::TILE_THREADS < end)
-            load(source, window, c + tuning::TILE_THREADS, next);
-        visit(chunk);
-        chunk = next;
-    }
+__device__ inline uint32_t half(const uint32_t *pairs, int i) {
+    return i % 2 ? pairs[i / 2] >> 16 : pairs[i / 2] & 0xffff;
 }
-
 __device__ inline unsigned largest(const uint32_t *pairs) {
     const uint32_t most = __vmaxu2(__vmaxu2(pairs[0], pairs[1]), __vmaxu2(pairs[2], pairs[3]));
     return max(most & 0xffff, most >> 16);
 }
+__device__ inline unsigned least(const uint32_t *pairs) {
+    const uint32_t least = __vminu2(__vminu2(pairs[0], pairs[1]), __vminu2(pairs[2], pairs[3]));
+    return min(least & 0xffff, least >> 16);
+}
 
-// Counts the window's events in `pixels` pixels from `base` on. Returns how many of the window's events this thread found
-// outside the frame, which the first tile of a frame reports.
-__device__ unsigned countQuickly(const Source &source, const Window &window, const Tiles &job, unsigned base,
-                                 unsigned pixels, uint32_t *counters, const Spill &spill) {
-    unsigned outside = 0;
-    const uint32_t positive = job.swap ? 0x10101010 : 0x01010101;
-    forChunks(source, window, spill.carried, [&](const Chunk &chunk) {
-        const bool whole = chunk.begin == 0 && chunk.end == CHUNK;
-        const bool usual = whole && largest(chunk.x) < job.cols && largest(chunk.y) < job.rows;
-        uint32_t ones[2]; // a counter's one, by polarity, at the place of pixel 0
+// One run: where an event goes follows from the count of its tile, which also tells it its rank there, and from the sum of
+// the tiles before. Events that do not count (outside the window, the frame or the band) go to one more tile, the last, which
+// is not written. The order within a segment is arbitrary. BITS: of a tile's pixels.
+template<class Record, int BITS>
+__device__ void sortRun(const Source &source, const Sort &job, unsigned block, char *shared) {
+    constexpr int THREADS = tuning::SORT_THREADS, EVENTS = tuning::RUN / THREADS, COPIES = tuning::COUNTER_COPIES;
+    constexpr unsigned PAD = PADDING<Record>;
+    static_assert(EVENTS % CHUNK == 0 && tuning::RUN <= 1 << (31 - tuning::LAST_TILE), "a record is 32 bits");
+    __shared__ unsigned sums[THREADS / 32], all;
+    Record *sorted = reinterpret_cast<Record *>(shared);
+    unsigned *counts = reinterpret_cast<unsigned *>(sorted + job.sorted.pitch);
+    const unsigned tid = threadIdx.x, w = block / job.sorted.runs_a_window, run = block % job.sorted.runs_a_window;
+    const Window window = job.windows[w];
+    const Tiling &tiling = job.tiling;
+    const unsigned tiles = tiling.tiles;
+    if (run >= Sorted::runs(window))
+        return;
+    const unsigned long long start = window.first / CHUNK + (1ull * run * tuning::RUN) / CHUNK + tid;
+    for (unsigned i = tid; i < (tiles + 1) * COPIES; i += THREADS)
+        counts[i] = 0;
+    Chunk chunk[EVENTS / CHUNK];
 #pragma unroll
-        for (int i = 0; i < 2; ++i)
-            ones[i] = positive ^ (__vcmpeq4(chunk.p[i], 0) & 0x11111111);
-        if (usual) { // eight adds in flight before the first result is looked at
-            uint32_t old[CHUNK], one[CHUNK];
-            bool full = false;
+    for (int v = 0; v < EVENTS / CHUNK; ++v)
+        load(source, window, start + v * THREADS, chunk[v]);
+    __syncthreads();
+
+    // Two events at a time, as 16-bit halves: all of it fits for a chunk that lies wholly inside.
+    uint32_t place[EVENTS], records[EVENTS / 2]; // tile and rank; twice the pixel plus polarity
+    unsigned outside = 0;
+    unsigned *mine = counts + tid % COPIES; // counters by lanes, so that fewer of a warp meet in a crowded tile's
+    const auto both = [](uint32_t value) { return value << 16 | value; };
+    const uint32_t row_mask = both((1u << tiling.row_bits) - 1), col_mask = both((1u << tiling.col_bits) - 1),
+                   tile_row_mask = both(0xffff >> tiling.row_bits), tile_col_mask = both(0xffff >> tiling.col_bits);
+#pragma unroll
+    for (int v = 0; v < EVENTS / CHUNK; ++v) {
+        const Chunk &c = chunk[v];
+        uint32_t tile[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const uint32_t tile_row = (c.y[i] >> tiling.row_bits & tile_row_mask) - both(tiling.top >> tiling.row_bits),
+                           tile_col = c.x[i] >> tiling.col_bits & tile_col_mask,
+                           pixel = (c.y[i] & row_mask) << tiling.col_bits | (c.x[i] & col_mask),
+                           nonzero = ((c.p[i / 2] & 0x7f7f7f7f) + 0x7f7f7f7f) | c.p[i / 2]; // bit 7 of each byte
+            tile[i] = tile_row * tiling.tiles_a_row + tile_col;
+            records[v * 4 + i] = pixel * 2 + (__byte_perm(nonzero, 0, i % 2 ? 0x4342 : 0x4140) >> 7 & 0x00010001);
+        }
+        const bool usual = c.begin == 0 && c.end == CHUNK && largest(c.x) < tiling.cols && largest(c.y) < tiling.bottom &&
+                           (tiling.top == 0 || least(c.y) >= tiling.top);
+        if (!usual) {
 #pragma unroll
             for (int i = 0; i < CHUNK; ++i) {
-                const unsigned pixel = chunk.row(i) * job.cols + (chunk.col(i) - base);
-                one[i] = __funnelshift_l(0, __byte_perm(ones[i / 4], 0, 0x4440 + i % 4), pixel * 8);
-                old[i] = 0;
-                if (pixel < pixels)
-                    old[i] = atomicAdd(counters + pixel / 4, one[i]);
-            }
-#pragma unroll
-            for (int i = 0; i < CHUNK; ++i)
-                full |= (~old[i] & one[i] * 7) == 0;
-            if (full) {
-#pragma unroll
-                for (int i = 0; i < CHUNK; ++i)
-                    if ((~old[i] & one[i] * 7) == 0)
-                        spillOver(counters, chunk.row(i) * job.cols + (chunk.col(i) - base), one[i], old[i], spill);
-            }
-            return;
-        }
-#pragma unroll
-        for (int i = 0; i < CHUNK; ++i) {
-            const unsigned col = chunk.col(i), row = chunk.row(i), pixel = row * job.cols + col - base;
-            if (!chunk.has(i))
-                continue;
-            if (col >= job.cols || row >= job.rows) {
-                ++outside;
-            } else if (pixel < pixels) {
-                const uint32_t one = (ones[i / 4] >> (i % 4 * 8) & 255) << (pixel * 8 & 31);
-                const uint32_t old = atomicAdd(counters + pixel / 4, one);
-                if ((~old & one * 7) == 0)
-                    spillOver(counters, pixel, one, old, spill);
+                const unsigned row = c.row(i), col = c.col(i);
+                outside += c.has(i) && (row >= tiling.rows || col >= tiling.cols);
+                const bool counts_here = c.has(i) && col < tiling.cols && row >= tiling.top && row < tiling.bottom;
+                const uint32_t number = counts_here ? tiling.tile(row, col) : tiles;
+                tile[i / 2] = i % 2 ? tile[i / 2] | number << 16 : number;
             }
         }
-    });
-    return outside;
-}
-
-// Careful counting: 16 bits a counter, a word a pixel, and so a quarter of the tile at a time. A counter that has reached 255
-// is left alone; at most 8 adds a thread are under way past that, which 16 bits have room for.
-static_assert(255 + 8 * tuning::TILE_THREADS < 65536, "careful counters must not carry");
-
-__device__ void countCarefully(const Source &source, const Window &window, const Tiles &job, unsigned base, unsigned pixels,
-                               uint32_t *counters, const int *never) {
-    forChunks(source, window, never, [&](const Chunk &chunk) {
+        unsigned rank[CHUNK];
 #pragma unroll
-        for (int i = 0; i < CHUNK; ++i) {
-            const unsigned col = chunk.col(i), pixel = chunk.row(i) * job.cols + col - base;
-            if (chunk.has(i) && col < job.cols && pixel < pixels) {
-                const unsigned shift = (chunk.positive(i) ? job.swap : 1 - job.swap) * 16;
-                if ((static_cast<volatile uint32_t *>(counters)[pixel] >> shift & 0xffff) < 255)
-                    atomicAdd(counters + pixel, 1u << shift);
-            }
-        }
-    });
-}
-
-// Four bytes of counters: eight counts in the order of the frame.
-__device__ inline uint2 widen(uint32_t counters) {
-    const uint32_t low = counters & 0x0f0f0f0f, high = counters >> 4 & 0x0f0f0f0f;
-    return make_uint2(__byte_perm(low, high, 0x5140), __byte_perm(low, high, 0x7362));
-}
-
-// Pixels 8 i .. 8 i + 7, and pixel i, of the counters; zeros stay behind.
-struct Quick {
-    uint32_t *counters;
-    __device__ uint4 eight(unsigned i) const {
-        const uint2 packed = reinterpret_cast<uint2 *>(counters)[i];
-        reinterpret_cast<uint2 *>(counters)[i] = make_uint2(0, 0);
-        const uint2 a = widen(packed.x), b = widen(packed.y);
-        return make_uint4(a.x, a.y, b.x, b.y);
-    }
-    __device__ uint2 one(unsigned i) const {
-        uint8_t *counter = reinterpret_cast<uint8_t *>(counters) + i;
-        const unsigned both = *counter;
-        *counter = 0;
-        return make_uint2(both & 15, both >> 4);
-    }
-};
-struct Careful {
-    uint32_t *counters;
-    __device__ uint4 eight(unsigned i) const {
-        uint4 *place = reinterpret_cast<uint4 *>(counters) + 2 * i;
-        const uint4 a = place[0], b = place[1];
-        place[0] = place[1] = make_uint4(0, 0, 0, 0);
-        const auto two = [](uint32_t low, uint32_t high) {
-            return __byte_perm(__vminu2(low, 0x00ff00ff), __vminu2(high, 0x00ff00ff), 0x6420);
-        };
-        return make_uint4(two(a.x, a.y), two(a.z, a.w), two(b.x, b.y), two(b.z, b.w));
-    }
-    __device__ uint2 one(unsigned i) const {
-        const uint32_t both = counters[i];
-        counters[i] = 0;
-        return make_uint2(min(both & 0xffff, 255u), min(both >> 16, 255u));
-    }
-};
-
-// `pixels` counted pixels to the frame, from its pixel `from` on, a multiple of 8.
-template<class Counters>
-__device__ inline void writePixels(const Tiles &job, uint8_t *frame, unsigned from, unsigned pixels, Counters counters) {
-    unsigned done = 0;
-    if (job.vectors) {
-        done = pixels / 8 * 8;
-        const unsigned eights_a_row = job.cols / 8;
-        for (unsigned i = threadIdx.x; i < done / 8; i += tuning::TILE_THREADS) {
-            const unsigned at = from / 8 + i;
-            uint8_t *out = job.tight ? frame + static_cast<size_t>(at) * 16
-                                     : frame + (at / eights_a_row) * job.step + (at % eights_a_row) * 16;
-            __stcs(reinterpret_cast<uint4 *>(out), counters.eight(i));
-        }
-    }
-    for (unsigned i = done + threadIdx.x; i < pixels; i += tuning::TILE_THREADS) {
-        uint8_t *out = frame + ((from + i) / job.cols) * job.step + ((from + i) % job.cols) * 2;
-        const uint2 counts = counters.one(i);
-        out[0] = static_cast<uint8_t>(counts.x);
-        out[1] = static_cast<uint8_t>(counts.y);
-    }
-}
-
-// *byte = min(*byte + add, 255), through the aligned word around it.
-__device__ inline void addSaturating(uint8_t *byte, unsigned add) {
-    const unsigned shift = static_cast<unsigned>(reinterpret_cast<uintptr_t>(byte) & 3) * 8;
-    uint32_t *word = reinterpret_cast<uint32_t *>(reinterpret_cast<uintptr_t>(byte) & ~static_cast<uintptr_t>(3));
-    uint32_t found = __ldcg(word);
-    for (;;) {
-        const uint32_t expected = found;
-        const unsigned value = expected >> shift & 255;
-        if (value == 255)
-            return;
-        found = atomicCAS(word, expected, (expected & ~(255u << shift)) | min(value + add, 255u) << shift);
-        if (found == expected)
-            return;
-    }
-}
-
-// The quick way may have stopped early.
-__device__ unsigned countOutside(const Source &source, const Window &window, const Tiles &job, const int *never) {
-    unsigned outside = 0;
-    forChunks(source, window, never, [&](const Chunk &chunk) {
+        for (int i = 0; i < CHUNK; ++i) // all of them in flight before the first result is looked at
+            rank[i] = atomicAdd(mine + half(tile, i) * COPIES, 1u);
 #pragma unroll
         for (int i = 0; i < CHUNK; ++i)
-            outside += chunk.has(i) && (chunk.col(i) >= job.cols || chunk.row(i) >= job.rows);
-    });
-    return outside;
+            place[v * CHUNK + i] = half(tile, i) << 16 | rank[i];
+    }
+    __syncthreads();
+
+    // Counts to positions, a thread a tile.
+    unsigned count[COPIES], total = 0;
+#pragma unroll
+    for (int i = 0; i < COPIES; ++i)
+        total += count[i] = tid <= tiles ? counts[tid * COPIES + i] : 0;
+    const unsigned padded = divUp(total, PAD) * PAD;
+    unsigned at = padded;
+#pragma unroll
+    for (int offset = 1; offset < 32; offset *= 2) {
+        const unsigned before = __shfl_up_sync(0xffffffffu, at, offset);
+        at += (tid & 31) >= offset ? before : 0;
+    }
+    if ((tid & 31) == 31)
+        sums[tid / 32] = at;
+    __syncthreads();
+    at -= padded;
+    for (unsigned i = 0; i < tid / 32; ++i)
+        at += sums[i];
+    if (tid < tiles)
+        job.sorted.ends[static_cast<size_t>(block) * tiles + tid] = static_cast<uint16_t>(at + total);
+    if (tid == tiles)
+        all = at;
+    if (tid <= tiles)
+#pragma unroll
+        for (int i = 0; i < COPIES; ++i) {
+            counts[tid * COPIES + i] = at;
+            at += count[i];
+        }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < EVENTS; ++k) {
+        const unsigned index = (k / CHUNK * THREADS + tid) * CHUNK + k % CHUNK;
+        const uint32_t record = half(records, k);
+        sorted[mine[(place[k] >> 16) * COPIES] + (place[k] & 0xffff)] = static_cast<Record>(
+            sizeof(Record) == 2 ? record : ((record >> 1) << (32 - BITS)) + (index << 1 | (record & 1)));
+    }
+    __syncthreads();
+    uint4 *out = reinterpret_cast<uint4 *>(static_cast<Record *>(job.sorted.records) +
+                                           static_cast<size_t>(block) * job.sorted.pitch);
+    for (unsigned i = tid; i < all / PAD; i += THREADS)
+        out[i] = reinterpret_cast<const uint4 *>(sorted)[i];
+    if (job.skipped) {
+        outside = warpSum(outside);
+        if ((tid & 31) == 0 && outside)
+            atomicAdd(job.skipped, static_cast<unsigned long long>(outside));
+    }
 }
 
-__global__ void __launch_bounds__(tuning::TILE_THREADS)
-    tileKernel(const Source source, const Windows windows, const Tiles job) {
+template<class Record, int BITS>
+__global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
+    sortKernel(const Source source, const Sort job) {
     cusi::startInOrder();
-    extern __shared__ uint32_t counters[];
-    __shared__ unsigned spills;
+    extern __shared__ uint4 dynamic[];
+    if (blockIdx.x < job.green_blocks)
+        findGreens(source, job.windows[blockIdx.x], job.sorted.greens + blockIdx.x * 256);
+    else
+        sortRun<Record, BITS>(source, job, blockIdx.x - job.green_blocks, reinterpret_cast<char *>(dynamic));
+}
+
+// Calls visit(16 bytes of records, how many of them count, their run) for the tile's segments in window w, the newest run
+// first. A warp looks at 32 runs together and deals their segments out to the block's lanes in pieces of 16 bytes.
+template<class Record, int THREADS, class Visit>
+__device__ inline void forSegments(const Sorted &sorted, const Tiling &tiling, unsigned w, unsigned runs, unsigned tile,
+                                   Visit visit) {
+    constexpr unsigned PAD = PADDING<Record>;
+    const unsigned lane = threadIdx.x & 31;
+    for (unsigned base = 0; base < runs; base += 32) {
+        unsigned begin = 0, end = 0;
+        if (base + lane < runs) {
+            const size_t run = static_cast<size_t>(w) * sorted.runs_a_window + (runs - 1 - (base + lane));
+            const uint16_t *ends = sorted.ends + run * tiling.tiles;
+            begin = tile > 0 ? divUp<unsigned>(ends[tile - 1], PAD) : 0;
+            end = ends[tile];
+        }
+        const unsigned pieces = divUp(end, PAD) - begin;
+        unsigned upto = pieces;
+#pragma unroll
+        for (int offset = 1; offset < 32; offset *= 2) {
+            const unsigned before = __shfl_up_sync(0xffffffffu, upto, offset);
+            upto += lane >= offset ? before : 0;
+        }
+        const unsigned shift = begin - (upto - pieces), all = __shfl_sync(0xffffffffu, upto, 31);
+        for (unsigned first = threadIdx.x & ~31u; first < all; first += THREADS) {
+            const unsigned piece = first + lane;
+            unsigned segment = 0; // the first whose pieces go past this one
+#pragma unroll
+            for (int step = 16; step > 0; step /= 2)
+                segment += __shfl_sync(0xffffffffu, upto, segment + step - 1) <= piece ? step : 0;
+            const unsigned place = __shfl_sync(0xffffffffu, shift, segment) + piece,
+                           left = __shfl_sync(0xffffffffu, end, segment) - place * PAD, run = runs - 1 - (base + segment);
+            if (piece < all) {
+                const Record *records = static_cast<const Record *>(sorted.records) +
+                                        (static_cast<size_t>(w) * sorted.runs_a_window + run) * sorted.pitch;
+                visit(reinterpret_cast<const uint4 *>(records)[place], left, run);
+            }
+        }
+    }
+}
+
+// ---- Tiles to pixels: HISTOGRAM ----------------------------------------------------------------------------------------
+
+// What is painted: one tile of one window by a block.
+struct Paint {
+    Windows windows;
+    Tiling tiling;
+    Sorted sorted;
+    // HISTOGRAM, and MDES in floats
+    void *frames;
+    size_t step;
+    bool vectors; // rows start at multiples of 16 bytes
+    unsigned swap, channels;
+    // MDES bytes for positive, negative and none; and TENCODE
+    uint8_t *mdes, *tencode;
+    size_t mdes_step, tencode_step;
+    bool mdes_vectors, tencode_vectors;
+    unsigned none, positive, negative;
+    // Instead of sorted runs: keys in device memory, `pitch` from one row to the next; `keep` them for another look
+    uint32_t *keys;
+    unsigned pitch;
+    bool keep;
+};
+
+constexpr unsigned HISTOGRAM_PIXELS = 1u << tuning::HISTOGRAM_TILE;
+
+__device__ inline void clearCells(uint32_t *cells, unsigned words) {
+    for (unsigned i = threadIdx.x; i < words / 4; i += blockDim.x)
+        reinterpret_cast<uint4 *>(cells)[i] = make_uint4(0, 0, 0, 0);
+    __syncthreads();
+}
+
+// Pixels from .. from + pixels - 1 of the tile to the frame; eight(i) gives the counts of pixels from + 8 i and on.
+template<class Eight>
+__device__ inline void writeCounts(const Paint &job, unsigned w, unsigned tile, unsigned from, unsigned pixels,
+                                   Eight eight) {
+    const Tiling &tiling = job.tiling;
+    const unsigned row0 = tiling.rowOf(tile), col0 = tiling.colOf(tile);
+    for (unsigned i = threadIdx.x; i < pixels / 8; i += tuning::HISTOGRAM_THREADS) {
+        const unsigned pixel = from + 8 * i, row = row0 + (pixel >> tiling.col_bits),
+                       col = col0 + (pixel & ((1u << tiling.col_bits) - 1));
+        if (row < tiling.bottom && col < tiling.cols)
+            cusi::store16(
+                rowOf(static_cast<unsigned char *>(job.frames), job.step, static_cast<size_t>(w) * tiling.rows + row) +
+                    col * 2,
+                eight(i), static_cast<int>(min(8u, tiling.cols - col)) * 2, job.vectors);
+    }
+}
+
+// Counters of 8 bits, the two of a pixel side by side. The add that carries out of a counter sees 255 in it, as nothing has
+// carried before; then the tile is counted again, half a tile at a time in 16 bits, where a counter that has reached 255 is
+// left alone. At most 8 adds a thread are under way past that, which 16 bits have room for.
+static_assert(255 + 8 * tuning::HISTOGRAM_THREADS < 65536, "careful counters must not carry");
+
+__global__ void __launch_bounds__(tuning::HISTOGRAM_THREADS) histogramKernel(const Paint job) {
+    cusi::startInOrder();
+    constexpr int THREADS = tuning::HISTOGRAM_THREADS;
+    extern __shared__ uint4 dynamic[];
     __shared__ int carried;
-    __shared__ int never;
-    const unsigned words = job.words;
-    const Spill spill = {job.spills + static_cast<size_t>(blockIdx.x) * job.spill_capacity, &spills, &carried};
+    uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
+    const unsigned w = blockIdx.x / job.tiling.tiles, tile = blockIdx.x % job.tiling.tiles;
+    const unsigned runs = Sorted::runs(job.windows[w]);
     if (threadIdx.x == 0)
-        never = 0;
-    for (unsigned i = threadIdx.x; i < words; i += tuning::TILE_THREADS)
-        counters[i] = 0;
-    for (unsigned k = blockIdx.x; k < job.jobs; k += gridDim.x) {
-        if (threadIdx.x == 0)
-            spills = carried = 0;
-        __syncthreads();
-        const unsigned w = k / job.tiles, tile = k % job.tiles;
-        const Window window = windows[w];
-        const unsigned row0 = tile * job.tile_rows, rows = min(job.tile_rows, job.rows - row0);
-        const unsigned base = row0 * job.cols, pixels = rows * job.cols;
-        uint8_t *frame = job.frames + static_cast<size_t>(w) * job.rows * job.step;
-        unsigned outside = countQuickly(source, window, job, base, pixels, counters, spill);
-        __syncthreads();
-        if (!carried) {
-            writePixels(job, frame + row0 * job.step, 0, pixels, Quick{counters});
-            __syncthreads();
-            for (unsigned i = threadIdx.x; i < spills; i += tuning::TILE_THREADS) {
-                const unsigned counter = spill.list[i], pixel = base + counter / 2;
-                addSaturating(frame + (pixel / job.cols) * job.step + (pixel % job.cols) * 2 + counter % 2, SPILL);
-            }
-        } else {
-            for (unsigned i = threadIdx.x; i < words; i += tuning::TILE_THREADS)
-                counters[i] = 0;
-            const unsigned quarter = words / 8 * 8;
-            for (unsigned from = 0; from < pixels; from += quarter) {
-                __syncthreads();
-                const unsigned n = min(quarter, pixels - from);
-                countCarefully(source, window, job, base + from, n, counters, &never);
-                __syncthreads();
-                writePixels(job, frame + row0 * job.step, from, n, Careful{counters});
-            }
-            outside = tile == 0 ? countOutside(source, window, job, &never) : 0;
+        carried = 0;
+    clearCells(cells, HISTOGRAM_PIXELS / 2);
+    const uint32_t flip = job.swap ? 0 : 0x00010001; // positive comes first
+    forSegments<uint16_t, THREADS>(job.sorted, job.tiling, w, runs, tile, [&](const uint4 &eight, unsigned left, unsigned) {
+        if (*static_cast<volatile int *>(&carried))
+            return;
+        const uint32_t records[4] = {eight.x ^ flip, eight.y ^ flip, eight.z ^ flip, eight.w ^ flip};
+        uint32_t old[8];
+        bool carry = false;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const uint32_t counter = half(records, i);
+            old[i] = i < left ? atomicAdd(cells + counter / 4, 1u << (counter * 8 & 31)) : 0;
         }
-        if (tile == 0) {
-            outside = warpSum(outside);
-            if ((threadIdx.x & 31) == 0 && outside > 0)
-                atomicAdd(job.skipped, static_cast<unsigned long long>(outside));
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            carry |= (~old[i] & 255u << (half(records, i) * 8 & 31)) == 0;
+        if (carry)
+            carried = 1;
+    });
+    __syncthreads();
+    if (!carried) {
+        writeCounts(job, w, tile, 0, HISTOGRAM_PIXELS, [&](unsigned i) { return reinterpret_cast<uint4 *>(cells)[i]; });
+        return;
+    }
+    for (unsigned from = 0; from < HISTOGRAM_PIXELS; from += HISTOGRAM_PIXELS / 2) {
+        __syncthreads();
+        clearCells(cells, HISTOGRAM_PIXELS / 2);
+        forSegments<uint16_t, THREADS>(
+            job.sorted, job.tiling, w, runs, tile, [&](const uint4 &eight, unsigned left, unsigned) {
+                const uint32_t records[4] = {eight.x ^ flip, eight.y ^ flip, eight.z ^ flip, eight.w ^ flip};
+#pragma unroll
+                for (int i = 0; i < 8; ++i) {
+                    const uint32_t counter = half(records, i), cell = counter / 2 - from, shift = (counter & 1) * 16;
+                    if (i < left && cell < HISTOGRAM_PIXELS / 2 &&
+                        (static_cast<volatile uint32_t *>(cells)[cell] >> shift & 0xffff) < 255)
+                        atomicAdd(cells + cell, 1u << shift);
+                }
+            });
+        __syncthreads();
+        writeCounts(job, w, tile, from, HISTOGRAM_PIXELS / 2, [&](unsigned i) {
+            const auto two = [](uint32_t a, uint32_t b) {
+                return __byte_perm(__vminu2(a, 0x00ff00ff), __vminu2(b, 0x00ff00ff), 0x6420);
+            };
+            const uint4 a = reinterpret_cast<uint4 *>(cells)[2 * i], b = reinterpret_cast<uint4 *>(cells)[2 * i + 1];
+            return make_uint4(two(a.x, a.y), two(a.z, a.w), two(b.x, b.y), two(b.z, b.w));
+        });
+    }
+}
+
+// ---- Tiles to pixels: MDES and TENCODE ---------------------------------------------------------------------------------
+
+// A pixel's last event, first as a key, 2 * (index + 1) + polarity, of which the largest stays; then its own thread replaces
+// it by a code, which is all that the pixel's bytes depend on: how many channels of MDES it reaches, its green, the change
+// that its polarity makes to the byte of no event, and in the top bits a mark that no key has and the polarity. 0: no event.
+// The sign of byte 2 says negative (255 or 0 ^ 128, 255 ^ 0), that of byte 3 positive.
+constexpr uint32_t MARK = 1u << 30, POSITIVE = 1u << 31;
+constexpr uint64_t LAST_MOST_EVENTS = MARK / 2 - 8; // in a window
+
+constexpr unsigned LAST_PIXELS = 1u << tuning::LAST_TILE;
+constexpr int STRIP = 128; // pixels that a warp writes together, 4 a lane
+
+struct Coder {
+    uint32_t negative, positive; // with channel 0 reached, as every event does
+    uint32_t begin[EVENTS_MAX_CHANNELS];
+    const uint32_t *greens;
+};
+
+template<int K>
+__device__ inline Coder coderOf(const Paint &job, unsigned n, const uint32_t *greens) {
+    Coder coder;
+    coder.negative = MARK | (job.negative ^ job.none) << 16 | 1;
+    coder.positive = MARK | POSITIVE | (job.positive ^ job.none) << 16 | 1;
+    coder.greens = greens;
+    coder.begin[0] = 0;
+#pragma unroll
+    for (int k = 1; k < K; ++k)
+        coder.begin[k] = coder.begin[k - 1] + (n >> k);
+    return coder;
+}
+
+// N keys to codes, side by side: each step of looking for a green waits for the one before.
+template<int K, bool TENCODE, int N>
+__device__ inline void encode(const Coder &coder, const uint32_t (&keys)[N], uint32_t (&codes)[N]) {
+    uint32_t green[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+        green[i] = 0;
+    if (TENCODE) // the least g with greens[g] <= index
+#pragma unroll
+        for (int step = 128; step > 0; step /= 2)
+#pragma unroll
+            for (int i = 0; i < N; ++i)
+                green[i] += coder.greens[green[i] + step - 1] > keys[i] / 2 - 1 ? step : 0;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        codes[i] = (keys[i] & 1 ? coder.positive : coder.negative) | green[i] << 8;
+#pragma unroll
+        for (int k = 1; k < K; ++k)
+            codes[i] += coder.begin[k] <= keys[i] / 2 - 1;
+    }
+}
+
+// Leaves the codes of the tile's pixels in `cells`.
+template<int K, bool TENCODE>
+__device__ void codesOfTile(const Paint &job, unsigned w, unsigned tile, uint32_t *cells, uint32_t *greens) {
+    constexpr int THREADS = tuning::LAST_THREADS, SHIFT = 32 - tuning::LAST_TILE;
+    const Window window = job.windows[w];
+    const Coder coder = coderOf<K>(job, static_cast<unsigned>(window.last - window.first), greens);
+    if (TENCODE)
+        for (unsigned g = threadIdx.x; g < 256; g += THREADS)
+            greens[g] = job.sorted.greens[w * 256 + g];
+    clearCells(cells, LAST_PIXELS);
+    if (job.keys) {
+        const Tiling &tiling = job.tiling;
+        const unsigned row0 = tiling.rowOf(tile), col0 = tiling.colOf(tile);
+        for (unsigned i = threadIdx.x; i < LAST_PIXELS; i += THREADS) {
+            const unsigned row = row0 + (i >> tiling.col_bits), col = col0 + (i & ((1u << tiling.col_bits) - 1));
+            if (row >= tiling.bottom || col >= tiling.cols)
+                continue;
+            uint32_t *place = job.keys + (static_cast<size_t>(w) * tiling.rows + row) * job.pitch + col;
+            const uint32_t key[1] = {*place};
+            uint32_t code[1];
+            encode<K, TENCODE>(coder, key, code);
+            cells[i] = key[0] ? code[0] : 0;
+            if (!job.keep)
+                *place = 0;
         }
         __syncthreads();
+        return;
+    }
+    const unsigned runs = Sorted::runs(window), ahead = static_cast<unsigned>(window.first % CHUNK);
+    const auto forRecords = [&](auto visit) { // four cells and their keys; what does not count has key 0
+        forSegments<uint32_t, THREADS>(
+            job.sorted, job.tiling, w, runs, tile, [&](const uint4 &four, unsigned left, unsigned run) {
+                const uint32_t records[4] = {four.x, four.y, four.z, four.w}, base = 2 * (run * tuning::RUN - ahead + 1);
+                uint32_t cell[4], key[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    cell[i] = records[i] >> SHIFT;
+                    key[i] = i < left ? base + (records[i] & (1u << SHIFT) - 1) : 0;
+                }
+                visit(cell, key);
+            });
+    };
+    const volatile uint32_t *now = cells;
+    forRecords([&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
+        uint32_t found[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            found[i] = key[i] ? now[cell[i]] : ~0u;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) // newest run first, so that a crowded pixel's other events are done here
+            if (found[i] < key[i])
+                atomicMax(cells + cell[i], key[i]);
+    });
+    __syncthreads();
+    forRecords([&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
+        uint32_t found[4], code[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            found[i] = key[i] ? now[cell[i]] : ~0u;
+        encode<K, TENCODE>(coder, key, code);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (found[i] == key[i])
+                atomicExch(cells + cell[i], code[i]);
+    });
+    __syncthreads();
+}
+
+// Bytes of a and b as the selector's digits say; a digit 8 + i gives the sign of byte i in all bits.
+__device__ inline uint32_t permute(uint32_t a, uint32_t b, uint32_t selector) {
+    uint32_t result;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(selector));
+    return result;
+}
+
+// Pixels of BYTES bytes each, left in shared memory by the warp, to the frame.
+template<int BYTES>
+__device__ inline void storeStrip(const uint32_t *strip, uint8_t *out, unsigned pixels, bool vectors) {
+    const unsigned lane = threadIdx.x & 31;
+    __syncwarp();
+    if (vectors && pixels == STRIP) {
+#pragma unroll
+        for (unsigned i = 0; i < divUp(STRIP * BYTES, 512); ++i)
+            if (i * 32 + lane < STRIP * BYTES / 16)
+                __stcs(reinterpret_cast<uint4 *>(out) + i * 32 + lane,
+                       reinterpret_cast<const uint4 *>(strip)[i * 32 + lane]);
+    } else {
+        for (unsigned i = lane; i < pixels * BYTES; i += 32)
+            out[i] = reinterpret_cast<const uint8_t *>(strip)[i];
+    }
+    __syncwarp();
+}
+
+// Shared memory of lastKernel: codes, greens, a strip for each warp.
+constexpr size_t lastShared(int channels) {
+    return sizeof(uint32_t) * (LAST_PIXELS + 256) + static_cast<size_t>(tuning::LAST_THREADS / 32 * STRIP * (channels + 3));
+}
+
+// K: channels of MDES in bytes, 0 for none of it.
+template<int K, bool TENCODE>
+__global__ void __launch_bounds__(tuning::LAST_THREADS) lastKernel(const Paint job) {
+    cusi::startInOrder();
+    extern __shared__ uint4 dynamic[];
+    uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic), *greens = cells + LAST_PIXELS;
+    uint32_t *mdes = greens + 256 + threadIdx.x / 32 * (STRIP / 4 * (K + 3)), *tencode = mdes + STRIP / 4 * K;
+    const unsigned w = blockIdx.x / job.tiling.tiles, tile = blockIdx.x % job.tiling.tiles, lane = threadIdx.x & 31;
+    codesOfTile<K, TENCODE>(job, w, tile, cells, greens);
+
+    const Tiling &tiling = job.tiling;
+    const unsigned row0 = tiling.rowOf(tile), col0 = tiling.colOf(tile);
+    // TENCODE's first and third byte are signs: of byte 2, negative, and of byte 3, positive.
+    const uint32_t first = job.swap ? 11 : 10, third = job.swap ? 10 : 11;
+    for (unsigned s = threadIdx.x / 32; s < LAST_PIXELS / STRIP; s += tuning::LAST_THREADS / 32) {
+        const unsigned row = row0 + (s * STRIP >> tiling.col_bits),
+                       col = col0 + (s * STRIP & ((1u << tiling.col_bits) - 1));
+        if (row >= tiling.bottom || col >= tiling.cols)
+            continue;
+        const unsigned pixels = min(static_cast<unsigned>(STRIP), tiling.cols - col);
+        const size_t y = static_cast<size_t>(w) * tiling.rows + row;
+        const uint4 four = reinterpret_cast<const uint4 *>(cells + s * STRIP)[lane];
+        if constexpr (K > 0) {
+            const uint32_t code[4] = {four.x, four.y, four.z, four.w};
+            uint32_t bytes[K];
+#pragma unroll
+            for (int j = 0; j < K; ++j)
+                bytes[j] = job.none * 0x01010101;
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const uint32_t reached = __byte_perm(code[i], 0, 0x0000), change = __byte_perm(code[i], 0, 0x2222);
+#pragma unroll
+                for (int j = i * K / 4; j <= (i * K + K - 1) / 4; ++j) { // words that have bytes of pixel i
+                    uint32_t limit = 0; // byte k of the pixel changes where `reached` is above k: gets a sign from 127 - k
+#pragma unroll
+                    for (int b = 0; b < 4; ++b)
+                        if (j * 4 + b >= i * K && j * 4 + b < (i + 1) * K)
+                            limit |= static_cast<uint32_t>(127 - (j * 4 + b - i * K)) << (8 * b);
+                    bytes[j] ^= permute(reached + limit, 0, 0xba98) & change;
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < K; ++j)
+                mdes[lane * K + j] = bytes[j];
+            storeStrip<K>(mdes, job.mdes + y * job.mdes_step + static_cast<size_t>(col) * K, pixels, job.mdes_vectors);
+        }
+        if (TENCODE) {
+            tencode[lane * 3] = permute(four.x, four.y, first | 1 << 4 | third << 8 | (first + 4) << 12);
+            tencode[lane * 3 + 1] = permute(four.y, four.z, 1 | third << 4 | (first + 4) << 8 | 5 << 12);
+            tencode[lane * 3 + 2] = permute(four.z, four.w, third | (first + 4) << 4 | 5 << 8 | (third + 4) << 12);
+            storeStrip<3>(tencode, job.tencode + y * job.tencode_step + static_cast<size_t>(col) * 3, pixels,
+                          job.tencode_vectors);
+        }
+    }
+}
+
+__global__ void __launch_bounds__(tuning::LAST_THREADS) mdesFloatsKernel(const Paint job) {
+    cusi::startInOrder();
+    extern __shared__ uint4 dynamic[];
+    uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
+    const unsigned w = blockIdx.x / job.tiling.tiles, tile = blockIdx.x % job.tiling.tiles;
+    codesOfTile<EVENTS_MAX_CHANNELS, false>(job, w, tile, cells, nullptr);
+    const Tiling &tiling = job.tiling;
+    const unsigned row0 = tiling.rowOf(tile), col0 = tiling.colOf(tile),
+                   height = min(1u << tiling.row_bits, tiling.bottom - row0),
+                   values = min(1u << tiling.col_bits, tiling.cols - col0) * job.channels;
+    for (unsigned i = threadIdx.x; i < values * height; i += tuning::LAST_THREADS) {
+        const unsigned row = i / values, col = i % values / job.channels, channel = i % values % job.channels;
+        const uint32_t code = cells[row << tiling.col_bits | col];
+        rowOf(static_cast<float *>(job.frames), job.step,
+              static_cast<size_t>(w) * tiling.rows + row0 + row)[static_cast<size_t>(col0) * job.channels + i % values] =
+            (code & 255) <= channel ? 0.0f
+            : code & POSITIVE       ? 1.0f
+                                    : -1.0f;
     }
 }
 
@@ -534,157 +840,12 @@ struct Expand {
     unsigned rows, cols, pitch;
     unsigned blocks;
     void *accumulators;
-    bool keep; // another launch reads the accumulators after this one
-    // LAST: MDES bytes for positive, negative and none; and TENCODE
-    uint8_t *mdes, *tencode;
-    size_t mdes_step, tencode_step;
-    bool mdes_vectors, tencode_vectors;
-    unsigned none, positive, negative, swap;
     const int64_t *t;
-    // other kinds
     void *frames;
     size_t step;
     unsigned channels, cutoff;
     double tau;
 };
-
-constexpr int STRIP = 128; // pixels that a warp turns out together, 4 a lane
-
-// Bytes `from` .. of a strip, left in shared memory by the warp, to the frame.
-__device__ inline void storeStrip(const uint32_t *strip, uint8_t *out, unsigned bytes, bool vectors) {
-    const unsigned lane = threadIdx.x & 31;
-    __syncwarp();
-    const unsigned whole = vectors ? bytes / 16 : 0;
-    for (unsigned i = lane; i < whole; i += 32)
-        __stcs(reinterpret_cast<uint4 *>(out) + i, reinterpret_cast<const uint4 *>(strip)[i]);
-    for (unsigned i = whole * 16 + lane; i < bytes; i += 32)
-        out[i] = reinterpret_cast<const uint8_t *>(strip)[i];
-    __syncwarp();
-}
-
-// K: channels of MDES in bytes, 0 for none of it.
-template<int K, bool TENCODE>
-__device__ void expandLast(const Expand &job, unsigned block, EventsLevels *shared_levels) {
-    constexpr int WARPS = tuning::SCATTER_THREADS / 32;
-    constexpr int WORDS = STRIP / 4 * (K > 3 ? K : 3);
-    __shared__ __align__(16) uint32_t strips[WARPS][WORDS];
-    uint32_t *strip = strips[threadIdx.x / 32];
-    const unsigned lane = threadIdx.x & 31;
-    // Blocks share a window, so that its levels are made once.
-    const unsigned blocks_a_window = job.blocks / job.count, w = block / blocks_a_window, part = block % blocks_a_window;
-    const Window window = job.windows[w];
-    const unsigned n = static_cast<unsigned>(window.last - window.first);
-    if (K > 0) {
-        densityLevels(n, K, shared_levels);
-        __syncthreads();
-    }
-    unsigned begin[K > 0 ? K : 1];
-#pragma unroll
-    for (int k = 0; k < (K > 0 ? K : 1); ++k)
-        begin[k] = K > 0 ? shared_levels->begin[k] : 0;
-    unsigned long long newest = 0, dt = 0;
-    if (TENCODE && n > 0) {
-        newest = static_cast<unsigned long long>(job.t[window.last - 1]);
-        dt = newest - static_cast<unsigned long long>(job.t[window.first]);
-    }
-    const float scale = dt ? 255.0f / static_cast<float>(dt) : 0.0f;
-    const unsigned strips_a_row = divUp(job.cols, static_cast<unsigned>(STRIP)), all = strips_a_row * job.rows;
-    uint32_t *keys = static_cast<uint32_t *>(job.accumulators) + static_cast<size_t>(w) * job.rows * job.pitch;
-    const auto take = [&](unsigned s) {
-        const unsigned row = s / strips_a_row, mine = s % strips_a_row * STRIP + lane * 4;
-        uint4 four = make_uint4(0, 0, 0, 0);
-        if (s < all && mine < job.pitch) {
-            uint4 *place = reinterpret_cast<uint4 *>(keys + static_cast<size_t>(row) * job.pitch + mine);
-            four = __ldcg(place);
-            if (!job.keep)
-                __stcg(place, make_uint4(0, 0, 0, 0));
-        }
-        return four;
-    };
-    const unsigned first = part * WARPS + threadIdx.x / 32, stride = blocks_a_window * WARPS;
-    // Times are asked for one strip ahead, as the keys are: each is a trip to memory that depends on the one before.
-    const auto timesOf = [&](const uint4 &four, unsigned long long *times) {
-        const uint32_t key[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-            times[i] =
-                TENCODE && key[i] ? static_cast<unsigned long long>(__ldg(job.t + window.first + (key[i] / 2 - 1))) : 0;
-    };
-    uint4 next = take(first);
-    unsigned long long times[4], next_times[4];
-    timesOf(next, next_times);
-    for (unsigned s = first; s < all; s += stride) {
-        const uint4 four = next;
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-            times[i] = next_times[i];
-        next = take(s + stride);
-        const unsigned row = s / strips_a_row, col = s % strips_a_row * STRIP;
-        const unsigned pixels = min(static_cast<unsigned>(STRIP), job.cols - col);
-        const uint32_t key[4] = {four.x, four.y, four.z, four.w};
-        const size_t y = static_cast<size_t>(w) * job.rows + row;
-        if constexpr (K > 0) {
-            uint32_t bytes[K];
-#pragma unroll
-            for (int j = 0; j < K; ++j)
-                bytes[j] = job.none * 0x01010101;
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                if (key[i] == 0)
-                    continue;
-                const unsigned index = key[i] / 2 - 1;
-                const uint32_t change = ((key[i] & 1 ? job.positive : job.negative) ^ job.none) * 0x01010101;
-#pragma unroll
-                for (int k = 0; k < K; ++k)
-                    if (k == 0 || begin[k] <= index)
-                        bytes[(i * K + k) / 4] ^= change & 255u << ((i * K + k) % 4 * 8);
-            }
-#pragma unroll
-            for (int j = 0; j < K; ++j)
-                strip[lane * K + j] = bytes[j];
-            storeStrip(strip, job.mdes + y * job.mdes_step + static_cast<size_t>(col) * K, pixels * K, job.mdes_vectors);
-        }
-        timesOf(next, next_times);
-        if (TENCODE) {
-            uint32_t pixel[4] = {0, 0, 0, 0};
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                if (key[i]) {
-                    const unsigned long long age = newest - times[i];
-                    // An estimate within 1, made exact by multiplying out.
-                    unsigned green = static_cast<unsigned>(static_cast<float>(age) * scale) & 255;
-                    green -= static_cast<unsigned long long>(green) * dt > 255 * age;
-                    green += static_cast<unsigned long long>(green + 1) * dt <= 255 * age && dt > 0;
-                    const unsigned blue = (key[i] & 1) == job.swap ? 255 : 0;
-                    pixel[i] = blue | (green & 255) << 8 | (255 - blue) << 16;
-                }
-            strip[lane * 3] = pixel[0] | pixel[1] << 24;
-            strip[lane * 3 + 1] = pixel[1] >> 8 | pixel[2] << 16;
-            strip[lane * 3 + 2] = pixel[2] >> 16 | pixel[3] << 8;
-            storeStrip(strip, job.tencode + y * job.tencode_step + static_cast<size_t>(col) * 3, pixels * 3,
-                       job.tencode_vectors);
-        }
-    }
-}
-
-// MDES as floats reads the keys and leaves them.
-__device__ void expandMdesFloats(const Expand &job, unsigned block, EventsLevels *shared_levels) {
-    const unsigned blocks_a_window = job.blocks / job.count, w = block / blocks_a_window, part = block % blocks_a_window;
-    const Window window = job.windows[w];
-    densityLevels(static_cast<unsigned>(window.last - window.first), job.channels, shared_levels);
-    __syncthreads();
-    const unsigned values = job.cols * job.channels;
-    const uint32_t *keys = static_cast<const uint32_t *>(job.accumulators) + static_cast<size_t>(w) * job.rows * job.pitch;
-    for (unsigned row = part; row < job.rows; row += blocks_a_window)
-        for (unsigned i = threadIdx.x; i < values; i += blockDim.x) {
-            const uint32_t key = keys[static_cast<size_t>(row) * job.pitch + i / job.channels];
-            const unsigned k = i % job.channels;
-            float value = 0;
-            if (key && (k == 0 || shared_levels->begin[k] <= key / 2 - 1))
-                value = key & 1 ? 1.0f : -1.0f;
-            rowOf(static_cast<float *>(job.frames), job.step, static_cast<size_t>(w) * job.rows + row)[i] = value;
-        }
-}
 
 // Four bytes to any address, of which `n` are there.
 __device__ inline void storeBytes(uint8_t *out, uint32_t four, unsigned n) {
@@ -759,19 +920,6 @@ __global__ void __launch_bounds__(tuning::SCATTER_THREADS) scatterKernel(const S
     scatter<KIND>(source, job, blockIdx.x, &levels);
 }
 
-template<int K, bool TENCODE>
-__global__ void __launch_bounds__(tuning::SCATTER_THREADS) lastKernel(const Expand job) {
-    cusi::startInOrder();
-    __shared__ EventsLevels levels;
-    expandLast<K, TENCODE>(job, blockIdx.x, &levels);
-}
-
-__global__ void __launch_bounds__(tuning::SCATTER_THREADS) mdesFloatsKernel(const Expand job) {
-    cusi::startInOrder();
-    __shared__ EventsLevels levels;
-    expandMdesFloats(job, blockIdx.x, &levels);
-}
-
 template<Kind KIND>
 __global__ void __launch_bounds__(tuning::SCATTER_THREADS) valuesKernel(const Expand job) {
     cusi::startInOrder();
@@ -779,11 +927,11 @@ __global__ void __launch_bounds__(tuning::SCATTER_THREADS) valuesKernel(const Ex
 }
 
 using ScatterKernel = void (*)(Source, Scatter);
-using ExpandKernel = void (*)(Expand);
+using PaintKernel = void (*)(Paint);
 
 // The kernel for this many MDES channels, 0 for none.
 template<int K = 0>
-ExpandKernel lastKernelFor(int channels, bool tencode) {
+PaintKernel lastKernelFor(int channels, bool tencode) {
     if constexpr (K > EVENTS_MAX_CHANNELS)
         return nullptr;
     else if (channels == K)
@@ -792,8 +940,7 @@ ExpandKernel lastKernelFor(int channels, bool tencode) {
         return lastKernelFor<K + 1>(channels, tencode);
 }
 
-// ---- Normalising: one block a frame, sums in a fixed order
-// ---------------------------------------------------------------
+// ---- Normalising: one block a frame, sums in a fixed order -------------------------------------------------------------
 
 __device__ double blockSum(double value, double *shared) {
     for (int offset = 16; offset > 0; offset /= 2)
@@ -833,18 +980,13 @@ __global__ void __launch_bounds__(1024) normaliseKernel(float *frames, size_t st
 constexpr char FUNCTION[] = "cusEventStack", CREATE[] = "cusEventStackerCreate";
 
 struct State {
-    int multiprocessors = 0;
-    size_t shared_bytes = 0;
     void *memory = nullptr; // all of the below
     unsigned long long *skipped = nullptr;
     Window *list = nullptr;
     EventsLevels *levels = nullptr;
     void *group = nullptr; // accumulators, zero between calls
     size_t group_bytes = 0;
-    // Counting in shared memory; tiles 0 where HISTOGRAM is not asked for
-    Tiles tiles = {};
-    size_t tile_shared = 0;
-    int tile_blocks = 0;
+    char *sorted = nullptr; // runs of events, where a representation is made from them
 };
 
 size_t accumulatorBytes(const cusRepresentation &r) {
@@ -868,29 +1010,27 @@ unsigned pitchOf(const cusEventStacker *stacker) {
     return divUp(static_cast<unsigned>(stacker->cols), 4u) * 4;
 }
 
-// Tiles as high as shared memory allows, then of equal height.
-cusStatus planTiles(cusEventStacker *stacker, State *state) {
+// The frame in tiles of 2^bits pixels: as few as possible, and of those as wide as possible.
+Tiling tilingOf(const cusEventStacker *stacker, unsigned bits) {
+    Tiling best = {};
     const unsigned rows = static_cast<unsigned>(stacker->rows), cols = static_cast<unsigned>(stacker->cols);
-    const size_t available = state->shared_bytes - 64; // the kernel's own variables take the rest
-    Tiles &tiles = state->tiles;
-    const unsigned most_rows = static_cast<unsigned>(std::min<size_t>(available / 32 * 32 / cols, rows));
-    if (most_rows == 0)
-        return CUS_OK;
-    tiles.tiles = divUp(rows, most_rows);
-    tiles.tile_rows = divUp(rows, tiles.tiles);
-    tiles.tiles = divUp(rows, tiles.tile_rows);
-    tiles.rows = rows;
-    tiles.cols = cols;
-    tiles.words = divUp(tiles.tile_rows * cols, 32u) * 8; // at least 8: the careful way takes 8 pixels together
-    tiles.spill_capacity = tuning::TILE_MOST_EVENTS / SPILL;
-    state->tile_shared = tiles.words * sizeof(uint32_t);
-    CUSI_CUDA(CREATE, cudaFuncSetAttribute(tileKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(state->tile_shared)));
-    int blocks = 0;
-    CUSI_CUDA(CREATE,
-              cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, tileKernel, tuning::TILE_THREADS, state->tile_shared));
-    state->tile_blocks = state->multiprocessors * blocks;
-    return CUS_OK;
+    for (unsigned col_bits = 7; col_bits <= bits; ++col_bits) { // a strip at least
+        const unsigned row_bits = bits - col_bits, tiles_a_row = divUp(cols, 1u << col_bits),
+                       tiles = tiles_a_row * divUp(rows, 1u << row_bits);
+        if (tiles_a_row <= tuning::MOST_TILES && (best.tiles == 0 || tiles <= best.tiles))
+            best = {rows, cols, 0, rows, row_bits, col_bits, tiles_a_row, tiles};
+    }
+    return best;
+}
+
+// The rows from `top` on, as many as a run can be sorted by.
+Tiling bandOf(Tiling tiling, unsigned top) {
+    const unsigned tile_rows =
+        std::min(tuning::MOST_TILES / tiling.tiles_a_row, divUp(tiling.rows - top, 1u << tiling.row_bits));
+    tiling.top = top;
+    tiling.bottom = std::min(tiling.rows, top + (tile_rows << tiling.row_bits));
+    tiling.tiles = tile_rows * tiling.tiles_a_row;
+    return tiling;
 }
 
 // Where the windows follow one another at equal distances and are equally long nothing is listed.
@@ -935,117 +1075,169 @@ T *frameTop(const Batch &batch, const cusMat &mat) {
     return reinterpret_cast<T *>(static_cast<char *>(mat.data) + batch.top * mat.step);
 }
 
-cusStatus runTiles(const Batch &batch, int index, bool count_skipped) {
-    State *state = batch.state;
-    Tiles tiles = state->tiles;
-    const cusMat &mat = batch.frames[index];
-    tiles.swap = batch.stacker->representations[index].swap != 0;
-    tiles.frames = frameTop<uint8_t>(batch, mat);
-    tiles.step = mat.step;
-    tiles.tight = mat.step == 2 * static_cast<size_t>(tiles.cols);
-    const bool tile_aligned = tiles.tight ? static_cast<size_t>(tiles.tile_rows) * tiles.cols * 2 % 16 == 0 &&
-                                                static_cast<size_t>(tiles.rows) * tiles.cols * 2 % 16 == 0
-                                          : tiles.cols % 8 == 0 && mat.step % 16 == 0;
-    tiles.vectors = tile_aligned && reinterpret_cast<uintptr_t>(tiles.frames) % 16 == 0;
-    tiles.jobs = batch.count * tiles.tiles;
-    tiles.skipped = state->skipped + (count_skipped ? 0 : 1);
-    const unsigned blocks = std::min<unsigned>(tiles.jobs, static_cast<unsigned>(state->tile_blocks));
-    return launch(FUNCTION, tileKernel, blocks, tuning::TILE_THREADS, state->tile_shared, batch.stream, batch.source,
-                  batch.windows, tiles);
+// Places in the workspace for the sorted runs of a group of windows. Returns how many windows that is, 0 where one of the
+// batch is too long.
+template<class Record>
+unsigned planSorted(const Batch &batch, const Tiling &tiling, Sorted *sorted) {
+    const unsigned tiles = std::min<unsigned>(tiling.tiles, tuning::MOST_TILES);
+    const uint64_t runs = divUp<uint64_t>(batch.most_events + CHUNK - 1, tuning::RUN);
+    sorted->pitch = tuning::RUN + PADDING<Record> * (tiles + 1);
+    const uint64_t record_bytes = runs * sorted->pitch * sizeof(Record), green_bytes = 256 * sizeof(uint32_t),
+                   window_bytes = record_bytes + green_bytes + runs * tiles * sizeof(uint16_t);
+    const unsigned most = static_cast<unsigned>(std::min<uint64_t>(tuning::SORTED_BYTES / window_bytes, batch.count));
+    if (most == 0 || batch.most_events > LAST_MOST_EVENTS)
+        return 0;
+    const unsigned group = divUp(batch.count, divUp(batch.count, most));
+    char *memory = batch.state->sorted;
+    sorted->runs_a_window = static_cast<unsigned>(runs);
+    sorted->records = memory;
+    sorted->greens = reinterpret_cast<uint32_t *>(memory += group * record_bytes);
+    sorted->ends = reinterpret_cast<uint16_t *>(memory + group * green_bytes);
+    return group;
 }
 
-// One way to look at accumulators.
+// One way to look at sorted runs or keys.
 struct Look {
-    ExpandKernel kernel;
-    Expand job;
+    PaintKernel kernel;
+    unsigned threads;
+    size_t shared;
+    Paint job;
 };
 
-// Group after group: events into accumulators, and those to pixels. The last look leaves zeros behind.
-cusStatus runGroups(const Batch &batch, ScatterKernel kernel, Scatter scatter, size_t bytes_a_pixel, const Look *looks,
-                    int look_count) {
-    const State *state = batch.state;
-    const unsigned pitch = pitchOf(batch.stacker), rows = static_cast<unsigned>(batch.stacker->rows),
-                   cols = static_cast<unsigned>(batch.stacker->cols);
-    const size_t frame_bytes = static_cast<size_t>(pitch) * rows * bytes_a_pixel;
-    const unsigned group =
-        static_cast<unsigned>(std::max<size_t>(1, std::min<size_t>(batch.count, state->group_bytes / frame_bytes)));
-    const EventsLevels *levels = scatter.levels;
-    const uint64_t chunks = batch.most_events / CHUNK + 2;
-    scatter.blocks_a_window = static_cast<unsigned>(
-        std::min<uint64_t>(divUp(chunks, uint64_t{tuning::SCATTER_THREADS * tuning::SCATTER_CHUNKS}), 1u << 16));
-    scatter.rows = rows;
-    scatter.cols = cols;
-    scatter.pitch = pitch;
-    scatter.accumulators = state->group;
+// Paints `count` windows from number `first` of the batch on.
+cusStatus paint(const Batch &batch, const Look &look, const Tiling &tiling, unsigned first, unsigned count) {
+    Paint job = look.job;
+    const size_t y = static_cast<size_t>(first) * tiling.rows;
+    job.windows = batch.windows.from(first);
+    job.tiling = tiling;
+    job.mdes = job.mdes ? rowOf(job.mdes, job.mdes_step, y) : nullptr;
+    job.tencode = job.tencode ? rowOf(job.tencode, job.tencode_step, y) : nullptr;
+    job.frames = job.frames ? rowOf(static_cast<char *>(job.frames), job.step, y) : nullptr;
+    return launchOverlapped(FUNCTION, look.kernel, count * tiling.tiles, look.threads, look.shared, batch.stream, job);
+}
+
+// Group after group, band after band: events to sorted runs, and those to pixels.
+template<class Record, int BITS>
+cusStatus runSorted(const Batch &batch, const Tiling &tiling, const Sorted &sorted, unsigned group, bool greens,
+                    bool count_skipped, Look *looks, int look_count) {
     for (unsigned first = 0; first < batch.count; first += group) {
-        scatter.windows = batch.windows.from(first);
-        scatter.count = std::min(group, batch.count - first);
-        scatter.levels = levels ? levels + first : nullptr;
-        CUS_TRY(launch(FUNCTION, kernel, scatter.count * scatter.blocks_a_window, tuning::SCATTER_THREADS, 0, batch.stream,
-                       batch.source, scatter));
-        for (int k = 0; k < look_count; ++k) {
-            Expand job = looks[k].job;
-            job.windows = scatter.windows;
-            job.count = scatter.count;
-            job.rows = rows;
-            job.cols = cols;
-            job.pitch = pitch;
-            job.accumulators = state->group;
-            job.keep = k + 1 < look_count;
-            job.t = batch.source.t;
-            // Strips of 128 pixels a warp, or four values a thread, a few of each.
-            const size_t pieces = job.frames ? frame_bytes / sizeof(uint32_t) / (4 * tuning::SCATTER_THREADS * 2)
-                                             : static_cast<size_t>(rows) * divUp(cols, static_cast<unsigned>(STRIP)) /
-                                                   (tuning::SCATTER_THREADS / 32 * tuning::EXPAND_STRIPS);
-            job.blocks = job.count * static_cast<unsigned>(std::max<size_t>(1, std::min<size_t>(pieces, 8192)));
-            const size_t y = static_cast<size_t>(first) * rows;
-            job.mdes = job.mdes ? rowOf(job.mdes, job.mdes_step, y) : nullptr;
-            job.tencode = job.tencode ? rowOf(job.tencode, job.tencode_step, y) : nullptr;
-            job.frames = job.frames ? rowOf(static_cast<char *>(job.frames), job.step, y) : nullptr;
-            CUS_TRY(launch(FUNCTION, looks[k].kernel, job.blocks, tuning::SCATTER_THREADS, 0, batch.stream, job));
+        const unsigned count = std::min(group, batch.count - first);
+        for (unsigned top = 0; top < tiling.rows;) {
+            const Tiling band = bandOf(tiling, top);
+            Sort sort = {batch.windows.from(first), band, sorted, greens && top == 0 ? count : 0, nullptr};
+            if (count_skipped && top == 0)
+                sort.skipped = batch.state->skipped;
+            const size_t shared =
+                sorted.pitch * sizeof(Record) + (band.tiles + 1) * tuning::COUNTER_COPIES * sizeof(unsigned);
+            CUS_TRY(launchOverlapped(FUNCTION, sortKernel<Record, BITS>, sort.green_blocks + count * sorted.runs_a_window,
+                                     tuning::SORT_THREADS, shared, batch.stream, batch.source, sort));
+            for (int k = 0; k < look_count; ++k) {
+                looks[k].job.sorted = sorted;
+                CUS_TRY(paint(batch, looks[k], band, first, count));
+            }
+            top = band.bottom;
         }
     }
     return CUS_OK;
 }
 
+// Events into accumulators: what all groups share. Returns how many windows make a group.
+unsigned planScatter(const Batch &batch, size_t bytes_a_pixel, bool count_skipped, Scatter *scatter) {
+    const State *state = batch.state;
+    scatter->rows = static_cast<unsigned>(batch.stacker->rows);
+    scatter->cols = static_cast<unsigned>(batch.stacker->cols);
+    scatter->pitch = pitchOf(batch.stacker);
+    scatter->accumulators = state->group;
+    scatter->skipped = count_skipped ? state->skipped : nullptr;
+    const uint64_t chunks = batch.most_events / CHUNK + 2;
+    scatter->blocks_a_window = static_cast<unsigned>(
+        std::min<uint64_t>(divUp(chunks, uint64_t{tuning::SCATTER_THREADS * tuning::SCATTER_CHUNKS}), 1u << 16));
+    const size_t frame_bytes = static_cast<size_t>(scatter->pitch) * scatter->rows * bytes_a_pixel;
+    return static_cast<unsigned>(std::max<size_t>(1, std::min<size_t>(batch.count, state->group_bytes / frame_bytes)));
+}
+
+template<Kind KIND>
+cusStatus scatterGroup(const Batch &batch, Scatter scatter, unsigned first, unsigned count) {
+    scatter.windows = batch.windows.from(first);
+    scatter.count = count;
+    scatter.levels = scatter.levels ? scatter.levels + first : nullptr;
+    return launch(FUNCTION, scatterKernel<KIND>, count * scatter.blocks_a_window, tuning::SCATTER_THREADS, 0, batch.stream,
+                  batch.source, scatter);
+}
+
 template<Kind KIND>
 cusStatus runValues(const Batch &batch, int index, bool count_skipped) {
     const cusRepresentation &r = batch.stacker->representations[index];
+    const cusMat &mat = batch.frames[index];
     Scatter scatter = {};
-    Look look = {valuesKernel<KIND>, {}};
-    scatter.channels = look.job.channels = static_cast<unsigned>(r.channels);
+    const size_t bytes_a_pixel = accumulatorBytes(r);
+    const unsigned group = planScatter(batch, bytes_a_pixel, count_skipped, &scatter);
+    scatter.channels = static_cast<unsigned>(r.channels);
     scatter.swap = r.swap != 0;
-    scatter.skipped = count_skipped ? batch.state->skipped : nullptr;
-    look.job.cutoff = KIND == TIME_LEVELS ? static_cast<unsigned>(r.cutoff) : 255;
-    look.job.tau = r.tau;
-    look.job.frames = frameTop<void>(batch, batch.frames[index]);
-    look.job.step = batch.frames[index].step;
     if (KIND == TIME_LEVELS) {
         scatter.levels = batch.state->levels;
         CUS_TRY(launch(FUNCTION, timeLevels, divUp(batch.count * (EVENTS_MAX_CHANNELS + 1), 128u), 128, 0, batch.stream,
                        batch.source, batch.windows, batch.count, r.channels, batch.state->levels));
     }
-    CUS_TRY(runGroups(batch, scatterKernel<KIND>, scatter, accumulatorBytes(r), &look, 1));
+    Expand job = {};
+    job.rows = scatter.rows;
+    job.cols = scatter.cols;
+    job.pitch = scatter.pitch;
+    job.accumulators = scatter.accumulators;
+    job.t = batch.source.t;
+    job.step = mat.step;
+    job.channels = scatter.channels;
+    job.cutoff = KIND == TIME_LEVELS ? static_cast<unsigned>(r.cutoff) : 255;
+    job.tau = r.tau;
+    const size_t frame_words = static_cast<size_t>(job.pitch) * job.rows * bytes_a_pixel / sizeof(uint32_t),
+                 blocks = frame_words / (4 * tuning::SCATTER_THREADS * 2); // four values a thread, twice
+    for (unsigned first = 0; first < batch.count; first += group) {
+        job.windows = batch.windows.from(first);
+        job.count = std::min(group, batch.count - first);
+        job.blocks = job.count * static_cast<unsigned>(std::max<size_t>(1, std::min<size_t>(blocks, 8192)));
+        job.frames = rowOf(frameTop<char>(batch, mat), mat.step, static_cast<size_t>(first) * job.rows);
+        CUS_TRY(scatterGroup<KIND>(batch, scatter, first, job.count));
+        CUS_TRY(launch(FUNCTION, valuesKernel<KIND>, job.blocks, tuning::SCATTER_THREADS, 0, batch.stream, job));
+    }
     if (KIND == VOXEL && r.normalise)
-        CUS_TRY(launch(FUNCTION, normaliseKernel, batch.count, 1024, 0, batch.stream, static_cast<float *>(look.job.frames),
-                       look.job.step, static_cast<unsigned>(batch.stacker->rows),
-                       static_cast<unsigned>(batch.stacker->cols * r.channels)));
+        CUS_TRY(launch(FUNCTION, normaliseKernel, batch.count, 1024, 0, batch.stream, frameTop<float>(batch, mat), mat.step,
+                       job.rows, job.cols * job.channels));
     return CUS_OK;
 }
 
-// All of MDES and TENCODE from the same accumulators: the first of each in bytes together, any others before them.
+cusStatus runHistogram(const Batch &batch, int index, bool count_skipped) {
+    const Tiling tiling = tilingOf(batch.stacker, tuning::HISTOGRAM_TILE);
+    Sorted sorted = {};
+    const unsigned group = planSorted<uint16_t>(batch, tiling, &sorted);
+    if (group == 0)
+        return runValues<COUNT>(batch, index, count_skipped);
+    const cusMat &mat = batch.frames[index];
+    Look look = {histogramKernel, tuning::HISTOGRAM_THREADS, HISTOGRAM_PIXELS * 2, {}};
+    look.job.frames = frameTop<void>(batch, mat);
+    look.job.step = mat.step;
+    look.job.vectors = aligned(mat);
+    look.job.swap = batch.stacker->representations[index].swap != 0;
+    return runSorted<uint16_t, tuning::HISTOGRAM_TILE>(batch, tiling, sorted, group, false, count_skipped, &look, 1);
+}
+
+// All of MDES and TENCODE from the same sorted runs or keys: the first of each in bytes together, any others before them.
 cusStatus runLast(const Batch &batch, bool count_skipped) {
-    Scatter scatter = {};
-    scatter.skipped = count_skipped ? batch.state->skipped : nullptr;
-    Look looks[EVENTS_MAX_REPRESENTATIONS + 1] = {}, together = {};
+    const Look blank = [] {
+        Look look = {nullptr, tuning::LAST_THREADS, lastShared(0), {}};
+        look.job.none = 128;
+        look.job.positive = 255;
+        return look;
+    }();
+    Look looks[EVENTS_MAX_REPRESENTATIONS + 1], together = blank;
     int look_count = 0, channels = 0;
+    bool greens = false;
     for (int i = 0; i < batch.stacker->count; ++i) {
         const cusRepresentation &r = batch.stacker->representations[i];
         const cusMat &mat = batch.frames[i];
         if (!eventsIsLast(r.kind))
             continue;
         if (r.kind == CUS_REPR_MDES && r.depth == CUS_32F) {
-            Look &look = looks[look_count++];
+            Look &look = looks[look_count++] = blank;
             look.kernel = mdesFloatsKernel;
             look.job.frames = frameTop<void>(batch, mat);
             look.job.step = mat.step;
@@ -1054,27 +1246,55 @@ cusStatus runLast(const Batch &batch, bool count_skipped) {
         }
         const bool mdes = r.kind == CUS_REPR_MDES;
         const bool taken = mdes ? together.job.mdes != nullptr : together.job.tencode != nullptr;
-        Look &look = taken ? looks[look_count++] : together;
+        Look &look = taken ? looks[look_count++] = blank : together;
         look.kernel = lastKernelFor(mdes ? r.channels : 0, !mdes);
-        Expand &expand = look.job;
+        Paint &job = look.job;
         if (mdes) {
-            expand.mdes = frameTop<uint8_t>(batch, mat);
-            expand.mdes_step = mat.step;
-            expand.mdes_vectors = aligned(mat);
-            expand.none = r.depth == CUS_8U ? 128 : 0;
-            expand.positive = r.depth == CUS_8U ? 255 : 1;
-            expand.negative = r.depth == CUS_8U ? 0 : 255; // -1
+            look.shared = lastShared(r.channels);
+            job.mdes = frameTop<uint8_t>(batch, mat);
+            job.mdes_step = mat.step;
+            job.mdes_vectors = aligned(mat);
+            job.none = r.depth == CUS_8U ? 128 : 0;
+            job.positive = r.depth == CUS_8U ? 255 : 1;
+            job.negative = r.depth == CUS_8U ? 0 : 255; // -1
             channels = taken ? channels : r.channels;
         } else {
-            expand.tencode = frameTop<uint8_t>(batch, mat);
-            expand.tencode_step = mat.step;
-            expand.tencode_vectors = aligned(mat);
-            expand.swap = r.swap != 0;
+            job.tencode = frameTop<uint8_t>(batch, mat);
+            job.tencode_step = mat.step;
+            job.tencode_vectors = aligned(mat);
+            job.swap = r.swap != 0;
+            greens = true;
         }
     }
-    together.kernel = lastKernelFor(channels, together.job.tencode != nullptr);
-    looks[look_count++] = together;
-    return runGroups(batch, scatterKernel<LAST>, scatter, sizeof(uint32_t), looks, look_count);
+    if (together.kernel) {
+        together.kernel = lastKernelFor(channels, together.job.tencode != nullptr);
+        looks[look_count++] = together;
+    }
+    const Tiling tiling = tilingOf(batch.stacker, tuning::LAST_TILE);
+    Sorted sorted = {};
+    unsigned group = planSorted<uint32_t>(batch, tiling, &sorted);
+    if (group > 0)
+        return runSorted<uint32_t, tuning::LAST_TILE>(batch, tiling, sorted, group, greens, count_skipped, looks,
+                                                      look_count);
+
+    Scatter scatter = {};
+    group = planScatter(batch, sizeof(uint32_t), count_skipped, &scatter);
+    sorted.greens = reinterpret_cast<uint32_t *>(batch.state->sorted);
+    for (unsigned first = 0; first < batch.count; first += group) {
+        const unsigned count = std::min(group, batch.count - first);
+        CUS_TRY(scatterGroup<LAST>(batch, scatter, first, count));
+        if (greens)
+            CUS_TRY(launch(FUNCTION, sortKernel<uint32_t, tuning::LAST_TILE>, count, tuning::SORT_THREADS, 0, batch.stream,
+                           batch.source, Sort{batch.windows.from(first), tiling, sorted, count, nullptr}));
+        for (int k = 0; k < look_count; ++k) {
+            looks[k].job.sorted = sorted;
+            looks[k].job.keys = static_cast<uint32_t *>(batch.state->group);
+            looks[k].job.pitch = scatter.pitch;
+            looks[k].job.keep = k + 1 < look_count;
+            CUS_TRY(paint(batch, looks[k], tiling, first, count));
+        }
+    }
+    return CUS_OK;
 }
 
 cusStatus runBatch(const Batch &batch) {
@@ -1082,15 +1302,9 @@ cusStatus runBatch(const Batch &batch) {
     for (int i = 0; i < batch.stacker->count; ++i) {
         const bool first = i == 0;
         switch (batch.stacker->representations[i].kind) {
-        case CUS_REPR_HISTOGRAM: {
-            const Tiles &tiles = batch.state->tiles;
-            const bool many = 2ull * batch.count * tiles.tiles >= static_cast<unsigned>(batch.state->multiprocessors);
-            if (many && tiles.tiles > 0 && batch.most_events <= tuning::TILE_MOST_EVENTS && batch.state->tile_blocks > 0)
-                CUS_TRY(runTiles(batch, i, first));
-            else
-                CUS_TRY(runValues<COUNT>(batch, i, first));
+        case CUS_REPR_HISTOGRAM:
+            CUS_TRY(runHistogram(batch, i, first));
             break;
-        }
         case CUS_REPR_MDES:
         case CUS_REPR_TENCODE:
             if (!last_made)
@@ -1148,34 +1362,31 @@ cusStatus events_cuda_create(cusEventStacker *stacker) {
     State *state = new (std::nothrow) State;
     CUSI_REQUIRE(state, CUS_ERROR_NO_MEMORY, "%s: no host memory", CREATE);
     stacker->state = state;
-    int device = 0, shared = 0;
-    CUSI_CUDA(CREATE, cudaGetDevice(&device));
-    CUSI_CUDA(CREATE, cudaDeviceGetAttribute(&state->multiprocessors, cudaDevAttrMultiProcessorCount, device));
-    CUSI_CUDA(CREATE, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    state->shared_bytes = static_cast<size_t>(shared);
-    size_t frame_bytes = 0, spill_bytes = 0;
-    bool levels = false;
+    size_t frame_bytes = 0;
+    bool levels = false, sorted = false;
     for (int i = 0; i < stacker->count; ++i) {
         const cusRepresentation &r = stacker->representations[i];
         frame_bytes = std::max(frame_bytes, accumulatorBytes(r) * pitchOf(stacker) * static_cast<size_t>(stacker->rows));
         levels = levels || r.kind == CUS_REPR_STACKED_HISTOGRAM;
-        if (r.kind == CUS_REPR_HISTOGRAM && spill_bytes == 0) {
-            CUS_TRY(planTiles(stacker, state));
-            spill_bytes = static_cast<size_t>(state->tile_blocks) * state->tiles.spill_capacity * sizeof(uint32_t);
-        }
+        sorted = sorted || r.kind == CUS_REPR_HISTOGRAM || eventsIsLast(r.kind);
+        if (r.kind == CUS_REPR_MDES && r.depth != CUS_32F)
+            for (bool tencode : {false, true})
+                CUSI_CUDA(CREATE, cudaFuncSetAttribute(lastKernelFor(r.channels, tencode),
+                                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                       static_cast<int>(lastShared(r.channels))));
     }
     state->group_bytes = divUp(std::max(frame_bytes, tuning::GROUP_BYTES), size_t{256}) * 256;
     const size_t list_bytes = tuning::BATCH_WINDOWS * sizeof(Window),
-                 levels_bytes = levels ? divUp(tuning::BATCH_WINDOWS * sizeof(EventsLevels), size_t{256}) * 256 : 0;
-    const size_t bytes = 256 + list_bytes + levels_bytes + state->group_bytes + spill_bytes;
-    CUSI_CUDA(CREATE, cudaMalloc(&state->memory, bytes));
+                 levels_bytes = levels ? divUp(tuning::BATCH_WINDOWS * sizeof(EventsLevels), size_t{256}) * 256 : 0,
+                 cleared_bytes = 256 + list_bytes + levels_bytes + state->group_bytes;
+    CUSI_CUDA(CREATE, cudaMalloc(&state->memory, cleared_bytes + (sorted ? tuning::SORTED_BYTES : 0)));
     char *at = static_cast<char *>(state->memory);
     state->skipped = reinterpret_cast<unsigned long long *>(at);
     state->list = reinterpret_cast<Window *>(at += 256);
     state->levels = reinterpret_cast<EventsLevels *>(at += list_bytes);
     state->group = at += levels_bytes;
-    state->tiles.spills = reinterpret_cast<uint32_t *>(at + state->group_bytes);
-    CUSI_CUDA(CREATE, cudaMemsetAsync(state->memory, 0, bytes - spill_bytes, nullptr));
+    state->sorted = at + state->group_bytes;
+    CUSI_CUDA(CREATE, cudaMemsetAsync(state->memory, 0, cleared_bytes, nullptr));
     return cudaStatus(cudaStreamSynchronize(nullptr), CREATE, "clearing the accumulators");
 }
 
