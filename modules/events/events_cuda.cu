@@ -440,7 +440,7 @@ __global__ void __launch_bounds__(tuning::HISTOGRAM_THREADS) histogramKernel(con
         for (int i = 0; i < 8; ++i)
             carry |= (~old[i] & 255u << (half(records, i) * 8 & 31)) == 0;
         if (carry)
-            carried = 1;
+            atomicExch(&carried, 1);
     });
     __syncthreads();
     if (!carried) {
