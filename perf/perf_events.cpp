@@ -200,6 +200,25 @@ TEST(Events, mdes10_tencode_60M) {
     });
 }
 
+// The other representations, each alone; one visit to an event and one write of the frame is what must move.
+TEST(Events, representations_60M) {
+    if (!perf::haveGpu())
+        GTEST_SKIP() << "no GPU on this machine";
+    const Input input(60000000, Spread::UNIFORM, CUS_DEVICE);
+    for (cusRepresentationKind kind : {CUS_REPR_MDES, CUS_REPR_MDES_COUNT, CUS_REPR_TENCODE, CUS_REPR_STACKED_HISTOGRAM,
+                                       CUS_REPR_VOXEL_GRID, CUS_REPR_TIME_SURFACE, CUS_REPR_EVENT_DIFF}) {
+        const cusRepresentation r = cusRepresentationDefaults(kind);
+        int type = 0;
+        check(cusRepresentationType(&r, &type));
+        Job job(CUS_DEVICE, {kind});
+        perf::Row row(std::string("events/") + cusRepresentationName(kind) + "/60M", CUS_DEVICE,
+                      5.0 * 60000000 + 300.0 * ROWS * COLS * static_cast<double>(cusTypeSize(type)));
+        row.note("uniform, defaults");
+        row.measure([&](cusStream stream, int) { return job(input, stream); });
+        row.report();
+    }
+}
+
 // From page-locked memory to page-locked memory; the bus carries 300 MB up and 553 MB down at once.
 TEST(Events, stream_60M) {
     if (!perf::haveGpu())

@@ -32,6 +32,7 @@ constexpr int MOST_TILES = 384; // that a run is sorted by; a frame of more is m
 constexpr size_t SORTED_BYTES = size_t{128} << 20;
 constexpr int HISTOGRAM_TILE = 14, HISTOGRAM_THREADS = 256; // log2 of a tile's pixels
 constexpr int LAST_TILE = 13, LAST_THREADS = 256;           // the same for MDES and TENCODE
+constexpr unsigned CELLS = 15360; // 32-bit accumulators of the other kinds; with what else there is they fit 64 KiB
 constexpr int SCATTER_THREADS = 256;
 constexpr unsigned SCATTER_CHUNKS = 1;           // of 8 events, a thread
 constexpr size_t GROUP_BYTES = size_t{16} << 20; // of accumulators: past what the L2 cache holds the atomics slow down
@@ -360,6 +361,108 @@ __device__ inline void forSegments(const Sorted &sorted, const Tiling &tiling, u
     }
 }
 
+// ---- Events to accumulators, accumulators to values: in shared memory or in device memory ------------------------------
+
+enum Kind { LAST, SURFACE, COUNT, DENSITY_LEVELS, TIME_LEVELS, DIFFERENCE, VOXEL };
+
+struct Values {
+    void *frames;
+    size_t step;
+    unsigned channels, swap, cutoff;
+    double tau;
+    const int64_t *t;
+    const EventsLevels *levels; // TIME_LEVELS: of each window of the batch
+};
+
+// Accumulators a pixel, as many as it has values.
+__host__ __device__ constexpr unsigned unitOf(Kind kind, unsigned channels) {
+    return kind == LAST || kind == DIFFERENCE ? 1
+           : kind == SURFACE || kind == COUNT ? 2
+           : kind == TIME_LEVELS              ? 2 * channels
+                                              : channels;
+}
+
+__device__ inline unsigned levelOf(const EventsLevels &levels, unsigned channels, unsigned index) {
+    unsigned level = 0;
+    for (unsigned k = 1; k < channels; ++k)
+        level += levels.begin[k] <= index;
+    return level;
+}
+
+__device__ inline void densityLevels(unsigned n, unsigned channels, EventsLevels *levels) {
+    if (threadIdx.x <= EVENTS_MAX_CHANNELS) {
+        unsigned start = 0;
+        for (unsigned j = 1; j <= threadIdx.x && j < 32; ++j)
+            start += n >> j;
+        levels->begin[threadIdx.x] = threadIdx.x < channels ? start : n;
+    }
+}
+
+// What accumulate() looks at in window w; the block meets before it does.
+template<Kind KIND>
+__device__ inline void prepareLevels(const Values &values, unsigned w, const Window &window, EventsLevels *levels) {
+    if (KIND == DENSITY_LEVELS)
+        densityLevels(static_cast<unsigned>(window.last - window.first), values.channels, levels);
+    if (KIND == TIME_LEVELS && threadIdx.x <= EVENTS_MAX_CHANNELS)
+        levels->begin[threadIdx.x] = values.levels[w].begin[threadIdx.x];
+}
+
+// An event into its pixel's accumulators.
+template<Kind KIND>
+__device__ inline void accumulate(const Values &values, const EventsLevels &levels, uint32_t *pixel, unsigned index,
+                                  bool positive) {
+    const unsigned channel = positive ? values.swap : 1 - values.swap;
+    if (KIND == LAST) {
+        atomicMax(pixel, 2 * (index + 1) + positive);
+    } else if (KIND == SURFACE) {
+        atomicMax(pixel + channel, index + 1);
+    } else if (KIND == COUNT) {
+        atomicAdd(pixel + channel, 1u);
+    } else if (KIND == DENSITY_LEVELS) {
+        for (unsigned k = 0; k < values.channels && levels.begin[k] <= index; ++k) // two on average
+            atomicAdd(pixel + k, 1u);
+    } else if (KIND == TIME_LEVELS) {
+        atomicAdd(pixel + channel * values.channels + levelOf(levels, values.channels, index), 1u);
+    } else if (KIND == DIFFERENCE) {
+        atomicAdd(pixel, positive ? 1u : ~0u);
+    }
+}
+
+// Four bytes to any address, of which `n` are there.
+__device__ inline void storeBytes(uint8_t *out, uint32_t four, unsigned n) {
+    if (n == 4 && reinterpret_cast<uintptr_t>(out) % 4 == 0) {
+        __stcs(reinterpret_cast<uint32_t *>(out), four);
+        return;
+    }
+    for (unsigned i = 0; i < n; ++i)
+        out[i] = static_cast<uint8_t>(four >> (8 * i));
+}
+
+// Four accumulators to values `at` .. of row y, of which `n` are there.
+template<Kind KIND>
+__device__ inline void writeValues(const Values &values, const Window &window, const uint4 &four, size_t y, unsigned at,
+                                   unsigned n) {
+    const uint32_t sums[4] = {four.x, four.y, four.z, four.w};
+    if (KIND == SURFACE) {
+        float *out = rowOf(static_cast<float *>(values.frames), values.step, y) + at;
+        const int64_t *t = values.t + window.first, *newest = values.t + window.last - 1;
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+            if (i < n)
+                out[i] =
+                    sums[i] ? static_cast<float>(exp(static_cast<double>(t[sums[i] - 1] - *newest) / values.tau)) : 0.0f;
+        return;
+    }
+    uint32_t bytes = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int sum = static_cast<int>(sums[i]);
+        bytes |= (KIND == DIFFERENCE ? static_cast<uint32_t>(max(-128, min(127, sum))) & 255 : min(sums[i], values.cutoff))
+                 << (8 * i);
+    }
+    storeBytes(rowOf(static_cast<uint8_t *>(values.frames), values.step, y) + at, bytes, n);
+}
+
 // ---- Tiles to pixels: HISTOGRAM ----------------------------------------------------------------------------------------
 
 // What is painted: one tile of one window by a block.
@@ -367,16 +470,14 @@ struct Paint {
     Windows windows;
     Tiling tiling;
     Sorted sorted;
-    // HISTOGRAM, and MDES in floats
-    void *frames;
-    size_t step;
-    bool vectors; // rows start at multiples of 16 bytes
-    unsigned swap, channels;
+    Values values;      // everything but MDES in bytes and TENCODE
+    bool vectors;       // HISTOGRAM: rows start at multiples of 16 bytes
+    unsigned part_bits; // tileValuesKernel
     // MDES bytes for positive, negative and none; and TENCODE
     uint8_t *mdes, *tencode;
     size_t mdes_step, tencode_step;
     bool mdes_vectors, tencode_vectors;
-    unsigned none, positive, negative;
+    unsigned none, positive, negative, swap;
     // Instead of sorted runs: keys in device memory, `pitch` from one row to the next; `keep` them for another look
     uint32_t *keys;
     unsigned pitch;
@@ -401,10 +502,10 @@ __device__ inline void writeCounts(const Paint &job, unsigned w, unsigned tile, 
         const unsigned pixel = from + 8 * i, row = row0 + (pixel >> tiling.col_bits),
                        col = col0 + (pixel & ((1u << tiling.col_bits) - 1));
         if (row < tiling.bottom && col < tiling.cols)
-            cusi::store16(
-                rowOf(static_cast<unsigned char *>(job.frames), job.step, static_cast<size_t>(w) * tiling.rows + row) +
-                    col * 2,
-                eight(i), static_cast<int>(min(8u, tiling.cols - col)) * 2, job.vectors);
+            cusi::store16(rowOf(static_cast<unsigned char *>(job.values.frames), job.values.step,
+                                static_cast<size_t>(w) * tiling.rows + row) +
+                              col * 2,
+                          eight(i), static_cast<int>(min(8u, tiling.cols - col)) * 2, job.vectors);
     }
 }
 
@@ -424,7 +525,7 @@ __global__ void __launch_bounds__(tuning::HISTOGRAM_THREADS) histogramKernel(con
     if (threadIdx.x == 0)
         carried = 0;
     clearCells(cells, HISTOGRAM_PIXELS / 2);
-    const uint32_t flip = job.swap ? 0 : 0x00010001; // positive comes first
+    const uint32_t flip = job.values.swap ? 0 : 0x00010001; // positive comes first
     forSegments<uint16_t, THREADS>(job.sorted, job.tiling, w, runs, tile, [&](const uint4 &eight, unsigned left, unsigned) {
         if (*static_cast<volatile int *>(&carried))
             return;
@@ -688,21 +789,65 @@ __global__ void __launch_bounds__(tuning::LAST_THREADS) mdesFloatsKernel(const P
     const Tiling &tiling = job.tiling;
     const unsigned row0 = tiling.rowOf(tile), col0 = tiling.colOf(tile),
                    height = min(1u << tiling.row_bits, tiling.bottom - row0),
-                   values = min(1u << tiling.col_bits, tiling.cols - col0) * job.channels;
+                   values = min(1u << tiling.col_bits, tiling.cols - col0) * job.values.channels;
     for (unsigned i = threadIdx.x; i < values * height; i += tuning::LAST_THREADS) {
-        const unsigned row = i / values, col = i % values / job.channels, channel = i % values % job.channels;
+        const unsigned row = i / values, col = i % values / job.values.channels, channel = i % values % job.values.channels;
         const uint32_t code = cells[row << tiling.col_bits | col];
-        rowOf(static_cast<float *>(job.frames), job.step,
-              static_cast<size_t>(w) * tiling.rows + row0 + row)[static_cast<size_t>(col0) * job.channels + i % values] =
-            (code & 255) <= channel ? 0.0f
-            : code & POSITIVE       ? 1.0f
-                                    : -1.0f;
+        rowOf(static_cast<float *>(job.values.frames), job.values.step,
+              static_cast<size_t>(w) * tiling.rows + row0 +
+                  row)[static_cast<size_t>(col0) * job.values.channels + i % values] = (code & 255) <= channel ? 0.0f
+                                                                                       : code & POSITIVE       ? 1.0f
+                                                                                                               : -1.0f;
     }
 }
 
-// ---- Accumulators in device memory: the scattering side ----------------------------------------------------------------
+// ---- Tiles to pixels: the other kinds ----------------------------------------------------------------------------------
 
-enum Kind { LAST, SURFACE, COUNT, DENSITY_LEVELS, TIME_LEVELS, DIFFERENCE, VOXEL };
+// A tile in parts of 2^part_bits pixels whose accumulators fit shared memory, each from all of the tile's records.
+template<Kind KIND>
+__global__ void __launch_bounds__(tuning::LAST_THREADS) tileValuesKernel(const Paint job) {
+    cusi::startInOrder();
+    constexpr int THREADS = tuning::LAST_THREADS;
+    extern __shared__ uint4 dynamic[];
+    __shared__ EventsLevels levels;
+    uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
+    const Tiling &tiling = job.tiling;
+    const Values &values = job.values;
+    const unsigned w = blockIdx.x / tiling.tiles, tile = blockIdx.x % tiling.tiles;
+    const Window window = job.windows[w];
+    const unsigned runs = Sorted::runs(window), ahead = static_cast<unsigned>(window.first % CHUNK),
+                   unit = unitOf(KIND, values.channels), part = 1u << job.part_bits, row0 = tiling.rowOf(tile),
+                   col0 = tiling.colOf(tile),
+                   row_values = min(part, 1u << tiling.col_bits) * unit; // of a part, a multiple of 4
+    prepareLevels<KIND>(values, w, window, &levels);
+    for (unsigned from = 0; from < LAST_PIXELS && row0 + (from >> tiling.col_bits) < tiling.bottom; from += part) {
+        clearCells(cells, part * unit);
+        forSegments<uint32_t, THREADS>(
+            job.sorted, tiling, w, runs, tile, [&](const uint4 &four, unsigned left, unsigned run) {
+                const uint32_t records[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const unsigned pixel = (records[i] >> (32 - tuning::LAST_TILE)) - from,
+                                   index = run * tuning::RUN - ahead +
+                                           (records[i] << tuning::LAST_TILE >> (tuning::LAST_TILE + 1));
+                    if (i < left && pixel < part)
+                        accumulate<KIND>(values, levels, cells + pixel * unit, index, records[i] & 1);
+                }
+            });
+        __syncthreads();
+        for (unsigned q = threadIdx.x; q < part * unit / 4; q += THREADS) {
+            const unsigned pixel = from + (q * 4 / row_values << min(job.part_bits, tiling.col_bits)),
+                           row = row0 + (pixel >> tiling.col_bits), col = col0 + (pixel & ((1u << tiling.col_bits) - 1)),
+                           at = col * unit + q * 4 % row_values;
+            if (row < tiling.bottom && at < tiling.cols * unit)
+                writeValues<KIND>(values, window, reinterpret_cast<const uint4 *>(cells)[q],
+                                  static_cast<size_t>(w) * tiling.rows + row, at, min(4u, tiling.cols * unit - at));
+        }
+        __syncthreads();
+    }
+}
+
+// ---- Accumulators in device memory -------------------------------------------------------------------------------------
 
 struct Scatter {
     Windows windows;
@@ -710,41 +855,23 @@ struct Scatter {
     unsigned blocks_a_window; // blocks = count * blocks_a_window
     unsigned rows, cols;
     unsigned pitch; // pixels from one row of accumulators to the next, a multiple of 4
-    unsigned channels, swap;
     void *accumulators;
-    const EventsLevels *levels;  // TIME_LEVELS: of each window
+    Values values;
     unsigned long long *skipped; // NULL: counted elsewhere
 };
 
-__device__ inline unsigned levelOf(const EventsLevels &levels, unsigned channels, unsigned index) {
-    unsigned level = 0;
-    for (unsigned k = 1; k < channels; ++k)
-        level += levels.begin[k] <= index;
-    return level;
-}
-
-__device__ inline void densityLevels(unsigned n, unsigned channels, EventsLevels *levels) {
-    if (threadIdx.x <= EVENTS_MAX_CHANNELS) {
-        unsigned start = 0;
-        for (unsigned j = 1; j <= threadIdx.x && j < 32; ++j)
-            start += n >> j;
-        levels->begin[threadIdx.x] = threadIdx.x < channels ? start : n;
-    }
-}
-
 template<Kind KIND>
-__device__ void scatter(const Source &source, const Scatter &job, unsigned block, EventsLevels *levels) {
-    const unsigned w = block / job.blocks_a_window, part = block % job.blocks_a_window;
+__global__ void __launch_bounds__(tuning::SCATTER_THREADS) scatterKernel(const Source source, const Scatter job) {
+    cusi::startInOrder();
+    __shared__ EventsLevels levels;
+    const unsigned w = blockIdx.x / job.blocks_a_window, part = blockIdx.x % job.blocks_a_window;
     const Window window = job.windows[w];
+    const Values &values = job.values;
     const unsigned long long c0 = window.first / CHUNK, end = divUp(window.last, static_cast<unsigned long long>(CHUNK));
     if (window.first == window.last)
         return;
-    if (KIND == DENSITY_LEVELS)
-        densityLevels(static_cast<unsigned>(window.last - window.first), job.channels, levels);
-    if (KIND == TIME_LEVELS && threadIdx.x <= EVENTS_MAX_CHANNELS)
-        levels->begin[threadIdx.x] = job.levels[w].begin[threadIdx.x];
-    if (KIND == DENSITY_LEVELS || KIND == TIME_LEVELS)
-        __syncthreads();
+    prepareLevels<KIND>(values, w, window, &levels);
+    __syncthreads();
     const size_t frame = static_cast<size_t>(w) * job.rows * job.pitch;
     double dt = 1;
     int64_t start = 0;
@@ -768,34 +895,20 @@ __device__ void scatter(const Source &source, const Scatter &job, unsigned block
                 continue;
             }
             const bool positive = chunk.positive(i);
-            const unsigned channel = positive ? job.swap : 1 - job.swap;
-            const unsigned index = static_cast<unsigned>(c * CHUNK + i - window.first);
-            const size_t pixel = frame + static_cast<size_t>(row) * job.pitch + col;
-            uint32_t *words = static_cast<uint32_t *>(job.accumulators);
-            if (KIND == LAST) {
-                atomicMax(words + pixel, 2 * (index + 1) + positive);
-            } else if (KIND == SURFACE) {
-                atomicMax(words + 2 * pixel + channel, index + 1);
-            } else if (KIND == COUNT) {
-                atomicAdd(words + 2 * pixel + channel, 1u);
-            } else if (KIND == DENSITY_LEVELS) {
-                for (unsigned k = 0; k < job.channels && levels->begin[k] <= index; ++k) // two on average
-                    atomicAdd(words + pixel * job.channels + k, 1u);
-            } else if (KIND == TIME_LEVELS) {
-                atomicAdd(words + (2 * pixel + channel) * job.channels + levelOf(*levels, job.channels, index), 1u);
-            } else if (KIND == DIFFERENCE) {
-                atomicAdd(words + pixel, positive ? 1u : ~0u);
+            const size_t pixel = (frame + static_cast<size_t>(row) * job.pitch + col) * unitOf(KIND, values.channels);
+            if constexpr (KIND != VOXEL) {
+                accumulate<KIND>(values, levels, static_cast<uint32_t *>(job.accumulators) + pixel,
+                                 static_cast<unsigned>(c * CHUNK + i - window.first), positive);
             } else {
                 double time =
-                    static_cast<double>(job.channels - 1) * static_cast<double>(source.t[c * CHUNK + i] - start) / dt;
-                time = fmin(fmax(time, 0.0), static_cast<double>(job.channels - 1));
+                    static_cast<double>(values.channels - 1) * static_cast<double>(source.t[c * CHUNK + i] - start) / dt;
+                time = fmin(fmax(time, 0.0), static_cast<double>(values.channels - 1));
                 const unsigned bin = static_cast<unsigned>(time);
                 const long long next = static_cast<long long>((time - bin) * EVENTS_VOXEL_UNIT + 0.5);
                 const long long here = static_cast<long long>(EVENTS_VOXEL_UNIT) - next;
-                unsigned long long *voxel =
-                    static_cast<unsigned long long *>(job.accumulators) + pixel * job.channels + bin;
+                unsigned long long *voxel = static_cast<unsigned long long *>(job.accumulators) + pixel + bin;
                 atomicAdd(voxel, static_cast<unsigned long long>(positive ? here : -here));
-                if (bin + 1 < job.channels)
+                if (bin + 1 < values.channels)
                     atomicAdd(voxel + 1, static_cast<unsigned long long>(positive ? next : -next));
             }
         }
@@ -832,41 +945,23 @@ __global__ void timeLevels(const Source source, const Windows windows, unsigned 
     levels[w].begin[k] = begin;
 }
 
-// ---- Accumulators to pixels --------------------------------------------------------------------------------------------
-
 struct Expand {
     Windows windows;
     unsigned count; // windows
     unsigned rows, cols, pitch;
     unsigned blocks;
     void *accumulators;
-    const int64_t *t;
-    void *frames;
-    size_t step;
-    unsigned channels, cutoff;
-    double tau;
+    Values values;
 };
 
-// Four bytes to any address, of which `n` are there.
-__device__ inline void storeBytes(uint8_t *out, uint32_t four, unsigned n) {
-    if (n == 4 && reinterpret_cast<uintptr_t>(out) % 4 == 0) {
-        __stcs(reinterpret_cast<uint32_t *>(out), four);
-        return;
-    }
-    for (unsigned i = 0; i < n; ++i)
-        out[i] = static_cast<uint8_t>(four >> (8 * i));
-}
-
-// The kinds whose frames have one value for each accumulator: four of them at a time.
+// Accumulators to values, four at a time; zeros stay behind.
 template<Kind KIND>
-__device__ void expandValues(const Expand &job, unsigned block) {
-    const unsigned blocks_a_window = job.blocks / job.count, w = block / blocks_a_window, part = block % blocks_a_window;
+__global__ void __launch_bounds__(tuning::SCATTER_THREADS) valuesKernel(const Expand job) {
+    cusi::startInOrder();
+    const unsigned blocks_a_window = job.blocks / job.count, w = blockIdx.x / blocks_a_window,
+                   part = blockIdx.x % blocks_a_window;
     const Window window = job.windows[w];
-    const unsigned unit = KIND == SURFACE || KIND == COUNT ? 2
-                          : KIND == TIME_LEVELS            ? 2 * job.channels
-                          : KIND == DIFFERENCE             ? 1
-                                                           : job.channels;
-    const unsigned values = job.cols * unit, quads = divUp(values, 4u);
+    const unsigned unit = unitOf(KIND, job.values.channels), values = job.cols * unit, quads = divUp(values, 4u);
     const size_t row_words = static_cast<size_t>(job.pitch) * unit; // a multiple of 4
     for (unsigned q = part * blockDim.x + threadIdx.x; q < quads * job.rows; q += blocks_a_window * blockDim.x) {
         const unsigned row = q / quads, at = q % quads * 4, n = min(4u, values - at);
@@ -877,7 +972,7 @@ __device__ void expandValues(const Expand &job, unsigned block) {
             const longlong2 a = place[0], b = place[1];
             place[0] = place[1] = make_longlong2(0, 0);
             const long long sums[4] = {a.x, a.y, b.x, b.y};
-            float *out = rowOf(static_cast<float *>(job.frames), job.step, y) + at;
+            float *out = rowOf(static_cast<float *>(job.values.frames), job.values.step, y) + at;
 #pragma unroll
             for (unsigned i = 0; i < 4; ++i)
                 if (i < n)
@@ -886,47 +981,13 @@ __device__ void expandValues(const Expand &job, unsigned block) {
             uint4 *place = reinterpret_cast<uint4 *>(static_cast<uint32_t *>(job.accumulators) + y * row_words + at);
             const uint4 four = *place;
             *place = make_uint4(0, 0, 0, 0);
-            const uint32_t sums[4] = {four.x, four.y, four.z, four.w};
-            if constexpr (KIND == SURFACE) {
-                float *out = rowOf(static_cast<float *>(job.frames), job.step, y) + at;
-#pragma unroll
-                for (unsigned i = 0; i < 4; ++i)
-                    if (i < n)
-                        out[i] = sums[i] ? static_cast<float>(exp(static_cast<double>(job.t[window.first + sums[i] - 1] -
-                                                                                      job.t[window.last - 1]) /
-                                                                  job.tau))
-                                         : 0.0f;
-            } else {
-                uint32_t bytes = 0;
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const int sum = static_cast<int>(sums[i]);
-                    const uint32_t value = KIND == DIFFERENCE ? static_cast<uint32_t>(max(-128, min(127, sum))) & 255
-                                                              : min(sums[i], job.cutoff);
-                    bytes |= value << (8 * i);
-                }
-                storeBytes(rowOf(static_cast<uint8_t *>(job.frames), job.step, y) + at, bytes, n);
-            }
+            writeValues<KIND>(job.values, window, four, y, at, n);
         }
     }
 }
 
 // ---- The launches ------------------------------------------------------------------------------------------------------
 
-template<Kind KIND>
-__global__ void __launch_bounds__(tuning::SCATTER_THREADS) scatterKernel(const Source source, const Scatter job) {
-    cusi::startInOrder();
-    __shared__ EventsLevels levels;
-    scatter<KIND>(source, job, blockIdx.x, &levels);
-}
-
-template<Kind KIND>
-__global__ void __launch_bounds__(tuning::SCATTER_THREADS) valuesKernel(const Expand job) {
-    cusi::startInOrder();
-    expandValues<KIND>(job, blockIdx.x);
-}
-
-using ScatterKernel = void (*)(Source, Scatter);
 using PaintKernel = void (*)(Paint);
 
 // The kernel for this many MDES channels, 0 for none.
@@ -983,10 +1044,10 @@ struct State {
     void *memory = nullptr; // all of the below
     unsigned long long *skipped = nullptr;
     Window *list = nullptr;
-    EventsLevels *levels = nullptr;
-    void *group = nullptr; // accumulators, zero between calls
+    EventsLevels *levels = nullptr; // BATCH_WINDOWS for each representation, where one is STACKED_HISTOGRAM
+    void *group = nullptr;          // accumulators, zero between calls
     size_t group_bytes = 0;
-    char *sorted = nullptr; // runs of events, where a representation is made from them
+    char *sorted = nullptr; // runs of events
 };
 
 size_t accumulatorBytes(const cusRepresentation &r) {
@@ -1112,7 +1173,9 @@ cusStatus paint(const Batch &batch, const Look &look, const Tiling &tiling, unsi
     job.tiling = tiling;
     job.mdes = job.mdes ? rowOf(job.mdes, job.mdes_step, y) : nullptr;
     job.tencode = job.tencode ? rowOf(job.tencode, job.tencode_step, y) : nullptr;
-    job.frames = job.frames ? rowOf(static_cast<char *>(job.frames), job.step, y) : nullptr;
+    Values &values = job.values;
+    values.frames = values.frames ? rowOf(static_cast<char *>(values.frames), values.step, y) : nullptr;
+    values.levels += values.levels ? first : 0;
     return launchOverlapped(FUNCTION, look.kernel, count * tiling.tiles, look.threads, look.shared, batch.stream, job);
 }
 
@@ -1160,48 +1223,58 @@ template<Kind KIND>
 cusStatus scatterGroup(const Batch &batch, Scatter scatter, unsigned first, unsigned count) {
     scatter.windows = batch.windows.from(first);
     scatter.count = count;
-    scatter.levels = scatter.levels ? scatter.levels + first : nullptr;
+    scatter.values.levels += scatter.values.levels ? first : 0;
     return launch(FUNCTION, scatterKernel<KIND>, count * scatter.blocks_a_window, tuning::SCATTER_THREADS, 0, batch.stream,
                   batch.source, scatter);
 }
 
+Values valuesOf(const Batch &batch, int index) {
+    const cusRepresentation &r = batch.stacker->representations[index];
+    const cusMat &mat = batch.frames[index];
+    Values values = {frameTop<void>(batch, mat),
+                     mat.step,
+                     static_cast<unsigned>(r.channels),
+                     r.swap != 0,
+                     255,
+                     r.tau,
+                     batch.source.t,
+                     nullptr};
+    if (r.kind == CUS_REPR_STACKED_HISTOGRAM) {
+        values.cutoff = static_cast<unsigned>(r.cutoff);
+        values.levels = batch.state->levels + static_cast<size_t>(index) * tuning::BATCH_WINDOWS;
+    }
+    return values;
+}
+
+// Through accumulators in device memory.
 template<Kind KIND>
 cusStatus runValues(const Batch &batch, int index, bool count_skipped) {
     const cusRepresentation &r = batch.stacker->representations[index];
-    const cusMat &mat = batch.frames[index];
     Scatter scatter = {};
     const size_t bytes_a_pixel = accumulatorBytes(r);
     const unsigned group = planScatter(batch, bytes_a_pixel, count_skipped, &scatter);
-    scatter.channels = static_cast<unsigned>(r.channels);
-    scatter.swap = r.swap != 0;
-    if (KIND == TIME_LEVELS) {
-        scatter.levels = batch.state->levels;
-        CUS_TRY(launch(FUNCTION, timeLevels, divUp(batch.count * (EVENTS_MAX_CHANNELS + 1), 128u), 128, 0, batch.stream,
-                       batch.source, batch.windows, batch.count, r.channels, batch.state->levels));
-    }
+    scatter.values = valuesOf(batch, index);
     Expand job = {};
     job.rows = scatter.rows;
     job.cols = scatter.cols;
     job.pitch = scatter.pitch;
     job.accumulators = scatter.accumulators;
-    job.t = batch.source.t;
-    job.step = mat.step;
-    job.channels = scatter.channels;
-    job.cutoff = KIND == TIME_LEVELS ? static_cast<unsigned>(r.cutoff) : 255;
-    job.tau = r.tau;
+    job.values = scatter.values;
     const size_t frame_words = static_cast<size_t>(job.pitch) * job.rows * bytes_a_pixel / sizeof(uint32_t),
                  blocks = frame_words / (4 * tuning::SCATTER_THREADS * 2); // four values a thread, twice
     for (unsigned first = 0; first < batch.count; first += group) {
         job.windows = batch.windows.from(first);
         job.count = std::min(group, batch.count - first);
         job.blocks = job.count * static_cast<unsigned>(std::max<size_t>(1, std::min<size_t>(blocks, 8192)));
-        job.frames = rowOf(frameTop<char>(batch, mat), mat.step, static_cast<size_t>(first) * job.rows);
+        job.values.frames =
+            rowOf(static_cast<char *>(scatter.values.frames), job.values.step, static_cast<size_t>(first) * job.rows);
         CUS_TRY(scatterGroup<KIND>(batch, scatter, first, job.count));
         CUS_TRY(launch(FUNCTION, valuesKernel<KIND>, job.blocks, tuning::SCATTER_THREADS, 0, batch.stream, job));
     }
     if (KIND == VOXEL && r.normalise)
-        CUS_TRY(launch(FUNCTION, normaliseKernel, batch.count, 1024, 0, batch.stream, frameTop<float>(batch, mat), mat.step,
-                       job.rows, job.cols * job.channels));
+        CUS_TRY(launch(FUNCTION, normaliseKernel, batch.count, 1024, 0, batch.stream,
+                       static_cast<float *>(scatter.values.frames), job.values.step, job.rows,
+                       job.cols * job.values.channels));
     return CUS_OK;
 }
 
@@ -1211,42 +1284,43 @@ cusStatus runHistogram(const Batch &batch, int index, bool count_skipped) {
     const unsigned group = planSorted<uint16_t>(batch, tiling, &sorted);
     if (group == 0)
         return runValues<COUNT>(batch, index, count_skipped);
-    const cusMat &mat = batch.frames[index];
     Look look = {histogramKernel, tuning::HISTOGRAM_THREADS, HISTOGRAM_PIXELS * 2, {}};
-    look.job.frames = frameTop<void>(batch, mat);
-    look.job.step = mat.step;
-    look.job.vectors = aligned(mat);
-    look.job.swap = batch.stacker->representations[index].swap != 0;
+    look.job.values = valuesOf(batch, index);
+    look.job.vectors = aligned(batch.frames[index]);
     return runSorted<uint16_t, tuning::HISTOGRAM_TILE>(batch, tiling, sorted, group, false, count_skipped, &look, 1);
 }
 
-// All of MDES and TENCODE from the same sorted runs or keys: the first of each in bytes together, any others before them.
-cusStatus runLast(const Batch &batch, bool count_skipped) {
+// Ways to look at records of 32 bits, or at keys.
+struct Looks {
+    Look look[EVENTS_MAX_REPRESENTATIONS + 1];
+    int count;
+    bool greens; // one is TENCODE
+};
+
+// MDES and TENCODE: the first of each in bytes together, any others before them.
+void addLast(const Batch &batch, Looks *looks) {
     const Look blank = [] {
         Look look = {nullptr, tuning::LAST_THREADS, lastShared(0), {}};
         look.job.none = 128;
         look.job.positive = 255;
         return look;
     }();
-    Look looks[EVENTS_MAX_REPRESENTATIONS + 1], together = blank;
-    int look_count = 0, channels = 0;
-    bool greens = false;
+    Look together = blank;
+    int channels = 0;
     for (int i = 0; i < batch.stacker->count; ++i) {
         const cusRepresentation &r = batch.stacker->representations[i];
         const cusMat &mat = batch.frames[i];
         if (!eventsIsLast(r.kind))
             continue;
         if (r.kind == CUS_REPR_MDES && r.depth == CUS_32F) {
-            Look &look = looks[look_count++] = blank;
+            Look &look = looks->look[looks->count++] = blank;
             look.kernel = mdesFloatsKernel;
-            look.job.frames = frameTop<void>(batch, mat);
-            look.job.step = mat.step;
-            look.job.channels = static_cast<unsigned>(r.channels);
+            look.job.values = valuesOf(batch, i);
             continue;
         }
         const bool mdes = r.kind == CUS_REPR_MDES;
         const bool taken = mdes ? together.job.mdes != nullptr : together.job.tencode != nullptr;
-        Look &look = taken ? looks[look_count++] = blank : together;
+        Look &look = taken ? looks->look[looks->count++] = blank : together;
         look.kernel = lastKernelFor(mdes ? r.channels : 0, !mdes);
         Paint &job = look.job;
         if (mdes) {
@@ -1263,71 +1337,103 @@ cusStatus runLast(const Batch &batch, bool count_skipped) {
             job.tencode_step = mat.step;
             job.tencode_vectors = aligned(mat);
             job.swap = r.swap != 0;
-            greens = true;
+            looks->greens = true;
         }
     }
     if (together.kernel) {
         together.kernel = lastKernelFor(channels, together.job.tencode != nullptr);
-        looks[look_count++] = together;
+        looks->look[looks->count++] = together;
     }
-    const Tiling tiling = tilingOf(batch.stacker, tuning::LAST_TILE);
-    Sorted sorted = {};
-    unsigned group = planSorted<uint32_t>(batch, tiling, &sorted);
-    if (group > 0)
-        return runSorted<uint32_t, tuning::LAST_TILE>(batch, tiling, sorted, group, greens, count_skipped, looks,
-                                                      look_count);
+}
 
+// MDES and TENCODE of windows too long to sort: keys in device memory.
+cusStatus runKeys(const Batch &batch, const Tiling &tiling, Looks *looks, bool count_skipped) {
     Scatter scatter = {};
-    group = planScatter(batch, sizeof(uint32_t), count_skipped, &scatter);
+    const unsigned group = planScatter(batch, sizeof(uint32_t), count_skipped, &scatter);
+    Sorted sorted = {};
     sorted.greens = reinterpret_cast<uint32_t *>(batch.state->sorted);
     for (unsigned first = 0; first < batch.count; first += group) {
         const unsigned count = std::min(group, batch.count - first);
         CUS_TRY(scatterGroup<LAST>(batch, scatter, first, count));
-        if (greens)
+        if (looks->greens)
             CUS_TRY(launch(FUNCTION, sortKernel<uint32_t, tuning::LAST_TILE>, count, tuning::SORT_THREADS, 0, batch.stream,
                            batch.source, Sort{batch.windows.from(first), tiling, sorted, count, nullptr}));
-        for (int k = 0; k < look_count; ++k) {
-            looks[k].job.sorted = sorted;
-            looks[k].job.keys = static_cast<uint32_t *>(batch.state->group);
-            looks[k].job.pitch = scatter.pitch;
-            looks[k].job.keep = k + 1 < look_count;
-            CUS_TRY(paint(batch, looks[k], tiling, first, count));
+        for (int k = 0; k < looks->count; ++k) {
+            Paint &job = looks->look[k].job;
+            job.sorted = sorted;
+            job.keys = static_cast<uint32_t *>(batch.state->group);
+            job.pitch = scatter.pitch;
+            job.keep = k + 1 < looks->count;
+            CUS_TRY(paint(batch, looks->look[k], tiling, first, count));
         }
     }
     return CUS_OK;
 }
 
+// One of the kinds with accumulators: a look at sorted runs where there are `looks`, else through device memory.
+template<Kind KIND>
+cusStatus runOrAdd(const Batch &batch, int index, bool count_skipped, Looks *looks) {
+    if (!looks)
+        return runValues<KIND>(batch, index, count_skipped);
+    Look look = {tileValuesKernel<KIND>, tuning::LAST_THREADS, 0, {}};
+    look.job.values = valuesOf(batch, index);
+    const unsigned unit = unitOf(KIND, look.job.values.channels);
+    unsigned &bits = look.job.part_bits;
+    for (bits = tuning::LAST_TILE; unit << bits > tuning::CELLS;)
+        --bits;
+    look.shared = sizeof(uint32_t) * unit << bits;
+    looks->look[looks->count++] = look;
+    return CUS_OK;
+}
+
 cusStatus runBatch(const Batch &batch) {
-    bool last_made = false;
+    const Tiling tiling = tilingOf(batch.stacker, tuning::LAST_TILE);
+    Sorted sorted = {};
+    const unsigned group = planSorted<uint32_t>(batch, tiling, &sorted);
+    Looks looks = {};
+    addLast(batch, &looks);
+    bool count_skipped = true; // by one of the representations
+    if (group == 0 && looks.count > 0) {
+        CUS_TRY(runKeys(batch, tiling, &looks, count_skipped));
+        count_skipped = false;
+    }
+    Looks *more = group > 0 ? &looks : nullptr;
     for (int i = 0; i < batch.stacker->count; ++i) {
-        const bool first = i == 0;
-        switch (batch.stacker->representations[i].kind) {
+        const cusRepresentation &r = batch.stacker->representations[i];
+        const bool first = count_skipped && !eventsIsLast(r.kind);
+        switch (r.kind) {
         case CUS_REPR_HISTOGRAM:
             CUS_TRY(runHistogram(batch, i, first));
-            break;
-        case CUS_REPR_MDES:
-        case CUS_REPR_TENCODE:
-            if (!last_made)
-                CUS_TRY(runLast(batch, first));
-            last_made = true;
-            break;
-        case CUS_REPR_MDES_COUNT:
-            CUS_TRY(runValues<DENSITY_LEVELS>(batch, i, first));
-            break;
-        case CUS_REPR_STACKED_HISTOGRAM:
-            CUS_TRY(runValues<TIME_LEVELS>(batch, i, first));
+            count_skipped = false;
             break;
         case CUS_REPR_VOXEL_GRID:
             CUS_TRY(runValues<VOXEL>(batch, i, first));
+            count_skipped = false;
+            break;
+        case CUS_REPR_MDES:
+        case CUS_REPR_TENCODE:
+            break;
+        case CUS_REPR_MDES_COUNT:
+            CUS_TRY(runOrAdd<DENSITY_LEVELS>(batch, i, first, more));
+            break;
+        case CUS_REPR_STACKED_HISTOGRAM:
+            CUS_TRY(launch(FUNCTION, timeLevels, divUp(batch.count * (EVENTS_MAX_CHANNELS + 1), 128u), 128, 0, batch.stream,
+                           batch.source, batch.windows, batch.count, r.channels,
+                           batch.state->levels + static_cast<size_t>(i) * tuning::BATCH_WINDOWS));
+            CUS_TRY(runOrAdd<TIME_LEVELS>(batch, i, first, more));
             break;
         case CUS_REPR_TIME_SURFACE:
-            CUS_TRY(runValues<SURFACE>(batch, i, first));
+            CUS_TRY(runOrAdd<SURFACE>(batch, i, first, more));
             break;
         case CUS_REPR_EVENT_DIFF:
-            CUS_TRY(runValues<DIFFERENCE>(batch, i, first));
+            CUS_TRY(runOrAdd<DIFFERENCE>(batch, i, first, more));
             break;
         }
+        count_skipped = count_skipped && (more || eventsIsLast(r.kind)); // looks are still to come
     }
+    if (more && looks.count > 0)
+        return runSorted<uint32_t, tuning::LAST_TILE>(batch, tiling, sorted, group, looks.greens, count_skipped, looks.look,
+                                                      looks.count);
     return CUS_OK;
 }
 
@@ -1363,23 +1469,28 @@ cusStatus events_cuda_create(cusEventStacker *stacker) {
     CUSI_REQUIRE(state, CUS_ERROR_NO_MEMORY, "%s: no host memory", CREATE);
     stacker->state = state;
     size_t frame_bytes = 0;
-    bool levels = false, sorted = false;
+    bool levels = false;
     for (int i = 0; i < stacker->count; ++i) {
         const cusRepresentation &r = stacker->representations[i];
         frame_bytes = std::max(frame_bytes, accumulatorBytes(r) * pitchOf(stacker) * static_cast<size_t>(stacker->rows));
         levels = levels || r.kind == CUS_REPR_STACKED_HISTOGRAM;
-        sorted = sorted || r.kind == CUS_REPR_HISTOGRAM || eventsIsLast(r.kind);
         if (r.kind == CUS_REPR_MDES && r.depth != CUS_32F)
             for (bool tencode : {false, true})
                 CUSI_CUDA(CREATE, cudaFuncSetAttribute(lastKernelFor(r.channels, tencode),
                                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                        static_cast<int>(lastShared(r.channels))));
     }
+    for (PaintKernel kernel : {tileValuesKernel<SURFACE>, tileValuesKernel<DENSITY_LEVELS>, tileValuesKernel<TIME_LEVELS>,
+                               tileValuesKernel<DIFFERENCE>})
+        CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               static_cast<int>(tuning::CELLS * sizeof(uint32_t))));
     state->group_bytes = divUp(std::max(frame_bytes, tuning::GROUP_BYTES), size_t{256}) * 256;
     const size_t list_bytes = tuning::BATCH_WINDOWS * sizeof(Window),
-                 levels_bytes = levels ? divUp(tuning::BATCH_WINDOWS * sizeof(EventsLevels), size_t{256}) * 256 : 0,
+                 levels_bytes = levels ? EVENTS_MAX_REPRESENTATIONS *
+                                             divUp(tuning::BATCH_WINDOWS * sizeof(EventsLevels), size_t{256}) * 256
+                                       : 0,
                  cleared_bytes = 256 + list_bytes + levels_bytes + state->group_bytes;
-    CUSI_CUDA(CREATE, cudaMalloc(&state->memory, cleared_bytes + (sorted ? tuning::SORTED_BYTES : 0)));
+    CUSI_CUDA(CREATE, cudaMalloc(&state->memory, cleared_bytes + tuning::SORTED_BYTES));
     char *at = static_cast<char *>(state->memory);
     state->skipped = reinterpret_cast<unsigned long long *>(at);
     state->list = reinterpret_cast<Window *>(at += 256);
