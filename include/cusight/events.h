@@ -112,9 +112,9 @@ CUS_API const char *cusRepresentationName(cusRepresentationKind kind);
 typedef struct cusEventStacker cusEventStacker;
 
 /* Makes frames of rows x cols (1..65536 each) in `representations`, 1..8 of them, for events in `space`. Everything is
- * allocated here: on the device 16 MiB of workspace, or one frame's accumulators where those are more, and for HISTOGRAM
- * another half a MiB for each multiprocessor; on the host one frame's accumulators a thread. One object is used by one stream
- * (or thread) at a time; different objects are independent. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
+ * allocated here: on the device 128 MiB of workspace for sorted events and 16 MiB for accumulators, or one frame's where those
+ * are more; on the host one frame's accumulators a thread. One object is used by one stream (or thread) at a time; different
+ * objects are independent. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, cusSpace space,
                                         const cusRepresentation *representations, int count);
 CUS_API void cusEventStackerDestroy(cusEventStacker *stacker);
@@ -125,7 +125,9 @@ CUS_API void cusEventStackerDestroy(cusEventStacker *stacker);
  * (w + 1) * rows - 1. Frames must not overlap the events or one another. window_count 0 does nothing.
  * Ready: host at return, device when the stream has passed it. Times that do go back give unspecified values in the
  * representations that look at times, nothing worse.
- * Cost: see docs/events.md; HISTOGRAM on the device reads x, y and p once from memory and writes the frames once.
+ * Cost: see docs/events.md. On the device all but VOXEL_GRID read x, y and p once (HISTOGRAM once, the others together once
+ * more), write and read 2 or 4 bytes an event, and write the frames once; of the times few are looked at. Windows of tens of
+ * millions of events take a slower way, and so does the whole list that has one.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY. */
 CUS_API cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                                 size_t window_count, cusMat *frames, cusStream stream);

@@ -1,14 +1,14 @@
 // Event frames on the GPU. Two ways:
 //
-// Sorting by tile (HISTOGRAM, MDES, TENCODE). The frame is cut into tiles whose pixels fit shared memory. Runs of a window's
-// events are sorted by tile, in shared memory, and written one after the other; then a block takes one tile of one window,
-// reads its segments of all the window's runs, counts or finds the last events in shared memory, and writes its pixels. Events
-// are read once, the frames written once, and in between a record of 2 or 4 bytes an event is written and read; there are no
-// atomics on device memory.
+// Sorting by tile. The frame is cut into tiles whose pixels fit shared memory. Runs of a window's events are sorted by tile, in
+// shared memory, and written one after the other, each to a place of its own; then a block takes one tile of one window, reads
+// its segments of all the window's runs, counts or finds the last events in shared memory, and writes its pixels. Events are
+// read once, the frames written once, and in between a record of 2 or 4 bytes an event is written and read. The only atomics on
+// device memory count skipped events.
 //
-// Accumulators in device memory (everything else, and windows too long to sort). The events of a group of windows go into
-// accumulators, with atomics that return nothing and whose result does not depend on their order; a second kernel turns these
-// into pixels and leaves zeros behind. A group is small enough to stay in the L2 cache.
+// Accumulators in device memory (VOXEL_GRID, whose sums are 64 bits, and windows too long for the workspace). The events of a
+// group of windows go into accumulators, with atomics that return nothing and whose result does not depend on their order; a
+// second kernel turns these into pixels and leaves zeros behind. A group is small enough to stay in the L2 cache.
 #include "cuda.cuh"
 #include "events_backend.h"
 
@@ -24,19 +24,29 @@ using cusi::launchOverlapped;
 using cusi::rowOf;
 
 namespace tuning {
-// On an H200, 60 million uniform events in 300 stacks of 1280 x 720. TUNING_TABLE
+// On an H200, milliseconds for 60 million uniform events in 300 stacks of 1280 x 720; "one pixel": all events on one.
+// Sorting for HISTOGRAM / for the others, by events a run and threads: 8192, 512 x 2 blocks 0.166 / 0.220;
+// 8192, 1024 x 2 0.199 / 0.257; 16384, 1024 0.215 / 0.280; 4096, 256 x 5 0.146 / 0.198, but painting from its shorter segments
+// takes 0.06 to 0.1 more.
 constexpr int RUN = 8192;
 constexpr int SORT_THREADS = 512, SORT_BLOCKS = 2;
+// Sorting for HISTOGRAM, uniform and one pixel: 1 0.202 and 0.367, 4 0.192 and 0.196 (in an earlier state).
 constexpr int COUNTER_COPIES = 4;
 constexpr int MOST_TILES = 384; // that a run is sorted by; a frame of more is made in bands, each from all events
+// By windows a group: 38 0.402 / 1.377, 75 0.386 / 1.307, 150 0.365 / 1.276, 300 0.354 / 1.260. 128 MiB hold 300 / 150. Side by
+// side in one launch, one group apart, an earlier state of both took 0.96 to 1.15 times as long.
 constexpr size_t SORTED_BYTES = size_t{128} << 20;
-constexpr int HISTOGRAM_TILE = 14, HISTOGRAM_THREADS = 256; // log2 of a tile's pixels
-constexpr int LAST_TILE = 13, LAST_THREADS = 256;           // the same for MDES and TENCODE
+// log2 of a tile's pixels, and threads. Painting a HISTOGRAM: 13 with 256 threads 0.218; 14 with 128 0.216, 256 0.190,
+// 512 0.224; 15 with 512 0.194.
+constexpr int HISTOGRAM_TILE = 14, HISTOGRAM_THREADS = 256;
+// MDES and TENCODE: 12 with 256 threads 1.045; 13 with 256 1.042, 512 1.089. Bulk copies instead of stores: 1.053.
+constexpr int LAST_TILE = 13, LAST_THREADS = 256;
 constexpr unsigned CELLS = 15360; // 32-bit accumulators of the other kinds; with what else there is they fit 64 KiB
 constexpr int SCATTER_THREADS = 256;
-constexpr unsigned SCATTER_CHUNKS = 1;           // of 8 events, a thread
-constexpr size_t GROUP_BYTES = size_t{16} << 20; // of accumulators: past what the L2 cache holds the atomics slow down
-constexpr int BATCH_WINDOWS = 4096;              // listed on the device at a time
+constexpr unsigned SCATTER_CHUNKS = 1; // of 8 events, a thread
+// Of accumulators: 8 and 16 MiB were alike; 32, past what the L2 cache holds, took 1.6 times as long.
+constexpr size_t GROUP_BYTES = size_t{16} << 20;
+constexpr int BATCH_WINDOWS = 4096; // listed on the device at a time
 } // namespace tuning
 
 constexpr int CHUNK = 8;    // events that a thread loads together
