@@ -101,6 +101,16 @@ inline std::vector<std::string> rowsOf(const std::string &file_text) {
     return rows;
 }
 
+// What stands behind a key of the head, which has a line to itself; nothing where it is not there.
+inline std::string valueOf(const std::string &file_text, const std::string &key) {
+    const std::string start = "\n" + quoted(key) + ": ";
+    const size_t at = file_text.find(start);
+    if (at == std::string::npos)
+        return "";
+    const size_t from = at + start.size(), end = std::min(file_text.find('\n', from), file_text.size());
+    return file_text.substr(from, end - from - (end > from && file_text[end - 1] == ',' ? 1 : 0));
+}
+
 // Old rows in their order, those measured again replaced, new ones behind.
 inline std::vector<std::string> mergedRows(std::vector<std::string> rows, const std::vector<std::string> &fresh) {
     const auto head = [](const std::string &row) { return row.substr(0, row.find(',', row.find("\"backend\": "))); };

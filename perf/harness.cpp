@@ -1,5 +1,9 @@
 #include "harness.hpp"
 
+#ifdef CUSIGHT_HAVE_CUDA
+#include <cuda_profiler_api.h>
+#include <nvtx3/nvToolsExt.h>
+#endif
 #include <unistd.h>
 
 #include <chrono>
@@ -20,7 +24,7 @@ namespace tuning {
 constexpr double DEVICE_BATCH_MS = 2; // an event costs about 2 us: 0.1 %
 constexpr double HOST_BATCH_MS = 5;   // past the time for which OpenMP's and OpenCV's idle threads spin
 constexpr double WARM_UP_MS = 30;     // clocks, page tables, lazily loaded kernels
-constexpr double ENOUGH_MS = 250;     // of samples, all work of a row together
+constexpr double ENOUGH_MS = 250;     // of samples, all work of a row together; a sweep's rows stop at min_samples
 constexpr double TOO_LONG_MS = 15000; // then MIN_SAMPLES do, whatever was asked for
 constexpr int MIN_SAMPLES = 3;
 constexpr int MAX_SAMPLES = 200;
@@ -31,7 +35,8 @@ constexpr size_t BUS_COPY_BYTES = size_t(64) << 20;
 
 struct Options {
     int min_samples = 20;
-    bool host = true, cuda = true, list = false, help = false;
+    bool host = true, cuda = true, list = false, once = false, help = false;
+    std::vector<std::string> rows; // none: all
     std::string json;
 } options;
 
@@ -42,6 +47,15 @@ std::unique_ptr<BusGbps> bus_gbps;
 using Clock = std::chrono::steady_clock;
 double msSince(Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+bool startsWith(const std::string &text, const char *start) {
+    return text.compare(0, std::strlen(start), start) == 0;
+}
+
+std::string currentTest() {
+    const testing::TestInfo &test = *testing::UnitTest::GetInstance()->current_test_info();
+    return std::string(test.test_suite_name()) + "." + test.name();
 }
 
 const char *backendName(cusSpace space) {
@@ -109,8 +123,9 @@ class Stopwatch {
     cusEvent start_ = nullptr, stop_ = nullptr;
 };
 
-// All pieces of work in turn, one sample each a round.
-std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<const Work *> &works) {
+// All pieces of work in turn, one sample each a round, until `enough_ms` are spent.
+std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<const Work *> &works,
+                               double enough_ms = tuning::ENOUGH_MS) {
     Stopwatch watch(space, wall);
     std::vector<int> calls(works.size(), 1), turns(works.size(), 0);
     if (space == CUS_DEVICE)
@@ -131,7 +146,7 @@ std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<cons
     for (int round = 0; round < tuning::MAX_SAMPLES; ++round) {
         const double spent = msSince(start);
         if (round >= tuning::MIN_SAMPLES &&
-            (spent > tuning::TOO_LONG_MS || (round >= options.min_samples && spent > tuning::ENOUGH_MS)))
+            (spent > tuning::TOO_LONG_MS || (round >= options.min_samples && spent > enough_ms)))
             break;
         for (size_t k = 0; k < works.size(); ++k)
             samples[k].push_back(watch.run(*works[k], calls[k], calls[k] > 1, turns[k]) / calls[k]);
@@ -140,6 +155,26 @@ std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<cons
     for (auto &s : samples)
         timings.push_back(summary(std::move(s)));
     return timings;
+}
+
+// For a profiler: after calls that have made outputs and loaded kernels, one call of which the buffers are as far from the
+// caches as in a measurement.
+void profileOnce([[maybe_unused]] const std::string &name, [[maybe_unused]] const Work &work) {
+#ifdef CUSIGHT_HAVE_CUDA
+    constexpr int before = 4;
+    cusStream stream = nullptr;
+    check(cusStreamCreate(&stream));
+    for (int i = 0; i < before; ++i)
+        work(stream, i);
+    check(cusStreamSynchronize(stream));
+    cudaProfilerStart();
+    nvtxRangePushA(name.c_str());
+    work(stream, before);
+    check(cusStreamSynchronize(stream));
+    nvtxRangePop();
+    cudaProfilerStop();
+    cusStreamDestroy(stream);
+#endif
 }
 
 class Buffer {
@@ -230,30 +265,35 @@ std::string cudaVersion(int version) {
 }
 
 bool writeJson() {
-    std::vector<std::string> rows = written;
-    std::ifstream old(options.json);
-    if (old) {
+    std::string before;
+    if (std::ifstream old(options.json); old) {
         std::stringstream text;
         text << old.rdbuf();
-        if (!text.str().empty() && text.str().find("\"rows\": [") == std::string::npos) {
+        before = text.str();
+        if (!before.empty() && before.find("\"rows\": [") == std::string::npos) {
             std::cerr << "cusight_perf: " << options.json << " exists and is no result file; not written\n";
             return false;
         }
-        rows = mergedRows(rowsOf(text.str()), written);
     }
+    const std::vector<std::string> rows = mergedRows(rowsOf(before), written);
     std::ofstream out(options.json);
     out << "{\n\"cpu\": " << quoted(cpuName()) << ",\n\"threads\": " << std::thread::hardware_concurrency() << ",\n";
-    if (copy_gbps.count(CUS_HOST))
-        out << "\"host_copy_gbps\": " << number(copy_gbps[CUS_HOST]) << ",\n";
+    // What this run did not measure, an earlier one into the same file may have.
+    const auto measured = [&](const std::string &key, bool now, const auto &value) {
+        const std::string text = now ? value() : valueOf(before, key);
+        if (!text.empty())
+            out << quoted(key) << ": " << text << ",\n";
+    };
+    measured("host_copy_gbps", copy_gbps.count(CUS_HOST) > 0, [] { return number(copy_gbps[CUS_HOST]); });
     if (haveGpu()) {
         const cusDeviceInfo gpu = deviceInfo();
         out << "\"gpu\": " << quoted(gpu.name) << ",\n\"driver\": " << quoted(cudaVersion(gpu.driver_version))
             << ",\n\"cuda\": " << quoted(cudaVersion(gpu.runtime_version)) << ",\n";
-        if (copy_gbps.count(CUS_DEVICE))
-            out << "\"copy_gbps\": " << number(copy_gbps[CUS_DEVICE]) << ",\n";
-        if (bus_gbps)
-            out << "\"bus_gbps\": {\"up\": " << number(bus_gbps->up) << ", \"down\": " << number(bus_gbps->down)
-                << ", \"both\": " << number(bus_gbps->both) << "},\n";
+        measured("copy_gbps", copy_gbps.count(CUS_DEVICE) > 0, [] { return number(copy_gbps[CUS_DEVICE]); });
+        measured("bus_gbps", bus_gbps != nullptr, [] {
+            return "{\"up\": " + number(bus_gbps->up) + ", \"down\": " + number(bus_gbps->down) +
+                   ", \"both\": " + number(bus_gbps->both) + "}";
+        });
     }
     out << "\"rows\": [";
     for (size_t k = 0; k < rows.size(); ++k)
@@ -274,11 +314,15 @@ std::string milliseconds(double ms) {
 
 // ---- Options ---------------------------------------------------------------------------------------------------------
 
-constexpr const char *USAGE = "The performance suite. Options besides GoogleTest's:\n"
-                              "  --perf_min_samples=N          samples of each piece of work, default 20\n"
-                              "  --perf_space=host|cuda|both   which backend's rows, default both\n"
-                              "  --json FILE                   add the rows to FILE; those measured again are replaced\n"
-                              "  --list-rows                   name the rows, measure nothing\n";
+constexpr const char *USAGE =
+    "The performance suite. Options besides GoogleTest's:\n"
+    "  --perf_min_samples=N          samples of each piece of work, default 20\n"
+    "  --perf_space=host|cuda|both   which backend's rows, default both\n"
+    "  --perf_rows=ID[,ID...]        these rows only, of the tests that --gtest_filter lets run\n"
+    "  --json FILE                   add the rows to FILE; those measured again are replaced\n"
+    "  --list-rows                   name the rows with their tests, measure nothing\n"
+    "  --perf_once                   for a profiler: the library's work of each CUDA row once, between\n"
+    "                                cudaProfilerStart and -Stop, in an NVTX range of the row's name\n";
 
 bool parse(int argc, char **argv) {
     for (int k = 1; k < argc; ++k) {
@@ -293,7 +337,13 @@ bool parse(int argc, char **argv) {
             options.help = true;
         else if (argument == "--list-rows")
             options.list = true;
-        else if (const char *samples = value("--perf_min_samples"))
+        else if (argument == "--perf_once")
+            options.once = true;
+        else if (const char *rows = value("--perf_rows")) {
+            std::istringstream names(rows);
+            for (std::string name; std::getline(names, name, ',');)
+                options.rows.push_back(name);
+        } else if (const char *samples = value("--perf_min_samples"))
             options.min_samples = std::clamp(std::atoi(samples), tuning::MIN_SAMPLES, tuning::MAX_SAMPLES);
         else if (const char *file = value("--json"))
             options.json = file;
@@ -329,7 +379,7 @@ bool haveGpu() {
 }
 
 bool wants(cusSpace space) {
-    return space == CUS_DEVICE ? options.cuda && haveGpu() : options.host;
+    return space == CUS_DEVICE ? options.cuda && haveGpu() : options.host && !options.once;
 }
 
 bool listing() {
@@ -378,16 +428,24 @@ void Row::hostToHost(double up_bytes, double down_bytes, int frames_a_call) {
 }
 
 void Row::report() {
+    if (options.list) {
+        std::printf("%-48s %s %s\n", id_.c_str(), backendName(space_), currentTest().c_str());
+        return;
+    }
     if (work_.empty() || !work_[0].first.empty())
         throw std::logic_error(id_ + ": nothing to measure");
-    if (options.list) {
-        std::printf("%-48s %s\n", id_.c_str(), backendName(space_));
+    if (!options.rows.empty() && std::find(options.rows.begin(), options.rows.end(), id_) == options.rows.end())
+        return;
+    if (options.once) {
+        std::printf("%s\n", id_.c_str());
+        profileOnce(id_, work_[0].second);
         return;
     }
     std::vector<const Work *> works;
     for (const auto &work : work_)
         works.push_back(&work.second);
-    std::vector<Timing> timings = timeInTurn(space_, wall_, works);
+    const double enough_ms = startsWith(id_, "sweep/") ? 0 : tuning::ENOUGH_MS;
+    std::vector<Timing> timings = timeInTurn(space_, wall_, works, enough_ms);
     for (Timing &t : timings) {
         t.median_ms /= frames_;
         t.min_ms /= frames_;
@@ -398,7 +456,8 @@ void Row::report() {
     std::ostringstream line, json;
     json << rowHead(id_, backendName(space_)) << " \"median_ms\": " << number(own.median_ms)
          << ", \"min_ms\": " << number(own.min_ms) << ", \"max_ms\": " << number(own.max_ms)
-         << ", \"samples\": " << own.samples << ", \"bytes\": " << static_cast<long long>(bytes_);
+         << ", \"samples\": " << own.samples << ", \"bytes\": " << static_cast<long long>(bytes_)
+         << ", \"test\": " << quoted(currentTest());
     char text[256];
     std::snprintf(text, sizeof text, "%-48s %s %s ms  min %s  spread %4.1f %%", id_.c_str(), backendName(space_),
                   milliseconds(own.median_ms).c_str(), milliseconds(own.min_ms).c_str(), 100 * own.spread);
@@ -431,6 +490,7 @@ void Row::report() {
     std::printf("%s\n", line.str().c_str());
     std::fflush(stdout);
     work_.clear();
+    measured_ = true;
     written.push_back(json.str());
     if (!options.json.empty() && !writeJson()) // now, so that a later row that hangs or crashes takes none along
         throw std::runtime_error("cannot write " + options.json);
@@ -467,7 +527,7 @@ int run(int argc, char **argv) {
     auto &listeners = testing::UnitTest::GetInstance()->listeners();
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new Quiet);
-    if (!options.list) {
+    if (!options.list && !options.once) {
         std::printf("CPU %s, %u threads\n", cpuName().c_str(), std::thread::hardware_concurrency());
         if (haveGpu()) {
             const cusDeviceInfo gpu = deviceInfo();

@@ -17,8 +17,10 @@
 //
 // A sample is a batch of calls that lasts a few milliseconds, divided by their number: of device work between two events
 // in a stream of its own, of host work by the steady clock. One untimed call goes before each batch, so that neither the
-// first launch nor the threads of what ran before count. Options: --perf_min_samples=N, --perf_space=host|cuda|both,
-// --json FILE (rows of the same id and backend in FILE are replaced, others kept), --list-rows, and gtest's own.
+// first launch nor the threads of what ran before count. Rows named sweep/MODULE/SERIES/QUANTITY=NUMBER become plots and
+// take the least number of samples; .../COLSxROWS/.../latency become the table of latencies. Options: --perf_min_samples=N,
+// --perf_space=host|cuda|both, --perf_rows=ID,ID, --json FILE (rows of the same id and backend in FILE are replaced, others
+// kept), --list-rows, --perf_once (each row's own work once, marked for a profiler), and gtest's own.
 #pragma once
 
 #include "arithmetic.hpp"
@@ -87,12 +89,14 @@ class Row {
     void hostToHost(double up_bytes, double down_bytes, int frames_a_call = 1);
     // Once, after everything else.
     void report();
+    // Whether report() ran the work and its peers, so that what they left can be checked.
+    bool measured() const { return measured_; }
 
   private:
     std::string id_, note_;
     cusSpace space_;
     double bytes_, up_bytes_ = 0, down_bytes_ = 0;
-    bool wall_ = false;
+    bool wall_ = false, measured_ = false;
     int frames_ = 1;
     std::vector<std::pair<std::string, Work>> work_; // "" is the function, others peers
 };

@@ -1,12 +1,15 @@
-// Rows of event frames: 1280 x 720, stacks of 200,000 events; uniform and clustered; from 1 event to 600 million; streamed.
-#include "harness.hpp"
+// Rows of event frames: stacks of 200,000 events, mostly of 1280 x 720 pixels; uniform and clustered; from 1000 events to 600
+// million; streamed.
+#include "frames.hpp"
 
 #include "cusight/events.h"
 #include "peers/events.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -14,7 +17,9 @@ namespace {
 using perf::check;
 
 constexpr int ROWS = 720, COLS = 1280;
+constexpr perf::Size SENSOR = {COLS, ROWS};
 constexpr size_t STACK = 200000, FRAME = size_t{2} * ROWS * COLS;
+constexpr size_t TIMED = 60000000; // no times for more events than these, whose frames look at none
 
 enum class Spread { UNIFORM, EDGES, HOT_PIXEL, ONE_PIXEL, SORTED };
 
@@ -24,25 +29,40 @@ uint64_t mixed(uint64_t i) {
     return i ^ i >> 32;
 }
 
+// Calls work(first, last) for parts of 0..n on all processors.
+template<class F>
+void inParallel(size_t n, const F &work) {
+    const size_t threads = std::max(1u, std::thread::hardware_concurrency());
+    std::vector<std::thread> crew;
+    for (size_t k = 0; k < threads; ++k)
+        crew.emplace_back([&, k] { work(n * k / threads, n * (k + 1) / threads); });
+    for (auto &thread : crew)
+        thread.join();
+}
+
 // Events in either space, ten a microsecond.
 class Input {
   public:
-    Input(size_t n, Spread spread, cusSpace space, bool pinned = false) {
+    Input(size_t n, Spread spread, cusSpace space, bool pinned = false, perf::Size sensor = SENSOR) {
         std::vector<uint16_t> x(n), y(n);
         std::vector<uint8_t> p(n);
-        std::vector<int64_t> t(n);
-        for (size_t i = 0; i < n; ++i) {
-            const uint64_t r = mixed(i);
-            uint64_t pixel = (r & 0xffffffff) * (ROWS * COLS) >> 32;
-            if (spread == Spread::EDGES && (r >> 32 & 3)) // three quarters on four moving lines, 24 pixels wide
-                pixel = pixel / COLS * COLS + (i / 40000 * 3 + (r >> 34 & 3) * 300 + (r >> 36) % 24) % COLS;
-            if (spread == Spread::ONE_PIXEL || (spread == Spread::HOT_PIXEL && (r >> 32 & 63) == 0))
-                pixel = 222 * COLS + 333;
-            x[i] = static_cast<uint16_t>(pixel % COLS);
-            y[i] = static_cast<uint16_t>(pixel / COLS);
-            p[i] = r >> 63;
-            t[i] = static_cast<int64_t>(i / 10);
-        }
+        std::vector<int64_t> t(n <= TIMED ? n : 0);
+        const size_t cols = static_cast<size_t>(sensor.cols);
+        inParallel(n, [&](size_t first, size_t last) {
+            for (size_t i = first; i < last; ++i) {
+                const uint64_t r = mixed(i);
+                uint64_t pixel = (r & 0xffffffff) * sensor.pixels() >> 32;
+                if (spread == Spread::EDGES && (r >> 32 & 3)) // three quarters on four moving lines, 24 pixels wide
+                    pixel = pixel / cols * cols + (i / 40000 * 3 + (r >> 34 & 3) * 300 + (r >> 36) % 24) % cols;
+                if (spread == Spread::ONE_PIXEL || (spread == Spread::HOT_PIXEL && (r >> 32 & 63) == 0))
+                    pixel = 222 * cols + 333;
+                x[i] = static_cast<uint16_t>(pixel % cols);
+                y[i] = static_cast<uint16_t>(pixel / cols);
+                p[i] = r >> 63;
+                if (n <= TIMED)
+                    t[i] = static_cast<int64_t>(i / 10);
+            }
+        });
         if (spread == Spread::SORTED)
             for (size_t at = 0; at < n; at += STACK) {
                 std::vector<uint32_t> keys(std::min(STACK, n - at));
@@ -58,7 +78,7 @@ class Input {
         view.x = put(0, x, space, pinned);
         view.y = put(1, y, space, pinned);
         view.p = put(2, p, space, pinned);
-        view.t = n <= 60000000 ? put(3, t, space, pinned) : nullptr;
+        view.t = n <= TIMED ? put(3, t, space, pinned) : nullptr;
         view.count = n;
         view.space = space;
         for (size_t first = 0; first < n; first += STACK)
@@ -93,11 +113,11 @@ class Input {
 // A stacker with the frames it makes.
 class Job {
   public:
-    Job(cusSpace space, std::vector<cusRepresentationKind> kinds) : frames(kinds.size()) {
+    Job(cusSpace space, std::vector<cusRepresentationKind> kinds, perf::Size sensor = SENSOR) : frames(kinds.size()) {
         std::vector<cusRepresentation> r;
         for (cusRepresentationKind kind : kinds)
             r.push_back(cusRepresentationDefaults(kind));
-        check(cusEventStackerCreate(&stacker, ROWS, COLS, space, r.data(), static_cast<int>(r.size())));
+        check(cusEventStackerCreate(&stacker, sensor.rows, sensor.cols, space, r.data(), static_cast<int>(r.size())));
     }
     ~Job() {
         for (cusMat &m : frames)
@@ -106,22 +126,33 @@ class Job {
     }
     Job(const Job &) = delete;
     Job &operator=(const Job &) = delete;
-    cusStatus operator()(const Input &input, cusStream stream) {
-        return cusEventStack(stacker, &input.view, input.windows.data(), input.windows.size(), frames.data(), stream);
+    cusStatus operator()(const Input &input, cusStream stream) { return (*this)(input, input.view.count, stream); }
+    // The first n events.
+    cusStatus operator()(const Input &input, size_t n, cusStream stream) {
+        return cusEventStack(stacker, &input.view, input.windows.data(), stacksOf(n), frames.data(), stream);
     }
+    static size_t stacksOf(size_t n) { return (n + STACK - 1) / STACK; }
     cusEventStacker *stacker = nullptr;
     std::vector<cusMat> frames;
 };
 
+double histogramBytes(size_t n) {
+    return 5.0 * static_cast<double>(n) + static_cast<double>(Job::stacksOf(n) * FRAME);
+}
+
+// Ten channels and three of Tencode.
+double mdesTencodeBytes(size_t n) {
+    return 13.0 * static_cast<double>(n) + static_cast<double>(Job::stacksOf(n) * FRAME / 2 * 13);
+}
+
 void histogram(const std::string &name, size_t n, Spread spread, const std::string &note, bool with_peers) {
     perf::bothSpaces([&](cusSpace space) {
-        if (space == CUS_HOST && n > 60000000)
-            return;
+        perf::Row row("events/histogram/" + name, space, histogramBytes(n));
+        if (perf::listing())
+            return row.report();
         const Input input(n, spread, space);
         Job job(space, {CUS_REPR_HISTOGRAM});
         const size_t stacks = input.windows.size();
-        perf::Row row("events/histogram/" + name, space,
-                      5.0 * static_cast<double>(n) + static_cast<double>(stacks * FRAME));
         row.note(note);
         row.measure([&](cusStream stream, int) { return job(input, stream); });
         // What the peers work on lives until the report.
@@ -183,17 +214,14 @@ TEST(Events, histogram_60M_one_pixel) {
 TEST(Events, histogram_60M_sorted) {
     histogram("60M/sorted", 60000000, Spread::SORTED, "each stack kept sorted by pixel", false);
 }
-TEST(Events, histogram_sweep) {
-    for (size_t n :
-         {size_t{1}, size_t{1000}, size_t{200000}, size_t{1000000}, size_t{10000000}, size_t{200000000}, size_t{600000000}})
-        histogram(std::to_string(n), n, Spread::UNIFORM, "uniform", false);
-}
 
 TEST(Events, mdes10_tencode_60M) {
     perf::bothSpaces([&](cusSpace space) {
+        perf::Row row("events/mdes10+tencode/60M", space, mdesTencodeBytes(60000000));
+        if (perf::listing())
+            return row.report();
         const Input input(60000000, Spread::UNIFORM, space);
         Job job(space, {CUS_REPR_MDES, CUS_REPR_TENCODE});
-        perf::Row row("events/mdes10+tencode/60M", space, 13.0 * 60000000 + 300.0 * ROWS * COLS * 13);
         row.note("uniform");
         row.measure([&](cusStream stream, int) { return job(input, stream); });
         row.report();
@@ -202,42 +230,95 @@ TEST(Events, mdes10_tencode_60M) {
 
 // The other representations, each alone; one visit to an event and one write of the frame is what must move.
 TEST(Events, representations_60M) {
-    if (!perf::haveGpu())
-        GTEST_SKIP() << "no GPU on this machine";
-    const Input input(60000000, Spread::UNIFORM, CUS_DEVICE);
+    if (!perf::wants(CUS_DEVICE))
+        return;
+    std::unique_ptr<Input> input;
     for (cusRepresentationKind kind : {CUS_REPR_MDES, CUS_REPR_MDES_COUNT, CUS_REPR_TENCODE, CUS_REPR_STACKED_HISTOGRAM,
                                        CUS_REPR_VOXEL_GRID, CUS_REPR_TIME_SURFACE, CUS_REPR_EVENT_DIFF}) {
         const cusRepresentation r = cusRepresentationDefaults(kind);
         int type = 0;
         check(cusRepresentationType(&r, &type));
-        Job job(CUS_DEVICE, {kind});
         perf::Row row(std::string("events/") + cusRepresentationName(kind) + "/60M", CUS_DEVICE,
                       5.0 * 60000000 + 300.0 * ROWS * COLS * static_cast<double>(cusTypeSize(type)));
         row.note("uniform, defaults");
-        row.measure([&](cusStream stream, int) { return job(input, stream); });
+        if (perf::listing()) {
+            row.report();
+            continue;
+        }
+        if (!input)
+            input = std::make_unique<Input>(60000000, Spread::UNIFORM, CUS_DEVICE);
+        Job job(CUS_DEVICE, {kind});
+        row.measure([&](cusStream stream, int) { return job(*input, stream); });
         row.report();
     }
 }
 
-// From page-locked memory to page-locked memory; the bus carries 300 MB up and 553 MB down at once.
-TEST(Events, stream_60M) {
-    if (!perf::haveGpu())
-        GTEST_SKIP() << "no GPU on this machine";
+// One stack for a frame, as a live camera needs it.
+TEST(Events, latency) {
+    if (!perf::wants(CUS_DEVICE))
+        return;
+    for (const perf::Size size : perf::FRAME_SIZES) {
+        const Input input(STACK, Spread::UNIFORM, CUS_DEVICE, false, size);
+        Job histogram(CUS_DEVICE, {CUS_REPR_HISTOGRAM}, size), both(CUS_DEVICE, {CUS_REPR_MDES, CUS_REPR_TENCODE}, size);
+        perf::latency("events/histogram/" + size.text() + "/200k events",
+                      [&](cusStream stream, int) { return histogram(input, stream); });
+        perf::latency("events/mdes10+tencode/" + size.text() + "/200k events",
+                      [&](cusStream stream, int) { return both(input, stream); });
+    }
+}
+
+TEST(EventsSweep, events) {
+    perf::bothSpaces([&](cusSpace space) {
+        std::vector<size_t> counts = {1000, STACK, 1000000, 10000000, 60000000};
+        if (space == CUS_DEVICE)
+            counts.insert(counts.end(), {200000000, 600000000});
+        std::unique_ptr<Input> input;
+        for (const size_t n : counts) {
+            if (!perf::listing() && (!input || n > input->view.count)) // the smaller are the beginnings of the larger
+                input = std::make_unique<Input>(n <= TIMED ? TIMED : counts.back(), Spread::UNIFORM, space);
+            const auto row = [&](const std::string &name, double bytes, std::vector<cusRepresentationKind> kinds) {
+                Job job(space, std::move(kinds));
+                perf::Row r("sweep/events/" + name + "/events=" + std::to_string(n), space, bytes);
+                r.measure([&](cusStream stream, int) { return job(*input, n, stream); });
+                r.report();
+            };
+            row("histogram", histogramBytes(n), {CUS_REPR_HISTOGRAM});
+            if (n <= TIMED)
+                row("mdes10+tencode", mdesTencodeBytes(n), {CUS_REPR_MDES, CUS_REPR_TENCODE});
+        }
+    });
+}
+
+// From page-locked memory to page-locked memory. up, down: bytes a stack.
+void stream(const std::string &name, std::vector<cusRepresentationKind> kinds, double up, double down) {
+    if (!perf::wants(CUS_DEVICE))
+        return;
+    perf::Row row("events/stream-" + name + "/60M", CUS_DEVICE, 0);
+    if (perf::listing())
+        return row.report();
     const Input input(60000000, Spread::UNIFORM, CUS_HOST, true);
     cusEventStreamOptions options = cusEventStreamDefaults();
     options.compute = CUS_DEVICE;
-    const cusRepresentation r = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+    std::vector<cusRepresentation> representations;
+    for (cusRepresentationKind kind : kinds)
+        representations.push_back(cusRepresentationDefaults(kind));
     cusEventStream *stream = nullptr;
     check(cusEventStreamCreate(
-        &stream, ROWS, COLS, &r, 1, &options, [](void *, const cusFrameBatch *) { return CUS_OK; }, nullptr));
-    perf::Row row("events/stream-histogram/60M", CUS_DEVICE, 0);
-    row.hostToHost(5.0 * STACK, FRAME, 300); // per frame
+        &stream, ROWS, COLS, representations.data(), static_cast<int>(kinds.size()), &options,
+        [](void *, const cusFrameBatch *) { return CUS_OK; }, nullptr));
+    row.hostToHost(up, down, 300);
+    row.note("pinned events up, frames down");
     row.measure([&](cusStream, int) {
         check(cusEventStreamPush(stream, &input.view));
         return cusEventStreamFlush(stream);
     });
     row.report();
     cusEventStreamDestroy(stream);
+}
+
+TEST(Events, stream_60M) {
+    stream("histogram", {CUS_REPR_HISTOGRAM}, 5.0 * STACK, FRAME);
+    stream("mdes10+tencode", {CUS_REPR_MDES, CUS_REPR_TENCODE}, 13.0 * STACK, 13.0 * ROWS * COLS);
 }
 
 } // namespace

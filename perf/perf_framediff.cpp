@@ -1,5 +1,5 @@
 // Rows of framediff: heatmap, noise view, sparse difference, resident and from host to host.
-#include "harness.hpp"
+#include "frames.hpp"
 
 #include "cusight/framediff.h"
 #include "peers/framediff.hpp"
@@ -22,35 +22,22 @@ using perf::check;
 
 constexpr int THRESHOLD = 20;
 
-struct Size {
-    int cols, rows;
-    size_t bytes() const { return static_cast<size_t>(cols) * static_cast<size_t>(rows) * 3; }
-    size_t pixels() const { return bytes() / 3; }
-    std::string text() const { return std::to_string(cols) + "x" + std::to_string(rows); }
+using perf::Event;
+using perf::Pipeline;
+using perf::Stream;
+
+struct Size : perf::Size {
+    constexpr Size(int width, int height) : perf::Size{width, height} {}
+    constexpr Size(perf::Size size) : perf::Size(size) {}
+    size_t bytes() const { return pixels() * 3; }
 };
 constexpr Size SIZES[] = {{3840, 2160}, {1920, 1080}, {640, 480}};
 
-// A matrix that frees itself; filled from tight bytes.
-class Mat {
+class Mat : public perf::Mat {
   public:
-    Mat() = default;
-    Mat(int rows, int cols, int type, cusSpace space) { check(cusMatCreate(&mat, rows, cols, type, space)); }
-    Mat(Size size, cusSpace space) : Mat(size.rows, size.cols, CUS_8UC3, space) {}
-    Mat(Size size, cusSpace space, const std::vector<uint8_t> &tight) : Mat(size, space) {
-        cusMat from = CUS_MAT_INIT;
-        check(cusMatWrap(&from, size.rows, size.cols, CUS_8UC3, CUS_HOST, const_cast<uint8_t *>(tight.data()), 0));
-        check(space == CUS_DEVICE ? cusMatUpload(&from, &mat, nullptr) : cusMatCopy(&from, &mat, nullptr));
-    }
-    ~Mat() { cusMatRelease(&mat); }
-    Mat(const Mat &) = delete;
-    Mat &operator=(const Mat &) = delete;
-
-    uint8_t *bytes() const { return static_cast<uint8_t *>(mat.data); }
-    template<class T>
-    T *as() const {
-        return static_cast<T *>(mat.data);
-    }
-    cusMat mat = CUS_MAT_INIT;
+    Mat(Size size, cusSpace space) : perf::Mat(size.rows, size.cols, CUS_8UC3, space) {}
+    Mat(Size size, cusSpace space, const std::vector<uint8_t> &tight)
+        : perf::Mat(size.rows, size.cols, CUS_8UC3, space, tight) {}
 };
 
 std::vector<uint8_t> randomBytes(size_t n) {
@@ -140,10 +127,11 @@ void heatmap(Size size) {
         auto sets = pairs(size, space);
         perf::Row row("framediff/heatmap/" + size.text(), space, 3.0 * static_cast<double>(size.bytes()));
         row.note("random frames");
-        row.measure([&](cusStream stream, int i) {
+        const auto one = [&](cusStream stream, int i) {
             Pair &p = turn(sets, i);
             return cusHeatmap(&p.prev.mat, &p.cur.mat, &p.dst.mat, nullptr, stream);
-        });
+        };
+        row.measure(one);
         if (space == CUS_HOST) {
 #ifdef CUSIGHT_HAVE_OPENCV
             row.peer("opencv", [&, difference = cv::Mat(), grey = cv::Mat()](cusStream, int i) mutable {
@@ -179,16 +167,8 @@ void heatmap(Size size) {
         }
         row.report();
 
-        if (space == CUS_DEVICE) {
-            perf::Row latency("framediff/heatmap/" + size.text() + "/latency", space, 0);
-            latency.wallClock();
-            latency.note("from the call to the end of its work, on resident frames");
-            latency.measure([&](cusStream stream, int i) {
-                Pair &p = turn(sets, i);
-                return cusHeatmap(&p.prev.mat, &p.cur.mat, &p.dst.mat, nullptr, stream);
-            });
-            latency.report();
-        }
+        if (space == CUS_DEVICE)
+            perf::latency("framediff/heatmap/" + size.text(), one);
     });
 }
 
@@ -338,7 +318,7 @@ void encode(Size size, Spread spread) {
         }
 #endif
         row.report();
-        if (!perf::listing()) {
+        if (row.measured()) {
             EXPECT_EQ(countOf(sets[0].lists.diff.count), expected);
             EXPECT_EQ(countOf(theirs[0].lists.diff.count), expected) << "the published way does other work";
 #ifdef CUSIGHT_HAVE_CUDA
@@ -348,13 +328,8 @@ void encode(Size size, Spread spread) {
 #endif
         }
 
-        if (space == CUS_DEVICE) {
-            perf::Row latency("framediff/encode" + changeId(size, spread) + "/latency", space, 0);
-            latency.wallClock();
-            latency.note("from the call to the end of its work, on resident frames");
-            latency.measure(encodeOne);
-            latency.report();
-        }
+        if (space == CUS_DEVICE)
+            perf::latency("framediff/encode" + changeId(size, spread), encodeOne);
     });
 }
 
@@ -376,7 +351,7 @@ void encodeVariant(const std::string &name, Size size, Spread spread, int min_ne
             return cusDiffEncode(set.encoder, &set.next().mat, &set.lists.diff, stream);
         });
         row.report();
-        if (!perf::listing()) {
+        if (row.measured()) {
             EXPECT_EQ(countOf(sets[0].lists.diff.count), differences(a, b));
         }
     });
@@ -425,80 +400,28 @@ void decode(Size size, Spread spread) {
 
 // ---- From host memory to host memory ---------------------------------------------------------------------------------
 
-class Stream {
-  public:
-    Stream() { check(cusStreamCreate(&stream_)); }
-    ~Stream() { cusStreamDestroy(stream_); }
-    Stream(const Stream &) = delete;
-    Stream &operator=(const Stream &) = delete;
-    operator cusStream() const { return stream_; }
-
-  private:
-    cusStream stream_ = nullptr;
-};
-
-class Event {
-  public:
-    Event() { check(cusEventCreate(&event_)); }
-    ~Event() { cusEventDestroy(event_); }
-    Event(const Event &) = delete;
-    Event &operator=(const Event &) = delete;
-    void record(cusStream stream) { check(cusEventRecord(event_, stream)); }
-    void before(cusStream stream) { check(cusStreamWaitEvent(stream, event_)); }
-    void wait() { check(cusEventSynchronize(event_)); }
-
-  private:
-    cusEvent event_ = nullptr;
-};
-
-struct Pinned : Mat {
-    Pinned(int rows, int cols, int type) { check(cusMatCreatePinned(&mat, rows, cols, type)); }
-    Pinned(Size size, const std::vector<uint8_t> &tight) : Pinned(size.rows, size.cols, CUS_8UC3) {
-        std::memcpy(mat.data, tight.data(), tight.size());
-    }
-};
-
-constexpr int SLOTS = 4;          // even, so that a slot always carries the same of two frames
-constexpr int FRAMES_A_CALL = 32; // the pipeline fills and drains once a call
-
-// Upload, heatmap and download of neighbouring frames at the same time.
 void heatmapHostToHost(Size size) {
     if (!perf::wants(CUS_DEVICE))
         return;
     struct Slot {
         Slot(Size s, const std::vector<uint8_t> &frame)
-            : in(s, frame), out(s.rows, s.cols, CUS_8UC3), cur(s, CUS_DEVICE, frame), dst(s, CUS_DEVICE) {}
-        Pinned in, out;
+            : cur(s, CUS_DEVICE, frame), dst(s, CUS_DEVICE), in(cur.mat), out(s.rows, s.cols, CUS_8UC3) {}
         Mat cur, dst;
-        Event uploaded, computed, downloaded;
+        perf::Pinned in, out;
     };
     const auto a = randomBytes(size.bytes()), b = changed(a, size, Spread::BLOBS);
     std::deque<Slot> ring;
-    for (int k = 0; k < SLOTS; ++k)
+    Pipeline pipeline;
+    for (int k = 0; k < Pipeline::SLOTS; ++k)
         ring.emplace_back(size, k % 2 ? a : b);
-    Stream up, down;
-    int frame = SLOTS;
-    perf::Row row("framediff/heatmap/" + size.text() + "/host-to-host", CUS_DEVICE, 0);
-    row.hostToHost(static_cast<double>(size.bytes()), static_cast<double>(size.bytes()), FRAMES_A_CALL);
-    row.note("pinned frames up, heatmaps down, " + std::to_string(FRAMES_A_CALL) + " frames through a ring of " +
-             std::to_string(SLOTS));
-    row.measure([&](cusStream stream, int) {
-        for (int k = 0; k < FRAMES_A_CALL; ++k, ++frame) {
-            Slot &slot = turn(ring, frame);
-            turn(ring, frame + 1).computed.before(up); // the last that read this slot's frame, as its previous one
-            check(cusMatUpload(&slot.in.mat, &slot.cur.mat, up));
-            slot.uploaded.record(up);
-            slot.uploaded.before(stream);
-            slot.downloaded.before(stream);
-            check(cusHeatmap(&turn(ring, frame - 1).cur.mat, &slot.cur.mat, &slot.dst.mat, nullptr, stream));
-            slot.computed.record(stream);
-            slot.computed.before(down);
-            check(cusMatDownload(&slot.dst.mat, &slot.out.mat, down));
-            slot.downloaded.record(down);
-        }
-        turn(ring, frame - 1).downloaded.before(stream);
-    });
-    row.report();
+    for (int k = 0; k < Pipeline::SLOTS; ++k) {
+        Slot &slot = turn(ring, k), &before = turn(ring, k + Pipeline::SLOTS - 1);
+        pipeline.add(
+            {{&slot.in.mat, &slot.cur.mat}},
+            [&](cusStream stream) { check(cusHeatmap(&before.cur.mat, &slot.cur.mat, &slot.dst.mat, nullptr, stream)); },
+            {{&slot.dst.mat, &slot.out.mat}});
+    }
+    pipeline.report("framediff/heatmap/" + size.text(), "pinned frames up, heatmaps down");
 }
 
 // The lists of a frame come down, as long as they are, while the next frame goes up.
@@ -507,18 +430,18 @@ void encodeHostToHost(Size size, Spread spread) {
         return;
     struct Slot {
         Slot(Size s, const std::vector<uint8_t> &frame)
-            : in(s, frame), positions(1, static_cast<int>(s.bytes() / 16), CUS_32SC1),
-              values(1, static_cast<int>(s.bytes() / 16), CUS_8UC1), count(1, 1, CUS_32SC1), cur(s, CUS_DEVICE, frame),
-              lists(s, CUS_DEVICE) {}
-        Pinned in, positions, values, count;
+            : cur(s, CUS_DEVICE, frame), lists(s, CUS_DEVICE), in(cur.mat),
+              positions(1, static_cast<int>(s.bytes() / 16), CUS_32SC1),
+              values(1, static_cast<int>(s.bytes() / 16), CUS_8UC1), count(1, 1, CUS_32SC1) {}
         Mat cur;
         Lists lists;
+        perf::Pinned in, positions, values, count;
         Event uploaded, encoded, counted, downloaded;
     };
     const auto a = randomBytes(size.bytes()), b = changed(a, size, spread);
     const uint32_t expected = differences(a, b);
     std::deque<Slot> ring;
-    for (int k = 0; k < SLOTS; ++k)
+    for (int k = 0; k < Pipeline::SLOTS; ++k)
         ring.emplace_back(size, k % 2 ? a : b);
     Encoding encoding(size, CUS_DEVICE, a, b, nullptr);
     Stream up, down, counts;
@@ -538,14 +461,13 @@ void encodeHostToHost(Size size, Spread spread) {
         }
         slot.downloaded.record(down);
     };
-    int frame = SLOTS;
+    int frame = Pipeline::SLOTS;
     perf::Row row("framediff/encode" + changeId(size, spread) + "/host-to-host", CUS_DEVICE, 0);
-    row.hostToHost(static_cast<double>(size.bytes()), 5.0 * expected + 4, FRAMES_A_CALL);
+    row.hostToHost(static_cast<double>(size.bytes()), 5.0 * expected + 4, Pipeline::FRAMES_A_CALL);
     row.note(spreadNote(spread));
-    row.note("pinned frames up, count, positions and values down, " + std::to_string(FRAMES_A_CALL) +
-             " frames through a ring of " + std::to_string(SLOTS));
+    row.note("pinned frames up, count, positions and values down, " + Pipeline::note());
     row.measure([&](cusStream stream, int) {
-        for (int k = 0; k < FRAMES_A_CALL; ++k, ++frame) {
+        for (int k = 0; k < Pipeline::FRAMES_A_CALL; ++k, ++frame) {
             Slot &slot = turn(ring, frame);
             slot.encoded.before(up);
             check(cusMatUpload(&slot.in.mat, &slot.cur.mat, up));
@@ -564,7 +486,7 @@ void encodeHostToHost(Size size, Spread spread) {
         turn(ring, frame - 1).downloaded.before(stream);
     });
     row.report();
-    if (!perf::listing()) {
+    if (row.measured()) {
         EXPECT_EQ(*static_cast<uint32_t *>(ring[0].count.mat.data), expected);
     }
 }
@@ -572,15 +494,14 @@ void encodeHostToHost(Size size, Spread spread) {
 // ---- How cost grows --------------------------------------------------------------------------------------------------
 
 void sweepPixels() {
-    for (const Size size :
-         {Size{640, 480}, Size{1280, 720}, Size{1920, 1080}, Size{3840, 2160}, Size{7680, 4320}, Size{16384, 16384}})
+    for (const Size size : perf::SWEEP_SIZES)
         perf::bothSpaces([&](cusSpace space) {
             if (space == CUS_HOST && size.cols > 7680)
                 return; // minutes of filling for one more point of a straight line
-            const std::string pixels = "pixels=" + std::to_string(size.pixels());
+            const std::string pixels = perf::pixelsOf(size);
             {
                 auto sets = pairs(size, space);
-                perf::Row row("sweep/framediff/heatmap/" + pixels, space, 3.0 * static_cast<double>(size.bytes()));
+                perf::Row row("sweep/framediff/heatmap" + pixels, space, 3.0 * static_cast<double>(size.bytes()));
                 row.measure([&](cusStream stream, int i) {
                     Pair &p = turn(sets, i);
                     return cusHeatmap(&p.prev.mat, &p.cur.mat, &p.dst.mat, nullptr, stream);
@@ -591,7 +512,7 @@ void sweepPixels() {
             std::deque<Encoding> sets;
             for (int k = perf::rotation(space, 2 * size.bytes()); k > 0; --k)
                 sets.emplace_back(size, space, a, b, nullptr);
-            perf::Row row("sweep/framediff/encode 3 % in discs/" + pixels, space, 2.0 * static_cast<double>(size.bytes()));
+            perf::Row row("sweep/framediff/encode 3 % in discs" + pixels, space, 2.0 * static_cast<double>(size.bytes()));
             row.measure([&](cusStream stream, int i) {
                 Encoding &set = turn(sets, i);
                 return cusDiffEncode(set.encoder, &set.next().mat, &set.lists.diff, stream);
@@ -620,7 +541,7 @@ void sweepShare() {
                     return cusDiffEncode(set.encoder, &set.next().mat, &set.lists.diff, stream);
                 });
                 row.report();
-                if (!perf::listing()) {
+                if (row.measured()) {
                     EXPECT_EQ(countOf(sets[0].lists.diff.count), expected);
                 }
             });

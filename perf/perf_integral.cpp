@@ -1,5 +1,5 @@
 // Rows of integral: sums, sums with squares, float sources, sums over rectangles.
-#include "harness.hpp"
+#include "frames.hpp"
 
 #include "cusight/integral.h"
 #include "peers/integral.hpp"
@@ -24,25 +24,12 @@ namespace {
 
 using perf::check;
 
-struct Size {
-    int cols, rows;
-    double pixels() const { return static_cast<double>(cols) * rows; }
-    double entries() const { return (cols + 1.0) * (rows + 1.0); }
-    std::string text() const { return std::to_string(cols) + "x" + std::to_string(rows); }
-};
+using perf::Mat;
+using perf::Size;
 
-struct Mat {
-    Mat() = default;
-    ~Mat() { cusMatRelease(&mat); }
-    Mat(const Mat &) = delete;
-    Mat &operator=(const Mat &) = delete;
-    template<class T>
-    T *as() const {
-        return static_cast<T *>(mat.data);
-    }
-    int step() const { return static_cast<int>(mat.step); }
-    cusMat mat = CUS_MAT_INIT;
-};
+double entries(Size size) {
+    return (size.cols + 1.0) * (size.rows + 1.0);
+}
 
 void fill(Mat &mat, Size size, int type, cusSpace space) {
     Mat host;
@@ -66,12 +53,16 @@ struct Set {
     Mat src, sum, sqsum, tight, turned;
 };
 
-// id: integral/<id>/<size>. Both tables where squares is true.
-void integral(const std::string &id, Size size, int type, int depth, bool squares) {
+enum class Rows { ALL, NO_PEERS };
+
+// Both tables where squares is true.
+void integral(const std::string &id, Size size, int type, int depth, bool squares, Rows rows = Rows::ALL) {
     perf::bothSpaces([&](cusSpace space) {
+        if (space == CUS_HOST && size.cols > 16000 && rows == Rows::NO_PEERS)
+            return; // one more point of a straight line
         const double pixel = type == CUS_8UC1 ? 1 : 4, entry = depth == CUS_32S ? 4 : 8;
-        const double bytes = size.pixels() * pixel + size.entries() * (entry + (squares ? 8 : 0));
-        perf::Row row("integral/" + id + "/" + size.text(), space, bytes);
+        const double bytes = static_cast<double>(size.pixels()) * pixel + entries(size) * (entry + (squares ? 8 : 0));
+        perf::Row row(id, space, bytes);
         row.note("random pixels");
         std::deque<Set> sets;
         cusIntegrator *integrator = nullptr;
@@ -82,10 +73,16 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
         }
         const cusIntegralOptions options = {depth};
         const auto turn = [&](int i) -> Set & { return sets[static_cast<size_t>(i) % sets.size()]; };
-        row.measure([&](cusStream stream, int i) {
+        const auto one = [&](cusStream stream, int i) {
             Set &s = turn(i);
             return cusIntegratorRun(integrator, &s.src.mat, &s.sum.mat, squares ? &s.sqsum.mat : nullptr, &options, stream);
-        });
+        };
+        row.measure(one);
+        if (rows == Rows::NO_PEERS) {
+            row.report();
+            cusIntegratorDestroy(integrator);
+            return;
+        }
         row.peer("without an object", [&](cusStream stream, int i) {
             Set &s = turn(i);
             check(cusIntegral(&s.src.mat, &s.sum.mat, squares ? &s.sqsum.mat : nullptr, &options, stream));
@@ -132,36 +129,81 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
 #endif
         }
         row.report();
+        if (space == CUS_DEVICE && perf::isFrameSize(size))
+            perf::latency(id, one);
         cusIntegratorDestroy(integrator);
     });
 }
 
+// Frames up, tables down.
+void hostToHost(Size size) {
+    if (!perf::wants(CUS_DEVICE))
+        return;
+    struct Slot {
+        explicit Slot(Size s) : sum(s.rows + 1, s.cols + 1, CUS_32SC1, CUS_DEVICE), out(s.rows + 1, s.cols + 1, CUS_32SC1) {
+            fill(src, s, CUS_8UC1, CUS_DEVICE);
+        }
+        Mat src, sum;
+        perf::Pinned out;
+    };
+    std::deque<Slot> ring;
+    std::deque<perf::Pinned> in;
+    cusIntegrator *integrator = nullptr;
+    check(cusIntegratorCreate(&integrator, size.rows, size.cols, CUS_DEVICE));
+    perf::Pipeline pipeline;
+    for (int k = 0; k < perf::Pipeline::SLOTS; ++k) {
+        Slot &slot = ring.emplace_back(size);
+        in.emplace_back(slot.src.mat);
+        pipeline.add({{&in.back().mat, &slot.src.mat}},
+                     [&](cusStream stream) {
+                         check(cusIntegratorRun(integrator, &slot.src.mat, &slot.sum.mat, nullptr, nullptr, stream));
+                     },
+                     {{&slot.sum.mat, &slot.out.mat}});
+    }
+    pipeline.report("integral/8u32s/" + size.text(), "pinned frames up, tables down");
+    cusIntegratorDestroy(integrator);
+}
+
+TEST(Integral, sum_640x480) {
+    integral("integral/8u32s/640x480", {640, 480}, CUS_8UC1, CUS_32S, false);
+}
 TEST(Integral, sum_1920x1080) {
-    integral("8u32s", {1920, 1080}, CUS_8UC1, CUS_32S, false);
+    integral("integral/8u32s/1920x1080", {1920, 1080}, CUS_8UC1, CUS_32S, false);
 }
 TEST(Integral, sum_3840x2160) {
-    integral("8u32s", {3840, 2160}, CUS_8UC1, CUS_32S, false);
+    integral("integral/8u32s/3840x2160", {3840, 2160}, CUS_8UC1, CUS_32S, false);
 }
 TEST(Integral, sum_7680x4320) {
-    integral("8u32s", {7680, 4320}, CUS_8UC1, CUS_32S, false);
+    integral("integral/8u32s/7680x4320", {7680, 4320}, CUS_8UC1, CUS_32S, false);
 }
 TEST(Integral, sum_16384x16384) {
-    integral("8u32s", {16384, 16384}, CUS_8UC1, CUS_32S, false);
+    integral("integral/8u32s/16384x16384", {16384, 16384}, CUS_8UC1, CUS_32S, false);
 }
 TEST(Integral, sum_1326x1025) {
-    integral("8u32s", {1326, 1025}, CUS_8UC1, CUS_32S, false);
+    integral("integral/8u32s/1326x1025", {1326, 1025}, CUS_8UC1, CUS_32S, false);
 }
 TEST(Integral, squares_3840x2160) {
-    integral("8u32s64f", {3840, 2160}, CUS_8UC1, CUS_32S, true);
+    integral("integral/8u32s64f/3840x2160", {3840, 2160}, CUS_8UC1, CUS_32S, true);
 }
 TEST(Integral, squares_7680x4320) {
-    integral("8u32s64f", {7680, 4320}, CUS_8UC1, CUS_32S, true);
+    integral("integral/8u32s64f/7680x4320", {7680, 4320}, CUS_8UC1, CUS_32S, true);
 }
 TEST(Integral, wide_7680x4320) {
-    integral("8u64f", {7680, 4320}, CUS_8UC1, CUS_64F, false);
+    integral("integral/8u64f/7680x4320", {7680, 4320}, CUS_8UC1, CUS_64F, false);
 }
 TEST(Integral, floats_7680x4320) {
-    integral("32f64f64f", {7680, 4320}, CUS_32FC1, CUS_64F, true);
+    integral("integral/32f64f64f/7680x4320", {7680, 4320}, CUS_32FC1, CUS_64F, true);
+}
+
+TEST(Integral, hostToHost) {
+    for (const Size size : perf::FRAME_SIZES)
+        hostToHost(size);
+}
+TEST(IntegralSweep, pixels) {
+    for (const Size size : perf::SWEEP_SIZES) {
+        integral("sweep/integral/8u32s" + perf::pixelsOf(size), size, CUS_8UC1, CUS_32S, false, Rows::NO_PEERS);
+        integral("sweep/integral/8u32s64f" + perf::pixelsOf(size), size, CUS_8UC1, CUS_32S, true, Rows::NO_PEERS);
+    }
 }
 
 // A million rectangles of random places and sizes: 36 bytes of boxes and sums each, and four reads in a table.

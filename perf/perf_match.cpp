@@ -1,5 +1,5 @@
 // Rows of match: one frame with a prepared template, a sweep over sizes and paths, and the HSV count.
-#include "harness.hpp"
+#include "frames.hpp"
 
 #include "cusight/match.h"
 #ifdef CUSIGHT_HAVE_CUDA
@@ -23,40 +23,49 @@ namespace {
 
 using perf::check;
 
-class Mat {
-  public:
-    Mat() = default;
-    Mat(int rows, int cols, int type, cusSpace space, const std::vector<uint8_t> &tight) {
-        cusMat from = CUS_MAT_INIT;
-        check(cusMatWrap(&from, rows, cols, type, CUS_HOST, const_cast<uint8_t *>(tight.data()), 0));
-        check(space == CUS_DEVICE ? cusMatUpload(&from, &mat, nullptr) : cusMatCopy(&from, &mat, nullptr));
-    }
-    ~Mat() { cusMatRelease(&mat); }
-    Mat(const Mat &) = delete;
-    Mat &operator=(const Mat &) = delete;
-    cusMat mat = CUS_MAT_INIT;
-};
+using perf::Mat;
 
-// Waves and noise: neighbouring scores are as similar as in a picture.
-std::vector<uint8_t> picture(int rows, int cols, int channels, unsigned seed) {
+// Waves and noise: neighbouring scores are as similar as in a picture. The part of it that begins at (x0, y0).
+std::vector<uint8_t> picture(int rows, int cols, int channels, unsigned seed, int x0 = 0, int y0 = 0) {
     std::mt19937 random(seed);
     std::vector<uint8_t> bytes;
     bytes.reserve(static_cast<size_t>(rows) * static_cast<size_t>(cols) * static_cast<size_t>(channels));
-    for (int y = 0; y < rows; ++y)
-        for (int x = 0; x < cols; ++x)
+    // sin(a + b) and sin(a - b) from tables over the columns and the row's own sines.
+    std::vector<double> sine[2], cosine[2];
+    constexpr double along[2] = {0.031, 0.11}, down[2] = {0.017, -0.13}, height[2] = {60, 40};
+    for (int k = 0; k < 2; ++k)
+        for (int x = x0; x < x0 + cols; ++x) {
+            sine[k].push_back(height[k] * std::sin(along[k] * x));
+            cosine[k].push_back(height[k] * std::cos(along[k] * x));
+        }
+    for (int y = y0; y < y0 + rows; ++y) {
+        double s[2][3], t[2][3]; // the row's sine and cosine, for each channel
+        for (int k = 0; k < 2; ++k)
             for (int c = 0; c < channels; ++c) {
-                const double wave = 127 + 60 * std::sin(0.031 * x + 0.017 * y + c) + 40 * std::sin(0.11 * x - 0.13 * y);
+                s[k][c] = std::sin(down[k] * y + (k == 0 ? c : 0));
+                t[k][c] = std::cos(down[k] * y + (k == 0 ? c : 0));
+            }
+        for (size_t x = 0; x < static_cast<size_t>(cols); ++x)
+            for (int c = 0; c < channels; ++c) {
+                double wave = 127;
+                for (int k = 0; k < 2; ++k)
+                    wave += sine[k][x] * t[k][c] + cosine[k][x] * s[k][c];
                 bytes.push_back(static_cast<uint8_t>(std::clamp(wave + random() % 24, 0.0, 255.0)));
             }
+    }
     return bytes;
 }
 
 struct Case {
     int cols, rows, w, h;
-    std::string text() const {
-        return std::to_string(cols) + "x" + std::to_string(rows) + "/" + std::to_string(w) + "x" + std::to_string(h);
-    }
+    perf::Size frame() const { return {cols, rows}; }
+    std::string text() const { return frame().text() + "/" + perf::Size{w, h}.text(); }
 };
+
+// A piece of the frame with other noise: a good match, not an exact one.
+std::vector<uint8_t> templateOf(const Case &c, int channels) {
+    return picture(c.h, c.w, channels, 2, (c.cols - c.w) / 3, (c.rows - c.h) / 2);
+}
 
 #ifdef CUSIGHT_HAVE_OPENCV
 cv::Mat header(const cusMat &m) {
@@ -67,33 +76,34 @@ cv::Mat header(const cusMat &m) {
 void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatchPath path, int channels, int matches,
            bool with_peers) {
     perf::bothSpaces([&](cusSpace space) {
+        if (space == CUS_HOST && c.frame().pixels() > 9000000)
+            return; // seconds a frame
+        if (space == CUS_HOST && path == CUS_MATCH_FFT && std::strcmp(cusMatcherHostFft(), "none") == 0)
+            return;
+        perf::Row row(id, space, 0);
+        if (perf::listing())
+            return row.report();
         const int type = channels == 1 ? CUS_8UC1 : CUS_8UC3;
-        Mat frame(c.rows, c.cols, type, space, picture(c.rows, c.cols, channels, 1));
-        // A piece of the frame with other noise: a good match, not an exact one.
-        const auto other = picture(c.rows, c.cols, channels, 2);
-        Mat whole(c.rows, c.cols, type, space, other);
-        cusMat templ = CUS_MAT_INIT;
-        check(cusMatRegion(&whole.mat, (c.cols - c.w) / 3, (c.rows - c.h) / 2, c.w, c.h, &templ));
+        const Mat frame(c.rows, c.cols, type, space, picture(c.rows, c.cols, channels, 1));
+        const Mat templ(c.h, c.w, type, space, templateOf(c, channels));
         cusMatcherOptions options = cusMatcherDefaults();
         options.method = method;
         options.path = path;
         options.max_matches = matches;
         options.min_distance = 8;
-        if (space == CUS_HOST && path == CUS_MATCH_FFT && std::strcmp(cusMatcherHostFft(), "none") == 0)
-            return;
         cusMatcher *matcher = nullptr;
-        check(cusMatcherCreate(&matcher, &templ, 1, c.rows, c.cols, &options, nullptr));
-        perf::Row row(id, space, 0);
+        check(cusMatcherCreate(&matcher, &templ.mat, 1, c.rows, c.cols, &options, nullptr));
         row.note(std::string(cusMatcherPath(matcher) == CUS_MATCH_FFT ? "FFT" : "direct") +
                  "; template prepared; best position and exact score included" +
                  (space == CUS_DEVICE ? "; L2-resident" : std::string("; host FFT ") + cusMatcherHostFft()));
-        row.measure([&](cusStream stream, int) { return cusMatcherRun(matcher, &frame.mat, nullptr, stream); });
+        const auto one = [&](cusStream stream, int) { return cusMatcherRun(matcher, &frame.mat, nullptr, stream); };
+        row.measure(one);
 #ifdef CUSIGHT_HAVE_OPENCV
         if (with_peers && space == CUS_HOST)
             row.peer("opencv", [&, scores = cv::Mat()](cusStream, int) mutable {
                 double least = 0, most = 0;
                 cv::Point at_least, at_most;
-                cv::matchTemplate(header(frame.mat), header(templ), scores, static_cast<int>(method));
+                cv::matchTemplate(header(frame.mat), header(templ.mat), scores, static_cast<int>(method));
                 cv::minMaxLoc(scores, &least, &most, &at_least, &at_most);
             });
 #endif
@@ -102,14 +112,48 @@ void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatch
         std::unique_ptr<peers::PlainFft> fft;
         if (with_peers && space == CUS_DEVICE) {
             published = std::make_unique<peers::PublishedMatch>(c.rows, c.cols, c.h, c.w);
-            row.peer("published", [&](cusStream stream, int) { published->run(frame.mat, templ, stream); });
+            row.peer("published", [&](cusStream stream, int) { published->run(frame.mat, templ.mat, stream); });
             fft = std::make_unique<peers::PlainFft>(c.rows, c.cols);
             row.peer("cufft alone", [&](cusStream stream, int) { fft->run(stream); });
         }
 #endif
         row.report();
+        if (space == CUS_DEVICE && perf::isFrameSize(c.frame()) && id.compare(0, 6, "match/") == 0)
+            perf::latency(id, one);
         cusMatcherDestroy(matcher);
     });
+}
+
+// Frames up; the best match, 32 bytes, down.
+void hostToHost(const Case &c) {
+    if (!perf::wants(CUS_DEVICE))
+        return;
+    struct Slot {
+        Slot(const Case &k, const std::vector<uint8_t> &pixels)
+            : frame(k.rows, k.cols, CUS_8UC1, CUS_DEVICE, pixels), best(1, sizeof(cusMatch), CUS_8UC1, CUS_DEVICE),
+              in(frame.mat), out(1, sizeof(cusMatch), CUS_8UC1) {}
+        Mat frame, best;
+        perf::Pinned in, out;
+    };
+    const Mat templ(c.h, c.w, CUS_8UC1, CUS_DEVICE, templateOf(c, 1));
+    cusMatcher *matcher = nullptr;
+    check(cusMatcherCreate(&matcher, &templ.mat, 1, c.rows, c.cols, nullptr, nullptr));
+    cusMat result = CUS_MAT_INIT;
+    check(cusMatcherResults(matcher, &result));
+    const auto pixels = picture(c.rows, c.cols, 1, 1);
+    std::deque<Slot> ring;
+    perf::Pipeline pipeline;
+    for (int k = 0; k < perf::Pipeline::SLOTS; ++k) {
+        Slot &slot = ring.emplace_back(c, pixels);
+        pipeline.add({{&slot.in.mat, &slot.frame.mat}},
+                     [&](cusStream stream) {
+                         check(cusMatcherRun(matcher, &slot.frame.mat, nullptr, stream));
+                         check(cusMatCopy(&result, &slot.best.mat, stream));
+                     },
+                     {{&slot.best.mat, &slot.out.mat}});
+    }
+    pipeline.report("match/ssd/" + c.text(), "pinned frames up, best match down");
+    cusMatcherDestroy(matcher);
 }
 
 TEST(Match, ssd) {
@@ -126,32 +170,44 @@ TEST(Match, other_methods) {
     match("match/ssd/" + c.text() + "/top10", c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 10, false);
 }
 
+TEST(Match, frames) {
+    for (const perf::Size size : perf::FRAME_SIZES) {
+        const Case c = {size.cols, size.rows, 64, 64};
+        match("match/ssd/" + c.text(), c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false);
+        hostToHost(c);
+    }
+}
+
 // How cost grows, and where direct and FFT cross.
-TEST(Match, sweep) {
-    const auto pair = [](const Case &c) {
-        match("match/ssd/" + c.text() + "/direct", c, CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT, 1, 1, false);
-        match("match/ssd/" + c.text() + "/fft", c, CUS_MATCH_SQDIFF, CUS_MATCH_FFT, 1, 1, false);
-    };
-    for (int n : {4, 8, 16, 24, 32, 48, 64})
-        pair({640, 480, n, n});
-    for (int n : {8, 16, 32, 64})
-        pair({1920, 1080, n, n});
-    for (int n : {128, 256})
-        match("match/ssd/1920x1080/" + std::to_string(n) + "x" + std::to_string(n), {1920, 1080, n, n}, CUS_MATCH_SQDIFF,
-              CUS_MATCH_FFT, 1, 1, false);
+TEST(MatchSweep, sides) {
+    for (const perf::Size size : {perf::Size{640, 480}, perf::Size{1920, 1080}})
+        for (const int n : {4, 8, 16, 24, 32, 48, 64, 128, 256, 512}) {
+            const Case c = {size.cols, size.rows, n, n};
+            const auto id = [&](const char *path) {
+                return "sweep/match/ssd " + size.text() + " " + path + "/side=" + std::to_string(n);
+            };
+            if (n <= 64)
+                match(id("direct"), c, CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT, 1, 1, false);
+            if (n < size.rows)
+                match(id("FFT"), c, CUS_MATCH_SQDIFF, CUS_MATCH_FFT, 1, 1, false);
+        }
+}
+
+TEST(MatchSweep, pixels) {
+    for (const perf::Size size : perf::SWEEP_SIZES)
+        for (const int n : {16, 64})
+            match("sweep/match/ssd " + perf::Size{n, n}.text() + perf::pixelsOf(size), {size.cols, size.rows, n, n},
+                  CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false);
 }
 
 TEST(Match, hsvcount) {
-    struct Size {
-        int cols, rows;
-    };
-    for (const Size &s : {Size{479, 432}, Size{3840, 2160}})
+    for (const perf::Size &s : {perf::Size{479, 432}, perf::Size{3840, 2160}})
         perf::bothSpaces([&](cusSpace space) {
             Mat src(s.rows, s.cols, CUS_8UC3, space, picture(s.rows, s.cols, 3, 3));
             const cusHsvRange range = {{100, 80, 50}, {130, 255, 255}};
             Mat count;
             const double bytes = 3.0 * s.rows * s.cols;
-            perf::Row row("match/hsvcount/" + std::to_string(s.cols) + "x" + std::to_string(s.rows), space, bytes);
+            perf::Row row("match/hsvcount/" + s.text(), space, bytes);
             row.note(space == CUS_DEVICE ? "L2-resident" : "");
             row.measure([&](cusStream stream, int) { return cusHsvCount(&src.mat, &range, &count.mat, nullptr, stream); });
 #ifdef CUSIGHT_HAVE_OPENCV

@@ -1,5 +1,5 @@
 // Rows of stereo: contour maps, classic and with the defaults, over sizes, shifts and windows.
-#include "harness.hpp"
+#include "frames.hpp"
 
 #include "cusight/stereo.h"
 #include "peers/stereo.hpp"
@@ -11,6 +11,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -19,20 +20,8 @@ namespace {
 
 using perf::check;
 
-struct Size {
-    int cols, rows;
-    size_t pixels() const { return static_cast<size_t>(cols) * static_cast<size_t>(rows); }
-    std::string text() const { return std::to_string(cols) + "x" + std::to_string(rows); }
-};
-
-class Mat {
-  public:
-    Mat() = default;
-    ~Mat() { cusMatRelease(&mat); }
-    Mat(const Mat &) = delete;
-    Mat &operator=(const Mat &) = delete;
-    cusMat mat = CUS_MAT_INIT;
-};
+using perf::Mat;
+using perf::Size;
 
 // Squares of random brightness with a little noise on them, and the right image moved by 0 to 29 columns, another shift
 // for every 100 x 100 pixels.
@@ -56,18 +45,11 @@ struct Pair {
                             64 + random() % 8);
                 }
         }
-        fill(left.mat, size, space, tight[0]);
-        fill(right.mat, size, space, tight[1]);
+        left.emplace(size.rows, size.cols, CUS_8UC1, space, tight[0]);
+        right.emplace(size.rows, size.cols, CUS_8UC1, space, tight[1]);
     }
-    static void fill(cusMat &mat, Size size, cusSpace space, std::vector<uint8_t> &tight) {
-        cusMat from = CUS_MAT_INIT;
-        check(cusMatWrap(&from, size.rows, size.cols, CUS_8UC1, CUS_HOST, tight.data(), 0));
-        check(cusMatCreate(&mat, size.rows, size.cols, CUS_8UC1, space));
-        check(space == CUS_DEVICE ? cusMatUpload(&from, &mat, nullptr) : cusMatCopy(&from, &mat, nullptr));
-        if (space == CUS_DEVICE)
-            check(cusStreamSynchronize(nullptr));
-    }
-    Mat left, right, elevation, contours;
+    std::optional<Mat> left, right;
+    Mat elevation, contours;
 };
 
 struct Mapper {
@@ -94,6 +76,8 @@ enum class Peers { NONE, PUBLISHED, OPENCV };
 
 void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers with = Peers::NONE) {
     perf::bothSpaces([&](cusSpace space) {
+        if (space == CUS_HOST && size.pixels() > 40000000)
+            return; // seconds a pair
         // The serial way of 3840x2160 takes minutes.
         const bool published = with == Peers::PUBLISHED && (space == CUS_DEVICE || size.pixels() < 1000000);
         perf::Row row(id, space, 0);
@@ -103,23 +87,24 @@ void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers 
         Mapper mapper(size, space, o);
         row.note(std::to_string(o.shifts) + " shifts, window " + std::to_string(o.window) +
                  (o.fill == CUS_FILL_ONCE ? ", " + std::to_string(o.iterations) + " fills" : ""));
-        row.measure([&](cusStream stream, int) {
-            return cusContourMap(mapper.mapper, &pair.left.mat, &pair.right.mat, &pair.elevation.mat, &pair.contours.mat,
+        const auto one = [&](cusStream stream, int) {
+            return cusContourMap(mapper.mapper, &pair.left->mat, &pair.right->mat, &pair.elevation.mat, &pair.contours.mat,
                                  stream);
-        });
+        };
+        row.measure(one);
         const peers::StereoSetting setting{size.rows, size.cols, o.shifts, o.window, o.iterations, o.levels, o.threshold};
         std::vector<uint16_t> elevation(size.pixels());
         std::vector<uint8_t> contours(size.pixels());
         peers::SerialStereo serial(setting);
         if (published && space == CUS_HOST)
             row.peer("published", [&](cusStream, int) {
-                serial.run(static_cast<const uint8_t *>(pair.left.mat.data),
-                           static_cast<const uint8_t *>(pair.right.mat.data), elevation.data(), contours.data());
+                serial.run(static_cast<const uint8_t *>(pair.left->mat.data),
+                           static_cast<const uint8_t *>(pair.right->mat.data), elevation.data(), contours.data());
             });
 #ifdef CUSIGHT_HAVE_OPENCV
         if (with == Peers::OPENCV && space == CUS_HOST) {
-            const cv::Mat l(size.rows, size.cols, CV_8UC1, pair.left.mat.data),
-                r(size.rows, size.cols, CV_8UC1, pair.right.mat.data);
+            const cv::Mat l(size.rows, size.cols, CV_8UC1, pair.left->mat.data),
+                r(size.rows, size.cols, CV_8UC1, pair.right->mat.data);
             row.peer("cv::StereoBM", [l, r, bm = cv::StereoBM::create(32, o.window < 5 ? 5 : o.window),
                                       d = cv::Mat()](cusStream, int) mutable { bm->compute(l, r, d); });
             row.peer("cv::StereoSGBM", [l, r, sgbm = cv::StereoSGBM::create(0, 32, 5, 8 * 25, 32 * 25),
@@ -135,12 +120,16 @@ void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers 
             check(cusMatCreate(&their_elevation.mat, 1, static_cast<int>(size.pixels()), CUS_16UC1, space));
             check(cusMatCreate(&their_contours.mat, 1, static_cast<int>(size.pixels()), CUS_8UC1, space));
             row.peer("published", [&](cusStream stream, int) {
-                theirs->run(pair.left.mat, pair.right.mat, static_cast<uint16_t *>(their_elevation.mat.data),
+                theirs->run(pair.left->mat, pair.right->mat, static_cast<uint16_t *>(their_elevation.mat.data),
                             static_cast<uint8_t *>(their_contours.mat.data), stream);
             });
         }
 #endif
         row.report();
+        if (space == CUS_DEVICE && perf::isFrameSize(size) && id.compare(0, 7, "stereo/") == 0)
+            perf::latency(id, one);
+        if (!row.measured())
+            return;
         if (published && space == CUS_HOST) {
             const auto own = bytesOf(pair.elevation.mat);
             EXPECT_EQ(std::memcmp(own.data(), elevation.data(), own.size()), 0) << "the published way does other work";
@@ -153,6 +142,37 @@ void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers 
         }
 #endif
     });
+}
+
+// Pairs up, elevation and contours down.
+void hostToHost(Size size) {
+    if (!perf::wants(CUS_DEVICE))
+        return;
+    const cusStereoOptions o = cusStereoClassic();
+    struct Slot {
+        Slot(Size s, int direction)
+            : pair(s, CUS_DEVICE, direction), left(pair.left->mat), right(pair.right->mat),
+              elevation(s.rows, s.cols, CUS_16UC1), contours(s.rows, s.cols, CUS_8UC1) {
+            check(cusMatCreate(&pair.elevation.mat, s.rows, s.cols, CUS_16UC1, CUS_DEVICE));
+            check(cusMatCreate(&pair.contours.mat, s.rows, s.cols, CUS_8UC1, CUS_DEVICE));
+        }
+        Pair pair;
+        perf::Pinned left, right, elevation, contours;
+    };
+    std::deque<Slot> ring;
+    Mapper mapper(size, CUS_DEVICE, o);
+    perf::Pipeline pipeline;
+    for (int k = 0; k < perf::Pipeline::SLOTS; ++k) {
+        Slot &slot = ring.emplace_back(size, o.direction);
+        Pair &p = slot.pair;
+        pipeline.add(
+            {{&slot.left.mat, &p.left->mat}, {&slot.right.mat, &p.right->mat}},
+            [&](cusStream stream) {
+                check(cusContourMap(mapper.mapper, &p.left->mat, &p.right->mat, &p.elevation.mat, &p.contours.mat, stream));
+            },
+            {{&p.elevation.mat, &slot.elevation.mat}, {&p.contours.mat, &slot.contours.mat}});
+    }
+    pipeline.report("stereo/contour/" + size.text(), "pinned pairs up, elevation and contours down");
 }
 
 constexpr Size VGA{640, 480}, HD{1920, 1080}, UHD{3840, 2160};
@@ -170,24 +190,33 @@ TEST(Stereo, defaults) {
     contour("stereo/defaults/3840x2160", UHD, cusStereoDefaults(), Peers::OPENCV);
 }
 
-TEST(Stereo, sweepOfSizes) {
-    for (const Size size : {Size{320, 240}, HD, Size{7680, 4320}})
-        contour("stereo/contour/" + size.text(), size, cusStereoClassic());
+TEST(Stereo, contour_1920x1080) {
+    contour("stereo/contour/1920x1080", HD, cusStereoClassic());
 }
 
-TEST(Stereo, sweepOfShifts) {
+TEST(Stereo, hostToHost) {
+    for (const Size size : perf::FRAME_SIZES)
+        hostToHost(size);
+}
+
+TEST(StereoSweep, pixels) {
+    for (const Size size : perf::SWEEP_SIZES)
+        contour("sweep/stereo/contour" + perf::pixelsOf(size), size, cusStereoClassic());
+}
+
+TEST(StereoSweep, shifts) {
     for (const int shifts : {1, 8, 32, 64, 256}) {
         cusStereoOptions o = cusStereoClassic();
         o.shifts = shifts;
-        contour("stereo/contour/1920x1080/shifts" + std::to_string(shifts), HD, o);
+        contour("sweep/stereo/contour 1920x1080/shifts=" + std::to_string(shifts), HD, o);
     }
 }
 
-TEST(Stereo, sweepOfWindows) {
-    for (const int window : {1, 7, 15, 31, 63}) {
+TEST(StereoSweep, windows) {
+    for (const int window : {1, 7, 15, 21, 31, 63}) {
         cusStereoOptions o = cusStereoClassic();
         o.window = window;
-        contour("stereo/contour/1920x1080/window" + std::to_string(window), HD, o);
+        contour("sweep/stereo/contour 1920x1080/window=" + std::to_string(window), HD, o);
     }
 }
 

@@ -50,6 +50,8 @@ TEST(PerfHarness, ResultFileIsMergedByIdAndBackend) {
     const std::string file = "{\n\"gpu\": \"x\",\n\"rows\": [\n" + a + ",\n  " + b + "\n]\n}\n";
     EXPECT_EQ(perf::rowsOf(file), (std::vector<std::string>{a, b}));
     EXPECT_EQ(perf::mergedRows(perf::rowsOf(file), {c, a2}), (std::vector<std::string>{a2, b, c}));
+    EXPECT_EQ(perf::valueOf(file, "gpu"), "\"x\"");
+    EXPECT_EQ(perf::valueOf(file, "bus_gbps"), "");
     EXPECT_TRUE(perf::rowsOf("").empty());
     EXPECT_TRUE(perf::rowsOf("{\"rows\": []}").empty());
 }

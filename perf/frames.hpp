@@ -1,0 +1,172 @@
+// What the rows share: sizes, matrices that free themselves, and frames on their way from host memory to host memory.
+#pragma once
+
+#include "harness.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace perf {
+
+struct Size {
+    int cols, rows;
+    size_t pixels() const { return static_cast<size_t>(cols) * static_cast<size_t>(rows); }
+    std::string text() const { return std::to_string(cols) + "x" + std::to_string(rows); }
+};
+
+// The sizes at which every object's latency is given, and those over which its cost is: 0.3 to 268 Mpx.
+constexpr Size FRAME_SIZES[] = {{640, 480}, {1920, 1080}, {3840, 2160}};
+constexpr Size SWEEP_SIZES[] = {{640, 480}, {1280, 720}, {1920, 1080}, {3840, 2160}, {7680, 4320}, {16384, 16384}};
+
+inline bool isFrameSize(Size size) {
+    return std::any_of(std::begin(FRAME_SIZES), std::end(FRAME_SIZES),
+                       [&](Size s) { return s.cols == size.cols && s.rows == size.rows; });
+}
+
+inline std::string pixelsOf(Size size) {
+    return "/pixels=" + std::to_string(size.pixels());
+}
+
+class Mat {
+  public:
+    Mat() = default;
+    Mat(int rows, int cols, int type, cusSpace space) { check(cusMatCreate(&mat, rows, cols, type, space)); }
+    Mat(int rows, int cols, int type, cusSpace space, const std::vector<uint8_t> &tight) {
+        cusMat from = CUS_MAT_INIT;
+        check(cusMatWrap(&from, rows, cols, type, CUS_HOST, const_cast<uint8_t *>(tight.data()), 0));
+        check(space == CUS_DEVICE ? cusMatUpload(&from, &mat, nullptr) : cusMatCopy(&from, &mat, nullptr));
+        if (space == CUS_DEVICE)
+            check(cusStreamSynchronize(nullptr));
+    }
+    ~Mat() { cusMatRelease(&mat); }
+    Mat(const Mat &) = delete;
+    Mat &operator=(const Mat &) = delete;
+
+    template<class T>
+    T *as() const {
+        return static_cast<T *>(mat.data);
+    }
+    uint8_t *bytes() const { return as<uint8_t>(); }
+    int step() const { return static_cast<int>(mat.step); }
+    cusMat mat = CUS_MAT_INIT;
+};
+
+// In page-locked host memory; like: of that matrix's size, type and contents.
+class Pinned : public Mat {
+  public:
+    Pinned(int rows, int cols, int type) { check(cusMatCreatePinned(&mat, rows, cols, type)); }
+    explicit Pinned(const cusMat &like) : Pinned(like.rows, like.cols, like.type) {
+        check(like.space == CUS_DEVICE ? cusMatDownload(&like, &mat, nullptr) : cusMatCopy(&like, &mat, nullptr));
+        if (like.space == CUS_DEVICE)
+            check(cusStreamSynchronize(nullptr));
+    }
+};
+
+class Stream {
+  public:
+    Stream() { check(cusStreamCreate(&stream_)); }
+    ~Stream() { cusStreamDestroy(stream_); }
+    Stream(const Stream &) = delete;
+    Stream &operator=(const Stream &) = delete;
+    operator cusStream() const { return stream_; }
+
+  private:
+    cusStream stream_ = nullptr;
+};
+
+class Event {
+  public:
+    Event() { check(cusEventCreate(&event_)); }
+    ~Event() { cusEventDestroy(event_); }
+    Event(const Event &) = delete;
+    Event &operator=(const Event &) = delete;
+    void record(cusStream stream) { check(cusEventRecord(event_, stream)); }
+    void before(cusStream stream) { check(cusStreamWaitEvent(stream, event_)); }
+    void wait() { check(cusEventSynchronize(event_)); }
+
+  private:
+    cusEvent event_ = nullptr;
+};
+
+// Frames through a ring of slots: a frame goes up and the result of the one before comes down while another is worked on.
+// A slot's work may read what was uploaded for the slot before it.
+class Pipeline {
+  public:
+    static constexpr int SLOTS = 4;          // even, so that a slot always carries the same of two frames
+    static constexpr int FRAMES_A_CALL = 32; // the pipeline fills and drains once a call
+    using Copies = std::vector<std::pair<const cusMat *, cusMat *>>; // from, to
+
+    static std::string note() {
+        return std::to_string(FRAMES_A_CALL) + " frames through a ring of " + std::to_string(SLOTS);
+    }
+    static double bytes(const Copies &copies) {
+        double sum = 0;
+        for (const auto &copy : copies)
+            sum += static_cast<double>(copy.first->rows) * copy.first->cols *
+                   static_cast<double>(cusTypeSize(copy.first->type));
+        return sum;
+    }
+
+    // SLOTS times.
+    void add(Copies up, std::function<void(cusStream)> work, Copies down) {
+        Slot &slot = slots_.emplace_back();
+        slot.up = std::move(up);
+        slot.work = std::move(work);
+        slot.down = std::move(down);
+    }
+
+    void run(cusStream stream) {
+        for (int k = 0; k < FRAMES_A_CALL; ++k, ++frame_) {
+            Slot &slot = turn(frame_);
+            turn(frame_ + 1).worked.before(up_); // the last that read what this slot had
+            for (const auto &copy : slot.up)
+                check(cusMatUpload(copy.first, copy.second, up_));
+            slot.uploaded.record(up_);
+            slot.uploaded.before(stream);
+            slot.downloaded.before(stream);
+            slot.work(stream);
+            slot.worked.record(stream);
+            slot.worked.before(down_);
+            for (const auto &copy : slot.down)
+                check(cusMatDownload(copy.first, copy.second, down_));
+            slot.downloaded.record(down_);
+        }
+        turn(frame_ - 1).downloaded.before(stream);
+    }
+
+    // The row ID/host-to-host.
+    void report(const std::string &id, const std::string &remark) {
+        Row row(id + "/host-to-host", CUS_DEVICE, 0);
+        row.hostToHost(bytes(slots_[0].up), bytes(slots_[0].down), FRAMES_A_CALL);
+        row.note(remark + ", " + note());
+        row.measure([this](cusStream stream, int) { run(stream); });
+        row.report();
+    }
+
+  private:
+    struct Slot {
+        Copies up, down;
+        std::function<void(cusStream)> work;
+        Event uploaded, worked, downloaded;
+    };
+    Slot &turn(int frame) { return slots_[static_cast<size_t>(frame % SLOTS)]; }
+
+    std::deque<Slot> slots_;
+    Stream up_, down_;
+    int frame_ = SLOTS;
+};
+
+// The row ID/latency: from the call to the end of its work, on frames in device memory.
+inline void latency(const std::string &id, Work work) {
+    Row row(id + "/latency", CUS_DEVICE, 0);
+    row.wallClock();
+    row.measure(std::move(work));
+    row.report();
+}
+
+} // namespace perf
