@@ -438,6 +438,7 @@ void Row::report() {
         return;
     if (options.once) {
         std::printf("%s\n", id_.c_str());
+        std::fflush(stdout);
         profileOnce(id_, work_[0].second);
         return;
     }

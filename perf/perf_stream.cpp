@@ -94,9 +94,11 @@ void frameToMessage(Spread spread) {
         });
         row.note("3 % of the bytes change");
         row.report();
-        std::printf("  of which host frame to difference in host memory %.3f ms, compression and checksum %.3f ms, %.0f kB "
-                    "a message\n",
-                    encode / n, pack / n, 1e-3 * bytes / n);
+        if (row.measured())
+            std::printf(
+                "  of which host frame to difference in host memory %.3f ms, compression and checksum %.3f ms, %.0f kB "
+                "a message\n",
+                encode / n, pack / n, 1e-3 * bytes / n);
     });
 }
 

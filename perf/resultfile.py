@@ -13,9 +13,11 @@ def load(path):
 
 
 def save(path, result):
-    """One row a line, as the harness writes and merges them."""
-    head = {key: value for key, value in result.items() if key != "rows"}
+    """One row a line, as the harness writes and merges them; profiles one a line too."""
+    head = {key: value for key, value in result.items() if key not in ("profiles", "rows")}
     text = "{\n" + "".join(f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
+    if "profiles" in result:
+        text += '"profiles": [\n' + ",\n".join(json.dumps(kernel) for kernel in result["profiles"]) + "\n],\n"
     text += '"rows": [\n' + ",\n".join(json.dumps(row) for row in result["rows"]) + "\n]\n}\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
