@@ -2,7 +2,6 @@
 
 #ifdef CUSIGHT_HAVE_CUDA
 #include <cuda_profiler_api.h>
-#include <nvtx3/nvToolsExt.h>
 #endif
 #include <unistd.h>
 
@@ -159,7 +158,7 @@ std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<cons
 
 // For a profiler: after calls that have made outputs and loaded kernels, one call of which the buffers are as far from the
 // caches as in a measurement.
-void profileOnce([[maybe_unused]] const std::string &name, [[maybe_unused]] const Work &work) {
+void profileOnce([[maybe_unused]] const Work &work) {
 #ifdef CUSIGHT_HAVE_CUDA
     constexpr int before = 4;
     cusStream stream = nullptr;
@@ -168,10 +167,8 @@ void profileOnce([[maybe_unused]] const std::string &name, [[maybe_unused]] cons
         work(stream, i);
     check(cusStreamSynchronize(stream));
     cudaProfilerStart();
-    nvtxRangePushA(name.c_str());
     work(stream, before);
     check(cusStreamSynchronize(stream));
-    nvtxRangePop();
     cudaProfilerStop();
     cusStreamDestroy(stream);
 #endif
@@ -439,7 +436,7 @@ void Row::report() {
     if (options.once) {
         std::printf("%s\n", id_.c_str());
         std::fflush(stdout);
-        profileOnce(id_, work_[0].second);
+        profileOnce(work_[0].second);
         return;
     }
     std::vector<const Work *> works;

@@ -29,6 +29,14 @@ uint64_t mixed(uint64_t i) {
     return i ^ i >> 32;
 }
 
+// The first n events in stacks.
+std::vector<cusEventWindow> stacksOf(size_t n) {
+    std::vector<cusEventWindow> windows;
+    for (size_t first = 0; first < n; first += STACK)
+        windows.push_back({first, std::min(first + STACK, n)});
+    return windows;
+}
+
 // Calls work(first, last) for parts of 0..n on all processors.
 template<class F>
 void inParallel(size_t n, const F &work) {
@@ -81,8 +89,7 @@ class Input {
         view.t = n <= TIMED ? put(3, t, space, pinned) : nullptr;
         view.count = n;
         view.space = space;
-        for (size_t first = 0; first < n; first += STACK)
-            windows.push_back({first, std::min(first + STACK, n)});
+        windows = stacksOf(n);
     }
     ~Input() {
         for (cusMat &m : memory_)
@@ -126,23 +133,21 @@ class Job {
     }
     Job(const Job &) = delete;
     Job &operator=(const Job &) = delete;
-    cusStatus operator()(const Input &input, cusStream stream) { return (*this)(input, input.view.count, stream); }
-    // The first n events.
-    cusStatus operator()(const Input &input, size_t n, cusStream stream) {
-        return cusEventStack(stacker, &input.view, input.windows.data(), stacksOf(n), frames.data(), stream);
+    cusStatus operator()(const Input &input, const std::vector<cusEventWindow> &windows, cusStream stream) {
+        return cusEventStack(stacker, &input.view, windows.data(), windows.size(), frames.data(), stream);
     }
-    static size_t stacksOf(size_t n) { return (n + STACK - 1) / STACK; }
+    cusStatus operator()(const Input &input, cusStream stream) { return (*this)(input, input.windows, stream); }
     cusEventStacker *stacker = nullptr;
     std::vector<cusMat> frames;
 };
 
 double histogramBytes(size_t n) {
-    return 5.0 * static_cast<double>(n) + static_cast<double>(Job::stacksOf(n) * FRAME);
+    return 5.0 * static_cast<double>(n) + static_cast<double>((n + STACK - 1) / STACK * FRAME);
 }
 
 // Ten channels and three of Tencode.
 double mdesTencodeBytes(size_t n) {
-    return 13.0 * static_cast<double>(n) + static_cast<double>(Job::stacksOf(n) * FRAME / 2 * 13);
+    return 13.0 * static_cast<double>(n) + static_cast<double>((n + STACK - 1) / STACK * FRAME / 2 * 13);
 }
 
 void histogram(const std::string &name, size_t n, Spread spread, const std::string &note, bool with_peers) {
@@ -278,8 +283,9 @@ TEST(EventsSweep, events) {
                 input = std::make_unique<Input>(n <= TIMED ? TIMED : counts.back(), Spread::UNIFORM, space);
             const auto row = [&](const std::string &name, double bytes, std::vector<cusRepresentationKind> kinds) {
                 Job job(space, std::move(kinds));
+                const std::vector<cusEventWindow> windows = stacksOf(n);
                 perf::Row r("sweep/events/" + name + "/events=" + std::to_string(n), space, bytes);
-                r.measure([&](cusStream stream, int) { return job(*input, n, stream); });
+                r.measure([&](cusStream stream, int) { return job(*input, windows, stream); });
                 r.report();
             };
             row("histogram", histogramBytes(n), {CUS_REPR_HISTOGRAM});

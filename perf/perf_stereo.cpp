@@ -93,14 +93,18 @@ void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers 
         };
         row.measure(one);
         const peers::StereoSetting setting{size.rows, size.cols, o.shifts, o.window, o.iterations, o.levels, o.threshold};
-        std::vector<uint16_t> elevation(size.pixels());
-        std::vector<uint8_t> contours(size.pixels());
-        peers::SerialStereo serial(setting);
-        if (published && space == CUS_HOST)
+        std::vector<uint16_t> elevation;
+        std::vector<uint8_t> contours;
+        std::optional<peers::SerialStereo> serial;
+        if (published && space == CUS_HOST) {
+            elevation.resize(size.pixels());
+            contours.resize(size.pixels());
+            serial.emplace(setting);
             row.peer("published", [&](cusStream, int) {
-                serial.run(static_cast<const uint8_t *>(pair.left->mat.data),
-                           static_cast<const uint8_t *>(pair.right->mat.data), elevation.data(), contours.data());
+                serial->run(static_cast<const uint8_t *>(pair.left->mat.data),
+                            static_cast<const uint8_t *>(pair.right->mat.data), elevation.data(), contours.data());
             });
+        }
 #ifdef CUSIGHT_HAVE_OPENCV
         if (with == Peers::OPENCV && space == CUS_HOST) {
             const cv::Mat l(size.rows, size.cols, CV_8UC1, pair.left->mat.data),
