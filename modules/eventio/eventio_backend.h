@@ -57,6 +57,8 @@ struct cusEventReader {
  * reader->format still NULL. */
 cusStatus eventio_openHdf5(cusEventReader *reader);
 cusStatus eventio_openStream(cusEventReader *reader);
+/* The error of a build without HDF5. */
+cusStatus eventio_noHdf5(const char *function);
 
 /* ---- Codecs: from and to exactly the given sizes, never past them ---- */
 

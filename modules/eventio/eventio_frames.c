@@ -5,23 +5,19 @@
 
 #ifndef CUSI_WITH_HDF5
 
-static cusStatus none(const char *function) {
-    return cusi_fail(CUS_ERROR_UNSUPPORTED, "%s: this build of cusight has no HDF5 (Debian: libhdf5-dev)", function);
-}
-
 cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type) {
     (void)writer, (void)path, (void)rows, (void)cols, (void)type;
-    return none("cusFrameWriterCreate");
+    return eventio_noHdf5("cusFrameWriterCreate");
 }
 
 cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
     (void)writer, (void)frames;
-    return none("cusFrameWriterWrite");
+    return eventio_noHdf5("cusFrameWriterWrite");
 }
 
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
     (void)writer;
-    return none("cusFrameWriterFinish");
+    return eventio_noHdf5("cusFrameWriterFinish");
 }
 
 void cusFrameWriterDiscard(cusFrameWriter *writer) {
@@ -32,25 +28,20 @@ void cusFrameWriterDiscard(cusFrameWriter *writer) {
 
 #include "eventio_hdf5.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { AXES = 4 };
+enum { AXES = HDF5_OUTPUT_AXES };
 
 struct cusFrameWriter {
     int rows, cols, type;
-    char *path, *part;
-    hid_t file, dataset;
+    Hdf5Output output;
     uint64_t stored;
     uint8_t *plain, *packed; /* a frame for each thread */
     size_t *packed_size;
     int threads;
 };
-
-static cusStatus cannotWrite(const cusFrameWriter *w, const char *function) {
-    return cusi_fail(CUS_ERROR_IO, "%s: %s cannot be written", function, w->part);
-}
 
 static size_t frameBytes(const cusFrameWriter *w) {
     return (size_t)w->rows * (size_t)w->cols * cusTypeSize(w->type);
@@ -59,20 +50,12 @@ static size_t frameBytes(const cusFrameWriter *w) {
 static cusStatus createDataset(cusFrameWriter *w) {
     const hid_t types[] = {H5T_STD_U8LE,  H5T_STD_I8LE,   H5T_STD_U16LE, H5T_STD_I16LE,
                            H5T_STD_I32LE, H5T_IEEE_F32LE, H5T_IEEE_F64LE};
-    w->file = H5Fcreate(w->part, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    if (w->file < 0)
-        return cannotWrite(w, "cusFrameWriterCreate");
     const hsize_t frame[AXES] = {1, (hsize_t)w->rows, (hsize_t)w->cols, (hsize_t)CUS_CHANNELS(w->type)};
-    const hsize_t none[AXES] = {0, frame[1], frame[2], frame[3]},
-                  most[AXES] = {H5S_UNLIMITED, frame[1], frame[2], frame[3]};
-    const hid_t space = H5Screate_simple(AXES, none, most), properties = H5Pcreate(H5P_DATASET_CREATE);
-    const unsigned values[3] = {4, 261, (unsigned)frameBytes(w)}; /* as h5py stores it */
-    H5Pset_chunk(properties, AXES, frame);
-    H5Pset_filter(properties, EVENTIO_FILTER_LZF, H5Z_FLAG_OPTIONAL, 3, values);
-    w->dataset = H5Dcreate2(w->file, "frames", types[CUS_DEPTH(w->type)], space, H5P_DEFAULT, properties, H5P_DEFAULT);
-    H5Pclose(properties);
-    H5Sclose(space);
-    return w->dataset < 0 ? cannotWrite(w, "cusFrameWriterCreate") : CUS_OK;
+    Hdf5Output *o = &w->output;
+    return eventio_outputCreate(o) &&
+                   eventio_outputDataset(o, 0, o->file, "frames", types[CUS_DEPTH(w->type)], AXES, frame, frameBytes(w), 1)
+               ? CUS_OK
+               : eventio_outputFail(o, "cusFrameWriterCreate");
 }
 
 cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type) {
@@ -91,20 +74,14 @@ cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int ro
     w->cols = cols;
     w->type = type;
     w->threads = cusi_maxThreads();
-    const size_t length = strlen(path), bytes = frameBytes(w);
-    w->path = malloc(length + 1);
+    const size_t bytes = frameBytes(w);
     w->plain = malloc((size_t)w->threads * bytes);
     w->packed = malloc((size_t)w->threads * bytes);
     w->packed_size = calloc((size_t)w->threads, sizeof *w->packed_size);
-    char *part = malloc(length + 6);
-    if (!w->path || !w->plain || !w->packed || !w->packed_size || !part) {
-        free(part);
+    if (!w->plain || !w->packed || !w->packed_size || !eventio_outputName(&w->output, path)) {
         cusFrameWriterDiscard(w);
         return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     }
-    memcpy(w->path, path, length + 1);
-    snprintf(part, length + 6, "%s.part", path);
-    w->part = part;
     const Hdf5Lock lock = eventio_lockHdf5();
     const cusStatus status = createDataset(w);
     eventio_unlockHdf5(lock);
@@ -139,35 +116,26 @@ cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
                 memcpy(plain + y * row, from + y * frames->step, row);
             w->packed_size[i] = eventio_lzfEncode(plain, bytes, w->packed + (size_t)i * bytes);
         }
+        const hid_t dataset = w->output.dataset[0];
+        errno = 0;
         const Hdf5Lock lock = eventio_lockHdf5();
         const hsize_t shape[AXES] = {w->stored + (hsize_t)n, rows, (hsize_t)w->cols, (hsize_t)CUS_CHANNELS(w->type)};
-        herr_t done = H5Dset_extent(w->dataset, shape);
+        herr_t done = H5Dset_extent(dataset, shape);
         for (int i = 0; i < n && done >= 0; ++i) {
             const hsize_t at[AXES] = {w->stored + (hsize_t)i, 0, 0, 0};
             const size_t size = w->packed_size[i];
-            done = H5Dwrite_chunk(w->dataset, H5P_DEFAULT, size ? 0 : 1, at, size ? size : bytes,
+            done = H5Dwrite_chunk(dataset, H5P_DEFAULT, size ? 0 : 1, at, size ? size : bytes,
                                   (size ? w->packed : w->plain) + (size_t)i * bytes);
         }
         eventio_unlockHdf5(lock);
         if (done < 0)
-            return cannotWrite(w, function);
+            return eventio_outputFail(&w->output, function);
         w->stored += (uint64_t)n;
     }
     return CUS_OK;
 }
 
-static herr_t closeFile(cusFrameWriter *w) {
-    const Hdf5Lock lock = eventio_lockHdf5();
-    herr_t done = w->dataset > 0 ? H5Dclose(w->dataset) : 0;
-    if (w->file > 0 && H5Fclose(w->file) < 0)
-        done = -1;
-    eventio_unlockHdf5(lock);
-    return done;
-}
-
 static void freeWriter(cusFrameWriter *w) {
-    free(w->path);
-    free(w->part);
     free(w->plain);
     free(w->packed);
     free(w->packed_size);
@@ -176,11 +144,7 @@ static void freeWriter(cusFrameWriter *w) {
 
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
     CUSI_NOT_NULL("cusFrameWriterFinish", writer);
-    cusStatus status = CUS_OK;
-    if (closeFile(writer) < 0 || rename(writer->part, writer->path) != 0) {
-        status = cannotWrite(writer, "cusFrameWriterFinish");
-        remove(writer->part);
-    }
+    const cusStatus status = eventio_outputFinish(&writer->output, CUS_OK, "cusFrameWriterFinish");
     freeWriter(writer);
     return status;
 }
@@ -188,9 +152,7 @@ cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
 void cusFrameWriterDiscard(cusFrameWriter *writer) {
     if (!writer)
         return;
-    closeFile(writer);
-    if (writer->part)
-        remove(writer->part);
+    eventio_outputDiscard(&writer->output);
     freeWriter(writer);
 }
 

@@ -9,24 +9,20 @@ cusEventWriterOptions cusEventWriterDefaults(void) {
 
 #ifndef CUSI_WITH_HDF5
 
-static cusStatus none(const char *function) {
-    return cusi_fail(CUS_ERROR_UNSUPPORTED, "%s: this build of cusight has no HDF5 (Debian: libhdf5-dev)", function);
-}
-
 cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options) {
     (void)writer, (void)path, (void)options;
-    return none("cusEventWriterCreate");
+    return eventio_noHdf5("cusEventWriterCreate");
 }
 
 cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
                               const int64_t *t) {
     (void)writer, (void)n, (void)x, (void)y, (void)p, (void)t;
-    return none("cusEventWriterWrite");
+    return eventio_noHdf5("cusEventWriterWrite");
 }
 
 cusStatus cusEventWriterFinish(cusEventWriter *writer) {
     (void)writer;
-    return none("cusEventWriterFinish");
+    return eventio_noHdf5("cusEventWriterFinish");
 }
 
 void cusEventWriterDiscard(cusEventWriter *writer) {
@@ -38,11 +34,11 @@ void cusEventWriterDiscard(cusEventWriter *writer) {
 #include "eventio_hdf5.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { X, Y, P, T, MAP, COLUMNS };
+_Static_assert((int)COLUMNS <= (int)HDF5_OUTPUT_DATASETS, "a dataset a column");
 static const char *const column_name[COLUMNS] = {"x", "y", "p", "t", "ms_map_idx"};
 static const size_t column_size[COLUMNS] = {2, 2, 1, 8, 8};
 
@@ -52,8 +48,7 @@ static const int64_t greatest_time = (int64_t)1 << 40;
 struct cusEventWriter {
     cusEventWriterOptions options;
     int threads;
-    char *path, *part;
-    hid_t file, dataset[COLUMNS];
+    Hdf5Output output;         /* a dataset a column */
     uint8_t *waiting[COLUMNS]; /* elements that are not stored yet */
     size_t filled[COLUMNS];    /* their number */
     size_t batch;              /* chunks that are gathered; the index gathers one */
@@ -67,8 +62,7 @@ struct cusEventWriter {
 
 static cusStatus breakOff(cusEventWriter *w, const char *function) {
     w->broken = CUS_ERROR_IO;
-    return cusi_fail(CUS_ERROR_IO, "%s: %s cannot be written%s%s", function, w->part, errno ? ": " : "",
-                     errno ? strerror(errno) : "");
+    return eventio_outputFail(&w->output, function);
 }
 
 /* Stores what waits in column k: whole chunks, and with `all` also the last one, filled up with zeros. */
@@ -87,12 +81,12 @@ static cusStatus storeColumn(cusEventWriter *w, int k, int all, const char *func
     errno = 0;
     const Hdf5Lock lock = eventio_lockHdf5();
     const hsize_t length = w->stored[k] + elements;
-    herr_t done = H5Dset_extent(w->dataset[k], &length);
+    herr_t done = H5Dset_extent(w->output.dataset[k], &length);
     for (size_t i = 0; i < chunks && done >= 0; ++i) {
         const hsize_t at = w->stored[k] + i * chunk;
         const int packed = w->packed_size[i] > 0; /* otherwise as it is, with its filter marked as left out */
         done =
-            H5Dwrite_chunk(w->dataset[k], H5P_DEFAULT, packed || !w->options.compress ? 0 : 1, &at,
+            H5Dwrite_chunk(w->output.dataset[k], H5P_DEFAULT, packed || !w->options.compress ? 0 : 1, &at,
                            packed ? w->packed_size[i] : bytes, packed ? w->packed + i * bytes : w->waiting[k] + i * bytes);
     }
     eventio_unlockHdf5(lock);
@@ -108,27 +102,15 @@ static cusStatus createDatasets(cusEventWriter *w) {
     static const char function[] = "cusEventWriterCreate";
     const hid_t types[COLUMNS] = {H5T_STD_U16LE, H5T_STD_U16LE, H5T_STD_I8LE, H5T_STD_I64LE, H5T_STD_U64LE};
     const char *camera = w->options.camera ? w->options.camera : "left";
-    errno = 0;
-    w->file = H5Fcreate(w->part, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    if (w->file < 0)
+    if (!eventio_outputCreate(&w->output))
         return breakOff(w, function);
-    const hid_t prophesee = H5Gcreate2(w->file, "prophesee", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t prophesee = H5Gcreate2(w->output.file, "prophesee", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     const hid_t group = H5Gcreate2(prophesee, camera, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    const hsize_t empty = 0, unlimited = H5S_UNLIMITED, chunk = (hsize_t)w->options.chunk;
-    const hid_t space = H5Screate_simple(1, &empty, &unlimited);
+    const hsize_t chunk = (hsize_t)w->options.chunk;
     int good = 1;
-    for (int k = 0; k < COLUMNS; ++k) {
-        const hid_t properties = H5Pcreate(H5P_DATASET_CREATE);
-        H5Pset_chunk(properties, 1, &chunk);
-        /* As h5py stores it: revision of the filter, version of LZF, bytes of a chunk. */
-        const unsigned values[3] = {4, 261, (unsigned)(chunk * column_size[k])};
-        if (w->options.compress)
-            H5Pset_filter(properties, EVENTIO_FILTER_LZF, H5Z_FLAG_OPTIONAL, 3, values);
-        w->dataset[k] = H5Dcreate2(group, column_name[k], types[k], space, H5P_DEFAULT, properties, H5P_DEFAULT);
-        good = good && w->dataset[k] > 0;
-        H5Pclose(properties);
-    }
-    H5Sclose(space);
+    for (int k = 0; k < COLUMNS; ++k)
+        good = good && eventio_outputDataset(&w->output, k, group, column_name[k], types[k], 1, &chunk,
+                                             (size_t)chunk * column_size[k], w->options.compress);
     const hid_t calib = H5Gcreate2(group, "calib", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     const hsize_t two = 2;
     const int64_t size[2] = {w->options.width, w->options.height};
@@ -164,24 +146,17 @@ cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const 
     const size_t chunk = (size_t)options->chunk, most = GATHER_BYTES / (13 * chunk);
     const size_t enough = 16 * (size_t)w->threads;
     w->batch = most < 1 ? 1 : most > enough ? enough : most;
-    const size_t length = strlen(path);
-    w->path = malloc(length + 1);
-    w->part = malloc(length + 6);
     w->packed = malloc(w->batch * chunk * 8);
     w->packed_size = calloc(w->batch, sizeof *w->packed_size);
-    int good = w->path && w->part && w->packed && w->packed_size;
+    int good = w->packed && w->packed_size;
     for (int k = 0; k < COLUMNS; ++k) {
         w->waiting[k] = malloc((k == MAP ? 1 : w->batch) * chunk * column_size[k]);
         good = good && w->waiting[k];
     }
-    if (!good) {
-        free(w->part);
-        w->part = NULL; /* nothing to remove */
+    if (!good || !eventio_outputName(&w->output, path)) {
         cusEventWriterDiscard(w);
         return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     }
-    memcpy(w->path, path, length + 1);
-    snprintf(w->part, length + 6, "%s.part", path);
     const Hdf5Lock lock = eventio_lockHdf5();
     const cusStatus status = createDatasets(w);
     eventio_unlockHdf5(lock);
@@ -227,7 +202,7 @@ cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *
                               const int64_t *t) {
     CUSI_NOT_NULL("cusEventWriterWrite", writer);
     CUSI_REQUIRE(writer->broken == CUS_OK, writer->broken, "cusEventWriterWrite: %s could not be written before",
-                 writer->part);
+                 writer->output.part);
     if (!n)
         return CUS_OK;
     CUSI_NOT_NULL("cusEventWriterWrite", x);
@@ -254,25 +229,11 @@ cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *
     return CUS_OK;
 }
 
-static herr_t closeFile(cusEventWriter *w) {
-    herr_t done = 0;
-    const Hdf5Lock lock = eventio_lockHdf5();
-    for (int k = 0; k < COLUMNS; ++k)
-        if (w->dataset[k] > 0 && H5Dclose(w->dataset[k]) < 0)
-            done = -1;
-    if (w->file > 0 && H5Fclose(w->file) < 0)
-        done = -1;
-    eventio_unlockHdf5(lock);
-    return done;
-}
-
 static void freeWriter(cusEventWriter *w) {
     for (int k = 0; k < COLUMNS; ++k)
         free(w->waiting[k]);
     free(w->packed);
     free(w->packed_size);
-    free(w->path);
-    free(w->part);
     free(w);
 }
 
@@ -281,14 +242,10 @@ cusStatus cusEventWriterFinish(cusEventWriter *writer) {
     CUSI_NOT_NULL(function, writer);
     cusStatus status = writer->broken;
     if (status != CUS_OK)
-        cusi_fail(status, "%s: %s could not be written before", function, writer->part);
+        cusi_fail(status, "%s: %s could not be written before", function, writer->output.part);
     for (int k = 0; k < COLUMNS && status == CUS_OK; ++k)
         status = storeColumn(writer, k, 1, function);
-    errno = 0;
-    if ((closeFile(writer) < 0 || (status == CUS_OK && rename(writer->part, writer->path) != 0)) && status == CUS_OK)
-        status = breakOff(writer, function);
-    if (status != CUS_OK)
-        remove(writer->part);
+    status = eventio_outputFinish(&writer->output, status, function);
     freeWriter(writer);
     return status;
 }
@@ -296,9 +253,7 @@ cusStatus cusEventWriterFinish(cusEventWriter *writer) {
 void cusEventWriterDiscard(cusEventWriter *writer) {
     if (!writer)
         return;
-    closeFile(writer);
-    if (writer->part)
-        remove(writer->part);
+    eventio_outputDiscard(&writer->output);
     freeWriter(writer);
 }
 
