@@ -157,6 +157,12 @@ cusStatus cusi_checkNoOverlap(const char *function, const char *argument, const 
     return CUS_OK;
 }
 
+cusStatus cusi_checkSpace(const char *function, cusSpace space) {
+    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE, "%s: space is %d, takes CUS_HOST or CUS_DEVICE",
+                 function, (int)space);
+    return CUS_OK;
+}
+
 cusStatus cusi_noCuda(const char *function) {
     return cusi_fail(CUS_ERROR_NO_CUDA, "%s: device memory given, but this build of cusight has no CUDA", function);
 }

@@ -25,6 +25,9 @@ const char *cusi_typeName(int type);
 #define CUSI_NOT_NULL(function, argument) \
     CUSI_REQUIRE((argument) != NULL, CUS_ERROR_NULL, "%s: %s is NULL", function, #argument)
 
+/* `space`, an argument of that name, is one of the two. */
+cusStatus cusi_checkSpace(const char *function, cusSpace space);
+
 /* The matrix exists and its fields make sense. */
 cusStatus cusi_checkMat(const char *function, const char *argument, const cusMat *mat);
 

@@ -12,8 +12,7 @@ static cusStatus create(const char *function, cusMat *mat, int rows, int cols, i
     CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: asked for %d x %d (rows x cols), takes 1 x 1 or larger",
                  function, rows, cols);
     CUSI_REQUIRE(cusTypeSize(type), CUS_ERROR_TYPE, "%s: type is %s", function, cusi_typeName(type));
-    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE, "%s: space is %d, takes CUS_HOST or CUS_DEVICE",
-                 function, (int)space);
+    CUS_TRY(cusi_checkSpace(function, space));
     if (cusi_fits(mat, rows, cols, type, space) && (!pinned || mat->pinned))
         return CUS_OK;
     CUSI_REQUIRE(!mat->data || mat->owned, CUS_ERROR_SIZE,
@@ -68,8 +67,7 @@ cusStatus cusMatWrap(cusMat *mat, int rows, int cols, int type, cusSpace space, 
                  cols);
     const size_t size = cusTypeSize(type);
     CUSI_REQUIRE(size, CUS_ERROR_TYPE, "cusMatWrap: type is %s", cusi_typeName(type));
-    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE,
-                 "cusMatWrap: space is %d, takes CUS_HOST or CUS_DEVICE", (int)space);
+    CUS_TRY(cusi_checkSpace("cusMatWrap", space));
     const size_t row_bytes = (size_t)cols * size;
     const size_t unit = size / (size_t)CUS_CHANNELS(type);
     step = step ? step : row_bytes;

@@ -180,6 +180,16 @@ cusEventWriterOptions sensor(int width = 640, int height = 480) {
     return options;
 }
 
+// A file with small chunks of 20,000 random events.
+Bytes randomM3ed(std::mt19937_64 &random) {
+    const Events events = randomEvents(20000, random);
+    Folder at;
+    cusEventWriterOptions options = sensor();
+    options.chunk = 1024;
+    EXPECT_EQ(writeM3ed(at / "w.h5", events, options, 20000), CUS_OK) << cusLastError();
+    return load(at / "w.h5");
+}
+
 // Every place to start from and every size of piece give the same events.
 void checkPiecesAndSeeks(Reader &r, const Events &all, std::mt19937_64 &random) {
     for (int round = 0; round < 25; ++round) {
@@ -524,12 +534,7 @@ TEST(EventHdf5, NoRecording) {
 TEST(EventHdf5, TruncatedAnywhere) {
     NEEDS_HDF5();
     auto random = support::generator();
-    const Events events = randomEvents(20000, random);
-    Folder at;
-    cusEventWriterOptions options = sensor();
-    options.chunk = 1024;
-    CUS_ASSERT_OK(writeM3ed(at / "w.h5", events, options, 20000));
-    for (const Bytes &whole : {load(fixture("m3ed_lzf.h5")), load(at / "w.h5"), load(fixture("m3ed_contiguous.h5"))}) {
+    for (const Bytes &whole : {load(fixture("m3ed_lzf.h5")), randomM3ed(random), load(fixture("m3ed_contiguous.h5"))}) {
         const Events all = Reader(whole).all();
         size_t most = 0;
         for (int round = 0; round < 60; ++round) {
@@ -629,12 +634,7 @@ TEST(EventHdf5, EnormousClaims) {
 TEST(EventHdf5, DamagedChunkEndsTheRecordingThere) {
     NEEDS_HDF5();
     auto random = support::generator();
-    const Events events = randomEvents(20000, random);
-    Folder at;
-    cusEventWriterOptions options = sensor();
-    options.chunk = 1024;
-    CUS_ASSERT_OK(writeM3ed(at / "w.h5", events, options, 20000));
-    const Bytes whole = load(at / "w.h5");
+    const Bytes whole = randomM3ed(random);
     int damaged = 0;
     for (int round = 0; round < 150; ++round) {
         Bytes bytes = whole;

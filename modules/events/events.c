@@ -184,8 +184,7 @@ cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, c
     CUSI_NOT_NULL(function, representations);
     CUSI_REQUIRE(rows >= 1 && rows <= 65536 && cols >= 1 && cols <= 65536, CUS_ERROR_VALUE,
                  "%s: frame is %d x %d (rows x cols), takes 1..65536 each", function, rows, cols);
-    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE, "%s: space is %d, takes CUS_HOST or CUS_DEVICE",
-                 function, (int)space);
+    CUS_TRY(cusi_checkSpace(function, space));
     CUSI_REQUIRE(count >= 1 && count <= EVENTS_MAX_REPRESENTATIONS, CUS_ERROR_VALUE,
                  "%s: count is %d, takes 1..8 representations", function, count);
     int types[EVENTS_MAX_REPRESENTATIONS];

@@ -78,8 +78,7 @@ static cusStatus checkFrameShape(const char *function, int rows, int cols, int t
                  function, rows, cols);
     CUSI_REQUIRE(type == CUS_8UC1 || type == CUS_8UC3 || type == CUS_8UC4, CUS_ERROR_TYPE,
                  "%s: type is %s, takes 8UC1, 8UC3 or 8UC4", function, cusi_typeName(type));
-    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE, "%s: space is %d, takes CUS_HOST or CUS_DEVICE",
-                 function, (int)space);
+    CUS_TRY(cusi_checkSpace(function, space));
     const uint64_t bytes = (uint64_t)rows * (uint64_t)cols * cusTypeSize(type);
     CUSI_REQUIRE(bytes < UINT32_MAX, CUS_ERROR_SIZE,
                  "%s: frame is %d x %d (rows x cols) %s, %llu bytes; takes up to 4294967294, as positions are 32-bit",

@@ -65,8 +65,7 @@ cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_
     CUSI_NOT_NULL(function, integrator);
     CUSI_REQUIRE(max_rows > 0 && max_cols > 0 && max_rows < INT_MAX && max_cols < INT_MAX, CUS_ERROR_VALUE,
                  "%s: asked for %d x %d (rows x cols), takes 1 x 1 up to 2147483646 each", function, max_rows, max_cols);
-    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE, "%s: space is %d, takes CUS_HOST or CUS_DEVICE",
-                 function, (int)space);
+    CUS_TRY(cusi_checkSpace(function, space));
     size_t bytes = 0;
     CUS_TRY(workspaceBytes(function, max_rows, max_cols, space, &bytes));
     CUSI_REQUIRE(bytes / ROW < INT_MAX, CUS_ERROR_NO_MEMORY, "%s: %zu bytes are more than any memory", function, bytes);

@@ -295,8 +295,7 @@ cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, 
                  function, rows, cols);
     CUSI_REQUIRE(type == CUS_8UC1 || type == CUS_32FC1, CUS_ERROR_TYPE, "%s: type is %s, takes 8UC1 or 32FC1", function,
                  cusi_typeName(type));
-    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE, "%s: space is %d, takes CUS_HOST or CUS_DEVICE",
-                 function, (int)space);
+    CUS_TRY(cusi_checkSpace(function, space));
     CUS_TRY(checkBorder(function, &o));
     CUS_TRY(checkThreshold(function, &o));
     CUS_TRY(checkMatching(function, &o, cols));

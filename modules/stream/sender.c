@@ -102,8 +102,7 @@ cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusS
     CUSI_NOT_NULL("cusSenderCreate", sender);
     StreamShape shape;
     CUS_TRY(streami_shape("cusSenderCreate", rows, cols, type, &shape));
-    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE,
-                 "cusSenderCreate: space is %d, takes CUS_HOST or CUS_DEVICE", (int)space);
+    CUS_TRY(cusi_checkSpace("cusSenderCreate", space));
     const cusSenderOptions chosen = options ? *options : cusSenderDefaults();
     CUSI_REQUIRE(chosen.level >= 1 && chosen.level <= 19, CUS_ERROR_VALUE, "cusSenderCreate: level is %d, takes 1..19",
                  chosen.level);

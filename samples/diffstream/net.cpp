@@ -216,6 +216,15 @@ bool Connection::handshake() {
     return ready_;
 }
 
+// Of what recv or send returned.
+static size_t movedBy(ssize_t n) {
+    if (n >= 0)
+        return static_cast<size_t>(n);
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
+        return 0;
+    throw NetError(std::strerror(errno));
+}
+
 size_t Connection::read(void *data, size_t bytes) {
     if (!handshake())
         return 0;
@@ -228,13 +237,9 @@ size_t Connection::read(void *data, size_t bytes) {
     }
 #endif
     const ssize_t n = ::recv(socket_, data, bytes, 0);
-    if (n > 0)
-        return static_cast<size_t>(n);
     if (n == 0)
         throw NetError("the other end closed the connection");
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
-        return 0;
-    throw NetError(std::strerror(errno));
+    return movedBy(n);
 }
 
 size_t Connection::write(const void *data, size_t bytes) {
@@ -248,12 +253,7 @@ size_t Connection::write(const void *data, size_t bytes) {
         return result(done, moved);
     }
 #endif
-    const ssize_t n = ::send(socket_, data, bytes, MSG_NOSIGNAL);
-    if (n >= 0)
-        return static_cast<size_t>(n);
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
-        return 0;
-    throw NetError(std::strerror(errno));
+    return movedBy(::send(socket_, data, bytes, MSG_NOSIGNAL));
 }
 
 void Connection::shutdown() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cusight/events.h"
+#include "recording.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,19 +10,6 @@
 #include <vector>
 
 namespace reference {
-
-struct Events {
-    std::vector<uint16_t> x, y;
-    std::vector<uint8_t> p;
-    std::vector<int64_t> t;
-    size_t size() const { return x.size(); }
-    void add(int64_t time, int col, int row, int polarity) {
-        t.push_back(time);
-        x.push_back(static_cast<uint16_t>(col));
-        y.push_back(static_cast<uint16_t>(row));
-        p.push_back(static_cast<uint8_t>(polarity));
-    }
-};
 
 // s_0 = 0, s_k = floor(n / 2) + floor(n / 4) + ... (k terms), n halved in integers each time
 inline std::vector<size_t> mdesStarts(size_t n, int channels) {
