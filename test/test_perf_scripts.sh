@@ -11,8 +11,12 @@ result() { # heatmap's median, encode's median
 {
 "gpu": "Some GPU", "driver": "1", "cuda": "13.0", "copy_gbps": 4000, "fingerprint": "0123456789abcdef",
 "tests": {"passed": 3, "failed": 0, "skipped": 1}, "sanitizer": "clean",
+"profiles": [
+{"row": "framediff/heatmap/3840x2160", "kernel": "heatmapKernel", "launches": 1, "metrics": {"us": 20.5, "dram_read_mb": 50, "dram_write_mb": 25, "dram_pct": 88, "issue_pct": 40, "stalls": {"long_scoreboard": 9.5}}},
+{"row": "framediff/encode/3840x2160/3pct", "kernel": "encodeKernel", "launches": 2, "metrics": {"us": 10, "dram_read_mb": 50, "dram_write_mb": 2, "dram_pct": 50, "issue_pct": 40, "stalls": {"not_selected": 3, "barrier": 2}}}
+],
 "rows": [
-{"id": "framediff/heatmap/3840x2160", "backend": "cuda", "median_ms": $1, "min_ms": $1, "max_ms": $1, "bytes": 74649600, "fraction_of_copy": 0.9, "peers": {"published": 0.05, "npp": 0.01}},
+{"id": "framediff/heatmap/3840x2160", "backend": "cuda", "median_ms": $1, "min_ms": $1, "max_ms": $1, "samples": 9, "bytes": 74649600, "fraction_of_copy": 0.9, "peers": {"published": 0.05, "npp": 0.01, "half alone": 0.001}},
 {"id": "framediff/encode/3840x2160/3pct", "backend": "cuda", "median_ms": $2, "min_ms": $2, "max_ms": $2, "bytes": 49766400, "fraction_of_copy": 0.5, "peers": {}, "note": "<&>"},
 {"id": "sweep/framediff/heatmap/pixels=1e6", "backend": "cuda", "median_ms": 0.01, "min_ms": 0.01, "max_ms": 0.01, "bytes": 9000000, "fraction_of_copy": 0.2, "peers": {}},
 {"id": "sweep/framediff/heatmap/pixels=1e8", "backend": "cuda", "median_ms": 0.3, "min_ms": 0.3, "max_ms": 0.3, "bytes": 900000000, "fraction_of_copy": 0.8, "peers": {}}
@@ -40,11 +44,46 @@ if report --check >"$work/check"; then fails "documents that are not there are c
 report
 report --check || fails "documents just written are called out of date"
 page=$work/docs/performance.md
-grep -q '| `framediff/heatmap/3840x2160` | 0.026 ms | 0.021 ms, \*\*missed\*\* |' "$page" || fails "a missed target is not shown"
+shows() { # TEXT REASON
+    grep -qF "$1" "$page" || fails "$2"
+}
+shows '| `framediff/heatmap/3840x2160` | 0.026 ms | 0.021 ms, **missed** |' "a missed target is not shown"
+shows '| npp 0.0100 |' "the best of the others is not the one that does all the work"
+shows 'faster are: npp at `framediff/heatmap/3840x2160` (2.6x)' "a faster one of the others is not named"
+shows 'medians of 9 to 9 samples' "the number of samples is not that of the rows"
+shows '| `heatmapKernel` | 20.5 | 50 + 25 | 88 % |  |  | 40 % |  | long_scoreboard 9.5 | memory bandwidth |' "no limit by a ceiling"
+shows '| `encodeKernel` x 2 | 10.0 | 50 + 2 | 50 % |  |  | 40 % |  | not_selected 3.0, barrier 2.0 | latency: waits for barriers |' "no limit by latency"
 for plot in floor peers sweep-framediff-pixels; do
     python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$work/docs/plots/some-gpu-$plot.svg" || fails "$plot is no XML"
     grep -q "plots/some-gpu-$plot.svg" "$page" || fails "$plot is not in the document"
 done
+
+# Neither package is needed; what is not there is said.
+python3 "$source/perf/peers/torch_cupy.py" --check >"$work/packages" 2>"$work/said" || fails "torch_cupy.py: $(cat "$work/said")"
+grep -q '^{}$' "$work/packages" || fails "torch_cupy.py --check measures"
+for package in torch cupy; do
+    grep -q "$package.*: " "$work/said" || fails "torch_cupy.py says nothing of $package"
+done
+
+python3 - "$source" <<'END' || fails "what gpu-check reads of ncu"
+import importlib.machinery
+import importlib.util
+import sys
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader("gpu_check", sys.argv[1] + "/scripts/gpu-check")
+check = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+loader.exec_module(check)
+stall = "smsp__average_warps_issue_stalled_%s_per_issue_active.ratio"
+columns = ["Kernel Name", *check.SUMS, "dram__throughput.avg.pct_of_peak_sustained_elapsed", stall % "barrier", stall % "selected",
+           stall % "not_selected"]
+lines = [columns, ["", "ns", "byte", "byte", "%", "", "", ""], ["a", "1,000", "4,000,000", "0", "10", "3", "1", "2"],
+         ["b", "500", "0", "0", "1", "0", "1", "0"], ["a", "3,000", "2,000,000", "0", "50", "1", "1", "2"]]
+text = "==PROF== something\n" + "\n".join(",".join(f'"{cell}"' for cell in line) for line in lines) + "\n"
+a, b = check.kernels_of(text)
+assert a["kernel"] == "a" and a["launches"] == 2 and b["kernel"] == "b" and b["launches"] == 1
+assert a["metrics"] == {"us": 2, "dram_read_mb": 3, "dram_write_mb": 0, "dram_pct": 40, "stalls": {"not_selected": 2, "barrier": 1.5}}
+assert check.kernels_of("") == [] == check.kernels_of("==ERROR== no counters\n")
+END
 
 python3 - "$source" "$work/new.json" <<'END' || fails "resultfile.py"
 import sys

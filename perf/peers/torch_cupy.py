@@ -12,7 +12,12 @@ import math
 import sys
 import time
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError as missing:
+    print(f"torch and cupy: skipped: {missing}", file=sys.stderr)
+    print("{}")
+    sys.exit(0)
 
 BATCH_MS, WARM_UP_MS, ENOUGH_MS, TOO_LONG_MS = 2, 20, 60, 1500
 THRESHOLD, STACK, SENSOR = 20, 200000, (720, 1280)
