@@ -108,7 +108,7 @@ TEST_P(Integral, WorkedExample) {
 TEST_P(Integral, SizesTypesAndLayouts) {
     auto random = support::generator();
     auto sizes = support::sizes();
-    // Around the strips of 128 columns and bands of 32 rows of the kernels, and several strips.
+    // Around the kernels' strips of 128 columns and tiles of 32 and 64 rows, and many tiles in a row or column.
     for (const auto &size :
          {std::pair<int, int>{32, 128}, {33, 127}, {31, 129}, {64, 256}, {97, 383}, {3, 5000}, {5000, 3}})
         sizes.push_back(size);
@@ -307,7 +307,7 @@ TEST_P(Integral, LargeEqualsOpenCv) {
 }
 #endif
 
-// The device against the host backend, for machines that have a GPU but no OpenCV: several slabs, wide and high.
+// The device against the host backend, for machines that have a GPU but no OpenCV: wide and high, squares in several slabs.
 TEST(IntegralCuda, LargeEqualsHost) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
@@ -322,9 +322,61 @@ TEST(IntegralCuda, LargeEqualsHost) {
         CUS_ASSERT_OK(cusIntegral(&device, &sum, &sqsum, nullptr, nullptr));
         EXPECT_TRUE(support::elements(sum) == support::elements(host_sum));
         EXPECT_TRUE(support::elements(sqsum) == support::elements(host_sqsum));
+        // Alone, the sums are made in other tiles.
+        CUS_ASSERT_OK(cusMatSetZero(&sum, nullptr));
+        CUS_ASSERT_OK(cusIntegral(&device, &sum, nullptr, nullptr, nullptr));
+        EXPECT_TRUE(support::elements(sum) == support::elements(host_sum));
         for (cusMat *m : {&device, &host_sum, &sum, &host_sqsum, &sqsum})
             cusMatRelease(m);
     }
+}
+
+// Regions of odd offset and size of a large image, into tables with tight rows: neither side can be moved 16 bytes at a time.
+TEST(IntegralCuda, LargeUnalignedEqualsHost) {
+    CUS_NEEDS(CUS_DEVICE);
+    auto random = support::generator();
+    const int rows = 3301, cols = 4099, x = 5, y = 3, width = 4093, height = 3297;
+    const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random);
+    cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT, region = CUS_MAT_INIT, expected = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatWrap(&host, rows, cols, CUS_8UC1, CUS_HOST, const_cast<uint8_t *>(bytes.data()), 0));
+    CUS_ASSERT_OK(cusMatUpload(&host, &device, nullptr));
+    CUS_ASSERT_OK(cusMatRegion(&host, x, y, width, height, &region));
+    CUS_ASSERT_OK(cusIntegral(&region, &expected, nullptr, nullptr, nullptr));
+    CUS_ASSERT_OK(cusMatRegion(&device, x, y, width, height, &region));
+    TestMat sum(height + 1, width + 1, CUS_32SC1, CUS_DEVICE, {4, 4});
+    CUS_ASSERT_OK(cusIntegral(&region, &sum.mat, nullptr, nullptr, nullptr));
+    EXPECT_TRUE(sum.get() == support::elements(expected));
+    EXPECT_TRUE(sum.intact());
+    cusMatRelease(&device);
+    cusMatRelease(&expected);
+}
+
+// Floats past one slab of working memory: within the bound of the header, and the same in every run.
+TEST(IntegralCuda, FloatsInSlabs) {
+    CUS_NEEDS(CUS_DEVICE);
+    auto random = support::generator();
+    const int rows = 6001, cols = 8007;
+    std::vector<float> values(static_cast<size_t>(rows) * cols); // none negative: a table is its own sum of magnitudes
+    for (auto &v : values)
+        v = static_cast<float>(random() >> 40) / 4096;
+    cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT, tables[4] = {};
+    CUS_ASSERT_OK(cusMatWrap(&host, rows, cols, CUS_32FC1, CUS_HOST, values.data(), 0));
+    CUS_ASSERT_OK(cusMatUpload(&host, &device, nullptr));
+    CUS_ASSERT_OK(cusIntegral(&host, &tables[0], &tables[1], nullptr, nullptr));
+    CUS_ASSERT_OK(cusIntegral(&device, &tables[2], &tables[3], nullptr, nullptr));
+    for (int k = 0; k < 2; ++k) {
+        const auto expected = support::elements<double>(tables[k]), got = support::elements<double>(tables[2 + k]);
+        for (size_t i = 0; i < got.size(); ++i)
+            ASSERT_LE(std::fabs(got[i] - expected[i]), 2.0 * (rows + cols + 64) * EPSILON * expected[i]) << i;
+        cusMat again = CUS_MAT_INIT, other = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusIntegral(&device, &again, &other, nullptr, nullptr));
+        EXPECT_TRUE(support::elements<double>(k ? other : again) == got);
+        cusMatRelease(&again);
+        cusMatRelease(&other);
+    }
+    for (cusMat &m : tables)
+        cusMatRelease(&m);
+    cusMatRelease(&device);
 }
 
 // More than 2^31 bytes of table.

@@ -74,9 +74,13 @@ cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_
     made->max_rows = max_rows;
     made->max_cols = max_cols;
     made->space = space;
-    const cusStatus status = cusMatCreate(&made->workspace, (int)(bytes / ROW) + 1, ROW, CUS_8UC1, space);
+    cusStatus status = cusMatCreate(&made->workspace, (int)(bytes / ROW) + 1, ROW, CUS_8UC1, space);
+    if (status == CUS_OK && space == CUS_DEVICE)
+        status = cusMatSetZero(&made->workspace, NULL);
+    if (status == CUS_OK && space == CUS_DEVICE)
+        status = cusStreamSynchronize(NULL);
     if (status != CUS_OK) {
-        free(made);
+        cusIntegratorDestroy(made);
         return status;
     }
     made->workspace_bytes = bytes;
@@ -103,14 +107,14 @@ cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat 
                  "%s: src is %d x %d (rows x cols), takes up to %d x %d as the integrator was created for", function,
                  src->rows, src->cols, integrator->max_rows, integrator->max_cols);
     CUS_TRY(prepare(function, src, sum, sqsum, options));
-    const IntegralJob job = {src, sum, sqsum, integrator->workspace.data, integrator->workspace_bytes};
+    const IntegralJob job = {src, sum, sqsum, integrator->workspace.data, integrator->workspace_bytes, true};
     return run(function, &job, stream);
 }
 
 cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options, cusStream stream) {
     static const char function[] = "cusIntegral";
     CUS_TRY(prepare(function, src, sum, sqsum, options));
-    IntegralJob job = {src, sum, sqsum, NULL, 0};
+    IntegralJob job = {src, sum, sqsum, NULL, 0, false};
     CUS_TRY(workspaceBytes(function, src->rows, src->cols, src->space, &job.workspace_bytes));
 #ifdef CUSI_WITH_CUDA
     if (src->space == CUS_DEVICE) {

@@ -4,6 +4,8 @@
 
 #include "cusight/integral.h"
 
+#include <stdbool.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -14,6 +16,7 @@ typedef struct IntegralJob {
     cusMat *sum, *sqsum; /* 32SC1 (8UC1 source only) or 64FC1; 64FC1 */
     void *workspace;     /* of at least the size asked for below */
     size_t workspace_bytes;
+    bool workspace_is_ready; /* it was zero before its first run: the device's backend keeps its state there */
 } IntegralJob;
 
 /* Bytes of working memory with which every source of up to rows x cols can be done. Grows with rows and with cols. */

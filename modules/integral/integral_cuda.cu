@@ -1,110 +1,101 @@
-// Integral images on the GPU, bound by memory: the source once and each table once is what must move.
+// Integral images on the GPU in one pass: the source is read once and each table written once.
 //
-// The image is cut into bands of BAND rows and strips of STRIP columns: a block takes one strip of one band, each of its warps
-// ROWS rows, a lane four neighbouring columns. Slab by slab (as many bands as fit well into the level-2 cache) three kernels run:
+// The image is cut into tiles. A block copies one tile into shared memory, each of its warps ROWS rows of 128 columns, a lane four
+// neighbouring columns. The table's entry at row y and column x of a tile is
 //
-//   reduce  sums each strip of each row and each column of each band;
-//   carry   turns the column sums into sums of everything above the band, adds these up over each strip, and turns the row
-//           sums into sums of everything left of the strip: 3 numbers for each 128 pixels;
-//   write   reads the slab again, backwards, so that the level-2 cache serves what it still has, and writes the table. A lane
-//           keeps the four table entries of the row above in registers, a row costs one warp scan of the lanes' sums, and no
-//           block waits for another.
+//   what is above and left of the tile (corner) + the columns before x above the tile + the rows before y left of the tile
+//   + the sum inside the tile,
 //
-// No order depends on timing, so sums of floats come out the same in every run. From 9.0 on a kernel starts while the last blocks
-// of the one before it are still running (programmatic dependent launch); see the comments at the waits.
+// and the first three come from the tiles before by look-back, three chains of short dependencies:
+//
+//   columns  a tile publishes the sums of its columns; the tiles below add them up;
+//   rows     it publishes the sums of its rows; the tiles to the right add them up;
+//   corners  once it knows what is left of it, it publishes the sum of that; the tiles below add it up to their corner.
+//
+// Each chain is cut into groups. The last tile of a group publishes the prefix, everything up to and with itself, instead of its
+// own sums. So a tile adds the prefix of the group before and the sums of its own group, always in the order of the tiles: nothing
+// depends on timing, sums of floats come out the same in every run, and all a tile needs is loaded at once.
+//
+// Blocks take the tiles band by band, so a block waits only for blocks with smaller numbers. Like CUB's, the look-back relies on
+// blocks being started in the order of blockIdx. Every published word carries the number of the run beside 32 bits of a sum: it is
+// complete once it is seen, needs no fence, and nothing is cleared between runs.
 #include "cuda.cuh"
 #include "integral_backend.h"
 
-#include <cub/warp/warp_reduce.cuh>
-#include <cub/warp/warp_scan.cuh>
+#include <cuda_pipeline.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace {
 
-// Milliseconds on an H200 for 8-bit sums of 1920x1080, 7680x4320, 16384x16384 and for sums with squares of 7680x4320, then for
-// floats with squares of 7680x4320:
-//   8 rows, 8 warps, 5 blocks    0.0110  0.0605  0.484  0.169  0.361   (chosen)
-//   the same, 3 blocks           0.0131  0.0627  0.508  0.170  0.362
-//   16 rows, 8 warps             0.0117  0.0600  0.474  0.159  0.721
-//   16 rows, 4 warps             0.0131  0.0599  0.476  0.181  0.407
-//   8 rows, 16 warps             0.0134  0.0701  0.578  0.155  0.765
-//   stores without .cs           0.0116  0.0637  0.507  0.180  0.388
-//   slabs of a third of the L2   0.0152  0.0641  0.516  0.167  0.430
-//   no overlapped launches       0.0148  0.0637  0.522  0.172  0.399
-// A band of 32 rows walked down by single warps took 0.067 and 0.52: blocks that live long keep too many rows open at a time.
-namespace tuning {
-constexpr int WARPS = 8; // in a block of reduce and write, one below the other
-constexpr int ROWS = 8;  // of a warp, all of them in flight at once
-constexpr int BAND = WARPS * ROWS;
-// Blocks on a multiprocessor; write: for 32-bit sums alone, with 64-bit tables two.
-#if __CUDA_ARCH__ == 750 // which has room for 1024 threads
-constexpr int WRITE_BLOCKS = 4, REDUCE_BLOCKS = 4;
-#else
-constexpr int WRITE_BLOCKS = 5, REDUCE_BLOCKS = 6;
-#endif
-constexpr int CARRY_WARPS = 8;
-constexpr int CARRY_BYTES = 256; // of sums that a thread of carry holds at a time
-constexpr size_t SLAB_MIN = 4 << 20;
-constexpr size_t slabBytes(size_t l2_bytes) {
-    return l2_bytes * 2 / 3;
-}
-} // namespace tuning
-
-using tuning::BAND;
-using tuning::ROWS;
-using tuning::WARPS;
 constexpr unsigned FULL_WARP = 0xffffffffu;
-constexpr int STRIP = 128; // columns: 32 lanes of four
-static_assert(BAND % 32 == 0 && BAND <= 256 && ROWS <= 32, "column sums of a band fit 16 bits, rows of a warp its lanes");
+constexpr int STRIP = 128; // columns of a warp: 32 lanes of four
 
-// One slab of the image.
-struct Slab {
-    const unsigned char *src;
-    size_t step;
-    unsigned rows, cols, bands, strips;
-    bool aligned; // four pixels can be loaded at once
-    bool first;   // the top of the image
-
-    // The strip of the band is not cut off by the end of the image, and its pixels are aligned.
-    __device__ bool isWhole(unsigned band, unsigned strip) const {
-        return aligned && (band + 1) * BAND <= rows && (strip + 1) * STRIP <= cols;
-    }
-    __host__ __device__ unsigned paddedRows() const { return bands * BAND; }
-    __host__ __device__ size_t paddedCols() const { return static_cast<size_t>(strips) * STRIP; }
+// How a tile is spread over the warps of a block.
+template<int ACROSS_, int DOWN_, int ROWS_, int BLOCKS_>
+struct Shape {
+    static constexpr int ACROSS = ACROSS_, DOWN = DOWN_; // warps beside and below each other
+    static constexpr int ROWS = ROWS_;                   // of a warp
+    static constexpr int BLOCKS = BLOCKS_;               // on a multiprocessor
+    static constexpr int WIDTH = ACROSS * STRIP, HEIGHT = DOWN * ROWS;
+    static constexpr int WARPS = ACROSS * DOWN, THREADS = 32 * WARPS;
+    static_assert(HEIGHT % 32 == 0 && HEIGHT <= 256, "a lane takes whole rows; column sums of bytes fit 16 bits");
+    static_assert(ROWS % 4 == 0 && ROWS <= 32 && ROWS % (HEIGHT / 32) == 0, "");
+    static_assert(32 * (WARPS - ACROSS) >= HEIGHT, "a thread for each row besides those for the columns");
 };
 
-// One table under construction: its carries for one slab, and where the slab's entries go. Entries of 32-bit tables are
-// unsigned, so that they wrap.
-template<class Entry>
+namespace tuning {
+using Large = Shape<4, 2, 32, 3>; // 32-bit sums alone
+using Small = Shape<1, 8, 8, 4>;  // the same of small images, so that all multiprocessors have tiles
+using Wide = Shape<2, 4, 16, 3>;  // bytes to 64-bit tables
+using Float = Shape<1, 8, 4, 3>;
+constexpr size_t SMALL_TILES = 300; // fewer large tiles than that: small ones
+constexpr int PREFETCH = 1;         // waves of blocks by which a tile is asked for in advance
+// Columns: groups so high that a wave of tiles takes longer than a prefix takes from one to the next, some 3 us.
+constexpr size_t GROUP_BYTES = 16 << 20;
+constexpr unsigned MAX_COLUMN_GROUP = 32;
+constexpr unsigned GROUP = 32; // of the chains of rows and corners
+// Tiles whose sums a thread loads at once.
+constexpr unsigned COLUMNS_AHEAD = 2, ROWS_AHEAD = 4, CORNERS_AHEAD = 2;
+// Of working memory; taller images are done in slabs.
+constexpr size_t SLAB_BYTES = 48 << 20;
+} // namespace tuning
+
+using Word = unsigned long long;
+
+// At the beginning of the working memory, all of which is zero before the first run. Behind it, the words of the chains.
+struct alignas(128) State {
+    uint32_t runs; // that are complete. After 2^32 it begins again; words of old are overwritten long before.
+};
+
+// One slab of the image.
+struct Job {
+    const unsigned char *src;
+    size_t step;
+    unsigned rows, cols, bands, strips; // bands and strips of tiles
+    unsigned column_group;              // a power of two
+    unsigned prefetch;                  // tiles in advance
+    State *state;
+    bool aligned4, aligned16; // source: four pixels, 16 bytes can be loaded at once
+    bool tables_aligned;      // 16 bytes can be stored at once
+    bool first;               // the top of the image
+};
+
+// One table under construction. Acc: in what it is summed up.
+template<class Acc_, class Entry_>
 struct Table {
-    using Type = Entry;
-    Entry *columns; // [band][column] sums of the column in the band; after carry: of everything above the band
-    Entry *rows;    // [strip][row] sums of the row in the strip; after carry: of everything left of the strip
-    Entry *strips;  // [band][strip] after carry: sums of everything above the band in the strip's columns
-    Entry *below;   // [column] sums down to the bottom of the slab before
-    Entry *out;     // table row above the slab's first
+    using Acc = Acc_;
+    using Entry = Entry_;
+    Word *columns; // [band][column]
+    Word *rows;    // [strip][row]
+    Word *corners; // [strip][band]
+    Entry *out;    // table row above the slab's first
     size_t step;
 };
 struct NoTable {};
 template<class T>
 constexpr bool EXISTS = !std::is_same_v<T, NoTable>;
-
-// ---- Programmatic dependent launch: nothing before sm_90 ------------------------------------------------------------
-
-// Blocks until the kernels before this one are complete and what they wrote can be seen.
-__device__ inline void waitForPrevious() {
-#if __CUDA_ARCH__ >= 900
-    cudaGridDependencySynchronize();
-#endif
-}
-
-// Once every block has come here, the next kernel's blocks may take the room that becomes free.
-__device__ inline void letNextStart() {
-#if __CUDA_ARCH__ >= 900
-    cudaTriggerProgrammaticLaunchCompletion();
-#endif
-}
 
 // ---- Four pixels ----------------------------------------------------------------------------------------------------
 
@@ -115,13 +106,10 @@ struct Four;
 template<>
 struct Four<unsigned char> {
     using Sum = uint32_t;
-    uint32_t word = 0;
+    uint32_t word;
 
-    // All four are there, and aligned to four pixels.
-    __device__ void load(const unsigned char *row, unsigned x) {
-        word = __ldg(reinterpret_cast<const unsigned *>(row + x));
-    }
     __device__ void loadSome(const unsigned char *row, unsigned x, unsigned cols) {
+        word = 0;
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i)
             if (x + i < cols)
@@ -131,23 +119,21 @@ struct Four<unsigned char> {
     __device__ Sum total() const {
         return __dp4a(word, SQUARES ? word : 0x01010101u, 0u);
     }
-    // sums[i]: of pixels 0 .. i
+    // sums[i]: start and the pixels before i
     template<bool SQUARES>
-    __device__ void prefix(Sum (&sums)[3]) const {
-        sums[0] = __dp4a(word, SQUARES ? word & 0x000000ffu : 0x00000001u, 0u);
-        sums[1] = __dp4a(word, SQUARES ? word & 0x0000ffffu : 0x00000101u, 0u);
-        sums[2] = __dp4a(word, SQUARES ? word & 0x00ffffffu : 0x00010101u, 0u);
+    __device__ void prefix(Sum start, Sum (&sums)[4]) const {
+        sums[0] = start;
+        sums[1] = __dp4a(word, SQUARES ? word & 0x000000ffu : 0x00000001u, start);
+        sums[2] = __dp4a(word, SQUARES ? word & 0x0000ffffu : 0x00000101u, start);
+        sums[3] = __dp4a(word, SQUARES ? word & 0x00ffffffu : 0x00010101u, start);
     }
 };
 
 template<>
 struct Four<float> {
     using Sum = double;
-    float4 v = {0, 0, 0, 0};
+    float4 v;
 
-    __device__ void load(const unsigned char *row, unsigned x) {
-        v = __ldg(reinterpret_cast<const float4 *>(row + sizeof(float) * static_cast<size_t>(x)));
-    }
     __device__ void loadSome(const unsigned char *bytes, unsigned x, unsigned cols) {
         const float *row = reinterpret_cast<const float *>(bytes);
         v = make_float4(x < cols ? __ldg(row + x) : 0, x + 1 < cols ? __ldg(row + x + 1) : 0,
@@ -158,37 +144,63 @@ struct Four<float> {
         return SQUARES ? static_cast<double>(f) * f : static_cast<double>(f);
     }
     template<bool SQUARES>
-    __device__ void prefix(Sum (&sums)[3]) const {
-        sums[0] = value<SQUARES>(v.x);
-        sums[1] = sums[0] + value<SQUARES>(v.y);
-        sums[2] = sums[1] + value<SQUARES>(v.z);
+    __device__ void prefix(Sum start, Sum (&sums)[4]) const {
+        sums[0] = start;
+        sums[1] = start + value<SQUARES>(v.x);
+        sums[2] = sums[1] + value<SQUARES>(v.y);
+        sums[3] = sums[2] + value<SQUARES>(v.z);
     }
     template<bool SQUARES>
     __device__ Sum total() const {
-        Sum sums[3];
-        prefix<SQUARES>(sums);
-        return sums[2] + value<SQUARES>(v.w);
+        return value<SQUARES>(v.x) + value<SQUARES>(v.y) + value<SQUARES>(v.z) + value<SQUARES>(v.w);
     }
 };
 
-// Pixels x .. x + 3 of the slab's rows y .. y + ROWS - 1, zero where there are none. whole: all exist and are aligned.
+// The pixels of a warp's rows in shared memory, seen by one lane.
 template<class Pixel>
-__device__ inline void loadRows(Four<Pixel> (&four)[ROWS], const Slab &slab, unsigned x, unsigned y, bool whole) {
-    const unsigned char *row = slab.src + y * slab.step;
+struct Rows {
+    const Four<Pixel> *at; // in the first row
+    __device__ Four<Pixel> operator[](unsigned k) const { return at[32 * k]; }
+};
+
+// Starts copying columns x .. x + 127 of rows y .. y + ROWS - 1 to `to`, [row][lane], zero where there are none. whole: all exist
+// and are aligned to 16 bytes.
+template<int ROWS, class Pixel>
+__device__ inline void loadRows(Four<Pixel> *to, const Job &job, unsigned x, unsigned y, unsigned lane, bool whole) {
+    const unsigned char *row = job.src + y * job.step + x * sizeof(Pixel);
     if (whole) {
+        constexpr unsigned LANES = STRIP * sizeof(Pixel) / 16, TOGETHER = 32 / LANES; // lanes a row, rows at once
+        row += lane / LANES * job.step + lane % LANES * 16;
 #pragma unroll
-        for (unsigned k = 0; k < ROWS; ++k)
-            four[k].load(row + k * slab.step, x);
-    } else if (slab.aligned && x + 4 <= slab.cols) {
-#pragma unroll
-        for (unsigned k = 0; k < ROWS; ++k)
-            if (y + k < slab.rows)
-                four[k].load(row + k * slab.step, x);
+        for (unsigned k = 0; k < ROWS; k += TOGETHER, row += TOGETHER * job.step)
+            __pipeline_memcpy_async(reinterpret_cast<char *>(to + 32 * k) + 16 * lane, row, 16);
     } else {
-#pragma unroll
-        for (unsigned k = 0; k < ROWS; ++k)
-            if (y + k < slab.rows)
-                four[k].loadSome(row + k * slab.step, x, slab.cols);
+        const bool four = job.aligned4 && x + 4 * lane + 4 <= job.cols;
+        const unsigned cols = job.cols - min(job.cols, x);
+#pragma unroll 4
+        for (unsigned k = 0; k < ROWS; ++k, row += job.step)
+            if (four && y + k < job.rows)
+                __pipeline_memcpy_async(to + 32 * k + lane, row + 4 * lane * sizeof(Pixel), sizeof *to);
+            else
+                to[32 * k + lane].loadSome(row, 4 * lane, y + k < job.rows ? cols : 0);
+    }
+    __pipeline_commit();
+}
+
+// Asks the level-2 cache for the tile that a block will want one wave of blocks later: under the load of the stores a read from
+// memory takes long.
+template<class Tile, class Pixel>
+__device__ inline void prefetch(const Job &job) {
+    constexpr unsigned LINE = 128, LINES = Tile::WIDTH * sizeof(Pixel) / LINE;
+    const unsigned tile = blockIdx.x + job.prefetch;
+    if (tile >= gridDim.x || job.prefetch == 0)
+        return;
+    const unsigned band = tile / job.strips, strip = tile - band * job.strips;
+    for (unsigned i = threadIdx.x; i < Tile::HEIGHT * LINES; i += Tile::THREADS) {
+        const unsigned y = band * Tile::HEIGHT + i / LINES;
+        const size_t at = strip * (Tile::WIDTH * sizeof(Pixel)) + i % LINES * LINE;
+        if (y < job.rows && at < job.cols * sizeof(Pixel))
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(job.src + y * job.step + at));
     }
 }
 
@@ -242,220 +254,380 @@ __device__ inline Sum warpSum(Sum v) {
     }
 }
 
-// Sums of several rows that go through one scan side by side, so that their shuffles do not wait for each other.
+// Sums over the lanes up to and with this one; several side by side, so that their shuffles do not wait for each other.
 template<class Sum, int N>
-struct Several {
-    Sum v[N];
-    __device__ friend Several operator+(Several a, const Several &b) {
+__device__ inline void warpScan(Sum (&v)[N], unsigned lane) {
+#pragma unroll
+    for (unsigned d = 1; d < 32; d *= 2) {
+        Sum before[N];
 #pragma unroll
         for (int k = 0; k < N; ++k)
-            a.v[k] += b.v[k];
-        return a;
+            before[k] = __shfl_up_sync(FULL_WARP, v[k], d);
+#pragma unroll
+        for (int k = 0; k < N; ++k)
+            if (lane >= d)
+                v[k] += before[k];
     }
-};
-struct Plus {
-    template<class T>
-    __device__ T operator()(const T &a, const T &b) const {
-        return a + b;
+}
+
+// Of sums up to and with each lane, those of the lanes before. NaN and infinity rule out a subtraction of floats.
+template<class Sum>
+__device__ inline Sum laneBefore(Sum upTo, Sum own, unsigned lane) {
+    if constexpr (std::is_integral_v<Sum>) {
+        return upTo - own;
+    } else {
+        const Sum before = __shfl_up_sync(FULL_WARP, upTo, 1);
+        return lane ? before : Sum(0);
+    }
+}
+
+// The rows of a warp, summed up: for each the sum over the lanes before this one.
+template<class Pixel, bool SQUARES, int ROWS>
+struct RowScan {
+    using Sum = typename Four<Pixel>::Sum;
+    using Total = Sum; // of a row
+    Sum sums[ROWS];
+
+    __device__ void scan(const Rows<Pixel> &four, Total *totals, unsigned lane) {
+        Sum own[ROWS];
+#pragma unroll
+        for (int k = 0; k < ROWS; ++k)
+            sums[k] = own[k] = four[k].template total<SQUARES>();
+        warpScan(sums, lane);
+#pragma unroll
+        for (int k = 0; k < ROWS; ++k) {
+            if (lane == 31)
+                totals[k] = sums[k];
+            sums[k] = laneBefore(sums[k], own[k], lane);
+        }
+    }
+    __device__ Sum before(int k) const {
+        return sums[k];
     }
 };
 
-// The sums over the lanes before this one.
-template<class Sum, int N>
-__device__ inline void warpSumBefore(Several<Sum, N> &sums) {
-    using Scan = cub::WarpScan<Several<Sum, N>>;
-    typename Scan::TempStorage none; // a scan of a full warp goes through registers
-    Several<Sum, N> before;
-    if constexpr (std::is_same_v<Sum, uint32_t>) { // modulo 2^32
-        Scan(none).InclusiveScan(sums, before, Plus());
+// Sums of up to 128 bytes fit 16 bits: two rows to a word.
+template<int ROWS>
+struct RowScan<unsigned char, false, ROWS> {
+    using Total = uint16_t;
+    uint32_t pairs[ROWS / 2];
+
+    __device__ void scan(const Rows<unsigned char> &four, Total *totals, unsigned lane) {
+        uint32_t own[ROWS / 2];
 #pragma unroll
-        for (int k = 0; k < N; ++k)
-            sums.v[k] = before.v[k] - sums.v[k];
-    } else {
-        Scan(none).ExclusiveScan(sums, before, Several<Sum, N>{}, Plus());
-        sums = before;
+        for (int k = 0; k < ROWS / 2; ++k)
+            pairs[k] = own[k] = four[2 * k].template total<false>() + (four[2 * k + 1].template total<false>() << 16);
+        warpScan(pairs, lane);
+#pragma unroll
+        for (int k = 0; k < ROWS / 2; ++k) {
+            if (lane == 31) {
+                totals[2 * k] = static_cast<Total>(pairs[k]);
+                totals[2 * k + 1] = static_cast<Total>(pairs[k] >> 16);
+            }
+            pairs[k] -= own[k];
+        }
     }
-}
-template<class Sum>
-__device__ inline Sum warpSumBefore(Sum sum) {
-    Several<Sum, 1> one = {{sum}};
-    warpSumBefore(one);
-    return one.v[0];
-}
+    __device__ uint32_t before(int k) const {
+        return k % 2 ? pairs[k / 2] >> 16 : pairs[k / 2] & 0xffff;
+    }
+};
 
 template<class T>
 struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Vector4 {
     T v[4];
 };
 
-// ---- reduce ---------------------------------------------------------------------------------------------------------
+// ---- Look-back ------------------------------------------------------------------------------------------------------
 
-// What a block needs of one table in shared memory: the column sums of its warps.
-template<class Pixel>
-using BlockColumns = Vector4<typename Four<Pixel>::Sum>[WARPS][32];
+// N neighbouring sums as they are published: words of 32 bits of a sum each, with the number of the run in the upper half.
+template<class T, unsigned N>
+struct Published {
+    static constexpr unsigned WORDS = N * sizeof(T) / 4;
+    Word words[WORDS];
 
-template<bool SQUARES, class Pixel>
-__device__ inline void sumColumns(const Four<Pixel> (&four)[ROWS], BlockColumns<Pixel> &columns, unsigned warp,
-                                  unsigned lane) {
-    ColumnSums<Pixel, SQUARES> sums;
+    __device__ static void store(Word *at, const T (&v)[N], uint32_t run) {
+        uint32_t halves[WORDS];
+        memcpy(halves, v, sizeof v);
+        Word w[WORDS];
 #pragma unroll
-    for (int k = 0; k < ROWS; ++k)
-        sums.add(four[k]);
-    columns[warp][lane] = {sums[0], sums[1], sums[2], sums[3]};
-}
-
-// v += the column sums of warps 0 .. warps - 1.
-template<class Entry, class Sum>
-__device__ inline void addColumns(Vector4<Entry> &v, const Vector4<Sum> (&columns)[WARPS][32], unsigned warps,
-                                  unsigned lane) {
+        for (unsigned i = 0; i < WORDS; ++i)
+            w[i] = static_cast<Word>(run) << 32 | halves[i];
+        if constexpr (WORDS == 1)
+            asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(w[0]) : "memory");
+        else
 #pragma unroll
-    for (unsigned w = 0; w < WARPS; ++w)
-        if (w < warps) {
-            const Vector4<Sum> some = columns[w][lane];
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                v.v[i] += static_cast<Entry>(some.v[i]);
-        }
-}
-
-template<bool SQUARES, class Pixel, class Entry>
-__device__ inline void reduceRows(const Table<Entry> &table, const Slab &slab, const Four<Pixel> (&four)[ROWS],
-                                  unsigned strip, unsigned y, unsigned lane) {
-    typename Four<Pixel>::Sum mine = 0;
-#pragma unroll
-    for (unsigned k = 0; k < ROWS; ++k) {
-        const auto sum = warpSum(four[k].template total<SQUARES>());
-        if (lane == k)
-            mine = sum;
+            for (unsigned i = 0; i < WORDS; i += 2)
+                asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(at + i), "l"(w[i]), "l"(w[i + 1])
+                             : "memory");
     }
-    if (lane < ROWS)
-        table.rows[static_cast<size_t>(strip) * slab.paddedRows() + y + lane] = static_cast<Entry>(mine);
-}
-template<bool SQUARES, class Pixel>
-__device__ inline void reduceRows(const NoTable &, const Slab &, const Four<Pixel> (&)[ROWS], unsigned, unsigned,
-                                  unsigned) {}
+    __device__ void load(const Word *at) {
+        if constexpr (WORDS == 1)
+            asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(words[0]) : "l"(at) : "memory");
+        else
+#pragma unroll
+            for (unsigned i = 0; i < WORDS; i += 2)
+                asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+                             : "=l"(words[i]), "=l"(words[i + 1])
+                             : "l"(at + i)
+                             : "memory");
+    }
+    __device__ bool isOf(uint32_t run) const {
+        bool all = true;
+#pragma unroll
+        for (unsigned i = 0; i < WORDS; ++i)
+            all &= static_cast<uint32_t>(words[i] >> 32) == run;
+        return all;
+    }
+    __device__ void addTo(T (&sums)[N]) const {
+        uint32_t halves[WORDS];
+#pragma unroll
+        for (unsigned i = 0; i < WORDS; ++i)
+            halves[i] = static_cast<uint32_t>(words[i]);
+        T v[N];
+        memcpy(v, halves, sizeof v);
+#pragma unroll
+        for (unsigned i = 0; i < N; ++i)
+            sums[i] += v[i];
+    }
+};
 
-template<class Pixel, class Entry>
-__device__ inline void storeColumns(const Table<Entry> &table, const Slab &slab, const BlockColumns<Pixel> &columns,
-                                    unsigned band, unsigned strip, unsigned lane) {
-    Vector4<Entry> v = {{0, 0, 0, 0}};
-    addColumns(v, columns, WARPS, lane);
-    *reinterpret_cast<Vector4<Entry> *>(table.columns + band * slab.paddedCols() + strip * STRIP + 4 * lane) = v;
-}
-template<class Pixel>
-__device__ inline void storeColumns(const NoTable &, const Slab &, const BlockColumns<Pixel> &, unsigned, unsigned,
-                                    unsigned) {}
+// The sum of every `pace`-th of what tiles first .. end - 1 have published; the constructor has loads on their way, wait()
+// waits.
+template<class T, unsigned N, unsigned AHEAD>
+struct LookBack {
+    using Sums = Published<T, N>;
+    const Word *at;
+    size_t stride;
+    unsigned count;
+    Sums ahead[AHEAD];
 
-template<class Pixel, class SumTable, class SquareTable>
-__global__ void __launch_bounds__(32 * WARPS, std::is_same_v<Pixel, float> ? 2 : tuning::REDUCE_BLOCKS)
-    reduceKernel(const Slab slab, const SumTable sum, const SquareTable squares) {
-    __shared__ BlockColumns<Pixel> columns[EXISTS<SumTable> + EXISTS<SquareTable>];
-    letNextStart();
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, strip = blockIdx.x, band = blockIdx.y;
-    const unsigned x = strip * STRIP + 4 * lane, y = band * BAND + warp * ROWS;
-    Four<Pixel> four[ROWS];
-    loadRows(four, slab, x, y, slab.isWhole(band, strip));
-    if (EXISTS<SumTable>)
-        sumColumns<false>(four, columns[0], warp, lane);
-    if (EXISTS<SquareTable>)
-        sumColumns<true>(four, columns[EXISTS<SumTable>], warp, lane);
-    reduceRows<false>(sum, slab, four, strip, y, lane);
-    reduceRows<true>(squares, slab, four, strip, y, lane);
-    __syncthreads();
-    if (warp == 0)
-        storeColumns<Pixel>(sum, slab, columns[0], band, strip, lane);
-    else if (warp == 1)
-        storeColumns<Pixel>(squares, slab, columns[EXISTS<SumTable>], band, strip, lane);
-    // This kernel is started once every block of the write kernel before has ended, so the carries are free; but what they
-    // wrote may still be on its way. To end only after it is what makes waiting for the last kernel wait for all.
-    waitForPrevious();
-}
-
-// ---- carry ----------------------------------------------------------------------------------------------------------
-
-// Exclusive sums down the columns of a matrix of `count` rows of `width` entries, in place. A warp takes every
-// CARRY_WARPS-th chunk of rows of 128 columns. before: what stands above the first row, or null; below: gets what stands
-// below the last, or null. totals: gets, for each row and 128 columns, the sum of the results, or is null.
-template<class Entry>
-__device__ void sumDown(Entry *matrix, unsigned count, size_t width, size_t block, const Entry *before, Entry *below,
-                        Entry *totals) {
-    constexpr int ITEMS = tuning::CARRY_BYTES / (4 * sizeof(Entry)), ROUND = ITEMS * tuning::CARRY_WARPS;
-    __shared__ Vector4<Entry> chunk_sums[tuning::CARRY_WARPS][32];
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const size_t x = block * STRIP + 4 * lane;
-    const bool inside = x < width; // a multiple of 4
-    Vector4<Entry> start = {0, 0, 0, 0};
-    if (before && inside)
-        start = *reinterpret_cast<const Vector4<Entry> *>(before + x);
-    for (unsigned round = 0; round < count; round += ROUND) {
-        const unsigned first = round + warp * ITEMS;
-        Vector4<Entry> v[ITEMS], sum = {0, 0, 0, 0};
+    // words: of tile 0; stride: in sums, from tile to tile
+    __device__ LookBack(const Word *words, size_t stride_, unsigned first, unsigned end, unsigned pace)
+        : at(words + first * stride_ * (sizeof(T) / 4)), stride(stride_ * pace * (sizeof(T) / 4)),
+          count(first < end ? (end - first + pace - 1) / pace : 0) {
+        load();
+    }
+    __device__ void load() {
 #pragma unroll
-        for (unsigned k = 0; k < ITEMS; ++k) {
-            v[k] = {0, 0, 0, 0};
-            if (inside && first + k < count)
-                v[k] = *reinterpret_cast<const Vector4<Entry> *>(matrix + (first + k) * width + x);
-        }
+        for (unsigned k = 0; k < AHEAD; ++k)
+            if (k < count)
+                ahead[k].load(at + k * stride);
+    }
+    __device__ void wait(T (&sums)[N], uint32_t run) {
 #pragma unroll
-        for (int k = 0; k < ITEMS; ++k)
+        for (unsigned i = 0; i < N; ++i)
+            sums[i] = 0;
+        while (count > 0) {
+            bool again = true;
+            while (again) { // what is not there yet is loaded again, all at once
+                again = false;
 #pragma unroll
-            for (int i = 0; i < 4; ++i)
-                sum.v[i] += v[k].v[i];
-        chunk_sums[warp][lane] = sum;
-        __syncthreads();
-        Vector4<Entry> mine = start;
-#pragma unroll
-        for (unsigned w = 0; w < tuning::CARRY_WARPS; ++w) {
-            if (w == warp)
-                mine = start;
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                start.v[i] += chunk_sums[w][lane].v[i];
-        }
-        __syncthreads();
-#pragma unroll
-        for (unsigned k = 0; k < ITEMS; ++k) {
-            if (first + k >= count)
-                break;
-            if (inside)
-                *reinterpret_cast<Vector4<Entry> *>(matrix + (first + k) * width + x) = mine;
-            if (totals) {
-                const Entry total = warpSum(mine.v[0] + mine.v[1] + mine.v[2] + mine.v[3]);
-                if (lane == 0)
-                    totals[(first + k) * (width / STRIP) + block] = total;
+                for (unsigned k = 0; k < AHEAD; ++k)
+                    if (k < count && !ahead[k].isOf(run)) {
+                        ahead[k].load(at + k * stride);
+                        again = true;
+                    }
             }
 #pragma unroll
-            for (int i = 0; i < 4; ++i)
-                mine.v[i] += v[k].v[i];
+            for (unsigned k = 0; k < AHEAD; ++k)
+                if (k < count)
+                    ahead[k].addTo(sums);
+            count -= min(count, AHEAD);
+            at += AHEAD * stride;
+            load();
         }
     }
-    if (below && inside && warp == 0)
-        *reinterpret_cast<Vector4<Entry> *>(below + x) = start;
+};
+
+// The tile of a chain that a look-back begins with: the last one of the group before, or the first of all.
+__device__ inline unsigned chainStart(unsigned tile, unsigned group) {
+    const unsigned first = tile & ~(group - 1);
+    return first ? first - 1 : 0;
+}
+__device__ inline bool endsGroup(unsigned tile, unsigned group) {
+    return (tile & (group - 1)) == group - 1;
 }
 
-template<class Entry>
-__device__ void carry(const Slab &slab, const Table<Entry> &table) {
-    if (blockIdx.x < slab.strips)
-        sumDown(table.columns, slab.bands, slab.paddedCols(), blockIdx.x, slab.first ? nullptr : table.below, table.below,
-                table.strips);
-    else
-        sumDown<Entry>(table.rows, slab.strips, slab.paddedRows(), blockIdx.x - slab.strips, nullptr, nullptr, nullptr);
-}
-__device__ void carry(const Slab &, NoTable) {}
+// ---- Tiles ----------------------------------------------------------------------------------------------------------
 
-// A block for each strip, then one for each 128 rows; blockIdx.y picks the table.
-template<class SumTable, class SquareTable>
-__global__ void __launch_bounds__(32 * tuning::CARRY_WARPS)
-    carryKernel(const Slab slab, const SumTable sum, const SquareTable squares) {
-    letNextStart();
-    waitForPrevious();
-    if (EXISTS<SumTable> && blockIdx.y == 0)
-        carry(slab, sum);
-    else
-        carry(slab, squares);
+struct Place {
+    unsigned band, strip;  // of tiles
+    unsigned across, down; // of warps in the tile
+    unsigned lane, warp;
+    uint32_t run;
+};
+
+// What a block keeps of one table. Sums of columns are prefixed over the 128 columns of a warp: in place of column 0, which has
+// none before it, stands the sum of all 128.
+template<class Pixel, bool SQUARES, class Acc, class Tile>
+struct Shared {
+    using Sum = typename Four<Pixel>::Sum;
+    static constexpr unsigned ROW_WARPS = Tile::WARPS - Tile::ACROSS;
+    static constexpr unsigned PARTS = 32 * ROW_WARPS / Tile::HEIGHT; // threads that share the look-back of a row
+
+    Vector4<Sum> columns[Tile::DOWN][Tile::ACROSS][32];                                               // of each warp
+    alignas(16) typename RowScan<Pixel, SQUARES, Tile::ROWS>::Total rows[Tile::ACROSS][Tile::HEIGHT]; // of each warp
+    Vector4<Acc> above[Tile::ACROSS][32];               // everything above the tile
+    Acc left[PARTS][Tile::HEIGHT];                      // everything left of the tile, in parts
+    Vector4<Acc> lefts[Tile::ACROSS][Tile::HEIGHT / 4]; // everything left of the warp, by row
+    Acc corner;                                         // everything above and left of the tile
+    Acc corners[Tile::ACROSS][Tile::DOWN];              // what the warps' corners have beyond that
+
+    __device__ void sumUp(const Rows<Pixel> &four, RowScan<Pixel, SQUARES, Tile::ROWS> &scan, const Place &place) {
+        ColumnSums<Pixel, SQUARES> sums;
+#pragma unroll
+        for (int k = 0; k < Tile::ROWS; ++k)
+            sums.add(four[k]);
+        const Sum two = sums[0] + sums[1], three = two + sums[2], all = three + sums[3];
+        Sum upTo[1] = {all};
+        warpScan(upTo, place.lane);
+        const Sum before = laneBefore(upTo[0], all, place.lane), total = __shfl_sync(FULL_WARP, upTo[0], 31);
+        columns[place.down][place.across][place.lane] = {
+            {place.lane ? before : total, before + sums[0], before + two, before + three}};
+        scan.scan(four, &rows[place.across][place.down * Tile::ROWS], place.lane);
+    }
+    __device__ Sum rowSum(unsigned y) const {
+        Sum sum = rows[0][y];
+#pragma unroll
+        for (int w = 1; w < Tile::ACROSS; ++w)
+            sum += rows[w][y];
+        return sum;
+    }
+};
+
+template<class Acc>
+__device__ inline Word *wordsOf(Word *words, size_t index) {
+    return words + index * (sizeof(Acc) / 4);
 }
 
-// ---- write ----------------------------------------------------------------------------------------------------------
+// Publishes the sums of 128 of the tile's columns and finds out what is above it.
+template<class Tile, class Pixel, bool SQUARES, class Acc, class Entry>
+__device__ inline void lookUp(const Table<Acc, Entry> &table, const Job &job, Shared<Pixel, SQUARES, Acc, Tile> &shared,
+                              const Place &place) {
+    using Sums = Published<Acc, 4>;
+    const unsigned padded = job.strips * Tile::WIDTH;
+    Word *const words = wordsOf<Acc>(table.columns, place.strip * Tile::WIDTH + place.warp * STRIP + 4 * place.lane);
+    Word *const mine = words + place.band * static_cast<size_t>(padded) * (sizeof(Acc) / 4);
+    const bool ends = endsGroup(place.band, job.column_group);
+    Acc own[4] = {};
+#pragma unroll
+    for (unsigned w = 0; w < Tile::DOWN; ++w) {
+        const auto some = shared.columns[w][place.warp][place.lane];
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+            own[i] += static_cast<Acc>(some.v[i]);
+    }
+    if (!ends)
+        Sums::store(mine, own, place.run);
+    LookBack<Acc, 4, tuning::COLUMNS_AHEAD> chain(words, padded, chainStart(place.band, job.column_group), place.band, 1);
+    Acc above[4];
+    chain.wait(above, place.run);
+    shared.above[place.warp][place.lane] = {{above[0], above[1], above[2], above[3]}};
+    if (ends) {
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+            own[i] += above[i];
+        Sums::store(mine, own, place.run);
+    }
+}
+
+// Publishes the sums of the tile's rows and finds out what is left of it, in parts.
+template<class Tile, class Pixel, bool SQUARES, class Acc, class Entry>
+__device__ inline void lookLeft(const Table<Acc, Entry> &table, const Job &job, Shared<Pixel, SQUARES, Acc, Tile> &shared,
+                                const Place &place) {
+    const unsigned thread = threadIdx.x - 32 * Tile::ACROSS, row = thread % Tile::HEIGHT, part = thread / Tile::HEIGHT;
+    if (part >= shared.PARTS)
+        return;
+    const unsigned padded = job.bands * Tile::HEIGHT;
+    Word *const words = wordsOf<Acc>(table.rows, place.band * Tile::HEIGHT + row);
+    if (part == 0 && !endsGroup(place.strip, tuning::GROUP)) {
+        const Acc own[1] = {static_cast<Acc>(shared.rowSum(row))};
+        Published<Acc, 1>::store(wordsOf<Acc>(words, place.strip * static_cast<size_t>(padded)), own, place.run);
+    }
+    LookBack<Acc, 1, tuning::ROWS_AHEAD> chain(words, padded, chainStart(place.strip, tuning::GROUP) + part, place.strip,
+                                               shared.PARTS);
+    Acc left[1];
+    chain.wait(left, place.run);
+    shared.left[part][row] = left[0];
+}
+
+// Leaves what each of the tile's warps needs: one warp for those below each other. The first one also publishes what other
+// tiles need of that, and finds out what is above and left of the tile.
+template<class Tile, class Pixel, bool SQUARES, class Acc, class Entry>
+__device__ inline void passOn(const Table<Acc, Entry> &table, const Job &job, Shared<Pixel, SQUARES, Acc, Tile> &shared,
+                              const Place &place) {
+    constexpr unsigned EACH = Tile::HEIGHT / 32; // rows of a lane
+    static_assert(Tile::HEIGHT % 32 == 0 && Tile::ROWS % EACH == 0, "");
+    const unsigned y = place.lane * EACH;
+    Acc left[EACH], sum = 0;
+#pragma unroll
+    for (unsigned j = 0; j < EACH; ++j) {
+        left[j] = shared.left[0][y + j];
+#pragma unroll
+        for (unsigned p = 1; p < shared.PARTS; ++p)
+            left[j] += shared.left[p][y + j];
+#pragma unroll
+        for (int w = 0; w < Tile::ACROSS - 1; ++w)
+            if (w < static_cast<int>(place.warp))
+                left[j] += static_cast<Acc>(shared.rows[w][y + j]);
+        shared.lefts[place.warp][(y + j) / 4].v[(y + j) % 4] = left[j];
+        sum += left[j];
+    }
+    Acc upTo[1] = {sum};
+    warpScan(upTo, place.lane);
+    Acc before = laneBefore(upTo[0], sum, place.lane);
+#pragma unroll
+    for (int w = 0; w < Tile::ACROSS - 1; ++w)
+        if (w < static_cast<int>(place.warp))
+            before += shared.above[w][0].v[0];
+    if (y % Tile::ROWS == 0)
+        shared.corners[place.warp][y / Tile::ROWS] = before;
+    if (place.warp > 0)
+        return;
+    const bool ends = endsGroup(place.band, tuning::GROUP);
+    Word *const corners = wordsOf<Acc>(table.corners, static_cast<size_t>(place.strip) * job.bands);
+    if (place.lane == 31 && !ends)
+        Published<Acc, 1>::store(wordsOf<Acc>(corners, place.band), upTo, place.run);
+    if (endsGroup(place.strip, tuning::GROUP)) {
+        const size_t padded = static_cast<size_t>(job.bands) * Tile::HEIGHT;
+        Word *const words = wordsOf<Acc>(table.rows, place.strip * padded + place.band * Tile::HEIGHT);
+#pragma unroll
+        for (unsigned j = 0; j < EACH; ++j) {
+            const Acc prefix[1] = {left[j] + static_cast<Acc>(shared.rowSum(y + j))};
+            Published<Acc, 1>::store(wordsOf<Acc>(words, y + j), prefix, place.run);
+        }
+    }
+    LookBack<Acc, 1, tuning::CORNERS_AHEAD> chain(corners, 1, chainStart(place.band, tuning::GROUP) + place.lane,
+                                                  place.band, 32);
+    Acc corner[1];
+    chain.wait(corner, place.run);
+    corner[0] = warpSum(corner[0]);
+    if (place.lane == 0)
+        shared.corner = corner[0];
+    if (place.lane == 31 && ends) {
+        const Acc prefix[1] = {corner[0] + upTo[0]};
+        Published<Acc, 1>::store(wordsOf<Acc>(corners, place.band), prefix, place.run);
+    }
+}
+
+// ---- Stores ---------------------------------------------------------------------------------------------------------
+
+// Sums of 64 bits are kept with 2^52 in their upper half added: below 2^52, that is in all tables that fit a device's memory,
+// they then have the bits of the double 2^52 + sum.
+template<class Acc>
+constexpr Acc BIAS = 0;
+template<>
+constexpr uint64_t BIAS<uint64_t> = 0x4330000000000000u;
+
+__device__ inline uint32_t toEntry(uint32_t v) {
+    return v;
+}
+__device__ inline double toEntry(double v) {
+    return v;
+}
+__device__ inline double toEntry(uint64_t v) {
+    return __longlong_as_double(static_cast<long long>(v)) - 4503599627370496.0;
+}
 
 template<class T>
 __device__ inline void store16(T *p, const T *v) {
@@ -522,106 +694,104 @@ __device__ inline void storeRow(T *row, unsigned x, const T (&v)[4], unsigned n,
 
 // Writes the rows of one warp into one table. A lane keeps entries x .. x + 3 of the row above: the sums over the columns
 // before each.
-template<bool SQUARES, class Pixel, class Entry>
+template<class Pixel, bool SQUARES, class Acc, class Entry, class Tile>
 struct Writer {
     using Sum = typename Four<Pixel>::Sum;
-    // Rows that share a scan.
-    static constexpr int TOGETHER = sizeof(Entry) == 4 ? ROWS : ROWS < 4 ? ROWS : 4;
-
-    const Table<Entry> &table;
-    const Slab &slab;
-    Entry entries[4];
-    Entry end;  // the entry after the lane's four
-    bool ends;  // nobody else writes the one after lane 31's
-    Entry left; // of row `lane`: everything left of the strip
+    static constexpr int ROWS = Tile::ROWS;
+    const RowScan<Pixel, SQUARES, ROWS> &scan;
+    const Shared<Pixel, SQUARES, Acc, Tile> &shared;
+    const Place &place;
+    Acc entries[4];
+    Acc end;    // the entry after the warp's columns
     Entry *row; // the row above
-    unsigned lane, x;
+    size_t step;
+    unsigned x, cols;
 
-    __device__ Writer(const Table<Entry> &t, const Slab &s, const BlockColumns<Pixel> &columns, unsigned band,
-                      unsigned strip, unsigned warp, unsigned lane_)
-        : table(t), slab(s), lane(lane_), x(strip * STRIP + 4 * lane_) {
-        const Entry *lefts = table.rows + static_cast<size_t>(strip) * slab.paddedRows() + band * BAND;
-        left = lane < ROWS ? lefts[warp * ROWS + lane] : Entry(0);
-        // The entry at the strip's left edge: all above the band and left of the strip, and the rows of the warps above.
-        Entry corner = 0;
-        for (unsigned k = lane; k < strip; k += 32)
-            corner += table.strips[static_cast<size_t>(band) * slab.strips + k];
-        for (unsigned k = lane; k < warp * ROWS; k += 32)
-            corner += lefts[k];
-        corner = warpSum(corner);
-        Vector4<Entry> above = *reinterpret_cast<const Vector4<Entry> *>(table.columns + band * slab.paddedCols() + x);
-        addColumns(above, columns, warp, lane);
-        const Entry two = above.v[0] + above.v[1], three = two + above.v[2], four = three + above.v[3];
-        corner += warpSumBefore(four);
-        entries[0] = corner;
-        entries[1] = corner + above.v[0];
-        entries[2] = corner + two;
-        entries[3] = corner + three;
-        end = corner + four;
-        ends = (strip + 1) * STRIP == slab.cols;
-        row = cusi::rowOf(table.out, table.step, static_cast<size_t>(band) * BAND + warp * ROWS);
-        if (slab.first && band == 0 && warp == 0)
-            store<false, false>(); // zeros
+    // What does not depend on the corner.
+    __device__ Writer(const Table<Acc, Entry> &table, const Job &job, const Shared<Pixel, SQUARES, Acc, Tile> &shared_,
+                      const RowScan<Pixel, SQUARES, ROWS> &scan_, const Place &place_)
+        : scan(scan_), shared(shared_), place(place_), step(table.step),
+          x(place_.strip * Tile::WIDTH + place_.across * STRIP + 4 * place_.lane), cols(job.cols) {
+        Vector4<Sum> inside = {};
+#pragma unroll
+        for (int w = 0; w < Tile::DOWN - 1; ++w)
+            if (w < static_cast<int>(place.down)) {
+                const auto some = shared.columns[w][place.across][place.lane];
+#pragma unroll
+                for (unsigned i = 0; i < 4; ++i)
+                    inside.v[i] += some.v[i];
+            }
+        const auto above = shared.above[place.across][place.lane];
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+            entries[i] = above.v[i] + static_cast<Acc>(inside.v[i]);
+        end = __shfl_sync(FULL_WARP, entries[0], 0);
+        if (place.lane == 0)
+            entries[0] = 0;
+        if (!job.first) { // all this is counted from the top of the slab: add what is above
+#pragma unroll
+            for (unsigned i = 0; i < 4; ++i)
+                if (x + i <= cols)
+                    entries[i] += static_cast<Acc>(table.out[x + i]);
+            end += static_cast<Acc>(table.out[cols]);
+        }
+        row = cusi::rowOf(table.out, step, static_cast<size_t>(place.band) * Tile::HEIGHT + place.down * ROWS);
     }
 
     template<bool WHOLE, bool ALIGNED>
     __device__ void store() const {
-        storeRow<WHOLE, ALIGNED>(row, x, entries, slab.cols + 1, lane);
-        if (ends && lane == 31)
-            __stcs(row + x + 4, end);
+        const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]), toEntry(entries[3])};
+        storeRow<WHOLE, ALIGNED>(row, x, out, cols + 1, place.lane);
     }
 
-    // For each of TOGETHER rows, the sum over the lanes before this one.
-    __device__ static void sumsBefore(const Four<Pixel> *four, Sum (&before)[TOGETHER]) {
-        if constexpr (std::is_same_v<Pixel, unsigned char> && !SQUARES && TOGETHER % 2 == 0) {
-            // Sums of up to 128 bytes fit 16 bits: two rows to a word.
-            Several<Sum, TOGETHER / 2> pairs;
-#pragma unroll
-            for (int k = 0; k < TOGETHER / 2; ++k)
-                pairs.v[k] = four[2 * k].template total<SQUARES>() | four[2 * k + 1].template total<SQUARES>() << 16;
-            warpSumBefore(pairs);
-#pragma unroll
-            for (int k = 0; k < TOGETHER; ++k)
-                before[k] = k % 2 ? pairs.v[k / 2] >> 16 : pairs.v[k / 2] & 0xffff;
-        } else {
-            Several<Sum, TOGETHER> sums;
-#pragma unroll
-            for (int k = 0; k < TOGETHER; ++k)
-                sums.v[k] = four[k].template total<SQUARES>();
-            warpSumBefore(sums);
-#pragma unroll
-            for (int k = 0; k < TOGETHER; ++k)
-                before[k] = sums.v[k];
-        }
-    }
-
-    // The warp's rows, of which `there` exist.
+    // The rows, of which `there` exist.
     template<bool WHOLE, bool ALIGNED>
-    __device__ void write(const Four<Pixel> (&four)[ROWS], unsigned there) {
+    __device__ void write(const Rows<Pixel> &four, unsigned there) {
 #pragma unroll
-        for (unsigned first = 0; first < ROWS; first += TOGETHER) {
-            Sum before[TOGETHER];
-            sumsBefore(four + first, before);
+        for (unsigned first = 0; first < ROWS; first += 4) {
+            const auto lefts = shared.lefts[place.across][(place.down * ROWS + first) / 4];
 #pragma unroll
-            for (unsigned k = 0; k < TOGETHER; ++k)
-                if (WHOLE || first + k < there) {
-                    Sum sums[3];
-                    four[first + k].template prefix<SQUARES>(sums);
-                    const Entry start = __shfl_sync(FULL_WARP, left, first + k);
-                    entries[0] += start + static_cast<Entry>(before[k]);
+            for (unsigned j = 0; j < 4; ++j) {
+                const unsigned k = first + j;
+                if (WHOLE || k < there) {
+                    const Acc start = lefts.v[j] + static_cast<Acc>(scan.before(k));
+                    constexpr bool AT_ONCE = sizeof(Acc) == sizeof(Sum);
+                    Sum sums[4];
+                    four[k].template prefix<SQUARES>(AT_ONCE ? static_cast<Sum>(start) : Sum(0), sums);
 #pragma unroll
-                    for (int i = 0; i < 3; ++i)
-                        entries[i + 1] += start + static_cast<Entry>(before[k] + sums[i]);
-                    if (ends)
-                        end += start + static_cast<Entry>(before[k] + four[first + k].template total<SQUARES>());
-                    row = cusi::rowOf(row, table.step, 1);
+                    for (int i = 0; i < 4; ++i)
+                        entries[i] += AT_ONCE ? static_cast<Acc>(sums[i]) : start + static_cast<Acc>(sums[i]);
+                    row = cusi::rowOf(row, step, 1);
                     store<WHOLE, ALIGNED>();
                 }
+            }
         }
     }
 
-    __device__ void write(const Four<Pixel> (&four)[ROWS], unsigned there, bool whole, bool aligned) {
-        if (whole && aligned)
+    __device__ void write(const Rows<Pixel> &four, unsigned there, bool whole, const Job &job) {
+        const unsigned first = x - 4 * place.lane;
+        if (first >= cols)
+            return;
+        const Acc corner = shared.corner + shared.corners[place.across][place.down] + BIAS<Acc>;
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            entries[i] += corner;
+        const bool top = job.first && place.band == 0 && place.down == 0;
+        if (top)
+            store<false, false>();   // zeros
+        if (first + STRIP == cols) { // nobody else writes the entries after the last column
+            const unsigned y = place.down * ROWS + place.lane;
+            const bool mine = place.lane < ROWS && place.lane < there;
+            Acc ends[1] = {mine
+                               ? shared.lefts[place.across][y / 4].v[y % 4] + static_cast<Acc>(shared.rows[place.across][y])
+                               : Acc(0)};
+            warpScan(ends, place.lane);
+            if (mine)
+                __stcs(cusi::rowOf(row, step, place.lane + 1) + cols, toEntry(corner + end + ends[0]));
+            if (top && place.lane == 0)
+                __stcs(row + cols, Entry(0));
+        }
+        if (whole && job.tables_aligned)
             write<true, true>(four, there);
         else if (whole)
             write<true, false>(four, there);
@@ -630,179 +800,209 @@ struct Writer {
     }
 };
 
-template<class Pixel, class SumTable, class SquareTable>
-constexpr int WRITE_BLOCKS =
-    std::is_same_v<Pixel, unsigned char> &&std::is_same_v<SumTable, Table<uint32_t>> && !EXISTS<SquareTable>
-        ? tuning::WRITE_BLOCKS
-        : 2;
+// A block's work on one table.
+template<class Pixel, bool SQUARES, class T, class Tile>
+struct Work {
+    using Acc = typename T::Acc;
+    using Memory = Shared<Pixel, SQUARES, Acc, Tile>;
+    Memory &shared;
+    const T &table;
+    const Job &job;
+    const Place &place;
+    RowScan<Pixel, SQUARES, Tile::ROWS> scan;
 
-template<class Pixel, class SumTable, class SquareTable>
-__global__ void __launch_bounds__(32 * WARPS, (WRITE_BLOCKS<Pixel, SumTable, SquareTable>))
-    writeKernel(const Slab slab, const SumTable sum, const SquareTable squares, bool aligned) {
-    __shared__ BlockColumns<Pixel> columns[EXISTS<SumTable> + EXISTS<SquareTable>];
-    // From the bottom up: what reduce read last is what the level-2 cache still has.
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, strip = blockIdx.x, band = gridDim.y - 1 - blockIdx.y;
-    const unsigned x = strip * STRIP + 4 * lane, y = band * BAND + warp * ROWS;
-    const bool whole = slab.isWhole(band, strip);
-    Four<Pixel> four[ROWS];
-    loadRows(four, slab, x, y, whole); // the source does not depend on the kernels before
-    if (EXISTS<SumTable>)
-        sumColumns<false>(four, columns[0], warp, lane);
-    if (EXISTS<SquareTable>)
-        sumColumns<true>(four, columns[EXISTS<SumTable>], warp, lane);
-    __syncthreads();
-    waitForPrevious();
-    const unsigned there = slab.rows - min(slab.rows, y);
-    if constexpr (EXISTS<SumTable> && EXISTS<SquareTable>) {
-        Writer<false, Pixel, typename SumTable::Type> sums(sum, slab, columns[0], band, strip, warp, lane);
-        Writer<true, Pixel, typename SquareTable::Type> square_sums(squares, slab, columns[1], band, strip, warp, lane);
-        sums.write(four, there, whole, aligned);
-        square_sums.write(four, there, whole, aligned);
-    } else if constexpr (EXISTS<SumTable>) {
-        Writer<false, Pixel, typename SumTable::Type> sums(sum, slab, columns[0], band, strip, warp, lane);
-        sums.write(four, there, whole, aligned);
-    } else {
-        Writer<true, Pixel, typename SquareTable::Type> square_sums(squares, slab, columns[0], band, strip, warp, lane);
-        square_sums.write(four, there, whole, aligned);
+    __device__ Work(Memory &s, const T &t, const Job &j, const Place &p) : shared(s), table(t), job(j), place(p) {}
+    __device__ void sumUp(const Rows<Pixel> &four) { shared.sumUp(four, scan, place); }
+    __device__ void lookBack() {
+        if (place.warp < Tile::ACROSS)
+            lookUp(table, job, shared, place);
+        else
+            lookLeft(table, job, shared, place);
     }
+    __device__ void finishLookBack() {
+        if (place.warp < Tile::ACROSS)
+            passOn(table, job, shared, place);
+    }
+    __device__ Writer<Pixel, SQUARES, Acc, typename T::Entry, Tile> writer() const {
+        return {table, job, shared, scan, place};
+    }
+};
+template<class Pixel, bool SQUARES, class Tile>
+struct Work<Pixel, SQUARES, NoTable, Tile> {
+    struct Memory {};
+    struct Nothing {
+        __device__ void write(const Rows<Pixel> &, unsigned, bool, const Job &) {}
+    };
+    __device__ Work(Memory &, const NoTable &, const Job &, const Place &) {}
+    __device__ void sumUp(const Rows<Pixel> &) {}
+    __device__ void lookBack() {}
+    __device__ void finishLookBack() {}
+    __device__ Nothing writer() const { return {}; }
+};
+
+template<class Pixel, class SumTable, class SquareTable, class Tile>
+__global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
+    integralKernel(const Job job, const SumTable sum, const SquareTable squares) {
+    using Sums = Work<Pixel, false, SumTable, Tile>;
+    using Squares = Work<Pixel, true, SquareTable, Tile>;
+    __shared__ alignas(16) Four<Pixel> shared_pixels[Tile::WARPS * Tile::ROWS][32];
+    __shared__ typename Sums::Memory sum_shared;
+    __shared__ typename Squares::Memory squares_shared;
+    cusi::startInOrder();
+    Place place;
+    place.run = __ldcg(&job.state->runs) + 1;
+    place.lane = threadIdx.x % 32;
+    place.warp = threadIdx.x / 32;
+    place.across = place.warp % Tile::ACROSS;
+    place.down = place.warp / Tile::ACROSS;
+    place.band = blockIdx.x / job.strips;
+    place.strip = blockIdx.x - place.band * job.strips;
+    const unsigned x = place.strip * Tile::WIDTH + place.across * STRIP,
+                   y = place.band * Tile::HEIGHT + place.down * Tile::ROWS;
+    const bool whole = y + Tile::ROWS <= job.rows && x + STRIP <= job.cols;
+    Four<Pixel> *const pixels = shared_pixels[place.warp * Tile::ROWS];
+    loadRows<Tile::ROWS>(pixels, job, x, y, place.lane, whole && job.aligned16);
+    prefetch<Tile, Pixel>(job);
+    __pipeline_wait_prior(0);
+    __syncwarp();
+    const Rows<Pixel> four = {pixels + place.lane};
+    Sums sums(sum_shared, sum, job, place);
+    Squares square_sums(squares_shared, squares, job, place);
+    sums.sumUp(four);
+    square_sums.sumUp(four);
+    __syncthreads();
+    sums.lookBack();
+    square_sums.lookBack();
+    __syncthreads();
+    sums.finishLookBack();
+    square_sums.finishLookBack();
+    // The last tile has waited for words of all the others, so they have all read the number.
+    if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1)
+        job.state->runs = place.run;
+    auto sum_writer = sums.writer();
+    __syncthreads();
+    const unsigned there = job.rows - min(job.rows, y);
+    sum_writer.write(four, there, whole, job);
+    square_sums.writer().write(four, there, whole, job);
 }
 
 // ---- Host side ------------------------------------------------------------------------------------------------------
 
-size_t roundUp(size_t n, size_t to) {
-    return (n + to - 1) / to * to;
-}
+// Words that a sum is published in.
+template<class T>
+constexpr size_t WORDS = 0;
+template<class Acc, class Entry>
+constexpr size_t WORDS<Table<Acc, Entry>> = sizeof(Acc) / 4;
 
-struct Device {
-    size_t slab_bytes = 0;
-    bool overlaps = false; // knows programmatic dependent launch
+// The chains of tables with `words` words a sum in all.
+template<class Tile>
+struct Chains {
+    size_t bands, strips, words;
 
-    cusStatus query(const char *function) {
-        int device = 0, l2 = 0, major = 0;
-        CUSI_CUDA(function, cudaGetDevice(&device));
-        CUSI_CUDA(function, cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, device));
-        CUSI_CUDA(function, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-        slab_bytes = std::max(tuning::slabBytes(static_cast<size_t>(l2)), tuning::SLAB_MIN);
-        overlaps = major >= 9;
-        return CUS_OK;
+    Chains(size_t rows, size_t cols, size_t words_)
+        : bands(cusi::divUp(rows, size_t(Tile::HEIGHT))), strips(cusi::divUp(cols, size_t(Tile::WIDTH))), words(words_) {}
+    size_t columns() const { return bands * strips * Tile::WIDTH * words; }
+    size_t rows() const { return bands * strips * Tile::HEIGHT * words; }
+    size_t corners() const { return cusi::divUp(bands * strips, size_t{2}) * 2 * words; } // 16-byte aligned
+    size_t bytes() const { return (columns() + rows() + corners()) * sizeof(Word); }
+
+    // Bands of a slab that keeps to tuning::SLAB_BYTES, if it can.
+    size_t slabBands() const {
+        const size_t band_bytes = strips * (Tile::WIDTH + Tile::HEIGHT + 2) * words * sizeof(Word);
+        const size_t slabs = cusi::divUp(bands, std::max<size_t>(tuning::SLAB_BYTES / band_bytes, 1));
+        return cusi::divUp(bands, slabs); // of equal height
     }
 };
 
-// Entries of one table's carries, for any image of up to rows x cols and for slabs of up to slab_bytes. Columns count with
-// their padding, so that narrow images do not get slabs of many bands.
-struct Sizes {
-    size_t columns, rows, strips, below;
+// Of working memory for every image up to this size.
+template<class Tile>
+size_t bytesUpTo(size_t rows, size_t cols, size_t words) {
+    const Chains<Tile> all(rows, cols, words), band(1, cols, words);
+    return sizeof(State) + std::min(all.bytes(), std::max(tuning::SLAB_BYTES, band.bytes()));
+}
 
-    Sizes(size_t image_rows, size_t cols, size_t slab_bytes) {
-        const size_t bands = cusi::divUp(image_rows, size_t(BAND)), padded = roundUp(cols, STRIP);
-        below = padded;
-        columns = std::min(bands * padded, slab_bytes / BAND + padded);
-        strips = columns / STRIP;
-        rows = columns / STRIP * BAND;
+template<class Tile, class T>
+void place(T &table, Word *&words, const Job &job, const cusMat *mat) {
+    if constexpr (EXISTS<T>) {
+        const Chains<Tile> chains(job.rows, job.cols, WORDS<T>);
+        table.columns = words;
+        table.rows = table.columns + chains.columns();
+        table.corners = table.rows + chains.rows();
+        table.out = static_cast<typename T::Entry *>(mat->data);
+        table.step = mat->step;
+        words = table.corners + chains.corners();
     }
-    size_t bytes() const { return (columns + rows + roundUp(strips, 4) + below) * sizeof(double); }
-};
-
-unsigned slabRows(size_t image_rows, size_t cols, size_t pixel_bytes, size_t slab_bytes) {
-    const size_t bands = cusi::divUp(image_rows, size_t(BAND));
-    const size_t most = std::max<size_t>(slab_bytes / (roundUp(cols, STRIP) * pixel_bytes * BAND), 1);
-    const size_t slabs = cusi::divUp(bands, most); // of equal height
-    return static_cast<unsigned>(std::min(cusi::divUp(bands, slabs) * BAND, image_rows));
 }
 
-template<class Entry>
-Table<Entry> tableOf(char *&workspace, const Sizes &sizes, const cusMat *mat) {
-    Table<Entry> table;
-    double *at = reinterpret_cast<double *>(workspace);
-    table.columns = reinterpret_cast<Entry *>(at);
-    table.rows = reinterpret_cast<Entry *>(at += sizes.columns);
-    table.below = reinterpret_cast<Entry *>(at += sizes.rows);
-    table.strips = reinterpret_cast<Entry *>(at += sizes.below);
-    table.out = static_cast<Entry *>(mat->data);
-    table.step = mat->step;
-    workspace += sizes.bytes();
-    return table;
+template<class T>
+void advance(T &table, unsigned rows) {
+    if constexpr (EXISTS<T>)
+        table.out = cusi::rowOf(table.out, table.step, rows);
 }
 
-template<class Entry>
-void advance(Table<Entry> &table, unsigned rows) {
-    table.out = cusi::rowOf(table.out, table.step, rows);
-}
-void advance(NoTable &, unsigned) {}
-
-// overlap: the kernel may start before the one queued before it has ended.
-template<class... Parameters>
-cusStatus queue(const char *function, void (*kernel)(Parameters...), dim3 grid, unsigned threads, bool overlap,
-                cudaStream_t stream, const Parameters &...arguments) {
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = grid;
-    config.blockDim = threads;
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = overlap ? 1 : 0;
-    return cusi::cudaStatus(cudaLaunchKernelEx(&config, kernel, arguments...), function, "kernel launch");
+unsigned powerOfTwo(size_t at_least) {
+    unsigned n = 1;
+    while (n < at_least)
+        n *= 2;
+    return n;
 }
 
-template<class Pixel, class SumTable, class SquareTable>
-cusStatus integral(const char *function, const IntegralJob &job, const Device &device, SumTable sum, SquareTable squares,
-                   cudaStream_t stream) {
-    const cusMat &src = *job.src;
-    const unsigned image_rows = static_cast<unsigned>(src.rows), cols = static_cast<unsigned>(src.cols);
-    const unsigned most = slabRows(image_rows, cols, sizeof(Pixel), device.slab_bytes);
-    Slab slab = {};
-    slab.step = src.rows > 1 ? src.step : 0;
-    slab.cols = cols;
-    slab.strips = cusi::divUp(cols, unsigned(STRIP));
-    slab.aligned = cusi::isAligned(src, 4 * sizeof(Pixel));
-    const bool tables_aligned =
-        (!job.sum || cusi::isAligned(*job.sum, 16)) && (!job.sqsum || cusi::isAligned(*job.sqsum, 16));
-    for (unsigned y = 0; y < image_rows; y += most) {
-        slab.src = static_cast<const unsigned char *>(src.data) + y * src.step;
-        slab.rows = std::min(most, image_rows - y);
-        slab.bands = cusi::divUp(slab.rows, unsigned(BAND));
-        slab.first = y == 0;
-        const dim3 tiles(slab.strips, slab.bands);
-        const dim3 carries(slab.strips + cusi::divUp(slab.paddedRows(), unsigned(STRIP)),
-                           EXISTS<SumTable> + EXISTS<SquareTable>);
-        // The first kernel waits for all that was queued before, as any would.
-        CUS_TRY(queue(function, reduceKernel<Pixel, SumTable, SquareTable>, tiles, 32 * WARPS,
-                      device.overlaps && !slab.first, stream, slab, sum, squares));
-        CUS_TRY(queue(function, carryKernel<SumTable, SquareTable>, carries, 32 * tuning::CARRY_WARPS, device.overlaps,
-                      stream, slab, sum, squares));
-        CUS_TRY(queue(function, writeKernel<Pixel, SumTable, SquareTable>, tiles, 32 * WARPS, device.overlaps, stream, slab,
-                      sum, squares, tables_aligned));
-        advance(sum, slab.rows);
-        advance(squares, slab.rows);
+template<class Tile, class Pixel, class SumTable, class SquareTable>
+cusStatus integral(const char *function, const IntegralJob &in, cudaStream_t stream) {
+    const cusMat &src = *in.src;
+    const unsigned rows = static_cast<unsigned>(src.rows);
+    const size_t words = WORDS<SumTable> + WORDS<SquareTable>;
+    int multiprocessors = 0;
+    CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
+    Job job = {};
+    job.step = src.rows > 1 ? src.step : 0;
+    job.cols = static_cast<unsigned>(src.cols);
+    job.strips = cusi::divUp(job.cols, unsigned(Tile::WIDTH));
+    job.state = static_cast<State *>(in.workspace);
+    job.aligned4 = cusi::isAligned(src, 4 * sizeof(Pixel));
+    job.aligned16 = cusi::isAligned(src, 16);
+    job.tables_aligned = (!in.sum || cusi::isAligned(*in.sum, 16)) && (!in.sqsum || cusi::isAligned(*in.sqsum, 16));
+    job.prefetch = tuning::PREFETCH * static_cast<unsigned>(multiprocessors) * Tile::BLOCKS;
+    const size_t band_bytes = static_cast<size_t>(job.cols) * Tile::HEIGHT * (sizeof(Pixel) + 4 * words);
+    job.column_group = powerOfTwo(std::min(cusi::divUp(tuning::GROUP_BYTES, band_bytes), size_t(tuning::MAX_COLUMN_GROUP)));
+    const unsigned slab =
+        std::min(rows, static_cast<unsigned>(Chains<Tile>(rows, job.cols, words).slabBands() * Tile::HEIGHT));
+    SumTable sum;
+    SquareTable squares;
+    job.rows = slab;
+    Word *next = reinterpret_cast<Word *>(job.state + 1);
+    place<Tile>(sum, next, job, in.sum);
+    place<Tile>(squares, next, job, in.sqsum);
+    if (!in.workspace_is_ready)
+        CUSI_CUDA(function,
+                  cudaMemsetAsync(job.state, 0,
+                                  static_cast<size_t>(reinterpret_cast<char *>(next) - reinterpret_cast<char *>(job.state)),
+                                  stream));
+    for (unsigned y = 0; y < rows; y += slab) {
+        job.src = static_cast<const unsigned char *>(src.data) + y * src.step;
+        job.rows = std::min(slab, rows - y);
+        job.bands = cusi::divUp(job.rows, unsigned(Tile::HEIGHT));
+        job.first = y == 0;
+        CUS_TRY(cusi::launchOverlapped(function, integralKernel<Pixel, SumTable, SquareTable, Tile>, job.bands * job.strips,
+                                       Tile::THREADS, 0, stream, job, sum, squares));
+        advance(sum, slab);
+        advance(squares, slab);
     }
     return CUS_OK;
 }
 
-template<class Pixel, class SumTable>
-cusStatus integral(const char *function, const IntegralJob &job, const Device &device, const Sizes &sizes, char *workspace,
-                   SumTable sum, cudaStream_t stream) {
-    if constexpr (EXISTS<SumTable>)
-        if (!job.sqsum)
-            return integral<Pixel>(function, job, device, sum, NoTable(), stream);
-    return integral<Pixel>(function, job, device, sum, tableOf<double>(workspace, sizes, job.sqsum), stream);
-}
-
-template<class Pixel>
-cusStatus integral(const char *function, const IntegralJob &job, const Device &device, cudaStream_t stream) {
-    const Sizes sizes(job.src->rows, job.src->cols, device.slab_bytes);
-    char *workspace = static_cast<char *>(job.workspace);
-    if constexpr (std::is_same_v<Pixel, unsigned char>)
-        if (job.sum && job.sum->type == CUS_32SC1) {
-            const auto table = tableOf<uint32_t>(workspace, sizes, job.sum);
-            return integral<Pixel>(function, job, device, sizes, workspace, table, stream);
-        }
-    if (job.sum) {
-        const auto table = tableOf<double>(workspace, sizes, job.sum);
-        return integral<Pixel>(function, job, device, sizes, workspace, table, stream);
+template<class Pixel, class SumTable, class SquareTable>
+cusStatus integral(const char *function, const IntegralJob &job, cudaStream_t stream) {
+    if constexpr (std::is_same_v<Pixel, float>) {
+        return integral<tuning::Float, Pixel, SumTable, SquareTable>(function, job, stream);
+    } else if constexpr (WORDS<SumTable> == 2 || EXISTS<SquareTable>) {
+        return integral<tuning::Wide, Pixel, SumTable, SquareTable>(function, job, stream);
+    } else {
+        const Chains<tuning::Large> large(job.src->rows, job.src->cols, 1);
+        return large.bands * large.strips < tuning::SMALL_TILES
+                   ? integral<tuning::Small, Pixel, SumTable, SquareTable>(function, job, stream)
+                   : integral<tuning::Large, Pixel, SumTable, SquareTable>(function, job, stream);
     }
-    return integral<Pixel>(function, job, device, sizes, workspace, NoTable(), stream);
 }
 
 // ---- Rectangles -----------------------------------------------------------------------------------------------------
@@ -824,10 +1024,10 @@ __global__ void boxSumsKernel(const char *table, size_t step, int rows, int cols
 
 } // namespace
 
-cusStatus integral_cuda_workspace(const char *function, int rows, int cols, size_t *bytes) {
-    Device device;
-    CUS_TRY(device.query(function));
-    *bytes = 2 * Sizes(rows, cols, device.slab_bytes).bytes();
+cusStatus integral_cuda_workspace(const char *, int rows, int cols, size_t *bytes) {
+    const size_t height = static_cast<size_t>(rows), width = static_cast<size_t>(cols);
+    *bytes = std::max({bytesUpTo<tuning::Large>(height, width, 1), bytesUpTo<tuning::Small>(height, width, 1),
+                       bytesUpTo<tuning::Wide>(height, width, 4), bytesUpTo<tuning::Float>(height, width, 4)});
     return CUS_OK;
 }
 
@@ -845,10 +1045,20 @@ cusStatus integral_cuda_free(const char *function, void *data, cusStream stream)
 }
 
 cusStatus integral_cuda_run(const char *function, const IntegralJob *job, cusStream stream) {
-    Device device;
-    CUS_TRY(device.query(function));
-    return job->src->type == CUS_8UC1 ? integral<unsigned char>(function, *job, device, stream)
-                                      : integral<float>(function, *job, device, stream);
+    using Sums = Table<uint32_t, uint32_t>; // modulo 2^32
+    using Exact = Table<uint64_t, double>;
+    using Floats = Table<double, double>;
+    if (job->src->type != CUS_8UC1)
+        return !job->sum     ? integral<float, NoTable, Floats>(function, *job, stream)
+               : !job->sqsum ? integral<float, Floats, NoTable>(function, *job, stream)
+                             : integral<float, Floats, Floats>(function, *job, stream);
+    if (!job->sum)
+        return integral<unsigned char, NoTable, Exact>(function, *job, stream);
+    if (job->sum->type == CUS_32SC1)
+        return job->sqsum ? integral<unsigned char, Sums, Exact>(function, *job, stream)
+                          : integral<unsigned char, Sums, NoTable>(function, *job, stream);
+    return job->sqsum ? integral<unsigned char, Exact, Exact>(function, *job, stream)
+                      : integral<unsigned char, Exact, NoTable>(function, *job, stream);
 }
 
 cusStatus integral_cuda_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream) {
