@@ -48,10 +48,9 @@ struct Shape {
 namespace tuning {
 using Large = Shape<4, 2, 32, 3>; // 32-bit sums alone
 using Small = Shape<1, 8, 8, 4>;  // the same of small images, so that all multiprocessors have tiles
-using Wide = Shape<2, 4, 16, 3>;  // bytes to 64-bit tables
+using Wide = Shape<2, 4, 16, 2>;  // bytes to 64-bit tables
 using Float = Shape<1, 8, 4, 3>;
 constexpr size_t SMALL_TILES = 300; // fewer large tiles than that: small ones
-constexpr int PREFETCH = 1;         // waves of blocks by which a tile is asked for in advance
 // Columns: groups so high that a wave of tiles takes longer than a prefix takes from one to the next, some 3 us.
 constexpr size_t GROUP_BYTES = 16 << 20;
 constexpr unsigned MAX_COLUMN_GROUP = 32;
@@ -75,7 +74,6 @@ struct Job {
     size_t step;
     unsigned rows, cols, bands, strips; // bands and strips of tiles
     unsigned column_group;              // a power of two
-    unsigned prefetch;                  // tiles in advance
     State *state;
     bool aligned4, aligned16; // source: four pixels, 16 bytes can be loaded at once
     bool tables_aligned;      // 16 bytes can be stored at once
@@ -185,23 +183,6 @@ __device__ inline void loadRows(Four<Pixel> *to, const Job &job, unsigned x, uns
                 to[32 * k + lane].loadSome(row, 4 * lane, y + k < job.rows ? cols : 0);
     }
     __pipeline_commit();
-}
-
-// Asks the level-2 cache for the tile that a block will want one wave of blocks later: under the load of the stores a read from
-// memory takes long.
-template<class Tile, class Pixel>
-__device__ inline void prefetch(const Job &job) {
-    constexpr unsigned LINE = 128, LINES = Tile::WIDTH * sizeof(Pixel) / LINE;
-    const unsigned tile = blockIdx.x + job.prefetch;
-    if (tile >= gridDim.x || job.prefetch == 0)
-        return;
-    const unsigned band = tile / job.strips, strip = tile - band * job.strips;
-    for (unsigned i = threadIdx.x; i < Tile::HEIGHT * LINES; i += Tile::THREADS) {
-        const unsigned y = band * Tile::HEIGHT + i / LINES;
-        const size_t at = strip * (Tile::WIDTH * sizeof(Pixel)) + i % LINES * LINE;
-        if (y < job.rows && at < job.cols * sizeof(Pixel))
-            asm volatile("prefetch.global.L2 [%0];" ::"l"(job.src + y * job.step + at));
-    }
 }
 
 // Four column sums over some rows.
@@ -862,7 +843,6 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     const bool whole = y + Tile::ROWS <= job.rows && x + STRIP <= job.cols;
     Four<Pixel> *const pixels = shared_pixels[place.warp * Tile::ROWS];
     loadRows<Tile::ROWS>(pixels, job, x, y, place.lane, whole && job.aligned16);
-    prefetch<Tile, Pixel>(job);
     __pipeline_wait_prior(0);
     __syncwarp();
     const Rows<Pixel> four = {pixels + place.lane};
@@ -952,8 +932,6 @@ cusStatus integral(const char *function, const IntegralJob &in, cudaStream_t str
     const cusMat &src = *in.src;
     const unsigned rows = static_cast<unsigned>(src.rows);
     const size_t words = WORDS<SumTable> + WORDS<SquareTable>;
-    int multiprocessors = 0;
-    CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
     Job job = {};
     job.step = src.rows > 1 ? src.step : 0;
     job.cols = static_cast<unsigned>(src.cols);
@@ -962,7 +940,6 @@ cusStatus integral(const char *function, const IntegralJob &in, cudaStream_t str
     job.aligned4 = cusi::isAligned(src, 4 * sizeof(Pixel));
     job.aligned16 = cusi::isAligned(src, 16);
     job.tables_aligned = (!in.sum || cusi::isAligned(*in.sum, 16)) && (!in.sqsum || cusi::isAligned(*in.sqsum, 16));
-    job.prefetch = tuning::PREFETCH * static_cast<unsigned>(multiprocessors) * Tile::BLOCKS;
     const size_t band_bytes = static_cast<size_t>(job.cols) * Tile::HEIGHT * (sizeof(Pixel) + 4 * words);
     job.column_group = powerOfTwo(std::min(cusi::divUp(tuning::GROUP_BYTES, band_bytes), size_t(tuning::MAX_COLUMN_GROUP)));
     const unsigned slab =
