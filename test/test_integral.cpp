@@ -352,7 +352,7 @@ TEST(IntegralCuda, LargeUnalignedEqualsHost) {
 }
 
 // Floats past one slab of working memory: within the bound of the header, and the same in every run.
-TEST(IntegralCuda, FloatsInSlabs) {
+TEST(IntegralCuda, LargeFloatsInSlabs) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
     const int rows = 6001, cols = 8007;

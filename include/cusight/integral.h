@@ -16,8 +16,8 @@
  * 2 (rows + cols + 64) 2^-53 times the sum of the magnitudes. A NaN or infinity in the source makes every entry below and
  * to the right of it NaN or infinite, and no other.
  *
- * Method: F. C. Crow, "Summed-area tables for texture mapping", 1984. Device: bands of rows are reduced, the small table of
- * their sums is scanned, and each band is then written with its starting values known (docs/integral.md).
+ * Method: F. C. Crow, "Summed-area tables for texture mapping", 1984. Device: one pass over tiles that pass the sums of their
+ * columns and rows on to each other, after D. Merrill and M. Garland's decoupled look-back, 2016 (docs/integral.md).
  */
 #ifndef CUSIGHT_INTEGRAL_H
 #define CUSIGHT_INTEGRAL_H
@@ -40,8 +40,8 @@ CUS_API cusIntegralOptions cusIntegralDefaults(void);
  * independent. */
 typedef struct cusIntegrator cusIntegrator;
 
-/* For sources of up to max_rows x max_cols, of either type. Everything is allocated here: on the device about half a byte
- * for each pixel of the largest source, up to some 20 MB; on the host some rows. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA,
+/* For sources of up to max_rows x max_cols, of either type. Everything is allocated here: on the device some
+ * 1.3 bytes for each pixel of the largest source, up to 48 MB; on the host some rows. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA,
  * CUDA. */
 CUS_API cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_cols, cusSpace space);
 /* Safe on NULL. Device: waits for the device, as cudaFree does. */
@@ -52,9 +52,8 @@ CUS_API void cusIntegratorDestroy(cusIntegrator *integrator);
  * sum, sqsum: (rows + 1) x (cols + 1), types as in the table above, created as needed; no overlap with src or each other.
  * `options` NULL: defaults. Ready: host at return, device when the stream has passed it; nothing is allocated (but for
  * outputs that do not fit) and nothing waits.
- * Cost: one write of each output and two reads of the source, whatever the number of outputs. On the device the source is
- * taken in slabs of two thirds of the level-2 cache, so that part of the second read comes from there. Outputs whose rows
- * start 16-byte aligned (cusMatCreate's do) are fastest, others about a tenth slower.
+ * Cost: one write of each output, whatever their number, and one read of the source on the device, two on the host. On the
+ * device a source and outputs whose rows start 16-byte aligned (cusMatCreate's do) are fastest.
  * Errors: NULL, VALUE, TYPE, SIZE (also rows or columns past the object's), SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
                                    const cusIntegralOptions *options, cusStream stream);

@@ -45,19 +45,35 @@ struct Shape {
     static_assert(32 * (WARPS - ACROSS) >= HEIGHT, "a thread for each row besides those for the columns");
 };
 
+// Milliseconds on an H200, stores of 16 bytes, 8-bit sums of 7680x4320 and 16384x16384:
+//   tiles of 512 x 64, 8 warps, 3 blocks   0.0529  0.394   (chosen)
+//     4 blocks                             0.0552  0.406
+//     5 blocks                             0.0768  0.544   (with groups of half the height)
+//   256 x 128, 8 warps, 3 blocks           0.0545  0.389
+//   512 x 64, 16 warps, 2 blocks           0.0560  0.412   (with groups of half the height)
+//   256 x 64, 8 warps, 4 blocks            0.0539  0.420
+//     5 blocks                             0.0607  0.447
+//   512 x 32, 8 warps, 5 blocks            0.0839  0.562   (with groups of half the height)
+// The chosen one with groups of half the height: 0.0545 and 0.398. With four blocks that did not wait for any sums of others
+// (and wrote nonsense): 0.0525 and 0.388. Tiles that are copied and stored but not summed up: 0.0445 and 0.335 with up to 48 K
+// pixels on their way in a multiprocessor, 0.048 and 0.354 with 96 K.
+// 1920x1080: 128 x 64, 8 warps, 4 blocks 0.0082; and with groups of half the height 0.0087, with 16 warps 0.0088, with 4 warps
+// 0.0096, 128 x 128 0.0097, 256 x 64 with 16 warps 0.0103, 256 x 32 0.0118.
+// Sums with squares, 7680x4320: 256 x 64, 8 warps, 2 blocks 0.160, 3 blocks (registers spilt) 0.162, 16 warps 0.167; 128 x 64
+// 0.171; 256 x 32 0.181. Floats with squares: 128 x 32, 3 blocks 0.332.
 namespace tuning {
 using Large = Shape<4, 2, 32, 3>; // 32-bit sums alone
 using Small = Shape<1, 8, 8, 4>;  // the same of small images, so that all multiprocessors have tiles
 using Wide = Shape<2, 4, 16, 2>;  // bytes to 64-bit tables
 using Float = Shape<1, 8, 4, 3>;
-constexpr size_t SMALL_TILES = 300; // fewer large tiles than that: small ones
-// Columns: groups so high that a wave of tiles takes longer than a prefix takes from one to the next, some 3 us.
+constexpr size_t SMALL_TILES = 300; // with fewer large tiles than that, small ones
+// Groups of the chain of columns: so high that memory takes longer for one than its prefix takes from tile to tile.
 constexpr size_t GROUP_BYTES = 16 << 20;
 constexpr unsigned MAX_COLUMN_GROUP = 32;
 constexpr unsigned GROUP = 32; // of the chains of rows and corners
 // Tiles whose sums a thread loads at once.
 constexpr unsigned COLUMNS_AHEAD = 2, ROWS_AHEAD = 4, CORNERS_AHEAD = 2;
-// Of working memory; taller images are done in slabs.
+// Of working memory; taller images are done in slabs, one kernel each. 16384x16384 is one.
 constexpr size_t SLAB_BYTES = 48 << 20;
 } // namespace tuning
 
@@ -65,7 +81,8 @@ using Word = unsigned long long;
 
 // At the beginning of the working memory, all of which is zero before the first run. Behind it, the words of the chains.
 struct alignas(128) State {
-    uint32_t runs; // that are complete. After 2^32 it begins again; words of old are overwritten long before.
+    // The number of the last run. 0 is never used again: only words from exactly 2^32 - 1 runs ago could pass for those of now.
+    uint32_t run;
 };
 
 // One slab of the image.
@@ -831,7 +848,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     __shared__ typename Squares::Memory squares_shared;
     cusi::startInOrder();
     Place place;
-    place.run = __ldcg(&job.state->runs) + 1;
+    place.run = max(__ldcg(&job.state->run) + 1, 1u);
     place.lane = threadIdx.x % 32;
     place.warp = threadIdx.x / 32;
     place.across = place.warp % Tile::ACROSS;
@@ -858,7 +875,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     square_sums.finishLookBack();
     // The last tile has waited for words of all the others, so they have all read the number.
     if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1)
-        job.state->runs = place.run;
+        job.state->run = place.run;
     auto sum_writer = sums.writer();
     __syncthreads();
     const unsigned there = job.rows - min(job.rows, y);
