@@ -176,6 +176,9 @@ TEST_P(Integral, FloatsAreTheSameInEveryRun) {
         CUS_ASSERT_OK(cusIntegral(&in.mat, &again.mat, nullptr, nullptr, nullptr));
         ASSERT_EQ(again.get(), first.get());
     }
+    TestMat sqsum(rows + 1, cols + 1, CUS_64FC1, space()); // nor does another table beside it change anything
+    CUS_ASSERT_OK(cusIntegral(&in.mat, &again.mat, &sqsum.mat, nullptr, nullptr));
+    ASSERT_EQ(again.get(), first.get());
 }
 
 TEST_P(Integral, NanAndInfinityReachWhatIsBelowAndToTheRight) {

@@ -555,7 +555,6 @@ template<class Tile, class Pixel, bool SQUARES, class Acc, class Entry>
 __device__ inline void passOn(const Table<Acc, Entry> &table, const Job &job, Shared<Pixel, SQUARES, Acc, Tile> &shared,
                               const Place &place) {
     constexpr unsigned EACH = Tile::HEIGHT / 32; // rows of a lane
-    static_assert(Tile::HEIGHT % 32 == 0 && Tile::ROWS % EACH == 0, "");
     const unsigned y = place.lane * EACH;
     Acc left[EACH], sum = 0;
 #pragma unroll
@@ -846,9 +845,11 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     __shared__ alignas(16) Four<Pixel> shared_pixels[Tile::WARPS * Tile::ROWS][32];
     __shared__ typename Sums::Memory sum_shared;
     __shared__ typename Squares::Memory squares_shared;
+    __shared__ uint32_t run;
     cusi::startInOrder();
+    if (threadIdx.x == 0)
+        run = max(__ldcg(&job.state->run) + 1, 1u);
     Place place;
-    place.run = max(__ldcg(&job.state->run) + 1, 1u);
     place.lane = threadIdx.x % 32;
     place.warp = threadIdx.x / 32;
     place.across = place.warp % Tile::ACROSS;
@@ -868,12 +869,13 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     sums.sumUp(four);
     square_sums.sumUp(four);
     __syncthreads();
+    place.run = run;
     sums.lookBack();
     square_sums.lookBack();
     __syncthreads();
     sums.finishLookBack();
     square_sums.finishLookBack();
-    // The last tile has waited for words of all the others, so they have all read the number.
+    // The last tile has waited for words of all the others, directly or through others, and each of them carries the number.
     if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1)
         job.state->run = place.run;
     auto sum_writer = sums.writer();
@@ -948,7 +950,9 @@ template<class Tile, class Pixel, class SumTable, class SquareTable>
 cusStatus integral(const char *function, const IntegralJob &in, cudaStream_t stream) {
     const cusMat &src = *in.src;
     const unsigned rows = static_cast<unsigned>(src.rows);
-    const size_t words = WORDS<SumTable> + WORDS<SquareTable>;
+    // Sums of floats must not depend on which tables are asked for.
+    const size_t words =
+        std::is_same_v<Pixel, float> ? 2 * WORDS<Table<double, double>> : WORDS<SumTable> + WORDS<SquareTable>;
     Job job = {};
     job.step = src.rows > 1 ? src.step : 0;
     job.cols = static_cast<unsigned>(src.cols);
