@@ -1,4 +1,6 @@
 #include "cusight/framediff.h"
+
+#include "../modules/framediff/framediff_backend.h"
 #include "reference/framediff.hpp"
 #include "support.hpp"
 
@@ -280,6 +282,43 @@ TEST_P(Framediff, encodeManyTilesInOrder) {
         CUS_ASSERT_OK(cusDiffDecode(decoder.p, &diff.d, nullptr));
         ASSERT_TRUE(decoder.frame() == ref);
     }
+}
+
+// With the vector instructions the processor has, and without: the same lists, and nothing beside them is written.
+TEST(FramediffHost, everyProcessorWritesTheSameAndOnlyThat) {
+    auto random = support::generator();
+    for (const Shape s : {Shape{1, 1, 1}, Shape{3, 21, 3}, Shape{2, 64, 1}, Shape{5, 700, 3}, Shape{300, 333, 4}})
+        for (const int min_neighbours : {0, 3})
+            for (const double share : {0.02, 0.4, 1.0})
+                for (const bool vbmi2 : {false, true}) {
+                    Encoder encoder(s, CUS_HOST, {20, min_neighbours});
+                    encoder.p->vbmi2 = encoder.p->vbmi2 && vbmi2;
+                    Bytes ref = support::randomBytes(s.bytes(), random);
+                    const Bytes cur = nextFrame(ref, random, share);
+                    TestMat r(s.rows, s.cols, typeOf(s.channels), CUS_HOST, {}, ref.data());
+                    TestMat c(s.rows, s.cols, typeOf(s.channels), CUS_HOST, {5, 3}, cur.data());
+                    const auto want = reference::encode(ref, cur, s, 20, min_neighbours);
+                    const int changes = std::max(1, static_cast<int>(want.positions.size()));
+                    for (const int room : {changes, static_cast<int>(s.bytes())}) {
+                        const std::string where = describe(s) + " neighbours " + std::to_string(min_neighbours) +
+                                                  " share " + std::to_string(share) + " vectors " +
+                                                  std::to_string(encoder.p->vbmi2) + " room " + std::to_string(room);
+                        CUS_ASSERT_OK(cusDiffEncoderReset(encoder.p, &r.mat, nullptr));
+                        TestMat positions(1, room, CUS_32SC1, CUS_HOST), values(1, room, CUS_8UC1, CUS_HOST);
+                        TestMat count(1, 1, CUS_32SC1, CUS_HOST);
+                        cusSparseDiff diff = {positions.mat, values.mat, count.mat, CUS_MAT_INIT,
+                                              static_cast<uint32_t>(room)};
+                        CUS_ASSERT_OK(cusDiffEncode(encoder.p, &c.mat, &diff, nullptr));
+                        ASSERT_EQ(count.get<uint32_t>()[0], want.positions.size()) << where;
+                        auto got = positions.get<uint32_t>();
+                        auto got_values = values.get();
+                        got.resize(want.positions.size());
+                        got_values.resize(want.values.size());
+                        expectEqual({got, got_values}, want, where);
+                        ASSERT_TRUE(encoder.reference() == ref) << where;
+                        ASSERT_TRUE(positions.intact() && values.intact() && count.intact()) << where;
+                    }
+                }
 }
 
 TEST_P(Framediff, thresholdZeroIsLosslessAndUnchangedIsEmpty) {

@@ -29,6 +29,7 @@ struct cusDiffEncoder {
     cusMat ref;     /* rows start 16-byte aligned */
     cusMat scratch; /* CUDA: tile states of the look-back. Host: entries before their place in the output is known */
     cusMat changed; /* with the noise filter, changed pixels. CUDA: a bit each. Host: a byte each */
+    int vbmi2;      /* host: the processor has AVX-512 VBMI2 */
 };
 
 struct cusDiffDecoder {
