@@ -14,7 +14,12 @@
 #define TUNING_FFT_NS    0.45
 enum { TUNING_MAX_SPLIT = 64, TUNING_STRIP_ROWS = 16 };
 
-/* One thread's buffers. */
+typedef struct Best {
+    double cost;
+    size_t position;
+} Best;
+
+/* One thread's buffers, and what it found. */
 typedef struct Worker {
     MatchFft *fft;
     float *plane, *spectra, *product; /* one plane, the planes' spectra, their product */
@@ -24,6 +29,7 @@ typedef struct Worker {
     double *s1, *s2;                  /* window sums of a block: channels planes, and one */
     double *column1, *column2;        /* sums of one column's h pixels, channels rows and one */
     char *memory;
+    Best best; /* of the positions it has computed exactly */
 } Worker;
 
 typedef struct MatchHost {
@@ -47,6 +53,14 @@ static const char *rowOf(const cusMat *mat, size_t y) {
 static int threadsFor(const MatchHost *host, double operations) {
     const double useful = operations / (1 << 20) + 1;
     return useful < host->threads ? (int)useful : host->threads;
+}
+
+static Worker *thisWorker(const MatchHost *host) {
+#ifdef _OPENMP
+    return &host->workers[omp_get_thread_num()];
+#else
+    return &host->workers[0];
+#endif
 }
 
 /* ---- Block size: the least work for the busiest thread ----------------------------------------------------------------
@@ -673,11 +687,6 @@ static float leastUpper(const MatchRange *ranges, size_t n) {
     return least;
 }
 
-typedef struct Best {
-    double cost;
-    size_t position;
-} Best;
-
 static int isBetter(double cost, size_t position, Best best) {
     return cost < best.cost || (cost == best.cost && position < best.position);
 }
@@ -699,21 +708,32 @@ static Best findBest(const MatchModel *m, const MatchHost *host, const cusMat *f
     Best best = {INFINITY, SIZE_MAX};
     if (threshold == INFINITY)
         return best;
+    for (int t = 0; t < host->threads; ++t)
+        host->workers[t].best = best;
+    double bound = INFINITY; /* the cost of some position, seen by all threads */
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threadsFor(host, positions * m->n * m->channels))
-    for (size_t y = 0; y < rows; ++y)
+    for (size_t y = 0; y < rows; ++y) {
+        Best *const own = &thisWorker(host)->best;
         for (size_t position = y * cols; position < (y + 1) * cols; ++position) {
             if (!(map[position].lower <= threshold))
                 continue;
-            Best sofar;
-#pragma omp critical(cusi_match_best)
-            sofar = best;
-            if (map[position].lower > sofar.cost || (sofar.cost <= least && sofar.position < position))
+            double known;
+#pragma omp atomic read
+            known = bound;
+            if (map[position].lower > known || (own->cost <= least && own->position < position))
                 continue;
             const double cost = sign * exactScore(m, host, frame, k, y, position - y * cols);
-#pragma omp critical(cusi_match_best)
-            if (isBetter(cost, position, best))
-                best = (Best){cost, position};
+            if (isBetter(cost, position, *own))
+                *own = (Best){cost, position};
+            if (cost < known) {
+#pragma omp atomic write
+                bound = cost;
+            }
         }
+    }
+    for (int t = 0; t < host->threads; ++t)
+        if (isBetter(host->workers[t].best.cost, host->workers[t].best.position, best))
+            best = host->workers[t].best;
     return best;
 }
 
@@ -792,12 +812,7 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
         const size_t rows = (size_t)m->orows - block.y, cols = (size_t)m->ocols - block.x;
         block.rows = rows < (size_t)host->block_rows ? rows : (size_t)host->block_rows;
         block.cols = cols < (size_t)host->block_cols ? cols : (size_t)host->block_cols;
-#ifdef _OPENMP
-        Worker *worker = &host->workers[omp_get_thread_num()];
-#else
-        Worker *worker = &host->workers[0];
-#endif
-        runBlock(matcher, frame, scores, errors, &block, worker);
+        runBlock(matcher, frame, scores, errors, &block, thisWorker(host));
     }
     for (int k = 0; k < m->count; ++k)
         findMatches(matcher, frame, k);
