@@ -107,14 +107,14 @@ cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat 
                  "%s: src is %d x %d (rows x cols), takes up to %d x %d as the integrator was created for", function,
                  src->rows, src->cols, integrator->max_rows, integrator->max_cols);
     CUS_TRY(prepare(function, src, sum, sqsum, options));
-    const IntegralJob job = {src, sum, sqsum, integrator->workspace.data, integrator->workspace_bytes, true};
+    const IntegralJob job = {src, sum, sqsum, integrator->workspace.data, integrator->workspace_bytes, true, INTEGRAL_CHOSEN};
     return run(function, &job, stream);
 }
 
 cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options, cusStream stream) {
     static const char function[] = "cusIntegral";
     CUS_TRY(prepare(function, src, sum, sqsum, options));
-    IntegralJob job = {src, sum, sqsum, NULL, 0, false};
+    IntegralJob job = {src, sum, sqsum, NULL, 0, false, INTEGRAL_CHOSEN};
     CUS_TRY(workspaceBytes(function, src->rows, src->cols, src->space, &job.workspace_bytes));
 #ifdef CUSI_WITH_CUDA
     if (src->space == CUS_DEVICE) {

@@ -10,6 +10,13 @@
 extern "C" {
 #endif
 
+/* How the host writes tables of 8-bit sources. */
+typedef enum IntegralHost {
+    INTEGRAL_CHOSEN, /* by the processor and the size */
+    INTEGRAL_PLAIN,
+    INTEGRAL_STREAMED /* past the caches, with AVX-512 */
+} IntegralHost;
+
 /* One integral to be made. Everything was checked, the outputs exist; one of them may be NULL. */
 typedef struct IntegralJob {
     const cusMat *src;   /* 8UC1 or 32FC1 */
@@ -17,12 +24,14 @@ typedef struct IntegralJob {
     void *workspace;     /* of at least the size asked for below */
     size_t workspace_bytes;
     bool workspace_is_ready; /* it was zero before its first run: the device's backend keeps its state there */
+    IntegralHost host;
 } IntegralJob;
 
 /* Bytes of working memory with which every source of up to rows x cols can be done. Grows with rows and with cols. */
 cusStatus integral_host_workspace(const char *function, int rows, int cols, size_t *bytes);
 cusStatus integral_cuda_workspace(const char *function, int rows, int cols, size_t *bytes);
 
+int integral_host_canStream(void);
 cusStatus integral_host_run(const char *function, const IntegralJob *job);
 cusStatus integral_cuda_run(const char *function, const IntegralJob *job, cusStream stream);
 
