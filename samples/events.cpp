@@ -86,7 +86,7 @@ class Input {
 
 class Recording : public Input {
   public:
-    static constexpr int PIECE = 1 << 20;
+    static constexpr int PIECE = 800000; // whole chunks of M3ED and DSEC, four windows of the usual size
 
     Recording(cusEventReader *reader, const std::string &path, const Settings &s, bool pinned)
         : reader_(reader), path_(path), seekable_(!s.skip_bad) {
