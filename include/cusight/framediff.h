@@ -81,8 +81,8 @@ CUS_API cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *fra
  * Too small a capacity: on the host CUS_ERROR_CAPACITY; on the device the call cannot know, and cusSparseDiffCount reports
  * it. Either way count holds how many bytes changed, positions and values are unspecified, the mask shows the changes, and
  * the reference is untouched.
- * Cost: reads frame and reference once (twice with the noise filter), writes the sectors of the reference that change and
- * 5 bytes per changed byte. */
+ * Cost: reads frame and reference once (on the device twice with the noise filter), writes the sectors of the reference
+ * that change and 5 bytes per changed byte. */
 CUS_API cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream);
 
 /* A view of the reference, valid while the encoder lives; its contents change in stream order with each encode. */

@@ -342,13 +342,13 @@ cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     const int threads = threadsFor(bytes);
     int bands = threads < rows ? threads : rows;
     bands = bands < MAX_BANDS ? bands : MAX_BANDS;
-    size_t first[MAX_BANDS + 1], starts[MAX_BANDS + 1] = {0};
+    size_t first[MAX_BANDS + 1] = {0}, starts[MAX_BANDS + 1] = {0};
     for (int band = 0; band <= bands; ++band)
         first[band] = (size_t)((int64_t)rows * band / bands);
     /* Each band of rows lists its entries where they fit in the worst case: the first one where they are wanted if it may,
      * the others in scratch memory. */
-    uint32_t *positions[MAX_BANDS];
-    uint8_t *values[MAX_BANDS];
+    uint32_t *positions[MAX_BANDS] = {NULL};
+    uint8_t *values[MAX_BANDS] = {NULL};
     for (int band = 0; band < bands; ++band) {
         positions[band] = (uint32_t *)encoder->scratch.data + first[band] * row_bytes;
         values[band] = (uint8_t *)encoder->scratch.data + 4 * bytes + first[band] * row_bytes;

@@ -304,7 +304,7 @@ static void addRow(int depth, int squares, const uint8_t *src, size_t n, void *c
         addRowAs(CUS_64F, 1, src, n, above, out);
     else if (depth == CUS_64F)
         addRowAs(CUS_64F, 0, src, n, above, out);
-    else
+    else if (squares)
         addRowAs(-1, 1, src, n, above, out);
 }
 
