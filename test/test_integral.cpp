@@ -140,7 +140,7 @@ TEST_P(Integral, SizesTypesAndLayouts) {
 
 // One object for many sizes gives what a call of its own gives, and keeps outputs that fit.
 // However the host writes its tables: the same, in every layout, and nothing beside them.
-TEST(IntegralHost, everyWayOfWritingGivesTheSame) {
+TEST(IntegralHost, EveryWayOfWritingGivesTheSame) {
     auto random = support::generator();
     for (const auto &[rows, cols] :
          std::vector<std::pair<int, int>>{{1, 1}, {3, 15}, {4, 16}, {5, 17}, {9, 40}, {200, 333}}) {
