@@ -162,9 +162,13 @@ TEST(IntegralHost, EveryWayOfWritingGivesTheSame) {
                     size_t size = 0;
                     CUS_ASSERT_OK(integral_host_workspace("test", rows, cols, &size));
                     std::vector<double> workspace(size / sizeof(double) + 1);
-                    const IntegralJob job = {
-                        &src.mat, with_sum ? &s.mat : nullptr, with_squares ? &q.mat : nullptr, workspace.data(), size,
-                        way};
+                    const IntegralJob job = {&src.mat,
+                                             with_sum ? &s.mat : nullptr,
+                                             with_squares ? &q.mat : nullptr,
+                                             workspace.data(),
+                                             size,
+                                             false,
+                                             way};
                     CUS_ASSERT_OK(integral_host_run("test", &job));
                     const std::string where = std::to_string(rows) + " x " + std::to_string(cols) + " way " +
                                               std::to_string(way) + " wanted " + std::to_string(wanted);

@@ -107,7 +107,8 @@ cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat 
                  "%s: src is %d x %d (rows x cols), takes up to %d x %d as the integrator was created for", function,
                  src->rows, src->cols, integrator->max_rows, integrator->max_cols);
     CUS_TRY(prepare(function, src, sum, sqsum, options));
-    const IntegralJob job = {src, sum, sqsum, integrator->workspace.data, integrator->workspace_bytes, true, INTEGRAL_CHOSEN};
+    const IntegralJob job = {
+        src, sum, sqsum, integrator->workspace.data, integrator->workspace_bytes, true, INTEGRAL_CHOSEN};
     return run(function, &job, stream);
 }
 
