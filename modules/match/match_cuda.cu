@@ -1,17 +1,18 @@
 // match on the GPU. One frame, all in the caller's stream, nothing read back:
-//   rowsKernel       frame -> shifted float planes for the FFT, prefix sums along rows, energy of each row
-//   cuFFT            real to complex
-//   columnsKernel    spectra times templates' conjugate spectra; beside it, in other blocks, prefix sums down the columns of
-//                    the windows' row sums, and the frame's energy
-//   cuFFT            complex to real
-//   scoresKernel     scores, ranges of their true values, and the ranges' ends of each tile
-//   refineKernel     positions whose range reaches the least upper end are computed exactly; the best is the result
-// The direct path leaves the FFTs out and correlates in scoresKernel.
+//   verticalKernel    sums of pixels and squares down the windows' rows, at every column
+//   rowsFftKernel     frame -> spectra of its rows; beside verticalKernel on 9.0 and later
+//   columnsFftKernel  transform of the columns, product with the templates' spectra, transform back, in shared memory; in other
+//                     blocks the windows' sums from the vertical ones, and the frame's energy
+//   scoresFftKernel   rows back, scores, ranges of their true values, and the ranges' ends of each tile
+//   refineKernel      positions whose range reaches the least upper end are computed exactly; the best is the result
+// Each kernel's blocks take their places while the kernel before drains. Frames whose rows or columns do not fit into a block's
+// shared memory go through cuFFT: rowsKernel, cuFFT, columnsKernel, cuFFT, scoresKernel. The direct path leaves the FFTs out and
+// correlates in scoresKernel.
 #include "cuda.cuh"
 #include "match_backend.h"
+#include "match_fft.cuh"
 
 #include <cub/block/block_reduce.cuh>
-#include <cub/block/block_scan.cuh>
 #include <cufft.h>
 
 #include <algorithm>
@@ -28,21 +29,26 @@
 namespace {
 
 namespace tuning {
-constexpr int ROW_THREADS = 192;
-constexpr int ROW_ITEMS = 8;    // one round for rows of up to 1536 pixels
-constexpr int COLUMN_WIDTH = 8; // columns of a block of column sums: a 32-byte sector of row sums
-constexpr int COLUMN_ITEMS = 8; // rows of a thread in a round
+constexpr int ROW_ITEMS = 8;       // neighbouring pixels of a thread of rowsKernel
 constexpr int SPECTRUM_ITEMS = 4;
-constexpr long long TIMED_POINTS = 1 << 19; // frames of fewer take the smallest FFT without timing others
+constexpr long long TIMED_POINTS = 1 << 19; // frames of fewer take cuFFT's smallest size without timing others
 constexpr int REFINE_BLOCKS_PER_SM = MATCH_TUNE_REFINE_BLOCKS;
 constexpr int CANDIDATES = MATCH_TUNE_CANDIDATES; // listed; where there are more, they are searched for tile by tile
 constexpr int CANDIDATE_TILES = 256;
+constexpr size_t PREFIX_BYTES = 32768; // of shared memory for a row's prefix sums; longer rows' are in global memory
 } // namespace tuning
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
-constexpr int TILE_COLS = 64, TILE_ROWS = 32; // of the score map
+constexpr int TILE_COLS = 64, TILE_ROWS = 32; // of scoresKernel
+constexpr int BAND = 4;                        // rows of a block of the row transforms: two complex signals
 constexpr unsigned FULL_WARP = 0xffffffffu;
 constexpr cufftHandle NO_PLAN = -1;
+
+// A tile is rows of the score map and, in each, groups of columns `period` apart: powers of two of each.
+struct TileShape {
+    int cols_log2, rows_log2, groups_log2, period;
+    __host__ __device__ int positionsLog2() const { return cols_log2 + rows_log2 + groups_log2; }
+};
 
 struct Job {
     MatchModel model;
@@ -51,23 +57,32 @@ struct Job {
     size_t template_step, template_bytes;
     const void *frame;
     size_t frame_step;
-    // FFT
+    // FFT. Spectra of the blocks' own transforms: tiles of two columns, rows in order (spectra, products) or frequencies in the
+    // order of columnsFftKernel's last pass (template_spectra); with cuFFT rows of fft_cols / 2 + 1.
     int fft_rows, fft_cols;
+    fft::Plan row_plan, column_plan;
+    int spectrum_tiles, spectrum_pitch, product_pitch;
+    float4 *pair_spectra, *pair_products;
+    const float4 *pair_templates;
     float *planes;
     cufftComplex *spectra, *products;
     const cufftComplex *template_spectra;
     const float *correlations;
     // Window sums: up to four quantities, first the channels, then the squares
     int quantities;
-    void *row_sums, *column_sums;
-    size_t row_sums_step; // elements
-    double *row_energy, *energy;
+    void *vertical, *windows; // orows rows of vertical_pitch; orows x ocols
+    size_t vertical_pitch;
+    int wide_sums;  // vertical sums of bytes take 64 bits
+    void *prefixes; // of the rows of vertical sums, where they do not fit into shared memory
+    double *energy_parts, *energy;
+    int parts; // a plane
     MatchError *errors; // of each template in this frame
     // Scores
     float *const *scores; // of each template; rows of scores_step bytes
     const size_t *scores_step;
     MatchRange *ranges, *tiles;
     int tiles_across, tiles_down;
+    TileShape tile_shape;
     // Refinement
     void *partial;
     unsigned *tickets;
@@ -76,17 +91,14 @@ struct Job {
     double constant; // masked: what the correlation lacks, the same at every position and template (SQDIFF)
 };
 
-// Exact sums of 8-bit images are integers: 32 bits along a row (a difference of two, modulo 2^32, is right as long as the
-// window's own sum fits), 64 down the columns. Floats are summed in double.
+// Exact sums of 8-bit images are integers; those of floats are doubles.
 template<class T>
 struct SumTypes {
-    using Row = uint32_t;
-    using Column = long long;
+    using Sum = long long;
 };
 template<>
 struct SumTypes<float> {
-    using Row = double;
-    using Column = double;
+    using Sum = double;
 };
 
 // ---- Rows
@@ -110,17 +122,26 @@ __device__ void loadRow(const T *row, size_t x, size_t end, float (&v)[N]) {
         v[i] = x + i < end ? static_cast<float>(__ldg(row + x + i)) : 0.0f;
 }
 
-// Moves the frame in, planes and row sums out, once each. One block a row; a thread takes ROW_ITEMS neighbouring pixels, so
-// that floats and sums leave in 16-byte stores.
+// Sum over a block of whole warps, in an order that does not vary, to thread 0.
+__device__ double blockTotal(double mine) {
+    __shared__ double warps[32];
+    for (int d = 16; d; d /= 2)
+        mine += __shfl_down_sync(FULL_WARP, mine, d);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        warps[threadIdx.x / 32] = mine;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (unsigned w = 1; w < blockDim.x / 32; ++w)
+            mine += warps[w];
+    return mine;
+}
+
+// For cuFFT, or only for the frame's energy: shifted planes in floats. One block a row; a thread takes ROW_ITEMS neighbouring
+// pixels, so that floats leave in 16-byte stores.
 template<class T, int CN>
-__global__ void __launch_bounds__(tuning::ROW_THREADS, CN == 1 && sizeof(T) == 1 ? 8 : 4) rowsKernel(const Job job) {
-    using Row = typename SumTypes<T>::Row;
-    using Scan = cub::BlockScan<Row, tuning::ROW_THREADS, cub::BLOCK_SCAN_WARP_SCANS>;
-    using Reduce = cub::BlockReduce<double, tuning::ROW_THREADS>;
-    __shared__ union {
-        typename Scan::TempStorage scan;
-        typename Reduce::TempStorage reduce;
-    } shared;
+__global__ void __launch_bounds__(THREADS) rowsKernel(const __grid_constant__ Job job) {
+    cusi::startInOrder();
     constexpr int ITEMS = tuning::ROW_ITEMS;
     const MatchModel &m = job.model;
     const int y = blockIdx.x;
@@ -128,10 +149,8 @@ __global__ void __launch_bounds__(tuning::ROW_THREADS, CN == 1 && sizeof(T) == 1
     const T *row = cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, filled ? y : 0);
     const size_t end = filled ? static_cast<size_t>(m.cols) * CN : 0;
     const int width = job.planes ? job.fft_cols : m.cols;
-    Row before[4] = {0, 0, 0, 0};
     double energy[MATCH_MAX_PLANES] = {0, 0, 0, 0};
-    for (int x0 = 0; x0 < width; x0 += tuning::ROW_THREADS * ITEMS) {
-        const int x = x0 + static_cast<int>(threadIdx.x) * ITEMS;
+    for (int x = static_cast<int>(threadIdx.x) * ITEMS; x < width; x += THREADS * ITEMS) {
         float v[CN * ITEMS], square[ITEMS];
         loadRow<T, CN * ITEMS>(row, static_cast<size_t>(x) * CN, end, v);
 #pragma unroll
@@ -143,175 +162,298 @@ __global__ void __launch_bounds__(tuning::ROW_THREADS, CN == 1 && sizeof(T) == 1
                 float &value = v[i * CN + c];
                 value = inside ? value - static_cast<float>(m.shift[c]) : 0.0f;
                 sum += value * value;
+                energy[c] += static_cast<double>(value) * value;
             }
             square[i] = inside ? sum - static_cast<float>(m.square_shift) : 0.0f;
-        }
-        if (job.planes) {
-            const size_t plane = static_cast<size_t>(job.fft_rows) * job.fft_cols;
-            float *out = job.planes + static_cast<size_t>(y) * job.fft_cols + x;
-#pragma unroll
-            for (int i = 0; i < ITEMS; i += 4)
-                if (x + i < width) {
-#pragma unroll
-                    for (int c = 0; c < CN; ++c)
-                        *reinterpret_cast<float4 *>(out + c * plane + i) =
-                            make_float4(v[i * CN + c], v[(i + 1) * CN + c], v[(i + 2) * CN + c], v[(i + 3) * CN + c]);
-                    if (m.planes > CN)
-                        *reinterpret_cast<float4 *>(out + CN * plane + i) =
-                            make_float4(square[i], square[i + 1], square[i + 2], square[i + 3]);
-                }
-        }
-        if (!filled)
-            continue;
-#pragma unroll
-        for (int i = 0; i < ITEMS; ++i) {
-#pragma unroll
-            for (int c = 0; c < CN; ++c)
-                energy[c] += static_cast<double>(v[i * CN + c]) * v[i * CN + c];
             if (m.planes > CN)
                 energy[CN] += static_cast<double>(square[i]) * square[i];
         }
-        int q = 0;
-        const auto scan = [&](Row(&values)[ITEMS], Row &carry) {
-            Row total;
-            Scan(shared.scan).InclusiveSum(values, values, total);
-            __syncthreads();
-            Row *out = static_cast<Row *>(job.row_sums) + (static_cast<size_t>(q) * m.rows + y) * job.row_sums_step + x;
+        if (!job.planes)
+            continue;
+        const size_t plane = static_cast<size_t>(job.fft_rows) * job.fft_cols;
+        float *out = job.planes + static_cast<size_t>(y) * job.fft_cols + x;
 #pragma unroll
-            for (int i = 0; i < ITEMS; ++i)
-                values[i] += carry;
-#pragma unroll
-            for (int i = 0; i < ITEMS; i += 4) {
-                if (x + i >= m.cols)
-                    break;
-                if constexpr (sizeof(Row) == 4) {
-                    *reinterpret_cast<uint4 *>(out + i) =
-                        make_uint4(values[i], values[i + 1], values[i + 2], values[i + 3]);
-                } else {
-                    reinterpret_cast<double2 *>(out + i)[0] = make_double2(values[i], values[i + 1]);
-                    reinterpret_cast<double2 *>(out + i)[1] = make_double2(values[i + 2], values[i + 3]);
-                }
-            }
-            carry += total;
-            ++q;
-        };
-        // Shifted bytes are whole numbers; negative ones wrap around, which the differences undo.
-        const auto whole = [](float value) {
-            if constexpr (sizeof(Row) == 4)
-                return static_cast<Row>(static_cast<int>(value));
-            else
-                return static_cast<Row>(value);
-        };
-        if (m.needs_s1) {
-#pragma unroll
-            for (int c = 0; c < CN; ++c) {
-                Row values[ITEMS];
-#pragma unroll
-                for (int i = 0; i < ITEMS; ++i)
-                    values[i] = whole(v[i * CN + c]);
-                scan(values, before[c]);
-            }
-        }
-        if (m.needs_s2) {
-            Row values[ITEMS];
-#pragma unroll
-            for (int i = 0; i < ITEMS; ++i) {
-                values[i] = 0;
+        for (int i = 0; i < ITEMS; i += 4)
+            if (x + i < width) {
 #pragma unroll
                 for (int c = 0; c < CN; ++c)
-                    values[i] += whole(v[i * CN + c]) * whole(v[i * CN + c]);
+                    *reinterpret_cast<float4 *>(out + c * plane + i) =
+                        make_float4(v[i * CN + c], v[(i + 1) * CN + c], v[(i + 2) * CN + c], v[(i + 3) * CN + c]);
+                if (m.planes > CN)
+                    *reinterpret_cast<float4 *>(out + CN * plane + i) =
+                        make_float4(square[i], square[i + 1], square[i + 2], square[i + 3]);
             }
-            scan(values, before[3]);
-        }
     }
-    if (!filled || m.error == 0)
+    if (!filled)
         return;
 #pragma unroll
     for (int p = 0; p < CN + 1; ++p) {
         if (p >= m.planes)
             break;
-        const double sum = Reduce(shared.reduce).Sum(energy[p]);
-        __syncthreads();
+        const double sum = blockTotal(energy[p]);
         if (threadIdx.x == 0)
-            job.row_energy[static_cast<size_t>(p) * m.rows + y] = sum;
+            job.energy_parts[static_cast<size_t>(p) * job.parts + y] = sum;
     }
+}
+
+extern __shared__ float4 shared_points[];
+
+// Spectra of BAND rows of a plane. A complex transform of rows y and y + 1 as real and imaginary part holds both: twice their
+// spectra are Z(k) + conj Z(n - k) and that of the difference turned by -i; the templates' spectra make up for the factor.
+__global__ void __launch_bounds__(fft::MOST_THREADS, 2) rowsFftKernel(const __grid_constant__ Job job, bool beside_vertical) {
+    if (!beside_vertical)
+        cusi::startInOrder();
+#if __CUDA_ARCH__ >= 900
+    else // what is before verticalKernel was done when that let this kernel start
+        cudaTriggerProgrammaticLaunchCompletion();
+#endif
+    const MatchModel &m = job.model;
+    const fft::Plan &plan = job.row_plan;
+    const int y0 = blockIdx.x * BAND, p = blockIdx.y;
+    const auto frameRow = [&](int r) {
+        return static_cast<const unsigned char *>(job.frame) + static_cast<size_t>(min(y0 + r, m.rows - 1)) * job.frame_step;
+    };
+    const unsigned char *const rows[BAND] = {frameRow(0), frameRow(1), frameRow(2), frameRow(3)};
+    double energy;
+    if (m.integer && p < m.channels) {
+        const int shift = static_cast<int>(m.shift[p]);
+        unsigned sum = 0; // at most 4 * 16 squares of a byte
+        fft::forwardA(plan, shared_points, [&](int x) {
+            const int at = min(x, m.cols - 1) * m.channels + p;
+            float v[BAND];
+#pragma unroll
+            for (int r = 0; r < BAND; ++r) {
+                const int pixel = static_cast<int>(__ldg(rows[r] + at)) - shift, in = x < m.cols && y0 + r < m.rows ? pixel : 0;
+                sum += in * in;
+                v[r] = static_cast<float>(in);
+            }
+            return make_float4(v[0], v[1], v[2], v[3]);
+        });
+        energy = sum;
+    } else {
+        double sum = 0;
+        fft::forwardA(plan, shared_points, [&](int x) {
+            const int at = min(x, m.cols - 1) * m.channels;
+            float v[BAND];
+#pragma unroll
+            for (int r = 0; r < BAND; ++r) {
+                float square = 0;
+                for (int c = 0; c < m.channels; ++c) {
+                    const float pixel = m.integer ? static_cast<float>(__ldg(rows[r] + at + c))
+                                                  : __ldg(reinterpret_cast<const float *>(rows[r]) + at + c);
+                    v[r] = pixel - static_cast<float>(m.shift[c]);
+                    square += v[r] * v[r];
+                }
+                if (p == m.channels)
+                    v[r] = square - static_cast<float>(m.square_shift);
+                v[r] = x < m.cols && y0 + r < m.rows ? v[r] : 0;
+                sum += static_cast<double>(v[r]) * v[r];
+            }
+            return make_float4(v[0], v[1], v[2], v[3]);
+        });
+        energy = sum;
+    }
+    fft::passB<true>(plan, shared_points);
+    fft::passC(plan, shared_points);
+    energy = blockTotal(energy); // and the barrier after the last pass
+    if (threadIdx.x == 0)
+        job.energy_parts[static_cast<size_t>(p) * job.parts + blockIdx.x] = energy;
+    // Two neighbouring threads write a tile's rows y and y + 1, 32 bytes, then y + 2 and y + 3.
+    float4 *out = job.pair_spectra + static_cast<size_t>(p) * job.spectrum_tiles * job.spectrum_pitch + y0;
+    for (int i = threadIdx.x; i < 2 * job.spectrum_tiles; i += blockDim.x) {
+        const int tile = i / 2, k = 2 * tile;
+        const bool odd = i % 2;
+        const auto part = [&](float zx, float zy, float mx, float my) {
+            return odd ? make_float2(zy + my, mx - zx) : make_float2(zx + mx, zy - my);
+        };
+        const float4 z0 = shared_points[__ldg(plan.places + k)], z1 = shared_points[__ldg(plan.places + k + 1)];
+        const float4 m0 = shared_points[__ldg(plan.places + (k ? plan.n - k : 0))];
+        const float4 m1 = shared_points[__ldg(plan.places + plan.n - k - 1)];
+        const float2 a0 = part(z0.x, z0.y, m0.x, m0.y), a1 = part(z1.x, z1.y, m1.x, m1.y);
+        const float2 b0 = part(z0.z, z0.w, m0.z, m0.w), b1 = part(z1.z, z1.w, m1.z, m1.w);
+        float4 *at = out + static_cast<size_t>(tile) * job.spectrum_pitch + odd;
+        at[0] = make_float4(a0.x, a0.y, a1.x, a1.y);
+        at[2] = make_float4(b0.x, b0.y, b1.x, b1.y);
+    }
+#if __CUDA_ARCH__ >= 900
+    if (beside_vertical) // so that the next kernel, which follows this one, follows both
+        cudaGridDependencySynchronize();
+#endif
+}
+
+// ---- Window sums
+// ---------------------------------------------------------------------------------------------------------
+
+constexpr int VERTICAL_WARPS = 32;
+
+// Sums of shifted pixels and of their squares over the h rows from each row of the score map down, at every column of the frame.
+// A block takes 32 columns. Its warps first add up a chunk of rows each; from these sums each warp makes that of the first
+// window of its share of the map and then moves it down. The second reading comes from the first-level cache.
+template<class T, int CN>
+__global__ void __launch_bounds__(32 * VERTICAL_WARPS) verticalKernel(const __grid_constant__ Job job) {
+#if __CUDA_ARCH__ >= 900
+    // The other way round than startInOrder(): rowsFftKernel, which does not wait for this kernel, must not start before what
+    // came before is done.
+    cudaGridDependencySynchronize();
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+    using Sum = typename SumTypes<T>::Sum;
+    using Pixel = std::conditional_t<sizeof(T) == 1, int, double>;
+    __shared__ Sum chunks[CN + 1][VERTICAL_WARPS][32];
+    const MatchModel &m = job.model;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, x = blockIdx.x * 32 + lane;
+    const char *column = static_cast<const char *>(job.frame) + static_cast<size_t>(min(x, m.cols - 1)) * CN * sizeof(T);
+    Pixel shift[CN];
+#pragma unroll
+    for (int c = 0; c < CN; ++c)
+        shift[c] = static_cast<Pixel>(m.shift[c]);
+    const auto at = [&](int y, Pixel(&v)[CN + 1]) {
+        const T *pixel = reinterpret_cast<const T *>(column + static_cast<size_t>(y) * job.frame_step);
+        v[CN] = 0;
+#pragma unroll
+        for (int c = 0; c < CN; ++c) {
+            v[c] = static_cast<Pixel>(__ldg(pixel + c)) - shift[c];
+            v[CN] += v[c] * v[c];
+        }
+    };
+    const auto addRows = [&](int y, int end, Sum(&sum)[CN + 1]) {
+        constexpr int UNROLL = CN == 1 ? 16 : 4;
+        for (; y < end; y += UNROLL) {
+            Pixel v[UNROLL][CN + 1];
+#pragma unroll
+            for (int i = 0; i < UNROLL; ++i)
+                at(min(y + i, end - 1), v[i]);
+#pragma unroll
+            for (int i = 0; i < UNROLL; ++i)
+#pragma unroll
+                for (int c = 0; c < CN + 1; ++c)
+                    sum[c] += y + i < end ? v[i][c] : 0;
+        }
+    };
+    const int chunk = cusi::divUp(m.rows, VERTICAL_WARPS);
+    Sum sum[CN + 1] = {};
+    addRows(min(warp * chunk, m.rows), min((warp + 1) * chunk, m.rows), sum);
+#pragma unroll
+    for (int c = 0; c < CN + 1; ++c)
+        chunks[c][warp][lane] = sum[c];
+    __syncthreads();
+    const int share = cusi::divUp(m.orows, VERTICAL_WARPS), y0 = warp * share, y1 = min(y0 + share, m.orows);
+    if (y0 >= y1)
+        return;
+    const int first = cusi::divUp(y0, chunk), last = (y0 + m.h) / chunk; // whole chunks of the first window
+#pragma unroll
+    for (int c = 0; c < CN + 1; ++c)
+        sum[c] = 0;
+    if (first < last) {
+        addRows(y0, first * chunk, sum);
+        for (int i = first; i < last; ++i)
+#pragma unroll
+            for (int c = 0; c < CN + 1; ++c)
+                sum[c] += chunks[c][i][lane];
+        addRows(last * chunk, y0 + m.h, sum);
+    } else {
+        addRows(y0, y0 + m.h, sum);
+    }
+    if (x >= m.cols)
+        return;
+    constexpr int UNROLL = CN == 1 ? 8 : 2;
+    for (int y = y0; y < y1; y += UNROLL) {
+        Pixel out[UNROLL][CN + 1], in[UNROLL][CN + 1];
+#pragma unroll
+        for (int i = 0; i < UNROLL; ++i) {
+            at(min(y + i, m.rows - 1), out[i]);
+            at(min(y + i + m.h, m.rows - 1), in[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < UNROLL; ++i) {
+            if (y + i >= y1)
+                break;
+            size_t to = static_cast<size_t>(y + i) * job.vertical_pitch + x;
+            const auto put = [&](Sum v) {
+                if (sizeof(T) == 1 && !job.wide_sums)
+                    static_cast<int *>(job.vertical)[to] = static_cast<int>(v);
+                else
+                    static_cast<Sum *>(job.vertical)[to] = v;
+                to += m.orows * job.vertical_pitch;
+            };
+            if (m.needs_s1)
+#pragma unroll
+                for (int c = 0; c < CN; ++c)
+                    put(sum[c]);
+            if (m.needs_s2)
+                put(sum[CN]);
+#pragma unroll
+            for (int c = 0; c < CN + 1; ++c)
+                sum[c] = sum[c] - out[i][c] + in[i][c];
+        }
+    }
+}
+
+// One row of one quantity: the windows' sums are differences of the prefix sums of the vertical ones.
+template<class T>
+__device__ void windowSums(const Job &job, int item) {
+    using Sum = typename SumTypes<T>::Sum;
+    constexpr int ITEMS = 4;
+    __shared__ Sum warps[2][32];
+    const MatchModel &m = job.model;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_count = blockDim.x / 32;
+    const bool sign = m.needs_s1 && item / m.orows < m.channels; // squares use all 32 bits
+    const size_t row = static_cast<size_t>(item) * job.vertical_pitch;
+    Sum *prefix = job.prefixes ? static_cast<Sum *>(job.prefixes) + static_cast<size_t>(item) * (m.cols + size_t{1})
+                               : reinterpret_cast<Sum *>(shared_points);
+    Sum before = 0;
+    for (int x0 = 0, round = 0; x0 < m.cols; x0 += static_cast<int>(blockDim.x) * ITEMS, ++round) {
+        const int x = x0 + static_cast<int>(threadIdx.x) * ITEMS;
+        Sum v[ITEMS] = {};
+        if (x < m.cols) {
+            if (sizeof(T) == 1 && !job.wide_sums) {
+                const uint4 four = *reinterpret_cast<const uint4 *>(static_cast<const unsigned *>(job.vertical) + row + x);
+                const unsigned words[ITEMS] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+                for (int i = 0; i < ITEMS; ++i)
+                    v[i] = sign ? static_cast<Sum>(static_cast<int>(words[i])) : static_cast<Sum>(words[i]);
+            } else {
+#pragma unroll
+                for (int i = 0; i < ITEMS; ++i)
+                    v[i] = static_cast<const Sum *>(job.vertical)[row + x + i];
+            }
+        }
+#pragma unroll
+        for (int i = 1; i < ITEMS; ++i)
+            v[i] += v[i - 1];
+        Sum end = v[ITEMS - 1];
+        for (int d = 1; d < 32; d *= 2) {
+            const Sum other = __shfl_up_sync(FULL_WARP, end, d);
+            if (lane >= d)
+                end += other;
+        }
+        if (lane == 31)
+            warps[round % 2][warp] = end;
+        end -= v[ITEMS - 1];
+        __syncthreads();
+        Sum all = 0;
+        for (int w = 0; w < warp_count; ++w) {
+            const Sum total = warps[round % 2][w];
+            end += w < warp ? total : 0;
+            all += total;
+        }
+        end += before;
+        before += all;
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i)
+            if (x + i < m.cols)
+                prefix[x + i + 1] = end + v[i];
+    }
+    if (threadIdx.x == 0)
+        prefix[0] = 0;
+    __syncthreads();
+    Sum *out = static_cast<Sum *>(job.windows) + static_cast<size_t>(item) * m.ocols;
+    for (int x = threadIdx.x; x < m.ocols; x += blockDim.x)
+        out[x] = prefix[x + m.w] - prefix[x];
 }
 
 // ---- Columns
 // ------------------------------------------------------------------------------------------------------------
-
-// Prefix sums down the columns: column_sums[q][y][x] = sum of the row sums of windows at x over rows 0 .. y - 1. A block
-// goes down COLUMN_WIDTH columns, a round at a time: every thread has COLUMN_ITEMS rows of one column in registers, learns
-// what the strips above it add up to, and writes.
-template<class T>
-__device__ void columnSums(const Job &job, int block) {
-    using Row = typename SumTypes<T>::Row;
-    using Column = typename SumTypes<T>::Column;
-    constexpr int WIDTH = tuning::COLUMN_WIDTH, ITEMS = tuning::COLUMN_ITEMS, STRIPS = THREADS / WIDTH;
-    __shared__ Column warps[2][WARPS][WIDTH];
-    const MatchModel &m = job.model;
-    const int across = cusi::divUp(m.ocols, WIDTH), q = block / across;
-    const int column = threadIdx.x % WIDTH, strip = threadIdx.x / WIDTH, warp = threadIdx.x / 32;
-    const int x = min(block % across * WIDTH + column, m.ocols - 1);
-    const bool inside = block % across * WIDTH + column < m.ocols;
-    const bool sign = m.needs_s1 && q < m.channels; // sums of shifted pixels may be negative; squares use all 32 bits
-    const Row *in = static_cast<const Row *>(job.row_sums) + static_cast<size_t>(q) * m.rows * job.row_sums_step + x;
-    Column *out = static_cast<Column *>(job.column_sums) + static_cast<size_t>(q) * (m.rows + 1) * m.ocols + x;
-    if (inside && strip == 0)
-        out[0] = 0;
-    Row right[ITEMS], left[ITEMS];
-    const auto load = [&](int y) {
-#pragma unroll
-        for (int i = 0; i < ITEMS; ++i) {
-            const Row *row = in + static_cast<size_t>(min(y + i, m.rows - 1)) * job.row_sums_step;
-            right[i] = row[m.w - 1];
-            left[i] = x ? row[-1] : Row(0);
-        }
-    };
-    load(strip * ITEMS);
-    Column above = 0;
-    for (int y0 = 0, round = 0; y0 < m.rows; y0 += STRIPS * ITEMS, ++round) {
-        const int y = y0 + strip * ITEMS;
-        Column sums[ITEMS], sum = 0;
-#pragma unroll
-        for (int i = 0; i < ITEMS; ++i) {
-            const Row window = right[i] - left[i];
-            if (y + i < m.rows) {
-                if constexpr (sizeof(Row) == 4)
-                    sum += sign ? static_cast<Column>(static_cast<int>(window)) : static_cast<Column>(window);
-                else
-                    sum += window;
-            }
-            sums[i] = sum;
-        }
-        load(y + STRIPS * ITEMS); // the next round's, while this one waits for its neighbours
-        // Strips of a warp, then warps.
-        Column before = sum;
-#pragma unroll
-        for (int d = WIDTH; d < 32; d *= 2) {
-            const Column other = __shfl_up_sync(FULL_WARP, before, d);
-            if (threadIdx.x % 32 >= d)
-                before += other;
-        }
-        if (threadIdx.x % 32 >= 32 - WIDTH)
-            warps[round % 2][warp][column] = before;
-        before -= sum;
-        __syncthreads();
-        Column all = 0;
-#pragma unroll
-        for (int w = 0; w < WARPS; ++w) {
-            const Column total = warps[round % 2][w][column];
-            before += w < warp ? total : 0;
-            all += total;
-        }
-        before += above;
-        above += all;
-#pragma unroll
-        for (int i = 0; i < ITEMS; ++i)
-            if (inside && y + i < m.rows)
-                out[static_cast<size_t>(y + i + 1) * m.ocols] = before + sums[i];
-    }
-}
 
 // PLANES 0: as many as the model says.
 template<int PLANES>
@@ -354,35 +496,106 @@ __device__ void multiplySpectra(const Job &job, int block, int blocks) {
     }
 }
 
-// The frame's energy from its rows', in an order that does not vary.
+// The frame's energy from its parts, in an order that does not vary.
 __device__ void addEnergy(const Job &job) {
-    using Reduce = cub::BlockReduce<double, THREADS>;
-    __shared__ typename Reduce::TempStorage shared;
     for (int p = 0; p < job.model.planes; ++p) {
         double sum = 0;
-        for (int y = threadIdx.x; y < job.model.rows; y += THREADS)
-            sum += job.row_energy[static_cast<size_t>(p) * job.model.rows + y];
-        sum = Reduce(shared).Sum(sum);
-        __syncthreads();
+        for (int i = threadIdx.x; i < job.parts; i += blockDim.x)
+            sum += job.energy_parts[static_cast<size_t>(p) * job.parts + i];
+        sum = blockTotal(sum);
         if (threadIdx.x == 0)
             job.energy[p] = sum;
     }
     __syncthreads();
-    for (int k = threadIdx.x; k < job.model.count; k += THREADS)
+    for (int k = threadIdx.x; k < job.model.count; k += blockDim.x)
         job.errors[k] = match_error(&job.model, &job.sums[k], job.energy);
 }
 
 template<class T>
-__global__ void __launch_bounds__(THREADS) columnsKernel(const Job job, int column_blocks, int energy_blocks) {
+__global__ void __launch_bounds__(THREADS) columnsKernel(const __grid_constant__ Job job, int window_blocks, int energy_blocks) {
+    cusi::startInOrder();
     const int block = blockIdx.x;
-    if (block < column_blocks)
-        columnSums<T>(job, block);
-    else if (block < column_blocks + energy_blocks)
+    if (block < window_blocks)
+        windowSums<T>(job, block);
+    else if (block < window_blocks + energy_blocks)
         addEnergy(job);
     else if (job.model.planes == 1)
-        multiplySpectra<1>(job, block - column_blocks - energy_blocks, gridDim.x - column_blocks - energy_blocks);
+        multiplySpectra<1>(job, block - window_blocks - energy_blocks, gridDim.x - window_blocks - energy_blocks);
     else
-        multiplySpectra<0>(job, block - column_blocks - energy_blocks, gridDim.x - column_blocks - energy_blocks);
+        multiplySpectra<0>(job, block - window_blocks - energy_blocks, gridDim.x - window_blocks - energy_blocks);
+}
+
+// Two columns of the spectrum: forth, the conjugate of the product with the templates' conjugate spectra, and back. The last pass
+// forth, the product and the first pass back share registers. What the columns hold below the frame is 0, what they come to
+// below the score map is not wanted.
+__device__ void correlateColumns(const Job &job, int tile) {
+    const MatchModel &m = job.model;
+    const fft::Plan &plan = job.column_plan;
+    const int elements = plan.elements();
+    for (int p = 0; p < m.planes; ++p) {
+        const float4 *in = job.pair_spectra + (static_cast<size_t>(p) * job.spectrum_tiles + tile) * job.spectrum_pitch;
+        float4 *points = shared_points + p * elements;
+        fft::forwardA(plan, points, [&](int y) { return y < m.rows ? in[y] : make_float4(0, 0, 0, 0); });
+        fft::passB<true>(plan, points);
+    }
+    for (int k = 0; k < m.count; ++k) {
+        float4 *work = shared_points + (m.count == 1 ? 0 : m.planes * elements);
+        fft::withC(plan, [&](auto radix) {
+            constexpr int R = decltype(radix)::VALUE;
+            const int i0 = threadIdx.x / plan.b, j = threadIdx.x - i0 * plan.b, at = i0 * plan.stride + j * R;
+            const bool busy = i0 < plan.a;
+            const int step = plan.a * plan.b;
+            const float4 *templ = job.pair_templates +
+                                  (static_cast<size_t>(k) * m.planes * job.spectrum_tiles + tile) * plan.n + threadIdx.x;
+            for (int p = 0; p < m.planes; ++p, templ += static_cast<size_t>(job.spectrum_tiles) * plan.n) {
+                float4 t[R];
+#pragma unroll
+                for (int i = 0; i < R; ++i)
+                    t[i] = busy ? __ldg(templ + i * step) : make_float4(0, 0, 0, 0);
+                if (p == 0)
+                    __syncthreads();
+                if (!busy)
+                    continue;
+                fft::Points<R> v;
+#pragma unroll
+                for (int i = 0; i < R; ++i)
+                    v.set(i, shared_points[p * elements + at + i]);
+                v.transform();
+#pragma unroll
+                for (int i = 0; i < R; ++i) {
+                    const float4 sum = p ? work[at + i] : make_float4(0, 0, 0, 0);
+                    const auto product = [](float2 a, float2 b, float x, float y) {
+                        return float2{fmaf(a.x, b.x, fmaf(a.y, b.y, x)), fmaf(a.x, b.y, fmaf(-a.y, b.x, y))};
+                    };
+                    v.first[i] = product(v.first[i], {t[i].x, t[i].y}, sum.x, sum.y);
+                    v.second[i] = product(v.second[i], {t[i].z, t[i].w}, sum.z, sum.w);
+                }
+                if (p == m.planes - 1)
+                    v.transform();
+#pragma unroll
+                for (int i = 0; i < R; ++i)
+                    work[at + i] = v.get(i);
+            }
+        });
+        fft::passB<false>(plan, work);
+        float4 *out = job.pair_products + (static_cast<size_t>(k) * job.spectrum_tiles + tile) * job.product_pitch;
+        fft::backwardA(plan, work, [&](int y, int, const float4 &v) {
+            if (y < job.product_pitch)
+                out[y] = v;
+        });
+    }
+}
+
+template<class T>
+__global__ void __launch_bounds__(fft::MOST_THREADS, 2) columnsFftKernel(const __grid_constant__ Job job) {
+    cusi::startInOrder();
+    const int block = blockIdx.x;
+    if (block < job.spectrum_tiles)
+        correlateColumns(job, block);
+    else if (block == job.spectrum_tiles)
+        addEnergy(job);
+    else
+        windowSums<T>(job, block - job.spectrum_tiles - 1);
 }
 
 // ---- Scores
@@ -390,20 +603,19 @@ __global__ void __launch_bounds__(THREADS) columnsKernel(const Job job, int colu
 
 template<class T, bool SQUARES_ONLY = false>
 __device__ void windowAt(const Job &job, int y, int x, double *s1, double &s2) {
-    using Column = typename SumTypes<T>::Column;
+    using Sum = typename SumTypes<T>::Sum;
     const MatchModel &m = job.model;
-    const size_t plane = static_cast<size_t>(m.rows + 1) * m.ocols;
-    const Column *top = static_cast<const Column *>(job.column_sums) + static_cast<size_t>(y) * m.ocols + x;
-    const Column *bottom = top + static_cast<size_t>(m.h) * m.ocols;
+    const size_t plane = static_cast<size_t>(m.orows) * m.ocols;
+    const Sum *at = static_cast<const Sum *>(job.windows) + static_cast<size_t>(y) * m.ocols + x;
     int q = 0;
     if constexpr (SQUARES_ONLY) {
-        s2 = static_cast<double>(bottom[0] - top[0]);
+        s2 = static_cast<double>(at[0]);
         return;
     }
     if (m.needs_s1)
         for (; q < m.channels; ++q)
-            s1[q] = static_cast<double>(bottom[q * plane] - top[q * plane]);
-    s2 = m.needs_s2 ? static_cast<double>(bottom[q * plane] - top[q * plane]) : 0;
+            s1[q] = static_cast<double>(at[q * plane]);
+    s2 = m.needs_s2 ? static_cast<double>(at[q * plane]) : 0;
 }
 
 // Least lower and upper ends of a tile, to thread 0.
@@ -540,12 +752,53 @@ __device__ double maskedConstant(const Job &job, int k) {
     return constant;
 }
 
+// match_range once for all kernels: inlined, it takes minutes to compile and megabytes.
+struct Scored {
+    MatchRange range;
+    float score;
+};
+__device__ __noinline__ Scored scoreOf(const MatchModel &m, const MatchTemplate &t, double c, MatchError error, double s1_0,
+                                       double s1_1, double s1_2, double s2) {
+    const double s1[3] = {s1_0, s1_1, s1_2};
+    Scored scored;
+    scored.range = match_range(&m, &t, c, error, s1, s2, &scored.score);
+    return scored;
+}
+
+// Writes a position's range and, where it is wanted, its score. SQUARED: a SQDIFF without a mask, whose range is found without the
+// questions that match_range asks.
+template<int CN, bool SQUARED>
+__device__ MatchRange putScore(const Job &job, const MatchTemplate &t, int k, int y, int x, double c, const MatchError &error,
+                               bool usable, const double (&s1)[CN], double s2) {
+    const MatchModel &m = job.model;
+    float score;
+    MatchRange range;
+    if constexpr (SQUARED) {
+        const double value = fmax(s2 - 2 * c + t.t2, 0.0);
+        const double margin = 2 * error.correlation + error.window + value * 0x1p-22;
+        range = {static_cast<float>(value - margin), static_cast<float>(value + margin)};
+        score = static_cast<float>(value);
+    } else {
+        const Scored scored = scoreOf(m, t, c, error, s1[0], CN > 1 ? s1[1 % CN] : 0, CN > 2 ? s1[2 % CN] : 0, s2);
+        range = scored.range;
+        score = scored.score;
+    }
+    if (!usable) {
+        range = {INFINITY, INFINITY};
+        score = NAN;
+    }
+    job.ranges[(static_cast<size_t>(k) * m.orows + y) * m.ocols + x] = range;
+    if (job.scores)
+        cusi::rowOf(job.scores[k], job.scores_step[k], y)[x] = score;
+    return range;
+}
+
 enum class From { FFT, BYTES, PLAIN };
 
 // One block a tile and template.
-// SQUARED: a SQDIFF without a mask, whose range is found without the questions that match_range asks.
 template<class T, int CN, From FROM, bool SQUARED>
-__global__ void __launch_bounds__(THREADS) scoresKernel(const Job job) {
+__global__ void __launch_bounds__(THREADS) scoresKernel(const __grid_constant__ Job job) {
+    cusi::startInOrder();
     const MatchModel &m = job.model;
     const int k = blockIdx.z, tile_x = blockIdx.x, tile_y = blockIdx.y;
     const int x0 = tile_x * TILE_COLS, y0 = tile_y * TILE_ROWS;
@@ -567,7 +820,7 @@ __global__ void __launch_bounds__(THREADS) scoresKernel(const Job job) {
     const float *correlation = job.correlations + static_cast<size_t>(k) * job.fft_rows * job.fft_cols;
     const double constant = FROM == From::FFT && m.masked ? maskedConstant(job, k) : 0;
     // Everything is loaded before anything is stored, so that the loads do not wait for one another.
-    double c[8], s1[8][CN], s2[8];
+    double c[8], s1[8][CN] = {}, s2[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
         const int y = min(rowOfScore(i), m.orows - 1), x = min(columnOfScore(i), m.ocols - 1);
@@ -578,28 +831,12 @@ __global__ void __launch_bounds__(THREADS) scoresKernel(const Job job) {
         windowAt<T, SQUARED>(job, y, x, s1[i], s2[i]);
     }
     MatchRange least = {INFINITY, INFINITY};
-    const double t2 = t.t2, margin2 = 2 * error.correlation + error.window;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
         const int y = rowOfScore(i), x = columnOfScore(i);
         if (y >= m.orows || x >= m.ocols)
             continue;
-        float score;
-        MatchRange range;
-        if constexpr (SQUARED) {
-            const double value = fmax(s2[i] - 2 * c[i] + t2, 0.0), margin = margin2 + value * 0x1p-22;
-            range = {static_cast<float>(value - margin), static_cast<float>(value + margin)};
-            score = static_cast<float>(value);
-        } else {
-            range = match_range(&m, &t, c[i], error, s1[i], s2[i], &score);
-        }
-        if (!usable) {
-            range = {INFINITY, INFINITY};
-            score = NAN;
-        }
-        job.ranges[(static_cast<size_t>(k) * m.orows + y) * m.ocols + x] = range;
-        if (job.scores)
-            cusi::rowOf(job.scores[k], job.scores_step[k], y)[x] = score;
+        const MatchRange range = putScore<CN, SQUARED>(job, t, k, y, x, c[i], error, usable, s1[i], s2[i]);
         least.lower = fminf(least.lower, range.lower);
         least.upper = fminf(least.upper, range.upper);
     }
@@ -608,19 +845,111 @@ __global__ void __launch_bounds__(THREADS) scoresKernel(const Job job) {
         job.tiles[(static_cast<size_t>(k) * job.tiles_down + tile_y) * job.tiles_across + tile_x] = least;
 }
 
-// Takes the neighbourhood of the match of the round before out of the map.
-__global__ void __launch_bounds__(THREADS) suppressKernel(const Job job) {
+// BAND rows of the score map: their spectra back, two rows as real and imaginary part of one transform, and the scores. A warp's
+// scores are a tile.
+template<class T, int CN, bool SQUARED>
+__global__ void __launch_bounds__(fft::MOST_THREADS, 2) scoresFftKernel(const __grid_constant__ Job job) {
+    cusi::startInOrder();
     const MatchModel &m = job.model;
-    const int k = blockIdx.z, x0 = blockIdx.x * TILE_COLS, y0 = blockIdx.y * TILE_ROWS;
+    const fft::Plan &plan = job.row_plan;
+    const int k = blockIdx.y, y0 = blockIdx.x * BAND;
+    const float4 *in = job.pair_products + static_cast<size_t>(k) * job.spectrum_tiles * job.product_pitch + y0;
+    const int half = plan.n / 2, odd = threadIdx.x % 2;
+    constexpr int UNROLL = 3;
+    for (int i0 = 0; i0 < 2 * job.spectrum_tiles; i0 += static_cast<int>(blockDim.x) * UNROLL) {
+        // Neighbouring threads read 32 bytes, rows y and y + 1 of two columns; each keeps one column of both.
+        float4 v[2][UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const int i = i0 + u * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x);
+            const float4 *at = in + static_cast<size_t>(min(i / 2, job.spectrum_tiles - 1)) * job.product_pitch + odd;
+            v[0][u] = at[0];
+            v[1][u] = at[2];
+        }
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const int column = i0 + u * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x);
+            float4 forth = {}, back = {};
+#pragma unroll
+            for (int pair = 0; pair < 2; ++pair) {
+                const float4 mine = v[pair][u];
+                const float sent_x = odd ? mine.x : mine.z, sent_y = odd ? mine.y : mine.w;
+                const float got_x = __shfl_xor_sync(FULL_WARP, sent_x, 1), got_y = __shfl_xor_sync(FULL_WARP, sent_y, 1);
+                float2 a = odd ? float2{got_x, got_y} : float2{mine.x, mine.y};
+                float2 b = odd ? float2{mine.z, mine.w} : float2{got_x, got_y};
+                if (column == 0 || column == half) // real, but for rounding
+                    a.y = b.y = 0;
+                // a + i b, and with n - k in place of k conj a + i conj b
+                const float2 plus = {a.x - b.y, a.y + b.x}, minus = {a.x + b.y, b.x - a.y};
+                if (pair == 0)
+                    forth.x = plus.x, forth.y = plus.y, back.x = minus.x, back.y = minus.y;
+                else
+                    forth.z = plus.x, forth.w = plus.y, back.z = minus.x, back.w = minus.y;
+            }
+            if (column <= half)
+                shared_points[__ldg(plan.places + column)] = forth;
+            if (column > 0 && column < half)
+                shared_points[__ldg(plan.places + plan.n - column)] = back;
+        }
+    }
+    fft::passC(plan, shared_points);
+    fft::passB<false>(plan, shared_points);
+    fft::backwardA(plan, shared_points, [&](int, int element, const float4 &v) { shared_points[element] = v; });
+    __syncthreads();
+
+    const MatchTemplate &t = job.sums[k];
+    const MatchError error = job.errors[k];
+    const bool usable = m.integer || job.energy[0] < MATCH_MAX_ENERGY;
+    const double constant = m.masked ? maskedConstant(job, k) : 0;
+    MatchRange least = {INFINITY, INFINITY};
+    for (int x = threadIdx.x; x < m.ocols; x += blockDim.x) {
+        const float4 v = shared_points[plan.place(x)];
+        const float c[BAND] = {v.x, v.y, v.z, v.w};
+        double s1[BAND][CN] = {}, s2[BAND];
+#pragma unroll
+        for (int r = 0; r < BAND; ++r)
+            windowAt<T, SQUARED>(job, min(y0 + r, m.orows - 1), x, s1[r], s2[r]);
+#pragma unroll
+        for (int r = 0; r < BAND; ++r) {
+            if (y0 + r >= m.orows)
+                break;
+            const MatchRange range =
+                putScore<CN, SQUARED>(job, t, k, y0 + r, x, static_cast<double>(c[r]) + constant, error, usable, s1[r], s2[r]);
+            least.lower = fminf(least.lower, range.lower);
+            least.upper = fminf(least.upper, range.upper);
+        }
+    }
+    for (int d = 16; d; d /= 2) {
+        least.lower = fminf(least.lower, __shfl_down_sync(FULL_WARP, least.lower, d));
+        least.upper = fminf(least.upper, __shfl_down_sync(FULL_WARP, least.upper, d));
+    }
+    if (threadIdx.x % 32 == 0)
+        job.tiles[(static_cast<size_t>(k) * job.tiles_down + blockIdx.x) * job.tiles_across + threadIdx.x / 32] = least;
+}
+
+// Position `index`, modulo the positions of a tile, of a tile; false outside the map.
+__device__ bool tilePosition(const Job &job, int tile, long long index, int &y, int &x) {
+    const TileShape &s = job.tile_shape;
+    const int i = static_cast<int>(index & ((1 << s.positionsLog2()) - 1));
+    const int column = i & ((1 << s.cols_log2) - 1), row = i >> s.cols_log2 & ((1 << s.rows_log2) - 1);
+    y = (tile / job.tiles_across << s.rows_log2) + row;
+    x = (tile % job.tiles_across << s.cols_log2) + (i >> (s.cols_log2 + s.rows_log2)) * s.period + column;
+    return y < job.model.orows && x < job.model.ocols;
+}
+
+// Takes the neighbourhood of the match of the round before out of the map.
+__global__ void __launch_bounds__(THREADS) suppressKernel(const __grid_constant__ Job job) {
+    cusi::startInOrder();
+    const MatchModel &m = job.model;
+    const int k = blockIdx.z, tile = blockIdx.y * job.tiles_across + blockIdx.x;
     const cusMatch match = job.results[static_cast<size_t>(k) * m.max_matches + job.round - 1];
-    const long long d = m.min_distance;
-    if (match.x < 0 || x0 >= match.x + d || x0 + TILE_COLS <= match.x - d + 1 || y0 >= match.y + d ||
-        y0 + TILE_ROWS <= match.y - d + 1)
+    const long long d = m.min_distance, y0 = static_cast<long long>(blockIdx.y) << job.tile_shape.rows_log2;
+    if (match.x < 0 || y0 >= match.y + d || y0 + (1 << job.tile_shape.rows_log2) <= match.y - d + 1)
         return;
     MatchRange least = {INFINITY, INFINITY};
-    for (int i = threadIdx.x; i < TILE_COLS * TILE_ROWS; i += THREADS) {
-        const int y = y0 + i / TILE_COLS, x = x0 + i % TILE_COLS;
-        if (y >= m.orows || x >= m.ocols)
+    for (int i = threadIdx.x; i < 1 << job.tile_shape.positionsLog2(); i += THREADS) {
+        int y, x;
+        if (!tilePosition(job, tile, i, y, x))
             continue;
         MatchRange &range = job.ranges[(static_cast<size_t>(k) * m.orows + y) * m.ocols + x];
         if (abs(x - match.x) < d && abs(y - match.y) < d)
@@ -815,11 +1144,12 @@ __device__ Best blockBest(Best best) {
 // the last to finish adds them up. When the list overflows, each warp takes rows of tiles instead and every candidate that
 // it meets there, unless that cannot be the best any more.
 template<class T>
-__global__ void __launch_bounds__(THREADS) refineKernel(const Job job) {
+__global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ Job job) {
     __shared__ unsigned tiles[tuning::CANDIDATE_TILES], candidates[tuning::CANDIDATES];
     __shared__ int tile_count, candidate_count;
     __shared__ float threshold;
     __shared__ bool last;
+    cusi::startInOrder();
     const MatchModel &m = job.model;
     const int k = blockIdx.y, blocks = gridDim.x, tile_total = job.tiles_across * job.tiles_down;
     const MatchRange *tile_ranges = job.tiles + static_cast<size_t>(k) * tile_total;
@@ -860,15 +1190,16 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const Job job) {
         }
         listed = append(tiles, tuning::CANDIDATE_TILES, &tile_count, votes, value);
     }
-    const int tiles_found = tile_count;
-    for (int tile = 0; listed && tile < tiles_found; ++tile) {
-        const int y0 = tiles[tile] / job.tiles_across * TILE_ROWS, x0 = tiles[tile] % job.tiles_across * TILE_COLS;
+    const long long positions = static_cast<long long>(tile_count) << job.tile_shape.positionsLog2();
+    for (long long i0 = 0; listed && i0 < positions; i0 += KEPT) {
         unsigned votes = 0, value[8];
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            const int y = y0 + i * 4 + threadIdx.x / TILE_COLS, x = x0 + threadIdx.x % TILE_COLS;
+            const long long at = i0 + i * THREADS + threadIdx.x;
+            int y = 0, x = 0;
+            const bool inside = at < positions && tilePosition(job, tiles[at >> job.tile_shape.positionsLog2()], at, y, x);
             value[i] = static_cast<unsigned>(static_cast<size_t>(y) * m.ocols + x);
-            votes |= (y < m.orows && x < m.ocols && ranges[value[i]].lower <= threshold ? 1u : 0u) << i;
+            votes |= (inside && ranges[value[i]].lower <= threshold ? 1u : 0u) << i;
         }
         listed = append(candidates, tuning::CANDIDATES, &candidate_count, votes, value);
     }
@@ -893,28 +1224,28 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const Job job) {
         const double floor = match_smallestIsBest(m.method) ? 0 : (m.method & 1) ? -1 : -INFINITY;
         const int lane = threadIdx.x % 32;
         Best best = nothing;
-        for (long long row = static_cast<long long>(blockIdx.x) * WARPS + threadIdx.x / 32;
-             row < static_cast<long long>(tile_total) * TILE_ROWS; row += static_cast<long long>(blocks) * WARPS) {
-            const int tile = static_cast<int>(row / TILE_ROWS);
-            const int y = tile / job.tiles_across * TILE_ROWS + static_cast<int>(row % TILE_ROWS);
-            if (y >= m.orows || !(tile_ranges[tile].lower <= threshold))
+        const int runs_log2 = job.tile_shape.positionsLog2() - 5; // of 32 neighbouring positions in a tile
+        for (long long run = static_cast<long long>(blockIdx.x) * WARPS + threadIdx.x / 32;
+             run < static_cast<long long>(tile_total) << runs_log2; run += static_cast<long long>(blocks) * WARPS) {
+            const int tile = static_cast<int>(run >> runs_log2);
+            if (!(tile_ranges[tile].lower <= threshold))
                 continue;
-            for (int x0 = tile % job.tiles_across * TILE_COLS, half = 0; half < 2; ++half, x0 += 32) {
-                const unsigned long long start = static_cast<unsigned long long>(y) * m.ocols + x0;
-                const float lower = x0 + lane < m.ocols ? ranges[start + lane].lower : INFINITY;
-                for (unsigned votes = __ballot_sync(FULL_WARP, lower <= threshold && lower < INFINITY); votes;
-                     votes &= votes - 1) {
-                    const int at = __ffs(votes) - 1;
-                    if (__shfl_sync(FULL_WARP, lower, at) > best.cost || (best.cost <= floor && best.position < start + at))
-                        continue;
-                    Partial<T> sum = windowPart<T>(job, k, y, x0 + at, 0, m.h, lane, 32);
-                    for (int d = 16; d; d /= 2)
-                        sum.down(d);
-                    Best here = {exactCost<T>(job, k, y, x0 + at, sum), start + at};
-                    here.cost = __shfl_sync(FULL_WARP, here.cost, 0);
-                    if (isBetter(here, best))
-                        best = here;
-                }
+            int y = 0, x = 0;
+            const bool inside = tilePosition(job, tile, run * 32 + lane, y, x);
+            const unsigned long long mine = static_cast<unsigned long long>(y) * m.ocols + x, start = mine - lane;
+            const float lower = inside ? ranges[mine].lower : INFINITY;
+            for (unsigned votes = __ballot_sync(FULL_WARP, lower <= threshold && lower < INFINITY); votes;
+                 votes &= votes - 1) {
+                const int at = __ffs(votes) - 1;
+                if (__shfl_sync(FULL_WARP, lower, at) > best.cost || (best.cost <= floor && best.position < start + at))
+                    continue;
+                Partial<T> sum = windowPart<T>(job, k, y, x - lane + at, 0, m.h, lane, 32);
+                for (int d = 16; d; d /= 2)
+                    sum.down(d);
+                Best here = {exactCost<T>(job, k, y, x - lane + at, sum), start + at};
+                here.cost = __shfl_sync(FULL_WARP, here.cost, 0);
+                if (isBetter(here, best))
+                    best = here;
             }
         }
         best = blockBest(best);
@@ -1180,6 +1511,124 @@ void chooseFftSize(const MatchModel &m, int *rows, int *cols, cudaStream_t strea
     }
 }
 
+// The shortest transform of n points or more that a block can do, with as few threads as there are ways; n = 0 without.
+fft::Plan planFor(int n) {
+    fft::Plan best = {};
+    for (int a : fft::A_RADICES)
+        for (int b : fft::B_RADICES)
+            for (int c : fft::C_RADICES) {
+                const int points = a * b * c, threads = cusi::divUp(points / std::min({a, b, c}), 32) * 32;
+                if (points >= n && threads <= fft::MOST_THREADS &&
+                    (!best.n || points < best.n || (points == best.n && threads < best.threads)))
+                    best = {points, a, b, c, b * c | 1, threads, nullptr, nullptr};
+            }
+    return best;
+}
+
+// In units of 2^-24, the rounding of one transform. Each layer of a butterfly's sums adds one unit of its results' magnitude, a
+// turn by an eighth 2.3, other factors TWIDDLE_UNITS. In the Euclidean norm this holds because the squares of a layer's results,
+// weighted as they enter the butterfly's, add up to the results' squares (Parseval): one unit of every intermediate is one unit
+// of the results. Bounded by the sum of the inputs' magnitudes, the layers of radix 3 and 5 may count up to 1.4 times; the
+// constants hold for both. Measured on random and on hard inputs, a transform of 1000 points is off by 3 units.
+double errorUnits(const fft::Plan &plan) {
+    return fft::butterflyUnits(plan.a) + fft::butterflyUnits(plan.b) + fft::butterflyUnits(plan.c) + 2 * fft::TWIDDLE_UNITS;
+}
+
+// Bound of a correlation's error in units of 2^-24 of |frame| |template|. Forth, errors are bounded in the Euclidean norm:
+// the frame's rounding, rows, one sum that parts two rows, columns. Then the rounded template spectrum and the product, two
+// multiply-adds a plane. Back, at every position by the sum of the magnitudes of the product's elements, which is at most
+// |frame| |template| (Cauchy and Schwarz): columns, and rows, where two rows share a transform and one element may be sqrt 2 times as
+// large.
+double correlationUnits(const Job &job) {
+    const double rows = errorUnits(job.row_plan), columns = errorUnits(job.column_plan);
+    return 1.001 * (1 + rows + 1 + columns + 1 + 3 * job.model.planes + columns + 1.4143 * (1 + rows));
+}
+
+// Twiddle factors and places of a plan, the former rounded once.
+cusStatus makeTables(MatchCuda *cuda, fft::Plan *plan, cudaStream_t stream) {
+    const char *f = "cusMatcherCreate";
+    std::vector<float2> twiddles;
+    const auto add = [&](int radix, int step) {
+        for (int q = 1; q < radix; ++q)
+            for (int t = 0; t < step; ++t) {
+                const double angle = -2 * M_PI * q * t / (static_cast<double>(radix) * step);
+                twiddles.push_back({static_cast<float>(cos(angle)), static_cast<float>(sin(angle))});
+            }
+    };
+    add(plan->a, plan->b * plan->c);
+    add(plan->b, plan->c);
+    std::vector<uint16_t> places(plan->n);
+    for (int k = 0; k < plan->n; ++k)
+        places[k] = static_cast<uint16_t>(k % plan->a * plan->stride + k / plan->a % plan->b * plan->c +
+                                          k / (plan->a * plan->b));
+    float2 *device_twiddles = nullptr;
+    uint16_t *device_places = nullptr;
+    CUS_TRY(allocate(cuda, &device_twiddles, twiddles.size(), stream));
+    CUS_TRY(allocate(cuda, &device_places, places.size(), stream));
+    CUSI_CUDA(f, cudaMemcpyAsync(device_twiddles, twiddles.data(), twiddles.size() * sizeof(float2), cudaMemcpyHostToDevice,
+                                 stream));
+    CUSI_CUDA(f, cudaMemcpyAsync(device_places, places.data(), places.size() * sizeof(uint16_t), cudaMemcpyHostToDevice,
+                                 stream));
+    CUSI_CUDA(f, cudaStreamSynchronize(stream));
+    plan->twiddles = device_twiddles;
+    plan->places = device_places;
+    return CUS_OK;
+}
+
+// Shared memory of a block of columnsFftKernel.
+size_t columnBytes(const Job &job) {
+    const MatchModel &m = job.model;
+    const size_t spectra = static_cast<size_t>(job.column_plan.elements()) * sizeof(float4) * (m.planes + (m.count > 1));
+    const size_t prefixes = job.quantities && !job.prefixes ? (m.cols + size_t{1}) * sizeof(double) : 0;
+    return std::max(spectra, prefixes);
+}
+size_t rowBytes(const Job &job) {
+    return static_cast<size_t>(job.row_plan.elements()) * sizeof(float4);
+}
+
+cusStatus allowSharedMemory(const void *kernel, int bytes) {
+    CUSI_CUDA("cusMatcherCreate", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    return CUS_OK;
+}
+
+template<class T, int CN>
+cusStatus allowSharedMemory(int bytes) {
+    for (const void *kernel :
+         {reinterpret_cast<const void *>(rowsFftKernel), reinterpret_cast<const void *>(columnsFftKernel<T>),
+          reinterpret_cast<const void *>(scoresFftKernel<T, CN, true>),
+          reinterpret_cast<const void *>(scoresFftKernel<T, CN, false>)})
+        CUS_TRY(allowSharedMemory(kernel, bytes));
+    return CUS_OK;
+}
+
+// The blocks' own transforms where they fit, else cuFFT (job.row_plan.n is 0).
+cusStatus chooseFft(MatchCuda *cuda, cudaStream_t stream) {
+    const char *f = "cusMatcherCreate";
+    Job &job = cuda->job;
+    const MatchModel &m = job.model;
+    int device = 0, most = 0;
+    CUSI_CUDA(f, cudaGetDevice(&device));
+    CUSI_CUDA(f, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    most -= 8192; // the kernels' own
+    job.row_plan = planFor(m.cols);
+    job.column_plan = planFor(m.rows);
+    if (job.row_plan.n && job.column_plan.n && std::max(columnBytes(job), rowBytes(job)) <= static_cast<size_t>(most)) {
+        job.fft_rows = job.column_plan.n;
+        job.fft_cols = job.row_plan.n;
+        CUS_TRY(makeTables(cuda, &job.row_plan, stream));
+        CUS_TRY(makeTables(cuda, &job.column_plan, stream));
+        return m.channels == 3 ? allowSharedMemory<uint8_t, 3>(most)
+               : m.integer     ? allowSharedMemory<uint8_t, 1>(most)
+                               : allowSharedMemory<float, 1>(most);
+    }
+    job.row_plan = job.column_plan = {};
+    CUSI_REQUIRE(m.rows < (1 << 28) && m.cols < (1 << 28), CUS_ERROR_SIZE,
+                 "%s: a frame of %d x %d is too long for the FFT", f, m.rows, m.cols);
+    chooseFftSize(m, &job.fft_rows, &job.fft_cols, stream);
+    return CUS_OK;
+}
+
+// cuFFT's plans of the frame's planes and the templates' products.
 cusStatus makePlans(MatchCuda *cuda, cudaStream_t stream) {
     const char *f = "cusMatcherCreate";
     Job &job = cuda->job;
@@ -1202,20 +1651,60 @@ cusStatus makePlans(MatchCuda *cuda, cudaStream_t stream) {
     return CUS_OK;
 }
 
-// Template planes as floats, through the forward plan, scaled by 1 / points.
-cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cufftComplex *out,
+// A double spectrum, rows of cols / 2 + 1, as floats in the same order, or as columnsFftKernel takes it: in tiles of two columns, the
+// results of its last pass thread by thread.
+__global__ void __launch_bounds__(THREADS) roundSpectrumKernel(const cufftDoubleComplex *in, size_t n, cufftComplex *out) {
+    for (size_t i = static_cast<size_t>(blockIdx.x) * THREADS + threadIdx.x; i < n;
+         i += static_cast<size_t>(gridDim.x) * THREADS)
+        out[i] = {static_cast<float>(in[i].x), static_cast<float>(in[i].y)};
+}
+__global__ void __launch_bounds__(THREADS)
+    arrangeSpectrumKernel(const cufftDoubleComplex *in, int columns, const fft::Plan plan, int tiles, float4 *out) {
+    const int i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= tiles * plan.n)
+        return;
+    const int tile = i / plan.n, step = plan.a * plan.b, t = i % plan.n % step;
+    const int row = t / plan.b + plan.a * (t % plan.b + plan.b * (i % plan.n / step));
+    const cufftDoubleComplex *at = in + static_cast<size_t>(row) * columns + 2 * tile;
+    const cufftDoubleComplex second = 2 * tile + 1 < columns ? at[1] : cufftDoubleComplex{0, 0};
+    out[i] = make_float4(static_cast<float>(at[0].x), static_cast<float>(at[0].y), static_cast<float>(second.x),
+                         static_cast<float>(second.y));
+}
+
+struct SpectrumMaker {
+    cufftHandle plan = NO_PLAN;
+    double *plane = nullptr;
+    cufftDoubleComplex *spectrum = nullptr;
+    ~SpectrumMaker() {
+        if (plan != NO_PLAN)
+            (void)cufftDestroy(plan);
+        (void)cudaFree(plane);
+        (void)cudaFree(spectrum);
+    }
+};
+
+// Spectra of the templates' planes, scaled, made in double: what they are off by is their rounding to float.
+cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cufftComplex *out, float4 *pairs,
                          cudaStream_t stream) {
     const char *f = "cusMatcherCreate";
     Job &job = cuda->job;
     const MatchModel &m = job.model;
-    const size_t plane = static_cast<size_t>(job.fft_rows) * job.fft_cols;
-    const size_t spectrum = static_cast<size_t>(job.fft_rows) * (job.fft_cols / 2 + 1);
+    long long n[2] = {job.fft_rows, job.fft_cols}, complex[2] = {n[0], n[1] / 2 + 1};
+    const size_t plane = n[0] * n[1], spectrum = n[0] * complex[1];
     const size_t elements = static_cast<size_t>(m.w) * m.h * m.channels;
-    const double scale = 1.0 / static_cast<double>(plane);
-    std::vector<float> host(static_cast<size_t>(m.w) * m.h * m.planes);
-    for (int k = 0; k < m.count; ++k) {
-        for (int p = 0; p < m.planes; ++p)
-            for (size_t pixel = 0; pixel < static_cast<size_t>(m.w) * m.h; ++pixel) {
+    // Twice the frame's spectra come from rowsFftKernel.
+    const double scale = (pairs ? 0.5 : 1.0) / static_cast<double>(plane);
+    SpectrumMaker maker;
+    size_t work = 0;
+    MATCH_FFT(f, cufftCreate(&maker.plan));
+    MATCH_FFT(f, cufftMakePlanMany64(maker.plan, 2, n, n, 1, n[0] * n[1], complex, 1, n[0] * complex[1], CUFFT_D2Z, 1, &work));
+    MATCH_FFT(f, cufftSetStream(maker.plan, stream));
+    CUSI_CUDA(f, cudaMalloc(reinterpret_cast<void **>(&maker.plane), plane * sizeof *maker.plane));
+    CUSI_CUDA(f, cudaMalloc(reinterpret_cast<void **>(&maker.spectrum), spectrum * sizeof *maker.spectrum));
+    std::vector<double> host(static_cast<size_t>(m.w) * m.h);
+    for (int k = 0; k < m.count; ++k)
+        for (int p = 0; p < m.planes; ++p) {
+            for (size_t pixel = 0; pixel < host.size(); ++pixel) {
                 const size_t i = pixel * m.channels + (p < m.channels ? p : 0), at = k * elements + i;
                 double value =
                     m.integer ? static_cast<const uint8_t *>(templates)[at] : static_cast<const float *>(templates)[at];
@@ -1225,18 +1714,54 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *
                     value -= m.shift[p];
                 else if (m.method == CUS_MATCH_SQDIFF)
                     value = -2 * (value - m.shift[p]);
-                host[p * static_cast<size_t>(m.w) * m.h + pixel] =
-                    mask && !mask[i] ? 0.0f : static_cast<float>(value * scale);
+                host[pixel] = mask && !mask[i] ? 0 : value * scale;
             }
-        CUSI_CUDA(f, cudaMemsetAsync(job.planes, 0, plane * m.planes * sizeof(float), stream));
-        for (int p = 0; p < m.planes; ++p)
-            CUSI_CUDA(f, cudaMemcpy2DAsync(job.planes + p * plane, job.fft_cols * sizeof(float),
-                                           host.data() + static_cast<size_t>(p) * m.w * m.h, m.w * sizeof(float),
-                                           m.w * sizeof(float), m.h, cudaMemcpyHostToDevice, stream));
-        MATCH_FFT(f, cufftSetStream(cuda->forward, stream));
-        MATCH_FFT(f, cufftExecR2C(cuda->forward, job.planes, out + static_cast<size_t>(k) * m.planes * spectrum));
-        CUSI_CUDA(f, cudaStreamSynchronize(stream));
+            CUSI_CUDA(f, cudaMemsetAsync(maker.plane, 0, plane * sizeof *maker.plane, stream));
+            CUSI_CUDA(f, cudaMemcpy2DAsync(maker.plane, job.fft_cols * sizeof(double), host.data(), m.w * sizeof(double),
+                                           m.w * sizeof(double), m.h, cudaMemcpyHostToDevice, stream));
+            MATCH_FFT(f, cufftExecD2Z(maker.plan, maker.plane, maker.spectrum));
+            const size_t which = static_cast<size_t>(k) * m.planes + p;
+            if (pairs) {
+                const int tiled = job.spectrum_tiles * job.column_plan.n;
+                CUS_TRY(cusi::launch(f, arrangeSpectrumKernel, cusi::divUp(tiled, THREADS), THREADS, 0, stream, maker.spectrum,
+                                     static_cast<int>(complex[1]), job.column_plan, job.spectrum_tiles,
+                                     pairs + which * tiled));
+            } else {
+                CUS_TRY(cusi::launch(f, roundSpectrumKernel, 16 * cuda->multiprocessors, THREADS, 0, stream, maker.spectrum,
+                                     spectrum, out + which * spectrum));
+            }
+            CUSI_CUDA(f, cudaStreamSynchronize(stream));
+        }
+    return CUS_OK;
+}
+
+cusStatus prepareFft(MatchCuda *cuda, const void *templates, const uint8_t *mask, cudaStream_t stream) {
+    Job &job = cuda->job;
+    const MatchModel &m = job.model;
+    const size_t count = m.count, planes = m.planes;
+    if (job.row_plan.n) {
+        float4 *spectra = nullptr;
+        const size_t tiles = job.spectrum_tiles;
+        CUS_TRY(allocate(cuda, &job.pair_spectra, planes * tiles * job.spectrum_pitch, stream));
+        CUS_TRY(allocate(cuda, &job.pair_products, count * tiles * job.product_pitch, stream));
+        CUS_TRY(allocate(cuda, &spectra, count * planes * tiles * job.column_plan.n, stream));
+        CUS_TRY(prepareSpectra(cuda, templates, mask, nullptr, spectra, stream));
+        job.pair_templates = spectra;
+        return CUS_OK;
     }
+    const size_t plane = static_cast<size_t>(job.fft_rows) * job.fft_cols;
+    const size_t spectrum = static_cast<size_t>(job.fft_rows) * (job.fft_cols / 2 + 1);
+    cufftComplex *spectra = nullptr;
+    float *correlations = nullptr;
+    CUS_TRY(allocate(cuda, &job.planes, plane * planes, stream));
+    CUS_TRY(allocate(cuda, &job.spectra, spectrum * planes, stream));
+    CUS_TRY(allocate(cuda, &job.products, spectrum * count, stream));
+    CUS_TRY(allocate(cuda, &spectra, spectrum * planes * count, stream));
+    CUS_TRY(allocate(cuda, &correlations, plane * count, stream));
+    CUS_TRY(makePlans(cuda, stream));
+    CUS_TRY(prepareSpectra(cuda, templates, mask, spectra, nullptr, stream));
+    job.template_spectra = spectra;
+    job.correlations = correlations;
     return CUS_OK;
 }
 
@@ -1249,21 +1774,44 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     const size_t count = m.count, elements = static_cast<size_t>(m.w) * m.h * m.channels;
     const size_t row_bytes = static_cast<size_t>(m.w) * cusTypeSize(matcher->type);
     CUSI_CUDA(f, cusi::multiprocessors(&cuda->multiprocessors));
-    if (fft) {
-        CUSI_REQUIRE(m.rows < (1 << 28) && m.cols < (1 << 28), CUS_ERROR_SIZE,
-                     "%s: a frame of %d x %d is too long for the FFT", f, m.rows, m.cols);
-        chooseFftSize(m, &job.fft_rows, &job.fft_cols, stream);
-        m.error = MATCH_FFT_UNITS * log2(static_cast<double>(job.fft_rows) * job.fft_cols) * 0x1p-24;
-    } else {
-        m.error = m.integer ? 0 : 0x1p-52 * m.n;
-    }
     job.model = m;
     job.quantities = (m.needs_s1 ? m.channels : 0) + (m.needs_s2 ? 1 : 0);
+    if (job.quantities && (m.cols + size_t{1}) * sizeof(double) > tuning::PREFIX_BYTES)
+        CUS_TRY(allocate(cuda, reinterpret_cast<double **>(&job.prefixes),
+                         static_cast<size_t>(job.quantities) * m.orows * (m.cols + size_t{1}), stream));
+    if (fft)
+        CUS_TRY(chooseFft(cuda, stream));
+    const bool own = job.row_plan.n > 0;
+    if (own)
+        m.error = correlationUnits(job) * 0x1p-24;
+    else if (fft) // one transform forth and one back; the templates' spectra were made in double
+        m.error = MATCH_FFT_UNITS * (2.0 / 3) * log2(static_cast<double>(job.fft_rows) * job.fft_cols) * 0x1p-24 + 0x1p-22;
+    else
+        m.error = m.integer ? 0 : 0x1p-52 * m.n;
+    job.model = m;
+    job.wide_sums = !m.integer || static_cast<double>(m.h) * m.channels * 255 * 255 >= 4294967296.0;
     job.template_step = cusi::divUp<size_t>(row_bytes, 16) * 16;
     job.template_bytes = job.template_step * m.h;
-    job.row_sums_step = cusi::divUp(m.cols, 4) * size_t{4};
-    job.tiles_across = cusi::divUp(m.ocols, TILE_COLS);
-    job.tiles_down = cusi::divUp(m.orows, TILE_ROWS);
+    job.vertical_pitch = cusi::divUp(m.cols, 4) * size_t{4};
+    if (own) {
+        job.spectrum_tiles = cusi::divUp(job.fft_cols / 2 + 1, 2);
+        job.spectrum_pitch = cusi::divUp(m.rows, BAND) * BAND;
+        job.product_pitch = cusi::divUp(m.orows, BAND) * BAND;
+        const int groups = cusi::divUp(m.ocols, job.row_plan.threads);
+        int groups_log2 = 0;
+        while (1 << groups_log2 < groups)
+            ++groups_log2;
+        job.tile_shape = {5, 2, groups_log2, job.row_plan.threads};
+        job.tiles_across = job.row_plan.threads / 32;
+        job.tiles_down = cusi::divUp(m.orows, BAND);
+        job.parts = cusi::divUp(m.rows, BAND);
+    } else {
+        job.tile_shape = {6, 5, 0, 0};
+        job.tiles_across = cusi::divUp(m.ocols, TILE_COLS);
+        job.tiles_down = cusi::divUp(m.orows, TILE_ROWS);
+        job.parts = m.rows;
+    }
+    static_assert(TILE_COLS == 1 << 6 && TILE_ROWS == 1 << 5 && BAND == 1 << 2, "tile_shape");
     job.refine_blocks = tuning::REFINE_BLOCKS_PER_SM * cuda->multiprocessors;
     for (size_t i = 0; mask && i < static_cast<size_t>(m.n); ++i)
         job.constant += mask[i * m.channels] ? m.square_shift : 0;
@@ -1272,15 +1820,13 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     MatchTemplate *device_sums = nullptr;
     CUS_TRY(allocate(cuda, &device_templates, job.template_bytes * count, stream));
     CUS_TRY(allocate(cuda, &device_sums, count, stream));
-    CUS_TRY(allocate(cuda, &job.row_energy, static_cast<size_t>(m.planes) * m.rows, stream));
+    CUS_TRY(allocate(cuda, &job.energy_parts, static_cast<size_t>(m.planes) * job.parts, stream));
     CUS_TRY(allocate(cuda, &job.energy, MATCH_MAX_PLANES, stream));
     CUS_TRY(allocate(cuda, &job.errors, count, stream));
-    const size_t sum_bytes = m.integer ? sizeof(uint32_t) : sizeof(double);
-    const size_t quantities = job.quantities;
-    CUS_TRY(allocate(cuda, reinterpret_cast<char **>(&job.row_sums), quantities * m.rows * job.row_sums_step * sum_bytes,
-                     stream));
-    CUS_TRY(
-        allocate(cuda, reinterpret_cast<double **>(&job.column_sums), quantities * (m.rows + size_t{1}) * m.ocols, stream));
+    const size_t map_rows = static_cast<size_t>(job.quantities) * m.orows;
+    CUS_TRY(allocate(cuda, reinterpret_cast<char **>(&job.vertical),
+                     map_rows * job.vertical_pitch * (job.wide_sums ? sizeof(double) : sizeof(uint32_t)), stream));
+    CUS_TRY(allocate(cuda, reinterpret_cast<double **>(&job.windows), map_rows * m.ocols, stream));
     CUS_TRY(allocate(cuda, &job.ranges, count * m.orows * m.ocols, stream));
     CUS_TRY(allocate(cuda, &job.tiles, count * job.tiles_across * job.tiles_down, stream));
     const size_t partial_bytes = m.integer ? sizeof(Partial<uint8_t>) : sizeof(Partial<float>);
@@ -1318,21 +1864,8 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     cuda->sent_scores.assign(count, nullptr);
     cuda->host_steps.assign(count, 0);
     cuda->sent_steps.assign(count, 0);
-    if (fft) {
-        const size_t plane = static_cast<size_t>(job.fft_rows) * job.fft_cols;
-        const size_t spectrum = static_cast<size_t>(job.fft_rows) * (job.fft_cols / 2 + 1);
-        cufftComplex *template_spectra = nullptr;
-        float *correlations = nullptr;
-        CUS_TRY(allocate(cuda, &job.planes, plane * m.planes, stream));
-        CUS_TRY(allocate(cuda, &job.spectra, spectrum * m.planes, stream));
-        CUS_TRY(allocate(cuda, &job.products, spectrum * count, stream));
-        CUS_TRY(allocate(cuda, &template_spectra, spectrum * m.planes * count, stream));
-        CUS_TRY(allocate(cuda, &correlations, plane * count, stream));
-        CUS_TRY(makePlans(cuda, stream));
-        CUS_TRY(prepareSpectra(cuda, templates, mask, template_spectra, stream));
-        job.template_spectra = template_spectra;
-        job.correlations = correlations;
-    }
+    if (fft)
+        CUS_TRY(prepareFft(cuda, templates, mask, stream));
     CUSI_CUDA(f, cudaStreamSynchronize(stream));
     return CUS_OK;
 }
@@ -1342,44 +1875,57 @@ cusStatus runTyped(cusMatcher *matcher, const Job &job, bool dot_products, cudaS
     const char *f = "cusMatcherRun";
     const MatchModel &m = job.model;
     MatchCuda *cuda = static_cast<MatchCuda *>(matcher->backend);
-    const bool fft = matcher->path == CUS_MATCH_FFT;
-    const bool energy = m.error > 0;
-    if (fft || job.quantities || energy)
-        CUS_TRY(cusi::launch(f, rowsKernel<T, CN>, fft ? job.fft_rows : m.rows, tuning::ROW_THREADS, 0, stream, job));
-    if (fft) {
-        MATCH_FFT(f, cufftSetStream(cuda->forward, stream));
-        MATCH_FFT(f, cufftExecR2C(cuda->forward, job.planes, job.spectra));
-    }
-    const int column_blocks = job.quantities * cusi::divUp(m.ocols, tuning::COLUMN_WIDTH), energy_blocks = energy ? 1 : 0;
-    const long long spectrum = static_cast<long long>(job.fft_rows) * (job.fft_cols / 2 + 1);
-    const int spectrum_blocks =
-        fft ? static_cast<int>(std::min<long long>(
-                  16LL * cuda->multiprocessors,
-                  cusi::divUp<long long>(spectrum, m.planes == 1 ? THREADS * tuning::SPECTRUM_ITEMS : THREADS)))
-            : 0;
-    if (column_blocks + energy_blocks + spectrum_blocks)
-        CUS_TRY(cusi::launch(f, columnsKernel<T>, column_blocks + energy_blocks + spectrum_blocks, THREADS, 0, stream, job,
-                             column_blocks, energy_blocks));
-    if (fft) {
-        MATCH_FFT(f, cufftSetStream(cuda->inverse, stream));
-        MATCH_FFT(f, cufftExecC2R(cuda->inverse, job.products, const_cast<float *>(job.correlations)));
-    }
-    const dim3 tiles(job.tiles_across, job.tiles_down, m.count);
+    const bool fft = matcher->path == CUS_MATCH_FFT, own = job.row_plan.n > 0;
     const bool squared = m.method == CUS_MATCH_SQDIFF && !m.masked;
-    if (fft)
-        CUS_TRY(cusi::launch(f, squared ? scoresKernel<T, CN, From::FFT, true> : scoresKernel<T, CN, From::FFT, false>,
-                             tiles, THREADS, 0, stream, job));
-    else if (dot_products)
-        CUS_TRY(cusi::launch(
-            f, squared ? scoresKernel<uint8_t, CN, From::BYTES, true> : scoresKernel<uint8_t, CN, From::BYTES, false>,
-            tiles, THREADS, 0, stream, job));
-    else
-        CUS_TRY(cusi::launch(f, scoresKernel<T, CN, From::PLAIN, false>, tiles, THREADS, 0, stream, job));
+    const int window_blocks = job.quantities * m.orows;
+    const size_t prefix_bytes = window_blocks && !job.prefixes ? (m.cols + size_t{1}) * sizeof(double) : 0;
+    if (window_blocks)
+        CUS_TRY(cusi::launchOverlapped(f, verticalKernel<T, CN>, cusi::divUp(m.cols, 32), 32 * VERTICAL_WARPS, 0, stream,
+                                       job));
+    const dim3 tiles(job.tiles_across, job.tiles_down, m.count);
+    if (own) {
+        CUS_TRY(cusi::launchOverlapped(f, rowsFftKernel, dim3(cusi::divUp(m.rows, BAND), m.planes), job.row_plan.threads,
+                                       rowBytes(job), stream, job, window_blocks > 0));
+        CUS_TRY(cusi::launchOverlapped(f, columnsFftKernel<T>, job.spectrum_tiles + 1 + window_blocks,
+                                       job.column_plan.threads, columnBytes(job), stream, job));
+        CUS_TRY(cusi::launchOverlapped(f, squared ? scoresFftKernel<T, CN, true> : scoresFftKernel<T, CN, false>,
+                                       dim3(job.tiles_down, m.count), job.row_plan.threads, rowBytes(job), stream, job));
+    } else {
+        const int energy_blocks = m.error > 0 ? 1 : 0;
+        if (energy_blocks)
+            CUS_TRY(cusi::launchOverlapped(f, rowsKernel<T, CN>, fft ? job.fft_rows : m.rows, THREADS, 0, stream, job));
+        if (fft) {
+            MATCH_FFT(f, cufftSetStream(cuda->forward, stream));
+            MATCH_FFT(f, cufftExecR2C(cuda->forward, job.planes, job.spectra));
+        }
+        const long long spectrum = static_cast<long long>(job.fft_rows) * (job.fft_cols / 2 + 1);
+        const int spectrum_blocks =
+            fft ? static_cast<int>(std::min<long long>(
+                      16LL * cuda->multiprocessors,
+                      cusi::divUp<long long>(spectrum, m.planes == 1 ? THREADS * tuning::SPECTRUM_ITEMS : THREADS)))
+                : 0;
+        if (window_blocks + energy_blocks + spectrum_blocks)
+            CUS_TRY(cusi::launchOverlapped(f, columnsKernel<T>, window_blocks + energy_blocks + spectrum_blocks, THREADS,
+                                           prefix_bytes, stream, job, window_blocks, energy_blocks));
+        if (fft) {
+            MATCH_FFT(f, cufftSetStream(cuda->inverse, stream));
+            MATCH_FFT(f, cufftExecC2R(cuda->inverse, job.products, const_cast<float *>(job.correlations)));
+            CUS_TRY(cusi::launchOverlapped(
+                f, squared ? scoresKernel<T, CN, From::FFT, true> : scoresKernel<T, CN, From::FFT, false>, tiles, THREADS, 0,
+                stream, job));
+        } else if (dot_products) {
+            CUS_TRY(cusi::launchOverlapped(
+                f, squared ? scoresKernel<uint8_t, CN, From::BYTES, true> : scoresKernel<uint8_t, CN, From::BYTES, false>,
+                tiles, THREADS, 0, stream, job));
+        } else {
+            CUS_TRY(cusi::launchOverlapped(f, scoresKernel<T, CN, From::PLAIN, false>, tiles, THREADS, 0, stream, job));
+        }
+    }
     Job round = job;
     for (round.round = 0; round.round < m.max_matches; ++round.round) {
         if (round.round)
-            CUS_TRY(cusi::launch(f, suppressKernel, tiles, THREADS, 0, stream, round));
-        CUS_TRY(cusi::launch(f, refineKernel<T>, dim3(job.refine_blocks, m.count), THREADS, 0, stream, round));
+            CUS_TRY(cusi::launchOverlapped(f, suppressKernel, tiles, THREADS, 0, stream, round));
+        CUS_TRY(cusi::launchOverlapped(f, refineKernel<T>, dim3(job.refine_blocks, m.count), THREADS, 0, stream, round));
     }
     return CUS_OK;
 }
