@@ -44,17 +44,11 @@ constexpr int BAND = 4;                        // rows of a block of the row tra
 constexpr unsigned FULL_WARP = 0xffffffffu;
 constexpr cufftHandle NO_PLAN = -1;
 
-// A tile is rows of the score map and, in each, groups of columns `period` apart: powers of two of each.
-struct TileShape {
-    int cols_log2, rows_log2, groups_log2, period;
-    __host__ __device__ int positionsLog2() const { return cols_log2 + rows_log2 + groups_log2; }
-};
-
 struct Job {
     MatchModel model;
     const MatchTemplate *sums;
     const unsigned char *templates, *mask; // rows of template_step bytes, zeros behind the last element
-    size_t template_step, template_bytes;
+    size_t template_step, template_bytes, mask_step;
     const void *frame;
     size_t frame_step;
     // FFT. Spectra of the blocks' own transforms: tiles of two columns, rows in order (spectra, products) or frequencies in the
@@ -80,9 +74,10 @@ struct Job {
     // Scores
     float *const *scores; // of each template; rows of scores_step bytes
     const size_t *scores_step;
-    MatchRange *ranges, *tiles;
-    int tiles_across, tiles_down;
-    TileShape tile_shape;
+    MatchRange *ranges;
+    float *tile_lowers, *block_uppers; // least ends of each tile and of all tiles of a block of the scores' kernel
+    int tiles_across, tiles_down, tile_cols_log2, tile_rows_log2;
+    int upper_count; // of a template's block_uppers
     // Refinement
     void *partial;
     unsigned *tickets;
@@ -284,109 +279,126 @@ __global__ void __launch_bounds__(fft::MOST_THREADS, 2) rowsFftKernel(const __gr
 // ---- Window sums
 // ---------------------------------------------------------------------------------------------------------
 
-constexpr int VERTICAL_WARPS = 32;
+constexpr int VERTICAL_COLS = 8, VERTICAL_STRIPS = 64, VERTICAL_THREADS = VERTICAL_COLS * VERTICAL_STRIPS;
 
-// Sums of shifted pixels and of their squares over the h rows from each row of the score map down, at every column of the frame.
-// A block takes 32 columns. Its warps first add up a chunk of rows each; from these sums each warp makes that of the first
-// window of its share of the map and then moves it down. The second reading comes from the first-level cache.
-template<class T, int CN>
-__global__ void __launch_bounds__(32 * VERTICAL_WARPS) verticalKernel(const __grid_constant__ Job job) {
+// Sums of shifted pixels (S1) and of their squares (S2) over the h rows from each row of the score map down, at every column of
+// the frame. A block takes 8 columns. Its threads first add up a chunk of rows each; from these sums each makes that of the
+// first window of its share of the map and then moves it down. The second reading comes from the first-level cache.
+// Sum: unsigned where the sums, whose sign windowSums knows, fit into 32 bits.
+template<class T, int CN, class Sum, bool S1, bool S2>
+__global__ void __launch_bounds__(VERTICAL_THREADS, 2) verticalKernel(const __grid_constant__ Job job) {
 #if __CUDA_ARCH__ >= 900
     // The other way round than startInOrder(): rowsFftKernel, which does not wait for this kernel, must not start before what
     // came before is done.
     cudaGridDependencySynchronize();
     cudaTriggerProgrammaticLaunchCompletion();
 #endif
-    using Sum = typename SumTypes<T>::Sum;
     using Pixel = std::conditional_t<sizeof(T) == 1, int, double>;
-    __shared__ Sum chunks[CN + 1][VERTICAL_WARPS][32];
+    constexpr int N = (S1 ? CN : 0) + (S2 ? 1 : 0);
+    __shared__ Sum chunks[N][VERTICAL_STRIPS][VERTICAL_COLS];
     const MatchModel &m = job.model;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, x = blockIdx.x * 32 + lane;
-    const char *column = static_cast<const char *>(job.frame) + static_cast<size_t>(min(x, m.cols - 1)) * CN * sizeof(T);
+    const int column = threadIdx.x % VERTICAL_COLS, strip = threadIdx.x / VERTICAL_COLS;
+    const int x = blockIdx.x * VERTICAL_COLS + column;
+    const char *pixels = static_cast<const char *>(job.frame) + static_cast<size_t>(min(x, m.cols - 1)) * CN * sizeof(T);
     Pixel shift[CN];
 #pragma unroll
     for (int c = 0; c < CN; ++c)
         shift[c] = static_cast<Pixel>(m.shift[c]);
-    const auto at = [&](int y, Pixel(&v)[CN + 1]) {
-        const T *pixel = reinterpret_cast<const T *>(column + static_cast<size_t>(y) * job.frame_step);
-        v[CN] = 0;
+    struct Raw {
+        T v[CN];
+    };
+    const auto load = [&](int y) {
+        const T *pixel = reinterpret_cast<const T *>(pixels + static_cast<size_t>(y) * job.frame_step);
+        Raw raw;
+#pragma unroll
+        for (int c = 0; c < CN; ++c)
+            raw.v[c] = __ldg(pixel + c);
+        return raw;
+    };
+    const auto add = [&](Sum(&sum)[N], const Raw &raw, bool minus) {
+        Pixel squares = 0;
 #pragma unroll
         for (int c = 0; c < CN; ++c) {
-            v[c] = static_cast<Pixel>(__ldg(pixel + c)) - shift[c];
-            v[CN] += v[c] * v[c];
+            const Pixel v = static_cast<Pixel>(raw.v[c]) - shift[c];
+            if (S1)
+                sum[c] += static_cast<Sum>(minus ? -v : v);
+            squares += v * v;
         }
+        if (S2)
+            sum[N - 1] += static_cast<Sum>(minus ? -squares : squares);
     };
-    const auto addRows = [&](int y, int end, Sum(&sum)[CN + 1]) {
-        constexpr int UNROLL = CN == 1 ? 16 : 4;
-        for (; y < end; y += UNROLL) {
-            Pixel v[UNROLL][CN + 1];
+    constexpr int UNROLL = 8;
+    const auto addRows = [&](int y, int end, Sum(&sum)[N]) {
+        for (; y + UNROLL <= end; y += UNROLL) {
+            Raw raw[UNROLL];
 #pragma unroll
             for (int i = 0; i < UNROLL; ++i)
-                at(min(y + i, end - 1), v[i]);
+                raw[i] = load(y + i);
 #pragma unroll
             for (int i = 0; i < UNROLL; ++i)
-#pragma unroll
-                for (int c = 0; c < CN + 1; ++c)
-                    sum[c] += y + i < end ? v[i][c] : 0;
+                add(sum, raw[i], false);
         }
+        for (; y < end; ++y)
+            add(sum, load(y), false);
     };
-    const int chunk = cusi::divUp(m.rows, VERTICAL_WARPS);
-    Sum sum[CN + 1] = {};
-    addRows(min(warp * chunk, m.rows), min((warp + 1) * chunk, m.rows), sum);
+    const int chunk = cusi::divUp(m.rows, VERTICAL_STRIPS);
+    Sum sum[N] = {};
+    addRows(min(strip * chunk, m.rows), min((strip + 1) * chunk, m.rows), sum);
 #pragma unroll
-    for (int c = 0; c < CN + 1; ++c)
-        chunks[c][warp][lane] = sum[c];
+    for (int q = 0; q < N; ++q)
+        chunks[q][strip][column] = sum[q];
     __syncthreads();
-    const int share = cusi::divUp(m.orows, VERTICAL_WARPS), y0 = warp * share, y1 = min(y0 + share, m.orows);
-    if (y0 >= y1)
+    const int share = cusi::divUp(m.orows, VERTICAL_STRIPS), y0 = strip * share, y1 = min(y0 + share, m.orows);
+    if (y0 >= y1 || x >= m.cols)
         return;
     const int first = cusi::divUp(y0, chunk), last = (y0 + m.h) / chunk; // whole chunks of the first window
 #pragma unroll
-    for (int c = 0; c < CN + 1; ++c)
-        sum[c] = 0;
-    if (first < last) {
-        addRows(y0, first * chunk, sum);
-        for (int i = first; i < last; ++i)
+    for (int q = 0; q < N; ++q)
+        sum[q] = 0;
+    addRows(y0, min(first * chunk, y0 + m.h), sum);
+    for (int i = first; i < last; ++i)
 #pragma unroll
-            for (int c = 0; c < CN + 1; ++c)
-                sum[c] += chunks[c][i][lane];
-        addRows(last * chunk, y0 + m.h, sum);
-    } else {
-        addRows(y0, y0 + m.h, sum);
-    }
-    if (x >= m.cols)
-        return;
-    constexpr int UNROLL = CN == 1 ? 8 : 2;
+        for (int q = 0; q < N; ++q)
+            sum[q] += chunks[q][i][column];
+    addRows(max(last, first) * chunk, y0 + m.h, sum);
     for (int y = y0; y < y1; y += UNROLL) {
-        Pixel out[UNROLL][CN + 1], in[UNROLL][CN + 1];
+        Raw out[UNROLL], in[UNROLL];
 #pragma unroll
         for (int i = 0; i < UNROLL; ++i) {
-            at(min(y + i, m.rows - 1), out[i]);
-            at(min(y + i + m.h, m.rows - 1), in[i]);
+            out[i] = load(min(y + i, m.rows - 1));
+            in[i] = load(min(y + i + m.h, m.rows - 1));
         }
 #pragma unroll
         for (int i = 0; i < UNROLL; ++i) {
             if (y + i >= y1)
                 break;
-            size_t to = static_cast<size_t>(y + i) * job.vertical_pitch + x;
-            const auto put = [&](Sum v) {
-                if (sizeof(T) == 1 && !job.wide_sums)
-                    static_cast<int *>(job.vertical)[to] = static_cast<int>(v);
-                else
-                    static_cast<Sum *>(job.vertical)[to] = v;
-                to += m.orows * job.vertical_pitch;
-            };
-            if (m.needs_s1)
+            Sum *to = static_cast<Sum *>(job.vertical) + static_cast<size_t>(y + i) * job.vertical_pitch + x;
 #pragma unroll
-                for (int c = 0; c < CN; ++c)
-                    put(sum[c]);
-            if (m.needs_s2)
-                put(sum[CN]);
-#pragma unroll
-            for (int c = 0; c < CN + 1; ++c)
-                sum[c] = sum[c] - out[i][c] + in[i][c];
+            for (int q = 0; q < N; ++q)
+                to[q * m.orows * job.vertical_pitch] = sum[q];
+            add(sum, out[i], true);
+            add(sum, in[i], false);
         }
     }
+}
+
+template<class T, int CN, class Sum>
+auto verticalKernelOf(const MatchModel &m) {
+    return !m.needs_s1 ? verticalKernel<T, CN, Sum, false, true>
+           : m.needs_s2 ? verticalKernel<T, CN, Sum, true, true>
+                        : verticalKernel<T, CN, Sum, true, false>;
+}
+template<class T, int CN>
+auto verticalKernelFor(const Job &job) {
+    if constexpr (sizeof(T) == 1)
+        return job.wide_sums ? verticalKernelOf<T, CN, long long>(job.model) : verticalKernelOf<T, CN, unsigned>(job.model);
+    else
+        return verticalKernelOf<T, CN, double>(job.model);
+}
+
+// A thread stores four neighbouring prefix sums of 8 bytes: one place in 17 is left out for the sake of the banks.
+__host__ __device__ constexpr size_t padded(size_t i) {
+    return i + i / 16;
 }
 
 // One row of one quantity: the windows' sums are differences of the prefix sums of the vertical ones.
@@ -399,7 +411,7 @@ __device__ void windowSums(const Job &job, int item) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_count = blockDim.x / 32;
     const bool sign = m.needs_s1 && item / m.orows < m.channels; // squares use all 32 bits
     const size_t row = static_cast<size_t>(item) * job.vertical_pitch;
-    Sum *prefix = job.prefixes ? static_cast<Sum *>(job.prefixes) + static_cast<size_t>(item) * (m.cols + size_t{1})
+    Sum *prefix = job.prefixes ? static_cast<Sum *>(job.prefixes) + static_cast<size_t>(item) * padded(m.cols + size_t{1})
                                : reinterpret_cast<Sum *>(shared_points);
     Sum before = 0;
     for (int x0 = 0, round = 0; x0 < m.cols; x0 += static_cast<int>(blockDim.x) * ITEMS, ++round) {
@@ -442,14 +454,14 @@ __device__ void windowSums(const Job &job, int item) {
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i)
             if (x + i < m.cols)
-                prefix[x + i + 1] = end + v[i];
+                prefix[padded(x + i + 1)] = end + v[i];
     }
     if (threadIdx.x == 0)
         prefix[0] = 0;
     __syncthreads();
     Sum *out = static_cast<Sum *>(job.windows) + static_cast<size_t>(item) * m.ocols;
     for (int x = threadIdx.x; x < m.ocols; x += blockDim.x)
-        out[x] = prefix[x + m.w] - prefix[x];
+        out[x] = prefix[padded(x + m.w)] - prefix[padded(x)];
 }
 
 // ---- Columns
@@ -618,22 +630,24 @@ __device__ void windowAt(const Job &job, int y, int x, double *s1, double &s2) {
     s2 = m.needs_s2 ? static_cast<double>(at[q * plane]) : 0;
 }
 
-// Least lower and upper ends of a tile, to thread 0.
-__device__ MatchRange tileRange(MatchRange mine) {
-    __shared__ MatchRange warps[WARPS];
-    for (int d = 16; d; d /= 2) {
-        mine.lower = fminf(mine.lower, __shfl_down_sync(FULL_WARP, mine.lower, d));
-        mine.upper = fminf(mine.upper, __shfl_down_sync(FULL_WARP, mine.upper, d));
-    }
+__device__ float warpLeast(float v) {
+    for (int d = 16; d; d /= 2)
+        v = fminf(v, __shfl_down_sync(FULL_WARP, v, d));
+    return v;
+}
+
+// Least of a block of whole warps, to thread 0.
+__device__ float blockLeast(float v) {
+    __shared__ float warps[32];
+    v = warpLeast(v);
+    __syncthreads();
     if (threadIdx.x % 32 == 0)
-        warps[threadIdx.x / 32] = mine;
+        warps[threadIdx.x / 32] = v;
     __syncthreads();
     if (threadIdx.x == 0)
-        for (int w = 1; w < WARPS; ++w) {
-            mine.lower = fminf(mine.lower, warps[w].lower);
-            mine.upper = fminf(mine.upper, warps[w].upper);
-        }
-    return mine;
+        for (unsigned w = 1; w < blockDim.x / 32; ++w)
+            v = fminf(v, warps[w]);
+    return v;
 }
 
 // A thread's scores: column threadIdx.x % 16 * 4 + o, row threadIdx.x / 16 * 2 + r of the tile.
@@ -727,7 +741,7 @@ __device__ void correlatePlainly(const Job &job, int k, int y0, int x0, TileSums
                         cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, y + j) + static_cast<size_t>(x) * CN;
                     const T *b =
                         reinterpret_cast<const T *>(job.templates + k * job.template_bytes + j * job.template_step);
-                    const unsigned char *keep = job.mask ? job.mask + static_cast<size_t>(j) * row : nullptr;
+                    const unsigned char *keep = job.mask ? job.mask + static_cast<size_t>(j) * job.mask_step : nullptr;
                     for (int i = 0; i < row; ++i) {
                         const double pixel = a[i], templ = b[i];
                         if (keep && m.method == CUS_MATCH_SQDIFF)
@@ -840,13 +854,16 @@ __global__ void __launch_bounds__(THREADS) scoresKernel(const __grid_constant__ 
         least.lower = fminf(least.lower, range.lower);
         least.upper = fminf(least.upper, range.upper);
     }
-    least = tileRange(least);
-    if (threadIdx.x == 0)
-        job.tiles[(static_cast<size_t>(k) * job.tiles_down + tile_y) * job.tiles_across + tile_x] = least;
+    const size_t tile = (static_cast<size_t>(k) * job.tiles_down + tile_y) * job.tiles_across + tile_x;
+    const float lower = blockLeast(least.lower), upper = blockLeast(least.upper);
+    if (threadIdx.x == 0) {
+        job.tile_lowers[tile] = lower;
+        job.block_uppers[tile] = upper;
+    }
 }
 
-// BAND rows of the score map: their spectra back, two rows as real and imaginary part of one transform, and the scores. A warp's
-// scores are a tile.
+// BAND rows of the score map: their spectra back, two rows as real and imaginary part of one transform, and the scores. 32 columns
+// are a tile.
 template<class T, int CN, bool SQUARED>
 __global__ void __launch_bounds__(fft::MOST_THREADS, 2) scoresFftKernel(const __grid_constant__ Job job) {
     cusi::startInOrder();
@@ -901,65 +918,79 @@ __global__ void __launch_bounds__(fft::MOST_THREADS, 2) scoresFftKernel(const __
     const MatchError error = job.errors[k];
     const bool usable = m.integer || job.energy[0] < MATCH_MAX_ENERGY;
     const double constant = m.masked ? maskedConstant(job, k) : 0;
-    MatchRange least = {INFINITY, INFINITY};
-    for (int x = threadIdx.x; x < m.ocols; x += blockDim.x) {
-        const float4 v = shared_points[plan.place(x)];
-        const float c[BAND] = {v.x, v.y, v.z, v.w};
-        double s1[BAND][CN] = {}, s2[BAND];
+    float upper = INFINITY;
+    constexpr int GROUPS = SQUARED ? 4 : 1; // loads of so many groups of columns at a time
+    for (int x0 = threadIdx.x; x0 - static_cast<int>(threadIdx.x % 32) < m.ocols; x0 += GROUPS * static_cast<int>(blockDim.x)) {
+        double s1[GROUPS][BAND][CN] = {}, s2[GROUPS][BAND];
 #pragma unroll
-        for (int r = 0; r < BAND; ++r)
-            windowAt<T, SQUARED>(job, min(y0 + r, m.orows - 1), x, s1[r], s2[r]);
+        for (int g = 0; g < GROUPS; ++g)
 #pragma unroll
-        for (int r = 0; r < BAND; ++r) {
-            if (y0 + r >= m.orows)
-                break;
-            const MatchRange range =
-                putScore<CN, SQUARED>(job, t, k, y0 + r, x, static_cast<double>(c[r]) + constant, error, usable, s1[r], s2[r]);
-            least.lower = fminf(least.lower, range.lower);
-            least.upper = fminf(least.upper, range.upper);
+            for (int r = 0; r < BAND; ++r)
+                windowAt<T, SQUARED>(job, min(y0 + r, m.orows - 1), min(x0 + g * static_cast<int>(blockDim.x), m.ocols - 1),
+                                     s1[g][r], s2[g][r]);
+#pragma unroll
+        for (int g = 0; g < GROUPS; ++g) {
+            const int x = x0 + g * static_cast<int>(blockDim.x);
+            const float4 v = shared_points[plan.place(min(x, m.ocols - 1))];
+            const float c[BAND] = {v.x, v.y, v.z, v.w};
+            float lower = INFINITY;
+#pragma unroll
+            for (int r = 0; r < BAND; ++r) {
+                if (y0 + r >= m.orows || x >= m.ocols)
+                    break;
+                const MatchRange range = putScore<CN, SQUARED>(job, t, k, y0 + r, x, static_cast<double>(c[r]) + constant,
+                                                               error, usable, s1[g][r], s2[g][r]);
+                lower = fminf(lower, range.lower);
+                upper = fminf(upper, range.upper);
+            }
+            lower = warpLeast(lower);
+            if (threadIdx.x % 32 == 0 && x < m.ocols)
+                job.tile_lowers[(static_cast<size_t>(k) * job.tiles_down + blockIdx.x) * job.tiles_across + x / 32] = lower;
         }
     }
-    for (int d = 16; d; d /= 2) {
-        least.lower = fminf(least.lower, __shfl_down_sync(FULL_WARP, least.lower, d));
-        least.upper = fminf(least.upper, __shfl_down_sync(FULL_WARP, least.upper, d));
-    }
-    if (threadIdx.x % 32 == 0)
-        job.tiles[(static_cast<size_t>(k) * job.tiles_down + blockIdx.x) * job.tiles_across + threadIdx.x / 32] = least;
+    upper = blockLeast(upper);
+    if (threadIdx.x == 0)
+        job.block_uppers[static_cast<size_t>(k) * job.upper_count + blockIdx.x] = upper;
 }
 
 // Position `index`, modulo the positions of a tile, of a tile; false outside the map.
 __device__ bool tilePosition(const Job &job, int tile, long long index, int &y, int &x) {
-    const TileShape &s = job.tile_shape;
-    const int i = static_cast<int>(index & ((1 << s.positionsLog2()) - 1));
-    const int column = i & ((1 << s.cols_log2) - 1), row = i >> s.cols_log2 & ((1 << s.rows_log2) - 1);
-    y = (tile / job.tiles_across << s.rows_log2) + row;
-    x = (tile % job.tiles_across << s.cols_log2) + (i >> (s.cols_log2 + s.rows_log2)) * s.period + column;
+    const int cols = 1 << job.tile_cols_log2, rows = 1 << job.tile_rows_log2;
+    y = tile / job.tiles_across * rows + (static_cast<int>(index >> job.tile_cols_log2) & (rows - 1));
+    x = tile % job.tiles_across * cols + (static_cast<int>(index) & (cols - 1));
     return y < job.model.orows && x < job.model.ocols;
 }
 
-// Takes the neighbourhood of the match of the round before out of the map.
+// Takes the neighbourhood of the match of the round before out of the map. A block goes through the tiles of one of block_uppers, a
+// warp through one tile.
 __global__ void __launch_bounds__(THREADS) suppressKernel(const __grid_constant__ Job job) {
     cusi::startInOrder();
     const MatchModel &m = job.model;
-    const int k = blockIdx.z, tile = blockIdx.y * job.tiles_across + blockIdx.x;
+    const int k = blockIdx.y, tiles = job.tiles_across * job.tiles_down / job.upper_count, first = blockIdx.x * tiles;
     const cusMatch match = job.results[static_cast<size_t>(k) * m.max_matches + job.round - 1];
-    const long long d = m.min_distance, y0 = static_cast<long long>(blockIdx.y) << job.tile_shape.rows_log2;
-    if (match.x < 0 || y0 >= match.y + d || y0 + (1 << job.tile_shape.rows_log2) <= match.y - d + 1)
+    const long long d = m.min_distance, y0 = static_cast<long long>(first / job.tiles_across) << job.tile_rows_log2;
+    if (match.x < 0 || y0 >= match.y + d || y0 + (1 << job.tile_rows_log2) <= match.y - d + 1)
         return;
-    MatchRange least = {INFINITY, INFINITY};
-    for (int i = threadIdx.x; i < 1 << job.tile_shape.positionsLog2(); i += THREADS) {
-        int y, x;
-        if (!tilePosition(job, tile, i, y, x))
-            continue;
-        MatchRange &range = job.ranges[(static_cast<size_t>(k) * m.orows + y) * m.ocols + x];
-        if (abs(x - match.x) < d && abs(y - match.y) < d)
-            range = {INFINITY, INFINITY};
-        least.lower = fminf(least.lower, range.lower);
-        least.upper = fminf(least.upper, range.upper);
+    float upper = INFINITY;
+    for (int tile = first + threadIdx.x / 32; tile < first + tiles; tile += WARPS) {
+        float lower = INFINITY;
+        for (int i = threadIdx.x % 32; i < 1 << (job.tile_cols_log2 + job.tile_rows_log2); i += 32) {
+            int y, x;
+            if (!tilePosition(job, tile, i, y, x))
+                continue;
+            MatchRange &range = job.ranges[(static_cast<size_t>(k) * m.orows + y) * m.ocols + x];
+            if (abs(x - match.x) < d && abs(y - match.y) < d)
+                range = {INFINITY, INFINITY};
+            lower = fminf(lower, range.lower);
+            upper = fminf(upper, range.upper);
+        }
+        lower = warpLeast(lower);
+        if (threadIdx.x % 32 == 0)
+            job.tile_lowers[static_cast<size_t>(k) * job.tiles_across * job.tiles_down + tile] = lower;
     }
-    least = tileRange(least);
+    upper = blockLeast(upper);
     if (threadIdx.x == 0)
-        job.tiles[(static_cast<size_t>(k) * job.tiles_down + blockIdx.y) * job.tiles_across + blockIdx.x] = least;
+        job.block_uppers[static_cast<size_t>(k) * job.upper_count + blockIdx.x] = upper;
 }
 
 // ---- Refinement
@@ -985,59 +1016,98 @@ struct Partial<float> {
     }
 };
 
-// Four bytes at any address; whole words only where they lie inside the row, `left` bytes long.
-__device__ inline uint32_t fourBytes(const unsigned char *p, int left) {
-    const uintptr_t address = reinterpret_cast<uintptr_t>(p);
-    if (left >= 8) {
+// 16 bytes at any address in a row that goes on for `left` bytes; what is behind its end is 0. Whole words are read where they lie in
+// the row, but for up to three bytes before p, which share an aligned word with it and so lie in the frame's memory.
+__device__ inline void sixteenBytes(const unsigned char *p, int left, uint32_t (&four)[4]) {
+    if (left >= 20) {
+        const uintptr_t address = reinterpret_cast<uintptr_t>(p);
         const uint32_t *words = reinterpret_cast<const uint32_t *>(address & ~uintptr_t{3});
         const unsigned shift = (address & 3) * 8;
-        return shift ? __funnelshift_r(words[0], words[1], shift) : words[0];
+        uint32_t w[5];
+#pragma unroll
+        for (int i = 0; i < 5; ++i)
+            w[i] = __ldg(words + i);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            four[i] = __funnelshift_r(w[i], w[i + 1], shift);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            four[i] = 0;
+#pragma unroll
+        for (int i = 0; i < 16; ++i)
+            if (i < left)
+                four[i / 4] |= static_cast<uint32_t>(__ldg(p + i)) << (i % 4 * 8);
     }
-    uint32_t word = 0;
-    for (int i = 0; i < 4; ++i)
-        if (i < left)
-            word |= static_cast<uint32_t>(p[i]) << (8 * i);
-    return word;
 }
 
-// Rows j0 .. j1 - 1 of the window at (y, x), elements `first`, `first` + `stride`, ... of them. fourBytes may touch up to three
-// bytes before the window, which lie in the same aligned word, and so in the frame's memory.
+// Rows j0 .. j1 - 1 of the window at (y, x), units `first`, `first` + `stride`, ... of them: 16 bytes or one float. Templates and masks
+// are 0 behind the last element of a row.
 template<class T>
 __device__ Partial<T> windowPart(const Job &job, int k, int y, int x, int j0, int j1, int first, int stride) {
     const MatchModel &m = job.model;
+    constexpr int UNROLL = 4;
     Partial<T> part;
-    const int row = m.w * m.channels;
-    const int units = sizeof(T) == 1 ? cusi::divUp(row, 4) : row;
+    const int row = m.w * m.channels, rest = (m.cols - x) * m.channels; // of the window, of the frame
+    const int units = sizeof(T) == 1 ? cusi::divUp(row, 16) : row;
     int j = j0 + first / units, unit = first % units;
     const int down = stride / units, along = stride % units;
-    while (j < j1) {
-        const T *a =
-            cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, y + j) + static_cast<size_t>(x) * m.channels;
-        const unsigned char *b = job.templates + k * job.template_bytes + j * job.template_step;
-        if constexpr (sizeof(T) == 1) {
-            uint32_t pixels = fourBytes(a + 4 * unit, row - 4 * unit);
-            const uint32_t templ = reinterpret_cast<const uint32_t *>(b)[unit];
-            if (job.mask)
-                pixels &= fourBytes(job.mask + static_cast<size_t>(j) * row + 4 * unit, row - 4 * unit);
-            if (m.method == CUS_MATCH_SQDIFF) {
-                const uint32_t d = __vabsdiffu4(pixels, templ);
-                part.sum += __dp4a(d, d, 0u);
-            } else {
-                part.sum += __dp4a(pixels, templ, 0u);
-            }
-        } else if (!job.mask || job.mask[static_cast<size_t>(j) * row + unit]) {
-            const double pixel = a[unit], templ = reinterpret_cast<const float *>(b)[unit];
-            const double sa = pixel - m.shift[0], sb = templ - m.shift[0];
-            part.ssd += (pixel - templ) * (pixel - templ);
-            part.c += m.masked ? pixel * templ : sa * sb;
-            part.s1 += sa;
-            part.s2 += sa * sa;
-        }
+    const auto next = [&] {
         j += down;
         unit += along;
         if (unit >= units) {
             unit -= units;
             ++j;
+        }
+    };
+    while (j < j1) {
+        if constexpr (sizeof(T) == 1) {
+            uint32_t pixels[UNROLL][4];
+            uint4 templ[UNROLL], keep[UNROLL];
+            int left[UNROLL];
+#pragma unroll
+            for (int u = 0; u < UNROLL; ++u) {
+                const bool busy = j < j1;
+                const int line = busy ? j : j0, at = busy ? unit : 0;
+                const T *a =
+                    cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, y + line) + static_cast<size_t>(x) * m.channels;
+                const unsigned char *b = job.templates + k * job.template_bytes + line * job.template_step;
+                sixteenBytes(a + 16 * at, rest - 16 * at, pixels[u]);
+                templ[u] = __ldg(reinterpret_cast<const uint4 *>(b) + at);
+                if (job.mask)
+                    keep[u] = __ldg(reinterpret_cast<const uint4 *>(job.mask + line * job.mask_step) + at);
+                left[u] = busy ? row - 16 * at : 0;
+                next();
+            }
+#pragma unroll
+            for (int u = 0; u < UNROLL; ++u) {
+                const uint32_t t[4] = {templ[u].x, templ[u].y, templ[u].z, templ[u].w};
+                const uint32_t kept[4] = {keep[u].x, keep[u].y, keep[u].z, keep[u].w};
+                uint32_t sum = 0, product = 0;
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const int bytes = left[u] - 4 * i;
+                    const uint32_t inside = bytes >= 4 ? ~0u : bytes <= 0 ? 0 : (1u << (8 * bytes)) - 1;
+                    const uint32_t a = pixels[u][i] & inside & (job.mask ? kept[i] : ~0u), b = t[i] & inside;
+                    product = __dp4a(a, b, product);
+                    if (m.method == CUS_MATCH_SQDIFF)
+                        sum = __dp4a(b, b, __dp4a(a, a, sum));
+                }
+                part.sum += m.method == CUS_MATCH_SQDIFF ? sum - 2 * product : product;
+            }
+        } else {
+            if (!job.mask || job.mask[j * job.mask_step + unit]) {
+                const T *a = cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, y + j) + x;
+                const double pixel = a[unit];
+                const double templ =
+                    reinterpret_cast<const float *>(job.templates + k * job.template_bytes + j * job.template_step)[unit];
+                const double sa = pixel - m.shift[0], sb = templ - m.shift[0];
+                part.ssd += (pixel - templ) * (pixel - templ);
+                part.c += m.masked ? pixel * templ : sa * sb;
+                part.s1 += sa;
+                part.s2 += sa * sa;
+            }
+            next();
         }
     }
     return part;
@@ -1074,9 +1144,10 @@ __device__ inline bool isBetter(const Best &a, const Best &b) {
     return a.cost < b.cost || (a.cost == b.cost && a.position < b.position);
 }
 
-// Appends value[i] of every thread where bit i of `votes` is set to the shared list, in the same order in every block; false when
+// Appends value(i) of every thread where bit i of `votes` is set to the shared list, in the same order in every block; false when
 // they do not fit.
-__device__ bool append(unsigned *list, int capacity, int *count, unsigned votes, const unsigned (&value)[8]) {
+template<class Value>
+__device__ bool append(unsigned *list, int capacity, int *count, unsigned votes, const Value &value) {
     __shared__ int ends[WARPS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, mine = __popc(votes);
     int end = mine;
@@ -1093,13 +1164,9 @@ __device__ bool append(unsigned *list, int capacity, int *count, unsigned votes,
         at += w < warp ? ends[w] : 0;
         total += ends[w];
     }
-#pragma unroll
-    for (int i = 0; i < 8; ++i)
-        if (votes >> i & 1) {
-            if (at < capacity)
-                list[at] = value[i];
-            ++at;
-        }
+    for (; votes; votes &= votes - 1, ++at)
+        if (at < capacity)
+            list[at] = value(__ffs(votes) - 1);
     __syncthreads();
     if (threadIdx.x == 0)
         *count = total;
@@ -1152,56 +1219,61 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
     cusi::startInOrder();
     const MatchModel &m = job.model;
     const int k = blockIdx.y, blocks = gridDim.x, tile_total = job.tiles_across * job.tiles_down;
-    const MatchRange *tile_ranges = job.tiles + static_cast<size_t>(k) * tile_total;
+    const float *lowers = job.tile_lowers + static_cast<size_t>(k) * tile_total;
+    const float *uppers = job.block_uppers + static_cast<size_t>(k) * job.upper_count;
     const MatchRange *ranges = job.ranges + static_cast<size_t>(k) * m.orows * m.ocols;
     const Best nothing = {INFINITY, ~0ull};
+    constexpr int VOTES = 16, SPAN = VOTES * THREADS;
 
-    // The first 8 tiles of a thread stay in registers between the two questions.
-    constexpr int KEPT = 8 * THREADS;
-    MatchRange kept[8];
-    float least = INFINITY;
+    // The first tiles' ends are on their way while the threshold is found.
+    float ends[VOTES], least = INFINITY;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        const int tile = i * THREADS + threadIdx.x;
-        kept[i] = tile < tile_total ? tile_ranges[tile] : MatchRange{INFINITY, INFINITY};
-        least = fminf(least, kept[i].upper);
-    }
-    for (int i = KEPT + threadIdx.x; i < tile_total; i += THREADS)
-        least = fminf(least, tile_ranges[i].upper);
-    const MatchRange all = tileRange({least, least});
+    for (int i = 0; i < VOTES; ++i)
+        ends[i] = i * THREADS + static_cast<int>(threadIdx.x) < tile_total ? lowers[i * THREADS + threadIdx.x] : INFINITY;
+    for (int i = threadIdx.x; i < job.upper_count; i += THREADS)
+        least = fminf(least, uppers[i]);
+    least = blockLeast(least);
     if (threadIdx.x == 0) {
-        threshold = all.upper;
+        threshold = least;
         tile_count = candidate_count = 0;
     }
     __syncthreads();
 
     bool listed = true;
-    for (int i0 = 0; listed && i0 < tile_total; i0 += KEPT) {
-        unsigned votes = 0, value[8];
+    for (int i0 = 0; listed && i0 < tile_total; i0 += SPAN) {
+        unsigned votes = 0;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            value[i] = i0 + i * THREADS + threadIdx.x;
-            if (i0 && value[i] < static_cast<unsigned>(tile_total))
-                kept[i] = tile_ranges[value[i]];
-            votes |=
-                (value[i] < static_cast<unsigned>(tile_total) && kept[i].lower <= threshold && threshold < INFINITY ? 1u
-                                                                                                                    : 0u)
-                << i;
+        for (int i = 0; i < VOTES; ++i) {
+            const int tile = i0 + i * THREADS + static_cast<int>(threadIdx.x);
+            if (i0)
+                ends[i] = tile < tile_total ? lowers[tile] : INFINITY;
+            votes |= (ends[i] <= threshold && threshold < INFINITY ? 1u : 0u) << i;
         }
-        listed = append(tiles, tuning::CANDIDATE_TILES, &tile_count, votes, value);
+        listed = append(tiles, tuning::CANDIDATE_TILES, &tile_count, votes,
+                        [&](int i) { return static_cast<unsigned>(i0 + i * THREADS) + threadIdx.x; });
     }
-    const long long positions = static_cast<long long>(tile_count) << job.tile_shape.positionsLog2();
-    for (long long i0 = 0; listed && i0 < positions; i0 += KEPT) {
-        unsigned votes = 0, value[8];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            const long long at = i0 + i * THREADS + threadIdx.x;
+    const int tile_log2 = job.tile_cols_log2 + job.tile_rows_log2;
+    const int positions = listed ? tile_count << tile_log2 : 0;
+    for (int i0 = 0; listed && i0 < positions; i0 += SPAN / 2) {
+        const auto positionOf = [&](int i, unsigned &position) {
+            const int at = i0 + i * THREADS + static_cast<int>(threadIdx.x);
             int y = 0, x = 0;
-            const bool inside = at < positions && tilePosition(job, tiles[at >> job.tile_shape.positionsLog2()], at, y, x);
-            value[i] = static_cast<unsigned>(static_cast<size_t>(y) * m.ocols + x);
-            votes |= (inside && ranges[value[i]].lower <= threshold ? 1u : 0u) << i;
+            const bool inside = at < positions && tilePosition(job, tiles[at >> tile_log2], at, y, x);
+            position = static_cast<unsigned>(static_cast<size_t>(y) * m.ocols + x);
+            return inside;
+        };
+        unsigned votes = 0;
+#pragma unroll
+        for (int i = 0; i < VOTES / 2; ++i) {
+            unsigned position;
+            const bool inside = positionOf(i, position);
+            votes |= (inside && ranges[position].lower <= threshold ? 1u : 0u) << i;
         }
-        listed = append(candidates, tuning::CANDIDATES, &candidate_count, votes, value);
+        listed = append(candidates, tuning::CANDIDATES, &candidate_count, votes, [&](int i) {
+            unsigned position;
+            positionOf(i, position);
+            return position;
+        });
     }
 
     const int found = candidate_count;
@@ -1224,11 +1296,11 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
         const double floor = match_smallestIsBest(m.method) ? 0 : (m.method & 1) ? -1 : -INFINITY;
         const int lane = threadIdx.x % 32;
         Best best = nothing;
-        const int runs_log2 = job.tile_shape.positionsLog2() - 5; // of 32 neighbouring positions in a tile
+        const int runs_log2 = tile_log2 - 5; // of 32 neighbouring positions in a tile
         for (long long run = static_cast<long long>(blockIdx.x) * WARPS + threadIdx.x / 32;
              run < static_cast<long long>(tile_total) << runs_log2; run += static_cast<long long>(blocks) * WARPS) {
             const int tile = static_cast<int>(run >> runs_log2);
-            if (!(tile_ranges[tile].lower <= threshold))
+            if (!(lowers[tile] <= threshold))
                 continue;
             int y = 0, x = 0;
             const bool inside = tilePosition(job, tile, run * 32 + lane, y, x);
@@ -1575,11 +1647,15 @@ cusStatus makeTables(MatchCuda *cuda, fft::Plan *plan, cudaStream_t stream) {
     return CUS_OK;
 }
 
+size_t prefixBytes(int cols) {
+    return padded(cols + size_t{1}) * sizeof(double);
+}
+
 // Shared memory of a block of columnsFftKernel.
 size_t columnBytes(const Job &job) {
     const MatchModel &m = job.model;
     const size_t spectra = static_cast<size_t>(job.column_plan.elements()) * sizeof(float4) * (m.planes + (m.count > 1));
-    const size_t prefixes = job.quantities && !job.prefixes ? (m.cols + size_t{1}) * sizeof(double) : 0;
+    const size_t prefixes = job.quantities && !job.prefixes ? prefixBytes(m.cols) : 0;
     return std::max(spectra, prefixes);
 }
 size_t rowBytes(const Job &job) {
@@ -1776,9 +1852,9 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     CUSI_CUDA(f, cusi::multiprocessors(&cuda->multiprocessors));
     job.model = m;
     job.quantities = (m.needs_s1 ? m.channels : 0) + (m.needs_s2 ? 1 : 0);
-    if (job.quantities && (m.cols + size_t{1}) * sizeof(double) > tuning::PREFIX_BYTES)
+    if (job.quantities && prefixBytes(m.cols) > tuning::PREFIX_BYTES)
         CUS_TRY(allocate(cuda, reinterpret_cast<double **>(&job.prefixes),
-                         static_cast<size_t>(job.quantities) * m.orows * (m.cols + size_t{1}), stream));
+                         static_cast<size_t>(job.quantities) * m.orows * padded(m.cols + size_t{1}), stream));
     if (fft)
         CUS_TRY(chooseFft(cuda, stream));
     const bool own = job.row_plan.n > 0;
@@ -1797,21 +1873,20 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
         job.spectrum_tiles = cusi::divUp(job.fft_cols / 2 + 1, 2);
         job.spectrum_pitch = cusi::divUp(m.rows, BAND) * BAND;
         job.product_pitch = cusi::divUp(m.orows, BAND) * BAND;
-        const int groups = cusi::divUp(m.ocols, job.row_plan.threads);
-        int groups_log2 = 0;
-        while (1 << groups_log2 < groups)
-            ++groups_log2;
-        job.tile_shape = {5, 2, groups_log2, job.row_plan.threads};
-        job.tiles_across = job.row_plan.threads / 32;
-        job.tiles_down = cusi::divUp(m.orows, BAND);
+        job.tiles_across = cusi::divUp(m.ocols, 32);
+        job.tiles_down = job.upper_count = cusi::divUp(m.orows, BAND);
+        job.tile_cols_log2 = 5;
+        job.tile_rows_log2 = 2;
         job.parts = cusi::divUp(m.rows, BAND);
     } else {
-        job.tile_shape = {6, 5, 0, 0};
         job.tiles_across = cusi::divUp(m.ocols, TILE_COLS);
         job.tiles_down = cusi::divUp(m.orows, TILE_ROWS);
+        job.upper_count = job.tiles_across * job.tiles_down;
+        job.tile_cols_log2 = 6;
+        job.tile_rows_log2 = 5;
         job.parts = m.rows;
     }
-    static_assert(TILE_COLS == 1 << 6 && TILE_ROWS == 1 << 5 && BAND == 1 << 2, "tile_shape");
+    static_assert(TILE_COLS == 1 << 6 && TILE_ROWS == 1 << 5 && BAND == 1 << 2, "tile_cols_log2, tile_rows_log2");
     job.refine_blocks = tuning::REFINE_BLOCKS_PER_SM * cuda->multiprocessors;
     for (size_t i = 0; mask && i < static_cast<size_t>(m.n); ++i)
         job.constant += mask[i * m.channels] ? m.square_shift : 0;
@@ -1828,7 +1903,8 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
                      map_rows * job.vertical_pitch * (job.wide_sums ? sizeof(double) : sizeof(uint32_t)), stream));
     CUS_TRY(allocate(cuda, reinterpret_cast<double **>(&job.windows), map_rows * m.ocols, stream));
     CUS_TRY(allocate(cuda, &job.ranges, count * m.orows * m.ocols, stream));
-    CUS_TRY(allocate(cuda, &job.tiles, count * job.tiles_across * job.tiles_down, stream));
+    CUS_TRY(allocate(cuda, &job.tile_lowers, count * job.tiles_across * job.tiles_down, stream));
+    CUS_TRY(allocate(cuda, &job.block_uppers, count * job.upper_count, stream));
     const size_t partial_bytes = m.integer ? sizeof(Partial<uint8_t>) : sizeof(Partial<float>);
     // Room for `found * slices` partial sums, at most blocks or CANDIDATES, whichever is more, and for a Best a block.
     CUS_TRY(allocate(cuda, reinterpret_cast<char **>(&job.partial),
@@ -1848,8 +1924,11 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
         for (size_t i = 0; i < elements * count; ++i)
             if (!mask[i % elements])
                 std::fill_n(&host[i * element], element, static_cast<unsigned char>(0));
-        CUS_TRY(allocate(cuda, &device_mask, elements, stream));
-        CUSI_CUDA(f, cudaMemcpyAsync(device_mask, mask, elements, cudaMemcpyHostToDevice, stream));
+        const size_t mask_row = static_cast<size_t>(m.w) * m.channels;
+        job.mask_step = cusi::divUp<size_t>(mask_row, 16) * 16;
+        CUS_TRY(allocate(cuda, &device_mask, job.mask_step * m.h, stream));
+        CUSI_CUDA(f, cudaMemcpy2DAsync(device_mask, job.mask_step, mask, mask_row, mask_row, m.h, cudaMemcpyHostToDevice,
+                                       stream));
     }
     CUSI_CUDA(f, cudaMemcpy2DAsync(device_templates, job.template_step, host.data(), row_bytes, row_bytes, m.h * count,
                                    cudaMemcpyHostToDevice, stream));
@@ -1878,10 +1957,10 @@ cusStatus runTyped(cusMatcher *matcher, const Job &job, bool dot_products, cudaS
     const bool fft = matcher->path == CUS_MATCH_FFT, own = job.row_plan.n > 0;
     const bool squared = m.method == CUS_MATCH_SQDIFF && !m.masked;
     const int window_blocks = job.quantities * m.orows;
-    const size_t prefix_bytes = window_blocks && !job.prefixes ? (m.cols + size_t{1}) * sizeof(double) : 0;
+    const size_t prefix_bytes = window_blocks && !job.prefixes ? prefixBytes(m.cols) : 0;
     if (window_blocks)
-        CUS_TRY(cusi::launchOverlapped(f, verticalKernel<T, CN>, cusi::divUp(m.cols, 32), 32 * VERTICAL_WARPS, 0, stream,
-                                       job));
+        CUS_TRY(cusi::launchOverlapped(f, verticalKernelFor<T, CN>(job), cusi::divUp(m.cols, VERTICAL_COLS), VERTICAL_THREADS,
+                                       0, stream, job));
     const dim3 tiles(job.tiles_across, job.tiles_down, m.count);
     if (own) {
         CUS_TRY(cusi::launchOverlapped(f, rowsFftKernel, dim3(cusi::divUp(m.rows, BAND), m.planes), job.row_plan.threads,
@@ -1889,7 +1968,7 @@ cusStatus runTyped(cusMatcher *matcher, const Job &job, bool dot_products, cudaS
         CUS_TRY(cusi::launchOverlapped(f, columnsFftKernel<T>, job.spectrum_tiles + 1 + window_blocks,
                                        job.column_plan.threads, columnBytes(job), stream, job));
         CUS_TRY(cusi::launchOverlapped(f, squared ? scoresFftKernel<T, CN, true> : scoresFftKernel<T, CN, false>,
-                                       dim3(job.tiles_down, m.count), job.row_plan.threads, rowBytes(job), stream, job));
+                                       dim3(job.tiles_down, m.count), fft::MOST_THREADS, rowBytes(job), stream, job));
     } else {
         const int energy_blocks = m.error > 0 ? 1 : 0;
         if (energy_blocks)
@@ -1924,7 +2003,7 @@ cusStatus runTyped(cusMatcher *matcher, const Job &job, bool dot_products, cudaS
     Job round = job;
     for (round.round = 0; round.round < m.max_matches; ++round.round) {
         if (round.round)
-            CUS_TRY(cusi::launchOverlapped(f, suppressKernel, tiles, THREADS, 0, stream, round));
+            CUS_TRY(cusi::launchOverlapped(f, suppressKernel, dim3(job.upper_count, m.count), THREADS, 0, stream, round));
         CUS_TRY(cusi::launchOverlapped(f, refineKernel<T>, dim3(job.refine_blocks, m.count), THREADS, 0, stream, round));
     }
     return CUS_OK;
