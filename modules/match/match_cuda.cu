@@ -35,7 +35,7 @@ constexpr long long TIMED_POINTS = 1 << 19; // frames of fewer take cuFFT's smal
 constexpr int REFINE_BLOCKS_PER_SM = MATCH_TUNE_REFINE_BLOCKS;
 constexpr int CANDIDATES = MATCH_TUNE_CANDIDATES; // listed; where there are more, they are searched for tile by tile
 constexpr int CANDIDATE_TILES = 256;
-constexpr size_t PREFIX_BYTES = 32768; // of shared memory for a row's prefix sums; longer rows' are in global memory
+constexpr size_t PREFIX_BYTES = 46080; // of shared memory for rows' prefix sums; longer rows' are in global memory
 } // namespace tuning
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
@@ -67,7 +67,8 @@ struct Job {
     void *vertical, *windows; // orows rows of vertical_pitch; orows x ocols
     size_t vertical_pitch;
     int wide_sums;  // vertical sums of bytes take 64 bits
-    void *prefixes; // of the rows of vertical sums, where they do not fit into shared memory
+    void *prefixes;  // of the rows of vertical sums, where they do not fit into shared memory
+    int window_rows; // of a block of windowSums
     double *energy_parts, *energy;
     int parts; // a plane
     MatchError *errors; // of each template in this frame
@@ -205,46 +206,44 @@ __global__ void __launch_bounds__(fft::MOST_THREADS, 2) rowsFftKernel(const __gr
     const MatchModel &m = job.model;
     const fft::Plan &plan = job.row_plan;
     const int y0 = blockIdx.x * BAND, p = blockIdx.y;
-    const auto frameRow = [&](int r) {
-        return static_cast<const unsigned char *>(job.frame) + static_cast<size_t>(min(y0 + r, m.rows - 1)) * job.frame_step;
-    };
-    const unsigned char *const rows[BAND] = {frameRow(0), frameRow(1), frameRow(2), frameRow(3)};
+    const int y = y0 + 2 * fft::signal(); // and the row below
+    const unsigned char *const first =
+        static_cast<const unsigned char *>(job.frame) + static_cast<size_t>(min(y, m.rows - 1)) * job.frame_step;
+    const unsigned char *const second =
+        static_cast<const unsigned char *>(job.frame) + static_cast<size_t>(min(y + 1, m.rows - 1)) * job.frame_step;
     double energy;
     if (m.integer && p < m.channels) {
         const int shift = static_cast<int>(m.shift[p]);
-        unsigned sum = 0; // at most 4 * 16 squares of a byte
+        unsigned sum = 0; // at most 2 * 16 squares of a byte
         fft::forwardA(plan, shared_points, [&](int x) {
             const int at = min(x, m.cols - 1) * m.channels + p;
-            float v[BAND];
-#pragma unroll
-            for (int r = 0; r < BAND; ++r) {
-                const int pixel = static_cast<int>(__ldg(rows[r] + at)) - shift, in = x < m.cols && y0 + r < m.rows ? pixel : 0;
-                sum += in * in;
-                v[r] = static_cast<float>(in);
-            }
-            return make_float4(v[0], v[1], v[2], v[3]);
+            int a = __ldg(first + at), b = __ldg(second + at);
+            a = x < m.cols && y < m.rows ? a - shift : 0;
+            b = x < m.cols && y + 1 < m.rows ? b - shift : 0;
+            sum += a * a + b * b;
+            return make_float2(static_cast<float>(a), static_cast<float>(b));
         });
         energy = sum;
     } else {
         double sum = 0;
         fft::forwardA(plan, shared_points, [&](int x) {
-            const int at = min(x, m.cols - 1) * m.channels;
-            float v[BAND];
-#pragma unroll
-            for (int r = 0; r < BAND; ++r) {
-                float square = 0;
+            const size_t at = static_cast<size_t>(min(x, m.cols - 1)) * m.channels;
+            const auto value = [&](const unsigned char *row, bool inside) {
+                float v = 0, square = 0;
                 for (int c = 0; c < m.channels; ++c) {
-                    const float pixel = m.integer ? static_cast<float>(__ldg(rows[r] + at + c))
-                                                  : __ldg(reinterpret_cast<const float *>(rows[r]) + at + c);
-                    v[r] = pixel - static_cast<float>(m.shift[c]);
-                    square += v[r] * v[r];
+                    const float pixel = m.integer ? static_cast<float>(__ldg(row + at + c))
+                                                  : __ldg(reinterpret_cast<const float *>(row) + at + c);
+                    v = pixel - static_cast<float>(m.shift[c]);
+                    square += v * v;
                 }
                 if (p == m.channels)
-                    v[r] = square - static_cast<float>(m.square_shift);
-                v[r] = x < m.cols && y0 + r < m.rows ? v[r] : 0;
-                sum += static_cast<double>(v[r]) * v[r];
-            }
-            return make_float4(v[0], v[1], v[2], v[3]);
+                    v = square - static_cast<float>(m.square_shift);
+                v = inside ? v : 0;
+                sum += static_cast<double>(v) * v;
+                return v;
+            };
+            const float a = value(first, x < m.cols && y < m.rows);
+            return make_float2(a, value(second, x < m.cols && y + 1 < m.rows));
         });
         energy = sum;
     }
@@ -279,14 +278,14 @@ __global__ void __launch_bounds__(fft::MOST_THREADS, 2) rowsFftKernel(const __gr
 // ---- Window sums
 // ---------------------------------------------------------------------------------------------------------
 
-constexpr int VERTICAL_COLS = 8, VERTICAL_STRIPS = 64, VERTICAL_THREADS = VERTICAL_COLS * VERTICAL_STRIPS;
+constexpr int VERTICAL_COLS = 8, VERTICAL_STRIPS = 64;
 
 // Sums of shifted pixels (S1) and of their squares (S2) over the h rows from each row of the score map down, at every column of
 // the frame. A block takes 8 columns. Its threads first add up a chunk of rows each; from these sums each makes that of the
 // first window of its share of the map and then moves it down. The second reading comes from the first-level cache.
-// Sum: unsigned where the sums, whose sign windowSums knows, fit into 32 bits.
-template<class T, int CN, class Sum, bool S1, bool S2>
-__global__ void __launch_bounds__(VERTICAL_THREADS, 2) verticalKernel(const __grid_constant__ Job job) {
+// Sum: unsigned where the sums, whose sign windowSums knows, fit into 32 bits. A thread takes PIXELS neighbouring columns.
+template<class T, int CN, int PIXELS, class Sum, bool S1, bool S2>
+__global__ void __launch_bounds__(VERTICAL_COLS / PIXELS *VERTICAL_STRIPS) verticalKernel(const __grid_constant__ Job job) {
 #if __CUDA_ARCH__ >= 900
     // The other way round than startInOrder(): rowsFftKernel, which does not wait for this kernel, must not start before what
     // came before is done.
@@ -294,174 +293,194 @@ __global__ void __launch_bounds__(VERTICAL_THREADS, 2) verticalKernel(const __gr
     cudaTriggerProgrammaticLaunchCompletion();
 #endif
     using Pixel = std::conditional_t<sizeof(T) == 1, int, double>;
-    constexpr int N = (S1 ? CN : 0) + (S2 ? 1 : 0);
-    __shared__ Sum chunks[N][VERTICAL_STRIPS][VERTICAL_COLS];
+    constexpr int ACROSS = VERTICAL_COLS / PIXELS, N = (S1 ? CN : 0) + (S2 ? 1 : 0);
+    struct alignas(PIXELS * sizeof(Sum)) Sums {
+        Sum v[PIXELS];
+    };
+    __shared__ Sums chunks[N][VERTICAL_STRIPS][ACROSS];
     const MatchModel &m = job.model;
-    const int column = threadIdx.x % VERTICAL_COLS, strip = threadIdx.x / VERTICAL_COLS;
-    const int x = blockIdx.x * VERTICAL_COLS + column;
+    const int column = threadIdx.x % ACROSS, strip = threadIdx.x / ACROSS;
+    const int x = blockIdx.x * VERTICAL_COLS + column * PIXELS, cols = min(PIXELS, m.cols - x); // may be none
     const char *pixels = static_cast<const char *>(job.frame) + static_cast<size_t>(min(x, m.cols - 1)) * CN * sizeof(T);
     Pixel shift[CN];
 #pragma unroll
     for (int c = 0; c < CN; ++c)
         shift[c] = static_cast<Pixel>(m.shift[c]);
     struct Raw {
-        T v[CN];
+        T v[PIXELS * CN];
     };
-    const auto load = [&](int y) {
-        const T *pixel = reinterpret_cast<const T *>(pixels + static_cast<size_t>(y) * job.frame_step);
+    const auto load = [&](const char *pixel) {
         Raw raw;
+        if (PIXELS == 4 && cols == PIXELS) { // of one byte
+            const uint32_t word = __ldg(reinterpret_cast<const uint32_t *>(pixel));
 #pragma unroll
-        for (int c = 0; c < CN; ++c)
-            raw.v[c] = __ldg(pixel + c);
+            for (int i = 0; i < PIXELS * CN; ++i)
+                raw.v[i] = static_cast<T>(word >> (8 * i % 32));
+        } else {
+#pragma unroll
+            for (int i = 0; i < PIXELS * CN; ++i)
+                raw.v[i] = i < CN || i / CN < cols ? __ldg(reinterpret_cast<const T *>(pixel) + i) : T(0);
+        }
         return raw;
     };
-    const auto add = [&](Sum(&sum)[N], const Raw &raw, bool minus) {
-        Pixel squares = 0;
+    const auto add = [&](Sums(&sum)[N], const Raw &raw, bool minus) {
 #pragma unroll
-        for (int c = 0; c < CN; ++c) {
-            const Pixel v = static_cast<Pixel>(raw.v[c]) - shift[c];
-            if (S1)
-                sum[c] += static_cast<Sum>(minus ? -v : v);
-            squares += v * v;
+        for (int i = 0; i < PIXELS; ++i) {
+            Pixel squares = 0;
+#pragma unroll
+            for (int c = 0; c < CN; ++c) {
+                const Pixel v = static_cast<Pixel>(raw.v[i * CN + c]) - shift[c];
+                if (S1)
+                    sum[c].v[i] += static_cast<Sum>(minus ? -v : v);
+                squares += v * v;
+            }
+            if (S2)
+                sum[N - 1].v[i] += static_cast<Sum>(minus ? -squares : squares);
         }
-        if (S2)
-            sum[N - 1] += static_cast<Sum>(minus ? -squares : squares);
     };
     constexpr int UNROLL = 8;
-    const auto addRows = [&](int y, int end, Sum(&sum)[N]) {
-        for (; y + UNROLL <= end; y += UNROLL) {
-            Raw raw[UNROLL];
+    const auto addRows = [&](int y, int end, Sums(&sum)[N]) {
+        const char *at = pixels + y * job.frame_step;
+        for (; y < end; y += UNROLL) {
+            Raw raw[UNROLL] = {};
+#pragma unroll
+            for (int i = 0; i < UNROLL; ++i, at += job.frame_step)
+                if (y + i < end)
+                    raw[i] = load(at);
 #pragma unroll
             for (int i = 0; i < UNROLL; ++i)
-                raw[i] = load(y + i);
-#pragma unroll
-            for (int i = 0; i < UNROLL; ++i)
-                add(sum, raw[i], false);
+                if (y + i < end)
+                    add(sum, raw[i], false);
         }
-        for (; y < end; ++y)
-            add(sum, load(y), false);
     };
     const int chunk = cusi::divUp(m.rows, VERTICAL_STRIPS);
-    Sum sum[N] = {};
+    Sums sum[N] = {};
     addRows(min(strip * chunk, m.rows), min((strip + 1) * chunk, m.rows), sum);
 #pragma unroll
     for (int q = 0; q < N; ++q)
         chunks[q][strip][column] = sum[q];
     __syncthreads();
-    const int share = cusi::divUp(m.orows, VERTICAL_STRIPS), y0 = strip * share, y1 = min(y0 + share, m.orows);
-    if (y0 >= y1 || x >= m.cols)
+    const int y0 = strip * chunk, y1 = min(y0 + chunk, m.orows);
+    if (y0 >= y1 || cols <= 0)
         return;
-    const int first = cusi::divUp(y0, chunk), last = (y0 + m.h) / chunk; // whole chunks of the first window
+    const int last = (y0 + m.h) / chunk; // whole chunks of the first window
 #pragma unroll
     for (int q = 0; q < N; ++q)
-        sum[q] = 0;
-    addRows(y0, min(first * chunk, y0 + m.h), sum);
-    for (int i = first; i < last; ++i)
+        sum[q] = {};
+#pragma unroll 4
+    for (int i = strip; i < last; ++i)
 #pragma unroll
         for (int q = 0; q < N; ++q)
-            sum[q] += chunks[q][i][column];
-    addRows(max(last, first) * chunk, y0 + m.h, sum);
+#pragma unroll
+            for (int k = 0; k < PIXELS; ++k)
+                sum[q].v[k] += chunks[q][i][column].v[k];
+    addRows(last * chunk, y0 + m.h, sum);
+    const char *above = pixels + y0 * job.frame_step, *below = above + m.h * job.frame_step;
+    Sum *to = static_cast<Sum *>(job.vertical) + y0 * job.vertical_pitch + x;
     for (int y = y0; y < y1; y += UNROLL) {
-        Raw out[UNROLL], in[UNROLL];
+        Raw out[UNROLL] = {}, in[UNROLL] = {};
 #pragma unroll
-        for (int i = 0; i < UNROLL; ++i) {
-            out[i] = load(min(y + i, m.rows - 1));
-            in[i] = load(min(y + i + m.h, m.rows - 1));
-        }
+        for (int i = 0; i < UNROLL; ++i, above += job.frame_step, below += job.frame_step)
+            if (y + i + 1 < y1) {
+                out[i] = load(above);
+                in[i] = load(below);
+            }
 #pragma unroll
-        for (int i = 0; i < UNROLL; ++i) {
+        for (int i = 0; i < UNROLL; ++i, to += job.vertical_pitch) {
             if (y + i >= y1)
                 break;
-            Sum *to = static_cast<Sum *>(job.vertical) + static_cast<size_t>(y + i) * job.vertical_pitch + x;
+            // Rows are padded to four columns.
 #pragma unroll
             for (int q = 0; q < N; ++q)
-                to[q * m.orows * job.vertical_pitch] = sum[q];
+                *reinterpret_cast<Sums *>(to + q * m.orows * job.vertical_pitch) = sum[q];
             add(sum, out[i], true);
             add(sum, in[i], false);
         }
     }
 }
 
-template<class T, int CN, class Sum>
-auto verticalKernelOf(const MatchModel &m) {
-    return !m.needs_s1 ? verticalKernel<T, CN, Sum, false, true>
-           : m.needs_s2 ? verticalKernel<T, CN, Sum, true, true>
-                        : verticalKernel<T, CN, Sum, true, false>;
+template<class T, int CN, int PIXELS, class Sum>
+cusStatus launchVerticalOf(const char *f, const Job &job, cudaStream_t stream) {
+    const MatchModel &m = job.model;
+    return cusi::launchOverlapped(f,
+                                  !m.needs_s1   ? verticalKernel<T, CN, PIXELS, Sum, false, true>
+                                  : m.needs_s2 ? verticalKernel<T, CN, PIXELS, Sum, true, true>
+                                               : verticalKernel<T, CN, PIXELS, Sum, true, false>,
+                                  cusi::divUp(m.cols, VERTICAL_COLS), VERTICAL_COLS / PIXELS * VERTICAL_STRIPS, 0, stream, job);
 }
 template<class T, int CN>
-auto verticalKernelFor(const Job &job) {
-    if constexpr (sizeof(T) == 1)
-        return job.wide_sums ? verticalKernelOf<T, CN, long long>(job.model) : verticalKernelOf<T, CN, unsigned>(job.model);
-    else
-        return verticalKernelOf<T, CN, double>(job.model);
+cusStatus launchVertical(const char *f, const Job &job, cudaStream_t stream) {
+    if constexpr (sizeof(T) == 1) {
+        if (job.wide_sums)
+            return launchVerticalOf<T, CN, 1, long long>(f, job, stream);
+        if (CN == 1 && cusi::isAligned(job.frame, job.frame_step, job.model.rows, 4))
+            return launchVerticalOf<T, CN, CN == 1 ? 4 : 1, unsigned>(f, job, stream);
+        return launchVerticalOf<T, CN, 1, unsigned>(f, job, stream);
+    } else {
+        return launchVerticalOf<T, CN, 1, double>(f, job, stream);
+    }
 }
 
-// A thread stores four neighbouring prefix sums of 8 bytes: one place in 17 is left out for the sake of the banks.
-__host__ __device__ constexpr size_t padded(size_t i) {
-    return i + i / 16;
-}
-
-// One row of one quantity: the windows' sums are differences of the prefix sums of the vertical ones.
+// Rows of the windows' sums, all quantities in turn: differences of the sums up to each vertical one. A warp takes a row.
 template<class T>
-__device__ void windowSums(const Job &job, int item) {
+__device__ void windowSums(const Job &job, int block) {
     using Sum = typename SumTypes<T>::Sum;
+    struct alignas(16) Two {
+        Sum v[2];
+    };
     constexpr int ITEMS = 4;
-    __shared__ Sum warps[2][32];
     const MatchModel &m = job.model;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warp_count = blockDim.x / 32;
-    const bool sign = m.needs_s1 && item / m.orows < m.channels; // squares use all 32 bits
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, item = block * job.window_rows + warp;
+    if (warp >= job.window_rows || item >= job.quantities * m.orows)
+        return;
+    const unsigned sign = m.needs_s1 && item / m.orows < m.channels ? ~0u : 0; // squares use all 32 bits
     const size_t row = static_cast<size_t>(item) * job.vertical_pitch;
-    Sum *prefix = job.prefixes ? static_cast<Sum *>(job.prefixes) + static_cast<size_t>(item) * padded(m.cols + size_t{1})
-                               : reinterpret_cast<Sum *>(shared_points);
+    Sum *sums = job.prefixes ? static_cast<Sum *>(job.prefixes) + row
+                             : reinterpret_cast<Sum *>(shared_points) + warp * job.vertical_pitch;
+    const bool narrow = sizeof(T) == 1 && !job.wide_sums;
     Sum before = 0;
-    for (int x0 = 0, round = 0; x0 < m.cols; x0 += static_cast<int>(blockDim.x) * ITEMS, ++round) {
-        const int x = x0 + static_cast<int>(threadIdx.x) * ITEMS;
+    uint4 four = {};
+    if (narrow && ITEMS * lane < m.cols)
+        four = *reinterpret_cast<const uint4 *>(static_cast<const unsigned *>(job.vertical) + row + ITEMS * lane);
+    for (int x = ITEMS * lane; x - ITEMS * lane < m.cols; x += 32 * ITEMS) {
         Sum v[ITEMS] = {};
-        if (x < m.cols) {
-            if (sizeof(T) == 1 && !job.wide_sums) {
-                const uint4 four = *reinterpret_cast<const uint4 *>(static_cast<const unsigned *>(job.vertical) + row + x);
-                const unsigned words[ITEMS] = {four.x, four.y, four.z, four.w};
+        if (narrow) {
+            const unsigned words[ITEMS] = {four.x, four.y, four.z, four.w};
 #pragma unroll
-                for (int i = 0; i < ITEMS; ++i)
-                    v[i] = sign ? static_cast<Sum>(static_cast<int>(words[i])) : static_cast<Sum>(words[i]);
-            } else {
+            for (int i = 0; i < ITEMS; ++i)
+                v[i] = static_cast<Sum>(static_cast<long long>(
+                    static_cast<unsigned long long>(sign & (static_cast<int>(words[i]) >> 31)) << 32 | words[i]));
+            four = {};
+            if (x + 32 * ITEMS < m.cols)
+                four = *reinterpret_cast<const uint4 *>(static_cast<const unsigned *>(job.vertical) + row + x + 32 * ITEMS);
+        } else if (x < m.cols) {
 #pragma unroll
-                for (int i = 0; i < ITEMS; ++i)
-                    v[i] = static_cast<const Sum *>(job.vertical)[row + x + i];
-            }
+            for (int i = 0; i < ITEMS; ++i)
+                v[i] = static_cast<const Sum *>(job.vertical)[row + x + i];
         }
 #pragma unroll
         for (int i = 1; i < ITEMS; ++i)
             v[i] += v[i - 1];
         Sum end = v[ITEMS - 1];
+#pragma unroll
         for (int d = 1; d < 32; d *= 2) {
             const Sum other = __shfl_up_sync(FULL_WARP, end, d);
-            if (lane >= d)
-                end += other;
+            end += lane >= d ? other : 0;
         }
-        if (lane == 31)
-            warps[round % 2][warp] = end;
-        end -= v[ITEMS - 1];
-        __syncthreads();
-        Sum all = 0;
-        for (int w = 0; w < warp_count; ++w) {
-            const Sum total = warps[round % 2][w];
-            end += w < warp ? total : 0;
-            all += total;
-        }
-        end += before;
-        before += all;
+        const Sum mine = before + end - v[ITEMS - 1];
+        before += __shfl_sync(FULL_WARP, end, 31);
+        if (x < m.cols) {
 #pragma unroll
-        for (int i = 0; i < ITEMS; ++i)
-            if (x + i < m.cols)
-                prefix[padded(x + i + 1)] = end + v[i];
+            for (int i = 0; i < ITEMS; i += 2)
+                *reinterpret_cast<Two *>(sums + x + i) = {v[i] + mine, v[i + 1] + mine};
+        }
     }
-    if (threadIdx.x == 0)
-        prefix[0] = 0;
-    __syncthreads();
+    __syncwarp();
     Sum *out = static_cast<Sum *>(job.windows) + static_cast<size_t>(item) * m.ocols;
-    for (int x = threadIdx.x; x < m.ocols; x += blockDim.x)
-        out[x] = prefix[padded(x + m.w)] - prefix[padded(x)];
+    const Sum *ends = sums + m.w - 1;
+#pragma unroll 4
+    for (int x = lane; x < m.ocols; x += 32)
+        out[x] = ends[x] - (x ? sums[x - 1] : 0);
 }
 
 // ---- Columns
@@ -545,55 +564,62 @@ __device__ void correlateColumns(const Job &job, int tile) {
     const fft::Plan &plan = job.column_plan;
     const int elements = plan.elements();
     for (int p = 0; p < m.planes; ++p) {
-        const float4 *in = job.pair_spectra + (static_cast<size_t>(p) * job.spectrum_tiles + tile) * job.spectrum_pitch;
+        const float2 *in = reinterpret_cast<const float2 *>(
+                               job.pair_spectra + (static_cast<size_t>(p) * job.spectrum_tiles + tile) * job.spectrum_pitch) +
+                           fft::signal();
         float4 *points = shared_points + p * elements;
-        fft::forwardA(plan, points, [&](int y) { return y < m.rows ? in[y] : make_float4(0, 0, 0, 0); });
+        fft::forwardA(plan, points, [&](int y) { return y < m.rows ? in[2 * y] : make_float2(0, 0); });
         fft::passB<true>(plan, points);
     }
     for (int k = 0; k < m.count; ++k) {
         float4 *work = shared_points + (m.count == 1 ? 0 : m.planes * elements);
         fft::withC(plan, [&](auto radix) {
             constexpr int R = decltype(radix)::VALUE;
-            const int i0 = threadIdx.x / plan.b, j = threadIdx.x - i0 * plan.b, at = i0 * plan.stride + j * R;
-            const bool busy = i0 < plan.a;
-            const int step = plan.a * plan.b;
-            const float4 *templ = job.pair_templates +
-                                  (static_cast<size_t>(k) * m.planes * job.spectrum_tiles + tile) * plan.n + threadIdx.x;
-            for (int p = 0; p < m.planes; ++p, templ += static_cast<size_t>(job.spectrum_tiles) * plan.n) {
-                float4 t[R];
+            const int step = 2 * plan.a * plan.b;
+            const size_t spectrum = static_cast<size_t>(job.spectrum_tiles) * plan.n * 2;
+            const float2 *templ =
+                reinterpret_cast<const float2 *>(job.pair_templates + static_cast<size_t>(tile) * plan.n) +
+                static_cast<size_t>(k) * m.planes * spectrum;
+            float2 t[R]; // the first ones are asked for before the barrier
 #pragma unroll
-                for (int i = 0; i < R; ++i)
-                    t[i] = busy ? __ldg(templ + i * step) : make_float4(0, 0, 0, 0);
-                if (p == 0)
-                    __syncthreads();
-                if (!busy)
-                    continue;
-                fft::Points<R> v;
+            for (int i = 0; i < R; ++i)
+                t[i] = static_cast<int>(threadIdx.x) < step ? __ldg(templ + threadIdx.x + i * step) : float2{0, 0};
+            __syncthreads();
+            for (int place = threadIdx.x; place < step; place += blockDim.x) {
+                const int i0 = plan.overB(place / 2), j = place / 2 - i0 * plan.b;
+                const int at = 2 * (i0 * plan.stride + j * R);
+                float2 *to = fft::signalPoints(work) + at;
+                for (int p = 0; p < m.planes; ++p) {
+                    if (p || place >= static_cast<int>(blockDim.x))
 #pragma unroll
-                for (int i = 0; i < R; ++i)
-                    v.set(i, shared_points[p * elements + at + i]);
-                v.transform();
+                        for (int i = 0; i < R; ++i)
+                            t[i] = __ldg(templ + p * spectrum + place + i * step);
+                    const float2 *from = fft::signalPoints(shared_points + p * elements) + at;
+                    fft::Points<R> points;
 #pragma unroll
-                for (int i = 0; i < R; ++i) {
-                    const float4 sum = p ? work[at + i] : make_float4(0, 0, 0, 0);
-                    const auto product = [](float2 a, float2 b, float x, float y) {
-                        return float2{fmaf(a.x, b.x, fmaf(a.y, b.y, x)), fmaf(a.x, b.y, fmaf(-a.y, b.x, y))};
-                    };
-                    v.first[i] = product(v.first[i], {t[i].x, t[i].y}, sum.x, sum.y);
-                    v.second[i] = product(v.second[i], {t[i].z, t[i].w}, sum.z, sum.w);
+                    for (int i = 0; i < R; ++i)
+                        points.v[i] = from[2 * i];
+                    points.transform();
+#pragma unroll
+                    for (int i = 0; i < R; ++i) {
+                        const float2 a = points.v[i], b = t[i], sum = p ? to[2 * i] : float2{0, 0};
+                        points.v[i] = {fmaf(a.x, b.x, fmaf(a.y, b.y, sum.x)), fmaf(a.x, b.y, fmaf(-a.y, b.x, sum.y))};
+                    }
+                    if (p == m.planes - 1)
+                        points.transform();
+#pragma unroll
+                    for (int i = 0; i < R; ++i)
+                        to[2 * i] = points.v[i];
                 }
-                if (p == m.planes - 1)
-                    v.transform();
-#pragma unroll
-                for (int i = 0; i < R; ++i)
-                    work[at + i] = v.get(i);
             }
         });
         fft::passB<false>(plan, work);
-        float4 *out = job.pair_products + (static_cast<size_t>(k) * job.spectrum_tiles + tile) * job.product_pitch;
-        fft::backwardA(plan, work, [&](int y, int, const float4 &v) {
+        float2 *out = reinterpret_cast<float2 *>(
+                          job.pair_products + (static_cast<size_t>(k) * job.spectrum_tiles + tile) * job.product_pitch) +
+                      fft::signal();
+        fft::backwardA(plan, work, [&](int y, float2 *, const float2 &v) {
             if (y < job.product_pitch)
-                out[y] = v;
+                out[2 * y] = v;
         });
     }
 }
@@ -866,7 +892,6 @@ __global__ void __launch_bounds__(THREADS) scoresKernel(const __grid_constant__ 
 // are a tile.
 template<class T, int CN, bool SQUARED>
 __global__ void __launch_bounds__(fft::MOST_THREADS, 2) scoresFftKernel(const __grid_constant__ Job job) {
-    cusi::startInOrder();
     const MatchModel &m = job.model;
     const fft::Plan &plan = job.row_plan;
     const int k = blockIdx.y, y0 = blockIdx.x * BAND;
@@ -874,6 +899,15 @@ __global__ void __launch_bounds__(fft::MOST_THREADS, 2) scoresFftKernel(const __
     const int half = plan.n / 2, odd = threadIdx.x % 2;
     constexpr int UNROLL = 3;
     for (int i0 = 0; i0 < 2 * job.spectrum_tiles; i0 += static_cast<int>(blockDim.x) * UNROLL) {
+        int forth_place[UNROLL], back_place[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const int column = min(i0 + u * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x), half);
+            forth_place[u] = __ldg(plan.places + column);
+            back_place[u] = __ldg(plan.places + (column ? plan.n - column : 0));
+        }
+        if (i0 == 0) // the places do not depend on what was before
+            cusi::startInOrder();
         // Neighbouring threads read 32 bytes, rows y and y + 1 of two columns; each keeps one column of both.
         float4 v[2][UNROLL];
 #pragma unroll
@@ -904,14 +938,14 @@ __global__ void __launch_bounds__(fft::MOST_THREADS, 2) scoresFftKernel(const __
                     forth.z = plus.x, forth.w = plus.y, back.z = minus.x, back.w = minus.y;
             }
             if (column <= half)
-                shared_points[__ldg(plan.places + column)] = forth;
+                shared_points[forth_place[u]] = forth;
             if (column > 0 && column < half)
-                shared_points[__ldg(plan.places + plan.n - column)] = back;
+                shared_points[back_place[u]] = back;
         }
     }
     fft::passC(plan, shared_points);
     fft::passB<false>(plan, shared_points);
-    fft::backwardA(plan, shared_points, [&](int, int element, const float4 &v) { shared_points[element] = v; });
+    fft::backwardA(plan, shared_points, [&](int, float2 *from, const float2 &v) { *from = v; });
     __syncthreads();
 
     const MatchTemplate &t = job.sums[k];
@@ -919,7 +953,7 @@ __global__ void __launch_bounds__(fft::MOST_THREADS, 2) scoresFftKernel(const __
     const bool usable = m.integer || job.energy[0] < MATCH_MAX_ENERGY;
     const double constant = m.masked ? maskedConstant(job, k) : 0;
     float upper = INFINITY;
-    constexpr int GROUPS = SQUARED ? 4 : 1; // loads of so many groups of columns at a time
+    constexpr int GROUPS = SQUARED ? 3 : 1; // loads of so many groups of columns at a time
     for (int x0 = threadIdx.x; x0 - static_cast<int>(threadIdx.x % 32) < m.ocols; x0 += GROUPS * static_cast<int>(blockDim.x)) {
         double s1[GROUPS][BAND][CN] = {}, s2[GROUPS][BAND];
 #pragma unroll
@@ -1254,7 +1288,7 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
     }
     const int tile_log2 = job.tile_cols_log2 + job.tile_rows_log2;
     const int positions = listed ? tile_count << tile_log2 : 0;
-    for (int i0 = 0; listed && i0 < positions; i0 += SPAN / 2) {
+    for (int i0 = 0; listed && i0 < positions; i0 += SPAN) {
         const auto positionOf = [&](int i, unsigned &position) {
             const int at = i0 + i * THREADS + static_cast<int>(threadIdx.x);
             int y = 0, x = 0;
@@ -1264,7 +1298,7 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
         };
         unsigned votes = 0;
 #pragma unroll
-        for (int i = 0; i < VOTES / 2; ++i) {
+        for (int i = 0; i < VOTES; ++i) {
             unsigned position;
             const bool inside = positionOf(i, position);
             votes |= (inside && ranges[position].lower <= threshold ? 1u : 0u) << i;
@@ -1335,13 +1369,17 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
     __threadfence();
     Best best = nothing;
     if (listed) {
-        for (int i = threadIdx.x / 32; i < found; i += WARPS) {
+        // Few candidates have many slices, many have few: a warp or a thread each.
+        const int together = found > WARPS ? 1 : 32, lane = threadIdx.x % together;
+        for (int i = threadIdx.x / together; i < found; i += THREADS / together) {
             Partial<T> sum;
-            for (int s = threadIdx.x % 32; s < slices; s += 32)
+#pragma unroll 4
+            for (int s = lane; s < slices; s += together)
                 sum.add(partial[static_cast<size_t>(i) * slices + s]);
-            for (int d = 16; d; d /= 2)
-                sum.down(d);
-            if (threadIdx.x % 32)
+            if (together == 32)
+                for (int d = 16; d; d /= 2)
+                    sum.down(d);
+            if (lane)
                 continue;
             const int y = candidates[i] / m.ocols, x = candidates[i] % m.ocols;
             const Best here = {exactCost<T>(job, k, y, x, sum), candidates[i]};
@@ -1586,13 +1624,16 @@ void chooseFftSize(const MatchModel &m, int *rows, int *cols, cudaStream_t strea
 // The shortest transform of n points or more that a block can do, with as few threads as there are ways; n = 0 without.
 fft::Plan planFor(int n) {
     fft::Plan best = {};
+    int least = 0;
     for (int a : fft::A_RADICES)
         for (int b : fft::B_RADICES)
             for (int c : fft::C_RADICES) {
-                const int points = a * b * c, threads = cusi::divUp(points / std::min({a, b, c}), 32) * 32;
-                if (points >= n && threads <= fft::MOST_THREADS &&
-                    (!best.n || points < best.n || (points == best.n && threads < best.threads)))
-                    best = {points, a, b, c, b * c | 1, threads, nullptr, nullptr};
+                const int points = a * b * c, most = 2 * points / std::min({a, b, c});
+                if (points < n || points > fft::MOST_POINTS || (best.n && points > best.n) || (points == best.n && most >= least))
+                    continue;
+                const int threads = cusi::divUp(cusi::divUp(most, cusi::divUp(most, fft::MOST_THREADS)), 32) * 32;
+                best = {points, a, b, c, b * c | 1, threads, 65536 / b + 1, 65536 / c + 1, nullptr, nullptr};
+                least = most;
             }
     return best;
 }
@@ -1647,16 +1688,15 @@ cusStatus makeTables(MatchCuda *cuda, fft::Plan *plan, cudaStream_t stream) {
     return CUS_OK;
 }
 
-size_t prefixBytes(int cols) {
-    return padded(cols + size_t{1}) * sizeof(double);
+size_t prefixBytes(const Job &job) {
+    return job.quantities && !job.prefixes ? job.window_rows * job.vertical_pitch * sizeof(double) : 0;
 }
 
 // Shared memory of a block of columnsFftKernel.
 size_t columnBytes(const Job &job) {
     const MatchModel &m = job.model;
     const size_t spectra = static_cast<size_t>(job.column_plan.elements()) * sizeof(float4) * (m.planes + (m.count > 1));
-    const size_t prefixes = job.quantities && !job.prefixes ? prefixBytes(m.cols) : 0;
-    return std::max(spectra, prefixes);
+    return std::max(spectra, prefixBytes(job));
 }
 size_t rowBytes(const Job &job) {
     return static_cast<size_t>(job.row_plan.elements()) * sizeof(float4);
@@ -1852,9 +1892,11 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     CUSI_CUDA(f, cusi::multiprocessors(&cuda->multiprocessors));
     job.model = m;
     job.quantities = (m.needs_s1 ? m.channels : 0) + (m.needs_s2 ? 1 : 0);
-    if (job.quantities && prefixBytes(m.cols) > tuning::PREFIX_BYTES)
+    job.vertical_pitch = cusi::divUp(m.cols, 4) * size_t{4};
+    const size_t prefix_bytes = job.vertical_pitch * sizeof(double);
+    if (job.quantities && prefix_bytes > tuning::PREFIX_BYTES)
         CUS_TRY(allocate(cuda, reinterpret_cast<double **>(&job.prefixes),
-                         static_cast<size_t>(job.quantities) * m.orows * padded(m.cols + size_t{1}), stream));
+                         static_cast<size_t>(job.quantities) * m.orows * job.vertical_pitch, stream));
     if (fft)
         CUS_TRY(chooseFft(cuda, stream));
     const bool own = job.row_plan.n > 0;
@@ -1868,7 +1910,8 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     job.wide_sums = !m.integer || static_cast<double>(m.h) * m.channels * 255 * 255 >= 4294967296.0;
     job.template_step = cusi::divUp<size_t>(row_bytes, 16) * 16;
     job.template_bytes = job.template_step * m.h;
-    job.vertical_pitch = cusi::divUp(m.cols, 4) * size_t{4};
+    const int warps = (own ? job.column_plan.threads : THREADS) / 32;
+    job.window_rows = job.prefixes ? warps : std::clamp(static_cast<int>(tuning::PREFIX_BYTES / prefix_bytes), 1, warps);
     if (own) {
         job.spectrum_tiles = cusi::divUp(job.fft_cols / 2 + 1, 2);
         job.spectrum_pitch = cusi::divUp(m.rows, BAND) * BAND;
@@ -1956,11 +1999,9 @@ cusStatus runTyped(cusMatcher *matcher, const Job &job, bool dot_products, cudaS
     MatchCuda *cuda = static_cast<MatchCuda *>(matcher->backend);
     const bool fft = matcher->path == CUS_MATCH_FFT, own = job.row_plan.n > 0;
     const bool squared = m.method == CUS_MATCH_SQDIFF && !m.masked;
-    const int window_blocks = job.quantities * m.orows;
-    const size_t prefix_bytes = window_blocks && !job.prefixes ? prefixBytes(m.cols) : 0;
+    const int window_blocks = cusi::divUp(job.quantities * m.orows, job.window_rows);
     if (window_blocks)
-        CUS_TRY(cusi::launchOverlapped(f, verticalKernelFor<T, CN>(job), cusi::divUp(m.cols, VERTICAL_COLS), VERTICAL_THREADS,
-                                       0, stream, job));
+        CUS_TRY((launchVertical<T, CN>(f, job, stream)));
     const dim3 tiles(job.tiles_across, job.tiles_down, m.count);
     if (own) {
         CUS_TRY(cusi::launchOverlapped(f, rowsFftKernel, dim3(cusi::divUp(m.rows, BAND), m.planes), job.row_plan.threads,
@@ -1968,7 +2009,7 @@ cusStatus runTyped(cusMatcher *matcher, const Job &job, bool dot_products, cudaS
         CUS_TRY(cusi::launchOverlapped(f, columnsFftKernel<T>, job.spectrum_tiles + 1 + window_blocks,
                                        job.column_plan.threads, columnBytes(job), stream, job));
         CUS_TRY(cusi::launchOverlapped(f, squared ? scoresFftKernel<T, CN, true> : scoresFftKernel<T, CN, false>,
-                                       dim3(job.tiles_down, m.count), fft::MOST_THREADS, rowBytes(job), stream, job));
+                                       dim3(job.tiles_down, m.count), job.row_plan.threads, rowBytes(job), stream, job));
     } else {
         const int energy_blocks = m.error > 0 ? 1 : 0;
         if (energy_blocks)
@@ -1985,7 +2026,7 @@ cusStatus runTyped(cusMatcher *matcher, const Job &job, bool dot_products, cudaS
                 : 0;
         if (window_blocks + energy_blocks + spectrum_blocks)
             CUS_TRY(cusi::launchOverlapped(f, columnsKernel<T>, window_blocks + energy_blocks + spectrum_blocks, THREADS,
-                                           prefix_bytes, stream, job, window_blocks, energy_blocks));
+                                           prefixBytes(job), stream, job, window_blocks, energy_blocks));
         if (fft) {
             MATCH_FFT(f, cufftSetStream(cuda->inverse, stream));
             MATCH_FFT(f, cufftExecC2R(cuda->inverse, job.products, const_cast<float *>(job.correlations)));

@@ -1,5 +1,5 @@
-// A transform of n = a b c points by one block: three passes of butterflies in registers, in place in shared memory, two signals
-// side by side in every 16-byte element. Gentleman-Sande one way, Cooley-Tukey the other, so that spectra may stay in the order
+// Two transforms of n = a b c points by one block, side by side in every 16-byte element of shared memory: three passes in place, a
+// thread does one butterfly of one signal in registers. Gentleman-Sande one way, Cooley-Tukey the other, so that spectra may stay in the order
 // that the first leaves and the second takes. Both transforms are e^(-2 pi i x k / n), unscaled: the way back takes the
 // conjugate spectrum and gives the conjugate signal.
 #ifndef CUSI_MATCH_FFT_CUH
@@ -16,14 +16,18 @@ namespace fft {
 struct Plan {
     int n, a, b, c;
     int stride;             // b c, or one more
-    int threads;            // of a block: one a butterfly, whole warps
+    int threads;            // of a block, whole warps: one a butterfly and signal, or half as many
+    int b_inverse, c_inverse;
     const float2 *twiddles; // w_n^(q t), a - 1 rows of b c, then w_bc^(q k), b - 1 rows of c
     const uint16_t *places; // elements of the frequencies
     __host__ __device__ int elements() const { return a * stride; }
+    // t / b and t / c, for t below 4096.
+    __device__ int overB(int t) const { return t * b_inverse >> 16; }
+    __device__ int overC(int t) const { return t * c_inverse >> 16; }
     __device__ int place(int x) const { return x + (stride == b * c ? 0 : x / (b * c)); }
 };
 
-constexpr int MOST_THREADS = 256;
+constexpr int MOST_THREADS = 384, MOST_POINTS = 3840; // 80 registers a thread for two blocks a multiprocessor
 constexpr int A_RADICES[] = {8, 10, 12, 16}, B_RADICES[] = {4, 8, 9, 10, 12, 15, 16}, C_RADICES[] = {5, 9, 15};
 
 // What a butterfly's rounding adds, in units of 2^-24, at most: of the Euclidean norm of its results, and at each result of the sum
@@ -228,27 +232,32 @@ struct Butterfly<15> : PrimeFactors<15, 3, 5> {};
 
 #ifdef __CUDACC__
 
-// A thread's points of two signals.
+// A thread's points.
 template<int R>
 struct Points {
-    float2 first[R], second[R];
-    __device__ void set(int i, const float4 &v) {
-        first[i] = {v.x, v.y};
-        second[i] = {v.z, v.w};
-    }
-    __device__ float4 get(int i) const { return {first[i].x, first[i].y, second[i].x, second[i].y}; }
-    __device__ void transform() {
-        Butterfly<R>::run(first);
-        Butterfly<R>::run(second);
-    }
+    float2 v[R];
+    __device__ void transform() { Butterfly<R>::run(v); }
     __device__ void twiddle(const float2 (&w)[R - 1]) {
 #pragma unroll
-        for (int i = 1; i < R; ++i) {
-            first[i] = multiply(first[i], w[i - 1]);
-            second[i] = multiply(second[i], w[i - 1]);
-        }
+        for (int i = 1; i < R; ++i)
+            v[i] = multiply(v[i], w[i - 1]);
     }
 };
+
+// Neighbouring threads do the same butterfly of both signals.
+__device__ __forceinline__ int butterfly() {
+    return static_cast<int>(threadIdx.x) / 2;
+}
+__device__ __forceinline__ int signal() {
+    return static_cast<int>(threadIdx.x) % 2;
+}
+__device__ __forceinline__ int butterflies() {
+    return static_cast<int>(blockDim.x) / 2;
+}
+// A signal's points are every second one of the block's memory.
+__device__ __forceinline__ float2 *signalPoints(float4 *shared) {
+    return reinterpret_cast<float2 *>(shared) + signal();
+}
 
 template<int R>
 struct Radix {
@@ -318,25 +327,26 @@ __device__ __forceinline__ void loadTwiddles(const float2 *table, int step, bool
         w[i] = busy ? __ldg(table + i * step) : float2{0, 0};
 }
 
-// First pass forth: load(x) gives point x of both signals.
+// First pass forth: load(x) gives point x of the thread's signal.
 template<class Load>
 __device__ __forceinline__ void forwardA(const Plan &plan, float4 *shared, const Load &load) {
     withA(plan, [&](auto radix) {
         constexpr int R = decltype(radix)::VALUE;
-        const int step = plan.b * plan.c, t = threadIdx.x;
-        if (t >= step)
-            return;
-        Points<R> v;
-        float2 w[R - 1];
+        const int step = plan.b * plan.c;
+        for (int t = butterfly(); t < step; t += butterflies()) {
+            float2 *at = signalPoints(shared) + 2 * t;
+            Points<R> p;
+            float2 w[R - 1];
 #pragma unroll
-        for (int i = 0; i < R; ++i)
-            v.set(i, load(i * step + t));
-        loadTwiddles<R>(plan.twiddles + t, step, true, w);
-        v.transform();
-        v.twiddle(w);
+            for (int i = 0; i < R; ++i)
+                p.v[i] = load(i * step + t);
+            loadTwiddles<R>(plan.twiddles + t, step, true, w);
+            p.transform();
+            p.twiddle(w);
 #pragma unroll
-        for (int i = 0; i < R; ++i)
-            shared[i * plan.stride + t] = v.get(i);
+            for (int i = 0; i < R; ++i)
+                at[2 * i * plan.stride] = p.v[i];
+        }
     });
 }
 
@@ -345,26 +355,31 @@ template<bool FORTH>
 __device__ __forceinline__ void passB(const Plan &plan, float4 *shared) {
     withB(plan, [&](auto radix) {
         constexpr int R = decltype(radix)::VALUE;
-        const int i0 = threadIdx.x / plan.c, k = threadIdx.x - i0 * plan.c;
-        const bool busy = i0 < plan.a;
+        const int count = plan.a * plan.c;
+        const float2 *table = plan.twiddles + (plan.a - 1) * plan.b * plan.c;
+        int t = butterfly(), i0 = plan.overC(t), k = t - i0 * plan.c;
         float2 w[R - 1];
-        loadTwiddles<R>(plan.twiddles + (plan.a - 1) * plan.b * plan.c + k, plan.c, busy, w);
+        loadTwiddles<R>(table + k, plan.c, t < count, w);
         __syncthreads();
-        if (!busy)
-            return;
-        float4 *at = shared + i0 * plan.stride + k;
-        Points<R> v;
+        while (t < count) {
+            float2 *at = signalPoints(shared) + 2 * (i0 * plan.stride + k);
+            Points<R> p;
 #pragma unroll
-        for (int i = 0; i < R; ++i)
-            v.set(i, at[i * plan.c]);
-        if (!FORTH)
-            v.twiddle(w);
-        v.transform();
-        if (FORTH)
-            v.twiddle(w);
+            for (int i = 0; i < R; ++i)
+                p.v[i] = at[2 * i * plan.c];
+            if (!FORTH)
+                p.twiddle(w);
+            p.transform();
+            if (FORTH)
+                p.twiddle(w);
 #pragma unroll
-        for (int i = 0; i < R; ++i)
-            at[i * plan.c] = v.get(i);
+            for (int i = 0; i < R; ++i)
+                at[2 * i * plan.c] = p.v[i];
+            t += butterflies();
+            i0 = plan.overC(t);
+            k = t - i0 * plan.c;
+            loadTwiddles<R>(table + k, plan.c, t < count, w);
+        }
     });
 }
 
@@ -372,43 +387,46 @@ __device__ __forceinline__ void passB(const Plan &plan, float4 *shared) {
 __device__ __forceinline__ void passC(const Plan &plan, float4 *shared) {
     withC(plan, [&](auto radix) {
         constexpr int R = decltype(radix)::VALUE;
-        const int i0 = threadIdx.x / plan.b, j = threadIdx.x - i0 * plan.b;
         __syncthreads();
-        if (i0 >= plan.a)
-            return;
-        float4 *at = shared + i0 * plan.stride + j * R;
-        Points<R> v;
+        for (int t = butterfly(); t < plan.a * plan.b; t += butterflies()) {
+            const int i0 = plan.overB(t), j = t - i0 * plan.b;
+            float2 *at = signalPoints(shared) + 2 * (i0 * plan.stride + j * R);
+            Points<R> p;
 #pragma unroll
-        for (int i = 0; i < R; ++i)
-            v.set(i, at[i]);
-        v.transform();
+            for (int i = 0; i < R; ++i)
+                p.v[i] = at[2 * i];
+            p.transform();
 #pragma unroll
-        for (int i = 0; i < R; ++i)
-            at[i] = v.get(i);
+            for (int i = 0; i < R; ++i)
+                at[2 * i] = p.v[i];
+        }
     });
 }
 
-// Last pass back: store(x, element) takes point x of both signals; `element` is where it came from in shared memory.
+// Last pass back: store(x, from, value) takes point x of the thread's signal; `from` is where it was in shared memory.
 template<class Store>
-__device__ __forceinline__ void backwardA(const Plan &plan, const float4 *shared, const Store &store) {
+__device__ __forceinline__ void backwardA(const Plan &plan, float4 *shared, const Store &store) {
     withA(plan, [&](auto radix) {
         constexpr int R = decltype(radix)::VALUE;
-        const int step = plan.b * plan.c, t = threadIdx.x;
-        const bool busy = t < step;
+        const int step = plan.b * plan.c;
+        int t = butterfly();
         float2 w[R - 1];
-        loadTwiddles<R>(plan.twiddles + t, step, busy, w);
+        loadTwiddles<R>(plan.twiddles + t, step, t < step, w);
         __syncthreads();
-        if (!busy)
-            return;
-        Points<R> v;
+        while (t < step) {
+            float2 *at = signalPoints(shared) + 2 * t;
+            Points<R> p;
 #pragma unroll
-        for (int i = 0; i < R; ++i)
-            v.set(i, shared[i * plan.stride + t]);
-        v.twiddle(w);
-        v.transform();
+            for (int i = 0; i < R; ++i)
+                p.v[i] = at[2 * i * plan.stride];
+            p.twiddle(w);
+            p.transform();
 #pragma unroll
-        for (int i = 0; i < R; ++i)
-            store(i * step + t, i * plan.stride + t, v.get(i));
+            for (int i = 0; i < R; ++i)
+                store(i * step + t, at + 2 * i * plan.stride, p.v[i]);
+            t += butterflies();
+            loadTwiddles<R>(plan.twiddles + t, step, t < step, w);
+        }
     });
 }
 
