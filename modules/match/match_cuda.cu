@@ -12,7 +12,6 @@
 #include "match_backend.h"
 #include "match_fft.cuh"
 
-#include <cub/block/block_reduce.cuh>
 #include <cufft.h>
 
 #include <algorithm>

@@ -376,9 +376,11 @@ __device__ __forceinline__ void passB(const Plan &plan, float4 *shared) {
             for (int i = 0; i < R; ++i)
                 at[2 * i * plan.c] = p.v[i];
             t += butterflies();
+            if (t >= count)
+                break;
             i0 = plan.overC(t);
             k = t - i0 * plan.c;
-            loadTwiddles<R>(table + k, plan.c, t < count, w);
+            loadTwiddles<R>(table + k, plan.c, true, w);
         }
     });
 }
@@ -425,7 +427,9 @@ __device__ __forceinline__ void backwardA(const Plan &plan, float4 *shared, cons
             for (int i = 0; i < R; ++i)
                 store(i * step + t, at + 2 * i * plan.stride, p.v[i]);
             t += butterflies();
-            loadTwiddles<R>(plan.twiddles + t, step, t < step, w);
+            if (t >= step)
+                break;
+            loadTwiddles<R>(plan.twiddles + t, step, true, w);
         }
     });
 }
