@@ -260,6 +260,34 @@ TEST_P(Match, extreme_shapes) {
                         with(method, path));
 }
 
+// Transforms of all lengths; above 3840 points cuFFT's, above 5760 columns row sums in the device's memory.
+TEST_P(Match, lengths) {
+    auto random = support::generator();
+    for (int length = 150; length < 6500; length += length / 12) {
+        compare(picture<uint8_t>(6, length, 1, random), picture<uint8_t>(3, 40, 1, random), space(),
+                with(CUS_MATCH_SQDIFF, CUS_MATCH_FFT));
+        compare(picture<uint8_t>(length, 7, 1, random), picture<uint8_t>(100, 3, 1, random), space(),
+                with(CUS_MATCH_SQDIFF, CUS_MATCH_FFT));
+    }
+    for (auto path : PATHS) {
+        compare(picture<uint8_t>(5, 6200, 1, random), picture<uint8_t>(2, 90, 1, random), space(),
+                with(CUS_MATCH_SQDIFF, path, 3, 50));
+        compare(picture<uint8_t>(9, 2100, 3, random), picture<uint8_t>(5, 30, 3, random), space(),
+                with(CUS_MATCH_CCOEFF_NORMED, path));
+        compare(picture<float>(2500, 9, 1, random), picture<float>(60, 4, 1, random), space(),
+                with(CUS_MATCH_SQDIFF, path));
+    }
+}
+
+// Windows so high that a column's squares add up to more than 32 bits hold.
+TEST_P(Match, high_windows) {
+    auto image = flat<uint8_t>(66104, 9, 1, 255);
+    image.data[66100 * 9 + 4] = 254;
+    const auto templ = flat<uint8_t>(66100, 2, 1, 0);
+    for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCOEFF_NORMED})
+        compare(image, templ, space(), with(method, CUS_MATCH_DIRECT));
+}
+
 // An exact copy scores exactly 0 (the FFT alone misses that by up to hundreds), ties go to the first.
 TEST_P(Match, exact_copies_and_ties) {
     auto random = support::generator();

@@ -28,7 +28,7 @@
 namespace {
 
 namespace tuning {
-constexpr int ROW_ITEMS = 8;       // neighbouring pixels of a thread of rowsKernel
+constexpr int ROW_ITEMS = 8; // neighbouring pixels of a thread of rowsKernel
 constexpr int SPECTRUM_ITEMS = 4;
 constexpr long long TIMED_POINTS = 1 << 19; // frames of fewer take cuFFT's smallest size without timing others
 constexpr int REFINE_BLOCKS_PER_SM = MATCH_TUNE_REFINE_BLOCKS;
@@ -39,7 +39,7 @@ constexpr size_t PREFIX_BYTES = 46080; // of shared memory for rows' prefix sums
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int TILE_COLS = 64, TILE_ROWS = 32; // of scoresKernel
-constexpr int BAND = 4;                        // rows of a block of the row transforms: two complex signals
+constexpr int BAND = 4;                       // rows of a block of the row transforms: two complex signals
 constexpr unsigned FULL_WARP = 0xffffffffu;
 constexpr cufftHandle NO_PLAN = -1;
 
@@ -65,11 +65,11 @@ struct Job {
     int quantities;
     void *vertical, *windows; // orows rows of vertical_pitch; orows x ocols
     size_t vertical_pitch;
-    int wide_sums;  // vertical sums of bytes take 64 bits
+    int wide_sums;   // vertical sums of bytes take 64 bits
     void *prefixes;  // of the rows of vertical sums, where they do not fit into shared memory
     int window_rows; // of a block of windowSums
     double *energy_parts, *energy;
-    int parts; // a plane
+    int parts;          // a plane
     MatchError *errors; // of each template in this frame
     // Scores
     float *const *scores; // of each template; rows of scores_step bytes
@@ -195,7 +195,8 @@ extern __shared__ float4 shared_points[];
 
 // Spectra of BAND rows of a plane. A complex transform of rows y and y + 1 as real and imaginary part holds both: twice their
 // spectra are Z(k) + conj Z(n - k) and that of the difference turned by -i; the templates' spectra make up for the factor.
-__global__ void __launch_bounds__(fft::MOST_THREADS, 2) rowsFftKernel(const __grid_constant__ Job job, bool beside_vertical) {
+__global__ void __launch_bounds__(fft::MOST_THREADS, 2)
+    rowsFftKernel(const __grid_constant__ Job job, bool beside_vertical) {
     if (!beside_vertical)
         cusi::startInOrder();
 #if __CUDA_ARCH__ >= 900
@@ -284,7 +285,8 @@ constexpr int VERTICAL_COLS = 8, VERTICAL_STRIPS = 64;
 // first window of its share of the map and then moves it down. The second reading comes from the first-level cache.
 // Sum: unsigned where the sums, whose sign windowSums knows, fit into 32 bits. A thread takes PIXELS neighbouring columns.
 template<class T, int CN, int PIXELS, class Sum, bool S1, bool S2>
-__global__ void __launch_bounds__(VERTICAL_COLS / PIXELS *VERTICAL_STRIPS) verticalKernel(const __grid_constant__ Job job) {
+__global__ void __launch_bounds__(VERTICAL_COLS / PIXELS * VERTICAL_STRIPS)
+    verticalKernel(const __grid_constant__ Job job) {
 #if __CUDA_ARCH__ >= 900
     // The other way round than startInOrder(): rowsFftKernel, which does not wait for this kernel, must not start before what
     // came before is done.
@@ -388,7 +390,7 @@ __global__ void __launch_bounds__(VERTICAL_COLS / PIXELS *VERTICAL_STRIPS) verti
         for (int i = 0; i < UNROLL; ++i, to += job.vertical_pitch) {
             if (y + i >= y1)
                 break;
-            // Rows are padded to four columns.
+                // Rows are padded to four columns.
 #pragma unroll
             for (int q = 0; q < N; ++q)
                 *reinterpret_cast<Sums *>(to + q * m.orows * job.vertical_pitch) = sum[q];
@@ -402,10 +404,11 @@ template<class T, int CN, int PIXELS, class Sum>
 cusStatus launchVerticalOf(const char *f, const Job &job, cudaStream_t stream) {
     const MatchModel &m = job.model;
     return cusi::launchOverlapped(f,
-                                  !m.needs_s1   ? verticalKernel<T, CN, PIXELS, Sum, false, true>
+                                  !m.needs_s1  ? verticalKernel<T, CN, PIXELS, Sum, false, true>
                                   : m.needs_s2 ? verticalKernel<T, CN, PIXELS, Sum, true, true>
                                                : verticalKernel<T, CN, PIXELS, Sum, true, false>,
-                                  cusi::divUp(m.cols, VERTICAL_COLS), VERTICAL_COLS / PIXELS * VERTICAL_STRIPS, 0, stream, job);
+                                  cusi::divUp(m.cols, VERTICAL_COLS), VERTICAL_COLS / PIXELS * VERTICAL_STRIPS, 0, stream,
+                                  job);
 }
 template<class T, int CN>
 cusStatus launchVertical(const char *f, const Job &job, cudaStream_t stream) {
@@ -413,7 +416,7 @@ cusStatus launchVertical(const char *f, const Job &job, cudaStream_t stream) {
         if (job.wide_sums)
             return launchVerticalOf<T, CN, 1, long long>(f, job, stream);
         if (CN == 1 && cusi::isAligned(job.frame, job.frame_step, job.model.rows, 4))
-            return launchVerticalOf<T, CN, CN == 1 ? 4 : 1, unsigned>(f, job, stream);
+            return launchVerticalOf < T, CN, CN == 1 ? 4 : 1, unsigned > (f, job, stream);
         return launchVerticalOf<T, CN, 1, unsigned>(f, job, stream);
     } else {
         return launchVerticalOf<T, CN, 1, double>(f, job, stream);
@@ -542,7 +545,8 @@ __device__ void addEnergy(const Job &job) {
 }
 
 template<class T>
-__global__ void __launch_bounds__(THREADS) columnsKernel(const __grid_constant__ Job job, int window_blocks, int energy_blocks) {
+__global__ void __launch_bounds__(THREADS)
+    columnsKernel(const __grid_constant__ Job job, int window_blocks, int energy_blocks) {
     cusi::startInOrder();
     const int block = blockIdx.x;
     if (block < window_blocks)
@@ -563,9 +567,10 @@ __device__ void correlateColumns(const Job &job, int tile) {
     const fft::Plan &plan = job.column_plan;
     const int elements = plan.elements();
     for (int p = 0; p < m.planes; ++p) {
-        const float2 *in = reinterpret_cast<const float2 *>(
-                               job.pair_spectra + (static_cast<size_t>(p) * job.spectrum_tiles + tile) * job.spectrum_pitch) +
-                           fft::signal();
+        const float2 *in =
+            reinterpret_cast<const float2 *>(job.pair_spectra +
+                                             (static_cast<size_t>(p) * job.spectrum_tiles + tile) * job.spectrum_pitch) +
+            fft::signal();
         float4 *points = shared_points + p * elements;
         fft::forwardA(plan, points, [&](int y) { return y < m.rows ? in[2 * y] : make_float2(0, 0); });
         fft::passB<true>(plan, points);
@@ -613,8 +618,8 @@ __device__ void correlateColumns(const Job &job, int tile) {
             }
         });
         fft::passB<false>(plan, work);
-        float2 *out = reinterpret_cast<float2 *>(
-                          job.pair_products + (static_cast<size_t>(k) * job.spectrum_tiles + tile) * job.product_pitch) +
+        float2 *out = reinterpret_cast<float2 *>(job.pair_products +
+                                                 (static_cast<size_t>(k) * job.spectrum_tiles + tile) * job.product_pitch) +
                       fft::signal();
         fft::backwardA(plan, work, [&](int y, float2 *, const float2 &v) {
             if (y < job.product_pitch)
@@ -807,8 +812,8 @@ __device__ __noinline__ Scored scoreOf(const MatchModel &m, const MatchTemplate 
 // Writes a position's range and, where it is wanted, its score. SQUARED: a SQDIFF without a mask, whose range is found without the
 // questions that match_range asks.
 template<int CN, bool SQUARED>
-__device__ MatchRange putScore(const Job &job, const MatchTemplate &t, int k, int y, int x, double c, const MatchError &error,
-                               bool usable, const double (&s1)[CN], double s2) {
+__device__ MatchRange putScore(const Job &job, const MatchTemplate &t, int k, int y, int x, double c,
+                               const MatchError &error, bool usable, const double (&s1)[CN], double s2) {
     const MatchModel &m = job.model;
     float score;
     MatchRange range;
@@ -953,7 +958,8 @@ __global__ void __launch_bounds__(fft::MOST_THREADS, 2) scoresFftKernel(const __
     const double constant = m.masked ? maskedConstant(job, k) : 0;
     float upper = INFINITY;
     constexpr int GROUPS = SQUARED ? 3 : 1; // loads of so many groups of columns at a time
-    for (int x0 = threadIdx.x; x0 - static_cast<int>(threadIdx.x % 32) < m.ocols; x0 += GROUPS * static_cast<int>(blockDim.x)) {
+    for (int x0 = threadIdx.x; x0 - static_cast<int>(threadIdx.x % 32) < m.ocols;
+         x0 += GROUPS * static_cast<int>(blockDim.x)) {
         double s1[GROUPS][BAND][CN] = {}, s2[GROUPS][BAND];
 #pragma unroll
         for (int g = 0; g < GROUPS; ++g)
@@ -1102,8 +1108,8 @@ __device__ Partial<T> windowPart(const Job &job, int k, int y, int x, int j0, in
             for (int u = 0; u < UNROLL; ++u) {
                 const bool busy = j < j1;
                 const int line = busy ? j : j0, at = busy ? unit : 0;
-                const T *a =
-                    cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, y + line) + static_cast<size_t>(x) * m.channels;
+                const T *a = cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, y + line) +
+                             static_cast<size_t>(x) * m.channels;
                 const unsigned char *b = job.templates + k * job.template_bytes + line * job.template_step;
                 sixteenBytes(a + 16 * at, rest - 16 * at, pixels[u]);
                 templ[u] = __ldg(reinterpret_cast<const uint4 *>(b) + at);
@@ -1628,7 +1634,8 @@ fft::Plan planFor(int n) {
         for (int b : fft::B_RADICES)
             for (int c : fft::C_RADICES) {
                 const int points = a * b * c, most = 2 * points / std::min({a, b, c});
-                if (points < n || points > fft::MOST_POINTS || (best.n && points > best.n) || (points == best.n && most >= least))
+                if (points < n || points > fft::MOST_POINTS || (best.n && points > best.n) ||
+                    (points == best.n && most >= least))
                     continue;
                 const int threads = cusi::divUp(cusi::divUp(most, cusi::divUp(most, fft::MOST_THREADS)), 32) * 32;
                 best = {points, a, b, c, b * c | 1, threads, 65536 / b + 1, 65536 / c + 1, nullptr, nullptr};
@@ -1671,16 +1678,16 @@ cusStatus makeTables(MatchCuda *cuda, fft::Plan *plan, cudaStream_t stream) {
     add(plan->b, plan->c);
     std::vector<uint16_t> places(plan->n);
     for (int k = 0; k < plan->n; ++k)
-        places[k] = static_cast<uint16_t>(k % plan->a * plan->stride + k / plan->a % plan->b * plan->c +
-                                          k / (plan->a * plan->b));
+        places[k] =
+            static_cast<uint16_t>(k % plan->a * plan->stride + k / plan->a % plan->b * plan->c + k / (plan->a * plan->b));
     float2 *device_twiddles = nullptr;
     uint16_t *device_places = nullptr;
     CUS_TRY(allocate(cuda, &device_twiddles, twiddles.size(), stream));
     CUS_TRY(allocate(cuda, &device_places, places.size(), stream));
     CUSI_CUDA(f, cudaMemcpyAsync(device_twiddles, twiddles.data(), twiddles.size() * sizeof(float2), cudaMemcpyHostToDevice,
                                  stream));
-    CUSI_CUDA(f, cudaMemcpyAsync(device_places, places.data(), places.size() * sizeof(uint16_t), cudaMemcpyHostToDevice,
-                                 stream));
+    CUSI_CUDA(
+        f, cudaMemcpyAsync(device_places, places.data(), places.size() * sizeof(uint16_t), cudaMemcpyHostToDevice, stream));
     CUSI_CUDA(f, cudaStreamSynchronize(stream));
     plan->twiddles = device_twiddles;
     plan->places = device_places;
@@ -1737,8 +1744,8 @@ cusStatus chooseFft(MatchCuda *cuda, cudaStream_t stream) {
                                : allowSharedMemory<float, 1>(most);
     }
     job.row_plan = job.column_plan = {};
-    CUSI_REQUIRE(m.rows < (1 << 28) && m.cols < (1 << 28), CUS_ERROR_SIZE,
-                 "%s: a frame of %d x %d is too long for the FFT", f, m.rows, m.cols);
+    CUSI_REQUIRE(m.rows < (1 << 28) && m.cols < (1 << 28), CUS_ERROR_SIZE, "%s: a frame of %d x %d is too long for the FFT",
+                 f, m.rows, m.cols);
     chooseFftSize(m, &job.fft_rows, &job.fft_cols, stream);
     return CUS_OK;
 }
@@ -1812,7 +1819,8 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *
     SpectrumMaker maker;
     size_t work = 0;
     MATCH_FFT(f, cufftCreate(&maker.plan));
-    MATCH_FFT(f, cufftMakePlanMany64(maker.plan, 2, n, n, 1, n[0] * n[1], complex, 1, n[0] * complex[1], CUFFT_D2Z, 1, &work));
+    MATCH_FFT(f,
+              cufftMakePlanMany64(maker.plan, 2, n, n, 1, n[0] * n[1], complex, 1, n[0] * complex[1], CUFFT_D2Z, 1, &work));
     MATCH_FFT(f, cufftSetStream(maker.plan, stream));
     CUSI_CUDA(f, cudaMalloc(reinterpret_cast<void **>(&maker.plane), plane * sizeof *maker.plane));
     CUSI_CUDA(f, cudaMalloc(reinterpret_cast<void **>(&maker.spectrum), spectrum * sizeof *maker.spectrum));
@@ -1838,8 +1846,8 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *
             const size_t which = static_cast<size_t>(k) * m.planes + p;
             if (pairs) {
                 const int tiled = job.spectrum_tiles * job.column_plan.n;
-                CUS_TRY(cusi::launch(f, arrangeSpectrumKernel, cusi::divUp(tiled, THREADS), THREADS, 0, stream, maker.spectrum,
-                                     static_cast<int>(complex[1]), job.column_plan, job.spectrum_tiles,
+                CUS_TRY(cusi::launch(f, arrangeSpectrumKernel, cusi::divUp(tiled, THREADS), THREADS, 0, stream,
+                                     maker.spectrum, static_cast<int>(complex[1]), job.column_plan, job.spectrum_tiles,
                                      pairs + which * tiled));
             } else {
                 CUS_TRY(cusi::launch(f, roundSpectrumKernel, 16 * cuda->multiprocessors, THREADS, 0, stream, maker.spectrum,
@@ -2030,8 +2038,8 @@ cusStatus runTyped(cusMatcher *matcher, const Job &job, bool dot_products, cudaS
             MATCH_FFT(f, cufftSetStream(cuda->inverse, stream));
             MATCH_FFT(f, cufftExecC2R(cuda->inverse, job.products, const_cast<float *>(job.correlations)));
             CUS_TRY(cusi::launchOverlapped(
-                f, squared ? scoresKernel<T, CN, From::FFT, true> : scoresKernel<T, CN, From::FFT, false>, tiles, THREADS, 0,
-                stream, job));
+                f, squared ? scoresKernel<T, CN, From::FFT, true> : scoresKernel<T, CN, From::FFT, false>, tiles, THREADS,
+                0, stream, job));
         } else if (dot_products) {
             CUS_TRY(cusi::launchOverlapped(
                 f, squared ? scoresKernel<uint8_t, CN, From::BYTES, true> : scoresKernel<uint8_t, CN, From::BYTES, false>,

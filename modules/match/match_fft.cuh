@@ -15,8 +15,8 @@ namespace fft {
 // neither a pass nor the reordering meets the same banks again and again.
 struct Plan {
     int n, a, b, c;
-    int stride;             // b c, or one more
-    int threads;            // of a block, whole warps: one a butterfly and signal, or half as many
+    int stride;  // b c, or one more
+    int threads; // of a block, whole warps: one a butterfly and signal, or half as many
     int b_inverse, c_inverse;
     const float2 *twiddles; // w_n^(q t), a - 1 rows of b c, then w_bc^(q k), b - 1 rows of c
     const uint16_t *places; // elements of the frequencies
