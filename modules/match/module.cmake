@@ -1,5 +1,6 @@
-# The device's FFT is cuFFT, part of the CUDA toolkit (linked as a shared library: the static one adds over 100 MB). Score
-# arithmetic must be the same on both backends, bit for bit, so no multiply-add contraction there either.
+# The device's FFT of large frames, and of templates once, is cuFFT, part of the CUDA toolkit (linked as a shared library: the static one
+# adds over 100 MB). Score arithmetic must be the same on both backends, bit for bit, so no multiply-add contraction there either; the
+# device's own transforms call fmaf.
 if(CUSIGHT_HAVE_CUDA)
     target_link_libraries(cusight_objects PRIVATE CUDA::cufft)
     list(APPEND private_libraries CUDA::cufft)
