@@ -50,7 +50,7 @@ constexpr double TWIDDLE_UNITS = 2.8;
 // ---- Arithmetic
 // ---------------------------------------------------------------------------------------------------------
 
-#define FFT_FN __host__ __device__ __forceinline__
+#define FFT_FN __device__ __forceinline__
 
 FFT_FN float2 operator+(float2 p, float2 q) {
     return {p.x + q.x, p.y + q.y};
