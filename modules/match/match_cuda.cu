@@ -227,6 +227,7 @@ __global__ void __launch_bounds__(fft::MOST_THREADS, 2)
             const size_t at = static_cast<size_t>(min(x, m.cols - 1)) * m.channels;
             const auto value = [&](const unsigned char *row, bool inside) {
                 float v = 0, square = 0;
+#pragma unroll 1
                 for (int c = 0; c < m.channels; ++c) {
                     const float pixel = m.integer ? static_cast<float>(__ldg(row + at + c))
                                                   : __ldg(reinterpret_cast<const float *>(row) + at + c);
