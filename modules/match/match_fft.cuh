@@ -142,8 +142,6 @@ FFT_FN float2 turned(float2 v) {
 // R = P Q, twiddles between: x = Q i + j, frequency = i + P j.
 template<int R, int P, int Q>
 struct TwoLevels {
-    template<int... J>
-    struct List {};
     template<int I, int J>
     FFT_FN static void turnOne(float2 (&v)[R]) {
         v[I * Q + J] = turned<R, I * J>(v[I * Q + J]);
