@@ -5,6 +5,11 @@
 #ifdef CUSIGHT_HAVE_CUDA
 #include "peers/match.hpp"
 #endif
+#include "peers/npp.hpp"
+
+#ifdef CUSIGHT_HAVE_NPP
+#include <nppi_statistics_functions.h>
+#endif
 
 #ifdef CUSIGHT_HAVE_OPENCV
 #include <opencv2/core.hpp>
@@ -115,6 +120,18 @@ void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatch
             row.peer("published", [&](cusStream stream, int) { published->run(frame.mat, templ.mat, stream); });
             fft = std::make_unique<peers::PlainFft>(c.rows, c.cols);
             row.peer("cufft alone", [&](cusStream stream, int) { fft->run(stream); });
+        }
+#endif
+#ifdef CUSIGHT_HAVE_NPP
+        Mat npp_scores;
+        if (with_peers && space == CUS_DEVICE) {
+            check(cusMatCreate(&npp_scores.mat, c.rows - c.h + 1, c.cols - c.w + 1, CUS_32FC1, space));
+            row.peer("npp scores alone", [&, context = peers::nppContext(nullptr)](cusStream stream, int) mutable {
+                context.hStream = stream;
+                peers::checkNpp(nppiSqrDistanceValid_Norm_8u32f_C1R_Ctx(
+                    frame.as<Npp8u>(), frame.step(), {c.cols, c.rows}, templ.as<Npp8u>(), templ.step(), {c.w, c.h},
+                    npp_scores.as<Npp32f>(), npp_scores.step(), context));
+            });
         }
 #endif
         row.report();
