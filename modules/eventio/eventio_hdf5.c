@@ -5,6 +5,8 @@
 #include "eventio_backend.h"
 #include "host.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -272,6 +274,30 @@ static cusStatus damaged(const Column *c, uint64_t chunk) {
                      column_name[c->which], (unsigned long long)chunk * c->chunk);
 }
 
+/* Jobs on their way from the thread that reads the file to those that decode. */
+typedef struct Queue {
+    atomic_int ready, taken, complete;
+} Queue;
+
+/* Takes jobs until there will be no more. (OpenMP's tasks did the same; but LLVM's runtime hands their memory on in ways that
+ * ThreadSanitizer takes for races.) */
+static void work(const Hdf5 *h, Queue *queue, uint8_t *const *out) {
+    for (;;) {
+        const int complete = atomic_load(&queue->complete); /* before `ready`, which is final then */
+        int next = atomic_load(&queue->taken);
+        if (next < atomic_load(&queue->ready)) {
+            if (atomic_compare_exchange_weak(&queue->taken, &next, next + 1)) {
+                Job *job = &h->jobs[next];
+                run(h, job, out[job->column->which]);
+            }
+        } else if (complete) {
+            return;
+        } else {
+            sched_yield();
+        }
+    }
+}
+
 /* Elements first .. first + n - 1 of the columns whose `out` is not NULL. *good: how many of them are right in all
  * columns, all n with CUS_OK. */
 static cusStatus readColumns(Hdf5 *h, uint64_t first, size_t n, uint8_t *const *out, size_t *good) {
@@ -286,43 +312,48 @@ static cusStatus readColumns(Hdf5 *h, uint64_t first, size_t n, uint8_t *const *
     for (int used = 1; used;) {
         size_t bytes = 0;
         used = 0;
+        Queue queue = {0};
 #pragma omp parallel num_threads(h->threads) if (n >= PARALLEL_EVENTS)
+        {
 #pragma omp master
-        while (status == CUS_OK && used < h->slots && bytes < BATCH_BYTES) {
-            /* The column that is furthest behind goes on, so that what comes before a break is whole. */
-            int k = 0;
-            for (int j = 1; j < COLUMNS; ++j)
-                k = next[j] < next[k] ? j : k;
-            if (next[k] >= *good)
-                break;
-            Column *c = &h->column[k];
-            Job *job = &h->jobs[used];
-            const uint64_t at = first + next[k];
-            job->column = c;
-            job->chunk = at / c->chunk;
-            job->skip = (size_t)(at % c->chunk);
-            job->first = next[k];
-            job->count = n - next[k] < c->chunk - job->skip ? n - next[k] : c->chunk - job->skip;
-            next[k] += job->count;
-            if (c->held.data && c->held_chunk == job->chunk) {
-                const size_t width = delivered_size[k];
-                if (!deliver(c, h->offset, c->held.data + job->skip * c->element, job->count,
-                             out[k] + job->first * width)) {
-                    status = damaged(c, job->chunk);
-                    *good = job->first;
+            {
+                while (status == CUS_OK && used < h->slots && bytes < BATCH_BYTES) {
+                    /* The column that is furthest behind goes on, so that what comes before a break is whole. */
+                    int k = 0;
+                    for (int j = 1; j < COLUMNS; ++j)
+                        k = next[j] < next[k] ? j : k;
+                    if (next[k] >= *good)
+                        break;
+                    Column *c = &h->column[k];
+                    Job *job = &h->jobs[used];
+                    const uint64_t at = first + next[k];
+                    job->column = c;
+                    job->chunk = at / c->chunk;
+                    job->skip = (size_t)(at % c->chunk);
+                    job->first = next[k];
+                    job->count = n - next[k] < c->chunk - job->skip ? n - next[k] : c->chunk - job->skip;
+                    next[k] += job->count;
+                    if (c->held.data && c->held_chunk == job->chunk) {
+                        const size_t width = delivered_size[k];
+                        if (!deliver(c, h->offset, c->held.data + job->skip * c->element, job->count,
+                                     out[k] + job->first * width)) {
+                            status = damaged(c, job->chunk);
+                            *good = job->first;
+                        }
+                        continue;
+                    }
+                    job->good = 0;
+                    status = fetch(h, job);
+                    if (status != CUS_OK) {
+                        *good = job->first;
+                        break;
+                    }
+                    bytes += job->raw_size;
+                    atomic_store(&queue.ready, ++used);
                 }
-                continue;
+                atomic_store(&queue.complete, 1);
             }
-            job->good = 0;
-            status = fetch(h, job);
-            if (status != CUS_OK) {
-                *good = job->first;
-                break;
-            }
-            ++used;
-            bytes += job->raw_size;
-#pragma omp task firstprivate(job, k)
-            run(h, job, out[k]);
+            work(h, &queue, out);
         }
         for (int i = 0; i < used; ++i) {
             Job *job = &h->jobs[i];
