@@ -412,7 +412,7 @@ __device__ inline uint32_t changedAround(const EncodeJob &job, unsigned y, unsig
     if (x == 0)
         return words[0] << 1;
     const unsigned w = (x - 1) / 32;
-    return __funnelshift_r(words[w], w + 1 < job.changed_words_per_row ? words[w + 1] : 0, (x - 1) % 32);
+    return __funnelshift_r(words[w], 32 * (w + 1) < job.cols ? words[w + 1] : 0, (x - 1) % 32); // a row may be padded
 }
 
 // Which of the pixels from x on, up to 16, have enough changed neighbours, a bit each: eight one-bit numbers are added for all
