@@ -322,6 +322,12 @@ __device__ inline unsigned bitsOf(uint32_t low, uint32_t high) {
     return __dp4a(low, 0x08040201u, __dp4a(high, 0x80402010u, 0u)) >> 7;
 }
 
+// One bit for each of 16 bytes that differ by more than the threshold.
+__device__ inline unsigned changedBits(const uint4 &a, const uint4 &b, uint32_t addend) {
+    const auto over = [&](uint32_t x, uint32_t y) { return overThreshold(__vabsdiffu4(x, y), addend); };
+    return bitsOf(over(a.x, b.x), over(a.y, b.y)) | bitsOf(over(a.z, b.z), over(a.w, b.w)) << 8;
+}
+
 // 0xff for a byte whose highest bit is set, 0 for the others.
 __device__ inline uint32_t spread(unsigned bits) {
     uint32_t mask; // bit k comes to the top of byte k, whose sign then fills the byte (__byte_perm cannot do that)
@@ -451,11 +457,7 @@ __device__ inline unsigned keptBytes(const EncodeJob &job, unsigned unit) {
 // The bytes of a unit that are to be sent, a bit each. EXTRAS: there may be a noise filter, and a mask to be written.
 template<bool EXTRAS>
 __device__ inline unsigned findChanges(const EncodeJob &job, unsigned unit, const uint4 &cur, const uint4 &ref) {
-    unsigned bits =
-        bitsOf(overThreshold(__vabsdiffu4(cur.x, ref.x), job.addend),
-               overThreshold(__vabsdiffu4(cur.y, ref.y), job.addend)) |
-        bitsOf(overThreshold(__vabsdiffu4(cur.z, ref.z), job.addend), overThreshold(__vabsdiffu4(cur.w, ref.w), job.addend))
-            << 8;
+    unsigned bits = changedBits(cur, ref, job.addend);
     if (EXTRAS && job.changed && bits)
         bits &= keptBytes(job, unit);
     return bits;
@@ -750,12 +752,7 @@ __global__ void __launch_bounds__(MAP_THREADS) changedPixelsKernel(const MapJob 
     }
 #pragma unroll
     for (int k = 0; k < CN; ++k) {
-        const unsigned bits = bitsOf(overThreshold(__vabsdiffu4(a[k].x, b[k].x), job.addend),
-                                     overThreshold(__vabsdiffu4(a[k].y, b[k].y), job.addend)) |
-                              bitsOf(overThreshold(__vabsdiffu4(a[k].z, b[k].z), job.addend),
-                                     overThreshold(__vabsdiffu4(a[k].w, b[k].w), job.addend))
-                                  << 8;
-        bytes[warp][lane + 32 * k] = static_cast<uint16_t>(bits);
+        bytes[warp][lane + 32 * k] = static_cast<uint16_t>(changedBits(a[k], b[k], job.addend));
     }
     __syncwarp();
     unsigned long long mine = 0; // 16 CN bits
