@@ -175,10 +175,14 @@ struct Sort {
 };
 
 // TENCODE's green falls with time, so that it follows from the index of an event: greens[g] is the window's first event whose
-// green is at most g, found by halving, a thread for each g.
+// green is at most g, found by halving, a thread for each g. In an empty window nobody asks.
 __device__ void findGreens(const Source &source, const Window &window, uint32_t *greens) {
-    if (window.first == window.last || threadIdx.x >= 256)
+    if (threadIdx.x >= 256)
         return;
+    if (window.first == window.last) {
+        greens[threadIdx.x] = 0;
+        return;
+    }
     const unsigned n = static_cast<unsigned>(window.last - window.first);
     const int64_t *t = source.t + window.first;
     const uint64_t newest = static_cast<uint64_t>(t[n - 1]), dt = newest - static_cast<uint64_t>(t[0]);

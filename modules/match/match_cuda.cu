@@ -31,7 +31,10 @@ constexpr int REFINE_BLOCKS_PER_SM = 1;
 constexpr size_t PREFIX_BYTES = 46080;
 // Of a block of verticalKernel. 1326 x 1025 with 479 x 432 on one H200, profiled: 32 columns and 32 strips 19.6 us, 8 and 64 11.8,
 // and 8.1 since strips begin where chunks do.
-constexpr int VERTICAL_COLS = 8, VERTICAL_STRIPS = 64;
+constexpr int VERTICAL_COLS = 8, VERTICAL_STRIPS = 64, VERTICAL_UNROLL = 8;
+// Of a block of columnsFftKernel at most: more blocks on a multiprocessor, so that the last ones do not run alone. The same
+// frame: 256 threads 49.8 us, 192 48.8, 160 48.6, 128 49.8; 1920 x 1080 with 150 x 150: 97.1, 96.9, 99.8, 99.5, and 384 105.3.
+constexpr int COLUMN_THREADS = 192;
 } // namespace tuning
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
@@ -283,6 +286,120 @@ using tuning::VERTICAL_COLS, tuning::VERTICAL_STRIPS;
 // first window of its share of the map and then moves it down. The second reading comes from the first-level cache.
 // Sum: unsigned where the sums, whose sign windowSums knows, fit into 32 bits. A thread takes PIXELS neighbouring columns.
 template<class T, int CN, int PIXELS, class Sum, bool S1, bool S2>
+struct Vertical {
+    using Pixel = std::conditional_t<sizeof(T) == 1, int, double>;
+    static constexpr int ACROSS = VERTICAL_COLS / PIXELS, N = (S1 ? CN : 0) + (S2 ? 1 : 0), UNROLL = tuning::VERTICAL_UNROLL;
+    struct alignas(PIXELS * sizeof(Sum)) Sums {
+        Sum v[PIXELS];
+    };
+    using Chunks = Sums[N][VERTICAL_STRIPS][ACROSS];
+
+    // A thread's pixels of a row as they were loaded: taking them apart here would wait for each load before the next.
+    template<bool WORDS>
+    struct Raw {
+        std::conditional_t<WORDS, uint32_t, T> v[WORDS ? 1 : PIXELS * CN];
+        __device__ void load(const char *row, const size_t (&offsets)[PIXELS]) {
+            if constexpr (WORDS) {
+                v[0] = __ldg(reinterpret_cast<const uint32_t *>(row + offsets[0]));
+            } else {
+#pragma unroll
+                for (int i = 0; i < PIXELS * CN; ++i)
+                    v[i] = __ldg(reinterpret_cast<const T *>(row + offsets[i / CN]) + i % CN);
+            }
+        }
+        __device__ Pixel pixel(int i, int c) const {
+            if constexpr (WORDS)
+                return static_cast<Pixel>(v[0] >> (8 * i) & 255);
+            else
+                return static_cast<Pixel>(v[i * CN + c]);
+        }
+    };
+
+    const Job &job;
+    size_t offsets[PIXELS]; // of the thread's columns in a row; past the frame's last that one's
+    Pixel shift[CN];
+
+    template<class Pixels>
+    __device__ void add(Sums (&sum)[N], const Pixels &raw, bool minus) const {
+#pragma unroll
+        for (int i = 0; i < PIXELS; ++i) {
+            Pixel squares = 0;
+#pragma unroll
+            for (int c = 0; c < CN; ++c) {
+                const Pixel v = raw.pixel(i, c) - shift[c];
+                if (S1)
+                    sum[c].v[i] += static_cast<Sum>(minus ? -v : v);
+                squares += v * v;
+            }
+            if (S2)
+                sum[N - 1].v[i] += static_cast<Sum>(minus ? -squares : squares);
+        }
+    }
+    __device__ const char *row(int y) const {
+        return static_cast<const char *>(job.frame) + static_cast<size_t>(min(y, job.model.rows - 1)) * job.frame_step;
+    }
+    template<bool WORDS>
+    __device__ void addRows(int y, int end, Sums (&sum)[N]) const {
+        for (; y < end; y += UNROLL) {
+            Raw<WORDS> raw[UNROLL];
+#pragma unroll
+            for (int i = 0; i < UNROLL; ++i)
+                raw[i].load(row(y + i), offsets);
+#pragma unroll
+            for (int i = 0; i < UNROLL; ++i)
+                if (y + i < end)
+                    add(sum, raw[i], false);
+        }
+    }
+    // WORDS: all columns exist, four bytes in an aligned word.
+    template<bool WORDS>
+    __device__ void run(Chunks &chunks, int column, int strip, int x) const {
+        const MatchModel &m = job.model;
+        const int chunk = cusi::divUp(m.rows, VERTICAL_STRIPS);
+        Sums sum[N] = {};
+        addRows<WORDS>(min(strip * chunk, m.rows), min((strip + 1) * chunk, m.rows), sum);
+#pragma unroll
+        for (int q = 0; q < N; ++q)
+            chunks[q][strip][column] = sum[q];
+        __syncthreads();
+        const int y0 = strip * chunk, y1 = min(y0 + chunk, m.orows);
+        if (y0 >= y1 || x >= m.cols)
+            return;
+        const int last = (y0 + m.h) / chunk; // whole chunks of the first window
+#pragma unroll
+        for (int q = 0; q < N; ++q)
+            sum[q] = {};
+#pragma unroll 4
+        for (int i = strip; i < last; ++i)
+#pragma unroll
+            for (int q = 0; q < N; ++q)
+#pragma unroll
+                for (int k = 0; k < PIXELS; ++k)
+                    sum[q].v[k] += chunks[q][i][column].v[k];
+        addRows<WORDS>(last * chunk, y0 + m.h, sum);
+        Sum *to = static_cast<Sum *>(job.vertical) + y0 * job.vertical_pitch + x;
+        for (int y = y0; y < y1; y += UNROLL) {
+            Raw<WORDS> out[UNROLL], in[UNROLL];
+#pragma unroll
+            for (int i = 0; i < UNROLL; ++i) {
+                out[i].load(row(y + i), offsets);
+                in[i].load(row(y + i + m.h), offsets);
+            }
+#pragma unroll
+            for (int i = 0; i < UNROLL; ++i, to += job.vertical_pitch) {
+                if (y + i >= y1)
+                    break;
+#pragma unroll
+                for (int q = 0; q < N; ++q) // rows are padded to four columns
+                    *reinterpret_cast<Sums *>(to + q * m.orows * job.vertical_pitch) = sum[q];
+                add(sum, out[i], true);
+                add(sum, in[i], false);
+            }
+        }
+    }
+};
+
+template<class T, int CN, int PIXELS, class Sum, bool S1, bool S2>
 __global__ void __launch_bounds__(VERTICAL_COLS / PIXELS * VERTICAL_STRIPS)
     verticalKernel(const __grid_constant__ Job job) {
 #if __CUDA_ARCH__ >= 900
@@ -291,111 +408,22 @@ __global__ void __launch_bounds__(VERTICAL_COLS / PIXELS * VERTICAL_STRIPS)
     cudaGridDependencySynchronize();
     cudaTriggerProgrammaticLaunchCompletion();
 #endif
-    using Pixel = std::conditional_t<sizeof(T) == 1, int, double>;
-    constexpr int ACROSS = VERTICAL_COLS / PIXELS, N = (S1 ? CN : 0) + (S2 ? 1 : 0);
-    struct alignas(PIXELS * sizeof(Sum)) Sums {
-        Sum v[PIXELS];
-    };
-    __shared__ Sums chunks[N][VERTICAL_STRIPS][ACROSS];
+    using Work = Vertical<T, CN, PIXELS, Sum, S1, S2>;
+    __shared__ typename Work::Chunks chunks;
     const MatchModel &m = job.model;
-    const int column = threadIdx.x % ACROSS, strip = threadIdx.x / ACROSS;
-    const int x = blockIdx.x * VERTICAL_COLS + column * PIXELS, cols = min(PIXELS, m.cols - x); // may be none
-    const char *pixels = static_cast<const char *>(job.frame) + static_cast<size_t>(min(x, m.cols - 1)) * CN * sizeof(T);
-    Pixel shift[CN];
+    const int column = threadIdx.x % Work::ACROSS, strip = threadIdx.x / Work::ACROSS;
+    const int x0 = blockIdx.x * VERTICAL_COLS, x = x0 + column * PIXELS;
+    Work work = {job, {}, {}};
+#pragma unroll
+    for (int i = 0; i < PIXELS; ++i)
+        work.offsets[i] = static_cast<size_t>(min(x + i, m.cols - 1)) * (CN * sizeof(T));
 #pragma unroll
     for (int c = 0; c < CN; ++c)
-        shift[c] = static_cast<Pixel>(m.shift[c]);
-    struct Raw {
-        T v[PIXELS * CN];
-    };
-    const auto load = [&](const char *pixel) {
-        Raw raw;
-        if (PIXELS == 4 && cols == PIXELS) { // of one byte
-            const uint32_t word = __ldg(reinterpret_cast<const uint32_t *>(pixel));
-#pragma unroll
-            for (int i = 0; i < PIXELS * CN; ++i)
-                raw.v[i] = static_cast<T>(word >> (8 * i % 32));
-        } else {
-#pragma unroll
-            for (int i = 0; i < PIXELS * CN; ++i)
-                raw.v[i] = i < CN || i / CN < cols ? __ldg(reinterpret_cast<const T *>(pixel) + i) : T(0);
-        }
-        return raw;
-    };
-    const auto add = [&](Sums(&sum)[N], const Raw &raw, bool minus) {
-#pragma unroll
-        for (int i = 0; i < PIXELS; ++i) {
-            Pixel squares = 0;
-#pragma unroll
-            for (int c = 0; c < CN; ++c) {
-                const Pixel v = static_cast<Pixel>(raw.v[i * CN + c]) - shift[c];
-                if (S1)
-                    sum[c].v[i] += static_cast<Sum>(minus ? -v : v);
-                squares += v * v;
-            }
-            if (S2)
-                sum[N - 1].v[i] += static_cast<Sum>(minus ? -squares : squares);
-        }
-    };
-    constexpr int UNROLL = 8;
-    const auto addRows = [&](int y, int end, Sums(&sum)[N]) {
-        const char *at = pixels + y * job.frame_step;
-        for (; y < end; y += UNROLL) {
-            Raw raw[UNROLL] = {};
-#pragma unroll
-            for (int i = 0; i < UNROLL; ++i, at += job.frame_step)
-                if (y + i < end)
-                    raw[i] = load(at);
-#pragma unroll
-            for (int i = 0; i < UNROLL; ++i)
-                if (y + i < end)
-                    add(sum, raw[i], false);
-        }
-    };
-    const int chunk = cusi::divUp(m.rows, VERTICAL_STRIPS);
-    Sums sum[N] = {};
-    addRows(min(strip * chunk, m.rows), min((strip + 1) * chunk, m.rows), sum);
-#pragma unroll
-    for (int q = 0; q < N; ++q)
-        chunks[q][strip][column] = sum[q];
-    __syncthreads();
-    const int y0 = strip * chunk, y1 = min(y0 + chunk, m.orows);
-    if (y0 >= y1 || cols <= 0)
-        return;
-    const int last = (y0 + m.h) / chunk; // whole chunks of the first window
-#pragma unroll
-    for (int q = 0; q < N; ++q)
-        sum[q] = {};
-#pragma unroll 4
-    for (int i = strip; i < last; ++i)
-#pragma unroll
-        for (int q = 0; q < N; ++q)
-#pragma unroll
-            for (int k = 0; k < PIXELS; ++k)
-                sum[q].v[k] += chunks[q][i][column].v[k];
-    addRows(last * chunk, y0 + m.h, sum);
-    const char *above = pixels + y0 * job.frame_step, *below = above + m.h * job.frame_step;
-    Sum *to = static_cast<Sum *>(job.vertical) + y0 * job.vertical_pitch + x;
-    for (int y = y0; y < y1; y += UNROLL) {
-        Raw out[UNROLL] = {}, in[UNROLL] = {};
-#pragma unroll
-        for (int i = 0; i < UNROLL; ++i, above += job.frame_step, below += job.frame_step)
-            if (y + i + 1 < y1) {
-                out[i] = load(above);
-                in[i] = load(below);
-            }
-#pragma unroll
-        for (int i = 0; i < UNROLL; ++i, to += job.vertical_pitch) {
-            if (y + i >= y1)
-                break;
-                // Rows are padded to four columns.
-#pragma unroll
-            for (int q = 0; q < N; ++q)
-                *reinterpret_cast<Sums *>(to + q * m.orows * job.vertical_pitch) = sum[q];
-            add(sum, out[i], true);
-            add(sum, in[i], false);
-        }
-    }
+        work.shift[c] = static_cast<typename Work::Pixel>(m.shift[c]);
+    if (PIXELS == 4 && x0 + VERTICAL_COLS <= m.cols)
+        work.template run<PIXELS == 4>(chunks, column, strip, x);
+    else
+        work.template run<false>(chunks, column, strip, x);
 }
 
 template<class T, int CN, int PIXELS, class Sum>
@@ -660,11 +688,11 @@ __device__ void windowAt(const Job &job, int y, int x, double *s1, double &s2) {
 
 __device__ float warpLeast(float v) {
     for (int d = 16; d; d /= 2)
-        v = fminf(v, __shfl_down_sync(FULL_WARP, v, d));
+        v = fminf(v, __shfl_xor_sync(FULL_WARP, v, d));
     return v;
 }
 
-// Least of a block of whole warps, to thread 0.
+// Least of a block of whole warps, to all threads.
 __device__ float blockLeast(float v) {
     __shared__ float warps[32];
     v = warpLeast(v);
@@ -672,10 +700,7 @@ __device__ float blockLeast(float v) {
     if (threadIdx.x % 32 == 0)
         warps[threadIdx.x / 32] = v;
     __syncthreads();
-    if (threadIdx.x == 0)
-        for (unsigned w = 1; w < blockDim.x / 32; ++w)
-            v = fminf(v, warps[w]);
-    return v;
+    return warpLeast(threadIdx.x % 32 < blockDim.x / 32 ? warps[threadIdx.x % 32] : INFINITY);
 }
 
 // A thread's scores: column threadIdx.x % 16 * 4 + o, row threadIdx.x / 16 * 2 + r of the tile.
@@ -1053,30 +1078,24 @@ struct Partial<float> {
     }
 };
 
-// 16 bytes at any address in a row that goes on for `left` bytes; what is behind its end is 0. Whole words are read where they lie in
-// the row, but for up to three bytes before p, which share an aligned word with it and so lie in the frame's memory.
-__device__ inline void sixteenBytes(const unsigned char *p, int left, uint32_t (&four)[4]) {
-    if (left >= 20) {
+// 16 bytes at any address in a row that goes on for `left` bytes, at least one; what comes for those behind its end is arbitrary. Whole
+// words are read where they lie in the row or share an aligned word with it, and without a branch, so that the loads of several
+// calls are on their way together.
+struct Sixteen {
+    uint32_t words[5];
+    unsigned shift;
+
+    __device__ void load(const unsigned char *p, int left) {
         const uintptr_t address = reinterpret_cast<uintptr_t>(p);
-        const uint32_t *words = reinterpret_cast<const uint32_t *>(address & ~uintptr_t{3});
-        const unsigned shift = (address & 3) * 8;
-        uint32_t w[5];
+        const uint32_t *at = reinterpret_cast<const uint32_t *>(address & ~uintptr_t{3});
+        const int last = (static_cast<int>(address & 3) + min(left, 16) - 1) / 4;
 #pragma unroll
         for (int i = 0; i < 5; ++i)
-            w[i] = __ldg(words + i);
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-            four[i] = __funnelshift_r(w[i], w[i + 1], shift);
-    } else {
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-            four[i] = 0;
-#pragma unroll
-        for (int i = 0; i < 16; ++i)
-            if (i < left)
-                four[i / 4] |= static_cast<uint32_t>(__ldg(p + i)) << (i % 4 * 8);
+            words[i] = __ldg(at + min(i, last));
+        shift = static_cast<unsigned>(address & 3) * 8;
     }
-}
+    __device__ uint32_t operator[](int i) const { return __funnelshift_r(words[i], words[i + 1], shift); }
+};
 
 // Rows j0 .. j1 - 1 of the window at (y, x), units `first`, `first` + `stride`, ... of them: 16 bytes or one float. Templates and masks
 // are 0 behind the last element of a row.
@@ -1099,7 +1118,7 @@ __device__ Partial<T> windowPart(const Job &job, int k, int y, int x, int j0, in
     };
     while (j < j1) {
         if constexpr (sizeof(T) == 1) {
-            uint32_t pixels[UNROLL][4];
+            Sixteen pixels[UNROLL];
             uint4 templ[UNROLL], keep[UNROLL];
             int left[UNROLL];
 #pragma unroll
@@ -1109,7 +1128,7 @@ __device__ Partial<T> windowPart(const Job &job, int k, int y, int x, int j0, in
                 const T *a = cusi::rowOf(static_cast<const T *>(job.frame), job.frame_step, y + line) +
                              static_cast<size_t>(x) * m.channels;
                 const unsigned char *b = job.templates + k * job.template_bytes + line * job.template_step;
-                sixteenBytes(a + 16 * at, rest - 16 * at, pixels[u]);
+                pixels[u].load(a + 16 * at, rest - 16 * at);
                 templ[u] = __ldg(reinterpret_cast<const uint4 *>(b) + at);
                 if (job.mask)
                     keep[u] = __ldg(reinterpret_cast<const uint4 *>(job.mask + line * job.mask_step) + at);
@@ -1123,7 +1142,7 @@ __device__ Partial<T> windowPart(const Job &job, int k, int y, int x, int j0, in
                 uint32_t sum = 0, product = 0;
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
-                    const int bytes = left[u] - 4 * i;
+                    const int bytes = left[u] - 4 * i; // of the window
                     const uint32_t inside = bytes >= 4 ? ~0u : bytes <= 0 ? 0 : (1u << (8 * bytes)) - 1;
                     const uint32_t a = pixels[u][i] & inside & (job.mask ? kept[i] : ~0u), b = t[i] & inside;
                     product = __dp4a(a, b, product);
@@ -1182,10 +1201,10 @@ __device__ inline bool isBetter(const Best &a, const Best &b) {
 }
 
 // Appends value(i) of every thread where bit i of `votes` is set to the shared list, in the same order in every block; false when
-// they do not fit.
+// they do not fit. `count`, the list's length, is the same in all threads. The list can be read after a barrier.
 template<class Value>
-__device__ bool append(unsigned *list, int capacity, int *count, unsigned votes, const Value &value) {
-    __shared__ int ends[WARPS];
+__device__ bool append(unsigned *list, int capacity, int &count, int round, unsigned votes, const Value &value) {
+    __shared__ int ends[2][WARPS]; // in turn: the next call writes while this one still reads
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, mine = __popc(votes);
     int end = mine;
     for (int d = 1; d < 32; d *= 2) {
@@ -1193,22 +1212,18 @@ __device__ bool append(unsigned *list, int capacity, int *count, unsigned votes,
         end += lane >= d ? other : 0;
     }
     if (lane == 31)
-        ends[warp] = end;
+        ends[round % 2][warp] = end;
     __syncthreads();
-    int at = *count + end - mine, total = *count;
+    int at = count + end - mine;
 #pragma unroll
     for (int w = 0; w < WARPS; ++w) {
-        at += w < warp ? ends[w] : 0;
-        total += ends[w];
+        at += w < warp ? ends[round % 2][w] : 0;
+        count += ends[round % 2][w];
     }
     for (; votes; votes &= votes - 1, ++at)
         if (at < capacity)
             list[at] = value(__ffs(votes) - 1);
-    __syncthreads();
-    if (threadIdx.x == 0)
-        *count = total;
-    __syncthreads();
-    return total <= capacity;
+    return count <= capacity;
 }
 
 template<class T>
@@ -1250,8 +1265,6 @@ __device__ Best blockBest(Best best) {
 template<class T>
 __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ Job job) {
     __shared__ unsigned tiles[tuning::CANDIDATE_TILES], candidates[tuning::CANDIDATES];
-    __shared__ int tile_count, candidate_count;
-    __shared__ float threshold;
     __shared__ bool last;
     cusi::startInOrder();
     const MatchModel &m = job.model;
@@ -1269,13 +1282,9 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
         ends[i] = i * THREADS + static_cast<int>(threadIdx.x) < tile_total ? lowers[i * THREADS + threadIdx.x] : INFINITY;
     for (int i = threadIdx.x; i < job.upper_count; i += THREADS)
         least = fminf(least, uppers[i]);
-    least = blockLeast(least);
-    if (threadIdx.x == 0) {
-        threshold = least;
-        tile_count = candidate_count = 0;
-    }
-    __syncthreads();
+    const float threshold = blockLeast(least);
 
+    int tile_count = 0, candidate_count = 0, round = 0;
     bool listed = true;
     for (int i0 = 0; listed && i0 < tile_total; i0 += SPAN) {
         unsigned votes = 0;
@@ -1286,9 +1295,10 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
                 ends[i] = tile < tile_total ? lowers[tile] : INFINITY;
             votes |= (ends[i] <= threshold && threshold < INFINITY ? 1u : 0u) << i;
         }
-        listed = append(tiles, tuning::CANDIDATE_TILES, &tile_count, votes,
+        listed = append(tiles, tuning::CANDIDATE_TILES, tile_count, round++, votes,
                         [&](int i) { return static_cast<unsigned>(i0 + i * THREADS) + threadIdx.x; });
     }
+    __syncthreads();
     const int tile_log2 = job.tile_cols_log2 + job.tile_rows_log2;
     const int positions = listed ? tile_count << tile_log2 : 0;
     for (int i0 = 0; listed && i0 < positions; i0 += SPAN) {
@@ -1302,17 +1312,20 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
         unsigned votes = 0;
 #pragma unroll
         for (int i = 0; i < VOTES; ++i) {
+            if (i0 + i * THREADS >= positions)
+                break;
             unsigned position;
             const bool inside = positionOf(i, position);
             votes |= (inside && ranges[position].lower <= threshold ? 1u : 0u) << i;
         }
-        listed = append(candidates, tuning::CANDIDATES, &candidate_count, votes, [&](int i) {
+        listed = append(candidates, tuning::CANDIDATES, candidate_count, round++, votes, [&](int i) {
             unsigned position;
             positionOf(i, position);
             return position;
         });
     }
 
+    __syncthreads();
     const int found = candidate_count;
     const int slices = listed && found ? max(1, min(m.h, blocks / found)) : 1;
     Partial<T> *partial = static_cast<Partial<T> *>(job.partial) + static_cast<size_t>(k) * (tuning::CANDIDATES + blocks);
@@ -1323,8 +1336,7 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
             const int slice = item % slices;
             const unsigned position = candidates[item / slices];
             const int y = position / m.ocols, x = position % m.ocols;
-            const int j0 = static_cast<int>(static_cast<long long>(m.h) * slice / slices);
-            const int j1 = static_cast<int>(static_cast<long long>(m.h) * (slice + 1) / slices);
+            const int each = cusi::divUp(m.h, slices), j0 = min(slice * each, m.h), j1 = min(j0 + each, m.h);
             const Partial<T> sum = blockSum(windowPart<T>(job, k, y, x, j0, j1, threadIdx.x, THREADS));
             if (threadIdx.x == 0)
                 partial[item] = sum;
@@ -1376,7 +1388,7 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
         const int together = found > WARPS ? 1 : 32, lane = threadIdx.x % together;
         for (int i = threadIdx.x / together; i < found; i += THREADS / together) {
             Partial<T> sum;
-#pragma unroll 4
+#pragma unroll 8
             for (int s = lane; s < slices; s += together)
                 sum.add(partial[static_cast<size_t>(i) * slices + s]);
             if (together == 32)
@@ -1732,6 +1744,7 @@ cusStatus chooseFft(MatchCuda *cuda, cudaStream_t stream) {
     most -= 8192; // the kernels' own
     job.row_plan = planFor(m.cols);
     job.column_plan = planFor(m.rows);
+    job.column_plan.threads = std::min(job.column_plan.threads, tuning::COLUMN_THREADS);
     if (job.row_plan.n && job.column_plan.n && std::max(columnBytes(job), rowBytes(job)) <= static_cast<size_t>(most)) {
         job.fft_rows = job.column_plan.n;
         job.fft_cols = job.row_plan.n;
