@@ -338,6 +338,11 @@ cusStatus framediff_host_prepare(cusDiffEncoder *encoder) {
     return CUS_OK;
 }
 
+/* Where part `part` of `parts` of a list starts. */
+static size_t partStart(size_t count, int part, int parts) {
+    return (size_t)((uint64_t)count * (uint64_t)part / (uint64_t)parts);
+}
+
 cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff) {
     const size_t row_bytes = cusi_rowBytes(frame), bytes = row_bytes * (size_t)frame->rows;
     const int rows = frame->rows, filtered = encoder->options.min_neighbours > 0;
@@ -392,9 +397,14 @@ cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
         const size_t n = starts[band + 1] - starts[band];
         if (count > diff->capacity) {
             apply(&encoder->ref, positions[band], values[band], n, -1);
-        } else if (positions[band] != diff->positions.data) {
-            memcpy((uint32_t *)diff->positions.data + starts[band], positions[band], 4 * n);
-            memcpy((uint8_t *)diff->values.data + starts[band], values[band], n);
+            continue;
+        }
+        /* Each thread moves an equal share of every list. */
+        for (int from = positions[0] == diff->positions.data; from < bands; ++from) {
+            const size_t all = starts[from + 1] - starts[from], at = partStart(all, band, bands);
+            const size_t more = partStart(all, band + 1, bands) - at;
+            memcpy((uint32_t *)diff->positions.data + starts[from] + at, positions[from] + at, 4 * more);
+            memcpy((uint8_t *)diff->values.data + starts[from] + at, values[from] + at, more);
         }
     }
     CUSI_REQUIRE(count <= diff->capacity, CUS_ERROR_CAPACITY,
@@ -410,11 +420,6 @@ static int ascending(const uint32_t *positions, size_t count) {
     for (size_t k = 1; k < count; ++k)
         bad |= positions[k] <= positions[k - 1];
     return !bad;
-}
-
-/* Where part `part` of `parts` of a list starts. */
-static size_t partStart(size_t count, int part, int parts) {
-    return (size_t)((uint64_t)count * (uint64_t)part / (uint64_t)parts);
 }
 
 cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff) {
