@@ -17,6 +17,7 @@
 #include <cstring>
 #include <deque>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -92,13 +93,17 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
         });
         if (space == CUS_HOST) {
 #ifdef CUSIGHT_HAVE_OPENCV
-            row.peer("opencv", [&, sum = cv::Mat(), sqsum = cv::Mat()](cusStream, int i) mutable {
+            row.peer("opencv", [&](cusStream, int i) {
                 Set &s = turn(i);
-                const cv::Mat src(size.rows, size.cols, type, s.src.mat.data, s.src.mat.step);
+                const auto view = [](const cusMat &m) { return cv::Mat(m.rows, m.cols, m.type, m.data, m.step); };
+                // Into the same tables as ours, as far from the caches.
+                cv::Mat sum = view(s.sum.mat), sqsum = squares ? view(s.sqsum.mat) : cv::Mat();
                 if (squares)
-                    cv::integral(src, sum, sqsum, depth, CV_64F);
+                    cv::integral(view(s.src.mat), sum, sqsum, depth, CV_64F);
                 else
-                    cv::integral(src, sum, depth);
+                    cv::integral(view(s.src.mat), sum, depth);
+                if (sum.data != s.sum.mat.data)
+                    throw std::logic_error("cv::integral made a table of its own");
             });
 #endif
         } else if (type == CUS_8UC1 && depth == CUS_32S) {

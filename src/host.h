@@ -17,6 +17,18 @@ extern "C" {
 #define CUSI_MULTIVERSION
 #endif
 
+/* Fetches a line that is soon written, past the end of anything too. Every x86-64 processor takes the instruction, if only to
+ * skip it; compilers left to themselves fetch for reading, and where another core has read the line, it then moves twice. */
+static inline void cusi_prefetchToWrite(const void *address) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
+#elif defined(__GNUC__)
+    __builtin_prefetch(address, 1);
+#else
+    (void)address;
+#endif
+}
+
 /* 64-byte aligned, for free(). NULL when there is none. */
 void *cusi_hostAllocate(size_t bytes);
 

@@ -464,6 +464,42 @@ TEST(FramediffHost, decodeRejectsBadPositions) {
     EXPECT_EQ(decoder.frame(), Bytes(6, 0));
 }
 
+// A list long enough for several threads: an error anywhere, also where their parts meet, leaves the frame as it was.
+TEST(FramediffHost, decodeOfALongListIsAllOrNothing) {
+    const Shape s{211, 333, 3};
+    auto random = support::generator();
+    for (const uint32_t count : {255u, 256u, 257u, 16383u, 16384u, 49151u, 49152u, 100000u}) {
+        SCOPED_TRACE(count);
+        Decoder decoder(s, CUS_HOST);
+        Diff diff(s, CUS_HOST);
+        auto *positions = static_cast<uint32_t *>(diff.d.positions.data);
+        auto *values = static_cast<uint8_t *>(diff.d.values.data);
+        *static_cast<uint32_t *>(diff.d.count.data) = count;
+        const uint64_t bytes = s.bytes();
+        for (uint32_t k = 0; k < count; ++k) {
+            positions[k] = static_cast<uint32_t>(bytes - 1 - (count - 1 - k) * bytes / count);
+            values[k] = static_cast<uint8_t>(random());
+        }
+        std::vector<uint32_t> places = {0, count - 2};
+        for (uint32_t parts = 2; parts <= 8; ++parts)
+            for (uint32_t part = 1; part < parts; ++part)
+                for (const int off : {-2, -1, 0})
+                    places.push_back(static_cast<uint32_t>(uint64_t{count} * part / parts) + static_cast<uint32_t>(off));
+        for (const uint32_t k : places) {
+            std::swap(positions[k], positions[k + 1]);
+            CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &diff.d, nullptr), CUS_ERROR_VALUE,
+                             "position " + std::to_string(k + 1) + " is ");
+            std::swap(positions[k], positions[k + 1]);
+        }
+        ASSERT_EQ(decoder.frame(), Bytes(s.bytes(), 0));
+        CUS_ASSERT_OK(cusDiffDecode(decoder.p, &diff.d, nullptr));
+        Bytes expected(s.bytes(), 0);
+        for (uint32_t k = 0; k < count; ++k)
+            expected[positions[k]] = values[k];
+        ASSERT_TRUE(decoder.frame() == expected);
+    }
+}
+
 TEST(FramediffCuda, decodeSkipsPositionsOutsideTheFrame) {
     CUS_NEEDS(CUS_DEVICE);
     const Shape s{2, 3, 1};

@@ -142,8 +142,8 @@ TEST_P(Integral, SizesTypesAndLayouts) {
 // However the host writes its tables: the same, in every layout, and nothing beside them.
 TEST(IntegralHost, EveryWayOfWritingGivesTheSame) {
     auto random = support::generator();
-    for (const auto &[rows, cols] :
-         std::vector<std::pair<int, int>>{{1, 1}, {3, 15}, {4, 16}, {5, 17}, {9, 40}, {200, 333}}) {
+    for (const auto &[rows, cols] : std::vector<std::pair<int, int>>{
+             {1, 1}, {2, 7}, {3, 8}, {4, 9}, {3, 15}, {4, 16}, {5, 17}, {9, 40}, {200, 333}, {300, 700}}) {
         const auto n = static_cast<size_t>(rows) * static_cast<size_t>(cols);
         const auto bytes = support::randomBytes(n, random);
         const auto sum = reference::integral<uint32_t>(bytes, rows, cols);
@@ -151,9 +151,9 @@ TEST(IntegralHost, EveryWayOfWritingGivesTheSame) {
         const auto squares = reference::integral<double>(bytes, rows, cols, true);
         for (size_t l = 0; l < support::layouts(CUS_32SC1).size(); ++l) {
             const auto narrow_layout = support::layouts(CUS_32SC1)[l], layout = support::layouts(CUS_64FC1)[l];
-            for (const IntegralHost way : {INTEGRAL_PLAIN, INTEGRAL_STREAMED})
+            for (const IntegralHost way : {INTEGRAL_PLAIN, INTEGRAL_AVX2, INTEGRAL_STREAMED})
                 for (int wanted = 1; wanted < 6; ++wanted) { // sums in 32SC1 (1) or 64FC1 (2), squares (3), or both
-                    if (way == INTEGRAL_STREAMED && !integral_host_canStream())
+                    if (!integral_host_can(way))
                         continue;
                     const bool is64 = wanted == 2 || wanted == 5, with_sum = wanted != 3, with_squares = wanted >= 3;
                     TestMat src(rows, cols, CUS_8UC1, CUS_HOST, {5, 3}, bytes.data());

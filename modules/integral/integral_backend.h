@@ -14,6 +14,7 @@ extern "C" {
 typedef enum IntegralHost {
     INTEGRAL_CHOSEN, /* by the processor and the size */
     INTEGRAL_PLAIN,
+    INTEGRAL_AVX2,    /* 32-bit sums; the others as plain */
     INTEGRAL_STREAMED /* past the caches, with AVX-512 */
 } IntegralHost;
 
@@ -31,7 +32,7 @@ typedef struct IntegralJob {
 cusStatus integral_host_workspace(const char *function, int rows, int cols, size_t *bytes);
 cusStatus integral_cuda_workspace(const char *function, int rows, int cols, size_t *bytes);
 
-int integral_host_canStream(void);
+bool integral_host_can(IntegralHost way);
 cusStatus integral_host_run(const char *function, const IntegralJob *job);
 cusStatus integral_cuda_run(const char *function, const IntegralJob *job, cusStream stream);
 
