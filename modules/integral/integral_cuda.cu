@@ -59,12 +59,12 @@ struct Shape {
 // pixels on their way in a multiprocessor, 0.048 and 0.354 with 96 K.
 // 1920x1080: 128 x 64, 8 warps, 4 blocks 0.0082; and with groups of half the height 0.0087, with 16 warps 0.0088, with 4 warps
 // 0.0096, 128 x 128 0.0097, 256 x 64 with 16 warps 0.0103, 256 x 32 0.0118.
-// Sums with squares, 7680x4320: 256 x 64, 8 warps, 2 blocks 0.160, 3 blocks (registers spilt) 0.162, 16 warps 0.167; 128 x 64
-// 0.171; 256 x 32 0.181. Floats with squares: 128 x 32, 3 blocks 0.332.
+// Sums with squares, 7680x4320: 256 x 64, 8 warps, 3 blocks 0.156, 2 blocks 0.158, 16 warps 0.167; 128 x 64 0.171; 256 x 32 0.181.
+// 64-bit sums alone: 3 blocks 0.100, 2 blocks 0.107. Floats with squares: 128 x 32, 3 blocks 0.332.
 namespace tuning {
 using Large = Shape<4, 2, 32, 3>; // 32-bit sums alone
 using Small = Shape<1, 8, 8, 4>;  // the same of small images, so that all multiprocessors have tiles
-using Wide = Shape<2, 4, 16, 2>;  // bytes to 64-bit tables
+using Wide = Shape<2, 4, 16, 3>;  // bytes to 64-bit tables
 using Float = Shape<1, 8, 4, 3>;
 constexpr size_t SMALL_TILES = 300; // with fewer large tiles than that, small ones
 // Groups of the chain of columns: so high that memory takes longer for one than its prefix takes from tile to tile.

@@ -288,7 +288,8 @@ using tuning::VERTICAL_COLS, tuning::VERTICAL_STRIPS;
 template<class T, int CN, int PIXELS, class Sum, bool S1, bool S2>
 struct Vertical {
     using Pixel = std::conditional_t<sizeof(T) == 1, int, double>;
-    static constexpr int ACROSS = VERTICAL_COLS / PIXELS, N = (S1 ? CN : 0) + (S2 ? 1 : 0), UNROLL = tuning::VERTICAL_UNROLL;
+    static constexpr int ACROSS = VERTICAL_COLS / PIXELS, N = (S1 ? CN : 0) + (S2 ? 1 : 0),
+                         UNROLL = tuning::VERTICAL_UNROLL;
     struct alignas(PIXELS * sizeof(Sum)) Sums {
         Sum v[PIXELS];
     };
@@ -1094,7 +1095,9 @@ struct Sixteen {
             words[i] = __ldg(at + min(i, last));
         shift = static_cast<unsigned>(address & 3) * 8;
     }
-    __device__ uint32_t operator[](int i) const { return __funnelshift_r(words[i], words[i + 1], shift); }
+    __device__ uint32_t operator[](int i) const {
+        return __funnelshift_r(words[i], words[i + 1], shift);
+    }
 };
 
 // Rows j0 .. j1 - 1 of the window at (y, x), units `first`, `first` + `stride`, ... of them: 16 bytes or one float. Templates and masks
@@ -2092,11 +2095,10 @@ void match_cuda_release(cusMatcher *matcher) {
     delete cuda;
 }
 
-// Measured on one H200, microseconds a frame: 640 x 480 with 32 x 32 direct 48, FFT 36; 1920 x 1080 with 16 x 16 direct 78, FFT 124, with
-// 32 x 32 126 and 112. So the two cross near 24 x 24.
+// By the performance suite's sweeps on one H200 the two cross near 16 x 16 at 640 x 480 and between 16 x 16 and 24 x 24 at 1920 x 1080.
 cusMatchPath match_cuda_path(const MatchModel *m) {
     const bool dot_products = m->integer && !m->masked;
-    return m->n <= (dot_products ? 576 : 64) ? CUS_MATCH_DIRECT : CUS_MATCH_FFT;
+    return m->n <= (dot_products ? 400 : 64) ? CUS_MATCH_DIRECT : CUS_MATCH_FFT;
 }
 
 cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
