@@ -14,10 +14,10 @@
 //
 // Each chain is cut into groups. The last tile of a group publishes the prefix, everything up to and with itself, instead of its
 // own sums. So a tile adds the prefix of the group before and the sums of its own group, always in the order of the tiles: nothing
-// depends on timing, sums of floats come out the same in every run, and all a tile needs is loaded at once.
+// depends on timing, and sums of floats come out the same in every run.
 //
 // Blocks take the tiles band by band, so a block waits only for blocks with smaller numbers. Like CUB's, the look-back relies on
-// blocks being started in the order of blockIdx. Every published word carries the number of the run beside 32 bits of a sum: it is
+// blocks being started in the order of blockIdx. Every published word carries the number of the run beside one sum or two: it is
 // complete once it is seen, needs no fence, and nothing is cleared between runs.
 #include "cuda.cuh"
 #include "integral_backend.h"
@@ -33,11 +33,13 @@ constexpr unsigned FULL_WARP = 0xffffffffu;
 constexpr int STRIP = 128; // columns of a warp: 32 lanes of four
 
 // How a tile is spread over the warps of a block.
-template<int ACROSS_, int DOWN_, int ROWS_, int BLOCKS_>
+template<int ACROSS_, int DOWN_, int ROWS_, int BLOCKS_, int LEAST_GROUP_, int COLUMNS_AHEAD_>
 struct Shape {
     static constexpr int ACROSS = ACROSS_, DOWN = DOWN_; // warps beside and below each other
     static constexpr int ROWS = ROWS_;                   // of a warp
     static constexpr int BLOCKS = BLOCKS_;               // on a multiprocessor
+    static constexpr int LEAST_GROUP = LEAST_GROUP_;     // of the chain of columns
+    static constexpr int COLUMNS_AHEAD = COLUMNS_AHEAD_; // tiles of that chain whose sums a thread loads at once
     static constexpr int WIDTH = ACROSS * STRIP, HEIGHT = DOWN * ROWS;
     static constexpr int WARPS = ACROSS * DOWN, THREADS = 32 * WARPS;
     static_assert(HEIGHT % 32 == 0 && HEIGHT <= 256, "a lane takes whole rows; column sums of bytes fit 16 bits");
@@ -45,34 +47,31 @@ struct Shape {
     static_assert(32 * (WARPS - ACROSS) >= HEIGHT, "a thread for each row besides those for the columns");
 };
 
-// Milliseconds on an H200, stores of 16 bytes, 8-bit sums of 7680x4320 and 16384x16384:
-//   tiles of 512 x 64, 8 warps, 3 blocks   0.0529  0.394   (chosen)
-//     4 blocks                             0.0552  0.406
-//     5 blocks                             0.0768  0.544   (with groups of half the height)
-//   256 x 128, 8 warps, 3 blocks           0.0545  0.389
-//   512 x 64, 16 warps, 2 blocks           0.0560  0.412   (with groups of half the height)
-//   256 x 64, 8 warps, 4 blocks            0.0539  0.420
-//     5 blocks                             0.0607  0.447
-//   512 x 32, 8 warps, 5 blocks            0.0839  0.562   (with groups of half the height)
-// The chosen one with groups of half the height: 0.0545 and 0.398. With four blocks that did not wait for any sums of others
-// (and wrote nonsense): 0.0525 and 0.388. Tiles that are copied and stored but not summed up: 0.0445 and 0.335 with up to 48 K
-// pixels on their way in a multiprocessor, 0.048 and 0.354 with 96 K.
-// 1920x1080: 128 x 64, 8 warps, 4 blocks 0.0082; and with groups of half the height 0.0087, with 16 warps 0.0088, with 4 warps
-// 0.0096, 128 x 128 0.0097, 256 x 64 with 16 warps 0.0103, 256 x 32 0.0118.
-// Sums with squares, 7680x4320: 256 x 64, 8 warps, 3 blocks 0.156, 2 blocks 0.158, 16 warps 0.167; 128 x 64 0.171; 256 x 32 0.181.
-// 64-bit sums alone: 3 blocks 0.100, 2 blocks 0.107. Floats with squares: 128 x 32, 3 blocks 0.332.
+// Milliseconds on one H200, 8-bit sums of 7680x4320 and 16384x16384:
+//   512 x 64, 8 warps, 4 blocks, groups of 16, 2 ahead  0.0515  0.371   (chosen)
+//     groups of 8                                       0.0524  0.376
+//     1 ahead                                           0.0530  0.371
+//     a word of 64 bits for each sum of a row           0.0517  0.375
+//     and of a column; 3 blocks; groups of 8 and 4      0.0538  0.401
+//   256 x 128, 8 warps, 4 blocks                        0.0525  0.377
+//   1024 x 32, 16 warps, 2 blocks                       0.066   0.474
+// On it tiles that are copied and stored but not summed up take 0.0450 and 0.345, and a plain copy of as many bytes 0.0444 and 0.318.
+// Blocks that sleep 4 us between reading and writing lose nothing; what they publish and read does cost: 12 KB a tile 9 %.
+// 1920x1080: 128 x 64, 8 warps, 4 blocks 0.0080, 2 ahead 0.0083; 16 warps 0.0088, 4 warps 0.0096, 128 x 128 0.0097, 256 x 32 0.0118.
+// Sums with squares, 7680x4320: 256 x 64, 3 blocks, groups of 8, 1 ahead 0.146; 2 ahead 0.150, groups of 4 0.148, 2 blocks 0.159,
+// 512 x 32 0.150. Floats with squares: 128 x 32, 4 blocks 0.340, 3 blocks 0.357.
 namespace tuning {
-using Large = Shape<4, 2, 32, 3>; // 32-bit sums alone
-using Small = Shape<1, 8, 8, 4>;  // the same of small images, so that all multiprocessors have tiles
-using Wide = Shape<2, 4, 16, 3>;  // bytes to 64-bit tables
-using Float = Shape<1, 8, 4, 3>;
+using Large = Shape<4, 2, 32, 4, 16, 2>; // 32-bit sums alone
+using Small = Shape<1, 8, 8, 4, 8, 4>;   // the same of small images, so that all multiprocessors have tiles
+using Wide = Shape<2, 4, 16, 3, 8, 1>;   // bytes to 64-bit tables
+using Float = Shape<1, 8, 4, 4, 2, 1>;
 constexpr size_t SMALL_TILES = 300; // with fewer large tiles than that, small ones
 // Groups of the chain of columns: so high that memory takes longer for one than its prefix takes from tile to tile.
 constexpr size_t GROUP_BYTES = 16 << 20;
 constexpr unsigned MAX_COLUMN_GROUP = 32;
 constexpr unsigned GROUP = 32; // of the chains of rows and corners
-// Tiles whose sums a thread loads at once.
-constexpr unsigned COLUMNS_AHEAD = 2, ROWS_AHEAD = 4, CORNERS_AHEAD = 2;
+// Tiles of the other chains whose sums a thread loads at once.
+constexpr unsigned ROWS_AHEAD = 1, CORNERS_AHEAD = 2;
 // Of working memory; taller images are done in slabs, one kernel each. 16384x16384 is one.
 constexpr size_t SLAB_BYTES = 48 << 20;
 } // namespace tuning
@@ -81,9 +80,11 @@ using Word = unsigned long long;
 
 // At the beginning of the working memory, all of which is zero before the first run. Behind it, the words of the chains.
 struct alignas(128) State {
-    // The number of the last run. 0 is never used again: only words from exactly 2^32 - 1 runs ago could pass for those of now.
+    // The number of the last run, of 30 bits. 0 is never used again: only words from exactly 2^30 - 1 runs ago could pass for those of
+    // now.
     uint32_t run;
 };
+constexpr uint32_t RUNS = (1u << 30) - 1;
 
 // One slab of the image.
 struct Job {
@@ -97,20 +98,34 @@ struct Job {
     bool first;               // the top of the image
 };
 
-// One table under construction. Acc: in what it is summed up.
-template<class Acc_, class Entry_>
+// One table under construction. Column, Row: of a tile's sums of columns and rows; Acc: in what they are added up.
+template<class Column_, class Row_, class Acc_, class Entry_>
 struct Table {
+    using Column = Column_;
+    using Row = Row_;
     using Acc = Acc_;
     using Entry = Entry_;
-    Word *columns; // [band][column]
-    Word *rows;    // [strip][row]
-    Word *corners; // [strip][band]
-    Entry *out;    // table row above the slab's first
+    Word *columns;         // [band][column]
+    Word *column_prefixes; // [group of bands][column]
+    Word *rows;            // [strip][row]
+    Word *row_prefixes;    // [group of strips][row]
+    Word *corners;         // [strip][band]
+    Entry *out;            // table row above the slab's first
     size_t step;
 };
 struct NoTable {};
 template<class T>
 constexpr bool EXISTS = !std::is_same_v<T, NoTable>;
+
+// Of a row's sum of bytes, of which two share a word: up to 512 * 255.
+struct Bits17 {
+    uint16_t half_a_word;
+};
+
+using Sums32 = Table<uint16_t, Bits17, uint32_t, uint32_t>; // of bytes, modulo 2^32
+using Sums64 = Table<uint16_t, Bits17, uint64_t, double>;
+using Squares64 = Table<uint32_t, uint32_t, uint64_t, double>;
+using Floats64 = Table<double, double, double, double>; // sums or squares
 
 // ---- Four pixels ----------------------------------------------------------------------------------------------------
 
@@ -337,7 +352,8 @@ struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Vector4 {
 
 // ---- Look-back ------------------------------------------------------------------------------------------------------
 
-// N neighbouring sums as they are published: words of 32 bits of a sum each, with the number of the run in the upper half.
+// N neighbouring sums as they are published: words of 32 bits of them each, two of 16 bits together, with the number of the run in
+// the upper half. The fewer bytes, the better: they are read many times, through the cache that all tables go through too.
 template<class T, unsigned N>
 struct Published {
     static constexpr unsigned WORDS = N * sizeof(T) / 4;
@@ -376,7 +392,8 @@ struct Published {
             all &= static_cast<uint32_t>(words[i] >> 32) == run;
         return all;
     }
-    __device__ void addTo(T (&sums)[N]) const {
+    template<class Acc>
+    __device__ void addTo(Acc (&sums)[N]) const {
         uint32_t halves[WORDS];
 #pragma unroll
         for (unsigned i = 0; i < WORDS; ++i)
@@ -385,12 +402,32 @@ struct Published {
         memcpy(v, halves, sizeof v);
 #pragma unroll
         for (unsigned i = 0; i < N; ++i)
-            sums[i] += v[i];
+            sums[i] += static_cast<Acc>(v[i]);
     }
 };
 
-// The sum of every `pace`-th of what tiles first .. end - 1 have published; the constructor has loads on their way, wait()
-// waits.
+// Two of 17 bits, and the number of the run.
+template<>
+struct Published<Bits17, 2> {
+    Word word;
+
+    __device__ static void store(Word *at, const uint32_t (&v)[2], uint32_t run) {
+        asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at),
+                     "l"(static_cast<Word>(run) << 34 | static_cast<Word>(v[1]) << 17 | v[0])
+                     : "memory");
+    }
+    __device__ void load(const Word *at) {
+        asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
+    }
+    __device__ bool isOf(uint32_t run) const { return word >> 34 == run; }
+    template<class Acc>
+    __device__ void addTo(Acc (&sums)[2]) const {
+        sums[0] += static_cast<Acc>(word & 0x1ffff);
+        sums[1] += static_cast<Acc>(word >> 17 & 0x1ffff);
+    }
+};
+
+// Of every `pace`-th of what tiles first .. end - 1 have published; the constructor has loads on their way, addTo() waits.
 template<class T, unsigned N, unsigned AHEAD>
 struct LookBack {
     using Sums = Published<T, N>;
@@ -401,7 +438,7 @@ struct LookBack {
 
     // words: of tile 0; stride: in sums, from tile to tile
     __device__ LookBack(const Word *words, size_t stride_, unsigned first, unsigned end, unsigned pace)
-        : at(words + first * stride_ * (sizeof(T) / 4)), stride(stride_ * pace * (sizeof(T) / 4)),
+        : at(words + first * stride_ * sizeof(T) / 4), stride(stride_ * pace * sizeof(T) / 4),
           count(first < end ? (end - first + pace - 1) / pace : 0) {
         load();
     }
@@ -411,10 +448,8 @@ struct LookBack {
             if (k < count)
                 ahead[k].load(at + k * stride);
     }
-    __device__ void wait(T (&sums)[N], uint32_t run) {
-#pragma unroll
-        for (unsigned i = 0; i < N; ++i)
-            sums[i] = 0;
+    template<class Acc>
+    __device__ void addTo(Acc (&sums)[N], uint32_t run) {
         while (count > 0) {
             bool again = true;
             while (again) { // what is not there yet is loaded again, all at once
@@ -437,10 +472,9 @@ struct LookBack {
     }
 };
 
-// The tile of a chain that a look-back begins with: the last one of the group before, or the first of all.
-__device__ inline unsigned chainStart(unsigned tile, unsigned group) {
-    const unsigned first = tile & ~(group - 1);
-    return first ? first - 1 : 0;
+// A look-back adds the prefix of the group before, if there is one, and the sums of the tiles of its own group.
+__device__ inline unsigned groupStart(unsigned tile, unsigned group) {
+    return tile & ~(group - 1);
 }
 __device__ inline bool endsGroup(unsigned tile, unsigned group) {
     return (tile & (group - 1)) == group - 1;
@@ -455,13 +489,33 @@ struct Place {
     uint32_t run;
 };
 
-// What a block keeps of one table. Sums of columns are prefixed over the 128 columns of a warp: in place of column 0, which has
-// none before it, stands the sum of all 128.
+// Sums of columns to sums over the columns before each of a warp's 128. In place of column 0, which has none before it, stands the
+// sum of all 128.
+template<class Sum>
+__device__ inline Vector4<Sum> overColumns(const Sum (&sums)[4], unsigned lane) {
+    const Sum two = sums[0] + sums[1], three = two + sums[2], all = three + sums[3];
+    Sum upTo[1] = {all};
+    warpScan(upTo, lane);
+    const Sum before = laneBefore(upTo[0], all, lane), total = __shfl_sync(FULL_WARP, upTo[0], 31);
+    return {{lane ? before : total, before + sums[0], before + two, before + three}};
+}
+// The way back.
+template<class Sum>
+__device__ inline void ofColumns(Sum (&v)[4], unsigned lane) {
+    const Sum all = __shfl_sync(FULL_WARP, v[0], 0), next = __shfl_down_sync(FULL_WARP, v[0], 1);
+    const Sum before[4] = {lane ? v[0] : 0, v[1], v[2], v[3]};
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i)
+        v[i] = (i < 3 ? before[i + 1] : lane < 31 ? next : all) - before[i];
+}
+
+// What a block keeps of one table. Sums of columns are over the columns before, see overColumns().
 template<class Pixel, bool SQUARES, class Acc, class Tile>
 struct Shared {
     using Sum = typename Four<Pixel>::Sum;
     static constexpr unsigned ROW_WARPS = Tile::WARPS - Tile::ACROSS;
-    static constexpr unsigned PARTS = 32 * ROW_WARPS / Tile::HEIGHT; // threads that share the look-back of a row
+    static constexpr unsigned TOGETHER = std::is_same_v<Sum, uint32_t> && !SQUARES ? 2 : 1; // rows of a thread
+    static constexpr unsigned PARTS = 32 * ROW_WARPS * TOGETHER / Tile::HEIGHT; // threads that share their look-back
 
     Vector4<Sum> columns[Tile::DOWN][Tile::ACROSS][32];                                               // of each warp
     alignas(16) typename RowScan<Pixel, SQUARES, Tile::ROWS>::Total rows[Tile::ACROSS][Tile::HEIGHT]; // of each warp
@@ -476,12 +530,8 @@ struct Shared {
 #pragma unroll
         for (int k = 0; k < Tile::ROWS; ++k)
             sums.add(four[k]);
-        const Sum two = sums[0] + sums[1], three = two + sums[2], all = three + sums[3];
-        Sum upTo[1] = {all};
-        warpScan(upTo, place.lane);
-        const Sum before = laneBefore(upTo[0], all, place.lane), total = __shfl_sync(FULL_WARP, upTo[0], 31);
-        columns[place.down][place.across][place.lane] = {
-            {place.lane ? before : total, before + sums[0], before + two, before + three}};
+        const Sum four_sums[4] = {sums[0], sums[1], sums[2], sums[3]};
+        columns[place.down][place.across][place.lane] = overColumns(four_sums, place.lane);
         scan.scan(four, &rows[place.across][place.down * Tile::ROWS], place.lane);
     }
     __device__ Sum rowSum(unsigned y) const {
@@ -493,20 +543,21 @@ struct Shared {
     }
 };
 
-template<class Acc>
+template<class T>
 __device__ inline Word *wordsOf(Word *words, size_t index) {
-    return words + index * (sizeof(Acc) / 4);
+    return words + index * sizeof(T) / 4;
 }
 
 // Publishes the sums of 128 of the tile's columns and finds out what is above it.
-template<class Tile, class Pixel, bool SQUARES, class Acc, class Entry>
-__device__ inline void lookUp(const Table<Acc, Entry> &table, const Job &job, Shared<Pixel, SQUARES, Acc, Tile> &shared,
+template<class Tile, class Pixel, bool SQUARES, class T>
+__device__ inline void lookUp(const T &table, const Job &job, Shared<Pixel, SQUARES, typename T::Acc, Tile> &shared,
                               const Place &place) {
-    using Sums = Published<Acc, 4>;
-    const unsigned padded = job.strips * Tile::WIDTH;
-    Word *const words = wordsOf<Acc>(table.columns, place.strip * Tile::WIDTH + place.warp * STRIP + 4 * place.lane);
-    Word *const mine = words + place.band * static_cast<size_t>(padded) * (sizeof(Acc) / 4);
-    const bool ends = endsGroup(place.band, job.column_group);
+    using Acc = typename T::Acc;
+    using Column = typename T::Column;
+    constexpr bool SINGLE = std::is_integral_v<Acc>; // single columns are published; floats may not be taken apart again
+    const size_t padded = static_cast<size_t>(job.strips) * Tile::WIDTH;
+    const unsigned column = place.strip * Tile::WIDTH + place.warp * STRIP + 4 * place.lane;
+    const unsigned first = groupStart(place.band, job.column_group), group = place.band / job.column_group;
     Acc own[4] = {};
 #pragma unroll
     for (unsigned w = 0; w < Tile::DOWN; ++w) {
@@ -515,45 +566,70 @@ __device__ inline void lookUp(const Table<Acc, Entry> &table, const Job &job, Sh
         for (unsigned i = 0; i < 4; ++i)
             own[i] += static_cast<Acc>(some.v[i]);
     }
-    if (!ends)
-        Sums::store(mine, own, place.run);
-    LookBack<Acc, 4, tuning::COLUMNS_AHEAD> chain(words, padded, chainStart(place.band, job.column_group), place.band, 1);
-    Acc above[4];
-    chain.wait(above, place.run);
-    shared.above[place.warp][place.lane] = {{above[0], above[1], above[2], above[3]}};
+    if constexpr (SINGLE)
+        ofColumns(own, place.lane);
+    const bool ends = endsGroup(place.band, job.column_group);
+    if (!ends) {
+        const Column sums[4] = {static_cast<Column>(own[0]), static_cast<Column>(own[1]), static_cast<Column>(own[2]),
+                                static_cast<Column>(own[3])};
+        Published<Column, 4>::store(wordsOf<Column>(table.columns, place.band * padded + column), sums, place.run);
+    }
+    LookBack<Acc, 4, 1> prefix(wordsOf<Acc>(table.column_prefixes, column), padded, group - (group > 0), group, 1);
+    LookBack<Column, 4, Tile::COLUMNS_AHEAD> chain(wordsOf<Column>(table.columns, column), padded, first, place.band, 1);
+    Acc above[4] = {};
+    prefix.addTo(above, place.run);
+    chain.addTo(above, place.run);
     if (ends) {
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i)
             own[i] += above[i];
-        Sums::store(mine, own, place.run);
+        Published<Acc, 4>::store(wordsOf<Acc>(table.column_prefixes, group * padded + column), own, place.run);
     }
+    if constexpr (SINGLE)
+        shared.above[place.warp][place.lane] = overColumns(above, place.lane);
+    else
+        shared.above[place.warp][place.lane] = {{above[0], above[1], above[2], above[3]}};
 }
 
 // Publishes the sums of the tile's rows and finds out what is left of it, in parts.
-template<class Tile, class Pixel, bool SQUARES, class Acc, class Entry>
-__device__ inline void lookLeft(const Table<Acc, Entry> &table, const Job &job, Shared<Pixel, SQUARES, Acc, Tile> &shared,
+template<class Tile, class Pixel, bool SQUARES, class T>
+__device__ inline void lookLeft(const T &table, const Job &job, Shared<Pixel, SQUARES, typename T::Acc, Tile> &shared,
                                 const Place &place) {
-    const unsigned thread = threadIdx.x - 32 * Tile::ACROSS, row = thread % Tile::HEIGHT, part = thread / Tile::HEIGHT;
+    using Acc = typename T::Acc;
+    using Row = typename T::Row;
+    constexpr unsigned N = std::remove_reference_t<decltype(shared)>::TOGETHER, THREADS = Tile::HEIGHT / N;
+    const unsigned thread = threadIdx.x - 32 * Tile::ACROSS, row = thread % THREADS * N, part = thread / THREADS;
     if (part >= shared.PARTS)
         return;
-    const unsigned padded = job.bands * Tile::HEIGHT;
-    Word *const words = wordsOf<Acc>(table.rows, place.band * Tile::HEIGHT + row);
+    const size_t padded = static_cast<size_t>(job.bands) * Tile::HEIGHT;
+    const unsigned y = place.band * Tile::HEIGHT + row;
+    const unsigned first = groupStart(place.strip, tuning::GROUP), group = place.strip / tuning::GROUP;
     if (part == 0 && !endsGroup(place.strip, tuning::GROUP)) {
-        const Acc own[1] = {static_cast<Acc>(shared.rowSum(row))};
-        Published<Acc, 1>::store(wordsOf<Acc>(words, place.strip * static_cast<size_t>(padded)), own, place.run);
+        std::conditional_t<N == 2, uint32_t, Row> own[N];
+#pragma unroll
+        for (unsigned i = 0; i < N; ++i)
+            own[i] = shared.rowSum(row + i);
+        Published<Row, N>::store(wordsOf<Row>(table.rows, place.strip * padded + y), own, place.run);
     }
-    LookBack<Acc, 1, tuning::ROWS_AHEAD> chain(words, padded, chainStart(place.strip, tuning::GROUP) + part, place.strip,
+    const bool with_prefix = part == 0 && group > 0;
+    LookBack<Acc, N, 1> prefix(wordsOf<Acc>(table.row_prefixes, y), padded, group - (group > 0), with_prefix ? group : 0,
+                               1);
+    LookBack<Row, N, tuning::ROWS_AHEAD> chain(wordsOf<Row>(table.rows, y), padded, first + part, place.strip,
                                                shared.PARTS);
-    Acc left[1];
-    chain.wait(left, place.run);
-    shared.left[part][row] = left[0];
+    Acc left[N] = {};
+    prefix.addTo(left, place.run);
+    chain.addTo(left, place.run);
+#pragma unroll
+    for (unsigned i = 0; i < N; ++i)
+        shared.left[part][row + i] = left[i];
 }
 
 // Leaves what each of the tile's warps needs: one warp for those below each other. The first one also publishes what other
 // tiles need of that, and finds out what is above and left of the tile.
-template<class Tile, class Pixel, bool SQUARES, class Acc, class Entry>
-__device__ inline void passOn(const Table<Acc, Entry> &table, const Job &job, Shared<Pixel, SQUARES, Acc, Tile> &shared,
+template<class Tile, class Pixel, bool SQUARES, class T>
+__device__ inline void passOn(const T &table, const Job &job, Shared<Pixel, SQUARES, typename T::Acc, Tile> &shared,
                               const Place &place) {
+    using Acc = typename T::Acc;
     constexpr unsigned EACH = Tile::HEIGHT / 32; // rows of a lane
     const unsigned y = place.lane * EACH;
     Acc left[EACH], sum = 0;
@@ -587,17 +663,19 @@ __device__ inline void passOn(const Table<Acc, Entry> &table, const Job &job, Sh
         Published<Acc, 1>::store(wordsOf<Acc>(corners, place.band), upTo, place.run);
     if (endsGroup(place.strip, tuning::GROUP)) {
         const size_t padded = static_cast<size_t>(job.bands) * Tile::HEIGHT;
-        Word *const words = wordsOf<Acc>(table.rows, place.strip * padded + place.band * Tile::HEIGHT);
+        Word *const words =
+            wordsOf<Acc>(table.row_prefixes, place.strip / tuning::GROUP * padded + place.band * Tile::HEIGHT);
 #pragma unroll
         for (unsigned j = 0; j < EACH; ++j) {
             const Acc prefix[1] = {left[j] + static_cast<Acc>(shared.rowSum(y + j))};
             Published<Acc, 1>::store(wordsOf<Acc>(words, y + j), prefix, place.run);
         }
     }
-    LookBack<Acc, 1, tuning::CORNERS_AHEAD> chain(corners, 1, chainStart(place.band, tuning::GROUP) + place.lane,
-                                                  place.band, 32);
-    Acc corner[1];
-    chain.wait(corner, place.run);
+    const unsigned first = groupStart(place.band, tuning::GROUP); // the tile before has the prefix in place of its own sum
+    LookBack<Acc, 1, tuning::CORNERS_AHEAD> chain(corners, 1, first - (first > 0) + place.lane, place.band, 32);
+    Acc corner[1] = {};
+    chain.addTo(corner, place.run);
+    __syncwarp();
     corner[0] = warpSum(corner[0]);
     if (place.lane == 0)
         shared.corner = corner[0];
@@ -691,8 +769,10 @@ __device__ inline void storeRow(T *row, unsigned x, const T (&v)[4], unsigned n,
 
 // Writes the rows of one warp into one table. A lane keeps entries x .. x + 3 of the row above: the sums over the columns
 // before each.
-template<class Pixel, bool SQUARES, class Acc, class Entry, class Tile>
+template<class Pixel, bool SQUARES, class T, class Tile>
 struct Writer {
+    using Acc = typename T::Acc;
+    using Entry = typename T::Entry;
     using Sum = typename Four<Pixel>::Sum;
     static constexpr int ROWS = Tile::ROWS;
     const RowScan<Pixel, SQUARES, ROWS> &scan;
@@ -705,7 +785,7 @@ struct Writer {
     unsigned x, cols;
 
     // What does not depend on the corner.
-    __device__ Writer(const Table<Acc, Entry> &table, const Job &job, const Shared<Pixel, SQUARES, Acc, Tile> &shared_,
+    __device__ Writer(const T &table, const Job &job, const Shared<Pixel, SQUARES, Acc, Tile> &shared_,
                       const RowScan<Pixel, SQUARES, ROWS> &scan_, const Place &place_)
         : scan(scan_), shared(shared_), place(place_), step(table.step),
           x(place_.strip * Tile::WIDTH + place_.across * STRIP + 4 * place_.lane), cols(job.cols) {
@@ -820,9 +900,7 @@ struct Work {
         if (place.warp < Tile::ACROSS)
             passOn(table, job, shared, place);
     }
-    __device__ Writer<Pixel, SQUARES, Acc, typename T::Entry, Tile> writer() const {
-        return {table, job, shared, scan, place};
-    }
+    __device__ Writer<Pixel, SQUARES, T, Tile> writer() const { return {table, job, shared, scan, place}; }
 };
 template<class Pixel, bool SQUARES, class Tile>
 struct Work<Pixel, SQUARES, NoTable, Tile> {
@@ -848,7 +926,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     __shared__ uint32_t run;
     cusi::startInOrder();
     if (threadIdx.x == 0)
-        run = max(__ldcg(&job.state->run) + 1, 1u);
+        run = max((__ldcg(&job.state->run) + 1) & RUNS, 1u);
     Place place;
     place.lane = threadIdx.x % 32;
     place.warp = threadIdx.x / 32;
@@ -887,51 +965,64 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
 
 // ---- Host side ------------------------------------------------------------------------------------------------------
 
-// Words that a sum is published in.
 template<class T>
-constexpr size_t WORDS = 0;
-template<class Acc, class Entry>
-constexpr size_t WORDS<Table<Acc, Entry>> = sizeof(Acc) / 4;
+constexpr size_t accBytes() {
+    if constexpr (EXISTS<T>)
+        return sizeof(typename T::Acc);
+    else
+        return 0;
+}
 
-// The chains of tables with `words` words a sum in all.
-template<class Tile>
+// The chains of a table, in words of a multiple of 16 bytes each.
+template<class Tile, class T>
 struct Chains {
-    size_t bands, strips, words;
+    static constexpr size_t ACC_BYTES = sizeof(typename T::Acc);
+    size_t bands, strips;
 
-    Chains(size_t rows, size_t cols, size_t words_)
-        : bands(cusi::divUp(rows, size_t(Tile::HEIGHT))), strips(cusi::divUp(cols, size_t(Tile::WIDTH))), words(words_) {}
-    size_t columns() const { return bands * strips * Tile::WIDTH * words; }
-    size_t rows() const { return bands * strips * Tile::HEIGHT * words; }
-    size_t corners() const { return cusi::divUp(bands * strips, size_t{2}) * 2 * words; } // 16-byte aligned
-    size_t bytes() const { return (columns() + rows() + corners()) * sizeof(Word); }
+    size_t columns() const { return bands * strips * Tile::WIDTH * sizeof(typename T::Column) / 4; }
+    size_t columnPrefixes() const {
+        return cusi::divUp(bands, size_t(Tile::LEAST_GROUP)) * strips * Tile::WIDTH * ACC_BYTES / 4;
+    }
+    size_t rows() const { return bands * strips * Tile::HEIGHT * sizeof(typename T::Row) / 4; }
+    size_t rowPrefixes() const { return cusi::divUp(strips, size_t(tuning::GROUP)) * bands * Tile::HEIGHT * ACC_BYTES / 4; }
+    size_t corners() const { return cusi::divUp(bands * strips, size_t{2}) * 2 * ACC_BYTES / 4; }
+    size_t words() const { return columns() + columnPrefixes() + rows() + rowPrefixes() + corners(); }
 
-    // Bands of a slab that keeps to tuning::SLAB_BYTES, if it can.
-    size_t slabBands() const {
-        const size_t band_bytes = strips * (Tile::WIDTH + Tile::HEIGHT + 2) * words * sizeof(Word);
-        const size_t slabs = cusi::divUp(bands, std::max<size_t>(tuning::SLAB_BYTES / band_bytes, 1));
-        return cusi::divUp(bands, slabs); // of equal height
+    void place(T &table, Word *&words) const {
+        table.columns = words;
+        table.column_prefixes = table.columns + columns();
+        table.rows = table.column_prefixes + columnPrefixes();
+        table.row_prefixes = table.rows + rows();
+        table.corners = table.row_prefixes + rowPrefixes();
+        words = table.corners + corners();
     }
 };
-
-// Of working memory for every image up to this size.
 template<class Tile>
-size_t bytesUpTo(size_t rows, size_t cols, size_t words) {
-    const Chains<Tile> all(rows, cols, words), band(1, cols, words);
-    return sizeof(State) + std::min(all.bytes(), std::max(tuning::SLAB_BYTES, band.bytes()));
-}
+struct Chains<Tile, NoTable> {
+    size_t bands, strips;
+    size_t words() const { return 0; }
+    void place(NoTable &, Word *&) const {}
+};
 
-template<class Tile, class T>
-void place(T &table, Word *&words, const Job &job, const cusMat *mat) {
-    if constexpr (EXISTS<T>) {
-        const Chains<Tile> chains(job.rows, job.cols, WORDS<T>);
-        table.columns = words;
-        table.rows = table.columns + chains.columns();
-        table.corners = table.rows + chains.rows();
-        table.out = static_cast<typename T::Entry *>(mat->data);
-        table.step = mat->step;
-        words = table.corners + chains.corners();
+// The working memory of an image, cut into slabs of equal height that keep to tuning::SLAB_BYTES, if they can.
+template<class Tile, class SumTable, class SquareTable>
+struct Layout {
+    size_t bands, strips, slab_bands;
+
+    Layout(size_t rows, size_t cols)
+        : bands(cusi::divUp(rows, size_t(Tile::HEIGHT))), strips(cusi::divUp(cols, size_t(Tile::WIDTH))) {
+        constexpr size_t TOGETHER = Tile::LEAST_GROUP; // bands
+        const size_t slabs = cusi::divUp(bands, std::max<size_t>(tuning::SLAB_BYTES / bytes(TOGETHER) * TOGETHER, 1));
+        slab_bands = cusi::divUp(bands, slabs);
     }
-}
+    size_t bytes(size_t some_bands) const {
+        return (Chains<Tile, SumTable>{some_bands, strips}.words() +
+                Chains<Tile, SquareTable>{some_bands, strips}.words()) *
+               sizeof(Word);
+    }
+    // For every image up to this size.
+    size_t most() const { return sizeof(State) + std::min(bytes(bands), std::max(tuning::SLAB_BYTES, bytes(1))); }
+};
 
 template<class T>
 void advance(T &table, unsigned rows) {
@@ -950,27 +1041,37 @@ template<class Tile, class Pixel, class SumTable, class SquareTable>
 cusStatus integral(const char *function, const IntegralJob &in, cudaStream_t stream) {
     const cusMat &src = *in.src;
     const unsigned rows = static_cast<unsigned>(src.rows);
-    // Sums of floats must not depend on which tables are asked for.
-    const size_t words =
-        std::is_same_v<Pixel, float> ? 2 * WORDS<Table<double, double>> : WORDS<SumTable> + WORDS<SquareTable>;
     Job job = {};
     job.step = src.rows > 1 ? src.step : 0;
     job.cols = static_cast<unsigned>(src.cols);
-    job.strips = cusi::divUp(job.cols, unsigned(Tile::WIDTH));
     job.state = static_cast<State *>(in.workspace);
     job.aligned4 = cusi::isAligned(src, 4 * sizeof(Pixel));
     job.aligned16 = cusi::isAligned(src, 16);
     job.tables_aligned = (!in.sum || cusi::isAligned(*in.sum, 16)) && (!in.sqsum || cusi::isAligned(*in.sqsum, 16));
-    const size_t band_bytes = static_cast<size_t>(job.cols) * Tile::HEIGHT * (sizeof(Pixel) + 4 * words);
-    job.column_group = powerOfTwo(std::min(cusi::divUp(tuning::GROUP_BYTES, band_bytes), size_t(tuning::MAX_COLUMN_GROUP)));
-    const unsigned slab =
-        std::min(rows, static_cast<unsigned>(Chains<Tile>(rows, job.cols, words).slabBands() * Tile::HEIGHT));
+    // Sums of floats must not depend on which tables are asked for, so neither slabs nor groups may.
+    constexpr bool FLOATS = std::is_same_v<Pixel, float>;
+    using First = std::conditional_t<FLOATS, Floats64, SumTable>;
+    using Second = std::conditional_t<FLOATS, Floats64, SquareTable>;
+    const Layout<Tile, First, Second> layout(rows, job.cols);
+    const size_t band_bytes =
+        static_cast<size_t>(job.cols) * Tile::HEIGHT * (sizeof(Pixel) + accBytes<First>() + accBytes<Second>());
+    job.column_group = powerOfTwo(std::clamp(cusi::divUp(tuning::GROUP_BYTES, band_bytes), size_t(Tile::LEAST_GROUP),
+                                             size_t(tuning::MAX_COLUMN_GROUP)));
+    job.strips = static_cast<unsigned>(layout.strips);
+    const unsigned slab = static_cast<unsigned>(std::min<size_t>(rows, layout.slab_bands * Tile::HEIGHT));
     SumTable sum;
     SquareTable squares;
-    job.rows = slab;
     Word *next = reinterpret_cast<Word *>(job.state + 1);
-    place<Tile>(sum, next, job, in.sum);
-    place<Tile>(squares, next, job, in.sqsum);
+    const auto place = [&](auto &table, const cusMat *mat) {
+        using T = std::remove_reference_t<decltype(table)>;
+        Chains<Tile, T>{layout.slab_bands, layout.strips}.place(table, next);
+        if constexpr (EXISTS<T>) {
+            table.out = static_cast<typename T::Entry *>(mat->data);
+            table.step = mat->step;
+        }
+    };
+    place(sum, in.sum);
+    place(squares, in.sqsum);
     if (!in.workspace_is_ready)
         CUSI_CUDA(function,
                   cudaMemsetAsync(job.state, 0,
@@ -993,10 +1094,10 @@ template<class Pixel, class SumTable, class SquareTable>
 cusStatus integral(const char *function, const IntegralJob &job, cudaStream_t stream) {
     if constexpr (std::is_same_v<Pixel, float>) {
         return integral<tuning::Float, Pixel, SumTable, SquareTable>(function, job, stream);
-    } else if constexpr (WORDS<SumTable> == 2 || EXISTS<SquareTable>) {
+    } else if constexpr (!std::is_same_v<SumTable, Sums32> || EXISTS<SquareTable>) {
         return integral<tuning::Wide, Pixel, SumTable, SquareTable>(function, job, stream);
     } else {
-        const Chains<tuning::Large> large(job.src->rows, job.src->cols, 1);
+        const Layout<tuning::Large, SumTable, NoTable> large(job.src->rows, job.src->cols);
         return large.bands * large.strips < tuning::SMALL_TILES
                    ? integral<tuning::Small, Pixel, SumTable, SquareTable>(function, job, stream)
                    : integral<tuning::Large, Pixel, SumTable, SquareTable>(function, job, stream);
@@ -1024,8 +1125,10 @@ __global__ void boxSumsKernel(const char *table, size_t step, int rows, int cols
 
 cusStatus integral_cuda_workspace(const char *, int rows, int cols, size_t *bytes) {
     const size_t height = static_cast<size_t>(rows), width = static_cast<size_t>(cols);
-    *bytes = std::max({bytesUpTo<tuning::Large>(height, width, 1), bytesUpTo<tuning::Small>(height, width, 1),
-                       bytesUpTo<tuning::Wide>(height, width, 4), bytesUpTo<tuning::Float>(height, width, 4)});
+    *bytes = std::max({Layout<tuning::Large, Sums32, NoTable>(height, width).most(),
+                       Layout<tuning::Small, Sums32, NoTable>(height, width).most(),
+                       Layout<tuning::Wide, Sums64, Squares64>(height, width).most(),
+                       Layout<tuning::Float, Floats64, Floats64>(height, width).most()});
     return CUS_OK;
 }
 
@@ -1043,20 +1146,17 @@ cusStatus integral_cuda_free(const char *function, void *data, cusStream stream)
 }
 
 cusStatus integral_cuda_run(const char *function, const IntegralJob *job, cusStream stream) {
-    using Sums = Table<uint32_t, uint32_t>; // modulo 2^32
-    using Exact = Table<uint64_t, double>;
-    using Floats = Table<double, double>;
     if (job->src->type != CUS_8UC1)
-        return !job->sum     ? integral<float, NoTable, Floats>(function, *job, stream)
-               : !job->sqsum ? integral<float, Floats, NoTable>(function, *job, stream)
-                             : integral<float, Floats, Floats>(function, *job, stream);
+        return !job->sum     ? integral<float, NoTable, Floats64>(function, *job, stream)
+               : !job->sqsum ? integral<float, Floats64, NoTable>(function, *job, stream)
+                             : integral<float, Floats64, Floats64>(function, *job, stream);
     if (!job->sum)
-        return integral<unsigned char, NoTable, Exact>(function, *job, stream);
+        return integral<unsigned char, NoTable, Squares64>(function, *job, stream);
     if (job->sum->type == CUS_32SC1)
-        return job->sqsum ? integral<unsigned char, Sums, Exact>(function, *job, stream)
-                          : integral<unsigned char, Sums, NoTable>(function, *job, stream);
-    return job->sqsum ? integral<unsigned char, Exact, Exact>(function, *job, stream)
-                      : integral<unsigned char, Exact, NoTable>(function, *job, stream);
+        return job->sqsum ? integral<unsigned char, Sums32, Squares64>(function, *job, stream)
+                          : integral<unsigned char, Sums32, NoTable>(function, *job, stream);
+    return job->sqsum ? integral<unsigned char, Sums64, Squares64>(function, *job, stream)
+                      : integral<unsigned char, Sums64, NoTable>(function, *job, stream);
 }
 
 cusStatus integral_cuda_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream) {
