@@ -378,6 +378,44 @@ TEST(IntegralCuda, LargeEqualsHost) {
     }
 }
 
+// One object for images of more tiles than a GPU takes at once, whose writing is kept in order by counts that run on from run to
+// run, and for small ones in between, which are not counted.
+TEST(IntegralCuda, LargeAndSmallInTurns) {
+    CUS_NEEDS(CUS_DEVICE);
+    auto random = support::generator();
+    const int rows = 4300, cols = 4250;
+    const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random);
+    cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT;
+    CUS_ASSERT_OK(cusMatWrap(&host, rows, cols, CUS_8UC1, CUS_HOST, const_cast<uint8_t *>(bytes.data()), 0));
+    CUS_ASSERT_OK(cusMatUpload(&host, &device, nullptr));
+    cusIntegrator *integrator = nullptr;
+    CUS_ASSERT_OK(cusIntegratorCreate(&integrator, rows, cols, CUS_DEVICE));
+    struct Turn {
+        int rows, cols;
+        bool squares;
+    };
+    for (const Turn &turn :
+         {Turn{2600, 2700, true}, {90, 70, false}, {rows, cols, false}, {2600, 2700, true}, {33, 500, true}}) {
+        SCOPED_TRACE(testing::Message() << turn.rows << " x " << turn.cols << (turn.squares ? " with squares" : ""));
+        cusMat of_host = CUS_MAT_INIT, of_device = CUS_MAT_INIT, sums[2] = {CUS_MAT_INIT, CUS_MAT_INIT},
+               squares[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+        CUS_ASSERT_OK(cusMatRegion(&host, 0, 0, turn.cols, turn.rows, &of_host));
+        CUS_ASSERT_OK(cusMatRegion(&device, 0, 0, turn.cols, turn.rows, &of_device));
+        CUS_ASSERT_OK(cusIntegral(&of_host, &sums[0], turn.squares ? &squares[0] : nullptr, nullptr, nullptr));
+        for (int again = 0; again < 2; ++again)
+            CUS_ASSERT_OK(
+                cusIntegratorRun(integrator, &of_device, &sums[1], turn.squares ? &squares[1] : nullptr, nullptr, nullptr));
+        EXPECT_TRUE(support::elements(sums[1]) == support::elements(sums[0]));
+        EXPECT_TRUE(!turn.squares || support::elements(squares[1]) == support::elements(squares[0]));
+        for (int k = 0; k < 2; ++k) {
+            cusMatRelease(&sums[k]);
+            cusMatRelease(&squares[k]);
+        }
+    }
+    cusIntegratorDestroy(integrator);
+    cusMatRelease(&device);
+}
+
 // Regions of odd offset and size of a large image, into tables with tight rows: neither side can be moved 16 bytes at a time.
 TEST(IntegralCuda, LargeUnalignedEqualsHost) {
     CUS_NEEDS(CUS_DEVICE);

@@ -17,7 +17,8 @@
 // depends on timing, and sums of floats come out the same in every run.
 //
 // Blocks take the tiles band by band, so a block waits only for blocks with smaller numbers. Like CUB's, the look-back relies on
-// blocks being started in the order of blockIdx. Every published word carries the number of the run beside one sum or two: it is
+// blocks being started in the order of blockIdx. Memory is the faster the closer together it is written: of images of many tiles only
+// some of the blocks write at a time, those next in order, and the first blocks start one after the other. Every published word carries the number of the run beside one sum or two: it is
 // complete once it is seen, needs no fence, and nothing is cleared between runs.
 #include "cuda.cuh"
 #include "integral_backend.h"
@@ -33,13 +34,15 @@ constexpr unsigned FULL_WARP = 0xffffffffu;
 constexpr int STRIP = 128; // columns of a warp: 32 lanes of four
 
 // How a tile is spread over the warps of a block.
-template<int ACROSS_, int DOWN_, int ROWS_, int BLOCKS_, int LEAST_GROUP_, int COLUMNS_AHEAD_>
+template<int ACROSS_, int DOWN_, int ROWS_, int BLOCKS_, int LEAST_GROUP_, int COLUMNS_AHEAD_, int PACE_ = 0>
 struct Shape {
     static constexpr int ACROSS = ACROSS_, DOWN = DOWN_; // warps beside and below each other
     static constexpr int ROWS = ROWS_;                   // of a warp
     static constexpr int BLOCKS = BLOCKS_;               // on a multiprocessor
     static constexpr int LEAST_GROUP = LEAST_GROUP_;     // of the chain of columns
     static constexpr int COLUMNS_AHEAD = COLUMNS_AHEAD_; // tiles of that chain whose sums a thread loads at once
+    static constexpr int PACE =
+        PACE_; // cycles from the start of one block on a multiprocessor to the next; 0: not kept in order
     static constexpr int WIDTH = ACROSS * STRIP, HEIGHT = DOWN * ROWS;
     static constexpr int WARPS = ACROSS * DOWN, THREADS = 32 * WARPS;
     static_assert(HEIGHT % 32 == 0 && HEIGHT <= 256, "a lane takes whole rows; column sums of bytes fit 16 bits");
@@ -47,24 +50,28 @@ struct Shape {
     static_assert(32 * (WARPS - ACROSS) >= HEIGHT, "a thread for each row besides those for the columns");
 };
 
-// Milliseconds on one H200, 8-bit sums of 7680x4320 and 16384x16384:
-//   512 x 64, 8 warps, 4 blocks, groups of 16, 2 ahead  0.0515  0.371   (chosen)
-//     groups of 8                                       0.0524  0.376
-//     1 ahead                                           0.0530  0.371
-//     a word of 64 bits for each sum of a row           0.0517  0.375
-//     and of a column; 3 blocks; groups of 8 and 4      0.0538  0.401
-//   256 x 128, 8 warps, 4 blocks                        0.0525  0.377
-//   1024 x 32, 16 warps, 2 blocks                       0.066   0.474
-// On it tiles that are copied and stored but not summed up take 0.0450 and 0.345, and a plain copy of as many bytes 0.0444 and 0.318.
-// Blocks that sleep 4 us between reading and writing lose nothing; what they publish and read does cost: 12 KB a tile 9 %.
-// 1920x1080: 128 x 64, 8 warps, 4 blocks 0.0080, 2 ahead 0.0083; 16 warps 0.0088, 4 warps 0.0096, 128 x 128 0.0097, 256 x 32 0.0118.
-// Sums with squares, 7680x4320: 256 x 64, 3 blocks, groups of 8, 1 ahead 0.146; 2 ahead 0.150, groups of 4 0.148, 2 blocks 0.159,
-// 512 x 32 0.150. Floats with squares: 128 x 32, 4 blocks 0.340, 3 blocks 0.357.
+// Milliseconds on one H200: 8-bit sums of 7680x4320 and of 16384x16384, sums with squares of 7680x4320.
+//   as chosen                                                           0.0474  0.352  0.128
+//   without looking back, that is with wrong tables                     0.0445  0.338  0.117
+// What the order is worth, when the corner was still found after the columns:
+//   all blocks at once                                                  0.0510  0.366  0.144
+//   the first one after the other                                       0.0495  0.365  0.140
+//   and 3 blocks writing for 4 multiprocessors                          0.0481  0.355  0.136
+// Then the other way: 5 blocks for 8 multiprocessors                    0.0492  0.356  0.137
+//   7 for 8                                                             0.0478  0.353  0.130
+//   1 tile of the chain of columns ahead for sums, 2 for both           0.0482  0.351  0.132
+//   256 x 64 tiles, 8 blocks of 4 warps for sums; 512 x 32 for both     0.0498  0.368  0.147
+//   128 x 64 tiles, 6 blocks of 4 warps for both; 4 blocks for both                    0.163, 0.146
+// Before all this, 0.0515 and 0.371: groups of 8 0.0524 and 0.376, 256 x 128 tiles 0.0525 and 0.377, 1024 x 32 0.066 and 0.474.
+// 1920x1080: 128 x 64, 8 warps, 4 blocks 0.0077, 2 ahead 0.0082; 16 warps 0.0088, 4 warps 0.0096, 128 x 128 0.0097, 256 x 32 0.0118.
+// Floats with squares: 128 x 32, 4 blocks 0.340, 3 blocks 0.357, now 0.287.
 namespace tuning {
-using Large = Shape<4, 2, 32, 4, 16, 2>; // 32-bit sums alone
-using Small = Shape<1, 8, 8, 4, 8, 4>;   // the same of small images, so that all multiprocessors have tiles
-using Wide = Shape<2, 4, 16, 3, 8, 1>;   // bytes to 64-bit tables
+using Large = Shape<4, 2, 32, 4, 16, 2, 2640>; // 32-bit sums alone
+using Small = Shape<1, 8, 8, 4, 8, 4>;         // the same of small images, so that all multiprocessors have tiles
+using Wide = Shape<2, 4, 16, 3, 16, 1, 3960>;  // bytes to 64-bit tables
 using Float = Shape<1, 8, 4, 4, 2, 1>;
+// Blocks that write at a time, of images of more tiles than find place at once: for four multiprocessors three.
+constexpr unsigned WRITING = 3, WRITING_OF = 4;
 constexpr size_t SMALL_TILES = 300; // with fewer large tiles than that, small ones
 // Groups of the chain of columns: so high that memory takes longer for one than its prefix takes from tile to tile.
 constexpr size_t GROUP_BYTES = 16 << 20;
@@ -83,6 +90,8 @@ struct alignas(128) State {
     // The number of the last run, of 30 bits. 0 is never used again: only words from exactly 2^30 - 1 runs ago could pass for those of
     // now.
     uint32_t run;
+    uint32_t before;               // tiles that the runs before this one wrote, of those that count them
+    alignas(128) uint32_t written; // so far
 };
 constexpr uint32_t RUNS = (1u << 30) - 1;
 
@@ -96,6 +105,8 @@ struct Job {
     bool aligned4, aligned16; // source: four pixels, 16 bytes can be loaded at once
     bool tables_aligned;      // 16 bytes can be stored at once
     bool first;               // the top of the image
+    unsigned writing;         // blocks that write at a time; 0: all
+    unsigned at_once, pace;   // as many blocks start `pace` cycles after one another
 };
 
 // One table under construction. Column, Row: of a tile's sums of columns and rows; Acc: in what they are added up.
@@ -510,11 +521,12 @@ __device__ inline void ofColumns(Sum (&v)[4], unsigned lane) {
 }
 
 // What a block keeps of one table. Sums of columns are over the columns before, see overColumns().
-template<class Pixel, bool SQUARES, class Acc, class Tile>
+template<class Pixel, bool SQUARES, class Acc, class Tile, unsigned FIRST_ROW_WARP_>
 struct Shared {
+    static constexpr unsigned FIRST_ROW_WARP = FIRST_ROW_WARP_; // those before look up, those from it on look left
     using Sum = typename Four<Pixel>::Sum;
-    static constexpr unsigned ROW_WARPS = Tile::WARPS - Tile::ACROSS;
-    static constexpr unsigned TOGETHER = std::is_same_v<Sum, uint32_t> && !SQUARES ? 2 : 1; // rows of a thread
+    static constexpr unsigned ROW_WARPS = Tile::WARPS - FIRST_ROW_WARP;
+    static constexpr unsigned TOGETHER = std::is_same_v<Sum, uint32_t> ? 2 : 1; // rows of a thread
     static constexpr unsigned PARTS = 32 * ROW_WARPS * TOGETHER / Tile::HEIGHT; // threads that share their look-back
 
     Vector4<Sum> columns[Tile::DOWN][Tile::ACROSS][32];                                               // of each warp
@@ -534,6 +546,13 @@ struct Shared {
         columns[place.down][place.across][place.lane] = overColumns(four_sums, place.lane);
         scan.scan(four, &rows[place.across][place.down * Tile::ROWS], place.lane);
     }
+    __device__ Acc leftOf(unsigned y) const {
+        Acc sum = left[0][y];
+#pragma unroll
+        for (unsigned p = 1; p < PARTS; ++p)
+            sum += left[p][y];
+        return sum;
+    }
     __device__ Sum rowSum(unsigned y) const {
         Sum sum = rows[0][y];
 #pragma unroll
@@ -549,19 +568,18 @@ __device__ inline Word *wordsOf(Word *words, size_t index) {
 }
 
 // Publishes the sums of 128 of the tile's columns and finds out what is above it.
-template<class Tile, class Pixel, bool SQUARES, class T>
-__device__ inline void lookUp(const T &table, const Job &job, Shared<Pixel, SQUARES, typename T::Acc, Tile> &shared,
-                              const Place &place) {
+template<class Tile, class T, class Memory>
+__device__ inline void lookUp(const T &table, const Job &job, Memory &shared, const Place &place) {
     using Acc = typename T::Acc;
     using Column = typename T::Column;
     constexpr bool SINGLE = std::is_integral_v<Acc>; // single columns are published; floats may not be taken apart again
     const size_t padded = static_cast<size_t>(job.strips) * Tile::WIDTH;
-    const unsigned column = place.strip * Tile::WIDTH + place.warp * STRIP + 4 * place.lane;
+    const unsigned column = place.strip * Tile::WIDTH + place.across * STRIP + 4 * place.lane;
     const unsigned first = groupStart(place.band, job.column_group), group = place.band / job.column_group;
     Acc own[4] = {};
 #pragma unroll
     for (unsigned w = 0; w < Tile::DOWN; ++w) {
-        const auto some = shared.columns[w][place.warp][place.lane];
+        const auto some = shared.columns[w][place.across][place.lane];
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i)
             own[i] += static_cast<Acc>(some.v[i]);
@@ -574,11 +592,18 @@ __device__ inline void lookUp(const T &table, const Job &job, Shared<Pixel, SQUA
                                 static_cast<Column>(own[3])};
         Published<Column, 4>::store(wordsOf<Column>(table.columns, place.band * padded + column), sums, place.run);
     }
-    LookBack<Acc, 4, 1> prefix(wordsOf<Acc>(table.column_prefixes, column), padded, group - (group > 0), group, 1);
-    LookBack<Column, 4, Tile::COLUMNS_AHEAD> chain(wordsOf<Column>(table.columns, column), padded, first, place.band, 1);
     Acc above[4] = {};
-    prefix.addTo(above, place.run);
-    chain.addTo(above, place.run);
+    const auto addPrefix = [&] {
+        LookBack<Acc, 4, 1>(wordsOf<Acc>(table.column_prefixes, column), padded, group - (group > 0), group, 1)
+            .addTo(above, place.run);
+    };
+    constexpr bool PREFIX_FIRST = sizeof(Acc) == 4; // 16384x16384 0.352 against 0.355; with squares 0.134 against 0.130
+    if (PREFIX_FIRST)
+        addPrefix();
+    LookBack<Column, 4, Tile::COLUMNS_AHEAD>(wordsOf<Column>(table.columns, column), padded, first, place.band, 1)
+        .addTo(above, place.run);
+    if (!PREFIX_FIRST)
+        addPrefix();
     if (ends) {
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i)
@@ -586,89 +611,88 @@ __device__ inline void lookUp(const T &table, const Job &job, Shared<Pixel, SQUA
         Published<Acc, 4>::store(wordsOf<Acc>(table.column_prefixes, group * padded + column), own, place.run);
     }
     if constexpr (SINGLE)
-        shared.above[place.warp][place.lane] = overColumns(above, place.lane);
+        shared.above[place.across][place.lane] = overColumns(above, place.lane);
     else
-        shared.above[place.warp][place.lane] = {{above[0], above[1], above[2], above[3]}};
+        shared.above[place.across][place.lane] = {{above[0], above[1], above[2], above[3]}};
 }
 
-// Publishes the sums of the tile's rows and finds out what is left of it, in parts.
-template<class Tile, class Pixel, bool SQUARES, class T>
-__device__ inline void lookLeft(const T &table, const Job &job, Shared<Pixel, SQUARES, typename T::Acc, Tile> &shared,
-                                const Place &place) {
+// The rows of one thread of the warps that look left.
+template<class Tile, class Memory>
+struct RowsOfThread {
+    static constexpr unsigned N = Memory::TOGETHER, THREADS = Tile::HEIGHT / N;
+    unsigned row, part; // the first of N; which of the threads that share their look-back
+    __device__ RowsOfThread() {
+        const unsigned thread = threadIdx.x - 32 * Memory::FIRST_ROW_WARP;
+        row = thread % THREADS * N;
+        part = thread / THREADS;
+    }
+};
+
+// Publishes the sums of the tile's rows.
+template<class Tile, class T, class Memory>
+__device__ inline void publishRows(const T &table, const Job &job, const Memory &shared, const Place &place) {
+    using Row = typename T::Row;
+    const RowsOfThread<Tile, Memory> rows;
+    constexpr unsigned N = rows.N;
+    if (rows.part > 0 || endsGroup(place.strip, tuning::GROUP))
+        return;
+    std::conditional_t<N == 2, uint32_t, Row> own[N];
+#pragma unroll
+    for (unsigned i = 0; i < N; ++i)
+        own[i] = shared.rowSum(rows.row + i);
+    const size_t padded = static_cast<size_t>(job.bands) * Tile::HEIGHT;
+    Published<Row, N>::store(wordsOf<Row>(table.rows, place.strip * padded + place.band * Tile::HEIGHT + rows.row), own,
+                             place.run);
+}
+
+// Finds out what is left of the tile, in parts.
+template<class Tile, class T, class Memory>
+__device__ inline void lookLeft(const T &table, const Job &job, Memory &shared, const Place &place) {
     using Acc = typename T::Acc;
     using Row = typename T::Row;
-    constexpr unsigned N = std::remove_reference_t<decltype(shared)>::TOGETHER, THREADS = Tile::HEIGHT / N;
-    const unsigned thread = threadIdx.x - 32 * Tile::ACROSS, row = thread % THREADS * N, part = thread / THREADS;
-    if (part >= shared.PARTS)
+    const RowsOfThread<Tile, Memory> rows;
+    constexpr unsigned N = rows.N;
+    if (rows.part >= Memory::PARTS)
         return;
     const size_t padded = static_cast<size_t>(job.bands) * Tile::HEIGHT;
-    const unsigned y = place.band * Tile::HEIGHT + row;
+    const unsigned y = place.band * Tile::HEIGHT + rows.row;
     const unsigned first = groupStart(place.strip, tuning::GROUP), group = place.strip / tuning::GROUP;
-    if (part == 0 && !endsGroup(place.strip, tuning::GROUP)) {
-        std::conditional_t<N == 2, uint32_t, Row> own[N];
-#pragma unroll
-        for (unsigned i = 0; i < N; ++i)
-            own[i] = shared.rowSum(row + i);
-        Published<Row, N>::store(wordsOf<Row>(table.rows, place.strip * padded + y), own, place.run);
-    }
-    const bool with_prefix = part == 0 && group > 0;
+    const bool with_prefix = rows.part == 0 && group > 0;
     LookBack<Acc, N, 1> prefix(wordsOf<Acc>(table.row_prefixes, y), padded, group - (group > 0), with_prefix ? group : 0,
                                1);
-    LookBack<Row, N, tuning::ROWS_AHEAD> chain(wordsOf<Row>(table.rows, y), padded, first + part, place.strip,
-                                               shared.PARTS);
+    LookBack<Row, N, tuning::ROWS_AHEAD> chain(wordsOf<Row>(table.rows, y), padded, first + rows.part, place.strip,
+                                               Memory::PARTS);
     Acc left[N] = {};
     prefix.addTo(left, place.run);
     chain.addTo(left, place.run);
 #pragma unroll
     for (unsigned i = 0; i < N; ++i)
-        shared.left[part][row + i] = left[i];
+        shared.left[rows.part][rows.row + i] = left[i];
 }
 
-// Leaves what each of the tile's warps needs: one warp for those below each other. The first one also publishes what other
-// tiles need of that, and finds out what is above and left of the tile.
-template<class Tile, class Pixel, bool SQUARES, class T>
-__device__ inline void passOn(const T &table, const Job &job, Shared<Pixel, SQUARES, typename T::Acc, Tile> &shared,
-                              const Place &place) {
+// What is left of the tile is known: one warp publishes what other tiles need of that, and finds out what is above and left of the
+// tile.
+template<class Tile, class T, class Memory>
+__device__ inline void lookForCorner(const T &table, const Job &job, Memory &shared, const Place &place) {
     using Acc = typename T::Acc;
     constexpr unsigned EACH = Tile::HEIGHT / 32; // rows of a lane
-    const unsigned y = place.lane * EACH;
     Acc left[EACH], sum = 0;
 #pragma unroll
-    for (unsigned j = 0; j < EACH; ++j) {
-        left[j] = shared.left[0][y + j];
-#pragma unroll
-        for (unsigned p = 1; p < shared.PARTS; ++p)
-            left[j] += shared.left[p][y + j];
-#pragma unroll
-        for (int w = 0; w < Tile::ACROSS - 1; ++w)
-            if (w < static_cast<int>(place.warp))
-                left[j] += static_cast<Acc>(shared.rows[w][y + j]);
-        shared.lefts[place.warp][(y + j) / 4].v[(y + j) % 4] = left[j];
-        sum += left[j];
-    }
-    Acc upTo[1] = {sum};
-    warpScan(upTo, place.lane);
-    Acc before = laneBefore(upTo[0], sum, place.lane);
-#pragma unroll
-    for (int w = 0; w < Tile::ACROSS - 1; ++w)
-        if (w < static_cast<int>(place.warp))
-            before += shared.above[w][0].v[0];
-    if (y % Tile::ROWS == 0)
-        shared.corners[place.warp][y / Tile::ROWS] = before;
-    if (place.warp > 0)
-        return;
+    for (unsigned j = 0; j < EACH; ++j)
+        sum += left[j] = shared.leftOf(place.lane * EACH + j);
+    const Acc all[1] = {warpSum(sum)};
     const bool ends = endsGroup(place.band, tuning::GROUP);
     Word *const corners = wordsOf<Acc>(table.corners, static_cast<size_t>(place.strip) * job.bands);
-    if (place.lane == 31 && !ends)
-        Published<Acc, 1>::store(wordsOf<Acc>(corners, place.band), upTo, place.run);
+    if (place.lane == 0 && !ends)
+        Published<Acc, 1>::store(wordsOf<Acc>(corners, place.band), all, place.run);
     if (endsGroup(place.strip, tuning::GROUP)) {
         const size_t padded = static_cast<size_t>(job.bands) * Tile::HEIGHT;
-        Word *const words =
-            wordsOf<Acc>(table.row_prefixes, place.strip / tuning::GROUP * padded + place.band * Tile::HEIGHT);
+        Word *const words = wordsOf<Acc>(table.row_prefixes, place.strip / tuning::GROUP * padded +
+                                                                 place.band * Tile::HEIGHT + place.lane * EACH);
 #pragma unroll
         for (unsigned j = 0; j < EACH; ++j) {
-            const Acc prefix[1] = {left[j] + static_cast<Acc>(shared.rowSum(y + j))};
-            Published<Acc, 1>::store(wordsOf<Acc>(words, y + j), prefix, place.run);
+            const Acc prefix[1] = {left[j] + static_cast<Acc>(shared.rowSum(place.lane * EACH + j))};
+            Published<Acc, 1>::store(wordsOf<Acc>(words, j), prefix, place.run);
         }
     }
     const unsigned first = groupStart(place.band, tuning::GROUP); // the tile before has the prefix in place of its own sum
@@ -677,12 +701,41 @@ __device__ inline void passOn(const T &table, const Job &job, Shared<Pixel, SQUA
     chain.addTo(corner, place.run);
     __syncwarp();
     corner[0] = warpSum(corner[0]);
-    if (place.lane == 0)
+    if (place.lane == 0) {
         shared.corner = corner[0];
-    if (place.lane == 31 && ends) {
-        const Acc prefix[1] = {corner[0] + upTo[0]};
-        Published<Acc, 1>::store(wordsOf<Acc>(corners, place.band), prefix, place.run);
+        if (ends) {
+            const Acc prefix[1] = {corner[0] + all[0]};
+            Published<Acc, 1>::store(wordsOf<Acc>(corners, place.band), prefix, place.run);
+        }
     }
+}
+
+// Leaves what each of the tile's warps needs: one warp for those below each other.
+template<class Tile, class T, class Memory>
+__device__ inline void putTogether(Memory &shared, const Place &place) {
+    using Acc = typename T::Acc;
+    constexpr unsigned EACH = Tile::HEIGHT / 32; // rows of a lane
+    const unsigned y = place.lane * EACH;
+    Acc sum = 0;
+#pragma unroll
+    for (unsigned j = 0; j < EACH; ++j) {
+        Acc left = shared.leftOf(y + j);
+#pragma unroll
+        for (int w = 0; w < Tile::ACROSS - 1; ++w)
+            if (w < static_cast<int>(place.across))
+                left += static_cast<Acc>(shared.rows[w][y + j]);
+        shared.lefts[place.across][(y + j) / 4].v[(y + j) % 4] = left;
+        sum += left;
+    }
+    Acc upTo[1] = {sum};
+    warpScan(upTo, place.lane);
+    Acc before = laneBefore(upTo[0], sum, place.lane);
+#pragma unroll
+    for (int w = 0; w < Tile::ACROSS - 1; ++w)
+        if (w < static_cast<int>(place.across))
+            before += shared.above[w][0].v[0];
+    if (y % Tile::ROWS == 0)
+        shared.corners[place.across][y / Tile::ROWS] = before;
 }
 
 // ---- Stores ---------------------------------------------------------------------------------------------------------
@@ -769,14 +822,14 @@ __device__ inline void storeRow(T *row, unsigned x, const T (&v)[4], unsigned n,
 
 // Writes the rows of one warp into one table. A lane keeps entries x .. x + 3 of the row above: the sums over the columns
 // before each.
-template<class Pixel, bool SQUARES, class T, class Tile>
+template<class Pixel, bool SQUARES, class T, class Tile, class Memory>
 struct Writer {
     using Acc = typename T::Acc;
     using Entry = typename T::Entry;
     using Sum = typename Four<Pixel>::Sum;
     static constexpr int ROWS = Tile::ROWS;
     const RowScan<Pixel, SQUARES, ROWS> &scan;
-    const Shared<Pixel, SQUARES, Acc, Tile> &shared;
+    const Memory &shared;
     const Place &place;
     Acc entries[4];
     Acc end;    // the entry after the warp's columns
@@ -785,8 +838,8 @@ struct Writer {
     unsigned x, cols;
 
     // What does not depend on the corner.
-    __device__ Writer(const T &table, const Job &job, const Shared<Pixel, SQUARES, Acc, Tile> &shared_,
-                      const RowScan<Pixel, SQUARES, ROWS> &scan_, const Place &place_)
+    __device__ Writer(const T &table, const Job &job, const Memory &shared_, const RowScan<Pixel, SQUARES, ROWS> &scan_,
+                      const Place &place_)
         : scan(scan_), shared(shared_), place(place_), step(table.step),
           x(place_.strip * Tile::WIDTH + place_.across * STRIP + 4 * place_.lane), cols(job.cols) {
         Vector4<Sum> inside = {};
@@ -877,11 +930,10 @@ struct Writer {
     }
 };
 
-// A block's work on one table.
-template<class Pixel, bool SQUARES, class T, class Tile>
+// A block's work on one table. The warps of row UP of the tile's look up, those from FIRST_ROW_WARP on look left, CORNER for the corner.
+template<class Pixel, bool SQUARES, class T, class Tile, unsigned UP, unsigned FIRST_ROW_WARP, unsigned CORNER>
 struct Work {
-    using Acc = typename T::Acc;
-    using Memory = Shared<Pixel, SQUARES, Acc, Tile>;
+    using Memory = Shared<Pixel, SQUARES, typename T::Acc, Tile, FIRST_ROW_WARP>;
     Memory &shared;
     const T &table;
     const Job &job;
@@ -890,43 +942,68 @@ struct Work {
 
     __device__ Work(Memory &s, const T &t, const Job &j, const Place &p) : shared(s), table(t), job(j), place(p) {}
     __device__ void sumUp(const Rows<Pixel> &four) { shared.sumUp(four, scan, place); }
-    __device__ void lookBack() {
-        if (place.warp < Tile::ACROSS)
-            lookUp(table, job, shared, place);
-        else
-            lookLeft(table, job, shared, place);
+    __device__ void lookUp() {
+        if (place.down == UP)
+            ::lookUp<Tile>(table, job, shared, place);
     }
-    __device__ void finishLookBack() {
-        if (place.warp < Tile::ACROSS)
-            passOn(table, job, shared, place);
+    __device__ void publishRows() { ::publishRows<Tile>(table, job, shared, place); }
+    __device__ void lookLeft() { ::lookLeft<Tile>(table, job, shared, place); }
+    __device__ void lookForCorner() {
+        if (place.warp == CORNER)
+            ::lookForCorner<Tile>(table, job, shared, place);
     }
-    __device__ Writer<Pixel, SQUARES, T, Tile> writer() const { return {table, job, shared, scan, place}; }
+    __device__ void putTogether() {
+        if (place.down == UP)
+            ::putTogether<Tile, T>(shared, place);
+    }
+    __device__ Writer<Pixel, SQUARES, T, Tile, Memory> writer() const { return {table, job, shared, scan, place}; }
 };
-template<class Pixel, bool SQUARES, class Tile>
-struct Work<Pixel, SQUARES, NoTable, Tile> {
+template<class Pixel, bool SQUARES, class Tile, unsigned UP, unsigned FIRST_ROW_WARP, unsigned CORNER>
+struct Work<Pixel, SQUARES, NoTable, Tile, UP, FIRST_ROW_WARP, CORNER> {
     struct Memory {};
     struct Nothing {
         __device__ void write(const Rows<Pixel> &, unsigned, bool, const Job &) {}
     };
     __device__ Work(Memory &, const NoTable &, const Job &, const Place &) {}
     __device__ void sumUp(const Rows<Pixel> &) {}
-    __device__ void lookBack() {}
-    __device__ void finishLookBack() {}
+    __device__ void lookUp() {}
+    __device__ void publishRows() {}
+    __device__ void lookLeft() {}
+    __device__ void lookForCorner() {}
+    __device__ void putTogether() {}
     __device__ Nothing writer() const { return {}; }
 };
+
+// Waits for the warps that look left.
+template<unsigned THREADS>
+__device__ inline void syncRowWarps() {
+    asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
+}
+
+__device__ inline void awaitWritten(const State *state, uint32_t tiles) {
+    uint32_t written;
+    do
+        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(written) : "l"(&state->written) : "memory");
+    while (static_cast<int32_t>(written - tiles) < 0);
+}
 
 template<class Pixel, class SumTable, class SquareTable, class Tile>
 __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     integralKernel(const Job job, const SumTable sum, const SquareTable squares) {
-    using Sums = Work<Pixel, false, SumTable, Tile>;
-    using Squares = Work<Pixel, true, SquareTable, Tile>;
+    constexpr bool BOTH = EXISTS<SumTable> && EXISTS<SquareTable>; // their warps look up at the same time
+    constexpr unsigned FIRST_ROW_WARP = (BOTH ? 2 : 1) * Tile::ACROSS;
+    using Sums = Work<Pixel, false, SumTable, Tile, 0, FIRST_ROW_WARP, FIRST_ROW_WARP>;
+    using Squares = Work<Pixel, true, SquareTable, Tile, BOTH, FIRST_ROW_WARP, FIRST_ROW_WARP + BOTH>;
     __shared__ alignas(16) Four<Pixel> shared_pixels[Tile::WARPS * Tile::ROWS][32];
     __shared__ typename Sums::Memory sum_shared;
     __shared__ typename Squares::Memory squares_shared;
-    __shared__ uint32_t run;
+    __shared__ uint32_t run, before;
     cusi::startInOrder();
-    if (threadIdx.x == 0)
-        run = max((__ldcg(&job.state->run) + 1) & RUNS, 1u);
+    if (threadIdx.x == 0) {
+        const uint2 state = __ldcg(reinterpret_cast<const uint2 *>(job.state));
+        run = max((state.x + 1) & RUNS, 1u);
+        before = state.y;
+    }
     Place place;
     place.lane = threadIdx.x % 32;
     place.warp = threadIdx.x / 32;
@@ -938,6 +1015,11 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
                    y = place.band * Tile::HEIGHT + place.down * Tile::ROWS;
     const bool whole = y + Tile::ROWS <= job.rows && x + STRIP <= job.cols;
     Four<Pixel> *const pixels = shared_pixels[place.warp * Tile::ROWS];
+    if (blockIdx.x < job.at_once) {
+        const long long start = clock64(), wait = static_cast<long long>(blockIdx.x) * job.pace;
+        while (clock64() - start < wait) {
+        }
+    }
     loadRows<Tile::ROWS>(pixels, job, x, y, place.lane, whole && job.aligned16);
     __pipeline_wait_prior(0);
     __syncwarp();
@@ -948,19 +1030,35 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     square_sums.sumUp(four);
     __syncthreads();
     place.run = run;
-    sums.lookBack();
-    square_sums.lookBack();
+    if (place.warp < FIRST_ROW_WARP) {
+        sums.lookUp();
+        square_sums.lookUp();
+    } else {
+        sums.publishRows();
+        square_sums.publishRows();
+        sums.lookLeft();
+        square_sums.lookLeft();
+        syncRowWarps<Tile::THREADS - 32 * FIRST_ROW_WARP>();
+        sums.lookForCorner();
+        square_sums.lookForCorner();
+    }
     __syncthreads();
-    sums.finishLookBack();
-    square_sums.finishLookBack();
+    sums.putTogether();
+    square_sums.putTogether();
     // The last tile has waited for words of all the others, directly or through others, and each of them carries the number.
-    if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1)
+    if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1) {
         job.state->run = place.run;
+        job.state->before = before + (job.writing ? gridDim.x : 0);
+    }
+    if (threadIdx.x == 0 && job.writing && blockIdx.x >= job.writing)
+        awaitWritten(job.state, before + blockIdx.x - job.writing + 1);
     auto sum_writer = sums.writer();
     __syncthreads();
     const unsigned there = job.rows - min(job.rows, y);
     sum_writer.write(four, there, whole, job);
     square_sums.writer().write(four, there, whole, job);
+    if (threadIdx.x == 0 && job.writing) // nobody relies on what is written, only on how much
+        asm volatile("red.relaxed.gpu.global.add.u32 [%0], 1;" ::"l"(&job.state->written) : "memory");
 }
 
 // ---- Host side ------------------------------------------------------------------------------------------------------
@@ -1059,6 +1157,9 @@ cusStatus integral(const char *function, const IntegralJob &in, cudaStream_t str
                                              size_t(tuning::MAX_COLUMN_GROUP)));
     job.strips = static_cast<unsigned>(layout.strips);
     const unsigned slab = static_cast<unsigned>(std::min<size_t>(rows, layout.slab_bands * Tile::HEIGHT));
+    int multiprocessors = 0;
+    CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
+    const unsigned at_once = static_cast<unsigned>(multiprocessors) * Tile::BLOCKS;
     SumTable sum;
     SquareTable squares;
     Word *next = reinterpret_cast<Word *>(job.state + 1);
@@ -1082,6 +1183,11 @@ cusStatus integral(const char *function, const IntegralJob &in, cudaStream_t str
         job.rows = std::min(slab, rows - y);
         job.bands = cusi::divUp(job.rows, unsigned(Tile::HEIGHT));
         job.first = y == 0;
+        const bool several = Tile::PACE > 0 && job.bands * job.strips > at_once;
+        job.writing =
+            several ? cusi::divUp(static_cast<unsigned>(multiprocessors) * tuning::WRITING, tuning::WRITING_OF) : 0;
+        job.pace = cusi::divUp(unsigned(Tile::PACE), static_cast<unsigned>(multiprocessors));
+        job.at_once = several ? at_once : 0;
         CUS_TRY(cusi::launchOverlapped(function, integralKernel<Pixel, SumTable, SquareTable, Tile>, job.bands * job.strips,
                                        Tile::THREADS, 0, stream, job, sum, squares));
         advance(sum, slab);
