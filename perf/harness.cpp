@@ -161,6 +161,7 @@ std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<cons
 void profileOnce([[maybe_unused]] const Work &work) {
 #ifdef CUSIGHT_HAVE_CUDA
     constexpr int before = 4;
+    check(cusStreamSynchronize(nullptr)); // where bodies queue their set-up
     cusStream stream = nullptr;
     check(cusStreamCreate(&stream));
     for (int i = 0; i < before; ++i)

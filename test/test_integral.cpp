@@ -209,6 +209,32 @@ TEST_P(Integral, IntegratorServesEverySizeUpToItsOwn) {
     cusIntegratorDestroy(integrator);
 }
 
+// What a run leaves in an object's working memory must not be taken for what a later run waits for, whichever of them stores what
+// there: here bytes' sums come first, then other runs that leave them alone, then floats.
+TEST_P(Integral, RunsDoNotMistakeWhatOthersLeft) {
+    auto random = support::generator();
+    const int rows = 600, cols = 700;
+    const Source bytes = randomSource(CUS_8UC1, static_cast<size_t>(rows) * cols, random),
+                 floats = randomSource(CUS_32FC1, static_cast<size_t>(rows) * cols, random);
+    TestMat in(rows, cols, CUS_8UC1, space(), {}, bytes.data()), then(rows, cols, CUS_32FC1, space(), {}, floats.data()),
+        one(1, 1, CUS_8UC1, space(), {}, bytes.data());
+    TestMat expected(rows + 1, cols + 1, CUS_64FC1, space());
+    CUS_ASSERT_OK(cusIntegral(&then.mat, &expected.mat, nullptr, nullptr, nullptr));
+    cusMat sum = CUS_MAT_INIT;
+    for (int between = 0; between < 10; ++between) {
+        SCOPED_TRACE(testing::Message() << between << " runs between");
+        cusIntegrator *integrator = nullptr;
+        CUS_ASSERT_OK(cusIntegratorCreate(&integrator, rows, cols, space()));
+        CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum, nullptr, nullptr, nullptr));
+        for (int i = 0; i < between; ++i)
+            CUS_ASSERT_OK(cusIntegratorRun(integrator, &one.mat, &sum, nullptr, nullptr, nullptr));
+        CUS_ASSERT_OK(cusIntegratorRun(integrator, &then.mat, &sum, nullptr, nullptr, nullptr));
+        EXPECT_TRUE(support::elements(sum) == expected.get());
+        cusIntegratorDestroy(integrator);
+    }
+    cusMatRelease(&sum);
+}
+
 TEST_P(Integral, FloatsAreTheSameInEveryRun) {
     auto random = support::generator();
     const int rows = 333, cols = 1111;

@@ -17,9 +17,11 @@
 // depends on timing, and sums of floats come out the same in every run.
 //
 // Blocks take the tiles band by band, so a block waits only for blocks with smaller numbers. Like CUB's, the look-back relies on
-// blocks being started in the order of blockIdx. Memory is the faster the closer together it is written: of images of many tiles only
-// some of the blocks write at a time, those next in order, and the first blocks start one after the other. Every published word carries the number of the run beside one sum or two: it is
+// blocks being started in the order of blockIdx. Every published word carries the number of the run beside one sum or two: it is
 // complete once it is seen, needs no fence, and nothing is cleared between runs.
+//
+// Memory is the faster the closer together it is written: of images of many tiles only some of the blocks write at a time, those
+// next in order, and the first blocks start one after the other.
 #include "cuda.cuh"
 #include "integral_backend.h"
 
@@ -41,8 +43,7 @@ struct Shape {
     static constexpr int BLOCKS = BLOCKS_;               // on a multiprocessor
     static constexpr int LEAST_GROUP = LEAST_GROUP_;     // of the chain of columns
     static constexpr int COLUMNS_AHEAD = COLUMNS_AHEAD_; // tiles of that chain whose sums a thread loads at once
-    static constexpr int PACE =
-        PACE_; // cycles from the start of one block on a multiprocessor to the next; 0: not kept in order
+    static constexpr int PACE = PACE_; // cycles from a multiprocessor's first block to its next; 0: not kept in order
     static constexpr int WIDTH = ACROSS * STRIP, HEIGHT = DOWN * ROWS;
     static constexpr int WARPS = ACROSS * DOWN, THREADS = 32 * WARPS;
     static_assert(HEIGHT % 32 == 0 && HEIGHT <= 256, "a lane takes whole rows; column sums of bytes fit 16 bits");
@@ -57,8 +58,8 @@ struct Shape {
 //   all blocks at once                                                  0.0510  0.366  0.144
 //   the first one after the other                                       0.0495  0.365  0.140
 //   and 3 blocks writing for 4 multiprocessors                          0.0481  0.355  0.136
-// Then the other way: 5 blocks for 8 multiprocessors                    0.0492  0.356  0.137
-//   7 for 8                                                             0.0478  0.353  0.130
+// Then the other way: 80 blocks for 132 multiprocessors                 0.0492  0.356  0.137
+//   116 for 132                                                         0.0478  0.353  0.130
 //   1 tile of the chain of columns ahead for sums, 2 for both           0.0482  0.351  0.132
 //   256 x 64 tiles, 8 blocks of 4 warps for sums; 512 x 32 for both     0.0498  0.368  0.147
 //   128 x 64 tiles, 6 blocks of 4 warps for both; 4 blocks for both                    0.163, 0.146
@@ -94,6 +95,8 @@ struct alignas(128) State {
     alignas(128) uint32_t written; // so far
 };
 constexpr uint32_t RUNS = (1u << 30) - 1;
+// Where a word carries it: in all words the same bits, as another run may look for other sums at the same place.
+constexpr unsigned RUN_SHIFT = 34;
 
 // One slab of the image.
 struct Job {
@@ -363,8 +366,8 @@ struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Vector4 {
 
 // ---- Look-back ------------------------------------------------------------------------------------------------------
 
-// N neighbouring sums as they are published: words of 32 bits of them each, two of 16 bits together, with the number of the run in
-// the upper half. The fewer bytes, the better: they are read many times, through the cache that all tables go through too.
+// N neighbouring sums as they are published: words of 32 bits of them each, two of 16 bits together, with the number of the run
+// above. The fewer bytes, the better: they are read many times, through the cache that all tables go through too.
 template<class T, unsigned N>
 struct Published {
     static constexpr unsigned WORDS = N * sizeof(T) / 4;
@@ -376,7 +379,7 @@ struct Published {
         Word w[WORDS];
 #pragma unroll
         for (unsigned i = 0; i < WORDS; ++i)
-            w[i] = static_cast<Word>(run) << 32 | halves[i];
+            w[i] = static_cast<Word>(run) << RUN_SHIFT | halves[i];
         if constexpr (WORDS == 1)
             asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(w[0]) : "memory");
         else
@@ -400,7 +403,7 @@ struct Published {
         bool all = true;
 #pragma unroll
         for (unsigned i = 0; i < WORDS; ++i)
-            all &= static_cast<uint32_t>(words[i] >> 32) == run;
+            all &= words[i] >> RUN_SHIFT == run;
         return all;
     }
     template<class Acc>
@@ -424,13 +427,13 @@ struct Published<Bits17, 2> {
 
     __device__ static void store(Word *at, const uint32_t (&v)[2], uint32_t run) {
         asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at),
-                     "l"(static_cast<Word>(run) << 34 | static_cast<Word>(v[1]) << 17 | v[0])
+                     "l"(static_cast<Word>(run) << RUN_SHIFT | static_cast<Word>(v[1]) << 17 | v[0])
                      : "memory");
     }
     __device__ void load(const Word *at) {
         asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
     }
-    __device__ bool isOf(uint32_t run) const { return word >> 34 == run; }
+    __device__ bool isOf(uint32_t run) const { return word >> RUN_SHIFT == run; }
     template<class Acc>
     __device__ void addTo(Acc (&sums)[2]) const {
         sums[0] += static_cast<Acc>(word & 0x1ffff);
