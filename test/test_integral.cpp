@@ -406,7 +406,7 @@ TEST(IntegralCuda, LargeEqualsHost) {
 
 // One object for images of more tiles than a GPU takes at once, whose writing is kept in order by counts that run on from run to
 // run, and for small ones in between, which are not counted.
-TEST(IntegralCuda, LargeAndSmallInTurns) {
+TEST(IntegralCuda, ManyTilesAndFewInTurns) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
     const int rows = 4300, cols = 4250;
