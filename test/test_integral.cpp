@@ -296,6 +296,23 @@ TEST_P(Integral, WhitePastTwoToTheThirtyOne) {
     EXPECT_EQ(cusBoxSum32S(s.data(), (n + 1) * 4, 1, 2, n - 1, n - 2), 255u * (n - 1) * (n - 2));
 }
 
+// A column of 700000 white pixels, whose squares sum up to more than 2^35.
+TEST_P(Integral, LargeColumnsPastTwoToTheThirtyFive) {
+    const int rows = 700000, cols = 3;
+    std::vector<uint8_t> white(static_cast<size_t>(rows) * cols, 255);
+    TestMat in(rows, cols, CUS_8UC1, space(), {}, white.data());
+    TestMat sum(rows + 1, cols + 1, CUS_64FC1, space()), sqsum(rows + 1, cols + 1, CUS_64FC1, space());
+    const cusIntegralOptions options = {CUS_64F};
+    CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, &sqsum.mat, &options, nullptr));
+    const auto s = sum.get<double>(), q = sqsum.get<double>();
+    for (int y = 0; y <= rows; ++y)
+        for (int x = 0; x <= cols; ++x) {
+            const size_t i = static_cast<size_t>(y) * (cols + 1) + static_cast<size_t>(x);
+            ASSERT_EQ(s[i], 255.0 * y * x) << y << ", " << x;
+            ASSERT_EQ(q[i], 65025.0 * y * x) << y << ", " << x;
+        }
+}
+
 #ifdef CUSIGHT_HAVE_OPENCV
 void compareWithOpenCv(const cv::Mat &image, int sum_depth, cusSpace space) {
     cv::Mat sum, sqsum;

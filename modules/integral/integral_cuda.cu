@@ -21,7 +21,8 @@
 // complete once it is seen, needs no fence, and nothing is cleared between runs.
 //
 // Memory is the faster the closer together it is written: of images of many tiles only some of the blocks write at a time, those
-// next in order, and the first blocks start one after the other.
+// next in order, and the first blocks start one after the other. A load that a multiprocessor asks for while it writes waits behind
+// its stores, for up to 2000 cycles, and so does a spilled register: what a block finds out by loading must take few turns.
 #include "cuda.cuh"
 #include "integral_backend.h"
 
@@ -51,25 +52,30 @@ struct Shape {
     static_assert(32 * (WARPS - ACROSS) >= HEIGHT, "a thread for each row besides those for the columns");
 };
 
-// Milliseconds on one H200: 8-bit sums of 7680x4320 and of 16384x16384, sums with squares of 7680x4320.
-//   as chosen                                                           0.0474  0.352  0.128
-//   without looking back, that is with wrong tables                     0.0445  0.338  0.117
-// What the order is worth, when the corner was still found after the columns:
-//   all blocks at once                                                  0.0510  0.366  0.144
-//   the first one after the other                                       0.0495  0.365  0.140
-//   and 3 blocks writing for 4 multiprocessors                          0.0481  0.355  0.136
-// Then the other way: 80 blocks for 132 multiprocessors                 0.0492  0.356  0.137
-//   116 for 132                                                         0.0478  0.353  0.130
-//   1 tile of the chain of columns ahead for sums, 2 for both           0.0482  0.351  0.132
-//   256 x 64 tiles, 8 blocks of 4 warps for sums; 512 x 32 for both     0.0498  0.368  0.147
-//   128 x 64 tiles, 6 blocks of 4 warps for both; 4 blocks for both                    0.163, 0.146
-// Before all this, 0.0515 and 0.371: groups of 8 0.0524 and 0.376, 256 x 128 tiles 0.0525 and 0.377, 1024 x 32 0.066 and 0.474.
+// Milliseconds on an H200 (several, which differ by 1 to 2 %; what is left and right of -> is of the same card and run): 8-bit sums
+// of 7680x4320 and of 16384x16384, sums with squares of 7680x4320.
+//   as chosen                                                  0.0453           0.351            0.119
+//   without looking back, that is with wrong tables            0.0435                            0.114
+// How it came to that:
+//   all blocks writing at once                                 0.0510           0.366            0.144
+//   the first one after the other                              0.0495           0.365            0.140
+//   and 3 blocks writing for 4 multiprocessors                 0.0481           0.355            0.136
+//   the corner found beside the columns                        0.0474           0.352            0.128
+//   the cache keeps what is published                          0.0470 -> 0.0459 0.3515 -> 0.3513 0.1268 -> 0.1247
+//   and does not keep pixels                                   0.0459 -> 0.0456 0.3508 -> 0.3514 0.1250 -> 0.1243
+//   squares wait in shared memory, not in spilled registers                                      0.1250 -> 0.1231
+//   looking left for both tables at once                                                         0.1225 -> 0.1213
+//   a column's prefix in one word, not two                                                       0.1216 -> 0.1202
+//   groups of 8 bands for both, not 16 (4: 0.1221)                                               0.1215 -> 0.1211
+// The other way, at some step of these: 5 blocks writing for 8 multiprocessors 0.0458 -> 0.0471, 0.1250 -> 0.1302; 7 for 8 0.0464,
+// 0.1266; 512 x 128 and 256 x 128 tiles, 2 blocks of 16 warps 0.0461 -> 0.0490, 0.1215 -> 0.1253; 4 blocks for both 0.1213 -> 0.1240;
+// 256 x 64 tiles, 8 blocks of 4 warps for sums 0.0498.
 // 1920x1080: 128 x 64, 8 warps, 4 blocks 0.0077, 2 ahead 0.0082; 16 warps 0.0088, 4 warps 0.0096, 128 x 128 0.0097, 256 x 32 0.0118.
 // Floats with squares: 128 x 32, 4 blocks 0.340, 3 blocks 0.357, now 0.287.
 namespace tuning {
 using Large = Shape<4, 2, 32, 4, 16, 2, 2640>; // 32-bit sums alone
 using Small = Shape<1, 8, 8, 4, 8, 4>;         // the same of small images, so that all multiprocessors have tiles
-using Wide = Shape<2, 4, 16, 3, 16, 1, 3960>;  // bytes to 64-bit tables
+using Wide = Shape<2, 4, 16, 3, 8, 1, 2970>;   // bytes to 64-bit tables
 using Float = Shape<1, 8, 4, 4, 2, 1>;
 // Blocks that write at a time, of images of more tiles than find place at once: for four multiprocessors three.
 constexpr unsigned WRITING = 3, WRITING_OF = 4;
@@ -78,11 +84,11 @@ constexpr size_t SMALL_TILES = 300; // with fewer large tiles than that, small o
 constexpr size_t GROUP_BYTES = 16 << 20;
 constexpr unsigned MAX_COLUMN_GROUP = 32;
 constexpr unsigned GROUP = 32; // of the chains of rows and corners
-// Tiles of the other chains whose sums a thread loads at once.
-constexpr unsigned ROWS_AHEAD = 1, CORNERS_AHEAD = 2;
 // Of working memory; taller images are done in slabs, one kernel each. 16384x16384 is one.
 constexpr size_t SLAB_BYTES = 48 << 20;
 } // namespace tuning
+
+constexpr size_t SLAB_ROWS = 1 << 18; // at most, so that a column's sum of squares fits 34 bits
 
 using Word = unsigned long long;
 
@@ -135,11 +141,95 @@ constexpr bool EXISTS = !std::is_same_v<T, NoTable>;
 struct Bits17 {
     uint16_t half_a_word;
 };
+// Of a column's sum of bytes or their squares in a slab.
+struct Bits34 {
+    uint32_t a_word;
+};
+template<class Acc>
+using ColumnPrefix = std::conditional_t<std::is_same_v<Acc, uint64_t>, Bits34, Acc>;
 
 using Sums32 = Table<uint16_t, Bits17, uint32_t, uint32_t>; // of bytes, modulo 2^32
 using Sums64 = Table<uint16_t, Bits17, uint64_t, double>;
 using Squares64 = Table<uint32_t, uint32_t, uint64_t, double>;
 using Floats64 = Table<double, double, double, double>; // sums or squares
+
+// ---- Caches ---------------------------------------------------------------------------------------------------------
+
+// The second-level cache is to keep what blocks publish, which is read many times, rather than pixels and tables, which pass once.
+
+#if __CUDA_ARCH__ >= 800
+__device__ inline uint64_t keep() {
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+__device__ inline uint64_t pass() {
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    return policy;
+}
+#endif
+
+__device__ inline void storeWord(Word *at, Word w) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.relaxed.gpu.global.L2::cache_hint.u64 [%0], %1, %2;" ::"l"(at), "l"(w), "l"(keep()) : "memory");
+#else
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(w) : "memory");
+#endif
+}
+__device__ inline void storeTwoWords(Word *at, Word w0, Word w1) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.relaxed.gpu.global.L2::cache_hint.v2.u64 [%0], {%1, %2}, %3;" ::"l"(at), "l"(w0), "l"(w1), "l"(keep())
+                 : "memory");
+#else
+    asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(at), "l"(w0), "l"(w1) : "memory");
+#endif
+}
+__device__ inline Word loadWord(const Word *at) {
+    Word w;
+#if __CUDA_ARCH__ >= 800
+    asm volatile("ld.relaxed.gpu.global.L2::cache_hint.u64 %0, [%1], %2;" : "=l"(w) : "l"(at), "l"(keep()) : "memory");
+#else
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(w) : "l"(at) : "memory");
+#endif
+    return w;
+}
+__device__ inline void loadTwoWords(const Word *at, Word &w0, Word &w1) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("ld.relaxed.gpu.global.L2::cache_hint.v2.u64 {%0, %1}, [%2], %3;"
+                 : "=l"(w0), "=l"(w1)
+                 : "l"(at), "l"(keep())
+                 : "memory");
+#else
+    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(w0), "=l"(w1) : "l"(at) : "memory");
+#endif
+}
+
+// Starts copying 16 bytes of pixels to shared memory.
+__device__ inline void copyPixels16(void *to, const void *from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
+                     static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+                 "l"(from), "l"(pass())
+                 : "memory");
+#else
+    __pipeline_memcpy_async(to, from, 16);
+#endif
+}
+
+// 16 bytes of a table.
+template<class T>
+__device__ inline void store16(T *at, const T *v) {
+    uint4 w;
+    memcpy(&w, v, sizeof w);
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.global.L1::no_allocate.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(at), "r"(w.x),
+                 "r"(w.y), "r"(w.z), "r"(w.w), "l"(pass())
+                 : "memory");
+#else
+    __stcs(reinterpret_cast<uint4 *>(at), w);
+#endif
+}
 
 // ---- Four pixels ----------------------------------------------------------------------------------------------------
 
@@ -217,7 +307,7 @@ __device__ inline void loadRows(Four<Pixel> *to, const Job &job, unsigned x, uns
         row += lane / LANES * job.step + lane % LANES * 16;
 #pragma unroll
         for (unsigned k = 0; k < ROWS; k += TOGETHER, row += TOGETHER * job.step)
-            __pipeline_memcpy_async(reinterpret_cast<char *>(to + 32 * k) + 16 * lane, row, 16);
+            copyPixels16(reinterpret_cast<char *>(to + 32 * k) + 16 * lane, row);
     } else {
         const bool four = job.aligned4 && x + 4 * lane + 4 <= job.cols;
         const unsigned cols = job.cols - min(job.cols, x);
@@ -312,20 +402,22 @@ __device__ inline Sum laneBefore(Sum upTo, Sum own, unsigned lane) {
 template<class Pixel, bool SQUARES, int ROWS>
 struct RowScan {
     using Sum = typename Four<Pixel>::Sum;
-    using Total = Sum; // of a row
+    using Total = Sum;             // of a row
+    static constexpr int KEPT = 0; // words of shared memory for each lane
     Sum sums[ROWS];
 
+    __device__ explicit RowScan(uint32_t *) {}
     __device__ void scan(const Rows<Pixel> &four, Total *totals, unsigned lane) {
-        Sum own[ROWS];
+        Sum upTo[ROWS], own[ROWS];
 #pragma unroll
         for (int k = 0; k < ROWS; ++k)
-            sums[k] = own[k] = four[k].template total<SQUARES>();
-        warpScan(sums, lane);
+            upTo[k] = own[k] = four[k].template total<SQUARES>();
+        warpScan(upTo, lane);
 #pragma unroll
         for (int k = 0; k < ROWS; ++k) {
             if (lane == 31)
-                totals[k] = sums[k];
-            sums[k] = laneBefore(sums[k], own[k], lane);
+                totals[k] = upTo[k];
+            sums[k] = laneBefore(upTo[k], own[k], lane);
         }
     }
     __device__ Sum before(int k) const {
@@ -337,25 +429,58 @@ struct RowScan {
 template<int ROWS>
 struct RowScan<unsigned char, false, ROWS> {
     using Total = uint16_t;
+    static constexpr int KEPT = 0;
     uint32_t pairs[ROWS / 2];
 
+    __device__ explicit RowScan(uint32_t *) {}
     __device__ void scan(const Rows<unsigned char> &four, Total *totals, unsigned lane) {
-        uint32_t own[ROWS / 2];
+        uint32_t upTo[ROWS / 2], own[ROWS / 2];
 #pragma unroll
         for (int k = 0; k < ROWS / 2; ++k)
-            pairs[k] = own[k] = four[2 * k].template total<false>() + (four[2 * k + 1].template total<false>() << 16);
-        warpScan(pairs, lane);
+            upTo[k] = own[k] = four[2 * k].template total<false>() + (four[2 * k + 1].template total<false>() << 16);
+        warpScan(upTo, lane);
 #pragma unroll
         for (int k = 0; k < ROWS / 2; ++k) {
             if (lane == 31) {
-                totals[2 * k] = static_cast<Total>(pairs[k]);
-                totals[2 * k + 1] = static_cast<Total>(pairs[k] >> 16);
+                totals[2 * k] = static_cast<Total>(upTo[k]);
+                totals[2 * k + 1] = static_cast<Total>(upTo[k] >> 16);
             }
-            pairs[k] -= own[k];
+            pairs[k] = upTo[k] - own[k];
         }
     }
     __device__ uint32_t before(int k) const {
         return k % 2 ? pairs[k / 2] >> 16 : pairs[k / 2] & 0xffff;
+    }
+};
+
+// Squares wait in shared memory while the block looks for what is above and left of it: there are no registers left for them.
+template<int ROWS>
+struct RowScan<unsigned char, true, ROWS> {
+    using Total = uint32_t;
+    static constexpr int KEPT = ROWS;
+    uint32_t *const kept; // the lane's
+
+    __device__ explicit RowScan(uint32_t *kept_) : kept(kept_) {}
+    __device__ void scan(const Rows<unsigned char> &four, Total *totals, unsigned lane) {
+        constexpr int TOGETHER = 8;
+        static_assert(ROWS % TOGETHER == 0, "");
+#pragma unroll
+        for (int first = 0; first < ROWS; first += TOGETHER) {
+            uint32_t upTo[TOGETHER], own[TOGETHER];
+#pragma unroll
+            for (int k = 0; k < TOGETHER; ++k)
+                upTo[k] = own[k] = four[first + k].template total<true>();
+            warpScan(upTo, lane);
+#pragma unroll
+            for (int k = 0; k < TOGETHER; ++k) {
+                if (lane == 31)
+                    totals[first + k] = upTo[k];
+                kept[32 * (first + k)] = upTo[k] - own[k];
+            }
+        }
+    }
+    __device__ uint32_t before(int k) const {
+        return kept[32 * k];
     }
 };
 
@@ -381,23 +506,19 @@ struct Published {
         for (unsigned i = 0; i < WORDS; ++i)
             w[i] = static_cast<Word>(run) << RUN_SHIFT | halves[i];
         if constexpr (WORDS == 1)
-            asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at), "l"(w[0]) : "memory");
+            storeWord(at, w[0]);
         else
 #pragma unroll
             for (unsigned i = 0; i < WORDS; i += 2)
-                asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(at + i), "l"(w[i]), "l"(w[i + 1])
-                             : "memory");
+                storeTwoWords(at + i, w[i], w[i + 1]);
     }
     __device__ void load(const Word *at) {
         if constexpr (WORDS == 1)
-            asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(words[0]) : "l"(at) : "memory");
+            words[0] = loadWord(at);
         else
 #pragma unroll
             for (unsigned i = 0; i < WORDS; i += 2)
-                asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
-                             : "=l"(words[i]), "=l"(words[i + 1])
-                             : "l"(at + i)
-                             : "memory");
+                loadTwoWords(at + i, words[i], words[i + 1]);
     }
     __device__ bool isOf(uint32_t run) const {
         bool all = true;
@@ -426,13 +547,9 @@ struct Published<Bits17, 2> {
     Word word;
 
     __device__ static void store(Word *at, const uint32_t (&v)[2], uint32_t run) {
-        asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(at),
-                     "l"(static_cast<Word>(run) << RUN_SHIFT | static_cast<Word>(v[1]) << 17 | v[0])
-                     : "memory");
+        storeWord(at, static_cast<Word>(run) << RUN_SHIFT | static_cast<Word>(v[1]) << 17 | v[0]);
     }
-    __device__ void load(const Word *at) {
-        asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
-    }
+    __device__ void load(const Word *at) { word = loadWord(at); }
     __device__ bool isOf(uint32_t run) const { return word >> RUN_SHIFT == run; }
     template<class Acc>
     __device__ void addTo(Acc (&sums)[2]) const {
@@ -441,8 +558,33 @@ struct Published<Bits17, 2> {
     }
 };
 
-// Of every `pace`-th of what tiles first .. end - 1 have published; the constructor has loads on their way, addTo() waits.
-template<class T, unsigned N, unsigned AHEAD>
+// Four of 34 bits.
+template<>
+struct Published<Bits34, 4> {
+    Word words[4];
+
+    __device__ static void store(Word *at, const uint64_t (&v)[4], uint32_t run) {
+        const Word number = static_cast<Word>(run) << RUN_SHIFT;
+        storeTwoWords(at, number | v[0], number | v[1]);
+        storeTwoWords(at + 2, number | v[2], number | v[3]);
+    }
+    __device__ void load(const Word *at) {
+        loadTwoWords(at, words[0], words[1]);
+        loadTwoWords(at + 2, words[2], words[3]);
+    }
+    __device__ bool isOf(uint32_t run) const {
+        return words[0] >> RUN_SHIFT == run && words[1] >> RUN_SHIFT == run && words[2] >> RUN_SHIFT == run &&
+               words[3] >> RUN_SHIFT == run;
+    }
+    __device__ void addTo(uint64_t (&sums)[4]) const {
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+            sums[i] += words[i] & ((Word{1} << RUN_SHIFT) - 1);
+    }
+};
+
+// Of what tiles first .. end - 1 have published; the constructor has loads on their way, addTo() waits.
+template<class T, unsigned N, unsigned AHEAD = 1>
 struct LookBack {
     using Sums = Published<T, N>;
     const Word *at;
@@ -451,9 +593,8 @@ struct LookBack {
     Sums ahead[AHEAD];
 
     // words: of tile 0; stride: in sums, from tile to tile
-    __device__ LookBack(const Word *words, size_t stride_, unsigned first, unsigned end, unsigned pace)
-        : at(words + first * stride_ * sizeof(T) / 4), stride(stride_ * pace * sizeof(T) / 4),
-          count(first < end ? (end - first + pace - 1) / pace : 0) {
+    __device__ LookBack(const Word *words, size_t stride_, unsigned first, unsigned end)
+        : at(words + first * stride_ * sizeof(T) / 4), stride(stride_ * sizeof(T) / 4), count(end - min(first, end)) {
         load();
     }
     __device__ void load() {
@@ -531,6 +672,7 @@ struct Shared {
     static constexpr unsigned ROW_WARPS = Tile::WARPS - FIRST_ROW_WARP;
     static constexpr unsigned TOGETHER = std::is_same_v<Sum, uint32_t> ? 2 : 1; // rows of a thread
     static constexpr unsigned PARTS = 32 * ROW_WARPS * TOGETHER / Tile::HEIGHT; // threads that share their look-back
+    static_assert(PARTS * Tile::HEIGHT == 32 * ROW_WARPS * TOGETHER, "");
 
     Vector4<Sum> columns[Tile::DOWN][Tile::ACROSS][32];                                               // of each warp
     alignas(16) typename RowScan<Pixel, SQUARES, Tile::ROWS>::Total rows[Tile::ACROSS][Tile::HEIGHT]; // of each warp
@@ -540,15 +682,6 @@ struct Shared {
     Acc corner;                                         // everything above and left of the tile
     Acc corners[Tile::ACROSS][Tile::DOWN];              // what the warps' corners have beyond that
 
-    __device__ void sumUp(const Rows<Pixel> &four, RowScan<Pixel, SQUARES, Tile::ROWS> &scan, const Place &place) {
-        ColumnSums<Pixel, SQUARES> sums;
-#pragma unroll
-        for (int k = 0; k < Tile::ROWS; ++k)
-            sums.add(four[k]);
-        const Sum four_sums[4] = {sums[0], sums[1], sums[2], sums[3]};
-        columns[place.down][place.across][place.lane] = overColumns(four_sums, place.lane);
-        scan.scan(four, &rows[place.across][place.down * Tile::ROWS], place.lane);
-    }
     __device__ Acc leftOf(unsigned y) const {
         Acc sum = left[0][y];
 #pragma unroll
@@ -575,6 +708,7 @@ template<class Tile, class T, class Memory>
 __device__ inline void lookUp(const T &table, const Job &job, Memory &shared, const Place &place) {
     using Acc = typename T::Acc;
     using Column = typename T::Column;
+    using Prefix = ColumnPrefix<Acc>;
     constexpr bool SINGLE = std::is_integral_v<Acc>; // single columns are published; floats may not be taken apart again
     const size_t padded = static_cast<size_t>(job.strips) * Tile::WIDTH;
     const unsigned column = place.strip * Tile::WIDTH + place.across * STRIP + 4 * place.lane;
@@ -597,13 +731,13 @@ __device__ inline void lookUp(const T &table, const Job &job, Memory &shared, co
     }
     Acc above[4] = {};
     const auto addPrefix = [&] {
-        LookBack<Acc, 4, 1>(wordsOf<Acc>(table.column_prefixes, column), padded, group - (group > 0), group, 1)
+        LookBack<Prefix, 4>(wordsOf<Prefix>(table.column_prefixes, column), padded, group - (group > 0), group)
             .addTo(above, place.run);
     };
     constexpr bool PREFIX_FIRST = sizeof(Acc) == 4; // 16384x16384 0.352 against 0.355; with squares 0.134 against 0.130
     if (PREFIX_FIRST)
         addPrefix();
-    LookBack<Column, 4, Tile::COLUMNS_AHEAD>(wordsOf<Column>(table.columns, column), padded, first, place.band, 1)
+    LookBack<Column, 4, Tile::COLUMNS_AHEAD>(wordsOf<Column>(table.columns, column), padded, first, place.band)
         .addTo(above, place.run);
     if (!PREFIX_FIRST)
         addPrefix();
@@ -611,7 +745,7 @@ __device__ inline void lookUp(const T &table, const Job &job, Memory &shared, co
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i)
             own[i] += above[i];
-        Published<Acc, 4>::store(wordsOf<Acc>(table.column_prefixes, group * padded + column), own, place.run);
+        Published<Prefix, 4>::store(wordsOf<Prefix>(table.column_prefixes, group * padded + column), own, place.run);
     }
     if constexpr (SINGLE)
         shared.above[place.across][place.lane] = overColumns(above, place.lane);
@@ -648,29 +782,53 @@ __device__ inline void publishRows(const T &table, const Job &job, const Memory 
                              place.run);
 }
 
-// Finds out what is left of the tile, in parts.
+// One table's side of lookLeft().
 template<class Tile, class T, class Memory>
-__device__ inline void lookLeft(const T &table, const Job &job, Memory &shared, const Place &place) {
+struct Left {
     using Acc = typename T::Acc;
     using Row = typename T::Row;
+    static constexpr unsigned N = Memory::TOGETHER, PARTS = Memory::PARTS;
+    Memory &shared;
     const RowsOfThread<Tile, Memory> rows;
-    constexpr unsigned N = rows.N;
-    if (rows.part >= Memory::PARTS)
-        return;
-    const size_t padded = static_cast<size_t>(job.bands) * Tile::HEIGHT;
-    const unsigned y = place.band * Tile::HEIGHT + rows.row;
-    const unsigned first = groupStart(place.strip, tuning::GROUP), group = place.strip / tuning::GROUP;
-    const bool with_prefix = rows.part == 0 && group > 0;
-    LookBack<Acc, N, 1> prefix(wordsOf<Acc>(table.row_prefixes, y), padded, group - (group > 0), with_prefix ? group : 0,
-                               1);
-    LookBack<Row, N, tuning::ROWS_AHEAD> chain(wordsOf<Row>(table.rows, y), padded, first + rows.part, place.strip,
-                                               Memory::PARTS);
+    const Word *at; // what the next tile has published
+    size_t stride;
+    Published<Row, N> next;
     Acc left[N] = {};
-    prefix.addTo(left, place.run);
-    chain.addTo(left, place.run);
+
+    __device__ Left(const T &table, const Job &job, Memory &shared_, const Place &place) : shared(shared_) {
+        const size_t padded = static_cast<size_t>(job.bands) * Tile::HEIGHT;
+        const unsigned y = place.band * Tile::HEIGHT + rows.row, group = place.strip / tuning::GROUP;
+        if (rows.part == 0) // with the prefix
+            LookBack<Acc, N>(wordsOf<Acc>(table.row_prefixes, y), padded, group - (group > 0), group)
+                .addTo(left, place.run);
+        at = wordsOf<Row>(table.rows, y + (groupStart(place.strip, tuning::GROUP) + rows.part) * padded);
+        stride = PARTS * padded * sizeof(Row) / 4;
+    }
+    __device__ void load() { next.load(at); }
+    __device__ bool isOf(uint32_t run) const { return next.isOf(run); }
+    __device__ void add() {
+        next.addTo(left);
+        at += stride;
+    }
+    __device__ void store() const {
 #pragma unroll
-    for (unsigned i = 0; i < N; ++i)
-        shared.left[rows.part][rows.row + i] = left[i];
+        for (unsigned i = 0; i < N; ++i)
+            shared.left[rows.part][rows.row + i] = left[i];
+    }
+};
+
+// Finds out what is left of the tile, in parts; for all tables at once, as what counts is how often one waits.
+template<class First, class... More>
+__device__ inline void lookLeft(const Place &place, First first, More... more) {
+    static_assert(((First::N == More::N && First::PARTS == More::PARTS) && ...), "their threads have the same rows");
+    for (unsigned strip = groupStart(place.strip, tuning::GROUP) + first.rows.part; strip < place.strip;
+         strip += First::PARTS) {
+        do
+            first.load(), (more.load(), ...);
+        while (!(first.isOf(place.run) && ... && more.isOf(place.run)));
+        first.add(), (more.add(), ...);
+    }
+    first.store(), (more.store(), ...);
 }
 
 // What is left of the tile is known: one warp publishes what other tiles need of that, and finds out what is above and left of the
@@ -699,9 +857,9 @@ __device__ inline void lookForCorner(const T &table, const Job &job, Memory &sha
         }
     }
     const unsigned first = groupStart(place.band, tuning::GROUP); // the tile before has the prefix in place of its own sum
-    LookBack<Acc, 1, tuning::CORNERS_AHEAD> chain(corners, 1, first - (first > 0) + place.lane, place.band, 32);
+    const unsigned tile = first - (first > 0) + place.lane;       // a lane's; GROUP at most
     Acc corner[1] = {};
-    chain.addTo(corner, place.run);
+    LookBack<Acc, 1>(corners, 1, tile, min(tile + 1, place.band)).addTo(corner, place.run);
     __syncwarp();
     corner[0] = warpSum(corner[0]);
     if (place.lane == 0) {
@@ -758,15 +916,6 @@ __device__ inline double toEntry(double v) {
 }
 __device__ inline double toEntry(uint64_t v) {
     return __longlong_as_double(static_cast<long long>(v)) - 4503599627370496.0;
-}
-
-template<class T>
-__device__ inline void store16(T *p, const T *v) {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "");
-    if constexpr (sizeof(T) == 4)
-        __stcs(reinterpret_cast<uint4 *>(p), make_uint4(v[0], v[1], v[2], v[3]));
-    else
-        __stcs(reinterpret_cast<double2 *>(p), make_double2(v[0], v[1]));
 }
 
 // Entries x .. x + 3 of every lane, one after the other, into a row of n entries; all lanes of a warp together.
@@ -941,16 +1090,31 @@ struct Work {
     const T &table;
     const Job &job;
     const Place &place;
+    ColumnSums<Pixel, SQUARES> columns;
     RowScan<Pixel, SQUARES, Tile::ROWS> scan;
 
-    __device__ Work(Memory &s, const T &t, const Job &j, const Place &p) : shared(s), table(t), job(j), place(p) {}
-    __device__ void sumUp(const Rows<Pixel> &four) { shared.sumUp(four, scan, place); }
+    __device__ Work(Memory &s, const T &t, const Job &j, const Place &p, uint32_t *kept)
+        : shared(s), table(t), job(j), place(p), scan(kept + 32 * scan.KEPT * p.warp + p.lane) {}
+    __device__ void sumUp(const Rows<Pixel> &four) {
+#pragma unroll
+        for (int k = 0; k < Tile::ROWS; ++k)
+            columns.add(four[k]);
+        scan.scan(four, &shared.rows[place.across][place.down * Tile::ROWS], place.lane);
+    }
+    __device__ void storeColumns() {
+        const typename Four<Pixel>::Sum sums[4] = {columns[0], columns[1], columns[2], columns[3]};
+        shared.columns[place.down][place.across][place.lane] = overColumns(sums, place.lane);
+    }
     __device__ void lookUp() {
         if (place.down == UP)
             ::lookUp<Tile>(table, job, shared, place);
     }
-    __device__ void publishRows() { ::publishRows<Tile>(table, job, shared, place); }
-    __device__ void lookLeft() { ::lookLeft<Tile>(table, job, shared, place); }
+    __device__ void publishRows() {
+        ::publishRows<Tile>(table, job, shared, place);
+    }
+    __device__ Left<Tile, T, Memory> left() const {
+        return {table, job, shared, place};
+    }
     __device__ void lookForCorner() {
         if (place.warp == CORNER)
             ::lookForCorner<Tile>(table, job, shared, place);
@@ -959,7 +1123,9 @@ struct Work {
         if (place.down == UP)
             ::putTogether<Tile, T>(shared, place);
     }
-    __device__ Writer<Pixel, SQUARES, T, Tile, Memory> writer() const { return {table, job, shared, scan, place}; }
+    __device__ Writer<Pixel, SQUARES, T, Tile, Memory> writer() const {
+        return {table, job, shared, scan, place};
+    }
 };
 template<class Pixel, bool SQUARES, class Tile, unsigned UP, unsigned FIRST_ROW_WARP, unsigned CORNER>
 struct Work<Pixel, SQUARES, NoTable, Tile, UP, FIRST_ROW_WARP, CORNER> {
@@ -967,11 +1133,11 @@ struct Work<Pixel, SQUARES, NoTable, Tile, UP, FIRST_ROW_WARP, CORNER> {
     struct Nothing {
         __device__ void write(const Rows<Pixel> &, unsigned, bool, const Job &) {}
     };
-    __device__ Work(Memory &, const NoTable &, const Job &, const Place &) {}
+    __device__ Work(Memory &, const NoTable &, const Job &, const Place &, uint32_t *) {}
     __device__ void sumUp(const Rows<Pixel> &) {}
+    __device__ void storeColumns() {}
     __device__ void lookUp() {}
     __device__ void publishRows() {}
-    __device__ void lookLeft() {}
     __device__ void lookForCorner() {}
     __device__ void putTogether() {}
     __device__ Nothing writer() const { return {}; }
@@ -1001,6 +1167,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     __shared__ typename Sums::Memory sum_shared;
     __shared__ typename Squares::Memory squares_shared;
     __shared__ uint32_t run, before;
+    extern __shared__ uint32_t kept[];
     cusi::startInOrder();
     if (threadIdx.x == 0) {
         const uint2 state = __ldcg(reinterpret_cast<const uint2 *>(job.state));
@@ -1024,13 +1191,15 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
         }
     }
     loadRows<Tile::ROWS>(pixels, job, x, y, place.lane, whole && job.aligned16);
+    const Rows<Pixel> four = {pixels + place.lane};
+    Sums sums(sum_shared, sum, job, place, kept);
+    Squares square_sums(squares_shared, squares, job, place, kept);
     __pipeline_wait_prior(0);
     __syncwarp();
-    const Rows<Pixel> four = {pixels + place.lane};
-    Sums sums(sum_shared, sum, job, place);
-    Squares square_sums(squares_shared, squares, job, place);
     sums.sumUp(four);
     square_sums.sumUp(four);
+    sums.storeColumns();
+    square_sums.storeColumns();
     __syncthreads();
     place.run = run;
     if (place.warp < FIRST_ROW_WARP) {
@@ -1039,8 +1208,12 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
     } else {
         sums.publishRows();
         square_sums.publishRows();
-        sums.lookLeft();
-        square_sums.lookLeft();
+        if constexpr (BOTH)
+            lookLeft(place, sums.left(), square_sums.left());
+        else if constexpr (EXISTS<SumTable>)
+            lookLeft(place, sums.left());
+        else
+            lookLeft(place, square_sums.left());
         syncRowWarps<Tile::THREADS - 32 * FIRST_ROW_WARP>();
         sums.lookForCorner();
         square_sums.lookForCorner();
@@ -1053,7 +1226,8 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS)
         job.state->run = place.run;
         job.state->before = before + (job.writing ? gridDim.x : 0);
     }
-    if (threadIdx.x == 0 && job.writing && blockIdx.x >= job.writing)
+    // A warp that has not put anything together, so that it asks meanwhile.
+    if (threadIdx.x == Tile::THREADS - 32 && job.writing && blockIdx.x >= job.writing)
         awaitWritten(job.state, before + blockIdx.x - job.writing + 1);
     auto sum_writer = sums.writer();
     __syncthreads();
@@ -1082,7 +1256,8 @@ struct Chains {
 
     size_t columns() const { return bands * strips * Tile::WIDTH * sizeof(typename T::Column) / 4; }
     size_t columnPrefixes() const {
-        return cusi::divUp(bands, size_t(Tile::LEAST_GROUP)) * strips * Tile::WIDTH * ACC_BYTES / 4;
+        return cusi::divUp(bands, size_t(Tile::LEAST_GROUP)) * strips * Tile::WIDTH *
+               sizeof(ColumnPrefix<typename T::Acc>) / 4;
     }
     size_t rows() const { return bands * strips * Tile::HEIGHT * sizeof(typename T::Row) / 4; }
     size_t rowPrefixes() const { return cusi::divUp(strips, size_t(tuning::GROUP)) * bands * Tile::HEIGHT * ACC_BYTES / 4; }
@@ -1113,7 +1288,8 @@ struct Layout {
     Layout(size_t rows, size_t cols)
         : bands(cusi::divUp(rows, size_t(Tile::HEIGHT))), strips(cusi::divUp(cols, size_t(Tile::WIDTH))) {
         constexpr size_t TOGETHER = Tile::LEAST_GROUP; // bands
-        const size_t slabs = cusi::divUp(bands, std::max<size_t>(tuning::SLAB_BYTES / bytes(TOGETHER) * TOGETHER, 1));
+        const size_t slabs = cusi::divUp(
+            bands, std::clamp<size_t>(tuning::SLAB_BYTES / bytes(TOGETHER) * TOGETHER, 1, SLAB_ROWS / Tile::HEIGHT));
         slab_bands = cusi::divUp(bands, slabs);
     }
     size_t bytes(size_t some_bands) const {
@@ -1181,6 +1357,10 @@ cusStatus integral(const char *function, const IntegralJob &in, cudaStream_t str
                   cudaMemsetAsync(job.state, 0,
                                   static_cast<size_t>(reinterpret_cast<char *>(next) - reinterpret_cast<char *>(job.state)),
                                   stream));
+    const auto kernel = integralKernel<Pixel, SumTable, SquareTable, Tile>;
+    constexpr int KEPT = EXISTS<SquareTable> ? 4 * Tile::THREADS * RowScan<Pixel, true, Tile::ROWS>::KEPT : 0; // bytes
+    if (KEPT > 0) // together with what it has besides, more than a kernel gets unasked
+        CUSI_CUDA(function, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, KEPT));
     for (unsigned y = 0; y < rows; y += slab) {
         job.src = static_cast<const unsigned char *>(src.data) + y * src.step;
         job.rows = std::min(slab, rows - y);
@@ -1191,8 +1371,8 @@ cusStatus integral(const char *function, const IntegralJob &in, cudaStream_t str
             several ? cusi::divUp(static_cast<unsigned>(multiprocessors) * tuning::WRITING, tuning::WRITING_OF) : 0;
         job.pace = cusi::divUp(unsigned(Tile::PACE), static_cast<unsigned>(multiprocessors));
         job.at_once = several ? at_once : 0;
-        CUS_TRY(cusi::launchOverlapped(function, integralKernel<Pixel, SumTable, SquareTable, Tile>, job.bands * job.strips,
-                                       Tile::THREADS, 0, stream, job, sum, squares));
+        CUS_TRY(cusi::launchOverlapped(function, kernel, job.bands * job.strips, Tile::THREADS, KEPT, stream, job, sum,
+                                       squares));
         advance(sum, slab);
         advance(squares, slab);
     }
