@@ -40,9 +40,9 @@ CUS_API cusIntegralOptions cusIntegralDefaults(void);
  * independent. */
 typedef struct cusIntegrator cusIntegrator;
 
-/* For sources of up to max_rows x max_cols, of either type. Everything is allocated here: on the device some
- * 1.3 bytes for each pixel of the largest source, up to 48 MB; on the host some rows. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA,
- * CUDA. */
+/* For sources of up to max_rows x max_cols, of either type. Everything is allocated here: on the device some 1.9 bytes for each
+ * pixel of the largest source (of whole tiles, 32 x 128), at most 48 MB, or 73 bytes for each column where that is more; on the
+ * host some rows. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_cols, cusSpace space);
 /* Safe on NULL. Device: waits for the device, as cudaFree does. */
 CUS_API void cusIntegratorDestroy(cusIntegrator *integrator);
