@@ -20,14 +20,6 @@
 #include <hdf5.h>
 #endif
 
-// libhdf5 leaks on some damaged files; nothing of ours holds that memory.
-#ifdef CUSIGHT_HAVE_HDF5
-extern "C" const char *__lsan_default_suppressions();
-extern "C" const char *__lsan_default_suppressions() {
-    return "leak:libhdf5";
-}
-#endif
-
 using reference::Bytes;
 using reference::Events;
 
