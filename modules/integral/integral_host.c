@@ -358,6 +358,39 @@ static void streamBand(const cusMat *src, int start, int end, void *const above[
     }
     _mm_sfence(); /* what was streamed comes before the end of the parallel region */
 }
+
+/* Adds up to ROWS_AT_ONCE rows of up to COLS_AT_ONCE columns to the column totals of pixels and of their squares. Two rows
+ * share a register, as 16-bit pairs: additions sum them, one multiplication makes and adds both squares. */
+TARGET_AVX512
+static void addBothTotals(const uint8_t *src, size_t step, size_t rows, size_t cols, uint64_t *totals, uint64_t *squares) {
+    _Alignas(64) uint32_t few[COLS_AT_ONCE], few_squares[COLS_AT_ONCE];
+    memset(few, 0, (cols + 15) / 16 * sizeof(__m512i));
+    memset(few_squares, 0, (cols + 15) / 16 * sizeof(__m512i));
+    for (size_t y = 0; y < rows; y += 4) {
+        const uint8_t *row = src + y * step;
+        for (size_t x = 0; x < cols; x += 16) {
+            const __mmask16 there = cols - x < 16 ? (__mmask16)((1u << (cols - x)) - 1) : 0xffff;
+            __m512i v[4];
+            if (x % 64 == 0) /* the next rows: no prefetcher of the processor follows columns of a band */
+                for (size_t k = 4; k < 8; ++k)
+                    __builtin_prefetch(row + k * step + x);
+            for (size_t k = 0; k < 4; ++k)
+                v[k] = _mm512_cvtepu8_epi32(
+                    _mm_maskz_loadu_epi8(k < rows - y ? there : 0, row + (k < rows - y ? k * step : 0) + x));
+            const __m512i first = _mm512_or_si512(v[0], _mm512_slli_epi32(v[1], 16));
+            const __m512i second = _mm512_or_si512(v[2], _mm512_slli_epi32(v[3], 16));
+            const __m512i four = _mm512_add_epi16(first, second);
+            const __m512i four_squares =
+                _mm512_add_epi32(_mm512_madd_epi16(first, first), _mm512_madd_epi16(second, second));
+            _mm512_store_si512(few + x, _mm512_add_epi16(_mm512_load_si512(few + x), four));
+            _mm512_store_si512(few_squares + x, _mm512_add_epi32(_mm512_load_si512(few_squares + x), four_squares));
+        }
+    }
+    for (size_t x = 0; x < cols; ++x) {
+        totals[x] += (few[x] & 0xffff) + (few[x] >> 16);
+        squares[x] += few_squares[x];
+    }
+}
 #endif
 
 /* ---- 8-bit sources
@@ -399,13 +432,26 @@ static int bandStart(const Bands *bands, int band) {
     return (int)((int64_t)bands->rows * band / bands->count);
 }
 
-/* Column totals, of values or squares, of columns x .. x + n - 1 of one band. */
-static void bandTotals(const cusMat *src, const Bands *bands, int band, size_t x, size_t n, int squares, uint64_t *totals) {
+/* Column totals of columns x .. x + n - 1 of one band, of pixels and of squares; NULL for those not wanted. */
+static void bandTotals(const cusMat *src, const Bands *bands, int band, size_t x, size_t n, IntegralHost way,
+                       uint64_t *const totals[2]) {
     const int end = bandStart(bands, band + 1);
-    memset(totals + x, 0, n * sizeof *totals);
+    for (int k = 0; k < 2; ++k)
+        if (totals[k])
+            memset(totals[k] + x, 0, n * sizeof **totals);
     for (int y = bandStart(bands, band); y < end; y += ROWS_AT_ONCE) {
         const size_t rows = (size_t)(end - y < ROWS_AT_ONCE ? end - y : ROWS_AT_ONCE);
-        (squares ? addSquareTotals : addTotals)(ROW(const uint8_t, src, y) + x, src->step, rows, n, totals + x);
+        const uint8_t *first = ROW(const uint8_t, src, y) + x;
+#ifdef X86
+        if (way == INTEGRAL_STREAMED && totals[0] && totals[1]) {
+            addBothTotals(first, src->step, rows, n, totals[0] + x, totals[1] + x);
+            continue;
+        }
+#endif
+        if (totals[0])
+            addTotals(first, src->step, rows, n, totals[0] + x);
+        if (totals[1])
+            addSquareTotals(first, src->step, rows, n, totals[1] + x);
     }
 }
 
@@ -491,10 +537,9 @@ static void integral8u(const IntegralJob *job, const Bands *bands) {
 #pragma omp for schedule(static)
         for (int unit = 0; unit < (count - 1) * tiles; ++unit) {
             const size_t band = (size_t)(unit / tiles), x = (size_t)(unit % tiles) * tile;
-            for (int k = 0; k < 2; ++k)
-                if (tables[k])
-                    bandTotals(src, bands, (int)band, x, cols - x < tile ? cols - x : tile, k,
-                               totals[k] + band * padded(cols));
+            uint64_t *const wanted[2] = {tables[0] ? totals[0] + band * padded(cols) : NULL,
+                                         tables[1] ? totals[1] + band * padded(cols) : NULL};
+            bandTotals(src, bands, (int)band, x, cols - x < tile ? cols - x : tile, way, wanted);
         }
 #pragma omp for schedule(static)
         for (int band = 0; band < count; ++band) {
