@@ -138,49 +138,45 @@ TEST_P(Integral, SizesTypesAndLayouts) {
         }
 }
 
-// One object for many sizes gives what a call of its own gives, and keeps outputs that fit.
 // However the host writes its tables: the same, in every layout, and nothing beside them.
 TEST(IntegralHost, EveryWayOfWritingGivesTheSame) {
     auto random = support::generator();
     for (const auto &[rows, cols] : std::vector<std::pair<int, int>>{
              {1, 1}, {2, 7}, {3, 8}, {4, 9}, {3, 15}, {4, 16}, {5, 17}, {9, 40}, {200, 333}, {1103, 125}}) {
-        const auto n = static_cast<size_t>(rows) * static_cast<size_t>(cols);
-        const auto bytes = support::randomBytes(n, random);
-        const auto sum = reference::integral<uint32_t>(bytes, rows, cols);
-        const auto wide = reference::integral<double>(bytes, rows, cols);
-        const auto squares = reference::integral<double>(bytes, rows, cols, true);
-        for (size_t l = 0; l < support::layouts(CUS_32SC1).size(); ++l) {
-            const auto narrow_layout = support::layouts(CUS_32SC1)[l], layout = support::layouts(CUS_64FC1)[l];
+        const Source bytes = randomSource(CUS_8UC1, static_cast<size_t>(rows) * cols, random),
+                     floats = randomSource(CUS_32FC1, static_cast<size_t>(rows) * cols, random);
+        const auto narrow = reference::integral<uint32_t>(bytes.bytes, rows, cols);
+        const std::vector<double> tables[2][2] = {{reference::integral<double>(bytes.bytes, rows, cols),
+                                                   reference::integral<double>(bytes.bytes, rows, cols, true)},
+                                                  {reference::integral<double>(floats.floats, rows, cols),
+                                                   reference::integral<double>(floats.floats, rows, cols, true)}};
+        for (size_t l = 0; l < support::layouts(CUS_32SC1).size(); ++l)
             for (const IntegralHost way : {INTEGRAL_PLAIN, INTEGRAL_AVX2, INTEGRAL_STREAMED})
-                for (int wanted = 1; wanted < 6; ++wanted) { // sums in 32SC1 (1) or 64FC1 (2), squares (3), or both
+                for (const Case &c : CASES) {
                     if (!integral_host_can(way))
                         continue;
-                    const bool is64 = wanted == 2 || wanted == 5, with_sum = wanted != 3, with_squares = wanted >= 3;
-                    TestMat src(rows, cols, CUS_8UC1, CUS_HOST, {5, 3}, bytes.data());
-                    TestMat s(rows + 1, cols + 1, is64 ? CUS_64FC1 : CUS_32SC1, CUS_HOST, is64 ? layout : narrow_layout);
+                    const bool is_float = c.type == CUS_32FC1, is64 = sumType(c) == CUS_64FC1;
+                    const auto layout = support::layouts(CUS_64FC1)[l];
+                    TestMat src(rows, cols, c.type, CUS_HOST, support::layouts(c.type)[l],
+                                (is_float ? floats : bytes).data());
+                    TestMat s(rows + 1, cols + 1, sumType(c), CUS_HOST, is64 ? layout : support::layouts(CUS_32SC1)[l]);
                     TestMat q(rows + 1, cols + 1, CUS_64FC1, CUS_HOST, layout);
                     size_t size = 0;
                     CUS_ASSERT_OK(integral_host_workspace("test", rows, cols, &size));
                     std::vector<double> workspace(size / sizeof(double) + 1);
-                    const IntegralJob job = {&src.mat,
-                                             with_sum ? &s.mat : nullptr,
-                                             with_squares ? &q.mat : nullptr,
-                                             workspace.data(),
-                                             size,
-                                             false,
-                                             way};
+                    const IntegralJob job = {
+                        &src.mat, c.sum ? &s.mat : nullptr, c.sqsum ? &q.mat : nullptr, workspace.data(), size, false, way};
                     CUS_ASSERT_OK(integral_host_run("test", &job));
-                    const std::string where = std::to_string(rows) + " x " + std::to_string(cols) + " way " +
-                                              std::to_string(way) + " wanted " + std::to_string(wanted);
-                    const bool sums_right = is64 ? s.get<double>() == wide : s.get<uint32_t>() == sum;
-                    ASSERT_TRUE(!with_sum || sums_right) << where;
-                    ASSERT_TRUE(!with_squares || q.get<double>() == squares) << where;
-                    ASSERT_TRUE(s.intact() && q.intact() && src.intact()) << where;
+                    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(cols) + " of type " +
+                                 std::to_string(c.type) + ", way " + std::to_string(way));
+                    ASSERT_TRUE(!c.sum || (is64 ? s.get<double>() == tables[is_float][0] : s.get<uint32_t>() == narrow));
+                    ASSERT_TRUE(!c.sqsum || q.get<double>() == tables[is_float][1]);
+                    ASSERT_TRUE(s.intact() && q.intact() && src.intact());
                 }
-        }
     }
 }
 
+// One object for many sizes gives what a call of its own gives, and keeps outputs that fit.
 TEST_P(Integral, IntegratorServesEverySizeUpToItsOwn) {
     auto random = support::generator();
     cusIntegrator *integrator = nullptr;

@@ -42,11 +42,16 @@ static size_t padded(size_t cols) {
     return (cols + 7) / 8 * 8;
 }
 
-/* 8-bit: for each band, of sums and of squares, column totals and the table row the band starts from. Float: for each
- * stripe of columns and each row, the sum of what is to the left of it. */
+/* Float: the rows above, of each stripe from a cache line's start on. */
+static size_t abovesFor(int threads, int cols) {
+    return padded((size_t)cols) + 8 * (size_t)threads;
+}
+
+/* 8-bit: for each band, of sums and of squares, column totals and the table row the band starts from. Float, of both: for
+ * each stripe of columns and each row, the sum of what is to the left of it; the row above each stripe. */
 static size_t workspaceFor(int threads, int rows, int cols) {
     const size_t bands = (size_t)threads * padded((size_t)cols) * 4 * sizeof(uint64_t);
-    const size_t stripes = (size_t)threads * ((size_t)rows + 3) * 2 * sizeof(double);
+    const size_t stripes = ((size_t)threads * padded((size_t)rows) + abovesFor(threads, cols)) * 2 * sizeof(double);
     return bands > stripes ? bands : stripes;
 }
 
@@ -245,6 +250,15 @@ INLINE_AVX512 void add32(Row32 *r, size_t x, __m512i prefix, uint32_t *above) {
     r->left = entries;
 }
 
+/* Entries x .. x + 7, from what the register before left and these. */
+INLINE_AVX512 void put64(Row64 *r, size_t x, __m512d entries) {
+    if (x > 0)
+        _mm512_stream_pd(r->out + x + r->head - 8, _mm512_permutex2var_pd(r->left, r->shift, entries));
+    else
+        _mm512_mask_storeu_pd(r->out, (__mmask8)((1u << r->head) - 1), entries);
+    r->left = entries;
+}
+
 INLINE_AVX512 void add64(Row64 *r, size_t x, __m512i prefix, double *above) {
     /* 2^52 + v has the bits of v at its lower end. */
     const __m512i exponent = _mm512_set1_epi32(0x43300000);
@@ -258,12 +272,8 @@ INLINE_AVX512 void add64(Row64 *r, size_t x, __m512i prefix, double *above) {
     r->before = _mm512_sub_pd(_mm512_permutexvar_pd(_mm512_set1_epi64(7), sum), _mm512_set1_pd(0x1p52));
     _mm512_storeu_pd(above + x, first);
     _mm512_storeu_pd(above + x + 8, second);
-    if (x > 0)
-        _mm512_stream_pd(r->out + x + r->head - 8, _mm512_permutex2var_pd(r->left, r->shift, first));
-    else
-        _mm512_mask_storeu_pd(r->out, (__mmask8)((1u << r->head) - 1), first);
-    _mm512_stream_pd(r->out + x + r->head, _mm512_permutex2var_pd(first, r->shift, second));
-    r->left = second;
+    put64(r, x, first);
+    put64(r, x + 8, second);
 }
 
 /* The entries of the last register, which ends before x, that no line has taken. */
@@ -600,43 +610,200 @@ static void writeRows(const cusMat *src, int y, int rows, size_t x, size_t end, 
     }
 }
 
-/* Where stripe k of `count` starts. */
-static size_t stripeStart(const cusMat *src, int count, int k) {
-    return (size_t)src->cols * (size_t)k / (size_t)count;
+#ifdef X86
+/* Eight rows at once, a lane each, so that eight chains of additions share an instruction; for tables that no cache holds. */
+/* Columns x .. x + 7 of eight rows, a register a column; zeros where `there` has no bit. */
+INLINE_AVX512 void columnsOf(const float *const in[8], size_t x, __mmask8 there, __m512d column[8]) {
+    __m256 v[8], w[8];
+    for (int k = 0; k < 8; ++k)
+        v[k] = _mm256_maskz_loadu_ps(there, in[k] + x);
+    for (int k = 0; k < 8; k += 2) {
+        w[k] = _mm256_unpacklo_ps(v[k], v[k + 1]);
+        w[k + 1] = _mm256_unpackhi_ps(v[k], v[k + 1]);
+    }
+    for (int k = 0; k < 8; k += 4) {
+        v[k] = _mm256_shuffle_ps(w[k], w[k + 2], 0x44);
+        v[k + 1] = _mm256_shuffle_ps(w[k], w[k + 2], 0xee);
+        v[k + 2] = _mm256_shuffle_ps(w[k + 1], w[k + 3], 0x44);
+        v[k + 3] = _mm256_shuffle_ps(w[k + 1], w[k + 3], 0xee);
+    }
+    for (int k = 0; k < 4; ++k) {
+        column[k] = _mm512_cvtps_pd(_mm256_permute2f128_ps(v[k], v[k + 4], 0x20));
+        column[k + 4] = _mm512_cvtps_pd(_mm256_permute2f128_ps(v[k], v[k + 4], 0x31));
+    }
+}
+
+/* Rows become columns. */
+INLINE_AVX512 void transpose8(__m512d v[8]) {
+    __m512d w[8];
+    for (int k = 0; k < 8; k += 2) {
+        w[k] = _mm512_unpacklo_pd(v[k], v[k + 1]);
+        w[k + 1] = _mm512_unpackhi_pd(v[k], v[k + 1]);
+    }
+    for (int k = 0; k < 2; ++k) {
+        v[k] = _mm512_shuffle_f64x2(w[k], w[k + 2], 0x88);
+        v[k + 2] = _mm512_shuffle_f64x2(w[k], w[k + 2], 0xdd);
+        v[k + 4] = _mm512_shuffle_f64x2(w[k + 4], w[k + 6], 0x88);
+        v[k + 6] = _mm512_shuffle_f64x2(w[k + 4], w[k + 6], 0xdd);
+    }
+    for (int k = 0; k < 4; ++k) {
+        w[k] = _mm512_shuffle_f64x2(v[k], v[k + 4], 0x88);
+        w[k + 4] = _mm512_shuffle_f64x2(v[k], v[k + 4], 0xdd);
+    }
+    memcpy(v, w, sizeof w);
+}
+
+/* As sumRows, of eight rows. */
+TARGET_AVX512
+static void sumRows8(const float *const in[8], size_t x, size_t end, double sum[8], double square[8]) {
+    __m512d s = _mm512_loadu_pd(sum), q = _mm512_loadu_pd(square);
+    for (; x < end; x += 8) {
+        __m512d column[8];
+        columnsOf(in, x, end - x < 8 ? (__mmask8)((1u << (end - x)) - 1) : 0xff, column);
+        for (int k = 0; k < 8; ++k) {
+            s = _mm512_add_pd(s, column[k]);
+            q = _mm512_add_pd(q, _mm512_mul_pd(column[k], column[k]));
+        }
+    }
+    _mm512_storeu_pd(sum, s);
+    _mm512_storeu_pd(square, q);
+}
+
+/* Eight rows of a table, of values or squares. out: at column `x` of the image; above: the row above the first, from there on
+ * in whole registers, becomes the last. */
+INLINE_AVX512 void writeRows8As(int squares, const float *const in[8], size_t x, size_t n, const double sum[8],
+                                double *above, double *const out[8]) {
+    Row64 row[8];
+    for (int k = 0; k < 8; ++k)
+        row[k] = startRow64(out[k]);
+    __m512d s = _mm512_loadu_pd(sum);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m512d column[8], entries = _mm512_loadu_pd(above + i);
+        columnsOf(in, x + i, 0xff, column);
+        for (int k = 0; k < 8; ++k)
+            column[k] = s = _mm512_add_pd(s, squares ? _mm512_mul_pd(column[k], column[k]) : column[k]);
+        transpose8(column);
+        for (int k = 0; k < 8; ++k) {
+            entries = _mm512_add_pd(entries, column[k]);
+            put64(&row[k], i, entries);
+        }
+        _mm512_storeu_pd(above + i, entries);
+    }
+    for (int k = 0; k < 8; ++k)
+        end64(&row[k], i);
+    double rest[8];
+    _mm512_storeu_pd(rest, s);
+    for (; i < n; ++i) {
+        for (int k = 0; k < 8; ++k) {
+            const double v = in[k][x + i];
+            rest[k] += squares ? v * v : v;
+            out[k][i] = above[i] += rest[k];
+        }
+    }
+}
+
+TARGET_AVX512
+static void writeRows8(int squares, const float *const in[8], size_t x, size_t n, const double sum[8], double *above,
+                       double *const out[8]) {
+    if (squares)
+        writeRows8As(1, in, x, n, sum, above, out);
+    else
+        writeRows8As(0, in, x, n, sum, above, out);
+}
+#endif
+
+/* A stripe of floats: what of it starts where. */
+typedef struct Stripe {
+    size_t start, end; /* columns */
+    double *sums[2];   /* for each row, of values and of squares: the sum left of the stripe */
+    double *above[2];  /* the row above in both tables */
+} Stripe;
+
+static Stripe stripeOf(const IntegralJob *job, int count, int k) {
+    const size_t rows = (size_t)(job->src->rows + 7) / 8 * 8, cols = (size_t)job->src->cols;
+    Stripe stripe = {cols * (size_t)k / (size_t)count, cols * ((size_t)k + 1) / (size_t)count, {NULL, NULL}, {NULL, NULL}};
+    for (size_t i = 0; i < 2; ++i) {
+        stripe.sums[i] = (double *)job->workspace + (i * (size_t)count + (size_t)k) * rows;
+        stripe.above[i] = (double *)job->workspace + 2 * (size_t)count * rows + i * abovesFor(count, job->src->cols) +
+                          padded(stripe.start) + 8 * (size_t)k;
+    }
+    return stripe;
+}
+
+/* What rows y .. y + rows - 1, up to eight, sum up to left of each stripe. */
+static void startSums(const IntegralJob *job, IntegralHost way, int count, int y, int rows) {
+    double sums[2][8] = {{0}, {0}};
+    for (int k = 0; k < count; ++k) {
+        const Stripe stripe = stripeOf(job, count, k);
+        for (int i = 0; i < 2; ++i)
+            memcpy(stripe.sums[i] + y, sums[i], (size_t)rows * sizeof **sums);
+        if (k + 1 == count)
+            continue;
+#ifdef X86
+        if (way == INTEGRAL_STREAMED && rows == 8) {
+            const float *in[8];
+            for (int r = 0; r < 8; ++r)
+                in[r] = ROW(const float, job->src, y + r);
+            sumRows8(in, stripe.start, stripe.end, sums[0], sums[1]);
+            continue;
+        }
+#endif
+        for (int r = 0; r < rows; r += 4)
+            for (int i = 0; i < 2; ++i)
+                if (i ? job->sqsum : job->sum)
+                    sumRows(job->src, y + r, rows - r < 4 ? rows - r : 4, stripe.start, stripe.end, i, sums[i] + r);
+    }
+}
+
+/* A stripe of rows y .. y + rows - 1, up to eight, of one table. */
+static void writeStripe(const IntegralJob *job, IntegralHost way, const Stripe *stripe, int y, int rows, int squares) {
+    cusMat *const table = squares ? job->sqsum : job->sum;
+#ifdef X86
+    if (way == INTEGRAL_STREAMED && rows == 8) {
+        const float *in[8];
+        double *out[8];
+        for (int r = 0; r < 8; ++r) {
+            in[r] = ROW(const float, job->src, y + r);
+            out[r] = ROW(double, table, y + r + 1) + stripe->start + 1;
+        }
+        writeRows8(squares, in, stripe->start, stripe->end - stripe->start, stripe->sums[squares] + y,
+                   stripe->above[squares], out);
+        return;
+    }
+#endif
+    for (int r = 0; r < rows; r += 4)
+        writeRows(job->src, y + r, rows - r < 4 ? rows - r : 4, stripe->start, stripe->end, squares,
+                  stripe->sums[squares] + y + r, table);
 }
 
 static void integral32f(const IntegralJob *job, int count) {
-    const cusMat *src = job->src;
-    const int rows = src->rows, groups = (rows + 3) / 4;
     cusMat *const tables[2] = {job->sum, job->sqsum};
-    double *const starts = job->workspace; /* [table][stripe][row]: row sums left of the stripe */
-    const size_t padded = (size_t)groups * 4, table_size = (size_t)count * padded;
+    const int rows = job->src->rows;
+    const IntegralHost way = wayOf(job);
 #pragma omp parallel num_threads(count)
     {
 #pragma omp for schedule(static)
-        for (int group = 0; group < groups; ++group)
-            for (int k = 0; k < 2; ++k) {
-                if (!tables[k])
-                    continue;
-                double sum[4] = {0, 0, 0, 0};
-                const int y = 4 * group, there = rows - y < 4 ? rows - y : 4;
-                for (int stripe = 0; stripe < count; ++stripe) {
-                    memcpy(starts + (size_t)k * table_size + (size_t)stripe * padded + (size_t)y, sum, sizeof sum);
-                    if (stripe + 1 < count)
-                        sumRows(src, y, there, stripeStart(src, count, stripe), stripeStart(src, count, stripe + 1), k,
-                                sum);
-                }
-                for (int i = 0; i < there; ++i)
-                    ROW(double, tables[k], y + i + 1)[0] = 0;
-            }
+        for (int group = 0; group < (rows + 7) / 8; ++group) {
+            const int y = 8 * group, there = rows - y < 8 ? rows - y : 8;
+            startSums(job, way, count, y, there);
+            for (int i = 0; i < 2; ++i)
+                for (int r = 0; tables[i] && r < there; ++r)
+                    ROW(double, tables[i], y + r + 1)[0] = 0;
+        }
 #pragma omp for schedule(static)
-        for (int stripe = 0; stripe < count; ++stripe)
-            for (int group = 0; group < groups; ++group)
-                for (int k = 0; k < 2; ++k)
-                    if (tables[k])
-                        writeRows(src, 4 * group, rows - 4 * group < 4 ? rows - 4 * group : 4,
-                                  stripeStart(src, count, stripe), stripeStart(src, count, stripe + 1), k,
-                                  starts + (size_t)k * table_size + (size_t)stripe * padded + (size_t)group * 4, tables[k]);
+        for (int k = 0; k < count; ++k) {
+            const Stripe stripe = stripeOf(job, count, k);
+            for (int i = 0; i < 2; ++i)
+                memset(stripe.above[i], 0, (stripe.end - stripe.start) * sizeof(double));
+            for (int y = 0; y < rows; y += 8)
+                for (int i = 0; i < 2; ++i)
+                    if (tables[i])
+                        writeStripe(job, way, &stripe, y, rows - y < 8 ? rows - y : 8, i);
+#ifdef X86
+            _mm_sfence(); /* what was streamed comes before the end of the parallel region */
+#endif
+        }
     }
 }
 
