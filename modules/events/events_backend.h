@@ -16,8 +16,8 @@ extern "C" {
 
 enum { EVENTS_MAX_REPRESENTATIONS = 8, EVENTS_MAX_CHANNELS = 16 };
 
-/* MDES and TENCODE follow from one number a pixel: 2 * (index of its last event + 1) + polarity, 0 where there is none. It
- * is made once for both. Indices count from the window's first event, so a window has at most 2^31 - 2 of them. */
+/* MDES and TENCODE follow from one number a pixel, made once for both; on the device 2 * (index of its last event + 1) +
+ * polarity, 0 where there is none. Indices count from the window's first event, so a window has at most 2^31 - 2 of them. */
 #define EVENTS_MAX_WINDOW ((uint64_t)INT32_MAX - 1)
 
 /* Voxel weights are this many to the unit. */

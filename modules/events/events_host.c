@@ -83,9 +83,55 @@ static uint64_t countEvents(const Events *events, uint32_t from, uint32_t to, co
     return inside;
 }
 
-static uint64_t lastEvents(const Events *events, const Grid *grid, uint32_t *last) {
+/* Of a pixel's last event, all that MDES and TENCODE want: 0 where there is none, else LAST, its polarity, its level among
+ * all 16 mixed-density windows (with fewer of them, the last of these at most) and TENCODE's green. */
+enum { LAST = 1 << 13, LAST_POSITIVE = 1 << 12, LAST_LEVEL = 1 << 8 };
+
+/* Green of TENCODE, 255 age / dt rounded down, is exact in double while 255 age fits it and dt is below 2^45. */
+CUSI_MULTIVERSION
+static void greens(const int64_t *restrict t, uint32_t n, uint64_t newest, uint64_t dt, uint16_t *restrict green) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+        const uint64_t age = newest - (uint64_t)t[i];
+        most = age > most ? age : most;
+    }
+    if (most <= dt && dt < (uint64_t)1 << 45) {
+        const double scale = dt ? (double)dt : 1.0;
+        for (uint32_t i = 0; i < n; ++i)
+            green[i] = (uint16_t)(int32_t)((double)(int64_t)(255 * (newest - (uint64_t)t[i])) / scale);
+    } else {
+        for (uint32_t i = 0; i < n; ++i)
+            green[i] = dt ? (uint8_t)(255 * (newest - (uint64_t)t[i]) / dt) : 0;
+    }
+}
+
+/* timed: with green. */
+static uint64_t lastEvents(const Events *events, const Grid *grid, int timed, uint16_t *last) {
     uint64_t inside = 0;
-    FOR_EVENTS_INSIDE(events, 0, events->count, grid, inside, { last[at] = 2 * (i + 1) + (events->p[i] != 0); });
+    EventsLevels levels;
+    uint32_t position[EVENTS_AT_ONCE];
+    uint16_t code[EVENTS_AT_ONCE] = {0};
+    if (events->count == 0)
+        return 0;
+    assert(events->t || !timed);
+    const uint64_t newest = timed ? (uint64_t)events->t[events->count - 1] : 0;
+    const uint64_t dt = timed ? newest - (uint64_t)events->t[0] : 0;
+    eventsMdesLevels(events->count, EVENTS_MAX_CHANNELS, &levels);
+    for (uint32_t k = 0; k < EVENTS_MAX_CHANNELS; ++k)
+        for (uint32_t start = levels.begin[k], n; start < levels.begin[k + 1]; start += n) {
+            const uint32_t rest = levels.begin[k + 1] - start;
+            n = rest < EVENTS_AT_ONCE ? rest : EVENTS_AT_ONCE;
+            const uint32_t found = locate(events, start, n, grid, position);
+            inside += found;
+            if (found == 0)
+                continue;
+            if (timed)
+                greens(events->t + start, n, newest, dt, code);
+            for (uint32_t i = 0; i < n; ++i)
+                if (found == n || position[i] != OUTSIDE)
+                    last[position[i]] =
+                        (uint16_t)(LAST + (events->p[start + i] ? LAST_POSITIVE : 0) + k * LAST_LEVEL + code[i]);
+        }
     return inside;
 }
 
@@ -138,43 +184,55 @@ static void timeLevels(const Events *events, int bins, EventsLevels *levels) {
 /* ---- From accumulators to pixels ---------------------------------------------------------------------------------------
  */
 
-static int levelOf(const EventsLevels *levels, int channels, uint32_t index) {
-    int level = 0;
-    while (level + 1 < channels && levels->begin[level + 1] <= index)
-        ++level;
-    return level;
+/* Every pixel is one copy of all 16 channels, of which the next pixel's cover those that are too many. */
+static void mdesRow(const uint16_t *last, size_t cols, const cusRepresentation *r, uint8_t *row) {
+    const size_t channels = (size_t)r->channels, element = r->depth == CUS_32F ? sizeof(float) : 1;
+    const size_t pixel = channels * element, copied = EVENTS_MAX_CHANNELS * element;
+    float wide[2 * LAST / LAST_LEVEL][EVENTS_MAX_CHANNELS] = {{0}};
+    uint8_t narrow[2 * LAST / LAST_LEVEL][EVENTS_MAX_CHANNELS];
+    memset(narrow, r->depth == CUS_8U ? 128 : 0, sizeof narrow);
+    for (size_t code = LAST / LAST_LEVEL; code < 2 * LAST / LAST_LEVEL; ++code) {
+        const int positive = (code & LAST_POSITIVE / LAST_LEVEL) != 0;
+        const size_t level = code % EVENTS_MAX_CHANNELS, n = level < channels ? level + 1 : channels;
+        memset(narrow[code], r->depth == CUS_8U ? (positive ? 255 : 0) : (positive ? 1 : 255 /* -1 */), n);
+        for (size_t k = 0; k < n; ++k)
+            wide[code][k] = positive ? 1.0f : -1.0f;
+    }
+    const size_t whole = cols * pixel < copied ? 0 : (cols * pixel - copied) / pixel + 1;
+    size_t x = 0;
+    if (element == 1)
+        for (; x < whole; ++x)
+            memcpy(row + x * pixel, narrow[last[x] / LAST_LEVEL], EVENTS_MAX_CHANNELS);
+    else
+        for (; x < whole; ++x)
+            memcpy(row + x * pixel, wide[last[x] / LAST_LEVEL], EVENTS_MAX_CHANNELS * sizeof(float));
+    for (; x < cols; ++x)
+        memcpy(row + x * pixel,
+               element == 1 ? (const void *)narrow[last[x] / LAST_LEVEL] : (const void *)wide[last[x] / LAST_LEVEL], pixel);
 }
 
-static void mdesRow(const uint32_t *last, size_t cols, const cusRepresentation *r, const EventsLevels *levels, void *row) {
-    const size_t channels = (size_t)r->channels;
-    memset(row, r->depth == CUS_8U ? 128 : 0, cols * cusTypeSize(CUS_MAKETYPE(r->depth, r->channels)));
-    for (size_t x = 0; x < cols; ++x) {
-        if (last[x] == 0)
-            continue;
-        const int positive = last[x] & 1;
-        const size_t n = (size_t)levelOf(levels, r->channels, last[x] / 2 - 1) + 1;
-        if (r->depth == CUS_32F) {
-            for (size_t k = 0; k < n; ++k)
-                ((float *)row)[x * channels + k] = positive ? 1.0f : -1.0f;
-        } else {
-            const int value = r->depth == CUS_8U ? (positive ? 255 : 0) : (positive ? 1 : 255 /* -1 */);
-            memset((uint8_t *)row + x * channels, value, n);
-        }
+/* 0x00RRGGBB of n pixels. */
+CUSI_MULTIVERSION
+static void tencodeColours(const uint16_t *restrict last, size_t n, uint32_t positive, uint32_t negative,
+                           uint32_t *restrict colour) {
+    for (size_t i = 0; i < n; ++i) {
+        const uint32_t code = last[i], ends = code & LAST_POSITIVE ? positive : negative;
+        colour[i] = code ? ends | (code & 255) << 8 : 0;
     }
 }
 
-static void tencodeRow(const uint32_t *last, size_t cols, const cusRepresentation *r, const Events *events, uint8_t *row) {
-    memset(row, 0, 3 * cols);
-    for (size_t x = 0; x < cols; ++x) {
-        if (last[x] == 0)
-            continue;
-        assert(events->t);
-        const int positive = last[x] & 1;
-        const uint64_t newest = (uint64_t)events->t[events->count - 1];
-        const uint64_t dt = newest - (uint64_t)events->t[0], age = newest - (uint64_t)events->t[last[x] / 2 - 1];
-        row[3 * x] = positive == r->swap ? 255 : 0;
-        row[3 * x + 1] = dt ? (uint8_t)(255 * age / dt) : 0;
-        row[3 * x + 2] = positive == r->swap ? 0 : 255;
+static void tencodeRow(const uint16_t *last, size_t cols, const cusRepresentation *r, uint8_t *row) {
+    const uint32_t red = 0xff0000, blue = 0x0000ff;
+    uint32_t colour[EVENTS_AT_ONCE];
+    for (size_t start = 0; start < cols; start += EVENTS_AT_ONCE) {
+        const size_t n = cols - start < EVENTS_AT_ONCE ? cols - start : EVENTS_AT_ONCE;
+        tencodeColours(last + start, n, r->swap ? blue : red, r->swap ? red : blue, colour);
+        for (size_t i = 0; i < n; ++i) {
+            uint8_t *const bgr = row + 3 * (start + i);
+            bgr[0] = (uint8_t)colour[i];
+            bgr[1] = (uint8_t)(colour[i] >> 8);
+            bgr[2] = (uint8_t)(colour[i] >> 16);
+        }
     }
 }
 
@@ -261,22 +319,20 @@ static uint64_t make(const Band *band, int index) {
     }
     case CUS_REPR_MDES:
     case CUS_REPR_TENCODE: {
-        /* The accumulators of both; cusEventStack puts the work of the second on the first. */
+        /* Of all representations of the two kinds, from one pass over the events. */
         const Grid grid = gridOf(band, cols, 1);
-        uint32_t *last = clearScratch(band, sizeof *last);
-        EventsLevels levels;
-        inside = lastEvents(events, &grid, last);
-        for (int k = index; k < band->stacker->count; ++k) {
-            const cusRepresentation *other = &band->stacker->representations[k];
-            if (other->kind == CUS_REPR_MDES) {
-                eventsMdesLevels(events->count, other->channels, &levels);
-                for (size_t y = 0; y < band->rows; ++y)
-                    mdesRow(last + y * cols, cols, other, &levels, bandRow(band, k, y));
-            } else if (other->kind == CUS_REPR_TENCODE) {
-                for (size_t y = 0; y < band->rows; ++y)
-                    tencodeRow(last + y * cols, cols, other, events, bandRow(band, k, y));
-            }
-        }
+        const cusRepresentation *others = band->stacker->representations;
+        uint16_t *last = clearScratch(band, sizeof *last);
+        int timed = 0;
+        for (int k = index; k < band->stacker->count; ++k)
+            timed |= others[k].kind == CUS_REPR_TENCODE;
+        inside = lastEvents(events, &grid, timed, last);
+        for (int k = index; k < band->stacker->count; ++k)
+            for (size_t y = 0; y < band->rows && eventsIsLast(others[k].kind); ++y)
+                if (others[k].kind == CUS_REPR_MDES)
+                    mdesRow(last + y * cols, cols, &others[k], bandRow(band, k, y));
+                else
+                    tencodeRow(last + y * cols, cols, &others[k], bandRow(band, k, y));
         return inside;
     }
     case CUS_REPR_MDES_COUNT: {
@@ -432,8 +488,9 @@ static size_t scratchBytesAPixel(const cusRepresentation *r) {
     switch (r->kind) {
     case CUS_REPR_MDES:
     case CUS_REPR_TENCODE:
+        return sizeof(uint16_t);
     case CUS_REPR_EVENT_DIFF:
-        return sizeof(uint32_t);
+        return sizeof(int32_t);
     case CUS_REPR_TIME_SURFACE:
         return 2 * sizeof(uint32_t);
     case CUS_REPR_VOXEL_GRID:
