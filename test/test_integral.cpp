@@ -586,7 +586,7 @@ TEST_P(Integral, TwoThreadsWithAnObjectEach) {
 
 TEST_P(Integral, BoxSums) {
     auto random = support::generator();
-    const int rows = 57, cols = 203, n = 500;
+    const int rows = 57, cols = 203, n = 10000; // more than one thread of the host takes
     for (const int depth : {CUS_32S, CUS_64F}) {
         const auto bytes = support::randomBytes(rows * cols, random);
         TestMat in(rows, cols, CUS_8UC1, space(), {}, bytes.data());
