@@ -446,6 +446,7 @@ static int bandStart(const Bands *bands, int band) {
 /* Column totals of columns x .. x + n - 1 of one band, of pixels and of squares; NULL for those not wanted. */
 static void bandTotals(const cusMat *src, const Bands *bands, int band, size_t x, size_t n, IntegralHost way,
                        uint64_t *const totals[2]) {
+    (void)way; /* there is one way where there is no x86 */
     const int end = bandStart(bands, band + 1);
     for (int k = 0; k < 2; ++k)
         if (totals[k])
@@ -482,6 +483,7 @@ static void startRow(const uint64_t *totals, int band, size_t cols, int is64, vo
 
 /* The same through the caches. */
 static void writeBand(const cusMat *src, int start, int end, IntegralHost way, void *above[2], cusMat *const tables[2]) {
+    (void)way; /* there is one way where there is no x86 */
     void (*sum_row)(const uint8_t *, size_t, const uint32_t *, uint32_t *) = sumRow32;
 #ifdef X86
     if (way == INTEGRAL_AVX2)
@@ -734,6 +736,7 @@ static Stripe stripeOf(const IntegralJob *job, int count, int k) {
 
 /* What rows y .. y + rows - 1, up to eight, sum up to left of each stripe. */
 static void startSums(const IntegralJob *job, IntegralHost way, int count, int y, int rows) {
+    (void)way; /* there is one way where there is no x86 */
     double sums[2][8] = {{0}, {0}};
     for (int k = 0; k < count; ++k) {
         const Stripe stripe = stripeOf(job, count, k);
@@ -759,6 +762,7 @@ static void startSums(const IntegralJob *job, IntegralHost way, int count, int y
 
 /* A stripe of rows y .. y + rows - 1, up to eight, of one table. */
 static void writeStripe(const IntegralJob *job, IntegralHost way, const Stripe *stripe, int y, int rows, int squares) {
+    (void)way; /* there is one way where there is no x86 */
     cusMat *const table = squares ? job->sqsum : job->sum;
 #ifdef X86
     if (way == INTEGRAL_STREAMED && rows == 8) {

@@ -851,7 +851,7 @@ static void bandsOfRow(const Bands *b, const void *row, int x, int n, uint16_t *
 CUSI_MULTIVERSION
 static void crossings(const uint16_t *restrict here, const uint16_t *restrict below, int n, uint8_t *restrict out) {
     for (int x = 0; x < n; ++x)
-        out[x] = (here[x] != here[x + 1]) | (here[x] != below[x]) ? 255 : 0;
+        out[x] = ((here[x] != here[x + 1]) | (here[x] != below[x])) ? 255 : 0;
 }
 
 cusStatus stereo_host_contours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options) {
@@ -906,7 +906,7 @@ cusStatus stereo_host_picture(const cusMat *elevation, const cusMat *contours, c
             for (int k = 0; k < n; ++k) {
                 const int at = x + k;
                 const int hole = bands.type == CUS_32FC1 ? ((const float *)row)[at] == 0 : ((const uint16_t *)row)[at] == 0;
-                const uint32_t colour = hole | (lines && lines[at]) ? 0 : colours[band[k]];
+                const uint32_t colour = hole || (lines && lines[at]) ? 0 : colours[band[k]];
                 for (int c = 0; c < 3; ++c)
                     out[3 * (size_t)at + (size_t)c] = (uint8_t)(colour >> (8 * c));
             }
