@@ -18,6 +18,12 @@
 
 #ifdef CUSIGHT_HAVE_HDF5
 #include <hdf5.h>
+
+// As in lsan.supp, for a start by hand. The sanitizer has to see it, so it must not be hidden.
+extern "C" __attribute__((visibility("default"))) const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions() {
+    return "leak:libhdf5";
+}
 #endif
 
 using reference::Bytes;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <thread>
 #include <tuple>
 
@@ -448,6 +449,26 @@ TEST_P(Stereo, picturesOfAllElevationsWorkedByHand) {
     EXPECT_EQ(support::elements(picture),
               (std::vector<uint8_t>{255, 0, 0, 0, 255, 0, 0, 255, 255, 0, 0, 255, 0, 0, 0, 0, 0, 0}));
     cusMatRelease(&picture);
+}
+
+// Values that no fill makes, but a caller may have: nothing is read beyond the colours.
+TEST_P(Stereo, picturesOfFloatsOutOfTheOrdinary) {
+    const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+    for (const std::array<float, 3> &values :
+         {std::array<float, 3>{0, 1e-38f, 1e-38f}, {0, nan, 2}, {0, 1, infinity}, {0, nan, nan}}) {
+        ref::Image<float> e(1, 96);
+        for (int x = 0; x < 96; ++x)
+            e(0, x) = values[static_cast<size_t>(x % 3)];
+        Placed<float> in(e, space());
+        cusMat picture = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusStereoPicture(&in.mat, nullptr, &picture, nullptr));
+        const auto bgr = support::elements(picture);
+        EXPECT_EQ(std::vector<uint8_t>(bgr.begin(), bgr.begin() + 3), (std::vector<uint8_t>{0, 0, 0})); // a hole
+        if (space() == CUS_HOST && values[2] < infinity) { // the largest; the device's range may be NaN
+            EXPECT_EQ(std::vector<uint8_t>(bgr.end() - 3, bgr.end()), (std::vector<uint8_t>{0, 0, 255}));
+        }
+        cusMatRelease(&picture);
+    }
 }
 
 // ---- The mapper

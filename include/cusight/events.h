@@ -69,7 +69,8 @@ typedef enum cusRepresentationKind {
     /* 8U, `channels` of them: the same windows, saturating count of events of either polarity. */
     CUS_REPR_MDES_COUNT = 2,
     /* 8U, 3 channels, BGR: of the pixel's last event R = 255 if positive, B = 255 if negative,
-     * G = floor(255 (t[n-1] - t) / dt), 0 where dt is 0; no event: 0, 0, 0 (Tencode, Huang et al. 2023). */
+     * G = floor(255 (t[n-1] - t) / dt), 0 where dt is 0; no event: 0, 0, 0 (Tencode, Huang et al. 2023). dt below 2^56
+     * us, two thousand years. */
     CUS_REPR_TENCODE = 3,
     /* 8U, 2 * channels: by polarity (positive first), `channels` time bins min(floor(channels (t - t[0]) / max(dt, 1)),
      * channels - 1); count clipped at `cutoff`. */

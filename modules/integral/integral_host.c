@@ -839,6 +839,7 @@ cusStatus integral_host_boxSums(const cusMat *table, const cusMat *boxes, cusMat
     const int64_t rows = table->rows - 1, cols = table->cols - 1;
     const int useful = boxes->rows / BOXES_A_THREAD + 1;
     const int threads = useful < cusi_maxThreads() ? useful : cusi_maxThreads();
+    (void)threads; /* without OpenMP */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int k = 0; k < boxes->rows; ++k) {
         const int32_t *box = ROW(const int32_t, boxes, k);

@@ -206,33 +206,32 @@ static void agreements(const uint8_t *restrict l, const uint8_t *restrict r, int
 
 /* sum[x] = agree[x] + ... + agree[x + window - 1] for x in 0..n-1; agree has n + window - 1 elements, one and other have
  * place for as many. */
-#define WINDOW_SUMS(name, type)                                                                                  \
-    CUSI_MULTIVERSION                                                                                            \
-    static void name(const uint8_t *restrict agree, int n, int window, type *restrict one, type *restrict other, \
-                     type *restrict sum) {                                                                       \
-        int have = n + window - 1, at = 1;                                                                       \
-        for (int x = 0; x < n; ++x)                                                                              \
-            sum[x] = agree[x]; /* the window is odd */                                                           \
-        if (window == 1)                                                                                         \
-            return;                                                                                              \
-        --have;                                                                                                  \
-        for (int x = 0; x < have; ++x)                                                                           \
-            one[x] = (type)(agree[x] + agree[x + 1]);                                                            \
-        for (int digit = 2;; digit *= 2) { /* one: sums of `digit` */                                            \
-            if (window & digit) {                                                                                \
-                for (int x = 0; x < n; ++x)                                                                      \
-                    sum[x] = (type)(sum[x] + one[x + at]);                                                       \
-                at += digit;                                                                                     \
-            }                                                                                                    \
-            if (2 * digit > window)                                                                              \
-                return;                                                                                          \
-            have -= digit;                                                                                       \
-            for (int x = 0; x < have; ++x)                                                                       \
-                other[x] = (type)(one[x] + one[x + digit]);                                                      \
-            type *const swap = one;                                                                              \
-            one = other;                                                                                         \
-            other = swap;                                                                                        \
-        }                                                                                                        \
+#define WINDOW_SUMS(name, type)                                                                                      \
+    CUSI_MULTIVERSION                                                                                                \
+    static void name(const uint8_t *restrict agree, int n, int window, type *one, type *other, type *restrict sum) { \
+        int have = n + window - 1, at = 1;                                                                           \
+        for (int x = 0; x < n; ++x)                                                                                  \
+            sum[x] = agree[x]; /* the window is odd */                                                               \
+        if (window == 1)                                                                                             \
+            return;                                                                                                  \
+        --have;                                                                                                      \
+        for (int x = 0; x < have; ++x)                                                                               \
+            one[x] = (type)(agree[x] + agree[x + 1]);                                                                \
+        for (int digit = 2;; digit *= 2) { /* one: sums of `digit` */                                                \
+            if (window & digit) {                                                                                    \
+                for (int x = 0; x < n; ++x)                                                                          \
+                    sum[x] = (type)(sum[x] + one[x + at]);                                                           \
+                at += digit;                                                                                         \
+            }                                                                                                        \
+            if (2 * digit > window)                                                                                  \
+                return;                                                                                              \
+            have -= digit;                                                                                           \
+            for (int x = 0; x < have; ++x)                                                                           \
+                other[x] = (type)(one[x] + one[x + digit]);                                                          \
+            type *const swap = one;                                                                                  \
+            one = other;                                                                                             \
+            other = swap;                                                                                            \
+        }                                                                                                            \
     }
 WINDOW_SUMS(windowSums8, uint8_t)
 WINDOW_SUMS(windowSums16, uint16_t)
@@ -392,8 +391,8 @@ static void checkRow(uint16_t *row, const uint16_t *other, int cols, const cusSt
     for (int x = 0; x < cols; x += PIXELS_AT_ONCE) {
         const int n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE, end = n + 2 * more;
         for (int k = 0; k < end;) {
-            const int at = x - more + k, inside = at >= 0 && at < cols;
-            const int from = inside ? at : wrapped(at, cols), rest = at < 0 ? -at : cols - from;
+            const int64_t at = (int64_t)x - more + k;
+            const int inside = at >= 0 && at < cols, from = wrapped(at, cols), rest = at < 0 ? (int)-at : cols - from;
             const int run = rest < end - k ? rest : end - k;
             if (!inside && o->border == CUS_STEREO_ZERO)
                 memset(near + k, 0, (size_t)run * sizeof *near);
@@ -555,6 +554,7 @@ static cusStatus iterate(const cusMat *holes, cusMat *filled, const cusStereoOpt
     int any = rows; /* rows that changed: where only a few do, threads cost more than they gain */
     for (int i = 1; i <= o->iterations; ++i) {
         const int threads = any > rows / 4 ? most : 1;
+        (void)threads; /* without OpenMP */
         float largest = 0;
         any = 0;
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(max : largest) reduction(+ : any)
@@ -827,8 +827,10 @@ static Bands bandsOf(const cusMat *elevation, uint32_t levels) {
 CUSI_MULTIVERSION
 static void bandsOfFloats(const float *restrict values, int n, Range range, uint32_t levels, uint16_t *restrict out) {
     const float width = range.max - range.min, scale = (float)levels / width;
-    for (int x = 0; x < n; ++x)
-        out[x] = (uint16_t)(uint32_t)((values[x] - range.min) * scale);
+    for (int x = 0; x < n; ++x) {
+        const float band = (values[x] - range.min) * scale;
+        out[x] = (uint16_t)(band < (float)levels ? (uint32_t)band : levels); /* NaN and infinity, too */
+    }
 }
 
 /* Of n elements of a row from column x on. */
