@@ -737,11 +737,10 @@ cusStatus stereo_host_median(const cusMat *elevation, cusMat *smoothed, int size
         for (int x = 0; x < cols; x += PIXELS_AT_ONCE) {
             const int n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE;
             for (int i = 0; i < size; ++i) {
-                const int at = y + i - radius;
-                loadClamped(rowOf(elevation, at < 0       ? 0
-                                             : at >= rows ? rows - 1
-                                                          : at),
-                            cols, (int64_t)x - radius, n + 2 * radius, bytes, (uint8_t *)padded[i]);
+                const int64_t at = (int64_t)y + i - radius;
+                const int inside = at < 0 ? 0 : at < rows ? (int)at : rows - 1;
+                loadClamped(rowOf(elevation, inside), cols, (int64_t)x - radius, n + 2 * radius, bytes,
+                            (uint8_t *)padded[i]);
             }
             uint8_t *const out = rowOfMutable(smoothed, y) + (size_t)x * bytes;
             if (bytes == 2)
