@@ -2,6 +2,7 @@
 #include "host.h"
 #include "stereo_backend.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -476,6 +477,7 @@ static int onceInside(const uint16_t *restrict up, const uint16_t *restrict row,
 /* up, down: NULL beyond a ZERO border. */
 static int onceRow(const uint16_t *up, const uint16_t *row, const uint16_t *down, int n, cusStereoBorder border,
                    uint16_t *out) {
+    assert(row);
     int changed = 0, step = 1;
     if (up && down && n > 2) { /* the two at the ends are left */
         changed = onceInside(up, row, down, n, out);
@@ -642,6 +644,7 @@ cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusSte
 #define MEDIANS(type, name3, name5)                                                                                     \
     CUSI_MULTIVERSION                                                                                                   \
     static void name3(const type *const *rows, int n, type *restrict out) {                                             \
+        assert(n > 0 && n <= PIXELS_AT_ONCE);                                                                           \
         type low[PIXELS_AT_ONCE + 4], middle[PIXELS_AT_ONCE + 4], high[PIXELS_AT_ONCE + 4];                             \
         const type *const restrict r0 = rows[0], *const restrict r1 = rows[1], *const restrict r2 = rows[2];            \
         for (int x = 0; x < n + 2; ++x) {                                                                               \
@@ -661,6 +664,7 @@ cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusSte
     }                                                                                                                   \
     CUSI_MULTIVERSION                                                                                                   \
     static void name5(const type *const *rows, int n, type *restrict out) {                                             \
+        assert(n > 0 && n <= PIXELS_AT_ONCE);                                                                           \
         type sorted[5][PIXELS_AT_ONCE + 4];                                                                             \
         const type *const restrict r0 = rows[0], *const restrict r1 = rows[1], *const restrict r2 = rows[2],            \
                                    *const restrict r3 = rows[3], *const restrict r4 = rows[4];                          \
