@@ -190,6 +190,12 @@ TEST(Integral, sum_16384x16384) {
 TEST(Integral, sum_1326x1025) {
     integral("integral/8u32s/1326x1025", {1326, 1025}, CUS_8UC1, CUS_32S, false);
 }
+TEST(Integral, squares_640x480) {
+    integral("integral/8u32s64f/640x480", {640, 480}, CUS_8UC1, CUS_32S, true);
+}
+TEST(Integral, squares_1920x1080) {
+    integral("integral/8u32s64f/1920x1080", {1920, 1080}, CUS_8UC1, CUS_32S, true);
+}
 TEST(Integral, squares_3840x2160) {
     integral("integral/8u32s64f/3840x2160", {3840, 2160}, CUS_8UC1, CUS_32S, true);
 }

@@ -191,6 +191,7 @@ TEST(Stereo, contour_3840x2160) {
 
 TEST(Stereo, defaults) {
     contour("stereo/defaults/640x480", VGA, cusStereoDefaults(), Peers::OPENCV);
+    contour("stereo/defaults/1920x1080", HD, cusStereoDefaults(), Peers::OPENCV);
     contour("stereo/defaults/3840x2160", UHD, cusStereoDefaults(), Peers::OPENCV);
 }
 

@@ -433,8 +433,12 @@ TEST(IntegralCuda, ManyTilesAndFewInTurns) {
         int rows, cols;
         bool squares;
     };
-    for (const Turn &turn :
-         {Turn{2600, 2700, true}, {90, 70, false}, {rows, cols, false}, {2600, 2700, true}, {33, 500, true}}) {
+    for (const Turn &turn : {Turn{2600, 2700, true},
+                             {90, 70, false},
+                             {rows, cols, false},
+                             {3000, cols, false},
+                             {2600, 2700, true},
+                             {33, 500, true}}) {
         SCOPED_TRACE(testing::Message() << turn.rows << " x " << turn.cols << (turn.squares ? " with squares" : ""));
         cusMat of_host = CUS_MAT_INIT, of_device = CUS_MAT_INIT, sums[2] = {CUS_MAT_INIT, CUS_MAT_INIT},
                squares[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
@@ -455,24 +459,40 @@ TEST(IntegralCuda, ManyTilesAndFewInTurns) {
     cusMatRelease(&device);
 }
 
-// Regions of odd offset and size of a large image, into tables with tight rows: neither side can be moved 16 bytes at a time.
-TEST(IntegralCuda, LargeUnalignedEqualsHost) {
+// Sizes for which a GPU of a hundred multiprocessors or more chooses each of its tiles; aligned, and regions of odd offset into tables
+// with tight rows, where neither side can be moved 16 bytes at a time.
+TEST(IntegralCuda, LargeWithTilesOfEverySize) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
-    const int rows = 3301, cols = 4099, x = 5, y = 3, width = 4093, height = 3297;
-    const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random);
-    cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT, region = CUS_MAT_INIT, expected = CUS_MAT_INIT;
-    CUS_ASSERT_OK(cusMatWrap(&host, rows, cols, CUS_8UC1, CUS_HOST, const_cast<uint8_t *>(bytes.data()), 0));
-    CUS_ASSERT_OK(cusMatUpload(&host, &device, nullptr));
-    CUS_ASSERT_OK(cusMatRegion(&host, x, y, width, height, &region));
-    CUS_ASSERT_OK(cusIntegral(&region, &expected, nullptr, nullptr, nullptr));
-    CUS_ASSERT_OK(cusMatRegion(&device, x, y, width, height, &region));
-    TestMat sum(height + 1, width + 1, CUS_32SC1, CUS_DEVICE, {4, 4});
-    CUS_ASSERT_OK(cusIntegral(&region, &sum.mat, nullptr, nullptr, nullptr));
-    EXPECT_TRUE(sum.get() == support::elements(expected));
-    EXPECT_TRUE(sum.intact());
-    cusMatRelease(&device);
-    cusMatRelease(&expected);
+    for (const auto &[rows, cols] : {std::pair<int, int>{1401, 2503}, {2001, 3003}, {3001, 4251}}) {
+        const auto bytes = support::randomBytes(static_cast<size_t>(rows + 3) * (cols + 5), random);
+        cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusMatWrap(&host, rows + 3, cols + 5, CUS_8UC1, CUS_HOST, const_cast<uint8_t *>(bytes.data()), 0));
+        CUS_ASSERT_OK(cusMatUpload(&host, &device, nullptr));
+        for (const Case &c : CASES)
+            for (const bool odd : {false, true}) {
+                if (c.type != CUS_8UC1)
+                    continue;
+                SCOPED_TRACE(testing::Message() << rows << " x " << cols << ", depth " << c.sum_depth << ", tables "
+                                                << c.sum << c.sqsum << (odd ? ", odd" : ""));
+                const cusIntegralOptions options = {c.sum_depth};
+                cusMat region = CUS_MAT_INIT, of_device = CUS_MAT_INIT, sum = CUS_MAT_INIT, sqsum = CUS_MAT_INIT;
+                CUS_ASSERT_OK(cusMatRegion(&host, 5 * odd, 3 * odd, cols, rows, &region));
+                CUS_ASSERT_OK(cusMatRegion(&device, 5 * odd, 3 * odd, cols, rows, &of_device));
+                CUS_ASSERT_OK(cusIntegral(&region, c.sum ? &sum : nullptr, c.sqsum ? &sqsum : nullptr, &options, nullptr));
+                const size_t entry = sumType(c) == CUS_32SC1 ? 4 : 8, shift = odd;
+                TestMat got(rows + 1, cols + 1, sumType(c), CUS_DEVICE, {entry * shift, entry * shift}),
+                    got_squares(rows + 1, cols + 1, CUS_64FC1, CUS_DEVICE, {8 * shift, 8 * shift});
+                CUS_ASSERT_OK(cusIntegral(&of_device, c.sum ? &got.mat : nullptr, c.sqsum ? &got_squares.mat : nullptr,
+                                          &options, nullptr));
+                EXPECT_TRUE(!c.sum || got.get() == support::elements(sum));
+                EXPECT_TRUE(!c.sqsum || got_squares.get() == support::elements(sqsum));
+                EXPECT_TRUE(got.intact() && got_squares.intact());
+                cusMatRelease(&sum);
+                cusMatRelease(&sqsum);
+            }
+        cusMatRelease(&device);
+    }
 }
 
 // Floats past one slab of working memory: within the bound of the header, and the same in every run.

@@ -451,23 +451,54 @@ TEST_P(Stereo, picturesOfAllElevationsWorkedByHand) {
     cusMatRelease(&picture);
 }
 
-// Values that no fill makes, but a caller may have: nothing is read beyond the colours.
-TEST_P(Stereo, picturesOfFloatsOutOfTheOrdinary) {
-    const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
-    for (const std::array<float, 3> &values :
-         {std::array<float, 3>{0, 1e-38f, 1e-38f}, {0, nan, 2}, {0, 1, infinity}, {0, nan, nan}}) {
-        ref::Image<float> e(1, 96);
-        for (int x = 0; x < 96; ++x)
-            e(0, x) = values[static_cast<size_t>(x % 3)];
-        Placed<float> in(e, space());
-        cusMat picture = CUS_MAT_INIT;
-        CUS_ASSERT_OK(cusStereoPicture(&in.mat, nullptr, &picture, nullptr));
-        const auto bgr = support::elements(picture);
-        EXPECT_EQ(std::vector<uint8_t>(bgr.begin(), bgr.begin() + 3), (std::vector<uint8_t>{0, 0, 0})); // a hole
-        if (space() == CUS_HOST && values[2] < infinity) { // the largest; the device's range may be NaN
-            EXPECT_EQ(std::vector<uint8_t>(bgr.end() - 3, bgr.end()), (std::vector<uint8_t>{0, 0, 255}));
+TEST_P(Stereo, picturesEqualTheReference) {
+    std::mt19937_64 random(support::seed());
+    for (const Layout &layout : {Layout{}, Layout{6, 2}}) {
+        const int rows = 1 + static_cast<int>(random() % 50), cols = 1 + static_cast<int>(random() % 700);
+        const auto image = randomHoles(rows, cols, random);
+        ref::Smooth smooth(rows, cols);
+        ref::Bytes lines(rows, cols);
+        for (size_t i = 0; i < smooth.data.size(); ++i) {
+            smooth.data[i] = static_cast<float>(image.data[i]) / 3.0f;
+            lines.data[i] = random() % 8 == 0 ? static_cast<uint8_t>(1 + random() % 255) : 0;
         }
+        Placed<uint16_t> in(image, space(), layout);
+        Placed<float> in32(smooth, space(), {4 * layout.padding, 4 * layout.offset});
+        Placed<uint8_t> on(lines, space(), layout);
+        TestMat out(rows, cols, CUS_8UC3, space(), layout);
+        CUS_ASSERT_OK(cusStereoPicture(&in.mat, &on.mat, &out.mat, nullptr));
+        ASSERT_EQ(support::elements(out.mat), ref::picture(image, &lines)) << rows << " x " << cols;
+        CUS_ASSERT_OK(cusStereoPicture(&in32.mat, nullptr, &out.mat, nullptr));
+        ASSERT_EQ(support::elements(out.mat), ref::picture(smooth, nullptr)) << rows << " x " << cols;
+        ASSERT_TRUE(out.intact());
+    }
+}
+
+// Values that no fill makes, but a caller may have: nothing is read beyond the colours, and NaN spoils no range.
+TEST_P(Stereo, floatsOutOfTheOrdinary) {
+    const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+    cusStereoOptions o = cusStereoDefaults();
+    o.lines = CUS_LINES_CROSSING;
+    for (const std::vector<float> &values : std::vector<std::vector<float>>{{0, 1e-38f, 1e-38f},
+                                                                            {0, nan, 2},
+                                                                            {0, 1, infinity},
+                                                                            {0, nan, nan},
+                                                                            {nan},
+                                                                            {-0.0f, -nan, 3, 1},
+                                                                            {-0.0f},
+                                                                            {-5, 2, -0.0f, -nan, 7},
+                                                                            {-infinity, 3, infinity, nan}}) {
+        ref::Smooth e(2, 96);
+        for (size_t i = 0; i < e.data.size(); ++i)
+            e.data[i] = values[i % values.size()];
+        Placed<float> in(e, space());
+        cusMat picture = CUS_MAT_INIT, lines = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusStereoPicture(&in.mat, nullptr, &picture, nullptr));
+        EXPECT_EQ(support::elements(picture), ref::picture(e, nullptr)) << ::testing::PrintToString(values);
+        CUS_ASSERT_OK(cusStereoContours(&in.mat, &lines, &o, nullptr));
+        EXPECT_TRUE(same(lines, ref::contours(e, o))) << ::testing::PrintToString(values);
         cusMatRelease(&picture);
+        cusMatRelease(&lines);
     }
 }
 

@@ -115,7 +115,8 @@ CUS_API cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int
  * all pixels, holes as 0. MODULO: (e - min) mod max(1, (max - min) / levels) == 0, in integers (32FC1: truncated first).
  * CROSSING: floor((e - min) * levels / (max - min)) differs from that of the right or the lower neighbour: thin closed
  * lines; 16UC1 in exact integers, 32FC1 as floor((e - min) * (levels / (max - min))) with each operation in float32. A flat
- * map has no crossing. Uses lines, levels. Cost: two reads, one write. Scratch: 8 bytes. */
+ * map has no crossing; a NaN is neither min nor max and lies in the highest band. Uses lines, levels. Cost: two reads, one
+ * write. Scratch: 8 bytes. */
 CUS_API cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options,
                                     cusStream stream);
 

@@ -70,16 +70,30 @@ struct Shape {
 // The other way, at some step of these: 5 blocks writing for 8 multiprocessors 0.0458 -> 0.0471, 0.1250 -> 0.1302; 7 for 8 0.0464,
 // 0.1266; 512 x 128 and 256 x 128 tiles, 2 blocks of 16 warps 0.0461 -> 0.0490, 0.1215 -> 0.1253; 4 blocks for both 0.1213 -> 0.1240;
 // 256 x 64 tiles, 8 blocks of 4 warps for sums 0.0498.
-// 1920x1080: 128 x 64, 8 warps, 4 blocks 0.0077, 2 ahead 0.0082; 16 warps 0.0088, 4 warps 0.0096, 128 x 128 0.0097, 256 x 32 0.0118.
-// Floats with squares: 128 x 32, 4 blocks 0.340, 3 blocks 0.357, now 0.287.
+// Floats with squares: 128 x 32, 4 blocks 0.340, 3 blocks 0.357, now 0.278.
+//
+// The fewer pixels, the smaller the tiles, so that all multiprocessors have some. A kernel whose tiles all find place at once (on 132
+// multiprocessors) is the quicker the smaller they are; after that larger ones win. By size (x: not all find place):
+//   sums              640x480   1280x720  1920x1080 2560x1440 3200x1800 3840x2160 5120x2880 6144x3456 7680x4320
+//     Small           0.0050    0.0062    0.0075    0.0100    0.0151 x  0.0181 x  0.0305 x  0.0403 x  0.0602 x
+//     Medium          0.0069    0.0071    0.0107    0.0111    0.0144    0.0161    0.0241 x  0.0322 x  0.0476 x
+//     Large           0.0106    0.0127    0.0156    0.0145    0.0180    0.0221    0.0253    0.0310 x  0.0448 x
+//   sums and squares
+//     WideFew         0.0088    0.0096    0.0128    0.0221 x  0.0326 x  0.0444 x  0.0754 x  0.1056 x  0.1632 x
+//     WideSmall       0.0085    0.0114    0.0150    0.0197    0.0275 x  0.0374 x  0.0651 x  0.0896 x  0.1371 x
+//     Wide            0.0108    0.0159    0.0199    0.0231    0.0287    0.0368 x  0.0564 x  0.0780 x  0.1187 x
+// For small images of sums 16 warps 0.0088 at 1920x1080, 4 warps 0.0096, 128 x 128 0.0097, 256 x 32 0.0118; 2 blocks and 8 ahead
+// 0.0073, but 0.0124 at 2560x1440. Wide with 4 blocks 0.0356 at 3840x2160, 0.0595 at 5120x2880.
 namespace tuning {
-using Large = Shape<4, 2, 32, 4, 16, 2, 2640>; // 32-bit sums alone
-using Small = Shape<1, 8, 8, 4, 8, 4>;         // the same of small images, so that all multiprocessors have tiles
-using Wide = Shape<2, 4, 16, 3, 8, 1, 2970>;   // bytes to 64-bit tables
+using Small = Shape<1, 8, 8, 4, 8, 4>; // 32-bit sums alone
+using Medium = Shape<2, 4, 16, 4, 8, 3, 2640>;
+using Large = Shape<4, 2, 32, 4, 16, 2, 2640>;
+using WideFew = Shape<1, 8, 8, 2, 8, 3>; // bytes to 64-bit tables
+using WideSmall = Shape<1, 8, 8, 4, 8, 1>;
+using Wide = Shape<2, 4, 16, 3, 8, 1, 2970>;
 using Float = Shape<1, 8, 4, 4, 2, 1>;
 // Blocks that write at a time, of images of more tiles than find place at once: for four multiprocessors three.
 constexpr unsigned WRITING = 3, WRITING_OF = 4;
-constexpr size_t SMALL_TILES = 300; // with fewer large tiles than that, small ones
 // Groups of the chain of columns: so high that memory takes longer for one than its prefix takes from tile to tile.
 constexpr size_t GROUP_BYTES = 16 << 20;
 constexpr unsigned MAX_COLUMN_GROUP = 32;
@@ -1315,7 +1329,7 @@ unsigned powerOfTwo(size_t at_least) {
 }
 
 template<class Tile, class Pixel, class SumTable, class SquareTable>
-cusStatus integral(const char *function, const IntegralJob &in, cudaStream_t stream) {
+cusStatus integral(const char *function, const IntegralJob &in, int multiprocessors, cudaStream_t stream) {
     const cusMat &src = *in.src;
     const unsigned rows = static_cast<unsigned>(src.rows);
     Job job = {};
@@ -1336,8 +1350,6 @@ cusStatus integral(const char *function, const IntegralJob &in, cudaStream_t str
                                              size_t(tuning::MAX_COLUMN_GROUP)));
     job.strips = static_cast<unsigned>(layout.strips);
     const unsigned slab = static_cast<unsigned>(std::min<size_t>(rows, layout.slab_bands * Tile::HEIGHT));
-    int multiprocessors = 0;
-    CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
     const unsigned at_once = static_cast<unsigned>(multiprocessors) * Tile::BLOCKS;
     SumTable sum;
     SquareTable squares;
@@ -1381,16 +1393,26 @@ cusStatus integral(const char *function, const IntegralJob &in, cudaStream_t str
 
 template<class Pixel, class SumTable, class SquareTable>
 cusStatus integral(const char *function, const IntegralJob &job, cudaStream_t stream) {
-    if constexpr (std::is_same_v<Pixel, float>) {
-        return integral<tuning::Float, Pixel, SumTable, SquareTable>(function, job, stream);
-    } else if constexpr (!std::is_same_v<SumTable, Sums32> || EXISTS<SquareTable>) {
-        return integral<tuning::Wide, Pixel, SumTable, SquareTable>(function, job, stream);
-    } else {
-        const Layout<tuning::Large, SumTable, NoTable> large(job.src->rows, job.src->cols);
-        return large.bands * large.strips < tuning::SMALL_TILES
-                   ? integral<tuning::Small, Pixel, SumTable, SquareTable>(function, job, stream)
-                   : integral<tuning::Large, Pixel, SumTable, SquareTable>(function, job, stream);
-    }
+    int multiprocessors = 0;
+    CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
+    const auto with = [&](auto shape) {
+        return integral<decltype(shape), Pixel, SumTable, SquareTable>(function, job, multiprocessors, stream);
+    };
+    const auto atOnce = [&](auto shape) { // all tiles find place
+        using Tile = decltype(shape);
+        return static_cast<size_t>(cusi::divUp(job.src->rows, Tile::HEIGHT)) * cusi::divUp(job.src->cols, Tile::WIDTH) <=
+               static_cast<size_t>(multiprocessors) * Tile::BLOCKS;
+    };
+    if constexpr (std::is_same_v<Pixel, float>)
+        return with(tuning::Float());
+    else if constexpr (!std::is_same_v<SumTable, Sums32> || EXISTS<SquareTable>)
+        return atOnce(tuning::WideFew())     ? with(tuning::WideFew())
+               : atOnce(tuning::WideSmall()) ? with(tuning::WideSmall())
+                                             : with(tuning::Wide());
+    else
+        return atOnce(tuning::Small())   ? with(tuning::Small())
+               : atOnce(tuning::Large()) ? with(tuning::Medium())
+                                         : with(tuning::Large());
 }
 
 // ---- Rectangles -----------------------------------------------------------------------------------------------------
@@ -1414,8 +1436,11 @@ __global__ void boxSumsKernel(const char *table, size_t step, int rows, int cols
 
 cusStatus integral_cuda_workspace(const char *, int rows, int cols, size_t *bytes) {
     const size_t height = static_cast<size_t>(rows), width = static_cast<size_t>(cols);
-    *bytes = std::max({Layout<tuning::Large, Sums32, NoTable>(height, width).most(),
-                       Layout<tuning::Small, Sums32, NoTable>(height, width).most(),
+    *bytes = std::max({Layout<tuning::Small, Sums32, NoTable>(height, width).most(),
+                       Layout<tuning::Medium, Sums32, NoTable>(height, width).most(),
+                       Layout<tuning::Large, Sums32, NoTable>(height, width).most(),
+                       Layout<tuning::WideFew, Sums64, Squares64>(height, width).most(),
+                       Layout<tuning::WideSmall, Sums64, Squares64>(height, width).most(),
                        Layout<tuning::Wide, Sums64, Squares64>(height, width).most(),
                        Layout<tuning::Float, Floats64, Floats64>(height, width).most()});
     return CUS_OK;

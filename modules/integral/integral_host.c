@@ -724,7 +724,7 @@ typedef struct Stripe {
 } Stripe;
 
 static Stripe stripeOf(const IntegralJob *job, int count, int k) {
-    const size_t rows = (size_t)(job->src->rows + 7) / 8 * 8, cols = (size_t)job->src->cols;
+    const size_t rows = padded((size_t)job->src->rows), cols = (size_t)job->src->cols;
     Stripe stripe = {cols * (size_t)k / (size_t)count, cols * ((size_t)k + 1) / (size_t)count, {NULL, NULL}, {NULL, NULL}};
     for (size_t i = 0; i < 2; ++i) {
         stripe.sums[i] = (double *)job->workspace + (i * (size_t)count + (size_t)k) * rows;

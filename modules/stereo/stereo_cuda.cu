@@ -37,12 +37,21 @@ __device__ inline int wrap(int i, int n) {
     return i < 0 ? i + n : i;
 }
 
-// A float none of which is below zero, or a 16-bit integer, as an integer of the same order.
+// A float or a 16-bit integer as an integer of the same order.
 __device__ inline unsigned ordered(float v) {
-    return __float_as_uint(v);
+    const unsigned bits = __float_as_uint(v);
+    return bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
 }
 __device__ inline unsigned ordered(uint16_t v) {
     return v;
+}
+
+template<class T>
+__device__ inline T fromOrdered(unsigned v) {
+    if constexpr (std::is_same_v<T, float>)
+        return __uint_as_float(v ^ (v >> 31 ? 0x80000000u : 0xffffffffu));
+    else
+        return static_cast<T>(v);
 }
 
 // Widens a range by what the whole block has seen; called by all its threads.
@@ -1045,31 +1054,26 @@ __global__ void __launch_bounds__(256) rangeKernel(const T *elevation, size_t st
     for (int y = blockIdx.x; y < rows; y += gridDim.x) {
         const T *const row = cusi::rowOf(elevation, step, y);
         for (int x = threadIdx.x; x < cols; x += 256) {
-            const unsigned v = ordered(row[x]);
-            seen_notmin = max(seen_notmin, ~v);
-            seen_max = max(seen_max, v);
+            const T v = row[x];
+            if (v != v) // NaN
+                continue;
+            seen_notmin = max(seen_notmin, ~ordered(v));
+            seen_max = max(seen_max, ordered(v));
         }
     }
     widen(&state->range_notmin, &state->range_max, seen_notmin, seen_max);
 }
 
-// Which of `levels` bands a value lies in.
+// Which of `levels` bands a value lies in. Where all are NaN, so are min and max.
 __device__ inline unsigned band(float e, float min, float max, unsigned levels) {
     if (!(max > min))
         return 0;
     const float scale = __fdiv_rn(static_cast<float>(levels), __fsub_rn(max, min));
-    return static_cast<unsigned>(__fmul_rn(__fsub_rn(e, min), scale));
+    const float band = __fmul_rn(__fsub_rn(e, min), scale);
+    return band < static_cast<float>(levels) ? static_cast<unsigned>(band) : levels; // NaN and infinity, too
 }
 __device__ inline unsigned band(uint16_t e, uint16_t min, uint16_t max, unsigned levels) {
     return max > min ? (e - min) * levels / static_cast<unsigned>(max - min) : 0;
-}
-
-template<class T>
-__device__ inline T fromOrdered(unsigned v) {
-    if constexpr (std::is_same_v<T, float>)
-        return __uint_as_float(v);
-    else
-        return static_cast<T>(v);
 }
 
 // A thread makes four pixels.

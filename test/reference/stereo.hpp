@@ -226,32 +226,63 @@ Image<T> median(const Image<T> &image, int size) {
     return result;
 }
 
+// Which of `levels` bands each value lies in. NaN is neither least nor largest; it lies in the highest, and so does infinity.
+template<class T>
+std::vector<int64_t> bands(const Image<T> &image, int levels) {
+    std::vector<int64_t> result(image.data.size());
+    std::vector<T> values = image.data;
+    values.erase(std::remove_if(values.begin(), values.end(), [](T v) { return v != v; }), values.end());
+    if (values.empty())
+        return result;
+    const T min = *std::min_element(values.begin(), values.end()), max = *std::max_element(values.begin(), values.end());
+    for (size_t i = 0; i < result.size() && max > min; ++i) {
+        if constexpr (std::is_same_v<T, float>) {
+            const float width = max - min, scale = static_cast<float>(levels) / width, e = image.data[i] - min;
+            const float band = std::floor(e * scale);
+            result[i] = band < static_cast<float>(levels) ? static_cast<int64_t>(band) : levels;
+        } else {
+            result[i] = static_cast<int64_t>(image.data[i] - min) * levels / (max - min);
+        }
+    }
+    return result;
+}
+
 template<class T>
 Bytes contours(const Image<T> &image, const cusStereoOptions &o) {
     Bytes result(image.rows, image.cols);
-    const T min = *std::min_element(image.data.begin(), image.data.end());
-    const T max = *std::max_element(image.data.begin(), image.data.end());
-    const int64_t low = static_cast<int64_t>(min), range = static_cast<int64_t>(max) - low;
-    auto level = [&](int y, int x) -> double {
-        if (max == min)
-            return 0;
-        if constexpr (std::is_same_v<T, float>) {
-            const float width = max - min, scale = static_cast<float>(o.levels) / width, e = image(y, x) - min;
-            return std::floor(e * scale);
-        } else {
-            return static_cast<double>((image(y, x) - low) * o.levels / range);
-        }
-    };
+    if (o.lines == CUS_LINES_MODULO) {
+        const auto ends = std::minmax_element(image.data.begin(), image.data.end());
+        const int64_t low = static_cast<int64_t>(*ends.first), range = static_cast<int64_t>(*ends.second) - low;
+        for (size_t i = 0; i < result.data.size(); ++i)
+            result.data[i] =
+                (static_cast<int64_t>(image.data[i]) - low) % std::max<int64_t>(1, range / o.levels) == 0 ? 255 : 0;
+        return result;
+    }
+    Image<int64_t> band(image.rows, image.cols);
+    band.data = bands(image, o.levels);
     for (int y = 0; y < image.rows; ++y)
-        for (int x = 0; x < image.cols; ++x) {
-            bool line;
-            if (o.lines == CUS_LINES_MODULO)
-                line = (static_cast<int64_t>(image(y, x)) - low) % std::max<int64_t>(1, range / o.levels) == 0;
-            else
-                line = (x + 1 < image.cols && level(y, x) != level(y, x + 1)) ||
-                       (y + 1 < image.rows && level(y, x) != level(y + 1, x));
-            result(y, x) = line ? 255 : 0;
+        for (int x = 0; x < image.cols; ++x)
+            result(y, x) =
+                (x + 1 < image.cols && band(y, x) != band(y, x + 1)) || (y + 1 < image.rows && band(y, x) != band(y + 1, x))
+                    ? 255
+                    : 0;
+    return result;
+}
+
+// 256 colours through blue, green, yellow and red, a third of the way each; holes and lines black.
+template<class T>
+std::vector<uint8_t> picture(const Image<T> &image, const Bytes *lines) {
+    const int keys[4][3] = {{255, 0, 0}, {0, 255, 0}, {0, 255, 255}, {0, 0, 255}};
+    std::vector<uint8_t> result;
+    const auto band = bands(image, 255);
+    for (size_t i = 0; i < image.data.size(); ++i) {
+        const auto key = std::min<int64_t>(2, band[i] / 85), part = band[i] - 85 * key;
+        for (int c = 0; c < 3; ++c) {
+            const auto colour = keys[key][c] + (keys[key + 1][c] - keys[key][c]) * part / 85;
+            const bool black = image.data[i] == T(0) || (lines && lines->data[i]);
+            result.push_back(black ? uint8_t(0) : static_cast<uint8_t>(colour));
         }
+    }
     return result;
 }
 
