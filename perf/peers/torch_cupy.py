@@ -519,7 +519,7 @@ def rows_of(lib, wrong, wanted):
 
     for cols, rows in ((640, 480), (1326, 1025), (1920, 1080), (3840, 2160), (7680, 4320), (16384, 16384)):
         row(f"integral/8u32s/{cols}x{rows}", "integral", lambda: integral(rows, cols))
-    for cols, rows in ((3840, 2160), (7680, 4320)):
+    for cols, rows in ((640, 480), (1920, 1080), (3840, 2160), (7680, 4320)):
         row(f"integral/8u32s64f/{cols}x{rows}", "squares", lambda: integral(rows, cols, True))
     for cols, rows, w, h in ((1326, 1025, 479, 432), (1200, 1983, 150, 150)):
         row(f"match/ssd/{cols}x{rows}/{w}x{h}", "match", lambda: match(rows, cols, h, w))
