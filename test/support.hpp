@@ -127,13 +127,16 @@ class TestMat {
 
     testing::AssertionResult intact() {
         read();
-        for (size_t i = 0; i < block_.size(); ++i) {
-            const size_t past = i - offset_; // huge before the first element
-            const bool element = i >= offset_ && past / step_ < static_cast<size_t>(mat.rows) && past % step_ < rowBytes_;
-            if (!element && block_[i] != POISON)
-                return testing::AssertionFailure() << "byte " << static_cast<long long>(i) - static_cast<long long>(offset_)
-                                                   << " from the first element of " << mat.rows << " x " << mat.cols
-                                                   << ", step " << step_ << ", is padding and was overwritten";
+        const size_t rows = static_cast<size_t>(mat.rows);
+        for (size_t y = 0; y <= rows; ++y) { // what lies before row y; at last what lies behind all
+            const size_t from = y > 0 ? offset_ + (y - 1) * step_ + rowBytes_ : 0,
+                         to = y < rows ? offset_ + y * step_ : block_.size();
+            for (size_t i = from; i < to; ++i)
+                if (block_[i] != POISON)
+                    return testing::AssertionFailure()
+                           << "byte " << static_cast<long long>(i) - static_cast<long long>(offset_)
+                           << " from the first element of " << mat.rows << " x " << mat.cols << ", step " << step_
+                           << ", is padding and was overwritten";
         }
         return testing::AssertionSuccess();
     }

@@ -345,6 +345,53 @@ TEST_P(EventStack, voxelGridNormalised) {
     r.normalise = 1;
     const Events events = randomEvents(5000, 60, 80, 10, random);
     check(events, {{0, 5000}, {0, 0}, {1000, 1001}, {0, 700}}, 60, 80, {r}, space());
+    const Events many = randomEvents(60000, 203, 301, 40, random); // rows that are no multiple of 16 bytes
+    for (int channels : {1, 3, 8}) {
+        r.channels = channels;
+        check(many, {{0, 60000}, {100, 30000}}, 203, 301, {r}, space());
+    }
+    // One value everywhere: its deviation is 0, not nearly, and what is left is 0.
+    Events equal;
+    for (int i = 0; i < 3000; ++i)
+        equal.add(7, i * 17 % 100, i * 17 / 100 % 90, 1);
+    r.channels = 1;
+    check(equal, {{0, 3000}, {5, 500}}, 90, 100, {r}, space());
+}
+
+// All kinds but the one with an exponential: times over many magnitudes, whose quotients both backends must round alike, and
+// pixels so crowded that small accumulators do not hold them.
+TEST(EventStackCuda, SameBitsAsTheHost) {
+    CUS_NEEDS(CUS_DEVICE);
+    auto random = support::generator();
+    for (int round = 0; round < 30; ++round) {
+        const int rows = 1 + static_cast<int>(random() % 200), cols = 1 + static_cast<int>(random() % 400);
+        const size_t n = 1 + random() % 60000;
+        Events events = randomEvents(n, rows, cols, static_cast<int>(random() % 3) * 45, random);
+        int64_t t = static_cast<int64_t>(random() >> 20);
+        const int shift = 64 - static_cast<int>(random() % 40);
+        for (int64_t &time : events.t)
+            time = t += shift < 64 ? static_cast<int64_t>(random() >> shift) : 0;
+        std::vector<cusRepresentation> all = otherOptions(random);
+        all.erase(all.begin() + CUS_REPR_TIME_SURFACE);
+        std::vector<cusEventWindow> windows = {{0, n}, {n / 3, n}, {n / 2, n / 2}};
+        for (int i = 0; i < 4; ++i)
+            windows.push_back({random() % (n / 2 + 1), n / 2 + random() % (n - n / 2)});
+        std::vector<std::vector<uint8_t>> frames[2];
+        for (cusSpace space : {CUS_HOST, CUS_DEVICE}) {
+            const SpaceEvents input(events, space);
+            const Stacker stacker(rows, cols, space, all);
+            std::vector<cusMat> out(all.size());
+            CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), windows.size(), out.data(), nullptr));
+            for (cusMat &m : out) {
+                frames[space == CUS_DEVICE].push_back(support::elements(m));
+                cusMatRelease(&m);
+            }
+        }
+        for (size_t i = 0; i < all.size(); ++i)
+            EXPECT_TRUE(frames[0][i] == frames[1][i])
+                << cusRepresentationName(all[i].kind) << " of " << all[i].channels << " channels, " << n << " events, "
+                << rows << " x " << cols << ", round " << round;
+    }
 }
 
 TEST_P(EventStack, steppedOutputsKeepTheirPadding) {

@@ -6,13 +6,14 @@
 // read once, the frames written once, and in between a record of 2 or 4 bytes an event is written and read. The only atomics on
 // device memory count skipped events.
 //
-// Accumulators in device memory (VOXEL_GRID, whose sums are 64 bits, and windows too long for the workspace). The events of a
-// group of windows go into accumulators, with atomics that return nothing and whose result does not depend on their order; a
-// second kernel turns these into pixels and leaves zeros behind. A group is small enough to stay in the L2 cache.
+// Accumulators in device memory (windows too long for the workspace). The events of a group of windows go into accumulators, with
+// atomics that return nothing and whose result does not depend on their order; a second kernel turns these into pixels and leaves
+// zeros behind. A group is small enough to stay in the L2 cache.
 #include "cuda.cuh"
 #include "events_backend.h"
 
 #include <algorithm>
+#include <limits>
 #include <new>
 
 namespace {
@@ -32,7 +33,7 @@ constexpr int RUN = 8192;
 constexpr int SORT_THREADS = 512, SORT_BLOCKS = 2;
 // Sorting for HISTOGRAM, uniform and one pixel: 1 0.202 and 0.367, 4 0.192 and 0.196 (in an earlier state).
 constexpr int COUNTER_COPIES = 4;
-constexpr int MOST_TILES = 384; // that a run is sorted by; a frame of more is made in bands, each from all events
+constexpr int MOST_TILES = 480; // that a run is sorted by; a frame of more is made in bands, each from all events
 // By windows a group: 38 0.402 / 1.377, 75 0.386 / 1.307, 150 0.365 / 1.276, 300 0.354 / 1.260. 128 MiB hold 300 / 150. Side by
 // side in one launch, one group apart, an earlier state of both took 0.96 to 1.15 times as long.
 constexpr size_t SORTED_BYTES = size_t{128} << 20;
@@ -41,7 +42,15 @@ constexpr size_t SORTED_BYTES = size_t{128} << 20;
 constexpr int HISTOGRAM_TILE = 14, HISTOGRAM_THREADS = 256;
 // MDES and TENCODE: 12 with 256 threads 1.045; 13 with 256 1.042, 512 1.089. Bulk copies instead of stores: 1.053.
 constexpr int LAST_TILE = 13, LAST_THREADS = 256;
-constexpr unsigned CELLS = 15360; // 32-bit accumulators of the other kinds; with what else there is they fit 64 KiB
+// The other kinds: accumulators of a block, and threads. By both, for MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE:
+// 20 KiB, 256 1.42, 2.32, 2.74, 1.58; 40 KiB, 128 1.27, 1.88, 2.67, 1.93; 256 1.11, 1.84, 2.65, 1.87; 384 -, -, 2.58, 1.44;
+// 512 1.32, 2.32, 3.14, 1.67; 80 KiB, 256 1.52, 2.37, 2.35, 1.52; 512 1.31, 2.30, 2.34, 1.48.
+constexpr size_t VALUES_BYTES = 40 << 10;
+constexpr int VALUES_THREADS = 256;
+// Percent of the cache that should be shared memory, where times are gathered through the rest. VOXEL_GRID: 44 2.52, 72 2.30,
+// 86 2.64; TIME_SURFACE: 29 1.54, 44 1.39, 72 1.46, 86 1.88. Past the cache (ld.cg 2.65 and 1.88, not allocating 3.14 and 2.28).
+constexpr int VOXEL_CARVEOUT = 72, SURFACE_CARVEOUT = 44;
+constexpr unsigned NORMALISE_PARTS = 32; // of a frame, a block each
 constexpr int SCATTER_THREADS = 256;
 constexpr unsigned SCATTER_CHUNKS = 1; // of 8 events, a thread
 // Of accumulators: 8 and 16 MiB were alike; 32, past what the L2 cache holds, took 1.6 times as long.
@@ -383,7 +392,7 @@ struct Values {
     void *frames;
     size_t step;
     unsigned channels, swap, cutoff;
-    double tau;
+    double decay; // SURFACE: powers of two a microsecond
     const int64_t *t;
     const EventsLevels *levels; // TIME_LEVELS: of each window of the batch
 };
@@ -396,10 +405,13 @@ __host__ __device__ constexpr unsigned unitOf(Kind kind, unsigned channels) {
                                               : channels;
 }
 
-__device__ inline unsigned levelOf(const EventsLevels &levels, unsigned channels, unsigned index) {
+// The last level that begins at or before the event; those past the last channel begin where the window ends.
+__device__ inline unsigned levelOf(const EventsLevels &levels, unsigned index) {
+    static_assert(EVENTS_MAX_CHANNELS == 16, "");
     unsigned level = 0;
-    for (unsigned k = 1; k < channels; ++k)
-        level += levels.begin[k] <= index;
+#pragma unroll
+    for (int step = 8; step > 0; step /= 2)
+        level += levels.begin[level + step] <= index ? step : 0;
     return level;
 }
 
@@ -421,7 +433,7 @@ __device__ inline void prepareLevels(const Values &values, unsigned w, const Win
         levels->begin[threadIdx.x] = values.levels[w].begin[threadIdx.x];
 }
 
-// An event into its pixel's accumulators.
+// An event into its pixel's accumulators of 32 bits.
 template<Kind KIND>
 __device__ inline void accumulate(const Values &values, const EventsLevels &levels, uint32_t *pixel, unsigned index,
                                   bool positive) {
@@ -436,11 +448,41 @@ __device__ inline void accumulate(const Values &values, const EventsLevels &leve
         for (unsigned k = 0; k < values.channels && levels.begin[k] <= index; ++k) // two on average
             atomicAdd(pixel + k, 1u);
     } else if (KIND == TIME_LEVELS) {
-        atomicAdd(pixel + channel * values.channels + levelOf(levels, values.channels, index), 1u);
+        atomicAdd(pixel + channel * values.channels + levelOf(levels, index), 1u);
     } else if (KIND == DIFFERENCE) {
         atomicAdd(pixel, positive ? 1u : ~0u);
     }
 }
+
+// VOXEL: an event's weights in its bin and in the next, of which the last bin has none.
+struct Voxel {
+    unsigned bin;
+    long long here, next;
+};
+
+struct VoxelTimes {
+    int64_t start;
+    double dt, inverse, last; // last: the bin
+    __device__ VoxelTimes(const Values &values, const Window &window)
+        : start(values.t[window.first]), last(values.channels - 1) {
+        const int64_t span = values.t[window.last - 1] - start;
+        dt = span > 0 ? static_cast<double>(span) : 1.0;
+        inverse = 1 / dt;
+    }
+    __device__ Voxel operator()(int64_t t, bool positive) const {
+        // A quotient by a known divisor, rounded correctly as the host's division is (Markstein 1990): from a reciprocal that is,
+        // a first guess to less than 2 units in the last place, made one to less than 1, and that exact.
+        const double product = last * static_cast<double>(t - start);
+        double time = product * inverse;
+        time = fma(fma(-time, dt, product), inverse, time);
+        time = fma(fma(-time, dt, product), inverse, time);
+        time = fmin(fmax(time, 0.0), last);
+        const unsigned bin = static_cast<unsigned>(time);
+        const long long next = static_cast<long long>((time - bin) * EVENTS_VOXEL_UNIT + 0.5),
+                        here = static_cast<long long>(EVENTS_VOXEL_UNIT) - next;
+        return {bin, positive ? here : -here, positive ? next : -next};
+    }
+};
 
 // Four bytes to any address, of which `n` are there.
 __device__ inline void storeBytes(uint8_t *out, uint32_t four, unsigned n) {
@@ -450,6 +492,48 @@ __device__ inline void storeBytes(uint8_t *out, uint32_t four, unsigned n) {
     }
     for (unsigned i = 0; i < n; ++i)
         out[i] = static_cast<uint8_t>(four >> (8 * i));
+}
+
+// Four words, of which `n` are there.
+__device__ inline void storeWords(uint32_t *out, const uint4 &four, unsigned n) {
+    const uint32_t words[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i)
+        if (i < n)
+            __stcs(out + i, words[i]);
+}
+
+constexpr uint32_t VALUE_MARK = 1u << 31; // the sign of a float that has none
+
+// exp((t - newest) / tau) as a power of two: of the fraction a Taylor series, good to 2^-37, and the integer into the exponent. A
+// quarter of what exp() and a division take, and more where doubles are slow.
+__device__ inline float surfaceValue(const Values &values, int64_t t, int64_t newest) {
+    const double power = fmax(fmin(static_cast<double>(t - newest) * values.decay, 128.0), -160.0), whole = rint(power),
+                 x = (power - whole) * 0.693147180559945309417;
+    double series = 1 / 362880.0;
+    series = fma(series, x, 1 / 40320.0);
+    series = fma(series, x, 1 / 5040.0);
+    series = fma(series, x, 1 / 720.0);
+    series = fma(series, x, 1 / 120.0);
+    series = fma(series, x, 1 / 24.0);
+    series = fma(series, x, 1 / 6.0);
+    series = fma(series, x, 0.5);
+    series = fma(series, x, 1.0);
+    series = fma(series, x, 1.0);
+    return static_cast<float>(
+        __hiloint2double(__double2hiint(series) + static_cast<int>(whole) * (1 << 20), __double2loint(series)));
+}
+
+__device__ inline float voxelValue(int sum) { // a power of two: one rounding
+    return static_cast<float>(sum) * static_cast<float>(1 / EVENTS_VOXEL_UNIT);
+}
+__device__ inline float wideVoxelValue(int64_t sum) {
+    return static_cast<float>(static_cast<double>(sum) / EVENTS_VOXEL_UNIT);
+}
+
+__device__ inline uint32_t differences(const uint4 &sums) {
+    const auto byte = [](uint32_t sum) { return static_cast<uint32_t>(max(-128, min(127, static_cast<int>(sum)))) & 255; };
+    return byte(sums.x) | byte(sums.y) << 8 | byte(sums.z) << 16 | byte(sums.w) << 24;
 }
 
 // Four accumulators to values `at` .. of row y, of which `n` are there.
@@ -463,16 +547,13 @@ __device__ inline void writeValues(const Values &values, const Window &window, c
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i)
             if (i < n)
-                out[i] =
-                    sums[i] ? static_cast<float>(exp(static_cast<double>(t[sums[i] - 1] - *newest) / values.tau)) : 0.0f;
+                out[i] = sums[i] ? surfaceValue(values, t[sums[i] - 1], *newest) : 0.0f;
         return;
     }
-    uint32_t bytes = 0;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const int sum = static_cast<int>(sums[i]);
-        bytes |= (KIND == DIFFERENCE ? static_cast<uint32_t>(max(-128, min(127, sum))) & 255 : min(sums[i], values.cutoff))
-                 << (8 * i);
+    uint32_t bytes = differences(four);
+    if (KIND != DIFFERENCE) {
+        const auto count = [&](int i) { return min(sums[i], values.cutoff) << (8 * i); };
+        bytes = count(0) | count(1) | count(2) | count(3);
     }
     storeBytes(rowOf(static_cast<uint8_t *>(values.frames), values.step, y) + at, bytes, n);
 }
@@ -485,7 +566,7 @@ struct Paint {
     Tiling tiling;
     Sorted sorted;
     Values values;      // everything but MDES in bytes and TENCODE
-    bool vectors;       // HISTOGRAM: rows start at multiples of 16 bytes
+    bool vectors;       // of their rows: start at multiples of 16 bytes
     unsigned part_bits; // tileValuesKernel
     // MDES bytes for positive, negative and none; and TENCODE
     uint8_t *mdes, *tencode;
@@ -534,7 +615,7 @@ __global__ void __launch_bounds__(tuning::HISTOGRAM_THREADS) histogramKernel(con
     extern __shared__ uint4 dynamic[];
     __shared__ int carried;
     uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
-    const unsigned w = blockIdx.x / job.tiling.tiles, tile = blockIdx.x % job.tiling.tiles;
+    const unsigned w = blockIdx.y, tile = blockIdx.x;
     const unsigned runs = Sorted::runs(job.windows[w]);
     if (threadIdx.x == 0)
         carried = 0;
@@ -640,10 +721,29 @@ __device__ inline void encode(const Coder &coder, const uint32_t (&keys)[N], uin
     }
 }
 
+// Calls visit(pixels, keys) for four events of the tile at a time; what does not count has key 0.
+template<int THREADS, class Visit>
+__device__ inline void forRecords(const Paint &job, unsigned w, unsigned tile, Visit visit) {
+    constexpr int SHIFT = 32 - tuning::LAST_TILE;
+    const Window window = job.windows[w];
+    const unsigned ahead = static_cast<unsigned>(window.first % CHUNK);
+    forSegments<uint32_t, THREADS>(
+        job.sorted, job.tiling, w, Sorted::runs(window), tile, [&](const uint4 &four, unsigned left, unsigned run) {
+            const uint32_t records[4] = {four.x, four.y, four.z, four.w}, base = 2 * (run * tuning::RUN - ahead + 1);
+            uint32_t pixel[4], key[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                pixel[i] = records[i] >> SHIFT;
+                key[i] = i < left ? base + (records[i] & (1u << SHIFT) - 1) : 0;
+            }
+            visit(pixel, key);
+        });
+}
+
 // Leaves the codes of the tile's pixels in `cells`.
 template<int K, bool TENCODE>
 __device__ void codesOfTile(const Paint &job, unsigned w, unsigned tile, uint32_t *cells, uint32_t *greens) {
-    constexpr int THREADS = tuning::LAST_THREADS, SHIFT = 32 - tuning::LAST_TILE;
+    constexpr int THREADS = tuning::LAST_THREADS;
     const Window window = job.windows[w];
     const Coder coder = coderOf<K>(job, static_cast<unsigned>(window.last - window.first), greens);
     if (TENCODE)
@@ -668,22 +768,8 @@ __device__ void codesOfTile(const Paint &job, unsigned w, unsigned tile, uint32_
         __syncthreads();
         return;
     }
-    const unsigned runs = Sorted::runs(window), ahead = static_cast<unsigned>(window.first % CHUNK);
-    const auto forRecords = [&](auto visit) { // four cells and their keys; what does not count has key 0
-        forSegments<uint32_t, THREADS>(
-            job.sorted, job.tiling, w, runs, tile, [&](const uint4 &four, unsigned left, unsigned run) {
-                const uint32_t records[4] = {four.x, four.y, four.z, four.w}, base = 2 * (run * tuning::RUN - ahead + 1);
-                uint32_t cell[4], key[4];
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    cell[i] = records[i] >> SHIFT;
-                    key[i] = i < left ? base + (records[i] & (1u << SHIFT) - 1) : 0;
-                }
-                visit(cell, key);
-            });
-    };
     const volatile uint32_t *now = cells;
-    forRecords([&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
+    forRecords<THREADS>(job, w, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
         uint32_t found[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -694,7 +780,7 @@ __device__ void codesOfTile(const Paint &job, unsigned w, unsigned tile, uint32_
                 atomicMax(cells + cell[i], key[i]);
     });
     __syncthreads();
-    forRecords([&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
+    forRecords<THREADS>(job, w, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
         uint32_t found[4], code[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -745,7 +831,7 @@ __global__ void __launch_bounds__(tuning::LAST_THREADS) lastKernel(const Paint j
     extern __shared__ uint4 dynamic[];
     uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic), *greens = cells + LAST_PIXELS;
     uint32_t *mdes = greens + 256 + threadIdx.x / 32 * (STRIP / 4 * (K + 3)), *tencode = mdes + STRIP / 4 * K;
-    const unsigned w = blockIdx.x / job.tiling.tiles, tile = blockIdx.x % job.tiling.tiles, lane = threadIdx.x & 31;
+    const unsigned w = blockIdx.y, tile = blockIdx.x, lane = threadIdx.x & 31;
     codesOfTile<K, TENCODE>(job, w, tile, cells, greens);
 
     const Tiling &tiling = job.tiling;
@@ -798,7 +884,7 @@ __global__ void __launch_bounds__(tuning::LAST_THREADS) mdesFloatsKernel(const P
     cusi::startInOrder();
     extern __shared__ uint4 dynamic[];
     uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
-    const unsigned w = blockIdx.x / job.tiling.tiles, tile = blockIdx.x % job.tiling.tiles;
+    const unsigned w = blockIdx.y, tile = blockIdx.x;
     codesOfTile<EVENTS_MAX_CHANNELS, false>(job, w, tile, cells, nullptr);
     const Tiling &tiling = job.tiling;
     const unsigned row0 = tiling.rowOf(tile), col0 = tiling.colOf(tile),
@@ -817,48 +903,278 @@ __global__ void __launch_bounds__(tuning::LAST_THREADS) mdesFloatsKernel(const P
 
 // ---- Tiles to pixels: the other kinds ----------------------------------------------------------------------------------
 
-// A tile in parts of 2^part_bits pixels whose accumulators fit shared memory, each from all of the tile's records.
+// Bytes of a pixel's accumulators in shared memory: counts have 8 bits, the others 32, as long as that is enough.
+__host__ __device__ constexpr unsigned bytesOf(Kind kind, unsigned channels) {
+    return unitOf(kind, channels) * (kind == DENSITY_LEVELS || kind == TIME_LEVELS ? 1 : 4);
+}
+
+// A block makes a part of a tile, 2^part_bits pixels whose accumulators fit shared memory, from all of the tile's records.
+struct Part {
+    unsigned w, tile, from, pixels; // of the tile
+    unsigned row0, col0;            // of the frame: the tile's first
+    __device__ explicit Part(const Paint &job) {
+        const unsigned part_bits = job.tiling.row_bits + job.tiling.col_bits - job.part_bits; // log2 of their number
+        w = blockIdx.y;
+        tile = blockIdx.x >> part_bits;
+        from = (blockIdx.x & ((1u << part_bits) - 1)) << job.part_bits;
+        pixels = 1u << job.part_bits;
+        const unsigned tile_row = tile / job.tiling.tiles_a_row;
+        row0 = job.tiling.top + (tile_row << job.tiling.row_bits);
+        col0 = (tile - tile_row * job.tiling.tiles_a_row) << job.tiling.col_bits;
+    }
+    // The lower or upper half of it.
+    __device__ Part half(unsigned i) const {
+        Part part = *this;
+        part.pixels /= 2;
+        part.from += i * part.pixels;
+        return part;
+    }
+};
+
+// As forRecords(), with pixels counted from the part's first.
+template<class Visit>
+__device__ inline void forRecords(const Paint &job, const Part &part, Visit visit) {
+    forRecords<tuning::VALUES_THREADS>(job, part.w, part.tile, [&](uint32_t(&pixel)[4], uint32_t(&key)[4]) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            pixel[i] -= part.from;
+            key[i] = pixel[i] < part.pixels ? key[i] : 0;
+        }
+        visit(pixel, key);
+    });
+}
+
+// The part to the frame: value(i) gives bytes 16 i .. 16 i + 15 of it, where a pixel has `bytes`, of 1 or 4 a value.
+template<class Value>
+__device__ inline void writePart(const Paint &job, const Part &part, unsigned bytes, bool words, Value value) {
+    const Tiling &tiling = job.tiling;
+    const unsigned together = bytes == 1   ? 4
+                              : bytes == 2 ? 2
+                                           : 1; // strips of a warp, so that all lanes have something to do
+    const unsigned lanes = 32 / together, lane = threadIdx.x % lanes;
+    for (unsigned s = threadIdx.x / lanes; s < part.pixels / STRIP; s += tuning::VALUES_THREADS / lanes) {
+        const unsigned pixel = part.from + s * STRIP, row = part.row0 + (pixel >> tiling.col_bits),
+                       col = part.col0 + (pixel & ((1u << tiling.col_bits) - 1));
+        if (row >= tiling.bottom || col >= tiling.cols)
+            continue;
+        const unsigned all = min(static_cast<unsigned>(STRIP), tiling.cols - col) * bytes;
+        unsigned char *out = rowOf(static_cast<unsigned char *>(job.values.frames), job.values.step,
+                                   static_cast<size_t>(part.w) * tiling.rows + row) +
+                             static_cast<size_t>(col) * bytes;
+        for (unsigned i = lane; i * 16 < all; i += lanes) {
+            const unsigned left = min(16u, all - i * 16);
+            const uint4 four = value(s * (STRIP / 16) * bytes + i);
+            if (words && !(job.vectors && left == 16))
+                storeWords(reinterpret_cast<uint32_t *>(out) + i * 4, four, left / 4);
+            else
+                cusi::store16(out + i * 16, four, static_cast<int>(left), job.vectors);
+        }
+    }
+}
+
+// Adds 1 to n counters of 8 bits from number `at` on. False where one of them was 255 and has carried.
+__device__ inline bool countBytes(uint32_t *cells, unsigned at, unsigned n) {
+    bool good = true;
+    for (const unsigned end = at + n; at < end; at = at / 4 * 4 + 4) {
+        const unsigned here = min(end - at, 4 - at % 4);
+        const uint32_t ones = 0x01010101u >> (32 - 8 * here) << (at % 4 * 8), old = atomicAdd(cells + at / 4, ones);
+        good = good && (__vcmpeq4(old, ~0u) & ones) == 0;
+    }
+    return good;
+}
+
+// The same for counters that stay at 255.
+__device__ inline void countBytesCarefully(uint32_t *cells, unsigned at, unsigned n) {
+    for (const unsigned end = at + n; at < end; ++at) {
+        const unsigned shift = at % 4 * 8;
+        uint32_t old = static_cast<volatile uint32_t *>(cells)[at / 4], expected = ~old;
+        while (old != expected && (old >> shift & 255) < 255) {
+            expected = old;
+            old = atomicCAS(cells + at / 4, expected, expected + (1u << shift));
+        }
+    }
+}
+
+// MDES_COUNT and STACKED_HISTOGRAM: the part's counters. False where one of 8 bits has carried, unless CAREFULly.
+template<Kind KIND, bool CAREFUL>
+__device__ void countPart(const Paint &job, const Part &part, const EventsLevels &levels, uint32_t *cells, int *carried) {
+    const Values &values = job.values;
+    const unsigned channels = values.channels;
+    forRecords(job, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+        if (!CAREFUL && *static_cast<volatile int *>(carried))
+            return;
+        bool good = true;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if (key[i] == 0)
+                continue;
+            const unsigned level = levelOf(levels, key[i] / 2 - 1),
+                           second = (key[i] & 1) == values.swap ? 1 : 0; // polarity's place
+            const unsigned at = KIND == DENSITY_LEVELS ? pixel[i] * channels : (pixel[i] * 2 + second) * channels + level,
+                           n = KIND == DENSITY_LEVELS ? level + 1 : 1;
+            if (CAREFUL)
+                countBytesCarefully(cells, at, n);
+            else if (KIND == TIME_LEVELS)
+                good = (~atomicAdd(cells + at / 4, 1u << (at % 4 * 8)) & 255u << (at % 4 * 8)) != 0 && good;
+            else
+                good = countBytes(cells, at, n) && good;
+        }
+        if (!good)
+            atomicExch(carried, 1);
+    });
+}
+
+// VOXEL_GRID: the part's sums. `high`: their upper halves; NULL: 32 bits, and `carried` where these were not enough.
+__device__ void sumVoxels(const Paint &job, const Part &part, uint32_t *cells, uint32_t *high, int *carried) {
+    const Values &values = job.values;
+    const Window window = job.windows[part.w];
+    if (window.first == window.last)
+        return;
+    const VoxelTimes times(values, window);
+    forRecords(job, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+        if (!high && *static_cast<volatile int *>(carried))
+            return;
+        int64_t t[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            t[i] = values.t[window.first + (key[i] ? key[i] / 2 - 1 : 0)];
+        bool good = true;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if (key[i] == 0)
+                continue;
+            const Voxel voxel = times(t[i], key[i] & 1);
+            for (unsigned k = 0; k < 2 && voxel.bin + k < values.channels; ++k) {
+                const unsigned at = pixel[i] * values.channels + voxel.bin + k;
+                const long long weight = k ? voxel.next : voxel.here;
+                const uint32_t added = static_cast<uint32_t>(weight), old = atomicAdd(cells + at, added), sum = old + added;
+                if (!high) { // a sum that has left the range has another sign than both that went into it
+                    good = good && static_cast<int>((old ^ sum) & (added ^ sum)) >= 0;
+                } else {
+                    const uint32_t upper = static_cast<uint32_t>(weight >> 32) + (sum < old);
+                    if (upper) // seldom
+                        atomicAdd(high + at, upper);
+                }
+            }
+        }
+        if (!good)
+            atomicExch(carried, 1);
+    });
+}
+
+// TIME_SURFACE: a pixel's last events as indices + 1, which their own threads then replace by values with a mark that no index has.
+__device__ void surfaceOf(const Paint &job, const Part &part, uint32_t *cells) {
+    const Values &values = job.values;
+    const Window window = job.windows[part.w];
+    const volatile uint32_t *now = cells;
+    const auto cellOf = [&](uint32_t pixel, uint32_t key) { return pixel * 2 + ((key & 1) == values.swap ? 1 : 0); };
+    forRecords(job, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+        uint32_t found[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            found[i] = key[i] ? now[cellOf(pixel[i], key[i])] : ~0u;
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (found[i] < key[i] / 2)
+                atomicMax(cells + cellOf(pixel[i], key[i]), key[i] / 2);
+    });
+    __syncthreads();
+    const int64_t newest = window.first == window.last ? 0 : values.t[window.last - 1];
+    forRecords(job, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+        bool last[4];
+        int64_t t[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            last[i] = key[i] && now[cellOf(pixel[i], key[i])] == key[i] / 2;
+            t[i] = values.t[window.first + (last[i] ? key[i] / 2 - 1 : 0)];
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (last[i])
+                atomicExch(cells + cellOf(pixel[i], key[i]),
+                           VALUE_MARK | __float_as_uint(surfaceValue(values, t[i], newest)));
+    });
+}
+
 template<Kind KIND>
-__global__ void __launch_bounds__(tuning::LAST_THREADS) tileValuesKernel(const Paint job) {
+__global__ void __launch_bounds__(tuning::VALUES_THREADS) tileValuesKernel(const Paint job) {
     cusi::startInOrder();
-    constexpr int THREADS = tuning::LAST_THREADS;
     extern __shared__ uint4 dynamic[];
     __shared__ EventsLevels levels;
+    __shared__ int carried;
     uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
-    const Tiling &tiling = job.tiling;
     const Values &values = job.values;
-    const unsigned w = blockIdx.x / tiling.tiles, tile = blockIdx.x % tiling.tiles;
-    const Window window = job.windows[w];
-    const unsigned runs = Sorted::runs(window), ahead = static_cast<unsigned>(window.first % CHUNK),
-                   unit = unitOf(KIND, values.channels), part = 1u << job.part_bits, row0 = tiling.rowOf(tile),
-                   col0 = tiling.colOf(tile),
-                   row_values = min(part, 1u << tiling.col_bits) * unit; // of a part, a multiple of 4
-    prepareLevels<KIND>(values, w, window, &levels);
-    for (unsigned from = 0; from < LAST_PIXELS && row0 + (from >> tiling.col_bits) < tiling.bottom; from += part) {
-        clearCells(cells, part * unit);
-        forSegments<uint32_t, THREADS>(
-            job.sorted, tiling, w, runs, tile, [&](const uint4 &four, unsigned left, unsigned run) {
-                const uint32_t records[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    const unsigned pixel = (records[i] >> (32 - tuning::LAST_TILE)) - from,
-                                   index = run * tuning::RUN - ahead +
-                                           (records[i] << tuning::LAST_TILE >> (tuning::LAST_TILE + 1));
-                    if (i < left && pixel < part)
-                        accumulate<KIND>(values, levels, cells + pixel * unit, index, records[i] & 1);
-                }
-            });
+    const Part part(job);
+    const unsigned bytes = bytesOf(KIND, values.channels), words = part.pixels * bytes / 4;
+    if (part.row0 + (part.from >> job.tiling.col_bits) >= job.tiling.bottom)
+        return;
+    if (threadIdx.x == 0)
+        carried = 0;
+    prepareLevels<KIND>(values, part.w, job.windows[part.w], &levels);
+    clearCells(cells, words);
+
+    if constexpr (KIND == DENSITY_LEVELS || KIND == TIME_LEVELS) {
+        countPart<KIND, false>(job, part, levels, cells, &carried);
         __syncthreads();
-        for (unsigned q = threadIdx.x; q < part * unit / 4; q += THREADS) {
-            const unsigned pixel = from + (q * 4 / row_values << min(job.part_bits, tiling.col_bits)),
-                           row = row0 + (pixel >> tiling.col_bits), col = col0 + (pixel & ((1u << tiling.col_bits) - 1)),
-                           at = col * unit + q * 4 % row_values;
-            if (row < tiling.bottom && at < tiling.cols * unit)
-                writeValues<KIND>(values, window, reinterpret_cast<const uint4 *>(cells)[q],
-                                  static_cast<size_t>(w) * tiling.rows + row, at, min(4u, tiling.cols * unit - at));
+        if (carried) {
+            clearCells(cells, words);
+            countPart<KIND, true>(job, part, levels, cells, &carried);
         }
+    } else if constexpr (KIND == VOXEL) {
+        sumVoxels(job, part, cells, nullptr, &carried);
         __syncthreads();
+        if (carried) {
+            for (unsigned i = 0; i < 2; ++i) {
+                const uint32_t *high = cells + words / 2;
+                clearCells(cells, words);
+                sumVoxels(job, part.half(i), cells, cells + words / 2, &carried);
+                __syncthreads();
+                writePart(job, part.half(i), bytes, true, [&](unsigned at) {
+                    const auto value = [&](unsigned k) {
+                        const uint64_t sum = static_cast<uint64_t>(high[at * 4 + k]) << 32 | cells[at * 4 + k];
+                        return __float_as_uint(wideVoxelValue(static_cast<int64_t>(sum)));
+                    };
+                    return make_uint4(value(0), value(1), value(2), value(3));
+                });
+                __syncthreads();
+            }
+            return;
+        }
+    } else if constexpr (KIND == SURFACE) {
+        surfaceOf(job, part, cells);
+    } else {
+        static_assert(KIND == DIFFERENCE, "");
+        forRecords(job, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                if (key[i])
+                    atomicAdd(cells + pixel[i], key[i] & 1 ? 1u : ~0u);
+        });
     }
+    __syncthreads();
+    const uint4 *quads = reinterpret_cast<const uint4 *>(cells);
+    if constexpr (KIND == DIFFERENCE)
+        writePart(job, part, 1, false, [&](unsigned i) { // in an order in which the lanes do not meet in a bank
+            const unsigned turn = threadIdx.x / 2 % 4;
+            uint32_t four[4];
+#pragma unroll
+            for (unsigned k = 0; k < 4; ++k)
+                four[k] = differences(quads[i * 4 + (k ^ turn)]);
+            const bool pairs = turn & 1, halves = turn & 2;
+            const uint32_t a = pairs ? four[1] : four[0], b = pairs ? four[0] : four[1], c = pairs ? four[3] : four[2],
+                           d = pairs ? four[2] : four[3];
+            return halves ? make_uint4(c, d, a, b) : make_uint4(a, b, c, d);
+        });
+    else
+        writePart(job, part, bytes, KIND == SURFACE || KIND == VOXEL, [&](unsigned i) {
+            const auto value = [&](uint32_t cell) {
+                return KIND == TIME_LEVELS ? __vminu4(cell, values.cutoff * 0x01010101u)
+                       : KIND == SURFACE   ? cell & ~VALUE_MARK
+                       : KIND == VOXEL     ? __float_as_uint(voxelValue(static_cast<int>(cell)))
+                                           : cell;
+            };
+            return make_uint4(value(quads[i].x), value(quads[i].y), value(quads[i].z), value(quads[i].w));
+        });
 }
 
 // ---- Accumulators in device memory -------------------------------------------------------------------------------------
@@ -887,13 +1203,6 @@ __global__ void __launch_bounds__(tuning::SCATTER_THREADS) scatterKernel(const S
     prepareLevels<KIND>(values, w, window, &levels);
     __syncthreads();
     const size_t frame = static_cast<size_t>(w) * job.rows * job.pitch;
-    double dt = 1;
-    int64_t start = 0;
-    if (KIND == VOXEL) {
-        start = source.t[window.first];
-        const int64_t span = source.t[window.last - 1] - start;
-        dt = span > 0 ? static_cast<double>(span) : 1.0;
-    }
     unsigned outside = 0;
     for (unsigned long long c = c0 + part * blockDim.x + threadIdx.x; c < end;
          c += static_cast<unsigned long long>(job.blocks_a_window) * blockDim.x) {
@@ -914,16 +1223,12 @@ __global__ void __launch_bounds__(tuning::SCATTER_THREADS) scatterKernel(const S
                 accumulate<KIND>(values, levels, static_cast<uint32_t *>(job.accumulators) + pixel,
                                  static_cast<unsigned>(c * CHUNK + i - window.first), positive);
             } else {
-                double time =
-                    static_cast<double>(values.channels - 1) * static_cast<double>(source.t[c * CHUNK + i] - start) / dt;
-                time = fmin(fmax(time, 0.0), static_cast<double>(values.channels - 1));
-                const unsigned bin = static_cast<unsigned>(time);
-                const long long next = static_cast<long long>((time - bin) * EVENTS_VOXEL_UNIT + 0.5);
-                const long long here = static_cast<long long>(EVENTS_VOXEL_UNIT) - next;
-                unsigned long long *voxel = static_cast<unsigned long long *>(job.accumulators) + pixel + bin;
-                atomicAdd(voxel, static_cast<unsigned long long>(positive ? here : -here));
-                if (bin + 1 < values.channels)
-                    atomicAdd(voxel + 1, static_cast<unsigned long long>(positive ? next : -next));
+                const VoxelTimes times(values, window);
+                const Voxel voxel = times(source.t[c * CHUNK + i], positive);
+                unsigned long long *sums = static_cast<unsigned long long *>(job.accumulators) + pixel + voxel.bin;
+                atomicAdd(sums, static_cast<unsigned long long>(voxel.here));
+                if (voxel.bin + 1 < values.channels)
+                    atomicAdd(sums + 1, static_cast<unsigned long long>(voxel.next));
             }
         }
     }
@@ -990,7 +1295,7 @@ __global__ void __launch_bounds__(tuning::SCATTER_THREADS) valuesKernel(const Ex
 #pragma unroll
             for (unsigned i = 0; i < 4; ++i)
                 if (i < n)
-                    out[i] = static_cast<float>(static_cast<double>(sums[i]) / EVENTS_VOXEL_UNIT);
+                    out[i] = wideVoxelValue(sums[i]);
         } else {
             uint4 *place = reinterpret_cast<uint4 *>(static_cast<uint32_t *>(job.accumulators) + y * row_words + at);
             const uint4 four = *place;
@@ -1015,39 +1320,110 @@ PaintKernel lastKernelFor(int channels, bool tencode) {
         return lastKernelFor<K + 1>(channels, tencode);
 }
 
-// ---- Normalising: one block a frame, sums in a fixed order -------------------------------------------------------------
+// ---- Normalising: every frame in parts, which are put together in a fixed order ----------------------------------------
 
-__device__ double blockSum(double value, double *shared) {
-    for (int offset = 16; offset > 0; offset /= 2)
-        value += __shfl_down_sync(0xffffffffu, value, offset);
-    __syncthreads();
-    if ((threadIdx.x & 31) == 0)
-        shared[threadIdx.x / 32] = value;
-    __syncthreads();
-    double sum = 0;
-    for (unsigned i = 0; i < blockDim.x / 32; ++i)
-        sum += shared[i];
-    return sum;
+// Of the values that are not zero.
+struct Moments {
+    double count, mean, squares; // squares: of the distances from the mean
+};
+
+// Of both (Chan, Golub and LeVeque 1979). What is equal stays so: then the squares are 0, not nearly.
+__device__ inline Moments operator+(const Moments &a, const Moments &b) {
+    const double count = a.count + b.count, distance = b.mean - a.mean, share = count > 0 ? b.count / count : 0;
+    return {count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share};
 }
 
-__global__ void __launch_bounds__(1024) normaliseKernel(float *frames, size_t step, unsigned rows, unsigned values) {
+__device__ inline Moments ofLanes(Moments mine) {
+    for (int offset = 16; offset > 0; offset /= 2)
+        mine = mine + Moments{__shfl_down_sync(0xffffffffu, mine.count, offset),
+                              __shfl_down_sync(0xffffffffu, mine.mean, offset),
+                              __shfl_down_sync(0xffffffffu, mine.squares, offset)};
+    return {__shfl_sync(0xffffffffu, mine.count, 0), __shfl_sync(0xffffffffu, mine.mean, 0),
+            __shfl_sync(0xffffffffu, mine.squares, 0)};
+}
+
+struct Normalise {
+    float *frames;
+    size_t step;
+    unsigned rows, values; // of a frame; values of a row
+    bool vectors;          // rows start at multiples of 16 bytes
+    Moments *moments;      // tuning::NORMALISE_PARTS of each frame
+};
+
+// Calls visit(four values, how many there are), which returns whether they are to be written back, for this block's part of a frame.
+template<class Visit>
+__device__ inline void forValues(const Normalise &job, Visit visit) {
+    const unsigned long long rows = job.rows;
+    const unsigned end = static_cast<unsigned>(rows * (blockIdx.x + 1) / tuning::NORMALISE_PARTS);
+    for (unsigned y = static_cast<unsigned>(rows * blockIdx.x / tuning::NORMALISE_PARTS) + threadIdx.x / 32; y < end;
+         y += tuning::VALUES_THREADS / 32) {
+        float *row = rowOf(job.frames, job.step, static_cast<size_t>(blockIdx.y) * job.rows + y);
+#pragma unroll 2
+        for (unsigned i = threadIdx.x % 32 * 4; i < job.values; i += 128) {
+            const unsigned n = min(4u, job.values - i);
+            const bool vector = job.vectors && n == 4;
+            float4 four = make_float4(0, 0, 0, 0);
+            if (vector) {
+                four = *reinterpret_cast<const float4 *>(row + i);
+            } else {
+                four.x = row[i];
+                four.y = n > 1 ? row[i + 1] : 0;
+                four.z = n > 2 ? row[i + 2] : 0;
+                four.w = n > 3 ? row[i + 3] : 0;
+            }
+            if (!visit(four))
+                continue;
+            if (vector)
+                *reinterpret_cast<float4 *>(row + i) = four;
+            else
+                storeWords(reinterpret_cast<uint32_t *>(row + i),
+                           make_uint4(__float_as_uint(four.x), __float_as_uint(four.y), __float_as_uint(four.z),
+                                      __float_as_uint(four.w)),
+                           n);
+        }
+    }
+}
+
+__global__ void __launch_bounds__(tuning::VALUES_THREADS) momentsKernel(const Normalise job) {
     cusi::startInOrder();
-    __shared__ double shared[32];
-    const size_t top = static_cast<size_t>(blockIdx.x) * rows;
-    const auto all = [&](auto work) {
-        for (unsigned y = threadIdx.x / 32; y < rows; y += 32)
-            for (unsigned i = threadIdx.x & 31; i < values; i += 32)
-                work(rowOf(frames, step, top + y)[i]);
-    };
-    double sum = 0, count = 0, squares = 0;
-    all([&](float v) { sum += v, count += v != 0; });
-    sum = blockSum(sum, shared);
-    count = blockSum(count, shared);
-    const double mean = count > 0 ? sum / count : 0;
-    all([&](float v) { squares += v != 0 ? (v - mean) * (v - mean) : 0; });
-    squares = blockSum(squares, shared);
-    const double deviation = count > 0 ? sqrt(squares / count) : 0, scale = deviation > 0 ? 1 / deviation : 1;
-    all([&](float &v) { v = v != 0 ? static_cast<float>((v - mean) * scale) : 0; });
+    // Sums of distances from the first value, so that little cancels, and nothing of equal values is left.
+    double origin = 0, count = 0, sum = 0, squares = 0;
+    forValues(job, [&](const float4 &four) {
+        for (const float v : {four.x, four.y, four.z, four.w})
+            if (v != 0) {
+                origin = count == 0 ? v : origin;
+                const double distance = v - origin;
+                count += 1, sum += distance, squares += distance * distance;
+            }
+        return false;
+    });
+    const Moments mine = {count, count > 0 ? origin + sum / count : 0,
+                          count > 0 ? fmax(squares - sum * sum / count, 0.0) : 0};
+    __shared__ Moments warps[32];
+    static_assert(tuning::VALUES_THREADS <= 1024, "");
+    if (threadIdx.x < 32)
+        warps[threadIdx.x] = {0, 0, 0};
+    __syncthreads();
+    const Moments warp = ofLanes(mine);
+    if (threadIdx.x % 32 == 0)
+        warps[threadIdx.x / 32] = warp;
+    __syncthreads();
+    const Moments all = ofLanes(warps[threadIdx.x % 32]);
+    if (threadIdx.x == 0)
+        job.moments[blockIdx.y * tuning::NORMALISE_PARTS + blockIdx.x] = all;
+}
+
+__global__ void __launch_bounds__(tuning::VALUES_THREADS) normaliseKernel(const Normalise job) {
+    cusi::startInOrder();
+    static_assert(tuning::NORMALISE_PARTS == 32, "a lane each");
+    const Moments all = ofLanes(job.moments[blockIdx.y * tuning::NORMALISE_PARTS + threadIdx.x % 32]);
+    const double deviation = all.count > 0 ? sqrt(all.squares / all.count) : 0, scale = deviation > 0 ? 1 / deviation : 1;
+    forValues(job, [&](float4 &four) {
+        const auto normalised = [&](float v) { return v != 0 ? static_cast<float>((v - all.mean) * scale) : 0; };
+        const bool any = four.x != 0 || four.y != 0 || four.z != 0 || four.w != 0; // one in four or less
+        four = make_float4(normalised(four.x), normalised(four.y), normalised(four.z), normalised(four.w));
+        return any;
+    });
 }
 
 // ---- The stacker's side on the host ------------------------------------------------------------------------------------
@@ -1061,7 +1437,8 @@ struct State {
     EventsLevels *levels = nullptr; // BATCH_WINDOWS for each representation, where one is STACKED_HISTOGRAM
     void *group = nullptr;          // accumulators, zero between calls
     size_t group_bytes = 0;
-    char *sorted = nullptr; // runs of events
+    char *sorted = nullptr;  // runs of events; then the moments of frames
+    size_t values_bytes = 0; // of shared memory for accumulators
 };
 
 size_t accumulatorBytes(const cusRepresentation &r) {
@@ -1176,6 +1553,7 @@ struct Look {
     PaintKernel kernel;
     unsigned threads;
     size_t shared;
+    unsigned tile_bits, part_bits; // log2 of pixels, of a tile and of a block
     Paint job;
 };
 
@@ -1190,7 +1568,9 @@ cusStatus paint(const Batch &batch, const Look &look, const Tiling &tiling, unsi
     Values &values = job.values;
     values.frames = values.frames ? rowOf(static_cast<char *>(values.frames), values.step, y) : nullptr;
     values.levels += values.levels ? first : 0;
-    return launchOverlapped(FUNCTION, look.kernel, count * tiling.tiles, look.threads, look.shared, batch.stream, job);
+    job.part_bits = look.part_bits;
+    return launchOverlapped(FUNCTION, look.kernel, dim3(tiling.tiles << (look.tile_bits - look.part_bits), count),
+                            look.threads, look.shared, batch.stream, job);
 }
 
 // Group after group, band after band: events to sorted runs, and those to pixels.
@@ -1250,7 +1630,7 @@ Values valuesOf(const Batch &batch, int index) {
                      static_cast<unsigned>(r.channels),
                      r.swap != 0,
                      255,
-                     r.tau,
+                     std::min(1 / (r.tau * 0.693147180559945309417), std::numeric_limits<double>::max()),
                      batch.source.t,
                      nullptr};
     if (r.kind == CUS_REPR_STACKED_HISTOGRAM) {
@@ -1285,10 +1665,6 @@ cusStatus runValues(const Batch &batch, int index, bool count_skipped) {
         CUS_TRY(scatterGroup<KIND>(batch, scatter, first, job.count));
         CUS_TRY(launch(FUNCTION, valuesKernel<KIND>, job.blocks, tuning::SCATTER_THREADS, 0, batch.stream, job));
     }
-    if (KIND == VOXEL && r.normalise)
-        CUS_TRY(launch(FUNCTION, normaliseKernel, batch.count, 1024, 0, batch.stream,
-                       static_cast<float *>(scatter.values.frames), job.values.step, job.rows,
-                       job.cols * job.values.channels));
     return CUS_OK;
 }
 
@@ -1298,7 +1674,8 @@ cusStatus runHistogram(const Batch &batch, int index, bool count_skipped) {
     const unsigned group = planSorted<uint16_t>(batch, tiling, &sorted);
     if (group == 0)
         return runValues<COUNT>(batch, index, count_skipped);
-    Look look = {histogramKernel, tuning::HISTOGRAM_THREADS, HISTOGRAM_PIXELS * 2, {}};
+    Look look = {histogramKernel,        tuning::HISTOGRAM_THREADS, HISTOGRAM_PIXELS * 2,
+                 tuning::HISTOGRAM_TILE, tuning::HISTOGRAM_TILE,    {}};
     look.job.values = valuesOf(batch, index);
     look.job.vectors = aligned(batch.frames[index]);
     return runSorted<uint16_t, tuning::HISTOGRAM_TILE>(batch, tiling, sorted, group, false, count_skipped, &look, 1);
@@ -1314,7 +1691,7 @@ struct Looks {
 // MDES and TENCODE: the first of each in bytes together, any others before them.
 void addLast(const Batch &batch, Looks *looks) {
     const Look blank = [] {
-        Look look = {nullptr, tuning::LAST_THREADS, lastShared(0), {}};
+        Look look = {nullptr, tuning::LAST_THREADS, lastShared(0), tuning::LAST_TILE, tuning::LAST_TILE, {}};
         look.job.none = 128;
         look.job.positive = 255;
         return look;
@@ -1389,14 +1766,57 @@ template<Kind KIND>
 cusStatus runOrAdd(const Batch &batch, int index, bool count_skipped, Looks *looks) {
     if (!looks)
         return runValues<KIND>(batch, index, count_skipped);
-    Look look = {tileValuesKernel<KIND>, tuning::LAST_THREADS, 0, {}};
+    Look look = {tileValuesKernel<KIND>, tuning::VALUES_THREADS, 0, tuning::LAST_TILE, tuning::LAST_TILE, {}};
     look.job.values = valuesOf(batch, index);
-    const unsigned unit = unitOf(KIND, look.job.values.channels);
-    unsigned &bits = look.job.part_bits;
-    for (bits = tuning::LAST_TILE; unit << bits > tuning::CELLS;)
-        --bits;
-    look.shared = sizeof(uint32_t) * unit << bits;
+    look.job.vectors = aligned(batch.frames[index]);
+    const unsigned bytes = bytesOf(KIND, look.job.values.channels);
+    while (size_t{bytes} << look.part_bits > batch.state->values_bytes)
+        --look.part_bits;
+    look.shared = size_t{bytes} << look.part_bits;
+    // Tiles of just one part are sorted by, where they are not too many.
+    Sorted sorted = {};
+    for (unsigned bits = look.part_bits; bits < look.tile_bits; ++bits) {
+        const Tiling tiling = tilingOf(batch.stacker, bits);
+        if (tiling.tiles > 0 && tiling.tiles <= tuning::MOST_TILES && planSorted<uint32_t>(batch, tiling, &sorted) > 0)
+            look.tile_bits = bits;
+    }
     looks->look[looks->count++] = look;
+    return CUS_OK;
+}
+
+// Looks at sorted runs: those by tiles of the same size share a sort.
+cusStatus runLooks(const Batch &batch, const Looks &looks, bool count_skipped) {
+    for (unsigned bits = 0; bits <= tuning::LAST_TILE; ++bits) {
+        Looks same = {};
+        for (int i = 0; i < looks.count; ++i)
+            if (looks.look[i].tile_bits == bits)
+                same.look[same.count++] = looks.look[i];
+        if (same.count == 0)
+            continue;
+        const Tiling tiling = tilingOf(batch.stacker, bits);
+        Sorted sorted = {};
+        const unsigned group = planSorted<uint32_t>(batch, tiling, &sorted);
+        const bool greens = looks.greens && bits == tuning::LAST_TILE;
+        const cusStatus status = runSorted<uint32_t, tuning::LAST_TILE>(batch, tiling, sorted, group, greens, count_skipped,
+                                                                        same.look, same.count);
+        CUS_TRY(status);
+        count_skipped = false;
+    }
+    return CUS_OK;
+}
+
+cusStatus normalise(const Batch &batch, int index) {
+    const Values values = valuesOf(batch, index);
+    const Normalise job = {static_cast<float *>(values.frames),
+                           values.step,
+                           static_cast<unsigned>(batch.stacker->rows),
+                           static_cast<unsigned>(batch.stacker->cols) * values.channels,
+                           aligned(batch.frames[index]),
+                           reinterpret_cast<Moments *>(batch.state->sorted)};
+    static_assert(tuning::BATCH_WINDOWS * tuning::NORMALISE_PARTS * sizeof(Moments) <= tuning::SORTED_BYTES, "");
+    for (const auto kernel : {momentsKernel, normaliseKernel})
+        CUS_TRY(launchOverlapped(FUNCTION, kernel, dim3(tuning::NORMALISE_PARTS, batch.count), tuning::VALUES_THREADS, 0,
+                                 batch.stream, job));
     return CUS_OK;
 }
 
@@ -1421,8 +1841,7 @@ cusStatus runBatch(const Batch &batch) {
             count_skipped = false;
             break;
         case CUS_REPR_VOXEL_GRID:
-            CUS_TRY(runValues<VOXEL>(batch, i, first));
-            count_skipped = false;
+            CUS_TRY(runOrAdd<VOXEL>(batch, i, first, more));
             break;
         case CUS_REPR_MDES:
         case CUS_REPR_TENCODE:
@@ -1445,9 +1864,11 @@ cusStatus runBatch(const Batch &batch) {
         }
         count_skipped = count_skipped && (more || eventsIsLast(r.kind)); // looks are still to come
     }
-    if (more && looks.count > 0)
-        return runSorted<uint32_t, tuning::LAST_TILE>(batch, tiling, sorted, group, looks.greens, count_skipped, looks.look,
-                                                      looks.count);
+    if (more)
+        CUS_TRY(runLooks(batch, looks, count_skipped));
+    for (int i = 0; i < batch.stacker->count; ++i)
+        if (batch.stacker->representations[i].kind == CUS_REPR_VOXEL_GRID && batch.stacker->representations[i].normalise)
+            CUS_TRY(normalise(batch, i));
     return CUS_OK;
 }
 
@@ -1494,10 +1915,18 @@ cusStatus events_cuda_create(cusEventStacker *stacker) {
                                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                        static_cast<int>(lastShared(r.channels))));
     }
+    int device = 0, most = 0;
+    CUSI_CUDA(CREATE, cudaGetDevice(&device));
+    CUSI_CUDA(CREATE, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    state->values_bytes = std::min(tuning::VALUES_BYTES, static_cast<size_t>(most) - 1024); // what is not dynamic
     for (PaintKernel kernel : {tileValuesKernel<SURFACE>, tileValuesKernel<DENSITY_LEVELS>, tileValuesKernel<TIME_LEVELS>,
-                               tileValuesKernel<DIFFERENCE>})
+                               tileValuesKernel<DIFFERENCE>, tileValuesKernel<VOXEL>})
         CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                               static_cast<int>(tuning::CELLS * sizeof(uint32_t))));
+                                               static_cast<int>(state->values_bytes)));
+    CUSI_CUDA(CREATE, cudaFuncSetAttribute(tileValuesKernel<VOXEL>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                           tuning::VOXEL_CARVEOUT));
+    CUSI_CUDA(CREATE, cudaFuncSetAttribute(tileValuesKernel<SURFACE>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                           tuning::SURFACE_CARVEOUT));
     state->group_bytes = divUp(std::max(frame_bytes, tuning::GROUP_BYTES), size_t{256}) * 256;
     const size_t list_bytes = tuning::BATCH_WINDOWS * sizeof(Window),
                  levels_bytes = levels ? EVENTS_MAX_REPRESENTATIONS *
