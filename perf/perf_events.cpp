@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace {
@@ -117,13 +116,17 @@ class Input {
     cusMat memory_[4] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
 };
 
+std::vector<cusRepresentation> defaults(const std::vector<cusRepresentationKind> &kinds) {
+    std::vector<cusRepresentation> r;
+    for (cusRepresentationKind kind : kinds)
+        r.push_back(cusRepresentationDefaults(kind));
+    return r;
+}
+
 // A stacker with the frames it makes.
 class Job {
   public:
-    Job(cusSpace space, std::vector<cusRepresentationKind> kinds, perf::Size sensor = SENSOR) : frames(kinds.size()) {
-        std::vector<cusRepresentation> r;
-        for (cusRepresentationKind kind : kinds)
-            r.push_back(cusRepresentationDefaults(kind));
+    Job(cusSpace space, const std::vector<cusRepresentation> &r, perf::Size sensor = SENSOR) : frames(r.size()) {
         check(cusEventStackerCreate(&stacker, sensor.rows, sensor.cols, space, r.data(), static_cast<int>(r.size())));
     }
     ~Job() {
@@ -156,7 +159,7 @@ void histogram(const std::string &name, size_t n, Spread spread, const std::stri
         if (perf::listing())
             return row.report();
         const Input input(n, spread, space);
-        Job job(space, {CUS_REPR_HISTOGRAM});
+        Job job(space, defaults({CUS_REPR_HISTOGRAM}));
         const size_t stacks = input.windows.size();
         row.note(note);
         row.measure([&](cusStream stream, int) { return job(input, stream); });
@@ -226,36 +229,40 @@ TEST(Events, mdes10_tencode_60M) {
         if (perf::listing())
             return row.report();
         const Input input(60000000, Spread::UNIFORM, space);
-        Job job(space, {CUS_REPR_MDES, CUS_REPR_TENCODE});
+        Job job(space, defaults({CUS_REPR_MDES, CUS_REPR_TENCODE}));
         row.note("uniform");
         row.measure([&](cusStream stream, int) { return job(input, stream); });
         row.report();
     });
 }
 
-// The other representations, each alone; one visit to an event and one write of the frame is what must move.
+// The other representations, each alone; one visit to an event, its time where it is needed, and one write of the frame is what
+// must move.
 TEST(Events, representations_60M) {
     if (!perf::wants(CUS_DEVICE))
         return;
     std::unique_ptr<Input> input;
-    for (cusRepresentationKind kind : {CUS_REPR_MDES, CUS_REPR_MDES_COUNT, CUS_REPR_TENCODE, CUS_REPR_STACKED_HISTOGRAM,
-                                       CUS_REPR_VOXEL_GRID, CUS_REPR_TIME_SURFACE, CUS_REPR_EVENT_DIFF}) {
-        const cusRepresentation r = cusRepresentationDefaults(kind);
+    const auto measure = [&](const cusRepresentation &r, const std::string &name, const std::string &note) {
         int type = 0;
         check(cusRepresentationType(&r, &type));
-        perf::Row row(std::string("events/") + cusRepresentationName(kind) + "/60M", CUS_DEVICE,
-                      5.0 * 60000000 + 300.0 * ROWS * COLS * static_cast<double>(cusTypeSize(type)));
-        row.note("uniform, defaults");
-        if (perf::listing()) {
-            row.report();
-            continue;
-        }
+        const bool timed = r.kind == CUS_REPR_VOXEL_GRID || r.kind == CUS_REPR_TIME_SURFACE;
+        perf::Row row("events/" + name, CUS_DEVICE,
+                      (timed ? 13.0 : 5.0) * 60000000 + 300.0 * ROWS * COLS * static_cast<double>(cusTypeSize(type)));
+        row.note(note);
+        if (perf::listing())
+            return row.report();
         if (!input)
             input = std::make_unique<Input>(60000000, Spread::UNIFORM, CUS_DEVICE);
-        Job job(CUS_DEVICE, {kind});
+        Job job(CUS_DEVICE, {r});
         row.measure([&](cusStream stream, int) { return job(*input, stream); });
         row.report();
-    }
+    };
+    for (cusRepresentationKind kind : {CUS_REPR_MDES, CUS_REPR_MDES_COUNT, CUS_REPR_TENCODE, CUS_REPR_STACKED_HISTOGRAM,
+                                       CUS_REPR_VOXEL_GRID, CUS_REPR_TIME_SURFACE, CUS_REPR_EVENT_DIFF})
+        measure(cusRepresentationDefaults(kind), cusRepresentationName(kind) + std::string("/60M"), "uniform, defaults");
+    cusRepresentation normalised = cusRepresentationDefaults(CUS_REPR_VOXEL_GRID);
+    normalised.normalise = 1;
+    measure(normalised, "voxel_grid/60M/normalised", "uniform, frames read for mean and deviation and once more");
 }
 
 // One stack for a frame, as a live camera needs it.
@@ -264,7 +271,8 @@ TEST(Events, latency) {
         return;
     for (const perf::Size size : perf::FRAME_SIZES) {
         const Input input(STACK, Spread::UNIFORM, CUS_DEVICE, false, size);
-        Job histogram(CUS_DEVICE, {CUS_REPR_HISTOGRAM}, size), both(CUS_DEVICE, {CUS_REPR_MDES, CUS_REPR_TENCODE}, size);
+        Job histogram(CUS_DEVICE, defaults({CUS_REPR_HISTOGRAM}), size),
+            both(CUS_DEVICE, defaults({CUS_REPR_MDES, CUS_REPR_TENCODE}), size);
         perf::latency("events/histogram/" + size.text() + "/200k events",
                       [&](cusStream stream, int) { return histogram(input, stream); });
         perf::latency("events/mdes10+tencode/" + size.text() + "/200k events",
@@ -281,8 +289,8 @@ TEST(EventsSweep, events) {
         for (const size_t n : counts) {
             if (!perf::listing() && (!input || n > input->view.count)) // the smaller are the beginnings of the larger
                 input = std::make_unique<Input>(n <= TIMED ? TIMED : counts.back(), Spread::UNIFORM, space);
-            const auto row = [&](const std::string &name, double bytes, std::vector<cusRepresentationKind> kinds) {
-                Job job(space, std::move(kinds));
+            const auto row = [&](const std::string &name, double bytes, const std::vector<cusRepresentationKind> &kinds) {
+                Job job(space, defaults(kinds));
                 const std::vector<cusEventWindow> windows = stacksOf(n);
                 perf::Row r("sweep/events/" + name + "/events=" + std::to_string(n), space, bytes);
                 r.measure([&](cusStream stream, int) { return job(*input, windows, stream); });
@@ -296,7 +304,7 @@ TEST(EventsSweep, events) {
 }
 
 // From page-locked memory to page-locked memory. up, down: bytes a stack.
-void stream(const std::string &name, std::vector<cusRepresentationKind> kinds, double up, double down) {
+void stream(const std::string &name, const std::vector<cusRepresentationKind> &kinds, double up, double down) {
     if (!perf::wants(CUS_DEVICE))
         return;
     perf::Row row("events/stream-" + name + "/60M", CUS_DEVICE, 0);
@@ -305,9 +313,7 @@ void stream(const std::string &name, std::vector<cusRepresentationKind> kinds, d
     const Input input(60000000, Spread::UNIFORM, CUS_HOST, true);
     cusEventStreamOptions options = cusEventStreamDefaults();
     options.compute = CUS_DEVICE;
-    std::vector<cusRepresentation> representations;
-    for (cusRepresentationKind kind : kinds)
-        representations.push_back(cusRepresentationDefaults(kind));
+    const std::vector<cusRepresentation> representations = defaults(kinds);
     cusEventStream *stream = nullptr;
     check(cusEventStreamCreate(
         &stream, ROWS, COLS, representations.data(), static_cast<int>(kinds.size()), &options,

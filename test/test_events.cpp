@@ -358,9 +358,45 @@ TEST_P(EventStack, voxelGridNormalised) {
     check(equal, {{0, 3000}, {5, 500}}, 90, 100, {r}, space());
 }
 
-// All kinds but the one with an exponential: times over many magnitudes, whose quotients both backends must round alike, and
-// pixels so crowded that small accumulators do not hold them.
-TEST(EventStackCuda, SameBitsAsTheHost) {
+// The device's frames are the host's, bit by bit but for the time surface, 1 unit in the last place, and what is normalised, 1e-5.
+// So is the number of skipped events.
+void expectSameAsOnHost(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
+                        const std::vector<cusRepresentation> &representations) {
+    std::vector<cusMat> frames[2];
+    uint64_t skipped[2] = {0, 0};
+    for (cusSpace space : {CUS_HOST, CUS_DEVICE}) {
+        const SpaceEvents input(events, space);
+        const Stacker stacker(rows, cols, space, representations);
+        frames[space == CUS_DEVICE].resize(representations.size());
+        CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), windows.size(),
+                                    frames[space == CUS_DEVICE].data(), nullptr));
+        CUS_EXPECT_OK(cusEventStackerSkipped(stacker.object, &skipped[space == CUS_DEVICE], nullptr));
+    }
+    EXPECT_EQ(skipped[0], skipped[1]);
+    for (size_t k = 0; k < representations.size(); ++k) {
+        const cusRepresentation &r = representations[k];
+        SCOPED_TRACE(testing::Message() << cusRepresentationName(r.kind) << " of " << r.channels << " channels, " << rows
+                                        << " x " << cols << ", " << events.size() << " events");
+        const double relative = r.kind == CUS_REPR_TIME_SURFACE                ? std::ldexp(1, -23)
+                                : r.kind == CUS_REPR_VOXEL_GRID && r.normalise ? 1e-5
+                                                                               : 0;
+        if (relative > 0) {
+            const auto host = support::elements<float>(frames[0][k]), device = support::elements<float>(frames[1][k]);
+            ASSERT_EQ(host.size(), device.size());
+            for (size_t i = 0; i < host.size(); ++i)
+                ASSERT_LE(std::fabs(host[i] - device[i]), relative * std::max(std::fabs(host[i]), 1.2e-38f))
+                    << "value " << i;
+        } else {
+            EXPECT_TRUE(support::elements(frames[0][k]) == support::elements(frames[1][k]));
+        }
+        cusMatRelease(&frames[0][k]);
+        cusMatRelease(&frames[1][k]);
+    }
+}
+
+// Times over many magnitudes, whose quotients both backends must round alike, and pixels so crowded that small accumulators do
+// not hold them.
+TEST(EventStackCuda, SameAsOnTheHost) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
     for (int round = 0; round < 30; ++round) {
@@ -371,26 +407,68 @@ TEST(EventStackCuda, SameBitsAsTheHost) {
         const int shift = 64 - static_cast<int>(random() % 40);
         for (int64_t &time : events.t)
             time = t += shift < 64 ? static_cast<int64_t>(random() >> shift) : 0;
-        std::vector<cusRepresentation> all = otherOptions(random);
-        all.erase(all.begin() + CUS_REPR_TIME_SURFACE);
         std::vector<cusEventWindow> windows = {{0, n}, {n / 3, n}, {n / 2, n / 2}};
         for (int i = 0; i < 4; ++i)
             windows.push_back({random() % (n / 2 + 1), n / 2 + random() % (n - n / 2)});
-        std::vector<std::vector<uint8_t>> frames[2];
-        for (cusSpace space : {CUS_HOST, CUS_DEVICE}) {
-            const SpaceEvents input(events, space);
-            const Stacker stacker(rows, cols, space, all);
-            std::vector<cusMat> out(all.size());
-            CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), windows.size(), out.data(), nullptr));
-            for (cusMat &m : out) {
-                frames[space == CUS_DEVICE].push_back(support::elements(m));
-                cusMatRelease(&m);
-            }
+        expectSameAsOnHost(events, windows, rows, cols, otherOptions(random));
+        if (HasFailure())
+            return;
+    }
+}
+
+// Frames of so many tiles that the device cuts them into parts, of several bands, and tiles of one row.
+TEST(EventStackCuda, PartsAndBands) {
+    CUS_NEEDS(CUS_DEVICE);
+    auto random = support::generator();
+    std::vector<cusRepresentation> all = allKinds();
+    for (cusRepresentation &r : all)
+        r.channels = 16;
+    for (const auto &[rows, cols] : {std::pair{720, 1280}, std::pair{17, 65536}, std::pair{3000, 2200}}) {
+        Events events = randomEvents(50000, rows, cols, 10, random);
+        for (size_t i = 0; i < events.size(); i += 7) { // crowded, too, in the last part of a tile
+            events.x[i] = static_cast<uint16_t>(cols - 2 - static_cast<int>(i % 3 * 150));
+            events.y[i] = static_cast<uint16_t>(rows - 1);
+            events.p[i] = 1;
         }
-        for (size_t i = 0; i < all.size(); ++i)
-            EXPECT_TRUE(frames[0][i] == frames[1][i])
-                << cusRepresentationName(all[i].kind) << " of " << all[i].channels << " channels, " << n << " events, "
-                << rows << " x " << cols << ", round " << round;
+        expectSameAsOnHost(events, {{3, 50000}}, rows, cols, all);
+        expectSameAsOnHost(events, {{0, 20000}, {9, 40000}}, rows, cols, {all[CUS_REPR_VOXEL_GRID]});
+        expectSameAsOnHost(events, {{1, 30000}}, rows, cols, {all[CUS_REPR_STACKED_HISTOGRAM], all[CUS_REPR_MDES]});
+        expectSameAsOnHost(events, {{1, 30000}}, rows, cols, {all[CUS_REPR_TIME_SURFACE], all[CUS_REPR_MDES_COUNT]});
+        if (HasFailure())
+            return;
+    }
+}
+
+// One window of more events than the device's workspace holds, of the kinds that EventStack.HugeWindow leaves out.
+TEST(EventStackCuda, HugeWindowOfTheOtherKinds) {
+    CUS_NEEDS(CUS_DEVICE);
+    auto random = support::generator();
+    std::vector<cusRepresentation> kinds;
+    for (const cusRepresentation &r : allKinds())
+        if (r.kind != CUS_REPR_HISTOGRAM && r.kind != CUS_REPR_MDES && r.kind != CUS_REPR_TENCODE)
+            kinds.push_back(r);
+    expectSameAsOnHost(randomEvents(34000000, 200, 346, 5, random, 3), {{1, 34000000}, {5, 900}}, 200, 346, kinds);
+}
+
+// The sums behind the mean are exact, so what lies at the mean becomes 0 and not nearly: 1, 2 and 3 events a pixel.
+TEST(EventStackCuda, NormalisedAsOnTheHost) {
+    CUS_NEEDS(CUS_DEVICE);
+    auto random = support::generator();
+    cusRepresentation r = repr(CUS_REPR_VOXEL_GRID);
+    r.normalise = 1;
+    for (int round = 0; round < 40; ++round) {
+        r.channels = round % 4 ? 1 : 5;
+        std::vector<int> pixels(64 * 96);
+        for (size_t i = 0; i < pixels.size(); ++i)
+            pixels[i] = static_cast<int>(i);
+        std::shuffle(pixels.begin(), pixels.end(), random);
+        Events events;
+        for (int i = 0; i < 900; ++i)
+            for (int again = 0; again <= i % 3; ++again)
+                events.add(i, pixels[static_cast<size_t>(i)] % 96, pixels[static_cast<size_t>(i)] / 96, 1);
+        expectSameAsOnHost(events, {{0, events.size()}}, 64, 96, {r});
+        if (HasFailure())
+            return;
     }
 }
 

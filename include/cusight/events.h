@@ -126,9 +126,11 @@ CUS_API void cusEventStackerDestroy(cusEventStacker *stacker);
  * (w + 1) * rows - 1. Frames must not overlap the events or one another. window_count 0 does nothing.
  * Ready: host at return, device when the stream has passed it. Times that do go back give unspecified values in the
  * representations that look at times, nothing worse.
- * Cost: see docs/events.md. On the device all but VOXEL_GRID read x, y and p once (HISTOGRAM once, the others together once
- * more), write and read 2 or 4 bytes an event, and write the frames once; of the times few are looked at. Windows of tens of
- * millions of events take a slower way, and so does the whole list that has one.
+ * Cost: see docs/events.md. On the device x, y and p are read, and 2 or 4 bytes an event written and read again, once for
+ * HISTOGRAM and once for the others with tiles of the same size, which the bytes a pixel decide; the frames are written once
+ * (VOXEL_GRID with `normalise`: read twice and written again where they are not 0). Times are read by VOXEL_GRID and
+ * TIME_SURFACE; the others look at few of them. Windows of tens of millions of events take a slower way, and so does the whole
+ * list that has one.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY. */
 CUS_API cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                                 size_t window_count, cusMat *frames, cusStream stream);

@@ -219,7 +219,7 @@ __device__ inline unsigned least(const uint32_t *pairs) {
 
 // One run: where an event goes follows from the count of its tile, which also tells it its rank there, and from the sum of
 // the tiles before. Events that do not count (outside the window, the frame or the band) go to one more tile, the last, which
-// is not written. The order within a segment is arbitrary. BITS: of a tile's pixels.
+// is not written. The order within a segment is arbitrary. BITS: of a record, for the pixel.
 template<class Record, int BITS>
 __device__ void sortRun(const Source &source, const Sort &job, unsigned block, char *shared) {
     constexpr int THREADS = tuning::SORT_THREADS, EVENTS = tuning::RUN / THREADS, COPIES = tuning::COUNTER_COPIES;
@@ -424,7 +424,7 @@ __device__ inline void densityLevels(unsigned n, unsigned channels, EventsLevels
     }
 }
 
-// What accumulate() looks at in window w; the block meets before it does.
+// What accumulate() and countPart() look at in window w; the block meets before they do.
 template<Kind KIND>
 __device__ inline void prepareLevels(const Values &values, unsigned w, const Window &window, EventsLevels *levels) {
     if (KIND == DENSITY_LEVELS)
@@ -678,7 +678,7 @@ constexpr uint32_t MARK = 1u << 30, POSITIVE = 1u << 31;
 constexpr uint64_t LAST_MOST_EVENTS = MARK / 2 - 8; // in a window
 
 constexpr unsigned LAST_PIXELS = 1u << tuning::LAST_TILE;
-constexpr int STRIP = 128; // pixels that a warp writes together, 4 a lane
+constexpr int STRIP = 128; // neighbouring pixels that are written together
 
 struct Coder {
     uint32_t negative, positive; // with channel 0 reached, as every event does
@@ -913,10 +913,10 @@ struct Part {
     unsigned w, tile, from, pixels; // of the tile
     unsigned row0, col0;            // of the frame: the tile's first
     __device__ explicit Part(const Paint &job) {
-        const unsigned part_bits = job.tiling.row_bits + job.tiling.col_bits - job.part_bits; // log2 of their number
+        const unsigned split_bits = job.tiling.row_bits + job.tiling.col_bits - job.part_bits; // log2 of a tile's parts
         w = blockIdx.y;
-        tile = blockIdx.x >> part_bits;
-        from = (blockIdx.x & ((1u << part_bits) - 1)) << job.part_bits;
+        tile = blockIdx.x >> split_bits;
+        from = (blockIdx.x & ((1u << split_bits) - 1)) << job.part_bits;
         pixels = 1u << job.part_bits;
         const unsigned tile_row = tile / job.tiling.tiles_a_row;
         row0 = job.tiling.top + (tile_row << job.tiling.row_bits);
@@ -1282,8 +1282,10 @@ __global__ void __launch_bounds__(tuning::SCATTER_THREADS) valuesKernel(const Ex
     const Window window = job.windows[w];
     const unsigned unit = unitOf(KIND, job.values.channels), values = job.cols * unit, quads = divUp(values, 4u);
     const size_t row_words = static_cast<size_t>(job.pitch) * unit; // a multiple of 4
-    for (unsigned q = part * blockDim.x + threadIdx.x; q < quads * job.rows; q += blocks_a_window * blockDim.x) {
-        const unsigned row = q / quads, at = q % quads * 4, n = min(4u, values - at);
+    const unsigned long long all = 1ull * quads * job.rows;
+    for (unsigned long long q = part * blockDim.x + threadIdx.x; q < all; q += blocks_a_window * blockDim.x) {
+        const unsigned row = static_cast<unsigned>(q / quads), at = static_cast<unsigned>(q % quads) * 4,
+                       n = min(4u, values - at);
         const size_t y = static_cast<size_t>(w) * job.rows + row;
         if constexpr (KIND == VOXEL) {
             longlong2 *place =
@@ -1322,23 +1324,25 @@ PaintKernel lastKernelFor(int channels, bool tencode) {
 
 // ---- Normalising: every frame in parts, which are put together in a fixed order ----------------------------------------
 
-// Of the values that are not zero.
+// Of the values that are not zero. The sum is exact, as they are multiples of 2^-24 (EVENTS_VOXEL_UNIT).
 struct Moments {
-    double count, mean, squares; // squares: of the distances from the mean
+    double count, sum, squares; // squares: of the distances from the mean
+    __device__ double mean() const { return count > 0 ? sum / count : 0; }
 };
 
 // Of both (Chan, Golub and LeVeque 1979). What is equal stays so: then the squares are 0, not nearly.
 __device__ inline Moments operator+(const Moments &a, const Moments &b) {
-    const double count = a.count + b.count, distance = b.mean - a.mean, share = count > 0 ? b.count / count : 0;
-    return {count, a.mean + distance * share, a.squares + b.squares + distance * distance * a.count * share};
+    const double count = a.count + b.count, distance = b.mean() - a.mean(),
+                 weight = count > 0 ? a.count * b.count / count : 0;
+    return {count, a.sum + b.sum, a.squares + b.squares + distance * distance * weight};
 }
 
 __device__ inline Moments ofLanes(Moments mine) {
     for (int offset = 16; offset > 0; offset /= 2)
         mine = mine + Moments{__shfl_down_sync(0xffffffffu, mine.count, offset),
-                              __shfl_down_sync(0xffffffffu, mine.mean, offset),
+                              __shfl_down_sync(0xffffffffu, mine.sum, offset),
                               __shfl_down_sync(0xffffffffu, mine.squares, offset)};
-    return {__shfl_sync(0xffffffffu, mine.count, 0), __shfl_sync(0xffffffffu, mine.mean, 0),
+    return {__shfl_sync(0xffffffffu, mine.count, 0), __shfl_sync(0xffffffffu, mine.sum, 0),
             __shfl_sync(0xffffffffu, mine.squares, 0)};
 }
 
@@ -1386,19 +1390,20 @@ __device__ inline void forValues(const Normalise &job, Visit visit) {
 
 __global__ void __launch_bounds__(tuning::VALUES_THREADS) momentsKernel(const Normalise job) {
     cusi::startInOrder();
-    // Sums of distances from the first value, so that little cancels, and nothing of equal values is left.
-    double origin = 0, count = 0, sum = 0, squares = 0;
+    // Squares of distances from the first value, so that little cancels, and nothing of equal values is left.
+    double origin = 0, distances = 0, squares = 0;
+    Moments mine = {0, 0, 0};
     forValues(job, [&](const float4 &four) {
         for (const float v : {four.x, four.y, four.z, four.w})
             if (v != 0) {
-                origin = count == 0 ? v : origin;
+                origin = mine.count == 0 ? v : origin;
                 const double distance = v - origin;
-                count += 1, sum += distance, squares += distance * distance;
+                mine.count += 1, mine.sum += v, distances += distance, squares += distance * distance;
             }
         return false;
     });
-    const Moments mine = {count, count > 0 ? origin + sum / count : 0,
-                          count > 0 ? fmax(squares - sum * sum / count, 0.0) : 0};
+    if (mine.count > 0)
+        mine.squares = fmax(squares - distances * distances / mine.count, 0.0);
     __shared__ Moments warps[32];
     static_assert(tuning::VALUES_THREADS <= 1024, "");
     if (threadIdx.x < 32)
@@ -1417,9 +1422,10 @@ __global__ void __launch_bounds__(tuning::VALUES_THREADS) normaliseKernel(const 
     cusi::startInOrder();
     static_assert(tuning::NORMALISE_PARTS == 32, "a lane each");
     const Moments all = ofLanes(job.moments[blockIdx.y * tuning::NORMALISE_PARTS + threadIdx.x % 32]);
-    const double deviation = all.count > 0 ? sqrt(all.squares / all.count) : 0, scale = deviation > 0 ? 1 / deviation : 1;
+    const double mean = all.mean(), deviation = all.count > 0 ? sqrt(all.squares / all.count) : 0,
+                 scale = deviation > 0 ? 1 / deviation : 1;
     forValues(job, [&](float4 &four) {
-        const auto normalised = [&](float v) { return v != 0 ? static_cast<float>((v - all.mean) * scale) : 0; };
+        const auto normalised = [&](float v) { return v != 0 ? static_cast<float>((v - mean) * scale) : 0; };
         const bool any = four.x != 0 || four.y != 0 || four.z != 0 || four.w != 0; // one in four or less
         four = make_float4(normalised(four.x), normalised(four.y), normalised(four.z), normalised(four.w));
         return any;
@@ -1773,7 +1779,7 @@ cusStatus runOrAdd(const Batch &batch, int index, bool count_skipped, Looks *loo
     while (size_t{bytes} << look.part_bits > batch.state->values_bytes)
         --look.part_bits;
     look.shared = size_t{bytes} << look.part_bits;
-    // Tiles of just one part are sorted by, where they are not too many.
+    // The smallest tiles that are not too many, so that they have few parts, or one.
     Sorted sorted = {};
     for (unsigned bits = look.part_bits; bits < look.tile_bits; ++bits) {
         const Tiling tiling = tilingOf(batch.stacker, bits);
@@ -1915,10 +1921,12 @@ cusStatus events_cuda_create(cusEventStacker *stacker) {
                                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                        static_cast<int>(lastShared(r.channels))));
     }
-    int device = 0, most = 0;
+    int device = 0, shared = 0;
     CUSI_CUDA(CREATE, cudaGetDevice(&device));
-    CUSI_CUDA(CREATE, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    state->values_bytes = std::min(tuning::VALUES_BYTES, static_cast<size_t>(most) - 1024); // what is not dynamic
+    CUSI_CUDA(CREATE, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
+    // Three blocks on a multiprocessor, with what is not dynamic; but two strips of the most that a pixel has, as it may be halved.
+    state->values_bytes = std::clamp(static_cast<size_t>(shared) / 3 - 1280, size_t{2 * STRIP} * EVENTS_MAX_CHANNELS * 4,
+                                     tuning::VALUES_BYTES);
     for (PaintKernel kernel : {tileValuesKernel<SURFACE>, tileValuesKernel<DENSITY_LEVELS>, tileValuesKernel<TIME_LEVELS>,
                                tileValuesKernel<DIFFERENCE>, tileValuesKernel<VOXEL>})
         CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

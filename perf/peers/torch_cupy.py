@@ -78,6 +78,15 @@ def mdes_tencode_truth(x, y, p, t, shape):
     return mdes, tencode
 
 
+def voxels_truth(x, y, p, t, bins, shape):
+    grid, span = np.zeros((bins, *shape)), max(t[-1] - t[0], 1)
+    for col, row, polarity, time in zip(x, y, p, t):
+        place = (bins - 1) * (time - t[0]) / span
+        for b in range(bins):
+            grid[b, row, col] += max(0, 1 - abs(b - place)) * (1 if polarity else -1)
+    return grid
+
+
 def contour_truth(left, right, shifts, window, fills, levels=10, threshold=0.2):
     """A torus, as published."""
     def edges(image):
@@ -243,6 +252,17 @@ class Torch:
         tencode = np_.stack([255 - value, age, value], 1) * seen[:, None]
         return mdes.view(*shape, 10), tencode.view(*shape, 3)
 
+    def voxels(self, x, y, p, t, bins, shape):
+        """One stack, bin after bin as is usual there; one more bin takes what the last event gives to none."""
+        time = (bins - 1) * (t - t[0]).double() / (t[-1] - t[0]).clamp(min=1)
+        first = time.floor()
+        share, sign = (time - first).float(), (p != 0).float() * 2 - 1
+        size = shape[0] * shape[1]
+        key = first.long() * size + y.long() * shape[1] + x
+        grid = self.np.zeros((bins + 1) * size, device="cuda")
+        grid.index_add_(0, key, sign * (1 - share)).index_add_(0, key + size, sign * share)
+        return grid[:bins * size].view(bins, *shape)
+
     def contour(self, left, right, shifts, window, fills, levels=10, threshold=0.2):
         np_, functional = self.np, self.functional
 
@@ -360,6 +380,18 @@ class Cupy:
         tencode = np_.stack([255 - value, age.astype(np.uint8), value], 1) * seen[:, None]
         return mdes.reshape(*shape, 10), tencode.reshape(*shape, 3)
 
+    def voxels(self, x, y, p, t, bins, shape):
+        np_ = self.np
+        time = (bins - 1) * (t - t[0]) / np_.maximum(t[-1] - t[0], 1)
+        first = np_.floor(time)
+        share, sign = (time - first).astype(np.float32), np_.where(p != 0, np.float32(1), np.float32(-1))
+        size = shape[0] * shape[1]
+        key = first.astype(np.int64) * size + y.astype(np.int64) * shape[1] + x
+        grid = np_.zeros((bins + 1) * size, np.float32)
+        np_.add.at(grid, key, sign * (1 - share))
+        np_.add.at(grid, key + size, sign * share)
+        return grid[:bins * size].reshape(bins, *shape)
+
     contour = None  # as plain in CuPy as in PyTorch, and slower by the pads it would have to copy
 
 
@@ -392,6 +424,11 @@ def verify(lib):
         for got, truth in zip(lib.mdes_tencode(*device, (12, 17)), mdes_tencode_truth(x, y, p, t, (12, 17))):
             same("mdes_tencode", lib.get(got), truth)
 
+    def voxels():
+        error = np.abs(lib.get(lib.voxels(*device, 5, (12, 17))) - voxels_truth(x, y, p, t, 5, (12, 17))).max()
+        if error > 1e-4:
+            raise AssertionError(f"voxels: {error} off NumPy's")
+
     def contour():
         left, right = stereo_pair(48, 64)
         for got, truth in zip(lib.contour(lib.put(left), lib.put(right), 8, 5, 4, 3), contour_truth(left, right, 8, 5, 4, 3)):
@@ -406,6 +443,7 @@ def verify(lib):
         "encode": encode,
         **{way: lambda way=way: histogram(way) for way in lib.histograms},
         "mdes_tencode": mdes_tencode,
+        "voxels": voxels,
     }
     if lib.contour:
         checks["contour"] = contour
@@ -508,10 +546,10 @@ def rows_of(lib, wrong, wanted):
         parts = [slice(k, k + 50 * STACK) for k in range(0, len(x), 50 * STACK)]  # 50 stacks at a time
         return lambda i: [lib.histograms[way](lib, x[part], y[part], p[part], STACK, SENSOR) for part in parts]
 
-    def mdes_tencode():
+    def stacks(work, *more):
         arrays = recorded()
         parts = [slice(k, k + STACK) for k in range(0, len(arrays[0]), STACK)]
-        return lambda i: [lib.mdes_tencode(*(a[part] for a in arrays), SENSOR) for part in parts]
+        return lambda i: [work(*(a[part] for a in arrays), *more, SENSOR) for part in parts]
 
     def contour(rows, cols):
         left, right = (lib.put(image) for image in stereo_pair(rows, cols))
@@ -528,7 +566,8 @@ def rows_of(lib, wrong, wanted):
         row(f"framediff/encode/{cols}x{rows}/3pct", "encode", lambda: encode(rows, cols))
     for way in lib.histograms:
         row("events/histogram/60M", way, lambda: histogram(way), f"{lib.name} {way}")
-    row("events/mdes10+tencode/60M", "mdes_tencode", mdes_tencode)
+    row("events/mdes10+tencode/60M", "mdes_tencode", lambda: stacks(lib.mdes_tencode))
+    row("events/voxel_grid/60M", "voxels", lambda: stacks(lib.voxels, 5))
     recording.clear()
     if lib.contour:
         for cols, rows in ((640, 480), (3840, 2160)):
