@@ -33,7 +33,8 @@ constexpr int RUN = 8192;
 constexpr int SORT_THREADS = 512, SORT_BLOCKS = 2;
 // Sorting for HISTOGRAM, uniform and one pixel: 1 0.202 and 0.367, 4 0.192 and 0.196 (in an earlier state).
 constexpr int COUNTER_COPIES = 4;
-constexpr int MOST_TILES = 480; // that a run is sorted by; a frame of more is made in bands, each from all events
+// That a run is sorted by, with one more a thread each; a frame of more is made in bands, each from all events.
+constexpr int MOST_TILES = SORT_THREADS - 1;
 // By windows a group: 38 0.402 / 1.377, 75 0.386 / 1.307, 150 0.365 / 1.276, 300 0.354 / 1.260. 128 MiB hold 300 / 150. Side by
 // side in one launch, one group apart, an earlier state of both took 0.96 to 1.15 times as long.
 constexpr size_t SORTED_BYTES = size_t{128} << 20;
@@ -1481,10 +1482,10 @@ Tiling tilingOf(const cusEventStacker *stacker, unsigned bits) {
     return best;
 }
 
-// The rows from `top` on, as many as a run can be sorted by.
+// Rows from `top` on, not more than a run can be sorted by.
 Tiling bandOf(Tiling tiling, unsigned top) {
-    const unsigned tile_rows =
-        std::min(tuning::MOST_TILES / tiling.tiles_a_row, divUp(tiling.rows - top, 1u << tiling.row_bits));
+    const unsigned left = divUp(tiling.rows - top, 1u << tiling.row_bits), most = tuning::MOST_TILES / tiling.tiles_a_row,
+                   tile_rows = divUp(left, divUp(left, most)); // bands of like height
     tiling.top = top;
     tiling.bottom = std::min(tiling.rows, top + (tile_rows << tiling.row_bits));
     tiling.tiles = tile_rows * tiling.tiles_a_row;
@@ -1533,13 +1534,25 @@ T *frameTop(const Batch &batch, const cusMat &mat) {
     return reinterpret_cast<T *>(static_cast<char *>(mat.data) + batch.top * mat.step);
 }
 
+// Records of a run's place: its segments begin at multiples of 16 bytes.
+template<class Record>
+constexpr unsigned runPitch(unsigned tiles) {
+    return tuning::RUN + PADDING<Record> * (tiles + 1);
+}
+
+// Shared memory of sortKernel.
+template<class Record>
+constexpr size_t sortShared(unsigned tiles) {
+    return runPitch<Record>(tiles) * sizeof(Record) + (tiles + 1) * tuning::COUNTER_COPIES * sizeof(unsigned);
+}
+
 // Places in the workspace for the sorted runs of a group of windows. Returns how many windows that is, 0 where one of the
 // batch is too long.
 template<class Record>
 unsigned planSorted(const Batch &batch, const Tiling &tiling, Sorted *sorted) {
     const unsigned tiles = std::min<unsigned>(tiling.tiles, tuning::MOST_TILES);
     const uint64_t runs = divUp<uint64_t>(batch.most_events + CHUNK - 1, tuning::RUN);
-    sorted->pitch = tuning::RUN + PADDING<Record> * (tiles + 1);
+    sorted->pitch = runPitch<Record>(tiles);
     const uint64_t record_bytes = runs * sorted->pitch * sizeof(Record), green_bytes = 256 * sizeof(uint32_t),
                    window_bytes = record_bytes + green_bytes + runs * tiles * sizeof(uint16_t);
     const unsigned most = static_cast<unsigned>(std::min<uint64_t>(tuning::SORTED_BYTES / window_bytes, batch.count));
@@ -1583,6 +1596,7 @@ cusStatus paint(const Batch &batch, const Look &look, const Tiling &tiling, unsi
 template<class Record, int BITS>
 cusStatus runSorted(const Batch &batch, const Tiling &tiling, const Sorted &sorted, unsigned group, bool greens,
                     bool count_skipped, Look *looks, int look_count) {
+    const size_t shared = sortShared<Record>(std::min<unsigned>(tiling.tiles, tuning::MOST_TILES));
     for (unsigned first = 0; first < batch.count; first += group) {
         const unsigned count = std::min(group, batch.count - first);
         for (unsigned top = 0; top < tiling.rows;) {
@@ -1590,8 +1604,6 @@ cusStatus runSorted(const Batch &batch, const Tiling &tiling, const Sorted &sort
             Sort sort = {batch.windows.from(first), band, sorted, greens && top == 0 ? count : 0, nullptr};
             if (count_skipped && top == 0)
                 sort.skipped = batch.state->skipped;
-            const size_t shared =
-                sorted.pitch * sizeof(Record) + (band.tiles + 1) * tuning::COUNTER_COPIES * sizeof(unsigned);
             CUS_TRY(launchOverlapped(FUNCTION, sortKernel<Record, BITS>, sort.green_blocks + count * sorted.runs_a_window,
                                      tuning::SORT_THREADS, shared, batch.stream, batch.source, sort));
             for (int k = 0; k < look_count; ++k) {
@@ -1931,6 +1943,9 @@ cusStatus events_cuda_create(cusEventStacker *stacker) {
                                tileValuesKernel<DIFFERENCE>, tileValuesKernel<VOXEL>})
         CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                static_cast<int>(state->values_bytes)));
+    CUSI_CUDA(CREATE,
+              cudaFuncSetAttribute(sortKernel<uint32_t, tuning::LAST_TILE>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(sortShared<uint32_t>(tuning::MOST_TILES))));
     CUSI_CUDA(CREATE, cudaFuncSetAttribute(tileValuesKernel<VOXEL>, cudaFuncAttributePreferredSharedMemoryCarveout,
                                            tuning::VOXEL_CARVEOUT));
     CUSI_CUDA(CREATE, cudaFuncSetAttribute(tileValuesKernel<SURFACE>, cudaFuncAttributePreferredSharedMemoryCarveout,
