@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cusight/eventio.h"
-#include "../modules/eventio/eventio_backend.h"
+#include "../io/eventio/eventio_backend.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -81,16 +81,16 @@ class Stream {
 
 class Event {
   public:
-    Event() { check(cusEventCreate(&event_)); }
-    ~Event() { cusEventDestroy(event_); }
+    Event() { check(cusStreamEventCreate(&event_)); }
+    ~Event() { cusStreamEventDestroy(event_); }
     Event(const Event &) = delete;
     Event &operator=(const Event &) = delete;
-    void record(cusStream stream) { check(cusEventRecord(event_, stream)); }
+    void record(cusStream stream) { check(cusStreamEventRecord(event_, stream)); }
     void before(cusStream stream) { check(cusStreamWaitEvent(stream, event_)); }
-    void wait() { check(cusEventSynchronize(event_)); }
+    void wait() { check(cusStreamEventSynchronize(event_)); }
 
   private:
-    cusEvent event_ = nullptr;
+    cusStreamEvent event_ = nullptr;
 };
 
 // Frames through a ring of slots: a frame goes up and the result of the one before comes down while another is worked on.

@@ -76,13 +76,13 @@ class Stopwatch {
         if (device_)
             check(cusStreamCreate(&stream_));
         if (events_) {
-            check(cusEventCreate(&start_));
-            check(cusEventCreate(&stop_));
+            check(cusStreamEventCreate(&start_));
+            check(cusStreamEventCreate(&stop_));
         }
     }
     ~Stopwatch() {
-        cusEventDestroy(start_);
-        cusEventDestroy(stop_);
+        cusStreamEventDestroy(start_);
+        cusStreamEventDestroy(stop_);
         if (device_)
             cusStreamDestroy(stream_);
     }
@@ -96,12 +96,12 @@ class Stopwatch {
         if (untimed_first)
             work(stream_, i++);
         if (events_) {
-            check(cusEventRecord(start_, stream_));
+            check(cusStreamEventRecord(start_, stream_));
             for (int k = 0; k < calls; ++k)
                 work(stream_, i++);
-            check(cusEventRecord(stop_, stream_));
+            check(cusStreamEventRecord(stop_, stream_));
             float ms = 0;
-            check(cusEventElapsed(start_, stop_, &ms));
+            check(cusStreamEventElapsed(start_, stop_, &ms));
             check(cusStreamSynchronize(stream_)); // reports the errors of the queued work
             return ms;
         }
@@ -119,7 +119,7 @@ class Stopwatch {
   private:
     bool device_, events_;
     cusStream stream_ = nullptr;
-    cusEvent start_ = nullptr, stop_ = nullptr;
+    cusStreamEvent start_ = nullptr, stop_ = nullptr;
 };
 
 // All pieces of work in turn, one sample each a round, until `enough_ms` are spent.
@@ -218,24 +218,24 @@ BusGbps measureBus() {
     Buffer up(bytes, CUS_HOST, true), down(bytes, CUS_HOST, true), in(bytes, CUS_DEVICE), out(bytes, CUS_DEVICE);
     check(cusStreamSynchronize(nullptr));
     cusStream other = nullptr;
-    cusEvent fork = nullptr, join = nullptr;
+    cusStreamEvent fork = nullptr, join = nullptr;
     check(cusStreamCreate(&other));
-    check(cusEventCreate(&fork));
-    check(cusEventCreate(&join));
+    check(cusStreamEventCreate(&fork));
+    check(cusStreamEventCreate(&join));
     const auto gbps = [](double n, const Timing &t) { return n / t.median_ms * 1e-6; };
     BusGbps bus;
     bus.up = gbps(bytes, time(CUS_DEVICE, [&](cusStream s, int) { return cusMatUpload(&up.mat, &in.mat, s); }));
     bus.down = gbps(bytes, time(CUS_DEVICE, [&](cusStream s, int) { return cusMatDownload(&out.mat, &down.mat, s); }));
     bus.both = gbps(2.0 * bytes, time(CUS_DEVICE, [&](cusStream s, int) {
-                        check(cusEventRecord(fork, s));
+                        check(cusStreamEventRecord(fork, s));
                         check(cusStreamWaitEvent(other, fork));
                         check(cusMatDownload(&out.mat, &down.mat, other));
-                        check(cusEventRecord(join, other));
+                        check(cusStreamEventRecord(join, other));
                         check(cusMatUpload(&up.mat, &in.mat, s));
                         check(cusStreamWaitEvent(s, join));
                     }));
-    cusEventDestroy(fork);
-    cusEventDestroy(join);
+    cusStreamEventDestroy(fork);
+    cusStreamEventDestroy(join);
     cusStreamDestroy(other);
     return bus;
 }

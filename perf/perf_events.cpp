@@ -260,9 +260,9 @@ TEST(Events, representations_60M) {
     for (cusRepresentationKind kind : {CUS_REPR_MDES, CUS_REPR_MDES_COUNT, CUS_REPR_TENCODE, CUS_REPR_STACKED_HISTOGRAM,
                                        CUS_REPR_VOXEL_GRID, CUS_REPR_TIME_SURFACE, CUS_REPR_EVENT_DIFF})
         measure(cusRepresentationDefaults(kind), cusRepresentationName(kind) + std::string("/60M"), "uniform, defaults");
-    cusRepresentation normalised = cusRepresentationDefaults(CUS_REPR_VOXEL_GRID);
-    normalised.normalise = 1;
-    measure(normalised, "voxel_grid/60M/normalised", "uniform, frames read for mean and deviation and once more");
+    cusRepresentation normalized = cusRepresentationDefaults(CUS_REPR_VOXEL_GRID);
+    normalized.normalize = 1;
+    measure(normalized, "voxel_grid/60M/normalized", "uniform, frames read for mean and deviation and once more");
 }
 
 // One stack for a frame, as a live camera needs it.
@@ -307,25 +307,25 @@ TEST(EventsSweep, events) {
 void stream(const std::string &name, const std::vector<cusRepresentationKind> &kinds, double up, double down) {
     if (!perf::wants(CUS_DEVICE))
         return;
-    perf::Row row("events/stream-" + name + "/60M", CUS_DEVICE, 0);
+    perf::Row row("events/pipeline-" + name + "/60M", CUS_DEVICE, 0);
     if (perf::listing())
         return row.report();
     const Input input(60000000, Spread::UNIFORM, CUS_HOST, true);
-    cusEventStreamOptions options = cusEventStreamDefaults();
+    cusEventPipelineOptions options = cusEventPipelineDefaults();
     options.compute = CUS_DEVICE;
     const std::vector<cusRepresentation> representations = defaults(kinds);
-    cusEventStream *stream = nullptr;
-    check(cusEventStreamCreate(
+    cusEventPipeline *stream = nullptr;
+    check(cusEventPipelineCreate(
         &stream, ROWS, COLS, representations.data(), static_cast<int>(kinds.size()), &options,
         [](void *, const cusFrameBatch *) { return CUS_OK; }, nullptr));
     row.hostToHost(up, down, 300);
     row.note("pinned events up, frames down");
     row.measure([&](cusStream, int) {
-        check(cusEventStreamPush(stream, &input.view));
-        return cusEventStreamFlush(stream);
+        check(cusEventPipelinePush(stream, &input.view));
+        return cusEventPipelineFlush(stream);
     });
     row.report();
-    cusEventStreamDestroy(stream);
+    cusEventPipelineDestroy(stream);
 }
 
 TEST(Events, stream_60M) {

@@ -134,14 +134,14 @@ void heatmap(Size size) {
         row.measure(one);
         if (space == CUS_HOST) {
 #ifdef CUSIGHT_HAVE_OPENCV
-            row.peer("opencv", [&, difference = cv::Mat(), grey = cv::Mat()](cusStream, int i) mutable {
+            row.peer("opencv", [&, difference = cv::Mat(), gray = cv::Mat()](cusStream, int i) mutable {
                 Pair &p = turn(sets, i);
                 const cv::Mat prev(size.rows, size.cols, CV_8UC3, p.prev.bytes());
                 const cv::Mat cur(size.rows, size.cols, CV_8UC3, p.cur.bytes());
                 cv::Mat dst(size.rows, size.cols, CV_8UC3, p.dst.bytes());
                 cv::absdiff(prev, cur, difference);
-                cv::cvtColor(difference, grey, cv::COLOR_BGR2GRAY);
-                cv::applyColorMap(grey, dst, cv::COLORMAP_JET);
+                cv::cvtColor(difference, gray, cv::COLOR_BGR2GRAY);
+                cv::applyColorMap(gray, dst, cv::COLORMAP_JET);
             });
 #endif
             row.peer("published", [&](cusStream, int i) {
@@ -334,11 +334,11 @@ void encode(Size size, Spread spread) {
 }
 
 // Ways to encode that have their price: called by name, without peers.
-void encodeVariant(const std::string &name, Size size, Spread spread, int min_neighbours, uint32_t capacity, double passes,
+void encodeVariant(const std::string &name, Size size, Spread spread, int min_neighbors, uint32_t capacity, double passes,
                    const std::string &note) {
     const auto a = randomBytes(size.bytes()), b = changed(a, size, spread);
     cusDiffOptions options = cusDiffDefaults();
-    options.min_neighbours = min_neighbours;
+    options.min_neighbors = min_neighbors;
     perf::bothSpaces([&](cusSpace space) {
         std::deque<Encoding> sets;
         for (int k = perf::rotation(space, 2 * size.bytes()); k > 0; --k)
@@ -564,7 +564,7 @@ TEST(Framediff, encode) {
 TEST(Framediff, encodeFiltered) { // the filter lets discs through whole, so that every call sees the same bytes change
     for (const Size size : SIZES)
         encodeVariant("encode-filtered", size, Spread::BLOBS, 2, 0, 4,
-                      "noise filter on, 2 neighbours; bytes: both frames read twice");
+                      "noise filter on, 2 neighbors; bytes: both frames read twice");
 }
 TEST(Framediff, encodeBounded) {
     for (const Size size : SIZES)

@@ -30,7 +30,7 @@ using perf::check;
 
 using perf::Mat;
 
-// Waves and noise: neighbouring scores are as similar as in a picture. The part of it that begins at (x0, y0).
+// Waves and noise: neighboring scores are as similar as in a picture. The part of it that begins at (x0, y0).
 std::vector<uint8_t> picture(int rows, int cols, int channels, unsigned seed, int x0 = 0, int y0 = 0) {
     std::mt19937 random(seed);
     std::vector<uint8_t> bytes;
@@ -78,12 +78,12 @@ cv::Mat header(const cusMat &m) {
 }
 #endif
 
-void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatchPath path, int channels, int matches,
-           bool with_peers) {
+void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatchAlgorithm algorithm, int channels,
+           int matches, bool with_peers) {
     perf::bothSpaces([&](cusSpace space) {
         if (space == CUS_HOST && c.frame().pixels() > 9000000)
             return; // seconds a frame
-        if (space == CUS_HOST && path == CUS_MATCH_FFT && std::strcmp(cusMatcherHostFft(), "none") == 0)
+        if (space == CUS_HOST && algorithm == CUS_MATCH_FFT && std::strcmp(cusMatcherHostFft(), "none") == 0)
             return;
         perf::Row row(id, space, 0);
         if (perf::listing())
@@ -93,12 +93,12 @@ void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatch
         const Mat templ(c.h, c.w, type, space, templateOf(c, channels));
         cusMatcherOptions options = cusMatcherDefaults();
         options.method = method;
-        options.path = path;
+        options.algorithm = algorithm;
         options.max_matches = matches;
         options.min_distance = 8;
         cusMatcher *matcher = nullptr;
         check(cusMatcherCreate(&matcher, &templ.mat, 1, c.rows, c.cols, &options, nullptr));
-        row.note(std::string(cusMatcherPath(matcher) == CUS_MATCH_FFT ? "FFT" : "direct") +
+        row.note(std::string(cusMatcherAlgorithm(matcher) == CUS_MATCH_FFT ? "FFT" : "direct") +
                  "; template prepared; best position and exact score included" +
                  (space == CUS_DEVICE ? "; L2-resident" : std::string("; host FFT ") + cusMatcherHostFft()));
         const auto one = [&](cusStream stream, int) { return cusMatcherRun(matcher, &frame.mat, nullptr, stream); };
@@ -200,8 +200,8 @@ TEST(MatchSweep, sides) {
     for (const perf::Size size : {perf::Size{640, 480}, perf::Size{1920, 1080}})
         for (const int n : {4, 8, 16, 24, 32, 48, 64, 128, 256, 512}) {
             const Case c = {size.cols, size.rows, n, n};
-            const auto id = [&](const char *path) {
-                return "sweep/match/ssd " + size.text() + " " + path + "/side=" + std::to_string(n);
+            const auto id = [&](const char *algorithm) {
+                return "sweep/match/ssd " + size.text() + " " + algorithm + "/side=" + std::to_string(n);
             };
             if (n <= 64)
                 match(id("direct"), c, CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT, 1, 1, false);

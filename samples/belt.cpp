@@ -19,24 +19,24 @@ constexpr int WIDTH = 640, HEIGHT = 360, SPACING = 250, SPEED = 6;
 const cv::Size CAPSULE(132, 84), WINDOW(150, 100); // WINDOW: the template, with some belt around the capsule
 
 // A rectangle with round ends.
-void stadium(cv::Mat &image, cv::Point centre, cv::Size size, const cv::Scalar &colour) {
+void stadium(cv::Mat &image, cv::Point center, cv::Size size, const cv::Scalar &color) {
     const int radius = size.height / 2, half = size.width / 2 - radius;
-    cv::rectangle(image, {centre.x - half, centre.y - radius}, {centre.x + half, centre.y + radius}, colour, cv::FILLED);
+    cv::rectangle(image, {center.x - half, center.y - radius}, {center.x + half, center.y + radius}, color, cv::FILLED);
     for (int side : {-1, 1})
-        cv::circle(image, {centre.x + side * half, centre.y}, radius, colour, cv::FILLED, cv::LINE_AA);
+        cv::circle(image, {center.x + side * half, center.y}, radius, color, cv::FILLED, cv::LINE_AA);
 }
 
-void drawCapsule(cv::Mat &image, cv::Point centre, bool filled, int level) {
-    stadium(image, centre, CAPSULE, {70, 70, 75});
-    stadium(image, centre, {CAPSULE.width - 10, CAPSULE.height - 10}, {225, 225, 225});
-    stadium(image, centre, {CAPSULE.width - 22, CAPSULE.height - 22}, {150, 155, 155});
+void drawCapsule(cv::Mat &image, cv::Point center, bool filled, int level) {
+    stadium(image, center, CAPSULE, {70, 70, 75});
+    stadium(image, center, {CAPSULE.width - 10, CAPSULE.height - 10}, {225, 225, 225});
+    stadium(image, center, {CAPSULE.width - 22, CAPSULE.height - 22}, {150, 155, 155});
     const cv::Size inside(CAPSULE.width - 26, CAPSULE.height - 26);
     if (!filled) // a little that stuck
-        cv::circle(image, centre + cv::Point(level % 30 - 15, 8), 6 + level % 5, {190, 90, 30}, cv::FILLED, cv::LINE_AA);
+        cv::circle(image, center + cv::Point(level % 30 - 15, 8), 6 + level % 5, {190, 90, 30}, cv::FILLED, cv::LINE_AA);
     else {
         cv::Mat soap = image.clone();
-        stadium(soap, centre, inside, {210, 80, 20});
-        const cv::Rect part(centre.x - inside.width / 2, centre.y - inside.height / 2 + level % 12, inside.width + 1,
+        stadium(soap, center, inside, {210, 80, 20});
+        const cv::Rect part(center.x - inside.width / 2, center.y - inside.height / 2 + level % 12, inside.width + 1,
                             inside.height - level % 12);
         const cv::Rect visible = part & cv::Rect(0, 0, image.cols, image.rows);
         if (visible.area() > 0)
@@ -101,14 +101,14 @@ int run(int argc, char **argv) {
         const int shift = frame * SPEED;
         cv::Mat image = belt(shift), grain(HEIGHT, WIDTH, CV_8UC3);
         for (int k = 0; k * SPACING <= shift + CAPSULE.width; ++k) {
-            const cv::Point centre(shift - k * SPACING,
+            const cv::Point center(shift - k * SPACING,
                                    HEIGHT / 2 + static_cast<int>(hash(static_cast<unsigned>(k)) % 31) - 15);
-            if (centre.x > WIDTH + CAPSULE.width)
+            if (center.x > WIDTH + CAPSULE.width)
                 continue;
             const unsigned kind = hash(static_cast<unsigned>(k) + 1000);
             const bool filled = (7 * k + 3) % 5 < 3;
-            drawCapsule(image, centre, filled, static_cast<int>(kind / 8 % 64));
-            const cv::Rect window(centre - middle, WINDOW);
+            drawCapsule(image, center, filled, static_cast<int>(kind / 8 % 64));
+            const cv::Rect window(center - middle, WINDOW);
             if ((window & cv::Rect(0, 0, WIDTH, HEIGHT)) == window) {
                 std::fprintf(truth.get(), "%d,%d,%d,%d\n", frame, window.x, window.y, filled ? 1 : 0);
                 ++capsules;

@@ -157,9 +157,9 @@ void writeImage(const std::string &path, const cv::Mat &image) {
         throw sample::Stop(sample::OUTPUT, path + " cannot be written");
 }
 
-// Each pixel with a shift above 0 as a point with its colour: x, y right and down from the middle, z = focal * baseline /
+// Each pixel with a shift above 0 as a point with its color: x, y right and down from the middle, z = focal * baseline /
 // shift away.
-void writeCloud(const std::string &path, const cv::Mat &elevation, const cv::Mat &colour, double focal, double baseline) {
+void writeCloud(const std::string &path, const cv::Mat &elevation, const cv::Mat &color, double focal, double baseline) {
     cv::Mat e;
     elevation.convertTo(e, CV_32F);
     std::vector<cv::Point> points;
@@ -176,7 +176,7 @@ void writeCloud(const std::string &path, const cv::Mat &elevation, const cv::Mat
                  points.size());
     for (const cv::Point &p : points) {
         const double z = focal * baseline / (e.at<float>(p) - 1);
-        const cv::Vec3b &c = colour.at<cv::Vec3b>(p);
+        const cv::Vec3b &c = color.at<cv::Vec3b>(p);
         std::fprintf(file, "%.5g %.5g %.5g %d %d %d\n", (p.x - 0.5 * e.cols) * z / focal, (p.y - 0.5 * e.rows) * z / focal,
                      z, c[2], c[1], c[0]);
     }
@@ -185,7 +185,7 @@ void writeCloud(const std::string &path, const cv::Mat &elevation, const cv::Mat
         throw sample::Stop(sample::OUTPUT, path + " cannot be written");
 }
 
-void writeFiles(const Settings &s, const Result &r, const cv::Mat &colour) {
+void writeFiles(const Settings &s, const Result &r, const cv::Mat &color) {
     if (!s.elevation_file.empty()) {
         cv::Mat image;
         r.elevation.convertTo(image, CV_16U, 256); // eight bits of fraction; 256 saturates
@@ -196,11 +196,11 @@ void writeFiles(const Settings &s, const Result &r, const cv::Mat &colour) {
     if (!s.edges_file.empty())
         writeImage(s.edges_file, r.edges);
     if (!s.cloud_file.empty())
-        writeCloud(s.cloud_file, r.elevation, colour, s.focal > 0 ? s.focal : colour.cols, s.baseline);
+        writeCloud(s.cloud_file, r.elevation, color, s.focal > 0 ? s.focal : color.cols, s.baseline);
 }
 
 struct Pair {
-    cv::Mat colour, left, right; // of the left image; grey
+    cv::Mat color, left, right; // of the left image; gray
 };
 
 Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right) {
@@ -210,9 +210,9 @@ Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right) {
     const cv::Size size(std::max(1, left.cols / s.reduce), std::max(1, left.rows / s.reduce));
     Pair p;
     cv::Mat other;
-    cv::resize(left, p.colour, size, 0, 0, cv::INTER_AREA);
+    cv::resize(left, p.color, size, 0, 0, cv::INTER_AREA);
     cv::resize(right, other, size, 0, 0, cv::INTER_AREA);
-    cv::cvtColor(p.colour, p.left, cv::COLOR_BGR2GRAY);
+    cv::cvtColor(p.color, p.left, cv::COLOR_BGR2GRAY);
     cv::cvtColor(other, p.right, cv::COLOR_BGR2GRAY);
     if (s.stereo.shifts > size.width)
         throw sample::Stop(sample::USAGE,
@@ -223,12 +223,12 @@ Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right) {
 // The trackbars change the options; the map follows until the window is closed.
 void interact(Settings &s, const sample::Device &device, const Pair &pair, sample::Sink &sink) {
     int shifts = s.stereo.shifts, radius = s.stereo.window / 2, threshold = cvRound(100 * s.stereo.threshold),
-        check_by = s.stereo.check + 1, levels = s.stereo.levels;
+        check_by = s.stereo.left_right_check + 1, levels = s.stereo.levels;
     const int most = std::min<int>(CUS_STEREO_MAX_SHIFTS, pair.left.cols);
     cv::createTrackbar("shifts", TITLE, &shifts, most);
     cv::createTrackbar("window radius", TITLE, &radius, CUS_STEREO_MAX_WINDOW / 2);
     cv::createTrackbar("edge threshold %", TITLE, &threshold, 200);
-    cv::createTrackbar("check + 1", TITLE, &check_by, 8);
+    cv::createTrackbar("left-right check + 1", TITLE, &check_by, 8);
     cv::createTrackbar("levels", TITLE, &levels, 50);
     const int width = std::max(640, pair.left.cols);
     cv::resizeWindow(TITLE, width, width * pair.left.rows / pair.left.cols + 200); // room for the trackbars
@@ -238,16 +238,16 @@ void interact(Settings &s, const sample::Device &device, const Pair &pair, sampl
         now.shifts = std::max(1, shifts);
         now.window = 2 * radius + 1;
         now.threshold = static_cast<float>(threshold) / 100.0f;
-        now.check = check_by - 1;
+        now.left_right_check = check_by - 1;
         now.levels = std::max(1, levels);
         const bool changed = now.shifts != s.stereo.shifts || now.window != s.stereo.window ||
-                             now.threshold != s.stereo.threshold || now.check != s.stereo.check ||
+                             now.threshold != s.stereo.threshold || now.left_right_check != s.stereo.left_right_check ||
                              now.levels != s.stereo.levels;
         if (changed || picture.empty()) {
             s.stereo = now;
             Engine engine(device, pair.left.size(), s.stereo);
             const Result r = engine.run(pair.left, pair.right, s.view == "edges" || !s.edges_file.empty());
-            writeFiles(s, r, pair.colour);
+            writeFiles(s, r, pair.color);
             picture = shown(s, r);
         }
     } while (sink.write(picture) && !sample::interrupted());
@@ -268,14 +268,14 @@ int run(int argc, char **argv) {
                                    directions = {"left", "right"}, ties = {"larger", "smaller"};
     std::string border = borders[o.border], agreement = agreements[o.agreement], fill = fills[o.fill],
                 line = lines[o.lines], direction = directions[o.direction > 0],
-                tie = ties[static_cast<size_t>(o.smaller_shift)];
+                tie = ties[static_cast<size_t>(o.prefer_smaller)];
     sample::Options options(TITLE, "Elevation and contour map of a stereo pair, or of a side-by-side stereo video.");
     options.argument(s.left, "LEFT", "left image of the pair; without RIGHT, a side-by-side image, video or camera");
     options.argument(s.right, "RIGHT", "right image of the pair", false);
     options.choice(s.view, "--view", {"picture", "lines", "edges"},
-                   "elevation in colours with contour lines; the lines alone; the edges of the left image");
+                   "elevation in colors with contour lines; the lines alone; the edges of the left image");
     options.text(s.elevation_file, "--elevation", "FILE", "also write the elevation, 256 to a shift, as 16-bit PNG");
-    options.text(s.cloud_file, "--cloud", "FILE", "also write the points in space, with their colours, as PLY");
+    options.text(s.cloud_file, "--cloud", "FILE", "also write the points in space, with their colors, as PLY");
     options.text(s.lines_file, "--lines-file", "FILE", "also write the contour lines as an image");
     options.text(s.edges_file, "--edges-file", "FILE", "also write the edges of the left image");
     options.number(s.focal, "--focal", "PIXELS", "for --cloud: focal length; 0: the width of the image", 0.0, 1e6);
@@ -290,7 +290,8 @@ int run(int argc, char **argv) {
     options.number(s.threshold, "--threshold", "T", "edges: share of their mean by which two sides differ", 0.0, 100.0);
     options.choice(border, "--border", borders, "what lies outside: the opposite side, or nothing");
     options.choice(tie, "--tie", ties, "which shift wins of equal ones");
-    options.number(o.check, "--check", "N", "left-right check: shifts the two may differ by; -1: none", -1, 256);
+    options.number(o.left_right_check, "--left-right-check", "N",
+                   "left-right check: shifts the two may differ by; -1: none", -1, 256);
     options.choice(fill, "--fill", fills, "how holes are filled");
     options.number(o.iterations, "--iterations", "N", "of the fills once and relax", 0, 1000000);
     options.number(s.tolerance, "--tolerance", "E", "fill relax ends at changes up to this", 0.0, 1000.0);
@@ -310,7 +311,7 @@ int run(int argc, char **argv) {
     o.fill = static_cast<cusStereoFillRule>(index(fills, fill));
     o.lines = static_cast<cusStereoLines>(index(lines, line));
     o.direction = direction == "right" ? 1 : -1;
-    o.smaller_shift = index(ties, tie);
+    o.prefer_smaller = index(ties, tie);
     o.threshold = static_cast<float>(s.threshold);
     o.tolerance = static_cast<float>(s.tolerance);
     if (o.window % 2 == 0)
@@ -338,7 +339,7 @@ int run(int argc, char **argv) {
         } else {
             Engine engine(device, pair.left.size(), o);
             const Result r = engine.run(pair.left, pair.right, with_edges);
-            writeFiles(s, r, pair.colour);
+            writeFiles(s, r, pair.color);
             double low = 0, high = 0;
             cv::minMaxLoc(r.elevation, &low, &high);
             sample::figure("elevation", "%.1f to %.1f, %.2f %% holes", low, high,
@@ -373,7 +374,7 @@ int run(int argc, char **argv) {
     progress.finish();
     sink->finish();
     if (frames)
-        writeFiles(s, r, pair.colour); // of the last frame
+        writeFiles(s, r, pair.color); // of the last frame
     sample::figure("device", "%s", device.name.c_str());
     sample::figure("frames", "%lld", frames);
     sample::figure("rate", "%.1f frames/s", static_cast<double>(frames) / progress.seconds());

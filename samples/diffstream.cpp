@@ -33,9 +33,9 @@ void senderOptions(sample::Options &options, SendSettings &s) {
     options.argument(s.input, "INPUT", sample::SOURCE_HELP);
     options.text(s.device, "--device", "auto|cpu|cuda[:n]", "where the difference is computed");
     options.number(s.options.diff.threshold, "--threshold", "N", "changes of a byte up to N are not sent", 0, 255);
-    options.number(s.options.diff.min_neighbours, "--noise-filter", "N",
-                   "a changed pixel with fewer than N changed neighbours is noise and not sent; 0: off", 0, 8);
-    options.number(s.options.level, "--level", "N", "of the compression", 1, 19);
+    options.number(s.options.diff.min_neighbors, "--noise-filter", "N",
+                   "a changed pixel with fewer than N changed neighbors is noise and not sent; 0: off", 0, 8);
+    options.number(s.options.compression_level, "--level", "N", "of the compression", 1, 19);
     options.number(s.rate, "--rate", "FPS", "frames a second; 0: as the source says", 0, 10000);
     options.flag(s.unpaced, "--unpaced", "as fast as it goes");
     options.flag(s.loop, "--loop", "start over at the end");

@@ -151,9 +151,9 @@ class Video final : public Input {
 
     bool next(cusEventArrays &events) override {
         while (source_->read(frame_)) {
-            cv::cvtColor(frame_, grey_, cv::COLOR_BGR2GRAY);
+            cv::cvtColor(frame_, gray_, cv::COLOR_BGR2GRAY);
             cusMat view = CUS_MAT_INIT;
-            check(cusMatWrap(&view, grey_.rows, grey_.cols, CUS_8UC1, CUS_HOST, grey_.data, grey_.step));
+            check(cusMatWrap(&view, gray_.rows, gray_.cols, CUS_8UC1, CUS_HOST, gray_.data, gray_.step));
             const auto time = static_cast<int64_t>(std::llround(1e6 * static_cast<double>(frames_++) / source_->fps()));
             check(cusEventGeneratorPush(generator_, &view, time, &events));
             if (events.count)
@@ -177,7 +177,7 @@ class Video final : public Input {
     double threshold_;
     std::unique_ptr<sample::Source> source_;
     cusEventGenerator *generator_ = nullptr;
-    cv::Mat frame_, grey_;
+    cv::Mat frame_, gray_;
     long long frames_ = 0;
 };
 
@@ -272,14 +272,14 @@ int info(const Settings &s) {
                            static_cast<unsigned long long>(c.triggers_rising) + c.triggers_falling,
                            static_cast<unsigned long long>(c.triggers_rising),
                            static_cast<unsigned long long>(c.triggers_falling));
-        const uint64_t bad = c.bad_place + c.bad_polarity + c.bad_time + c.bad_words + c.untimed;
+        const uint64_t bad = c.bad_coordinates + c.bad_polarity + c.bad_time + c.bad_words + c.untimed;
         if (bad)
             sample::figure("left out",
                            "%llu outside the sensor, %llu bad polarities, %llu back in time, %llu undefined, %llu "
                            "before the first time word",
-                           static_cast<unsigned long long>(c.bad_place), static_cast<unsigned long long>(c.bad_polarity),
-                           static_cast<unsigned long long>(c.bad_time), static_cast<unsigned long long>(c.bad_words),
-                           static_cast<unsigned long long>(c.untimed));
+                           static_cast<unsigned long long>(c.bad_coordinates),
+                           static_cast<unsigned long long>(c.bad_polarity), static_cast<unsigned long long>(c.bad_time),
+                           static_cast<unsigned long long>(c.bad_words), static_cast<unsigned long long>(c.untimed));
     }
     if (!input->problem().empty())
         throw Stop(sample::INPUT, input->problem());
@@ -646,7 +646,7 @@ int run(int argc, char **argv) {
     }
     Part part(*input, s);
 
-    cusEventStreamOptions how = cusEventStreamDefaults();
+    cusEventPipelineOptions how = cusEventPipelineDefaults();
     how.windowing.unit = s.window_us ? CUS_WINDOW_DURATION : CUS_WINDOW_COUNT;
     how.windowing.length = static_cast<uint64_t>(s.window_us ? s.window_us : s.events);
     how.windowing.stride = static_cast<uint64_t>(s.stride ? s.stride : 0);
@@ -675,10 +675,10 @@ int run(int argc, char **argv) {
         how.batch_windows = 1;
     Saver saver(s.save, part.grid);
 
-    cusEventStream *stream = nullptr;
-    check(cusEventStreamCreate(&stream, part.grid.height, part.grid.width, &out.representation, 1, &how, Output::receive,
-                               &out));
-    const std::unique_ptr<cusEventStream, void (*)(cusEventStream *)> owner(stream, cusEventStreamDestroy);
+    cusEventPipeline *stream = nullptr;
+    check(cusEventPipelineCreate(&stream, part.grid.height, part.grid.width, &out.representation, 1, &how, Output::receive,
+                                 &out));
+    const std::unique_ptr<cusEventPipeline, void (*)(cusEventPipeline *)> owner(stream, cusEventPipelineDestroy);
     uint64_t pushed = 0;
     const bool all = part.whole() && s.shard.empty();
     sample::Progress progress("events", all && input->count > 0 ? input->count : 0);
@@ -694,22 +694,22 @@ int run(int argc, char **argv) {
             cusEventArrays piece = {e.x + i, e.y + i, e.p + i, e.t + i, std::min(step, e.count - i), CUS_HOST};
             out.clock.piece(pushed, piece);
             saver.take(piece);
-            status = cusEventStreamPush(stream, &piece);
+            status = cusEventPipelinePush(stream, &piece);
             pushed += piece.count;
             progress.update(static_cast<long long>(pushed),
                             sample::text("%llu frames", static_cast<unsigned long long>(out.written)));
         }
     }
     if (status == CUS_OK && !shard.empty)
-        status = cusEventStreamFlush(stream);
+        status = cusEventPipelineFlush(stream);
     const double seconds = progress.seconds();
     progress.finish();
     if (out.error)
         std::rethrow_exception(out.error);
     if (!out.closed)
         check(status);
-    cusEventStreamCounts counts = {};
-    check(cusEventStreamQuery(stream, &counts));
+    cusEventPipelineCounts counts = {};
+    check(cusEventPipelineQuery(stream, &counts));
     out.finish();
     saver.finish();
 

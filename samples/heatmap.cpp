@@ -40,7 +40,7 @@ struct Slot {
     cusMat input = CUS_MAT_INIT, output = CUS_MAT_INIT;  // host; pinned where the GPU computes
     cusMat frame = CUS_MAT_INIT, picture = CUS_MAT_INIT; // device; unused on the CPU
     cusMat changed = CUS_MAT_INIT;                       // 1 x 1, 32SC1: bytes that the sparse difference sends
-    cusEvent uploaded = nullptr, computed = nullptr, downloaded = nullptr;
+    cusStreamEvent uploaded = nullptr, computed = nullptr, downloaded = nullptr;
 
     Slot() = default;
     Slot(const Slot &) = delete;
@@ -48,8 +48,8 @@ struct Slot {
     ~Slot() {
         for (cusMat *m : {&input, &output, &frame, &picture, &changed})
             cusMatRelease(m);
-        for (cusEvent e : {uploaded, computed, downloaded})
-            cusEventDestroy(e);
+        for (cusStreamEvent e : {uploaded, computed, downloaded})
+            cusStreamEventDestroy(e);
     }
 };
 
@@ -91,8 +91,8 @@ class Engine {
         check(cusMatCreatePinned(&slot.changed, 1, 1, CUS_32SC1));
         check(cusMatCreate(&slot.frame, size_.height, size_.width, CUS_8UC3, CUS_DEVICE));
         check(cusMatCreate(&slot.picture, size_.height, width_, CUS_8UC3, CUS_DEVICE));
-        for (cusEvent *event : {&slot.uploaded, &slot.computed, &slot.downloaded})
-            check(cusEventCreate(event));
+        for (cusStreamEvent *event : {&slot.uploaded, &slot.computed, &slot.downloaded})
+            check(cusStreamEventCreate(event));
     }
 
     // Starts on a slot whose input is filled. `previous` is the slot before it, or the slot itself at the start, and must
@@ -104,19 +104,19 @@ class Engine {
             return;
         }
         check(cusMatUpload(&slot.input, &slot.frame, up_));
-        check(cusEventRecord(slot.uploaded, up_));
+        check(cusStreamEventRecord(slot.uploaded, up_));
         check(cusStreamWaitEvent(run_, slot.uploaded));
         compute(previous.frame, slot.frame, slot.picture, &previous == &slot);
         check(cusMatDownload(&diff_.count, &slot.changed, run_)); // 4 bytes, before the next frame overwrites them
-        check(cusEventRecord(slot.computed, run_));
+        check(cusStreamEventRecord(slot.computed, run_));
         check(cusStreamWaitEvent(down_, slot.computed));
         check(cusMatDownload(&slot.picture, &slot.output, down_));
-        check(cusEventRecord(slot.downloaded, down_));
+        check(cusStreamEventRecord(slot.downloaded, down_));
     }
 
     void wait(Slot &slot) const {
         if (cuda_)
-            check(cusEventSynchronize(slot.downloaded));
+            check(cusStreamEventSynchronize(slot.downloaded));
     }
 
   private:
@@ -150,7 +150,7 @@ class Engine {
     cusSparseDiff diff_ = CUS_SPARSE_DIFF_INIT;
 };
 
-// Time that a stage spends working, waits for its neighbours left out.
+// Time that a stage spends working, waits for its neighbors left out.
 class Busy {
   public:
     template<class F>
@@ -179,8 +179,8 @@ int run(int argc, char **argv) {
     options.number(s.noise, "--noise", "N", "summed change above which the noise view marks a pixel", 0, 765);
     options.number(s.diff.threshold, "--threshold", "N", "sparse difference: a byte changed by no more is not sent", 0,
                    255);
-    options.number(s.diff.min_neighbours, "--min-neighbours", "N",
-                   "sparse difference: a changed pixel with fewer changed neighbours is noise", 0, 8);
+    options.number(s.diff.min_neighbors, "--min-neighbors", "N",
+                   "sparse difference: a changed pixel with fewer changed neighbors is noise", 0, 8);
     options.number(s.frames, "--frames", "N", "stop after N frames; 0: never", 0, 1000000000);
     options.common(s.common, std::string(sample::SINK_HELP) + "heatmap.mp4");
     if (!options.parse(argc, argv))

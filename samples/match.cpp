@@ -1,5 +1,5 @@
 // cusight-match: finds one or several templates in an image, a video or a camera's pictures, draws the matches, and tells
-// filled from empty by the colour inside them.
+// filled from empty by the color inside them.
 #include "common/app.hpp"
 #include "common/options.hpp"
 #include "common/progress.hpp"
@@ -32,7 +32,7 @@ struct Settings {
     std::string input, mask, csv, method = "sqdiff", lower, upper;
     std::vector<std::string> templates;
     std::vector<cv::Rect> rois;
-    bool grey = false, subpixel = false;
+    bool gray = false, subpixel = false;
     int top_k = 1, min_distance = 0, frames = 0;
     double limit = NAN, min_fill = 0.3;
     bool limited = false;
@@ -98,7 +98,7 @@ class Finder {
         for (Group &group : groups_) {
             const cv::Size size = templates[static_cast<size_t>(group.members[0])].size();
             cusMat mask = CUS_MAT_INIT;
-            double counted = size.area() * (settings.grey ? 1.0 : 3.0);
+            double counted = size.area() * (settings.gray ? 1.0 : 3.0);
             if (!settings.mask.empty()) {
                 const cv::Mat picture = cv::imread(settings.mask, cv::IMREAD_GRAYSCALE);
                 if (picture.empty())
@@ -110,7 +110,8 @@ class Finder {
             options.min_distance =
                 settings.min_distance ? settings.min_distance : std::max(1, std::min(size.width, size.height) / 2);
             if (settings.limited) // a difference is given per value
-                options.limit = settings.method == "sqdiff" ? settings.limit * settings.limit * counted : settings.limit;
+                options.score_limit =
+                    settings.method == "sqdiff" ? settings.limit * settings.limit * counted : settings.limit;
             const cusStatus status =
                 cusMatcherCreate(&group.matcher, group.mats.data(), static_cast<int>(group.mats.size()), frame.height,
                                  frame.width, &options, stream_);
@@ -124,8 +125,8 @@ class Finder {
         if (stream_)
             cusStreamSynchronize(stream_);
         groups_.clear();
-        cusMatRelease(&colour_);
-        cusMatRelease(&grey_);
+        cusMatRelease(&color_);
+        cusMatRelease(&gray_);
         cusStreamDestroy(stream_);
     }
     Finder(const Finder &) = delete;
@@ -133,17 +134,17 @@ class Finder {
 
     // Matches of each template.
     std::vector<std::vector<cusMatch>> find(const cv::Mat &frame, size_t templates) {
-        if (inspect_ || !settings_.grey)
-            send(frame, colour_);
-        if (settings_.grey) {
+        if (inspect_ || !settings_.gray)
+            send(frame, color_);
+        if (settings_.gray) {
             cv::cvtColor(frame, host_grey_, cv::COLOR_BGR2GRAY);
-            send(host_grey_, grey_);
+            send(host_grey_, gray_);
         }
         std::vector<std::vector<cusMatch>> found(templates);
         for (Group &group : groups_) {
-            check(cusMatcherRun(group.matcher, settings_.grey ? &grey_ : &colour_, nullptr, stream_));
+            check(cusMatcherRun(group.matcher, settings_.gray ? &gray_ : &color_, nullptr, stream_));
             if (inspect_)
-                check(cusMatcherInspect(group.matcher, &colour_, &range_, settings_.min_fill, stream_));
+                check(cusMatcherInspect(group.matcher, &color_, &range_, settings_.min_fill, stream_));
         }
         for (Group &group : groups_)
             for (size_t i = 0; i < group.members.size(); ++i) {
@@ -159,7 +160,7 @@ class Finder {
   private:
     cv::Mat toType(const cv::Mat &picture) const {
         cv::Mat result = picture;
-        if (settings_.grey)
+        if (settings_.gray)
             cv::cvtColor(picture, result, cv::COLOR_BGR2GRAY);
         return result;
     }
@@ -180,25 +181,25 @@ class Finder {
     const cusHsvRange range_;
     cusStream stream_ = nullptr;
     std::list<Group> groups_;
-    cusMat colour_ = CUS_MAT_INIT, grey_ = CUS_MAT_INIT;
+    cusMat color_ = CUS_MAT_INIT, gray_ = CUS_MAT_INIT;
     cv::Mat host_grey_;
 };
 
 void draw(cv::Mat &picture, const cusMatch &m, cv::Size size, const std::string &label) {
     const cv::Scalar green(0, 220, 0), red(0, 0, 230);
-    const cv::Scalar colour = m.filled == 0 ? red : green;
-    cv::rectangle(picture, cv::Rect({m.x, m.y}, size), colour, 2);
+    const cv::Scalar color = m.filled == 0 ? red : green;
+    cv::rectangle(picture, cv::Rect({m.x, m.y}, size), color, 2);
     const int width = cv::getTextSize(label, cv::FONT_HERSHEY_SIMPLEX, 0.45, 1, nullptr).width;
     const cv::Point at(std::max(0, std::min(m.x, picture.cols - width - 2)), m.y >= 16 ? m.y - 5 : m.y + size.height + 14);
     cv::putText(picture, label, at, cv::FONT_HERSHEY_SIMPLEX, 0.45, {0, 0, 0}, 3, cv::LINE_AA);
-    cv::putText(picture, label, at, cv::FONT_HERSHEY_SIMPLEX, 0.45, colour, 1, cv::LINE_AA);
+    cv::putText(picture, label, at, cv::FONT_HERSHEY_SIMPLEX, 0.45, color, 1, cv::LINE_AA);
 }
 
 int run(int argc, char **argv) {
     Settings s;
     sample::Options options(
         "cusight-match", "Finds templates in pictures and draws the matches in green with their scores. With --hsv-lower "
-                         "and --hsv-upper it counts the pixels of that colour inside each match and calls it filled "
+                         "and --hsv-upper it counts the pixels of that color inside each match and calls it filled "
                          "(green) or empty (red).");
     options.argument(s.input, "INPUT", sample::SOURCE_HELP);
     options.custom("--template", "FILE", "an image to find; may be given several times", [&](const std::string &v) {
@@ -215,7 +216,7 @@ int run(int argc, char **argv) {
                    });
     options.text(s.mask, "--mask", "FILE", "image of the template's size: black pixels do not count (sqdiff, ccorr)");
     options.choice(s.method, "--method", METHODS, "how to score");
-    options.flag(s.grey, "--grey", "match grey pictures; the colour is still counted in colour");
+    options.flag(s.gray, "--gray", "match gray pictures; the color is still counted in color");
     options.number(s.top_k, "--top-k", "N", "matches to find per template", 1, 1024);
     options.number(s.min_distance, "--min-distance", "N", "pixels between two matches; 0: half the template", 0, 100000);
     options.custom("--limit", "X",
@@ -231,8 +232,8 @@ int run(int argc, char **argv) {
     bool inspect = false;
     for (bool upper : {false, true})
         options.custom(upper ? "--hsv-upper" : "--hsv-lower", "H,S,V",
-                       upper ? "to this colour; a smaller hue than the lower one wraps around through red"
-                             : "count colours from here: H 0..179, S and V 0..255",
+                       upper ? "to this color; a smaller hue than the lower one wraps around through red"
+                             : "count colors from here: H 0..179, S and V 0..255",
                        [&, upper](const std::string &v) {
                            int n[3];
                            if (!numbers(v, 3, n) || n[0] < 0 || n[0] > 179 || n[1] < 0 || n[1] > 255 || n[2] < 0 ||
@@ -243,7 +244,7 @@ int run(int argc, char **argv) {
                            inspect = true;
                            return std::string();
                        });
-    options.number(s.min_fill, "--min-fill", "F", "share of a match that must have the colour to be filled", 0, 1);
+    options.number(s.min_fill, "--min-fill", "F", "share of a match that must have the color to be filled", 0, 1);
     options.text(s.csv, "--csv", "FILE", "write every match: frame, template, rank, x, y, score, pixels, filled");
     options.number(s.frames, "--frames", "N", "stop after N frames; 0: never", 0, 1000000000);
     options.common(s.common, std::string(sample::SINK_HELP) + "match.mp4");

@@ -1,8 +1,10 @@
-// The CUDA backends' small set of helpers: error mapping, launches, vector loads and stores on any step.
+// The CUDA backends' small set of helpers: error mapping, launches, addressing.
 #ifndef CUSI_CUDA_CUH
 #define CUSI_CUDA_CUH
 
 #include "check.h"
+#include "memory.cuh"
+#include "warp.cuh"
 
 #include <cuda_runtime.h>
 
@@ -22,7 +24,7 @@ __host__ __device__ constexpr T divUp(T a, T b) {
     return (a + b - 1) / b;
 }
 
-// Multiprocessors of the current device: one attribute query, no synchronisation.
+// Multiprocessors of the current device: one attribute query, no synchronization.
 inline cudaError_t multiprocessors(int *count) {
     int device = 0;
     cudaError_t error = cudaGetDevice(&device);
@@ -90,32 +92,6 @@ __device__ inline void startInOrder() {
     cudaTriggerProgrammaticLaunchCompletion();
     cudaGridDependencySynchronize();
 #endif
-}
-
-// 16 bytes at any address. `bytes` < 16: only that many are read, the rest are 0. `aligned` must be uniform over the
-// launch.
-__device__ inline uint4 load16(const unsigned char *p, int bytes, bool aligned) {
-    if (aligned && bytes >= 16)
-        return __ldcs(reinterpret_cast<const uint4 *>(p));
-    uint32_t w[4] = {0, 0, 0, 0};
-#pragma unroll
-    for (int i = 0; i < 16; ++i)
-        if (i < bytes)
-            w[i / 4] |= static_cast<uint32_t>(p[i]) << (i % 4 * 8);
-    return make_uint4(w[0], w[1], w[2], w[3]);
-}
-
-// The mirror image: the first `bytes` of 16 to any address.
-__device__ inline void store16(unsigned char *p, const uint4 &v, int bytes, bool aligned) {
-    if (aligned && bytes >= 16) {
-        __stcs(reinterpret_cast<uint4 *>(p), v);
-        return;
-    }
-    const uint32_t w[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-    for (int i = 0; i < 16; ++i)
-        if (i < bytes)
-            p[i] = static_cast<unsigned char>(w[i / 4] >> (i % 4 * 8));
 }
 
 #endif // __CUDACC__

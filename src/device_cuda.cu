@@ -113,37 +113,37 @@ cusStatus cusStreamSynchronize(cusStream stream) {
     return cudaStatus(cudaStreamSynchronize(stream), "cusStreamSynchronize", "queued work");
 }
 
-cusStatus cusStreamWaitEvent(cusStream stream, cusEvent event) {
+cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event) {
     CUSI_NOT_NULL("cusStreamWaitEvent", event);
     return cudaStatus(cudaStreamWaitEvent(stream, event, 0), "cusStreamWaitEvent", "cudaStreamWaitEvent");
 }
 
-cusStatus cusEventCreate(cusEvent *event) {
-    CUSI_NOT_NULL("cusEventCreate", event);
-    return cudaStatus(cudaEventCreate(event), "cusEventCreate", "cudaEventCreate");
+cusStatus cusStreamEventCreate(cusStreamEvent *event) {
+    CUSI_NOT_NULL("cusStreamEventCreate", event);
+    return cudaStatus(cudaEventCreate(event), "cusStreamEventCreate", "cudaEventCreate");
 }
 
-void cusEventDestroy(cusEvent event) {
+void cusStreamEventDestroy(cusStreamEvent event) {
     if (event)
         (void)cudaEventDestroy(event);
 }
 
-cusStatus cusEventRecord(cusEvent event, cusStream stream) {
-    CUSI_NOT_NULL("cusEventRecord", event);
-    return cudaStatus(cudaEventRecord(event, stream), "cusEventRecord", "cudaEventRecord");
+cusStatus cusStreamEventRecord(cusStreamEvent event, cusStream stream) {
+    CUSI_NOT_NULL("cusStreamEventRecord", event);
+    return cudaStatus(cudaEventRecord(event, stream), "cusStreamEventRecord", "cudaEventRecord");
 }
 
-cusStatus cusEventSynchronize(cusEvent event) {
-    CUSI_NOT_NULL("cusEventSynchronize", event);
-    return cudaStatus(cudaEventSynchronize(event), "cusEventSynchronize", "queued work");
+cusStatus cusStreamEventSynchronize(cusStreamEvent event) {
+    CUSI_NOT_NULL("cusStreamEventSynchronize", event);
+    return cudaStatus(cudaEventSynchronize(event), "cusStreamEventSynchronize", "queued work");
 }
 
-cusStatus cusEventElapsed(cusEvent start, cusEvent stop, float *milliseconds) {
-    CUSI_NOT_NULL("cusEventElapsed", start);
-    CUSI_NOT_NULL("cusEventElapsed", stop);
-    CUSI_NOT_NULL("cusEventElapsed", milliseconds);
-    CUS_TRY(cudaStatus(cudaEventSynchronize(stop), "cusEventElapsed", "queued work"));
-    return cudaStatus(cudaEventElapsedTime(milliseconds, start, stop), "cusEventElapsed", "cudaEventElapsedTime");
+cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float *milliseconds) {
+    CUSI_NOT_NULL("cusStreamEventElapsed", start);
+    CUSI_NOT_NULL("cusStreamEventElapsed", stop);
+    CUSI_NOT_NULL("cusStreamEventElapsed", milliseconds);
+    CUS_TRY(cudaStatus(cudaEventSynchronize(stop), "cusStreamEventElapsed", "queued work"));
+    return cudaStatus(cudaEventElapsedTime(milliseconds, start, stop), "cusStreamEventElapsed", "cudaEventElapsedTime");
 }
 
 cusStatus cusDeviceCount(int *count) {

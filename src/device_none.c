@@ -61,33 +61,33 @@ cusStatus cusStreamSynchronize(cusStream stream) {
     return none("cusStreamSynchronize");
 }
 
-cusStatus cusStreamWaitEvent(cusStream stream, cusEvent event) {
+cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event) {
     (void)stream, (void)event;
     return none("cusStreamWaitEvent");
 }
 
-cusStatus cusEventCreate(cusEvent *event) {
-    CUSI_NOT_NULL("cusEventCreate", event);
-    return none("cusEventCreate");
+cusStatus cusStreamEventCreate(cusStreamEvent *event) {
+    CUSI_NOT_NULL("cusStreamEventCreate", event);
+    return none("cusStreamEventCreate");
 }
 
-void cusEventDestroy(cusEvent event) {
+void cusStreamEventDestroy(cusStreamEvent event) {
     (void)event;
 }
 
-cusStatus cusEventRecord(cusEvent event, cusStream stream) {
+cusStatus cusStreamEventRecord(cusStreamEvent event, cusStream stream) {
     (void)event, (void)stream;
-    return none("cusEventRecord");
+    return none("cusStreamEventRecord");
 }
 
-cusStatus cusEventSynchronize(cusEvent event) {
+cusStatus cusStreamEventSynchronize(cusStreamEvent event) {
     (void)event;
-    return none("cusEventSynchronize");
+    return none("cusStreamEventSynchronize");
 }
 
-cusStatus cusEventElapsed(cusEvent start, cusEvent stop, float *milliseconds) {
+cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float *milliseconds) {
     (void)start, (void)stop, (void)milliseconds;
-    return none("cusEventElapsed");
+    return none("cusStreamEventElapsed");
 }
 
 cusStatus cusDeviceCount(int *count) {

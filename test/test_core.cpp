@@ -11,7 +11,7 @@
 using support::TestMat;
 using Bytes = std::vector<uint8_t>;
 
-TEST(Core, typesAreOpenCVs) {
+TEST(Core, TypesAreOpenCVs) {
     EXPECT_EQ(CUS_8UC1, 0);
     EXPECT_EQ(CUS_8UC3, 16);
     EXPECT_EQ(CUS_8UC4, 24);
@@ -24,14 +24,14 @@ TEST(Core, typesAreOpenCVs) {
     EXPECT_EQ(cusTypeSize(1 << 20), 0u);
 }
 
-TEST(Core, namesAndVersion) {
+TEST(Core, NamesAndVersion) {
     EXPECT_STREQ(cusVersion(), "0.1.0");
     EXPECT_STREQ(cusStatusName(CUS_OK), "CUS_OK");
     EXPECT_STREQ(cusStatusName(CUS_ERROR_TRUNCATED), "CUS_ERROR_TRUNCATED");
     EXPECT_STREQ(cusStatusName(static_cast<cusStatus>(99)), "unknown status");
 }
 
-TEST(Core, messagesArePerThread) {
+TEST(Core, MessagesArePerThread) {
     CUS_EXPECT_ERROR(cusMatCreate(nullptr, 1, 1, 0, CUS_HOST), CUS_ERROR_NULL, "cusMatCreate: mat is NULL");
     std::thread([] {
         EXPECT_STREQ(cusLastError(), "");
@@ -43,7 +43,7 @@ TEST(Core, messagesArePerThread) {
 class Mat : public support::SpaceTest {};
 CUS_BOTH_SPACES(Mat);
 
-TEST_P(Mat, createReusesWhatFits) {
+TEST_P(Mat, CreateReusesWhatFits) {
     cusMat m = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatCreate(&m, 48, 64, CUS_8UC3, space()));
     EXPECT_EQ(m.space, space());
@@ -60,7 +60,7 @@ TEST_P(Mat, createReusesWhatFits) {
     cusMatRelease(nullptr);
 }
 
-TEST_P(Mat, createRejectsAndKeepsWhatWas) {
+TEST_P(Mat, CreateRejectsAndKeepsWhatWas) {
     cusMat m = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatCreate(&m, 4, 4, CUS_8UC1, space()));
     void *data = m.data;
@@ -74,7 +74,7 @@ TEST_P(Mat, createRejectsAndKeepsWhatWas) {
     cusMatRelease(&m);
 }
 
-TEST_P(Mat, wrappedAndRegionOwnNothing) {
+TEST_P(Mat, WrappedAndRegionOwnNothing) {
     const Bytes bytes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
     TestMat whole(3, 4, CUS_8UC1, space(), {5, 3}, bytes.data());
     cusMat region = CUS_MAT_INIT;
@@ -106,7 +106,7 @@ TEST_P(Mat, wrappedAndRegionOwnNothing) {
     cusMatRelease(&owner);
 }
 
-TEST(MatHost, wrapChecksItsArguments) {
+TEST(MatHost, WrapChecksItsArguments) {
     cusMat m = CUS_MAT_INIT;
     alignas(8) char memory[64];
     CUS_EXPECT_ERROR(cusMatWrap(nullptr, 1, 1, 0, CUS_HOST, memory, 0), CUS_ERROR_NULL, "mat is NULL");
@@ -120,7 +120,7 @@ TEST(MatHost, wrapChecksItsArguments) {
     EXPECT_EQ(m.data, nullptr);
 }
 
-TEST_P(Mat, copyHonoursStepsAndSpaces) {
+TEST_P(Mat, CopyHonoursStepsAndSpaces) {
     auto random = support::generator();
     const Bytes bytes = support::randomBytes(7 * 13 * 3, random);
     for (auto from : support::layouts(CUS_8UC3))
@@ -146,7 +146,7 @@ TEST_P(Mat, copyHonoursStepsAndSpaces) {
     CUS_EXPECT_ERROR(cusMatCopy(&middle, &left, nullptr), CUS_ERROR_ALIAS, "overlaps");
 }
 
-TEST(MatCuda, uploadAndDownloadThroughPinnedMemoryInAStream) {
+TEST(MatCuda, UploadAndDownloadThroughPinnedMemoryInAStream) {
     CUS_NEEDS(CUS_DEVICE);
     cusStream stream = nullptr;
     CUS_ASSERT_OK(cusStreamCreate(&stream));
@@ -173,38 +173,38 @@ TEST(MatCuda, uploadAndDownloadThroughPinnedMemoryInAStream) {
     cusStreamDestroy(stream);
 }
 
-TEST(MatCuda, eventsOrderStreamsAndMeasure) {
+TEST(MatCuda, EventsOrderStreamsAndMeasure) {
     CUS_NEEDS(CUS_DEVICE);
     cusStream first = nullptr, second = nullptr;
-    cusEvent begin = nullptr, end = nullptr;
+    cusStreamEvent begin = nullptr, end = nullptr;
     CUS_ASSERT_OK(cusStreamCreate(&first));
     CUS_ASSERT_OK(cusStreamCreate(&second));
-    CUS_ASSERT_OK(cusEventCreate(&begin));
-    CUS_ASSERT_OK(cusEventCreate(&end));
+    CUS_ASSERT_OK(cusStreamEventCreate(&begin));
+    CUS_ASSERT_OK(cusStreamEventCreate(&end));
     cusMat big = CUS_MAT_INIT, copy = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatCreate(&big, 4096, 4096, CUS_32SC1, CUS_DEVICE));
     CUS_ASSERT_OK(cusMatCreate(&copy, 4096, 4096, CUS_32SC1, CUS_DEVICE));
-    CUS_ASSERT_OK(cusEventRecord(begin, first));
+    CUS_ASSERT_OK(cusStreamEventRecord(begin, first));
     CUS_ASSERT_OK(cusMatSetZero(&big, first));
-    CUS_ASSERT_OK(cusEventRecord(end, first));
+    CUS_ASSERT_OK(cusStreamEventRecord(end, first));
     CUS_ASSERT_OK(cusStreamWaitEvent(second, end));
     CUS_ASSERT_OK(cusMatCopy(&big, &copy, second));
     CUS_ASSERT_OK(cusStreamSynchronize(second));
     float milliseconds = -1;
-    CUS_ASSERT_OK(cusEventElapsed(begin, end, &milliseconds));
+    CUS_ASSERT_OK(cusStreamEventElapsed(begin, end, &milliseconds));
     EXPECT_GT(milliseconds, 0);
     cusMat row = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatRegion(&copy, 0, 4095, 4096, 1, &row));
     EXPECT_EQ(support::elements<int>(row), std::vector<int>(4096, 0));
     cusMatRelease(&big);
     cusMatRelease(&copy);
-    cusEventDestroy(begin);
-    cusEventDestroy(end);
+    cusStreamEventDestroy(begin);
+    cusStreamEventDestroy(end);
     cusStreamDestroy(first);
     cusStreamDestroy(second);
 }
 
-TEST(MatCuda, outOfMemoryLeavesTheMatrixAsItWas) {
+TEST(MatCuda, OutOfMemoryLeavesTheMatrixAsItWas) {
     CUS_NEEDS(CUS_DEVICE);
     cusMat m = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatCreate(&m, 4, 4, CUS_8UC1, CUS_DEVICE));
@@ -215,7 +215,7 @@ TEST(MatCuda, outOfMemoryLeavesTheMatrixAsItWas) {
     cusMatRelease(&m);
 }
 
-TEST(Device, queryNamesWhatIsThere) {
+TEST(Device, QueryNamesWhatIsThere) {
     int count = -1;
     CUS_ASSERT_OK(cusDeviceCount(&count));
     EXPECT_GE(count, 0);
@@ -246,18 +246,18 @@ TEST(Device, queryNamesWhatIsThere) {
     EXPECT_EQ(current, 0);
 }
 
-TEST(Device, nullArguments) {
+TEST(Device, NullArguments) {
     EXPECT_EQ(cusDeviceCount(nullptr), CUS_ERROR_NULL);
     EXPECT_EQ(cusDeviceGet(nullptr), CUS_ERROR_NULL);
     EXPECT_EQ(cusDeviceQuery(0, nullptr), CUS_ERROR_NULL);
     EXPECT_EQ(cusStreamCreate(nullptr), CUS_ERROR_NULL);
-    EXPECT_EQ(cusEventCreate(nullptr), CUS_ERROR_NULL);
+    EXPECT_EQ(cusStreamEventCreate(nullptr), CUS_ERROR_NULL);
     cusStreamDestroy(nullptr);
-    cusEventDestroy(nullptr);
+    cusStreamEventDestroy(nullptr);
 }
 
 #ifdef CUSIGHT_HAVE_OPENCV
-TEST(OpenCV, matInAndOutWithoutCopying) {
+TEST(OpenCV, MatInAndOutWithoutCopying) {
     cv::Mat image(20, 30, CV_8UC3, cv::Scalar(1, 2, 3));
     const cv::Mat region = image(cv::Rect(5, 3, 10, 4));
     const cusMat m = cusight::view(region);
@@ -274,7 +274,7 @@ TEST(OpenCV, matInAndOutWithoutCopying) {
     EXPECT_TRUE(cusight::toMat(empty).empty());
 }
 
-TEST(OpenCV, gpuMatInAndOutWithoutCopying) {
+TEST(OpenCV, GpuMatInAndOutWithoutCopying) {
     // OpenCV built without CUDA still has headers on memory that is somebody else's.
     uint8_t memory[4 * 32] = {};
     cv::cuda::GpuMat image(4, 10, CV_8UC3, memory, 32);
@@ -288,7 +288,7 @@ TEST(OpenCV, gpuMatInAndOutWithoutCopying) {
     EXPECT_EQ(back.cols, 5);
 }
 
-TEST(OpenCV, checkThrowsWithTheMessage) {
+TEST(OpenCV, CheckThrowsWithTheMessage) {
     try {
         cusight::check(cusMatSetZero(nullptr, nullptr));
         FAIL() << "no exception";

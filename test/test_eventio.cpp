@@ -2,7 +2,7 @@
 #include "support.hpp"
 
 #include "cusight/eventio.h"
-#include "../modules/eventio/eventio_backend.h"
+#include "../io/eventio/eventio_backend.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -697,8 +697,9 @@ TEST(EventErrors, BadEventsStopOrAreSkipped) {
         uint64_t cusEventCounts::*count;
     };
     for (const Case &c :
-         {Case{"x", 1234, [](Events &e, size_t i) { e.x[i] = 640; }, "event 1234 at x 640", &cusEventCounts::bad_place},
-          Case{"y", 0, [](Events &e, size_t i) { e.y[i] = 480; }, "event 0 at x", &cusEventCounts::bad_place},
+         {Case{"x", 1234, [](Events &e, size_t i) { e.x[i] = 640; }, "event 1234 at x 640",
+               &cusEventCounts::bad_coordinates},
+          Case{"y", 0, [](Events &e, size_t i) { e.y[i] = 480; }, "event 0 at x", &cusEventCounts::bad_coordinates},
           Case{"p", 2999, [](Events &e, size_t i) { e.p[i] = 2; }, "event 2999 has a polarity",
                &cusEventCounts::bad_polarity},
           Case{"t", 1500, [](Events &e, size_t i) { e.t[i] = e.t[i - 1] - 900; }, "event 1500 at",
@@ -898,7 +899,7 @@ TEST(EventReader, TwoThreadsWithTwoReaders) {
 // ---- Fuzzing ----
 
 // The corpus, and some thousand inputs near it: whatever the bytes, the promises are kept.
-TEST(EventFuzz, CorpusAndItsNeighbours) {
+TEST(EventFuzz, CorpusAndItsNeighbors) {
     auto random = support::generator();
     int files = 0;
     for (const auto &entry :

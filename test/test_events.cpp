@@ -104,7 +104,7 @@ double bound(const cusRepresentation &r, double n, double expected) {
     if (r.kind == CUS_REPR_TIME_SURFACE)
         return std::ldexp(std::max(expected, 1.2e-38), -23);
     if (r.kind == CUS_REPR_VOXEL_GRID)
-        return r.normalise ? 2e-5 * (1 + std::fabs(expected))
+        return r.normalize ? 2e-5 * (1 + std::fabs(expected))
                            : std::ldexp(n, -25) + std::ldexp(std::fabs(expected), -24) + 1e-12;
     return 0;
 }
@@ -139,7 +139,7 @@ std::vector<cusRepresentation> allKinds() {
 std::vector<cusRepresentation> otherOptions(std::mt19937_64 &random) {
     std::vector<cusRepresentation> all = allKinds();
     for (cusRepresentation &r : all) {
-        r.swap = 1;
+        r.swap_channels = 1;
         r.channels = 1 + static_cast<int>(random() % 16);
         r.depth = random() & 1 ? CUS_8S : CUS_32F;
         r.cutoff = 1 + static_cast<int>(random() % 20);
@@ -169,7 +169,7 @@ class EventStack : public support::SpaceTest {};
 CUS_BOTH_SPACES(EventStack);
 
 // Four events on a 2 x 1 frame: (t, x, p) = (100, 0, +), (150, 0, -), (180, 1, +), (200, 0, +).
-TEST_P(EventStack, workedExample) {
+TEST_P(EventStack, WorkedExample) {
     Events events;
     events.add(100, 0, 0, 1);
     events.add(150, 0, 0, 0);
@@ -205,7 +205,7 @@ TEST_P(EventStack, workedExample) {
     }
 }
 
-TEST_P(EventStack, everyRepresentationOverSizes) {
+TEST_P(EventStack, EveryRepresentationOverSizes) {
     std::mt19937_64 random = support::generator();
     for (const auto &[rows, cols] : support::sizes()) {
         const size_t n = 1 + random() % 3000;
@@ -219,7 +219,7 @@ TEST_P(EventStack, everyRepresentationOverSizes) {
 }
 
 // Windows that begin and end at every place within a vector of events, in arrays at every alignment.
-TEST_P(EventStack, windowEdges) {
+TEST_P(EventStack, WindowEdges) {
     std::mt19937_64 random = support::generator();
     const Events events = randomEvents(100, 9, 11, 0, random);
     std::vector<cusEventWindow> windows;
@@ -232,7 +232,7 @@ TEST_P(EventStack, windowEdges) {
         check(events, windows, 9, 11, allKinds(), space(), shift);
 }
 
-TEST_P(EventStack, allEventsOnOnePixelSaturate) {
+TEST_P(EventStack, AllEventsOnOnePixelSaturate) {
     Events events;
     for (int i = 0; i < 200000; ++i)
         events.add(i / 3, 17, 5, i % 7 != 0);
@@ -241,7 +241,7 @@ TEST_P(EventStack, allEventsOnOnePixelSaturate) {
 }
 
 // Every count from 0 to 600 on a pixel of its own, in random order and in runs: where packed counters carry or saturate.
-TEST_P(EventStack, everyCountIsExact) {
+TEST_P(EventStack, EveryCountIsExact) {
     std::mt19937_64 random = support::generator();
     std::vector<int> pixels;
     for (int count = 0; count <= 600; ++count)
@@ -256,7 +256,7 @@ TEST_P(EventStack, everyCountIsExact) {
     }
 }
 
-TEST_P(EventStack, sensorSizesCrowdedAndUniform) {
+TEST_P(EventStack, SensorSizesCrowdedAndUniform) {
     std::mt19937_64 random = support::generator();
     for (const auto &[rows, cols] : {std::pair{720, 1280}, std::pair{480, 640}, std::pair{260, 346}})
         for (int crowd : {0, 30, 95}) {
@@ -267,7 +267,7 @@ TEST_P(EventStack, sensorSizesCrowdedAndUniform) {
 }
 
 // The frame is of several tiles.
-TEST_P(EventStack, manyWindows) {
+TEST_P(EventStack, ManyWindows) {
     std::mt19937_64 random = support::generator();
     for (int crowd : {0, 60}) {
         const Events events = randomEvents(45000, 400, 640, crowd, random, 3);
@@ -286,7 +286,7 @@ TEST_P(EventStack, manyWindows) {
 }
 
 // More events than the device sorts at a time, in windows that overlap.
-TEST_P(EventStack, moreThanTheWorkspaceHolds) {
+TEST_P(EventStack, MoreThanTheWorkspaceHolds) {
     std::mt19937_64 random = support::generator();
     const Events events = randomEvents(120000, 40, 50, 10, random, 3);
     std::vector<cusEventWindow> windows;
@@ -298,7 +298,7 @@ TEST_P(EventStack, moreThanTheWorkspaceHolds) {
 }
 
 // Frames of more tiles than the device sorts by.
-TEST_P(EventStack, severalBands) {
+TEST_P(EventStack, SeveralBands) {
     std::mt19937_64 random = support::generator();
     cusRepresentation mdes = repr(CUS_REPR_MDES);
     mdes.channels = 2;
@@ -325,7 +325,7 @@ TEST_P(EventStack, HugeWindow) {
 }
 
 // Long silences, bursts and equal times.
-TEST_P(EventStack, unevenTimes) {
+TEST_P(EventStack, UnevenTimes) {
     std::mt19937_64 random = support::generator();
     for (int64_t silence : {int64_t{0}, int64_t{1}, int64_t{300}, int64_t{1000000}, int64_t{1000000000000}}) {
         Events events;
@@ -339,10 +339,10 @@ TEST_P(EventStack, unevenTimes) {
     }
 }
 
-TEST_P(EventStack, voxelGridNormalised) {
+TEST_P(EventStack, VoxelGridNormalized) {
     std::mt19937_64 random = support::generator();
     cusRepresentation r = repr(CUS_REPR_VOXEL_GRID);
-    r.normalise = 1;
+    r.normalize = 1;
     const Events events = randomEvents(5000, 60, 80, 10, random);
     check(events, {{0, 5000}, {0, 0}, {1000, 1001}, {0, 700}}, 60, 80, {r}, space());
     const Events many = randomEvents(60000, 203, 301, 40, random); // rows that are no multiple of 16 bytes
@@ -358,7 +358,7 @@ TEST_P(EventStack, voxelGridNormalised) {
     check(equal, {{0, 3000}, {5, 500}}, 90, 100, {r}, space());
 }
 
-// The device's frames are the host's, bit by bit but for the time surface, 1 unit in the last place, and what is normalised, 1e-5.
+// The device's frames are the host's, bit by bit but for the time surface, 1 unit in the last place, and what is normalized, 1e-5.
 // So is the number of skipped events.
 void expectSameAsOnHost(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
                         const std::vector<cusRepresentation> &representations) {
@@ -378,7 +378,7 @@ void expectSameAsOnHost(const Events &events, const std::vector<cusEventWindow> 
         SCOPED_TRACE(testing::Message() << cusRepresentationName(r.kind) << " of " << r.channels << " channels, " << rows
                                         << " x " << cols << ", " << events.size() << " events");
         const double relative = r.kind == CUS_REPR_TIME_SURFACE                ? std::ldexp(1, -23)
-                                : r.kind == CUS_REPR_VOXEL_GRID && r.normalise ? 1e-5
+                                : r.kind == CUS_REPR_VOXEL_GRID && r.normalize ? 1e-5
                                                                                : 0;
         if (relative > 0) {
             const auto host = support::elements<float>(frames[0][k]), device = support::elements<float>(frames[1][k]);
@@ -451,11 +451,11 @@ TEST(EventStackCuda, HugeWindowOfTheOtherKinds) {
 }
 
 // The sums behind the mean are exact, so what lies at the mean becomes 0 and not nearly: 1, 2 and 3 events a pixel.
-TEST(EventStackCuda, NormalisedAsOnTheHost) {
+TEST(EventStackCuda, NormalizedAsOnTheHost) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
     cusRepresentation r = repr(CUS_REPR_VOXEL_GRID);
-    r.normalise = 1;
+    r.normalize = 1;
     for (int round = 0; round < 40; ++round) {
         r.channels = round % 4 ? 1 : 5;
         std::vector<int> pixels(64 * 96);
@@ -472,7 +472,7 @@ TEST(EventStackCuda, NormalisedAsOnTheHost) {
     }
 }
 
-TEST_P(EventStack, steppedOutputsKeepTheirPadding) {
+TEST_P(EventStack, SteppedOutputsKeepTheirPadding) {
     std::mt19937_64 random = support::generator();
     const int rows = 37, cols = 53;
     const Events events = randomEvents(3000, rows, cols, 10, random);
@@ -494,7 +494,7 @@ TEST_P(EventStack, steppedOutputsKeepTheirPadding) {
 }
 
 // The order of events at one pixel decides; their order across pixels must not show in counts.
-TEST_P(EventStack, histogramDoesNotDependOnOrder) {
+TEST_P(EventStack, HistogramDoesNotDependOnOrder) {
     std::mt19937_64 random = support::generator();
     Events events = randomEvents(4000, 30, 40, 40, random), shuffled;
     std::vector<size_t> order(events.size());
@@ -516,7 +516,7 @@ TEST_P(EventStack, histogramDoesNotDependOnOrder) {
     EXPECT_EQ(frames[0], frames[1]);
 }
 
-TEST_P(EventStack, timesMayBeMissingWhereNobodyLooks) {
+TEST_P(EventStack, TimesMayBeMissingWhereNobodyLooks) {
     Events events;
     events.add(0, 1, 1, 1);
     const SpaceEvents input(events, space());
@@ -536,7 +536,7 @@ TEST_P(EventStack, timesMayBeMissingWhereNobodyLooks) {
         cusMatRelease(&m);
 }
 
-TEST_P(EventStack, anotherStreamAndManyThreads) {
+TEST_P(EventStack, AnotherStreamAndManyThreads) {
     std::mt19937_64 random = support::generator();
     const Events events = randomEvents(20000, 100, 120, 20, random);
     const std::vector<cusEventWindow> windows = {{0, 10000}, {10000, 20000}};
@@ -567,7 +567,7 @@ TEST_P(EventStack, anotherStreamAndManyThreads) {
         t.join();
 }
 
-TEST_P(EventStack, rejectsAndChangesNothing) {
+TEST_P(EventStack, RejectsAndChangesNothing) {
     Events events;
     for (int i = 0; i < 10; ++i)
         events.add(i, i, i, 1);
@@ -609,7 +609,7 @@ TEST_P(EventStack, rejectsAndChangesNothing) {
     CUS_EXPECT_OK(cusEventStack(stacker.object, good, nullptr, 0, nullptr, nullptr));
 }
 
-TEST(EventStacker, rejects) {
+TEST(EventStacker, Rejects) {
     cusEventStacker *stacker = nullptr;
     cusRepresentation r = repr(CUS_REPR_MDES);
     const auto create = [&](int rows, int cols, cusSpace space, int count) {
@@ -650,7 +650,7 @@ TEST(EventStacker, rejects) {
 class EventWindows : public support::SpaceTest {};
 CUS_BOTH_SPACES(EventWindows);
 
-TEST_P(EventWindows, equalTheirDefinition) {
+TEST_P(EventWindows, EqualTheirDefinition) {
     std::mt19937_64 random = support::generator();
     for (int round = 0; round < 200; ++round) {
         const Events events = randomEvents(random() % 60, 5, 5, 0, random, 4);
@@ -678,7 +678,7 @@ TEST_P(EventWindows, equalTheirDefinition) {
     }
 }
 
-TEST(EventWindowing, extremesAndErrors) {
+TEST(EventWindowing, ExtremesAndErrors) {
     Events events;
     events.add(INT64_MIN / 2, 0, 0, 0);
     events.add(INT64_MAX / 2, 0, 0, 0);
@@ -743,27 +743,27 @@ struct Gathered {
 
 class Stream {
   public:
-    Stream(int rows, int cols, const std::vector<cusRepresentation> &r, const cusEventStreamOptions &options,
+    Stream(int rows, int cols, const std::vector<cusRepresentation> &r, const cusEventPipelineOptions &options,
            Gathered *to) {
-        CUS_EXPECT_OK(
-            cusEventStreamCreate(&object, rows, cols, r.data(), static_cast<int>(r.size()), &options, Gathered::sink, to));
+        CUS_EXPECT_OK(cusEventPipelineCreate(&object, rows, cols, r.data(), static_cast<int>(r.size()), &options,
+                                             Gathered::sink, to));
     }
-    ~Stream() { cusEventStreamDestroy(object); }
+    ~Stream() { cusEventPipelineDestroy(object); }
     Stream(const Stream &) = delete;
     Stream &operator=(const Stream &) = delete;
-    cusEventStream *object = nullptr;
+    cusEventPipeline *object = nullptr;
 };
 
-class EventStream : public support::SpaceTest {
+class EventPipeline : public support::SpaceTest {
   protected:
-    cusEventStreamOptions options(const cusWindowing &w) const {
-        cusEventStreamOptions o = cusEventStreamDefaults();
+    cusEventPipelineOptions options(const cusWindowing &w) const {
+        cusEventPipelineOptions o = cusEventPipelineDefaults();
         o.compute = space();
         o.windowing = w;
         return o;
     }
 };
-CUS_BOTH_SPACES(EventStream);
+CUS_BOTH_SPACES(EventPipeline);
 
 cusEventArrays slice(const Events &events, size_t from, size_t n) {
     cusEventArrays a = {};
@@ -773,17 +773,17 @@ cusEventArrays slice(const Events &events, size_t from, size_t n) {
     return a;
 }
 
-void pushInPieces(cusEventStream *stream, const Events &events, size_t most, std::mt19937_64 &random) {
+void pushInPieces(cusEventPipeline *stream, const Events &events, size_t most, std::mt19937_64 &random) {
     for (size_t at = 0; at < events.size();) {
         const size_t n = std::min(events.size() - at, static_cast<size_t>(random() % (most + 1)));
         const cusEventArrays piece = slice(events, at, n);
-        CUS_ASSERT_OK(cusEventStreamPush(stream, &piece));
+        CUS_ASSERT_OK(cusEventPipelinePush(stream, &piece));
         at += n;
     }
-    CUS_ASSERT_OK(cusEventStreamFlush(stream));
+    CUS_ASSERT_OK(cusEventPipelineFlush(stream));
 }
 
-TEST_P(EventStream, piecesEqualTheWhole) {
+TEST_P(EventPipeline, PiecesEqualTheWhole) {
     std::mt19937_64 random = support::generator();
     const int rows = 12, cols = 17;
     for (int round = 0; round < 120; ++round) {
@@ -793,7 +793,7 @@ TEST_P(EventStream, piecesEqualTheWhole) {
         w.length = 1 + random() % (w.unit == CUS_WINDOW_COUNT ? 400 : 2000);
         w.stride = random() % 3 ? 0 : 1 + w.length / 4 + random() % (2 * w.length);
         w.keep_incomplete = static_cast<int>(random() & 1);
-        cusEventStreamOptions o = options(w);
+        cusEventPipelineOptions o = options(w);
         o.max_events = w.unit == CUS_WINDOW_COUNT ? w.length + random() % 300 : 3000;
         o.batch_windows = 1 + random() % 9;
         if (space() == CUS_DEVICE && random() % 3 == 0)
@@ -824,8 +824,8 @@ TEST_P(EventStream, piecesEqualTheWhole) {
                 }
             }
         }
-        cusEventStreamCounts counts = {};
-        CUS_EXPECT_OK(cusEventStreamQuery(stream.object, &counts));
+        cusEventPipelineCounts counts = {};
+        CUS_EXPECT_OK(cusEventPipelineQuery(stream.object, &counts));
         EXPECT_EQ(counts.events, 2 * events.size());
         EXPECT_EQ(counts.windows, 2 * (end - begin));
         uint64_t skipped = 0;
@@ -836,7 +836,7 @@ TEST_P(EventStream, piecesEqualTheWhole) {
 }
 
 // Page-locked pieces large enough to be uploaded from where they are, with overlapping windows that cross them.
-TEST_P(EventStream, largePieces) {
+TEST_P(EventPipeline, LargePieces) {
     std::mt19937_64 random = support::generator();
     const int rows = 60, cols = 80;
     const size_t n = 1500000;
@@ -857,7 +857,7 @@ TEST_P(EventStream, largePieces) {
         w.unit = unit_of;
         w.length = static_cast<uint64_t>(length);
         w.stride = static_cast<uint64_t>(stride);
-        cusEventStreamOptions o = options(w);
+        cusEventPipelineOptions o = options(w);
         o.max_events = 400000;
         o.batch_windows = 3;
         const cusEventArrays whole = slice(events, 0, n);
@@ -873,9 +873,9 @@ TEST_P(EventStream, largePieces) {
             piece.p = static_cast<const uint8_t *>(memory[2].data) + from;
             piece.t = static_cast<const int64_t *>(memory[3].data) + from;
             piece.count = from ? n - from : 710001;
-            CUS_ASSERT_OK(cusEventStreamPush(stream.object, &piece));
+            CUS_ASSERT_OK(cusEventPipelinePush(stream.object, &piece));
         }
-        CUS_ASSERT_OK(cusEventStreamFlush(stream.object));
+        CUS_ASSERT_OK(cusEventPipelineFlush(stream.object));
         ASSERT_EQ(got.windows.size(), count);
         for (size_t k = 0; k < count; ++k) {
             ASSERT_EQ(got.windows[k].first, expected[k].first) << "window " << k;
@@ -913,7 +913,7 @@ size_t residentBytes() {
     return resident * 4096;
 }
 
-TEST_P(EventStream, LargeRecordingInFixedMemory) {
+TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
     std::mt19937_64 random = support::generator();
     const int rows = 180, cols = 240;
     const size_t round = 1000000, window = 200000, frame = static_cast<size_t>(rows) * static_cast<size_t>(cols) * 2;
@@ -924,16 +924,16 @@ TEST_P(EventStream, LargeRecordingInFixedMemory) {
             expected.push_back(static_cast<uint8_t>(v));
     Repeated seen = {&expected, frame, 0, 0};
     const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
-    cusEventStreamOptions o = options(cusWindowingDefaults());
+    cusEventPipelineOptions o = options(cusWindowingDefaults());
     o.max_events = 1500000;
     o.batch_windows = 5;
-    cusEventStream *stream = nullptr;
-    CUS_ASSERT_OK(cusEventStreamCreate(&stream, rows, cols, &r, 1, &o, Repeated::sink, &seen));
+    cusEventPipeline *stream = nullptr;
+    CUS_ASSERT_OK(cusEventPipelineCreate(&stream, rows, cols, &r, 1, &o, Repeated::sink, &seen));
     const cusEventArrays piece = slice(events, 0, round);
     size_t early = 0;
     cusDeviceInfo before = {}, after = {};
     for (int k = 0; k < 600; ++k) {
-        CUS_ASSERT_OK(cusEventStreamPush(stream, &piece));
+        CUS_ASSERT_OK(cusEventPipelinePush(stream, &piece));
         if (k == 20) {
             early = residentBytes();
             if (space() == CUS_DEVICE) {
@@ -941,7 +941,7 @@ TEST_P(EventStream, LargeRecordingInFixedMemory) {
             }
         }
     }
-    CUS_ASSERT_OK(cusEventStreamFlush(stream));
+    CUS_ASSERT_OK(cusEventPipelineFlush(stream));
     EXPECT_LE(residentBytes(), early + (size_t{32} << 20));
     if (space() == CUS_DEVICE) {
         CUS_ASSERT_OK(cusDeviceQuery(0, &after));
@@ -949,10 +949,10 @@ TEST_P(EventStream, LargeRecordingInFixedMemory) {
     }
     EXPECT_EQ(seen.seen, 3000u);
     EXPECT_EQ(seen.wrong, 0u);
-    cusEventStreamDestroy(stream);
+    cusEventPipelineDestroy(stream);
 }
 
-TEST_P(EventStream, errorsStopIt) {
+TEST_P(EventPipeline, ErrorsStopIt) {
     const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
     Events events;
     for (int i = 0; i < 100; ++i)
@@ -964,18 +964,18 @@ TEST_P(EventStream, errorsStopIt) {
     {
         Gathered got;
         const Stream stream(2, 2, {r}, options(w), &got);
-        CUS_EXPECT_ERROR(cusEventStreamPush(stream.object, &all), CUS_ERROR_VALUE,
-                         "cusEventStreamPush: the time goes back from 49 to 30 at event 50");
-        CUS_EXPECT_ERROR(cusEventStreamPush(stream.object, &all), CUS_ERROR_VALUE, "the time goes back");
-        CUS_EXPECT_ERROR(cusEventStreamFlush(stream.object), CUS_ERROR_VALUE, "the time goes back");
+        CUS_EXPECT_ERROR(cusEventPipelinePush(stream.object, &all), CUS_ERROR_VALUE,
+                         "cusEventPipelinePush: the time goes back from 49 to 30 at event 50");
+        CUS_EXPECT_ERROR(cusEventPipelinePush(stream.object, &all), CUS_ERROR_VALUE, "the time goes back");
+        CUS_EXPECT_ERROR(cusEventPipelineFlush(stream.object), CUS_ERROR_VALUE, "the time goes back");
     }
     {
         Gathered got;
-        cusEventStreamOptions o = options(w);
+        cusEventPipelineOptions o = options(w);
         o.max_events = 9;
         const Stream stream(2, 2, {r}, o, &got);
         const cusEventArrays few = slice(events, 0, 50);
-        const cusStatus status = cusEventStreamPush(stream.object, &few);
+        const cusStatus status = cusEventPipelinePush(stream.object, &few);
         if (space() == CUS_DEVICE) { // the host needs no copy of the events and so has room for any number
             EXPECT_EQ(status, CUS_ERROR_CAPACITY);
             EXPECT_NE(std::string(cusLastError()).find("window 0 has more than max_events = 9 events"), std::string::npos);
@@ -985,46 +985,46 @@ TEST_P(EventStream, errorsStopIt) {
         Gathered got;
         got.stop_at = 2;
         w.unit = CUS_WINDOW_COUNT;
-        cusEventStreamOptions o = options(w);
+        cusEventPipelineOptions o = options(w);
         o.batch_windows = 1;
         const Stream stream(2, 2, {r}, o, &got);
-        cusStatus status = cusEventStreamPush(stream.object, &all);
+        cusStatus status = cusEventPipelinePush(stream.object, &all);
         if (status == CUS_OK)
-            status = cusEventStreamFlush(stream.object);
+            status = cusEventPipelineFlush(stream.object);
         EXPECT_EQ(status, CUS_ERROR_IO);
         EXPECT_NE(std::string(cusLastError()).find("the sink stopped at window 2"), std::string::npos) << cusLastError();
-        CUS_EXPECT_ERROR(cusEventStreamFlush(stream.object), CUS_ERROR_IO, "the sink stopped");
+        CUS_EXPECT_ERROR(cusEventPipelineFlush(stream.object), CUS_ERROR_IO, "the sink stopped");
     }
     Gathered got;
     const Stream stream(2, 2, {r}, options(w), &got);
     cusEventArrays bad = all;
     bad.space = CUS_DEVICE;
-    CUS_EXPECT_ERROR(cusEventStreamPush(stream.object, &bad), CUS_ERROR_SPACE, "not in host memory");
+    CUS_EXPECT_ERROR(cusEventPipelinePush(stream.object, &bad), CUS_ERROR_SPACE, "not in host memory");
     bad = all;
     bad.p = nullptr;
-    CUS_EXPECT_ERROR(cusEventStreamPush(stream.object, &bad), CUS_ERROR_NULL, "events' p is NULL");
-    CUS_EXPECT_ERROR(cusEventStreamPush(stream.object, nullptr), CUS_ERROR_NULL, "events is NULL");
-    CUS_EXPECT_ERROR(cusEventStreamPush(nullptr, &all), CUS_ERROR_NULL, "stream is NULL");
-    CUS_EXPECT_OK(cusEventStreamPush(stream.object, &all));
+    CUS_EXPECT_ERROR(cusEventPipelinePush(stream.object, &bad), CUS_ERROR_NULL, "events' p is NULL");
+    CUS_EXPECT_ERROR(cusEventPipelinePush(stream.object, nullptr), CUS_ERROR_NULL, "events is NULL");
+    CUS_EXPECT_ERROR(cusEventPipelinePush(nullptr, &all), CUS_ERROR_NULL, "stream is NULL");
+    CUS_EXPECT_OK(cusEventPipelinePush(stream.object, &all));
 }
 
-TEST(EventStreamCreate, rejects) {
+TEST(EventPipelineCreate, Rejects) {
     const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
-    cusEventStream *stream = nullptr;
-    cusEventStreamOptions o = cusEventStreamDefaults();
-    const auto create = [&] { return cusEventStreamCreate(&stream, 2, 2, &r, 1, &o, Gathered::sink, nullptr); };
-    CUS_EXPECT_ERROR(cusEventStreamCreate(&stream, 2, 2, &r, 1, &o, nullptr, nullptr), CUS_ERROR_NULL, "sink is NULL");
+    cusEventPipeline *stream = nullptr;
+    cusEventPipelineOptions o = cusEventPipelineDefaults();
+    const auto create = [&] { return cusEventPipelineCreate(&stream, 2, 2, &r, 1, &o, Gathered::sink, nullptr); };
+    CUS_EXPECT_ERROR(cusEventPipelineCreate(&stream, 2, 2, &r, 1, &o, nullptr, nullptr), CUS_ERROR_NULL, "sink is NULL");
     o.max_events = 100;
     CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "max_events is 100 with windows of 200000 events");
-    o = cusEventStreamDefaults();
+    o = cusEventPipelineDefaults();
     o.deliver = CUS_DEVICE;
     CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "deliver is CUS_DEVICE, which needs compute CUS_DEVICE");
-    o = cusEventStreamDefaults();
+    o = cusEventPipelineDefaults();
     o.first_window = 5;
     o.end_window = 4;
     CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "end_window is 4");
     EXPECT_EQ(stream, nullptr);
-    cusEventStreamDestroy(nullptr);
+    cusEventPipelineDestroy(nullptr);
 }
 
 } // namespace

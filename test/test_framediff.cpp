@@ -101,7 +101,7 @@ CUS_BOTH_SPACES(Framediff);
 // ---- Heatmap and noise view
 // ----------------------------------------------------------------------------------------------
 
-TEST_P(Framediff, heatmapWorkedColours) {
+TEST_P(Framediff, HeatmapWorkedColors) {
     // d = 0: blue; 381 and 384 around the middle: green; 765: red.
     const Bytes prev = {0, 0, 0, 0, 0, 0, 0, 0, 0}, cur = {0, 0, 0, 127, 127, 128, 255, 255, 255};
     TestMat p(1, 3, CUS_8UC3, space(), {}, prev.data()), c(1, 3, CUS_8UC3, space(), {}, cur.data());
@@ -114,7 +114,7 @@ TEST_P(Framediff, heatmapWorkedColours) {
     EXPECT_EQ(Bytes(out.begin() + 6, out.end()), (Bytes{0, 0, 255}));
 }
 
-TEST_P(Framediff, heatmapEveryDifference) {
+TEST_P(Framediff, HeatmapEveryDifference) {
     // All 766 differences, at several scales, in 3 channels.
     Bytes prev(766 * 3, 0), cur(766 * 3);
     for (int d = 0; d < 766; ++d)
@@ -130,7 +130,7 @@ TEST_P(Framediff, heatmapEveryDifference) {
     }
 }
 
-TEST_P(Framediff, heatmapAndNoiseViewAllSizesTypesLayouts) {
+TEST_P(Framediff, HeatmapAndNoiseViewAllSizesTypesLayouts) {
     auto random = support::generator();
     for (auto [rows, cols] : support::sizes())
         for (int channels : {1, 3, 4}) {
@@ -151,7 +151,7 @@ TEST_P(Framediff, heatmapAndNoiseViewAllSizesTypesLayouts) {
         }
 }
 
-TEST_P(Framediff, heatmapCreatesItsOutputAndKeepsOneThatFits) {
+TEST_P(Framediff, HeatmapCreatesItsOutputAndKeepsOneThatFits) {
     const Bytes frame(4 * 5 * 3, 9);
     TestMat p(4, 5, CUS_8UC3, space(), {}, frame.data());
     cusMat dst = CUS_MAT_INIT;
@@ -164,8 +164,8 @@ TEST_P(Framediff, heatmapCreatesItsOutputAndKeepsOneThatFits) {
     cusMatRelease(&dst);
 }
 
-TEST_P(Framediff, picturesRejectBadArguments) {
-    TestMat a(4, 6, CUS_8UC3, space()), small(4, 5, CUS_8UC3, space()), grey(4, 6, CUS_8UC1, space());
+TEST_P(Framediff, PicturesRejectBadArguments) {
+    TestMat a(4, 6, CUS_8UC3, space()), small(4, 5, CUS_8UC3, space()), gray(4, 6, CUS_8UC1, space());
     TestMat shorts(4, 6, CUS_16SC1, space()), out(4, 6, CUS_8UC3, space()), wrong(5, 6, CUS_8UC3, space());
     cusMat empty = CUS_MAT_INIT;
     CUS_EXPECT_ERROR(cusHeatmap(nullptr, &a.mat, &out.mat, nullptr, nullptr), CUS_ERROR_NULL, "cusHeatmap: prev is NULL");
@@ -174,7 +174,7 @@ TEST_P(Framediff, picturesRejectBadArguments) {
     CUS_EXPECT_ERROR(cusHeatmap(&empty, &a.mat, &out.mat, nullptr, nullptr), CUS_ERROR_NULL, "prev has no data");
     CUS_EXPECT_ERROR(cusHeatmap(&shorts.mat, &shorts.mat, &out.mat, nullptr, nullptr), CUS_ERROR_TYPE,
                      "cusHeatmap: prev has type 16SC1, takes 8UC1, 8UC3 or 8UC4");
-    CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &grey.mat, &out.mat, nullptr, nullptr), CUS_ERROR_TYPE,
+    CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &gray.mat, &out.mat, nullptr, nullptr), CUS_ERROR_TYPE,
                      "cusHeatmap: cur has type 8UC1, takes 8UC3 as prev");
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &small.mat, &out.mat, nullptr, nullptr), CUS_ERROR_SIZE,
                      "cusHeatmap: cur is 4 x 5 (rows x cols), takes 4 x 6 as prev");
@@ -194,7 +194,7 @@ TEST_P(Framediff, picturesRejectBadArguments) {
     EXPECT_EQ(out.get(), Bytes(4 * 6 * 3, 0xA5)) << "a rejected call wrote its output";
 }
 
-TEST(FramediffSpaces, mixedSpacesAreNamed) {
+TEST(FramediffSpaces, MixedSpacesAreNamed) {
     // No GPU is needed to be told: the matrices are only looked at.
     uint8_t bytes[12] = {};
     cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT, out = CUS_MAT_INIT;
@@ -212,7 +212,7 @@ TEST(FramediffSpaces, mixedSpacesAreNamed) {
 // ---- Sparse difference
 // ---------------------------------------------------------------------------------------------------
 
-TEST_P(Framediff, encodeWorkedExample) {
+TEST_P(Framediff, EncodeWorkedExample) {
     // threshold 20: +21 and -21 are sent, +-20 are kept back until they have grown.
     const Shape s{1, 6, 1};
     Encoder encoder(s, space());
@@ -229,25 +229,25 @@ TEST_P(Framediff, encodeWorkedExample) {
     expectEqual(diff.entries(), {{2}, {25}}, "grown past the threshold");
 }
 
-TEST_P(Framediff, encodeAllSizesTypesLayouts) {
+TEST_P(Framediff, EncodeAllSizesTypesLayouts) {
     auto random = support::generator();
     for (auto [rows, cols] : support::sizes())
         for (int channels : {1, 3, 4}) {
             const Shape s{rows, cols, channels};
             const auto layouts = support::layouts(CUS_8UC1);
             const auto layout = layouts[random() % layouts.size()];
-            for (int min_neighbours : {0, static_cast<int>(1 + random() % 8)}) {
+            for (int min_neighbors : {0, static_cast<int>(1 + random() % 8)}) {
                 const int threshold = static_cast<int>(random() % 4 ? 20 : random() % 256);
-                Encoder encoder(s, space(), {threshold, min_neighbours});
+                Encoder encoder(s, space(), {threshold, min_neighbors});
                 Decoder decoder(s, space());
                 Diff diff(s, space());
                 Bytes ref(s.bytes(), 0), cur = support::randomBytes(s.bytes(), random);
                 for (int frame = 0; frame < 4; ++frame) {
-                    const std::string where = describe(s) + " threshold " + std::to_string(threshold) + " neighbours " +
-                                              std::to_string(min_neighbours) + " padding " +
-                                              std::to_string(layout.padding) + " frame " + std::to_string(frame);
+                    const std::string where = describe(s) + " threshold " + std::to_string(threshold) + " neighbors " +
+                                              std::to_string(min_neighbors) + " padding " + std::to_string(layout.padding) +
+                                              " frame " + std::to_string(frame);
                     const Bytes before = ref;
-                    const auto want = reference::encode(ref, cur, s, threshold, min_neighbours);
+                    const auto want = reference::encode(ref, cur, s, threshold, min_neighbors);
                     TestMat c(rows, cols, typeOf(channels), space(), layout, cur.data());
                     CUS_ASSERT_OK(cusDiffEncode(encoder.p, &c.mat, &diff.d, nullptr));
                     expectEqual(diff.entries(), want, where);
@@ -256,7 +256,7 @@ TEST_P(Framediff, encodeAllSizesTypesLayouts) {
                     ASSERT_TRUE(c.intact()) << where;
                     CUS_ASSERT_OK(cusDiffDecode(decoder.p, &diff.d, nullptr));
                     ASSERT_TRUE(decoder.frame() == ref) << where << ": decoder and reference differ";
-                    for (size_t i = 0; i < ref.size() && min_neighbours == 0; ++i)
+                    for (size_t i = 0; i < ref.size() && min_neighbors == 0; ++i)
                         ASSERT_LE(std::abs(ref[i] - cur[i]), threshold) << where << " byte " << i;
                     cur = nextFrame(cur, random);
                 }
@@ -264,7 +264,7 @@ TEST_P(Framediff, encodeAllSizesTypesLayouts) {
         }
 }
 
-TEST_P(Framediff, encodeManyTilesInOrder) {
+TEST_P(Framediff, EncodeManyTilesInOrder) {
     // Enough tiles that the look-back runs over several windows; dense, sparse and empty frames one after another.
     auto random = support::generator();
     const Shape s{1080, 1920, 3};
@@ -285,24 +285,24 @@ TEST_P(Framediff, encodeManyTilesInOrder) {
 }
 
 // With the vector instructions the processor has, and without: the same lists, and nothing beside them is written.
-TEST(FramediffHost, everyProcessorWritesTheSameAndOnlyThat) {
+TEST(FramediffHost, EveryProcessorWritesTheSameAndOnlyThat) {
     auto random = support::generator();
     for (const Shape s : {Shape{1, 1, 1}, Shape{3, 21, 3}, Shape{2, 64, 1}, Shape{5, 700, 3}, Shape{300, 333, 4}})
-        for (const int min_neighbours : {0, 3})
+        for (const int min_neighbors : {0, 3})
             for (const double share : {0.02, 0.4, 1.0})
                 for (const bool vbmi2 : {false, true}) {
-                    Encoder encoder(s, CUS_HOST, {20, min_neighbours});
+                    Encoder encoder(s, CUS_HOST, {20, min_neighbors});
                     encoder.p->vbmi2 = encoder.p->vbmi2 && vbmi2;
                     Bytes ref = support::randomBytes(s.bytes(), random);
                     const Bytes cur = nextFrame(ref, random, share);
                     TestMat r(s.rows, s.cols, typeOf(s.channels), CUS_HOST, {}, ref.data());
                     TestMat c(s.rows, s.cols, typeOf(s.channels), CUS_HOST, {5, 3}, cur.data());
-                    const auto want = reference::encode(ref, cur, s, 20, min_neighbours);
+                    const auto want = reference::encode(ref, cur, s, 20, min_neighbors);
                     const int changes = std::max(1, static_cast<int>(want.positions.size()));
                     for (const int room : {changes, static_cast<int>(s.bytes())}) {
-                        const std::string where = describe(s) + " neighbours " + std::to_string(min_neighbours) +
-                                                  " share " + std::to_string(share) + " vectors " +
-                                                  std::to_string(encoder.p->vbmi2) + " room " + std::to_string(room);
+                        const std::string where = describe(s) + " neighbors " + std::to_string(min_neighbors) + " share " +
+                                                  std::to_string(share) + " vectors " + std::to_string(encoder.p->vbmi2) +
+                                                  " room " + std::to_string(room);
                         CUS_ASSERT_OK(cusDiffEncoderReset(encoder.p, &r.mat, nullptr));
                         TestMat positions(1, room, CUS_32SC1, CUS_HOST), values(1, room, CUS_8UC1, CUS_HOST);
                         TestMat count(1, 1, CUS_32SC1, CUS_HOST);
@@ -321,7 +321,7 @@ TEST(FramediffHost, everyProcessorWritesTheSameAndOnlyThat) {
                 }
 }
 
-TEST_P(Framediff, thresholdZeroIsLosslessAndUnchangedIsEmpty) {
+TEST_P(Framediff, ThresholdZeroIsLosslessAndUnchangedIsEmpty) {
     auto random = support::generator();
     const Shape s{67, 93, 3};
     Encoder encoder(s, space(), {0, 0});
@@ -340,7 +340,7 @@ TEST_P(Framediff, thresholdZeroIsLosslessAndUnchangedIsEmpty) {
     }
 }
 
-TEST_P(Framediff, tooSmallACapacityLosesNothing) {
+TEST_P(Framediff, TooSmallACapacityLosesNothing) {
     auto random = support::generator();
     const Shape s{480, 640, 3};
     Encoder encoder(s, space(), {20, 0});
@@ -373,7 +373,7 @@ TEST_P(Framediff, tooSmallACapacityLosesNothing) {
     ASSERT_TRUE(encoder.reference() == after);
 }
 
-TEST_P(Framediff, resetMakesAKeyFrame) {
+TEST_P(Framediff, ResetMakesAKeyFrame) {
     const Shape s{9, 11, 4};
     auto random = support::generator();
     const Bytes key = support::randomBytes(s.bytes(), random);
@@ -388,7 +388,7 @@ TEST_P(Framediff, resetMakesAKeyFrame) {
     EXPECT_EQ(encoder.reference(), Bytes(s.bytes(), 0));
 }
 
-TEST_P(Framediff, objectsRejectBadArguments) {
+TEST_P(Framediff, ObjectsRejectBadArguments) {
     const Shape s{4, 6, 3};
     cusDiffEncoder *none = nullptr;
     cusDiffDecoder *no_decoder = nullptr;
@@ -401,7 +401,7 @@ TEST_P(Framediff, objectsRejectBadArguments) {
     CUS_EXPECT_ERROR(make(4, 6, CUS_32FC1, {20, 0}), CUS_ERROR_TYPE, "type is 32FC1, takes 8UC1, 8UC3 or 8UC4");
     CUS_EXPECT_ERROR(make(4, 6, CUS_8UC3, {256, 0}), CUS_ERROR_VALUE, "threshold is 256, takes 0..255");
     CUS_EXPECT_ERROR(make(4, 6, CUS_8UC3, {-1, 0}), CUS_ERROR_VALUE, "threshold is -1");
-    CUS_EXPECT_ERROR(make(4, 6, CUS_8UC3, {20, 9}), CUS_ERROR_VALUE, "min_neighbours is 9, takes 0..8");
+    CUS_EXPECT_ERROR(make(4, 6, CUS_8UC3, {20, 9}), CUS_ERROR_VALUE, "min_neighbors is 9, takes 0..8");
     CUS_EXPECT_ERROR(make(65536, 65536, CUS_8UC1, {20, 0}), CUS_ERROR_SIZE, "takes up to 4294967294");
     CUS_EXPECT_ERROR(cusDiffDecoderCreate(&no_decoder, 65536, 65536, CUS_8UC4, space()), CUS_ERROR_SIZE,
                      "cusDiffDecoderCreate");
@@ -413,7 +413,7 @@ TEST_P(Framediff, objectsRejectBadArguments) {
     Encoder encoder(s, space());
     Decoder decoder(s, space());
     Diff diff(s, space());
-    TestMat frame(4, 6, CUS_8UC3, space()), taller(5, 6, CUS_8UC3, space()), grey(4, 6, CUS_8UC1, space());
+    TestMat frame(4, 6, CUS_8UC3, space()), taller(5, 6, CUS_8UC3, space()), gray(4, 6, CUS_8UC1, space());
     frame.set(Bytes(s.bytes(), 0).data());
     CUS_EXPECT_ERROR(cusDiffEncode(nullptr, &frame.mat, &diff.d, nullptr), CUS_ERROR_NULL,
                      "cusDiffEncode: encoder is NULL");
@@ -421,7 +421,7 @@ TEST_P(Framediff, objectsRejectBadArguments) {
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &frame.mat, nullptr, nullptr), CUS_ERROR_NULL, "diff is NULL");
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &taller.mat, &diff.d, nullptr), CUS_ERROR_SIZE,
                      "cusDiffEncode: frame is 5 x 6 (rows x cols), takes 4 x 6 as the encoder");
-    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &grey.mat, &diff.d, nullptr), CUS_ERROR_TYPE, "takes 8UC3 as the encoder");
+    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &gray.mat, &diff.d, nullptr), CUS_ERROR_TYPE, "takes 8UC3 as the encoder");
     cusSparseDiff empty = CUS_SPARSE_DIFF_INIT;
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &frame.mat, &empty, nullptr), CUS_ERROR_NULL, "diff is empty");
     CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &empty, nullptr), CUS_ERROR_NULL, "diff is empty");
@@ -446,7 +446,7 @@ TEST_P(Framediff, objectsRejectBadArguments) {
     cusSparseDiffRelease(nullptr);
 }
 
-TEST(FramediffHost, decodeRejectsBadPositions) {
+TEST(FramediffHost, DecodeRejectsBadPositions) {
     const Shape s{2, 3, 1};
     Decoder decoder(s, CUS_HOST);
     Diff diff(s, CUS_HOST);
@@ -465,7 +465,7 @@ TEST(FramediffHost, decodeRejectsBadPositions) {
 }
 
 // A list long enough for several threads: an error anywhere, also where their parts meet, leaves the frame as it was.
-TEST(FramediffHost, decodeOfALongListIsAllOrNothing) {
+TEST(FramediffHost, DecodeOfALongListIsAllOrNothing) {
     const Shape s{211, 333, 3};
     auto random = support::generator();
     for (const uint32_t count : {255u, 256u, 257u, 16383u, 16384u, 49151u, 49152u, 100000u}) {
@@ -500,7 +500,7 @@ TEST(FramediffHost, decodeOfALongListIsAllOrNothing) {
     }
 }
 
-TEST(FramediffCuda, decodeSkipsPositionsOutsideTheFrame) {
+TEST(FramediffCuda, DecodeSkipsPositionsOutsideTheFrame) {
     CUS_NEEDS(CUS_DEVICE);
     const Shape s{2, 3, 1};
     Decoder decoder(s, CUS_DEVICE);
@@ -518,7 +518,7 @@ TEST(FramediffCuda, decodeSkipsPositionsOutsideTheFrame) {
     EXPECT_EQ(decoder.frame(), (Bytes{0, 5, 0, 0, 0, 0}));
 }
 
-TEST_P(Framediff, twoThreadsTwoStreams) {
+TEST_P(Framediff, TwoThreadsTwoStreams) {
     // Two encoders at once, each on its own stream, each against the reference.
     const Shape s{241, 643, 3};
     const auto one = [&](uint64_t seed) {
@@ -550,7 +550,7 @@ TEST_P(Framediff, twoThreadsTwoStreams) {
     other.join();
 }
 
-TEST(FramediffCuda, encodeLarge_past2GiB) {
+TEST(FramediffCuda, EncodeLargePast2GiB) {
     // 47000 x 47000: 2.2e9 bytes, so byte offsets pass 2^31. Changes at both ends and around 2^31.
     CUS_NEEDS(CUS_DEVICE);
     cusDeviceInfo info;
@@ -591,7 +591,7 @@ TEST(FramediffCuda, encodeLarge_past2GiB) {
     cusMatRelease(&heat);
 }
 
-TEST(FramediffCuda, outOfDeviceMemoryIsAClearError) {
+TEST(FramediffCuda, OutOfDeviceMemoryIsAClearError) {
     CUS_NEEDS(CUS_DEVICE);
     // Frames that no GPU holds: the encoder needs 4 GB, the diffs 20 GB each; take them until there is no more.
     std::vector<cusSparseDiff> diffs;
@@ -617,7 +617,7 @@ TEST(FramediffCuda, outOfDeviceMemoryIsAClearError) {
 // -----------------------------------------------------------------------------------------------
 
 #ifdef CUSIGHT_HAVE_OPENCV
-TEST_P(Framediff, noiseViewEqualsOpenCV) {
+TEST_P(Framediff, NoiseViewEqualsOpenCV) {
     auto random = support::generator();
     const Shape s{123, 457, 3};
     const Bytes prev = support::randomBytes(s.bytes(), random), cur = support::randomBytes(s.bytes(), random);
@@ -636,7 +636,7 @@ TEST_P(Framediff, noiseViewEqualsOpenCV) {
     EXPECT_TRUE(dst.get() == Bytes(red.data, red.data + s.bytes()));
 }
 
-TEST_P(Framediff, vtestDecodedEqualsTheReferenceForAllFrames) {
+TEST_P(Framediff, VtestDecodedEqualsTheReferenceForAllFrames) {
     const std::string file = support::dataFile("vtest.avi");
     if (file.empty())
         GTEST_SKIP() << "no vtest.avi in CUSIGHT_TEST_DATA ('" << support::dataFolder() << "')";

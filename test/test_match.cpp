@@ -26,7 +26,7 @@ int typeOf(int channels) {
     return CUS_MAKETYPE(depth, channels);
 }
 
-// Smooth structure with noise on top, so that neighbouring scores are similar, as in pictures.
+// Smooth structure with noise on top, so that neighboring scores are similar, as in pictures.
 template<class T>
 Image<T> picture(int rows, int cols, int channels, std::mt19937_64 &random) {
     Image<T> image{rows, cols, channels, {}};
@@ -105,7 +105,7 @@ Outcome run(const Image<T> &image, const Image<T> &templ, cusSpace space, cusMat
 }
 
 // What a score may be off by: the documented bound for the correlation (twice that for a squared difference), through the
-// normalisation where there is one, and float's rounding.
+// normalization where there is one, and float's rounding.
 template<class T>
 std::vector<double> bounds(const Image<T> &image, const Image<T> &templ, cusMatchMethod method, bool masked,
                            const std::vector<double> &map) {
@@ -154,9 +154,9 @@ template<class T>
 void compare(const Image<T> &image, const Image<T> &templ, cusSpace space, cusMatcherOptions options,
              const uint8_t *mask = nullptr, support::Layout layout = {}) {
     SCOPED_TRACE(testing::Message() << image.cols << "x" << image.rows << " channels " << image.channels << " template "
-                                    << templ.cols << "x" << templ.rows << " method " << options.method << " path "
-                                    << options.path << (mask ? " masked" : ""));
-    if (space == CUS_HOST && options.path == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
+                                    << templ.cols << "x" << templ.rows << " method " << options.method << " algorithm "
+                                    << options.algorithm << (mask ? " masked" : ""));
+    if (space == CUS_HOST && options.algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
         return;
     const auto map = reference::scoreMap(image, templ, mask, options.method);
     const auto expected =
@@ -173,7 +173,7 @@ void compare(const Image<T> &image, const Image<T> &templ, cusSpace space, cusMa
     const bool exact =
         std::is_same_v<T, uint8_t> && (options.method == CUS_MATCH_SQDIFF || options.method == CUS_MATCH_CCORR);
     for (size_t i = 0; i < expected.size(); ++i) {
-        /* Normalised scores are rounded from the same integers; long double and double may differ in the last bits, and
+        /* Normalized scores are rounded from the same integers; long double and double may differ in the last bits, and
          * so may decide between two equal scores. */
         if (exact) {
             EXPECT_EQ(outcome.matches[i].x, expected[i].x);
@@ -191,48 +191,48 @@ void compare(const Image<T> &image, const Image<T> &templ, cusSpace space, cusMa
     }
 }
 
-cusMatcherOptions with(cusMatchMethod method, cusMatchPath path, int matches = 1, int distance = 1) {
+cusMatcherOptions with(cusMatchMethod method, cusMatchAlgorithm algorithm, int matches = 1, int distance = 1) {
     cusMatcherOptions options = cusMatcherDefaults();
     options.method = method;
-    options.path = path;
+    options.algorithm = algorithm;
     options.max_matches = matches;
     options.min_distance = distance;
     return options;
 }
 
-const cusMatchPath PATHS[] = {CUS_MATCH_DIRECT, CUS_MATCH_FFT};
+const cusMatchAlgorithm PATHS[] = {CUS_MATCH_DIRECT, CUS_MATCH_FFT};
 
 class Match : public support::SpaceTest {};
 CUS_BOTH_SPACES(Match);
 
-TEST_P(Match, specification_example) {
+TEST_P(Match, SpecificationExample) {
     const Image<uint8_t> image{5, 5, 1, {1, 2, 3, 2, 1, 4, 5, 6, 5, 4, 7, 8, 9, 8, 7, 4, 3, 2, 3, 4, 1, 0, 1, 2, 3}};
     const Image<uint8_t> templ{2, 2, 1, {6, 5, 3, 2}};
-    for (auto path : PATHS) {
-        if (space() == CUS_HOST && path == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
+    for (auto algorithm : PATHS) {
+        if (space() == CUS_HOST && algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
             continue;
-        const Outcome outcome = run(image, templ, space(), with(CUS_MATCH_SQDIFF, path));
+        const Outcome outcome = run(image, templ, space(), with(CUS_MATCH_SQDIFF, algorithm));
         EXPECT_NEAR(outcome.map[1 * 4 + 2], 72, 0.01);
-        compare(image, templ, space(), with(CUS_MATCH_SQDIFF, path));
+        compare(image, templ, space(), with(CUS_MATCH_SQDIFF, algorithm));
     }
 }
 
-TEST_P(Match, every_method_type_and_path) {
+TEST_P(Match, EveryMethodTypeAndPath) {
     auto random = support::generator();
     for (auto method : METHODS)
-        for (auto path : PATHS) {
+        for (auto algorithm : PATHS) {
             for (int channels : {1, 3}) {
                 const auto image = picture<uint8_t>(61, 83, channels, random);
-                compare(image, picture<uint8_t>(13, 9, channels, random), space(), with(method, path));
-                compare(image, cut(image, 20, 31, 17, 22), space(), with(method, path));
+                compare(image, picture<uint8_t>(13, 9, channels, random), space(), with(method, algorithm));
+                compare(image, cut(image, 20, 31, 17, 22), space(), with(method, algorithm));
             }
             const auto image = picture<float>(47, 70, 1, random);
-            compare(image, picture<float>(8, 11, 1, random), space(), with(method, path));
-            compare(image, cut(image, 3, 40, 21, 5), space(), with(method, path));
+            compare(image, picture<float>(8, 11, 1, random), space(), with(method, algorithm));
+            compare(image, cut(image, 3, 40, 21, 5), space(), with(method, algorithm));
         }
 }
 
-TEST_P(Match, random_sizes_and_layouts) {
+TEST_P(Match, RandomSizesAndLayouts) {
     auto random = support::generator();
     for (int round = 0; round < 40; ++round) {
         const int rows = 1 + static_cast<int>(random() % 70), cols = 1 + static_cast<int>(random() % 90);
@@ -247,7 +247,7 @@ TEST_P(Match, random_sizes_and_layouts) {
     }
 }
 
-TEST_P(Match, extreme_shapes) {
+TEST_P(Match, ExtremeShapes) {
     auto random = support::generator();
     struct Shape {
         int rows, cols, h, w;
@@ -255,13 +255,13 @@ TEST_P(Match, extreme_shapes) {
     for (const Shape &s : {Shape{1, 1, 1, 1}, Shape{1, 300, 1, 7}, Shape{300, 1, 7, 1}, Shape{40, 40, 40, 40},
                            Shape{33, 65, 1, 1}, Shape{129, 67, 64, 67}, Shape{31, 257, 31, 3}, Shape{2, 2, 1, 2}})
         for (auto method : METHODS)
-            for (auto path : PATHS)
+            for (auto algorithm : PATHS)
                 compare(picture<uint8_t>(s.rows, s.cols, 1, random), picture<uint8_t>(s.h, s.w, 1, random), space(),
-                        with(method, path));
+                        with(method, algorithm));
 }
 
 // Transforms of all lengths; above 3840 points cuFFT's, above 5760 columns row sums in the device's memory.
-TEST_P(Match, lengths) {
+TEST_P(Match, Lengths) {
     auto random = support::generator();
     for (int length = 150; length < 6500; length += length / 12) {
         compare(picture<uint8_t>(6, length, 1, random), picture<uint8_t>(3, 40, 1, random), space(),
@@ -269,18 +269,18 @@ TEST_P(Match, lengths) {
         compare(picture<uint8_t>(length, 7, 1, random), picture<uint8_t>(100, 3, 1, random), space(),
                 with(CUS_MATCH_SQDIFF, CUS_MATCH_FFT));
     }
-    for (auto path : PATHS) {
+    for (auto algorithm : PATHS) {
         compare(picture<uint8_t>(5, 6200, 1, random), picture<uint8_t>(2, 90, 1, random), space(),
-                with(CUS_MATCH_SQDIFF, path, 3, 50));
+                with(CUS_MATCH_SQDIFF, algorithm, 3, 50));
         compare(picture<uint8_t>(9, 2100, 3, random), picture<uint8_t>(5, 30, 3, random), space(),
-                with(CUS_MATCH_CCOEFF_NORMED, path));
+                with(CUS_MATCH_CCOEFF_NORMED, algorithm));
         compare(picture<float>(2500, 9, 1, random), picture<float>(60, 4, 1, random), space(),
-                with(CUS_MATCH_SQDIFF, path));
+                with(CUS_MATCH_SQDIFF, algorithm));
     }
 }
 
 // Windows so high that a column's squares add up to more than 32 bits hold.
-TEST_P(Match, high_windows) {
+TEST_P(Match, HighWindows) {
     auto image = flat<uint8_t>(66104, 9, 1, 255);
     image.data[66100 * 9 + 4] = 254;
     const auto templ = flat<uint8_t>(66100, 2, 1, 0);
@@ -289,17 +289,17 @@ TEST_P(Match, high_windows) {
 }
 
 // An exact copy scores exactly 0 (the FFT alone misses that by up to hundreds), ties go to the first.
-TEST_P(Match, exact_copies_and_ties) {
+TEST_P(Match, ExactCopiesAndTies) {
     auto random = support::generator();
     auto image = picture<uint8_t>(150, 200, 1, random);
     const auto templ = cut(image, 11, 101, 40, 60);
     for (int y = 0; y < 40; ++y) // a second copy, later in row-major order
         for (int x = 0; x < 60; ++x)
             image.data[static_cast<size_t>((y + 90) * 200 + x + 20)] = templ.at(y, x, 0);
-    for (auto path : PATHS) {
-        if (space() == CUS_HOST && path == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
+    for (auto algorithm : PATHS) {
+        if (space() == CUS_HOST && algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
             continue;
-        const Outcome outcome = run(image, templ, space(), with(CUS_MATCH_SQDIFF, path, 2, 10));
+        const Outcome outcome = run(image, templ, space(), with(CUS_MATCH_SQDIFF, algorithm, 2, 10));
         ASSERT_EQ(outcome.matches.size(), 2u);
         EXPECT_EQ(outcome.matches[0].x, 101);
         EXPECT_EQ(outcome.matches[0].y, 11);
@@ -310,20 +310,20 @@ TEST_P(Match, exact_copies_and_ties) {
     }
 }
 
-TEST_P(Match, flat_images) {
+TEST_P(Match, FlatImages) {
     auto random = support::generator();
     for (auto method : METHODS)
-        for (auto path : PATHS) {
-            compare(flat<uint8_t>(60, 60, 1, 255), flat<uint8_t>(25, 25, 1, 255), space(), with(method, path));
-            compare(flat<uint8_t>(60, 60, 1, 0), flat<uint8_t>(25, 25, 1, 255), space(), with(method, path));
-            compare(flat<uint8_t>(50, 90, 3, 77), picture<uint8_t>(11, 19, 3, random), space(), with(method, path));
-            compare(picture<uint8_t>(40, 50, 1, random), flat<uint8_t>(9, 9, 1, 100), space(), with(method, path));
-            compare(flat<uint8_t>(40, 50, 1, 0), flat<uint8_t>(9, 9, 1, 0), space(), with(method, path));
+        for (auto algorithm : PATHS) {
+            compare(flat<uint8_t>(60, 60, 1, 255), flat<uint8_t>(25, 25, 1, 255), space(), with(method, algorithm));
+            compare(flat<uint8_t>(60, 60, 1, 0), flat<uint8_t>(25, 25, 1, 255), space(), with(method, algorithm));
+            compare(flat<uint8_t>(50, 90, 3, 77), picture<uint8_t>(11, 19, 3, random), space(), with(method, algorithm));
+            compare(picture<uint8_t>(40, 50, 1, random), flat<uint8_t>(9, 9, 1, 100), space(), with(method, algorithm));
+            compare(flat<uint8_t>(40, 50, 1, 0), flat<uint8_t>(9, 9, 1, 0), space(), with(method, algorithm));
         }
 }
 
 // Every period scores the same, and thousands of positions are within the FFT's error of the best.
-TEST_P(Match, periodic_images) {
+TEST_P(Match, PeriodicImages) {
     for (int period : {2, 7}) {
         Image<uint8_t> image{150, 170, 1, {}}, templ{40, 50, 1, {}};
         for (int y = 0; y < image.rows; ++y)
@@ -339,10 +339,10 @@ TEST_P(Match, periodic_images) {
     }
 }
 
-TEST_P(Match, masks) {
+TEST_P(Match, Masks) {
     auto random = support::generator();
     for (int channels : {1, 3})
-        for (auto path : PATHS)
+        for (auto algorithm : PATHS)
             for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR}) {
                 const auto image = picture<uint8_t>(50, 66, channels, random);
                 auto templ = cut(image, 10, 20, 14, 19);
@@ -354,42 +354,42 @@ TEST_P(Match, masks) {
                         for (int c = 0; c < channels; ++c)
                             templ.data[i * static_cast<size_t>(channels) + static_cast<size_t>(c)] =
                                 static_cast<uint8_t>(random());
-                compare(image, templ, space(), with(method, path), mask.data());
+                compare(image, templ, space(), with(method, algorithm), mask.data());
                 if (channels == 1) {
                     const auto floats = picture<float>(50, 66, 1, random);
-                    compare(floats, cut(floats, 10, 20, 14, 19), space(), with(method, path), mask.data());
+                    compare(floats, cut(floats, 10, 20, 14, 19), space(), with(method, algorithm), mask.data());
                 }
             }
 }
 
-TEST_P(Match, several_matches_keep_their_distance) {
+TEST_P(Match, SeveralMatchesKeepTheirDistance) {
     auto random = support::generator();
     const auto image = picture<uint8_t>(70, 90, 1, random);
     for (auto method : METHODS)
-        for (auto path : PATHS)
+        for (auto algorithm : PATHS)
             for (int distance : {1, 6, 40})
-                compare(image, cut(image, 30, 50, 10, 10), space(), with(method, path, 12, distance));
+                compare(image, cut(image, 30, 50, 10, 10), space(), with(method, algorithm, 12, distance));
     // More than the map has room for.
     compare(picture<uint8_t>(5, 6, 1, random), picture<uint8_t>(4, 4, 1, random), space(),
             with(CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT, 20, 1));
 }
 
-TEST_P(Match, limit) {
+TEST_P(Match, Limit) {
     auto random = support::generator();
     const auto image = picture<uint8_t>(60, 80, 1, random);
     const auto templ = cut(image, 30, 50, 16, 16);
     auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 5, 8);
-    options.limit = 0;
+    options.score_limit = 0;
     const auto one = run(image, templ, space(), options);
     ASSERT_EQ(one.matches.size(), 1u);
     EXPECT_EQ(one.matches[0].x, 50);
     options = with(CUS_MATCH_CCOEFF_NORMED, CUS_MATCH_AUTO, 5, 8);
-    options.limit = 1.5; // never reached
+    options.score_limit = 1.5; // never reached
     EXPECT_EQ(run(image, templ, space(), options).matches.size(), 0u);
 }
 
 // A blurred spot moved by a fraction of a pixel.
-TEST_P(Match, subpixel) {
+TEST_P(Match, Subpixel) {
     const auto spot = [](int rows, int cols, double y0, double x0) {
         Image<float> image{rows, cols, 1, {}};
         for (int y = 0; y < rows; ++y)
@@ -398,10 +398,10 @@ TEST_P(Match, subpixel) {
         return image;
     };
     for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCOEFF})
-        for (auto path : PATHS) {
-            if (space() == CUS_HOST && path == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
+        for (auto algorithm : PATHS) {
+            if (space() == CUS_HOST && algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
                 continue;
-            auto options = with(method, path);
+            auto options = with(method, algorithm);
             options.subpixel = 1;
             const auto outcome = run(spot(80, 90, 40.3, 50.8), spot(41, 41, 20, 20), space(), options);
             ASSERT_EQ(outcome.matches.size(), 1u);
@@ -410,7 +410,7 @@ TEST_P(Match, subpixel) {
         }
 }
 
-TEST_P(Match, batch_equals_one_by_one) {
+TEST_P(Match, BatchEqualsOneByOne) {
     auto random = support::generator();
     const auto image = picture<uint8_t>(120, 140, 3, random);
     Pixels<uint8_t> frame(image, space());
@@ -422,13 +422,13 @@ TEST_P(Match, batch_equals_one_by_one) {
         pixels.push_back(std::make_unique<Pixels<uint8_t>>(templates.back(), space()));
         mats.push_back(pixels.back()->mat);
     }
-    for (auto path : PATHS) {
-        if (space() == CUS_HOST && path == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
+    for (auto algorithm : PATHS) {
+        if (space() == CUS_HOST && algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
             continue;
-        const auto options = with(CUS_MATCH_CCOEFF_NORMED, path, 2, 5);
+        const auto options = with(CUS_MATCH_CCOEFF_NORMED, algorithm, 2, 5);
         Matcher matcher;
         CUS_ASSERT_OK(cusMatcherCreate(&matcher.object, mats.data(), 5, 120, 140, &options, nullptr));
-        EXPECT_EQ(cusMatcherPath(matcher.object), path);
+        EXPECT_EQ(cusMatcherAlgorithm(matcher.object), algorithm);
         std::vector<cusMat> maps(5, cusMat CUS_MAT_INIT);
         for (int again = 0; again < 2; ++again)
             CUS_ASSERT_OK(cusMatcherRun(matcher.object, &frame.mat, maps.data(), nullptr));
@@ -454,16 +454,16 @@ TEST_P(Match, batch_equals_one_by_one) {
     }
 }
 
-TEST_P(Match, unusable_floats_give_no_match) {
+TEST_P(Match, UnusableFloatsGiveNoMatch) {
     auto random = support::generator();
     for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e20f})
-        for (auto path : PATHS) {
-            if (space() == CUS_HOST && path == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
+        for (auto algorithm : PATHS) {
+            if (space() == CUS_HOST && algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
                 continue;
             auto image = picture<float>(30, 40, 1, random);
             const auto templ = cut(image, 4, 5, 6, 7);
             image.data[777] = bad;
-            const auto outcome = run(image, templ, space(), with(CUS_MATCH_SQDIFF, path, 2));
+            const auto outcome = run(image, templ, space(), with(CUS_MATCH_SQDIFF, algorithm, 2));
             EXPECT_EQ(outcome.matches.size(), 0u);
             for (float v : outcome.map)
                 ASSERT_TRUE(std::isnan(v));
@@ -476,7 +476,7 @@ TEST_P(Match, unusable_floats_give_no_match) {
         }
 }
 
-TEST_P(Match, results_without_a_map_and_before_a_run) {
+TEST_P(Match, ResultsWithoutAMapAndBeforeARun) {
     auto random = support::generator();
     const auto image = picture<uint8_t>(70, 64, 1, random);
     Pixels<uint8_t> frame(image, space()), pattern(cut(image, 33, 21, 20, 20), space());
@@ -502,7 +502,7 @@ TEST_P(Match, results_without_a_map_and_before_a_run) {
     EXPECT_EQ(std::memcmp(bytes.data(), &match, sizeof match), 0);
 }
 
-TEST_P(Match, two_threads_two_streams) {
+TEST_P(Match, TwoThreadsTwoStreams) {
     auto random = support::generator();
     const auto image = picture<uint8_t>(200, 220, 1, random);
     const auto work = [&](int y, int x, int *wrong) {
@@ -531,10 +531,10 @@ TEST_P(Match, two_threads_two_streams) {
     EXPECT_EQ(wrong[1], 0);
 }
 
-TEST_P(Match, rejected) {
+TEST_P(Match, Rejected) {
     const auto image = flat<uint8_t>(20, 30, 1, 5);
     Pixels<uint8_t> frame(image, space()), templ(cut(image, 0, 0, 6, 8), space());
-    Pixels<uint8_t> other(cut(image, 0, 0, 5, 8), space()), colour(flat<uint8_t>(6, 8, 3, 1), space());
+    Pixels<uint8_t> other(cut(image, 0, 0, 5, 8), space()), color(flat<uint8_t>(6, 8, 3, 1), space());
     const auto create = [&](const cusMat *templates, int count, int rows, int cols, const cusMatcherOptions *options) {
         cusMatcher *matcher = nullptr;
         const cusStatus status = cusMatcherCreate(&matcher, templates, count, rows, cols, options, nullptr);
@@ -551,7 +551,7 @@ TEST_P(Match, rejected) {
     CUS_EXPECT_ERROR(create(&templ.mat, 1, 1 << 16, 1 << 16, nullptr), CUS_ERROR_SIZE, "takes up to 2^32 - 2 pixels");
     const cusMat empty = CUS_MAT_INIT;
     CUS_EXPECT_ERROR(create(&empty, 1, 20, 30, nullptr), CUS_ERROR_NULL, "templates[0]");
-    const cusMat sizes[] = {templ.mat, other.mat}, types[] = {templ.mat, colour.mat};
+    const cusMat sizes[] = {templ.mat, other.mat}, types[] = {templ.mat, color.mat};
     CUS_EXPECT_ERROR(create(sizes, 2, 20, 30, nullptr), CUS_ERROR_SIZE, "templates[1]");
     CUS_EXPECT_ERROR(create(types, 2, 20, 30, nullptr), CUS_ERROR_TYPE, "templates[1]");
     support::TestMat wrong(6, 8, CUS_16UC1, space());
@@ -561,8 +561,8 @@ TEST_P(Match, rejected) {
     options.method = static_cast<cusMatchMethod>(6);
     CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "method is 6");
     options = cusMatcherDefaults();
-    options.path = static_cast<cusMatchPath>(3);
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "path is 3");
+    options.algorithm = static_cast<cusMatchAlgorithm>(3);
+    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "algorithm is 3");
     options = cusMatcherDefaults();
     options.max_matches = 1025;
     CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "max_matches is 1025, takes 1..1024");
@@ -573,7 +573,7 @@ TEST_P(Match, rejected) {
     options = cusMatcherDefaults();
     options.mask = &other.mat;
     CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_SIZE, "mask");
-    options.mask = &colour.mat;
+    options.mask = &color.mat;
     CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_TYPE, "mask has type 8UC3, takes 8UC1");
     Pixels<uint8_t> zero(flat<uint8_t>(6, 8, 1, 0), space());
     options.mask = &zero.mat;
@@ -603,11 +603,11 @@ TEST_P(Match, rejected) {
     CUS_EXPECT_ERROR(cusMatcherGet(matcher.object, 0, &match, 1, nullptr, nullptr), CUS_ERROR_NULL, "found is NULL");
     cusMat view = CUS_MAT_INIT;
     CUS_EXPECT_ERROR(cusMatcherResults(nullptr, &view), CUS_ERROR_NULL, "matcher is NULL");
-    EXPECT_EQ(cusMatcherPath(nullptr), CUS_MATCH_AUTO);
+    EXPECT_EQ(cusMatcherAlgorithm(nullptr), CUS_MATCH_AUTO);
     cusMatcherDestroy(nullptr);
 }
 
-TEST_P(Match, more_than_any_memory) {
+TEST_P(Match, MoreThanAnyMemory) {
     Pixels<uint8_t> templ(flat<uint8_t>(6, 8, 1, 5), space());
     std::vector<cusMat> many(1024, templ.mat);
     cusMatcher *matcher = nullptr;
@@ -622,10 +622,10 @@ TEST_P(Match, more_than_any_memory) {
     EXPECT_EQ(matcher, nullptr);
 }
 
-// ---- Colour
+// ---- Color
 
-class Colour : public support::SpaceTest {};
-CUS_BOTH_SPACES(Colour);
+class Color : public support::SpaceTest {};
+CUS_BOTH_SPACES(Color);
 
 const cusHsvRange RANGES[] = {{{100, 80, 50}, {130, 255, 255}},
                               {{170, 40, 40}, {10, 255, 255}},
@@ -633,8 +633,8 @@ const cusHsvRange RANGES[] = {{{100, 80, 50}, {130, 255, 255}},
                               {{0, 0, 0}, {179, 20, 100}},
                               {{60, 255, 255}, {60, 255, 255}}};
 
-TEST_P(Colour, every_colour) {
-    // All 2^24 colours, once each, in a picture of 4096 x 4096.
+TEST_P(Color, EveryColor) {
+    // All 2^24 colors, once each, in a picture of 4096 x 4096.
     std::vector<uint8_t> bytes(size_t{3} << 24);
     for (size_t i = 0; i < size_t{1} << 24; ++i)
         for (size_t c = 0; c < 3; ++c)
@@ -648,7 +648,7 @@ TEST_P(Colour, every_colour) {
     cv::cvtColor(bgr, converted, cv::COLOR_BGR2HSV);
     for (size_t i = 0; i < hsv.size(); ++i) {
         const cv::Vec3b &c = converted.at<cv::Vec3b>(static_cast<int>(i >> 12), static_cast<int>(i & 4095));
-        ASSERT_TRUE(c[0] == hsv[i].h && c[1] == hsv[i].s && c[2] == hsv[i].v) << "colour " << i;
+        ASSERT_TRUE(c[0] == hsv[i].h && c[1] == hsv[i].s && c[2] == hsv[i].v) << "color " << i;
     }
 #endif
     for (const auto &range : RANGES) {
@@ -659,7 +659,7 @@ TEST_P(Colour, every_colour) {
         for (size_t i = 0; i < hsv.size(); ++i) {
             const bool in = reference::inside(hsv[i], range);
             expected += in;
-            ASSERT_EQ(marked[i], in ? 255 : 0) << "colour " << i;
+            ASSERT_EQ(marked[i], in ? 255 : 0) << "color " << i;
         }
         EXPECT_EQ(support::elements<uint32_t>(count)[0], expected);
         cusMatRelease(&count);
@@ -667,7 +667,7 @@ TEST_P(Colour, every_colour) {
     EXPECT_TRUE(mask.intact());
 }
 
-TEST_P(Colour, sizes_and_layouts) {
+TEST_P(Color, SizesAndLayouts) {
     auto random = support::generator();
     for (const auto &[rows, cols] : support::sizes())
         for (const auto &layout : support::layouts(CUS_8UC3)) {
@@ -692,15 +692,15 @@ TEST_P(Colour, sizes_and_layouts) {
         }
 }
 
-TEST_P(Colour, rejected) {
-    support::TestMat src(4, 5, CUS_8UC3, space()), grey(4, 5, CUS_8UC1, space()), count(1, 1, CUS_32SC1, space());
+TEST_P(Color, Rejected) {
+    support::TestMat src(4, 5, CUS_8UC3, space()), gray(4, 5, CUS_8UC1, space()), count(1, 1, CUS_32SC1, space());
     const cusHsvRange range = RANGES[0];
     CUS_EXPECT_ERROR(cusHsvCount(nullptr, &range, &count.mat, nullptr, nullptr), CUS_ERROR_NULL, "src");
-    CUS_EXPECT_ERROR(cusHsvCount(&grey.mat, &range, &count.mat, nullptr, nullptr), CUS_ERROR_TYPE,
+    CUS_EXPECT_ERROR(cusHsvCount(&gray.mat, &range, &count.mat, nullptr, nullptr), CUS_ERROR_TYPE,
                      "cusHsvCount: src has type 8UC1, takes 8UC3");
     CUS_EXPECT_ERROR(cusHsvCount(&src.mat, nullptr, &count.mat, nullptr, nullptr), CUS_ERROR_NULL, "range is NULL");
     CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &range, nullptr, nullptr, nullptr), CUS_ERROR_NULL, "count");
-    CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &range, &grey.mat, nullptr, nullptr), CUS_ERROR_SIZE, "count");
+    CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &range, &gray.mat, nullptr, nullptr), CUS_ERROR_SIZE, "count");
     CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &range, &count.mat, &src.mat, nullptr), CUS_ERROR_SIZE, "mask");
     cusHsvRange bad = range;
     bad.upper[0] = 180;
@@ -711,11 +711,11 @@ TEST_P(Colour, rejected) {
     CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &bad, &count.mat, nullptr, nullptr), CUS_ERROR_VALUE, "saturations 255..3");
 }
 
-// Filled and empty capsules: found by their grey shape, told apart by the colour inside.
-TEST_P(Colour, inspection) {
+// Filled and empty capsules: found by their gray shape, told apart by the color inside.
+TEST_P(Color, Inspection) {
     auto random = support::generator();
     auto image = picture<uint8_t>(90, 160, 3, random);
-    Image<uint8_t> grey{90, 160, 1, {}};
+    Image<uint8_t> gray{90, 160, 1, {}};
     const cusHsvRange blue = {{100, 150, 100}, {130, 255, 255}};
     for (int y = 30; y < 60; ++y)
         for (int x = 50; x < 90; ++x)
@@ -723,14 +723,14 @@ TEST_P(Colour, inspection) {
                 image.data[static_cast<size_t>((y * 160 + x) * 3 + c)] =
                     y < 45 ? static_cast<uint8_t>(c == 0 ? 250 : 10) : static_cast<uint8_t>(128);
     for (int i = 0; i < 90 * 160; ++i)
-        grey.data.push_back(image.data[static_cast<size_t>(3 * i + 1)]);
-    Pixels<uint8_t> frame(grey, space()), colour(image, space()), templ(cut(grey, 30, 50, 30, 40), space());
+        gray.data.push_back(image.data[static_cast<size_t>(3 * i + 1)]);
+    Pixels<uint8_t> frame(gray, space()), color(image, space()), templ(cut(gray, 30, 50, 30, 40), space());
     const auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 3, 30);
     Matcher matcher;
     CUS_ASSERT_OK(cusMatcherCreate(&matcher.object, &templ.mat, 1, 90, 160, &options, nullptr));
     for (double fill : {0.5, 0.501}) {
         CUS_ASSERT_OK(cusMatcherRun(matcher.object, &frame.mat, nullptr, nullptr));
-        CUS_ASSERT_OK(cusMatcherInspect(matcher.object, &colour.mat, &blue, fill, nullptr));
+        CUS_ASSERT_OK(cusMatcherInspect(matcher.object, &color.mat, &blue, fill, nullptr));
         cusMatch matches[3];
         int found = 0;
         CUS_ASSERT_OK(cusMatcherGet(matcher.object, 0, matches, 3, &found, nullptr));
@@ -753,7 +753,7 @@ TEST_P(Colour, inspection) {
         EXPECT_EQ(matches[0].filled, fill <= 0.5 ? 1 : 0);
     }
     CUS_EXPECT_ERROR(cusMatcherInspect(matcher.object, &frame.mat, &blue, 0.5, nullptr), CUS_ERROR_TYPE, "takes 8UC3");
-    CUS_EXPECT_ERROR(cusMatcherInspect(matcher.object, &colour.mat, &blue, 1.5, nullptr), CUS_ERROR_VALUE,
+    CUS_EXPECT_ERROR(cusMatcherInspect(matcher.object, &color.mat, &blue, 1.5, nullptr), CUS_ERROR_VALUE,
                      "min_fill is 1.5, takes 0..1");
     CUS_EXPECT_ERROR(cusMatcherInspect(matcher.object, &templ.mat, &blue, 0.5, nullptr), CUS_ERROR_TYPE, "frame");
 }
@@ -770,7 +770,7 @@ Image<uint8_t> real(const std::string &name, int flags) {
     return image;
 }
 
-TEST_P(Match, real_pictures_beside_opencv) {
+TEST_P(Match, RealPicturesBesideOpencv) {
     struct Pair {
         const char *image, *templ;
     };
@@ -784,13 +784,13 @@ TEST_P(Match, real_pictures_beside_opencv) {
                 continue;
             templ = cut(templ, 0, 0, std::min(templ.rows, image.rows), std::min(templ.cols, image.cols));
             for (auto method : METHODS)
-                for (auto path : {CUS_MATCH_FFT, CUS_MATCH_DIRECT}) {
-                    if (space() == CUS_HOST && path == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
+                for (auto algorithm : {CUS_MATCH_FFT, CUS_MATCH_DIRECT}) {
+                    if (space() == CUS_HOST && algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
                         continue;
-                    if (space() == CUS_HOST && path == CUS_MATCH_DIRECT && (flags == cv::IMREAD_COLOR || method))
+                    if (space() == CUS_HOST && algorithm == CUS_MATCH_DIRECT && (flags == cv::IMREAD_COLOR || method))
                         continue; /* slow, and covered above */
                     SCOPED_TRACE(testing::Message() << pair.image << " flags " << flags << " method " << method);
-                    const auto outcome = run(image, templ, space(), with(method, path));
+                    const auto outcome = run(image, templ, space(), with(method, algorithm));
                     const cv::Mat a(image.rows, image.cols, CV_8UC(image.channels),
                                     const_cast<uint8_t *>(image.data.data()));
                     const cv::Mat b(templ.rows, templ.cols, CV_8UC(templ.channels),
@@ -821,7 +821,7 @@ TEST_P(Match, real_pictures_beside_opencv) {
         }
 }
 
-TEST_P(Match, exact_copy_in_a_real_picture) {
+TEST_P(Match, ExactCopyInARealPicture) {
     if (support::dataFolder().empty())
         GTEST_SKIP() << "set CUSIGHT_TEST_DATA to the folder of OpenCV's sample pictures";
     const auto image = real("fruits.jpg", cv::IMREAD_GRAYSCALE);

@@ -82,18 +82,18 @@ cusStereoOptions randomOptions(int cols, std::mt19937_64 &random) {
     o.shifts = 1 + static_cast<int>(random() % static_cast<uint64_t>(std::min(cols, 40)));
     o.direction = random() & 1 ? 1 : -1;
     o.window = 1 + 2 * static_cast<int>(random() % 12);
-    o.smaller_shift = static_cast<int>(random() % 2);
-    o.check = static_cast<int>(random() % 4) - 1;
+    o.prefer_smaller = static_cast<int>(random() % 2);
+    o.left_right_check = static_cast<int>(random() % 4) - 1;
     return o;
 }
 
 std::string describe(const cusStereoOptions &o) {
     return "border " + std::to_string(o.border) + ", agreement " + std::to_string(o.agreement) + ", threshold " +
            std::to_string(o.threshold) + ", shifts " + std::to_string(o.shifts) + ", direction " +
-           std::to_string(o.direction) + ", window " + std::to_string(o.window) + ", smaller_shift " +
-           std::to_string(o.smaller_shift) + ", check " + std::to_string(o.check) + ", fill " + std::to_string(o.fill) +
-           ", iterations " + std::to_string(o.iterations) + ", lines " + std::to_string(o.lines) + ", levels " +
-           std::to_string(o.levels);
+           std::to_string(o.direction) + ", window " + std::to_string(o.window) + ", prefer_smaller " +
+           std::to_string(o.prefer_smaller) + ", check " + std::to_string(o.left_right_check) + ", fill " +
+           std::to_string(o.fill) + ", iterations " + std::to_string(o.iterations) + ", lines " + std::to_string(o.lines) +
+           ", levels " + std::to_string(o.levels);
 }
 
 class Stereo : public support::SpaceTest {};
@@ -116,7 +116,7 @@ void featuresEqualTheReference(cusSpace space, const char *name) {
                 Placed<T> in(image, space, layout);
                 TestMat edges(rows, cols, CUS_8UC1, space, layout), signs(rows, cols, CUS_8UC1, space, layout);
                 CUS_ASSERT_OK(cusStereoEdges(&in.mat, &edges.mat, &o, nullptr));
-                CUS_ASSERT_OK(cusStereoSigns(&in.mat, &signs.mat, &o, nullptr));
+                CUS_ASSERT_OK(cusStereoCensus(&in.mat, &signs.mat, &o, nullptr));
                 ASSERT_TRUE(same(edges.mat, ref::edges(image, o))) << describe(o);
                 ASSERT_TRUE(same(signs.mat, ref::signs(image, o))) << describe(o);
                 ASSERT_TRUE(edges.intact());
@@ -124,16 +124,16 @@ void featuresEqualTheReference(cusSpace space, const char *name) {
             }
 }
 
-TEST_P(Stereo, featuresOfBytesEqualTheReference) {
+TEST_P(Stereo, FeaturesOfBytesEqualTheReference) {
     featuresEqualTheReference<uint8_t>(space(), "bytes");
 }
 
-TEST_P(Stereo, featuresOfFloatsEqualTheReference) {
+TEST_P(Stereo, FeaturesOfFloatsEqualTheReference) {
     featuresEqualTheReference<float>(space(), "floats");
 }
 
 // A vertical step from 100 to 200: sums 300 and 600 (or partly), means differ by up to 100 of 150.
-TEST_P(Stereo, edgesOfAStepWorkedByHand) {
+TEST_P(Stereo, EdgesOfAStepWorkedByHand) {
     ref::Bytes image(3, 6);
     for (int y = 0; y < 3; ++y)
         for (int x = 0; x < 6; ++x)
@@ -155,7 +155,7 @@ TEST_P(Stereo, edgesOfAStepWorkedByHand) {
     cusMatRelease(&edges);
 }
 
-TEST_P(Stereo, noneOfTheFlatImageIsAnEdge) {
+TEST_P(Stereo, NoneOfTheFlatImageIsAnEdge) {
     Placed<float> in(ref::Smooth(33, 65), space());
     cusMat edges = CUS_MAT_INIT;
     cusStereoOptions o = cusStereoClassic();
@@ -166,7 +166,7 @@ TEST_P(Stereo, noneOfTheFlatImageIsAnEdge) {
     cusMatRelease(&edges);
 }
 
-TEST_P(Stereo, aNanIsRejectedOnTheHostAndNoEdgeOnTheDevice) {
+TEST_P(Stereo, ANanIsRejectedOnTheHostAndNoEdgeOnTheDevice) {
     ref::Smooth image(5, 5);
     image(2, 2) = std::nanf("");
     Placed<float> in(image, space());
@@ -188,7 +188,7 @@ TEST_P(Stereo, aNanIsRejectedOnTheHostAndNoEdgeOnTheDevice) {
 void elevationEqualsTheReference(cusSpace space, int rows, int cols, const cusStereoOptions &o, const Layout &layout,
                                  std::mt19937_64 &random) {
     auto left = randomImage<uint8_t>(rows, cols, random);
-    if (o.agreement != CUS_STEREO_SIGNS)
+    if (o.agreement != CUS_STEREO_CENSUS)
         for (auto &v : left.data)
             v = random() % 3 ? 0 : static_cast<uint8_t>(1 + random() % 255);
     const auto right = partnerOf(left, o.direction, o.shifts, random);
@@ -200,7 +200,7 @@ void elevationEqualsTheReference(cusSpace space, int rows, int cols, const cusSt
     ASSERT_TRUE(l.intact() && r.intact());
 }
 
-TEST_P(Stereo, elevationEqualsTheReference) {
+TEST_P(Stereo, ElevationEqualsTheReference) {
     auto random = support::generator("elevation");
     for (const auto &[rows, cols] : support::sizes()) {
         if (rows * cols > 70000)
@@ -217,9 +217,9 @@ TEST_P(Stereo, elevationEqualsTheReference) {
 }
 
 // Every way through the code: windows past what packed bytes and keys hold, more than one group of shifts.
-TEST_P(Stereo, elevationEqualsTheReferenceForAllWindowsAndShifts) {
+TEST_P(Stereo, ElevationEqualsTheReferenceForAllWindowsAndShifts) {
     auto random = support::generator("windows");
-    for (const auto agreement : {CUS_STEREO_EQUAL, CUS_STEREO_EDGE, CUS_STEREO_SIGNS})
+    for (const auto agreement : {CUS_STEREO_EQUAL, CUS_STEREO_EDGE, CUS_STEREO_CENSUS})
         for (const auto &[window, shifts, rows, cols] : std::vector<std::array<int, 4>>{{1, 1, 9, 9},
                                                                                         {3, 33, 19, 40},
                                                                                         {7, 256, 9, 300},
@@ -241,8 +241,8 @@ TEST_P(Stereo, elevationEqualsTheReferenceForAllWindowsAndShifts) {
 }
 
 // All agree everywhere: the highest scores there are, and all of them equal.
-TEST_P(Stereo, fullAgreementGivesTheExtremeShiftByTheTieRule) {
-    for (const auto agreement : {CUS_STEREO_EQUAL, CUS_STEREO_EDGE, CUS_STEREO_SIGNS})
+TEST_P(Stereo, FullAgreementGivesTheExtremeShiftByTheTieRule) {
+    for (const auto agreement : {CUS_STEREO_EQUAL, CUS_STEREO_EDGE, CUS_STEREO_CENSUS})
         for (const int window : {1, 21, 45, 63})
             for (const int smaller : {0, 1}) {
                 ref::Bytes image(20, 260);
@@ -252,7 +252,7 @@ TEST_P(Stereo, fullAgreementGivesTheExtremeShiftByTheTieRule) {
                 cusStereoOptions o = cusStereoClassic();
                 o.agreement = agreement;
                 o.window = window;
-                o.smaller_shift = smaller;
+                o.prefer_smaller = smaller;
                 o.shifts = 256;
                 cusMat e = CUS_MAT_INIT;
                 CUS_ASSERT_OK(cusStereoElevation(&l.mat, &r.mat, &e, &o, nullptr));
@@ -263,7 +263,7 @@ TEST_P(Stereo, fullAgreementGivesTheExtremeShiftByTheTieRule) {
 }
 
 // No edges on one side and only edges on the other: nothing agrees.
-TEST_P(Stereo, noAgreementIsAHole) {
+TEST_P(Stereo, NoAgreementIsAHole) {
     ref::Bytes none(9, 50), all(9, 50);
     for (auto &v : all.data)
         v = 1;
@@ -278,7 +278,7 @@ TEST_P(Stereo, noAgreementIsAHole) {
 
 // ---- Fill
 
-TEST_P(Stereo, fillsEqualTheReference) {
+TEST_P(Stereo, FillsEqualTheReference) {
     auto random = support::generator("fill");
     for (const auto &[rows, cols] : support::sizes())
         for (const auto rule : {CUS_FILL_NONE, CUS_FILL_ONCE, CUS_FILL_RELAX, CUS_FILL_LOWER})
@@ -312,7 +312,7 @@ TEST_P(Stereo, fillsEqualTheReference) {
 
 // A row of threes over a row of holes: each hole needs the one before it (3 + 1 = 4), so the fill walks along one pixel an
 // iteration and every iteration counts.
-TEST_P(Stereo, fillOnceWalksAsManyPixelsAsIterations) {
+TEST_P(Stereo, FillOnceWalksAsManyPixelsAsIterations) {
     for (const int iterations : {1, 15, 16, 17, 50, 63, 64, 65, 200, 299, 400}) {
         ref::Elevation holes(2, 300);
         for (int x = 0; x < 300; ++x)
@@ -334,7 +334,7 @@ TEST_P(Stereo, fillOnceWalksAsManyPixelsAsIterations) {
 }
 
 // Law: relaxed holes lie between the smallest and largest known value, and known pixels stay.
-TEST_P(Stereo, relaxedHolesKeepTheBoundsAndTheKnown) {
+TEST_P(Stereo, RelaxedHolesKeepTheBoundsAndTheKnown) {
     auto random = support::generator();
     auto holes = randomHoles(70, 90, random);
     for (int y = 0; y < holes.rows; ++y)
@@ -364,7 +364,7 @@ TEST_P(Stereo, relaxedHolesKeepTheBoundsAndTheKnown) {
 
 // ---- Median, contours, picture
 
-TEST_P(Stereo, mediansEqualTheReference) {
+TEST_P(Stereo, MediansEqualTheReference) {
     auto random = support::generator("median");
     for (const auto &[rows, cols] : support::sizes())
         for (const int size : {3, 5}) {
@@ -387,7 +387,7 @@ TEST_P(Stereo, mediansEqualTheReference) {
         }
 }
 
-TEST_P(Stereo, contoursEqualTheReference) {
+TEST_P(Stereo, ContoursEqualTheReference) {
     auto random = support::generator("contours");
     for (const auto &[rows, cols] : support::sizes())
         for (const auto lines : {CUS_LINES_MODULO, CUS_LINES_CROSSING}) {
@@ -414,7 +414,7 @@ TEST_P(Stereo, contoursEqualTheReference) {
 }
 
 // Flat maps, and ranges smaller than the number of levels: nothing is divided by zero.
-TEST_P(Stereo, contoursOfFlatMapsAndSmallRanges) {
+TEST_P(Stereo, ContoursOfFlatMapsAndSmallRanges) {
     ref::Elevation flat(4, 5), steps(1, 4);
     for (auto &v : flat.data)
         v = 7;
@@ -436,7 +436,7 @@ TEST_P(Stereo, contoursOfFlatMapsAndSmallRanges) {
     cusMatRelease(&out);
 }
 
-TEST_P(Stereo, picturesOfAllElevationsWorkedByHand) {
+TEST_P(Stereo, PicturesOfAllElevationsWorkedByHand) {
     ref::Elevation e(1, 6);
     e.data = {1, 86, 171, 256, 0, 100};
     ref::Bytes lines(1, 6);
@@ -451,7 +451,7 @@ TEST_P(Stereo, picturesOfAllElevationsWorkedByHand) {
     cusMatRelease(&picture);
 }
 
-TEST_P(Stereo, picturesEqualTheReference) {
+TEST_P(Stereo, PicturesEqualTheReference) {
     std::mt19937_64 random(support::seed());
     for (const Layout &layout : {Layout{}, Layout{6, 2}}) {
         const int rows = 1 + static_cast<int>(random() % 50), cols = 1 + static_cast<int>(random() % 700);
@@ -474,8 +474,8 @@ TEST_P(Stereo, picturesEqualTheReference) {
     }
 }
 
-// Values that no fill makes, but a caller may have: nothing is read beyond the colours, and NaN spoils no range.
-TEST_P(Stereo, floatsOutOfTheOrdinary) {
+// Values that no fill makes, but a caller may have: nothing is read beyond the colors, and NaN spoils no range.
+TEST_P(Stereo, FloatsOutOfTheOrdinary) {
     const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
     cusStereoOptions o = cusStereoDefaults();
     o.lines = CUS_LINES_CROSSING;
@@ -512,7 +512,7 @@ void mapperEqualsTheReference(cusSpace space, int rows, int cols, const cusStere
     for (int y = 0; y < rows; ++y)
         for (int x = 0; x < cols; ++x)
             right(y, x) = left.value(y, x - o.direction * ((x / 24 + y / 24) % o.shifts), CUS_STEREO_WRAP);
-    const bool signs = o.agreement == CUS_STEREO_SIGNS;
+    const bool signs = o.agreement == CUS_STEREO_CENSUS;
     const auto holes = ref::elevation(signs ? ref::signs(left, o) : ref::edges(left, o),
                                       signs ? ref::signs(right, o) : ref::edges(right, o), o);
     Placed<T> l(left, space, layout), r(right, space, layout);
@@ -546,7 +546,7 @@ void mapperEqualsTheReference(cusSpace space, int rows, int cols, const cusStere
     cusContourMapperDestroy(mapper);
 }
 
-TEST_P(Stereo, classicMapperEqualsTheReferenceAtAllSizes) {
+TEST_P(Stereo, ClassicMapperEqualsTheReferenceAtAllSizes) {
     auto random = support::generator("classic");
     for (const auto &[rows, cols] : support::sizes()) {
         cusStereoOptions o = cusStereoClassic();
@@ -561,7 +561,7 @@ TEST_P(Stereo, classicMapperEqualsTheReferenceAtAllSizes) {
     ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), 120, 333, cusStereoClassic(), {}, random));
 }
 
-TEST_P(Stereo, mapperEqualsTheReferenceForAllOptions) {
+TEST_P(Stereo, MapperEqualsTheReferenceForAllOptions) {
     auto random = support::generator("options");
     for (const auto fill : {CUS_FILL_NONE, CUS_FILL_ONCE, CUS_FILL_RELAX, CUS_FILL_LOWER})
         for (const int median : {0, 3, 5})
@@ -580,7 +580,7 @@ TEST_P(Stereo, mapperEqualsTheReferenceForAllOptions) {
     ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), 241, 643, cusStereoDefaults(), {}, random));
 }
 
-TEST_P(Stereo, mapperWorksInAnotherStream) {
+TEST_P(Stereo, MapperWorksInAnotherStream) {
     if (space() == CUS_HOST)
         GTEST_SKIP() << "the host has no streams";
     auto random = support::generator("stream");
@@ -590,7 +590,7 @@ TEST_P(Stereo, mapperWorksInAnotherStream) {
     cusStreamDestroy(stream);
 }
 
-TEST_P(Stereo, mappersOnTwoThreadsDoNotDisturbEachOther) {
+TEST_P(Stereo, MappersOnTwoThreadsDoNotDisturbEachOther) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 2; ++t)
         threads.emplace_back([this, t] {
@@ -604,7 +604,7 @@ TEST_P(Stereo, mappersOnTwoThreadsDoNotDisturbEachOther) {
 }
 
 // A smooth noise texture on a hill: the right image shows each point moved by its elevation. The map must give it back.
-TEST_P(Stereo, aSyntheticHillComesBackWithinOneShift) {
+TEST_P(Stereo, ASyntheticHillComesBackWithinOneShift) {
     const int rows = 160, cols = 240, peak = 20;
     std::mt19937_64 random(1); // a statistical law: always the same picture
     ref::Bytes left(rows, cols), right(rows, cols);
@@ -646,7 +646,7 @@ TEST_P(Stereo, aSyntheticHillComesBackWithinOneShift) {
 }
 
 #if defined(CUSIGHT_HAVE_OPENCV)
-TEST_P(Stereo, realPairEqualsTheReference) {
+TEST_P(Stereo, RealPairEqualsTheReference) {
     const std::string folder = support::dataFolder();
     cv::Mat l = cv::imread(folder + "/aloeL.jpg", cv::IMREAD_GRAYSCALE),
             r = cv::imread(folder + "/aloeR.jpg", cv::IMREAD_GRAYSCALE);
@@ -658,7 +658,7 @@ TEST_P(Stereo, realPairEqualsTheReference) {
     std::memcpy(left.data.data(), l.data, left.data.size());
     std::memcpy(right.data.data(), r.data, right.data.size());
     for (cusStereoOptions o : {cusStereoClassic(), cusStereoDefaults()}) {
-        const bool signs = o.agreement == CUS_STEREO_SIGNS;
+        const bool signs = o.agreement == CUS_STEREO_CENSUS;
         auto want = ref::elevation(signs ? ref::signs(left, o) : ref::edges(left, o),
                                    signs ? ref::signs(right, o) : ref::edges(right, o), o);
         want = o.fill == CUS_FILL_ONCE ? ref::fillOnce(want, o) : ref::median(ref::fillLower(want), o.median);
@@ -678,19 +678,19 @@ TEST_P(Stereo, realPairEqualsTheReference) {
 
 // ---- What is rejected
 
-TEST_P(Stereo, badInputIsRejectedWithAClearMessage) {
+TEST_P(Stereo, BadInputIsRejectedWithAClearMessage) {
     TestMat bytes(8, 12, CUS_8UC1, space()), other(8, 13, CUS_8UC1, space()), floats(8, 12, CUS_32FC1, space()),
-        words(8, 12, CUS_16UC1, space()), colour(8, 12, CUS_8UC3, space()), right(8, 12, CUS_8UC1, space());
+        words(8, 12, CUS_16UC1, space()), color(8, 12, CUS_8UC3, space()), right(8, 12, CUS_8UC1, space());
     cusMat out = CUS_MAT_INIT;
     cusStereoOptions o = cusStereoClassic();
     o.shifts = 5;
 
     CUS_EXPECT_ERROR(cusStereoEdges(nullptr, &out, &o, nullptr), CUS_ERROR_NULL, "cusStereoEdges: image is NULL");
     CUS_EXPECT_ERROR(cusStereoEdges(&bytes.mat, nullptr, &o, nullptr), CUS_ERROR_NULL, "cusStereoEdges: edges is NULL");
-    CUS_EXPECT_ERROR(cusStereoEdges(&colour.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
+    CUS_EXPECT_ERROR(cusStereoEdges(&color.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
                      "cusStereoEdges: image has type 8UC3, takes 8UC1 or 32FC1");
-    CUS_EXPECT_ERROR(cusStereoSigns(&bytes.mat, &bytes.mat, &o, nullptr), CUS_ERROR_ALIAS,
-                     "cusStereoSigns: signs overlaps image");
+    CUS_EXPECT_ERROR(cusStereoCensus(&bytes.mat, &bytes.mat, &o, nullptr), CUS_ERROR_ALIAS,
+                     "cusStereoCensus: signs overlaps image");
     CUS_EXPECT_ERROR(cusStereoEdges(&bytes.mat, &other.mat, &o, nullptr), CUS_ERROR_SIZE, "edges does not own its memory");
     CUS_EXPECT_ERROR(cusStereoElevation(&bytes.mat, &other.mat, &out, &o, nullptr), CUS_ERROR_SIZE,
                      "cusStereoElevation: right is 8 x 13 (rows x cols), takes 8 x 12 as left");
@@ -725,8 +725,8 @@ TEST_P(Stereo, badInputIsRejectedWithAClearMessage) {
     rejects([](auto &w) { w.levels = 0; }, CUS_ERROR_VALUE, "levels is 0, takes 1..65535");
     rejects([](auto &w) { w.iterations = -1; }, CUS_ERROR_VALUE, "iterations is -1, takes 0..1000000");
     rejects([](auto &w) { w.median = 7; }, CUS_ERROR_VALUE, "median is 7, takes 0, 3 or 5");
-    rejects([](auto &w) { w.check = -2; }, CUS_ERROR_VALUE, "check is -2, takes -1..256");
-    rejects([](auto &w) { w.smaller_shift = 2; }, CUS_ERROR_VALUE, "smaller_shift is 2, takes 0..1");
+    rejects([](auto &w) { w.left_right_check = -2; }, CUS_ERROR_VALUE, "check is -2, takes -1..256");
+    rejects([](auto &w) { w.prefer_smaller = 2; }, CUS_ERROR_VALUE, "prefer_smaller is 2, takes 0..1");
 
     cusContourMapper *mapper = nullptr;
     CUS_EXPECT_ERROR(cusContourMapperCreate(&mapper, 8, 12, CUS_16UC1, space(), &o), CUS_ERROR_TYPE, "takes 8UC1 or 32FC1");

@@ -19,7 +19,7 @@ constexpr int SHIFTS = 48, LEFT_OUT = 48; // of both sides alike; no method can 
 
 struct Pair {
     std::string name;
-    cv::Mat left, right, truth; // grey; disparity, 0 where unknown
+    cv::Mat left, right, truth; // gray; disparity, 0 where unknown
 };
 
 // A NumPy array file of little-endian float32 in C order.
@@ -57,15 +57,15 @@ Pair reduced(const std::string &name, const cv::Mat &left, const cv::Mat &right,
 
 std::vector<Pair> pairs() {
     const std::string folder = support::dataFolder() + "/";
-    const auto grey = [&](const char *name) { return cv::imread(folder + name, cv::IMREAD_GRAYSCALE); };
+    const auto gray = [&](const char *name) { return cv::imread(folder + name, cv::IMREAD_GRAYSCALE); };
     std::vector<Pair> all;
     const cv::Mat motorcycle = readNpy(folder + "motorcycle_disp.npy");
-    const cv::Mat ml = grey("motorcycle_left.png"), mr = grey("motorcycle_right.png");
+    const cv::Mat ml = gray("motorcycle_left.png"), mr = gray("motorcycle_right.png");
     if (!motorcycle.empty() && motorcycle.size() == ml.size() && ml.size() == mr.size())
         all.push_back(reduced("motorcycle / 2", ml, mr, motorcycle, 2));
     cv::Mat aloe;
-    grey("aloeGT.png").convertTo(aloe, CV_32F);
-    const cv::Mat al = grey("aloeL.jpg"), ar = grey("aloeR.jpg");
+    gray("aloeGT.png").convertTo(aloe, CV_32F);
+    const cv::Mat al = gray("aloeL.jpg"), ar = gray("aloeR.jpg");
     if (!aloe.empty() && aloe.size() == al.size() && al.size() == ar.size())
         all.push_back(reduced("aloe / 6", al, ar, aloe, 6));
     return all;
@@ -127,8 +127,8 @@ Score ofCusight(const cusStereoOptions &o, const Pair &p) {
     cv::Mat elevation(e.rows, e.cols, e.type, e.data, e.step), d;
     elevation.convertTo(d, CV_32F, 1, -1);
     for (int i = 0; i < 2; ++i)
-        EXPECT_EQ(o.agreement == CUS_STEREO_SIGNS ? cusStereoSigns(i ? &right : &left, &codes[i], &o, nullptr)
-                                                  : cusStereoEdges(i ? &right : &left, &codes[i], &o, nullptr),
+        EXPECT_EQ(o.agreement == CUS_STEREO_CENSUS ? cusStereoCensus(i ? &right : &left, &codes[i], &o, nullptr)
+                                                   : cusStereoEdges(i ? &right : &left, &codes[i], &o, nullptr),
                   CUS_OK);
     cusMat holes = CUS_MAT_INIT;
     EXPECT_EQ(cusStereoElevation(&codes[0], &codes[1], &holes, &o, nullptr), CUS_OK);
@@ -141,7 +141,7 @@ Score ofCusight(const cusStereoOptions &o, const Pair &p) {
     return s;
 }
 
-TEST(StereoQuality, defaultsBeatTheBlockMatcherAndTheSemiGlobalMatcher) {
+TEST(StereoQuality, DefaultsBeatTheBlockMatcherAndTheSemiGlobalMatcher) {
     const std::vector<Pair> all = pairs();
     if (all.size() < 2)
         GTEST_SKIP() << "CUSIGHT_TEST_DATA lacks aloeL.jpg, aloeR.jpg, aloeGT.png, motorcycle_left.png, "
@@ -187,7 +187,7 @@ TEST(StereoQuality, defaultsBeatTheBlockMatcherAndTheSemiGlobalMatcher) {
     const cusStereoOptions c = cusStereoClassic(), d = cusStereoDefaults();
     ours("CLASSIC, threshold 0.05", c, [](auto &o) { o.threshold = 0.05f; });
     ours("CLASSIC + border ZERO", c, [](auto &o) { o.border = CUS_STEREO_ZERO; });
-    ours("CLASSIC + smaller shift", c, [](auto &o) { o.smaller_shift = 1; });
+    ours("CLASSIC + smaller shift", c, [](auto &o) { o.prefer_smaller = 1; });
     ours("CLASSIC + agreement EDGE", c, [](auto &o) { o.agreement = CUS_STEREO_EDGE; });
     ours("CLASSIC + agreement EDGE, fill LOWER", c, [](auto &o) {
         o.agreement = CUS_STEREO_EDGE;
@@ -198,9 +198,9 @@ TEST(StereoQuality, defaultsBeatTheBlockMatcherAndTheSemiGlobalMatcher) {
         o.fill = CUS_FILL_RELAX;
         o.iterations = 500;
     });
-    ours("CLASSIC + agreement SIGNS", c, [](auto &o) { o.agreement = CUS_STEREO_SIGNS; });
+    ours("CLASSIC + agreement SIGNS", c, [](auto &o) { o.agreement = CUS_STEREO_CENSUS; });
     ours("CLASSIC + window 7", c, [](auto &o) { o.window = 7; });
-    ours("CLASSIC + check 1", c, [](auto &o) { o.check = 1; });
+    ours("CLASSIC + check 1", c, [](auto &o) { o.left_right_check = 1; });
     ours("CLASSIC + fill LOWER", c, [](auto &o) { o.fill = CUS_FILL_LOWER; });
     ours("CLASSIC + fill RELAX", c, [](auto &o) { o.fill = CUS_FILL_RELAX; });
     ours("CLASSIC + median 5", c, [](auto &o) { o.median = 5; });
@@ -209,13 +209,13 @@ TEST(StereoQuality, defaultsBeatTheBlockMatcherAndTheSemiGlobalMatcher) {
     ours("SMOOTH, window 5", d, [](auto &o) { o.window = 5; });
     ours("SMOOTH, window 11", d, [](auto &o) { o.window = 11; });
     ours("SMOOTH, window 21", d, [](auto &o) { o.window = 21; });
-    ours("SMOOTH, no check", d, [](auto &o) { o.check = -1; });
-    ours("SMOOTH, check 0", d, [](auto &o) { o.check = 0; });
+    ours("SMOOTH, no check", d, [](auto &o) { o.left_right_check = -1; });
+    ours("SMOOTH, check 0", d, [](auto &o) { o.left_right_check = 0; });
     ours("SMOOTH, fill ONCE", d, [](auto &o) { o.fill = CUS_FILL_ONCE; });
     ours("SMOOTH, fill RELAX", d, [](auto &o) { o.fill = CUS_FILL_RELAX; });
     ours("SMOOTH, no median", d, [](auto &o) { o.median = 0; });
     ours("SMOOTH, border WRAP", d, [](auto &o) { o.border = CUS_STEREO_WRAP; });
-    ours("SMOOTH, larger shift", d, [](auto &o) { o.smaller_shift = 0; });
+    ours("SMOOTH, larger shift", d, [](auto &o) { o.prefer_smaller = 0; });
     for (size_t i = 0; i < all.size(); ++i) {
         for (const auto &scores : bm)
             EXPECT_LT(smooth[i].bad2, scores[i].bad2) << all[i].name << ": block matcher";

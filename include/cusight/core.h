@@ -89,7 +89,7 @@ CUS_API size_t cusTypeSize(int type);
 /* A cudaStream_t and a cudaEvent_t under names that need no CUDA header: pass yours as they are. NULL is the legacy default
  * stream, as in OpenCV. */
 typedef struct CUstream_st *cusStream;
-typedef struct CUevent_st *cusEvent;
+typedef struct CUevent_st *cusStreamEvent;
 
 /* A stream that does not wait for the default stream. Errors: NULL, NO_CUDA, CUDA. */
 CUS_API cusStatus cusStreamCreate(cusStream *stream);
@@ -98,14 +98,14 @@ CUS_API void cusStreamDestroy(cusStream stream);
 /* Returns when everything queued so far is done; reports the errors of that work. */
 CUS_API cusStatus cusStreamSynchronize(cusStream stream);
 /* Work queued in `stream` from now on starts after `event`, as last recorded. */
-CUS_API cusStatus cusStreamWaitEvent(cusStream stream, cusEvent event);
+CUS_API cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event);
 
-CUS_API cusStatus cusEventCreate(cusEvent *event);
-CUS_API void cusEventDestroy(cusEvent event);
-CUS_API cusStatus cusEventRecord(cusEvent event, cusStream stream);
-CUS_API cusStatus cusEventSynchronize(cusEvent event);
+CUS_API cusStatus cusStreamEventCreate(cusStreamEvent *event);
+CUS_API void cusStreamEventDestroy(cusStreamEvent event);
+CUS_API cusStatus cusStreamEventRecord(cusStreamEvent event, cusStream stream);
+CUS_API cusStatus cusStreamEventSynchronize(cusStreamEvent event);
 /* Milliseconds between two recorded events; waits for the second. */
-CUS_API cusStatus cusEventElapsed(cusEvent start, cusEvent stop, float *milliseconds);
+CUS_API cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float *milliseconds);
 
 typedef struct cusDeviceInfo {
     char name[256];

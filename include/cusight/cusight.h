@@ -9,6 +9,6 @@
 #include "integral.h"
 #include "match.h"
 #include "stereo.h"
-#include "stream.h"
+#include "live.h"
 
 #endif /* CUSIGHT_H */

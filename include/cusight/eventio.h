@@ -75,11 +75,11 @@ typedef struct cusEventInfo {
 
 /* What was met since the reader was opened or last sought. */
 typedef struct cusEventCounts {
-    uint64_t events;                            /* delivered */
-    uint64_t triggers_rising, triggers_falling; /* external trigger words (EVT2, EVT3) */
-    uint64_t bad_place, bad_polarity, bad_time; /* left out with CUS_BAD_EVENTS_SKIP */
-    uint64_t untimed;                           /* EVT2, EVT3: left out because no time word came before them */
-    uint64_t bad_words;                         /* undefined words and lines, passed over with CUS_BAD_EVENTS_SKIP */
+    uint64_t events;                                  /* delivered */
+    uint64_t triggers_rising, triggers_falling;       /* external trigger words (EVT2, EVT3) */
+    uint64_t bad_coordinates, bad_polarity, bad_time; /* left out with CUS_BAD_EVENTS_SKIP */
+    uint64_t untimed;                                 /* EVT2, EVT3: left out because no time word came before them */
+    uint64_t bad_words;                               /* undefined words and lines, passed over with CUS_BAD_EVENTS_SKIP */
 } cusEventCounts;
 
 typedef struct cusEventReader cusEventReader;

@@ -78,7 +78,7 @@ typedef enum cusRepresentationKind {
     /* 32F, `channels` time bins: t* = (channels - 1) (t - t[0]) / max(dt, 1); each event's +-1 is split linearly between
      * the two nearest bins (Zhu et al. 2019). Weights are multiples of 2^-24 and summed as integers: the result does not
      * depend on any order and differs from real arithmetic by at most 2^-25 per event of the pixel, and one rounding to
-     * float. `normalise`: then the non-zero values lose their mean and are divided by their standard deviation (unless that
+     * float. `normalize`: then the non-zero values lose their mean and are divided by their standard deviation (unless that
      * is 0), over the whole frame; equal on both backends to 1e-5 relative. */
     CUS_REPR_VOXEL_GRID = 5,
     /* 32F, 2 channels, positive first: exp((t_last - t[n-1]) / tau) with t_last the pixel's last event of that polarity, 0
@@ -90,13 +90,13 @@ typedef enum cusRepresentationKind {
 
 typedef struct cusRepresentation {
     cusRepresentationKind kind;
-    int channels;  /* MDES, MDES_COUNT: 1..16, default 10. STACKED_HISTOGRAM: bins, 1..16, default 10. VOXEL_GRID: bins,
+    int channels;      /* MDES, MDES_COUNT: 1..16, default 10. STACKED_HISTOGRAM: bins, 1..16, default 10. VOXEL_GRID: bins,
                       1..16, default 5. Others: not looked at */
-    int depth;     /* MDES: CUS_8U (default), CUS_8S or CUS_32F */
-    int swap;      /* HISTOGRAM, STACKED_HISTOGRAM, TIME_SURFACE: negative first. TENCODE: RGB. Default 0 */
-    int cutoff;    /* STACKED_HISTOGRAM: 1..255, default 255 */
-    int normalise; /* VOXEL_GRID: default 0 */
-    double tau;    /* TIME_SURFACE: microseconds, above 0, default 50000 */
+    int depth;         /* MDES: CUS_8U (default), CUS_8S or CUS_32F */
+    int swap_channels; /* HISTOGRAM, STACKED_HISTOGRAM, TIME_SURFACE: negative first. TENCODE: RGB. Default 0 */
+    int cutoff;        /* STACKED_HISTOGRAM: 1..255, default 255 */
+    int normalize;     /* VOXEL_GRID: default 0 */
+    double tau;        /* TIME_SURFACE: microseconds, above 0, default 50000 */
 } cusRepresentation;
 
 CUS_API cusRepresentation cusRepresentationDefaults(cusRepresentationKind kind);
@@ -128,7 +128,7 @@ CUS_API void cusEventStackerDestroy(cusEventStacker *stacker);
  * representations that look at times, nothing worse.
  * Cost: see docs/events.md. On the device x, y and p are read, and 2 or 4 bytes an event written and read again, once for
  * HISTOGRAM and once for the others with tiles of the same size, which the bytes a pixel decide; the frames are written once
- * (VOXEL_GRID with `normalise`: read twice and written again where they are not 0). Times are read by VOXEL_GRID and
+ * (VOXEL_GRID with `normalize`: read twice and written again where they are not 0). Times are read by VOXEL_GRID and
  * TIME_SURFACE; the others look at few of them. Windows of tens of millions of events take a slower way, and so does the whole
  * list that has one.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY. */
@@ -153,11 +153,11 @@ typedef struct cusFrameBatch {
                          queued there is done. Host frames: NULL, ready */
 } cusFrameBatch;
 
-/* Called in the order of the windows, from inside cusEventStreamPush and cusEventStreamFlush, on their thread. Anything but
+/* Called in the order of the windows, from inside cusEventPipelinePush and cusEventPipelineFlush, on their thread. Anything but
  * CUS_OK stops the stream, and the call returns it. It must not call the stream. */
 typedef cusStatus (*cusFrameSink)(void *user, const cusFrameBatch *batch);
 
-typedef struct cusEventStreamOptions {
+typedef struct cusEventPipelineOptions {
     cusWindowing windowing;
     uint64_t
         first_window;     /* windows first_window .. end_window - 1 alone are made: a shard of a recording. Default 0, 0; */
@@ -167,20 +167,20 @@ typedef struct cusEventStreamOptions {
     size_t max_events;    /* events a window may have; buffers are sized by it. 0 (default): 4 Mi, or the windows' length by
                              count where that is more */
     size_t batch_windows; /* windows handed over together at most; 0 (default): as many as make 16 MiB of frames */
-} cusEventStreamOptions;
+} cusEventPipelineOptions;
 
-CUS_API cusEventStreamOptions cusEventStreamDefaults(void);
+CUS_API cusEventPipelineOptions cusEventPipelineDefaults(void);
 
-typedef struct cusEventStream cusEventStream;
+typedef struct cusEventPipeline cusEventPipeline;
 
 /* Everything is allocated here and memory in use stays the same whatever the length of the recording: for CUS_DEVICE three
  * sets of page-locked and device buffers for max_events events and a batch of frames. Errors: NULL, VALUE, TYPE, SIZE,
  * NO_MEMORY, NO_CUDA. */
-CUS_API cusStatus cusEventStreamCreate(cusEventStream **stream, int rows, int cols,
-                                       const cusRepresentation *representations, int count,
-                                       const cusEventStreamOptions *options, cusFrameSink sink, void *user);
+CUS_API cusStatus cusEventPipelineCreate(cusEventPipeline **stream, int rows, int cols,
+                                         const cusRepresentation *representations, int count,
+                                         const cusEventPipelineOptions *options, cusFrameSink sink, void *user);
 /* Frames not yet handed over are lost: flush first. NULL is ignored. Waits for the device. */
-CUS_API void cusEventStreamDestroy(cusEventStream *stream);
+CUS_API void cusEventPipelineDestroy(cusEventPipeline *stream);
 
 /* The next events of the recording, in host memory, any number of them; the arrays may be reused when the call returns.
  * Upload, computing, download and the sink overlap. Large pieces in page-locked memory are uploaded from where they are;
@@ -189,20 +189,20 @@ CUS_API void cusEventStreamDestroy(cusEventStream *stream);
  * Errors: NULL, SPACE; VALUE when the time goes back (by duration; what came before is good); CAPACITY when a window by
  * duration has more than max_events events and has to be buffered; the sink's own. After an error other than NULL and SPACE
  * the stream takes no more pieces: every further call returns that error. */
-CUS_API cusStatus cusEventStreamPush(cusEventStream *stream, const cusEventArrays *events);
+CUS_API cusStatus cusEventPipelinePush(cusEventPipeline *stream, const cusEventArrays *events);
 
 /* The recording ends: the last windows are made and everything is handed over. The stream then starts a new recording, as
  * if just created; skipped events go on being counted. Errors: as for the push. */
-CUS_API cusStatus cusEventStreamFlush(cusEventStream *stream);
+CUS_API cusStatus cusEventPipelineFlush(cusEventPipeline *stream);
 
-typedef struct cusEventStreamCounts {
+typedef struct cusEventPipelineCounts {
     uint64_t events;  /* pushed */
     uint64_t windows; /* handed over */
     uint64_t skipped; /* outside the frame, as cusEventStackerSkipped, over the windows handed over or queued */
-} cusEventStreamCounts;
+} cusEventPipelineCounts;
 
 /* Since creation. Device: waits for what is queued. Errors: NULL, CUDA. */
-CUS_API cusStatus cusEventStreamQuery(cusEventStream *stream, cusEventStreamCounts *counts);
+CUS_API cusStatus cusEventPipelineQuery(cusEventPipeline *stream, cusEventPipelineCounts *counts);
 
 #ifdef __cplusplus
 }

@@ -55,9 +55,9 @@ CUS_API cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count,
 /* ---- Encoder and decoder --------------------------------------------------------------------------------------------- */
 
 typedef struct cusDiffOptions {
-    int threshold;      /* 0..255, default 20: changes up to this are not sent */
-    int min_neighbours; /* 0..8, default 0 (no noise filter): a pixel with a channel changed above threshold but fewer than
-                           this many changed pixels among its 8 neighbours is taken for noise: not sent, reference kept, so
+    int threshold;     /* 0..255, default 20: changes up to this are not sent */
+    int min_neighbors; /* 0..8, default 0 (no noise filter): a pixel with a channel changed above threshold but fewer than
+                           this many changed pixels among its 8 neighbors is taken for noise: not sent, reference kept, so
                            that a lasting change still gets through later. Pixels outside the frame count as unchanged. */
 } cusDiffOptions;
 

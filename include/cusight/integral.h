@@ -61,7 +61,7 @@ CUS_API cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src,
 /* ---- One call -------------------------------------------------------------------------------------------------------- */
 
 /* The same without an object. Device: working memory comes from CUDA's stream-ordered allocator and goes back to it in the
- * stream, without waiting; after every synchronisation the first call pays the allocator's way to the driver, some tens of
+ * stream, without waiting; after every synchronization the first call pays the allocator's way to the driver, some tens of
  * microseconds, so repeated work is faster with an object. Errors: as above. */
 CUS_API cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options,
                               cusStream stream);

@@ -1,4 +1,4 @@
-/* cusight/match.h: template matching with the exact best match, HSV colour counting, and inspection (match, then count).
+/* cusight/match.h: template matching with the exact best match, HSV color counting, and inspection (match, then count).
  *
  * Scores of a w x h template T at every position (x, y) of an image I where it fits, that is (rows - h + 1) x
  * (cols - w + 1) of them; n = w h, sums over the window and all channels, one-channel sums per channel c:
@@ -9,7 +9,7 @@
  *   CUS_MATCH_CCORR_NORMED   corr / sqrt(S2 T2); 0 where S2 T2 = 0                                  best: largest
  *   CUS_MATCH_CCOEFF         corr - sum_c S1c T1c / n                                               best: largest
  *   CUS_MATCH_CCOEFF_NORMED  CCOEFF / sqrt((S2 - sum_c S1c^2 / n) (T2 - sum_c T1c^2 / n));          best: largest
- *                            1 everywhere for a template of one colour, else 0 where a window is of one colour
+ *                            1 everywhere for a template of one color, else 0 where a window is of one color
  * The numbers and meanings are those of cv::matchTemplate. With a mask (SQDIFF, CCORR) the sums run over the template's
  * pixels whose mask byte is not 0.
  *
@@ -44,20 +44,20 @@ typedef enum cusMatchMethod {
     CUS_MATCH_CCOEFF_NORMED = 5
 } cusMatchMethod;
 
-typedef enum cusMatchPath {
+typedef enum cusMatchAlgorithm {
     CUS_MATCH_AUTO = 0,   /* the faster of the two, by the measured cut-over */
     CUS_MATCH_DIRECT = 1, /* rows * cols * n multiplications */
     CUS_MATCH_FFT = 2     /* UNSUPPORTED on the host in a build without an FFT library (cusMatcherHostFft) */
-} cusMatchPath;
+} cusMatchAlgorithm;
 
 typedef struct cusMatcherOptions {
-    cusMatchMethod method; /* default SQDIFF */
-    cusMatchPath path;     /* default AUTO */
+    cusMatchMethod method;       /* default SQDIFF */
+    cusMatchAlgorithm algorithm; /* default AUTO */
     const cusMat *mask; /* default NULL. 8UC1 of the template's size, in its space; SQDIFF and CCORR only, not all zero */
     int max_matches;    /* 1..1024, default 1: matches to find per template, best first */
     int min_distance;   /* 1 or more, default 1: of two matches, |dx| or |dy| is at least this (non-maximum suppression) */
-    double limit;       /* default NaN, no limit: a match must be at least this good (<= for SQDIFF*, >= otherwise) */
-    int subpixel;       /* default 0. 1: fill dx, dy with the vertex of a parabola through the neighbouring scores */
+    double score_limit; /* default NaN, no limit: a match must be at least this good (<= for SQDIFF*, >= otherwise) */
+    int subpixel;       /* default 0. 1: fill dx, dy with the vertex of a parabola through the neighboring scores */
 } cusMatcherOptions;
 
 CUS_API cusMatcherOptions cusMatcherDefaults(void);
@@ -67,7 +67,7 @@ typedef struct cusMatch {
     int32_t x, y;    /* top-left pixel of the window; -1, -1: no (further) match */
     double score;    /* exact, in the units of the method; NaN when there is no match */
     float dx, dy;    /* with `subpixel`: the extremum is at (x + dx, y + dy), each in -0.5..0.5; 0 at the map's border */
-    uint32_t pixels; /* after cusMatcherInspect: pixels of the wanted colour inside the window */
+    uint32_t pixels; /* after cusMatcherInspect: pixels of the wanted color inside the window */
     int32_t filled;  /* after cusMatcherInspect: 1 filled, 0 empty; -1 before */
 } cusMatch;
 
@@ -107,30 +107,30 @@ CUS_API cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matche
 CUS_API cusStatus cusMatcherResults(const cusMatcher *matcher, cusMat *view);
 
 /* Which path the matcher takes: CUS_MATCH_DIRECT or CUS_MATCH_FFT; CUS_MATCH_AUTO for NULL. */
-CUS_API cusMatchPath cusMatcherPath(const cusMatcher *matcher);
+CUS_API cusMatchAlgorithm cusMatcherAlgorithm(const cusMatcher *matcher);
 
 /* The FFT library of the host backend: "OpenCV", "KissFFT" or "none" (then the host always goes direct). */
 CUS_API const char *cusMatcherHostFft(void);
 
-/* ---- Colour ---------------------------------------------------------------------------------------------------------- */
+/* ---- Color ---------------------------------------------------------------------------------------------------------- */
 
-/* Colours (h, s, v), h 0..179 in steps of two degrees, s and v 0..255, each from lower to upper, both included.
+/* Colors (h, s, v), h 0..179 in steps of two degrees, s and v 0..255, each from lower to upper, both included.
  * lower[0] > upper[0]: the hue range wraps around through 0 (reds). */
 typedef struct cusHsvRange {
     uint8_t lower[3], upper[3];
 } cusHsvRange;
 
-/* Counts the pixels of `src` (8UC3, BGR; a region for part of a picture) whose HSV colour lies in `range`. The conversion
+/* Counts the pixels of `src` (8UC3, BGR; a region for part of a picture) whose HSV color lies in `range`. The conversion
  * is that of OpenCV's 8-bit COLOR_BGR2HSV, bit for bit, in integers: v = max, s = 255 (max - min) / max, h the hexagon's
  * angle / 2, rounded as its tables do. count: 1 x 1 32SC1, created as needed, holding a uint32. mask: NULL, or becomes 8UC1
- * of src's size, 255 where the colour lies in the range, 0 elsewhere; created as needed; none of the three overlap.
+ * of src's size, 255 where the color lies in the range, 0 elsewhere; created as needed; none of the three overlap.
  * Limit: 2^32 - 1 pixels. Cost: one read, and one write of the mask. Errors: NULL, VALUE (a bound outside 0..179 for h,
  * lower > upper for s or v), TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusHsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream);
 
 /* After cusMatcherRun, in the same stream: counts the pixels in `range` inside each match's window and sets `pixels` and
- * `filled` (pixels >= min_fill * n) of the matches. `frame` is the colour picture, 8UC3, of the size and in the space of the
- * matcher's frames (the matched frame itself, or the colour version of a grey one). min_fill: 0..1. Nothing comes back to
+ * `filled` (pixels >= min_fill * n) of the matches. `frame` is the color picture, 8UC3, of the size and in the space of the
+ * matcher's frames (the matched frame itself, or the color version of a gray one). min_fill: 0..1. Nothing comes back to
  * the host until cusMatcherGet. Errors: NULL, VALUE, TYPE, SIZE, SPACE, CUDA. */
 CUS_API cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
                                     cusStream stream);

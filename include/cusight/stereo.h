@@ -29,8 +29,8 @@ extern "C" {
 typedef enum cusStereoBorder { CUS_STEREO_WRAP = 0, CUS_STEREO_ZERO = 1 } cusStereoBorder;
 
 /* When a left and a right pixel agree. EQUAL: both are edges or neither is (published: flat areas agree too), 1 or 0.
- * EDGE: both are edges, 1 or 0. SIGNS: how many of the eight neighbours compare with the centre alike, 0..8. */
-typedef enum cusStereoAgreement { CUS_STEREO_EQUAL = 0, CUS_STEREO_EDGE = 1, CUS_STEREO_SIGNS = 2 } cusStereoAgreement;
+ * EDGE: both are edges, 1 or 0. SIGNS: how many of the eight neighbors compare with the center alike, 0..8. */
+typedef enum cusStereoAgreement { CUS_STEREO_EQUAL = 0, CUS_STEREO_EDGE = 1, CUS_STEREO_CENSUS = 2 } cusStereoAgreement;
 
 /* How holes are filled: see cusStereoFill. */
 typedef enum cusStereoFillRule {
@@ -54,8 +54,8 @@ typedef struct cusStereoOptions {
     int direction;                /* +1: left x is looked up at right x + s. -1: at x - s, as in a rectified pair whose
                                      near things lie further left in the right image [+1, -1] */
     int window;                   /* odd, 1..63: side of the square that votes [21, 7] */
-    int smaller_shift;            /* equal scores: 0 the larger shift wins, 1 the smaller [0, 1] */
-    int check;                    /* -1: none. 0..256: left-right check, elevations of the two images may differ by this
+    int prefer_smaller;           /* equal scores: 0 the larger shift wins, 1 the smaller [0, 1] */
+    int left_right_check;         /* -1: none. 0..256: left-right check, elevations of the two images may differ by this
                                      much; where they differ by more there is a hole [-1, 1] */
     cusStereoFillRule fill;       /* [ONCE, LOWER] */
     int iterations;               /* 0..1000000, of ONCE and RELAX [50, 512] */
@@ -70,7 +70,7 @@ CUS_API cusStereoOptions cusStereoDefaults(void);
 
 /* ---- Stages ---------------------------------------------------------------------------------------------------------- */
 
-/* Edges of one image. edges: 8UC1, 255 at an edge, 0 elsewhere. Four tests compare the sums a and b of three neighbours on
+/* Edges of one image. edges: 8UC1, 255 at an edge, 0 elsewhere. Four tests compare the sums a and b of three neighbors on
  * either side: left column (top to bottom) / right column; upper row (left to right) / lower row; (-1,-1), (0,-1), (-1,0) /
  * (1,1), (0,1), (1,0); (-1,1), (0,1), (-1,0) / (1,-1), (0,-1), (1,0), as (x, y) offsets. An edge is where, in any of
  * them, the means differ by more than clamp(threshold * their mean, 0, 1).
@@ -80,23 +80,23 @@ CUS_API cusStereoOptions cusStereoDefaults(void);
  * Uses border, threshold. Cost: one read, one write. */
 CUS_API cusStatus cusStereoEdges(const cusMat *image, cusMat *edges, const cusStereoOptions *options, cusStream stream);
 
-/* Signs of one image. signs: 8UC1, bit k set where neighbour k is brighter than the centre; the neighbours are counted row
+/* Signs of one image. signs: 8UC1, bit k set where neighbor k is brighter than the center; the neighbors are counted row
  * by row from the upper left. 32FC1 and NaN as above. Uses border. Cost: one read, one write. */
-CUS_API cusStatus cusStereoSigns(const cusMat *image, cusMat *signs, const cusStereoOptions *options, cusStream stream);
+CUS_API cusStatus cusStereoCensus(const cusMat *image, cusMat *signs, const cusStereoOptions *options, cusStream stream);
 
 /* Elevation from what the functions above made of the left and right image (8UC1; for EQUAL and EDGE any value but 0 is an
  * edge). The score of a pixel and shift is the sum of agreements in the window around it, a wrapped window counts a pixel
  * as often as it meets it; with EQUAL and EDGE it counts only where the pixel itself agrees. elevation: 16UC1, 1 + the
  * shift of the best score, 0 where no score is above zero. With a check the same is done from the right image (looked up in
- * the opposite direction), and an elevation stays where its partner has one that differs by at most `check`.
- * Uses border, agreement, shifts, direction, window, smaller_shift, check. SIZE: more shifts than columns.
+ * the opposite direction), and an elevation stays where its partner has one that differs by at most `left_right_check`.
+ * Uses border, agreement, shifts, direction, window, prefer_smaller, left_right_check. SIZE: more shifts than columns.
  * Cost: running sums, so nearly independent of the window; agreements and scores are never stored. Scratch: with more than
  * 32 shifts 4 bytes a pixel, with a check 2. */
 CUS_API cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *elevation,
                                      const cusStereoOptions *options, cusStream stream);
 
 /* Holes (0) of a 16UC1 elevation. NONE: a copy.
- * ONCE: in each iteration every hole takes the integer mean of its four neighbours as they were before the iteration, holes
+ * ONCE: in each iteration every hole takes the integer mean of its four neighbors as they were before the iteration, holes
  * counting 0; a value above 0 is then fixed. 16UC1.
  * LOWER: a hole takes the smaller of the nearest elevations to the left and to the right in its row, or the only one: what
  * is hidden from one camera belongs to the farther surface. A row of holes stays. 16UC1.
@@ -107,20 +107,20 @@ CUS_API cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cu
  * Uses border, fill, iterations, tolerance. Cost: 16 iterations a pass over memory. Scratch: 4 bytes a pixel. */
 CUS_API cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options, cusStream stream);
 
-/* Median of the 3x3 or 5x5 neighbours, those outside taken from the nearest edge pixel. 16UC1 or 32FC1 (without NaN), the
+/* Median of the 3x3 or 5x5 neighbors, those outside taken from the nearest edge pixel. 16UC1 or 32FC1 (without NaN), the
  * same out. size: 3 or 5. Cost: one read, one write. */
 CUS_API cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, cusStream stream);
 
 /* Contour lines. elevation: 16UC1 or 32FC1 (0..65535); contours: 8UC1, 255 on a line, 0 elsewhere. min and max are those of
  * all pixels, holes as 0. MODULO: (e - min) mod max(1, (max - min) / levels) == 0, in integers (32FC1: truncated first).
- * CROSSING: floor((e - min) * levels / (max - min)) differs from that of the right or the lower neighbour: thin closed
+ * CROSSING: floor((e - min) * levels / (max - min)) differs from that of the right or the lower neighbor: thin closed
  * lines; 16UC1 in exact integers, 32FC1 as floor((e - min) * (levels / (max - min))) with each operation in float32. A flat
  * map has no crossing; a NaN is neither min nor max and lies in the highest band. Uses lines, levels. Cost: two reads, one
  * write. Scratch: 8 bytes. */
 CUS_API cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options,
                                     cusStream stream);
 
-/* An elevation in colours, 8UC3 BGR: from blue (low) over green and yellow to red (high), holes black. contours: NULL, or
+/* An elevation in colors, 8UC3 BGR: from blue (low) over green and yellow to red (high), holes black. contours: NULL, or
  * 8UC1 of its size whose pixels above 0 are drawn black. Cost: two reads, one write. Scratch: 8 bytes. */
 CUS_API cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusMat *picture, cusStream stream);
 

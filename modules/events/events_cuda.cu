@@ -679,7 +679,7 @@ constexpr uint32_t MARK = 1u << 30, POSITIVE = 1u << 31;
 constexpr uint64_t LAST_MOST_EVENTS = MARK / 2 - 8; // in a window
 
 constexpr unsigned LAST_PIXELS = 1u << tuning::LAST_TILE;
-constexpr int STRIP = 128; // neighbouring pixels that are written together
+constexpr int STRIP = 128; // neighboring pixels that are written together
 
 struct Coder {
     uint32_t negative, positive; // with channel 0 reached, as every event does
@@ -1323,7 +1323,7 @@ PaintKernel lastKernelFor(int channels, bool tencode) {
         return lastKernelFor<K + 1>(channels, tencode);
 }
 
-// ---- Normalising: every frame in parts, which are put together in a fixed order ----------------------------------------
+// ---- Normalizing: every frame in parts, which are put together in a fixed order ----------------------------------------
 
 // Of the values that are not zero. The sum is exact, as they are multiples of 2^-24 (EVENTS_VOXEL_UNIT).
 struct Moments {
@@ -1347,7 +1347,7 @@ __device__ inline Moments ofLanes(Moments mine) {
             __shfl_sync(0xffffffffu, mine.squares, 0)};
 }
 
-struct Normalise {
+struct Normalize {
     float *frames;
     size_t step;
     unsigned rows, values; // of a frame; values of a row
@@ -1357,7 +1357,7 @@ struct Normalise {
 
 // Calls visit(four values, how many there are), which returns whether they are to be written back, for this block's part of a frame.
 template<class Visit>
-__device__ inline void forValues(const Normalise &job, Visit visit) {
+__device__ inline void forValues(const Normalize &job, Visit visit) {
     const unsigned long long rows = job.rows;
     const unsigned end = static_cast<unsigned>(rows * (blockIdx.x + 1) / tuning::NORMALISE_PARTS);
     for (unsigned y = static_cast<unsigned>(rows * blockIdx.x / tuning::NORMALISE_PARTS) + threadIdx.x / 32; y < end;
@@ -1389,7 +1389,7 @@ __device__ inline void forValues(const Normalise &job, Visit visit) {
     }
 }
 
-__global__ void __launch_bounds__(tuning::VALUES_THREADS) momentsKernel(const Normalise job) {
+__global__ void __launch_bounds__(tuning::VALUES_THREADS) momentsKernel(const Normalize job) {
     cusi::startInOrder();
     // Squares of distances from the first value, so that little cancels, and nothing of equal values is left.
     double origin = 0, distances = 0, squares = 0;
@@ -1419,16 +1419,16 @@ __global__ void __launch_bounds__(tuning::VALUES_THREADS) momentsKernel(const No
         job.moments[blockIdx.y * tuning::NORMALISE_PARTS + blockIdx.x] = all;
 }
 
-__global__ void __launch_bounds__(tuning::VALUES_THREADS) normaliseKernel(const Normalise job) {
+__global__ void __launch_bounds__(tuning::VALUES_THREADS) normalizeKernel(const Normalize job) {
     cusi::startInOrder();
     static_assert(tuning::NORMALISE_PARTS == 32, "a lane each");
     const Moments all = ofLanes(job.moments[blockIdx.y * tuning::NORMALISE_PARTS + threadIdx.x % 32]);
     const double mean = all.mean(), deviation = all.count > 0 ? sqrt(all.squares / all.count) : 0,
                  scale = deviation > 0 ? 1 / deviation : 1;
     forValues(job, [&](float4 &four) {
-        const auto normalised = [&](float v) { return v != 0 ? static_cast<float>((v - mean) * scale) : 0; };
+        const auto normalized = [&](float v) { return v != 0 ? static_cast<float>((v - mean) * scale) : 0; };
         const bool any = four.x != 0 || four.y != 0 || four.z != 0 || four.w != 0; // one in four or less
-        four = make_float4(normalised(four.x), normalised(four.y), normalised(four.z), normalised(four.w));
+        four = make_float4(normalized(four.x), normalized(four.y), normalized(four.z), normalized(four.w));
         return any;
     });
 }
@@ -1646,7 +1646,7 @@ Values valuesOf(const Batch &batch, int index) {
     Values values = {frameTop<void>(batch, mat),
                      mat.step,
                      static_cast<unsigned>(r.channels),
-                     r.swap != 0,
+                     r.swap_channels != 0,
                      255,
                      std::min(1 / (r.tau * 0.693147180559945309417), std::numeric_limits<double>::max()),
                      batch.source.t,
@@ -1745,7 +1745,7 @@ void addLast(const Batch &batch, Looks *looks) {
             job.tencode = frameTop<uint8_t>(batch, mat);
             job.tencode_step = mat.step;
             job.tencode_vectors = aligned(mat);
-            job.swap = r.swap != 0;
+            job.swap = r.swap_channels != 0;
             looks->greens = true;
         }
     }
@@ -1823,16 +1823,16 @@ cusStatus runLooks(const Batch &batch, const Looks &looks, bool count_skipped) {
     return CUS_OK;
 }
 
-cusStatus normalise(const Batch &batch, int index) {
+cusStatus normalize(const Batch &batch, int index) {
     const Values values = valuesOf(batch, index);
-    const Normalise job = {static_cast<float *>(values.frames),
+    const Normalize job = {static_cast<float *>(values.frames),
                            values.step,
                            static_cast<unsigned>(batch.stacker->rows),
                            static_cast<unsigned>(batch.stacker->cols) * values.channels,
                            aligned(batch.frames[index]),
                            reinterpret_cast<Moments *>(batch.state->sorted)};
     static_assert(tuning::BATCH_WINDOWS * tuning::NORMALISE_PARTS * sizeof(Moments) <= tuning::SORTED_BYTES, "");
-    for (const auto kernel : {momentsKernel, normaliseKernel})
+    for (const auto kernel : {momentsKernel, normalizeKernel})
         CUS_TRY(launchOverlapped(FUNCTION, kernel, dim3(tuning::NORMALISE_PARTS, batch.count), tuning::VALUES_THREADS, 0,
                                  batch.stream, job));
     return CUS_OK;
@@ -1885,8 +1885,8 @@ cusStatus runBatch(const Batch &batch) {
     if (more)
         CUS_TRY(runLooks(batch, looks, count_skipped));
     for (int i = 0; i < batch.stacker->count; ++i)
-        if (batch.stacker->representations[i].kind == CUS_REPR_VOXEL_GRID && batch.stacker->representations[i].normalise)
-            CUS_TRY(normalise(batch, i));
+        if (batch.stacker->representations[i].kind == CUS_REPR_VOXEL_GRID && batch.stacker->representations[i].normalize)
+            CUS_TRY(normalize(batch, i));
     return CUS_OK;
 }
 

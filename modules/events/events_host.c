@@ -9,7 +9,7 @@
 
 /* One thread makes one frame, or one band of its rows where there are fewer windows than threads, and sees the events in
  * their order: so nothing needs atomics, and "the last event" is simply the one that is written last. Pixel positions are
- * computed for a few hundred events at once, which the compiler vectorises; what remains for each event is one
+ * computed for a few hundred events at once, which the compiler vectorizes; what remains for each event is one
  * read-modify-write in a frame that stays in the cache. */
 
 enum { EVENTS_AT_ONCE = 512 };
@@ -213,25 +213,25 @@ static void mdesRow(const uint16_t *last, size_t cols, const cusRepresentation *
 
 /* 0x00RRGGBB of n pixels. */
 CUSI_MULTIVERSION
-static void tencodeColours(const uint16_t *restrict last, size_t n, uint32_t positive, uint32_t negative,
-                           uint32_t *restrict colour) {
+static void tencodeColors(const uint16_t *restrict last, size_t n, uint32_t positive, uint32_t negative,
+                          uint32_t *restrict color) {
     for (size_t i = 0; i < n; ++i) {
         const uint32_t code = last[i], ends = code & LAST_POSITIVE ? positive : negative;
-        colour[i] = code ? ends | (code & 255) << 8 : 0;
+        color[i] = code ? ends | (code & 255) << 8 : 0;
     }
 }
 
 static void tencodeRow(const uint16_t *last, size_t cols, const cusRepresentation *r, uint8_t *row) {
     const uint32_t red = 0xff0000, blue = 0x0000ff;
-    uint32_t colour[EVENTS_AT_ONCE];
+    uint32_t color[EVENTS_AT_ONCE];
     for (size_t start = 0; start < cols; start += EVENTS_AT_ONCE) {
         const size_t n = cols - start < EVENTS_AT_ONCE ? cols - start : EVENTS_AT_ONCE;
-        tencodeColours(last + start, n, r->swap ? blue : red, r->swap ? red : blue, colour);
+        tencodeColors(last + start, n, r->swap_channels ? blue : red, r->swap_channels ? red : blue, color);
         for (size_t i = 0; i < n; ++i) {
             uint8_t *const bgr = row + 3 * (start + i);
-            bgr[0] = (uint8_t)colour[i];
-            bgr[1] = (uint8_t)(colour[i] >> 8);
-            bgr[2] = (uint8_t)(colour[i] >> 16);
+            bgr[0] = (uint8_t)color[i];
+            bgr[1] = (uint8_t)(color[i] >> 8);
+            bgr[2] = (uint8_t)(color[i] >> 16);
         }
     }
 }
@@ -313,7 +313,7 @@ static uint64_t make(const Band *band, int index) {
     switch (r->kind) {
     case CUS_REPR_HISTOGRAM: {
         Grid grid = gridOf(band, step, 2);
-        *(r->swap ? &grid.positive : &grid.negative) = 1;
+        *(r->swap_channels ? &grid.positive : &grid.negative) = 1;
         clearBand(band, index);
         return countEvents(events, 0, events->count, &grid, bandRow(band, index, 0), 255);
     }
@@ -349,7 +349,7 @@ static uint64_t make(const Band *band, int index) {
     }
     case CUS_REPR_STACKED_HISTOGRAM: {
         Grid grid = gridOf(band, step, 2 * channels);
-        *(r->swap ? &grid.positive : &grid.negative) = (uint32_t)channels;
+        *(r->swap_channels ? &grid.positive : &grid.negative) = (uint32_t)channels;
         EventsLevels levels;
         timeLevels(events, channels, &levels);
         clearBand(band, index);
@@ -368,7 +368,7 @@ static uint64_t make(const Band *band, int index) {
     }
     case CUS_REPR_TIME_SURFACE: {
         Grid grid = gridOf(band, 2 * cols, 2);
-        *(r->swap ? &grid.positive : &grid.negative) = 1;
+        *(r->swap_channels ? &grid.positive : &grid.negative) = 1;
         uint32_t *last = clearScratch(band, 2 * sizeof *last);
         FOR_EVENTS_INSIDE(events, 0, events->count, &grid, inside, { last[at] = i + 1; });
         for (size_t y = 0; y < band->rows; ++y)
@@ -397,7 +397,7 @@ static int madeBefore(const cusEventStacker *stacker, int index) {
 }
 
 /* The non-zero values of a frame lose their mean and are divided by their standard deviation. */
-static void normalise(cusMat *frames, size_t top, size_t rows) {
+static void normalize(cusMat *frames, size_t top, size_t rows) {
     const size_t n = (size_t)frames->cols * (size_t)CUS_CHANNELS(frames->type);
     double sum = 0, squares = 0;
     uint64_t count = 0;
@@ -468,10 +468,10 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
     }
     state->skipped += all - inside;
     for (int i = 0; i < stacker->count; ++i)
-        if (stacker->representations[i].kind == CUS_REPR_VOXEL_GRID && stacker->representations[i].normalise) {
+        if (stacker->representations[i].kind == CUS_REPR_VOXEL_GRID && stacker->representations[i].normalize) {
 #pragma omp parallel for schedule(dynamic) num_threads(state->threads)
             for (int64_t w = 0; w < (int64_t)window_count; ++w)
-                normalise(&frames[i], (size_t)w * rows, rows);
+                normalize(&frames[i], (size_t)w * rows, rows);
         }
     return CUS_OK;
 }

@@ -13,7 +13,7 @@ static uint32_t channel(double v) {
     return (uint32_t)(v < 0 ? 0 : v > 255 ? 255 : v);
 }
 
-static uint32_t heatColour(int d, int full_scale) {
+static uint32_t heatColor(int d, int full_scale) {
     const double pi = 3.14159265358979323846;
     const double n = (double)d / full_scale;
     return channel(255 * sin(pi * n + pi / 2)) | channel(255 * sin(pi * n)) << 8 |
@@ -51,7 +51,7 @@ cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const c
                  full_scale);
     if (made.full_scale != full_scale) {
         for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
-            made.palette.colour[d] = heatColour(d, full_scale);
+            made.palette.color[d] = heatColor(d, full_scale);
         made.full_scale = full_scale;
     }
     const FramediffPaint paint = {.palette = &made.palette, .full_scale = full_scale};
@@ -61,10 +61,10 @@ cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const c
 cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int threshold, cusStream stream) {
     CUSI_REQUIRE(threshold >= 0 && threshold <= 765, CUS_ERROR_VALUE, "cusNoiseView: threshold is %d, takes 0..765",
                  threshold);
-    FramediffPalette colours;
+    FramediffPalette colors;
     for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
-        colours.colour[d] = d > threshold ? 0xff0000 : 0;
-    const FramediffPaint paint = {.palette = &colours, .threshold = threshold};
+        colors.color[d] = d > threshold ? 0xff0000 : 0;
+    const FramediffPaint paint = {.palette = &colors, .threshold = threshold};
     return paintDifference("cusNoiseView", prev, cur, dst, &paint, stream);
 }
 
@@ -203,7 +203,7 @@ cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count, cusStre
 }
 
 cusDiffOptions cusDiffDefaults(void) {
-    return (cusDiffOptions){.threshold = 20, .min_neighbours = 0};
+    return (cusDiffOptions){.threshold = 20, .min_neighbors = 0};
 }
 
 cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int type, cusSpace space,
@@ -213,8 +213,8 @@ cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int
     const cusDiffOptions chosen = options ? *options : cusDiffDefaults();
     CUSI_REQUIRE(chosen.threshold >= 0 && chosen.threshold <= 255, CUS_ERROR_VALUE,
                  "cusDiffEncoderCreate: threshold is %d, takes 0..255", chosen.threshold);
-    CUSI_REQUIRE(chosen.min_neighbours >= 0 && chosen.min_neighbours <= 8, CUS_ERROR_VALUE,
-                 "cusDiffEncoderCreate: min_neighbours is %d, takes 0..8", chosen.min_neighbours);
+    CUSI_REQUIRE(chosen.min_neighbors >= 0 && chosen.min_neighbors <= 8, CUS_ERROR_VALUE,
+                 "cusDiffEncoderCreate: min_neighbors is %d, takes 0..8", chosen.min_neighbors);
     cusDiffEncoder *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusDiffEncoderCreate: no host memory");
     made->rows = rows;

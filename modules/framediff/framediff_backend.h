@@ -10,9 +10,9 @@ extern "C" {
 
 enum { FRAMEDIFF_LEVELS = 766 }; /* summed differences 0..765 */
 
-/* Colour of each summed difference, B | G << 8 | R << 16. */
+/* Color of each summed difference, B | G << 8 | R << 16. */
 typedef struct FramediffPalette {
-    uint32_t colour[FRAMEDIFF_LEVELS];
+    uint32_t color[FRAMEDIFF_LEVELS];
 } FramediffPalette;
 
 /* What a difference is painted with. */

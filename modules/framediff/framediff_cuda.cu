@@ -11,7 +11,7 @@ constexpr unsigned FULL_WARP = 0xffffffffu;
 // ---- Heatmap and noise view ---------------------------------------------------------------------------------------
 // Moves 2 reads of CN bytes and one write of 3 per pixel. A warp takes 512 pixels of a row: every lane loads CN 16-byte pieces
 // of each input, so that the loads are coalesced and all in flight at once, leaves their byte differences in shared memory,
-// takes 4 x 4 neighbouring pixels from there (word stride CN: no bank conflicts for 1 and 3), looks their colours up and sends
+// takes 4 x 4 neighboring pixels from there (word stride CN: no bank conflicts for 1 and 3), looks their colors up and sends
 // the result back through shared memory as 16-byte stores.
 
 namespace tuning {
@@ -58,8 +58,8 @@ __device__ inline void differencesOfFour(const uint32_t *words, unsigned *d) {
 }
 
 // The usual palette stands in device memory from the start: reading 3 KB from a kernel parameter, each lane another word, is
-// serialised and cost every launch about 4 us. sin(pi p / q) for 0 <= p <= q, by its series on the octant where that is exact
-// to the last digit; the tests compare every colour with the C library's.
+// serialized and cost every launch about 4 us. sin(pi p / q) for 0 <= p <= q, by its series on the octant where that is exact
+// to the last digit; the tests compare every color with the C library's.
 constexpr double sinePi(int p, int q) {
     constexpr double PI = 3.14159265358979323846;
     if (2 * p > q)
@@ -80,24 +80,24 @@ constexpr FramediffPalette usualPalette() {
     for (int d = 0; d <= FULL; ++d) {
         const double blue = 2 * d < FULL ? 255 * sinePi(FULL - 2 * d, 2 * FULL) : 0;
         const double red = 2 * d > FULL ? 255 * sinePi(2 * d - FULL, 2 * FULL) : 0;
-        palette.colour[d] = static_cast<uint32_t>(blue) | static_cast<uint32_t>(255 * sinePi(d, FULL)) << 8 |
-                            static_cast<uint32_t>(red) << 16;
+        palette.color[d] = static_cast<uint32_t>(blue) | static_cast<uint32_t>(255 * sinePi(d, FULL)) << 8 |
+                           static_cast<uint32_t>(red) << 16;
     }
     return palette;
 }
 
 __device__ const FramediffPalette USUAL_PALETTE = usualPalette();
 
-// The three ways from a summed difference to a colour; `table` is in shared memory.
+// The three ways from a summed difference to a color; `table` is in shared memory.
 struct UsualHeat {
     static constexpr bool TABLE = true;
-    __device__ uint32_t entry(int i) const { return USUAL_PALETTE.colour[i]; }
+    __device__ uint32_t entry(int i) const { return USUAL_PALETTE.color[i]; }
     __device__ uint32_t operator()(const uint32_t *table, unsigned d) const { return table[d]; }
 };
 struct AnyHeat {
     static constexpr bool TABLE = true;
     FramediffPalette palette;
-    __device__ uint32_t entry(int i) const { return palette.colour[i]; }
+    __device__ uint32_t entry(int i) const { return palette.color[i]; }
     __device__ uint32_t operator()(const uint32_t *table, unsigned d) const { return table[d]; }
 };
 struct Noise {
@@ -106,21 +106,21 @@ struct Noise {
     __device__ uint32_t operator()(const uint32_t *, unsigned d) const { return d > threshold ? 0xff0000u : 0u; }
 };
 
-template<int CN, class Colours>
+template<int CN, class Colors>
 __global__ void __launch_bounds__(tuning::PAINT_THREADS, tuning::PAINT_BLOCKS_PER_SM)
-    paintKernel(const PaintJob job, const __grid_constant__ Colours colours) {
+    paintKernel(const PaintJob job, const __grid_constant__ Colors colors) {
     constexpr int WARPS = tuning::PAINT_THREADS / 32;
     constexpr int WORDS = TILE_PIXELS * (CN > 3 ? CN : 3) / 4;
-    __shared__ uint32_t table[Colours::TABLE ? FRAMEDIFF_LEVELS : 1];
+    __shared__ uint32_t table[Colors::TABLE ? FRAMEDIFF_LEVELS : 1];
     __shared__ __align__(16) uint32_t staged[WARPS][WORDS];
 
     constexpr int ENTRIES = cusi::divUp(int{FRAMEDIFF_LEVELS}, tuning::PAINT_THREADS);
     uint32_t entries[ENTRIES]; // constants, so they need not wait for the kernel before
-    if constexpr (Colours::TABLE)
+    if constexpr (Colors::TABLE)
 #pragma unroll
         for (int i = 0; i < ENTRIES; ++i)
             entries[i] =
-                colours.entry(min(static_cast<int>(threadIdx.x) + i * tuning::PAINT_THREADS, int{FRAMEDIFF_LEVELS} - 1));
+                colors.entry(min(static_cast<int>(threadIdx.x) + i * tuning::PAINT_THREADS, int{FRAMEDIFF_LEVELS} - 1));
     cusi::startInOrder();
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(tuning::PAINT_THREADS, tuning::PAINT_BLOCKS_PE
         a[k] = left > 0 ? cusi::load16(prev + at, left, job.aligned) : make_uint4(0, 0, 0, 0);
         b[k] = left > 0 ? cusi::load16(cur + at, left, job.aligned) : make_uint4(0, 0, 0, 0);
     }
-    if constexpr (Colours::TABLE) {
+    if constexpr (Colors::TABLE) {
 #pragma unroll
         for (int i = 0; i < ENTRIES; ++i)
             table[min(static_cast<int>(threadIdx.x) + i * tuning::PAINT_THREADS, int{FRAMEDIFF_LEVELS} - 1)] = entries[i];
@@ -158,8 +158,8 @@ __global__ void __launch_bounds__(tuning::PAINT_THREADS, tuning::PAINT_BLOCKS_PE
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-        const uint32_t c0 = colours(table, d[j][0]), c1 = colours(table, d[j][1]);
-        const uint32_t c2 = colours(table, d[j][2]), c3 = colours(table, d[j][3]);
+        const uint32_t c0 = colors(table, d[j][0]), c1 = colors(table, d[j][1]);
+        const uint32_t c2 = colors(table, d[j][2]), c3 = colors(table, d[j][3]);
         uint32_t *out = mine + 3 * (lane + 32 * j);
         out[0] = c0 | c1 << 24;
         out[1] = c1 >> 8 | c2 << 16;
@@ -175,16 +175,16 @@ __global__ void __launch_bounds__(tuning::PAINT_THREADS, tuning::PAINT_BLOCKS_PE
     }
 }
 
-template<class Colours>
-cusStatus launchPaint(int channels, const PaintJob &job, const Colours &colours, cudaStream_t stream) {
-    const auto kernel = channels == 1   ? paintKernel<1, Colours>
-                        : channels == 3 ? paintKernel<3, Colours>
-                                        : paintKernel<4, Colours>;
+template<class Colors>
+cusStatus launchPaint(int channels, const PaintJob &job, const Colors &colors, cudaStream_t stream) {
+    const auto kernel = channels == 1   ? paintKernel<1, Colors>
+                        : channels == 3 ? paintKernel<3, Colors>
+                                        : paintKernel<4, Colors>;
     const unsigned long long blocks = cusi::divUp(job.tiles, 0ull + tuning::PAINT_THREADS / 32);
     CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
                  "framediff: %llu tiles of 512 pixels are more than one launch takes", job.tiles);
     return cusi::launchOverlapped("framediff", kernel, static_cast<unsigned>(blocks), tuning::PAINT_THREADS, 0, stream, job,
-                                  colours);
+                                  colors);
 }
 
 // ---- Sparse difference --------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ struct EncodeJob {
     unsigned run, run_fraction; // pieces a warp goes through, in 1 and 1 / 2^32
     unsigned capacity;
     uint32_t addend; // 255 - threshold in each byte
-    unsigned char min_neighbours, channels;
+    unsigned char min_neighbors, channels;
     bool aligned, mask_by_two, may_overflow;
 };
 
@@ -421,9 +421,9 @@ __device__ inline uint32_t changedAround(const EncodeJob &job, unsigned y, unsig
     return __funnelshift_r(words[w], 32 * (w + 1) < job.cols ? words[w + 1] : 0, (x - 1) % 32); // a row may be padded
 }
 
-// Which of the pixels from x on, up to 16, have enough changed neighbours, a bit each: eight one-bit numbers are added for all
+// Which of the pixels from x on, up to 16, have enough changed neighbors, a bit each: eight one-bit numbers are added for all
 // pixels at once.
-__device__ inline unsigned haveNeighbours(const EncodeJob &job, unsigned y, unsigned x) {
+__device__ inline unsigned haveNeighbors(const EncodeJob &job, unsigned y, unsigned x) {
     const uint32_t up = changedAround(job, y - 1, x), own = changedAround(job, y, x), down = changedAround(job, y + 1, x);
     const auto sum = [](uint32_t a, uint32_t b, uint32_t c) { return a ^ b ^ c; };
     const auto carry = [](uint32_t a, uint32_t b, uint32_t c) { return (a & b) | (a & c) | (b & c); };
@@ -434,17 +434,17 @@ __device__ inline unsigned haveNeighbours(const EncodeJob &job, unsigned y, unsi
     const uint32_t twos_part = sum(twos_up, twos_down, twos_own), fours_part = carry(twos_up, twos_down, twos_own);
     const uint32_t twos = twos_part ^ from_ones, from_twos = twos_part & from_ones;
     const uint32_t count[4] = {ones, twos, fours_part ^ from_twos, fours_part & from_twos};
-    uint32_t enough = 0xffffffffu; // count >= min_neighbours, from the lowest bit up
+    uint32_t enough = 0xffffffffu; // count >= min_neighbors, from the lowest bit up
 #pragma unroll
     for (int bit = 0; bit < 4; ++bit)
-        enough = job.min_neighbours >> bit & 1 ? count[bit] & enough : count[bit] | enough;
+        enough = job.min_neighbors >> bit & 1 ? count[bit] & enough : count[bit] | enough;
     return enough;
 }
 
 // The bytes of a unit whose pixels are not noise, a bit each.
 __device__ inline unsigned keptBytes(const EncodeJob &job, unsigned unit) {
     const Place p = placeOf(job, unit);
-    const unsigned x = p.x / job.channels, phase = p.x % job.channels, pixels = haveNeighbours(job, p.y, x);
+    const unsigned x = p.x / job.channels, phase = p.x % job.channels, pixels = haveNeighbors(job, p.y, x);
     if (job.channels == 1)
         return pixels & 0xffff;
     const unsigned of_pixel = (1u << job.channels) - 1;
@@ -879,7 +879,7 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     // The zeros left in the tiles' words must not be taken for those of the first frame.
     const EncodeState start = {1, 0, 0xffffffffu};
     CUSI_CUDA("cusDiffEncoderCreate", cudaMemcpy(encoder->scratch.data, &start, sizeof start, cudaMemcpyHostToDevice));
-    if (encoder->options.min_neighbours > 0)
+    if (encoder->options.min_neighbors > 0)
         CUS_TRY(cusMatCreate(&encoder->changed, encoder->rows, cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
     return cusi::cudaStatus(cudaStreamSynchronize(nullptr), "cusDiffEncoderCreate", "setting up");
 }
@@ -906,12 +906,12 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     CUS_TRY(cut("cusDiffEncode", &job));
     job.capacity = diff->capacity;
     job.addend = static_cast<uint32_t>(255 - encoder->options.threshold) * 0x01010101u;
-    job.min_neighbours = static_cast<unsigned char>(encoder->options.min_neighbours);
+    job.min_neighbors = static_cast<unsigned char>(encoder->options.min_neighbors);
     job.channels = static_cast<unsigned char>(CUS_CHANNELS(frame->type));
     job.aligned = cusi::isAligned(*frame, 16);
     job.mask_by_two = job.mask && cusi::isAligned(diff->mask, 2);
     job.may_overflow = diff->capacity < row_bytes * static_cast<size_t>(frame->rows);
-    if (job.min_neighbours > 0) {
+    if (job.min_neighbors > 0) {
         job.changed = static_cast<const uint32_t *>(encoder->changed.data);
         job.changed_words_per_row = static_cast<unsigned>(encoder->changed.step / 4);
         CUS_TRY(mapChangedPixels(job, static_cast<uint32_t *>(encoder->changed.data),

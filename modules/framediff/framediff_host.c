@@ -32,7 +32,7 @@ static int threadsFor(size_t work, size_t share) {
 enum { PIXELS_AT_ONCE = 512 };
 
 /* sum[i] = differences of bytes i, i + 1 and i + 2 (one channel: three times that of byte i) of n <= PIXELS_AT_ONCE pixels. Only
- * those at the start of a pixel are wanted, but neighbours are what vector instructions add. */
+ * those at the start of a pixel are wanted, but neighbors are what vector instructions add. */
 CUSI_MULTIVERSION
 static void summedDifferences(const uint8_t *restrict a, const uint8_t *restrict b, size_t n, int channels,
                               uint16_t *restrict sum) {
@@ -58,8 +58,8 @@ static void paintRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t co
         uint8_t *out = dst + 3 * x;
         /* Four bytes are stored for each pixel, the fourth of which the next pixel overwrites; the last has only three. */
         for (size_t i = 0; i + 1 < n; ++i)
-            memcpy(out + 3 * i, &palette->colour[sum[i * channels]], 4);
-        memcpy(out + 3 * (n - 1), &palette->colour[sum[(n - 1) * channels]], 3);
+            memcpy(out + 3 * i, &palette->color[sum[i * channels]], 4);
+        memcpy(out + 3 * (n - 1), &palette->color[sum[(n - 1) * channels]], 3);
     }
 }
 
@@ -233,11 +233,11 @@ static void changedPixels(const uint8_t *restrict cur, const uint8_t *restrict r
     }
 }
 
-/* keep[i] = 1 for the bytes of those pixels x .. x + n - 1 with at least min_neighbours changed pixels around them.
+/* keep[i] = 1 for the bytes of those pixels x .. x + n - 1 with at least min_neighbors changed pixels around them.
  * above, row, below: changed pixels of three rows, NULL outside the frame. */
 CUSI_MULTIVERSION
 static void passFilter(const uint8_t *above, const uint8_t *row, const uint8_t *below, size_t cols, size_t x, size_t n,
-                       size_t channels, int min_neighbours, uint8_t *restrict keep) {
+                       size_t channels, int min_neighbors, uint8_t *restrict keep) {
     uint8_t columns[PIXELS_AT_ONCE + 2]; /* sums of x - 1 .. x + n */
     const size_t first = x == 0, end = n + 2 - (x + n == cols);
     columns[0] = columns[n + 1] = 0;
@@ -249,7 +249,7 @@ static void passFilter(const uint8_t *above, const uint8_t *row, const uint8_t *
         columns[i] = (uint8_t)(columns[i] + below[x + i - 1]);
     uint8_t passes[PIXELS_AT_ONCE];
     for (size_t i = 0; i < n; ++i)
-        passes[i] = columns[i] + columns[i + 1] + columns[i + 2] - row[x + i] >= min_neighbours;
+        passes[i] = columns[i] + columns[i + 1] + columns[i + 2] - row[x + i] >= min_neighbors;
     if (channels == 1)
         memcpy(keep, passes, n);
     else if (channels == 3)
@@ -281,7 +281,7 @@ static size_t encodeRow(cusDiffEncoder *encoder, const cusMat *frame, size_t y, 
                    .mask = mask,
                    .positions = positions,
                    .values = values};
-    if (encoder->options.min_neighbours == 0)
+    if (encoder->options.min_neighbors == 0)
         return encode(&piece);
     const size_t cols = (size_t)frame->cols, channels = (size_t)CUS_CHANNELS(frame->type);
     const uint8_t *row = rowOf(&encoder->changed, y), *above = y ? rowOf(&encoder->changed, y - 1) : NULL;
@@ -291,7 +291,7 @@ static size_t encodeRow(cusDiffEncoder *encoder, const cusMat *frame, size_t y, 
     size_t count = 0;
     for (size_t x = 0; x < cols; x += PIXELS_AT_ONCE) {
         const size_t n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE;
-        passFilter(above, row, below, cols, x, n, channels, encoder->options.min_neighbours, keep);
+        passFilter(above, row, below, cols, x, n, channels, encoder->options.min_neighbors, keep);
         piece.n = n * channels;
         const size_t more = encode(&piece);
         count += more;
@@ -334,7 +334,7 @@ cusStatus framediff_host_prepare(cusDiffEncoder *encoder) {
     /* Room for every byte: positions (4 bytes) then values. The pages of bytes that never change are never touched. */
     CUS_TRY(cusMatCreate(&encoder->scratch, encoder->rows, (int)cusi_rowBytes(&encoder->ref), CUS_MAKETYPE(CUS_8U, 5),
                          CUS_HOST));
-    if (encoder->options.min_neighbours > 0)
+    if (encoder->options.min_neighbors > 0)
         CUS_TRY(cusMatCreate(&encoder->changed, encoder->rows, encoder->cols, CUS_8UC1, CUS_HOST));
     return CUS_OK;
 }
@@ -346,7 +346,7 @@ static size_t partStart(size_t count, int part, int parts) {
 
 cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff) {
     const size_t row_bytes = cusi_rowBytes(frame), bytes = row_bytes * (size_t)frame->rows;
-    const int rows = frame->rows, filtered = encoder->options.min_neighbours > 0;
+    const int rows = frame->rows, filtered = encoder->options.min_neighbors > 0;
     const int threads = threadsFor(bytes, BYTES_A_THREAD);
     int bands = threads < rows ? threads : rows;
     bands = bands < MAX_BANDS ? bands : MAX_BANDS;

@@ -1,7 +1,7 @@
 // Integral images on the GPU in one pass: the source is read once and each table written once.
 //
 // The image is cut into tiles. A block copies one tile into shared memory, each of its warps ROWS rows of 128 columns, a lane four
-// neighbouring columns. The table's entry at row y and column x of a tile is
+// neighboring columns. The table's entry at row y and column x of a tile is
 //
 //   what is above and left of the tile (corner) + the columns before x above the tile + the rows before y left of the tile
 //   + the sum inside the tile,
@@ -505,7 +505,7 @@ struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Vector4 {
 
 // ---- Look-back ------------------------------------------------------------------------------------------------------
 
-// N neighbouring sums as they are published: words of 32 bits of them each, two of 16 bits together, with the number of the run
+// N neighboring sums as they are published: words of 32 bits of them each, two of 16 bits together, with the number of the run
 // above. The fewer bytes, the better: they are read many times, through the cache that all tables go through too.
 template<class T, unsigned N>
 struct Published {

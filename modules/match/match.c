@@ -9,7 +9,7 @@
 
 cusMatcherOptions cusMatcherDefaults(void) {
     return (cusMatcherOptions){
-        .method = CUS_MATCH_SQDIFF, .path = CUS_MATCH_AUTO, .max_matches = 1, .min_distance = 1, .limit = NAN};
+        .method = CUS_MATCH_SQDIFF, .algorithm = CUS_MATCH_AUTO, .max_matches = 1, .min_distance = 1, .score_limit = NAN};
 }
 
 /* ---- Creation ----------------------------------------------------------------------------------------------------------
@@ -18,8 +18,8 @@ cusMatcherOptions cusMatcherDefaults(void) {
 static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const cusMat *templ) {
     CUSI_REQUIRE((int)o->method >= 0 && o->method <= CUS_MATCH_CCOEFF_NORMED, CUS_ERROR_VALUE,
                  "%s: method is %d, takes CUS_MATCH_SQDIFF..CUS_MATCH_CCOEFF_NORMED", f, (int)o->method);
-    CUSI_REQUIRE((int)o->path >= 0 && o->path <= CUS_MATCH_FFT, CUS_ERROR_VALUE,
-                 "%s: path is %d, takes CUS_MATCH_AUTO, CUS_MATCH_DIRECT or CUS_MATCH_FFT", f, (int)o->path);
+    CUSI_REQUIRE((int)o->algorithm >= 0 && o->algorithm <= CUS_MATCH_FFT, CUS_ERROR_VALUE,
+                 "%s: algorithm is %d, takes CUS_MATCH_AUTO, CUS_MATCH_DIRECT or CUS_MATCH_FFT", f, (int)o->algorithm);
     CUSI_REQUIRE(o->max_matches >= 1 && o->max_matches <= 1024, CUS_ERROR_VALUE, "%s: max_matches is %d, takes 1..1024", f,
                  o->max_matches);
     CUSI_REQUIRE(o->min_distance >= 1, CUS_ERROR_VALUE, "%s: min_distance is %d, takes 1 or more", f, o->min_distance);
@@ -84,7 +84,7 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, cons
     const size_t elements = (size_t)m->w * (size_t)m->h * (size_t)m->channels;
     MatchTemplate *sums = calloc((size_t)m->count, sizeof *sums);
     CUSI_REQUIRE(sums, CUS_ERROR_NO_MEMORY, "%s: no host memory", f);
-    if (made->path == CUS_MATCH_FFT)
+    if (made->algorithm == CUS_MATCH_FFT)
         chooseShift(m, data, elements);
     const size_t bytes = elements * (m->integer ? 1 : sizeof(float));
     cusStatus status = CUS_OK;
@@ -167,7 +167,7 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
                  "%s: a template row has %zu bytes, takes up to 65536", f, cusi_rowBytes(first));
     CUSI_REQUIRE((uint64_t)rows * (uint64_t)cols < UINT32_MAX, CUS_ERROR_SIZE,
                  "%s: frames are %d x %d (rows x cols), takes up to 2^32 - 2 pixels", f, rows, cols);
-    CUSI_REQUIRE(first->space == CUS_DEVICE || o.path != CUS_MATCH_FFT || strcmp(match_fft_name(), "none") != 0,
+    CUSI_REQUIRE(first->space == CUS_DEVICE || o.algorithm != CUS_MATCH_FFT || strcmp(match_fft_name(), "none") != 0,
                  CUS_ERROR_UNSUPPORTED, "%s: this build has no FFT library for the host", f);
 
     cusMatcher *made = calloc(1, sizeof *made);
@@ -175,7 +175,7 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     const int masked = o.mask != NULL, smallest = match_smallestIsBest(o.method), channels = CUS_CHANNELS(first->type);
     made->type = first->type;
     made->space = first->space;
-    made->path = o.path;
+    made->algorithm = o.algorithm;
     made->model = (MatchModel){.method = o.method,
                                .integer = integer,
                                .masked = masked,
@@ -194,11 +194,12 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
                                .min_distance = o.min_distance,
                                .subpixel = o.subpixel != 0,
                                .n = (double)first->cols * first->rows,
-                               .limit_cost = isnan(o.limit) ? INFINITY
-                                             : smallest     ? o.limit
-                                                            : -o.limit};
-    if (made->path == CUS_MATCH_AUTO)
-        made->path = CUSI_BACKEND(f, made->space, match_host_path(&made->model), match_cuda_path(&made->model));
+                               .limit_cost = isnan(o.score_limit) ? INFINITY
+                                             : smallest           ? o.score_limit
+                                                                  : -o.score_limit};
+    if (made->algorithm == CUS_MATCH_AUTO)
+        made->algorithm =
+            CUSI_BACKEND(f, made->space, match_host_algorithm(&made->model), match_cuda_algorithm(&made->model));
     cusStatus status = fetchAndPrepare(f, made, templates, o.mask, stream);
     if (status != CUS_OK) {
         cusMatcherDestroy(made);
@@ -281,15 +282,15 @@ cusStatus cusMatcherResults(const cusMatcher *matcher, cusMat *view) {
     return cusMatRegion(&matcher->results, 0, 0, matcher->results.cols, matcher->results.rows, view);
 }
 
-cusMatchPath cusMatcherPath(const cusMatcher *matcher) {
-    return matcher ? matcher->path : CUS_MATCH_AUTO;
+cusMatchAlgorithm cusMatcherAlgorithm(const cusMatcher *matcher) {
+    return matcher ? matcher->algorithm : CUS_MATCH_AUTO;
 }
 
 const char *cusMatcherHostFft(void) {
     return match_fft_name();
 }
 
-/* ---- Colour ------------------------------------------------------------------------------------------------------------
+/* ---- Color ------------------------------------------------------------------------------------------------------------
  */
 
 static cusStatus checkRange(const char *f, const cusHsvRange *range) {

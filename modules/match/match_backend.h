@@ -48,7 +48,7 @@ struct cusMatcher {
     MatchModel model;
     int type;
     cusSpace space;
-    cusMatchPath path;
+    cusMatchAlgorithm algorithm;
     cusMat results; /* count rows of max_matches cusMatch */
     void *backend;
 };
@@ -71,7 +71,7 @@ MATCH_FN double match_clamp(double v, double low, double high) {
 }
 
 /* n a - sum over channels of b c, rounded once: all are integers below 2^53. */
-MATCH_FN double match_centredInteger(double n, double a, const double *b, const double *c, int channels) {
+MATCH_FN double match_centeredInteger(double n, double a, const double *b, const double *c, int channels) {
     __int128 sum = (__int128)(int64_t)n * (int64_t)a;
     for (int k = 0; k < channels; ++k)
         sum -= (__int128)(int64_t)b[k] * (int64_t)c[k];
@@ -81,9 +81,9 @@ MATCH_FN double match_centredInteger(double n, double a, const double *b, const 
 }
 
 /* n times sum (a - mean) (b - mean). */
-MATCH_FN double match_centred(const MatchModel *m, double ab, const double *a, const double *b, int exact) {
+MATCH_FN double match_centered(const MatchModel *m, double ab, const double *a, const double *b, int exact) {
     if (exact && m->integer)
-        return match_centredInteger(m->n, ab, a, b, m->channels);
+        return match_centeredInteger(m->n, ab, a, b, m->channels);
     double sum = m->n * ab;
     for (int k = 0; k < m->channels; ++k)
         sum -= a[k] * b[k];
@@ -116,13 +116,13 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, double 
         return norm > 0 ? match_clamp(match_unshift(m, c, s1, t->t1) / norm, -1, 1) : 0;
     }
     case CUS_MATCH_CCOEFF:
-        return match_centred(m, c, s1, t->t1, 1) / m->n;
+        return match_centered(m, c, s1, t->t1, 1) / m->n;
     default: {
-        const double flat = match_centred(m, t->t2, t->t1, t->t1, 1), window = match_centred(m, s2, s1, s1, 1);
+        const double flat = match_centered(m, t->t2, t->t1, t->t1, 1), window = match_centered(m, s2, s1, s1, 1);
         const double norm = sqrt(window > 0 ? window : 0) * sqrt(flat > 0 ? flat : 0);
         if (!(flat > 0))
             return 1;
-        return norm > 0 ? match_clamp(match_centred(m, c, s1, t->t1, 1) / norm, -1, 1) : 0;
+        return norm > 0 ? match_clamp(match_centered(m, c, s1, t->t1, 1) / norm, -1, 1) : 0;
     }
     }
 }
@@ -179,12 +179,12 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, dou
         norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
         break;
     case CUS_MATCH_CCOEFF:
-        value = match_centred(m, c, s1, t->t1, 0) / m->n;
+        value = match_centered(m, c, s1, t->t1, 0) / m->n;
         error += uncertain.window;
         break;
     default: {
-        const double window = match_centred(m, s2, s1, s1, 1), flat = match_centred(m, t->t2, t->t1, t->t1, 1);
-        value = match_centred(m, c, s1, t->t1, 0);
+        const double window = match_centered(m, s2, s1, s1, 1), flat = match_centered(m, t->t2, t->t1, t->t1, 1);
+        value = match_centered(m, c, s1, t->t1, 0);
         norm = sqrt(window > 0 ? window : 0) * sqrt(flat > 0 ? flat : 0);
         error = (error + uncertain.window) * m->n;
         if (!(flat > 0))
@@ -204,7 +204,7 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, dou
         /* In floats the norm is uncertain as well: by less than 1e-4 of it where the window's sum is well above the
          * uncertainty; where it is not, anything may be. */
         if (uncertain.window > 0) {
-            const double sum = m->method == CUS_MATCH_CCOEFF_NORMED ? match_centred(m, s2, s1, s1, 0) / m->n
+            const double sum = m->method == CUS_MATCH_CCOEFF_NORMED ? match_centered(m, s2, s1, s1, 0) / m->n
                                                                     : match_unshift(m, s2, s1, s1);
             error = sum > 1e4 * uncertain.window ? error * 1.0001 + 1e-4 : 2;
         }
@@ -232,7 +232,7 @@ MATCH_FN float match_middle(MatchRange range) {
     return 0.5f * range.lower + 0.5f * range.upper;
 }
 
-/* ---- Colour: OpenCV's fixed-point conversion --------------------------------------------------------------------------
+/* ---- Color: OpenCV's fixed-point conversion --------------------------------------------------------------------------
  */
 
 enum { HSV_SHIFT = 12 };
@@ -245,7 +245,7 @@ MATCH_FN int hsv_hueScale(int i) {
     return i ? (int)rint((double)(180 << HSV_SHIFT) / (6.0 * i)) : 0;
 }
 
-/* Is the colour inside? Without branches, for the vectoriser. */
+/* Is the color inside? Without branches, for the vectorizer. */
 MATCH_FN int hsv_inside(int b, int g, int r, const int *saturation_scale, const int *hue_scale, const cusHsvRange *range) {
     const int gb = g > b ? g : b, v = r > gb ? r : gb;
     const int low = g < b ? g : b, diff = v - (r < low ? r : low);
@@ -270,8 +270,8 @@ void match_host_release(cusMatcher *matcher);
 void match_cuda_release(cusMatcher *matcher);
 
 /* What CUS_MATCH_AUTO means for this model. */
-cusMatchPath match_host_path(const MatchModel *model);
-cusMatchPath match_cuda_path(const MatchModel *model);
+cusMatchAlgorithm match_host_algorithm(const MatchModel *model);
+cusMatchAlgorithm match_cuda_algorithm(const MatchModel *model);
 
 cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores);
 cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);

@@ -21,7 +21,7 @@
 namespace {
 
 namespace tuning {
-constexpr int ROW_ITEMS = 8;                // neighbouring pixels of a thread of rowsKernel
+constexpr int ROW_ITEMS = 8;                // neighboring pixels of a thread of rowsKernel
 constexpr int SPECTRUM_ITEMS = 4;           // of a thread of multiplySpectra
 constexpr long long TIMED_POINTS = 1 << 19; // frames of fewer take cuFFT's smallest size without timing others
 constexpr int CANDIDATES = 1024;            // listed; where there are more, they are searched for tile by tile
@@ -132,7 +132,7 @@ __device__ double blockTotal(double mine) {
     return mine;
 }
 
-// For cuFFT, or only for the frame's energy: shifted planes in floats. One block a row; a thread takes ROW_ITEMS neighbouring
+// For cuFFT, or only for the frame's energy: shifted planes in floats. One block a row; a thread takes ROW_ITEMS neighboring
 // pixels, so that floats leave in 16-byte stores.
 template<class T, int CN>
 __global__ void __launch_bounds__(THREADS) rowsKernel(const __grid_constant__ Job job) {
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(fft::MOST_THREADS, 2)
     energy = blockTotal(energy); // and the barrier after the last pass
     if (threadIdx.x == 0)
         job.energy_parts[static_cast<size_t>(p) * job.parts + blockIdx.x] = energy;
-    // Two neighbouring threads write a tile's rows y and y + 1, 32 bytes, then y + 2 and y + 3.
+    // Two neighboring threads write a tile's rows y and y + 1, 32 bytes, then y + 2 and y + 3.
     float4 *out = job.pair_spectra + static_cast<size_t>(p) * job.spectrum_tiles * job.spectrum_pitch + y0;
     for (int i = threadIdx.x; i < 2 * job.spectrum_tiles; i += blockDim.x) {
         const int tile = i / 2, k = 2 * tile;
@@ -284,7 +284,7 @@ using tuning::VERTICAL_COLS, tuning::VERTICAL_STRIPS;
 // Sums of shifted pixels (S1) and of their squares (S2) over the h rows from each row of the score map down, at every column of
 // the frame. A block takes 8 columns. Its threads first add up a chunk of rows each; from these sums each makes that of the
 // first window of its share of the map and then moves it down. The second reading comes from the first-level cache.
-// Sum: unsigned where the sums, whose sign windowSums knows, fit into 32 bits. A thread takes PIXELS neighbouring columns.
+// Sum: unsigned where the sums, whose sign windowSums knows, fit into 32 bits. A thread takes PIXELS neighboring columns.
 template<class T, int CN, int PIXELS, class Sum, bool S1, bool S2>
 struct Vertical {
     using Pixel = std::conditional_t<sizeof(T) == 1, int, double>;
@@ -878,7 +878,7 @@ __global__ void __launch_bounds__(THREADS) scoresKernel(const __grid_constant__ 
         correlateBytes<CN>(job, k, y0, x0, sums);
     else if constexpr (FROM == From::PLAIN)
         correlatePlainly<T, CN>(job, k, y0, x0, sums);
-    const auto rowOfScore = [&](int i) { // of the FFT, neighbouring threads take neighbouring columns
+    const auto rowOfScore = [&](int i) { // of the FFT, neighboring threads take neighboring columns
         return y0 + (FROM == From::FFT ? i * 4 + static_cast<int>(threadIdx.x) / TILE_COLS
                                        : static_cast<int>(threadIdx.x) / 16 * 2 + i / 4);
     };
@@ -936,7 +936,7 @@ __global__ void __launch_bounds__(fft::MOST_THREADS, 2) scoresFftKernel(const __
         }
         if (i0 == 0) // the places do not depend on what was before
             cusi::startInOrder();
-        // Neighbouring threads read 32 bytes, rows y and y + 1 of two columns; each keeps one column of both.
+        // Neighboring threads read 32 bytes, rows y and y + 1 of two columns; each keeps one column of both.
         float4 v[2][UNROLL];
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
@@ -1024,7 +1024,7 @@ __device__ bool tilePosition(const Job &job, int tile, long long index, int &y, 
     return y < job.model.orows && x < job.model.ocols;
 }
 
-// Takes the neighbourhood of the match of the round before out of the map. A block goes through the tiles of one of block_uppers, a
+// Takes the neighborhood of the match of the round before out of the map. A block goes through the tiles of one of block_uppers, a
 // warp through one tile.
 __global__ void __launch_bounds__(THREADS) suppressKernel(const __grid_constant__ Job job) {
     cusi::startInOrder();
@@ -1348,7 +1348,7 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
         const double floor = match_smallestIsBest(m.method) ? 0 : (m.method & 1) ? -1 : -INFINITY;
         const int lane = threadIdx.x % 32;
         Best best = nothing;
-        const int runs_log2 = tile_log2 - 5; // of 32 neighbouring positions in a tile
+        const int runs_log2 = tile_log2 - 5; // of 32 neighboring positions in a tile
         for (long long run = static_cast<long long>(blockIdx.x) * WARPS + threadIdx.x / 32;
              run < static_cast<long long>(tile_total) << runs_log2; run += static_cast<long long>(blocks) * WARPS) {
             const int tile = static_cast<int>(run >> runs_log2);
@@ -1430,7 +1430,7 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
     job.results[static_cast<size_t>(k) * m.max_matches + job.round] = match;
 }
 
-// ---- Colour
+// ---- Color
 // -------------------------------------------------------------------------------------------------------------
 
 struct HsvTables {
@@ -1463,7 +1463,7 @@ struct Picture {
     int rows, cols;
 };
 
-// Pixels inside the range in this block's share of the picture; a thread takes four neighbours at a time.
+// Pixels inside the range in this block's share of the picture; a thread takes four neighbors at a time.
 __device__ unsigned countShare(const Picture &src, const cusHsvRange &range, const HsvTables &tables, unsigned char *mask,
                                size_t mask_step, int block, int blocks) {
     unsigned count = 0;
@@ -1907,7 +1907,7 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     const char *f = "cusMatcherCreate";
     MatchModel &m = matcher->model;
     Job &job = cuda->job;
-    const bool fft = matcher->path == CUS_MATCH_FFT;
+    const bool fft = matcher->algorithm == CUS_MATCH_FFT;
     const size_t count = m.count, elements = static_cast<size_t>(m.w) * m.h * m.channels;
     const size_t row_bytes = static_cast<size_t>(m.w) * cusTypeSize(matcher->type);
     CUSI_CUDA(f, cusi::multiprocessors(&cuda->multiprocessors));
@@ -2018,7 +2018,7 @@ cusStatus runTyped(cusMatcher *matcher, const Job &job, bool dot_products, cudaS
     const char *f = "cusMatcherRun";
     const MatchModel &m = job.model;
     MatchCuda *cuda = static_cast<MatchCuda *>(matcher->backend);
-    const bool fft = matcher->path == CUS_MATCH_FFT, own = job.row_plan.n > 0;
+    const bool fft = matcher->algorithm == CUS_MATCH_FFT, own = job.row_plan.n > 0;
     const bool squared = m.method == CUS_MATCH_SQDIFF && !m.masked;
     const int window_blocks = cusi::divUp(job.quantities * m.orows, job.window_rows);
     if (window_blocks)
@@ -2096,7 +2096,7 @@ void match_cuda_release(cusMatcher *matcher) {
 }
 
 // By the performance suite's sweeps on one H200 the two cross near 16 x 16 at 640 x 480 and between 16 x 16 and 24 x 24 at 1920 x 1080.
-cusMatchPath match_cuda_path(const MatchModel *m) {
+cusMatchAlgorithm match_cuda_algorithm(const MatchModel *m) {
     const bool dot_products = m->integer && !m->masked;
     return m->n <= (dot_products ? 400 : 64) ? CUS_MATCH_DIRECT : CUS_MATCH_FFT;
 }

@@ -244,7 +244,7 @@ struct Points {
     }
 };
 
-// Neighbouring threads do the same butterfly of both signals.
+// Neighboring threads do the same butterfly of both signals.
 __device__ __forceinline__ int butterfly() {
     return static_cast<int>(threadIdx.x) / 2;
 }

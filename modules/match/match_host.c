@@ -94,7 +94,7 @@ static Plan chooseBlocks(const MatchModel *m) {
     return best;
 }
 
-cusMatchPath match_host_path(const MatchModel *m) {
+cusMatchAlgorithm match_host_algorithm(const MatchModel *m) {
     if (strcmp(match_fft_name(), "none") == 0)
         return CUS_MATCH_DIRECT;
     const double products = (double)m->orows * m->ocols * m->n * m->channels * m->count;
@@ -188,7 +188,7 @@ static void prepareSpectra(const MatchModel *m, MatchHost *host) {
 
 cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums) {
     MatchModel *m = &matcher->model;
-    const int fft = matcher->path == CUS_MATCH_FFT;
+    const int fft = matcher->algorithm == CUS_MATCH_FFT;
     const size_t elements = (size_t)m->w * (size_t)m->h * (size_t)m->channels, count = (size_t)m->count;
     const size_t map = (size_t)m->orows * (size_t)m->ocols;
     MatchHost *host = calloc(1, sizeof *host);
@@ -475,7 +475,7 @@ typedef struct Block {
     size_t y, x, rows, cols; /* of the score map */
 } Block;
 
-/* The usual case by itself, for the vectoriser; the numbers are those of match_range. */
+/* The usual case by itself, for the vectorizer; the numbers are those of match_range. */
 CUSI_MULTIVERSION
 static void assembleSquares(const double *c, const double *s2, size_t n, double t2, double error, float *score,
                             MatchRange *ranges) {
@@ -642,7 +642,7 @@ static void runBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, c
                      Worker *worker) {
     const MatchModel *m = &matcher->model;
     MatchHost *host = matcher->backend;
-    const int fft = matcher->path == CUS_MATCH_FFT;
+    const int fft = matcher->algorithm == CUS_MATCH_FFT;
     if (fft) {
         runBlockFft(m, host, frame, block, worker);
     } else if (!m->masked) {
@@ -819,12 +819,12 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
     return CUS_OK;
 }
 
-/* ---- Colour ------------------------------------------------------------------------------------------------------------
+/* ---- Color ------------------------------------------------------------------------------------------------------------
  */
 
 enum { HSV_AT_ONCE = 512 }; /* a multiple of 32 */
 
-/* Rounds half to even, as OpenCV's tables do, for 0 <= x < 2^22: adding 1.5 2^23 leaves no fraction bits. Vectorises, which
+/* Rounds half to even, as OpenCV's tables do, for 0 <= x < 2^22: adding 1.5 2^23 leaves no fraction bits. Vectorizes, which
  * looking up a table does badly. */
 static inline int32_t nearest(float x) {
     const float shifted = x + 12582912.0f;

@@ -15,8 +15,8 @@ cusStereoOptions cusStereoClassic(void) {
                               .shifts = 30,
                               .direction = 1,
                               .window = 21,
-                              .smaller_shift = 0,
-                              .check = -1,
+                              .prefer_smaller = 0,
+                              .left_right_check = -1,
                               .fill = CUS_FILL_ONCE,
                               .iterations = 50,
                               .tolerance = 0,
@@ -27,13 +27,13 @@ cusStereoOptions cusStereoClassic(void) {
 
 cusStereoOptions cusStereoDefaults(void) {
     return (cusStereoOptions){.border = CUS_STEREO_ZERO,
-                              .agreement = CUS_STEREO_SIGNS,
+                              .agreement = CUS_STEREO_CENSUS,
                               .threshold = 0.2f,
                               .shifts = 30,
                               .direction = -1,
                               .window = 7,
-                              .smaller_shift = 1,
-                              .check = 1,
+                              .prefer_smaller = 1,
+                              .left_right_check = 1,
                               .fill = CUS_FILL_LOWER,
                               .iterations = 512,
                               .tolerance = 0.001f,
@@ -61,14 +61,14 @@ static cusStatus checkThreshold(const char *function, const cusStereoOptions *o)
 }
 
 static cusStatus checkMatching(const char *function, const cusStereoOptions *o, int cols) {
-    RANGE(agreement, CUS_STEREO_EQUAL, CUS_STEREO_SIGNS);
+    RANGE(agreement, CUS_STEREO_EQUAL, CUS_STEREO_CENSUS);
     RANGE(shifts, 1, CUS_STEREO_MAX_SHIFTS);
     CUSI_REQUIRE(o->direction == 1 || o->direction == -1, CUS_ERROR_VALUE, "%s: direction is %d, takes 1 or -1", function,
                  o->direction);
     RANGE(window, 1, CUS_STEREO_MAX_WINDOW);
     CUSI_REQUIRE(o->window % 2 == 1, CUS_ERROR_VALUE, "%s: window is %d, takes odd numbers", function, o->window);
-    RANGE(smaller_shift, 0, 1);
-    RANGE(check, -1, 256);
+    RANGE(prefer_smaller, 0, 1);
+    RANGE(left_right_check, -1, 256);
     CUSI_REQUIRE(o->shifts <= cols, CUS_ERROR_SIZE, "%s: shifts is %d, the images have only %d columns", function,
                  o->shifts, cols);
     return CUS_OK;
@@ -121,7 +121,7 @@ static StereoScratch layOut(void *block, int stages, cusSpace space, int rows, i
     const size_t pixels = (size_t)rows * (size_t)cols;
     const int fills = (stages & STEREO_FILL) && (o->fill == CUS_FILL_ONCE || o->fill == CUS_FILL_RELAX);
     const int groups = (stages & STEREO_ELEVATION) && space == CUS_DEVICE && o->shifts > STEREO_GROUP;
-    const int other = (stages & STEREO_ELEVATION) && o->check >= 0;
+    const int other = (stages & STEREO_ELEVATION) && o->left_right_check >= 0;
     const int threads = cusi_maxThreads();
     const size_t head =
         space == CUS_DEVICE ? STEREO_STATE_BYTES : alignUp(stereo_host_scratchBytes(stages, rows, cols, o, threads));
@@ -182,8 +182,8 @@ cusStatus cusStereoEdges(const cusMat *image, cusMat *edges, const cusStereoOpti
     return features("cusStereoEdges", "edges", image, edges, 0, options, stream);
 }
 
-cusStatus cusStereoSigns(const cusMat *image, cusMat *signs, const cusStereoOptions *options, cusStream stream) {
-    return features("cusStereoSigns", "signs", image, signs, 1, options, stream);
+cusStatus cusStereoCensus(const cusMat *image, cusMat *signs, const cusStereoOptions *options, cusStream stream) {
+    return features("cusStereoCensus", "signs", image, signs, 1, options, stream);
 }
 
 cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
@@ -332,7 +332,7 @@ void cusContourMapperDestroy(cusContourMapper *mapper) {
 static cusStatus hostMap(cusContourMapper *m, const cusMat *left, const cusMat *right, cusMat *elevation,
                          cusMat *contours) {
     const cusStereoOptions *o = &m->options;
-    const int signs = o->agreement == CUS_STEREO_SIGNS;
+    const int signs = o->agreement == CUS_STEREO_CENSUS;
     cusMat *const unfiltered = o->median ? &m->unfiltered : elevation;
     cusMat *const holes = o->fill != CUS_FILL_NONE ? &m->holes : unfiltered;
     CUS_TRY(stereo_host_features(left, &m->left, signs, o));

@@ -12,7 +12,7 @@ enum {
     STEREO_ROUND = 16,        /* iterations of RELAX between looks at its tolerance */
     STEREO_GROUP = 32,        /* shifts that one CUDA launch looks at */
     STEREO_STATE_BYTES = 256, /* the head of a scratch block: range of the elevations, progress of the fill */
-    STEREO_COLOURS = 256
+    STEREO_COLORS = 256
 };
 
 /* Scratch of one call or of a mapper, one block: STEREO_STATE_BYTES, then 4 bytes a pixel (keys of the best shift, or the
@@ -45,7 +45,7 @@ static inline
     __host__ __device__
 #endif
         uint32_t
-        stereo_colour(uint32_t index) {
+        stereo_color(uint32_t index) {
     if (index < 85)
         return (255 - 3 * index) | (3 * index) << 8;
     if (index < 170)

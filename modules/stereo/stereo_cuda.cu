@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(256) featuresKernel(const FeatureJob job) {
         }
         unsigned packed = 0;
         if constexpr (SIGNS && sizeof(T) == 1) {
-            const unsigned centre = __funnelshift_r(bytes[1].x, bytes[1].y, 8);
+            const unsigned center = __funnelshift_r(bytes[1].x, bytes[1].y, 8);
             int bit = 0;
 #pragma unroll
             for (int i = 0; i < 3; ++i)
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(256) featuresKernel(const FeatureJob job) {
                 for (int k = 0; k < 3; ++k)
                     if (i != 1 || k != 1)
                         packed |=
-                            __vcmpgtu4(__funnelshift_r(bytes[i].x, bytes[i].y, 8 * k), centre) & (0x01010101u << bit++);
+                            __vcmpgtu4(__funnelshift_r(bytes[i].x, bytes[i].y, 8 * k), center) & (0x01010101u << bit++);
         } else {
 #pragma unroll
             for (int k = 0; k < 4; ++k) {
@@ -277,7 +277,7 @@ __device__ inline unsigned loadFour(const unsigned char *row, int x, const Eleva
 template<int AGREEMENT, bool WIDE, int PLANES, int SEG>
 __global__ void __launch_bounds__(32 * WARPS, WIDE ? 1 : tuning::ELEVATION_BLOCKS) elevationKernel(const ElevationJob job) {
     cusi::startInOrder();
-    constexpr bool BINARY = AGREEMENT != CUS_STEREO_SIGNS;
+    constexpr bool BINARY = AGREEMENT != CUS_STEREO_CENSUS;
     constexpr int PITCH = SEG == 28 ? 36 : 33; // words; no bank conflicts among the segments of 28 columns, few in others
     constexpr int PLANE = CHUNK * PITCH;
     constexpr int COLS = 4 * SEG;
@@ -410,11 +410,11 @@ __global__ void __launch_bounds__(32 * WARPS, WIDE ? 1 : tuning::ELEVATION_BLOCK
                     sums[k][p] -= gone[p];
                 }
                 if (BINARY) {
-                    unsigned centre[PLANES];
+                    unsigned center[PLANES];
                     const int at = lane + pad / 4;
                     if (lane < SEG) {
-                        agreements(row + radius, at, shift, centre_valid, centre);
-                        stage[PLANES * PLANE + i * PITCH + lane] = centre[0] << 7;
+                        agreements(row + radius, at, shift, centre_valid, center);
+                        stage[PLANES * PLANE + i * PITCH + lane] = center[0] << 7;
                     }
                 }
             }
@@ -568,7 +568,7 @@ struct Way {
 
 template<int AGREEMENT, bool WIDE, int PLANES, int SEG>
 Way way() {
-    constexpr int pitch = SEG == 28 ? 36 : 33, planes = PLANES + (AGREEMENT != CUS_STEREO_SIGNS);
+    constexpr int pitch = SEG == 28 ? 36 : 33, planes = PLANES + (AGREEMENT != CUS_STEREO_CENSUS);
     return {elevationKernel<AGREEMENT, WIDE, PLANES, SEG>, SEG,
             std::max(CHUNK * pitch * planes, (WIDE ? 2 : 1) * 8 * 4 * SEG)};
 }
@@ -588,9 +588,9 @@ Way chooseWay(const cusStereoOptions &o) {
     case CUS_STEREO_EDGE:
         return binaryWay<CUS_STEREO_EDGE>(o.window);
     default:
-        return o.window <= 15   ? way<CUS_STEREO_SIGNS, false, 1, 28>()
-               : o.window <= 31 ? way<CUS_STEREO_SIGNS, true, 1, 24>()
-                                : way<CUS_STEREO_SIGNS, true, 2, 16>();
+        return o.window <= 15   ? way<CUS_STEREO_CENSUS, false, 1, 28>()
+               : o.window <= 31 ? way<CUS_STEREO_CENSUS, true, 1, 24>()
+                                : way<CUS_STEREO_CENSUS, true, 2, 16>();
     }
 }
 
@@ -612,7 +612,7 @@ cusStatus oneWay(const char *function, const cusMat &left, const cusMat &right, 
     job.pad = cusi::divUp(job.radius, 4) * 4;
     job.direction = direction;
     job.wrapped = o.border == CUS_STEREO_WRAP;
-    job.smaller = o.smaller_shift != 0;
+    job.smaller = o.prefer_smaller != 0;
     job.aligned = cusi::isAligned(left, 4) && cusi::isAligned(right, 4);
 
     int device = 0, sms = 0, shared_limit = 0;
@@ -944,7 +944,7 @@ cusStatus fill(const char *function, const cusMat &holes, cusMat &filled, const 
 }
 
 // ---- Median ------------------------------------------------------------------------------------------------------------
-// Forgetful selection in registers (see the host's). 16-bit: two neighbouring pixels in the halves of a word.
+// Forgetful selection in registers (see the host's). 16-bit: two neighboring pixels in the halves of a word.
 
 __device__ inline void order(unsigned &a, unsigned &b, bool halves) {
     const unsigned low = halves ? __vminu2(a, b) : min(a, b), high = halves ? __vmaxu2(a, b) : max(a, b);
@@ -1104,7 +1104,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             bool line;
-            if (CROSSING) { // neighbours are mostly equal, and then their bands are
+            if (CROSSING) { // neighbors are mostly equal, and then their bands are
                 line = (v[k + 1] != v[k] || b[k] != v[k]) &&
                        (band(v[k], min, max, levels) != band(v[k + 1], min, max, levels) ||
                         band(v[k], min, max, levels) != band(b[k], min, max, levels));
@@ -1138,11 +1138,11 @@ __global__ void __launch_bounds__(256)
     for (int y = blockIdx.y; y < rows; y += gridDim.y) {
         const T e = cusi::rowOf(elevation, step, y)[x];
         const bool black = e == T(0) || (lines && cusi::rowOf(lines, lines_step, y)[x]);
-        const uint32_t colour = black ? 0 : stereo_colour(band(e, min, max, STEREO_COLOURS - 1));
+        const uint32_t color = black ? 0 : stereo_color(band(e, min, max, STEREO_COLORS - 1));
         unsigned char *const to = cusi::rowOf(out, out_step, y) + 3 * static_cast<size_t>(x);
-        to[0] = static_cast<unsigned char>(colour);
-        to[1] = static_cast<unsigned char>(colour >> 8);
-        to[2] = static_cast<unsigned char>(colour >> 16);
+        to[0] = static_cast<unsigned char>(color);
+        to[1] = static_cast<unsigned char>(color >> 8);
+        to[2] = static_cast<unsigned char>(color >> 16);
     }
 }
 
@@ -1185,13 +1185,13 @@ cusStatus elevate(const char *function, const cusMat &left, const cusMat &right,
     uint16_t *const out = static_cast<uint16_t *>(elevation.data);
     uint32_t *const keys = static_cast<uint32_t *>(scratch.wide);
     CUS_TRY(oneWay(function, left, right, out, elevation.step, o.direction, o, keys, stream));
-    if (o.check < 0)
+    if (o.left_right_check < 0)
         return CUS_OK;
     CUS_TRY(oneWay(function, right, left, scratch.other, sizeof(uint16_t) * static_cast<size_t>(left.cols), -o.direction, o,
                    keys, stream));
     const dim3 grid(cusi::divUp(left.cols, 256), std::min(left.rows, 65535));
     return cusi::launchOverlapped(function, checkKernel, grid, 256, 0, stream, out, elevation.step, scratch.other,
-                                  left.rows, left.cols, o.direction, o.check, o.border == CUS_STEREO_WRAP);
+                                  left.rows, left.cols, o.direction, o.left_right_check, o.border == CUS_STEREO_WRAP);
 }
 
 } // namespace
@@ -1207,7 +1207,7 @@ void stereo_cuda_free(void *block, cusStream stream) {
 
 cusStatus stereo_cuda_features(const cusMat *image, cusMat *out, int signs, const cusStereoOptions *options,
                                cusStream stream) {
-    return features(signs ? "cusStereoSigns" : "cusStereoEdges", &image, &out, 1, signs, *options, nullptr, stream);
+    return features(signs ? "cusStereoCensus" : "cusStereoEdges", &image, &out, 1, signs, *options, nullptr, stream);
 }
 
 cusStatus stereo_cuda_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
@@ -1261,7 +1261,7 @@ cusStatus stereo_cuda_map(cusContourMapper *m, const cusMat *left, const cusMat 
     cusMat *const holes = o.fill != CUS_FILL_NONE ? &m->holes : unfiltered;
     const cusMat *images[2] = {left, right};
     cusMat *outs[2] = {&m->left, &m->right};
-    CUS_TRY(features(function, images, outs, 2, o.agreement == CUS_STEREO_SIGNS, o, state, stream));
+    CUS_TRY(features(function, images, outs, 2, o.agreement == CUS_STEREO_CENSUS, o, state, stream));
     CUS_TRY(elevate(function, m->left, m->right, *holes, o, m->scratch, stream));
     if (o.fill != CUS_FILL_NONE)
         CUS_TRY(fill(function, *holes, *unfiltered, o, m->scratch, stream));

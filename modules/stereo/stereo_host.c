@@ -67,7 +67,7 @@ static void loadPadded(const cusMat *image, int64_t y, int x, int n, cusStereoBo
 }
 
 /* u, m, d: the rows above, of and below n pixels, pixel x at index x + 1. An edge is all bits of a lane: with conditions
- * joined by ||, or by | of their values, compilers do not vectorise. */
+ * joined by ||, or by | of their values, compilers do not vectorize. */
 CUSI_MULTIVERSION
 static void edges8(const uint8_t *restrict u, const uint8_t *restrict m, const uint8_t *restrict d, int n, float threshold,
                    uint8_t *restrict out) {
@@ -147,10 +147,10 @@ int stereo_host_hasNan(const cusMat *image) {
 
 /* ---- Elevation ---------------------------------------------------------------------------------------------------------
  * A tile and a shift at a time: agreements as bytes; their horizontal window sums by doubling (sums of 1, 2, 4, ...
- * neighbours, of which the window's binary digits pick), several rows in one loop, since a row that was just written cannot
+ * neighbors, of which the window's binary digits pick), several rows in one loop, since a row that was just written cannot
  * be read at another place yet; these sums run down the columns, the row that enters is added and the one that leaves
  * taken off. Score and shift share 16 bits, so that one maximum keeps the best of as many shifts as fit; the score of a left
- * pixel and a shift is that of its partner in the right image, too. All loops run along rows and are vectorised.
+ * pixel and a shift is that of its partner in the right image, too. All loops run along rows and are vectorized.
  */
 
 typedef struct Tile {
@@ -250,11 +250,11 @@ WINDOW_SUMS(windowSums16, uint16_t)
 MOVE_WINDOW(moveWindow8, uint8_t, int8_t) /* sums below 128 */
 MOVE_WINDOW(moveWindow16, uint16_t, uint16_t)
 
-/* Where `centre` is 0 the score does not count. */
+/* Where `center` is 0 the score does not count. */
 CUSI_MULTIVERSION
-static void maskScore(const uint16_t *restrict key, const uint8_t *restrict centre, int n, uint16_t *restrict counted) {
+static void maskScore(const uint16_t *restrict key, const uint8_t *restrict center, int n, uint16_t *restrict counted) {
     for (int x = 0; x < n; ++x)
-        counted[x] = (uint16_t)(key[x] & -(uint16_t)centre[x]);
+        counted[x] = (uint16_t)(key[x] & -(uint16_t)center[x]);
 }
 
 CUSI_MULTIVERSION
@@ -308,7 +308,7 @@ static void elevationTile(const Matching *m, Tile *tile, int y0, int x0, int row
     const cusStereoOptions *o = m->options;
     const int window = o->window, radius = window / 2, reach = 2 * radius;
     const int both = m->out[1] != NULL, right_way = o->direction > 0;
-    const int binary = o->agreement != CUS_STEREO_SIGNS, more = o->shifts - 1, group = 1 << m->bits;
+    const int binary = o->agreement != CUS_STEREO_CENSUS, more = o->shifts - 1, group = 1 << m->bits;
     const int pitch = (cols + reach + more + 63) / 64 * 64;
     /* Where the tile's parts of both images start. */
     const int64_t y = (int64_t)y0 - radius, left_x = (int64_t)x0 - radius - (both && right_way ? more : 0);
@@ -341,7 +341,7 @@ static void elevationTile(const Matching *m, Tile *tile, int y0, int x0, int row
                 windowSums16(tile->agree + at_row, pixels, window, tile->doubled[0], tile->doubled[1], tile->sums + at_row);
         }
         const int last = (s / group + 1) * group < o->shifts ? group - 1 : more % group;
-        const int code = o->smaller_shift ? last - s % group : s % group;
+        const int code = o->prefer_smaller ? last - s % group : s % group;
         for (int c = 0; c < n; ++c)
             tile->key[c] = (uint16_t)code;
         for (int r = 0; r < rows + reach; ++r) {
@@ -362,7 +362,7 @@ static void elevationTile(const Matching *m, Tile *tile, int y0, int x0, int row
             continue;
         for (int i = 0; i <= both; ++i)
             for (int r = 0; r < rows; ++r)
-                takeBest(tile->best[i][r], cols, m->bits, s / group * group, last, o->smaller_shift, tile->score[i][r],
+                takeBest(tile->best[i][r], cols, m->bits, s / group * group, last, o->prefer_smaller, tile->score[i][r],
                          (uint16_t *)(void *)((char *)m->out[i] + (size_t)(y0 + r) * m->step[i]) + x0);
     }
 }
@@ -381,7 +381,7 @@ static void checkPart(uint16_t *row, const uint16_t *near, int n, const cusStere
     for (int x = 0; x < n; ++x) {
         const int e = row[x], partner = near[x + o->shifts - 1 + (e ? o->direction * (e - 1) : 0)];
         const int difference = partner > e ? partner - e : e - partner;
-        row[x] = (uint16_t)(e & -((partner != 0) & (difference <= o->check)));
+        row[x] = (uint16_t)(e & -((partner != 0) & (difference <= o->left_right_check)));
     }
 }
 
@@ -407,8 +407,8 @@ static void checkRow(uint16_t *row, const uint16_t *other, int cols, const cusSt
 
 cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
                                 const StereoScratch *scratch) {
-    const int check = options->check >= 0, rows = left->rows, cols = left->cols;
-    const int most = (options->agreement == CUS_STEREO_SIGNS ? 8 : 1) * options->window;
+    const int check = options->left_right_check >= 0, rows = left->rows, cols = left->cols;
+    const int most = (options->agreement == CUS_STEREO_CENSUS ? 8 : 1) * options->window;
     Matching m = {
         left, right,     options, {elevation->data, check ? scratch->other : NULL}, {elevation->step, 2 * (size_t)cols},
         0,    most < 128};
@@ -894,11 +894,11 @@ cusStatus stereo_host_contours(const cusMat *elevation, cusMat *contours, const 
 }
 
 cusStatus stereo_host_picture(const cusMat *elevation, const cusMat *contours, cusMat *picture) {
-    const Bands bands = bandsOf(elevation, STEREO_COLOURS - 1);
+    const Bands bands = bandsOf(elevation, STEREO_COLORS - 1);
     const int cols = elevation->cols;
-    uint32_t colours[STEREO_COLOURS];
-    for (uint32_t k = 0; k < STEREO_COLOURS; ++k)
-        colours[k] = stereo_colour(k);
+    uint32_t colors[STEREO_COLORS];
+    for (uint32_t k = 0; k < STEREO_COLORS; ++k)
+        colors[k] = stereo_color(k);
 #pragma omp parallel for schedule(static) num_threads(threadsFor(elevation))
     for (int y = 0; y < elevation->rows; ++y) {
         const void *const row = rowOf(elevation, y);
@@ -911,9 +911,9 @@ cusStatus stereo_host_picture(const cusMat *elevation, const cusMat *contours, c
             for (int k = 0; k < n; ++k) {
                 const int at = x + k;
                 const int hole = bands.type == CUS_32FC1 ? ((const float *)row)[at] == 0 : ((const uint16_t *)row)[at] == 0;
-                const uint32_t colour = hole || (lines && lines[at]) ? 0 : colours[band[k]];
+                const uint32_t color = hole || (lines && lines[at]) ? 0 : colors[band[k]];
                 for (int c = 0; c < 3; ++c)
-                    out[3 * (size_t)at + (size_t)c] = (uint8_t)(colour >> (8 * c));
+                    out[3 * (size_t)at + (size_t)c] = (uint8_t)(color >> (8 * c));
             }
         }
     }

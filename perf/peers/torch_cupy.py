@@ -37,7 +37,7 @@ def match_truth(frame, templ):
 
 
 def heat_table():
-    """Colours by the sum of a pixel's three differences."""
+    """Colors by the sum of a pixel's three differences."""
     n = np.pi * np.arange(766) / 765
     return np.stack([np.clip(255 * np.sin(phase), 0, 255).astype(np.uint8) for phase in (n + np.pi / 2, n, n - np.pi / 2)], 1)
 

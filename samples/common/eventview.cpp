@@ -12,7 +12,7 @@ namespace {
 
 const cv::Vec3f BACKGROUND(28, 18, 14), AMBER(64, 176, 255), AZURE(255, 150, 48);
 
-cv::Vec3b colour(float brighter, float darker) {
+cv::Vec3b color(float brighter, float darker) {
     cv::Vec3b out;
     for (int c = 0; c < 3; ++c)
         out[c] = cv::saturate_cast<uint8_t>(BACKGROUND[c] + brighter * (AMBER[c] - BACKGROUND[c]) +
@@ -48,7 +48,7 @@ cv::Mat byPolarity(const cv::Mat &frame, float least, Magnitudes magnitudes) {
     for (int y = 0; y < frame.rows; ++y)
         for (int x = 0; x < frame.cols; ++x) {
             const cv::Vec2f m = magnitudes(y, x);
-            out.at<cv::Vec3b>(y, x) = colour(logScale(m[0], white), logScale(m[1], white));
+            out.at<cv::Vec3b>(y, x) = color(logScale(m[0], white), logScale(m[1], white));
         }
     return out;
 }
@@ -56,7 +56,7 @@ cv::Mat byPolarity(const cv::Mat &frame, float least, Magnitudes magnitudes) {
 // A magnitude and a time (0 old, 1 new) at each pixel.
 template<class Timed>
 cv::Mat byTime(const cv::Mat &frame, Timed timed) {
-    static const cv::Mat colours = [] {
+    static const cv::Mat colors = [] {
         cv::Mat ramp(1, 256, CV_8UC1), out;
         for (int i = 0; i < 256; ++i)
             ramp.at<uint8_t>(0, i) = static_cast<uint8_t>(24 + i * 216 / 255); // without the darkest ends
@@ -73,7 +73,7 @@ cv::Mat byTime(const cv::Mat &frame, Timed timed) {
     for (int y = 0; y < frame.rows; ++y)
         for (int x = 0; x < frame.cols; ++x) {
             const cv::Vec2f m = timed(y, x);
-            const cv::Vec3b &hue = colours.at<cv::Vec3b>(0, cv::saturate_cast<uint8_t>(255 * m[1]));
+            const cv::Vec3b &hue = colors.at<cv::Vec3b>(0, cv::saturate_cast<uint8_t>(255 * m[1]));
             const float strength = m[0] > 0 ? 0.3f + 0.7f * std::min(1.0f, m[0] / white) : 0;
             for (int c = 0; c < 3; ++c)
                 out.at<cv::Vec3b>(y, x)[c] =
@@ -90,16 +90,16 @@ cv::Mat eventPicture(const cusRepresentation &r, const cv::Mat &frame) {
     case CUS_REPR_HISTOGRAM:
         return byPolarity(frame, 3, [&](int y, int x) {
             const uint8_t *v = frame.ptr<uint8_t>(y, x);
-            return cv::Vec2f(v[r.swap ? 1 : 0], v[r.swap ? 0 : 1]);
+            return cv::Vec2f(v[r.swap_channels ? 1 : 0], v[r.swap_channels ? 0 : 1]);
         });
     case CUS_REPR_TENCODE: {
         cv::Mat out = frame.clone();
-        if (r.swap)
+        if (r.swap_channels)
             cv::cvtColor(frame, out, cv::COLOR_RGB2BGR);
         for (int y = 0; y < out.rows; ++y)
             for (int x = 0; x < out.cols; ++x)
                 if (cv::Vec3b &v = out.at<cv::Vec3b>(y, x); v == cv::Vec3b(0, 0, 0))
-                    v = colour(0, 0);
+                    v = color(0, 0);
         return out;
     }
     case CUS_REPR_MDES: {
@@ -117,9 +117,9 @@ cv::Mat eventPicture(const cusRepresentation &r, const cv::Mat &frame) {
                                        : channels == 1
                                            ? 1
                                            : 0.25f + 0.75f * static_cast<float>(newest) / static_cast<float>(channels - 1);
-                out.at<cv::Vec3b>(y, x) = newest < 0      ? colour(0, 0)
-                                          : v[newest] > 0 ? colour(strength, 0)
-                                                          : colour(0, strength);
+                out.at<cv::Vec3b>(y, x) = newest < 0      ? color(0, 0)
+                                          : v[newest] > 0 ? color(strength, 0)
+                                                          : color(0, strength);
             }
         return out;
     }
@@ -158,7 +158,7 @@ cv::Mat eventPicture(const cusRepresentation &r, const cv::Mat &frame) {
         for (int y = 0; y < frame.rows; ++y)
             for (int x = 0; x < frame.cols; ++x) {
                 const float *v = frame.ptr<float>(y, x);
-                out.at<cv::Vec3b>(y, x) = colour(v[r.swap ? 1 : 0], v[r.swap ? 0 : 1]);
+                out.at<cv::Vec3b>(y, x) = color(v[r.swap_channels ? 1 : 0], v[r.swap_channels ? 0 : 1]);
             }
         return out;
     }

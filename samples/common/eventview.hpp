@@ -1,5 +1,5 @@
 // Pictures of event frames for people: each representation as 8UC3. Amber is brighter, azure is darker; where a
-// representation knows about time, new is bright, or the colours run from blue (old) to red (new).
+// representation knows about time, new is bright, or the colors run from blue (old) to red (new).
 #pragma once
 
 #include "cusight/events.h"

@@ -67,12 +67,12 @@ bool diskFull(const std::string &path) {
            static_cast<unsigned long long>(info.f_bavail) * info.f_frsize < 64 * 1024;
 }
 
-cv::Mat asColour(const cv::Mat &picture) {
+cv::Mat asColor(const cv::Mat &picture) {
     if (picture.type() == CV_8UC3)
         return picture;
-    cv::Mat colour;
-    cv::cvtColor(picture, colour, cv::COLOR_GRAY2BGR);
-    return colour;
+    cv::Mat color;
+    cv::cvtColor(picture, color, cv::COLOR_GRAY2BGR);
+    return color;
 }
 
 class Video : public Sink {
@@ -115,7 +115,7 @@ class Video : public Sink {
             throw Stop(FAILED, path_ + ": a picture of another size");
         if (written_ % 16 == 0 && diskFull(path_))
             cannotWrite(path_, "the disk is full after " + std::to_string(written_) + " pictures");
-        writer_.write(asColour(picture)(cv::Rect(cv::Point(), crop_)));
+        writer_.write(asColor(picture)(cv::Rect(cv::Point(), crop_)));
         ++written_;
         return true;
     }

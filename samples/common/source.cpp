@@ -143,9 +143,9 @@ class Synthetic : public Source {
         scene_.copyTo(frame);
         for (int i = 0; i < 5; ++i) {
             const double phase = t * (0.5 + 0.25 * i) + 1.3 * i;
-            const cv::Point centre(static_cast<int>(w * (0.5 + 0.4 * std::cos(phase))),
+            const cv::Point center(static_cast<int>(w * (0.5 + 0.4 * std::cos(phase))),
                                    static_cast<int>(h * (0.5 + 0.4 * std::sin(1.4 * phase))));
-            cv::circle(frame, centre, unit * (2 + i) / 4, cv::Scalar(40 + 50 * i, 220 - 40 * i, (80 * i) % 256), cv::FILLED,
+            cv::circle(frame, center, unit * (2 + i) / 4, cv::Scalar(40 + 50 * i, 220 - 40 * i, (80 * i) % 256), cv::FILLED,
                        cv::LINE_AA);
         }
         const int x = static_cast<int>(std::fmod(t * 0.15, 1.0) * w);

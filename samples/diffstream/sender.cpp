@@ -273,7 +273,7 @@ class Broadcaster {
                 if (client.peer)
                     check(cusPeerQuery(client.peer, &info));
                 greeted += info.greeted && !info.left;
-                if (info.wants_key)
+                if (info.wants_key_frame)
                     key_wanted_ = true;
                 if (info.left)
                     throw NetError("said goodbye");
@@ -384,8 +384,8 @@ void send(const SendSettings &s, const std::function<void(int)> &listening, cons
     SenderOwner owner;
     check(cusSenderCreate(&owner.sender, size.height, size.width, CUS_8UC3, device.space, &s.options));
     cusSender *const sender = owner.sender;
-    CaptureRing captured(s.options.depth + 2, size.height, size.width, cuda);
-    PackedRing packed(s.options.depth);
+    CaptureRing captured(s.options.max_in_flight + 2, size.height, size.width, cuda);
+    PackedRing packed(s.options.max_in_flight);
     Totals totals;
     Broadcaster broadcaster(s, *source, rate, packed, sender, totals, listening);
     std::FILE *digests = s.digests.empty() ? nullptr : std::fopen(s.digests.c_str(), "w");

@@ -4,7 +4,7 @@
 #include "common/app.hpp"
 #include "diffstream/net.hpp"
 
-#include "cusight/stream.h"
+#include "cusight/live.h"
 
 #include <functional>
 #include <string>

@@ -4,7 +4,7 @@
 #include "common/sink.hpp"
 
 #include "cusight/opencv.hpp"
-#include "cusight/stream.h"
+#include "cusight/live.h"
 
 #include <opencv2/imgproc.hpp>
 
@@ -141,7 +141,7 @@ class Session {
         received_ += static_cast<long long>(bytes);
         for (size_t at = 0; at < bytes && !over();) {
             size_t used = 0;
-            cusViewerEvent event = CUS_VIEWER_NOTHING;
+            cusViewerUpdate event = CUS_VIEWER_NOTHING;
             check(cusViewerInput(viewer_, buffer_.data() + at, bytes - at, &used, &event));
             at += used;
             if (event == CUS_VIEWER_CONNECTED)
@@ -209,7 +209,7 @@ class Session {
         ++frames_;
         skipped_ += sequence_ && info.sequence > sequence_ ? static_cast<long long>(info.sequence - sequence_) - 1 : 0;
         sequence_ = info.sequence;
-        keys_ += info.key;
+        keys_ += info.is_key_frame;
         if (digests_) {
             const cv::Mat p = picture(); // tight
             std::fprintf(digests_, "%llu %08x\n", static_cast<unsigned long long>(info.sequence),

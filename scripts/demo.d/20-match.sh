@@ -18,7 +18,7 @@ fi
 
 section "Filled or empty, live on the belt" \
     "A made video of soap capsules on a machine's output belt. The template is one capsule, its mask leaves the inside out; the
-colour inside each match then tells filled (green) from empty (red)."
+color inside each match then tells filled (green) from empty (red)."
 run cusight-belt "$OUT" --frames 200 --output "$OUT/belt.avi"
 run cusight-match "$OUT/belt.avi" --template "$OUT/capsule.png" --mask "$OUT/capsule-mask.png" --top-k 4 --limit 15 \
     --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --csv "$OUT/matches.csv" --output "$OUT/inspected.$ENDING"

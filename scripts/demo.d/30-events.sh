@@ -22,8 +22,8 @@ show() {
     picture "$OUT/$1.png" "$2"
 }
 show mdes "mdes: the last polarity in ten windows, each half as long as the one before; the brighter, the newer."
-show mdes_count "mdes_count: events in the same windows; the colour is the shortest window that saw the pixel."
+show mdes_count "mdes_count: events in the same windows; the color is the shortest window that saw the pixel."
 show tencode "tencode: red where the last event was positive, blue where negative; the greener, the older."
-show voxel_grid "voxel_grid: polarity spread over five time bins; the colour is the time, the brightness the sum."
+show voxel_grid "voxel_grid: polarity spread over five time bins; the color is the time, the brightness the sum."
 show time_surface "time_surface: exponential decay since each pixel's last event."
 show event_diff "event_diff: positive events minus negative ones."

@@ -43,7 +43,7 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
         double *pixel = &out[(events.y[e] * static_cast<size_t>(cols) + events.x[e]) * channels];
         const bool positive = events.p[e] != 0;
         const int64_t t = events.t[e];
-        const size_t polarity = positive == (r.swap != 0) ? 1 : 0; // 0: the first of the two
+        const size_t polarity = positive == (r.swap_channels != 0) ? 1 : 0; // 0: the first of the two
         switch (r.kind) {
         case CUS_REPR_HISTOGRAM:
             pixel[polarity] = saturate(pixel[polarity] + 1, 255);
@@ -60,9 +60,9 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
             break;
         case CUS_REPR_TENCODE: {
             const double red = positive ? 255 : 0, blue = positive ? 0 : 255;
-            pixel[0] = r.swap ? red : blue;
+            pixel[0] = r.swap_channels ? red : blue;
             pixel[1] = dt > 0 ? static_cast<double>(255 * (tn - t) / dt) : 0;
-            pixel[2] = r.swap ? blue : red;
+            pixel[2] = r.swap_channels ? blue : red;
             break;
         }
         case CUS_REPR_STACKED_HISTOGRAM: {
@@ -90,7 +90,7 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
     if (r.kind == CUS_REPR_EVENT_DIFF)
         for (double &v : out)
             v = std::max(-128.0, std::min(127.0, v));
-    if (r.kind == CUS_REPR_VOXEL_GRID && r.normalise) {
+    if (r.kind == CUS_REPR_VOXEL_GRID && r.normalize) {
         double sum = 0, squares = 0, count = 0;
         for (double &v : out) {
             v = std::fabs(v) < 1e-6 ? 0 : v; // what cancels in exact arithmetic

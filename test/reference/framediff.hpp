@@ -34,17 +34,17 @@ inline bool pixelChanged(const std::vector<uint8_t> &cur, const std::vector<uint
 
 // One frame of the sparse difference with error feedback. Updates ref.
 inline Entries encode(std::vector<uint8_t> &ref, const std::vector<uint8_t> &cur, Shape s, int threshold,
-                      int min_neighbours) {
+                      int min_neighbors) {
     Entries out;
     const std::vector<uint8_t> before = ref;
     for (int y = 0; y < s.rows; ++y)
         for (int x = 0; x < s.cols; ++x) {
-            if (min_neighbours > 0 && pixelChanged(cur, before, s, threshold, y, x)) {
-                int neighbours = 0;
+            if (min_neighbors > 0 && pixelChanged(cur, before, s, threshold, y, x)) {
+                int neighbors = 0;
                 for (int j = -1; j <= 1; ++j)
                     for (int i = -1; i <= 1; ++i)
-                        neighbours += (i || j) && pixelChanged(cur, before, s, threshold, y + j, x + i);
-                if (neighbours < min_neighbours)
+                        neighbors += (i || j) && pixelChanged(cur, before, s, threshold, y + j, x + i);
+                if (neighbors < min_neighbors)
                     continue;
             }
             for (int c = 0; c < s.channels; ++c) {

@@ -48,7 +48,7 @@ inline bool isEdge(float a, float b, float threshold) {
 template<class T>
 Bytes edges(const Image<T> &image, const cusStereoOptions &o) {
     using Sum = std::conditional_t<std::is_same_v<T, float>, float, int>;
-    // (x, y) of three neighbours on one side and three on the other.
+    // (x, y) of three neighbors on one side and three on the other.
     static const int tests[4][2][3][2] = {{{{-1, -1}, {-1, 0}, {-1, 1}}, {{1, -1}, {1, 0}, {1, 1}}},
                                           {{{-1, -1}, {0, -1}, {1, -1}}, {{-1, 1}, {0, 1}, {1, 1}}},
                                           {{{-1, -1}, {0, -1}, {-1, 0}}, {{1, 1}, {0, 1}, {1, 0}}},
@@ -113,13 +113,13 @@ inline Elevation elevationOneWay(const Bytes &left, const Bytes &right, const cu
                 m(y, x) = static_cast<uint8_t>(agree(&left(y, x), right.at(y, x + o.direction * s, o.border), o.agreement));
         for (int y = 0; y < left.rows; ++y)
             for (int x = 0; x < left.cols; ++x) {
-                if (o.agreement != CUS_STEREO_SIGNS && !m(y, x))
+                if (o.agreement != CUS_STEREO_CENSUS && !m(y, x))
                     continue;
                 int score = 0;
                 for (int dy = -radius; dy <= radius; ++dy)
                     for (int dx = -radius; dx <= radius; ++dx)
                         score += m.value(y + dy, x + dx, o.border);
-                if (score > best(y, x) || (score > 0 && score == best(y, x) && !o.smaller_shift)) {
+                if (score > best(y, x) || (score > 0 && score == best(y, x) && !o.prefer_smaller)) {
                     best(y, x) = static_cast<uint16_t>(score);
                     elevation(y, x) = static_cast<uint16_t>(1 + s);
                 }
@@ -130,7 +130,7 @@ inline Elevation elevationOneWay(const Bytes &left, const Bytes &right, const cu
 
 inline Elevation elevation(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
     Elevation result = elevationOneWay(left, right, o);
-    if (o.check < 0)
+    if (o.left_right_check < 0)
         return result;
     cusStereoOptions back = o;
     back.direction = -o.direction;
@@ -139,7 +139,7 @@ inline Elevation elevation(const Bytes &left, const Bytes &right, const cusStere
         for (int x = 0; x < result.cols; ++x) {
             uint16_t &e = result(y, x);
             const int partner = e ? other.value(y, x + o.direction * (e - 1), o.border) : 0;
-            if (partner == 0 || std::abs(partner - e) > o.check)
+            if (partner == 0 || std::abs(partner - e) > o.left_right_check)
                 e = 0;
         }
     return result;
@@ -269,7 +269,7 @@ Bytes contours(const Image<T> &image, const cusStereoOptions &o) {
     return result;
 }
 
-// 256 colours through blue, green, yellow and red, a third of the way each; holes and lines black.
+// 256 colors through blue, green, yellow and red, a third of the way each; holes and lines black.
 template<class T>
 std::vector<uint8_t> picture(const Image<T> &image, const Bytes *lines) {
     const int keys[4][3] = {{255, 0, 0}, {0, 255, 0}, {0, 255, 255}, {0, 0, 255}};
@@ -278,9 +278,9 @@ std::vector<uint8_t> picture(const Image<T> &image, const Bytes *lines) {
     for (size_t i = 0; i < image.data.size(); ++i) {
         const auto key = std::min<int64_t>(2, band[i] / 85), part = band[i] - 85 * key;
         for (int c = 0; c < 3; ++c) {
-            const auto colour = keys[key][c] + (keys[key + 1][c] - keys[key][c]) * part / 85;
+            const auto color = keys[key][c] + (keys[key + 1][c] - keys[key][c]) * part / 85;
             const bool black = image.data[i] == T(0) || (lines && lines->data[i]);
-            result.push_back(black ? uint8_t(0) : static_cast<uint8_t>(colour));
+            result.push_back(black ? uint8_t(0) : static_cast<uint8_t>(color));
         }
     }
     return result;

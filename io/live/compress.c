@@ -2,7 +2,7 @@
  * share the work and yet the bytes do not depend on their number; the Zstandard format allows frames one after the other.
  * Masks and values are never in one piece: their statistics have nothing in common. */
 #include "host.h"
-#include "stream_internal.h"
+#include "live_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
  * threads can share a frame. */
 enum { PIECE = 64 * 1024 };
 
-struct StreamCompressor {
+struct LiveCompressor {
     int level, threads;
     size_t pieces, bound; /* of one compressed piece */
     size_t *sizes;
@@ -23,13 +23,13 @@ struct StreamCompressor {
     ZSTD_CCtx *contexts[];
 };
 
-cusStatus streami_compressorCreate(const char *function, int level, int threads, size_t max_bytes,
-                                   StreamCompressor **compressor) {
+cusStatus livei_compressorCreate(const char *function, int level, int threads, size_t max_bytes,
+                                 LiveCompressor **compressor) {
     const size_t pieces = (max_bytes + PIECE - 1) / PIECE + 1, piece = max_bytes < PIECE ? max_bytes : PIECE;
     if ((size_t)threads > pieces)
         threads = (int)pieces;
     /* NOLINTNEXTLINE(bugprone-sizeof-expression): the contexts are pointers */
-    StreamCompressor *made = calloc(1, sizeof *made + (size_t)threads * sizeof *made->contexts);
+    LiveCompressor *made = calloc(1, sizeof *made + (size_t)threads * sizeof *made->contexts);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     made->level = level;
     made->threads = threads;
@@ -48,14 +48,14 @@ cusStatus streami_compressorCreate(const char *function, int level, int threads,
     }
     free(black);
     if (!complete) {
-        streami_compressorDestroy(made);
+        livei_compressorDestroy(made);
         return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     }
     *compressor = made;
     return CUS_OK;
 }
 
-void streami_compressorDestroy(StreamCompressor *compressor) {
+void livei_compressorDestroy(LiveCompressor *compressor) {
     if (!compressor)
         return;
     for (int i = 0; i < compressor->threads; ++i)
@@ -65,7 +65,7 @@ void streami_compressorDestroy(StreamCompressor *compressor) {
     free(compressor);
 }
 
-size_t streami_compress(StreamCompressor *compressor, const uint8_t *raw, size_t mask_bytes, size_t bytes, uint8_t *out) {
+size_t livei_compress(LiveCompressor *compressor, const uint8_t *raw, size_t mask_bytes, size_t bytes, uint8_t *out) {
     const size_t mask_pieces = (mask_bytes + PIECE - 1) / PIECE;
     const size_t pieces = mask_pieces + (bytes - mask_bytes + PIECE - 1) / PIECE;
     if (pieces > compressor->pieces)
@@ -96,12 +96,12 @@ size_t streami_compress(StreamCompressor *compressor, const uint8_t *raw, size_t
     return total;
 }
 
-struct StreamDecompressor {
+struct LiveDecompressor {
     ZSTD_DCtx *context;
 };
 
-cusStatus streami_decompressorCreate(const char *function, StreamDecompressor **decompressor) {
-    StreamDecompressor *made = calloc(1, sizeof *made);
+cusStatus livei_decompressorCreate(const char *function, LiveDecompressor **decompressor) {
+    LiveDecompressor *made = calloc(1, sizeof *made);
     if (made)
         made->context = ZSTD_createDCtx();
     if (!made || !made->context) {
@@ -112,51 +112,49 @@ cusStatus streami_decompressorCreate(const char *function, StreamDecompressor **
     return CUS_OK;
 }
 
-void streami_decompressorDestroy(StreamDecompressor *decompressor) {
+void livei_decompressorDestroy(LiveDecompressor *decompressor) {
     if (!decompressor)
         return;
     ZSTD_freeDCtx(decompressor->context);
     free(decompressor);
 }
 
-int streami_decompress(StreamDecompressor *decompressor, const uint8_t *payload, size_t bytes, uint8_t *raw,
-                       size_t raw_bytes) {
+int livei_decompress(LiveDecompressor *decompressor, const uint8_t *payload, size_t bytes, uint8_t *raw, size_t raw_bytes) {
     return ZSTD_decompressDCtx(decompressor->context, raw, raw_bytes, payload, bytes) == raw_bytes;
 }
 
 #else /* no libzstd */
 
-cusStatus streami_compressorCreate(const char *function, int level, int threads, size_t max_bytes,
-                                   StreamCompressor **compressor) {
+cusStatus livei_compressorCreate(const char *function, int level, int threads, size_t max_bytes,
+                                 LiveCompressor **compressor) {
     (void)level, (void)threads, (void)max_bytes, (void)compressor;
     return cusi_fail(CUS_ERROR_UNSUPPORTED, "%s: this build of cusight has no libzstd", function);
 }
-void streami_compressorDestroy(StreamCompressor *compressor) {
+void livei_compressorDestroy(LiveCompressor *compressor) {
     (void)compressor;
 }
-size_t streami_compress(StreamCompressor *compressor, const uint8_t *raw, size_t mask_bytes, size_t bytes, uint8_t *out) {
+size_t livei_compress(LiveCompressor *compressor, const uint8_t *raw, size_t mask_bytes, size_t bytes, uint8_t *out) {
     (void)compressor, (void)raw, (void)mask_bytes, (void)bytes, (void)out;
     return 0;
 }
-cusStatus streami_decompressorCreate(const char *function, StreamDecompressor **decompressor) {
+cusStatus livei_decompressorCreate(const char *function, LiveDecompressor **decompressor) {
     (void)decompressor;
     return cusi_fail(CUS_ERROR_UNSUPPORTED, "%s: this build of cusight has no libzstd", function);
 }
-void streami_decompressorDestroy(StreamDecompressor *decompressor) {
+void livei_decompressorDestroy(LiveDecompressor *decompressor) {
     (void)decompressor;
 }
-int streami_decompress(StreamDecompressor *decompressor, const uint8_t *payload, size_t bytes, uint8_t *raw,
-                       size_t raw_bytes) {
+int livei_decompress(LiveDecompressor *decompressor, const uint8_t *payload, size_t bytes, uint8_t *raw, size_t raw_bytes) {
     (void)decompressor, (void)payload, (void)bytes, (void)raw, (void)raw_bytes;
     return 0;
 }
 
 #endif
 
-size_t streami_packMessage(StreamCompressor *compressor, cusWireHeader header, const uint8_t *raw, size_t mask_bytes,
-                           size_t raw_bytes, uint8_t *out) {
+size_t livei_packMessage(LiveCompressor *compressor, cusWireHeader header, const uint8_t *raw, size_t mask_bytes,
+                         size_t raw_bytes, uint8_t *out) {
     uint8_t *const payload = out + CUS_WIRE_HEADER_BYTES;
-    size_t bytes = streami_compress(compressor, raw, mask_bytes, raw_bytes, payload);
+    size_t bytes = livei_compress(compressor, raw, mask_bytes, raw_bytes, payload);
     header.encoding = bytes ? CUS_WIRE_ZSTD : CUS_WIRE_RAW;
     if (!bytes) {
         memcpy(payload, raw, raw_bytes);

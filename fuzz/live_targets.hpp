@@ -5,7 +5,7 @@
 // them; bits 1..3: size of the pieces it arrives in.
 #pragma once
 
-#include "cusight/stream.h"
+#include "cusight/live.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -62,7 +62,7 @@ inline void viewer(const uint8_t *data, size_t size) {
     for (size_t at = 0; at < input.bytes.size() && status == CUS_OK;) {
         const size_t n = std::min(input.piece, input.bytes.size() - at);
         size_t used = 0;
-        cusViewerEvent event = CUS_VIEWER_NOTHING;
+        cusViewerUpdate event = CUS_VIEWER_NOTHING;
         // A copy of its own, so that reading past the end is seen.
         const std::vector<uint8_t> piece(&input.bytes[at], &input.bytes[at] + n);
         status = cusViewerInput(v, piece.data(), n, &used, &event);
@@ -85,7 +85,7 @@ inline void viewer(const uint8_t *data, size_t size) {
     }
     if (status != CUS_OK) {
         size_t used = 0;
-        cusViewerEvent event = CUS_VIEWER_NOTHING;
+        cusViewerUpdate event = CUS_VIEWER_NOTHING;
         require(cusViewerInput(v, "x", 1, &used, &event) == status);
     }
     cusViewerDestroy(v);
@@ -115,8 +115,8 @@ inline void peer(const uint8_t *data, size_t size) {
         cusPeerInfo info;
         require(cusPeerQuery(p, &info) == CUS_OK);
         ++frame.sequence;
-        frame.key = info.wants_key ? message : nullptr;
-        frame.key_bytes = info.wants_key ? sizeof message : 0;
+        frame.key_frame = info.wants_key_frame ? message : nullptr;
+        frame.key_frame_bytes = info.wants_key_frame ? sizeof message : 0;
         require(cusPeerOffer(p, &frame) == status);
         const uint8_t *out = nullptr;
         size_t out_bytes = 0;

@@ -2,14 +2,14 @@
  * the values of the frame being packed. Only counts and masks are downloaded unseen; of the values, those that are there.
  */
 #include "host.h"
-#include "stream_internal.h"
+#include "live_internal.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MAX_DEPTH = 64 };
+enum { MAX_IN_FLIGHT = 64 };
 
 typedef struct Slot {
     cusMat frame;      /* device: the uploaded frame */
@@ -21,8 +21,8 @@ typedef struct Slot {
     cusMat key_raw;    /* the same, tight, in host memory */
     cusSparseDiff diff;
     uint8_t *message, *key_message;
-    cusEvent uploaded, encoded;
-    int with_key;
+    cusStreamEvent uploaded, encoded;
+    int with_key_frame;
     int has_reference;
     uint64_t sequence;
     double submitted;
@@ -30,14 +30,14 @@ typedef struct Slot {
 } Slot;
 
 struct cusSender {
-    StreamShape shape;
+    LiveShape shape;
     cusSpace space;
-    int depth;
+    int max_in_flight;
     uint64_t submitted; /* frames so far; frame k lives in slot k % depth */
     _Atomic uint64_t finished, released;
     cusDiffEncoder *encoder;
     cusMat positions; /* the encoder lists them, the mask says the same */
-    StreamCompressor *compressor;
+    LiveCompressor *compressor;
     cusStream upload, compute, download;
     Slot slots[];
 };
@@ -49,11 +49,11 @@ static double now(void) {
 }
 
 cusSenderOptions cusSenderDefaults(void) {
-    return (cusSenderOptions){.diff = cusDiffDefaults(), .level = 1, .depth = 4};
+    return (cusSenderOptions){.diff = cusDiffDefaults(), .compression_level = 1, .max_in_flight = 4};
 }
 
 static cusStatus createSlot(cusSender *sender, Slot *slot) {
-    const StreamShape *s = &sender->shape;
+    const LiveShape *s = &sender->shape;
     const int raw_bytes = (int)s->raw_bytes, mask_row_bytes = (int)s->mask_row_bytes;
     CUS_TRY(cusMatCreate(&slot->work, 1, raw_bytes, CUS_8UC1, sender->space));
     CUS_TRY(cusMatCreate(&slot->count, 1, 1, CUS_32SC1, sender->space));
@@ -63,8 +63,8 @@ static cusStatus createSlot(cusSender *sender, Slot *slot) {
         CUS_TRY(cusMatCreatePinned(&slot->raw, 1, raw_bytes, CUS_8UC1));
         CUS_TRY(cusMatCreatePinned(&slot->count_host, 1, 1, CUS_32SC1));
         CUS_TRY(cusMatCreatePinned(&slot->key_raw, s->rows, s->cols, s->type));
-        CUS_TRY(cusEventCreate(&slot->uploaded));
-        CUS_TRY(cusEventCreate(&slot->encoded));
+        CUS_TRY(cusStreamEventCreate(&slot->uploaded));
+        CUS_TRY(cusStreamEventCreate(&slot->encoded));
     } else {
         CUS_TRY(cusMatWrap(&slot->raw, 1, raw_bytes, CUS_8UC1, CUS_HOST, slot->work.data, 0));
         CUS_TRY(cusMatCreate(&slot->key_raw, s->rows, s->cols, s->type, CUS_HOST));
@@ -82,9 +82,9 @@ static cusStatus createSlot(cusSender *sender, Slot *slot) {
 }
 
 static cusStatus create(cusSender *sender, const cusSenderOptions *options) {
-    const StreamShape *s = &sender->shape;
-    CUS_TRY(
-        streami_compressorCreate("cusSenderCreate", options->level, cusi_maxThreads(), s->raw_bytes, &sender->compressor));
+    const LiveShape *s = &sender->shape;
+    CUS_TRY(livei_compressorCreate("cusSenderCreate", options->compression_level, cusi_maxThreads(), s->raw_bytes,
+                                   &sender->compressor));
     CUS_TRY(cusDiffEncoderCreate(&sender->encoder, s->rows, s->cols, s->type, sender->space, &options->diff));
     CUS_TRY(cusMatCreate(&sender->positions, 1, (int)s->frame_bytes, CUS_32SC1, sender->space));
     if (sender->space == CUS_DEVICE) {
@@ -92,7 +92,7 @@ static cusStatus create(cusSender *sender, const cusSenderOptions *options) {
         CUS_TRY(cusStreamCreate(&sender->compute));
         CUS_TRY(cusStreamCreate(&sender->download));
     }
-    for (int i = 0; i < sender->depth; ++i)
+    for (int i = 0; i < sender->max_in_flight; ++i)
         CUS_TRY(createSlot(sender, &sender->slots[i]));
     return CUS_OK;
 }
@@ -100,19 +100,19 @@ static cusStatus create(cusSender *sender, const cusSenderOptions *options) {
 cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusSpace space,
                           const cusSenderOptions *options) {
     CUSI_NOT_NULL("cusSenderCreate", sender);
-    StreamShape shape;
-    CUS_TRY(streami_shape("cusSenderCreate", rows, cols, type, &shape));
+    LiveShape shape;
+    CUS_TRY(livei_shape("cusSenderCreate", rows, cols, type, &shape));
     CUS_TRY(cusi_checkSpace("cusSenderCreate", space));
     const cusSenderOptions chosen = options ? *options : cusSenderDefaults();
-    CUSI_REQUIRE(chosen.level >= 1 && chosen.level <= 19, CUS_ERROR_VALUE, "cusSenderCreate: level is %d, takes 1..19",
-                 chosen.level);
-    CUSI_REQUIRE(chosen.depth >= 2 && chosen.depth <= MAX_DEPTH, CUS_ERROR_VALUE,
-                 "cusSenderCreate: depth is %d, takes 2..%d", chosen.depth, MAX_DEPTH);
-    cusSender *made = calloc(1, sizeof *made + (size_t)chosen.depth * sizeof *made->slots);
+    CUSI_REQUIRE(chosen.compression_level >= 1 && chosen.compression_level <= 19, CUS_ERROR_VALUE,
+                 "cusSenderCreate: compression_level is %d, takes 1..19", chosen.compression_level);
+    CUSI_REQUIRE(chosen.max_in_flight >= 2 && chosen.max_in_flight <= MAX_IN_FLIGHT, CUS_ERROR_VALUE,
+                 "cusSenderCreate: max_in_flight is %d, takes 2..%d", chosen.max_in_flight, MAX_IN_FLIGHT);
+    cusSender *made = calloc(1, sizeof *made + (size_t)chosen.max_in_flight * sizeof *made->slots);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusSenderCreate: no host memory");
     made->shape = shape;
     made->space = space;
-    made->depth = chosen.depth;
+    made->max_in_flight = chosen.max_in_flight;
     const cusStatus status = create(made, &chosen);
     if (status != CUS_OK) {
         cusSenderDestroy(made);
@@ -129,7 +129,7 @@ void cusSenderDestroy(cusSender *sender) {
         (void)cusStreamSynchronize(sender->upload);
         (void)cusStreamSynchronize(sender->compute);
     }
-    for (int i = 0; i < sender->depth; ++i) {
+    for (int i = 0; i < sender->max_in_flight; ++i) {
         Slot *const slot = &sender->slots[i];
         cusMatRelease(&slot->raw);
         cusMatRelease(&slot->frame);
@@ -138,8 +138,8 @@ void cusSenderDestroy(cusSender *sender) {
         cusMatRelease(&slot->count_host);
         cusMatRelease(&slot->reference);
         cusMatRelease(&slot->key_raw);
-        cusEventDestroy(slot->uploaded);
-        cusEventDestroy(slot->encoded);
+        cusStreamEventDestroy(slot->uploaded);
+        cusStreamEventDestroy(slot->encoded);
         free(slot->message);
         free(slot->key_message);
     }
@@ -148,7 +148,7 @@ void cusSenderDestroy(cusSender *sender) {
     cusStreamDestroy(sender->download);
     cusMatRelease(&sender->positions);
     cusDiffEncoderDestroy(sender->encoder);
-    streami_compressorDestroy(sender->compressor);
+    livei_compressorDestroy(sender->compressor);
     free(sender);
 }
 
@@ -161,7 +161,7 @@ static cusStatus submitHost(cusSender *sender, Slot *slot, const cusMat *frame) 
     if (sender->submitted == 0)
         CUS_TRY(cusDiffEncoderReset(sender->encoder, frame, NULL));
     CUS_TRY(cusDiffEncode(sender->encoder, frame, &slot->diff, NULL));
-    slot->has_reference = slot->with_key || keyMayBeSmaller(sender, *(const uint32_t *)slot->count.data);
+    slot->has_reference = slot->with_key_frame || keyMayBeSmaller(sender, *(const uint32_t *)slot->count.data);
     if (slot->has_reference) {
         cusMat reference = CUS_MAT_INIT;
         CUS_TRY(cusDiffEncoderReference(sender->encoder, &reference));
@@ -175,10 +175,10 @@ static cusStatus submitDevice(cusSender *sender, Slot *slot, const cusMat *frame
     const cusMat *source = frame;
     if (frame->space == CUS_HOST) {
         CUS_TRY(cusMatUpload(frame, &slot->frame, sender->upload));
-        CUS_TRY(cusEventRecord(slot->uploaded, sender->upload));
+        CUS_TRY(cusStreamEventRecord(slot->uploaded, sender->upload));
         source = &slot->frame;
     } else {
-        CUS_TRY(cusEventRecord(slot->uploaded, stream));
+        CUS_TRY(cusStreamEventRecord(slot->uploaded, stream));
     }
     CUS_TRY(cusStreamWaitEvent(sender->compute, slot->uploaded));
     if (sender->submitted == 0)
@@ -194,13 +194,13 @@ static cusStatus submitDevice(cusSender *sender, Slot *slot, const cusMat *frame
     CUS_TRY(cusDiffEncoderReference(sender->encoder, &reference));
     CUS_TRY(cusMatCopy(&reference, &slot->reference, sender->compute));
     slot->has_reference = 1;
-    return cusEventRecord(slot->encoded, sender->compute);
+    return cusStreamEventRecord(slot->encoded, sender->compute);
 }
 
-cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key, cusStream stream) {
+cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key_frame, cusStream stream) {
     CUSI_NOT_NULL("cusSenderSubmit", sender);
     CUS_TRY(cusi_checkMat("cusSenderSubmit", "frame", frame));
-    const StreamShape *s = &sender->shape;
+    const LiveShape *s = &sender->shape;
     CUSI_REQUIRE(frame->space == CUS_HOST || sender->space == CUS_DEVICE, CUS_ERROR_SPACE,
                  "cusSenderSubmit: frame is in device memory, takes host as the sender");
     CUSI_REQUIRE(frame->type == s->type, CUS_ERROR_TYPE, "cusSenderSubmit: frame has type %s, takes %s as the sender",
@@ -208,10 +208,10 @@ cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key, 
     CUSI_REQUIRE(frame->rows == s->rows && frame->cols == s->cols, CUS_ERROR_SIZE,
                  "cusSenderSubmit: frame is %d x %d (rows x cols), takes %d x %d as the sender", frame->rows, frame->cols,
                  s->rows, s->cols);
-    CUSI_REQUIRE(sender->submitted - atomic_load(&sender->released) < (uint64_t)sender->depth, CUS_ERROR_CAPACITY,
-                 "cusSenderSubmit: %d frames are under way or not released, takes no more", sender->depth);
-    Slot *const slot = &sender->slots[sender->submitted % (uint64_t)sender->depth];
-    slot->with_key = with_key || sender->submitted == 0;
+    CUSI_REQUIRE(sender->submitted - atomic_load(&sender->released) < (uint64_t)sender->max_in_flight, CUS_ERROR_CAPACITY,
+                 "cusSenderSubmit: %d frames are under way or not released, takes no more", sender->max_in_flight);
+    Slot *const slot = &sender->slots[sender->submitted % (uint64_t)sender->max_in_flight];
+    slot->with_key_frame = with_key_frame || sender->submitted == 0;
     slot->sequence = sender->submitted + 1;
     slot->submitted = now();
     if (sender->space == CUS_DEVICE)
@@ -228,7 +228,7 @@ static cusStatus fetch(cusSender *sender, Slot *slot, uint32_t *count) {
         *count = *(const uint32_t *)slot->count.data;
         return CUS_OK;
     }
-    CUS_TRY(cusEventSynchronize(slot->encoded));
+    CUS_TRY(cusStreamEventSynchronize(slot->encoded));
     *count = *(const uint32_t *)slot->count_host.data;
     if (*count > 0) {
         cusMat values = CUS_MAT_INIT, values_host = CUS_MAT_INIT;
@@ -237,7 +237,7 @@ static cusStatus fetch(cusSender *sender, Slot *slot, uint32_t *count) {
         CUS_TRY(cusMatRegion(&slot->raw, mask_bytes, 0, (int)*count, 1, &values_host));
         CUS_TRY(cusMatDownload(&values, &values_host, sender->download));
     }
-    if (slot->with_key || keyMayBeSmaller(sender, *count))
+    if (slot->with_key_frame || keyMayBeSmaller(sender, *count))
         CUS_TRY(cusMatDownload(&slot->reference, &slot->key_raw, sender->download));
     CUS_TRY(cusStreamSynchronize(sender->download));
     slot->encode_ms = (float)(now() - slot->submitted);
@@ -249,32 +249,32 @@ cusStatus cusSenderFinish(cusSender *sender, cusSentFrame *packed) {
     CUSI_NOT_NULL("cusSenderFinish", packed);
     const uint64_t number = atomic_load(&sender->finished);
     CUSI_REQUIRE(number < sender->submitted, CUS_ERROR_VALUE, "cusSenderFinish: no frame was submitted");
-    const StreamShape *s = &sender->shape;
-    Slot *const slot = &sender->slots[number % (uint64_t)sender->depth];
+    const LiveShape *s = &sender->shape;
+    Slot *const slot = &sender->slots[number % (uint64_t)sender->max_in_flight];
     uint32_t count = 0;
     CUS_TRY(fetch(sender, slot, &count));
     const double start = now();
     const uint8_t *const raw = slot->raw.data;
     cusSentFrame out = {.sequence = slot->sequence, .mask = raw, .values = raw + s->mask_bytes, .count = count};
-    if (slot->with_key || keyMayBeSmaller(sender, count)) {
-        cusWireHeader header = streami_header(CUS_WIRE_KEY, s);
+    if (slot->with_key_frame || keyMayBeSmaller(sender, count)) {
+        cusWireHeader header = livei_header(CUS_WIRE_KEY_FRAME, s);
         header.sequence = slot->sequence;
-        streami_rowsToDifferences(s, slot->key_raw.data);
-        out.key = slot->key_message;
-        out.key_bytes =
-            streami_packMessage(sender->compressor, header, slot->key_raw.data, 0, s->frame_bytes, slot->key_message);
+        livei_rowsToDifferences(s, slot->key_raw.data);
+        out.key_frame = slot->key_message;
+        out.key_frame_bytes =
+            livei_packMessage(sender->compressor, header, slot->key_raw.data, 0, s->frame_bytes, slot->key_message);
     }
     if (slot->sequence > 1) {
-        cusWireHeader header = streami_header(CUS_WIRE_DIFFERENCE, s);
+        cusWireHeader header = livei_header(CUS_WIRE_DIFFERENCE, s);
         header.sequence = slot->sequence;
         header.base = slot->sequence - 1;
         out.message = slot->message;
         out.message_bytes =
-            streami_packMessage(sender->compressor, header, raw, s->mask_bytes, s->mask_bytes + count, slot->message);
+            livei_packMessage(sender->compressor, header, raw, s->mask_bytes, s->mask_bytes + count, slot->message);
     }
-    if (!out.message || (out.key && keyMayBeSmaller(sender, count) && out.key_bytes < out.message_bytes)) {
-        out.message = out.key;
-        out.message_bytes = out.key_bytes;
+    if (!out.message || (out.key_frame && keyMayBeSmaller(sender, count) && out.key_frame_bytes < out.message_bytes)) {
+        out.message = out.key_frame;
+        out.message_bytes = out.key_frame_bytes;
     }
     out.encode_ms = slot->encode_ms;
     out.pack_ms = (float)(now() - start);

@@ -1,9 +1,9 @@
 // The stream module: wire format, sender, peer, viewer. No sockets here; test_diffstream.sh has those.
-#include "cusight/stream.h"
+#include "cusight/live.h"
 
-#include "../fuzz/stream_targets.hpp"
+#include "../fuzz/live_targets.hpp"
 #include "reference/framediff.hpp"
-#include "reference/stream.hpp"
+#include "reference/live.hpp"
 #include "support.hpp"
 
 #include <algorithm>
@@ -52,8 +52,8 @@ struct Packed {
         f.sequence = sequence;
         f.message = message.data();
         f.message_bytes = message.size();
-        f.key = key.empty() ? nullptr : key.data();
-        f.key_bytes = key.size();
+        f.key_frame = key.empty() ? nullptr : key.data();
+        f.key_frame_bytes = key.size();
         f.mask = mask.data();
         f.values = values.data();
         f.count = static_cast<uint32_t>(values.size());
@@ -66,8 +66,8 @@ Packed copyOf(const cusSentFrame &f, reference::Shape s) {
     Packed p;
     p.sequence = f.sequence;
     p.message.assign(f.message, f.message + f.message_bytes);
-    if (f.key)
-        p.key.assign(f.key, f.key + f.key_bytes);
+    if (f.key_frame)
+        p.key.assign(f.key_frame, f.key_frame + f.key_frame_bytes);
     p.mask.assign(f.mask, f.mask + mask_bytes);
     p.values.assign(f.values, f.values + f.count);
     return p;
@@ -77,18 +77,18 @@ struct Sender {
     Sender(reference::Shape shape, cusSpace space, int threshold = 20, int depth = 4) : s(shape) {
         cusSenderOptions options = cusSenderDefaults();
         options.diff.threshold = threshold;
-        options.depth = depth;
+        options.max_in_flight = depth;
         CUS_EXPECT_OK(cusSenderCreate(&sender, s.rows, s.cols, typeOf(s.channels), space, &options));
     }
     ~Sender() { cusSenderDestroy(sender); }
     Sender(const Sender &) = delete;
     Sender &operator=(const Sender &) = delete;
 
-    Packed send(const Bytes &tight, bool with_key = false) {
+    Packed send(const Bytes &tight, bool with_key_frame = false) {
         cusMat frame = CUS_MAT_INIT;
         CUS_EXPECT_OK(
             cusMatWrap(&frame, s.rows, s.cols, typeOf(s.channels), CUS_HOST, const_cast<uint8_t *>(tight.data()), 0));
-        CUS_EXPECT_OK(cusSenderSubmit(sender, &frame, with_key, nullptr));
+        CUS_EXPECT_OK(cusSenderSubmit(sender, &frame, with_key_frame, nullptr));
         cusSentFrame f = {};
         CUS_EXPECT_OK(cusSenderFinish(sender, &f));
         const Packed p = copyOf(f, s);
@@ -149,7 +149,7 @@ struct Viewer {
             const size_t n = std::min(piece, data.size() - at);
             const Bytes part(data.begin() + static_cast<long>(at), data.begin() + static_cast<long>(at + n));
             size_t used = 0;
-            cusViewerEvent event = CUS_VIEWER_NOTHING;
+            cusViewerUpdate event = CUS_VIEWER_NOTHING;
             const cusStatus status = cusViewerInput(viewer, part.data(), n, &used, &event);
             if (status != CUS_OK)
                 return status;
@@ -160,7 +160,7 @@ struct Viewer {
         return CUS_OK;
     }
     cusStatus feed(const Bytes &data) {
-        return feed(data, [](cusViewerEvent) {});
+        return feed(data, [](cusViewerUpdate) {});
     }
     Bytes take() {
         const uint8_t *data = nullptr;
@@ -226,8 +226,8 @@ Bytes join(std::initializer_list<Bytes> parts) {
 
 // ---- Wire --------------------------------------------------------------------------------------------------------------
 
-TEST(StreamWire, ChecksumIsCrc32c) {
-    EXPECT_EQ(cusCrc32c(0, "123456789", 9), 0xE3069283u); // the check value of the polynomial's catalogues
+TEST(LiveWire, ChecksumIsCrc32c) {
+    EXPECT_EQ(cusCrc32c(0, "123456789", 9), 0xE3069283u); // the check value of the polynomial's catalogs
     EXPECT_EQ(cusCrc32c(0, nullptr, 0), 0u);
     auto random = support::generator();
     for (size_t n : {1, 7, 8, 9, 63, 1000, 4099}) {
@@ -239,7 +239,7 @@ TEST(StreamWire, ChecksumIsCrc32c) {
     }
 }
 
-TEST(StreamWire, HeaderIsAsDocumented) {
+TEST(LiveWire, HeaderIsAsDocumented) {
     cusWireHeader header = {};
     header.type = CUS_WIRE_DIFFERENCE;
     header.encoding = CUS_WIRE_RAW;
@@ -270,9 +270,9 @@ TEST(StreamWire, HeaderIsAsDocumented) {
     EXPECT_EQ(parsed.channels, 1);
 }
 
-TEST(StreamWire, BadHeadersAreNamed) {
+TEST(LiveWire, BadHeadersAreNamed) {
     cusWireHeader good = {};
-    good.type = CUS_WIRE_KEY;
+    good.type = CUS_WIRE_KEY_FRAME;
     good.payload_bytes = good.raw_bytes = 24;
     good.sequence = 1;
     good.width = 4;
@@ -328,10 +328,10 @@ TEST(StreamWire, BadHeadersAreNamed) {
 
 // ---- Sessions ----------------------------------------------------------------------------------------------------------
 
-class Stream : public support::SpaceTest {};
-CUS_BOTH_SPACES(Stream);
+class Live : public support::SpaceTest {};
+CUS_BOTH_SPACES(Live);
 
-TEST_P(Stream, ViewerEqualsTheReferenceAfterEveryFrame) {
+TEST_P(Live, ViewerEqualsTheReferenceAfterEveryFrame) {
     NEEDS_ZSTD();
     auto random = support::generator();
     for (const auto &[rows, cols] : support::sizes())
@@ -359,7 +359,7 @@ TEST_P(Stream, ViewerEqualsTheReferenceAfterEveryFrame) {
                 peer.offer(packed);
                 int frames = 0;
                 CUS_ASSERT_OK(viewer.feed(
-                    peer.take(), [&](cusViewerEvent e) { frames += e == CUS_VIEWER_FRAME; }, 1 + random() % 5000));
+                    peer.take(), [&](cusViewerUpdate e) { frames += e == CUS_VIEWER_FRAME; }, 1 + random() % 5000));
                 ASSERT_EQ(frames, 1);
                 ASSERT_EQ(viewer.info().sequence, static_cast<uint64_t>(k));
                 ASSERT_EQ(viewer.info().message_bytes, packed.message.size());
@@ -369,7 +369,7 @@ TEST_P(Stream, ViewerEqualsTheReferenceAfterEveryFrame) {
         }
 }
 
-TEST_P(Stream, PaddedFramesAndDeviceFrames) {
+TEST_P(Live, PaddedFramesAndDeviceFrames) {
     NEEDS_ZSTD();
     auto random = support::generator();
     const reference::Shape s{37, 53, 3};
@@ -385,13 +385,13 @@ TEST_P(Stream, PaddedFramesAndDeviceFrames) {
             CUS_ASSERT_OK(cusSenderFinish(sender.sender, &f));
             EXPECT_EQ(sender.reference(), tight);
             EXPECT_EQ(f.count, 0u);
-            EXPECT_TRUE(f.key == f.message);
+            EXPECT_TRUE(f.key_frame == f.message);
             EXPECT_TRUE(frame.intact());
         }
 }
 
 // Frames under way while others are packed, and on another thread given back: the order and the bytes stay.
-TEST_P(Stream, RingAcrossThreads) {
+TEST_P(Live, RingAcrossThreads) {
     NEEDS_ZSTD();
     auto random = support::generator();
     const reference::Shape s{120, 160, 3};
@@ -448,7 +448,7 @@ TEST_P(Stream, RingAcrossThreads) {
     releaser.join();
 }
 
-TEST(StreamSender, CpuAndGpuSendTheSameBytes) {
+TEST(LiveSender, CpuAndGpuSendTheSameBytes) {
     NEEDS_ZSTD();
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
@@ -466,7 +466,7 @@ TEST(StreamSender, CpuAndGpuSendTheSameBytes) {
 }
 
 // Noise cannot be compressed: then the raw picture goes out, never more.
-TEST(StreamSender, FallsBackWhereThatIsSmaller) {
+TEST(LiveSender, FallsBackWhereThatIsSmaller) {
     NEEDS_ZSTD();
     std::mt19937_64 random(7);
     const reference::Shape s{100, 100, 3};
@@ -480,11 +480,11 @@ TEST(StreamSender, FallsBackWhereThatIsSmaller) {
     };
     noise();
     const Packed first = sender.send(frame);
-    EXPECT_EQ(parse(first).type, CUS_WIRE_KEY);
+    EXPECT_EQ(parse(first).type, CUS_WIRE_KEY_FRAME);
     EXPECT_EQ(parse(first).encoding, CUS_WIRE_RAW);
     noise();
     const Packed all = sender.send(frame);
-    EXPECT_EQ(parse(all).type, CUS_WIRE_KEY);
+    EXPECT_EQ(parse(all).type, CUS_WIRE_KEY_FRAME);
     EXPECT_EQ(all.message.size(), CUS_WIRE_HEADER_BYTES + s.bytes());
     EXPECT_GT(all.values.size(), s.bytes() * 9 / 10);
     const Packed same = sender.send(frame);
@@ -492,8 +492,8 @@ TEST(StreamSender, FallsBackWhereThatIsSmaller) {
     EXPECT_EQ(parse(same).encoding, CUS_WIRE_ZSTD);
     EXPECT_TRUE(same.values.empty());
     EXPECT_LT(same.message.size(), CUS_WIRE_HEADER_BYTES + 64u);
-    std::fill(frame.begin(), frame.end(), static_cast<uint8_t>(3)); // to one colour: the picture says it shorter
-    EXPECT_EQ(parse(sender.send(frame)).type, CUS_WIRE_KEY);
+    std::fill(frame.begin(), frame.end(), static_cast<uint8_t>(3)); // to one color: the picture says it shorter
+    EXPECT_EQ(parse(sender.send(frame)).type, CUS_WIRE_KEY_FRAME);
 
     // A mask and values that Zstandard cannot shorten go as they are.
     Sender tiny({1, 8, 1}, CUS_HOST, 0);
@@ -503,10 +503,10 @@ TEST(StreamSender, FallsBackWhereThatIsSmaller) {
     EXPECT_EQ(Bytes(one.message.begin() + CUS_WIRE_HEADER_BYTES, one.message.end()), (Bytes{8, 9}));
 }
 
-TEST(StreamSender, NoiseFilterHoldsBackSinglePixels) {
+TEST(LiveSender, NoiseFilterHoldsBackSinglePixels) {
     NEEDS_ZSTD();
     cusSenderOptions options = cusSenderDefaults();
-    options.diff.min_neighbours = 2;
+    options.diff.min_neighbors = 2;
     cusSender *sender = nullptr;
     CUS_ASSERT_OK(cusSenderCreate(&sender, 20, 20, CUS_8UC1, CUS_HOST, &options));
     Bytes frame(400, 10);
@@ -529,7 +529,7 @@ TEST(StreamSender, NoiseFilterHoldsBackSinglePixels) {
 
 // ---- Viewers of all kinds ----------------------------------------------------------------------------------------------
 
-TEST(StreamPeer, LateJoinerStartsFromTheReference) {
+TEST(LivePeer, LateJoinerStartsFromTheReference) {
     NEEDS_ZSTD();
     auto random = support::generator();
     const reference::Shape s{48, 64, 3};
@@ -540,26 +540,26 @@ TEST(StreamPeer, LateJoinerStartsFromTheReference) {
     Peer peer(s);
     Viewer viewer;
     connect(peer, viewer);
-    EXPECT_TRUE(peer.info().wants_key);
+    EXPECT_TRUE(peer.info().wants_key_frame);
     peer.offer(sender.send(frame)); // without a key frame: nothing to send yet
     EXPECT_TRUE(peer.take().empty());
     advance(frame, 0.02, random);
     const Packed keyed = sender.send(frame, true);
     EXPECT_NE(sender.reference(), frame); // or the test would not tell the reference from the camera's frame
     peer.offer(keyed);
-    EXPECT_FALSE(peer.info().wants_key);
+    EXPECT_FALSE(peer.info().wants_key_frame);
     CUS_ASSERT_OK(viewer.feed(peer.take()));
-    EXPECT_TRUE(viewer.info().key);
+    EXPECT_TRUE(viewer.info().is_key_frame);
     EXPECT_EQ(viewer.info().sequence, 12u);
     EXPECT_EQ(viewer.picture(), sender.reference());
     advance(frame, 0.02, random);
     peer.offer(sender.send(frame));
     CUS_ASSERT_OK(viewer.feed(peer.take()));
-    EXPECT_FALSE(viewer.info().key);
+    EXPECT_FALSE(viewer.info().is_key_frame);
     EXPECT_EQ(viewer.picture(), sender.reference());
 }
 
-TEST(StreamPeer, SlowViewerGetsOneDifferenceForMany) {
+TEST(LivePeer, SlowViewerGetsOneDifferenceForMany) {
     NEEDS_ZSTD();
     auto random = support::generator();
     const reference::Shape s{61, 47, 3};
@@ -583,7 +583,7 @@ TEST(StreamPeer, SlowViewerGetsOneDifferenceForMany) {
     EXPECT_EQ(peer.info().sequence, 16u);
     EXPECT_LE(most, 2 * (CUS_WIRE_HEADER_BYTES + s.bytes() * 9 / 8 + 64) + 200); // what is promised: it never grows
     int frames = 0;
-    const auto count = [&](cusViewerEvent e) { frames += e == CUS_VIEWER_FRAME; };
+    const auto count = [&](cusViewerUpdate e) { frames += e == CUS_VIEWER_FRAME; };
     CUS_ASSERT_OK(viewer.feed(peer.take(), count, 777));
     EXPECT_EQ(frames, 16);
     EXPECT_EQ(viewer.info().sequence, 16u);
@@ -601,7 +601,7 @@ TEST(StreamPeer, SlowViewerGetsOneDifferenceForMany) {
 }
 
 // Eight viewers that read at random paces, one that joins, one that leaves: each shows the reference of the frame it has.
-TEST(StreamPeer, EightViewersAtRandomPaces) {
+TEST(LivePeer, EightViewersAtRandomPaces) {
     NEEDS_ZSTD();
     auto random = support::generator();
     const reference::Shape s{40, 60, 4};
@@ -622,7 +622,7 @@ TEST(StreamPeer, EightViewersAtRandomPaces) {
         const Bytes back = c.viewer.take();
         CUS_ASSERT_OK(cusPeerInput(c.peer->peer, back.data(), back.size()));
         const Bytes part = c.peer->take(most);
-        CUS_ASSERT_OK(c.viewer.feed(part, [&](cusViewerEvent e) {
+        CUS_ASSERT_OK(c.viewer.feed(part, [&](cusViewerUpdate e) {
             if (e != CUS_VIEWER_FRAME)
                 return;
             ++c.frames;
@@ -632,7 +632,7 @@ TEST(StreamPeer, EightViewersAtRandomPaces) {
     for (int k = 1; k <= 150; ++k) {
         bool key = false;
         for (auto &c : all)
-            key |= c->peer->info().wants_key != 0;
+            key |= c->peer->info().wants_key_frame != 0;
         const Packed packed = sender.send(frame, key);
         truth.push_back(sender.reference());
         for (size_t i = 0; i < all.size(); ++i) {
@@ -659,7 +659,7 @@ TEST(StreamPeer, EightViewersAtRandomPaces) {
     EXPECT_EQ(all[0]->frames, 149); // from the key frame on all of them: its hello came after the first
 }
 
-TEST(StreamViewer, MissingBaseAsksForAKeyFrame) {
+TEST(LiveViewer, MissingBaseAsksForAKeyFrame) {
     NEEDS_ZSTD();
     auto random = support::generator();
     const reference::Shape s{20, 30, 1};
@@ -674,25 +674,25 @@ TEST(StreamViewer, MissingBaseAsksForAKeyFrame) {
     advance(frame, 0.2, random);
     peer.offer(sender.send(frame));
     peer.take(); // lost
-    std::vector<cusViewerEvent> events;
+    std::vector<cusViewerUpdate> events;
     for (int k = 0; k < 3; ++k) {
         advance(frame, 0.2, random);
         peer.offer(sender.send(frame));
-        CUS_ASSERT_OK(viewer.feed(peer.take(), [&](cusViewerEvent e) { events.push_back(e); }));
+        CUS_ASSERT_OK(viewer.feed(peer.take(), [&](cusViewerUpdate e) { events.push_back(e); }));
     }
-    EXPECT_EQ(events, (std::vector<cusViewerEvent>(3, CUS_VIEWER_MISSING)));
+    EXPECT_EQ(events, (std::vector<cusViewerUpdate>(3, CUS_VIEWER_MISSING)));
     EXPECT_EQ(viewer.picture(), before);
     const Bytes request = viewer.take();
-    EXPECT_EQ(request, simple(CUS_WIRE_REQUEST_KEY, 1)); // once, not three times
+    EXPECT_EQ(request, simple(CUS_WIRE_REQUEST_KEY_FRAME, 1)); // once, not three times
     CUS_ASSERT_OK(cusPeerInput(peer.peer, request.data(), request.size()));
-    EXPECT_TRUE(peer.info().wants_key);
+    EXPECT_TRUE(peer.info().wants_key_frame);
     advance(frame, 0.2, random);
     peer.offer(sender.send(frame, true));
     CUS_ASSERT_OK(viewer.feed(peer.take()));
     EXPECT_EQ(viewer.picture(), sender.reference());
 }
 
-TEST(StreamPeer, AGapInTheOfferedFramesNeedsAKeyFrame) {
+TEST(LivePeer, AGapInTheOfferedFramesNeedsAKeyFrame) {
     NEEDS_ZSTD();
     auto random = support::generator();
     const reference::Shape s{9, 9, 1};
@@ -704,24 +704,24 @@ TEST(StreamPeer, AGapInTheOfferedFramesNeedsAKeyFrame) {
     peer.offer(sender.send(frame));
     sender.send(frame); // not offered
     peer.offer(sender.send(frame));
-    EXPECT_TRUE(peer.info().wants_key);
+    EXPECT_TRUE(peer.info().wants_key_frame);
     const Packed last = sender.send(frame, true);
     peer.offer(last);
-    EXPECT_FALSE(peer.info().wants_key);
+    EXPECT_FALSE(peer.info().wants_key_frame);
     const cusSentFrame again = last.frame();
     CUS_EXPECT_ERROR(cusPeerOffer(peer.peer, &again), CUS_ERROR_VALUE, "frame 4 comes after frame 4");
 }
 
-TEST(StreamPeer, ByeOnBothSides) {
+TEST(LivePeer, ByeOnBothSides) {
     NEEDS_ZSTD();
     const reference::Shape s{4, 4, 1};
     Peer peer(s);
     Viewer viewer;
     connect(peer, viewer);
     CUS_ASSERT_OK(cusPeerFinish(peer.peer));
-    std::vector<cusViewerEvent> events;
-    CUS_ASSERT_OK(viewer.feed(peer.take(), [&](cusViewerEvent e) { events.push_back(e); }));
-    EXPECT_EQ(events, std::vector<cusViewerEvent>{CUS_VIEWER_ENDED});
+    std::vector<cusViewerUpdate> events;
+    CUS_ASSERT_OK(viewer.feed(peer.take(), [&](cusViewerUpdate e) { events.push_back(e); }));
+    EXPECT_EQ(events, std::vector<cusViewerUpdate>{CUS_VIEWER_ENDED});
     EXPECT_TRUE(peer.take().empty());
     CUS_ASSERT_OK(viewer.feed(Bytes(100, 'x'))); // what follows is not looked at
     CUS_ASSERT_OK(cusViewerFinish(viewer.viewer));
@@ -732,7 +732,7 @@ TEST(StreamPeer, ByeOnBothSides) {
 
 // ---- The other end is not trusted --------------------------------------------------------------------------------------
 
-TEST(StreamPeer, BadMessagesEndTheConnection) {
+TEST(LivePeer, BadMessagesEndTheConnection) {
     NEEDS_ZSTD();
     const auto rejects = [](const Bytes &bytes, cusStatus status, const char *text) {
         Peer peer({4, 4, 1});
@@ -745,7 +745,7 @@ TEST(StreamPeer, BadMessagesEndTheConnection) {
         CUS_EXPECT_ERROR(cusPeerInput(peer.peer, bytes.data(), 1), status, text); // for good
         CUS_EXPECT_ERROR(cusPeerOutput(peer.peer, &data, &n), status, text);
     };
-    const Bytes hello = simple(CUS_WIRE_HELLO), request = simple(CUS_WIRE_REQUEST_KEY);
+    const Bytes hello = simple(CUS_WIRE_HELLO), request = simple(CUS_WIRE_REQUEST_KEY_FRAME);
     rejects(Bytes(48, 'G'), CUS_ERROR_FORMAT, "another protocol");
     rejects(request, CUS_ERROR_FORMAT, "hello first");
     rejects(join({hello, hello}), CUS_ERROR_FORMAT, "hello first, and once");
@@ -762,7 +762,7 @@ TEST(StreamPeer, BadMessagesEndTheConnection) {
     h.width = h.height = 4;
     h.channels = 1;
     rejects(message(h, Bytes(8)), CUS_ERROR_FORMAT, "a viewer's message of 8 bytes");
-    h.type = CUS_WIRE_KEY;
+    h.type = CUS_WIRE_KEY_FRAME;
     h.sequence = 1;
     h.payload_bytes = h.raw_bytes = 16;
     rejects(join({hello, message(h, Bytes(16))}), CUS_ERROR_FORMAT, "a viewer's message of 16 bytes");
@@ -773,14 +773,14 @@ TEST(StreamPeer, BadMessagesEndTheConnection) {
     rejects(flood, CUS_ERROR_FORMAT, "floods");
 }
 
-class StreamAttack : public testing::Test {
+class LiveAttack : public testing::Test {
   protected:
     static constexpr int ROWS = 6, COLS = 5; // 15-byte rows: one bit of each row's mask is outside
     void SetUp() override {
         NEEDS_ZSTD();
         cusWireHeader h = header(CUS_WIRE_HELLO, 8);
         hello = message(h, Bytes(8));
-        h = header(CUS_WIRE_KEY, ROWS * COLS * 3);
+        h = header(CUS_WIRE_KEY_FRAME, ROWS * COLS * 3);
         h.sequence = 1;
         picture.assign(static_cast<size_t>(ROWS) * COLS * 3, 50);
         Bytes payload(picture.size(), 0); // each row minus the one above
@@ -815,7 +815,7 @@ class StreamAttack : public testing::Test {
     Bytes hello, key, picture;
 };
 
-TEST_F(StreamAttack, MasksThatDoNotFitTheirValues) {
+TEST_F(LiveAttack, MasksThatDoNotFitTheirValues) {
     Bytes payload(12 + 2);
     payload[0] = 3;
     payload[12] = 7;
@@ -834,17 +834,17 @@ TEST_F(StreamAttack, MasksThatDoNotFitTheirValues) {
     rejects(message(difference(14), payload), CUS_ERROR_FORMAT, "mask does not go with");
 }
 
-TEST_F(StreamAttack, SizesThatAreNotTheHandshakes) {
-    cusWireHeader h = header(CUS_WIRE_KEY, ROWS * COLS * 3);
+TEST_F(LiveAttack, SizesThatAreNotTheHandshakes) {
+    cusWireHeader h = header(CUS_WIRE_KEY_FRAME, ROWS * COLS * 3);
     h.sequence = 2;
     h.width = ROWS; // the same area
     h.height = COLS;
     rejects(message(h, picture), CUS_ERROR_FORMAT, "a frame of 6 x 5 with 3 channels, the handshake said 5 x 6 with 3");
-    h = header(CUS_WIRE_KEY, ROWS * COLS);
+    h = header(CUS_WIRE_KEY_FRAME, ROWS * COLS);
     h.sequence = 2;
     h.channels = 1;
     rejects(message(h, Bytes(30)), CUS_ERROR_FORMAT, "with 1 channels");
-    h = header(CUS_WIRE_KEY, 4000 * 3000 * 3);
+    h = header(CUS_WIRE_KEY_FRAME, 4000 * 3000 * 3);
     h.sequence = 2;
     h.width = 4000;
     h.height = 3000;
@@ -853,16 +853,16 @@ TEST_F(StreamAttack, SizesThatAreNotTheHandshakes) {
     rejects(message(h, Bytes(100)), CUS_ERROR_FORMAT, "a frame of 4000 x 3000"); // before any of it is waited for
     rejects(hello, CUS_ERROR_FORMAT, "hello again");
     rejects(key, CUS_ERROR_FORMAT, "frame 1 comes after frame 1");
-    rejects(simple(CUS_WIRE_REQUEST_KEY), CUS_ERROR_FORMAT, "a sender sends no message of type 5");
+    rejects(simple(CUS_WIRE_REQUEST_KEY_FRAME), CUS_ERROR_FORMAT, "a sender sends no message of type 5");
 }
 
-TEST_F(StreamAttack, PayloadsThatDoNotDecompressToTheirSize) {
+TEST_F(LiveAttack, PayloadsThatDoNotDecompressToTheirSize) {
     // A real one, to make bad ones of: 60 KB of black in a few bytes.
     Sender big({20, 1000, 3}, CUS_HOST);
     const Packed black = big.send(Bytes(60000));
     const Bytes bomb(black.message.begin() + CUS_WIRE_HEADER_BYTES, black.message.end());
     ASSERT_LT(bomb.size(), 80u);
-    cusWireHeader h = header(CUS_WIRE_KEY, ROWS * COLS * 3);
+    cusWireHeader h = header(CUS_WIRE_KEY_FRAME, ROWS * COLS * 3);
     h.sequence = 2;
     h.encoding = CUS_WIRE_ZSTD;
     h.payload_bytes = static_cast<uint32_t>(bomb.size());
@@ -884,7 +884,7 @@ TEST_F(StreamAttack, PayloadsThatDoNotDecompressToTheirSize) {
     rejects(message(h, less), CUS_ERROR_FORMAT, "no Zstandard data of 90 bytes");
 }
 
-TEST_F(StreamAttack, BeforeTheHandshakeNothingElseIsTaken) {
+TEST_F(LiveAttack, BeforeTheHandshakeNothingElseIsTaken) {
     for (const Bytes &first : {key, simple(CUS_WIRE_BYE)}) {
         Viewer viewer;
         CUS_EXPECT_ERROR(viewer.feed(first), CUS_ERROR_FORMAT, "does not say hello first");
@@ -898,7 +898,7 @@ TEST_F(StreamAttack, BeforeTheHandshakeNothingElseIsTaken) {
 }
 
 // A session in which one byte at a time is another: what is shown is always a picture that was sent, under its own number.
-TEST_F(StreamAttack, AChangedByteNeverShowsAWrongPicture) {
+TEST_F(LiveAttack, AChangedByteNeverShowsAWrongPicture) {
     auto random = support::generator();
     const reference::Shape s{ROWS, COLS, 3};
     Sender sender(s, CUS_HOST, 3);
@@ -922,7 +922,7 @@ TEST_F(StreamAttack, AChangedByteNeverShowsAWrongPicture) {
             changed[at] ^= change;
             Viewer viewer;
             bool ended = false;
-            const cusStatus status = viewer.feed(changed, [&](cusViewerEvent e) {
+            const cusStatus status = viewer.feed(changed, [&](cusViewerUpdate e) {
                 ended |= e == CUS_VIEWER_ENDED;
                 if (e == CUS_VIEWER_FRAME) {
                     const uint64_t n = viewer.info().sequence;
@@ -935,12 +935,12 @@ TEST_F(StreamAttack, AChangedByteNeverShowsAWrongPicture) {
     EXPECT_EQ(unnoticed, 0u);
 }
 
-TEST(StreamFuzz, CorpusStillPasses) {
+TEST(LiveFuzz, CorpusStillPasses) {
     NEEDS_ZSTD();
     int files = 0;
     for (const char *target : {"viewer", "peer"})
         for (const auto &entry :
-             std::filesystem::directory_iterator(std::string(CUSIGHT_SOURCE_DIR "/fuzz/corpus/stream_") + target)) {
+             std::filesystem::directory_iterator(std::string(CUSIGHT_SOURCE_DIR "/fuzz/corpus/live_") + target)) {
             std::ifstream in(entry.path(), std::ios::binary);
             const Bytes data((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
             if (std::string(target) == "viewer")
@@ -954,7 +954,7 @@ TEST(StreamFuzz, CorpusStillPasses) {
 
 // ---- Arguments ---------------------------------------------------------------------------------------------------------
 
-TEST(StreamArguments, AreChecked) {
+TEST(LiveArguments, AreChecked) {
     if (!haveZstd()) {
         cusPeer *none = nullptr;
         CUS_EXPECT_ERROR(cusPeerCreate(&none, 4, 4, CUS_8UC1, 0), CUS_ERROR_UNSUPPORTED, "no libzstd");
@@ -970,25 +970,26 @@ TEST(StreamArguments, AreChecked) {
     CUS_EXPECT_ERROR(cusSenderCreate(&sender, 4, 4, CUS_8UC1, static_cast<cusSpace>(7), nullptr), CUS_ERROR_VALUE,
                      "space is 7");
     cusSenderOptions options = cusSenderDefaults();
-    options.level = 20;
-    CUS_EXPECT_ERROR(cusSenderCreate(&sender, 4, 4, CUS_8UC1, CUS_HOST, &options), CUS_ERROR_VALUE, "level is 20");
+    options.compression_level = 20;
+    CUS_EXPECT_ERROR(cusSenderCreate(&sender, 4, 4, CUS_8UC1, CUS_HOST, &options), CUS_ERROR_VALUE,
+                     "compression_level is 20");
     options = cusSenderDefaults();
-    options.depth = 1;
-    CUS_EXPECT_ERROR(cusSenderCreate(&sender, 4, 4, CUS_8UC1, CUS_HOST, &options), CUS_ERROR_VALUE, "depth is 1");
+    options.max_in_flight = 1;
+    CUS_EXPECT_ERROR(cusSenderCreate(&sender, 4, 4, CUS_8UC1, CUS_HOST, &options), CUS_ERROR_VALUE, "max_in_flight is 1");
     options = cusSenderDefaults();
     options.diff.threshold = 256;
     CUS_EXPECT_ERROR(cusSenderCreate(&sender, 4, 4, CUS_8UC1, CUS_HOST, &options), CUS_ERROR_VALUE, "threshold is 256");
     EXPECT_EQ(sender, nullptr);
 
     options = cusSenderDefaults();
-    options.depth = 2;
+    options.max_in_flight = 2;
     CUS_ASSERT_OK(cusSenderCreate(&sender, 4, 6, CUS_8UC3, CUS_HOST, &options));
     cusSentFrame packed = {};
     CUS_EXPECT_ERROR(cusSenderFinish(sender, &packed), CUS_ERROR_VALUE, "no frame was submitted");
     CUS_EXPECT_ERROR(cusSenderRelease(sender), CUS_ERROR_VALUE, "no frame to give back");
-    support::TestMat right(4, 6, CUS_8UC3, CUS_HOST), narrow(4, 5, CUS_8UC3, CUS_HOST), grey(4, 6, CUS_8UC1, CUS_HOST);
+    support::TestMat right(4, 6, CUS_8UC3, CUS_HOST), narrow(4, 5, CUS_8UC3, CUS_HOST), gray(4, 6, CUS_8UC1, CUS_HOST);
     CUS_EXPECT_ERROR(cusSenderSubmit(sender, &narrow.mat, 0, nullptr), CUS_ERROR_SIZE, "4 x 5 (rows x cols), takes 4 x 6");
-    CUS_EXPECT_ERROR(cusSenderSubmit(sender, &grey.mat, 0, nullptr), CUS_ERROR_TYPE, "8UC1, takes 8UC3");
+    CUS_EXPECT_ERROR(cusSenderSubmit(sender, &gray.mat, 0, nullptr), CUS_ERROR_TYPE, "8UC1, takes 8UC3");
     CUS_ASSERT_OK(cusSenderSubmit(sender, &right.mat, 0, nullptr));
     CUS_ASSERT_OK(cusSenderSubmit(sender, &right.mat, 0, nullptr));
     CUS_EXPECT_ERROR(cusSenderSubmit(sender, &right.mat, 0, nullptr), CUS_ERROR_CAPACITY, "2 frames are under way");
@@ -1025,7 +1026,7 @@ TEST(StreamArguments, AreChecked) {
 // ---- A real video ------------------------------------------------------------------------------------------------------
 
 #ifdef HAVE_VIDEOIO
-TEST_P(Stream, VtestFitsThirtyKilobytesAFrame) {
+TEST_P(Live, VtestFitsThirtyKilobytesAFrame) {
     NEEDS_ZSTD();
     cv::VideoCapture video(support::dataFolder() + "/vtest.avi");
     cv::Mat frame;

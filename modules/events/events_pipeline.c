@@ -17,12 +17,12 @@ typedef struct Slot {
     cusEventWindow *windows; /* of the batch under way, from the first event pushed */
     uint64_t first;          /* number of its first window */
     size_t count;            /* 0: the slot is free */
-    cusEvent uploaded, computed, downloaded;
+    cusStreamEvent uploaded, computed, downloaded;
 } Slot;
 
-struct cusEventStream {
+struct cusEventPipeline {
     int rows, cols, representations;
-    cusEventStreamOptions options;
+    cusEventPipelineOptions options;
     cusEventStacker *stacker;
     cusFrameSink sink;
     void *user;
@@ -39,7 +39,7 @@ struct cusEventStream {
     size_t held;     /* events in the current slot's staging, the last of those pushed */
     int64_t origin, newest;
 
-    cusEventStreamCounts counts;
+    cusEventPipelineCounts counts;
     cusStatus failed;
     char message[256];
 };
@@ -54,16 +54,16 @@ typedef struct View {
 static const int array_types[ARRAYS] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1 /* as wide as int64 */};
 static const size_t array_bytes[ARRAYS] = {2, 2, 1, 8};
 
-cusEventStreamOptions cusEventStreamDefaults(void) {
-    return (cusEventStreamOptions){.windowing = cusWindowingDefaults()};
+cusEventPipelineOptions cusEventPipelineDefaults(void) {
+    return (cusEventPipelineOptions){.windowing = cusWindowingDefaults()};
 }
 
 /* ---- Create and destroy ------------------------------------------------------------------------------------------------ */
 
-static cusStatus createSlot(cusEventStream *s, Slot *slot) {
+static cusStatus createSlot(cusEventPipeline *s, Slot *slot) {
     const int on_device = s->options.compute == CUS_DEVICE;
     slot->windows = malloc(s->batch * sizeof *slot->windows);
-    CUSI_REQUIRE(slot->windows, CUS_ERROR_NO_MEMORY, "cusEventStreamCreate: no host memory");
+    CUSI_REQUIRE(slot->windows, CUS_ERROR_NO_MEMORY, "cusEventPipelineCreate: no host memory");
     for (int k = 0; k < ARRAYS - !s->with_times; ++k) {
         if (on_device) {
             CUS_TRY(cusMatCreatePinned(&slot->staging[k], 1, (int)s->capacity, array_types[k]));
@@ -79,14 +79,14 @@ static cusStatus createSlot(cusEventStream *s, Slot *slot) {
             CUS_TRY(cusMatCreatePinned(&slot->host_frames[i], rows, s->cols, type));
     }
     if (on_device) {
-        CUS_TRY(cusEventCreate(&slot->uploaded));
-        CUS_TRY(cusEventCreate(&slot->computed));
-        CUS_TRY(cusEventCreate(&slot->downloaded));
+        CUS_TRY(cusStreamEventCreate(&slot->uploaded));
+        CUS_TRY(cusStreamEventCreate(&slot->computed));
+        CUS_TRY(cusStreamEventCreate(&slot->downloaded));
     }
     return CUS_OK;
 }
 
-static cusStatus create(cusEventStream *s, const cusRepresentation *representations, int count) {
+static cusStatus create(cusEventPipeline *s, const cusRepresentation *representations, int count) {
     CUS_TRY(cusEventStackerCreate(&s->stacker, s->rows, s->cols, s->options.compute, representations, count));
     s->representations = count;
     s->with_times = s->options.windowing.unit == CUS_WINDOW_DURATION || eventsNeedsTimes(s->stacker);
@@ -99,7 +99,7 @@ static cusStatus create(cusEventStream *s, const cusRepresentation *representati
     s->batch = s->batch < 1 ? 1 : s->batch > 4096 ? 4096 : s->batch;
     s->batch = s->batch < most ? s->batch : most;
     s->planned = malloc(s->batch * sizeof *s->planned);
-    CUSI_REQUIRE(s->planned, CUS_ERROR_NO_MEMORY, "cusEventStreamCreate: no host memory");
+    CUSI_REQUIRE(s->planned, CUS_ERROR_NO_MEMORY, "cusEventPipelineCreate: no host memory");
     if (s->options.compute == CUS_DEVICE) {
         CUS_TRY(cusStreamCreate(&s->up));
         CUS_TRY(cusStreamCreate(&s->compute));
@@ -111,12 +111,12 @@ static cusStatus create(cusEventStream *s, const cusRepresentation *representati
     return CUS_OK;
 }
 
-cusStatus cusEventStreamCreate(cusEventStream **stream, int rows, int cols, const cusRepresentation *representations,
-                               int count, const cusEventStreamOptions *options, cusFrameSink sink, void *user) {
-    static const char function[] = "cusEventStreamCreate";
+cusStatus cusEventPipelineCreate(cusEventPipeline **stream, int rows, int cols, const cusRepresentation *representations,
+                                 int count, const cusEventPipelineOptions *options, cusFrameSink sink, void *user) {
+    static const char function[] = "cusEventPipelineCreate";
     CUSI_NOT_NULL(function, stream);
     CUSI_NOT_NULL(function, sink);
-    const cusEventStreamOptions chosen = options ? *options : cusEventStreamDefaults();
+    const cusEventPipelineOptions chosen = options ? *options : cusEventPipelineDefaults();
     const cusWindowing *windowing = &chosen.windowing;
     CUS_TRY(eventsCheckWindowing(function, windowing));
     CUSI_REQUIRE(chosen.end_window == 0 || chosen.end_window >= chosen.first_window, CUS_ERROR_VALUE,
@@ -130,7 +130,7 @@ cusStatus cusEventStreamCreate(cusEventStream **stream, int rows, int cols, cons
     CUSI_REQUIRE(capacity >= length && capacity <= EVENTS_MAX_WINDOW, CUS_ERROR_VALUE,
                  "%s: max_events is %llu with windows of %llu events, takes the windows' length..2147483646", function,
                  (unsigned long long)capacity, (unsigned long long)length);
-    cusEventStream *made = calloc(1, sizeof *made);
+    cusEventPipeline *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     made->rows = rows;
     made->cols = cols;
@@ -141,14 +141,14 @@ cusStatus cusEventStreamCreate(cusEventStream **stream, int rows, int cols, cons
     made->next = chosen.first_window;
     const cusStatus status = create(made, representations, count);
     if (status != CUS_OK) {
-        cusEventStreamDestroy(made);
+        cusEventPipelineDestroy(made);
         return status;
     }
     *stream = made;
     return CUS_OK;
 }
 
-void cusEventStreamDestroy(cusEventStream *stream) {
+void cusEventPipelineDestroy(cusEventPipeline *stream) {
     if (!stream)
         return;
     if (stream->up)
@@ -168,9 +168,9 @@ void cusEventStreamDestroy(cusEventStream *stream) {
             cusMatRelease(&slot->host_frames[i]);
         }
         free(slot->windows);
-        cusEventDestroy(slot->uploaded);
-        cusEventDestroy(slot->computed);
-        cusEventDestroy(slot->downloaded);
+        cusStreamEventDestroy(slot->uploaded);
+        cusStreamEventDestroy(slot->computed);
+        cusStreamEventDestroy(slot->downloaded);
     }
     cusStreamDestroy(stream->up);
     cusStreamDestroy(stream->compute);
@@ -182,13 +182,13 @@ void cusEventStreamDestroy(cusEventStream *stream) {
 
 /* ---- Windows ----------------------------------------------------------------------------------------------------------- */
 
-static int byDuration(const cusEventStream *s) {
+static int byDuration(const cusEventPipeline *s) {
     return s->options.windowing.unit == CUS_WINDOW_DURATION;
 }
 
 /* Where in the view the event is that stands `at` events or microseconds after the recording's first; view->count where it is
  * still to come. */
-static size_t placeOf(const cusEventStream *s, const View *view, uint64_t at) {
+static size_t placeOf(const cusEventPipeline *s, const View *view, uint64_t at) {
     if (byDuration(s))
         return (size_t)eventsLowerBound(view->array[3], view->count, s->origin, at);
     const uint64_t past = at > view->start ? at - view->start : 0;
@@ -196,7 +196,7 @@ static size_t placeOf(const cusEventStream *s, const View *view, uint64_t at) {
 }
 
 /* The view's first event that the next window or one after it needs. */
-static size_t firstNeeded(const cusEventStream *s, const View *view) {
+static size_t firstNeeded(const cusEventPipeline *s, const View *view) {
     if (s->options.end_window && s->next >= s->options.end_window)
         return view->count;
     return placeOf(s, view, s->next * eventsStride(&s->options.windowing));
@@ -204,7 +204,7 @@ static size_t firstNeeded(const cusEventStream *s, const View *view) {
 
 /* Lists in s->planned, by place in the view, the next windows whose events are all there: in a view that ends the recording
  * the last incomplete one too. At most a batch of windows and s->capacity events. */
-static size_t plan(cusEventStream *s, const View *view, int final) {
+static size_t plan(cusEventPipeline *s, const View *view, int final) {
     cusWindowing windowing = s->options.windowing;
     windowing.keep_incomplete = final && windowing.keep_incomplete;
     if (view->count == 0)
@@ -232,12 +232,12 @@ static size_t plan(cusEventStream *s, const View *view, int final) {
 /* ---- Batches ----------------------------------------------------------------------------------------------------------- */
 
 /* Hands a slot's frames over if it has any; the slot is free then. */
-static cusStatus deliver(cusEventStream *s, Slot *slot) {
+static cusStatus deliver(cusEventPipeline *s, Slot *slot) {
     if (slot->count == 0)
         return CUS_OK;
     const int on_device = s->options.deliver == CUS_DEVICE;
     if (s->options.compute == CUS_DEVICE && !on_device)
-        CUS_TRY(cusEventSynchronize(slot->downloaded));
+        CUS_TRY(cusStreamEventSynchronize(slot->downloaded));
     cusMat regions[EVENTS_MAX_REPRESENTATIONS];
     memset(regions, 0, sizeof regions);
     const cusMat *frames = s->options.compute == CUS_DEVICE && !on_device ? slot->host_frames : slot->frames;
@@ -251,16 +251,16 @@ static cusStatus deliver(cusEventStream *s, Slot *slot) {
                                  .stream = on_device ? s->compute : NULL};
     const cusStatus status = s->sink(s->user, &batch);
     if (status != CUS_OK)
-        return cusi_fail(status, "cusEventStream: the sink stopped at window %llu with %s", (unsigned long long)slot->first,
-                         cusStatusName(status));
+        return cusi_fail(status, "cusEventPipeline: the sink stopped at window %llu with %s",
+                         (unsigned long long)slot->first, cusStatusName(status));
     s->counts.windows += slot->count;
     slot->count = 0;
     if (on_device) /* the buffers of events are used again from the host's side */
-        CUS_TRY(cusEventSynchronize(slot->computed));
+        CUS_TRY(cusStreamEventSynchronize(slot->computed));
     return CUS_OK;
 }
 
-static cusStatus upload(cusEventStream *s, Slot *slot, const View *view, size_t first, size_t count) {
+static cusStatus upload(cusEventPipeline *s, Slot *slot, const View *view, size_t first, size_t count) {
     for (int k = 0; k < ARRAYS - !s->with_times && count > 0; ++k) {
         cusMat from = CUS_MAT_INIT, to = CUS_MAT_INIT;
         CUS_TRY(
@@ -268,11 +268,11 @@ static cusStatus upload(cusEventStream *s, Slot *slot, const View *view, size_t 
         CUS_TRY(cusMatRegion(&slot->events[k], 0, 0, (int)count, 1, &to));
         CUS_TRY(cusMatUpload(&from, &to, s->up));
     }
-    return cusEventRecord(slot->uploaded, s->up);
+    return cusStreamEventRecord(slot->uploaded, s->up);
 }
 
 /* Makes the `count` planned windows in the current slot, which is free. */
-static cusStatus submit(cusEventStream *s, const View *view, size_t count) {
+static cusStatus submit(cusEventPipeline *s, const View *view, size_t count) {
     Slot *slot = &s->slots[s->current];
     const size_t first = s->planned[0].first, events_count = s->planned[count - 1].last - first;
     const int on_device = s->options.compute == CUS_DEVICE;
@@ -300,7 +300,7 @@ static cusStatus submit(cusEventStream *s, const View *view, size_t count) {
     slot->count = count;
     s->next += count;
     if (on_device)
-        CUS_TRY(cusEventRecord(slot->computed, s->compute));
+        CUS_TRY(cusStreamEventRecord(slot->computed, s->compute));
     if (on_device && s->options.deliver == CUS_HOST) {
         CUS_TRY(cusStreamWaitEvent(s->down, slot->computed));
         for (int i = 0; i < s->representations; ++i) {
@@ -308,19 +308,19 @@ static cusStatus submit(cusEventStream *s, const View *view, size_t count) {
             CUS_TRY(cusMatRegion(&slot->host_frames[i], 0, 0, s->cols, (int)count * s->rows, &to));
             CUS_TRY(cusMatDownload(&regions[i], &to, s->down));
         }
-        CUS_TRY(cusEventRecord(slot->downloaded, s->down));
+        CUS_TRY(cusStreamEventRecord(slot->downloaded, s->down));
         return CUS_OK;
     }
     return deliver(s, slot);
 }
 
 /* The slot whose turn is next takes over; it hands over what it still has. */
-static cusStatus nextSlot(cusEventStream *s) {
+static cusStatus nextSlot(cusEventPipeline *s) {
     s->current = (s->current + 1) % s->slot_count;
     return deliver(s, &s->slots[s->current]);
 }
 
-static View stagingView(const cusEventStream *s, uint64_t end) {
+static View stagingView(const cusEventPipeline *s, uint64_t end) {
     View view = {.start = end - s->held, .count = s->held};
     for (int k = 0; k < ARRAYS; ++k)
         view.array[k] = s->slots[s->current].staging[k].data;
@@ -328,7 +328,7 @@ static View stagingView(const cusEventStream *s, uint64_t end) {
 }
 
 /* Makes the windows that staging has all events of; what later windows need moves on to the next slot. */
-static cusStatus submitStaged(cusEventStream *s, uint64_t end, size_t count) {
+static cusStatus submitStaged(cusEventPipeline *s, uint64_t end, size_t count) {
     const View view = stagingView(s, end);
     CUS_TRY(submit(s, &view, count));
     const size_t from = firstNeeded(s, &view), left = view.count - from;
@@ -343,7 +343,7 @@ static cusStatus submitStaged(cusEventStream *s, uint64_t end, size_t count) {
 /* Events of a piece that are worth a batch of their own, straight from where they are. */
 static const size_t DIRECT_EVENTS = 256 * 1024;
 
-static int isDirect(const cusEventStream *s, const cusEventArrays *events) {
+static int isDirect(const cusEventPipeline *s, const cusEventArrays *events) {
     if (s->options.compute == CUS_HOST)
         return 1;
 #ifdef CUSI_WITH_CUDA
@@ -358,7 +358,7 @@ static int isDirect(const cusEventStream *s, const cusEventArrays *events) {
 /* ---- Push and flush ---------------------------------------------------------------------------------------------------- */
 
 /* Appends `count` events of the view to the staging. */
-static void stage(cusEventStream *s, const View *view, size_t count) {
+static void stage(cusEventPipeline *s, const View *view, size_t count) {
     for (int k = 0; k < ARRAYS - !s->with_times; ++k)
         memcpy((char *)s->slots[s->current].staging[k].data + s->held * array_bytes[k], view->array[k],
                count * array_bytes[k]);
@@ -366,13 +366,13 @@ static void stage(cusEventStream *s, const View *view, size_t count) {
 }
 
 /* How many events of the view it takes to know that the next window is complete; all where there are fewer. */
-static size_t toComplete(const cusEventStream *s, const View *view) {
+static size_t toComplete(const cusEventPipeline *s, const View *view) {
     const uint64_t end = s->next * eventsStride(&s->options.windowing) + s->options.windowing.length;
     const size_t place = placeOf(s, view, end);
     return byDuration(s) && place < view->count ? place + 1 : place; /* an event past the end tells */
 }
 
-static cusStatus push(cusEventStream *s, const cusEventArrays *events) {
+static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
     const uint64_t before = s->pushed;
     const int direct = isDirect(s, events);
     s->pushed += events->count;
@@ -407,7 +407,7 @@ static cusStatus push(cusEventStream *s, const cusEventArrays *events) {
             const size_t ready = plan(s, &view, 0);
             const int full = s->held == s->capacity;
             CUSI_REQUIRE(ready > 0 || !full, CUS_ERROR_CAPACITY,
-                         "cusEventStreamPush: window %llu has more than max_events = %zu events",
+                         "cusEventPipelinePush: window %llu has more than max_events = %zu events",
                          (unsigned long long)s->next, s->capacity);
             if (ready == 0 || !(ready == s->batch || full || (direct && at < events->count)))
                 break;
@@ -421,16 +421,16 @@ static cusStatus push(cusEventStream *s, const cusEventArrays *events) {
     return CUS_OK;
 }
 
-static cusStatus remember(cusEventStream *s, cusStatus status) {
+static cusStatus remember(cusEventPipeline *s, cusStatus status) {
     s->failed = status;
     if (status != CUS_OK)
         strncpy(s->message, cusLastError(), sizeof s->message - 1);
     return status;
 }
 
-cusStatus cusEventStreamPush(cusEventStream *stream, const cusEventArrays *events) {
-    static const char function[] = "cusEventStreamPush";
-    cusEventStream *s = stream;
+cusStatus cusEventPipelinePush(cusEventPipeline *stream, const cusEventArrays *events) {
+    static const char function[] = "cusEventPipelinePush";
+    cusEventPipeline *s = stream;
     CUSI_NOT_NULL(function, stream);
     CUSI_NOT_NULL(function, events);
     CUSI_REQUIRE(events->space == CUS_HOST, CUS_ERROR_SPACE, "%s: events are not in host memory", function);
@@ -464,7 +464,7 @@ cusStatus cusEventStreamPush(cusEventStream *stream, const cusEventArrays *event
     return CUS_OK;
 }
 
-static cusStatus flush(cusEventStream *s) {
+static cusStatus flush(cusEventPipeline *s) {
     for (;;) {
         const View view = stagingView(s, s->pushed);
         const size_t count = plan(s, &view, 1);
@@ -480,16 +480,16 @@ static cusStatus flush(cusEventStream *s) {
     return CUS_OK;
 }
 
-cusStatus cusEventStreamFlush(cusEventStream *stream) {
-    CUSI_NOT_NULL("cusEventStreamFlush", stream);
+cusStatus cusEventPipelineFlush(cusEventPipeline *stream) {
+    CUSI_NOT_NULL("cusEventPipelineFlush", stream);
     if (stream->failed)
         return cusi_fail(stream->failed, "%s", stream->message);
     return remember(stream, flush(stream));
 }
 
-cusStatus cusEventStreamQuery(cusEventStream *stream, cusEventStreamCounts *counts) {
-    CUSI_NOT_NULL("cusEventStreamQuery", stream);
-    CUSI_NOT_NULL("cusEventStreamQuery", counts);
+cusStatus cusEventPipelineQuery(cusEventPipeline *stream, cusEventPipelineCounts *counts) {
+    CUSI_NOT_NULL("cusEventPipelineQuery", stream);
+    CUSI_NOT_NULL("cusEventPipelineQuery", counts);
     CUS_TRY(cusEventStackerSkipped(stream->stacker, &stream->counts.skipped, stream->compute));
     *counts = stream->counts;
     return CUS_OK;

@@ -172,7 +172,7 @@ typedef struct Limits {
     uint32_t width, height;
 } Limits;
 
-/* Whether any of n events breaks a rule: branch-free, so that the compiler vectorises it. */
+/* Whether any of n events breaks a rule: branch-free, so that the compiler vectorizes it. */
 CUSI_MULTIVERSION
 static int anyBad(EventArrays e, size_t n, Limits limits, int64_t last) {
     uint32_t place = 0, polarity = 0, order = n && e.t[0] < last;
@@ -218,7 +218,7 @@ static size_t dropBad(EventArrays e, size_t first, size_t n, Limits limits, int6
     size_t kept = first;
     for (size_t i = first; i < n; ++i) {
         if (e.x[i] >= limits.width || e.y[i] >= limits.height) {
-            ++counts->bad_place;
+            ++counts->bad_coordinates;
         } else if (e.p[i] > 1) {
             ++counts->bad_polarity;
         } else if (e.t[i] < last) {

@@ -1,4 +1,4 @@
-/* cusight/stream.h: live video as sparse differences, as bytes that can be sent.
+/* cusight/live.h: live video as sparse differences, as bytes that can be sent.
  *
  * Three objects, none of which knows a socket: they turn frames into bytes and bytes into frames, and a program carries the
  * bytes as it likes.
@@ -17,8 +17,8 @@
  * that call and all later ones return its error, and the connection is of no use any more. The checksum finds damage, not
  * malice: authentication is the transport's work.
  */
-#ifndef CUSIGHT_STREAM_H
-#define CUSIGHT_STREAM_H
+#ifndef CUSIGHT_LIVE_H
+#define CUSIGHT_LIVE_H
 
 #include "framediff.h"
 
@@ -31,11 +31,11 @@ extern "C" {
 enum { CUS_WIRE_VERSION = 1, CUS_WIRE_HEADER_BYTES = 48, CUS_WIRE_MAX_SIDE = 32768, CUS_WIRE_MAX_FRAME_BYTES = 1 << 30 };
 
 typedef enum cusWireType {
-    CUS_WIRE_HELLO = 1,      /* viewer: "this version"; sender: size of the frames, rate */
-    CUS_WIRE_KEY = 2,        /* sender: the whole picture */
-    CUS_WIRE_DIFFERENCE = 3, /* sender: what changed since frame `base` */
-    CUS_WIRE_BYE = 4,        /* either: the end, on purpose */
-    CUS_WIRE_REQUEST_KEY = 5 /* viewer: start anew, please */
+    CUS_WIRE_HELLO = 1,            /* viewer: "this version"; sender: size of the frames, rate */
+    CUS_WIRE_KEY_FRAME = 2,        /* sender: the whole picture */
+    CUS_WIRE_DIFFERENCE = 3,       /* sender: what changed since frame `base` */
+    CUS_WIRE_BYE = 4,              /* either: the end, on purpose */
+    CUS_WIRE_REQUEST_KEY_FRAME = 5 /* viewer: start anew, please */
 } cusWireType;
 
 typedef enum cusWireEncoding {
@@ -69,8 +69,8 @@ CUS_API cusStatus cusWireParse(const uint8_t in[CUS_WIRE_HEADER_BYTES], cusWireH
 
 typedef struct cusSenderOptions {
     cusDiffOptions diff;
-    int level; /* of Zstandard, 1..19, default 1 */
-    int depth; /* frames submitted and not yet released, 2..64, default 4 */
+    int compression_level; /* of Zstandard, 1..19, default 1 */
+    int max_in_flight;     /* frames submitted and not yet released, 2..64, default 4 */
 } cusSenderOptions;
 
 CUS_API cusSenderOptions cusSenderDefaults(void);
@@ -82,8 +82,9 @@ typedef struct cusSentFrame {
     uint64_t sequence;      /* 1, 2, 3, ... */
     const uint8_t *message; /* a difference from sequence - 1; a key frame for the first frame and where that is smaller */
     size_t message_bytes;
-    const uint8_t *key; /* a key frame of the same sequence number where one was asked for or is the message, or NULL */
-    size_t key_bytes;
+    const uint8_t
+        *key_frame; /* a key frame of the same sequence number where one was asked for or is the message, or NULL */
+    size_t key_frame_bytes;
     const uint8_t *mask; /* the difference itself: changed-byte mask, rows x ceil(cols * channels / 8), tight, as in
                             cusSparseDiff, and the changes in ascending order, modulo 256 */
     const uint8_t *values;
@@ -92,7 +93,7 @@ typedef struct cusSentFrame {
 } cusSentFrame;
 
 /* space: where the difference is computed. Everything is allocated here: about 4.3 bytes of host memory for each byte of a
- * frame and unit of depth, page-locked for CUS_DEVICE, and there 3.2 of device memory. `options` NULL: defaults.
+ * frame and frame in flight, page-locked for CUS_DEVICE, and there 3.2 of device memory. `options` NULL: defaults.
  * Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA, UNSUPPORTED. */
 CUS_API cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusSpace space,
                                   const cusSenderOptions *options);
@@ -102,9 +103,9 @@ CUS_API void cusSenderDestroy(cusSender *sender);
  * `stream` so far is done. CUS_HOST: the difference is complete at return. CUS_DEVICE: upload, difference and download are
  * queued in streams of the sender's own and do not block if the frame is page-locked or in device memory; leave it
  * untouched until cusSenderFinish has returned it. The first frame becomes the reference as it is, without the threshold.
- * with_key: the packed frame shall have a key frame too. Errors: NULL, TYPE, SIZE, SPACE, CUDA; CAPACITY when `depth`
+ * with_key_frame: the packed frame shall have a key frame too. Errors: NULL, TYPE, SIZE, SPACE, CUDA; CAPACITY when max_in_flight
  * frames are neither finished nor released. */
-CUS_API cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key, cusStream stream);
+CUS_API cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key_frame, cusStream stream);
 
 /* Waits for the oldest frame that was submitted and packs it. The bytes depend on the frames and the options only, not on
  * space, threads or time. Compression runs on all cores in pieces of 64 KiB. Errors: NULL; VALUE when none was submitted;
@@ -146,12 +147,12 @@ CUS_API cusStatus cusPeerSent(cusPeer *peer, size_t bytes);
 CUS_API cusStatus cusPeerFinish(cusPeer *peer);
 
 typedef struct cusPeerInfo {
-    int greeted;        /* the handshake is done */
-    int wants_key;      /* the next frame should come with a key frame */
-    int behind;         /* frames have gone to the backlog */
-    int left;           /* the viewer said bye */
-    uint64_t sequence;  /* of the last frame put out */
-    uint64_t coalesced; /* frames that left as part of a single difference, so far */
+    int greeted;         /* the handshake is done */
+    int wants_key_frame; /* the next frame should come with a key frame */
+    int behind;          /* frames have gone to the backlog */
+    int left;            /* the viewer said bye */
+    uint64_t sequence;   /* of the last frame put out */
+    uint64_t coalesced;  /* frames that left as part of a single difference, so far */
 } cusPeerInfo;
 
 CUS_API cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info);
@@ -165,19 +166,19 @@ typedef struct cusViewerOptions {
 
 CUS_API cusViewerOptions cusViewerDefaults(void);
 
-typedef enum cusViewerEvent {
+typedef enum cusViewerUpdate {
     CUS_VIEWER_NOTHING = 0,   /* all input is used, nothing to report */
     CUS_VIEWER_CONNECTED = 1, /* size and rate are known */
     CUS_VIEWER_FRAME = 2,     /* the picture is that of the next frame */
     CUS_VIEWER_MISSING = 3,   /* a difference that does not fit the picture was left out, a key frame was requested */
     CUS_VIEWER_ENDED = 4      /* the sender said bye */
-} cusViewerEvent;
+} cusViewerUpdate;
 
 typedef struct cusViewerInfo {
     int rows, cols, type;
     uint32_t rate_mhz;
     uint64_t sequence;    /* of the picture; 0 before the first */
-    int key;              /* it came as a key frame */
+    int is_key_frame;     /* it came as a key frame */
     uint32_t changed;     /* bytes that the last difference changed */
     size_t message_bytes; /* of the last frame, header and payload */
 } cusViewerInfo;
@@ -194,7 +195,7 @@ CUS_API cusStatus cusViewerReconnect(cusViewer *viewer);
 /* Bytes that came from the sender. Stops after each event, so call again with the rest until *used is all of it. The first
  * connection allocates (about 3.3 bytes for each byte of a frame), and so does one of another size. Errors: NULL; FORMAT,
  * UNSUPPORTED, SIZE, NO_MEMORY: the connection is to be closed; the picture is that of the last good frame. */
-CUS_API cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerEvent *event);
+CUS_API cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerUpdate *event);
 
 /* What waits to be sent, and how much of it has been. */
 CUS_API cusStatus cusViewerOutput(cusViewer *viewer, const uint8_t **data, size_t *bytes);
@@ -212,4 +213,4 @@ CUS_API cusStatus cusViewerQuery(const cusViewer *viewer, cusViewerInfo *info);
 }
 #endif
 
-#endif /* CUSIGHT_STREAM_H */
+#endif /* CUSIGHT_LIVE_H */

@@ -1,7 +1,7 @@
 // Rows of stream: a frame in host memory to a packed message in host memory, and back to a picture.
 #include "harness.hpp"
 
-#include "cusight/stream.h"
+#include "cusight/live.h"
 
 #include <cstdio>
 #include <cstring>
@@ -78,7 +78,7 @@ void frameToMessage(Spread spread) {
         Sender s(space);
         double encode = 0, pack = 0, bytes = 0;
         int n = 0;
-        perf::Row row(std::string("stream/message/1920x1080/") + nameOf(spread), space, 0);
+        perf::Row row(std::string("live/message/1920x1080/") + nameOf(spread), space, 0);
         row.wallClock();
         row.measure([&](cusStream stream, int i) {
             cusSentFrame f;
@@ -109,7 +109,7 @@ void framesInARow(Spread spread) {
     Frames frames(spread, true);
     Sender s(CUS_DEVICE);
     int next = 0;
-    perf::Row row(std::string("stream/throughput/1920x1080/") + nameOf(spread), CUS_DEVICE, 0);
+    perf::Row row(std::string("live/throughput/1920x1080/") + nameOf(spread), CUS_DEVICE, 0);
     row.wallClock();
     row.note("two frames under way");
     row.measure([&](cusStream stream, int) {
@@ -149,14 +149,14 @@ void messageToPicture(Spread spread) {
         messages.emplace_back(data, data + bytes);
         check(cusPeerSent(peer, bytes));
     }
-    perf::Row row(std::string("stream/picture/1920x1080/") + nameOf(spread), CUS_HOST, 0);
+    perf::Row row(std::string("live/picture/1920x1080/") + nameOf(spread), CUS_HOST, 0);
     row.measure([&](cusStream, int i) {
         const size_t k = static_cast<size_t>(i) % messages.size();
         if (k == 0)
             check(cusViewerReconnect(viewer));
         for (size_t at = 0; at < messages[k].size();) {
             size_t used = 0;
-            cusViewerEvent event;
+            cusViewerUpdate event;
             check(cusViewerInput(viewer, messages[k].data() + at, messages[k].size() - at, &used, &event));
             at += used;
         }

@@ -1,6 +1,6 @@
-#include "stream_targets.hpp"
+#include "live_targets.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    fuzz::peer(data, size);
+    fuzz::viewer(data, size);
     return 0;
 }

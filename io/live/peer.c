@@ -1,6 +1,6 @@
 /* The sender's end of one connection. Everything a slow viewer can hold up is in here: an output of fixed size, and the sum
  * of the differences that did not fit (values are modulo 256, so a sum of differences is a difference). */
-#include "stream_internal.h"
+#include "live_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 enum { HELLO_BYTES = 8, IDLE_REQUESTS = 64, QUEUE = 16 };
 
 struct cusPeer {
-    StreamShape shape;
+    LiveShape shape;
     uint32_t rate_mhz;
-    StreamCompressor *compressor;
+    LiveCompressor *compressor;
 
     uint8_t in[CUS_WIRE_HEADER_BYTES]; /* all messages of a viewer are a header and nothing else */
     size_t in_bytes;
@@ -27,7 +27,7 @@ struct cusPeer {
     uint8_t *backlog; /* a mask, and behind it the sum of the differences since `sequence` */
     uint64_t backlog_frames, backlog_sequence;
 
-    int greeted, wants_key, left, finishing, said_bye;
+    int greeted, wants_key_frame, left, finishing, said_bye;
     uint64_t sequence, coalesced, offered;
     cusStatus failure;
     char message[256];
@@ -35,8 +35,8 @@ struct cusPeer {
 
 cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t rate_mhz) {
     CUSI_NOT_NULL("cusPeerCreate", peer);
-    StreamShape shape;
-    CUS_TRY(streami_shape("cusPeerCreate", rows, cols, type, &shape));
+    LiveShape shape;
+    CUS_TRY(livei_shape("cusPeerCreate", rows, cols, type, &shape));
     cusPeer *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusPeerCreate: no host memory");
     made->shape = shape;
@@ -45,7 +45,7 @@ cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t r
     made->out = malloc(made->out_room);
     made->backlog = malloc(shape.raw_bytes);
     cusStatus status = made->out && made->backlog
-                           ? streami_compressorCreate("cusPeerCreate", 1, 1, shape.raw_bytes, &made->compressor)
+                           ? livei_compressorCreate("cusPeerCreate", 1, 1, shape.raw_bytes, &made->compressor)
                            : cusi_fail(CUS_ERROR_NO_MEMORY, "cusPeerCreate: no host memory");
     if (status != CUS_OK) {
         cusPeerDestroy(made);
@@ -58,7 +58,7 @@ cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t r
 void cusPeerDestroy(cusPeer *peer) {
     if (!peer)
         return;
-    streami_compressorDestroy(peer->compressor);
+    livei_compressorDestroy(peer->compressor);
     free(peer->out);
     free(peer->backlog);
     free(peer);
@@ -108,25 +108,25 @@ static cusStatus take(cusPeer *peer) {
     CUS_TRY(cusWireParse(peer->in, &header));
     CUSI_REQUIRE(header.payload_bytes == 0, CUS_ERROR_FORMAT, "stream: a viewer's message of %u bytes, takes none",
                  header.payload_bytes);
-    CUSI_REQUIRE(streami_checksumHolds(peer->in, NULL, 0), CUS_ERROR_FORMAT,
+    CUSI_REQUIRE(livei_checksumHolds(peer->in, NULL, 0), CUS_ERROR_FORMAT,
                  "stream: a message was damaged on its way (checksum)");
     CUSI_REQUIRE(++peer->requests <= IDLE_REQUESTS, CUS_ERROR_FORMAT, "stream: the viewer floods the sender with messages");
     CUSI_REQUIRE((header.type == CUS_WIRE_HELLO && header.width == 0) != peer->greeted, CUS_ERROR_FORMAT,
                  "stream: a viewer says hello first, and once");
     switch (header.type) {
     case CUS_WIRE_HELLO: {
-        peer->greeted = peer->wants_key = 1;
+        peer->greeted = peer->wants_key_frame = 1;
         uint8_t message[CUS_WIRE_HEADER_BYTES + HELLO_BYTES] = {0}, *const payload = message + CUS_WIRE_HEADER_BYTES;
         for (int i = 0; i < 4; ++i)
             payload[i] = (uint8_t)(peer->rate_mhz >> (8 * i));
-        cusWireHeader hello = streami_header(CUS_WIRE_HELLO, &peer->shape);
+        cusWireHeader hello = livei_header(CUS_WIRE_HELLO, &peer->shape);
         hello.payload_bytes = hello.raw_bytes = HELLO_BYTES;
         (void)cusWirePack(&hello, payload, message);
         append(peer, message, sizeof message);
         return CUS_OK;
     }
-    case CUS_WIRE_REQUEST_KEY:
-        peer->wants_key = 1;
+    case CUS_WIRE_REQUEST_KEY_FRAME:
+        peer->wants_key_frame = 1;
         peer->backlog_frames = 0;
         return CUS_OK;
     case CUS_WIRE_BYE:
@@ -163,7 +163,7 @@ cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes) {
 static void flushBacklog(cusPeer *peer) {
     if (peer->backlog_frames == 0 || peer->out_end > peer->out_start)
         return;
-    const StreamShape *s = &peer->shape;
+    const LiveShape *s = &peer->shape;
     uint8_t *mask = peer->backlog, *const values = peer->backlog + s->mask_bytes;
     const uint8_t *sum = values;
     size_t count = 0;
@@ -181,12 +181,12 @@ static void flushBacklog(cusPeer *peer) {
                     values[count++] = sum[x];
                 }
         }
-    cusWireHeader header = streami_header(CUS_WIRE_DIFFERENCE, s);
+    cusWireHeader header = livei_header(CUS_WIRE_DIFFERENCE, s);
     header.sequence = peer->backlog_sequence;
     header.base = peer->sequence;
     peer->out_start = peer->out_end = 0;
     peer->out_end =
-        streami_packMessage(peer->compressor, header, peer->backlog, s->mask_bytes, s->mask_bytes + count, peer->out);
+        livei_packMessage(peer->compressor, header, peer->backlog, s->mask_bytes, s->mask_bytes + count, peer->out);
     peer->appended += peer->out_end;
     peer->ends[peer->next_end++ % QUEUE] = peer->appended;
     peer->sequence = peer->backlog_sequence;
@@ -208,14 +208,14 @@ cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame) {
     peer->requests = 0;
     if (!peer->greeted || peer->left || peer->finishing)
         return CUS_OK;
-    if (gap && !peer->wants_key) {
-        peer->wants_key = 1;
+    if (gap && !peer->wants_key_frame) {
+        peer->wants_key_frame = 1;
         peer->backlog_frames = 0;
     }
-    if (peer->wants_key) {
-        if (frame->key && hasRoom(peer, frame->key_bytes)) {
-            appendFrame(peer, frame->key, frame->key_bytes, frame->sequence);
-            peer->wants_key = 0;
+    if (peer->wants_key_frame) {
+        if (frame->key_frame && hasRoom(peer, frame->key_frame_bytes)) {
+            appendFrame(peer, frame->key_frame, frame->key_frame_bytes, frame->sequence);
+            peer->wants_key_frame = 0;
         }
         return CUS_OK;
     }
@@ -224,10 +224,10 @@ cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame) {
         appendFrame(peer, frame->message, frame->message_bytes, frame->sequence);
         return CUS_OK;
     }
-    const StreamShape *s = &peer->shape;
+    const LiveShape *s = &peer->shape;
     if (peer->backlog_frames == 0)
         memset(peer->backlog + s->mask_bytes, 0, s->frame_bytes);
-    streami_addValues(s, frame->mask, frame->values, peer->backlog + s->mask_bytes);
+    livei_addValues(s, frame->mask, frame->values, peer->backlog + s->mask_bytes);
     peer->backlog_sequence = frame->sequence;
     ++peer->backlog_frames;
     return CUS_OK;
@@ -241,7 +241,7 @@ cusStatus cusPeerOutput(cusPeer *peer, const uint8_t **data, size_t *bytes) {
         return failed(peer);
     flushBacklog(peer);
     if (peer->finishing && !peer->said_bye && peer->backlog_frames == 0) {
-        cusWireHeader bye = streami_header(CUS_WIRE_BYE, NULL);
+        cusWireHeader bye = livei_header(CUS_WIRE_BYE, NULL);
         bye.sequence = peer->sequence;
         uint8_t message[CUS_WIRE_HEADER_BYTES];
         (void)cusWirePack(&bye, NULL, message);
@@ -276,7 +276,7 @@ cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info) {
     CUSI_NOT_NULL("cusPeerQuery", peer);
     CUSI_NOT_NULL("cusPeerQuery", info);
     *info = (cusPeerInfo){.greeted = peer->greeted,
-                          .wants_key = peer->wants_key,
+                          .wants_key_frame = peer->wants_key_frame,
                           .behind = peer->backlog_frames > 0,
                           .left = peer->left,
                           .sequence = peer->sequence,

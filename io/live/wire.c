@@ -1,5 +1,5 @@
 /* Header, checksum, masks: the parts of the wire format that every end uses. docs/wire-format.md is the definition. */
-#include "stream_internal.h"
+#include "live_internal.h"
 
 #include <string.h>
 
@@ -84,7 +84,7 @@ cusStatus cusWirePack(const cusWireHeader *header, const void *payload, uint8_t 
     return CUS_OK;
 }
 
-int streami_checksumHolds(const uint8_t header[CUS_WIRE_HEADER_BYTES], const void *payload, size_t bytes) {
+int livei_checksumHolds(const uint8_t header[CUS_WIRE_HEADER_BYTES], const void *payload, size_t bytes) {
     return cusCrc32c(cusCrc32c(0, header, AT_CRC), payload, bytes) == (uint32_t)load(header + AT_CRC, 4);
 }
 
@@ -99,7 +99,7 @@ cusStatus cusWireParse(const uint8_t in[CUS_WIRE_HEADER_BYTES], cusWireHeader *h
     CUSI_REQUIRE(version == CUS_WIRE_VERSION, CUS_ERROR_UNSUPPORTED,
                  "stream: the peer speaks version %d of the format, this program version %d", version, CUS_WIRE_VERSION);
     const int type = in[AT_TYPE], encoding = in[AT_ENCODING], channels = in[AT_CHANNELS];
-    CUSI_REQUIRE(type >= CUS_WIRE_HELLO && type <= CUS_WIRE_REQUEST_KEY, CUS_ERROR_FORMAT,
+    CUSI_REQUIRE(type >= CUS_WIRE_HELLO && type <= CUS_WIRE_REQUEST_KEY_FRAME, CUS_ERROR_FORMAT,
                  "stream: message of unknown type %d", type);
     CUSI_REQUIRE(encoding == CUS_WIRE_RAW || encoding == CUS_WIRE_ZSTD, CUS_ERROR_FORMAT,
                  "stream: message of unknown encoding %d", encoding);
@@ -116,7 +116,7 @@ cusStatus cusWireParse(const uint8_t in[CUS_WIRE_HEADER_BYTES], cusWireHeader *h
                              .channels = channels,
                              .crc = (uint32_t)load(in + AT_CRC, 4)};
     const int no_size = h.width == 0 && h.height == 0 && h.channels == 0;
-    const int picture = type == CUS_WIRE_KEY || type == CUS_WIRE_DIFFERENCE;
+    const int picture = type == CUS_WIRE_KEY_FRAME || type == CUS_WIRE_DIFFERENCE;
     CUSI_REQUIRE(no_size || (h.width >= 1 && h.width <= CUS_WIRE_MAX_SIDE && h.height >= 1 &&
                              h.height <= CUS_WIRE_MAX_SIDE && (channels == 1 || channels == 3 || channels == 4) &&
                              (uint64_t)h.width * h.height * (unsigned)channels <= CUS_WIRE_MAX_FRAME_BYTES),
@@ -129,7 +129,7 @@ cusStatus cusWireParse(const uint8_t in[CUS_WIRE_HEADER_BYTES], cusWireHeader *h
     const uint64_t row_bytes = (uint64_t)h.width * (unsigned)channels, frame_bytes = row_bytes * h.height;
     const uint64_t mask_bytes = (row_bytes + 7) / 8 * h.height;
     switch (h.type) {
-    case CUS_WIRE_KEY:
+    case CUS_WIRE_KEY_FRAME:
         CUSI_REQUIRE(h.raw_bytes == frame_bytes, CUS_ERROR_FORMAT, "stream: a key frame of %u bytes, takes %llu",
                      h.raw_bytes, (unsigned long long)frame_bytes);
         CUSI_REQUIRE(h.sequence >= 1 && h.base == 0, CUS_ERROR_FORMAT,
@@ -156,7 +156,7 @@ cusStatus cusWireParse(const uint8_t in[CUS_WIRE_HEADER_BYTES], cusWireHeader *h
     return CUS_OK;
 }
 
-cusWireHeader streami_header(cusWireType type, const StreamShape *shape) {
+cusWireHeader livei_header(cusWireType type, const LiveShape *shape) {
     cusWireHeader header = {.type = type, .encoding = CUS_WIRE_RAW};
     if (shape) {
         header.width = (uint32_t)shape->cols;
@@ -166,7 +166,7 @@ cusWireHeader streami_header(cusWireType type, const StreamShape *shape) {
     return header;
 }
 
-cusStatus streami_shape(const char *function, int rows, int cols, int type, StreamShape *shape) {
+cusStatus livei_shape(const char *function, int rows, int cols, int type, LiveShape *shape) {
     CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: frame is %d x %d (rows x cols), takes 1 x 1 or larger",
                  function, rows, cols);
     CUSI_REQUIRE(type == CUS_8UC1 || type == CUS_8UC3 || type == CUS_8UC4, CUS_ERROR_TYPE,
@@ -197,7 +197,7 @@ static uint64_t maskWord(const uint8_t *mask_row, size_t at, size_t mask_row_byt
     return load(mask_row + at, 8);
 }
 
-void streami_addValues(const StreamShape *shape, const uint8_t *mask, const uint8_t *values, uint8_t *sum) {
+void livei_addValues(const LiveShape *shape, const uint8_t *mask, const uint8_t *values, uint8_t *sum) {
     for (int y = 0; y < shape->rows; ++y, mask += shape->mask_row_bytes, sum += shape->row_bytes)
         for (size_t at = 0; at < shape->mask_row_bytes; at += 8)
             for (uint64_t bits = maskWord(mask, at, shape->mask_row_bytes); bits; bits &= bits - 1) {
@@ -206,7 +206,7 @@ void streami_addValues(const StreamShape *shape, const uint8_t *mask, const uint
             }
 }
 
-int streami_maskHolds(const StreamShape *shape, const uint8_t *mask, size_t values) {
+int livei_maskHolds(const LiveShape *shape, const uint8_t *mask, size_t values) {
     /* Bits of a row's last mask byte that stand for bytes of the row. */
     const unsigned inside = shape->row_bytes % 8 ? (1u << (shape->row_bytes % 8)) - 1 : 255;
     size_t bits = 0;
@@ -222,7 +222,7 @@ int streami_maskHolds(const StreamShape *shape, const uint8_t *mask, size_t valu
 /* ---- Key frames --------------------------------------------------------------------------------------------------------
  */
 
-void streami_rowsToDifferences(const StreamShape *shape, uint8_t *picture) {
+void livei_rowsToDifferences(const LiveShape *shape, uint8_t *picture) {
     const size_t n = shape->row_bytes;
     for (size_t y = (size_t)shape->rows - 1; y > 0; --y) {
         uint8_t *restrict row = picture + y * n;
@@ -232,7 +232,7 @@ void streami_rowsToDifferences(const StreamShape *shape, uint8_t *picture) {
     }
 }
 
-void streami_differencesToRows(const StreamShape *shape, const uint8_t *differences, uint8_t *picture) {
+void livei_differencesToRows(const LiveShape *shape, const uint8_t *differences, uint8_t *picture) {
     const size_t n = shape->row_bytes;
     memcpy(picture, differences, n);
     for (size_t y = 1; y < (size_t)shape->rows; ++y) {

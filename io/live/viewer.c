@@ -1,6 +1,6 @@
 /* The receiving end: bytes in, the picture out. Nothing of a message is believed before it was checked, and nothing of it
  * reaches the picture before all of it was. */
-#include "stream_internal.h"
+#include "live_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -8,14 +8,14 @@
 
 struct cusViewer {
     size_t max_frame_bytes;
-    StreamDecompressor *decompressor;
+    LiveDecompressor *decompressor;
 
     uint8_t header_bytes[CUS_WIRE_HEADER_BYTES];
     size_t header_fill;
     cusWireHeader header; /* valid once header_fill is complete */
     size_t payload_fill;
 
-    StreamShape shape; /* of the buffers: rows 0 before the first connection */
+    LiveShape shape; /* of the buffers: rows 0 before the first connection */
     cusMat picture;
     uint8_t *payload, *raw; /* of the largest message of this shape */
     uint8_t hello[8];
@@ -42,7 +42,7 @@ static void say(cusViewer *viewer, cusWireType type, uint64_t sequence) {
     }
     if (sizeof viewer->out - viewer->out_end < CUS_WIRE_HEADER_BYTES)
         return;
-    cusWireHeader header = streami_header(type, NULL);
+    cusWireHeader header = livei_header(type, NULL);
     header.sequence = sequence;
     (void)cusWirePack(&header, NULL, viewer->out + viewer->out_end);
     viewer->out_end += CUS_WIRE_HEADER_BYTES;
@@ -56,7 +56,7 @@ cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options) {
     cusViewer *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusViewerCreate: no host memory");
     made->max_frame_bytes = chosen.max_frame_bytes;
-    const cusStatus status = streami_decompressorCreate("cusViewerCreate", &made->decompressor);
+    const cusStatus status = livei_decompressorCreate("cusViewerCreate", &made->decompressor);
     if (status != CUS_OK) {
         cusViewerDestroy(made);
         return status;
@@ -69,7 +69,7 @@ cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options) {
 void cusViewerDestroy(cusViewer *viewer) {
     if (!viewer)
         return;
-    streami_decompressorDestroy(viewer->decompressor);
+    livei_decompressorDestroy(viewer->decompressor);
     cusMatRelease(&viewer->picture);
     free(viewer->payload);
     free(viewer->raw);
@@ -106,8 +106,8 @@ static cusStatus checkHeader(const cusViewer *viewer) {
         return CUS_OK;
     }
     CUSI_REQUIRE(viewer->connected, CUS_ERROR_FORMAT, "stream: the sender does not say hello first");
-    if (h->type == CUS_WIRE_KEY || h->type == CUS_WIRE_DIFFERENCE) {
-        const StreamShape *s = &viewer->shape;
+    if (h->type == CUS_WIRE_KEY_FRAME || h->type == CUS_WIRE_DIFFERENCE) {
+        const LiveShape *s = &viewer->shape;
         CUSI_REQUIRE(h->width == (uint32_t)s->cols && h->height == (uint32_t)s->rows &&
                          h->channels == CUS_CHANNELS(s->type),
                      CUS_ERROR_FORMAT, "stream: a frame of %u x %u with %d channels, the handshake said %d x %d with %d",
@@ -125,9 +125,9 @@ static cusStatus checkHeader(const cusViewer *viewer) {
 static cusStatus connect(cusViewer *viewer) {
     static const int type_of_channels[5] = {-1, CUS_8UC1, -1, CUS_8UC3, CUS_8UC4};
     const cusWireHeader *h = &viewer->header;
-    StreamShape shape;
-    CUS_TRY(streami_shape("stream", (int)h->height, (int)h->width, type_of_channels[h->channels], &shape));
-    StreamShape *const old = &viewer->shape;
+    LiveShape shape;
+    CUS_TRY(livei_shape("stream", (int)h->height, (int)h->width, type_of_channels[h->channels], &shape));
+    LiveShape *const old = &viewer->shape;
     if (!viewer->payload || old->rows != shape.rows || old->cols != shape.cols || old->type != shape.type) {
         cusMat picture = CUS_MAT_INIT;
         uint8_t *const payload = malloc(shape.raw_bytes), *const raw = malloc(shape.raw_bytes);
@@ -155,12 +155,12 @@ static cusStatus connect(cusViewer *viewer) {
     return CUS_OK;
 }
 
-static cusStatus show(cusViewer *viewer, cusViewerEvent *event) {
+static cusStatus show(cusViewer *viewer, cusViewerUpdate *event) {
     const cusWireHeader *h = &viewer->header;
-    const StreamShape *s = &viewer->shape;
+    const LiveShape *s = &viewer->shape;
     if (h->type == CUS_WIRE_DIFFERENCE && h->base != viewer->info.sequence) {
         if (!viewer->requested) {
-            say(viewer, CUS_WIRE_REQUEST_KEY, viewer->info.sequence);
+            say(viewer, CUS_WIRE_REQUEST_KEY_FRAME, viewer->info.sequence);
             viewer->requested = 1;
         }
         *event = CUS_VIEWER_MISSING;
@@ -168,32 +168,32 @@ static cusStatus show(cusViewer *viewer, cusViewerEvent *event) {
     }
     const uint8_t *raw = viewer->payload;
     if (h->encoding == CUS_WIRE_ZSTD) {
-        CUSI_REQUIRE(streami_decompress(viewer->decompressor, viewer->payload, h->payload_bytes, viewer->raw, h->raw_bytes),
+        CUSI_REQUIRE(livei_decompress(viewer->decompressor, viewer->payload, h->payload_bytes, viewer->raw, h->raw_bytes),
                      CUS_ERROR_FORMAT, "stream: a payload is no Zstandard data of %u bytes", h->raw_bytes);
         raw = viewer->raw;
     }
     uint8_t *const picture = viewer->picture.data; /* tight, as made */
-    if (h->type == CUS_WIRE_KEY) {
-        streami_differencesToRows(s, raw, picture);
+    if (h->type == CUS_WIRE_KEY_FRAME) {
+        livei_differencesToRows(s, raw, picture);
         viewer->requested = 0;
         viewer->info.changed = 0;
     } else {
         const size_t count = h->raw_bytes - s->mask_bytes;
-        CUSI_REQUIRE(streami_maskHolds(s, raw, count), CUS_ERROR_FORMAT,
+        CUSI_REQUIRE(livei_maskHolds(s, raw, count), CUS_ERROR_FORMAT,
                      "stream: a difference whose mask does not go with its %zu values", count);
-        streami_addValues(s, raw, raw + s->mask_bytes, picture);
+        livei_addValues(s, raw, raw + s->mask_bytes, picture);
         viewer->info.changed = (uint32_t)count;
     }
-    viewer->info.key = h->type == CUS_WIRE_KEY;
+    viewer->info.is_key_frame = h->type == CUS_WIRE_KEY_FRAME;
     viewer->info.sequence = h->sequence;
     viewer->info.message_bytes = CUS_WIRE_HEADER_BYTES + (size_t)h->payload_bytes;
     *event = CUS_VIEWER_FRAME;
     return CUS_OK;
 }
 
-static cusStatus take(cusViewer *viewer, cusViewerEvent *event) {
+static cusStatus take(cusViewer *viewer, cusViewerUpdate *event) {
     const cusWireHeader *h = &viewer->header;
-    CUSI_REQUIRE(streami_checksumHolds(viewer->header_bytes, payloadBuffer(viewer), h->payload_bytes), CUS_ERROR_FORMAT,
+    CUSI_REQUIRE(livei_checksumHolds(viewer->header_bytes, payloadBuffer(viewer), h->payload_bytes), CUS_ERROR_FORMAT,
                  "stream: a message was damaged on its way (checksum)");
     if (h->type == CUS_WIRE_HELLO) {
         CUS_TRY(connect(viewer));
@@ -217,7 +217,7 @@ static int gather(uint8_t *to, size_t *fill, size_t want, const uint8_t *data, s
     return *fill == want;
 }
 
-static cusStatus input(cusViewer *viewer, const uint8_t *data, size_t bytes, size_t *used, cusViewerEvent *event) {
+static cusStatus input(cusViewer *viewer, const uint8_t *data, size_t bytes, size_t *used, cusViewerUpdate *event) {
     while (*event == CUS_VIEWER_NOTHING) {
         if (viewer->ended) { /* what follows a bye is of no interest */
             *used = bytes;
@@ -238,7 +238,7 @@ static cusStatus input(cusViewer *viewer, const uint8_t *data, size_t bytes, siz
     return CUS_OK;
 }
 
-cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerEvent *event) {
+cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerUpdate *event) {
     CUSI_NOT_NULL("cusViewerInput", viewer);
     CUSI_NOT_NULL("cusViewerInput", used);
     CUSI_NOT_NULL("cusViewerInput", event);
