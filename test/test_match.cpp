@@ -556,7 +556,7 @@ TEST_P(Match, Rejected) {
     CUS_EXPECT_ERROR(create(types, 2, 20, 30, nullptr), CUS_ERROR_TYPE, "templates[1]");
     support::TestMat wrong(6, 8, CUS_16UC1, space());
     CUS_EXPECT_ERROR(create(&wrong.mat, 1, 20, 30, nullptr), CUS_ERROR_TYPE,
-                     "cusMatcherCreate: templates[0] has type 16UC1, takes 8UC1, 8UC3 or 32FC1");
+                     "cusMatcherCreate: templates[0] has type 16UC1, expected 8UC1, 8UC3 or 32FC1");
     auto options = cusMatcherDefaults();
     options.method = static_cast<cusMatchMethod>(6);
     CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "method is 6");
@@ -574,7 +574,7 @@ TEST_P(Match, Rejected) {
     options.mask = &other.mat;
     CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_SIZE, "mask");
     options.mask = &color.mat;
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_TYPE, "mask has type 8UC3, takes 8UC1");
+    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_TYPE, "mask has type 8UC3, expected 8UC1");
     Pixels<uint8_t> zero(flat<uint8_t>(6, 8, 1, 0), space());
     options.mask = &zero.mat;
     CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "mask is all zero");
@@ -697,7 +697,7 @@ TEST_P(Color, Rejected) {
     const cusHsvRange range = RANGES[0];
     CUS_EXPECT_ERROR(cusHsvCount(nullptr, &range, &count.mat, nullptr, nullptr), CUS_ERROR_NULL, "src");
     CUS_EXPECT_ERROR(cusHsvCount(&gray.mat, &range, &count.mat, nullptr, nullptr), CUS_ERROR_TYPE,
-                     "cusHsvCount: src has type 8UC1, takes 8UC3");
+                     "cusHsvCount: src has type 8UC1, expected 8UC3");
     CUS_EXPECT_ERROR(cusHsvCount(&src.mat, nullptr, &count.mat, nullptr, nullptr), CUS_ERROR_NULL, "range is NULL");
     CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &range, nullptr, nullptr, nullptr), CUS_ERROR_NULL, "count");
     CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &range, &gray.mat, nullptr, nullptr), CUS_ERROR_SIZE, "count");
