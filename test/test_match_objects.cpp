@@ -64,7 +64,7 @@ TEST_P(MatchObjects, RejectsBadArguments) {
     CUS_EXPECT_ERROR(create(types, 2, 20, 30, nullptr), CUS_ERROR_TYPE, "templates[1]");
     support::TestMat wrong(6, 8, CUS_16UC1, space());
     CUS_EXPECT_ERROR(create(&wrong.mat, 1, 20, 30, nullptr), CUS_ERROR_TYPE,
-                     "cusMatcherCreate: templates[0] has type 16UC1, takes 8UC1, 8UC3 or 32FC1");
+                     "cusMatcherCreate: templates[0] has type 16UC1, expected 8UC1, 8UC3 or 32FC1");
     auto options = cusMatcherDefaults();
     options.method = static_cast<cusMatchMethod>(6);
     CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "method is 6");
@@ -82,7 +82,7 @@ TEST_P(MatchObjects, RejectsBadArguments) {
     options.mask = &other.mat;
     CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_SIZE, "mask");
     options.mask = &color.mat;
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_TYPE, "mask has type 8UC3, takes 8UC1");
+    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_TYPE, "mask has type 8UC3, expected 8UC1");
     Pixels<uint8_t> zero(flat<uint8_t>(6, 8, 1, 0), space());
     options.mask = &zero.mat;
     CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "mask is all zero");
