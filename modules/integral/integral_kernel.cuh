@@ -105,6 +105,27 @@ __device__ inline void syncRowWarps() {
     asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
 }
 
+// Publishes the tile's sums and finds what is left of and above it.
+template<class Tile, unsigned FIRST_ROW_WARP, bool SUMS, bool SQUARES, class Sums, class Squares>
+__device__ __forceinline__ void lookBack(const Position &at, Sums &sums, Squares &squares) {
+    if (at.warp < FIRST_ROW_WARP) {
+        sums.lookBackColumns();
+        squares.lookBackColumns();
+    } else {
+        sums.publishRows();
+        squares.publishRows();
+        if constexpr (SUMS && SQUARES)
+            lookBackRows(at, sums.rowLookBack(), squares.rowLookBack());
+        else if constexpr (SUMS)
+            lookBackRows(at, sums.rowLookBack());
+        else
+            lookBackRows(at, squares.rowLookBack());
+        syncRowWarps<Tile::THREADS - 32 * FIRST_ROW_WARP>();
+        sums.lookBackCorner();
+        squares.lookBackCorner();
+    }
+}
+
 // Waits until all but the last max_writers tiles before this one are written.
 __device__ inline void awaitTurnToWrite(const SlabParams &slab, uint32_t tiles_before) {
     const uint32_t tiles = tiles_before + blockIdx.x - slab.max_writers + 1;
@@ -151,22 +172,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     squares.storeColumns();
     __syncthreads();
     at.epoch = epoch;
-    if (at.warp < FIRST_ROW_WARP) {
-        sums.lookBackColumns();
-        squares.lookBackColumns();
-    } else {
-        sums.publishRows();
-        squares.publishRows();
-        if constexpr (BOTH)
-            lookBackRows(at, sums.rowLookBack(), squares.rowLookBack());
-        else if constexpr (EXISTS<SumTable>)
-            lookBackRows(at, sums.rowLookBack());
-        else
-            lookBackRows(at, squares.rowLookBack());
-        syncRowWarps<Tile::THREADS - 32 * FIRST_ROW_WARP>();
-        sums.lookBackCorner();
-        squares.lookBackCorner();
-    }
+    lookBack<Tile, FIRST_ROW_WARP, EXISTS<SumTable>, EXISTS<SquareTable>>(at, sums, squares);
     __syncthreads();
     sums.computeWarpStarts();
     squares.computeWarpStarts();
