@@ -188,8 +188,8 @@ TEST_P(Integral, IntegratorAcceptsEverySizeUpToItsMaximum) {
     cusIntegratorDestroy(integrator);
 }
 
-// A run must not mistake an earlier run's words in the workspace for its own, whatever either stores there: first sums of bytes,
-// then runs that leave these words alone, then floats.
+// A run must not mistake an earlier run's words in the workspace for its own, whatever either stores there: first sums of
+// bytes, then runs that leave these words alone, then floats.
 TEST_P(Integral, StaleWorkspaceIsIgnored) {
     auto random = support::generator();
     const int rows = 600, cols = 700;

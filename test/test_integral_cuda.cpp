@@ -33,8 +33,8 @@ TEST(IntegralCuda, LargeEqualsHost) {
     }
 }
 
-// One object alternates between images with more tiles than fit on the GPU at once, whose writes are throttled by a counter that
-// continues from run to run, and small ones, which do not count.
+// One object alternates between images with more tiles than fit on the GPU at once, whose writes are throttled by a counter
+// that continues from run to run, and small ones, which do not count.
 TEST(IntegralCuda, ThrottledAndUnthrottledRunsAlternate) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
@@ -75,8 +75,8 @@ TEST(IntegralCuda, ThrottledAndUnthrottledRunsAlternate) {
     cusMatRelease(&device);
 }
 
-// Sizes for which a GPU with 132 multiprocessors chooses each tile shape (the last: the largest, not all tiles at once); aligned,
-// and regions with odd offsets to tables with tight rows, where neither side can be moved 16 bytes at a time.
+// Sizes for which a GPU with 132 multiprocessors chooses each tile shape (the last: the largest, not all tiles at once);
+// aligned, and regions with odd offsets to tables with tight rows, where neither side can be moved 16 bytes at a time.
 TEST(IntegralCuda, LargeWithTilesOfEverySize) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();

@@ -1,5 +1,5 @@
-/* 8-bit pixels with AVX-512: table rows past the caches, column totals of pixels and squares in one pass. The row above is kept
- * in a buffer that stays in the cache, as the table's own rows do not. */
+/* 8-bit pixels with AVX-512: table rows past the caches, column totals of pixels and squares in one pass. The row above is
+ * kept in a buffer that stays in the cache, as the table's own rows do not. */
 #include "integral_host_stream.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* 8-bit sources: one band of rows a thread, the source read twice, the table written once. First the column totals of the bands
- * are taken; they give the table row above each band; then the bands are written independently. */
+/* 8-bit sources: one band of rows a thread, the source read twice, the table written once. First the column totals of the
+ * bands are taken; they give the table row above each band; then the bands are written independently. */
 #include "integral_host.h"
 
 #include <assert.h>
@@ -17,7 +17,7 @@ static int bandStart(const Bands *bands, int band) {
     return (int)((int64_t)bands->rows * band / bands->count);
 }
 
-/* ---- Workspace: for each band and table, column totals and the table row above the band ------------------------------- */
+/* ---- Workspace: for each band and table, column totals and the table row above the band -------------------------- */
 
 size_t integral_bytesWorkspace(int threads, int cols) {
     return (size_t)threads * integral_padded((size_t)cols) * 4 * sizeof(uint64_t);
@@ -41,7 +41,7 @@ static BandMemory bandMemory(const IntegralArgs *args, const Bands *bands) {
     return memory;
 }
 
-/* ---- Column totals ---------------------------------------------------------------------------------------------------- */
+/* ---- Column totals ----------------------------------------------------------------------------------------------- */
 
 /* Adds up to INTEGRAL_MAX_TOTAL_ROWS rows of up to INTEGRAL_MAX_TOTAL_COLS columns to the column totals. */
 CUSI_MULTIVERSION
@@ -107,7 +107,7 @@ static void rowAboveBand(const uint64_t *totals, int band, size_t cols, int is64
     }
 }
 
-/* ---- Writing a band --------------------------------------------------------------------------------------------------- */
+/* ---- Writing a band ---------------------------------------------------------------------------------------------- */
 
 /* Rows start .. end - 1 of the tables, through the caches. above: the rows above, without their column 0. */
 static void writeBand(const cusMat *src, int start, int end, IntegralHostPath path, void *above[2],

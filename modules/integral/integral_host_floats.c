@@ -1,6 +1,6 @@
-/* Float sources: one stripe of columns a thread, the source read twice, the table written once. First each row's sums left of
- * the stripes are taken, then the stripes are written independently. Cut this way, every addition is that of the plain loop, in
- * its order, for any number of threads. */
+/* Float sources: one stripe of columns a thread, the source read twice, the table written once. First each row's sums left
+ * of the stripes are taken, then the stripes are written independently. Cut this way, every addition is that of the plain
+ * loop, in its order, for any number of threads. */
 #include "integral_host.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #endif
 
-/* ---- Stripes and their workspace -------------------------------------------------------------------------------------- */
+/* ---- Stripes and their workspace --------------------------------------------------------------------------------- */
 
 typedef struct Stripe {
     size_t start, end; /* columns */
@@ -36,7 +36,7 @@ static Stripe stripeAt(const IntegralArgs *args, int count, int k) {
     return stripe;
 }
 
-/* ---- Four rows: four chains of additions that do not wait for each other ---------------------------------------------- */
+/* ---- Four rows: four chains of additions that do not wait for each other ----------------------------------------- */
 
 /* Adds columns x .. end - 1 of up to four rows to their running sums. */
 static void sumRows(const cusMat *src, int y, int rows, size_t x, size_t end, int squares, double *sum) {
@@ -76,7 +76,7 @@ static void writeRows(const cusMat *src, int y, int rows, size_t x, size_t end, 
     }
 }
 
-/* ---- Up to eight rows ------------------------------------------------------------------------------------------------- */
+/* ---- Up to eight rows -------------------------------------------------------------------------------------------- */
 
 /* The sums of rows y .. y + rows - 1 left of each stripe. */
 static void sumLeftOfStripes(const IntegralArgs *args, IntegralHostPath path, int count, int y, int rows) {

@@ -1,5 +1,5 @@
-/* Float sources with AVX-512: eight rows at once, a lane each, so that eight chains of additions share an instruction. The sums of
- * eight columns, transposed, are eight table rows to add one below the other; they are written past the caches. */
+/* Float sources with AVX-512: eight rows at once, a lane each, so that eight chains of additions share an instruction. The
+ * sums of eight columns, transposed, are eight table rows to add one below the other; they are written past the caches. */
 #include "integral_host_stream.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Writing a table row past the caches with AVX-512. Whole cache lines are stored, so the line is not read first, which is half
- * of the traffic. The entries of a register seldom coincide with a line: each line takes its first entries from the register
- * before. */
+/* Writing a table row past the caches with AVX-512. Whole cache lines are stored, so the line is not read first, which is
+ * half of the traffic. The entries of a register seldom coincide with a line: each line takes its first entries from the
+ * register before. */
 #ifndef CUSI_INTEGRAL_HOST_STREAM_H
 #define CUSI_INTEGRAL_HOST_STREAM_H
 

@@ -1,12 +1,12 @@
 // The integral kernel: one pass, in which the source is read once and each table written once. A block computes one tile.
 //
-// Blocks take the tiles row by row, so a block waits only for blocks with smaller numbers. Like CUB's, the look-back relies on
-// blocks being started in the order of blockIdx.
+// Blocks take the tiles row by row, so a block waits only for blocks with smaller numbers. Like CUB's, the look-back relies
+// on blocks being started in the order of blockIdx.
 //
-// Bandwidth rises when concurrent writes are close together. So in images with more tiles than fit on the GPU at once, writes
-// are throttled: the first blocks start one after the other, and only the next few tiles in order are written at a time.
-// Loads of a multiprocessor that is storing take up to 2000 cycles, and so do spilled registers: look-backs must take few
-// round trips.
+// Bandwidth rises when concurrent writes are close together. So in images with more tiles than fit on the GPU at once,
+// writes are throttled: the first blocks start one after the other, and only the next few tiles in order are written at a
+// time. Loads of a multiprocessor that is storing take up to 2000 cycles, and so do spilled registers: look-backs must take
+// few round trips.
 #ifndef CUSI_INTEGRAL_KERNEL_CUH
 #define CUSI_INTEGRAL_KERNEL_CUH
 

@@ -31,8 +31,8 @@ inline unsigned powerOfTwo(size_t at_least) {
     return n;
 }
 
-// The order in which floats are added must not depend on which tables are requested: their slabs and groups are always those
-// for both.
+// The order in which floats are added must not depend on which tables are requested: their slabs and groups are always
+// those for both.
 template<class Pixel, class T>
 using LayoutTable = std::conditional_t<std::is_same_v<Pixel, float>, Floats64, T>;
 

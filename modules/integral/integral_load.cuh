@@ -86,8 +86,8 @@ __device__ inline void copyPixels16(void *to, const void *from) {
 #endif
 }
 
-// Starts copying columns x .. x + 127 of rows y .. y + ROWS - 1 to `to`, [row][lane], zero outside the image. `whole`: all are
-// inside and aligned to 16 bytes.
+// Starts copying columns x .. x + 127 of rows y .. y + ROWS - 1 to `to`, [row][lane], zero outside the image. `whole`: all
+// are inside and aligned to 16 bytes.
 template<int ROWS, class Pixel>
 __device__ inline void loadRows(Pixels4<Pixel> *to, const SlabParams &slab, unsigned x, unsigned y, unsigned lane,
                                 bool whole) {

@@ -1,8 +1,8 @@
 // Publishing sums to later tiles, and adding up what earlier tiles published: look-back with a fixed order of additions.
 //
 // Each chain of tiles is cut into groups. The last tile of a group publishes the prefix, the sum of everything up to and
-// including itself, instead of its own sum. A tile adds the prefix of the group before and the sums of the earlier tiles of its
-// own group, always in the order of the tiles. Nothing depends on timing, so float sums are the same in every run.
+// including itself, instead of its own sum. A tile adds the prefix of the group before and the sums of the earlier tiles of
+// its own group, always in the order of the tiles. Nothing depends on timing, so float sums are the same in every run.
 #ifndef CUSI_INTEGRAL_LOOKBACK_CUH
 #define CUSI_INTEGRAL_LOOKBACK_CUH
 
@@ -13,8 +13,8 @@
 
 namespace cusi::integral {
 
-// N neighboring sums as they are published: 32 bits of payload a word (two 16-bit sums together), the epoch above. Compact, as
-// they are read many times through the cache that the tables go through too.
+// N neighboring sums as they are published: 32 bits of payload a word (two 16-bit sums together), the epoch above. Compact,
+// as they are read many times through the cache that the tables go through too.
 template<class T, unsigned N>
 struct Published {
     static constexpr unsigned WORDS = N * sizeof(T) / 4;

@@ -1,6 +1,6 @@
-// What a tile needs from its neighbors. An entry of the table is the sum of four parts: everything above and left of the tile
-// (the corner), the columns before the entry above the tile, the rows up to the entry left of the tile, and the sum inside the
-// tile. The first three come from earlier tiles, along three chains:
+// What a tile needs from its neighbors. An entry of the table is the sum of four parts: everything above and left of the
+// tile (the corner), the columns before the entry above the tile, the rows up to the entry left of the tile, and the sum
+// inside the tile. The first three come from earlier tiles, along three chains:
 //
 //   columns  a tile publishes the sums of its columns; the tiles below add them up;
 //   rows     it publishes the sums of its rows; the tiles to the right add them up;
@@ -21,7 +21,8 @@ struct Position {
     uint32_t epoch;
 };
 
-// A block's shared memory for one table. Warps before FIRST_ROW_WARP look back along the columns, the others along the rows.
+// A block's shared memory for one table. Warps before FIRST_ROW_WARP look back along the columns, the others along the
+// rows.
 template<class Pixel, bool SQUARES, class Acc, class Tile, unsigned FIRST_ROW_WARP_>
 struct TileSums {
     static constexpr unsigned FIRST_ROW_WARP = FIRST_ROW_WARP_;

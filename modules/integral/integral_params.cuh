@@ -8,9 +8,9 @@
 
 namespace cusi::integral {
 
-// A published sum of up to 34 bits with the epoch of its launch above. A word with the current epoch is complete: no fence is
-// needed, and nothing is cleared between launches. The epoch has the same bits in all words, because a later launch may use
-// the same memory for other sums.
+// A published sum of up to 34 bits with the epoch of its launch above. A word with the current epoch is complete: no fence
+// is needed, and nothing is cleared between launches. The epoch has the same bits in all words, because a later launch may
+// use the same memory for other sums.
 using TaggedWord = unsigned long long;
 constexpr unsigned EPOCH_SHIFT = 34;
 constexpr uint32_t MAX_EPOCH = (1u << 30) - 1;

@@ -8,8 +8,8 @@ namespace cusi::integral {
 
 // ---- Entries --------------------------------------------------------------------------------------------------------
 
-// 64-bit integer sums carry the exponent of 2^52 in their upper bits: below 2^52, which covers every table that fits in device
-// memory, they are the bits of the double 2^52 + sum.
+// 64-bit integer sums carry the exponent of 2^52 in their upper bits: below 2^52, which covers every table that fits in
+// device memory, they are the bits of the double 2^52 + sum.
 template<class Acc>
 constexpr Acc BIAS = 0;
 template<>
@@ -40,8 +40,8 @@ __device__ __forceinline__ void storeRowPaired(T *row, unsigned x, const T (&v)[
     store16EvictFirst(pair + 4, second);
 }
 
-// The row starts `phase` entries past a 16-byte boundary, so lanes write the four entries that start `phase` earlier: some of
-// the lane before and some of their own. The ends of the warp's columns are written one by one.
+// The row starts `phase` entries past a 16-byte boundary, so lanes write the four entries that start `phase` earlier: some
+// of the lane before and some of their own. The ends of the warp's columns are written one by one.
 template<bool WHOLE, class T>
 __device__ __forceinline__ void storeRowShifted(T *row, unsigned x, const T (&v)[4], unsigned n, unsigned lane) {
     constexpr unsigned VECTOR = 16 / sizeof(T);
@@ -89,8 +89,8 @@ __device__ inline void storeRow(T *row, unsigned x, const T (&v)[4], unsigned n,
 
 // ---- The rows of a warp ---------------------------------------------------------------------------------------------
 
-// Writes the rows of one warp to one table. A lane holds entries x .. x + 3 of the row above: the sums over the columns before
-// each.
+// Writes the rows of one warp to one table. A lane holds entries x .. x + 3 of the row above: the sums over the columns
+// before each.
 template<class Pixel, bool SQUARES, class T, class Tile, class Shared>
 struct TableWriter {
     using Acc = typename T::Acc;
