@@ -56,7 +56,7 @@ EVENTS_INLINE uint64_t eventsBinStart(int k, int bins, uint64_t dt) {
 }
 
 /* MDES and TENCODE share the pixels' last events; every other kind has accumulators of its own. */
-static inline int eventsIsLast(cusRepresentationKind kind) {
+static inline int eventsUsesLastEvent(cusRepresentationKind kind) {
     return kind == CUS_REPR_MDES || kind == CUS_REPR_TENCODE;
 }
 

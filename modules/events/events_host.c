@@ -328,7 +328,7 @@ static uint64_t make(const Band *band, int index) {
             timed |= others[k].kind == CUS_REPR_TENCODE;
         inside = lastEvents(events, &grid, timed, last);
         for (int k = index; k < band->stacker->count; ++k)
-            for (size_t y = 0; y < band->rows && eventsIsLast(others[k].kind); ++y)
+            for (size_t y = 0; y < band->rows && eventsUsesLastEvent(others[k].kind); ++y)
                 if (others[k].kind == CUS_REPR_MDES)
                     mdesRow(last + y * cols, cols, &others[k], bandRow(band, k, y));
                 else
@@ -389,9 +389,9 @@ static uint64_t make(const Band *band, int index) {
 
 /* A representation whose work another one before it does too. */
 static int madeBefore(const cusEventStacker *stacker, int index) {
-    if (eventsIsLast(stacker->representations[index].kind))
+    if (eventsUsesLastEvent(stacker->representations[index].kind))
         for (int k = 0; k < index; ++k)
-            if (eventsIsLast(stacker->representations[k].kind))
+            if (eventsUsesLastEvent(stacker->representations[k].kind))
                 return 1;
     return 0;
 }
