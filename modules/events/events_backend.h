@@ -31,8 +31,8 @@ struct cusEventStacker {
     void *state; /* the backend's */
 };
 
-/* MDES_COUNT and STACKED_HISTOGRAM divide a window's events into levels, by the starts of the mixed-density windows or by time
- * bins. Level k holds events begin[k] .. begin[k + 1] - 1. */
+/* MDES_COUNT and STACKED_HISTOGRAM divide a window's events into levels, by the starts of the mixed-density windows or by
+ * time bins. Level k holds events begin[k] .. begin[k + 1] - 1. */
 typedef struct EventsLevels {
     uint32_t begin[EVENTS_MAX_CHANNELS + 1];
 } EventsLevels;
@@ -47,7 +47,8 @@ static inline void eventsMdesLevels(uint32_t n, int channels, EventsLevels *leve
     levels->begin[channels] = n;
 }
 
-/* The first time, from the window's first event, in bin k of `bins`: the smallest r with floor(bins * r / max(dt, 1)) >= k. */
+/* The first time, from the window's first event, in bin k of `bins`: the smallest r with floor(bins * r / max(dt, 1)) >=
+ * k. */
 EVENTS_INLINE uint64_t eventsBinStart(int k, int bins, uint64_t dt) {
     dt = dt > 1 ? dt : 1;
     return ((uint64_t)k * dt + (uint64_t)bins - 1) / (uint64_t)bins;

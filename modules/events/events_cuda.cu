@@ -1,8 +1,8 @@
 // Event frames on the GPU: the workspace, and which kernels make a batch of windows.
 //
-// Windows are sorted by tile (events_sort.cu), and passes over the tiles make the pixels: events are read once, frames written
-// once, and in between 2 or 4 bytes per event are written and read. Windows too long for the workspace go through accumulators
-// in device memory (events_scatter.cu).
+// Windows are sorted by tile (events_sort.cu), and passes over the tiles make the pixels: events are read once, frames
+// written once, and in between 2 or 4 bytes per event are written and read. Windows too long for the workspace go through
+// accumulators in device memory (events_scatter.cu).
 #include "events_cuda.cuh"
 
 #include <algorithm>
@@ -150,8 +150,8 @@ cusStatus runLastEventPassesOverKeys(const Batch &batch, const Tiling &tiling, T
     return CUS_OK;
 }
 
-// All but MDES and TENCODE, whose passes are in `passes` or done. HISTOGRAM is made at once. The others are added to `passes` if
-// their windows can be sorted and made at once otherwise.
+// All but MDES and TENCODE, whose passes are in `passes` or done. HISTOGRAM is made at once. The others are added to
+// `passes` if their windows can be sorted and made at once otherwise.
 cusStatus runRepresentation(const Batch &batch, int index, bool sorted, bool *count_skipped, TilePasses *passes) {
     const cusRepresentationKind kind = batch.stacker->representations[index].kind;
     if (eventsUsesLastEvent(kind))

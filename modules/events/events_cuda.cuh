@@ -119,8 +119,8 @@ struct Tiling {
     __device__ unsigned firstCol(unsigned tile) const { return tile % tiles_per_row << col_bits; }
 };
 
-// A window's events in runs of tuning::RUN, each sorted by tile. Each run has `pitch` records of memory, in which the segment
-// of a tile begins at a multiple of 16 bytes; ends[run][tile] says where it ends. Records:
+// A window's events in runs of tuning::RUN, each sorted by tile. Each run has `pitch` records of memory, in which the
+// segment of a tile begins at a multiple of 16 bytes; ends[run][tile] says where it ends. Records:
 //   uint16 (HISTOGRAM)   2 * pixel in the tile + polarity
 //   uint32 (the others)  pixel in the tile (INDEXED_TILE bits), index in the run, polarity (1 bit)
 struct SortedRuns {

@@ -12,7 +12,8 @@ namespace {
 constexpr unsigned PIXELS = 1u << tuning::HISTOGRAM_TILE;
 constexpr int THREADS = tuning::HISTOGRAM_THREADS;
 
-// Pixels from .. from + pixels - 1 of the tile to the frame; counts(i) gives the 16 bytes of pixels from + 8 i .. from + 8 i + 7.
+// Pixels from .. from + pixels - 1 of the tile to the frame; counts(i) gives the 16 bytes of pixels from + 8 i .. from + 8
+// i + 7.
 template<class Counts>
 __device__ inline void writeCounts(const TileParams &params, unsigned w, unsigned tile, unsigned from, unsigned pixels,
                                    Counts counts) {
@@ -53,8 +54,8 @@ __device__ __forceinline__ void count8(const TileParams &params, unsigned w, uns
         });
 }
 
-// Counts half a tile, from pixel `from` on, in counters of 16 bits, which are left alone once they have reached 255. At most 8
-// adds per thread are in flight past that, for which 16 bits have room.
+// Counts half a tile, from pixel `from` on, in counters of 16 bits, which are left alone once they have reached 255. At
+// most 8 adds per thread are in flight past that, for which 16 bits have room.
 static_assert(255 + 8 * THREADS < 65536, "saturating counters must not carry");
 __device__ __forceinline__ void countHalf16(const TileParams &params, unsigned w, unsigned runs, unsigned tile,
                                             uint32_t flip, unsigned from, uint32_t *cells) {

@@ -22,8 +22,8 @@ typedef struct Events {
     uint32_t count;
 } Events;
 
-/* A pixel's last event as a code, from which MDES and TENCODE follow: 0 if there is none, otherwise CODE_EVENT, CODE_POSITIVE, its
- * level among the 16 mixed-density windows times CODE_LEVEL, and TENCODE's green in the low byte. */
+/* A pixel's last event as a code, from which MDES and TENCODE follow: 0 if there is none, otherwise CODE_EVENT,
+ * CODE_POSITIVE, its level among the 16 mixed-density windows times CODE_LEVEL, and TENCODE's green in the low byte. */
 enum { CODE_EVENT = 1 << 13, CODE_POSITIVE = 1 << 12, CODE_LEVEL = 1 << 8 };
 
 /* ---- events_host_accumulate.c: each returns how many events lie in the band ------------------------------------------ */

@@ -1,7 +1,7 @@
 // Tiles to pixels: MDES and TENCODE, which follow from a pixel's last event.
 //
-// A pixel first holds the largest of its events' keys, 2 * (index in the window + 1) + polarity; 0: no event. The event with that
-// key then replaces it by a code, which is all that the pixel's bytes depend on:
+// A pixel first holds the largest of its events' keys, 2 * (index in the window + 1) + polarity; 0: no event. The event
+// with that key then replaces it by a code, which is all that the pixel's bytes depend on:
 //   byte 0      how many channels of MDES the event reaches, 1 or more
 //   byte 1      TENCODE's green
 //   byte 2      MDES byte of its polarity ^ MDES byte of no event; its top bit says negative (0 ^ 128, 255 ^ 0)

@@ -1,6 +1,6 @@
-/* Recordings of any length: pieces are cut into windows as they arrive, and frames are made batch by batch in fixed buffers. On
- * the device three slots rotate: one batch is uploaded while the previous one is computed and the one before that downloaded. A
- * slot's frames are delivered when it is reused. */
+/* Recordings of any length: pieces are cut into windows as they arrive, and frames are made batch by batch in fixed
+ * buffers. On the device three slots rotate: one batch is uploaded while the previous one is computed and the one before
+ * that downloaded. A slot's frames are delivered when it is reused. */
 #include "check.h"
 #include "events_backend.h"
 
@@ -58,7 +58,8 @@ cusEventPipelineOptions cusEventPipelineDefaults(void) {
     return (cusEventPipelineOptions){.windowing = cusWindowingDefaults()};
 }
 
-/* ---- Create and destroy ------------------------------------------------------------------------------------------------ */
+/* ---- Create and destroy ------------------------------------------------------------------------------------------------
+ * */
 
 static cusStatus createSlot(cusEventPipeline *s, Slot *slot) {
     const int on_device = s->options.compute == CUS_DEVICE;
@@ -128,8 +129,8 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
     uint64_t capacity = chosen.max_events ? chosen.max_events : (uint64_t)4 << 20;
     capacity = chosen.max_events || capacity > length ? capacity : length;
     CUSI_REQUIRE(capacity >= length && capacity <= EVENTS_MAX_WINDOW, CUS_ERROR_VALUE,
-                 "%s: max_events is %llu, expected %llu (the windows' length)..2147483646", function,
-                 (unsigned long long)capacity, (unsigned long long)length);
+                 "%s: max_events is %llu, expected %llu..2147483646", function, (unsigned long long)capacity,
+                 (unsigned long long)length);
     cusEventPipeline *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     made->rows = rows;
@@ -180,7 +181,8 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
     free(pipeline);
 }
 
-/* ---- Windows ----------------------------------------------------------------------------------------------------------- */
+/* ---- Windows -----------------------------------------------------------------------------------------------------------
+ * */
 
 static int byDuration(const cusEventPipeline *s) {
     return s->options.windowing.unit == CUS_WINDOW_DURATION;
@@ -202,8 +204,8 @@ static size_t firstNeeded(const cusEventPipeline *s, const View *view) {
     return indexOf(s, view, s->next * eventsStride(&s->options.windowing));
 }
 
-/* Lists in s->planned, by index in the view, the next complete windows, and the incomplete one if the view ends the recording:
- * at most a batch of windows and s->capacity events. Returns their number. */
+/* Lists in s->planned, by index in the view, the next complete windows, and the incomplete one if the view ends the
+ * recording: at most a batch of windows and s->capacity events. Returns their number. */
 static size_t plan(cusEventPipeline *s, const View *view, int final) {
     cusWindowing windowing = s->options.windowing;
     windowing.keep_incomplete = final && windowing.keep_incomplete;
@@ -229,7 +231,8 @@ static size_t plan(cusEventPipeline *s, const View *view, int final) {
     return count;
 }
 
-/* ---- Batches ----------------------------------------------------------------------------------------------------------- */
+/* ---- Batches -----------------------------------------------------------------------------------------------------------
+ * */
 
 /* Gives a slot's frames, if any, to the sink and frees the slot. */
 static cusStatus deliver(cusEventPipeline *s, Slot *slot) {
@@ -355,7 +358,8 @@ static int isDirect(const cusEventPipeline *s, const cusEventArrays *events) {
 #endif
 }
 
-/* ---- Push and flush ---------------------------------------------------------------------------------------------------- */
+/* ---- Push and flush ----------------------------------------------------------------------------------------------------
+ * */
 
 /* Appends `count` events of the view to the staging. */
 static void stage(cusEventPipeline *s, const View *view, size_t count) {

@@ -1,6 +1,6 @@
-// Windows too long for the workspace: events are scattered to accumulators in device memory, with atomics that return nothing
-// and whose result does not depend on their order; a second kernel turns these into values and leaves zeros behind. A group of
-// windows is small enough for its accumulators to stay in the L2 cache.
+// Windows too long for the workspace: events are scattered to accumulators in device memory, with atomics that return
+// nothing and whose result does not depend on their order; a second kernel turns these into values and leaves zeros
+// behind. A group of windows is small enough for its accumulators to stay in the L2 cache.
 #include "events_values.cuh"
 
 #include <algorithm>

@@ -27,8 +27,8 @@ struct SortParams {
 template<class Record>
 constexpr int PIXEL_BITS = sizeof(Record) == 2 ? tuning::HISTOGRAM_TILE : tuning::INDEXED_TILE;
 
-// TENCODE's green falls with time, so it follows from an event's index: green_begin[g] is the window's first event whose green
-// is at most g. A thread finds one by binary search.
+// TENCODE's green falls with time, so it follows from an event's index: green_begin[g] is the window's first event whose
+// green is at most g. A thread finds one by binary search.
 __device__ void greenLevels(const Source &source, const Window &window, uint32_t *green_begin) {
     if (threadIdx.x >= GREEN_LEVELS)
         return;
@@ -65,7 +65,8 @@ __device__ inline uint32_t replicate16(uint32_t value) {
 constexpr int THREADS = tuning::SORT_THREADS, EVENTS = tuning::RUN / THREADS, COPIES = tuning::COUNTER_COPIES;
 static_assert(EVENTS % CHUNK == 0 && tuning::RUN <= 1 << (31 - tuning::INDEXED_TILE), "a record is 32 bits");
 
-// A thread's events: tile << 16 | rank among the tile's events of its counter; and 2 * pixel in the tile + polarity, packed.
+// A thread's events: tile << 16 | rank among the tile's events of its counter; and 2 * pixel in the tile + polarity,
+// packed.
 struct RankedEvents {
     uint32_t tile_rank[EVENTS], records[EVENTS / 2];
 };
@@ -91,8 +92,8 @@ __device__ __forceinline__ bool allInside(const Tiling &tiling, const Chunk &c) 
            (tiling.top == 0 || min16(c.y) >= tiling.top);
 }
 
-// The tiles of a chunk event by event: those outside the window, the frame or the band go to one more tile, the last, which is
-// not written. Adds the events outside the frame to `outside`.
+// The tiles of a chunk event by event: those outside the window, the frame or the band go to one more tile, the last,
+// which is not written. Adds the events outside the frame to `outside`.
 __device__ __forceinline__ void tilesOfEach(const Tiling &tiling, const Chunk &c, uint32_t (&tile)[4], unsigned &outside) {
 #pragma unroll
     for (int i = 0; i < CHUNK; ++i) {

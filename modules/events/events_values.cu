@@ -1,4 +1,5 @@
-// Tiles to pixels: MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF, with accumulators in shared memory.
+// Tiles to pixels: MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF, with accumulators in shared
+// memory.
 #include "events_tiles.cuh"
 #include "events_values.cuh"
 
@@ -63,7 +64,8 @@ __device__ inline void forRecords(const TileParams &params, const TilePart &part
     });
 }
 
-// The part to the frame: value(i) gives its bytes 16 i .. 16 i + 15. A pixel has `bytes`; a value has 4 of them (words) or 1.
+// The part to the frame: value(i) gives its bytes 16 i .. 16 i + 15. A pixel has `bytes`; a value has 4 of them (words) or
+// 1.
 template<class Value>
 __device__ inline void writePart(const TileParams &params, const TilePart &part, unsigned bytes, bool words, Value value) {
     const Tiling &tiling = params.tiling;
@@ -159,7 +161,8 @@ __device__ __forceinline__ void countTilePart(const TileParams &params, const Ti
 
 // ---- VOXEL_GRID --------------------------------------------------------------------------------------------------------
 
-// The part's sums. high == NULL: sums of 32 bits, and `carried` is set if they overflow; otherwise `high` holds their upper 32 bits.
+// The part's sums. high == NULL: sums of 32 bits, and `carried` is set if they overflow; otherwise `high` holds their
+// upper 32 bits.
 __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32_t *cells, uint32_t *high, int *carried) {
     const Representation &repr = params.repr;
     const Window window = params.windows[part.w];
@@ -354,8 +357,8 @@ cusStatus createValues(State *state) {
     int device = 0, shared = 0;
     CUSI_CUDA(CREATE, cudaGetDevice(&device));
     CUSI_CUDA(CREATE, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
-    // Three blocks per multiprocessor beside the static shared memory; at least two strips of the largest pixel, since a part
-    // may be halved.
+    // Three blocks per multiprocessor beside the static shared memory; at least two strips of the largest pixel, since a
+    // part may be halved.
     state->values_shared_bytes = std::clamp(static_cast<size_t>(shared) / 3 - 1280,
                                             size_t{2 * STRIP} * EVENTS_MAX_CHANNELS * 4, tuning::VALUES_SHARED_BYTES);
     for (Kind kind : {TIME_SURFACE, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID})
