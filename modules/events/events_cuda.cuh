@@ -8,15 +8,16 @@
 
 namespace cusi::events {
 
-constexpr int CHUNK = 8;          // events that a thread loads together
-constexpr int GREEN_LEVELS = 256; // of TENCODE
+constexpr int CHUNK = 8;                 // events that a thread loads together
+constexpr int GREEN_LEVELS = 256;        // of TENCODE
+constexpr uint32_t CODE_MARK = 1u << 30; // above all keys of sorted events: events_last_event.cu
 
 namespace tuning {
 constexpr int RUN = 8192; // events that a block sorts
 constexpr int SORT_THREADS = 512;
-constexpr int MAX_TILES = SORT_THREADS - 1; // a thread a tile, and one for the events outside
+constexpr int MAX_TILES = SORT_THREADS - 1; // one thread per tile, and one for the events outside
 constexpr size_t SORTED_BYTES = size_t{128} << 20;
-// log2 of a tile's pixels: HISTOGRAM, and the most of the other representations
+// log2 of a tile's pixels: HISTOGRAM, and the maximum of the others, whose records have an index
 constexpr int HISTOGRAM_TILE = 14, INDEXED_TILE = 13;
 constexpr int VALUES_THREADS = 256;
 constexpr int BATCH_WINDOWS = 4096; // windows per batch, whose bounds lie on the device together

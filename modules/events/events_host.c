@@ -63,7 +63,7 @@ static uint64_t makeHistogram(const Band *band, int index) {
     Grid grid = gridOf(band, band->frames[index].step, 2);
     setPolarityOffset(&grid, &band->stacker->representations[index], 1);
     clearBand(band, index);
-    return eventsHost_count(&band->events, 0, band->events.count, &grid, bandRow(band, index, 0), 255);
+    return events_host_count(&band->events, 0, band->events.count, &grid, bandRow(band, index, 0), 255);
 }
 
 /* All MDES and TENCODE representations from `index` on, from one pass over the events. */
@@ -75,13 +75,13 @@ static uint64_t makeFromLastEvents(const Band *band, int index) {
     int with_green = 0;
     for (int k = index; k < band->stacker->count; ++k)
         with_green |= all[k].kind == CUS_REPR_TENCODE;
-    const uint64_t inside = eventsHost_lastCodes(&band->events, &grid, with_green, codes);
+    const uint64_t inside = events_host_lastCodes(&band->events, &grid, with_green, codes);
     for (int k = index; k < band->stacker->count; ++k)
         for (size_t y = 0; y < band->rows && eventsUsesLastEvent(all[k].kind); ++y)
             if (all[k].kind == CUS_REPR_MDES)
-                eventsHost_mdesRow(codes + y * cols, cols, &all[k], bandRow(band, k, y));
+                events_host_mdesRow(codes + y * cols, cols, &all[k], bandRow(band, k, y));
             else
-                eventsHost_tencodeRow(codes + y * cols, cols, &all[k], bandRow(band, k, y));
+                events_host_tencodeRow(codes + y * cols, cols, &all[k], bandRow(band, k, y));
     return inside;
 }
 
@@ -90,8 +90,8 @@ static uint64_t countLevels(const Band *band, int index, const Grid *grid, const
     uint64_t inside = 0;
     clearBand(band, index);
     for (int k = 0; k < band->stacker->representations[index].channels; ++k)
-        inside += eventsHost_count(&band->events, levels->begin[k], levels->begin[k + 1], grid,
-                                   (uint8_t *)bandRow(band, index, 0) + k, ceiling);
+        inside += events_host_count(&band->events, levels->begin[k], levels->begin[k + 1], grid,
+                                    (uint8_t *)bandRow(band, index, 0) + k, ceiling);
     return inside;
 }
 
@@ -102,7 +102,7 @@ static uint64_t makeMdesCount(const Band *band, int index) {
     eventsMdesLevels(band->events.count, channels, &levels);
     const uint64_t inside = countLevels(band, index, &grid, &levels, 255);
     for (size_t y = 0; y < band->rows; ++y)
-        eventsHost_addNewerLevels(bandRow(band, index, y), (size_t)band->stacker->cols, (size_t)channels);
+        events_host_addNewerLevels(bandRow(band, index, y), (size_t)band->stacker->cols, (size_t)channels);
     return inside;
 }
 
@@ -111,7 +111,7 @@ static uint64_t makeStackedHistogram(const Band *band, int index) {
     Grid grid = gridOf(band, band->frames[index].step, 2 * r->channels);
     setPolarityOffset(&grid, r, (uint32_t)r->channels);
     EventsLevels levels;
-    eventsHost_timeLevels(&band->events, r->channels, &levels);
+    events_host_timeLevels(&band->events, r->channels, &levels);
     return countLevels(band, index, &grid, &levels, (uint8_t)r->cutoff);
 }
 
@@ -119,9 +119,9 @@ static uint64_t makeVoxelGrid(const Band *band, int index) {
     const size_t cols = (size_t)band->stacker->cols, bins = (size_t)band->stacker->representations[index].channels;
     const Grid grid = gridOf(band, cols, 1);
     int64_t *voxels = clearScratch(band, bins * sizeof *voxels);
-    const uint64_t inside = eventsHost_sumVoxels(&band->events, &grid, (int)bins, voxels);
+    const uint64_t inside = events_host_sumVoxels(&band->events, &grid, (int)bins, voxels);
     for (size_t y = 0; y < band->rows; ++y)
-        eventsHost_voxelRow(voxels + y * cols * bins, cols * bins, bandRow(band, index, y));
+        events_host_voxelRow(voxels + y * cols * bins, cols * bins, bandRow(band, index, y));
     return inside;
 }
 
@@ -131,9 +131,9 @@ static uint64_t makeTimeSurface(const Band *band, int index) {
     Grid grid = gridOf(band, values, 2);
     setPolarityOffset(&grid, r, 1);
     uint32_t *indices = clearScratch(band, 2 * sizeof *indices);
-    const uint64_t inside = eventsHost_lastIndices(&band->events, &grid, indices);
+    const uint64_t inside = events_host_lastIndices(&band->events, &grid, indices);
     for (size_t y = 0; y < band->rows; ++y)
-        eventsHost_surfaceRow(indices + y * values, values, r, &band->events, bandRow(band, index, y));
+        events_host_surfaceRow(indices + y * values, values, r, &band->events, bandRow(band, index, y));
     return inside;
 }
 
@@ -141,9 +141,9 @@ static uint64_t makeEventDiff(const Band *band, int index) {
     const size_t cols = (size_t)band->stacker->cols;
     const Grid grid = gridOf(band, cols, 1);
     int32_t *sum = clearScratch(band, sizeof *sum);
-    const uint64_t inside = eventsHost_sumPolarities(&band->events, &grid, sum);
+    const uint64_t inside = events_host_sumPolarities(&band->events, &grid, sum);
     for (size_t y = 0; y < band->rows; ++y)
-        eventsHost_diffRow(sum + y * cols, cols, bandRow(band, index, y));
+        events_host_diffRow(sum + y * cols, cols, bandRow(band, index, y));
     return inside;
 }
 
@@ -227,7 +227,7 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
         if (stacker->representations[i].kind == CUS_REPR_VOXEL_GRID && stacker->representations[i].normalize) {
 #pragma omp parallel for schedule(dynamic) num_threads(state->threads)
             for (int64_t w = 0; w < (int64_t)window_count; ++w)
-                eventsHost_normalize(&frames[i], (size_t)w * rows, rows);
+                events_host_normalize(&frames[i], (size_t)w * rows, rows);
         }
     return CUS_OK;
 }

@@ -29,27 +29,28 @@ enum { CODE_EVENT = 1 << 13, CODE_POSITIVE = 1 << 12, CODE_LEVEL = 1 << 8 };
 /* ---- events_host_accumulate.c: each returns how many events lie in the band ------------------------------------------ */
 
 /* Counts events from .. to - 1, saturating at `ceiling`. */
-uint64_t eventsHost_count(const Events *events, uint32_t from, uint32_t to, const Grid *grid, uint8_t *counts,
-                          uint8_t ceiling);
+uint64_t events_host_count(const Events *events, uint32_t from, uint32_t to, const Grid *grid, uint8_t *counts,
+                           uint8_t ceiling);
 /* Codes of the last events; green only if with_green. */
-uint64_t eventsHost_lastCodes(const Events *events, const Grid *grid, int with_green, uint16_t *codes);
+uint64_t events_host_lastCodes(const Events *events, const Grid *grid, int with_green, uint16_t *codes);
 /* Indices + 1 of the last events. */
-uint64_t eventsHost_lastIndices(const Events *events, const Grid *grid, uint32_t *indices);
-uint64_t eventsHost_sumPolarities(const Events *events, const Grid *grid, int32_t *sum);
-uint64_t eventsHost_sumVoxels(const Events *events, const Grid *grid, int bins, int64_t *voxels);
+uint64_t events_host_lastIndices(const Events *events, const Grid *grid, uint32_t *indices);
+uint64_t events_host_sumPolarities(const Events *events, const Grid *grid, int32_t *sum);
+uint64_t events_host_sumVoxels(const Events *events, const Grid *grid, int bins, int64_t *voxels);
 /* Where the time bins of STACKED_HISTOGRAM begin. */
-void eventsHost_timeLevels(const Events *events, int bins, EventsLevels *levels);
+void events_host_timeLevels(const Events *events, int bins, EventsLevels *levels);
 
 /* ---- events_host_pixels.c: a row of accumulators to a row of a frame ------------------------------------------------- */
 
-void eventsHost_mdesRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row);
-void eventsHost_tencodeRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row);
+void events_host_mdesRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row);
+void events_host_tencodeRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row);
 /* In place: channel k counted level k alone, but window k of MDES_COUNT holds levels k and up. */
-void eventsHost_addNewerLevels(uint8_t *row, size_t cols, size_t channels);
-void eventsHost_diffRow(const int32_t *sum, size_t cols, int8_t *row);
-void eventsHost_voxelRow(const int64_t *voxels, size_t n, float *row);
-void eventsHost_surfaceRow(const uint32_t *indices, size_t n, const cusRepresentation *r, const Events *events, float *row);
+void events_host_addNewerLevels(uint8_t *row, size_t cols, size_t channels);
+void events_host_diffRow(const int32_t *sum, size_t cols, int8_t *row);
+void events_host_voxelRow(const int64_t *voxels, size_t n, float *row);
+void events_host_surfaceRow(const uint32_t *indices, size_t n, const cusRepresentation *r, const Events *events,
+                            float *row);
 /* The non-zero values of a frame lose their mean and are divided by their standard deviation. */
-void eventsHost_normalize(cusMat *frames, size_t top, size_t rows);
+void events_host_normalize(cusMat *frames, size_t top, size_t rows);
 
 #endif

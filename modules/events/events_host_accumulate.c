@@ -43,8 +43,8 @@ static uint32_t locate(const Events *events, uint32_t from, uint32_t n, const Gr
         }                                                                        \
     } while (0)
 
-uint64_t eventsHost_count(const Events *events, uint32_t from, uint32_t to, const Grid *grid, uint8_t *counts,
-                          uint8_t ceiling) {
+uint64_t events_host_count(const Events *events, uint32_t from, uint32_t to, const Grid *grid, uint8_t *counts,
+                           uint8_t ceiling) {
     uint64_t inside = 0;
     FOR_EVENTS_INSIDE(events, from, to, grid, inside, {
         const uint8_t c = counts[at];
@@ -71,7 +71,7 @@ static void greenOfEvents(const int64_t *restrict t, uint32_t n, uint64_t newest
     }
 }
 
-uint64_t eventsHost_lastCodes(const Events *events, const Grid *grid, int with_green, uint16_t *codes) {
+uint64_t events_host_lastCodes(const Events *events, const Grid *grid, int with_green, uint16_t *codes) {
     uint64_t inside = 0;
     EventsLevels levels;
     uint32_t position[EVENTS_AT_ONCE];
@@ -100,19 +100,19 @@ uint64_t eventsHost_lastCodes(const Events *events, const Grid *grid, int with_g
     return inside;
 }
 
-uint64_t eventsHost_lastIndices(const Events *events, const Grid *grid, uint32_t *indices) {
+uint64_t events_host_lastIndices(const Events *events, const Grid *grid, uint32_t *indices) {
     uint64_t inside = 0;
     FOR_EVENTS_INSIDE(events, 0, events->count, grid, inside, { indices[at] = i + 1; });
     return inside;
 }
 
-uint64_t eventsHost_sumPolarities(const Events *events, const Grid *grid, int32_t *sum) {
+uint64_t events_host_sumPolarities(const Events *events, const Grid *grid, int32_t *sum) {
     uint64_t inside = 0;
     FOR_EVENTS_INSIDE(events, 0, events->count, grid, inside, { sum[at] += events->p[i] ? 1 : -1; });
     return inside;
 }
 
-uint64_t eventsHost_sumVoxels(const Events *events, const Grid *grid, int bins, int64_t *voxels) {
+uint64_t events_host_sumVoxels(const Events *events, const Grid *grid, int bins, int64_t *voxels) {
     uint64_t inside = 0;
     if (events->count == 0)
         return 0;
@@ -133,7 +133,7 @@ uint64_t eventsHost_sumVoxels(const Events *events, const Grid *grid, int bins, 
 }
 
 /* Bin k begins where floor(bins (t - t0) / max(dt, 1)) reaches k. */
-void eventsHost_timeLevels(const Events *events, int bins, EventsLevels *levels) {
+void events_host_timeLevels(const Events *events, int bins, EventsLevels *levels) {
     assert(events->t || !events->count);
     levels->begin[0] = 0;
     levels->begin[bins] = events->count;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Each pixel copies all 16 channels from a table; the next pixel overwrites those past `channels`. */
-void eventsHost_mdesRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row) {
+void events_host_mdesRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row) {
     const size_t channels = (size_t)r->channels, element = r->depth == CUS_32F ? sizeof(float) : 1;
     const size_t pixel = channels * element, copied = EVENTS_MAX_CHANNELS * element;
     float wide[2 * CODE_EVENT / CODE_LEVEL][EVENTS_MAX_CHANNELS] = {{0}};
@@ -44,7 +44,7 @@ static void tencodeColors(const uint16_t *restrict codes, size_t n, uint32_t pos
     }
 }
 
-void eventsHost_tencodeRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row) {
+void events_host_tencodeRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row) {
     const uint32_t red = 0xff0000, blue = 0x0000ff;
     uint32_t color[EVENTS_AT_ONCE];
     for (size_t start = 0; start < cols; start += EVENTS_AT_ONCE) {
@@ -60,7 +60,7 @@ void eventsHost_tencodeRow(const uint16_t *codes, size_t cols, const cusRepresen
 }
 
 CUSI_MULTIVERSION
-void eventsHost_addNewerLevels(uint8_t *row, size_t cols, size_t channels) {
+void events_host_addNewerLevels(uint8_t *row, size_t cols, size_t channels) {
     for (size_t x = 0; x < cols; ++x)
         for (size_t k = channels - 1; k-- > 0;) {
             const unsigned sum = (unsigned)row[x * channels + k] + row[x * channels + k + 1];
@@ -69,19 +69,19 @@ void eventsHost_addNewerLevels(uint8_t *row, size_t cols, size_t channels) {
 }
 
 CUSI_MULTIVERSION
-void eventsHost_diffRow(const int32_t *restrict sum, size_t cols, int8_t *restrict row) {
+void events_host_diffRow(const int32_t *restrict sum, size_t cols, int8_t *restrict row) {
     for (size_t x = 0; x < cols; ++x)
         row[x] = (int8_t)(sum[x] < -128 ? -128 : sum[x] > 127 ? 127 : sum[x]);
 }
 
 CUSI_MULTIVERSION
-void eventsHost_voxelRow(const int64_t *restrict voxels, size_t n, float *restrict row) {
+void events_host_voxelRow(const int64_t *restrict voxels, size_t n, float *restrict row) {
     for (size_t i = 0; i < n; ++i)
         row[i] = (float)((double)voxels[i] / EVENTS_VOXEL_UNIT);
 }
 
-void eventsHost_surfaceRow(const uint32_t *indices, size_t n, const cusRepresentation *r, const Events *events,
-                           float *row) {
+void events_host_surfaceRow(const uint32_t *indices, size_t n, const cusRepresentation *r, const Events *events,
+                            float *row) {
     const int64_t *const t = events->t;
     for (size_t i = 0; i < n; ++i) {
         row[i] = 0.0f;
@@ -92,7 +92,7 @@ void eventsHost_surfaceRow(const uint32_t *indices, size_t n, const cusRepresent
     }
 }
 
-void eventsHost_normalize(cusMat *frames, size_t top, size_t rows) {
+void events_host_normalize(cusMat *frames, size_t top, size_t rows) {
     const size_t n = (size_t)frames->cols * (size_t)CUS_CHANNELS(frames->type);
     double sum = 0, squares = 0;
     uint64_t count = 0;

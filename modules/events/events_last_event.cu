@@ -18,7 +18,7 @@ namespace {
 
 constexpr int THREADS = tuning::LAST_EVENT_THREADS;
 constexpr unsigned PIXELS = 1u << tuning::INDEXED_TILE;
-constexpr uint32_t CODE_MARK = 1u << 30, CODE_POSITIVE = 1u << 31;
+constexpr uint32_t CODE_POSITIVE = 1u << 31;
 
 // Channels of MDES that a kernel is compiled for: the default, none, and a run-time number.
 constexpr int DEFAULT_CHANNELS = 10, ANY_CHANNELS = -1;

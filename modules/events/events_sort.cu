@@ -14,7 +14,7 @@ constexpr int COUNTER_COPIES = 4;
 
 namespace {
 
-constexpr uint64_t MAX_SORTED_EVENTS = (1u << 30) / 2 - 8; // in a window: keys stay below events_last_event.cu's CODE_MARK
+constexpr uint64_t MAX_SORTED_EVENTS = CODE_MARK / 2 - 8; // per window
 
 struct SortParams {
     Windows windows;
@@ -65,8 +65,7 @@ __device__ inline uint32_t replicate16(uint32_t value) {
 constexpr int THREADS = tuning::SORT_THREADS, EVENTS = tuning::RUN / THREADS, COPIES = tuning::COUNTER_COPIES;
 static_assert(EVENTS % CHUNK == 0 && tuning::RUN <= 1 << (31 - tuning::INDEXED_TILE), "a record is 32 bits");
 
-// A thread's events: tile << 16 | rank among the tile's events of its counter; and 2 * pixel in the tile + polarity,
-// packed.
+// A thread's events: tile << 16 | rank by its counter of the tile; and packed, 2 * pixel in the tile + polarity.
 struct RankedEvents {
     uint32_t tile_rank[EVENTS], records[EVENTS / 2];
 };
@@ -92,7 +91,7 @@ __device__ __forceinline__ bool allInside(const Tiling &tiling, const Chunk &c) 
            (tiling.top == 0 || min16(c.y) >= tiling.top);
 }
 
-// The tiles of a chunk event by event: those outside the window, the frame or the band go to one more tile, the last,
+// The tiles of a chunk event by event. Events outside the window, the frame or the band go to one more tile, the last,
 // which is not written. Adds the events outside the frame to `outside`.
 __device__ __forceinline__ void tilesOfEach(const Tiling &tiling, const Chunk &c, uint32_t (&tile)[4], unsigned &outside) {
 #pragma unroll
@@ -127,7 +126,7 @@ __device__ __forceinline__ unsigned rankEvents(const Tiling &tiling, const Chunk
     return outside;
 }
 
-// Counts to positions in the sorted run, a thread a tile. Returns in `total` the length of the run.
+// Turns counts into positions in the sorted run, one thread per tile. `total` receives the length of the run.
 template<class Record>
 __device__ __forceinline__ void countsToPositions(unsigned tiles, unsigned *counts, uint16_t *ends, unsigned &total) {
     constexpr unsigned PAD = RECORDS_PER_16_BYTES<Record>;

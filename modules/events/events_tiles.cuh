@@ -48,7 +48,7 @@ __device__ inline void forSegments(const SortedRuns &sorted, const Tiling &tilin
     }
 }
 
-// Calls visit(pixels, keys) for four events of the tile at a time. A key is 2 * (index in the window + 1) + polarity; 0:
+// Calls visit(pixels, keys) for four events of the tile at a time. Key: 2 * (index in the window + 1) + polarity, or 0 for
 // no event.
 template<int THREADS, class Visit>
 __device__ inline void forRecords(const TileParams &params, unsigned w, unsigned tile, Visit visit) {

@@ -1,5 +1,4 @@
-// Tiles to pixels: MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF, with accumulators in shared
-// memory.
+// Tiles to pixels: MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF, accumulated in shared memory.
 #include "events_tiles.cuh"
 #include "events_values.cuh"
 
@@ -64,8 +63,8 @@ __device__ inline void forRecords(const TileParams &params, const TilePart &part
     });
 }
 
-// The part to the frame: value(i) gives its bytes 16 i .. 16 i + 15. A pixel has `bytes`; a value has 4 of them (words) or
-// 1.
+// Writes the part to the frame: value(i) gives its bytes 16 i .. 16 i + 15. A pixel has `bytes` bytes, a value 4 if `words`
+// is set and 1 otherwise.
 template<class Value>
 __device__ inline void writePart(const TileParams &params, const TilePart &part, unsigned bytes, bool words, Value value) {
     const Tiling &tiling = params.tiling;
@@ -161,7 +160,7 @@ __device__ __forceinline__ void countTilePart(const TileParams &params, const Ti
 
 // ---- VOXEL_GRID --------------------------------------------------------------------------------------------------------
 
-// The part's sums. high == NULL: sums of 32 bits, and `carried` is set if they overflow; otherwise `high` holds their
+// Sums of the part. high == NULL: sums of 32 bits, and `carried` is set if they overflow; otherwise `high` holds their
 // upper 32 bits.
 __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32_t *cells, uint32_t *high, int *carried) {
     const Representation &repr = params.repr;
@@ -200,7 +199,7 @@ __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32
     });
 }
 
-// Sums of 64 bits, half a part at a time, to the frame.
+// Sums with 64 bits, half a part at a time, and writes the sums to the frame.
 __device__ __forceinline__ void writeVoxels64(const TileParams &params, const TilePart &part, unsigned bytes,
                                               unsigned words, uint32_t *cells, int *carried) {
     for (unsigned i = 0; i < 2; ++i) {
@@ -266,7 +265,7 @@ __device__ __forceinline__ void sumPolarities(const TileParams &params, const Ti
     });
 }
 
-// 16 sums as bytes, read in an order without bank conflicts between the lanes.
+// 16 sums as bytes, read in an order that avoids bank conflicts between lanes.
 __device__ __forceinline__ uint4 clipped16(const uint4 *quads, unsigned i) {
     const unsigned turn = threadIdx.x / 2 % 4;
     uint32_t four[4];
