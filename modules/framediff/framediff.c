@@ -21,7 +21,7 @@ static uint32_t heatColor(int d, int full_scale) {
 }
 
 static cusStatus paintDifference(const char *function, const cusMat *prev, const cusMat *cur, cusMat *dst,
-                                 const FramediffPaint *paint, cusStream stream) {
+                                 const FramediffColorMap *paint, cusStream stream) {
     CUS_TRY(cusi_checkInput(function, "prev", prev, FRAME_TYPES));
     CUS_TRY(cusi_checkInput(function, "cur", cur, FRAME_TYPES));
     CUS_TRY(cusi_checkSameSpace(function, "cur", cur, "prev", prev));
@@ -31,8 +31,8 @@ static cusStatus paintDifference(const char *function, const cusMat *prev, const
     CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "prev", prev));
     CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "cur", cur));
     CUS_TRY(cusMatCreate(dst, cur->rows, cur->cols, CUS_8UC3, cur->space));
-    return CUSI_BACKEND(function, cur->space, framediff_host_paint(prev, cur, dst, paint),
-                        framediff_cuda_paint(prev, cur, dst, paint, stream));
+    return CUSI_BACKEND(function, cur->space, framediff_host_colorize(prev, cur, dst, paint),
+                        framediff_cuda_colorize(prev, cur, dst, paint, stream));
 }
 
 cusHeatmapOptions cusHeatmapDefaults(void) {
@@ -54,7 +54,7 @@ cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const c
             made.palette.color[d] = heatColor(d, full_scale);
         made.full_scale = full_scale;
     }
-    const FramediffPaint paint = {.palette = &made.palette, .full_scale = full_scale};
+    const FramediffColorMap paint = {.palette = &made.palette, .full_scale = full_scale};
     return paintDifference("cusHeatmap", prev, cur, dst, &paint, stream);
 }
 
@@ -64,7 +64,7 @@ cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int t
     FramediffPalette colors;
     for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
         colors.color[d] = d > threshold ? 0xff0000 : 0;
-    const FramediffPaint paint = {.palette = &colors, .threshold = threshold};
+    const FramediffColorMap paint = {.palette = &colors, .threshold = threshold};
     return paintDifference("cusNoiseView", prev, cur, dst, &paint, stream);
 }
 

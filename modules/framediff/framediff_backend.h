@@ -16,11 +16,11 @@ typedef struct FramediffPalette {
 } FramediffPalette;
 
 /* What a difference is painted with. */
-typedef struct FramediffPaint {
+typedef struct FramediffColorMap {
     const FramediffPalette *palette; /* for any of the two */
     int full_scale;                  /* heatmap; 0: it is the noise view */
     int threshold;                   /* noise view */
-} FramediffPaint;
+} FramediffColorMap;
 
 struct cusDiffEncoder {
     int rows, cols, type;
@@ -39,8 +39,8 @@ struct cusDiffDecoder {
 };
 
 /* Everything was checked. The host functions are done at return, the CUDA functions have queued their work. */
-cusStatus framediff_host_paint(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPaint *paint);
-cusStatus framediff_cuda_paint(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPaint *paint,
+cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *paint);
+cusStatus framediff_cuda_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *paint,
                                cusStream stream);
 
 /* Allocates what encoding needs beside the reference. */

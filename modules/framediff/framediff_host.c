@@ -63,7 +63,7 @@ static void paintRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t co
     }
 }
 
-cusStatus framediff_host_paint(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPaint *paint) {
+cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *paint) {
     const size_t channels = (size_t)CUS_CHANNELS(cur->type);
 #pragma omp parallel for schedule(static) num_threads(threadsFor(3 * (size_t)cur->rows * (size_t)cur->cols, BYTES_A_THREAD))
     for (int y = 0; y < cur->rows; ++y)
