@@ -42,15 +42,12 @@ __device__ inline unsigned exclusiveSum(unsigned count, unsigned &total) {
 template<bool FULL_UNITS, bool FILTER_OR_MASK>
 class WarpEncoder {
   public:
-    // index: of the warp in the grid.
-    __device__ __forceinline__ WarpEncoder(const EncodeParams &params, unsigned index, Queue &queue, uint32_t *entries)
-        : params_(params), queue_(queue), entries_(entries) {
-        const unsigned begin = firstGroup(index);
-        groups_ = firstGroup(index + 1) - begin;
-        run_ = begin * 32;
-        end_ = groups_ * 32;
-        spill_from_ = end_;
-    }
+    // warp: in the block; index: in the grid; shared: SHARED_BYTES of the block.
+    __device__ __forceinline__ WarpEncoder(const EncodeParams &params, unsigned warp, unsigned index, unsigned char *shared)
+        : params_(params), begin_(firstGroup(index)), groups_(firstGroup(index + 1) - begin_), run_(begin_ * 32),
+          queue_(reinterpret_cast<Queue *>(shared)[warp]),
+          entries_(reinterpret_cast<uint32_t *>(shared + ENCODE_WARPS * sizeof(Queue)) + warp * ENTRY_WORDS),
+          end_(groups_ * 32), spill_from_(end_) {}
 
     __device__ __forceinline__ unsigned firstUnit() const { return run_; }
 
@@ -80,10 +77,38 @@ class WarpEncoder {
             drain(queued_);
     }
 
-    // Writes the entries of the run from index `out` of the output on.
-    __device__ __forceinline__ void write(size_t out) {
-        writeEntries(out, staged_, false);
-        writeSpilled(out);
+    // Writes the staged entries from index `out` of the output on; returns the index after them.
+    __device__ __forceinline__ size_t writeStaged(size_t out) { return writeEntries(out, staged_, false); }
+
+    // The first unit of the group at which the spilled part of the run begins.
+    __device__ __forceinline__ unsigned firstSpilledUnit() const { return run_ + spill_from_ / 32 * 32; }
+
+    // Reads the run again from spill_from on, stages one group at a time and writes it.
+    __device__ __forceinline__ void writeSpilled(UnitReader<FULL_UNITS> &again, size_t out) {
+        uint4 next_ref = {}, next_cur = {}, ref = {}, cur = {};
+        again.load(params_, spill_from_ != end_, cur, ref);
+        for (unsigned i = spill_from_ / 32; i < groups_; ++i) {
+            again.load(params_, i + 1 < groups_, next_cur, next_ref);
+            const unsigned first = i * 32 + lane_, unit = run_ + first;
+            const unsigned bits = first >= spill_from_ ? bytesToSend<FILTER_OR_MASK>(params_, unit, cur, ref) : 0;
+            unsigned found;
+            unsigned at = exclusiveSum(__popc(bits), found);
+            if (bits)
+                updateReference<FULL_UNITS>(params_, unit, cur, ref, bits);
+            const uint32_t d[4] = {__vsub4(cur.x, ref.x), __vsub4(cur.y, ref.y), __vsub4(cur.z, ref.z),
+                                   __vsub4(cur.w, ref.w)};
+            __syncwarp(); // the previous entries have been read
+#pragma unroll
+            for (unsigned b = 0; b < 16; ++b)
+                if (bits >> b & 1) {
+                    entries_[at + at / 32] = entryOf(first, b, d); // padded: lanes with 16 entries each use different banks
+                    ++at;
+                }
+            __syncwarp();
+            out = writeEntries(out, found, true);
+            cur = next_cur;
+            ref = next_ref;
+        }
     }
 
   private:
@@ -162,7 +187,7 @@ class WarpEncoder {
 
     // Writes `count` entries from shared memory and advances `out`. Spilled ones are padded by one word for every 32 entries.
     // If the capacity may be too small, the staged entries update the reference only here.
-    __device__ __forceinline__ void writeEntries(size_t &out, unsigned count, bool spilled) {
+    __device__ __forceinline__ size_t writeEntries(size_t out, unsigned count, bool spilled) {
 #pragma unroll 4
         for (unsigned n = lane_; n < count; n += 32) {
             const uint32_t entry = entries_[spilled ? n + n / 32 : n], offset = entry >> 8;
@@ -177,43 +202,15 @@ class WarpEncoder {
             params_.positions[out + n] = position;
             params_.values[out + n] = static_cast<unsigned char>(entry);
         }
-        out += count;
-    }
-
-    // Reads the run again from spill_from on, stages one group at a time and writes it.
-    __device__ __forceinline__ void writeSpilled(size_t &out) {
-        UnitReader<FULL_UNITS> again(params_, run_ + spill_from_ / 32 * 32 + lane_);
-        uint4 cur = {}, ref = {}, next_cur = {}, next_ref = {};
-        again.load(params_, spill_from_ != end_, cur, ref);
-        for (unsigned i = spill_from_ / 32; i < groups_; ++i) {
-            again.load(params_, i + 1 < groups_, next_cur, next_ref);
-            const unsigned first = i * 32 + lane_, unit = run_ + first;
-            const unsigned bits = first >= spill_from_ ? bytesToSend<FILTER_OR_MASK>(params_, unit, cur, ref) : 0;
-            unsigned found;
-            unsigned at = exclusiveSum(__popc(bits), found);
-            if (bits)
-                updateReference<FULL_UNITS>(params_, unit, cur, ref, bits);
-            const uint32_t d[4] = {__vsub4(cur.x, ref.x), __vsub4(cur.y, ref.y), __vsub4(cur.z, ref.z),
-                                   __vsub4(cur.w, ref.w)};
-            __syncwarp(); // the previous entries have been read
-#pragma unroll
-            for (unsigned b = 0; b < 16; ++b)
-                if (bits >> b & 1) {
-                    entries_[at + at / 32] = entryOf(first, b, d); // padded: lanes with 16 entries each use different banks
-                    ++at;
-                }
-            __syncwarp();
-            writeEntries(out, found, true);
-            cur = next_cur;
-            ref = next_ref;
-        }
+        return out + count;
     }
 
     const EncodeParams &params_;
+    const unsigned lane_ = threadIdx.x % 32;
+    const unsigned begin_, groups_, run_; // first group, number of groups, first unit
     Queue &queue_;
     uint32_t *const entries_;
-    const unsigned lane_ = threadIdx.x % 32;
-    unsigned run_, groups_, end_;       // first unit; number of groups; units in them
+    const unsigned end_;                // units in the run
     unsigned spill_from_;               // unit of the run; end_: none
     unsigned staged_ = 0, counted_ = 0; // entries in shared memory; entries after them
     unsigned queued_ = 0, head_ = 0;    // units in the queue; slot of the first, modulo 64
@@ -251,9 +248,7 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     __shared__ unsigned warp_totals[ENCODE_WARPS], finished_before;
 
     const unsigned tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    Queue &queue = reinterpret_cast<Queue *>(shared)[warp];
-    uint32_t *const entries = reinterpret_cast<uint32_t *>(shared + ENCODE_WARPS * sizeof(Queue)) + warp * ENTRY_WORDS;
-    WarpEncoder<FULL_UNITS, FILTER_OR_MASK> encoder(params, tile * ENCODE_WARPS + warp, queue, entries);
+    WarpEncoder<FULL_UNITS, FILTER_OR_MASK> encoder(params, warp, tile * ENCODE_WARPS + warp, shared);
     UnitReader<FULL_UNITS> reader(params, encoder.firstUnit() + lane);
     cusi::startInOrder();
     const unsigned long long frame = cusi::loadRelaxed(&params.state->frame) << 34;
@@ -279,10 +274,13 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         }
     }
     const bool fits = !params.may_overflow || static_cast<unsigned long long>(before) + tile_total <= params.capacity;
-    if (fits)
-        encoder.write(static_cast<size_t>(before) + warp_before);
-    else if (threadIdx.x == 0)
+    if (fits) {
+        const size_t out = encoder.writeStaged(static_cast<size_t>(before) + warp_before);
+        UnitReader<FULL_UNITS> again(params, encoder.firstSpilledUnit() + lane);
+        encoder.writeSpilled(again, out);
+    } else if (threadIdx.x == 0) {
         atomicMin(&params.state->undelivered_from, before);
+    }
     if (params.may_overflow)
         undoIfOverflowed(params, finished_before);
 }

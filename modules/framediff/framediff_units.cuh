@@ -142,10 +142,12 @@ __device__ inline unsigned bytesToSend(const EncodeParams &params, unsigned unit
 
 // ---- Stores ----------------------------------------------------------------------------------------------------------
 
-// Expands the lowest four bits to bytes of 0xff or 0.
+// Expands the lowest four bits to bytes of 0xff or 0: bit k moves to the top of byte k, whose sign then fills the byte.
+// cusi::permute with its operands in registers compiles to slightly longer code here.
 __device__ inline uint32_t expandBits(unsigned bits) {
-    return cusi::permute((bits & 15) * 0x10204080u, 0,
-                         0xba98); // bit k moves to the top of byte k, whose sign fills the byte
+    uint32_t mask;
+    asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(mask) : "r"((bits & 15) * 0x10204080u));
+    return mask;
 }
 
 __device__ inline uint32_t select(uint32_t mask, uint32_t yes, uint32_t no) {
