@@ -1,6 +1,6 @@
-/* HDF5 files that are written: see eventio_hdf5.h. */
+/* HDF5 output files: written under a temporary name and renamed when complete. */
 #include "check.h"
-#include "eventio_backend.h"
+#include "eventio_internal.h"
 
 cusStatus eventio_noHdf5(const char *function) {
     return cusi_fail(CUS_ERROR_UNSUPPORTED, "%s: this build of cusight has no HDF5 (Debian: libhdf5-dev)", function);
@@ -41,16 +41,16 @@ int eventio_outputCreate(Hdf5Output *o) {
     return o->file >= 0;
 }
 
-int eventio_outputDataset(Hdf5Output *o, int index, hid_t group, const char *name, hid_t type, int axes,
+int eventio_outputDataset(Hdf5Output *o, int index, hid_t group, const char *name, hid_t type, int rank,
                           const hsize_t *chunk, size_t chunk_bytes, int compress) {
-    hsize_t none[HDF5_OUTPUT_AXES], most[HDF5_OUTPUT_AXES];
-    memcpy(none, chunk, (size_t)axes * sizeof *none);
-    memcpy(most, chunk, (size_t)axes * sizeof *most);
-    none[0] = 0;
-    most[0] = H5S_UNLIMITED;
-    const hid_t space = H5Screate_simple(axes, none, most), properties = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_chunk(properties, axes, chunk);
-    /* As h5py stores it: revision of the filter, version of LZF, bytes of a chunk. */
+    hsize_t empty[HDF5_OUTPUT_MAX_RANK], max[HDF5_OUTPUT_MAX_RANK];
+    memcpy(empty, chunk, (size_t)rank * sizeof *empty);
+    memcpy(max, chunk, (size_t)rank * sizeof *max);
+    empty[0] = 0;
+    max[0] = H5S_UNLIMITED;
+    const hid_t space = H5Screate_simple(rank, empty, max), properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_chunk(properties, rank, chunk);
+    /* The parameters that h5py stores: filter revision, LZF version, chunk size in bytes. */
     const unsigned values[3] = {4, 261, (unsigned)chunk_bytes};
     if (compress)
         H5Pset_filter(properties, EVENTIO_FILTER_LZF, H5Z_FLAG_OPTIONAL, 3, values);
