@@ -25,7 +25,7 @@ static void emitVector(DecoderState *state, EventSink *sink) {
     }
 }
 
-static void startVector(DecoderState *state, uint32_t word, uint32_t size, cusEventCounts *counts) {
+static void startVector(DecoderState *state, uint32_t word, uint16_t size, cusEventCounts *counts) {
     state->vector_size = size;
     state->vector = word & ((1u << size) - 1);
     state->vector_x += size;

@@ -12,11 +12,12 @@ typedef struct DecoderState {
     uint64_t index;    /* of the next event */
     int64_t time_high; /* time of the last time word, wraps included, in its own ticks; -1 before the first */
     int64_t time;      /* microseconds, of the last event or time word */
+    uint64_t line;     /* text: lines passed */
     /* EVT3: lower time bits, current row, x after the last vector, polarity of vectors, and the events of the last vector
      * that are still to be delivered: one bit each, from x = vector_x - vector_size on. */
-    uint32_t time_low, y, vector_x, vector_p, vector, vector_size;
-    uint64_t line;  /* text: lines passed */
-    int in_seconds; /* text: times are in seconds */
+    uint32_t time_low, y, vector_x, vector_p, vector;
+    uint16_t vector_size;
+    uint16_t in_seconds; /* text: times are in seconds */
 } DecoderState;
 
 /* Where decoded events go. */
