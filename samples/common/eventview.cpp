@@ -20,7 +20,7 @@ cv::Vec3b color(float brighter, float darker) {
     return out;
 }
 
-// A value that nearly all others stay below, so that a few hot pixels do not make the rest dark.
+// The 99th percentile, so that a few hot pixels do not darken the rest.
 float whitePoint(std::vector<float> &values, float least) {
     if (values.empty())
         return least;
@@ -33,7 +33,7 @@ float logScale(float value, float white) {
     return std::min(1.0f, std::log1p(value) / std::log1p(white));
 }
 
-// Two magnitudes at each pixel, brighter and darker.
+// Colors each pixel by two magnitudes, of brighter and darker events.
 template<class Magnitudes>
 cv::Mat byPolarity(const cv::Mat &frame, float least, Magnitudes magnitudes) {
     std::vector<float> values;
@@ -53,13 +53,13 @@ cv::Mat byPolarity(const cv::Mat &frame, float least, Magnitudes magnitudes) {
     return out;
 }
 
-// A magnitude and a time (0 old, 1 new) at each pixel.
+// Colors each pixel by a time (0 old, 1 new), as strongly as its magnitude.
 template<class Timed>
 cv::Mat byTime(const cv::Mat &frame, Timed timed) {
     static const cv::Mat colors = [] {
         cv::Mat ramp(1, 256, CV_8UC1), out;
         for (int i = 0; i < 256; ++i)
-            ramp.at<uint8_t>(0, i) = static_cast<uint8_t>(24 + i * 216 / 255); // without the darkest ends
+            ramp.at<uint8_t>(0, i) = static_cast<uint8_t>(24 + i * 216 / 255); // without the dark ends of the color map
         cv::applyColorMap(ramp, out, cv::COLORMAP_TURBO);
         return out;
     }();
@@ -103,7 +103,7 @@ cv::Mat eventPicture(const cusRepresentation &r, const cv::Mat &frame) {
         return out;
     }
     case CUS_REPR_MDES: {
-        // The shortest of the windows that saw the pixel says how new its event is.
+        // The shortest window that contains an event of the pixel tells how recent that is.
         cv::Mat values;
         frame.convertTo(values, CV_32F, r.depth == CUS_8U ? 1 / 127.5 : 1, r.depth == CUS_8U ? -1 : 0);
         cv::Mat out(frame.size(), CV_8UC3);
