@@ -1,0 +1,19 @@
+# Run by ctest after it has listed the tests: labels by name.
+#   unit    GoogleTest tests; scripts are labeled program
+#   cuda    runs on a GPU (skipped by name if there is none); all others are labeled cpu
+#   large   uses gigabytes of memory; on a GPU such a test runs alone
+foreach(test IN LISTS cusight_tests_TESTS)
+    set(labels unit)
+    set(place cpu)
+    set(alone FALSE)
+    if(test MATCHES "/cuda|Cuda[.]")
+        set(place cuda)
+    endif()
+    if(test MATCHES "Large|Huge|OutOf.*Memory")
+        list(APPEND labels large)
+        if(place STREQUAL cuda)
+            set(alone TRUE)
+        endif()
+    endif()
+    set_tests_properties("${test}" PROPERTIES LABELS "${labels};${place}" RUN_SERIAL ${alone})
+endforeach()
