@@ -201,8 +201,9 @@ TEST(SampleOptions, ErrorsNameOptionValueAndWhatIsExpected) {
 TEST(SampleOptions, HelpNamesEverythingAndTheExitCodes) {
     Parsed p;
     const std::string help = p.declare()->help();
-    for (const char *part : {"INPUT", "--number N", "--gain N", "--view a|b", "--order up|down", "default up", "Examples:", "--device auto|cpu|cuda[:n]", "--output FILE",
-                             "--headless", "--help", "default 7", "130 interrupted"})
+    for (const char *part : {"INPUT", "--number N", "--gain N", "--view a|b", "--order up|down", "default up",
+                             "Examples:", "--device auto|cpu|cuda[:n]", "--output FILE", "--headless", "--help",
+                             "default 7", "130 interrupted"})
         EXPECT_NE(help.find(part), std::string::npos) << part << "\n" << help;
 }
 
