@@ -70,9 +70,9 @@ def render_sections(records):
     """The sections, and links to them."""
     sections = []
     for record in records:
-        if record["kind"] == "section":
-            sections.append((record, []))
-        else:
+        if record["kind"] == "section" or not sections:
+            sections.append(({"title": "", "text": "", **record}, []))
+        if record["kind"] != "section":
             sections[-1][1].append(render_record(record))
     pages, links = [], []
     for number, (head, body) in enumerate(sections, 1):
