@@ -1,5 +1,6 @@
-// Rows of match: one frame with a prepared template, a sweep over sizes and paths, and the HSV count.
+// Rows of match: one frame with a prepared template, and sweeps over sizes and algorithms.
 #include "frames.hpp"
+#include "pictures.hpp"
 
 #include "cusight/match.h"
 #ifdef CUSIGHT_HAVE_CUDA
@@ -29,37 +30,7 @@ namespace {
 using perf::check;
 
 using perf::Mat;
-
-// Waves and noise: neighboring scores are as similar as in a picture. The part of it that begins at (x0, y0).
-std::vector<uint8_t> picture(int rows, int cols, int channels, unsigned seed, int x0 = 0, int y0 = 0) {
-    std::mt19937 random(seed);
-    std::vector<uint8_t> bytes;
-    bytes.reserve(static_cast<size_t>(rows) * static_cast<size_t>(cols) * static_cast<size_t>(channels));
-    // sin(a + b) and sin(a - b) from tables over the columns and the row's own sines.
-    std::vector<double> sine[2], cosine[2];
-    constexpr double along[2] = {0.031, 0.11}, down[2] = {0.017, -0.13}, height[2] = {60, 40};
-    for (int k = 0; k < 2; ++k)
-        for (int x = x0; x < x0 + cols; ++x) {
-            sine[k].push_back(height[k] * std::sin(along[k] * x));
-            cosine[k].push_back(height[k] * std::cos(along[k] * x));
-        }
-    for (int y = y0; y < y0 + rows; ++y) {
-        double s[2][3], t[2][3]; // the row's sine and cosine, for each channel
-        for (int k = 0; k < 2; ++k)
-            for (int c = 0; c < channels; ++c) {
-                s[k][c] = std::sin(down[k] * y + (k == 0 ? c : 0));
-                t[k][c] = std::cos(down[k] * y + (k == 0 ? c : 0));
-            }
-        for (size_t x = 0; x < static_cast<size_t>(cols); ++x)
-            for (int c = 0; c < channels; ++c) {
-                double wave = 127;
-                for (int k = 0; k < 2; ++k)
-                    wave += sine[k][x] * t[k][c] + cosine[k][x] * s[k][c];
-                bytes.push_back(static_cast<uint8_t>(std::clamp(wave + random() % 24, 0.0, 255.0)));
-            }
-    }
-    return bytes;
-}
+using perf::picture;
 
 struct Case {
     int cols, rows, w, h;
@@ -215,29 +186,6 @@ TEST(MatchSweep, pixels) {
         for (const int n : {16, 64})
             match("sweep/match/ssd " + perf::Size{n, n}.text() + perf::pixelsOf(size), {size.cols, size.rows, n, n},
                   CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false);
-}
-
-TEST(Match, hsvcount) {
-    for (const perf::Size &s : {perf::Size{479, 432}, perf::Size{3840, 2160}})
-        perf::bothSpaces([&](cusSpace space) {
-            Mat src(s.rows, s.cols, CUS_8UC3, space, picture(s.rows, s.cols, 3, 3));
-            const cusHsvRange range = {{100, 80, 50}, {130, 255, 255}};
-            Mat count;
-            const double bytes = 3.0 * s.rows * s.cols;
-            perf::Row row("match/hsvcount/" + s.text(), space, bytes);
-            row.note(space == CUS_DEVICE ? "L2-resident" : "");
-            row.measure([&](cusStream stream, int) { return cusHsvCount(&src.mat, &range, &count.mat, nullptr, stream); });
-#ifdef CUSIGHT_HAVE_OPENCV
-            if (space == CUS_HOST)
-                row.peer("opencv", [&, hsv = cv::Mat(), mask = cv::Mat()](cusStream, int) mutable {
-                    cv::cvtColor(header(src.mat), hsv, cv::COLOR_BGR2HSV);
-                    cv::inRange(hsv, cv::Scalar(100, 80, 50), cv::Scalar(130, 255, 255), mask);
-                    volatile int n = cv::countNonZero(mask);
-                    (void)n;
-                });
-#endif
-            row.report();
-        });
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 #include "cusight/match.h"
+#include "reference/hsv.hpp"
 #include "reference/match.hpp"
 #include "support.hpp"
 
@@ -622,97 +623,10 @@ TEST_P(Match, MoreThanAnyMemory) {
     EXPECT_EQ(matcher, nullptr);
 }
 
-// ---- Color
-
-class Color : public support::SpaceTest {};
-CUS_BOTH_SPACES(Color);
-
-const cusHsvRange RANGES[] = {{{100, 80, 50}, {130, 255, 255}},
-                              {{170, 40, 40}, {10, 255, 255}},
-                              {{0, 0, 0}, {179, 255, 255}},
-                              {{0, 0, 0}, {179, 20, 100}},
-                              {{60, 255, 255}, {60, 255, 255}}};
-
-TEST_P(Color, EveryColor) {
-    // All 2^24 colors, once each, in a picture of 4096 x 4096.
-    std::vector<uint8_t> bytes(size_t{3} << 24);
-    for (size_t i = 0; i < size_t{1} << 24; ++i)
-        for (size_t c = 0; c < 3; ++c)
-            bytes[3 * i + c] = static_cast<uint8_t>(i >> (8 * c));
-    support::TestMat src(4096, 4096, CUS_8UC3, space(), {}, bytes.data()), mask(4096, 4096, CUS_8UC1, space());
-    std::vector<reference::Hsv> hsv(size_t{1} << 24);
-    for (size_t i = 0; i < hsv.size(); ++i)
-        hsv[i] = reference::hsv(bytes[3 * i], bytes[3 * i + 1], bytes[3 * i + 2]);
-#ifdef CUSIGHT_HAVE_OPENCV
-    cv::Mat bgr(4096, 4096, CV_8UC3, bytes.data()), converted;
-    cv::cvtColor(bgr, converted, cv::COLOR_BGR2HSV);
-    for (size_t i = 0; i < hsv.size(); ++i) {
-        const cv::Vec3b &c = converted.at<cv::Vec3b>(static_cast<int>(i >> 12), static_cast<int>(i & 4095));
-        ASSERT_TRUE(c[0] == hsv[i].h && c[1] == hsv[i].s && c[2] == hsv[i].v) << "color " << i;
-    }
-#endif
-    for (const auto &range : RANGES) {
-        cusMat count = CUS_MAT_INIT;
-        CUS_ASSERT_OK(cusHsvCount(&src.mat, &range, &count, &mask.mat, nullptr));
-        const auto marked = mask.get();
-        uint32_t expected = 0;
-        for (size_t i = 0; i < hsv.size(); ++i) {
-            const bool in = reference::inside(hsv[i], range);
-            expected += in;
-            ASSERT_EQ(marked[i], in ? 255 : 0) << "color " << i;
-        }
-        EXPECT_EQ(support::elements<uint32_t>(count)[0], expected);
-        cusMatRelease(&count);
-    }
-    EXPECT_TRUE(mask.intact());
-}
-
-TEST_P(Color, SizesAndLayouts) {
-    auto random = support::generator();
-    for (const auto &[rows, cols] : support::sizes())
-        for (const auto &layout : support::layouts(CUS_8UC3)) {
-            const size_t pixels = static_cast<size_t>(rows) * static_cast<size_t>(cols);
-            const auto bytes = support::randomBytes(3 * pixels, random);
-            const auto &range = RANGES[random() % 4];
-            uint32_t expected = 0;
-            std::vector<uint8_t> marked;
-            for (size_t i = 0; i < pixels; ++i) {
-                const bool in = reference::inside(reference::hsv(bytes[3 * i], bytes[3 * i + 1], bytes[3 * i + 2]), range);
-                expected += in;
-                marked.push_back(in ? 255 : 0);
-            }
-            support::TestMat src(rows, cols, CUS_8UC3, space(), layout, bytes.data());
-            support::TestMat mask(rows, cols, CUS_8UC1, space(), layout), count(1, 1, CUS_32SC1, space());
-            CUS_ASSERT_OK(cusHsvCount(&src.mat, &range, &count.mat, &mask.mat, nullptr));
-            ASSERT_EQ(count.get<uint32_t>()[0], expected) << rows << " x " << cols;
-            ASSERT_EQ(mask.get(), marked) << rows << " x " << cols;
-            ASSERT_TRUE(mask.intact() && count.intact());
-            CUS_ASSERT_OK(cusHsvCount(&src.mat, &range, &count.mat, nullptr, nullptr));
-            ASSERT_EQ(count.get<uint32_t>()[0], expected) << rows << " x " << cols;
-        }
-}
-
-TEST_P(Color, Rejected) {
-    support::TestMat src(4, 5, CUS_8UC3, space()), gray(4, 5, CUS_8UC1, space()), count(1, 1, CUS_32SC1, space());
-    const cusHsvRange range = RANGES[0];
-    CUS_EXPECT_ERROR(cusHsvCount(nullptr, &range, &count.mat, nullptr, nullptr), CUS_ERROR_NULL, "src");
-    CUS_EXPECT_ERROR(cusHsvCount(&gray.mat, &range, &count.mat, nullptr, nullptr), CUS_ERROR_TYPE,
-                     "cusHsvCount: src has type 8UC1, takes 8UC3");
-    CUS_EXPECT_ERROR(cusHsvCount(&src.mat, nullptr, &count.mat, nullptr, nullptr), CUS_ERROR_NULL, "range is NULL");
-    CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &range, nullptr, nullptr, nullptr), CUS_ERROR_NULL, "count");
-    CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &range, &gray.mat, nullptr, nullptr), CUS_ERROR_SIZE, "count");
-    CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &range, &count.mat, &src.mat, nullptr), CUS_ERROR_SIZE, "mask");
-    cusHsvRange bad = range;
-    bad.upper[0] = 180;
-    CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &bad, &count.mat, nullptr, nullptr), CUS_ERROR_VALUE,
-                     "hues 100..180, takes 0..179");
-    bad = range;
-    bad.lower[1] = 255, bad.upper[1] = 3;
-    CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &bad, &count.mat, nullptr, nullptr), CUS_ERROR_VALUE, "saturations 255..3");
-}
+// ---- Inspection
 
 // Filled and empty capsules: found by their gray shape, told apart by the color inside.
-TEST_P(Color, Inspection) {
+TEST_P(Match, InspectionCountsTheColorInsideEachMatch) {
     auto random = support::generator();
     auto image = picture<uint8_t>(90, 160, 3, random);
     Image<uint8_t> gray{90, 160, 1, {}};
@@ -744,7 +658,7 @@ TEST_P(Color, Inspection) {
                     const int b = image.at(matches[i].y + y, matches[i].x + x, 0);
                     const int g = image.at(matches[i].y + y, matches[i].x + x, 1);
                     expected +=
-                        reference::inside(reference::hsv(b, g, image.at(matches[i].y + y, matches[i].x + x, 2)), blue);
+                        reference::inRange(reference::hsv(b, g, image.at(matches[i].y + y, matches[i].x + x, 2)), blue);
                 }
             EXPECT_EQ(matches[i].pixels, expected);
             EXPECT_EQ(matches[i].filled, expected >= fill * 30 * 40 ? 1 : 0);

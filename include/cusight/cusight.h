@@ -6,9 +6,10 @@
 #include "eventio.h"
 #include "events.h"
 #include "framediff.h"
+#include "hsv.h"
 #include "integral.h"
+#include "live.h"
 #include "match.h"
 #include "stereo.h"
-#include "live.h"
 
 #endif /* CUSIGHT_H */

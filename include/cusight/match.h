@@ -27,7 +27,7 @@
 #ifndef CUSIGHT_MATCH_H
 #define CUSIGHT_MATCH_H
 
-#include "core.h"
+#include "hsv.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -112,21 +112,8 @@ CUS_API cusMatchAlgorithm cusMatcherAlgorithm(const cusMatcher *matcher);
 /* The FFT library of the host backend: "OpenCV", "KissFFT" or "none" (then the host always goes direct). */
 CUS_API const char *cusMatcherHostFft(void);
 
-/* ---- Color ---------------------------------------------------------------------------------------------------------- */
-
-/* Colors (h, s, v), h 0..179 in steps of two degrees, s and v 0..255, each from lower to upper, both included.
- * lower[0] > upper[0]: the hue range wraps around through 0 (reds). */
-typedef struct cusHsvRange {
-    uint8_t lower[3], upper[3];
-} cusHsvRange;
-
-/* Counts the pixels of `src` (8UC3, BGR; a region for part of a picture) whose HSV color lies in `range`. The conversion
- * is that of OpenCV's 8-bit COLOR_BGR2HSV, bit for bit, in integers: v = max, s = 255 (max - min) / max, h the hexagon's
- * angle / 2, rounded as its tables do. count: 1 x 1 32SC1, created as needed, holding a uint32. mask: NULL, or becomes 8UC1
- * of src's size, 255 where the color lies in the range, 0 elsewhere; created as needed; none of the three overlap.
- * Limit: 2^32 - 1 pixels. Cost: one read, and one write of the mask. Errors: NULL, VALUE (a bound outside 0..179 for h,
- * lower > upper for s or v), TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
-CUS_API cusStatus cusHsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream);
+/* ---- Inspection ----------------------------------------------------------------------------------------------------------
+ */
 
 /* After cusMatcherRun, in the same stream: counts the pixels in `range` inside each match's window and sets `pixels` and
  * `filled` (pixels >= min_fill * n) of the matches. `frame` is the color picture, 8UC3, of the size and in the space of the

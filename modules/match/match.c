@@ -1,4 +1,5 @@
 #include "check.h"
+#include "hsv.h"
 #include "host.h"
 #include "match_backend.h"
 #include "match_fft.h"
@@ -290,45 +291,12 @@ const char *cusMatcherHostFft(void) {
     return match_fft_name();
 }
 
-/* ---- Color ------------------------------------------------------------------------------------------------------------
- */
-
-static cusStatus checkRange(const char *f, const cusHsvRange *range) {
-    CUSI_NOT_NULL(f, range);
-    CUSI_REQUIRE(range->lower[0] < 180 && range->upper[0] < 180, CUS_ERROR_VALUE, "%s: range has hues %d..%d, takes 0..179",
-                 f, range->lower[0], range->upper[0]);
-    for (int c = 1; c < 3; ++c)
-        CUSI_REQUIRE(range->lower[c] <= range->upper[c], CUS_ERROR_VALUE,
-                     "%s: range has %s %d..%d, takes the lower bound first", f, c == 1 ? "saturations" : "values",
-                     range->lower[c], range->upper[c]);
-    return CUS_OK;
-}
-
-cusStatus cusHsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream) {
-    const char *f = "cusHsvCount";
-    CUS_TRY(cusi_checkInput(f, "src", src, CUSI_TYPES(CUS_8UC3)));
-    CUS_TRY(checkRange(f, range));
-    CUSI_REQUIRE((uint64_t)src->rows * (uint64_t)src->cols <= UINT32_MAX, CUS_ERROR_SIZE,
-                 "%s: src is %d x %d (rows x cols), takes up to 2^32 - 1 pixels", f, src->rows, src->cols);
-    CUS_TRY(cusi_checkOutput(f, "count", count, 1, 1, CUS_32SC1, src->space));
-    CUS_TRY(cusi_checkNoOverlap(f, "count", count, "src", src));
-    if (mask) {
-        CUS_TRY(cusi_checkOutput(f, "mask", mask, src->rows, src->cols, CUS_8UC1, src->space));
-        CUS_TRY(cusi_checkNoOverlap(f, "mask", mask, "src", src));
-        CUS_TRY(cusi_checkNoOverlap(f, "mask", mask, "count", count));
-        CUS_TRY(cusMatCreate(mask, src->rows, src->cols, CUS_8UC1, src->space));
-    }
-    CUS_TRY(cusMatCreate(count, 1, 1, CUS_32SC1, src->space));
-    return CUSI_BACKEND(f, src->space, match_host_hsvCount(src, range, count, mask),
-                        match_cuda_hsvCount(src, range, count, mask, stream));
-}
-
 cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
                             cusStream stream) {
     const char *f = "cusMatcherInspect";
     CUSI_NOT_NULL(f, matcher);
     CUS_TRY(checkFrame(f, matcher, frame, CUS_8UC3));
-    CUS_TRY(checkRange(f, range));
+    CUS_TRY(cusi_checkHsvRange(f, range));
     CUSI_REQUIRE(min_fill >= 0 && min_fill <= 1, CUS_ERROR_VALUE, "%s: min_fill is %g, takes 0..1", f, min_fill);
     return CUSI_BACKEND(f, matcher->space, match_host_inspect(matcher, frame, range, min_fill),
                         match_cuda_inspect(matcher, frame, range, min_fill, stream));

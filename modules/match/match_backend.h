@@ -232,32 +232,6 @@ MATCH_FN float match_middle(MatchRange range) {
     return 0.5f * range.lower + 0.5f * range.upper;
 }
 
-/* ---- Color: OpenCV's fixed-point conversion --------------------------------------------------------------------------
- */
-
-enum { HSV_SHIFT = 12 };
-
-/* round(255 2^12 / i) and round(180 2^12 / (6 i)), half to even; 0 for i = 0. */
-MATCH_FN int hsv_saturationScale(int i) {
-    return i ? (int)rint((double)(255 << HSV_SHIFT) / i) : 0;
-}
-MATCH_FN int hsv_hueScale(int i) {
-    return i ? (int)rint((double)(180 << HSV_SHIFT) / (6.0 * i)) : 0;
-}
-
-/* Is the color inside? Without branches, for the vectorizer. */
-MATCH_FN int hsv_inside(int b, int g, int r, const int *saturation_scale, const int *hue_scale, const cusHsvRange *range) {
-    const int gb = g > b ? g : b, v = r > gb ? r : gb;
-    const int low = g < b ? g : b, diff = v - (r < low ? r : low);
-    const int s = (diff * saturation_scale[v] + (1 << (HSV_SHIFT - 1))) >> HSV_SHIFT;
-    const int sector = v == r ? g - b : v == g ? b - r + 2 * diff : r - g + 4 * diff;
-    int h = (sector * hue_scale[diff] + (1 << (HSV_SHIFT - 1))) >> HSV_SHIFT;
-    h += h < 0 ? 180 : 0;
-    const int above = h >= range->lower[0], below = h <= range->upper[0];
-    const int hue = range->lower[0] <= range->upper[0] ? above & below : above | below;
-    return hue & (s >= range->lower[1]) & (s <= range->upper[1]) & (v >= range->lower[2]) & (v <= range->upper[2]);
-}
-
 /* ---- Backends: everything was checked. The host functions are done at return, the CUDA functions have queued their work --
  */
 
@@ -279,9 +253,6 @@ cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
 cusStatus match_host_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill);
 cusStatus match_cuda_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
                              cusStream stream);
-
-cusStatus match_host_hsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask);
-cusStatus match_cuda_hsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@
 // shared memory go through cuFFT: rowsKernel, cuFFT, columnsKernel, cuFFT, scoresKernel. The direct path leaves the FFTs out and
 // correlates in scoresKernel.
 #include "cuda.cuh"
+#include "hsv.cuh"
 #include "match_backend.h"
 #include "match_fft.cuh"
 
@@ -1430,92 +1431,20 @@ __global__ void __launch_bounds__(THREADS) refineKernel(const __grid_constant__ 
     job.results[static_cast<size_t>(k) * m.max_matches + job.round] = match;
 }
 
-// ---- Color
-// -------------------------------------------------------------------------------------------------------------
-
-struct HsvTables {
-    int saturation[256], hue[256];
-    __device__ void make() {
-        for (int i = threadIdx.x; i < 256; i += THREADS) {
-            saturation[i] = hsv_saturationScale(i);
-            hue[i] = hsv_hueScale(i);
-        }
-        __syncthreads();
-    }
-};
-
-__device__ unsigned blockCount(unsigned mine) {
-    __shared__ unsigned warps[WARPS];
-    for (int d = 16; d; d /= 2)
-        mine += __shfl_down_sync(FULL_WARP, mine, d);
-    if (threadIdx.x % 32 == 0)
-        warps[threadIdx.x / 32] = mine;
-    __syncthreads();
-    if (threadIdx.x == 0)
-        for (int w = 1; w < WARPS; ++w)
-            mine += warps[w];
-    return mine;
-}
-
-struct Picture {
-    const unsigned char *data;
-    size_t step;
-    int rows, cols;
-};
-
-// Pixels inside the range in this block's share of the picture; a thread takes four neighbors at a time.
-__device__ unsigned countShare(const Picture &src, const cusHsvRange &range, const HsvTables &tables, unsigned char *mask,
-                               size_t mask_step, int block, int blocks) {
-    unsigned count = 0;
-    const int across = cusi::divUp(src.cols, 4);
-    const unsigned long long quads = static_cast<unsigned long long>(across) * src.rows;
-    for (unsigned long long i = static_cast<unsigned long long>(block) * THREADS + threadIdx.x; i < quads;
-         i += static_cast<unsigned long long>(blocks) * THREADS) {
-        const size_t y = i / across;
-        const int x = static_cast<int>(i - y * across) * 4, n = min(4, src.cols - x);
-        const unsigned char *p = src.data + y * src.step + static_cast<size_t>(x) * 3;
-        uint32_t w[3] = {0, 0, 0};
-        if (n == 4 && reinterpret_cast<uintptr_t>(p) % 4 == 0) {
-            for (int k = 0; k < 3; ++k)
-                w[k] = reinterpret_cast<const uint32_t *>(p)[k];
-        } else {
-#pragma unroll
-            for (int k = 0; k < 12; ++k)
-                if (k < 3 * n)
-                    w[k / 4] |= static_cast<uint32_t>(p[k]) << (k % 4 * 8);
-        }
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            const auto byte = [&](int b) { return static_cast<int>(w[b / 4] >> (b % 4 * 8) & 255); };
-            const int in =
-                k < n && hsv_inside(byte(3 * k), byte(3 * k + 1), byte(3 * k + 2), tables.saturation, tables.hue, &range);
-            count += in;
-            if (mask && k < n)
-                mask[y * mask_step + x + k] = in ? 255 : 0;
-        }
-    }
-    return count;
-}
-
-__global__ void __launch_bounds__(THREADS)
-    hsvKernel(const Picture src, const cusHsvRange range, unsigned *count, unsigned char *mask, size_t mask_step) {
-    __shared__ HsvTables tables;
-    tables.make();
-    const unsigned sum = blockCount(countShare(src, range, tables, mask, mask_step, blockIdx.x, gridDim.x));
-    if (threadIdx.x == 0 && sum)
-        atomicAdd(count, sum);
-}
+// ---- Inspection
 
 // Blocks along x share one match's window; counts and tickets are left at zero.
-__global__ void __launch_bounds__(THREADS) inspectKernel(const Picture frame, const cusHsvRange range, double wanted, int w,
-                                                         int h, cusMatch *matches, unsigned *counts, unsigned *tickets) {
-    __shared__ HsvTables tables;
+__global__ void __launch_bounds__(THREADS)
+    inspectKernel(const cusi::BgrImage frame, const cusHsvRange range, double wanted, int w, int h, cusMatch *matches,
+                  unsigned *counts, unsigned *tickets) {
+    __shared__ cusi::HsvTables tables;
     cusMatch &match = matches[blockIdx.y];
     if (match.x < 0)
         return;
-    tables.make();
-    const Picture window = {frame.data + match.y * frame.step + static_cast<size_t>(match.x) * 3, frame.step, h, w};
-    const unsigned sum = blockCount(countShare(window, range, tables, nullptr, 0, blockIdx.x, gridDim.x));
+    tables.fill();
+    const cusi::BgrImage window = {frame.data + match.y * frame.step + static_cast<size_t>(match.x) * 3, frame.step, h, w};
+    const unsigned sum =
+        cusi::blockSumToFirst(cusi::countInRange(window, range, tables, nullptr, 0, blockIdx.x, gridDim.x));
     if (threadIdx.x != 0)
         return;
     atomicAdd(&counts[blockIdx.y], sum);
@@ -2132,33 +2061,19 @@ cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
     return runTyped<float, 1>(matcher, job, false, stream);
 }
 
-cusStatus match_cuda_hsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream) {
-    const char *f = "cusHsvCount";
-    int multiprocessors = 0;
-    CUSI_CUDA(f, cusi::multiprocessors(&multiprocessors));
-    const long long quads = cusi::divUp(src->cols, 4) * static_cast<long long>(src->rows);
-    const unsigned blocks =
-        static_cast<unsigned>(std::min<long long>(8LL * multiprocessors, cusi::divUp<long long>(quads, THREADS)));
-    CUSI_CUDA(f, cudaMemsetAsync(count->data, 0, sizeof(unsigned), stream));
-    const Picture picture = {static_cast<const unsigned char *>(src->data), src->step, src->rows, src->cols};
-    return cusi::launch(f, hsvKernel, blocks, THREADS, 0, stream, picture, *range, static_cast<unsigned *>(count->data),
-                        mask ? static_cast<unsigned char *>(mask->data) : nullptr, mask ? mask->step : 0);
-}
-
 cusStatus match_cuda_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
                              cusStream stream) {
     const MatchModel &m = matcher->model;
     MatchCuda *cuda = static_cast<MatchCuda *>(matcher->backend);
     const unsigned matches = static_cast<unsigned>(m.count) * m.max_matches;
-    const long long quads = cusi::divUp(m.w, 4) * static_cast<long long>(m.h);
+    const long long quads = cusi::hsvQuads(m.h, m.w);
     const unsigned blocks =
         static_cast<unsigned>(std::min<long long>(2LL * cuda->multiprocessors, cusi::divUp<long long>(quads, 2 * THREADS)));
-    const Picture picture = {static_cast<const unsigned char *>(frame->data), frame->step, frame->rows, frame->cols};
     cusMatch *results = static_cast<cusMatch *>(matcher->results.data);
     // Grids have at most 65535 blocks along y.
     for (unsigned first = 0; first < matches; first += 65535)
         CUS_TRY(cusi::launch("cusMatcherInspect", inspectKernel, dim3(blocks, std::min(65535u, matches - first)), THREADS,
-                             0, stream, picture, *range, min_fill * m.n, m.w, m.h, results + first,
+                             0, stream, cusi::bgrImage(*frame), *range, min_fill * m.n, m.w, m.h, results + first,
                              cuda->inspect_counts + first, cuda->inspect_counts + matches + first));
     return CUS_OK;
 }

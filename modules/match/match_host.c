@@ -819,100 +819,6 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
     return CUS_OK;
 }
 
-/* ---- Color ------------------------------------------------------------------------------------------------------------
- */
-
-enum { HSV_AT_ONCE = 512 }; /* a multiple of 32 */
-
-/* Rounds half to even, as OpenCV's tables do, for 0 <= x < 2^22: adding 1.5 2^23 leaves no fraction bits. Vectorizes, which
- * looking up a table does badly. */
-static inline int32_t nearest(float x) {
-    const float shifted = x + 12582912.0f;
-    int32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    return bits - 0x4B400000;
-}
-
-/* in[x] = 1 where pixel x of n <= HSV_AT_ONCE is inside, 0 elsewhere; returns how many are. Black pixels fill up the last
- * vectors, as what is left over would be done one by one. As hsv_inside, but the table entries are computed in float:
- * 255 2^12 / i is never halfway between integers, so at least 1 / (2 i) away from there, and three roundings are off by
- * less. */
-CUSI_MULTIVERSION
-static uint32_t countSome(const uint8_t *row, size_t n, const cusHsvRange *range, uint8_t *restrict in) {
-    uint8_t b[HSV_AT_ONCE], g[HSV_AT_ONCE], r[HSV_AT_ONCE], v[HSV_AT_ONCE], diff[HSV_AT_ONCE];
-    int16_t sector[HSV_AT_ONCE];
-    uint8_t filled[3 * HSV_AT_ONCE];
-    const size_t whole = (n + 31) / 32 * 32;
-    if (n < whole) {
-        memcpy(filled, row, 3 * n);
-        memset(filled + 3 * n, 0, 3 * (whole - n));
-        row = filled;
-    }
-    for (size_t x = 0; x < whole; ++x) {
-        b[x] = row[3 * x];
-        g[x] = row[3 * x + 1];
-        r[x] = row[3 * x + 2];
-    }
-    for (size_t x = 0; x < whole; ++x) {
-        const uint8_t high = g[x] > b[x] ? g[x] : b[x], low = g[x] < b[x] ? g[x] : b[x];
-        v[x] = r[x] > high ? r[x] : high;
-        diff[x] = (uint8_t)(v[x] - (r[x] < low ? r[x] : low));
-    }
-    for (size_t x = 0; x < whole; ++x) {
-        const int16_t red = (int16_t)(g[x] - b[x]), green = (int16_t)(b[x] - r[x] + 2 * diff[x]);
-        const int16_t blue = (int16_t)(r[x] - g[x] + 4 * diff[x]);
-        sector[x] = v[x] == r[x] ? red : v[x] == g[x] ? green : blue;
-    }
-    const int h0 = range->lower[0], h1 = range->upper[0], wraps = h0 > h1;
-    /* The rounded shift is monotone, so saturations are compared before it. */
-    const int half = 1 << (HSV_SHIFT - 1);
-    const int s0 = (range->lower[1] << HSV_SHIFT) - half, s1 = ((range->upper[1] + 1) << HSV_SHIFT) - half;
-    const int v0 = range->lower[2], v1 = range->upper[2];
-    uint32_t count = 0;
-    for (size_t x = 0; x < whole; ++x) {
-        const int d = diff[x], value = v[x];
-        const float reciprocal = 1.0f / (float)(value * d + (d == 0)); /* of both: divisions are dear */
-        const int s = d * nearest((float)((255 << HSV_SHIFT) * d) * reciprocal);
-        int h = (sector[x] * nearest((float)((30 << HSV_SHIFT) * value) * reciprocal) + half) >> HSV_SHIFT;
-        h += h < 0 ? 180 : 0;
-        const int above = h >= h0, below = h <= h1;
-        const int hue = (above & below) | (wraps & (above | below));
-        const int inside = hue & (s >= s0) & (s < s1) & (value >= v0) & (value <= v1);
-        in[x] = (uint8_t)inside;
-        count += (uint32_t)inside;
-    }
-    return n < whole ? count - (uint32_t)(whole - n) * in[n] : count;
-}
-
-/* mask[x] = 255 where pixel x is inside, unless mask is NULL; returns how many are. */
-static uint32_t countRow(const uint8_t *row, size_t n, const cusHsvRange *range, uint8_t *mask) {
-    uint8_t in[HSV_AT_ONCE];
-    uint32_t count = 0;
-    for (size_t x = 0; x < n; x += HSV_AT_ONCE) {
-        const size_t some = n - x < HSV_AT_ONCE ? n - x : HSV_AT_ONCE;
-        count += countSome(row + 3 * x, some, range, in);
-        for (size_t i = 0; mask && i < some; ++i)
-            mask[x + i] = (uint8_t)-in[i];
-    }
-    return count;
-}
-
-static uint32_t countHsv(const cusMat *src, const cusHsvRange *range, cusMat *mask) {
-    const size_t useful = (size_t)src->rows * (size_t)src->cols / 16384 + 1;
-    const int threads = useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
-    uint32_t count = 0;
-#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : count)
-    for (int y = 0; y < src->rows; ++y)
-        count += countRow((const uint8_t *)rowOf(src, (size_t)y), (size_t)src->cols, range,
-                          mask ? (uint8_t *)mask->data + (size_t)y * mask->step : NULL);
-    return count;
-}
-
-cusStatus match_host_hsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask) {
-    *(uint32_t *)count->data = countHsv(src, range, mask);
-    return CUS_OK;
-}
-
 cusStatus match_host_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill) {
     const MatchModel *m = &matcher->model;
     for (int k = 0; k < m->count; ++k) {
@@ -920,7 +826,11 @@ cusStatus match_host_inspect(cusMatcher *matcher, const cusMat *frame, const cus
         for (int i = 0; i < m->max_matches && matches[i].x >= 0; ++i) {
             cusMat window = CUS_MAT_INIT;
             CUS_TRY(cusMatRegion(frame, matches[i].x, matches[i].y, m->w, m->h, &window));
-            matches[i].pixels = countHsv(&window, range, NULL);
+            uint32_t pixels = 0;
+            cusMat count = CUS_MAT_INIT;
+            CUS_TRY(cusMatWrap(&count, 1, 1, CUS_32SC1, CUS_HOST, &pixels, 0));
+            CUS_TRY(cusHsvCount(&window, range, &count, NULL, NULL));
+            matches[i].pixels = pixels;
             matches[i].filled = matches[i].pixels >= min_fill * m->n;
         }
     }
