@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -78,51 +79,25 @@ inline std::string number(double value) {
     return text;
 }
 
-// ---- Result files: {"key": ..., "rows": [one row a line]} ------------------------------------------------------------
-
-// "id" and "backend" stand first in every row.
-inline std::string rowHead(const std::string &id, const std::string &backend) {
-    return "{\"id\": " + quoted(id) + ", \"backend\": " + quoted(backend) + ",";
-}
-
-// The rows of a result file, each on a line of its own as this suite writes them.
-inline std::vector<std::string> rowsOf(const std::string &file_text) {
-    std::vector<std::string> rows;
-    for (size_t at = 0; at < file_text.size();) {
-        size_t end = std::min(file_text.find('\n', at), file_text.size());
-        const size_t next = end + 1;
-        at = std::min(file_text.find_first_not_of(' ', at), end);
-        if (end > at && file_text[end - 1] == ',')
-            --end;
-        if (file_text.compare(at, 7, "{\"id\": ") == 0)
-            rows.push_back(file_text.substr(at, end - at));
-        at = next;
+// A JSON object on one line.
+class JsonObject {
+  public:
+    JsonObject &add(const std::string &key, const std::string &value) { return addText(key, quoted(value)); }
+    JsonObject &add(const std::string &key, const char *value) { return addText(key, quoted(value)); }
+    JsonObject &add(const std::string &key, double value) { return addText(key, number(value)); }
+    JsonObject &add(const std::string &key, const JsonObject &value) { return addText(key, value.text()); }
+    template<class Integer, class = std::enable_if_t<std::is_integral_v<Integer>>>
+    JsonObject &add(const std::string &key, Integer value) {
+        return addText(key, std::to_string(value));
     }
-    return rows;
-}
+    std::string text() const { return "{" + members_ + "}"; }
 
-// What stands behind a key of the head, which has a line to itself; nothing where it is not there.
-inline std::string valueOf(const std::string &file_text, const std::string &key) {
-    const std::string start = "\n" + quoted(key) + ": ";
-    const size_t at = file_text.find(start);
-    if (at == std::string::npos)
-        return "";
-    const size_t from = at + start.size(), end = std::min(file_text.find('\n', from), file_text.size());
-    return file_text.substr(from, end - from - (end > from && file_text[end - 1] == ',' ? 1 : 0));
-}
-
-// Old rows in their order, those measured again replaced, new ones behind.
-inline std::vector<std::string> mergedRows(std::vector<std::string> rows, const std::vector<std::string> &fresh) {
-    const auto head = [](const std::string &row) { return row.substr(0, row.find(',', row.find("\"backend\": "))); };
-    for (const std::string &row : fresh) {
-        const auto same =
-            std::find_if(rows.begin(), rows.end(), [&](const std::string &r) { return head(r) == head(row); });
-        if (same != rows.end())
-            *same = row;
-        else
-            rows.push_back(row);
+  private:
+    JsonObject &addText(const std::string &key, const std::string &value) {
+        members_ += (members_.empty() ? "" : ", ") + quoted(key) + ": " + value;
+        return *this;
     }
-    return rows;
-}
+    std::string members_;
+};
 
 } // namespace perf

@@ -39,7 +39,6 @@ struct Options {
     std::string json;
 } options;
 
-std::vector<std::string> written; // rows of this run, as JSON
 std::map<cusSpace, double> copy_gbps;
 std::unique_ptr<BusGbps> bus_gbps;
 
@@ -262,46 +261,47 @@ std::string cudaVersion(int version) {
     return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-bool writeJson() {
-    std::string before;
-    if (std::ifstream old(options.json); old) {
-        std::stringstream text;
-        text << old.rdbuf();
-        before = text.str();
-        if (!before.empty() && before.find("\"rows\": [") == std::string::npos) {
-            std::cerr << "cusight_perf: " << options.json << " exists and is no result file; not written\n";
-            return false;
-        }
-    }
-    const std::vector<std::string> rows = mergedRows(rowsOf(before), written);
-    std::ofstream out(options.json);
-    out << "{\n\"cpu\": " << quoted(cpuName()) << ",\n\"threads\": " << std::thread::hardware_concurrency() << ",\n";
-    // What this run did not measure, an earlier one into the same file may have.
-    const auto measured = [&](const std::string &key, bool now, const auto &value) {
-        const std::string text = now ? value() : valueOf(before, key);
-        if (!text.empty())
-            out << quoted(key) << ": " << text << ",\n";
-    };
-    measured("host_copy_gbps", copy_gbps.count(CUS_HOST) > 0, [] { return number(copy_gbps[CUS_HOST]); });
+// The machine's facts, the first line of a run's output.
+std::string machineFacts() {
+    JsonObject facts;
+    facts.add("cpu", cpuName()).add("threads", std::thread::hardware_concurrency());
+    if (copy_gbps.count(CUS_HOST))
+        facts.add("host_copy_gbps", copy_gbps[CUS_HOST]);
     if (haveGpu()) {
         const cusDeviceInfo gpu = deviceInfo();
-        out << "\"gpu\": " << quoted(gpu.name) << ",\n\"driver\": " << quoted(cudaVersion(gpu.driver_version))
-            << ",\n\"cuda\": " << quoted(cudaVersion(gpu.runtime_version)) << ",\n";
-        measured("copy_gbps", copy_gbps.count(CUS_DEVICE) > 0, [] { return number(copy_gbps[CUS_DEVICE]); });
-        measured("bus_gbps", bus_gbps != nullptr, [] {
-            return "{\"up\": " + number(bus_gbps->up) + ", \"down\": " + number(bus_gbps->down) +
-                   ", \"both\": " + number(bus_gbps->both) + "}";
-        });
+        facts.add("gpu", gpu.name).add("driver", cudaVersion(gpu.driver_version));
+        facts.add("cuda", cudaVersion(gpu.runtime_version));
+        if (copy_gbps.count(CUS_DEVICE))
+            facts.add("copy_gbps", copy_gbps[CUS_DEVICE]);
     }
-    out << "\"rows\": [";
-    for (size_t k = 0; k < rows.size(); ++k)
-        out << (k ? ",\n" : "\n") << rows[k];
-    out << "\n]\n}\n";
-    out.close();
-    if (!out)
-        std::cerr << "cusight_perf: cannot write " << options.json << "\n";
-    return !out.fail();
+    return facts.text();
 }
+
+// The file of --json: one JSON object per line, flushed, so a crash loses at most the row being measured. Runs append to it.
+class JsonLines {
+  public:
+    void open(const std::string &path) {
+        path_ = path;
+        if (std::ifstream old(path); old && old.get() == '{' && old.get() != '"')
+            throw std::runtime_error(path + " exists and does not contain JSON lines; not written");
+        out_.open(path, std::ios::app);
+        expectGood();
+    }
+    void write(const std::string &line) {
+        if (!out_.is_open())
+            return;
+        out_ << line << '\n' << std::flush;
+        expectGood();
+    }
+
+  private:
+    void expectGood() const {
+        if (!out_)
+            throw std::runtime_error("cannot write " + path_);
+    }
+    std::string path_;
+    std::ofstream out_;
+} json_lines;
 
 // 3 or 4 significant digits, the same width for all.
 std::string milliseconds(double ms) {
@@ -317,7 +317,7 @@ constexpr const char *USAGE =
     "  --perf_min_samples=N          samples of each piece of work, default 20\n"
     "  --perf_space=host|cuda|both   which backend's rows, default both\n"
     "  --perf_rows=ID[,ID...]        these rows only, of the tests that --gtest_filter lets run\n"
-    "  --json FILE                   add the rows to FILE; those measured again are replaced\n"
+    "  --json FILE                   append to FILE one JSON object per line: first the machine, then each row\n"
     "  --list-rows                   name the rows with their tests, measure nothing\n"
     "  --perf_once                   for a profiler: the library's work of each CUDA row once, between\n"
     "                                cudaProfilerStart and -Stop, in an NVTX range of the row's name\n";
@@ -391,8 +391,12 @@ double copyGbps(cusSpace space) {
 }
 
 const BusGbps &busGbps() {
-    if (!bus_gbps)
+    if (!bus_gbps) {
         bus_gbps = std::make_unique<BusGbps>(measureBus());
+        JsonObject bus;
+        bus.add("up", bus_gbps->up).add("down", bus_gbps->down).add("both", bus_gbps->both);
+        json_lines.write(JsonObject().add("bus_gbps", bus).text());
+    }
     return *bus_gbps;
 }
 
@@ -452,11 +456,11 @@ void Row::report() {
     }
     const Timing &own = timings[0];
 
-    std::ostringstream line, json;
-    json << rowHead(id_, backendName(space_)) << " \"median_ms\": " << number(own.median_ms)
-         << ", \"min_ms\": " << number(own.min_ms) << ", \"max_ms\": " << number(own.max_ms)
-         << ", \"samples\": " << own.samples << ", \"bytes\": " << static_cast<long long>(bytes_)
-         << ", \"test\": " << quoted(currentTest());
+    std::ostringstream line;
+    JsonObject json, peers;
+    json.add("id", id_).add("backend", backendName(space_)).add("median_ms", own.median_ms).add("min_ms", own.min_ms);
+    json.add("max_ms", own.max_ms).add("samples", own.samples).add("bytes", static_cast<long long>(bytes_));
+    json.add("test", currentTest());
     char text[256];
     std::snprintf(text, sizeof text, "%-48s %s %s ms  min %s  spread %4.1f %%", id_.c_str(), backendName(space_),
                   milliseconds(own.median_ms).c_str(), milliseconds(own.min_ms).c_str(), 100 * own.spread);
@@ -466,33 +470,28 @@ void Row::report() {
         std::snprintf(text, sizeof text, "  %6.1f GB/s  %5.1f %% of bus ", (up_bytes_ + down_bytes_) / own.median_ms * 1e-6,
                       100 * fraction);
         line << text;
-        json << ", \"bus_bytes\": " << static_cast<long long>(up_bytes_ + down_bytes_)
-             << ", \"fraction_of_bus\": " << number(fraction);
+        json.add("bus_bytes", static_cast<long long>(up_bytes_ + down_bytes_)).add("fraction_of_bus", fraction);
     } else if (bytes_ > 0) {
         const double gbps = bytes_ / own.median_ms * 1e-6, fraction = gbps / copyGbps(space_);
         std::snprintf(text, sizeof text, "  %6.*f GB/s  %5.1f %% of copy", gbps < 1000 ? 1 : 0, gbps, 100 * fraction);
         line << text;
-        json << ", \"fraction_of_copy\": " << number(fraction);
+        json.add("fraction_of_copy", fraction);
     }
-    json << ", \"peers\": {";
     for (size_t k = 1; k < work_.size(); ++k) {
-        json << (k > 1 ? ", " : "") << quoted(work_[k].first) << ": " << number(timings[k].median_ms);
+        peers.add(work_[k].first, timings[k].median_ms);
         std::snprintf(text, sizeof text, "  x%.3g %s", timings[k].median_ms / own.median_ms, work_[k].first.c_str());
         line << text;
     }
-    json << "}";
+    json.add("peers", peers);
     if (!note_.empty()) {
-        json << ", \"note\": " << quoted(note_);
+        json.add("note", note_);
         line << "  (" << note_ << ")";
     }
-    json << "}";
     std::printf("%s\n", line.str().c_str());
     std::fflush(stdout);
     work_.clear();
     measured_ = true;
-    written.push_back(json.str());
-    if (!options.json.empty() && !writeJson()) // now, so that a later row that hangs or crashes takes none along
-        throw std::runtime_error("cannot write " + options.json);
+    json_lines.write(json.text());
 }
 
 void bothSpaces(const std::function<void(cusSpace)> &body) {
@@ -527,6 +526,8 @@ int run(int argc, char **argv) {
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new Quiet);
     if (!options.list && !options.once) {
+        if (!options.json.empty())
+            json_lines.open(options.json);
         std::printf("CPU %s, %u threads\n", cpuName().c_str(), std::thread::hardware_concurrency());
         if (haveGpu()) {
             const cusDeviceInfo gpu = deviceInfo();
@@ -539,6 +540,7 @@ int run(int argc, char **argv) {
             if (wants(space))
                 std::printf("copy %s %.1f GB/s\n", backendName(space), copyGbps(space));
         std::fflush(stdout);
+        json_lines.write(machineFacts());
     }
     return RUN_ALL_TESTS();
 }

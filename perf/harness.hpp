@@ -19,8 +19,7 @@
 // in a stream of its own, of host work by the steady clock. One untimed call goes before each batch, so that neither the
 // first launch nor the threads of what ran before count. Rows named sweep/MODULE/SERIES/QUANTITY=NUMBER become plots and
 // take the least number of samples; .../COLSxROWS/.../latency become the table of latencies. Options: --perf_min_samples=N,
-// --perf_space=host|cuda|both, --perf_rows=ID,ID, --json FILE (rows of the same id and backend in FILE are replaced, others
-// kept), --list-rows, --perf_once (each row's own work once, marked for a profiler), and gtest's own.
+// --perf_space=host|cuda|both, --perf_rows=ID,ID, --json FILE (one JSON object per line: the machine, then each row; appended), --list-rows, --perf_once (each row's own work once, marked for a profiler), and gtest's own.
 #pragma once
 
 #include "arithmetic.hpp"

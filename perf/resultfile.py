@@ -1,6 +1,7 @@
-"""Result files (perf/results/*.json) and targets: what gpu-check, compare and report share."""
+"""Result files (perf/results/*.json), the harness's JSON lines and targets: what gpu-check, compare and report share."""
 import json
 import re
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -8,12 +9,34 @@ RESULTS = ROOT / "perf" / "results"
 
 
 def load(path):
+    """A result file. The output of `cusight_perf --json` is accepted too if its name ends in .jsonl."""
+    if Path(path).suffix == ".jsonl":
+        return load_lines(path)
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 
 
+def load_lines(path):
+    """Joins the output of one or more runs of `cusight_perf --json` into one result. A line with an id is a row, any other
+    states facts about the machine. Later facts and rows (same id and backend) replace earlier ones in place. A line cut
+    short by a crash is skipped."""
+    facts, rows = {}, {}
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                item = json.loads(line)
+            except json.JSONDecodeError:
+                print(f"{path}:{number}: incomplete line skipped", file=sys.stderr)
+                continue
+            if "id" in item:
+                rows[key(item)] = item
+            else:
+                facts.update(item)
+    return {**facts, "rows": list(rows.values())}
+
+
 def save(path, result):
-    """One row a line, as the harness writes and merges them; profiles one a line too."""
+    """Writes one row per line, and one profile per line."""
     head = {key: value for key, value in result.items() if key not in ("profiles", "rows")}
     text = "{\n" + "".join(f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in head.items())
     if "profiles" in result:

@@ -42,18 +42,17 @@ TEST(PerfHarness, BusFloor) {
     EXPECT_NEAR(perf::busFloorMs(bus, 1e6, 55e6), 1, 1e-12);
 }
 
-TEST(PerfHarness, ResultFileIsMergedByIdAndBackend) {
-    const std::string a = perf::rowHead("integral/1x1", "cuda") + " \"median_ms\": 1}";
-    const std::string b = perf::rowHead("integral/1x1", "host") + " \"median_ms\": 2}";
-    const std::string c = perf::rowHead("integral/1x10", "cuda") + " \"median_ms\": 3}";
-    const std::string a2 = perf::rowHead("integral/1x1", "cuda") + " \"median_ms\": 4}";
-    const std::string file = "{\n\"gpu\": \"x\",\n\"rows\": [\n" + a + ",\n  " + b + "\n]\n}\n";
-    EXPECT_EQ(perf::rowsOf(file), (std::vector<std::string>{a, b}));
-    EXPECT_EQ(perf::mergedRows(perf::rowsOf(file), {c, a2}), (std::vector<std::string>{a2, b, c}));
-    EXPECT_EQ(perf::valueOf(file, "gpu"), "\"x\"");
-    EXPECT_EQ(perf::valueOf(file, "bus_gbps"), "");
-    EXPECT_TRUE(perf::rowsOf("").empty());
-    EXPECT_TRUE(perf::rowsOf("{\"rows\": []}").empty());
+TEST(PerfHarness, RowsAreJsonLines) {
+    perf::JsonObject row, peers;
+    EXPECT_EQ(peers.text(), "{}");
+    peers.add("npp", 0.5).add("\"x\"", 3.0);
+    row.add("id", std::string("integral/1x1"))
+        .add("backend", "cuda")
+        .add("median_ms", 0.0123456789)
+        .add("bytes", 1ll << 40);
+    row.add("peers", peers);
+    EXPECT_EQ(row.text(), "{\"id\": \"integral/1x1\", \"backend\": \"cuda\", \"median_ms\": 0.0123457, "
+                          "\"bytes\": 1099511627776, \"peers\": {\"npp\": 0.5, \"\\\"x\\\"\": 3}}");
 }
 
 TEST(PerfHarness, StringsAreQuoted) {

@@ -105,4 +105,23 @@ ids = [(target["id"], target["backend"]) for target in resultfile.targets()]
 assert len(ids) == len(set(ids)) == 19
 lines, met, asked = resultfile.against_targets(result["rows"], "cuda")
 assert (met, asked) == (0, 11) and len(lines) == 11
+
+# Three runs of cusight_perf --json into one file: a row measured again replaces the first in place; a torn line is skipped.
+output = Path(sys.argv[2]).with_name("rows.jsonl")
+output.write_text("""{"cpu": "x", "threads": 2, "host_copy_gbps": 10}
+{"id": "integral/1x1", "backend": "cuda", "median_ms": 1}
+{"id": "integral/1x1", "backend": "host", "median_ms": 2}
+{"cpu": "x", "host_copy_gbps": 11}
+{"bus_gbps": {"up": 1}}
+{"id": "integral/1x10", "backend": "cuda", "median_ms": 3}
+{"id": "integral/1x1", "backend": "cuda", "median_ms": 4}
+{"id": "integral/1x1", "back""", encoding="utf-8")
+joined = resultfile.load_lines(output)
+assert joined == resultfile.load(output)
+assert [(row["id"], row["backend"], row["median_ms"]) for row in joined["rows"]] == [
+    ("integral/1x1", "cuda", 4), ("integral/1x1", "host", 2), ("integral/1x10", "cuda", 3)]
+assert {name: value for name, value in joined.items() if name != "rows"} == {
+    "cpu": "x", "threads": 2, "host_copy_gbps": 11, "bus_gbps": {"up": 1}}
+output.write_text("", encoding="utf-8")
+assert resultfile.load_lines(output) == {"rows": []}
 END
