@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -199,7 +200,7 @@ class Broadcaster {
   public:
     Broadcaster(const SendSettings &s, const sample::Source &source, double rate, PackedRing &packed, cusSender *sender,
                 Totals &totals, const std::function<void(int)> &listening)
-        : s_(s), size_(source.size()), rate_mhz_(static_cast<uint32_t>(rate * 1000 + 0.5)), packed_(packed),
+        : s_(s), size_(source.size()), rate_mhz_(static_cast<uint32_t>(std::lround(rate * 1000))), packed_(packed),
           sender_(sender), totals_(totals) {
         if (s.tls.any())
             tls_ = std::make_unique<Tls>(s.tls, true, "");
