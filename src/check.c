@@ -68,21 +68,21 @@ const char *cusi_typeName(int type) {
     if (cusTypeSize(type))
         snprintf(name, sizeof names[0], "%sC%d", depths[CUS_DEPTH(type)], CUS_CHANNELS(type));
     else
-        snprintf(name, sizeof names[0], "%d (no type)", type);
+        snprintf(name, sizeof names[0], "%d (invalid)", type);
     return name;
 }
 
 cusStatus cusi_checkMat(const char *function, const char *argument, const cusMat *mat) {
     CUSI_REQUIRE(mat, CUS_ERROR_NULL, "%s: %s is NULL", function, argument);
-    CUSI_REQUIRE(mat->data, CUS_ERROR_NULL, "%s: %s has no data (an empty matrix)", function, argument);
+    CUSI_REQUIRE(mat->data, CUS_ERROR_NULL, "%s: %s is an empty matrix", function, argument);
     CUSI_REQUIRE(cusTypeSize(mat->type), CUS_ERROR_TYPE, "%s: %s has type %s", function, argument,
                  cusi_typeName(mat->type));
     CUSI_REQUIRE(mat->space == CUS_HOST || mat->space == CUS_DEVICE, CUS_ERROR_SPACE,
-                 "%s: %s is in space %d, takes CUS_HOST or CUS_DEVICE", function, argument, (int)mat->space);
-    CUSI_REQUIRE(mat->rows > 0 && mat->cols > 0, CUS_ERROR_SIZE, "%s: %s is %d x %d (rows x cols), takes 1 x 1 or larger",
+                 "%s: %s is in space %d, expected CUS_HOST or CUS_DEVICE", function, argument, (int)mat->space);
+    CUSI_REQUIRE(mat->rows > 0 && mat->cols > 0, CUS_ERROR_SIZE, "%s: %s is %d x %d (rows x cols), expected at least 1 x 1",
                  function, argument, mat->rows, mat->cols);
     CUSI_REQUIRE(mat->rows == 1 || mat->step >= cusi_rowBytes(mat), CUS_ERROR_SIZE,
-                 "%s: %s has a step of %zu bytes, less than its row of %zu", function, argument, mat->step,
+                 "%s: %s has a step of %zu bytes, expected at least %zu (one row)", function, argument, mat->step,
                  cusi_rowBytes(mat));
     return CUS_OK;
 }
@@ -99,28 +99,28 @@ cusStatus cusi_checkInput(const char *function, const char *argument, const cusM
         if (n > 0 && used + (size_t)n < sizeof accepted)
             used += (size_t)n;
     }
-    return cusi_fail(CUS_ERROR_TYPE, "%s: %s has type %s, takes %s", function, argument, cusi_typeName(mat->type),
+    return cusi_fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected %s", function, argument, cusi_typeName(mat->type),
                      accepted);
 }
 
 cusStatus cusi_checkSameSize(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
                              const cusMat *other) {
     CUSI_REQUIRE(mat->rows == other->rows && mat->cols == other->cols, CUS_ERROR_SIZE,
-                 "%s: %s is %d x %d (rows x cols), takes %d x %d as %s", function, argument, mat->rows, mat->cols,
+                 "%s: %s is %d x %d (rows x cols), expected %d x %d like %s", function, argument, mat->rows, mat->cols,
                  other->rows, other->cols, other_argument);
     return CUS_OK;
 }
 
 cusStatus cusi_checkSameType(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
                              const cusMat *other) {
-    CUSI_REQUIRE(mat->type == other->type, CUS_ERROR_TYPE, "%s: %s has type %s, takes %s as %s", function, argument,
+    CUSI_REQUIRE(mat->type == other->type, CUS_ERROR_TYPE, "%s: %s has type %s, expected %s like %s", function, argument,
                  cusi_typeName(mat->type), cusi_typeName(other->type), other_argument);
     return CUS_OK;
 }
 
 cusStatus cusi_checkSameSpace(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
                               const cusMat *other) {
-    CUSI_REQUIRE(mat->space == other->space, CUS_ERROR_SPACE, "%s: %s is in %s, takes %s as %s", function, argument,
+    CUSI_REQUIRE(mat->space == other->space, CUS_ERROR_SPACE, "%s: %s is in %s, expected %s like %s", function, argument,
                  spaceName(mat->space), spaceName(other->space), other_argument);
     return CUS_OK;
 }
@@ -131,10 +131,10 @@ cusStatus cusi_checkOutput(const char *function, const char *argument, const cus
     if (!mat->data)
         return CUS_OK;
     CUS_TRY(cusi_checkMat(function, argument, mat));
-    CUSI_REQUIRE(mat->space == space, CUS_ERROR_SPACE, "%s: %s is in %s, takes %s as the inputs", function, argument,
+    CUSI_REQUIRE(mat->space == space, CUS_ERROR_SPACE, "%s: %s is in %s, expected %s like the inputs", function, argument,
                  spaceName(mat->space), spaceName(space));
     CUSI_REQUIRE(mat->owned || cusi_fits(mat, rows, cols, type, space), CUS_ERROR_SIZE,
-                 "%s: %s does not own its memory and is %d x %d (rows x cols) %s, takes %d x %d %s", function, argument,
+                 "%s: %s does not own its memory and is %d x %d (rows x cols) %s, expected %d x %d %s", function, argument,
                  mat->rows, mat->cols, cusi_typeName(mat->type), rows, cols, cusi_typeName(type));
     return CUS_OK;
 }
@@ -158,11 +158,12 @@ cusStatus cusi_checkNoOverlap(const char *function, const char *argument, const 
 }
 
 cusStatus cusi_checkSpace(const char *function, cusSpace space) {
-    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE, "%s: space is %d, takes CUS_HOST or CUS_DEVICE",
-                 function, (int)space);
+    CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE,
+                 "%s: space is %d, expected CUS_HOST or CUS_DEVICE", function, (int)space);
     return CUS_OK;
 }
 
 cusStatus cusi_noCuda(const char *function) {
-    return cusi_fail(CUS_ERROR_NO_CUDA, "%s: device memory given, but this build of cusight has no CUDA", function);
+    return cusi_fail(CUS_ERROR_NO_CUDA, "%s: a matrix is in device memory, but this build of cusight has no CUDA support",
+                     function);
 }

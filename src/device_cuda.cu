@@ -159,8 +159,8 @@ cusStatus cusDeviceCount(int *count) {
 static cusStatus checkDevice(const char *function, int device) {
     int count = 0;
     CUS_TRY(cusDeviceCount(&count));
-    CUSI_REQUIRE(count > 0, CUS_ERROR_NO_CUDA, "%s: no usable CUDA device or driver on this machine", function);
-    CUSI_REQUIRE(device >= 0 && device < count, CUS_ERROR_VALUE, "%s: device is %d, takes 0..%d", function, device,
+    CUSI_REQUIRE(count > 0, CUS_ERROR_NO_CUDA, "%s: no CUDA device or driver found", function);
+    CUSI_REQUIRE(device >= 0 && device < count, CUS_ERROR_VALUE, "%s: device is %d, expected 0..%d", function, device,
                  count - 1);
     return CUS_OK;
 }

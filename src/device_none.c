@@ -5,7 +5,7 @@
 #include <string.h>
 
 static cusStatus none(const char *function) {
-    return cusi_fail(CUS_ERROR_NO_CUDA, "%s: this build of cusight has no CUDA", function);
+    return cusi_fail(CUS_ERROR_NO_CUDA, "%s: this build of cusight has no CUDA support", function);
 }
 
 cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data) {

@@ -9,19 +9,19 @@ enum { HOST_ALIGNMENT = 64 };
 
 static cusStatus create(const char *function, cusMat *mat, int rows, int cols, int type, cusSpace space, int pinned) {
     CUSI_NOT_NULL(function, mat);
-    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: asked for %d x %d (rows x cols), takes 1 x 1 or larger",
+    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: size is %d x %d (rows x cols), expected at least 1 x 1",
                  function, rows, cols);
     CUSI_REQUIRE(cusTypeSize(type), CUS_ERROR_TYPE, "%s: type is %s", function, cusi_typeName(type));
     CUS_TRY(cusi_checkSpace(function, space));
     if (cusi_fits(mat, rows, cols, type, space) && (!pinned || mat->pinned))
         return CUS_OK;
     CUSI_REQUIRE(!mat->data || mat->owned, CUS_ERROR_SIZE,
-                 "%s: mat does not own its memory and is %d x %d (rows x cols) %s, asked for %d x %d %s%s", function,
+                 "%s: mat does not own its memory and is %d x %d (rows x cols) %s, expected %d x %d %s%s", function,
                  mat->rows, mat->cols, cusi_typeName(mat->type), rows, cols, cusi_typeName(type), pinned ? " pinned" : "");
 
     const size_t row_bytes = (size_t)cols * cusTypeSize(type);
     CUSI_REQUIRE((size_t)rows <= SIZE_MAX / 2 / row_bytes, CUS_ERROR_NO_MEMORY,
-                 "%s: %d x %d (rows x cols) %s is more than any memory", function, rows, cols, cusi_typeName(type));
+                 "%s: %d x %d (rows x cols) %s exceeds the address space", function, rows, cols, cusi_typeName(type));
     size_t step = row_bytes;
     void *data = NULL;
     if (space == CUS_DEVICE) {
@@ -63,20 +63,20 @@ void cusMatRelease(cusMat *mat) {
 cusStatus cusMatWrap(cusMat *mat, int rows, int cols, int type, cusSpace space, void *data, size_t step) {
     CUSI_NOT_NULL("cusMatWrap", mat);
     CUSI_NOT_NULL("cusMatWrap", data);
-    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "cusMatWrap: %d x %d (rows x cols), takes 1 x 1 or larger", rows,
-                 cols);
+    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE,
+                 "cusMatWrap: size is %d x %d (rows x cols), expected at least 1 x 1", rows, cols);
     const size_t size = cusTypeSize(type);
     CUSI_REQUIRE(size, CUS_ERROR_TYPE, "cusMatWrap: type is %s", cusi_typeName(type));
     CUS_TRY(cusi_checkSpace("cusMatWrap", space));
     const size_t row_bytes = (size_t)cols * size;
     const size_t unit = size / (size_t)CUS_CHANNELS(type);
     step = step ? step : row_bytes;
-    CUSI_REQUIRE(step >= row_bytes, CUS_ERROR_VALUE, "cusMatWrap: step is %zu bytes, takes 0 or at least a row's %zu", step,
-                 row_bytes);
+    CUSI_REQUIRE(step >= row_bytes, CUS_ERROR_VALUE, "cusMatWrap: step is %zu bytes, expected 0 or at least %zu (one row)",
+                 step, row_bytes);
     CUSI_REQUIRE(step % unit == 0 && (uintptr_t)data % unit == 0, CUS_ERROR_VALUE,
-                 "cusMatWrap: data and step of type %s take multiples of %zu bytes, got %p and %zu", cusi_typeName(type),
-                 unit, data, step);
-    CUSI_REQUIRE(!mat->owned || data != mat->owned, CUS_ERROR_ALIAS, "cusMatWrap: data is memory that mat itself owns");
+                 "cusMatWrap: data is %p and step is %zu, expected multiples of %zu bytes for type %s", data, step, unit,
+                 cusi_typeName(type));
+    CUSI_REQUIRE(!mat->owned || data != mat->owned, CUS_ERROR_ALIAS, "cusMatWrap: data points to memory that mat owns");
     cusMatRelease(mat);
     *mat = (cusMat){rows, cols, type, space, step, data, NULL, 0};
     return CUS_OK;
@@ -86,10 +86,11 @@ cusStatus cusMatRegion(const cusMat *mat, int x, int y, int cols, int rows, cusM
     CUS_TRY(cusi_checkMat("cusMatRegion", "mat", mat));
     CUSI_NOT_NULL("cusMatRegion", region);
     CUSI_REQUIRE(region != mat || !mat->owned, CUS_ERROR_ALIAS,
-                 "cusMatRegion: region is mat, which owns its memory; take the region into another cusMat");
+                 "cusMatRegion: region is mat and mat owns its memory, expected another cusMat");
     CUSI_REQUIRE(x >= 0 && y >= 0 && cols > 0 && rows > 0 && x <= mat->cols - cols && y <= mat->rows - rows,
-                 CUS_ERROR_VALUE, "cusMatRegion: x %d, y %d, %d x %d (rows x cols) is not inside %d x %d", x, y, rows, cols,
-                 mat->rows, mat->cols);
+                 CUS_ERROR_VALUE,
+                 "cusMatRegion: region is %d x %d (rows x cols) at x %d, y %d, expected a rectangle inside %d x %d", rows,
+                 cols, x, y, mat->rows, mat->cols);
     const cusMat whole = *mat;
     if (region != mat)
         cusMatRelease(region);
@@ -104,7 +105,7 @@ cusStatus cusMatRegion(const cusMat *mat, int x, int y, int cols, int rows, cusM
 
 static cusStatus copy(const char *function, const cusMat *src, cusMat *dst, cusSpace from, cusSpace to, cusStream stream) {
     CUS_TRY(cusi_checkMat(function, "src", src));
-    CUSI_REQUIRE(src->space == from, CUS_ERROR_SPACE, "%s: src is in %s memory, takes %s", function,
+    CUSI_REQUIRE(src->space == from, CUS_ERROR_SPACE, "%s: src is in %s memory, expected %s", function,
                  src->space == CUS_DEVICE ? "device" : "host", from == CUS_DEVICE ? "device" : "host");
     CUS_TRY(cusi_checkOutput(function, "dst", dst, src->rows, src->cols, src->type, to));
     CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "src", src));

@@ -64,9 +64,10 @@ TEST_P(Mat, CreateRejectsAndKeepsWhatWas) {
     cusMat m = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatCreate(&m, 4, 4, CUS_8UC1, space()));
     void *data = m.data;
-    CUS_EXPECT_ERROR(cusMatCreate(&m, 0, 4, CUS_8UC1, space()), CUS_ERROR_VALUE, "asked for 0 x 4 (rows x cols)");
-    CUS_EXPECT_ERROR(cusMatCreate(&m, 4, -1, CUS_8UC1, space()), CUS_ERROR_VALUE, "asked for 4 x -1");
-    CUS_EXPECT_ERROR(cusMatCreate(&m, 4, 4, 7, space()), CUS_ERROR_TYPE, "type is 7 (no type)");
+    CUS_EXPECT_ERROR(cusMatCreate(&m, 0, 4, CUS_8UC1, space()), CUS_ERROR_VALUE,
+                     "size is 0 x 4 (rows x cols), expected at least 1 x 1");
+    CUS_EXPECT_ERROR(cusMatCreate(&m, 4, -1, CUS_8UC1, space()), CUS_ERROR_VALUE, "size is 4 x -1");
+    CUS_EXPECT_ERROR(cusMatCreate(&m, 4, 4, 7, space()), CUS_ERROR_TYPE, "type is 7 (invalid)");
     CUS_EXPECT_ERROR(cusMatCreate(&m, 4, 4, 0, static_cast<cusSpace>(5)), CUS_ERROR_VALUE, "space is 5");
     CUS_EXPECT_ERROR(cusMatCreate(&m, INT32_MAX, INT32_MAX, CUS_64FC1, space()), CUS_ERROR_NO_MEMORY, "cusMatCreate");
     EXPECT_EQ(m.data, data);
@@ -97,12 +98,14 @@ TEST_P(Mat, WrappedAndRegionOwnNothing) {
                               {0, 0, 0, 1},
                               {0, 0, 1, 0},
                               {INT32_MAX, 0, INT32_MAX, 1}})
-        CUS_EXPECT_ERROR(cusMatRegion(&whole.mat, x, y, w, h, &region), CUS_ERROR_VALUE, "is not inside 3 x 4");
+        CUS_EXPECT_ERROR(cusMatRegion(&whole.mat, x, y, w, h, &region), CUS_ERROR_VALUE,
+                         "expected a rectangle inside 3 x 4");
     EXPECT_EQ(region.data, nullptr);
     cusMat owner = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatCreate(&owner, 4, 4, CUS_8UC1, space()));
-    CUS_EXPECT_ERROR(cusMatRegion(&owner, 0, 0, 2, 2, &owner), CUS_ERROR_ALIAS, "region is mat, which owns its memory");
-    CUS_EXPECT_ERROR(cusMatWrap(&owner, 1, 1, CUS_8UC1, space(), owner.data, 0), CUS_ERROR_ALIAS, "that mat itself owns");
+    CUS_EXPECT_ERROR(cusMatRegion(&owner, 0, 0, 2, 2, &owner), CUS_ERROR_ALIAS, "region is mat and mat owns its memory");
+    CUS_EXPECT_ERROR(cusMatWrap(&owner, 1, 1, CUS_8UC1, space(), owner.data, 0), CUS_ERROR_ALIAS,
+                     "data points to memory that mat owns");
     cusMatRelease(&owner);
 }
 
@@ -113,10 +116,10 @@ TEST(MatHost, WrapChecksItsArguments) {
     CUS_EXPECT_ERROR(cusMatWrap(&m, 1, 1, 0, CUS_HOST, nullptr, 0), CUS_ERROR_NULL, "data is NULL");
     CUS_EXPECT_ERROR(cusMatWrap(&m, 0, 1, 0, CUS_HOST, memory, 0), CUS_ERROR_VALUE, "0 x 1");
     CUS_EXPECT_ERROR(cusMatWrap(&m, 2, 8, CUS_8UC1, CUS_HOST, memory, 7), CUS_ERROR_VALUE,
-                     "step is 7 bytes, takes 0 or at least");
+                     "step is 7 bytes, expected 0 or at least");
     CUS_EXPECT_ERROR(cusMatWrap(&m, 2, 1, CUS_32SC1, CUS_HOST, memory, 6), CUS_ERROR_VALUE, "multiples of 4 bytes");
     CUS_EXPECT_ERROR(cusMatWrap(&m, 1, 1, CUS_32SC1, CUS_HOST, memory + 1, 0), CUS_ERROR_VALUE, "multiples of 4 bytes");
-    CUS_EXPECT_ERROR(cusMatWrap(&m, 1, 1, 15, CUS_HOST, memory, 0), CUS_ERROR_TYPE, "no type");
+    CUS_EXPECT_ERROR(cusMatWrap(&m, 1, 1, 15, CUS_HOST, memory, 0), CUS_ERROR_TYPE, "type is 15 (invalid)");
     EXPECT_EQ(m.data, nullptr);
 }
 
@@ -164,9 +167,9 @@ TEST(MatCuda, UploadAndDownloadThroughPinnedMemoryInAStream) {
     CUS_ASSERT_OK(cusMatCreate(&back, 50, 50, CUS_8UC1, CUS_HOST));
     EXPECT_TRUE(back.pinned) << "a pinned matrix stays pinned";
     CUS_EXPECT_ERROR(cusMatUpload(&device, &back, stream), CUS_ERROR_SPACE,
-                     "cusMatUpload: src is in device memory, takes host");
+                     "cusMatUpload: src is in device memory, expected host");
     CUS_EXPECT_ERROR(cusMatDownload(&pinned, &back, stream), CUS_ERROR_SPACE, "cusMatDownload: src is in host memory");
-    CUS_EXPECT_ERROR(cusMatUpload(&pinned, &back, stream), CUS_ERROR_SPACE, "dst is in CUS_HOST, takes CUS_DEVICE");
+    CUS_EXPECT_ERROR(cusMatUpload(&pinned, &back, stream), CUS_ERROR_SPACE, "dst is in CUS_HOST, expected CUS_DEVICE");
     cusMatRelease(&pinned);
     cusMatRelease(&back);
     cusMatRelease(&device);

@@ -1129,7 +1129,7 @@ TEST(EventGenerator, WorkedExample) {
     CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, &wrong, 4000, &out), CUS_ERROR_SIZE, "frame is 2 x 1");
     CUS_ASSERT_OK(cusMatCreate(&wrong, 1, 1, CUS_8UC3, CUS_HOST));
     CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, &wrong, 4000, &out), CUS_ERROR_TYPE,
-                     "frame has type 8UC3, takes 8UC1");
+                     "frame has type 8UC3, expected 8UC1");
     cusMatRelease(&wrong);
     CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, nullptr, 4000, &out), CUS_ERROR_NULL, "frame");
     CUS_EXPECT_ERROR(cusEventGeneratorPush(nullptr, &frame, 4000, &out), CUS_ERROR_NULL, "generator");

@@ -171,13 +171,13 @@ TEST_P(Framediff, PicturesRejectBadArguments) {
     CUS_EXPECT_ERROR(cusHeatmap(nullptr, &a.mat, &out.mat, nullptr, nullptr), CUS_ERROR_NULL, "cusHeatmap: prev is NULL");
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, nullptr, &out.mat, nullptr, nullptr), CUS_ERROR_NULL, "cusHeatmap: cur is NULL");
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, nullptr, nullptr, nullptr), CUS_ERROR_NULL, "cusHeatmap: dst is NULL");
-    CUS_EXPECT_ERROR(cusHeatmap(&empty, &a.mat, &out.mat, nullptr, nullptr), CUS_ERROR_NULL, "prev has no data");
+    CUS_EXPECT_ERROR(cusHeatmap(&empty, &a.mat, &out.mat, nullptr, nullptr), CUS_ERROR_NULL, "prev is an empty matrix");
     CUS_EXPECT_ERROR(cusHeatmap(&shorts.mat, &shorts.mat, &out.mat, nullptr, nullptr), CUS_ERROR_TYPE,
-                     "cusHeatmap: prev has type 16SC1, takes 8UC1, 8UC3 or 8UC4");
+                     "cusHeatmap: prev has type 16SC1, expected 8UC1, 8UC3 or 8UC4");
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &gray.mat, &out.mat, nullptr, nullptr), CUS_ERROR_TYPE,
-                     "cusHeatmap: cur has type 8UC1, takes 8UC3 as prev");
+                     "cusHeatmap: cur has type 8UC1, expected 8UC3 like prev");
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &small.mat, &out.mat, nullptr, nullptr), CUS_ERROR_SIZE,
-                     "cusHeatmap: cur is 4 x 5 (rows x cols), takes 4 x 6 as prev");
+                     "cusHeatmap: cur is 4 x 5 (rows x cols), expected 4 x 6 like prev");
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, &wrong.mat, nullptr, nullptr), CUS_ERROR_SIZE,
                      "dst does not own its memory");
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, &a.mat, nullptr, nullptr), CUS_ERROR_ALIAS,
@@ -201,7 +201,7 @@ TEST(FramediffSpaces, MixedSpacesAreNamed) {
     CUS_ASSERT_OK(cusMatWrap(&host, 2, 2, CUS_8UC3, CUS_HOST, bytes, 0));
     CUS_ASSERT_OK(cusMatWrap(&device, 2, 2, CUS_8UC3, CUS_DEVICE, bytes, 0));
     CUS_EXPECT_ERROR(cusHeatmap(&host, &device, &out, nullptr, nullptr), CUS_ERROR_SPACE,
-                     "cusHeatmap: cur is in CUS_DEVICE, takes CUS_HOST as prev");
+                     "cusHeatmap: cur is in CUS_DEVICE, expected CUS_HOST like prev");
     EXPECT_EQ(out.data, nullptr);
     Encoder encoder({2, 2, 3}, CUS_HOST);
     Diff diff({2, 2, 3}, CUS_HOST);

@@ -82,7 +82,7 @@ TEST_P(Hsv, RejectsBadArguments) {
     const cusHsvRange range = RANGES[0];
     CUS_EXPECT_ERROR(cusHsvCount(nullptr, &range, &count.mat, nullptr, nullptr), CUS_ERROR_NULL, "src");
     CUS_EXPECT_ERROR(cusHsvCount(&gray.mat, &range, &count.mat, nullptr, nullptr), CUS_ERROR_TYPE,
-                     "cusHsvCount: src has type 8UC1, takes 8UC3");
+                     "cusHsvCount: src has type 8UC1, expected 8UC3");
     CUS_EXPECT_ERROR(cusHsvCount(&src.mat, nullptr, &count.mat, nullptr, nullptr), CUS_ERROR_NULL, "range is NULL");
     CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &range, nullptr, nullptr, nullptr), CUS_ERROR_NULL, "count");
     CUS_EXPECT_ERROR(cusHsvCount(&src.mat, &range, &gray.mat, nullptr, nullptr), CUS_ERROR_SIZE, "count");

@@ -657,15 +657,16 @@ TEST_P(Integral, Rejections) {
         return cusIntegral(src, s, q, options, nullptr);
     };
     CUS_EXPECT_ERROR(call(nullptr, &sum.mat, nullptr), CUS_ERROR_NULL, "cusIntegral: src is NULL");
-    CUS_EXPECT_ERROR(call(&empty, &sum.mat, nullptr), CUS_ERROR_NULL, "src has no data");
+    CUS_EXPECT_ERROR(call(&empty, &sum.mat, nullptr), CUS_ERROR_NULL, "src is an empty matrix");
     CUS_EXPECT_ERROR(call(&in.mat, nullptr, nullptr), CUS_ERROR_NULL, "sum and sqsum are both NULL");
-    CUS_EXPECT_ERROR(call(&wrong_type.mat, &sum.mat, nullptr), CUS_ERROR_TYPE, "src has type 16SC1, takes 8UC1 or 32FC1");
+    CUS_EXPECT_ERROR(call(&wrong_type.mat, &sum.mat, nullptr), CUS_ERROR_TYPE,
+                     "src has type 16SC1, expected 8UC1 or 32FC1");
     CUS_EXPECT_ERROR(call(&three.mat, &sum.mat, nullptr), CUS_ERROR_TYPE, "src has type 8UC3");
     CUS_EXPECT_ERROR(call(&in.mat, &small.mat, nullptr), CUS_ERROR_SIZE, "sum does not own its memory and is 4 x 5");
     CUS_EXPECT_ERROR(call(&in.mat, nullptr, &sum.mat), CUS_ERROR_SIZE, "sqsum does not own its memory");
     CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, &sum.mat), CUS_ERROR_SIZE, "sqsum does not own its memory");
     const cusIntegralOptions wide = {CUS_64F}, wrong = {CUS_32F};
-    CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, nullptr, &wide), CUS_ERROR_SIZE, "takes 5 x 6 64FC1");
+    CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, nullptr, &wide), CUS_ERROR_SIZE, "expected 5 x 6 64FC1");
     CUS_EXPECT_ERROR(call(&in.mat, &sqsum.mat, &sqsum.mat, &wide), CUS_ERROR_ALIAS, "sum and sqsum are one matrix");
     CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, nullptr, &wrong), CUS_ERROR_VALUE,
                      "sum_depth is 5, takes CUS_32S (4) or CUS_64F");

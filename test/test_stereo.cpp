@@ -688,16 +688,17 @@ TEST_P(Stereo, BadInputIsRejectedWithAClearMessage) {
     CUS_EXPECT_ERROR(cusStereoEdges(nullptr, &out, &o, nullptr), CUS_ERROR_NULL, "cusStereoEdges: image is NULL");
     CUS_EXPECT_ERROR(cusStereoEdges(&bytes.mat, nullptr, &o, nullptr), CUS_ERROR_NULL, "cusStereoEdges: edges is NULL");
     CUS_EXPECT_ERROR(cusStereoEdges(&color.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
-                     "cusStereoEdges: image has type 8UC3, takes 8UC1 or 32FC1");
+                     "cusStereoEdges: image has type 8UC3, expected 8UC1 or 32FC1");
     CUS_EXPECT_ERROR(cusStereoCensus(&bytes.mat, &bytes.mat, &o, nullptr), CUS_ERROR_ALIAS,
                      "cusStereoCensus: signs overlaps image");
     CUS_EXPECT_ERROR(cusStereoEdges(&bytes.mat, &other.mat, &o, nullptr), CUS_ERROR_SIZE, "edges does not own its memory");
     CUS_EXPECT_ERROR(cusStereoElevation(&bytes.mat, &other.mat, &out, &o, nullptr), CUS_ERROR_SIZE,
-                     "cusStereoElevation: right is 8 x 13 (rows x cols), takes 8 x 12 as left");
+                     "cusStereoElevation: right is 8 x 13 (rows x cols), expected 8 x 12 like left");
     CUS_EXPECT_ERROR(cusStereoElevation(&bytes.mat, &floats.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
-                     "right has type 32FC1, takes 8UC1");
-    CUS_EXPECT_ERROR(cusStereoFill(&bytes.mat, &out, &o, nullptr), CUS_ERROR_TYPE, "elevation has type 8UC1, takes 16UC1");
-    CUS_EXPECT_ERROR(cusStereoContours(&bytes.mat, &out, &o, nullptr), CUS_ERROR_TYPE, "takes 16UC1 or 32FC1");
+                     "right has type 32FC1, expected 8UC1");
+    CUS_EXPECT_ERROR(cusStereoFill(&bytes.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
+                     "elevation has type 8UC1, expected 16UC1");
+    CUS_EXPECT_ERROR(cusStereoContours(&bytes.mat, &out, &o, nullptr), CUS_ERROR_TYPE, "expected 16UC1 or 32FC1");
     CUS_EXPECT_ERROR(cusStereoMedian(&words.mat, &out, 4, nullptr), CUS_ERROR_VALUE, "size is 4, takes 3 or 5");
     CUS_EXPECT_ERROR(cusStereoPicture(&words.mat, &other.mat, &out, nullptr), CUS_ERROR_SIZE, "contours is 8 x 13");
 

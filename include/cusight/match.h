@@ -1,28 +1,34 @@
-/* cusight/match.h: template matching with the exact best match, HSV color counting, and inspection (match, then count).
+/* cusight/match.h: template matching with the exact best match, and inspection (match, then count a color).
  *
- * Scores of a w x h template T at every position (x, y) of an image I where it fits, that is (rows - h + 1) x
- * (cols - w + 1) of them; n = w h, sums over the window and all channels, one-channel sums per channel c:
+ * A score is computed at every position (x, y) where the w x h template T fits into the image I: a map of
+ * (rows - h + 1) x (cols - w + 1) scores. With n = w h, sums over the window and all channels, and S1c, T1c the sums of
+ * channel c:
  *   corr = sum I T,  S1c = sum I,  S2 = sum I^2 over the window;  T1c, T2 the same of the template
- *   CUS_MATCH_SQDIFF         sum (I - T)^2 = S2 - 2 corr + T2                                       best: smallest
- *   CUS_MATCH_SQDIFF_NORMED  min(1, SQDIFF / sqrt(S2 T2)); 1 where S2 T2 = 0                        best: smallest
- *   CUS_MATCH_CCORR          corr                                                                   best: largest
- *   CUS_MATCH_CCORR_NORMED   corr / sqrt(S2 T2); 0 where S2 T2 = 0                                  best: largest
- *   CUS_MATCH_CCOEFF         corr - sum_c S1c T1c / n                                               best: largest
- *   CUS_MATCH_CCOEFF_NORMED  CCOEFF / sqrt((S2 - sum_c S1c^2 / n) (T2 - sum_c T1c^2 / n));          best: largest
- *                            1 everywhere for a template of one color, else 0 where a window is of one color
- * The numbers and meanings are those of cv::matchTemplate. With a mask (SQDIFF, CCORR) the sums run over the template's
- * pixels whose mask byte is not 0.
  *
- * The best match is the brute-force answer, not the smallest of rounded numbers: correlation by FFT has a proven error
- * bound, and every position whose score may be the best within that bound is computed again directly. For 8-bit images
- * that is done in integers, so position and score are exact (equal scores: first in row-major order) and the same on both
- * backends; for 32F images in double precision. Score maps are float, within the bound of the true score:
- *   |error of corr| <= 12 log2(F) 2^-24 |I - m| |T - m|, F the transform's points, |.| Euclidean norms of whole image and
- * template, m the template's rounded mean, which is subtracted from both (measured errors are some hundred times smaller).
+ *   method                   score                                                                  best
+ *   CUS_MATCH_SQDIFF         sum (I - T)^2 = S2 - 2 corr + T2                                       smallest
+ *   CUS_MATCH_SQDIFF_NORMED  min(1, SQDIFF / sqrt(S2 T2)); 1 where S2 T2 = 0                        smallest
+ *   CUS_MATCH_CCORR          corr                                                                   largest
+ *   CUS_MATCH_CCORR_NORMED   corr / sqrt(S2 T2); 0 where S2 T2 = 0                                  largest
+ *   CUS_MATCH_CCOEFF         corr - sum_c S1c T1c / n                                               largest
+ *   CUS_MATCH_CCOEFF_NORMED  CCOEFF / sqrt((S2 - sum_c S1c^2 / n) (T2 - sum_c T1c^2 / n));          largest
+ *                            1 everywhere if the template has one color, else 0 where the window has one color
  *
- * Method: correlation theorem at image size (wrapped-around positions are never valid ones), window sums from prefix sums
+ * Values and meanings are those of cv::matchTemplate. With a mask (SQDIFF, CCORR) the sums run over the template's pixels whose
+ * mask byte is not 0.
+ *
+ * The best match is the brute-force answer, not the extremum of rounded numbers: correlation by FFT has a proven error bound,
+ * and every position that may be the best within that bound is recomputed directly. For 8-bit images that is done in integers,
+ * so position and score are exact (of equal scores the first in row-major order) and equal on both backends; for 32F images in
+ * double precision. Score maps are float, within this bound of the true score:
+ *   |error of corr| <= 12 log2(F) 2^-24 |I - m| |T - m|
+ * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and template, and m the template's
+ * rounded mean, which is subtracted from both. Measured errors are about a hundred times smaller.
+ *
+ * Method: correlation theorem at image size (circular wrap-around reaches invalid positions only); window sums from prefix sums
  * (Lewis, "Fast normalized cross-correlation", 1995); error of the FFT after Higham, "Accuracy and stability of numerical
- * algorithms", ch. 24, with complex products good to sqrt(5) units (Brent, Percival, Zimmermann 2007); exact refinement, and everything on the device without a round trip, are this library's.
+ * algorithms", chapter 24, with complex products accurate to sqrt(5) units (Brent, Percival, Zimmermann 2007). The exact
+ * refinement, all of it on the device without a round trip to the host, is this library's.
  */
 #ifndef CUSIGHT_MATCH_H
 #define CUSIGHT_MATCH_H
@@ -45,80 +51,83 @@ typedef enum cusMatchMethod {
 } cusMatchMethod;
 
 typedef enum cusMatchAlgorithm {
-    CUS_MATCH_AUTO = 0,   /* the faster of the two, by the measured cut-over */
+    CUS_MATCH_AUTO = 0,   /* the faster one, by the measured crossover */
     CUS_MATCH_DIRECT = 1, /* rows * cols * n multiplications */
-    CUS_MATCH_FFT = 2     /* UNSUPPORTED on the host in a build without an FFT library (cusMatcherHostFft) */
+    CUS_MATCH_FFT = 2     /* CUS_ERROR_UNSUPPORTED on the host if the build has no FFT library (cusMatcherHostFft) */
 } cusMatchAlgorithm;
 
 typedef struct cusMatcherOptions {
     cusMatchMethod method;       /* default SQDIFF */
     cusMatchAlgorithm algorithm; /* default AUTO */
-    const cusMat *mask; /* default NULL. 8UC1 of the template's size, in its space; SQDIFF and CCORR only, not all zero */
+    const cusMat *mask; /* default NULL. 8UC1 of the template's size and space, not all zero; SQDIFF and CCORR only */
     int max_matches;    /* 1..1024, default 1: matches to find per template, best first */
-    int min_distance;   /* 1 or more, default 1: of two matches, |dx| or |dy| is at least this (non-maximum suppression) */
-    double score_limit; /* default NaN, no limit: a match must be at least this good (<= for SQDIFF*, >= otherwise) */
-    int subpixel;       /* default 0. 1: fill dx, dy with the vertex of a parabola through the neighboring scores */
+    int min_distance;   /* at least 1, default 1: any two matches differ by at least this in x or in y
+                                    (non-maximum suppression) */
+    double score_limit; /* default NaN, no limit. A match must be at least this good: score <= score_limit for
+                                    SQDIFF and SQDIFF_NORMED, >= for the others */
+    int subpixel;       /* default 0. 1: set dx, dy to the vertex of a parabola through the neighboring scores */
 } cusMatcherOptions;
 
 CUS_API cusMatcherOptions cusMatcherDefaults(void);
 
-/* One match, 32 bytes, as it lies in host or device memory. */
+/* One match: 32 bytes, in host or device memory. */
 typedef struct cusMatch {
     int32_t x, y;    /* top-left pixel of the window; -1, -1: no (further) match */
-    double score;    /* exact, in the units of the method; NaN when there is no match */
-    float dx, dy;    /* with `subpixel`: the extremum is at (x + dx, y + dy), each in -0.5..0.5; 0 at the map's border */
-    uint32_t pixels; /* after cusMatcherInspect: pixels of the wanted color inside the window */
+    double score;    /* exact, in the units of the method; NaN if there is no match */
+    float dx, dy;    /* with `subpixel`: the extremum is at (x + dx, y + dy), each -0.5..0.5; 0 at the border of the map */
+    uint32_t pixels; /* after cusMatcherInspect: pixels in the color range inside the window */
     int32_t filled;  /* after cusMatcherInspect: 1 filled, 0 empty; -1 before */
 } cusMatch;
 
 typedef struct cusMatcher cusMatcher;
 
-/* Makes a matcher for frames of rows x cols and `count` templates of one size and type, which also fix the frames' type
- * (8UC1, 8UC3 or 32FC1) and space. Everything is allocated and prepared here (template spectra, FFT plans, workspace), and
- * for device templates this call waits for `stream`, in which they were written. The templates are not needed afterwards.
- * Limits: the template fits into the frame; an 8-bit template row has up to 65536 bytes; count 1..1024. 32F templates must
- * be finite, their squares adding up to less than 1e30 (VALUE).
- * One matcher is used by one stream (or thread) at a time; different matchers are independent.
- * Device memory: about (4 planes + 4 channels + 16) bytes a pixel for 8-bit images, planes being the channels, and
- * 12 bytes a position and template. Errors: NULL, VALUE, TYPE, SIZE, SPACE, NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED. */
+/* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1, 8UC3 or 32FC1) and space,
+ * which are those of the frames, too. Everything is allocated and prepared here: template spectra, FFT plans, workspace. Device
+ * templates: the call waits for `stream`, in which they were written. The templates are not needed afterwards.
+ * Limits: templates fit into the frame; a row of an 8-bit template has at most 65536 bytes; 32F templates are finite with a sum of
+ * squares below 1e30 (VALUE). A matcher is used by one stream (or thread) at a time; different matchers are independent.
+ * Device memory: about 8 channels + 16 bytes a pixel for 8-bit images (with a mask and SQDIFF 4 more), and 12 bytes for each
+ * position and template.
+ * Errors: NULL, VALUE, TYPE, SIZE, SPACE, NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED. */
 CUS_API cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
                                    const cusMatcherOptions *options, cusStream stream);
-/* NULL is ignored. Device: waits for the device, as cudaFree does. */
+/* Safe on NULL. Device: waits for the device, as cudaFree does. */
 CUS_API void cusMatcherDestroy(cusMatcher *matcher);
 
-/* Matches one frame. `scores`: NULL, or an array of as many matrices as there are templates, which become the score maps,
- * 32FC1, created as needed; they must not overlap the frame. The matches stay in the matcher until its next run. Ready: host at return, device when
- * the stream has passed it; nothing is allocated (but score maps that do not fit) and nothing waits.
- * A 32F frame that holds NaN or infinity, or whose squares add up to 1e30 or more, gives no match and score maps of NaN.
- * Cost, FFT: one read of the frame, a real FFT a channel and an inverse one a template at frame size, one pass over the
- * map and the windows of the few positions that may be best. Where very many may be (flat and periodic images) they are
- * computed directly: right, but slow, up to rows * cols * n multiplications.
+/* Matches one frame. The matches stay in the matcher until its next run.
+ * scores: NULL, or an array with one matrix for each template, which become the score maps: 32FC1, created as needed, not
+ * overlapping the frame.
+ * Ready: host when the call returns, device when the stream has passed it. Nothing is allocated (except score maps that do not
+ * fit), and the call does not wait.
+ * A 32F frame that contains NaN or infinity, or whose squares add up to 1e30 or more, gives no match and score maps of NaN.
+ * Cost, FFT: one read of the frame, one real FFT a channel and one inverse FFT a template at frame size, one pass over the map, and
+ * the windows of the few positions that may be the best. If very many may be (flat and periodic images), they are computed
+ * directly: exact, but slow, up to rows * cols * n multiplications.
  * Errors: NULL, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
 
-/* Copies the matches of the last run (and inspection) of template `index` to `matches`, room for `capacity`; `found` gets how many
- * there are, best first, up to max_matches. Waits for `stream`, the run's. CAPACITY when there is not room for all (then none
- * is copied). Errors: NULL, VALUE, CAPACITY, CUDA. */
+/* Copies the matches of the last run (and inspection) of template `index`, best first, to `matches`, which has room for
+ * `capacity`; *found becomes their number, at most max_matches. Waits for `stream`, which is that of the run. CAPACITY if they do
+ * not all fit; then none is copied. Errors: NULL, VALUE, CAPACITY, CUDA. */
 CUS_API cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found,
                                 cusStream stream);
 
-/* A view of the results where they are, for work that continues on the device: 8UC1, one row a template, max_matches
- * times sizeof(cusMatch) bytes. Valid while the matcher lives; its contents change in stream order with each run. */
+/* A view of the results in place, for work that continues on the device: 8UC1, one row for each template, max_matches *
+ * sizeof(cusMatch) bytes. Valid while the matcher exists; its contents change in stream order with each run. Errors: NULL. */
 CUS_API cusStatus cusMatcherResults(const cusMatcher *matcher, cusMat *view);
 
-/* Which path the matcher takes: CUS_MATCH_DIRECT or CUS_MATCH_FFT; CUS_MATCH_AUTO for NULL. */
+/* The algorithm the matcher uses: CUS_MATCH_DIRECT or CUS_MATCH_FFT; CUS_MATCH_AUTO for NULL. */
 CUS_API cusMatchAlgorithm cusMatcherAlgorithm(const cusMatcher *matcher);
 
-/* The FFT library of the host backend: "OpenCV", "KissFFT" or "none" (then the host always goes direct). */
+/* The FFT library of the host backend: "OpenCV", "KissFFT", or "none" (the host is then always DIRECT). */
 CUS_API const char *cusMatcherHostFft(void);
 
-/* ---- Inspection ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Inspection ------------------------------------------------------------------------------------------------------ */
 
-/* After cusMatcherRun, in the same stream: counts the pixels in `range` inside each match's window and sets `pixels` and
- * `filled` (pixels >= min_fill * n) of the matches. `frame` is the color picture, 8UC3, of the size and in the space of the
- * matcher's frames (the matched frame itself, or the color version of a gray one). min_fill: 0..1. Nothing comes back to
- * the host until cusMatcherGet. Errors: NULL, VALUE, TYPE, SIZE, SPACE, CUDA. */
+/* After cusMatcherRun, in the same stream: counts the pixels in `range` (hsv.h) inside the window of each match and sets the
+ * match's `pixels` and `filled` (pixels >= min_fill * n). Nothing returns to the host until cusMatcherGet.
+ * frame: the color image, 8UC3, of the size and space of the matcher's frames: the matched frame itself, or the color version of
+ * a gray one. min_fill: 0..1. Errors: NULL, VALUE, TYPE, SIZE, SPACE, CUDA. */
 CUS_API cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
                                     cusStream stream);
 

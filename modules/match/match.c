@@ -18,16 +18,16 @@ cusMatcherOptions cusMatcherDefaults(void) {
 
 static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const cusMat *templ) {
     CUSI_REQUIRE((int)o->method >= 0 && o->method <= CUS_MATCH_CCOEFF_NORMED, CUS_ERROR_VALUE,
-                 "%s: method is %d, takes CUS_MATCH_SQDIFF..CUS_MATCH_CCOEFF_NORMED", f, (int)o->method);
+                 "%s: method is %d, expected CUS_MATCH_SQDIFF..CUS_MATCH_CCOEFF_NORMED", f, (int)o->method);
     CUSI_REQUIRE((int)o->algorithm >= 0 && o->algorithm <= CUS_MATCH_FFT, CUS_ERROR_VALUE,
-                 "%s: algorithm is %d, takes CUS_MATCH_AUTO, CUS_MATCH_DIRECT or CUS_MATCH_FFT", f, (int)o->algorithm);
-    CUSI_REQUIRE(o->max_matches >= 1 && o->max_matches <= 1024, CUS_ERROR_VALUE, "%s: max_matches is %d, takes 1..1024", f,
-                 o->max_matches);
-    CUSI_REQUIRE(o->min_distance >= 1, CUS_ERROR_VALUE, "%s: min_distance is %d, takes 1 or more", f, o->min_distance);
+                 "%s: algorithm is %d, expected CUS_MATCH_AUTO, CUS_MATCH_DIRECT or CUS_MATCH_FFT", f, (int)o->algorithm);
+    CUSI_REQUIRE(o->max_matches >= 1 && o->max_matches <= 1024, CUS_ERROR_VALUE, "%s: max_matches is %d, expected 1..1024",
+                 f, o->max_matches);
+    CUSI_REQUIRE(o->min_distance >= 1, CUS_ERROR_VALUE, "%s: min_distance is %d, expected at least 1", f, o->min_distance);
     if (!o->mask)
         return CUS_OK;
     CUSI_REQUIRE(o->method == CUS_MATCH_SQDIFF || o->method == CUS_MATCH_CCORR, CUS_ERROR_VALUE,
-                 "%s: mask goes with CUS_MATCH_SQDIFF and CUS_MATCH_CCORR only, method is %d", f, (int)o->method);
+                 "%s: mask is given with method %d, expected CUS_MATCH_SQDIFF or CUS_MATCH_CCORR", f, (int)o->method);
     CUS_TRY(cusi_checkInput(f, "mask", o->mask, CUSI_TYPES(CUS_8UC1)));
     CUS_TRY(cusi_checkSameSpace(f, "mask", o->mask, "templates[0]", templ));
     return cusi_checkSameSize(f, "mask", o->mask, "templates[0]", templ);
@@ -43,15 +43,11 @@ static cusStatus fetch(const cusMat *mat, void *tight, cusStream stream) {
     return cusStreamSynchronize(stream);
 }
 
-static double element(const void *data, int integer, size_t i) {
-    return integer ? ((const uint8_t *)data)[i] : ((const float *)data)[i];
-}
-
-/* The shift: the mean of all templates, a channel, rounded. Only the size of the FFT's error depends on it. */
+/* The shift: the rounded mean of all templates in each channel. It only affects the size of the FFT error. */
 static void chooseShift(MatchModel *m, const void *data, size_t elements) {
     double sum[3] = {0, 0, 0};
     for (size_t i = 0; i < elements * (size_t)m->count; ++i)
-        sum[i % (size_t)m->channels] += element(data, m->integer, i);
+        sum[i % (size_t)m->channels] += match_element(data, m->integer, i);
     for (int c = 0; c < m->channels; ++c)
         m->shift[c] = (float)rint(sum[c] / (m->n * m->count));
 }
@@ -63,7 +59,7 @@ static void sumTemplate(const MatchModel *m, const void *data, const uint8_t *ma
         const size_t c = i % (size_t)m->channels;
         if (mask && !mask[i])
             continue;
-        const double raw = element(data, m->integer, i), v = raw - m->shift[c];
+        const double raw = match_element(data, m->integer, i), v = raw - m->shift[c];
         t->raw_t1[c] += raw;
         t->t1[c] += v;
         t->t2 += v * v;
@@ -72,19 +68,19 @@ static void sumTemplate(const MatchModel *m, const void *data, const uint8_t *ma
     }
     for (int c = 0; c < m->channels; ++c)
         t->norm[c] = sqrt(plane2[c]);
-    if (m->planes > m->channels) { /* masked SQDIFF: one plane weighted -2 a channel, and the mask */
+    if (m->planes > m->channels) { /* masked SQDIFF: each channel weighted by -2, and the mask */
         for (int c = 0; c < m->channels; ++c)
             t->norm[c] *= 2;
         t->norm[m->channels] = sqrt(kept);
     }
 }
 
-/* Everything about the templates; `data` is a tight copy of them, `mask` one byte an element or NULL. */
+/* Prepares everything from a tight host copy of the templates; mask: one byte for each element, or NULL. */
 static cusStatus prepare(const char *f, cusMatcher *made, const void *data, const uint8_t *mask, cusStream stream) {
     MatchModel *m = &made->model;
     const size_t elements = (size_t)m->w * (size_t)m->h * (size_t)m->channels;
     MatchTemplate *sums = calloc((size_t)m->count, sizeof *sums);
-    CUSI_REQUIRE(sums, CUS_ERROR_NO_MEMORY, "%s: no host memory", f);
+    CUSI_REQUIRE(sums, CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);
     if (made->algorithm == CUS_MATCH_FFT)
         chooseShift(m, data, elements);
     const size_t bytes = elements * (m->integer ? 1 : sizeof(float));
@@ -93,7 +89,7 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, cons
         const char *one = (const char *)data + (size_t)k * bytes;
         double energy = 0;
         for (size_t i = 0; i < elements; ++i)
-            energy += element(one, m->integer, i) * element(one, m->integer, i);
+            energy += match_element(one, m->integer, i) * match_element(one, m->integer, i);
         if (!(energy < MATCH_MAX_ENERGY)) {
             status =
                 cusi_fail(CUS_ERROR_VALUE,
@@ -111,7 +107,7 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, cons
     return status;
 }
 
-/* Reads templates and mask into host memory and prepares from there. */
+/* Copies templates and mask to host memory, then prepares. */
 static cusStatus fetchAndPrepare(const char *f, cusMatcher *made, const cusMat *templates, const cusMat *mask,
                                  cusStream stream) {
     const MatchModel *m = &made->model;
@@ -121,7 +117,7 @@ static cusStatus fetchAndPrepare(const char *f, cusMatcher *made, const cusMat *
     uint8_t *keep = mask ? cusi_hostAllocate(pixels * channels) : NULL;
     cusStatus status = CUS_OK;
     if (!data || (mask && !keep))
-        status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory for %zu bytes", f, bytes * (size_t)m->count);
+        status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory for %zu bytes", f, bytes * (size_t)m->count);
     for (int k = 0; k < m->count && status == CUS_OK; ++k)
         status = fetch(&templates[k], data + (size_t)k * bytes, stream);
     if (status == CUS_OK && keep)
@@ -143,12 +139,7 @@ static cusStatus fetchAndPrepare(const char *f, cusMatcher *made, const cusMat *
     return status;
 }
 
-cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
-                           const cusMatcherOptions *options, cusStream stream) {
-    const char *f = "cusMatcherCreate";
-    CUSI_NOT_NULL(f, matcher);
-    CUSI_NOT_NULL(f, templates);
-    CUSI_REQUIRE(count >= 1 && count <= 1024, CUS_ERROR_VALUE, "%s: count is %d, takes 1..1024", f, count);
+static cusStatus checkTemplates(const char *f, const cusMat *templates, int count) {
     for (int k = 0; k < count; ++k) {
         char name[32];
         snprintf(name, sizeof name, "templates[%d]", k);
@@ -157,47 +148,65 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
         CUS_TRY(cusi_checkSameType(f, name, &templates[k], "templates[0]", &templates[0]));
         CUS_TRY(cusi_checkSameSize(f, name, &templates[k], "templates[0]", &templates[0]));
     }
+    return CUS_OK;
+}
+
+static cusStatus checkSizes(const char *f, const cusMat *first, int rows, int cols) {
+    CUSI_REQUIRE(rows >= first->rows && cols >= first->cols, CUS_ERROR_SIZE,
+                 "%s: templates are %d x %d (rows x cols), expected at most the frame, %d x %d", f, first->rows,
+                 first->cols, rows, cols);
+    CUSI_REQUIRE(first->type == CUS_32FC1 || cusi_rowBytes(first) <= 65536, CUS_ERROR_SIZE,
+                 "%s: a row of templates[0] has %zu bytes, expected at most 65536", f, cusi_rowBytes(first));
+    CUSI_REQUIRE((uint64_t)rows * (uint64_t)cols < UINT32_MAX, CUS_ERROR_SIZE,
+                 "%s: frames are %d x %d (rows x cols), expected at most 2^32 - 2 pixels", f, rows, cols);
+    return CUS_OK;
+}
+
+static MatchModel modelOf(const cusMat *first, int count, int rows, int cols, const cusMatcherOptions *o) {
+    const int masked = o->mask != NULL, channels = CUS_CHANNELS(first->type);
+    const double limit = match_smallestIsBest(o->method) ? o->score_limit : -o->score_limit;
+    return (MatchModel){.method = o->method,
+                        .integer = first->type != CUS_32FC1,
+                        .masked = masked,
+                        .channels = channels,
+                        .planes = channels + (masked && o->method == CUS_MATCH_SQDIFF),
+                        .w = first->cols,
+                        .h = first->rows,
+                        .cols = cols,
+                        .rows = rows,
+                        .ocols = cols - first->cols + 1,
+                        .orows = rows - first->rows + 1,
+                        .count = count,
+                        .needs_s1 = !masked && o->method != CUS_MATCH_SQDIFF,
+                        .needs_s2 = !masked && o->method != CUS_MATCH_CCORR && o->method != CUS_MATCH_CCOEFF,
+                        .max_matches = o->max_matches,
+                        .min_distance = o->min_distance,
+                        .subpixel = o->subpixel != 0,
+                        .n = (double)first->cols * first->rows,
+                        .limit_cost = isnan(limit) ? INFINITY : limit};
+}
+
+cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
+                           const cusMatcherOptions *options, cusStream stream) {
+    const char *f = "cusMatcherCreate";
+    CUSI_NOT_NULL(f, matcher);
+    CUSI_NOT_NULL(f, templates);
+    CUSI_REQUIRE(count >= 1 && count <= 1024, CUS_ERROR_VALUE, "%s: count is %d, expected 1..1024", f, count);
+    CUS_TRY(checkTemplates(f, templates, count));
     const cusMat *first = &templates[0];
     const cusMatcherOptions o = options ? *options : cusMatcherDefaults();
     CUS_TRY(checkOptions(f, &o, first));
-    CUSI_REQUIRE(rows >= first->rows && cols >= first->cols, CUS_ERROR_SIZE,
-                 "%s: the template, %d x %d (rows x cols), does not fit into frames of %d x %d", f, first->rows,
-                 first->cols, rows, cols);
-    const int integer = first->type != CUS_32FC1;
-    CUSI_REQUIRE(!integer || cusi_rowBytes(first) <= 65536, CUS_ERROR_SIZE,
-                 "%s: a template row has %zu bytes, takes up to 65536", f, cusi_rowBytes(first));
-    CUSI_REQUIRE((uint64_t)rows * (uint64_t)cols < UINT32_MAX, CUS_ERROR_SIZE,
-                 "%s: frames are %d x %d (rows x cols), takes up to 2^32 - 2 pixels", f, rows, cols);
+    CUS_TRY(checkSizes(f, first, rows, cols));
     CUSI_REQUIRE(first->space == CUS_DEVICE || o.algorithm != CUS_MATCH_FFT || strcmp(match_fft_name(), "none") != 0,
-                 CUS_ERROR_UNSUPPORTED, "%s: this build has no FFT library for the host", f);
+                 CUS_ERROR_UNSUPPORTED, "%s: algorithm is CUS_MATCH_FFT, but this build has no FFT library for the host",
+                 f);
 
     cusMatcher *made = calloc(1, sizeof *made);
-    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", f);
-    const int masked = o.mask != NULL, smallest = match_smallestIsBest(o.method), channels = CUS_CHANNELS(first->type);
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);
     made->type = first->type;
     made->space = first->space;
     made->algorithm = o.algorithm;
-    made->model = (MatchModel){.method = o.method,
-                               .integer = integer,
-                               .masked = masked,
-                               .channels = channels,
-                               .planes = channels + (masked && o.method == CUS_MATCH_SQDIFF),
-                               .w = first->cols,
-                               .h = first->rows,
-                               .cols = cols,
-                               .rows = rows,
-                               .ocols = cols - first->cols + 1,
-                               .orows = rows - first->rows + 1,
-                               .count = count,
-                               .needs_s1 = !masked && o.method != CUS_MATCH_SQDIFF,
-                               .needs_s2 = !masked && o.method != CUS_MATCH_CCORR && o.method != CUS_MATCH_CCOEFF,
-                               .max_matches = o.max_matches,
-                               .min_distance = o.min_distance,
-                               .subpixel = o.subpixel != 0,
-                               .n = (double)first->cols * first->rows,
-                               .limit_cost = isnan(o.score_limit) ? INFINITY
-                                             : smallest           ? o.score_limit
-                                                                  : -o.score_limit};
+    made->model = modelOf(first, count, rows, cols, &o);
     if (made->algorithm == CUS_MATCH_AUTO)
         made->algorithm =
             CUSI_BACKEND(f, made->space, match_host_algorithm(&made->model), match_cuda_algorithm(&made->model));
@@ -228,12 +237,12 @@ void cusMatcherDestroy(cusMatcher *matcher) {
 
 static cusStatus checkFrame(const char *f, const cusMatcher *matcher, const cusMat *frame, int type) {
     CUS_TRY(cusi_checkMat(f, "frame", frame));
-    CUSI_REQUIRE(frame->space == matcher->space, CUS_ERROR_SPACE, "%s: frame is in %s memory, takes %s as the matcher", f,
-                 frame->space == CUS_DEVICE ? "device" : "host", matcher->space == CUS_DEVICE ? "device" : "host");
-    CUSI_REQUIRE(frame->type == type, CUS_ERROR_TYPE, "%s: frame has type %s, takes %s", f, cusi_typeName(frame->type),
+    CUSI_REQUIRE(frame->space == matcher->space, CUS_ERROR_SPACE, "%s: frame is in %s memory, expected %s like the matcher",
+                 f, frame->space == CUS_DEVICE ? "device" : "host", matcher->space == CUS_DEVICE ? "device" : "host");
+    CUSI_REQUIRE(frame->type == type, CUS_ERROR_TYPE, "%s: frame has type %s, expected %s", f, cusi_typeName(frame->type),
                  cusi_typeName(type));
     CUSI_REQUIRE(frame->rows == matcher->model.rows && frame->cols == matcher->model.cols, CUS_ERROR_SIZE,
-                 "%s: frame is %d x %d (rows x cols), takes %d x %d as the matcher", f, frame->rows, frame->cols,
+                 "%s: frame is %d x %d (rows x cols), expected %d x %d like the matcher", f, frame->rows, frame->cols,
                  matcher->model.rows, matcher->model.cols);
     return CUS_OK;
 }
@@ -259,7 +268,7 @@ cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int c
     const char *f = "cusMatcherGet";
     CUSI_NOT_NULL(f, matcher);
     CUSI_NOT_NULL(f, found);
-    CUSI_REQUIRE(index >= 0 && index < matcher->model.count, CUS_ERROR_VALUE, "%s: index is %d, takes 0..%d", f, index,
+    CUSI_REQUIRE(index >= 0 && index < matcher->model.count, CUS_ERROR_VALUE, "%s: index is %d, expected 0..%d", f, index,
                  matcher->model.count - 1);
     CUSI_REQUIRE(matches || capacity == 0, CUS_ERROR_NULL, "%s: matches is NULL", f);
     cusMatch all[1024];
@@ -297,7 +306,7 @@ cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusH
     CUSI_NOT_NULL(f, matcher);
     CUS_TRY(checkFrame(f, matcher, frame, CUS_8UC3));
     CUS_TRY(cusi_checkHsvRange(f, range));
-    CUSI_REQUIRE(min_fill >= 0 && min_fill <= 1, CUS_ERROR_VALUE, "%s: min_fill is %g, takes 0..1", f, min_fill);
+    CUSI_REQUIRE(min_fill >= 0 && min_fill <= 1, CUS_ERROR_VALUE, "%s: min_fill is %g, expected 0..1", f, min_fill);
     return CUSI_BACKEND(f, matcher->space, match_host_inspect(matcher, frame, range, min_fill),
                         match_cuda_inspect(matcher, frame, range, min_fill, stream));
 }

@@ -53,6 +53,11 @@ struct cusMatcher {
     void *backend;
 };
 
+/* Element i of pixel data in host memory, 8-bit or float. */
+static inline double match_element(const void *data, int integer, size_t i) {
+    return integer ? ((const uint8_t *)data)[i] : ((const float *)data)[i];
+}
+
 /* ---- Scores: the same arithmetic on both backends ---------------------------------------------------------------------
  */
 

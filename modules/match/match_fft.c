@@ -1,4 +1,4 @@
-/* The host's FFT by KissFFT, or none. match_fft_opencv.cpp is the one by OpenCV's core; module.cmake chooses. */
+/* The host's FFT by KissFFT, or none. match_fft_opencv.cpp uses OpenCV's core instead; module.cmake chooses. */
 #include "match_fft.h"
 
 #ifdef CUSI_FFT_KISS

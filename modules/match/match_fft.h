@@ -1,4 +1,4 @@
-/* The host's FFT, one interface over the libraries that may be there: real 2-D transforms, float. */
+/* The host's FFT: one interface to whichever library is available. Real 2-D transforms in float. */
 #ifndef CUSI_MATCH_FFT_H
 #define CUSI_MATCH_FFT_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* A plan with its workspace: for one thread. */
+/* A plan with its workspace, for one thread. */
 typedef struct MatchFft MatchFft;
 
 /* "OpenCV", "KissFFT" or "none". */
@@ -17,8 +17,8 @@ const char *match_fft_name(void);
 /* The smallest size >= n that the library transforms fast (even). */
 int match_fft_goodSize(int n);
 
-/* For even sizes. NULL when out of memory. Planes are rows x cols floats, tight. Of what is transformed only the first `filled`
- * rows are other than 0; of what is transformed back only the first `wanted` are needed. */
+/* For even sizes; NULL when out of memory. Planes are tight, rows x cols floats. Only the first `filled` rows of an input are
+ * nonzero; only the first `wanted` rows of an inverse transform are needed. */
 MatchFft *match_fft_create(int rows, int cols, int filled, int wanted);
 void match_fft_destroy(MatchFft *fft);
 
