@@ -50,7 +50,7 @@ shows() { # TEXT REASON
 }
 shows '| `framediff/heatmap/3840x2160` | 0.026 ms | 0.021 ms, **missed** |' "a missed target is not shown"
 shows '| npp 0.0100 |' "the best of the others is not the one that does all the work"
-shows 'faster are: npp at `framediff/heatmap/3840x2160` (2.6x)' "a faster one of the others is not named"
+shows 'faster than cusight are: npp at `framediff/heatmap/3840x2160` (2.6x)' "a faster one of the others is not named"
 shows 'medians of 9 to 9 samples' "the number of samples is not that of the rows"
 shows '| `heatmapKernel` | 20.5 | 50 + 25 | 88 % |  |  | 40 % |  | long_scoreboard 9.5 | memory bandwidth |' "no limit by a ceiling"
 shows '| `encodeKernel` x 2 | 10.0 | 50 + 2 | 50 % |  |  | 40 % |  | not_selected 3.0, barrier 2.0 | latency: waits for barriers |' "no limit by latency"
