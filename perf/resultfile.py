@@ -1,5 +1,7 @@
 """Result files (perf/results/*.json), the harness's JSON lines and targets: what gpu-check, compare and report share."""
+import hashlib
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -44,6 +46,36 @@ def save(path, result):
     text += '"rows": [\n' + ",\n".join(json.dumps(row) for row in result["rows"]) + "\n]\n}\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+
+
+def fingerprint():
+    """Identifies the sources that the GPU runs: the output of
+
+        git ls-files -s -- '*.cu' '*.cuh' 'src/*.h' 'modules/*/*.h' ':!perf' | git hash-object --stdin
+
+    computed from the files themselves, so that it needs no .git."""
+    lines = [f"{'100755' if os.access(path, os.X_OK) else '100644'} {blob(path.read_bytes())} 0\t{name}\n"
+             for name, path in sorted(gpu_sources().items())]
+    return blob("".join(lines).encode())
+
+
+def gpu_sources():
+    """{path within the repository: file}."""
+    found = {}
+    for folder, folders, files in os.walk(ROOT):
+        here = Path(folder).relative_to(ROOT)
+        if here == Path("."):  # what is not part of the repository, and the performance suite
+            folders[:] = [name for name in folders if not re.match(r"\.|build|out$|shared$|perf$", name)]
+        for file in files:
+            name = (here / file).as_posix()
+            if re.search(r"\.cuh?$|^src/.*\.h$|^modules/.*/.*\.h$", name):
+                found[name] = ROOT / name
+    return found
+
+
+def blob(data):
+    """The name that git gives to contents."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
 
 
 def slug(name):

@@ -1,6 +1,6 @@
-# What setup, demo and test share; sourced, not run.
+# Shared by setup, demo, test and new-module; sourced, not run.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-# Clips and test pictures that were fetched are kept here, for every checkout of this user.
+# Downloaded clips and test pictures, kept for all checkouts of this user.
 cache=${CUSIGHT_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/cusight}
 jobs=$(nproc)
 
@@ -23,12 +23,16 @@ as_root() {
     fi
 }
 
-apt_get() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=2 -o Acquire::http::Timeout=30 "$@"; }
+# Waits up to ten minutes for another apt to release its lock (a fresh machine often runs unattended upgrades).
+apt_get() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 -o Acquire::Retries=2 \
+        -o Acquire::http::Timeout=30 "$@"
+}
 
 # Prints the CUDA compiler, or nothing.
 find_nvcc() { command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; } || true; }
 
-# Prints the architecture to build for: that of the GPU that is here ("90"), otherwise 90.
+# Prints the architecture to build for: that of this machine's GPU, or 90 if there is none.
 gpu_architecture() {
     local capability=''
     if command -v nvidia-smi >/dev/null; then
@@ -37,7 +41,7 @@ gpu_architecture() {
     echo "${capability:-90}"
 }
 
-# What cmake takes so that CUDA is used where it is found; says so.
+# Sets the array cuda to the CMake options that enable CUDA if nvcc is found, and says what it found.
 cuda_options() {
     local nvcc
     nvcc=$(find_nvcc)
@@ -46,19 +50,19 @@ cuda_options() {
         note "CUDA backend: yes, with $nvcc for architecture $(gpu_architecture)"
     else
         cuda=(-DCUSIGHT_CUDA=OFF)
-        note "CUDA backend: no, there is no nvcc in PATH or /usr/local/cuda/bin. The CPU backend is built; for the GPU install"
-        note "the CUDA toolkit (https://developer.nvidia.com/cuda-downloads, version 11.8 or later) and run this again."
+        note "CUDA backend: no, since nvcc is neither in PATH nor in /usr/local/cuda/bin. Only the CPU backend is built. For the"
+        note "GPU, install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads, 11.8 or later) and run this again."
     fi
 }
 
 if command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
-    # Build folders of one checkout share what they compile alike.
+    # Lets the build folders of one checkout share their objects.
     export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 fi
 
-# fetch_package PACKAGE PATH: the files of a Debian package under PATH (inside the package), flat in $cache/data, without
-# installing it. 1 where it cannot be had.
+# fetch_package PACKAGE PATH: copies the files in PATH of a Debian package to $cache/data without installing the package.
+# Returns 1 if the package is not available.
 fetch_package() {
     local package=$1 path=$2 work
     [ -e "$cache/data/.$package" ] && return 0

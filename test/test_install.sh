@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The installed package: found by CMake and by pkg-config, the README's programs build against it and run, the shared library
-# exports cus* and nothing else and has no undefined symbols of its own.
+# The installed package: CMake and pkg-config find it, the README's programs build against it and run, and the shared library
+# exports only cus* and has no undefined symbols.
 set -euo pipefail
 build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
 option() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 if [ -n "$(option CUSIGHT_SANITIZE)" ]; then
-    echo "skipped: a sanitizer's library needs the sanitizer in the program too"
+    echo "skipped: programs that link a library built with a sanitizer need the sanitizer too"
     exit 77
 fi
 work=$(mktemp -d)
@@ -16,17 +16,17 @@ library=$(find "$prefix" -name libcusight.so)
 libdir=$(dirname "$library")
 
 others=$(nm -D --defined-only "$library" | awk '$2 ~ /[A-Z]/ && $3 !~ /^cus/ { print $3 }')
-[ -z "$others" ] || { echo "exports more than cus*:" $others; exit 1; }
+[ -z "$others" ] || { echo "exports other symbols than cus*:" $others; exit 1; }
 nm -D --defined-only "$library" | grep ' cusHeatmap$' >/dev/null || { echo "does not export cusHeatmap"; exit 1; }
 ldd -r "$library" >"$work/ldd" 2>&1
 ! grep -E 'undefined symbol|not found' "$work/ldd" || exit 1
 readelf -d "$library" | grep -q 'SONAME.*libcusight\.so\.[0-9]' || { echo "has no SONAME with a version"; exit 1; }
 
-# The README's two programs, as they stand there.
+# The README's two programs, verbatim.
 block() { awk -v language="$1" '/^```/ { on = ($0 == "```" language); next } on' "$source/README.md"; }
 block c >"$work/main.c"
 block cpp >"$work/main.cpp"
-[ -s "$work/main.c" ] && [ -s "$work/main.cpp" ] || { echo "README.md has no C and C++ program"; exit 1; }
+[ -s "$work/main.c" ] && [ -s "$work/main.cpp" ] || { echo "README.md lacks a C or a C++ program"; exit 1; }
 
 cat >"$work/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.16)

@@ -1,4 +1,5 @@
-# The scripts around the performance suite: compare, targets, report. Arguments: build folder, source folder.
+# The scripts around the performance suite: compare, targets, report, and what gpu-check reads of other programs. Arguments:
+# build folder, source folder.
 set -eu
 source=$2
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
@@ -49,7 +50,7 @@ shows() { # TEXT REASON
 }
 shows '| `framediff/heatmap/3840x2160` | 0.026 ms | 0.021 ms, **missed** |' "a missed target is not shown"
 shows '| npp 0.0100 |' "the best of the others is not the one that does all the work"
-shows 'faster are: npp at `framediff/heatmap/3840x2160` (2.6x)' "a faster one of the others is not named"
+shows 'faster than cusight are: npp at `framediff/heatmap/3840x2160` (2.6x)' "a faster one of the others is not named"
 shows 'medians of 9 to 9 samples' "the number of samples is not that of the rows"
 shows '| `heatmapKernel` | 20.5 | 50 + 25 | 88 % |  |  | 40 % |  | long_scoreboard 9.5 | memory bandwidth |' "no limit by a ceiling"
 shows '| `encodeKernel` x 2 | 10.0 | 50 + 2 | 50 % |  |  | 40 % |  | not_selected 3.0, barrier 2.0 | latency: waits for barriers |' "no limit by latency"
@@ -65,14 +66,12 @@ for package in torch cupy; do
     grep -q "$package.*: " "$work/said" || fails "torch_cupy.py says nothing of $package"
 done
 
-python3 - "$source" <<'END' || fails "what gpu-check reads of ncu"
-import importlib.machinery
-import importlib.util
+python3 - "$source" <<'END' || fails "what is read from ncu's table"
 import sys
 sys.dont_write_bytecode = True
-loader = importlib.machinery.SourceFileLoader("gpu_check", sys.argv[1] + "/scripts/gpu-check")
-check = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
-loader.exec_module(check)
+sys.path.insert(0, sys.argv[1] + "/perf")
+import nsight as check
+
 stall = "smsp__average_warps_issue_stalled_%s_per_issue_active.ratio"
 columns = ["Kernel Name", *check.SUMS, "dram__throughput.avg.pct_of_peak_sustained_elapsed", stall % "barrier", stall % "selected",
            stall % "not_selected"]
@@ -84,6 +83,71 @@ assert a["kernel"] == "a" and a["launches"] == 2 and b["kernel"] == "b" and b["l
 assert a["metrics"] == {"us": 2, "dram_read_mb": 3, "dram_write_mb": 0, "dram_pct": 40, "stalls": {"not_selected": 2, "barrier": 1.5}}
 assert check.kernels_of("") == [] == check.kernels_of("==ERROR== no counters\n")
 END
+
+python3 - "$source" "$work" <<'END' || fails "sanitizers.py"
+import os
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1] + "/scripts")
+from pathlib import Path
+import sanitizers
+
+work = Path(sys.argv[2])
+# A compute-sanitizer that finds an error if the test "Bad" runs under memcheck, and a program of tests.
+(work / "compute-sanitizer").write_text("""#!/bin/sh
+for flags; do :; done
+tests=$(sed 's/--gtest_filter=//; s/:/ /g' "${flags#--gtest_flagfile=}")
+for test in $tests; do echo "[ RUN      ] $test"; [ $test != Hangs ] || sleep 9; echo "[       OK ] $test (1 ms)"; done
+case "$*,$tests" in
+*memcheck*Bad*) echo "========= Invalid read"; echo "========= ERROR SUMMARY: 1 error"; exit 1 ;;
+*racecheck*) [ "$CUDA_LAUNCH_BLOCKING" = 1 ] && echo "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)" ;;
+*) echo "========= ERROR SUMMARY: 0 errors" ;;
+esac
+""")
+(work / "compute-sanitizer").chmod(0o755)
+os.environ["PATH"] = f"{work}:{os.environ['PATH']}"
+program = work / "program"
+
+
+def run(tools, names, seconds=60):
+    return sanitizers.run(tools, program, work / "sanitizer", {name: 1 for name in names}, seconds)
+
+
+tools = list(sanitizers.PROCESSES)
+assert run(tools, ["A.b/cuda", "C.d/cuda", "E.f/cuda", "G.h/cuda"]) == "clean"
+assert run(tools, ["A.b/cuda", "Match.HighWindows/cuda"]) == "clean; racecheck without Match.HighWindows/cuda"
+assert run(tools, ["A.b/cuda", "Bad"]) == "memcheck-1: ERROR SUMMARY: 1 error (Invalid read)"
+late = run(["synccheck"], ["A.b/cuda", "Hangs"], 1)
+assert late.startswith("synccheck-1: no summary (out of time?), 0 of 1 tests done, the last begun is Hangs"), late
+assert run(tools, []) == "not run: no test is quick enough"
+END
+
+python3 - "$source" "$work" <<'END' || fails "junit.py"
+import subprocess
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1] + "/scripts")
+from pathlib import Path
+import junit
+
+folder = Path(sys.argv[2]) / "junit"
+folder.mkdir()
+(folder / "CTestTestfile.cmake").write_text("""add_test(good true)\nadd_test(bad false)\nadd_test(missing /no/program)
+add_test(skips sh -c "exit 77")\nset_tests_properties(skips PROPERTIES SKIP_RETURN_CODE 77)\n""")
+subprocess.run(["ctest", "--test-dir", folder, "--output-junit", folder / "report.xml"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+found = junit.read(folder / "report.xml")
+assert {test.name: test.outcome for test in found} == {"good": "passed", "bad": "failed", "missing": "failed", "skips": "skipped"}
+assert junit.count(found) == {"passed": 1, "failed": 2, "skipped": 1}
+assert junit.read(folder / "no report") == []
+END
+
+# The fingerprint is what git would say of the committed files.
+gpu_sources=(-- '*.cu' '*.cuh' 'src/*.h' 'modules/*/*.h' ':!perf')
+if git -C "$source" diff --quiet HEAD "${gpu_sources[@]}" 2>/dev/null && [ -z "$(git -C "$source" ls-files -o --exclude-standard "${gpu_sources[@]}")" ]; then
+    wanted=$(git -C "$source" ls-files -s "${gpu_sources[@]}" | git hash-object --stdin)
+    got=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$source/perf python3 -c 'import resultfile; print(resultfile.fingerprint())')
+    [ "$got" = "$wanted" ] || fails "the fingerprint is $got, git says $wanted"
+fi
 
 python3 - "$source" "$work/new.json" <<'END' || fails "resultfile.py"
 import sys

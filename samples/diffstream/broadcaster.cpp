@@ -24,7 +24,7 @@ void log(const std::string &who, const char *what) {
 
 Broadcaster::Broadcaster(const SendSettings &settings, cv::Size size, double rate, PackedQueue &packed, cusSender *sender,
                          SenderStats &stats, const std::function<void(int)> &listening)
-    : settings_(settings), size_(size), rate_millihertz_(static_cast<uint32_t>(rate * 1000 + 0.5)), packed_(packed),
+    : settings_(settings), size_(size), rate_millihertz_(static_cast<uint32_t>(std::lround(rate * 1000))), packed_(packed),
       sender_(sender), stats_(stats) {
     if (settings.tls.any())
         tls_ = std::make_unique<Tls>(settings.tls, true, "");

@@ -1,0 +1,39 @@
+"""Reads what ctest --output-junit wrote. As a program: prints "PASSED FAILED SKIPPED" of a report, "0 1 0" if there is none."""
+import sys
+import xml.etree.ElementTree as tree
+from dataclasses import dataclass
+
+
+@dataclass
+class Test:
+    name: str
+    outcome: str  # "passed", "failed" or "skipped"
+    text: str  # all that the test printed
+
+
+def outcome(case):
+    """ctest also reports a test as not run if its program is missing; that is a failure here."""
+    status, skipped = case.get("status"), case.find("skipped")
+    if status == "run":
+        return "passed"
+    if status == "disabled" or (skipped is not None and skipped.get("message", "").startswith("SKIP_")):
+        return "skipped"
+    return "failed"
+
+
+def read(path):
+    """The tests of a report; an empty list if there is none or it is incomplete."""
+    try:
+        root = tree.parse(path).getroot()
+    except (OSError, tree.ParseError):
+        return []
+    return [Test(case.get("name"), outcome(case), case.findtext("system-out") or "") for case in root.iter("testcase")]
+
+
+def count(tests):
+    return {name: sum(test.outcome == name for test in tests) for name in ("passed", "failed", "skipped")}
+
+
+if __name__ == "__main__":
+    found = read(sys.argv[1])
+    print(*count(found).values() if found else (0, 1, 0))

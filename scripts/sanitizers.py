@@ -1,0 +1,92 @@
+"""compute-sanitizer over the quick CUDA tests: each tool in several processes, all of them side by side, run by ctest."""
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import junit
+
+PROCESSES = {"memcheck": 3, "racecheck": 6, "initcheck": 4, "synccheck": 3}  # more for the slow tools
+# Tests that take minutes under a tool; other tests run the same kernels.
+TOO_SLOW = {"racecheck": ("Match.HighWindows/cuda", "EventPipeline.PiecesEqualTheWhole/cuda", "Integral.SizesTypesAndLayouts/cuda",
+                          "Stereo.FullAgreementGivesTheExtremeShiftByTheTieRule/cuda",
+                          "Stereo.ElevationEqualsTheReferenceForAllWindowsAndShifts/cuda")}
+# Racecheck looks inside kernels only, and with launches from two threads it sometimes hangs (CUDA 13.0).
+ENVIRONMENT = {"racecheck": "CUDA_LAUNCH_BLOCKING=1"}
+# Tests of exhausted memory make calls fail on purpose: no findings.
+FLAGS = {"memcheck": ["--report-api-errors", "no"]}
+
+
+def find_checker():
+    """The path of compute-sanitizer, or None."""
+    path = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    return path if Path(path).exists() else None
+
+
+def run(tools, program, folder, times, seconds):
+    """Runs `tools` over the tests in `times` ({name: milliseconds without a sanitizer}). Returns "clean" or what was found.
+    All output stays in `folder`/report.xml."""
+    checker = find_checker()
+    if not checker:
+        return "not run: there is no compute-sanitizer"
+    if not times:
+        return "not run: no test is quick enough"
+    folder.mkdir(exist_ok=True)
+    shares, left_out = deal(tools, times)
+    write_tests(checker, program, folder, shares, seconds)
+    report = folder / "report.xml"
+    report.unlink(missing_ok=True)
+    subprocess.run(["ctest", "--test-dir", str(folder), "-j", str(len(shares)), "--output-junit", str(report),
+                    "--test-output-size-passed", "100000000", "--test-output-size-failed", "100000000"],
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    outputs = {test.name: test for test in junit.read(report)}
+    found = [finding(name, names, outputs.get(name)) for name, names in shares.items()]
+    return "; ".join([text for text in found if text] or ["clean", *left_out])
+
+
+def deal(tools, times):
+    """({"memcheck-0": [test, ...], ...}, what tools leave out). Slow tests are dealt first, in turn, so that all processes of a
+    tool take about as long."""
+    names = sorted(times, key=lambda name: -times[name])
+    shares, left_out = {}, []
+    for tool in tools:
+        chosen = [name for name in names if name not in TOO_SLOW.get(tool, ())]
+        if len(chosen) < len(names):
+            left_out.append(f"{tool} without " + ", ".join(name for name in names if name not in chosen))
+        count = PROCESSES.get(tool, 3)
+        shares.update({f"{tool}-{k}": chosen[k::count] for k in range(count) if chosen[k::count]})
+    return shares, left_out
+
+
+def write_tests(checker, program, folder, shares, seconds):
+    """Makes `folder` one that ctest runs: a test for each share."""
+    lines = []
+    for name, tests in shares.items():
+        tool = name.split("-")[0]
+        flags = folder / f"{name}.flags"
+        flags.write_text("--gtest_filter=" + ":".join(tests) + "\n", encoding="utf-8")
+        command = [checker, "--tool", tool, *FLAGS.get(tool, []), str(program), f"--gtest_flagfile={flags}"]
+        lines.append(f"add_test({name} " + " ".join(f"[=[{word}]=]" for word in command) + ")")
+        lines.append(f'set_tests_properties({name} PROPERTIES TIMEOUT {seconds:g} ENVIRONMENT "{ENVIRONMENT.get(tool, "")}")')
+    (folder / "CTestTestfile.cmake").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def finding(name, planned, test):
+    """What is wrong with one process, or "". Prints its details."""
+    text = test.text if test else ""
+    ended = re.findall(r"^\[ +(?:OK|FAILED|SKIPPED) +\] (\S+) \(\d", text, re.M)
+    begun = re.findall(r"^\[ RUN +\] (\S+)", text, re.M)
+    summary = re.search(r"(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard).*", text)
+    progress = f"{len(ended)} of {len(planned)} tests done"
+    if summary is None:
+        what = f"no summary (out of time?), {progress}, the last begun is {begun[-1] if begun else 'none'}"
+        print(f"--- {name} did not reach {', '.join(t for t in planned if t not in begun)}")
+    elif int(summary.group(1)):
+        first = re.search(r"^========= (?!COMPUTE-SANITIZER)(.+)$", text, re.M)
+        what = f"{summary.group(0)} ({first.group(1).strip() if first else ''})"
+    elif test.outcome != "passed" or len(ended) < len(planned):
+        what = f"{progress}, {test.outcome}"
+    else:
+        return ""
+    print(f"--- {name}: {what}\n" + "\n".join(line for line in text.splitlines() if "=========" in line)[:2500])
+    return f"{name}: {what}"
