@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Each pixel copies all 16 channels from a table; the next pixel overwrites those past `channels`. GCC 12 would vectorize the
- * copies into stores that fault unless every pixel is aligned. */
+/* Each pixel copies all 16 channels from a table; the next pixel overwrites those past `channels`. GCC 12 would vectorize
+ * the copies into stores that fault unless every pixel is aligned. */
 #if defined(__GNUC__) && !defined(__clang__)
 __attribute__((optimize("no-tree-vectorize")))
 #endif
