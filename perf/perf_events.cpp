@@ -1,5 +1,5 @@
-// Rows of event frames: stacks of 200,000 events, mostly of 1280 x 720 pixels; uniform and clustered; from 1000 to 600 million
-// events; in memory and through the pipeline.
+// Rows of event frames: stacks of 200,000 events, mostly of 1280 x 720 pixels; uniform and clustered; from 1000 to 600
+// million events; in memory and through the pipeline.
 #include "frames.hpp"
 
 #include "cusight/events.h"
@@ -237,7 +237,8 @@ TEST(Events, mdes10_tencode_60M) {
     });
 }
 
-// The other representations, each alone. Bytes that must move: each event once, its time if it is used, and the frames once.
+// The other representations, each alone. Bytes that must move: each event once, its time if it is used, and the frames
+// once.
 TEST(Events, representations_60M) {
     if (!perf::wants(CUS_DEVICE))
         return;

@@ -6,7 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Each pixel copies all 16 channels from a table; the next pixel overwrites those past `channels`. */
+/* Each pixel copies all 16 channels from a table; the next pixel overwrites those past `channels`. GCC 12 would vectorize
+ * the copies into stores that fault unless every pixel is aligned. */
+#if defined(__GNUC__) && !defined(__clang__)
+__attribute__((optimize("no-tree-vectorize")))
+#endif
 void events_host_mdesRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row) {
     const size_t channels = (size_t)r->channels, element = r->depth == CUS_32F ? sizeof(float) : 1;
     const size_t pixel = channels * element, copied = EVENTS_MAX_CHANNELS * element;
