@@ -187,7 +187,8 @@ TEST_P(Framediff, PicturesRejectBadArguments) {
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, &out.mat, &zero, nullptr), CUS_ERROR_VALUE,
                      "full_scale is 0, expected 1..65535");
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, &out.mat, &large, nullptr), CUS_ERROR_VALUE, "full_scale is 65536");
-    CUS_EXPECT_ERROR(cusNoiseView(&a.mat, &a.mat, &out.mat, -1, nullptr), CUS_ERROR_VALUE, "threshold is -1, expected 0..765");
+    CUS_EXPECT_ERROR(cusNoiseView(&a.mat, &a.mat, &out.mat, -1, nullptr), CUS_ERROR_VALUE,
+                     "threshold is -1, expected 0..765");
     CUS_EXPECT_ERROR(cusNoiseView(&a.mat, &a.mat, &out.mat, 766, nullptr), CUS_ERROR_VALUE,
                      "cusNoiseView: threshold is 766");
     EXPECT_EQ(out.get(), Bytes(4 * 6 * 3, 0xA5)) << "a rejected call wrote its output";
@@ -419,7 +420,8 @@ TEST_P(Framediff, ObjectsRejectBadArguments) {
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &frame.mat, nullptr, nullptr), CUS_ERROR_NULL, "diff is NULL");
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &taller.mat, &diff.d, nullptr), CUS_ERROR_SIZE,
                      "cusDiffEncode: frame is 5 x 6 (rows x cols), expected 4 x 6 like the encoder");
-    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &gray.mat, &diff.d, nullptr), CUS_ERROR_TYPE, "expected 8UC3 like the encoder");
+    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &gray.mat, &diff.d, nullptr), CUS_ERROR_TYPE,
+                     "expected 8UC3 like the encoder");
     cusSparseDiff empty = CUS_SPARSE_DIFF_INIT;
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &frame.mat, &empty, nullptr), CUS_ERROR_NULL, "diff is empty");
     CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &empty, nullptr), CUS_ERROR_NULL, "diff is empty");
