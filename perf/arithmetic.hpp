@@ -1,4 +1,4 @@
-// The harness's arithmetic, apart from what measures, so that it can be tested.
+// The harness's arithmetic and JSON, separate from the measuring so that tests can check them.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace perf {
 
 struct Timing {
     double median_ms = 0, min_ms = 0, max_ms = 0;
-    double spread = 0; // from the 10th to the 90th percentile, as a share of the median
+    double spread = 0; // 90th minus 10th percentile, as a fraction of the median
     int samples = 0;
 };
 
@@ -22,7 +22,7 @@ struct BusGbps {
     double up = 0, down = 0, both = 0;
 };
 
-// By linear interpolation between the two nearest of the sorted values.
+// Interpolates linearly between the two nearest of the sorted values.
 inline double quantile(const std::vector<double> &sorted, double q) {
     const double at = q * static_cast<double>(sorted.size() - 1);
     const size_t below = static_cast<size_t>(at), above = std::min(below + 1, sorted.size() - 1);
@@ -42,21 +42,21 @@ inline Timing summary(std::vector<double> samples_ms) {
     return t;
 }
 
-// Calls to a batch that lasts target_ms, when `calls` of them took elapsed_ms; at least 1.
+// How many calls make a batch of target_ms if `calls` took elapsed_ms; at least 1.
 inline int batchLength(double target_ms, int calls, double elapsed_ms) {
     constexpr double most = 1 << 20;
     const double one = std::max(elapsed_ms, 1e-6) / calls;
     return static_cast<int>(std::clamp(std::ceil(target_ms / one), 1.0, most));
 }
 
-// Sets of buffers so that, when a set's turn comes again, the others have passed through a cache twice its size.
+// How many sets of buffers to rotate through: before a set is used again, the others have filled the cache twice.
 inline int rotationFor(size_t cache_bytes, size_t bytes_a_set) {
     constexpr size_t most = 256;
     const size_t others = (2 * cache_bytes + bytes_a_set - 1) / std::max<size_t>(bytes_a_set, 1);
     return static_cast<int>(std::min(1 + others, most));
 }
 
-// The least time for these bytes over a bus that carries both ways at once, but less in sum than each way alone would.
+// The minimum time for these bytes over a full-duplex bus whose total bandwidth may be below the sum of both directions.
 inline double busFloorMs(const BusGbps &bus, double up_bytes, double down_bytes) {
     const auto ms = [](double bytes, double gbps) { return gbps > 0 ? bytes / gbps * 1e-6 : 0.0; };
     return std::max({ms(up_bytes, bus.up), ms(down_bytes, bus.down), ms(up_bytes + down_bytes, bus.both)});

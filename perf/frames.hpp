@@ -1,4 +1,4 @@
-// What the rows share: sizes, matrices that free themselves, and frames on their way from host memory to host memory.
+// What the rows share: sizes, RAII wrappers, and the pipeline from host memory to host memory.
 #pragma once
 
 #include "harness.hpp"
@@ -19,7 +19,7 @@ struct Size {
     std::string text() const { return std::to_string(cols) + "x" + std::to_string(rows); }
 };
 
-// The sizes at which every object's latency is given, and those over which its cost is: 0.3 to 268 Mpx.
+// The sizes for which latencies are reported, and those of the sweeps: 0.3 to 268 Mpx.
 constexpr Size FRAME_SIZES[] = {{640, 480}, {1920, 1080}, {3840, 2160}};
 constexpr Size SWEEP_SIZES[] = {{640, 480}, {1280, 720}, {1920, 1080}, {3840, 2160}, {7680, 4320}, {16384, 16384}};
 
@@ -56,7 +56,7 @@ class Mat {
     cusMat mat = CUS_MAT_INIT;
 };
 
-// In page-locked host memory; like: of that matrix's size, type and contents.
+// In page-locked host memory. like: copies that matrix's size, type and contents.
 class Pinned : public Mat {
   public:
     Pinned(int rows, int cols, int type) { check(cusMatCreatePinned(&mat, rows, cols, type)); }
@@ -93,12 +93,12 @@ class Event {
     cusStreamEvent event_ = nullptr;
 };
 
-// Frames through a ring of slots: a frame goes up and the result of the one before comes down while another is worked on.
-// A slot's work may read what was uploaded for the slot before it.
+// Passes frames through a ring of slots: one frame is uploaded and the previous result downloaded while another is processed.
+// A slot's work may read the upload of the preceding slot.
 class Pipeline {
   public:
-    static constexpr int SLOTS = 4;          // even, so that a slot always carries the same of two frames
-    static constexpr int FRAMES_A_CALL = 32; // the pipeline fills and drains once a call
+    static constexpr int SLOTS = 4;          // even, so that a slot always holds the same one of two frames
+    static constexpr int FRAMES_A_CALL = 32; // the pipeline fills and drains once per call
     using Copies = std::vector<std::pair<const cusMat *, cusMat *>>; // from, to
 
     static std::string note() {
@@ -123,7 +123,7 @@ class Pipeline {
     void run(cusStream stream) {
         for (int k = 0; k < FRAMES_A_CALL; ++k, ++frame_) {
             Slot &slot = turn(frame_);
-            turn(frame_ + 1).worked.before(up_); // the last that read what this slot had
+            turn(frame_ + 1).worked.before(up_); // the last reader of this slot's previous frame
             for (const auto &copy : slot.up)
                 check(cusMatUpload(copy.first, copy.second, up_));
             slot.uploaded.record(up_);

@@ -1,4 +1,4 @@
-// The performance suite's harness: gtest tests whose bodies measure, print one row each and collect them for --json.
+// The performance suite's harness: GoogleTest tests whose bodies measure and report rows.
 //
 //   TEST(Framediff, heatmap_3840x2160) {
 //       perf::bothSpaces([&](cusSpace space) {
@@ -6,20 +6,19 @@
 //           row.measure([&](cusStream stream, int i) {
 //               return cusHeatmap(&prev[i % n], &cur[i % n], &dst[i % n], nullptr, stream);
 //           });
-//           row.peer("opencv", [&](cusStream, int i) { ... }); // as many as are present
+//           row.peer("opencv", [&](cusStream, int i) { ... }); // any number
 //           row.report();
 //       });
 //   }
 //
-// The callable makes one call of the work; i counts up so that it can rotate over buffers. One that returns cusStatus is
-// checked. measure and peer only keep it: report() measures the function and its peers in turn (A B A B), so that ratios
-// come from one run; what the callables refer to must live until then.
+// The callable makes one call of the work; i counts calls, so it can rotate through buffers. A returned cusStatus is checked.
+// measure and peer only store it: report() measures the function and its peers in turn (A B A B), so that ratios come from one
+// run; everything the callables refer to must live until then.
 //
-// A sample is a batch of calls that lasts a few milliseconds, divided by their number: of device work between two events
-// in a stream of its own, of host work by the steady clock. One untimed call goes before each batch, so that neither the
-// first launch nor the threads of what ran before count. Rows named sweep/MODULE/SERIES/QUANTITY=NUMBER become plots and
-// take the least number of samples; .../COLSxROWS/.../latency become the table of latencies. Options: --perf_min_samples=N,
-// --perf_space=host|cuda|both, --perf_rows=ID,ID, --json FILE (one JSON object per line: the machine, then each row; appended), --list-rows, --perf_once (each row's own work once, marked for a profiler), and gtest's own.
+// A sample is a batch of calls that lasts a few milliseconds, divided by their number: device work is timed between two events
+// in a stream of its own, host work by the steady clock. One untimed call precedes each batch, so that neither the first launch
+// nor the threads of earlier work count. Rows named sweep/MODULE/SERIES/QUANTITY=NUMBER become plots and take the minimum
+// number of samples; .../COLSxROWS/.../latency become the table of latencies. --help lists the options.
 #pragma once
 
 #include "arithmetic.hpp"
@@ -36,7 +35,7 @@
 
 namespace perf {
 
-// Throws the library's message, which fails the test.
+// Throws the library's error message, which fails the test.
 void check(cusStatus status);
 
 class Work {
@@ -54,53 +53,57 @@ class Work {
     std::function<void(cusStream, int)> call_;
 };
 
-// One piece of work alone, for sweeps.
+// Times one piece of work without a row.
 Timing time(cusSpace space, const Work &work);
 
 bool haveGpu();
-// Whether rows of this space are asked for (--perf_space) and can be measured here.
+// Whether rows of this space are requested (--perf_space) and can be measured on this machine.
 bool wants(cusSpace space);
-// True under --list-rows: report() prints the id and measures nothing, so a body need not fill its buffers.
+// True with --list-rows: report() prints the id and measures nothing, so a body need not fill its buffers.
 bool listing();
 
-// Copy within the memory of one space, bytes read + written per second, measured once on buffers larger than the caches;
-// by as many threads as there are processors on the host.
+// Bandwidth of a copy within one space, read + written, measured once on buffers larger than the caches; on the host with one
+// thread per processor.
 double copyGbps(cusSpace space);
-// Copies between pinned host memory and the device: one way, the other, and the sum of both ways at once.
+// Bandwidth of copies between pinned host memory and the device: up, down, and the sum of both at once.
 const BusGbps &busGbps();
-// How many buffer sets of this many bytes each to rotate over so that the L2 cache (device) or last-level cache (host)
-// holds none of the next one.
+// How many buffer sets of this size to rotate through so that the L2 cache (device) or last-level cache (host) holds nothing of
+// the next set.
 int rotation(cusSpace space, size_t bytes_a_set);
 
 class Row {
   public:
-    // bytes: what must move through memory, read + written, once. 0: not bound by memory, no fraction is shown.
+    // bytes: the minimum that must be read and written. 0: not bound by memory; no fraction is shown.
     Row(std::string id, cusSpace space, double bytes);
     void measure(Work work);
     void peer(const std::string &name, Work work);
-    // Remarks that go into the row: "L2-resident", "3 % of bytes at random places".
+    // A remark on the row: "L2-resident", "3 % of the bytes at random positions".
     void note(const std::string &text);
-    // Times each call by the steady clock, the wait for the stream included: for work that waits itself, and for the
-    // latency of a frame. A call that does several frames says how many; times are per frame.
+    // Times each call by the steady clock, including the wait for the stream: for work that synchronizes, and for the latency
+    // of a frame. Times are per frame if a call processes several.
     void wallClock(int frames_a_call = 1);
-    // wallClock for work from and to pinned host memory: the fraction shown is that of the bus limit for these bytes a
-    // frame, up and down at the same time.
+    // wallClock for work from pinned host memory to pinned host memory: the fraction is that of the bus limit for these bytes
+    // per frame, with up and down overlapping.
     void hostToHost(double up_bytes, double down_bytes, int frames_a_call = 1);
-    // Once, after everything else.
+    // Call once, after everything else.
     void report();
-    // Whether report() ran the work and its peers, so that what they left can be checked.
+    // Whether report() ran the work and its peers, so their results can be checked.
     bool measured() const { return measured_; }
 
   private:
+    std::vector<Timing> timeAll() const;
+    void addBandwidth(double median_ms, std::string &line, JsonObject &json) const;
+    void write(const std::vector<Timing> &timings) const;
+
     std::string id_, note_;
     cusSpace space_;
     double bytes_, up_bytes_ = 0, down_bytes_ = 0;
     bool wall_ = false, measured_ = false;
     int frames_ = 1;
-    std::vector<std::pair<std::string, Work>> work_; // "" is the function, others peers
+    std::vector<std::pair<std::string, Work>> work_; // "": the function itself; others: peers
 };
 
-// Runs the body for the host and, where there is one, for the GPU. --perf_space=host|cuda narrows it.
+// Runs the body for the host and for the GPU if there is one. --perf_space restricts it.
 void bothSpaces(const std::function<void(cusSpace)> &body);
 
 } // namespace perf

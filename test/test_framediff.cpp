@@ -70,7 +70,7 @@ struct Diff {
     }
 };
 
-// The next frame of a made-up video: most bytes as they were, some a little off, some jumped.
+// The next frame of a synthetic video: most bytes change by little, some jump.
 Bytes nextFrame(const Bytes &frame, std::mt19937_64 &random, double changed = 0.1) {
     Bytes next = frame;
     std::uniform_real_distribution<double> chance;
@@ -98,8 +98,7 @@ class Framediff : public support::SpaceTest {};
 
 CUS_BOTH_SPACES(Framediff);
 
-// ---- Heatmap and noise view
-// ----------------------------------------------------------------------------------------------
+// ---- Heatmap and noise view ------------------------------------------------------------------------------------------
 
 TEST_P(Framediff, HeatmapWorkedColors) {
     // d = 0: blue; 381 and 384 around the middle: green; 765: red.
@@ -188,14 +187,15 @@ TEST_P(Framediff, PicturesRejectBadArguments) {
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, &out.mat, &zero, nullptr), CUS_ERROR_VALUE,
                      "full_scale is 0, expected 1..65535");
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, &out.mat, &large, nullptr), CUS_ERROR_VALUE, "full_scale is 65536");
-    CUS_EXPECT_ERROR(cusNoiseView(&a.mat, &a.mat, &out.mat, -1, nullptr), CUS_ERROR_VALUE, "threshold is -1, expected 0..765");
+    CUS_EXPECT_ERROR(cusNoiseView(&a.mat, &a.mat, &out.mat, -1, nullptr), CUS_ERROR_VALUE,
+                     "threshold is -1, expected 0..765");
     CUS_EXPECT_ERROR(cusNoiseView(&a.mat, &a.mat, &out.mat, 766, nullptr), CUS_ERROR_VALUE,
                      "cusNoiseView: threshold is 766");
     EXPECT_EQ(out.get(), Bytes(4 * 6 * 3, 0xA5)) << "a rejected call wrote its output";
 }
 
 TEST(FramediffSpaces, MixedSpacesAreNamed) {
-    // No GPU is needed to be told: the matrices are only looked at.
+    // Needs no GPU: only the headers of the matrices are checked.
     uint8_t bytes[12] = {};
     cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT, out = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatWrap(&host, 2, 2, CUS_8UC3, CUS_HOST, bytes, 0));
@@ -209,8 +209,7 @@ TEST(FramediffSpaces, MixedSpacesAreNamed) {
                      "cusDiffEncode: frame is in device memory, expected host memory like the encoder");
 }
 
-// ---- Sparse difference
-// ---------------------------------------------------------------------------------------------------
+// ---- Sparse difference -----------------------------------------------------------------------------------------------
 
 TEST_P(Framediff, EncodeWorkedExample) {
     // threshold 20: +21 and -21 are sent, +-20 are kept back until they have grown.
@@ -265,7 +264,7 @@ TEST_P(Framediff, EncodeAllSizesTypesLayouts) {
 }
 
 TEST_P(Framediff, EncodeManyTilesInOrder) {
-    // Enough tiles that the look-back runs over several windows; dense, sparse and empty frames one after another.
+    // Enough tiles for several look-back windows; dense, sparse and empty frames in turn.
     auto random = support::generator();
     const Shape s{1080, 1920, 3};
     Encoder encoder(s, space(), {20, 0});
@@ -284,7 +283,7 @@ TEST_P(Framediff, EncodeManyTilesInOrder) {
     }
 }
 
-// With the vector instructions the processor has, and without: the same lists, and nothing beside them is written.
+// With and without the processor's vector instructions: the same lists, and no write outside them.
 TEST(FramediffHost, EveryProcessorWritesTheSameAndOnlyThat) {
     auto random = support::generator();
     for (const Shape s : {Shape{1, 1, 1}, Shape{3, 21, 3}, Shape{2, 64, 1}, Shape{5, 700, 3}, Shape{300, 333, 4}})
@@ -366,7 +365,7 @@ TEST_P(Framediff, TooSmallACapacityLosesNothing) {
         (void)cusDiffDecode(decoder.p, &small.d, nullptr);
         ASSERT_TRUE(decoder.frame() == Bytes(s.bytes(), 0)) << "an overflow was decoded";
     }
-    // Exactly enough is enough, and the encoder works on as if nothing had happened.
+    // An exact capacity suffices, and the encoder continues as if nothing had happened.
     Diff exact(s, space(), total);
     CUS_ASSERT_OK(cusDiffEncode(encoder.p, &c.mat, &exact.d, nullptr));
     expectEqual(exact.entries(), want, "exact capacity");
@@ -421,7 +420,8 @@ TEST_P(Framediff, ObjectsRejectBadArguments) {
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &frame.mat, nullptr, nullptr), CUS_ERROR_NULL, "diff is NULL");
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &taller.mat, &diff.d, nullptr), CUS_ERROR_SIZE,
                      "cusDiffEncode: frame is 5 x 6 (rows x cols), expected 4 x 6 like the encoder");
-    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &gray.mat, &diff.d, nullptr), CUS_ERROR_TYPE, "expected 8UC3 like the encoder");
+    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &gray.mat, &diff.d, nullptr), CUS_ERROR_TYPE,
+                     "expected 8UC3 like the encoder");
     cusSparseDiff empty = CUS_SPARSE_DIFF_INIT;
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &frame.mat, &empty, nullptr), CUS_ERROR_NULL, "diff is empty");
     CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &empty, nullptr), CUS_ERROR_NULL, "diff is empty");
@@ -464,7 +464,7 @@ TEST(FramediffHost, DecodeRejectsBadPositions) {
     EXPECT_EQ(decoder.frame(), Bytes(6, 0));
 }
 
-// A list long enough for several threads: an error anywhere, also where their parts meet, leaves the frame as it was.
+// A list long enough for several threads: an error anywhere, including where their parts meet, leaves the frame unchanged.
 TEST(FramediffHost, DecodeOfALongListIsAllOrNothing) {
     const Shape s{211, 333, 3};
     auto random = support::generator();
@@ -593,7 +593,7 @@ TEST(FramediffCuda, EncodeLargePast2GiB) {
 
 TEST(FramediffCuda, OutOfDeviceMemoryIsAClearError) {
     CUS_NEEDS(CUS_DEVICE);
-    // Frames that no GPU holds: the encoder needs 4 GB, the diffs 20 GB each; take them until there is no more.
+    // Allocates large diffs until device memory is exhausted.
     std::vector<cusSparseDiff> diffs;
     cusStatus status = CUS_OK;
     for (int i = 0; i < 200 && status == CUS_OK; ++i) {
@@ -608,13 +608,12 @@ TEST(FramediffCuda, OutOfDeviceMemoryIsAClearError) {
     EXPECT_NE(std::string(cusLastError()).find("no device memory for"), std::string::npos) << cusLastError();
     for (auto &diff : diffs)
         cusSparseDiffRelease(&diff);
-    // And the device works on.
+    // The device remains usable.
     Encoder encoder({480, 640, 3}, CUS_DEVICE);
     EXPECT_EQ(encoder.reference(), Bytes(480 * 640 * 3, 0));
 }
 
-// ---- OpenCV and real video
-// -----------------------------------------------------------------------------------------------
+// ---- OpenCV and real video -------------------------------------------------------------------------------------------
 
 #ifdef CUSIGHT_HAVE_OPENCV
 TEST_P(Framediff, NoiseViewEqualsOpenCV) {

@@ -3,9 +3,9 @@
  * Frames are 8UC1, 8UC3 or 8UC4, 1x1 or larger, any row step. Host and CUDA results are bit-identical.
  *
  * The sparse difference. The encoder keeps `ref`, the frame that the receiver has. For each byte of a new frame,
- * d = cur - ref; where |d| > threshold the byte is emitted (position and d modulo 256) and ref takes the new value;
- * elsewhere ref stays, so the small error is still there in the next frame's difference and is sent once it has grown past
- * the threshold. After every frame the decoder's picture equals `ref` exactly and |ref - cur| <= threshold everywhere;
+ * d = cur - ref; where |d| > threshold the byte is emitted (position and d modulo 256) and ref gets the new value;
+ * elsewhere ref is unchanged, so the small error remains in the next frame's difference and is sent once it exceeds the
+ * threshold. After every frame the decoder's frame equals `ref` exactly and |ref - cur| <= threshold everywhere;
  * threshold 0 is lossless. Method: difference coding with error feedback (closed-loop DPCM with a dead zone); the in-place
  * reference and the ordered compaction (decoupled look-back, Merrill and Garland 2016) are this library's.
  */
@@ -25,7 +25,7 @@ extern "C" {
 typedef struct cusSparseDiff {
     cusMat positions; /* 1 x capacity, 32SC1 holding uint32 values: i, strictly ascending */
     cusMat values;    /* 1 x capacity, 8UC1: d modulo 256 */
-    cusMat count;     /* 1 x 1, 32SC1 holding a uint32: how many bytes changed. More than capacity: none was delivered */
+    cusMat count;     /* 1 x 1, 32SC1 holding a uint32: how many bytes changed. More than capacity: none delivered */
     cusMat mask;      /* empty, or rows x ceil(cols * channels / 8), 8UC1: bit b (b = 0 is the lowest) of byte k of row y is
                          set where byte 8 k + b of frame row y is emitted; bits past the row's end are 0 */
     uint32_t capacity;
@@ -39,26 +39,26 @@ typedef struct cusSparseDiff {
     { CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, 0 }
 #endif
 
-/* Allocates room for frames of rows x cols of type. capacity: how many changed bytes fit; 0 means every byte of the frame,
- * which can never be too small (5 bytes of memory per byte of frame; lists end at 2^31 - 1 entries). with_mask: also a
- * changed-byte mask. The limit on size is that of cusDiffEncoderCreate. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY,
+/* Allocates a diff for frames of rows x cols of type. capacity: how many changed bytes fit; 0 means every byte of the frame,
+ * which is always enough (5 bytes of memory per byte of frame; lists hold at most 2^31 - 1 entries). with_mask: also allocates
+ * a changed-byte mask. The size limit is that of cusDiffEncoderCreate. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY,
  * NO_CUDA. */
 CUS_API cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type, uint32_t capacity, int with_mask,
                                       cusSpace space);
-/* Safe on NULL and on an empty one. */
+/* Safe on NULL and on an empty diff. */
 CUS_API void cusSparseDiffRelease(cusSparseDiff *diff);
 
-/* Waits for `stream` (device) and reads the number of changed bytes. CUS_ERROR_CAPACITY when they did not fit: `count` is
- * then how many there are, nothing was delivered and the encoder's reference is as before. */
+/* Waits for `stream` (device) and reads the number of changed bytes. CUS_ERROR_CAPACITY if they did not fit: `count`
+ * is still set, nothing was delivered and the encoder's reference is unchanged. */
 CUS_API cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count, cusStream stream);
 
 /* ---- Encoder and decoder --------------------------------------------------------------------------------------------- */
 
 typedef struct cusDiffOptions {
-    int threshold;     /* 0..255, default 20: changes up to this are not sent */
+    int threshold;     /* 0..255, default 20: changes up to this value are not sent */
     int min_neighbors; /* 0..8, default 0 (no noise filter): a pixel with a channel changed above threshold but fewer than
-                           this many changed pixels among its 8 neighbors is taken for noise: not sent, reference kept, so
-                           that a lasting change still gets through later. Pixels outside the frame count as unchanged. */
+                           this many changed pixels among its 8 neighbors is treated as noise: not sent, reference kept, so a
+                           lasting change is still sent later. Pixels outside the frame count as unchanged. */
 } cusDiffOptions;
 
 CUS_API cusDiffOptions cusDiffDefaults(void);
@@ -66,21 +66,21 @@ CUS_API cusDiffOptions cusDiffDefaults(void);
 typedef struct cusDiffEncoder cusDiffEncoder;
 typedef struct cusDiffDecoder cusDiffDecoder;
 
-/* Everything is allocated here; encoding allocates nothing and does not wait. `options` NULL: defaults. The reference
- * starts black. One object is used by one stream (or thread) at a time; different objects are independent. Limit: rows *
+/* Allocates everything; encoding allocates nothing and does not wait. `options` NULL: defaults. The reference
+ * starts black. Use one object on one stream (or thread) at a time; different objects are independent. Limit: rows *
  * cols * channels <= 2^32 - 2, so that positions fit 32 bits. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int type, cusSpace space,
                                        const cusDiffOptions *options);
 CUS_API void cusDiffEncoderDestroy(cusDiffEncoder *encoder);
 
-/* Starts anew from a key frame: ref = frame, or black where frame is NULL. */
+/* Restarts from a key frame: ref = frame, or black if frame is NULL. */
 CUS_API cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *frame, cusStream stream);
 
-/* Encodes one frame into `diff` (made by cusSparseDiffCreate for this size and space, with capacity and mask as wanted) and
- * updates the reference. Ready: host at return, device when the stream has passed it. `frame` must not be the reference.
- * Too small a capacity: on the host CUS_ERROR_CAPACITY; on the device the call cannot know, and cusSparseDiffCount reports
- * it. Either way count holds how many bytes changed, positions and values are unspecified, the mask shows the changes, and
- * the reference is untouched.
+/* Encodes one frame into `diff` (created by cusSparseDiffCreate for this size and space, with any capacity and with or without a mask) and
+ * updates the reference. Ready: on the host at return, on the device in stream order. `frame` must not be the reference.
+ * If the capacity is too small: CUS_ERROR_CAPACITY on the host; on the device, cusSparseDiffCount reports it. In both cases
+ * count holds how many bytes changed, positions and values are unspecified, the mask shows the changes, and the reference is
+ * unchanged.
  * Cost: reads frame and reference once (on the device twice with the noise filter), writes the sectors of the reference
  * that change and 5 bytes per changed byte. */
 CUS_API cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream);
@@ -92,8 +92,8 @@ CUS_API cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int c
 CUS_API void cusDiffDecoderDestroy(cusDiffDecoder *decoder);
 CUS_API cusStatus cusDiffDecoderReset(cusDiffDecoder *decoder, const cusMat *frame, cusStream stream);
 
-/* frame[positions[k]] += values[k] modulo 256. A diff whose count is over its capacity changes nothing. A position outside
- * the frame: on the host CUS_ERROR_VALUE and nothing is changed; on the device that one entry is skipped.
+/* frame[positions[k]] += values[k] modulo 256. A diff whose count exceeds its capacity changes nothing. A position
+ * outside the frame: on the host CUS_ERROR_VALUE, with nothing changed; on the device that entry is skipped.
  * Cost: 5 bytes read and one byte updated per changed byte. */
 CUS_API cusStatus cusDiffDecode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream);
 
@@ -108,15 +108,15 @@ typedef struct cusHeatmapOptions {
 
 CUS_API cusHeatmapOptions cusHeatmapDefaults(void);
 
-/* d = |dB| + |dG| + |dR| (one channel: 3 |d|; a fourth channel is not looked at), n = d / full_scale,
+/* d = |dB| + |dG| + |dR| (one channel: 3 |d|; a fourth channel is ignored), n = d / full_scale,
  * B = 255 sin(pi n + pi/2), G = 255 sin(pi n), R = 255 sin(pi n - pi/2), each clamped to 0..255 and truncated.
  * prev, cur: 8UC1, 8UC3 or 8UC4 of equal size and type. dst: 8UC3 BGR, created as needed; it must not overlap the inputs.
- * No change is blue, half scale green, full scale red; past full scale (full_scale 510, say) it darkens again.
+ * No change is blue, half scale green, full scale red; beyond full scale (with full_scale 510, say) it darkens again.
  * `options` NULL: defaults. Cost: one read of each input, one write. Errors: NULL, VALUE, TYPE, SIZE, SPACE, ALIAS. */
 CUS_API cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options,
                              cusStream stream);
 
-/* Red (0, 0, 255) where d > threshold, black elsewhere; d as above, threshold 0..765, usual value 30. Otherwise as
+/* Red (0, 0, 255) where d > threshold, black elsewhere; d as above, threshold 0..765, typically 30. Otherwise like
  * cusHeatmap. */
 CUS_API cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int threshold, cusStream stream);
 

@@ -1,4 +1,4 @@
-// The published way of the frame difference and its pictures, written plainly from the formulas, and the plain CUB way.
+// Peers of framediff: the published method written plainly from its formulas, and an encoder built on CUB.
 #pragma once
 
 #include "cusight/core.h"
@@ -16,7 +16,7 @@ inline uint8_t clampedSine(double phase) {
     return static_cast<uint8_t>(std::clamp(255 * std::sin(phase), 0.0, 255.0));
 }
 
-// Three sines a pixel.
+// Three sines per pixel.
 inline void serialHeatmap(const uint8_t *prev, const uint8_t *cur, uint8_t *dst, size_t pixels) {
     constexpr double pi = 3.14159265358979323846;
     for (size_t p = 0; p < 3 * pixels; p += 3) {
@@ -30,7 +30,7 @@ inline void serialHeatmap(const uint8_t *prev, const uint8_t *cur, uint8_t *dst,
     }
 }
 
-// What is not sent is taken back out of cur, which is the next call's prev. Returns the count.
+// Reverts unsent changes in cur, which is the next call's prev. Returns the count.
 inline uint32_t serialEncode(uint8_t *cur, const uint8_t *prev, size_t bytes, int threshold, uint32_t *positions,
                              uint8_t *values) {
     uint32_t count = 0;
@@ -54,14 +54,14 @@ inline void serialDecode(uint8_t *frame, const uint32_t *positions, const uint8_
 
 // ---- CUDA: framediff.cu ----------------------------------------------------------------------------------------------
 
-// One thread a pixel, byte loads, three sines a pixel.
+// One thread per pixel, byte loads, three sines per pixel.
 void publishedHeatmap(const cusMat &prev, const cusMat &cur, cusMat &dst, cusStream stream);
 
-// One thread a byte, an atomic counter hands out places: unordered. cur becomes the next call's prev.
+// One thread per byte; an atomic counter assigns positions, so entries are unordered. cur becomes the next call's prev.
 void publishedEncode(cusMat &cur, const cusMat &prev, int threshold, uint32_t *positions, uint8_t *values, uint32_t *count,
                      cusStream stream);
 
-// DeviceSelect::If over the byte indices, then a gather of the values that also updates ref in place. Tight frames.
+// DeviceSelect::If over the byte indices, then a gather of the values that also updates ref in place. Frames without padding.
 class CubEncoder {
   public:
     CubEncoder() = default;

@@ -1,4 +1,4 @@
-// What every NPP peer needs: calls take a stream context, filled here once for the current device.
+// Shared by all NPP peers: the stream context of the current device, and error checks.
 #pragma once
 
 #ifdef CUSIGHT_HAVE_NPP

@@ -1,4 +1,4 @@
-// framediff in its plainest scalar form: the definition that both backends answer to. Frames are tight byte vectors.
+// framediff as plain scalar code: the definition that both backends must match. Frames are byte vectors without padding.
 #pragma once
 
 #include <algorithm>
@@ -74,7 +74,7 @@ inline std::vector<uint8_t> mask(const Entries &entries, Shape s) {
     return bits;
 }
 
-// |dB| + |dG| + |dR|; of one channel three times.
+// |dB| + |dG| + |dR|; for one channel, three times its difference.
 inline int summedDifference(const uint8_t *a, const uint8_t *b, int channels) {
     if (channels == 1)
         return 3 * std::abs(a[0] - b[0]);
