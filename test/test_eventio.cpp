@@ -56,7 +56,7 @@ TEST_P(RealRecording, IsReadExactly) {
     auto random = support::generator();
     checkPiecesAndSeeks(r, events, random);
 
-    // Converted and read again it is the same.
+    // Conversion to M3ED keeps the events.
     if (haveHdf5()) {
         Folder at;
         const int width = known.width ? known.width : 240, height = known.height ? known.height : 180;
@@ -110,7 +110,7 @@ TEST(EventFormats, ReferenceDecodersAgreeWithTheMakers) {
     const Events events = randomEvents(20000, random, 123456789, 3000000);
     EXPECT_TRUE(reference::decodeEvt2(reference::afterHeader(reference::evt2(events, EVT2))) == events);
     EXPECT_TRUE(reference::decodeEvt3(reference::afterHeader(reference::evt3(events, EVT3))) == [&] {
-        Events e = events; // the counter starts anew every 2^24 us
+        Events e = events; // the counter wraps every 2^24 us
         const int64_t base = e.t[0] >> 24 << 24;
         for (auto &t : e.t)
             t -= base;
@@ -118,7 +118,7 @@ TEST(EventFormats, ReferenceDecodersAgreeWithTheMakers) {
     }());
 }
 
-TEST(EventFormats, TimeCountersThatWrapAreCarriedOn) {
+TEST(EventFormats, TimeCountersThatWrapAreUnwrapped) {
     auto random = support::generator();
     // Pauses of up to a quarter of the counter's range, until it has wrapped several times.
     for (const auto &[bits, maker] :
@@ -136,12 +136,12 @@ TEST(EventFormats, TimeCountersThatWrapAreCarriedOn) {
     }
 }
 
-TEST(EventFormats, SeekingUsesMarksInLongRecordings) {
+TEST(EventFormats, SeekingUsesCheckpointsInLongRecordings) {
     auto random = support::generator();
     const Events events = randomEvents(2300000, random);
     Reader r(reference::evt3(events, EVT3));
     ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
-    checkPiecesAndSeeks(r, events, random); // before and while the marks are made
+    checkPiecesAndSeeks(r, events, random); // before and while checkpoints are made
     CUS_ASSERT_OK(cusEventReaderSeekIndex(r.reader, 0));
     ASSERT_TRUE(r.all(1 << 20) == events);
     checkPiecesAndSeeks(r, events, random);
@@ -163,7 +163,7 @@ TEST(EventFormats, UnwantedArraysMayBeNull) {
 }
 
 TEST(EventFormats, Evt3VectorsSurviveAnySplit) {
-    // One vector of 12, read one by one.
+    // Vectors, read one event at a time.
     Bytes file = reference::bytesOf(EVT3);
     for (uint32_t word : {0x8001u, 0x6002u, 0x0005u, 0x3000u | 0x800u | 100u, 0x4fffu, 0x50ffu, 0x4801u})
         reference::append(file, word, 2);
@@ -232,7 +232,7 @@ TEST(EventFormats, SensorFromHeaderNameOrOption) {
     options.width = 346;
     options.height = 260;
     EXPECT_EQ(size("% evt 2.0\n% geometry 320x240\n", options), std::make_pair(346, 260));
-    // A RAW file that does not say which encoding it is, and the caller does.
+    // A RAW file whose header does not name the encoding: the caller does.
     options.format = CUS_EVENTS_EVT2;
     EXPECT_EQ(size("% Date today\n", options), std::make_pair(346, 260));
     EXPECT_EQ(size("", options), std::make_pair(346, 260));

@@ -38,7 +38,7 @@ TEST(EventCodec, LzfOfAnythingIsSafeAndAsTheReference) {
     auto random = support::generator();
     int good = 0;
     for (int round = 0; round < 3000; ++round) {
-        // Mostly valid: short literals and near copies, then a few bytes changed.
+        // Valid data of short literals and near matches, half of it with one bit changed.
         Bytes in;
         size_t made = 0;
         while (in.size() < 20 + random() % 300) {

@@ -5,7 +5,7 @@ using namespace eventio_test;
 
 namespace {
 
-TEST(EventErrors, TruncatedStreams) {
+TEST(EventErrors, TruncatedWords) {
     auto random = support::generator();
     const Events events = randomEvents(5000, random);
     for (const auto &[name, whole] : files(events)) {
@@ -62,7 +62,7 @@ TEST(EventErrors, BadEventsStopOrAreSkipped) {
                                                                       {"dat", reference::dat(bad, DAT)},
                                                                       {"text", reference::text(bad, false)}}) {
             if (name == "evt2" && *c.what == 'p')
-                continue; // one bit: there is no other
+                continue; // a polarity of one bit is always valid
             SCOPED_TRACE(name + " " + c.what);
             cusEventReaderOptions options = cusEventReaderDefaults();
             options.width = 640;
@@ -74,7 +74,7 @@ TEST(EventErrors, BadEventsStopOrAreSkipped) {
             EXPECT_EQ(status, CUS_ERROR_FORMAT);
             EXPECT_NE(std::string(cusLastError()).find(c.message), std::string::npos) << cusLastError();
             EXPECT_TRUE(before == events.part(0, c.at));
-            // Past it, reading goes on.
+            // After a seek past it, reading continues.
             CUS_ASSERT_OK(cusEventReaderSeekIndex(strict.reader, int64_t(c.at) + 1));
             EXPECT_TRUE(strict.all() == events.part(c.at + 1, events.size() - c.at - 1));
 
@@ -109,7 +109,7 @@ TEST(EventErrors, UndefinedWords) {
     }
 }
 
-TEST(EventErrors, FilesThatAreNone) {
+TEST(EventErrors, FilesThatAreNotRecordings) {
     Folder at;
     cusEventReader *reader = nullptr;
     const auto open = [&](const std::string &path) { return cusEventReaderOpen(&reader, path.c_str(), nullptr); };

@@ -85,7 +85,7 @@ TEST(EventHdf5, NoRecording) {
     EXPECT_NE(std::string(cusLastError()).find("neither /prophesee nor /events"), std::string::npos) << cusLastError();
 }
 
-// Cut anywhere, it gives a prefix of its events and says that it is cut, or where it is damaged.
+// A file cut anywhere gives a prefix of its events and an error that says where it ends or is damaged.
 TEST(EventHdf5, TruncatedAnywhere) {
     NEEDS_HDF5();
     auto random = support::generator();
@@ -105,17 +105,17 @@ TEST(EventHdf5, TruncatedAnywhere) {
             ASSERT_TRUE(got == all.part(0, got.size())) << "cut at " << size;
             if (got.size() < all.size()) {
                 ASSERT_TRUE(status == CUS_ERROR_TRUNCATED || status == CUS_ERROR_FORMAT) << status;
-                ASSERT_EQ(r.read(1, &status).size(), 0u); // and again
+                ASSERT_EQ(r.read(1, &status).size(), 0u); // the error stays
                 ASSERT_NE(status, CUS_OK);
             }
             most = std::max(most, got.size());
         }
-        EXPECT_GT(most, all.size() / 10); // what comes before the break does arrive
+        EXPECT_GT(most, all.size() / 10); // the events before the cut are delivered
     }
 }
 
 #ifdef CUSIGHT_HAVE_HDF5
-// A dataset that claims what is not in the file.
+// Datasets that claim more events than are in the file.
 TEST(EventHdf5, EnormousClaims) {
     Folder at;
     for (const hsize_t claimed : {hsize_t(1) << 62, hsize_t(20000000)}) {
@@ -129,7 +129,7 @@ TEST(EventHdf5, EnormousClaims) {
         for (const char *name : {"x", "y", "p", "t"}) {
             const hid_t type = *name == 'p' ? H5T_STD_U8LE : *name == 't' ? H5T_STD_U64LE : H5T_STD_U16LE;
             const hid_t set = H5Dcreate2(group, name, type, space, H5P_DEFAULT, how, H5P_DEFAULT);
-            for (hsize_t first = 0; first < 30000; first += 1000) // 30 of the chunks are there
+            for (hsize_t first = 0; first < 30000; first += 1000) // only 30 chunks exist
                 H5Dwrite_chunk(set, H5P_DEFAULT, 0, &first, 1000 * H5Tget_size(type), data.data());
             H5Dclose(set);
         }
@@ -168,7 +168,7 @@ TEST(EventHdf5, DamagedChunkEndsTheRecordingThere) {
         cusStatus status = CUS_OK;
         const Events got = r.all(3000, &status);
         for (size_t i = 0; i < got.size(); ++i) {
-            ASSERT_LT(got.x[i], r.info.width); // the damage may have met the sensor's size, too
+            ASSERT_LT(got.x[i], r.info.width); // the damage may be in the sensor's size
             ASSERT_LT(got.y[i], r.info.height);
             ASSERT_LE(got.p[i], 1);
         }

@@ -14,7 +14,7 @@ TEST(EventWriter, IndexAndLayoutAreThoseOfM3ed) {
     auto random = support::generator();
     Folder at;
     const Events events = randomEvents(100000, random, 2500);
-    // Not compressed: libhdf5 itself is to read it, and has no LZF of its own.
+    // Not compressed, so that libhdf5, which has no LZF filter, can read it.
     cusEventWriterOptions options = sensor(1280, 720);
     options.compress = 0;
     CUS_ASSERT_OK(writeM3ed(at / "r.h5", events, options, 7777));
@@ -81,7 +81,7 @@ TEST(EventWriter, Errors) {
     EXPECT_NE(access((at / "d.h5.part").c_str(), F_OK), 0);
     cusEventWriterDiscard(nullptr);
 
-    CUS_ASSERT_OK(cusEventWriterCreate(&writer, (at / "e.h5").c_str(), &options)); // nothing in it
+    CUS_ASSERT_OK(cusEventWriterCreate(&writer, (at / "e.h5").c_str(), &options)); // without events
     CUS_ASSERT_OK(cusEventWriterFinish(writer));
     Reader empty(at / "e.h5");
     EXPECT_EQ(empty.info.count, 0);
@@ -123,14 +123,14 @@ TEST(FrameWriter, StoresWhatItIsGiven) {
         EXPECT_EQ(shape[0], hsize_t(frames));
         EXPECT_EQ(shape[1] * shape[2] * shape[3], hsize_t(rows * cols * CUS_CHANNELS(type)));
         for (hsize_t f = 0; f < hsize_t(frames); ++f) {
-            const hsize_t place[4] = {f, 0, 0, 0};
+            const hsize_t at_chunk[4] = {f, 0, 0, 0};
             hsize_t size = 0;
-            uint32_t left_out = 0;
-            ASSERT_GE(H5Dget_chunk_storage_size(set, place, &size), 0);
+            uint32_t skipped_filters = 0;
+            ASSERT_GE(H5Dget_chunk_storage_size(set, at_chunk, &size), 0);
             Bytes stored(size), frame(bytes);
-            ASSERT_GE(H5Dread_chunk(set, H5P_DEFAULT, place, &left_out, stored.data()), 0);
-            EXPECT_EQ(left_out, f == 4 ? 1u : 0u);
-            if (left_out) {
+            ASSERT_GE(H5Dread_chunk(set, H5P_DEFAULT, at_chunk, &skipped_filters, stored.data()), 0);
+            EXPECT_EQ(skipped_filters, f == 4 ? 1u : 0u);
+            if (skipped_filters) {
                 frame = stored;
             } else {
                 ASSERT_TRUE(reference::lzf(stored, bytes, frame));

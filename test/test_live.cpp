@@ -149,7 +149,7 @@ TEST(LiveSender, CpuAndGpuSendTheSameBytes) {
         ASSERT_EQ(a.key_frame, b.key_frame) << "frame " << k;
         ASSERT_EQ(a.mask, b.mask);
         ASSERT_EQ(a.values, b.values);
-        advance(frame, k == 5 ? 0.9 : 0.04, random); // a cut among small changes
+        advance(frame, k == 5 ? 0.9 : 0.04, random); // a scene cut among small changes
     }
 }
 

@@ -13,7 +13,7 @@ using namespace live_test;
 namespace {
 
 TEST(LiveWire, ChecksumIsCrc32c) {
-    EXPECT_EQ(cusCrc32c(0, "123456789", 9), 0xE3069283u); // the check value of the polynomial's catalogs
+    EXPECT_EQ(cusCrc32c(0, "123456789", 9), 0xE3069283u); // the check value in CRC catalogs
     EXPECT_EQ(cusCrc32c(0, nullptr, 0), 0u);
     auto random = support::generator();
     for (size_t n : {1, 7, 8, 9, 63, 1000, 4099}) {
@@ -157,7 +157,7 @@ TEST(LivePeer, BadMessagesEndTheConnection) {
 
 class LiveAttack : public testing::Test {
   protected:
-    static constexpr int ROWS = 6, COLS = 5; // 15-byte rows: one bit of each row's mask is outside
+    static constexpr int ROWS = 6, COLS = 5; // 15-byte rows: one bit of each row's mask is unused
     void SetUp() override {
         NEEDS_ZSTD();
         cusWireHeader h = header(CUS_WIRE_HELLO, 8);
@@ -189,7 +189,7 @@ class LiveAttack : public testing::Test {
         CUS_ASSERT_OK(viewer.feed(join({hello, key_frame})));
         ASSERT_EQ(viewer.frame(), image);
         CUS_EXPECT_ERROR(viewer.feed(bad), status, text);
-        EXPECT_EQ(viewer.frame(), image); // not even partially
+        EXPECT_EQ(viewer.frame(), image); // not even in part
         CUS_EXPECT_ERROR(viewer.feed(key_frame), status, text);
         CUS_ASSERT_OK(cusViewerReconnect(viewer.viewer));
         CUS_EXPECT_OK(viewer.feed(join({hello, key_frame})));

@@ -25,16 +25,6 @@ static void emitVector(DecoderState *state, EventSink *sink) {
     }
 }
 
-static void startVector(DecoderState *state, uint32_t word, uint16_t size, cusEventCounts *counts) {
-    state->vector_size = size;
-    state->vector = word & ((1u << size) - 1);
-    state->vector_x += size;
-    if (state->time_high < 0) {
-        counts->untimed += (uint64_t)__builtin_popcount(state->vector);
-        state->vector = 0;
-    }
-}
-
 /* A new upper part restarts the lower part at zero; a repeated one changes nothing. */
 static void setTimeHigh(DecoderState *state, uint32_t word) {
     const int64_t high = eventio_unwrap(state->time_high, word & 4095, 12);
@@ -68,7 +58,13 @@ cusStatus eventio_decodeEvt3(cusEventReader *reader, DecoderState *state, const 
             break;
         case EVT3_VECT_12:
         case EVT3_VECT_8:
-            startVector(state, word, type == EVT3_VECT_12 ? 12 : 8, &reader->counts);
+            state->vector_size = type == EVT3_VECT_12 ? 12 : 8;
+            state->vector = word & ((1u << state->vector_size) - 1);
+            state->vector_x += state->vector_size;
+            if (state->time_high < 0) {
+                reader->counts.untimed += (uint64_t)__builtin_popcount(state->vector);
+                state->vector = 0;
+            }
             emitVector(state, sink);
             break;
         case EVT3_TIME_LOW:

@@ -156,6 +156,7 @@ cusStatus eventio_readHeader(cusEventReader *reader, const uint8_t *bytes, size_
     cusEventInfo *info = &reader->info;
     TextHeader header = {0};
     int64_t width = 0, height = 0;
+    int in_seconds = 0;
     *out = (EventHeader){.start = {.time_high = -1, .time = -1}};
     CUS_TRY(parseHeader(function, bytes, n, &header));
     if (!header.evt_major && (requested == CUS_EVENTS_EVT2 || requested == CUS_EVENTS_EVT3))
@@ -164,9 +165,9 @@ cusStatus eventio_readHeader(cusEventReader *reader, const uint8_t *bytes, size_
         CUS_TRY(chooseEvt(function, &header, info, out));
     } else if (header.bytes) {
         CUS_TRY(chooseDat(function, reader, &header, info, bytes, n, out));
-    } else if (eventio_looksLikeText(bytes, n, &out->start, &width, &height)) {
+    } else if (eventio_looksLikeText(bytes, n, &out->start, &in_seconds, &width, &height)) {
         info->format = CUS_EVENTS_TEXT;
-        out->decode = eventio_decodeText;
+        out->decode = in_seconds ? eventio_decodeTextSeconds : eventio_decodeText;
         setSize(&header, width, height);
     } else {
         return cusi_fail(CUS_ERROR_FORMAT, "%s: not an event recording: not HDF5, no \"%% \" header, not text \"t x y p\"",

@@ -133,8 +133,8 @@ static cusStatus malformedLine(cusEventReader *reader, uint64_t line, uint64_t o
     return CUS_OK;
 }
 
-cusStatus eventio_decodeText(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
-                             EventSink *sink, size_t *used) {
+static cusStatus decodeLines(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
+                             EventSink *sink, size_t *used, int in_seconds) {
     const uint8_t *p = bytes, *const end = bytes + n;
     cusStatus status = CUS_OK;
     while (p < end && sink->count < sink->capacity) {
@@ -143,7 +143,7 @@ cusStatus eventio_decodeText(cusEventReader *reader, DecoderState *state, const 
             break;
         const uint64_t line = state->line + 1, offset = state->offset + (uint64_t)(p - bytes);
         TextEvent e;
-        const LineKind kind = parseLine(p, newline ? newline : end, state->in_seconds, &e);
+        const LineKind kind = parseLine(p, newline ? newline : end, in_seconds, &e);
         if (kind == LINE_MALFORMED)
             status = malformedLine(reader, line, offset, newline != NULL, at_end);
         else if (kind == LINE_EVENT)
@@ -160,7 +160,18 @@ cusStatus eventio_decodeText(cusEventReader *reader, DecoderState *state, const 
     return status;
 }
 
-int eventio_looksLikeText(const uint8_t *bytes, size_t n, DecoderState *start, int64_t *width, int64_t *height) {
+cusStatus eventio_decodeText(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
+                             EventSink *sink, size_t *used) {
+    return decodeLines(reader, state, bytes, n, at_end, sink, used, 0);
+}
+
+cusStatus eventio_decodeTextSeconds(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
+                                    EventSink *sink, size_t *used) {
+    return decodeLines(reader, state, bytes, n, at_end, sink, used, 1);
+}
+
+int eventio_looksLikeText(const uint8_t *bytes, size_t n, DecoderState *start, int *in_seconds, int64_t *width,
+                          int64_t *height) {
     const uint8_t *p = bytes, *const end = bytes + n;
     if (n >= 3 && p[0] == 0xef && p[1] == 0xbb && p[2] == 0xbf) /* byte order mark */
         p += 3;
@@ -178,7 +189,7 @@ int eventio_looksLikeText(const uint8_t *bytes, size_t n, DecoderState *start, i
                 return 0;
             const int two_numbers = skipSpace(next, line_end) == line_end;
             if (!two_numbers || !newline || !first.integer || has_size) { /* the first event */
-                start->in_seconds = !first.integer;
+                *in_seconds = !first.integer;
                 start->offset = (uint64_t)(p - bytes);
                 return 1;
             }

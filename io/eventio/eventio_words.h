@@ -15,9 +15,7 @@ typedef struct DecoderState {
     uint64_t line;     /* text: lines passed */
     /* EVT3: lower time bits, current row, x after the last vector, polarity of vectors, and the events of the last vector
      * that are still to be delivered: one bit each, from x = vector_x - vector_size on. */
-    uint32_t time_low, y, vector_x, vector_p, vector;
-    uint16_t vector_size;
-    uint16_t in_seconds; /* text: times are in seconds */
+    uint32_t time_low, y, vector_x, vector_p, vector, vector_size;
 } DecoderState;
 
 /* Where decoded events go. */
@@ -37,8 +35,11 @@ cusStatus eventio_decodeEvt3(cusEventReader *reader, DecoderState *state, const 
                              EventSink *sink, size_t *used);
 cusStatus eventio_decodeDat(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
                             EventSink *sink, size_t *used);
+/* Text with times in microseconds, and in seconds. */
 cusStatus eventio_decodeText(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
                              EventSink *sink, size_t *used);
+cusStatus eventio_decodeTextSeconds(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
+                                    EventSink *sink, size_t *used);
 
 /* ---- Headers ------------------------------------------------------------------------------------------------------- */
 
@@ -52,8 +53,10 @@ typedef struct EventHeader {
 /* Finds the format from the first n bytes of the file (all of it, or EVENTIO_HEADER_BYTES) and sets reader->info. */
 cusStatus eventio_readHeader(cusEventReader *reader, const uint8_t *bytes, size_t n, EventHeader *header);
 
-/* Whether the file starts as text events do. Sets the first line's "width height" (0 without), and where the events start. */
-int eventio_looksLikeText(const uint8_t *bytes, size_t n, DecoderState *start, int64_t *width, int64_t *height);
+/* Whether the file starts as text events do. Sets where the events start, whether their times are in seconds, and the first line's
+ * "width height" if there is one. */
+int eventio_looksLikeText(const uint8_t *bytes, size_t n, DecoderState *start, int *in_seconds, int64_t *width,
+                          int64_t *height);
 
 /* ---- For the decoders ---------------------------------------------------------------------------------------------- */
 
