@@ -1,4 +1,4 @@
-// Event recordings and their codecs, from any bytes.
+// Fuzzes the event readers and the codecs.
 #include "eventio_input.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -1,3 +1,4 @@
+// Fuzzes the viewer of live video.
 #include "live_targets.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

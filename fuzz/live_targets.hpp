@@ -1,8 +1,8 @@
-// The two parsers of the stream module under arbitrary bytes. Shared by the libFuzzer programs here and by the test that
-// replays the corpus without a fuzzer.
+// The two parsers of live video on arbitrary bytes, for the libFuzzer programs here and for the test that replays the seeds
+// without a fuzzer.
 //
-// First byte of an input: bit 0: mend each message's magic, version and checksum on its way in, so that mutations get past
-// them; bits 1..3: size of the pieces it arrives in.
+// First byte of an input: bit 0: repair the magic, version and checksum of each message, so that mutations get past these
+// checks; bits 1..3, n: the input arrives in reads of 4^n bytes.
 #pragma once
 
 #include "cusight/live.h"
@@ -20,8 +20,8 @@ inline void require(bool holds) {
         std::abort();
 }
 
-// Follows the messages as a reader would and makes each one's header acceptable.
-inline void mend(std::vector<uint8_t> &bytes) {
+// Finds the messages as a reader would and makes each header acceptable.
+inline void repairHeaders(std::vector<uint8_t> &bytes) {
     for (size_t at = 0; at + CUS_WIRE_HEADER_BYTES <= bytes.size();) {
         uint8_t *header = &bytes[at];
         std::memcpy(header, "CUSD\1\0", 6);
@@ -40,17 +40,17 @@ struct Input {
     Input(const uint8_t *data, size_t size) {
         if (size == 0)
             return;
-        piece = size_t{1} << (2 * (data[0] >> 1 & 7));
+        read_bytes = size_t{1} << (2 * (data[0] >> 1 & 7));
         bytes.assign(data + 1, data + size);
         if (data[0] & 1)
-            mend(bytes);
+            repairHeaders(bytes);
     }
-    size_t piece = 1;
+    size_t read_bytes = 1;
     std::vector<uint8_t> bytes;
 };
 
-// A viewer fed by whatever claims to be a sender. Holds it to: bounded memory, no way back from a failure, a picture that
-// only changes together with a report of a frame.
+// A viewer with an arbitrary sender. Requires bounded memory, no way back from a failure, and a frame that changes only
+// together with an update that says so.
 inline void viewer(const uint8_t *data, size_t size) {
     Input input(data, size);
     cusViewerOptions options = cusViewerDefaults();
@@ -60,22 +60,22 @@ inline void viewer(const uint8_t *data, size_t size) {
     std::vector<uint8_t> before;
     cusStatus status = CUS_OK;
     for (size_t at = 0; at < input.bytes.size() && status == CUS_OK;) {
-        const size_t n = std::min(input.piece, input.bytes.size() - at);
+        const size_t n = std::min(input.read_bytes, input.bytes.size() - at);
         size_t used = 0;
-        cusViewerUpdate event = CUS_VIEWER_NOTHING;
-        // A copy of its own, so that reading past the end is seen.
+        cusViewerUpdate update = CUS_VIEWER_NOTHING;
+        // A separate copy, so that the sanitizer detects reads past its end.
         const std::vector<uint8_t> piece(&input.bytes[at], &input.bytes[at] + n);
-        status = cusViewerInput(v, piece.data(), n, &used, &event);
-        require(used <= n && (status != CUS_OK || event != CUS_VIEWER_NOTHING || used == n));
+        status = cusViewerInput(v, piece.data(), n, &used, &update);
+        require(used <= n && (status != CUS_OK || update != CUS_VIEWER_NOTHING || used == n));
         at += used;
 
-        cusMat picture = CUS_MAT_INIT;
-        if (cusViewerPicture(v, &picture) == CUS_OK) {
-            const size_t picture_bytes = picture.step * static_cast<size_t>(picture.rows);
-            require(picture_bytes <= options.max_frame_bytes);
-            const auto *first = static_cast<const uint8_t *>(picture.data);
-            const std::vector<uint8_t> now(first, first + picture_bytes);
-            require(event == CUS_VIEWER_FRAME || event == CUS_VIEWER_CONNECTED || now == before);
+        cusMat frame = CUS_MAT_INIT;
+        if (cusViewerFrame(v, &frame) == CUS_OK) {
+            const size_t frame_bytes = frame.step * static_cast<size_t>(frame.rows);
+            require(frame_bytes <= options.max_frame_bytes);
+            const auto *first = static_cast<const uint8_t *>(frame.data);
+            const std::vector<uint8_t> now(first, first + frame_bytes);
+            require(update == CUS_VIEWER_FRAME || update == CUS_VIEWER_CONNECTED || now == before);
             before = now;
         }
         const uint8_t *out = nullptr;
@@ -85,14 +85,13 @@ inline void viewer(const uint8_t *data, size_t size) {
     }
     if (status != CUS_OK) {
         size_t used = 0;
-        cusViewerUpdate event = CUS_VIEWER_NOTHING;
-        require(cusViewerInput(v, "x", 1, &used, &event) == status);
+        cusViewerUpdate update = CUS_VIEWER_NOTHING;
+        require(cusViewerInput(v, "x", 1, &used, &update) == status);
     }
     cusViewerDestroy(v);
 }
 
-// A peer fed by whatever claims to be a viewer, while frames are offered and what it puts out is taken away at a pace that
-// depends on the input.
+// A peer with an arbitrary viewer, while frames are offered and its output is read at a rate that depends on the input.
 inline void peer(const uint8_t *data, size_t size) {
     Input input(data, size);
     const int rows = 5, cols = 7;
@@ -108,7 +107,7 @@ inline void peer(const uint8_t *data, size_t size) {
     frame.count = 1;
     cusStatus status = CUS_OK;
     for (size_t at = 0; at < input.bytes.size() && status == CUS_OK;) {
-        const size_t n = std::min(input.piece, input.bytes.size() - at);
+        const size_t n = std::min(input.read_bytes, input.bytes.size() - at);
         const std::vector<uint8_t> piece(&input.bytes[at], &input.bytes[at] + n);
         status = cusPeerInput(p, piece.data(), n);
         at += n;

@@ -1,4 +1,4 @@
-// Rows of eventio: a recording, in memory or in a file the system has in memory, to arrays of events.
+// Rows of eventio: a recording, in memory or in a cached file, to arrays of events.
 #include "harness.hpp"
 
 #include "cusight/eventio.h"
@@ -21,7 +21,7 @@ using reference::Events;
 constexpr size_t COUNT = 4000000, PIECE = 65536;
 constexpr int WIDTH = 1280, HEIGHT = 720;
 
-// Bursts along rows, as edges that move give them: runs of about five events of one row, some 4 million events a second.
+// Bursts along rows, as moving edges cause them: runs of about five events in one row, some 4 million events a second.
 Events recording() {
     std::mt19937_64 random(11);
     Events e;
@@ -42,7 +42,7 @@ Events recording() {
     return e;
 }
 
-// All of it, piece by piece, into the same arrays.
+// All of it, PIECE events at a time, into the same arrays.
 void readAll(cusEventReader *reader) {
     static std::vector<uint16_t> x(PIECE), y(PIECE);
     static std::vector<uint8_t> p(PIECE);
@@ -56,7 +56,7 @@ void readAll(cusEventReader *reader) {
     ASSERT_EQ(all, COUNT);
 }
 
-// The system has the file in memory.
+// A recording in a temporary file, which the system caches in memory.
 class Written {
   public:
     explicit Written(const Events &events) {
@@ -100,23 +100,23 @@ void reading(const std::string &name, const std::function<Bytes(const Events &)>
     row.report();
 }
 
-TEST(Eventio, evt2) {
+TEST(Eventio, Evt2) {
     reading("evt2", [](const Events &e) { return reference::evt2(e, "% evt 2.0\n% geometry 1280x720\n% end\n"); });
 }
 
-TEST(Eventio, evt3) {
+TEST(Eventio, Evt3) {
     reading("evt3", [](const Events &e) { return reference::evt3(e, "% evt 3.0\n% geometry 1280x720\n% end\n"); });
 }
 
-TEST(Eventio, dat) {
+TEST(Eventio, Dat) {
     reading("dat", [](const Events &e) { return reference::dat(e, "% Version 2\n% Height 720\n% Width 1280\n"); });
 }
 
-TEST(Eventio, text) {
+TEST(Eventio, Text) {
     reading("text", [](const Events &e) { return reference::text(e, false); });
 }
 
-TEST(Eventio, m3ed) {
+TEST(Eventio, M3ed) {
     const char nothing[] = "\x89HDF\r\n\x1a\n";
     cusEventReader *none = nullptr;
     if (!perf::wants(CUS_HOST) || cusEventReaderOpenMemory(&none, nothing, 8, nullptr) == CUS_ERROR_UNSUPPORTED)

@@ -1,5 +1,5 @@
-// Rows of event frames: stacks of 200,000 events, mostly of 1280 x 720 pixels; uniform and clustered; from 1000 events to 600
-// million; streamed.
+// Rows of event frames: stacks of 200,000 events, mostly of 1280 x 720 pixels; uniform and clustered; from 1000 to 600 million
+// events; in memory and through the pipeline.
 #include "frames.hpp"
 
 #include "cusight/events.h"
@@ -18,7 +18,7 @@ using perf::check;
 constexpr int ROWS = 720, COLS = 1280;
 constexpr perf::Size SENSOR = {COLS, ROWS};
 constexpr size_t STACK = 200000, FRAME = size_t{2} * ROWS * COLS;
-constexpr size_t TIMED = 60000000; // no times for more events than these, whose frames look at none
+constexpr size_t TIMED = 60000000; // inputs of more events have no times: their representations use none
 
 enum class Spread { UNIFORM, EDGES, HOT_PIXEL, ONE_PIXEL, SORTED };
 
@@ -28,7 +28,7 @@ uint64_t mixed(uint64_t i) {
     return i ^ i >> 32;
 }
 
-// The first n events in stacks.
+// Windows over the first n events.
 std::vector<cusEventWindow> stacksOf(size_t n) {
     std::vector<cusEventWindow> windows;
     for (size_t first = 0; first < n; first += STACK)
@@ -40,14 +40,14 @@ std::vector<cusEventWindow> stacksOf(size_t n) {
 template<class F>
 void inParallel(size_t n, const F &work) {
     const size_t threads = std::max(1u, std::thread::hardware_concurrency());
-    std::vector<std::thread> crew;
+    std::vector<std::thread> workers;
     for (size_t k = 0; k < threads; ++k)
-        crew.emplace_back([&, k] { work(n * k / threads, n * (k + 1) / threads); });
-    for (auto &thread : crew)
+        workers.emplace_back([&, k] { work(n * k / threads, n * (k + 1) / threads); });
+    for (auto &thread : workers)
         thread.join();
 }
 
-// Events in either space, ten a microsecond.
+// Events in either space, ten per microsecond.
 class Input {
   public:
     Input(size_t n, Spread spread, cusSpace space, bool pinned = false, perf::Size sensor = SENSOR) {
@@ -123,19 +123,20 @@ std::vector<cusRepresentation> defaults(const std::vector<cusRepresentationKind>
     return r;
 }
 
-// A stacker with the frames it makes.
-class Job {
+// A stacker and the frames that it makes.
+class StackerWithFrames {
   public:
-    Job(cusSpace space, const std::vector<cusRepresentation> &r, perf::Size sensor = SENSOR) : frames(r.size()) {
+    StackerWithFrames(cusSpace space, const std::vector<cusRepresentation> &r, perf::Size sensor = SENSOR)
+        : frames(r.size()) {
         check(cusEventStackerCreate(&stacker, sensor.rows, sensor.cols, space, r.data(), static_cast<int>(r.size())));
     }
-    ~Job() {
+    ~StackerWithFrames() {
         for (cusMat &m : frames)
             cusMatRelease(&m);
         cusEventStackerDestroy(stacker);
     }
-    Job(const Job &) = delete;
-    Job &operator=(const Job &) = delete;
+    StackerWithFrames(const StackerWithFrames &) = delete;
+    StackerWithFrames &operator=(const StackerWithFrames &) = delete;
     cusStatus operator()(const Input &input, const std::vector<cusEventWindow> &windows, cusStream stream) {
         return cusEventStack(stacker, &input.view, windows.data(), windows.size(), frames.data(), stream);
     }
@@ -159,11 +160,11 @@ void histogram(const std::string &name, size_t n, Spread spread, const std::stri
         if (perf::listing())
             return row.report();
         const Input input(n, spread, space);
-        Job job(space, defaults({CUS_REPR_HISTOGRAM}));
+        StackerWithFrames stack(space, defaults({CUS_REPR_HISTOGRAM}));
         const size_t stacks = input.windows.size();
         row.note(note);
-        row.measure([&](cusStream stream, int) { return job(input, stream); });
-        // What the peers work on lives until the report.
+        row.measure([&](cusStream stream, int) { return stack(input, stream); });
+        // The peers' memory lives until the report.
         std::vector<uint8_t> serial_frames(with_peers && space == CUS_HOST ? stacks * FRAME : 0);
         if (with_peers && space == CUS_HOST)
             row.peer("published", [&](cusStream, int) {
@@ -185,7 +186,7 @@ void histogram(const std::string &name, size_t n, Spread spread, const std::stri
                 peers::atomicHistogram(input.view.x, input.view.y, input.view.p, stacks, STACK, ROWS, COLS,
                                        static_cast<uint32_t *>(counters.data), static_cast<uint8_t *>(frames.data), stream);
             });
-            // Sorting all stacks at once by stack and pixel, 30 bits: what would come before a count over sorted events.
+            // Sorting all stacks at once by stack and pixel, 30 bits: the first step of counting sorted events.
             std::vector<int32_t> host(n);
             for (size_t i = 0; i < n; ++i)
                 host[i] = static_cast<int32_t>(i / STACK * FRAME + mixed(i) % FRAME);
@@ -229,15 +230,14 @@ TEST(Events, mdes10_tencode_60M) {
         if (perf::listing())
             return row.report();
         const Input input(60000000, Spread::UNIFORM, space);
-        Job job(space, defaults({CUS_REPR_MDES, CUS_REPR_TENCODE}));
+        StackerWithFrames stack(space, defaults({CUS_REPR_MDES, CUS_REPR_TENCODE}));
         row.note("uniform");
-        row.measure([&](cusStream stream, int) { return job(input, stream); });
+        row.measure([&](cusStream stream, int) { return stack(input, stream); });
         row.report();
     });
 }
 
-// The other representations, each alone; one visit to an event, its time where it is needed, and one write of the frame is what
-// must move.
+// The other representations, each alone. Bytes that must move: each event once, its time if it is used, and the frames once.
 TEST(Events, representations_60M) {
     if (!perf::wants(CUS_DEVICE))
         return;
@@ -253,8 +253,8 @@ TEST(Events, representations_60M) {
             return row.report();
         if (!input)
             input = std::make_unique<Input>(60000000, Spread::UNIFORM, CUS_DEVICE);
-        Job job(CUS_DEVICE, {r});
-        row.measure([&](cusStream stream, int) { return job(*input, stream); });
+        StackerWithFrames stack(CUS_DEVICE, {r});
+        row.measure([&](cusStream stream, int) { return stack(*input, stream); });
         row.report();
     };
     for (cusRepresentationKind kind : {CUS_REPR_MDES, CUS_REPR_MDES_COUNT, CUS_REPR_TENCODE, CUS_REPR_STACKED_HISTOGRAM,
@@ -265,13 +265,13 @@ TEST(Events, representations_60M) {
     measure(normalized, "voxel_grid/60M/normalized", "uniform, frames read for mean and deviation and once more");
 }
 
-// One stack for a frame, as a live camera needs it.
+// One stack, as for a live camera.
 TEST(Events, latency) {
     if (!perf::wants(CUS_DEVICE))
         return;
     for (const perf::Size size : perf::FRAME_SIZES) {
         const Input input(STACK, Spread::UNIFORM, CUS_DEVICE, false, size);
-        Job histogram(CUS_DEVICE, defaults({CUS_REPR_HISTOGRAM}), size),
+        StackerWithFrames histogram(CUS_DEVICE, defaults({CUS_REPR_HISTOGRAM}), size),
             both(CUS_DEVICE, defaults({CUS_REPR_MDES, CUS_REPR_TENCODE}), size);
         perf::latency("events/histogram/" + size.text() + "/200k events",
                       [&](cusStream stream, int) { return histogram(input, stream); });
@@ -287,13 +287,13 @@ TEST(EventsSweep, events) {
             counts.insert(counts.end(), {200000000, 600000000});
         std::unique_ptr<Input> input;
         for (const size_t n : counts) {
-            if (!perf::listing() && (!input || n > input->view.count)) // the smaller are the beginnings of the larger
+            if (!perf::listing() && (!input || n > input->view.count)) // smaller inputs are prefixes of larger ones
                 input = std::make_unique<Input>(n <= TIMED ? TIMED : counts.back(), Spread::UNIFORM, space);
             const auto row = [&](const std::string &name, double bytes, const std::vector<cusRepresentationKind> &kinds) {
-                Job job(space, defaults(kinds));
+                StackerWithFrames stack(space, defaults(kinds));
                 const std::vector<cusEventWindow> windows = stacksOf(n);
                 perf::Row r("sweep/events/" + name + "/events=" + std::to_string(n), space, bytes);
-                r.measure([&](cusStream stream, int) { return job(*input, windows, stream); });
+                r.measure([&](cusStream stream, int) { return stack(*input, windows, stream); });
                 r.report();
             };
             row("histogram", histogramBytes(n), {CUS_REPR_HISTOGRAM});
@@ -303,8 +303,8 @@ TEST(EventsSweep, events) {
     });
 }
 
-// From page-locked memory to page-locked memory. up, down: bytes a stack.
-void stream(const std::string &name, const std::vector<cusRepresentationKind> &kinds, double up, double down) {
+// From page-locked memory to page-locked memory. up, down: bytes per stack.
+void pipeline(const std::string &name, const std::vector<cusRepresentationKind> &kinds, double up, double down) {
     if (!perf::wants(CUS_DEVICE))
         return;
     perf::Row row("events/pipeline-" + name + "/60M", CUS_DEVICE, 0);
@@ -314,23 +314,23 @@ void stream(const std::string &name, const std::vector<cusRepresentationKind> &k
     cusEventPipelineOptions options = cusEventPipelineDefaults();
     options.compute = CUS_DEVICE;
     const std::vector<cusRepresentation> representations = defaults(kinds);
-    cusEventPipeline *stream = nullptr;
+    cusEventPipeline *events = nullptr;
     check(cusEventPipelineCreate(
-        &stream, ROWS, COLS, representations.data(), static_cast<int>(kinds.size()), &options,
+        &events, ROWS, COLS, representations.data(), static_cast<int>(kinds.size()), &options,
         [](void *, const cusFrameBatch *) { return CUS_OK; }, nullptr));
     row.hostToHost(up, down, 300);
     row.note("pinned events up, frames down");
     row.measure([&](cusStream, int) {
-        check(cusEventPipelinePush(stream, &input.view));
-        return cusEventPipelineFlush(stream);
+        check(cusEventPipelinePush(events, &input.view));
+        return cusEventPipelineFlush(events);
     });
     row.report();
-    cusEventPipelineDestroy(stream);
+    cusEventPipelineDestroy(events);
 }
 
-TEST(Events, stream_60M) {
-    stream("histogram", {CUS_REPR_HISTOGRAM}, 5.0 * STACK, FRAME);
-    stream("mdes10+tencode", {CUS_REPR_MDES, CUS_REPR_TENCODE}, 13.0 * STACK, 13.0 * ROWS * COLS);
+TEST(Events, pipeline_60M) {
+    pipeline("histogram", {CUS_REPR_HISTOGRAM}, 5.0 * STACK, FRAME);
+    pipeline("mdes10+tencode", {CUS_REPR_MDES, CUS_REPR_TENCODE}, 13.0 * STACK, 13.0 * ROWS * COLS);
 }
 
 } // namespace

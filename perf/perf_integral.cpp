@@ -1,4 +1,4 @@
-// Rows of integral: sums, sums with squares, float sources, sums over rectangles.
+// Performance rows of integral: sums, sums with squares, float sources, sums over rectangles.
 #include "frames.hpp"
 
 #include "cusight/integral.h"
@@ -40,8 +40,8 @@ void fill(Mat &mat, Size size, int type, cusSpace space) {
         auto *row = host.as<uint8_t>() + static_cast<size_t>(y) * host.mat.step;
         if (type == CUS_8UC1)
             for (int x = 0; x < size.cols; x += 8) {
-                const uint64_t eight = random();
-                std::memcpy(row + x, &eight, static_cast<size_t>(std::min(8, size.cols - x)));
+                const uint64_t pixels = random();
+                std::memcpy(row + x, &pixels, static_cast<size_t>(std::min(8, size.cols - x)));
             }
         else
             for (int x = 0; x < size.cols; ++x)
@@ -51,16 +51,16 @@ void fill(Mat &mat, Size size, int type, cusSpace space) {
 }
 
 struct Set {
-    Mat src, sum, sqsum, tight, turned;
+    Mat src, sum, sqsum, tight, transposed; // the last two: of the published method
 };
 
 enum class Rows { ALL, NO_PEERS };
 
-// Both tables where squares is true.
+// squares: both tables.
 void integral(const std::string &id, Size size, int type, int depth, bool squares, Rows rows = Rows::ALL) {
     perf::bothSpaces([&](cusSpace space) {
         if (space == CUS_HOST && size.cols > 16000 && rows == Rows::NO_PEERS)
-            return; // one more point of a straight line
+            return; // time grows linearly by then
         const double pixel = type == CUS_8UC1 ? 1 : 4, entry = depth == CUS_32S ? 4 : 8;
         const double bytes = static_cast<double>(size.pixels()) * pixel + entries(size) * (entry + (squares ? 8 : 0));
         perf::Row row(id, space, bytes);
@@ -73,47 +73,47 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
             check(cusIntegratorCreate(&integrator, size.rows, size.cols, space));
         }
         const cusIntegralOptions options = {depth};
-        for (Set &s : sets) // the tables exist, and the host's pages, before anything is timed
+        for (Set &s : sets) // allocates the tables and touches the host's pages before anything is timed
             check(
                 cusIntegratorRun(integrator, &s.src.mat, &s.sum.mat, squares ? &s.sqsum.mat : nullptr, &options, nullptr));
-        const auto turn = [&](int i) -> Set & { return sets[static_cast<size_t>(i) % sets.size()]; };
-        const auto one = [&](cusStream stream, int i) {
-            Set &s = turn(i);
+        const auto set = [&](int i) -> Set & { return sets[static_cast<size_t>(i) % sets.size()]; };
+        const auto run = [&](cusStream stream, int i) {
+            Set &s = set(i);
             return cusIntegratorRun(integrator, &s.src.mat, &s.sum.mat, squares ? &s.sqsum.mat : nullptr, &options, stream);
         };
-        row.measure(one);
+        row.measure(run);
         if (rows == Rows::NO_PEERS) {
             row.report();
             cusIntegratorDestroy(integrator);
             return;
         }
         row.peer("without an object", [&](cusStream stream, int i) {
-            Set &s = turn(i);
+            Set &s = set(i);
             check(cusIntegral(&s.src.mat, &s.sum.mat, squares ? &s.sqsum.mat : nullptr, &options, stream));
         });
         if (space == CUS_HOST) {
 #ifdef CUSIGHT_HAVE_OPENCV
             row.peer("opencv", [&](cusStream, int i) {
-                Set &s = turn(i);
+                Set &s = set(i);
                 const auto view = [](const cusMat &m) { return cv::Mat(m.rows, m.cols, m.type, m.data, m.step); };
-                // Into the same tables as ours, as far from the caches.
+                // Into the same tables as ours, which are equally cold.
                 cv::Mat sum = view(s.sum.mat), sqsum = squares ? view(s.sqsum.mat) : cv::Mat();
                 if (squares)
                     cv::integral(view(s.src.mat), sum, sqsum, depth, CV_64F);
                 else
                     cv::integral(view(s.src.mat), sum, depth);
                 if (sum.data != s.sum.mat.data)
-                    throw std::logic_error("cv::integral made a table of its own");
+                    throw std::logic_error("cv::integral allocated another table");
             });
 #endif
         } else if (type == CUS_8UC1 && depth == CUS_32S) {
 #ifdef CUSIGHT_HAVE_NPP
-            row.peer("npp", [&, context = NppStreamContext(), made = false](cusStream stream, int i) mutable {
-                if (!made)
+            row.peer("npp", [&, context = NppStreamContext(), initialized = false](cusStream stream, int i) mutable {
+                if (!initialized)
                     context = peers::nppContext(stream);
-                made = true;
+                initialized = true;
                 context.hStream = stream;
-                Set &s = turn(i);
+                Set &s = set(i);
                 check(cusMatCreate(&s.sum.mat, size.rows + 1, size.cols + 1, CUS_32SC1, space));
                 const NppiSize roi = {size.cols, size.rows};
                 if (squares)
@@ -128,22 +128,22 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
 #ifdef CUSIGHT_HAVE_CUDA
             if (!squares)
                 row.peer("published", [&](cusStream stream, int i) {
-                    Set &s = turn(i);
-                    // One row each: no pitch.
+                    Set &s = set(i);
+                    // Without padding between rows.
                     check(cusMatCreate(&s.tight.mat, size.rows * size.cols, 1, CUS_32SC1, space));
-                    check(cusMatCreate(&s.turned.mat, size.rows * size.cols, 1, CUS_32SC1, space));
-                    peers::publishedIntegral(s.src.mat, s.tight.mat, s.turned.mat, stream);
+                    check(cusMatCreate(&s.transposed.mat, size.rows * size.cols, 1, CUS_32SC1, space));
+                    peers::publishedIntegral(s.src.mat, s.tight.mat, s.transposed.mat, stream);
                 });
 #endif
         }
         row.report();
         if (space == CUS_DEVICE && perf::isFrameSize(size))
-            perf::latency(id, one);
+            perf::latency(id, run);
         cusIntegratorDestroy(integrator);
     });
 }
 
-// Frames up, tables down.
+// Whole frames: upload, integral, download of the table.
 void hostToHost(Size size) {
     if (!perf::wants(CUS_DEVICE))
         return;
@@ -220,7 +220,7 @@ TEST(IntegralSweep, pixels) {
     }
 }
 
-// A million rectangles of random places and sizes: 36 bytes of boxes and sums each, and four reads in a table.
+// A million rectangles with random positions and sizes.
 TEST(Integral, boxes_1M) {
     perf::bothSpaces([&](cusSpace space) {
         constexpr int COUNT = 1000000;

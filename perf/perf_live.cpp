@@ -1,4 +1,4 @@
-// Rows of stream: a frame in host memory to a packed message in host memory, and back to a picture.
+// Rows of live video: a frame in host memory to a packed message in host memory, and a message to a frame.
 #include "harness.hpp"
 
 #include "cusight/live.h"
@@ -22,7 +22,7 @@ const char *nameOf(Spread spread) {
     return spread == Spread::RANDOM ? "random" : "3pct";
 }
 
-// Two frames of which 3 % of the bytes differ, one by one at random places or in discs.
+// Two frames of which 3 % of the bytes differ, at random positions or in discs.
 struct Frames {
     Frames(Spread spread, bool pinned) {
         for (cusMat &m : frames)
@@ -71,7 +71,7 @@ struct Sender {
     cusSender *sender = nullptr;
 };
 
-// One frame at a time: the whole delay between a frame and its message.
+// One frame at a time: the latency from a frame to its message.
 void frameToMessage(Spread spread) {
     perf::bothSpaces([&](cusSpace space) {
         Frames frames(spread, space == CUS_DEVICE);
@@ -102,8 +102,8 @@ void frameToMessage(Spread spread) {
     });
 }
 
-// The next frame under way while one is packed, as the sender program does it.
-void framesInARow(Spread spread) {
+// With the next frame in flight while one is packed, as in the sender program.
+void throughput(Spread spread) {
     if (!perf::wants(CUS_DEVICE))
         return;
     Frames frames(spread, true);
@@ -111,7 +111,7 @@ void framesInARow(Spread spread) {
     int next = 0;
     perf::Row row(std::string("live/throughput/1920x1080/") + nameOf(spread), CUS_DEVICE, 0);
     row.wallClock();
-    row.note("two frames under way");
+    row.note("two frames in flight");
     row.measure([&](cusStream stream, int) {
         if (next == 0)
             check(cusSenderSubmit(s.sender, &frames.frames[next++ % 2], 0, stream));
@@ -123,8 +123,8 @@ void framesInARow(Spread spread) {
     row.report();
 }
 
-// What a viewer does with it.
-void messageToPicture(Spread spread) {
+// The viewer: from a message to a frame.
+void messageToFrame(Spread spread) {
     if (!perf::wants(CUS_HOST))
         return;
     Frames frames(spread, false);
@@ -137,7 +137,7 @@ void messageToPicture(Spread spread) {
     size_t bytes = 0;
     check(cusViewerOutput(viewer, &data, &bytes));
     check(cusPeerInput(peer, data, bytes));
-    // Reading the same messages again would need the same pictures, so the two ends go along; only the viewer is timed.
+    // Each message applies to the frame before it, so all are recorded first and replayed in order; only the viewer is timed.
     std::vector<std::vector<uint8_t>> messages;
     for (int k = 0; k < 400; ++k) {
         cusSentFrame f;
@@ -156,8 +156,8 @@ void messageToPicture(Spread spread) {
             check(cusViewerReconnect(viewer));
         for (size_t at = 0; at < messages[k].size();) {
             size_t used = 0;
-            cusViewerUpdate event;
-            check(cusViewerInput(viewer, messages[k].data() + at, messages[k].size() - at, &used, &event));
+            cusViewerUpdate update;
+            check(cusViewerInput(viewer, messages[k].data() + at, messages[k].size() - at, &used, &update));
             at += used;
         }
     });
@@ -168,15 +168,15 @@ void messageToPicture(Spread spread) {
 
 } // namespace
 
-TEST(Stream, frameToMessage) {
+TEST(Live, FrameToMessage) {
     for (Spread spread : {Spread::BLOBS, Spread::RANDOM})
         frameToMessage(spread);
 }
-TEST(Stream, framesInARow) {
+TEST(Live, Throughput) {
     for (Spread spread : {Spread::BLOBS, Spread::RANDOM})
-        framesInARow(spread);
+        throughput(spread);
 }
-TEST(Stream, messageToPicture) {
+TEST(Live, MessageToFrame) {
     for (Spread spread : {Spread::BLOBS, Spread::RANDOM})
-        messageToPicture(spread);
+        messageToFrame(spread);
 }

@@ -160,7 +160,7 @@ int run(int argc, char **argv) {
                              "cusight-diffstream demo INPUT      both in one program, over loopback\n"
                              "Each has its own --help.\n";
     if (what != "--help" && what != "-h")
-        throw sample::Stop(sample::USAGE, "'" + what + "' is not known; takes send, view or demo");
+        throw sample::Stop(sample::USAGE, "'" + what + "' is unknown, expected send, view or demo");
     std::fputs(help, stdout);
     return sample::OK;
 }
@@ -168,11 +168,11 @@ int run(int argc, char **argv) {
 } // namespace
 
 int main(int argc, char **argv) {
-    // OpenMP's threads spin while they wait, which on cores shared with capture, viewers and other programs made a frame
-    // take 60 ms instead of 1. The runtime reads its settings before main: hence the second start.
+    // By default OpenMP's threads spin while they wait; on cores shared with other threads a frame then took 60 ms instead
+    // of 1. The runtime reads its settings before main, hence the second start.
     if (!std::getenv("OMP_WAIT_POLICY")) {
         ::setenv("OMP_WAIT_POLICY", "passive", 1);
-        ::execv("/proc/self/exe", argv); // where that fails, it goes on as it is
+        ::execv("/proc/self/exe", argv); // if that fails, continue without
     }
     return sample::guarded(argc, argv, run);
 }

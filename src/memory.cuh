@@ -3,6 +3,7 @@
 #define CUSI_MEMORY_CUH
 
 #include <cstdint>
+#include <cstring>
 
 namespace cusi {
 
@@ -27,7 +28,7 @@ __device__ __forceinline__ void addRelaxed(uint32_t *p, uint32_t v) {
     asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 
-// Policies of the L2 cache (9.0 and later): what is read again soon, and what is not.
+// L2 cache policies (compute capability 8.0 and later) for data that is read again soon, and for data that passes once.
 __device__ __forceinline__ uint64_t policyEvictLast() {
     uint64_t policy;
     asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
@@ -37,6 +38,63 @@ __device__ __forceinline__ uint64_t policyEvictFirst() {
     uint64_t policy;
     asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
     return policy;
+}
+
+// Relaxed accesses that ask L2 to keep the line, where it can be asked: for words that many blocks read. Two words at once
+// are two separate atomic accesses.
+__device__ __forceinline__ void storeRelaxedEvictLast(unsigned long long *p, unsigned long long v) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.relaxed.gpu.global.L2::cache_hint.u64 [%0], %1, %2;" ::"l"(p), "l"(v), "l"(policyEvictLast())
+                 : "memory");
+#else
+    storeRelaxed(p, v);
+#endif
+}
+__device__ __forceinline__ void storeRelaxedEvictLast(unsigned long long *p, unsigned long long v0, unsigned long long v1) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.relaxed.gpu.global.L2::cache_hint.v2.u64 [%0], {%1, %2}, %3;" ::"l"(p), "l"(v0), "l"(v1),
+                 "l"(policyEvictLast())
+                 : "memory");
+#else
+    asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(p), "l"(v0), "l"(v1) : "memory");
+#endif
+}
+__device__ __forceinline__ unsigned long long loadRelaxedEvictLast(const unsigned long long *p) {
+#if __CUDA_ARCH__ >= 800
+    unsigned long long v;
+    asm volatile("ld.relaxed.gpu.global.L2::cache_hint.u64 %0, [%1], %2;"
+                 : "=l"(v)
+                 : "l"(p), "l"(policyEvictLast())
+                 : "memory");
+    return v;
+#else
+    return loadRelaxed(p);
+#endif
+}
+__device__ __forceinline__ void loadRelaxedEvictLast(const unsigned long long *p, unsigned long long &v0,
+                                                     unsigned long long &v1) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("ld.relaxed.gpu.global.L2::cache_hint.v2.u64 {%0, %1}, [%2], %3;"
+                 : "=l"(v0), "=l"(v1)
+                 : "l"(p), "l"(policyEvictLast())
+                 : "memory");
+#else
+    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(v0), "=l"(v1) : "l"(p) : "memory");
+#endif
+}
+
+// 16 bytes at an aligned address, not kept in any cache.
+template<class T>
+__device__ __forceinline__ void store16EvictFirst(T *p, const T *v) {
+    uint4 w;
+    memcpy(&w, v, sizeof w);
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.global.L1::no_allocate.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(p), "r"(w.x), "r"(w.y),
+                 "r"(w.z), "r"(w.w), "l"(policyEvictFirst())
+                 : "memory");
+#else
+    __stcs(reinterpret_cast<uint4 *>(p), w);
+#endif
 }
 
 // 16 bytes from any address. bytes < 16: reads only that many; the rest is 0. `aligned` is uniform over the launch.

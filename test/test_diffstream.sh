@@ -1,6 +1,6 @@
 #!/bin/bash
-# cusight-diffstream as programs, over 127.0.0.1. Arguments: build folder, source folder. 77: skipped.
-# CUSIGHT_TEST_DATA: where vtest.avi is; a generated clip otherwise.
+# Runs cusight-diffstream over 127.0.0.1. Arguments: build folder, source folder. Exit code 77: skipped.
+# CUSIGHT_TEST_DATA: folder of vtest.avi; without it a synthetic clip is used.
 build=$(cd "$1" && pwd)
 program=$build/samples/cusight-diffstream
 [ -x "$program" ] || { echo "no $program: built without OpenCV"; exit 77; }
@@ -10,7 +10,7 @@ failures=0
 started=()
 
 finish() {
-    # Each is a `timeout` with the program below it.
+    # Each is a `timeout` whose child is the program.
     for pid in "${started[@]}"; do kill -9 $(pgrep -P "$pid") "$pid" 2> /dev/null; done
     cd /
     rm -rf "$folder"
@@ -21,10 +21,10 @@ cd "$folder" || exit 1
 
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 
-# says TEXT FILE: the file contains the text.
+# says TEXT FILE: fails unless the file contains the text.
 says() { grep -qF -- "$1" "$2" || { fail "$2 does not say '$1':"; sed 's/^/    /' "$2" | tail -5; }; }
 
-# until SECONDS COMMAND...: the command succeeds in time.
+# until_ SECONDS COMMAND...: waits until the command succeeds.
 until_() {
     local end=$((SECONDS + $1)); shift
     until "$@"; do [ $SECONDS -lt $end ] || return 1; sleep 0.1; done
@@ -49,12 +49,12 @@ start_viewer() {
 # ends PID CODE WHAT
 ends() { wait "$1"; local code=$?; [ $code = "$2" ] || fail "$3 ended with $code, not $2"; }
 
-# Every picture NAME saw is the reference of its number, and the last one is the last frame.
+# Every frame that NAME saw is the reference of its number, and its last one is the last frame.
 saw_the_truth() {
     local wrong
     [ -s "$1.seen" ] || { fail "$1 saw nothing"; return; }
     wrong=$(sort "$1.seen" | comm -23 - truth.sorted | wc -l)
-    [ "$wrong" = 0 ] || fail "$1 saw $wrong pictures that were not sent"
+    [ "$wrong" = 0 ] || fail "$1 saw $wrong frames that were not sent"
     [ "$(tail -1 "$1.seen")" = "$(tail -1 truth)" ] || fail "$1 ended with frame $(tail -1 "$1.seen"), not $(tail -1 truth)"
 }
 
@@ -71,7 +71,7 @@ timeout 20 "$program" view 127.0.0.1:1 --headless --reconnect 0.5 > refused.out 
 says "Connection refused" refused.err
 echo short > short.key
 timeout 20 "$program" send synthetic:64x48@5 --key short.key > refused.out 2> refused.err
-[ $? = 2 ] || fail "a short key was taken"
+[ $? = 2 ] || fail "a short key was accepted"
 says "64 hexadecimal digits" refused.err
 
 echo "-- eight viewers, a late one, one that stops for 5 s, one that is killed and comes back"
@@ -86,13 +86,13 @@ start_viewer killed; killed=$viewer
 timeout 20 "$program" send synthetic:64x48@5 --bind 127.0.0.1:$first_port > taken.out 2> taken.err
 [ $? = 1 ] || fail "a port in use was not refused"
 says "Address already in use" taken.err
-# Strangers: another protocol, another version, one who never speaks. None may disturb the others.
+# Strangers: another protocol, another version, one that never sends anything. None may disturb the others.
 until_ 120 lines truth 50 || fail "the sender does not get to frame 50"
 (exec 3<> /dev/tcp/127.0.0.1/$port; printf 'GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: stranger/1.0\r\n\r\n' >&3; cat <&3 > /dev/null) &
 (exec 3<> /dev/tcp/127.0.0.1/$port; { printf 'CUSD\002\000\001'; head -c 41 /dev/zero; } >&3; cat <&3 > /dev/null) &
 (exec 3<> /dev/tcp/127.0.0.1/$port; timeout 12 cat <&3 > /dev/null) &
 until_ 120 lines truth 120 || fail "the sender does not get to frame 120"
-# The program itself stops, not only the `timeout` in front of it.
+# Stop the program itself, not only its parent, the `timeout`.
 stopped_program=$(pgrep -P $stopped) killed_program=$(pgrep -P $killed)
 kill -STOP $stopped_program; kill -9 $killed_program
 sleep 5
@@ -125,10 +125,10 @@ if grep -q "no OpenSSL" secret.err; then
 else
     start_viewer stranger --key wrong.key; ends $viewer 1 "a viewer with a wrong key"
     says "not authenticated" stranger.err
-    [ ! -s stranger.seen ] || fail "a wrong key shows pictures"
+    [ ! -s stranger.seen ] || fail "a wrong key shows frames"
     start_viewer plain --reconnect 0.5; ends $viewer 3 "a viewer without TLS"
-    [ ! -s plain.seen ] || fail "no key shows pictures"
-    # A handshake that is broken off, and one that is no TLS at all.
+    [ ! -s plain.seen ] || fail "a viewer without a key shows frames"
+    # An aborted handshake, and data that is not TLS.
     (exec 3<> /dev/tcp/127.0.0.1/$port; printf '\026\003\001\002\000\001\000\001\374\003\003' >&3)
     (exec 3<> /dev/tcp/127.0.0.1/$port; printf 'CUSD\001\000\001%041d' 0 >&3; timeout 2 cat <&3 > /dev/null)
     start_viewer friend --key right.key --max-frames 50; ends $viewer 0 "a viewer with the key"
@@ -154,7 +154,7 @@ if command -v openssl > /dev/null && ! grep -q "no OpenSSL" secret.err; then
     start_viewer good --cert one.pem --cert-key one.key --ca one.pem --max-frames 20; ends $viewer 0 "a certified viewer"
     lines good.seen 20 || fail "certificates do not show 20 frames"
     start_viewer bad --cert other.pem --cert-key other.key --ca one.pem --max-frames 20 --reconnect 0.5; wait $viewer
-    [ ! -s bad.seen ] || fail "a stranger's certificate shows pictures"
+    [ ! -s bad.seen ] || fail "a stranger's certificate shows frames"
     start_viewer doubtful --cert one.pem --cert-key one.key --ca other.pem --max-frames 20; ends $viewer 1 "a viewer that does not trust the sender"
     kill -INT "$(pgrep -P $sender)"; ends $sender 130 "the certified sender"
 fi

@@ -1,169 +1,11 @@
-#include "reference/events.hpp"
-#include "support.hpp"
-
-#include "cusight/events.h"
+#include "events_support.hpp"
 
 #include <thread>
 #include <tuple>
 
 namespace {
 
-using reference::Events;
-
-// Random events over (and a little past) a frame. `crowd`: this many of a hundred fall on a few pixels, in bursts.
-Events randomEvents(size_t n, int rows, int cols, int crowd, std::mt19937_64 &random, int64_t most_step = 20) {
-    Events events;
-    int64_t t = static_cast<int64_t>(random() % 1000000);
-    const bool past = random() & 1;
-    int hot_x = 0, hot_y = 0, left = 0, polarity = 0;
-    for (size_t i = 0; i < n; ++i) {
-        t += static_cast<int64_t>(random() % static_cast<uint64_t>(most_step + 1));
-        if (left-- <= 0) {
-            left = static_cast<int>(random() % 64);
-            hot_x = static_cast<int>(random() % 3) % cols, hot_y = static_cast<int>(random() % 2) % rows;
-            polarity = static_cast<int>(random() & 1);
-        }
-        if (static_cast<int>(random() % 100) < crowd)
-            events.add(t, hot_x, hot_y, polarity);
-        else
-            events.add(t, static_cast<int>(random() % static_cast<uint64_t>(cols + (past ? cols / 8 + 1 : 0))),
-                       static_cast<int>(random() % static_cast<uint64_t>(rows + (past ? rows / 8 + 1 : 0))),
-                       random() & 1 ? static_cast<int>(1 + random() % 3) : 0);
-    }
-    return events;
-}
-
-// The events in either space; `shift` moves the arrays off the vector boundary by that many events.
-class SpaceEvents {
-  public:
-    SpaceEvents(const Events &events, cusSpace space, size_t shift = 0) {
-        view.count = events.size();
-        view.space = space;
-        view.x = put(0, events.x, space, shift);
-        view.y = put(1, events.y, space, shift);
-        view.p = put(2, events.p, space, shift);
-        view.t = put(3, events.t, space, shift);
-    }
-    ~SpaceEvents() {
-        for (cusMat &m : memory_)
-            cusMatRelease(&m);
-    }
-    SpaceEvents(const SpaceEvents &) = delete;
-    SpaceEvents &operator=(const SpaceEvents &) = delete;
-    cusEventArrays view = {};
-
-  private:
-    template<class T>
-    const T *put(int k, const std::vector<T> &values, cusSpace space, size_t shift) {
-        if (values.empty())
-            return nullptr;
-        cusMat &m = memory_[k];
-        std::vector<T> shifted(values.size() + shift);
-        std::copy(values.begin(), values.end(), shifted.begin() + static_cast<std::ptrdiff_t>(shift));
-        const int bytes = static_cast<int>(shifted.size() * sizeof(T));
-        CUS_EXPECT_OK(cusMatCreate(&m, 1, bytes, CUS_8UC1, space));
-        cusMat host = CUS_MAT_INIT;
-        CUS_EXPECT_OK(cusMatWrap(&host, 1, bytes, CUS_8UC1, CUS_HOST, shifted.data(), 0));
-        CUS_EXPECT_OK(space == CUS_DEVICE ? cusMatUpload(&host, &m, nullptr) : cusMatCopy(&host, &m, nullptr));
-        return static_cast<const T *>(m.data) + shift;
-    }
-    cusMat memory_[4] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
-};
-
-class Stacker {
-  public:
-    Stacker(int rows, int cols, cusSpace space, const std::vector<cusRepresentation> &representations) {
-        CUS_EXPECT_OK(cusEventStackerCreate(&object, rows, cols, space, representations.data(),
-                                            static_cast<int>(representations.size())));
-    }
-    ~Stacker() { cusEventStackerDestroy(object); }
-    Stacker(const Stacker &) = delete;
-    Stacker &operator=(const Stacker &) = delete;
-    cusEventStacker *object = nullptr;
-};
-
-std::vector<double> values(const cusMat &mat) {
-    switch (CUS_DEPTH(mat.type)) {
-    case CUS_8U: {
-        const auto v = support::elements<uint8_t>(mat);
-        return {v.begin(), v.end()};
-    }
-    case CUS_8S: {
-        const auto v = support::elements<int8_t>(mat);
-        return {v.begin(), v.end()};
-    }
-    default: {
-        const auto v = support::elements<float>(mat);
-        return {v.begin(), v.end()};
-    }
-    }
-}
-
-// Worst difference that the header allows for a frame with n events.
-double bound(const cusRepresentation &r, double n, double expected) {
-    if (r.kind == CUS_REPR_TIME_SURFACE)
-        return std::ldexp(std::max(expected, 1.2e-38), -23);
-    if (r.kind == CUS_REPR_VOXEL_GRID)
-        return r.normalize ? 2e-5 * (1 + std::fabs(expected))
-                           : std::ldexp(n, -25) + std::ldexp(std::fabs(expected), -24) + 1e-12;
-    return 0;
-}
-
-void expectFrames(const cusMat &frames, const Events &events, const std::vector<cusEventWindow> &windows, int rows,
-                  int cols, const cusRepresentation &r) {
-    const std::vector<double> got = values(frames);
-    const size_t size = got.size() / windows.size();
-    for (size_t w = 0; w < windows.size(); ++w) {
-        const std::vector<double> expected = reference::frame(events, windows[w], rows, cols, r);
-        ASSERT_EQ(size, expected.size());
-        const double n = static_cast<double>(windows[w].last - windows[w].first);
-        for (size_t i = 0; i < size; ++i)
-            ASSERT_LE(std::fabs(got[w * size + i] - expected[i]), bound(r, n, expected[i]))
-                << cusRepresentationName(r.kind) << ", " << rows << " x " << cols << ", window " << w << " with " << n
-                << " events, value " << i << ": got " << got[w * size + i] << ", expected " << expected[i];
-    }
-}
-
-cusRepresentation repr(cusRepresentationKind kind) {
-    return cusRepresentationDefaults(kind);
-}
-
-std::vector<cusRepresentation> allKinds() {
-    std::vector<cusRepresentation> all;
-    for (int kind = 0; kind < 8; ++kind)
-        all.push_back(repr(static_cast<cusRepresentationKind>(kind)));
-    return all;
-}
-
-// Every option off its default.
-std::vector<cusRepresentation> otherOptions(std::mt19937_64 &random) {
-    std::vector<cusRepresentation> all = allKinds();
-    for (cusRepresentation &r : all) {
-        r.swap_channels = 1;
-        r.channels = 1 + static_cast<int>(random() % 16);
-        r.depth = random() & 1 ? CUS_8S : CUS_32F;
-        r.cutoff = 1 + static_cast<int>(random() % 20);
-        r.tau = 1 + static_cast<double>(random() % 3000);
-    }
-    return all;
-}
-
-void check(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
-           const std::vector<cusRepresentation> &representations, cusSpace space, size_t shift = 0) {
-    const SpaceEvents input(events, space, shift);
-    const Stacker stacker(rows, cols, space, representations);
-    std::vector<cusMat> frames(representations.size());
-    CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), windows.size(), frames.data(), nullptr));
-    for (size_t i = 0; i < representations.size(); ++i)
-        expectFrames(frames[i], events, windows, rows, cols, representations[i]);
-    uint64_t skipped = 0, expected = 0;
-    CUS_EXPECT_OK(cusEventStackerSkipped(stacker.object, &skipped, nullptr));
-    for (const cusEventWindow &w : windows)
-        expected += reference::skipped(events, w, rows, cols);
-    EXPECT_EQ(skipped, expected);
-    for (cusMat &m : frames)
-        cusMatRelease(&m);
-}
+using namespace events;
 
 class EventStack : public support::SpaceTest {};
 CUS_BOTH_SPACES(EventStack);
@@ -218,7 +60,7 @@ TEST_P(EventStack, EveryRepresentationOverSizes) {
     }
 }
 
-// Windows that begin and end at every place within a vector of events, in arrays at every alignment.
+// Windows that begin and end at every position within a vector of events, in arrays of several alignments.
 TEST_P(EventStack, WindowEdges) {
     std::mt19937_64 random = support::generator();
     const Events events = randomEvents(100, 9, 11, 0, random);
@@ -240,7 +82,7 @@ TEST_P(EventStack, AllEventsOnOnePixelSaturate) {
     check(events, {{0, 200000}, {0, 254}, {0, 300}, {100, 100 + 298}, {50000, 150000}}, 24, 40, r, space());
 }
 
-// Every count from 0 to 600 on a pixel of its own, in random order and in runs: where packed counters carry or saturate.
+// Every count from 0 to 600, each on another pixel, in random order and in runs: where packed counters carry or saturate.
 TEST_P(EventStack, EveryCountIsExact) {
     std::mt19937_64 random = support::generator();
     std::vector<int> pixels;
@@ -266,7 +108,7 @@ TEST_P(EventStack, SensorSizesCrowdedAndUniform) {
         }
 }
 
-// The frame is of several tiles.
+// The frame has several tiles.
 TEST_P(EventStack, ManyWindows) {
     std::mt19937_64 random = support::generator();
     for (int crowd : {0, 60}) {
@@ -285,7 +127,7 @@ TEST_P(EventStack, ManyWindows) {
     check(events, windows, 64, 48, allKinds(), space());
 }
 
-// More events than the device sorts at a time, in windows that overlap.
+// More events than fit the device's workspace at once, in windows that overlap.
 TEST_P(EventStack, MoreThanTheWorkspaceHolds) {
     std::mt19937_64 random = support::generator();
     const Events events = randomEvents(120000, 40, 50, 10, random, 3);
@@ -297,7 +139,7 @@ TEST_P(EventStack, MoreThanTheWorkspaceHolds) {
     check(events, windows, 40, 50, {mdes, repr(CUS_REPR_TENCODE)}, space());
 }
 
-// Frames of more tiles than the device sorts by.
+// Frames with more tiles than the device can sort by.
 TEST_P(EventStack, SeveralBands) {
     std::mt19937_64 random = support::generator();
     cusRepresentation mdes = repr(CUS_REPR_MDES);
@@ -311,7 +153,7 @@ TEST_P(EventStack, SeveralBands) {
     }
 }
 
-// One window of more events than the device's workspace holds.
+// A window with more events than fit the device's workspace.
 TEST_P(EventStack, HugeWindow) {
     std::mt19937_64 random = support::generator();
     const size_t n = space() == CUS_DEVICE ? 67500000 : 100000;
@@ -324,14 +166,14 @@ TEST_P(EventStack, HugeWindow) {
           space());
 }
 
-// Long silences, bursts and equal times.
+// Long pauses, bursts and equal times.
 TEST_P(EventStack, UnevenTimes) {
     std::mt19937_64 random = support::generator();
-    for (int64_t silence : {int64_t{0}, int64_t{1}, int64_t{300}, int64_t{1000000}, int64_t{1000000000000}}) {
+    for (int64_t pause : {int64_t{0}, int64_t{1}, int64_t{300}, int64_t{1000000}, int64_t{1000000000000}}) {
         Events events;
-        int64_t t = -silence;
+        int64_t t = -pause;
         for (int i = 0; i < 6000; ++i) {
-            t += random() % 500 == 0 ? silence : static_cast<int64_t>(random() % 2) * (silence > 0);
+            t += random() % 500 == 0 ? pause : static_cast<int64_t>(random() % 2) * (pause > 0);
             events.add(t, static_cast<int>(random() % 40), static_cast<int>(random() % 30), static_cast<int>(random() & 1));
         }
         check(events, {{0, 6000}, {10, 13}, {700, 5000}, {3000, 3001}}, 30, 40,
@@ -350,7 +192,7 @@ TEST_P(EventStack, VoxelGridNormalized) {
         r.channels = channels;
         check(many, {{0, 60000}, {100, 30000}}, 203, 301, {r}, space());
     }
-    // One value everywhere: its deviation is 0, not nearly, and what is left is 0.
+    // Equal values: their standard deviation is exactly 0, and the result is 0.
     Events equal;
     for (int i = 0; i < 3000; ++i)
         equal.add(7, i * 17 % 100, i * 17 / 100 % 90, 1);
@@ -358,8 +200,8 @@ TEST_P(EventStack, VoxelGridNormalized) {
     check(equal, {{0, 3000}, {5, 500}}, 90, 100, {r}, space());
 }
 
-// The device's frames are the host's, bit by bit but for the time surface, 1 unit in the last place, and what is normalized, 1e-5.
-// So is the number of skipped events.
+// The device's frames equal the host's: bit by bit, but the time surface to 1 unit in the last place and normalized ones
+// to 1e-5. So does the number of skipped events.
 void expectSameAsOnHost(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
                         const std::vector<cusRepresentation> &representations) {
     std::vector<cusMat> frames[2];
@@ -394,8 +236,8 @@ void expectSameAsOnHost(const Events &events, const std::vector<cusEventWindow> 
     }
 }
 
-// Times over many magnitudes, whose quotients both backends must round alike, and pixels so crowded that small accumulators do
-// not hold them.
+// Times of many magnitudes, whose quotients both backends must round alike, and pixels so crowded that small accumulators
+// overflow.
 TEST(EventStackCuda, SameAsOnTheHost) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
@@ -416,7 +258,7 @@ TEST(EventStackCuda, SameAsOnTheHost) {
     }
 }
 
-// Frames of so many tiles that the device cuts them into parts, of several bands, and tiles of one row.
+// Frames whose tiles the device cuts into parts, frames with several bands, and tiles of one row.
 TEST(EventStackCuda, PartsAndBands) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
@@ -425,7 +267,7 @@ TEST(EventStackCuda, PartsAndBands) {
         r.channels = 16;
     for (const auto &[rows, cols] : {std::pair{720, 1280}, std::pair{17, 65536}, std::pair{3000, 2200}}) {
         Events events = randomEvents(50000, rows, cols, 10, random);
-        for (size_t i = 0; i < events.size(); i += 7) { // crowded, too, in the last part of a tile
+        for (size_t i = 0; i < events.size(); i += 7) { // crowded in the last part of a tile too
             events.x[i] = static_cast<uint16_t>(cols - 2 - static_cast<int>(i % 3 * 150));
             events.y[i] = static_cast<uint16_t>(rows - 1);
             events.p[i] = 1;
@@ -439,7 +281,7 @@ TEST(EventStackCuda, PartsAndBands) {
     }
 }
 
-// One window of more events than the device's workspace holds, of the kinds that EventStack.HugeWindow leaves out.
+// A window with more events than fit the device's workspace, in the representations that EventStack.HugeWindow leaves out.
 TEST(EventStackCuda, HugeWindowOfTheOtherKinds) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
@@ -450,7 +292,7 @@ TEST(EventStackCuda, HugeWindowOfTheOtherKinds) {
     expectSameAsOnHost(randomEvents(34000000, 200, 346, 5, random, 3), {{1, 34000000}, {5, 900}}, 200, 346, kinds);
 }
 
-// The sums behind the mean are exact, so what lies at the mean becomes 0 and not nearly: 1, 2 and 3 events a pixel.
+// The sums for the mean are exact, so values equal to the mean become exactly 0: 1, 2 and 3 events per pixel.
 TEST(EventStackCuda, NormalizedAsOnTheHost) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
@@ -484,7 +326,7 @@ TEST_P(EventStack, SteppedOutputsKeepTheirPadding) {
         for (const support::Layout &layout : support::layouts(type)) {
             support::TestMat out(3 * rows, cols, type, space(), layout);
             const Stacker stacker(rows, cols, space(), {r});
-            for (int again = 0; again < 2; ++again) { // what was left from the first run must not matter
+            for (int again = 0; again < 2; ++again) { // the first run's results must not matter
                 CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), 3, &out.mat, nullptr));
                 expectFrames(out.mat, events, windows, rows, cols, r);
                 EXPECT_TRUE(out.intact());
@@ -493,7 +335,7 @@ TEST_P(EventStack, SteppedOutputsKeepTheirPadding) {
     }
 }
 
-// The order of events at one pixel decides; their order across pixels must not show in counts.
+// Counts must not depend on the order of events.
 TEST_P(EventStack, HistogramDoesNotDependOnOrder) {
     std::mt19937_64 random = support::generator();
     Events events = randomEvents(4000, 30, 40, 40, random), shuffled;
@@ -516,7 +358,7 @@ TEST_P(EventStack, HistogramDoesNotDependOnOrder) {
     EXPECT_EQ(frames[0], frames[1]);
 }
 
-TEST_P(EventStack, TimesMayBeMissingWhereNobodyLooks) {
+TEST_P(EventStack, TimesMayBeMissingIfUnused) {
     Events events;
     events.add(0, 1, 1, 1);
     const SpaceEvents input(events, space());
@@ -531,7 +373,7 @@ TEST_P(EventStack, TimesMayBeMissingWhereNobodyLooks) {
     }
     const Stacker stacker(2, 2, space(), {repr(CUS_REPR_TENCODE)});
     CUS_EXPECT_ERROR(cusEventStack(stacker.object, &view, &window, 1, frames, nullptr), CUS_ERROR_NULL,
-                     "cusEventStack: events' t is NULL, and the times are needed");
+                     "cusEventStack: events' t is NULL, expected times");
     for (cusMat &m : frames)
         cusMatRelease(&m);
 }
@@ -583,7 +425,7 @@ TEST_P(EventStack, RejectsAndChangesNothing) {
     CUS_EXPECT_ERROR(stack(nullptr, {0, 1}, &frame), CUS_ERROR_NULL, "cusEventStack: events is NULL");
     CUS_EXPECT_ERROR(stack(good, {0, 1}, nullptr), CUS_ERROR_NULL, "cusEventStack: frames is NULL");
     CUS_EXPECT_ERROR(cusEventStack(stacker.object, good, nullptr, 1, &frame, nullptr), CUS_ERROR_NULL, "windows is NULL");
-    CUS_EXPECT_ERROR(stack(good, {3, 2}, &frame), CUS_ERROR_VALUE, "windows[0] is 3..2, takes 0 <= first <= last <= 10");
+    CUS_EXPECT_ERROR(stack(good, {3, 2}, &frame), CUS_ERROR_VALUE, "windows[0] is 3..2, expected 0 <= first <= last <= 10");
     CUS_EXPECT_ERROR(stack(good, {3, 11}, &frame), CUS_ERROR_VALUE, "windows[0] is 3..11");
     cusEventArrays bad = *good;
     bad.y = nullptr;
@@ -592,7 +434,7 @@ TEST_P(EventStack, RejectsAndChangesNothing) {
     bad.space = static_cast<cusSpace>(7);
     CUS_EXPECT_ERROR(stack(&bad, {0, 1}, &frame), CUS_ERROR_VALUE, "events' space is 7");
     bad.space = space() == CUS_HOST ? CUS_DEVICE : CUS_HOST;
-    CUS_EXPECT_ERROR(stack(&bad, {0, 1}, &frame), CUS_ERROR_SPACE, "as the stacker");
+    CUS_EXPECT_ERROR(stack(&bad, {0, 1}, &frame), CUS_ERROR_SPACE, "memory like the stacker");
     EXPECT_EQ(frame.data, nullptr);
 
     const std::vector<uint8_t> before(4 * 5 * 2, 7);
@@ -601,7 +443,7 @@ TEST_P(EventStack, RejectsAndChangesNothing) {
     EXPECT_EQ(fixed.get(), before);
     support::TestMat wrong(4, 4, CUS_8UC3, space());
     CUS_EXPECT_ERROR(stack(good, {0, 1}, &wrong.mat), CUS_ERROR_SIZE, "frames[0]");
-    // A frame over the events' own memory.
+    // A frame that overlaps the events.
     support::TestMat both(4, 4, CUS_8UC2, space());
     bad = *good;
     bad.p = static_cast<const uint8_t *>(both.mat.data) + 3;
@@ -618,19 +460,19 @@ TEST(EventStacker, Rejects) {
     CUS_EXPECT_ERROR(cusEventStackerCreate(nullptr, 1, 1, CUS_HOST, &r, 1), CUS_ERROR_NULL, "stacker is NULL");
     CUS_EXPECT_ERROR(cusEventStackerCreate(&stacker, 1, 1, CUS_HOST, nullptr, 1), CUS_ERROR_NULL,
                      "representations is NULL");
-    CUS_EXPECT_ERROR(create(0, 5, CUS_HOST, 1), CUS_ERROR_VALUE, "frame is 0 x 5 (rows x cols), takes 1..65536 each");
+    CUS_EXPECT_ERROR(create(0, 5, CUS_HOST, 1), CUS_ERROR_VALUE, "frame is 0 x 5 (rows x cols), expected 1..65536 each");
     CUS_EXPECT_ERROR(create(5, 65537, CUS_HOST, 1), CUS_ERROR_VALUE, "frame is 5 x 65537");
     CUS_EXPECT_ERROR(create(5, 5, static_cast<cusSpace>(3), 1), CUS_ERROR_VALUE, "space is 3");
-    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 0), CUS_ERROR_VALUE, "count is 0, takes 1..8");
-    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 9), CUS_ERROR_VALUE, "count is 9, takes 1..8");
+    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 0), CUS_ERROR_VALUE, "count is 0, expected 1..8");
+    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 9), CUS_ERROR_VALUE, "count is 9, expected 1..8");
     r.channels = 17;
-    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 1), CUS_ERROR_VALUE, "mdes's channels are 17, takes 1..16");
+    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 1), CUS_ERROR_VALUE, "mdes's channels are 17, expected 1..16");
     r = repr(CUS_REPR_MDES);
     r.depth = CUS_16S;
     CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 1), CUS_ERROR_TYPE, "mdes's depth is 3");
     r = repr(CUS_REPR_STACKED_HISTOGRAM);
     r.cutoff = 0;
-    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 1), CUS_ERROR_VALUE, "cutoff is 0, takes 1..255");
+    CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 1), CUS_ERROR_VALUE, "cutoff is 0, expected 1..255");
     r = repr(CUS_REPR_TIME_SURFACE);
     r.tau = -1;
     CUS_EXPECT_ERROR(create(5, 5, CUS_HOST, 1), CUS_ERROR_VALUE, "tau is -1");
@@ -710,321 +552,6 @@ TEST(EventWindowing, ExtremesAndErrors) {
     bad.t = nullptr;
     w.unit = CUS_WINDOW_DURATION;
     CUS_EXPECT_ERROR(cusEventWindows(&bad, &w, nullptr, 0, &count, nullptr), CUS_ERROR_NULL, "t is NULL");
-}
-
-// ---- Streams -----------------------------------------------------------------------------------------------------------
-
-// Gathers what a stream hands over.
-struct Gathered {
-    std::vector<std::vector<double>> values; // of each representation, all frames in order
-    std::vector<cusEventWindow> windows;
-    uint64_t first = 0;
-    size_t stop_at = SIZE_MAX;
-    static cusStatus sink(void *user, const cusFrameBatch *batch) {
-        Gathered &g = *static_cast<Gathered *>(user);
-        if (g.windows.size() + batch->count > g.stop_at)
-            return CUS_ERROR_IO;
-        if (g.windows.empty())
-            g.first = batch->first;
-        EXPECT_EQ(batch->first, g.first + g.windows.size());
-        g.values.resize(static_cast<size_t>(batch->representations));
-        if (batch->stream) {
-            CUS_EXPECT_OK(cusStreamSynchronize(batch->stream));
-        }
-        for (size_t i = 0; i < g.values.size(); ++i) {
-            const std::vector<double> v = values_of(batch->frames[i]);
-            g.values[i].insert(g.values[i].end(), v.begin(), v.end());
-        }
-        g.windows.insert(g.windows.end(), batch->windows, batch->windows + batch->count);
-        return CUS_OK;
-    }
-    static std::vector<double> values_of(const cusMat &mat) { return ::values(mat); }
-};
-
-class Stream {
-  public:
-    Stream(int rows, int cols, const std::vector<cusRepresentation> &r, const cusEventPipelineOptions &options,
-           Gathered *to) {
-        CUS_EXPECT_OK(cusEventPipelineCreate(&object, rows, cols, r.data(), static_cast<int>(r.size()), &options,
-                                             Gathered::sink, to));
-    }
-    ~Stream() { cusEventPipelineDestroy(object); }
-    Stream(const Stream &) = delete;
-    Stream &operator=(const Stream &) = delete;
-    cusEventPipeline *object = nullptr;
-};
-
-class EventPipeline : public support::SpaceTest {
-  protected:
-    cusEventPipelineOptions options(const cusWindowing &w) const {
-        cusEventPipelineOptions o = cusEventPipelineDefaults();
-        o.compute = space();
-        o.windowing = w;
-        return o;
-    }
-};
-CUS_BOTH_SPACES(EventPipeline);
-
-cusEventArrays slice(const Events &events, size_t from, size_t n) {
-    cusEventArrays a = {};
-    a.x = events.x.data() + from, a.y = events.y.data() + from, a.p = events.p.data() + from, a.t = events.t.data() + from;
-    a.count = n;
-    a.space = CUS_HOST;
-    return a;
-}
-
-void pushInPieces(cusEventPipeline *stream, const Events &events, size_t most, std::mt19937_64 &random) {
-    for (size_t at = 0; at < events.size();) {
-        const size_t n = std::min(events.size() - at, static_cast<size_t>(random() % (most + 1)));
-        const cusEventArrays piece = slice(events, at, n);
-        CUS_ASSERT_OK(cusEventPipelinePush(stream, &piece));
-        at += n;
-    }
-    CUS_ASSERT_OK(cusEventPipelineFlush(stream));
-}
-
-TEST_P(EventPipeline, PiecesEqualTheWhole) {
-    std::mt19937_64 random = support::generator();
-    const int rows = 12, cols = 17;
-    for (int round = 0; round < 120; ++round) {
-        const Events events = randomEvents(random() % 3000, rows, cols, 10, random, round % 2 ? 3 : 40);
-        cusWindowing w = cusWindowingDefaults();
-        w.unit = random() & 1 ? CUS_WINDOW_COUNT : CUS_WINDOW_DURATION;
-        w.length = 1 + random() % (w.unit == CUS_WINDOW_COUNT ? 400 : 2000);
-        w.stride = random() % 3 ? 0 : 1 + w.length / 4 + random() % (2 * w.length);
-        w.keep_incomplete = static_cast<int>(random() & 1);
-        cusEventPipelineOptions o = options(w);
-        o.max_events = w.unit == CUS_WINDOW_COUNT ? w.length + random() % 300 : 3000;
-        o.batch_windows = 1 + random() % 9;
-        if (space() == CUS_DEVICE && random() % 3 == 0)
-            o.deliver = CUS_DEVICE;
-        const std::vector<cusEventWindow> expected = reference::windows(events, w);
-        if (random() % 3 == 0) {
-            o.first_window = random() % (expected.size() + 2);
-            o.end_window = o.first_window + 1 + random() % 5;
-        }
-        const uint64_t begin = std::min<uint64_t>(o.first_window, expected.size()),
-                       end = o.end_window ? std::min<uint64_t>(o.end_window, expected.size()) : expected.size();
-        const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE), repr(CUS_REPR_MDES)};
-        Gathered got;
-        const Stream stream(rows, cols, r, o, &got);
-        for (int again = 0; again < 2; ++again) { // a second recording starts anew
-            got = Gathered();
-            pushInPieces(stream.object, events, again ? events.size() : 1 + random() % 700, random);
-            ASSERT_EQ(got.windows.size(), end - begin)
-                << "length " << w.length << ", stride " << w.stride << ", unit " << w.unit;
-            EXPECT_TRUE(begin == end || got.first == begin);
-            for (uint64_t k = begin; k < end; ++k) {
-                ASSERT_EQ(got.windows[k - begin].first, expected[k].first) << "window " << k;
-                ASSERT_EQ(got.windows[k - begin].last, expected[k].last) << "window " << k;
-                for (size_t i = 0; i < r.size(); ++i) {
-                    const std::vector<double> frame = reference::frame(events, expected[k], rows, cols, r[i]);
-                    const auto at = got.values[i].begin() + static_cast<std::ptrdiff_t>((k - begin) * frame.size());
-                    ASSERT_TRUE(std::equal(frame.begin(), frame.end(), at)) << "window " << k << ", representation " << i;
-                }
-            }
-        }
-        cusEventPipelineCounts counts = {};
-        CUS_EXPECT_OK(cusEventPipelineQuery(stream.object, &counts));
-        EXPECT_EQ(counts.events, 2 * events.size());
-        EXPECT_EQ(counts.windows, 2 * (end - begin));
-        uint64_t skipped = 0;
-        for (uint64_t k = begin; k < end; ++k)
-            skipped += reference::skipped(events, expected[k], rows, cols);
-        EXPECT_EQ(counts.skipped, 2 * skipped);
-    }
-}
-
-// Page-locked pieces large enough to be uploaded from where they are, with overlapping windows that cross them.
-TEST_P(EventPipeline, LargePieces) {
-    std::mt19937_64 random = support::generator();
-    const int rows = 60, cols = 80;
-    const size_t n = 1500000;
-    Events events = randomEvents(n, rows, cols, 5, random, 2);
-    cusMat memory[4] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
-    const void *source[4] = {events.x.data(), events.y.data(), events.p.data(), events.t.data()};
-    const size_t unit[4] = {2, 2, 1, 8};
-    for (int k = 0; k < 4; ++k) {
-        const int bytes = static_cast<int>(n * unit[k]);
-        CUS_ASSERT_OK(space() == CUS_DEVICE ? cusMatCreatePinned(&memory[k], 1, bytes, CUS_8UC1)
-                                            : cusMatCreate(&memory[k], 1, bytes, CUS_8UC1, CUS_HOST));
-        std::memcpy(memory[k].data, source[k], n * unit[k]);
-    }
-    for (const auto &[unit_of, length, stride] :
-         {std::tuple{CUS_WINDOW_COUNT, 100000, 60000}, std::tuple{CUS_WINDOW_COUNT, 300000, 0},
-          std::tuple{CUS_WINDOW_DURATION, 70000, 50000}}) {
-        cusWindowing w = cusWindowingDefaults();
-        w.unit = unit_of;
-        w.length = static_cast<uint64_t>(length);
-        w.stride = static_cast<uint64_t>(stride);
-        cusEventPipelineOptions o = options(w);
-        o.max_events = 400000;
-        o.batch_windows = 3;
-        const cusEventArrays whole = slice(events, 0, n);
-        size_t count = 0;
-        std::vector<cusEventWindow> expected(1000);
-        CUS_ASSERT_OK(cusEventWindows(&whole, &w, expected.data(), expected.size(), &count, nullptr));
-        Gathered got;
-        const Stream stream(rows, cols, {repr(CUS_REPR_HISTOGRAM)}, o, &got);
-        for (size_t from : {size_t{0}, size_t{710001}}) {
-            cusEventArrays piece = {};
-            piece.x = static_cast<const uint16_t *>(memory[0].data) + from;
-            piece.y = static_cast<const uint16_t *>(memory[1].data) + from;
-            piece.p = static_cast<const uint8_t *>(memory[2].data) + from;
-            piece.t = static_cast<const int64_t *>(memory[3].data) + from;
-            piece.count = from ? n - from : 710001;
-            CUS_ASSERT_OK(cusEventPipelinePush(stream.object, &piece));
-        }
-        CUS_ASSERT_OK(cusEventPipelineFlush(stream.object));
-        ASSERT_EQ(got.windows.size(), count);
-        for (size_t k = 0; k < count; ++k) {
-            ASSERT_EQ(got.windows[k].first, expected[k].first) << "window " << k;
-            ASSERT_EQ(got.windows[k].last, expected[k].last) << "window " << k;
-            const std::vector<double> frame = reference::frame(events, expected[k], rows, cols, repr(CUS_REPR_HISTOGRAM));
-            ASSERT_TRUE(std::equal(frame.begin(), frame.end(),
-                                   got.values[0].begin() + static_cast<std::ptrdiff_t>(k * frame.size())))
-                << "window " << k;
-        }
-    }
-    for (cusMat &m : memory)
-        cusMatRelease(&m);
-}
-
-// 600 million events: the same million again and again, so that every frame is known, in memory that does not grow.
-struct Repeated {
-    const std::vector<uint8_t> *expected; // frames of one round
-    size_t frame, seen, wrong;
-    static cusStatus sink(void *user, const cusFrameBatch *batch) {
-        Repeated &r = *static_cast<Repeated *>(user);
-        for (size_t k = 0; k < batch->count; ++k, ++r.seen)
-            r.wrong += std::memcmp(static_cast<const uint8_t *>(batch->frames[0].data) + k * r.frame,
-                                   r.expected->data() + r.seen * r.frame % r.expected->size(), r.frame) != 0;
-        return CUS_OK;
-    }
-};
-
-size_t residentBytes() {
-    size_t pages = 0, resident = 0;
-    if (std::FILE *file = std::fopen("/proc/self/statm", "r")) {
-        if (std::fscanf(file, "%zu %zu", &pages, &resident) != 2)
-            resident = 0;
-        std::fclose(file);
-    }
-    return resident * 4096;
-}
-
-TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
-    std::mt19937_64 random = support::generator();
-    const int rows = 180, cols = 240;
-    const size_t round = 1000000, window = 200000, frame = static_cast<size_t>(rows) * static_cast<size_t>(cols) * 2;
-    const Events events = randomEvents(round, rows, cols, 0, random);
-    std::vector<uint8_t> expected;
-    for (size_t w = 0; w < round / window; ++w)
-        for (double v : reference::frame(events, {w * window, (w + 1) * window}, rows, cols, repr(CUS_REPR_HISTOGRAM)))
-            expected.push_back(static_cast<uint8_t>(v));
-    Repeated seen = {&expected, frame, 0, 0};
-    const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
-    cusEventPipelineOptions o = options(cusWindowingDefaults());
-    o.max_events = 1500000;
-    o.batch_windows = 5;
-    cusEventPipeline *stream = nullptr;
-    CUS_ASSERT_OK(cusEventPipelineCreate(&stream, rows, cols, &r, 1, &o, Repeated::sink, &seen));
-    const cusEventArrays piece = slice(events, 0, round);
-    size_t early = 0;
-    cusDeviceInfo before = {}, after = {};
-    for (int k = 0; k < 600; ++k) {
-        CUS_ASSERT_OK(cusEventPipelinePush(stream, &piece));
-        if (k == 20) {
-            early = residentBytes();
-            if (space() == CUS_DEVICE) {
-                CUS_ASSERT_OK(cusDeviceQuery(0, &before));
-            }
-        }
-    }
-    CUS_ASSERT_OK(cusEventPipelineFlush(stream));
-    EXPECT_LE(residentBytes(), early + (size_t{32} << 20));
-    if (space() == CUS_DEVICE) {
-        CUS_ASSERT_OK(cusDeviceQuery(0, &after));
-        EXPECT_EQ(after.memory_free, before.memory_free);
-    }
-    EXPECT_EQ(seen.seen, 3000u);
-    EXPECT_EQ(seen.wrong, 0u);
-    cusEventPipelineDestroy(stream);
-}
-
-TEST_P(EventPipeline, ErrorsStopIt) {
-    const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
-    Events events;
-    for (int i = 0; i < 100; ++i)
-        events.add(i < 50 ? i : i - 20, 0, 0, 1);
-    const cusEventArrays all = slice(events, 0, 100);
-    cusWindowing w = cusWindowingDefaults();
-    w.unit = CUS_WINDOW_DURATION;
-    w.length = 10;
-    {
-        Gathered got;
-        const Stream stream(2, 2, {r}, options(w), &got);
-        CUS_EXPECT_ERROR(cusEventPipelinePush(stream.object, &all), CUS_ERROR_VALUE,
-                         "cusEventPipelinePush: the time goes back from 49 to 30 at event 50");
-        CUS_EXPECT_ERROR(cusEventPipelinePush(stream.object, &all), CUS_ERROR_VALUE, "the time goes back");
-        CUS_EXPECT_ERROR(cusEventPipelineFlush(stream.object), CUS_ERROR_VALUE, "the time goes back");
-    }
-    {
-        Gathered got;
-        cusEventPipelineOptions o = options(w);
-        o.max_events = 9;
-        const Stream stream(2, 2, {r}, o, &got);
-        const cusEventArrays few = slice(events, 0, 50);
-        const cusStatus status = cusEventPipelinePush(stream.object, &few);
-        if (space() == CUS_DEVICE) { // the host needs no copy of the events and so has room for any number
-            EXPECT_EQ(status, CUS_ERROR_CAPACITY);
-            EXPECT_NE(std::string(cusLastError()).find("window 0 has more than max_events = 9 events"), std::string::npos);
-        }
-    }
-    {
-        Gathered got;
-        got.stop_at = 2;
-        w.unit = CUS_WINDOW_COUNT;
-        cusEventPipelineOptions o = options(w);
-        o.batch_windows = 1;
-        const Stream stream(2, 2, {r}, o, &got);
-        cusStatus status = cusEventPipelinePush(stream.object, &all);
-        if (status == CUS_OK)
-            status = cusEventPipelineFlush(stream.object);
-        EXPECT_EQ(status, CUS_ERROR_IO);
-        EXPECT_NE(std::string(cusLastError()).find("the sink stopped at window 2"), std::string::npos) << cusLastError();
-        CUS_EXPECT_ERROR(cusEventPipelineFlush(stream.object), CUS_ERROR_IO, "the sink stopped");
-    }
-    Gathered got;
-    const Stream stream(2, 2, {r}, options(w), &got);
-    cusEventArrays bad = all;
-    bad.space = CUS_DEVICE;
-    CUS_EXPECT_ERROR(cusEventPipelinePush(stream.object, &bad), CUS_ERROR_SPACE, "not in host memory");
-    bad = all;
-    bad.p = nullptr;
-    CUS_EXPECT_ERROR(cusEventPipelinePush(stream.object, &bad), CUS_ERROR_NULL, "events' p is NULL");
-    CUS_EXPECT_ERROR(cusEventPipelinePush(stream.object, nullptr), CUS_ERROR_NULL, "events is NULL");
-    CUS_EXPECT_ERROR(cusEventPipelinePush(nullptr, &all), CUS_ERROR_NULL, "stream is NULL");
-    CUS_EXPECT_OK(cusEventPipelinePush(stream.object, &all));
-}
-
-TEST(EventPipelineCreate, Rejects) {
-    const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
-    cusEventPipeline *stream = nullptr;
-    cusEventPipelineOptions o = cusEventPipelineDefaults();
-    const auto create = [&] { return cusEventPipelineCreate(&stream, 2, 2, &r, 1, &o, Gathered::sink, nullptr); };
-    CUS_EXPECT_ERROR(cusEventPipelineCreate(&stream, 2, 2, &r, 1, &o, nullptr, nullptr), CUS_ERROR_NULL, "sink is NULL");
-    o.max_events = 100;
-    CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "max_events is 100 with windows of 200000 events");
-    o = cusEventPipelineDefaults();
-    o.deliver = CUS_DEVICE;
-    CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "deliver is CUS_DEVICE, which needs compute CUS_DEVICE");
-    o = cusEventPipelineDefaults();
-    o.first_window = 5;
-    o.end_window = 4;
-    CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "end_window is 4");
-    EXPECT_EQ(stream, nullptr);
-    cusEventPipelineDestroy(nullptr);
 }
 
 } // namespace

@@ -186,9 +186,9 @@ TEST_P(Framediff, PicturesRejectBadArguments) {
                      "cusHeatmap: dst overlaps cur");
     const cusHeatmapOptions zero = {0}, large = {65536};
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, &out.mat, &zero, nullptr), CUS_ERROR_VALUE,
-                     "full_scale is 0, takes 1..65535");
+                     "full_scale is 0, expected 1..65535");
     CUS_EXPECT_ERROR(cusHeatmap(&a.mat, &a.mat, &out.mat, &large, nullptr), CUS_ERROR_VALUE, "full_scale is 65536");
-    CUS_EXPECT_ERROR(cusNoiseView(&a.mat, &a.mat, &out.mat, -1, nullptr), CUS_ERROR_VALUE, "threshold is -1, takes 0..765");
+    CUS_EXPECT_ERROR(cusNoiseView(&a.mat, &a.mat, &out.mat, -1, nullptr), CUS_ERROR_VALUE, "threshold is -1, expected 0..765");
     CUS_EXPECT_ERROR(cusNoiseView(&a.mat, &a.mat, &out.mat, 766, nullptr), CUS_ERROR_VALUE,
                      "cusNoiseView: threshold is 766");
     EXPECT_EQ(out.get(), Bytes(4 * 6 * 3, 0xA5)) << "a rejected call wrote its output";
@@ -206,7 +206,7 @@ TEST(FramediffSpaces, MixedSpacesAreNamed) {
     Encoder encoder({2, 2, 3}, CUS_HOST);
     Diff diff({2, 2, 3}, CUS_HOST);
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &device, &diff.d, nullptr), CUS_ERROR_SPACE,
-                     "cusDiffEncode: frame is in device memory, takes host as the encoder");
+                     "cusDiffEncode: frame is in device memory, expected host memory like the encoder");
 }
 
 // ---- Sparse difference
@@ -398,11 +398,11 @@ TEST_P(Framediff, ObjectsRejectBadArguments) {
     CUS_EXPECT_ERROR(cusDiffEncoderCreate(nullptr, 4, 6, CUS_8UC3, space(), nullptr), CUS_ERROR_NULL, "encoder is NULL");
     CUS_EXPECT_ERROR(make(0, 6, CUS_8UC3, {20, 0}), CUS_ERROR_VALUE, "cusDiffEncoderCreate: frame is 0 x 6");
     CUS_EXPECT_ERROR(make(4, -1, CUS_8UC3, {20, 0}), CUS_ERROR_VALUE, "frame is 4 x -1");
-    CUS_EXPECT_ERROR(make(4, 6, CUS_32FC1, {20, 0}), CUS_ERROR_TYPE, "type is 32FC1, takes 8UC1, 8UC3 or 8UC4");
-    CUS_EXPECT_ERROR(make(4, 6, CUS_8UC3, {256, 0}), CUS_ERROR_VALUE, "threshold is 256, takes 0..255");
+    CUS_EXPECT_ERROR(make(4, 6, CUS_32FC1, {20, 0}), CUS_ERROR_TYPE, "type is 32FC1, expected 8UC1, 8UC3 or 8UC4");
+    CUS_EXPECT_ERROR(make(4, 6, CUS_8UC3, {256, 0}), CUS_ERROR_VALUE, "threshold is 256, expected 0..255");
     CUS_EXPECT_ERROR(make(4, 6, CUS_8UC3, {-1, 0}), CUS_ERROR_VALUE, "threshold is -1");
-    CUS_EXPECT_ERROR(make(4, 6, CUS_8UC3, {20, 9}), CUS_ERROR_VALUE, "min_neighbors is 9, takes 0..8");
-    CUS_EXPECT_ERROR(make(65536, 65536, CUS_8UC1, {20, 0}), CUS_ERROR_SIZE, "takes up to 4294967294");
+    CUS_EXPECT_ERROR(make(4, 6, CUS_8UC3, {20, 9}), CUS_ERROR_VALUE, "min_neighbors is 9, expected 0..8");
+    CUS_EXPECT_ERROR(make(65536, 65536, CUS_8UC1, {20, 0}), CUS_ERROR_SIZE, "expected at most 4294967294");
     CUS_EXPECT_ERROR(cusDiffDecoderCreate(&no_decoder, 65536, 65536, CUS_8UC4, space()), CUS_ERROR_SIZE,
                      "cusDiffDecoderCreate");
     CUS_EXPECT_ERROR(cusDiffEncoderCreate(&none, 4, 6, CUS_8UC3, static_cast<cusSpace>(7), nullptr), CUS_ERROR_VALUE,
@@ -420,8 +420,8 @@ TEST_P(Framediff, ObjectsRejectBadArguments) {
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, nullptr, &diff.d, nullptr), CUS_ERROR_NULL, "frame is NULL");
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &frame.mat, nullptr, nullptr), CUS_ERROR_NULL, "diff is NULL");
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &taller.mat, &diff.d, nullptr), CUS_ERROR_SIZE,
-                     "cusDiffEncode: frame is 5 x 6 (rows x cols), takes 4 x 6 as the encoder");
-    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &gray.mat, &diff.d, nullptr), CUS_ERROR_TYPE, "takes 8UC3 as the encoder");
+                     "cusDiffEncode: frame is 5 x 6 (rows x cols), expected 4 x 6 like the encoder");
+    CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &gray.mat, &diff.d, nullptr), CUS_ERROR_TYPE, "expected 8UC3 like the encoder");
     cusSparseDiff empty = CUS_SPARSE_DIFF_INIT;
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &frame.mat, &empty, nullptr), CUS_ERROR_NULL, "diff is empty");
     CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &empty, nullptr), CUS_ERROR_NULL, "diff is empty");
@@ -431,7 +431,7 @@ TEST_P(Framediff, ObjectsRejectBadArguments) {
     CUS_EXPECT_ERROR(cusSparseDiffCount(&diff.d, nullptr, nullptr), CUS_ERROR_NULL, "count is NULL");
     Diff other({5, 9, 3}, space());
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &frame.mat, &other.d, nullptr), CUS_ERROR_SIZE,
-                     "diff's mask is 5 x 4 (rows x cols), takes 4 x 3");
+                     "diff's mask is 5 x 4 (rows x cols), expected 4 x 3");
     cusMat view = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusDiffEncoderReference(encoder.p, &view));
     CUS_EXPECT_ERROR(cusDiffEncode(encoder.p, &view, &diff.d, nullptr), CUS_ERROR_ALIAS,
@@ -458,7 +458,7 @@ TEST(FramediffHost, DecodeRejectsBadPositions) {
     positions[1] = 6;
     CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &diff.d, nullptr), CUS_ERROR_VALUE, "position 1 is 6 after 1");
     positions[1] = 1;
-    CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &diff.d, nullptr), CUS_ERROR_VALUE, "takes ascending positions below 6");
+    CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &diff.d, nullptr), CUS_ERROR_VALUE, "expected ascending positions below 6");
     *count = 7;
     CUS_EXPECT_ERROR(cusDiffDecode(decoder.p, &diff.d, nullptr), CUS_ERROR_CAPACITY, "7 bytes changed, its capacity is 6");
     EXPECT_EQ(decoder.frame(), Bytes(6, 0));

@@ -1,6 +1,4 @@
-#include "support.hpp"
-
-#include "cusight/integral.h"
+#include "test_integral.hpp"
 
 #include "../modules/integral/integral_backend.h"
 #include "reference/integral.hpp"
@@ -19,22 +17,6 @@ namespace {
 
 using support::Layout;
 using support::TestMat;
-
-constexpr double EPSILON = 1.0 / (1ull << 53); // of one rounding in double
-
-// One source, and which tables are made of it.
-struct Case {
-    int type, sum_depth;
-    bool sum, sqsum;
-};
-const Case CASES[] = {{CUS_8UC1, CUS_32S, true, false},  {CUS_8UC1, CUS_64F, true, false},
-                      {CUS_8UC1, CUS_32S, false, true},  {CUS_8UC1, CUS_32S, true, true},
-                      {CUS_8UC1, CUS_64F, true, true},   {CUS_32FC1, CUS_32S, true, false},
-                      {CUS_32FC1, CUS_64F, false, true}, {CUS_32FC1, CUS_64F, true, true}};
-
-int sumType(const Case &c) {
-    return c.type == CUS_8UC1 && c.sum_depth == CUS_32S ? CUS_32SC1 : CUS_64FC1;
-}
 
 // Floats of both signs over many magnitudes.
 std::vector<float> randomFloats(size_t n, std::mt19937_64 &random) {
@@ -60,7 +42,7 @@ Source randomSource(int type, size_t n, std::mt19937_64 &random) {
     return s;
 }
 
-// A 64FC1 table of floats: bit for bit on the host, on the device within the bound of the header.
+// A 64FC1 table of a float source: bit-exact on the host, within the bound of the header on the device.
 void expectFloatTable(const std::vector<double> &got, const std::vector<float> &src, int rows, int cols, bool squares,
                       cusSpace space) {
     const auto expected = reference::integral<double>(src, rows, cols, squares);
@@ -110,7 +92,7 @@ TEST_P(Integral, WorkedExample) {
 TEST_P(Integral, SizesTypesAndLayouts) {
     auto random = support::generator();
     auto sizes = support::sizes();
-    // Around the kernels' strips of 128 columns and tiles of 32 and 64 rows, and many tiles in a row or column.
+    // Around the kernel's warps of 128 columns and tiles of 32 and 64 rows; many tiles in a row or column.
     for (const auto &size :
          {std::pair<int, int>{32, 128}, {33, 127}, {31, 129}, {64, 256}, {97, 383}, {3, 5000}, {5000, 3}})
         sizes.push_back(size);
@@ -123,7 +105,7 @@ TEST_P(Integral, SizesTypesAndLayouts) {
                 const Source src = randomSource(c.type, static_cast<size_t>(rows) * cols, random);
                 TestMat in(rows, cols, c.type, space(), in_layouts[i], src.data());
                 const Layout squares = out_layouts[i];
-                // 32-bit entries get the shifts that only they can have.
+                // 32-bit entries get the offsets that only they can have.
                 const Layout sums = sumType(c) == CUS_32SC1 ? support::layouts(CUS_32SC1)[i] : squares;
                 TestMat sum(rows + 1, cols + 1, sumType(c), space(), sums);
                 TestMat sqsum(rows + 1, cols + 1, CUS_64FC1, space(), squares);
@@ -138,8 +120,8 @@ TEST_P(Integral, SizesTypesAndLayouts) {
         }
 }
 
-// However the host writes its tables: the same, in every layout, and nothing beside them.
-TEST(IntegralHost, EveryWayOfWritingGivesTheSame) {
+// Every implementation of the host backend, in every layout, without writing outside the tables.
+TEST(IntegralHost, EveryPathGivesTheSame) {
     auto random = support::generator();
     for (const auto &[rows, cols] : std::vector<std::pair<int, int>>{
              {1, 1}, {2, 7}, {3, 8}, {4, 9}, {3, 15}, {4, 16}, {5, 17}, {9, 40}, {200, 333}, {1103, 125}}) {
@@ -151,9 +133,9 @@ TEST(IntegralHost, EveryWayOfWritingGivesTheSame) {
                                                   {reference::integral<double>(floats.floats, rows, cols),
                                                    reference::integral<double>(floats.floats, rows, cols, true)}};
         for (size_t l = 0; l < support::layouts(CUS_32SC1).size(); ++l)
-            for (const IntegralHost way : {INTEGRAL_PLAIN, INTEGRAL_AVX2, INTEGRAL_STREAMED})
+            for (const IntegralHostPath path : {INTEGRAL_GENERIC, INTEGRAL_AVX2, INTEGRAL_AVX512})
                 for (const Case &c : CASES) {
-                    if (!integral_host_can(way))
+                    if (!integral_host_supports(path))
                         continue;
                     const bool is_float = c.type == CUS_32FC1, is64 = sumType(c) == CUS_64FC1;
                     const auto layout = support::layouts(CUS_64FC1)[l];
@@ -164,11 +146,12 @@ TEST(IntegralHost, EveryWayOfWritingGivesTheSame) {
                     size_t size = 0;
                     CUS_ASSERT_OK(integral_host_workspace("test", rows, cols, &size));
                     std::vector<double> workspace(size / sizeof(double) + 1);
-                    const IntegralJob job = {
-                        &src.mat, c.sum ? &s.mat : nullptr, c.sqsum ? &q.mat : nullptr, workspace.data(), size, false, way};
-                    CUS_ASSERT_OK(integral_host_run("test", &job));
+                    const IntegralArgs args = {
+                        &src.mat, c.sum ? &s.mat : nullptr, c.sqsum ? &q.mat : nullptr, workspace.data(), size, false,
+                        path};
+                    CUS_ASSERT_OK(integral_host_run("test", &args));
                     SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(cols) + " of type " +
-                                 std::to_string(c.type) + ", way " + std::to_string(way));
+                                 std::to_string(c.type) + ", path " + std::to_string(path));
                     ASSERT_TRUE(!c.sum || (is64 ? s.get<double>() == tables[is_float][0] : s.get<uint32_t>() == narrow));
                     ASSERT_TRUE(!c.sqsum || q.get<double>() == tables[is_float][1]);
                     ASSERT_TRUE(s.intact() && q.intact() && src.intact());
@@ -176,8 +159,8 @@ TEST(IntegralHost, EveryWayOfWritingGivesTheSame) {
     }
 }
 
-// One object for many sizes gives what a call of its own gives, and keeps outputs that fit.
-TEST_P(Integral, IntegratorServesEverySizeUpToItsOwn) {
+// One object for many sizes gives what cusIntegral gives, and keeps outputs that fit.
+TEST_P(Integral, IntegratorAcceptsEverySizeUpToItsMaximum) {
     auto random = support::generator();
     cusIntegrator *integrator = nullptr;
     CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 300, 700, space()));
@@ -192,9 +175,9 @@ TEST_P(Integral, IntegratorServesEverySizeUpToItsOwn) {
             expected_sqsum(rows + 1, cols + 1, CUS_64FC1, space());
         const cusIntegralOptions options = {c.sum_depth};
         CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum, &sqsum, &options, nullptr));
-        const void *kept = sum.data;
+        const void *data = sum.data;
         CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum, &sqsum, &options, nullptr));
-        EXPECT_EQ(sum.data, kept);
+        EXPECT_EQ(sum.data, data);
         CUS_ASSERT_OK(cusIntegral(&in.mat, &expected_sum.mat, &expected_sqsum.mat, &options, nullptr));
         ASSERT_EQ(sum.type, sumType(c));
         ASSERT_EQ(support::elements(sum), expected_sum.get()); // floats too: the order depends on the size alone
@@ -205,9 +188,9 @@ TEST_P(Integral, IntegratorServesEverySizeUpToItsOwn) {
     cusIntegratorDestroy(integrator);
 }
 
-// What a run leaves in an object's working memory must not be taken for what a later run waits for, whichever of them stores what
-// there: here bytes' sums come first, then other runs that leave them alone, then floats.
-TEST_P(Integral, RunsDoNotMistakeWhatOthersLeft) {
+// A run must not mistake an earlier run's words in the workspace for its own, whatever either stores there: first sums of
+// bytes, then runs that leave these words alone, then floats.
+TEST_P(Integral, StaleWorkspaceIsIgnored) {
     auto random = support::generator();
     const int rows = 600, cols = 700;
     const Source bytes = randomSource(CUS_8UC1, static_cast<size_t>(rows) * cols, random),
@@ -242,12 +225,12 @@ TEST_P(Integral, FloatsAreTheSameInEveryRun) {
         CUS_ASSERT_OK(cusIntegral(&in.mat, &again.mat, nullptr, nullptr, nullptr));
         ASSERT_EQ(again.get(), first.get());
     }
-    TestMat sqsum(rows + 1, cols + 1, CUS_64FC1, space()); // nor does another table beside it change anything
+    TestMat sqsum(rows + 1, cols + 1, CUS_64FC1, space()); // requesting the other table too changes nothing
     CUS_ASSERT_OK(cusIntegral(&in.mat, &again.mat, &sqsum.mat, nullptr, nullptr));
     ASSERT_EQ(again.get(), first.get());
 }
 
-TEST_P(Integral, NanAndInfinityReachWhatIsBelowAndToTheRight) {
+TEST_P(Integral, NanAndInfinityPropagateDownAndRight) {
     const int rows = 70, cols = 300, y0 = 37, x0 = 130;
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
         std::vector<float> src(rows * cols, 1.5f);
@@ -269,7 +252,7 @@ TEST_P(Integral, NanAndInfinityReachWhatIsBelowAndToTheRight) {
     }
 }
 
-// 3000 x 3000 of white are 2.3e9: the 32-bit table wraps past 2^31, rectangles stay exact, 64-bit tables stay exact.
+// 3000 x 3000 white pixels sum to 2.3e9: the 32-bit table wraps past 2^31, rectangles and 64-bit tables stay exact.
 TEST_P(Integral, WhitePastTwoToTheThirtyOne) {
     const int n = 3000;
     std::vector<uint8_t> white(static_cast<size_t>(n) * n, 255);
@@ -292,7 +275,7 @@ TEST_P(Integral, WhitePastTwoToTheThirtyOne) {
     EXPECT_EQ(cusBoxSum32S(s.data(), (n + 1) * 4, 1, 2, n - 1, n - 2), 255u * (n - 1) * (n - 2));
 }
 
-// A column of 700000 white pixels, whose squares sum up to more than 2^35.
+// Columns of 700000 white pixels, whose squares sum to more than 2^35.
 TEST_P(Integral, LargeColumnsPastTwoToTheThirtyFive) {
     const int rows = 700000, cols = 3;
     std::vector<uint8_t> white(static_cast<size_t>(rows) * cols, 255);
@@ -344,7 +327,7 @@ TEST_P(Integral, EqualsOpenCv) {
         SCOPED_TRACE(testing::Message() << rows << " x " << cols);
         compareWithOpenCv(image, CV_32S, space());
         compareWithOpenCv(image, CV_64F, space());
-        if (space() == CUS_HOST) { // the device adds floats in another order
+        if (space() == CUS_HOST) { // the device adds floats in a different order
             cv::Mat floats;
             image.convertTo(floats, CV_32FC1, 1 / 7.0, -11.0);
             compareWithOpenCv(floats, CV_64F, space());
@@ -379,12 +362,12 @@ TEST_P(Integral, RegionsEqualOpenCv) {
         cusMatRelease(&whole);
 }
 
-// Several slabs on the device; and wider than OpenCV's CUDA path takes.
+// Several slabs on the device; wider than OpenCV's CUDA path supports.
 TEST_P(Integral, LargeEqualsOpenCv) {
     cv::RNG rng(support::seed());
     for (const auto &[rows, cols] : {std::pair<int, int>{16384, 16384}, {2500, 32768}}) {
         if (space() == CUS_HOST && rows > 4000 && !std::getenv("CUSIGHT_TEST_LARGE"))
-            continue; // 2 GB and many seconds where memory is slow: on request
+            continue; // 2 GB, and many seconds where memory is slow: on request only
         cv::Mat image(rows, cols, CV_8UC1);
         rng.fill(image, cv::RNG::UNIFORM, 0, 256);
         SCOPED_TRACE(testing::Message() << rows << " x " << cols);
@@ -393,190 +376,7 @@ TEST_P(Integral, LargeEqualsOpenCv) {
 }
 #endif
 
-// The device against the host backend, for machines that have a GPU but no OpenCV: wide and high, squares in several slabs.
-TEST(IntegralCuda, LargeEqualsHost) {
-    CUS_NEEDS(CUS_DEVICE);
-    auto random = support::generator();
-    for (const auto &[rows, cols] : {std::pair<int, int>{16384, 16384}, {5001, 20003}, {300, 40000}, {60001, 1500}}) {
-        SCOPED_TRACE(testing::Message() << rows << " x " << cols);
-        cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT, host_sum = CUS_MAT_INIT, sum = CUS_MAT_INIT;
-        cusMat host_sqsum = CUS_MAT_INIT, sqsum = CUS_MAT_INIT;
-        const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random);
-        CUS_ASSERT_OK(cusMatWrap(&host, rows, cols, CUS_8UC1, CUS_HOST, const_cast<uint8_t *>(bytes.data()), 0));
-        CUS_ASSERT_OK(cusMatUpload(&host, &device, nullptr));
-        CUS_ASSERT_OK(cusIntegral(&host, &host_sum, &host_sqsum, nullptr, nullptr));
-        CUS_ASSERT_OK(cusIntegral(&device, &sum, &sqsum, nullptr, nullptr));
-        EXPECT_TRUE(support::elements(sum) == support::elements(host_sum));
-        EXPECT_TRUE(support::elements(sqsum) == support::elements(host_sqsum));
-        // Alone, the sums are made in other tiles.
-        CUS_ASSERT_OK(cusMatSetZero(&sum, nullptr));
-        CUS_ASSERT_OK(cusIntegral(&device, &sum, nullptr, nullptr, nullptr));
-        EXPECT_TRUE(support::elements(sum) == support::elements(host_sum));
-        for (cusMat *m : {&device, &host_sum, &sum, &host_sqsum, &sqsum})
-            cusMatRelease(m);
-    }
-}
-
-// One object for images of more tiles than a GPU takes at once, whose writing is kept in order by counts that run on from run to
-// run, and for small ones in between, which are not counted.
-TEST(IntegralCuda, ManyTilesAndFewInTurns) {
-    CUS_NEEDS(CUS_DEVICE);
-    auto random = support::generator();
-    const int rows = 4300, cols = 4250;
-    const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random);
-    cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT;
-    CUS_ASSERT_OK(cusMatWrap(&host, rows, cols, CUS_8UC1, CUS_HOST, const_cast<uint8_t *>(bytes.data()), 0));
-    CUS_ASSERT_OK(cusMatUpload(&host, &device, nullptr));
-    cusIntegrator *integrator = nullptr;
-    CUS_ASSERT_OK(cusIntegratorCreate(&integrator, rows, cols, CUS_DEVICE));
-    struct Turn {
-        int rows, cols;
-        bool squares;
-    };
-    for (const Turn &turn : {Turn{2600, 2700, true},
-                             {90, 70, false},
-                             {rows, cols, false},
-                             {3000, cols, false},
-                             {2600, 2700, true},
-                             {33, 500, true}}) {
-        SCOPED_TRACE(testing::Message() << turn.rows << " x " << turn.cols << (turn.squares ? " with squares" : ""));
-        cusMat of_host = CUS_MAT_INIT, of_device = CUS_MAT_INIT, sums[2] = {CUS_MAT_INIT, CUS_MAT_INIT},
-               squares[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
-        CUS_ASSERT_OK(cusMatRegion(&host, 0, 0, turn.cols, turn.rows, &of_host));
-        CUS_ASSERT_OK(cusMatRegion(&device, 0, 0, turn.cols, turn.rows, &of_device));
-        CUS_ASSERT_OK(cusIntegral(&of_host, &sums[0], turn.squares ? &squares[0] : nullptr, nullptr, nullptr));
-        for (int again = 0; again < 2; ++again)
-            CUS_ASSERT_OK(
-                cusIntegratorRun(integrator, &of_device, &sums[1], turn.squares ? &squares[1] : nullptr, nullptr, nullptr));
-        EXPECT_TRUE(support::elements(sums[1]) == support::elements(sums[0]));
-        EXPECT_TRUE(!turn.squares || support::elements(squares[1]) == support::elements(squares[0]));
-        for (int k = 0; k < 2; ++k) {
-            cusMatRelease(&sums[k]);
-            cusMatRelease(&squares[k]);
-        }
-    }
-    cusIntegratorDestroy(integrator);
-    cusMatRelease(&device);
-}
-
-// Sizes for which a GPU of 132 multiprocessors chooses each of its tiles (the last: the largest, of which not all find place);
-// aligned, and regions of odd offset into tables with tight rows, where neither side can be moved 16 bytes at a time.
-TEST(IntegralCuda, LargeWithTilesOfEverySize) {
-    CUS_NEEDS(CUS_DEVICE);
-    auto random = support::generator();
-    for (const auto &[rows, cols] :
-         {std::pair<int, int>{705, 1003}, {1401, 2503}, {2001, 3003}, {3001, 4251}, {4501, 4099}}) {
-        const auto bytes = support::randomBytes(static_cast<size_t>(rows + 3) * (cols + 5), random);
-        cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT;
-        CUS_ASSERT_OK(cusMatWrap(&host, rows + 3, cols + 5, CUS_8UC1, CUS_HOST, const_cast<uint8_t *>(bytes.data()), 0));
-        CUS_ASSERT_OK(cusMatUpload(&host, &device, nullptr));
-        for (const Case &c : CASES)
-            for (const bool odd : {false, true}) {
-                if (c.type != CUS_8UC1)
-                    continue;
-                SCOPED_TRACE(testing::Message() << rows << " x " << cols << ", depth " << c.sum_depth << ", tables "
-                                                << c.sum << c.sqsum << (odd ? ", odd" : ""));
-                const cusIntegralOptions options = {c.sum_depth};
-                cusMat region = CUS_MAT_INIT, of_device = CUS_MAT_INIT, sum = CUS_MAT_INIT, sqsum = CUS_MAT_INIT;
-                CUS_ASSERT_OK(cusMatRegion(&host, 5 * odd, 3 * odd, cols, rows, &region));
-                CUS_ASSERT_OK(cusMatRegion(&device, 5 * odd, 3 * odd, cols, rows, &of_device));
-                CUS_ASSERT_OK(cusIntegral(&region, c.sum ? &sum : nullptr, c.sqsum ? &sqsum : nullptr, &options, nullptr));
-                const size_t entry = sumType(c) == CUS_32SC1 ? 4 : 8, shift = odd;
-                TestMat got(rows + 1, cols + 1, sumType(c), CUS_DEVICE, {entry * shift, entry * shift}),
-                    got_squares(rows + 1, cols + 1, CUS_64FC1, CUS_DEVICE, {8 * shift, 8 * shift});
-                CUS_ASSERT_OK(cusIntegral(&of_device, c.sum ? &got.mat : nullptr, c.sqsum ? &got_squares.mat : nullptr,
-                                          &options, nullptr));
-                EXPECT_TRUE(!c.sum || got.get() == support::elements(sum));
-                EXPECT_TRUE(!c.sqsum || got_squares.get() == support::elements(sqsum));
-                EXPECT_TRUE(got.intact() && got_squares.intact());
-                cusMatRelease(&sum);
-                cusMatRelease(&sqsum);
-            }
-        cusMatRelease(&device);
-    }
-}
-
-// Floats past one slab of working memory: within the bound of the header, and the same in every run.
-TEST(IntegralCuda, LargeFloatsInSlabs) {
-    CUS_NEEDS(CUS_DEVICE);
-    auto random = support::generator();
-    const int rows = 6001, cols = 8007;
-    std::vector<float> values(static_cast<size_t>(rows) * cols); // none negative: a table is its own sum of magnitudes
-    for (auto &v : values)
-        v = static_cast<float>(random() >> 40) / 4096;
-    cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT, tables[4] = {};
-    CUS_ASSERT_OK(cusMatWrap(&host, rows, cols, CUS_32FC1, CUS_HOST, values.data(), 0));
-    CUS_ASSERT_OK(cusMatUpload(&host, &device, nullptr));
-    CUS_ASSERT_OK(cusIntegral(&host, &tables[0], &tables[1], nullptr, nullptr));
-    CUS_ASSERT_OK(cusIntegral(&device, &tables[2], &tables[3], nullptr, nullptr));
-    for (int k = 0; k < 2; ++k) {
-        const auto expected = support::elements<double>(tables[k]), got = support::elements<double>(tables[2 + k]);
-        for (size_t i = 0; i < got.size(); ++i)
-            ASSERT_LE(std::fabs(got[i] - expected[i]), 2.0 * (rows + cols + 64) * EPSILON * expected[i]) << i;
-        cusMat again = CUS_MAT_INIT, other = CUS_MAT_INIT;
-        CUS_ASSERT_OK(cusIntegral(&device, &again, &other, nullptr, nullptr));
-        EXPECT_TRUE(support::elements<double>(k ? other : again) == got);
-        cusMatRelease(&again);
-        cusMatRelease(&other);
-    }
-    for (cusMat &m : tables)
-        cusMatRelease(&m);
-    cusMatRelease(&device);
-}
-
-// More than 2^31 bytes of table.
-TEST(IntegralCuda, LargePastTwoToTheThirtyOneBytes) {
-    CUS_NEEDS(CUS_DEVICE);
-    const int n = 32768;
-    cusMat row = CUS_MAT_INIT, device = CUS_MAT_INIT, sum = CUS_MAT_INIT;
-    std::vector<uint8_t> bytes(static_cast<size_t>(n) * n);
-    for (size_t i = 0; i < bytes.size(); ++i)
-        bytes[i] = static_cast<uint8_t>(i % n % 3 + i / n % 5);
-    CUS_ASSERT_OK(cusMatWrap(&row, n, n, CUS_8UC1, CUS_HOST, bytes.data(), 0));
-    CUS_ASSERT_OK(cusMatUpload(&row, &device, nullptr));
-    CUS_ASSERT_OK(cusIntegral(&device, &sum, nullptr, nullptr, nullptr));
-    const auto table = support::elements<uint32_t>(sum);
-    uint64_t xs = 0; // of i % 3 over i < x
-    std::vector<uint64_t> columns(n + 1), rows(n + 1);
-    for (int i = 0; i < n; ++i) {
-        columns[i + 1] = xs += i % 3;
-        rows[i + 1] = rows[i] + i % 5;
-    }
-    for (size_t y = 0; y <= static_cast<size_t>(n); y += 127)
-        for (size_t x = 0; x <= static_cast<size_t>(n); ++x)
-            ASSERT_EQ(table[y * (n + 1) + x], static_cast<uint32_t>(columns[x] * y + rows[y] * x)) << y << ", " << x;
-    cusMatRelease(&device);
-    cusMatRelease(&sum);
-}
-
-// The squared table obeys its stream: work queued before it in that stream is seen.
-TEST(IntegralCuda, RunsInTheGivenStream) {
-    CUS_NEEDS(CUS_DEVICE);
-    auto random = support::generator();
-    const int rows = 700, cols = 1300;
-    cusStream stream = nullptr;
-    CUS_ASSERT_OK(cusStreamCreate(&stream));
-    cusIntegrator *integrator = nullptr;
-    CUS_ASSERT_OK(cusIntegratorCreate(&integrator, rows, cols, CUS_DEVICE));
-    cusMat pinned = CUS_MAT_INIT, src = CUS_MAT_INIT, sum = CUS_MAT_INIT, sqsum = CUS_MAT_INIT, out = CUS_MAT_INIT;
-    CUS_ASSERT_OK(cusMatCreatePinned(&pinned, rows, cols, CUS_8UC1));
-    CUS_ASSERT_OK(cusMatCreatePinned(&out, rows + 1, cols + 1, CUS_64FC1));
-    for (int i = 0; i < 20; ++i) {
-        const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random);
-        std::memcpy(pinned.data, bytes.data(), bytes.size());
-        CUS_ASSERT_OK(cusMatUpload(&pinned, &src, stream));
-        CUS_ASSERT_OK(cusIntegratorRun(integrator, &src, &sum, &sqsum, nullptr, stream));
-        CUS_ASSERT_OK(cusMatDownload(&sqsum, &out, stream));
-        CUS_ASSERT_OK(cusStreamSynchronize(stream));
-        ASSERT_EQ(support::elements<double>(out), reference::integral<double>(bytes, rows, cols, true));
-    }
-    for (cusMat *m : {&pinned, &src, &sum, &sqsum, &out})
-        cusMatRelease(m);
-    cusIntegratorDestroy(integrator);
-    cusStreamDestroy(stream);
-}
-
-TEST_P(Integral, TwoThreadsWithAnObjectEach) {
+TEST_P(Integral, TwoThreadsWithTheirOwnObjects) {
     const auto work = [this](unsigned number) {
         std::mt19937_64 random(support::seed() + number);
         const int rows = 123 + static_cast<int>(number), cols = 457;
@@ -607,7 +407,7 @@ TEST_P(Integral, TwoThreadsWithAnObjectEach) {
 
 TEST_P(Integral, BoxSums) {
     auto random = support::generator();
-    const int rows = 57, cols = 203, n = 10000; // more than one thread of the host takes
+    const int rows = 57, cols = 203, n = 10000; // enough for several host threads
     for (const int depth : {CUS_32S, CUS_64F}) {
         const auto bytes = support::randomBytes(rows * cols, random);
         TestMat in(rows, cols, CUS_8UC1, space(), {}, bytes.data());
@@ -667,10 +467,10 @@ TEST_P(Integral, Rejections) {
     CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, &sum.mat), CUS_ERROR_SIZE, "sqsum does not own its memory");
     const cusIntegralOptions wide = {CUS_64F}, wrong = {CUS_32F};
     CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, nullptr, &wide), CUS_ERROR_SIZE, "expected 5 x 6 64FC1");
-    CUS_EXPECT_ERROR(call(&in.mat, &sqsum.mat, &sqsum.mat, &wide), CUS_ERROR_ALIAS, "sum and sqsum are one matrix");
+    CUS_EXPECT_ERROR(call(&in.mat, &sqsum.mat, &sqsum.mat, &wide), CUS_ERROR_ALIAS, "sum and sqsum are the same matrix");
     CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, nullptr, &wrong), CUS_ERROR_VALUE,
-                     "sum_depth is 5, takes CUS_32S (4) or CUS_64F");
-    // The source inside the table's memory.
+                     "sum_depth is 5, expected CUS_32S (4) or CUS_64F");
+    // A source inside the table's memory.
     cusMat inside = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatWrap(&inside, 4, 5, CUS_8UC1, space(), sum.mat.data, 0));
     CUS_EXPECT_ERROR(call(&inside, &sum.mat, nullptr), CUS_ERROR_ALIAS, "sum overlaps src");
@@ -680,15 +480,17 @@ TEST_P(Integral, Rejections) {
 
     cusIntegrator *integrator = nullptr;
     CUS_EXPECT_ERROR(cusIntegratorCreate(nullptr, 4, 4, space()), CUS_ERROR_NULL, "integrator is NULL");
-    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 0, 4, space()), CUS_ERROR_VALUE, "asked for 0 x 4");
-    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 4, INT32_MAX, space()), CUS_ERROR_VALUE, "asked for 4 x 2147483647");
+    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 0, 4, space()), CUS_ERROR_VALUE,
+                     "max_rows x max_cols is 0 x 4, expected");
+    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 4, INT32_MAX, space()), CUS_ERROR_VALUE,
+                     "max_rows x max_cols is 4 x 2147483647");
     CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 4, 4, static_cast<cusSpace>(7)), CUS_ERROR_VALUE, "space is 7");
     EXPECT_EQ(integrator, nullptr);
     CUS_EXPECT_ERROR(cusIntegratorRun(nullptr, &in.mat, &sum.mat, nullptr, nullptr, nullptr), CUS_ERROR_NULL,
                      "cusIntegratorRun: integrator is NULL");
     CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 4, 4, space()));
     CUS_EXPECT_ERROR(cusIntegratorRun(integrator, &in.mat, &sum.mat, nullptr, nullptr, nullptr), CUS_ERROR_SIZE,
-                     "src is 4 x 5 (rows x cols), takes up to 4 x 4");
+                     "src is 4 x 5 (rows x cols), expected up to 4 x 4");
     cusIntegratorDestroy(integrator);
     cusIntegratorDestroy(nullptr);
 
@@ -703,13 +505,13 @@ TEST_P(Integral, Rejections) {
 
 TEST(IntegralSpaces, MixedAreRejected) {
     TestMat in(4, 5, CUS_8UC1, CUS_HOST), boxes(2, 4, CUS_32SC1, CUS_HOST), table(5, 6, CUS_32SC1, CUS_HOST);
-    cusMat elsewhere = in.mat; // never followed: the check comes first
+    cusMat elsewhere = in.mat; // never dereferenced: the check comes first
     elsewhere.space = CUS_DEVICE;
     cusMat sum = CUS_MAT_INIT;
     cusIntegrator *integrator = nullptr;
     CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 4, 5, CUS_HOST));
     CUS_EXPECT_ERROR(cusIntegratorRun(integrator, &elsewhere, &sum, nullptr, nullptr, nullptr), CUS_ERROR_SPACE,
-                     "src is in device memory, takes host as the integrator");
+                     "src is in device memory, expected host like the integrator");
     cusIntegratorDestroy(integrator);
     cusMat there = table.mat;
     there.space = CUS_DEVICE;

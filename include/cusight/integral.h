@@ -1,23 +1,23 @@
 /* cusight/integral.h: integral images (summed-area tables) and sums over rectangles.
  *
- * sum[y + 1][x + 1] = sum of src[j][i] over j <= y, i <= x. The table has one row and one column more than the source; its
- * first row and first column are zero, as in cv::integral. The squared table is the same of src[j][i]^2.
+ * sum[y + 1][x + 1] is the sum of src[j][i] over j <= y, i <= x. The table has one row and one column more than the source;
+ * its first row and first column are zero, as in cv::integral. The squared table is the same for src[j][i]^2.
  *
  *   source | sum                                    | squared sum
  *   8UC1   | 32SC1 (default): exact modulo 2^32     | 64FC1, exact
  *          | 64FC1 (sum_depth = CUS_64F): exact     |
  *   32FC1  | 64FC1                                  | 64FC1
  *
- * A 32SC1 table wraps past 2^31 - 1, that is after 8.4 Mpx of white; the sum over a rectangle stays exact as long as it is
- * below 2^32 itself, because the four corners are combined modulo 2^32. Sums of 8-bit images are equal on host, CUDA and
- * cv::integral, bit for bit.
- * 32FC1 is summed in double in an order that depends on the size alone, never on timing: the same input gives the same bits
- * in every run. The host's order is cv::integral's and its bits are too; those of CUDA differ from them by at most
- * 2 (rows + cols + 64) 2^-53 times the sum of the magnitudes. A NaN or infinity in the source makes every entry below and
- * to the right of it NaN or infinite, and no other.
+ * A 32SC1 table wraps past 2^31 - 1, which takes 8.4 Mpx of white. The sum over a rectangle stays exact as long as it is
+ * itself below 2^32, because the four corners are combined modulo 2^32. For 8-bit sources host, CUDA and cv::integral give
+ * the same bits.
+ * 32FC1 sources are summed in double, in an order that depends only on the size, never on timing: the same input gives the
+ * same bits in every run. The host adds in the order of cv::integral and gives its bits. CUDA results differ from them by
+ * at most 2 (rows + cols + 64) 2^-53 times the sum of the magnitudes. A NaN or infinity in the source makes every entry
+ * below and to the right of it NaN or infinite, and no other.
  *
- * Method: F. C. Crow, "Summed-area tables for texture mapping", 1984. Device: one pass over tiles that pass the sums of their
- * columns and rows on to each other, after D. Merrill and M. Garland's decoupled look-back, 2016 (docs/integral.md).
+ * Method: F. C. Crow, "Summed-area tables for texture mapping", 1984. Device: one pass over tiles that hand on the sums of
+ * their columns and rows, after the decoupled look-back of D. Merrill and M. Garland, 2016 (docs/internals/integral.md).
  */
 #ifndef CUSIGHT_INTEGRAL_H
 #define CUSIGHT_INTEGRAL_H
@@ -29,40 +29,39 @@ extern "C" {
 #endif
 
 typedef struct cusIntegralOptions {
-    int sum_depth; /* CUS_32S (default) or CUS_64F: depth of an 8UC1 source's sum. A 32FC1 source's is always CUS_64F */
+    int sum_depth; /* CUS_32S (default) or CUS_64F: depth of the sum of an 8UC1 source. Always CUS_64F for 32FC1 */
 } cusIntegralOptions;
 
 CUS_API cusIntegralOptions cusIntegralDefaults(void);
 
 /* ---- Repeated work: an object ---------------------------------------------------------------------------------------- */
 
-/* Holds the working memory of one integral at a time: used by one stream (or thread) at a time; different objects are
- * independent. */
+/* Owns a workspace. Use an object in one stream (or thread) at a time; different objects are independent. */
 typedef struct cusIntegrator cusIntegrator;
 
-/* For sources of up to max_rows x max_cols, of either type. Everything is allocated here: on the device some 1.9 bytes for each
- * pixel of the largest source (of whole tiles, 32 x 128), at most 48 MB, or 73 bytes for each column where that is more; on the
- * host some rows. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA, CUDA. */
+/* For sources of up to max_rows x max_cols, of either type. Allocates everything that runs need: on the device about 1.9
+ * bytes for each pixel of the largest source (rounded up to tiles of 32 x 128), at most the larger of 48 MB and 73 bytes a
+ * column; on the host a few rows. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_cols, cusSpace space);
-/* Safe on NULL. Device: waits for the device, as cudaFree does. */
+/* NULL is ignored. Device: synchronizes, as cudaFree does. */
 CUS_API void cusIntegratorDestroy(cusIntegrator *integrator);
 
-/* Computes `sum`, `sqsum` or both; either may be NULL, not both. Both together read the source as often as one alone.
- * src: 8UC1 or 32FC1, 1x1 up to the object's size, in the object's space; a region of a larger image is fine.
- * sum, sqsum: (rows + 1) x (cols + 1), types as in the table above, created as needed; no overlap with src or each other.
- * `options` NULL: defaults. Ready: host at return, device when the stream has passed it; nothing is allocated (but for
- * outputs that do not fit) and nothing waits.
- * Cost: one write of each output, whatever their number, and one read of the source on the device, two on the host. On the
- * device a source and outputs whose rows start 16-byte aligned (cusMatCreate's do) are fastest.
- * Errors: NULL, VALUE, TYPE, SIZE (also rows or columns past the object's), SPACE, ALIAS, NO_MEMORY, CUDA. */
+/* Computes `sum`, `sqsum` or both; one of them may be NULL.
+ * src: 8UC1 or 32FC1, 1 x 1 up to the object's maximum, in the object's space; may be a region of a larger image.
+ * sum, sqsum: (rows + 1) x (cols + 1), types as in the table above, created as needed. They must not overlap src or each
+ * other. options: NULL for the defaults.
+ * Ready: host at return; device in stream order. Never synchronizes, and allocates only outputs that do not fit.
+ * Cost: each output is written once; the source is read once on the device, twice on the host, for one table or both. On
+ * the device, rows that start on 16-byte boundaries (as cusMatCreate's do) are fastest.
+ * Errors: NULL, VALUE, TYPE, SIZE (including sources larger than the object's maximum), SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
                                    const cusIntegralOptions *options, cusStream stream);
 
 /* ---- One call -------------------------------------------------------------------------------------------------------- */
 
-/* The same without an object. Device: working memory comes from CUDA's stream-ordered allocator and goes back to it in the
- * stream, without waiting; after every synchronization the first call pays the allocator's way to the driver, some tens of
- * microseconds, so repeated work is faster with an object. Errors: as above. */
+/* The same without an object. Device: the workspace comes from CUDA's stream-ordered allocator and returns to it in stream
+ * order, without synchronizing. After every synchronization the allocator's next call goes to the driver, which costs some
+ * tens of microseconds, so use an object for repeated work. Errors: as above. */
 CUS_API cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options,
                               cusStream stream);
 
@@ -75,8 +74,8 @@ CUS_API cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, con
 #endif
 
 /* The sum over columns x .. x + width - 1 and rows y .. y + height - 1 of the source, from a 32SC1 table (data and step of
- * the cusMat). Usable in host code and in kernels, where the table is. The rectangle lies inside the source and is not
- * checked; width or height 0 gives 0. Exact while the sum is below 2^32. */
+ * the cusMat). For host code and for kernels; the table must be in memory that the caller can read. The rectangle must lie
+ * inside the source; this is not checked. A width or height of 0 gives 0. Exact while the sum is below 2^32. */
 CUS_HOST_DEVICE static inline uint32_t cusBoxSum32S(const void *data, size_t step, int x, int y, int width, int height) {
     const char *top = (const char *)data + (size_t)y * step;
     const char *bottom = top + (size_t)height * step;
@@ -84,8 +83,8 @@ CUS_HOST_DEVICE static inline uint32_t cusBoxSum32S(const void *data, size_t ste
     return b[width] - b[0] - t[width] + t[0];
 }
 
-/* The same from a 64FC1 table. Of 8-bit sources: exact. Of float sources: with the rounding of the entries, which are as
- * large as the image's sum up to there. */
+/* The same from a 64FC1 table. Exact for 8-bit sources. For float sources it has the rounding error of the four entries,
+ * each as large as the sum of the image up to that point. */
 CUS_HOST_DEVICE static inline double cusBoxSum64F(const void *data, size_t step, int x, int y, int width, int height) {
     const char *top = (const char *)data + (size_t)y * step;
     const char *bottom = top + (size_t)height * step;
@@ -93,11 +92,12 @@ CUS_HOST_DEVICE static inline double cusBoxSum64F(const void *data, size_t step,
     return (b[width] - b[0]) - (t[width] - t[0]);
 }
 
-/* Many rectangles at once. table: 32SC1 or 64FC1, as made above. boxes: n x 4, 32SC1, each row x, y, width, height (the
- * memory of n cv::Rect). sums: n x 1, 64FC1, created as needed: row k is the sum over rectangle k, or NaN where that does
- * not lie inside the source; width or height 0 gives 0. sums overlaps neither input. Ready: host at return, device when the
- * stream has passed it. Cost: four scattered reads a rectangle. Errors: NULL, TYPE, SIZE (boxes without 4 columns), SPACE,
- * ALIAS, NO_MEMORY, NO_CUDA, CUDA. */
+/* Many rectangles at once.
+ * table: 32SC1 or 64FC1, from the functions above. boxes: n x 4, 32SC1, each row x, y, width, height (the memory layout of
+ * n cv::Rect). sums: n x 1, 64FC1, created as needed; must not overlap the inputs. Row k is the sum over rectangle k, or
+ * NaN if the rectangle is not inside the source; a width or height of 0 gives 0.
+ * Ready: host at return; device in stream order. Cost: four scattered reads a rectangle.
+ * Errors: NULL, TYPE, SIZE (boxes without 4 columns), SPACE, ALIAS, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusBoxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream);
 
 #ifdef __cplusplus

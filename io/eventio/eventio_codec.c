@@ -1,7 +1,7 @@
-/* The compressions that HDF5 recordings use. LZF as LibLZF's documentation gives the format: a control byte c below 32 is
- * followed by c + 1 literal bytes; otherwise c's upper three bits are a length (7: the next byte is added) and its lower
- * five with one more byte a distance: length + 2 bytes repeat from distance + 1 bytes back. */
-#include "eventio_backend.h"
+/* Codecs of HDF5 chunks. LZF, as documented by LibLZF: a control byte c below 32 is followed by c + 1 literal bytes.
+ * Otherwise the upper three bits of c are a length (if 7, the next byte is added), and its lower five bits and one more byte
+ * a distance: length + 2 bytes are copied from distance + 1 bytes back. */
+#include "eventio_codec.h"
 #include "host.h"
 
 #include <string.h>
@@ -10,18 +10,18 @@
 #include <blosc.h>
 #endif
 
-enum { LITERALS = 32, LONGEST = 264, FARTHEST = 8192 };
+enum { MAX_LITERALS = 32, MAX_MATCH = 264, MAX_DISTANCE = 8192 };
 
 int eventio_lzfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size) {
     const uint8_t *const in_end = in + in_size;
     uint8_t *const begin = out, *const out_end = out + out_size;
     while (in < in_end) {
         const unsigned control = *in++;
-        if (control < LITERALS) {
+        if (control < MAX_LITERALS) {
             const size_t n = control + 1;
-            /* Far from both ends a fixed-size copy is faster than one of n bytes; what it writes too much comes later. */
-            if ((size_t)(in_end - in) >= LITERALS && (size_t)(out_end - out) >= LITERALS) {
-                memcpy(out, in, LITERALS);
+            /* Away from both ends a copy of fixed size is faster; the excess is overwritten later. */
+            if ((size_t)(in_end - in) >= MAX_LITERALS && (size_t)(out_end - out) >= MAX_LITERALS) {
+                memcpy(out, in, MAX_LITERALS);
             } else {
                 if ((size_t)(in_end - in) < n || (size_t)(out_end - out) < n)
                     return 0;
@@ -44,12 +44,12 @@ int eventio_lzfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t ou
         if (distance > (size_t)(out - begin) || n > (size_t)(out_end - out))
             return 0;
         const uint8_t *from = out - distance;
-        if (distance >= 16 && (size_t)(out_end - out) >= LONGEST + 16) {
+        if (distance >= 16 && (size_t)(out_end - out) >= MAX_MATCH + 16) {
             for (size_t i = 0; i < n; i += 16)
                 memcpy(out + i, from + i, 16);
         } else if (distance == 1) {
             memset(out, *from, n);
-        } else if (distance >= 8 && (size_t)(out_end - out) >= LONGEST + 16) {
+        } else if (distance >= 8 && (size_t)(out_end - out) >= MAX_MATCH + 16) {
             for (size_t i = 0; i < n; i += 8)
                 memcpy(out + i, from + i, 8);
         } else {
@@ -65,12 +65,12 @@ static inline uint32_t threeBytes(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
 }
 
-/* Greedy: at each place the last place with the same three bytes, as a hash table remembers it. */
+/* Greedy: each position is matched with the last one that a hash table holds for the same three bytes. */
 size_t eventio_lzfEncode(const uint8_t *in, size_t in_size, uint8_t *out) {
     enum { HASH_BITS = 14 };
-    uint32_t last[1 << HASH_BITS]; /* place + 1 of the last occurrence; 0: none */
+    uint32_t last[1 << HASH_BITS]; /* position + 1 of the last occurrence; 0: none */
     memset(last, 0, sizeof last);
-    size_t at = 0, literal = 0, used = 0; /* bytes literal..at are not written yet */
+    size_t at = 0, literal = 0, used = 0; /* bytes literal .. at - 1 are not written yet */
     while (at < in_size) {
         size_t length = 0, distance = 0;
         if (at + 3 <= in_size) {
@@ -78,16 +78,16 @@ size_t eventio_lzfEncode(const uint8_t *in, size_t in_size, uint8_t *out) {
             uint32_t *slot = &last[(value * 2654435761u) >> (32 - HASH_BITS)];
             distance = *slot ? at - (*slot - 1) : 0;
             *slot = (uint32_t)at + 1;
-            if (distance && distance <= FARTHEST && threeBytes(in + at - distance) == value) {
-                const size_t most = in_size - at < LONGEST ? in_size - at : LONGEST;
+            if (distance && distance <= MAX_DISTANCE && threeBytes(in + at - distance) == value) {
+                const size_t most = in_size - at < MAX_MATCH ? in_size - at : MAX_MATCH;
                 for (length = 3; length < most && in[at - distance + length] == in[at + length];)
                     ++length;
             }
         }
         if (!length)
             ++at;
-        while (literal < at && (length || at - literal >= LITERALS || at == in_size)) {
-            const size_t n = at - literal < LITERALS ? at - literal : LITERALS;
+        while (literal < at && (length || at - literal >= MAX_LITERALS || at == in_size)) {
+            const size_t n = at - literal < MAX_LITERALS ? at - literal : MAX_LITERALS;
             if (used + n + 1 >= in_size)
                 return 0;
             out[used++] = (uint8_t)(n - 1);
@@ -124,7 +124,7 @@ int eventio_bloscDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t 
 #endif
 }
 
-/* One inner loop for each size that occurs, so that the compiler knows it. */
+/* One loop for each common element size, known at compile time. */
 CUSI_MULTIVERSION
 void eventio_unshuffle(const uint8_t *in, size_t size, size_t element, uint8_t *out) {
     const size_t n = size / element;

@@ -1,6 +1,6 @@
-/* Events from video: threshold crossings of the log intensity, in whole numbers. */
+/* Events from video: threshold crossings of the log intensity, in fixed point. */
 #include "check.h"
-#include "eventio_backend.h"
+#include "eventio_internal.h"
 #include "host.h"
 
 #include <math.h>
@@ -10,9 +10,9 @@
 struct cusEventGenerator {
     int rows, cols;
     int32_t positive, negative; /* thresholds in units of 2^-16 */
-    int32_t level[256];         /* log intensity of each value */
+    int32_t log_intensity[256]; /* of each pixel value */
     int64_t time;               /* of the last frame, -1 before the first */
-    int32_t *reference;         /* level at which each pixel last had an event */
+    int32_t *reference;         /* log intensity at each pixel's last event */
     uint8_t *last;              /* the last frame */
     EventArrays unsorted, sorted;
     size_t count, capacity;
@@ -27,25 +27,26 @@ cusStatus cusEventGeneratorCreate(cusEventGenerator **generator, int rows, int c
     static const char function[] = "cusEventGeneratorCreate";
     CUSI_NOT_NULL(function, generator);
     CUSI_REQUIRE(rows >= 1 && rows <= 65536 && cols >= 1 && cols <= 65536, CUS_ERROR_VALUE,
-                 "%s: %d x %d (rows x cols), takes 1..65536 each", function, rows, cols);
+                 "%s: frame is %d x %d (rows x cols), expected 1..65536 each", function, rows, cols);
     const cusEventGeneratorOptions chosen = options ? *options : cusEventGeneratorDefaults();
     CUSI_REQUIRE(chosen.positive >= 0.01 && chosen.positive <= 10 && chosen.negative >= 0.01 && chosen.negative <= 10,
-                 CUS_ERROR_VALUE, "%s: thresholds %g and %g, takes 0.01..10", function, chosen.positive, chosen.negative);
+                 CUS_ERROR_VALUE, "%s: thresholds are %g and %g, expected 0.01..10", function, chosen.positive,
+                 chosen.negative);
     cusEventGenerator *made = calloc(1, sizeof *made);
-    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     const size_t pixels = (size_t)rows * (size_t)cols;
     made->rows = rows;
     made->cols = cols;
     made->positive = (int32_t)lround(chosen.positive * 65536);
     made->negative = (int32_t)lround(chosen.negative * 65536);
     for (int v = 0; v < 256; ++v)
-        made->level[v] = (int32_t)lround((v < 20 ? v * (log(20) / 20) : log(v)) * 65536);
+        made->log_intensity[v] = (int32_t)lround((v < 20 ? v * (log(20) / 20) : log(v)) * 65536);
     made->time = -1;
     made->reference = malloc(pixels * sizeof *made->reference);
     made->last = malloc(pixels);
     if (!made->reference || !made->last) {
         cusEventGeneratorDestroy(made);
-        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
+        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     }
     *generator = made;
     return CUS_OK;
@@ -69,7 +70,7 @@ void cusEventGeneratorDestroy(cusEventGenerator *generator) {
     free(generator);
 }
 
-/* What is not to be had stays as it was. */
+/* On failure the arrays keep what they had. */
 static int resize(EventArrays *arrays, size_t n) {
     uint16_t *const x = realloc(arrays->x, n * sizeof *x);
     if (!x)
@@ -90,7 +91,7 @@ static int resize(EventArrays *arrays, size_t n) {
     return 1;
 }
 
-/* Crossings of one pixel: how many thresholds lie between its reference and where it is now. */
+/* The number of thresholds between a pixel's reference and its log intensity. */
 static inline int crossings(int32_t distance, int32_t positive, int32_t negative) {
     return distance >= 0 ? distance / positive : -distance / negative;
 }
@@ -101,13 +102,13 @@ static size_t countEvents(const cusEventGenerator *g, const cusMat *frame) {
         const uint8_t *row = (const uint8_t *)frame->data + (size_t)y * frame->step;
         const int32_t *reference = g->reference + (size_t)y * (size_t)g->cols;
         for (int x = 0; x < g->cols; ++x)
-            count += (size_t)crossings(g->level[row[x]] - reference[x], g->positive, g->negative);
+            count += (size_t)crossings(g->log_intensity[row[x]] - reference[x], g->positive, g->negative);
     }
     return count;
 }
 
-/* In the order of pixels. The level moves linearly from `from` to `to`, and reaches each crossing in between after the time
- * before; rounding up keeps it so. */
+/* In pixel order. The log intensity is linear in time from `from` to `to`. Times are rounded up, so that every event is later
+ * than the frame before. */
 static void makeEvents(cusEventGenerator *g, const cusMat *frame, int64_t time) {
     const int64_t span = time - g->time;
     size_t n = 0;
@@ -116,15 +117,15 @@ static void makeEvents(cusEventGenerator *g, const cusMat *frame, int64_t time) 
         uint8_t *last = g->last + (size_t)y * (size_t)g->cols;
         int32_t *reference = g->reference + (size_t)y * (size_t)g->cols;
         for (int x = 0; x < g->cols; ++x) {
-            const int32_t from = g->level[last[x]], to = g->level[row[x]];
+            const int32_t from = g->log_intensity[last[x]], to = g->log_intensity[row[x]];
             const int32_t step = to >= reference[x] ? g->positive : -g->negative;
             for (int k = crossings(to - reference[x], g->positive, g->negative); k > 0; --k) {
                 reference[x] += step;
-                const int64_t passed = llabs((int64_t)reference[x] - from), way = llabs((int64_t)to - from);
+                const int64_t passed = llabs((int64_t)reference[x] - from), distance = llabs((int64_t)to - from);
                 g->unsorted.x[n] = (uint16_t)x;
                 g->unsorted.y[n] = (uint16_t)y;
                 g->unsorted.p[n] = step > 0;
-                g->unsorted.t[n] = g->time + (passed * span + way - 1) / way;
+                g->unsorted.t[n] = g->time + (passed * span + distance - 1) / distance;
                 ++n;
             }
             last[x] = row[x];
@@ -146,11 +147,11 @@ static EventArrays sortEvents(cusEventGenerator *g, size_t n, int64_t origin, in
             sum += size;
         }
         for (size_t i = 0; i < n; ++i) {
-            const size_t place = start[(from.t[i] - origin) >> shift & ((1 << BITS) - 1)]++;
-            to.x[place] = from.x[i];
-            to.y[place] = from.y[i];
-            to.p[place] = from.p[i];
-            to.t[place] = from.t[i];
+            const size_t at = start[(from.t[i] - origin) >> shift & ((1 << BITS) - 1)]++;
+            to.x[at] = from.x[i];
+            to.y[at] = from.y[i];
+            to.p[at] = from.p[i];
+            to.t[at] = from.t[i];
         }
         const EventArrays swap = from;
         from = to;
@@ -159,35 +160,40 @@ static EventArrays sortEvents(cusEventGenerator *g, size_t n, int64_t origin, in
     return from;
 }
 
+static void setReferences(cusEventGenerator *g, const cusMat *frame) {
+    for (size_t y = 0; y < (size_t)g->rows; ++y) {
+        const uint8_t *row = (const uint8_t *)frame->data + y * frame->step;
+        memcpy(g->last + y * (size_t)g->cols, row, (size_t)g->cols);
+        for (size_t x = 0; x < (size_t)g->cols; ++x)
+            g->reference[y * (size_t)g->cols + x] = g->log_intensity[row[x]];
+    }
+}
+
 cusStatus cusEventGeneratorPush(cusEventGenerator *generator, const cusMat *frame, int64_t time, cusEventArrays *events) {
     static const char function[] = "cusEventGeneratorPush";
     cusEventGenerator *g = generator;
     CUSI_NOT_NULL(function, generator);
     CUSI_NOT_NULL(function, events);
     CUS_TRY(cusi_checkInput(function, "frame", frame, CUSI_TYPES(CUS_8UC1)));
-    CUSI_REQUIRE(frame->space == CUS_HOST, CUS_ERROR_SPACE, "%s: frame is in device memory, takes host", function);
+    CUSI_REQUIRE(frame->space == CUS_HOST, CUS_ERROR_SPACE, "%s: frame is in device memory, expected host memory",
+                 function);
     CUSI_REQUIRE(frame->rows == g->rows && frame->cols == g->cols, CUS_ERROR_SIZE,
-                 "%s: frame is %d x %d (rows x cols), takes %d x %d as the generator", function, frame->rows, frame->cols,
-                 g->rows, g->cols);
-    /* Levels reach 2^19, so that a product with the span stays below 2^63. */
+                 "%s: frame is %d x %d (rows x cols), expected %d x %d like the generator", function, frame->rows,
+                 frame->cols, g->rows, g->cols);
+    /* Log intensities are below 2^19, so their products with a span below 2^42 stay below 2^63. */
     CUSI_REQUIRE(time > g->time && time >= 0 && (g->time < 0 || time - g->time < (int64_t)1 << 42), CUS_ERROR_VALUE,
-                 "%s: time is %lld us, takes more than %lld, by less than 2^42", function, (long long)time,
+                 "%s: time is %lld us, expected more than %lld, by less than 2^42", function, (long long)time,
                  (long long)g->time);
     EventArrays made = g->unsorted;
     size_t n = 0;
     if (g->time < 0) {
-        for (size_t y = 0; y < (size_t)g->rows; ++y) {
-            const uint8_t *row = (const uint8_t *)frame->data + y * frame->step;
-            memcpy(g->last + y * (size_t)g->cols, row, (size_t)g->cols);
-            for (size_t x = 0; x < (size_t)g->cols; ++x)
-                g->reference[y * (size_t)g->cols + x] = g->level[row[x]];
-        }
+        setReferences(g, frame);
     } else {
         n = countEvents(g, frame);
         if (n > g->capacity) {
             const size_t capacity = n + n / 4;
             CUSI_REQUIRE(resize(&g->unsorted, capacity) && resize(&g->sorted, capacity), CUS_ERROR_NO_MEMORY,
-                         "%s: no host memory for %zu events", function, capacity);
+                         "%s: out of host memory for %zu events", function, capacity);
             g->capacity = capacity;
         }
         makeEvents(g, frame, time);

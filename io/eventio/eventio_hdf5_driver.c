@@ -1,5 +1,5 @@
-/* A file driver for libhdf5 that reads an EventSource. libhdf5 refuses a file shorter than its header says; this driver
- * names no end, so that what is there can be read, and fills the rest with zeros as the standard driver does. */
+/* A libhdf5 file driver that reads an EventSource. libhdf5 refuses a file that is shorter than its header says; this driver
+ * reports no end of file, so the existing part can be read, and fills the rest with zeros as the standard driver does. */
 #ifdef CUSI_WITH_HDF5
 #include "eventio_hdf5.h"
 
@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t lock_of_hdf5 = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t hdf5_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 Hdf5Lock eventio_lockHdf5(void) {
     Hdf5Lock lock = {NULL, NULL};
-    pthread_mutex_lock(&lock_of_hdf5);
+    pthread_mutex_lock(&hdf5_mutex);
     H5Eget_auto2(H5E_DEFAULT, &lock.print, &lock.data);
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     return lock;
@@ -19,17 +19,17 @@ Hdf5Lock eventio_lockHdf5(void) {
 
 void eventio_unlockHdf5(Hdf5Lock lock) {
     H5Eset_auto2(H5E_DEFAULT, lock.print, lock.data);
-    pthread_mutex_unlock(&lock_of_hdf5);
+    pthread_mutex_unlock(&hdf5_mutex);
 }
 
 typedef struct DriverFile {
-    H5FD_t base; /* libhdf5's own part comes first */
+    H5FD_t base; /* first, as libhdf5 requires */
     Hdf5Source *source;
     haddr_t end_of_addresses;
 } DriverFile;
 
-static H5FD_t *driverOpen(const char *name, unsigned flags, hid_t properties, haddr_t greatest) {
-    (void)name, (void)greatest;
+static H5FD_t *driverOpen(const char *name, unsigned flags, hid_t properties, haddr_t max_address) {
+    (void)name, (void)max_address;
     Hdf5Source *const *info = H5Pget_driver_info(properties);
     DriverFile *file = info && !(flags & H5F_ACC_RDWR) ? calloc(1, sizeof *file) : NULL;
     if (!file)
@@ -87,7 +87,7 @@ hid_t eventio_hdf5Driver(void) {
     const H5FD_class_t driver = {
 #ifdef H5FD_CLASS_VERSION
         .version = H5FD_CLASS_VERSION,
-        .value = (H5FD_class_value_t)600, /* of the range for drivers outside the library */
+        .value = (H5FD_class_value_t)600, /* from the range for drivers outside the library */
 #endif
         .name = "cusight",
         .maxaddr = ((haddr_t)1 << 62) - 1,

@@ -1,6 +1,7 @@
-/* M3ED-style HDF5: chunks are compressed on all threads and stored as they are (H5Dwrite_chunk). */
+/* M3ED-style HDF5: chunks are compressed on all threads and stored compressed (H5Dwrite_chunk). */
 #include "check.h"
-#include "eventio_backend.h"
+#include "eventio_codec.h"
+#include "eventio_internal.h"
 #include "host.h"
 
 cusEventWriterOptions cusEventWriterDefaults(void) {
@@ -38,34 +39,34 @@ void cusEventWriterDiscard(cusEventWriter *writer) {
 #include <string.h>
 
 enum { X, Y, P, T, MAP, COLUMNS };
-_Static_assert((int)COLUMNS <= (int)HDF5_OUTPUT_DATASETS, "a dataset a column");
+_Static_assert((int)COLUMNS <= (int)HDF5_OUTPUT_DATASETS, "one dataset a column");
 static const char *const column_name[COLUMNS] = {"x", "y", "p", "t", "ms_map_idx"};
 static const size_t column_size[COLUMNS] = {2, 2, 1, 8, 8};
 
-enum { GATHER_BYTES = 32 << 20 }; /* events that wait to be compressed together, at most */
-static const int64_t greatest_time = (int64_t)1 << 40;
+enum { MAX_WAITING_BYTES = 32 << 20 }; /* events that wait to be compressed together */
+static const int64_t max_time = (int64_t)1 << 40;
 
 struct cusEventWriter {
     cusEventWriterOptions options;
     int threads;
-    Hdf5Output output;         /* a dataset a column */
-    uint8_t *waiting[COLUMNS]; /* elements that are not stored yet */
+    Hdf5Output output;         /* one dataset a column */
+    uint8_t *waiting[COLUMNS]; /* elements not stored yet */
     size_t filled[COLUMNS];    /* their number */
-    size_t batch;              /* chunks that are gathered; the index gathers one */
+    size_t batch;              /* chunks that are compressed together; of the index one */
     uint64_t stored[COLUMNS];
     uint8_t *packed; /* compressed chunks, one after the other at chunk * element bytes each */
     size_t *packed_size;
     int64_t last_time;
-    uint64_t next_ms; /* of the index */
-    cusStatus broken;
+    uint64_t next_ms; /* next entry of the index */
+    cusStatus failure;
 };
 
-static cusStatus breakOff(cusEventWriter *w, const char *function) {
-    w->broken = CUS_ERROR_IO;
+static cusStatus writeFailed(cusEventWriter *w, const char *function) {
+    w->failure = CUS_ERROR_IO;
     return eventio_outputFail(&w->output, function);
 }
 
-/* Stores what waits in column k: whole chunks, and with `all` also the last one, filled up with zeros. */
+/* Stores what waits in column k: complete chunks, and with `all` also the last one, padded with zeros. */
 static cusStatus storeColumn(cusEventWriter *w, int k, int all, const char *function) {
     const size_t chunk = (size_t)w->options.chunk, bytes = chunk * column_size[k];
     const size_t chunks = all ? (w->filled[k] + chunk - 1) / chunk : w->filled[k] / chunk;
@@ -84,14 +85,14 @@ static cusStatus storeColumn(cusEventWriter *w, int k, int all, const char *func
     herr_t done = H5Dset_extent(w->output.dataset[k], &length);
     for (size_t i = 0; i < chunks && done >= 0; ++i) {
         const hsize_t at = w->stored[k] + i * chunk;
-        const int packed = w->packed_size[i] > 0; /* otherwise as it is, with its filter marked as left out */
+        const int packed = w->packed_size[i] > 0; /* otherwise stored plain, with its filter marked as skipped */
         done =
             H5Dwrite_chunk(w->output.dataset[k], H5P_DEFAULT, packed || !w->options.compress ? 0 : 1, &at,
                            packed ? w->packed_size[i] : bytes, packed ? w->packed + i * bytes : w->waiting[k] + i * bytes);
     }
     eventio_unlockHdf5(lock);
     if (done < 0)
-        return breakOff(w, function);
+        return writeFailed(w, function);
     w->stored[k] += elements;
     w->filled[k] -= elements;
     memmove(w->waiting[k], w->waiting[k] + elements * column_size[k], w->filled[k] * column_size[k]);
@@ -103,7 +104,7 @@ static cusStatus createDatasets(cusEventWriter *w) {
     const hid_t types[COLUMNS] = {H5T_STD_U16LE, H5T_STD_U16LE, H5T_STD_I8LE, H5T_STD_I64LE, H5T_STD_U64LE};
     const char *camera = w->options.camera ? w->options.camera : "left";
     if (!eventio_outputCreate(&w->output))
-        return breakOff(w, function);
+        return writeFailed(w, function);
     const hid_t prophesee = H5Gcreate2(w->output.file, "prophesee", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     const hid_t group = H5Gcreate2(prophesee, camera, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     const hsize_t chunk = (hsize_t)w->options.chunk;
@@ -122,7 +123,7 @@ static cusStatus createDatasets(cusEventWriter *w) {
     H5Gclose(calib);
     H5Gclose(group);
     H5Gclose(prophesee);
-    return good ? CUS_OK : breakOff(w, function);
+    return good ? CUS_OK : writeFailed(w, function);
 }
 
 cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options) {
@@ -131,19 +132,20 @@ cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const 
     CUSI_NOT_NULL(function, path);
     CUSI_NOT_NULL(function, options);
     CUSI_REQUIRE(options->width >= 1 && options->width <= 65536 && options->height >= 1 && options->height <= 65536,
-                 CUS_ERROR_VALUE, "%s: sensor %d x %d (width x height), takes 1..65536 each", function, options->width,
-                 options->height);
+                 CUS_ERROR_VALUE, "%s: sensor is %d x %d (width x height), expected 1..65536 each", function,
+                 options->width, options->height);
     CUSI_REQUIRE(options->chunk >= 1024 && options->chunk <= 4194304, CUS_ERROR_VALUE,
-                 "%s: chunk is %d events, takes 1024..4194304", function, options->chunk);
-    CUSI_REQUIRE(options->threads >= 0 && options->threads <= 1024, CUS_ERROR_VALUE, "%s: threads is %d, takes 0..1024",
+                 "%s: chunk is %d events, expected 1024..4194304", function, options->chunk);
+    CUSI_REQUIRE(options->threads >= 0 && options->threads <= 1024, CUS_ERROR_VALUE, "%s: threads is %d, expected 0..1024",
                  function, options->threads);
     CUSI_REQUIRE(!options->camera || (options->camera[0] && strlen(options->camera) < 32 && !strchr(options->camera, '/')),
-                 CUS_ERROR_VALUE, "%s: camera is \"%.40s\", takes a name of 1 to 31 letters", function, options->camera);
+                 CUS_ERROR_VALUE, "%s: camera is \"%.40s\", expected a name of 1 to 31 characters without '/'", function,
+                 options->camera);
     cusEventWriter *w = calloc(1, sizeof *w);
-    CUSI_REQUIRE(w, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
+    CUSI_REQUIRE(w, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     w->options = *options;
     w->threads = options->threads ? options->threads : cusi_maxThreads();
-    const size_t chunk = (size_t)options->chunk, most = GATHER_BYTES / (13 * chunk);
+    const size_t chunk = (size_t)options->chunk, most = MAX_WAITING_BYTES / (13 * chunk);
     const size_t enough = 16 * (size_t)w->threads;
     w->batch = most < 1 ? 1 : most > enough ? enough : most;
     w->packed = malloc(w->batch * chunk * 8);
@@ -155,7 +157,7 @@ cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const 
     }
     if (!good || !eventio_outputName(&w->output, path)) {
         cusEventWriterDiscard(w);
-        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
+        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     }
     const Hdf5Lock lock = eventio_lockHdf5();
     const cusStatus status = createDatasets(w);
@@ -169,17 +171,18 @@ cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const 
     return CUS_OK;
 }
 
-static cusStatus checkEvents(const cusEventWriter *w, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
-                             const int64_t *t) {
+static cusStatus validateEvents(const cusEventWriter *w, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
+                                const int64_t *t) {
     int64_t last = w->last_time;
     for (size_t i = 0; i < n; ++i) {
         CUSI_REQUIRE(x[i] < w->options.width && y[i] < w->options.height, CUS_ERROR_VALUE,
                      "cusEventWriterWrite: event %zu at x %d, y %d is outside the %d x %d sensor", i, x[i], y[i],
                      w->options.width, w->options.height);
-        CUSI_REQUIRE(p[i] <= 1, CUS_ERROR_VALUE, "cusEventWriterWrite: event %zu has polarity %d, takes 0 or 1", i, p[i]);
-        CUSI_REQUIRE(t[i] >= last && t[i] <= greatest_time, CUS_ERROR_VALUE,
-                     "cusEventWriterWrite: event %zu has time %lld us, takes %lld..%lld", i, (long long)t[i],
-                     (long long)last, (long long)greatest_time);
+        CUSI_REQUIRE(p[i] <= 1, CUS_ERROR_VALUE, "cusEventWriterWrite: event %zu has polarity %d, expected 0 or 1", i,
+                     p[i]);
+        CUSI_REQUIRE(t[i] >= last && t[i] <= max_time, CUS_ERROR_VALUE,
+                     "cusEventWriterWrite: event %zu has time %lld us, expected %lld..%lld", i, (long long)t[i],
+                     (long long)last, (long long)max_time);
         last = t[i];
     }
     return CUS_OK;
@@ -201,7 +204,7 @@ static cusStatus indexTimes(cusEventWriter *w, uint64_t first, size_t n, const i
 cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
                               const int64_t *t) {
     CUSI_NOT_NULL("cusEventWriterWrite", writer);
-    CUSI_REQUIRE(writer->broken == CUS_OK, writer->broken, "cusEventWriterWrite: %s could not be written before",
+    CUSI_REQUIRE(writer->failure == CUS_OK, writer->failure, "cusEventWriterWrite: %s could not be written earlier",
                  writer->output.part);
     if (!n)
         return CUS_OK;
@@ -209,7 +212,7 @@ cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *
     CUSI_NOT_NULL("cusEventWriterWrite", y);
     CUSI_NOT_NULL("cusEventWriterWrite", p);
     CUSI_NOT_NULL("cusEventWriterWrite", t);
-    CUS_TRY(checkEvents(writer, n, x, y, p, t));
+    CUS_TRY(validateEvents(writer, n, x, y, p, t));
     const void *const columns[MAP] = {x, y, p, t};
     const size_t capacity = writer->batch * (size_t)writer->options.chunk;
     for (size_t done = 0; done < n;) {
@@ -240,9 +243,9 @@ static void freeWriter(cusEventWriter *w) {
 cusStatus cusEventWriterFinish(cusEventWriter *writer) {
     static const char function[] = "cusEventWriterFinish";
     CUSI_NOT_NULL(function, writer);
-    cusStatus status = writer->broken;
+    cusStatus status = writer->failure;
     if (status != CUS_OK)
-        cusi_fail(status, "%s: %s could not be written before", function, writer->output.part);
+        cusi_fail(status, "%s: %s could not be written earlier", function, writer->output.part);
     for (int k = 0; k < COLUMNS && status == CUS_OK; ++k)
         status = storeColumn(writer, k, 1, function);
     status = eventio_outputFinish(&writer->output, status, function);

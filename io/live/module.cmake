@@ -1,4 +1,4 @@
-# Compression of the payloads. Without libzstd the module is there, but its objects cannot be created.
+# Compression of payloads. Without libzstd every Create function of live.h returns CUS_ERROR_UNSUPPORTED.
 find_path(ZSTD_INCLUDE_DIR zstd.h)
 find_library(ZSTD_LIBRARY zstd)
 mark_as_advanced(ZSTD_INCLUDE_DIR ZSTD_LIBRARY)
@@ -7,5 +7,5 @@ if(ZSTD_INCLUDE_DIR AND ZSTD_LIBRARY)
     target_compile_definitions(cusight_objects PRIVATE CUSI_WITH_ZSTD=1)
     list(APPEND private_libraries ${ZSTD_LIBRARY})
 else()
-    message(STATUS "cusight: libzstd not found, live video is built without compression and cannot be used")
+    message(STATUS "cusight: libzstd not found: live video is not available in this build")
 endif()

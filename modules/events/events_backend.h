@@ -1,4 +1,4 @@
-/* What the entry points and the two backends of events share. */
+/* What the entry points and the two backends share. */
 #ifndef CUSI_EVENTS_BACKEND_H
 #define CUSI_EVENTS_BACKEND_H
 
@@ -16,11 +16,10 @@ extern "C" {
 
 enum { EVENTS_MAX_REPRESENTATIONS = 8, EVENTS_MAX_CHANNELS = 16 };
 
-/* MDES and TENCODE follow from one number a pixel, made once for both; on the device 2 * (index of its last event + 1) +
- * polarity, 0 where there is none. Indices count from the window's first event, so a window has at most 2^31 - 2 of them. */
+/* Events in a window: 2 * (index + 1) + polarity, with the index in the window, fits 32 bits. */
 #define EVENTS_MAX_WINDOW ((uint64_t)INT32_MAX - 1)
 
-/* Voxel weights are this many to the unit. */
+/* Voxel weights are multiples of one over this. */
 #define EVENTS_VOXEL_UNIT 16777216.0
 
 struct cusEventStacker {
@@ -32,8 +31,8 @@ struct cusEventStacker {
     void *state; /* the backend's */
 };
 
-/* Events of a representation are told apart by when they came, through indices at which levels begin: MDES_COUNT by the
- * windows' starts, STACKED_HISTOGRAM by the time bins' first events. Level k holds events begin[k] .. begin[k + 1] - 1. */
+/* MDES_COUNT and STACKED_HISTOGRAM divide a window's events into levels, by the starts of the mixed-density windows or by
+ * time bins. Level k holds events begin[k] .. begin[k + 1] - 1. */
 typedef struct EventsLevels {
     uint32_t begin[EVENTS_MAX_CHANNELS + 1];
 } EventsLevels;
@@ -48,33 +47,41 @@ static inline void eventsMdesLevels(uint32_t n, int channels, EventsLevels *leve
     levels->begin[channels] = n;
 }
 
-/* The first time, counted from the window's first event, that falls into bin k of `bins`: the least r with
- * floor(bins * r / max(dt, 1)) >= k. */
+/* The first time, from the window's first event, in bin k of `bins`: the smallest r with floor(bins * r / max(dt, 1)) >=
+ * k. */
 EVENTS_INLINE uint64_t eventsBinStart(int k, int bins, uint64_t dt) {
     dt = dt > 1 ? dt : 1;
     return ((uint64_t)k * dt + (uint64_t)bins - 1) / (uint64_t)bins;
 }
 
-/* MDES and TENCODE share the pixels' last events; every other kind has accumulators of its own. */
-static inline int eventsIsLast(cusRepresentationKind kind) {
+/* MDES and TENCODE follow from a pixel's last event, which is found once for both. */
+static inline int eventsUsesLastEvent(cusRepresentationKind kind) {
     return kind == CUS_REPR_MDES || kind == CUS_REPR_TENCODE;
 }
 
-/* How many windows there are whose start and end follow from `extent`: the number of events, or the last event's time
- * counted from the first, plus one. */
+/* ---- events_windows.c ------------------------------------------------------------------------------------------------ */
+
+/* Checks that the arrays that are needed exist. */
+cusStatus eventsCheckArrays(const char *function, const cusEventArrays *events, int coordinates, int times);
+
+cusStatus eventsCheckWindowing(const char *function, const cusWindowing *windowing);
+
+/* The number of windows. extent: the number of events, or the last event's time from the first, plus one. */
 uint64_t eventsWindowCount(const cusWindowing *windowing, uint64_t extent);
 
 static inline uint64_t eventsStride(const cusWindowing *windowing) {
     return windowing->stride ? windowing->stride : windowing->length;
 }
 
-/* One of the stacker's representations looks at the times. */
-int eventsNeedsTimes(const cusEventStacker *stacker);
-
-cusStatus eventsCheckWindowing(const char *function, const cusWindowing *windowing);
-
 /* Index of the first of t[0 .. count - 1] that is `relative` or more after origin. */
 uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_t origin, uint64_t relative);
+
+/* ---- events.c -------------------------------------------------------------------------------------------------------- */
+
+/* Whether a representation of the stacker uses the times. */
+int eventsNeedsTimes(const cusEventStacker *stacker);
+
+/* ---- The backends ---------------------------------------------------------------------------------------------------- */
 
 cusStatus events_host_create(cusEventStacker *stacker);
 void events_host_destroy(cusEventStacker *stacker);
@@ -87,11 +94,11 @@ void events_cuda_destroy(cusEventStacker *stacker);
 cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                             size_t window_count, cusMat *frames, cusStream stream);
 cusStatus events_cuda_skipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream);
-/* The extent of the times, and the bounds of windows by duration. */
+/* The last time minus the first, plus one; and the bounds of windows by duration. */
 cusStatus events_cuda_extent(const cusEventArrays *events, uint64_t *extent, cusStream stream);
 cusStatus events_cuda_windows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
                               size_t count, cusStream stream);
-/* Page-locked host memory, from which the device reads by itself. */
+/* Whether the device can read the memory directly: page-locked host memory. */
 int events_cuda_isPinned(const void *data);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* Recordings of any length: windows are cut from pieces as these come, and their frames made batch by batch in buffers that
- * stay the same. On the device three slots rotate, so that one batch is uploaded while the one before is computed and the one
- * before that downloaded; a slot's frames are handed over when its turn comes again. */
+/* Recordings of any length: pieces are cut into windows as they arrive, and frames are made batch by batch in fixed
+ * buffers. On the device three slots rotate: one batch is uploaded while the previous one is computed and the one before
+ * that downloaded. A slot's frames are delivered when it is reused. */
 #include "check.h"
 #include "events_backend.h"
 
@@ -14,7 +14,7 @@ typedef struct Slot {
     cusMat staging[ARRAYS]; /* x, y, p, t: 1 x capacity, host */
     cusMat events[ARRAYS];  /* the same on the device */
     cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
-    cusEventWindow *windows; /* of the batch under way, from the first event pushed */
+    cusEventWindow *windows; /* of the current batch, counted from the first event pushed */
     uint64_t first;          /* number of its first window */
     size_t count;            /* 0: the slot is free */
     cusStreamEvent uploaded, computed, downloaded;
@@ -35,8 +35,8 @@ struct cusEventPipeline {
 
     /* The recording */
     uint64_t pushed; /* events so far */
-    uint64_t next;   /* the window to be made next */
-    size_t held;     /* events in the current slot's staging, the last of those pushed */
+    uint64_t next;   /* the next window to make */
+    size_t held;     /* events in the current slot's staging: the last ones pushed */
     int64_t origin, newest;
 
     cusEventPipelineCounts counts;
@@ -44,7 +44,7 @@ struct cusEventPipeline {
     char message[256];
 };
 
-/* Events in host memory, the first of which is number `start` of the recording. */
+/* Events in host memory; the first is number `start` of the recording. */
 typedef struct View {
     const void *array[ARRAYS];
     uint64_t start;
@@ -58,7 +58,8 @@ cusEventPipelineOptions cusEventPipelineDefaults(void) {
     return (cusEventPipelineOptions){.windowing = cusWindowingDefaults()};
 }
 
-/* ---- Create and destroy ------------------------------------------------------------------------------------------------ */
+/* ---- Create and destroy ------------------------------------------------------------------------------------------------
+ * */
 
 static cusStatus createSlot(cusEventPipeline *s, Slot *slot) {
     const int on_device = s->options.compute == CUS_DEVICE;
@@ -111,25 +112,25 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
     return CUS_OK;
 }
 
-cusStatus cusEventPipelineCreate(cusEventPipeline **stream, int rows, int cols, const cusRepresentation *representations,
+cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols, const cusRepresentation *representations,
                                  int count, const cusEventPipelineOptions *options, cusFrameSink sink, void *user) {
     static const char function[] = "cusEventPipelineCreate";
-    CUSI_NOT_NULL(function, stream);
+    CUSI_NOT_NULL(function, pipeline);
     CUSI_NOT_NULL(function, sink);
     const cusEventPipelineOptions chosen = options ? *options : cusEventPipelineDefaults();
     const cusWindowing *windowing = &chosen.windowing;
     CUS_TRY(eventsCheckWindowing(function, windowing));
     CUSI_REQUIRE(chosen.end_window == 0 || chosen.end_window >= chosen.first_window, CUS_ERROR_VALUE,
-                 "%s: end_window is %llu, takes 0 or first_window (%llu) and up", function,
+                 "%s: end_window is %llu, expected 0 or at least first_window = %llu", function,
                  (unsigned long long)chosen.end_window, (unsigned long long)chosen.first_window);
     CUSI_REQUIRE(chosen.deliver == CUS_HOST || (chosen.deliver == CUS_DEVICE && chosen.compute == CUS_DEVICE),
-                 CUS_ERROR_VALUE, "%s: deliver is CUS_DEVICE, which needs compute CUS_DEVICE", function);
+                 CUS_ERROR_VALUE, "%s: deliver is CUS_DEVICE, expected compute CUS_DEVICE too", function);
     const uint64_t length = windowing->unit == CUS_WINDOW_COUNT ? windowing->length : 1;
     uint64_t capacity = chosen.max_events ? chosen.max_events : (uint64_t)4 << 20;
     capacity = chosen.max_events || capacity > length ? capacity : length;
     CUSI_REQUIRE(capacity >= length && capacity <= EVENTS_MAX_WINDOW, CUS_ERROR_VALUE,
-                 "%s: max_events is %llu with windows of %llu events, takes the windows' length..2147483646", function,
-                 (unsigned long long)capacity, (unsigned long long)length);
+                 "%s: max_events is %llu, expected %llu..2147483646", function, (unsigned long long)capacity,
+                 (unsigned long long)length);
     cusEventPipeline *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
     made->rows = rows;
@@ -144,21 +145,21 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **stream, int rows, int cols, 
         cusEventPipelineDestroy(made);
         return status;
     }
-    *stream = made;
+    *pipeline = made;
     return CUS_OK;
 }
 
-void cusEventPipelineDestroy(cusEventPipeline *stream) {
-    if (!stream)
+void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
+    if (!pipeline)
         return;
-    if (stream->up)
-        (void)cusStreamSynchronize(stream->up);
-    if (stream->compute)
-        (void)cusStreamSynchronize(stream->compute);
-    if (stream->down)
-        (void)cusStreamSynchronize(stream->down);
+    if (pipeline->up)
+        (void)cusStreamSynchronize(pipeline->up);
+    if (pipeline->compute)
+        (void)cusStreamSynchronize(pipeline->compute);
+    if (pipeline->down)
+        (void)cusStreamSynchronize(pipeline->down);
     for (int k = 0; k < SLOTS; ++k) {
-        Slot *slot = &stream->slots[k];
+        Slot *slot = &pipeline->slots[k];
         for (int i = 0; i < ARRAYS; ++i) {
             cusMatRelease(&slot->staging[i]);
             cusMatRelease(&slot->events[i]);
@@ -172,45 +173,46 @@ void cusEventPipelineDestroy(cusEventPipeline *stream) {
         cusStreamEventDestroy(slot->computed);
         cusStreamEventDestroy(slot->downloaded);
     }
-    cusStreamDestroy(stream->up);
-    cusStreamDestroy(stream->compute);
-    cusStreamDestroy(stream->down);
-    free(stream->planned);
-    cusEventStackerDestroy(stream->stacker);
-    free(stream);
+    cusStreamDestroy(pipeline->up);
+    cusStreamDestroy(pipeline->compute);
+    cusStreamDestroy(pipeline->down);
+    free(pipeline->planned);
+    cusEventStackerDestroy(pipeline->stacker);
+    free(pipeline);
 }
 
-/* ---- Windows ----------------------------------------------------------------------------------------------------------- */
+/* ---- Windows -----------------------------------------------------------------------------------------------------------
+ * */
 
 static int byDuration(const cusEventPipeline *s) {
     return s->options.windowing.unit == CUS_WINDOW_DURATION;
 }
 
-/* Where in the view the event is that stands `at` events or microseconds after the recording's first; view->count where it is
- * still to come. */
-static size_t placeOf(const cusEventPipeline *s, const View *view, uint64_t at) {
+/* Index in the view of the event that is `at` events or microseconds after the recording's first; view->count if it has not
+ * arrived. */
+static size_t indexOf(const cusEventPipeline *s, const View *view, uint64_t at) {
     if (byDuration(s))
         return (size_t)eventsLowerBound(view->array[3], view->count, s->origin, at);
     const uint64_t past = at > view->start ? at - view->start : 0;
     return past < view->count ? (size_t)past : view->count;
 }
 
-/* The view's first event that the next window or one after it needs. */
+/* The view's first event that belongs to the next window or a later one. */
 static size_t firstNeeded(const cusEventPipeline *s, const View *view) {
     if (s->options.end_window && s->next >= s->options.end_window)
         return view->count;
-    return placeOf(s, view, s->next * eventsStride(&s->options.windowing));
+    return indexOf(s, view, s->next * eventsStride(&s->options.windowing));
 }
 
-/* Lists in s->planned, by place in the view, the next windows whose events are all there: in a view that ends the recording
- * the last incomplete one too. At most a batch of windows and s->capacity events. */
+/* Lists in s->planned, by index in the view, the next complete windows, and the incomplete one if the view ends the
+ * recording: at most a batch of windows and s->capacity events. Returns their number. */
 static size_t plan(cusEventPipeline *s, const View *view, int final) {
     cusWindowing windowing = s->options.windowing;
     windowing.keep_incomplete = final && windowing.keep_incomplete;
     if (view->count == 0)
         return 0;
     uint64_t extent = view->start + view->count;
-    if (byDuration(s)) { /* an event at the newest time may still follow */
+    if (byDuration(s)) { /* an event with the newest time may still follow */
         const int64_t *t = view->array[3];
         extent = (uint64_t)t[view->count - 1] - (uint64_t)s->origin + (final ? 1 : 0);
     }
@@ -220,7 +222,7 @@ static size_t plan(cusEventPipeline *s, const View *view, int final) {
     size_t count = 0;
     for (uint64_t w = s->next; w < end && count < s->batch; ++w, ++count) {
         const uint64_t start = w * eventsStride(&windowing);
-        const size_t first = placeOf(s, view, start), last = placeOf(s, view, start + windowing.length);
+        const size_t first = indexOf(s, view, start), last = indexOf(s, view, start + windowing.length);
         if (last - (count ? s->planned[0].first : first) > s->capacity)
             break;
         s->planned[count].first = first;
@@ -229,9 +231,10 @@ static size_t plan(cusEventPipeline *s, const View *view, int final) {
     return count;
 }
 
-/* ---- Batches ----------------------------------------------------------------------------------------------------------- */
+/* ---- Batches -----------------------------------------------------------------------------------------------------------
+ * */
 
-/* Hands a slot's frames over if it has any; the slot is free then. */
+/* Gives a slot's frames, if any, to the sink and frees the slot. */
 static cusStatus deliver(cusEventPipeline *s, Slot *slot) {
     if (slot->count == 0)
         return CUS_OK;
@@ -255,7 +258,7 @@ static cusStatus deliver(cusEventPipeline *s, Slot *slot) {
                          (unsigned long long)slot->first, cusStatusName(status));
     s->counts.windows += slot->count;
     slot->count = 0;
-    if (on_device) /* the buffers of events are used again from the host's side */
+    if (on_device) /* the host reuses the event buffers */
         CUS_TRY(cusStreamEventSynchronize(slot->computed));
     return CUS_OK;
 }
@@ -271,7 +274,7 @@ static cusStatus upload(cusEventPipeline *s, Slot *slot, const View *view, size_
     return cusStreamEventRecord(slot->uploaded, s->up);
 }
 
-/* Makes the `count` planned windows in the current slot, which is free. */
+/* Queues the `count` planned windows in the current slot, which is free. */
 static cusStatus submit(cusEventPipeline *s, const View *view, size_t count) {
     Slot *slot = &s->slots[s->current];
     const size_t first = s->planned[0].first, events_count = s->planned[count - 1].last - first;
@@ -314,7 +317,7 @@ static cusStatus submit(cusEventPipeline *s, const View *view, size_t count) {
     return deliver(s, slot);
 }
 
-/* The slot whose turn is next takes over; it hands over what it still has. */
+/* Makes the next slot current, and delivers its frames. */
 static cusStatus nextSlot(cusEventPipeline *s) {
     s->current = (s->current + 1) % s->slot_count;
     return deliver(s, &s->slots[s->current]);
@@ -327,7 +330,7 @@ static View stagingView(const cusEventPipeline *s, uint64_t end) {
     return view;
 }
 
-/* Makes the windows that staging has all events of; what later windows need moves on to the next slot. */
+/* Queues the first `count` windows of the staging; events of later windows move to the next slot. */
 static cusStatus submitStaged(cusEventPipeline *s, uint64_t end, size_t count) {
     const View view = stagingView(s, end);
     CUS_TRY(submit(s, &view, count));
@@ -340,7 +343,7 @@ static cusStatus submitStaged(cusEventPipeline *s, uint64_t end, size_t count) {
     return CUS_OK;
 }
 
-/* Events of a piece that are worth a batch of their own, straight from where they are. */
+/* From this many events on, a batch is uploaded directly from the caller's memory. */
 static const size_t DIRECT_EVENTS = 256 * 1024;
 
 static int isDirect(const cusEventPipeline *s, const cusEventArrays *events) {
@@ -355,7 +358,8 @@ static int isDirect(const cusEventPipeline *s, const cusEventArrays *events) {
 #endif
 }
 
-/* ---- Push and flush ---------------------------------------------------------------------------------------------------- */
+/* ---- Push and flush ----------------------------------------------------------------------------------------------------
+ * */
 
 /* Appends `count` events of the view to the staging. */
 static void stage(cusEventPipeline *s, const View *view, size_t count) {
@@ -365,11 +369,11 @@ static void stage(cusEventPipeline *s, const View *view, size_t count) {
     s->held += count;
 }
 
-/* How many events of the view it takes to know that the next window is complete; all where there are fewer. */
+/* How many events of the view are needed to complete the next window; all if there are too few. */
 static size_t toComplete(const cusEventPipeline *s, const View *view) {
     const uint64_t end = s->next * eventsStride(&s->options.windowing) + s->options.windowing.length;
-    const size_t place = placeOf(s, view, end);
-    return byDuration(s) && place < view->count ? place + 1 : place; /* an event past the end tells */
+    const size_t index = indexOf(s, view, end);
+    return byDuration(s) && index < view->count ? index + 1 : index; /* known by an event past the end */
 }
 
 static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
@@ -391,12 +395,12 @@ static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
                 at += firstNeeded(s, &rest);
                 continue;
             }
-            const size_t unneeded = firstNeeded(s, &rest);
-            if (unneeded > 0) {
-                at += unneeded;
+            const size_t passed_over = firstNeeded(s, &rest);
+            if (passed_over > 0) {
+                at += passed_over;
                 continue;
             }
-        } else if (direct) { /* a window begun in an earlier piece; those after it can go directly again */
+        } else if (direct) { /* the window began in an earlier piece; later ones can be direct again */
             take = toComplete(s, &rest);
         }
         take = take < s->capacity - s->held ? take : s->capacity - s->held;
@@ -413,7 +417,7 @@ static cusStatus push(cusEventPipeline *s, const cusEventArrays *events) {
                 break;
             CUS_TRY(submitStaged(s, before + at, ready));
         }
-        if (direct && s->held <= at && at < events->count) { /* what is held is in this piece too */
+        if (direct && s->held <= at && at < events->count) { /* the held events are in this piece too */
             at -= s->held;
             s->held = 0;
         }
@@ -428,12 +432,13 @@ static cusStatus remember(cusEventPipeline *s, cusStatus status) {
     return status;
 }
 
-cusStatus cusEventPipelinePush(cusEventPipeline *stream, const cusEventArrays *events) {
+cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events) {
     static const char function[] = "cusEventPipelinePush";
-    cusEventPipeline *s = stream;
-    CUSI_NOT_NULL(function, stream);
+    cusEventPipeline *s = pipeline;
+    CUSI_NOT_NULL(function, pipeline);
     CUSI_NOT_NULL(function, events);
-    CUSI_REQUIRE(events->space == CUS_HOST, CUS_ERROR_SPACE, "%s: events are not in host memory", function);
+    CUSI_REQUIRE(events->space == CUS_HOST, CUS_ERROR_SPACE, "%s: events are in device memory, expected host memory",
+                 function);
     if (s->failed)
         return cusi_fail(s->failed, "%s", s->message);
     if (events->count == 0)
@@ -452,14 +457,14 @@ cusStatus cusEventPipelinePush(cusEventPipeline *stream, const cusEventArrays *e
             s->newest = events->t[good.count];
     }
     cusStatus status = push(s, &good);
-    if (s->up) { /* whatever happened, the caller's arrays are read no more; what is staged may still be on its way */
+    if (s->up) { /* even after an error the caller's arrays are no longer read; staged events may still be uploading */
         const cusStatus passed = isDirect(s, &good) ? cusStreamSynchronize(s->up) : CUS_OK;
         status = status == CUS_OK ? passed : status;
     }
     CUS_TRY(remember(s, status));
     if (good.count < events->count)
         return remember(s,
-                        cusi_fail(CUS_ERROR_VALUE, "%s: the time goes back from %lld to %lld at event %llu", function,
+                        cusi_fail(CUS_ERROR_VALUE, "%s: times decrease from %lld to %lld at event %llu", function,
                                   (long long)s->newest, (long long)events->t[good.count], (unsigned long long)s->pushed));
     return CUS_OK;
 }
@@ -480,17 +485,17 @@ static cusStatus flush(cusEventPipeline *s) {
     return CUS_OK;
 }
 
-cusStatus cusEventPipelineFlush(cusEventPipeline *stream) {
-    CUSI_NOT_NULL("cusEventPipelineFlush", stream);
-    if (stream->failed)
-        return cusi_fail(stream->failed, "%s", stream->message);
-    return remember(stream, flush(stream));
+cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline) {
+    CUSI_NOT_NULL("cusEventPipelineFlush", pipeline);
+    if (pipeline->failed)
+        return cusi_fail(pipeline->failed, "%s", pipeline->message);
+    return remember(pipeline, flush(pipeline));
 }
 
-cusStatus cusEventPipelineQuery(cusEventPipeline *stream, cusEventPipelineCounts *counts) {
-    CUSI_NOT_NULL("cusEventPipelineQuery", stream);
+cusStatus cusEventPipelineQuery(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {
+    CUSI_NOT_NULL("cusEventPipelineQuery", pipeline);
     CUSI_NOT_NULL("cusEventPipelineQuery", counts);
-    CUS_TRY(cusEventStackerSkipped(stream->stacker, &stream->counts.skipped, stream->compute));
-    *counts = stream->counts;
+    CUS_TRY(cusEventStackerSkipped(pipeline->stacker, &pipeline->counts.skipped, pipeline->compute));
+    *counts = pipeline->counts;
     return CUS_OK;
 }

@@ -6,8 +6,7 @@
 
 #define FRAME_TYPES CUSI_TYPES(CUS_8UC1, CUS_8UC3, CUS_8UC4)
 
-/* ---- Heatmap and noise view: one kernel, two palettes ------------------------------------------------------------------
- */
+/* ---- Heatmap and noise view -------------------------------------------------------------- */
 
 static uint32_t channel(double v) {
     return (uint32_t)(v < 0 ? 0 : v > 255 ? 255 : v);
@@ -20,8 +19,8 @@ static uint32_t heatColor(int d, int full_scale) {
            channel(255 * sin(pi * n - pi / 2)) << 16;
 }
 
-static cusStatus paintDifference(const char *function, const cusMat *prev, const cusMat *cur, cusMat *dst,
-                                 const FramediffPaint *paint, cusStream stream) {
+static cusStatus colorizeDifference(const char *function, const cusMat *prev, const cusMat *cur, cusMat *dst,
+                                    const FramediffColorMap *map, cusStream stream) {
     CUS_TRY(cusi_checkInput(function, "prev", prev, FRAME_TYPES));
     CUS_TRY(cusi_checkInput(function, "cur", cur, FRAME_TYPES));
     CUS_TRY(cusi_checkSameSpace(function, "cur", cur, "prev", prev));
@@ -31,8 +30,8 @@ static cusStatus paintDifference(const char *function, const cusMat *prev, const
     CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "prev", prev));
     CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "cur", cur));
     CUS_TRY(cusMatCreate(dst, cur->rows, cur->cols, CUS_8UC3, cur->space));
-    return CUSI_BACKEND(function, cur->space, framediff_host_paint(prev, cur, dst, paint),
-                        framediff_cuda_paint(prev, cur, dst, paint, stream));
+    return CUSI_BACKEND(function, cur->space, framediff_host_colorize(prev, cur, dst, map),
+                        framediff_cuda_colorize(prev, cur, dst, map, stream));
 }
 
 cusHeatmapOptions cusHeatmapDefaults(void) {
@@ -41,47 +40,46 @@ cusHeatmapOptions cusHeatmapDefaults(void) {
 
 cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options,
                      cusStream stream) {
-    /* 2298 sines take longer than a 4K frame on a fast GPU, so each thread keeps the last palette it made. */
+    /* Computing 2298 sines takes longer than a 4K frame on a fast GPU, so each thread caches its last palette. */
     static _Thread_local struct {
         int full_scale;
         FramediffPalette palette;
-    } made;
+    } cached;
     const int full_scale = options ? options->full_scale : cusHeatmapDefaults().full_scale;
-    CUSI_REQUIRE(full_scale >= 1 && full_scale <= 65535, CUS_ERROR_VALUE, "cusHeatmap: full_scale is %d, takes 1..65535",
+    CUSI_REQUIRE(full_scale >= 1 && full_scale <= 65535, CUS_ERROR_VALUE, "cusHeatmap: full_scale is %d, expected 1..65535",
                  full_scale);
-    if (made.full_scale != full_scale) {
+    if (cached.full_scale != full_scale) {
         for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
-            made.palette.color[d] = heatColor(d, full_scale);
-        made.full_scale = full_scale;
+            cached.palette.color[d] = heatColor(d, full_scale);
+        cached.full_scale = full_scale;
     }
-    const FramediffPaint paint = {.palette = &made.palette, .full_scale = full_scale};
-    return paintDifference("cusHeatmap", prev, cur, dst, &paint, stream);
+    const FramediffColorMap map = {.palette = &cached.palette, .full_scale = full_scale};
+    return colorizeDifference("cusHeatmap", prev, cur, dst, &map, stream);
 }
 
 cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int threshold, cusStream stream) {
-    CUSI_REQUIRE(threshold >= 0 && threshold <= 765, CUS_ERROR_VALUE, "cusNoiseView: threshold is %d, takes 0..765",
+    CUSI_REQUIRE(threshold >= 0 && threshold <= 765, CUS_ERROR_VALUE, "cusNoiseView: threshold is %d, expected 0..765",
                  threshold);
     FramediffPalette colors;
     for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
         colors.color[d] = d > threshold ? 0xff0000 : 0;
-    const FramediffPaint paint = {.palette = &colors, .threshold = threshold};
-    return paintDifference("cusNoiseView", prev, cur, dst, &paint, stream);
+    const FramediffColorMap map = {.palette = &colors, .threshold = threshold};
+    return colorizeDifference("cusNoiseView", prev, cur, dst, &map, stream);
 }
 
-/* ---- Sparse difference -------------------------------------------------------------------------------------------------
- */
+/* ---- Sparse difference --------------------------------------------------------------------------------------------- */
 
-/* What the encoder, the decoder and the diff have in common: a frame whose byte positions fit 32 bits, with one to spare.
- */
+/* Checks the frame shape that an encoder, a decoder or a diff is created for: byte positions must fit 32 bits, with one to
+ * spare. */
 static cusStatus checkFrameShape(const char *function, int rows, int cols, int type, cusSpace space) {
-    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: frame is %d x %d (rows x cols), takes 1 x 1 or larger",
+    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: frame is %d x %d (rows x cols), expected at least 1 x 1",
                  function, rows, cols);
     CUSI_REQUIRE(type == CUS_8UC1 || type == CUS_8UC3 || type == CUS_8UC4, CUS_ERROR_TYPE,
-                 "%s: type is %s, takes 8UC1, 8UC3 or 8UC4", function, cusi_typeName(type));
+                 "%s: type is %s, expected 8UC1, 8UC3 or 8UC4", function, cusi_typeName(type));
     CUS_TRY(cusi_checkSpace(function, space));
     const uint64_t bytes = (uint64_t)rows * (uint64_t)cols * cusTypeSize(type);
     CUSI_REQUIRE(bytes < UINT32_MAX, CUS_ERROR_SIZE,
-                 "%s: frame is %d x %d (rows x cols) %s, %llu bytes; takes up to 4294967294, as positions are 32-bit",
+                 "%s: frame is %d x %d (rows x cols) %s, %llu bytes; expected at most 4294967294, as positions are 32-bit",
                  function, rows, cols, cusi_typeName(type), (unsigned long long)bytes);
     return CUS_OK;
 }
@@ -91,7 +89,7 @@ static cusStatus createAligned(cusMat *mat, int rows, int cols, int type, cusSpa
     if (space == CUS_DEVICE)
         return cusMatCreate(mat, rows, cols, type, space);
     const size_t step = ((size_t)cols * cusTypeSize(type) + 15) / 16 * 16;
-    CUSI_REQUIRE(step <= INT32_MAX, CUS_ERROR_SIZE, "cusight: a frame row of %zu bytes is too long, takes up to 2147483632",
+    CUSI_REQUIRE(step <= INT32_MAX, CUS_ERROR_SIZE, "cusight: a frame row is %zu bytes long, expected at most 2147483632",
                  step);
     CUS_TRY(cusMatCreate(mat, rows, (int)step, CUS_8UC1, space));
     mat->cols = cols;
@@ -99,37 +97,37 @@ static cusStatus createAligned(cusMat *mat, int rows, int cols, int type, cusSpa
     return CUS_OK;
 }
 
-/* At creation, where waiting is allowed: whatever stream the object is used in later finds the zeros. */
+/* Waits, which creation may: the zeros are visible to every stream that uses the object later. */
 static cusStatus zero(cusMat *mat) {
     CUS_TRY(cusMatSetZero(mat, NULL));
     return mat->space == CUS_DEVICE ? cusStreamSynchronize(NULL) : CUS_OK;
 }
 
-/* `mat` (argument) is a frame for the object `owner` of the given shape. */
+/* Checks that `mat` (argument) is a frame of the shape for which the object `owner` was created. */
 static cusStatus checkFrame(const char *function, const char *argument, const cusMat *mat, const char *owner, int rows,
                             int cols, int type, cusSpace space) {
     CUS_TRY(cusi_checkMat(function, argument, mat));
-    CUSI_REQUIRE(mat->space == space, CUS_ERROR_SPACE, "%s: %s is in %s memory, takes %s as the %s", function, argument,
-                 mat->space == CUS_DEVICE ? "device" : "host", space == CUS_DEVICE ? "device" : "host", owner);
-    CUSI_REQUIRE(mat->type == type, CUS_ERROR_TYPE, "%s: %s has type %s, takes %s as the %s", function, argument,
+    CUSI_REQUIRE(mat->space == space, CUS_ERROR_SPACE, "%s: %s is in %s memory, expected %s memory like the %s", function,
+                 argument, mat->space == CUS_DEVICE ? "device" : "host", space == CUS_DEVICE ? "device" : "host", owner);
+    CUSI_REQUIRE(mat->type == type, CUS_ERROR_TYPE, "%s: %s has type %s, expected %s like the %s", function, argument,
                  cusi_typeName(mat->type), cusi_typeName(type), owner);
     CUSI_REQUIRE(mat->rows == rows && mat->cols == cols, CUS_ERROR_SIZE,
-                 "%s: %s is %d x %d (rows x cols), takes %d x %d as the %s", function, argument, mat->rows, mat->cols, rows,
-                 cols, owner);
+                 "%s: %s is %d x %d (rows x cols), expected %d x %d like the %s", function, argument, mat->rows, mat->cols,
+                 rows, cols, owner);
     return CUS_OK;
 }
 
 static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, int rows, int cols, int type, cusSpace space) {
     CUSI_NOT_NULL(function, diff);
     CUSI_REQUIRE(diff->positions.data && diff->values.data && diff->count.data, CUS_ERROR_NULL,
-                 "%s: diff is empty; cusSparseDiffCreate makes one", function);
+                 "%s: diff is empty; create it with cusSparseDiffCreate", function);
     CUSI_REQUIRE(diff->positions.type == CUS_32SC1 && diff->values.type == CUS_8UC1 && diff->count.type == CUS_32SC1 &&
                      (!diff->mask.data || diff->mask.type == CUS_8UC1),
-                 CUS_ERROR_TYPE, "%s: diff has positions %s, values %s, count %s, takes 32SC1, 8UC1, 32SC1", function,
+                 CUS_ERROR_TYPE, "%s: diff has positions %s, values %s, count %s, expected 32SC1, 8UC1, 32SC1", function,
                  cusi_typeName(diff->positions.type), cusi_typeName(diff->values.type), cusi_typeName(diff->count.type));
     CUSI_REQUIRE(diff->positions.space == space && diff->values.space == space && diff->count.space == space &&
                      (!diff->mask.data || diff->mask.space == space),
-                 CUS_ERROR_SPACE, "%s: diff is not in %s memory as the object", function,
+                 CUS_ERROR_SPACE, "%s: diff is not in %s memory like the object", function,
                  space == CUS_DEVICE ? "device" : "host");
     CUSI_REQUIRE(diff->capacity > 0 && diff->positions.rows == 1 && diff->values.rows == 1 &&
                      (uint64_t)diff->positions.cols >= diff->capacity && (uint64_t)diff->values.cols >= diff->capacity,
@@ -137,7 +135,7 @@ static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, int 
                  diff->positions.cols, diff->values.cols);
     const int mask_cols = (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8);
     CUSI_REQUIRE(!diff->mask.data || (diff->mask.rows == rows && diff->mask.cols == mask_cols), CUS_ERROR_SIZE,
-                 "%s: diff's mask is %d x %d (rows x cols), takes %d x %d", function, diff->mask.rows, diff->mask.cols,
+                 "%s: diff's mask is %d x %d (rows x cols), expected %d x %d", function, diff->mask.rows, diff->mask.cols,
                  rows, mask_cols);
     return CUS_OK;
 }
@@ -148,7 +146,7 @@ cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type,
     CUS_TRY(checkFrameShape("cusSparseDiffCreate", rows, cols, type, space));
     const uint64_t bytes = (uint64_t)rows * (uint64_t)cols * cusTypeSize(type);
     const uint32_t most = bytes < INT32_MAX ? (uint32_t)bytes : INT32_MAX;
-    CUSI_REQUIRE(capacity <= INT32_MAX, CUS_ERROR_VALUE, "cusSparseDiffCreate: capacity is %u, takes up to 2147483647",
+    CUSI_REQUIRE(capacity <= INT32_MAX, CUS_ERROR_VALUE, "cusSparseDiffCreate: capacity is %u, expected at most 2147483647",
                  capacity);
     if (capacity == 0 || capacity > most)
         capacity = most;
@@ -185,7 +183,7 @@ void cusSparseDiffRelease(cusSparseDiff *diff) {
 cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count, cusStream stream) {
     CUSI_NOT_NULL("cusSparseDiffCount", diff);
     CUSI_NOT_NULL("cusSparseDiffCount", count);
-    CUSI_REQUIRE(diff->count.data, CUS_ERROR_NULL, "cusSparseDiffCount: diff is empty; cusSparseDiffCreate makes one");
+    CUSI_REQUIRE(diff->count.data, CUS_ERROR_NULL, "cusSparseDiffCount: diff is empty; create it with cusSparseDiffCreate");
     uint32_t found = 0;
     if (diff->count.space == CUS_DEVICE) {
         cusMat host = CUS_MAT_INIT;
@@ -197,8 +195,7 @@ cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count, cusStre
     }
     *count = found;
     CUSI_REQUIRE(found <= diff->capacity, CUS_ERROR_CAPACITY,
-                 "cusSparseDiffCount: %u bytes changed, capacity is %u; the reference is as before the frame", found,
-                 diff->capacity);
+                 "cusSparseDiffCount: %u bytes changed, capacity is %u; the reference is unchanged", found, diff->capacity);
     return CUS_OK;
 }
 
@@ -212,11 +209,11 @@ cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int
     CUS_TRY(checkFrameShape("cusDiffEncoderCreate", rows, cols, type, space));
     const cusDiffOptions chosen = options ? *options : cusDiffDefaults();
     CUSI_REQUIRE(chosen.threshold >= 0 && chosen.threshold <= 255, CUS_ERROR_VALUE,
-                 "cusDiffEncoderCreate: threshold is %d, takes 0..255", chosen.threshold);
+                 "cusDiffEncoderCreate: threshold is %d, expected 0..255", chosen.threshold);
     CUSI_REQUIRE(chosen.min_neighbors >= 0 && chosen.min_neighbors <= 8, CUS_ERROR_VALUE,
-                 "cusDiffEncoderCreate: min_neighbors is %d, takes 0..8", chosen.min_neighbors);
+                 "cusDiffEncoderCreate: min_neighbors is %d, expected 0..8", chosen.min_neighbors);
     cusDiffEncoder *made = calloc(1, sizeof *made);
-    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusDiffEncoderCreate: no host memory");
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusDiffEncoderCreate: out of host memory");
     made->rows = rows;
     made->cols = cols;
     made->type = type;
@@ -281,7 +278,7 @@ cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int cols, int
     CUSI_NOT_NULL("cusDiffDecoderCreate", decoder);
     CUS_TRY(checkFrameShape("cusDiffDecoderCreate", rows, cols, type, space));
     cusDiffDecoder *made = calloc(1, sizeof *made);
-    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusDiffDecoderCreate: no host memory");
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusDiffDecoderCreate: out of host memory");
     made->rows = rows;
     made->cols = cols;
     made->type = type;

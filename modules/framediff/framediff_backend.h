@@ -15,20 +15,20 @@ typedef struct FramediffPalette {
     uint32_t color[FRAMEDIFF_LEVELS];
 } FramediffPalette;
 
-/* What a difference is painted with. */
-typedef struct FramediffPaint {
-    const FramediffPalette *palette; /* for any of the two */
-    int full_scale;                  /* heatmap; 0: it is the noise view */
-    int threshold;                   /* noise view */
-} FramediffPaint;
+/* How summed differences become colors. */
+typedef struct FramediffColorMap {
+    const FramediffPalette *palette; /* heatmap and noise view */
+    int full_scale;                  /* of the heatmap; 0 for the noise view */
+    int threshold;                   /* of the noise view */
+} FramediffColorMap;
 
 struct cusDiffEncoder {
     int rows, cols, type;
     cusSpace space;
     cusDiffOptions options;
     cusMat ref;     /* rows start 16-byte aligned */
-    cusMat scratch; /* CUDA: tile states of the look-back. Host: entries before their place in the output is known */
-    cusMat changed; /* with the noise filter, changed pixels. CUDA: a bit each. Host: a byte each */
+    cusMat scratch; /* CUDA: state of the look-back. Host: entries whose place in the output is not yet known */
+    cusMat changed; /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
     int vbmi2;      /* host: the processor has AVX-512 VBMI2 */
 };
 
@@ -38,12 +38,12 @@ struct cusDiffDecoder {
     cusMat frame;
 };
 
-/* Everything was checked. The host functions are done at return, the CUDA functions have queued their work. */
-cusStatus framediff_host_paint(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPaint *paint);
-cusStatus framediff_cuda_paint(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPaint *paint,
-                               cusStream stream);
+/* All arguments have been checked. Host functions are done at return, CUDA functions have queued their work. */
+cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *paint);
+cusStatus framediff_cuda_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *paint,
+                                  cusStream stream);
 
-/* Allocates what encoding needs beside the reference. */
+/* Allocates everything an encoder needs besides the reference. */
 cusStatus framediff_host_prepare(cusDiffEncoder *encoder);
 cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder);
 

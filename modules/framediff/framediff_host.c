@@ -11,7 +11,7 @@
 #define VBMI2 1
 #endif
 
-enum { BYTES_A_THREAD = 65536 };
+enum { BYTES_PER_THREAD = 65536 };
 
 static const uint8_t *rowOf(const cusMat *mat, size_t y) {
     return (const uint8_t *)mat->data + y * mat->step;
@@ -20,23 +20,22 @@ static uint8_t *rowOfMutable(cusMat *mat, size_t y) {
     return (uint8_t *)mat->data + y * mat->step;
 }
 
-/* Threads worth starting: one for each `share` of the work, at most all. */
+/* How many threads to start: one per `share` of the work, at most all. */
 static int threadsFor(size_t work, size_t share) {
     const size_t useful = work / share + 1;
     return useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
 }
 
-/* ---- Heatmap and noise view --------------------------------------------------------------------------------------------
- */
+/* ---- Heatmap and noise view ---------------------------------------------------------------------------------------- */
 
-enum { PIXELS_AT_ONCE = 512 };
+enum { BLOCK_PIXELS = 512 };
 
-/* sum[i] = differences of bytes i, i + 1 and i + 2 (one channel: three times that of byte i) of n <= PIXELS_AT_ONCE pixels. Only
- * those at the start of a pixel are wanted, but neighbors are what vector instructions add. */
+/* sum[i] = differences of bytes i, i + 1 and i + 2 (one channel: three times that of byte i), for n <= BLOCK_PIXELS pixels. Only
+ * the sums at the start of a pixel are used, but computing all of them vectorizes. */
 CUSI_MULTIVERSION
 static void summedDifferences(const uint8_t *restrict a, const uint8_t *restrict b, size_t n, int channels,
                               uint16_t *restrict sum) {
-    uint8_t difference[4 * PIXELS_AT_ONCE + 2];
+    uint8_t difference[4 * BLOCK_PIXELS + 2];
     const size_t bytes = n * (size_t)channels;
     for (size_t i = 0; i < bytes; ++i)
         difference[i] = (uint8_t)(a[i] > b[i] ? a[i] - b[i] : b[i] - a[i]);
@@ -49,55 +48,52 @@ static void summedDifferences(const uint8_t *restrict a, const uint8_t *restrict
             sum[i] = (uint16_t)(difference[i] + difference[i + 1] + difference[i + 2]);
 }
 
-static void paintRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t cols, size_t channels,
-                     const FramediffPalette *palette) {
-    uint16_t sum[4 * PIXELS_AT_ONCE];
-    for (size_t x = 0; x < cols; x += PIXELS_AT_ONCE) {
-        const size_t n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE;
+static void colorizeRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t cols, size_t channels,
+                        const FramediffPalette *palette) {
+    uint16_t sum[4 * BLOCK_PIXELS];
+    for (size_t x = 0; x < cols; x += BLOCK_PIXELS) {
+        const size_t n = cols - x < BLOCK_PIXELS ? cols - x : BLOCK_PIXELS;
         summedDifferences(a + x * channels, b + x * channels, n, (int)channels, sum);
         uint8_t *out = dst + 3 * x;
-        /* Four bytes are stored for each pixel, the fourth of which the next pixel overwrites; the last has only three. */
+        /* Stores four bytes per pixel, the last of which the next pixel overwrites; the final pixel has only three. */
         for (size_t i = 0; i + 1 < n; ++i)
             memcpy(out + 3 * i, &palette->color[sum[i * channels]], 4);
         memcpy(out + 3 * (n - 1), &palette->color[sum[(n - 1) * channels]], 3);
     }
 }
 
-cusStatus framediff_host_paint(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffPaint *paint) {
+cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *map) {
     const size_t channels = (size_t)CUS_CHANNELS(cur->type);
-#pragma omp parallel for schedule(static) num_threads(threadsFor(3 * (size_t)cur->rows * (size_t)cur->cols, BYTES_A_THREAD))
+#pragma omp parallel for schedule(static) \
+    num_threads(threadsFor(3 * (size_t)cur->rows * (size_t)cur->cols, BYTES_PER_THREAD))
     for (int y = 0; y < cur->rows; ++y)
-        paintRow(rowOf(prev, (size_t)y), rowOf(cur, (size_t)y), rowOfMutable(dst, (size_t)y), (size_t)cur->cols, channels,
-                 paint->palette);
+        colorizeRow(rowOf(prev, (size_t)y), rowOf(cur, (size_t)y), rowOfMutable(dst, (size_t)y), (size_t)cur->cols,
+                    channels, map->palette);
     return CUS_OK;
 }
 
-/* ---- Sparse difference -------------------------------------------------------------------------------------------------
- */
+/* ---- Sparse difference --------------------------------------------------------------------------------------------- */
 
-enum {
-    BYTES_AT_ONCE = 4096,
-    BYTES_AHEAD = 4096, /* fetched early: two cores of a Xeon (Sapphire Rapids) read 37 GB/s so, 34 without */
-    MAX_BANDS = 256,
-    /* Decoding: entries worth a thread, and how far ahead of them the bytes that they change are fetched. 3 % of 640x480x3,
-     * 27648 entries, take two cores of a Xeon (Sapphire Rapids) 31 us; 37 fetching 64 ahead, 49 without; one core 57. Where
-     * the caches hold the frame, fetching costs: 17 us, 13 without. */
-    ENTRIES_A_THREAD = 16384,
-    ENTRIES_AHEAD = 256
+enum { /* measured: docs/internals/framediff.md */
+       BLOCK_BYTES = 4096,
+       PREFETCH_BYTES = 4096, /* how far ahead frame and reference are fetched */
+       MAX_BANDS = 256,
+       ENTRIES_PER_THREAD = 16384, /* decoding */
+       PREFETCH_ENTRIES = 256      /* how far ahead the bytes that the decoder changes are fetched for writing */
 };
 
-/* Some bytes of a row, and where their entries go. */
-typedef struct Piece {
+/* Some bytes of a row, and the destination of their entries. */
+typedef struct Segment {
     const uint8_t *cur;
     uint8_t *ref;
     size_t n;
     uint32_t position; /* of the first byte */
     uint8_t threshold;
-    const uint8_t *keep; /* NULL, or for each byte 1 where the noise filter lets it through */
-    uint8_t *mask;       /* NULL, or (n + 7) / 8 bytes */
-    uint32_t *positions; /* room for n entries */
+    const uint8_t *passes; /* NULL, or for each byte 1 where it passes the noise filter, else 0 */
+    uint8_t *mask;         /* NULL, or (n + 7) / 8 bytes */
+    uint32_t *positions;   /* room for n entries */
     uint8_t *values;
-} Piece;
+} Segment;
 
 /* changed[i] = 1 where |cur - ref| > threshold, 0 elsewhere. */
 CUSI_MULTIVERSION
@@ -109,8 +105,8 @@ static void changedBytes(const uint8_t *restrict cur, const uint8_t *restrict re
     }
 }
 
-/* 64 bytes that are 0 or 1 as 64 bits. */
-static uint64_t gather64(const uint8_t *flags) {
+/* Packs 64 bytes of 0 or 1 into 64 bits. */
+static uint64_t packFlags64(const uint8_t *flags) {
     uint64_t bits = 0;
 #ifdef __SSE2__
     for (int i = 0; i < 4; ++i) {
@@ -121,7 +117,7 @@ static uint64_t gather64(const uint8_t *flags) {
     for (int i = 0; i < 8; ++i) {
         uint64_t eight;
         memcpy(&eight, flags + 8 * i, 8);
-        bits |= (eight * 0x0102040810204080u) >> 56 << (8 * i); /* gathers the eight in the top byte */
+        bits |= (eight * 0x0102040810204080u) >> 56 << (8 * i); /* collects the eight in the top byte */
     }
 #endif
     return bits;
@@ -132,27 +128,27 @@ static void storeMask(uint8_t *mask, uint64_t bits, size_t n) {
         mask[k] = (uint8_t)(bits >> (8 * k));
 }
 
-/* Lists the bytes that are to be sent, and the reference takes them. Returns how many. */
-static size_t encodePiece(const Piece *piece) {
+/* Lists the bytes to send and copies them to the reference. Returns their number. */
+static size_t encodeSegment(const Segment *segment) {
     size_t count = 0;
-    uint8_t changed[BYTES_AT_ONCE];
-    for (size_t start = 0; start < piece->n; start += BYTES_AT_ONCE) {
-        const size_t n = piece->n - start < BYTES_AT_ONCE ? piece->n - start : BYTES_AT_ONCE;
-        changedBytes(piece->cur + start, piece->ref + start, n, piece->threshold, changed);
-        for (size_t i = 0; piece->keep && i < n; ++i)
-            changed[i] &= piece->keep[start + i];
+    uint8_t changed[BLOCK_BYTES];
+    for (size_t start = 0; start < segment->n; start += BLOCK_BYTES) {
+        const size_t n = segment->n - start < BLOCK_BYTES ? segment->n - start : BLOCK_BYTES;
+        changedBytes(segment->cur + start, segment->ref + start, n, segment->threshold, changed);
+        for (size_t i = 0; segment->passes && i < n; ++i)
+            changed[i] &= segment->passes[start + i];
         memset(changed + n, 0, (64 - n % 64) % 64);
         for (size_t i = 0; i < n; i += 64) {
-            __builtin_prefetch(piece->cur + start + i + BYTES_AHEAD);
-            __builtin_prefetch(piece->ref + start + i + BYTES_AHEAD);
-            uint64_t bits = gather64(changed + i);
-            if (piece->mask)
-                storeMask(piece->mask + (start + i) / 8, bits, n - i < 64 ? n - i : 64);
+            __builtin_prefetch(segment->cur + start + i + PREFETCH_BYTES);
+            __builtin_prefetch(segment->ref + start + i + PREFETCH_BYTES);
+            uint64_t bits = packFlags64(changed + i);
+            if (segment->mask)
+                storeMask(segment->mask + (start + i) / 8, bits, n - i < 64 ? n - i : 64);
             for (; bits; bits &= bits - 1) {
                 const size_t at = start + i + (size_t)__builtin_ctzll(bits);
-                piece->positions[count] = piece->position + (uint32_t)at;
-                piece->values[count] = (uint8_t)(piece->cur[at] - piece->ref[at]);
-                piece->ref[at] = piece->cur[at];
+                segment->positions[count] = segment->position + (uint32_t)at;
+                segment->values[count] = (uint8_t)(segment->cur[at] - segment->ref[at]);
+                segment->ref[at] = segment->cur[at];
                 ++count;
             }
         }
@@ -161,53 +157,54 @@ static size_t encodePiece(const Piece *piece) {
 }
 
 #ifdef VBMI2
-/* The same with AVX-512, whose VBMI2 packs the changed bytes of a register. */
+/* The same with AVX-512; its VBMI2 extension packs the changed bytes of a register. */
 #define TARGET_VBMI2 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")))
 
-/* The n = 64 bytes at x, or fewer at the end, which leaves `count` entries. Whole registers are stored: all blocks before
- * were whole, so count <= x and the store ends within the room for n entries; only that of an incomplete block is masked. */
+/* Encodes the n = 64 bytes at x (fewer at the end of the segment) after `count` earlier entries; returns the new count. Full
+ * blocks store whole registers: all earlier blocks were full, so count <= x and the stores stay within the room for x + 64
+ * entries. Only an incomplete block masks its stores. */
 TARGET_VBMI2
-static inline __attribute__((always_inline)) size_t encodeBlock(const Piece *piece, size_t x, size_t n, size_t count) {
-    const __mmask64 there = ~(__mmask64)0 >> (64 - n);
-    const __m512i cur = _mm512_maskz_loadu_epi8(there, piece->cur + x);
-    const __m512i ref = _mm512_maskz_loadu_epi8(there, piece->ref + x);
+static inline __attribute__((always_inline)) size_t encodeBlock(const Segment *segment, size_t x, size_t n, size_t count) {
+    const __mmask64 valid = ~(__mmask64)0 >> (64 - n);
+    const __m512i cur = _mm512_maskz_loadu_epi8(valid, segment->cur + x);
+    const __m512i ref = _mm512_maskz_loadu_epi8(valid, segment->ref + x);
     const __m512i distance = _mm512_or_si512(_mm512_subs_epu8(cur, ref), _mm512_subs_epu8(ref, cur));
-    __mmask64 bits = _mm512_cmpgt_epu8_mask(distance, _mm512_set1_epi8((char)piece->threshold));
-    if (piece->keep) {
-        const __m512i keep = _mm512_maskz_loadu_epi8(there, piece->keep + x);
-        bits = _mm512_mask_test_epi8_mask(bits, keep, keep);
+    __mmask64 bits = _mm512_cmpgt_epu8_mask(distance, _mm512_set1_epi8((char)segment->threshold));
+    if (segment->passes) {
+        const __m512i passes = _mm512_maskz_loadu_epi8(valid, segment->passes + x);
+        bits = _mm512_mask_test_epi8_mask(bits, passes, passes);
     }
-    if (piece->mask)
-        storeMask(piece->mask + x / 8, bits, n);
+    if (segment->mask)
+        storeMask(segment->mask + x / 8, bits, n);
     if (!bits)
         return count;
-    _mm512_mask_storeu_epi8(piece->ref + x, there, _mm512_mask_mov_epi8(ref, bits, cur));
+    _mm512_mask_storeu_epi8(segment->ref + x, valid, _mm512_mask_mov_epi8(ref, bits, cur));
     const __m512i ascending =
         _mm512_set_epi8(63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39,
                         38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14,
                         13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     const size_t more = (size_t)__builtin_popcountll(bits);
-    const __mmask64 room = n == 64 ? there : ~(__mmask64)0 >> (64 - more);
-    _mm512_mask_storeu_epi8(piece->values + count, room, _mm512_maskz_compress_epi8(bits, _mm512_sub_epi8(cur, ref)));
+    const __mmask64 room = n == 64 ? valid : ~(__mmask64)0 >> (64 - more);
+    _mm512_mask_storeu_epi8(segment->values + count, room, _mm512_maskz_compress_epi8(bits, _mm512_sub_epi8(cur, ref)));
     __m512i lanes = _mm512_maskz_compress_epi8(bits, ascending);
-    const __m512i first = _mm512_set1_epi32((int)(piece->position + (uint32_t)x));
+    const __m512i first = _mm512_set1_epi32((int)(segment->position + (uint32_t)x));
     for (size_t k = 0;;) {
-        _mm512_mask_storeu_epi32(piece->positions + count + k, (__mmask16)(room >> k),
+        _mm512_mask_storeu_epi32(segment->positions + count + k, (__mmask16)(room >> k),
                                  _mm512_add_epi32(first, _mm512_cvtepu8_epi32(_mm512_castsi512_si128(lanes))));
         k += 16;
         if (k >= more)
             return count + more;
-        lanes = _mm512_alignr_epi64(lanes, lanes, 2); /* the next 16 come down */
+        lanes = _mm512_alignr_epi64(lanes, lanes, 2); /* moves the next 16 down */
     }
 }
 
 TARGET_VBMI2
-static size_t encodePieceVbmi2(const Piece *piece) {
-    const Piece p = *piece;
+static size_t encodeSegmentVbmi2(const Segment *segment) {
+    const Segment p = *segment;
     size_t x = 0, count = 0;
     for (; x + 64 <= p.n; x += 64) {
-        __builtin_prefetch(p.cur + x + BYTES_AHEAD);
-        __builtin_prefetch(p.ref + x + BYTES_AHEAD);
+        __builtin_prefetch(p.cur + x + PREFETCH_BYTES);
+        __builtin_prefetch(p.ref + x + PREFETCH_BYTES);
         count = encodeBlock(&p, x, 64, count);
     }
     return x < p.n ? encodeBlock(&p, x, p.n - x, count) : count;
@@ -218,9 +215,9 @@ static size_t encodePieceVbmi2(const Piece *piece) {
 CUSI_MULTIVERSION
 static void changedPixels(const uint8_t *restrict cur, const uint8_t *restrict ref, size_t cols, size_t channels,
                           uint8_t threshold, uint8_t *restrict pixel) {
-    uint8_t bytes[4 * PIXELS_AT_ONCE];
-    for (size_t x = 0; x < cols; x += PIXELS_AT_ONCE) {
-        const size_t n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE;
+    uint8_t bytes[4 * BLOCK_PIXELS];
+    for (size_t x = 0; x < cols; x += BLOCK_PIXELS) {
+        const size_t n = cols - x < BLOCK_PIXELS ? cols - x : BLOCK_PIXELS;
         changedBytes(cur + x * channels, ref + x * channels, n * channels, threshold, bytes);
         if (channels == 1)
             memcpy(pixel + x, bytes, n);
@@ -233,12 +230,12 @@ static void changedPixels(const uint8_t *restrict cur, const uint8_t *restrict r
     }
 }
 
-/* keep[i] = 1 for the bytes of those pixels x .. x + n - 1 with at least min_neighbors changed pixels around them.
+/* byte_passes[i] = 1 for the bytes of pixels x .. x + n - 1 that have at least min_neighbors changed neighbors, else 0.
  * above, row, below: changed pixels of three rows, NULL outside the frame. */
 CUSI_MULTIVERSION
-static void passFilter(const uint8_t *above, const uint8_t *row, const uint8_t *below, size_t cols, size_t x, size_t n,
-                       size_t channels, int min_neighbors, uint8_t *restrict keep) {
-    uint8_t columns[PIXELS_AT_ONCE + 2]; /* sums of x - 1 .. x + n */
+static void noiseFilter(const uint8_t *above, const uint8_t *row, const uint8_t *below, size_t cols, size_t x, size_t n,
+                        size_t channels, int min_neighbors, uint8_t *restrict byte_passes) {
+    uint8_t columns[BLOCK_PIXELS + 2]; /* sums of x - 1 .. x + n */
     const size_t first = x == 0, end = n + 2 - (x + n == cols);
     columns[0] = columns[n + 1] = 0;
     for (size_t i = first; i < end; ++i)
@@ -247,17 +244,17 @@ static void passFilter(const uint8_t *above, const uint8_t *row, const uint8_t *
         columns[i] = (uint8_t)(columns[i] + above[x + i - 1]);
     for (size_t i = first; below && i < end; ++i)
         columns[i] = (uint8_t)(columns[i] + below[x + i - 1]);
-    uint8_t passes[PIXELS_AT_ONCE];
+    uint8_t passes[BLOCK_PIXELS];
     for (size_t i = 0; i < n; ++i)
         passes[i] = columns[i] + columns[i + 1] + columns[i + 2] - row[x + i] >= min_neighbors;
     if (channels == 1)
-        memcpy(keep, passes, n);
+        memcpy(byte_passes, passes, n);
     else if (channels == 3)
         for (size_t i = 0; i < n; ++i)
-            keep[3 * i] = keep[3 * i + 1] = keep[3 * i + 2] = passes[i];
+            byte_passes[3 * i] = byte_passes[3 * i + 1] = byte_passes[3 * i + 2] = passes[i];
     else
         for (size_t i = 0; i < n; ++i)
-            keep[4 * i] = keep[4 * i + 1] = keep[4 * i + 2] = keep[4 * i + 3] = passes[i];
+            byte_passes[4 * i] = byte_passes[4 * i + 1] = byte_passes[4 * i + 2] = byte_passes[4 * i + 3] = passes[i];
 }
 
 /* Changed pixels of row y, for the noise filter. */
@@ -268,48 +265,48 @@ static void findChangedPixels(cusDiffEncoder *encoder, const cusMat *frame, size
 
 static size_t encodeRow(cusDiffEncoder *encoder, const cusMat *frame, size_t y, uint32_t *positions, uint8_t *values,
                         uint8_t *mask) {
-    size_t (*encode)(const Piece *) = encodePiece;
+    size_t (*encode)(const Segment *) = encodeSegment;
 #ifdef VBMI2
-    encode = encoder->vbmi2 ? encodePieceVbmi2 : encodePiece;
+    encode = encoder->vbmi2 ? encodeSegmentVbmi2 : encodeSegment;
 #endif
     const size_t row_bytes = cusi_rowBytes(frame);
-    Piece piece = {.cur = rowOf(frame, y),
-                   .ref = rowOfMutable(&encoder->ref, y),
-                   .n = row_bytes,
-                   .position = (uint32_t)(y * row_bytes),
-                   .threshold = (uint8_t)encoder->options.threshold,
-                   .mask = mask,
-                   .positions = positions,
-                   .values = values};
+    Segment segment = {.cur = rowOf(frame, y),
+                       .ref = rowOfMutable(&encoder->ref, y),
+                       .n = row_bytes,
+                       .position = (uint32_t)(y * row_bytes),
+                       .threshold = (uint8_t)encoder->options.threshold,
+                       .mask = mask,
+                       .positions = positions,
+                       .values = values};
     if (encoder->options.min_neighbors == 0)
-        return encode(&piece);
+        return encode(&segment);
     const size_t cols = (size_t)frame->cols, channels = (size_t)CUS_CHANNELS(frame->type);
     const uint8_t *row = rowOf(&encoder->changed, y), *above = y ? rowOf(&encoder->changed, y - 1) : NULL;
     const uint8_t *below = y + 1 < (size_t)frame->rows ? rowOf(&encoder->changed, y + 1) : NULL;
-    uint8_t keep[4 * PIXELS_AT_ONCE];
-    piece.keep = keep;
+    uint8_t passes[4 * BLOCK_PIXELS];
+    segment.passes = passes;
     size_t count = 0;
-    for (size_t x = 0; x < cols; x += PIXELS_AT_ONCE) {
-        const size_t n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE;
-        passFilter(above, row, below, cols, x, n, channels, encoder->options.min_neighbors, keep);
-        piece.n = n * channels;
-        const size_t more = encode(&piece);
+    for (size_t x = 0; x < cols; x += BLOCK_PIXELS) {
+        const size_t n = cols - x < BLOCK_PIXELS ? cols - x : BLOCK_PIXELS;
+        noiseFilter(above, row, below, cols, x, n, channels, encoder->options.min_neighbors, passes);
+        segment.n = n * channels;
+        const size_t more = encode(&segment);
         count += more;
-        piece.positions += more;
-        piece.values += more;
-        piece.cur += piece.n;
-        piece.ref += piece.n;
-        piece.position += (uint32_t)piece.n;
+        segment.positions += more;
+        segment.values += more;
+        segment.cur += segment.n;
+        segment.ref += segment.n;
+        segment.position += (uint32_t)segment.n;
         if (mask)
-            piece.mask += piece.n / 8;
+            segment.mask += segment.n / 8;
     }
     return count;
 }
 
 /* state[position] += sign * value for `count` entries. */
-static void apply(cusMat *state, const uint32_t *positions, const uint8_t *values, size_t count, int sign) {
+static void addEntries(cusMat *state, const uint32_t *positions, const uint8_t *values, size_t count, int sign) {
     const uint32_t row_bytes = (uint32_t)cusi_rowBytes(state);
-    /* Ascending, so the row is found again only when it is left; what is continuous is one row. */
+    /* Positions ascend, so the row changes rarely. A continuous matrix counts as one row. */
     uint64_t row_start = 0, row_end = cusi_isContinuous(state) ? UINT64_MAX : 0;
     uint8_t *row = state->data;
     for (size_t k = 0; k < count; ++k) {
@@ -320,8 +317,8 @@ static void apply(cusMat *state, const uint32_t *positions, const uint8_t *value
             row_end = row_start + row_bytes;
             row = rowOfMutable(state, y);
         }
-        if (k + ENTRIES_AHEAD < count) /* a few bytes too early where it is of another row */
-            cusi_prefetchToWrite(row + (positions[k + ENTRIES_AHEAD] - row_start));
+        if (k + PREFETCH_ENTRIES < count) /* in another row: off by the padding */
+            cusi_prefetchToWrite(row + (positions[k + PREFETCH_ENTRIES] - row_start));
         row[position - row_start] = (uint8_t)(row[position - row_start] + sign * values[k]);
     }
 }
@@ -331,7 +328,7 @@ cusStatus framediff_host_prepare(cusDiffEncoder *encoder) {
     encoder->vbmi2 =
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2");
 #endif
-    /* Room for every byte: positions (4 bytes) then values. The pages of bytes that never change are never touched. */
+    /* Room for every byte: positions (4 bytes each), then values. Pages that are never used are never touched. */
     CUS_TRY(cusMatCreate(&encoder->scratch, encoder->rows, (int)cusi_rowBytes(&encoder->ref), CUS_MAKETYPE(CUS_8U, 5),
                          CUS_HOST));
     if (encoder->options.min_neighbors > 0)
@@ -344,77 +341,98 @@ static size_t partStart(size_t count, int part, int parts) {
     return (size_t)((uint64_t)count * (uint64_t)part / (uint64_t)parts);
 }
 
-cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff) {
-    const size_t row_bytes = cusi_rowBytes(frame), bytes = row_bytes * (size_t)frame->rows;
-    const int rows = frame->rows, filtered = encoder->options.min_neighbors > 0;
-    const int threads = threadsFor(bytes, BYTES_A_THREAD);
-    int bands = threads < rows ? threads : rows;
-    bands = bands < MAX_BANDS ? bands : MAX_BANDS;
-    size_t first[MAX_BANDS + 1] = {0}, starts[MAX_BANDS + 1] = {0};
-    for (int band = 0; band <= bands; ++band)
-        first[band] = (size_t)((int64_t)rows * band / bands);
-    /* Each band of rows lists its entries where they fit in the worst case: the first one where they are wanted if it may,
-     * the others in scratch memory. */
-    uint32_t *positions[MAX_BANDS] = {NULL};
-    uint8_t *values[MAX_BANDS] = {NULL};
-    for (int band = 0; band < bands; ++band) {
-        positions[band] = (uint32_t *)encoder->scratch.data + first[band] * row_bytes;
-        values[band] = (uint8_t *)encoder->scratch.data + 4 * bytes + first[band] * row_bytes;
-    }
-    if (first[1] * row_bytes <= diff->capacity) {
-        positions[0] = diff->positions.data;
-        values[0] = diff->values.data;
-    }
+/* The frame's rows cut into bands, one per thread, each with a list of its entries. */
+typedef struct Bands {
+    int count;
+    int in_place;                   /* the first band lists its entries directly in the output */
+    size_t first[MAX_BANDS + 1];    /* rows */
+    size_t starts[MAX_BANDS + 1];   /* entries: where each band's list belongs in the output */
+    uint32_t *positions[MAX_BANDS]; /* the lists, each with room for the worst case */
+    uint8_t *values[MAX_BANDS];
+} Bands;
 
-    /* The filter looks one row past its band, at what the reference was before. */
-    if (filtered) {
-#pragma omp parallel for schedule(static, 1) num_threads(bands)
-        for (int band = 0; band < bands; ++band) {
-            findChangedPixels(encoder, frame, first[band]);
-            findChangedPixels(encoder, frame, first[band + 1] - 1);
+static void divideIntoBands(const cusDiffEncoder *encoder, const cusMat *frame, const cusSparseDiff *diff, Bands *bands) {
+    const size_t row_bytes = cusi_rowBytes(frame), bytes = row_bytes * (size_t)frame->rows;
+    const int threads = threadsFor(bytes, BYTES_PER_THREAD);
+    int count = threads < frame->rows ? threads : frame->rows;
+    count = count < MAX_BANDS ? count : MAX_BANDS;
+    bands->count = count;
+    bands->starts[0] = 0;
+    for (int band = 0; band <= count; ++band)
+        bands->first[band] = (size_t)((int64_t)frame->rows * band / count);
+    for (int band = 0; band < count; ++band) {
+        const size_t offset = bands->first[band] * row_bytes;
+        bands->positions[band] = (uint32_t *)encoder->scratch.data + offset;
+        bands->values[band] = (uint8_t *)encoder->scratch.data + 4 * bytes + offset;
+    }
+    bands->in_place = bands->first[1] * row_bytes <= diff->capacity;
+    if (bands->in_place) {
+        bands->positions[0] = diff->positions.data;
+        bands->values[0] = diff->values.data;
+    }
+}
+
+/* Lists the entries of one band; returns their number. With the noise filter, the changed pixels of the band's first and last
+ * row are known already. */
+static size_t encodeBand(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, const Bands *bands, int band) {
+    const size_t end = bands->first[band + 1];
+    const int filtered = encoder->options.min_neighbors > 0;
+    size_t count = 0;
+    for (size_t y = bands->first[band]; y < end; ++y) {
+        if (filtered && y + 2 < end)
+            findChangedPixels(encoder, frame, y + 1);
+        count += encodeRow(encoder, frame, y, bands->positions[band] + count, bands->values[band] + count,
+                           diff->mask.data ? rowOfMutable(&diff->mask, y) : NULL);
+    }
+    return count;
+}
+
+/* Moves share `part` of `parts` of each list in scratch memory to its place in the output. */
+static void moveLists(const Bands *bands, cusSparseDiff *diff, int part, int parts) {
+    for (int band = bands->in_place; band < bands->count; ++band) {
+        const size_t n = bands->starts[band + 1] - bands->starts[band], at = partStart(n, part, parts);
+        const size_t share = partStart(n, part + 1, parts) - at, to = bands->starts[band] + at;
+        memcpy((uint32_t *)diff->positions.data + to, bands->positions[band] + at, 4 * share);
+        memcpy((uint8_t *)diff->values.data + to, bands->values[band] + at, share);
+    }
+}
+
+cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff) {
+    Bands bands;
+    divideIntoBands(encoder, frame, diff, &bands);
+    /* The filter reads one row beyond its band; that row's changes must be those against the previous reference. */
+    if (encoder->options.min_neighbors > 0) {
+#pragma omp parallel for schedule(static, 1) num_threads(bands.count)
+        for (int band = 0; band < bands.count; ++band) {
+            findChangedPixels(encoder, frame, bands.first[band]);
+            findChangedPixels(encoder, frame, bands.first[band + 1] - 1);
         }
     }
-#pragma omp parallel for schedule(static, 1) num_threads(bands)
-    for (int band = 0; band < bands; ++band) {
-        size_t count = 0;
-        for (size_t y = first[band]; y < first[band + 1]; ++y) {
-            if (filtered && y + 2 < first[band + 1])
-                findChangedPixels(encoder, frame, y + 1);
-            count += encodeRow(encoder, frame, y, positions[band] + count, values[band] + count,
-                               diff->mask.data ? rowOfMutable(&diff->mask, y) : NULL);
-        }
-        starts[band + 1] = count;
-    }
-    for (int band = 0; band < bands; ++band)
-        starts[band + 1] += starts[band];
-    const size_t count = starts[bands];
+#pragma omp parallel for schedule(static, 1) num_threads(bands.count)
+    for (int band = 0; band < bands.count; ++band)
+        bands.starts[band + 1] = encodeBand(encoder, frame, diff, &bands, band);
+    for (int band = 0; band < bands.count; ++band)
+        bands.starts[band + 1] += bands.starts[band];
+    const size_t count = bands.starts[bands.count];
     *(uint32_t *)diff->count.data = (uint32_t)count;
-    if (count <= diff->capacity && positions[0] == diff->positions.data && count == starts[1])
+    if (count <= diff->capacity && bands.in_place && count == bands.starts[1])
         return CUS_OK;
 
-        /* The other lists move to their place; or, where there is no room for them, the reference becomes what it was. */
-#pragma omp parallel for schedule(static, 1) num_threads(bands)
-    for (int band = 0; band < bands; ++band) {
-        const size_t n = starts[band + 1] - starts[band];
-        if (count > diff->capacity) {
-            apply(&encoder->ref, positions[band], values[band], n, -1);
-            continue;
-        }
-        /* Each thread moves an equal share of every list. */
-        for (int from = positions[0] == diff->positions.data; from < bands; ++from) {
-            const size_t all = starts[from + 1] - starts[from], at = partStart(all, band, bands);
-            const size_t more = partStart(all, band + 1, bands) - at;
-            memcpy((uint32_t *)diff->positions.data + starts[from] + at, positions[from] + at, 4 * more);
-            memcpy((uint8_t *)diff->values.data + starts[from] + at, values[from] + at, more);
-        }
+#pragma omp parallel for schedule(static, 1) num_threads(bands.count)
+    for (int band = 0; band < bands.count; ++band) {
+        if (count <= diff->capacity)
+            moveLists(&bands, diff, band, bands.count);
+        else /* undo */
+            addEntries(&encoder->ref, bands.positions[band], bands.values[band],
+                       bands.starts[band + 1] - bands.starts[band], -1);
     }
     CUSI_REQUIRE(count <= diff->capacity, CUS_ERROR_CAPACITY,
-                 "cusDiffEncode: %zu bytes changed, diff has capacity %u; the reference is as before", count,
+                 "cusDiffEncode: %zu bytes changed, diff has capacity %u; the reference is unchanged", count,
                  diff->capacity);
     return CUS_OK;
 }
 
-/* 1 where positions are ascending: each larger than the one before. */
+/* Whether each position is larger than the one before. */
 CUSI_MULTIVERSION
 static int ascending(const uint32_t *positions, size_t count) {
     uint32_t bad = 0;
@@ -428,31 +446,31 @@ cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *di
     const uint32_t count = *(const uint32_t *)diff->count.data;
     const uint32_t *positions = diff->positions.data;
     CUSI_REQUIRE(count <= diff->capacity, CUS_ERROR_CAPACITY,
-                 "cusDiffDecode: diff holds an overflow: %u bytes changed, its capacity is %u", count, diff->capacity);
+                 "cusDiffDecode: diff has overflowed: %u bytes changed, its capacity is %u", count, diff->capacity);
     if (count == 0)
         return CUS_OK;
-    const int parts = threadsFor(count, ENTRIES_A_THREAD);
+    const int parts = threadsFor(count, ENTRIES_PER_THREAD);
     int bad = positions[count - 1] >= bytes;
 #pragma omp parallel num_threads(parts)
     {
-        /* All of the list is looked at before any of it is applied. */
+        /* Check the whole list before applying any of it. */
 #pragma omp for schedule(static, 1) reduction(| : bad)
         for (int part = 0; part < parts; ++part) {
             const size_t first = partStart(count, part, parts), overlap = part > 0;
             bad |= !ascending(positions + first - overlap, partStart(count, part + 1, parts) - first + overlap);
         }
-        /* Ascending, so parts of the list change different bytes. */
+        /* Positions ascend, so the parts change different bytes. */
 #pragma omp for schedule(static, 1)
         for (int part = 0; part < parts; ++part) {
             const size_t first = partStart(count, part, parts);
             if (!bad)
-                apply(&decoder->frame, positions + first, (const uint8_t *)diff->values.data + first,
-                      partStart(count, part + 1, parts) - first, 1);
+                addEntries(&decoder->frame, positions + first, (const uint8_t *)diff->values.data + first,
+                           partStart(count, part + 1, parts) - first, 1);
         }
     }
     for (uint32_t k = 0; bad && k < count; ++k)
         CUSI_REQUIRE(positions[k] < bytes && (k == 0 || positions[k] > positions[k - 1]), CUS_ERROR_VALUE,
-                     "cusDiffDecode: diff's position %u is %u after %lld, takes ascending positions below %llu", k,
+                     "cusDiffDecode: diff's position %u is %u after %lld, expected ascending positions below %llu", k,
                      positions[k], k ? (long long)positions[k - 1] : -1, (unsigned long long)bytes);
     return CUS_OK;
 }

@@ -1,4 +1,4 @@
-// The published way of the event histogram, written plainly, and the sort that would come first in the other way.
+// The published algorithm of the event histogram, and the sort on which the alternative is based.
 #pragma once
 
 #include "cusight/core.h"
@@ -9,7 +9,7 @@
 
 namespace peers {
 
-// One pass over the events, serial, 8-bit counters that saturate.
+// One serial pass over the events, with saturating 8-bit counters.
 inline void serialHistogram(const uint16_t *x, const uint16_t *y, const uint8_t *p, size_t stacks, size_t length, int rows,
                             int cols, uint8_t *frames) {
     const size_t frame = static_cast<size_t>(rows) * static_cast<size_t>(cols) * 2;
@@ -25,11 +25,11 @@ inline void serialHistogram(const uint16_t *x, const uint16_t *y, const uint8_t 
 }
 
 #ifdef CUSIGHT_HAVE_CUDA
-// Stack by stack: 32-bit counters in device memory, one thread an event, then a pass that makes bytes of them.
+// Stack by stack: 32-bit counters in device memory, a thread per event, then a pass that narrows them to bytes.
 void atomicHistogram(const uint16_t *x, const uint16_t *y, const uint8_t *p, size_t stacks, size_t length, int rows,
                      int cols, uint32_t *counters, uint8_t *frames, cusStream stream);
 
-// CUB's radix sort of n keys; workspace NULL: asks for its size.
+// CUB's radix sort of n keys. workspace NULL: only sets *workspace_bytes.
 void radixSort(const uint32_t *keys, uint32_t *sorted, size_t n, int bits, void *workspace, size_t *workspace_bytes,
                cusStream stream);
 #endif

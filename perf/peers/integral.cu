@@ -4,7 +4,7 @@ namespace {
 
 constexpr int THREADS = 256, TILE = 32;
 
-__device__ int warpInclusive(int v, int lane) {
+__device__ int warpInclusiveScan(int v, int lane) {
     for (int d = 1; d < 32; d *= 2) {
         const int other = __shfl_up_sync(0xffffffffu, v, d);
         if (lane >= d)
@@ -13,7 +13,7 @@ __device__ int warpInclusive(int v, int lane) {
     return v;
 }
 
-// One block a row, one pixel a thread at a time.
+// One block a row, one pixel a thread in each step.
 template<class T>
 __global__ void scanRows(const T *src, size_t src_pitch, int *dst, size_t dst_pitch, int cols) {
     __shared__ int warp_sums[THREADS / 32];
@@ -22,7 +22,7 @@ __global__ void scanRows(const T *src, size_t src_pitch, int *dst, size_t dst_pi
     dst += blockIdx.x * dst_pitch;
     int before = 0;
     for (int x = threadIdx.x; x - static_cast<int>(threadIdx.x) < cols; x += THREADS) {
-        const int sum = warpInclusive(x < cols ? src[x] : 0, lane);
+        const int sum = warpInclusiveScan(x < cols ? src[x] : 0, lane);
         if (lane == 31)
             warp_sums[warp] = sum;
         __syncthreads();
@@ -56,14 +56,15 @@ __global__ void transpose(const int *src, int *dst, int rows, int cols) {
 
 namespace peers {
 
-void publishedIntegral(const cusMat &src, cusMat &sum, cusMat &turned, cusStream stream) {
-    int *const s = static_cast<int *>(sum.data), *const t = static_cast<int *>(turned.data);
+void publishedIntegral(const cusMat &src, cusMat &sum, cusMat &transposed, cusStream stream) {
+    int *const s = static_cast<int *>(sum.data), *const t = static_cast<int *>(transposed.data);
     const int rows = src.rows, cols = src.cols;
-    const dim3 block(TILE, 8), tiles((cols + TILE - 1) / TILE, (rows + TILE - 1) / TILE), turned_tiles(tiles.y, tiles.x);
+    const dim3 block(TILE, 8), tiles((cols + TILE - 1) / TILE, (rows + TILE - 1) / TILE),
+        transposed_tiles(tiles.y, tiles.x);
     scanRows<<<rows, THREADS, 0, stream>>>(static_cast<const unsigned char *>(src.data), src.step, s, cols, cols);
     transpose<<<tiles, block, 0, stream>>>(s, t, rows, cols);
     scanRows<<<cols, THREADS, 0, stream>>>(t, rows, t, rows, rows);
-    transpose<<<turned_tiles, block, 0, stream>>>(t, s, cols, rows);
+    transpose<<<transposed_tiles, block, 0, stream>>>(t, s, cols, rows);
 }
 
 } // namespace peers

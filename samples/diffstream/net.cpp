@@ -58,15 +58,16 @@ std::vector<unsigned char> readKey(const std::string &file) {
         if (!std::isspace(static_cast<unsigned char>(c)))
             digits += c;
     if (digits.size() != 64 || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos)
-        throw Stop(sample::USAGE, "--key " + file + ": takes 64 hexadecimal digits, as `openssl rand -hex 32` makes them");
+        throw Stop(sample::USAGE,
+                   "--key " + file + ": expected 64 hexadecimal digits, as written by `openssl rand -hex 32`");
     std::vector<unsigned char> key;
     for (size_t i = 0; i < digits.size(); i += 2)
         key.push_back(static_cast<unsigned char>(std::stoi(digits.substr(i, 2), nullptr, 16)));
     return key;
 }
 
-// The shared key as the session that TLS 1.3 takes it for (RFC 8446, section 2.2).
-SSL_SESSION *sessionOf(SSL *ssl) {
+// The shared key as a TLS 1.3 session (RFC 8446, section 2.2).
+SSL_SESSION *makeSession(SSL *ssl) {
     const auto *context = static_cast<Tls::Context *>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
     static const unsigned char aes128gcm_sha256[2] = {0x13, 0x01};
     const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, aes128gcm_sha256);
@@ -83,8 +84,8 @@ SSL_SESSION *sessionOf(SSL *ssl) {
 int useKey(SSL *ssl, const EVP_MD *digest, const unsigned char **id, size_t *length, SSL_SESSION **session) {
     *session = nullptr;
     if (digest && EVP_MD_get_type(digest) != NID_sha256)
-        return 1; // the key is for another digest: go on without it, which the other end will refuse
-    *session = sessionOf(ssl);
+        return 1; // the key is for SHA-256: continue without it, which the other end refuses
+    *session = makeSession(ssl);
     *id = reinterpret_cast<const unsigned char *>(IDENTITY);
     *length = std::strlen(IDENTITY);
     return *session != nullptr;
@@ -93,47 +94,60 @@ int useKey(SSL *ssl, const EVP_MD *digest, const unsigned char **id, size_t *len
 int findKey(SSL *ssl, const unsigned char *identity, size_t length, SSL_SESSION **session) {
     *session = nullptr;
     if (length != std::strlen(IDENTITY) || std::memcmp(identity, IDENTITY, length) != 0)
-        return 1; // unknown: no key, and so no handshake
-    *session = sessionOf(ssl);
+        return 1; // unknown identity: no key, so the handshake fails
+    *session = makeSession(ssl);
     return *session != nullptr;
 }
 
 } // namespace
 
+// What both kinds of authentication share: TLS 1.3 only, both ends verified, no resumption.
+static SSL_CTX *createContext() {
+    SSL_CTX *ssl = SSL_CTX_new(TLS_method());
+    if (!ssl || !SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION)) {
+        const std::string why = reason();
+        SSL_CTX_free(ssl);
+        throw Stop(sample::FAILED, "TLS 1.3 is not available: " + why);
+    }
+    SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_num_tickets(ssl, 0); // no resumption: every connection is authenticated
+    SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+    // OpenSSL treats a shared key as a session, and a verifying server requires a context id for sessions.
+    SSL_CTX_set_session_id_context(ssl, reinterpret_cast<const unsigned char *>(IDENTITY),
+                                   static_cast<unsigned>(std::strlen(IDENTITY)));
+    SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    // With a shared key there are no certificates, so a client that does not use the key fails this check.
+    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+    return ssl;
+}
+
+static void loadCertificates(SSL_CTX *ssl, const TlsFiles &files) {
+    if (SSL_CTX_use_certificate_chain_file(ssl, files.certificate.c_str()) != 1)
+        throw Stop(sample::USAGE, "--cert " + files.certificate + ": " + reason());
+    if (SSL_CTX_use_PrivateKey_file(ssl, files.private_key.c_str(), SSL_FILETYPE_PEM) != 1)
+        throw Stop(sample::USAGE, "--cert-key " + files.private_key + ": " + reason());
+    if (SSL_CTX_load_verify_locations(ssl, files.authority.c_str(), nullptr) != 1)
+        throw Stop(sample::USAGE, "--ca " + files.authority + ": " + reason());
+}
+
 Tls::Tls(const TlsFiles &files, bool server, const std::string &host) : context_(std::make_unique<Context>()) {
     const bool certificates = !files.certificate.empty() && !files.private_key.empty() && !files.authority.empty();
     if (files.key.empty() != certificates || (certificates && !files.key.empty()))
-        throw Stop(sample::USAGE, "TLS takes either --key, or --cert, --cert-key and --ca together");
+        throw Stop(sample::USAGE, "TLS needs either --key, or --cert, --cert-key and --ca together");
     Context &c = *context_;
     c.server = server;
     c.host = host;
     if (!files.key.empty())
         c.key = readKey(files.key);
-    c.ssl = SSL_CTX_new(TLS_method());
-    if (!c.ssl || !SSL_CTX_set_min_proto_version(c.ssl, TLS1_3_VERSION))
-        throw Stop(sample::FAILED, "TLS 1.3 is not to be had: " + reason());
+    c.ssl = createContext();
     SSL_CTX_set_app_data(c.ssl, &c);
-    SSL_CTX_set_options(c.ssl, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
-    SSL_CTX_set_num_tickets(c.ssl, 0); // no resumption: each connection is authenticated anew
-    SSL_CTX_set_session_cache_mode(c.ssl, SSL_SESS_CACHE_OFF);
-    // A shared key counts as a session, and sessions of a verifying server need a name.
-    SSL_CTX_set_session_id_context(c.ssl, reinterpret_cast<const unsigned char *>(IDENTITY),
-                                   static_cast<unsigned>(std::strlen(IDENTITY)));
-    SSL_CTX_set_mode(c.ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    // With a shared key there are no certificates, so nothing passes this check that did not use the key.
-    SSL_CTX_set_verify(c.ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-    if (!c.key.empty()) {
-        SSL_CTX_set_ciphersuites(c.ssl, "TLS_AES_128_GCM_SHA256");
-        SSL_CTX_set_psk_use_session_callback(c.ssl, useKey);
-        SSL_CTX_set_psk_find_session_callback(c.ssl, findKey);
+    if (c.key.empty()) {
+        loadCertificates(c.ssl, files);
         return;
     }
-    if (SSL_CTX_use_certificate_chain_file(c.ssl, files.certificate.c_str()) != 1)
-        throw Stop(sample::USAGE, "--cert " + files.certificate + ": " + reason());
-    if (SSL_CTX_use_PrivateKey_file(c.ssl, files.private_key.c_str(), SSL_FILETYPE_PEM) != 1)
-        throw Stop(sample::USAGE, "--cert-key " + files.private_key + ": " + reason());
-    if (SSL_CTX_load_verify_locations(c.ssl, files.authority.c_str(), nullptr) != 1)
-        throw Stop(sample::USAGE, "--ca " + files.authority + ": " + reason());
+    SSL_CTX_set_ciphersuites(c.ssl, "TLS_AES_128_GCM_SHA256");
+    SSL_CTX_set_psk_use_session_callback(c.ssl, useKey);
+    SSL_CTX_set_psk_find_session_callback(c.ssl, findKey);
 }
 
 struct Connection::Session {
@@ -145,7 +159,7 @@ struct Connection::Session {
 
 struct Tls::Context {};
 Tls::Tls(const TlsFiles &, bool, const std::string &) {
-    throw Stop(sample::USAGE, "this build has no OpenSSL, so no TLS and nothing beyond loopback");
+    throw Stop(sample::USAGE, "this build has no OpenSSL: without TLS only loopback addresses are allowed");
 }
 struct Connection::Session {};
 
@@ -200,7 +214,7 @@ size_t Connection::result(int done, size_t moved) {
     const unsigned long code = ERR_peek_error();
     if (!ready_ && code)
         throw NotAuthenticated("not authenticated: " + reason());
-    throw NetError(ready_ ? reason() : "the TLS handshake was broken off");
+    throw NetError(ready_ ? reason() : "the TLS handshake was aborted");
 }
 #endif
 
@@ -216,8 +230,8 @@ bool Connection::handshake() {
     return ready_;
 }
 
-// Of what recv or send returned.
-static size_t movedBy(ssize_t n) {
+// From the result of recv or send.
+static size_t transferred(ssize_t n) {
     if (n >= 0)
         return static_cast<size_t>(n);
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
@@ -239,7 +253,7 @@ size_t Connection::read(void *data, size_t bytes) {
     const ssize_t n = ::recv(socket_, data, bytes, 0);
     if (n == 0)
         throw NetError("the other end closed the connection");
-    return movedBy(n);
+    return transferred(n);
 }
 
 size_t Connection::write(const void *data, size_t bytes) {
@@ -253,7 +267,7 @@ size_t Connection::write(const void *data, size_t bytes) {
         return result(done, moved);
     }
 #endif
-    return movedBy(::send(socket_, data, bytes, MSG_NOSIGNAL));
+    return transferred(::send(socket_, data, bytes, MSG_NOSIGNAL));
 }
 
 void Connection::shutdown() {
@@ -276,7 +290,7 @@ Address parseAddress(const std::string &text, const std::string &default_host, c
     if (!rest.empty() && rest[0] == '[') {
         const size_t end = rest.find(']');
         if (end == std::string::npos)
-            throw Stop(sample::USAGE, "'" + text + "' is no address, takes HOST, HOST:PORT or [IPV6]:PORT");
+            throw Stop(sample::USAGE, "'" + text + "' is not an address, expected HOST, HOST:PORT or [IPV6]:PORT");
         out.host = rest.substr(1, end - 1);
         rest.erase(0, end + 1);
     } else {
@@ -290,7 +304,7 @@ Address parseAddress(const std::string &text, const std::string &default_host, c
     const bool digits = !out.port.empty() && out.port.size() <= 5 &&
                         out.port.find_first_not_of("0123456789") == std::string::npos && std::stoi(out.port) <= 65535;
     if ((!rest.empty() && rest[0] != ':') || !digits)
-        throw Stop(sample::USAGE, "'" + text + "' is no address, takes HOST, HOST:PORT or [IPV6]:PORT");
+        throw Stop(sample::USAGE, "'" + text + "' is not an address, expected HOST, HOST:PORT or [IPV6]:PORT");
     return out;
 }
 
@@ -324,7 +338,7 @@ void requireSafe(const addrinfo &found, const Address &address, bool with_tls) {
                                       "--cert, --cert-key and --ca");
 }
 
-// What the kernel holds of a slow connection is delay that nobody can take back, so it holds little.
+// Data that the kernel has buffered for a slow connection is delay that cannot be recovered, so the buffers are small.
 void limitBuffers(int socket) {
     const int bytes = 256 * 1024; // Linux doubles it
     ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
@@ -382,7 +396,18 @@ int Listener::accept(std::string &name) {
     return socket;
 }
 
-int dial(const Address &address, bool with_tls, std::chrono::milliseconds patience) {
+// Waits for a pending connect(). Returns 0 or its error.
+static int awaitConnection(int socket, std::chrono::milliseconds timeout) {
+    pollfd wait = {socket, POLLOUT, 0};
+    if (::poll(&wait, 1, static_cast<int>(timeout.count())) <= 0)
+        return ETIMEDOUT;
+    int error = 0;
+    socklen_t length = sizeof error;
+    ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
+    return error;
+}
+
+int connectTo(const Address &address, bool with_tls, std::chrono::milliseconds timeout) {
     const Resolved resolved(address, false);
     std::string why = "no address";
     for (const addrinfo *a = resolved.first; a; a = a->ai_next) {
@@ -393,14 +418,8 @@ int dial(const Address &address, bool with_tls, std::chrono::milliseconds patien
         makeNonBlocking(socket);
         limitBuffers(socket);
         int error = ::connect(socket, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;
-        if (error == EINPROGRESS) {
-            pollfd wait = {socket, POLLOUT, 0};
-            socklen_t length = sizeof error;
-            if (::poll(&wait, 1, static_cast<int>(patience.count())) <= 0)
-                error = ETIMEDOUT;
-            else
-                ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
-        }
+        if (error == EINPROGRESS)
+            error = awaitConnection(socket, timeout);
         if (error == 0)
             return socket;
         why = std::strerror(error);

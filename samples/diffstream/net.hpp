@@ -1,4 +1,4 @@
-// Sockets and TLS of cusight-diffstream. Everything is non-blocking; whoever uses it polls.
+// Sockets and TLS of cusight-diffstream. Everything is non-blocking; the caller polls.
 #pragma once
 
 #include <chrono>
@@ -10,31 +10,31 @@
 
 namespace diffstream {
 
-// The connection is over; the sentence says why.
+// The connection is over; the message says why.
 class NetError : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
 };
 
-// The other end is there and is not who it should be, or the other way round: trying again is of no use.
+// One end could not authenticate the other. Trying again does not help.
 class NotAuthenticated : public NetError {
   public:
     using NetError::NetError;
 };
 
-// TLS 1.3, with a key that both ends share or with certificates for both ends. Files only: nothing secret on a command line.
+// TLS 1.3 with a shared key, or with certificates on both ends. Always files, so no secret is on a command line.
 struct TlsFiles {
     std::string key;         // --key: 32 bytes as 64 hexadecimal digits
     std::string certificate; // --cert: PEM
     std::string private_key; // --cert-key: PEM
-    std::string authority;   // --ca: PEM, what the other end's certificate must be signed with
+    std::string authority;   // --ca: PEM, the authority that must have signed the other end's certificate
     bool any() const { return !key.empty() || !certificate.empty() || !private_key.empty() || !authority.empty(); }
 };
 
 class Tls {
   public:
-    // Throws sample::Stop for files that are missing or no use, and in a build without OpenSSL. host: whose certificate a
-    // viewer expects.
+    // Throws sample::Stop if a file is missing or invalid, and in a build without OpenSSL. host: the name or address that
+    // the sender's certificate must have; for a viewer.
     Tls(const TlsFiles &files, bool server, const std::string &host);
     ~Tls();
     Tls(const Tls &) = delete;
@@ -47,7 +47,7 @@ class Tls {
     std::unique_ptr<Context> context_;
 };
 
-// One end of a connection. Reading and writing drive the TLS handshake; not one byte passes before it is complete.
+// One end of a connection. Reading and writing also drive the TLS handshake; no data passes before it is complete.
 class Connection {
   public:
     Connection(int socket, std::string name, const Tls *tls);
@@ -55,18 +55,18 @@ class Connection {
     Connection(const Connection &) = delete;
     Connection &operator=(const Connection &) = delete;
 
-    // How many bytes were moved; 0: none can be at present. Throws NetError, also at the end of the connection.
+    // Return the number of bytes transferred; 0: none at present. Throw NetError, also at the end of the connection.
     size_t read(void *data, size_t bytes);
     size_t write(const void *data, size_t bytes);
 
-    // Completes what TLS has begun. True once the other end is authenticated; at once without TLS.
+    // Continues the TLS handshake. True once the other end is authenticated; always true without TLS.
     bool handshake();
 
-    // Says the end of the data, where that can be done without waiting.
+    // Announces the end of the data, if that is possible without waiting.
     void shutdown();
 
     int socket() const { return socket_; }
-    // For poll(): what to wait for, given that there is something to write or not.
+    // The events to poll() for. writing: there is data to write.
     short events(bool writing) const;
     const std::string &name() const { return name_; }
 
@@ -76,8 +76,8 @@ class Connection {
 
     int socket_;
     std::string name_;
-    std::unique_ptr<Session> session_; // null without TLS
-    bool wants_write_ = false;         // TLS has to write before it can go on
+    std::unique_ptr<Session> session_; // nullptr without TLS
+    bool wants_write_ = false;         // TLS must write before it can continue
     bool ready_ = false;
 };
 
@@ -91,14 +91,14 @@ Address parseAddress(const std::string &text, const std::string &default_host, c
 
 class Listener {
   public:
-    // Throws sample::Stop: the port is taken, the address is not this machine's; and for an address other than loopback
-    // unless `with_tls`.
+    // Throws sample::Stop if the port is in use or the address is not local, and for an address other than loopback unless
+    // `with_tls`.
     Listener(const Address &address, bool with_tls);
     ~Listener();
     Listener(const Listener &) = delete;
     Listener &operator=(const Listener &) = delete;
 
-    // The next one who called, as a non-blocking socket and its name; -1 when there is none.
+    // The next connection, as a non-blocking socket and the name of its other end; -1: none is waiting.
     int accept(std::string &name);
     int socket() const { return socket_; }
     int port() const;
@@ -107,8 +107,8 @@ class Listener {
     int socket_ = -1;
 };
 
-// A connected non-blocking socket. Waits up to `patience`. Throws NetError; sample::Stop(USAGE) for an address other than
-// loopback unless `with_tls`.
-int dial(const Address &address, bool with_tls, std::chrono::milliseconds patience);
+// Connects and returns a non-blocking socket. Throws NetError, and sample::Stop(USAGE) for an address other than loopback
+// unless `with_tls`.
+int connectTo(const Address &address, bool with_tls, std::chrono::milliseconds timeout);
 
 } // namespace diffstream

@@ -1,4 +1,4 @@
-# TLS, for anything beyond loopback. Without OpenSSL the program speaks to its own machine only.
+# TLS, for addresses beyond loopback. Without OpenSSL the program is limited to loopback.
 find_package(OpenSSL 1.1.1 QUIET)
 if(OpenSSL_FOUND)
     target_link_libraries(cusight-diffstream PRIVATE OpenSSL::SSL)

@@ -19,16 +19,16 @@ struct SendSettings {
     bool loop = false;
     std::string drop = "auto"; // auto, never, latest
     double rate = 0;           // frames a second; 0: the source's
-    bool unpaced = false;      // as fast as it goes
+    bool unpaced = false;      // as fast as possible
     int max_frames = 0;
-    int wait = 0; // viewers to wait for before the first frame
+    int wait = 0; // for so many viewers, before the first frame
     int max_viewers = 32;
-    double timeout = 30; // seconds that a viewer may take nothing
-    std::string digests; // file for a checksum of each frame's reference
+    double timeout = 30; // seconds without progress, after which a viewer is dropped
+    std::string digests; // output file: a checksum of the reference after each frame
     bool progress = true;
 };
 
-// Sends until the source ends or Ctrl-C. `listening` is told the port once viewers can come, `stop` is asked now and then.
+// Sends until the source ends, Ctrl-C, or `stop` returns true. `listening` is called with the port once viewers can connect.
 // Throws sample::Stop and cusight::Error.
 void send(const SendSettings &settings, const std::function<void(int port)> &listening, const std::function<bool()> &stop);
 

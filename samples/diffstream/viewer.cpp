@@ -27,7 +27,7 @@ namespace {
 class Session {
   public:
     explicit Session(const ViewSettings &s) : s_(s), progress_("frames", s.max_frames) {
-        // The display is asked first: that forks, and there must be no threads yet.
+        // First, because it forks and there must be no threads yet.
         windowed_ = !s.headless && sample::displayProblem().empty();
         if (!s.headless && !windowed_)
             std::fprintf(stderr, "no window: %s\n", sample::displayProblem().c_str());
@@ -46,36 +46,10 @@ class Session {
     Session &operator=(const Session &) = delete;
 
     void run() {
-        auto lost = Clock::now();
-        std::chrono::milliseconds pause(100);
         try {
-            while (!over()) {
-                try {
-                    const auto before = frames_;
-                    check(cusViewerReconnect(viewer_));
-                    Connection connection(dial(s_.address, tls_ != nullptr, std::chrono::seconds(5)), s_.address.text(),
-                                          tls_.get());
-                    try {
-                        watch(connection);
-                    } catch (...) {
-                        if (frames_ > before) { // it did work, so there is hope again
-                            lost = Clock::now();
-                            pause = std::chrono::milliseconds(100);
-                        }
-                        throw;
-                    }
-                    break;
-                } catch (const NotAuthenticated &error) {
-                    throw Stop(sample::FAILED, error.what());
-                } catch (const NetError &error) {
-                    retry(error.what(), lost);
-                } catch (const cusight::Error &error) {
-                    if (error.status() == CUS_ERROR_UNSUPPORTED || error.status() == CUS_ERROR_SIZE)
-                        throw; // another version, or a picture past the limit: the next time would be the same
-                    retry(cusLastError(), lost);
-                }
-                std::this_thread::sleep_for(pause);
-                pause = std::min(2 * pause, std::chrono::milliseconds(2000));
+            while (!over() && !runConnection()) {
+                std::this_thread::sleep_for(pause_);
+                pause_ = std::min(2 * pause_, std::chrono::milliseconds(2000));
             }
         } catch (...) {
             try {
@@ -91,15 +65,41 @@ class Session {
   private:
     bool over() const { return ended_ || closed_ || sample::interrupted() || (s_.max_frames && frames_ >= s_.max_frames); }
 
-    void retry(const char *why, Clock::time_point lost) {
-        if (std::chrono::duration<double>(Clock::now() - lost).count() > s_.reconnect)
-            throw Stop(sample::INPUT, why);
-        if (shown_ != why)
-            std::fprintf(stderr, "%s; trying again\n", why);
-        shown_ = why;
+    // Connects and watches. False: the connection failed or broke, and it is worth trying again.
+    bool runConnection() {
+        const auto before = frames_;
+        try {
+            check(cusViewerReconnect(viewer_));
+            Connection connection(connectTo(s_.address, tls_ != nullptr, std::chrono::seconds(5)), s_.address.text(),
+                                  tls_.get());
+            watch(connection);
+            return true;
+        } catch (const NotAuthenticated &error) {
+            throw Stop(sample::FAILED, error.what());
+        } catch (const NetError &error) {
+            noteFailure(error.what(), before);
+        } catch (const cusight::Error &error) {
+            if (error.status() == CUS_ERROR_UNSUPPORTED || error.status() == CUS_ERROR_SIZE)
+                throw; // another version, or frames that are too large: trying again does not help
+            noteFailure(cusLastError(), before);
+        }
+        return false;
     }
 
-    // One connection, until it is no longer wanted. Throws when it breaks.
+    // Throws once --reconnect seconds have passed without a frame.
+    void noteFailure(const char *why, long long frames_before) {
+        if (frames_ > frames_before) { // the connection worked, so the time starts again
+            lost_ = Clock::now();
+            pause_ = std::chrono::milliseconds(100);
+        }
+        if (std::chrono::duration<double>(Clock::now() - lost_).count() > s_.reconnect)
+            throw Stop(sample::INPUT, why);
+        if (last_error_ != why)
+            std::fprintf(stderr, "%s; trying again\n", why);
+        last_error_ = why;
+    }
+
+    // Serves one connection until the end. Throws if it breaks.
     void watch(Connection &connection) {
         auto heard = Clock::now();
         while (!over()) {
@@ -111,13 +111,13 @@ class Session {
             ::poll(&fd, 1, 100);
             bool any = false;
             for (size_t n; !over() && (n = connection.read(buffer_.data(), buffer_.size())) > 0; any = true)
-                take(n);
+                receive(n);
             if (any)
                 heard = Clock::now();
             else if (Clock::now() - heard > std::chrono::seconds(connected_ ? 60 : 10))
-                throw NetError("the sender is silent");
-            if (!any && windowed_ && s_.record.empty() && sink_ && !sink_->write(shown()))
-                closed_ = true; // keeps the window alive
+                throw NetError("the sender sent nothing for too long");
+            if (!any && windowed_ && s_.record.empty() && sink_ && !sink_->write(displayed()))
+                closed_ = true; // keeps the window responsive
         }
         if (!ended_) {
             check(cusViewerFinish(viewer_));
@@ -137,37 +137,37 @@ class Session {
         check(cusViewerSent(viewer_, connection.write(data, bytes)));
     }
 
-    void take(size_t bytes) {
+    void receive(size_t bytes) {
         received_ += static_cast<long long>(bytes);
         for (size_t at = 0; at < bytes && !over();) {
             size_t used = 0;
-            cusViewerUpdate event = CUS_VIEWER_NOTHING;
-            check(cusViewerInput(viewer_, buffer_.data() + at, bytes - at, &used, &event));
+            cusViewerUpdate update = CUS_VIEWER_NOTHING;
+            check(cusViewerInput(viewer_, buffer_.data() + at, bytes - at, &used, &update));
             at += used;
-            if (event == CUS_VIEWER_CONNECTED)
-                connected();
-            else if (event == CUS_VIEWER_FRAME)
-                frame();
-            else if (event == CUS_VIEWER_MISSING)
-                ++missing_;
-            else if (event == CUS_VIEWER_ENDED)
+            if (update == CUS_VIEWER_CONNECTED)
+                onConnected();
+            else if (update == CUS_VIEWER_FRAME)
+                onFrame();
+            else if (update == CUS_VIEWER_BASE_MISSING)
+                ++base_missing_;
+            else if (update == CUS_VIEWER_ENDED)
                 ended_ = true;
         }
     }
 
-    void connected() {
+    void onConnected() {
         cusViewerInfo info;
         check(cusViewerQuery(viewer_, &info));
         const cv::Size size(info.cols, info.rows);
-        shown_.clear();
+        last_error_.clear();
         ++connections_;
         connected_ = true;
         if (sink_ && (size != size_ || info.type != type_))
-            throw Stop(sample::INPUT, sample::text("the sender's picture has changed its size from %d x %d to %d x %d",
+            throw Stop(sample::INPUT, sample::text("the sender's frame size has changed from %d x %d to %d x %d",
                                                    size_.width, size_.height, size.width, size.height));
         size_ = size;
         type_ = info.type;
-        const double fps = info.rate_mhz ? 1e-3 * info.rate_mhz : 25;
+        const double fps = info.rate_millihertz ? 1e-3 * info.rate_millihertz : 25;
         sample::Common common;
         common.headless = !windowed_;
         common.output = s_.record;
@@ -175,15 +175,15 @@ class Session {
             sink_ = sample::openSink(common, "cusight-diffstream " + s_.address.text(), s_.record, size, fps);
     }
 
-    cv::Mat picture() {
+    cv::Mat currentFrame() {
         cusMat view = CUS_MAT_INIT;
-        check(cusViewerPicture(viewer_, &view));
+        check(cusViewerFrame(viewer_, &view));
         return cusight::toMat(view);
     }
 
-    // The picture for people: three channels, with the figures if wanted.
-    cv::Mat shown() {
-        cv::Mat out = picture();
+    // The frame for display: three channels, with --overlay rate and size.
+    cv::Mat displayed() {
+        cv::Mat out = currentFrame();
         if (out.channels() == 4)
             cv::cvtColor(out, converted_, cv::COLOR_BGRA2BGR), out = converted_;
         if (!s_.overlay)
@@ -203,20 +203,20 @@ class Session {
         return 100.0 * info.changed / (static_cast<double>(info.rows) * info.cols * CUS_CHANNELS(info.type));
     }
 
-    void frame() {
+    void onFrame() {
         cusViewerInfo info;
         check(cusViewerQuery(viewer_, &info));
         ++frames_;
         skipped_ += sequence_ && info.sequence > sequence_ ? static_cast<long long>(info.sequence - sequence_) - 1 : 0;
         sequence_ = info.sequence;
-        keys_ += info.is_key_frame;
+        key_frames_ += info.is_key_frame;
         if (digests_) {
-            const cv::Mat p = picture(); // tight
+            const cv::Mat f = currentFrame(); // rows are not padded
             std::fprintf(digests_, "%llu %08x\n", static_cast<unsigned long long>(info.sequence),
-                         cusCrc32c(0, p.data, p.total() * p.elemSize()));
+                         cusCrc32c(0, f.data, f.total() * f.elemSize()));
             std::fflush(digests_);
         }
-        if (sink_ && !sink_->write(shown()))
+        if (sink_ && !sink_->write(displayed()))
             closed_ = true;
         if (s_.progress)
             progress_.update(frames_, sample::text("%.2f %% changed, %.2f Mbit/s", share(info),
@@ -230,7 +230,7 @@ class Session {
         sample::figure("frames received", "%lld, %.1f a second, the last is number %llu", frames_,
                        static_cast<double>(frames_) / seconds, static_cast<unsigned long long>(sequence_));
         sample::figure("left out", "%lld coalesced or lost, %lld key frames, %lld connections, %lld without their base",
-                       skipped_, keys_, connections_, missing_);
+                       skipped_, key_frames_, connections_, base_missing_);
         sample::figure("bytes received", "%lld, %.0f a frame", received_,
                        static_cast<double>(received_) / static_cast<double>(std::max<long long>(frames_, 1)));
         if (sink_) {
@@ -250,9 +250,11 @@ class Session {
     cv::Size size_;
     int type_ = 0;
     bool windowed_ = false, connected_ = false, ended_ = false, closed_ = false;
-    long long frames_ = 0, skipped_ = 0, keys_ = 0, connections_ = 0, missing_ = 0, received_ = 0;
+    long long frames_ = 0, skipped_ = 0, key_frames_ = 0, connections_ = 0, base_missing_ = 0, received_ = 0;
     uint64_t sequence_ = 0;
-    std::string shown_; // the last complaint
+    Clock::time_point lost_ = Clock::now(); // when there was a connection last
+    std::chrono::milliseconds pause_{100};  // before the next attempt
+    std::string last_error_;                // printed once, while it repeats
 };
 
 } // namespace

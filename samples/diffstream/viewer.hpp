@@ -12,12 +12,12 @@ namespace diffstream {
 struct ViewSettings {
     Address address{"127.0.0.1", "7878"};
     TlsFiles tls;
-    std::string record; // file
+    std::string record; // output: a video or images
     bool headless = false;
-    bool overlay = false;  // figures over the picture
-    double reconnect = 10; // seconds to go on trying
-    int max_frames = 0;    // leave after so many
-    std::string digests;   // file for a checksum of each picture
+    bool overlay = false;  // show rate and size in the frame
+    double reconnect = 10; // seconds to keep trying
+    int max_frames = 0;    // disconnect after so many; 0: never
+    std::string digests;   // output file: a checksum of each frame
     bool progress = true;
 };
 

@@ -1,4 +1,4 @@
-// Event recordings in their plainest form: each format's words one after the other, and the makers of such files for tests.
+// Event recordings in their plainest form: a decoder and an encoder for each format.
 #pragma once
 
 #include "recording.hpp"
@@ -121,7 +121,7 @@ inline Events decodeDat(const Bytes &data) {
     return events;
 }
 
-// Seconds with a dot, as real recordings have them.
+// Times in seconds with a dot, as in real recordings.
 inline Events decodeText(const std::string &text) {
     Events events;
     size_t at = 0;
@@ -136,7 +136,7 @@ inline Events decodeText(const std::string &text) {
     return events;
 }
 
-// What follows "% " lines.
+// The bytes after the "% " lines.
 inline Bytes afterHeader(const Bytes &file) {
     size_t at = 0;
     while (at + 1 < file.size() && file[at] == '%' && file[at + 1] == ' ') {
@@ -150,7 +150,7 @@ inline Bytes afterHeader(const Bytes &file) {
     return Bytes(file.begin() + at, file.end());
 }
 
-// ---- Makers ----
+// ---- Encoders ----
 
 inline Bytes evt2(const Events &e, const std::string &header) {
     Bytes file = bytesOf(header);
@@ -165,7 +165,7 @@ inline Bytes evt2(const Events &e, const std::string &header) {
     return file;
 }
 
-// Runs of one row, time and polarity become vectors where they are dense.
+// Dense runs of one row, time and polarity become vectors.
 inline Bytes evt3(const Events &e, const std::string &header) {
     Bytes file = bytesOf(header);
     int64_t high = -1, low = -1;
@@ -263,13 +263,13 @@ inline bool lzf(const Bytes &in, size_t size, Bytes &out) {
 
 // ---- Events from video ----
 
-inline int32_t logLevel(int v) {
+inline int32_t logIntensity(int v) {
     return static_cast<int32_t>(std::lround(65536 * (v < 20 ? v * std::log(20.0) / 20 : std::log(double(v)))));
 }
 
-// One interval between two frames of cols columns. `reference` are the pixels' levels, updated.
+// The events between two frames of cols columns. `references`: each pixel's reference log intensity, updated.
 inline Events crossings(const Bytes &before, const Bytes &after, int cols, int64_t t0, int64_t t1, int32_t positive,
-                        int32_t negative, std::vector<int32_t> &level) {
+                        int32_t negative, std::vector<int32_t> &references) {
     struct Event {
         int64_t t;
         size_t pixel;
@@ -277,16 +277,16 @@ inline Events crossings(const Bytes &before, const Bytes &after, int cols, int64
     };
     std::vector<Event> found;
     for (size_t i = 0; i < after.size(); ++i) {
-        const int64_t from = logLevel(before[i]), to = logLevel(after[i]);
-        while (to - level[i] >= positive) {
-            level[i] += positive;
-            const double when = double(level[i] - from) * double(t1 - t0) / double(to - from);
-            found.push_back({t0 + static_cast<int64_t>(std::ceil(when - 1e-9)), i, 1});
+        const int64_t from = logIntensity(before[i]), to = logIntensity(after[i]);
+        while (to - references[i] >= positive) {
+            references[i] += positive;
+            const double time = double(references[i] - from) * double(t1 - t0) / double(to - from);
+            found.push_back({t0 + static_cast<int64_t>(std::ceil(time - 1e-9)), i, 1});
         }
-        while (level[i] - to >= negative) {
-            level[i] -= negative;
-            const double when = double(from - level[i]) * double(t1 - t0) / double(from - to);
-            found.push_back({t0 + static_cast<int64_t>(std::ceil(when - 1e-9)), i, 0});
+        while (references[i] - to >= negative) {
+            references[i] -= negative;
+            const double time = double(from - references[i]) * double(t1 - t0) / double(from - to);
+            found.push_back({t0 + static_cast<int64_t>(std::ceil(time - 1e-9)), i, 0});
         }
     }
     std::stable_sort(found.begin(), found.end(), [](const Event &a, const Event &b) { return a.t < b.t; });

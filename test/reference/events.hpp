@@ -1,4 +1,4 @@
-// Event frames from their formulas, one pixel and one event at a time.
+// Event frames from their formulas, event by event.
 #pragma once
 
 #include "cusight/events.h"
@@ -19,8 +19,24 @@ inline std::vector<size_t> mdesStarts(size_t n, int channels) {
     return s;
 }
 
-inline double saturate(double value, double most) {
-    return std::min(value, most);
+inline double saturate(double value, double limit) {
+    return std::min(value, limit);
+}
+
+// Subtracts the mean of the non-zero values from them and divides them by their standard deviation.
+inline void normalize(std::vector<double> &values) {
+    double sum = 0, squares = 0, count = 0;
+    for (double &v : values) {
+        v = std::fabs(v) < 1e-6 ? 0 : v; // weights that cancel in exact arithmetic
+        sum += v;
+        count += v != 0;
+    }
+    const double mean = count > 0 ? sum / count : 0;
+    for (double v : values)
+        squares += v != 0 ? (v - mean) * (v - mean) : 0;
+    const double deviation = count > 0 ? std::sqrt(squares / count) : 0;
+    for (double &v : values)
+        v = v != 0 ? (v - mean) / (deviation > 0 ? deviation : 1) : 0;
 }
 
 // One frame, row-major [row][col][channel], in double, which holds every value of every type.
@@ -30,8 +46,8 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
     int type = 0;
     cusRepresentationType(&r, &type);
     const size_t channels = static_cast<size_t>(CUS_CHANNELS(type)), bins = static_cast<size_t>(r.channels);
-    const double none = r.kind == CUS_REPR_MDES && r.depth == CUS_8U ? 128 : 0;
-    std::vector<double> out(static_cast<size_t>(rows) * static_cast<size_t>(cols) * channels, none);
+    const double empty = r.kind == CUS_REPR_MDES && r.depth == CUS_8U ? 128 : 0;
+    std::vector<double> out(static_cast<size_t>(rows) * static_cast<size_t>(cols) * channels, empty);
     if (n == 0)
         return out;
     const int64_t t0 = events.t[first], tn = events.t[first + n - 1], dt = tn - t0;
@@ -90,20 +106,8 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
     if (r.kind == CUS_REPR_EVENT_DIFF)
         for (double &v : out)
             v = std::max(-128.0, std::min(127.0, v));
-    if (r.kind == CUS_REPR_VOXEL_GRID && r.normalize) {
-        double sum = 0, squares = 0, count = 0;
-        for (double &v : out) {
-            v = std::fabs(v) < 1e-6 ? 0 : v; // what cancels in exact arithmetic
-            sum += v;
-            count += v != 0;
-        }
-        const double mean = count > 0 ? sum / count : 0;
-        for (double v : out)
-            squares += v != 0 ? (v - mean) * (v - mean) : 0;
-        const double deviation = count > 0 ? std::sqrt(squares / count) : 0;
-        for (double &v : out)
-            v = v != 0 ? (v - mean) / (deviation > 0 ? deviation : 1) : 0;
-    }
+    if (r.kind == CUS_REPR_VOXEL_GRID && r.normalize)
+        normalize(out);
     return out;
 }
 
@@ -114,7 +118,7 @@ inline uint64_t skipped(const Events &events, cusEventWindow window, int rows, i
     return count;
 }
 
-// Windows one after the other, as the definition reads.
+// The windows in order, straight from the definition.
 inline std::vector<cusEventWindow> windows(const Events &events, const cusWindowing &w) {
     std::vector<cusEventWindow> list;
     const uint64_t stride = w.stride ? w.stride : w.length, n = events.size();

@@ -1,4 +1,4 @@
-// Integral images from the formula: sum[y + 1][x + 1] = sum of src[j][i] over j <= y, i <= x. Images are tight rows.
+// Integral images from the definition: sum[y + 1][x + 1] = sum of src[j][i] over j <= y, i <= x. Rows have no padding.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace reference {
 
-// (rows + 1) x (cols + 1) entries. Sum: uint32_t for 8-bit tables of 32 bits, double otherwise. The sum of a row is formed
-// first, so that floats are added in cv::integral's order.
+// (rows + 1) x (cols + 1) entries. Sum: uint32_t for 32SC1 tables, double otherwise. Each row is summed first and then
+// added to the entry above: the order of cv::integral.
 template<class Sum, class T>
 std::vector<Sum> integral(const std::vector<T> &src, size_t rows, size_t cols, bool squares = false) {
     std::vector<Sum> table((rows + 1) * (cols + 1), Sum(0));

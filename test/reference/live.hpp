@@ -1,4 +1,4 @@
-// What the stream module answers to, beside framediff.hpp: the checksum bit by bit.
+// Reference of live video, besides framediff.hpp: the checksum, bit by bit.
 #pragma once
 
 #include <cstddef>

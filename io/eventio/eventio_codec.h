@@ -1,0 +1,25 @@
+/* Codecs of HDF5 chunks. All of them read and write within exactly the given sizes, whatever the data. */
+#ifndef CUSI_EVENTIO_CODEC_H
+#define CUSI_EVENTIO_CODEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Whether `in` decodes to exactly out_size bytes. */
+int eventio_lzfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
+/* Returns the bytes written, or 0 if they would not be fewer than in_size. `out` has room for in_size bytes. */
+size_t eventio_lzfEncode(const uint8_t *in, size_t in_size, uint8_t *out);
+/* 1: done; 0: not Blosc data of that size; -1: built without libblosc. */
+int eventio_bloscDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
+/* Inverts HDF5's byte shuffle of elements of `element` bytes. Trailing bytes that are not a whole element stay as they are. */
+void eventio_unshuffle(const uint8_t *in, size_t size, size_t element, uint8_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,40 @@
+/* Format names, defaults, and validation of the reader's options. */
+#include "check.h"
+#include "eventio_internal.h"
+
+#include <string.h>
+
+const char *cusEventFormatName(cusEventFormat format) {
+    static const char *const names[] = {"any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text"};
+    return (unsigned)format < sizeof names / sizeof *names ? names[format] : "unknown";
+}
+
+cusEventReaderOptions cusEventReaderDefaults(void) {
+    return (cusEventReaderOptions){.bad_events = CUS_BAD_EVENTS_STOP};
+}
+
+cusStatus eventio_checkOptions(const cusEventReaderOptions *options) {
+    CUSI_REQUIRE((options->width == 0 && options->height == 0) ||
+                     (options->width >= 1 && options->width <= 65536 && options->height >= 1 && options->height <= 65536),
+                 CUS_ERROR_VALUE, "cusEventReaderOpen: sensor is %d x %d (width x height), expected 0 x 0 or 1..65536 each",
+                 options->width, options->height);
+    CUSI_REQUIRE(options->format >= CUS_EVENTS_ANY && options->format <= CUS_EVENTS_TEXT, CUS_ERROR_VALUE,
+                 "cusEventReaderOpen: format is %d, expected a cusEventFormat", (int)options->format);
+    CUSI_REQUIRE(options->bad_events == CUS_BAD_EVENTS_STOP || options->bad_events == CUS_BAD_EVENTS_SKIP, CUS_ERROR_VALUE,
+                 "cusEventReaderOpen: bad_events is %d, expected a cusBadEvents", (int)options->bad_events);
+    CUSI_REQUIRE(options->threads >= 0 && options->threads <= 1024, CUS_ERROR_VALUE,
+                 "cusEventReaderOpen: threads is %d, expected 0..1024", options->threads);
+    CUSI_REQUIRE(!options->camera || (options->camera[0] && strlen(options->camera) < 32 && !strchr(options->camera, '/')),
+                 CUS_ERROR_VALUE,
+                 "cusEventReaderOpen: camera is \"%.40s\", expected a name of 1 to 31 characters without '/'",
+                 options->camera);
+    return CUS_OK;
+}
+
+cusStatus eventio_checkFormat(const cusEventReader *reader) {
+    const cusEventFormat requested = reader->options.format;
+    CUSI_REQUIRE(requested == CUS_EVENTS_ANY || requested == reader->info.format, CUS_ERROR_FORMAT,
+                 "cusEventReaderOpen: the file is %s, expected %s", cusEventFormatName(reader->info.format),
+                 cusEventFormatName(requested));
+    return CUS_OK;
+}

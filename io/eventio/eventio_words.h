@@ -1,0 +1,91 @@
+/* Formats without an index: a sequence of binary words or lines of text, decoded from front to back.
+ *
+ * Each decoder is one function; everything that it remembers between two words is in DecoderState, so a copy of that is a
+ * place to continue from. eventio_words.c feeds the decoders and keeps such copies as checkpoints. */
+#ifndef CUSI_EVENTIO_WORDS_H
+#define CUSI_EVENTIO_WORDS_H
+
+#include "eventio_internal.h"
+
+typedef struct DecoderState {
+    uint64_t offset;   /* of the next byte in the file */
+    uint64_t index;    /* of the next event */
+    int64_t time_high; /* time of the last time word, wraps included, in its own ticks; -1 before the first */
+    int64_t time;      /* microseconds, of the last event or time word */
+    uint64_t line;     /* text: lines passed */
+    /* EVT3: lower time bits, current row, x after the last vector, polarity of vectors, and the events of the last vector
+     * that are still to be delivered: one bit each, from x = vector_x - vector_size on. */
+    uint32_t time_low, y, vector_x, vector_p, vector;
+    uint16_t vector_size;
+    uint16_t in_seconds; /* text: times are in seconds */
+} DecoderState;
+
+/* Where decoded events go. */
+typedef struct EventSink {
+    EventArrays out;
+    size_t count, capacity;
+} EventSink;
+
+/* Decodes words from bytes 0 .. n-1, which start at state->offset in the file, until they or the sink's capacity run out.
+ * *used: the bytes consumed. at_end: the file has no more bytes. The caller advances state->offset and index. */
+typedef cusStatus (*DecodeFunction)(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
+                                    EventSink *sink, size_t *used);
+
+cusStatus eventio_decodeEvt2(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
+                             EventSink *sink, size_t *used);
+cusStatus eventio_decodeEvt3(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
+                             EventSink *sink, size_t *used);
+cusStatus eventio_decodeDat(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
+                            EventSink *sink, size_t *used);
+cusStatus eventio_decodeText(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
+                             EventSink *sink, size_t *used);
+
+/* ---- Headers ------------------------------------------------------------------------------------------------------- */
+
+enum { EVENTIO_HEADER_BYTES = 1 << 16 }; /* the most that a header may have */
+
+typedef struct EventHeader {
+    DecodeFunction decode;
+    DecoderState start; /* state before the first event */
+} EventHeader;
+
+/* Finds the format from the first n bytes of the file (all of it, or EVENTIO_HEADER_BYTES) and sets reader->info. */
+cusStatus eventio_readHeader(cusEventReader *reader, const uint8_t *bytes, size_t n, EventHeader *header);
+
+/* Whether the file starts as text events do. Sets the first line's "width height" (0 without), and where the events start. */
+int eventio_looksLikeText(const uint8_t *bytes, size_t n, DecoderState *start, int64_t *width, int64_t *height);
+
+/* ---- For the decoders ---------------------------------------------------------------------------------------------- */
+
+static inline void eventio_emit(EventSink *sink, uint32_t x, uint32_t y, uint32_t p, int64_t t) {
+    const size_t i = sink->count++;
+    sink->out.x[i] = (uint16_t)x;
+    sink->out.y[i] = (uint16_t)y;
+    sink->out.p[i] = (uint8_t)p;
+    sink->out.t[i] = t;
+}
+
+static inline uint32_t eventio_load16(const uint8_t *p) {
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8;
+}
+static inline uint32_t eventio_load32(const uint8_t *p) {
+    return eventio_load16(p) | eventio_load16(p + 2) << 16;
+}
+
+/* The next value of a counter of `bits` bits after `last` (-1: none). A step back by more than half the range is a wrap. */
+static inline int64_t eventio_unwrap(int64_t last, int64_t value, int bits) {
+    const int64_t period = (int64_t)1 << bits;
+    if (last < 0)
+        return value;
+    int64_t next = (last & ~(period - 1)) | value;
+    if (next < last && last - next > period / 2)
+        next += period;
+    return next;
+}
+
+/* External trigger word: the edge is in its lowest bit. */
+static inline void eventio_countTrigger(cusEventCounts *counts, uint32_t word) {
+    ++*(word & 1 ? &counts->triggers_rising : &counts->triggers_falling);
+}
+
+#endif

@@ -1,0 +1,290 @@
+// What the stages of the CUDA backend share: windows, events, tiles and sorted runs, and the functions that they offer each
+// other. How the stages work, what limits them and how their constants were found: docs/internals/events.md.
+#ifndef CUSI_EVENTS_CUDA_CUH
+#define CUSI_EVENTS_CUDA_CUH
+
+#include "cuda.cuh"
+#include "events_backend.h"
+
+namespace cusi::events {
+
+constexpr int CHUNK = 8;                 // events that a thread loads together
+constexpr int GREEN_LEVELS = 256;        // of TENCODE
+constexpr uint32_t CODE_MARK = 1u << 30; // above all keys of sorted events: events_last_event.cu
+
+namespace tuning {
+constexpr int RUN = 8192; // events that a block sorts
+constexpr int SORT_THREADS = 512;
+constexpr int MAX_TILES = SORT_THREADS - 1; // one thread per tile, and one for the events outside
+constexpr size_t SORTED_BYTES = size_t{128} << 20;
+// log2 of a tile's pixels: HISTOGRAM, and the maximum of the others, whose records have an index
+constexpr int HISTOGRAM_TILE = 14, INDEXED_TILE = 13;
+constexpr int VALUES_THREADS = 256;
+constexpr int BATCH_WINDOWS = 4096; // windows per batch, whose bounds lie on the device together
+} // namespace tuning
+
+// ---- Windows and events ------------------------------------------------------------------------------------------------
+
+struct Window {
+    unsigned long long first, last;
+};
+
+// Windows of equal length and stride need no list.
+struct Windows {
+    const Window *list;
+    unsigned long long first, stride, length;
+    __device__ Window operator[](unsigned w) const {
+        if (list)
+            return list[w];
+        return {first + w * stride, first + w * stride + length};
+    }
+    Windows from(unsigned w) const {
+        Windows rest = *this;
+        if (rest.list)
+            rest.list += w;
+        rest.first += w * stride;
+        return rest;
+    }
+};
+
+struct Source {
+    const uint16_t *x, *y;
+    const uint8_t *p;
+    const int64_t *t;
+    unsigned long long count;
+    bool aligned; // x, y and p start at multiples of 16 bytes
+};
+
+// Events 8 c .. 8 c + 7 as packed 16-bit pairs and bytes; those in [begin, end) belong to the window.
+struct Chunk {
+    uint32_t x[4], y[4], p[2];
+    int begin, end;
+    __device__ unsigned col(int i) const { return x[i / 2] >> (i % 2 * 16) & 0xffff; }
+    __device__ unsigned row(int i) const { return y[i / 2] >> (i % 2 * 16) & 0xffff; }
+    __device__ bool positive(int i) const { return p[i / 4] >> (i % 4 * 8) & 255; }
+    __device__ bool has(int i) const { return i >= begin && i < end; }
+};
+
+__device__ inline void load(const Source &source, const Window &window, unsigned long long c, Chunk &chunk) {
+    const unsigned long long start = c * CHUNK;
+    chunk.begin = start < window.first ? static_cast<int>(window.first - start) : 0;
+    chunk.end = start + CHUNK > window.last ? static_cast<int>(window.last - start) : CHUNK;
+    if (source.aligned && start + CHUNK <= source.count) {
+        const uint4 x = __ldg(reinterpret_cast<const uint4 *>(source.x + start));
+        const uint4 y = __ldg(reinterpret_cast<const uint4 *>(source.y + start));
+        const uint2 p = __ldg(reinterpret_cast<const uint2 *>(source.p + start));
+        chunk.x[0] = x.x, chunk.x[1] = x.y, chunk.x[2] = x.z, chunk.x[3] = x.w;
+        chunk.y[0] = y.x, chunk.y[1] = y.y, chunk.y[2] = y.z, chunk.y[3] = y.w;
+        chunk.p[0] = p.x, chunk.p[1] = p.y;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        chunk.x[i] = chunk.y[i] = 0;
+    chunk.p[0] = chunk.p[1] = 0;
+#pragma unroll
+    for (int i = 0; i < CHUNK; ++i)
+        if (chunk.has(i)) {
+            chunk.x[i / 2] |= static_cast<uint32_t>(source.x[start + i]) << (i % 2 * 16);
+            chunk.y[i / 2] |= static_cast<uint32_t>(source.y[start + i]) << (i % 2 * 16);
+            chunk.p[i / 4] |= static_cast<uint32_t>(source.p[start + i]) << (i % 4 * 8);
+        }
+}
+
+// Element i of packed 16-bit pairs.
+__device__ inline uint32_t element16(const uint32_t *pairs, int i) {
+    return i % 2 ? pairs[i / 2] >> 16 : pairs[i / 2] & 0xffff;
+}
+
+// Four words, of which `n` exist.
+__device__ inline void storeWords(uint32_t *out, const uint4 &four, unsigned n) {
+    const uint32_t words[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i)
+        if (i < n)
+            __stcs(out + i, words[i]);
+}
+
+// ---- Tiles and sorted runs ---------------------------------------------------------------------------------------------
+
+// The frame, or a band of its rows, in tiles of 2^(row_bits + col_bits) pixels, numbered row by row.
+struct Tiling {
+    unsigned rows, cols;  // of the frame
+    unsigned top, bottom; // the band's rows; top is a multiple of a tile's height
+    unsigned row_bits, col_bits;
+    unsigned tiles_per_row, tiles; // of the band
+    __device__ unsigned tile(unsigned row, unsigned col) const {
+        return ((row - top) >> row_bits) * tiles_per_row + (col >> col_bits);
+    }
+    __device__ unsigned firstRow(unsigned tile) const { return top + (tile / tiles_per_row << row_bits); }
+    __device__ unsigned firstCol(unsigned tile) const { return tile % tiles_per_row << col_bits; }
+};
+
+// A window's events in runs of tuning::RUN, each sorted by tile. Each run has `pitch` records of memory, in which the
+// segment of a tile begins at a multiple of 16 bytes; ends[run][tile] says where it ends. Records:
+//   uint16 (HISTOGRAM)   2 * pixel in the tile + polarity
+//   uint32 (the others)  pixel in the tile (INDEXED_TILE bits), index in the run, polarity (1 bit)
+struct SortedRuns {
+    void *records;
+    uint16_t *ends;
+    uint32_t *green_begin; // 256 for each window: findGreenLevels()
+    unsigned runs_per_window, pitch;
+    __device__ static unsigned runs(const Window &window) {
+        const unsigned long long events = window.last - window.first / CHUNK * CHUNK;
+        return window.first == window.last ? 0 : static_cast<unsigned>(divUp(events, 1ull * tuning::RUN));
+    }
+};
+
+template<class Record>
+constexpr unsigned RECORDS_PER_16_BYTES = 16 / sizeof(Record);
+
+// ---- Representations ---------------------------------------------------------------------------------------------------
+
+// What is accumulated for a pixel. MDES and TENCODE both follow from its last event.
+enum Kind { LAST_EVENT, TIME_SURFACE, HISTOGRAM, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID };
+
+// What kernels use of a cusRepresentation, and its frames.
+struct Representation {
+    void *frames;
+    size_t step;
+    unsigned channels, swap, cutoff;
+    double decay; // TIME_SURFACE: powers of two per microsecond
+    const int64_t *t;
+    const EventsLevels *levels; // STACKED_HISTOGRAM: of each window of the batch
+};
+
+// Accumulators per pixel, as many as it has values.
+__host__ __device__ constexpr unsigned accumulatorsPerPixel(Kind kind, unsigned channels) {
+    return kind == LAST_EVENT || kind == EVENT_DIFF    ? 1
+           : kind == TIME_SURFACE || kind == HISTOGRAM ? 2
+           : kind == STACKED_HISTOGRAM                 ? 2 * channels
+                                                       : channels;
+}
+
+constexpr int STRIP = 128; // neighboring pixels that are written together
+
+// Parameters of a tile kernel: a block makes the pixels of one tile (or a part of it) of one window.
+struct TileParams {
+    Windows windows;
+    Tiling tiling;
+    SortedRuns sorted;
+    Representation repr; // of MDES with 8-bit values the channels alone; not of TENCODE
+    bool vectors;        // its rows start at multiples of 16 bytes
+    unsigned part_bits;  // tileValuesKernel
+    // MDES of 8 bits, with the bytes for no event, positive and negative, and TENCODE
+    uint8_t *mdes, *tencode;
+    size_t mdes_step, tencode_step;
+    bool mdes_vectors, tencode_vectors;
+    unsigned none, positive, negative, swap;
+    // Replace sorted runs: last-event keys in device memory, `pitch` per row; keep_keys: another pass follows
+    uint32_t *keys;
+    unsigned pitch;
+    bool keep_keys;
+};
+
+using TileKernel = void (*)(TileParams);
+
+// One pass over a group's tiles.
+struct TilePass {
+    TileKernel kernel;
+    unsigned threads;
+    size_t shared;
+    unsigned tile_bits, part_bits; // log2 of the pixels of a tile, and of a block
+    TileParams params;
+};
+
+struct TilePasses {
+    TilePass pass[EVENTS_MAX_REPRESENTATIONS + 1];
+    int count;
+    bool with_green; // one of them is TENCODE
+};
+
+// ---- The host's side ---------------------------------------------------------------------------------------------------
+
+constexpr char STACK[] = "cusEventStack", CREATE[] = "cusEventStackerCreate";
+
+// The stacker's device memory.
+struct State {
+    void *memory = nullptr; // holds all of the following
+    unsigned long long *skipped = nullptr;
+    Window *list = nullptr;
+    EventsLevels *levels = nullptr; // BATCH_WINDOWS for each representation if one is STACKED_HISTOGRAM
+    void *accumulators = nullptr;   // of a group of windows; zero between calls
+    size_t accumulator_bytes = 0;
+    char *sorted = nullptr;         // runs of events; then the moments of frames
+    size_t values_shared_bytes = 0; // shared memory for accumulators
+};
+
+struct Batch {
+    cusEventStacker *stacker;
+    State *state;
+    Source source;
+    Windows windows;
+    unsigned count;      // windows
+    uint64_t max_events; // of a window
+    size_t top;          // the first frame's first row
+    cusMat *frames;
+    cudaStream_t stream;
+};
+
+inline bool rowsAligned(const cusMat &mat) {
+    return isAligned(mat.data, mat.step, 2, 16);
+}
+
+// The batch's first frame.
+template<class T>
+T *frameTop(const Batch &batch, const cusMat &mat) {
+    return reinterpret_cast<T *>(static_cast<char *>(mat.data) + batch.top * mat.step);
+}
+
+Kind kindOf(cusRepresentationKind kind);
+Representation representationOf(const Batch &batch, int index);
+// Pixels from one row of accumulators in device memory to the next, a multiple of 4.
+unsigned accumulatorPitch(const cusEventStacker *stacker);
+// Of accumulators in device memory.
+size_t accumulatorBytesPerPixel(const cusRepresentation &r);
+
+// events_windows.cu: the windows' bounds as kernels read them, and where the time bins of STACKED_HISTOGRAM begin.
+Source sourceOf(const cusEventArrays *events);
+cusStatus listWindows(State *state, const cusEventWindow *windows, unsigned count, cudaStream_t stream, Windows *result);
+cusStatus findTimeBins(const Batch &batch, int index);
+
+// events_sort.cu: tiles, memory for sorted runs, and the sort.
+Tiling tilingOf(const cusEventStacker *stacker, unsigned bits);
+Tiling bandOf(Tiling tiling, unsigned top);
+cusStatus createSort();
+// Lays out the workspace for a group of windows. Returns their number, 0 if a window is too long for it.
+template<class Record>
+unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted);
+// Sorts windows first .. first + count - 1 of the batch.
+template<class Record>
+cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first, unsigned count,
+                      bool with_green, bool count_skipped);
+// TENCODE's green levels alone.
+cusStatus findGreenLevels(const Batch &batch, const Tiling &tiling, const SortedRuns &sorted, unsigned first,
+                          unsigned count);
+
+// Passes over sorted runs: events_histogram.cu, events_last_event.cu (MDES and TENCODE), events_values.cu (the others).
+TilePass histogramPass(const Batch &batch, int index);
+cusStatus createLastEvent(const cusEventStacker *stacker);
+void addLastEventPasses(const Batch &batch, TilePasses *passes);
+cusStatus createValues(State *state);
+TilePass valuesPass(const Batch &batch, int index);
+
+// events_scatter.cu: windows too long to sort, through accumulators in device memory.
+struct ScatterPlan {
+    unsigned group;             // windows whose accumulators fit
+    unsigned blocks_per_window; // of the first kernel
+    unsigned pitch;
+    bool count_skipped;
+};
+ScatterPlan planScatter(const Batch &batch, size_t bytes_per_pixel, bool count_skipped);
+cusStatus scatterLastEvents(const Batch &batch, const ScatterPlan &plan, unsigned first, unsigned count);
+cusStatus scatterValues(const Batch &batch, int index, bool count_skipped);
+
+// events_normalize.cu: VOXEL_GRID with `normalize`.
+cusStatus normalizeFrames(const Batch &batch, int index);
+
+} // namespace cusi::events
+
+#endif

@@ -1,0 +1,145 @@
+/* Events to accumulators. Positions are computed for a few hundred events at once, which the compiler vectorizes; what
+ * remains per event is one read-modify-write in a band that stays in the cache. */
+#include "check.h"
+#include "events_host.h"
+#include "host.h"
+
+#include <assert.h>
+
+/* Positions of n events from `from` on, OUTSIDE for those outside the band. Returns how many are inside. */
+CUSI_MULTIVERSION
+static uint32_t locate(const Events *events, uint32_t from, uint32_t n, const Grid *grid, uint32_t *restrict position) {
+    const uint16_t *restrict x = events->x + from, *restrict y = events->y + from;
+    const uint8_t *restrict p = events->p + from;
+    const Grid g = *grid;
+    uint32_t inside = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+        const uint32_t row = y[i] - g.row0, col = x[i];
+        const uint32_t at = row * g.step + col * g.unit + (p[i] ? g.positive : g.negative);
+        const uint32_t in = (row < g.rows) & (col < g.cols);
+        position[i] = in ? at : OUTSIDE;
+        inside += in;
+    }
+    return inside;
+}
+
+/* For events from .. to - 1 inside the band: `i` is the event, `at` its position. Adds their number to `inside`. */
+#define FOR_EVENTS_INSIDE(events, from, to, grid, inside, ...)                   \
+    do {                                                                         \
+        uint32_t position_[EVENTS_AT_ONCE];                                      \
+        for (uint32_t start_ = (from), n_; start_ < (to); start_ += n_) {        \
+            n_ = (to)-start_ < EVENTS_AT_ONCE ? (to)-start_ : EVENTS_AT_ONCE;    \
+            const uint32_t found_ = locate(events, start_, n_, grid, position_); \
+            (inside) += found_;                                                  \
+            if (found_ == 0)                                                     \
+                continue;                                                        \
+            for (uint32_t k_ = 0; k_ < n_; ++k_) {                               \
+                const uint32_t i = start_ + k_, at = position_[k_];              \
+                (void)i;                                                         \
+                if (found_ == n_ || at != OUTSIDE) {                             \
+                    __VA_ARGS__                                                  \
+                }                                                                \
+            }                                                                    \
+        }                                                                        \
+    } while (0)
+
+uint64_t events_host_count(const Events *events, uint32_t from, uint32_t to, const Grid *grid, uint8_t *counts,
+                           uint8_t ceiling) {
+    uint64_t inside = 0;
+    FOR_EVENTS_INSIDE(events, from, to, grid, inside, {
+        const uint8_t c = counts[at];
+        counts[at] = (uint8_t)(c + (c < ceiling));
+    });
+    return inside;
+}
+
+/* TENCODE's green, floor(255 age / dt). Double division gives it exactly if age <= dt < 2^45. */
+CUSI_MULTIVERSION
+static void greenOfEvents(const int64_t *restrict t, uint32_t n, uint64_t newest, uint64_t dt, uint16_t *restrict green) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+        const uint64_t age = newest - (uint64_t)t[i];
+        most = age > most ? age : most;
+    }
+    if (most <= dt && dt < (uint64_t)1 << 45) {
+        const double scale = dt ? (double)dt : 1.0;
+        for (uint32_t i = 0; i < n; ++i)
+            green[i] = (uint16_t)(int32_t)((double)(int64_t)(255 * (newest - (uint64_t)t[i])) / scale);
+    } else {
+        for (uint32_t i = 0; i < n; ++i)
+            green[i] = dt ? (uint8_t)(255 * (newest - (uint64_t)t[i]) / dt) : 0;
+    }
+}
+
+uint64_t events_host_lastCodes(const Events *events, const Grid *grid, int with_green, uint16_t *codes) {
+    uint64_t inside = 0;
+    EventsLevels levels;
+    uint32_t position[EVENTS_AT_ONCE];
+    uint16_t green[EVENTS_AT_ONCE] = {0};
+    if (events->count == 0)
+        return 0;
+    assert(events->t || !with_green);
+    const uint64_t newest = with_green ? (uint64_t)events->t[events->count - 1] : 0;
+    const uint64_t dt = with_green ? newest - (uint64_t)events->t[0] : 0;
+    eventsMdesLevels(events->count, EVENTS_MAX_CHANNELS, &levels);
+    for (uint32_t k = 0; k < EVENTS_MAX_CHANNELS; ++k)
+        for (uint32_t start = levels.begin[k], n; start < levels.begin[k + 1]; start += n) {
+            const uint32_t rest = levels.begin[k + 1] - start;
+            n = rest < EVENTS_AT_ONCE ? rest : EVENTS_AT_ONCE;
+            const uint32_t found = locate(events, start, n, grid, position);
+            inside += found;
+            if (found == 0)
+                continue;
+            if (with_green)
+                greenOfEvents(events->t + start, n, newest, dt, green);
+            for (uint32_t i = 0; i < n; ++i)
+                if (found == n || position[i] != OUTSIDE)
+                    codes[position[i]] =
+                        (uint16_t)(CODE_EVENT + (events->p[start + i] ? CODE_POSITIVE : 0) + k * CODE_LEVEL + green[i]);
+        }
+    return inside;
+}
+
+uint64_t events_host_lastIndices(const Events *events, const Grid *grid, uint32_t *indices) {
+    uint64_t inside = 0;
+    FOR_EVENTS_INSIDE(events, 0, events->count, grid, inside, { indices[at] = i + 1; });
+    return inside;
+}
+
+uint64_t events_host_sumPolarities(const Events *events, const Grid *grid, int32_t *sum) {
+    uint64_t inside = 0;
+    FOR_EVENTS_INSIDE(events, 0, events->count, grid, inside, { sum[at] += events->p[i] ? 1 : -1; });
+    return inside;
+}
+
+uint64_t events_host_sumVoxels(const Events *events, const Grid *grid, int bins, int64_t *voxels) {
+    uint64_t inside = 0;
+    if (events->count == 0)
+        return 0;
+    assert(events->t);
+    const int64_t t0 = events->t[0], span = events->t[events->count - 1] - t0;
+    const double dt = span > 0 ? (double)span : 1.0;
+    FOR_EVENTS_INSIDE(events, 0, events->count, grid, inside, {
+        double time = (double)(bins - 1) * (double)(events->t[i] - t0) / dt;
+        time = time < 0 ? 0 : time > bins - 1 ? bins - 1 : time;
+        const int bin = (int)time;
+        const int64_t next = (int64_t)((time - bin) * EVENTS_VOXEL_UNIT + 0.5), here = (int64_t)EVENTS_VOXEL_UNIT - next;
+        int64_t *voxel = voxels + (size_t)at * (size_t)bins + bin;
+        voxel[0] += events->p[i] ? here : -here;
+        if (bin + 1 < bins)
+            voxel[1] += events->p[i] ? next : -next;
+    });
+    return inside;
+}
+
+/* Bin k begins where floor(bins (t - t0) / max(dt, 1)) reaches k. */
+void events_host_timeLevels(const Events *events, int bins, EventsLevels *levels) {
+    assert(events->t || !events->count);
+    levels->begin[0] = 0;
+    levels->begin[bins] = events->count;
+    const uint64_t dt = events->count ? (uint64_t)events->t[events->count - 1] - (uint64_t)events->t[0] : 0;
+    for (int k = 1; k < bins; ++k)
+        levels->begin[k] =
+            events->count ? (uint32_t)eventsLowerBound(events->t, events->count, events->t[0], eventsBinStart(k, bins, dt))
+                          : 0;
+}

@@ -1,0 +1,137 @@
+// VOXEL_GRID with `normalize`: the non-zero values of a frame lose their mean and are divided by their standard deviation.
+// A frame is read in parts whose moments are merged in a fixed order.
+#include "events_cuda.cuh"
+
+namespace cusi::events {
+
+namespace tuning {
+constexpr unsigned NORMALIZE_PARTS = 32; // of a frame, one per block
+}
+
+namespace {
+
+// Of the non-zero values. The sum is exact, because they are multiples of 2^-24 (EVENTS_VOXEL_UNIT).
+struct Moments {
+    double count, sum, squares; // squares: of the distances from the mean
+    __device__ double mean() const { return count > 0 ? sum / count : 0; }
+};
+
+// Merges both (Chan, Golub and LeVeque 1979). Equal values keep squares of exactly 0.
+__device__ inline Moments operator+(const Moments &a, const Moments &b) {
+    const double count = a.count + b.count, distance = b.mean() - a.mean(),
+                 weight = count > 0 ? a.count * b.count / count : 0;
+    return {count, a.sum + b.sum, a.squares + b.squares + distance * distance * weight};
+}
+
+// Merges the lanes' moments, in every lane.
+__device__ inline Moments warpMerge(Moments mine) {
+    for (int offset = 16; offset > 0; offset /= 2)
+        mine =
+            mine + Moments{__shfl_down_sync(FULL_WARP, mine.count, offset), __shfl_down_sync(FULL_WARP, mine.sum, offset),
+                           __shfl_down_sync(FULL_WARP, mine.squares, offset)};
+    return {__shfl_sync(FULL_WARP, mine.count, 0), __shfl_sync(FULL_WARP, mine.sum, 0),
+            __shfl_sync(FULL_WARP, mine.squares, 0)};
+}
+
+struct NormalizeParams {
+    float *frames;
+    size_t step;
+    unsigned rows, values; // rows of a frame; values of a row
+    bool vectors;          // rows start at multiples of 16 bytes
+    Moments *moments;      // tuning::NORMALIZE_PARTS of each frame
+};
+
+// Calls visit(four values) for this block's part of a frame. Values are written back if it returns true.
+template<class Visit>
+__device__ inline void forValues(const NormalizeParams &params, Visit visit) {
+    const unsigned long long rows = params.rows;
+    const unsigned end = static_cast<unsigned>(rows * (blockIdx.x + 1) / tuning::NORMALIZE_PARTS);
+    for (unsigned y = static_cast<unsigned>(rows * blockIdx.x / tuning::NORMALIZE_PARTS) + threadIdx.x / 32; y < end;
+         y += tuning::VALUES_THREADS / 32) {
+        float *row = rowOf(params.frames, params.step, static_cast<size_t>(blockIdx.y) * params.rows + y);
+#pragma unroll 2
+        for (unsigned i = threadIdx.x % 32 * 4; i < params.values; i += 128) {
+            const unsigned n = min(4u, params.values - i);
+            const bool vector = params.vectors && n == 4;
+            float4 four = make_float4(0, 0, 0, 0);
+            if (vector) {
+                four = *reinterpret_cast<const float4 *>(row + i);
+            } else {
+                four.x = row[i];
+                four.y = n > 1 ? row[i + 1] : 0;
+                four.z = n > 2 ? row[i + 2] : 0;
+                four.w = n > 3 ? row[i + 3] : 0;
+            }
+            if (!visit(four))
+                continue;
+            if (vector)
+                *reinterpret_cast<float4 *>(row + i) = four;
+            else
+                storeWords(reinterpret_cast<uint32_t *>(row + i),
+                           make_uint4(__float_as_uint(four.x), __float_as_uint(four.y), __float_as_uint(four.z),
+                                      __float_as_uint(four.w)),
+                           n);
+        }
+    }
+}
+
+__global__ void __launch_bounds__(tuning::VALUES_THREADS) momentsKernel(const NormalizeParams params) {
+    startInOrder();
+    // Distances from the first value: little cancels, and equal values give 0.
+    double origin = 0, distances = 0, squares = 0;
+    Moments mine = {0, 0, 0};
+    forValues(params, [&](const float4 &four) {
+        for (const float v : {four.x, four.y, four.z, four.w})
+            if (v != 0) {
+                origin = mine.count == 0 ? v : origin;
+                const double distance = v - origin;
+                mine.count += 1, mine.sum += v, distances += distance, squares += distance * distance;
+            }
+        return false;
+    });
+    if (mine.count > 0)
+        mine.squares = fmax(squares - distances * distances / mine.count, 0.0);
+    __shared__ Moments warps[32];
+    static_assert(tuning::VALUES_THREADS <= 1024, "");
+    if (threadIdx.x < 32)
+        warps[threadIdx.x] = {0, 0, 0};
+    __syncthreads();
+    const Moments warp = warpMerge(mine);
+    if (threadIdx.x % 32 == 0)
+        warps[threadIdx.x / 32] = warp;
+    __syncthreads();
+    const Moments all = warpMerge(warps[threadIdx.x % 32]);
+    if (threadIdx.x == 0)
+        params.moments[blockIdx.y * tuning::NORMALIZE_PARTS + blockIdx.x] = all;
+}
+
+__global__ void __launch_bounds__(tuning::VALUES_THREADS) normalizeKernel(const NormalizeParams params) {
+    startInOrder();
+    static_assert(tuning::NORMALIZE_PARTS == 32, "one per lane");
+    const Moments all = warpMerge(params.moments[blockIdx.y * tuning::NORMALIZE_PARTS + threadIdx.x % 32]);
+    const double mean = all.mean(), deviation = all.count > 0 ? sqrt(all.squares / all.count) : 0,
+                 scale = deviation > 0 ? 1 / deviation : 1;
+    forValues(params, [&](float4 &four) {
+        const auto normalized = [&](float v) { return v != 0 ? static_cast<float>((v - mean) * scale) : 0; };
+        const bool any = four.x != 0 || four.y != 0 || four.z != 0 || four.w != 0; // most are 0 and need no write
+        four = make_float4(normalized(four.x), normalized(four.y), normalized(four.z), normalized(four.w));
+        return any;
+    });
+}
+
+} // namespace
+
+cusStatus normalizeFrames(const Batch &batch, int index) {
+    const Representation repr = representationOf(batch, index);
+    const NormalizeParams params = {
+        static_cast<float *>(repr.frames),          repr.step,
+        static_cast<unsigned>(batch.stacker->rows), static_cast<unsigned>(batch.stacker->cols) * repr.channels,
+        rowsAligned(batch.frames[index]),           reinterpret_cast<Moments *>(batch.state->sorted)};
+    static_assert(tuning::BATCH_WINDOWS * tuning::NORMALIZE_PARTS * sizeof(Moments) <= tuning::SORTED_BYTES, "");
+    for (const auto kernel : {momentsKernel, normalizeKernel})
+        CUS_TRY(launchOverlapped(STACK, kernel, dim3(tuning::NORMALIZE_PARTS, batch.count), tuning::VALUES_THREADS, 0,
+                                 batch.stream, params));
+    return CUS_OK;
+}
+
+} // namespace cusi::events

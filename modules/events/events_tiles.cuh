@@ -1,0 +1,74 @@
+// How a tile kernel reads the records of its tile.
+#ifndef CUSI_EVENTS_TILES_CUH
+#define CUSI_EVENTS_TILES_CUH
+
+#include "events_cuda.cuh"
+
+namespace cusi::events {
+
+__device__ inline void clearShared(uint32_t *cells, unsigned words) {
+    for (unsigned i = threadIdx.x; i < words / 4; i += blockDim.x)
+        reinterpret_cast<uint4 *>(cells)[i] = make_uint4(0, 0, 0, 0);
+    __syncthreads();
+}
+
+// Calls visit(16 bytes of records, how many of them are valid, their run) for the tile's segments in window w, newest run
+// first. A warp reads the bounds of 32 segments together and distributes their 16-byte pieces over the block's lanes.
+template<class Record, int THREADS, class Visit>
+__device__ inline void forSegments(const SortedRuns &sorted, const Tiling &tiling, unsigned w, unsigned runs, unsigned tile,
+                                   Visit visit) {
+    constexpr unsigned PAD = RECORDS_PER_16_BYTES<Record>;
+    const unsigned lane = threadIdx.x & 31;
+    for (unsigned base = 0; base < runs; base += 32) {
+        unsigned begin = 0, end = 0;
+        if (base + lane < runs) {
+            const size_t run = static_cast<size_t>(w) * sorted.runs_per_window + (runs - 1 - (base + lane));
+            const uint16_t *ends = sorted.ends + run * tiling.tiles;
+            begin = tile > 0 ? divUp<unsigned>(ends[tile - 1], PAD) : 0;
+            end = ends[tile];
+        }
+        const unsigned pieces = divUp(end, PAD) - begin;
+        unsigned scanned[1] = {pieces};
+        warpInclusiveScan(scanned, lane);
+        const unsigned upto = scanned[0], shift = begin - (upto - pieces), all = __shfl_sync(FULL_WARP, upto, 31);
+        for (unsigned first = threadIdx.x & ~31u; first < all; first += THREADS) {
+            const unsigned piece = first + lane;
+            unsigned segment = 0; // the first that ends past this piece
+#pragma unroll
+            for (int step = 16; step > 0; step /= 2)
+                segment += __shfl_sync(FULL_WARP, upto, segment + step - 1) <= piece ? step : 0;
+            const unsigned at = __shfl_sync(FULL_WARP, shift, segment) + piece,
+                           left = __shfl_sync(FULL_WARP, end, segment) - at * PAD, run = runs - 1 - (base + segment);
+            if (piece < all) {
+                const Record *records = static_cast<const Record *>(sorted.records) +
+                                        (static_cast<size_t>(w) * sorted.runs_per_window + run) * sorted.pitch;
+                visit(reinterpret_cast<const uint4 *>(records)[at], left, run);
+            }
+        }
+    }
+}
+
+// Calls visit(pixels, keys) for four events of the tile at a time. Key: 2 * (index in the window + 1) + polarity, or 0 for
+// no event.
+template<int THREADS, class Visit>
+__device__ inline void forRecords(const TileParams &params, unsigned w, unsigned tile, Visit visit) {
+    constexpr int SHIFT = 32 - tuning::INDEXED_TILE;
+    const Window window = params.windows[w];
+    const unsigned skew = static_cast<unsigned>(window.first % CHUNK); // runs begin at a multiple of CHUNK
+    forSegments<uint32_t, THREADS>(
+        params.sorted, params.tiling, w, SortedRuns::runs(window), tile,
+        [&](const uint4 &four, unsigned left, unsigned run) {
+            const uint32_t records[4] = {four.x, four.y, four.z, four.w}, base = 2 * (run * tuning::RUN - skew + 1);
+            uint32_t pixel[4], key[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                pixel[i] = records[i] >> SHIFT;
+                key[i] = i < left ? base + (records[i] & (1u << SHIFT) - 1) : 0;
+            }
+            visit(pixel, key);
+        });
+}
+
+} // namespace cusi::events
+
+#endif

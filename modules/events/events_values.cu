@@ -1,0 +1,392 @@
+// Tiles to pixels: MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF, accumulated in shared memory.
+#include "events_tiles.cuh"
+#include "events_values.cuh"
+
+#include <algorithm>
+
+namespace cusi::events {
+
+namespace tuning {
+constexpr size_t VALUES_SHARED_BYTES = 40 << 10;
+// Percent of the cache that serves as shared memory, where times are gathered through the rest.
+constexpr int VOXEL_CARVEOUT = 72, SURFACE_CARVEOUT = 44;
+} // namespace tuning
+
+namespace {
+
+constexpr int THREADS = tuning::VALUES_THREADS;
+constexpr uint32_t VALUE_MARK = 1u << 31; // the sign of a float that is never negative: no index has it
+
+__host__ __device__ constexpr bool countsInBytes(Kind kind) {
+    return kind == MDES_COUNT || kind == STACKED_HISTOGRAM;
+}
+
+// A pixel's accumulators in shared memory: counts have 8 bits, the others 32, as long as that suffices.
+__host__ __device__ constexpr unsigned sharedBytesPerPixel(Kind kind, unsigned channels) {
+    return accumulatorsPerPixel(kind, channels) * (countsInBytes(kind) ? 1 : 4);
+}
+
+// A block makes a part of a tile, 2^part_bits pixels whose accumulators fit shared memory, from all of the tile's records.
+struct TilePart {
+    unsigned w, tile, from, pixels; // of the tile
+    unsigned row0, col0;            // of the frame: the tile's first
+    __device__ explicit TilePart(const TileParams &params) {
+        const Tiling &tiling = params.tiling;
+        const unsigned split_bits = tiling.row_bits + tiling.col_bits - params.part_bits; // log2 of a tile's parts
+        w = blockIdx.y;
+        tile = blockIdx.x >> split_bits;
+        from = (blockIdx.x & ((1u << split_bits) - 1)) << params.part_bits;
+        pixels = 1u << params.part_bits;
+        const unsigned tile_row = tile / tiling.tiles_per_row;
+        row0 = tiling.top + (tile_row << tiling.row_bits);
+        col0 = (tile - tile_row * tiling.tiles_per_row) << tiling.col_bits;
+    }
+    // Its first or second half.
+    __device__ TilePart halfPart(unsigned i) const {
+        TilePart part = *this;
+        part.pixels /= 2;
+        part.from += i * part.pixels;
+        return part;
+    }
+};
+
+// As forRecords(), with pixels counted from the part's first.
+template<class Visit>
+__device__ inline void forRecords(const TileParams &params, const TilePart &part, Visit visit) {
+    forRecords<THREADS>(params, part.w, part.tile, [&](uint32_t(&pixel)[4], uint32_t(&key)[4]) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            pixel[i] -= part.from;
+            key[i] = pixel[i] < part.pixels ? key[i] : 0;
+        }
+        visit(pixel, key);
+    });
+}
+
+// Writes the part to the frame: value(i) gives its bytes 16 i .. 16 i + 15. A pixel has `bytes` bytes, a value 4 if `words`
+// is set and 1 otherwise.
+template<class Value>
+__device__ inline void writePart(const TileParams &params, const TilePart &part, unsigned bytes, bool words, Value value) {
+    const Tiling &tiling = params.tiling;
+    const unsigned together = bytes == 1   ? 4
+                              : bytes == 2 ? 2
+                                           : 1; // strips that a warp writes together, to keep all lanes busy
+    const unsigned lanes = 32 / together, lane = threadIdx.x % lanes;
+    for (unsigned s = threadIdx.x / lanes; s < part.pixels / STRIP; s += THREADS / lanes) {
+        const unsigned pixel = part.from + s * STRIP, row = part.row0 + (pixel >> tiling.col_bits),
+                       col = part.col0 + (pixel & ((1u << tiling.col_bits) - 1));
+        if (row >= tiling.bottom || col >= tiling.cols)
+            continue;
+        const unsigned all = min(static_cast<unsigned>(STRIP), tiling.cols - col) * bytes;
+        unsigned char *out = rowOf(static_cast<unsigned char *>(params.repr.frames), params.repr.step,
+                                   static_cast<size_t>(part.w) * tiling.rows + row) +
+                             static_cast<size_t>(col) * bytes;
+        for (unsigned i = lane; i * 16 < all; i += lanes) {
+            const unsigned left = min(16u, all - i * 16);
+            const uint4 four = value(s * (STRIP / 16) * bytes + i);
+            if (words && !(params.vectors && left == 16))
+                storeWords(reinterpret_cast<uint32_t *>(out) + i * 4, four, left / 4);
+            else
+                store16(out + i * 16, four, static_cast<int>(left), params.vectors);
+        }
+    }
+}
+
+// ---- MDES_COUNT and STACKED_HISTOGRAM ----------------------------------------------------------------------------------
+
+// Adds 1 to n 8-bit counters from number `at` on. Returns false if one of them was 255 and has carried.
+__device__ inline bool addBytes(uint32_t *cells, unsigned at, unsigned n) {
+    bool good = true;
+    for (const unsigned end = at + n; at < end; at = at / 4 * 4 + 4) {
+        const unsigned here = min(end - at, 4 - at % 4);
+        const uint32_t ones = 0x01010101u >> (32 - 8 * here) << (at % 4 * 8), old = atomicAdd(cells + at / 4, ones);
+        good = good && (__vcmpeq4(old, ~0u) & ones) == 0;
+    }
+    return good;
+}
+
+// The same with counters that saturate at 255.
+__device__ inline void addBytesSaturating(uint32_t *cells, unsigned at, unsigned n) {
+    for (const unsigned end = at + n; at < end; ++at) {
+        const unsigned shift = at % 4 * 8;
+        uint32_t old = static_cast<volatile uint32_t *>(cells)[at / 4], expected = ~old;
+        while (old != expected && (old >> shift & 255) < 255) {
+            expected = old;
+            old = atomicCAS(cells + at / 4, expected, expected + (1u << shift));
+        }
+    }
+}
+
+// The part's 8-bit counters. Unless they are SATURATING, sets `carried` if one has carried: they are then useless.
+template<Kind KIND, bool SATURATING>
+__device__ void countPart(const TileParams &params, const TilePart &part, const EventsLevels &levels, uint32_t *cells,
+                          int *carried) {
+    const Representation &repr = params.repr;
+    const unsigned channels = repr.channels;
+    forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+        if (!SATURATING && *static_cast<volatile int *>(carried))
+            return;
+        bool good = true;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if (key[i] == 0)
+                continue;
+            const unsigned level = levelOf(levels, key[i] / 2 - 1), polarity = (key[i] & 1) == repr.swap ? 1 : 0;
+            const unsigned at = KIND == MDES_COUNT ? pixel[i] * channels : (pixel[i] * 2 + polarity) * channels + level,
+                           n = KIND == MDES_COUNT ? level + 1 : 1;
+            if (SATURATING)
+                addBytesSaturating(cells, at, n);
+            else if (KIND == STACKED_HISTOGRAM)
+                good = (~atomicAdd(cells + at / 4, 1u << (at % 4 * 8)) & 255u << (at % 4 * 8)) != 0 && good;
+            else
+                good = addBytes(cells, at, n) && good;
+        }
+        if (!good)
+            atomicExch(carried, 1);
+    });
+}
+
+// Counts with an add each; if a counter carries, counts again with saturating counters.
+template<Kind KIND>
+__device__ __forceinline__ void countTilePart(const TileParams &params, const TilePart &part, const EventsLevels &levels,
+                                              uint32_t *cells, unsigned words, int *carried) {
+    countPart<KIND, false>(params, part, levels, cells, carried);
+    __syncthreads();
+    if (*carried) {
+        clearShared(cells, words);
+        countPart<KIND, true>(params, part, levels, cells, carried);
+    }
+}
+
+// ---- VOXEL_GRID --------------------------------------------------------------------------------------------------------
+
+// Sums of the part. high == NULL: sums of 32 bits, and `carried` is set if they overflow; otherwise `high` holds their
+// upper 32 bits.
+__device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32_t *cells, uint32_t *high, int *carried) {
+    const Representation &repr = params.repr;
+    const Window window = params.windows[part.w];
+    if (window.first == window.last)
+        return;
+    const VoxelTimes times(repr, window);
+    forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+        if (!high && *static_cast<volatile int *>(carried))
+            return;
+        int64_t t[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            t[i] = repr.t[window.first + (key[i] ? key[i] / 2 - 1 : 0)];
+        bool good = true;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if (key[i] == 0)
+                continue;
+            const VoxelWeights weights = times(t[i], key[i] & 1);
+            for (unsigned k = 0; k < 2 && weights.bin + k < repr.channels; ++k) {
+                const unsigned at = pixel[i] * repr.channels + weights.bin + k;
+                const long long weight = k ? weights.next : weights.here;
+                const uint32_t added = static_cast<uint32_t>(weight), old = atomicAdd(cells + at, added), sum = old + added;
+                if (!high) { // overflow: the sum's sign differs from both of its terms'
+                    good = good && static_cast<int>((old ^ sum) & (added ^ sum)) >= 0;
+                } else {
+                    const uint32_t upper = static_cast<uint32_t>(weight >> 32) + (sum < old);
+                    if (upper) // rare
+                        atomicAdd(high + at, upper);
+                }
+            }
+        }
+        if (!good)
+            atomicExch(carried, 1);
+    });
+}
+
+// Sums with 64 bits, half a part at a time, and writes the sums to the frame.
+__device__ __forceinline__ void writeVoxels64(const TileParams &params, const TilePart &part, unsigned bytes,
+                                              unsigned words, uint32_t *cells, int *carried) {
+    for (unsigned i = 0; i < 2; ++i) {
+        const uint32_t *high = cells + words / 2;
+        clearShared(cells, words);
+        sumVoxels(params, part.halfPart(i), cells, cells + words / 2, carried);
+        __syncthreads();
+        writePart(params, part.halfPart(i), bytes, true, [&](unsigned at) {
+            const auto value = [&](unsigned k) {
+                const uint64_t sum = static_cast<uint64_t>(high[at * 4 + k]) << 32 | cells[at * 4 + k];
+                return __float_as_uint(voxelValue64(static_cast<int64_t>(sum)));
+            };
+            return make_uint4(value(0), value(1), value(2), value(3));
+        });
+        __syncthreads();
+    }
+}
+
+// ---- TIME_SURFACE ------------------------------------------------------------------------------------------------------
+
+// The index + 1 of a pixel's last event by polarity; then that event replaces it by its value and VALUE_MARK.
+__device__ void surfaceOfPart(const TileParams &params, const TilePart &part, uint32_t *cells) {
+    const Representation &repr = params.repr;
+    const Window window = params.windows[part.w];
+    const volatile uint32_t *now = cells;
+    const auto cellOf = [&](uint32_t pixel, uint32_t key) { return pixel * 2 + ((key & 1) == repr.swap ? 1 : 0); };
+    forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+        uint32_t found[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            found[i] = key[i] ? now[cellOf(pixel[i], key[i])] : ~0u;
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (found[i] < key[i] / 2)
+                atomicMax(cells + cellOf(pixel[i], key[i]), key[i] / 2);
+    });
+    __syncthreads();
+    const int64_t newest = window.first == window.last ? 0 : repr.t[window.last - 1];
+    forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+        bool last[4];
+        int64_t t[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            last[i] = key[i] && now[cellOf(pixel[i], key[i])] == key[i] / 2;
+            t[i] = repr.t[window.first + (last[i] ? key[i] / 2 - 1 : 0)];
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (last[i])
+                atomicExch(cells + cellOf(pixel[i], key[i]),
+                           VALUE_MARK | __float_as_uint(surfaceValue(repr, t[i], newest)));
+    });
+}
+
+// ---- EVENT_DIFF --------------------------------------------------------------------------------------------------------
+
+__device__ __forceinline__ void sumPolarities(const TileParams &params, const TilePart &part, uint32_t *cells) {
+    forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (key[i])
+                atomicAdd(cells + pixel[i], key[i] & 1 ? 1u : ~0u);
+    });
+}
+
+// 16 sums as bytes, read in an order that avoids bank conflicts between lanes.
+__device__ __forceinline__ uint4 clipped16(const uint4 *quads, unsigned i) {
+    const unsigned turn = threadIdx.x / 2 % 4;
+    uint32_t four[4];
+#pragma unroll
+    for (unsigned k = 0; k < 4; ++k)
+        four[k] = clippedBytes(quads[i * 4 + (k ^ turn)]);
+    const bool swap_neighbors = turn & 1, swap_pairs = turn & 2;
+    const uint32_t a = swap_neighbors ? four[1] : four[0], b = swap_neighbors ? four[0] : four[1],
+                   c = swap_neighbors ? four[3] : four[2], d = swap_neighbors ? four[2] : four[3];
+    return swap_pairs ? make_uint4(c, d, a, b) : make_uint4(a, b, c, d);
+}
+
+// ---- The kernel --------------------------------------------------------------------------------------------------------
+
+// The word of the frame that an accumulator (or four of 8 bits) becomes.
+template<Kind KIND>
+__device__ __forceinline__ uint32_t finalWord(const Representation &repr, uint32_t cell) {
+    return KIND == STACKED_HISTOGRAM ? __vminu4(cell, repr.cutoff * 0x01010101u)
+           : KIND == TIME_SURFACE    ? cell & ~VALUE_MARK
+           : KIND == VOXEL_GRID      ? __float_as_uint(voxelValue(static_cast<int>(cell)))
+                                     : cell;
+}
+
+template<Kind KIND>
+__device__ __forceinline__ void writeAccumulators(const TileParams &params, const TilePart &part, unsigned bytes,
+                                                  const uint4 *quads) {
+    if constexpr (KIND == EVENT_DIFF)
+        writePart(params, part, 1, false, [&](unsigned i) { return clipped16(quads, i); });
+    else
+        writePart(params, part, bytes, KIND == TIME_SURFACE || KIND == VOXEL_GRID, [&](unsigned i) {
+            const auto value = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
+            return make_uint4(value(quads[i].x), value(quads[i].y), value(quads[i].z), value(quads[i].w));
+        });
+}
+
+template<Kind KIND>
+__global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams params) {
+    startInOrder();
+    extern __shared__ uint4 dynamic[];
+    __shared__ EventsLevels levels;
+    __shared__ int carried;
+    uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
+    const Representation &repr = params.repr;
+    const TilePart part(params);
+    const unsigned bytes = sharedBytesPerPixel(KIND, repr.channels), words = part.pixels * bytes / 4;
+    if (part.row0 + (part.from >> params.tiling.col_bits) >= params.tiling.bottom)
+        return;
+    if (threadIdx.x == 0)
+        carried = 0;
+    prepareLevels<KIND>(repr, part.w, params.windows[part.w], &levels);
+    clearShared(cells, words);
+
+    if constexpr (countsInBytes(KIND)) {
+        countTilePart<KIND>(params, part, levels, cells, words, &carried);
+    } else if constexpr (KIND == VOXEL_GRID) {
+        sumVoxels(params, part, cells, nullptr, &carried);
+        __syncthreads();
+        if (carried)
+            return writeVoxels64(params, part, bytes, words, cells, &carried);
+    } else if constexpr (KIND == TIME_SURFACE) {
+        surfaceOfPart(params, part, cells);
+    } else {
+        static_assert(KIND == EVENT_DIFF, "");
+        sumPolarities(params, part, cells);
+    }
+    __syncthreads();
+    writeAccumulators<KIND>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));
+}
+
+TileKernel tileValuesKernelFor(Kind kind) {
+    switch (kind) {
+    case TIME_SURFACE:
+        return tileValuesKernel<TIME_SURFACE>;
+    case MDES_COUNT:
+        return tileValuesKernel<MDES_COUNT>;
+    case STACKED_HISTOGRAM:
+        return tileValuesKernel<STACKED_HISTOGRAM>;
+    case VOXEL_GRID:
+        return tileValuesKernel<VOXEL_GRID>;
+    default:
+        return tileValuesKernel<EVENT_DIFF>;
+    }
+}
+
+} // namespace
+
+cusStatus createValues(State *state) {
+    int device = 0, shared = 0;
+    CUSI_CUDA(CREATE, cudaGetDevice(&device));
+    CUSI_CUDA(CREATE, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
+    // Three blocks per multiprocessor beside the static shared memory; at least two strips of the largest pixel, since a
+    // part may be halved.
+    state->values_shared_bytes = std::clamp(static_cast<size_t>(shared) / 3 - 1280,
+                                            size_t{2 * STRIP} * EVENTS_MAX_CHANNELS * 4, tuning::VALUES_SHARED_BYTES);
+    for (Kind kind : {TIME_SURFACE, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID})
+        CUSI_CUDA(CREATE, cudaFuncSetAttribute(tileValuesKernelFor(kind), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               static_cast<int>(state->values_shared_bytes)));
+    CUSI_CUDA(CREATE, cudaFuncSetAttribute(tileValuesKernel<VOXEL_GRID>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                           tuning::VOXEL_CARVEOUT));
+    CUSI_CUDA(CREATE, cudaFuncSetAttribute(tileValuesKernel<TIME_SURFACE>, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                           tuning::SURFACE_CARVEOUT));
+    return CUS_OK;
+}
+
+TilePass valuesPass(const Batch &batch, int index) {
+    const Kind kind = kindOf(batch.stacker->representations[index].kind);
+    TilePass pass = {tileValuesKernelFor(kind), THREADS, 0, tuning::INDEXED_TILE, tuning::INDEXED_TILE, {}};
+    pass.params.repr = representationOf(batch, index);
+    pass.params.vectors = rowsAligned(batch.frames[index]);
+    const unsigned bytes = sharedBytesPerPixel(kind, pass.params.repr.channels);
+    while (size_t{bytes} << pass.part_bits > batch.state->values_shared_bytes)
+        --pass.part_bits;
+    pass.shared = size_t{bytes} << pass.part_bits;
+    // The smallest tiles that are not too many to sort by: the fewer parts a tile has, the less often its records are read.
+    SortedRuns sorted = {};
+    for (unsigned bits = pass.part_bits; bits < pass.tile_bits; ++bits) {
+        const Tiling tiling = tilingOf(batch.stacker, bits);
+        if (tiling.tiles > 0 && tiling.tiles <= tuning::MAX_TILES && planSort<uint32_t>(batch, tiling, &sorted) > 0)
+            pass.tile_bits = bits;
+    }
+    return pass;
+}
+
+} // namespace cusi::events

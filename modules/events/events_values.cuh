@@ -1,0 +1,108 @@
+// How events are weighted and accumulators become values, in shared memory (events_values.cu) and in device memory
+// (events_scatter.cu).
+#ifndef CUSI_EVENTS_VALUES_CUH
+#define CUSI_EVENTS_VALUES_CUH
+
+#include "events_cuda.cuh"
+
+namespace cusi::events {
+
+// ---- MDES_COUNT and STACKED_HISTOGRAM: the level of an event -----------------------------------------------------------
+
+// The last level that begins at or before the event; those past the last channel begin where the window ends.
+__device__ inline unsigned levelOf(const EventsLevels &levels, unsigned index) {
+    static_assert(EVENTS_MAX_CHANNELS == 16, "");
+    unsigned level = 0;
+#pragma unroll
+    for (int step = 8; step > 0; step /= 2)
+        level += levels.begin[level + step] <= index ? step : 0;
+    return level;
+}
+
+__device__ inline void mdesLevels(unsigned n, unsigned channels, EventsLevels *levels) {
+    if (threadIdx.x <= EVENTS_MAX_CHANNELS) {
+        unsigned start = 0;
+        for (unsigned j = 1; j <= threadIdx.x && j < 32; ++j)
+            start += n >> j;
+        levels->begin[threadIdx.x] = threadIdx.x < channels ? start : n;
+    }
+}
+
+// The levels of window w. The caller synchronizes the block before they are read.
+template<Kind KIND>
+__device__ inline void prepareLevels(const Representation &repr, unsigned w, const Window &window, EventsLevels *levels) {
+    if (KIND == MDES_COUNT)
+        mdesLevels(static_cast<unsigned>(window.last - window.first), repr.channels, levels);
+    if (KIND == STACKED_HISTOGRAM && threadIdx.x <= EVENTS_MAX_CHANNELS)
+        levels->begin[threadIdx.x] = repr.levels[w].begin[threadIdx.x];
+}
+
+// ---- VOXEL_GRID --------------------------------------------------------------------------------------------------------
+
+// An event's weights in its bin and in the next, which the last bin lacks.
+struct VoxelWeights {
+    unsigned bin;
+    long long here, next;
+};
+
+struct VoxelTimes {
+    int64_t start;
+    double dt, inverse, last_bin;
+    __device__ VoxelTimes(const Representation &repr, const Window &window)
+        : start(repr.t[window.first]), last_bin(repr.channels - 1) {
+        const int64_t span = repr.t[window.last - 1] - start;
+        dt = span > 0 ? static_cast<double>(span) : 1.0;
+        inverse = 1 / dt;
+    }
+    // Division by a known divisor, rounded correctly as the host's is (Markstein 1990): the quotient by a correctly rounded
+    // reciprocal is within 2 units in the last place, one correction brings it within 1, and a second makes it exact.
+    __device__ VoxelWeights operator()(int64_t t, bool positive) const {
+        const double product = last_bin * static_cast<double>(t - start);
+        double time = product * inverse;
+        time = fma(fma(-time, dt, product), inverse, time);
+        time = fma(fma(-time, dt, product), inverse, time);
+        time = fmin(fmax(time, 0.0), last_bin);
+        const unsigned bin = static_cast<unsigned>(time);
+        const long long next = static_cast<long long>((time - bin) * EVENTS_VOXEL_UNIT + 0.5),
+                        here = static_cast<long long>(EVENTS_VOXEL_UNIT) - next;
+        return {bin, positive ? here : -here, positive ? next : -next};
+    }
+};
+
+__device__ inline float voxelValue(int sum) { // scaled by a power of two: rounded once
+    return static_cast<float>(sum) * static_cast<float>(1 / EVENTS_VOXEL_UNIT);
+}
+__device__ inline float voxelValue64(int64_t sum) {
+    return static_cast<float>(static_cast<double>(sum) / EVENTS_VOXEL_UNIT);
+}
+
+// ---- TIME_SURFACE and EVENT_DIFF ---------------------------------------------------------------------------------------
+
+// exp((t - newest) / tau) as a power of two: a Taylor series for the fraction, good to 2^-37, and the integer added to the
+// exponent. Costs a quarter of exp() and a division.
+__device__ inline float surfaceValue(const Representation &repr, int64_t t, int64_t newest) {
+    const double power = fmax(fmin(static_cast<double>(t - newest) * repr.decay, 128.0), -160.0), whole = rint(power),
+                 x = (power - whole) * 0.693147180559945309417;
+    double series = 1 / 362880.0;
+    series = fma(series, x, 1 / 40320.0);
+    series = fma(series, x, 1 / 5040.0);
+    series = fma(series, x, 1 / 720.0);
+    series = fma(series, x, 1 / 120.0);
+    series = fma(series, x, 1 / 24.0);
+    series = fma(series, x, 1 / 6.0);
+    series = fma(series, x, 0.5);
+    series = fma(series, x, 1.0);
+    series = fma(series, x, 1.0);
+    return static_cast<float>(
+        __hiloint2double(__double2hiint(series) + static_cast<int>(whole) * (1 << 20), __double2loint(series)));
+}
+
+// Four sums clipped to -128..127, as bytes.
+__device__ inline uint32_t clippedBytes(const uint4 &sums) {
+    const auto byte = [](uint32_t sum) { return static_cast<uint32_t>(max(-128, min(127, static_cast<int>(sum)))) & 255; };
+    return byte(sums.x) | byte(sums.y) << 8 | byte(sums.z) << 16 | byte(sums.w) << 24;
+}
+
+} // namespace cusi::events
+
+#endif

@@ -1,0 +1,95 @@
+/* Windows of a recording, and the checks and searches that both backends, the stacker and the pipeline share. */
+#include "check.h"
+#include "events_backend.h"
+
+#include <assert.h>
+
+cusStatus eventsCheckArrays(const char *function, const cusEventArrays *events, int coordinates, int times) {
+    CUSI_NOT_NULL(function, events);
+    CUSI_REQUIRE(events->space == CUS_HOST || events->space == CUS_DEVICE, CUS_ERROR_VALUE,
+                 "%s: events' space is %d, expected CUS_HOST or CUS_DEVICE", function, (int)events->space);
+    if (events->count == 0)
+        return CUS_OK;
+    CUSI_REQUIRE(!coordinates || (events->x && events->y && events->p), CUS_ERROR_NULL, "%s: events' %s is NULL", function,
+                 !events->x   ? "x"
+                 : !events->y ? "y"
+                              : "p");
+    CUSI_REQUIRE(!times || events->t, CUS_ERROR_NULL, "%s: events' t is NULL, expected times", function);
+    return CUS_OK;
+}
+
+cusWindowing cusWindowingDefaults(void) {
+    return (cusWindowing){.unit = CUS_WINDOW_COUNT, .length = 200000};
+}
+
+cusStatus eventsCheckWindowing(const char *function, const cusWindowing *windowing) {
+    CUSI_REQUIRE(windowing->unit == CUS_WINDOW_COUNT || windowing->unit == CUS_WINDOW_DURATION, CUS_ERROR_VALUE,
+                 "%s: windowing's unit is %d, expected CUS_WINDOW_COUNT or CUS_WINDOW_DURATION", function,
+                 (int)windowing->unit);
+    CUSI_REQUIRE(windowing->length >= 1 && windowing->length <= INT64_MAX, CUS_ERROR_VALUE,
+                 "%s: windowing's length is %llu, expected 1..2^63 - 1", function, (unsigned long long)windowing->length);
+    CUSI_REQUIRE(windowing->stride <= INT64_MAX, CUS_ERROR_VALUE, "%s: windowing's stride is %llu, expected 0..2^63 - 1",
+                 function, (unsigned long long)windowing->stride);
+    return CUS_OK;
+}
+
+uint64_t eventsWindowCount(const cusWindowing *windowing, uint64_t extent) {
+    const uint64_t stride = eventsStride(windowing);
+    assert(stride > 0);
+    const uint64_t complete = extent >= windowing->length ? (extent - windowing->length) / stride + 1 : 0;
+    /* complete * stride does not wrap: complete - 1 strides lie inside the extent, and a stride is below 2^63. */
+    return complete + (windowing->keep_incomplete && complete * stride < extent);
+}
+
+uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_t origin, uint64_t relative) {
+    uint64_t first = 0;
+    while (count > 0) {
+        const uint64_t half = count / 2;
+        const int before = t[first + half] < origin || (uint64_t)t[first + half] - (uint64_t)origin < relative;
+        first = before ? first + half + 1 : first;
+        count = before ? count - half - 1 : half;
+    }
+    return first;
+}
+
+static void hostWindows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
+                        size_t count) {
+    const uint64_t stride = eventsStride(windowing);
+    for (size_t i = 0; i < count; ++i) {
+        uint64_t first = i * stride, last = first + windowing->length;
+        if (windowing->unit == CUS_WINDOW_DURATION) {
+            first = eventsLowerBound(events->t, events->count, events->t[0], first);
+            last = eventsLowerBound(events->t, events->count, events->t[0], last);
+        }
+        windows[i].first = first;
+        windows[i].last = last < events->count ? last : events->count;
+    }
+}
+
+cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
+                          size_t capacity, size_t *count, cusStream stream) {
+    static const char function[] = "cusEventWindows";
+    const cusWindowing chosen = windowing ? *windowing : cusWindowingDefaults();
+    CUSI_NOT_NULL(function, count);
+    CUS_TRY(eventsCheckWindowing(function, &chosen));
+    const int by_duration = chosen.unit == CUS_WINDOW_DURATION;
+    CUS_TRY(eventsCheckArrays(function, events, 0, by_duration));
+    CUSI_REQUIRE(windows || capacity == 0, CUS_ERROR_NULL, "%s: windows is NULL, capacity %zu", function, capacity);
+    uint64_t extent = events->count;
+    if (by_duration && events->count > 0) {
+        if (events->space == CUS_DEVICE)
+            CUS_TRY(CUSI_BACKEND(function, CUS_DEVICE, CUS_OK, events_cuda_extent(events, &extent, stream)));
+        else
+            extent = (uint64_t)events->t[events->count - 1] - (uint64_t)events->t[0] + 1;
+    }
+    const uint64_t found = eventsWindowCount(&chosen, extent);
+    *count = (size_t)found;
+    const size_t listed = found < capacity ? (size_t)found : capacity;
+    if (listed > 0 && by_duration && events->space == CUS_DEVICE)
+        CUS_TRY(CUSI_BACKEND(function, CUS_DEVICE, CUS_OK, events_cuda_windows(events, &chosen, windows, listed, stream)));
+    else
+        hostWindows(events, &chosen, windows, listed);
+    CUSI_REQUIRE(!windows || found <= capacity, CUS_ERROR_CAPACITY, "%s: there are %llu windows, capacity is %zu", function,
+                 (unsigned long long)found, capacity);
+    return CUS_OK;
+}

@@ -1,0 +1,131 @@
+// The bounds of windows: given by the caller, found by duration, and the time bins within them.
+#include "events_cuda.cuh"
+
+#include <algorithm>
+
+namespace cusi::events {
+
+namespace {
+
+constexpr int LIST_CAPACITY = 240; // windows that fit a launch's parameters
+
+struct WindowList {
+    Window window[LIST_CAPACITY];
+};
+
+__global__ void storeWindows(Window *list, const __grid_constant__ WindowList windows, int count) {
+    startInOrder();
+    for (int w = threadIdx.x; w < count; w += blockDim.x)
+        list[w] = windows.window[w];
+}
+
+// Where the time bins of STACKED_HISTOGRAM begin, a thread per window and bin.
+__global__ void timeLevels(const Source source, const Windows windows, unsigned count, int bins, EventsLevels *levels) {
+    startInOrder();
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x, w = i / (EVENTS_MAX_CHANNELS + 1);
+    const int k = static_cast<int>(i % (EVENTS_MAX_CHANNELS + 1));
+    if (w >= count)
+        return;
+    const Window window = windows[w];
+    const unsigned n = static_cast<unsigned>(window.last - window.first);
+    unsigned begin = n;
+    if (k < bins && n > 0) {
+        const int64_t *t = source.t + window.first;
+        const uint64_t start = eventsBinStart(k, bins, static_cast<uint64_t>(t[n - 1]) - static_cast<uint64_t>(t[0]));
+        unsigned low = 0, high = n;
+        while (low < high) {
+            const unsigned middle = low + (high - low) / 2;
+            const bool before = t[middle] < t[0] || static_cast<uint64_t>(t[middle]) - static_cast<uint64_t>(t[0]) < start;
+            low = before ? middle + 1 : low;
+            high = before ? high : middle;
+        }
+        begin = low;
+    }
+    levels[w].begin[k] = begin;
+}
+
+// Windows by duration, a thread per bound.
+__global__ void durationWindows(const Source source, unsigned long long stride, unsigned long long length,
+                                unsigned long long windows, Window *list) {
+    startInOrder();
+    for (unsigned long long i = blockIdx.x * static_cast<unsigned long long>(blockDim.x) + threadIdx.x; i < 2 * windows;
+         i += static_cast<unsigned long long>(gridDim.x) * blockDim.x) {
+        const unsigned long long start = i / 2 * stride + (i % 2 ? length : 0);
+        unsigned long long low = 0, high = source.count;
+        while (low < high) {
+            const unsigned long long middle = low + (high - low) / 2;
+            const bool before = source.t[middle] < source.t[0] ||
+                                static_cast<uint64_t>(source.t[middle]) - static_cast<uint64_t>(source.t[0]) < start;
+            low = before ? middle + 1 : low;
+            high = before ? high : middle;
+        }
+        (i % 2 ? list[i / 2].last : list[i / 2].first) = low;
+    }
+}
+
+} // namespace
+
+Source sourceOf(const cusEventArrays *events) {
+    const auto address = reinterpret_cast<uintptr_t>(events->x) | reinterpret_cast<uintptr_t>(events->y) |
+                         reinterpret_cast<uintptr_t>(events->p);
+    return {events->x, events->y, events->p, events->t, events->count, address % 16 == 0};
+}
+
+// Windows of equal length and stride are not listed.
+cusStatus listWindows(State *state, const cusEventWindow *windows, unsigned count, cudaStream_t stream, Windows *result) {
+    const uint64_t stride = count > 1 ? windows[1].first - windows[0].first : 0,
+                   length = windows[0].last - windows[0].first;
+    *result = {nullptr, windows[0].first, stride, length};
+    bool regular = true;
+    for (unsigned w = 0; w < count && regular; ++w)
+        regular = windows[w].first == windows[0].first + w * stride && windows[w].last - windows[w].first == length;
+    if (regular)
+        return CUS_OK;
+    result->list = state->list;
+    for (unsigned w = 0; w < count; w += LIST_CAPACITY) {
+        WindowList part = {};
+        const unsigned n = std::min<unsigned>(count - w, LIST_CAPACITY);
+        for (unsigned i = 0; i < n; ++i)
+            part.window[i] = {windows[w + i].first, windows[w + i].last};
+        CUS_TRY(launch(STACK, storeWindows, 1, 256, 0, stream, state->list + w, part, static_cast<int>(n)));
+    }
+    return CUS_OK;
+}
+
+cusStatus findTimeBins(const Batch &batch, int index) {
+    return launch(STACK, timeLevels, divUp(batch.count * (EVENTS_MAX_CHANNELS + 1), 128u), 128, 0, batch.stream,
+                  batch.source, batch.windows, batch.count, batch.stacker->representations[index].channels,
+                  batch.state->levels + static_cast<size_t>(index) * tuning::BATCH_WINDOWS);
+}
+
+} // namespace cusi::events
+
+using namespace cusi::events;
+
+cusStatus events_cuda_extent(const cusEventArrays *events, uint64_t *extent, cusStream stream) {
+    int64_t ends[2] = {0, 0};
+    CUSI_CUDA("cusEventWindows", cudaMemcpyAsync(&ends[0], events->t, sizeof ends[0], cudaMemcpyDeviceToHost, stream));
+    CUSI_CUDA("cusEventWindows",
+              cudaMemcpyAsync(&ends[1], events->t + events->count - 1, sizeof ends[1], cudaMemcpyDeviceToHost, stream));
+    CUSI_CUDA("cusEventWindows", cudaStreamSynchronize(stream));
+    *extent = static_cast<uint64_t>(ends[1]) - static_cast<uint64_t>(ends[0]) + 1;
+    return CUS_OK;
+}
+
+cusStatus events_cuda_windows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
+                              size_t count, cusStream stream) {
+    constexpr char function[] = "cusEventWindows";
+    static_assert(sizeof(Window) == sizeof(cusEventWindow), "the list is copied as it is");
+    Window *list = nullptr;
+    CUSI_CUDA(function, cudaMalloc(reinterpret_cast<void **>(&list), count * sizeof(Window)));
+    const unsigned blocks = static_cast<unsigned>(std::min<size_t>(cusi::divUp(2 * count, size_t{128}), 4096));
+    cusStatus status = cusi::launch(function, durationWindows, blocks, 128, 0, stream, sourceOf(events),
+                                    eventsStride(windowing), windowing->length, count, list);
+    if (status == CUS_OK)
+        status = cusi::cudaStatus(cudaMemcpyAsync(windows, list, count * sizeof(Window), cudaMemcpyDeviceToHost, stream),
+                                  function, "copying the windows");
+    if (status == CUS_OK)
+        status = cusi::cudaStatus(cudaStreamSynchronize(stream), function, "queued work");
+    (void)cudaFree(list);
+    return status;
+}

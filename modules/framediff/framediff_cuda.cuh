@@ -1,0 +1,113 @@
+// What the CUDA stages of framediff give each other.
+//
+//   framediff_heatmap.cu   heatmap and noise view
+//   framediff_filter.cu    noise filter, first pass: the map of changed pixels
+//   framediff_encode.cu    the encoder's kernel: one pass over frame and reference
+//   framediff_decode.cu    the decoder
+//   framediff_cuda.cu      the encoder's workspace, parameters and launches
+#ifndef CUSI_FRAMEDIFF_CUDA_CUH
+#define CUSI_FRAMEDIFF_CUDA_CUH
+
+#include "cuda.cuh"
+#include "framediff_backend.h"
+
+namespace framediff {
+
+namespace tuning { // measured: docs/internals/framediff.md
+constexpr int ENCODE_THREADS = 512;
+constexpr int ENCODE_BLOCKS_PER_SM = 2;
+constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in groups of 32 units: 1 KB
+constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
+constexpr int ENCODE_STAGED = 512;      // entries a warp keeps in shared memory; the rest of a denser run is read twice
+} // namespace tuning
+
+constexpr int TILE_PIXELS = 512; // pixels a warp handles at once, one row or part of it
+constexpr unsigned ENCODE_WARPS = tuning::ENCODE_THREADS / 32;
+
+// Exact division of numbers below 2^31 by a divisor that is uniform over the launch.
+struct Divisor {
+    unsigned d = 1, multiplier = 0, shift = 0;
+    Divisor() = default;
+    explicit Divisor(unsigned divisor) : d(divisor) {
+        if (d == 1)
+            return;
+        while ((1ull << shift) < d)
+            ++shift;
+        --shift;
+        multiplier = static_cast<unsigned>(((1ull << (32 + shift)) + d - 1) / d);
+    }
+    __device__ unsigned divide(unsigned n) const { return d == 1 ? n : __umulhi(n, multiplier) >> shift; }
+};
+
+// Persists on the device between frames, followed by one status word per tile.
+struct EncodeState {
+    unsigned long long frame;  // the frame's number, in the lower 30 bits
+    unsigned finished;         // blocks done (counted only if the capacity may be too small)
+    unsigned undelivered_from; // the first entry of the first tile that did not fit; 2^32 - 1 if all have fit
+};
+
+// The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
+struct EncodeParams {
+    const unsigned char *cur;
+    unsigned char *ref, *values, *mask;
+    uint32_t *positions, *count;
+    EncodeState *state;
+    unsigned long long *tile_status;
+    const uint32_t *changed; // one bit per pixel, for the noise filter; null without it
+    size_t cur_step, ref_step, mask_step;
+    // For full units, in units: a line (a row, or the whole frame if nothing is padded), the padding after it, the step.
+    unsigned line, cur_gap, ref_gap, ref_step16;
+    unsigned rows, cols, row_bytes, units, changed_words_per_row;
+    Divisor units_per_row;
+    unsigned groups, tiles;     // a tile is the share of one block
+    unsigned run, run_fraction; // pieces per warp: integer part, and fraction in 2^-32
+    unsigned capacity;
+    uint32_t addend; // 255 - threshold in each byte
+    unsigned char min_neighbors, channels;
+    bool aligned, mask_by_two, may_overflow;
+};
+
+// framediff_filter.cu: writes the map of changed pixels.
+cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, cudaStream_t stream);
+
+// framediff_encode.cu: allows the kernels their shared memory; encodes. `full_units` states what UnitReader<true> requires.
+cusStatus prepareEncodeKernels(const char *function);
+cusStatus launchEncode(const EncodeParams &params, bool full_units, cudaStream_t stream);
+
+#ifdef __CUDACC__
+
+// The highest bit of each byte of `difference` that is above the threshold: there, adding 255 - threshold carries out of the
+// byte. `addend`: 255 - threshold in each byte.
+__device__ inline uint32_t overThreshold(uint32_t difference, uint32_t addend) {
+    const uint32_t low = (difference & 0x7f7f7f7fu) + (addend & 0x7f7f7f7fu);
+    return ((difference & addend) | (difference & low) | (addend & low)) & 0x80808080u;
+}
+
+// Packs the flags (0x80 or 0) of eight bytes into one bit each.
+__device__ inline unsigned packFlags(uint32_t low, uint32_t high) {
+    return __dp4a(low, 0x08040201u, __dp4a(high, 0x80402010u, 0u)) >> 7;
+}
+
+// One bit for each of 16 bytes that differ by more than the threshold.
+__device__ inline unsigned changedBits(const uint4 &a, const uint4 &b, uint32_t addend) {
+    const auto over = [&](uint32_t x, uint32_t y) { return overThreshold(__vabsdiffu4(x, y), addend); };
+    return packFlags(over(a.x, b.x), over(a.y, b.y)) | packFlags(over(a.z, b.z), over(a.w, b.w)) << 8;
+}
+
+// Loads a lane's share of up to TILE_PIXELS pixels of two images: vectors lane + 32 k for each k < CN; zeros past the end.
+template<int CN>
+__device__ __forceinline__ void loadTile(const unsigned char *first, const unsigned char *second, unsigned pixels,
+                                         unsigned lane, bool aligned, uint4 (&a)[CN], uint4 (&b)[CN]) {
+#pragma unroll
+    for (int k = 0; k < CN; ++k) {
+        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * CN) - at;
+        a[k] = left > 0 ? cusi::load16(first + at, left, aligned) : make_uint4(0, 0, 0, 0);
+        b[k] = left > 0 ? cusi::load16(second + at, left, aligned) : make_uint4(0, 0, 0, 0);
+    }
+}
+
+#endif // __CUDACC__
+
+} // namespace framediff
+
+#endif

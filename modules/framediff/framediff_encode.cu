@@ -1,0 +1,310 @@
+// The encoder's kernel: one pass that reads frame and reference once, updates the reference in place, and writes the entries of
+// all changed bytes in order. docs/internals/framediff.md describes it and what limits it.
+//
+// Each warp streams through a contiguous run of units. Changed units wait in a queue in shared memory until there are 32, so
+// that every lane has work; their bytes become entries in shared memory. Warps wait for each other only at the end of their
+// runs, where blocks learn by decoupled look-back how many entries precede theirs, and write them out in order.
+#include "framediff_lookback.cuh"
+#include "framediff_units.cuh"
+
+namespace framediff {
+namespace {
+
+// Changed units waiting to be encoded.
+struct Queue {
+    uint4 cur[64], ref[64];
+    uint32_t unit[64]; // unit of the run << 16 | changed bytes, one bit each
+};
+
+constexpr int ENTRY_WORDS = tuning::ENCODE_STAGED + 16; // entries per warp, and 16 words of padding
+static_assert(tuning::ENCODE_STAGED >= 512, "the entries of 32 units fit");
+constexpr int SHARED_BYTES = ENCODE_WARPS * (sizeof(Queue) + ENTRY_WORDS * sizeof(uint32_t));
+
+// Exclusive prefix sum over the warp of counts in 0..16; total: of all lanes. Counts above 3 are rare.
+__device__ inline unsigned exclusiveSum(unsigned count, unsigned &total) {
+    const unsigned before = (1u << (threadIdx.x % 32)) - 1;
+    const unsigned ones = __ballot_sync(cusi::FULL_WARP, count & 1), twos = __ballot_sync(cusi::FULL_WARP, count & 2);
+    unsigned rank = __popc(ones & before) + 2 * __popc(twos & before);
+    total = __popc(ones) + 2 * __popc(twos);
+    if (__any_sync(cusi::FULL_WARP, count > 3)) {
+#pragma unroll
+        for (int bit = 2; bit < 5; ++bit) {
+            const unsigned lanes = __ballot_sync(cusi::FULL_WARP, count >> bit & 1);
+            rank += __popc(lanes & before) << bit;
+            total += __popc(lanes) << bit;
+        }
+    }
+    return rank;
+}
+
+// One warp's run: finds changes, stages their entries, and writes them once their place in the output is known. Entries that no
+// longer fit are only counted; from that unit (spill_from) on, the run is read a second time to write them.
+template<bool FULL_UNITS, bool FILTER_OR_MASK>
+class WarpEncoder {
+  public:
+    // warp: in the block; index: in the grid; shared: SHARED_BYTES of the block.
+    __device__ __forceinline__ WarpEncoder(const EncodeParams &params, unsigned warp, unsigned index, unsigned char *shared)
+        : params_(params), begin_(firstGroup(index)), groups_(firstGroup(index + 1) - begin_), run_(begin_ * 32),
+          queue_(reinterpret_cast<Queue *>(shared)[warp]),
+          entries_(reinterpret_cast<uint32_t *>(shared + ENCODE_WARPS * sizeof(Queue)) + warp * ENTRY_WORDS),
+          end_(groups_ * 32), spill_from_(end_) {}
+
+    __device__ __forceinline__ unsigned firstUnit() const { return run_; }
+
+    // Reads the whole run. The loads of the next units are in flight while the warp examines the current ones.
+    __device__ __forceinline__ void scan(UnitReader<FULL_UNITS> &reader) {
+        uint4 cur[2] = {}, ref[2] = {};
+        reader.load(params_, groups_ > 0, cur[0], ref[0]);
+        for (unsigned i = 0; i < groups_; i += 2) {
+            reader.load(params_, i + 1 < groups_, cur[1], ref[1]);
+            examine(i, cur[0], ref[0]);
+            if (i + 1 == groups_)
+                break;
+            reader.load(params_, i + 2 < groups_, cur[0], ref[0]);
+            examine(i + 1, cur[1], ref[1]);
+        }
+        __syncwarp();
+    }
+
+    // The number of entries of the run, including those still in the queue.
+    __device__ __forceinline__ unsigned total() const {
+        const unsigned rest = queuedEntries();
+        return staged_ + counted_ + rest;
+    }
+
+    __device__ __forceinline__ void drainRest() {
+        if (queued_)
+            drain(queued_);
+    }
+
+    // Writes the staged entries from index `out` of the output on; returns the index after them.
+    __device__ __forceinline__ size_t writeStaged(size_t out) { return writeEntries(out, staged_, false); }
+
+    // The first unit of the group at which the spilled part of the run begins.
+    __device__ __forceinline__ unsigned firstSpilledUnit() const { return run_ + spill_from_ / 32 * 32; }
+
+    // Reads the run again from spill_from on, stages one group at a time and writes it.
+    __device__ __forceinline__ void writeSpilled(UnitReader<FULL_UNITS> &again, size_t out) {
+        uint4 next_ref = {}, next_cur = {}, ref = {}, cur = {};
+        again.load(params_, spill_from_ != end_, cur, ref);
+        for (unsigned i = spill_from_ / 32; i < groups_; ++i) {
+            again.load(params_, i + 1 < groups_, next_cur, next_ref);
+            const unsigned first = i * 32 + lane_, unit = run_ + first;
+            const unsigned bits = first >= spill_from_ ? bytesToSend<FILTER_OR_MASK>(params_, unit, cur, ref) : 0;
+            unsigned found;
+            unsigned at = exclusiveSum(__popc(bits), found);
+            if (bits)
+                updateReference<FULL_UNITS>(params_, unit, cur, ref, bits);
+            const uint32_t d[4] = {__vsub4(cur.x, ref.x), __vsub4(cur.y, ref.y), __vsub4(cur.z, ref.z),
+                                   __vsub4(cur.w, ref.w)};
+            __syncwarp(); // the previous entries have been read
+#pragma unroll
+            for (unsigned b = 0; b < 16; ++b)
+                if (bits >> b & 1) {
+                    entries_[at + at / 32] = entryOf(first, b, d); // padded: lanes with 16 entries each use different banks
+                    ++at;
+                }
+            __syncwarp();
+            out = writeEntries(out, found, true);
+            cur = next_cur;
+            ref = next_ref;
+        }
+    }
+
+  private:
+    // The first group of a warp's run.
+    __device__ __forceinline__ unsigned firstGroup(unsigned w) const {
+        return min((w * params_.run + __umulhi(w, params_.run_fraction)) * tuning::ENCODE_PIECE, params_.groups);
+    }
+
+    __device__ __forceinline__ unsigned queuedEntries() const {
+        return cusi::warpSum<unsigned>(lane_ < queued_ ? __popc(queue_.unit[(head_ + lane_) % 64] & 0xffff) : 0);
+    }
+
+    // An entry in shared memory: offset in the run << 8 | difference modulo 256.
+    __device__ __forceinline__ static uint32_t entryOf(unsigned first, unsigned byte, const uint32_t (&d)[4]) {
+        return ((first * 16 + byte) << 8) + __byte_perm(d[byte / 4], 0, 0x4440 | byte % 4);
+    }
+
+    // Finds the changes in group i of the run and queues the units that have any.
+    __device__ __forceinline__ void examine(unsigned i, const uint4 &cur, const uint4 &ref) {
+        const unsigned unit = run_ + i * 32 + lane_;
+        const unsigned bits = bytesToSend<FILTER_OR_MASK>(params_, unit, cur, ref);
+        if (FILTER_OR_MASK)
+            storeMask(params_, unit, bits);
+        const unsigned changed = __ballot_sync(cusi::FULL_WARP, bits != 0);
+        if (!changed)
+            return;
+        if (spill_from_ != end_) {
+            counted_ += cusi::warpSum<unsigned>(__popc(bits));
+            return;
+        }
+        if (bits) {
+            const unsigned slot = (head_ + queued_ + __popc(changed & ((1u << lane_) - 1))) % 64;
+            queue_.cur[slot] = cur;
+            queue_.ref[slot] = ref;
+            queue_.unit[slot] = (i * 32 + lane_) << 16 | bits;
+        }
+        queued_ += __popc(changed);
+        if (queued_ >= 32) {
+            drain(32);
+            if (spill_from_ != end_) { // what is left in the queue comes after it
+                __syncwarp();
+                counted_ += queuedEntries();
+                queued_ = 0;
+            }
+        }
+    }
+
+    // Takes n <= 32 units from the queue, one per lane: stages their entries and updates the reference.
+    __device__ __forceinline__ void drain(unsigned n) {
+        __syncwarp();
+        const unsigned slot = (head_ + lane_) % 64;
+        const uint32_t record = lane_ < n ? queue_.unit[slot] : 0;
+        const unsigned bits = record & 0xffff;
+        unsigned found;
+        const unsigned rank = exclusiveSum(__popc(bits), found);
+        if (staged_ + found > tuning::ENCODE_STAGED) {
+            spill_from_ = __shfl_sync(cusi::FULL_WARP, record, 0) >> 16;
+            counted_ = found;
+        } else {
+            const unsigned first = record >> 16;
+            if (bits && !params_.may_overflow)
+                updateReference<FULL_UNITS>(params_, run_ + first, queue_.cur[slot], queue_.ref[slot], bits);
+            const uint4 c = queue_.cur[slot], r = queue_.ref[slot];
+            const uint32_t d[4] = {__vsub4(c.x, r.x), __vsub4(c.y, r.y), __vsub4(c.z, r.z), __vsub4(c.w, r.w)};
+            uint32_t *entry = entries_ + staged_ + rank;
+#pragma unroll
+            for (unsigned b = 0; b < 16; ++b) // without a branch: lanes have different bits
+                if (bits >> b & 1)
+                    *entry++ = entryOf(first, b, d);
+            staged_ += found;
+        }
+        head_ += n;
+        queued_ -= n;
+        __syncwarp();
+    }
+
+    // Writes `count` entries from shared memory and advances `out`. Spilled ones are padded by one word for every 32 entries.
+    // If the capacity may be too small, the staged entries update the reference only here.
+    __device__ __forceinline__ size_t writeEntries(size_t out, unsigned count, bool spilled) {
+#pragma unroll 4
+        for (unsigned n = lane_; n < count; n += 32) {
+            const uint32_t entry = entries_[spilled ? n + n / 32 : n], offset = entry >> 8;
+            unsigned position = run_ * 16 + offset;
+            if (!FULL_UNITS || (params_.may_overflow && !spilled)) {
+                const UnitLocation at = locate(params_, run_ + offset / 16);
+                position = at.y * params_.row_bytes + at.x + offset % 16;
+                if (params_.may_overflow && !spilled)
+                    params_.ref[static_cast<size_t>(at.y) * params_.ref_step + at.x + offset % 16] +=
+                        static_cast<unsigned char>(entry);
+            }
+            params_.positions[out + n] = position;
+            params_.values[out + n] = static_cast<unsigned char>(entry);
+        }
+        return out + count;
+    }
+
+    const EncodeParams &params_;
+    const unsigned lane_ = threadIdx.x % 32;
+    const unsigned begin_, groups_, run_; // first group, number of groups, first unit
+    Queue &queue_;
+    uint32_t *const entries_;
+    const unsigned end_;                // units in the run
+    unsigned spill_from_;               // unit of the run; end_: none
+    unsigned staged_ = 0, counted_ = 0; // entries in shared memory; entries after them
+    unsigned queued_ = 0, head_ = 0;    // units in the queue; slot of the first, modulo 64
+};
+
+// Called by all blocks if the capacity may be too small, which only the last tile can tell. Blocks whose entries fitted have
+// updated the reference; if not everything fitted, the block that finishes last undoes that, so nothing is lost.
+__device__ __forceinline__ void undoIfOverflowed(const EncodeParams &params, unsigned &finished_before) {
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        finished_before = atomicAdd(&params.state->finished, 1u);
+    __syncthreads();
+    if (finished_before != params.tiles - 1)
+        return;
+    __threadfence();
+    const unsigned delivered = *reinterpret_cast<volatile unsigned *>(&params.state->undelivered_from);
+    if (delivered != 0xffffffffu)
+        for (unsigned i = threadIdx.x; i < delivered; i += tuning::ENCODE_THREADS) {
+            const unsigned p = __ldcg(params.positions + i), y = p / params.row_bytes;
+            unsigned char *at = params.ref + static_cast<size_t>(y) * params.ref_step + (p - y * params.row_bytes);
+            *at = static_cast<unsigned char>(__ldcg(at) - __ldcg(params.values + i));
+        }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        params.state->finished = 0;
+        params.state->undelivered_from = 0xffffffffu;
+    }
+}
+
+template<bool FULL_UNITS, bool FILTER_OR_MASK>
+__global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM)
+    encodeKernel(const EncodeParams params) {
+    extern __shared__ __align__(16) unsigned char shared[];
+    __shared__ unsigned warp_totals[ENCODE_WARPS], finished_before;
+
+    const unsigned tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    WarpEncoder<FULL_UNITS, FILTER_OR_MASK> encoder(params, warp, tile * ENCODE_WARPS + warp, shared);
+    UnitReader<FULL_UNITS> reader(params, encoder.firstUnit() + lane);
+    cusi::startInOrder();
+    const unsigned long long frame = cusi::loadRelaxed(&params.state->frame) << 34;
+    encoder.scan(reader);
+
+    // The count is published before the queue is emptied; the latency of the look-back hides that work.
+    const unsigned total = encoder.total();
+    if (lane == 0)
+        warp_totals[warp] = total;
+    __syncthreads();
+    const unsigned of_lane = lane < ENCODE_WARPS ? warp_totals[lane] : 0;
+    const unsigned tile_total = cusi::warpSum(of_lane), warp_before = cusi::warpSum(lane < warp ? of_lane : 0u);
+    if (threadIdx.x == 0)
+        cusi::storeRelaxed(params.tile_status + tile, frame | (tile > 0 ? TILE_COUNT : TILE_PREFIX) | tile_total);
+    encoder.drainRest();
+    const unsigned before = lookBack<tuning::ENCODE_THREADS>(params.tile_status, tile, frame);
+    if (threadIdx.x == 0) {
+        if (params.tiles > tuning::ENCODE_THREADS) // fewer are read in one round anyway
+            cusi::storeRelaxed(params.tile_status + tile, frame | TILE_PREFIX | (before + tile_total));
+        if (tile == params.tiles - 1) { // all other blocks have read the frame's number, since they have published with it
+            *params.count = before + tile_total;
+            params.state->frame = (frame >> 34) + 1;
+        }
+    }
+    const bool fits = !params.may_overflow || static_cast<unsigned long long>(before) + tile_total <= params.capacity;
+    if (fits) {
+        const size_t out = encoder.writeStaged(static_cast<size_t>(before) + warp_before);
+        UnitReader<FULL_UNITS> again(params, encoder.firstSpilledUnit() + lane);
+        encoder.writeSpilled(again, out);
+    } else if (threadIdx.x == 0) {
+        atomicMin(&params.state->undelivered_from, before);
+    }
+    if (params.may_overflow)
+        undoIfOverflowed(params, finished_before);
+}
+
+using EncodeKernel = void (*)(EncodeParams);
+EncodeKernel encodeKernelFor(bool full_units, bool filter_or_mask) {
+    if (filter_or_mask)
+        return full_units ? encodeKernel<true, true> : encodeKernel<false, true>;
+    return full_units ? encodeKernel<true, false> : encodeKernel<false, false>;
+}
+
+} // namespace
+
+cusStatus prepareEncodeKernels(const char *function) {
+    for (bool full_units : {false, true})
+        for (bool filter_or_mask : {false, true})
+            CUSI_CUDA(function, cudaFuncSetAttribute(encodeKernelFor(full_units, filter_or_mask),
+                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
+    return CUS_OK;
+}
+
+cusStatus launchEncode(const EncodeParams &params, bool full_units, cudaStream_t stream) {
+    return cusi::launchOverlapped("cusDiffEncode", encodeKernelFor(full_units, params.changed || params.mask), params.tiles,
+                                  tuning::ENCODE_THREADS, SHARED_BYTES, stream, params);
+}
+
+} // namespace framediff

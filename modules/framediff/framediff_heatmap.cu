@@ -1,0 +1,244 @@
+// Heatmap and noise view: one color per pixel, looked up by the summed difference of its channels.
+//
+// Each warp handles 512 pixels of a row. Every lane loads CN 16-byte vectors of each input, coalesced and all in flight at
+// once, leaves their byte differences in shared memory, reads back 4 x 4 neighboring pixels (word stride CN: no bank conflicts
+// for 1 and 3), looks up their colors and stores them through shared memory as 16-byte vectors.
+#include "framediff_cuda.cuh"
+
+namespace {
+
+using framediff::TILE_PIXELS;
+
+namespace tuning {
+constexpr int THREADS = 128;                       // measured: docs/internals/framediff.md
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750 // 1024 resident threads at most
+constexpr int BLOCKS_PER_SM = 8;
+#else
+constexpr int BLOCKS_PER_SM = 10;
+#endif
+} // namespace tuning
+
+constexpr int WARPS = tuning::THREADS / 32;
+
+struct ColorizeParams {
+    const unsigned char *prev, *cur;
+    unsigned char *dst;
+    size_t prev_step, cur_step, dst_step;
+    unsigned cols, tiles_per_row;
+    unsigned long long tiles;
+    bool aligned;
+};
+
+// ---- Colors ----------------------------------------------------------------------------------------------------------
+
+// sin(pi p / q) for 0 <= p <= q, by its series on the octant where double precision makes the series exact to the last digit.
+// The tests compare every color with that of the C library's sine.
+constexpr double sinePi(int p, int q) {
+    constexpr double PI = 3.14159265358979323846;
+    if (2 * p > q)
+        p = q - p;
+    const bool cosine = 4 * p > q; // sin x = cos(pi/2 - x)
+    const double x = cosine ? PI * (q - 2 * p) / (2 * q) : PI * p / q;
+    double term = cosine ? 1 : x, sum = term;
+    for (int k = cosine ? 1 : 2; k < 24; k += 2) {
+        term *= -x * x / (k * (k + 1));
+        sum += term;
+    }
+    return sum;
+}
+
+constexpr FramediffPalette defaultPalette() {
+    FramediffPalette palette = {};
+    constexpr int FULL = FRAMEDIFF_LEVELS - 1;
+    for (int d = 0; d <= FULL; ++d) {
+        const double blue = 2 * d < FULL ? 255 * sinePi(FULL - 2 * d, 2 * FULL) : 0;
+        const double red = 2 * d > FULL ? 255 * sinePi(2 * d - FULL, 2 * FULL) : 0;
+        palette.color[d] = static_cast<uint32_t>(blue) | static_cast<uint32_t>(255 * sinePi(d, FULL)) << 8 |
+                           static_cast<uint32_t>(red) << 16;
+    }
+    return palette;
+}
+
+// In device memory, initialized at compile time: reading 3 KB from a kernel parameter is serialized, since every lane reads a
+// different word, and adds about 4 us to each launch.
+__device__ const FramediffPalette DEFAULT_PALETTE = defaultPalette();
+
+// The three mappings from a summed difference to a color; `table` is in shared memory.
+struct DefaultHeat {
+    static constexpr bool TABLE = true;
+    __device__ uint32_t entry(int i) const { return DEFAULT_PALETTE.color[i]; }
+    __device__ uint32_t operator()(const uint32_t *table, unsigned d) const { return table[d]; }
+};
+struct CustomHeat {
+    static constexpr bool TABLE = true;
+    FramediffPalette palette;
+    __device__ uint32_t entry(int i) const { return palette.color[i]; }
+    __device__ uint32_t operator()(const uint32_t *table, unsigned d) const { return table[d]; }
+};
+struct Noise {
+    static constexpr bool TABLE = false;
+    unsigned threshold;
+    __device__ uint32_t operator()(const uint32_t *, unsigned d) const { return d > threshold ? 0xff0000u : 0u; }
+};
+
+// A thread's share of the color table. `load` reads constants only, so it may run before the previous kernel has finished.
+template<class Colors>
+class ColorTable {
+  public:
+    __device__ __forceinline__ void load(const Colors &colors) {
+        if constexpr (Colors::TABLE)
+#pragma unroll
+            for (int i = 0; i < ENTRIES; ++i)
+                entries_[i] = colors.entry(index(i));
+    }
+    __device__ __forceinline__ void store(uint32_t *table) const {
+        if constexpr (Colors::TABLE) {
+#pragma unroll
+            for (int i = 0; i < ENTRIES; ++i)
+                table[index(i)] = entries_[i];
+            __syncthreads();
+        }
+    }
+
+  private:
+    static constexpr int ENTRIES = cusi::divUp(int{FRAMEDIFF_LEVELS}, tuning::THREADS);
+    static __device__ __forceinline__ int index(int i) {
+        return min(static_cast<int>(threadIdx.x) + i * tuning::THREADS, int{FRAMEDIFF_LEVELS} - 1);
+    }
+    uint32_t entries_[ENTRIES];
+};
+
+// ---- The kernel ------------------------------------------------------------------------------------------------------
+
+// Sums the byte differences of each of four pixels.
+template<int CN>
+__device__ inline void sumDifferences(const uint32_t *words, unsigned *d) {
+    if constexpr (CN == 1) {
+        const uint32_t w = words[0];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            d[i] = 3 * (w >> (8 * i) & 255);
+    } else if constexpr (CN == 3) {
+        const uint32_t w0 = words[0], w1 = words[1], w2 = words[2];
+        d[0] = __dp4a(w0, 0x00010101u, 0u);
+        d[1] = __dp4a(w0, 0x01000000u, __dp4a(w1, 0x00000101u, 0u));
+        d[2] = __dp4a(w1, 0x01010000u, __dp4a(w2, 0x00000001u, 0u));
+        d[3] = __dp4a(w2, 0x01010100u, 0u);
+    } else {
+        const uint4 w = *reinterpret_cast<const uint4 *>(words);
+        d[0] = __dp4a(w.x, 0x00010101u, 0u);
+        d[1] = __dp4a(w.y, 0x00010101u, 0u);
+        d[2] = __dp4a(w.z, 0x00010101u, 0u);
+        d[3] = __dp4a(w.w, 0x00010101u, 0u);
+    }
+}
+
+// Transposes the differences through the warp's shared memory and sums them: pixel 4 (lane + 32 j) + i to d[j][i].
+template<int CN>
+__device__ __forceinline__ void pixelDifferences(uint32_t *staged, const uint4 (&a)[CN], const uint4 (&b)[CN],
+                                                 unsigned lane, unsigned (&d)[4][4]) {
+#pragma unroll
+    for (int k = 0; k < CN; ++k)
+        reinterpret_cast<uint4 *>(staged)[lane + 32 * k] =
+            make_uint4(__vabsdiffu4(a[k].x, b[k].x), __vabsdiffu4(a[k].y, b[k].y), __vabsdiffu4(a[k].z, b[k].z),
+                       __vabsdiffu4(a[k].w, b[k].w));
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < 4; ++j)
+        sumDifferences<CN>(staged + CN * (lane + 32 * j), d[j]);
+    __syncwarp();
+}
+
+// Writes the colors of the warp's 512 pixels to shared memory, packed in 3 bytes each.
+template<class Colors>
+__device__ __forceinline__ void packColors(uint32_t *staged, const Colors &colors, const uint32_t *table,
+                                           const unsigned (&d)[4][4], unsigned lane) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        const uint32_t c0 = colors(table, d[j][0]), c1 = colors(table, d[j][1]);
+        const uint32_t c2 = colors(table, d[j][2]), c3 = colors(table, d[j][3]);
+        uint32_t *out = staged + 3 * (lane + 32 * j);
+        out[0] = c0 | c1 << 24;
+        out[1] = c1 >> 8 | c2 << 16;
+        out[2] = c2 >> 16 | c3 << 8;
+    }
+    __syncwarp();
+}
+
+template<int CN, class Colors>
+__global__ void __launch_bounds__(tuning::THREADS, tuning::BLOCKS_PER_SM)
+    colorizeKernel(const ColorizeParams params, const __grid_constant__ Colors colors) {
+    constexpr int WORDS = TILE_PIXELS * (CN > 3 ? CN : 3) / 4;
+    __shared__ uint32_t table[Colors::TABLE ? FRAMEDIFF_LEVELS : 1];
+    __shared__ __align__(16) uint32_t staged[WARPS][WORDS];
+
+    ColorTable<Colors> entries;
+    entries.load(colors);
+    cusi::startInOrder();
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
+    const unsigned long long y = tile / params.tiles_per_row;
+    const unsigned x = static_cast<unsigned>(tile - y * params.tiles_per_row) * TILE_PIXELS;
+    const unsigned pixels = tile < params.tiles ? min(static_cast<unsigned>(TILE_PIXELS), params.cols - x) : 0;
+
+    uint4 a[CN], b[CN];
+    const unsigned char *prev = params.prev + y * params.prev_step + static_cast<size_t>(x) * CN;
+    const unsigned char *cur = params.cur + y * params.cur_step + static_cast<size_t>(x) * CN;
+    framediff::loadTile<CN>(prev, cur, pixels, lane, params.aligned, a, b);
+    entries.store(table);
+
+    uint32_t *const mine = staged[warp];
+    unsigned d[4][4];
+    pixelDifferences<CN>(mine, a, b, lane, d);
+    packColors(mine, colors, table, d, lane);
+    unsigned char *dst = params.dst + y * params.dst_step + static_cast<size_t>(x) * 3;
+#pragma unroll
+    for (int k = 0; k < 3; ++k) {
+        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * 3) - at;
+        if (left > 0)
+            cusi::store16(dst + at, reinterpret_cast<const uint4 *>(mine)[lane + 32 * k], left, params.aligned);
+    }
+}
+
+template<class Colors>
+cusStatus launchColorize(int channels, const ColorizeParams &params, const Colors &colors, cudaStream_t stream) {
+    const auto kernel = channels == 1   ? colorizeKernel<1, Colors>
+                        : channels == 3 ? colorizeKernel<3, Colors>
+                                        : colorizeKernel<4, Colors>;
+    const unsigned long long blocks = cusi::divUp(params.tiles, 0ull + WARPS);
+    CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
+                 "framediff: %llu tiles of 512 pixels exceed the limit of one kernel launch", params.tiles);
+    return cusi::launchOverlapped("framediff", kernel, static_cast<unsigned>(blocks), tuning::THREADS, 0, stream, params,
+                                  colors);
+}
+
+} // namespace
+
+cusStatus framediff_cuda_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *map,
+                                  cusStream stream) {
+    ColorizeParams params = {};
+    params.prev = static_cast<const unsigned char *>(prev->data);
+    params.cur = static_cast<const unsigned char *>(cur->data);
+    params.dst = static_cast<unsigned char *>(dst->data);
+    params.prev_step = prev->step;
+    params.cur_step = cur->step;
+    params.dst_step = dst->step;
+    params.aligned = cusi::isAligned(*prev, 16) && cusi::isAligned(*cur, 16) && cusi::isAligned(*dst, 16);
+    unsigned long long rows = static_cast<unsigned long long>(cur->rows);
+    params.cols = static_cast<unsigned>(cur->cols);
+    // Treat frames without padding as one long row, so that only the last tile is short.
+    if (cusi_isContinuous(prev) && cusi_isContinuous(cur) && cusi_isContinuous(dst) && rows * params.cols <= 0x7fffffffu) {
+        params.cols = static_cast<unsigned>(rows * params.cols);
+        rows = 1;
+        params.aligned = cusi::isAligned(prev->data, 0, 1, 16) && cusi::isAligned(cur->data, 0, 1, 16) &&
+                         cusi::isAligned(dst->data, 0, 1, 16);
+    }
+    params.tiles_per_row = cusi::divUp(params.cols, static_cast<unsigned>(TILE_PIXELS));
+    params.tiles = rows * params.tiles_per_row;
+    const int channels = CUS_CHANNELS(cur->type);
+    if (map->full_scale == 0)
+        return launchColorize(channels, params, Noise{static_cast<unsigned>(map->threshold)}, stream);
+    if (map->full_scale == FRAMEDIFF_LEVELS - 1)
+        return launchColorize(channels, params, DefaultHeat{}, stream);
+    return launchColorize(channels, params, CustomHeat{*map->palette}, stream);
+}

@@ -1,0 +1,193 @@
+// Units of 16 bytes: how the encoder's lanes find, load, filter and store them.
+#ifndef CUSI_FRAMEDIFF_UNITS_CUH
+#define CUSI_FRAMEDIFF_UNITS_CUH
+
+#include "framediff_cuda.cuh"
+
+namespace framediff {
+
+struct UnitLocation {
+    unsigned y, x, length; // row, first byte in it, bytes up to 16
+};
+
+__device__ inline UnitLocation locate(const EncodeParams &params, unsigned unit) {
+    const unsigned y = params.units_per_row.divide(unit), x = 16 * (unit - y * params.units_per_row.d);
+    return {y, x, min(16u, params.row_bytes - x)};
+}
+
+// ---- Loads -----------------------------------------------------------------------------------------------------------
+
+// Predicated loads. With a branch, the compiler would schedule the use of the previous unit before the load of the next.
+__device__ inline void loadFrameIf(bool wanted, const uint4 *p, uint4 &v) {
+    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %5, 0; @wanted ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+                 : "l"(p), "r"(static_cast<unsigned>(wanted)));
+}
+__device__ inline void loadReferenceIf(bool wanted, const uint4 *p, uint4 &v) {
+    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %5, 0; @wanted ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+                 : "l"(p), "r"(static_cast<unsigned>(wanted))
+                 : "memory");
+}
+
+// A lane's iterator over frame and reference, 32 units a step. FULL_UNITS: every unit has 16 bytes, aligned to 16, in both
+// images; a row has at least 32 units and the frame a multiple of 32. Without padding the frame counts as one row.
+template<bool FULL_UNITS>
+class UnitReader;
+
+template<>
+class UnitReader<true> {
+  public:
+    __device__ UnitReader(const EncodeParams &params, unsigned unit) {
+        const unsigned y = params.line == params.units ? 0 : params.units_per_row.divide(unit);
+        column_ = unit - y * params.line;
+        cur_ = unit + y * params.cur_gap;
+        ref_ = unit + y * params.ref_gap;
+    }
+    __device__ void load(const EncodeParams &params, bool wanted, uint4 &cur, uint4 &ref) {
+        loadFrameIf(wanted, reinterpret_cast<const uint4 *>(params.cur) + cur_, cur);
+        loadReferenceIf(wanted, reinterpret_cast<const uint4 *>(params.ref) + ref_, ref);
+        __syncwarp();
+        cur_ += 32;
+        ref_ += 32;
+        column_ += 32;
+        if (column_ >= params.line) {
+            column_ -= params.line;
+            cur_ += params.cur_gap;
+            ref_ += params.ref_gap;
+        }
+    }
+
+  private:
+    unsigned column_, cur_, ref_;
+};
+
+template<>
+class UnitReader<false> {
+  public:
+    __device__ UnitReader(const EncodeParams &, unsigned unit) : unit_(unit) {}
+    __device__ void load(const EncodeParams &params, bool wanted, uint4 &cur, uint4 &ref) { // zeros past the last unit
+        cur = ref = make_uint4(0, 0, 0, 0);
+        if (wanted && unit_ < params.units) {
+            const UnitLocation at = locate(params, unit_);
+            const unsigned char *c = params.cur + static_cast<size_t>(at.y) * params.cur_step + at.x;
+            const unsigned char *r = params.ref + static_cast<size_t>(at.y) * params.ref_step + at.x;
+            cur = cusi::load16(c, static_cast<int>(at.length), params.aligned);
+            ref =
+                at.length < 16 ? cusi::load16(r, static_cast<int>(at.length), false) : *reinterpret_cast<const uint4 *>(r);
+        }
+        unit_ += 32;
+    }
+
+  private:
+    unsigned unit_;
+};
+
+// ---- Noise filter ----------------------------------------------------------------------------------------------------
+
+// Bits x - 1 .. x + 30 of row y of the map of changed pixels; zeros outside.
+__device__ inline uint32_t changedPixelsAround(const EncodeParams &params, unsigned y, unsigned x) {
+    if (y >= params.rows)
+        return 0;
+    const uint32_t *words = params.changed + static_cast<size_t>(y) * params.changed_words_per_row;
+    if (x == 0)
+        return words[0] << 1;
+    const unsigned w = (x - 1) / 32;
+    return __funnelshift_r(words[w], 32 * (w + 1) < params.cols ? words[w + 1] : 0, (x - 1) % 32); // a row may be padded
+}
+
+// Which of up to 16 pixels from x on have at least min_neighbors changed neighbors, one bit each: a carry-save adder sums eight
+// one-bit numbers for all pixels at once.
+__device__ inline unsigned pixelsWithEnoughNeighbors(const EncodeParams &params, unsigned y, unsigned x) {
+    const uint32_t up = changedPixelsAround(params, y - 1, x), own = changedPixelsAround(params, y, x);
+    const uint32_t down = changedPixelsAround(params, y + 1, x);
+    const auto sum = [](uint32_t a, uint32_t b, uint32_t c) { return a ^ b ^ c; };
+    const auto carry = [](uint32_t a, uint32_t b, uint32_t c) { return (a & b) | (a & c) | (b & c); };
+    const uint32_t ones_up = sum(up, up >> 1, up >> 2), twos_up = carry(up, up >> 1, up >> 2);
+    const uint32_t ones_down = sum(down, down >> 1, down >> 2), twos_down = carry(down, down >> 1, down >> 2);
+    const uint32_t ones_own = own ^ own >> 2, twos_own = own & own >> 2;
+    const uint32_t ones = sum(ones_up, ones_down, ones_own), from_ones = carry(ones_up, ones_down, ones_own);
+    const uint32_t twos_part = sum(twos_up, twos_down, twos_own), fours_part = carry(twos_up, twos_down, twos_own);
+    const uint32_t twos = twos_part ^ from_ones, from_twos = twos_part & from_ones;
+    const uint32_t count[4] = {ones, twos, fours_part ^ from_twos, fours_part & from_twos};
+    uint32_t enough = 0xffffffffu; // count >= min_neighbors, compared from the lowest bit up
+#pragma unroll
+    for (int bit = 0; bit < 4; ++bit)
+        enough = params.min_neighbors >> bit & 1 ? count[bit] & enough : count[bit] | enough;
+    return enough;
+}
+
+// The bytes of a unit that belong to pixels with enough changed neighbors, one bit each.
+__device__ inline unsigned bytesPassingFilter(const EncodeParams &params, unsigned unit) {
+    const UnitLocation at = locate(params, unit);
+    const unsigned x = at.x / params.channels, phase = at.x % params.channels;
+    const unsigned pixels = pixelsWithEnoughNeighbors(params, at.y, x);
+    if (params.channels == 1)
+        return pixels & 0xffff;
+    const unsigned of_pixel = (1u << params.channels) - 1;
+    unsigned bytes = 0;
+    for (unsigned k = 0; k * params.channels < 16 + phase; ++k)
+        bytes |= pixels >> k & 1 ? of_pixel << (k * params.channels) : 0;
+    return bytes >> phase & 0xffff;
+}
+
+// The bytes of a unit to be sent, one bit each. FILTER_OR_MASK: there may be a noise filter, and a mask to write.
+template<bool FILTER_OR_MASK>
+__device__ inline unsigned bytesToSend(const EncodeParams &params, unsigned unit, const uint4 &cur, const uint4 &ref) {
+    unsigned bits = changedBits(cur, ref, params.addend);
+    if (FILTER_OR_MASK && params.changed && bits)
+        bits &= bytesPassingFilter(params, unit);
+    return bits;
+}
+
+// ---- Stores ----------------------------------------------------------------------------------------------------------
+
+// Expands the lowest four bits to bytes of 0xff or 0: bit k moves to the top of byte k, whose sign then fills the byte.
+// cusi::permute with its operands in registers compiles to slightly longer code here.
+__device__ inline uint32_t expandBits(unsigned bits) {
+    uint32_t mask;
+    asm("prmt.b32 %0, %1, 0, 0xba98;" : "=r"(mask) : "r"((bits & 15) * 0x10204080u));
+    return mask;
+}
+
+__device__ inline uint32_t select(uint32_t mask, uint32_t yes, uint32_t no) {
+    return (yes & mask) | (no & ~mask);
+}
+
+// Replaces the bytes of the reference in `bits` with those of the frame.
+template<bool FULL_UNITS>
+__device__ inline void updateReference(const EncodeParams &params, unsigned unit, const uint4 &cur, const uint4 &ref,
+                                       unsigned bits) {
+    const uint4 blend =
+        make_uint4(select(expandBits(bits), cur.x, ref.x), select(expandBits(bits >> 4), cur.y, ref.y),
+                   select(expandBits(bits >> 8), cur.z, ref.z), select(expandBits(bits >> 12), cur.w, ref.w));
+    if constexpr (FULL_UNITS) {
+        const unsigned y = params.units_per_row.divide(unit), x = unit - y * params.units_per_row.d;
+        *(reinterpret_cast<uint4 *>(params.ref) + (y * params.ref_step16 + x)) = blend;
+    } else {
+        const UnitLocation at = locate(params, unit);
+        unsigned char *r = params.ref + static_cast<size_t>(at.y) * params.ref_step + at.x;
+        if (at.length == 16)
+            *reinterpret_cast<uint4 *>(r) = blend;
+        else
+            cusi::store16(r, blend, static_cast<int>(at.length), false);
+    }
+}
+
+__device__ inline void storeMask(const EncodeParams &params, unsigned unit, unsigned bits) {
+    if (!params.mask || unit >= params.units)
+        return;
+    const UnitLocation at = locate(params, unit);
+    unsigned char *m = params.mask + static_cast<size_t>(at.y) * params.mask_step + at.x / 8;
+    if (params.mask_by_two && at.length > 8) {
+        *reinterpret_cast<unsigned short *>(m) = static_cast<unsigned short>(bits);
+    } else {
+        m[0] = static_cast<unsigned char>(bits);
+        if (at.length > 8)
+            m[1] = static_cast<unsigned char>(bits >> 8);
+    }
+}
+
+} // namespace framediff
+
+#endif

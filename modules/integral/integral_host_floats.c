@@ -1,0 +1,158 @@
+/* Float sources: one stripe of columns a thread, the source read twice, the table written once. First each row's sums left
+ * of the stripes are taken, then the stripes are written independently. Cut this way, every addition is that of the plain
+ * loop, in its order, for any number of threads. */
+#include "integral_host.h"
+
+#include <string.h>
+#ifdef INTEGRAL_X86
+#include <immintrin.h>
+#endif
+
+/* ---- Stripes and their workspace --------------------------------------------------------------------------------- */
+
+typedef struct Stripe {
+    size_t start, end; /* columns */
+    double *sums[2];   /* for each row, of values and of squares: the sum left of the stripe */
+    double *above[2];  /* the row above in both tables */
+} Stripe;
+
+/* The rows above, of each stripe from a cache line's start on. */
+static size_t aboveEntries(int threads, int cols) {
+    return integral_padded((size_t)cols) + 8 * (size_t)threads;
+}
+
+size_t integral_floatsWorkspace(int threads, int rows, int cols) {
+    return ((size_t)threads * integral_padded((size_t)rows) + aboveEntries(threads, cols)) * 2 * sizeof(double);
+}
+
+static Stripe stripeAt(const IntegralArgs *args, int count, int k) {
+    const size_t rows = integral_padded((size_t)args->src->rows), cols = (size_t)args->src->cols;
+    Stripe stripe = {cols * (size_t)k / (size_t)count, cols * ((size_t)k + 1) / (size_t)count, {NULL, NULL}, {NULL, NULL}};
+    for (size_t i = 0; i < 2; ++i) {
+        stripe.sums[i] = (double *)args->workspace + (i * (size_t)count + (size_t)k) * rows;
+        stripe.above[i] = (double *)args->workspace + 2 * (size_t)count * rows + i * aboveEntries(count, args->src->cols) +
+                          integral_padded(stripe.start) + 8 * (size_t)k;
+    }
+    return stripe;
+}
+
+/* ---- Four rows: four chains of additions that do not wait for each other ----------------------------------------- */
+
+/* Adds columns x .. end - 1 of up to four rows to their running sums. */
+static void sumRows(const cusMat *src, int y, int rows, size_t x, size_t end, int squares, double *sum) {
+    const float *in[4];
+    for (int k = 0; k < 4; ++k) /* past the last row: the last one again */
+        in[k] = INTEGRAL_ROW(const float, src, y + (k < rows ? k : rows - 1));
+    double s[4] = {sum[0], sum[1], sum[2], sum[3]};
+    for (; x < end; ++x)
+        for (int k = 0; k < 4; ++k) {
+            const double v = in[k][x];
+            s[k] += squares ? v * v : v;
+        }
+    memcpy(sum, s, sizeof s);
+}
+
+/* The table below columns x .. end - 1 of rows y .. y + rows - 1, up to four. sum: of each row, left of x. */
+static void writeRows(const cusMat *src, int y, int rows, size_t x, size_t end, int squares, const double *sum,
+                      cusMat *table) {
+    const float *in[4];
+    double *out[5];
+    out[0] = INTEGRAL_ROW(double, table, y);
+    for (int k = 0; k < 4; ++k) {
+        in[k] = INTEGRAL_ROW(const float, src, y + (k < rows ? k : rows - 1));
+        out[k + 1] = INTEGRAL_ROW(double, table, y + 1 + (k < rows ? k : rows - 1));
+    }
+    double s[4] = {sum[0], sum[1], sum[2], sum[3]};
+    for (; x < end; ++x) {
+        double entry = out[0][x + 1];
+        for (int k = 0; k < 4; ++k) {
+            const double v = in[k][x];
+            s[k] += squares ? v * v : v;
+            if (k < rows) {
+                entry += s[k];
+                out[k + 1][x + 1] = entry;
+            }
+        }
+    }
+}
+
+/* ---- Up to eight rows -------------------------------------------------------------------------------------------- */
+
+/* The sums of rows y .. y + rows - 1 left of each stripe. */
+static void sumLeftOfStripes(const IntegralArgs *args, IntegralHostPath path, int count, int y, int rows) {
+    (void)path; /* unused where there is only one path */
+    double sums[2][8] = {{0}, {0}};
+    for (int k = 0; k < count; ++k) {
+        const Stripe stripe = stripeAt(args, count, k);
+        for (int i = 0; i < 2; ++i)
+            memcpy(stripe.sums[i] + y, sums[i], (size_t)rows * sizeof **sums);
+        if (k + 1 == count)
+            continue;
+#ifdef INTEGRAL_X86
+        if (path == INTEGRAL_AVX512 && rows == 8) {
+            const float *in[8];
+            for (int r = 0; r < 8; ++r)
+                in[r] = INTEGRAL_ROW(const float, args->src, y + r);
+            integral_sumFloatRowsAvx512(in, stripe.start, stripe.end, sums[0], sums[1]);
+            continue;
+        }
+#endif
+        for (int r = 0; r < rows; r += 4)
+            for (int i = 0; i < 2; ++i)
+                if (i ? args->sqsum : args->sum)
+                    sumRows(args->src, y + r, rows - r < 4 ? rows - r : 4, stripe.start, stripe.end, i, sums[i] + r);
+    }
+}
+
+/* Rows y .. y + rows - 1 of a stripe of one table. */
+static void writeStripe(const IntegralArgs *args, IntegralHostPath path, const Stripe *stripe, int y, int rows,
+                        int squares) {
+    (void)path; /* unused where there is only one path */
+    cusMat *const table = squares ? args->sqsum : args->sum;
+#ifdef INTEGRAL_X86
+    if (path == INTEGRAL_AVX512 && rows == 8) {
+        const float *in[8];
+        double *out[8];
+        for (int r = 0; r < 8; ++r) {
+            in[r] = INTEGRAL_ROW(const float, args->src, y + r);
+            out[r] = INTEGRAL_ROW(double, table, y + r + 1) + stripe->start + 1;
+        }
+        integral_writeFloatRowsAvx512(squares, in, stripe->start, stripe->end - stripe->start, stripe->sums[squares] + y,
+                                      stripe->above[squares], out);
+        return;
+    }
+#endif
+    for (int r = 0; r < rows; r += 4)
+        writeRows(args->src, y + r, rows - r < 4 ? rows - r : 4, stripe->start, stripe->end, squares,
+                  stripe->sums[squares] + y + r, table);
+}
+
+void integral_runFloats(const IntegralArgs *args, IntegralHostPath path, int threads) {
+    cusMat *const tables[2] = {args->sum, args->sqsum};
+    const int rows = args->src->rows;
+    const int count = threads < args->src->cols ? threads : args->src->cols;
+#pragma omp parallel num_threads(count)
+    {
+#pragma omp for schedule(static)
+        for (int group = 0; group < (rows + 7) / 8; ++group) {
+            const int y = 8 * group, group_rows = rows - y < 8 ? rows - y : 8;
+            sumLeftOfStripes(args, path, count, y, group_rows);
+            for (int i = 0; i < 2; ++i)
+                for (int r = 0; tables[i] && r < group_rows; ++r)
+                    INTEGRAL_ROW(double, tables[i], y + r + 1)[0] = 0;
+        }
+#pragma omp for schedule(static)
+        for (int k = 0; k < count; ++k) {
+            const Stripe stripe = stripeAt(args, count, k);
+            for (int i = 0; i < 2; ++i)
+                memset(stripe.above[i], 0, (stripe.end - stripe.start) * sizeof(double));
+            for (int y = 0; y < rows; y += 8)
+                for (int i = 0; i < 2; ++i)
+                    if (tables[i])
+                        writeStripe(args, path, &stripe, y, rows - y < 8 ? rows - y : 8, i);
+#ifdef INTEGRAL_X86
+            _mm_sfence(); /* streamed stores complete before the parallel region ends */
+#endif
+        }
+    }
+}

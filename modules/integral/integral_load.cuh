@@ -1,0 +1,116 @@
+// Loading a tile: each warp copies its rows of pixels to shared memory; a lane works on four neighboring columns.
+#ifndef CUSI_INTEGRAL_LOAD_CUH
+#define CUSI_INTEGRAL_LOAD_CUH
+
+#include "cuda.cuh"
+#include "integral_params.cuh"
+#include "integral_tile.cuh"
+
+#include <cuda_pipeline.h>
+
+namespace cusi::integral {
+
+// Pixels x .. x + 3 of a row, zero past its end. Sums of bytes or their squares over a warp's 128 columns fit 32 bits.
+template<class Pixel>
+struct Pixels4;
+
+template<>
+struct Pixels4<unsigned char> {
+    using Sum = uint32_t;
+    uint32_t packed;
+
+    __device__ void loadPartial(const unsigned char *row, unsigned x, unsigned cols) {
+        packed = 0;
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+            if (x + i < cols)
+                packed |= static_cast<uint32_t>(__ldg(row + x + i)) << (8 * i);
+    }
+    template<bool SQUARES>
+    __device__ Sum sum() const {
+        return __dp4a(packed, SQUARES ? packed : 0x01010101u, 0u);
+    }
+    // sums[i]: start plus the pixels before i
+    template<bool SQUARES>
+    __device__ void exclusiveScan(Sum start, Sum (&sums)[4]) const {
+        sums[0] = start;
+        sums[1] = __dp4a(packed, SQUARES ? packed & 0x000000ffu : 0x00000001u, start);
+        sums[2] = __dp4a(packed, SQUARES ? packed & 0x0000ffffu : 0x00000101u, start);
+        sums[3] = __dp4a(packed, SQUARES ? packed & 0x00ffffffu : 0x00010101u, start);
+    }
+};
+
+template<>
+struct Pixels4<float> {
+    using Sum = double;
+    float4 v;
+
+    __device__ void loadPartial(const unsigned char *bytes, unsigned x, unsigned cols) {
+        const float *row = reinterpret_cast<const float *>(bytes);
+        v = make_float4(x < cols ? __ldg(row + x) : 0, x + 1 < cols ? __ldg(row + x + 1) : 0,
+                        x + 2 < cols ? __ldg(row + x + 2) : 0, x + 3 < cols ? __ldg(row + x + 3) : 0);
+    }
+    template<bool SQUARES>
+    __device__ static double value(float f) {
+        return SQUARES ? static_cast<double>(f) * f : static_cast<double>(f);
+    }
+    template<bool SQUARES>
+    __device__ void exclusiveScan(Sum start, Sum (&sums)[4]) const {
+        sums[0] = start;
+        sums[1] = start + value<SQUARES>(v.x);
+        sums[2] = sums[1] + value<SQUARES>(v.y);
+        sums[3] = sums[2] + value<SQUARES>(v.z);
+    }
+    template<bool SQUARES>
+    __device__ Sum sum() const {
+        return value<SQUARES>(v.x) + value<SQUARES>(v.y) + value<SQUARES>(v.z) + value<SQUARES>(v.w);
+    }
+};
+
+// A lane's pixels of its warp's rows, in shared memory.
+template<class Pixel>
+struct PixelRows {
+    const Pixels4<Pixel> *first_row;
+    __device__ Pixels4<Pixel> operator[](unsigned k) const { return first_row[32 * k]; }
+};
+
+// Starts copying 16 bytes of pixels to shared memory. They are read once, so L2 need not keep them.
+__device__ inline void copyPixels16(void *to, const void *from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
+                     static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+                 "l"(from), "l"(policyEvictFirst())
+                 : "memory");
+#else
+    __pipeline_memcpy_async(to, from, 16);
+#endif
+}
+
+// Starts copying columns x .. x + 127 of rows y .. y + ROWS - 1 to `to`, [row][lane], zero outside the image. `whole`: all
+// are inside and aligned to 16 bytes.
+template<int ROWS, class Pixel>
+__device__ inline void loadRows(Pixels4<Pixel> *to, const SlabParams &slab, unsigned x, unsigned y, unsigned lane,
+                                bool whole) {
+    const unsigned char *row = slab.src + y * slab.step + x * sizeof(Pixel);
+    if (whole) {
+        constexpr unsigned LANES_PER_ROW = WARP_COLS * sizeof(Pixel) / 16, ROWS_AT_ONCE = 32 / LANES_PER_ROW;
+        row += lane / LANES_PER_ROW * slab.step + lane % LANES_PER_ROW * 16;
+#pragma unroll
+        for (unsigned k = 0; k < ROWS; k += ROWS_AT_ONCE, row += ROWS_AT_ONCE * slab.step)
+            copyPixels16(reinterpret_cast<char *>(to + 32 * k) + 16 * lane, row);
+    } else {
+        const bool aligned4 = slab.src_aligned4 && x + 4 * lane + 4 <= slab.cols;
+        const unsigned cols = slab.cols - min(slab.cols, x);
+#pragma unroll 4
+        for (unsigned k = 0; k < ROWS; ++k, row += slab.step)
+            if (aligned4 && y + k < slab.rows)
+                __pipeline_memcpy_async(to + 32 * k + lane, row + 4 * lane * sizeof(Pixel), sizeof *to);
+            else
+                to[32 * k + lane].loadPartial(row, 4 * lane, y + k < slab.rows ? cols : 0);
+    }
+    __pipeline_commit();
+}
+
+} // namespace cusi::integral
+
+#endif

@@ -1,0 +1,205 @@
+// Writing the table: a warp completes the entries of its rows and stores them in whole sectors, whatever the alignment.
+#ifndef CUSI_INTEGRAL_STORE_CUH
+#define CUSI_INTEGRAL_STORE_CUH
+
+#include "integral_neighbors.cuh"
+
+namespace cusi::integral {
+
+// ---- Entries --------------------------------------------------------------------------------------------------------
+
+// 64-bit integer sums carry the exponent of 2^52 in their upper bits: below 2^52, which covers every table that fits in
+// device memory, they are the bits of the double 2^52 + sum.
+template<class Acc>
+constexpr Acc BIAS = 0;
+template<>
+constexpr uint64_t BIAS<uint64_t> = 0x4330000000000000u;
+
+__device__ inline uint32_t toEntry(uint32_t v) {
+    return v;
+}
+__device__ inline double toEntry(double v) {
+    return v;
+}
+__device__ inline double toEntry(uint64_t v) {
+    return __longlong_as_double(static_cast<long long>(v)) - 4503599627370496.0;
+}
+
+// ---- One row of a warp ----------------------------------------------------------------------------------------------
+
+// Four 8-byte entries are one 32-byte sector, but two stores. Pairs of lanes swap halves, so that each store of the warp
+// writes whole sectors: first those of the even lanes, then those of the odd ones.
+template<class T>
+__device__ __forceinline__ void storeRowPaired(T *row, unsigned x, const T (&v)[4], unsigned lane) {
+    const bool odd = lane % 2;
+    const T half[2] = {__shfl_xor_sync(FULL_WARP, odd ? v[0] : v[2], 1), __shfl_xor_sync(FULL_WARP, odd ? v[1] : v[3], 1)};
+    const T first[2] = {odd ? half[0] : v[0], odd ? half[1] : v[1]};
+    const T second[2] = {odd ? v[2] : half[0], odd ? v[3] : half[1]};
+    T *const pair = row + x - (odd ? 2 : 0);
+    store16EvictFirst(pair, first);
+    store16EvictFirst(pair + 4, second);
+}
+
+// The row starts `phase` entries past a 16-byte boundary, so lanes write the four entries that start `phase` earlier: some
+// of the lane before and some of their own. The ends of the warp's columns are written one by one.
+template<bool WHOLE, class T>
+__device__ __forceinline__ void storeRowShifted(T *row, unsigned x, const T (&v)[4], unsigned n, unsigned lane) {
+    constexpr unsigned VECTOR = 16 / sizeof(T);
+    const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) / sizeof(T)) % VECTOR;
+    const T before[3] = {__shfl_up_sync(FULL_WARP, v[1], 1), __shfl_up_sync(FULL_WARP, v[2], 1),
+                         __shfl_up_sync(FULL_WARP, v[3], 1)};
+    T w[4];
+    if (phase == 0)
+        w[0] = v[0], w[1] = v[1], w[2] = v[2], w[3] = v[3];
+    else if (phase == 1)
+        w[0] = before[2], w[1] = v[0], w[2] = v[1], w[3] = v[2];
+    else if (phase == 2)
+        w[0] = before[1], w[1] = before[2], w[2] = v[0], w[3] = v[1];
+    else
+        w[0] = before[0], w[1] = before[1], w[2] = before[2], w[3] = v[0];
+    if ((lane > 0 || phase == 0) && (WHOLE || x - phase + 4 <= n)) {
+        store16EvictFirst(row + x - phase, w);
+        if (VECTOR == 2)
+            store16EvictFirst(row + x - phase + 2, w + 2);
+    } else {
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+            if ((lane > 0 || i >= phase) && (WHOLE || x - phase + i < n))
+                __stcs(row + x - phase + i, w[i]);
+    }
+    if (lane == 31) {
+#pragma unroll
+        for (unsigned i = 1; i < 4; ++i)
+            if (i >= 4 - phase && (WHOLE || x + i < n))
+                __stcs(row + x + i, v[i]);
+    }
+}
+
+// Entries x .. x + 3 of every lane, contiguous over the warp, into a row of n entries. All lanes of the warp take part.
+// WHOLE: all entries are inside; ALIGNED: and the row starts on a 16-byte boundary.
+template<bool WHOLE, bool ALIGNED, class T>
+__device__ inline void storeRow(T *row, unsigned x, const T (&v)[4], unsigned n, unsigned lane) {
+    if constexpr (ALIGNED && sizeof(T) == 4)
+        store16EvictFirst(row + x, v);
+    else if constexpr (ALIGNED)
+        storeRowPaired(row, x, v, lane);
+    else
+        storeRowShifted<WHOLE>(row, x, v, n, lane);
+}
+
+// ---- The rows of a warp ---------------------------------------------------------------------------------------------
+
+// Writes the rows of one warp to one table. A lane holds entries x .. x + 3 of the row above: the sums over the columns
+// before each.
+template<class Pixel, bool SQUARES, class T, class Tile, class Shared>
+struct TableWriter {
+    using Acc = typename T::Acc;
+    using Entry = typename T::Entry;
+    using Sum = typename Pixels4<Pixel>::Sum;
+    static constexpr int ROWS = Tile::WARP_ROWS;
+    const RowScan<Pixel, SQUARES, ROWS> &scan;
+    const Shared &shared;
+    const Position &at;
+    Acc entries[4];
+    Acc end;    // the entry after the warp's columns
+    Entry *row; // the row above
+    size_t step;
+    unsigned x, cols;
+
+    // Everything that does not depend on the corner.
+    __device__ TableWriter(const T &table, const SlabParams &slab, const Shared &shared_,
+                           const RowScan<Pixel, SQUARES, ROWS> &scan_, const Position &at_)
+        : scan(scan_), shared(shared_), at(at_), step(table.step),
+          x(at_.tile_x * Tile::WIDTH + at_.warp_x * WARP_COLS + 4 * at_.lane), cols(slab.cols) {
+        Vector4<Sum> inside = {};
+#pragma unroll
+        for (int w = 0; w < Tile::WARPS_Y - 1; ++w)
+            if (w < static_cast<int>(at.warp_y)) {
+                const auto some = shared.columns[w][at.warp_x][at.lane];
+#pragma unroll
+                for (unsigned i = 0; i < 4; ++i)
+                    inside.v[i] += some.v[i];
+            }
+        const auto above = shared.above[at.warp_x][at.lane];
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+            entries[i] = above.v[i] + static_cast<Acc>(inside.v[i]);
+        end = __shfl_sync(FULL_WARP, entries[0], 0);
+        if (at.lane == 0)
+            entries[0] = 0;
+        if (!slab.is_top) { // all of this counts from the top of the slab: add what is above
+#pragma unroll
+            for (unsigned i = 0; i < 4; ++i)
+                if (x + i <= cols)
+                    entries[i] += static_cast<Acc>(table.out[x + i]);
+            end += static_cast<Acc>(table.out[cols]);
+        }
+        row = rowOf(table.out, step, static_cast<size_t>(at.tile_y) * Tile::HEIGHT + at.warp_y * ROWS);
+    }
+
+    template<bool WHOLE, bool ALIGNED>
+    __device__ void store() const {
+        const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]), toEntry(entries[3])};
+        storeRow<WHOLE, ALIGNED>(row, x, out, cols + 1, at.lane);
+    }
+
+    // The rows inside the image, of which there are valid_rows.
+    template<bool WHOLE, bool ALIGNED>
+    __device__ void storeRows(const PixelRows<Pixel> &pixels, unsigned valid_rows) {
+#pragma unroll
+        for (unsigned first = 0; first < ROWS; first += 4) {
+            const auto starts = shared.row_starts[at.warp_x][(at.warp_y * ROWS + first) / 4];
+#pragma unroll
+            for (unsigned j = 0; j < 4; ++j) {
+                const unsigned k = first + j;
+                if (WHOLE || k < valid_rows) {
+                    const Acc start = starts.v[j] + static_cast<Acc>(scan.prefix(k));
+                    constexpr bool SAME_WIDTH = sizeof(Acc) == sizeof(Sum); // the scan can begin with `start`
+                    Sum sums[4];
+                    pixels[k].template exclusiveScan<SQUARES>(SAME_WIDTH ? static_cast<Sum>(start) : Sum(0), sums);
+#pragma unroll
+                    for (int i = 0; i < 4; ++i)
+                        entries[i] += SAME_WIDTH ? static_cast<Acc>(sums[i]) : start + static_cast<Acc>(sums[i]);
+                    row = rowOf(row, step, 1);
+                    store<WHOLE, ALIGNED>();
+                }
+            }
+        }
+    }
+
+    // `whole`: all of the warp's rows and columns are inside the image.
+    __device__ void write(const PixelRows<Pixel> &pixels, unsigned valid_rows, bool whole, const SlabParams &slab) {
+        const unsigned first = x - 4 * at.lane;
+        if (first >= cols)
+            return;
+        const Acc corner = shared.corner + shared.warp_corners[at.warp_x][at.warp_y] + BIAS<Acc>;
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            entries[i] += corner;
+        const bool top = slab.is_top && at.tile_y == 0 && at.warp_y == 0;
+        if (top)
+            store<false, false>();       // zeros
+        if (first + WARP_COLS == cols) { // no lane has the entries after the last column
+            const unsigned y = at.warp_y * ROWS + at.lane;
+            const bool has_row = at.lane < ROWS && at.lane < valid_rows;
+            Acc ends[1] = {has_row
+                               ? shared.row_starts[at.warp_x][y / 4].v[y % 4] + static_cast<Acc>(shared.rows[at.warp_x][y])
+                               : Acc(0)};
+            warpInclusiveScan(ends, at.lane);
+            if (has_row)
+                __stcs(rowOf(row, step, at.lane + 1) + cols, toEntry(corner + end + ends[0]));
+            if (top && at.lane == 0)
+                __stcs(row + cols, Entry(0));
+        }
+        if (whole && slab.tables_aligned16)
+            storeRows<true, true>(pixels, valid_rows);
+        else if (whole)
+            storeRows<true, false>(pixels, valid_rows);
+        else
+            storeRows<false, false>(pixels, valid_rows);
+    }
+};
+
+} // namespace cusi::integral
+
+#endif

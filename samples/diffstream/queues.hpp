@@ -1,0 +1,162 @@
+// The two queues of the sender: capture -> difference -> send. Their threads wait for each other only when a queue is full or
+// empty.
+#pragma once
+
+#include "common/app.hpp"
+
+#include "cusight/live.h"
+#include "cusight/opencv.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace diffstream {
+
+// Frames between capture and difference, in buffers allocated at the start.
+class CaptureQueue {
+  public:
+    CaptureQueue(int capacity, int rows, int cols, bool pinned)
+        : frames_(static_cast<size_t>(capacity), cusMat(CUS_MAT_INIT)) {
+        for (cusMat &m : frames_) {
+            cusight::check(pinned ? cusMatCreatePinned(&m, rows, cols, CUS_8UC3)
+                                  : cusMatCreate(&m, rows, cols, CUS_8UC3, CUS_HOST));
+            empty_.push_back(&m);
+        }
+    }
+    ~CaptureQueue() {
+        for (cusMat &m : frames_)
+            cusMatRelease(&m);
+    }
+    CaptureQueue(const CaptureQueue &) = delete;
+    CaptureQueue &operator=(const CaptureQueue &) = delete;
+
+    // A buffer to fill; nullptr once closed. drop_oldest: rather than wait, drops the oldest frame in the queue.
+    cusMat *acquire(bool drop_oldest) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        changed_.wait(lock, [&] { return closed_ || !empty_.empty() || (drop_oldest && !filled_.empty()); });
+        if (closed_)
+            return nullptr;
+        std::deque<cusMat *> &from = empty_.empty() ? filled_ : empty_;
+        dropped_ += empty_.empty();
+        cusMat *const frame = from.front();
+        from.pop_front();
+        return frame;
+    }
+    void push(cusMat *frame) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        filled_.push_back(frame);
+        changed_.notify_all();
+    }
+    // The next frame; nullptr if there is none, with `wait` only at the end.
+    cusMat *pop(bool wait) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        if (wait)
+            changed_.wait(lock, [&] { return closed_ || !filled_.empty(); });
+        if (filled_.empty())
+            return nullptr;
+        cusMat *const frame = filled_.front();
+        filled_.pop_front();
+        return frame;
+    }
+    void release(cusMat *frame) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        empty_.push_back(frame);
+        changed_.notify_all();
+    }
+    void close() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        closed_ = true;
+        changed_.notify_all();
+    }
+    long long dropped() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return dropped_;
+    }
+
+  private:
+    std::vector<cusMat> frames_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<cusMat *> empty_, filled_;
+    long long dropped_ = 0;
+    bool closed_ = false;
+};
+
+// Packed frames between difference and send. A pipe wakes the sending thread, which otherwise waits for sockets.
+class PackedQueue {
+  public:
+    explicit PackedQueue(int capacity) : capacity_(capacity) {
+        if (::pipe2(pipe_, O_NONBLOCK | O_CLOEXEC) != 0)
+            throw sample::Stop(sample::FAILED, "cannot create a pipe");
+    }
+    ~PackedQueue() {
+        ::close(pipe_[0]);
+        ::close(pipe_[1]);
+    }
+    PackedQueue(const PackedQueue &) = delete;
+    PackedQueue &operator=(const PackedQueue &) = delete;
+
+    // Waits until the cusSender can accept one more frame. False once closed.
+    bool waitForRoom() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        room_.wait(lock, [&] { return closed_ || used_ < capacity_; });
+        used_ += !closed_;
+        return !closed_;
+    }
+    void push(const cusSentFrame &frame) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        frames_.push_back(frame);
+        wake();
+    }
+    bool pop(cusSentFrame &frame) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (frames_.empty())
+            return false;
+        frame = frames_.front();
+        frames_.pop_front();
+        return true;
+    }
+    void released() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        --used_;
+        room_.notify_all();
+    }
+    // No more frames come, or no more are wanted.
+    void close() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        closed_ = true;
+        room_.notify_all();
+        wake();
+    }
+    bool ended() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return closed_ && frames_.empty();
+    }
+    int wakeup() const { return pipe_[0]; }
+    void drain() {
+        char buffer[64];
+        while (::read(pipe_[0], buffer, sizeof buffer) > 0) {
+        }
+    }
+
+  private:
+    void wake() {
+        if (::write(pipe_[1], "", 1) < 0) {
+            // the pipe is full, so a wake-up is pending
+        }
+    }
+    const int capacity_;
+    int pipe_[2];
+    std::mutex mutex_;
+    std::condition_variable room_;
+    std::deque<cusSentFrame> frames_;
+    int used_ = 0;
+    bool closed_ = false;
+};
+
+} // namespace diffstream

@@ -1,0 +1,169 @@
+// What the tests of event frames share: random events, events and stackers in either space, and the comparison with the
+// reference.
+#pragma once
+
+#include "reference/events.hpp"
+#include "support.hpp"
+
+#include "cusight/events.h"
+
+namespace events {
+
+using reference::Events;
+
+// Random events over a frame, in half of the cases a little past it too. `crowd` percent fall on a few pixels, in bursts.
+inline Events randomEvents(size_t n, int rows, int cols, int crowd, std::mt19937_64 &random, int64_t max_step = 20) {
+    Events events;
+    int64_t t = static_cast<int64_t>(random() % 1000000);
+    const bool past = random() & 1;
+    int hot_x = 0, hot_y = 0, left = 0, polarity = 0;
+    for (size_t i = 0; i < n; ++i) {
+        t += static_cast<int64_t>(random() % static_cast<uint64_t>(max_step + 1));
+        if (left-- <= 0) {
+            left = static_cast<int>(random() % 64);
+            hot_x = static_cast<int>(random() % 3) % cols, hot_y = static_cast<int>(random() % 2) % rows;
+            polarity = static_cast<int>(random() & 1);
+        }
+        if (static_cast<int>(random() % 100) < crowd)
+            events.add(t, hot_x, hot_y, polarity);
+        else
+            events.add(t, static_cast<int>(random() % static_cast<uint64_t>(cols + (past ? cols / 8 + 1 : 0))),
+                       static_cast<int>(random() % static_cast<uint64_t>(rows + (past ? rows / 8 + 1 : 0))),
+                       random() & 1 ? static_cast<int>(1 + random() % 3) : 0);
+    }
+    return events;
+}
+
+// The events in either space, in arrays that start `shift` events past an aligned address.
+class SpaceEvents {
+  public:
+    SpaceEvents(const Events &events, cusSpace space, size_t shift = 0) {
+        view.count = events.size();
+        view.space = space;
+        view.x = put(0, events.x, space, shift);
+        view.y = put(1, events.y, space, shift);
+        view.p = put(2, events.p, space, shift);
+        view.t = put(3, events.t, space, shift);
+    }
+    ~SpaceEvents() {
+        for (cusMat &m : memory_)
+            cusMatRelease(&m);
+    }
+    SpaceEvents(const SpaceEvents &) = delete;
+    SpaceEvents &operator=(const SpaceEvents &) = delete;
+    cusEventArrays view = {};
+
+  private:
+    template<class T>
+    const T *put(int k, const std::vector<T> &values, cusSpace space, size_t shift) {
+        if (values.empty())
+            return nullptr;
+        cusMat &m = memory_[k];
+        std::vector<T> shifted(values.size() + shift);
+        std::copy(values.begin(), values.end(), shifted.begin() + static_cast<std::ptrdiff_t>(shift));
+        const int bytes = static_cast<int>(shifted.size() * sizeof(T));
+        CUS_EXPECT_OK(cusMatCreate(&m, 1, bytes, CUS_8UC1, space));
+        cusMat host = CUS_MAT_INIT;
+        CUS_EXPECT_OK(cusMatWrap(&host, 1, bytes, CUS_8UC1, CUS_HOST, shifted.data(), 0));
+        CUS_EXPECT_OK(space == CUS_DEVICE ? cusMatUpload(&host, &m, nullptr) : cusMatCopy(&host, &m, nullptr));
+        return static_cast<const T *>(m.data) + shift;
+    }
+    cusMat memory_[4] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
+};
+
+class Stacker {
+  public:
+    Stacker(int rows, int cols, cusSpace space, const std::vector<cusRepresentation> &representations) {
+        CUS_EXPECT_OK(cusEventStackerCreate(&object, rows, cols, space, representations.data(),
+                                            static_cast<int>(representations.size())));
+    }
+    ~Stacker() { cusEventStackerDestroy(object); }
+    Stacker(const Stacker &) = delete;
+    Stacker &operator=(const Stacker &) = delete;
+    cusEventStacker *object = nullptr;
+};
+
+inline std::vector<double> values(const cusMat &mat) {
+    switch (CUS_DEPTH(mat.type)) {
+    case CUS_8U: {
+        const auto v = support::elements<uint8_t>(mat);
+        return {v.begin(), v.end()};
+    }
+    case CUS_8S: {
+        const auto v = support::elements<int8_t>(mat);
+        return {v.begin(), v.end()};
+    }
+    default: {
+        const auto v = support::elements<float>(mat);
+        return {v.begin(), v.end()};
+    }
+    }
+}
+
+// The largest difference that the header allows for a frame of n events.
+inline double tolerance(const cusRepresentation &r, double n, double expected) {
+    if (r.kind == CUS_REPR_TIME_SURFACE)
+        return std::ldexp(std::max(expected, 1.2e-38), -23);
+    if (r.kind == CUS_REPR_VOXEL_GRID)
+        return r.normalize ? 2e-5 * (1 + std::fabs(expected))
+                           : std::ldexp(n, -25) + std::ldexp(std::fabs(expected), -24) + 1e-12;
+    return 0;
+}
+
+inline void expectFrames(const cusMat &frames, const Events &events, const std::vector<cusEventWindow> &windows, int rows,
+                         int cols, const cusRepresentation &r) {
+    const std::vector<double> got = values(frames);
+    const size_t size = got.size() / windows.size();
+    for (size_t w = 0; w < windows.size(); ++w) {
+        const std::vector<double> expected = reference::frame(events, windows[w], rows, cols, r);
+        ASSERT_EQ(size, expected.size());
+        const double n = static_cast<double>(windows[w].last - windows[w].first);
+        for (size_t i = 0; i < size; ++i)
+            ASSERT_LE(std::fabs(got[w * size + i] - expected[i]), tolerance(r, n, expected[i]))
+                << cusRepresentationName(r.kind) << ", " << rows << " x " << cols << ", window " << w << " with " << n
+                << " events, value " << i << ": got " << got[w * size + i] << ", expected " << expected[i];
+    }
+}
+
+inline cusRepresentation repr(cusRepresentationKind kind) {
+    return cusRepresentationDefaults(kind);
+}
+
+inline std::vector<cusRepresentation> allKinds() {
+    std::vector<cusRepresentation> all;
+    for (int kind = 0; kind < 8; ++kind)
+        all.push_back(repr(static_cast<cusRepresentationKind>(kind)));
+    return all;
+}
+
+// Every option different from its default.
+inline std::vector<cusRepresentation> otherOptions(std::mt19937_64 &random) {
+    std::vector<cusRepresentation> all = allKinds();
+    for (cusRepresentation &r : all) {
+        r.swap_channels = 1;
+        r.channels = 1 + static_cast<int>(random() % 16);
+        r.depth = random() & 1 ? CUS_8S : CUS_32F;
+        r.cutoff = 1 + static_cast<int>(random() % 20);
+        r.tau = 1 + static_cast<double>(random() % 3000);
+    }
+    return all;
+}
+
+inline void check(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
+                  const std::vector<cusRepresentation> &representations, cusSpace space, size_t shift = 0) {
+    const SpaceEvents input(events, space, shift);
+    const Stacker stacker(rows, cols, space, representations);
+    std::vector<cusMat> frames(representations.size());
+    CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), windows.size(), frames.data(), nullptr));
+    for (size_t i = 0; i < representations.size(); ++i)
+        expectFrames(frames[i], events, windows, rows, cols, representations[i]);
+    uint64_t skipped = 0, expected = 0;
+    CUS_EXPECT_OK(cusEventStackerSkipped(stacker.object, &skipped, nullptr));
+    for (const cusEventWindow &w : windows)
+        expected += reference::skipped(events, w, rows, cols);
+    EXPECT_EQ(skipped, expected);
+    for (cusMat &m : frames)
+        cusMatRelease(&m);
+}
+
+} // namespace events

@@ -1,0 +1,324 @@
+#include "events_support.hpp"
+
+#include <cstdio>
+#include <cstring>
+#include <tuple>
+
+namespace {
+
+using namespace events;
+
+// Collects what a pipeline delivers.
+struct Collected {
+    std::vector<std::vector<double>> values; // of each representation, all frames in order
+    std::vector<cusEventWindow> windows;
+    uint64_t first = 0;
+    size_t stop_at = SIZE_MAX;
+    static cusStatus sink(void *user, const cusFrameBatch *batch) {
+        Collected &g = *static_cast<Collected *>(user);
+        if (g.windows.size() + batch->count > g.stop_at)
+            return CUS_ERROR_IO;
+        if (g.windows.empty())
+            g.first = batch->first;
+        EXPECT_EQ(batch->first, g.first + g.windows.size());
+        g.values.resize(static_cast<size_t>(batch->representations));
+        if (batch->stream) {
+            CUS_EXPECT_OK(cusStreamSynchronize(batch->stream));
+        }
+        for (size_t i = 0; i < g.values.size(); ++i) {
+            const std::vector<double> v = events::values(batch->frames[i]);
+            g.values[i].insert(g.values[i].end(), v.begin(), v.end());
+        }
+        g.windows.insert(g.windows.end(), batch->windows, batch->windows + batch->count);
+        return CUS_OK;
+    }
+};
+
+class Pipeline {
+  public:
+    Pipeline(int rows, int cols, const std::vector<cusRepresentation> &r, const cusEventPipelineOptions &options,
+             Collected *to) {
+        CUS_EXPECT_OK(cusEventPipelineCreate(&object, rows, cols, r.data(), static_cast<int>(r.size()), &options,
+                                             Collected::sink, to));
+    }
+    ~Pipeline() { cusEventPipelineDestroy(object); }
+    Pipeline(const Pipeline &) = delete;
+    Pipeline &operator=(const Pipeline &) = delete;
+    cusEventPipeline *object = nullptr;
+};
+
+class EventPipeline : public support::SpaceTest {
+  protected:
+    cusEventPipelineOptions options(const cusWindowing &w) const {
+        cusEventPipelineOptions o = cusEventPipelineDefaults();
+        o.compute = space();
+        o.windowing = w;
+        return o;
+    }
+};
+CUS_BOTH_SPACES(EventPipeline);
+
+cusEventArrays slice(const Events &events, size_t from, size_t n) {
+    cusEventArrays a = {};
+    a.x = events.x.data() + from, a.y = events.y.data() + from, a.p = events.p.data() + from, a.t = events.t.data() + from;
+    a.count = n;
+    a.space = CUS_HOST;
+    return a;
+}
+
+void pushInPieces(cusEventPipeline *pipeline, const Events &events, size_t max_piece, std::mt19937_64 &random) {
+    for (size_t at = 0; at < events.size();) {
+        const size_t n = std::min(events.size() - at, static_cast<size_t>(random() % (max_piece + 1)));
+        const cusEventArrays piece = slice(events, at, n);
+        CUS_ASSERT_OK(cusEventPipelinePush(pipeline, &piece));
+        at += n;
+    }
+    CUS_ASSERT_OK(cusEventPipelineFlush(pipeline));
+}
+
+TEST_P(EventPipeline, PiecesEqualTheWhole) {
+    std::mt19937_64 random = support::generator();
+    const int rows = 12, cols = 17;
+    for (int round = 0; round < 120; ++round) {
+        const Events events = randomEvents(random() % 3000, rows, cols, 10, random, round % 2 ? 3 : 40);
+        cusWindowing w = cusWindowingDefaults();
+        w.unit = random() & 1 ? CUS_WINDOW_COUNT : CUS_WINDOW_DURATION;
+        w.length = 1 + random() % (w.unit == CUS_WINDOW_COUNT ? 400 : 2000);
+        w.stride = random() % 3 ? 0 : 1 + w.length / 4 + random() % (2 * w.length);
+        w.keep_incomplete = static_cast<int>(random() & 1);
+        cusEventPipelineOptions o = options(w);
+        o.max_events = w.unit == CUS_WINDOW_COUNT ? w.length + random() % 300 : 3000;
+        o.batch_windows = 1 + random() % 9;
+        if (space() == CUS_DEVICE && random() % 3 == 0)
+            o.deliver = CUS_DEVICE;
+        const std::vector<cusEventWindow> expected = reference::windows(events, w);
+        if (random() % 3 == 0) {
+            o.first_window = random() % (expected.size() + 2);
+            o.end_window = o.first_window + 1 + random() % 5;
+        }
+        const uint64_t begin = std::min<uint64_t>(o.first_window, expected.size()),
+                       end = o.end_window ? std::min<uint64_t>(o.end_window, expected.size()) : expected.size();
+        const std::vector<cusRepresentation> r = {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_TENCODE), repr(CUS_REPR_MDES)};
+        Collected got;
+        const Pipeline pipeline(rows, cols, r, o, &got);
+        for (int again = 0; again < 2; ++again) { // a second recording starts over
+            got = Collected();
+            pushInPieces(pipeline.object, events, again ? events.size() : 1 + random() % 700, random);
+            ASSERT_EQ(got.windows.size(), end - begin)
+                << "length " << w.length << ", stride " << w.stride << ", unit " << w.unit;
+            EXPECT_TRUE(begin == end || got.first == begin);
+            for (uint64_t k = begin; k < end; ++k) {
+                ASSERT_EQ(got.windows[k - begin].first, expected[k].first) << "window " << k;
+                ASSERT_EQ(got.windows[k - begin].last, expected[k].last) << "window " << k;
+                for (size_t i = 0; i < r.size(); ++i) {
+                    const std::vector<double> frame = reference::frame(events, expected[k], rows, cols, r[i]);
+                    const auto at = got.values[i].begin() + static_cast<std::ptrdiff_t>((k - begin) * frame.size());
+                    ASSERT_TRUE(std::equal(frame.begin(), frame.end(), at)) << "window " << k << ", representation " << i;
+                }
+            }
+        }
+        cusEventPipelineCounts counts = {};
+        CUS_EXPECT_OK(cusEventPipelineQuery(pipeline.object, &counts));
+        EXPECT_EQ(counts.events, 2 * events.size());
+        EXPECT_EQ(counts.windows, 2 * (end - begin));
+        uint64_t skipped = 0;
+        for (uint64_t k = begin; k < end; ++k)
+            skipped += reference::skipped(events, expected[k], rows, cols);
+        EXPECT_EQ(counts.skipped, 2 * skipped);
+    }
+}
+
+// Page-locked pieces large enough for direct upload, with overlapping windows that span them.
+TEST_P(EventPipeline, LargePieces) {
+    std::mt19937_64 random = support::generator();
+    const int rows = 60, cols = 80;
+    const size_t n = 1500000;
+    Events events = randomEvents(n, rows, cols, 5, random, 2);
+    cusMat memory[4] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
+    const void *source[4] = {events.x.data(), events.y.data(), events.p.data(), events.t.data()};
+    const size_t unit[4] = {2, 2, 1, 8};
+    for (int k = 0; k < 4; ++k) {
+        const int bytes = static_cast<int>(n * unit[k]);
+        CUS_ASSERT_OK(space() == CUS_DEVICE ? cusMatCreatePinned(&memory[k], 1, bytes, CUS_8UC1)
+                                            : cusMatCreate(&memory[k], 1, bytes, CUS_8UC1, CUS_HOST));
+        std::memcpy(memory[k].data, source[k], n * unit[k]);
+    }
+    for (const auto &[unit_of, length, stride] :
+         {std::tuple{CUS_WINDOW_COUNT, 100000, 60000}, std::tuple{CUS_WINDOW_COUNT, 300000, 0},
+          std::tuple{CUS_WINDOW_DURATION, 70000, 50000}}) {
+        cusWindowing w = cusWindowingDefaults();
+        w.unit = unit_of;
+        w.length = static_cast<uint64_t>(length);
+        w.stride = static_cast<uint64_t>(stride);
+        cusEventPipelineOptions o = options(w);
+        o.max_events = 400000;
+        o.batch_windows = 3;
+        const cusEventArrays whole = slice(events, 0, n);
+        size_t count = 0;
+        std::vector<cusEventWindow> expected(1000);
+        CUS_ASSERT_OK(cusEventWindows(&whole, &w, expected.data(), expected.size(), &count, nullptr));
+        Collected got;
+        const Pipeline pipeline(rows, cols, {repr(CUS_REPR_HISTOGRAM)}, o, &got);
+        for (size_t from : {size_t{0}, size_t{710001}}) {
+            cusEventArrays piece = {};
+            piece.x = static_cast<const uint16_t *>(memory[0].data) + from;
+            piece.y = static_cast<const uint16_t *>(memory[1].data) + from;
+            piece.p = static_cast<const uint8_t *>(memory[2].data) + from;
+            piece.t = static_cast<const int64_t *>(memory[3].data) + from;
+            piece.count = from ? n - from : 710001;
+            CUS_ASSERT_OK(cusEventPipelinePush(pipeline.object, &piece));
+        }
+        CUS_ASSERT_OK(cusEventPipelineFlush(pipeline.object));
+        ASSERT_EQ(got.windows.size(), count);
+        for (size_t k = 0; k < count; ++k) {
+            ASSERT_EQ(got.windows[k].first, expected[k].first) << "window " << k;
+            ASSERT_EQ(got.windows[k].last, expected[k].last) << "window " << k;
+            const std::vector<double> frame = reference::frame(events, expected[k], rows, cols, repr(CUS_REPR_HISTOGRAM));
+            ASSERT_TRUE(std::equal(frame.begin(), frame.end(),
+                                   got.values[0].begin() + static_cast<std::ptrdiff_t>(k * frame.size())))
+                << "window " << k;
+        }
+    }
+    for (cusMat &m : memory)
+        cusMatRelease(&m);
+}
+
+// 600 million events: the same million repeated, so every frame is known.
+struct Repeated {
+    const std::vector<uint8_t> *expected; // frames of one round
+    size_t frame, seen, wrong;
+    static cusStatus sink(void *user, const cusFrameBatch *batch) {
+        Repeated &r = *static_cast<Repeated *>(user);
+        for (size_t k = 0; k < batch->count; ++k, ++r.seen)
+            r.wrong += std::memcmp(static_cast<const uint8_t *>(batch->frames[0].data) + k * r.frame,
+                                   r.expected->data() + r.seen * r.frame % r.expected->size(), r.frame) != 0;
+        return CUS_OK;
+    }
+};
+
+size_t residentBytes() {
+    size_t pages = 0, resident = 0;
+    if (std::FILE *file = std::fopen("/proc/self/statm", "r")) {
+        if (std::fscanf(file, "%zu %zu", &pages, &resident) != 2)
+            resident = 0;
+        std::fclose(file);
+    }
+    return resident * 4096;
+}
+
+TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
+    std::mt19937_64 random = support::generator();
+    const int rows = 180, cols = 240;
+    const size_t round = 1000000, window = 200000, frame = static_cast<size_t>(rows) * static_cast<size_t>(cols) * 2;
+    const Events events = randomEvents(round, rows, cols, 0, random);
+    std::vector<uint8_t> expected;
+    for (size_t w = 0; w < round / window; ++w)
+        for (double v : reference::frame(events, {w * window, (w + 1) * window}, rows, cols, repr(CUS_REPR_HISTOGRAM)))
+            expected.push_back(static_cast<uint8_t>(v));
+    Repeated seen = {&expected, frame, 0, 0};
+    const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
+    cusEventPipelineOptions o = options(cusWindowingDefaults());
+    o.max_events = 1500000;
+    o.batch_windows = 5;
+    cusEventPipeline *pipeline = nullptr;
+    CUS_ASSERT_OK(cusEventPipelineCreate(&pipeline, rows, cols, &r, 1, &o, Repeated::sink, &seen));
+    const cusEventArrays piece = slice(events, 0, round);
+    size_t early = 0;
+    cusDeviceInfo before = {}, after = {};
+    for (int k = 0; k < 600; ++k) {
+        CUS_ASSERT_OK(cusEventPipelinePush(pipeline, &piece));
+        if (k == 20) {
+            early = residentBytes();
+            if (space() == CUS_DEVICE) {
+                CUS_ASSERT_OK(cusDeviceQuery(0, &before));
+            }
+        }
+    }
+    CUS_ASSERT_OK(cusEventPipelineFlush(pipeline));
+    EXPECT_LE(residentBytes(), early + (size_t{32} << 20));
+    if (space() == CUS_DEVICE) {
+        CUS_ASSERT_OK(cusDeviceQuery(0, &after));
+        EXPECT_EQ(after.memory_free, before.memory_free);
+    }
+    EXPECT_EQ(seen.seen, 3000u);
+    EXPECT_EQ(seen.wrong, 0u);
+    cusEventPipelineDestroy(pipeline);
+}
+
+TEST_P(EventPipeline, ErrorsStopIt) {
+    const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
+    Events events;
+    for (int i = 0; i < 100; ++i)
+        events.add(i < 50 ? i : i - 20, 0, 0, 1);
+    const cusEventArrays all = slice(events, 0, 100);
+    cusWindowing w = cusWindowingDefaults();
+    w.unit = CUS_WINDOW_DURATION;
+    w.length = 10;
+    {
+        Collected got;
+        const Pipeline pipeline(2, 2, {r}, options(w), &got);
+        CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, &all), CUS_ERROR_VALUE,
+                         "cusEventPipelinePush: times decrease from 49 to 30 at event 50");
+        CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, &all), CUS_ERROR_VALUE, "times decrease");
+        CUS_EXPECT_ERROR(cusEventPipelineFlush(pipeline.object), CUS_ERROR_VALUE, "times decrease");
+    }
+    {
+        Collected got;
+        cusEventPipelineOptions o = options(w);
+        o.max_events = 9;
+        const Pipeline pipeline(2, 2, {r}, o, &got);
+        const cusEventArrays few = slice(events, 0, 50);
+        const cusStatus status = cusEventPipelinePush(pipeline.object, &few);
+        if (space() == CUS_DEVICE) { // the host does not buffer events, so any number fits
+            EXPECT_EQ(status, CUS_ERROR_CAPACITY);
+            EXPECT_NE(std::string(cusLastError()).find("window 0 has more than max_events = 9 events"), std::string::npos);
+        }
+    }
+    {
+        Collected got;
+        got.stop_at = 2;
+        w.unit = CUS_WINDOW_COUNT;
+        cusEventPipelineOptions o = options(w);
+        o.batch_windows = 1;
+        const Pipeline pipeline(2, 2, {r}, o, &got);
+        cusStatus status = cusEventPipelinePush(pipeline.object, &all);
+        if (status == CUS_OK)
+            status = cusEventPipelineFlush(pipeline.object);
+        EXPECT_EQ(status, CUS_ERROR_IO);
+        EXPECT_NE(std::string(cusLastError()).find("the sink stopped at window 2"), std::string::npos) << cusLastError();
+        CUS_EXPECT_ERROR(cusEventPipelineFlush(pipeline.object), CUS_ERROR_IO, "the sink stopped");
+    }
+    Collected got;
+    const Pipeline pipeline(2, 2, {r}, options(w), &got);
+    cusEventArrays bad = all;
+    bad.space = CUS_DEVICE;
+    CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, &bad), CUS_ERROR_SPACE,
+                     "events are in device memory, expected host memory");
+    bad = all;
+    bad.p = nullptr;
+    CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, &bad), CUS_ERROR_NULL, "events' p is NULL");
+    CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, nullptr), CUS_ERROR_NULL, "events is NULL");
+    CUS_EXPECT_ERROR(cusEventPipelinePush(nullptr, &all), CUS_ERROR_NULL, "pipeline is NULL");
+    CUS_EXPECT_OK(cusEventPipelinePush(pipeline.object, &all));
+}
+
+TEST(EventPipelineCreate, Rejects) {
+    const cusRepresentation r = repr(CUS_REPR_HISTOGRAM);
+    cusEventPipeline *pipeline = nullptr;
+    cusEventPipelineOptions o = cusEventPipelineDefaults();
+    const auto create = [&] { return cusEventPipelineCreate(&pipeline, 2, 2, &r, 1, &o, Collected::sink, nullptr); };
+    CUS_EXPECT_ERROR(cusEventPipelineCreate(&pipeline, 2, 2, &r, 1, &o, nullptr, nullptr), CUS_ERROR_NULL, "sink is NULL");
+    o.max_events = 100;
+    CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "max_events is 100, expected 200000..2147483646");
+    o = cusEventPipelineDefaults();
+    o.deliver = CUS_DEVICE;
+    CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "deliver is CUS_DEVICE, expected compute CUS_DEVICE too");
+    o = cusEventPipelineDefaults();
+    o.first_window = 5;
+    o.end_window = 4;
+    CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "end_window is 4");
+    EXPECT_EQ(pipeline, nullptr);
+    cusEventPipelineDestroy(nullptr);
+}
+
+} // namespace
