@@ -1,5 +1,5 @@
-// cusight-belt: makes a production-belt video of capsules, filled with blue soap or empty, whose truth is known: for trying
-// cusight-match. Writes the video, a template of the capsule with a mask that leaves its inside out, and the truth as CSV.
+// cusight-belt: makes a test video for cusight-match: capsules on a conveyor belt, filled with blue soap or empty. Writes the
+// video, a template of the capsule, a mask that excludes its inside, and the ground truth as CSV.
 #include "common/app.hpp"
 #include "common/options.hpp"
 #include "common/progress.hpp"
@@ -16,7 +16,7 @@
 namespace {
 
 constexpr int WIDTH = 640, HEIGHT = 360, SPACING = 250, SPEED = 6;
-const cv::Size CAPSULE(132, 84), WINDOW(150, 100); // WINDOW: the template, with some belt around the capsule
+const cv::Size CAPSULE(132, 84), WINDOW(150, 100); // WINDOW: the template's size, with some belt around the capsule
 
 // A rectangle with round ends.
 void stadium(cv::Mat &image, cv::Point center, cv::Size size, const cv::Scalar &color) {
@@ -31,9 +31,9 @@ void drawCapsule(cv::Mat &image, cv::Point center, bool filled, int level) {
     stadium(image, center, {CAPSULE.width - 10, CAPSULE.height - 10}, {225, 225, 225});
     stadium(image, center, {CAPSULE.width - 22, CAPSULE.height - 22}, {150, 155, 155});
     const cv::Size inside(CAPSULE.width - 26, CAPSULE.height - 26);
-    if (!filled) // a little that stuck
+    if (!filled) { // a small residue
         cv::circle(image, center + cv::Point(level % 30 - 15, 8), 6 + level % 5, {190, 90, 30}, cv::FILLED, cv::LINE_AA);
-    else {
+    } else {
         cv::Mat soap = image.clone();
         stadium(soap, center, inside, {210, 80, 20});
         const cv::Rect part(center.x - inside.width / 2, center.y - inside.height / 2 + level % 12, inside.width + 1,
@@ -53,7 +53,7 @@ cv::Mat belt(int shift) {
     return image;
 }
 
-// What capsule number k on the belt is like: decided by its number alone.
+// The appearance of capsule k depends only on its number.
 unsigned hash(unsigned k) {
     k = (k ^ 61) ^ (k >> 16);
     k *= 9;
@@ -67,61 +67,82 @@ void writeImage(const std::string &path, const cv::Mat &image) {
         throw sample::Stop(sample::OUTPUT, path + " cannot be written");
 }
 
-int run(int argc, char **argv) {
-    sample::Common common;
-    std::string folder = ".";
-    int frames = 240;
-    sample::Options options("cusight-belt", "Makes a production-belt video of filled and empty capsules for cusight-match: "
-                                            "the video, FOLDER/capsule.png, capsule-mask.png and truth.csv.");
-    options.argument(folder, "FOLDER", "an existing folder for template, mask and truth", false);
-    options.number(frames, "--frames", "N", "length of the video", 1, 1000000);
-    options.common(common, std::string(sample::SINK_HELP) + "belt.mp4");
-    if (!options.parse(argc, argv))
-        return sample::OK;
+using File = std::unique_ptr<FILE, int (*)(FILE *)>;
 
+const cv::Point MIDDLE(WINDOW.width / 2, WINDOW.height / 2); // of the template
+
+void writeTemplate(const std::string &folder) {
     cv::Mat capsule = belt(0)(cv::Rect({WIDTH / 2, HEIGHT / 2}, WINDOW)).clone();
     cv::Mat mask(WINDOW, CV_8UC1, cv::Scalar(0));
-    const cv::Point middle(WINDOW.width / 2, WINDOW.height / 2);
-    drawCapsule(capsule, middle, true, 0);
-    stadium(mask, middle, CAPSULE, 255);
-    stadium(mask, middle, {CAPSULE.width - 24, CAPSULE.height - 24}, 0);
+    drawCapsule(capsule, MIDDLE, true, 0);
+    stadium(mask, MIDDLE, CAPSULE, 255);
+    stadium(mask, MIDDLE, {CAPSULE.width - 24, CAPSULE.height - 24}, 0);
     cv::threshold(mask, mask, 127, 255, cv::THRESH_BINARY);
     writeImage(folder + "/capsule.png", capsule);
     writeImage(folder + "/capsule-mask.png", mask);
+}
 
-    const std::unique_ptr<FILE, int (*)(FILE *)> truth(std::fopen((folder + "/truth.csv").c_str(), "w"), std::fclose);
-    if (!truth)
-        throw sample::Stop(sample::OUTPUT, folder + "/truth.csv cannot be written");
-    std::fprintf(truth.get(), "frame,x,y,filled\n");
-    const std::unique_ptr<sample::Sink> sink = sample::openSink(common, "cusight-belt", "belt.mp4", {WIDTH, HEIGHT}, 25);
+// Draws the capsules of one frame. Those wholly inside are written to `truth`; returns how many.
+int drawCapsules(cv::Mat &image, int frame, FILE *truth) {
+    const int shift = frame * SPEED;
+    int whole = 0;
+    for (int k = 0; k * SPACING <= shift + CAPSULE.width; ++k) {
+        const cv::Point center(shift - k * SPACING,
+                               HEIGHT / 2 + static_cast<int>(hash(static_cast<unsigned>(k)) % 31) - 15);
+        if (center.x > WIDTH + CAPSULE.width)
+            continue;
+        const unsigned kind = hash(static_cast<unsigned>(k) + 1000);
+        const bool filled = (7 * k + 3) % 5 < 3;
+        drawCapsule(image, center, filled, static_cast<int>(kind / 8 % 64));
+        const cv::Rect window(center - MIDDLE, WINDOW);
+        if ((window & cv::Rect(0, 0, WIDTH, HEIGHT)) == window) {
+            std::fprintf(truth, "%d,%d,%d,%d\n", frame, window.x, window.y, filled ? 1 : 0);
+            ++whole;
+        }
+    }
+    return whole;
+}
+
+// Returns the number of whole capsules in all frames.
+int writeVideo(sample::Sink &sink, int frames, FILE *truth) {
     sample::Progress progress("frames", frames);
     cv::RNG noise(7);
     int capsules = 0;
     for (int frame = 0; frame < frames && !sample::interrupted(); ++frame) {
-        const int shift = frame * SPEED;
-        cv::Mat image = belt(shift), grain(HEIGHT, WIDTH, CV_8UC3);
-        for (int k = 0; k * SPACING <= shift + CAPSULE.width; ++k) {
-            const cv::Point center(shift - k * SPACING,
-                                   HEIGHT / 2 + static_cast<int>(hash(static_cast<unsigned>(k)) % 31) - 15);
-            if (center.x > WIDTH + CAPSULE.width)
-                continue;
-            const unsigned kind = hash(static_cast<unsigned>(k) + 1000);
-            const bool filled = (7 * k + 3) % 5 < 3;
-            drawCapsule(image, center, filled, static_cast<int>(kind / 8 % 64));
-            const cv::Rect window(center - middle, WINDOW);
-            if ((window & cv::Rect(0, 0, WIDTH, HEIGHT)) == window) {
-                std::fprintf(truth.get(), "%d,%d,%d,%d\n", frame, window.x, window.y, filled ? 1 : 0);
-                ++capsules;
-            }
-        }
+        cv::Mat image = belt(frame * SPEED), grain(HEIGHT, WIDTH, CV_8UC3);
+        capsules += drawCapsules(image, frame, truth);
         noise.fill(grain, cv::RNG::UNIFORM, 0, 12);
         image += grain;
-        if (!sink->write(image))
+        if (!sink.write(image))
             break;
         progress.update(frame + 1);
     }
-    sink->finish();
-    progress.finish();
+    sink.finish();
+    return capsules;
+}
+
+int run(int argc, char **argv) {
+    sample::Common common;
+    std::string folder = ".";
+    int frames = 240;
+    const auto app = sample::makeApp("cusight-belt",
+                                     "Makes a test video for cusight-match: filled and empty capsules on a conveyor belt. "
+                                     "Writes the video, and capsule.png, capsule-mask.png and truth.csv to FOLDER.",
+                                     "  cusight-belt . --output belt.avi\n"
+                                     "  cusight-match belt.avi --template capsule.png --mask capsule-mask.png --top-k 4\n");
+    app->add_option("FOLDER", folder, "an existing folder for the template, its mask and the ground truth");
+    sample::addNumber(*app, "--frames", frames, 1, 1000000, "make N frames");
+    sample::addCommon(*app, common, "belt.mp4");
+    if (!sample::parse(*app, argc, argv))
+        return sample::OK;
+
+    writeTemplate(folder);
+    const File truth(std::fopen((folder + "/truth.csv").c_str(), "w"), std::fclose);
+    if (!truth)
+        throw sample::Stop(sample::OUTPUT, folder + "/truth.csv cannot be written");
+    std::fprintf(truth.get(), "frame,x,y,filled\n");
+    const std::unique_ptr<sample::Sink> sink = sample::openSink(common, "cusight-belt", "belt.mp4", {WIDTH, HEIGHT}, 25);
+    const int capsules = writeVideo(*sink, frames, truth.get());
     if (std::fflush(truth.get()) != 0)
         throw sample::Stop(sample::OUTPUT, folder + "/truth.csv cannot be written");
     sample::figure("capsules", "%d whole ones in all frames", capsules);

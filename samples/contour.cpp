@@ -1,4 +1,4 @@
-// cusight-contour: elevation and contour map of a stereo pair, or of each frame of a side-by-side video.
+// cusight-contour: elevation and contour map of a stereo pair, or of each frame of a side-by-side stereo video.
 #include "common/app.hpp"
 #include "common/options.hpp"
 #include "common/progress.hpp"
@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,13 +29,13 @@ struct Settings {
     sample::Common common;
     std::string left, right, view = "picture", preset = "smooth", elevation_file, cloud_file, lines_file, edges_file;
     cusStereoOptions stereo = cusStereoDefaults();
-    double threshold = cusStereoDefaults().threshold, tolerance = cusStereoDefaults().tolerance;
     double focal = 0, baseline = 1;
     int reduce = 1, frames = 0;
     bool no_labels = false;
+    bool wantsEdges() const { return view == "edges" || !edges_file.empty(); }
 };
 
-// A matrix on the device of the run, and its way to and from cv::Mat.
+// A matrix in the memory of the chosen device, with copies from and to cv::Mat.
 class Mat {
   public:
     explicit Mat(cusSpace space) : space_(space) {}
@@ -65,7 +66,7 @@ struct Result {
     cv::Mat elevation, lines, edges, picture;
 };
 
-// One size of pair, made anew when an option changes.
+// Maps pairs of one size with one set of options.
 class Engine {
   public:
     Engine(const sample::Device &device, cv::Size size, const cusStereoOptions &options)
@@ -97,39 +98,50 @@ class Engine {
     Mat left_, right_, elevation_, lines_, edges_, picture_;
 };
 
-// Writes the shift of each line beside it, where there is room.
+// A place of `size` on the outline that overlaps no other label; false if there is none.
+bool placeLabel(const std::vector<cv::Point> &outline, cv::Size size, cv::Size picture, std::vector<cv::Rect> &occupied,
+                cv::Point &at) {
+    for (size_t i = outline.size() / 3; i < outline.size(); i += 7) {
+        const cv::Rect box({outline[i].x - size.width / 2, outline[i].y - size.height / 2}, size);
+        const cv::Rect margin(box.x - 6, box.y - 6, box.width + 12, box.height + 12);
+        if ((margin & cv::Rect({0, 0}, picture)) != margin ||
+            std::any_of(occupied.begin(), occupied.end(), [&](const cv::Rect &o) { return (o & margin).area() > 0; }))
+            continue;
+        occupied.push_back(margin);
+        at = {box.x, box.y + box.height};
+        return true;
+    }
+    return false;
+}
+
+// Labels the long outlines of one level, at most three.
+void labelLevel(cv::Mat &picture, const cv::Mat &elevation, double value, std::vector<cv::Rect> &occupied) {
+    std::vector<std::vector<cv::Point>> outlines;
+    cv::findContours(elevation >= value, outlines, cv::RETR_LIST, cv::CHAIN_APPROX_NONE);
+    std::sort(outlines.begin(), outlines.end(), [](const auto &a, const auto &b) { return a.size() > b.size(); });
+    const std::string text = sample::text("%.0f", value - 1);
+    const double scale = std::max(0.35, picture.cols / 1600.0);
+    const cv::Size size = cv::getTextSize(text, cv::FONT_HERSHEY_SIMPLEX, scale, 1, nullptr);
+    int written = 0;
+    for (const auto &outline : outlines) {
+        if (written == 3 || static_cast<int>(outline.size()) < picture.cols / 4)
+            break;
+        cv::Point at;
+        if (!placeLabel(outline, size, picture.size(), occupied, at))
+            continue;
+        cv::putText(picture, text, at, cv::FONT_HERSHEY_SIMPLEX, scale, {255, 255, 255}, 3, cv::LINE_AA);
+        cv::putText(picture, text, at, cv::FONT_HERSHEY_SIMPLEX, scale, {0, 0, 0}, 1, cv::LINE_AA);
+        ++written;
+    }
+}
+
+// Writes the shift of each contour line beside it.
 void label(cv::Mat &picture, const cv::Mat &elevation, int levels) {
     double low = 0, high = 0;
     cv::minMaxLoc(elevation, &low, &high);
-    std::vector<cv::Rect> taken;
-    for (int k = 1; k < levels && high > low; ++k) {
-        const double value = low + k * (high - low) / levels;
-        std::vector<std::vector<cv::Point>> outlines;
-        cv::findContours(elevation >= value, outlines, cv::RETR_LIST, cv::CHAIN_APPROX_NONE);
-        std::sort(outlines.begin(), outlines.end(), [](const auto &a, const auto &b) { return a.size() > b.size(); });
-        int written = 0;
-        for (const auto &outline : outlines) {
-            if (written == 3 || static_cast<int>(outline.size()) < picture.cols / 4)
-                break;
-            const std::string text = sample::text("%.0f", value - 1);
-            const double scale = std::max(0.35, picture.cols / 1600.0);
-            int base = 0;
-            const cv::Size size = cv::getTextSize(text, cv::FONT_HERSHEY_SIMPLEX, scale, 1, &base);
-            for (size_t i = outline.size() / 3; i < outline.size(); i += 7) {
-                const cv::Rect box(outline[i].x - size.width / 2, outline[i].y - size.height / 2, size.width, size.height);
-                const cv::Rect room(box.x - 6, box.y - 6, box.width + 12, box.height + 12);
-                if ((room & cv::Rect(0, 0, picture.cols, picture.rows)) != room ||
-                    std::any_of(taken.begin(), taken.end(), [&](const cv::Rect &t) { return (t & room).area() > 0; }))
-                    continue;
-                const cv::Point at(box.x, box.y + box.height);
-                cv::putText(picture, text, at, cv::FONT_HERSHEY_SIMPLEX, scale, {255, 255, 255}, 3, cv::LINE_AA);
-                cv::putText(picture, text, at, cv::FONT_HERSHEY_SIMPLEX, scale, {0, 0, 0}, 1, cv::LINE_AA);
-                taken.push_back(room);
-                ++written;
-                break;
-            }
-        }
-    }
+    std::vector<cv::Rect> occupied;
+    for (int k = 1; k < levels && high > low; ++k)
+        labelLevel(picture, elevation, low + k * (high - low) / levels, occupied);
 }
 
 cv::Mat shown(const Settings &s, const Result &r) {
@@ -157,8 +169,7 @@ void writeImage(const std::string &path, const cv::Mat &image) {
         throw sample::Stop(sample::OUTPUT, path + " cannot be written");
 }
 
-// Each pixel with a shift above 0 as a point with its color: x, y right and down from the middle, z = focal * baseline /
-// shift away.
+// A colored point for each pixel with a shift above 0: x right and y down from the image center, z = focal * baseline / shift.
 void writeCloud(const std::string &path, const cv::Mat &elevation, const cv::Mat &color, double focal, double baseline) {
     cv::Mat e;
     elevation.convertTo(e, CV_32F);
@@ -200,13 +211,14 @@ void writeFiles(const Settings &s, const Result &r, const cv::Mat &color) {
 }
 
 struct Pair {
-    cv::Mat color, left, right; // of the left image; gray
+    cv::Mat color;       // the left image
+    cv::Mat left, right; // gray
 };
 
 Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right) {
     if (left.size() != right.size())
-        throw sample::Stop(sample::INPUT, sample::text("left is %d x %d, right is %d x %d: a pair has one size", left.cols,
-                                                       left.rows, right.cols, right.rows));
+        throw sample::Stop(sample::INPUT, sample::text("RIGHT is %d x %d, expected %d x %d like LEFT", right.cols,
+                                                       right.rows, left.cols, left.rows));
     const cv::Size size(std::max(1, left.cols / s.reduce), std::max(1, left.rows / s.reduce));
     Pair p;
     cv::Mat other;
@@ -215,12 +227,12 @@ Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right) {
     cv::cvtColor(p.color, p.left, cv::COLOR_BGR2GRAY);
     cv::cvtColor(other, p.right, cv::COLOR_BGR2GRAY);
     if (s.stereo.shifts > size.width)
-        throw sample::Stop(sample::USAGE,
-                           sample::text("--shifts %d: the images have only %d columns", s.stereo.shifts, size.width));
+        throw sample::Stop(sample::USAGE, sample::text("--shifts is %d, expected at most the %d columns of the images",
+                                                       s.stereo.shifts, size.width));
     return p;
 }
 
-// The trackbars change the options; the map follows until the window is closed.
+// Trackbars change the options, and the map follows, until the window is closed.
 void interact(Settings &s, const sample::Device &device, const Pair &pair, sample::Sink &sink) {
     int shifts = s.stereo.shifts, radius = s.stereo.window / 2, threshold = cvRound(100 * s.stereo.threshold),
         check_by = s.stereo.left_right_check + 1, levels = s.stereo.levels;
@@ -246,127 +258,149 @@ void interact(Settings &s, const sample::Device &device, const Pair &pair, sampl
         if (changed || picture.empty()) {
             s.stereo = now;
             Engine engine(device, pair.left.size(), s.stereo);
-            const Result r = engine.run(pair.left, pair.right, s.view == "edges" || !s.edges_file.empty());
+            const Result r = engine.run(pair.left, pair.right, s.wantsEdges());
             writeFiles(s, r, pair.color);
             picture = shown(s, r);
         }
     } while (sink.write(picture) && !sample::interrupted());
 }
 
-int run(int argc, char **argv) {
-    Settings s;
-    cusStereoOptions &o = s.stereo;
-    // The preset comes first: the options after it change single things.
-    for (int i = 1; i < argc; ++i)
-        if (std::string(argv[i]) == "--preset=classic" ||
-            (std::string(argv[i]) == "--preset" && i + 1 < argc && std::string(argv[i + 1]) == "classic"))
-            o = cusStereoClassic();
-    s.threshold = o.threshold;
-    s.tolerance = o.tolerance;
-    const std::vector<std::string> borders = {"wrap", "zero"}, agreements = {"equal", "edge", "signs"},
-                                   fills = {"none", "once", "relax", "lower"}, lines = {"modulo", "crossing"},
-                                   directions = {"left", "right"}, ties = {"larger", "smaller"};
-    std::string border = borders[o.border], agreement = agreements[o.agreement], fill = fills[o.fill],
-                line = lines[o.lines], direction = directions[o.direction > 0],
-                tie = ties[static_cast<size_t>(o.prefer_smaller)];
-    sample::Options options(TITLE, "Elevation and contour map of a stereo pair, or of a side-by-side stereo video.");
-    options.argument(s.left, "LEFT", "left image of the pair; without RIGHT, a side-by-side image, video or camera");
-    options.argument(s.right, "RIGHT", "right image of the pair", false);
-    options.choice(s.view, "--view", {"picture", "lines", "edges"},
-                   "elevation in colors with contour lines; the lines alone; the edges of the left image");
-    options.text(s.elevation_file, "--elevation", "FILE", "also write the elevation, 256 to a shift, as 16-bit PNG");
-    options.text(s.cloud_file, "--cloud", "FILE", "also write the points in space, with their colors, as PLY");
-    options.text(s.lines_file, "--lines-file", "FILE", "also write the contour lines as an image");
-    options.text(s.edges_file, "--edges-file", "FILE", "also write the edges of the left image");
-    options.number(s.focal, "--focal", "PIXELS", "for --cloud: focal length; 0: the width of the image", 0.0, 1e6);
-    options.number(s.baseline, "--baseline", "LENGTH", "for --cloud: distance of the cameras, which is its unit", 1e-6,
-                   1e6);
-    options.number(s.reduce, "--reduce", "N", "make the images N times smaller first", 1, 64);
-    options.choice(s.preset, "--preset", {"smooth", "classic"}, "what the options below start from");
-    options.number(o.shifts, "--shifts", "N", "shifts to try", 1, int(CUS_STEREO_MAX_SHIFTS));
-    options.choice(direction, "--direction", directions, "where the right image shows near things, seen from the left one");
-    options.number(o.window, "--window", "N", "side of the square that votes, odd", 1, int(CUS_STEREO_MAX_WINDOW));
-    options.choice(agreement, "--agreement", agreements, "what pixels agree in");
-    options.number(s.threshold, "--threshold", "T", "edges: share of their mean by which two sides differ", 0.0, 100.0);
-    options.choice(border, "--border", borders, "what lies outside: the opposite side, or nothing");
-    options.choice(tie, "--tie", ties, "which shift wins of equal ones");
-    options.number(o.left_right_check, "--left-right-check", "N",
-                   "left-right check: shifts the two may differ by; -1: none", -1, 256);
-    options.choice(fill, "--fill", fills, "how holes are filled");
-    options.number(o.iterations, "--iterations", "N", "of the fills once and relax", 0, 1000000);
-    options.number(s.tolerance, "--tolerance", "E", "fill relax ends at changes up to this", 0.0, 1000.0);
-    options.number(o.median, "--median", "N", "median filter: 0, 3 or 5", 0, 5);
-    options.choice(line, "--lines", lines, "which pixels are on a contour line");
-    options.number(o.levels, "--levels", "N", "contour levels", 1, 65535);
-    options.flag(s.no_labels, "--no-labels", "no shifts written beside the lines");
-    options.number(s.frames, "--frames", "N", "stop after N frames; 0: never", 0, 1000000000);
-    options.common(s.common, std::string(sample::SINK_HELP) + "contour.png, or contour.mp4 of a video");
-    if (!options.parse(argc, argv))
-        return sample::OK;
-    const auto index = [](const std::vector<std::string> &all, const std::string &one) {
-        return static_cast<int>(std::find(all.begin(), all.end(), one) - all.begin());
+// ---- The command line --------------------------------------------------------------------------------------------------
+
+void addFiles(CLI::App &app, Settings &s) {
+    const auto file = [&](const char *name, std::string &value, const char *help) {
+        sample::addText(app, name, value, "FILE", help)->group("Files");
     };
-    o.border = static_cast<cusStereoBorder>(index(borders, border));
-    o.agreement = static_cast<cusStereoAgreement>(index(agreements, agreement));
-    o.fill = static_cast<cusStereoFillRule>(index(fills, fill));
-    o.lines = static_cast<cusStereoLines>(index(lines, line));
-    o.direction = direction == "right" ? 1 : -1;
-    o.prefer_smaller = index(ties, tie);
-    o.threshold = static_cast<float>(s.threshold);
-    o.tolerance = static_cast<float>(s.tolerance);
-    if (o.window % 2 == 0)
-        throw sample::Stop(sample::USAGE, sample::text("--window %d: takes odd numbers", o.window));
-    if (o.median != 0 && o.median != 3 && o.median != 5)
-        throw sample::Stop(sample::USAGE, sample::text("--median %d: takes 0, 3 or 5", o.median));
+    file("--save-elevation", s.elevation_file, "also write the elevation as 16-bit PNG, 256 per shift");
+    file("--save-cloud", s.cloud_file, "also write a colored point cloud as PLY");
+    file("--save-lines", s.lines_file, "also write the contour lines as an image");
+    file("--save-edges", s.edges_file, "also write the edges of the left image");
+    sample::addNumber(app, "--focal", s.focal, 0, 1e6, "focal length in pixels for --save-cloud; 0: the image width")
+        ->group("Files");
+    sample::addNumber(app, "--baseline", s.baseline, 1e-6, 1e6,
+                      "distance of the cameras for --save-cloud; sets the unit of the points")
+        ->group("Files");
+}
 
+// --preset is declared first, since options are applied in the order of their declaration.
+void addPreset(CLI::App &app, Settings &s) {
+    sample::addChoice(app, "--preset", s.preset, {"smooth", "classic"},
+                      "starting values of the stereo options; classic: the algorithm as published in 1986")
+        ->group("Stereo")
+        ->each([&app, &s](const std::string &preset) {
+            s.preset = preset;
+            s.stereo = preset == "classic" ? cusStereoClassic() : cusStereoDefaults();
+            for (CLI::Option *option : app.get_options()) // for --help
+                option->capture_default_str();
+        });
+}
+
+void addStereo(CLI::App &app, cusStereoOptions &o) {
+    const auto group = [](CLI::Option *option) { return option->group("Stereo"); };
+    group(sample::addNumber(app, "--shifts", o.shifts, 1, CUS_STEREO_MAX_SHIFTS, "number of shifts to try"));
+    group(sample::addChoice<int>(app, "--direction", o.direction, {{"left", -1}, {"right", 1}},
+                                 "where near objects move to from the left image to the right one"));
+    group(sample::addNumber(app, "--window-size", o.window, 1, CUS_STEREO_MAX_WINDOW,
+                            "side of the square window that votes, odd"))
+        ->check(sample::expect([](const std::string &text) { return std::atoi(text.c_str()) % 2 == 1; }, "an odd number"));
+    group(sample::addChoice<cusStereoAgreement>(
+        app, "--agreement", o.agreement,
+        {{"equal", CUS_STEREO_EQUAL}, {"edge", CUS_STEREO_EDGE}, {"census", CUS_STEREO_CENSUS}},
+        "when a left and a right pixel agree; equal: both are edges or neither is; edge: both are edges; census: by the "
+        "number of neighbors that compare alike with the center"));
+    group(sample::addNumber(app, "--edge-threshold", o.threshold, 0, 100,
+                            "the two sides of an edge differ by more than this fraction of their mean"));
+    group(sample::addChoice<cusStereoBorder>(app, "--border", o.border,
+                                             {{"wrap", CUS_STEREO_WRAP}, {"zero", CUS_STEREO_ZERO}},
+                                             "outside the image lies the opposite side, or nothing"));
+    group(sample::addChoice<int>(app, "--prefer", o.prefer_smaller, {{"larger", 0}, {"smaller", 1}},
+                                 "which of several shifts with the same score wins"));
+    group(sample::addNumber(app, "--left-right-check", o.left_right_check, -1, 256,
+                            "maximum difference of the left and the right image's shift; -1: no check"));
+    group(sample::addChoice<cusStereoFillRule>(
+        app, "--fill-holes", o.fill,
+        {{"none", CUS_FILL_NONE}, {"once", CUS_FILL_ONCE}, {"relax", CUS_FILL_RELAX}, {"lower", CUS_FILL_LOWER}},
+        "how to fill holes"));
+    group(sample::addNumber(app, "--iterations", o.iterations, 0, 1000000, "iterations of the fills once and relax"));
+    group(sample::addNumber(app, "--tolerance", o.tolerance, 0, 1000, "the fill relax stops at changes up to this"));
+    group(app.add_option("--median", o.median, "size of the median filter; 0: none"))
+        ->type_name("0|3|5")
+        ->check(sample::oneOf({"0", "3", "5"}));
+    group(sample::addChoice<cusStereoLines>(app, "--line-rule", o.lines,
+                                            {{"modulo", CUS_LINES_MODULO}, {"crossing", CUS_LINES_CROSSING}},
+                                            "which pixels are on a contour line; modulo: those at multiples of the level "
+                                            "spacing; crossing: those where a neighbor is on another level"));
+    group(sample::addNumber(app, "--levels", o.levels, 1, 65535, "number of contour levels"));
+}
+
+// False: --help or --version was printed.
+bool parse(int argc, char **argv, Settings &s) {
+    const auto app = sample::makeApp(
+        TITLE, "Elevation and contour map of a stereo pair, or of each frame of a side-by-side stereo video.",
+        "  cusight-contour left.png right.png\n"
+        "  cusight-contour left.png right.png --shifts 64 --output map.png --save-cloud cloud.ply\n"
+        "  cusight-contour side-by-side.mp4 --reduce 2 --output contour.mp4\n");
+    app->add_option("LEFT", s.left, "left image of the pair; without RIGHT, a side-by-side image, video or camera")
+        ->required();
+    app->add_option("RIGHT", s.right, "right image of the pair");
+    addPreset(*app, s);
+    sample::addChoice(*app, "--view", s.view, {"picture", "lines", "edges"},
+                      "picture: elevation in colors with contour lines; lines: only those; edges: edges of the left image");
+    app->add_flag("--no-labels", s.no_labels, "write no shifts beside the contour lines");
+    sample::addNumber(*app, "--reduce", s.reduce, 1, 64, "shrink the images by this factor first");
+    sample::addFrames(*app, s.frames);
+    sample::addCommon(*app, s.common, "contour.png, or contour.mp4 for a video");
+    addFiles(*app, s);
+    addStereo(*app, s.stereo);
+    return sample::parse(*app, argc, argv);
+}
+
+// ---- The program -------------------------------------------------------------------------------------------------------
+
+void mapPair(Settings &s, const sample::Device &device, sample::Source &left_source) {
     const bool window = !s.common.headless && sample::displayProblem().empty();
-    const sample::Device device = sample::chooseDevice(s.common.device);
-    const bool with_edges = s.view == "edges" || !s.edges_file.empty();
-    const bool pair_given = !s.right.empty();
-    std::unique_ptr<sample::Source> source = sample::openSource(s.left);
-    cv::Mat frame;
-    if (pair_given) {
-        cv::Mat right;
-        std::unique_ptr<sample::Source> other = sample::openSource(s.right);
-        if (!source->read(frame) || !other->read(right))
-            throw sample::Stop(sample::INPUT, "the pair cannot be read");
-        const Pair pair = prepare(s, frame, right);
-        const auto sink = sample::openSink(s.common, TITLE, "contour.png", pair.left.size(), 25);
-        sample::figure("device", "%s", device.name.c_str());
-        sample::figure("input", "%d x %d, reduced %d times", pair.left.cols, pair.left.rows, s.reduce);
-        if (window) {
-            interact(s, device, pair, *sink);
-        } else {
-            Engine engine(device, pair.left.size(), o);
-            const Result r = engine.run(pair.left, pair.right, with_edges);
-            writeFiles(s, r, pair.color);
-            double low = 0, high = 0;
-            cv::minMaxLoc(r.elevation, &low, &high);
-            sample::figure("elevation", "%.1f to %.1f, %.2f %% holes", low, high,
-                           100.0 - 100.0 * cv::countNonZero(r.elevation) / static_cast<double>(r.elevation.total()));
-            sink->write(shown(s, r));
-        }
-        sink->finish();
-        sample::figure("output", "%s", sink->name().c_str());
-        return sample::OK;
+    cv::Mat left, right;
+    const std::unique_ptr<sample::Source> right_source = sample::openSource(s.right);
+    if (!left_source.read(left) || !right_source->read(right))
+        throw sample::Stop(sample::INPUT, "the pair cannot be read");
+    const Pair pair = prepare(s, left, right);
+    const auto sink = sample::openSink(s.common, TITLE, "contour.png", pair.left.size(), 25);
+    sample::figure("device", "%s", device.name.c_str());
+    sample::figure("input", "%d x %d, reduced %d times", pair.left.cols, pair.left.rows, s.reduce);
+    if (window) {
+        interact(s, device, pair, *sink);
+    } else {
+        Engine engine(device, pair.left.size(), s.stereo);
+        const Result r = engine.run(pair.left, pair.right, s.wantsEdges());
+        writeFiles(s, r, pair.color);
+        double low = 0, high = 0;
+        cv::minMaxLoc(r.elevation, &low, &high);
+        sample::figure("elevation", "%.1f to %.1f, %.2f %% holes", low, high,
+                       100.0 - 100.0 * cv::countNonZero(r.elevation) / static_cast<double>(r.elevation.total()));
+        sink->write(shown(s, r));
     }
+    sink->finish();
+    sample::figure("output", "%s", sink->name().c_str());
+}
 
-    const cv::Size half(source->size().width / 2, source->size().height);
+void mapVideo(const Settings &s, const sample::Device &device, sample::Source &source) {
+    const cv::Size half(source.size().width / 2, source.size().height);
     if (half.width < 1)
-        throw sample::Stop(sample::INPUT, "a side-by-side picture has two columns or more");
+        throw sample::Stop(sample::INPUT, "a side-by-side picture must have at least two columns");
     const cv::Size size(std::max(1, half.width / s.reduce), std::max(1, half.height / s.reduce));
     const auto sink =
-        sample::openSink(s.common, TITLE, source->frames() == 1 ? "contour.png" : "contour.mp4", size, source->fps());
+        sample::openSink(s.common, TITLE, source.frames() == 1 ? "contour.png" : "contour.mp4", size, source.fps());
     std::unique_ptr<Engine> engine;
-    sample::Progress progress("frames", s.frames ? s.frames : source->frames());
+    sample::Progress progress("frames", s.frames ? s.frames : source.frames());
     long long frames = 0;
     Result r;
     Pair pair;
-    while ((!s.frames || frames < s.frames) && !sample::interrupted() && source->read(frame)) {
+    cv::Mat frame;
+    while ((!s.frames || frames < s.frames) && !sample::interrupted() && source.read(frame)) {
         pair = prepare(s, frame(cv::Rect({0, 0}, half)), frame(cv::Rect({half.width, 0}, half)));
         if (!engine)
-            engine = std::make_unique<Engine>(device, pair.left.size(), o);
-        r = engine->run(pair.left, pair.right, with_edges);
+            engine = std::make_unique<Engine>(device, pair.left.size(), s.stereo);
+        r = engine->run(pair.left, pair.right, s.wantsEdges());
         progress.update(++frames);
         if (!sink->write(shown(s, r)))
             break;
@@ -379,6 +413,21 @@ int run(int argc, char **argv) {
     sample::figure("frames", "%lld", frames);
     sample::figure("rate", "%.1f frames/s", static_cast<double>(frames) / progress.seconds());
     sample::figure("output", "%s", sink->name().c_str());
+}
+
+int run(int argc, char **argv) {
+    Settings s;
+    if (!parse(argc, argv, s))
+        return sample::OK;
+    // The display check forks, so it must come before any threads and CUDA.
+    if (!s.common.headless)
+        sample::displayProblem();
+    const sample::Device device = sample::chooseDevice(s.common.device);
+    const std::unique_ptr<sample::Source> source = sample::openSource(s.left);
+    if (s.right.empty())
+        mapVideo(s, device, *source);
+    else
+        mapPair(s, device, *source);
     return sample::OK;
 }
 

@@ -1,5 +1,5 @@
-// cusight-diffstream: live video as sparse differences. `send` captures and serves, `view` shows or records, `demo` does both
-// over loopback.
+// cusight-diffstream: live video as sparse differences. `send` captures and serves, `view` shows or records, and `demo` does
+// both over loopback.
 #include "common/app.hpp"
 #include "common/options.hpp"
 #include "common/sink.hpp"
@@ -21,94 +21,96 @@ namespace {
 using diffstream::SendSettings;
 using diffstream::ViewSettings;
 
-void tlsOptions(sample::Options &options, diffstream::TlsFiles &tls) {
-    options.text(tls.key, "--key", "FILE",
-                 "TLS 1.3 with the shared key in FILE: 64 hexadecimal digits (openssl rand -hex 32)");
-    options.text(tls.certificate, "--cert", "FILE", "TLS 1.3 with certificates: this end's, PEM");
-    options.text(tls.private_key, "--cert-key", "FILE", "its private key, PEM");
-    options.text(tls.authority, "--ca", "FILE", "what the other end's certificate must be signed with, PEM");
+// ---- The command lines -------------------------------------------------------------------------------------------------
+
+void addTls(CLI::App &app, diffstream::TlsFiles &tls) {
+    const auto file = [&](const char *name, std::string &value, const char *help) {
+        sample::addText(app, name, value, "FILE", help)->group("TLS 1.3");
+    };
+    file("--key", tls.key, "a key shared by both ends: 64 hexadecimal digits (openssl rand -hex 32)");
+    file("--cert", tls.certificate, "certificate of this end, PEM; with --cert-key and --ca instead of --key");
+    file("--cert-key", tls.private_key, "its private key, PEM");
+    file("--ca", tls.authority, "authority that signed the other end's certificate, PEM");
 }
 
-void senderOptions(sample::Options &options, SendSettings &s) {
-    options.argument(s.input, "INPUT", sample::SOURCE_HELP);
-    options.text(s.device, "--device", "auto|cpu|cuda[:n]", "where the difference is computed");
-    options.number(s.options.diff.threshold, "--threshold", "N", "changes of a byte up to N are not sent", 0, 255);
-    options.number(s.options.diff.min_neighbors, "--noise-filter", "N",
-                   "a changed pixel with fewer than N changed neighbors is noise and not sent; 0: off", 0, 8);
-    options.number(s.options.compression_level, "--level", "N", "of the compression", 1, 19);
-    options.number(s.rate, "--rate", "FPS", "frames a second; 0: as the source says", 0, 10000);
-    options.flag(s.unpaced, "--unpaced", "as fast as it goes");
-    options.flag(s.loop, "--loop", "start over at the end");
-    options.number(s.max_frames, "--max-frames", "N", "stop after N frames; 0: never", 0, 1000000000);
-    options.choice(
-        s.drop, "--drop", {"auto", "never", "latest"},
-        "when capture is ahead: never drop a frame, or keep the latest; auto: never for files, latest for cameras "
-        "and URLs");
+void addSenderOptions(CLI::App &app, SendSettings &s) {
+    sample::addInput(app, s.input);
+    sample::addDevice(app, s.device);
+    sample::addNumber(app, "--threshold", s.options.diff.threshold, 0, 255, "a byte that changed by N or less is not sent");
+    sample::addNumber(app, "--min-neighbors", s.options.diff.min_neighbors, 0, 8,
+                      "a changed pixel with fewer changed neighbors counts as noise and is not sent; 0: off");
+    sample::addNumber(app, "--compression-level", s.options.compression_level, 1, 19, "zstd level");
+    sample::addNumber(app, "--fps", s.rate, 0, 10000, "frames per second; 0: as the source says");
+    app.add_flag("--unpaced", s.unpaced, "send as fast as possible");
+    app.add_flag("--loop", s.loop, "start over at the end");
+    sample::addFrames(app, s.max_frames);
+    sample::addChoice(app, "--drop", s.drop, {"auto", "never", "latest"},
+                      "if capture is faster than sending: never drop a frame, or keep only the latest; auto: never for "
+                      "files, latest for cameras and URLs");
 }
 
-void viewerOptions(sample::Options &options, ViewSettings &v) {
-    options.text(v.record, "--record", "FILE", "write a video, numbered images or one image");
-    options.flag(v.headless, "--headless", "no window");
-    options.flag(v.overlay, "--overlay", "figures over the picture");
+void addViewerOptions(CLI::App &app, ViewSettings &v) {
+    sample::addOutput(app, v.record, sample::SINK_HELP);
+    sample::addHeadless(app, v.headless);
+    app.add_flag("--overlay", v.overlay, "write statistics into the picture");
 }
 
-int runSend(int argc, char **argv) {
-    SendSettings s;
-    std::string bind = s.address.text();
-    sample::Options options("cusight-diffstream send",
-                            "Sends a video as sparse differences to any number of viewers. Listens on loopback; any other "
-                            "address needs --key, or --cert, --cert-key and --ca.");
-    senderOptions(options, s);
-    options.text(bind, "--bind", "HOST:PORT", "where to listen; port 0: any that is free");
-    tlsOptions(options, s.tls);
-    options.number(s.wait, "--wait", "N", "start with the first frame when N viewers are there", 0, 1000);
-    options.number(s.max_viewers, "--max-viewers", "N", "refuse more than N", 1, 1000);
-    options.number(s.timeout, "--timeout", "SECONDS", "drop a viewer that takes nothing for so long", 1, 3600);
-    options.text(s.digests, "--digests", "FILE", "write a checksum of what viewers must see, a line a frame");
-    if (!options.parse(argc, argv))
-        return sample::OK;
-    s.address = diffstream::parseAddress(bind, s.address.host, s.address.port);
-    diffstream::send(
-        s,
-        [&](int port) {
-            std::fprintf(stderr, "listening on %s%s\n",
-                         diffstream::Address{s.address.host, std::to_string(port)}.text().c_str(),
-                         s.tls.any() ? ", TLS" : "");
-        },
-        [] { return false; });
-    return sample::OK;
+CLI::App *addSend(CLI::App &app, SendSettings &s, std::string &bind) {
+    CLI::App *send =
+        sample::addCommand(app, "send",
+                           "Sends a video as sparse differences to any number of viewers. Listens on loopback; "
+                           "any other address requires --key, or --cert, --cert-key and --ca.",
+                           "  cusight-diffstream send 0                       camera 0, on 127.0.0.1:7878\n"
+                           "  cusight-diffstream send 0 --bind 0.0.0.0:7878 --key stream.key\n");
+    addSenderOptions(*send, s);
+    sample::addText(*send, "--bind", bind, "HOST:PORT", "address to listen on; port 0: any free port");
+    sample::addNumber(*send, "--min-viewers", s.wait, 0, 1000, "wait for N viewers before the first frame");
+    sample::addNumber(*send, "--max-viewers", s.max_viewers, 1, 1000, "refuse further viewers");
+    sample::addNumber(*send, "--timeout", s.timeout, 1, 3600, "drop a viewer that accepts no data for N seconds");
+    sample::addText(*send, "--frame-checksums", s.digests, "FILE",
+                    "write the CRC-32C of what viewers must see, one line per frame");
+    addTls(*send, s.tls);
+    return send;
 }
 
-int runView(int argc, char **argv) {
-    ViewSettings v;
-    std::string address = v.address.text();
-    sample::Options options("cusight-diffstream view", "Shows or records what `cusight-diffstream send` sends.");
-    options.argument(address, "HOST:PORT", "where the sender listens", false);
-    viewerOptions(options, v);
-    tlsOptions(options, v.tls);
-    options.number(v.reconnect, "--reconnect", "SECONDS", "go on trying for so long when the connection breaks", 0, 1e9);
-    options.number(v.max_frames, "--max-frames", "N", "leave after N frames; 0: never", 0, 1000000000);
-    options.text(v.digests, "--digests", "FILE", "write a checksum of each picture, a line a frame");
-    if (!options.parse(argc, argv))
-        return sample::OK;
-    v.address = diffstream::parseAddress(address, v.address.host, v.address.port);
-    diffstream::view(v);
-    return sample::OK;
+CLI::App *addView(CLI::App &app, ViewSettings &v, std::string &address) {
+    CLI::App *view = sample::addCommand(app, "view", "Shows or records what `cusight-diffstream send` sends.",
+                                        "  cusight-diffstream view\n"
+                                        "  cusight-diffstream view camera.example:7878 --key stream.key\n");
+    view->add_option("HOST:PORT", address, "where the sender listens");
+    addViewerOptions(*view, v);
+    sample::addNumber(*view, "--reconnect", v.reconnect, 0, 1e9, "keep trying for N seconds after the connection breaks");
+    sample::addFrames(*view, v.max_frames);
+    sample::addText(*view, "--frame-checksums", v.digests, "FILE", "write the CRC-32C of each picture, one line per frame");
+    addTls(*view, v.tls);
+    return view;
 }
 
-int runDemo(int argc, char **argv) {
-    SendSettings s;
-    ViewSettings v;
-    sample::Options options("cusight-diffstream demo", "Sender and viewer in one program, over loopback.");
-    senderOptions(options, s);
-    viewerOptions(options, v);
-    if (!options.parse(argc, argv))
-        return sample::OK;
+CLI::App *addDemo(CLI::App &app, SendSettings &s, ViewSettings &v) {
+    CLI::App *demo = sample::addCommand(app, "demo", "Runs a sender and a viewer in one program, over loopback.",
+                                        "  cusight-diffstream demo video.mp4\n"
+                                        "  cusight-diffstream demo video.mp4 --headless --overlay --output seen.mp4\n");
+    addSenderOptions(*demo, s);
+    addViewerOptions(*demo, v);
+    return demo;
+}
+
+// ---- The commands ------------------------------------------------------------------------------------------------------
+
+void runSend(const SendSettings &s) {
+    const auto announce = [&](int port) {
+        std::fprintf(stderr, "listening on %s%s\n",
+                     diffstream::Address{s.address.host, std::to_string(port)}.text().c_str(), s.tls.any() ? ", TLS" : "");
+    };
+    diffstream::send(s, announce, [] { return false; });
+}
+
+void runDemo(SendSettings &s, ViewSettings &v) {
     s.address.port = "0";
     s.wait = 1;
     s.progress = false;
     if (!v.headless)
-        sample::displayProblem(); // forks: before there are threads
+        sample::displayProblem(); // forks, so it must come before any threads
 
     std::promise<int> port;
     std::future<int> listening = port.get_future();
@@ -144,35 +146,39 @@ int runDemo(int argc, char **argv) {
     for (const std::exception_ptr &error : {send_error, view_error})
         if (error)
             std::rethrow_exception(error);
-    return sample::OK;
 }
 
 int run(int argc, char **argv) {
-    const std::string what = argc > 1 ? argv[1] : "--help";
-    if (what == "send")
-        return runSend(argc - 1, argv + 1);
-    if (what == "view")
-        return runView(argc - 1, argv + 1);
-    if (what == "demo")
-        return runDemo(argc - 1, argv + 1);
-    const char *const help = "cusight-diffstream send INPUT      send a video as sparse differences\n"
-                             "cusight-diffstream view [ADDRESS]  show or record what is sent\n"
-                             "cusight-diffstream demo INPUT      both in one program, over loopback\n"
-                             "Each has its own --help.\n";
-    if (what != "--help" && what != "-h")
-        throw sample::Stop(sample::USAGE, "'" + what + "' is unknown, expected send, view or demo");
-    std::fputs(help, stdout);
+    const auto app =
+        sample::makeApp("cusight-diffstream", "Live video as sparse differences. Each command has its own --help.", "");
+    app->require_subcommand(1);
+    SendSettings s;
+    ViewSettings v;
+    std::string bind = s.address.text(), address = v.address.text();
+    CLI::App *const send = addSend(*app, s, bind), *const view = addView(*app, v, address);
+    addDemo(*app, s, v);
+    if (!sample::parse(*app, argc, argv))
+        return sample::OK;
+    if (send->parsed()) {
+        s.address = diffstream::parseAddress(bind, s.address.host, s.address.port);
+        runSend(s);
+    } else if (view->parsed()) {
+        v.address = diffstream::parseAddress(address, v.address.host, v.address.port);
+        diffstream::view(v);
+    } else {
+        runDemo(s, v);
+    }
     return sample::OK;
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-    // By default OpenMP's threads spin while they wait; on cores shared with other threads a frame then took 60 ms instead
-    // of 1. The runtime reads its settings before main, hence the second start.
+    // OpenMP's threads spin while they wait; on cores shared with capture, viewers and other programs that made a frame take
+    // 60 ms instead of 1. The runtime reads its settings before main, hence the restart.
     if (!std::getenv("OMP_WAIT_POLICY")) {
         ::setenv("OMP_WAIT_POLICY", "passive", 1);
-        ::execv("/proc/self/exe", argv); // if that fails, continue without
+        ::execv("/proc/self/exe", argv); // if that fails, continue without it
     }
     return sample::guarded(argc, argv, run);
 }

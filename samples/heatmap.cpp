@@ -1,8 +1,8 @@
-// cusight-heatmap: shows where a video changes, as heatmap, noise view or side by side, and how much of it does.
+// cusight-heatmap: shows where a video changes, as a heatmap, as noise or side by side with the input, and how much changes.
 //
-// Four stages work at once: a thread decodes into a ring of frames, a thread computes, the main thread encodes or shows.
-// On the GPU the ring is pinned memory, and upload, kernels and download run on a stream each, ordered by events, so that
-// three frames are in flight on the card while a fourth is decoded and a fifth encoded.
+// The stages run concurrently: one thread decodes into a ring of frames, one computes, and the main thread encodes or shows.
+// On the GPU the ring is in pinned memory, and upload, kernels and download have a stream each, ordered by events: three
+// frames are in flight on the GPU while a fourth is decoded and a fifth encoded.
 #include "common/app.hpp"
 #include "common/channel.hpp"
 #include "common/options.hpp"
@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -30,16 +31,16 @@ struct Settings {
     sample::Common common;
     std::string input, view = "heatmap";
     int full_scale = cusHeatmapDefaults().full_scale;
-    int noise = 30;
+    int noise_threshold = 30;
     cusDiffOptions diff = cusDiffDefaults();
     int frames = 0;
 };
 
-// One place of the ring.
+// One slot of the ring.
 struct Slot {
-    cusMat input = CUS_MAT_INIT, output = CUS_MAT_INIT;  // host; pinned where the GPU computes
+    cusMat input = CUS_MAT_INIT, output = CUS_MAT_INIT;  // host; pinned if the GPU computes
     cusMat frame = CUS_MAT_INIT, picture = CUS_MAT_INIT; // device; unused on the CPU
-    cusMat changed = CUS_MAT_INIT;                       // 1 x 1, 32SC1: bytes that the sparse difference sends
+    cusMat changed = CUS_MAT_INIT;                       // 1 x 1, 32SC1: number of bytes the sparse difference sends
     cusStreamEvent uploaded = nullptr, computed = nullptr, downloaded = nullptr;
 
     Slot() = default;
@@ -53,7 +54,7 @@ struct Slot {
     }
 };
 
-// Computes the picture and the changed bytes of one slot after another.
+// Computes the picture and the number of changed bytes, slot by slot.
 class Engine {
   public:
     Engine(const Settings &settings, const sample::Device &device, cv::Size size)
@@ -95,8 +96,8 @@ class Engine {
             check(cusStreamEventCreate(event));
     }
 
-    // Starts on a slot whose input is filled. `previous` is the slot before it, or the slot itself at the start, and must
-    // stay as it is until `slot` has been waited for.
+    // Starts a slot whose input is filled. `previous` is the slot before it, or the same slot for the first frame; it must
+    // not change until wait(slot) has returned.
     void submit(Slot &previous, Slot &slot) {
         if (!cuda_) {
             compute(previous.input, slot.input, slot.output, &previous == &slot);
@@ -131,7 +132,7 @@ class Engine {
             check(cusMatRegion(&picture, size_.width, 0, size_.width, size_.height, &view));
         }
         if (settings_.view == "noise") {
-            check(cusNoiseView(&previous, &current, &view, settings_.noise, run_));
+            check(cusNoiseView(&previous, &current, &view, settings_.noise_threshold, run_));
         } else {
             cusHeatmapOptions options = cusHeatmapDefaults();
             options.full_scale = settings_.full_scale;
@@ -150,147 +151,193 @@ class Engine {
     cusSparseDiff diff_ = CUS_SPARSE_DIFF_INIT;
 };
 
-// Time that a stage spends working, waits for its neighbors left out.
-class Busy {
+// Adds up the time a stage spends working, without the waits for its neighbors.
+class Stopwatch {
   public:
     template<class F>
     auto operator()(F &&work) {
-        const auto start = Clock::now();
         struct Add {
             double &seconds;
-            Clock::time_point from;
-            ~Add() { seconds += std::chrono::duration<double>(Clock::now() - from).count(); }
-        } add{seconds, start};
+            const Clock::time_point start = Clock::now();
+            ~Add() { seconds += std::chrono::duration<double>(Clock::now() - start).count(); }
+        } add{seconds};
         return work();
     }
     double seconds = 0;
 };
 
+// The three stages and the channels between them.
+class Pipeline {
+  public:
+    Pipeline(const Settings &settings, const sample::Device &device, sample::Source &source)
+        : settings_(settings), device_(device), source_(source), engine_(settings, device, source.size()), ring_(RING),
+          empty_(RING), decoded_(RING), computed_(RING) {
+        for (Slot &slot : ring_) {
+            engine_.prepare(slot);
+            empty_.push(&slot);
+        }
+        sink_ = sample::openSink(settings.common, "cusight-heatmap", "heatmap.mp4", engine_.pictureSize(), source.fps());
+    }
+
+    // Processes all frames. What was complete before an input or compute error is written and reported before the error
+    // is thrown.
+    void run() {
+        sample::Progress progress("frames", total());
+        std::thread decoder([this] {
+            capture(decode_error_, [this] { decode(); });
+            decoded_.close();
+        });
+        std::thread worker([this] {
+            capture(compute_error_, [this] { compute(); });
+            if (compute_error_)
+                decoded_.close();
+            computed_.close();
+        });
+        capture(write_error_, [&] { write(progress); });
+        empty_.close();
+        decoded_.close();
+        computed_.close();
+        decoder.join();
+        worker.join();
+        if (write_error_)
+            std::rethrow_exception(write_error_);
+        writing_([this] { sink_->finish(); });
+        seconds_ = progress.seconds();
+        progress.finish();
+        report();
+        for (const std::exception_ptr &error : {compute_error_, decode_error_})
+            if (error)
+                std::rethrow_exception(error);
+    }
+
+  private:
+    static constexpr size_t RING = 8;
+
+    template<class F>
+    static void capture(std::exception_ptr &error, F &&work) {
+        try {
+            work();
+        } catch (...) {
+            error = std::current_exception();
+        }
+    }
+
+    long long total() const {
+        const long long frames = source_.frames();
+        if (!settings_.frames)
+            return frames;
+        return frames ? std::min<long long>(frames, settings_.frames) : settings_.frames;
+    }
+
+    void decode() {
+        Slot *slot = nullptr;
+        for (long long i = 0; (!settings_.frames || i < settings_.frames) && !sample::interrupted() && empty_.pop(slot);
+             ++i) {
+            cv::Mat frame = cusight::toMat(slot->input);
+            if (!decoding_([&] { return source_.read(frame); }) || !decoded_.push(slot))
+                break;
+        }
+    }
+
+    void compute() {
+        if (device_.space == CUS_DEVICE)
+            check(cusDeviceSet(device_.index));
+        else
+            sample::leaveCoresToCodecs();
+        Slot *slot = nullptr, *previous = nullptr;
+        while (decoded_.pop(slot)) {
+            computing_([&] { engine_.submit(previous ? *previous : *slot, *slot); });
+            previous = slot;
+            if (!computed_.push(slot))
+                break;
+        }
+    }
+
+    void write(sample::Progress &progress) {
+        const double bytes = 3.0 * source_.size().area();
+        Slot *slot = nullptr, *previous = nullptr;
+        while (computed_.pop(slot)) {
+            engine_.wait(*slot);
+            // Only now is the previous slot free: the frame just finished was compared with it.
+            if (previous)
+                empty_.push(previous);
+            previous = slot;
+            const double share = *static_cast<const uint32_t *>(slot->changed.data) / bytes;
+            share_sum_ += share;
+            share_max_ = std::max(share_max_, share);
+            const bool more = writing_([&] { return sink_->write(cusight::toMat(slot->output)); });
+            progress.update(++frames_, sample::text("%.2f %% changed", 100 * share));
+            if (!more)
+                break;
+        }
+    }
+
+    void report() const {
+        sample::figure("input", "%s, %d x %d", source_.name().c_str(), source_.size().width, source_.size().height);
+        sample::figure("device", "%s", device_.name.c_str());
+        sample::figure("view", "%s", settings_.view.c_str());
+        if (!frames_)
+            return;
+        const double n = static_cast<double>(frames_);
+        sample::figure("frames", "%lld", frames_);
+        sample::figure("rate", "%.1f frames/s", n / seconds_);
+        sample::figure("stages", "decode %.2f ms, %s %.2f ms, write %.2f ms; %.2f ms per frame overall",
+                       1e3 * decoding_.seconds / n, device_.space == CUS_DEVICE ? "queue" : "compute",
+                       1e3 * computing_.seconds / n, 1e3 * writing_.seconds / n, 1e3 * seconds_ / n);
+        sample::figure("changed", "%.3f %% of the bytes on average, %.3f %% at most", 100 * share_sum_ / n,
+                       100 * share_max_);
+        sample::figure("output", "%s", sink_->name().c_str());
+    }
+
+    const Settings &settings_;
+    const sample::Device &device_;
+    sample::Source &source_;
+    Engine engine_;
+    std::vector<Slot> ring_;
+    sample::Channel<Slot *> empty_, decoded_, computed_;
+    std::unique_ptr<sample::Sink> sink_;
+    std::exception_ptr decode_error_, compute_error_, write_error_;
+    Stopwatch decoding_, computing_, writing_;
+    long long frames_ = 0;
+    double share_sum_ = 0, share_max_ = 0, seconds_ = 0;
+};
+
+// False: --help or --version was printed.
+bool parse(int argc, char **argv, Settings &s) {
+    const auto app = sample::makeApp(
+        "cusight-heatmap",
+        "Shows where a video changes from frame to frame: unchanged pixels are blue, small changes green, the largest red. "
+        "Also counts the bytes that a sparse difference would send.",
+        "  cusight-heatmap video.mp4 --view side              a window, or heatmap.mp4 if there is no display\n"
+        "  cusight-heatmap 0 --device cuda                    a camera, on the GPU\n"
+        "  cusight-heatmap synthetic:1920x1080@500 --headless --output heatmap.avi\n");
+    sample::addInput(*app, s.input);
+    sample::addChoice(*app, "--view", s.view, {"heatmap", "noise", "side"},
+                      "heatmap; noise: red where a pixel changed by more than --noise-threshold; side: input and heatmap "
+                      "side by side");
+    sample::addNumber(*app, "--full-scale", s.full_scale, 1, 65535,
+                      "change, summed over the channels, that the heatmap shows as pure red");
+    sample::addNumber(*app, "--noise-threshold", s.noise_threshold, 0, 765,
+                      "change, summed over the channels, above which the noise view marks a pixel");
+    sample::addNumber(*app, "--threshold", s.diff.threshold, 0, 255,
+                      "sparse difference: a byte that changed by N or less is not sent");
+    sample::addNumber(*app, "--min-neighbors", s.diff.min_neighbors, 0, 8,
+                      "sparse difference: a changed pixel with fewer changed neighbors counts as noise; 0: off");
+    sample::addFrames(*app, s.frames);
+    sample::addCommon(*app, s.common, "heatmap.mp4");
+    return sample::parse(*app, argc, argv);
+}
+
 int run(int argc, char **argv) {
     Settings s;
-    sample::Options options(
-        "cusight-heatmap",
-        "Shows where a video changes from frame to frame: blue where nothing does, green, then red where "
-        "it does most. Also counts the bytes that a sparse difference would send.");
-    options.argument(s.input, "INPUT", sample::SOURCE_HELP);
-    options.choice(s.view, "--view", {"heatmap", "noise", "side"},
-                   "heatmap; red where a pixel changed past --noise; or input and heatmap side by side");
-    options.number(s.full_scale, "--full-scale", "N", "summed change of the channels that is shown pure red", 1, 65535);
-    options.number(s.noise, "--noise", "N", "summed change above which the noise view marks a pixel", 0, 765);
-    options.number(s.diff.threshold, "--threshold", "N", "sparse difference: a byte changed by no more is not sent", 0,
-                   255);
-    options.number(s.diff.min_neighbors, "--min-neighbors", "N",
-                   "sparse difference: a changed pixel with fewer changed neighbors is noise", 0, 8);
-    options.number(s.frames, "--frames", "N", "stop after N frames; 0: never", 0, 1000000000);
-    options.common(s.common, std::string(sample::SINK_HELP) + "heatmap.mp4");
-    if (!options.parse(argc, argv))
+    if (!parse(argc, argv, s))
         return sample::OK;
-
-    // The display is asked first: that forks, and there must be no threads and no CUDA yet.
+    // The display check forks, so it must come before any threads and CUDA.
     if (!s.common.headless)
         sample::displayProblem();
     const sample::Device device = sample::chooseDevice(s.common.device);
     const std::unique_ptr<sample::Source> source = sample::openSource(s.input);
-    Engine engine(s, device, source->size());
-    constexpr size_t RING = 8;
-    std::vector<Slot> ring(RING);
-    sample::Channel<Slot *> empty(RING), decoded(RING), computed(RING);
-    for (Slot &slot : ring) {
-        engine.prepare(slot);
-        empty.push(&slot);
-    }
-    const std::unique_ptr<sample::Sink> sink =
-        sample::openSink(s.common, "cusight-heatmap", "heatmap.mp4", engine.pictureSize(), source->fps());
-
-    long long total = source->frames();
-    if (s.frames)
-        total = total ? std::min<long long>(total, s.frames) : s.frames;
-    sample::Progress progress("frames", total);
-    std::exception_ptr reader_error, engine_error, writer_error;
-    Busy decoding, computing, encoding;
-
-    std::thread reader([&] {
-        try {
-            Slot *slot = nullptr;
-            for (long long i = 0; (!s.frames || i < s.frames) && !sample::interrupted() && empty.pop(slot); ++i) {
-                cv::Mat frame = cusight::toMat(slot->input);
-                if (!decoding([&] { return source->read(frame); }) || !decoded.push(slot))
-                    break;
-            }
-        } catch (...) {
-            reader_error = std::current_exception();
-        }
-        decoded.close();
-    });
-    std::thread worker([&] {
-        try {
-            if (device.space == CUS_DEVICE)
-                check(cusDeviceSet(device.index));
-            else
-                sample::leaveCoresToCodecs();
-            Slot *slot = nullptr, *previous = nullptr;
-            while (decoded.pop(slot)) {
-                computing([&] { engine.submit(previous ? *previous : *slot, *slot); });
-                previous = slot;
-                if (!computed.push(slot))
-                    break;
-            }
-        } catch (...) {
-            engine_error = std::current_exception();
-            decoded.close();
-        }
-        computed.close();
-    });
-
-    long long frames = 0;
-    double share_sum = 0, share_max = 0;
-    const double bytes = 3.0 * source->size().area();
-    try {
-        Slot *slot = nullptr, *previous = nullptr;
-        while (computed.pop(slot)) {
-            engine.wait(*slot);
-            // The slot before is free only now: the frame just finished was compared with it.
-            if (previous)
-                empty.push(previous);
-            previous = slot;
-            const double share = *static_cast<const uint32_t *>(slot->changed.data) / bytes;
-            share_sum += share;
-            share_max = std::max(share_max, share);
-            const bool more = encoding([&] { return sink->write(cusight::toMat(slot->output)); });
-            progress.update(++frames, sample::text("%.2f %% changed", 100 * share));
-            if (!more)
-                break;
-        }
-    } catch (...) {
-        writer_error = std::current_exception();
-    }
-    empty.close();
-    decoded.close();
-    computed.close();
-    reader.join();
-    worker.join();
-    if (writer_error)
-        std::rethrow_exception(writer_error);
-    encoding([&] { sink->finish(); });
-    const double seconds = progress.seconds();
-    progress.finish();
-
-    sample::figure("input", "%s, %d x %d", source->name().c_str(), source->size().width, source->size().height);
-    sample::figure("device", "%s", device.name.c_str());
-    sample::figure("view", "%s", s.view.c_str());
-    if (frames) {
-        const double n = static_cast<double>(frames);
-        sample::figure("frames", "%lld", frames);
-        sample::figure("rate", "%.1f frames/s", n / seconds);
-        sample::figure("stages", "decode %.2f ms, %s %.2f ms, write %.2f ms; %.2f ms a frame in all",
-                       1e3 * decoding.seconds / n, device.space == CUS_DEVICE ? "queue" : "compute",
-                       1e3 * computing.seconds / n, 1e3 * encoding.seconds / n, 1e3 * seconds / n);
-        sample::figure("changed", "%.3f %% of the bytes on average, %.3f %% at most", 100 * share_sum / n, 100 * share_max);
-        sample::figure("output", "%s", sink->name().c_str());
-    }
-    for (const std::exception_ptr &error : {engine_error, reader_error})
-        if (error)
-            std::rethrow_exception(error);
+    Pipeline(s, device, *source).run();
     return sample::OK;
 }
 

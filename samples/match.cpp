@@ -1,5 +1,5 @@
-// cusight-match: finds one or several templates in an image, a video or a camera's pictures, draws the matches, and tells
-// filled from empty by the color inside them.
+// cusight-match: finds templates in an image, a video or the pictures of a camera, draws the matches, and tells filled objects
+// from empty ones by the color inside them.
 #include "common/app.hpp"
 #include "common/options.hpp"
 #include "common/progress.hpp"
@@ -14,12 +14,12 @@
 #include <opencv2/imgproc.hpp>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,36 +29,34 @@ using cusight::check;
 
 struct Settings {
     sample::Common common;
-    std::string input, mask, csv, method = "sqdiff", lower, upper;
+    std::string input, mask, matches_file, method = "sqdiff";
     std::vector<std::string> templates;
     std::vector<cv::Rect> rois;
     bool gray = false, subpixel = false;
     int top_k = 1, min_distance = 0, frames = 0;
-    double limit = NAN, min_fill = 0.3;
-    bool limited = false;
+    std::optional<double> limit;
+    bool inspect = false; // count a color inside the matches
+    cusHsvRange range = {{0, 0, 0}, {179, 255, 255}};
+    double min_fill = 0.3;
 };
 
-// "a,b,c" as numbers; false where it is not `n` of them.
-bool numbers(const std::string &text, int n, int *values) {
-    const char *at = text.c_str();
-    for (int i = 0; i < n; ++i) {
-        char *end = nullptr;
-        values[i] = static_cast<int>(std::strtol(at, &end, 10));
-        if (end == at || *end != (i + 1 < n ? ',' : '\0'))
-            return false;
-        at = end + 1;
-    }
-    return true;
-}
-
+// In the order of cusMatchMethod.
 const std::vector<std::string> METHODS = {"sqdiff", "sqdiff-normed", "ccorr", "ccorr-normed", "ccoeff", "ccoeff-normed"};
 
-// Templates of one size, which share a matcher.
+cv::Mat readImage(const std::string &file, int mode) {
+    cv::Mat image = cv::imread(file, mode);
+    if (image.empty())
+        throw sample::Stop(sample::INPUT, file + " cannot be read as an image");
+    return image;
+}
+
+// Templates of the same size, which share a matcher.
 struct Group {
-    std::vector<int> members; // numbers of the templates
+    std::vector<size_t> members; // indices of the templates
     std::vector<cusMat> mats;
+    cv::Size size;
     cusMatcher *matcher = nullptr;
-    Group() = default;
+    explicit Group(cv::Size s) : size(s) {}
     Group(const Group &) = delete;
     Group &operator=(const Group &) = delete;
     ~Group() {
@@ -70,56 +68,21 @@ struct Group {
 
 class Finder {
   public:
-    Finder(const Settings &settings, const sample::Device &device, const std::vector<cv::Mat> &templates, cv::Size frame,
-           bool inspect, const cusHsvRange &range)
-        : settings_(settings), space_(device.space), inspect_(inspect), range_(range) {
+    Finder(const Settings &settings, const sample::Device &device, const std::vector<cv::Mat> &templates, cv::Size frame)
+        : settings_(settings), space_(device.space), count_(templates.size()) {
         if (space_ == CUS_DEVICE)
             check(cusStreamCreate(&stream_));
-        cusMatcherOptions options = cusMatcherDefaults();
-        options.method =
-            static_cast<cusMatchMethod>(std::find(METHODS.begin(), METHODS.end(), settings.method) - METHODS.begin());
-        options.max_matches = settings.top_k;
-        options.subpixel = settings.subpixel;
         for (size_t i = 0; i < templates.size(); ++i) {
             const cv::Mat &t = templates[i];
             if (t.cols > frame.width || t.rows > frame.height)
-                throw sample::Stop(sample::USAGE, sample::text("template %zu is %d x %d, the frames are only %d x %d", i,
-                                                               t.cols, t.rows, frame.width, frame.height));
-            auto group = std::find_if(groups_.begin(), groups_.end(), [&](const Group &g) {
-                return templates[static_cast<size_t>(g.members[0])].size() == t.size();
-            });
-            if (group == groups_.end()) {
-                groups_.emplace_back();
-                group = std::prev(groups_.end());
-            }
-            group->members.push_back(static_cast<int>(i));
-            group->mats.push_back(place(toType(t)));
+                throw sample::Stop(sample::USAGE, sample::text("template %zu is %d x %d, larger than the frames, %d x %d",
+                                                               i, t.cols, t.rows, frame.width, frame.height));
+            Group &group = groupOf(t.size());
+            group.members.push_back(i);
+            group.mats.push_back(place(toType(t)));
         }
-        for (Group &group : groups_) {
-            const cv::Size size = templates[static_cast<size_t>(group.members[0])].size();
-            cusMat mask = CUS_MAT_INIT;
-            double counted = size.area() * (settings.gray ? 1.0 : 3.0);
-            if (!settings.mask.empty()) {
-                const cv::Mat picture = cv::imread(settings.mask, cv::IMREAD_GRAYSCALE);
-                if (picture.empty())
-                    throw sample::Stop(sample::INPUT, settings.mask + " cannot be read as an image");
-                counted *= static_cast<double>(cv::countNonZero(picture)) / static_cast<double>(picture.total());
-                mask = place(picture);
-                options.mask = &mask;
-            }
-            options.min_distance =
-                settings.min_distance ? settings.min_distance : std::max(1, std::min(size.width, size.height) / 2);
-            if (settings.limited) // a difference is given per value
-                options.score_limit =
-                    settings.method == "sqdiff" ? settings.limit * settings.limit * counted : settings.limit;
-            const cusStatus status =
-                cusMatcherCreate(&group.matcher, group.mats.data(), static_cast<int>(group.mats.size()), frame.height,
-                                 frame.width, &options, stream_);
-            cusMatRelease(&mask);
-            if (status == CUS_ERROR_SIZE || status == CUS_ERROR_VALUE)
-                throw sample::Stop(sample::USAGE, cusLastError());
-            check(status);
-        }
+        for (Group &group : groups_)
+            createMatcher(group, frame);
     }
     ~Finder() {
         if (stream_)
@@ -132,39 +95,74 @@ class Finder {
     Finder(const Finder &) = delete;
     Finder &operator=(const Finder &) = delete;
 
-    // Matches of each template.
-    std::vector<std::vector<cusMatch>> find(const cv::Mat &frame, size_t templates) {
-        if (inspect_ || !settings_.gray)
+    // The matches of each template.
+    std::vector<std::vector<cusMatch>> find(const cv::Mat &frame) {
+        if (settings_.inspect || !settings_.gray)
             send(frame, color_);
         if (settings_.gray) {
-            cv::cvtColor(frame, host_grey_, cv::COLOR_BGR2GRAY);
-            send(host_grey_, gray_);
+            cv::cvtColor(frame, host_gray_, cv::COLOR_BGR2GRAY);
+            send(host_gray_, gray_);
         }
-        std::vector<std::vector<cusMatch>> found(templates);
         for (Group &group : groups_) {
             check(cusMatcherRun(group.matcher, settings_.gray ? &gray_ : &color_, nullptr, stream_));
-            if (inspect_)
-                check(cusMatcherInspect(group.matcher, &color_, &range_, settings_.min_fill, stream_));
+            if (settings_.inspect)
+                check(cusMatcherInspect(group.matcher, &color_, &settings_.range, settings_.min_fill, stream_));
         }
+        std::vector<std::vector<cusMatch>> found(count_);
         for (Group &group : groups_)
             for (size_t i = 0; i < group.members.size(); ++i) {
-                std::vector<cusMatch> matches(static_cast<size_t>(settings_.top_k));
+                std::vector<cusMatch> &matches = found[group.members[i]];
+                matches.resize(static_cast<size_t>(settings_.top_k));
                 int n = 0;
                 check(cusMatcherGet(group.matcher, static_cast<int>(i), matches.data(), settings_.top_k, &n, stream_));
                 matches.resize(static_cast<size_t>(n));
-                found[static_cast<size_t>(group.members[i])] = matches;
             }
         return found;
     }
 
   private:
+    Group &groupOf(cv::Size size) {
+        for (Group &group : groups_)
+            if (group.size == size)
+                return group;
+        return groups_.emplace_back(size);
+    }
+
+    void createMatcher(Group &group, cv::Size frame) {
+        const cv::Size size = group.size;
+        cusMatcherOptions options = cusMatcherDefaults();
+        options.method =
+            static_cast<cusMatchMethod>(std::find(METHODS.begin(), METHODS.end(), settings_.method) - METHODS.begin());
+        options.max_matches = settings_.top_k;
+        options.subpixel = settings_.subpixel;
+        options.min_distance =
+            settings_.min_distance ? settings_.min_distance : std::max(1, std::min(size.width, size.height) / 2);
+        double values = size.area() * (settings_.gray ? 1.0 : 3.0); // that count towards the score
+        cusMat mask = CUS_MAT_INIT;
+        if (!settings_.mask.empty()) {
+            const cv::Mat picture = readImage(settings_.mask, cv::IMREAD_GRAYSCALE);
+            values *= static_cast<double>(cv::countNonZero(picture)) / static_cast<double>(picture.total());
+            mask = place(picture);
+            options.mask = &mask;
+        }
+        if (settings_.limit) // --limit of sqdiff is the RMS difference per value
+            options.score_limit =
+                settings_.method == "sqdiff" ? *settings_.limit * *settings_.limit * values : *settings_.limit;
+        const cusStatus status = cusMatcherCreate(&group.matcher, group.mats.data(), static_cast<int>(group.mats.size()),
+                                                  frame.height, frame.width, &options, stream_);
+        cusMatRelease(&mask);
+        if (status == CUS_ERROR_SIZE || status == CUS_ERROR_VALUE)
+            throw sample::Stop(sample::USAGE, cusLastError());
+        check(status);
+    }
+
     cv::Mat toType(const cv::Mat &picture) const {
         cv::Mat result = picture;
         if (settings_.gray)
             cv::cvtColor(picture, result, cv::COLOR_BGR2GRAY);
         return result;
     }
-    // In the device's memory or the host's.
+    // Copies to memory of the device in use.
     void send(const cv::Mat &picture, cusMat &mat) const {
         const cusMat view = cusight::view(picture);
         check(space_ == CUS_DEVICE ? cusMatUpload(&view, &mat, stream_) : cusMatCopy(&view, &mat, nullptr));
@@ -177,12 +175,11 @@ class Finder {
 
     const Settings &settings_;
     const cusSpace space_;
-    const bool inspect_;
-    const cusHsvRange range_;
+    const size_t count_; // of templates
     cusStream stream_ = nullptr;
     std::list<Group> groups_;
     cusMat color_ = CUS_MAT_INIT, gray_ = CUS_MAT_INIT;
-    cv::Mat host_grey_;
+    cv::Mat host_gray_;
 };
 
 void draw(cv::Mat &picture, const cusMatch &m, cv::Size size, const std::string &label) {
@@ -195,144 +192,248 @@ void draw(cv::Mat &picture, const cusMatch &m, cv::Size size, const std::string 
     cv::putText(picture, label, at, cv::FONT_HERSHEY_SIMPLEX, 0.45, color, 1, cv::LINE_AA);
 }
 
+// The file of --save-matches.
+class MatchFile {
+  public:
+    explicit MatchFile(const std::string &name) : name_(name) {
+        if (name.empty())
+            return;
+        file_ = std::fopen(name.c_str(), "w");
+        if (!file_)
+            throw sample::Stop(sample::OUTPUT, name + " cannot be written");
+        std::fprintf(file_, "frame,template,rank,x,y,score,pixels,filled\n");
+    }
+    ~MatchFile() {
+        if (file_)
+            std::fclose(file_);
+    }
+    MatchFile(const MatchFile &) = delete;
+    MatchFile &operator=(const MatchFile &) = delete;
+
+    void write(long long frame, size_t index, size_t rank, const cusMatch &m) {
+        if (file_)
+            std::fprintf(file_, "%lld,%zu,%zu,%.9g,%.9g,%.17g,%u,%d\n", frame, index, rank, m.x + static_cast<double>(m.dx),
+                         m.y + static_cast<double>(m.dy), m.score, m.pixels, m.filled);
+    }
+    void finish() {
+        if (file_ && (std::fflush(file_) != 0 || std::ferror(file_)))
+            throw sample::Stop(sample::OUTPUT, name_ + " cannot be written");
+    }
+
+  private:
+    const std::string name_;
+    FILE *file_ = nullptr;
+};
+
+// Finds the templates in one frame after another and counts.
+class Run {
+  public:
+    Run(const Settings &settings, const std::vector<cv::Mat> &templates, Finder &finder)
+        : settings_(settings), templates_(templates), finder_(finder), file_(settings.matches_file) {}
+
+    // From `frame`, which was read already, to the end.
+    void process(cv::Mat &frame, sample::Source &source, sample::Sink &sink) {
+        long long total = source.frames();
+        if (settings_.frames)
+            total = total ? std::min<long long>(total, settings_.frames) : settings_.frames;
+        sample::Progress progress("frames", total);
+        do {
+            const auto found = finder_.find(frame);
+            frame.copyTo(picture_);
+            for (size_t t = 0; t < found.size(); ++t)
+                for (size_t rank = 0; rank < found[t].size(); ++rank)
+                    record(t, rank, found[t][rank]);
+            progress.update(++frames_, sample::text("%lld matches", matches_));
+            if (!sink.write(picture_))
+                break;
+        } while ((!settings_.frames || frames_ < settings_.frames) && !sample::interrupted() && source.read(frame));
+        sink.finish();
+        seconds_ = progress.seconds();
+        progress.finish();
+        file_.finish();
+    }
+
+    void report() const {
+        for (const cv::Mat &t : templates_)
+            sample::figure("template", "%d x %d, method %s", t.cols, t.rows, settings_.method.c_str());
+        sample::figure("frames", "%lld, %.1f frames/s", frames_, static_cast<double>(frames_) / seconds_);
+        sample::figure("matches", "%lld", matches_);
+        if (matches_)
+            sample::figure("first match", "x %d, y %d, score %.17g", first_.x, first_.y, first_.score);
+        if (settings_.inspect)
+            sample::figure("filled", "%lld of %lld", filled_, matches_);
+    }
+
+  private:
+    void record(size_t index, size_t rank, const cusMatch &m) {
+        const cv::Size size = templates_[index].size();
+        std::string label = sample::text("%.6g", m.score);
+        if (settings_.inspect)
+            label += sample::text(" %s %.0f %%", m.filled ? "filled" : "empty", 100.0 * m.pixels / size.area());
+        draw(picture_, m, size, label);
+        file_.write(frames_, index, rank, m);
+        if (matches_++ == 0)
+            first_ = m;
+        filled_ += m.filled == 1;
+    }
+
+    const Settings &settings_;
+    const std::vector<cv::Mat> &templates_;
+    Finder &finder_;
+    MatchFile file_;
+    cv::Mat picture_;
+    cusMatch first_ = {};
+    long long frames_ = 0, matches_ = 0, filled_ = 0;
+    double seconds_ = 0;
+};
+
+// ---- The command line --------------------------------------------------------------------------------------------------
+
+// "a,b,c" as integers; false unless there are exactly `count` of them.
+bool parseIntegers(const std::string &text, int count, int *values) {
+    const char *at = text.c_str();
+    for (int i = 0; i < count; ++i) {
+        char *end = nullptr;
+        values[i] = static_cast<int>(std::strtol(at, &end, 10));
+        if (end == at || *end != (i + 1 < count ? ',' : '\0'))
+            return false;
+        at = end + 1;
+    }
+    return true;
+}
+
+bool parseRoi(const std::string &text, cv::Rect &roi) {
+    int n[4];
+    if (!parseIntegers(text, 4, n) || n[2] < 1 || n[3] < 1)
+        return false;
+    roi = cv::Rect(n[0], n[1], n[2], n[3]);
+    return true;
+}
+
+bool parseHsv(const std::string &text, uint8_t *color) {
+    int n[3];
+    if (!parseIntegers(text, 3, n) || n[0] < 0 || n[0] > 179 || n[1] < 0 || n[1] > 255 || n[2] < 0 || n[2] > 255)
+        return false;
+    for (int i = 0; i < 3; ++i)
+        color[i] = static_cast<uint8_t>(n[i]);
+    return true;
+}
+
+void addColor(CLI::App &app, const std::string &name, Settings &s, uint8_t *color, const std::string &help) {
+    const auto set = [&s, color](const std::string &text) { s.inspect = parseHsv(text, color); };
+    const auto valid = [](const std::string &text) {
+        uint8_t unused[3];
+        return parseHsv(text, unused);
+    };
+    app.add_option_function<std::string>(name, set, help)
+        ->type_name("H,S,V")
+        ->check(sample::expect(valid, "three integers H,S,V: 0..179, 0..255, 0..255"));
+}
+
+void addRoi(CLI::App &app, std::vector<cv::Rect> &rois) {
+    const auto set = [&rois](const std::vector<std::string> &given) {
+        for (const std::string &text : given) {
+            cv::Rect roi;
+            parseRoi(text, roi);
+            rois.push_back(roi);
+        }
+    };
+    const auto valid = [](const std::string &text) {
+        cv::Rect unused;
+        return parseRoi(text, unused);
+    };
+    app.add_option_function<std::vector<std::string>>("--roi", set,
+                                                      "a rectangle of the first frame to find; may be repeated")
+        ->type_name("X,Y,W,H")
+        ->expected(1)
+        ->take_all()
+        ->check(sample::expect(valid, "four integers X,Y,W,H"));
+}
+
+// False: --help or --version was printed.
+bool parse(int argc, char **argv, Settings &s) {
+    const auto app = sample::makeApp(
+        "cusight-match",
+        "Finds templates in pictures and draws the matches with their scores. With --hsv-lower and --hsv-upper it counts "
+        "the pixels of that color inside each match and marks it as filled (green) or empty (red).",
+        "  cusight-match picture.png --template part.png --output found.png\n"
+        "  cusight-match video.mp4 --roi 319,209,58,58 --method ccoeff-normed --top-k 8 --limit 0.6\n"
+        "  cusight-match belt.avi --template capsule.png --mask capsule-mask.png --top-k 4 --limit 15 \\\n"
+        "      --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --save-matches matches.csv\n");
+    sample::addInput(*app, s.input);
+    app->add_option("--template", s.templates, "an image to find; may be repeated")
+        ->type_name("FILE")
+        ->expected(1)
+        ->take_all();
+    addRoi(*app, s.rois);
+    sample::addText(*app, "--mask", s.mask, "FILE",
+                    "image of the template's size: black pixels are ignored (sqdiff and ccorr only)");
+    sample::addChoice(*app, "--method", s.method, METHODS, "how to score");
+    app->add_flag("--gray", s.gray, "match in gray; --hsv-lower and --hsv-upper still use the color");
+    sample::addNumber(*app, "--top-k", s.top_k, 1, 1024, "matches to find per template");
+    sample::addNumber(*app, "--min-distance", s.min_distance, 0, 100000,
+                      "minimum distance of two matches in pixels; 0: half the template");
+    app->add_option("--limit", s.limit,
+                    "drop worse matches: N is the RMS difference per value for sqdiff, the score for the other methods")
+        ->type_name("N")
+        ->check(sample::inRange(-1e300, 1e300));
+    app->add_flag("--subpixel", s.subpixel, "refine positions to fractions of a pixel in --save-matches");
+    addColor(*app, "--hsv-lower", s, s.range.lower, "lower end of the colors to count: H 0..179, S and V 0..255");
+    addColor(*app, "--hsv-upper", s, s.range.upper,
+             "upper end of the colors to count; a hue below the lower end's wraps around through red");
+    sample::addNumber(*app, "--min-fill", s.min_fill, 0, 1, "a match is filled if this share of its pixels has the color");
+    sample::addText(*app, "--save-matches", s.matches_file, "FILE",
+                    "write all matches as CSV: frame, template, rank, x, y, score, pixels, filled");
+    sample::addFrames(*app, s.frames);
+    sample::addCommon(*app, s.common, "match.mp4");
+    return sample::parse(*app, argc, argv);
+}
+
+// ---- The program -------------------------------------------------------------------------------------------------------
+
+// The templates of --template and --roi; with neither and with a display, one that the user selects.
+std::vector<cv::Mat> loadTemplates(const Settings &s, const cv::Mat &frame, bool display) {
+    std::vector<cv::Mat> templates;
+    for (const std::string &file : s.templates)
+        templates.push_back(readImage(file, cv::IMREAD_COLOR));
+    std::vector<cv::Rect> rois = s.rois;
+    if (templates.empty() && rois.empty() && display) {
+        rois.push_back(cv::selectROI("cusight-match: select what to find, then press Enter", frame));
+        cv::destroyAllWindows();
+    }
+    for (const cv::Rect &roi : rois) {
+        if (roi.area() == 0 || (roi & cv::Rect({0, 0}, frame.size())) != roi)
+            throw sample::Stop(sample::USAGE,
+                               sample::text("--roi is %d,%d,%d,%d, expected a rectangle inside the frame, %d x %d", roi.x,
+                                            roi.y, roi.width, roi.height, frame.cols, frame.rows));
+        templates.push_back(frame(roi).clone());
+    }
+    if (templates.empty())
+        throw sample::Stop(sample::USAGE, "nothing to find: --template or --roi is required");
+    return templates;
+}
+
 int run(int argc, char **argv) {
     Settings s;
-    sample::Options options(
-        "cusight-match", "Finds templates in pictures and draws the matches in green with their scores. With --hsv-lower "
-                         "and --hsv-upper it counts the pixels of that color inside each match and calls it filled "
-                         "(green) or empty (red).");
-    options.argument(s.input, "INPUT", sample::SOURCE_HELP);
-    options.custom("--template", "FILE", "an image to find; may be given several times", [&](const std::string &v) {
-        s.templates.push_back(v);
-        return std::string(v.empty() ? "a file name" : "");
-    });
-    options.custom("--roi", "X,Y,W,H", "a rectangle of the first frame to find; may be given several times",
-                   [&](const std::string &v) {
-                       int n[4];
-                       if (!numbers(v, 4, n) || n[2] < 1 || n[3] < 1)
-                           return std::string("four numbers X,Y,W,H");
-                       s.rois.emplace_back(n[0], n[1], n[2], n[3]);
-                       return std::string();
-                   });
-    options.text(s.mask, "--mask", "FILE", "image of the template's size: black pixels do not count (sqdiff, ccorr)");
-    options.choice(s.method, "--method", METHODS, "how to score");
-    options.flag(s.gray, "--gray", "match gray pictures; the color is still counted in color");
-    options.number(s.top_k, "--top-k", "N", "matches to find per template", 1, 1024);
-    options.number(s.min_distance, "--min-distance", "N", "pixels between two matches; 0: half the template", 0, 100000);
-    options.custom("--limit", "X",
-                   "drop worse matches: sqdiff takes the root mean square difference per value, the others their score",
-                   [&](const std::string &v) {
-                       char *end = nullptr;
-                       s.limit = std::strtod(v.c_str(), &end);
-                       s.limited = true;
-                       return std::string(v.empty() || *end ? "a number" : "");
-                   });
-    options.flag(s.subpixel, "--subpixel", "positions to fractions of a pixel, in the CSV");
-    cusHsvRange range = {{0, 0, 0}, {179, 255, 255}};
-    bool inspect = false;
-    for (bool upper : {false, true})
-        options.custom(upper ? "--hsv-upper" : "--hsv-lower", "H,S,V",
-                       upper ? "to this color; a smaller hue than the lower one wraps around through red"
-                             : "count colors from here: H 0..179, S and V 0..255",
-                       [&, upper](const std::string &v) {
-                           int n[3];
-                           if (!numbers(v, 3, n) || n[0] < 0 || n[0] > 179 || n[1] < 0 || n[1] > 255 || n[2] < 0 ||
-                               n[2] > 255)
-                               return std::string("three numbers H,S,V: 0..179, 0..255, 0..255");
-                           for (int i = 0; i < 3; ++i)
-                               (upper ? range.upper : range.lower)[i] = static_cast<uint8_t>(n[i]);
-                           inspect = true;
-                           return std::string();
-                       });
-    options.number(s.min_fill, "--min-fill", "F", "share of a match that must have the color to be filled", 0, 1);
-    options.text(s.csv, "--csv", "FILE", "write every match: frame, template, rank, x, y, score, pixels, filled");
-    options.number(s.frames, "--frames", "N", "stop after N frames; 0: never", 0, 1000000000);
-    options.common(s.common, std::string(sample::SINK_HELP) + "match.mp4");
-    if (!options.parse(argc, argv))
+    if (!parse(argc, argv, s))
         return sample::OK;
-
-    // The display is asked first: that forks, and there must be no threads and no CUDA yet.
+    // The display check forks, so it must come before any threads and CUDA.
     const bool display = !s.common.headless && sample::displayProblem().empty();
     const std::unique_ptr<sample::Source> source = sample::openSource(s.input);
     cv::Mat frame;
     if (!source->read(frame))
-        throw sample::Stop(sample::INPUT, source->name() + " holds no frame");
-    std::vector<cv::Mat> templates;
-    for (const std::string &file : s.templates) {
-        templates.push_back(cv::imread(file, cv::IMREAD_COLOR));
-        if (templates.back().empty())
-            throw sample::Stop(sample::INPUT, file + " cannot be read as an image");
-    }
-    if (templates.empty() && s.rois.empty() && display) {
-        s.rois.push_back(cv::selectROI("cusight-match: choose what to find, then press Enter", frame));
-        cv::destroyAllWindows();
-    }
-    for (const cv::Rect &roi : s.rois) {
-        if (roi.area() == 0 || (roi & cv::Rect({0, 0}, frame.size())) != roi)
-            throw sample::Stop(sample::USAGE, sample::text("the rectangle %d,%d,%d,%d is not inside the frame, %d x %d",
-                                                           roi.x, roi.y, roi.width, roi.height, frame.cols, frame.rows));
-        templates.push_back(frame(roi).clone());
-    }
-    if (templates.empty())
-        throw sample::Stop(sample::USAGE, "nothing to find: give --template or --roi");
-
+        throw sample::Stop(sample::INPUT, source->name() + " contains no frame");
+    const std::vector<cv::Mat> templates = loadTemplates(s, frame, display);
     const sample::Device device = sample::chooseDevice(s.common.device);
-    Finder finder(s, device, templates, frame.size(), inspect, range);
-    const std::unique_ptr<FILE, int (*)(FILE *)> csv(s.csv.empty() ? nullptr : std::fopen(s.csv.c_str(), "w"),
-                                                     [](FILE *file) { return file ? std::fclose(file) : 0; });
-    if (!s.csv.empty() && !csv)
-        throw sample::Stop(sample::OUTPUT, s.csv + " cannot be written");
-    if (csv)
-        std::fprintf(csv.get(), "frame,template,rank,x,y,score,pixels,filled\n");
+    Finder finder(s, device, templates, frame.size());
+    Run matching(s, templates, finder);
     const std::unique_ptr<sample::Sink> sink =
         sample::openSink(s.common, "cusight-match", "match.mp4", source->size(), source->fps());
-    long long total = source->frames();
-    if (s.frames)
-        total = total ? std::min<long long>(total, s.frames) : s.frames;
-    sample::Progress progress("frames", total);
-
-    long long frames = 0, matches = 0, filled = 0;
-    cusMatch first = {};
-    cv::Mat picture;
-    do {
-        const auto found = finder.find(frame, templates.size());
-        frame.copyTo(picture);
-        for (size_t t = 0; t < found.size(); ++t)
-            for (size_t rank = 0; rank < found[t].size(); ++rank) {
-                const cusMatch &m = found[t][rank];
-                std::string label = sample::text("%.6g", m.score);
-                if (inspect)
-                    label += sample::text(" %s %.0f %%", m.filled ? "filled" : "empty",
-                                          100.0 * m.pixels / templates[t].size().area());
-                draw(picture, m, templates[t].size(), label);
-                if (csv)
-                    std::fprintf(csv.get(), "%lld,%zu,%zu,%.9g,%.9g,%.17g,%u,%d\n", frames, t, rank,
-                                 m.x + static_cast<double>(m.dx), m.y + static_cast<double>(m.dy), m.score, m.pixels,
-                                 m.filled);
-                if (matches++ == 0)
-                    first = m;
-                filled += m.filled == 1;
-            }
-        progress.update(++frames, sample::text("%lld matches", matches));
-        if (!sink->write(picture))
-            break;
-    } while ((!s.frames || frames < s.frames) && !sample::interrupted() && source->read(frame));
-    sink->finish();
-    const double seconds = progress.seconds();
-    progress.finish();
-    if (csv && (std::fflush(csv.get()) != 0 || std::ferror(csv.get())))
-        throw sample::Stop(sample::OUTPUT, s.csv + " cannot be written");
+    matching.process(frame, *source, *sink);
 
     sample::figure("input", "%s, %d x %d", source->name().c_str(), source->size().width, source->size().height);
     sample::figure("device", "%s", device.name.c_str());
-    for (size_t t = 0; t < templates.size(); ++t)
-        sample::figure("template", "%d x %d, method %s", templates[t].cols, templates[t].rows, s.method.c_str());
-    sample::figure("frames", "%lld, %.1f frames/s", frames, static_cast<double>(frames) / seconds);
-    sample::figure("matches", "%lld", matches);
-    if (matches)
-        sample::figure("first match", "x %d, y %d, score %.17g", first.x, first.y, first.score);
-    if (inspect)
-        sample::figure("filled", "%lld of %lld", filled, matches);
+    matching.report();
     sample::figure("output", "%s", sink->name().c_str());
     return sample::OK;
 }

@@ -42,7 +42,7 @@ start_sender() {
 }
 start_viewer() {
     local name=$1; shift
-    timeout 300 "$program" view 127.0.0.1:$port --headless --digests "$name.seen" "$@" > "$name.out" 2> "$name.err" &
+    timeout 300 "$program" view 127.0.0.1:$port --headless --frame-checksums "$name.seen" "$@" > "$name.out" 2> "$name.err" &
     viewer=$!
     started+=("$viewer")
 }
@@ -77,7 +77,7 @@ says "64 hexadecimal digits" refused.err
 echo "-- eight viewers, a late one, one that stops for 5 s, one that is killed and comes back"
 clip=$CUSIGHT_TEST_DATA/vtest.avi
 [ -f "$clip" ] || clip=synthetic:768x576@500
-start_sender crowd "$clip" --rate 40 --wait 10 --digests truth
+start_sender crowd "$clip" --fps 40 --min-viewers 10 --frame-checksums truth
 first_port=$port
 viewers=()
 for i in 1 2 3 4 5 6 7 8; do start_viewer crowd$i; viewers+=("$viewer"); done
@@ -119,7 +119,7 @@ cat stopped.out | sed -n 's/^left out/   stopped: left out/p'
 echo "-- TLS with a shared key"
 od -An -tx1 -N32 /dev/urandom | tr -d ' \n' > right.key
 od -An -tx1 -N32 /dev/urandom | tr -d ' \n' > wrong.key
-start_sender secret synthetic:160x120@100000 --rate 100 --key right.key --digests truth
+start_sender secret synthetic:160x120@100000 --fps 100 --key right.key --frame-checksums truth
 if grep -q "no OpenSSL" secret.err; then
     echo "   built without OpenSSL: skipped"
 else
@@ -131,7 +131,7 @@ else
     # An aborted handshake, and data that is not TLS.
     (exec 3<> /dev/tcp/127.0.0.1/$port; printf '\026\003\001\002\000\001\000\001\374\003\003' >&3)
     (exec 3<> /dev/tcp/127.0.0.1/$port; printf 'CUSD\001\000\001%041d' 0 >&3; timeout 2 cat <&3 > /dev/null)
-    start_viewer friend --key right.key --max-frames 50; ends $viewer 0 "a viewer with the key"
+    start_viewer friend --key right.key --frames 50; ends $viewer 0 "a viewer with the key"
     lines friend.seen 50 || fail "the key does not show 50 frames"
     kill -0 $sender || fail "the sender is gone"
     says "not authenticated" secret.err
@@ -150,20 +150,20 @@ if command -v openssl > /dev/null && ! grep -q "no OpenSSL" secret.err; then
         openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=$who \
             -addext subjectAltName=IP:127.0.0.1 -keyout $who.key -out $who.pem 2> /dev/null
     done
-    start_sender certified synthetic:160x120@100000 --rate 100 --cert one.pem --cert-key one.key --ca one.pem
-    start_viewer good --cert one.pem --cert-key one.key --ca one.pem --max-frames 20; ends $viewer 0 "a certified viewer"
+    start_sender certified synthetic:160x120@100000 --fps 100 --cert one.pem --cert-key one.key --ca one.pem
+    start_viewer good --cert one.pem --cert-key one.key --ca one.pem --frames 20; ends $viewer 0 "a certified viewer"
     lines good.seen 20 || fail "certificates do not show 20 frames"
-    start_viewer bad --cert other.pem --cert-key other.key --ca one.pem --max-frames 20 --reconnect 0.5; wait $viewer
+    start_viewer bad --cert other.pem --cert-key other.key --ca one.pem --frames 20 --reconnect 0.5; wait $viewer
     [ ! -s bad.seen ] || fail "a stranger's certificate shows frames"
-    start_viewer doubtful --cert one.pem --cert-key one.key --ca other.pem --max-frames 20; ends $viewer 1 "a viewer that does not trust the sender"
+    start_viewer doubtful --cert one.pem --cert-key one.key --ca other.pem --frames 20; ends $viewer 1 "a viewer that does not trust the sender"
     kill -INT "$(pgrep -P $sender)"; ends $sender 130 "the certified sender"
 fi
 
 echo "-- a source that changes its size, a sender that comes back, recording"
 mkdir sizes
-if "$program" demo synthetic:64x48@3 --headless --record sizes/a_%d.png > sizes.out 2>&1 &&
-    "$program" demo synthetic:80x48@2 --headless --record sizes/b_%d.png > sizes.out 2>&1; then
-    start_sender changing sizes --rate 20 --wait 1
+if "$program" demo synthetic:64x48@3 --headless --output sizes/a_%d.png > sizes.out 2>&1 &&
+    "$program" demo synthetic:80x48@2 --headless --output sizes/b_%d.png > sizes.out 2>&1; then
+    start_sender changing sizes --fps 20 --min-viewers 1
     start_viewer steady; ends $viewer 0 "the viewer of a source that changes its size"
     ends $sender 3 "the sender of a source that changes its size"
     says "frame 4 is 80 x 48" changing.err
@@ -171,20 +171,20 @@ if "$program" demo synthetic:64x48@3 --headless --record sizes/a_%d.png > sizes.
 else
     fail "the demo does not record: $(cat sizes.out)"
 fi
-start_sender first synthetic:160x120@100000 --rate 50
+start_sender first synthetic:160x120@100000 --fps 50
 start_viewer faithful --reconnect 20
 until_ 20 lines faithful.seen 10 || fail "nothing seen of the first sender"
 kill -9 "$(pgrep -P $sender)"; wait $sender
-timeout 60 "$program" send synthetic:160x120@100 --rate 50 --wait 1 --bind 127.0.0.1:$port --digests truth > second.out 2> second.err &
+timeout 60 "$program" send synthetic:160x120@100 --fps 50 --min-viewers 1 --bind 127.0.0.1:$port --frame-checksums truth > second.out 2> second.err &
 sender=$!; started+=("$sender")
 ends $viewer 0 "the viewer of a sender that came back"
 ends $sender 0 "the second sender"
 says "trying again" faithful.err
 [ "$(tail -1 faithful.seen)" = "$(tail -1 truth)" ] || fail "the viewer does not follow the second sender"
 if [ "$(id -u)" = 0 ] && mkdir small && mount -t tmpfs -o size=300k none small 2> /dev/null; then
-    start_sender full synthetic:320x240@150 --rate 100 --wait 2 --digests truth
+    start_sender full synthetic:320x240@150 --fps 100 --min-viewers 2 --frame-checksums truth
     start_viewer unaffected; unaffected=$viewer
-    start_viewer full_disk --record small/%04d.png; ends $viewer 4 "a recording on a full disk"
+    start_viewer full_disk --output small/%04d.png; ends $viewer 4 "a recording on a full disk"
     says "cannot be written" full_disk.err
     ends $unaffected 0 "the other viewer"; ends $sender 0 "the sender"
     sort truth > truth.sorted; saw_the_truth unaffected

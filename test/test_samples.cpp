@@ -1,4 +1,4 @@
-// What the sample programs share: options, sources, sinks, the queue between threads.
+// What the sample programs share: options, sources, sinks, channels.
 #include "support.hpp"
 
 #include "../samples/common/channel.hpp"
@@ -107,22 +107,22 @@ class Samples : public testing::Test {
 struct Parsed {
     sample::Common common;
     std::string input, view = "a";
-    int number = 7;
+    int number = 7, order = 1;
     double gain = 1.5;
 
     bool parse(std::vector<const char *> words) {
         words.insert(words.begin(), "program");
-        sample::Options options = declare();
-        return options.parse(static_cast<int>(words.size()), const_cast<char **>(words.data()));
+        return sample::parse(*declare(), static_cast<int>(words.size()), const_cast<char **>(words.data()));
     }
-    sample::Options declare() {
-        sample::Options options("program", "Does something.");
-        options.argument(input, "INPUT", sample::SOURCE_HELP);
-        options.number(number, "--number", "N", "a number", -3, 10);
-        options.number(gain, "--gain", "X", "a factor", 0.0, 2.0);
-        options.choice(view, "--view", {"a", "b"}, "what to show");
-        options.common(common, "a file");
-        return options;
+    std::unique_ptr<CLI::App> declare() {
+        auto app = sample::makeApp("program", "Does something.", "  program video.mp4\n");
+        sample::addInput(*app, input);
+        sample::addNumber(*app, "--number", number, -3, 10, "a number");
+        sample::addNumber(*app, "--gain", gain, 0, 2, "a factor");
+        sample::addChoice(*app, "--view", view, {"a", "b"}, "what to show");
+        sample::addChoice<int>(*app, "--order", order, {{"up", 1}, {"down", -1}}, "a choice that stands for a number");
+        sample::addCommon(*app, common, "program.mp4");
+        return app;
     }
 };
 
@@ -140,30 +140,70 @@ TEST(SampleOptions, BothFormsOfValuesAndDefaults) {
     Parsed q;
     ASSERT_TRUE(q.parse({"--", "--number"}));
     EXPECT_EQ(q.input, "--number");
+    EXPECT_EQ(q.order, 1);
+    Parsed r;
+    ASSERT_TRUE(r.parse({"x", "--order", "down", "--number", "1", "--number", "2"}));
+    EXPECT_EQ(r.order, -1);
+    EXPECT_EQ(r.number, 2) << "the last one wins";
 }
 
-TEST(SampleOptions, WrongOnesNameOptionValueAndWhatIsTaken) {
+TEST(SampleOptions, HelpAndVersionLeaveNothingToDo) {
+    for (const char *option : {"--help", "-h", "--version"}) {
+        testing::internal::CaptureStdout();
+        Parsed p;
+        EXPECT_FALSE(p.parse({option})) << option;
+        const std::string out = testing::internal::GetCapturedStdout();
+        EXPECT_NE(out.find("program"), std::string::npos) << out;
+        if (std::string(option) == "--version") {
+            EXPECT_NE(out.find(std::string("(cusight ") + cusVersion() + ", CUDA "), std::string::npos) << out;
+        }
+    }
+}
+
+TEST(SampleOptions, Commands) {
+    std::string input;
+    const auto run = [&](std::vector<const char *> words) {
+        words.insert(words.begin(), "program");
+        const auto app = sample::makeApp("program", "Does something.", "");
+        app->require_subcommand(1);
+        sample::addInput(*sample::addCommand(*app, "send", "Sends.", ""), input);
+        sample::addCommand(*app, "view", "Views.", "");
+        return sample::parse(*app, static_cast<int>(words.size()), const_cast<char **>(words.data()));
+    };
+    ASSERT_TRUE(run({"send", "x"}));
+    EXPECT_EQ(input, "x");
+    EXPECT_STOP(run({}), sample::USAGE, "expected a command: send or view");
+    EXPECT_STOP(run({"receive"}), sample::USAGE, "unexpected argument 'receive', expected send or view");
+    EXPECT_STOP(run({"send"}), sample::USAGE, "INPUT is required");
+    EXPECT_STOP(run({"view", "--nonsense"}), sample::USAGE, "unknown option --nonsense");
+    testing::internal::CaptureStdout();
+    EXPECT_FALSE(run({"send", "--help"}));
+    EXPECT_NE(testing::internal::GetCapturedStdout().find("Usage: program send"), std::string::npos);
+}
+
+TEST(SampleOptions, ErrorsNameOptionValueAndWhatIsExpected) {
     Parsed p;
-    EXPECT_STOP(p.parse({"x", "--number", "11"}), sample::USAGE, "--number is '11', takes an integer -3..10");
+    EXPECT_STOP(p.parse({"x", "--number", "11"}), sample::USAGE, "--number is '11', expected an integer from -3 to 10");
     EXPECT_STOP(p.parse({"x", "--number", "5x"}), sample::USAGE, "'5x'");
-    EXPECT_STOP(p.parse({"x", "--number", "99999999999999999999"}), sample::USAGE, "takes an integer");
-    EXPECT_STOP(p.parse({"x", "--number="}), sample::USAGE, "takes an integer");
-    EXPECT_STOP(p.parse({"x", "--number"}), sample::USAGE, "--number needs a value");
-    EXPECT_STOP(p.parse({"x", "--gain", "nan"}), sample::USAGE, "--gain is 'nan', takes a number 0..2");
-    EXPECT_STOP(p.parse({"x", "--view", "c"}), sample::USAGE, "--view is 'c', takes a|b");
+    EXPECT_STOP(p.parse({"x", "--number", "99999999999999999999"}), sample::USAGE, "expected an integer");
+    EXPECT_STOP(p.parse({"x", "--number="}), sample::USAGE, "--number requires a value");
+    EXPECT_STOP(p.parse({"x", "--number"}), sample::USAGE, "--number requires a value");
+    EXPECT_STOP(p.parse({"x", "--gain", "nan"}), sample::USAGE, "--gain is 'nan', expected a number from 0 to 2");
+    EXPECT_STOP(p.parse({"x", "--view", "c"}), sample::USAGE, "--view is 'c', expected a|b");
     EXPECT_STOP(p.parse({"x", "--headless=1"}), sample::USAGE, "--headless takes no value");
     EXPECT_STOP(p.parse({"x", "--nonsense"}), sample::USAGE, "unknown option --nonsense");
-    EXPECT_STOP(p.parse({"x", "y"}), sample::USAGE, "'y' is one argument too many");
-    EXPECT_STOP(p.parse({}), sample::USAGE, "INPUT is missing");
+    EXPECT_STOP(p.parse({"x", "y"}), sample::USAGE, "unexpected argument 'y'");
+    EXPECT_STOP(p.parse({}), sample::USAGE, "INPUT is required");
     for (const char *device : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:12345", "CPU", ""})
-        EXPECT_STOP(p.parse({"x", "--device", device}), sample::USAGE, "takes auto, cpu, cuda or cuda:n");
+        EXPECT_STOP(p.parse({"x", "--device", device}), sample::USAGE, "expected auto, cpu, cuda or cuda:n");
 }
 
 TEST(SampleOptions, HelpNamesEverythingAndTheExitCodes) {
     Parsed p;
-    const std::string help = p.declare().help();
-    for (const char *part : {"INPUT", "--number N", "--gain X", "--view a|b", "--device auto|cpu|cuda[:n]", "--output FILE",
-                             "--headless", "--help", "default 7", "130 interrupted"})
+    const std::string help = p.declare()->help();
+    for (const char *part : {"INPUT", "--number N", "--gain N", "--view a|b", "--order up|down", "default up",
+                             "Examples:", "--device auto|cpu|cuda[:n]", "--output FILE", "--headless", "--help",
+                             "default 7", "130 interrupted"})
         EXPECT_NE(help.find(part), std::string::npos) << part << "\n" << help;
 }
 
@@ -216,7 +256,7 @@ TEST_F(Samples, MissingEmptyAndFalseFiles) {
     std::ofstream(path("text.png")) << "not a picture";
     EXPECT_STOP(sample::openSource(path("text.png")), sample::INPUT, "is not an image that can be decoded");
     fs::create_directory(path("none"));
-    EXPECT_STOP(sample::openSource(path("none")), sample::INPUT, "holds no images");
+    EXPECT_STOP(sample::openSource(path("none")), sample::INPUT, "contains no images");
     EXPECT_STOP(sample::openSource(path("f_%03d.png")), sample::INPUT, "f_000.png");
     EXPECT_STOP(sample::openSource(path("f_%s.png")), sample::INPUT, "is not a numbered sequence");
     EXPECT_STOP(sample::openSource("997"), sample::INPUT, "camera 997 cannot be opened");
@@ -238,7 +278,7 @@ TEST_F(Samples, AFrameOfAnotherSizeIsAnErrorAndWhatWasBeforeIsDelivered) {
     cv::Mat frame;
     for (int i = 0; i < 3; ++i)
         ASSERT_TRUE(source->read(frame));
-    EXPECT_STOP(source->read(frame), sample::INPUT, "frame 4 is 65 x 48, the 3 before it are 64 x 48");
+    EXPECT_STOP(source->read(frame), sample::INPUT, "frame 4 is 65 x 48, expected 64 x 48 like the 3 before it");
     EXPECT_EQ(source->delivered(), 3);
 }
 
@@ -248,7 +288,7 @@ TEST_F(Samples, TruncatedVideoDeliversWhatIsThereAndSaysSo) {
     fs::resize_file(path("whole.avi"), fs::file_size(path("whole.avi")) / 2);
     auto source = sample::openSource(path("whole.avi"));
     cv::Mat frame;
-    EXPECT_STOP(while (source->read(frame)){}, sample::INPUT, "breaks off");
+    EXPECT_STOP(while (source->read(frame)){}, sample::INPUT, "ends early");
     EXPECT_GT(source->delivered(), 20);
     EXPECT_LT(source->delivered(), 70);
     ASSERT_EQ(copy("synthetic:160x120@90", "whole.mp4"), 90);

@@ -26,9 +26,9 @@ volatile std::sig_atomic_t interrupts = 0;
 
 void onInterrupt(int signal) {
     interrupts = 1;
-    static const char message[] = "\nfinishing; once more to quit at once\n";
+    static const char message[] = "\nfinishing; press Ctrl-C again to quit at once\n";
     if (::write(STDERR_FILENO, message, sizeof message - 1) < 0) {
-        // nobody is listening
+        // stderr is closed
     }
     std::signal(signal, SIG_DFL);
 }
@@ -72,7 +72,7 @@ int guarded(int argc, char **argv, int (*run)(int, char **)) {
     std::signal(SIGINT, onInterrupt);
     std::signal(SIGTERM, onInterrupt);
     std::signal(SIGPIPE, SIG_IGN);
-    // The codecs' own chatter would run through the progress bar; what goes wrong is said by us.
+    // Keeps the codecs' messages out of the progress bar; we report errors ourselves.
     cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
     ::setenv("OPENCV_FFMPEG_LOGLEVEL", "-8", 0);
     try {
@@ -107,10 +107,10 @@ Device chooseDevice(const std::string &text) {
         device.index = std::stoi(text.substr(5));
     if (required && count == 0)
         throw Stop(DEVICE, "--device " + text +
-                               ": there is no usable GPU here (no device, no driver, or built without CUDA); "
-                               "--device cpu works anywhere");
+                               ": no usable GPU (no device, no driver, or built without CUDA); "
+                               "--device cpu always works");
     if (required && device.index >= count)
-        throw Stop(DEVICE, "--device " + text + ": the GPUs here are cuda:0 to cuda:" + std::to_string(count - 1));
+        throw Stop(DEVICE, "--device " + text + ": expected cuda:0 to cuda:" + std::to_string(count - 1));
     if (required || (text == "auto" && count > 0)) {
         cusDeviceInfo info;
         cusight::check(cusDeviceSet(device.index));

@@ -1,4 +1,4 @@
-// What every sample program starts and ends with: exit codes, errors, Ctrl-C, the choice of the device.
+// What every sample program starts and ends with: exit codes, errors, Ctrl-C, choosing the device.
 //
 //   static int run(int argc, char **argv) { ... return sample::OK; }
 //   int main(int argc, char **argv) { return sample::guarded(argc, argv, run); }
@@ -15,14 +15,14 @@ namespace sample {
 enum ExitCode {
     OK = 0,
     FAILED = 1,       // anything else: out of memory, a CUDA error
-    USAGE = 2,        // an option is unknown or its value is not taken
-    INPUT = 3,        // the input cannot be opened or breaks off; what was good before that is in the output
+    USAGE = 2,        // invalid command line
+    INPUT = 3,        // the input cannot be opened or ends early; the output holds everything before that
     OUTPUT = 4,       // the output cannot be written
     DEVICE = 5,       // no such device
     INTERRUPTED = 130 // Ctrl-C; the output is complete up to there
 };
 
-// Thrown anywhere to end the program with a code and a sentence for the user.
+// Thrown anywhere to end the program with an exit code and a message for the user.
 class Stop : public std::runtime_error {
   public:
     Stop(ExitCode code, const std::string &message) : std::runtime_error(message), code_(code) {}
@@ -32,12 +32,12 @@ class Stop : public std::runtime_error {
     ExitCode code_;
 };
 
-// Calls run() and turns what it throws into a sentence on stderr and an exit code. From here on the first Ctrl-C (or
-// SIGTERM) only sets interrupted(), so that files can be finished; the second ends the program at once. A run that returned
-// OK although it was interrupted exits with INTERRUPTED.
+// Calls run() and turns what it throws into a message on stderr and an exit code. Meanwhile the first Ctrl-C (or SIGTERM)
+// only sets interrupted(), so that files can be finished; the second ends the program at once. If run() returns OK after an
+// interrupt, the exit code is INTERRUPTED.
 int guarded(int argc, char **argv, int (*run)(int, char **));
 
-// Ask for it in every long loop, and then leave that loop in the ordinary way.
+// Check it in every long loop and, if true, leave that loop normally.
 bool interrupted() noexcept;
 
 struct Device {
@@ -46,20 +46,20 @@ struct Device {
     std::string name; // "CPU, 16 threads" or "cuda:0, NVIDIA H200"
 };
 
-// "auto" (the first GPU, or the CPU where there is none), "cpu", "cuda" or "cuda:n", as checked by the option parser. The
-// calling thread's current CUDA device is set; other threads that use CUDA call cusDeviceSet(device.index) themselves.
+// `text` is "auto" (the first GPU, or the CPU if there is none), "cpu", "cuda" or "cuda:n", as checked by addDevice. Sets the
+// calling thread's current CUDA device; other threads that use CUDA must call cusDeviceSet(device.index) themselves.
 // Throws Stop(DEVICE).
 Device chooseDevice(const std::string &text);
 
-// For a thread that computes on the CPU while others decode and encode video: its OpenMP loops take half of the processors
-// from now on. (All of them would wait for each other spinning, in the encoder's way: 118 ms a frame of vtest.avi to H.264
-// on two cores became 65 ms.)
+// For a thread that computes on the CPU while others decode and encode video: its OpenMP loops use half of the processors
+// from now on, since spinning OpenMP threads slow the encoder down (vtest.avi to H.264 on two cores: 118 ms per frame with
+// all processors, 65 ms with half).
 void leaveCoresToCodecs();
 
-// One figure of the run on stdout, "name: value": the form in which scripts read them. Progress and errors go to stderr.
+// Prints one result of the run on stdout as "name: value", for people and scripts. Progress and errors go to stderr.
 void figure(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// printf into a string.
+// Like sprintf.
 std::string text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 } // namespace sample

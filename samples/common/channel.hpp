@@ -1,4 +1,4 @@
-// A queue of bounded length between two threads of a pipeline.
+// A bounded queue between two threads of a pipeline.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@ class Channel {
   public:
     explicit Channel(size_t capacity) : capacity_(capacity) {}
 
-    // Waits while the queue is full. False once it is closed: the item was not taken, the sender may stop.
+    // Waits while the queue is full. False once it is closed: the item was not added, so the producer should stop.
     bool push(T item) {
         std::unique_lock<std::mutex> lock(mutex_);
         room_.wait(lock, [&] { return closed_ || items_.size() < capacity_; });
@@ -25,7 +25,7 @@ class Channel {
         return true;
     }
 
-    // Waits while the queue is empty. False once it is closed and everything pushed before was taken.
+    // Waits while the queue is empty. False once it is closed and drained.
     bool pop(T &item) {
         std::unique_lock<std::mutex> lock(mutex_);
         filled_.wait(lock, [&] { return closed_ || !items_.empty(); });
@@ -37,7 +37,7 @@ class Channel {
         return true;
     }
 
-    // Either side: nothing more comes, or nothing more is wanted.
+    // Called by either side: no more items will be pushed, or none are wanted.
     void close() {
         std::lock_guard<std::mutex> lock(mutex_);
         closed_ = true;

@@ -20,7 +20,7 @@ cv::Vec3b color(float brighter, float darker) {
     return out;
 }
 
-// A value that nearly all others stay below, so that a few hot pixels do not make the rest dark.
+// The 99th percentile, so that a few hot pixels do not darken the rest.
 float whitePoint(std::vector<float> &values, float least) {
     if (values.empty())
         return least;
@@ -33,7 +33,7 @@ float logScale(float value, float white) {
     return std::min(1.0f, std::log1p(value) / std::log1p(white));
 }
 
-// Two magnitudes at each pixel, brighter and darker.
+// Colors each pixel by two magnitudes, of brighter and darker events.
 template<class Magnitudes>
 cv::Mat byPolarity(const cv::Mat &frame, float least, Magnitudes magnitudes) {
     std::vector<float> values;
@@ -53,13 +53,13 @@ cv::Mat byPolarity(const cv::Mat &frame, float least, Magnitudes magnitudes) {
     return out;
 }
 
-// A magnitude and a time (0 old, 1 new) at each pixel.
+// Colors each pixel by a time (0 old, 1 new), as strongly as its magnitude.
 template<class Timed>
 cv::Mat byTime(const cv::Mat &frame, Timed timed) {
     static const cv::Mat colors = [] {
         cv::Mat ramp(1, 256, CV_8UC1), out;
         for (int i = 0; i < 256; ++i)
-            ramp.at<uint8_t>(0, i) = static_cast<uint8_t>(24 + i * 216 / 255); // without the darkest ends
+            ramp.at<uint8_t>(0, i) = static_cast<uint8_t>(24 + i * 216 / 255); // without the dark ends of the color map
         cv::applyColorMap(ramp, out, cv::COLORMAP_TURBO);
         return out;
     }();
@@ -82,91 +82,109 @@ cv::Mat byTime(const cv::Mat &frame, Timed timed) {
     return out;
 }
 
+cv::Mat histogram(const cv::Mat &frame, bool swap) {
+    return byPolarity(frame, 3, [&](int y, int x) {
+        const uint8_t *v = frame.ptr<uint8_t>(y, x);
+        return cv::Vec2f(v[swap ? 1 : 0], v[swap ? 0 : 1]);
+    });
+}
+
+cv::Mat eventDifference(const cv::Mat &frame) {
+    return byPolarity(frame, 3, [&](int y, int x) {
+        const int8_t v = frame.at<int8_t>(y, x);
+        return cv::Vec2f(static_cast<float>(std::max<int>(v, 0)), static_cast<float>(std::max(-v, 0)));
+    });
+}
+
+cv::Mat tencode(const cv::Mat &frame, bool swap) {
+    cv::Mat out = frame.clone();
+    if (swap)
+        cv::cvtColor(frame, out, cv::COLOR_RGB2BGR);
+    for (int y = 0; y < out.rows; ++y)
+        for (int x = 0; x < out.cols; ++x)
+            if (cv::Vec3b &v = out.at<cv::Vec3b>(y, x); v == cv::Vec3b(0, 0, 0))
+                v = color(0, 0);
+    return out;
+}
+
+// The shortest window that contains an event of the pixel tells how recent that is.
+cv::Mat mdes(const cv::Mat &frame, bool bytes) {
+    const int channels = frame.channels();
+    cv::Mat values;
+    frame.convertTo(values, CV_32F, bytes ? 1 / 127.5 : 1, bytes ? -1 : 0);
+    cv::Mat out(frame.size(), CV_8UC3);
+    for (int y = 0; y < frame.rows; ++y)
+        for (int x = 0; x < frame.cols; ++x) {
+            const float *v = values.ptr<float>(y, x);
+            int newest = channels - 1;
+            while (newest >= 0 && std::fabs(v[newest]) < 0.5f)
+                --newest;
+            const float age = channels == 1 ? 1 : static_cast<float>(newest) / static_cast<float>(channels - 1);
+            const float strength = channels == 1 ? 1 : 0.25f + 0.75f * age;
+            out.at<cv::Vec3b>(y, x) = newest < 0 ? color(0, 0) : v[newest] > 0 ? color(strength, 0) : color(0, strength);
+        }
+    return out;
+}
+
+cv::Mat mdesCount(const cv::Mat &frame) {
+    const int channels = frame.channels();
+    return byTime(frame, [&](int y, int x) {
+        const uint8_t *v = frame.ptr<uint8_t>(y, x);
+        int newest = channels - 1;
+        while (newest > 0 && !v[newest])
+            --newest;
+        return cv::Vec2f(std::log1p(static_cast<float>(v[0])),
+                         channels > 1 ? static_cast<float>(newest) / static_cast<float>(channels - 1) : 1);
+    });
+}
+
+// The sum over all channels and its mean time bin.
+template<class T>
+cv::Mat timeBins(const cv::Mat &frame, int bins) {
+    const int channels = frame.channels();
+    return byTime(frame, [&](int y, int x) {
+        const T *v = frame.ptr<T>(y, x);
+        float sum = 0, weighted = 0;
+        for (int c = 0; c < channels; ++c) {
+            const float weight = std::fabs(static_cast<float>(v[c]));
+            sum += weight;
+            weighted += weight * static_cast<float>(c % bins);
+        }
+        return cv::Vec2f(std::log1p(sum), sum > 0 && bins > 1 ? weighted / sum / static_cast<float>(bins - 1) : 1);
+    });
+}
+
+cv::Mat timeSurface(const cv::Mat &frame, bool swap) {
+    cv::Mat out(frame.size(), CV_8UC3);
+    for (int y = 0; y < frame.rows; ++y)
+        for (int x = 0; x < frame.cols; ++x) {
+            const float *v = frame.ptr<float>(y, x);
+            out.at<cv::Vec3b>(y, x) = color(v[swap ? 1 : 0], v[swap ? 0 : 1]);
+        }
+    return out;
+}
+
 } // namespace
 
 cv::Mat eventPicture(const cusRepresentation &r, const cv::Mat &frame) {
-    const int channels = frame.channels();
+    const bool swap = r.swap_channels != 0;
     switch (r.kind) {
     case CUS_REPR_HISTOGRAM:
-        return byPolarity(frame, 3, [&](int y, int x) {
-            const uint8_t *v = frame.ptr<uint8_t>(y, x);
-            return cv::Vec2f(v[r.swap_channels ? 1 : 0], v[r.swap_channels ? 0 : 1]);
-        });
-    case CUS_REPR_TENCODE: {
-        cv::Mat out = frame.clone();
-        if (r.swap_channels)
-            cv::cvtColor(frame, out, cv::COLOR_RGB2BGR);
-        for (int y = 0; y < out.rows; ++y)
-            for (int x = 0; x < out.cols; ++x)
-                if (cv::Vec3b &v = out.at<cv::Vec3b>(y, x); v == cv::Vec3b(0, 0, 0))
-                    v = color(0, 0);
-        return out;
-    }
-    case CUS_REPR_MDES: {
-        // The shortest of the windows that saw the pixel says how new its event is.
-        cv::Mat values;
-        frame.convertTo(values, CV_32F, r.depth == CUS_8U ? 1 / 127.5 : 1, r.depth == CUS_8U ? -1 : 0);
-        cv::Mat out(frame.size(), CV_8UC3);
-        for (int y = 0; y < frame.rows; ++y)
-            for (int x = 0; x < frame.cols; ++x) {
-                const float *v = values.ptr<float>(y, x);
-                int newest = channels - 1;
-                while (newest >= 0 && std::fabs(v[newest]) < 0.5f)
-                    --newest;
-                const float strength = newest < 0 ? 0
-                                       : channels == 1
-                                           ? 1
-                                           : 0.25f + 0.75f * static_cast<float>(newest) / static_cast<float>(channels - 1);
-                out.at<cv::Vec3b>(y, x) = newest < 0      ? color(0, 0)
-                                          : v[newest] > 0 ? color(strength, 0)
-                                                          : color(0, strength);
-            }
-        return out;
-    }
+        return histogram(frame, swap);
+    case CUS_REPR_TENCODE:
+        return tencode(frame, swap);
+    case CUS_REPR_MDES:
+        return mdes(frame, r.depth == CUS_8U);
     case CUS_REPR_MDES_COUNT:
-        return byTime(frame, [&](int y, int x) {
-            const uint8_t *v = frame.ptr<uint8_t>(y, x);
-            int newest = channels - 1;
-            while (newest > 0 && !v[newest])
-                --newest;
-            return cv::Vec2f(std::log1p(static_cast<float>(v[0])),
-                             channels > 1 ? static_cast<float>(newest) / static_cast<float>(channels - 1) : 1);
-        });
+        return mdesCount(frame);
     case CUS_REPR_STACKED_HISTOGRAM:
-        return byTime(frame, [&](int y, int x) {
-            const uint8_t *v = frame.ptr<uint8_t>(y, x);
-            const int bins = channels / 2;
-            float sum = 0, when = 0;
-            for (int b = 0; b < channels; ++b) {
-                sum += v[b];
-                when += static_cast<float>(v[b] * (b % bins));
-            }
-            return cv::Vec2f(std::log1p(sum), sum > 0 && bins > 1 ? when / sum / static_cast<float>(bins - 1) : 1);
-        });
+        return timeBins<uint8_t>(frame, frame.channels() / 2);
     case CUS_REPR_VOXEL_GRID:
-        return byTime(frame, [&](int y, int x) {
-            const float *v = frame.ptr<float>(y, x);
-            float sum = 0, when = 0;
-            for (int b = 0; b < channels; ++b) {
-                sum += std::fabs(v[b]);
-                when += std::fabs(v[b]) * static_cast<float>(b);
-            }
-            return cv::Vec2f(std::log1p(sum), sum > 0 && channels > 1 ? when / sum / static_cast<float>(channels - 1) : 1);
-        });
-    case CUS_REPR_TIME_SURFACE: {
-        cv::Mat out(frame.size(), CV_8UC3);
-        for (int y = 0; y < frame.rows; ++y)
-            for (int x = 0; x < frame.cols; ++x) {
-                const float *v = frame.ptr<float>(y, x);
-                out.at<cv::Vec3b>(y, x) = color(v[r.swap_channels ? 1 : 0], v[r.swap_channels ? 0 : 1]);
-            }
-        return out;
-    }
+        return timeBins<float>(frame, frame.channels());
+    case CUS_REPR_TIME_SURFACE:
+        return timeSurface(frame, swap);
     default: // CUS_REPR_EVENT_DIFF
-        return byPolarity(frame, 3, [&](int y, int x) {
-            const int8_t v = frame.at<int8_t>(y, x);
-            return cv::Vec2f(static_cast<float>(std::max<int>(v, 0)), static_cast<float>(std::max(-v, 0)));
-        });
+        return eventDifference(frame);
     }
 }
 

@@ -1,5 +1,5 @@
-// Pictures of event frames for people: each representation as 8UC3. Amber is brighter, azure is darker; where a
-// representation knows about time, new is bright, or the colors run from blue (old) to red (new).
+// Pictures of event frames: each representation as 8UC3 for display. Amber means brighter, azure means darker; in
+// representations of time, recent events are bright, or colors run from blue (old) to red (new).
 #pragma once
 
 #include "cusight/events.h"

@@ -1,5 +1,8 @@
 #include "options.hpp"
 
+#include "sink.hpp"
+#include "source.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -11,17 +14,20 @@ namespace sample {
 
 namespace {
 
-std::string compact(double value) {
-    return sample::text("%g", value);
-}
+constexpr size_t HELP_COLUMN = 28, HELP_WIDTH = 100;
 
-// Words of `text` in lines that start at `indent` and end before column 100.
-std::string wrapped(const std::string &text, size_t indent) {
+const char *const EXIT_CODES =
+    "Exit codes: 0 success, 1 failure (out of memory, CUDA error), 2 invalid command line, 3 the input\n"
+    "cannot be opened or ends early, 4 the output cannot be written, 5 no such device, 130 interrupted\n"
+    "(the output is complete up to there).";
+
+// The words of `text` in lines that start at column `indent`.
+std::string wrap(const std::string &text, size_t indent) {
     std::istringstream words(text);
     std::string out, word;
     size_t column = indent;
     while (words >> word) {
-        if (column + word.size() + 1 > 100) {
+        if (column + word.size() + 1 > HELP_WIDTH && column > indent) {
             out += '\n' + std::string(indent, ' ');
             column = indent;
         }
@@ -35,14 +41,87 @@ std::string wrapped(const std::string &text, size_t indent) {
     return out;
 }
 
-std::string line(const std::string &head, const std::string &help) {
-    constexpr size_t indent = 26;
-    std::string out = "  " + head;
-    if (out.size() + 1 >= indent)
-        out += '\n' + std::string(indent, ' ');
-    else
-        out.resize(indent, ' ');
-    return out + wrapped(help, indent) + '\n';
+// CLI11's help, with wrapped descriptions and "(default ...)" at their ends.
+class HelpFormatter : public CLI::Formatter {
+  public:
+    std::string make_help(const CLI::App *app, std::string name, CLI::AppFormatMode mode) const override {
+        return CLI::detail::find_and_replace(CLI::Formatter::make_help(app, std::move(name), mode), "\n\n\n", "\n\n");
+    }
+
+    std::string make_description(const CLI::App *app) const override { return wrap(app->get_description(), 0) + "\n\n"; }
+
+    std::string make_option(const CLI::Option *option, bool positional) const override {
+        std::string name = CLI::detail::find_and_replace(make_option_name(option, positional), ",", ", ");
+        std::string help = option->get_description();
+        if (!positional && option->get_type_size() != 0)
+            name += " " + option->get_type_name();
+        if (!option->get_default_str().empty())
+            help += " (default " + option->get_default_str() + ")";
+        return entry(name, help);
+    }
+
+    std::string make_subcommand(const CLI::App *command) const override {
+        return entry(command->get_name(), command->get_description());
+    }
+
+    std::string make_footer(const CLI::App *app) const override {
+        return (app->get_footer().empty() ? "" : "Examples:\n" + app->get_footer() + "\n") + EXIT_CODES + "\n";
+    }
+
+  private:
+    static std::string entry(const std::string &name, const std::string &help) {
+        std::string out = "  " + name;
+        if (out.size() + 1 >= HELP_COLUMN)
+            out += '\n' + std::string(HELP_COLUMN, ' ');
+        else
+            out.resize(HELP_COLUMN, ' ');
+        return out + wrap(help, HELP_COLUMN) + '\n';
+    }
+};
+
+std::string version(const std::string &program) {
+    return program + " " CUSIGHT_SAMPLES_VERSION " (cusight " + cusVersion() + ", CUDA " CUSIGHT_SAMPLES_CUDA ")";
+}
+
+[[noreturn]] void reject(const std::string &message) {
+    throw Stop(USAGE, message + " (see --help)");
+}
+
+// "send, view or demo"
+std::string commandNames(const CLI::App &app) {
+    std::string names;
+    const auto commands = app.get_subcommands([](const CLI::App *) { return true; });
+    for (size_t i = 0; i < commands.size(); ++i)
+        names += (i == 0 ? "" : i + 1 < commands.size() ? ", " : " or ") + commands[i]->get_name();
+    return names;
+}
+
+// A word that belongs to no option.
+[[noreturn]] void rejectWord(const CLI::App &app, const std::string &word) {
+    if (word.size() > 1 && word[0] == '-')
+        reject("unknown option " + word.substr(0, word.find('=')));
+    const bool needs_command = app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();
+    reject("unexpected argument '" + word + "'" + (needs_command ? ", expected " + commandNames(app) : ""));
+}
+
+// Says CLI11's error in the style of the library's messages.
+[[noreturn]] void explain(const CLI::App &app, const CLI::ParseError &error) {
+    const std::string message = error.what();
+    const size_t colon = message.find(": ");
+    if (dynamic_cast<const CLI::ValidationError *>(&error) &&
+        colon != std::string::npos) // "--number: is '11', expected ..."
+        reject(message.substr(0, colon) + message.substr(colon + 1));
+    if (dynamic_cast<const CLI::ArgumentMismatch *>(&error)) { // "--number: 1 required N missing"
+        const bool is_flag = message.find("flag override") != std::string::npos;
+        const std::string name = message.substr(0, message.find_first_of(": "));
+        reject(is_flag ? "--" + name + " takes no value" : name + " requires a value");
+    }
+    const std::vector<std::string> unknown = app.remaining(true);
+    if (!unknown.empty())
+        rejectWord(app, unknown.front());
+    if (app.get_require_subcommand_min() > 0 && app.get_subcommands().empty())
+        reject("expected a command: " + commandNames(app));
+    reject(message);
 }
 
 bool isDevice(const std::string &text) {
@@ -54,145 +133,116 @@ bool isDevice(const std::string &text) {
 
 } // namespace
 
-Options::Options(std::string program, std::string summary) : program_(std::move(program)), summary_(std::move(summary)) {}
-
-void Options::argument(std::string &value, const std::string &name, const std::string &help, bool required) {
-    const auto set = [&value](const std::string &given) {
-        value = given;
-        return std::string();
-    };
-    arguments_.push_back({name, "", help, set, required});
+std::unique_ptr<CLI::App> makeApp(const std::string &name, const std::string &summary, const std::string &examples) {
+    auto app = std::make_unique<CLI::App>(summary, name);
+    app->formatter(std::make_shared<HelpFormatter>());
+    app->option_defaults()->always_capture_default()->disable_flag_override()->multi_option_policy(
+        CLI::MultiOptionPolicy::TakeLast);
+    app->set_help_flag("-h,--help", "print this help");
+    app->set_version_flag("--version", version(name), "print the version and whether this build has CUDA");
+    app->get_formatter()->label("Positionals", "Arguments");
+    app->get_formatter()->label("OPTIONS", "options");
+    app->get_formatter()->label("SUBCOMMAND", "COMMAND");
+    app->footer(examples);
+    return app;
 }
 
-void Options::flag(bool &value, const std::string &name, const std::string &help) {
-    const auto set = [&value](const std::string &) {
-        value = true;
-        return std::string();
-    };
-    options_.push_back({name, "", help, set, false});
+CLI::App *addCommand(CLI::App &app, const std::string &name, const std::string &summary, const std::string &examples) {
+    CLI::App *command = app.add_subcommand(name, summary)->group("Commands");
+    command->footer(examples);
+    return command;
 }
 
-void Options::custom(const std::string &name, const std::string &meta, const std::string &help,
-                     std::function<std::string(const std::string &)> check) {
-    options_.push_back({name, meta, help, std::move(check), false});
+bool parse(CLI::App &app, int argc, char **argv) {
+    try {
+        app.parse(argc, argv);
+        return true;
+    } catch (const CLI::CallForVersion &call) {
+        std::printf("%s\n", call.what());
+        return false;
+    } catch (const CLI::CallForHelp &) {
+        std::fputs(app.help().c_str(), stdout);
+        return false;
+    } catch (const CLI::ParseError &error) {
+        explain(app, error);
+    }
 }
 
-void Options::text(std::string &value, const std::string &name, const std::string &meta, const std::string &help) {
-    custom(name, meta, help, [&value](const std::string &given) {
-        if (given.empty())
-            return std::string("a text that is not empty");
-        value = given;
-        return std::string();
-    });
+CLI::Option *addInput(CLI::App &app, std::string &input) {
+    return app.add_option("INPUT", input, SOURCE_HELP)->required();
 }
 
-void Options::number(int &value, const std::string &name, const std::string &meta, const std::string &help, int low,
-                     int high) {
-    custom(name, meta, help + " (default " + std::to_string(value) + ")", [&value, low, high](const std::string &given) {
+CLI::Option *addDevice(CLI::App &app, std::string &device) {
+    return app.add_option("--device", device, "where to compute; auto: the first GPU, or the CPU if there is none")
+        ->type_name("auto|cpu|cuda[:n]")
+        ->check(expect(isDevice, "auto, cpu, cuda or cuda:n"));
+}
+
+CLI::Option *addOutput(CLI::App &app, std::string &output, const std::string &help) {
+    return addText(app, "--output", output, "FILE", help);
+}
+
+CLI::Option *addHeadless(CLI::App &app, bool &headless) {
+    return app.add_flag("--headless", headless, "open no window, even if there is a display");
+}
+
+CLI::Option *addFrames(CLI::App &app, int &frames) {
+    return addNumber(app, "--frames", frames, 0, 1000000000, "stop after N frames; 0: no limit");
+}
+
+void addCommon(CLI::App &app, Common &common, const std::string &default_file) {
+    addDevice(app, common.device);
+    addOutput(app, common.output, std::string(SINK_HELP) + "; without a window and without this option: " + default_file);
+    addHeadless(app, common.headless);
+}
+
+CLI::Validator expect(std::function<bool(const std::string &)> valid, const std::string &expected) {
+    return CLI::Validator(
+        [valid = std::move(valid), expected](const std::string &value) {
+            return valid(value) ? std::string() : "is '" + value + "', expected " + expected;
+        },
+        "");
+}
+
+CLI::Validator inRange(long long low, long long high) {
+    const auto valid = [low, high](const std::string &value) {
         char *end = nullptr;
         errno = 0;
-        const long number = std::strtol(given.c_str(), &end, 10);
-        if (given.empty() || *end || errno || number < low || number > high)
-            return "an integer " + std::to_string(low) + ".." + std::to_string(high);
-        value = static_cast<int>(number);
-        return std::string();
-    });
+        const long long number = std::strtoll(value.c_str(), &end, 10);
+        return !value.empty() && *end == '\0' && errno == 0 && number >= low && number <= high;
+    };
+    return expect(valid, "an integer from " + std::to_string(low) + " to " + std::to_string(high));
 }
 
-void Options::number(double &value, const std::string &name, const std::string &meta, const std::string &help, double low,
-                     double high) {
-    custom(name, meta, help + " (default " + compact(value) + ")", [&value, low, high](const std::string &given) {
+CLI::Validator inRange(double low, double high) {
+    const auto valid = [low, high](const std::string &value) {
         char *end = nullptr;
-        const double number = std::strtod(given.c_str(), &end);
-        if (given.empty() || *end || !std::isfinite(number) || number < low || number > high)
-            return "a number " + compact(low) + ".." + compact(high);
-        value = number;
-        return std::string();
-    });
+        const double number = std::strtod(value.c_str(), &end);
+        return !value.empty() && *end == '\0' && std::isfinite(number) && number >= low && number <= high;
+    };
+    return expect(valid, text("a number from %g to %g", low, high));
 }
 
-void Options::choice(std::string &value, const std::string &name, const std::vector<std::string> &choices,
+CLI::Validator oneOf(const std::vector<std::string> &words) {
+    const auto valid = [words](const std::string &value) {
+        return std::find(words.begin(), words.end(), value) != words.end();
+    };
+    return expect(valid, CLI::detail::join(words, "|"));
+}
+
+CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &placeholder,
                      const std::string &help) {
-    std::string list;
-    for (const auto &choice : choices)
-        list += (list.empty() ? "" : "|") + choice;
-    custom(name, list, help + " (default " + value + ")", [&value, choices, list](const std::string &given) {
-        if (std::find(choices.begin(), choices.end(), given) == choices.end())
-            return list;
-        value = given;
-        return std::string();
-    });
+    return app.add_option(name, value, help)
+        ->type_name(placeholder)
+        ->check(expect([](const std::string &given) { return !given.empty(); }, placeholder));
 }
 
-void Options::common(Common &common, const std::string &output_help) {
-    custom("--device", "auto|cpu|cuda[:n]", "where to compute; auto takes the first GPU, or the CPU (default auto)",
-           [&common](const std::string &given) {
-               if (!isDevice(given))
-                   return std::string("auto, cpu, cuda or cuda:n");
-               common.device = given;
-               return std::string();
-           });
-    text(common.output, "--output", "FILE", output_help);
-    flag(common.headless, "--headless", "no window, even where there is a display");
-}
-
-bool Options::parse(int argc, char **argv) {
-    const auto reject = [](const std::string &message) { throw Stop(USAGE, message + " (--help lists what is taken)"); };
-    for (int i = 1; i < argc; ++i)
-        if (std::string(argv[i]) == "--help" || std::string(argv[i]) == "-h") {
-            std::fputs(help().c_str(), stdout);
-            return false;
-        }
-    size_t arguments = 0;
-    bool only_arguments = false;
-    for (int i = 1; i < argc; ++i) {
-        const std::string word = argv[i];
-        if (!only_arguments && word == "--") {
-            only_arguments = true;
-        } else if (!only_arguments && word.size() > 1 && word[0] == '-') {
-            const size_t equals = word.find('=');
-            const std::string name = word.substr(0, equals);
-            const auto option =
-                std::find_if(options_.begin(), options_.end(), [&](const Option &o) { return o.name == name; });
-            if (option == options_.end()) {
-                reject("unknown option " + name);
-            } else if (option->meta.empty()) {
-                if (equals != std::string::npos)
-                    reject(name + " takes no value");
-                option->set("");
-            } else {
-                if (equals == std::string::npos && i + 1 >= argc)
-                    reject(name + " needs a value: " + option->meta);
-                const std::string value = equals == std::string::npos ? argv[++i] : word.substr(equals + 1);
-                const std::string taken = option->set(value);
-                if (!taken.empty())
-                    reject(name + " is '" + value + "', takes " + taken);
-            }
-        } else if (arguments < arguments_.size()) {
-            arguments_[arguments++].set(word);
-        } else {
-            reject("'" + word + "' is one argument too many");
-        }
-    }
-    if (arguments < arguments_.size() && arguments_[arguments].required)
-        reject(arguments_[arguments].name + " is missing");
-    return true;
-}
-
-std::string Options::help() const {
-    std::string out = "Usage: " + program_ + " [options]";
-    for (const auto &a : arguments_)
-        out += a.required ? " " + a.name : " [" + a.name + "]";
-    out += "\n\n" + wrapped(summary_, 0) + "\n\n";
-    for (const auto &a : arguments_)
-        out += line(a.name, a.help);
-    out += "\nOptions:\n";
-    for (const auto &o : options_)
-        out += line(o.meta.empty() ? o.name : o.name + " " + o.meta, o.help);
-    out += line("--help", "this text");
-    out += "\nExit codes: 0 done, 1 failed (memory, CUDA), 2 wrong command line, 3 input cannot be opened or breaks off,\n"
-           "4 output cannot be written, 5 no such device, 130 interrupted (the output is complete up to there).\n";
-    return out;
+CLI::Option *addChoice(CLI::App &app, const std::string &name, std::string &value, const std::vector<std::string> &choices,
+                       const std::string &help) {
+    std::vector<std::pair<std::string, std::string>> pairs;
+    for (const std::string &choice : choices)
+        pairs.emplace_back(choice, choice);
+    return addChoice(app, name, value, pairs, help);
 }
 
 } // namespace sample

@@ -1,66 +1,110 @@
-// Command lines of the sample programs.
+// Command lines of the sample programs: CLI11 with one style of help, defaults and errors.
 //
 //   sample::Common common;
 //   std::string input;
 //   int threshold = 20;
-//   sample::Options options("cusight-heatmap", "Shows where a video changes.");
-//   options.argument(input, "INPUT", sample::SOURCE_HELP);
-//   options.number(threshold, "--threshold", "N", "changes up to N are not shown", 0, 255);
-//   options.common(common, "heatmap.mp4");
-//   if (!options.parse(argc, argv)) // --help was asked for and printed
+//   const auto app = sample::makeApp("cusight-heatmap", "Shows where a video changes.", "cusight-heatmap video.mp4\n");
+//   sample::addInput(*app, input);
+//   sample::addNumber(*app, "--threshold", threshold, 0, 255, "ignore changes up to N");
+//   sample::addCommon(*app, common, "heatmap.mp4");
+//   if (!sample::parse(*app, argc, argv)) // --help or --version was given and printed
 //       return sample::OK;
 //
-// Variables hold their defaults when they are declared here, and --help shows them. A wrong command line throws
-// Stop(USAGE) that names the option, the value and what is taken. Both "--threshold 5" and "--threshold=5" are read.
+// Variables hold their defaults when they are declared, and --help shows them. Both "--threshold 5" and "--threshold=5" are
+// accepted; if an option is given twice, the last one wins.
 #pragma once
 
 #include "app.hpp"
 
+#include <CLI/CLI.hpp>
+
 #include <functional>
+#include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace sample {
 
-// What every sample takes.
+// What most programs accept.
 struct Common {
     std::string device = "auto"; // for chooseDevice
     std::string output;          // empty: not given
     bool headless = false;
 };
 
-class Options {
-  public:
-    Options(std::string program, std::string summary);
+// A program with --help and --version. `examples` are whole lines, shown at the end of --help above the exit codes.
+std::unique_ptr<CLI::App> makeApp(const std::string &name, const std::string &summary, const std::string &examples);
 
-    // A word without dashes, in the order declared. An optional one may be missing; those after it must be optional too.
-    void argument(std::string &value, const std::string &name, const std::string &help, bool required = true);
-    void flag(bool &value, const std::string &name, const std::string &help);
-    void text(std::string &value, const std::string &name, const std::string &meta, const std::string &help);
-    void number(int &value, const std::string &name, const std::string &meta, const std::string &help, int low, int high);
-    void number(double &value, const std::string &name, const std::string &meta, const std::string &help, double low,
-                double high);
-    void choice(std::string &value, const std::string &name, const std::vector<std::string> &choices,
-                const std::string &help);
-    // The value is handed to `check`, which returns "" or what is taken, and keeps it if it likes it.
-    void custom(const std::string &name, const std::string &meta, const std::string &help,
-                std::function<std::string(const std::string &)> check);
-    // --device, --output, --headless. `output_help` describes --output; its last words say the default.
-    void common(Common &common, const std::string &output_help);
+// A subcommand of `app` with examples of its own.
+CLI::App *addCommand(CLI::App &app, const std::string &name, const std::string &summary, const std::string &examples);
 
-    // False: --help was printed, nothing else was looked at. Throws Stop(USAGE).
-    bool parse(int argc, char **argv);
+// False: --help or --version was printed and there is nothing to do. Throws Stop(USAGE) with a message such as
+// "--threshold is '300', expected an integer from 0 to 255".
+bool parse(CLI::App &app, int argc, char **argv);
 
-    std::string help() const;
+// ---- Options with the same name, meaning and help in all programs ------------------------------------------------------
 
-  private:
-    struct Option {
-        std::string name, meta, help;
-        std::function<std::string(const std::string &)> set; // "" or what is taken
-        bool required;
+// The positional INPUT, described by SOURCE_HELP.
+CLI::Option *addInput(CLI::App &app, std::string &input);
+CLI::Option *addDevice(CLI::App &app, std::string &device);
+// `help` describes the output; SINK_HELP is most of it.
+CLI::Option *addOutput(CLI::App &app, std::string &output, const std::string &help);
+CLI::Option *addHeadless(CLI::App &app, bool &headless);
+// --frames: 0 is all of them.
+CLI::Option *addFrames(CLI::App &app, int &frames);
+// --device, --output and --headless. `default_file` is written if there is neither a window nor --output.
+void addCommon(CLI::App &app, Common &common, const std::string &default_file);
+
+// ---- Kinds of options --------------------------------------------------------------------------------------------------
+
+// Accepts a value if `valid` says so; otherwise the error is "OPTION is 'VALUE', expected EXPECTED".
+CLI::Validator expect(std::function<bool(const std::string &)> valid, const std::string &expected);
+CLI::Validator inRange(long long low, long long high);
+CLI::Validator inRange(double low, double high);
+CLI::Validator oneOf(const std::vector<std::string> &words);
+
+// A number from low to high.
+template<class T>
+CLI::Option *addNumber(CLI::App &app, const std::string &name, T &value, double low, double high, const std::string &help) {
+    CLI::Option *option = app.add_option(name, value, help)->type_name("N");
+    if (std::is_integral<T>::value)
+        return option->check(inRange(static_cast<long long>(low), static_cast<long long>(high)));
+    return option->check(inRange(low, high));
+}
+
+// A string that is not empty, such as a file name.
+CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &placeholder,
+                     const std::string &help);
+
+// One of several words.
+CLI::Option *addChoice(CLI::App &app, const std::string &name, std::string &value, const std::vector<std::string> &choices,
+                       const std::string &help);
+
+// One of several words, each of which stands for a value.
+template<class T>
+CLI::Option *addChoice(CLI::App &app, const std::string &name, T &value,
+                       const std::vector<std::pair<std::string, T>> &choices, const std::string &help) {
+    std::vector<std::string> words;
+    for (const auto &choice : choices)
+        words.push_back(choice.first);
+    const auto assign = [&value, choices](const std::string &word) {
+        for (const auto &choice : choices)
+            if (choice.first == word)
+                value = choice.second;
     };
-    std::string program_, summary_;
-    std::vector<Option> options_, arguments_;
-};
+    const auto current = [&value, choices] {
+        for (const auto &choice : choices)
+            if (choice.second == value)
+                return choice.first;
+        return std::string();
+    };
+    return app.add_option_function<std::string>(name, assign, help)
+        ->check(oneOf(words))
+        ->type_name(CLI::detail::join(words, "|"))
+        ->default_function(current)
+        ->capture_default_str();
+}
 
 } // namespace sample

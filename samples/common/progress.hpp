@@ -8,19 +8,19 @@ namespace sample {
 
 class Progress {
   public:
-    // total 0: unknown (a camera), then there is no bar and no time left. On a terminal one line is redrawn ten times a
-    // second; elsewhere a line is printed every ten seconds, so that a log of a long run shows that it lives.
+    // total 0: unknown (a camera), so no bar and no time left. On a terminal, one line is redrawn ten times a second;
+    // otherwise a line is printed every ten seconds, so that the log of a long run shows progress.
     Progress(std::string unit, long long total);
-    ~Progress(); // leaves the cursor on a fresh line
+    ~Progress(); // ends the line
 
-    // `done` units are finished. Cheap: draws only when it is time to.
+    // `done` units are finished. Cheap: redraws only when due.
     void update(long long done, const std::string &note = "");
 
-    // Draws the last state and ends the line. Idempotent.
+    // Draws the final state and ends the line. Idempotent.
     void finish();
 
-    double seconds() const; // since the start
-    double rate() const;    // units a second since the start
+    double seconds() const; // since construction
+    double rate() const;    // units per second since construction
 
     // The line, without cursor movement.
     std::string line() const;

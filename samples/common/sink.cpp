@@ -27,9 +27,8 @@ namespace sample {
 namespace fs = std::filesystem;
 
 const char *const SINK_HELP =
-    "write a video (.mp4 .mkv .webm .avi), numbered images (out_%04d.png, or a folder with a / at the end) or "
-    "one image (the last picture); .avi is the quickest, .mp4 and .webm play in browsers; without a window and without "
-    "this option: ";
+    "write a video (.mp4 .mkv .webm .avi), numbered images (out_%04d.png, or a folder with / at the end) or one image (the "
+    "last picture); .avi is the fastest, .mp4 and .webm play in browsers";
 
 namespace {
 
@@ -43,7 +42,7 @@ std::string ending(const std::string &path) {
     throw Stop(OUTPUT, path + " cannot be written: " + why);
 }
 
-// The codecs report neither a missing folder nor a full disk, so both are looked at here. Creates or empties the file.
+// The codecs report neither a missing folder nor a full disk, so check both. Creates or empties the file.
 void requireWritable(const std::string &path) {
     std::FILE *file = std::fopen(path.c_str(), "wb");
     if (!file)
@@ -80,7 +79,7 @@ class Video : public Sink {
     Video(const std::string &path, cv::Size size, double fps) : path_(path), size_(size) {
         static const struct {
             const char *ending;
-            const char *codecs[3]; // best first: what browsers play, then what every build can write
+            const char *codecs[3]; // in order of preference: what browsers play, then what every build can write
         } formats[] = {{".mp4", {"avc1", "mp4v", nullptr}},
                        {".mov", {"avc1", "mp4v", nullptr}},
                        {".mkv", {"avc1", "mp4v", "MJPG"}},
@@ -89,13 +88,13 @@ class Video : public Sink {
         const std::string type = ending(path);
         const auto format = std::find_if(std::begin(formats), std::end(formats), [&](auto &f) { return type == f.ending; });
         if (format == std::end(formats))
-            throw Stop(USAGE, "--output is '" + path + "', takes " + SINK_HELP_SHORT);
+            throw Stop(USAGE, "--output is '" + path + "', expected " + EXPECTED_NAME);
         requireWritable(path);
-        // H.264 and VP8 store two chroma samples for four pixels: odd sides are cut by one pixel, and one pixel is too few.
+        // H.264 and VP8 subsample chroma 2 x 2, so odd sides lose one pixel, and a side of one pixel is too short.
         const cv::Size even(size.width & ~1, size.height & ~1);
         crop_ = type == ".avi" ? size : even;
         if (crop_.width < 2 || crop_.height < 2)
-            cannotWrite(path, "a video needs at least 2 x 2 pixels");
+            cannotWrite(path, "a video must have at least 2 x 2 pixels");
         for (const char *codec : format->codecs) {
             if (!codec)
                 break;
@@ -103,7 +102,7 @@ class Video : public Sink {
             try {
                 if (writer_.open(path, cv::CAP_ANY, fourcc, fps, crop_))
                     return;
-            } catch (const cv::Exception &) { // as good as not opened: the next one
+            } catch (const cv::Exception &) { // try the next one
             }
         }
         cannotWrite(path, "this OpenCV has no encoder for " + type + " at " + std::to_string(size.width) + " x " +
@@ -112,7 +111,7 @@ class Video : public Sink {
 
     bool write(const cv::Mat &picture) override {
         if (picture.size() != size_)
-            throw Stop(FAILED, path_ + ": a picture of another size");
+            throw Stop(FAILED, path_ + ": a picture has another size than the first");
         if (written_ % 16 == 0 && diskFull(path_))
             cannotWrite(path_, "the disk is full after " + std::to_string(written_) + " pictures");
         writer_.write(asColor(picture)(cv::Rect(cv::Point(), crop_)));
@@ -124,7 +123,7 @@ class Video : public Sink {
         if (!writer_.isOpened())
             return;
         writer_.release();
-        // The writer swallows errors of the disk, so the file is asked.
+        // The writer does not report disk errors, so read the file back.
         std::error_code error;
         if (written_ == 0) {
             fs::remove(path_, error);
@@ -139,8 +138,8 @@ class Video : public Sink {
 
     std::string name() const override { return path_; }
 
-    static constexpr const char *SINK_HELP_SHORT =
-        "a name that ends in .mp4 .mkv .mov .webm .avi .png .jpg or /, or one with %d";
+    static constexpr const char *EXPECTED_NAME =
+        "a name that ends in .mp4 .mkv .mov .webm .avi .png .jpg or /, or contains %d";
 
   private:
     std::string path_;
@@ -157,7 +156,7 @@ void writeImage(const std::string &path, const cv::Mat &picture) {
         cannotWrite(path, error.err);
     }
     if (!written) {
-        requireWritable(path); // names the reason, if the file system has one
+        requireWritable(path); // reports the file system's reason, if any
         cannotWrite(path, "the image could not be encoded or stored");
     }
 }
@@ -177,7 +176,7 @@ class Sequence : public Sink {
         while (end < pattern_.size() && std::isdigit(static_cast<unsigned char>(pattern_[end])))
             ++end;
         if (end >= pattern_.size() || pattern_[end] != 'd' || end - percent > 3 || !cv::haveImageWriter(pattern_))
-            throw Stop(USAGE, "--output is '" + path + "', takes " + Video::SINK_HELP_SHORT);
+            throw Stop(USAGE, "--output is '" + path + "', expected " + Video::EXPECTED_NAME);
         digits_ = end > percent + 1 ? std::stoi(pattern_.substr(percent + 1)) : 1;
         tail_ = pattern_.substr(end + 1);
         pattern_.resize(percent);
@@ -187,7 +186,7 @@ class Sequence : public Sink {
         const std::string path = pattern_ + text("%0*lld", digits_, written_) + tail_;
         try {
             writeImage(path, picture);
-            if (diskFull(path)) // the encoder may have lost the tail of it in silence
+            if (diskFull(path)) // the encoder may have truncated it silently
                 cannotWrite(path, "the disk is full after " + std::to_string(written_) + " pictures");
         } catch (const Stop &) {
             std::error_code error;
@@ -210,7 +209,7 @@ class Still : public Sink {
   public:
     explicit Still(const std::string &path) : path_(path) {
         if (!cv::haveImageWriter(path))
-            throw Stop(USAGE, "--output is '" + path + "', takes " + Video::SINK_HELP_SHORT);
+            throw Stop(USAGE, "--output is '" + path + "', expected " + Video::EXPECTED_NAME);
         requireWritable(path);
     }
     bool write(const cv::Mat &picture) override {
@@ -251,7 +250,7 @@ class Window : public Sink {
     void finish() override {
         try {
             cv::destroyAllWindows();
-        } catch (const cv::Exception &) { // it is gone already
+        } catch (const cv::Exception &) { // already closed
         }
     }
     std::string name() const override { return "a window"; }
@@ -277,7 +276,7 @@ class Both : public Sink {
     std::unique_ptr<Sink> a_, b_;
 };
 
-// Qt and GTK abort or throw where the display refuses them; a child process finds out without harm.
+// Qt and GTK abort or throw if the display rejects them, so try in a child process.
 std::string probeDisplay() {
     const auto set = [](const char *name) {
         const char *value = std::getenv(name);
@@ -290,9 +289,9 @@ std::string probeDisplay() {
     if (child < 0)
         return "";
     if (child == 0) {
-        const int nowhere = ::open("/dev/null", O_WRONLY);
-        ::dup2(nowhere, STDOUT_FILENO);
-        ::dup2(nowhere, STDERR_FILENO);
+        const int null = ::open("/dev/null", O_WRONLY);
+        ::dup2(null, STDOUT_FILENO);
+        ::dup2(null, STDERR_FILENO);
         ::signal(SIGABRT, SIG_DFL);
         ::signal(SIGINT, SIG_IGN);
         try {
@@ -325,7 +324,7 @@ const std::string &displayProblem() {
 
 std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fps) {
     if (path.empty())
-        throw Stop(USAGE, std::string("--output is '', takes ") + Video::SINK_HELP_SHORT);
+        throw Stop(USAGE, std::string("--output is '', expected ") + Video::EXPECTED_NAME);
     std::error_code error;
     if (path.back() != '/' && fs::is_directory(path, error))
         return std::make_unique<Sequence>(path + '/');

@@ -1,4 +1,4 @@
-// Where pictures go: a window, a video file, numbered images, or one image.
+// Outputs for pictures: a window, a video file, numbered images, or one image.
 #pragma once
 
 #include "app.hpp"
@@ -11,37 +11,37 @@
 
 namespace sample {
 
-// For Options::common. The default file name follows.
+// What openFile accepts, for the help of --output.
 extern const char *const SINK_HELP;
 
-// Takes 8UC3 (BGR) or 8UC1 pictures of one size. Use it on the main thread: windows want that.
+// Accepts 8UC3 (BGR) or 8UC1 pictures of one size. Use it on the main thread, as windows require.
 class Sink {
   public:
     virtual ~Sink() = default;
 
-    // False: the user closed the window or pressed Esc or q, nothing more is wanted. Throws Stop(OUTPUT).
+    // False: the user closed the window or pressed Esc or q, so stop. Throws Stop(OUTPUT).
     virtual bool write(const cv::Mat &picture) = 0;
 
-    // Completes the output and checks that it is whole. Throws Stop(OUTPUT). Without it a video file may be unreadable, so
-    // call it on the way out of every loop, broken off or not.
+    // Completes the output and checks that it can be read back. Throws Stop(OUTPUT). A video file may be unreadable without
+    // it, so call it at the end of every loop, even an interrupted one.
     virtual void finish() = 0;
 
     // "heatmap.mp4" or "a window", for the report.
     virtual std::string name() const = 0;
 };
 
-// By its name: *.mp4 *.mkv *.webm *.avi *.mov a video; a name with %d or %04d numbered images; a name that ends in / a
-// folder of numbered images; *.png *.jpg and so on one image, the last picture written. Throws Stop(OUTPUT), or Stop(USAGE)
-// for a name that is none of these.
+// The name decides: *.mp4 *.mkv *.webm *.avi *.mov is a video; a name with %d or %04d, numbered images; a name that ends in
+// /, a folder of numbered images; *.png *.jpg and so on, one image, the last picture written. Throws Stop(OUTPUT), or
+// Stop(USAGE) for any other name.
 std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fps);
 
-// A window, the file of --output, or both: with a display and without --headless a window; a file where --output names one;
-// and where neither is so, `default_file`, with a line on stderr that says why. Call it before the program starts threads:
-// whether a window can be opened is tried in a child process, since some toolkits abort where they cannot.
+// A window if there is a display and no --headless; the file of --output if given; `default_file` if neither, with a line on
+// stderr that says why. Call it before the program starts threads: a child process tries to open a window, since some
+// toolkits abort if they cannot.
 std::unique_ptr<Sink> openSink(const Common &common, const std::string &title, const std::string &default_file,
                                cv::Size size, double fps);
 
-// Why no window can be opened, "" where one can. Asks once.
+// Why no window can be opened; "" if one can. Tried once.
 const std::string &displayProblem();
 
 } // namespace sample

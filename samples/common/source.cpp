@@ -18,8 +18,9 @@ namespace sample {
 namespace fs = std::filesystem;
 
 const char *const SOURCE_HELP =
-    "a video file; the number of a camera (0); a URL (rtsp://, http://); an image; a folder of images, taken by name; a "
-    "numbered sequence (frame_%04d.png); or synthetic:WxH@N, a generated clip of N frames (100 without @N)";
+    "a video file; the number of a camera (0); a URL (rtsp://, http://); an image; a folder of images, in the order of "
+    "their "
+    "names; a numbered sequence (frame_%04d.png); or synthetic:WxH@N, a generated clip of N frames (100 without @N)";
 
 namespace {
 
@@ -49,7 +50,7 @@ class Capture : public Source {
                 capture_.open(std::stoi(spec));
             else
                 capture_.open(spec);
-        } catch (const std::exception &) { // a backend that throws has not opened it either
+        } catch (const std::exception &) { // treated like a backend that fails
         }
         if (!capture_.isOpened())
             throw Stop(INPUT, file ? name_ + " is not a video that can be decoded" : name_ + " cannot be opened");
@@ -66,7 +67,7 @@ class Capture : public Source {
         bool more = false;
         try {
             more = capture_.read(frame) && !frame.empty();
-        } catch (const cv::Exception &) { // a frame the codec could not make sense of
+        } catch (const cv::Exception &) { // a frame that cannot be decoded
         }
         if (more) {
             seconds_ = capture_.get(cv::CAP_PROP_POS_MSEC) / 1000;
@@ -74,12 +75,12 @@ class Capture : public Source {
             return true;
         }
         if (live_ && !interrupted())
-            throw Stop(INPUT, name_ + " stopped delivering after " + std::to_string(read_) + " frames");
-        // The header's count is an estimate in some formats, so the time must be missing as well.
+            throw Stop(INPUT, name_ + " stopped after " + std::to_string(read_) + " frames");
+        // In some formats the header's frame count is an estimate, so check that the time is missing too.
         const double expected = static_cast<double>(total_), slack = 2 + 0.002 * expected;
         if (!live_ && static_cast<double>(read_) < expected - slack && seconds_ * fps_ < expected - 1 - slack)
-            throw Stop(INPUT, name_ + " breaks off: " + std::to_string(read_) + " frames of the " + std::to_string(total_) +
-                                  " that its header announces");
+            throw Stop(INPUT, name_ + " ends early: " + std::to_string(read_) + " of the " + std::to_string(total_) +
+                                  " frames in its header");
         return false;
     }
 
@@ -104,7 +105,7 @@ class Images : public Source {
         cv::Mat image;
         try {
             image = cv::imread(files_[at_], cv::IMREAD_COLOR);
-        } catch (const cv::Exception &) { // the same as an empty one
+        } catch (const cv::Exception &) { // leaves the image empty
         }
         if (image.empty())
             throw Stop(INPUT, files_[at_] + " is not an image that can be decoded");
@@ -118,7 +119,7 @@ class Images : public Source {
     size_t at_ = 0;
 };
 
-// Discs and a bar that move over a still, lightly textured ground: what a fixed camera sees.
+// Discs and a bar that move over a still, lightly textured background, as seen by a fixed camera.
 class Synthetic : public Source {
   public:
     Synthetic(const std::string &spec, int width, int height, int count) : scene_(height, width, CV_8UC3) {
@@ -169,11 +170,11 @@ std::unique_ptr<Source> synthetic(const std::string &spec) {
         used += 1 + static_cast<int>(rest.size());
     }
     if (!sized || text[used] || width < 1 || height < 1 || width > 65536 || height > 65536 || count < 1)
-        throw Stop(INPUT, "'" + spec + "' is not synthetic:WxH@N with sides of 1 to 65536 pixels and at least one frame");
+        throw Stop(INPUT, "'" + spec + "' is not synthetic:WxH@N, with W and H from 1 to 65536 and N from 1");
     return std::make_unique<Synthetic>(spec, width, height, count);
 }
 
-// frame_%04d.png: the files from the first number (0 or 1) on, up to the first that is missing.
+// frame_%04d.png: the files from number 0 or 1 up to the first missing one.
 std::vector<std::string> sequence(const std::string &pattern) {
     const size_t percent = pattern.find('%');
     size_t end = percent + 1;
@@ -194,7 +195,7 @@ std::vector<std::string> sequence(const std::string &pattern) {
     while (fs::exists(file(first)))
         files.push_back(file(first++));
     if (files.empty())
-        throw Stop(INPUT, pattern + ": there is neither " + file(0) + " nor " + file(1));
+        throw Stop(INPUT, pattern + ": neither " + file(0) + " nor " + file(1) + " exists");
     return files;
 }
 
@@ -205,7 +206,7 @@ std::vector<std::string> folder(const std::string &path) {
             files.push_back(entry.path().string());
     std::sort(files.begin(), files.end());
     if (files.empty())
-        throw Stop(INPUT, path + " holds no images");
+        throw Stop(INPUT, path + " contains no images");
     return files;
 }
 
@@ -236,7 +237,7 @@ std::unique_ptr<Source> open(const std::string &spec) {
 
 void Source::start() {
     if (!next(first_) || first_.empty())
-        throw Stop(INPUT, name_ + " holds no frame that can be decoded");
+        throw Stop(INPUT, name_ + " contains no frame that can be decoded");
     size_ = first_.size();
 }
 
@@ -250,8 +251,8 @@ bool Source::read(cv::Mat &frame) {
     if (!next(frame))
         return false;
     if (frame.size() != size_ || frame.type() != CV_8UC3)
-        throw Stop(INPUT, name_ + ": frame " + std::to_string(delivered_ + 1) + " is " + sizeText(frame.size()) + ", the " +
-                              std::to_string(delivered_) + " before it are " + sizeText(size_));
+        throw Stop(INPUT, name_ + ": frame " + std::to_string(delivered_ + 1) + " is " + sizeText(frame.size()) +
+                              ", expected " + sizeText(size_) + " like the " + std::to_string(delivered_) + " before it");
     ++delivered_;
     return true;
 }

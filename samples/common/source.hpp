@@ -1,4 +1,4 @@
-// Where frames come from: a video file, a camera, a URL, images, or a generated clip.
+// Sources of frames: a video file, a camera, a URL, images, or a generated clip.
 #pragma once
 
 #include "app.hpp"
@@ -10,22 +10,22 @@
 
 namespace sample {
 
-// For Options::argument.
+// What openSource accepts, for --help.
 extern const char *const SOURCE_HELP;
 
-// Frames are 8UC3, BGR, all of one size. One thread at a time.
+// Frames are 8UC3, BGR, all of the same size. Used by one thread at a time.
 class Source {
   public:
     virtual ~Source() = default;
 
-    // The next frame; false at the end. A matrix that already has the size and type is written in place, so a frame can be
-    // decoded straight into pinned memory. Throws Stop(INPUT) where the input breaks off or a frame has another size:
-    // everything delivered before is good.
+    // The next frame; false at the end. A matrix that already has the size and type is written in place, so frames can be
+    // decoded straight into pinned memory. Throws Stop(INPUT) if the input ends early or a frame has another size; all
+    // frames before that are valid.
     bool read(cv::Mat &frame);
 
     const std::string &name() const { return name_; }
     cv::Size size() const { return size_; }     // of the first frame
-    double fps() const { return fps_; }         // 25 where the input does not say
+    double fps() const { return fps_; }         // 25 if unknown
     long long frames() const { return total_; } // 0: unknown
     long long delivered() const { return delivered_; }
 
@@ -33,7 +33,7 @@ class Source {
     // Reads into `frame`; false at the end. Throws Stop(INPUT).
     virtual bool next(cv::Mat &frame) = 0;
 
-    // To be called once by whoever opens: reads the first frame and so learns the size.
+    // Called once after opening: reads the first frame, which determines the size.
     void start();
 
     std::string name_;
@@ -48,7 +48,7 @@ class Source {
     long long delivered_ = 0;
 };
 
-// What `spec` may be is said in SOURCE_HELP. Throws Stop(INPUT), also when there is not one frame in it.
+// Opens what SOURCE_HELP describes. Throws Stop(INPUT), also if it contains no frame.
 std::unique_ptr<Source> openSource(const std::string &spec);
 
 } // namespace sample

@@ -1,0 +1,199 @@
+#include "output.hpp"
+
+#include "events/source.hpp"
+
+#include "common/app.hpp"
+#include "common/eventview.hpp"
+
+#include "cusight/live.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace events {
+
+using sample::Stop;
+
+namespace {
+
+bool endsWith(const std::string &text, const std::string &ending) {
+    return text.size() >= ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
+}
+
+bool isRaw(const std::string &name) {
+    return endsWith(name, ".raw");
+}
+
+bool isHdf5(const std::string &name) {
+    return endsWith(name, ".h5") || endsWith(name, ".hdf5");
+}
+
+[[noreturn]] void cannotWrite(const std::string &name) {
+    throw Stop(sample::OUTPUT, name + " cannot be written: " + std::strerror(errno));
+}
+
+void checkOutput(cusStatus status) {
+    if (status != CUS_OK)
+        throw Stop(sample::OUTPUT, cusLastError());
+}
+
+} // namespace
+
+// ---- PlaybackClock -----------------------------------------------------------------------------------------------------
+
+void PlaybackClock::add(uint64_t first, const cusEventArrays &piece) {
+    pieces_.push_back({first, first + piece.count, piece.t[0], piece.t[piece.count - 1]});
+    if (pieces_.size() > 64)
+        pieces_.pop_front();
+}
+
+int64_t PlaybackClock::timeOf(uint64_t event) const {
+    for (auto p = pieces_.rbegin(); p != pieces_.rend(); ++p)
+        if (event >= p->first)
+            return p->from + static_cast<int64_t>(static_cast<double>(p->to - p->from) *
+                                                  static_cast<double>(std::min(event, p->last) - p->first) /
+                                                  static_cast<double>(p->last - p->first));
+    return pieces_.empty() ? 0 : pieces_.front().from;
+}
+
+void PlaybackClock::waitFor(int64_t time, double speed) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!started_) {
+        started_ = true;
+        started_at_ = now;
+        origin_ = time;
+    }
+    const auto due =
+        started_at_ + std::chrono::microseconds(static_cast<int64_t>(static_cast<double>(time - origin_) / speed));
+    if (due > now)
+        std::this_thread::sleep_until(std::min(due, now + std::chrono::seconds(1)));
+}
+
+// ---- FrameOutput -------------------------------------------------------------------------------------------------------
+
+FrameOutput::FrameOutput(const Settings &settings, const cusRepresentation &representation, cv::Size size, double fps)
+    : settings_(settings), representation_(representation), size_(size) {
+    check(cusRepresentationType(&representation_, &type_));
+    open(fps);
+}
+
+FrameOutput::~FrameOutput() {
+    if (raw_)
+        std::fclose(raw_);
+    cusFrameWriterDiscard(hdf5_);
+}
+
+void FrameOutput::open(double fps) {
+    const std::string &name = settings_.common.output;
+    if (isRaw(name)) {
+        raw_ = std::fopen(name.c_str(), "wb");
+        if (!raw_)
+            cannotWrite(name);
+    } else if (isHdf5(name)) {
+        checkOutput(cusFrameWriterCreate(&hdf5_, name.c_str(), size_.height, size_.width, type_));
+    }
+    const bool frames_only = isRaw(name) || isHdf5(name);
+    const bool other_output = settings_.checksum || !settings_.events_file.empty();
+    paced_ = !settings_.common.headless && sample::displayProblem().empty();
+    if (!paced_ && (frames_only || (name.empty() && other_output)))
+        return;
+    sample::Common common = settings_.common;
+    if (frames_only)
+        common.output.clear();
+    sink_ = sample::openSink(common, "cusight-events: " + settings_.input, "events.mp4", size_, fps);
+}
+
+cusStatus FrameOutput::receive(void *user, const cusFrameBatch *batch) {
+    auto *self = static_cast<FrameOutput *>(user);
+    try {
+        self->take(*batch);
+        return self->closed_ ? CUS_ERROR_IO : CUS_OK;
+    } catch (...) {
+        self->error_ = std::current_exception();
+        return CUS_ERROR_IO;
+    }
+}
+
+void FrameOutput::rethrow() const {
+    if (error_)
+        std::rethrow_exception(error_);
+}
+
+void FrameOutput::take(const cusFrameBatch &batch) {
+    const cusMat &m = batch.frames[0];
+    const size_t row = static_cast<size_t>(m.cols) * cusTypeSize(m.type);
+    for (size_t y = 0; (settings_.checksum || raw_) && y < static_cast<size_t>(m.rows); ++y) {
+        const char *bytes = static_cast<const char *>(m.data) + y * m.step;
+        if (settings_.checksum)
+            crc_ = cusCrc32c(crc_, bytes, row);
+        if (raw_ && std::fwrite(bytes, 1, row, raw_) != row)
+            cannotWrite(settings_.common.output);
+    }
+    if (hdf5_)
+        checkOutput(cusFrameWriterWrite(hdf5_, &m));
+    if (sink_)
+        show(batch);
+    frames_ += batch.count;
+}
+
+void FrameOutput::show(const cusFrameBatch &batch) {
+    const cusMat &m = batch.frames[0];
+    for (size_t i = 0; i < batch.count && !closed_; ++i) {
+        const cv::Mat frame(size_.height, size_.width, m.type,
+                            static_cast<char *>(m.data) + i * static_cast<size_t>(size_.height) * m.step, m.step);
+        if (paced_)
+            clock.waitFor(clock.timeOf(batch.windows[i].last), settings_.speed);
+        closed_ = !sink_->write(sample::eventPicture(representation_, frame)) || sample::interrupted();
+    }
+}
+
+void FrameOutput::finish() {
+    if (raw_ && std::fclose(std::exchange(raw_, nullptr)) != 0)
+        cannotWrite(settings_.common.output);
+    if (hdf5_)
+        checkOutput(cusFrameWriterFinish(std::exchange(hdf5_, nullptr)));
+    if (sink_)
+        sink_->finish();
+}
+
+void FrameOutput::report() const {
+    const std::string &name = settings_.common.output;
+    if (settings_.checksum)
+        sample::figure("checksum", "%08x", crc_);
+    if (sink_)
+        sample::figure("output", "%s", sink_->name().c_str());
+    if (isRaw(name) || isHdf5(name))
+        sample::figure("frames in", "%s", name.c_str());
+    if (!settings_.events_file.empty())
+        sample::figure("events in", "%s", settings_.events_file.c_str());
+}
+
+// ---- EventFile ---------------------------------------------------------------------------------------------------------
+
+EventFile::EventFile(const std::string &path, cv::Size size) {
+    if (path.empty())
+        return;
+    cusEventWriterOptions options = cusEventWriterDefaults();
+    options.width = size.width;
+    options.height = size.height;
+    checkOutput(cusEventWriterCreate(&writer_, path.c_str(), &options));
+}
+
+EventFile::~EventFile() {
+    cusEventWriterDiscard(writer_);
+}
+
+void EventFile::write(const cusEventArrays &e) {
+    if (writer_)
+        checkOutput(cusEventWriterWrite(writer_, e.count, e.x, e.y, e.p, e.t));
+}
+
+void EventFile::finish() {
+    if (writer_)
+        checkOutput(cusEventWriterFinish(std::exchange(writer_, nullptr)));
+}
+
+} // namespace events

@@ -1,0 +1,100 @@
+// Where frames and events go: a window, a video or pictures; raw frames or HDF5; a checksum; a recording.
+#pragma once
+
+#include "events/settings.hpp"
+
+#include "common/sink.hpp"
+
+#include "cusight/eventio.h"
+#include "cusight/events.h"
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <string>
+
+namespace events {
+
+// Paces a window to the speed of the recording.
+class PlaybackClock {
+  public:
+    // The events pushed next are number `first` and following.
+    void add(uint64_t first, const cusEventArrays &piece);
+
+    // When event number `event` happened, interpolated within its piece.
+    int64_t timeOf(uint64_t event) const;
+
+    // Sleeps until it is time to show what happened at `time`, at most a second.
+    void waitFor(int64_t time, double speed);
+
+  private:
+    struct Piece {
+        uint64_t first, last; // events
+        int64_t from, to;     // their times
+    };
+    std::deque<Piece> pieces_; // the latest
+    bool started_ = false;
+    std::chrono::steady_clock::time_point started_at_;
+    int64_t origin_ = 0; // time of the first frame shown
+};
+
+// Receives batches of frames from a pipeline.
+class FrameOutput {
+  public:
+    // fps: of a video file.
+    FrameOutput(const Settings &settings, const cusRepresentation &representation, cv::Size size, double fps);
+    ~FrameOutput();
+    FrameOutput(const FrameOutput &) = delete;
+    FrameOutput &operator=(const FrameOutput &) = delete;
+
+    // The callback of cusEventPipelineCreate; `user` is the FrameOutput. No exception passes through it.
+    static cusStatus receive(void *user, const cusFrameBatch *batch);
+
+    // Throws what receive() has caught.
+    void rethrow() const;
+
+    void finish();
+    void report() const;
+
+    bool paced() const { return paced_; }   // frames are shown in a window at the recording's speed
+    bool closed() const { return closed_; } // the window was closed or the program was interrupted
+    uint64_t frames() const { return frames_; }
+    PlaybackClock clock;
+
+  private:
+    void open(double fps);
+    void take(const cusFrameBatch &batch);
+    void show(const cusFrameBatch &batch);
+
+    const Settings &settings_;
+    const cusRepresentation representation_;
+    const cv::Size size_;
+    int type_ = 0;
+    bool paced_ = false, closed_ = false;
+    std::FILE *raw_ = nullptr;
+    cusFrameWriter *hdf5_ = nullptr;
+    std::unique_ptr<sample::Sink> sink_;
+    uint32_t crc_ = 0;
+    uint64_t frames_ = 0;
+    std::exception_ptr error_;
+};
+
+// The recording of --save-events; does nothing without it.
+class EventFile {
+  public:
+    EventFile(const std::string &path, cv::Size size);
+    ~EventFile();
+    EventFile(const EventFile &) = delete;
+    EventFile &operator=(const EventFile &) = delete;
+
+    void write(const cusEventArrays &events);
+    void finish();
+
+  private:
+    cusEventWriter *writer_ = nullptr;
+};
+
+} // namespace events

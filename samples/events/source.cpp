@@ -1,0 +1,217 @@
+#include "source.hpp"
+
+#include "common/app.hpp"
+#include "common/source.hpp"
+
+#include <opencv2/imgproc.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace events {
+
+using sample::Stop;
+
+void check(cusStatus status) {
+    if (status == CUS_OK)
+        return;
+    throw Stop(status == CUS_ERROR_CUDA || status == CUS_ERROR_NO_CUDA ? sample::DEVICE : sample::FAILED, cusLastError());
+}
+
+namespace {
+
+class RecordingSource final : public EventSource {
+  public:
+    static constexpr int PIECE = 800000; // whole chunks of M3ED and DSEC; four frames of the default size
+
+    RecordingSource(cusEventReader *reader, const std::string &path, bool skip_bad, bool pinned)
+        : reader_(reader), path_(path), seekable_(!skip_bad) {
+        check(cusEventReaderInfo(reader_, &info_));
+        sensor = {info_.width, info_.height};
+        count = skip_bad ? -1 : info_.count;
+        first_time = info_.first_time;
+        last_time = skip_bad ? -1 : info_.last_time;
+        const int types[] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1}; // x, y, p; t is int64_t, as large as 64F
+        for (int k = 0; k < 4; ++k)
+            check(pinned ? cusMatCreatePinned(&column_[k], 1, PIECE, types[k])
+                         : cusMatCreate(&column_[k], 1, PIECE, types[k], CUS_HOST));
+    }
+    ~RecordingSource() override {
+        cusEventReaderClose(reader_);
+        for (cusMat &m : column_)
+            cusMatRelease(&m);
+    }
+
+    bool next(cusEventArrays &events) override {
+        if (!problem_.empty())
+            return false;
+        auto *x = static_cast<uint16_t *>(column_[0].data), *y = static_cast<uint16_t *>(column_[1].data);
+        auto *p = static_cast<uint8_t *>(column_[2].data);
+        auto *t = static_cast<int64_t *>(column_[3].data);
+        size_t got = 0;
+        if (cusEventReaderRead(reader_, PIECE, x, y, p, t, &got) != CUS_OK)
+            problem_ = path_ + ": " + cusLastError();
+        events = {x, y, p, t, got, CUS_HOST};
+        return got > 0;
+    }
+    void rewind() override {
+        problem_.clear();
+        if (cusEventReaderSeekIndex(reader_, 0) != CUS_OK)
+            throw Stop(sample::INPUT, path_ + ": " + cusLastError());
+    }
+    bool seek(uint64_t index) override {
+        return seekable_ && cusEventReaderSeekIndex(reader_, static_cast<int64_t>(index)) == CUS_OK;
+    }
+    bool seekTime(int64_t time) override { return cusEventReaderSeekTime(reader_, time, nullptr) == CUS_OK; }
+    std::string describe() const override { return path_ + ", " + cusEventFormatName(info_.format); }
+    const cusEventInfo *info() const override { return &info_; }
+    cusEventCounts counts() const override {
+        cusEventCounts c;
+        check(cusEventReaderCounts(reader_, &c));
+        return c;
+    }
+
+  private:
+    cusEventInfo info_;
+    cusEventReader *reader_;
+    std::string path_;
+    const bool seekable_; // reading skips no events, so indices are those of the file
+    cusMat column_[4] = {};
+};
+
+// Events generated from a video.
+class VideoSource final : public EventSource {
+  public:
+    VideoSource(const std::string &spec, double threshold) : spec_(spec), threshold_(threshold) { rewind(); }
+    ~VideoSource() override { cusEventGeneratorDestroy(generator_); }
+
+    bool next(cusEventArrays &events) override {
+        while (source_->read(frame_)) {
+            cv::cvtColor(frame_, gray_, cv::COLOR_BGR2GRAY);
+            cusMat view = CUS_MAT_INIT;
+            check(cusMatWrap(&view, gray_.rows, gray_.cols, CUS_8UC1, CUS_HOST, gray_.data, gray_.step));
+            const auto time = static_cast<int64_t>(std::llround(1e6 * static_cast<double>(frames_++) / source_->fps()));
+            check(cusEventGeneratorPush(generator_, &view, time, &events));
+            if (events.count)
+                return true;
+        }
+        return false;
+    }
+    void rewind() override {
+        source_ = sample::openSource(spec_);
+        sensor = source_->size();
+        cusEventGeneratorDestroy(generator_);
+        generator_ = nullptr;
+        const cusEventGeneratorOptions options = {threshold_, threshold_};
+        check(cusEventGeneratorCreate(&generator_, sensor.height, sensor.width, &options));
+        frames_ = 0;
+    }
+    std::string describe() const override { return source_->name() + ", events generated from video"; }
+
+  private:
+    std::string spec_;
+    double threshold_;
+    std::unique_ptr<sample::Source> source_;
+    cusEventGenerator *generator_ = nullptr;
+    cv::Mat frame_, gray_;
+    long long frames_ = 0;
+};
+
+int64_t microseconds(double seconds) {
+    return static_cast<int64_t>(std::llround(1e6 * seconds));
+}
+
+// For each coordinate below `from` the one it has on a grid of `to`.
+std::vector<uint16_t> scaleTable(int from, int to) {
+    std::vector<uint16_t> table(65536, 65535); // outside stays outside
+    for (int i = 0; i < from; ++i)
+        table[static_cast<size_t>(i)] = static_cast<uint16_t>(static_cast<int64_t>(i) * to / from);
+    return table;
+}
+
+// Without a size in the recording: as far as its events reach.
+void measureSensor(EventSource &source, const std::string &name) {
+    cusEventArrays e;
+    while (!sample::interrupted() && source.next(e))
+        for (size_t i = 0; i < e.count; ++i) {
+            source.sensor.width = std::max(source.sensor.width, e.x[i] + 1);
+            source.sensor.height = std::max(source.sensor.height, e.y[i] + 1);
+        }
+    if (!source.sensor.width)
+        throw Stop(sample::INPUT, name + " contains no events" + (source.problem().empty() ? "" : ": " + source.problem()));
+    source.rewind();
+}
+
+} // namespace
+
+std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
+    cusEventReaderOptions options = cusEventReaderDefaults();
+    options.width = s.sensor.width;
+    options.height = s.sensor.height;
+    options.camera = s.camera.empty() ? nullptr : s.camera.c_str();
+    options.bad_events = s.skip_bad ? CUS_BAD_EVENTS_SKIP : CUS_BAD_EVENTS_STOP;
+    cusEventReader *reader = nullptr;
+    const cusStatus status = cusEventReaderOpen(&reader, s.input.c_str(), &options);
+    if (status == CUS_OK)
+        return std::make_unique<RecordingSource>(reader, s.input, s.skip_bad, pinned);
+    const std::string message = cusLastError();
+    // What no reader recognizes may be a video, a camera or a folder of images.
+    if (status == CUS_ERROR_IO || message.find("not an event recording") != std::string::npos)
+        return std::make_unique<VideoSource>(s.input, s.contrast_threshold);
+    throw Stop(sample::INPUT, s.input + ": " + message);
+}
+
+Selection::Selection(EventSource &source, const Settings &s)
+    : grid(s.resize), source_(source), from_(microseconds(s.from)), to_(s.to < 0 ? -1 : microseconds(s.to)) {
+    if (!source.sensor.width)
+        measureSensor(source, s.input);
+    if (grid.width) {
+        column_ = scaleTable(source.sensor.width, grid.width);
+        row_ = scaleTable(source.sensor.height, grid.height);
+    } else {
+        grid = source.sensor;
+    }
+    rewind();
+}
+
+void Selection::rewind() {
+    source_.rewind();
+    start_ = -1;
+    if (from_ && source_.first_time >= 0 && source_.seekTime(source_.first_time + from_))
+        start_ = source_.first_time;
+}
+
+bool Selection::next(cusEventArrays &events) {
+    while (source_.next(events)) {
+        if (start_ < 0)
+            start_ = events.t[0];
+        const int64_t *end = events.t + events.count;
+        const auto low = static_cast<size_t>(std::lower_bound(events.t, end, start_ + from_) - events.t);
+        const auto high =
+            to_ < 0 ? events.count : static_cast<size_t>(std::lower_bound(events.t, end, start_ + to_) - events.t);
+        const bool over = high < events.count;
+        events = {events.x + low, events.y + low, events.p + low, events.t + low, high - std::min(low, high), CUS_HOST};
+        if (events.count) {
+            resize(events);
+            return true;
+        }
+        if (over)
+            return false;
+    }
+    return false;
+}
+
+void Selection::resize(cusEventArrays &events) {
+    if (column_.empty())
+        return;
+    x_.resize(events.count);
+    y_.resize(events.count);
+    for (size_t i = 0; i < events.count; ++i) {
+        x_[i] = column_[events.x[i]];
+        y_[i] = row_[events.y[i]];
+    }
+    events.x = x_.data();
+    events.y = y_.data();
+}
+
+} // namespace events

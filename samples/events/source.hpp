@@ -1,0 +1,76 @@
+// Where events come from, a piece at a time: a recording, or a video from which they are generated.
+#pragma once
+
+#include "events/settings.hpp"
+
+#include "cusight/eventio.h"
+#include "cusight/events.h"
+
+#include <opencv2/core.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace events {
+
+// Throws sample::Stop with the message of the call that failed.
+void check(cusStatus status);
+
+class EventSource {
+  public:
+    virtual ~EventSource() = default;
+
+    // The next events, valid until the next call; false at the end. A recording that breaks off ends there, and problem()
+    // says why.
+    virtual bool next(cusEventArrays &events) = 0;
+    virtual void rewind() = 0;
+
+    // Continues at event `index`, or at the first event at or after `time`. False: this source cannot, and has not moved.
+    virtual bool seek(uint64_t) { return false; }
+    virtual bool seekTime(int64_t) { return false; }
+
+    virtual std::string describe() const = 0;
+
+    // What a recording says about itself and what was found in it; null for a video.
+    virtual const cusEventInfo *info() const { return nullptr; }
+    virtual cusEventCounts counts() const { return {}; }
+
+    const std::string &problem() const { return problem_; }
+    cv::Size sensor;                                     // 0 x 0: unknown
+    int64_t count = -1, first_time = -1, last_time = -1; // -1: not known yet
+
+  protected:
+    std::string problem_;
+};
+
+// A recording if the content of the file is one, otherwise a video, camera or images. `pinned`: events are in pinned memory.
+std::unique_ptr<EventSource> openEvents(const Settings &settings, bool pinned);
+
+// The events of --range, on the grid of --resize.
+class Selection {
+  public:
+    Selection(EventSource &source, const Settings &settings);
+
+    void rewind();
+    bool next(cusEventArrays &events); // as EventSource::next
+
+    // Continues at event `index` of the selection, if the source can.
+    bool seek(uint64_t index) { return !from_ && source_.seek(index); }
+
+    // All events of the source, in which case its count and times hold here too.
+    bool whole() const { return !from_ && to_ < 0; }
+
+    cv::Size grid;
+
+  private:
+    void resize(cusEventArrays &events);
+
+    EventSource &source_;
+    const int64_t from_, to_;                    // microseconds from the first event
+    int64_t start_ = -1;                         // time of the first event
+    std::vector<uint16_t> column_, row_, x_, y_; // of the grid, for each of the sensor; empty: no resize
+};
+
+} // namespace events
