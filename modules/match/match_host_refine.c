@@ -51,7 +51,7 @@ static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMa
                 match_sumBytes(row + k1, (size_t)m->w, channels, &s1[k1], &s2);
     }
     if (m->masked || m->method == CUS_MATCH_SQDIFF)
-        return match_score(m, t, (double)c, NULL, 0, (double)ssd);
+        return match_score(m, t, (double)c, (const double[3]){0, 0, 0}, 0, (double)ssd);
     /* All integers below 2^53, so applying the shift is exact. */
     double shifted = (double)c, shifted1[3] = {0, 0, 0}, shifted2 = (double)s2;
     for (size_t k1 = 0; k1 < channels; ++k1) {

@@ -1,5 +1,6 @@
 #include "diffstream/broadcaster.hpp"
 
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
