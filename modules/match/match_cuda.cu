@@ -22,7 +22,8 @@ bool usesDotProducts(const MatchModel &m) {
 
 // ---- Preparation
 
-// Sizes of the window sums. Prefix sums of a row, as doubles or 64-bit integers, are in shared memory if at least one row fits.
+// Sizes of the window sums. Prefix sums of a row, as doubles or 64-bit integers, are in shared memory if at least one row
+// fits.
 cusStatus planWindows(MatchCuda *cuda, cudaStream_t stream) {
     const MatchModel &m = cuda->stages.model;
     Windows &windows = cuda->stages.windows;
@@ -130,8 +131,8 @@ cusStatus allocateFft(MatchCuda *cuda, cudaStream_t stream) {
     return makeCufftPlans(cuda, stream);
 }
 
-// The templates, 0 where they are masked, the mask, the sums, and results without matches. Waits for the copies, since the host
-// copies end here.
+// The templates, 0 where they are masked, the mask, the sums, and results without matches. Waits for the copies, since the
+// host copies end here.
 cusStatus uploadTemplates(MatchCuda *cuda, const void *pixels, const uint8_t *mask, const MatchTemplate *sums,
                           cudaStream_t stream) {
     const char *f = "cusMatcherCreate";

@@ -6,8 +6,8 @@
 
 namespace match {
 
-// Sums over a part of one window. 8-bit: the squared differences for SQDIFF, else the products. Floats: both, and the window's
-// own sums.
+// Sums over a part of one window. 8-bit: the squared differences for SQDIFF, else the products. Floats: both, and the
+// window's own sums.
 template<class T>
 struct PartialSums {
     unsigned long long sum = 0;
@@ -46,8 +46,9 @@ __device__ PartialSums<T> blockSumToFirst(PartialSums<T> part) {
     return part;
 }
 
-// 16 bytes at any address in a row that continues for `left` bytes, at least one; bytes beyond its end are arbitrary. Only words
-// that lie in the row or share an aligned word with it are read, without branches, so that the loads of several calls overlap.
+// 16 bytes at any address in a row that continues for `left` bytes, at least one; bytes beyond its end are arbitrary. Only
+// words that lie in the row or share an aligned word with it are read, without branches, so that the loads of several calls
+// overlap.
 struct Unaligned16 {
     uint32_t words[5];
     unsigned shift;
@@ -101,8 +102,8 @@ __device__ __forceinline__ uint32_t multiply16(const Unaligned16 &pixels, const 
     return squared ? sum - 2 * product : product;
 }
 
-// Part of the window at (y, x) of template k: rows j0 .. j1 - 1, units `first`, `first` + `stride`, ... of them. A unit is 16
-// bytes or one float. Templates and masks are zero-padded.
+// Part of the window at (y, x) of template k: rows j0 .. j1 - 1, units `first`, `first` + `stride`, ... of them. A unit is
+// 16 bytes or one float. Templates and masks are zero-padded.
 struct WindowPart {
     int k, y, x, j0, j1, first, stride;
 };

@@ -1,7 +1,7 @@
-// A block transforms two signals of n = a b c points, interleaved in the 16-byte elements of shared memory: three mixed-radix
-// passes in place; a thread computes one butterfly of one signal in registers. Decimation in frequency forward, decimation in
-// time inverse, so spectra stay in digit-reversed order in between. Both directions compute e^(-2 pi i x k / n), unscaled: the
-// inverse transform takes the conjugate spectrum and gives the conjugate signal.
+// A block transforms two signals of n = a b c points, interleaved in the 16-byte elements of shared memory: three
+// mixed-radix passes in place; a thread computes one butterfly of one signal in registers. Decimation in frequency forward,
+// decimation in time inverse, so spectra stay in digit-reversed order in between. Both directions compute e^(-2 pi i x k /
+// n), unscaled: the inverse transform takes the conjugate spectrum and gives the conjugate signal.
 #ifndef CUSI_MATCH_FFT_CUH
 #define CUSI_MATCH_FFT_CUH
 
@@ -11,8 +11,8 @@
 
 namespace match::fft {
 
-// Point x = (i b + j) c + k, later frequency i + a (j + b k), is element i stride + j c + k. c and the stride are odd, which
-// spreads every pass and the reordering over the banks.
+// Point x = (i b + j) c + k, later frequency i + a (j + b k), is element i stride + j c + k. c and the stride are odd,
+// which spreads every pass and the reordering over the banks.
 struct Plan {
     int n, a, b, c; // radices of the outer, middle and inner pass
     int stride;     // b c, or one more

@@ -1,5 +1,5 @@
-// Correlation of the columns of the spectrum in shared memory: forward transform, product with the templates' conjugate spectra,
-// inverse transform.
+// Correlation of the columns of the spectrum in shared memory: forward transform, product with the templates' conjugate
+// spectra, inverse transform.
 #include "match_windows.cuh"
 
 namespace match {
@@ -16,7 +16,8 @@ __device__ __forceinline__ void forwardColumns(const MatchModel &m, const BlockF
     fft::middlePass<fft::Direction::FORWARD>(plan, points);
 }
 
-// Inner pass forward, product, and inner pass inverse, in registers. The product is the conjugate of the correlation's spectrum.
+// Inner pass forward, product, and inner pass inverse, in registers. The product is the conjugate of the correlation's
+// spectrum.
 template<int R>
 __device__ __forceinline__ void multiplyColumns(const MatchModel &m, const BlockFft &fft, const fft::Plan &plan, int tile,
                                                 int k, float4 *work) {

@@ -7,8 +7,8 @@ namespace {
 
 constexpr int COLUMN_THREADS = 192; // of a block of columnsFftKernel at most; tuned, see docs/internals/match.md
 
-// The shortest transform of n points or more that fits a block, with as few threads as there are such plans; n = 0 if there is
-// none.
+// The shortest transform of n points or more that fits a block, with as few threads as there are such plans; n = 0 if there
+// is none.
 fft::Plan planFor(int n) {
     fft::Plan best = {};
     int least = 0;
@@ -82,8 +82,8 @@ size_t rowFftBytes(const Stages &stages) {
     return static_cast<size_t>(stages.block_fft.rows.elements()) * sizeof(float4);
 }
 
-// Bound of a correlation's error in units of 2^-24 of |frame| |template|, summed up over the frame's rounding, the transforms of
-// rows and columns, the product, and the inverse transforms; docs/internals/match.md has the derivation.
+// Bound of a correlation's error in units of 2^-24 of |frame| |template|, summed up over the frame's rounding, the
+// transforms of rows and columns, the product, and the inverse transforms; docs/internals/match.md has the derivation.
 double correlationErrorUnits(const Stages &stages) {
     const double rows = errorUnits(stages.block_fft.rows), columns = errorUnits(stages.block_fft.columns);
     return 1.001 * (1 + rows + 1 + columns + 1 + 3 * stages.model.planes + columns + 1.4143 * (1 + rows));

@@ -54,9 +54,9 @@ __device__ __forceinline__ double transformFloats(const MatchModel &m, const fft
     return sum;
 }
 
-// Separates the spectra of the two rows in each transform Z: twice their spectra are Z(k) + conj Z(n - k) and, times -i, the
-// difference; the templates' spectra make up for the factor. Two neighboring threads write a tile's rows y and y + 1, 32
-// bytes, then y + 2 and y + 3.
+// Separates the spectra of the two rows in each transform Z: twice their spectra are Z(k) + conj Z(n - k) and, times -i,
+// the difference; the templates' spectra make up for the factor. Two neighboring threads write a tile's rows y and y + 1,
+// 32 bytes, then y + 2 and y + 3.
 __device__ __forceinline__ void storeSpectra(const BlockFft &fft, const fft::Plan &plan, float4 *out) {
     for (int i = threadIdx.x; i < 2 * fft.tiles; i += blockDim.x) {
         const int tile = i / 2, k = 2 * tile;

@@ -5,8 +5,8 @@ namespace match {
 
 namespace {
 
-// Spectra of two rows of real numbers, a and b, as one complex signal a + i b: the element of a column, and the mirrored one
-// from the conjugates.
+// Spectra of two rows of real numbers, a and b, as one complex signal a + i b: the element of a column, and the mirrored
+// one from the conjugates.
 __device__ __forceinline__ void joinRows(float2 a, float2 b, float2 &forward, float2 &mirrored) {
     forward = {a.x - b.y, a.y + b.x};
     mirrored = {a.x + b.y, b.x - a.y};

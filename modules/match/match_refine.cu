@@ -40,9 +40,9 @@ __device__ Candidate blockBestToFirst(Candidate best) {
     return best;
 }
 
-// Appends value(i) of every thread, for each set bit i of `selected`, to the list in shared memory, in the same order in every
-// block; false if they do not fit. `count`, the list's length, is the same in all threads. A barrier must follow before the list
-// is read.
+// Appends value(i) of every thread, for each set bit i of `selected`, to the list in shared memory, in the same order in
+// every block; false if they do not fit. `count`, the list's length, is the same in all threads. A barrier must follow
+// before the list is read.
 template<class Value>
 __device__ bool appendSelected(unsigned *list, int capacity, int &count, int round, unsigned selected, const Value &value) {
     __shared__ int ends[2][WARPS]; // alternately: the next call writes while this one still reads
@@ -251,8 +251,8 @@ __device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const Map &map,
     return match;
 }
 
-// Every block finds the same list of candidates, so blocks need not communicate; then each sums up some slices of some windows,
-// and the last block to finish computes the costs. If the list overflows, the blocks search the tiles instead.
+// Every block finds the same list of candidates, so blocks need not communicate; then each sums up some slices of some
+// windows, and the last block to finish computes the costs. If the list overflows, the blocks search the tiles instead.
 template<class T>
 __global__ void __launch_bounds__(THREADS)
     refineKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
@@ -303,8 +303,8 @@ __global__ void __launch_bounds__(THREADS)
 
 } // namespace
 
-// Room for the partial sums of the slices, of which there are at most as many as blocks or MAX_CANDIDATES, whichever is more,
-// and for a Candidate of each block.
+// Room for the partial sums of the slices, of which there are at most as many as blocks or MAX_CANDIDATES, whichever is
+// more, and for a Candidate of each block.
 size_t refinementBytes(const Stages &stages) {
     const MatchModel &m = stages.model;
     const size_t partial_bytes = m.integer ? sizeof(PartialSums<uint8_t>) : sizeof(PartialSums<float>);

@@ -11,8 +11,8 @@ __global__ void __launch_bounds__(THREADS) roundSpectrumKernel(const cufftDouble
         out[i] = {static_cast<float>(in[i].x), static_cast<float>(in[i].y)};
 }
 
-// A spectrum with rows of `columns` in the order of columnsFftKernel: tiles of two columns, the results of its inner pass thread
-// by thread.
+// A spectrum with rows of `columns` in the order of columnsFftKernel: tiles of two columns, the results of its inner pass
+// thread by thread.
 __global__ void __launch_bounds__(THREADS)
     arrangeSpectrumKernel(const cufftDoubleComplex *in, int columns, const fft::Plan plan, int tiles, float4 *out) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
@@ -69,8 +69,8 @@ struct DoubleFft {
     }
 };
 
-// What plane p of the frame is to be correlated with, for template k: its shifted pixels, for a masked SQDIFF times -2; the mask
-// for the plane of squares.
+// What plane p of the frame is to be correlated with, for template k: its shifted pixels, for a masked SQDIFF times -2; the
+// mask for the plane of squares.
 void templatePlane(const MatchModel &m, const void *templates, const uint8_t *mask, int k, int p, double scale,
                    std::vector<double> &plane) {
     const size_t elements = plane.size() * m.channels;

@@ -5,8 +5,8 @@ namespace match {
 
 namespace {
 
-// Removes the neighborhood of the previous round's match from the map. A block handles the tiles of one of block_uppers, a warp
-// one tile at a time.
+// Removes the neighborhood of the previous round's match from the map. A block handles the tiles of one of block_uppers, a
+// warp one tile at a time.
 __global__ void __launch_bounds__(THREADS)
     suppressKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Scores scores, const cusMatch *results,
                    int round) {

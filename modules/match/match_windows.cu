@@ -8,9 +8,10 @@ namespace {
 
 constexpr int COLS = 8, STRIPS = 64, UNROLL = 8; // of a block; tuned, see docs/internals/match.md
 
-// A block handles COLS columns. Its threads first sum up a chunk of rows each; from the chunks each thread makes the sum of the
-// first window of its strip of the map, which it then moves down. The second reading of the rows hits the L1 cache.
-// Sum: unsigned where the sums fit into 32 bits; sumWindowRow() knows their sign. A thread handles PIXELS neighboring columns.
+// A block handles COLS columns. Its threads first sum up a chunk of rows each; from the chunks each thread makes the sum of
+// the first window of its strip of the map, which it then moves down. The second reading of the rows hits the L1 cache.
+// Sum: unsigned where the sums fit into 32 bits; sumWindowRow() knows their sign. A thread handles PIXELS neighboring
+// columns.
 template<class T, int CN, int PIXELS, class Sum, bool S1, bool S2>
 struct Vertical {
     using Pixel = std::conditional_t<sizeof(T) == 1, int, double>;
@@ -142,8 +143,8 @@ __global__ void __launch_bounds__(COLS / PIXELS * STRIPS)
     verticalKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
                    const __grid_constant__ Windows windows) {
 #if __CUDA_ARCH__ >= 900
-    // The reverse order of startInOrder(): rowsFftKernel, which does not wait for this kernel, must not start before all earlier
-    // work has finished.
+    // The reverse order of startInOrder(): rowsFftKernel, which does not wait for this kernel, must not start before all
+    // earlier work has finished.
     cudaGridDependencySynchronize();
     cudaTriggerProgrammaticLaunchCompletion();
 #endif

@@ -1,5 +1,5 @@
-// Sums over the windows, from the sums down their columns (match_windows.cu), and the frame's energy. Both run in blocks of the
-// column kernels, beside other work.
+// Sums over the windows, from the sums down their columns (match_windows.cu), and the frame's energy. Both run in blocks of
+// the column kernels, beside other work.
 #ifndef CUSI_MATCH_WINDOWS_CUH
 #define CUSI_MATCH_WINDOWS_CUH
 
