@@ -53,7 +53,8 @@ struct cusMatcher {
     void *backend;
 };
 
-/* ---- Scores: the same arithmetic on both backends ---- */
+/* ---- Scores: the same arithmetic on both backends ---------------------------------------------------------------------
+ */
 
 #ifdef __CUDACC__
 #define MATCH_FN __host__ __device__ static inline
