@@ -1,4 +1,4 @@
-/* What the entry points and the two backends of match share. */
+/* What the entry points and the two backends of template matching share. */
 #ifndef CUSI_MATCH_BACKEND_H
 #define CUSI_MATCH_BACKEND_H
 
@@ -12,36 +12,36 @@ extern "C" {
 
 enum { MATCH_MAX_PLANES = 4 };
 #define MATCH_MAX_ENERGY 1e30
-/* Units of rounding a level: three transforms, and in each a product with a twiddle factor, that factor's own rounding and a
- * sum, sqrt(5) + 1 / sqrt(2) + 1 < 4. */
+/* Rounding errors a level of the FFT, in units of 2^-24: three transforms, in each a product with a twiddle factor, the
+ * rounding of that factor, and a sum: sqrt(5) + 1 / sqrt(2) + 1 < 4. */
 #define MATCH_FFT_UNITS 12
 
-/* A matcher's unchanging numbers. Images and templates are shifted by an integer m_c a channel before the FFT (the
- * templates' rounded mean); primes below mean "of the shifted values". Planes are what is transformed: the channels and,
- * for a masked SQDIFF, the squares of the shifted pixel less `square_shift`, to be correlated with the mask. */
+/* A matcher's constants. Before the FFT, images and templates are shifted by an integer m_c for each channel, the rounded
+ * mean of the templates; primes below mean "of the shifted values". Planes are what is transformed: the channels and, for a
+ * masked SQDIFF, the squares of the shifted pixels minus `square_shift`, which are correlated with the mask. */
 typedef struct MatchModel {
     cusMatchMethod method;
-    int integer; /* 8-bit images: every sum is an exact integer */
+    int integer; /* 8-bit images: all sums are exact integers */
     int masked;
     int channels, planes;
     int w, h;               /* template */
     int cols, rows;         /* frame */
     int ocols, orows;       /* score map */
     int count;              /* templates */
-    int needs_s1, needs_s2; /* window sums that the method uses */
+    int needs_s1, needs_s2; /* window sums that the method needs */
     int max_matches, min_distance, subpixel;
     double n;        /* w h */
     double shift[3]; /* m_c */
     double square_shift;
-    double error;      /* error of corr <= error * sum over planes of |plane| |template plane| */
-    double limit_cost; /* of a match, at most; infinity without limit */
+    double error;      /* of a correlation, at most: times the sum over planes of |plane| |template plane| */
+    double limit_cost; /* maximum cost of a match; infinity without a limit */
 } MatchModel;
 
-/* One template's sums, shifted; with a mask those of the pixels it keeps. */
+/* Sums of one shifted template; with a mask, of the pixels inside it. */
 typedef struct MatchTemplate {
     double t1[3], t2;
     double raw_t1[3];              /* not shifted */
-    double norm[MATCH_MAX_PLANES]; /* Euclidean norm of what each plane is correlated with */
+    double norm[MATCH_MAX_PLANES]; /* Euclidean norm of the template plane that each plane is correlated with */
 } MatchTemplate;
 
 struct cusMatcher {
@@ -75,7 +75,7 @@ MATCH_FN double match_clamp(double v, double low, double high) {
     return v < low ? low : v > high ? high : v;
 }
 
-/* n a - sum over channels of b c, rounded once: all are integers below 2^53. */
+/* n a - sum over channels of b c, rounded once. All values are integers below 2^53. */
 MATCH_FN double match_centeredInteger(double n, double a, const double *b, const double *c, int channels) {
     __int128 sum = (__int128)(int64_t)n * (int64_t)a;
     for (int k = 0; k < channels; ++k)
@@ -85,7 +85,7 @@ MATCH_FN double match_centeredInteger(double n, double a, const double *b, const
     return (double)(int64_t)(sum >> 32) * 4294967296.0 + (double)(uint32_t)sum;
 }
 
-/* n times sum (a - mean) (b - mean). */
+/* n times the sum of (a - mean of a) (b - mean of b). */
 MATCH_FN double match_centered(const MatchModel *m, double ab, const double *a, const double *b, int exact) {
     if (exact && m->integer)
         return match_centeredInteger(m->n, ab, a, b, m->channels);
@@ -95,7 +95,7 @@ MATCH_FN double match_centered(const MatchModel *m, double ab, const double *a, 
     return sum;
 }
 
-/* Sum of squares or products before the shift, from those after it. */
+/* A sum of squares or products of the unshifted values, from that of the shifted ones. */
 MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, const double *b) {
     double sum = ab;
     for (int k = 0; k < m->channels; ++k)
@@ -103,8 +103,8 @@ MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, c
     return sum;
 }
 
-/* The score from the window's exact sums: c = sum I' T', s1 = sum I' a channel, s2 = sum I'^2, ssd = sum (I - T)^2. Sums that
- * the method does not need are not looked at. A masked CCORR passes its score as c, a masked SQDIFF as ssd. */
+/* The score from the window's exact sums: c = sum I' T', s1 = sum I' of each channel, s2 = sum I'^2, ssd = sum (I - T)^2.
+ * Sums that the method does not need are ignored. A masked CCORR passes its score as c, a masked SQDIFF as ssd. */
 MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, double c, const double *s1, double s2,
                             double ssd) {
     switch (m->method) {
@@ -132,12 +132,12 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, double 
     }
 }
 
-/* A range that holds the cost: the score where the smallest is best, minus the score elsewhere. */
+/* Bounds of the cost: the score if the smallest is best, otherwise the negated score. */
 typedef struct MatchRange {
     float lower, upper;
 } MatchRange;
 
-/* What is uncertain in a frame: a correlation is off by at most `correlation`, window sums by `window` (0 for integers). */
+/* Error bounds in a frame, of a correlation and of window sums (0 for integers). */
 typedef struct MatchError {
     double correlation, window;
 } MatchError;
@@ -149,14 +149,14 @@ MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, con
         e.correlation += m->error * sqrt(plane_energy[p]) * t->norm[p];
         energy += p < m->channels ? plane_energy[p] : 0;
     }
-    /* Prefix and running sums of doubles: half a unit of the largest sum for each row and column passed. */
+    /* Prefix and running sums of doubles: half a unit in the last place of the largest sum for each row and column. */
     if (!m->integer)
         e.window = (m->rows + m->cols) * 0x1p-52 * (energy + sqrt((double)m->rows * m->cols * energy * (t->t2 + 1)));
     return e;
 }
 
-/* The score from a correlation c and the range of its cost. For a masked SQDIFF c is all of the score but the template's
- * own square sum. */
+/* The score from a correlation c, and the range of its cost. For a masked SQDIFF, c is the score without the template's sum
+ * of squares. */
 MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, double c, MatchError uncertain,
                                 const double *s1, double s2, float *score) {
     double value = 0, norm = 1, error = uncertain.correlation;
@@ -206,27 +206,27 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, dou
             value = m->method == CUS_MATCH_SQDIFF_NORMED ? 1 : 0;
             error = 0;
         }
-        /* In floats the norm is uncertain as well: by less than 1e-4 of it where the window's sum is well above the
-         * uncertainty; where it is not, anything may be. */
+        /* The norm of float images is uncertain, too: by less than 1e-4 of it if the window's sum is well above the error
+         * bound. Otherwise any score is possible. */
         if (uncertain.window > 0) {
             const double sum = m->method == CUS_MATCH_CCOEFF_NORMED ? match_centered(m, s2, s1, s1, 0) / m->n
                                                                     : match_unshift(m, s2, s1, s1);
             error = sum > 1e4 * uncertain.window ? error * 1.0001 + 1e-4 : 2;
         }
-        error = error < 2 ? error + 1e-12 : 2; /* the rounding of the double arithmetic here; -1..1 is all there is */
+        error = error < 2 ? error + 1e-12 : 2; /* 1e-12: rounding of the arithmetic above; scores lie in -1..1 */
     } else if (!m->integer || m->method == CUS_MATCH_CCOEFF) {
         error += 1e-12 * fabs(value);
     }
     *score = (float)value;
     const double cost = match_smallestIsBest(m->method) ? value : -value;
-    const double margin = error + fabs(value) * 0x1p-22; /* and of float */
+    const double margin = error + fabs(value) * 0x1p-22; /* and rounding to float */
     MatchRange range;
     range.lower = (float)(cost - margin);
     range.upper = (float)(cost + margin);
     return range;
 }
 
-/* Offset of the vertex of the parabola through a, b, c at -1, 0, 1: 0 where it has none. */
+/* Vertex of the parabola through a, b, c at -1, 0, 1; 0 if it has none within half a pixel. */
 MATCH_FN float match_vertex(float a, float b, float c) {
     const float curvature = a - 2 * b + c;
     const float at = 0.5f * (a - c) / curvature;
@@ -237,18 +237,18 @@ MATCH_FN float match_middle(MatchRange range) {
     return 0.5f * range.lower + 0.5f * range.upper;
 }
 
-/* ---- Backends: everything was checked. The host functions are done at return, the CUDA functions have queued their work --
- */
+/* ---- Backends. Arguments have been checked. The host functions finish before they return, the CUDA functions queue their
+ * work (match_cuda_prepare() waits for it) ---- */
 
-/* Allocates and prepares what matching needs, from templates (tight, host memory), mask (tight, host; NULL without) and the
- * finished model. */
+/* Allocates and prepares the backend from templates and mask (host memory without row padding; mask NULL if there is none),
+ * their sums, and the model, whose `error` it sets. */
 cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums);
 cusStatus match_cuda_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums,
                              cusStream stream);
 void match_host_release(cusMatcher *matcher);
 void match_cuda_release(cusMatcher *matcher);
 
-/* What CUS_MATCH_AUTO means for this model. */
+/* The algorithm that CUS_MATCH_AUTO chooses. */
 cusMatchAlgorithm match_host_algorithm(const MatchModel *model);
 cusMatchAlgorithm match_cuda_algorithm(const MatchModel *model);
 

@@ -1,13 +1,14 @@
-# The device's FFT of large frames, and of templates once, is cuFFT, part of the CUDA toolkit (linked as a shared library: the static one
-# adds over 100 MB). Score arithmetic must be the same on both backends, bit for bit, so no multiply-add contraction there either; the
-# device's own transforms call fmaf.
+# On the device, cuFFT transforms large frames and, once, the templates. It is linked as a shared library: the static one adds
+# over 100 MB. Scores must be the same bit for bit on both backends, so multiply-adds are not contracted; the device's own
+# transforms call fmaf.
 if(CUSIGHT_HAVE_CUDA)
     target_link_libraries(cusight_objects PRIVATE CUDA::cufft)
     list(APPEND private_libraries CUDA::cufft)
-    set_source_files_properties(modules/match/match_cuda.cu PROPERTIES COMPILE_OPTIONS --fmad=false)
+    file(GLOB match_kernels CONFIGURE_DEPENDS modules/match/*.cu)
+    set_source_files_properties(${match_kernels} PROPERTIES COMPILE_OPTIONS --fmad=false)
 endif()
 
-# The host's FFT: OpenCV's core where it is there, else KissFFT (BSD), else none and the host goes direct.
+# On the host: OpenCV's core if it was found, else KissFFT (BSD), else no FFT: the host then always correlates directly.
 option(CUSIGHT_HOST_FFT_OPENCV "Use OpenCV's DFT in the host backend where OpenCV is found" ON)
 if(OpenCV_FOUND AND CUSIGHT_HOST_FFT_OPENCV)
     target_sources(cusight_objects PRIVATE modules/match/match_fft_opencv.cpp)

@@ -19,7 +19,8 @@ void check(cufftResult result) {
         throw std::runtime_error("cuFFT error " + std::to_string(result));
 }
 
-__global__ void pad(const unsigned char *src, size_t step, int rows, int cols, float *dst, int dst_rows, int dst_cols) {
+__global__ void padToFloat(const unsigned char *src, size_t step, int rows, int cols, float *dst, int dst_rows,
+                           int dst_cols) {
     const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     if (x < dst_cols && y < dst_rows)
         dst[static_cast<size_t>(y) * dst_cols + x] = y < rows && x < cols ? src[y * step + x] : 0.0f;
@@ -52,8 +53,8 @@ __global__ void scanColumns(int rows, int cols, float *integral) {
         integral[static_cast<size_t>(y) * cols + x] += integral[static_cast<size_t>(y - 1) * cols + x];
 }
 
-__global__ void assemble(const float *integral, int rows, int cols, const float *correlation, int pitch, int h, int w,
-                         float t2, float *scores) {
+__global__ void ssdScores(const float *integral, int rows, int cols, const float *correlation, int pitch, int h, int w,
+                          float t2, float *scores) {
     const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     const int ocols = cols - w + 1, orows = rows - h + 1;
     if (x >= ocols || y >= orows)
@@ -95,10 +96,10 @@ void PublishedMatch::run(const cusMat &frame, const cusMat &templ, cusStream str
     const dim3 block(32, 8), grid = gridFor(fft_rows_, fft_cols_, block);
     check(cufftSetStream(forward_, stream));
     check(cufftSetStream(inverse_, stream));
-    pad<<<grid, block, 0, stream>>>(static_cast<const unsigned char *>(frame.data), frame.step, rows_, cols_, planes_,
-                                    fft_rows_, fft_cols_);
-    pad<<<grid, block, 0, stream>>>(static_cast<const unsigned char *>(templ.data), templ.step, h_, w_, planes_ + plane,
-                                    fft_rows_, fft_cols_);
+    padToFloat<<<grid, block, 0, stream>>>(static_cast<const unsigned char *>(frame.data), frame.step, rows_, cols_,
+                                           planes_, fft_rows_, fft_cols_);
+    padToFloat<<<grid, block, 0, stream>>>(static_cast<const unsigned char *>(templ.data), templ.step, h_, w_,
+                                           planes_ + plane, fft_rows_, fft_cols_);
     check(cufftExecR2C(forward_, planes_, spectra));
     check(cufftExecR2C(forward_, planes_ + plane, spectra + spectrum));
     multiply<<<static_cast<unsigned>((spectrum + 255) / 256), 256, 0, stream>>>(spectra, spectra + spectrum, spectrum,
@@ -107,8 +108,8 @@ void PublishedMatch::run(const cusMat &frame, const cusMat &templ, cusStream str
     scanRows<<<(rows_ + 127) / 128, 128, 0, stream>>>(static_cast<const unsigned char *>(frame.data), frame.step, rows_,
                                                       cols_, integral_);
     scanColumns<<<(cols_ + 127) / 128, 128, 0, stream>>>(rows_, cols_, integral_);
-    assemble<<<gridFor(rows_ - h_ + 1, cols_ - w_ + 1, block), block, 0, stream>>>(integral_, rows_, cols_, planes_,
-                                                                                   fft_cols_, h_, w_, 0.0f, scores_);
+    ssdScores<<<gridFor(rows_ - h_ + 1, cols_ - w_ + 1, block), block, 0, stream>>>(integral_, rows_, cols_, planes_,
+                                                                                    fft_cols_, h_, w_, 0.0f, scores_);
     check(cudaGetLastError());
 }
 

@@ -1,4 +1,4 @@
-// The published way of SSD matching on the GPU, written plainly, and cuFFT by itself.
+// SSD matching on the GPU as published, implemented plainly, and cuFFT alone.
 #pragma once
 
 #include "cusight/core.h"
@@ -7,8 +7,8 @@
 
 namespace peers {
 
-// Frame and template padded to the sum of their sizes, both transformed in every frame, multiplied, transformed back; squared
-// integral image by one thread a row, then one a column, in float; one kernel for the scores. No best match.
+// Frame and template are padded to the sum of their sizes; both are transformed in every frame, multiplied, and transformed
+// back. Integral image of squares in float, one thread a row, then one thread a column. One kernel for the scores; no best match.
 class PublishedMatch {
   public:
     PublishedMatch(int rows, int cols, int h, int w);
@@ -24,7 +24,7 @@ class PublishedMatch {
     void *spectra_ = nullptr;
 };
 
-// One real transform and one back at the frame's size as it is.
+// One real transform and its inverse, at the frame's own size.
 class PlainFft {
   public:
     PlainFft(int rows, int cols);
