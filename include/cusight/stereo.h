@@ -82,7 +82,7 @@ CUS_API cusStatus cusStereoEdges(const cusMat *image, cusMat *edges, const cusSt
 
 /* Signs of one image. signs: 8UC1, bit k set where neighbor k is brighter than the center; the neighbors are counted row
  * by row from the upper left. 32FC1 and NaN as above. Uses border. Cost: one read, one write. */
-CUS_API cusStatus cusStereoCensus(const cusMat *image, cusMat *signs, const cusStereoOptions *options, cusStream stream);
+CUS_API cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cusStereoOptions *options, cusStream stream);
 
 /* Elevation from what the functions above made of the left and right image (8UC1; for EQUAL and EDGE any value but 0 is an
  * edge). The score of a pixel and shift is the sum of agreements in the window around it, a wrapped window counts a pixel

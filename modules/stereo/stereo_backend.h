@@ -19,8 +19,8 @@ enum {
  * second buffer of the fill) where `wide`, then 2 bytes a pixel (the other image's elevation) where `other`. */
 typedef struct StereoScratch {
     void *block;
-    void *wide;
-    uint16_t *other;
+    void *words;
+    uint16_t *right_elevation;
     size_t bytes;
     int threads; /* host: how many threads its buffers are for */
 } StereoScratch;
@@ -55,7 +55,7 @@ static inline
 
 /* Everything was checked and every output exists. The host functions are done at return, the CUDA functions have queued
  * their work. */
-cusStatus stereo_host_features(const cusMat *image, cusMat *features, int signs, const cusStereoOptions *options);
+cusStatus stereo_host_features(const cusMat *image, cusMat *features, int census, const cusStereoOptions *options);
 cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
                                 const StereoScratch *scratch);
 cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options,
@@ -71,7 +71,7 @@ int stereo_host_hasNan(const cusMat *image);
 cusStatus stereo_cuda_allocate(const char *function, void **block, size_t bytes, cusStream stream);
 void stereo_cuda_free(void *block, cusStream stream);
 
-cusStatus stereo_cuda_features(const cusMat *image, cusMat *features, int signs, const cusStereoOptions *options,
+cusStatus stereo_cuda_features(const cusMat *image, cusMat *features, int census, const cusStereoOptions *options,
                                cusStream stream);
 cusStatus stereo_cuda_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
                                 const StereoScratch *scratch, cusStream stream);

@@ -71,7 +71,7 @@ Bytes edges(const Image<T> &image, const cusStereoOptions &o) {
 }
 
 template<class T>
-Bytes signs(const Image<T> &image, const cusStereoOptions &o) {
+Bytes census(const Image<T> &image, const cusStereoOptions &o) {
     Bytes result(image.rows, image.cols);
     for (int y = 0; y < image.rows; ++y)
         for (int x = 0; x < image.cols; ++x) {
