@@ -8,29 +8,6 @@ namespace {
 
 // ---- LOWER -------------------------------------------------------------------------------------------------------------
 
-// Known values among 32 neighboring pixels, one a lane: the last known one at or before this lane, or `nearest`; then
-// `nearest` becomes the last of them.
-__device__ __forceinline__ unsigned lastKnown(unsigned v, unsigned lane, unsigned &nearest) {
-    const unsigned known = __ballot_sync(FULL_WARP, v != 0);
-    const unsigned before = known & (FULL_WARP >> (31 - lane));
-    const unsigned found = __shfl_sync(FULL_WARP, v, before ? 31 - __clz(before) : 0);
-    const unsigned result = before ? found : nearest;
-    const unsigned last = __shfl_sync(FULL_WARP, v, known ? 31 - __clz(known) : 0);
-    nearest = known ? last : nearest;
-    return result;
-}
-
-// The same from the right: the first known one at or after this lane.
-__device__ __forceinline__ unsigned firstKnown(unsigned v, unsigned lane, unsigned &nearest) {
-    const unsigned known = __ballot_sync(FULL_WARP, v != 0);
-    const unsigned after = known & (FULL_WARP << lane);
-    const unsigned found = __shfl_sync(FULL_WARP, v, after ? __ffs(after) - 1 : 0);
-    const unsigned result = after ? found : nearest;
-    const unsigned first = __shfl_sync(FULL_WARP, v, known ? __ffs(known) - 1 : 0);
-    nearest = known ? first : nearest;
-    return result;
-}
-
 // The smaller of the nearest elevations on either side. A warp takes a row, 32 columns at a time: to the right with the
 // nearest so far, then back.
 template<class T>
@@ -52,10 +29,14 @@ __global__ void __launch_bounds__(256)
             }
 #pragma unroll
             for (int k = 0; k < AHEAD; ++k) {
-                const unsigned left = lastKnown(v[k], lane, nearest);
+                const unsigned known = __ballot_sync(FULL_WARP, v[k] != 0);
+                const unsigned before = known & (FULL_WARP >> (31 - lane));
+                const unsigned found = __shfl_sync(FULL_WARP, v[k], before ? 31 - __clz(before) : 0);
                 const int at = x + 32 * k + lane;
                 if (at < cols)
-                    to[at] = static_cast<T>(left);
+                    to[at] = static_cast<T>(before ? found : nearest);
+                const unsigned last = __shfl_sync(FULL_WARP, v[k], known ? 31 - __clz(known) : 0);
+                nearest = known ? last : nearest;
             }
         }
         nearest = 0;
@@ -69,10 +50,15 @@ __global__ void __launch_bounds__(256)
             }
 #pragma unroll
             for (int k = AHEAD - 1; k >= 0; --k) {
-                const unsigned right = firstKnown(v[k], lane, nearest);
+                const unsigned known = __ballot_sync(FULL_WARP, v[k] != 0);
+                const unsigned after = known & (FULL_WARP << lane);
+                const unsigned found = __shfl_sync(FULL_WARP, v[k], after ? __ffs(after) - 1 : 0);
+                const unsigned right = after ? found : nearest;
                 const int at = x + 32 * k + lane;
                 if (at < cols && v[k] == 0 && right && (l[k] == 0 || right < l[k]))
                     to[at] = static_cast<T>(right);
+                const unsigned first = __shfl_sync(FULL_WARP, v[k], known ? __ffs(known) - 1 : 0);
+                nearest = known ? first : nearest;
             }
         }
     }
@@ -112,7 +98,7 @@ struct FillParameters {
 
 // Loads the tile whose border starts at (y0, x0) and lists its holes, except those of the outermost ring.
 template<class T, int CORE>
-__device__ __forceinline__ void loadTile(Tile<T, CORE> &tile, const FillParameters<T> &p, const T *from, size_t from_step,
+__device__ __forceinline__ void loadTile(Tile<T, CORE> &tile, const FillParameters<T> p, const T *from, size_t from_step,
                                          int x0, int y0) {
     constexpr int SIDE = Tile<T, CORE>::SIDE;
     constexpr bool RELAX = Tile<T, CORE>::RELAX;
@@ -195,7 +181,7 @@ __device__ int iterateTile(Tile<T, CORE> &tile, const FillParameters<T> &p, int 
 
 // Writes the core of a tile and extends the range that this thread has seen.
 template<class T, int CORE>
-__device__ __forceinline__ void storeTile(const Tile<T, CORE> &tile, int result, const FillParameters<T> &p, T *to,
+__device__ __forceinline__ void storeTile(const Tile<T, CORE> &tile, int result, const FillParameters<T> p, T *to,
                                           size_t to_step, int x0, int y0, unsigned &seen_inverted_min, unsigned &seen_max) {
     constexpr int SIDE = Tile<T, CORE>::SIDE, ROUND = Tile<T, CORE>::ROUND;
     for (int i = threadIdx.x; i < CORE * CORE; i += THREADS) {
@@ -211,7 +197,7 @@ __device__ __forceinline__ void storeTile(const Tile<T, CORE> &tile, int result,
 
 // One round over this block's tiles; its activity and range go to `slot` of the state.
 template<class T, int CORE>
-__device__ __forceinline__ void fillRound(Tile<T, CORE> &tile, const FillParameters<T> &p, const T *from, size_t from_step,
+__device__ __forceinline__ void fillRound(Tile<T, CORE> &tile, const FillParameters<T> p, const T *from, size_t from_step,
                                           T *to, size_t to_step, int iterations, int slot) {
     constexpr int ROUND = Tile<T, CORE>::ROUND;
     unsigned seen_inverted_min = 0, seen_max = 0;
