@@ -198,9 +198,9 @@ TEST(StereoQuality, DefaultsBeatTheBlockMatcherAndTheSemiGlobalMatcher) {
         o.fill = CUS_FILL_RELAX;
         o.iterations = 500;
     });
-    ours("CLASSIC + agreement SIGNS", c, [](auto &o) { o.agreement = CUS_STEREO_CENSUS; });
+    ours("CLASSIC + agreement CENSUS", c, [](auto &o) { o.agreement = CUS_STEREO_CENSUS; });
     ours("CLASSIC + window 7", c, [](auto &o) { o.window = 7; });
-    ours("CLASSIC + check 1", c, [](auto &o) { o.left_right_check = 1; });
+    ours("CLASSIC + left-right check 1", c, [](auto &o) { o.left_right_check = 1; });
     ours("CLASSIC + fill LOWER", c, [](auto &o) { o.fill = CUS_FILL_LOWER; });
     ours("CLASSIC + fill RELAX", c, [](auto &o) { o.fill = CUS_FILL_RELAX; });
     ours("CLASSIC + median 5", c, [](auto &o) { o.median = 5; });
@@ -209,8 +209,8 @@ TEST(StereoQuality, DefaultsBeatTheBlockMatcherAndTheSemiGlobalMatcher) {
     ours("SMOOTH, window 5", d, [](auto &o) { o.window = 5; });
     ours("SMOOTH, window 11", d, [](auto &o) { o.window = 11; });
     ours("SMOOTH, window 21", d, [](auto &o) { o.window = 21; });
-    ours("SMOOTH, no check", d, [](auto &o) { o.left_right_check = -1; });
-    ours("SMOOTH, check 0", d, [](auto &o) { o.left_right_check = 0; });
+    ours("SMOOTH, no left-right check", d, [](auto &o) { o.left_right_check = -1; });
+    ours("SMOOTH, left-right check 0", d, [](auto &o) { o.left_right_check = 0; });
     ours("SMOOTH, fill ONCE", d, [](auto &o) { o.fill = CUS_FILL_ONCE; });
     ours("SMOOTH, fill RELAX", d, [](auto &o) { o.fill = CUS_FILL_RELAX; });
     ours("SMOOTH, no median", d, [](auto &o) { o.median = 0; });

@@ -28,7 +28,8 @@
 extern "C" {
 #endif
 
-/* ---- Status ---------------------------------------------------------------------------------------------------------- */
+/* ---- Status
+ * ---------------------------------------------------------------------------------------------------------- */
 
 /* Every call returns a status. Anything but CUS_OK means that the call was rejected and changed nothing, unless the
  * function says otherwise; cusLastError() then names the function, the argument, its value and what was expected. As in
@@ -54,13 +55,14 @@ typedef enum cusStatus {
 /* "CUS_ERROR_TYPE" and so on; never NULL. */
 CUS_API const char *cusStatusName(cusStatus status);
 
-/* The message of the calling thread's last failed call, or "" before any failure. Valid until the thread's next failure. */
+/* The message of the calling thread's last failed call, or "" before any failure. Valid until its next failure. */
 CUS_API const char *cusLastError(void);
 
 /* "0.1.0" */
 CUS_API const char *cusVersion(void);
 
-/* ---- Element types: OpenCV's numbers --------------------------------------------------------------------------------- */
+/* ---- Element types: OpenCV's numbers
+ * --------------------------------------------------------------------------------- */
 
 enum { CUS_8U = 0, CUS_8S = 1, CUS_16U = 2, CUS_16S = 3, CUS_32S = 4, CUS_32F = 5, CUS_64F = 6 };
 
@@ -84,7 +86,8 @@ enum {
 /* Bytes per element, all channels; 0 if the type is invalid. */
 CUS_API size_t cusTypeSize(int type);
 
-/* ---- Streams, events, devices ---------------------------------------------------------------------------------------- */
+/* ---- Streams, events, devices
+ * ---------------------------------------------------------------------------------------- */
 
 /* cudaStream_t and cudaEvent_t under names that need no CUDA header: pass yours unchanged. NULL is the legacy default
  * stream, as in OpenCV. */
@@ -126,7 +129,8 @@ CUS_API cusStatus cusDeviceSet(int device);
 CUS_API cusStatus cusDeviceGet(int *device);
 CUS_API cusStatus cusDeviceQuery(int device, cusDeviceInfo *info);
 
-/* ---- Matrices -------------------------------------------------------------------------------------------------------- */
+/* ---- Matrices
+ * -------------------------------------------------------------------------------------------------------- */
 
 typedef enum cusSpace { CUS_HOST = 0, CUS_DEVICE = 1 } cusSpace;
 
@@ -151,23 +155,23 @@ typedef struct cusMat {
     { 0, 0, 0, CUS_HOST, 0, NULL, NULL, 0 }
 #endif
 
-/* Makes `mat` rows x cols of `type` in `space`. Memory that already fits (same size, type and space, owned or not) is kept;
- * other memory that the matrix owns is released first; a wrapped pointer or region that does not fit is an error.
- * Host rows are contiguous from a 64-byte boundary; device rows have CUDA's pitch. Contents are undefined.
- * rows, cols: at least 1, limited only by memory. Errors: NULL, VALUE, TYPE, SIZE (a wrapped matrix that does not fit),
- * NO_MEMORY, NO_CUDA; after NO_MEMORY the matrix is unchanged. */
+/* Makes `mat` rows x cols of `type` in `space`. Memory that already fits (same size, type and space, owned or not) is
+ * kept; other memory that the matrix owns is released first; a wrapped pointer or region that does not fit is an error.
+ * Host rows are contiguous from a 64-byte boundary; device rows have CUDA's pitch. Contents are undefined. rows, cols:
+ * at least 1, limited only by memory. Errors: NULL, VALUE, TYPE, SIZE (a wrapped matrix that does not fit), NO_MEMORY,
+ * NO_CUDA; after NO_MEMORY the matrix is unchanged. */
 CUS_API cusStatus cusMatCreate(cusMat *mat, int rows, int cols, int type, cusSpace space);
 
-/* The same in page-locked host memory, which device copies can use asynchronously. cusMatCreate(..., CUS_HOST) on a pinned
- * matrix keeps it pinned. Errors: as above, and NO_CUDA without a GPU. */
+/* The same in page-locked host memory, which device copies can use asynchronously. cusMatCreate(..., CUS_HOST) on a
+ * pinned matrix keeps it pinned. Errors: as above, and NO_CUDA without a GPU. */
 CUS_API cusStatus cusMatCreatePinned(cusMat *mat, int rows, int cols, int type);
 
-/* Frees what the matrix owns and makes it empty. Safe on NULL, empty and released matrices. Device memory: synchronizes with
- * the device, as cudaFree does. */
+/* Frees what the matrix owns and makes it empty. Safe on NULL, empty and released matrices. Device memory: synchronizes
+ * with the device, as cudaFree does. */
 CUS_API void cusMatRelease(cusMat *mat);
 
-/* Makes `mat` a view of memory that it does not own. step 0 means rows without padding. data and step must be multiples of
- * the size of one channel. What `mat` owned is released. Errors: NULL, VALUE, TYPE. */
+/* Makes `mat` a view of memory that it does not own. step 0 means rows without padding. data and step must be multiples
+ * of the size of one channel. What `mat` owned is released. Errors: NULL, VALUE, TYPE. */
 CUS_API cusStatus cusMatWrap(cusMat *mat, int rows, int cols, int type, cusSpace space, void *data, size_t step);
 
 /* Makes `region` a view of the rectangle of `mat` whose first element is (y, x). It must lie inside and not be
@@ -185,7 +189,8 @@ CUS_API cusStatus cusMatCopy(const cusMat *src, cusMat *dst, cusStream stream);
 /* Sets every byte of every element to zero; padding between rows is untouched. Host: done at return. Device: queued. */
 CUS_API cusStatus cusMatSetZero(cusMat *mat, cusStream stream);
 
-/* ---- Errors in one line ---------------------------------------------------------------------------------------------- */
+/* ---- Errors in one line
+ * ---------------------------------------------------------------------------------------------- */
 
 /* For functions that return cusStatus themselves: CUS_TRY(cusMatCreate(&m, ...)); */
 #define CUS_TRY(call)                       \

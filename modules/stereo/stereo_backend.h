@@ -15,8 +15,8 @@ enum {
     STEREO_COLORS = 256
 };
 
-/* Scratch of one call or of a mapper, one block: the state (STEREO_STATE_BYTES; on the host the buffers of the threads), then
- * `words`, then `right_elevation`. */
+/* Scratch of one call or of a mapper, one block: the state (STEREO_STATE_BYTES; on the host the buffers of the
+ * threads), then `words`, then `right_elevation`. */
 typedef struct StereoScratch {
     void *block;
     void *words;               /* 4 bytes a pixel: keys of the best shift, or the second buffer of the fill; may be NULL */
@@ -53,8 +53,8 @@ static inline
     return (255 - 3 * (index - 170)) << 8 | 255u << 16;
 }
 
-/* Everything was checked and every output exists. The host functions complete before they return, the CUDA functions queue
- * their work. */
+/* Everything was checked and every output exists. The host functions complete before they return, the CUDA functions
+ * queue their work. */
 cusStatus stereo_host_features(const cusMat *image, cusMat *features, int census, const cusStereoOptions *options);
 cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
                                 const StereoScratch *scratch);
