@@ -117,7 +117,7 @@ TEST_P(Stereo, ElevationEqualsTheReference) {
     auto random = support::generator("elevation");
     for (const auto &[rows, cols] : support::sizes()) {
         if (rows * cols > 70000)
-            continue; // the reference takes its time; the whole mapper is tried there
+            continue; // the reference is slow; the mapper tests cover large sizes
         for (const Layout &layout : support::layouts(CUS_8UC1)) {
             cusStereoOptions o = randomOptions(cols, random);
             if (rows * cols > 10000) {
@@ -129,7 +129,7 @@ TEST_P(Stereo, ElevationEqualsTheReference) {
     }
 }
 
-// Every way through the code: windows past what packed bytes and keys hold, more than one group of shifts.
+// Every code path: windows beyond what packed bytes and keys hold, more than one group of shifts.
 TEST_P(Stereo, ElevationEqualsTheReferenceForAllWindowsAndShifts) {
     auto random = support::generator("windows");
     for (const auto agreement : {CUS_STEREO_EQUAL, CUS_STEREO_EDGE, CUS_STEREO_CENSUS})
@@ -153,11 +153,11 @@ TEST_P(Stereo, ElevationEqualsTheReferenceForAllWindowsAndShifts) {
         }
 }
 
-// All agree everywhere: the highest scores there are, and all of them equal.
+// Everything agrees: the highest possible scores, all equal.
 TEST_P(Stereo, FullAgreementGivesTheExtremeShiftByTheTieRule) {
     for (const auto agreement : {CUS_STEREO_EQUAL, CUS_STEREO_EDGE, CUS_STEREO_CENSUS})
         for (const int window : {1, 21, 45, 63})
-            for (const int smaller : {0, 1}) {
+            for (const int prefer_smaller : {0, 1}) {
                 ref::Bytes image(20, 260);
                 for (auto &v : image.data)
                     v = 255;
@@ -165,12 +165,12 @@ TEST_P(Stereo, FullAgreementGivesTheExtremeShiftByTheTieRule) {
                 cusStereoOptions o = cusStereoClassic();
                 o.agreement = agreement;
                 o.window = window;
-                o.prefer_smaller = smaller;
+                o.prefer_smaller = prefer_smaller;
                 o.shifts = 256;
                 cusMat e = CUS_MAT_INIT;
                 CUS_ASSERT_OK(cusStereoElevation(&l.mat, &r.mat, &e, &o, nullptr));
                 for (const uint16_t v : support::elements<uint16_t>(e))
-                    ASSERT_EQ(v, smaller ? 1 : 256) << describe(o);
+                    ASSERT_EQ(v, prefer_smaller ? 1 : 256) << describe(o);
                 cusMatRelease(&e);
             }
 }
@@ -326,7 +326,7 @@ TEST_P(Stereo, ContoursEqualTheReference) {
         }
 }
 
-// Flat maps, and ranges smaller than the number of levels: nothing is divided by zero.
+// Flat maps, and ranges smaller than the number of levels: no division by zero.
 TEST_P(Stereo, ContoursOfFlatMapsAndSmallRanges) {
     ref::Elevation flat(4, 5), steps(1, 4);
     for (auto &v : flat.data)
@@ -387,7 +387,7 @@ TEST_P(Stereo, PicturesEqualTheReference) {
     }
 }
 
-// Values that no fill makes, but a caller may have: nothing is read beyond the colors, and NaN spoils no range.
+// Values that no fill makes but a caller may have: no color is read out of bounds, and NaN does not affect the range.
 TEST_P(Stereo, FloatsOutOfTheOrdinary) {
     const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
     cusStereoOptions o = cusStereoDefaults();

@@ -33,7 +33,7 @@ void mapperEqualsTheReference(cusSpace space, int rows, int cols, const cusStere
     TestMat e(rows, cols, o.fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1, space, {4 * layout.padding, 4 * layout.offset});
     cusContourMapper *mapper = nullptr;
     CUS_ASSERT_OK(cusContourMapperCreate(&mapper, rows, cols, typeOf<T>(), space, &o));
-    for (int run = 0; run < 2; ++run) { // the second finds what the first left behind
+    for (int run = 0; run < 2; ++run) { // the second runs on what the first left in the scratch
         CUS_ASSERT_OK(cusContourMap(mapper, &l.mat, &r.mat, &e.mat, &contours.mat, stream));
     }
     if (space == CUS_DEVICE) {
@@ -116,10 +116,10 @@ TEST_P(StereoMapper, TwoThreadsDoNotDisturbEachOther) {
         thread.join();
 }
 
-// A smooth noise texture on a hill: the right image shows each point moved by its elevation. The map must give it back.
+// A noise texture on a smooth hill: the right image shows each point shifted by its elevation, which the map must recover.
 TEST_P(StereoMapper, ASyntheticHillComesBackWithinOneShift) {
     const int rows = 160, cols = 240, peak = 20;
-    std::mt19937_64 random(1); // a statistical law: always the same picture
+    std::mt19937_64 random(1); // a statistical law: always the same image
     ref::Bytes left(rows, cols), right(rows, cols);
     for (auto &v : left.data)
         v = static_cast<uint8_t>(random());
@@ -189,7 +189,7 @@ TEST_P(StereoMapper, RealPairEqualsTheReference) {
 }
 #endif
 
-// ---- What is rejected
+// ---- Errors
 
 TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
     TestMat bytes(8, 12, CUS_8UC1, space()), other(8, 13, CUS_8UC1, space()), floats(8, 12, CUS_32FC1, space()),

@@ -1,5 +1,5 @@
-// Quality of stereo on the two real pairs with known truth, beside OpenCV's block matcher and semi-global matcher.
-// Printed as a table (scripts/stereo-quality shows it); the claim that the defaults beat both is a test.
+// Quality of stereo on two real pairs with ground truth, compared with OpenCV's block matcher and semi-global matcher.
+// Prints a table (scripts/stereo-quality shows it) and tests that the defaults beat both.
 #include "cusight/stereo.h"
 #include "support.hpp"
 
@@ -15,7 +15,7 @@
 
 namespace {
 
-constexpr int SHIFTS = 48, LEFT_OUT = 48; // of both sides alike; no method can see the left columns' partners
+constexpr int SHIFTS = 48, LEFT_OUT = 48; // the left columns have no match in the right image, for any method
 
 struct Pair {
     std::string name;
@@ -40,7 +40,7 @@ cv::Mat readNpy(const std::string &path) {
     return file ? values : cv::Mat();
 }
 
-// Images by area, the truth by its upper left pixel, since disparities must not be mixed.
+// Images are averaged; the ground truth is sampled, since disparities must not be mixed.
 Pair reduced(const std::string &name, const cv::Mat &left, const cv::Mat &right, const cv::Mat &truth, int by) {
     Pair p{name, {}, {}, {}};
     const cv::Size size(left.cols / by, left.rows / by);
@@ -72,10 +72,11 @@ std::vector<Pair> pairs() {
 }
 
 struct Score {
-    double bad1, bad2, known, ms; // percent of the pixels with truth; percent of pixels that are no hole before the fill
+    double bad1, bad2, known,
+        ms; // percent of pixels with ground truth; percent of pixels that are not holes before the fill
 };
 
-// disparity: below 0 nothing.
+// disparity: negative where unknown.
 Score score(const cv::Mat &disparity, const Pair &p, double known, double ms) {
     double n = 0, bad1 = 0, bad2 = 0;
     for (int y = 0; y < disparity.rows; ++y)
@@ -99,7 +100,7 @@ double bestMs(const std::function<void()> &work) {
     return best;
 }
 
-// OpenCV's maps have holes: each takes the value to its left.
+// OpenCV's maps have holes: each is filled from the left.
 Score ofOpenCv(cv::StereoMatcher &matcher, const Pair &p) {
     cv::Mat fixed, d;
     const double ms = bestMs([&] { matcher.compute(p.left, p.right, fixed); });

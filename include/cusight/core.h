@@ -28,8 +28,7 @@
 extern "C" {
 #endif
 
-/* ---- Status
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Status ---------------------------------------------------------------------------------------------------------- */
 
 /* Every call returns a status. Anything but CUS_OK means that the call was rejected and changed nothing, unless the
  * function says otherwise; cusLastError() then names the function, the argument, its value and what was expected. As in
@@ -61,8 +60,7 @@ CUS_API const char *cusLastError(void);
 /* "0.1.0" */
 CUS_API const char *cusVersion(void);
 
-/* ---- Element types: OpenCV's numbers
- * --------------------------------------------------------------------------------- */
+/* ---- Element types: OpenCV's numbers --------------------------------------------------------------------------------- */
 
 enum { CUS_8U = 0, CUS_8S = 1, CUS_16U = 2, CUS_16S = 3, CUS_32S = 4, CUS_32F = 5, CUS_64F = 6 };
 
@@ -86,8 +84,7 @@ enum {
 /* Bytes per element, all channels; 0 if the type is invalid. */
 CUS_API size_t cusTypeSize(int type);
 
-/* ---- Streams, events, devices
- * ---------------------------------------------------------------------------------------- */
+/* ---- Streams, events, devices ---------------------------------------------------------------------------------------- */
 
 /* cudaStream_t and cudaEvent_t under names that need no CUDA header: pass yours unchanged. NULL is the legacy default
  * stream, as in OpenCV. */
@@ -129,8 +126,7 @@ CUS_API cusStatus cusDeviceSet(int device);
 CUS_API cusStatus cusDeviceGet(int *device);
 CUS_API cusStatus cusDeviceQuery(int device, cusDeviceInfo *info);
 
-/* ---- Matrices
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Matrices -------------------------------------------------------------------------------------------------------- */
 
 typedef enum cusSpace { CUS_HOST = 0, CUS_DEVICE = 1 } cusSpace;
 
@@ -189,8 +185,7 @@ CUS_API cusStatus cusMatCopy(const cusMat *src, cusMat *dst, cusStream stream);
 /* Sets every byte of every element to zero; padding between rows is untouched. Host: done at return. Device: queued. */
 CUS_API cusStatus cusMatSetZero(cusMat *mat, cusStream stream);
 
-/* ---- Errors in one line
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Errors in one line ---------------------------------------------------------------------------------------------- */
 
 /* For functions that return cusStatus themselves: CUS_TRY(cusMatCreate(&m, ...)); */
 #define CUS_TRY(call)                       \

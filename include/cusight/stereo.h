@@ -68,8 +68,7 @@ typedef struct cusStereoOptions {
 CUS_API cusStereoOptions cusStereoClassic(void);
 CUS_API cusStereoOptions cusStereoDefaults(void);
 
-/* ---- Stages
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- Stages ---------------------------------------------------------------------------------------------------------- */
 
 /* Edges of one image. edges: 8UC1, 255 at an edge, 0 elsewhere. Four tests compare the sums a and b of three neighbors
  * on either side: left column (top to bottom) / right column; upper row (left to right) / lower row; (-1,-1), (0,-1),
@@ -127,8 +126,7 @@ CUS_API cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, c
  * same size, whose nonzero pixels are drawn black. Cost: two reads, one write. Scratch: 8 bytes. */
 CUS_API cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusMat *picture, cusStream stream);
 
-/* ---- All stages
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- All stages ------------------------------------------------------------------------------------------------------ */
 
 typedef struct cusContourMapper cusContourMapper;
 

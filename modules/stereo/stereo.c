@@ -42,8 +42,7 @@ cusStereoOptions cusStereoDefaults(void) {
                               .levels = 10};
 }
 
-/* ---- Checks ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Checks ------------------------------------------------------------------------------------------------------------ */
 
 #define RANGE(value, low, high)                                                      \
     CUSI_REQUIRE((int)o->value >= (low) && (int)o->value <= (high), CUS_ERROR_VALUE, \
@@ -109,8 +108,7 @@ static cusStatus checkOneToOne(const char *function, const char *in_name, const 
     return cusi_checkNoOverlap(function, out_name, out, in_name, in);
 }
 
-/* ---- Scratch -----------------------------------------------------------------------------------------------------------
- */
+/* ---- Scratch ----------------------------------------------------------------------------------------------------------- */
 
 static size_t alignUp(size_t bytes) {
     return (bytes + 255) / 256 * 256;
@@ -162,8 +160,7 @@ static void giveScratch(StereoScratch *scratch, cusSpace space, cusStream stream
         free(scratch->block);
 }
 
-/* ---- Stages ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Stages ------------------------------------------------------------------------------------------------------------ */
 
 static cusStatus features(const char *function, const char *out_name, const cusMat *image, cusMat *out, int census,
                           const cusStereoOptions *options, cusStream stream) {
@@ -266,8 +263,7 @@ cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusM
     return status;
 }
 
-/* ---- Mapper ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Mapper ------------------------------------------------------------------------------------------------------------ */
 
 static cusStatus prepare(cusContourMapper *m) {
     const cusStereoOptions *o = &m->options;
