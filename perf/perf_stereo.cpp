@@ -23,8 +23,8 @@ using perf::check;
 using perf::Mat;
 using perf::Size;
 
-// Squares of random brightness with a little noise on them, and the right image moved by 0 to 29 columns, another shift
-// for every 100 x 100 pixels.
+// Squares of random brightness with a little noise. The right image is shifted by 0 to 29 columns, differently for every
+// 100 x 100 pixels.
 struct Pair {
     Pair(Size size, cusSpace space, int direction) {
         std::mt19937_64 random(1);
@@ -78,7 +78,7 @@ void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers 
     perf::bothSpaces([&](cusSpace space) {
         if (space == CUS_HOST && size.pixels() > 40000000)
             return; // seconds a pair
-        // The serial way of 3840x2160 takes minutes.
+        // The serial method would run for minutes at 3840x2160.
         const bool published = with == Peers::PUBLISHED && (space == CUS_DEVICE || size.pixels() < 1000000);
         perf::Row row(id, space, 0);
         if (perf::listing())
@@ -120,7 +120,7 @@ void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers 
         Mat their_elevation, their_contours;
         if (published && space == CUS_DEVICE) {
             theirs = std::make_unique<peers::PublishedStereo>(setting);
-            // As one row: device rows are tight.
+            // A single row, because the published method has no row padding.
             check(cusMatCreate(&their_elevation.mat, 1, static_cast<int>(size.pixels()), CUS_16UC1, space));
             check(cusMatCreate(&their_contours.mat, 1, static_cast<int>(size.pixels()), CUS_8UC1, space));
             row.peer("published", [&](cusStream stream, int) {
@@ -136,12 +136,14 @@ void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers 
             return;
         if (published && space == CUS_HOST) {
             const auto own = bytesOf(pair.elevation.mat);
-            EXPECT_EQ(std::memcmp(own.data(), elevation.data(), own.size()), 0) << "the published way does other work";
+            EXPECT_EQ(std::memcmp(own.data(), elevation.data(), own.size()), 0)
+                << "the published method gives a different result";
             EXPECT_EQ(bytesOf(pair.contours.mat), contours);
         }
 #ifdef CUSIGHT_HAVE_CUDA
         if (theirs) {
-            EXPECT_EQ(bytesOf(pair.elevation.mat), bytesOf(their_elevation.mat)) << "the published way does other work";
+            EXPECT_EQ(bytesOf(pair.elevation.mat), bytesOf(their_elevation.mat))
+                << "the published method gives a different result";
             EXPECT_EQ(bytesOf(pair.contours.mat), bytesOf(their_contours.mat));
         }
 #endif

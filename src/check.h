@@ -1,4 +1,4 @@
-/* Status, message and argument checks: what every entry point starts with. A check that fails has set the message. */
+/* Status, message and argument checks, with which every entry point starts. A failed check has set the message. */
 #ifndef CUSI_CHECK_H
 #define CUSI_CHECK_H
 
@@ -25,20 +25,20 @@ const char *cusi_typeName(int type);
 #define CUSI_NOT_NULL(function, argument) \
     CUSI_REQUIRE((argument) != NULL, CUS_ERROR_NULL, "%s: %s is NULL", function, #argument)
 
-/* `space`, an argument of that name, is one of the two. */
+/* The argument `space` is CUS_HOST or CUS_DEVICE. */
 cusStatus cusi_checkSpace(const char *function, cusSpace space);
 
-/* The matrix exists and its fields make sense. */
+/* The matrix is not NULL or empty and its fields are consistent. */
 cusStatus cusi_checkMat(const char *function, const char *argument, const cusMat *mat);
 
-/* cusi_checkMat, and its type is one of `types`, a list that ends with -1. */
+/* cusi_checkMat, and the type is in `types`, a list that ends with -1. */
 cusStatus cusi_checkInput(const char *function, const char *argument, const cusMat *mat, const int *types);
 #define CUSI_TYPES(...) \
     (const int[]) {     \
         __VA_ARGS__, -1 \
     }
 
-/* `mat` (argument) has the size, the type, the space of `other` (other_argument). */
+/* `mat` (argument) has the same size, type or space as `other` (other_argument). */
 cusStatus cusi_checkSameSize(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
                              const cusMat *other);
 cusStatus cusi_checkSameType(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
@@ -46,20 +46,20 @@ cusStatus cusi_checkSameType(const char *function, const char *argument, const c
 cusStatus cusi_checkSameSpace(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
                               const cusMat *other);
 
-/* `mat` can become rows x cols of type in space: it is empty, owns its memory, or fits. Changes nothing; after the last
- * check of a call cusMatCreate makes it so. */
+/* `mat` can become rows x cols of type in space: it is empty, owns its memory, or fits. Changes nothing; call cusMatCreate
+ * after the last check. */
 cusStatus cusi_checkOutput(const char *function, const char *argument, const cusMat *mat, int rows, int cols, int type,
                            cusSpace space);
 
-/* The two matrices share no byte. Call it for outputs that keep their memory as well as for new ones. */
+/* The two matrices share no byte. An output without memory passes. */
 cusStatus cusi_checkNoOverlap(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
                               const cusMat *other);
 
-/* CUS_ERROR_NO_CUDA, for a build without it. */
+/* CUS_ERROR_NO_CUDA, in a build without CUDA. */
 cusStatus cusi_noCuda(const char *function);
 
-/* Where the data lives decides where the work runs. In a build without CUDA the second call is only
- * looked at by the compiler, never made or linked. */
+/* Where the data lives decides where the work runs. In a build without CUDA the second call is
+ * type-checked but never made or linked. */
 #ifdef CUSI_WITH_CUDA
 #define CUSI_BACKEND(function, space, host_call, cuda_call) ((space) == CUS_DEVICE ? (cuda_call) : (host_call))
 #else
@@ -75,7 +75,7 @@ static inline size_t cusi_rowBytes(const cusMat *mat) {
     return (size_t)mat->cols * cusTypeSize(mat->type);
 }
 
-/* No padding between rows: the matrix is one run of bytes. */
+/* No padding between rows. */
 static inline int cusi_isContinuous(const cusMat *mat) {
     return mat->rows == 1 || mat->step == cusi_rowBytes(mat);
 }

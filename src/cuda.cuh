@@ -1,4 +1,4 @@
-// The CUDA backends' small set of helpers: error mapping, launches, addressing.
+// Helpers of the CUDA backends: error mapping, launches, addressing.
 #ifndef CUSI_CUDA_CUH
 #define CUSI_CUDA_CUH
 
@@ -13,8 +13,8 @@
 
 namespace cusi {
 
-// CUS_OK, or the mapped status with "function: what: CUDA's sentence" as message. Takes the error out of CUDA's last-error
-// slot, so that it does not surface a second time.
+// CUS_OK, or the mapped status with the message "function: what: CUDA's message". Clears CUDA's last error, so it is not
+// reported twice.
 cusStatus cudaStatus(cudaError_t error, const char *function, const char *what);
 
 #define CUSI_CUDA(function, call) CUS_TRY(cusi::cudaStatus((call), function, #call))
@@ -46,8 +46,8 @@ cusStatus launch(const char *function, void (*kernel)(Parameters...), dim3 grid,
                       "kernel launch");
 }
 
-// The same for a kernel that begins with startInOrder(): on 9.0 and later its blocks may take their places while its predecessor
-// in the stream drains (programmatic dependent launch). A kernel that does not begin so would run too early: use launch().
+// The same for a kernel that begins with startInOrder(): on 9.0 and later its blocks may be scheduled while its predecessor
+// in the stream drains (programmatic dependent launch). Any other kernel would run too early: use launch().
 template<class... Parameters, class... Arguments>
 cusStatus launchOverlapped(const char *function, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,
                            cudaStream_t stream, Arguments &&...arguments) {
@@ -75,7 +75,7 @@ __host__ __device__ inline T *rowOf(T *data, size_t step, size_t y) {
     return reinterpret_cast<T *>(reinterpret_cast<Byte *>(data) + y * step);
 }
 
-// A matrix whose rows all start at a multiple of `bytes`, for vector loads.
+// Whether all rows start at a multiple of `bytes`, for vector loads.
 inline bool isAligned(const void *data, size_t step, int rows, size_t bytes) {
     return reinterpret_cast<uintptr_t>(data) % bytes == 0 && (rows == 1 || step % bytes == 0);
 }
@@ -85,8 +85,8 @@ inline bool isAligned(const cusMat &mat, size_t bytes) {
 
 #ifdef __CUDACC__
 
-// The first line of a kernel started by launchOverlapped(): lets the next kernel's blocks line up, and waits until what was queued before
-// this kernel is done and visible.
+// The first line of a kernel started by launchOverlapped(): lets the next kernel's blocks be scheduled, and waits until all
+// work queued before this kernel is complete and visible.
 __device__ inline void startInOrder() {
 #if __CUDA_ARCH__ >= 900
     cudaTriggerProgrammaticLaunchCompletion();

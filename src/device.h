@@ -1,4 +1,4 @@
-/* What src/mat.c needs of a GPU. device_cuda.cu does it; device_none.c stands in where there is no CUDA compiler. */
+/* GPU memory and copies for src/mat.c: device_cuda.cu, or device_none.c in a build without CUDA. */
 #ifndef CUSI_DEVICE_H
 #define CUSI_DEVICE_H
 
@@ -9,16 +9,16 @@ extern "C" {
 #endif
 
 cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data);
-/* step: chosen by CUDA for `rows` rows of `row_bytes`. */
+/* CUDA chooses *step for rows of `row_bytes`. */
 cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row_bytes, void **data, size_t *step);
 void cusi_deviceFree(void *data);
 cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data);
 void cusi_pinnedFree(void *data);
 
-/* Queued in `stream`; any direction between host and device (CUDA sees which). */
+/* Queued in `stream`; any direction between host and device (CUDA infers it). */
 cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step,
                           size_t row_bytes, size_t rows, cusStream stream);
-/* From device to device; both matrices exist and have one shape. */
+/* From device to device; both matrices exist and have the same size and type. */
 cusStatus cusi_deviceCopyWithin(const char *function, const cusMat *src, cusMat *dst, cusStream stream);
 cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t row_bytes, size_t rows, cusStream stream);
 

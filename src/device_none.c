@@ -1,4 +1,4 @@
-/* The GPU side of the ground floor in a build without CUDA: the same symbols, each saying so. */
+/* GPU functions in a build without CUDA: the same symbols, each of which reports CUS_ERROR_NO_CUDA. */
 #include "check.h"
 #include "device.h"
 

@@ -8,17 +8,17 @@
 extern "C" {
 #endif
 
-/* One function, compiled for AVX-512, AVX2 and plain x86-64; the loader picks. Put it on the inner loops (a row, a tile),
- * not on functions with OpenMP pragmas: the outlined parallel body would not inherit it. Sanitizers cannot run before the
- * loader has picked, so there it is off. */
+/* Compiles a function for AVX-512, AVX2 and plain x86-64; the loader picks one. Use it on inner loops (a row, a tile), not
+ * on functions with OpenMP pragmas, whose outlined bodies do not inherit it. Off under sanitizers, which cannot run before
+ * the loader has picked. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CUSI_SANITIZE)
 #define CUSI_MULTIVERSION __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define CUSI_MULTIVERSION
 #endif
 
-/* Fetches a line that is soon written, past the end of anything too. Every x86-64 processor takes the instruction, if only to
- * skip it; compilers left to themselves fetch for reading, and where another core has read the line, it then moves twice. */
+/* Prefetches a cache line for writing; any address is allowed. Every x86-64 processor accepts the instruction, if only as a
+ * no-op. A compiler's own prefetch is for reading, so a line that another core has read would move twice. */
 static inline void cusi_prefetchToWrite(const void *address) {
 #if defined(__x86_64__) && defined(__GNUC__)
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *)address));
@@ -29,7 +29,7 @@ static inline void cusi_prefetchToWrite(const void *address) {
 #endif
 }
 
-/* 64-byte aligned, for free(). NULL when there is none. */
+/* 64-byte aligned; release with free(). NULL if out of memory. */
 void *cusi_hostAllocate(size_t bytes);
 
 #ifdef _OPENMP

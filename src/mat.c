@@ -147,7 +147,7 @@ cusStatus cusMatSetZero(cusMat *mat, cusStream stream) {
 }
 
 void *cusi_hostAllocate(size_t bytes) {
-    /* aligned_alloc takes multiples of the alignment; room for that is never the reason to fail, overflow is. */
+    /* aligned_alloc requires a multiple of the alignment; rounding up fails only on overflow. */
     const size_t rounded = (bytes + HOST_ALIGNMENT - 1) / HOST_ALIGNMENT * HOST_ALIGNMENT;
     return rounded < bytes ? NULL : aligned_alloc(HOST_ALIGNMENT, rounded);
 }

@@ -1,4 +1,4 @@
-// What every test uses: seeds, skips, and matrices in either space whose padding is poisoned and checked.
+// Shared by all tests: seeds, skips, and matrices in either space whose padding is poisoned and checked.
 #pragma once
 
 #include "cusight/core.h"
@@ -24,7 +24,7 @@
         EXPECT_NE(std::string(cusLastError()).find(text), std::string::npos) << "message: " << cusLastError(); \
     } while (0)
 
-// First line of every test body that takes a space: skipped by name where there is no GPU.
+// First line of every test body with a space parameter: skipped by name without a GPU.
 #define CUS_NEEDS(space)                                  \
     do {                                                  \
         if ((space) == CUS_DEVICE && !support::haveGpu()) \
@@ -60,13 +60,13 @@ inline std::mt19937_64 generator() {
     return generator(info ? std::string(info->test_suite_name()) + info->name() : "");
 }
 
-// A folder with the real recordings and stereo pairs that are not part of the project; "" where there is none.
+// Folder of real recordings and stereo pairs, which are not part of the project; "" if not set.
 inline std::string dataFolder() {
     const char *text = std::getenv("CUSIGHT_TEST_DATA");
     return text ? text : "";
 }
 
-// A file of that folder; "" where it is not there.
+// A file of that folder; "" if it does not exist.
 inline std::string dataFile(const std::string &name) {
     const std::string path = dataFolder() + "/" + name;
     std::FILE *file = dataFolder().empty() ? nullptr : std::fopen(path.c_str(), "rb");
@@ -82,13 +82,13 @@ struct Layout {
     size_t offset = 0;
 };
 
-// The layouts every test goes through: tight, padded to vectors, odd, and a region that starts at an odd place.
+// The layouts that every test covers: tight, padded to vectors, odd padding, and a region at an odd offset.
 inline std::vector<Layout> layouts(int type) {
     const size_t unit = cusTypeSize(type) / static_cast<size_t>(CUS_CHANNELS(type));
     return {{0, 0}, {64, 0}, {5 * unit, 0}, {13 * unit, 3 * unit}};
 }
 
-// A matrix in either space inside a larger, poisoned block of memory. Elements travel as tight vectors of bytes.
+// A matrix in either space inside a larger, poisoned block of memory. Elements are passed as vectors without padding.
 // intact() is false when anything outside the elements was written.
 class TestMat {
   public:
@@ -128,7 +128,7 @@ class TestMat {
     testing::AssertionResult intact() {
         read();
         const size_t rows = static_cast<size_t>(mat.rows);
-        for (size_t y = 0; y <= rows; ++y) { // what lies before row y; at last what lies behind all
+        for (size_t y = 0; y <= rows; ++y) { // the gap before row y; finally the one after the last row
             const size_t from = y > 0 ? offset_ + (y - 1) * step_ + rowBytes_ : 0,
                          to = y < rows ? offset_ + y * step_ : block_.size();
             for (size_t i = from; i < to; ++i)
@@ -194,7 +194,7 @@ std::vector<T> elements(const cusMat &mat) {
     return tight;
 }
 
-// Random bytes; about half the time biased to the extremes, where saturation and wrap-around live.
+// Random bytes; about half the time biased to the extremes, where saturation and wrap-around occur.
 inline std::vector<uint8_t> randomBytes(size_t n, std::mt19937_64 &random) {
     std::vector<uint8_t> bytes(n);
     const bool extreme = random() & 1;
@@ -212,7 +212,7 @@ inline std::vector<std::pair<int, int>> sizes() {
 }
 
 // One test body for both backends: `class Heatmap : public support::SpaceTest {}; CUS_BOTH_SPACES(Heatmap);` and TEST_P's
-// that use space(). The CUDA half is skipped by name where there is no GPU.
+// that use space(). The CUDA half is skipped by name without a GPU.
 class SpaceTest : public testing::TestWithParam<cusSpace> {
   protected:
     void SetUp() override { CUS_NEEDS(GetParam()); }

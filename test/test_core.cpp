@@ -278,7 +278,7 @@ TEST(OpenCV, MatInAndOutWithoutCopying) {
 }
 
 TEST(OpenCV, GpuMatInAndOutWithoutCopying) {
-    // OpenCV built without CUDA still has headers on memory that is somebody else's.
+    // Even without CUDA, OpenCV can wrap external memory in a GpuMat.
     uint8_t memory[4 * 32] = {};
     cv::cuda::GpuMat image(4, 10, CV_8UC3, memory, 32);
     const cv::cuda::GpuMat region = image(cv::Rect(2, 1, 5, 2));

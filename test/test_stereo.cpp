@@ -1,105 +1,18 @@
-#include "cusight/stereo.h"
-#include "reference/stereo.hpp"
-#include "support.hpp"
+// Stages of stereo: each equals its reference, and laws and cases worked by hand.
+#include "stereo_cases.hpp"
 
 #include <array>
 #include <cmath>
 #include <limits>
-#include <thread>
-#include <tuple>
-
-#ifdef CUSIGHT_HAVE_OPENCV
-#include <opencv2/imgcodecs.hpp>
-#include <opencv2/imgproc.hpp>
-#endif
 
 namespace {
 
-namespace ref = reference::stereo;
-using support::Layout;
-using support::TestMat;
-
-template<class T>
-int typeOf() {
-    return std::is_same_v<T, float> ? CUS_32FC1 : std::is_same_v<T, uint16_t> ? CUS_16UC1 : CUS_8UC1;
-}
-
-template<class T>
-testing::AssertionResult same(const cusMat &got, const ref::Image<T> &want) {
-    if (got.type != typeOf<T>() || got.rows != want.rows || got.cols != want.cols)
-        return testing::AssertionFailure() << "other type or size";
-    const auto data = support::elements<T>(got);
-    for (size_t i = 0; i < data.size(); ++i)
-        if (std::memcmp(&data[i], &want.data[i], sizeof(T)) != 0)
-            return testing::AssertionFailure()
-                   << "at (y, x) = (" << i / want.cols << ", " << i % want.cols << ") of " << want.rows << " x "
-                   << want.cols << ": " << +data[i] << ", the reference has " << +want.data[i];
-    return testing::AssertionSuccess();
-}
-
-template<class T>
-struct Placed : TestMat {
-    Placed(const ref::Image<T> &image, cusSpace space, Layout layout = {})
-        : TestMat(image.rows, image.cols, typeOf<T>(), space, layout, image.data.data()) {}
-};
-
-template<class T>
-ref::Image<T> randomImage(int rows, int cols, std::mt19937_64 &random) {
-    ref::Image<T> image(rows, cols);
-    const bool coarse = random() & 1; // few levels: flat areas and ties
-    for (auto &v : image.data) {
-        const auto byte = static_cast<uint8_t>(coarse ? (random() & 3) * 85 : random());
-        v = std::is_same_v<T, float> ? static_cast<T>(byte / 255.0f) : static_cast<T>(byte);
-    }
-    return image;
-}
-
-// A right image that is the left one moved by a shift that varies, plus noise: agreements with structure.
-ref::Bytes partnerOf(const ref::Bytes &left, int direction, int shifts, std::mt19937_64 &random) {
-    ref::Bytes right(left.rows, left.cols);
-    for (int y = 0; y < left.rows; ++y)
-        for (int x = 0; x < left.cols; ++x) {
-            const int s = (x / 16 + y / 16) % shifts;
-            right(y, x) =
-                random() % 16 ? left.value(y, x - direction * s, CUS_STEREO_WRAP) : static_cast<uint8_t>(random());
-        }
-    return right;
-}
-
-ref::Elevation randomHoles(int rows, int cols, std::mt19937_64 &random) {
-    ref::Elevation e(rows, cols);
-    const uint64_t known = 1 + random() % 8, top = random() & 1 ? 6 : random() & 1 ? 31 : 65535;
-    for (auto &v : e.data)
-        v = static_cast<uint16_t>(random() % 8 < known ? 0 : 1 + random() % top);
-    return e;
-}
-
-cusStereoOptions randomOptions(int cols, std::mt19937_64 &random) {
-    cusStereoOptions o = cusStereoClassic();
-    o.border = static_cast<cusStereoBorder>(random() % 2);
-    o.agreement = static_cast<cusStereoAgreement>(random() % 3);
-    o.threshold = static_cast<float>(random() % 100) / 250.0f;
-    o.shifts = 1 + static_cast<int>(random() % static_cast<uint64_t>(std::min(cols, 40)));
-    o.direction = random() & 1 ? 1 : -1;
-    o.window = 1 + 2 * static_cast<int>(random() % 12);
-    o.prefer_smaller = static_cast<int>(random() % 2);
-    o.left_right_check = static_cast<int>(random() % 4) - 1;
-    return o;
-}
-
-std::string describe(const cusStereoOptions &o) {
-    return "border " + std::to_string(o.border) + ", agreement " + std::to_string(o.agreement) + ", threshold " +
-           std::to_string(o.threshold) + ", shifts " + std::to_string(o.shifts) + ", direction " +
-           std::to_string(o.direction) + ", window " + std::to_string(o.window) + ", prefer_smaller " +
-           std::to_string(o.prefer_smaller) + ", check " + std::to_string(o.left_right_check) + ", fill " +
-           std::to_string(o.fill) + ", iterations " + std::to_string(o.iterations) + ", lines " + std::to_string(o.lines) +
-           ", levels " + std::to_string(o.levels);
-}
+using namespace stereo_cases;
 
 class Stereo : public support::SpaceTest {};
 CUS_BOTH_SPACES(Stereo);
 
-// ---- Edges and signs
+// ---- Edges and census
 
 template<class T>
 void featuresEqualTheReference(cusSpace space, const char *name) {
@@ -114,13 +27,13 @@ void featuresEqualTheReference(cusSpace space, const char *name) {
                 o.threshold = static_cast<float>(random() % 200) / 200.0f;
                 const auto image = randomImage<T>(rows, cols, random);
                 Placed<T> in(image, space, layout);
-                TestMat edges(rows, cols, CUS_8UC1, space, layout), signs(rows, cols, CUS_8UC1, space, layout);
+                TestMat edges(rows, cols, CUS_8UC1, space, layout), census(rows, cols, CUS_8UC1, space, layout);
                 CUS_ASSERT_OK(cusStereoEdges(&in.mat, &edges.mat, &o, nullptr));
-                CUS_ASSERT_OK(cusStereoCensus(&in.mat, &signs.mat, &o, nullptr));
+                CUS_ASSERT_OK(cusStereoCensus(&in.mat, &census.mat, &o, nullptr));
                 ASSERT_TRUE(same(edges.mat, ref::edges(image, o))) << describe(o);
-                ASSERT_TRUE(same(signs.mat, ref::signs(image, o))) << describe(o);
+                ASSERT_TRUE(same(census.mat, ref::census(image, o))) << describe(o);
                 ASSERT_TRUE(edges.intact());
-                ASSERT_TRUE(signs.intact());
+                ASSERT_TRUE(census.intact());
             }
 }
 
@@ -173,7 +86,7 @@ TEST_P(Stereo, ANanIsRejectedOnTheHostAndNoEdgeOnTheDevice) {
     cusMat edges = CUS_MAT_INIT;
     if (space() == CUS_HOST) {
         CUS_EXPECT_ERROR(cusStereoEdges(&in.mat, &edges, nullptr, nullptr), CUS_ERROR_VALUE,
-                         "cusStereoEdges: image has a NaN");
+                         "cusStereoEdges: image contains NaN");
         EXPECT_EQ(edges.data, nullptr);
     } else {
         CUS_ASSERT_OK(cusStereoEdges(&in.mat, &edges, nullptr, nullptr));
@@ -191,7 +104,7 @@ void elevationEqualsTheReference(cusSpace space, int rows, int cols, const cusSt
     if (o.agreement != CUS_STEREO_CENSUS)
         for (auto &v : left.data)
             v = random() % 3 ? 0 : static_cast<uint8_t>(1 + random() % 255);
-    const auto right = partnerOf(left, o.direction, o.shifts, random);
+    const auto right = matchOf(left, o.direction, o.shifts, random);
     Placed<uint8_t> l(left, space, layout), r(right, space, layout);
     TestMat e(rows, cols, CUS_16UC1, space, {layout.padding * 2, layout.offset * 2});
     CUS_ASSERT_OK(cusStereoElevation(&l.mat, &r.mat, &e.mat, &o, nullptr));
@@ -204,7 +117,7 @@ TEST_P(Stereo, ElevationEqualsTheReference) {
     auto random = support::generator("elevation");
     for (const auto &[rows, cols] : support::sizes()) {
         if (rows * cols > 70000)
-            continue; // the reference takes its time; the whole mapper is tried there
+            continue; // the reference is slow; the mapper tests cover large sizes
         for (const Layout &layout : support::layouts(CUS_8UC1)) {
             cusStereoOptions o = randomOptions(cols, random);
             if (rows * cols > 10000) {
@@ -216,7 +129,7 @@ TEST_P(Stereo, ElevationEqualsTheReference) {
     }
 }
 
-// Every way through the code: windows past what packed bytes and keys hold, more than one group of shifts.
+// Every code path: windows beyond what packed bytes and keys hold, more than one group of shifts.
 TEST_P(Stereo, ElevationEqualsTheReferenceForAllWindowsAndShifts) {
     auto random = support::generator("windows");
     for (const auto agreement : {CUS_STEREO_EQUAL, CUS_STEREO_EDGE, CUS_STEREO_CENSUS})
@@ -240,11 +153,11 @@ TEST_P(Stereo, ElevationEqualsTheReferenceForAllWindowsAndShifts) {
         }
 }
 
-// All agree everywhere: the highest scores there are, and all of them equal.
+// Everything agrees: the highest possible scores, all equal.
 TEST_P(Stereo, FullAgreementGivesTheExtremeShiftByTheTieRule) {
     for (const auto agreement : {CUS_STEREO_EQUAL, CUS_STEREO_EDGE, CUS_STEREO_CENSUS})
         for (const int window : {1, 21, 45, 63})
-            for (const int smaller : {0, 1}) {
+            for (const int prefer_smaller : {0, 1}) {
                 ref::Bytes image(20, 260);
                 for (auto &v : image.data)
                     v = 255;
@@ -252,12 +165,12 @@ TEST_P(Stereo, FullAgreementGivesTheExtremeShiftByTheTieRule) {
                 cusStereoOptions o = cusStereoClassic();
                 o.agreement = agreement;
                 o.window = window;
-                o.prefer_smaller = smaller;
+                o.prefer_smaller = prefer_smaller;
                 o.shifts = 256;
                 cusMat e = CUS_MAT_INIT;
                 CUS_ASSERT_OK(cusStereoElevation(&l.mat, &r.mat, &e, &o, nullptr));
                 for (const uint16_t v : support::elements<uint16_t>(e))
-                    ASSERT_EQ(v, smaller ? 1 : 256) << describe(o);
+                    ASSERT_EQ(v, prefer_smaller ? 1 : 256) << describe(o);
                 cusMatRelease(&e);
             }
 }
@@ -413,7 +326,7 @@ TEST_P(Stereo, ContoursEqualTheReference) {
         }
 }
 
-// Flat maps, and ranges smaller than the number of levels: nothing is divided by zero.
+// Flat maps, and ranges smaller than the number of levels: no division by zero.
 TEST_P(Stereo, ContoursOfFlatMapsAndSmallRanges) {
     ref::Elevation flat(4, 5), steps(1, 4);
     for (auto &v : flat.data)
@@ -474,7 +387,7 @@ TEST_P(Stereo, PicturesEqualTheReference) {
     }
 }
 
-// Values that no fill makes, but a caller may have: nothing is read beyond the colors, and NaN spoils no range.
+// Values that no fill makes but a caller may have: no color is read out of bounds, and NaN does not affect the range.
 TEST_P(Stereo, FloatsOutOfTheOrdinary) {
     const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
     cusStereoOptions o = cusStereoDefaults();
@@ -500,259 +413,6 @@ TEST_P(Stereo, FloatsOutOfTheOrdinary) {
         cusMatRelease(&picture);
         cusMatRelease(&lines);
     }
-}
-
-// ---- The mapper
-
-template<class T>
-void mapperEqualsTheReference(cusSpace space, int rows, int cols, const cusStereoOptions &o, const Layout &layout,
-                              std::mt19937_64 &random, cusStream stream = nullptr) {
-    const auto left = randomImage<T>(rows, cols, random);
-    ref::Image<T> right(rows, cols);
-    for (int y = 0; y < rows; ++y)
-        for (int x = 0; x < cols; ++x)
-            right(y, x) = left.value(y, x - o.direction * ((x / 24 + y / 24) % o.shifts), CUS_STEREO_WRAP);
-    const bool signs = o.agreement == CUS_STEREO_CENSUS;
-    const auto holes = ref::elevation(signs ? ref::signs(left, o) : ref::edges(left, o),
-                                      signs ? ref::signs(right, o) : ref::edges(right, o), o);
-    Placed<T> l(left, space, layout), r(right, space, layout);
-    TestMat contours(rows, cols, CUS_8UC1, space, layout);
-    TestMat e(rows, cols, o.fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1, space, {4 * layout.padding, 4 * layout.offset});
-    cusContourMapper *mapper = nullptr;
-    CUS_ASSERT_OK(cusContourMapperCreate(&mapper, rows, cols, typeOf<T>(), space, &o));
-    for (int run = 0; run < 2; ++run) { // the second finds what the first left behind
-        CUS_ASSERT_OK(cusContourMap(mapper, &l.mat, &r.mat, &e.mat, &contours.mat, stream));
-    }
-    if (space == CUS_DEVICE) {
-        CUS_ASSERT_OK(cusStreamSynchronize(stream));
-    }
-    if (o.fill == CUS_FILL_RELAX) {
-        auto want = ref::fillRelax(holes, o);
-        if (o.median)
-            want = ref::median(want, o.median);
-        ASSERT_TRUE(same(e.mat, want)) << describe(o);
-        ASSERT_TRUE(same(contours.mat, ref::contours(want, o))) << describe(o);
-    } else {
-        auto want = o.fill == CUS_FILL_ONCE    ? ref::fillOnce(holes, o)
-                    : o.fill == CUS_FILL_LOWER ? ref::fillLower(holes)
-                                               : holes;
-        if (o.median)
-            want = ref::median(want, o.median);
-        ASSERT_TRUE(same(e.mat, want)) << describe(o);
-        ASSERT_TRUE(same(contours.mat, ref::contours(want, o))) << describe(o);
-    }
-    ASSERT_TRUE(e.intact());
-    ASSERT_TRUE(contours.intact());
-    cusContourMapperDestroy(mapper);
-}
-
-TEST_P(Stereo, ClassicMapperEqualsTheReferenceAtAllSizes) {
-    auto random = support::generator("classic");
-    for (const auto &[rows, cols] : support::sizes()) {
-        cusStereoOptions o = cusStereoClassic();
-        o.shifts = std::min(o.shifts, cols);
-        if (rows * cols > 10000) { // the whole of it at one large size, below
-            o.window = 5;
-            o.shifts = std::min(o.shifts, 12);
-        }
-        const auto layouts = support::layouts(CUS_8UC1);
-        ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), rows, cols, o, layouts[random() % 4], random));
-    }
-    ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), 120, 333, cusStereoClassic(), {}, random));
-}
-
-TEST_P(Stereo, MapperEqualsTheReferenceForAllOptions) {
-    auto random = support::generator("options");
-    for (const auto fill : {CUS_FILL_NONE, CUS_FILL_ONCE, CUS_FILL_RELAX, CUS_FILL_LOWER})
-        for (const int median : {0, 3, 5})
-            for (const bool floats : {false, true}) {
-                const int rows = 1 + static_cast<int>(random() % 70), cols = 1 + static_cast<int>(random() % 150);
-                cusStereoOptions o = randomOptions(cols, random);
-                o.fill = fill;
-                o.median = median;
-                o.lines = static_cast<cusStereoLines>(random() % 2);
-                if (floats) {
-                    ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<float>(space(), rows, cols, o, {}, random));
-                } else {
-                    ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), rows, cols, o, {}, random));
-                }
-            }
-    ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), 241, 643, cusStereoDefaults(), {}, random));
-}
-
-TEST_P(Stereo, MapperWorksInAnotherStream) {
-    if (space() == CUS_HOST)
-        GTEST_SKIP() << "the host has no streams";
-    auto random = support::generator("stream");
-    cusStream stream = nullptr;
-    CUS_ASSERT_OK(cusStreamCreate(&stream));
-    mapperEqualsTheReference<uint8_t>(space(), 61, 200, cusStereoClassic(), {}, random, stream);
-    cusStreamDestroy(stream);
-}
-
-TEST_P(Stereo, MappersOnTwoThreadsDoNotDisturbEachOther) {
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 2; ++t)
-        threads.emplace_back([this, t] {
-            auto random = support::generator("thread" + std::to_string(t));
-            for (int i = 0; i < 4; ++i)
-                mapperEqualsTheReference<uint8_t>(space(), 40 + 9 * t, 100 - 9 * t,
-                                                  t ? cusStereoClassic() : cusStereoDefaults(), {}, random);
-        });
-    for (auto &thread : threads)
-        thread.join();
-}
-
-// A smooth noise texture on a hill: the right image shows each point moved by its elevation. The map must give it back.
-TEST_P(Stereo, ASyntheticHillComesBackWithinOneShift) {
-    const int rows = 160, cols = 240, peak = 20;
-    std::mt19937_64 random(1); // a statistical law: always the same picture
-    ref::Bytes left(rows, cols), right(rows, cols);
-    for (auto &v : left.data)
-        v = static_cast<uint8_t>(random());
-    auto hill = [&](int y, int x) {
-        const double dy = (y - rows / 2) / 45.0, dx = (x - cols / 2) / 60.0;
-        return 2 + (peak - 2) * std::exp(-(dx * dx + dy * dy));
-    };
-    for (auto &v : right.data)
-        v = static_cast<uint8_t>(random());
-    for (int y = 0; y < rows; ++y)
-        for (int pass = 0; pass <= peak; ++pass) // nearer points hide farther ones
-            for (int x = 0; x < cols; ++x) {
-                const int s = static_cast<int>(std::lround(hill(y, x)));
-                if (s == pass && x - s >= 0)
-                    right(y, x - s) = left(y, x);
-            }
-    cusStereoOptions smooth = cusStereoDefaults(), classic = cusStereoClassic();
-    classic.direction = -1;
-    classic.threshold = 0.6f;
-    classic.window = 11;
-    for (const auto &[name, o, allowed] :
-         {std::tuple{"defaults", smooth, 0.002}, std::tuple{"classic at threshold 0.6", classic, 0.10}}) {
-        Placed<uint8_t> l(left, space()), r(right, space());
-        cusContourMapper *mapper = nullptr;
-        cusMat e = CUS_MAT_INIT;
-        CUS_ASSERT_OK(cusContourMapperCreate(&mapper, rows, cols, CUS_8UC1, space(), &o));
-        CUS_ASSERT_OK(cusContourMap(mapper, &l.mat, &r.mat, &e, nullptr, nullptr));
-        const auto got = support::elements<uint16_t>(e);
-        int off = 0, looked = 0;
-        for (int y = 12; y < rows - 12; ++y)
-            for (int x = 40; x < cols - 12; ++x, ++looked)
-                off += std::abs(got[static_cast<size_t>(y) * cols + x] - 1 - hill(y, x)) > 1.5;
-        EXPECT_LE(off, allowed * looked) << name << ": " << off << " of " << looked;
-        cusContourMapperDestroy(mapper);
-        cusMatRelease(&e);
-    }
-}
-
-#if defined(CUSIGHT_HAVE_OPENCV)
-TEST_P(Stereo, RealPairEqualsTheReference) {
-    const std::string folder = support::dataFolder();
-    cv::Mat l = cv::imread(folder + "/aloeL.jpg", cv::IMREAD_GRAYSCALE),
-            r = cv::imread(folder + "/aloeR.jpg", cv::IMREAD_GRAYSCALE);
-    if (l.empty() || r.empty())
-        GTEST_SKIP() << "aloeL.jpg and aloeR.jpg are not in CUSIGHT_TEST_DATA";
-    cv::resize(l, l, {}, 1 / 6.0, 1 / 6.0, cv::INTER_AREA);
-    cv::resize(r, r, l.size(), 0, 0, cv::INTER_AREA);
-    ref::Bytes left(l.rows, l.cols), right(l.rows, l.cols);
-    std::memcpy(left.data.data(), l.data, left.data.size());
-    std::memcpy(right.data.data(), r.data, right.data.size());
-    for (cusStereoOptions o : {cusStereoClassic(), cusStereoDefaults()}) {
-        const bool signs = o.agreement == CUS_STEREO_CENSUS;
-        auto want = ref::elevation(signs ? ref::signs(left, o) : ref::edges(left, o),
-                                   signs ? ref::signs(right, o) : ref::edges(right, o), o);
-        want = o.fill == CUS_FILL_ONCE ? ref::fillOnce(want, o) : ref::median(ref::fillLower(want), o.median);
-        Placed<uint8_t> a(left, space()), b(right, space());
-        cusContourMapper *mapper = nullptr;
-        cusMat e = CUS_MAT_INIT, contours = CUS_MAT_INIT;
-        CUS_ASSERT_OK(cusContourMapperCreate(&mapper, l.rows, l.cols, CUS_8UC1, space(), &o));
-        CUS_ASSERT_OK(cusContourMap(mapper, &a.mat, &b.mat, &e, &contours, nullptr));
-        EXPECT_TRUE(same(e, want));
-        EXPECT_TRUE(same(contours, ref::contours(want, o)));
-        cusContourMapperDestroy(mapper);
-        cusMatRelease(&e);
-        cusMatRelease(&contours);
-    }
-}
-#endif
-
-// ---- What is rejected
-
-TEST_P(Stereo, BadInputIsRejectedWithAClearMessage) {
-    TestMat bytes(8, 12, CUS_8UC1, space()), other(8, 13, CUS_8UC1, space()), floats(8, 12, CUS_32FC1, space()),
-        words(8, 12, CUS_16UC1, space()), color(8, 12, CUS_8UC3, space()), right(8, 12, CUS_8UC1, space());
-    cusMat out = CUS_MAT_INIT;
-    cusStereoOptions o = cusStereoClassic();
-    o.shifts = 5;
-
-    CUS_EXPECT_ERROR(cusStereoEdges(nullptr, &out, &o, nullptr), CUS_ERROR_NULL, "cusStereoEdges: image is NULL");
-    CUS_EXPECT_ERROR(cusStereoEdges(&bytes.mat, nullptr, &o, nullptr), CUS_ERROR_NULL, "cusStereoEdges: edges is NULL");
-    CUS_EXPECT_ERROR(cusStereoEdges(&color.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
-                     "cusStereoEdges: image has type 8UC3, expected 8UC1 or 32FC1");
-    CUS_EXPECT_ERROR(cusStereoCensus(&bytes.mat, &bytes.mat, &o, nullptr), CUS_ERROR_ALIAS,
-                     "cusStereoCensus: signs overlaps image");
-    CUS_EXPECT_ERROR(cusStereoEdges(&bytes.mat, &other.mat, &o, nullptr), CUS_ERROR_SIZE, "edges does not own its memory");
-    CUS_EXPECT_ERROR(cusStereoElevation(&bytes.mat, &other.mat, &out, &o, nullptr), CUS_ERROR_SIZE,
-                     "cusStereoElevation: right is 8 x 13 (rows x cols), expected 8 x 12 like left");
-    CUS_EXPECT_ERROR(cusStereoElevation(&bytes.mat, &floats.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
-                     "right has type 32FC1, expected 8UC1");
-    CUS_EXPECT_ERROR(cusStereoFill(&bytes.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
-                     "elevation has type 8UC1, expected 16UC1");
-    CUS_EXPECT_ERROR(cusStereoContours(&bytes.mat, &out, &o, nullptr), CUS_ERROR_TYPE, "expected 16UC1 or 32FC1");
-    CUS_EXPECT_ERROR(cusStereoMedian(&words.mat, &out, 4, nullptr), CUS_ERROR_VALUE, "size is 4, takes 3 or 5");
-    CUS_EXPECT_ERROR(cusStereoPicture(&words.mat, &other.mat, &out, nullptr), CUS_ERROR_SIZE, "contours is 8 x 13");
-
-    auto rejects = [&](auto change, cusStatus status, const char *text) {
-        cusStereoOptions wrong = o;
-        change(wrong);
-        cusContourMapper *mapper = nullptr;
-        CUS_EXPECT_ERROR(cusContourMapperCreate(&mapper, 8, 12, CUS_8UC1, space(), &wrong), status, text);
-        EXPECT_EQ(mapper, nullptr);
-    };
-    rejects([](auto &w) { w.window = 20; }, CUS_ERROR_VALUE, "window is 20, takes odd numbers");
-    rejects([](auto &w) { w.window = 65; }, CUS_ERROR_VALUE, "window is 65, takes 1..63");
-    rejects([](auto &w) { w.window = -1; }, CUS_ERROR_VALUE, "window is -1, takes 1..63");
-    rejects([](auto &w) { w.shifts = 0; }, CUS_ERROR_VALUE, "shifts is 0, takes 1..256");
-    rejects([](auto &w) { w.shifts = 257; }, CUS_ERROR_VALUE, "shifts is 257, takes 1..256");
-    rejects([](auto &w) { w.shifts = 13; }, CUS_ERROR_SIZE, "shifts is 13, the images have only 12 columns");
-    rejects([](auto &w) { w.direction = 0; }, CUS_ERROR_VALUE, "direction is 0, takes 1 or -1");
-    rejects([](auto &w) { w.threshold = std::nanf(""); }, CUS_ERROR_VALUE, "threshold is nan, takes 0 or more");
-    rejects([](auto &w) { w.threshold = -0.1f; }, CUS_ERROR_VALUE, "threshold is -0.1, takes 0 or more");
-    rejects([](auto &w) { w.tolerance = std::nanf(""); }, CUS_ERROR_VALUE, "tolerance is nan, takes 0 or more");
-    rejects([](auto &w) { w.border = static_cast<cusStereoBorder>(2); }, CUS_ERROR_VALUE, "border is 2, takes 0..1");
-    rejects([](auto &w) { w.agreement = static_cast<cusStereoAgreement>(3); }, CUS_ERROR_VALUE, "agreement is 3");
-    rejects([](auto &w) { w.fill = static_cast<cusStereoFillRule>(4); }, CUS_ERROR_VALUE, "fill is 4, takes 0..3");
-    rejects([](auto &w) { w.lines = static_cast<cusStereoLines>(2); }, CUS_ERROR_VALUE, "lines is 2, takes 0..1");
-    rejects([](auto &w) { w.levels = 0; }, CUS_ERROR_VALUE, "levels is 0, takes 1..65535");
-    rejects([](auto &w) { w.iterations = -1; }, CUS_ERROR_VALUE, "iterations is -1, takes 0..1000000");
-    rejects([](auto &w) { w.median = 7; }, CUS_ERROR_VALUE, "median is 7, takes 0, 3 or 5");
-    rejects([](auto &w) { w.left_right_check = -2; }, CUS_ERROR_VALUE, "check is -2, takes -1..256");
-    rejects([](auto &w) { w.prefer_smaller = 2; }, CUS_ERROR_VALUE, "prefer_smaller is 2, takes 0..1");
-
-    cusContourMapper *mapper = nullptr;
-    CUS_EXPECT_ERROR(cusContourMapperCreate(&mapper, 8, 12, CUS_16UC1, space(), &o), CUS_ERROR_TYPE, "takes 8UC1 or 32FC1");
-    CUS_EXPECT_ERROR(cusContourMapperCreate(&mapper, 0, 12, CUS_8UC1, space(), &o), CUS_ERROR_VALUE, "images are 0 x 12");
-    CUS_EXPECT_ERROR(cusContourMapperCreate(nullptr, 8, 12, CUS_8UC1, space(), &o), CUS_ERROR_NULL, "mapper is NULL");
-    CUS_ASSERT_OK(cusContourMapperCreate(&mapper, 8, 12, CUS_8UC1, space(), &o));
-    CUS_EXPECT_ERROR(cusContourMap(nullptr, &bytes.mat, &right.mat, &out, nullptr, nullptr), CUS_ERROR_NULL,
-                     "mapper is NULL");
-    CUS_EXPECT_ERROR(cusContourMap(mapper, &bytes.mat, &other.mat, &out, nullptr, nullptr), CUS_ERROR_SIZE,
-                     "right is 8 x 13 (rows x cols), takes 8 x 12 as the mapper");
-    CUS_EXPECT_ERROR(cusContourMap(mapper, &floats.mat, &right.mat, &out, nullptr, nullptr), CUS_ERROR_TYPE,
-                     "left has type 32FC1, takes 8UC1 as the mapper");
-    CUS_EXPECT_ERROR(cusContourMap(mapper, &bytes.mat, &right.mat, &out, &out, nullptr), CUS_ERROR_ALIAS,
-                     "contours is elevation");
-    CUS_EXPECT_ERROR(cusContourMap(mapper, &bytes.mat, &right.mat, &out, &right.mat, nullptr), CUS_ERROR_ALIAS,
-                     "contours overlaps right");
-    if (support::haveGpu()) {
-        TestMat elsewhere(8, 12, CUS_8UC1, space() == CUS_HOST ? CUS_DEVICE : CUS_HOST);
-        CUS_EXPECT_ERROR(cusStereoElevation(&bytes.mat, &elsewhere.mat, &out, &o, nullptr), CUS_ERROR_SPACE, "right is in");
-        CUS_EXPECT_ERROR(cusContourMap(mapper, &elsewhere.mat, &right.mat, &out, nullptr, nullptr), CUS_ERROR_SPACE,
-                         "left is in");
-    }
-    EXPECT_EQ(out.data, nullptr); // nothing was made
-    cusContourMapperDestroy(mapper);
-    cusContourMapperDestroy(nullptr);
 }
 
 } // namespace

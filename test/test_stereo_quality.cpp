@@ -1,5 +1,5 @@
-// Quality of stereo on the two real pairs with known truth, beside OpenCV's block matcher and semi-global matcher.
-// Printed as a table (scripts/stereo-quality shows it); the claim that the defaults beat both is a test.
+// Quality of stereo on two real pairs with ground truth, compared with OpenCV's block matcher and semi-global matcher.
+// Prints a table (scripts/stereo-quality shows it) and tests that the defaults beat both.
 #include "cusight/stereo.h"
 #include "support.hpp"
 
@@ -15,7 +15,7 @@
 
 namespace {
 
-constexpr int SHIFTS = 48, LEFT_OUT = 48; // of both sides alike; no method can see the left columns' partners
+constexpr int SHIFTS = 48, LEFT_OUT = 48; // the left columns have no match in the right image, for any method
 
 struct Pair {
     std::string name;
@@ -40,7 +40,7 @@ cv::Mat readNpy(const std::string &path) {
     return file ? values : cv::Mat();
 }
 
-// Images by area, the truth by its upper left pixel, since disparities must not be mixed.
+// Images are averaged; the ground truth is sampled, since disparities must not be mixed.
 Pair reduced(const std::string &name, const cv::Mat &left, const cv::Mat &right, const cv::Mat &truth, int by) {
     Pair p{name, {}, {}, {}};
     const cv::Size size(left.cols / by, left.rows / by);
@@ -72,10 +72,11 @@ std::vector<Pair> pairs() {
 }
 
 struct Score {
-    double bad1, bad2, known, ms; // percent of the pixels with truth; percent of pixels that are no hole before the fill
+    double bad1, bad2, known,
+        ms; // percent of pixels with ground truth; percent of pixels that are not holes before the fill
 };
 
-// disparity: below 0 nothing.
+// disparity: negative where unknown.
 Score score(const cv::Mat &disparity, const Pair &p, double known, double ms) {
     double n = 0, bad1 = 0, bad2 = 0;
     for (int y = 0; y < disparity.rows; ++y)
@@ -99,7 +100,7 @@ double bestMs(const std::function<void()> &work) {
     return best;
 }
 
-// OpenCV's maps have holes: each takes the value to its left.
+// OpenCV's maps have holes: each is filled from the left.
 Score ofOpenCv(cv::StereoMatcher &matcher, const Pair &p) {
     cv::Mat fixed, d;
     const double ms = bestMs([&] { matcher.compute(p.left, p.right, fixed); });
@@ -198,9 +199,9 @@ TEST(StereoQuality, DefaultsBeatTheBlockMatcherAndTheSemiGlobalMatcher) {
         o.fill = CUS_FILL_RELAX;
         o.iterations = 500;
     });
-    ours("CLASSIC + agreement SIGNS", c, [](auto &o) { o.agreement = CUS_STEREO_CENSUS; });
+    ours("CLASSIC + agreement CENSUS", c, [](auto &o) { o.agreement = CUS_STEREO_CENSUS; });
     ours("CLASSIC + window 7", c, [](auto &o) { o.window = 7; });
-    ours("CLASSIC + check 1", c, [](auto &o) { o.left_right_check = 1; });
+    ours("CLASSIC + left-right check 1", c, [](auto &o) { o.left_right_check = 1; });
     ours("CLASSIC + fill LOWER", c, [](auto &o) { o.fill = CUS_FILL_LOWER; });
     ours("CLASSIC + fill RELAX", c, [](auto &o) { o.fill = CUS_FILL_RELAX; });
     ours("CLASSIC + median 5", c, [](auto &o) { o.median = 5; });
@@ -209,8 +210,8 @@ TEST(StereoQuality, DefaultsBeatTheBlockMatcherAndTheSemiGlobalMatcher) {
     ours("SMOOTH, window 5", d, [](auto &o) { o.window = 5; });
     ours("SMOOTH, window 11", d, [](auto &o) { o.window = 11; });
     ours("SMOOTH, window 21", d, [](auto &o) { o.window = 21; });
-    ours("SMOOTH, no check", d, [](auto &o) { o.left_right_check = -1; });
-    ours("SMOOTH, check 0", d, [](auto &o) { o.left_right_check = 0; });
+    ours("SMOOTH, no left-right check", d, [](auto &o) { o.left_right_check = -1; });
+    ours("SMOOTH, left-right check 0", d, [](auto &o) { o.left_right_check = 0; });
     ours("SMOOTH, fill ONCE", d, [](auto &o) { o.fill = CUS_FILL_ONCE; });
     ours("SMOOTH, fill RELAX", d, [](auto &o) { o.fill = CUS_FILL_RELAX; });
     ours("SMOOTH, no median", d, [](auto &o) { o.median = 0; });

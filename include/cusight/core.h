@@ -1,12 +1,12 @@
 /* cusight/core.h: status codes, matrices, streams, events and devices.
  *
  * Thread contract. Every function may be called from any thread. The error message is kept per thread. The library has no
- * global state: two threads may work at once as long as they do not write the same matrix or use the same object.
+ * global state: threads may work at the same time unless they write the same matrix or use the same object.
  *
- * Where the data lives decides where the work runs. Matrices in CUS_HOST memory are worked on by the CPU and the result is
- * ready when the call returns; the stream argument is then ignored. Matrices in CUS_DEVICE memory are worked on by the
- * current CUDA device: the work is queued in the given stream and the call does not wait for it. Spaces mixed in one call
- * are an error.
+ * Where the data lives decides where the work runs. Matrices in CUS_HOST memory are processed by the CPU; the result is
+ * ready when the call returns, and the stream argument is ignored. Matrices in CUS_DEVICE memory are processed by the
+ * current CUDA device: the work is queued in the given stream, and the call does not wait for it. Mixing spaces in one
+ * call is an error.
  */
 #ifndef CUSIGHT_CORE_H
 #define CUSIGHT_CORE_H
@@ -30,31 +30,31 @@ extern "C" {
 
 /* ---- Status ---------------------------------------------------------------------------------------------------------- */
 
-/* What every call returns. Anything but CUS_OK means that the call was rejected and has changed nothing, unless the
- * function says otherwise; cusLastError() then holds a sentence naming the function, the argument, what it got and what it
- * takes. Errors of queued device work surface, as in CUDA, from a later call that waits for the stream. */
+/* Every call returns a status. Anything but CUS_OK means that the call was rejected and changed nothing, unless the
+ * function says otherwise; cusLastError() then names the function, the argument, its value and what was expected. As in
+ * CUDA, asynchronous errors are reported by the next call that synchronizes with the stream. */
 typedef enum cusStatus {
     CUS_OK = 0,
-    CUS_ERROR_NULL = 1,        /* a pointer that must not be NULL is, or a matrix has no data */
-    CUS_ERROR_VALUE = 2,       /* a number or an option is outside its range */
-    CUS_ERROR_TYPE = 3,        /* a matrix has an element type that the function does not take */
-    CUS_ERROR_SIZE = 4,        /* a matrix has the wrong size, or one past the stated limit */
-    CUS_ERROR_SPACE = 5,       /* host and device matrices mixed, or the wrong one of the two */
+    CUS_ERROR_NULL = 1,        /* a required pointer is NULL, or a matrix is empty */
+    CUS_ERROR_VALUE = 2,       /* a number or option is out of range */
+    CUS_ERROR_TYPE = 3,        /* the function does not accept this element type */
+    CUS_ERROR_SIZE = 4,        /* a matrix has the wrong size or exceeds a stated limit */
+    CUS_ERROR_SPACE = 5,       /* host and device matrices are mixed, or in the wrong space */
     CUS_ERROR_ALIAS = 6,       /* matrices overlap where they must not */
     CUS_ERROR_CAPACITY = 7,    /* an output of fixed size is too small for the result */
     CUS_ERROR_NO_MEMORY = 8,   /* host or device memory is exhausted */
-    CUS_ERROR_NO_CUDA = 9,     /* device work asked for, but built without CUDA or no usable GPU or driver */
-    CUS_ERROR_CUDA = 10,       /* any other CUDA error; the message quotes it */
+    CUS_ERROR_NO_CUDA = 9,     /* device work requested, but no CUDA support, GPU or driver */
+    CUS_ERROR_CUDA = 10,       /* another CUDA error; the message quotes it */
     CUS_ERROR_IO = 11,         /* a file, pipe or socket could not be opened, read or written */
-    CUS_ERROR_FORMAT = 12,     /* what was read is not what it claims to be */
-    CUS_ERROR_TRUNCATED = 13,  /* what was read ends too early; what came before the break was delivered */
-    CUS_ERROR_UNSUPPORTED = 14 /* right, but this build cannot do it (a library it needs was not there) */
+    CUS_ERROR_FORMAT = 12,     /* the input is malformed or not in the expected format */
+    CUS_ERROR_TRUNCATED = 13,  /* the input ends early; everything before that was delivered */
+    CUS_ERROR_UNSUPPORTED = 14 /* valid, but not supported by this build (missing library) */
 } cusStatus;
 
 /* "CUS_ERROR_TYPE" and so on; never NULL. */
 CUS_API const char *cusStatusName(cusStatus status);
 
-/* The message of the calling thread's last failed call; "" if none failed yet. Valid until the thread's next failure. */
+/* The message of the calling thread's last failed call, or "" before any failure. Valid until its next failure. */
 CUS_API const char *cusLastError(void);
 
 /* "0.1.0" */
@@ -81,23 +81,23 @@ enum {
     CUS_64FC1 = CUS_MAKETYPE(CUS_64F, 1)
 };
 
-/* Bytes of one element, all channels; 0 for a type that is none. */
+/* Bytes per element, all channels; 0 if the type is invalid. */
 CUS_API size_t cusTypeSize(int type);
 
 /* ---- Streams, events, devices ---------------------------------------------------------------------------------------- */
 
-/* A cudaStream_t and a cudaEvent_t under names that need no CUDA header: pass yours as they are. NULL is the legacy default
+/* cudaStream_t and cudaEvent_t under names that need no CUDA header: pass yours unchanged. NULL is the legacy default
  * stream, as in OpenCV. */
 typedef struct CUstream_st *cusStream;
 typedef struct CUevent_st *cusStreamEvent;
 
-/* A stream that does not wait for the default stream. Errors: NULL, NO_CUDA, CUDA. */
+/* Creates a stream that does not synchronize with the default stream. Errors: NULL, NO_CUDA, CUDA. */
 CUS_API cusStatus cusStreamCreate(cusStream *stream);
-/* Waits for nothing: queued work is finished first, in the background. NULL is ignored. */
+/* Does not wait: queued work completes in the background. NULL is ignored. */
 CUS_API void cusStreamDestroy(cusStream stream);
-/* Returns when everything queued so far is done; reports the errors of that work. */
+/* Waits for everything queued so far and reports its errors. */
 CUS_API cusStatus cusStreamSynchronize(cusStream stream);
-/* Work queued in `stream` from now on starts after `event`, as last recorded. */
+/* Work queued in `stream` from now on waits for `event` as last recorded. */
 CUS_API cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event);
 
 CUS_API cusStatus cusStreamEventCreate(cusStreamEvent *event);
@@ -112,14 +112,14 @@ typedef struct cusDeviceInfo {
     int major, minor;    /* compute capability */
     int multiprocessors; /* streaming multiprocessors */
     size_t l2_bytes;     /* level-2 cache */
-    size_t shared_bytes; /* shared memory that one block can have */
+    size_t shared_bytes; /* maximum shared memory per block */
     size_t memory_total; /* bytes */
     size_t memory_free;  /* bytes, at the time of the call */
     int driver_version;  /* 13000 is CUDA 13.0 */
     int runtime_version;
 } cusDeviceInfo;
 
-/* Number of usable GPUs: 0 where there is none, no driver, or a build without CUDA (that is not an error). */
+/* Number of usable GPUs; 0, not an error, without a GPU, a driver or CUDA support. */
 CUS_API cusStatus cusDeviceCount(int *count);
 /* The calling thread's device, as cudaSetDevice / cudaGetDevice: shared with the rest of the program's CUDA code. */
 CUS_API cusStatus cusDeviceSet(int device);
@@ -131,9 +131,8 @@ CUS_API cusStatus cusDeviceQuery(int device, cusDeviceInfo *info);
 typedef enum cusSpace { CUS_HOST = 0, CUS_DEVICE = 1 } cusSpace;
 
 /* A 2-D array of elements: element (y, x) starts at (char *)data + y * step + x * cusTypeSize(type).
- * Start every matrix as `cusMat m = CUS_MAT_INIT;` (all zero: empty). The fields are for reading; a program that fills them
- * itself leaves `owned` and `pinned` zero. Copying the struct makes a second view that owns nothing as long as only the
- * first is released. */
+ * Start every matrix as `cusMat m = CUS_MAT_INIT;` (all zero: empty). Read the fields freely; a program that fills them
+ * itself leaves `owned` and `pinned` zero. A copy of the struct is a second view of the same memory: release only one. */
 typedef struct cusMat {
     int rows, cols;
     int type; /* CUS_8UC3 and so on, OpenCV's numbers */
@@ -152,43 +151,43 @@ typedef struct cusMat {
     { 0, 0, 0, CUS_HOST, 0, NULL, NULL, 0 }
 #endif
 
-/* Makes `mat` rows x cols of `type` in `space`. Memory that already fits (same size, type and space, owned or not) is kept
- * as it is; other memory that the matrix owns is released first; a wrapped pointer or region that does not fit is an error.
- * Host rows are tight and start 64-byte aligned; device rows have CUDA's pitch. Contents are undefined.
- * rows, cols: 1 or more, with no limit but memory. Errors: NULL, VALUE, TYPE, SIZE (wrapped and other), NO_MEMORY, NO_CUDA;
- * after NO_MEMORY the matrix is as it was. */
+/* Makes `mat` rows x cols of `type` in `space`. Memory that already fits (same size, type and space, owned or not) is
+ * kept; other memory that the matrix owns is released first; a wrapped pointer or region that does not fit is an error.
+ * Host rows are contiguous from a 64-byte boundary; device rows have CUDA's pitch. Contents are undefined. rows, cols:
+ * at least 1, limited only by memory. Errors: NULL, VALUE, TYPE, SIZE (a wrapped matrix that does not fit), NO_MEMORY,
+ * NO_CUDA; after NO_MEMORY the matrix is unchanged. */
 CUS_API cusStatus cusMatCreate(cusMat *mat, int rows, int cols, int type, cusSpace space);
 
-/* The same in page-locked host memory, from which copies to and from the device run in the background. A pinned matrix
- * that is created anew with cusMatCreate(..., CUS_HOST) stays pinned. Errors: as above, NO_CUDA where there is none. */
+/* The same in page-locked host memory, which device copies can use asynchronously. cusMatCreate(..., CUS_HOST) on a
+ * pinned matrix keeps it pinned. Errors: as above, and NO_CUDA without a GPU. */
 CUS_API cusStatus cusMatCreatePinned(cusMat *mat, int rows, int cols, int type);
 
-/* Frees what the matrix owns and makes it empty. Safe on NULL, empty and released matrices. Device memory: waits for the
- * device, as cudaFree does. */
+/* Frees what the matrix owns and makes it empty. Safe on NULL, empty and released matrices. Device memory: synchronizes
+ * with the device, as cudaFree does. */
 CUS_API void cusMatRelease(cusMat *mat);
 
-/* Makes `mat` a view of memory that belongs to somebody else. step 0 means tight rows. Rows may be padded; data and step
- * must be multiples of the size of one channel. What `mat` owned is released. Errors: NULL, VALUE, TYPE. */
+/* Makes `mat` a view of memory that it does not own. step 0 means rows without padding. data and step must be multiples
+ * of the size of one channel. What `mat` owned is released. Errors: NULL, VALUE, TYPE. */
 CUS_API cusStatus cusMatWrap(cusMat *mat, int rows, int cols, int type, cusSpace space, void *data, size_t step);
 
-/* Makes `region` a view of the rectangle of `mat` whose first element is (y, x). The rectangle lies inside and is not
+/* Makes `region` a view of the rectangle of `mat` whose first element is (y, x). It must lie inside and not be
  * empty. What `region` owned is released; region == mat is allowed unless mat owns its data (ALIAS). */
 CUS_API cusStatus cusMatRegion(const cusMat *mat, int x, int y, int cols, int rows, cusMat *region);
 
 /* Copies between the spaces, or within one (cusMatCopy). `dst` is created as needed. src and dst must not overlap.
- * Device copies are queued in `stream`. With pinned host memory they run in the background and the host side must stay
- * untouched until the stream has passed them; with pageable memory an upload returns when src may be reused, a download
- * when dst is complete. Cost: one pass over the data. Errors: NULL, SPACE, SIZE, ALIAS, NO_MEMORY, NO_CUDA, CUDA. */
+ * Device copies are queued in `stream`. With pinned host memory they are asynchronous: leave the host side alone
+ * until the stream has completed them. With pageable memory an upload returns when src may be reused, a download when dst
+ * is complete. Cost: one pass over the data. Errors: NULL, SPACE, SIZE, ALIAS, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusMatUpload(const cusMat *src, cusMat *dst, cusStream stream);
 CUS_API cusStatus cusMatDownload(const cusMat *src, cusMat *dst, cusStream stream);
 CUS_API cusStatus cusMatCopy(const cusMat *src, cusMat *dst, cusStream stream);
 
-/* Sets every byte of every element to zero; padding between rows stays. Host: done at return. Device: queued. */
+/* Sets every byte of every element to zero; padding between rows is untouched. Host: done at return. Device: queued. */
 CUS_API cusStatus cusMatSetZero(cusMat *mat, cusStream stream);
 
 /* ---- Errors in one line ---------------------------------------------------------------------------------------------- */
 
-/* For functions that themselves return cusStatus: CUS_TRY(cusMatCreate(&m, ...)); */
+/* For functions that return cusStatus themselves: CUS_TRY(cusMatCreate(&m, ...)); */
 #define CUS_TRY(call)                       \
     do {                                    \
         cusStatus cus_try_status_ = (call); \

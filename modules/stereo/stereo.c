@@ -42,12 +42,11 @@ cusStereoOptions cusStereoDefaults(void) {
                               .levels = 10};
 }
 
-/* ---- Checks ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Checks ------------------------------------------------------------------------------------------------------------ */
 
-#define RANGE(value, low, high)                                                                                            \
-    CUSI_REQUIRE((int)o->value >= (low) && (int)o->value <= (high), CUS_ERROR_VALUE, "%s: " #value " is %d, takes %d..%d", \
-                 function, (int)o->value, (low), (high))
+#define RANGE(value, low, high)                                                      \
+    CUSI_REQUIRE((int)o->value >= (low) && (int)o->value <= (high), CUS_ERROR_VALUE, \
+                 "%s: " #value " is %d, expected %d..%d", function, (int)o->value, (low), (high))
 
 static cusStatus checkBorder(const char *function, const cusStereoOptions *o) {
     RANGE(border, CUS_STEREO_WRAP, CUS_STEREO_ZERO);
@@ -55,21 +54,21 @@ static cusStatus checkBorder(const char *function, const cusStereoOptions *o) {
 }
 
 static cusStatus checkThreshold(const char *function, const cusStereoOptions *o) {
-    CUSI_REQUIRE(isfinite(o->threshold) && o->threshold >= 0, CUS_ERROR_VALUE, "%s: threshold is %g, takes 0 or more",
-                 function, (double)o->threshold);
+    CUSI_REQUIRE(isfinite(o->threshold) && o->threshold >= 0, CUS_ERROR_VALUE,
+                 "%s: threshold is %g, expected a number of at least 0", function, (double)o->threshold);
     return CUS_OK;
 }
 
 static cusStatus checkMatching(const char *function, const cusStereoOptions *o, int cols) {
     RANGE(agreement, CUS_STEREO_EQUAL, CUS_STEREO_CENSUS);
     RANGE(shifts, 1, CUS_STEREO_MAX_SHIFTS);
-    CUSI_REQUIRE(o->direction == 1 || o->direction == -1, CUS_ERROR_VALUE, "%s: direction is %d, takes 1 or -1", function,
-                 o->direction);
+    CUSI_REQUIRE(o->direction == 1 || o->direction == -1, CUS_ERROR_VALUE, "%s: direction is %d, expected 1 or -1",
+                 function, o->direction);
     RANGE(window, 1, CUS_STEREO_MAX_WINDOW);
-    CUSI_REQUIRE(o->window % 2 == 1, CUS_ERROR_VALUE, "%s: window is %d, takes odd numbers", function, o->window);
+    CUSI_REQUIRE(o->window % 2 == 1, CUS_ERROR_VALUE, "%s: window is %d, expected an odd number", function, o->window);
     RANGE(prefer_smaller, 0, 1);
     RANGE(left_right_check, -1, 256);
-    CUSI_REQUIRE(o->shifts <= cols, CUS_ERROR_SIZE, "%s: shifts is %d, the images have only %d columns", function,
+    CUSI_REQUIRE(o->shifts <= cols, CUS_ERROR_SIZE, "%s: shifts is %d, expected at most %d (the columns)", function,
                  o->shifts, cols);
     return CUS_OK;
 }
@@ -77,8 +76,8 @@ static cusStatus checkMatching(const char *function, const cusStereoOptions *o, 
 static cusStatus checkFill(const char *function, const cusStereoOptions *o) {
     RANGE(fill, CUS_FILL_NONE, CUS_FILL_LOWER);
     RANGE(iterations, 0, 1000000);
-    CUSI_REQUIRE(isfinite(o->tolerance) && o->tolerance >= 0, CUS_ERROR_VALUE, "%s: tolerance is %g, takes 0 or more",
-                 function, (double)o->tolerance);
+    CUSI_REQUIRE(isfinite(o->tolerance) && o->tolerance >= 0, CUS_ERROR_VALUE,
+                 "%s: tolerance is %g, expected a number of at least 0", function, (double)o->tolerance);
     return CUS_OK;
 }
 
@@ -89,7 +88,7 @@ static cusStatus checkLines(const char *function, const cusStereoOptions *o) {
 }
 
 static cusStatus checkMedianSize(const char *function, const char *name, int size, int or_none) {
-    CUSI_REQUIRE(size == 3 || size == 5 || (or_none && size == 0), CUS_ERROR_VALUE, "%s: %s is %d, takes %s3 or 5",
+    CUSI_REQUIRE(size == 3 || size == 5 || (or_none && size == 0), CUS_ERROR_VALUE, "%s: %s is %d, expected %s3 or 5",
                  function, name, size, or_none ? "0, " : "");
     return CUS_OK;
 }
@@ -97,7 +96,7 @@ static cusStatus checkMedianSize(const char *function, const char *name, int siz
 static cusStatus checkNan(const char *function, const char *argument, const cusMat *image) {
     if (image->type != CUS_32FC1 || image->space == CUS_DEVICE)
         return CUS_OK;
-    CUSI_REQUIRE(!stereo_host_hasNan(image), CUS_ERROR_VALUE, "%s: %s has a NaN", function, argument);
+    CUSI_REQUIRE(!stereo_host_hasNan(image), CUS_ERROR_VALUE, "%s: %s contains NaN", function, argument);
     return CUS_OK;
 }
 
@@ -109,8 +108,7 @@ static cusStatus checkOneToOne(const char *function, const char *in_name, const 
     return cusi_checkNoOverlap(function, out_name, out, in_name, in);
 }
 
-/* ---- Scratch -----------------------------------------------------------------------------------------------------------
- */
+/* ---- Scratch ----------------------------------------------------------------------------------------------------------- */
 
 static size_t alignUp(size_t bytes) {
     return (bytes + 255) / 256 * 256;
@@ -121,16 +119,16 @@ static StereoScratch layOut(void *block, int stages, cusSpace space, int rows, i
     const size_t pixels = (size_t)rows * (size_t)cols;
     const int fills = (stages & STEREO_FILL) && (o->fill == CUS_FILL_ONCE || o->fill == CUS_FILL_RELAX);
     const int groups = (stages & STEREO_ELEVATION) && space == CUS_DEVICE && o->shifts > STEREO_GROUP;
-    const int other = (stages & STEREO_ELEVATION) && o->left_right_check >= 0;
+    const int checked = (stages & STEREO_ELEVATION) && o->left_right_check >= 0;
     const int threads = cusi_maxThreads();
     const size_t head =
         space == CUS_DEVICE ? STEREO_STATE_BYTES : alignUp(stereo_host_scratchBytes(stages, rows, cols, o, threads));
-    const size_t wide = fills || groups ? alignUp(4 * pixels) : 0;
-    StereoScratch s = {.bytes = head + wide + (other ? alignUp(2 * pixels) : 0), .threads = threads};
+    const size_t words = fills || groups ? alignUp(4 * pixels) : 0;
+    StereoScratch s = {.bytes = head + words + (checked ? alignUp(2 * pixels) : 0), .threads = threads};
     if (block) {
         s.block = block;
-        s.wide = wide ? (char *)block + head : NULL;
-        s.other = other ? (uint16_t *)(void *)((char *)block + head + wide) : NULL;
+        s.words = words ? (char *)block + head : NULL;
+        s.right_elevation = checked ? (uint16_t *)(void *)((char *)block + head + words) : NULL;
     }
     return s;
 }
@@ -146,7 +144,7 @@ static cusStatus takeScratch(const char *function, StereoScratch *scratch, int s
 #endif
     if (like->space == CUS_HOST)
         block = cusi_hostAllocate(bytes ? bytes : 1);
-    CUSI_REQUIRE(block || like->space == CUS_DEVICE, CUS_ERROR_NO_MEMORY, "%s: no memory for %zu bytes of scratch",
+    CUSI_REQUIRE(block || like->space == CUS_DEVICE, CUS_ERROR_NO_MEMORY, "%s: no host memory for %zu bytes of scratch",
                  function, bytes);
     *scratch = layOut(block, stages, like->space, like->rows, like->cols, o);
     return CUS_OK;
@@ -162,28 +160,27 @@ static void giveScratch(StereoScratch *scratch, cusSpace space, cusStream stream
         free(scratch->block);
 }
 
-/* ---- Stages ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Stages ------------------------------------------------------------------------------------------------------------ */
 
-static cusStatus features(const char *function, const char *out_name, const cusMat *image, cusMat *out, int signs,
+static cusStatus features(const char *function, const char *out_name, const cusMat *image, cusMat *out, int census,
                           const cusStereoOptions *options, cusStream stream) {
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(checkBorder(function, &o));
-    if (!signs)
+    if (!census)
         CUS_TRY(checkThreshold(function, &o));
     CUS_TRY(checkOneToOne(function, "image", image, IMAGE_TYPES, out_name, out, CUS_8UC1));
     CUS_TRY(checkNan(function, "image", image));
     CUS_TRY(cusMatCreate(out, image->rows, image->cols, CUS_8UC1, image->space));
-    return CUSI_BACKEND(function, image->space, stereo_host_features(image, out, signs, &o),
-                        stereo_cuda_features(image, out, signs, &o, stream));
+    return CUSI_BACKEND(function, image->space, stereo_host_features(image, out, census, &o),
+                        stereo_cuda_features(image, out, census, &o, stream));
 }
 
 cusStatus cusStereoEdges(const cusMat *image, cusMat *edges, const cusStereoOptions *options, cusStream stream) {
     return features("cusStereoEdges", "edges", image, edges, 0, options, stream);
 }
 
-cusStatus cusStereoCensus(const cusMat *image, cusMat *signs, const cusStereoOptions *options, cusStream stream) {
-    return features("cusStereoCensus", "signs", image, signs, 1, options, stream);
+cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cusStereoOptions *options, cusStream stream) {
+    return features("cusStereoCensus", "census", image, census, 1, options, stream);
 }
 
 cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
@@ -266,8 +263,7 @@ cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusM
     return status;
 }
 
-/* ---- Mapper ------------------------------------------------------------------------------------------------------------
- */
+/* ---- Mapper ------------------------------------------------------------------------------------------------------------ */
 
 static cusStatus prepare(cusContourMapper *m) {
     const cusStereoOptions *o = &m->options;
@@ -291,9 +287,9 @@ cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, 
     static const char function[] = "cusContourMapperCreate";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUSI_NOT_NULL(function, mapper);
-    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: images are %d x %d (rows x cols), takes 1 x 1 or larger",
+    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: images are %d x %d (rows x cols), expected at least 1 x 1",
                  function, rows, cols);
-    CUSI_REQUIRE(type == CUS_8UC1 || type == CUS_32FC1, CUS_ERROR_TYPE, "%s: type is %s, takes 8UC1 or 32FC1", function,
+    CUSI_REQUIRE(type == CUS_8UC1 || type == CUS_32FC1, CUS_ERROR_TYPE, "%s: type is %s, expected 8UC1 or 32FC1", function,
                  cusi_typeName(type));
     CUS_TRY(cusi_checkSpace(function, space));
     CUS_TRY(checkBorder(function, &o));
@@ -332,11 +328,11 @@ void cusContourMapperDestroy(cusContourMapper *mapper) {
 static cusStatus hostMap(cusContourMapper *m, const cusMat *left, const cusMat *right, cusMat *elevation,
                          cusMat *contours) {
     const cusStereoOptions *o = &m->options;
-    const int signs = o->agreement == CUS_STEREO_CENSUS;
+    const int census = o->agreement == CUS_STEREO_CENSUS;
     cusMat *const unfiltered = o->median ? &m->unfiltered : elevation;
     cusMat *const holes = o->fill != CUS_FILL_NONE ? &m->holes : unfiltered;
-    CUS_TRY(stereo_host_features(left, &m->left, signs, o));
-    CUS_TRY(stereo_host_features(right, &m->right, signs, o));
+    CUS_TRY(stereo_host_features(left, &m->left, census, o));
+    CUS_TRY(stereo_host_features(right, &m->right, census, o));
     CUS_TRY(stereo_host_elevation(&m->left, &m->right, holes, o, &m->scratch));
     if (o->fill != CUS_FILL_NONE)
         CUS_TRY(stereo_host_fill(holes, unfiltered, o, &m->scratch));
@@ -347,12 +343,12 @@ static cusStatus hostMap(cusContourMapper *m, const cusMat *left, const cusMat *
 
 static cusStatus checkPair(const char *function, const char *argument, const cusMat *image, const cusContourMapper *m) {
     CUS_TRY(cusi_checkMat(function, argument, image));
-    CUSI_REQUIRE(image->space == m->space, CUS_ERROR_SPACE, "%s: %s is in %s memory, takes %s as the mapper", function,
+    CUSI_REQUIRE(image->space == m->space, CUS_ERROR_SPACE, "%s: %s is in %s memory, expected %s like the mapper", function,
                  argument, image->space == CUS_DEVICE ? "device" : "host", m->space == CUS_DEVICE ? "device" : "host");
-    CUSI_REQUIRE(image->type == m->type, CUS_ERROR_TYPE, "%s: %s has type %s, takes %s as the mapper", function, argument,
-                 cusi_typeName(image->type), cusi_typeName(m->type));
+    CUSI_REQUIRE(image->type == m->type, CUS_ERROR_TYPE, "%s: %s has type %s, expected %s like the mapper", function,
+                 argument, cusi_typeName(image->type), cusi_typeName(m->type));
     CUSI_REQUIRE(image->rows == m->rows && image->cols == m->cols, CUS_ERROR_SIZE,
-                 "%s: %s is %d x %d (rows x cols), takes %d x %d as the mapper", function, argument, image->rows,
+                 "%s: %s is %d x %d (rows x cols), expected %d x %d like the mapper", function, argument, image->rows,
                  image->cols, m->rows, m->cols);
     return CUS_OK;
 }
@@ -372,7 +368,7 @@ cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusM
         CUS_TRY(cusi_checkOutput(function, "contours", contours, rows, cols, CUS_8UC1, mapper->space));
         CUS_TRY(cusi_checkNoOverlap(function, "contours", contours, "left", left));
         CUS_TRY(cusi_checkNoOverlap(function, "contours", contours, "right", right));
-        CUSI_REQUIRE(contours != elevation, CUS_ERROR_ALIAS, "%s: contours is elevation", function);
+        CUSI_REQUIRE(contours != elevation, CUS_ERROR_ALIAS, "%s: contours and elevation are the same matrix", function);
         CUS_TRY(cusi_checkNoOverlap(function, "contours", contours, "elevation", elevation));
     }
     CUS_TRY(checkNan(function, "left", left));

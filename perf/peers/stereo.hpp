@@ -1,5 +1,5 @@
-// The published way of the stereo contour map, written plainly from its description: every stage over whole images, one
-// agreement and one score image a shift, each score by looking at its whole window; a torus, as published.
+// The published method of the stereo contour map, written plainly from its description: every stage over whole images, one
+// agreement and one score image per shift, each score summed over its whole window; a torus, as published.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct StereoSetting {
     float threshold;
 };
 
-// ---- Host: serial, on tight images -----------------------------------------------------------------------------------
+// ---- Host: serial, images without padding -----------------------------------------------------------------------------------
 
 class SerialStereo {
   public:
@@ -61,7 +61,7 @@ class SerialStereo {
   private:
     std::vector<int> image() const { return std::vector<int>(static_cast<size_t>(s_.rows) * static_cast<size_t>(s_.cols)); }
 
-    // No step leaves the image by more than its own size.
+    // Offsets never exceed the size of the image.
     size_t at(int y, int x) const {
         y += y < 0 ? s_.rows : y >= s_.rows ? -s_.rows : 0;
         x += x < 0 ? s_.cols : x >= s_.cols ? -s_.cols : 0;
@@ -103,7 +103,7 @@ class PublishedStereo {
     ~PublishedStereo();
     PublishedStereo(const PublishedStereo &) = delete;
     PublishedStereo &operator=(const PublishedStereo &) = delete;
-    // Tight elevation (16UC1) and contours (8UC1); images of any step.
+    // elevation (16UC1) and contours (8UC1) without padding; images of any step.
     void run(const cusMat &left, const cusMat &right, uint16_t *elevation, uint8_t *contours, cusStream stream);
 
   private:

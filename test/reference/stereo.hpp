@@ -1,4 +1,4 @@
-// The stereo stages in their plainest form: written from the formulas, one pixel at a time, no running sums.
+// The stages of stereo in their plainest form: straight from the formulas, one pixel at a time, without running sums.
 #pragma once
 
 #include "cusight/stereo.h"
@@ -11,7 +11,7 @@
 
 namespace reference::stereo {
 
-// A tight picture. `at` is the pixel under a border rule, or nullptr outside.
+// An image without padding. `at` is the pixel under a border rule, or nullptr outside.
 template<class T>
 struct Image {
     int rows = 0, cols = 0;
@@ -71,7 +71,7 @@ Bytes edges(const Image<T> &image, const cusStereoOptions &o) {
 }
 
 template<class T>
-Bytes signs(const Image<T> &image, const cusStereoOptions &o) {
+Bytes census(const Image<T> &image, const cusStereoOptions &o) {
     Bytes result(image.rows, image.cols);
     for (int y = 0; y < image.rows; ++y)
         for (int x = 0; x < image.cols; ++x) {
@@ -102,8 +102,8 @@ inline int agree(const uint8_t *l, const uint8_t *r, cusStereoAgreement agreemen
     return equal;
 }
 
-// One shift: the agreement image, then the score of each pixel by looking at its whole window.
-inline Elevation elevationOneWay(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
+// One shift: the agreement image, then the score of each pixel by summing its whole window.
+inline Elevation elevationOneDirection(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
     const int radius = o.window / 2;
     Elevation best(left.rows, left.cols), elevation(left.rows, left.cols);
     for (int s = 0; s < o.shifts; ++s) {
@@ -129,17 +129,17 @@ inline Elevation elevationOneWay(const Bytes &left, const Bytes &right, const cu
 }
 
 inline Elevation elevation(const Bytes &left, const Bytes &right, const cusStereoOptions &o) {
-    Elevation result = elevationOneWay(left, right, o);
+    Elevation result = elevationOneDirection(left, right, o);
     if (o.left_right_check < 0)
         return result;
-    cusStereoOptions back = o;
-    back.direction = -o.direction;
-    const Elevation other = elevationOneWay(right, left, back);
+    cusStereoOptions reverse = o;
+    reverse.direction = -o.direction;
+    const Elevation right_elevation = elevationOneDirection(right, left, reverse);
     for (int y = 0; y < result.rows; ++y)
         for (int x = 0; x < result.cols; ++x) {
             uint16_t &e = result(y, x);
-            const int partner = e ? other.value(y, x + o.direction * (e - 1), o.border) : 0;
-            if (partner == 0 || std::abs(partner - e) > o.left_right_check)
+            const int match = e ? right_elevation.value(y, x + o.direction * (e - 1), o.border) : 0;
+            if (match == 0 || std::abs(match - e) > o.left_right_check)
                 e = 0;
         }
     return result;
@@ -226,7 +226,7 @@ Image<T> median(const Image<T> &image, int size) {
     return result;
 }
 
-// Which of `levels` bands each value lies in. NaN is neither least nor largest; it lies in the highest, and so does infinity.
+// Which of `levels` bands each value lies in. NaN is ignored for the range; NaN and infinity lie in the highest band.
 template<class T>
 std::vector<int64_t> bands(const Image<T> &image, int levels) {
     std::vector<int64_t> result(image.data.size());

@@ -1,0 +1,493 @@
+// Elevation: the best disparity of every pixel, by running window sums; agreements and scores never reach memory.
+//
+// A block matches a strip of 4 * SEGMENT columns, whose features lie in shared memory, and goes down it 16 rows (a chunk)
+// at a time. Each of its warps has every WARPS-th shift to itself and needs no other warp until the end of the chunk.
+//   Down: a lane has four columns and keeps the running sums of their agreements, four in a word, for each shift of its
+//   warp. Row by row it adds the row that enters the window, stores the sums in shared memory, and subtracts the row that
+//   leaves.
+//   Across: a lane has rows r and r + 8 of SEGMENT columns, as the halves of a word. It slides a window along them and
+//   keeps the best key, score * 32 + shift, in registers. A pixel and shift cost about 9 instructions at any window size.
+// The keys of the warps are then merged through shared memory. With more than 32 shifts each group of 32 is a launch, and
+// 32-bit keys, score * 256 + shift, pass through global memory.
+#include "stereo_cuda.cuh"
+
+namespace cusi::stereo {
+namespace {
+
+constexpr int USUAL_WARPS = 16, FEWER_WARPS = 8; // fewer on 7.5, which has 64 KB of shared memory
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int WARPS = FEWER_WARPS;
+#else
+constexpr int WARPS = USUAL_WARPS;
+#endif
+// Measured: docs/internals/stereo.md.
+constexpr int MAX_STRIP_ROWS = 64;
+constexpr int BLOCKS_PER_MULTIPROCESSOR = 2; // for the register limit
+constexpr int STRIP_START_ROWS = 10;         // cost of starting a strip, in rows
+
+constexpr int SHIFTS_PER_WARP = STEREO_GROUP / WARPS, CHUNK = 16;
+constexpr int LEFT_WORDS = 32, RIGHT_WORDS = LEFT_WORDS + STEREO_GROUP / 4 + 2;
+
+struct ElevationParameters {
+    const unsigned char *left, *right;
+    uint16_t *out;
+    uint32_t *keys; // or null: one group
+    size_t left_step, right_step, out_step;
+    int rows, cols, tiles_across, strip;
+    int radius, pad;         // pad: radius rounded up to a word
+    int first_shift, shifts; // of this group
+    int direction;
+    bool wrapped, prefer_smaller, first, last, aligned;
+};
+
+// WIDE_KEYS: scores above 2047, which need 32-bit keys in registers, too. PLANES 2: eight census bits in windows above 31
+// overflow a byte, so each half of the bits has its own sums.
+template<int AGREEMENT_, bool WIDE_KEYS_, int PLANES_, int SEGMENT_>
+struct Variant {
+    static constexpr int AGREEMENT = AGREEMENT_, PLANES = PLANES_, SEGMENT = SEGMENT_;
+    static constexpr bool WIDE_KEYS = WIDE_KEYS_;
+    static constexpr bool BINARY = AGREEMENT != CUS_STEREO_CENSUS;
+    static constexpr int PITCH = SEGMENT == 28 ? 36 : 33; // words; no bank conflicts at 28, few elsewhere
+    static constexpr int PLANE = CHUNK * PITCH;
+    static constexpr int COLS = 4 * SEGMENT;
+    static constexpr int BEST = (WIDE_KEYS ? 2 : 1) * SEGMENT; // words of a lane's best keys
+    static constexpr int KEYS = 8 * 4 * BEST;                  // of a warp's
+    // Shared words of a warp: column sums and, with BINARY, agreements of the centers; at the end of a chunk its best keys.
+    static constexpr int STAGE = PLANE * (PLANES + BINARY) > KEYS ? PLANE *(PLANES + BINARY) : KEYS;
+};
+
+// A block's part of the image. Column c of `left` is image column x0 - pad + c; of `right`, that plus `right_from`.
+struct Strip {
+    unsigned *left, *right, *stages; // in shared memory
+    int x0, y0, rows, reach;
+};
+
+// Four features from column x of a row. Outside: the opposite side, or zero.
+__device__ inline unsigned loadFour(const unsigned char *row, int x, const ElevationParameters &p) {
+    if (x >= 0 && x + 3 < p.cols && p.aligned)
+        return *reinterpret_cast<const unsigned *>(row + x);
+    unsigned w = 0;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        int c = x + k;
+        if (c < 0 || c >= p.cols) {
+            if (!p.wrapped)
+                continue;
+            c = wrap(c, p.cols);
+        }
+        w |= static_cast<unsigned>(row[c]) << (8 * k);
+    }
+    return w;
+}
+
+// The features that a strip matches, into shared memory; binary ones as 0 and 1.
+template<bool BINARY>
+__device__ __forceinline__ void loadStrip(const ElevationParameters p, const Strip strip) {
+    const int right_from = p.direction > 0 ? p.first_shift : -(p.first_shift + STEREO_GROUP);
+    constexpr int ROW_WORDS = LEFT_WORDS + RIGHT_WORDS, BATCH = 4; // several loads in flight at once
+    const int words = (strip.rows + strip.reach) * ROW_WORDS;
+    for (int start = threadIdx.x; start < words; start += BATCH * 32 * WARPS) {
+        unsigned w[BATCH];
+#pragma unroll
+        for (int b = 0; b < BATCH; ++b) {
+            const int i = start + b * 32 * WARPS, row = i / ROW_WORDS, word = i % ROW_WORDS;
+            int y = strip.y0 - p.radius + row;
+            const bool outside = y < 0 || y >= p.rows;
+            w[b] = 0;
+            if (i < words && (!outside || p.wrapped)) {
+                if (outside)
+                    y = wrap(y, p.rows);
+                w[b] = word < LEFT_WORDS ? loadFour(rowOf(p.left, p.left_step, y), strip.x0 - p.pad + 4 * word, p)
+                                         : loadFour(rowOf(p.right, p.right_step, y),
+                                                    strip.x0 - p.pad + right_from + 4 * (word - LEFT_WORDS), p);
+            }
+        }
+#pragma unroll
+        for (int b = 0; b < BATCH; ++b) {
+            const int i = start + b * 32 * WARPS, row = i / ROW_WORDS, word = i % ROW_WORDS;
+            const unsigned stored = BINARY ? __vminu4(w[b], 0x01010101u) : w[b];
+            if (i < words && word < LEFT_WORDS)
+                strip.left[row * LEFT_WORDS + word] = stored;
+            else if (i < words)
+                strip.right[row * RIGHT_WORDS + word - LEFT_WORDS] = stored;
+        }
+    }
+}
+
+// Mask of this lane's four columns whose pixel and match at `shift` both lie inside.
+template<bool BINARY>
+__device__ __forceinline__ unsigned validColumns(const ElevationParameters &p, int x0, int lane, int shift) {
+    unsigned valid = 0;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+        const int x = x0 - p.pad + 4 * lane + j;
+        const int match = x + p.direction * shift;
+        if (p.wrapped || (x >= 0 && x < p.cols && match >= 0 && match < p.cols))
+            valid |= (BINARY ? 1u : 255u) << (8 * j);
+    }
+    return valid;
+}
+
+// Agreements of four columns, from word `column` of row `row` of the strip on. Census: 8 less the Hamming distance, or two
+// planes of 4 less that of each half.
+template<class V>
+__device__ __forceinline__ void agreements(const ElevationParameters &p, const Strip &strip, int row, int column, int shift,
+                                           unsigned valid, unsigned *a) {
+    const int offset = p.direction > 0 ? shift : STEREO_GROUP - shift;
+    const unsigned l = strip.left[row * LEFT_WORDS + column];
+    const unsigned *r = strip.right + row * RIGHT_WORDS + column + offset / 4;
+    const unsigned match = __funnelshift_r(r[0], r[1], 8 * (offset % 4));
+    if (!p.wrapped && (strip.y0 - p.radius + row < 0 || strip.y0 - p.radius + row >= p.rows))
+        valid = 0;
+    if (V::AGREEMENT == CUS_STEREO_EQUAL) {
+        a[0] = ~(l ^ match) & valid;
+    } else if (V::AGREEMENT == CUS_STEREO_EDGE) {
+        a[0] = l & match & valid;
+    } else {
+        unsigned d = l ^ match;
+        d = d - (d >> 1 & 0x55555555u);
+        d = (d & 0x33333333u) + (d >> 2 & 0x33333333u);
+        if (V::PLANES == 1) {
+            a[0] = (0x08080808u - ((d + (d >> 4)) & 0x0f0f0f0fu)) & valid;
+        } else {
+            a[0] = (0x04040404u - (d & 0x0f0f0f0fu)) & valid;
+            a[V::PLANES - 1] = (0x04040404u - (d >> 4 & 0x0f0f0f0fu)) & valid;
+        }
+    }
+}
+
+// Adds all but the last row of the first window to the column sums of one shift.
+template<class V>
+__device__ __forceinline__ void sumFirstRows(const ElevationParameters &p, const Strip &strip, int lane, int shift,
+                                             unsigned valid, unsigned (&sums)[V::PLANES]) {
+#pragma unroll 4
+    for (int row = 0; row < strip.reach; ++row) {
+        unsigned a[V::PLANES];
+        agreements<V>(p, strip, row, lane, shift, valid, a);
+#pragma unroll
+        for (int i = 0; i < V::PLANES; ++i)
+            sums[i] += a[i];
+    }
+}
+
+// Down: the column sums of each row of a chunk into the warp's stage; with BINARY the agreement of each center in bit 7.
+template<class V>
+__device__ __forceinline__ void sumColumns(const ElevationParameters &p, const Strip &strip, int chunk, int chunk_rows,
+                                           int lane, int shift, unsigned valid, unsigned (&sums)[V::PLANES],
+                                           unsigned *stage) {
+    // The lane's own columns of output start a word or more later.
+    const unsigned center_valid = __shfl_sync(FULL_WARP, valid, (lane + p.pad / 4) % 32);
+#pragma unroll 4
+    for (int i = 0; i < chunk_rows; ++i) {
+        const int row = chunk + i;
+        unsigned a[V::PLANES], gone[V::PLANES];
+        agreements<V>(p, strip, row + strip.reach, lane, shift, valid, a);
+        agreements<V>(p, strip, row, lane, shift, valid, gone);
+#pragma unroll
+        for (int k = 0; k < V::PLANES; ++k) {
+            sums[k] += a[k];
+            stage[k * V::PLANE + i * V::PITCH + lane] = sums[k];
+            sums[k] -= gone[k];
+        }
+        if (V::BINARY) {
+            unsigned center[V::PLANES];
+            const int at = lane + p.pad / 4;
+            if (lane < V::SEGMENT) {
+                agreements<V>(p, strip, row + p.radius, at, shift, center_valid, center);
+                stage[V::PLANES * V::PLANE + i * V::PITCH + lane] = center[0] << 7;
+            }
+        }
+    }
+}
+
+// Across: the sum of the first window but its last column, for the lane's two rows, in the halves of a word.
+template<class V>
+__device__ __forceinline__ unsigned sumFirstColumns(const unsigned *upper, const unsigned *lower, int from, int reach) {
+    const int phase = 8 * (from % 4);
+    unsigned upper_sum = 0, lower_sum = 0;
+#pragma unroll
+    for (int k = 0; k < V::PLANES; ++k) {
+        const unsigned *u = upper + k * V::PLANE + from / 4, *d = lower + k * V::PLANE + from / 4;
+        int left_over = reach;
+        for (; left_over >= 4; left_over -= 4, ++u, ++d) {
+            upper_sum = __dp4a(__funnelshift_r(u[0], u[1], phase), 0x01010101u, upper_sum);
+            lower_sum = __dp4a(__funnelshift_r(d[0], d[1], phase), 0x01010101u, lower_sum);
+        }
+        if (left_over) { // two columns
+            upper_sum = __dp4a(__funnelshift_r(u[0], u[1], phase), 0x00000101u, upper_sum);
+            lower_sum = __dp4a(__funnelshift_r(d[0], d[1], phase), 0x00000101u, lower_sum);
+        }
+    }
+    return upper_sum | lower_sum << 16;
+}
+
+// Scores and shifts as keys, of which the largest wins. tie: the shift's part of a key, larger for the shift that wins.
+template<class V>
+__device__ __forceinline__ void keepBest(unsigned (&best)[V::BEST], int at, unsigned score, unsigned tie,
+                                         unsigned wide_tie) {
+    if (V::WIDE_KEYS) {
+        const unsigned u = score & 0xffffu, d = score >> 16;
+        best[2 * at] = max(best[2 * at], u ? u << 8 | wide_tie : 0u);
+        best[2 * at + 1] = max(best[2 * at + 1], d ? d << 8 | wide_tie : 0u);
+    } else {
+        // Keys without a score stay below 32 at any shift.
+        best[at] = __vmaxu2(best[at], score * 32 + tie * 0x00010001u);
+    }
+}
+
+// The best keys of a lane into its warp's stage.
+template<class V>
+__device__ __forceinline__ void storeBest(const unsigned (&best)[V::BEST], int r, int segment, unsigned *stage) {
+#pragma unroll
+    for (int i = 0; i < V::SEGMENT; ++i) {
+        const int at = r * V::COLS + segment * V::SEGMENT + i;
+        if (V::WIDE_KEYS) {
+            stage[at] = best[2 * i];
+            stage[8 * V::COLS + at] = best[2 * i + 1];
+        } else {
+            stage[at] = best[i];
+        }
+    }
+}
+
+// Merges the key of a pixel with those of earlier groups of shifts, and writes its elevation or, before the last group, its
+// key.
+__device__ __forceinline__ void writePixel(const ElevationParameters &p, int x, int y, unsigned k) {
+    const size_t at = static_cast<size_t>(y) * p.cols + x;
+    if (!p.first)
+        k = max(k, p.keys[at]);
+    if (!p.last) {
+        p.keys[at] = k;
+    } else {
+        const unsigned shift = p.prefer_smaller ? 255 - (k & 255) : k & 255;
+        rowOf(p.out, p.out_step, y)[x] = static_cast<uint16_t>(k ? 1 + shift : 0);
+    }
+}
+
+// Sliding the window and merging the keys stay in the kernel: cut out as functions they change the machine code
+// (docs/internals/stereo.md).
+template<class V>
+__global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULTIPROCESSOR)
+    elevationKernel(const ElevationParameters p) {
+    startInOrder();
+    constexpr int PLANES = V::PLANES, PLANE = V::PLANE;
+    constexpr bool BINARY = V::BINARY;
+    extern __shared__ unsigned shared[];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int radius = p.radius, pad = p.pad, reach = 2 * radius, tile_rows = p.strip + reach;
+    const int tile = blockIdx.x;
+    const int x0 = tile % p.tiles_across * V::COLS, y0 = tile / p.tiles_across * p.strip;
+    unsigned *const left = shared, *const right = left + tile_rows * LEFT_WORDS;
+    unsigned *const stages = right + tile_rows * RIGHT_WORDS, *const stage = stages + warp * V::STAGE;
+    const Strip strip = {left, right, stages, x0, y0, min(p.strip, p.rows - y0), reach};
+    loadStrip<BINARY>(p, strip);
+    unsigned valid[SHIFTS_PER_WARP], sums[SHIFTS_PER_WARP][PLANES];
+#pragma unroll
+    for (int k = 0; k < SHIFTS_PER_WARP; ++k) {
+        valid[k] = validColumns<BINARY>(p, x0, lane, p.first_shift + warp + WARPS * k);
+#pragma unroll
+        for (int i = 0; i < PLANES; ++i)
+            sums[k][i] = 0;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < SHIFTS_PER_WARP; ++k) {
+        const int shift = warp + WARPS * k;
+        if (shift < p.shifts)
+            sumFirstRows<V>(p, strip, lane, shift, valid[k], sums[k]);
+    }
+
+    const int r = lane % 8, segment = lane / 8; // of the way across
+    const int out_at = segment * V::SEGMENT + pad - radius, in_at = segment * V::SEGMENT + pad + radius;
+    const unsigned *const upper = stage + r * V::PITCH, *const lower = upper + 8 * V::PITCH;
+    for (int chunk = 0; chunk < strip.rows; chunk += CHUNK) {
+        const int chunk_rows = min(CHUNK, strip.rows - chunk);
+        unsigned best[V::BEST];
+#pragma unroll
+        for (int i = 0; i < V::BEST; ++i)
+            best[i] = 0;
+#pragma unroll
+        for (int k = 0; k < SHIFTS_PER_WARP; ++k) {
+            const int shift = warp + WARPS * k;
+            if (shift >= p.shifts)
+                break;
+            sumColumns<V>(p, strip, chunk, chunk_rows, lane, shift, valid[k], sums[k], stage);
+            __syncwarp();
+            unsigned window = sumFirstColumns<V>(upper, lower, out_at, reach);
+            const int in_phase = 8 * (in_at % 4), out_phase = 8 * (out_at % 4);
+            const unsigned tie = p.prefer_smaller ? STEREO_GROUP - 1 - shift : shift;
+            const unsigned wide_shift = p.first_shift + shift, wide_tie = p.prefer_smaller ? 255 - wide_shift : wide_shift;
+#pragma unroll
+            for (int g = 0; g < V::SEGMENT / 4; ++g) { // four columns enter the window and four leave it
+                unsigned in[PLANES][2], out[PLANES][2], mask[2] = {0, 0};
+#pragma unroll
+                for (int i = 0; i < PLANES; ++i) {
+                    const unsigned *u = upper + i * PLANE + g, *d = lower + i * PLANE + g;
+                    in[i][0] = __funnelshift_r(u[in_at / 4], u[in_at / 4 + 1], in_phase);
+                    in[i][1] = __funnelshift_r(d[in_at / 4], d[in_at / 4 + 1], in_phase);
+                    out[i][0] = __funnelshift_r(u[out_at / 4], u[out_at / 4 + 1], out_phase);
+                    out[i][1] = __funnelshift_r(d[out_at / 4], d[out_at / 4 + 1], out_phase);
+                }
+                if (BINARY) {
+                    mask[0] = upper[PLANES * PLANE + segment * (V::SEGMENT / 4) + g];
+                    mask[1] = lower[PLANES * PLANE + segment * (V::SEGMENT / 4) + g];
+                }
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    // Byte j of two words as the halves of one; a selector of 8 + j gives eight copies of the sign bit.
+                    const unsigned pick = BINARY ? j | (8 + j) << 4 | (4 + j) << 8 | (12 + j) << 12 : j | (4 + j) << 8;
+                    const unsigned spread = (8 + j) * 0x11 | (12 + j) * 0x1100;
+                    const unsigned bytes = BINARY ? 0xffffffffu : 0x00ff00ffu;
+#pragma unroll
+                    for (int i = 0; i < PLANES; ++i)
+                        window += permute(in[i][0], in[i][1], pick) & bytes;
+                    const unsigned counts = BINARY ? permute(mask[0], mask[1], spread) : 0xffffffffu;
+                    keepBest<V>(best, 4 * g + j, window & counts, tie, wide_tie);
+#pragma unroll
+                    for (int i = 0; i < PLANES; ++i)
+                        window -= permute(out[i][0], out[i][1], pick) & bytes;
+                }
+            }
+            __syncwarp();
+        }
+        storeBest<V>(best, r, segment, stage);
+        __syncthreads();
+        for (int i = threadIdx.x; i < 8 * V::COLS; i += 32 * WARPS) {
+            const int x = x0 + i % V::COLS;
+            unsigned key[2];
+            if (V::WIDE_KEYS) {
+                key[0] = stages[i];
+                key[1] = stages[8 * V::COLS + i];
+#pragma unroll
+                for (int w = 1; w < WARPS; ++w) {
+                    key[0] = max(key[0], stages[w * V::STAGE + i]);
+                    key[1] = max(key[1], stages[w * V::STAGE + 8 * V::COLS + i]);
+                }
+            } else {
+                unsigned both = stages[i];
+#pragma unroll
+                for (int w = 1; w < WARPS; ++w)
+                    both = __vmaxu2(both, stages[w * V::STAGE + i]);
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const unsigned narrow = half ? both >> 16 : both & 0xffffu, score = narrow / 32, tie = narrow % 32;
+                    const unsigned shift = p.first_shift + (p.prefer_smaller ? STEREO_GROUP - 1 - tie : tie);
+                    key[half] = score ? score << 8 | (p.prefer_smaller ? 255 - shift : shift) : 0;
+                }
+            }
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int row = i / V::COLS + 8 * half, y = y0 + chunk + row;
+                if (row >= chunk_rows || x >= p.cols)
+                    continue;
+                writePixel(p, x, y, key[half]);
+            }
+        }
+        __syncthreads();
+    }
+}
+
+// A kernel and what its launch depends on.
+struct Choice {
+    void (*kernel)(ElevationParameters);
+    int segment, stage_words;
+};
+
+template<int AGREEMENT, bool WIDE_KEYS, int PLANES, int SEGMENT>
+Choice variant() {
+    using V = Variant<AGREEMENT, WIDE_KEYS, PLANES, SEGMENT>;
+    return {elevationKernel<V>, SEGMENT, V::STAGE};
+}
+
+template<int AGREEMENT>
+Choice binaryVariant(int window) {
+    return window <= 17   ? variant<AGREEMENT, false, 1, 28>()
+           : window <= 33 ? variant<AGREEMENT, false, 1, 24>()
+           : window <= 45 ? variant<AGREEMENT, false, 1, 16>()
+                          : variant<AGREEMENT, true, 1, 16>();
+}
+
+Choice chooseVariant(const cusStereoOptions &o) {
+    switch (o.agreement) {
+    case CUS_STEREO_EQUAL:
+        return binaryVariant<CUS_STEREO_EQUAL>(o.window);
+    case CUS_STEREO_EDGE:
+        return binaryVariant<CUS_STEREO_EDGE>(o.window);
+    default:
+        return o.window <= 15   ? variant<CUS_STEREO_CENSUS, false, 1, 28>()
+               : o.window <= 31 ? variant<CUS_STEREO_CENSUS, true, 1, 24>()
+                                : variant<CUS_STEREO_CENSUS, true, 2, 16>();
+    }
+}
+
+int sharedBytes(const ElevationParameters &p, const Choice &chosen, int warps, int strip) {
+    return 4 * ((strip + 2 * p.radius) * (LEFT_WORDS + RIGHT_WORDS) + warps * chosen.stage_words);
+}
+
+// The strip height with the least estimated time: waves of blocks times the rows of a block.
+int chooseStrip(const ElevationParameters &p, const Choice &chosen, int warps, int sms, int shared_limit) {
+    long long least = INT64_MAX;
+    int best = CHUNK;
+    for (int strip = CHUNK;
+         strip <= MAX_STRIP_ROWS && (strip == CHUNK || sharedBytes(p, chosen, warps, strip) <= shared_limit);
+         strip += CHUNK) {
+        const long long strips = static_cast<long long>(p.tiles_across) * divUp(p.rows, strip);
+        const long long cost = divUp(strips, 0ll + sms * BLOCKS_PER_MULTIPROCESSOR) * (strip + STRIP_START_ROWS);
+        if (cost < least) {
+            least = cost;
+            best = strip;
+        }
+    }
+    return best;
+}
+
+ElevationParameters parametersOf(const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step, int direction,
+                                 const cusStereoOptions &o, uint32_t *keys, int segment) {
+    ElevationParameters p = {};
+    p.left = static_cast<const unsigned char *>(left.data);
+    p.right = static_cast<const unsigned char *>(right.data);
+    p.out = out;
+    p.keys = keys;
+    p.left_step = left.step;
+    p.right_step = right.step;
+    p.out_step = out_step;
+    p.rows = left.rows;
+    p.cols = left.cols;
+    p.tiles_across = divUp(left.cols, 4 * segment);
+    p.radius = o.window / 2;
+    p.pad = divUp(p.radius, 4) * 4;
+    p.direction = direction;
+    p.wrapped = o.border == CUS_STEREO_WRAP;
+    p.prefer_smaller = o.prefer_smaller != 0;
+    p.aligned = isAligned(left, 4) && isAligned(right, 4);
+    return p;
+}
+
+} // namespace
+
+cusStatus elevation(const char *function, const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step,
+                    int direction, const cusStereoOptions &options, uint32_t *keys, cudaStream_t stream) {
+    const Choice chosen = chooseVariant(options);
+    ElevationParameters p = parametersOf(left, right, out, out_step, direction, options, keys, chosen.segment);
+    int device = 0, sms = 0, shared_limit = 0;
+    cudaFuncAttributes compiled = {};
+    CUSI_CUDA(function, cudaGetDevice(&device));
+    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, chosen.kernel));
+    CUSI_CUDA(function, cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
+    CUSI_CUDA(function, cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    const int warps = compiled.ptxVersion < 80 ? FEWER_WARPS : USUAL_WARPS;
+    p.strip = chooseStrip(p, chosen, warps, sms, shared_limit);
+    const int shared = sharedBytes(p, chosen, warps, p.strip);
+    CUSI_CUDA(function, cudaFuncSetAttribute(chosen.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    const unsigned blocks = static_cast<unsigned>(p.tiles_across) * divUp(p.rows, p.strip);
+    for (int first = 0; first < options.shifts; first += STEREO_GROUP) {
+        p.first_shift = first;
+        p.shifts = std::min<int>(STEREO_GROUP, options.shifts - first);
+        p.first = first == 0;
+        p.last = first + STEREO_GROUP >= options.shifts;
+        CUS_TRY(launchOverlapped(function, chosen.kernel, blocks, 32 * warps, shared, stream, p));
+    }
+    return CUS_OK;
+}
+
+} // namespace cusi::stereo
