@@ -116,8 +116,8 @@ CUS_API cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, ui
                                      int64_t *t, size_t *count);
 
 /* The next event read will be number `index` of the file: 0 is the first, and events skipped by CUS_BAD_EVENTS_SKIP count; an
- * index at or past the end means the end. HDF5: one step. Other formats: decodes forward from the nearest of the checkpoints made every million
- * events so far. Errors: NULL, VALUE, and those of Read if the part passed over is damaged. */
+ * index at or past the end means the end. HDF5: one step. Other formats: decodes forward from the nearest checkpoint, made at
+ * every million events so far. Errors: NULL, VALUE, and those of Read if the part passed over is damaged. */
 CUS_API cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index);
 
 /* The next event read will be the first with t >= time; *index, unless NULL, is set to its number. HDF5: binary search, which

@@ -17,7 +17,8 @@
  * below and to the right of it NaN or infinite, and no other.
  *
  * Method: F. C. Crow, "Summed-area tables for texture mapping", 1984. Device: one pass over tiles that publish the sums of
- * their columns and rows for later tiles, based on the decoupled look-back of D. Merrill and M. Garland, 2016 (docs/internals/integral.md).
+ * their columns and rows for later tiles, based on the decoupled look-back of D. Merrill and M. Garland, 2016
+ * (docs/internals/integral.md).
  */
 #ifndef CUSIGHT_INTEGRAL_H
 #define CUSIGHT_INTEGRAL_H
