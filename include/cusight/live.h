@@ -125,7 +125,7 @@ CUS_API cusStatus cusSenderReference(const cusSender *sender, cusMat *view);
 
 typedef struct cusPeer cusPeer;
 
-/* rate_millihertz: the frame rate that the viewer is told, 25000 for 25 frames a second; 0: unknown. Allocates about 3.5 bytes
+/* rate_millihertz: the frame rate that the viewer is told, 25000 for 25 frames per second; 0: unknown. Allocates about 3.5 bytes
  * for each byte of a frame; no later call allocates. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, UNSUPPORTED. */
 CUS_API cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t rate_millihertz);
 CUS_API void cusPeerDestroy(cusPeer *peer); /* Safe on NULL. */
