@@ -1,4 +1,4 @@
-"""What limits the kernels of the target rows, said by rule from what Nsight Compute counted."""
+"""What limits the kernels of the target rows, derived by rules from Nsight Compute's counters."""
 import resultfile
 from rows import table
 

@@ -1,4 +1,4 @@
-// Made pictures that behave like photographs where it matters to matching and color counting.
+// Generated pictures with the properties of photographs that matter for matching and color counting.
 #ifndef CUSIGHT_PERF_PICTURES_HPP
 #define CUSIGHT_PERF_PICTURES_HPP
 

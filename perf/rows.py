@@ -1,4 +1,4 @@
-"""Rows of result files: how numbers are shown, and what an id says."""
+"""Rows of result files: how numbers are formatted, and what a row's id means."""
 import re
 
 

@@ -299,7 +299,7 @@ void addStereo(CLI::App &app, cusStereoOptions &o) {
     const auto group = [](CLI::Option *option) { return option->group("Stereo"); };
     group(sample::addNumber(app, "--shifts", o.shifts, 1, CUS_STEREO_MAX_SHIFTS, "number of shifts to try"));
     group(sample::addChoice<int>(app, "--direction", o.direction, {{"left", -1}, {"right", 1}},
-                                 "where near objects move to from the left image to the right one"));
+                                 "where near objects shift from the left image to the right one"));
     group(sample::addNumber(app, "--window-size", o.window, 1, CUS_STEREO_MAX_WINDOW,
                             "side of the square window that votes, odd"))
         ->check(sample::expect([](const std::string &text) { return std::atoi(text.c_str()) % 2 == 1; }, "an odd number"));
@@ -312,17 +312,18 @@ void addStereo(CLI::App &app, cusStereoOptions &o) {
                             "the two sides of an edge differ by more than this fraction of their mean"));
     group(sample::addChoice<cusStereoBorder>(app, "--border", o.border,
                                              {{"wrap", CUS_STEREO_WRAP}, {"zero", CUS_STEREO_ZERO}},
-                                             "outside the image lies the opposite side, or nothing"));
+                                             "what lies outside the image; wrap: the opposite side; zero: nothing"));
     group(sample::addChoice<int>(app, "--prefer", o.prefer_smaller, {{"larger", 0}, {"smaller", 1}},
                                  "which of several shifts with the same score wins"));
     group(sample::addNumber(app, "--left-right-check", o.left_right_check, -1, 256,
-                            "maximum difference of the left and the right image's shift; -1: no check"));
+                            "maximum difference between the shifts from the two images; -1: no check"));
     group(sample::addChoice<cusStereoFillRule>(
         app, "--fill-holes", o.fill,
         {{"none", CUS_FILL_NONE}, {"once", CUS_FILL_ONCE}, {"relax", CUS_FILL_RELAX}, {"lower", CUS_FILL_LOWER}},
         "how to fill holes"));
     group(sample::addNumber(app, "--iterations", o.iterations, 0, 1000000, "iterations of the fills once and relax"));
-    group(sample::addNumber(app, "--tolerance", o.tolerance, 0, 1000, "the fill relax stops at changes up to this"));
+    group(sample::addNumber(app, "--tolerance", o.tolerance, 0, 1000,
+                            "the fill relax stops when no pixel changes by more than this"));
     group(app.add_option("--median", o.median, "size of the median filter; 0: none"))
         ->type_name("0|3|5")
         ->check(sample::oneOf({"0", "3", "5"}));
@@ -344,8 +345,9 @@ bool parse(int argc, char **argv, Settings &s) {
         ->required();
     app->add_option("RIGHT", s.right, "right image of the pair");
     addPreset(*app, s);
-    sample::addChoice(*app, "--view", s.view, {"picture", "lines", "edges"},
-                      "picture: elevation in colors with contour lines; lines: only those; edges: edges of the left image");
+    sample::addChoice(
+        *app, "--view", s.view, {"picture", "lines", "edges"},
+        "picture: elevation in colors with contour lines; lines: only the lines; edges: edges of the left image");
     app->add_flag("--no-labels", s.no_labels, "write no shifts beside the contour lines");
     sample::addNumber(*app, "--reduce", s.reduce, 1, 64, "shrink the images by this factor first");
     sample::addFrames(*app, s.frames);

@@ -40,7 +40,7 @@ void addSenderOptions(CLI::App &app, SendSettings &s) {
     sample::addNumber(app, "--min-neighbors", s.options.diff.min_neighbors, 0, 8,
                       "a changed pixel with fewer changed neighbors counts as noise and is not sent; 0: off");
     sample::addNumber(app, "--compression-level", s.options.compression_level, 1, 19, "zstd level");
-    sample::addNumber(app, "--fps", s.rate, 0, 10000, "frames per second; 0: as the source says");
+    sample::addNumber(app, "--fps", s.rate, 0, 10000, "frames per second; 0: those of the source");
     app.add_flag("--unpaced", s.unpaced, "send as fast as possible");
     app.add_flag("--loop", s.loop, "start over at the end");
     sample::addFrames(app, s.max_frames);

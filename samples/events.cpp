@@ -92,12 +92,13 @@ void addFrameOptions(CLI::App &app, Settings &s) {
                             "how events become a frame: " + CLI::detail::join(names, ", ")))
         ->type_name("NAME");
     group(sample::addNumber(app, "--channels", s.channels, 0, 16,
-                            "channels of mdes and mdes_count, time bins of the others; 0: the representation's default"));
+                            "mdes, mdes_count: channels; stacked_histogram, voxel_grid: time bins; 0: their default"));
     group(sample::addNumber(app, "--events-per-frame", s.events_per_frame, 1, 2000000000, "frames of N events"));
     group(sample::addNumber(app, "--us-per-frame", s.us_per_frame, 0, 2000000000,
-                            "frames of N microseconds instead; 0: of --events-per-frame"));
-    group(sample::addNumber(app, "--stride", s.stride, 0, 2000000000,
-                            "events or microseconds from the start of one frame to that of the next; 0: one whole frame"));
+                            "frames of N microseconds instead; 0: use --events-per-frame"));
+    group(sample::addNumber(
+        app, "--stride", s.stride, 0, 2000000000,
+        "events or microseconds from the start of one frame to that of the next; 0: the length of a frame"));
     group(app.add_flag("--keep-incomplete", s.keep_incomplete, "also make the last frame if it is not full"));
     const auto set_shard = [&s](const std::string &text) { parseShard(text, s.shard, s.shards); };
     const auto valid_shard = [](const std::string &text) {

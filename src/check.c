@@ -1,3 +1,4 @@
+/* Status, messages and argument checks: see check.h. */
 #include "check.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* The check of an HSV range. */
 #include "hsv.h"
 
 #include "check.h"

@@ -1,3 +1,4 @@
+/* Matrices: creation, views and copies in host and device memory. */
 #include "check.h"
 #include "device.h"
 #include "host.h"

@@ -1,4 +1,4 @@
-/* cusight/core.h: status codes, matrices, streams, events and devices.
+/* cusight/core.h: status codes, matrices, streams, stream events and devices.
  *
  * Thread contract. Every function may be called from any thread. The error message is kept per thread. The library has no
  * global state: threads may work at the same time unless they write the same matrix or use the same object.
@@ -84,7 +84,7 @@ enum {
 /* Bytes per element, all channels; 0 if the type is invalid. */
 CUS_API size_t cusTypeSize(int type);
 
-/* ---- Streams, events, devices ---------------------------------------------------------------------------------------- */
+/* ---- Streams, stream events, devices --------------------------------------------------------------------------------- */
 
 /* cudaStream_t and cudaEvent_t under names that need no CUDA header: pass yours unchanged. NULL is the legacy default
  * stream, as in OpenCV. */
@@ -131,8 +131,8 @@ CUS_API cusStatus cusDeviceQuery(int device, cusDeviceInfo *info);
 typedef enum cusSpace { CUS_HOST = 0, CUS_DEVICE = 1 } cusSpace;
 
 /* A 2-D array of elements: element (y, x) starts at (char *)data + y * step + x * cusTypeSize(type).
- * Start every matrix as `cusMat m = CUS_MAT_INIT;` (all zero: empty). Read the fields freely; a program that fills them
- * itself leaves `owned` and `pinned` zero. A copy of the struct is a second view of the same memory: release only one. */
+ * Start every matrix as `cusMat m = CUS_MAT_INIT;` (all zero: empty). You may read all fields; if you fill them
+ * yourself, leave `owned` and `pinned` zero. A copy of the struct is a second view of the same memory: release only one. */
 typedef struct cusMat {
     int rows, cols;
     int type; /* CUS_8UC3 and so on, OpenCV's numbers */
@@ -175,7 +175,7 @@ CUS_API cusStatus cusMatWrap(cusMat *mat, int rows, int cols, int type, cusSpace
 CUS_API cusStatus cusMatRegion(const cusMat *mat, int x, int y, int cols, int rows, cusMat *region);
 
 /* Copies between the spaces, or within one (cusMatCopy). `dst` is created as needed. src and dst must not overlap.
- * Device copies are queued in `stream`. With pinned host memory they are asynchronous: leave the host side alone
+ * Device copies are queued in `stream`. With pinned host memory they are asynchronous: do not touch the host side
  * until the stream has completed them. With pageable memory an upload returns when src may be reused, a download when dst
  * is complete. Cost: one pass over the data. Errors: NULL, SPACE, SIZE, ALIAS, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusMatUpload(const cusMat *src, cusMat *dst, cusStream stream);

@@ -1,4 +1,4 @@
-/* cusight/cusight.h: everything. */
+/* cusight/cusight.h: includes every C header of the library. */
 #ifndef CUSIGHT_H
 #define CUSIGHT_H
 

@@ -49,8 +49,8 @@ typedef struct cusWindowing {
 
 CUS_API cusWindowing cusWindowingDefaults(void);
 
-/* Lists the windows of `events`. `count` receives their number, and windows[0 .. capacity - 1], in host memory, as many as
- * fit (NULL and capacity 0: only the number). If not all fit, returns CUS_ERROR_CAPACITY with `count` set. windowing NULL:
+/* Lists the windows of `events`: `count` receives their number, and windows[0 .. capacity - 1], in host memory, as many of
+ * them as fit (NULL and capacity 0: only the number). If not all fit, returns CUS_ERROR_CAPACITY with `count` set. windowing NULL:
  * defaults. By duration the times are searched, O(windows log events), on the device if they lie there; the call then
  * waits for `stream`.
  * Errors: NULL, VALUE, CAPACITY, NO_MEMORY, NO_CUDA, CUDA. */
@@ -116,7 +116,7 @@ typedef struct cusEventStacker cusEventStacker;
 
 /* Creates a stacker for frames of rows x cols (1..65536 each) in `count` (1..8) representations, for events in `space`. All
  * workspace is allocated here: on the device 128 MiB for sorted events and 16 MiB for accumulators, or one frame's
- * accumulators if they are larger; on the host one frame's accumulators per thread. An object is for one stream (or
+ * accumulators if they are larger; on the host one frame's accumulators per thread. Use an object in one stream (or
  * thread) at a time; different objects are independent. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, cusSpace space,
                                         const cusRepresentation *representations, int count);
@@ -168,10 +168,10 @@ typedef struct cusEventPipelineOptions {
     uint64_t end_window;   /* default 0: no end */
     cusSpace compute;      /* CUS_HOST (default) or CUS_DEVICE */
     cusSpace deliver;      /* CUS_HOST (default), or CUS_DEVICE if compute is CUS_DEVICE */
-    /* Most events of a window, which determines the size of buffers. 0 (default): 4 Mi, or the length of windows by count
+    /* Maximum number of events in a window; determines buffer sizes. 0 (default): 4 Mi, or the length of windows by count
      * if that is more. */
     size_t max_events;
-    size_t batch_windows; /* most windows per call of the sink. 0 (default): 16 MiB of frames */
+    size_t batch_windows; /* maximum windows per call of the sink. 0 (default): 16 MiB of frames */
 } cusEventPipelineOptions;
 
 CUS_API cusEventPipelineOptions cusEventPipelineDefaults(void);
@@ -196,8 +196,8 @@ CUS_API void cusEventPipelineDestroy(cusEventPipeline *pipeline);
  * and SPACE every further call returns that error. */
 CUS_API cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events);
 
-/* Ends the recording: makes the last windows and delivers all frames. The next push starts a new recording; the counts go
- * on.
+/* Ends the recording: makes the last windows and delivers all frames. The next push starts a new recording; the counts
+ * continue.
  * Errors: as for cusEventPipelinePush. */
 CUS_API cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline);
 

@@ -25,7 +25,7 @@ extern "C" {
 typedef struct cusSparseDiff {
     cusMat positions; /* 1 x capacity, 32SC1 holding uint32 values: i, strictly ascending */
     cusMat values;    /* 1 x capacity, 8UC1: d modulo 256 */
-    cusMat count;     /* 1 x 1, 32SC1 holding a uint32: how many bytes changed. More than capacity: none delivered */
+    cusMat count;     /* 1 x 1, 32SC1 holding a uint32: how many bytes changed. If more than capacity, none is delivered */
     cusMat mask;      /* empty, or rows x ceil(cols * channels / 8), 8UC1: bit b (b = 0 is the lowest) of byte k of row y is
                          set where byte 8 k + b of frame row y is emitted; bits past the row's end are 0 */
     uint32_t capacity;

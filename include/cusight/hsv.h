@@ -27,7 +27,7 @@ typedef struct cusHsvRange {
 /* Counts the pixels of `src` whose color lies in `range`.
  * src: 8UC3 in BGR order, 1x1 or larger, at most 2^32 - 1 pixels; a region of a larger image is fine.
  * count, mask: as in the table above, created as needed; mask may be NULL. src, count and mask must not overlap.
- * Ready: host when the call returns, device when the stream has passed it.
+ * Ready: host at return; device in stream order.
  * Cost: one read of src, one write of the mask.
  * Errors: NULL, VALUE (a hue above 179, or lower > upper for s or v), TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusHsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream);

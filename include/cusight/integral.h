@@ -8,16 +8,17 @@
  *          | 64FC1 (sum_depth = CUS_64F): exact     |
  *   32FC1  | 64FC1                                  | 64FC1
  *
- * A 32SC1 table wraps past 2^31 - 1, which takes 8.4 Mpx of white. The sum over a rectangle stays exact as long as it is
+ * A 32SC1 table wraps past 2^31 - 1, the sum of 8.4 million white pixels. The sum over a rectangle stays exact as long as it is
  * itself below 2^32, because the four corners are combined modulo 2^32. For 8-bit sources host, CUDA and cv::integral give
  * the same bits.
  * 32FC1 sources are summed in double, in an order that depends only on the size, never on timing: the same input gives the
- * same bits in every run. The host adds in the order of cv::integral and gives its bits. CUDA results differ from them by
+ * same bits in every run. The host adds in the order of cv::integral and matches it bit for bit. CUDA results differ by
  * at most 2 (rows + cols + 64) 2^-53 times the sum of the magnitudes. A NaN or infinity in the source makes every entry
  * below and to the right of it NaN or infinite, and no other.
  *
- * Method: F. C. Crow, "Summed-area tables for texture mapping", 1984. Device: one pass over tiles that hand on the sums of
- * their columns and rows, after the decoupled look-back of D. Merrill and M. Garland, 2016 (docs/internals/integral.md).
+ * Method: F. C. Crow, "Summed-area tables for texture mapping", 1984. Device: one pass over tiles that publish the sums of
+ * their columns and rows for later tiles, based on the decoupled look-back of D. Merrill and M. Garland, 2016
+ * (docs/internals/integral.md).
  */
 #ifndef CUSIGHT_INTEGRAL_H
 #define CUSIGHT_INTEGRAL_H
@@ -40,7 +41,7 @@ CUS_API cusIntegralOptions cusIntegralDefaults(void);
 typedef struct cusIntegrator cusIntegrator;
 
 /* For sources of up to max_rows x max_cols, of either type. Allocates everything that runs need: on the device about 1.9
- * bytes for each pixel of the largest source (rounded up to tiles of 32 x 128), at most the larger of 48 MB and 73 bytes a
+ * bytes for each pixel of the largest source (rounded up to tiles of 32 x 128), at most the larger of 48 MB and 73 bytes per
  * column; on the host a few rows. Errors: NULL, VALUE, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_cols, cusSpace space);
 /* NULL is ignored. Device: synchronizes, as cudaFree does. */
@@ -96,7 +97,7 @@ CUS_HOST_DEVICE static inline double cusBoxSum64F(const void *data, size_t step,
  * table: 32SC1 or 64FC1, from the functions above. boxes: n x 4, 32SC1, each row x, y, width, height (the memory layout of
  * n cv::Rect). sums: n x 1, 64FC1, created as needed; must not overlap the inputs. Row k is the sum over rectangle k, or
  * NaN if the rectangle is not inside the source; a width or height of 0 gives 0.
- * Ready: host at return; device in stream order. Cost: four scattered reads a rectangle.
+ * Ready: host at return; device in stream order. Cost: four scattered reads per rectangle.
  * Errors: NULL, TYPE, SIZE (boxes without 4 columns), SPACE, ALIAS, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusBoxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream);
 

@@ -9,7 +9,7 @@
  * sequence number exactly (framediff.h says how far that is from the camera's frame).
  *
  * Frames are 8UC1, 8UC3 or 8UC4, each side at most 32768, at most 2^30 bytes. One thread at a time may use an object, except
- * as said for cusSenderRelease; different objects are independent. Every object needs libzstd: in a build without it the
+ * as noted at cusSenderRelease; different objects are independent. Every object needs libzstd: in a build without it the
  * Create functions return CUS_ERROR_UNSUPPORTED.
  *
  * The other end is not trusted. Each field of a message is checked against the handshake and fixed limits before anything is
@@ -35,7 +35,7 @@ typedef enum cusWireType {
     CUS_WIRE_KEY_FRAME = 2,        /* sender: a whole frame */
     CUS_WIRE_DIFFERENCE = 3,       /* sender: what changed since frame `base` */
     CUS_WIRE_BYE = 4,              /* either: an orderly end */
-    CUS_WIRE_REQUEST_KEY_FRAME = 5 /* viewer: its frame does not match the differences it gets */
+    CUS_WIRE_REQUEST_KEY_FRAME = 5 /* viewer: it lacks the frame that a difference applies to */
 } cusWireType;
 
 typedef enum cusWireEncoding {
@@ -46,8 +46,8 @@ typedef enum cusWireEncoding {
 typedef struct cusWireHeader {
     cusWireType type;
     cusWireEncoding encoding;
-    uint32_t payload_bytes;  /* that follow the header */
-    uint32_t raw_bytes;      /* of the decompressed payload */
+    uint32_t payload_bytes;  /* size of the payload that follows */
+    uint32_t raw_bytes;      /* size of the decompressed payload */
     uint64_t sequence, base; /* number of the frame; of the frame that a difference applies to */
     uint32_t width, height;
     int channels;
@@ -125,7 +125,7 @@ CUS_API cusStatus cusSenderReference(const cusSender *sender, cusMat *view);
 
 typedef struct cusPeer cusPeer;
 
-/* rate_millihertz: the frame rate that the viewer is told, 25000 for 25 frames a second; 0: unknown. Allocates about 3.5 bytes
+/* rate_millihertz: the frame rate that the viewer is told, 25000 for 25 frames per second; 0: unknown. Allocates about 3.5 bytes
  * for each byte of a frame; no later call allocates. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, UNSUPPORTED. */
 CUS_API cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t rate_millihertz);
 CUS_API void cusPeerDestroy(cusPeer *peer); /* Safe on NULL. */
@@ -170,7 +170,7 @@ CUS_API cusViewerOptions cusViewerDefaults(void);
 typedef enum cusViewerUpdate {
     CUS_VIEWER_NOTHING = 0,   /* all input is used, nothing to report */
     CUS_VIEWER_CONNECTED = 1, /* size and rate are known */
-    CUS_VIEWER_FRAME = 2,     /* the next frame is there */
+    CUS_VIEWER_FRAME = 2,     /* a new frame is available */
     CUS_VIEWER_BASE_MISSING =
         3,               /* a difference whose base is not the current frame was skipped; a key frame is requested */
     CUS_VIEWER_ENDED = 4 /* the sender said bye */
@@ -191,12 +191,12 @@ typedef struct cusViewer cusViewer;
 CUS_API cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options);
 CUS_API void cusViewerDestroy(cusViewer *viewer); /* Safe on NULL. */
 
-/* Prepares for a new connection: handshake and key frame are needed again, a failure is cleared. The frame stays. */
+/* Prepares for a new connection: handshake and key frame are required again, a failure is cleared, the frame is kept. */
 CUS_API cusStatus cusViewerReconnect(cusViewer *viewer);
 
 /* Passes in bytes received from the sender. Returns at each update, with the number of bytes used in *used: call it again with
  * the rest. The first connection allocates (about 3.3 bytes for each byte of a frame), and so does one with another frame
- * size. Errors: NULL; FORMAT, UNSUPPORTED, SIZE, NO_MEMORY: close the connection; the last good frame stays. */
+ * size. Errors: NULL; FORMAT, UNSUPPORTED, SIZE, NO_MEMORY: close the connection; the last good frame is kept. */
 CUS_API cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerUpdate *update);
 
 /* The bytes that wait to be sent, and how many of them have been sent. */

@@ -19,7 +19,7 @@
  *
  * The best match is the brute-force answer, not the extremum of rounded numbers: correlation by FFT has a proven error bound,
  * and every position that may be the best within that bound is recomputed directly. For 8-bit images that is done in integers,
- * so position and score are exact (of equal scores the first in row-major order) and equal on both backends; for 32F images in
+ * so position and score are exact (the first in row-major order if scores are equal) and equal on both backends; for 32F images in
  * double precision. Score maps are float, within this bound of the true score:
  *   |error of corr| <= 12 log2(F) 2^-24 |I - m| |T - m|
  * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and template, and m the template's
@@ -81,12 +81,12 @@ typedef struct cusMatch {
 
 typedef struct cusMatcher cusMatcher;
 
-/* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1, 8UC3 or 32FC1) and space,
- * which are those of the frames, too. Everything is allocated and prepared here: template spectra, FFT plans, workspace. Device
+/* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1, 8UC3 or 32FC1) and space;
+ * the frames have the same type and space. Everything is allocated and prepared here: template spectra, FFT plans, workspace. Device
  * templates: the call waits for `stream`, in which they were written. The templates are not needed afterwards.
  * Limits: templates fit into the frame; a row of an 8-bit template has at most 65536 bytes; 32F templates are finite with a sum of
  * squares below 1e30 (VALUE). A matcher is used by one stream (or thread) at a time; different matchers are independent.
- * Device memory: about 8 channels + 16 bytes a pixel for 8-bit images (with a mask and SQDIFF 4 more), and 12 bytes for each
+ * Device memory: about 8 * channels + 16 bytes per pixel for 8-bit images (with a mask and SQDIFF 4 more), and 12 bytes for each
  * position and template.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED. */
 CUS_API cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
@@ -97,17 +97,17 @@ CUS_API void cusMatcherDestroy(cusMatcher *matcher);
 /* Matches one frame. The matches stay in the matcher until its next run.
  * scores: NULL, or an array with one matrix for each template, which become the score maps: 32FC1, created as needed, not
  * overlapping the frame.
- * Ready: host when the call returns, device when the stream has passed it. Nothing is allocated (except score maps that do not
+ * Ready: host at return; device in stream order. Nothing is allocated (except score maps that do not
  * fit), and the call does not wait.
  * A 32F frame that contains NaN or infinity, or whose squares add up to 1e30 or more, gives no match and score maps of NaN.
- * Cost, FFT: one read of the frame, one real FFT a channel and one inverse FFT a template at frame size, one pass over the map, and
- * the windows of the few positions that may be the best. If very many may be (flat and periodic images), they are computed
+ * Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template at frame size, one pass over the map, and
+ * the windows of the few positions that may be the best. If very many of them may be (flat and periodic images), they are computed
  * directly: exact, but slow, up to rows * cols * n multiplications.
  * Errors: NULL, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
 
 /* Copies the matches of the last run (and inspection) of template `index`, best first, to `matches`, which has room for
- * `capacity`; *found becomes their number, at most max_matches. Waits for `stream`, which is that of the run. CAPACITY if they do
+ * `capacity`; *found becomes their number, at most max_matches. Waits for `stream`, which must be that of the run. CAPACITY if they do
  * not all fit; then none is copied. Errors: NULL, VALUE, CAPACITY, CUDA. */
 CUS_API cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found,
                                 cusStream stream);

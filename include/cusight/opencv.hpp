@@ -5,7 +5,7 @@
 //   cusight::check(cusHeatmap(&p, &c, &m, nullptr, nullptr));
 //
 // A view owns nothing: keep the OpenCV matrix alive while it is used, and never release the view's memory.
-// Host matrices are those of cv::Mat, device matrices those of cv::cuda::GpuMat; types and steps are the same numbers.
+// cv::Mat corresponds to host matrices, cv::cuda::GpuMat to device matrices; types and steps have the same values in both.
 #ifndef CUSIGHT_OPENCV_HPP
 #define CUSIGHT_OPENCV_HPP
 
@@ -38,8 +38,8 @@ inline void check(cusStatus status) {
         throw Error(status);
 }
 
-// A matrix of at most two dimensions as cusMat. An empty matrix gives an empty view, which a function takes as an output
-// still to be created; release that with cusMatRelease.
+// A matrix of at most two dimensions as a cusMat. An empty matrix gives an empty view; a function that gets it as an output
+// allocates it, and the caller releases it with cusMatRelease.
 inline cusMat view(const cv::Mat &mat) {
     CV_Assert(mat.dims <= 2);
     cusMat m = CUS_MAT_INIT;
@@ -56,7 +56,7 @@ inline cusMat view(const cv::cuda::GpuMat &mat) {
     return m;
 }
 
-// The other way: headers on cusight's memory.
+// The other direction: OpenCV headers for cusight's memory; nothing is copied.
 inline cv::Mat toMat(const cusMat &m) {
     CV_Assert(m.space == CUS_HOST);
     return m.data ? cv::Mat(m.rows, m.cols, m.type, m.data, m.step) : cv::Mat();

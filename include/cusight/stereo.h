@@ -11,7 +11,7 @@
  * a cusContourMapper runs them all.
  *
  * All functions: `options` NULL means cusStereoDefaults(). Inputs and outputs are in the same space; outputs are created as
- * needed and must not overlap inputs. Ready: host at return, device once the stream has completed the call. "Scratch" comes
+ * needed and must not overlap inputs. Ready: host at return; device in stream order. "Scratch" comes
  * from the device's memory pool in stream order (cudaMallocAsync); a mapper allocates only when it is created. Errors of
  * all functions: NULL, TYPE, SIZE, SPACE, ALIAS, VALUE (an option out of range), NO_MEMORY, NO_CUDA, CUDA.
  */
@@ -28,8 +28,8 @@ extern "C" {
  * and no agreement. */
 typedef enum cusStereoBorder { CUS_STEREO_WRAP = 0, CUS_STEREO_ZERO = 1 } cusStereoBorder;
 
-/* Agreement of a left and a right pixel. EQUAL: both or neither are edges, so flat areas agree (published), 1 or 0. EDGE:
- * both are edges, 1 or 0. CENSUS: how many of the eight census bits are equal, 0..8. */
+/* Agreement of a left and a right pixel. EQUAL: 1 if both or neither are edges (so flat areas agree; as published), else 0. EDGE:
+ * 1 if both are edges, else 0. CENSUS: how many of the eight census bits are equal, 0..8. */
 typedef enum cusStereoAgreement { CUS_STEREO_EQUAL = 0, CUS_STEREO_EDGE = 1, CUS_STEREO_CENSUS = 2 } cusStereoAgreement;
 
 /* How to fill holes: see cusStereoFill. */
@@ -86,8 +86,8 @@ CUS_API cusStatus cusStereoEdges(const cusMat *image, cusMat *edges, const cusSt
 CUS_API cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cusStereoOptions *options, cusStream stream);
 
 /* Elevation from the edges or census codes of the left and right image (8UC1; for EQUAL and EDGE nonzero is an edge).
- * The score of a pixel and shift is the sum of agreements in the window around the pixel; a window that wraps onto a
- * pixel again counts it again. With EQUAL and EDGE the score counts only where the pixel itself agrees. elevation:
+ * The score of a pixel and shift is the sum of agreements in the window around the pixel; with WRAP, a window larger
+ * than the image counts pixels repeatedly. With EQUAL and EDGE the score counts only where the pixel itself agrees. elevation:
  * 16UC1, 1 + the shift of the best score, 0 where no score is above zero. With left_right_check the right image is
  * matched too, in the opposite direction, and an elevation is kept only where that of the matching right pixel differs
  * by at most `left_right_check`. Uses border, agreement, shifts, direction, window, prefer_smaller, left_right_check.
@@ -109,7 +109,7 @@ CUS_API cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cu
  * Uses border, fill, iterations, tolerance. Cost: a pass over memory per 16 iterations. Scratch: 4 bytes a pixel. */
 CUS_API cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options, cusStream stream);
 
-/* Median of 3x3 or 5x5 pixels; outside the image the nearest pixel is repeated. 16UC1 or 32FC1 without NaN; smoothed
+/* Median of 3x3 or 5x5 pixels; outside the image the nearest pixel is repeated. 16UC1 or 32FC1 without NaN; `smoothed`
  * has the same type. size: 3 or 5. Cost: one read, one write. */
 CUS_API cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, cusStream stream);
 

@@ -112,7 +112,7 @@ static cusStatus readValid(cusEventReader *reader, size_t n, EventArrays out, si
         const EventArrays e = eventio_from(out, *got);
         size_t count = 0, kept = 0;
         cusStatus status = reader->methods->read(reader, n - *got, e, &count);
-        /* A bad event comes before the break that the decoder met, so its error comes first. */
+        /* A bad event precedes the damage that the decoder met, so its error comes first. */
         const cusStatus checked = count ? eventio_checkEvents(reader, e, count, &kept) : CUS_OK;
         if (checked != CUS_OK)
             status = checked;

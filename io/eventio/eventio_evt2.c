@@ -1,5 +1,5 @@
-/* Prophesee EVT 2.0: 32-bit words. Bits 31..28 are the type; an event then has t[5:0] x[10:0] y[10:0], a time word the
- * upper 28 bits of the time. */
+/* Prophesee EVT 2.0: 32-bit words. Bits 31..28 are the type; an event word then has t[5:0] x[10:0] y[10:0], a time word
+ * the upper 28 bits of the time. */
 #include "eventio_words.h"
 
 enum { EVT2_CD_OFF = 0, EVT2_CD_ON = 1, EVT2_TIME_HIGH = 8, EVT2_EXT_TRIGGER = 10, EVT2_OTHERS = 14 };

@@ -1,4 +1,4 @@
-/* Frames in HDF5: one chunk a frame, compressed on all threads. */
+/* Frames in HDF5: one chunk per frame, compressed on all threads. */
 #include "check.h"
 #include "eventio_codec.h"
 #include "eventio_internal.h"

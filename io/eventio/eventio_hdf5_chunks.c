@@ -1,5 +1,5 @@
 /* A range of events from the chunks of an HDF5 recording. The calling thread fetches chunks as they are stored
- * (H5Dread_chunk) while all threads decode those that are there, straight into the caller's arrays. Other filters and unusual
+ * (H5Dread_chunk) while all threads decode those that have arrived, straight into the caller's arrays. Other filters and unusual
  * types are read through H5Dread. */
 #ifdef CUSI_WITH_HDF5
 #include "check.h"
@@ -220,7 +220,7 @@ typedef struct JobQueue {
     atomic_int ready, taken, complete;
 } JobQueue;
 
-/* Runs jobs until no more will come. (OpenMP tasks would do the same, but ThreadSanitizer reports false races in how LLVM's
+/* Runs jobs until all are done. (OpenMP tasks would do the same, but ThreadSanitizer reports false races in how LLVM's
  * runtime reuses their memory.) */
 static void runJobs(const Hdf5Reader *h, JobQueue *queue, uint8_t *const *out) {
     for (;;) {
@@ -239,7 +239,7 @@ static void runJobs(const Hdf5Reader *h, JobQueue *queue, uint8_t *const *out) {
     }
 }
 
-/* Plans the next chunk, of the column that is furthest behind: so all columns are complete up to a break. 0: none is left. */
+/* Plans the next chunk, of the column that is furthest behind: so all columns are complete up to any damage. 0: none is left. */
 static int planJob(Hdf5Reader *h, Range *range, ChunkJob *job) {
     int k = 0;
     for (int j = 1; j < EVENTIO_COLUMNS; ++j)

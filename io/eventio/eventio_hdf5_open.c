@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Claims of the file that are not believed: libhdf5 would allocate memory for them. */
+/* Limits on what a file may claim, since libhdf5 would allocate memory for it. */
 enum {
     ACCEPTED_CHUNK = 64 << 20, /* bytes: smaller chunks are accepted in a file of any size */
     MAX_RATIO = 1100           /* no filter used here compresses events more */
@@ -56,7 +56,7 @@ static const char *packageOf(int filter) {
     }
 }
 
-/* Which filters the chunks went through. c->chunk becomes 0 where libhdf5 has to decode them. */
+/* Which filters were applied to the chunks. c->chunk becomes 0 if libhdf5 has to decode them. */
 static cusStatus inspectFilters(Column *c, hid_t properties) {
     const int n = H5Pget_nfilters(properties);
     int decodable = n <= EVENTIO_MAX_FILTERS, missing = 0;

@@ -1,4 +1,4 @@
-/* "% " headers of Prophesee's files, and which format a file without an index is. */
+/* "% " headers of Prophesee's files, and detection of the formats without an index. */
 #include "check.h"
 #include "eventio_words.h"
 

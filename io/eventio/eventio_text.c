@@ -1,4 +1,4 @@
-/* Text: one event a line, "t x y p", separated by spaces, tabs or commas; "#" starts a comment line. */
+/* Text: one event per line, "t x y p", separated by spaces, tabs or commas; "#" starts a comment line. */
 #include "check.h"
 #include "eventio_words.h"
 

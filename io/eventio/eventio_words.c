@@ -30,7 +30,7 @@ static cusStatus addCheckpoint(WordReader *words) {
     return CUS_OK;
 }
 
-/* Moves the bytes that are not used yet to the front of the buffer and reads more behind them. */
+/* Moves the unused bytes to the front of the buffer and reads more after them. */
 static cusStatus refill(cusEventReader *reader, WordReader *words) {
     const size_t used = (size_t)(words->state.offset - words->start), kept = words->filled - used;
     memmove(words->buffer, words->buffer + used, kept);
@@ -88,7 +88,7 @@ static void restore(WordReader *words, const DecoderState *checkpoint) {
     }
 }
 
-/* Decodes forward from the nearest checkpoint, or from the present state if that is nearer. */
+/* Decodes forward from the nearest checkpoint, or from the current state if that is nearer. */
 static cusStatus seekWords(cusEventReader *reader, uint64_t index) {
     WordReader *words = reader->state;
     size_t k = words->checkpoint_count - 1;

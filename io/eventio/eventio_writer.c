@@ -49,7 +49,7 @@ static const int64_t max_time = (int64_t)1 << 40;
 struct cusEventWriter {
     cusEventWriterOptions options;
     int threads;
-    Hdf5Output output;         /* one dataset a column */
+    Hdf5Output output;         /* one dataset per column */
     uint8_t *waiting[COLUMNS]; /* elements not stored yet */
     size_t filled[COLUMNS];    /* their number */
     size_t batch;              /* chunks that are compressed together; of the index one */

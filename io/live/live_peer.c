@@ -1,4 +1,4 @@
-/* The sender's end of one connection. All that a slow viewer can hold up is here: an output buffer of fixed size, and the sum
+/* The sender's end of one connection. A slow viewer holds up only what is here: an output buffer of fixed size, and the sum
  * of the differences that did not fit (values are modulo 256, so a sum of differences is a difference). */
 #include "live_internal.h"
 
@@ -72,7 +72,7 @@ static cusStatus failAgain(const cusPeer *peer) {
     return cusi_fail(peer->failure, "%s", peer->message);
 }
 
-/* Every later call returns this error with the thread's present message. */
+/* Every later call returns this error with the thread's current message. */
 static cusStatus keepFailure(cusPeer *peer, cusStatus status) {
     peer->failure = status;
     strncpy(peer->message, cusLastError(), sizeof peer->message - 1);
@@ -190,7 +190,7 @@ static size_t sparsifyBacklog(cusPeer *peer) {
     return count;
 }
 
-/* Puts the backlog out as one difference, once the output is empty. */
+/* Moves the backlog to the output as one difference, once the output is empty. */
 static void flushBacklog(cusPeer *peer) {
     if (peer->backlog_frames == 0 || peer->out_end > peer->out_start)
         return;

@@ -88,7 +88,7 @@ cusStatus cusViewerReconnect(cusViewer *viewer) {
     return CUS_OK;
 }
 
-/* Where the payload of the present message goes. checkHeader has made sure that it fits. */
+/* Where the payload of the current message goes. checkHeader has made sure that it fits. */
 static uint8_t *payloadBuffer(cusViewer *viewer) {
     return viewer->header.type == CUS_WIRE_HELLO ? viewer->hello : viewer->payload;
 }

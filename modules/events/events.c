@@ -1,3 +1,4 @@
+/* Entry points of events: representations, and the stacker, for both backends. */
 #include "check.h"
 #include "events_backend.h"
 

@@ -1,5 +1,5 @@
-/* Event frames on the CPU. A thread makes a frame, or a band of its rows if there are fewer windows than threads, and sees
- * the events in their order: nothing needs atomics, and a pixel's last event is the one written last. */
+/* Event frames on the CPU. Each thread makes a frame, or a band of its rows if there are fewer windows than threads, and reads
+ * the events in order: no atomics are needed, and a pixel's last event is the one written last. */
 #include "check.h"
 #include "events_host.h"
 #include "host.h"

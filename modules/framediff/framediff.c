@@ -1,3 +1,4 @@
+/* Entry points of framediff: heatmap, noise view, encoder and decoder, for both backends. */
 #include "check.h"
 #include "framediff_backend.h"
 

@@ -1,3 +1,4 @@
+/* framediff on the CPU: heatmap and noise view, encoder, decoder. */
 #include "check.h"
 #include "framediff_backend.h"
 #include "host.h"
@@ -317,7 +318,7 @@ static void addEntries(cusMat *state, const uint32_t *positions, const uint8_t *
             row_end = row_start + row_bytes;
             row = rowOfMutable(state, y);
         }
-        if (k + PREFETCH_ENTRIES < count) /* in another row: off by the padding */
+        if (k + PREFETCH_ENTRIES < count) /* in another row it is off by the padding, which is harmless */
             cusi_prefetchToWrite(row + (positions[k + PREFETCH_ENTRIES] - row_start));
         row[position - row_start] = (uint8_t)(row[position - row_start] + sign * values[k]);
     }

@@ -1,3 +1,4 @@
+/* Entry point of hsv, for both backends. */
 #include "check.h"
 #include "hsv.h"
 #include "hsv_backend.h"

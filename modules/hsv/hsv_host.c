@@ -1,4 +1,4 @@
-/* hsv on the CPU: rows in chunks that fit the L1 cache, one vectorized loop a step of the conversion. */
+/* hsv on the CPU: rows in chunks that fit the L1 cache, one vectorized loop per step of the conversion. */
 #include "host.h"
 #include "hsv.h"
 #include "hsv_backend.h"

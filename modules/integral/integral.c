@@ -1,3 +1,4 @@
+/* Entry points of integral, for both backends. */
 #include "check.h"
 #include "host.h"
 #include "integral_backend.h"

@@ -1,4 +1,4 @@
-/* 8-bit pixels with AVX-512: table rows past the caches, column totals of pixels and squares in one pass. The row above is
+/* 8-bit pixels with AVX-512: table rows past the caches (non-temporal stores), column totals of pixels and squares in one pass. The row above is
  * kept in a buffer that stays in the cache, as the table's own rows do not. */
 #include "integral_host_stream.h"
 

@@ -1,3 +1,4 @@
+/* Sums over rectangles: a share of them per thread, four reads each. */
 #include "integral_host.h"
 
 #include <math.h>

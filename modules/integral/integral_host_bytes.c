@@ -1,5 +1,5 @@
-/* 8-bit sources: one band of rows a thread, the source read twice, the table written once. First the column totals of the
- * bands are taken; they give the table row above each band; then the bands are written independently. */
+/* 8-bit sources: one band of rows per thread, the source read twice, the table written once. First the column totals of the
+ * bands are computed; they give the table row above each band; then the bands are written independently. */
 #include "integral_host.h"
 
 #include <assert.h>

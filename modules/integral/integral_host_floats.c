@@ -1,6 +1,6 @@
-/* Float sources: one stripe of columns a thread, the source read twice, the table written once. First each row's sums left
- * of the stripes are taken, then the stripes are written independently. Cut this way, every addition is that of the plain
- * loop, in its order, for any number of threads. */
+/* Float sources: one stripe of columns per thread, the source read twice, the table written once. First each row's sums left
+ * of the stripes are computed, then the stripes are written independently. Cut this way, the additions and their order are
+ * those of the plain loop, for any number of threads. */
 #include "integral_host.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Float sources with AVX-512: eight rows at once, a lane each, so that eight chains of additions share an instruction. The
+/* Float sources with AVX-512: eight rows at once, one per lane, so that eight chains of additions share an instruction. The
  * sums of eight columns, transposed, are eight table rows to add one below the other; they are written past the caches. */
 #include "integral_host_stream.h"
 
@@ -6,7 +6,7 @@
 
 #ifdef INTEGRAL_X86
 
-/* Columns x .. x + 7 of eight rows, a register a column; zeros where `inside` has no bit. */
+/* Columns x .. x + 7 of eight rows, one register per column; zeros where `inside` has no bit. */
 INLINE_AVX512 void loadColumns(const float *const in[8], size_t x, __mmask8 inside, __m512d column[8]) {
     __m256 v[8], w[8];
     for (int k = 0; k < 8; ++k)

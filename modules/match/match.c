@@ -1,3 +1,4 @@
+/* Entry points of match: creation (checks, moments of the templates) and use, for both backends. */
 #include "check.h"
 #include "hsv.h"
 #include "host.h"

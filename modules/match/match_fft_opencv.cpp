@@ -1,4 +1,4 @@
-// The host's FFT by OpenCV's core, with plans made once: cv::dft would make one, and allocate, in every call.
+// The host's FFT by OpenCV's core, with plans made once: cv::dft would plan and allocate in every call.
 // Spectra are in OpenCV's packed form, rows x cols floats: columns 1.. hold pairs (re, im); the first and the last column are
 // packed spectra themselves, running down: re 0, re 1, im 1, re 2, im 2, ..., re rows / 2.
 #include "match_fft.h"

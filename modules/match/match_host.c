@@ -1,4 +1,4 @@
-/* match on the CPU: runs a frame in overlapping blocks, one FFT plan and one set of buffers a thread. */
+/* match on the CPU: runs a frame in overlapping blocks, one FFT plan and one set of buffers per thread. */
 #include "check.h"
 #include "host.h"
 #include "match_host.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Nanoseconds of one multiplication of the direct algorithm, and of one point and level (points * log2 points of them) of one
- * transform: docs/internals/match.md. */
+ * transform: docs/internals/match-host.md. */
 #define TUNING_DIRECT_NS 0.05
 #define TUNING_FFT_NS    0.45
 enum { TUNING_MAX_SPLIT = 64, TUNING_STRIP_ROWS = 16 };

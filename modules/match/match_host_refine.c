@@ -103,7 +103,7 @@ static int isBetter(double cost, size_t position, Best best) {
     return cost < best.cost || (cost == best.cost && position < best.position);
 }
 
-/* The smallest upper end of all ranges: only a position whose range begins below it can be the best. */
+/* The smallest upper end of all ranges: only a position whose range begins at or below it can be the best. */
 static float candidateThreshold(const MatchModel *m, const MatchHost *host, const MatchRange *map) {
     const size_t rows = (size_t)m->orows, cols = (size_t)m->ocols;
     float threshold = INFINITY;
@@ -168,7 +168,7 @@ static void subpixel(const MatchModel *m, const MatchRange *map, cusMatch *match
         match->dy = match_vertex(match_middle(at_best[-m->ocols]), middle, match_middle(at_best[m->ocols]));
 }
 
-/* Takes the neighborhood of a match out of the map. */
+/* Removes the neighborhood of a match from the map. */
 static void suppress(const MatchModel *m, MatchRange *map, const cusMatch *match) {
     const int64_t d = m->min_distance - 1;
     const int64_t y0 = match->y - d > 0 ? match->y - d : 0, x0 = match->x - d > 0 ? match->x - d : 0;

@@ -65,7 +65,7 @@ static void loadPlane(const MatchModel *m, const MatchHost *host, const cusMat *
     memset(plane + rows * step, 0, ((size_t)host->fft_rows - rows) * step * sizeof(float));
 }
 
-/* What the shift takes from a masked correlation: a constant of the template. */
+/* What the shift subtracts from a masked correlation: a constant of the template. */
 static double maskedConstant(const MatchModel *m, const MatchTemplate *t, const MatchHost *host) {
     double constant = 0;
     if (m->method == CUS_MATCH_SQDIFF) {

@@ -1,3 +1,4 @@
+/* Entry points of stereo: the stages, and the mapper that runs them all, for both backends. */
 #include "check.h"
 #include "host.h"
 #include "stereo_backend.h"

@@ -1,7 +1,7 @@
 /* Elevation on the host: a tile and a shift at a time.
  *
- * Agreements are bytes. Their horizontal window sums are made by doubling: sums of 1, 2, 4, ... neighbors, of which the
- * binary digits of the window pick. One loop covers several rows, because a row that was just written cannot yet be read
+ * Agreements are bytes. Their horizontal window sums are made by doubling: sums of 1, 2, 4, ... neighbors, from which the
+ * binary digits of the window select. One loop covers several rows, because a row that was just written cannot yet be read
  * at another offset. These sums run down the columns: the row that enters the window is added, the row that leaves is
  * subtracted. Score and shift share 16 bits, so one maximum keeps the best of as many shifts as fit. The score of a left
  * pixel and a shift is also that of its match in the right image. All loops run along rows and are vectorized.
@@ -169,7 +169,7 @@ static void clearOutside(const Matching *m, uint8_t *agree, int pitch, int rows,
     }
 }
 
-/* A tile at work: its place in the images, and where its parts of both images start. */
+/* A tile being matched: its place in the images, and where its parts of both images start. */
 typedef struct Area {
     int y0, x0, rows, cols, pitch;
     int64_t y, left_x, right_x;
