@@ -55,8 +55,8 @@ class HelpFormatter : public CLI::Formatter {
         std::string help = option->get_description();
         if (!positional && option->get_type_size() != 0)
             name += " " + option->get_type_name();
-        if (!option->get_default_str().empty())
-            help += " (default " + option->get_default_str() + ")";
+        if (const std::string &value = option->get_default_str(); !value.empty() && value != "[]")
+            help += " (default " + value + ")";
         return entry(name, help);
     }
 
