@@ -1,5 +1,4 @@
-// The best match: computes the exact cost of every candidate (a position whose cost range reaches the smallest upper bound of all
-// ranges) and finds the best. A cost is the score, or its negative where the largest score is best.
+// The best match: exact costs of all positions whose range reaches the least upper end, and the best of them.
 #include "match_exact.cuh"
 #include "match_tiles.cuh"
 
