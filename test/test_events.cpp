@@ -192,6 +192,14 @@ TEST_P(EventStack, VoxelGridNormalized) {
         r.channels = channels;
         check(many, {{0, 60000}, {100, 30000}}, 203, 301, {r}, space());
     }
+    // Three weights of 1/3 and one of -1 in one bin: 0 in real arithmetic, -2^-24 as multiples of 2^-24, so they count for the
+    // mean. On the next pixel, weights that cancel in both.
+    Events canceling;
+    for (const auto &[t, x, p] : {std::tuple{0, 9, 1}, std::tuple{1, 2, 1}, std::tuple{1, 2, 1}, std::tuple{1, 2, 1},
+                                  std::tuple{1, 3, 1}, std::tuple{1, 3, 0}, std::tuple{3, 2, 0}, std::tuple{3, 9, 1}})
+        canceling.add(t, x, 0, p);
+    r.channels = 2;
+    check(canceling, {{0, canceling.size()}}, 4, 10, {r}, space());
     // Equal values: their standard deviation is exactly 0, and the result is 0.
     Events equal;
     for (int i = 0; i < 3000; ++i)

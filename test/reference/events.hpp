@@ -26,8 +26,7 @@ inline double saturate(double value, double limit) {
 // Subtracts the mean of the non-zero values from them and divides them by their standard deviation.
 inline void normalize(std::vector<double> &values) {
     double sum = 0, squares = 0, count = 0;
-    for (double &v : values) {
-        v = std::fabs(v) < 1e-6 ? 0 : v; // weights that cancel in exact arithmetic
+    for (double v : values) {
         sum += v;
         count += v != 0;
     }
@@ -37,6 +36,19 @@ inline void normalize(std::vector<double> &values) {
     const double deviation = count > 0 ? std::sqrt(squares / count) : 0;
     for (double &v : values)
         v = v != 0 ? (v - mean) / (deviation > 0 ? deviation : 1) : 0;
+}
+
+// Splits the polarity of an event at `time`, counted in bins, between the two nearest bins of its pixel.
+inline void addVoxel(double *pixel, size_t bins, double time, bool positive, bool fixed_point) {
+    double next = time - std::floor(time);
+    // Which values are 0, and do not count for the mean, depends on the rounding of the weights; those of a pixel may cancel
+    // in one arithmetic and not in the other. Sums of multiples of 2^-24 are exact.
+    if (fixed_point)
+        next = std::ldexp(std::floor(std::ldexp(next, 24) + 0.5), -24);
+    const size_t bin = static_cast<size_t>(time);
+    pixel[bin] += positive ? 1 - next : next - 1;
+    if (bin + 1 < bins)
+        pixel[bin + 1] += positive ? next : -next;
 }
 
 // One frame, row-major [row][col][channel], in double, which holds every value of every type.
@@ -91,8 +103,7 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
         case CUS_REPR_VOXEL_GRID: {
             const double time =
                 static_cast<double>(bins - 1) * static_cast<double>(t - t0) / static_cast<double>(std::max<int64_t>(dt, 1));
-            for (size_t b = 0; b < bins; ++b)
-                pixel[b] += (positive ? 1 : -1) * std::max(0.0, 1 - std::fabs(static_cast<double>(b) - time));
+            addVoxel(pixel, bins, time, positive, r.normalize != 0);
             break;
         }
         case CUS_REPR_TIME_SURFACE:
