@@ -202,7 +202,7 @@ static void startTile(const Matching *m, const Area *a, Tile *tile) {
     }
     memset(tile->best, 0, sizeof tile->best);
     memset(tile->score, 0, sizeof tile->score);
-    for (int i = 0; i <= (m->out[1] != NULL); ++i)
+    for (int i = 0; i < (m->out[1] ? 2 : 1); ++i)
         for (int r = 0; r < a->rows; ++r)
             memset((char *)m->out[i] + (size_t)(a->y0 + r) * m->step[i] + 2 * (size_t)a->x0, 0, 2 * (size_t)a->cols);
 }
