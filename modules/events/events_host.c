@@ -98,7 +98,7 @@ static uint64_t countLevels(const Band *band, int index, const Grid *grid, const
 static uint64_t makeMdesCount(const Band *band, int index) {
     const int channels = band->stacker->representations[index].channels;
     const Grid grid = gridOf(band, band->frames[index].step, channels);
-    EventsLevels levels;
+    EventsLevels levels = {.begin = {0}};
     eventsMdesLevels(band->events.count, channels, &levels);
     const uint64_t inside = countLevels(band, index, &grid, &levels, 255);
     for (size_t y = 0; y < band->rows; ++y)
@@ -110,7 +110,7 @@ static uint64_t makeStackedHistogram(const Band *band, int index) {
     const cusRepresentation *r = &band->stacker->representations[index];
     Grid grid = gridOf(band, band->frames[index].step, 2 * r->channels);
     setPolarityOffset(&grid, r, (uint32_t)r->channels);
-    EventsLevels levels;
+    EventsLevels levels = {.begin = {0}};
     events_host_timeLevels(&band->events, r->channels, &levels);
     return countLevels(band, index, &grid, &levels, (uint8_t)r->cutoff);
 }

@@ -240,6 +240,7 @@ CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value,
 CLI::Option *addChoice(CLI::App &app, const std::string &name, std::string &value, const std::vector<std::string> &choices,
                        const std::string &help) {
     std::vector<std::pair<std::string, std::string>> pairs;
+    pairs.reserve(choices.size());
     for (const std::string &choice : choices)
         pairs.emplace_back(choice, choice);
     return addChoice(app, name, value, pairs, help);

@@ -87,6 +87,7 @@ template<class T>
 CLI::Option *addChoice(CLI::App &app, const std::string &name, T &value,
                        const std::vector<std::pair<std::string, T>> &choices, const std::string &help) {
     std::vector<std::string> words;
+    words.reserve(choices.size());
     for (const auto &choice : choices)
         words.push_back(choice.first);
     const auto assign = [&value, choices](const std::string &word) {
