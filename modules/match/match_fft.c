@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *match_fft_name(void) {
-    return "cusight";
-}
-
 const MatchFftKernels *match_fft_kernels(int i) {
     const MatchFftKernels *available[4] = {NULL};
     int n = 0;
@@ -20,6 +16,10 @@ const MatchFftKernels *match_fft_kernels(int i) {
 #endif
     available[n++] = &match_fft_base;
     return i < n ? available[i] : NULL;
+}
+
+const char *match_fft_name(void) {
+    return match_fft_kernels(0)->name;
 }
 
 /* ---- Plans -------------------------------------------------------------------------------------------------------------- */
@@ -81,12 +81,17 @@ size_t match_fft_spectrumFloats(int rows, int cols) {
 
 /* ---- Transforms --------------------------------------------------------------------------------------------------------- */
 
-static float *threadWork(const MatchFft *fft) {
+size_t match_threadOf(int team) {
 #ifdef _OPENMP
-    return fft->work + (fft->threads > 1 ? (size_t)omp_get_thread_num() * fft->work_floats : 0);
+    return team > 1 ? (size_t)omp_get_thread_num() : 0;
 #else
-    return fft->work;
+    (void)team;
+    return 0;
 #endif
+}
+
+static float *threadWork(const MatchFft *fft) {
+    return fft->work + match_threadOf(fft->threads) * fft->work_floats;
 }
 
 /* Of a group of rows, as many as a vector has lanes. */

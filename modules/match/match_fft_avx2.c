@@ -7,7 +7,7 @@ MATCH_FFT_TARGET(avx2)
 #define MATCH_FFT_LANES 8
 #include "match_fft_kernels.inc"
 
-const MatchFftKernels match_fft_avx2 = {"avx2", LANES, forwardRows, forwardColumns, correlate, inverseColumns, inverseRows};
+const MatchFftKernels match_fft_avx2 = {"AVX2", LANES, forwardRows, forwardColumns, correlate, inverseColumns, inverseRows};
 
 MATCH_FFT_TARGET_END
 

@@ -7,7 +7,7 @@ MATCH_FFT_TARGET(avx512f)
 #define MATCH_FFT_LANES 16
 #include "match_fft_kernels.inc"
 
-const MatchFftKernels match_fft_avx512 = {"avx512",  LANES,          forwardRows, forwardColumns,
+const MatchFftKernels match_fft_avx512 = {"AVX-512", LANES,          forwardRows, forwardColumns,
                                           correlate, inverseColumns, inverseRows};
 
 MATCH_FFT_TARGET_END

@@ -2,4 +2,5 @@
 #define MATCH_FFT_LANES 4
 #include "match_fft_kernels.inc"
 
-const MatchFftKernels match_fft_base = {"base", LANES, forwardRows, forwardColumns, correlate, inverseColumns, inverseRows};
+const MatchFftKernels match_fft_base = {"16-byte vectors", LANES,          forwardRows, forwardColumns,
+                                        correlate,         inverseColumns, inverseRows};
