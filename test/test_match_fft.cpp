@@ -401,7 +401,8 @@ TEST(MatchFft, correlations) {
                 const Buffer<float> result(a[0]->size()), result_together(a[0]->size());
                 for (size_t p = 0; p < static_cast<size_t>(planes); ++p) {
                     match_fft_forward(fft.fft, a[p]->data(), sa.data() + p * fft.floats());
-                    match_fft_forward(fft.fft, b[p]->data(), sb.data() + p * fft.floats());
+                    ASSERT_TRUE(match_fft_forwardRounded(fft.fft, b[p]->data(), static_cast<size_t>(size.filled),
+                                                         1 / points, sb.data() + p * fft.floats()));
                     match_fft_correlate(fft.fft, sa.data() + p * fft.floats(), sb.data() + p * fft.floats(), product.data(),
                                         p > 0);
                 }
@@ -409,7 +410,7 @@ TEST(MatchFft, correlations) {
                 match_fft_correlateAll(fft.fft, sa.data(), sb.data(), planes, together.data(), result_together.data());
                 const double bound = match_fft_correlationUnits(fft.fft, planes) * 0x1p-24 * static_cast<double>(norms);
                 for (size_t at = 0; at < expected.size(); ++at) {
-                    ASSERT_NEAR(result[at] / points, expected[at], bound) << at;
+                    ASSERT_NEAR(result[at], expected[at], bound) << at;
                     ASSERT_EQ(result[at], result_together[at]) << at;
                 }
             }
@@ -437,6 +438,21 @@ TEST(MatchFft, sameBitsEverywhere) {
     }
 }
 
+// What match.h promises of score maps.
+TEST(MatchFft, boundIsThePublishedOne) {
+    for (int rows = 2; rows <= 4096; rows = match_fft_goodSize(rows + 1))
+        for (int cols = 2; cols <= 4096; cols = match_fft_goodSize(cols + 1)) {
+            if (rows > 64 && cols > 64 && (rows + cols) % 7)
+                continue;
+            const Line half(cols / 2, sizeof(float)), column(rows, sizeof(float));
+            MatchFft fft{};
+            fft.half = half;
+            fft.column = column;
+            ASSERT_LE(match_fft_correlationUnits(&fft, 1), 12 * std::log2(static_cast<double>(rows) * cols) + 16)
+                << rows << " x " << cols;
+        }
+}
+
 // The bound holds at the sizes of real frames, for noise, impulses, flat images and waves; the reference is the FFT in double,
 // which linesOfDoubles tests.
 TEST(MatchFft, boundOnLargePlanes) {
@@ -454,7 +470,7 @@ TEST(MatchFft, boundOnLargePlanes) {
     }
     const size_t panels = (half + lanes - 1) / lanes, panel = 2 * lanes * rows;
     const Buffer<double> work(2 * lanes * (half + lanes)), spectrum64(panels * panel), wide(rows * 2 * half);
-    const Buffer<float> spectrum(fft.floats()), product(fft.floats()), result(rows * 2 * half);
+    const Buffer<float> spectrum(fft.floats()), other(fft.floats()), product(fft.floats()), result(rows * 2 * half);
     for (size_t kind = 0; kind < KINDS; ++kind) {
         const std::unique_ptr<Buffer<float>> plane(newPlane(size, kind, random));
         const size_t filled = static_cast<size_t>(size.filled) * 2 * half;
@@ -490,10 +506,13 @@ TEST(MatchFft, boundOnLargePlanes) {
             fft_double::inverseRows(&row, split.data(), spectrum64.data() + y * 2 * lanes, lanes, rows,
                                     wide.data() + y * 2 * half, work.data());
         match_fft_forward(fft.fft, plane->data(), spectrum.data());
-        match_fft_correlateAll(fft.fft, spectrum.data(), spectrum.data(), 1, product.data(), result.data());
+        const double points = static_cast<double>(rows * 2 * half);
+        ASSERT_TRUE(
+            match_fft_forwardRounded(fft.fft, plane->data(), static_cast<size_t>(size.filled), 1 / points, other.data()));
+        match_fft_correlateAll(fft.fft, spectrum.data(), other.data(), 1, product.data(), result.data());
         double worst = 0;
         for (size_t i = 0; i < static_cast<size_t>(size.wanted) * 2 * half; ++i)
-            worst = std::max(worst, std::abs(result[i] - wide[i]) / static_cast<double>(rows * 2 * half));
+            worst = std::max(worst, std::abs(result[i] - wide[i] / points));
         const double units = worst / (0x1p-24 * energy);
         EXPECT_LE(units, match_fft_correlationUnits(fft.fft, 1)) << "kind " << kind;
         RecordProperty("units_" + std::to_string(kind), std::to_string(units));

@@ -41,7 +41,7 @@ MatchFft *match_fft_createFor(const MatchFftKernels *kernels, int rows, int cols
     fft->work_floats = 2 * lanes * ((size_t)cols / 2 + lanes);
     if (match_fft_createLine(&fft->half, cols / 2, sizeof(float)) &&
         match_fft_createLine(&fft->column, rows, sizeof(float))) {
-        fft->split = match_fft_createSplit(cols / 2);
+        fft->split = match_fft_createSplit(cols / 2, sizeof(float));
         fft->work = cusi_hostAllocate(fft->work_floats * (size_t)threads * sizeof(float));
         fft->edge = malloc(2 * (size_t)rows * sizeof(float));
     }

@@ -58,16 +58,21 @@ static void unitRoot(int64_t i, int64_t n, double *re, double *im) {
     }
 }
 
+static void put(void *out, size_t at, size_t element, double value) {
+    if (element == sizeof(float))
+        ((float *)out)[at] = (float)value;
+    else
+        ((double *)out)[at] = value;
+}
+
 static void fillTwiddles(void *out, int r, int m, size_t element) {
     size_t at = 0;
     for (int64_t j = 0; j < m; ++j)
         for (int64_t q = 1; q < r; ++q, at += 2) {
             double re, im;
             unitRoot(j * q, (int64_t)r * m, &re, &im);
-            if (element == sizeof(float))
-                ((float *)out)[at] = (float)re, ((float *)out)[at + 1] = (float)im;
-            else
-                ((double *)out)[at] = re, ((double *)out)[at + 1] = im;
+            put(out, at, element, re);
+            put(out, at + 1, element, im);
         }
 }
 
@@ -108,12 +113,13 @@ void match_fft_releaseLine(MatchFftLine *line) {
     memset(line, 0, sizeof *line);
 }
 
-float *match_fft_createSplit(int n) {
-    float *split = malloc(2 * (size_t)(n / 2 + 1) * sizeof *split);
+void *match_fft_createSplit(int n, size_t element) {
+    void *split = malloc(2 * (size_t)(n / 2 + 1) * element);
     for (int k = 0; split && k <= n / 2; ++k) {
         double re, im;
         unitRoot(k, 2 * (int64_t)n, &re, &im);
-        split[2 * k] = (float)re, split[2 * k + 1] = (float)im;
+        put(split, 2 * (size_t)k, element, re);
+        put(split, 2 * (size_t)k + 1, element, im);
     }
     return split;
 }
@@ -148,8 +154,8 @@ double match_fft_sumUnits(const MatchFftLine *line) {
 }
 
 double match_fft_correlationUnits(const MatchFft *fft, int planes) {
-    const double rounded = 1, scaled = 2, product = 2.24 + 3 + (planes - 1), higher_orders = 1;
-    const double forward = rounded + match_fft_normUnits(&fft->half) + SPLIT_UNITS + match_fft_normUnits(&fft->column);
+    const double rounded_planes = 2, rounded_spectrum = 1, product = 2.24 + 3 + (planes - 1), higher_orders = 1;
+    const double forward = match_fft_normUnits(&fft->half) + SPLIT_UNITS + match_fft_normUnits(&fft->column);
     const double inverse = match_fft_sumUnits(&fft->column) + SPLIT_UNITS + match_fft_sumUnits(&fft->half);
-    return 2 * forward + scaled + product + SQRT2 * inverse + higher_orders;
+    return rounded_planes + forward + rounded_spectrum + product + SQRT2 * inverse + higher_orders;
 }

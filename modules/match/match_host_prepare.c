@@ -125,24 +125,25 @@ static float templatePlane(const MatchModel *m, const MatchHost *host, const cha
     return (float)(raw - m->shift[p]);
 }
 
-static void prepareSpectra(const MatchModel *m, MatchHost *host) {
+static cusStatus prepareSpectra(const MatchModel *m, MatchHost *host) {
     Worker *worker = &host->workers[0];
     assert(worker->plane);
     const size_t spectrum = match_fft_spectrumFloats(host->fft_rows, host->fft_cols);
-    const size_t points = (size_t)host->fft_rows * (size_t)host->fft_cols;
-    const float scale = (float)(1.0 / (double)points);
+    const size_t w = (size_t)m->w, h = (size_t)m->h, cols = (size_t)host->fft_cols;
+    const double scale = 1.0 / ((double)host->fft_rows * (double)host->fft_cols);
     for (int k = 0; k < m->count; ++k)
         for (int p = 0; p < m->planes; ++p) {
-            memset(worker->plane, 0, points * sizeof(float));
-            for (size_t y = 0; y < (size_t)m->h; ++y)
-                for (size_t x = 0; x < (size_t)m->w; ++x)
-                    worker->plane[y * (size_t)host->fft_cols + x] =
-                        templatePlane(m, host, host->templates + (size_t)k * host->template_bytes, p, y * (size_t)m->w + x);
+            const char *pixels = host->templates + (size_t)k * host->template_bytes;
+            memset(worker->plane, 0, h * cols * sizeof(float));
+            for (size_t y = 0; y < h; ++y)
+                for (size_t x = 0; x < w; ++x)
+                    worker->plane[y * cols + x] = templatePlane(m, host, pixels, p, y * w + x);
             float *out = host->spectra + ((size_t)k * (size_t)m->planes + (size_t)p) * spectrum;
-            match_fft_forward(worker->fft, worker->plane, out);
-            for (size_t i = 0; i < spectrum; ++i)
-                out[i] *= scale;
+            CUSI_REQUIRE(match_fft_forwardRounded(worker->fft, worker->plane, h, scale, out), CUS_ERROR_NO_MEMORY,
+                         "cusMatcherCreate: out of host memory for a template's spectrum of %d x %d", host->fft_rows,
+                         host->fft_cols);
         }
+    return CUS_OK;
 }
 
 /* Block and FFT sizes; the error bound of the direct algorithm. Threads of a team. */
@@ -208,7 +209,7 @@ cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const u
         CUS_TRY(prepareWorker(m, host, fft, team, &host->workers[i]));
     if (fft) {
         m->error = match_fft_correlationUnits(host->workers[0].fft, m->planes) * 0x1p-24;
-        prepareSpectra(m, host);
+        CUS_TRY(prepareSpectra(m, host));
     }
     CUS_TRY(cusMatCreate(&matcher->results, m->count, m->max_matches * (int)sizeof(cusMatch), CUS_8UC1, CUS_HOST));
     for (int k = 0; k < m->count; ++k)
