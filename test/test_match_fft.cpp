@@ -448,7 +448,7 @@ TEST(MatchFft, boundIsThePublishedOne) {
             MatchFft fft{};
             fft.half = half;
             fft.column = column;
-            ASSERT_LE(match_fft_correlationUnits(&fft, 1), 12 * std::log2(static_cast<double>(rows) * cols) + 16)
+            ASSERT_LE(match_fft_correlationUnits(&fft, 4), 12 * std::log2(static_cast<double>(rows) * cols) + 16)
                 << rows << " x " << cols;
         }
 }
