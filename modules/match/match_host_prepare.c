@@ -9,10 +9,12 @@
 #include <string.h>
 
 /* Nanoseconds of one multiplication of the direct algorithm, and of one point and level (points * log2 points of them) of one
- * transform; what threads lose that share a transform: docs/internals/match-host.md. */
+ * transform; what threads lose that share a transform: a tenth of the time, and the beginning and end of each stage.
+ * docs/internals/match-host.md. */
 #define TUNING_DIRECT_NS 0.05
 #define TUNING_FFT_NS    0.08
 #define TUNING_SHARED    1.1
+#define TUNING_STAGE_NS  1e4
 enum { TUNING_MAX_SPLIT = 64, TUNING_STRIP_ROWS = 16 };
 
 /* ---- Block size: the least work for the busiest thread ------------------------------------------------------------------ */
@@ -50,7 +52,8 @@ static Plan chooseBlocks(const MatchModel *m) {
                 continue; /* planes of more than 4 GB only if nothing else fits */
             const double block_ns = fftCost(m, (double)plan.fft_rows * plan.fft_cols);
             const double alone = (double)rounds * block_ns;
-            const double shared = TUNING_SHARED * (double)blocks * block_ns / threads;
+            const double stages = TUNING_STAGE_NS * (3 * m->planes + 3 * m->count + 1);
+            const double shared = (double)blocks * (TUNING_SHARED * block_ns / threads + stages);
             plan.team = shared < alone ? threads : 1;
             plan.ns = shared < alone ? shared : alone;
             if (plan.ns < best.ns)
