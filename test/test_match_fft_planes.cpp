@@ -1,5 +1,6 @@
 // Planes: the host's FFT of real images and their correlation, against the definition and against transforms in double.
 #include "match_fft_support.hpp"
+#include "match_support.hpp"
 
 namespace match_fft_test {
 
@@ -277,6 +278,41 @@ TEST(MatchFft, boundOnLargePlanes) {
         const double units = worst / (0x1p-24 * energy);
         EXPECT_LE(units, match_fft_correlationUnits(fft.fft, 1)) << "kind " << kind;
         RecordProperty("units_" + std::to_string(kind), std::to_string(units));
+    }
+}
+
+// Large templates: all threads share one transform, and strips of window sums.
+TEST(MatchFft, threadsShareATransform) {
+    std::mt19937_64 random = support::generator();
+    const auto image = match_test::picture<uint8_t>(430, 517, 3, random);
+    const int y0 = 121, x0 = 67;
+    const auto templ = match_test::cut(image, y0, x0, 260, 301);
+    long double of_image = 0, of_templ = 0;
+    for (const uint8_t v : image.data)
+        of_image += v * v;
+    for (const uint8_t v : templ.data)
+        of_templ += v * v;
+    const double units = 12 * std::log2(4.0 * image.rows * image.cols) + 16;
+    for (const auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCOEFF_NORMED}) {
+        cusMatcherOptions options = cusMatcherDefaults();
+        options.method = method;
+        options.algorithm = CUS_MATCH_FFT;
+        const auto outcome = match_test::run(image, templ, CUS_HOST, options);
+        ASSERT_EQ(outcome.matches.size(), 1u);
+        EXPECT_EQ(outcome.matches[0].y, y0);
+        EXPECT_EQ(outcome.matches[0].x, x0);
+        const double bound =
+            method == CUS_MATCH_SQDIFF ? 2 * units * 0x1p-24 * static_cast<double>(std::sqrt(of_image * of_templ)) : 0.005;
+        const int rows = image.rows - templ.rows + 1, cols = image.cols - templ.cols + 1;
+        for (int i = 0; i < 40; ++i) { // the corners, both sides of the strips' border, anywhere
+            const int y = i < 2   ? i * (rows - 1)
+                          : i < 5 ? rows / 2 + i - 3
+                                  : static_cast<int>(random() % static_cast<unsigned>(rows));
+            const int x = i < 2 ? i * (cols - 1) : static_cast<int>(random() % static_cast<unsigned>(cols));
+            const double expected = reference::score(image, templ, nullptr, method, y, x);
+            EXPECT_NEAR(outcome.map[static_cast<size_t>(y * cols + x)], expected, bound + std::abs(expected) * 0x1p-22)
+                << y << ", " << x;
+        }
     }
 }
 
