@@ -3,7 +3,7 @@
  * Events are a structure of arrays in host memory: x, y uint16 (pixels), p uint8 (0 negative, 1 positive), t int64
  * (microseconds, not negative, never decreasing). Every function has finished when it returns.
  *
- * The format of a file is detected from its content, never from its name:
+ * The format of a file is found from its content, never from its name:
  *
  *   format              content                                      sensor size                 count  polarity
  *   CUS_EVENTS_M3ED     HDF5 with /prophesee/<camera>/{x,y,p,t}      calib/resolution, 1280x720  known  0 or -1; 1
@@ -20,7 +20,8 @@
  * they are unwrapped, so indices and times in this interface always refer to the whole recording.
  *
  * Memory use does not grow with the recording, apart from 64 bytes for every million events passed in a format without
- * an index. Sizes claimed by a file are not allocated before the file is known to have data for them.
+ * an index. Sizes claimed by a file are not allocated before the file is known to have data for them, and never beyond
+ * cusEventReaderOptions.max_memory.
  */
 #ifndef CUSIGHT_EVENTIO_H
 #define CUSIGHT_EVENTIO_H
@@ -59,7 +60,13 @@ typedef struct cusEventReaderOptions {
     cusEventFormat format;   /* ANY: from the content. EVT2, EVT3: also for a RAW file whose header does not name its
                                 encoding. Otherwise: an error if the file has another format */
     cusBadEvents bad_events; /* default STOP */
-    int threads;             /* threads that decompress HDF5 chunks, 0..1024; 0: as many as OpenMP uses */
+    int threads;             /* that decompress HDF5 chunks, 0..1024; 0: as many as OpenMP uses */
+    size_t max_memory;       /* bytes that a reader may use, whatever the file claims; 0: 2^30 (the default), else 2^26 or
+                                more. If a recording needs more: CUS_ERROR_CAPACITY */
+    size_t max_chunk;        /* bytes of an HDF5 chunk, decompressed, up to 2^32 - 1; 0: 2^26 (the default). If a recording
+                                has larger chunks: CUS_ERROR_CAPACITY */
+    int plugins; /* default 0. 1, for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc,
+                                shuffle and fletcher32, with libhdf5 and its plugins, whose memory has no limit */
 } cusEventReaderOptions;
 
 CUS_API cusEventReaderOptions cusEventReaderDefaults(void);
@@ -73,7 +80,7 @@ typedef struct cusEventInfo {
     char camera[32];    /* M3ED: the camera being read; otherwise the camera named in the header, or "" */
 } cusEventInfo;
 
-/* What has been read since the reader was opened or since the last seek. */
+/* What was read since the reader was opened or last sought. */
 typedef struct cusEventCounts {
     uint64_t events;                                  /* delivered */
     uint64_t triggers_rising, triggers_falling;       /* external trigger words (EVT2, EVT3) */
@@ -88,10 +95,13 @@ typedef struct cusEventReader cusEventReader;
  * are independent. `options` NULL: defaults. Errors:
  *   NULL, VALUE (options), NO_MEMORY;
  *   IO: missing, not readable, or not a regular file (a directory, a pipe, a device);
- *   FORMAT: empty, of an unknown format, or not what its header says;
+ *   FORMAT: empty, of an unknown format, not what its header says, or HDF5 with a dataset of the recording outside the file
+ *   (soft or external link, external storage, virtual dataset), which is never opened;
  *   TRUNCATED: ends before the first event could be found;
- *   UNSUPPORTED: HDF5 in a build without it; an HDF5 filter that is not installed (the message names the package that
- *   provides it); an encoding that is known but not supported (EVT 2.1, EVT 4, DAT version 1). */
+ *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
+ *   UNSUPPORTED: HDF5 in a build without it; a dataset with more than one compression; an HDF5 filter that needs the option
+ *   plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
+ *   supported (EVT 2.1, EVT 4, DAT version 1). */
 CUS_API cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options);
 
 /* The same for a whole file in memory, which must stay valid until the reader is closed. */
@@ -105,22 +115,22 @@ CUS_API cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo 
 CUS_API cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *counts);
 
 /* Reads the next events, up to `capacity`, into the arrays, and sets *count. It is less than capacity only at the end of the
- * recording (0: nothing is left) or with an error. Pass NULL for arrays that you do not need.
+ * recording (0: nothing is left) or with an error. An array that is not wanted may be NULL.
  * If the recording is damaged, the events before the damage are delivered together with the error: *count is valid then, the
  * message says where the damage is, and the next call returns the same error with *count 0.
- *   TRUNCATED: the file ends within an event or a chunk; FORMAT: malformed from here on; IO; NO_MEMORY; UNSUPPORTED.
- * After NULL or VALUE nothing has been read. Cost: HDF5: each chunk is fetched once, decompressed straight into the arrays on all
+ *   TRUNCATED: the file ends within an event or a chunk; FORMAT: malformed from here on; CAPACITY: max_memory; IO; NO_MEMORY.
+ * With NULL and VALUE nothing is read. Cost: HDF5: each chunk is fetched once, decompressed straight into the arrays on all
  * threads, and checked in one pass; a chunk that a call starts or ends within is decompressed once more. Other formats: one
  * pass on one thread. */
 CUS_API cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p,
                                      int64_t *t, size_t *count);
 
-/* The next event read will be number `index` of the file: 0 is the first, and events skipped by CUS_BAD_EVENTS_SKIP count; an
- * index at or past the end means the end. HDF5: one step. Other formats: decodes forward from the nearest checkpoint, made at
- * every million events so far. Errors: NULL, VALUE, and those of Read if the part passed over is damaged. */
+/* The next event read is number `index` of the file: 0 is the first, and events skipped by CUS_BAD_EVENTS_SKIP count; at or
+ * past the end: the end. HDF5: one step. Other formats: decodes forward from the nearest of the checkpoints made every million
+ * events so far. Errors: NULL, VALUE, and those of Read if the passed part is damaged. */
 CUS_API cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index);
 
-/* The next event read will be the first with t >= time; *index, unless NULL, is set to its number. HDF5: binary search, which
+/* The next event read is the first with t >= time; *index, unless NULL, is set to its number. HDF5: binary search, which
  * decompresses about log2(chunks) chunks. Other formats: as SeekIndex. */
 CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index);
 
@@ -131,7 +141,7 @@ typedef struct cusEventWriterOptions {
     const char *camera; /* group under /prophesee: "left" or "right"; NULL: "left" */
     int chunk;          /* events in a chunk, 1024..4194304, default 40000 */
     int compress;       /* default 1: LZF */
-    int threads;        /* threads that compress, 0..1024; 0: as many as OpenMP uses */
+    int threads;        /* that compress, 0..1024; 0: as many as OpenMP uses */
 } cusEventWriterOptions;
 
 CUS_API cusEventWriterOptions cusEventWriterDefaults(void);
@@ -143,7 +153,7 @@ typedef struct cusEventWriter cusEventWriter;
  * `path` is never an incomplete file. Errors: NULL, VALUE, IO, NO_MEMORY, UNSUPPORTED (build without HDF5). */
 CUS_API cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options);
 
-/* Appends n events. A rejected call writes nothing: VALUE names the first event that is outside the sensor, has p other
+/* Appends n events. A rejected call has written nothing: VALUE names the first event that is outside the sensor, has p other
  * than 0 and 1, or a time that is negative, earlier than the one before or later than 2^40 us (12 days; ms_map_idx has an
  * entry for every millisecond from 0). After IO the file cannot be finished. */
 CUS_API cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y,
@@ -166,7 +176,7 @@ CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path
 /* Appends n frames, given as one host matrix of n * rows rows. Errors: NULL, TYPE, SIZE, SPACE, NO_MEMORY, IO. */
 CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames);
 
-/* Both free the writer. Finish completes the file; Discard (safe on NULL) removes it. */
+/* Both free the writer. Finish completes the file, Discard (safe on NULL) removes it. */
 CUS_API cusStatus cusFrameWriterFinish(cusFrameWriter *writer);
 CUS_API void cusFrameWriterDiscard(cusFrameWriter *writer);
 

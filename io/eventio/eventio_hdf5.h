@@ -7,7 +7,7 @@
 
 #include <hdf5.h>
 
-enum { EVENTIO_FILTER_LZF = 32000, EVENTIO_FILTER_BLOSC = 32001 };
+enum { EVENTIO_FILTER_DEFLATE = 1, EVENTIO_FILTER_LZF = 32000, EVENTIO_FILTER_BLOSC = 32001 };
 
 /* One thread at a time calls libhdf5, which may be built without thread safety. Its error printing is off meanwhile. */
 typedef struct Hdf5Lock {
@@ -18,11 +18,25 @@ typedef struct Hdf5Lock {
 Hdf5Lock eventio_lockHdf5(void);
 void eventio_unlockHdf5(Hdf5Lock lock);
 
-/* What the driver reads. It sets `past_end` to the end of the last read that went past the end of the file. */
+/* Right after a call of libhdf5 that failed: CUS_ERROR_NO_MEMORY if it ran out of memory, else `otherwise`. */
+cusStatus eventio_hdf5Status(cusStatus otherwise);
+
+/* What the driver reads. */
 typedef struct Hdf5Source {
     const EventSource *source;
-    uint64_t past_end;
+    uint64_t claimed_end; /* of the file, by its header */
+    size_t metadata_left; /* bytes of metadata that libhdf5 may still read */
+    void *file;           /* the driver's */
 } Hdf5Source;
+
+/* Before each call of libhdf5: renews the allowance of metadata. */
+void eventio_beginHdf5(Hdf5Source *source);
+
+/* The end of the file that its header claims, if that is past the true one; else 0. */
+uint64_t eventio_hdf5PastEnd(const Hdf5Source *source);
+
+/* After the file is closed, and before the source is freed. */
+void eventio_detachHdf5(Hdf5Source *source);
 
 /* Registers a driver for H5Pset_driver, whose info is a pointer to a Hdf5Source *. Release it with H5FDunregister. */
 hid_t eventio_hdf5Driver(void);
