@@ -112,7 +112,7 @@ fi
 "$program" synthetic:320x240@1000000 --device cpu --headless --output stopped.mp4 >said 2>&1 &
 pid=$!
 for ((i = 0; i < 300; ++i)); do
-    [ -s stopped.mp4 ] && break
+    ls .cusight-*.mp4 >/dev/null 2>&1 && break # its name until it is complete
     sleep 0.1
 done
 sleep 0.5

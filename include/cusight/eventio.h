@@ -149,8 +149,10 @@ CUS_API cusEventWriterOptions cusEventWriterDefaults(void);
 typedef struct cusEventWriter cusEventWriter;
 
 /* Creates an M3ED-style HDF5 file: /prophesee/<camera>/{x,y uint16, p int8, t int64, ms_map_idx uint64},
- * calib/resolution {width, height}. The file is written to `path` with ".part" appended and renamed when it is finished, so
- * `path` is never an incomplete file. Errors: NULL, VALUE, IO, NO_MEMORY, UNSUPPORTED (build without HDF5). */
+ * calib/resolution {width, height}. The file is written in the folder of `path` under a random name, and stored and
+ * renamed when it is finished, so `path` is never an incomplete file and keeps what it was until then. A symbolic link there
+ * is replaced, not followed; a folder, device or pipe is IO. Errors: NULL, VALUE, IO, NO_MEMORY, UNSUPPORTED (build without
+ * HDF5). */
 CUS_API cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options);
 
 /* Appends n events. A rejected call has written nothing: VALUE names the first event that is outside the sensor, has p other
@@ -173,7 +175,8 @@ typedef struct cusFrameWriter cusFrameWriter;
  * VALUE, TYPE, SIZE (a frame of 2^32 bytes or more), IO, NO_MEMORY, UNSUPPORTED. */
 CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type);
 
-/* Appends n frames, given as one host matrix of n * rows rows. Errors: NULL, TYPE, SIZE, SPACE, NO_MEMORY, IO. */
+/* Appends n frames, given as one host matrix of n * rows rows. After IO the file cannot be finished. Errors: NULL, TYPE, SIZE,
+ * SPACE, NO_MEMORY, IO. */
 CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames);
 
 /* Both free the writer. Finish completes the file, Discard (safe on NULL) removes it. */

@@ -43,7 +43,8 @@ hid_t eventio_hdf5Driver(void);
 
 enum { HDF5_OUTPUT_DATASETS = 5, HDF5_OUTPUT_MAX_RANK = 4 };
 
-/* A file that is written as PATH.part and renamed when it is finished. Zero-initialize it before eventio_outputName. */
+/* A file that is written as `part`, in the folder of `path` under a random name, and renamed when it is finished. Zero-initialize
+ * it before eventio_outputName. */
 typedef struct Hdf5Output {
     char *path, *part;
     hid_t file, dataset[HDF5_OUTPUT_DATASETS];
@@ -59,7 +60,7 @@ int eventio_outputCreate(Hdf5Output *output);
 int eventio_outputDataset(Hdf5Output *output, int index, hid_t group, const char *name, hid_t type, int rank,
                           const hsize_t *chunk, size_t chunk_bytes, int compress);
 
-/* Both close the file and free what belongs to it. Finish renames the file if `status` is CUS_OK and closing succeeds,
+/* Both close the file and free what belongs to it. Finish stores and renames the file if `status` is CUS_OK and closing succeeds,
  * otherwise it removes the file; it returns `status` or the new error. */
 cusStatus eventio_outputFinish(Hdf5Output *output, cusStatus status, const char *function);
 void eventio_outputDiscard(Hdf5Output *output);
