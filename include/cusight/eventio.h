@@ -3,7 +3,7 @@
  * Events are a structure of arrays in host memory: x, y uint16 (pixels), p uint8 (0 negative, 1 positive), t int64
  * (microseconds, not negative, never decreasing). Every function has finished when it returns.
  *
- * The format of a file is found from its content, never from its name:
+ * The format of a file is detected from its content, never from its name:
  *
  *   format              content                                      sensor size                 count  polarity
  *   CUS_EVENTS_M3ED     HDF5 with /prophesee/<camera>/{x,y,p,t}      calib/resolution, 1280x720  known  0 or -1; 1
@@ -60,12 +60,12 @@ typedef struct cusEventReaderOptions {
     cusEventFormat format;   /* ANY: from the content. EVT2, EVT3: also for a RAW file whose header does not name its
                                 encoding. Otherwise: an error if the file has another format */
     cusBadEvents bad_events; /* default STOP */
-    int threads;             /* that decompress HDF5 chunks, 0..1024; 0: as many as OpenMP uses */
-    size_t max_memory;       /* bytes that a reader may use, whatever the file claims; 0: 2^30 (the default), else 2^26 or
-                                more. If a recording needs more: CUS_ERROR_CAPACITY */
-    size_t max_chunk;        /* bytes of an HDF5 chunk, decompressed, up to 2^32 - 1; 0: 2^26 (the default). If a recording
-                                has larger chunks: CUS_ERROR_CAPACITY */
-    int plugins; /* default 0. 1, for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc,
+    int threads;             /* threads that decompress HDF5 chunks, 0..1024; 0: as many as OpenMP uses */
+    size_t max_memory;       /* bytes that a reader may use, whatever the file claims; 0: 2^30 (the default), otherwise
+                                at least 2^26. A recording that needs more: CUS_ERROR_CAPACITY */
+    size_t max_chunk;        /* bytes of an HDF5 chunk, decompressed, up to 2^32 - 1; 0: 2^26 (the default). Larger
+                                chunks: CUS_ERROR_CAPACITY */
+    int plugins; /* default 0. 1, only for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc,
                                 shuffle and fletcher32, with libhdf5 and its plugins, whose memory has no limit */
 } cusEventReaderOptions;
 
@@ -80,7 +80,7 @@ typedef struct cusEventInfo {
     char camera[32];    /* M3ED: the camera being read; otherwise the camera named in the header, or "" */
 } cusEventInfo;
 
-/* What was read since the reader was opened or last sought. */
+/* What has been read since the reader was opened or since the last seek. */
 typedef struct cusEventCounts {
     uint64_t events;                                  /* delivered */
     uint64_t triggers_rising, triggers_falling;       /* external trigger words (EVT2, EVT3) */
@@ -115,22 +115,22 @@ CUS_API cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo 
 CUS_API cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *counts);
 
 /* Reads the next events, up to `capacity`, into the arrays, and sets *count. It is less than capacity only at the end of the
- * recording (0: nothing is left) or with an error. An array that is not wanted may be NULL.
+ * recording (0: nothing is left) or with an error. Pass NULL for arrays that you do not need.
  * If the recording is damaged, the events before the damage are delivered together with the error: *count is valid then, the
  * message says where the damage is, and the next call returns the same error with *count 0.
  *   TRUNCATED: the file ends within an event or a chunk; FORMAT: malformed from here on; CAPACITY: max_memory; IO; NO_MEMORY.
- * With NULL and VALUE nothing is read. Cost: HDF5: each chunk is fetched once, decompressed straight into the arrays on all
+ * After NULL or VALUE nothing has been read. Cost: HDF5: each chunk is fetched once, decompressed straight into the arrays on all
  * threads, and checked in one pass; a chunk that a call starts or ends within is decompressed once more. Other formats: one
  * pass on one thread. */
 CUS_API cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p,
                                      int64_t *t, size_t *count);
 
-/* The next event read is number `index` of the file: 0 is the first, and events skipped by CUS_BAD_EVENTS_SKIP count; at or
- * past the end: the end. HDF5: one step. Other formats: decodes forward from the nearest of the checkpoints made every million
- * events so far. Errors: NULL, VALUE, and those of Read if the passed part is damaged. */
+/* The next event read will be number `index` of the file: 0 is the first, and events skipped by CUS_BAD_EVENTS_SKIP count; an
+ * index at or past the end means the end. HDF5: one step. Other formats: decodes forward from the nearest checkpoint, made at
+ * every million events so far. Errors: NULL, VALUE, and those of Read if the part passed over is damaged. */
 CUS_API cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index);
 
-/* The next event read is the first with t >= time; *index, unless NULL, is set to its number. HDF5: binary search, which
+/* The next event read will be the first with t >= time; *index, unless NULL, is set to its number. HDF5: binary search, which
  * decompresses about log2(chunks) chunks. Other formats: as SeekIndex. */
 CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index);
 
@@ -141,7 +141,7 @@ typedef struct cusEventWriterOptions {
     const char *camera; /* group under /prophesee: "left" or "right"; NULL: "left" */
     int chunk;          /* events in a chunk, 1024..4194304, default 40000 */
     int compress;       /* default 1: LZF */
-    int threads;        /* that compress, 0..1024; 0: as many as OpenMP uses */
+    int threads;        /* threads that compress, 0..1024; 0: as many as OpenMP uses */
 } cusEventWriterOptions;
 
 CUS_API cusEventWriterOptions cusEventWriterDefaults(void);
@@ -149,13 +149,13 @@ CUS_API cusEventWriterOptions cusEventWriterDefaults(void);
 typedef struct cusEventWriter cusEventWriter;
 
 /* Creates an M3ED-style HDF5 file: /prophesee/<camera>/{x,y uint16, p int8, t int64, ms_map_idx uint64},
- * calib/resolution {width, height}. The file is written in the folder of `path` under a random name, and stored and
- * renamed when it is finished, so `path` is never an incomplete file and keeps what it was until then. A symbolic link there
- * is replaced, not followed; a folder, device or pipe is IO. Errors: NULL, VALUE, IO, NO_MEMORY, UNSUPPORTED (build without
- * HDF5). */
+ * calib/resolution {width, height}. The file is written in the folder of `path` under a random name, synchronized to
+ * disk and renamed when it is finished: `path` is never an incomplete file, and a previous file stays until then. A symbolic
+ * link at `path` is replaced, not followed; a folder, device or pipe is IO. Errors: NULL, VALUE, IO, NO_MEMORY, UNSUPPORTED
+ * (build without HDF5). */
 CUS_API cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options);
 
-/* Appends n events. A rejected call has written nothing: VALUE names the first event that is outside the sensor, has p other
+/* Appends n events. A rejected call writes nothing: VALUE names the first event that is outside the sensor, has p other
  * than 0 and 1, or a time that is negative, earlier than the one before or later than 2^40 us (12 days; ms_map_idx has an
  * entry for every millisecond from 0). After IO the file cannot be finished. */
 CUS_API cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y,
@@ -179,7 +179,7 @@ CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path
  * SPACE, NO_MEMORY, IO. */
 CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames);
 
-/* Both free the writer. Finish completes the file, Discard (safe on NULL) removes it. */
+/* Both free the writer. Finish completes the file; Discard (safe on NULL) removes it. */
 CUS_API cusStatus cusFrameWriterFinish(cusFrameWriter *writer);
 CUS_API void cusFrameWriterDiscard(cusFrameWriter *writer);
 

@@ -36,7 +36,7 @@ typedef struct JobQueue {
     atomic_int ready, taken, complete;
 } JobQueue;
 
-/* Runs jobs until no more will come. (OpenMP tasks would do the same, but ThreadSanitizer reports false races in how LLVM's
+/* Runs jobs until all are done. (OpenMP tasks would do the same, but ThreadSanitizer reports false races in how LLVM's
  * runtime reuses their memory.) */
 static void runJobs(const Hdf5Reader *h, JobQueue *queue, uint8_t *const *out) {
     for (;;) {
@@ -55,7 +55,7 @@ static void runJobs(const Hdf5Reader *h, JobQueue *queue, uint8_t *const *out) {
     }
 }
 
-/* Plans the next chunk, of the column that is furthest behind: so all columns are complete up to a break. 0: none is left. */
+/* Plans the next chunk, of the column that is furthest behind: so all columns are complete up to any damage. 0: none is left. */
 static int planJob(Hdf5Reader *h, Range *range, ChunkJob *job) {
     int k = 0;
     for (int j = 1; j < EVENTIO_COLUMNS; ++j)
