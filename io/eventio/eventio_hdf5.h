@@ -9,6 +9,9 @@
 
 enum { EVENTIO_FILTER_DEFLATE = 1, EVENTIO_FILTER_LZF = 32000, EVENTIO_FILTER_BLOSC = 32001 };
 
+/* Bytes of metadata that one operation may read: libhdf5 needs several times as much memory for them. */
+enum { EVENTIO_METADATA_BYTES = 4 << 20 };
+
 /* One thread at a time calls libhdf5, which may be built without thread safety. Its error printing is off meanwhile. */
 typedef struct Hdf5Lock {
     H5E_auto2_t print;
@@ -26,6 +29,7 @@ typedef struct Hdf5Source {
     const EventSource *source;
     uint64_t claimed_end; /* of the file, by its header */
     size_t metadata_left; /* bytes of metadata that libhdf5 may still read */
+    int metadata_refused; /* it asked for more */
     void *file;           /* the driver's */
 } Hdf5Source;
 

@@ -23,6 +23,9 @@ cusStatus eventio_findObject(Hdf5Reader *h, hid_t parent, const char *name, H5O_
         done = H5Oget_info_by_name2(parent, name, &about, H5O_INFO_BASIC, H5P_DEFAULT);
     CUSI_REQUIRE(done >= 0 || eventio_hdf5Status(CUS_OK) == CUS_OK, CUS_ERROR_NO_MEMORY,
                  "cusEventReaderOpen: out of host memory in libhdf5");
+    CUSI_REQUIRE(done >= 0 || !h->source.metadata_refused, CUS_ERROR_CAPACITY,
+                 "cusEventReaderOpen: HDF5 has to read more than %d bytes of metadata to find %s", EVENTIO_METADATA_BYTES,
+                 name);
     if (exists > 0 && done >= 0)
         *place = about.type == type ? OBJECT_FOUND : OBJECT_OF_OTHER_TYPE;
     return CUS_OK;
@@ -36,6 +39,10 @@ static const char *packageOf(int filter) {
         return "LZF: Debian's hdf5-plugin-lzf";
     case EVENTIO_FILTER_BLOSC:
         return "Blosc: Debian's hdf5-filter-plugin-blosc-serial";
+    case H5Z_FILTER_SZIP:
+    case H5Z_FILTER_NBIT:
+    case H5Z_FILTER_SCALEOFFSET:
+        return "part of libhdf5, if it was built with it";
     case 307:
     case 32004:
     case 32008:
@@ -97,7 +104,7 @@ static cusStatus inspectFilters(const Hdf5Reader *h, Column *c, hid_t properties
     }
     CUSI_REQUIRE(
         !foreign, CUS_ERROR_UNSUPPORTED,
-        "cusEventReaderOpen: %s is stored with HDF5 filter %d, which needs the option plugins and an installed plugin "
+        "cusEventReaderOpen: %s is stored with HDF5 filter %d, which needs the option plugins and the filter installed "
         "(%s)",
         name, foreign, packageOf(foreign));
     CUSI_REQUIRE(bounded, CUS_ERROR_UNSUPPORTED,
@@ -225,11 +232,13 @@ static cusStatus readOpened(Hdf5Reader *h, hid_t dataset, const char *name, int 
         H5Tget_class(type) == H5T_INTEGER && H5Sget_simple_extent_npoints(space) == n && H5Tget_size(type) <= 8;
     H5Tclose(type);
     H5Sclose(space);
+    CUSI_REQUIRE(fits, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has another type or size, expected %d integer%s",
+                 name, n, n == 1 ? "" : "s");
     eventio_beginHdf5(&h->source);
-    if (fits && H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
+    if (H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
         return cusi_fail(eventio_hdf5Status(eventio_hdf5PastEnd(&h->source) ? CUS_ERROR_TRUNCATED : CUS_ERROR_FORMAT),
                          "cusEventReaderOpen: HDF5 cannot read %s", name);
-    *found = fits;
+    *found = 1;
     return CUS_OK;
 }
 

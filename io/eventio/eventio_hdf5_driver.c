@@ -35,17 +35,15 @@ cusStatus eventio_hdf5Status(cusStatus otherwise) {
     return found ? CUS_ERROR_NO_MEMORY : otherwise;
 }
 
-enum {
-    PAGE = 4096,             /* zeros are read up to the end of the last one */
-    METADATA_BYTES = 4 << 20 /* that one operation reads at most: libhdf5 needs several times as much memory for them */
-};
+enum { PAGE = 4096 }; /* zeros are read up to the end of the last one */
 
 static haddr_t paddedEnd(const Hdf5Source *source) {
     return (source->source->size + PAGE - 1) / PAGE * PAGE;
 }
 
 void eventio_beginHdf5(Hdf5Source *source) {
-    source->metadata_left = METADATA_BYTES;
+    source->metadata_left = EVENTIO_METADATA_BYTES;
+    source->metadata_refused = 0;
 }
 
 uint64_t eventio_hdf5PastEnd(const Hdf5Source *source) {
@@ -120,8 +118,10 @@ static herr_t driverRead(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr_
     if (address >= end || size > (type == H5FD_MEM_DRAW ? end : paddedEnd(source)) - address)
         return -1;
     if (type != H5FD_MEM_DRAW) {
-        if (size > source->metadata_left)
+        if (size > source->metadata_left) {
+            source->metadata_refused = 1;
             return -1;
+        }
         source->metadata_left -= size;
     }
     const int64_t got = eventio_readAt(source->source, address, buffer, size);

@@ -186,12 +186,20 @@ static cusStatus readRange(Hdf5Reader *h, const Column *c, uint64_t first, size_
     return CUS_OK;
 }
 
-/* Delivers n elements; if one is out of range, *good is how many are not. */
+/* Delivers n elements; if one is out of range, *good is how many precede it. */
 static int deliverUpTo(const Hdf5Reader *h, const Column *c, const uint8_t *in, size_t n, uint8_t *out, size_t *good) {
     const size_t width = eventio_deliveredSize[c->which];
     *good = n;
     if (eventio_deliver(c, h->time_offset, in, n, out))
         return 1;
+    for (size_t i = 0; i < n && in == out; ++i) { /* times, already delivered */
+        uint64_t time;
+        memcpy(&time, out + 8 * i, 8);
+        if (time >> 62) {
+            *good = i;
+            return 0;
+        }
+    }
     for (size_t i = 0; i < n; ++i)
         if (!eventio_deliver(c, h->time_offset, in + i * c->element, 1, out + i * width)) {
             *good = i;
@@ -202,9 +210,12 @@ static int deliverUpTo(const Hdf5Reader *h, const Column *c, const uint8_t *in, 
 
 /* The next elements of a contiguous column, at most a piece. *good < n with an error. */
 static cusStatus readPiece(Hdf5Reader *h, const Column *c, uint64_t at, size_t n, uint8_t *out, size_t *good) {
-    enum { PIECE = 4096 };
-    uint8_t piece[8 * PIECE];
-    n = n < PIECE ? n : PIECE;
+    enum { PIECE = 4096, PIECE_IN_PLACE = 16384 };
+    uint8_t converted[8 * PIECE];
+    const int in_place = c->element == eventio_deliveredSize[c->which] && !c->is_big_endian;
+    const size_t most = in_place ? PIECE_IN_PLACE : PIECE;
+    uint8_t *piece = in_place ? out : converted;
+    n = n < most ? n : most;
     *good = 0;
     const uint64_t start = c->address + at * c->element;
     const int64_t got = eventio_readAt(h->source.source, start, piece, n * c->element);

@@ -30,6 +30,8 @@ static cusStatus openGroup(Hdf5Reader *h, hid_t parent, const char *name, hid_t 
     ObjectPlace place;
     *group = -1;
     CUS_TRY(eventio_findObject(h, parent, name, H5O_TYPE_GROUP, &place));
+    CUSI_REQUIRE(place != OBJECT_LINKED, CUS_ERROR_FORMAT,
+                 "cusEventReaderOpen: the group %s is a soft or external link, expected a group within the file", name);
     if (place != OBJECT_FOUND)
         return CUS_OK;
     eventio_beginHdf5(&h->source);
@@ -66,7 +68,8 @@ static cusStatus openM3ed(cusEventReader *reader, Hdf5Reader *h, hid_t group) {
         CUS_TRY(openGroup(h, group, camera, &recording));
     }
     CUSI_REQUIRE(recording > 0, CUS_ERROR_FORMAT,
-                 "cusEventReaderOpen: the HDF5 file has /prophesee, but no camera \"%s\" in it", camera);
+                 "cusEventReaderOpen: the HDF5 file has /prophesee, but no camera \"%s\" in it",
+                 requested ? requested : "left\" or \"right");
     reader->info.format = CUS_EVENTS_M3ED;
     reader->info.width = 1280;
     reader->info.height = 720;

@@ -82,7 +82,7 @@ cusStatus eventio_findObject(Hdf5Reader *h, hid_t parent, const char *name, H5O_
 /* Opens c->dataset, which must exist (`path` is that of its group), and finds how it is stored. */
 cusStatus eventio_openColumn(Hdf5Reader *h, hid_t group, const char *path, Column *c);
 
-/* Reads n integers from a small dataset. *found 0: it is missing, or has another type or size. */
+/* Reads n integers from a small dataset. *found 0: it is missing. */
 cusStatus eventio_readNumbers(Hdf5Reader *h, hid_t parent, const char *name, int n, int64_t *values, int *found);
 
 /* ---- eventio_hdf5_decode.c; on any thread ------------------------------------------------------------------------------ */
