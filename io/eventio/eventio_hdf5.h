@@ -33,11 +33,24 @@ typedef struct Hdf5Source {
     void *file;           /* the driver's */
 } Hdf5Source;
 
+/* ---- eventio_hdf5_guard.c: what libhdf5 does not survive. `base` is the address of the superblock ------------------------ */
+
+/* Whether the chunks of the dataset at `address`, counted from `base`, have an extent. */
+int eventio_datasetIsGood(const EventSource *source, uint64_t base, uint64_t address);
+
+/* Whether the free list of the local heap whose first n bytes are `prefix` ends. 1 also for what is no heap. */
+int eventio_heapIsGood(const EventSource *source, uint64_t base, const uint8_t *prefix, size_t n);
+
+/* ---- eventio_hdf5_driver.c ------------------------------------------------------------------------------------------------ */
+
 /* Before each call of libhdf5: renews the allowance of metadata. */
 void eventio_beginHdf5(Hdf5Source *source);
 
 /* The end of the file that its header claims, if that is past the true one; else 0. */
 uint64_t eventio_hdf5PastEnd(const Hdf5Source *source);
+
+/* The address of the superblock: not 0 after a user block. */
+uint64_t eventio_hdf5Base(const Hdf5Source *source);
 
 /* After the file is closed, and before the source is freed. */
 void eventio_detachHdf5(Hdf5Source *source);

@@ -26,6 +26,10 @@ cusStatus eventio_findObject(Hdf5Reader *h, hid_t parent, const char *name, H5O_
     CUSI_REQUIRE(done >= 0 || !h->source.metadata_refused, CUS_ERROR_CAPACITY,
                  "cusEventReaderOpen: HDF5 has to read more than %d bytes of metadata to find %s", EVENTIO_METADATA_BYTES,
                  name);
+    if (exists > 0 && done >= 0 && type == H5O_TYPE_DATASET && about.type == type) {
+        CUSI_REQUIRE(eventio_datasetIsGood(h->source.source, eventio_hdf5Base(&h->source), about.addr), CUS_ERROR_FORMAT,
+                     "cusEventReaderOpen: dataset %s has chunks without an extent in each dimension", name);
+    }
     if (exists > 0 && done >= 0)
         *place = about.type == type ? OBJECT_FOUND : OBJECT_OF_OTHER_TYPE;
     return CUS_OK;
@@ -142,8 +146,7 @@ static cusStatus inspectChunks(const Hdf5Reader *h, Column *c, hid_t properties)
     return inspectFilters(h, c, properties);
 }
 
-static cusStatus inspectType(Column *c, hid_t type) {
-    const char *name = eventio_columnName[c->which];
+static cusStatus inspectType(Column *c, const char *name, hid_t type) {
     CUSI_REQUIRE(
         type > 0 && H5Tget_class(type) == H5T_INTEGER, CUS_ERROR_FORMAT,
         "cusEventReaderOpen: dataset %s is not of an integer type, expected one dimension of integers within the file",
@@ -161,6 +164,11 @@ static cusStatus inspectType(Column *c, hid_t type) {
     return CUS_OK;
 }
 
+/* libhdf5 reads a compact dataset without asking how many bytes are there. */
+static int isCompactWhole(hid_t dataset, uint64_t length, size_t element) {
+    return length <= UINT16_MAX && H5Dget_storage_size(dataset) >= length * element;
+}
+
 static cusStatus inspectColumn(Hdf5Reader *h, Column *c, hid_t properties) {
     const char *name = eventio_columnName[c->which];
     H5D_layout_t layout;
@@ -176,12 +184,15 @@ static cusStatus inspectColumn(Hdf5Reader *h, Column *c, hid_t properties) {
         rank == 1, CUS_ERROR_FORMAT,
         "cusEventReaderOpen: dataset %s is not one-dimensional, expected one dimension of integers within the file", name);
     const hid_t type = H5Dget_type(c->dataset);
-    const cusStatus status = inspectType(c, type);
+    const cusStatus status = inspectType(c, name, type);
     H5Tclose(type);
     CUS_TRY(status);
     if (layout == H5D_CHUNKED)
         return inspectChunks(h, c, properties);
     c->storage = layout == H5D_COMPACT ? STORED_FOR_LIBHDF5 : STORED_CONTIGUOUSLY;
+    CUSI_REQUIRE(layout != H5D_COMPACT || isCompactWhole(c->dataset, length, c->element), CUS_ERROR_FORMAT,
+                 "cusEventReaderOpen: dataset %s holds fewer bytes than its %llu elements need", name,
+                 (unsigned long long)length);
     if (layout == H5D_CONTIGUOUS) {
         const haddr_t address = H5Dget_offset(c->dataset);
         c->address = address == HADDR_UNDEF ? UINT64_MAX : (uint64_t)address;
@@ -218,26 +229,57 @@ cusStatus eventio_openColumn(Hdf5Reader *h, hid_t group, const char *path, Colum
 
 /* ---- Small datasets ------------------------------------------------------------------------------------------------ */
 
+/* The stored bytes of n elements. Contiguous ones without libhdf5, whose buffer for them overflows in damaged files. */
+static cusStatus readSmall(Hdf5Reader *h, hid_t dataset, const char *name, H5D_layout_t layout, hid_t type, const Column *c,
+                           uint64_t n, uint8_t *bytes) {
+    const haddr_t address = layout == H5D_CONTIGUOUS ? H5Dget_offset(dataset) : HADDR_UNDEF;
+    const size_t size = (size_t)n * c->element;
+    eventio_beginHdf5(&h->source);
+    if (layout == H5D_CONTIGUOUS) {
+        const int64_t got = address == HADDR_UNDEF ? 0 : eventio_readAt(h->source.source, address, bytes, size);
+        CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderOpen: the file cannot be read at byte %llu",
+                     (unsigned long long)address);
+        CUSI_REQUIRE((size_t)got == size, CUS_ERROR_TRUNCATED,
+                     "cusEventReaderOpen: %s is not in the file, which ends at byte %llu", name,
+                     (unsigned long long)h->source.source->size);
+        return CUS_OK;
+    }
+    CUSI_REQUIRE(isCompactWhole(dataset, n, c->element), CUS_ERROR_FORMAT,
+                 "cusEventReaderOpen: dataset %s holds fewer bytes than its %llu elements need", name,
+                 (unsigned long long)n);
+    CUSI_REQUIRE(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes) >= 0, eventio_hdf5Status(CUS_ERROR_FORMAT),
+                 "cusEventReaderOpen: HDF5 cannot read %s", name);
+    return CUS_OK;
+}
+
 static cusStatus readOpened(Hdf5Reader *h, hid_t dataset, const char *name, int n, int64_t *values, int *found) {
+    enum { MOST = 2 };
     hid_t properties;
     H5D_layout_t layout;
+    Column c = {0};
+    uint8_t bytes[8 * MOST];
     CUS_TRY(getProperties(dataset, "", name, &properties));
-    const cusStatus status = checkWithinFile(properties, name, &layout);
+    cusStatus status = checkWithinFile(properties, name, &layout);
     H5Pclose(properties);
     CUS_TRY(status);
     CUSI_REQUIRE(layout != H5D_CHUNKED, CUS_ERROR_FORMAT,
                  "cusEventReaderOpen: dataset %s is stored in chunks, expected contiguous or compact", name);
     const hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
-    const int fits =
-        H5Tget_class(type) == H5T_INTEGER && H5Sget_simple_extent_npoints(space) == n && H5Tget_size(type) <= 8;
-    H5Tclose(type);
+    const int fits = n <= MOST && H5Tget_class(type) == H5T_INTEGER && H5Sget_simple_extent_npoints(space) == n;
     H5Sclose(space);
-    CUSI_REQUIRE(fits, CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has another type or size, expected %d integer%s",
-                 name, n, n == 1 ? "" : "s");
-    eventio_beginHdf5(&h->source);
-    if (H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
-        return cusi_fail(eventio_hdf5Status(eventio_hdf5PastEnd(&h->source) ? CUS_ERROR_TRUNCATED : CUS_ERROR_FORMAT),
-                         "cusEventReaderOpen: HDF5 cannot read %s", name);
+    status =
+        fits ? inspectType(&c, name, type)
+             : cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has another type or size, expected %d integer%s",
+                         name, n, n == 1 ? "" : "s");
+    if (status == CUS_OK)
+        status = readSmall(h, dataset, name, layout, type, &c, (uint64_t)n, bytes);
+    H5Tclose(type);
+    CUS_TRY(status);
+    for (int i = 0; i < n; ++i) {
+        int negative;
+        const uint64_t value = eventio_loadElement(&c, bytes + (size_t)i * c.element, &negative);
+        values[i] = !negative && value > INT64_MAX ? INT64_MAX : (int64_t)value;
+    }
     *found = 1;
     return CUS_OK;
 }

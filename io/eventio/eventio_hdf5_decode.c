@@ -110,8 +110,7 @@ static uint64_t widenTimes(const uint8_t *in, size_t n, size_t element, int is_s
     return bits;
 }
 
-/* An element of any stored type; *negative: of a signed type and below zero. */
-static uint64_t loadElement(const Column *c, const uint8_t *in, int *negative) {
+uint64_t eventio_loadElement(const Column *c, const uint8_t *in, int *negative) {
     uint64_t value = 0;
     for (size_t b = 0; b < c->element; ++b)
         value |= (uint64_t)in[c->is_big_endian ? c->element - 1 - b : b] << (8 * b);
@@ -125,7 +124,7 @@ static int convert(const Column *c, int64_t offset, const uint8_t *in, size_t n,
     uint64_t bits = 0;
     for (size_t i = 0; i < n; ++i) {
         int negative;
-        uint64_t value = loadElement(c, in + i * c->element, &negative);
+        uint64_t value = eventio_loadElement(c, in + i * c->element, &negative);
         if (c->which == EVENTIO_T) {
             bits |= !negative && value >> 62 ? value : value + (uint64_t)offset;
             value += (uint64_t)offset;

@@ -62,6 +62,10 @@ void eventio_detachHdf5(Hdf5Source *source) {
     source->file = NULL;
 }
 
+uint64_t eventio_hdf5Base(const Hdf5Source *source) {
+    return source->file ? ((const DriverFile *)source->file)->base.base_addr : 0;
+}
+
 static H5FD_t *driverOpen(const char *name, unsigned flags, hid_t properties, haddr_t max_address) {
     (void)name, (void)max_address;
     Hdf5Source *const *info = H5Pget_driver_info(properties);
@@ -128,6 +132,8 @@ static herr_t driverRead(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr_
     if (got < 0 || ((size_t)got < size && address + (uint64_t)got < end)) /* the file has become shorter */
         return -1;
     memset((char *)buffer + got, 0, size - (size_t)got);
+    if (type == H5FD_MEM_LHEAP && !eventio_heapIsGood(source->source, file->base_addr, buffer, size))
+        return -1;
     return 0;
 }
 

@@ -96,6 +96,9 @@ int eventio_decodesInPlace(const ChunkJob *job);
 /* Decodes a fetched chunk into the column `out`, and sets job->status, without a message: CUS_OK, FORMAT or NO_MEMORY. */
 void eventio_runJob(const Hdf5Reader *h, ChunkJob *job, uint8_t *out);
 
+/* An element of any stored type, extended to 64 bits; *negative: of a signed type and below zero. */
+uint64_t eventio_loadElement(const Column *c, const uint8_t *in, int *negative);
+
 /* Converts n stored elements to the delivered type; in == out where nothing has to move. 0: a time is out of range. */
 int eventio_deliver(const Column *c, int64_t offset, const uint8_t *in, size_t n, uint8_t *out);
 
