@@ -100,6 +100,18 @@ expect 0 "frames: 5" heatmap frames/%06d.png --device cpu --output frames/out.av
 rm frames/out.avi
 for file in a.txt a.raw a.avi a.png frames/* stream.key; do kept "$file" "an output that is an input"; done
 
+# Inputs that name files themselves: the check of the outputs cannot see those.
+for name in "file://$work/a.avi" "concat://a.avi" "cache:///$work/a.avi"; do
+    expect 3 "is not a URL of http" heatmap "$name" --device cpu --output a.avi
+    kept a.avi "heatmap $name --output a.avi"
+done
+printf 'ffconcat version 1.0\nfile a.avi\n' >list.avi
+printf '#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9,\na.avi\n' >list.m3u8
+for name in list.avi list.m3u8; do
+    expect 3 "is a list of other files or streams" heatmap $name --device cpu --output a.avi
+    kept a.avi "heatmap $name --output a.avi"
+done
+
 echo "-- endings"
 expect 2 "--save-elevation is 'e.jpg', expected a name that ends in .png" contour a.avi --save-elevation e.jpg
 expect 2 "--save-cloud is 'c.xyz', expected a name that ends in .ply" contour a.avi --save-cloud c.xyz
@@ -237,6 +249,7 @@ for case in "heatmap pipe.avi --output y.avi" "heatmap pipe --output y.avi" "hea
     "match a.avi --template pipe_0.png --output y.avi" "contour a.png pipe_0.png --output y.png" "diffstream send pipe.avi"; do
     expect 3 "is a pipe, expected a regular file" $case
 done
+expect 3 "is not a URL of http" heatmap "file://$work/pipe.avi" --output y.avi
 expect 3 "is a device, expected a regular file" heatmap /dev/zero --output y.avi
 [ $hdf5 = 0 ] || expect 4 "cannot be written" events a.raw --device cpu --events-per-frame 1000 --output pipe.h5
 [ -p pipe.h5 ] || fail "pipe.h5 was replaced"

@@ -251,13 +251,37 @@ std::vector<std::string> folder(const std::string &path) {
     return files;
 }
 
+// URLs reach the network only: what a file:// names would be neither checked nor kept from being overwritten.
+void requireNetwork(const std::string &url) {
+    static const char *const schemes[] = {"http", "https", "rtsp", "rtsps", "rtmp", "rtmps",
+                                          "rtp",  "srt",   "udp",  "tcp",   "ftp"};
+    const std::string scheme = url.substr(0, url.find("://"));
+    if (std::none_of(std::begin(schemes), std::end(schemes), [&](const char *s) { return scheme == s; }))
+        throw Stop(INPUT,
+                   url + " is not a URL of http, https, rtsp, rtsps, rtmp, rtmps, rtp, srt, udp, tcp or ftp; expected one "
+                         "of these or the path of a file");
+}
+
+// The decoder would open every file that a list names.
+void requireNoList(const std::string &path, std::FILE *file) {
+    char start[256] = "";
+    const std::string text(start, std::fread(start, 1, sizeof start, file));
+    for (const char *list : {"ffconcat version", "#EXTM3U", "v=0\n", "v=0\r"})
+        if (text.compare(0, std::strlen(list), list) == 0)
+            throw Stop(INPUT, path + " is a list of other files or streams, expected a video");
+    if (text.compare(0, 1, "<") == 0)
+        throw Stop(INPUT, path + " is text (XML), expected a video");
+}
+
 std::unique_ptr<Source> open(const std::string &spec) {
     if (spec.compare(0, std::strlen("synthetic:"), "synthetic:") == 0)
         return synthetic(spec);
     if (allDigits(spec) && spec.size() < 4 && !fs::exists(spec))
         return std::make_unique<Capture>(spec, true, false);
-    if (spec.find("://") != std::string::npos)
+    if (spec.find("://") != std::string::npos) {
+        requireNetwork(spec);
         return std::make_unique<Capture>(spec, false, false);
+    }
     std::error_code error;
     if (fs::is_directory(spec, error))
         return std::make_unique<Images>(spec, folder(spec));
@@ -267,7 +291,9 @@ std::unique_ptr<Source> open(const std::string &spec) {
     std::FILE *file = std::fopen(spec.c_str(), "rb");
     if (!file)
         throw Stop(INPUT, spec + ": " + std::strerror(errno));
-    std::fclose(file);
+    const std::unique_ptr<std::FILE, int (*)(std::FILE *)> guard(file, std::fclose);
+    if (fs::is_regular_file(spec, error))
+        requireNoList(spec, file);
     if (fs::is_regular_file(spec, error) && fs::file_size(spec, error) == 0)
         throw Stop(INPUT, spec + " is empty");
     if (isImageName(spec))
