@@ -258,13 +258,22 @@ mkdir a_folder.h5
 
 echo "-- one signal ends a program that waits"
 # waits SIGNAL COMMAND...: the command, in the background, ends within a second (and a margin for a busy machine).
+ready() { # PID: its handlers of SIGINT and SIGTERM are installed; before, a signal is not the program's to handle
+    local mask i
+    for ((i = 0; i < 300; ++i)); do
+        mask=$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$1/status" 2>/dev/null)
+        [ -n "$mask" ] && [ $((0x$mask & 0x4002)) = $((0x4002)) ] && return
+        sleep 0.1
+    done
+}
 waits() {
     local signal=$1 pid start code=0
     shift
     checks=$((checks + 1))
     "$@" >said 2>&1 &
     pid=$!
-    sleep 1.2
+    ready $pid
+    sleep 1
     kill -0 $pid 2>/dev/null || { fail "$* did not wait: $(cat said)"; return; }
     start=$(date +%s%N)
     kill -$signal $pid
@@ -304,7 +313,8 @@ for signal in KILL "INT INT" INT; do
         [ $output = m.raw ] && program=events more="--events-per-frame 500"
         "$bin/cusight-$program" $input --headless --device cpu $more --output $output >said 2>&1 &
         pid=$!
-        sleep 2
+        ready $pid
+        sleep 1.5
         for each in $signal; do kill -$each $pid 2>/dev/null; done
         (sleep 30; kill -KILL $pid) 2>/dev/null &
         watch=$!
