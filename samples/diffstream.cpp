@@ -1,6 +1,7 @@
 // cusight-diffstream: live video as sparse differences. `send` captures and serves, `view` shows or records, and `demo` does
 // both over loopback.
 #include "common/app.hpp"
+#include "common/files.hpp"
 #include "common/options.hpp"
 #include "common/sink.hpp"
 #include "common/source.hpp"
@@ -148,6 +149,24 @@ void runDemo(SendSettings &s, ViewSettings &v) {
             std::rethrow_exception(error);
 }
 
+// No output is an input, and the logs are no pictures.
+void checkFiles(const SendSettings &s, const ViewSettings &v) {
+    sample::Files files;
+    files.read("INPUT", s.input);
+    for (const diffstream::TlsFiles *tls : {&s.tls, &v.tls}) {
+        files.read("--key", tls->key);
+        files.read("--cert", tls->certificate);
+        files.read("--cert-key", tls->private_key);
+        files.read("--ca", tls->authority);
+    }
+    files.write("--output", v.record);
+    files.write("--frame-checksums", s.digests);
+    files.write("--frame-checksums", v.digests);
+    files.check();
+    sample::requireText("--frame-checksums", s.digests);
+    sample::requireText("--frame-checksums", v.digests);
+}
+
 int run(int argc, char **argv) {
     const auto app =
         sample::makeApp("cusight-diffstream", "Live video as sparse differences. Each command has its own --help.", "");
@@ -159,6 +178,7 @@ int run(int argc, char **argv) {
     addDemo(*app, s, v);
     if (!sample::parse(*app, argc, argv))
         return sample::OK;
+    checkFiles(s, v);
     if (send->parsed()) {
         s.address = diffstream::parseAddress(bind, s.address.host, s.address.port);
         runSend(s);

@@ -20,7 +20,7 @@ others=$(nm -D --defined-only "$library" | awk '$2 ~ /[A-Z]/ && $3 !~ /^cus/ { p
 nm -D --defined-only "$library" | grep ' cusHeatmap$' >/dev/null || { echo "does not export cusHeatmap"; exit 1; }
 ldd -r "$library" >"$work/ldd" 2>&1
 ! grep -E 'undefined symbol|not found' "$work/ldd" || exit 1
-readelf -d "$library" | grep -q 'SONAME.*libcusight\.so\.[0-9]' || { echo "has no SONAME with a version"; exit 1; }
+readelf -d "$library" | grep 'SONAME.*libcusight\.so\.[0-9]' >/dev/null || { echo "has no SONAME with a version"; exit 1; }
 
 # The README's two programs, verbatim.
 block() { awk -v language="$1" '/^```/ { on = ($0 == "```" language); next } on' "$source/README.md"; }

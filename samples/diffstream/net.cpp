@@ -399,8 +399,10 @@ int Listener::accept(std::string &name) {
 // Waits for a pending connect(). Returns 0 or its error.
 static int awaitConnection(int socket, std::chrono::milliseconds timeout) {
     pollfd wait = {socket, POLLOUT, 0};
-    if (::poll(&wait, 1, static_cast<int>(timeout.count())) <= 0)
-        return ETIMEDOUT;
+    const auto end = std::chrono::steady_clock::now() + timeout;
+    while (::poll(&wait, 1, 50) <= 0)
+        if (sample::interrupted() || std::chrono::steady_clock::now() > end)
+            return ETIMEDOUT;
     int error = 0;
     socklen_t length = sizeof error;
     ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
