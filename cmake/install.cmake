@@ -15,5 +15,6 @@ install(FILES ${PROJECT_BINARY_DIR}/cusight-config.cmake ${PROJECT_BINARY_DIR}/c
 
 # Relative to the file's own location, so that it stays correct under `cmake --install --prefix` and after a move.
 file(RELATIVE_PATH pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/+$" "" pc_prefix ${pc_prefix})
 configure_file(cmake/cusight.pc.in cusight.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/cusight.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)

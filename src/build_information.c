@@ -3,9 +3,9 @@
 #include "check.h"
 #include "host.h"
 
-#define STRING(x)  #x
-#define NUMBER(x)  STRING(x)
-#define VERSION    NUMBER(CUSIGHT_VERSION_MAJOR) "." NUMBER(CUSIGHT_VERSION_MINOR) "." NUMBER(CUSIGHT_VERSION_PATCH)
+#define STRING(x) #x
+#define NUMBER(x) STRING(x)
+#define VERSION   NUMBER(CUSIGHT_VERSION_MAJOR) "." NUMBER(CUSIGHT_VERSION_MINOR) "." NUMBER(CUSIGHT_VERSION_PATCH)
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CUSI_SANITIZE)
 #define PROCESSOR "x86-64, with AVX2 and AVX-512 where the processor has them"
