@@ -144,7 +144,7 @@ typedef struct cusMat {
     size_t step; /* bytes from one row to the next, at least cols * cusTypeSize(type) */
     void *data;
     void *owned; /* private: what cusMatRelease frees; NULL for an empty, wrapped or region matrix */
-    int pinned;  /* private: `owned` is page-locked host memory */
+    int pinned;  /* private: what `owned` is: memory (0), page-locked host memory (1), a DLPack tensor (2) */
 } cusMat;
 
 #ifdef __cplusplus
