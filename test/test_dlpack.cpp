@@ -167,8 +167,9 @@ TEST(Dlpack, StridesOfSingleElementsMeanNothing) {
         EXPECT_EQ(mat.cols, foreign->shape[1]);
         EXPECT_EQ(mat.type, int{CUS_8UC1});
         EXPECT_EQ(mat.step, static_cast<size_t>(mat.cols));
+        cusMatRelease(&mat);
+        EXPECT_EQ(foreign->deleted, 1);
     }
-    cusMatRelease(&mat);
     Foreign pinned({3, 3}, {});
     pinned.tensor.dl_tensor.device.device_type = kDLCUDAHost;
     CUS_ASSERT_OK(cusMatFromDlpack(&pinned.tensor, CUS_DLPACK_READ, &mat));
