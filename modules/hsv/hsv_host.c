@@ -84,6 +84,7 @@ static uint32_t countRow(const uint8_t *row, size_t n, const cusHsvRange *range,
 void hsv_host_count(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask) {
     const size_t useful = (size_t)src->rows * (size_t)src->cols / 16384 + 1;
     const int threads = useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
+    (void)threads; /* without OpenMP */
     uint32_t total = 0;
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : total)
     for (int y = 0; y < src->rows; ++y)

@@ -41,6 +41,7 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
     const int64_t down = (m->orows + host->block_rows - 1) / host->block_rows;
     const int64_t across = (m->ocols + host->block_cols - 1) / host->block_cols;
     const int threads = match_threadsFor(host, (double)m->orows * m->ocols * m->n * m->channels * m->count);
+    (void)threads; /* without OpenMP */
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
     for (int64_t i = 0; i < down * across; ++i) {
         Block block = {.y = (size_t)(i / across * host->block_rows), .x = (size_t)(i % across * host->block_cols)};
