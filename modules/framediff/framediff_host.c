@@ -357,6 +357,7 @@ static void divideIntoBands(const cusDiffEncoder *encoder, const cusMat *frame, 
     const int threads = threadsFor(bytes, BYTES_PER_THREAD);
     int count = threads < frame->rows ? threads : frame->rows;
     count = count < MAX_BANDS ? count : MAX_BANDS;
+    count = count > 1 ? count : 1; /* as it is anyway; tells compilers that all that is read below is written */
     bands->count = count;
     bands->starts[0] = 0;
     for (int band = 0; band <= count; ++band)
