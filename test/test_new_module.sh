@@ -13,7 +13,7 @@ fail() {
 
 # All that every module stands on, and nothing that belongs to one.
 mkdir -p "$work/test/reference" "$work/perf" "$work/docs" "$work/modules"
-cp -r "$source/CMakeLists.txt" "$source/cmake" "$source/include" "$source/src" "$source/scripts" "$source/.clang-format" "$work/"
+cp -r "$source/CMakeLists.txt" "$source/LICENSE" "$source/cmake" "$source/include" "$source/src" "$source/scripts" "$source/.clang-format" "$work/"
 cp "$source"/test/{CMakeLists.txt,main.cpp,support.hpp,labels.cmake} "$work/test/"
 cp "$source"/perf/{CMakeLists.txt,harness*.cpp,*.hpp} "$work/perf/"
 cd "$work"

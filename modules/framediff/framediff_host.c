@@ -67,6 +67,7 @@ cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat 
     const size_t channels = (size_t)CUS_CHANNELS(cur->type);
     size_t rows = (size_t)cur->rows, cols = (size_t)cur->cols;
     const int threads = threadsFor(3 * rows * cols, BYTES_PER_THREAD);
+    (void)threads; /* without OpenMP */
     if (cusi_isContinuous(prev) && cusi_isContinuous(cur) && cusi_isContinuous(dst)) {
         cols *= rows; /* so that frames of any shape cost the same */
         rows = 1;
@@ -383,7 +384,8 @@ static void divideIntoBands(const cusDiffEncoder *encoder, const cusMat *frame, 
     /* Joined rows are cut at multiples of 64 bytes: those of a block, and of whole bytes of the mask. */
     const size_t unit = bands->joined ? 64 : row_bytes, units = (bytes + unit - 1) / unit;
     const size_t threads = (size_t)threadsFor(bytes, BYTES_PER_THREAD), most = threads < units ? threads : units;
-    const int count = most < MAX_BANDS ? (int)most : MAX_BANDS;
+    const int enough = most < MAX_BANDS ? (int)most : MAX_BANDS;
+    const int count = enough > 1 ? enough : 1; /* as it is anyway; compilers then know that all that is read is written */
     bands->count = count;
     bands->starts[0] = 0;
     for (int band = 0; band <= count; ++band) {

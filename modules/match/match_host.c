@@ -44,6 +44,7 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
     /* Either each thread has its blocks, or all share one block after the other. */
     const int shared = matcher->algorithm == CUS_MATCH_FFT && host->workers[0].fft->threads > 1;
     const int threads = shared ? 1 : match_threadsFor(host, (double)m->orows * m->ocols * m->n * m->channels * m->count);
+    (void)threads; /* without OpenMP */
 #pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (!shared)
     for (int64_t i = 0; i < down * across; ++i) {
         Block block = {.y = (size_t)(i / across * host->block_rows), .x = (size_t)(i % across * host->block_cols)};

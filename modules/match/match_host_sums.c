@@ -61,6 +61,7 @@ static void rowEnergy(const MatchModel *m, const void *row, double *energy) {
 
 void match_frameEnergy(const MatchModel *m, const cusMat *frame, int threads, double *energy) {
     double e0 = 0, e1 = 0, e2 = 0, e3 = 0;
+    (void)threads; /* without OpenMP */
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : e0, e1, e2, e3)
     for (int y = 0; y < m->rows; ++y) {
         double row[MATCH_MAX_PLANES] = {0, 0, 0, 0};
