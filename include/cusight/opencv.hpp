@@ -1,15 +1,22 @@
 // cusight/opencv.hpp: cv::Mat, cv::cuda::GpuMat and cv::cuda::Stream in and out, without copying.
 //
-//   cv::Mat prev, cur, map(cur.size(), CV_8UC3);
-//   cusMat p = cusight::view(prev), c = cusight::view(cur), m = cusight::view(map);
+//   cv::cuda::GpuMat table;
+//   cusight::cuda::integral(image, table, stream);              // as cv::cuda::integral: opencv_cuda.hpp
+//
+//   cusight::Matcher matcher(templ, frame.rows, frame.cols);    // the classes of cusight.hpp take OpenCV's types
+//   matcher.run(frame, scores, stream);
+//
+//   cusMat p = cusight::view(prev), c = cusight::view(cur), m = cusight::view(map); // and so does the C interface, by views
 //   cusight::check(cusHeatmap(&p, &c, &m, nullptr, nullptr));
 //
 // A view owns nothing: keep the OpenCV matrix alive while it is used, and never release the view's memory.
 // cv::Mat corresponds to host matrices, cv::cuda::GpuMat to device matrices; types and steps have the same values in both.
+// OpenCV 4.2 or later; one that was built without CUDA will do, with GpuMat around memory from elsewhere. docs/opencv.md maps
+// the functions of cv::cuda to these.
 #ifndef CUSIGHT_OPENCV_HPP
 #define CUSIGHT_OPENCV_HPP
 
-#include "core.h"
+#include "cusight.hpp"
 
 #include <opencv2/core.hpp>
 #include <opencv2/core/cuda.hpp>
@@ -17,26 +24,7 @@
 #include <opencv2/core/cuda_stream_accessor.hpp>
 #endif
 
-#include <stdexcept>
-#include <string>
-
 namespace cusight {
-
-// What check() throws: the status and the library's message.
-class Error : public std::runtime_error {
-  public:
-    explicit Error(cusStatus status)
-        : std::runtime_error(std::string(cusStatusName(status)) + ": " + cusLastError()), status_(status) {}
-    cusStatus status() const noexcept { return status_; }
-
-  private:
-    cusStatus status_;
-};
-
-inline void check(cusStatus status) {
-    if (status != CUS_OK)
-        throw Error(status);
-}
 
 // A matrix of at most two dimensions as a cusMat. An empty matrix gives an empty view; a function that gets it as an output
 // allocates it, and the caller releases it with cusMatRelease.
@@ -67,15 +55,47 @@ inline cv::cuda::GpuMat toGpuMat(const cusMat &m) {
     return m.data ? cv::cuda::GpuMat(m.rows, m.cols, m.type, m.data, m.step) : cv::cuda::GpuMat();
 }
 
-#ifdef CUSIGHT_OPENCV_STREAMS
 inline cusStream stream(const cv::cuda::Stream &s) {
-    return cv::cuda::StreamAccessor::getStream(s);
+    return static_cast<cusStream>(s.cudaPtr());
 }
+#ifdef CUSIGHT_OPENCV_STREAMS
 inline cv::cuda::Stream toStream(cusStream s) {
     return cv::cuda::StreamAccessor::wrapStream(s);
 }
 #endif
 
+// ---- OpenCV's types as arguments of the classes ------------------------------------------------------------------------
+
+template<>
+struct MatrixTraits<cv::Mat> {
+    static cusMat view(const cv::Mat &mat) { return cusight::view(mat); }
+    static void create(cv::Mat &mat, int rows, int cols, int type, cusSpace space) {
+        if (space != CUS_HOST)
+            throw Error(CUS_ERROR_SPACE,
+                        "an output is a cv::Mat (host memory), expected a cv::cuda::GpuMat like the input");
+        mat.create(rows, cols, type);
+    }
+};
+
+template<>
+struct MatrixTraits<cv::cuda::GpuMat> {
+    static cusMat view(const cv::cuda::GpuMat &mat) { return cusight::view(mat); }
+    static void create(cv::cuda::GpuMat &mat, int rows, int cols, int type, cusSpace space) {
+        if (space != CUS_DEVICE)
+            throw Error(CUS_ERROR_SPACE,
+                        "an output is a cv::cuda::GpuMat (device memory), expected a cv::Mat like the input");
+        if (mat.rows != rows || mat.cols != cols || mat.type() != type || !mat.data)
+            mat.create(rows, cols, type); // not called if it fits: without CUDA in OpenCV it throws even then
+    }
+};
+
+template<>
+struct StreamTraits<cv::cuda::Stream> {
+    static cusStream get(const cv::cuda::Stream &s) { return cusight::stream(s); }
+};
+
 } // namespace cusight
+
+#include "opencv_cuda.hpp"
 
 #endif // CUSIGHT_OPENCV_HPP
