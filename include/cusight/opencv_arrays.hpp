@@ -2,7 +2,7 @@
 #ifndef CUSIGHT_OPENCV_ARRAYS_HPP
 #define CUSIGHT_OPENCV_ARRAYS_HPP
 
-#include "opencv.hpp"
+#include "opencv_types.hpp"
 
 namespace cusight {
 namespace cuda {
