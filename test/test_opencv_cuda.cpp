@@ -1,6 +1,6 @@
 // cusight::cuda on cv::cuda::GpuMat, in one process with cv::cuda: whole matrices, regions, streams, buffer pools, and what people
 // report about cv::cuda's template matching. Needs a GPU and an OpenCV with CUDA (cudaarithm, cudaimgproc, cudastereo): skipped
-// by name without. CONTRIBUTING.md says how to build against one. test_opencv.cpp: the same on cv::Mat.
+// by name without. docs/opencv.md says how to build against one. test_opencv.cpp: the same on cv::Mat.
 #include "support.hpp"
 
 #ifdef CUSIGHT_HAVE_OPENCV

@@ -55,6 +55,7 @@ class EventStacker {
                StreamRef stream = {}) {
         frames.resize(count_);
         std::vector<cusMat> mats;
+        mats.reserve(count_);
         for (Matrix &frame : frames)
             mats.push_back(frame.get());
         const cusStatus status = cusEventStack(get(), &events, windows.data(), windows.size(), mats.data(), stream);
