@@ -2,7 +2,7 @@
 // template matching. test_opencv_cuda.cpp: the same on GpuMat.
 #include "support.hpp"
 
-#ifdef CUSIGHT_HAVE_OPENCV
+#ifdef CUSIGHT_HAVE_OPENCV_CORE
 #include "cusight/opencv.hpp"
 
 #include <opencv2/imgproc.hpp>

@@ -3,7 +3,7 @@
 // by name without. docs/opencv.md says how to build against one. test_opencv.cpp: the same on cv::Mat.
 #include "support.hpp"
 
-#ifdef CUSIGHT_HAVE_OPENCV
+#ifdef CUSIGHT_HAVE_OPENCV_CORE
 #include "cusight/opencv.hpp"
 
 #include <opencv2/imgproc.hpp>
