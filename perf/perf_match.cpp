@@ -2,6 +2,8 @@
 #include "frames.hpp"
 #include "pictures.hpp"
 
+#include "../modules/match/match_fft_lines.inc"
+#include "../src/host.h"
 #include "cusight/match.h"
 #ifdef CUSIGHT_HAVE_CUDA
 #include "peers/match.hpp"
@@ -15,6 +17,8 @@
 
 #ifdef CUSIGHT_HAVE_OPENCV
 #include <opencv2/core.hpp>
+#include <opencv2/core/hal/hal.hpp>
+#include <opencv2/core/hal/interface.h>
 #include <opencv2/imgproc.hpp>
 #endif
 #ifdef CUSIGHT_HAVE_OPENCV_CUDA
@@ -24,7 +28,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <string>
@@ -106,8 +110,6 @@ void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatch
     perf::bothSpaces([&](cusSpace space) {
         if (space == CUS_HOST && c.frame().pixels() > 9000000)
             return; // seconds a frame
-        if (space == CUS_HOST && algorithm == CUS_MATCH_FFT && std::strcmp(cusMatcherHostFft(), "none") == 0)
-            return;
         perf::Row row(id, space, 0);
         if (perf::listing())
             return row.report();
@@ -224,6 +226,50 @@ TEST(Match, Frames) {
         match("match/ssd/" + c.text(), c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false);
         hostToHost(c);
     }
+}
+
+using Floats = std::unique_ptr<float, void (*)(void *)>;
+Floats newFloats(size_t n) {
+    Floats floats(static_cast<float *>(cusi_hostAllocate(n * sizeof(float))), std::free);
+    std::fill(floats.get(), floats.get() + n, 0.0f);
+    return floats;
+}
+
+// The host's FFT alone: a plane's spectrum and back, on one thread, beside OpenCV's DFT at its best: its own plans made once
+// (cv::dft makes them in every call), sizes that it likes, packed real spectra, one thread as it always is.
+void transforms(int cols, int rows) {
+    if (!perf::wants(CUS_HOST))
+        return;
+    perf::Row row("match/fft/" + perf::Size{cols, rows}.text(), CUS_HOST, 0);
+    if (perf::listing())
+        return row.report();
+    row.note(std::string("forward and inverse, one thread, ") + cusMatcherHostFft());
+    const size_t points = static_cast<size_t>(rows) * static_cast<size_t>(cols);
+    const Floats plane = newFloats(points), back = newFloats(points), packed = newFloats(points);
+    const Floats spectrum = newFloats(match_fft_spectrumFloats(rows, cols));
+    const auto pixels = picture(rows, cols, 1, 1);
+    std::transform(pixels.begin(), pixels.end(), plane.get(), [](uint8_t v) { return static_cast<float>(v) - 128; });
+    const std::unique_ptr<MatchFft, void (*)(MatchFft *)> fft(match_fft_create(rows, cols, rows, rows), match_fft_destroy);
+    row.measure([&](cusStream, int) {
+        match_fft_forward(fft.get(), plane.get(), spectrum.get());
+        match_fft_inverse(fft.get(), spectrum.get(), back.get());
+    });
+#ifdef CUSIGHT_HAVE_OPENCV
+    const auto forward = cv::hal::DFT2D::create(cols, rows, CV_32F, 1, 1, 0, 0);
+    const auto inverse = cv::hal::DFT2D::create(cols, rows, CV_32F, 1, 1, CV_HAL_DFT_INVERSE, 0);
+    const size_t step = static_cast<size_t>(cols) * sizeof(float);
+    const auto bytes = [](const Floats &p) { return reinterpret_cast<uchar *>(p.get()); };
+    row.peer("opencv", [&](cusStream, int) {
+        forward->apply(bytes(plane), step, bytes(packed), step);
+        inverse->apply(bytes(packed), step, bytes(back), step);
+    });
+#endif
+    row.report();
+}
+
+TEST(Match, fft) {
+    for (const perf::Size size : {perf::Size{640, 480}, perf::Size{1350, 1080}, perf::Size{3840, 2160}})
+        transforms(size.cols, size.rows);
 }
 
 // How cost grows, and where direct and FFT cross.
