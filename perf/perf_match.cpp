@@ -9,6 +9,7 @@
 #include "peers/match.hpp"
 #endif
 #include "peers/npp.hpp"
+#include "peers/opencv_cuda.hpp"
 
 #ifdef CUSIGHT_HAVE_NPP
 #include <nppi_statistics_functions.h>
@@ -19,6 +20,10 @@
 #include <opencv2/core/hal/hal.hpp>
 #include <opencv2/core/hal/interface.h>
 #include <opencv2/imgproc.hpp>
+#endif
+#ifdef CUSIGHT_HAVE_OPENCV_CUDA
+#include <opencv2/cudaarithm.hpp>
+#include <opencv2/cudaimgproc.hpp>
 #endif
 
 #include <algorithm>
@@ -50,6 +55,53 @@ std::vector<uint8_t> templateOf(const Case &c, int channels) {
 #ifdef CUSIGHT_HAVE_OPENCV
 cv::Mat header(const cusMat &m) {
     return cv::Mat(m.rows, m.cols, m.type, m.data, m.step);
+}
+#endif
+
+#ifdef CUSIGHT_HAVE_CUDA
+// The published map's value at the best match is near the exact score: its float table is off by the rounding of large sums.
+void checkPublished(const peers::PublishedMatch &published, const Case &c, cusMatcher *matcher) {
+    cusMatch best = {};
+    int found = 0;
+    check(cusMatcherGet(matcher, 0, &best, 1, &found, nullptr));
+    ASSERT_EQ(found, 1);
+    cusMat on_device = CUS_MAT_INIT, on_host = CUS_MAT_INIT;
+    float score = 0;
+    check(cusMatWrap(&on_device, 1, 1, CUS_32FC1, CUS_DEVICE,
+                     const_cast<float *>(published.scores()) +
+                         static_cast<size_t>(best.y) * static_cast<size_t>(c.cols - c.w + 1) + best.x,
+                     0));
+    check(cusMatWrap(&on_host, 1, 1, CUS_32FC1, CUS_HOST, &score, 0));
+    check(cusMatDownload(&on_device, &on_host, nullptr));
+    check(cusStreamSynchronize(nullptr));
+    EXPECT_NEAR(score, best.score, 1e-5 * 65025.0 * c.rows * c.cols) << "the published method gives another score";
+}
+#endif
+
+#ifdef CUSIGHT_HAVE_OPENCV_CUDA
+// cv::cuda's map alone, and with each way to find the best match: minMaxLoc waits, and works in the null stream;
+// findMinMaxLoc leaves the result on the device.
+void opencvPeers(perf::Row &row, const cusMat &frame, const cusMat &templ, cusMatchMethod method) {
+    const auto peer = [&](const std::string &name, auto find) {
+        row.peer(name, [image = peers::gpuMat(frame), part = peers::gpuMat(templ), scores = cv::cuda::GpuMat(), find,
+                        matching = cv::cuda::createTemplateMatching(frame.type, static_cast<int>(method))](cusStream stream,
+                                                                                                           int) mutable {
+            cv::cuda::Stream &s = peers::opencvStream(stream);
+            matching->match(image, part, scores, s);
+            find(scores, s);
+        });
+    };
+    peer("opencv map alone", [](cv::cuda::GpuMat &, cv::cuda::Stream &) {});
+    peer("opencv with minMaxLoc", [](cv::cuda::GpuMat &scores, cv::cuda::Stream &s) {
+        double least = 0, most = 0;
+        cv::Point at_least, at_most;
+        s.waitForCompletion();
+        cv::cuda::minMaxLoc(scores, &least, &most, &at_least, &at_most);
+    });
+    peer("opencv with findMinMaxLoc",
+         [values = cv::cuda::GpuMat(), places = cv::cuda::GpuMat()](cv::cuda::GpuMat &scores, cv::cuda::Stream &s) mutable {
+             cv::cuda::findMinMaxLoc(scores, values, places, cv::noArray(), s);
+         });
 }
 #endif
 
@@ -89,8 +141,8 @@ void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatch
         std::unique_ptr<peers::PublishedMatch> published; // peers run in report()
         std::unique_ptr<peers::PlainFft> fft;
         if (with_peers && space == CUS_DEVICE) {
-            published = std::make_unique<peers::PublishedMatch>(c.rows, c.cols, c.h, c.w);
-            row.peer("published", [&](cusStream stream, int) { published->run(frame.mat, templ.mat, stream); });
+            published = std::make_unique<peers::PublishedMatch>(c.rows, c.cols, templ.mat);
+            row.peer("published", [&](cusStream stream, int) { published->run(frame.mat, stream); });
             fft = std::make_unique<peers::PlainFft>(c.rows, c.cols);
             row.peer("cufft alone", [&](cusStream stream, int) { fft->run(stream); });
         }
@@ -107,7 +159,15 @@ void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatch
             });
         }
 #endif
+#ifdef CUSIGHT_HAVE_OPENCV_CUDA
+        if (space == CUS_DEVICE && matches == 1 && id.compare(0, 6, "match/") == 0)
+            opencvPeers(row, frame.mat, templ.mat, method);
+#endif
         row.report();
+#ifdef CUSIGHT_HAVE_CUDA
+        if (published && row.measured())
+            checkPublished(*published, c, matcher);
+#endif
         if (space == CUS_DEVICE && perf::isFrameSize(c.frame()) && id.compare(0, 6, "match/") == 0)
             perf::latency(id, one);
         cusMatcherDestroy(matcher);
