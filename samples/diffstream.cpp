@@ -66,6 +66,9 @@ CLI::App *addSend(CLI::App &app, SendSettings &s, std::string &bind) {
     sample::addText(*send, "--bind", bind, "HOST:PORT", "address to listen on; port 0: any free port");
     sample::addNumber(*send, "--min-viewers", s.wait, 0, 1000, "wait for N viewers before the first frame");
     sample::addNumber(*send, "--max-viewers", s.max_viewers, 1, 1000, "refuse further viewers");
+    sample::addNumber(*send, "--max-pending", s.max_pending, 1, 1000,
+                      "connections that have not said who they are, at most 4 from one address; beyond that one of them is "
+                      "dropped");
     sample::addNumber(*send, "--timeout", s.timeout, 1, 3600, "drop a viewer that accepts no data for N seconds");
     sample::addText(*send, "--frame-checksums", s.digests, "FILE",
                     "write the CRC-32C of what viewers must see, one line per frame");
