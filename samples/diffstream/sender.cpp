@@ -5,6 +5,7 @@
 #include "common/source.hpp"
 #include "diffstream/broadcaster.hpp"
 #include "diffstream/queues.hpp"
+#include "diffstream/signals.hpp"
 
 #include "cusight/opencv.hpp"
 
@@ -15,6 +16,9 @@
 #include <exception>
 #include <memory>
 #include <thread>
+
+#include <poll.h>
+#include <unistd.h>
 
 namespace diffstream {
 
@@ -53,6 +57,7 @@ class Transmission {
     void run() {
         const long long total = totalFrames(); // before another thread uses the source
         std::exception_ptr capture_error, difference_error, send_error;
+        auto blocked = std::make_unique<SignalsBlocked>(); // while the threads start
         std::thread capturing([&] {
             guarded(capture_error, [&] { capture(); });
             captured_.close();
@@ -68,6 +73,7 @@ class Transmission {
             packed_.close();
             captured_.close();
         });
+        blocked.reset();
         while (!packed_.ended()) {
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
             showProgress(progress);
@@ -76,7 +82,7 @@ class Transmission {
         capturing.join();
         differencing.join();
         sending.join();
-        if (settings_.progress)
+        if (settings_.progress && logIsRead())
             progress.finish();
         digests_.reset();
         report(std::chrono::duration<double>(end - first_frame_).count());
@@ -221,8 +227,14 @@ class Transmission {
 
     // ---- Figures ----
 
+    // Whether stderr accepts a line without waiting. Ctrl-C would not end a program that waits there.
+    static bool logIsRead() {
+        pollfd log = {STDERR_FILENO, POLLOUT, 0};
+        return ::poll(&log, 1, 0) > 0;
+    }
+
     void showProgress(sample::Progress &progress) {
-        if (!settings_.progress)
+        if (!settings_.progress || !logIsRead())
             return;
         progress.update(stats_.frames, sample::text("%d viewers, %.2f %% changed, %.2f Mbit/s", stats_.viewers.load(),
                                                     100 * static_cast<double>(stats_.changed) / frameCount() / frameBytes(),

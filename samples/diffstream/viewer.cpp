@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <random>
 #include <thread>
 
 #include <poll.h>
@@ -48,7 +49,8 @@ class Session {
     void run() {
         try {
             while (!over() && !runConnection()) {
-                std::this_thread::sleep_for(pause_);
+                // Viewers that lost the same sender do not all come back at the same moment.
+                std::this_thread::sleep_for(pause_ * std::uniform_real_distribution<double>(0.5, 1)(random_));
                 pause_ = std::min(2 * pause_, std::chrono::milliseconds(2000));
             }
         } catch (...) {
@@ -254,7 +256,8 @@ class Session {
     uint64_t sequence_ = 0;
     Clock::time_point lost_ = Clock::now(); // when there was a connection last
     std::chrono::milliseconds pause_{100};  // before the next attempt
-    std::string last_error_;                // printed once, while it repeats
+    std::mt19937 random_{std::random_device{}()};
+    std::string last_error_; // printed once, while it repeats
 };
 
 } // namespace
