@@ -14,6 +14,9 @@
 #include <future>
 #include <thread>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <unistd.h>
 
 namespace {
@@ -183,5 +186,9 @@ int main(int argc, char **argv) {
         ::setenv("OMP_WAIT_POLICY", "passive", 1);
         ::execv("/proc/self/exe", argv); // if that fails, continue without it
     }
+#ifdef __GLIBC__
+    // By default the limit grows with use, and the buffers of viewers that come and go would leave holes in the heap.
+    ::mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+#endif
     return sample::guarded(argc, argv, run);
 }

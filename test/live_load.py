@@ -4,7 +4,7 @@
     test/live_load.py PROGRAM [--viewers 30] [--slow 10] [--seconds 3600] [--size 1280x720] [--fps 30]
 
 Starts a sender of a generated clip. Of `--viewers` viewers, `--slow` read only a few hundred kilobytes a second, in bursts; one of
-them leaves every ten seconds and another comes in its place. Every fast viewer must get every frame: the sequence numbers of its
+them leaves every `--swap` seconds and another comes in its place. Every fast viewer must get every frame: the sequence numbers of its
 differences follow each other. Memory and descriptors of the sender are read every second and must not grow after the first
 quarter of the run. Prints a summary and exits with 1 if anything is wrong.
 """
@@ -90,6 +90,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--size", default="1280x720")
     parser.add_argument("--fps", type=float, default=30)
+    parser.add_argument("--swap", type=float, default=10, help="seconds between slow viewers that leave")
     options = parser.parse_args()
 
     sender = subprocess.Popen(
@@ -107,7 +108,7 @@ def main():
     fast = [join(False) for _ in range(options.viewers - options.slow)]
     slow = [join(True) for _ in range(options.slow)]
     start = time.monotonic()
-    due, swap, samples, joined = start + 1, start + 10, [], len(fast) + len(slow)
+    due, swap, samples, joined = start + 1, start + options.swap, [], len(fast) + len(slow)
     missed_by_slow = frames_of_slow = total_bytes = 0
     while time.monotonic() < start + options.seconds:
         for key, _ in selector.select(0.02):
@@ -118,7 +119,7 @@ def main():
                 viewer.read(100000)
                 viewer.next_read = now + (0.3 if i % 2 else 2.5)
         if now >= swap:
-            swap = now + 10
+            swap = now + options.swap
             gone = slow.pop(0)
             missed_by_slow, frames_of_slow = missed_by_slow + gone.missed, frames_of_slow + gone.frames
             total_bytes += gone.bytes
@@ -164,6 +165,7 @@ def main():
     print(f"sent: {total_bytes / 1e6 / elapsed:.1f} MB/s; sender: {100 * cpu / elapsed:.0f} % of a core")
     print(f"sender's memory: at most {peak[0]:.1f} MB in the second, {peak[1]:.1f} MB in the last part; descriptors: {files[0]}, {files[1]}")
     print("".join("   " + line + "\n" for line in out.splitlines() if re.match("frames sent|stages", line)), end="")
+    print("over time:", ", ".join(f"{samples[i * (len(samples) - 1) // 10][1]:.0f}" for i in range(11)), "MB")
     for problem in problems:
         print("FAILED:", problem)
     return bool(problems)

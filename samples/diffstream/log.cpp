@@ -19,6 +19,11 @@ namespace diffstream {
 
 using Clock = std::chrono::steady_clock;
 
+bool stderrAccepts() {
+    pollfd log = {STDERR_FILENO, POLLOUT, 0};
+    return ::poll(&log, 1, 0) > 0;
+}
+
 struct Log::State {
     struct Kind {
         Clock::time_point start; // of the current second

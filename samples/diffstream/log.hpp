@@ -7,6 +7,9 @@
 
 namespace diffstream {
 
+// Whether stderr accepts a line without waiting: for what may as well be left out, such as progress.
+bool stderrAccepts();
+
 // A thread of its own writes the lines. If its file accepts nothing, lines are lost once QUEUE of them wait. Of one kind (lines
 // that differ only in digits), at most PER_SECOND lines are written a second, then "N more like this".
 class Log {

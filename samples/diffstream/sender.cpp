@@ -4,6 +4,7 @@
 #include "common/progress.hpp"
 #include "common/source.hpp"
 #include "diffstream/broadcaster.hpp"
+#include "diffstream/log.hpp"
 #include "diffstream/queues.hpp"
 #include "diffstream/signals.hpp"
 
@@ -16,9 +17,6 @@
 #include <exception>
 #include <memory>
 #include <thread>
-
-#include <poll.h>
-#include <unistd.h>
 
 namespace diffstream {
 
@@ -82,7 +80,7 @@ class Transmission {
         capturing.join();
         differencing.join();
         sending.join();
-        if (settings_.progress && logIsRead())
+        if (settings_.progress && stderrAccepts())
             progress.finish();
         digests_.reset();
         report(std::chrono::duration<double>(end - first_frame_).count());
@@ -227,14 +225,8 @@ class Transmission {
 
     // ---- Figures ----
 
-    // Whether stderr accepts a line without waiting. Ctrl-C would not end a program that waits there.
-    static bool logIsRead() {
-        pollfd log = {STDERR_FILENO, POLLOUT, 0};
-        return ::poll(&log, 1, 0) > 0;
-    }
-
     void showProgress(sample::Progress &progress) {
-        if (!settings_.progress || !logIsRead())
+        if (!settings_.progress || !stderrAccepts())
             return;
         progress.update(stats_.frames, sample::text("%d viewers, %.2f %% changed, %.2f Mbit/s", stats_.viewers.load(),
                                                     100 * static_cast<double>(stats_.changed) / frameCount() / frameBytes(),

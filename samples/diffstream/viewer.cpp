@@ -2,6 +2,7 @@
 
 #include "common/progress.hpp"
 #include "common/sink.hpp"
+#include "diffstream/log.hpp"
 
 #include "cusight/opencv.hpp"
 #include "cusight/live.h"
@@ -96,7 +97,7 @@ class Session {
         }
         if (std::chrono::duration<double>(Clock::now() - lost_).count() > s_.reconnect)
             throw Stop(sample::INPUT, why);
-        if (last_error_ != why)
+        if (last_error_ != why && stderrAccepts())
             std::fprintf(stderr, "%s; trying again\n", why);
         last_error_ = why;
     }
@@ -220,14 +221,14 @@ class Session {
         }
         if (sink_ && !sink_->write(displayed()))
             closed_ = true;
-        if (s_.progress)
+        if (s_.progress && stderrAccepts())
             progress_.update(frames_, sample::text("%.2f %% changed, %.2f Mbit/s", share(info),
                                                    8e-6 * static_cast<double>(received_) / progress_.seconds()));
     }
 
     void finish() {
         const double seconds = progress_.seconds();
-        if (s_.progress)
+        if (s_.progress && stderrAccepts())
             progress_.finish();
         sample::figure("frames received", "%lld, %.1f a second, the last is number %llu", frames_,
                        static_cast<double>(frames_) / seconds, static_cast<unsigned long long>(sequence_));
