@@ -148,7 +148,8 @@ def main():
     later = [s for s in samples if s[0] > elapsed / 4]
     half = len(later) // 2
     peak = [max(s[1] for s in part) for part in (later[:half], later[half:])]
-    files = [max(s[2] for s in part) for part in (later[:half], later[half:])]
+    # The least: a viewer that comes can be there before the one that left is noticed.
+    files = [min(s[2] for s in part) for part in (later[:half], later[half:])]
     if missed:
         problems.append(f"fast viewers missed {missed} frames")
     sent = int(re.search(r"^frames sent: (\d+)", out, re.M).group(1))
