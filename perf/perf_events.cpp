@@ -208,23 +208,23 @@ void histogram(const std::string &name, size_t n, Spread spread, const std::stri
     });
 }
 
-TEST(Events, histogram_60M) {
+TEST(Events, Histogram60M) {
     histogram("60M", 60000000, Spread::UNIFORM, "uniform", true);
 }
-TEST(Events, histogram_60M_edges) {
+TEST(Events, Histogram60MEdges) {
     histogram("60M/edges", 60000000, Spread::EDGES, "three quarters on moving edges", false);
 }
-TEST(Events, histogram_60M_hot_pixel) {
+TEST(Events, Histogram60MHotPixel) {
     histogram("60M/hot-pixel", 60000000, Spread::HOT_PIXEL, "1.6 % on one pixel", false);
 }
-TEST(Events, histogram_60M_one_pixel) {
+TEST(Events, Histogram60MOnePixel) {
     histogram("60M/one-pixel", 60000000, Spread::ONE_PIXEL, "all on one pixel", false);
 }
-TEST(Events, histogram_60M_sorted) {
+TEST(Events, Histogram60MSorted) {
     histogram("60M/sorted", 60000000, Spread::SORTED, "each stack kept sorted by pixel", false);
 }
 
-TEST(Events, mdes10_tencode_60M) {
+TEST(Events, Mdes10Tencode60M) {
     perf::bothSpaces([&](cusSpace space) {
         perf::Row row("events/mdes10+tencode/60M", space, mdesTencodeBytes(60000000));
         if (perf::listing())
@@ -239,7 +239,7 @@ TEST(Events, mdes10_tencode_60M) {
 
 // The other representations, each alone. Bytes that must move: each event once, its time if it is used, and the frames
 // once.
-TEST(Events, representations_60M) {
+TEST(Events, Representations60M) {
     if (!perf::wants(CUS_DEVICE))
         return;
     std::unique_ptr<Input> input;
@@ -267,7 +267,7 @@ TEST(Events, representations_60M) {
 }
 
 // One stack, as for a live camera.
-TEST(Events, latency) {
+TEST(Events, Latency) {
     if (!perf::wants(CUS_DEVICE))
         return;
     for (const perf::Size size : perf::FRAME_SIZES) {
@@ -281,7 +281,7 @@ TEST(Events, latency) {
     }
 }
 
-TEST(EventsSweep, events) {
+TEST(EventsSweep, Events) {
     perf::bothSpaces([&](cusSpace space) {
         std::vector<size_t> counts = {1000, STACK, 1000000, 10000000, 60000000};
         if (space == CUS_DEVICE)
@@ -329,7 +329,7 @@ void pipeline(const std::string &name, const std::vector<cusRepresentationKind> 
     cusEventPipelineDestroy(events);
 }
 
-TEST(Events, pipeline_60M) {
+TEST(Events, Pipeline60M) {
     pipeline("histogram", {CUS_REPR_HISTOGRAM}, 5.0 * STACK, FRAME);
     pipeline("mdes10+tencode", {CUS_REPR_MDES, CUS_REPR_TENCODE}, 13.0 * STACK, 13.0 * ROWS * COLS);
 }

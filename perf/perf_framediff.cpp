@@ -297,37 +297,37 @@ void sweepShare() {
         }
 }
 
-TEST(Framediff, heatmap) {
+TEST(Framediff, Heatmap) {
     for (const Size size : SIZES)
         heatmap(size);
 }
-TEST(Framediff, noiseView) {
+TEST(Framediff, NoiseView) {
     for (const Size size : SIZES)
         noiseView(size);
 }
-TEST(Framediff, encode) {
+TEST(Framediff, Encode) {
     for (const Distribution distribution : {Distribution::CLUSTERS, Distribution::RANDOM, Distribution::BLOBS})
         for (const Size size : SIZES)
             encode(size, distribution);
 }
-TEST(Framediff, encodeFiltered) { // the filter passes whole discs, so every call sees the same bytes change
+TEST(Framediff, EncodeFiltered) { // the filter passes whole discs, so every call sees the same bytes change
     for (const Size size : SIZES)
         encodeVariant("encode-filtered", size, Distribution::BLOBS, 2, 0, 4,
                       "noise filter on, 2 neighbors; bytes: both frames read twice");
 }
-TEST(Framediff, encodeBounded) {
+TEST(Framediff, EncodeBounded) {
     for (const Size size : SIZES)
         encodeVariant("encode-bounded", size, Distribution::CLUSTERS, 0, static_cast<uint32_t>(size.bytes() / 16), 2,
                       "room for 1/16 of the bytes, so that the reference waits for the count; bytes: the two reads");
 }
-TEST(Framediff, decode) {
+TEST(Framediff, Decode) {
     for (const Size size : SIZES)
         decode(size, Distribution::CLUSTERS);
 }
-TEST(FramediffSweep, pixels) {
+TEST(FramediffSweep, Pixels) {
     sweepPixels();
 }
-TEST(FramediffSweep, share) {
+TEST(FramediffSweep, Share) {
     sweepShare();
 }
 

@@ -102,7 +102,7 @@ void encodeHostToHost(Size size, Distribution distribution) {
     }
 }
 
-TEST(Framediff, hostToHost) {
+TEST(Framediff, HostToHost) {
     for (const Size size : SIZES) {
         heatmapHostToHost(size);
         encodeHostToHost(size, Distribution::CLUSTERS);

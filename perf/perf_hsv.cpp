@@ -13,7 +13,7 @@ namespace {
 
 using perf::Mat;
 
-TEST(Hsv, count) {
+TEST(Hsv, Count) {
     for (const perf::Size &s : {perf::Size{479, 432}, perf::Size{3840, 2160}})
         perf::bothSpaces([&](cusSpace space) {
             Mat src(s.rows, s.cols, CUS_8UC3, space, perf::picture(s.rows, s.cols, 3, 3));

@@ -172,48 +172,48 @@ void hostToHost(Size size) {
     cusIntegratorDestroy(integrator);
 }
 
-TEST(Integral, sum_640x480) {
+TEST(Integral, Sum640x480) {
     integral("integral/8u32s/640x480", {640, 480}, CUS_8UC1, CUS_32S, false);
 }
-TEST(Integral, sum_1920x1080) {
+TEST(Integral, Sum1920x1080) {
     integral("integral/8u32s/1920x1080", {1920, 1080}, CUS_8UC1, CUS_32S, false);
 }
-TEST(Integral, sum_3840x2160) {
+TEST(Integral, Sum3840x2160) {
     integral("integral/8u32s/3840x2160", {3840, 2160}, CUS_8UC1, CUS_32S, false);
 }
-TEST(Integral, sum_7680x4320) {
+TEST(Integral, Sum7680x4320) {
     integral("integral/8u32s/7680x4320", {7680, 4320}, CUS_8UC1, CUS_32S, false);
 }
-TEST(Integral, sum_16384x16384) {
+TEST(Integral, Sum16384x16384) {
     integral("integral/8u32s/16384x16384", {16384, 16384}, CUS_8UC1, CUS_32S, false);
 }
-TEST(Integral, sum_1326x1025) {
+TEST(Integral, Sum1326x1025) {
     integral("integral/8u32s/1326x1025", {1326, 1025}, CUS_8UC1, CUS_32S, false);
 }
-TEST(Integral, squares_640x480) {
+TEST(Integral, Squares640x480) {
     integral("integral/8u32s64f/640x480", {640, 480}, CUS_8UC1, CUS_32S, true);
 }
-TEST(Integral, squares_1920x1080) {
+TEST(Integral, Squares1920x1080) {
     integral("integral/8u32s64f/1920x1080", {1920, 1080}, CUS_8UC1, CUS_32S, true);
 }
-TEST(Integral, squares_3840x2160) {
+TEST(Integral, Squares3840x2160) {
     integral("integral/8u32s64f/3840x2160", {3840, 2160}, CUS_8UC1, CUS_32S, true);
 }
-TEST(Integral, squares_7680x4320) {
+TEST(Integral, Squares7680x4320) {
     integral("integral/8u32s64f/7680x4320", {7680, 4320}, CUS_8UC1, CUS_32S, true);
 }
-TEST(Integral, wide_7680x4320) {
+TEST(Integral, Wide7680x4320) {
     integral("integral/8u64f/7680x4320", {7680, 4320}, CUS_8UC1, CUS_64F, false);
 }
-TEST(Integral, floats_7680x4320) {
+TEST(Integral, Floats7680x4320) {
     integral("integral/32f64f64f/7680x4320", {7680, 4320}, CUS_32FC1, CUS_64F, true);
 }
 
-TEST(Integral, hostToHost) {
+TEST(Integral, HostToHost) {
     for (const Size size : perf::FRAME_SIZES)
         hostToHost(size);
 }
-TEST(IntegralSweep, pixels) {
+TEST(IntegralSweep, Pixels) {
     for (const Size size : perf::SWEEP_SIZES) {
         integral("sweep/integral/8u32s" + perf::pixelsOf(size), size, CUS_8UC1, CUS_32S, false, Rows::NO_PEERS);
         integral("sweep/integral/8u32s64f" + perf::pixelsOf(size), size, CUS_8UC1, CUS_32S, true, Rows::NO_PEERS);
@@ -221,7 +221,7 @@ TEST(IntegralSweep, pixels) {
 }
 
 // A million rectangles with random positions and sizes.
-TEST(Integral, boxes_1M) {
+TEST(Integral, Boxes1M) {
     perf::bothSpaces([&](cusSpace space) {
         constexpr int COUNT = 1000000;
         const Size size = {3840, 2160};

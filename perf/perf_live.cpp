@@ -149,7 +149,7 @@ void messageToFrame(Spread spread) {
         messages.emplace_back(data, data + bytes);
         check(cusPeerSent(peer, bytes));
     }
-    perf::Row row(std::string("live/picture/1920x1080/") + nameOf(spread), CUS_HOST, 0);
+    perf::Row row(std::string("live/frame/1920x1080/") + nameOf(spread), CUS_HOST, 0);
     row.measure([&](cusStream, int i) {
         const size_t k = static_cast<size_t>(i) % messages.size();
         if (k == 0)

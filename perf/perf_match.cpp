@@ -144,12 +144,12 @@ void hostToHost(const Case &c) {
     cusMatcherDestroy(matcher);
 }
 
-TEST(Match, ssd) {
+TEST(Match, Ssd) {
     for (const Case &c : {Case{1326, 1025, 479, 432}, Case{1200, 1983, 150, 150}})
         match("match/ssd/" + c.text(), c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, true);
 }
 
-TEST(Match, other_methods) {
+TEST(Match, OtherMethods) {
     const Case c = {1326, 1025, 479, 432};
     const char *const names[] = {"ssd", "ssdnormed", "ccorr", "ccorrnormed", "ccoeff", "ccoeffnormed"};
     for (auto method : {CUS_MATCH_CCORR_NORMED, CUS_MATCH_CCOEFF_NORMED})
@@ -158,7 +158,7 @@ TEST(Match, other_methods) {
     match("match/ssd/" + c.text() + "/top10", c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 10, false);
 }
 
-TEST(Match, frames) {
+TEST(Match, Frames) {
     for (const perf::Size size : perf::FRAME_SIZES) {
         const Case c = {size.cols, size.rows, 64, 64};
         match("match/ssd/" + c.text(), c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false);
@@ -167,7 +167,7 @@ TEST(Match, frames) {
 }
 
 // How cost grows, and where direct and FFT cross.
-TEST(MatchSweep, sides) {
+TEST(MatchSweep, Sides) {
     for (const perf::Size size : {perf::Size{640, 480}, perf::Size{1920, 1080}})
         for (const int n : {4, 8, 16, 24, 32, 48, 64, 128, 256, 512}) {
             const Case c = {size.cols, size.rows, n, n};
@@ -181,7 +181,7 @@ TEST(MatchSweep, sides) {
         }
 }
 
-TEST(MatchSweep, pixels) {
+TEST(MatchSweep, Pixels) {
     for (const perf::Size size : perf::SWEEP_SIZES)
         for (const int n : {16, 64})
             match("sweep/match/ssd " + perf::Size{n, n}.text() + perf::pixelsOf(size), {size.cols, size.rows, n, n},

@@ -183,35 +183,35 @@ void hostToHost(Size size) {
 
 constexpr Size VGA{640, 480}, HD{1920, 1080}, UHD{3840, 2160};
 
-TEST(Stereo, contour_640x480) {
+TEST(Stereo, Contour640x480) {
     contour("stereo/contour/640x480", VGA, cusStereoClassic(), Peers::PUBLISHED);
 }
 
-TEST(Stereo, contour_3840x2160) {
+TEST(Stereo, Contour3840x2160) {
     contour("stereo/contour/3840x2160", UHD, cusStereoClassic(), Peers::PUBLISHED);
 }
 
-TEST(Stereo, defaults) {
+TEST(Stereo, Defaults) {
     contour("stereo/defaults/640x480", VGA, cusStereoDefaults(), Peers::OPENCV);
     contour("stereo/defaults/1920x1080", HD, cusStereoDefaults(), Peers::OPENCV);
     contour("stereo/defaults/3840x2160", UHD, cusStereoDefaults(), Peers::OPENCV);
 }
 
-TEST(Stereo, contour_1920x1080) {
+TEST(Stereo, Contour1920x1080) {
     contour("stereo/contour/1920x1080", HD, cusStereoClassic());
 }
 
-TEST(Stereo, hostToHost) {
+TEST(Stereo, HostToHost) {
     for (const Size size : perf::FRAME_SIZES)
         hostToHost(size);
 }
 
-TEST(StereoSweep, pixels) {
+TEST(StereoSweep, Pixels) {
     for (const Size size : perf::SWEEP_SIZES)
         contour("sweep/stereo/contour" + perf::pixelsOf(size), size, cusStereoClassic());
 }
 
-TEST(StereoSweep, shifts) {
+TEST(StereoSweep, Shifts) {
     for (const int shifts : {1, 8, 32, 64, 256}) {
         cusStereoOptions o = cusStereoClassic();
         o.shifts = shifts;
@@ -219,7 +219,7 @@ TEST(StereoSweep, shifts) {
     }
 }
 
-TEST(StereoSweep, windows) {
+TEST(StereoSweep, Windows) {
     for (const int window : {1, 7, 15, 21, 31, 63}) {
         cusStereoOptions o = cusStereoClassic();
         o.window = window;
