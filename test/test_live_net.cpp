@@ -372,12 +372,6 @@ TEST_F(LiveDoor, KeysThatOthersCanReadAreRefused) {
     EXPECT_THROW(Tls(certificates, true, ""), sample::Stop);
 }
 
-TEST_F(LiveDoor, AHostWithoutANameIsRefused) {
-    TlsFiles key;
-    key.key = writeFile("key", digits(1), 0600);
-    EXPECT_NO_THROW(Tls(key, false, "")); // a shared key needs none
-}
-
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(CUSI_SANITIZE)
 
 // How often the key, or its hexadecimal digits, are in the memory of this process.
