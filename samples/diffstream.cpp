@@ -15,6 +15,9 @@
 #include <future>
 #include <thread>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <unistd.h>
 
 namespace {
@@ -67,6 +70,9 @@ CLI::App *addSend(CLI::App &app, SendSettings &s, std::string &bind) {
     sample::addText(*send, "--bind", bind, "HOST:PORT", "address to listen on; port 0: any free port");
     sample::addNumber(*send, "--min-viewers", s.wait, 0, 1000, "wait for N viewers before the first frame");
     sample::addNumber(*send, "--max-viewers", s.max_viewers, 1, 1000, "refuse further viewers");
+    sample::addNumber(*send, "--max-pending", s.max_pending, 1, 1000,
+                      "connections that have not said who they are, at most 4 from one address; beyond that one of them is "
+                      "dropped");
     sample::addNumber(*send, "--timeout", s.timeout, 1, 3600, "drop a viewer that accepts no data for N seconds");
     sample::addText(*send, "--frame-checksums", s.digests, "FILE",
                     "write the CRC-32C of what viewers must see, one line per frame");
@@ -200,5 +206,9 @@ int main(int argc, char **argv) {
         ::setenv("OMP_WAIT_POLICY", "passive", 1);
         ::execv("/proc/self/exe", argv); // if that fails, continue without it
     }
+#ifdef __GLIBC__
+    // By default the limit grows with use, and the buffers of viewers that come and go would leave holes in the heap.
+    ::mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+#endif
     return sample::guarded(argc, argv, run);
 }

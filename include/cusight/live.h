@@ -40,7 +40,7 @@ typedef enum cusWireType {
 
 typedef enum cusWireEncoding {
     CUS_WIRE_RAW = 0, /* not compressed */
-    CUS_WIRE_ZSTD = 1 /* one or more consecutive Zstandard frames */
+    CUS_WIRE_ZSTD = 1 /* one or more consecutive Zstandard frames (RFC 8878), no skippable ones */
 } cusWireEncoding;
 
 typedef struct cusWireHeader {

@@ -5,7 +5,9 @@
 #include "common/progress.hpp"
 #include "common/source.hpp"
 #include "diffstream/broadcaster.hpp"
+#include "diffstream/log.hpp"
 #include "diffstream/queues.hpp"
+#include "diffstream/signals.hpp"
 
 #include "cusight/opencv.hpp"
 
@@ -48,6 +50,7 @@ class Transmission {
     void run() {
         const long long total = totalFrames(); // before another thread uses the source
         std::exception_ptr capture_error, difference_error, send_error;
+        auto blocked = std::make_unique<SignalsBlocked>(); // while the threads start
         std::thread capturing([&] {
             guarded(capture_error, [&] { capture(); });
             captured_.close();
@@ -63,6 +66,7 @@ class Transmission {
             packed_.close();
             captured_.close();
         });
+        blocked.reset();
         while (!packed_.ended()) {
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
             showProgress(progress);
@@ -71,7 +75,7 @@ class Transmission {
         capturing.join();
         differencing.join();
         sending.join();
-        if (settings_.progress)
+        if (settings_.progress && stderrAccepts())
             progress.finish();
         std::exception_ptr log_error;
         guarded(log_error, [&] {
@@ -223,7 +227,7 @@ class Transmission {
     // ---- Figures ----
 
     void showProgress(sample::Progress &progress) {
-        if (!settings_.progress)
+        if (!settings_.progress || !stderrAccepts())
             return;
         progress.update(stats_.frames, sample::text("%d viewers, %.2f %% changed, %.2f Mbit/s", stats_.viewers.load(),
                                                     100 * static_cast<double>(stats_.changed) / frameCount() / frameBytes(),

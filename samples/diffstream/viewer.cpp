@@ -3,6 +3,7 @@
 #include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
+#include "diffstream/log.hpp"
 
 #include "cusight/opencv.hpp"
 #include "cusight/live.h"
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <random>
 #include <thread>
 
 #include <poll.h>
@@ -45,7 +47,9 @@ class Session {
     void run() {
         try {
             while (!over() && !runConnection()) {
-                const auto next = Clock::now() + pause_;
+                // Viewers that lost the same sender do not all come back at the same moment.
+                const auto next = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                     pause_ * std::uniform_real_distribution<double>(0.5, 1)(random_));
                 while (!sample::interrupted() && Clock::now() < next)
                     std::this_thread::sleep_for(std::chrono::milliseconds(20));
                 pause_ = std::min(2 * pause_, std::chrono::milliseconds(2000));
@@ -93,7 +97,7 @@ class Session {
         }
         if (std::chrono::duration<double>(Clock::now() - lost_).count() > s_.reconnect)
             throw Stop(sample::INPUT, why);
-        if (last_error_ != why)
+        if (last_error_ != why && stderrAccepts())
             std::fprintf(stderr, "%s; trying again\n", why);
         last_error_ = why;
     }
@@ -217,14 +221,14 @@ class Session {
         }
         if (sink_ && !sink_->write(displayed()))
             closed_ = true;
-        if (s_.progress)
+        if (s_.progress && stderrAccepts())
             progress_.update(frames_, sample::text("%.2f %% changed, %.2f Mbit/s", share(info),
                                                    8e-6 * static_cast<double>(received_) / progress_.seconds()));
     }
 
     void finish() {
         const double seconds = progress_.seconds();
-        if (s_.progress)
+        if (s_.progress && stderrAccepts())
             progress_.finish();
         sample::figure("frames received", "%lld, %.1f a second, the last is number %llu", frames_,
                        static_cast<double>(frames_) / seconds, static_cast<unsigned long long>(sequence_));
@@ -259,7 +263,8 @@ class Session {
     uint64_t sequence_ = 0;
     Clock::time_point lost_ = Clock::now(); // when there was a connection last
     std::chrono::milliseconds pause_{100};  // before the next attempt
-    std::string last_error_;                // printed once, while it repeats
+    std::mt19937 random_{std::random_device{}()};
+    std::string last_error_; // printed once, while it repeats
 };
 
 } // namespace
