@@ -1,0 +1,18 @@
+// Each file adds its functions to the module.
+#pragma once
+
+#include "arrays.hpp"
+
+namespace cuspy {
+
+void addCore(nb::module_ &module);
+void addIntegral(nb::module_ &module);
+void addMatch(nb::module_ &module);
+void addImages(nb::module_ &module);
+void addFramediff(nb::module_ &module);
+void addStereo(nb::module_ &module);
+void addEvents(nb::module_ &module);
+void addPipeline(nb::module_ &module);
+void addEventio(nb::module_ &module);
+
+} // namespace cuspy
