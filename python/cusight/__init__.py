@@ -8,23 +8,73 @@ framework's current stream, or in `stream=`.
 
 from __future__ import annotations
 
+from . import events
 from ._core import device_count, device_info
 from ._core import version as _version
 from ._errors import Error, Status
+from ._events import (
+    EventPipeline,
+    EventStacker,
+    FrameBatch,
+    PipelineCounts,
+    Representation,
+    Windowing,
+    event_windows,
+    release_workspace,
+    stack_events,
+)
+from ._framediff import DiffDecoder, DiffEncoder, SparseDiff
+from ._images import heatmap, hsv_count, noise_view
 from ._integral import Integrator, box_sums, integral
 from ._match import Matcher, match_dtype, match_template
+from ._stereo import (
+    ContourMapper,
+    StereoOptions,
+    stereo_census,
+    stereo_contours,
+    stereo_edges,
+    stereo_elevation,
+    stereo_fill,
+    stereo_median,
+    stereo_picture,
+)
 
 __version__ = _version()
 
 __all__ = [
+    "ContourMapper",
+    "DiffDecoder",
+    "DiffEncoder",
     "Error",
+    "EventPipeline",
+    "EventStacker",
+    "FrameBatch",
     "Integrator",
     "Matcher",
+    "PipelineCounts",
+    "Representation",
+    "SparseDiff",
     "Status",
+    "StereoOptions",
+    "Windowing",
     "box_sums",
     "device_count",
     "device_info",
+    "event_windows",
+    "events",
+    "heatmap",
+    "hsv_count",
     "integral",
     "match_dtype",
     "match_template",
+    "noise_view",
+    "release_workspace",
+    "stack_events",
+    "stereo_census",
+    "stereo_contours",
+    "stereo_edges",
+    "stereo_elevation",
+    "stereo_fill",
+    "stereo_median",
+    "stereo_picture",
 ]

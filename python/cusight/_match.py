@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Sequence, TypeVar
 
 from . import _core
 from ._errors import choice, invalid
+from ._images import hsv_triple
 from ._objects import Closeable
 
 if TYPE_CHECKING:
@@ -45,13 +46,6 @@ def _hits(raw: bytearray) -> NDArray[Any]:
     import numpy
 
     return numpy.frombuffer(raw, match_dtype())
-
-
-def _triple(argument: str, values: Sequence[int]) -> list[int]:
-    numbers = [int(v) for v in values]
-    if len(numbers) != 3 or not all(0 <= v <= 255 for v in numbers):
-        raise invalid("Matcher.inspect", argument, values, "three numbers (h, s, v) of 0 to 255")
-    return numbers
 
 
 class Matcher(Closeable):
@@ -151,7 +145,7 @@ class Matcher(Closeable):
         """After a match: counts the pixels of `frame` (the color image, (rows, cols, 3) uint8 in BGR order) whose HSV color lies
         from `lower` to `upper` (h 0 to 179, s and v 0 to 255, both inclusive) inside each match, and returns the matches with
         `pixels` and `filled` (1 where pixels >= min_fill * h * w, else 0) set. Waits for the stream."""
-        self._core.inspect(frame, _triple("lower", lower), _triple("upper", upper), float(min_fill), stream)
+        self._core.inspect(frame, hsv_triple("Matcher.inspect", "lower", lower), hsv_triple("Matcher.inspect", "upper", upper), float(min_fill), stream)
         return self.matches(stream=stream)
 
     def matches(self, *, stream: object = None) -> Any:
@@ -184,8 +178,8 @@ def match_template(
 
     Returns the score map, float32. Errors as `Matcher`.
     """
-    shape = getattr(image, "shape", None)
-    if shape is None:
+    shape: Any = getattr(image, "shape", None)
+    if shape is None and image is not None:
         shape = memoryview(image).shape  # type: ignore[arg-type]
     with Matcher(templ, shape, method=method, algorithm=algorithm, mask=mask, stream=stream) as matcher:
         return matcher.run(image, scores=True if out is None else out, stream=stream)  # type: ignore[no-any-return]

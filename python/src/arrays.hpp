@@ -156,6 +156,9 @@ nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &ow
 // The shape of a matrix: (rows, cols) or (rows, cols, channels).
 Shape imageShape(const cusMat &mat);
 
+// The framework that new arrays on a device get: the one that is named, else NumPy on the host and what the user imported on the GPU.
+Framework frameworkFor(const char *device, nb::handle name);
+
 // cusight._frameworks, which does in Python what need not be fast.
 nb::object frameworks();
 

@@ -100,6 +100,11 @@ nb::object deviceName(const Device &device) {
     return device.index < 0 ? nb::object(nb::str("cuda")) : nb::object(nb::str("cuda:{}").format(device.index));
 }
 
+Framework frameworkFor(const char *device, nb::handle given) {
+    const auto name = nb::cast<std::string>(frameworks().attr("framework_of")(device, given));
+    return name == "torch" ? Framework::Torch : name == "cupy" ? Framework::CuPy : name == "numpy" ? Framework::NumPy : Framework::Other;
+}
+
 // ---- A call -------------------------------------------------------------------------------------------------------------
 
 Call::~Call() {

@@ -52,4 +52,10 @@ NB_MODULE(_core, module) {
     cuspy::addCore(module);
     cuspy::addIntegral(module);
     cuspy::addMatch(module);
+    cuspy::addImages(module);
+    cuspy::addFramediff(module);
+    cuspy::addStereo(module);
+    cuspy::addEvents(module);
+    cuspy::addPipeline(module);
+    cuspy::addEventio(module);
 }

@@ -23,6 +23,7 @@ public:
         busy_.clear();
     }
     bool closed() const { return !object_; }
+    T *get() const { return object_.get(); }
 
     // Keeps the memory of the object alive after close().
     nb::object owner() const {
