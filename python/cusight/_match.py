@@ -179,7 +179,7 @@ def match_template(
     Returns the score map, float32. Errors as `Matcher`.
     """
     shape: Any = getattr(image, "shape", None)
-    if shape is None and image is not None:
+    if shape is None:
         shape = memoryview(image).shape  # type: ignore[arg-type]
     with Matcher(templ, shape, method=method, algorithm=algorithm, mask=mask, stream=stream) as matcher:
         return matcher.run(image, scores=True if out is None else out, stream=stream)  # type: ignore[no-any-return]

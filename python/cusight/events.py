@@ -132,8 +132,9 @@ class Recording(Closeable):
 
     def seek(self, time: int) -> int:
         """The next event read will be the first with t >= `time` (microseconds). Returns its index. `frames` starts there too."""
-        self._start = int(self._core.seek_time(time))
-        return self._start
+        index = int(self._core.seek_time(time))
+        self._start = index
+        return index
 
     def seek_index(self, index: int) -> None:
         """The next event read will be number `index`, from 0."""

@@ -5,6 +5,10 @@
 #include "cusight/cusight.h"
 
 #include <nanobind/nanobind.h>
+// Here, so that every file converts these types alike.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <vector>

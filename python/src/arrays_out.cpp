@@ -2,7 +2,6 @@
 #include "frameworks.hpp"
 
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/string.h>
 
 #include <cstdlib>
 #include <cstring>

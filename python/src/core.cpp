@@ -1,8 +1,6 @@
 // The module, and what is known about devices.
 #include "modules.hpp"
 
-#include <nanobind/stl/string.h>
-
 namespace cuspy {
 
 static nb::dict deviceInfo(int device) {

@@ -4,9 +4,6 @@
 #include "handle.hpp"
 #include "modules.hpp"
 
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-
 #include <algorithm>
 #include <cstring>
 #include <optional>

@@ -2,7 +2,6 @@
 #include "handle.hpp"
 #include "modules.hpp"
 
-
 #include <cstdint>
 
 namespace cuspy {

@@ -1,8 +1,6 @@
 // Pictures of differences, and counting colors.
 #include "modules.hpp"
 
-#include <nanobind/stl/vector.h>
-
 namespace cuspy {
 
 static nb::object heatmap(nb::handle prev_object, nb::handle cur_object, int full_scale, nb::handle out, nb::handle stream) {

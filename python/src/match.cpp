@@ -2,8 +2,6 @@
 #include "handle.hpp"
 #include "modules.hpp"
 
-#include <nanobind/stl/vector.h>
-
 #include <cstring>
 
 namespace cuspy {
@@ -14,7 +12,6 @@ struct Matcher {
     Framework framework;
     int templates, rows, cols, max_matches;
 };
-
 
 static Matcher *create(const std::vector<nb::object> &templates, int rows, int cols, int method, int algorithm, nb::handle mask,
                        int max_matches, int min_distance, double score_limit, bool subpixel, nb::handle stream) {
