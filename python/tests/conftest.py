@@ -6,10 +6,13 @@ import importlib.util
 import os
 from typing import Any
 
-import clib
-import cusight
-import numpy as np
-import pytest
+# Before the library is loaded: threads that wait must not take the cores from those that work.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import clib  # noqa: E402
+import cusight  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
 
 SEED = int(os.environ.get("CUSIGHT_TEST_SEED", "0")) or int.from_bytes(os.urandom(4), "little")
 
