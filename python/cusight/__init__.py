@@ -8,7 +8,9 @@ framework's current stream, or in `stream=`.
 
 from __future__ import annotations
 
-from . import events
+import os
+
+from . import _core, events
 from ._core import device_count, device_info
 from ._core import version as _version
 from ._errors import Error, Status
@@ -40,6 +42,9 @@ from ._stereo import (
 )
 
 __version__ = _version()
+
+# A forked process (a DataLoader's worker) computes on one core: GNU's OpenMP does not survive a fork otherwise.
+os.register_at_fork(after_in_child=_core.after_fork)
 
 __all__ = [
     "ContourMapper",

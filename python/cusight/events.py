@@ -216,6 +216,7 @@ class Frames:
         else:
             first = recording.first_time or 0
             if self._start:
+                recording._core.seek_index(self._start)
                 first = int(recording.read(1).t[0])
                 recording._core.seek_index(self._start)
             count = _windows_within(recording.last_time - first + 1, cut)

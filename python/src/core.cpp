@@ -1,6 +1,10 @@
 // The module, and what is known about devices.
 #include "modules.hpp"
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 namespace cuspy {
 
 static nb::dict deviceInfo(int device) {
@@ -32,6 +36,13 @@ void addCore(nb::module_ &module) {
     module.def("built_with", [] { return BUILT_WITH; });
     module.def("cuda_built_for", [] { return CUDA_BUILT_FOR; });
     module.def("host_fft", [] { return cusMatcherHostFft(); });
+    // GNU's OpenMP hangs in a forked process whose parent has used it, unless it stays with one thread.
+    module.def("after_fork", [] {
+        forgetIdle();
+#ifdef _OPENMP
+        omp_set_num_threads(1);
+#endif
+    });
     module.def("synchronize", [](nb::handle stream) {
         const auto pointer = nb::cast<uintptr_t>(frameworks().attr("stream_pointer")(stream));
         cusStatus status;

@@ -275,6 +275,10 @@ static nb::list stackEvents(nb::handle x, nb::handle y, nb::handle p, nb::handle
     }
 }
 
+void forgetIdle() {
+    idle().clear();
+}
+
 void addEvents(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
     module.def("event_windows", &eventWindows, none("t"), nb::arg("count"), nb::arg("windowing"), none("stream"));

@@ -5,6 +5,9 @@
 
 namespace cuspy {
 
+// In a forked process: the parent's workspaces have its number of threads. Their memory is not freed.
+void forgetIdle();
+
 void addCore(nb::module_ &module);
 void addIntegral(nb::module_ &module);
 void addMatch(nb::module_ &module);

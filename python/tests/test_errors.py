@@ -135,7 +135,7 @@ def test_bad_events(events):
         (lambda: stack(x, y, p, t, windows=np.array([[-1, 2]])), "windows[0] is -1, 2"),
         (lambda: stack(x, y, p, t, representation="hologram"), "kind is 'hologram', expected histogram"),
         (lambda: stack(x, y, p, None, windows="1ms"), "t"),
-        (lambda: stack(x, y, p, t, representation="mdes", bins=17), "channels is 17"),
+        (lambda: stack(x, y, p, t, representation="mdes", bins=17), "channels are 17, expected 1..16"),
         (lambda: cusight.stack_events(x, y, p, t, (48, 64, 2)), "shape is (48, 64, 2)"),
         (lambda: stack(x, y, p, t, windows=1000, out=np.zeros((4, 48, 64, 2), np.uint8)), "expected (5, 48, 64, 2)"),
     ]:

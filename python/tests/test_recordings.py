@@ -240,7 +240,7 @@ def test_data_set_in_forked_processes(path, clean):
     dataset = cusight.torch.EventDataset(path, windows=500)
     expected = np.asarray(dataset[3]).sum()
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        sums = pool.map(lambda_sum, [(dataset, i) for i in (3, 1, 3, 0)])
+        sums = pool.map_async(lambda_sum, [(dataset, i) for i in (3, 1, 3, 0)]).get(60)
     assert sums[0] == sums[2] == expected
 
 
