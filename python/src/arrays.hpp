@@ -55,7 +55,7 @@ using Shape = std::vector<int64_t>;
 
 // One array argument. Keeps the memory alive while it exists.
 class Array {
-public:
+  public:
     Array() = default;
     Array(Array &&other) noexcept { swap(other); }
     Array &operator=(Array &&other) noexcept {
@@ -85,7 +85,7 @@ public:
     Framework framework = Framework::Unknown;
     bool readonly = false;
 
-private:
+  private:
     friend class Call;
     void swap(Array &other) noexcept;
     void fromBuffer();
@@ -102,7 +102,7 @@ private:
 
 // One call of the library: the first array decides device, framework and stream; every other one must be on the same device.
 class Call {
-public:
+  public:
     explicit Call(const char *function, nb::handle stream = nb::none()) : function_(function), given_(stream) {}
     ~Call();
     Call(const Call &) = delete;
@@ -116,7 +116,8 @@ public:
     Array out(nb::handle given, const char *argument, const Shape &shape, int dtype);
 
     // Runs `work`, which returns a cusStatus, without the GIL, on the device of the arrays.
-    template <class Work> void run(Work &&work) {
+    template<class Work>
+    void run(Work &&work) {
         cusStatus status;
         {
             nb::gil_scoped_release release;
@@ -133,7 +134,7 @@ public:
     // Without an array: an output in the framework that is named ("numpy", "torch", "cupy").
     void assume(const Device &device, Framework framework);
 
-private:
+  private:
     Array import(nb::handle object, const char *argument, bool writable);
     void adopt(const Array &array, const char *argument);
     void start();
@@ -154,8 +155,8 @@ private:
 nb::object newArray(const Shape &shape, int dtype, Framework framework, const Device &device, cusStream stream);
 
 // An array that views memory of the library. `owner` keeps it alive.
-nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &owner, Framework framework, const Device &device,
-                     cusStream stream);
+nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &owner, Framework framework,
+                     const Device &device, cusStream stream);
 
 // The shape of a matrix: (rows, cols) or (rows, cols, channels).
 Shape imageShape(const cusMat &mat);

@@ -15,18 +15,23 @@ size_t dtypeSize(int dtype) {
 }
 
 const char *dtypeName(int dtype) {
-    static const char *const names[16] = {"uint8",   "int8",   "uint16", "int16", "int32", "float32",
+    static const char *const names[16] = {"uint8",   "int8",    "uint16", "int16", "int32", "float32",
                                           "float64", "float16", "uint32", "int64", "uint64"};
     return dtype >= 0 && dtype < 16 && names[dtype] ? names[dtype] : "unknown";
 }
 
 static int dtypeOf(char kind, size_t size) {
     switch (kind) {
-    case 'b': return size == 1 ? U8 : UNKNOWN; // bool: bytes 0 and 1
-    case 'u': return size == 1 ? U8 : size == 2 ? U16 : size == 4 ? U32 : size == 8 ? U64 : UNKNOWN;
-    case 'i': return size == 1 ? I8 : size == 2 ? I16 : size == 4 ? I32 : size == 8 ? I64 : UNKNOWN;
-    case 'f': return size == 4 ? F32 : size == 8 ? F64 : UNKNOWN;
-    default: return UNKNOWN;
+    case 'b':
+        return size == 1 ? U8 : UNKNOWN; // bool: bytes 0 and 1
+    case 'u':
+        return size == 1 ? U8 : size == 2 ? U16 : size == 4 ? U32 : size == 8 ? U64 : UNKNOWN;
+    case 'i':
+        return size == 1 ? I8 : size == 2 ? I16 : size == 4 ? I32 : size == 8 ? I64 : UNKNOWN;
+    case 'f':
+        return size == 4 ? F32 : size == 8 ? F64 : UNKNOWN;
+    default:
+        return UNKNOWN;
     }
 }
 
@@ -52,8 +57,9 @@ static int dtypeOfFormat(const char *format, size_t size) {
 }
 
 [[noreturn]] static void notAnArray(const Array &array) {
-    fail(CUS_ERROR_TYPE, "%s: %s is %s, expected an array (NumPy, PyTorch, CuPy, or an object with __dlpack__, "
-                         "__cuda_array_interface__ or the buffer protocol)",
+    fail(CUS_ERROR_TYPE,
+         "%s: %s is %s, expected an array (NumPy, PyTorch, CuPy, or an object with __dlpack__, "
+         "__cuda_array_interface__ or the buffer protocol)",
          array.function, array.argument, array.object.is_none() ? "None" : nb::type_name(array.object.type()).c_str());
 }
 
@@ -103,8 +109,8 @@ void Array::fromBuffer() {
     readonly = view->readonly;
     dtype = dtypeOfFormat(view->format, static_cast<size_t>(view->itemsize));
     if (dtype == UNKNOWN)
-        fail(CUS_ERROR_TYPE, "%s: %s has elements of format '%s', expected integers or floats in native byte order", function,
-             argument, view->format);
+        fail(CUS_ERROR_TYPE, "%s: %s has elements of format '%s', expected integers or floats in native byte order",
+             function, argument, view->format);
     shape.assign(view->shape, view->shape + view->ndim);
     strides.assign(view->strides, view->strides + view->ndim);
     framework = Framework::NumPy;
@@ -177,7 +183,8 @@ void Array::fromDlpack(void *stream) {
     if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
         auto *whole = static_cast<dlpack::ManagedVersioned *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
         if (whole->major != 1)
-            fail(CUS_ERROR_UNSUPPORTED, "%s: %s comes as DLPack version %u, expected version 1", function, argument, whole->major);
+            fail(CUS_ERROR_UNSUPPORTED, "%s: %s comes as DLPack version %u, expected version 1", function, argument,
+                 whole->major);
         PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
         managed = whole;
         versioned = true;
@@ -191,8 +198,11 @@ void Array::fromDlpack(void *stream) {
     } else {
         notAnArray(*this);
     }
-    const char kind = tensor->code == dlpack::INT ? 'i' : tensor->code == dlpack::UINT ? 'u' : tensor->code == dlpack::FLOAT ? 'f'
-                      : tensor->code == dlpack::BOOL ? 'b' : 'x';
+    const char kind = tensor->code == dlpack::INT     ? 'i'
+                      : tensor->code == dlpack::UINT  ? 'u'
+                      : tensor->code == dlpack::FLOAT ? 'f'
+                      : tensor->code == dlpack::BOOL  ? 'b'
+                                                      : 'x';
     dtype = tensor->lanes == 1 ? dtypeOf(kind, tensor->bits / 8u) : UNKNOWN;
     if (dtype == UNKNOWN)
         fail(CUS_ERROR_TYPE, "%s: %s has elements of %d bits (DLPack code %d), expected integers or floats of 8 to 64 bits",
@@ -219,7 +229,8 @@ void Array::fromInterface(const nb::object &interface, cusStream stream) {
     const size_t size = type.size() > 2 ? static_cast<size_t>(std::atoi(type.c_str() + 2)) : 0;
     dtype = type.size() > 2 && (type[0] != '>' || size == 1) ? dtypeOf(type[1], size) : UNKNOWN;
     if (dtype == UNKNOWN)
-        fail(CUS_ERROR_TYPE, "%s: %s has type '%s', expected integers or floats of 8 to 64 bits", function, argument, type.c_str());
+        fail(CUS_ERROR_TYPE, "%s: %s has type '%s', expected integers or floats of 8 to 64 bits", function, argument,
+             type.c_str());
     if (fields.contains("strides") && !nb::object(fields["strides"]).is_none()) {
         readTuple(fields["strides"], 1, strides);
     } else {
@@ -270,7 +281,8 @@ Array Call::import(nb::handle object, const char *argument, bool writable) {
         if (type == dlpack::CUDA || type == dlpack::CUDA_MANAGED)
             array.device = {CUS_DEVICE, nb::cast<int>(device[1])};
         else if (type != dlpack::CPU && type != dlpack::CUDA_HOST)
-            fail(CUS_ERROR_SPACE, "%s: %s is on a device of DLPack type %d, expected cpu (1) or cuda (2)", function_, argument, type);
+            fail(CUS_ERROR_SPACE, "%s: %s is on a device of DLPack type %d, expected cpu (1) or cuda (2)", function_,
+                 argument, type);
         array.framework = Framework::Other;
         adopt(array, argument);
         array.fromDlpack(stream_);
@@ -326,16 +338,17 @@ cusMat Array::matrix() const {
     if (channels > 512)
         fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected at most 512 channels", function, argument, text(shape).c_str());
     if ((color && channels > 1 && strides[2] != size) || (shape[1] > 1 && strides[1] != channels * size))
-        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected pixels without gaps in a row: %lld bytes apart (make it contiguous)",
+        fail(CUS_ERROR_SIZE,
+             "%s: %s has strides %s, expected pixels without gaps in a row: %lld bytes apart (make it contiguous)",
              function, argument, text(strides).c_str(), static_cast<long long>(channels * size));
     const int64_t row_bytes = shape[1] * channels * size;
     const int64_t step = shape[0] > 1 ? strides[0] : row_bytes;
     if (step < row_bytes)
-        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected rows at least %lld bytes apart (make it contiguous)", function,
-             argument, text(strides).c_str(), static_cast<long long>(row_bytes));
+        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected rows at least %lld bytes apart (make it contiguous)",
+             function, argument, text(strides).c_str(), static_cast<long long>(row_bytes));
     cusMat mat = CUS_MAT_INIT;
-    check(cusMatWrap(&mat, static_cast<int>(shape[0]), static_cast<int>(shape[1]), CUS_MAKETYPE(dtype, static_cast<int>(channels)),
-                     device.space, data, static_cast<size_t>(step)));
+    check(cusMatWrap(&mat, static_cast<int>(shape[0]), static_cast<int>(shape[1]),
+                     CUS_MAKETYPE(dtype, static_cast<int>(channels)), device.space, data, static_cast<size_t>(step)));
     return mat;
 }
 
@@ -351,8 +364,8 @@ cusMat Array::stack() const {
         fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected fewer than 2^31 rows in all and at most 512 channels", function,
              argument, text(shape).c_str());
     cusMat mat = CUS_MAT_INIT;
-    check(cusMatWrap(&mat, static_cast<int>(rows), static_cast<int>(shape[2]), CUS_MAKETYPE(dtype, static_cast<int>(shape[3])),
-                     device.space, data, 0));
+    check(cusMatWrap(&mat, static_cast<int>(rows), static_cast<int>(shape[2]),
+                     CUS_MAKETYPE(dtype, static_cast<int>(shape[3])), device.space, data, 0));
     return mat;
 }
 
@@ -360,7 +373,8 @@ cusMat Array::column() const {
     requireDims(1, 1, "one axis");
     const auto size = static_cast<int64_t>(dtypeSize(dtype));
     if (shape[0] > 1 && strides[0] != size)
-        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected an array without gaps", function, argument, text(strides).c_str());
+        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected an array without gaps", function, argument,
+             text(strides).c_str());
     cusMat mat = CUS_MAT_INIT;
     check(cusMatWrap(&mat, static_cast<int>(shape[0]), 1, CUS_MAKETYPE(dtype, 1), device.space, data, 0));
     return mat;
@@ -372,8 +386,8 @@ void *Array::elements(int wanted, int other) const {
     if (dtype != wanted && dtype != other)
         fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected %s", function, argument, dtypeName(dtype), dtypeName(wanted));
     if (shape[0] > 1 && strides[0] != static_cast<int64_t>(dtypeSize(dtype)))
-        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected an array without gaps (make it contiguous)", function, argument,
-             text(strides).c_str());
+        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected an array without gaps (make it contiguous)", function,
+             argument, text(strides).c_str());
     return data;
 }
 

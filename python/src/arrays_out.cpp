@@ -37,7 +37,8 @@ bool Frameworks::is(nb::handle object, nb::object &type, const char *module, con
             return false;
         type = nb::getattr(imported, name);
     }
-    return PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(object.type().ptr()), reinterpret_cast<PyTypeObject *>(type.ptr()));
+    return PyType_IsSubtype(reinterpret_cast<PyTypeObject *>(object.type().ptr()),
+                            reinterpret_cast<PyTypeObject *>(type.ptr()));
 }
 
 int Frameworks::torchDtype(PyObject *dtype) {
@@ -101,7 +102,10 @@ nb::object deviceName(const Device &device) {
 
 Framework frameworkFor(const char *device, nb::handle given) {
     const auto name = nb::cast<std::string>(frameworks().attr("framework_of")(device, given));
-    return name == "torch" ? Framework::Torch : name == "cupy" ? Framework::CuPy : name == "numpy" ? Framework::NumPy : Framework::Other;
+    return name == "torch"   ? Framework::Torch
+           : name == "cupy"  ? Framework::CuPy
+           : name == "numpy" ? Framework::NumPy
+                             : Framework::Other;
 }
 
 // ---- A call -------------------------------------------------------------------------------------------------------------
@@ -132,9 +136,11 @@ void Call::adopt(const Array &array, const char *argument) {
         first_ = argument;
     } else if (device_.space == CUS_DEVICE && array.device.space == CUS_DEVICE && device_.index < 0) {
         device_.index = array.device.index;
-    } else if (device_.space != array.device.space || (device_.index >= 0 && array.device.index >= 0 && device_.index != array.device.index)) {
+    } else if (device_.space != array.device.space ||
+               (device_.index >= 0 && array.device.index >= 0 && device_.index != array.device.index)) {
         fail(CUS_ERROR_SPACE, "%s: %s is on %s, expected %s like %s", function_, argument,
-             nb::cast<std::string>(deviceName(array.device)).c_str(), nb::cast<std::string>(deviceName(device_)).c_str(), first_);
+             nb::cast<std::string>(deviceName(array.device)).c_str(), nb::cast<std::string>(deviceName(device_)).c_str(),
+             first_);
     }
     start();
 }
@@ -179,7 +185,8 @@ Array Call::out(nb::handle given, const char *argument, const Shape &shape, int 
             fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected %s", function_, argument, shapeText(array.shape).c_str(),
                  shapeText(shape).c_str());
         if (array.dtype != dtype)
-            fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected %s", function_, argument, dtypeName(array.dtype), dtypeName(dtype));
+            fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected %s", function_, argument, dtypeName(array.dtype),
+                 dtypeName(dtype));
         return array;
     }
     const nb::object made = newArray(shape, dtype, framework_, device_, stream_);
@@ -194,8 +201,11 @@ nb::object newArray(const Shape &shape, int dtype, Framework framework, const De
         const nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
         for (size_t i = 0; i < shape.size(); ++i)
             PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(shape[i]));
-        return frameworks().attr(framework == Framework::Torch ? "torch_empty" : "cupy_empty")(
-            tuple, dtypeName(dtype), device.space == CUS_HOST ? -1 : device.index < 0 ? 0 : device.index);
+        return frameworks().attr(framework == Framework::Torch ? "torch_empty" : "cupy_empty")(tuple, dtypeName(dtype),
+                                                                                               device.space == CUS_HOST ? -1
+                                                                                               : device.index < 0
+                                                                                                   ? 0
+                                                                                                   : device.index);
     }
     if (device.space == CUS_HOST)
         return known.numpyEmpty(shape, known.numpyDtype(dtype));
@@ -204,8 +214,9 @@ nb::object newArray(const Shape &shape, int dtype, Framework framework, const De
         bytes *= extent;
     const int64_t row = int64_t{1} << 20; // cusMat counts rows and columns in int
     auto *mat = new cusMat(CUS_MAT_INIT);
-    const cusStatus status = cusMatCreate(mat, static_cast<int>((bytes + row - 1) / row + (bytes == 0)),
-                                          static_cast<int>(bytes < row ? (bytes > 0 ? bytes : 1) : row), CUS_8UC1, CUS_DEVICE);
+    const cusStatus status =
+        cusMatCreate(mat, static_cast<int>((bytes + row - 1) / row + (bytes == 0)),
+                     static_cast<int>(bytes < row ? (bytes > 0 ? bytes : 1) : row), CUS_8UC1, CUS_DEVICE);
     if (status != CUS_OK) {
         delete mat;
         check(status);
@@ -220,8 +231,8 @@ nb::object newArray(const Shape &shape, int dtype, Framework framework, const De
     return viewArray(view, shape, owner, Framework::Other, device, stream);
 }
 
-nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &owner, Framework framework, const Device &device,
-                     cusStream stream) {
+nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &owner, Framework framework,
+                     const Device &device, cusStream stream) {
     const int depth = CUS_DEPTH(mat.type);
     const auto size = static_cast<int64_t>(dtypeSize(depth));
     Shape steps(shape.size()); // in elements
@@ -230,8 +241,9 @@ nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &ow
         steps[i] = i == 0 && mat.step && shape.size() >= 2 ? static_cast<int64_t>(mat.step) / size : step;
     if (mat.space == CUS_HOST) {
         const std::vector<size_t> extents(shape.begin(), shape.end());
-        const nb::dlpack::dtype types[] = {nb::dtype<uint8_t>(), nb::dtype<int8_t>(), nb::dtype<uint16_t>(), nb::dtype<int16_t>(),
-                                           nb::dtype<int32_t>(), nb::dtype<float>(), nb::dtype<double>()};
+        const nb::dlpack::dtype types[] = {nb::dtype<uint8_t>(), nb::dtype<int8_t>(),  nb::dtype<uint16_t>(),
+                                           nb::dtype<int16_t>(), nb::dtype<int32_t>(), nb::dtype<float>(),
+                                           nb::dtype<double>()};
         const nb::ndarray<nb::numpy> array(mat.data, extents.size(), extents.data(), owner, steps.data(), types[depth]);
         nb::object view = nb::cast(array);
         return framework == Framework::Torch ? nb::object(frameworks().attr("torch_from_numpy")(view)) : view;
@@ -243,8 +255,8 @@ nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &ow
         PyTuple_SetItem(bytes.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(steps[i] * size));
     }
     const char *name = framework == Framework::Torch ? "torch" : framework == Framework::CuPy ? "cupy" : "other";
-    return frameworks().attr("device_view")(reinterpret_cast<uintptr_t>(mat.data), extents, bytes, dtypeName(depth), owner, name,
-                                            device.index < 0 ? 0 : device.index, reinterpret_cast<uintptr_t>(stream));
+    return frameworks().attr("device_view")(reinterpret_cast<uintptr_t>(mat.data), extents, bytes, dtypeName(depth), owner,
+                                            name, device.index < 0 ? 0 : device.index, reinterpret_cast<uintptr_t>(stream));
 }
 
 Shape imageShape(const cusMat &mat) {

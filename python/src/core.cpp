@@ -26,7 +26,8 @@ static nb::dict deviceInfo(int device) {
 
 void addCore(nb::module_ &module) {
     module.def("version", [] { return cusVersion(); });
-    module.def("status_name", [](int status) { return cusStatusName(static_cast<cusStatus>(status)); }, nb::arg("status"));
+    module.def(
+        "status_name", [](int status) { return cusStatusName(static_cast<cusStatus>(status)); }, nb::arg("status"));
     module.def("device_count", [] {
         int count = 0;
         check(cusDeviceCount(&count));
@@ -43,15 +44,18 @@ void addCore(nb::module_ &module) {
         omp_set_num_threads(1);
 #endif
     });
-    module.def("synchronize", [](nb::handle stream) {
-        const auto pointer = nb::cast<uintptr_t>(frameworks().attr("stream_pointer")(stream));
-        cusStatus status;
-        {
-            nb::gil_scoped_release release;
-            status = cusStreamSynchronize(reinterpret_cast<cusStream>(pointer));
-        }
-        check(status);
-    }, nb::arg("stream").none(), nb::sig("def synchronize(stream: object) -> None"));
+    module.def(
+        "synchronize",
+        [](nb::handle stream) {
+            const auto pointer = nb::cast<uintptr_t>(frameworks().attr("stream_pointer")(stream));
+            cusStatus status;
+            {
+                nb::gil_scoped_release release;
+                status = cusStreamSynchronize(reinterpret_cast<cusStream>(pointer));
+            }
+            check(status);
+        },
+        nb::arg("stream").none(), nb::sig("def synchronize(stream: object) -> None"));
 }
 
 } // namespace cuspy

@@ -59,8 +59,8 @@ static nb::tuple counts(Reader &self) {
     const Use<cusEventReader> reader(self.handle);
     cusEventCounts c = {};
     check(cusEventReaderCounts(reader, &c));
-    return nb::make_tuple(c.events, c.triggers_rising, c.triggers_falling, c.bad_coordinates, c.bad_polarity, c.bad_time, c.untimed,
-                          c.bad_words);
+    return nb::make_tuple(c.events, c.triggers_rising, c.triggers_falling, c.bad_coordinates, c.bad_polarity, c.bad_time,
+                          c.untimed, c.bad_words);
 }
 
 // Up to `capacity` events as (x, y, p, t, count). If the recording is damaged, what comes before is returned; the next call raises.
@@ -138,8 +138,8 @@ static void destroyWriter(cusEventWriter **writer) {
     delete writer;
 }
 
-static Writer *createWriter(const std::string &path, int width, int height, const std::optional<std::string> &camera, int chunk,
-                            bool compress, int threads) {
+static Writer *createWriter(const std::string &path, int width, int height, const std::optional<std::string> &camera,
+                            int chunk, bool compress, int threads) {
     cusEventWriterOptions options = cusEventWriterDefaults();
     options.width = width;
     options.height = height;
@@ -195,7 +195,8 @@ static FrameWriter *createFrameWriter(const std::string &path, int rows, int col
     for (int i = U8; i <= F64; ++i)
         depth = dtype == dtypeName(i) ? i : depth;
     if (depth == UNKNOWN)
-        fail(CUS_ERROR_TYPE, "FrameWriter: dtype is '%s', expected uint8, int8, uint16, int16, int32, float32 or float64", dtype.c_str());
+        fail(CUS_ERROR_TYPE, "FrameWriter: dtype is '%s', expected uint8, int8, uint16, int16, int32, float32 or float64",
+             dtype.c_str());
     Call call("FrameWriter");
     cusFrameWriter *writer = nullptr;
     const int type = CUS_MAKETYPE(depth, channels);
@@ -211,7 +212,8 @@ static void writeFrames(FrameWriter &self, nb::handle object) {
     const Array frames = call.in(object, "frames");
     const cusMat mats = frames.stack();
     if (frames.shape[1] != self.rows)
-        fail(CUS_ERROR_SIZE, "FrameWriter.write: frames have %lld rows, expected %d", static_cast<long long>(frames.shape[1]), self.rows);
+        fail(CUS_ERROR_SIZE, "FrameWriter.write: frames have %lld rows, expected %d",
+             static_cast<long long>(frames.shape[1]), self.rows);
     for (int64_t i = 0; i < frames.shape[0]; ++i) {
         cusMat one = mats;
         one.data = static_cast<char *>(mats.data) + static_cast<size_t>(i) * static_cast<size_t>(self.rows) * mats.step;
@@ -262,14 +264,15 @@ static nb::tuple generate(Generator &self, nb::handle frame_object, int64_t time
             std::memcpy(array.data, from, events.count * dtypeSize(dtype));
         return array.object;
     };
-    return nb::make_tuple(copy("x", U16, events.x), copy("y", U16, events.y), copy("p", U8, events.p), copy("t", I64, events.t));
+    return nb::make_tuple(copy("x", U16, events.x), copy("y", U16, events.y), copy("p", U8, events.p),
+                          copy("t", I64, events.t));
 }
 
 void addEventio(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
     nb::class_<Reader>(module, "EventReader")
-        .def(nb::new_(&openReader), nb::arg("source"), nb::arg("width"), nb::arg("height"), none("camera"), nb::arg("format"),
-             nb::arg("skip_bad"), nb::arg("threads"))
+        .def(nb::new_(&openReader), nb::arg("source"), nb::arg("width"), nb::arg("height"), none("camera"),
+             nb::arg("format"), nb::arg("skip_bad"), nb::arg("threads"))
         .def("close", [](Reader &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Reader &self) { return self.handle.closed(); })
         .def("info", &info)
@@ -278,14 +281,15 @@ void addEventio(nb::module_ &module) {
         .def("seek_index", &seekIndex, nb::arg("index"))
         .def("seek_time", &seekTime, nb::arg("time"));
     nb::class_<Writer>(module, "EventWriter")
-        .def(nb::new_(&createWriter), nb::arg("path"), nb::arg("width"), nb::arg("height"), none("camera"), nb::arg("chunk"),
-             nb::arg("compress"), nb::arg("threads"))
+        .def(nb::new_(&createWriter), nb::arg("path"), nb::arg("width"), nb::arg("height"), none("camera"),
+             nb::arg("chunk"), nb::arg("compress"), nb::arg("threads"))
         .def("close", [](Writer &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Writer &self) { return self.handle.closed(); })
         .def("write", &writeEvents, none("x"), none("y"), none("p"), none("t"))
         .def("finish", &finishEvents);
     nb::class_<FrameWriter>(module, "FrameWriter")
-        .def(nb::new_(&createFrameWriter), nb::arg("path"), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"), nb::arg("dtype"))
+        .def(nb::new_(&createFrameWriter), nb::arg("path"), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"),
+             nb::arg("dtype"))
         .def("close", [](FrameWriter &self) { self.handle.close(); })
         .def_prop_ro("closed", [](FrameWriter &self) { return self.handle.closed(); })
         .def("write", &writeFrames, none("frames"))

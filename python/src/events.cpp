@@ -91,8 +91,10 @@ static Windows windowsOf(Call &call, const cusEventArrays &events, nb::handle gi
         return listWindows(call, events, windowingOf(nb::cast<nb::tuple>(given)));
     Call host(call.function());
     const Array rows = host.in(given, "windows");
-    if (rows.device.space != CUS_HOST || rows.shape.size() != 2 || rows.shape[1] != 2 || (rows.dtype != U64 && rows.dtype != I64))
-        fail(CUS_ERROR_VALUE, "%s: windows is an array of %s, expected (n, 2) int64 or uint64 in host memory: first and last",
+    if (rows.device.space != CUS_HOST || rows.shape.size() != 2 || rows.shape[1] != 2 ||
+        (rows.dtype != U64 && rows.dtype != I64))
+        fail(CUS_ERROR_VALUE,
+             "%s: windows is an array of %s, expected (n, 2) int64 or uint64 in host memory: first and last",
              call.function(), dtypeName(rows.dtype));
     Windows windows(static_cast<size_t>(rows.shape[0]));
     for (size_t i = 0; i < windows.size(); ++i) {
@@ -118,8 +120,8 @@ static std::vector<cusMat> part(const std::vector<cusMat> &whole, size_t first, 
     return mats;
 }
 
-static nb::list stack(Call &call, cusEventStacker *stacker, int rows, int cols, const std::vector<int> &types, const EventsIn &in,
-                      const Windows &windows, nb::handle outs) {
+static nb::list stack(Call &call, cusEventStacker *stacker, int rows, int cols, const std::vector<int> &types,
+                      const EventsIn &in, const Windows &windows, nb::handle outs) {
     const auto count = static_cast<int64_t>(windows.size());
     std::vector<Array> arrays;
     std::vector<cusMat> mats;
@@ -199,11 +201,12 @@ static Stacker *createStacker(int rows, int cols, const nb::list &list, const ch
     call.assume(parseDevice("EventStacker", device), Framework::NumPy);
     std::vector<int> types = typesOf(representations);
     cusEventStacker *stacker = makeStacker(call, rows, cols, representations);
-    return new Stacker{{"EventStacker", stacker, cusEventStackerDestroy}, call.device(), call.framework(), rows, cols, std::move(types)};
+    return new Stacker{
+        {"EventStacker", stacker, cusEventStackerDestroy}, call.device(), call.framework(), rows, cols, std::move(types)};
 }
 
-static nb::list runStacker(Stacker &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, nb::handle windows, nb::handle outs,
-                           nb::handle stream) {
+static nb::list runStacker(Stacker &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, nb::handle windows,
+                           nb::handle outs, nb::handle stream) {
     const Use<cusEventStacker> stacker(self.handle);
     Call call("EventStacker", stream);
     call.expect(self.device, "the EventStacker");
@@ -290,23 +293,30 @@ void addEvents(nb::module_ &module) {
         for (const Idle &one : stackers)
             cusEventStackerDestroy(one.stacker);
     });
-    module.def("representation_defaults", [](int kind) {
-        const cusRepresentation r = cusRepresentationDefaults(static_cast<cusRepresentationKind>(kind));
-        return nb::make_tuple(int(r.kind), r.channels, r.depth, r.swap_channels, r.cutoff, r.normalize, r.tau);
-    }, nb::arg("kind"));
+    module.def(
+        "representation_defaults",
+        [](int kind) {
+            const cusRepresentation r = cusRepresentationDefaults(static_cast<cusRepresentationKind>(kind));
+            return nb::make_tuple(int(r.kind), r.channels, r.depth, r.swap_channels, r.cutoff, r.normalize, r.tau);
+        },
+        nb::arg("kind"));
     nb::class_<Stacker>(module, "EventStacker")
         .def(nb::new_(&createStacker), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("device"))
         .def("close", [](Stacker &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Stacker &self) { return self.handle.closed(); })
-        .def("run", &runStacker, none("x"), none("y"), none("p"), none("t"), nb::arg("windows"), none("outs"), none("stream"))
-        .def("skipped", [](Stacker &self, nb::handle stream) {
-            const Use<cusEventStacker> stacker(self.handle);
-            Call call("EventStacker.skipped", stream);
-            call.assume(self.device, self.framework);
-            uint64_t skipped = 0;
-            call.run([&] { return cusEventStackerSkipped(stacker, &skipped, call.stream()); });
-            return skipped;
-        }, none("stream"));
+        .def("run", &runStacker, none("x"), none("y"), none("p"), none("t"), nb::arg("windows"), none("outs"),
+             none("stream"))
+        .def(
+            "skipped",
+            [](Stacker &self, nb::handle stream) {
+                const Use<cusEventStacker> stacker(self.handle);
+                Call call("EventStacker.skipped", stream);
+                call.assume(self.device, self.framework);
+                uint64_t skipped = 0;
+                call.run([&] { return cusEventStackerSkipped(stacker, &skipped, call.stream()); });
+                return skipped;
+            },
+            none("stream"));
 }
 
 } // namespace cuspy

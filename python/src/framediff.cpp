@@ -23,7 +23,8 @@ static SparseDiff *makeDiff(Call &call, int rows, int cols, int channels, uint32
     call.run([&] {
         return cusSparseDiffCreate(diff.get(), rows, cols, CUS_MAKETYPE(CUS_8U, channels), capacity, mask, call.space());
     });
-    return new SparseDiff{{"SparseDiff", diff.release(), destroyDiff}, call.device(), call.framework(), rows, cols, channels};
+    return new SparseDiff{
+        {"SparseDiff", diff.release(), destroyDiff}, call.device(), call.framework(), rows, cols, channels};
 }
 
 static SparseDiff *createDiff(int rows, int cols, int channels, uint32_t capacity, bool mask, const char *device) {
@@ -41,9 +42,11 @@ static SparseDiff *fromArrays(int rows, int cols, int channels, nb::handle posit
     void *const bytes = values.elements(U8);
     const int64_t n = positions.shape[0];
     if (values.shape[0] != n || n > INT32_MAX)
-        fail(CUS_ERROR_SIZE, "SparseDiff.from_arrays: positions has %lld elements and values %lld, expected the same number below 2^31",
+        fail(CUS_ERROR_SIZE,
+             "SparseDiff.from_arrays: positions has %lld elements and values %lld, expected the same number below 2^31",
              static_cast<long long>(n), static_cast<long long>(values.shape[0]));
-    auto made = std::unique_ptr<SparseDiff>(makeDiff(call, rows, cols, channels, n > 0 ? static_cast<uint32_t>(n) : 1, false));
+    auto made =
+        std::unique_ptr<SparseDiff>(makeDiff(call, rows, cols, channels, n > 0 ? static_cast<uint32_t>(n) : 1, false));
     const Use<cusSparseDiff> use(made->handle);
     cusSparseDiff *const diff = use;
     auto count = static_cast<int32_t>(n);
@@ -81,8 +84,10 @@ static nb::tuple arraysOf(SparseDiff &self, nb::handle stream) {
     const auto view = [&](const cusMat &mat, const Shape &shape) {
         return viewArray(mat, shape, owner, self.framework, self.device, call.stream());
     };
-    const nb::object positions = count ? view(fields.positions, {count}) : newArray({0}, I32, self.framework, self.device, call.stream());
-    const nb::object values = count ? view(fields.values, {count}) : newArray({0}, U8, self.framework, self.device, call.stream());
+    const nb::object positions =
+        count ? view(fields.positions, {count}) : newArray({0}, I32, self.framework, self.device, call.stream());
+    const nb::object values =
+        count ? view(fields.values, {count}) : newArray({0}, U8, self.framework, self.device, call.stream());
     return nb::make_tuple(positions, values, fields.mask.data ? view(fields.mask, imageShape(fields.mask)) : nb::none());
 }
 
@@ -103,7 +108,8 @@ static Encoder *createEncoder(int rows, int cols, int channels, const char *devi
     call.assume(parseDevice("DiffEncoder", device), frameworkFor(device, nb::none()));
     const cusDiffOptions options = {threshold, min_neighbors};
     cusDiffEncoder *encoder = nullptr;
-    call.run([&] { return cusDiffEncoderCreate(&encoder, rows, cols, CUS_MAKETYPE(CUS_8U, channels), call.space(), &options); });
+    call.run(
+        [&] { return cusDiffEncoderCreate(&encoder, rows, cols, CUS_MAKETYPE(CUS_8U, channels), call.space(), &options); });
     return new Encoder{{"DiffEncoder", encoder, cusDiffEncoderDestroy}, call.device(), call.framework()};
 }
 
@@ -116,7 +122,8 @@ static Decoder *createDecoder(int rows, int cols, int channels, const char *devi
 }
 
 // ref or frame = `frame`, or black if it is None.
-template <class Object, class Reset> static void reset(Object &self, const char *name, Reset reset_call, nb::handle frame, nb::handle stream) {
+template<class Object, class Reset>
+static void reset(Object &self, const char *name, Reset reset_call, nb::handle frame, nb::handle stream) {
     const Use<std::remove_pointer_t<decltype(self.handle.get())>> object(self.handle);
     Call call(name, stream);
     call.expect(self.device, name);
@@ -150,7 +157,8 @@ static void decode(Decoder &self, SparseDiff &diff, nb::handle stream) {
     call.run([&] { return cusDiffDecode(decoder, source, call.stream()); });
 }
 
-template <class Object, class View> static nb::object viewOf(Object &self, const char *name, View view_call, nb::handle stream) {
+template<class Object, class View>
+static nb::object viewOf(Object &self, const char *name, View view_call, nb::handle stream) {
     const Use<std::remove_pointer_t<decltype(self.handle.get())>> object(self.handle);
     Call call(name, stream);
     call.assume(self.device, self.framework);
@@ -162,42 +170,55 @@ template <class Object, class View> static nb::object viewOf(Object &self, const
 void addFramediff(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
     nb::class_<SparseDiff>(module, "SparseDiff")
-        .def(nb::new_(&createDiff), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"), nb::arg("capacity"), nb::arg("mask"),
-             nb::arg("device"))
+        .def(nb::new_(&createDiff), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"), nb::arg("capacity"),
+             nb::arg("mask"), nb::arg("device"))
         .def_static("from_arrays", &fromArrays, nb::arg("rows"), nb::arg("cols"), nb::arg("channels"), none("positions"),
                     none("values"), none("stream"), nb::rv_policy::take_ownership)
         .def("close", [](SparseDiff &self) { self.handle.close(); })
         .def_prop_ro("closed", [](SparseDiff &self) { return self.handle.closed(); })
-        .def("count", [](SparseDiff &self, nb::handle stream) {
-            const Use<cusSparseDiff> diff(self.handle);
-            Call call("SparseDiff.count", stream);
-            call.assume(self.device, self.framework);
-            return countOf(call, diff);
-        }, none("stream"))
+        .def(
+            "count",
+            [](SparseDiff &self, nb::handle stream) {
+                const Use<cusSparseDiff> diff(self.handle);
+                Call call("SparseDiff.count", stream);
+                call.assume(self.device, self.framework);
+                return countOf(call, diff);
+            },
+            none("stream"))
         .def("arrays", &arraysOf, none("stream"));
     nb::class_<Encoder>(module, "DiffEncoder")
         .def(nb::new_(&createEncoder), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"), nb::arg("device"),
              nb::arg("threshold"), nb::arg("min_neighbors"))
         .def("close", [](Encoder &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Encoder &self) { return self.handle.closed(); })
-        .def("reset", [](Encoder &self, nb::handle frame, nb::handle stream) {
-            reset(self, "DiffEncoder.reset", cusDiffEncoderReset, frame, stream);
-        }, none("frame"), none("stream"))
+        .def(
+            "reset",
+            [](Encoder &self, nb::handle frame, nb::handle stream) {
+                reset(self, "DiffEncoder.reset", cusDiffEncoderReset, frame, stream);
+            },
+            none("frame"), none("stream"))
         .def("encode", &encode, none("frame"), nb::arg("diff"), none("stream"))
-        .def("reference", [](Encoder &self, nb::handle stream) {
-            return viewOf(self, "DiffEncoder.reference", cusDiffEncoderReference, stream);
-        }, none("stream"));
+        .def(
+            "reference",
+            [](Encoder &self, nb::handle stream) {
+                return viewOf(self, "DiffEncoder.reference", cusDiffEncoderReference, stream);
+            },
+            none("stream"));
     nb::class_<Decoder>(module, "DiffDecoder")
         .def(nb::new_(&createDecoder), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"), nb::arg("device"))
         .def("close", [](Decoder &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Decoder &self) { return self.handle.closed(); })
-        .def("reset", [](Decoder &self, nb::handle frame, nb::handle stream) {
-            reset(self, "DiffDecoder.reset", cusDiffDecoderReset, frame, stream);
-        }, none("frame"), none("stream"))
+        .def(
+            "reset",
+            [](Decoder &self, nb::handle frame, nb::handle stream) {
+                reset(self, "DiffDecoder.reset", cusDiffDecoderReset, frame, stream);
+            },
+            none("frame"), none("stream"))
         .def("decode", &decode, nb::arg("diff"), none("stream"))
-        .def("frame", [](Decoder &self, nb::handle stream) {
-            return viewOf(self, "DiffDecoder.frame", cusDiffDecoderFrame, stream);
-        }, none("stream"));
+        .def(
+            "frame",
+            [](Decoder &self, nb::handle stream) { return viewOf(self, "DiffDecoder.frame", cusDiffDecoderFrame, stream); },
+            none("stream"));
 }
 
 } // namespace cuspy

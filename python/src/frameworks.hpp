@@ -14,13 +14,13 @@ struct Names {
     nb::object get_device, is_cuda, dtype, shape, stride, strides, data_ptr, data, device, id, ptr;
     static const Names &get();
 
-private:
+  private:
     Names();
 };
 
 // Finds torch.Tensor and cupy.ndarray in sys.modules when they first appear. Lives as long as the process.
 class Frameworks {
-public:
+  public:
     static Frameworks &get();
     bool isNumpy(nb::handle object) { return is(object, numpy_array_, "numpy", "ndarray"); }
     bool isTorch(nb::handle object) { return is(object, torch_tensor_, "torch", "Tensor"); }
@@ -30,7 +30,7 @@ public:
     nb::object numpyEmpty(const Shape &shape, const nb::object &dtype);
     cusStream torchStream(int device);
 
-private:
+  private:
     Frameworks() = default;
     static bool is(nb::handle object, nb::object &type, const char *module, const char *name);
 

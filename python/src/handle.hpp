@@ -9,8 +9,9 @@
 
 namespace cuspy {
 
-template <class T> class Handle {
-public:
+template<class T>
+class Handle {
+  public:
     Handle(const char *name, T *pointer, void (*destroy)(T *)) : name_(name), object_(pointer, destroy) {}
 
     void close() {
@@ -31,8 +32,9 @@ public:
                            [](void *pointer) noexcept { delete static_cast<std::shared_ptr<T> *>(pointer); });
     }
 
-private:
-    template <class> friend class Use;
+  private:
+    template<class>
+    friend class Use;
     [[noreturn]] void inUse() const {
         fail(CUS_ERROR_ALIAS, "%s is in use by another call; use one object per thread", name_);
     }
@@ -42,8 +44,9 @@ private:
 };
 
 // Holds an object for one call. Raises if it is closed or another call is using it.
-template <class T> class Use {
-public:
+template<class T>
+class Use {
+  public:
     explicit Use(Handle<T> &handle) : handle_(handle) {
         if (handle.busy_.test_and_set())
             handle.inUse();
@@ -57,7 +60,7 @@ public:
     Use &operator=(const Use &) = delete;
     operator T *() const { return handle_.object_.get(); }
 
-private:
+  private:
     Handle<T> &handle_;
 };
 

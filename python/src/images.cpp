@@ -3,7 +3,8 @@
 
 namespace cuspy {
 
-static nb::object heatmap(nb::handle prev_object, nb::handle cur_object, int full_scale, nb::handle out, nb::handle stream) {
+static nb::object heatmap(nb::handle prev_object, nb::handle cur_object, int full_scale, nb::handle out,
+                          nb::handle stream) {
     Call call("heatmap", stream);
     const Array prev = call.in(prev_object, "prev"), cur = call.in(cur_object, "cur");
     const cusMat before = prev.matrix(), after = cur.matrix();
@@ -14,7 +15,8 @@ static nb::object heatmap(nb::handle prev_object, nb::handle cur_object, int ful
     return picture.object;
 }
 
-static nb::object noiseView(nb::handle prev_object, nb::handle cur_object, int threshold, nb::handle out, nb::handle stream) {
+static nb::object noiseView(nb::handle prev_object, nb::handle cur_object, int threshold, nb::handle out,
+                            nb::handle stream) {
     Call call("noise_view", stream);
     const Array prev = call.in(prev_object, "prev"), cur = call.in(cur_object, "cur");
     const cusMat before = prev.matrix(), after = cur.matrix();
@@ -25,8 +27,8 @@ static nb::object noiseView(nb::handle prev_object, nb::handle cur_object, int t
 }
 
 // (count, mask): the count is an int on the host, else an array with one element that is ready in stream order.
-static nb::tuple hsvCount(nb::handle src_object, const std::vector<int> &lower, const std::vector<int> &upper, nb::handle count_out,
-                          bool mask_wanted, nb::handle mask_out, nb::handle stream) {
+static nb::tuple hsvCount(nb::handle src_object, const std::vector<int> &lower, const std::vector<int> &upper,
+                          nb::handle count_out, bool mask_wanted, nb::handle mask_out, nb::handle stream) {
     Call call("hsv_count", stream);
     const Array src = call.in(src_object, "src");
     const cusMat image = src.matrix();

@@ -19,8 +19,8 @@ static Integrator *create(int rows, int cols, const char *device_name) {
 }
 
 // (sum, squared sum); the second is None unless it was asked for.
-static nb::tuple compute(Call &call, cusIntegrator *integrator, nb::handle src_object, bool wide, bool sum_wanted, nb::handle sum_out,
-                         bool squares_wanted, nb::handle squares_out) {
+static nb::tuple compute(Call &call, cusIntegrator *integrator, nb::handle src_object, bool wide, bool sum_wanted,
+                         nb::handle sum_out, bool squares_wanted, nb::handle squares_out) {
     const Array src = call.in(src_object, "src");
     const cusMat image = src.matrix();
     cusIntegralOptions options = cusIntegralDefaults();
@@ -57,23 +57,31 @@ static nb::object boxSums(nb::handle table_object, nb::handle boxes_object, nb::
 
 void addIntegral(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
-    module.def("integral", [](nb::handle src, bool wide, bool sum, nb::handle sum_out, bool squares, nb::handle squares_out,
-                              nb::handle stream) {
-        Call call("integral", stream);
-        return compute(call, nullptr, src, wide, sum, sum_out, squares, squares_out);
-    }, none("src"), nb::arg("wide"), nb::arg("sum"), none("sum_out"), nb::arg("squares"), none("squares_out"), none("stream"));
+    module.def(
+        "integral",
+        [](nb::handle src, bool wide, bool sum, nb::handle sum_out, bool squares, nb::handle squares_out,
+           nb::handle stream) {
+            Call call("integral", stream);
+            return compute(call, nullptr, src, wide, sum, sum_out, squares, squares_out);
+        },
+        none("src"), nb::arg("wide"), nb::arg("sum"), none("sum_out"), nb::arg("squares"), none("squares_out"),
+        none("stream"));
     module.def("box_sums", &boxSums, none("table"), none("boxes"), none("out"), none("stream"));
     nb::class_<Integrator>(module, "Integrator")
         .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("device"))
         .def("close", [](Integrator &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Integrator &self) { return self.handle.closed(); })
-        .def("run", [](Integrator &self, nb::handle src, bool wide, bool sum, nb::handle sum_out, bool squares,
-                       nb::handle squares_out, nb::handle stream) {
-            const Use<cusIntegrator> integrator(self.handle);
-            Call call("Integrator", stream);
-            call.expect(self.device, "the Integrator");
-            return compute(call, integrator, src, wide, sum, sum_out, squares, squares_out);
-        }, none("src"), nb::arg("wide"), nb::arg("sum"), none("sum_out"), nb::arg("squares"), none("squares_out"), none("stream"));
+        .def(
+            "run",
+            [](Integrator &self, nb::handle src, bool wide, bool sum, nb::handle sum_out, bool squares,
+               nb::handle squares_out, nb::handle stream) {
+                const Use<cusIntegrator> integrator(self.handle);
+                Call call("Integrator", stream);
+                call.expect(self.device, "the Integrator");
+                return compute(call, integrator, src, wide, sum, sum_out, squares, squares_out);
+            },
+            none("src"), nb::arg("wide"), nb::arg("sum"), none("sum_out"), nb::arg("squares"), none("squares_out"),
+            none("stream"));
 }
 
 } // namespace cuspy

@@ -13,8 +13,9 @@ struct Matcher {
     int templates, rows, cols, max_matches;
 };
 
-static Matcher *create(const std::vector<nb::object> &templates, int rows, int cols, int method, int algorithm, nb::handle mask,
-                       int max_matches, int min_distance, double score_limit, bool subpixel, nb::handle stream) {
+static Matcher *create(const std::vector<nb::object> &templates, int rows, int cols, int method, int algorithm,
+                       nb::handle mask, int max_matches, int min_distance, double score_limit, bool subpixel,
+                       nb::handle stream) {
     Call call("Matcher", stream);
     std::vector<Array> arrays;
     std::vector<cusMat> mats;
@@ -39,8 +40,13 @@ static Matcher *create(const std::vector<nb::object> &templates, int rows, int c
     cusMatcher *matcher = nullptr;
     const int count = static_cast<int>(mats.size());
     call.run([&] { return cusMatcherCreate(&matcher, mats.data(), count, rows, cols, &options, call.stream()); });
-    return new Matcher{{"Matcher", matcher, cusMatcherDestroy}, call.device(), call.framework(), count,
-                       rows - mats[0].rows + 1, cols - mats[0].cols + 1, max_matches};
+    return new Matcher{{"Matcher", matcher, cusMatcherDestroy},
+                       call.device(),
+                       call.framework(),
+                       count,
+                       rows - mats[0].rows + 1,
+                       cols - mats[0].cols + 1,
+                       max_matches};
 }
 
 // scores: None, or a list with None or an output for each template. Returns the score maps, or None.
@@ -106,15 +112,16 @@ static nb::object results(Matcher &self, nb::handle stream) {
 void addMatch(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
     nb::class_<Matcher>(module, "Matcher")
-        .def(nb::new_(&create), nb::arg("templates"), nb::arg("rows"), nb::arg("cols"), nb::arg("method"), nb::arg("algorithm"),
-             none("mask"), nb::arg("max_matches"), nb::arg("min_distance"), nb::arg("score_limit"), nb::arg("subpixel"),
-             none("stream"))
+        .def(nb::new_(&create), nb::arg("templates"), nb::arg("rows"), nb::arg("cols"), nb::arg("method"),
+             nb::arg("algorithm"), none("mask"), nb::arg("max_matches"), nb::arg("min_distance"), nb::arg("score_limit"),
+             nb::arg("subpixel"), none("stream"))
         .def("close", [](Matcher &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Matcher &self) { return self.handle.closed(); })
-        .def_prop_ro("algorithm", [](Matcher &self) {
-            const Use<cusMatcher> matcher(self.handle);
-            return static_cast<int>(cusMatcherAlgorithm(matcher));
-        })
+        .def_prop_ro("algorithm",
+                     [](Matcher &self) {
+                         const Use<cusMatcher> matcher(self.handle);
+                         return static_cast<int>(cusMatcherAlgorithm(matcher));
+                     })
         .def("run", &run, none("frame"), none("scores"), none("stream"))
         .def("inspect", &inspect, none("frame"), nb::arg("lower"), nb::arg("upper"), nb::arg("min_fill"), none("stream"))
         .def("get", &get, nb::arg("index"), none("stream"))

@@ -23,7 +23,8 @@ struct Pipeline {
 
 // Frames of a batch as a new array of the framework. The consumer's stream and the batch's wait for each other.
 static nb::object copyOf(Call &call, const cusMat &mat, int64_t count, const Pipeline::State &state, cusStream source) {
-    const Array array = call.out(nb::none(), "frames", {count, state.rows, state.cols, CUS_CHANNELS(mat.type)}, CUS_DEPTH(mat.type));
+    const Array array =
+        call.out(nb::none(), "frames", {count, state.rows, state.cols, CUS_CHANNELS(mat.type)}, CUS_DEPTH(mat.type));
     cusMat target = array.stack();
     if (mat.space == CUS_HOST) {
         call.run([&] { return cusMatCopy(&mat, &target, nullptr); });
@@ -59,7 +60,8 @@ static cusStatus deliver(void *user, const cusFrameBatch *batch) {
         for (int i = 0; i < batch->representations; ++i)
             frames.append(copyOf(call, batch->frames[i], static_cast<int64_t>(batch->count), *state, batch->stream));
         state->sink(batch->first,
-                    nb::bytearray(reinterpret_cast<const char *>(batch->windows), batch->count * sizeof(cusEventWindow)), frames);
+                    nb::bytearray(reinterpret_cast<const char *>(batch->windows), batch->count * sizeof(cusEventWindow)),
+                    frames);
         return CUS_OK;
     } catch (...) {
         state->error = std::current_exception();
@@ -67,9 +69,9 @@ static cusStatus deliver(void *user, const cusFrameBatch *batch) {
     }
 }
 
-static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sink, const nb::tuple &windowing, uint64_t first_window,
-                        uint64_t end_window, const char *device, const char *deliver_to, nb::handle framework, size_t max_events,
-                        size_t batch_windows) {
+static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sink, const nb::tuple &windowing,
+                        uint64_t first_window, uint64_t end_window, const char *device, const char *deliver_to,
+                        nb::handle framework, size_t max_events, size_t batch_windows) {
     const std::vector<cusRepresentation> representations = representationsOf(list);
     Call call("EventPipeline");
     call.assume(parseDevice("EventPipeline", device), Framework::NumPy);
@@ -89,14 +91,15 @@ static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sin
     options.batch_windows = batch_windows;
     cusEventPipeline *pipeline = nullptr;
     call.run([&] {
-        return cusEventPipelineCreate(&pipeline, rows, cols, representations.data(), static_cast<int>(representations.size()),
-                                      &options, deliver, state.get());
+        return cusEventPipelineCreate(&pipeline, rows, cols, representations.data(),
+                                      static_cast<int>(representations.size()), &options, deliver, state.get());
     });
     return new Pipeline{std::move(state), {"EventPipeline", pipeline, cusEventPipelineDestroy}, call.device()};
 }
 
 // Runs `work`; an exception of the sink goes on as it was.
-template <class Work> static void runWithSink(Pipeline &self, Call &call, Work &&work) {
+template<class Work>
+static void runWithSink(Pipeline &self, Call &call, Work &&work) {
     self.state->error = nullptr;
     try {
         call.run(work);
@@ -168,9 +171,9 @@ void addPipeline(nb::module_ &module) {
         {Py_tp_traverse, reinterpret_cast<void *>(traverse)}, {Py_tp_clear, reinterpret_cast<void *>(clear)}, {0, nullptr}};
     const auto none = [](const char *name) { return nb::arg(name).none(); };
     nb::class_<Pipeline>(module, "EventPipeline", nb::type_slots(slots))
-        .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("sink"), nb::arg("windowing"),
-             nb::arg("first_window"), nb::arg("end_window"), nb::arg("device"), nb::arg("deliver"), none("framework"),
-             nb::arg("max_events"), nb::arg("batch_windows"))
+        .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("sink"),
+             nb::arg("windowing"), nb::arg("first_window"), nb::arg("end_window"), nb::arg("device"), nb::arg("deliver"),
+             none("framework"), nb::arg("max_events"), nb::arg("batch_windows"))
         .def("close", [](Pipeline &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Pipeline &self) { return self.handle.closed(); })
         .def("push", &push, none("x"), none("y"), none("p"), none("t"))

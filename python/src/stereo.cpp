@@ -91,14 +91,13 @@ static Mapper *createMapper(int rows, int cols, bool floats, const char *device,
     call.assume(parseDevice("ContourMapper", device), Framework::NumPy);
     const cusStereoOptions options = optionsOf(numbers);
     cusContourMapper *mapper = nullptr;
-    call.run([&] {
-        return cusContourMapperCreate(&mapper, rows, cols, floats ? CUS_32FC1 : CUS_8UC1, call.space(), &options);
-    });
+    call.run(
+        [&] { return cusContourMapperCreate(&mapper, rows, cols, floats ? CUS_32FC1 : CUS_8UC1, call.space(), &options); });
     return new Mapper{{"ContourMapper", mapper, cusContourMapperDestroy}, call.device(), options.fill == CUS_FILL_RELAX};
 }
 
-static nb::tuple map(Mapper &self, nb::handle left_object, nb::handle right_object, nb::handle elevation_out, bool contours_wanted,
-                     nb::handle contours_out, nb::handle stream) {
+static nb::tuple map(Mapper &self, nb::handle left_object, nb::handle right_object, nb::handle elevation_out,
+                     bool contours_wanted, nb::handle contours_out, nb::handle stream) {
     const Use<cusContourMapper> mapper(self.handle);
     Call call("ContourMapper", stream);
     call.expect(self.device, "the ContourMapper");
@@ -119,27 +118,42 @@ static nb::tuple map(Mapper &self, nb::handle left_object, nb::handle right_obje
 
 void addStereo(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
-    module.def("stereo_numbers", [](bool classic) { return numbersOf(classic ? cusStereoClassic() : cusStereoDefaults()); },
-               nb::arg("classic"));
-    module.def("stereo_edges", [](nb::handle image, const nb::tuple &numbers, nb::handle out, nb::handle stream) {
-        return stage("stereo_edges", cusStereoEdges, "image", image, U8, optionsOf(numbers), out, stream);
-    }, none("image"), nb::arg("options"), none("out"), none("stream"));
-    module.def("stereo_census", [](nb::handle image, const nb::tuple &numbers, nb::handle out, nb::handle stream) {
-        return stage("stereo_census", cusStereoCensus, "image", image, U8, optionsOf(numbers), out, stream);
-    }, none("image"), nb::arg("options"), none("out"), none("stream"));
-    module.def("stereo_fill", [](nb::handle elevation, const nb::tuple &numbers, nb::handle out, nb::handle stream) {
-        const cusStereoOptions options = optionsOf(numbers);
-        return stage("stereo_fill", cusStereoFill, "elevation", elevation, options.fill == CUS_FILL_RELAX ? F32 : U16, options, out,
-                     stream);
-    }, none("elevation"), nb::arg("options"), none("out"), none("stream"));
-    module.def("stereo_contours", [](nb::handle elevation, const nb::tuple &numbers, nb::handle out, nb::handle stream) {
-        return stage("stereo_contours", cusStereoContours, "elevation", elevation, U8, optionsOf(numbers), out, stream);
-    }, none("elevation"), nb::arg("options"), none("out"), none("stream"));
-    module.def("stereo_elevation", &elevation, none("left"), none("right"), nb::arg("options"), none("out"), none("stream"));
+    module.def(
+        "stereo_numbers", [](bool classic) { return numbersOf(classic ? cusStereoClassic() : cusStereoDefaults()); },
+        nb::arg("classic"));
+    module.def(
+        "stereo_edges",
+        [](nb::handle image, const nb::tuple &numbers, nb::handle out, nb::handle stream) {
+            return stage("stereo_edges", cusStereoEdges, "image", image, U8, optionsOf(numbers), out, stream);
+        },
+        none("image"), nb::arg("options"), none("out"), none("stream"));
+    module.def(
+        "stereo_census",
+        [](nb::handle image, const nb::tuple &numbers, nb::handle out, nb::handle stream) {
+            return stage("stereo_census", cusStereoCensus, "image", image, U8, optionsOf(numbers), out, stream);
+        },
+        none("image"), nb::arg("options"), none("out"), none("stream"));
+    module.def(
+        "stereo_fill",
+        [](nb::handle elevation, const nb::tuple &numbers, nb::handle out, nb::handle stream) {
+            const cusStereoOptions options = optionsOf(numbers);
+            return stage("stereo_fill", cusStereoFill, "elevation", elevation, options.fill == CUS_FILL_RELAX ? F32 : U16,
+                         options, out, stream);
+        },
+        none("elevation"), nb::arg("options"), none("out"), none("stream"));
+    module.def(
+        "stereo_contours",
+        [](nb::handle elevation, const nb::tuple &numbers, nb::handle out, nb::handle stream) {
+            return stage("stereo_contours", cusStereoContours, "elevation", elevation, U8, optionsOf(numbers), out, stream);
+        },
+        none("elevation"), nb::arg("options"), none("out"), none("stream"));
+    module.def("stereo_elevation", &elevation, none("left"), none("right"), nb::arg("options"), none("out"),
+               none("stream"));
     module.def("stereo_median", &median, none("elevation"), nb::arg("size"), none("out"), none("stream"));
     module.def("stereo_picture", &picture, none("elevation"), none("contours"), none("out"), none("stream"));
     nb::class_<Mapper>(module, "ContourMapper")
-        .def(nb::new_(&createMapper), nb::arg("rows"), nb::arg("cols"), nb::arg("floats"), nb::arg("device"), nb::arg("options"))
+        .def(nb::new_(&createMapper), nb::arg("rows"), nb::arg("cols"), nb::arg("floats"), nb::arg("device"),
+             nb::arg("options"))
         .def("close", [](Mapper &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Mapper &self) { return self.handle.closed(); })
         .def("run", &map, none("left"), none("right"), none("elevation_out"), nb::arg("contours"), none("contours_out"),
