@@ -220,8 +220,9 @@ class Frames:
                 first = int(recording.read(1).t[0])
                 recording._core.seek_index(self._start)
             count = _windows_within(recording.last_time - first + 1, cut)
-        end = self._arguments["end_window"]
-        return max((min(count, end) if end else count) - self._arguments["first_window"], 0)
+        first_window: int = self._arguments["first_window"]
+        end: int = self._arguments["end_window"]
+        return max((min(count, end) if end else count) - first_window, 0)
 
     def __len__(self) -> int:
         if self.windows is None:

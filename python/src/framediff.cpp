@@ -133,6 +133,7 @@ static void reset(Object &self, const char *name, Reset reset_call, nb::handle f
         return;
     }
     const Array array = call.in(frame, "frame");
+    self.framework = array.framework;
     const cusMat mat = array.matrix();
     call.run([&] { return reset_call(object, &mat, call.stream()); });
 }
@@ -145,8 +146,7 @@ static void encode(Encoder &self, nb::handle frame_object, SparseDiff &diff, nb:
     const Array frame = call.in(frame_object, "frame");
     const cusMat mat = frame.matrix();
     call.run([&] { return cusDiffEncode(encoder, &mat, target, call.stream()); });
-    if (frame.framework != Framework::Unknown)
-        diff.framework = frame.framework;
+    self.framework = diff.framework = frame.framework; // views follow the frames
 }
 
 static void decode(Decoder &self, SparseDiff &diff, nb::handle stream) {
@@ -155,6 +155,7 @@ static void decode(Decoder &self, SparseDiff &diff, nb::handle stream) {
     Call call("DiffDecoder.decode", stream);
     call.assume(self.device, self.framework);
     call.run([&] { return cusDiffDecode(decoder, source, call.stream()); });
+    self.framework = diff.framework;
 }
 
 template<class Object, class View>
