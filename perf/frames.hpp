@@ -56,6 +56,17 @@ class Mat {
     cusMat mat = CUS_MAT_INIT;
 };
 
+// The elements of a matrix, without padding; waits for the device.
+inline std::vector<uint8_t> bytesOf(const cusMat &mat) {
+    std::vector<uint8_t> tight(static_cast<size_t>(mat.rows) * static_cast<size_t>(mat.cols) * cusTypeSize(mat.type));
+    cusMat host = CUS_MAT_INIT;
+    check(cusMatWrap(&host, mat.rows, mat.cols, mat.type, CUS_HOST, tight.data(), 0));
+    check(mat.space == CUS_DEVICE ? cusMatDownload(&mat, &host, nullptr) : cusMatCopy(&mat, &host, nullptr));
+    if (mat.space == CUS_DEVICE)
+        check(cusStreamSynchronize(nullptr));
+    return tight;
+}
+
 // In page-locked host memory. like: copies that matrix's size, type and contents.
 class Pinned : public Mat {
   public:

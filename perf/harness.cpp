@@ -1,4 +1,5 @@
 // Rows, and the program that measures and reports them.
+#include "cliffs.hpp"
 #include "harness_internal.hpp"
 
 #include <algorithm>
@@ -212,6 +213,8 @@ int run(int argc, char **argv) {
         printMachine();
         json_lines.write(machineFacts());
     }
+    if (options.search_seconds)
+        return cliffs::search(options.search_seconds, options.seed);
     return RUN_ALL_TESTS();
 }
 

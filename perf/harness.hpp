@@ -16,7 +16,7 @@
 // run; everything the callables refer to must live until then.
 //
 // A sample is a batch of calls that lasts a few milliseconds, divided by their number: device work is timed between two events
-// in a stream of its own, host work by the steady clock. One untimed call precedes each batch, so that neither the first launch
+// in the harness's own stream, host work by the steady clock. One untimed call precedes each batch, so that neither the first launch
 // nor the threads of earlier work count. Rows named sweep/MODULE/SERIES/QUANTITY=NUMBER become plots and take the minimum
 // number of samples; .../COLSxROWS/.../latency become the table of latencies. --help lists the options.
 #pragma once

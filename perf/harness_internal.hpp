@@ -25,6 +25,8 @@ struct Options {
     bool host = true, cuda = true, list = false, once = false, help = false;
     std::vector<std::string> rows; // empty: all
     std::string json;
+    int search_seconds = 0; // 0: measure rows
+    unsigned seed = 0;
 };
 extern Options options;
 extern const char *const USAGE;

@@ -180,7 +180,7 @@ void histogram(const std::string &name, size_t n, Spread spread, const std::stri
                              &bytes, stream);
         };
         if (with_peers && space == CUS_DEVICE) {
-            check(cusMatCreate(&counters, 1, static_cast<int>(FRAME), CUS_32SC1, CUS_DEVICE));
+            check(cusMatCreate(&counters, 1, static_cast<int>(stacks * FRAME), CUS_32SC1, CUS_DEVICE));
             check(cusMatCreate(&frames, 1, static_cast<int>(stacks * FRAME), CUS_8UC1, CUS_DEVICE));
             row.peer("published", [&](cusStream stream, int) {
                 peers::atomicHistogram(input.view.x, input.view.y, input.view.p, stacks, STACK, ROWS, COLS,
@@ -202,6 +202,14 @@ void histogram(const std::string &name, size_t n, Spread spread, const std::stri
 #endif
         row.report();
 #ifdef CUSIGHT_HAVE_CUDA
+        if (row.measured() && frames.data) // the first stack's frame and the last's
+            for (const size_t k : {size_t(0), stacks - 1}) {
+                cusMat ours = CUS_MAT_INIT, theirs = CUS_MAT_INIT;
+                check(cusMatRegion(&stack.frames[0], 0, static_cast<int>(k) * ROWS, COLS, ROWS, &ours));
+                check(
+                    cusMatWrap(&theirs, ROWS, COLS, CUS_8UC2, CUS_DEVICE, static_cast<char *>(frames.data) + k * FRAME, 0));
+                EXPECT_EQ(perf::bytesOf(ours), perf::bytesOf(theirs)) << "the published method gives a different frame";
+            }
         for (cusMat *m : {&counters, &frames, &keys, &sorted, &workspace})
             cusMatRelease(m);
 #endif

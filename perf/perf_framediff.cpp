@@ -3,12 +3,16 @@
 
 #include "peers/framediff.hpp"
 #include "peers/npp.hpp"
+#include "peers/opencv_cuda.hpp"
 
 #ifdef CUSIGHT_HAVE_OPENCV
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
 #endif
 
+#ifdef CUSIGHT_HAVE_OPENCV_CUDA
+#include <opencv2/cudaarithm.hpp>
+#endif
 #include <deque>
 #include <string>
 #include <vector>
@@ -69,6 +73,13 @@ void heatmap(Size size) {
             row.peer("published", [&](cusStream stream, int i) {
                 Pair &p = turn(sets, i);
                 peers::publishedHeatmap(p.prev.mat, p.cur.mat, p.dst.mat, stream);
+            });
+#endif
+#ifdef CUSIGHT_HAVE_OPENCV_CUDA
+            row.peer("opencv absdiff alone", [&](cusStream stream, int i) {
+                Pair &p = turn(sets, i);
+                cv::cuda::GpuMat dst = peers::gpuMat(p.dst.mat);
+                cv::cuda::absdiff(peers::gpuMat(p.prev.mat), peers::gpuMat(p.cur.mat), dst, peers::opencvStream(stream));
             });
 #endif
 #ifdef CUSIGHT_HAVE_NPP

@@ -4,10 +4,14 @@
 #include "cusight/integral.h"
 #include "peers/integral.hpp"
 #include "peers/npp.hpp"
+#include "peers/opencv_cuda.hpp"
 
 #ifdef CUSIGHT_HAVE_OPENCV
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
+#endif
+#ifdef CUSIGHT_HAVE_OPENCV_CUDA
+#include <opencv2/cudaarithm.hpp>
 #endif
 #ifdef CUSIGHT_HAVE_NPP
 #include <nppi_statistics_functions.h>
@@ -107,6 +111,19 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
             });
 #endif
         } else if (type == CUS_8UC1 && depth == CUS_32S) {
+#ifdef CUSIGHT_HAVE_OPENCV_CUDA
+            row.peer("opencv", [&](cusStream stream, int i) { // into our tables; two calls for two tables
+                Set &s = set(i);
+                cv::cuda::Stream &their_stream = peers::opencvStream(stream);
+                const cv::cuda::GpuMat src = peers::gpuMat(s.src.mat);
+                cv::cuda::GpuMat sum = peers::gpuMat(s.sum.mat);
+                cv::cuda::integral(src, sum, their_stream);
+                if (squares) {
+                    cv::cuda::GpuMat sqsum = peers::gpuMat(s.sqsum.mat);
+                    cv::cuda::sqrIntegral(src, sqsum, their_stream);
+                }
+            });
+#endif
 #ifdef CUSIGHT_HAVE_NPP
             row.peer("npp", [&, context = NppStreamContext(), initialized = false](cusStream stream, int i) mutable {
                 if (!initialized)

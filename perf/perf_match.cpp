@@ -2,11 +2,14 @@
 #include "frames.hpp"
 #include "pictures.hpp"
 
+#include "../modules/match/match_fft_lines.inc"
+#include "../src/host.h"
 #include "cusight/match.h"
 #ifdef CUSIGHT_HAVE_CUDA
 #include "peers/match.hpp"
 #endif
 #include "peers/npp.hpp"
+#include "peers/opencv_cuda.hpp"
 
 #ifdef CUSIGHT_HAVE_NPP
 #include <nppi_statistics_functions.h>
@@ -14,12 +17,18 @@
 
 #ifdef CUSIGHT_HAVE_OPENCV
 #include <opencv2/core.hpp>
+#include <opencv2/core/hal/hal.hpp>
+#include <opencv2/core/hal/interface.h>
 #include <opencv2/imgproc.hpp>
+#endif
+#ifdef CUSIGHT_HAVE_OPENCV_CUDA
+#include <opencv2/cudaarithm.hpp>
+#include <opencv2/cudaimgproc.hpp>
 #endif
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <string>
@@ -49,13 +58,58 @@ cv::Mat header(const cusMat &m) {
 }
 #endif
 
+#ifdef CUSIGHT_HAVE_CUDA
+// The published map's value at the best match is near the exact score: its float table is off by the rounding of large sums.
+void checkPublished(const peers::PublishedMatch &published, const Case &c, cusMatcher *matcher) {
+    cusMatch best = {};
+    int found = 0;
+    check(cusMatcherGet(matcher, 0, &best, 1, &found, nullptr));
+    ASSERT_EQ(found, 1);
+    cusMat on_device = CUS_MAT_INIT, on_host = CUS_MAT_INIT;
+    float score = 0;
+    check(cusMatWrap(&on_device, 1, 1, CUS_32FC1, CUS_DEVICE,
+                     const_cast<float *>(published.scores()) +
+                         static_cast<size_t>(best.y) * static_cast<size_t>(c.cols - c.w + 1) + best.x,
+                     0));
+    check(cusMatWrap(&on_host, 1, 1, CUS_32FC1, CUS_HOST, &score, 0));
+    check(cusMatDownload(&on_device, &on_host, nullptr));
+    check(cusStreamSynchronize(nullptr));
+    EXPECT_NEAR(score, best.score, 1e-5 * 65025.0 * c.rows * c.cols) << "the published method gives another score";
+}
+#endif
+
+#ifdef CUSIGHT_HAVE_OPENCV_CUDA
+// cv::cuda's map alone, and with each way to find the best match: minMaxLoc waits, and works in the null stream;
+// findMinMaxLoc leaves the result on the device.
+void opencvPeers(perf::Row &row, const cusMat &frame, const cusMat &templ, cusMatchMethod method) {
+    const auto peer = [&](const std::string &name, auto find) {
+        row.peer(name, [image = peers::gpuMat(frame), part = peers::gpuMat(templ), scores = cv::cuda::GpuMat(), find,
+                        matching = cv::cuda::createTemplateMatching(frame.type, static_cast<int>(method))](cusStream stream,
+                                                                                                           int) mutable {
+            cv::cuda::Stream &s = peers::opencvStream(stream);
+            matching->match(image, part, scores, s);
+            find(scores, s);
+        });
+    };
+    peer("opencv map alone", [](cv::cuda::GpuMat &, cv::cuda::Stream &) {});
+    peer("opencv with minMaxLoc", [](cv::cuda::GpuMat &scores, cv::cuda::Stream &s) {
+        double least = 0, most = 0;
+        cv::Point at_least, at_most;
+        s.waitForCompletion();
+        cv::cuda::minMaxLoc(scores, &least, &most, &at_least, &at_most);
+    });
+    peer("opencv with findMinMaxLoc",
+         [values = cv::cuda::GpuMat(), places = cv::cuda::GpuMat()](cv::cuda::GpuMat &scores, cv::cuda::Stream &s) mutable {
+             cv::cuda::findMinMaxLoc(scores, values, places, cv::noArray(), s);
+         });
+}
+#endif
+
 void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatchAlgorithm algorithm, int channels,
            int matches, bool with_peers) {
     perf::bothSpaces([&](cusSpace space) {
         if (space == CUS_HOST && c.frame().pixels() > 9000000)
             return; // seconds a frame
-        if (space == CUS_HOST && algorithm == CUS_MATCH_FFT && std::strcmp(cusMatcherHostFft(), "none") == 0)
-            return;
         perf::Row row(id, space, 0);
         if (perf::listing())
             return row.report();
@@ -87,8 +141,8 @@ void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatch
         std::unique_ptr<peers::PublishedMatch> published; // peers run in report()
         std::unique_ptr<peers::PlainFft> fft;
         if (with_peers && space == CUS_DEVICE) {
-            published = std::make_unique<peers::PublishedMatch>(c.rows, c.cols, c.h, c.w);
-            row.peer("published", [&](cusStream stream, int) { published->run(frame.mat, templ.mat, stream); });
+            published = std::make_unique<peers::PublishedMatch>(c.rows, c.cols, templ.mat);
+            row.peer("published", [&](cusStream stream, int) { published->run(frame.mat, stream); });
             fft = std::make_unique<peers::PlainFft>(c.rows, c.cols);
             row.peer("cufft alone", [&](cusStream stream, int) { fft->run(stream); });
         }
@@ -105,7 +159,15 @@ void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatch
             });
         }
 #endif
+#ifdef CUSIGHT_HAVE_OPENCV_CUDA
+        if (space == CUS_DEVICE && matches == 1 && id.compare(0, 6, "match/") == 0)
+            opencvPeers(row, frame.mat, templ.mat, method);
+#endif
         row.report();
+#ifdef CUSIGHT_HAVE_CUDA
+        if (published && row.measured())
+            checkPublished(*published, c, matcher);
+#endif
         if (space == CUS_DEVICE && perf::isFrameSize(c.frame()) && id.compare(0, 6, "match/") == 0)
             perf::latency(id, one);
         cusMatcherDestroy(matcher);
@@ -164,6 +226,50 @@ TEST(Match, Frames) {
         match("match/ssd/" + c.text(), c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false);
         hostToHost(c);
     }
+}
+
+using Floats = std::unique_ptr<float, void (*)(void *)>;
+Floats newFloats(size_t n) {
+    Floats floats(static_cast<float *>(cusi_hostAllocate(n * sizeof(float))), std::free);
+    std::fill(floats.get(), floats.get() + n, 0.0f);
+    return floats;
+}
+
+// The host's FFT alone: a plane's spectrum and back, on one thread, beside OpenCV's DFT at its best: its own plans made once
+// (cv::dft makes them in every call), sizes that it likes, packed real spectra, one thread as it always is.
+void transforms(int cols, int rows) {
+    if (!perf::wants(CUS_HOST))
+        return;
+    perf::Row row("match/fft/" + perf::Size{cols, rows}.text(), CUS_HOST, 0);
+    if (perf::listing())
+        return row.report();
+    row.note(std::string("forward and inverse, one thread, ") + cusMatcherHostFft());
+    const size_t points = static_cast<size_t>(rows) * static_cast<size_t>(cols);
+    const Floats plane = newFloats(points), back = newFloats(points), packed = newFloats(points);
+    const Floats spectrum = newFloats(match_fft_spectrumFloats(rows, cols));
+    const auto pixels = picture(rows, cols, 1, 1);
+    std::transform(pixels.begin(), pixels.end(), plane.get(), [](uint8_t v) { return static_cast<float>(v) - 128; });
+    const std::unique_ptr<MatchFft, void (*)(MatchFft *)> fft(match_fft_create(rows, cols, rows, rows), match_fft_destroy);
+    row.measure([&](cusStream, int) {
+        match_fft_forward(fft.get(), plane.get(), spectrum.get());
+        match_fft_inverse(fft.get(), spectrum.get(), back.get());
+    });
+#ifdef CUSIGHT_HAVE_OPENCV
+    const auto forward = cv::hal::DFT2D::create(cols, rows, CV_32F, 1, 1, 0, 0);
+    const auto inverse = cv::hal::DFT2D::create(cols, rows, CV_32F, 1, 1, CV_HAL_DFT_INVERSE, 0);
+    const size_t step = static_cast<size_t>(cols) * sizeof(float);
+    const auto bytes = [](const Floats &p) { return reinterpret_cast<uchar *>(p.get()); };
+    row.peer("opencv", [&](cusStream, int) {
+        forward->apply(bytes(plane), step, bytes(packed), step);
+        inverse->apply(bytes(packed), step, bytes(back), step);
+    });
+#endif
+    row.report();
+}
+
+TEST(Match, fft) {
+    for (const perf::Size size : {perf::Size{640, 480}, perf::Size{1350, 1080}, perf::Size{3840, 2160}})
+        transforms(size.cols, size.rows);
 }
 
 // How cost grows, and where direct and FFT cross.

@@ -2,11 +2,15 @@
 #include "frames.hpp"
 
 #include "cusight/stereo.h"
+#include "peers/opencv_cuda.hpp"
 #include "peers/stereo.hpp"
 
-#ifdef CUSIGHT_HAVE_OPENCV
+#ifdef CUSIGHT_HAVE_OPENCV_CALIB3D
 #include <opencv2/calib3d.hpp>
 #include <opencv2/core.hpp>
+#endif
+#ifdef CUSIGHT_HAVE_OPENCV_CUDA
+#include <opencv2/cudastereo.hpp>
 #endif
 
 #include <cstring>
@@ -18,6 +22,7 @@
 
 namespace {
 
+using perf::bytesOf;
 using perf::check;
 
 using perf::Mat;
@@ -62,16 +67,6 @@ struct Mapper {
     cusContourMapper *mapper = nullptr;
 };
 
-std::vector<uint8_t> bytesOf(const cusMat &mat) {
-    std::vector<uint8_t> tight(static_cast<size_t>(mat.rows) * static_cast<size_t>(mat.cols) * cusTypeSize(mat.type));
-    cusMat host = CUS_MAT_INIT;
-    check(cusMatWrap(&host, mat.rows, mat.cols, mat.type, CUS_HOST, tight.data(), 0));
-    check(mat.space == CUS_DEVICE ? cusMatDownload(&mat, &host, nullptr) : cusMatCopy(&mat, &host, nullptr));
-    if (mat.space == CUS_DEVICE)
-        check(cusStreamSynchronize(nullptr));
-    return tight;
-}
-
 enum class Peers { NONE, PUBLISHED, OPENCV };
 
 void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers with = Peers::NONE) {
@@ -105,7 +100,7 @@ void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers 
                             static_cast<const uint8_t *>(pair.right->mat.data), elevation.data(), contours.data());
             });
         }
-#ifdef CUSIGHT_HAVE_OPENCV
+#ifdef CUSIGHT_HAVE_OPENCV_CALIB3D
         if (with == Peers::OPENCV && space == CUS_HOST) {
             const cv::Mat l(size.rows, size.cols, CV_8UC1, pair.left->mat.data),
                 r(size.rows, size.cols, CV_8UC1, pair.right->mat.data);
@@ -113,6 +108,19 @@ void contour(const std::string &id, Size size, const cusStereoOptions &o, Peers 
                                       d = cv::Mat()](cusStream, int) mutable { bm->compute(l, r, d); });
             row.peer("cv::StereoSGBM", [l, r, sgbm = cv::StereoSGBM::create(0, 32, 5, 8 * 25, 32 * 25),
                                         d = cv::Mat()](cusStream, int) mutable { sgbm->compute(l, r, d); });
+        }
+#endif
+#ifdef CUSIGHT_HAVE_OPENCV_CUDA
+        if (with != Peers::NONE &&
+            space == CUS_DEVICE) { // disparities only, no fill, filter or contours; in steps of 32 and 64
+            const auto peer = [&](const std::string &name, auto matching) {
+                row.peer(name, [l = peers::gpuMat(pair.left->mat), r = peers::gpuMat(pair.right->mat), matching,
+                                d = cv::cuda::GpuMat()](cusStream stream, int) mutable {
+                    matching->compute(l, r, d, peers::opencvStream(stream));
+                });
+            };
+            peer("opencv StereoBM alone", cv::cuda::createStereoBM(32, o.window < 5 ? 5 : o.window));
+            peer("opencv StereoSGM alone", cv::cuda::createStereoSGM(0, 64));
         }
 #endif
 #ifdef CUSIGHT_HAVE_CUDA

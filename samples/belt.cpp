@@ -1,15 +1,15 @@
 // cusight-belt: makes a test video for cusight-match: capsules on a conveyor belt, filled with blue soap or empty. Writes the
 // video, a template of the capsule, a mask that excludes its inside, and the ground truth as CSV.
 #include "common/app.hpp"
+#include "common/files.hpp"
 #include "common/options.hpp"
+#include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
 
 #include <opencv2/core.hpp>
-#include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -62,13 +62,6 @@ unsigned hash(unsigned k) {
     return k ^ (k >> 15);
 }
 
-void writeImage(const std::string &path, const cv::Mat &image) {
-    if (!cv::imwrite(path, image))
-        throw sample::Stop(sample::OUTPUT, path + " cannot be written");
-}
-
-using File = std::unique_ptr<FILE, int (*)(FILE *)>;
-
 const cv::Point MIDDLE(WINDOW.width / 2, WINDOW.height / 2); // of the template
 
 void writeTemplate(const std::string &folder) {
@@ -78,12 +71,12 @@ void writeTemplate(const std::string &folder) {
     stadium(mask, MIDDLE, CAPSULE, 255);
     stadium(mask, MIDDLE, {CAPSULE.width - 24, CAPSULE.height - 24}, 0);
     cv::threshold(mask, mask, 127, 255, cv::THRESH_BINARY);
-    writeImage(folder + "/capsule.png", capsule);
-    writeImage(folder + "/capsule-mask.png", mask);
+    sample::writeImage(folder + "/capsule.png", capsule);
+    sample::writeImage(folder + "/capsule-mask.png", mask);
 }
 
 // Draws the capsules of one frame. Those wholly inside are written to `truth`; returns how many.
-int drawCapsules(cv::Mat &image, int frame, FILE *truth) {
+int drawCapsules(cv::Mat &image, int frame, sample::OutputFile &truth) {
     const int shift = frame * SPEED;
     int whole = 0;
     for (int k = 0; k * SPACING <= shift + CAPSULE.width; ++k) {
@@ -96,7 +89,7 @@ int drawCapsules(cv::Mat &image, int frame, FILE *truth) {
         drawCapsule(image, center, filled, static_cast<int>(kind / 8 % 64));
         const cv::Rect window(center - MIDDLE, WINDOW);
         if ((window & cv::Rect(0, 0, WIDTH, HEIGHT)) == window) {
-            std::fprintf(truth, "%d,%d,%d,%d\n", frame, window.x, window.y, filled ? 1 : 0);
+            truth.print("%d,%d,%d,%d\n", frame, window.x, window.y, filled ? 1 : 0);
             ++whole;
         }
     }
@@ -104,7 +97,7 @@ int drawCapsules(cv::Mat &image, int frame, FILE *truth) {
 }
 
 // Returns the number of whole capsules in all frames.
-int writeVideo(sample::Sink &sink, int frames, FILE *truth) {
+int writeVideo(sample::Sink &sink, int frames, sample::OutputFile &truth) {
     sample::Progress progress("frames", frames);
     cv::RNG noise(7);
     int capsules = 0;
@@ -136,15 +129,18 @@ int run(int argc, char **argv) {
     if (!sample::parse(*app, argc, argv))
         return sample::OK;
 
-    writeTemplate(folder);
-    const File truth(std::fopen((folder + "/truth.csv").c_str(), "w"), std::fclose);
-    if (!truth)
-        throw sample::Stop(sample::OUTPUT, folder + "/truth.csv cannot be written");
-    std::fprintf(truth.get(), "frame,x,y,filled\n");
+    sample::Files files;
+    for (const char *name : {"capsule.png", "capsule-mask.png", "truth.csv"})
+        files.write("FOLDER", folder + "/" + name);
+    files.write(common, "belt.mp4");
+    files.check();
+
+    sample::OutputFile truth(folder + "/truth.csv");
+    truth.print("frame,x,y,filled\n");
     const std::unique_ptr<sample::Sink> sink = sample::openSink(common, "cusight-belt", "belt.mp4", {WIDTH, HEIGHT}, 25);
-    const int capsules = writeVideo(*sink, frames, truth.get());
-    if (std::fflush(truth.get()) != 0)
-        throw sample::Stop(sample::OUTPUT, folder + "/truth.csv cannot be written");
+    const int capsules = writeVideo(*sink, frames, truth);
+    truth.commit();
+    writeTemplate(folder);
     sample::figure("capsules", "%d whole ones in all frames", capsules);
     sample::figure("output", "%s", sink->name().c_str());
     return sample::OK;

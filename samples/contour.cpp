@@ -1,6 +1,8 @@
 // cusight-contour: elevation and contour map of a stereo pair, or of each frame of a side-by-side stereo video.
 #include "common/app.hpp"
+#include "common/files.hpp"
 #include "common/options.hpp"
+#include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
 #include "common/source.hpp"
@@ -9,7 +11,6 @@
 #include "cusight/stereo.h"
 
 #include <opencv2/highgui.hpp>
-#include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
 #include <algorithm>
@@ -159,16 +160,6 @@ cv::Mat shown(const Settings &s, const Result &r) {
     return picture;
 }
 
-void writeImage(const std::string &path, const cv::Mat &image) {
-    bool written = false;
-    try {
-        written = cv::imwrite(path, image);
-    } catch (const cv::Exception &) {
-    }
-    if (!written)
-        throw sample::Stop(sample::OUTPUT, path + " cannot be written");
-}
-
 // A colored point for each pixel with a shift above 0: x right and y down from the image center, z = focal * baseline / shift.
 void writeCloud(const std::string &path, const cv::Mat &elevation, const cv::Mat &color, double focal, double baseline) {
     cv::Mat e;
@@ -178,34 +169,29 @@ void writeCloud(const std::string &path, const cv::Mat &elevation, const cv::Mat
         for (int x = 0; x < e.cols; ++x)
             if (e.at<float>(y, x) > 1)
                 points.emplace_back(x, y);
-    std::FILE *file = std::fopen(path.c_str(), "wb");
-    if (!file)
-        throw sample::Stop(sample::OUTPUT, path + " cannot be written");
-    std::fprintf(file,
-                 "ply\nformat ascii 1.0\nelement vertex %zu\nproperty float x\nproperty float y\nproperty float z\n"
-                 "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n",
-                 points.size());
+    sample::OutputFile file(path);
+    file.print("ply\nformat ascii 1.0\nelement vertex %zu\nproperty float x\nproperty float y\nproperty float z\n"
+               "property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n",
+               points.size());
     for (const cv::Point &p : points) {
         const double z = focal * baseline / (e.at<float>(p) - 1);
         const cv::Vec3b &c = color.at<cv::Vec3b>(p);
-        std::fprintf(file, "%.5g %.5g %.5g %d %d %d\n", (p.x - 0.5 * e.cols) * z / focal, (p.y - 0.5 * e.rows) * z / focal,
-                     z, c[2], c[1], c[0]);
+        file.print("%.5g %.5g %.5g %d %d %d\n", (p.x - 0.5 * e.cols) * z / focal, (p.y - 0.5 * e.rows) * z / focal, z, c[2],
+                   c[1], c[0]);
     }
-    const bool failed = std::ferror(file) != 0;
-    if (std::fclose(file) != 0 || failed)
-        throw sample::Stop(sample::OUTPUT, path + " cannot be written");
+    file.commit();
 }
 
 void writeFiles(const Settings &s, const Result &r, const cv::Mat &color) {
     if (!s.elevation_file.empty()) {
         cv::Mat image;
         r.elevation.convertTo(image, CV_16U, 256); // eight bits of fraction; 256 saturates
-        writeImage(s.elevation_file, image);
+        sample::writeImage(s.elevation_file, image);
     }
     if (!s.lines_file.empty())
-        writeImage(s.lines_file, r.lines);
+        sample::writeImage(s.lines_file, r.lines);
     if (!s.edges_file.empty())
-        writeImage(s.edges_file, r.edges);
+        sample::writeImage(s.edges_file, r.edges);
     if (!s.cloud_file.empty())
         writeCloud(s.cloud_file, r.elevation, color, s.focal > 0 ? s.focal : color.cols, s.baseline);
 }
@@ -334,6 +320,25 @@ void addStereo(CLI::App &app, cusStereoOptions &o) {
     group(sample::addNumber(app, "--levels", o.levels, 1, 65535, "number of contour levels"));
 }
 
+// No output is an input, and each has a format that can hold it.
+void checkFiles(const Settings &s) {
+    sample::Files files;
+    files.read("LEFT", s.left);
+    files.read("RIGHT", s.right);
+    files.write(s.common, "contour.png");
+    if (s.common.output.empty() && s.right.empty())
+        files.write(s.common, "contour.mp4");
+    files.write("--save-elevation", s.elevation_file);
+    files.write("--save-cloud", s.cloud_file);
+    files.write("--save-lines", s.lines_file);
+    files.write("--save-edges", s.edges_file);
+    files.check();
+    sample::requireEnding("--save-elevation", s.elevation_file, {".png", ".tif", ".tiff", ".pgm"}); // 16 bits
+    sample::requireEnding("--save-cloud", s.cloud_file, {".ply"});
+    sample::requireEnding("--save-lines", s.lines_file, sample::imageEndings());
+    sample::requireEnding("--save-edges", s.edges_file, sample::imageEndings());
+}
+
 // False: --help or --version was printed.
 bool parse(int argc, char **argv, Settings &s) {
     const auto app = sample::makeApp(
@@ -408,9 +413,9 @@ void mapVideo(const Settings &s, const sample::Device &device, sample::Source &s
             break;
     }
     progress.finish();
-    sink->finish();
     if (frames)
         writeFiles(s, r, pair.color); // of the last frame
+    sink->finish();
     sample::figure("device", "%s", device.name.c_str());
     sample::figure("frames", "%lld", frames);
     sample::figure("rate", "%.1f frames/s", static_cast<double>(frames) / progress.seconds());
@@ -421,6 +426,7 @@ int run(int argc, char **argv) {
     Settings s;
     if (!parse(argc, argv, s))
         return sample::OK;
+    checkFiles(s);
     // The display check forks, so it must come before any threads and CUDA.
     if (!s.common.headless)
         sample::displayProblem();

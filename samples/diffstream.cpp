@@ -1,6 +1,7 @@
 // cusight-diffstream: live video as sparse differences. `send` captures and serves, `view` shows or records, and `demo` does
 // both over loopback.
 #include "common/app.hpp"
+#include "common/files.hpp"
 #include "common/options.hpp"
 #include "common/sink.hpp"
 #include "common/source.hpp"
@@ -14,6 +15,9 @@
 #include <future>
 #include <thread>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <unistd.h>
 
 namespace {
@@ -66,6 +70,9 @@ CLI::App *addSend(CLI::App &app, SendSettings &s, std::string &bind) {
     sample::addText(*send, "--bind", bind, "HOST:PORT", "address to listen on; port 0: any free port");
     sample::addNumber(*send, "--min-viewers", s.wait, 0, 1000, "wait for N viewers before the first frame");
     sample::addNumber(*send, "--max-viewers", s.max_viewers, 1, 1000, "refuse further viewers");
+    sample::addNumber(*send, "--max-pending", s.max_pending, 1, 1000,
+                      "connections that have not said who they are, at most 4 from one address; beyond that one of them is "
+                      "dropped");
     sample::addNumber(*send, "--timeout", s.timeout, 1, 3600, "drop a viewer that accepts no data for N seconds");
     sample::addText(*send, "--frame-checksums", s.digests, "FILE",
                     "write the CRC-32C of what viewers must see, one line per frame");
@@ -148,6 +155,24 @@ void runDemo(SendSettings &s, ViewSettings &v) {
             std::rethrow_exception(error);
 }
 
+// No output is an input, and the logs are no pictures.
+void checkFiles(const SendSettings &s, const ViewSettings &v) {
+    sample::Files files;
+    files.read("INPUT", s.input);
+    for (const diffstream::TlsFiles *tls : {&s.tls, &v.tls}) {
+        files.read("--key", tls->key);
+        files.read("--cert", tls->certificate);
+        files.read("--cert-key", tls->private_key);
+        files.read("--ca", tls->authority);
+    }
+    files.write("--output", v.record);
+    files.write("--frame-checksums", s.digests);
+    files.write("--frame-checksums", v.digests);
+    files.check();
+    sample::requireText("--frame-checksums", s.digests);
+    sample::requireText("--frame-checksums", v.digests);
+}
+
 int run(int argc, char **argv) {
     const auto app =
         sample::makeApp("cusight-diffstream", "Live video as sparse differences. Each command has its own --help.", "");
@@ -159,6 +184,7 @@ int run(int argc, char **argv) {
     addDemo(*app, s, v);
     if (!sample::parse(*app, argc, argv))
         return sample::OK;
+    checkFiles(s, v);
     if (send->parsed()) {
         s.address = diffstream::parseAddress(bind, s.address.host, s.address.port);
         runSend(s);
@@ -180,5 +206,9 @@ int main(int argc, char **argv) {
         ::setenv("OMP_WAIT_POLICY", "passive", 1);
         ::execv("/proc/self/exe", argv); // if that fails, continue without it
     }
+#ifdef __GLIBC__
+    // By default the limit grows with use, and the buffers of viewers that come and go would leave holes in the heap.
+    ::mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+#endif
     return sample::guarded(argc, argv, run);
 }

@@ -1,6 +1,7 @@
 // cusight-events: turns a recording of an event camera, or a video, into frames: pictures, videos, raw frames, HDF5.
 // `cusight-events info` prints what is in it.
 #include "common/app.hpp"
+#include "common/files.hpp"
 #include "common/options.hpp"
 #include "common/progress.hpp"
 #include "common/source.hpp"
@@ -203,14 +204,16 @@ uint64_t measureExtent(const EventSource &source, Selection &selection, bool by_
     return extent;
 }
 
-// Limits the pipeline to the windows of --shard. False: the shard has none.
-bool chooseShard(const Settings &s, const EventSource &source, Selection &selection, cusEventPipelineOptions &options) {
+// Limits the pipeline to the windows of --shard, and says how many all shards have. False: the shard has none.
+bool chooseShard(const Settings &s, const EventSource &source, Selection &selection, cusEventPipelineOptions &options,
+                 uint64_t &all_windows) {
     if (s.shards == 1)
         return true;
     const bool by_count = options.windowing.unit == CUS_WINDOW_COUNT;
     const uint64_t windows = windowCount(measureExtent(source, selection, by_count), options.windowing);
     options.first_window = windows * (s.shard - 1) / s.shards;
     options.end_window = windows * s.shard / s.shards;
+    all_windows = windows;
     if (options.first_window == options.end_window)
         return false;
     // Windows of a fixed number of events are numbered from where reading starts, if the source can start at the first.
@@ -238,7 +241,7 @@ class Run {
         : settings_(s), device_(device), source_(source), selection_(source, s) {
         options_.windowing = windowing(s);
         options_.compute = device.space;
-        nonempty_ = chooseShard(s, source, selection_, options_);
+        nonempty_ = chooseShard(s, source, selection_, options_, all_windows_);
         double fps = s.fps;
         if (options_.windowing.unit == CUS_WINDOW_DURATION) // a video plays at the speed of the recording
             fps = std::min(240.0, std::max(1.0, 1e6 * s.speed / static_cast<double>(options_.windowing.stride)));
@@ -267,6 +270,7 @@ class Run {
             check(status);
         cusEventPipelineCounts counts = {};
         check(cusEventPipelineQuery(pipeline_, &counts));
+        requireFrames();
         output_->finish();
         file_->finish();
         report(counts.skipped);
@@ -275,6 +279,30 @@ class Run {
     }
 
   private:
+    // Frames were wanted, and there are some. A shard may have none, if its part of a file is empty like that.
+    void requireFrames() const {
+        if (output_->frames() || !output_->wanted() || output_->closed() || sample::interrupted())
+            return;
+        if (!source_.problem().empty())
+            throw Stop(sample::INPUT, source_.problem() + "; there is no frame before that");
+        if (all_windows_ && output_->plain())
+            return;
+        const bool by_time = settings_.us_per_frame > 0;
+        const char *const unit = by_time ? "--us-per-frame" : "--events-per-frame";
+        const int length = by_time ? settings_.us_per_frame : settings_.events_per_frame;
+        if (all_windows_)
+            throw Stop(sample::INPUT,
+                       sample::text("no frame: --shard is %llu/%llu, but all shards have %llu frames together",
+                                    settings_.shard, settings_.shards, static_cast<unsigned long long>(all_windows_)));
+        if (pushed_ == 0 && settings_.shards == 1)
+            throw Stop(sample::INPUT, selection_.whole() ? "no frame: " + settings_.input + " contains no events"
+                                                         : std::string("no frame: --range contains no events"));
+        throw Stop(sample::INPUT,
+                   sample::text(
+                       "no frame: %s is %d, more than there is%s; make it smaller, or add --keep-incomplete", unit, length,
+                       pushed_ ? sample::text(" in %llu events", static_cast<unsigned long long>(pushed_)).c_str() : ""));
+    }
+
     cusStatus push(sample::Progress &progress) {
         const uint64_t needed = eventsNeeded(options_);
         cusStatus status = CUS_OK;
@@ -312,7 +340,8 @@ class Run {
     EventSource &source_;
     Selection selection_;
     cusEventPipelineOptions options_ = cusEventPipelineDefaults();
-    bool nonempty_ = true; // the shard has windows
+    bool nonempty_ = true;     // the shard has windows
+    uint64_t all_windows_ = 0; // of all shards, if there are several
     std::unique_ptr<events::FrameOutput> output_;
     std::unique_ptr<events::EventFile> file_;
     cusEventPipeline *pipeline_ = nullptr;
@@ -324,6 +353,13 @@ int run(int argc, char **argv) {
     Settings s;
     if (!parse(argc, argv, s))
         return sample::OK;
+    sample::Files files;
+    files.read("INPUT", s.input);
+    if (!s.common.output.empty() || (!s.checksum && s.events_file.empty()))
+        files.write(s.common, "events.mp4");
+    files.write("--save-events", s.events_file);
+    files.check();
+    sample::requireEnding("--save-events", s.events_file, {".h5", ".hdf5"});
     const sample::Device device = sample::chooseDevice(s.common.device);
     const std::unique_ptr<EventSource> source = events::openEvents(s, device.space == CUS_DEVICE);
     Run(s, device, *source).run();

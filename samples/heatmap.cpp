@@ -5,6 +5,7 @@
 // frames are in flight on the GPU while a fourth is decoded and a fifth encoded.
 #include "common/app.hpp"
 #include "common/channel.hpp"
+#include "common/files.hpp"
 #include "common/options.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
@@ -179,8 +180,8 @@ class Pipeline {
         sink_ = sample::openSink(settings.common, "cusight-heatmap", "heatmap.mp4", engine_.pictureSize(), source.fps());
     }
 
-    // Processes all frames. What was complete before an input or compute error is written and reported before the error
-    // is thrown.
+    // Processes all frames. What was complete before an input error is written and reported before the error is thrown; after
+    // any other error nothing is written.
     void run() {
         sample::Progress progress("frames", total());
         std::thread decoder([this] {
@@ -199,15 +200,15 @@ class Pipeline {
         computed_.close();
         decoder.join();
         worker.join();
-        if (write_error_)
-            std::rethrow_exception(write_error_);
+        for (const std::exception_ptr &error : {write_error_, compute_error_})
+            if (error)
+                std::rethrow_exception(error);
         writing_([this] { sink_->finish(); });
         seconds_ = progress.seconds();
         progress.finish();
         report();
-        for (const std::exception_ptr &error : {compute_error_, decode_error_})
-            if (error)
-                std::rethrow_exception(error);
+        if (decode_error_)
+            std::rethrow_exception(decode_error_);
     }
 
   private:
@@ -332,6 +333,10 @@ int run(int argc, char **argv) {
     Settings s;
     if (!parse(argc, argv, s))
         return sample::OK;
+    sample::Files files;
+    files.read("INPUT", s.input);
+    files.write(s.common, "heatmap.mp4");
+    files.check();
     // The display check forks, so it must come before any threads and CUDA.
     if (!s.common.headless)
         sample::displayProblem();

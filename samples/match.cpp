@@ -1,7 +1,9 @@
 // cusight-match: finds templates in an image, a video or the pictures of a camera, draws the matches, and tells filled objects
 // from empty ones by the color inside them.
 #include "common/app.hpp"
+#include "common/files.hpp"
 #include "common/options.hpp"
+#include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
 #include "common/source.hpp"
@@ -44,6 +46,7 @@ struct Settings {
 const std::vector<std::string> METHODS = {"sqdiff", "sqdiff-normed", "ccorr", "ccorr-normed", "ccoeff", "ccoeff-normed"};
 
 cv::Mat readImage(const std::string &file, int mode) {
+    sample::requireRegular(file);
     cv::Mat image = cv::imread(file, mode);
     if (image.empty())
         throw sample::Stop(sample::INPUT, file + " cannot be read as an image");
@@ -195,34 +198,26 @@ void draw(cv::Mat &picture, const cusMatch &m, cv::Size size, const std::string 
 // The file of --save-matches.
 class MatchFile {
   public:
-    explicit MatchFile(const std::string &name) : name_(name) {
+    explicit MatchFile(const std::string &name) {
         if (name.empty())
             return;
-        file_ = std::fopen(name.c_str(), "w");
-        if (!file_)
-            throw sample::Stop(sample::OUTPUT, name + " cannot be written");
-        std::fprintf(file_, "frame,template,rank,x,y,score,pixels,filled\n");
+        file_ = std::make_unique<sample::OutputFile>(name);
+        file_->print("frame,template,rank,x,y,score,pixels,filled\n");
     }
-    ~MatchFile() {
-        if (file_)
-            std::fclose(file_);
-    }
-    MatchFile(const MatchFile &) = delete;
-    MatchFile &operator=(const MatchFile &) = delete;
 
     void write(long long frame, size_t index, size_t rank, const cusMatch &m) {
         if (file_)
-            std::fprintf(file_, "%lld,%zu,%zu,%.9g,%.9g,%.17g,%u,%d\n", frame, index, rank, m.x + static_cast<double>(m.dx),
+            file_->print("%lld,%zu,%zu,%.9g,%.9g,%.17g,%u,%d\n", frame, index, rank, m.x + static_cast<double>(m.dx),
                          m.y + static_cast<double>(m.dy), m.score, m.pixels, m.filled);
     }
     void finish() {
-        if (file_ && (std::fflush(file_) != 0 || std::ferror(file_)))
-            throw sample::Stop(sample::OUTPUT, name_ + " cannot be written");
+        if (file_)
+            file_->commit();
+        file_.reset();
     }
 
   private:
-    const std::string name_;
-    FILE *file_ = nullptr;
+    std::unique_ptr<sample::OutputFile> file_;
 };
 
 // Finds the templates in one frame after another and counts.
@@ -247,10 +242,10 @@ class Run {
             if (!sink.write(picture_))
                 break;
         } while ((!settings_.frames || frames_ < settings_.frames) && !sample::interrupted() && source.read(frame));
+        file_.finish();
         sink.finish();
         seconds_ = progress.seconds();
         progress.finish();
-        file_.finish();
     }
 
     void report() const {
@@ -413,10 +408,24 @@ std::vector<cv::Mat> loadTemplates(const Settings &s, const cv::Mat &frame, bool
     return templates;
 }
 
+// No output is an input, and each has a format that can hold it.
+void checkFiles(const Settings &s) {
+    sample::Files files;
+    files.read("INPUT", s.input);
+    for (const std::string &file : s.templates)
+        files.read("--template", file);
+    files.read("--mask", s.mask);
+    files.write(s.common, "match.mp4");
+    files.write("--save-matches", s.matches_file);
+    files.check();
+    sample::requireEnding("--save-matches", s.matches_file, {".csv"});
+}
+
 int run(int argc, char **argv) {
     Settings s;
     if (!parse(argc, argv, s))
         return sample::OK;
+    checkFiles(s);
     // The display check forks, so it must come before any threads and CUDA.
     const bool display = !s.common.headless && sample::displayProblem().empty();
     const std::unique_ptr<sample::Source> source = sample::openSource(s.input);

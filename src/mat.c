@@ -1,5 +1,6 @@
 /* Matrices: creation, views and copies in host and device memory. */
 #include "check.h"
+#include "cusight/dlpack.h"
 #include "device.h"
 #include "host.h"
 
@@ -8,13 +9,16 @@
 
 enum { HOST_ALIGNMENT = 64 };
 
+/* cusMat.pinned: what `owned` is. The last is set by cusMatFromDlpack. */
+enum { MEMORY = 0, PINNED_MEMORY = 1, TENSOR = 2 };
+
 static cusStatus create(const char *function, cusMat *mat, int rows, int cols, int type, cusSpace space, int pinned) {
     CUSI_NOT_NULL(function, mat);
     CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: size is %d x %d (rows x cols), expected at least 1 x 1",
                  function, rows, cols);
     CUSI_REQUIRE(cusTypeSize(type), CUS_ERROR_TYPE, "%s: type is %s", function, cusi_typeName(type));
     CUS_TRY(cusi_checkSpace(function, space));
-    if (cusi_fits(mat, rows, cols, type, space) && (!pinned || mat->pinned))
+    if (cusi_fits(mat, rows, cols, type, space) && (!pinned || mat->pinned == PINNED_MEMORY))
         return CUS_OK;
     CUSI_REQUIRE(!mat->data || mat->owned, CUS_ERROR_SIZE,
                  "%s: mat does not own its memory and is %d x %d (rows x cols) %s, expected %d x %d %s%s", function,
@@ -37,12 +41,12 @@ static cusStatus create(const char *function, cusMat *mat, int rows, int cols, i
         CUSI_REQUIRE(data, CUS_ERROR_NO_MEMORY, "%s: no host memory for %zu bytes", function, row_bytes * (size_t)rows);
     }
     cusMatRelease(mat);
-    *mat = (cusMat){rows, cols, type, space, step, data, data, pinned};
+    *mat = (cusMat){rows, cols, type, space, step, data, data, pinned ? PINNED_MEMORY : MEMORY};
     return CUS_OK;
 }
 
 cusStatus cusMatCreate(cusMat *mat, int rows, int cols, int type, cusSpace space) {
-    return create("cusMatCreate", mat, rows, cols, type, space, mat && mat->pinned && space == CUS_HOST);
+    return create("cusMatCreate", mat, rows, cols, type, space, mat && mat->pinned == PINNED_MEMORY && space == CUS_HOST);
 }
 
 cusStatus cusMatCreatePinned(cusMat *mat, int rows, int cols, int type) {
@@ -52,7 +56,11 @@ cusStatus cusMatCreatePinned(cusMat *mat, int rows, int cols, int type) {
 void cusMatRelease(cusMat *mat) {
     if (!mat)
         return;
-    if (mat->owned && mat->space == CUS_DEVICE)
+    if (mat->owned && mat->pinned == TENSOR) {
+        DLManagedTensorVersioned *tensor = mat->owned;
+        if (tensor->deleter)
+            tensor->deleter(tensor);
+    } else if (mat->owned && mat->space == CUS_DEVICE)
         cusi_deviceFree(mat->owned);
     else if (mat->owned && mat->pinned)
         cusi_pinnedFree(mat->owned);
@@ -77,7 +85,8 @@ cusStatus cusMatWrap(cusMat *mat, int rows, int cols, int type, cusSpace space, 
     CUSI_REQUIRE(step % unit == 0 && (uintptr_t)data % unit == 0, CUS_ERROR_VALUE,
                  "cusMatWrap: data is %p and step is %zu, expected multiples of %zu bytes for type %s", data, step, unit,
                  cusi_typeName(type));
-    CUSI_REQUIRE(!mat->owned || data != mat->owned, CUS_ERROR_ALIAS, "cusMatWrap: data points to memory that mat owns");
+    CUSI_REQUIRE(!mat->owned || (data != mat->owned && data != mat->data), CUS_ERROR_ALIAS,
+                 "cusMatWrap: data points to memory that mat owns");
     cusMatRelease(mat);
     *mat = (cusMat){rows, cols, type, space, step, data, NULL, 0};
     return CUS_OK;

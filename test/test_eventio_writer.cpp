@@ -5,9 +5,20 @@
 #include <hdf5.h>
 #endif
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
 using namespace eventio_test;
 
 namespace {
+
+long filesIn(const Folder &folder) {
+    return std::distance(std::filesystem::directory_iterator(folder / ""), std::filesystem::directory_iterator());
+}
 
 #ifdef CUSIGHT_HAVE_HDF5
 TEST(EventWriter, IndexAndLayoutAreThoseOfM3ed) {
@@ -18,7 +29,7 @@ TEST(EventWriter, IndexAndLayoutAreThoseOfM3ed) {
     cusEventWriterOptions options = sensor(1280, 720);
     options.compress = 0;
     CUS_ASSERT_OK(writeM3ed(at / "r.h5", events, options, 7777));
-    EXPECT_NE(access((at / "r.h5.part").c_str(), F_OK), 0);
+    EXPECT_EQ(filesIn(at), 1);
     const hid_t file = H5Fopen((at / "r.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
     ASSERT_GT(file, 0);
     const hid_t map = H5Dopen2(file, "/prophesee/left/ms_map_idx", H5P_DEFAULT);
@@ -45,6 +56,40 @@ TEST(EventWriter, IndexAndLayoutAreThoseOfM3ed) {
 }
 
 #endif
+
+TEST(EventWriter, WhatWasThereStaysUntilTheFileIsWhole) {
+    NEEDS_HDF5();
+    Folder at;
+    const cusEventWriterOptions options = sensor(100, 50);
+    const std::string path = at / "w.h5";
+    const auto put = [](const std::string &name) { std::ofstream(name) << "precious"; };
+    const auto content = [](const std::string &name) {
+        std::ifstream in(name);
+        return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    // Under the former, predictable name: a link that must not be followed. In the place: a link that must be replaced.
+    put(at / "target");
+    ASSERT_EQ(symlink((at / "target").c_str(), (at / "w.h5.part").c_str()), 0);
+    put(path);
+    cusEventWriter *writer = nullptr;
+    CUS_ASSERT_OK(cusEventWriterCreate(&writer, path.c_str(), &options));
+    EXPECT_EQ(content(path), "precious");
+    cusEventWriterDiscard(writer);
+    EXPECT_EQ(content(path), "precious");
+    ASSERT_EQ(unlink(path.c_str()), 0);
+    ASSERT_EQ(symlink((at / "target").c_str(), path.c_str()), 0);
+    CUS_ASSERT_OK(cusEventWriterCreate(&writer, path.c_str(), &options));
+    CUS_ASSERT_OK(cusEventWriterFinish(writer));
+    EXPECT_EQ(content(at / "target"), "precious");
+    EXPECT_EQ(Reader(path).info.count, 0);
+    EXPECT_EQ(filesIn(at), 3);
+    // What a file cannot replace.
+    writer = nullptr;
+    ASSERT_EQ(mkfifo((at / "pipe").c_str(), 0600), 0);
+    for (const std::string &name : {at / "pipe", at / ".", std::string("/dev/null")})
+        CUS_EXPECT_ERROR(cusEventWriterCreate(&writer, name.c_str(), &options), CUS_ERROR_IO, "cannot be written");
+    ASSERT_EQ(writer, nullptr);
+}
 
 TEST(EventWriter, Errors) {
     NEEDS_HDF5();
@@ -78,7 +123,8 @@ TEST(EventWriter, Errors) {
 
     CUS_ASSERT_OK(cusEventWriterCreate(&writer, (at / "d.h5").c_str(), &options));
     cusEventWriterDiscard(writer);
-    EXPECT_NE(access((at / "d.h5.part").c_str(), F_OK), 0);
+    EXPECT_NE(access((at / "d.h5").c_str(), F_OK), 0);
+    EXPECT_EQ(filesIn(at), 1) << "only w.h5";
     cusEventWriterDiscard(nullptr);
 
     CUS_ASSERT_OK(cusEventWriterCreate(&writer, (at / "e.h5").c_str(), &options)); // without events
@@ -149,7 +195,7 @@ TEST(FrameWriter, StoresWhatItIsGiven) {
     CUS_EXPECT_ERROR(cusFrameWriterCreate(nullptr, "f.h5", 1, 1, CUS_8UC1), CUS_ERROR_NULL, "writer");
     CUS_ASSERT_OK(cusFrameWriterCreate(&writer, (at / "d.h5").c_str(), 1, 1, CUS_8UC1));
     cusFrameWriterDiscard(writer);
-    EXPECT_NE(access((at / "d.h5.part").c_str(), F_OK), 0);
+    EXPECT_EQ(filesIn(at), 1) << "only f.h5";
     cusFrameWriterDiscard(nullptr);
 }
 #endif

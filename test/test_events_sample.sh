@@ -86,7 +86,7 @@ if [ -s made.h5 ]; then
 fi
 
 # Pictures and a coarser grid.
-events recording.txt --events-per-frame 10000 --resize 160x120 --representation tencode --output pictures/ | grep -q "^frames: 4 of tencode, 160 x 120$" ||
+events recording.txt --events-per-frame 10000 --resize 160x120 --representation tencode --output pictures/ | grep "^frames: 4 of tencode, 160 x 120$" >/dev/null ||
     fail "resize"
 [ "$(ls pictures | wc -l)" -eq 4 ] || fail "pictures: $(ls pictures)"
 
@@ -96,7 +96,7 @@ expect 2 "\-\-shard is '4/3'" recording.txt --shard 4/3 --checksum
 expect 2 "\-\-range is 'x'" recording.txt --range x --checksum
 expect 2 "\-\-sensor-size is '5'" recording.txt --sensor-size 5 --checksum
 expect 3 "event .* is outside the 100 x 100 sensor" recording.txt --sensor-size 100x100 --checksum
-events recording.txt --sensor-size 100x100 --skip-bad --checksum --events-per-frame 1000 | grep -q "^frames: [1-9]" || fail "--skip-bad"
+events recording.txt --sensor-size 100x100 --skip-bad --checksum --events-per-frame 1000 | grep "^frames: [1-9]" >/dev/null || fail "--skip-bad"
 printf '%% evt 2.1\n%% end\n' >new.raw
 expect 3 "EVT 2.1" new.raw --checksum
 printf '%% evt 2.0\n%% geometry 640x480\n%% end\n\001\000\000\200\001\010\000\020\002' >cut.raw

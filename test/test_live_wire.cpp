@@ -266,6 +266,34 @@ TEST_F(LiveAttack, PayloadsThatDoNotDecompressToTheirSize) {
     rejects(message(h, less), CUS_ERROR_FORMAT, "not Zstandard data of 90 bytes");
 }
 
+// Zstandard readers also take frames of its predecessors and skip frames with application data; a payload has neither.
+TEST_F(LiveAttack, OnlyCurrentZstandardFramesAreRead) {
+    Sender small({ROWS, COLS, 3}, CUS_HOST);
+    const Packed packed = small.send(Bytes(90, 4));
+    const Bytes good(packed.message.begin() + CUS_WIRE_HEADER_BYTES, packed.message.end());
+    cusWireHeader h = header(CUS_WIRE_KEY_FRAME, ROWS * COLS * 3);
+    h.sequence = 2;
+    h.encoding = CUS_WIRE_ZSTD;
+    const auto sent = [&](const Bytes &payload) {
+        EXPECT_LT(payload.size(), 90u);
+        h.payload_bytes = static_cast<uint32_t>(payload.size());
+        return message(h, payload);
+    };
+    Viewer viewer;
+    CUS_ASSERT_OK(viewer.feed(join({hello, key_frame, sent(good)})));
+
+    const Bytes skippable = {0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 'a', 'b', 'c'};
+    const Bytes last_skippable = {0x5f, 0x2a, 0x4d, 0x18, 0, 0, 0, 0};
+    const Bytes version_07 = {0x27, 0xb5, 0x2f, 0xfd, 0x20, 90, 0x80, 0, 90, 4, 0xc0, 0, 0}; // 90 bytes of 4
+    const char *const text = "not Zstandard data of 90 bytes";
+    rejects(sent(join({skippable, good})), CUS_ERROR_FORMAT, text);
+    rejects(sent(join({good, skippable})), CUS_ERROR_FORMAT, text);
+    rejects(sent(join({good, last_skippable})), CUS_ERROR_FORMAT, text);
+    rejects(sent(version_07), CUS_ERROR_FORMAT, text);
+    rejects(sent(Bytes(good.begin(), good.begin() + 3)), CUS_ERROR_FORMAT, text);
+    rejects(sent(join({good, Bytes{0x28, 0xb5}})), CUS_ERROR_FORMAT, text);
+}
+
 TEST_F(LiveAttack, BeforeTheHandshakeNothingElseIsTaken) {
     for (const Bytes &first : {key_frame, simple(CUS_WIRE_BYE)}) {
         Viewer viewer;

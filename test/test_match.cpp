@@ -12,8 +12,6 @@ TEST_P(Match, SpecificationExample) {
     const Image<uint8_t> image{5, 5, 1, {1, 2, 3, 2, 1, 4, 5, 6, 5, 4, 7, 8, 9, 8, 7, 4, 3, 2, 3, 4, 1, 0, 1, 2, 3}};
     const Image<uint8_t> templ{2, 2, 1, {6, 5, 3, 2}};
     for (auto algorithm : ALGORITHMS) {
-        if (space() == CUS_HOST && algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
-            continue;
         const Outcome outcome = run(image, templ, space(), with(CUS_MATCH_SQDIFF, algorithm));
         EXPECT_NEAR(outcome.map[1 * 4 + 2], 72, 0.01);
         compare(image, templ, space(), with(CUS_MATCH_SQDIFF, algorithm));
@@ -100,8 +98,6 @@ TEST_P(Match, ExactCopiesAndTies) {
         for (int x = 0; x < 60; ++x)
             image.data[static_cast<size_t>((y + 90) * 200 + x + 20)] = templ.at(y, x, 0);
     for (auto algorithm : ALGORITHMS) {
-        if (space() == CUS_HOST && algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
-            continue;
         const Outcome outcome = run(image, templ, space(), with(CUS_MATCH_SQDIFF, algorithm, 2, 10));
         ASSERT_EQ(outcome.matches.size(), 2u);
         EXPECT_EQ(outcome.matches[0].x, 101);
@@ -202,8 +198,6 @@ TEST_P(Match, Subpixel) {
     };
     for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCOEFF})
         for (auto algorithm : ALGORITHMS) {
-            if (space() == CUS_HOST && algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
-                continue;
             auto options = with(method, algorithm);
             options.subpixel = 1;
             const auto outcome = run(spot(80, 90, 40.3, 50.8), spot(41, 41, 20, 20), space(), options);
@@ -226,8 +220,6 @@ TEST_P(Match, BatchEqualsOneByOne) {
         mats.push_back(pixels.back()->mat);
     }
     for (auto algorithm : ALGORITHMS) {
-        if (space() == CUS_HOST && algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
-            continue;
         const auto options = with(CUS_MATCH_CCOEFF_NORMED, algorithm, 2, 5);
         Matcher matcher;
         CUS_ASSERT_OK(cusMatcherCreate(&matcher.object, mats.data(), 5, 120, 140, &options, nullptr));
@@ -261,8 +253,6 @@ TEST_P(Match, UnusableFloatsGiveNoMatch) {
     auto random = support::generator();
     for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1e20f})
         for (auto algorithm : ALGORITHMS) {
-            if (space() == CUS_HOST && algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
-                continue;
             auto image = picture<float>(30, 40, 1, random);
             const auto templ = cut(image, 4, 5, 6, 7);
             image.data[777] = bad;

@@ -206,8 +206,6 @@ TEST_P(MatchObjects, RealPicturesBesideOpencv) {
             templ = cut(templ, 0, 0, std::min(templ.rows, image.rows), std::min(templ.cols, image.cols));
             for (auto method : METHODS)
                 for (auto algorithm : {CUS_MATCH_FFT, CUS_MATCH_DIRECT}) {
-                    if (space() == CUS_HOST && algorithm == CUS_MATCH_FFT && std::string(cusMatcherHostFft()) == "none")
-                        continue;
                     if (space() == CUS_HOST && algorithm == CUS_MATCH_DIRECT && (flags == cv::IMREAD_COLOR || method))
                         continue; /* slow, and covered above */
                     SCOPED_TRACE(testing::Message() << pair.image << " flags " << flags << " method " << method);

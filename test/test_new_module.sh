@@ -13,7 +13,7 @@ fail() {
 
 # All that every module stands on, and nothing that belongs to one.
 mkdir -p "$work/test/reference" "$work/perf" "$work/docs" "$work/modules"
-cp -r "$source/CMakeLists.txt" "$source/cmake" "$source/include" "$source/src" "$source/scripts" "$source/.clang-format" "$work/"
+cp -r "$source/CMakeLists.txt" "$source/LICENSE" "$source/cmake" "$source/include" "$source/src" "$source/scripts" "$source/.clang-format" "$work/"
 cp "$source"/test/{CMakeLists.txt,main.cpp,support.hpp,labels.cmake} "$work/test/"
 cp "$source"/perf/{CMakeLists.txt,harness*.cpp,*.hpp} "$work/perf/"
 cd "$work"
@@ -53,5 +53,5 @@ run test.log ctest --test-dir build -L unit --output-on-failure
 grep -q '^10/10 Test ' test.log || fail "not 10 tests: $(cat test.log)"
 [ "$(grep -c 'Brighten.*/host.* Passed' test.log)" = 5 ] || fail "not 5 tests passed on the host: $(cat test.log)"
 run perf.log build/perf/cusight_perf --perf_space=host --perf_once --gtest_filter='Brighten.*'
-build/perf/cusight_perf --perf_space=host --list-rows | grep -q 'brighten/add/640x480' || fail "the row is not listed"
+build/perf/cusight_perf --perf_space=host --list-rows | grep 'brighten/add/640x480' >/dev/null || fail "the row is not listed"
 echo "made, built (${cuda[0]#-D}), tested, thrown away"

@@ -45,7 +45,9 @@ TEST(Channel, CloseReleasesAWaitingProducer) {
 
 #ifdef CUSIGHT_HAVE_SAMPLES
 #include "common/app.hpp"
+#include "common/files.hpp"
 #include "common/options.hpp"
+#include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
 #include "common/source.hpp"
@@ -333,19 +335,24 @@ TEST_F(Samples, OutputsThatCannotBeWritten) {
     EXPECT_STOP(sample::openFile(path("a_%d.xyz"), {64, 64}, 25), sample::USAGE, "--output is '");
     EXPECT_STOP(sample::openFile("", {64, 64}, 25), sample::USAGE, "--output is ''");
     EXPECT_STOP(sample::openFile(path("a.mp4"), {1, 1}, 25), sample::OUTPUT, "2 x 2");
-    for (const char *name : {"full.mp4", "full.avi", "full.png"}) {
+    for (const char *name : {"full.mp4", "full.avi"}) {
         fs::create_symlink("/dev/full", path(name));
         EXPECT_STOP(sample::openFile(path(name), {64, 64}, 25), sample::OUTPUT, "No space left");
     }
-    auto sequence = sample::openFile(path("no/such/%d.png"), {64, 64}, 25);
-    EXPECT_STOP(sequence->write(cv::Mat(8, 8, CV_8UC3, cv::Scalar())), sample::OUTPUT, "No such file or directory");
+    fs::create_symlink("/dev/full", path("full.png"));
+    auto still = sample::openFile(path("full.png"), {64, 64}, 25);
+    still->write(cv::Mat(64, 64, CV_8UC3, cv::Scalar()));
+    EXPECT_STOP(still->finish(), sample::OUTPUT, "No space left");
+    EXPECT_STOP(sample::openFile(path("no/such/%d.png"), {64, 64}, 25), sample::OUTPUT, "No such file or directory");
+    EXPECT_STOP(sample::openFile(path("a.webp"), {16384, 1}, 25), sample::USAGE, "at most 16383 x 16383");
 }
 
 TEST_F(Samples, AFileThatWasSpoiledWhileWritingIsNotReportedAsWritten) {
     auto sink = sample::openFile(path("a.avi"), {64, 64}, 25);
     for (int i = 0; i < 5; ++i)
         sink->write(cv::Mat(64, 64, CV_8UC3, cv::Scalar(i, i, i)));
-    fs::remove(path("a.avi"));
+    for (const auto &entry : fs::directory_iterator(folder))
+        fs::remove(entry);
     EXPECT_STOP(sink->finish(), sample::OUTPUT, "cannot be read back");
 }
 
@@ -353,6 +360,79 @@ TEST_F(Samples, NothingWrittenLeavesNoFile) {
     auto sink = sample::openFile(path("a.mp4"), {64, 64}, 25);
     sink->finish();
     EXPECT_FALSE(fs::exists(path("a.mp4")));
+}
+
+TEST_F(Samples, AnOutputFileReplacesWhatWasThereOnlyWhenItIsWhole) {
+    const auto content = [&](const std::string &name) {
+        std::ifstream in(path(name));
+        return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    const auto files = [&] { return std::distance(fs::directory_iterator(folder), fs::directory_iterator()); };
+    std::ofstream(path("a.txt")) << "before";
+    fs::permissions(path("a.txt"), fs::perms::owner_read | fs::perms::owner_write);
+    {
+        sample::OutputFile file(path("a.txt"));
+        file.print("lost");
+        file.flush();
+        EXPECT_EQ(files(), 2);
+        EXPECT_EQ(content("a.txt"), "before");
+    }
+    EXPECT_EQ(files(), 1) << "an unfinished file was left behind";
+    fs::create_symlink(path("a.txt"), path("link.txt"));
+    for (const char *name : {"a.txt", "link.txt"}) {
+        sample::OutputFile file(path(name));
+        file.print("%d", 7);
+        file.commit();
+        EXPECT_EQ(content(name), "7");
+    }
+    EXPECT_EQ(fs::status(path("a.txt")).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+    EXPECT_FALSE(fs::is_symlink(path("link.txt"))) << "a link is replaced";
+    sample::OutputFile log(path("log.txt"));
+    log.print("first\n");
+    log.publish();
+    EXPECT_EQ(content("log.txt"), "first\n");
+    log.print("second\n");
+    log.publish();
+    EXPECT_EQ(content("log.txt"), "first\nsecond\n");
+    sample::OutputFile first(path("b.txt")), second(path("b.txt"));
+    EXPECT_NE(first.temporary(), second.temporary());
+    sample::removeUnfinished(); // as a signal handler does
+    EXPECT_EQ(files(), 3);
+    EXPECT_STOP(first.commit(), sample::OUTPUT, "has been removed");
+    EXPECT_STOP(sample::OutputFile(folder.string()), sample::OUTPUT, "Is a directory");
+}
+
+TEST(SampleFiles, NumberedNames) {
+    sample::NumberedName name;
+    ASSERT_TRUE(sample::parseNumbered("a/f_%03d.png", name));
+    EXPECT_EQ(name.file(7), "a/f_007.png");
+    EXPECT_EQ(name.file(12345), "a/f_12345.png");
+    for (const char *good : {"a/f_000.png", "a/f_999.png", "a/f_1000.png"})
+        EXPECT_TRUE(name.matches(good)) << good;
+    for (const char *bad : {"a/f_07.png", "a/f_0007.png", "a/f_.png", "a/f_x07.png", "a/f_007.jpg", "b/f_007.png"})
+        EXPECT_FALSE(name.matches(bad)) << bad;
+    for (const char *bad : {"a.png", "a_%s.png", "a_%", "a_%d_%d.png", "a_%1234d.png"})
+        EXPECT_FALSE(sample::parseNumbered(bad, name)) << bad;
+}
+
+TEST_F(Samples, NoOutputIsAnInput) {
+    std::ofstream(path("a.raw")) << "a";
+    fs::create_hard_link(path("a.raw"), path("hard.raw"));
+    fs::create_symlink("a.raw", path("link.raw"));
+    const auto check = [&](const std::string &input, const std::string &output) {
+        sample::Files files;
+        files.read("INPUT", input);
+        files.write("--output", output);
+        files.check();
+    };
+    for (const std::string in : {"a.raw", "hard.raw", "link.raw"})
+        for (const std::string out : {"a.raw", "hard.raw", "link.raw", "./a.raw"})
+            EXPECT_STOP(check(path(in), path(out)), sample::USAGE, "expected another file than INPUT");
+    check(path("a.raw"), path("b.raw"));
+    check("synthetic:64x64", path("a.raw"));
+    check("0", "1");
+    check(path("missing"), path("a.raw"));
+    EXPECT_STOP(check(path("missing"), path("missing")), sample::USAGE, "expected another file");
 }
 
 // ---- Progress ----------------------------------------------------------------------------------------------------------

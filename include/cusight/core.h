@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define CUSIGHT_VERSION_MAJOR 0
-#define CUSIGHT_VERSION_MINOR 1
+#define CUSIGHT_VERSION_MINOR 2
 #define CUSIGHT_VERSION_PATCH 0
 
 #if defined(_WIN32)
@@ -57,8 +57,12 @@ CUS_API const char *cusStatusName(cusStatus status);
 /* The message of the calling thread's last failed call, or "" before any failure. Valid until its next failure. */
 CUS_API const char *cusLastError(void);
 
-/* "0.1.0" */
+/* "0.2.0": of the library that runs, where CUSIGHT_VERSION_... are those of the headers. */
 CUS_API const char *cusVersion(void);
+
+/* What this build contains, one line each: "cusight 0.2.0", then "  NAME: VALUE" for HDF5, Blosc, zstd, CUDA, OpenMP,
+ * compiler, processor and so on ("no" where a part is missing). For people and bug reports; names may change. Never NULL. */
+CUS_API const char *cusBuildInformation(void);
 
 /* ---- Element types: OpenCV's numbers --------------------------------------------------------------------------------- */
 
@@ -140,7 +144,7 @@ typedef struct cusMat {
     size_t step; /* bytes from one row to the next, at least cols * cusTypeSize(type) */
     void *data;
     void *owned; /* private: what cusMatRelease frees; NULL for an empty, wrapped or region matrix */
-    int pinned;  /* private: `owned` is page-locked host memory */
+    int pinned;  /* private: what `owned` is: memory (0), page-locked host memory (1), a DLPack tensor (2) */
 } cusMat;
 
 #ifdef __cplusplus

@@ -20,7 +20,8 @@
  * they are unwrapped, so indices and times in this interface always refer to the whole recording.
  *
  * Memory use does not grow with the recording, apart from 64 bytes for every million events passed in a format without
- * an index. Sizes claimed by a file are not allocated before the file is known to have data for them.
+ * an index. Sizes claimed by a file are not allocated before the file is known to have data for them, and never beyond
+ * cusEventReaderOptions.max_memory.
  */
 #ifndef CUSIGHT_EVENTIO_H
 #define CUSIGHT_EVENTIO_H
@@ -60,6 +61,12 @@ typedef struct cusEventReaderOptions {
                                 encoding. Otherwise: an error if the file has another format */
     cusBadEvents bad_events; /* default STOP */
     int threads;             /* threads that decompress HDF5 chunks, 0..1024; 0: as many as OpenMP uses */
+    size_t max_memory;       /* bytes that a reader may use, whatever the file claims; 0: 2^30 (the default), otherwise
+                                at least 2^26. A recording that needs more: CUS_ERROR_CAPACITY */
+    size_t max_chunk;        /* bytes of an HDF5 chunk, decompressed, up to 2^32 - 1; 0: 2^26 (the default). Larger
+                                chunks: CUS_ERROR_CAPACITY */
+    int plugins; /* default 0. 1, only for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc,
+                                shuffle and fletcher32, with libhdf5 and its plugins, whose memory has no limit */
 } cusEventReaderOptions;
 
 CUS_API cusEventReaderOptions cusEventReaderDefaults(void);
@@ -88,10 +95,13 @@ typedef struct cusEventReader cusEventReader;
  * are independent. `options` NULL: defaults. Errors:
  *   NULL, VALUE (options), NO_MEMORY;
  *   IO: missing, not readable, or not a regular file (a directory, a pipe, a device);
- *   FORMAT: empty, of an unknown format, or not what its header says;
+ *   FORMAT: empty, of an unknown format, not what its header says, or HDF5 with a dataset of the recording outside the file
+ *   (soft or external link, external storage, virtual dataset), which is never opened;
  *   TRUNCATED: ends before the first event could be found;
- *   UNSUPPORTED: HDF5 in a build without it; an HDF5 filter that is not installed (the message names the package that
- *   provides it); an encoding that is known but not supported (EVT 2.1, EVT 4, DAT version 1). */
+ *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
+ *   UNSUPPORTED: HDF5 in a build without it; a dataset with more than one compression; an HDF5 filter that needs the option
+ *   plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
+ *   supported (EVT 2.1, EVT 4, DAT version 1). */
 CUS_API cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options);
 
 /* The same for a whole file in memory, which must stay valid until the reader is closed. */
@@ -108,7 +118,7 @@ CUS_API cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCou
  * recording (0: nothing is left) or with an error. Pass NULL for arrays that you do not need.
  * If the recording is damaged, the events before the damage are delivered together with the error: *count is valid then, the
  * message says where the damage is, and the next call returns the same error with *count 0.
- *   TRUNCATED: the file ends within an event or a chunk; FORMAT: malformed from here on; IO; NO_MEMORY; UNSUPPORTED.
+ *   TRUNCATED: the file ends within an event or a chunk; FORMAT: malformed from here on; CAPACITY: max_memory; IO; NO_MEMORY.
  * After NULL or VALUE nothing has been read. Cost: HDF5: each chunk is fetched once, decompressed straight into the arrays on all
  * threads, and checked in one pass; a chunk that a call starts or ends within is decompressed once more. Other formats: one
  * pass on one thread. */
@@ -139,8 +149,10 @@ CUS_API cusEventWriterOptions cusEventWriterDefaults(void);
 typedef struct cusEventWriter cusEventWriter;
 
 /* Creates an M3ED-style HDF5 file: /prophesee/<camera>/{x,y uint16, p int8, t int64, ms_map_idx uint64},
- * calib/resolution {width, height}. The file is written to `path` with ".part" appended and renamed when it is finished, so
- * `path` is never an incomplete file. Errors: NULL, VALUE, IO, NO_MEMORY, UNSUPPORTED (build without HDF5). */
+ * calib/resolution {width, height}. The file is written in the folder of `path` under a random name, synchronized to
+ * disk and renamed when it is finished: `path` is never an incomplete file, and a previous file stays until then. A symbolic
+ * link at `path` is replaced, not followed; a folder, device or pipe is IO. Errors: NULL, VALUE, IO, NO_MEMORY, UNSUPPORTED
+ * (build without HDF5). */
 CUS_API cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options);
 
 /* Appends n events. A rejected call writes nothing: VALUE names the first event that is outside the sensor, has p other
@@ -163,7 +175,8 @@ typedef struct cusFrameWriter cusFrameWriter;
  * VALUE, TYPE, SIZE (a frame of 2^32 bytes or more), IO, NO_MEMORY, UNSUPPORTED. */
 CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type);
 
-/* Appends n frames, given as one host matrix of n * rows rows. Errors: NULL, TYPE, SIZE, SPACE, NO_MEMORY, IO. */
+/* Appends n frames, given as one host matrix of n * rows rows. After IO the file cannot be finished. Errors: NULL, TYPE, SIZE,
+ * SPACE, NO_MEMORY, IO. */
 CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames);
 
 /* Both free the writer. Finish completes the file; Discard (safe on NULL) removes it. */

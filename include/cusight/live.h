@@ -40,7 +40,7 @@ typedef enum cusWireType {
 
 typedef enum cusWireEncoding {
     CUS_WIRE_RAW = 0, /* not compressed */
-    CUS_WIRE_ZSTD = 1 /* one or more consecutive Zstandard frames */
+    CUS_WIRE_ZSTD = 1 /* one or more consecutive Zstandard frames (RFC 8878), no skippable ones */
 } cusWireEncoding;
 
 typedef struct cusWireHeader {
@@ -54,7 +54,8 @@ typedef struct cusWireHeader {
     uint32_t crc; /* CRC-32C of the 44 bytes before it and the payload */
 } cusWireHeader;
 
-/* CRC-32C (Castagnoli). crc: 0, or the result for the preceding bytes. Uses SSE4.2 where the CPU has it. */
+/* CRC-32C (Castagnoli). crc: 0, or the result for the preceding bytes. Uses the processor's
+ * instruction (SSE4.2, ARMv8 CRC32) where there is one. */
 CUS_API uint32_t cusCrc32c(uint32_t crc, const void *data, size_t bytes);
 
 /* Writes the header of a payload (NULL if payload_bytes is 0), including the checksum of both. header->crc is ignored.

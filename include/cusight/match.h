@@ -21,7 +21,7 @@
  * and every position that may be the best within that bound is recomputed directly. For 8-bit images that is done in integers,
  * so position and score are exact (the first in row-major order if scores are equal) and equal on both backends; for 32F images in
  * double precision. Score maps are float, within this bound of the true score:
- *   |error of corr| <= 12 log2(F) 2^-24 |I - m| |T - m|
+ *   |error of corr| <= (12 log2(F) + 16) 2^-24 |I - m| |T - m|
  * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and template, and m the template's
  * rounded mean, which is subtracted from both. Measured errors are about a hundred times smaller.
  *
@@ -53,7 +53,7 @@ typedef enum cusMatchMethod {
 typedef enum cusMatchAlgorithm {
     CUS_MATCH_AUTO = 0,   /* the faster one, by the measured crossover */
     CUS_MATCH_DIRECT = 1, /* rows * cols * n multiplications */
-    CUS_MATCH_FFT = 2     /* CUS_ERROR_UNSUPPORTED on the host if the build has no FFT library (cusMatcherHostFft) */
+    CUS_MATCH_FFT = 2     /* transforms whose cost hardly depends on the template */
 } cusMatchAlgorithm;
 
 typedef struct cusMatcherOptions {
@@ -119,7 +119,8 @@ CUS_API cusStatus cusMatcherResults(const cusMatcher *matcher, cusMat *view);
 /* The algorithm the matcher uses: CUS_MATCH_DIRECT or CUS_MATCH_FFT; CUS_MATCH_AUTO for NULL. */
 CUS_API cusMatchAlgorithm cusMatcherAlgorithm(const cusMatcher *matcher);
 
-/* The FFT library of the host backend: "OpenCV", "KissFFT", or "none" (the host is then always DIRECT). */
+/* The vectors that the host's FFT uses on this processor: "AVX-512", "AVX2" or "16-byte vectors" (SSE2, NEON). Results do not
+ * depend on them. */
 CUS_API const char *cusMatcherHostFft(void);
 
 /* ---- Inspection ------------------------------------------------------------------------------------------------------ */

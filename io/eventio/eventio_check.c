@@ -85,7 +85,9 @@ static cusStatus describeBad(EventArrays e, size_t i, SensorSize sensor, int64_t
 
 cusStatus eventio_checkEvents(cusEventReader *reader, EventArrays e, size_t count, size_t *kept) {
     const cusEventInfo *info = &reader->info;
-    const SensorSize sensor = {info->width ? (uint32_t)info->width : 65536, info->height ? (uint32_t)info->height : 65536};
+    SensorSize sensor = {info->width ? (uint32_t)info->width : 65536, info->height ? (uint32_t)info->height : 65536};
+    if (info->format == CUS_EVENTS_EVT3 && sensor.width > EVENTIO_EVT3_BEYOND)
+        sensor.width = EVENTIO_EVT3_BEYOND;
     const size_t good = countGood(e, count, sensor, reader->last_time);
     *kept = good;
     if (good == count)

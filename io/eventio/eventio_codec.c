@@ -9,6 +9,9 @@
 #ifdef CUSI_WITH_BLOSC
 #include <blosc.h>
 #endif
+#ifdef CUSI_WITH_ZLIB
+#include <zlib.h>
+#endif
 
 enum { MAX_LITERALS = 32, MAX_MATCH = 264, MAX_DISTANCE = 8192 };
 
@@ -122,6 +125,51 @@ int eventio_bloscDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t 
     (void)in, (void)in_size, (void)out, (void)out_size;
     return -1;
 #endif
+}
+
+int eventio_deflateDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size) {
+#ifdef CUSI_WITH_ZLIB
+    uLongf decoded = out_size;
+    const int result = uncompress(out, &decoded, in, in_size);
+    return result == Z_MEM_ERROR ? -2 : result == Z_OK && decoded == out_size;
+#else
+    (void)in, (void)in_size, (void)out, (void)out_size;
+    return -1;
+#endif
+}
+
+uint32_t eventio_fletcher32(const uint8_t *in, size_t size) {
+    enum { BLOCK = 360 }; /* words that fit before the sums overflow */
+    uint32_t low = 0, high = 0;
+    for (size_t left = size / 2; left;) {
+        size_t n = left < BLOCK ? left : BLOCK;
+        left -= n;
+        for (; n; --n, in += 2) {
+            low += (uint32_t)in[0] << 8 | in[1];
+            high += low;
+        }
+        low = (low & 0xffff) + (low >> 16);
+        high = (high & 0xffff) + (high >> 16);
+    }
+    if (size % 2) {
+        low += (uint32_t)*in << 8;
+        high += low;
+        low = (low & 0xffff) + (low >> 16);
+        high = (high & 0xffff) + (high >> 16);
+    }
+    low = (low & 0xffff) + (low >> 16);
+    high = (high & 0xffff) + (high >> 16);
+    return high << 16 | low;
+}
+
+/* libhdf5 before 1.6.3 swapped the bytes of both halves; it still reads such files. */
+int eventio_fletcher32Good(const uint8_t *in, size_t size) {
+    if (size < 4)
+        return 0;
+    const uint8_t *p = in + size - 4;
+    const uint32_t stored = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+    const uint32_t sum = eventio_fletcher32(in, size - 4);
+    return stored == sum || stored == ((sum & 0xff00ffu) << 8 | (sum >> 8 & 0xff00ffu));
 }
 
 /* One loop for each common element size, known at compile time. */

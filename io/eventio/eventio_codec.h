@@ -15,6 +15,12 @@ int eventio_lzfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t ou
 size_t eventio_lzfEncode(const uint8_t *in, size_t in_size, uint8_t *out);
 /* 1: done; 0: not Blosc data of that size; -1: built without libblosc. */
 int eventio_bloscDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
+/* 1: done; 0: not a zlib stream of exactly out_size bytes; -1: built without zlib; -2: out of memory. */
+int eventio_deflateDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
+/* Fletcher's checksum as HDF5 computes it: over 16-bit words, most significant byte first. */
+uint32_t eventio_fletcher32(const uint8_t *in, size_t size);
+/* Whether the last four bytes of `in` are the checksum of those before. */
+int eventio_fletcher32Good(const uint8_t *in, size_t size);
 /* Inverts HDF5's byte shuffle of elements of `element` bytes. Trailing bytes that are not a whole element stay as they are. */
 void eventio_unshuffle(const uint8_t *in, size_t size, size_t element, uint8_t *out);
 

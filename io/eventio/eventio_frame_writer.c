@@ -42,6 +42,7 @@ struct cusFrameWriter {
     uint8_t *plain, *packed; /* one frame for each thread */
     size_t *packed_size;
     int threads;
+    cusStatus failure;
 };
 
 static size_t frameBytes(const cusFrameWriter *w) {
@@ -130,6 +131,7 @@ cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
     static const char function[] = "cusFrameWriterWrite";
     cusFrameWriter *w = writer;
     CUSI_NOT_NULL(function, writer);
+    CUSI_REQUIRE(w->failure == CUS_OK, w->failure, "%s: %s could not be written earlier", function, w->output.path);
     CUS_TRY(cusi_checkMat(function, "frames", frames));
     CUSI_REQUIRE(frames->space == CUS_HOST, CUS_ERROR_SPACE, "%s: frames is in device memory, expected host memory",
                  function);
@@ -144,7 +146,7 @@ cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
         packFrames(w, frames, first, n);
         errno = 0;
         if (storeFrames(w, n) < 0)
-            return eventio_outputFail(&w->output, function);
+            return w->failure = eventio_outputFail(&w->output, function);
         w->stored += (uint64_t)n;
     }
     return CUS_OK;
@@ -158,8 +160,11 @@ static void freeWriter(cusFrameWriter *w) {
 }
 
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
-    CUSI_NOT_NULL("cusFrameWriterFinish", writer);
-    const cusStatus status = eventio_outputFinish(&writer->output, CUS_OK, "cusFrameWriterFinish");
+    static const char function[] = "cusFrameWriterFinish";
+    CUSI_NOT_NULL(function, writer);
+    if (writer->failure != CUS_OK)
+        cusi_fail(writer->failure, "%s: %s could not be written earlier", function, writer->output.path);
+    const cusStatus status = eventio_outputFinish(&writer->output, writer->failure, function);
     freeWriter(writer);
     return status;
 }

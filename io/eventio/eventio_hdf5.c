@@ -29,6 +29,8 @@ cusStatus eventio_openHdf5(cusEventReader *reader) {
 
 #include "eventio_hdf5_reader.h"
 
+enum { LIBRARY_BYTES = 32 << 20 }; /* of max_memory: what libhdf5 and the reader without its buffers use */
+
 const char *const eventio_columnName[EVENTIO_COLUMNS] = {"x", "y", "p", "t"};
 const size_t eventio_deliveredSize[EVENTIO_COLUMNS] = {2, 2, 1, 8};
 
@@ -63,6 +65,15 @@ static cusStatus readTime(Hdf5Reader *h, uint64_t index, int64_t *time) {
     return eventio_readColumns(h, index, 1, columns, &good);
 }
 
+/* Damage is left for reading to report, after the events before it. */
+static cusStatus readTimeIfGood(Hdf5Reader *h, uint64_t index, int64_t *time) {
+    int64_t found;
+    const cusStatus status = h->count ? readTime(h, index, &found) : CUS_ERROR_TRUNCATED;
+    if (status == CUS_OK)
+        *time = found;
+    return status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_CAPACITY ? status : CUS_OK;
+}
+
 /* Binary search. An event that cannot be read counts as too late, so that reading on reports the damage. */
 static cusStatus findTimeInHdf5(cusEventReader *reader, int64_t time, uint64_t *index) {
     Hdf5Reader *h = reader->state;
@@ -71,7 +82,7 @@ static cusStatus findTimeInHdf5(cusEventReader *reader, int64_t time, uint64_t *
         const uint64_t middle = low + (high - low) / 2;
         int64_t found = 0;
         const cusStatus status = readTime(h, middle, &found);
-        if (status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_IO)
+        if (status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_IO || status == CUS_ERROR_CAPACITY)
             return status;
         if (status == CUS_OK && found < time)
             low = middle + 1;
@@ -92,6 +103,7 @@ static void closeHdf5(cusEventReader *reader) {
             H5Dclose(h->column[k].dataset);
     if (h->file > 0)
         H5Fclose(h->file);
+    eventio_detachHdf5(&h->source);
     if (h->driver > 0)
         H5FDunregister(h->driver);
     eventio_unlockHdf5(lock);
@@ -120,6 +132,9 @@ cusStatus eventio_openHdf5(cusEventReader *reader) {
     h->job_count = EVENTIO_JOBS_PER_THREAD * h->threads;
     h->jobs = calloc((size_t)h->job_count, sizeof *h->jobs);
     CUSI_REQUIRE(h->jobs, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
+    h->max_memory = (reader->options.max_memory ? reader->options.max_memory : EVENTIO_MAX_MEMORY) - LIBRARY_BYTES;
+    h->max_chunk = reader->options.max_chunk ? reader->options.max_chunk : EVENTIO_MAX_CHUNK;
+    h->plugins = reader->options.plugins;
     const Hdf5Lock lock = eventio_lockHdf5();
     const cusStatus status = eventio_openDatasets(reader, h);
     eventio_unlockHdf5(lock);
@@ -127,12 +142,11 @@ cusStatus eventio_openHdf5(cusEventReader *reader) {
     CUS_TRY(eventio_checkFormat(reader));
 
     reader->info.count = (int64_t)h->count;
-    /* Damage is left for reading to report, after the events before it. */
-    int64_t time;
-    if (h->count && readTime(h, 0, &time) == CUS_OK)
-        reader->info.first_time = time;
-    if (h->count && readTime(h, h->count - 1, &time) == CUS_OK)
-        reader->info.last_time = time;
+    int64_t first = -1, last = -1;
+    CUS_TRY(readTimeIfGood(h, 0, &first));
+    CUS_TRY(readTimeIfGood(h, h->count - 1, &last));
+    reader->info.first_time = first;
+    reader->info.last_time = last;
     return CUS_OK;
 }
 

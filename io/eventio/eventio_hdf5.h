@@ -7,7 +7,10 @@
 
 #include <hdf5.h>
 
-enum { EVENTIO_FILTER_LZF = 32000, EVENTIO_FILTER_BLOSC = 32001 };
+enum { EVENTIO_FILTER_DEFLATE = 1, EVENTIO_FILTER_LZF = 32000, EVENTIO_FILTER_BLOSC = 32001 };
+
+/* Bytes of metadata that one operation may read: libhdf5 needs several times as much memory for them. */
+enum { EVENTIO_METADATA_BYTES = 4 << 20 };
 
 /* One thread at a time calls libhdf5, which may be built without thread safety. Its error printing is off meanwhile. */
 typedef struct Hdf5Lock {
@@ -18,18 +21,47 @@ typedef struct Hdf5Lock {
 Hdf5Lock eventio_lockHdf5(void);
 void eventio_unlockHdf5(Hdf5Lock lock);
 
-/* What the driver reads. It sets `past_end` to the end of the last read that went past the end of the file. */
+/* Right after a call of libhdf5 that failed: CUS_ERROR_NO_MEMORY if it ran out of memory, else `otherwise`. */
+cusStatus eventio_hdf5Status(cusStatus otherwise);
+
+/* What the driver reads. */
 typedef struct Hdf5Source {
     const EventSource *source;
-    uint64_t past_end;
+    uint64_t claimed_end; /* of the file, by its header */
+    size_t metadata_left; /* bytes of metadata that libhdf5 may still read */
+    int metadata_refused; /* it asked for more */
+    void *file;           /* the driver's */
 } Hdf5Source;
+
+/* ---- eventio_hdf5_guard.c: what libhdf5 does not survive. `base` is the address of the superblock ------------------------ */
+
+/* Whether the chunks of the dataset at `address`, counted from `base`, have an extent. */
+int eventio_datasetIsGood(const EventSource *source, uint64_t base, uint64_t address);
+
+/* Whether the free list of the local heap whose first n bytes are `prefix` ends. 1 also for what is no heap. */
+int eventio_heapIsGood(const EventSource *source, uint64_t base, const uint8_t *prefix, size_t n);
+
+/* ---- eventio_hdf5_driver.c ------------------------------------------------------------------------------------------------ */
+
+/* Before each call of libhdf5: renews the allowance of metadata. */
+void eventio_beginHdf5(Hdf5Source *source);
+
+/* The end of the file that its header claims, if that is past the true one; else 0. */
+uint64_t eventio_hdf5PastEnd(const Hdf5Source *source);
+
+/* The address of the superblock: not 0 after a user block. */
+uint64_t eventio_hdf5Base(const Hdf5Source *source);
+
+/* After the file is closed, and before the source is freed. */
+void eventio_detachHdf5(Hdf5Source *source);
 
 /* Registers a driver for H5Pset_driver, whose info is a pointer to a Hdf5Source *. Release it with H5FDunregister. */
 hid_t eventio_hdf5Driver(void);
 
 enum { HDF5_OUTPUT_DATASETS = 5, HDF5_OUTPUT_MAX_RANK = 4 };
 
-/* A file that is written as PATH.part and renamed when it is finished. Zero-initialize it before eventio_outputName. */
+/* A file that is written as `part`, in the folder of `path` under a random name, and renamed when it is finished. Zero-initialize
+ * it before eventio_outputName. */
 typedef struct Hdf5Output {
     char *path, *part;
     hid_t file, dataset[HDF5_OUTPUT_DATASETS];
@@ -45,7 +77,7 @@ int eventio_outputCreate(Hdf5Output *output);
 int eventio_outputDataset(Hdf5Output *output, int index, hid_t group, const char *name, hid_t type, int rank,
                           const hsize_t *chunk, size_t chunk_bytes, int compress);
 
-/* Both close the file and free what belongs to it. Finish renames the file if `status` is CUS_OK and closing succeeds,
+/* Both close the file and free what belongs to it. Finish stores and renames the file if `status` is CUS_OK and closing succeeds,
  * otherwise it removes the file; it returns `status` or the new error. */
 cusStatus eventio_outputFinish(Hdf5Output *output, cusStatus status, const char *function);
 void eventio_outputDiscard(Hdf5Output *output);

@@ -1,5 +1,5 @@
-/* A libhdf5 file driver that reads an EventSource. libhdf5 refuses a file that is shorter than its header says; this driver
- * reports no end of file, so the existing part can be read, and fills the rest with zeros as the standard driver does. */
+/* libhdf5's lock and errors, and a file driver that reads an EventSource. libhdf5 allocates up to the end of the file that the
+ * header claims; this driver admits the true one only, and bounds the metadata that one operation may read. */
 #ifdef CUSI_WITH_HDF5
 #include "eventio_hdf5.h"
 
@@ -22,11 +22,49 @@ void eventio_unlockHdf5(Hdf5Lock lock) {
     pthread_mutex_unlock(&hdf5_mutex);
 }
 
+static herr_t lookForMemory(unsigned n, const H5E_error2_t *error, void *found) {
+    (void)n;
+    if (error->min_num == H5E_NOSPACE || error->min_num == H5E_CANTALLOC)
+        *(int *)found = 1;
+    return 0;
+}
+
+cusStatus eventio_hdf5Status(cusStatus otherwise) {
+    int found = 0;
+    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, lookForMemory, &found);
+    return found ? CUS_ERROR_NO_MEMORY : otherwise;
+}
+
+enum { PAGE = 4096 }; /* zeros are read up to the end of the last one */
+
+static haddr_t paddedEnd(const Hdf5Source *source) {
+    return (source->source->size + PAGE - 1) / PAGE * PAGE;
+}
+
+void eventio_beginHdf5(Hdf5Source *source) {
+    source->metadata_left = EVENTIO_METADATA_BYTES;
+    source->metadata_refused = 0;
+}
+
+uint64_t eventio_hdf5PastEnd(const Hdf5Source *source) {
+    return source->claimed_end > source->source->size ? source->claimed_end : 0;
+}
+
 typedef struct DriverFile {
-    H5FD_t base; /* first, as libhdf5 requires */
-    Hdf5Source *source;
+    H5FD_t base;        /* first, as libhdf5 requires */
+    Hdf5Source *source; /* NULL: the reader is gone, but libhdf5 kept the file, as it does after some errors */
     haddr_t end_of_addresses;
 } DriverFile;
+
+void eventio_detachHdf5(Hdf5Source *source) {
+    if (source->file)
+        ((DriverFile *)source->file)->source = NULL;
+    source->file = NULL;
+}
+
+uint64_t eventio_hdf5Base(const Hdf5Source *source) {
+    return source->file ? ((const DriverFile *)source->file)->base.base_addr : 0;
+}
 
 static H5FD_t *driverOpen(const char *name, unsigned flags, hid_t properties, haddr_t max_address) {
     (void)name, (void)max_address;
@@ -35,10 +73,14 @@ static H5FD_t *driverOpen(const char *name, unsigned flags, hid_t properties, ha
     if (!file)
         return NULL;
     file->source = *info;
+    file->source->file = file;
     return &file->base;
 }
 
 static herr_t driverClose(H5FD_t *file) {
+    Hdf5Source *source = ((DriverFile *)file)->source;
+    if (source && source->file == file)
+        source->file = NULL;
     free(file);
     return 0;
 }
@@ -50,30 +92,48 @@ static int driverCompare(const H5FD_t *a, const H5FD_t *b) {
 
 static haddr_t driverGetEoa(const H5FD_t *file, H5FD_mem_t type) {
     (void)type;
-    return ((const DriverFile *)file)->end_of_addresses;
+    const DriverFile *f = (const DriverFile *)file;
+    const haddr_t end = f->source ? paddedEnd(f->source) : 0;
+    return f->end_of_addresses < end ? f->end_of_addresses : end;
 }
 
 static herr_t driverSetEoa(H5FD_t *file, H5FD_mem_t type, haddr_t address) {
     (void)type;
-    ((DriverFile *)file)->end_of_addresses = address;
+    DriverFile *f = (DriverFile *)file;
+    f->end_of_addresses = address;
+    if (f->source && address > f->source->claimed_end)
+        f->source->claimed_end = address;
     return 0;
 }
 
 static haddr_t driverGetEof(const H5FD_t *file, H5FD_mem_t type) {
-    (void)file, (void)type;
-    return (haddr_t)1 << 62;
+    (void)type;
+    const Hdf5Source *source = ((const DriverFile *)file)->source;
+    return source ? source->source->size : 0;
 }
 
 static herr_t driverRead(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr_t address, size_t size, void *buffer) {
-    (void)type, (void)properties;
+    (void)properties;
     Hdf5Source *source = ((DriverFile *)file)->source;
-    const int64_t got = eventio_readAt(source->source, address, buffer, size);
-    if (got < 0)
+    if (!source)
         return -1;
-    if ((size_t)got < size) {
-        memset((char *)buffer + got, 0, size - (size_t)got);
-        source->past_end = address + size;
+    const uint64_t end = source->source->size;
+    /* Only metadata are padded: half an index is better than none, but half a chunk would give events that are not there. */
+    if (address >= end || size > (type == H5FD_MEM_DRAW ? end : paddedEnd(source)) - address)
+        return -1;
+    if (type != H5FD_MEM_DRAW) {
+        if (size > source->metadata_left) {
+            source->metadata_refused = 1;
+            return -1;
+        }
+        source->metadata_left -= size;
     }
+    const int64_t got = eventio_readAt(source->source, address, buffer, size);
+    if (got < 0 || ((size_t)got < size && address + (uint64_t)got < end)) /* the file has become shorter */
+        return -1;
+    memset((char *)buffer + got, 0, size - (size_t)got);
+    if (type == H5FD_MEM_LHEAP && !eventio_heapIsGood(source->source, file->base_addr, buffer, size))
+        return -1;
     return 0;
 }
 

@@ -1,4 +1,7 @@
-/* HDF5 output files: written under a temporary name and renamed when complete. */
+/* HDF5 output files: written beside their place under an unpredictable name, and renamed when complete. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dup3, memfd_create */
+#endif
 #include "check.h"
 #include "eventio_internal.h"
 
@@ -11,14 +14,27 @@ cusStatus eventio_noHdf5(const char *function) {
 #include "eventio_hdf5.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { HIDDEN_NAME = 40 }; /* ".cusight-0123456789abcdef.part" and more */
+
+/* The length of the folder's name in a path, with its slash. */
+static size_t folderLength(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
 
 int eventio_outputName(Hdf5Output *o, const char *path) {
     const size_t length = strlen(path);
     o->path = malloc(length + 1);
-    o->part = malloc(length + 6);
+    o->part = malloc(folderLength(path) + HIDDEN_NAME);
     if (!o->path || !o->part) {
         free(o->path);
         free(o->part);
@@ -26,18 +42,46 @@ int eventio_outputName(Hdf5Output *o, const char *path) {
         return 0;
     }
     memcpy(o->path, path, length + 1);
-    snprintf(o->part, length + 6, "%s.part", path);
+    memcpy(o->part, path, folderLength(path));
     return 1;
 }
 
 cusStatus eventio_outputFail(const Hdf5Output *o, const char *function) {
-    return cusi_fail(CUS_ERROR_IO, "%s: %s cannot be written%s%s", function, o->part, errno ? ": " : "",
+    return cusi_fail(CUS_ERROR_IO, "%s: %s cannot be written%s%s", function, o->path, errno ? ": " : "",
                      errno ? strerror(errno) : "");
+}
+
+/* Whether a file may take the place of what is there: nothing, or a regular file that its owner has not protected. */
+static int isReplaceable(const char *path) {
+    struct stat there;
+    if (stat(path, &there) != 0)
+        return 1;
+    if (S_ISREG(there.st_mode))
+        return access(path, W_OK) == 0;
+    errno =
+        S_ISDIR(there.st_mode) ? EISDIR : EINVAL; /* a device or a pipe would be lost, and HDF5 cannot be written to one */
+    return 0;
 }
 
 int eventio_outputCreate(Hdf5Output *o) {
     errno = 0;
-    o->file = H5Fcreate(o->part, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    o->file = -1;
+    if (!isReplaceable(o->path))
+        return 0;
+    errno = 0;
+    do { /* H5F_ACC_EXCL: O_EXCL, which follows no link */
+        uint64_t random = 0;
+        if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+            return 0;
+        snprintf(o->part + folderLength(o->path), HIDDEN_NAME, ".cusight-%016llx.part", (unsigned long long)random);
+        errno = 0;
+        o->file = H5Fcreate(o->part, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+    } while (o->file < 0 && errno == EEXIST);
+    if (o->file < 0) { /* on a full disk the file is there but not usable */
+        const int why = errno;
+        unlink(o->part);
+        errno = why;
+    }
     return o->file >= 0;
 }
 
@@ -60,39 +104,84 @@ int eventio_outputDataset(Hdf5Output *o, int index, hid_t group, const char *nam
     return o->dataset[index] >= 0;
 }
 
-static int closeAll(Hdf5Output *o) {
-    int good = 1;
+/* libhdf5 keeps a file open that it cannot write, and fails on it again at exit. What remains of a failed output goes to memory. */
+static void divert(const Hdf5Output *o) {
+    void *handle = NULL;
+    if (o->file <= 0 || H5Fget_vfd_handle(o->file, H5P_DEFAULT, &handle) < 0 || !handle)
+        return;
+    const int memory = memfd_create("cusight", MFD_CLOEXEC);
+    if (memory < 0)
+        return;
+    dup3(memory, *(const int *)handle, O_CLOEXEC);
+    close(memory);
+}
+
+/* `keep`: the file is wanted; otherwise what is not stored yet is lost. */
+static int closeAll(Hdf5Output *o, int keep) {
     const Hdf5Lock lock = eventio_lockHdf5();
+    int good = keep && o->file > 0 && H5Fflush(o->file, H5F_SCOPE_LOCAL) >= 0;
+    const int why = errno;
+    if (!good)
+        divert(o);
     for (int k = 0; k < HDF5_OUTPUT_DATASETS; ++k)
         if (o->dataset[k] > 0 && H5Dclose(o->dataset[k]) < 0)
             good = 0;
     if (o->file > 0 && H5Fclose(o->file) < 0)
         good = 0;
     eventio_unlockHdf5(lock);
+    if (!good)
+        errno = why;
     return good;
 }
 
-static void freeNames(Hdf5Output *o) {
+static void release(Hdf5Output *o) {
+    if (o->part && o->file > 0)
+        unlink(o->part);
     free(o->path);
     free(o->part);
+    memset(o, 0, sizeof *o);
+}
+
+/* Stores the file or folder on the disk. */
+static int syncPath(const char *path, int flags) {
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | flags);
+    if (descriptor < 0)
+        return 0;
+    const int good = fsync(descriptor) == 0;
+    const int why = errno;
+    close(descriptor);
+    errno = why;
+    return good;
+}
+
+/* Stores the closed file and gives it its name. */
+static int renameOutput(Hdf5Output *o) {
+    const mode_t mode = 0777;
+    struct stat there;
+    if (!syncPath(o->part, 0))
+        return 0;
+    if (stat(o->path, &there) == 0 && chmod(o->part, there.st_mode & mode) != 0)
+        errno = 0; /* the new file keeps the usual permissions */
+    if (rename(o->part, o->path) != 0)
+        return 0;
+    o->part[folderLength(o->path)] = '\0';
+    syncPath(o->part[0] ? o->part : ".", O_DIRECTORY); /* a folder that cannot be read is not synchronized */
+    o->file = 0;
+    return 1;
 }
 
 cusStatus eventio_outputFinish(Hdf5Output *o, cusStatus status, const char *function) {
     errno = 0;
-    const int closed = closeAll(o);
-    if (status == CUS_OK && (!closed || rename(o->part, o->path) != 0))
+    const int closed = closeAll(o, status == CUS_OK);
+    if (status == CUS_OK && (!closed || !renameOutput(o)))
         status = eventio_outputFail(o, function);
-    if (status != CUS_OK)
-        remove(o->part);
-    freeNames(o);
+    release(o);
     return status;
 }
 
 void eventio_outputDiscard(Hdf5Output *o) {
-    closeAll(o);
-    if (o->part)
-        remove(o->part);
-    freeNames(o);
+    closeAll(o, 0);
+    release(o);
 }
 
 #endif

@@ -56,6 +56,15 @@ typedef struct EventReaderMethods {
     void (*close)(cusEventReader *reader);
 } EventReaderMethods;
 
+enum {
+    EVENTIO_MAX_MEMORY = 1 << 30, /* defaults of the options */
+    EVENTIO_MAX_CHUNK = 64 << 20,
+    EVENTIO_LEAST_MEMORY = 64 << 20
+};
+
+/* The x that EVT3's decoder gives an event past it. Addresses have 11 bits, so it is outside every sensor of that format. */
+enum { EVENTIO_EVT3_BEYOND = 65535 };
+
 enum { EVENTIO_SCRATCH = 65536 }; /* events in the reader's scratch arrays */
 
 struct cusEventReader {

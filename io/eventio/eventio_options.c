@@ -10,7 +10,8 @@ const char *cusEventFormatName(cusEventFormat format) {
 }
 
 cusEventReaderOptions cusEventReaderDefaults(void) {
-    return (cusEventReaderOptions){.bad_events = CUS_BAD_EVENTS_STOP};
+    return (cusEventReaderOptions){
+        .bad_events = CUS_BAD_EVENTS_STOP, .max_memory = (size_t)EVENTIO_MAX_MEMORY, .max_chunk = EVENTIO_MAX_CHUNK};
 }
 
 cusStatus eventio_checkOptions(const cusEventReaderOptions *options) {
@@ -24,6 +25,13 @@ cusStatus eventio_checkOptions(const cusEventReaderOptions *options) {
                  "cusEventReaderOpen: bad_events is %d, expected a cusBadEvents", (int)options->bad_events);
     CUSI_REQUIRE(options->threads >= 0 && options->threads <= 1024, CUS_ERROR_VALUE,
                  "cusEventReaderOpen: threads is %d, expected 0..1024", options->threads);
+    CUSI_REQUIRE(options->max_memory == 0 || options->max_memory >= EVENTIO_LEAST_MEMORY, CUS_ERROR_VALUE,
+                 "cusEventReaderOpen: max_memory is %zu, expected 0 or %d or more", options->max_memory,
+                 EVENTIO_LEAST_MEMORY);
+    CUSI_REQUIRE(options->max_chunk <= UINT32_MAX, CUS_ERROR_VALUE, "cusEventReaderOpen: max_chunk is %zu, expected 0..%lu",
+                 options->max_chunk, (unsigned long)UINT32_MAX);
+    CUSI_REQUIRE(options->plugins == 0 || options->plugins == 1, CUS_ERROR_VALUE,
+                 "cusEventReaderOpen: plugins is %d, expected 0 or 1", options->plugins);
     CUSI_REQUIRE(!options->camera || (options->camera[0] && strlen(options->camera) < 32 && !strchr(options->camera, '/')),
                  CUS_ERROR_VALUE,
                  "cusEventReaderOpen: camera is \"%.40s\", expected a name of 1 to 31 characters without '/'",

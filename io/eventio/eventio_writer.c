@@ -205,7 +205,7 @@ cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *
                               const int64_t *t) {
     CUSI_NOT_NULL("cusEventWriterWrite", writer);
     CUSI_REQUIRE(writer->failure == CUS_OK, writer->failure, "cusEventWriterWrite: %s could not be written earlier",
-                 writer->output.part);
+                 writer->output.path);
     if (!n)
         return CUS_OK;
     CUSI_NOT_NULL("cusEventWriterWrite", x);
@@ -245,7 +245,7 @@ cusStatus cusEventWriterFinish(cusEventWriter *writer) {
     CUSI_NOT_NULL(function, writer);
     cusStatus status = writer->failure;
     if (status != CUS_OK)
-        cusi_fail(status, "%s: %s could not be written earlier", function, writer->output.part);
+        cusi_fail(status, "%s: %s could not be written earlier", function, writer->output.path);
     for (int k = 0; k < COLUMNS && status == CUS_OK; ++k)
         status = storeColumn(writer, k, 1, function);
     status = eventio_outputFinish(&writer->output, status, function);

@@ -121,8 +121,27 @@ void live_decompressorDestroy(LiveDecompressor *decompressor) {
     free(decompressor);
 }
 
+/* Whether a current Zstandard frame begins here. libzstd would also skip frames with application data, and in some builds read
+ * those of versions before 1.0 with decoders that hardly anyone tests. */
+static int beginsFrame(const uint8_t *payload, size_t bytes) {
+    return bytes >= 4 && (payload[0] | (uint32_t)payload[1] << 8 | (uint32_t)payload[2] << 16 |
+                          (uint32_t)payload[3] << 24) == ZSTD_MAGICNUMBER;
+}
+
 int live_decompress(LiveDecompressor *decompressor, const uint8_t *payload, size_t bytes, uint8_t *raw, size_t raw_bytes) {
-    return ZSTD_decompressDCtx(decompressor->context, raw, raw_bytes, payload, bytes) == raw_bytes;
+    while (bytes > 0) {
+        const size_t frame = beginsFrame(payload, bytes) ? ZSTD_findFrameCompressedSize(payload, bytes) : 0;
+        if (frame == 0 || ZSTD_isError(frame))
+            return 0;
+        const size_t written = ZSTD_decompressDCtx(decompressor->context, raw, raw_bytes, payload, frame);
+        if (ZSTD_isError(written))
+            return 0;
+        payload += frame;
+        bytes -= frame;
+        raw += written;
+        raw_bytes -= written;
+    }
+    return raw_bytes == 0;
 }
 
 #else /* no libzstd */

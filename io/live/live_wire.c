@@ -3,47 +3,6 @@
 
 #include <string.h>
 
-/* ---- CRC-32C -----------------------------------------------------------------------------------------------------------
- */
-
-static uint32_t crcPortable(uint32_t crc, const uint8_t *data, size_t bytes) {
-    /* Remainders of the 16 nibbles modulo the reflected polynomial 82f63b78. */
-    static const uint32_t remainder[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
-                                           0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
-                                           0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
-    for (size_t i = 0; i < bytes; ++i) {
-        crc ^= data[i];
-        crc = crc >> 4 ^ remainder[crc & 15];
-        crc = crc >> 4 ^ remainder[crc & 15];
-    }
-    return crc;
-}
-
-#if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("sse4.2"))) static uint32_t crcSse42(uint32_t crc, const uint8_t *data, size_t bytes) {
-    uint64_t state = crc;
-    for (; bytes >= 8; data += 8, bytes -= 8) {
-        uint64_t eight;
-        memcpy(&eight, data, 8);
-        state = __builtin_ia32_crc32di(state, eight);
-    }
-    crc = (uint32_t)state;
-    for (; bytes > 0; ++data, --bytes)
-        crc = __builtin_ia32_crc32qi(crc, *data);
-    return crc;
-}
-#endif
-
-uint32_t cusCrc32c(uint32_t crc, const void *data, size_t bytes) {
-    if (!data)
-        return crc;
-#if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("sse4.2"))
-        return ~crcSse42(~crc, data, bytes);
-#endif
-    return ~crcPortable(~crc, data, bytes);
-}
-
 /* ---- Header ------------------------------------------------------------------------------------------------------------
  */
 

@@ -29,7 +29,7 @@ static int threadsFor(size_t work, size_t share) {
 
 /* ---- Heatmap and noise view ---------------------------------------------------------------------------------------- */
 
-enum { BLOCK_PIXELS = 512 };
+enum { BLOCK_PIXELS = 512, PART_PIXELS = 8192 };
 
 /* sum[i] = differences of bytes i, i + 1 and i + 2 (one channel: three times that of byte i), for n <= BLOCK_PIXELS pixels. Only
  * the sums at the start of a pixel are used, but computing all of them vectorizes. */
@@ -65,11 +65,21 @@ static void colorizeRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t
 
 cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *map) {
     const size_t channels = (size_t)CUS_CHANNELS(cur->type);
-#pragma omp parallel for schedule(static) \
-    num_threads(threadsFor(3 * (size_t)cur->rows * (size_t)cur->cols, BYTES_PER_THREAD))
-    for (int y = 0; y < cur->rows; ++y)
-        colorizeRow(rowOf(prev, (size_t)y), rowOf(cur, (size_t)y), rowOfMutable(dst, (size_t)y), (size_t)cur->cols,
-                    channels, map->palette);
+    size_t rows = (size_t)cur->rows, cols = (size_t)cur->cols;
+    const int threads = threadsFor(3 * rows * cols, BYTES_PER_THREAD);
+    (void)threads; /* without OpenMP */
+    if (cusi_isContinuous(prev) && cusi_isContinuous(cur) && cusi_isContinuous(dst)) {
+        cols *= rows; /* so that frames of any shape cost the same */
+        rows = 1;
+    }
+    const size_t parts = (cols + PART_PIXELS - 1) / PART_PIXELS; /* of a row */
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t part = 0; part < (int64_t)(rows * parts); ++part) {
+        const size_t y = (size_t)part / parts, x = (size_t)part % parts * PART_PIXELS;
+        const size_t n = cols - x < PART_PIXELS ? cols - x : PART_PIXELS;
+        colorizeRow(rowOf(prev, y) + x * channels, rowOf(cur, y) + x * channels, rowOfMutable(dst, y) + 3 * x, n, channels,
+                    map->palette);
+    }
     return CUS_OK;
 }
 
@@ -264,12 +274,20 @@ static void findChangedPixels(cusDiffEncoder *encoder, const cusMat *frame, size
                   (uint8_t)encoder->options.threshold, rowOfMutable(&encoder->changed, y));
 }
 
+typedef size_t Encode(const Segment *segment);
+
+static Encode *encodeFor(const cusDiffEncoder *encoder) {
+#ifdef VBMI2
+    if (encoder->vbmi2)
+        return encodeSegmentVbmi2;
+#endif
+    (void)encoder;
+    return encodeSegment;
+}
+
 static size_t encodeRow(cusDiffEncoder *encoder, const cusMat *frame, size_t y, uint32_t *positions, uint8_t *values,
                         uint8_t *mask) {
-    size_t (*encode)(const Segment *) = encodeSegment;
-#ifdef VBMI2
-    encode = encoder->vbmi2 ? encodeSegmentVbmi2 : encodeSegment;
-#endif
+    Encode *const encode = encodeFor(encoder);
     const size_t row_bytes = cusi_rowBytes(frame);
     Segment segment = {.cur = rowOf(frame, y),
                        .ref = rowOfMutable(&encoder->ref, y),
@@ -342,31 +360,43 @@ static size_t partStart(size_t count, int part, int parts) {
     return (size_t)((uint64_t)count * (uint64_t)part / (uint64_t)parts);
 }
 
-/* The frame's rows cut into bands, one per thread, each with a list of its entries. */
+/* The frame cut into bands, one per thread, each with a list of its entries. */
 typedef struct Bands {
     int count;
+    int joined;                     /* rows follow each other without padding and are encoded as one */
     int in_place;                   /* the first band lists its entries directly in the output */
-    size_t first[MAX_BANDS + 1];    /* rows */
+    size_t first[MAX_BANDS + 1];    /* rows; if joined, bytes */
     size_t starts[MAX_BANDS + 1];   /* entries: where each band's list belongs in the output */
     uint32_t *positions[MAX_BANDS]; /* the lists, each with room for the worst case */
     uint8_t *values[MAX_BANDS];
 } Bands;
 
+/* Without the noise filter, rows need not be told apart, so that frames of any shape cost the same. A mask's rows must then
+ * follow each other too. */
+static int canJoinRows(const cusDiffEncoder *encoder, const cusMat *frame, const cusMat *mask) {
+    return encoder->options.min_neighbors == 0 && cusi_isContinuous(frame) && cusi_isContinuous(&encoder->ref) &&
+           (!mask->data || (cusi_isContinuous(mask) && (frame->rows == 1 || cusi_rowBytes(frame) % 8 == 0)));
+}
+
 static void divideIntoBands(const cusDiffEncoder *encoder, const cusMat *frame, const cusSparseDiff *diff, Bands *bands) {
     const size_t row_bytes = cusi_rowBytes(frame), bytes = row_bytes * (size_t)frame->rows;
-    const int threads = threadsFor(bytes, BYTES_PER_THREAD);
-    int count = threads < frame->rows ? threads : frame->rows;
-    count = count < MAX_BANDS ? count : MAX_BANDS;
+    bands->joined = canJoinRows(encoder, frame, &diff->mask);
+    /* Joined rows are cut at multiples of 64 bytes: those of a block, and of whole bytes of the mask. */
+    const size_t unit = bands->joined ? 64 : row_bytes, units = (bytes + unit - 1) / unit;
+    const size_t threads = (size_t)threadsFor(bytes, BYTES_PER_THREAD), most = threads < units ? threads : units;
+    const int enough = most < MAX_BANDS ? (int)most : MAX_BANDS;
+    const int count = enough > 1 ? enough : 1; /* as it is anyway; compilers then know that all that is read is written */
     bands->count = count;
     bands->starts[0] = 0;
-    for (int band = 0; band <= count; ++band)
-        bands->first[band] = (size_t)((int64_t)frame->rows * band / count);
-    for (int band = 0; band < count; ++band) {
-        const size_t offset = bands->first[band] * row_bytes;
+    for (int band = 0; band <= count; ++band) {
+        const size_t first = units * (size_t)band / (size_t)count, offset = first * unit < bytes ? first * unit : bytes;
+        bands->first[band] = bands->joined ? offset : first;
+        if (band == count)
+            break;
         bands->positions[band] = (uint32_t *)encoder->scratch.data + offset;
         bands->values[band] = (uint8_t *)encoder->scratch.data + 4 * bytes + offset;
     }
-    bands->in_place = bands->first[1] * row_bytes <= diff->capacity;
+    bands->in_place = bands->first[1] * (bands->joined ? 1 : row_bytes) <= diff->capacity;
     if (bands->in_place) {
         bands->positions[0] = diff->positions.data;
         bands->values[0] = diff->values.data;
@@ -376,10 +406,21 @@ static void divideIntoBands(const cusDiffEncoder *encoder, const cusMat *frame, 
 /* Lists the entries of one band; returns their number. With the noise filter, the changed pixels of the band's first and last
  * row are known already. */
 static size_t encodeBand(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, const Bands *bands, int band) {
-    const size_t end = bands->first[band + 1];
+    const size_t begin = bands->first[band], end = bands->first[band + 1];
+    if (bands->joined) {
+        const Segment segment = {.cur = (const uint8_t *)frame->data + begin,
+                                 .ref = (uint8_t *)encoder->ref.data + begin,
+                                 .n = end - begin,
+                                 .position = (uint32_t)begin,
+                                 .threshold = (uint8_t)encoder->options.threshold,
+                                 .mask = diff->mask.data ? (uint8_t *)diff->mask.data + begin / 8 : NULL,
+                                 .positions = bands->positions[band],
+                                 .values = bands->values[band]};
+        return encodeFor(encoder)(&segment);
+    }
     const int filtered = encoder->options.min_neighbors > 0;
     size_t count = 0;
-    for (size_t y = bands->first[band]; y < end; ++y) {
+    for (size_t y = begin; y < end; ++y) {
         if (filtered && y + 2 < end)
             findChangedPixels(encoder, frame, y + 1);
         count += encodeRow(encoder, frame, y, bands->positions[band] + count, bands->values[band] + count,

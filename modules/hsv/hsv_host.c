@@ -1,11 +1,12 @@
 /* hsv on the CPU: rows in chunks that fit the L1 cache, one vectorized loop per step of the conversion. */
+#include "check.h"
 #include "host.h"
 #include "hsv.h"
 #include "hsv_backend.h"
 
 #include <string.h>
 
-enum { CHUNK = 512 }; /* pixels; a multiple of 32 */
+enum { CHUNK = 512, PART = 16 * CHUNK }; /* pixels; CHUNK a multiple of 32 */
 
 /* Rounds half to even, as OpenCV's tables do, for 0 <= x < 2^22: adding 1.5 2^23 leaves no fraction bits. Unlike a table
  * lookup, this vectorizes. */
@@ -82,12 +83,21 @@ static uint32_t countRow(const uint8_t *row, size_t n, const cusHsvRange *range,
 }
 
 void hsv_host_count(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask) {
-    const size_t useful = (size_t)src->rows * (size_t)src->cols / 16384 + 1;
+    size_t rows = (size_t)src->rows, cols = (size_t)src->cols;
+    const size_t useful = rows * cols / 16384 + 1;
     const int threads = useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
+    (void)threads; /* without OpenMP */
+    if (cusi_isContinuous(src) && (!mask || cusi_isContinuous(mask))) {
+        cols *= rows; /* so that images of any shape cost the same */
+        rows = 1;
+    }
+    const size_t parts = (cols + PART - 1) / PART; /* of a row */
     uint32_t total = 0;
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : total)
-    for (int y = 0; y < src->rows; ++y)
-        total += countRow((const uint8_t *)src->data + (size_t)y * src->step, (size_t)src->cols, range,
-                          mask ? (uint8_t *)mask->data + (size_t)y * mask->step : NULL);
+    for (int64_t part = 0; part < (int64_t)(rows * parts); ++part) {
+        const size_t y = (size_t)part / parts, x = (size_t)part % parts * PART, n = cols - x < PART ? cols - x : PART;
+        total += countRow((const uint8_t *)src->data + y * src->step + 3 * x, n, range,
+                          mask ? (uint8_t *)mask->data + y * mask->step + x : NULL);
+    }
     *(uint32_t *)count->data = total;
 }

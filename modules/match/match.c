@@ -198,9 +198,6 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     const cusMatcherOptions o = options ? *options : cusMatcherDefaults();
     CUS_TRY(checkOptions(f, &o, first));
     CUS_TRY(checkSizes(f, first, rows, cols));
-    CUSI_REQUIRE(first->space == CUS_DEVICE || o.algorithm != CUS_MATCH_FFT || strcmp(match_fft_name(), "none") != 0,
-                 CUS_ERROR_UNSUPPORTED, "%s: algorithm is CUS_MATCH_FFT, but this build has no FFT library for the host",
-                 f);
 
     cusMatcher *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);

@@ -1,6 +1,7 @@
 /* match on the CPU: runs a frame in overlapping blocks, one FFT plan and one set of buffers per thread. */
 #include "check.h"
 #include "host.h"
+#include "match_fft_lines.inc"
 #include "match_host.h"
 
 Worker *match_thisWorker(const MatchHost *host) {
@@ -40,8 +41,11 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
 
     const int64_t down = (m->orows + host->block_rows - 1) / host->block_rows;
     const int64_t across = (m->ocols + host->block_cols - 1) / host->block_cols;
-    const int threads = match_threadsFor(host, (double)m->orows * m->ocols * m->n * m->channels * m->count);
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    /* Either each thread has its blocks, or all share one block after the other. */
+    const int shared = matcher->algorithm == CUS_MATCH_FFT && host->workers[0].fft->threads > 1;
+    const int threads = shared ? 1 : match_threadsFor(host, (double)m->orows * m->ocols * m->n * m->channels * m->count);
+    (void)threads; /* without OpenMP */
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads) if (!shared)
     for (int64_t i = 0; i < down * across; ++i) {
         Block block = {.y = (size_t)(i / across * host->block_rows), .x = (size_t)(i % across * host->block_cols)};
         const size_t rows = (size_t)m->orows - block.y, cols = (size_t)m->ocols - block.x;

@@ -1,6 +1,7 @@
 /* match on the CPU: choice of block and FFT sizes, allocation, template spectra. */
 #include "check.h"
 #include "host.h"
+#include "match_fft_lines.inc"
 #include "match_host.h"
 
 #include <assert.h>
@@ -8,15 +9,19 @@
 #include <string.h>
 
 /* Nanoseconds of one multiplication of the direct algorithm, and of one point and level (points * log2 points of them) of one
- * transform: docs/internals/match-host.md. */
+ * transform; what threads lose that share a transform: a tenth of the time, and the beginning and end of each stage.
+ * docs/internals/match-host.md. */
 #define TUNING_DIRECT_NS 0.05
-#define TUNING_FFT_NS    0.45
+#define TUNING_FFT_NS    0.08
+#define TUNING_SHARED    1.1
+#define TUNING_STAGE_NS  1e4
 enum { TUNING_MAX_SPLIT = 64, TUNING_STRIP_ROWS = 16 };
 
 /* ---- Block size: the least work for the busiest thread ------------------------------------------------------------------ */
 
 typedef struct Plan {
     int block_rows, block_cols, fft_rows, fft_cols;
+    int team; /* threads that share a block's transforms: 1 or all */
     double ns;
 } Plan;
 
@@ -24,28 +29,40 @@ static double fftCost(const MatchModel *m, double points) {
     return TUNING_FFT_NS * (m->planes + m->count) * points * log2(points + 1);
 }
 
+/* Rows or columns of the transforms if the score map is cut into 1, 2, ... parts. */
+static void fftSizes(int positions, int templ, int *sizes) {
+    for (int n = 1; n <= TUNING_MAX_SPLIT && n <= positions; ++n)
+        sizes[n] = match_fft_goodSize((positions + n - 1) / n + templ - 1);
+}
+
 static Plan chooseBlocks(const MatchModel *m) {
     const int threads = cusi_maxThreads();
+    int fft_rows[TUNING_MAX_SPLIT + 1], fft_cols[TUNING_MAX_SPLIT + 1];
+    fftSizes(m->orows, m->h, fft_rows);
+    fftSizes(m->ocols, m->w, fft_cols);
     Plan best = {.ns = INFINITY};
     for (int ny = 1; ny <= TUNING_MAX_SPLIT && ny <= m->orows; ++ny)
         for (int nx = 1; nx <= TUNING_MAX_SPLIT && nx <= m->ocols; ++nx) {
-            Plan plan = {.block_rows = (m->orows + ny - 1) / ny, .block_cols = (m->ocols + nx - 1) / nx};
+            Plan plan = {.block_rows = (m->orows + ny - 1) / ny,
+                         .block_cols = (m->ocols + nx - 1) / nx,
+                         .fft_rows = fft_rows[ny],
+                         .fft_cols = fft_cols[nx]};
             const int64_t blocks = (int64_t)ny * nx, rounds = (blocks + threads - 1) / threads;
-            const int rows = plan.block_rows + m->h - 1, cols = plan.block_cols + m->w - 1;
-            if (rows > (1 << 30) / cols && blocks < (int64_t)TUNING_MAX_SPLIT * TUNING_MAX_SPLIT)
+            if (plan.fft_rows > (1 << 30) / plan.fft_cols && blocks < (int64_t)TUNING_MAX_SPLIT * TUNING_MAX_SPLIT)
                 continue; /* planes of more than 4 GB only if nothing else fits */
-            plan.ns = (double)rounds * fftCost(m, (double)rows * cols);
+            const double block_ns = fftCost(m, (double)plan.fft_rows * plan.fft_cols);
+            const double alone = (double)rounds * block_ns;
+            const double stages = TUNING_STAGE_NS * (3 * m->planes + 3 * m->count + 1);
+            const double shared = (double)blocks * (TUNING_SHARED * block_ns / threads + stages);
+            plan.team = shared < alone ? threads : 1;
+            plan.ns = shared < alone ? shared : alone;
             if (plan.ns < best.ns)
                 best = plan;
         }
-    best.fft_rows = match_fft_goodSize(best.block_rows + m->h - 1);
-    best.fft_cols = match_fft_goodSize(best.block_cols + m->w - 1);
     return best;
 }
 
 cusMatchAlgorithm match_host_algorithm(const MatchModel *m) {
-    if (strcmp(match_fft_name(), "none") == 0)
-        return CUS_MATCH_DIRECT;
     const double products = (double)m->orows * m->ocols * m->n * m->channels * m->count;
     return TUNING_DIRECT_NS * products / cusi_maxThreads() <= chooseBlocks(m).ns ? CUS_MATCH_DIRECT : CUS_MATCH_FFT;
 }
@@ -56,8 +73,9 @@ static size_t align64(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-static cusStatus prepareWorker(const MatchModel *m, const MatchHost *host, int fft, Worker *worker) {
-    const size_t points = (size_t)host->fft_rows * (size_t)host->fft_cols;
+/* The buffers of a thread, or of a team of threads that share a block's transforms. */
+static cusStatus prepareWorker(const MatchModel *m, const MatchHost *host, int fft, int team, Worker *worker) {
+    const size_t points = (size_t)host->fft_rows * (size_t)host->fft_cols, threads = (size_t)team;
     const size_t spectrum = fft ? match_fft_spectrumFloats(host->fft_rows, host->fft_cols) : 0;
     const size_t rows = (size_t)host->block_rows, cols = (size_t)host->block_cols, channels = (size_t)m->channels;
     const size_t in_cols = cols + (size_t)m->w - 1, in_rows = rows + (size_t)m->h - 1;
@@ -66,12 +84,12 @@ static cusStatus prepareWorker(const MatchModel *m, const MatchHost *host, int f
         spectrum * (size_t)m->planes * sizeof(float),
         spectrum * sizeof(float),
         fft ? 0 : in_rows * in_cols * channels * (m->integer ? 1 : sizeof(float)),
-        cols * sizeof(uint32_t),
-        cols * sizeof(double),
+        threads * cols * sizeof(uint32_t),
+        threads * cols * sizeof(double),
         m->needs_s1 ? rows * cols * channels * sizeof(double) : 0,
         m->needs_s2 ? rows * cols * sizeof(double) : 0,
-        in_cols * channels * sizeof(double),
-        in_cols * sizeof(double),
+        threads * in_cols * channels * sizeof(double),
+        threads * in_cols * sizeof(double),
     };
     void **parts[] = {(void **)&worker->plane,  (void **)&worker->spectra, (void **)&worker->product,
                       (void **)&worker->planar, (void **)&worker->sum32,   (void **)&worker->correlation,
@@ -89,7 +107,8 @@ static cusStatus prepareWorker(const MatchModel *m, const MatchHost *host, int f
     }
     if (!fft)
         return CUS_OK;
-    worker->fft = match_fft_create(host->fft_rows, host->fft_cols, (int)in_rows, host->block_rows);
+    worker->fft =
+        match_fft_createFor(match_fft_kernels(0), host->fft_rows, host->fft_cols, (int)in_rows, host->block_rows, team);
     CUSI_REQUIRE(worker->fft, CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory for an FFT of %d x %d",
                  host->fft_rows, host->fft_cols);
     return CUS_OK;
@@ -109,38 +128,39 @@ static float templatePlane(const MatchModel *m, const MatchHost *host, const cha
     return (float)(raw - m->shift[p]);
 }
 
-static void prepareSpectra(const MatchModel *m, MatchHost *host) {
+static cusStatus prepareSpectra(const MatchModel *m, MatchHost *host) {
     Worker *worker = &host->workers[0];
     assert(worker->plane);
     const size_t spectrum = match_fft_spectrumFloats(host->fft_rows, host->fft_cols);
-    const size_t points = (size_t)host->fft_rows * (size_t)host->fft_cols;
-    const float scale = (float)(1.0 / (double)points);
+    const size_t w = (size_t)m->w, h = (size_t)m->h, cols = (size_t)host->fft_cols;
+    const double scale = 1.0 / ((double)host->fft_rows * (double)host->fft_cols);
     for (int k = 0; k < m->count; ++k)
         for (int p = 0; p < m->planes; ++p) {
-            memset(worker->plane, 0, points * sizeof(float));
-            for (size_t y = 0; y < (size_t)m->h; ++y)
-                for (size_t x = 0; x < (size_t)m->w; ++x)
-                    worker->plane[y * (size_t)host->fft_cols + x] =
-                        templatePlane(m, host, host->templates + (size_t)k * host->template_bytes, p, y * (size_t)m->w + x);
+            const char *pixels = host->templates + (size_t)k * host->template_bytes;
+            memset(worker->plane, 0, h * cols * sizeof(float));
+            for (size_t y = 0; y < h; ++y)
+                for (size_t x = 0; x < w; ++x)
+                    worker->plane[y * cols + x] = templatePlane(m, host, pixels, p, y * w + x);
             float *out = host->spectra + ((size_t)k * (size_t)m->planes + (size_t)p) * spectrum;
-            match_fft_forward(worker->fft, worker->plane, out);
-            for (size_t i = 0; i < spectrum; ++i)
-                out[i] *= scale;
+            CUSI_REQUIRE(match_fft_forwardRounded(worker->fft, worker->plane, h, scale, out), CUS_ERROR_NO_MEMORY,
+                         "cusMatcherCreate: out of host memory for a template's spectrum of %d x %d", host->fft_rows,
+                         host->fft_cols);
         }
+    return CUS_OK;
 }
 
-/* Block and FFT sizes, and the error bound that follows from them. */
-static void planBlocks(MatchModel *m, MatchHost *host, int fft) {
+/* Block and FFT sizes; the error bound of the direct algorithm. Threads of a team. */
+static int planBlocks(MatchModel *m, MatchHost *host, int fft) {
     if (fft) {
         const Plan plan = chooseBlocks(m);
         host->block_rows = plan.block_rows, host->block_cols = plan.block_cols;
         host->fft_rows = plan.fft_rows, host->fft_cols = plan.fft_cols;
-        m->error = MATCH_FFT_UNITS * log2((double)host->fft_rows * host->fft_cols) * 0x1p-24;
-    } else {
-        host->block_rows = TUNING_STRIP_ROWS < m->orows ? TUNING_STRIP_ROWS : m->orows;
-        host->block_cols = m->ocols;
-        m->error = m->integer ? 0 : 0x1p-52 * m->n;
+        return plan.team;
     }
+    host->block_rows = TUNING_STRIP_ROWS < m->orows ? TUNING_STRIP_ROWS : m->orows;
+    host->block_cols = m->ocols;
+    m->error = m->integer ? 0 : 0x1p-52 * m->n;
+    return 1;
 }
 
 static cusStatus allocate(const MatchModel *m, MatchHost *host, int fft, int masked) {
@@ -185,13 +205,15 @@ cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const u
     matcher->backend = host;
     host->template_bytes = (size_t)m->w * (size_t)m->h * (size_t)m->channels * (m->integer ? 1 : sizeof(float));
     host->threads = cusi_maxThreads();
-    planBlocks(m, host, fft);
+    const int team = planBlocks(m, host, fft);
     CUS_TRY(allocate(m, host, fft, mask != NULL));
     copyTemplates(m, host, templates, mask, sums);
-    for (int i = 0; i < host->threads; ++i)
-        CUS_TRY(prepareWorker(m, host, fft, &host->workers[i]));
-    if (fft)
-        prepareSpectra(m, host);
+    for (int i = 0; i < (team > 1 ? 1 : host->threads); ++i)
+        CUS_TRY(prepareWorker(m, host, fft, team, &host->workers[i]));
+    if (fft) {
+        m->error = match_fft_correlationUnits(host->workers[0].fft, m->planes) * 0x1p-24;
+        CUS_TRY(prepareSpectra(m, host));
+    }
     CUS_TRY(cusMatCreate(&matcher->results, m->count, m->max_matches * (int)sizeof(cusMatch), CUS_8UC1, CUS_HOST));
     for (int k = 0; k < m->count; ++k)
         match_clearMatches(matcher, k);

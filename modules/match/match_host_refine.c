@@ -107,6 +107,7 @@ static int isBetter(double cost, size_t position, Best best) {
 static float candidateThreshold(const MatchModel *m, const MatchHost *host, const MatchRange *map) {
     const size_t rows = (size_t)m->orows, cols = (size_t)m->ocols;
     float threshold = INFINITY;
+    (void)host; /* without OpenMP */
 #pragma omp parallel for schedule(static) num_threads(match_threadsFor(host, (double)rows *(double)cols)) \
     reduction(min                                                                                         \
               : threshold)
@@ -126,6 +127,7 @@ static Best findBest(const MatchModel *m, const MatchHost *host, const cusMat *f
     const double perfect = match_smallestIsBest(m->method) ? 0 : (m->method & 1) ? -1 : -INFINITY;
     const float threshold = candidateThreshold(m, host, map);
     const double positions = (double)rows * (double)cols;
+    (void)positions; /* without OpenMP */
     Best best = {INFINITY, SIZE_MAX};
     if (threshold == INFINITY)
         return best;

@@ -1,6 +1,7 @@
 /* match on the CPU: correlation by FFT or directly, and the score ranges of one block. */
 #include "check.h"
 #include "host.h"
+#include "match_fft_lines.inc"
 #include "match_host.h"
 
 #include <string.h>
@@ -44,25 +45,34 @@ static void shiftBytes(const uint8_t *row, size_t n, size_t stride, float shift,
             out[x] = (float)row[3 * x] - shift;
 }
 
-/* Plane p of the frame under the block, shifted and padded with zeros. */
+/* Row y of plane p of the frame under the block, shifted and padded with zeros. */
+static void loadRow(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block, int p, size_t y,
+                    float *out) {
+    const size_t cols = block->cols + (size_t)m->w - 1;
+    const char *row = match_row(frame, block->y + y) + block->x * cusTypeSize(frame->type);
+    if (p == m->channels)
+        for (size_t x = 0; x < cols; ++x)
+            out[x] = (float)match_squarePlane(m, row, x);
+    else if (m->integer)
+        shiftBytes((const uint8_t *)row + p, cols, (size_t)m->channels, (float)m->shift[p], out);
+    else
+        for (size_t x = 0; x < cols; ++x)
+            out[x] = (float)(((const float *)row)[x] - m->shift[p]);
+    memset(out + cols, 0, ((size_t)host->fft_cols - cols) * sizeof(float));
+}
+
+/* Plane p under the block, as many rows as the transform reads. */
 static void loadPlane(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block, int p,
-                      float *plane) {
-    const size_t cols = block->cols + (size_t)m->w - 1, rows = block->rows + (size_t)m->h - 1;
-    const size_t step = (size_t)host->fft_cols, pixel = cusTypeSize(frame->type);
-    for (size_t y = 0; y < rows; ++y) {
-        const char *row = match_row(frame, block->y + y) + block->x * pixel;
-        float *out = plane + y * step;
-        if (p == m->channels)
-            for (size_t x = 0; x < cols; ++x)
-                out[x] = (float)match_squarePlane(m, row, x);
-        else if (m->integer)
-            shiftBytes((const uint8_t *)row + p, cols, (size_t)m->channels, (float)m->shift[p], out);
+                      const Worker *worker) {
+    const size_t rows = block->rows + (size_t)m->h - 1, step = (size_t)host->fft_cols;
+    const size_t read = (size_t)worker->fft->filled;
+#pragma omp parallel for schedule(static) num_threads(worker->fft->threads) if (worker->fft->threads > 1)
+    for (size_t y = 0; y < read; ++y) {
+        if (y < rows)
+            loadRow(m, host, frame, block, p, y, worker->plane + y * step);
         else
-            for (size_t x = 0; x < cols; ++x)
-                out[x] = (float)(((const float *)row)[x] - m->shift[p]);
-        memset(out + cols, 0, (step - cols) * sizeof(float));
+            memset(worker->plane + y * step, 0, step * sizeof(float));
     }
-    memset(plane + rows * step, 0, ((size_t)host->fft_rows - rows) * step * sizeof(float));
 }
 
 /* What the shift subtracts from a masked correlation: a constant of the template. */
@@ -82,7 +92,7 @@ static double maskedConstant(const MatchModel *m, const MatchTemplate *t, const 
 static void transformBlock(const MatchModel *m, MatchHost *host, const cusMat *frame, const Block *block, Worker *worker) {
     const size_t spectrum = match_fft_spectrumFloats(host->fft_rows, host->fft_cols);
     for (int p = 0; p < m->planes; ++p) {
-        loadPlane(m, host, frame, block, p, worker->plane);
+        loadPlane(m, host, frame, block, p, worker);
         match_fft_forward(worker->fft, worker->plane, worker->spectra + (size_t)p * spectrum);
     }
     match_windowSums(m, frame, block, worker);
@@ -91,10 +101,8 @@ static void transformBlock(const MatchModel *m, MatchHost *host, const cusMat *f
 /* worker->plane becomes the correlation with template k, without its constant. */
 static void correlateFft(const MatchModel *m, MatchHost *host, int k, Worker *worker) {
     const size_t spectrum = match_fft_spectrumFloats(host->fft_rows, host->fft_cols);
-    for (int p = 0; p < m->planes; ++p)
-        match_fft_correlate(worker->fft, worker->spectra + (size_t)p * spectrum,
-                            host->spectra + ((size_t)k * (size_t)m->planes + (size_t)p) * spectrum, worker->product, p > 0);
-    match_fft_inverse(worker->fft, worker->product, worker->plane);
+    match_fft_correlateAll(worker->fft, worker->spectra, host->spectra + (size_t)k * (size_t)m->planes * spectrum,
+                           m->planes, worker->product, worker->plane);
 }
 
 CUSI_MULTIVERSION
@@ -189,29 +197,41 @@ static void correlateRow(const cusMatcher *matcher, const cusMat *frame, const B
     }
 }
 
+/* Row y of template k's score map in the block. */
+static void scoreRow(const cusMatcher *matcher, const cusMat *frame, cusMat *scores, MatchError error, const Block *block,
+                     int k, size_t y, double constant, Worker *worker) {
+    const MatchModel *m = &matcher->model;
+    const MatchHost *host = matcher->backend;
+    const size_t position = ((size_t)k * (size_t)m->orows + block->y + y) * (size_t)m->ocols + block->x;
+    correlateRow(matcher, frame, block, k, y, constant, worker);
+    /* Without a score map the scores go to a buffer that is free by now. */
+    float *score =
+        scores ? (float *)((char *)scores[k].data + (block->y + y) * scores[k].step) + block->x : (float *)worker->sum32;
+    assembleRow(m, &host->sums[k], error, block, y, worker, score, host->ranges + position);
+}
+
 void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, const MatchError *errors,
                       const Block *block, Worker *worker) {
     const MatchModel *m = &matcher->model;
     MatchHost *host = matcher->backend;
-    const int fft = matcher->algorithm == CUS_MATCH_FFT;
+    const int fft = matcher->algorithm == CUS_MATCH_FFT, team = fft ? worker->fft->threads : 1;
     if (fft) {
         transformBlock(m, host, frame, block, worker);
     } else if (!m->masked) {
         loadPlanar(m, frame, block, worker->planar);
         match_windowSums(m, frame, block, worker);
     }
-    const size_t positions = (size_t)m->orows * (size_t)m->ocols;
     for (int k = 0; k < m->count; ++k) {
         const double constant = m->masked ? maskedConstant(m, &host->sums[k], host) : 0;
         if (fft)
             correlateFft(m, host, k, worker);
+#pragma omp parallel for schedule(static) num_threads(team) if (team > 1)
         for (size_t y = 0; y < block->rows; ++y) {
-            correlateRow(matcher, frame, block, k, y, constant, worker);
-            /* Without a score map the scores go to a buffer that is free by now. */
-            float *score = scores ? (float *)((char *)scores[k].data + (block->y + y) * scores[k].step) + block->x
-                                  : (float *)worker->sum32;
-            assembleRow(m, &host->sums[k], errors[k], block, y, worker, score,
-                        host->ranges + (size_t)k * positions + (block->y + y) * (size_t)m->ocols + block->x);
+            Worker own = *worker;
+            const size_t thread = match_threadOf(team);
+            own.sum32 += thread * (size_t)host->block_cols;
+            own.correlation += thread * (size_t)host->block_cols;
+            scoreRow(matcher, frame, scores, errors[k], block, k, y, constant, &own);
         }
     }
 }

@@ -1,6 +1,7 @@
 /* match on the CPU: energy of the frame, and sums over the windows of a block. */
 #include "check.h"
 #include "host.h"
+#include "match_fft_lines.inc"
 #include "match_host.h"
 
 #include <string.h>
@@ -60,6 +61,7 @@ static void rowEnergy(const MatchModel *m, const void *row, double *energy) {
 
 void match_frameEnergy(const MatchModel *m, const cusMat *frame, int threads, double *energy) {
     double e0 = 0, e1 = 0, e2 = 0, e3 = 0;
+    (void)threads; /* without OpenMP */
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : e0, e1, e2, e3)
     for (int y = 0; y < m->rows; ++y) {
         double row[MATCH_MAX_PLANES] = {0, 0, 0, 0};
@@ -108,24 +110,37 @@ static void slide(const double *column, size_t n, size_t w, double *out) {
     }
 }
 
-void match_windowSums(const MatchModel *m, const cusMat *frame, const Block *block, Worker *worker) {
-    if (!m->needs_s1 && !m->needs_s2)
-        return;
+/* Of rows first .. end - 1 of the block. column1, column2: this thread's. */
+static void sumStrip(const MatchModel *m, const cusMat *frame, const Block *block, size_t first, size_t end,
+                     double *column1, double *column2, const Worker *worker) {
     const size_t rows = block->rows, cols = block->cols, w = (size_t)m->w, h = (size_t)m->h, n = cols + w - 1;
     const size_t left = block->x * cusTypeSize(frame->type);
-    memset(worker->column1, 0, n * (size_t)m->channels * sizeof(double));
-    memset(worker->column2, 0, n * sizeof(double));
-    for (size_t j = 0; j < rows + h - 1; ++j) {
+    memset(column1, 0, n * (size_t)m->channels * sizeof(double));
+    memset(column2, 0, n * sizeof(double));
+    for (size_t j = first; j < end + h - 1; ++j) {
         const char *in = match_row(frame, block->y + j) + left;
-        const char *out = j >= h ? match_row(frame, block->y + j - h) + left : NULL;
+        const char *out = j >= first + h ? match_row(frame, block->y + j - h) + left : NULL;
         for (int c = 0; c < m->channels; ++c)
-            moveColumns(m, in, out, n, c, worker->column1 + (size_t)c * n, worker->column2);
-        if (j + 1 < h)
+            moveColumns(m, in, out, n, c, column1 + (size_t)c * n, column2);
+        if (j + 1 < first + h)
             continue;
         const size_t y = j + 1 - h;
         for (size_t c = 0; m->needs_s1 && c < (size_t)m->channels; ++c)
-            slide(worker->column1 + c * n, cols, w, worker->s1 + (c * rows + y) * cols);
+            slide(column1 + c * n, cols, w, worker->s1 + (c * rows + y) * cols);
         if (m->needs_s2)
-            slide(worker->column2, cols, w, worker->s2 + y * cols);
+            slide(column2, cols, w, worker->s2 + y * cols);
+    }
+}
+
+void match_windowSums(const MatchModel *m, const cusMat *frame, const Block *block, Worker *worker) {
+    if (!m->needs_s1 && !m->needs_s2)
+        return;
+    const size_t strips = worker->fft ? (size_t)worker->fft->threads : 1, n = block->cols + (size_t)m->w - 1;
+#pragma omp parallel for schedule(static) num_threads((int)strips) if (strips > 1)
+    for (size_t i = 0; i < strips; ++i) {
+        const size_t first = block->rows * i / strips, end = block->rows * (i + 1) / strips;
+        if (first < end)
+            sumStrip(m, frame, block, first, end, worker->column1 + i * n * (size_t)m->channels, worker->column2 + i * n,
+                     worker);
     }
 }

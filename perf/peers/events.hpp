@@ -25,7 +25,8 @@ inline void serialHistogram(const uint16_t *x, const uint16_t *y, const uint8_t 
 }
 
 #ifdef CUSIGHT_HAVE_CUDA
-// Stack by stack: 32-bit counters in device memory, a thread per event, then a pass that narrows them to bytes.
+// All stacks in one launch: 32-bit counters of every stack in device memory (counters: as many as frames has bytes), atomics,
+// eight events a thread; then one pass that narrows them to bytes. Arrays from 16-byte boundaries; length a multiple of 8.
 void atomicHistogram(const uint16_t *x, const uint16_t *y, const uint8_t *p, size_t stacks, size_t length, int rows,
                      int cols, uint32_t *counters, uint8_t *frames, cusStream stream);
 

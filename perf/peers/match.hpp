@@ -1,4 +1,4 @@
-// SSD matching on the GPU as published, implemented plainly, and cuFFT alone.
+// SSD matching on the GPU as published, and cuFFT alone.
 #pragma once
 
 #include "cusight/core.h"
@@ -7,21 +7,30 @@
 
 namespace peers {
 
-// Frame and template are padded to the sum of their sizes; both are transformed in every frame, multiplied, and transformed
-// back. Integral image of squares in float, one thread a row, then one thread a column. One kernel for the scores; no best match.
+// The next even size whose only prime factors are 2, 3, 5 and 7.
+int goodFftSize(int n);
+
+// In the best form that was published: everything that can be is made once (memory, plans, the template's spectrum and sum of
+// squares). A frame is padded by the template to a size that cuFFT likes, transformed, multiplied and transformed back;
+// block-wise prefix sums of the squared rows, transpose, again, transpose back; one kernel for the scores. No best match.
 class PublishedMatch {
   public:
-    PublishedMatch(int rows, int cols, int h, int w);
+    PublishedMatch(int rows, int cols, const cusMat &templ);
     ~PublishedMatch();
     PublishedMatch(const PublishedMatch &) = delete;
     PublishedMatch &operator=(const PublishedMatch &) = delete;
-    void run(const cusMat &frame, const cusMat &templ, cusStream stream);
+    void run(const cusMat &frame, cusStream stream);
+    // (rows - h + 1) x (cols - w + 1) floats, without padding.
+    const float *scores() const { return scores_; }
 
   private:
     int rows_, cols_, h_, w_, fft_rows_, fft_cols_;
     int forward_ = 0, inverse_ = 0;
-    float *planes_ = nullptr, *integral_ = nullptr, *scores_ = nullptr;
-    void *spectra_ = nullptr;
+    cusStream stream_ = nullptr;
+    size_t spectrum_size_ = 0;
+    float *plane_ = nullptr, *correlation_ = nullptr, *integral_ = nullptr, *transposed_ = nullptr, *scores_ = nullptr,
+          *t2_ = nullptr;
+    void *spectrum_ = nullptr, *template_spectrum_ = nullptr;
 };
 
 // One real transform and its inverse, at the frame's own size.

@@ -44,27 +44,45 @@ __global__ void edgesKernel(Torus t, const uint8_t *image, size_t step, float th
                         differ(ul + u + l, dr + d + r, threshold) || differ(dl + d + l, ur + u + r, threshold);
 }
 
-__global__ void agreementKernel(Torus t, const uint8_t *left, const uint8_t *right, int shift, uint8_t *agreement) {
-    PIXEL;
-    agreement[t.at(y, x)] = left[t.at(y, x)] == right[t.at(y, x + shift)];
-}
+constexpr int STRIP = 256, COLUMN = 64; // columns a block of rowSumsKernel, rows a thread of bestKernel
 
-__global__ void scoreKernel(Torus t, const uint8_t *agreement, int radius, uint16_t *score) {
-    PIXEL;
+// Agreements of one shift and their sums over the window's row, from a strip in shared memory.
+__global__ void rowSumsKernel(Torus t, const uint8_t *left, const uint8_t *right, int shift, int radius, uint8_t *agreement,
+                              uint8_t *row_sums) {
+    __shared__ uint8_t strip[STRIP + 64];
+    const int first = static_cast<int>(blockIdx.x) * STRIP - radius, y = static_cast<int>(blockIdx.y);
+    for (int i = static_cast<int>(threadIdx.x); i < STRIP + 2 * radius; i += STRIP) {
+        const int x = (first + i + t.cols) % t.cols;
+        strip[i] = left[t.at(y, x)] == right[t.at(y, x + shift)];
+    }
+    __syncthreads();
+    const int x = first + radius + static_cast<int>(threadIdx.x);
+    if (x >= t.cols)
+        return;
     int sum = 0;
-    if (agreement[t.at(y, x)])
-        for (int dy = -radius; dy <= radius; ++dy)
-            for (int dx = -radius; dx <= radius; ++dx)
-                sum += agreement[t.at(y + dy, x + dx)];
-    score[t.at(y, x)] = static_cast<uint16_t>(sum);
+    for (int d = 0; d <= 2 * radius; ++d)
+        sum += strip[threadIdx.x + d];
+    agreement[t.at(y, x)] = strip[threadIdx.x + radius];
+    row_sums[t.at(y, x)] = static_cast<uint8_t>(sum);
 }
 
-__global__ void bestKernel(Torus t, const uint16_t *score, int shift, uint16_t *best, uint16_t *elevation) {
-    PIXEL;
-    const size_t i = t.at(y, x);
-    if (score[i] > 0 && score[i] >= best[i]) {
-        best[i] = score[i];
-        elevation[i] = static_cast<uint16_t>(1 + shift);
+// Running sums down the columns complete the window; each pixel keeps its best score.
+__global__ void bestKernel(Torus t, const uint8_t *agreement, const uint8_t *row_sums, int shift, int radius,
+                           uint16_t *best, uint16_t *elevation) {
+    const int x = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x), top = static_cast<int>(blockIdx.y) * COLUMN;
+    if (x >= t.cols)
+        return;
+    int sum = 0;
+    for (int dy = -radius; dy < radius; ++dy)
+        sum += row_sums[t.at(top + dy, x)];
+    for (int y = top; y < min(top + COLUMN, t.rows); ++y) {
+        sum += row_sums[t.at(y + radius, x)];
+        const size_t i = t.at(y, x);
+        if (agreement[i] && sum > 0 && sum >= best[i]) {
+            best[i] = static_cast<uint16_t>(sum);
+            elevation[i] = static_cast<uint16_t>(1 + shift);
+        }
+        sum -= row_sums[t.at(y - radius, x)];
     }
 }
 
@@ -98,7 +116,7 @@ __global__ void contoursKernel(Torus t, const uint16_t *elevation, const int *ra
 } // namespace
 
 PublishedStereo::PublishedStereo(const StereoSetting &s) : s_(s) {
-    checkCuda(cudaMalloc(&memory_, 256 + static_cast<size_t>(s.rows) * s.cols * 9));
+    checkCuda(cudaMalloc(&memory_, 256 + static_cast<size_t>(s.rows) * s.cols * 8));
 }
 
 PublishedStereo::~PublishedStereo() {
@@ -109,19 +127,19 @@ void PublishedStereo::run(const cusMat &left, const cusMat &right, uint16_t *ele
                           cusStream stream) {
     const size_t n = static_cast<size_t>(s_.rows) * s_.cols;
     int *const range = static_cast<int *>(memory_);
-    uint16_t *const score = reinterpret_cast<uint16_t *>(static_cast<char *>(memory_) + 256), *const best = score + n,
-                    *const second = best + n;
-    uint8_t *const l = reinterpret_cast<uint8_t *>(second + n), *const r = l + n, *const agreement = r + n;
+    uint16_t *const best = reinterpret_cast<uint16_t *>(static_cast<char *>(memory_) + 256), *const second = best + n;
+    uint8_t *const l = reinterpret_cast<uint8_t *>(second + n), *const r = l + n, *const agreement = r + n,
+                   *const row_sums = agreement + n;
     const Torus t{s_.rows, s_.cols};
-    const dim3 block(32, 8), grid((s_.cols + 31) / 32, (s_.rows + 7) / 8);
+    const dim3 block(32, 8), grid((s_.cols + 31) / 32, (s_.rows + 7) / 8), strips((s_.cols + STRIP - 1) / STRIP, s_.rows),
+        columns((s_.cols + 127) / 128, (s_.rows + COLUMN - 1) / COLUMN);
     edgesKernel<<<grid, block, 0, stream>>>(t, static_cast<const uint8_t *>(left.data), left.step, s_.threshold, l);
     edgesKernel<<<grid, block, 0, stream>>>(t, static_cast<const uint8_t *>(right.data), right.step, s_.threshold, r);
     checkCuda(cudaMemsetAsync(best, 0, 2 * n, stream));
     checkCuda(cudaMemsetAsync(elevation, 0, 2 * n, stream));
     for (int s = 0; s < s_.shifts; ++s) {
-        agreementKernel<<<grid, block, 0, stream>>>(t, l, r, s, agreement);
-        scoreKernel<<<grid, block, 0, stream>>>(t, agreement, s_.window / 2, score);
-        bestKernel<<<grid, block, 0, stream>>>(t, score, s, best, elevation);
+        rowSumsKernel<<<strips, STRIP, 0, stream>>>(t, l, r, s, s_.window / 2, agreement, row_sums);
+        bestKernel<<<columns, 128, 0, stream>>>(t, agreement, row_sums, s, s_.window / 2, best, elevation);
     }
     uint16_t *from = elevation, *to = second;
     for (int i = 0; i < s_.iterations; ++i) {

@@ -1,8 +1,9 @@
-// The published method of the stereo contour map, written plainly from its description: every stage over whole images, one
-// agreement and one score image per shift, each score summed over its whole window; a torus, as published.
+// The published method of the stereo contour map: every stage over whole images, one agreement image per shift, window sums in two
+// steps (along the rows, then down the columns, both running), memory allocated once; a torus, as published.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
@@ -32,11 +33,9 @@ class SerialStereo {
             for (int y = 0; y < s_.rows; ++y)
                 for (int x = 0; x < s_.cols; ++x)
                     agreement_[at(y, x)] = edges_[0][at(y, x)] == edges_[1][at(y, x + s)];
-            for (int y = 0; y < s_.rows; ++y)
-                for (int x = 0; x < s_.cols; ++x)
-                    score_[at(y, x)] = agreement_[at(y, x)] ? windowSum(y, x) : 0;
+            windowSums();
             for (size_t i = 0; i < best_.size(); ++i)
-                if (score_[i] > 0 && score_[i] >= best_[i]) {
+                if (agreement_[i] && score_[i] >= best_[i]) {
                     best_[i] = score_[i];
                     elevation[i] = static_cast<uint16_t>(1 + s);
                 }
@@ -68,13 +67,31 @@ class SerialStereo {
         return static_cast<size_t>(y) * static_cast<size_t>(s_.cols) + static_cast<size_t>(x);
     }
 
-    int windowSum(int y, int x) const {
+    // score_: sums of agreement_ over the window; next_ holds those over its rows. An agreeing pixel counts itself.
+    void windowSums() {
         const int radius = s_.window / 2;
-        int sum = 0;
-        for (int dy = -radius; dy <= radius; ++dy)
-            for (int dx = -radius; dx <= radius; ++dx)
-                sum += agreement_[at(y + dy, x + dx)];
-        return sum;
+        for (int y = 0; y < s_.rows; ++y) {
+            int sum = 0;
+            for (int x = -radius; x < radius; ++x)
+                sum += agreement_[at(y, x)];
+            for (int x = 0; x < s_.cols; ++x) {
+                sum += agreement_[at(y, x + radius)];
+                next_[at(y, x)] = sum;
+                sum -= agreement_[at(y, x - radius)];
+            }
+        }
+        std::vector<int> column(static_cast<size_t>(s_.cols));
+        const auto add = [&](int y, int sign) {
+            for (int x = 0; x < s_.cols; ++x)
+                column[static_cast<size_t>(x)] += sign * next_[at(y, x)];
+        };
+        for (int y = -radius; y < radius; ++y)
+            add(y, 1);
+        for (int y = 0; y < s_.rows; ++y) {
+            add(y + radius, 1);
+            std::copy(column.begin(), column.end(), score_.begin() + static_cast<std::ptrdiff_t>(at(y, 0)));
+            add(y - radius, -1);
+        }
     }
 
     void edges(const uint8_t *p, std::vector<int> &out) const {

@@ -5,6 +5,19 @@ import numpy as np
 from numpy_reference import STACK, THRESHOLD, heat_table, mdes_starts
 
 
+def good_size(n):
+    """The next even size without a prime factor above 7."""
+    n += n % 2
+    while True:
+        rest = n
+        for prime in (2, 3, 5, 7):
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
+            return n
+        n += 2
+
+
 class Torch:
     name = "torch"
 
@@ -39,10 +52,10 @@ class Torch:
         return (wide * wide).cumsum(0).cumsum(1)
 
     def template(self, templ, rows, cols):
-        """Prepared once: the spectrum and the sum of squares."""
-        values = templ.double() - templ.double().mean()
-        spectrum = self.np.fft.rfft2(values.float(), s=(rows, cols)).conj()
-        return spectrum, templ.double().mean(), (templ.double() ** 2).sum(), templ.shape
+        """Prepared once: the spectrum, at a size that cuFFT likes, and the sum of squares."""
+        values, size = templ.double() - templ.double().mean(), (good_size(rows), good_size(cols))
+        spectrum = self.np.fft.rfft2(values.float(), s=size).conj()
+        return spectrum, size, templ.double().mean(), (templ.double() ** 2).sum(), templ.shape
 
     def window_sums(self, values, h, w):
         table = self.functional.pad(values, (1, 0, 1, 0)).cumsum(0).cumsum(1)
@@ -50,10 +63,10 @@ class Torch:
 
     def match(self, frame, prepared):
         """S2 - 2 corr + T2, the template without its mean in the transform, so that float is precise enough."""
-        spectrum, mean, squares, (h, w) = prepared
+        spectrum, size, mean, squares, (h, w) = prepared
         rows, cols = frame.shape
         values = frame.float()
-        corr = self.np.fft.irfft2(self.np.fft.rfft2(values) * spectrum, s=(rows, cols))[:rows - h + 1, :cols - w + 1]
+        corr = self.np.fft.irfft2(self.np.fft.rfft2(values, s=size) * spectrum, s=size)[:rows - h + 1, :cols - w + 1]
         wide = frame.double()
         scores = self.window_sums(wide * wide, h, w) - 2 * (corr + mean * self.window_sums(wide, h, w)) + squares
         return scores.argmin()

@@ -1,18 +1,24 @@
 #include "app.hpp"
 
+#include "output.hpp"
+
 #include "cusight/opencv.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <new>
 #include <string>
 #include <thread>
 
 #include <opencv2/core/utils/logger.hpp>
 
+#include <fcntl.h>
+#include <sys/time.h>
 #include <unistd.h>
 #ifdef CUSIGHT_HAVE_OPENMP
 #include <omp.h>
@@ -24,13 +30,59 @@ namespace {
 
 volatile std::sig_atomic_t interrupts = 0;
 
+// An interrupted program that twice has computed less than BUSY_NS in CHECK_US, and stores no file, waits for something.
+constexpr suseconds_t CHECK_US = 400000;
+constexpr long long BUSY_NS = 8000000;
+volatile long long cpu_before = 0;
+volatile std::sig_atomic_t idle_checks = 0;
+
+long long cpuTime() {
+    timespec t = {};
+    ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return 1000000000LL * t.tv_sec + t.tv_nsec;
+}
+
+void onAlarm(int) {
+    const long long now = cpuTime();
+    idle_checks = now - cpu_before < BUSY_NS && committing() == 0 ? idle_checks + 1 : 0;
+    if (idle_checks == 2) {
+        removeUnfinished();
+        ::_exit(INTERRUPTED);
+    }
+    cpu_before = now;
+}
+
 void onInterrupt(int signal) {
+    if (interrupts) {
+        removeUnfinished();
+        std::signal(signal, SIG_DFL);
+        std::raise(signal);
+        return;
+    }
     interrupts = 1;
+    const int error = errno;
     static const char message[] = "\nfinishing; press Ctrl-C again to quit at once\n";
     if (::write(STDERR_FILENO, message, sizeof message - 1) < 0) {
         // stderr is closed
     }
-    std::signal(signal, SIG_DFL);
+    // Whoever checks interrupted() ends now; whoever waits in a system call never does, so the alarm ends it.
+    cpu_before = cpuTime();
+    const itimerval alarm = {{0, CHECK_US}, {0, CHECK_US}};
+    ::setitimer(ITIMER_REAL, &alarm, nullptr);
+    errno = error;
+}
+
+// A closed descriptor would be given to the next file that is opened, which would then receive what is printed. Opened the wrong
+// way round, so that printing still fails.
+void openStandardStreams() {
+    for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        if (::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) {
+            const int got = ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+            if (got >= 0 && got != descriptor) {
+                ::dup2(got, descriptor);
+                ::close(got);
+            }
+        }
 }
 
 std::string formatted(const char *format, va_list arguments) {
@@ -63,23 +115,37 @@ void figure(const char *name, const char *format, ...) {
     const std::string value = formatted(format, arguments);
     va_end(arguments);
     std::printf("%s: %s\n", name, value.c_str());
-    std::fflush(stdout);
+    flushStdout();
+}
+
+void flushStdout() {
+    errno = 0;
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+        std::clearerr(stdout);
+        throw Stop(OUTPUT, std::string("stdout cannot be written: ") + std::strerror(errno ? errno : EIO));
+    }
 }
 
 int guarded(int argc, char **argv, int (*run)(int, char **)) {
     const char *slash = argc > 0 ? std::strrchr(argv[0], '/') : nullptr;
     const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "sample";
+    openStandardStreams();
+    std::signal(SIGALRM, onAlarm);
     std::signal(SIGINT, onInterrupt);
     std::signal(SIGTERM, onInterrupt);
     std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGXFSZ, SIG_IGN); // a write past the limit fails instead
     // Keeps the codecs' messages out of the progress bar; we report errors ourselves.
     cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
     ::setenv("OPENCV_FFMPEG_LOGLEVEL", "-8", 0);
     try {
         const int code = run(argc, argv);
+        flushStdout();
         return code == OK && interrupted() ? static_cast<int>(INTERRUPTED) : code;
     } catch (const Stop &stop) {
         std::fprintf(stderr, "%s: %s\n", name, stop.what());
+        if (stop.code() == OUTPUT)
+            ::_exit(OUTPUT); // at exit, libhdf5 would write again to the file that it could not write, and crash
         return stop.code();
     } catch (const cusight::Error &error) {
         std::fprintf(stderr, "%s: %s\n", name, error.what());

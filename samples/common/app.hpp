@@ -33,8 +33,9 @@ class Stop : public std::runtime_error {
 };
 
 // Calls run() and turns what it throws into a message on stderr and an exit code. Meanwhile the first Ctrl-C (or SIGTERM)
-// only sets interrupted(), so that files can be finished; the second ends the program at once. If run() returns OK after an
-// interrupt, the exit code is INTERRUPTED.
+// only sets interrupted(), so that files can be finished; a program that then waits for something else than the disk ends within
+// a second. The second Ctrl-C ends it at once. Neither leaves an unfinished file. If run() returns OK after an interrupt, the
+// exit code is INTERRUPTED.
 int guarded(int argc, char **argv, int (*run)(int, char **));
 
 // Check it in every long loop and, if true, leave that loop normally.
@@ -56,8 +57,12 @@ Device chooseDevice(const std::string &text);
 // all processors, 65 ms with half).
 void leaveCoresToCodecs();
 
-// Prints one result of the run on stdout as "name: value", for people and scripts. Progress and errors go to stderr.
+// Prints one result of the run on stdout as "name: value", for people and scripts. Progress and errors go to stderr. Throws
+// Stop(OUTPUT).
 void figure(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// Throws Stop(OUTPUT) if something could not be printed.
+void flushStdout();
 
 // Like sprintf.
 std::string text(const char *format, ...) __attribute__((format(printf, 1, 2)));

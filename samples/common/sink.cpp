@@ -1,12 +1,14 @@
 #include "sink.hpp"
 
+#include "files.hpp"
+#include "output.hpp"
+
 #include <opencv2/highgui.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 #include <opencv2/videoio.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -18,7 +20,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,39 +33,13 @@ const char *const SINK_HELP =
 
 namespace {
 
-std::string ending(const std::string &path) {
-    std::string out = fs::path(path).extension().string();
-    std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
-    return out;
+bool isImageName(const std::string &path) {
+    const auto &endings = imageEndings();
+    return std::find(endings.begin(), endings.end(), ending(path)) != endings.end();
 }
 
-[[noreturn]] void cannotWrite(const std::string &path, const std::string &why) {
-    throw Stop(OUTPUT, path + " cannot be written: " + why);
-}
-
-// The codecs report neither a missing folder nor a full disk, so check both. Creates or empties the file.
-void requireWritable(const std::string &path) {
-    std::FILE *file = std::fopen(path.c_str(), "wb");
-    if (!file)
-        cannotWrite(path, std::strerror(errno));
-    std::vector<char> block(64 * 1024, 0);
-    errno = 0;
-    const bool written = std::fwrite(block.data(), 1, block.size(), file) == block.size() && std::fflush(file) == 0;
-    const int why = errno;
-    std::fclose(file);
-    if (!written)
-        cannotWrite(path, std::strerror(why ? why : EIO));
-    std::error_code error;
-    if (fs::is_regular_file(path, error))
-        fs::resize_file(path, 0, error);
-}
-
-bool diskFull(const std::string &path) {
-    struct statvfs info;
-    const std::string folder = fs::path(path).parent_path().string();
-    return ::statvfs(folder.empty() ? "." : folder.c_str(), &info) == 0 && info.f_blocks > 0 &&
-           static_cast<unsigned long long>(info.f_bavail) * info.f_frsize < 64 * 1024;
-}
+// Enough for a missing folder or a full disk to show at once.
+constexpr size_t PROBE = 64 * 1024;
 
 cv::Mat asColor(const cv::Mat &picture) {
     if (picture.type() == CV_8UC3)
@@ -72,6 +47,32 @@ cv::Mat asColor(const cv::Mat &picture) {
     cv::Mat color;
     cv::cvtColor(picture, color, cv::COLOR_GRAY2BGR);
     return color;
+}
+
+// The picture in the format that the name's ending says.
+std::vector<uchar> encode(const std::string &path, const cv::Mat &picture) {
+    const std::string type = ending(path);
+    cv::Mat converted = picture;
+    if (type == ".pgm" && picture.channels() == 3)
+        cv::cvtColor(picture, converted, cv::COLOR_BGR2GRAY);
+    else if (type == ".ppm" || type == ".webp")
+        converted = asColor(picture);
+    std::vector<uchar> bytes;
+    bool encoded = false;
+    try {
+        encoded = cv::imencode(type, converted, bytes);
+    } catch (const cv::Exception &error) {
+        cannotWrite(path, error.err);
+    }
+    if (!encoded || bytes.empty())
+        cannotWrite(path, "the image could not be encoded");
+    return bytes;
+}
+
+void storeImage(OutputFile &file, const cv::Mat &picture) {
+    const std::vector<uchar> bytes = encode(file.path(), picture);
+    file.write(bytes.data(), bytes.size());
+    file.commit();
 }
 
 class Video : public Sink {
@@ -89,18 +90,19 @@ class Video : public Sink {
         const auto format = std::find_if(std::begin(formats), std::end(formats), [&](auto &f) { return type == f.ending; });
         if (format == std::end(formats))
             throw Stop(USAGE, "--output is '" + path + "', expected " + EXPECTED_NAME);
-        requireWritable(path);
         // H.264 and VP8 subsample chroma 2 x 2, so odd sides lose one pixel, and a side of one pixel is too short.
         const cv::Size even(size.width & ~1, size.height & ~1);
         crop_ = type == ".avi" ? size : even;
         if (crop_.width < 2 || crop_.height < 2)
             cannotWrite(path, "a video must have at least 2 x 2 pixels");
+        file_ = std::make_unique<OutputFile>(path);
+        probe();
         for (const char *codec : format->codecs) {
             if (!codec)
                 break;
             const int fourcc = cv::VideoWriter::fourcc(codec[0], codec[1], codec[2], codec[3]);
             try {
-                if (writer_.open(path, cv::CAP_ANY, fourcc, fps, crop_))
+                if (writer_.open(file_->temporary(), cv::CAP_ANY, fourcc, fps, crop_))
                     return;
             } catch (const cv::Exception &) { // try the next one
             }
@@ -108,32 +110,32 @@ class Video : public Sink {
         cannotWrite(path, "this OpenCV has no encoder for " + type + " at " + std::to_string(size.width) + " x " +
                               std::to_string(size.height));
     }
+    ~Video() override {
+        writer_.release(); // before the file is removed
+    }
 
     bool write(const cv::Mat &picture) override {
         if (picture.size() != size_)
             throw Stop(FAILED, path_ + ": a picture has another size than the first");
-        if (written_ % 16 == 0 && diskFull(path_))
-            cannotWrite(path_, "the disk is full after " + std::to_string(written_) + " pictures");
+        file_->reserve(PROBE + 2 * pictureBytes());
         writer_.write(asColor(picture)(cv::Rect(cv::Point(), crop_)));
         ++written_;
         return true;
     }
 
     void finish() override {
-        if (!writer_.isOpened())
+        if (!file_)
             return;
+        if (written_ > 0)
+            file_->reserve(PROBE + 4 * pictureBytes() +
+                           64 * static_cast<size_t>(written_)); // the last pictures and the index
         writer_.release();
-        // The writer does not report disk errors, so read the file back.
-        std::error_code error;
-        if (written_ == 0) {
-            fs::remove(path_, error);
-            return;
+        if (written_ > 0) {
+            verify();
+            file_->trim();
+            file_->commit();
         }
-        cv::VideoCapture back(path_);
-        cv::Mat picture;
-        if (!back.isOpened() || !back.read(picture) ||
-            back.get(cv::CAP_PROP_FRAME_COUNT) + 1 < static_cast<double>(written_))
-            cannotWrite(path_, diskFull(path_) ? "the disk is full" : "what was written cannot be read back");
+        file_.reset();
     }
 
     std::string name() const override { return path_; }
@@ -142,92 +144,102 @@ class Video : public Sink {
         "a name that ends in .mp4 .mkv .mov .webm .avi .png .jpg or /, or contains %d";
 
   private:
+    size_t pictureBytes() const { return 3 * static_cast<size_t>(size_.area()); }
+
+    // The codecs report neither a missing folder nor a full disk.
+    void probe() {
+        const std::vector<char> block(PROBE, 0);
+        file_->write(block.data(), block.size());
+        file_->flush();
+        std::error_code error;
+        if (!file_->inPlace())
+            fs::resize_file(file_->temporary(), 0, error);
+    }
+
+    // Reads the file back.
+    void verify() const {
+        cv::VideoCapture back(file_->temporary());
+        cv::Mat picture;
+        if (!back.isOpened() || !back.read(picture) ||
+            back.get(cv::CAP_PROP_FRAME_COUNT) + 1 < static_cast<double>(written_))
+            cannotWrite(path_, "what was written cannot be read back");
+    }
+
     std::string path_;
     cv::Size size_, crop_;
+    std::unique_ptr<OutputFile> file_;
     cv::VideoWriter writer_;
     long long written_ = 0;
 };
 
-void writeImage(const std::string &path, const cv::Mat &picture) {
-    bool written = false;
-    try {
-        written = cv::imwrite(path, picture);
-    } catch (const cv::Exception &error) {
-        cannotWrite(path, error.err);
-    }
-    if (!written) {
-        requireWritable(path); // reports the file system's reason, if any
-        cannotWrite(path, "the image could not be encoded or stored");
-    }
-}
-
 class Sequence : public Sink {
   public:
-    explicit Sequence(const std::string &path) : path_(path), pattern_(path) {
-        if (path.back() == '/') {
-            std::error_code error;
-            fs::create_directories(path, error);
-            if (error)
-                cannotWrite(path, error.message());
-            pattern_ += "%06d.png";
-        }
-        const size_t percent = pattern_.find('%');
-        size_t end = percent + 1;
-        while (end < pattern_.size() && std::isdigit(static_cast<unsigned char>(pattern_[end])))
-            ++end;
-        if (end >= pattern_.size() || pattern_[end] != 'd' || end - percent > 3 || !cv::haveImageWriter(pattern_))
+    explicit Sequence(const std::string &path) : path_(path) {
+        const bool folder = path.back() == '/';
+        if (!parseNumbered(folder ? path + "%06d.png" : path, name_) || name_.head.find('%') != std::string::npos ||
+            name_.tail.find('/') != std::string::npos || !isImageName(name_.file(0)))
             throw Stop(USAGE, "--output is '" + path + "', expected " + Video::EXPECTED_NAME);
-        digits_ = end > percent + 1 ? std::stoi(pattern_.substr(percent + 1)) : 1;
-        tail_ = pattern_.substr(end + 1);
-        pattern_.resize(percent);
+        std::error_code error;
+        if (folder)
+            fs::create_directories(path, error);
+        if (error)
+            cannotWrite(path, error.message());
+        const size_t slash = name_.head.rfind('/');
+        files_ = std::make_unique<OutputFolder>(slash == std::string::npos ? "" : name_.head.substr(0, slash + 1));
+        name_.head.erase(0, slash + 1);
     }
 
     bool write(const cv::Mat &picture) override {
-        const std::string path = pattern_ + text("%0*lld", digits_, written_) + tail_;
-        try {
-            writeImage(path, picture);
-            if (diskFull(path)) // the encoder may have truncated it silently
-                cannotWrite(path, "the disk is full after " + std::to_string(written_) + " pictures");
-        } catch (const Stop &) {
-            std::error_code error;
-            fs::remove(path, error);
-            throw;
-        }
+        const std::vector<uchar> bytes = encode(name_.file(written_), picture);
+        const std::string path = files_->path() + name_.file(written_);
+        std::FILE *file = std::fopen(path.c_str(), "wbx");
+        errno = file ? 0 : errno;
+        const bool stored = file && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+        const int why = errno;
+        if (!file || (std::fclose(file) != 0) || !stored)
+            cannotWrite(path_, std::strerror(why ? why : errno ? errno : EIO));
         ++written_;
         return true;
     }
-    void finish() override {}
+    void finish() override {
+        if (files_ && written_ > 0)
+            files_->commit();
+        files_.reset();
+    }
     std::string name() const override { return path_; }
 
   private:
-    std::string path_, pattern_, tail_;
-    int digits_ = 1;
+    std::string path_;
+    NumberedName name_;
+    std::unique_ptr<OutputFolder> files_;
     long long written_ = 0;
 };
 
 class Still : public Sink {
   public:
-    explicit Still(const std::string &path) : path_(path) {
-        if (!cv::haveImageWriter(path))
+    Still(const std::string &path, cv::Size size) : path_(path) {
+        if (!isImageName(path))
             throw Stop(USAGE, "--output is '" + path + "', expected " + Video::EXPECTED_NAME);
-        requireWritable(path);
+        const int most = ending(path) == ".webp" ? 16383 : 65535; // of the formats
+        if (size.width > most || size.height > most)
+            throw Stop(USAGE, text("--output is '%s', expected pictures of at most %d x %d for this format, not %d x %d",
+                                   path.c_str(), most, most, size.width, size.height));
+        file_ = std::make_unique<OutputFile>(path);
     }
     bool write(const cv::Mat &picture) override {
         picture.copyTo(last_);
         return true;
     }
     void finish() override {
-        if (!last_.empty()) {
-            writeImage(path_, last_);
-            if (cv::imread(path_, cv::IMREAD_UNCHANGED).empty())
-                cannotWrite(path_, diskFull(path_) ? "the disk is full" : "what was written cannot be read back");
-        }
-        last_.release();
+        if (file_ && !last_.empty())
+            storeImage(*file_, last_);
+        file_.reset();
     }
     std::string name() const override { return path_; }
 
   private:
     std::string path_;
+    std::unique_ptr<OutputFile> file_;
     cv::Mat last_;
 };
 
@@ -317,9 +329,20 @@ std::string probeDisplay() {
 
 } // namespace
 
+const std::vector<std::string> &imageEndings() {
+    static const std::vector<std::string> endings = {".png",  ".jpg", ".jpeg", ".bmp", ".tif",
+                                                     ".tiff", ".pgm", ".ppm",  ".webp"};
+    return endings;
+}
+
 const std::string &displayProblem() {
     static const std::string problem = probeDisplay();
     return problem;
+}
+
+void writeImage(const std::string &path, const cv::Mat &picture) {
+    OutputFile file(path);
+    storeImage(file, picture);
 }
 
 std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fps) {
@@ -330,10 +353,8 @@ std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fp
         return std::make_unique<Sequence>(path + '/');
     if (path.back() == '/' || path.find('%') != std::string::npos)
         return std::make_unique<Sequence>(path);
-    static const char *const images[] = {".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".pgm", ".ppm", ".webp"};
-    const std::string type = ending(path);
-    if (std::any_of(std::begin(images), std::end(images), [&](const char *e) { return type == e; }))
-        return std::make_unique<Still>(path);
+    if (isImageName(path))
+        return std::make_unique<Still>(path, size);
     return std::make_unique<Video>(path, size, fps);
 }
 

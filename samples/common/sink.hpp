@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace sample {
 
@@ -22,8 +23,8 @@ class Sink {
     // False: the user closed the window or pressed Esc or q, so stop. Throws Stop(OUTPUT).
     virtual bool write(const cv::Mat &picture) = 0;
 
-    // Completes the output and checks that it can be read back. Throws Stop(OUTPUT). A video file may be unreadable without
-    // it, so call it at the end of every loop, even an interrupted one.
+    // Completes the output, checks that it can be read back and gives it its name. Throws Stop(OUTPUT). Without it nothing is
+    // written, and what was there before stays; so call it at the end of every loop, even an interrupted one.
     virtual void finish() = 0;
 
     // "heatmap.mp4" or "a window", for the report.
@@ -34,6 +35,10 @@ class Sink {
 // /, a folder of numbered images; *.png *.jpg and so on, one image, the last picture written. Throws Stop(OUTPUT), or
 // Stop(USAGE) for any other name.
 std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fps);
+
+// Writes an image whose ending is one of imageEndings(). Throws Stop(OUTPUT).
+void writeImage(const std::string &path, const cv::Mat &picture);
+const std::vector<std::string> &imageEndings();
 
 // A window if there is a display and no --headless; the file of --output if given; `default_file` if neither, with a line on
 // stderr that says why. Call it before the program starts threads: a child process tries to open a window, since some

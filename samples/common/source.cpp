@@ -1,5 +1,7 @@
 #include "source.hpp"
 
+#include "files.hpp"
+
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 #include <opencv2/videoio.hpp>
@@ -7,10 +9,15 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <functional>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 namespace sample {
@@ -40,37 +47,60 @@ bool isImageName(const fs::path &path) {
     return std::any_of(std::begin(endings), std::end(endings), [&](const char *e) { return ending == e; });
 }
 
+// Calls work() on another thread. False: the program was interrupted meanwhile, and the thread is left alone with what it
+// waits for, a camera or a network; so work() must own all that it uses.
+bool unlessInterrupted(std::function<void()> work) {
+    struct State {
+        std::mutex mutex;
+        std::condition_variable changed;
+        bool done = false;
+    };
+    const auto state = std::make_shared<State>();
+    std::thread([state, work = std::move(work)] {
+        work();
+        const std::lock_guard<std::mutex> lock(state->mutex);
+        state->done = true;
+        state->changed.notify_all();
+    }).detach();
+    std::unique_lock<std::mutex> lock(state->mutex);
+    while (!state->changed.wait_for(lock, std::chrono::milliseconds(50), [&] { return state->done; }))
+        if (interrupted())
+            return false;
+    return true;
+}
+
 // A video file, camera or URL.
 class Capture : public Source {
   public:
     Capture(const std::string &spec, bool camera, bool file) : live_(!file) {
         name_ = camera ? "camera " + spec : spec;
-        try {
-            if (camera)
-                capture_.open(std::stoi(spec));
-            else
-                capture_.open(spec);
-        } catch (const std::exception &) { // treated like a backend that fails
-        }
-        if (!capture_.isOpened())
+        const auto open = [capture = capture_, camera, spec] {
+            try {
+                if (camera)
+                    capture->open(std::stoi(spec));
+                else
+                    capture->open(spec);
+            } catch (const std::exception &) { // treated like a backend that fails
+            }
+        };
+        if (file)
+            open();
+        else if (!unlessInterrupted(open))
+            throw Stop(INTERRUPTED, name_ + " had not answered yet");
+        if (!capture_->isOpened())
             throw Stop(INPUT, file ? name_ + " is not a video that can be decoded" : name_ + " cannot be opened");
-        const double fps = capture_.get(cv::CAP_PROP_FPS);
+        const double fps = capture_->get(cv::CAP_PROP_FPS);
         if (std::isfinite(fps) && fps > 0.01 && fps < 100000)
             fps_ = fps;
-        const double count = file ? capture_.get(cv::CAP_PROP_FRAME_COUNT) : 0;
+        const double count = file ? capture_->get(cv::CAP_PROP_FRAME_COUNT) : 0;
         if (std::isfinite(count) && count >= 1 && count < 1e9)
             total_ = std::llround(count);
     }
 
   protected:
     bool next(cv::Mat &frame) override {
-        bool more = false;
-        try {
-            more = capture_.read(frame) && !frame.empty();
-        } catch (const cv::Exception &) { // a frame that cannot be decoded
-        }
-        if (more) {
-            seconds_ = capture_.get(cv::CAP_PROP_POS_MSEC) / 1000;
+        if (live_ ? nextLive(frame) : decode(*capture_, frame)) {
+            seconds_ = capture_->get(cv::CAP_PROP_POS_MSEC) / 1000;
             ++read_;
             return true;
         }
@@ -85,7 +115,27 @@ class Capture : public Source {
     }
 
   private:
-    cv::VideoCapture capture_;
+    static bool decode(cv::VideoCapture &capture, cv::Mat &frame) {
+        try {
+            return capture.read(frame) && !frame.empty();
+        } catch (const cv::Exception &) { // a frame that cannot be decoded
+            return false;
+        }
+    }
+
+    bool nextLive(cv::Mat &frame) {
+        if (interrupted() || !unlessInterrupted([capture = capture_, latest = latest_] {
+                if (!decode(*capture, *latest))
+                    latest->release();
+            }))
+            return false;
+        latest_->copyTo(frame);
+        return !latest_->empty();
+    }
+
+    // Shared with a thread that may outlive the source.
+    const std::shared_ptr<cv::VideoCapture> capture_ = std::make_shared<cv::VideoCapture>();
+    const std::shared_ptr<cv::Mat> latest_ = std::make_shared<cv::Mat>();
     const bool live_;
     long long read_ = 0;
     double seconds_ = 0;
@@ -176,33 +226,24 @@ std::unique_ptr<Source> synthetic(const std::string &spec) {
 
 // frame_%04d.png: the files from number 0 or 1 up to the first missing one.
 std::vector<std::string> sequence(const std::string &pattern) {
-    const size_t percent = pattern.find('%');
-    size_t end = percent + 1;
-    while (end < pattern.size() && std::isdigit(static_cast<unsigned char>(pattern[end])))
-        ++end;
-    if (end >= pattern.size() || pattern[end] != 'd' || pattern.find('%', end) != std::string::npos || end - percent > 3)
+    NumberedName name;
+    if (!parseNumbered(pattern, name))
         throw Stop(INPUT, "'" + pattern + "' is not a numbered sequence such as frame_%04d.png");
-    const size_t digits =
-        end > percent + 1 ? static_cast<size_t>(std::stoi(pattern.substr(percent + 1, end - percent - 1))) : 0;
-    const auto file = [&](long long i) {
-        std::string number = std::to_string(i);
-        if (number.size() < digits)
-            number.insert(0, digits - number.size(), '0');
-        return pattern.substr(0, percent) + number + pattern.substr(end + 1);
-    };
     std::vector<std::string> files;
-    long long first = fs::exists(file(0)) ? 0 : 1;
-    while (fs::exists(file(first)))
-        files.push_back(file(first++));
+    long long first = fs::exists(name.file(0)) ? 0 : 1;
+    for (std::string file; fs::exists(file = name.file(first)); ++first) {
+        requireRegular(file);
+        files.push_back(file);
+    }
     if (files.empty())
-        throw Stop(INPUT, pattern + ": neither " + file(0) + " nor " + file(1) + " exists");
+        throw Stop(INPUT, pattern + ": neither " + name.file(0) + " nor " + name.file(1) + " exists");
     return files;
 }
 
 std::vector<std::string> folder(const std::string &path) {
     std::vector<std::string> files;
     for (const auto &entry : fs::directory_iterator(path))
-        if (entry.is_regular_file() && isImageName(entry.path()))
+        if (entry.is_regular_file() && isImageName(entry.path()) && entry.path().filename().string()[0] != '.')
             files.push_back(entry.path().string());
     std::sort(files.begin(), files.end());
     if (files.empty())
@@ -210,22 +251,49 @@ std::vector<std::string> folder(const std::string &path) {
     return files;
 }
 
+// URLs reach the network only: what a file:// names would be neither checked nor kept from being overwritten.
+void requireNetwork(const std::string &url) {
+    static const char *const schemes[] = {"http", "https", "rtsp", "rtsps", "rtmp", "rtmps",
+                                          "rtp",  "srt",   "udp",  "tcp",   "ftp"};
+    const std::string scheme = url.substr(0, url.find("://"));
+    if (std::none_of(std::begin(schemes), std::end(schemes), [&](const char *s) { return scheme == s; }))
+        throw Stop(INPUT,
+                   url + " is not a URL of http, https, rtsp, rtsps, rtmp, rtmps, rtp, srt, udp, tcp or ftp; expected one "
+                         "of these or the path of a file");
+}
+
+// The decoder would open every file that a list names.
+void requireNoList(const std::string &path, std::FILE *file) {
+    char start[256] = "";
+    const std::string text(start, std::fread(start, 1, sizeof start, file));
+    for (const char *list : {"ffconcat version", "#EXTM3U", "v=0\n", "v=0\r"})
+        if (text.compare(0, std::strlen(list), list) == 0)
+            throw Stop(INPUT, path + " is a list of other files or streams, expected a video");
+    if (text.compare(0, 1, "<") == 0)
+        throw Stop(INPUT, path + " is text (XML), expected a video");
+}
+
 std::unique_ptr<Source> open(const std::string &spec) {
     if (spec.compare(0, std::strlen("synthetic:"), "synthetic:") == 0)
         return synthetic(spec);
     if (allDigits(spec) && spec.size() < 4 && !fs::exists(spec))
         return std::make_unique<Capture>(spec, true, false);
-    if (spec.find("://") != std::string::npos)
+    if (spec.find("://") != std::string::npos) {
+        requireNetwork(spec);
         return std::make_unique<Capture>(spec, false, false);
+    }
     std::error_code error;
     if (fs::is_directory(spec, error))
         return std::make_unique<Images>(spec, folder(spec));
     if (spec.find('%') != std::string::npos && !fs::exists(spec, error))
         return std::make_unique<Images>(spec, sequence(spec));
+    requireRegular(spec); // opening a pipe would wait for its writer
     std::FILE *file = std::fopen(spec.c_str(), "rb");
     if (!file)
         throw Stop(INPUT, spec + ": " + std::strerror(errno));
-    std::fclose(file);
+    const std::unique_ptr<std::FILE, int (*)(std::FILE *)> guard(file, std::fclose);
+    if (fs::is_regular_file(spec, error))
+        requireNoList(spec, file);
     if (fs::is_regular_file(spec, error) && fs::file_size(spec, error) == 0)
         throw Stop(INPUT, spec + " is empty");
     if (isImageName(spec))

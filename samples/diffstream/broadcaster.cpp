@@ -1,12 +1,10 @@
 #include "diffstream/broadcaster.hpp"
 
 #include <cmath>
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include <poll.h>
-#include <unistd.h>
 
 namespace diffstream {
 
@@ -14,12 +12,7 @@ using cusight::check;
 
 namespace {
 
-constexpr double HELLO_SECONDS = 5;  // a viewer that has not said hello by then is dropped
 constexpr double DRAIN_SECONDS = 10; // after the last frame, for viewers that still read
-
-void log(const std::string &who, const char *what) {
-    std::fprintf(stderr, "viewer %s: %s\n", who.c_str(), what);
-}
 
 } // namespace
 
@@ -29,8 +22,8 @@ Broadcaster::Broadcaster(const SendSettings &settings, cv::Size size, double rat
       sender_(sender), stats_(stats) {
     if (settings.tls.any())
         tls_ = std::make_unique<Tls>(settings.tls, true, "");
-    listener_ = std::make_unique<Listener>(settings.address, tls_ != nullptr);
-    listening(listener_->port());
+    door_ = std::make_unique<Door>(settings.address, tls_.get(), settings.max_pending, log_);
+    listening(door_->port());
 }
 
 void Broadcaster::run() {
@@ -43,15 +36,14 @@ void Broadcaster::run() {
 
 // Says bye to all, and lets those who still read have the rest of their output.
 void Broadcaster::finish() {
+    door_.reset();
     for (Client &c : clients_)
-        if (c.peer)
-            cusPeerFinish(c.peer);
+        cusPeerFinish(c.peer);
     const auto end = Clock::now();
     while (!clients_.empty() && secondsSince(end) < DRAIN_SECONDS) {
-        listener_.reset();
         serve();
         clients_.remove_if([](Client &c) {
-            if (c.peer && c.waiting)
+            if (c.waiting)
                 return false;
             c.connection->shutdown();
             return true;
@@ -63,8 +55,8 @@ void Broadcaster::finish() {
 
 void Broadcaster::wait(int milliseconds) {
     std::vector<pollfd> fds = {{packed_.wakeup(), POLLIN, 0}};
-    if (listener_)
-        fds.push_back({listener_->socket(), POLLIN, 0});
+    if (door_)
+        fds.push_back({door_->wakeup(), POLLIN, 0});
     for (const Client &c : clients_)
         fds.push_back({c.connection->socket(), c.connection->events(c.waiting), 0});
     ::poll(fds.data(), fds.size(), milliseconds);
@@ -73,7 +65,7 @@ void Broadcaster::wait(int milliseconds) {
 
 void Broadcaster::serve() {
     const auto start = Clock::now();
-    acceptAll();
+    admitAll();
     forEachClient([&](Client &client) { receive(client); });
     sendFrames();
     checkClients();
@@ -84,8 +76,7 @@ void Broadcaster::sendFrames() {
     cusSentFrame frame;
     while (packed_.pop(frame)) {
         forEachClient([&](Client &client) {
-            if (client.peer)
-                check(cusPeerOffer(client.peer, &frame));
+            check(cusPeerOffer(client.peer, &frame));
             transmit(client);
         });
         check(cusSenderRelease(sender_));
@@ -99,15 +90,14 @@ void Broadcaster::checkClients() {
     forEachClient([&](Client &client) {
         transmit(client);
         cusPeerInfo info = {};
-        if (client.peer)
-            check(cusPeerQuery(client.peer, &info));
+        check(cusPeerQuery(client.peer, &info));
         connected += info.connected && !info.disconnected;
         if (info.wants_key_frame)
             key_frame_requested_ = true;
         if (info.disconnected)
             throw NetError("said goodbye");
         if (!info.connected && secondsSince(client.connected) > HELLO_SECONDS)
-            throw NetError("did not say hello within 5 s");
+            throw NetError(sample::text("did not say hello within %.0f s", HELLO_SECONDS));
         if (client.waiting && secondsSince(client.progress) > settings_.timeout)
             throw NetError(sample::text("received nothing for %.0f s", settings_.timeout));
     });
@@ -129,34 +119,35 @@ bool Broadcaster::guarded(Client &client, F &&work) {
         work(client);
         return true;
     } catch (const NetError &error) {
-        log(client.connection->name(), error.what());
-    } catch (const cusight::Error &error) {
-        log(client.connection->name(), cusLastError());
+        log_.line("viewer " + client.connection->name(), error.what());
+    } catch (const cusight::Error &) {
+        log_.line("viewer " + client.connection->name(), cusLastError());
     }
     return false;
 }
 
-void Broadcaster::acceptAll() {
-    std::string name;
-    for (int socket; listener_ && (socket = listener_->accept(name)) >= 0;) {
-        if (clients_.size() >= static_cast<size_t>(settings_.max_viewers)) {
-            log(name, "refused, --max-viewers is reached");
-            ::close(socket);
-            continue;
-        }
-        try {
-            clients_.emplace_back(std::make_unique<Connection>(socket, name, tls_.get()));
-        } catch (const NetError &error) {
-            log(name, error.what());
-        }
+void Broadcaster::admitAll() {
+    if (!door_)
+        return;
+    for (Door::Admitted &viewer : door_->take()) {
+        if (clients_.size() >= static_cast<size_t>(settings_.max_viewers))
+            log_.line("viewer " + viewer.connection->name(), "refused, --max-viewers is reached");
+        else
+            admit(viewer);
     }
 }
 
-void Broadcaster::receive(Client &client) {
-    if (!client.connection->handshake())
-        return;
-    if (!client.peer)
+void Broadcaster::admit(Door::Admitted &viewer) {
+    clients_.emplace_back(std::move(viewer.connection), viewer.since);
+    const bool welcome = guarded(clients_.back(), [&](Client &client) {
         check(cusPeerCreate(&client.peer, size_.height, size_.width, CUS_8UC3, rate_millihertz_));
+        check(cusPeerInput(client.peer, viewer.said.data(), viewer.said.size()));
+    });
+    if (!welcome)
+        clients_.pop_back();
+}
+
+void Broadcaster::receive(Client &client) {
     uint8_t buffer[4096]; // more than a viewer normally sends; the rest waits for the next turn
     const size_t n = client.connection->read(buffer, sizeof buffer);
     check(cusPeerInput(client.peer, buffer, n));
@@ -164,7 +155,7 @@ void Broadcaster::receive(Client &client) {
 
 void Broadcaster::transmit(Client &client) {
     client.waiting = false;
-    while (client.peer) {
+    for (;;) {
         const uint8_t *data = nullptr;
         size_t bytes = 0;
         check(cusPeerOutput(client.peer, &data, &bytes));

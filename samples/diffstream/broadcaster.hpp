@@ -1,6 +1,8 @@
 // Serves packed frames to the viewers that connect.
 #pragma once
 
+#include "diffstream/door.hpp"
+#include "diffstream/log.hpp"
 #include "diffstream/queues.hpp"
 #include "diffstream/sender.hpp"
 
@@ -11,8 +13,6 @@
 #include <memory>
 
 namespace diffstream {
-
-using Clock = std::chrono::steady_clock;
 
 inline double secondsSince(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -26,20 +26,19 @@ struct SenderStats {
     static void add(std::atomic<double> &sum, double value) { sum.store(sum.load() + value); }
 };
 
-// One connected viewer. The peer, and with it all memory that depends on the frame size, is created once the viewer is
-// authenticated.
+// One viewer that has been let in. The peer has all memory that depends on the frame size.
 struct Client {
     std::unique_ptr<Connection> connection;
     cusPeer *peer = nullptr;
-    Clock::time_point connected = Clock::now(), progress = Clock::now();
+    Clock::time_point connected, progress = Clock::now();
     bool waiting = false; // output waits until the connection accepts more
-    explicit Client(std::unique_ptr<Connection> c) : connection(std::move(c)) {}
+    Client(std::unique_ptr<Connection> c, Clock::time_point since) : connection(std::move(c)), connected(since) {}
     ~Client() { cusPeerDestroy(peer); }
     Client(const Client &) = delete;
     Client &operator=(const Client &) = delete;
 };
 
-// One thread serves all viewers and never blocks on one of them. A viewer that fails is dropped, with a line in the log.
+// One thread serves all viewers and never blocks on one of them, nor on the log. A viewer that fails is dropped, with a line in the log.
 class Broadcaster {
   public:
     Broadcaster(const SendSettings &settings, cv::Size size, double rate, PackedQueue &packed, cusSender *sender,
@@ -59,13 +58,14 @@ class Broadcaster {
     void finish();
     void sendFrames();
     void checkClients();
-    void acceptAll();
+    void admitAll();
+    void admit(Door::Admitted &viewer);
     void receive(Client &client);
     void transmit(Client &client);
     template<class F>
     void forEachClient(F &&work);
     template<class F>
-    static bool guarded(Client &client, F &&work);
+    bool guarded(Client &client, F &&work);
 
     const SendSettings &settings_;
     const cv::Size size_;
@@ -73,8 +73,9 @@ class Broadcaster {
     PackedQueue &packed_;
     cusSender *sender_;
     SenderStats &stats_;
+    Log log_;
     std::unique_ptr<Tls> tls_;
-    std::unique_ptr<Listener> listener_;
+    std::unique_ptr<Door> door_;
     std::list<Client> clients_;
     std::atomic<int> connected_{0};
     std::atomic<bool> key_frame_requested_{false};

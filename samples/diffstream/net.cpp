@@ -1,171 +1,21 @@
-#include "net.hpp"
+#include "diffstream/tls_session.hpp"
 
 #include "common/app.hpp"
 
 #include <arpa/inet.h>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <vector>
-
-#ifdef CUSIGHT_HAVE_OPENSSL
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
-#endif
 
 namespace diffstream {
 
 using sample::Stop;
-
-// ---- TLS ---------------------------------------------------------------------------------------------------------------
-
-#ifdef CUSIGHT_HAVE_OPENSSL
-
-struct Tls::Context {
-    SSL_CTX *ssl = nullptr;
-    bool server = false;
-    std::string host;
-    std::vector<unsigned char> key;
-    ~Context() { SSL_CTX_free(ssl); }
-};
-
-namespace {
-
-constexpr const char *IDENTITY = "cusight-diffstream";
-
-std::string reason() {
-    const unsigned long code = ERR_get_error();
-    ERR_clear_error();
-    const char *text = code ? ERR_reason_error_string(code) : nullptr;
-    return text ? text : "the connection broke";
-}
-
-std::vector<unsigned char> readKey(const std::string &file) {
-    std::ifstream in(file);
-    if (!in)
-        throw Stop(sample::USAGE, "--key " + file + ": " + std::strerror(errno));
-    std::string digits;
-    for (char c; in.get(c) && digits.size() <= 128;)
-        if (!std::isspace(static_cast<unsigned char>(c)))
-            digits += c;
-    if (digits.size() != 64 || digits.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos)
-        throw Stop(sample::USAGE,
-                   "--key " + file + ": expected 64 hexadecimal digits, as written by `openssl rand -hex 32`");
-    std::vector<unsigned char> key;
-    for (size_t i = 0; i < digits.size(); i += 2)
-        key.push_back(static_cast<unsigned char>(std::stoi(digits.substr(i, 2), nullptr, 16)));
-    return key;
-}
-
-// The shared key as a TLS 1.3 session (RFC 8446, section 2.2).
-SSL_SESSION *makeSession(SSL *ssl) {
-    const auto *context = static_cast<Tls::Context *>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
-    static const unsigned char aes128gcm_sha256[2] = {0x13, 0x01};
-    const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, aes128gcm_sha256);
-    SSL_SESSION *session = SSL_SESSION_new();
-    if (session && cipher && SSL_SESSION_set1_master_key(session, context->key.data(), context->key.size()) &&
-        SSL_SESSION_set1_id_context(session, reinterpret_cast<const unsigned char *>(IDENTITY),
-                                    static_cast<unsigned>(std::strlen(IDENTITY))) &&
-        SSL_SESSION_set_cipher(session, cipher) && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
-        return session;
-    SSL_SESSION_free(session);
-    return nullptr;
-}
-
-int useKey(SSL *ssl, const EVP_MD *digest, const unsigned char **id, size_t *length, SSL_SESSION **session) {
-    *session = nullptr;
-    if (digest && EVP_MD_get_type(digest) != NID_sha256)
-        return 1; // the key is for SHA-256: continue without it, which the other end refuses
-    *session = makeSession(ssl);
-    *id = reinterpret_cast<const unsigned char *>(IDENTITY);
-    *length = std::strlen(IDENTITY);
-    return *session != nullptr;
-}
-
-int findKey(SSL *ssl, const unsigned char *identity, size_t length, SSL_SESSION **session) {
-    *session = nullptr;
-    if (length != std::strlen(IDENTITY) || std::memcmp(identity, IDENTITY, length) != 0)
-        return 1; // unknown identity: no key, so the handshake fails
-    *session = makeSession(ssl);
-    return *session != nullptr;
-}
-
-} // namespace
-
-// What both kinds of authentication share: TLS 1.3 only, both ends verified, no resumption.
-static SSL_CTX *createContext() {
-    SSL_CTX *ssl = SSL_CTX_new(TLS_method());
-    if (!ssl || !SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION)) {
-        const std::string why = reason();
-        SSL_CTX_free(ssl);
-        throw Stop(sample::FAILED, "TLS 1.3 is not available: " + why);
-    }
-    SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
-    SSL_CTX_set_num_tickets(ssl, 0); // no resumption: every connection is authenticated
-    SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
-    // OpenSSL treats a shared key as a session, and a verifying server requires a context id for sessions.
-    SSL_CTX_set_session_id_context(ssl, reinterpret_cast<const unsigned char *>(IDENTITY),
-                                   static_cast<unsigned>(std::strlen(IDENTITY)));
-    SSL_CTX_set_mode(ssl, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    // With a shared key there are no certificates, so a client that does not use the key fails this check.
-    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-    return ssl;
-}
-
-static void loadCertificates(SSL_CTX *ssl, const TlsFiles &files) {
-    if (SSL_CTX_use_certificate_chain_file(ssl, files.certificate.c_str()) != 1)
-        throw Stop(sample::USAGE, "--cert " + files.certificate + ": " + reason());
-    if (SSL_CTX_use_PrivateKey_file(ssl, files.private_key.c_str(), SSL_FILETYPE_PEM) != 1)
-        throw Stop(sample::USAGE, "--cert-key " + files.private_key + ": " + reason());
-    if (SSL_CTX_load_verify_locations(ssl, files.authority.c_str(), nullptr) != 1)
-        throw Stop(sample::USAGE, "--ca " + files.authority + ": " + reason());
-}
-
-Tls::Tls(const TlsFiles &files, bool server, const std::string &host) : context_(std::make_unique<Context>()) {
-    const bool certificates = !files.certificate.empty() && !files.private_key.empty() && !files.authority.empty();
-    if (files.key.empty() != certificates || (certificates && !files.key.empty()))
-        throw Stop(sample::USAGE, "TLS needs either --key, or --cert, --cert-key and --ca together");
-    Context &c = *context_;
-    c.server = server;
-    c.host = host;
-    if (!files.key.empty())
-        c.key = readKey(files.key);
-    c.ssl = createContext();
-    SSL_CTX_set_app_data(c.ssl, &c);
-    if (c.key.empty()) {
-        loadCertificates(c.ssl, files);
-        return;
-    }
-    SSL_CTX_set_ciphersuites(c.ssl, "TLS_AES_128_GCM_SHA256");
-    SSL_CTX_set_psk_use_session_callback(c.ssl, useKey);
-    SSL_CTX_set_psk_find_session_callback(c.ssl, findKey);
-}
-
-struct Connection::Session {
-    SSL *ssl = nullptr;
-    ~Session() { SSL_free(ssl); }
-};
-
-#else
-
-struct Tls::Context {};
-Tls::Tls(const TlsFiles &, bool, const std::string &) {
-    throw Stop(sample::USAGE, "this build has no OpenSSL: without TLS only loopback addresses are allowed");
-}
-struct Connection::Session {};
-
-#endif
-
-Tls::~Tls() = default;
 
 // ---- Connections -------------------------------------------------------------------------------------------------------
 
@@ -177,19 +27,11 @@ Connection::Connection(int socket, std::string name, const Tls *tls) : socket_(s
         return;
     }
 #ifdef CUSIGHT_HAVE_OPENSSL
-    const Tls::Context &context = tls->context();
-    session_ = std::make_unique<Session>();
-    SSL *ssl = session_->ssl = SSL_new(context.ssl);
-    if (!ssl || !SSL_set_fd(ssl, socket_)) {
+    try {
+        session_ = std::make_unique<TlsSession>(*tls, socket_);
+    } catch (...) {
         ::close(socket_);
-        throw NetError("TLS: " + reason());
-    }
-    if (context.server) {
-        SSL_set_accept_state(ssl);
-    } else {
-        SSL_set_connect_state(ssl);
-        if (context.key.empty() && !X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), context.host.c_str()))
-            SSL_set1_host(ssl, context.host.c_str());
+        throw;
     }
 #endif
 }
@@ -211,10 +53,11 @@ size_t Connection::result(int done, size_t moved) {
     }
     if (why == SSL_ERROR_ZERO_RETURN)
         throw NetError("the other end closed the connection");
-    const unsigned long code = ERR_peek_error();
-    if (!ready_ && code)
-        throw NotAuthenticated("not authenticated: " + reason());
-    throw NetError(ready_ ? reason() : "the TLS handshake was aborted");
+    const unsigned long code = why == SSL_ERROR_SSL ? ERR_peek_error() : 0;
+    if (!heard_ && isRefusal(code, ready_))
+        throw NotAuthenticated((ready_ ? "not authenticated, refused by the other end: " : "not authenticated: ") +
+                               tlsReason());
+    throw NetError(ready_ ? tlsReason() : "the TLS handshake was aborted");
 }
 #endif
 
@@ -247,7 +90,9 @@ size_t Connection::read(void *data, size_t bytes) {
         size_t moved = 0;
         ERR_clear_error();
         const int done = SSL_read_ex(session_->ssl, data, bytes, &moved);
-        return result(done, moved);
+        const size_t n = result(done, moved);
+        heard_ = heard_ || n > 0;
+        return n;
     }
 #endif
     const ssize_t n = ::recv(socket_, data, bytes, 0);
@@ -352,6 +197,8 @@ void makeNonBlocking(int socket) {
 
 } // namespace
 
+static constexpr int BACKLOG = 1024; // connections that wait for accept(), or for their first bytes
+
 Listener::Listener(const Address &address, bool with_tls) {
     const Resolved resolved(address, true);
     requireSafe(*resolved.first, address, with_tls);
@@ -360,13 +207,16 @@ Listener::Listener(const Address &address, bool with_tls) {
     const int on = 1;
     if (socket_ >= 0)
         ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (socket_ < 0 || ::bind(socket_, a.ai_addr, a.ai_addrlen) != 0 || ::listen(socket_, 64) != 0) {
+    if (socket_ < 0 || ::bind(socket_, a.ai_addr, a.ai_addrlen) != 0 || ::listen(socket_, BACKLOG) != 0) {
         const std::string why = std::strerror(errno);
         if (socket_ >= 0)
             ::close(socket_);
         throw Stop(sample::FAILED, address.text() + ": " + why);
     }
     makeNonBlocking(socket_);
+    // A viewer speaks first, so accept() can leave connections that say nothing to the kernel, for a second. Best effort.
+    const int second = 1;
+    ::setsockopt(socket_, IPPROTO_TCP, TCP_DEFER_ACCEPT, &second, sizeof second);
 }
 
 Listener::~Listener() {
@@ -381,26 +231,46 @@ int Listener::port() const {
                                                : reinterpret_cast<sockaddr_in &>(address).sin_port);
 }
 
-int Listener::accept(std::string &name) {
+// The part of an address that one host has to itself.
+static std::string network(const sockaddr_storage &address, const std::string &host) {
+    if (address.ss_family != AF_INET6)
+        return host;
+    in6_addr prefix = reinterpret_cast<const sockaddr_in6 &>(address).sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&prefix))
+        return host;
+    std::memset(prefix.s6_addr + 8, 0, 8);
+    char text[INET6_ADDRSTRLEN] = "";
+    ::inet_ntop(AF_INET6, &prefix, text, sizeof text);
+    return text;
+}
+
+Listener::Result Listener::accept(Accepted &out) {
     sockaddr_storage address = {};
-    socklen_t length = sizeof address;
-    const int socket = ::accept(socket_, reinterpret_cast<sockaddr *>(&address), &length);
-    if (socket < 0)
-        return -1;
-    makeNonBlocking(socket);
-    limitBuffers(socket);
+    socklen_t length = 0;
+    do {
+        length = sizeof address;
+        out.socket = ::accept(socket_, reinterpret_cast<sockaddr *>(&address), &length);
+    } while (out.socket < 0 && (errno == EINTR || errno == ECONNABORTED));
+    out.error = out.socket < 0 ? errno : 0;
+    if (out.error)
+        return out.error == EAGAIN || out.error == EWOULDBLOCK ? Result::NONE : Result::EXHAUSTED;
+    makeNonBlocking(out.socket);
+    limitBuffers(out.socket);
     char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
     ::getnameinfo(reinterpret_cast<sockaddr *>(&address), length, host, sizeof host, port, sizeof port,
                   NI_NUMERICHOST | NI_NUMERICSERV);
-    name = Address{host, port}.text();
-    return socket;
+    out.name = Address{host, port}.text();
+    out.address = network(address, host);
+    return Result::ONE;
 }
 
 // Waits for a pending connect(). Returns 0 or its error.
 static int awaitConnection(int socket, std::chrono::milliseconds timeout) {
     pollfd wait = {socket, POLLOUT, 0};
-    if (::poll(&wait, 1, static_cast<int>(timeout.count())) <= 0)
-        return ETIMEDOUT;
+    const auto end = std::chrono::steady_clock::now() + timeout;
+    while (::poll(&wait, 1, 50) <= 0)
+        if (sample::interrupted() || std::chrono::steady_clock::now() > end)
+            return ETIMEDOUT;
     int error = 0;
     socklen_t length = sizeof error;
     ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &length);
@@ -413,8 +283,10 @@ int connectTo(const Address &address, bool with_tls, std::chrono::milliseconds t
     for (const addrinfo *a = resolved.first; a; a = a->ai_next) {
         requireSafe(*a, address, with_tls);
         const int socket = ::socket(a->ai_family, a->ai_socktype, a->ai_protocol);
-        if (socket < 0)
+        if (socket < 0) {
+            why = std::strerror(errno);
             continue;
+        }
         makeNonBlocking(socket);
         limitBuffers(socket);
         int error = ::connect(socket, a->ai_addr, a->ai_addrlen) == 0 ? 0 : errno;

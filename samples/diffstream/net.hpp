@@ -1,51 +1,14 @@
 // Sockets and TLS of cusight-diffstream. Everything is non-blocking; the caller polls.
 #pragma once
 
+#include "diffstream/tls.hpp"
+
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 namespace diffstream {
-
-// The connection is over; the message says why.
-class NetError : public std::runtime_error {
-  public:
-    using std::runtime_error::runtime_error;
-};
-
-// One end could not authenticate the other. Trying again does not help.
-class NotAuthenticated : public NetError {
-  public:
-    using NetError::NetError;
-};
-
-// TLS 1.3 with a shared key, or with certificates on both ends. Always files, so no secret is on a command line.
-struct TlsFiles {
-    std::string key;         // --key: 32 bytes as 64 hexadecimal digits
-    std::string certificate; // --cert: PEM
-    std::string private_key; // --cert-key: PEM
-    std::string authority;   // --ca: PEM, the authority that must have signed the other end's certificate
-    bool any() const { return !key.empty() || !certificate.empty() || !private_key.empty() || !authority.empty(); }
-};
-
-class Tls {
-  public:
-    // Throws sample::Stop if a file is missing or invalid, and in a build without OpenSSL. host: the name or address that
-    // the sender's certificate must have; for a viewer.
-    Tls(const TlsFiles &files, bool server, const std::string &host);
-    ~Tls();
-    Tls(const Tls &) = delete;
-    Tls &operator=(const Tls &) = delete;
-
-    struct Context;
-    Context &context() const { return *context_; }
-
-  private:
-    std::unique_ptr<Context> context_;
-};
 
 // One end of a connection. Reading and writing also drive the TLS handshake; no data passes before it is complete.
 class Connection {
@@ -71,14 +34,14 @@ class Connection {
     const std::string &name() const { return name_; }
 
   private:
-    struct Session;
     size_t result(int done, size_t moved);
 
     int socket_;
     std::string name_;
-    std::unique_ptr<Session> session_; // nullptr without TLS
-    bool wants_write_ = false;         // TLS must write before it can continue
+    std::unique_ptr<TlsSession> session_; // nullptr without TLS
+    bool wants_write_ = false;            // TLS must write before it can continue
     bool ready_ = false;
+    bool heard_ = false; // data of the other end has been read
 };
 
 struct Address {
@@ -98,8 +61,16 @@ class Listener {
     Listener(const Listener &) = delete;
     Listener &operator=(const Listener &) = delete;
 
-    // The next connection, as a non-blocking socket and the name of its other end; -1: none is waiting.
-    int accept(std::string &name);
+    // A connection as a non-blocking socket.
+    struct Accepted {
+        int socket = -1;
+        std::string name;    // of its other end: address and port
+        std::string address; // without the port; for IPv6 the network of 64 bits, since a host has all of its addresses
+        int error = 0;       // EXHAUSTED: why
+    };
+    enum class Result { ONE, NONE, EXHAUSTED };
+    // The next connection. EXHAUSTED: the system has no descriptor or memory for it; it waits, so poll() keeps reporting it.
+    Result accept(Accepted &out);
     int socket() const { return socket_; }
     int port() const;
 

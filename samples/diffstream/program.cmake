@@ -1,6 +1,14 @@
+# The parts are a library, so that the tests can use them.
+add_library(cusight_diffstream STATIC ${parts})
+target_link_libraries(cusight_diffstream PUBLIC cusight_samples PRIVATE cusight_flags)
+set_property(TARGET cusight-diffstream PROPERTY SOURCES ${program})
+target_link_libraries(cusight-diffstream PRIVATE cusight_diffstream)
+
 # TLS, for addresses beyond loopback. Without OpenSSL the program is limited to loopback.
-find_package(OpenSSL 1.1.1 QUIET)
+if(CUSIGHT_OPENSSL)
+    find_package(OpenSSL 1.1.1 QUIET)
+endif()
 if(OpenSSL_FOUND)
-    target_link_libraries(cusight-diffstream PRIVATE OpenSSL::SSL)
-    target_compile_definitions(cusight-diffstream PRIVATE CUSIGHT_HAVE_OPENSSL=1)
+    target_link_libraries(cusight_diffstream PUBLIC OpenSSL::SSL)
+    target_compile_definitions(cusight_diffstream PUBLIC CUSIGHT_HAVE_OPENSSL=1)
 endif()

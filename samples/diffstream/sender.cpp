@@ -1,10 +1,13 @@
 // The sender: three threads, capture -> difference -> send, and the main thread, which shows the progress.
 #include "sender.hpp"
 
+#include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/source.hpp"
 #include "diffstream/broadcaster.hpp"
+#include "diffstream/log.hpp"
 #include "diffstream/queues.hpp"
+#include "diffstream/signals.hpp"
 
 #include "cusight/opencv.hpp"
 
@@ -26,9 +29,6 @@ namespace {
 constexpr int KEY_FRAME_INTERVAL = 10; // frames, at least: so no viewer can make the others pay for more
 constexpr auto MAX_CATCH_UP = std::chrono::milliseconds(250); // a longer delay would reach the viewers as a burst
 
-struct CloseFile {
-    void operator()(std::FILE *file) const { std::fclose(file); }
-};
 struct DestroySender {
     void operator()(cusSender *sender) const { cusSenderDestroy(sender); }
 };
@@ -43,16 +43,14 @@ class Transmission {
           sender_(createSender()), captured_(settings.options.max_in_flight + 2, size_.height, size_.width, onGpu()),
           packed_(settings.options.max_in_flight),
           broadcaster_(settings, size_, rate_, packed_, sender_.get(), stats_, listening) {
-        if (settings.digests.empty())
-            return;
-        digests_.reset(std::fopen(settings.digests.c_str(), "w"));
-        if (!digests_)
-            throw Stop(sample::OUTPUT, settings.digests + " cannot be written");
+        if (!settings.digests.empty())
+            digests_ = std::make_unique<sample::OutputFile>(settings.digests);
     }
 
     void run() {
         const long long total = totalFrames(); // before another thread uses the source
         std::exception_ptr capture_error, difference_error, send_error;
+        auto blocked = std::make_unique<SignalsBlocked>(); // while the threads start
         std::thread capturing([&] {
             guarded(capture_error, [&] { capture(); });
             captured_.close();
@@ -68,6 +66,7 @@ class Transmission {
             packed_.close();
             captured_.close();
         });
+        blocked.reset();
         while (!packed_.ended()) {
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
             showProgress(progress);
@@ -76,11 +75,16 @@ class Transmission {
         capturing.join();
         differencing.join();
         sending.join();
-        if (settings_.progress)
+        if (settings_.progress && stderrAccepts())
             progress.finish();
+        std::exception_ptr log_error;
+        guarded(log_error, [&] {
+            if (digests_ && stats_.frames)
+                digests_->commit();
+        });
         digests_.reset();
         report(std::chrono::duration<double>(end - first_frame_).count());
-        for (const std::exception_ptr &error : {send_error, difference_error, capture_error})
+        for (const std::exception_ptr &error : {send_error, difference_error, log_error, capture_error})
             if (error)
                 std::rethrow_exception(error);
     }
@@ -148,7 +152,8 @@ class Transmission {
     // Waits until the frame is due. A short delay is caught up with, a long one is not.
     void pace(Clock::time_point &due) const {
         due = std::max(due, Clock::now() - MAX_CATCH_UP);
-        std::this_thread::sleep_until(due);
+        for (auto at = Clock::now(); at < due && !stopped(); at = Clock::now())
+            std::this_thread::sleep_until(std::min(due, at + std::chrono::milliseconds(50)));
         due += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(1 / rate_));
     }
 
@@ -215,14 +220,14 @@ class Transmission {
             crc = cusCrc32c(crc, static_cast<const char *>(host.data) + static_cast<size_t>(y) * host.step,
                             static_cast<size_t>(host.cols) * 3);
         cusMatRelease(&host);
-        std::fprintf(digests_.get(), "%llu %08x\n", static_cast<unsigned long long>(sequence), crc);
-        std::fflush(digests_.get());
+        digests_->print("%llu %08x\n", static_cast<unsigned long long>(sequence), crc);
+        digests_->publish();
     }
 
     // ---- Figures ----
 
     void showProgress(sample::Progress &progress) {
-        if (!settings_.progress)
+        if (!settings_.progress || !stderrAccepts())
             return;
         progress.update(stats_.frames, sample::text("%d viewers, %.2f %% changed, %.2f Mbit/s", stats_.viewers.load(),
                                                     100 * static_cast<double>(stats_.changed) / frameCount() / frameBytes(),
@@ -254,7 +259,7 @@ class Transmission {
     PackedQueue packed_;
     SenderStats stats_;
     Broadcaster broadcaster_;
-    std::unique_ptr<std::FILE, CloseFile> digests_;
+    std::unique_ptr<sample::OutputFile> digests_;  // followed by others while it grows
     Clock::time_point first_frame_ = Clock::now(); // written by the capturing thread
     long long submitted_ = 0, last_key_frame_ = -1000;
 };

@@ -23,8 +23,9 @@ struct SendSettings {
     int max_frames = 0;
     int wait = 0; // for so many viewers, before the first frame
     int max_viewers = 32;
-    double timeout = 30; // seconds without progress, after which a viewer is dropped
-    std::string digests; // output file: a checksum of the reference after each frame
+    int max_pending = 16; // connections that have not proved who they are
+    double timeout = 30;  // seconds without progress, after which a viewer is dropped
+    std::string digests;  // output file: a checksum of the reference after each frame
     bool progress = true;
 };
 

@@ -1,7 +1,9 @@
 #include "viewer.hpp"
 
+#include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
+#include "diffstream/log.hpp"
 
 #include "cusight/opencv.hpp"
 #include "cusight/live.h"
@@ -12,6 +14,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <random>
 #include <thread>
 
 #include <poll.h>
@@ -33,22 +36,22 @@ class Session {
             std::fprintf(stderr, "no window: %s\n", sample::displayProblem().c_str());
         if (s.tls.any())
             tls_ = std::make_unique<Tls>(s.tls, false, s.address.host);
-        if (!s.digests.empty() && !(digests_ = std::fopen(s.digests.c_str(), "w")))
-            throw Stop(sample::OUTPUT, s.digests + " cannot be written");
+        if (!s.digests.empty())
+            digests_ = std::make_unique<sample::OutputFile>(s.digests);
         check(cusViewerCreate(&viewer_, nullptr));
     }
-    ~Session() {
-        cusViewerDestroy(viewer_);
-        if (digests_)
-            std::fclose(digests_);
-    }
+    ~Session() { cusViewerDestroy(viewer_); }
     Session(const Session &) = delete;
     Session &operator=(const Session &) = delete;
 
     void run() {
         try {
             while (!over() && !runConnection()) {
-                std::this_thread::sleep_for(pause_);
+                // Viewers that lost the same sender do not all come back at the same moment.
+                const auto next = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                     pause_ * std::uniform_real_distribution<double>(0.5, 1)(random_));
+                while (!sample::interrupted() && Clock::now() < next)
+                    std::this_thread::sleep_for(std::chrono::milliseconds(20));
                 pause_ = std::min(2 * pause_, std::chrono::milliseconds(2000));
             }
         } catch (...) {
@@ -94,7 +97,7 @@ class Session {
         }
         if (std::chrono::duration<double>(Clock::now() - lost_).count() > s_.reconnect)
             throw Stop(sample::INPUT, why);
-        if (last_error_ != why)
+        if (last_error_ != why && stderrAccepts())
             std::fprintf(stderr, "%s; trying again\n", why);
         last_error_ = why;
     }
@@ -212,20 +215,20 @@ class Session {
         key_frames_ += info.is_key_frame;
         if (digests_) {
             const cv::Mat f = currentFrame(); // rows are not padded
-            std::fprintf(digests_, "%llu %08x\n", static_cast<unsigned long long>(info.sequence),
-                         cusCrc32c(0, f.data, f.total() * f.elemSize()));
-            std::fflush(digests_);
+            digests_->print("%llu %08x\n", static_cast<unsigned long long>(info.sequence),
+                            cusCrc32c(0, f.data, f.total() * f.elemSize()));
+            digests_->publish();
         }
         if (sink_ && !sink_->write(displayed()))
             closed_ = true;
-        if (s_.progress)
+        if (s_.progress && stderrAccepts())
             progress_.update(frames_, sample::text("%.2f %% changed, %.2f Mbit/s", share(info),
                                                    8e-6 * static_cast<double>(received_) / progress_.seconds()));
     }
 
     void finish() {
         const double seconds = progress_.seconds();
-        if (s_.progress)
+        if (s_.progress && stderrAccepts())
             progress_.finish();
         sample::figure("frames received", "%lld, %.1f a second, the last is number %llu", frames_,
                        static_cast<double>(frames_) / seconds, static_cast<unsigned long long>(sequence_));
@@ -233,6 +236,12 @@ class Session {
                        skipped_, key_frames_, connections_, base_missing_);
         sample::figure("bytes received", "%lld, %.0f a frame", received_,
                        static_cast<double>(received_) / static_cast<double>(std::max<long long>(frames_, 1)));
+        if (digests_ && frames_)
+            digests_->commit();
+        digests_.reset();
+        if (!s_.record.empty() && !sink_ && !sample::interrupted())
+            throw Stop(sample::INPUT,
+                       s_.record + " was not written: no frame arrived (--min-viewers 1 makes the sender wait)");
         if (sink_) {
             sink_->finish();
             sample::figure("output", "%s", sink_->name().c_str());
@@ -244,7 +253,7 @@ class Session {
     std::unique_ptr<Tls> tls_;
     std::unique_ptr<sample::Sink> sink_;
     cusViewer *viewer_ = nullptr;
-    std::FILE *digests_ = nullptr;
+    std::unique_ptr<sample::OutputFile> digests_; // followed by others while it grows
     std::vector<uint8_t> buffer_ = std::vector<uint8_t>(1 << 16);
     cv::Mat converted_, painted_;
     cv::Size size_;
@@ -254,7 +263,8 @@ class Session {
     uint64_t sequence_ = 0;
     Clock::time_point lost_ = Clock::now(); // when there was a connection last
     std::chrono::milliseconds pause_{100};  // before the next attempt
-    std::string last_error_;                // printed once, while it repeats
+    std::mt19937 random_{std::random_device{}()};
+    std::string last_error_; // printed once, while it repeats
 };
 
 } // namespace

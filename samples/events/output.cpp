@@ -8,8 +8,6 @@
 #include "cusight/live.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -29,10 +27,6 @@ bool isRaw(const std::string &name) {
 
 bool isHdf5(const std::string &name) {
     return endsWith(name, ".h5") || endsWith(name, ".hdf5");
-}
-
-[[noreturn]] void cannotWrite(const std::string &name) {
-    throw Stop(sample::OUTPUT, name + " cannot be written: " + std::strerror(errno));
 }
 
 void checkOutput(cusStatus status) {
@@ -68,8 +62,9 @@ void PlaybackClock::waitFor(int64_t time, double speed) {
     }
     const auto due =
         started_at_ + std::chrono::microseconds(static_cast<int64_t>(static_cast<double>(time - origin_) / speed));
-    if (due > now)
-        std::this_thread::sleep_until(std::min(due, now + std::chrono::seconds(1)));
+    const auto end = std::min(due, now + std::chrono::seconds(1));
+    for (auto at = now; at < end && !sample::interrupted(); at = std::chrono::steady_clock::now())
+        std::this_thread::sleep_until(std::min(end, at + std::chrono::milliseconds(50)));
 }
 
 // ---- FrameOutput -------------------------------------------------------------------------------------------------------
@@ -81,17 +76,13 @@ FrameOutput::FrameOutput(const Settings &settings, const cusRepresentation &repr
 }
 
 FrameOutput::~FrameOutput() {
-    if (raw_)
-        std::fclose(raw_);
     cusFrameWriterDiscard(hdf5_);
 }
 
 void FrameOutput::open(double fps) {
     const std::string &name = settings_.common.output;
     if (isRaw(name)) {
-        raw_ = std::fopen(name.c_str(), "wb");
-        if (!raw_)
-            cannotWrite(name);
+        raw_ = std::make_unique<sample::OutputFile>(name);
     } else if (isHdf5(name)) {
         checkOutput(cusFrameWriterCreate(&hdf5_, name.c_str(), size_.height, size_.width, type_));
     }
@@ -129,8 +120,8 @@ void FrameOutput::take(const cusFrameBatch &batch) {
         const char *bytes = static_cast<const char *>(m.data) + y * m.step;
         if (settings_.checksum)
             crc_ = cusCrc32c(crc_, bytes, row);
-        if (raw_ && std::fwrite(bytes, 1, row, raw_) != row)
-            cannotWrite(settings_.common.output);
+        if (raw_)
+            raw_->write(bytes, row);
     }
     if (hdf5_)
         checkOutput(cusFrameWriterWrite(hdf5_, &m));
@@ -151,8 +142,9 @@ void FrameOutput::show(const cusFrameBatch &batch) {
 }
 
 void FrameOutput::finish() {
-    if (raw_ && std::fclose(std::exchange(raw_, nullptr)) != 0)
-        cannotWrite(settings_.common.output);
+    if (raw_)
+        raw_->commit();
+    raw_.reset();
     if (hdf5_)
         checkOutput(cusFrameWriterFinish(std::exchange(hdf5_, nullptr)));
     if (sink_)

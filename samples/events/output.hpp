@@ -3,6 +3,7 @@
 
 #include "events/settings.hpp"
 
+#include "common/output.hpp"
 #include "common/sink.hpp"
 
 #include "cusight/eventio.h"
@@ -10,7 +11,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <deque>
 #include <exception>
 #include <memory>
@@ -27,7 +27,7 @@ class PlaybackClock {
     // When event number `event` happened, interpolated within its piece.
     int64_t timeOf(uint64_t event) const;
 
-    // Sleeps until it is time to show what happened at `time`, at most a second.
+    // Sleeps until it is time to show what happened at `time`, at most a second, or until the program is interrupted.
     void waitFor(int64_t time, double speed);
 
   private:
@@ -59,7 +59,11 @@ class FrameOutput {
     void finish();
     void report() const;
 
-    bool paced() const { return paced_; }   // frames are shown in a window at the recording's speed
+    bool paced() const { return paced_; } // frames are shown in a window at the recording's speed
+    // Frames are stored, shown or summed up, not only events.
+    bool wanted() const { return raw_ || hdf5_ || sink_ || settings_.checksum; }
+    // Frames that another part of the recording continues.
+    bool plain() const { return !sink_; }
     bool closed() const { return closed_; } // the window was closed or the program was interrupted
     uint64_t frames() const { return frames_; }
     PlaybackClock clock;
@@ -74,7 +78,7 @@ class FrameOutput {
     const cv::Size size_;
     int type_ = 0;
     bool paced_ = false, closed_ = false;
-    std::FILE *raw_ = nullptr;
+    std::unique_ptr<sample::OutputFile> raw_;
     cusFrameWriter *hdf5_ = nullptr;
     std::unique_ptr<sample::Sink> sink_;
     uint32_t crc_ = 0;

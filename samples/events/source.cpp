@@ -1,6 +1,7 @@
 #include "source.hpp"
 
 #include "common/app.hpp"
+#include "common/files.hpp"
 #include "common/source.hpp"
 
 #include <opencv2/imgproc.hpp>
@@ -156,6 +157,7 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
         return std::make_unique<RecordingSource>(reader, s.input, s.skip_bad, pinned);
     const std::string message = cusLastError();
     // What no reader recognizes may be a video, a camera or a folder of images.
+    sample::requireRegular(s.input);
     if (status == CUS_ERROR_IO || message.find("not an event recording") != std::string::npos)
         return std::make_unique<VideoSource>(s.input, s.contrast_threshold);
     throw Stop(sample::INPUT, s.input + ": " + message);

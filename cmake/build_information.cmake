@@ -1,0 +1,30 @@
+# What cusBuildInformation() says. A module adds a line from its module.cmake: built_with("zstd" "yes").
+set(build_information "")
+macro(built_with name value)
+    set(built_with_name "${name}:                ")
+    string(SUBSTRING "${built_with_name}" 0 16 built_with_name)
+    string(APPEND build_information "    \"  ${built_with_name}${value}\\n\" \\\n")
+endmacro()
+
+# After the last module: writes build_information.h, which src/build_information.c includes.
+macro(cusight_write_build_information)
+    if(CUSIGHT_HAVE_CUDA)
+        string(REPLACE ";" ", " architectures "${CMAKE_CUDA_ARCHITECTURES}")
+        built_with("CUDA" "${CMAKE_CUDA_COMPILER_VERSION}, architectures ${architectures}")
+    else()
+        built_with("CUDA" "no")
+    endif()
+    if(OpenMP_C_FOUND)
+        built_with("OpenMP" "${OpenMP_C_VERSION}")
+    else()
+        built_with("OpenMP" "no")
+    endif()
+    built_with("Compiler" "${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}")
+    if(CUSIGHT_SANITIZE)
+        built_with("Sanitizers" "${CUSIGHT_SANITIZE}")
+    endif()
+    configure_file(cmake/build_information.h.in generated/build_information.h @ONLY)
+    # Only this file sees the folder and the name of the configuration, so that all others compile alike in every build folder.
+    set_source_files_properties(src/build_information.c PROPERTIES INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/generated
+        COMPILE_DEFINITIONS "CUSI_BUILD_TYPE=\"$<CONFIG>\"")
+endmacro()

@@ -1,0 +1,244 @@
+// cusight/algorithms.hpp: the objects of integral.h, match.h, framediff.h and stereo.h as C++ classes.
+//
+// Each class owns one object of the C interface, whose header says everything about shapes, types, cost and errors; a failed call
+// throws cusight::Error. Objects can be moved, not copied. Matrices are cusMat, cusight::Matrix, and with opencv.hpp cv::Mat and
+// cv::cuda::GpuMat; outputs are created. Streams are cudaStream_t, cusight::Stream, and with opencv.hpp cv::cuda::Stream.
+#ifndef CUSIGHT_ALGORITHMS_HPP
+#define CUSIGHT_ALGORITHMS_HPP
+
+#include "framediff.h"
+#include "integral.h"
+#include "match.h"
+#include "matrix.hpp"
+#include "stereo.h"
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace cusight {
+
+// ---- Integral images ---------------------------------------------------------------------------------------------------
+
+class Integrator {
+  public:
+    Integrator(int max_rows, int max_cols, cusSpace space) {
+        cusIntegrator *made = nullptr;
+        check(cusIntegratorCreate(&made, max_rows, max_cols, space));
+        handle_.reset(made);
+    }
+    void sum(Input src, Output sum, StreamRef stream = {}, const cusIntegralOptions &options = cusIntegralDefaults()) {
+        check(cusIntegratorRun(get(), src.get(), table(src, sum, sumType(src, options)), nullptr, &options, stream));
+    }
+    void squares(Input src, Output sqsum, StreamRef stream = {}) {
+        check(cusIntegratorRun(get(), src.get(), nullptr, table(src, sqsum, CUS_64FC1), nullptr, stream));
+    }
+    // Both tables in one pass.
+    void both(Input src, Output sum, Output sqsum, StreamRef stream = {},
+              const cusIntegralOptions &options = cusIntegralDefaults()) {
+        cusMat *first = table(src, sum, sumType(src, options)), *second = table(src, sqsum, CUS_64FC1);
+        check(cusIntegratorRun(get(), src.get(), first, second, &options, stream));
+    }
+    cusIntegrator *get() const noexcept { return handle_.get(); }
+
+    static int sumType(const Input &src, const cusIntegralOptions &options) {
+        return src->type == CUS_32FC1 || options.sum_depth == CUS_64F ? CUS_64FC1 : CUS_32SC1;
+    }
+
+  private:
+    static cusMat *table(const Input &src, Output &out, int type) {
+        const bool accepted = src->data && (src->type == CUS_8UC1 || src->type == CUS_32FC1);
+        return accepted ? out.create(src->rows + 1, src->cols + 1, type, src->space) : out.create(0, 0, type, src->space);
+    }
+    detail::Handle<cusIntegrator, &cusIntegratorDestroy> handle_;
+};
+
+// ---- Template matching -------------------------------------------------------------------------------------------------
+
+class Matcher {
+  public:
+    // One template, or several of one size and type, for frames of rows x cols.
+    Matcher(Input templ, int rows, int cols, const cusMatcherOptions &options = cusMatcherDefaults(), StreamRef stream = {})
+        : Matcher(std::vector<cusMat>{*templ.get()}, rows, cols, options, stream) {}
+    Matcher(const std::vector<cusMat> &templates, int rows, int cols,
+            const cusMatcherOptions &options = cusMatcherDefaults(), StreamRef stream = {})
+        : count_(static_cast<int>(templates.size())), max_matches_(options.max_matches) {
+        cusMatcher *made = nullptr;
+        check(cusMatcherCreate(&made, templates.data(), count_, rows, cols, &options, stream));
+        handle_.reset(made);
+        map_rows_ = rows - templates[0].rows + 1;
+        map_cols_ = cols - templates[0].cols + 1;
+    }
+    void run(Input frame, StreamRef stream = {}) { check(cusMatcherRun(get(), frame.get(), nullptr, stream)); }
+    // With the score map; for a matcher with one template.
+    void run(Input frame, Output scores, StreamRef stream = {}) {
+        if (count_ != 1)
+            throw Error(CUS_ERROR_SIZE, "Matcher::run: the matcher has " + std::to_string(count_) +
+                                            " templates, expected 1; pass an array to cusMatcherRun");
+        check(cusMatcherRun(get(), frame.get(), scores.create(map_rows_, map_cols_, CUS_32FC1, frame->space), stream));
+    }
+    void inspect(Input frame, const cusHsvRange &range, double min_fill, StreamRef stream = {}) {
+        check(cusMatcherInspect(get(), frame.get(), &range, min_fill, stream));
+    }
+    // Best first, at most max_matches; waits for the stream of the run.
+    std::vector<cusMatch> matches(StreamRef stream = {}, int index = 0) {
+        std::vector<cusMatch> found(static_cast<size_t>(max_matches_));
+        int count = 0;
+        check(cusMatcherGet(get(), index, found.data(), max_matches_, &count, stream));
+        found.resize(static_cast<size_t>(count));
+        return found;
+    }
+    // The best match; x = y = -1 and a score of NaN if there is none. Waits for the stream of the run.
+    cusMatch best(StreamRef stream = {}, int index = 0) {
+        const auto found = matches(stream, index);
+        if (!found.empty())
+            return found[0];
+        cusMatch none = {};
+        none.x = none.y = none.filled = -1;
+        none.score = std::numeric_limits<double>::quiet_NaN();
+        return none;
+    }
+    // All results in place: see cusMatcherResults.
+    cusMat results() const {
+        cusMat view = CUS_MAT_INIT;
+        check(cusMatcherResults(get(), &view));
+        return view;
+    }
+    cusMatchAlgorithm algorithm() const noexcept { return cusMatcherAlgorithm(get()); }
+    cusMatcher *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusMatcher, &cusMatcherDestroy> handle_;
+    int count_ = 0, max_matches_ = 0, map_rows_ = 0, map_cols_ = 0;
+};
+
+// ---- Frame differences -------------------------------------------------------------------------------------------------
+
+// The heatmap of each frame against the one before. Keeps a copy of the last frame, in its space.
+class Heatmap {
+  public:
+    explicit Heatmap(const cusHeatmapOptions &options = cusHeatmapDefaults()) : options_(options) {}
+    // The first frame, and one of another size, type or space, is compared with itself: a map without changes.
+    void apply(Input frame, Output map, StreamRef stream = {}) {
+        const cusMat &p = previous_.get();
+        const bool first =
+            p.rows != frame->rows || p.cols != frame->cols || p.type != frame->type || p.space != frame->space;
+        const cusMat *before = first ? frame.get() : &p;
+        cusMat *to = map.create(frame->rows, frame->cols, CUS_8UC3, frame->space);
+        check(cusHeatmap(before, frame.get(), to, &options_, stream));
+        if (first && p.space != frame->space)
+            previous_.release();
+        check(cusMatCopy(frame.get(), &previous_.get(), stream));
+    }
+    // The next frame is a first frame again.
+    void reset() noexcept { previous_.release(); }
+
+  private:
+    cusHeatmapOptions options_;
+    Matrix previous_;
+};
+
+// One encoded frame: see cusSparseDiff.
+class SparseDiff {
+  public:
+    SparseDiff() = default;
+    SparseDiff(int rows, int cols, int type, cusSpace space, uint32_t capacity = 0, bool with_mask = false) {
+        check(cusSparseDiffCreate(&diff_, rows, cols, type, capacity, with_mask, space));
+    }
+    SparseDiff(SparseDiff &&other) noexcept : diff_(std::exchange(other.diff_, cusSparseDiff CUS_SPARSE_DIFF_INIT)) {}
+    SparseDiff &operator=(SparseDiff &&other) noexcept {
+        if (this != &other) {
+            cusSparseDiffRelease(&diff_);
+            diff_ = std::exchange(other.diff_, cusSparseDiff CUS_SPARSE_DIFF_INIT);
+        }
+        return *this;
+    }
+    ~SparseDiff() { cusSparseDiffRelease(&diff_); }
+    // Changed bytes; waits for the stream.
+    uint32_t count(StreamRef stream = {}) const {
+        uint32_t n = 0;
+        check(cusSparseDiffCount(&diff_, &n, stream));
+        return n;
+    }
+    const cusSparseDiff &get() const noexcept { return diff_; }
+    cusSparseDiff &get() noexcept { return diff_; }
+
+  private:
+    cusSparseDiff diff_ = CUS_SPARSE_DIFF_INIT;
+};
+
+class DiffEncoder {
+  public:
+    DiffEncoder(int rows, int cols, int type, cusSpace space, const cusDiffOptions &options = cusDiffDefaults()) {
+        cusDiffEncoder *made = nullptr;
+        check(cusDiffEncoderCreate(&made, rows, cols, type, space, &options));
+        handle_.reset(made);
+    }
+    void encode(Input frame, SparseDiff &diff, StreamRef stream = {}) {
+        check(cusDiffEncode(get(), frame.get(), &diff.get(), stream));
+    }
+    // The reference becomes black, or `frame`.
+    void resetToBlack(StreamRef stream = {}) { check(cusDiffEncoderReset(get(), nullptr, stream)); }
+    void reset(Input frame, StreamRef stream = {}) { check(cusDiffEncoderReset(get(), frame.get(), stream)); }
+    cusMat reference() const {
+        cusMat view = CUS_MAT_INIT;
+        check(cusDiffEncoderReference(get(), &view));
+        return view;
+    }
+    cusDiffEncoder *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusDiffEncoder, &cusDiffEncoderDestroy> handle_;
+};
+
+class DiffDecoder {
+  public:
+    DiffDecoder(int rows, int cols, int type, cusSpace space) {
+        cusDiffDecoder *made = nullptr;
+        check(cusDiffDecoderCreate(&made, rows, cols, type, space));
+        handle_.reset(made);
+    }
+    void decode(const SparseDiff &diff, StreamRef stream = {}) { decode(diff.get(), stream); }
+    void decode(const cusSparseDiff &diff, StreamRef stream = {}) { check(cusDiffDecode(get(), &diff, stream)); }
+    void resetToBlack(StreamRef stream = {}) { check(cusDiffDecoderReset(get(), nullptr, stream)); }
+    void reset(Input frame, StreamRef stream = {}) { check(cusDiffDecoderReset(get(), frame.get(), stream)); }
+    cusMat frame() const {
+        cusMat view = CUS_MAT_INIT;
+        check(cusDiffDecoderFrame(get(), &view));
+        return view;
+    }
+    cusDiffDecoder *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusDiffDecoder, &cusDiffDecoderDestroy> handle_;
+};
+
+// ---- Stereo ------------------------------------------------------------------------------------------------------------
+
+class ContourMapper {
+  public:
+    ContourMapper(int rows, int cols, int type, cusSpace space, const cusStereoOptions &options = cusStereoDefaults())
+        : elevation_type_(options.fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1) {
+        cusContourMapper *made = nullptr;
+        check(cusContourMapperCreate(&made, rows, cols, type, space, &options));
+        handle_.reset(made);
+    }
+    void map(Input left, Input right, Output elevation, StreamRef stream = {}) {
+        check(cusContourMap(get(), left.get(), right.get(),
+                            elevation.create(left->rows, left->cols, elevation_type_, left->space), nullptr, stream));
+    }
+    void map(Input left, Input right, Output elevation, Output contours, StreamRef stream = {}) {
+        cusMat *heights = elevation.create(left->rows, left->cols, elevation_type_, left->space),
+               *lines = contours.create(left->rows, left->cols, CUS_8UC1, left->space);
+        check(cusContourMap(get(), left.get(), right.get(), heights, lines, stream));
+    }
+    cusContourMapper *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusContourMapper, &cusContourMapperDestroy> handle_;
+    int elevation_type_;
+};
+
+} // namespace cusight
+
+#endif // CUSIGHT_ALGORITHMS_HPP

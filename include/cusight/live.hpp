@@ -1,0 +1,114 @@
+// cusight/live.hpp: the objects of live.h as C++ classes; see algorithms.hpp for what they share.
+#ifndef CUSIGHT_LIVE_HPP
+#define CUSIGHT_LIVE_HPP
+
+#include "live.h"
+#include "matrix.hpp"
+
+namespace cusight {
+
+// Bytes that wait to be sent; valid until the object's next call.
+struct Bytes {
+    const uint8_t *data = nullptr;
+    size_t size = 0;
+};
+
+class Sender {
+  public:
+    Sender(int rows, int cols, int type, cusSpace space, const cusSenderOptions &options = cusSenderDefaults()) {
+        cusSender *made = nullptr;
+        check(cusSenderCreate(&made, rows, cols, type, space, &options));
+        handle_.reset(made);
+    }
+    void submit(Input frame, bool with_key_frame = false, StreamRef stream = {}) {
+        check(cusSenderSubmit(get(), frame.get(), with_key_frame, stream));
+    }
+    // Waits for the oldest submitted frame; valid until release().
+    cusSentFrame finish() {
+        cusSentFrame packed = {};
+        check(cusSenderFinish(get(), &packed));
+        return packed;
+    }
+    void release() { check(cusSenderRelease(get())); }
+    cusMat reference() const {
+        cusMat view = CUS_MAT_INIT;
+        check(cusSenderReference(get(), &view));
+        return view;
+    }
+    cusSender *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusSender, &cusSenderDestroy> handle_;
+};
+
+class Peer {
+  public:
+    Peer(int rows, int cols, int type, uint32_t rate_millihertz = 0) {
+        cusPeer *made = nullptr;
+        check(cusPeerCreate(&made, rows, cols, type, rate_millihertz));
+        handle_.reset(made);
+    }
+    void input(const void *data, size_t bytes) { check(cusPeerInput(get(), data, bytes)); }
+    void offer(const cusSentFrame &frame) { check(cusPeerOffer(get(), &frame)); }
+    Bytes output() {
+        Bytes bytes;
+        check(cusPeerOutput(get(), &bytes.data, &bytes.size));
+        return bytes;
+    }
+    void sent(size_t bytes) { check(cusPeerSent(get(), bytes)); }
+    void finish() { check(cusPeerFinish(get())); }
+    cusPeerInfo info() const {
+        cusPeerInfo info = {};
+        check(cusPeerQuery(get(), &info));
+        return info;
+    }
+    cusPeer *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusPeer, &cusPeerDestroy> handle_;
+};
+
+class Viewer {
+  public:
+    explicit Viewer(const cusViewerOptions &options = cusViewerDefaults()) {
+        cusViewer *made = nullptr;
+        check(cusViewerCreate(&made, &options));
+        handle_.reset(made);
+    }
+    void reconnect() { check(cusViewerReconnect(get())); }
+    // Takes bytes from `input` (and moves it past them) up to the next update.
+    cusViewerUpdate input(Bytes &input) {
+        size_t used = 0;
+        cusViewerUpdate update = CUS_VIEWER_NOTHING;
+        check(cusViewerInput(get(), input.data, input.size, &used, &update));
+        input.data += used;
+        input.size -= used;
+        return update;
+    }
+    Bytes output() {
+        Bytes bytes;
+        check(cusViewerOutput(get(), &bytes.data, &bytes.size));
+        return bytes;
+    }
+    void sent(size_t bytes) { check(cusViewerSent(get(), bytes)); }
+    void finish() { check(cusViewerFinish(get())); }
+    // Valid until the next input.
+    cusMat frame() const {
+        cusMat view = CUS_MAT_INIT;
+        check(cusViewerFrame(get(), &view));
+        return view;
+    }
+    cusViewerInfo info() const {
+        cusViewerInfo info = {};
+        check(cusViewerQuery(get(), &info));
+        return info;
+    }
+    cusViewer *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusViewer, &cusViewerDestroy> handle_;
+};
+
+} // namespace cusight
+
+#endif // CUSIGHT_LIVE_HPP

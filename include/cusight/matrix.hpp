@@ -1,0 +1,230 @@
+// cusight/matrix.hpp: exceptions, owning matrices, streams, and the arguments of the C++ classes. C++17, header-only, no OpenCV.
+#ifndef CUSIGHT_MATRIX_HPP
+#define CUSIGHT_MATRIX_HPP
+
+#include "core.h"
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace cusight {
+
+// What check() throws: the status and the library's message.
+class Error : public std::runtime_error {
+  public:
+    explicit Error(cusStatus status) : Error(status, cusLastError()) {}
+    Error(cusStatus status, const std::string &message)
+        : std::runtime_error(std::string(cusStatusName(status)) + ": " + message), status_(status) {}
+    cusStatus status() const noexcept { return status_; }
+    // what() without the status's name.
+    std::string message() const { return std::string(what()).substr(std::string(cusStatusName(status_)).size() + 2); }
+
+  private:
+    cusStatus status_;
+};
+
+inline void check(cusStatus status) {
+    if (status != CUS_OK)
+        throw Error(status);
+}
+
+namespace detail {
+
+template<auto destroy>
+struct Destroy {
+    template<class T>
+    void operator()(T *object) const noexcept {
+        destroy(object);
+    }
+};
+
+// An object of the C interface: destroyed with its owner, moved, never copied.
+template<class T, auto destroy>
+using Handle = std::unique_ptr<T, Destroy<destroy>>;
+
+} // namespace detail
+
+// ---- Streams -----------------------------------------------------------------------------------------------------------
+
+class Stream {
+  public:
+    Stream() {
+        cusStream made = nullptr;
+        check(cusStreamCreate(&made));
+        handle_.reset(made);
+    }
+    void synchronize() const { check(cusStreamSynchronize(get())); }
+    void wait(cusStreamEvent event) const { check(cusStreamWaitEvent(get(), event)); }
+    cusStream get() const noexcept { return handle_.get(); }
+    operator cusStream() const noexcept { return get(); }
+
+  private:
+    detail::Handle<CUstream_st, &cusStreamDestroy> handle_;
+};
+
+class StreamEvent {
+  public:
+    StreamEvent() {
+        cusStreamEvent made = nullptr;
+        check(cusStreamEventCreate(&made));
+        handle_.reset(made);
+    }
+    void record(cusStream stream) const { check(cusStreamEventRecord(get(), stream)); }
+    void synchronize() const { check(cusStreamEventSynchronize(get())); }
+    // Milliseconds from `start` to this event.
+    float since(const StreamEvent &start) const {
+        float milliseconds = 0;
+        check(cusStreamEventElapsed(start.get(), get(), &milliseconds));
+        return milliseconds;
+    }
+    cusStreamEvent get() const noexcept { return handle_.get(); }
+    operator cusStreamEvent() const noexcept { return get(); }
+
+  private:
+    detail::Handle<CUevent_st, &cusStreamEventDestroy> handle_;
+};
+
+// Specialize for another library's stream type: static cusStream get(const T &). opencv.hpp does so for cv::cuda::Stream.
+template<class T>
+struct StreamTraits {};
+
+// A stream argument: nothing (the default stream), a cudaStream_t, a Stream, or a type with StreamTraits.
+class StreamRef {
+  public:
+    StreamRef(cusStream stream = nullptr) noexcept : stream_(stream) {}
+    StreamRef(const Stream &stream) noexcept : stream_(stream.get()) {}
+    template<class T, class = decltype(StreamTraits<T>::get(std::declval<const T &>()))>
+    StreamRef(const T &stream) : stream_(StreamTraits<T>::get(stream)) {}
+    operator cusStream() const noexcept { return stream_; }
+
+  private:
+    cusStream stream_;
+};
+
+// ---- Matrices ----------------------------------------------------------------------------------------------------------
+
+// A cusMat that releases its memory. Wrapped memory stays its owner's.
+class Matrix {
+  public:
+    Matrix() = default;
+    Matrix(int rows, int cols, int type, cusSpace space = CUS_HOST) { create(rows, cols, type, space); }
+    Matrix(Matrix &&other) noexcept : mat_(std::exchange(other.mat_, cusMat CUS_MAT_INIT)) {}
+    Matrix &operator=(Matrix &&other) noexcept {
+        if (this != &other) {
+            cusMatRelease(&mat_);
+            mat_ = std::exchange(other.mat_, cusMat CUS_MAT_INIT);
+        }
+        return *this;
+    }
+    ~Matrix() { cusMatRelease(&mat_); }
+
+    // In page-locked host memory.
+    static Matrix pinned(int rows, int cols, int type) {
+        Matrix made;
+        check(cusMatCreatePinned(&made.mat_, rows, cols, type));
+        return made;
+    }
+    // step 0: rows without padding.
+    static Matrix wrap(int rows, int cols, int type, cusSpace space, void *data, size_t step = 0) {
+        Matrix made;
+        check(cusMatWrap(&made.mat_, rows, cols, type, space, data, step));
+        return made;
+    }
+
+    // Keeps memory that fits.
+    void create(int rows, int cols, int type, cusSpace space = CUS_HOST) {
+        check(cusMatCreate(&mat_, rows, cols, type, space));
+    }
+    void release() noexcept { cusMatRelease(&mat_); }
+    // A view, valid while this matrix keeps its memory.
+    cusMat region(int x, int y, int cols, int rows) const {
+        cusMat view = CUS_MAT_INIT;
+        check(cusMatRegion(&mat_, x, y, cols, rows, &view));
+        return view;
+    }
+    void setZero(StreamRef stream = {}) { check(cusMatSetZero(&mat_, stream)); }
+
+    bool empty() const noexcept { return mat_.data == nullptr; }
+    int rows() const noexcept { return mat_.rows; }
+    int cols() const noexcept { return mat_.cols; }
+    int type() const noexcept { return mat_.type; }
+    cusSpace space() const noexcept { return mat_.space; }
+    // Element x of row y; host memory only.
+    template<class T>
+    T &at(int y, int x) const {
+        return reinterpret_cast<T *>(static_cast<char *>(mat_.data) + static_cast<size_t>(y) * mat_.step)[x];
+    }
+    const cusMat &get() const noexcept { return mat_; }
+    cusMat &get() noexcept { return mat_; }
+
+  private:
+    cusMat mat_ = CUS_MAT_INIT;
+};
+
+// Specialize for another library's matrix type:
+//   static cusMat view(const T &);                                      // owns nothing; empty for an empty matrix
+//   static void create(T &, int rows, int cols, int type, cusSpace);    // as cusMatCreate; throws if it cannot be in that space
+// opencv.hpp does so for cv::Mat and cv::cuda::GpuMat.
+template<class T>
+struct MatrixTraits {};
+
+// A matrix that is read: a cusMat, a Matrix, or a type with MatrixTraits. Copies nothing; refers to the argument's memory.
+class Input {
+  public:
+    Input(const cusMat &mat) noexcept : mat_(mat) {}
+    Input(const Matrix &matrix) noexcept : mat_(matrix.get()) {}
+    template<class T, class = decltype(MatrixTraits<T>::view(std::declval<const T &>()))>
+    Input(const T &matrix) : mat_(MatrixTraits<T>::view(matrix)) {}
+    const cusMat *get() const noexcept { return &mat_; }
+    const cusMat *operator->() const noexcept { return &mat_; }
+
+  private:
+    cusMat mat_;
+};
+
+// A matrix that is written; it is created as needed.
+class Output {
+  public:
+    Output(cusMat &mat) noexcept : native_(&mat) {}
+    Output(Matrix &matrix) noexcept : native_(&matrix.get()) {}
+    template<class T, class = decltype(MatrixTraits<T>::view(std::declval<const T &>())),
+             class = std::enable_if_t<!std::is_const_v<T>>>
+    Output(T &matrix) : object_(&matrix), create_(createAs<T>), view_(MatrixTraits<T>::view(matrix)) {}
+    // What the C function gets. A cusMat is left to that function, which rejects bad input before it changes an output.
+    cusMat *create(int rows, int cols, int type, cusSpace space) {
+        if (native_)
+            return native_;
+        if (rows > 0 && cols > 0)
+            view_ = create_(object_, rows, cols, type, space);
+        return &view_;
+    }
+
+  private:
+    template<class T>
+    static cusMat createAs(void *object, int rows, int cols, int type, cusSpace space) {
+        T &matrix = *static_cast<T *>(object);
+        MatrixTraits<T>::create(matrix, rows, cols, type, space);
+        return MatrixTraits<T>::view(matrix);
+    }
+
+    cusMat *native_ = nullptr;
+    void *object_ = nullptr;
+    cusMat (*create_)(void *, int, int, int, cusSpace) = nullptr;
+    cusMat view_ = CUS_MAT_INIT;
+};
+
+// Within one space or between the two (cusMatCopy, cusMatUpload, cusMatDownload): `space` is where dst shall be.
+inline void copy(Input src, Output dst, cusSpace space, StreamRef stream = {}) {
+    cusMat *to = dst.create(src->rows, src->cols, src->type, space);
+    if (src->space == space)
+        check(cusMatCopy(src.get(), to, stream));
+    else
+        check(space == CUS_DEVICE ? cusMatUpload(src.get(), to, stream) : cusMatDownload(src.get(), to, stream));
+}
+
+} // namespace cusight
+
+#endif // CUSIGHT_MATRIX_HPP

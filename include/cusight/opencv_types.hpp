@@ -1,0 +1,85 @@
+// cusight/opencv_types.hpp: views of cv::Mat and cv::cuda::GpuMat, and both as arguments of the classes. Included by opencv.hpp.
+#ifndef CUSIGHT_OPENCV_TYPES_HPP
+#define CUSIGHT_OPENCV_TYPES_HPP
+
+#include "cusight.hpp"
+
+#include <opencv2/core.hpp>
+#include <opencv2/core/cuda.hpp>
+#ifdef CUSIGHT_OPENCV_STREAMS // set by the build where OpenCV really exports StreamAccessor, that is, was built with CUDA
+#include <opencv2/core/cuda_stream_accessor.hpp>
+#endif
+
+namespace cusight {
+
+// A matrix of at most two dimensions as a cusMat. An empty matrix gives an empty view; a function that gets it as an output
+// allocates it, and the caller releases it with cusMatRelease.
+inline cusMat view(const cv::Mat &mat) {
+    CV_Assert(mat.dims <= 2);
+    cusMat m = CUS_MAT_INIT;
+    if (!mat.empty())
+        check(cusMatWrap(&m, mat.rows, mat.cols, mat.type(), CUS_HOST, mat.data, mat.rows > 1 ? mat.step[0] : 0));
+    return m;
+}
+
+inline cusMat view(const cv::cuda::GpuMat &mat) {
+    cusMat m = CUS_MAT_INIT;
+    m.space = CUS_DEVICE;
+    if (!mat.empty())
+        check(cusMatWrap(&m, mat.rows, mat.cols, mat.type(), CUS_DEVICE, mat.data, mat.rows > 1 ? mat.step : 0));
+    return m;
+}
+
+// The other direction: OpenCV headers for cusight's memory; nothing is copied.
+inline cv::Mat toMat(const cusMat &m) {
+    CV_Assert(m.space == CUS_HOST);
+    return m.data ? cv::Mat(m.rows, m.cols, m.type, m.data, m.step) : cv::Mat();
+}
+
+inline cv::cuda::GpuMat toGpuMat(const cusMat &m) {
+    CV_Assert(m.space == CUS_DEVICE);
+    return m.data ? cv::cuda::GpuMat(m.rows, m.cols, m.type, m.data, m.step) : cv::cuda::GpuMat();
+}
+
+inline cusStream stream(const cv::cuda::Stream &s) {
+    return static_cast<cusStream>(s.cudaPtr());
+}
+#ifdef CUSIGHT_OPENCV_STREAMS
+inline cv::cuda::Stream toStream(cusStream s) {
+    return cv::cuda::StreamAccessor::wrapStream(s);
+}
+#endif
+
+// ---- OpenCV's types as arguments of the classes ------------------------------------------------------------------------
+
+template<>
+struct MatrixTraits<cv::Mat> {
+    static cusMat view(const cv::Mat &mat) { return cusight::view(mat); }
+    static void create(cv::Mat &mat, int rows, int cols, int type, cusSpace space) {
+        if (space != CUS_HOST)
+            throw Error(CUS_ERROR_SPACE,
+                        "an output is a cv::Mat (host memory), expected a cv::cuda::GpuMat like the input");
+        mat.create(rows, cols, type);
+    }
+};
+
+template<>
+struct MatrixTraits<cv::cuda::GpuMat> {
+    static cusMat view(const cv::cuda::GpuMat &mat) { return cusight::view(mat); }
+    static void create(cv::cuda::GpuMat &mat, int rows, int cols, int type, cusSpace space) {
+        if (space != CUS_DEVICE)
+            throw Error(CUS_ERROR_SPACE,
+                        "an output is a cv::cuda::GpuMat (device memory), expected a cv::Mat like the input");
+        if (mat.rows != rows || mat.cols != cols || mat.type() != type || !mat.data)
+            mat.create(rows, cols, type); // not called if it fits: without CUDA in OpenCV it throws even then
+    }
+};
+
+template<>
+struct StreamTraits<cv::cuda::Stream> {
+    static cusStream get(const cv::cuda::Stream &s) { return cusight::stream(s); }
+};
+
+} // namespace cusight
+
+#endif // CUSIGHT_OPENCV_TYPES_HPP

@@ -1,0 +1,232 @@
+// cusight/recordings.hpp: the objects of events.h and eventio.h as C++ classes; see algorithms.hpp for what they share.
+#ifndef CUSIGHT_RECORDINGS_HPP
+#define CUSIGHT_RECORDINGS_HPP
+
+#include "eventio.h"
+#include "events.h"
+#include "matrix.hpp"
+
+#include <exception>
+#include <string>
+#include <functional>
+#include <vector>
+
+namespace cusight {
+
+// Events in host memory.
+struct Events {
+    std::vector<uint16_t> x, y;
+    std::vector<uint8_t> p;
+    std::vector<int64_t> t;
+
+    size_t size() const noexcept { return x.size(); }
+    void resize(size_t count) {
+        x.resize(count);
+        y.resize(count);
+        p.resize(count);
+        t.resize(count);
+    }
+    // Valid until the vectors change. All four must have the same length.
+    cusEventArrays view() const noexcept { return {x.data(), y.data(), p.data(), t.data(), x.size(), CUS_HOST}; }
+};
+
+inline std::vector<cusEventWindow>
+eventWindows(const cusEventArrays &events, const cusWindowing &windowing = cusWindowingDefaults(), StreamRef stream = {}) {
+    size_t count = 0;
+    const cusStatus status = cusEventWindows(&events, &windowing, nullptr, 0, &count, stream);
+    if (status != CUS_ERROR_CAPACITY)
+        check(status);
+    std::vector<cusEventWindow> windows(count);
+    if (count > 0)
+        check(cusEventWindows(&events, &windowing, windows.data(), count, &count, stream));
+    return windows;
+}
+
+class EventStacker {
+  public:
+    EventStacker(int rows, int cols, cusSpace space, const std::vector<cusRepresentation> &representations)
+        : count_(representations.size()) {
+        cusEventStacker *made = nullptr;
+        check(cusEventStackerCreate(&made, rows, cols, space, representations.data(), static_cast<int>(count_)));
+        handle_.reset(made);
+    }
+    // frames: one matrix for each representation; resized and created as needed.
+    void stack(const cusEventArrays &events, const std::vector<cusEventWindow> &windows, std::vector<Matrix> &frames,
+               StreamRef stream = {}) {
+        frames.resize(count_);
+        std::vector<cusMat> mats;
+        mats.reserve(count_);
+        for (Matrix &frame : frames)
+            mats.push_back(frame.get());
+        const cusStatus status = cusEventStack(get(), &events, windows.data(), windows.size(), mats.data(), stream);
+        for (size_t k = 0; k < count_; ++k) // also after an error: what was allocated has its owner
+            frames[k].get() = mats[k];
+        check(status);
+    }
+    uint64_t skipped(StreamRef stream = {}) {
+        uint64_t n = 0;
+        check(cusEventStackerSkipped(get(), &n, stream));
+        return n;
+    }
+    cusEventStacker *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusEventStacker, &cusEventStackerDestroy> handle_;
+    size_t count_;
+};
+
+class EventPipeline {
+  public:
+    // Called with each batch of frames, on the thread of push and flush. An exception stops the pipeline and leaves that call.
+    using Sink = std::function<void(const cusFrameBatch &)>;
+
+    EventPipeline(int rows, int cols, const std::vector<cusRepresentation> &representations, Sink sink,
+                  const cusEventPipelineOptions &options = cusEventPipelineDefaults())
+        : delivery_(std::make_unique<Delivery>()) {
+        delivery_->sink = std::move(sink);
+        cusEventPipeline *made = nullptr;
+        check(cusEventPipelineCreate(&made, rows, cols, representations.data(), static_cast<int>(representations.size()),
+                                     &options, deliver, delivery_.get()));
+        handle_.reset(made);
+    }
+    void push(const cusEventArrays &events) { checkDelivery(cusEventPipelinePush(get(), &events)); }
+    void flush() { checkDelivery(cusEventPipelineFlush(get())); }
+    cusEventPipelineCounts counts() const {
+        cusEventPipelineCounts counts = {};
+        check(cusEventPipelineQuery(get(), &counts));
+        return counts;
+    }
+    cusEventPipeline *get() const noexcept { return handle_.get(); }
+
+  private:
+    struct Delivery { // keeps its address when the pipeline is moved
+        Sink sink;
+        std::exception_ptr thrown;
+    };
+    static cusStatus deliver(void *user, const cusFrameBatch *batch) {
+        Delivery &delivery = *static_cast<Delivery *>(user);
+        try {
+            delivery.sink(*batch);
+            return CUS_OK;
+        } catch (...) { // must not pass through C code
+            delivery.thrown = std::current_exception();
+            return CUS_ERROR_IO;
+        }
+    }
+    void checkDelivery(cusStatus status) {
+        if (status != CUS_OK && delivery_->thrown)
+            std::rethrow_exception(std::exchange(delivery_->thrown, nullptr));
+        check(status);
+    }
+
+    std::unique_ptr<Delivery> delivery_; // outlives the handle
+    detail::Handle<cusEventPipeline, &cusEventPipelineDestroy> handle_;
+};
+
+// ---- Recordings --------------------------------------------------------------------------------------------------------
+
+class EventReader {
+  public:
+    explicit EventReader(const std::string &path, const cusEventReaderOptions &options = cusEventReaderDefaults()) {
+        cusEventReader *made = nullptr;
+        check(cusEventReaderOpen(&made, path.c_str(), &options));
+        handle_.reset(made);
+    }
+    // A whole file in memory, which must stay valid.
+    EventReader(const void *data, size_t size, const cusEventReaderOptions &options = cusEventReaderDefaults()) {
+        cusEventReader *made = nullptr;
+        check(cusEventReaderOpenMemory(&made, data, size, &options));
+        handle_.reset(made);
+    }
+    cusEventInfo info() const {
+        cusEventInfo info = {};
+        check(cusEventReaderInfo(get(), &info));
+        return info;
+    }
+    cusEventCounts counts() const {
+        cusEventCounts counts = {};
+        check(cusEventReaderCounts(get(), &counts));
+        return counts;
+    }
+    // The next events, at most `capacity`; false at the end. If it throws, `events` has those before the damage.
+    bool read(Events &events, size_t capacity) {
+        size_t count = 0;
+        events.resize(capacity);
+        const cusStatus status =
+            cusEventReaderRead(get(), capacity, events.x.data(), events.y.data(), events.p.data(), events.t.data(), &count);
+        events.resize(status == CUS_ERROR_NULL || status == CUS_ERROR_VALUE ? 0 : count);
+        check(status);
+        return count > 0;
+    }
+    void seekIndex(int64_t index) { check(cusEventReaderSeekIndex(get(), index)); }
+    // The number of the first event at or after `time`.
+    int64_t seekTime(int64_t time) {
+        int64_t index = 0;
+        check(cusEventReaderSeekTime(get(), time, &index));
+        return index;
+    }
+    cusEventReader *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusEventReader, &cusEventReaderClose> handle_;
+};
+
+// Without finish(), the unfinished file is removed.
+class EventWriter {
+  public:
+    EventWriter(const std::string &path, const cusEventWriterOptions &options) {
+        cusEventWriter *made = nullptr;
+        check(cusEventWriterCreate(&made, path.c_str(), &options));
+        handle_.reset(made);
+    }
+    void write(const cusEventArrays &events) {
+        if (events.space != CUS_HOST)
+            throw Error(CUS_ERROR_SPACE, "EventWriter::write: events are in device memory, expected host memory");
+        check(cusEventWriterWrite(get(), events.count, events.x, events.y, events.p, events.t));
+    }
+    // The writer is empty afterwards, whatever happens.
+    void finish() { check(cusEventWriterFinish(handle_.release())); }
+    cusEventWriter *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusEventWriter, &cusEventWriterDiscard> handle_;
+};
+
+// Without finish(), the unfinished file is removed.
+class FrameWriter {
+  public:
+    FrameWriter(const std::string &path, int rows, int cols, int type) {
+        cusFrameWriter *made = nullptr;
+        check(cusFrameWriterCreate(&made, path.c_str(), rows, cols, type));
+        handle_.reset(made);
+    }
+    void write(Input frames) { check(cusFrameWriterWrite(get(), frames.get())); }
+    void finish() { check(cusFrameWriterFinish(handle_.release())); }
+    cusFrameWriter *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusFrameWriter, &cusFrameWriterDiscard> handle_;
+};
+
+class EventGenerator {
+  public:
+    EventGenerator(int rows, int cols, const cusEventGeneratorOptions &options = cusEventGeneratorDefaults()) {
+        cusEventGenerator *made = nullptr;
+        check(cusEventGeneratorCreate(&made, rows, cols, &options));
+        handle_.reset(made);
+    }
+    // Valid until the next push.
+    cusEventArrays push(Input frame, int64_t time) {
+        cusEventArrays events = {};
+        check(cusEventGeneratorPush(get(), frame.get(), time, &events));
+        return events;
+    }
+    cusEventGenerator *get() const noexcept { return handle_.get(); }
+
+  private:
+    detail::Handle<cusEventGenerator, &cusEventGeneratorDestroy> handle_;
+};
+
+} // namespace cusight
+
+#endif // CUSIGHT_RECORDINGS_HPP

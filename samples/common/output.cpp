@@ -1,0 +1,291 @@
+#include "output.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cctype>
+#include <cerrno>
+#include <cstdarg>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+namespace sample {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Names of unfinished files, at fixed places so that a signal handler can remove them.
+struct Unfinished {
+    std::atomic<bool> taken{false}, set{false};
+    char path[4096];
+};
+Unfinished unfinished[16];
+
+std::atomic<int> commits{0};
+
+struct Committing {
+    Committing() { ++commits; }
+    ~Committing() { --commits; }
+    Committing(const Committing &) = delete;
+    Committing &operator=(const Committing &) = delete;
+};
+
+int remember(const std::string &path) {
+    for (size_t i = 0; i < std::size(unfinished); ++i)
+        if (path.size() < sizeof unfinished[i].path && !unfinished[i].taken.exchange(true)) {
+            std::memcpy(unfinished[i].path, path.c_str(), path.size() + 1);
+            unfinished[i].set = true;
+            return static_cast<int>(i);
+        }
+    return -1;
+}
+
+std::string folderOf(const std::string &path) {
+    const size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+// ".cusight-0123456789abcdef.part" beside `path`.
+std::string hiddenName(const std::string &path) {
+    unsigned char random[8];
+    if (::getrandom(random, sizeof random, 0) != static_cast<ssize_t>(sizeof random))
+        cannotWrite(path, std::strerror(errno));
+    std::string name = ".cusight-";
+    for (const unsigned char byte : random)
+        name += text("%02x", byte);
+    const size_t slash = path.rfind('/');
+    return (slash == std::string::npos ? "" : path.substr(0, slash + 1)) + name + ".part";
+}
+
+// An open descriptor by its name, /dev/stdout or /dev/fd/63; opened again, a file behind it would be overwritten from its start.
+int openInPlace(const std::string &path) {
+    int number = -1;
+    char rest = 0;
+    if (path == "/dev/stdout" || path == "/dev/stderr")
+        number = path == "/dev/stdout" ? STDOUT_FILENO : STDERR_FILENO;
+    else if (std::sscanf(path.c_str(), "/dev/fd/%d%c", &number, &rest) != 1 &&
+             std::sscanf(path.c_str(), "/proc/self/fd/%d%c", &number, &rest) != 1)
+        number = -1;
+    return number >= 0 ? ::fcntl(number, F_DUPFD_CLOEXEC, 3) : ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+}
+
+void syncFolder(const std::string &folder) {
+    const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0)
+        return; // may be written but not read
+    ::fsync(descriptor);
+    ::close(descriptor);
+}
+
+} // namespace
+
+std::string ending(const std::string &path) {
+    std::string out = fs::path(path).extension().string();
+    std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
+    return out;
+}
+
+bool isSpecialPath(const std::string &path) {
+    const auto within = [&](const char *folder) { return path.compare(0, std::strlen(folder), folder) == 0; };
+    return (within("/dev/") && !within("/dev/shm/")) || within("/proc/");
+}
+
+void cannotWrite(const std::string &path, const std::string &why) {
+    throw Stop(OUTPUT, path + " cannot be written: " + why);
+}
+
+void removeUnfinished() noexcept {
+    for (const Unfinished &file : unfinished)
+        if (file.set)
+            ::unlink(file.path);
+}
+
+int committing() noexcept {
+    return commits;
+}
+
+// ---- OutputFile --------------------------------------------------------------------------------------------------------
+
+OutputFile::OutputFile(const std::string &path) : path_(path), temporary_(path) {
+    struct stat there;
+    const bool exists = ::stat(path.c_str(), &there) == 0;
+    if (exists && S_ISDIR(there.st_mode))
+        cannotWrite(path, std::strerror(EISDIR));
+    if (exists && ::access(path.c_str(), W_OK) != 0) // a file that its owner has protected
+        cannotWrite(path, std::strerror(errno));
+    in_place_ = isSpecialPath(path) || (exists && !S_ISREG(there.st_mode));
+    if (in_place_) {
+        descriptor_ = openInPlace(path);
+    } else {
+        do {
+            temporary_ = hiddenName(path) + fs::path(path).extension().string();
+            descriptor_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        } while (descriptor_ < 0 && errno == EEXIST);
+    }
+    if (descriptor_ < 0)
+        cannotWrite(path, std::strerror(errno));
+    if (!in_place_)
+        slot_ = remember(temporary_);
+    if (exists && !in_place_ && ::fchmod(descriptor_, there.st_mode & 0777) != 0) {
+        // keeps the usual permissions
+    }
+    stream_ = ::fdopen(descriptor_, "wb");
+    if (!stream_) {
+        const int why = errno;
+        ::close(descriptor_);
+        if (!in_place_)
+            ::unlink(temporary_.c_str());
+        forget();
+        cannotWrite(path, std::strerror(why));
+    }
+}
+
+OutputFile::~OutputFile() {
+    if (stream_)
+        std::fclose(stream_);
+    if (!in_place_ && temporary_ != path_)
+        ::unlink(temporary_.c_str());
+    forget();
+}
+
+void OutputFile::forget() {
+    if (slot_ < 0)
+        return;
+    unfinished[slot_].set = false;
+    unfinished[slot_].taken = false;
+    slot_ = -1;
+}
+
+void OutputFile::write(const void *data, size_t bytes) {
+    errno = 0;
+    if (std::fwrite(data, 1, bytes, stream_) != bytes)
+        cannotWrite(path_, std::strerror(errno ? errno : EIO));
+}
+
+void OutputFile::print(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    errno = 0;
+    const int written = std::vfprintf(stream_, format, arguments);
+    va_end(arguments);
+    if (written < 0)
+        cannotWrite(path_, std::strerror(errno ? errno : EIO));
+}
+
+void OutputFile::flush() {
+    errno = 0;
+    if (std::fflush(stream_) != 0 || std::ferror(stream_))
+        cannotWrite(path_, std::strerror(errno ? errno : EIO));
+}
+
+void OutputFile::reserve(size_t bytes) {
+    struct stat now;
+    if (in_place_ || ::fstat(descriptor_, &now) != 0)
+        return;
+    rlimit limit;
+    if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        static_cast<rlim_t>(now.st_size) + bytes > limit.rlim_cur)
+        cannotWrite(path_, std::strerror(EFBIG));
+    if (can_reserve_) {
+        int done;
+        while ((done = ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, now.st_size + static_cast<off_t>(bytes))) != 0 &&
+               errno == EINTR) {
+        }
+        if (done == 0)
+            return;
+        if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO)
+            cannotWrite(path_, std::strerror(errno));
+        can_reserve_ = false; // not on this file system
+    }
+    struct statvfs disk;
+    if (::fstatvfs(descriptor_, &disk) == 0 && disk.f_blocks > 0 &&
+        static_cast<unsigned long long>(disk.f_bavail) * disk.f_frsize < bytes)
+        cannotWrite(path_, std::strerror(ENOSPC));
+}
+
+void OutputFile::trim() {
+    struct stat now;
+    if (!in_place_ && ::fstat(descriptor_, &now) == 0 && ::ftruncate(descriptor_, now.st_size) != 0)
+        cannotWrite(path_, std::strerror(errno));
+}
+
+void OutputFile::rename() {
+    if (in_place_ || temporary_ == path_)
+        return;
+    struct stat ours, there;
+    // What an encoder wrote under the name is still the file that was created for it.
+    if (::fstat(descriptor_, &ours) != 0 || ::lstat(temporary_.c_str(), &there) != 0 || ours.st_dev != there.st_dev ||
+        ours.st_ino != there.st_ino)
+        cannotWrite(path_, "what was written has been removed");
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+        cannotWrite(path_, std::strerror(errno));
+    temporary_ = path_;
+    forget();
+    syncFolder(folderOf(path_));
+}
+
+void OutputFile::publish() {
+    flush();
+    rename();
+}
+
+void OutputFile::commit() {
+    const Committing guard;
+    flush();
+    if (!in_place_ && ::fsync(descriptor_) != 0)
+        cannotWrite(path_, std::strerror(errno));
+    rename();
+    if (std::fclose(std::exchange(stream_, nullptr)) != 0)
+        cannotWrite(path_, std::strerror(errno));
+}
+
+// ---- OutputFolder ------------------------------------------------------------------------------------------------------
+
+OutputFolder::OutputFolder(const std::string &folder) : folder_(folder) {
+    if (!folder_.empty() && folder_.back() != '/')
+        folder_ += '/';
+    int made;
+    do {
+        path_ = hiddenName(folder_ + "x");
+        made = ::mkdir(path_.c_str(), 0777);
+    } while (made != 0 && errno == EEXIST);
+    if (made != 0)
+        cannotWrite(folder.empty() ? "the folder" : folder, std::strerror(errno));
+    path_ += '/';
+}
+
+OutputFolder::~OutputFolder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+}
+
+void OutputFolder::commit() {
+    const Committing guard;
+    const int descriptor = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool stored = descriptor >= 0 && ::syncfs(descriptor) == 0;
+    const int why = errno;
+    if (descriptor >= 0)
+        ::close(descriptor);
+    if (!stored)
+        cannotWrite(folder_, std::strerror(why));
+    std::vector<std::string> names;
+    for (const auto &entry : fs::directory_iterator(path_))
+        names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    for (const std::string &name : names)
+        if (::rename((path_ + name).c_str(), (folder_ + name).c_str()) != 0)
+            cannotWrite(folder_ + name, std::strerror(errno));
+    syncFolder(folder_.empty() ? "." : folder_);
+}
+
+} // namespace sample

@@ -1,0 +1,84 @@
+// Files that a program writes: beside their place under an unpredictable name, and renamed when they are whole.
+#pragma once
+
+#include "app.hpp"
+
+#include <cstddef>
+#include <cstdio>
+#include <string>
+
+namespace sample {
+
+// "a.MP4" gives ".mp4".
+std::string ending(const std::string &path);
+
+// Whether the path names a device or an open descriptor, such as /dev/stdout, whatever is behind it.
+bool isSpecialPath(const std::string &path);
+
+[[noreturn]] void cannotWrite(const std::string &path, const std::string &why);
+
+// One output file. What was at its path stays until commit(); without it the destructor leaves no trace. A symbolic link at the
+// path is replaced, not followed. A device or a pipe (/dev/stdout) is written in place. All functions throw Stop(OUTPUT).
+class OutputFile {
+  public:
+    // Fails if the folder, or a file that is there already, cannot be written.
+    explicit OutputFile(const std::string &path);
+    ~OutputFile();
+    OutputFile(const OutputFile &) = delete;
+    OutputFile &operator=(const OutputFile &) = delete;
+
+    const std::string &path() const { return path_; }
+    // The name to write to until commit(); it has the ending of the path.
+    const std::string &temporary() const { return temporary_; }
+    bool inPlace() const { return in_place_; }
+
+    void write(const void *data, size_t bytes);
+    void print(const char *format, ...) __attribute__((format(printf, 2, 3)));
+    // Passes on what was printed, so that others can read it.
+    void flush();
+
+    // For encoders, which write to temporary() and do not report a full disk: after it, `bytes` more fit.
+    void reserve(size_t bytes);
+    // The end of reserve(): gives back what was not needed.
+    void trim();
+
+    // Gives the file its name while it is still being written; for logs that others follow.
+    void publish();
+    // Stores the file on the disk and gives it its name.
+    void commit();
+
+  private:
+    void rename();
+    void forget();
+
+    std::string path_, temporary_;
+    int descriptor_ = -1;
+    std::FILE *stream_ = nullptr;
+    int slot_ = -1; // in the list of unfinished files
+    bool in_place_ = false, can_reserve_ = true;
+};
+
+// A new folder for files that belong together, beside `folder` under an unpredictable name; the destructor removes what is left.
+class OutputFolder {
+  public:
+    // `folder` exists.
+    explicit OutputFolder(const std::string &folder);
+    ~OutputFolder();
+    OutputFolder(const OutputFolder &) = delete;
+    OutputFolder &operator=(const OutputFolder &) = delete;
+
+    const std::string &path() const { return path_; }
+    // Stores the files on the disk and moves them to `folder`, in the order of their names.
+    void commit();
+
+  private:
+    std::string folder_, path_;
+};
+
+// Removes what unfinished OutputFiles have written. Can be called by a signal handler.
+void removeUnfinished() noexcept;
+
+// How many files are being stored right now, which may take longer than an interrupted program should.
+int committing() noexcept;
+
+} // namespace sample

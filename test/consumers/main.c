@@ -1,0 +1,5 @@
+#include "everything.h"
+
+int main(void) {
+    return everything();
+}
