@@ -310,9 +310,18 @@ def _join(batches: list[FrameBatch]) -> FrameBatch:
 
 
 def _reader_numbers(
-    width: int, height: int, camera: str | None, format: str, skip_bad: bool, threads: int
+    width: int,
+    height: int,
+    camera: str | None,
+    format: str,
+    skip_bad: bool,
+    threads: int,
+    max_memory: int,
+    max_chunk: int,
+    plugins: bool,
 ) -> tuple[Any, ...]:
-    return width, height, camera, choice("events.open", "format", format, _FORMATS), skip_bad, threads
+    number = choice("events.open", "format", format, _FORMATS)
+    return width, height, camera, number, skip_bad, threads, max_memory, max_chunk, plugins
 
 
 def open(
@@ -324,6 +333,9 @@ def open(
     format: Format = "any",
     skip_bad: bool = False,
     threads: int = 0,
+    max_memory: int = 0,
+    max_chunk: int = 0,
+    plugins: bool = False,
 ) -> Recording:
     """Opens a recording: HDF5 (M3ED, DSEC), Prophesee EVT 2.0, EVT 3.0 and DAT, or text. The format is detected from the content.
 
@@ -333,6 +345,9 @@ def open(
     format: "any", or the only one accepted.
     skip_bad: skip and count events that are outside the sensor, out of order or malformed, instead of raising.
     threads: for decompression; 0: as many as OpenMP uses.
+    max_memory, max_chunk: bytes that the reader, and one decompressed HDF5 chunk, may take; 0: 2^30 and 2^26. What needs more raises
+        ValueError (status CAPACITY).
+    plugins: only for files that you trust: also read HDF5 filters other than deflate, LZF, Blosc, shuffle and fletcher32.
 
     Raises FileNotFoundError, OSError, ValueError (malformed, of another format), EOFError (ends early), NotImplementedError (HDF5
     in a build without it).
@@ -344,6 +359,9 @@ def open(
         "format": format,
         "skip_bad": skip_bad,
         "threads": threads,
+        "max_memory": max_memory,
+        "max_chunk": max_chunk,
+        "plugins": plugins,
     }
     return Recording(source, options)
 

@@ -134,7 +134,7 @@ def test_bad_recordings(tmp_path, clean):
     with pytest.raises(ValueError):
         recording.read(1000)
     assert len(cusight.events.open(damaged, skip_bad=True).read(1000).t) == 100
-    for wrong in ({"format": "AVI"}, {"threads": -1}, {"width": -3}):
+    for wrong in ({"format": "AVI"}, {"threads": -1}, {"width": -3}, {"max_memory": 5}):
         with pytest.raises(ValueError):
             cusight.events.open(damaged, **wrong)
     with pytest.raises(ValueError):
