@@ -1,4 +1,4 @@
-"""Reads what ctest --output-junit wrote. As a program: prints "PASSED FAILED SKIPPED" of a report, "0 1 0" if there is none."""
+"""Reads what ctest --output-junit or pytest --junitxml wrote. As a program: prints "PASSED FAILED SKIPPED" of a report, "0 1 0" if there is none."""
 import sys
 import xml.etree.ElementTree as tree
 from dataclasses import dataclass
@@ -12,7 +12,10 @@ class Test:
 
 
 def outcome(case):
-    """ctest also reports a test as not run if its program is missing; that is a failure here."""
+    """ctest also reports a test as not run if its program is missing; that is a failure here. pytest writes no status."""
+    if case.get("status") is None:
+        bad = case.find("failure") is not None or case.find("error") is not None
+        return "failed" if bad else "skipped" if case.find("skipped") is not None else "passed"
     status, skipped = case.get("status"), case.find("skipped")
     if status == "run":
         return "passed"

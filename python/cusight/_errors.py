@@ -1,0 +1,110 @@
+"""Exceptions. Each is a cusight.Error and the built-in class that people expect for its status."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Status(IntEnum):
+    """Why a call failed: the C library's cusStatus."""
+
+    NULL = 1
+    VALUE = 2
+    TYPE = 3
+    SIZE = 4
+    SPACE = 5
+    ALIAS = 6
+    CAPACITY = 7
+    NO_MEMORY = 8
+    NO_CUDA = 9
+    CUDA = 10
+    IO = 11
+    FORMAT = 12
+    TRUNCATED = 13
+    UNSUPPORTED = 14
+
+
+class Error(Exception):
+    """A call was rejected. The message names the function, the argument, its value and what was expected.
+
+    Errors are also instances of the built-in class for their kind: TypeError (TYPE), ValueError (NULL, VALUE, SIZE, SPACE,
+    ALIAS, CAPACITY, FORMAT), MemoryError (NO_MEMORY), RuntimeError (NO_CUDA, CUDA), OSError (IO), EOFError (TRUNCATED),
+    NotImplementedError (UNSUPPORTED).
+    """
+
+    status: Status
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = Status(status)
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+    def __reduce__(self) -> tuple[object, tuple[int, str]]:
+        return make, (int(self.status), str(self))
+
+
+class ArgumentTypeError(Error, TypeError):
+    """An array has elements of a type that the function does not accept."""
+
+
+class ArgumentValueError(Error, ValueError):
+    """A number, size, device or option is out of range, or an object is closed or in use."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """Host or device memory is exhausted."""
+
+
+class DeviceError(Error, RuntimeError):
+    """There is no GPU, no driver or no CUDA support in this build, or CUDA reports an error."""
+
+
+class InputOutputError(Error, OSError):
+    """A file could not be opened, read or written."""
+
+
+class MissingFileError(InputOutputError, FileNotFoundError):
+    """There is no such file."""
+
+
+class FormatError(Error, ValueError):
+    """A file is malformed or of an unknown format."""
+
+
+class TruncatedError(Error, EOFError):
+    """A file ends early; everything before that was delivered."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """Valid, but not supported by this build."""
+
+
+_CLASSES: dict[int, type[Error]] = {
+    Status.TYPE: ArgumentTypeError,
+    Status.NO_MEMORY: OutOfMemoryError,
+    Status.NO_CUDA: DeviceError,
+    Status.CUDA: DeviceError,
+    Status.IO: InputOutputError,
+    Status.FORMAT: FormatError,
+    Status.TRUNCATED: TruncatedError,
+    Status.UNSUPPORTED: UnsupportedError,
+}
+
+
+def make(status: int, message: str) -> Error:
+    """The exception for a status; called by the module."""
+    return _CLASSES.get(status, ArgumentValueError)(status, message)
+
+
+def invalid(function: str, argument: str, value: object, expected: str) -> Error:
+    return ArgumentValueError(Status.VALUE, f"{function}: {argument} is {value!r}, expected {expected}")
+
+
+def choice(function: str, argument: str, value: object, names: dict[str, int]) -> int:
+    """The number of an option that is given by name."""
+    found = names.get(value) if isinstance(value, str) else None
+    if found is None:
+        raise invalid(function, argument, value, " or ".join([", ".join(list(names)[:-1]), list(names)[-1]]))
+    return found

@@ -1,0 +1,318 @@
+"""Frames from the events of an event camera."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Union
+
+from . import _core
+from ._errors import choice, invalid
+from ._objects import Closeable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Kind = Literal[
+    "histogram", "mdes", "mdes_count", "tencode", "stacked_histogram", "voxel_grid", "time_surface", "event_diff"
+]
+_KINDS = {
+    "histogram": 0,
+    "mdes": 1,
+    "mdes_count": 2,
+    "tencode": 3,
+    "stacked_histogram": 4,
+    "voxel_grid": 5,
+    "time_surface": 6,
+    "event_diff": 7,
+}
+_DEPTHS = {"uint8": 0, "int8": 1, "float32": 5}
+_UNITS = {"count": 0, "duration": 1}
+_MICROSECONDS = {"us": 1.0, "ms": 1e3, "s": 1e6}
+
+
+@dataclass(frozen=True)
+class Windowing:
+    """How a recording is divided into windows. Window i covers [i * stride, i * stride + length).
+
+    length: number of events, or microseconds from the first event if `unit` is "duration".
+    stride: 0: as `length`. Less: windows overlap; more: gaps.
+    keep_incomplete: keep the first window that has not all its events.
+
+    Functions that take `windows` also take a number of events (``200_000``) or a duration (``"10ms"``, ``"500us"``, ``"1s"``).
+    """
+
+    length: int = 200_000
+    stride: int = 0
+    unit: Literal["count", "duration"] = "count"
+    keep_incomplete: bool = False
+
+    def _numbers(self) -> tuple[int, int, int, int]:
+        unit = choice("Windowing", "unit", self.unit, _UNITS)
+        for name, value, least in (("length", self.length, 1), ("stride", self.stride, 0)):
+            if not least <= int(value) < 1 << 63:
+                raise invalid("Windowing", name, value, f"at least {least}")
+        return unit, int(self.length), int(self.stride), int(bool(self.keep_incomplete))
+
+
+Windows = Union[int, str, Windowing]
+
+
+def windowing(function: str, windows: object) -> Windowing:
+    """A Windowing from a number of events, a duration, or itself."""
+    if isinstance(windows, Windowing):
+        return windows
+    if isinstance(windows, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s)\s*", windows)
+        length = round(float(match[1]) * _MICROSECONDS[match[2]]) if match else 0
+        if length >= 1:
+            return Windowing(length, unit="duration")
+    elif hasattr(windows, "__index__") and not isinstance(windows, bool):
+        length = windows.__index__()
+        if length >= 1:
+            return Windowing(length)
+    raise invalid(function, "windows", windows, "a number of events, a duration such as '10ms', or a Windowing")
+
+
+@dataclass(frozen=True)
+class Representation:
+    """What a frame shows; formulas and sources are in docs/events.md. None: the default of the kind.
+
+    kind: "histogram" (uint8, 2 channels), "mdes" (`channels`), "mdes_count" (uint8, `channels`), "tencode" (uint8, 3), "stacked_histogram"
+        (uint8, 2 * `channels`), "voxel_grid" (float32, `channels`), "time_surface" (float32, 2), "event_diff" (int8, 1).
+    channels: 1 to 16, bins or stacks: default 10, or 5 for "voxel_grid".
+    depth: of "mdes": "uint8", "int8" or "float32".
+    swap_channels: negative polarity first; RGB for "tencode".
+    cutoff: "stacked_histogram": 1 to 255, where counts saturate.
+    normalize: "voxel_grid": subtract the mean of the values that are not 0 and divide by their standard deviation.
+    tau: "time_surface": microseconds.
+    """
+
+    kind: Kind
+    channels: int | None = None
+    depth: Literal["uint8", "int8", "float32"] = "uint8"
+    swap_channels: bool = False
+    cutoff: int = 255
+    normalize: bool = False
+    tau: float = 50_000.0
+
+    def _numbers(self) -> tuple[Any, ...]:
+        kind = choice("Representation", "kind", self.kind, _KINDS)
+        channels = _core.representation_defaults(kind)[1] if self.channels is None else int(self.channels)
+        depth = choice("Representation", "depth", self.depth, _DEPTHS)
+        return kind, channels, depth, int(self.swap_channels), int(self.cutoff), int(self.normalize), float(self.tau)
+
+
+Representations = Union[Kind, Representation, Sequence[Union[Kind, Representation]]]
+
+
+def representations(function: str, given: Any, bins: int | None) -> tuple[list[tuple[Any, ...]], bool]:
+    """The numbers of each representation, and whether a list was given."""
+    many = isinstance(given, (list, tuple))
+    numbers = []
+    for one in given if many else [given]:
+        if isinstance(one, str):
+            one = Representation(one, bins)  # type: ignore[arg-type]
+        elif not isinstance(one, Representation):
+            raise invalid(function, "representation", one, "a name, a Representation or a list of them")
+        numbers.append(one._numbers())
+    if not numbers:
+        raise invalid(function, "representation", given, "at least one")
+    return numbers, many
+
+
+def frame_size(function: str, shape: Sequence[int]) -> tuple[int, int]:
+    if len(shape) != 2 or not all(1 <= int(n) <= 65536 for n in shape):
+        raise invalid(function, "shape", shape, "(rows, cols), each 1 to 65536")
+    return int(shape[0]), int(shape[1])
+
+
+def _windows_argument(function: str, windows: Any) -> Any:
+    if hasattr(windows, "shape") and len(windows.shape) == 2:
+        return windows
+    return windowing(function, windows)._numbers()
+
+
+def _outputs(out: Any, many: bool) -> Any:
+    return None if out is None else list(out) if many else [out]
+
+
+def event_windows(
+    t: Any = None, *, windows: Windows = 200_000, count: int | None = None, stream: object = None
+) -> NDArray[Any]:
+    """Lists the windows of events: (n, 2) uint64 in host memory, the first event and the one after the last of each.
+
+    t: (n,) int64 times in microseconds, non-decreasing; on the GPU the call waits for the stream. Windows by count need only
+        `count`, the number of events.
+    """
+    import numpy
+
+    numbers = windowing("event_windows", windows)._numbers()
+    if t is None and (count is None or numbers[0] == 1):
+        raise invalid("event_windows", "t", t, "times, or count= with windows by count")
+    raw = _core.event_windows(t, count or 0, numbers, stream)
+    return numpy.frombuffer(raw, numpy.uint64).reshape(-1, 2)
+
+
+def stack_events(
+    x: Any,
+    y: Any,
+    p: Any,
+    t: Any,
+    shape: Sequence[int],
+    *,
+    windows: Any = 200_000,
+    representation: Representations = "histogram",
+    bins: int | None = None,
+    out: Any = None,
+    stream: object = None,
+) -> Any:
+    """Makes a frame of each window of events.
+
+    x, y: (n,) uint16, column and row; p: (n,) uint8 or bool, 0 negative, otherwise positive; t: (n,) int64, microseconds,
+        non-decreasing (None for windows by count in representations without times). Without gaps, all on one device.
+    shape: (rows, cols) of the frames, the sensor's. Events outside are skipped.
+    windows: number of events (200_000), duration ("10ms"), Windowing, or an (n, 2) int64 or uint64 NumPy array of first and last.
+    representation: a name, a Representation, or a list of them.
+    bins: channels of a representation that is given by name.
+    out: array to write (a list of them for a list of representations); it must not overlap the events.
+
+    Returns (windows, rows, cols, channels) in the framework of `x`; a list for a list of representations. On the GPU the work is
+    queued in the stream. The workspace stays allocated for the next call: `release_workspace` frees it.
+    Raises TypeError, ValueError, MemoryError, RuntimeError (CUDA).
+    """
+    numbers, many = representations("stack_events", representation, bins)
+    rows, cols = frame_size("stack_events", shape)
+    frames = _core.stack_events(
+        x, y, p, t, rows, cols, _windows_argument("stack_events", windows), numbers, _outputs(out, many), stream
+    )
+    return frames if many else frames[0]
+
+
+def release_workspace() -> None:
+    """Frees what `stack_events` keeps for its next call: on the GPU up to 144 MiB for each of the last two kinds of call."""
+    _core.release_idle()
+
+
+class EventStacker(Closeable):
+    """Makes frames of windows of events, with a workspace that is allocated once.
+
+    shape: (rows, cols) of the frames. representation, bins: as `stack_events`. device: "cpu", "cuda" or "cuda:N".
+
+    Use one object per thread or stream.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        representation: Representations = "histogram",
+        *,
+        bins: int | None = None,
+        device: str = "cpu",
+    ) -> None:
+        numbers, self._many = representations("EventStacker", representation, bins)
+        self._core = _core.EventStacker(*frame_size("EventStacker", shape), numbers, device)
+
+    def __call__(
+        self, x: Any, y: Any, p: Any, t: Any, *, windows: Any = 200_000, out: Any = None, stream: object = None
+    ) -> Any:
+        """As `stack_events`."""
+        frames = self._core.run(
+            x, y, p, t, _windows_argument("EventStacker", windows), _outputs(out, self._many), stream
+        )
+        return frames if self._many else frames[0]
+
+    def skipped(self, *, stream: object = None) -> int:
+        """Events skipped because they lie outside the frame, over all windows so far. Waits for the stream."""
+        return self._core.skipped(stream)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class FrameBatch:
+    """Frames of consecutive windows: what an EventPipeline delivers.
+
+    first: index of the first window in the recording. windows: (n, 2) uint64, first and last event of each.
+    frames: (n, rows, cols, channels), or a list for a list of representations. It is the receiver's to keep.
+    """
+
+    first: int
+    windows: NDArray[Any]
+    frames: Any
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+
+@dataclass(frozen=True)
+class PipelineCounts:
+    """Events pushed, windows delivered, events skipped because they lie outside the frame."""
+
+    events: int
+    windows: int
+    skipped: int
+
+
+class EventPipeline(Closeable):
+    """Makes frames of a recording of any length that is pushed in pieces, in fixed memory.
+
+    shape, representation, bins: as `stack_events`.
+    sink: called with a FrameBatch in window order during push and flush. An exception stops the pipeline and is raised there.
+    windows: number of events, duration or Windowing.
+    first_window, end_window: only windows first_window .. end_window - 1 are made; 0: no end.
+    device: where frames are made. deliver: where the sink gets them, by default there.
+    framework: of the frames, "numpy", "torch" or "cupy"; by default NumPy on the CPU, else the one that is imported.
+    max_events: largest number of events in a window; 0: 4 Mi, or the length of windows by count. batch_windows: at most so many
+        windows per batch; 0: 16 MiB of frames.
+
+    Raises ValueError (status CAPACITY) if a window by duration has more than max_events events.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        representation: Representations,
+        sink: Callable[[FrameBatch], object],
+        *,
+        bins: int | None = None,
+        windows: Windows = 200_000,
+        first_window: int = 0,
+        end_window: int = 0,
+        device: str = "cpu",
+        deliver: str | None = None,
+        framework: str | None = None,
+        max_events: int = 0,
+        batch_windows: int = 0,
+    ) -> None:
+        numbers, many = representations("EventPipeline", representation, bins)
+
+        def receive(first: int, rows: bytearray, frames: list[Any]) -> None:
+            import numpy
+
+            listed = numpy.frombuffer(rows, numpy.uint64).reshape(-1, 2)
+            sink(FrameBatch(first, listed, frames if many else frames[0]))
+
+        self._core = _core.EventPipeline(
+            *frame_size("EventPipeline", shape),
+            numbers,
+            receive,
+            windowing("EventPipeline", windows)._numbers(),
+            first_window,
+            end_window,
+            device,
+            device if deliver is None else deliver,
+            framework,
+            max_events,
+            batch_windows,
+        )
+
+    def push(self, x: Any, y: Any, p: Any, t: Any) -> None:
+        """Adds the next events, in host memory; types as `stack_events`. The arrays may be reused afterwards."""
+        self._core.push(x, y, p, t)
+
+    def flush(self) -> None:
+        """Ends the recording and delivers its last frames."""
+        self._core.flush()
+
+    def counts(self) -> PipelineCounts:
+        """What was pushed, delivered and skipped since creation."""
+        return PipelineCounts(*self._core.counts())

@@ -1,0 +1,131 @@
+"""Sparse frame differences with error feedback."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from . import _core
+from ._errors import invalid
+from ._objects import Closeable
+
+
+def frame_shape(function: str, shape: Sequence[int]) -> tuple[int, int, int]:
+    """rows, cols and channels of (rows, cols) or (rows, cols, channels)."""
+    numbers = tuple(int(n) for n in shape)
+    if len(numbers) not in (2, 3) or min(numbers) < 1 or max(numbers) > 0x7FFFFFFF or (len(numbers) == 3 and numbers[2] > 512):
+        raise invalid(function, "shape", tuple(shape), "(rows, cols) or (rows, cols, channels)")
+    return numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else 1
+
+
+class SparseDiff(Closeable):
+    """One encoded frame: the positions of the bytes that changed and their differences modulo 256.
+
+    shape: (rows, cols), (rows, cols, 3) or (rows, cols, 4) of the frames, uint8.
+    capacity: how many changed bytes fit; 0: every byte of a frame.
+    mask: also keep a bit for every byte of the frame.
+    device: "cpu", "cuda" or "cuda:N".
+
+    Made by `DiffEncoder.encode` or `from_arrays`. Pickles its positions and values (on the CPU).
+    """
+
+    def __init__(self, shape: Sequence[int], *, capacity: int = 0, mask: bool = False, device: str = "cpu") -> None:
+        self.shape = tuple(int(n) for n in shape)
+        self._core = _core.SparseDiff(*frame_shape("SparseDiff", shape), capacity, mask, device)
+
+    @classmethod
+    def from_arrays(cls, positions: Any, values: Any, shape: Sequence[int], *, stream: object = None) -> SparseDiff:
+        """A difference from its parts, which are copied. positions: (n,) uint32 or int32, strictly ascending; values: (n,) uint8."""
+        self = cls.__new__(cls)
+        self.shape = tuple(int(n) for n in shape)
+        self._core = _core.SparseDiff.from_arrays(*frame_shape("SparseDiff", shape), positions, values, stream)
+        return self
+
+    def count(self, *, stream: object = None) -> int:
+        """How many bytes changed. Waits for the stream. Raises ValueError (status CAPACITY) if they did not fit."""
+        return self._core.count(stream)  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def positions(self, *, stream: object = None) -> Any:
+        """(n,) uint32: index (y * cols + x) * channels + c of each changed byte, ascending. A view, until the next encode."""
+        array = self._core.arrays(stream)[0]
+        torch_type = getattr(array, "get_device", None)
+        if torch_type is None:
+            return array.view("uint32") if hasattr(array, "view") else array
+        import torch
+
+        return array.view(torch.uint32)
+
+    def values(self, *, stream: object = None) -> Any:
+        """(n,) uint8: the difference of each changed byte modulo 256. A view, until the next encode."""
+        return self._core.arrays(stream)[1]
+
+    def mask(self, *, stream: object = None) -> Any:
+        """(rows, ceil(cols * channels / 8)) uint8, a bit for each byte (the lowest first), or None without a mask. A view."""
+        return self._core.arrays(stream)[2]
+
+    def __reduce__(self) -> Any:
+        return _restore, (self.positions().copy(), self.values().copy(), self.shape)
+
+
+def _restore(positions: Any, values: Any, shape: tuple[int, ...]) -> SparseDiff:
+    return SparseDiff.from_arrays(positions, values, shape)
+
+
+class DiffEncoder(Closeable):
+    """Encodes frames as sparse differences. The small errors that are not sent stay in the next difference, so that the decoder is
+    never off by more than `threshold`.
+
+    shape: (rows, cols), (rows, cols, 3) or (rows, cols, 4) of the frames, uint8.
+    threshold: 0 to 255, changes up to this value are not sent; 0 is lossless.
+    min_neighbors: 0 to 8, a changed pixel with fewer changed neighbors is treated as noise.
+    device: "cpu", "cuda" or "cuda:N".
+
+    The reference starts black. Use one object per thread or stream. Raises ValueError, MemoryError, RuntimeError.
+    """
+
+    def __init__(self, shape: Sequence[int], *, threshold: int = 20, min_neighbors: int = 0, device: str = "cpu") -> None:
+        self.shape = tuple(int(n) for n in shape)
+        self._device = device
+        self._core = _core.DiffEncoder(*frame_shape("DiffEncoder", shape), device, threshold, min_neighbors)
+
+    def encode(self, frame: Any, diff: SparseDiff | None = None, *, stream: object = None) -> SparseDiff:
+        """Encodes a frame and updates the reference. Without `diff` a new one is made; pass it again to allocate nothing.
+        Raises ValueError (status CAPACITY) if the changes do not fit; the reference is then unchanged."""
+        if diff is None:
+            diff = SparseDiff(self.shape, device=self._device)
+        self._core.encode(frame, diff._core, stream)
+        return diff
+
+    def reset(self, frame: Any = None, *, stream: object = None) -> None:
+        """Starts again from a key frame, or from black."""
+        self._core.reset(frame, stream)
+
+    def reference(self, *, stream: object = None) -> Any:
+        """The frame that the decoder has: a view, which changes with each encode."""
+        return self._core.reference(stream)
+
+
+class DiffDecoder(Closeable):
+    """Rebuilds frames from sparse differences. Parameters as `DiffEncoder`."""
+
+    def __init__(self, shape: Sequence[int], *, device: str = "cpu") -> None:
+        self.shape = tuple(int(n) for n in shape)
+        self._core = _core.DiffDecoder(*frame_shape("DiffDecoder", shape), device)
+
+    def decode(self, diff: SparseDiff, *, stream: object = None) -> Any:
+        """Applies a difference and returns the frame: a view, which changes with each decode.
+        Raises ValueError if a position lies outside the frame (on the CPU; nothing is changed then)."""
+        if not isinstance(diff, SparseDiff):
+            raise TypeError(f"DiffDecoder.decode: diff is {type(diff).__name__}, expected SparseDiff")
+        self._core.decode(diff._core, stream)
+        return self._core.frame(stream)
+
+    def reset(self, frame: Any = None, *, stream: object = None) -> None:
+        """Starts again from a key frame, or from black."""
+        self._core.reset(frame, stream)
+
+    def frame(self, *, stream: object = None) -> Any:
+        """The decoded frame: a view, which changes with each decode."""
+        return self._core.frame(stream)

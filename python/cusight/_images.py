@@ -1,0 +1,65 @@
+"""Pictures of frame differences, and counting colors."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence, TypeVar
+
+from . import _core
+from ._errors import invalid
+
+Array = TypeVar("Array")
+
+
+def heatmap(prev: Array, cur: Array, *, full_scale: int = 765, out: Any = None, stream: object = None) -> Array:
+    """The difference of two frames in colors: blue where nothing changed, green at half scale, red at full scale.
+
+    prev, cur: (rows, cols), (rows, cols, 3) or (rows, cols, 4) uint8, of equal shape.
+    full_scale: 1 to 65535, the summed difference of the channels that is shown pure red.
+    out: (rows, cols, 3) uint8 to write; it must not overlap the inputs.
+
+    Returns (rows, cols, 3) uint8 in BGR order. Raises TypeError, ValueError.
+    """
+    return _core.heatmap(prev, cur, full_scale, out, stream)  # type: ignore[return-value]
+
+
+def noise_view(prev: Array, cur: Array, *, threshold: int = 30, out: Any = None, stream: object = None) -> Array:
+    """Red where the summed difference of two frames is above `threshold` (0 to 765), black elsewhere. Otherwise as `heatmap`."""
+    return _core.noise_view(prev, cur, threshold, out, stream)  # type: ignore[return-value]
+
+
+def hsv_triple(function: str, argument: str, values: Sequence[int]) -> list[int]:
+    numbers = [int(v) for v in values]
+    if len(numbers) != 3 or not all(0 <= v <= 255 for v in numbers):
+        raise invalid(function, argument, values, "three numbers (h, s, v) of 0 to 255")
+    return numbers
+
+
+def hsv_count(
+    src: Any,
+    lower: Sequence[int],
+    upper: Sequence[int],
+    *,
+    mask: Any = False,
+    stream: object = None,
+) -> Any:
+    """Counts the pixels whose color lies in a range of HSV, as OpenCV's 8-bit COLOR_BGR2HSV computes it.
+
+    src: (rows, cols, 3) uint8 in BGR order.
+    lower, upper: (h, s, v), both inclusive; h 0 to 179, s and v 0 to 255. lower h above upper h selects the hues that wrap around
+        through 0 (reds).
+    mask: True, or a (rows, cols) uint8 array to write: also return the mask, 255 in the range and 0 elsewhere.
+
+    Returns the count, an int; on the GPU an int32 array with one element, ready in stream order. With `mask`, (count, mask).
+    Raises TypeError, ValueError.
+    """
+    wanted = mask is not False and mask is not None
+    count, image = _core.hsv_count(
+        src,
+        hsv_triple("hsv_count", "lower", lower),
+        hsv_triple("hsv_count", "upper", upper),
+        None,
+        wanted,
+        None if mask is True or not wanted else mask,
+        stream,
+    )
+    return (count, image) if wanted else count

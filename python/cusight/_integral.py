@@ -1,0 +1,98 @@
+"""Integral images (summed-area tables) and sums over rectangles."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeVar, overload
+
+from . import _core
+from ._errors import choice
+from ._objects import Closeable
+
+Array = TypeVar("Array")
+Depth = Literal["int32", "float64"]
+_DEPTHS = {"int32": 0, "float64": 1}
+
+
+def _wide(function: str, sum_depth: str) -> bool:
+    return sum_depth == "float64" or choice(function, "sum_depth", sum_depth, _DEPTHS) == 1
+
+
+def _pair(out: Any, sqsum: bool) -> tuple[Any, Any]:
+    if not sqsum:
+        return out, None
+    if out is None:
+        return None, None
+    first, second = out
+    return first, second
+
+
+@overload
+def integral(
+    src: Array, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: Any = ..., stream: object = ...
+) -> Array: ...
+@overload
+def integral(
+    src: Array, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Any = ..., stream: object = ...
+) -> tuple[Array, Array]: ...
+def integral(src: Any, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Any = None, stream: object = None) -> Any:
+    """The integral image of `src`, and with `sqsum` also that of its squares.
+
+    ``table[y, x]`` is the sum of ``src[:y, :x]``, as in cv2.integral.
+
+    src: (rows, cols), uint8 or float32. Rows may be padded.
+    sum_depth: type of the table of a uint8 source, "int32" (exact modulo 2^32) or "float64" (exact). A float32 source always gives
+        float64.
+    sqsum: also return the table of squares, float64.
+    out: array to write, (rows + 1, cols + 1); with `sqsum` a pair of them. It must not overlap `src`.
+    stream: CUDA stream; the framework's current one by default.
+
+    Returns the table, or a pair of tables, in the framework of `src`. On the GPU the work is queued in the stream.
+    Raises TypeError for other element types, ValueError for other shapes, mixed devices and overlapping arrays.
+    Method: F. C. Crow, "Summed-area tables for texture mapping", 1984.
+    """
+    first, second = _pair(out, sqsum)
+    tables = _core.integral(src, _wide("integral", sum_depth), True, first, sqsum, second, stream)
+    return tables if sqsum else tables[0]
+
+
+def box_sums(table: Array, boxes: Array, *, out: Any = None, stream: object = None) -> Array:
+    """Sums over many rectangles at once, from an integral image.
+
+    table: int32 or float64, from `integral`.
+    boxes: (n, 4) int32, each row x, y, width, height in pixels of the source.
+    out: (n,) float64 to write.
+
+    Returns (n,) float64: the sum over each rectangle, or NaN where it is not inside the source.
+    Raises TypeError, ValueError as `integral`.
+    """
+    return _core.box_sums(table, boxes, out, stream)  # type: ignore[return-value]
+
+
+class Integrator(Closeable):
+    """Integral images of sources up to a size, with a workspace that is allocated once.
+
+    max_shape: (rows, cols) of the largest source.
+    device: "cpu", "cuda" or "cuda:N".
+
+    Use one object per thread or stream. Closing it frees the workspace; it is also a context manager.
+    """
+
+    def __init__(self, max_shape: tuple[int, int], *, device: str = "cpu") -> None:
+        rows, cols = max_shape
+        self._core = _core.Integrator(rows, cols, device)
+
+    @overload
+    def __call__(
+        self, src: Array, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: Any = ..., stream: object = ...
+    ) -> Array: ...
+    @overload
+    def __call__(
+        self, src: Array, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Any = ..., stream: object = ...
+    ) -> tuple[Array, Array]: ...
+    def __call__(
+        self, src: Any, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Any = None, stream: object = None
+    ) -> Any:
+        """As the function `integral`, without allocating a workspace."""
+        first, second = _pair(out, sqsum)
+        tables = self._core.run(src, _wide("Integrator", sum_depth), True, first, sqsum, second, stream)
+        return tables if sqsum else tables[0]

@@ -1,0 +1,185 @@
+"""Template matching with the exact best match, and inspection."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, Sequence, TypeVar
+
+from . import _core
+from ._errors import choice, invalid
+from ._images import hsv_triple
+from ._objects import Closeable
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+Array = TypeVar("Array")
+Method = Literal["sqdiff", "sqdiff_normed", "ccorr", "ccorr_normed", "ccoeff", "ccoeff_normed"]
+Algorithm = Literal["auto", "direct", "fft"]
+
+_METHODS = {"sqdiff": 0, "sqdiff_normed": 1, "ccorr": 2, "ccorr_normed": 3, "ccoeff": 4, "ccoeff_normed": 5}
+_ALGORITHMS = {"auto": 0, "direct": 1, "fft": 2}
+_FIELDS = [
+    ("x", "<i4"),
+    ("y", "<i4"),
+    ("score", "<f8"),
+    ("dx", "<f4"),
+    ("dy", "<f4"),
+    ("pixels", "<u4"),
+    ("filled", "<i4"),
+]
+_dtype: Any = None
+
+
+def match_dtype() -> numpy.dtype[Any]:
+    """The NumPy type of one match: 32 bytes with x, y, score, dx, dy, pixels and filled."""
+    global _dtype
+    if _dtype is None:
+        import numpy
+
+        _dtype = numpy.dtype(_FIELDS)
+    return _dtype  # type: ignore[no-any-return]
+
+
+def _hits(raw: bytearray) -> NDArray[Any]:
+    import numpy
+
+    return numpy.frombuffer(raw, match_dtype())
+
+
+class Matcher(Closeable):
+    """Finds templates in frames of one size. Everything is allocated and prepared here; matching allocates nothing.
+
+    templates: (h, w) or (h, w, 3) uint8, or (h, w) float32; or a list of such arrays of one size and type, at most 1024.
+    shape: (rows, cols) of the frames; further axes are ignored, so ``frame.shape`` fits.
+    method: as in cv2.matchTemplate: "sqdiff", "sqdiff_normed", "ccorr", "ccorr_normed", "ccoeff", "ccoeff_normed".
+    algorithm: "auto" (the faster one), "direct" or "fft".
+    mask: (h, w) uint8 or bool; only pixels that are not 0 count. For "sqdiff" and "ccorr".
+    max_matches: 1 to 1024 matches per template, best first.
+    min_distance: any two matches differ by at least this many pixels in x or in y.
+    score_limit: a match must be at least this good: <= for "sqdiff" and "sqdiff_normed", >= for the others. None: no limit.
+    subpixel: also fit a parabola through the neighboring scores (dx, dy).
+
+    The best match is that of brute force: for uint8 images position and score are exact. Use one object per thread or stream. It
+    is a context manager.
+    Raises TypeError (element types), ValueError (sizes, options), MemoryError, RuntimeError (CUDA), NotImplementedError ("fft" on
+    the CPU in a build without a host FFT).
+    Method: docs/match.md.
+    """
+
+    def __init__(
+        self,
+        templates: Any,
+        shape: Sequence[int],
+        *,
+        method: Method = "sqdiff",
+        algorithm: Algorithm = "auto",
+        mask: Any = None,
+        max_matches: int = 1,
+        min_distance: int = 1,
+        score_limit: float | None = None,
+        subpixel: bool = False,
+        stream: object = None,
+    ) -> None:
+        self._many = isinstance(templates, (list, tuple))
+        items = list(templates) if self._many else [templates]
+        if not items:
+            raise invalid("Matcher", "templates", templates, "an array or a list with at least one")
+        if len(shape) < 2:
+            raise invalid("Matcher", "shape", shape, "(rows, cols)")
+        limit = math.nan if score_limit is None else float(score_limit)
+        self._count = len(items)
+        self._core = _core.Matcher(
+            items,
+            int(shape[0]),
+            int(shape[1]),
+            choice("Matcher", "method", method, _METHODS),
+            choice("Matcher", "algorithm", algorithm, _ALGORITHMS),
+            mask,
+            max_matches,
+            min_distance,
+            limit,
+            bool(subpixel),
+            stream,
+        )
+
+    @property
+    def algorithm(self) -> str:
+        """The algorithm that "auto" chose: "direct" or "fft"."""
+        number = self._core.algorithm
+        return next(name for name, value in _ALGORITHMS.items() if value == number)
+
+    def __call__(self, frame: Any, *, stream: object = None) -> Any:
+        """Matches one frame and returns the matches, best first: a structured NumPy array with the fields x, y, score, dx, dy,
+        pixels and filled (see `match_dtype`); a list of them if the Matcher has a list of templates. Waits for the stream."""
+        self._core.run(frame, None, stream)
+        return self.matches(stream=stream)
+
+    def run(self, frame: Any, *, scores: Any = False, stream: object = None) -> Any:
+        """Matches one frame without waiting for the GPU; `matches` returns what was found.
+
+        scores: True, or arrays to write: also return the score maps, (rows - h + 1, cols - w + 1) float32, one or a list as the
+            templates. Otherwise returns None.
+        """
+        if scores is False or scores is None:
+            self._core.run(frame, None, stream)
+            return None
+        given: list[Any]
+        if scores is True:
+            given = [None] * self._count
+        else:
+            given = list(scores) if self._many else [scores]
+        maps = self._core.run(frame, given, stream)
+        return maps if self._many else maps[0]
+
+    def inspect(
+        self,
+        frame: Any,
+        lower: Sequence[int],
+        upper: Sequence[int],
+        *,
+        min_fill: float = 0.0,
+        stream: object = None,
+    ) -> Any:
+        """After a match: counts the pixels of `frame` (the color image, (rows, cols, 3) uint8 in BGR order) whose HSV color lies
+        from `lower` to `upper` (h 0 to 179, s and v 0 to 255, both inclusive) inside each match, and returns the matches with
+        `pixels` and `filled` (1 where pixels >= min_fill * h * w, else 0) set. Waits for the stream."""
+        self._core.inspect(frame, hsv_triple("Matcher.inspect", "lower", lower), hsv_triple("Matcher.inspect", "upper", upper), float(min_fill), stream)
+        return self.matches(stream=stream)
+
+    def matches(self, *, stream: object = None) -> Any:
+        """The matches of the last run, as `__call__` returns them."""
+        if self._many:
+            return [_hits(self._core.get(i, stream)) for i in range(self._count)]
+        return _hits(self._core.get(0, stream))
+
+    def results(self, *, stream: object = None) -> Any:
+        """The memory of the matches, without waiting or copying: (templates, max_matches * 32) uint8 in the framework and on the
+        device of the templates, 32 bytes as `match_dtype` for each match. Its contents change with each run."""
+        return self._core.results(stream)
+
+
+def match_template(
+    image: Array,
+    templ: Any,
+    method: Method = "sqdiff",
+    *,
+    mask: Any = None,
+    algorithm: Algorithm = "auto",
+    out: Any = None,
+    stream: object = None,
+) -> Array:
+    """The score at every position where `templ` fits into `image`, as cv2.matchTemplate.
+
+    image: (rows, cols) or (rows, cols, 3) uint8, or (rows, cols) float32. templ: the same type, not larger. Options as `Matcher`,
+    which is faster for more than one frame and finds the exact best match.
+    out: (rows - h + 1, cols - w + 1) float32 to write.
+
+    Returns the score map, float32. Errors as `Matcher`.
+    """
+    shape: Any = getattr(image, "shape", None)
+    if shape is None:
+        shape = memoryview(image).shape  # type: ignore[arg-type]
+    with Matcher(templ, shape, method=method, algorithm=algorithm, mask=mask, stream=stream) as matcher:
+        return matcher.run(image, scores=True if out is None else out, stream=stream)  # type: ignore[no-any-return]

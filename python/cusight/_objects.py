@@ -1,0 +1,30 @@
+"""What the objects have in common: close(), closed, and use as a context manager."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, TypeVar
+
+Self = TypeVar("Self", bound="Closeable")
+
+
+class Closeable:
+    """Owns an object of the library. After close() every other call raises ValueError."""
+
+    _core: Any
+
+    def close(self) -> None:
+        """Frees the object. Arrays that view its memory stay valid. Closing twice is allowed."""
+        self._core.close()
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._core.closed)
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,164 @@
+"""Elevation and contour maps from rectified stereo pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Sequence, TypeVar
+
+from . import _core
+from ._errors import choice, invalid
+from ._objects import Closeable
+
+Array = TypeVar("Array")
+
+_BORDERS = {"wrap": 0, "zero": 1}
+_AGREEMENTS = {"equal": 0, "edge": 1, "census": 2}
+_FILLS = {"none": 0, "once": 1, "relax": 2, "lower": 3}
+_LINES = {"modulo": 0, "crossing": 1}
+
+
+@dataclass(frozen=True)
+class StereoOptions:
+    """Options of all stereo functions; the defaults scored best on real pairs, `classic` is the method as published in 1986.
+
+    border: pixels outside the image, "wrap" (the opposite side) or "zero".
+    agreement: of a left and a right pixel, "equal", "edge" or "census".
+    threshold: contrast of an edge, as a fraction of the mean of its two sides.
+    shifts: 1 to 256 disparities are tried.
+    direction: +1: left x matches right x + s; -1: right x - s, as in a standard rectified pair.
+    window: odd, 1 to 63: side of the matching window.
+    prefer_smaller: of two equal scores the smaller shift wins.
+    left_right_check: largest difference between the elevations of the two images; None: no check.
+    fill: of holes, "none", "once", "lower" or "relax" (float32).
+    iterations, tolerance: of "once" and "relax".
+    median: 0, 3 or 5.
+    lines: "modulo" or "crossing". levels: number of contour levels, 1 to 65535.
+
+    Immutable and picklable; `dataclasses.replace` makes a changed copy.
+    """
+
+    border: Literal["wrap", "zero"] = "zero"
+    agreement: Literal["equal", "edge", "census"] = "census"
+    threshold: float = 0.2
+    shifts: int = 30
+    direction: int = -1
+    window: int = 7
+    prefer_smaller: bool = True
+    left_right_check: int | None = 1
+    fill: Literal["none", "once", "relax", "lower"] = "lower"
+    iterations: int = 512
+    tolerance: float = 0.001
+    median: int = 5
+    lines: Literal["modulo", "crossing"] = "crossing"
+    levels: int = 10
+
+    @classmethod
+    def classic(cls) -> StereoOptions:
+        """The algorithm of Thinking Machines technical report 86.14 (1986)."""
+        return cls("wrap", "equal", 0.2, 30, 1, 21, False, None, "once", 50, 0.0, 0, "modulo", 10)
+
+    def _numbers(self) -> tuple[Any, ...]:
+        made = self.__dict__.get("_cached")
+        if made is None:
+            made = (
+                choice("StereoOptions", "border", self.border, _BORDERS),
+                choice("StereoOptions", "agreement", self.agreement, _AGREEMENTS),
+                float(self.threshold),
+                int(self.shifts),
+                int(self.direction),
+                int(self.window),
+                int(self.prefer_smaller),
+                -1 if self.left_right_check is None else int(self.left_right_check),
+                choice("StereoOptions", "fill", self.fill, _FILLS),
+                int(self.iterations),
+                float(self.tolerance),
+                int(self.median),
+                choice("StereoOptions", "lines", self.lines, _LINES),
+                int(self.levels),
+            )
+            object.__setattr__(self, "_cached", made)
+        return made
+
+
+_DEFAULTS = StereoOptions()
+
+
+def _numbers(options: StereoOptions | None) -> tuple[Any, ...]:
+    if options is None:
+        return _DEFAULTS._numbers()
+    if not isinstance(options, StereoOptions):
+        raise TypeError(f"options is {type(options).__name__}, expected StereoOptions")
+    return options._numbers()
+
+
+def stereo_edges(image: Array, options: StereoOptions | None = None, *, out: Any = None, stream: object = None) -> Array:
+    """Edges of one image: (rows, cols) uint8, 255 at an edge. image: (rows, cols) uint8, or float32 with brightness 0 to 1."""
+    return _core.stereo_edges(image, _numbers(options), out, stream)  # type: ignore[return-value]
+
+
+def stereo_census(image: Array, options: StereoOptions | None = None, *, out: Any = None, stream: object = None) -> Array:
+    """Census transform (Zabih and Woodfill, 1994): (rows, cols) uint8, a bit for each neighbor that is brighter."""
+    return _core.stereo_census(image, _numbers(options), out, stream)  # type: ignore[return-value]
+
+
+def stereo_elevation(
+    left: Array, right: Array, options: StereoOptions | None = None, *, out: Any = None, stream: object = None
+) -> Array:
+    """Elevation from the edges or census codes of both images: (rows, cols) uint16, 1 + the best shift, 0 for a hole."""
+    return _core.stereo_elevation(left, right, _numbers(options), out, stream)  # type: ignore[return-value]
+
+
+def stereo_fill(
+    elevation: Array, options: StereoOptions | None = None, *, out: Any = None, stream: object = None
+) -> Array:
+    """Fills the holes of a uint16 elevation: uint16, or float32 with fill="relax"."""
+    return _core.stereo_fill(elevation, _numbers(options), out, stream)  # type: ignore[return-value]
+
+
+def stereo_median(elevation: Array, size: int = 5, *, out: Any = None, stream: object = None) -> Array:
+    """Median of 3 x 3 or 5 x 5 pixels of a uint16 or float32 elevation."""
+    return _core.stereo_median(elevation, size, out, stream)  # type: ignore[return-value]
+
+
+def stereo_contours(
+    elevation: Array, options: StereoOptions | None = None, *, out: Any = None, stream: object = None
+) -> Array:
+    """Contour lines of a uint16 or float32 elevation: (rows, cols) uint8, 255 on a line."""
+    return _core.stereo_contours(elevation, _numbers(options), out, stream)  # type: ignore[return-value]
+
+
+def stereo_picture(elevation: Array, contours: Any = None, *, out: Any = None, stream: object = None) -> Array:
+    """Elevation in colors, (rows, cols, 3) uint8 BGR: blue (low) to red (high), holes and `contours` black."""
+    return _core.stereo_picture(elevation, contours, out, stream)  # type: ignore[return-value]
+
+
+class ContourMapper(Closeable):
+    """All stages for pairs of one size; mapping allocates only its outputs.
+
+    shape: (rows, cols) of the images. dtype: "uint8", or "float32" with brightness 0 to 1. device: "cpu", "cuda" or "cuda:N".
+
+    Use one object per thread or stream. Equals the stages called one by one.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        options: StereoOptions | None = None,
+        *,
+        dtype: Literal["uint8", "float32"] = "uint8",
+        device: str = "cpu",
+    ) -> None:
+        if len(shape) < 2:
+            raise invalid("ContourMapper", "shape", shape, "(rows, cols)")
+        floats = choice("ContourMapper", "dtype", dtype, {"uint8": 0, "float32": 1})
+        self._core = _core.ContourMapper(int(shape[0]), int(shape[1]), bool(floats), device, _numbers(options))
+
+    def __call__(
+        self, left: Array, right: Array, *, elevation: Any = None, contours: Any = None, stream: object = None
+    ) -> tuple[Array, Array]:
+        """Maps one pair. elevation, contours: arrays to write.
+
+        Returns the elevation after fill and median, (rows, cols) uint16 (float32 with fill="relax"), and the contour lines,
+        (rows, cols) uint8.
+        """
+        return self._core.run(left, right, elevation, True, contours, stream)  # type: ignore[no-any-return]

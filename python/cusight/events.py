@@ -1,0 +1,440 @@
+"""Event cameras: recordings, frames from them, writers, and events from video.
+
+    for batch in cusight.events.open("run.h5").frames(windows="10ms", representation="voxel_grid", bins=5):
+        train(batch)  # (windows, rows, cols, bins) float32
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Iterator, Literal, NamedTuple, Sequence, Union
+
+from . import _core
+from ._errors import InputOutputError, MissingFileError, Status, choice, invalid
+from ._events import (
+    EventPipeline,
+    EventStacker,
+    FrameBatch,
+    PipelineCounts,
+    Representation,
+    Representations,
+    Windowing,
+    Windows,
+    event_windows,
+    frame_size,
+    release_workspace,
+    stack_events,
+    windowing,
+)
+from ._framediff import frame_shape
+from ._objects import Closeable
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+__all__ = [
+    "EventGenerator",
+    "EventPipeline",
+    "EventStacker",
+    "EventWriter",
+    "Events",
+    "FrameBatch",
+    "FrameWriter",
+    "Frames",
+    "PipelineCounts",
+    "ReaderCounts",
+    "Recording",
+    "Representation",
+    "Windowing",
+    "event_windows",
+    "open",
+    "release_workspace",
+    "stack_events",
+]
+
+Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
+Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text"]
+_FORMATS = {"any": 0, "M3ED": 1, "DSEC": 2, "EVT2": 3, "EVT3": 4, "DAT": 5, "text": 6}
+_PIECE = 1 << 20  # events read at once
+
+
+class Events(NamedTuple):
+    """Events as parallel NumPy arrays: x, y uint16 (pixels), p uint8 (0 negative, 1 positive), t int64 (microseconds)."""
+
+    x: NDArray[numpy.uint16]
+    y: NDArray[numpy.uint16]
+    p: NDArray[numpy.uint8]
+    t: NDArray[numpy.int64]
+
+
+@dataclass(frozen=True)
+class ReaderCounts:
+    """What was read since a Recording was opened or last sought."""
+
+    events: int
+    triggers_rising: int
+    triggers_falling: int
+    bad_coordinates: int
+    bad_polarity: int
+    bad_time: int
+    untimed: int
+    bad_words: int
+
+
+class Recording(Closeable):
+    """A recording of an event camera, opened by `cusight.events.open`.
+
+    Iterating gives Events of up to 2^20 at a time. Pickles as its path and options, at the beginning (a recording in memory pickles
+    its bytes).
+
+    format: "M3ED", "DSEC", "EVT2", "EVT3", "DAT" or "text".
+    shape: (rows, cols) of the sensor; (0, 0) if neither the file nor the options give them.
+    count: events in the file, None if that is known only after reading all of it.
+    first_time, last_time: microseconds, None if not known (or no event).
+    camera: the camera being read, or "".
+    """
+
+    def __init__(self, source: Source, options: dict[str, Any]) -> None:
+        self._options = options
+        self._source = os.fspath(source) if isinstance(source, (str, os.PathLike)) else source
+        try:
+            self._core = _core.EventReader(self._source, *_reader_numbers(**options))
+        except InputOutputError as error:
+            if isinstance(self._source, str) and not os.path.exists(self._source):
+                raise MissingFileError(Status.IO, str(error)) from None
+            raise
+        self.format, width, height, count, first, last, self.camera = self._core.info()
+        self.shape = (height, width)
+        self.count: int | None = int(count) if count >= 0 else None
+        self.first_time: int | None = int(first) if first >= 0 else None
+        self.last_time: int | None = int(last) if last >= 0 else None
+        self._start = 0
+
+    def read(self, count: int) -> Events:
+        """Reads up to `count` events; fewer only at the end. If the recording is damaged, the events before the damage are returned
+        and the next call raises (EOFError, ValueError, OSError)."""
+        if count < 1:
+            raise invalid("Recording.read", "count", count, "at least 1")
+        x, y, p, t, n = self._core.read(count)
+        if n == count:
+            return Events(x, y, p, t)
+        return Events(x[:n].copy(), y[:n].copy(), p[:n].copy(), t[:n].copy())
+
+    def __iter__(self) -> Iterator[Events]:
+        while True:
+            events = self.read(_PIECE)
+            if not len(events.t):
+                return
+            yield events
+
+    def seek(self, time: int) -> int:
+        """The next event read will be the first with t >= `time` (microseconds). Returns its index. `frames` starts there too."""
+        index = int(self._core.seek_time(time))
+        self._start = index
+        return index
+
+    def seek_index(self, index: int) -> None:
+        """The next event read will be number `index`, from 0."""
+        self._core.seek_index(index)
+        self._start = index
+
+    def counts(self) -> ReaderCounts:
+        """What was read, and what was skipped, since the recording was opened or last sought."""
+        return ReaderCounts(*self._core.counts())
+
+    def frames(
+        self,
+        *,
+        windows: Windows = 200_000,
+        representation: Representations = "histogram",
+        bins: int | None = None,
+        batch: int = 16,
+        shape: Sequence[int] | None = None,
+        device: str = "cpu",
+        framework: str | None = None,
+        first_window: int = 0,
+        end_window: int = 0,
+        max_events: int = 0,
+    ) -> Frames:
+        """Frames of the recording from the place last sought (or the beginning), in batches.
+
+        windows, representation, bins: as `stack_events`.
+        batch: windows per batch; the last one may be shorter.
+        shape: (rows, cols) of the frames; by default the sensor's.
+        device: "cpu", "cuda" or "cuda:N": where frames are made, and stay.
+        framework: "numpy", "torch" or "cupy"; by default NumPy on the CPU, else the one that is imported.
+        first_window, end_window: only these windows (a shard of the recording); 0: no end.
+        max_events: largest number of events in a window by duration; 0: 4 Mi.
+        """
+        size = frame_size("Recording.frames", self.shape if shape is None else shape)
+        if batch < 1:
+            raise invalid("Recording.frames", "batch", batch, "at least 1")
+        arguments = {
+            "representation": representation,
+            "bins": bins,
+            "windows": windowing("Recording.frames", windows),
+            "first_window": first_window,
+            "end_window": end_window,
+            "device": device,
+            "framework": framework,
+            "max_events": max_events,
+        }
+        return Frames(self, size, batch, arguments)
+
+    def __len__(self) -> int:
+        if self.count is None:
+            raise TypeError("the number of events is known only after reading all of the recording")
+        return self.count
+
+    def __reduce__(self) -> Any:
+        source = self._source if isinstance(self._source, str) else bytes(self._source)
+        return Recording, (source, self._options)
+
+
+class Frames:
+    """Batches of frames of a Recording. Each iteration starts again at the same place; the length is the number of batches, where
+    the recording knows it. Two iterations of one recording must not run at the same time."""
+
+    def __init__(self, recording: Recording, size: tuple[int, int], batch: int, arguments: dict[str, Any]) -> None:
+        self._recording, self._size, self._batch, self._arguments = recording, size, batch, arguments
+        self._start = recording._start
+        self.windows = self._count_windows()
+
+    def _count_windows(self) -> int | None:
+        """How many windows there are, or None."""
+        recording, cut = self._recording, self._arguments["windows"]
+        if recording.count is None or (cut.unit == "duration" and recording.last_time is None):
+            return None
+        if cut.unit == "count":
+            events = max(recording.count - self._start, 0)
+            count = _windows_within(events, cut)
+        elif recording.count <= self._start or recording.last_time is None:
+            count = 0
+        else:
+            first = recording.first_time or 0
+            if self._start:
+                recording._core.seek_index(self._start)
+                first = int(recording.read(1).t[0])
+                recording._core.seek_index(self._start)
+            count = _windows_within(recording.last_time - first + 1, cut)
+        first_window: int = self._arguments["first_window"]
+        end: int = self._arguments["end_window"]
+        return max((min(count, end) if end else count) - first_window, 0)
+
+    def __len__(self) -> int:
+        if self.windows is None:
+            raise TypeError("the number of windows is known only after reading all of the recording")
+        return -(-self.windows // self._batch)
+
+    def seek(self, time: int) -> Frames:
+        """The same frames from the first event with t >= `time` (microseconds); windows are counted from there."""
+        self._recording.seek(time)
+        return Frames(self._recording, self._size, self._batch, self._arguments)
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self.batches():
+            yield batch.frames
+
+    def batches(self) -> Iterator[FrameBatch]:
+        """The batches as FrameBatch: frames with the indices of their windows and events."""
+        ready: list[FrameBatch] = []
+        recording = self._recording
+        recording._core.seek_index(self._start)
+        with EventPipeline(self._size, sink=ready.append, **self._arguments) as pipeline:
+            held: list[FrameBatch] = []
+            for events in recording:
+                pipeline.push(*events)
+                yield from self._regroup(held, ready)
+            pipeline.flush()
+            yield from self._regroup(held, ready)
+            if held:
+                yield _join(held)
+
+    def _regroup(self, held: list[FrameBatch], ready: list[FrameBatch]) -> Iterator[FrameBatch]:
+        """Batches of exactly the length that was asked for; what is left stays in `held`."""
+        have = sum(map(len, held))
+        while ready:
+            head = ready.pop(0)
+            while have + len(head) >= self._batch:
+                cut = self._batch - have
+                held.append(_slice(head, 0, cut))
+                whole = _join(held)
+                head = _slice(head, cut, len(head))
+                held.clear()
+                have = 0
+                yield whole
+            if len(head):
+                held.append(head)
+                have += len(head)
+
+
+def _windows_within(extent: int, cut: Windowing) -> int:
+    """Windows in so many events or microseconds."""
+    stride = cut.stride or cut.length
+    complete = (extent - cut.length) // stride + 1 if extent >= cut.length else 0
+    return complete + int(cut.keep_incomplete and complete * stride < extent)
+
+
+def _slice(batch: FrameBatch, first: int, last: int) -> FrameBatch:
+    if first == 0 and last == len(batch):
+        return batch
+    many = isinstance(batch.frames, list)
+    frames = [f[first:last] for f in batch.frames] if many else batch.frames[first:last]
+    return FrameBatch(batch.first + first, batch.windows[first:last], frames)
+
+
+def _concatenate(arrays: list[Any]) -> Any:
+    import sys
+
+    module = type(arrays[0]).__module__.partition(".")[0]
+    if module == "torch":
+        return sys.modules["torch"].cat(arrays)
+    if module == "numpy" or module == "cupy":
+        return sys.modules[module].concatenate(arrays)
+    raise TypeError("batches on the GPU need framework='torch' or 'cupy'")
+
+
+def _join(batches: list[FrameBatch]) -> FrameBatch:
+    if len(batches) == 1:
+        return batches[0]
+    import numpy
+
+    if isinstance(batches[0].frames, list):
+        frames: Any = [_concatenate(list(parts)) for parts in zip(*(b.frames for b in batches))]
+    else:
+        frames = _concatenate([b.frames for b in batches])
+    return FrameBatch(batches[0].first, numpy.concatenate([b.windows for b in batches]), frames)
+
+
+def _reader_numbers(
+    width: int,
+    height: int,
+    camera: str | None,
+    format: str,
+    skip_bad: bool,
+    threads: int,
+    max_memory: int,
+    max_chunk: int,
+    plugins: bool,
+) -> tuple[Any, ...]:
+    number = choice("events.open", "format", format, _FORMATS)
+    return width, height, camera, number, skip_bad, threads, max_memory, max_chunk, plugins
+
+
+def open(
+    source: Source,
+    *,
+    width: int = 0,
+    height: int = 0,
+    camera: str | None = None,
+    format: Format = "any",
+    skip_bad: bool = False,
+    threads: int = 0,
+    max_memory: int = 0,
+    max_chunk: int = 0,
+    plugins: bool = False,
+) -> Recording:
+    """Opens a recording: HDF5 (M3ED, DSEC), Prophesee EVT 2.0, EVT 3.0 and DAT, or text. The format is detected from the content.
+
+    source: a path, or a whole file in memory (bytes, memoryview), which is not copied.
+    width, height: of the sensor; 0: from the file.
+    camera: of an M3ED file, "left" or "right".
+    format: "any", or the only one accepted.
+    skip_bad: skip and count events that are outside the sensor, out of order or malformed, instead of raising.
+    threads: for decompression; 0: as many as OpenMP uses.
+    max_memory, max_chunk: bytes that the reader, and one decompressed HDF5 chunk, may take; 0: 2^30 and 2^26. What needs more raises
+        ValueError (status CAPACITY).
+    plugins: only for files that you trust: also read HDF5 filters other than deflate, LZF, Blosc, shuffle and fletcher32.
+
+    Raises FileNotFoundError, OSError, ValueError (malformed, of another format), EOFError (ends early), NotImplementedError (HDF5
+    in a build without it).
+    """
+    options = {
+        "width": width,
+        "height": height,
+        "camera": camera,
+        "format": format,
+        "skip_bad": skip_bad,
+        "threads": threads,
+        "max_memory": max_memory,
+        "max_chunk": max_chunk,
+        "plugins": plugins,
+    }
+    return Recording(source, options)
+
+
+class _Writer(Closeable):
+    """Leaving a `with` block finishes the file, or removes it if there was an exception."""
+
+    def finish(self) -> None:
+        """Completes the file, renames it to its path and closes the writer."""
+        self._core.finish()
+
+    def close(self) -> None:
+        """Closes the writer and removes the file unless it was finished."""
+        self._core.close()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and not self.closed:
+            self.finish()
+        self.close()
+
+
+class EventWriter(_Writer):
+    """Writes an M3ED-style HDF5 recording. Until it is finished, the file is `path` with ".part" appended.
+
+    shape: (rows, cols) of the sensor. camera: "left" (default) or "right". chunk: events in a chunk. compress: LZF.
+    threads: 0: as many as OpenMP uses.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        shape: Sequence[int],
+        *,
+        camera: str | None = None,
+        chunk: int = 40_000,
+        compress: bool = True,
+        threads: int = 0,
+    ) -> None:
+        rows, cols = frame_size("EventWriter", shape)
+        self._core = _core.EventWriter(os.fspath(path), cols, rows, camera, chunk, compress, threads)
+
+    def write(self, x: Any, y: Any, p: Any, t: Any) -> None:
+        """Appends events: x, y (n,) uint16; p (n,) uint8 0 or 1; t (n,) int64 microseconds, not decreasing. Raises ValueError that
+        names the first event that is outside the sensor or out of order."""
+        self._core.write(x, y, p, t)
+
+
+class FrameWriter(_Writer):
+    """Writes frames to HDF5: one dataset, /frames, (frames, rows, cols, channels), LZF compressed, readable by h5py.
+
+    shape: (rows, cols, channels) of a frame. dtype: "uint8", "int8", "uint16", "int16", "int32", "float32" or "float64".
+    """
+
+    def __init__(self, path: str | os.PathLike[str], shape: Sequence[int], dtype: str) -> None:
+        self._core = _core.FrameWriter(os.fspath(path), *frame_shape("FrameWriter", shape), str(dtype))
+
+    def write(self, frames: Any) -> None:
+        """Appends frames: (n, rows, cols, channels) in host memory, without gaps."""
+        self._core.write(frames)
+
+
+class EventGenerator(Closeable):
+    """Makes events from video, as an event camera would.
+
+    shape: (rows, cols) of the frames. positive, negative: contrast thresholds in log intensity, 0.01 to 10.
+    Method: ESIM (Rebecq et al. 2018), lin-log mapping of v2e (Hu et al. 2021).
+    """
+
+    def __init__(self, shape: Sequence[int], *, positive: float = 0.2, negative: float = 0.2) -> None:
+        self._core = _core.EventGenerator(*frame_size("EventGenerator", shape), positive, negative)
+
+    def push(self, frame: Any, time: int) -> Events:
+        """Events between the previous frame and this one, (rows, cols) uint8 at `time` in microseconds; none for the first."""
+        return Events(*self._core.push(frame, time))

@@ -1,0 +1,170 @@
+// Arrays of any framework as matrices of the library: what is accepted, where it lies, which stream orders it, and new arrays in the
+// framework of the first argument. Everything here needs the GIL, except the body of Call::run.
+#pragma once
+
+#include "cusight/cusight.h"
+
+#include <nanobind/nanobind.h>
+// Here, so that every file converts these types alike.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace cuspy {
+
+// Raises the exception of `status` (cusight.Error and the Python class that people expect) with this message.
+[[noreturn]] __attribute__((format(printf, 2, 3))) void fail(cusStatus status, const char *format, ...);
+
+// Raises the library's own message unless the status is CUS_OK.
+void check(cusStatus status);
+
+// Element types: the library's depths, and those that only this package reads.
+enum Dtype : int {
+    U8 = CUS_8U,
+    I8 = CUS_8S,
+    U16 = CUS_16U,
+    I16 = CUS_16S,
+    I32 = CUS_32S,
+    F32 = CUS_32F,
+    F64 = CUS_64F,
+    U32 = 8,
+    I64 = 9,
+    U64 = 10,
+    UNKNOWN = 15
+};
+size_t dtypeSize(int dtype);
+const char *dtypeName(int dtype);
+
+enum class Framework { Unknown, NumPy, Torch, CuPy, Other };
+
+struct Device {
+    cusSpace space = CUS_HOST;
+    int index = -1; // of a GPU; -1: not stated, the current one
+};
+
+// "cpu", "cuda", "cuda:1"; raises ValueError for anything else.
+Device parseDevice(const char *function, const char *text);
+nb::object deviceName(const Device &device);
+
+using Shape = std::vector<int64_t>;
+
+// One array argument. Keeps the memory alive while it exists.
+class Array {
+  public:
+    Array() = default;
+    Array(Array &&other) noexcept { swap(other); }
+    Array &operator=(Array &&other) noexcept {
+        swap(other);
+        return *this;
+    }
+    Array(const Array &) = delete;
+    Array &operator=(const Array &) = delete;
+    ~Array();
+
+    // A matrix: 2-D, or 3-D with 1 to 512 channels last. Rows may be padded. Raises ValueError if it is not one.
+    cusMat matrix() const;
+    // A stack of images (images, rows, columns, channels) without gaps, as one matrix of images * rows rows.
+    cusMat stack() const;
+    // A matrix with one column from a 1-D array without gaps.
+    cusMat column() const;
+    // The elements of a 1-D array without gaps. Raises TypeError unless it has one of two types.
+    void *elements(int dtype, int other = -1) const;
+
+    nb::object object; // the array itself: what a function returns
+    const char *function = "", *argument = "";
+    void *data = nullptr;
+    Shape shape;
+    Shape strides; // bytes
+    int dtype = UNKNOWN;
+    Device device;
+    Framework framework = Framework::Unknown;
+    bool readonly = false;
+
+  private:
+    friend class Call;
+    void swap(Array &other) noexcept;
+    void fromBuffer();
+    void fromTorch(bool writable);
+    void fromCupy();
+    void fromDlpack(void *stream);
+    void fromInterface(const nb::object &interface, cusStream stream);
+    void requireDims(int64_t low, int64_t high, const char *expected) const;
+
+    Py_buffer *buffer = nullptr;
+    void *managed = nullptr; // a DLPack tensor
+    bool versioned = false;
+};
+
+// One call of the library: the first array decides device, framework and stream; every other one must be on the same device.
+class Call {
+  public:
+    explicit Call(const char *function, nb::handle stream = nb::none()) : function_(function), given_(stream) {}
+    ~Call();
+    Call(const Call &) = delete;
+    Call &operator=(const Call &) = delete;
+
+    // For an object that was created on a device: arrays must be on it.
+    void expect(const Device &device, const char *why);
+
+    Array in(nb::handle object, const char *argument) { return import(object, argument, false); }
+    // `given`, checked to be writable with this shape and type, or if it is None a new array like the first one.
+    Array out(nb::handle given, const char *argument, const Shape &shape, int dtype);
+
+    // Runs `work`, which returns a cusStatus, without the GIL, on the device of the arrays.
+    template<class Work>
+    void run(Work &&work) {
+        cusStatus status;
+        {
+            nb::gil_scoped_release release;
+            status = work();
+        }
+        check(status);
+    }
+
+    cusSpace space() const { return device_.space; }
+    const Device &device() const { return device_; }
+    Framework framework() const { return framework_; }
+    cusStream stream() const { return stream_; }
+    const char *function() const { return function_; }
+    // Without an array: an output in the framework that is named ("numpy", "torch", "cupy").
+    void assume(const Device &device, Framework framework);
+
+  private:
+    Array import(nb::handle object, const char *argument, bool writable);
+    void adopt(const Array &array, const char *argument);
+    void start();
+    void orderAfterProducer(Array &array) const;
+
+    const char *function_;
+    nb::handle given_;
+    Device device_;
+    bool known_ = false, started_ = false, other_stream_ = false;
+    const char *first_ = nullptr; // what decided the device, for messages
+    Framework framework_ = Framework::Unknown;
+    cusStream stream_ = nullptr;
+    int restore_ = -1;
+};
+
+// A new array of a framework on a device. Device memory of a framework that is not known comes from the library, as an object with
+// __cuda_array_interface__.
+nb::object newArray(const Shape &shape, int dtype, Framework framework, const Device &device, cusStream stream);
+
+// An array that views memory of the library. `owner` keeps it alive.
+nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &owner, Framework framework,
+                     const Device &device, cusStream stream);
+
+// The shape of a matrix: (rows, cols) or (rows, cols, channels).
+Shape imageShape(const cusMat &mat);
+
+// The framework that new arrays on a device get: the one that is named, else NumPy on the host and what the user imported on the GPU.
+Framework frameworkFor(const char *device, nb::handle name);
+
+// cusight._frameworks, which does in Python what need not be fast.
+nb::object frameworks();
+
+} // namespace cuspy

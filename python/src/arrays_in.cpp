@@ -1,0 +1,394 @@
+// What an argument may be: the buffer protocol, PyTorch, CuPy, DLPack, __cuda_array_interface__.
+#include "arrays.hpp"
+#include "dlpack.hpp"
+#include "frameworks.hpp"
+
+#include <climits>
+#include <cstring>
+#include <string>
+
+namespace cuspy {
+
+size_t dtypeSize(int dtype) {
+    static const size_t sizes[16] = {1, 1, 2, 2, 4, 4, 8, 2, 4, 8, 8};
+    return sizes[dtype & 15];
+}
+
+const char *dtypeName(int dtype) {
+    static const char *const names[16] = {"uint8",   "int8",    "uint16", "int16", "int32", "float32",
+                                          "float64", "float16", "uint32", "int64", "uint64"};
+    return dtype >= 0 && dtype < 16 && names[dtype] ? names[dtype] : "unknown";
+}
+
+static int dtypeOf(char kind, size_t size) {
+    switch (kind) {
+    case 'b':
+        return size == 1 ? U8 : UNKNOWN; // bool: bytes 0 and 1
+    case 'u':
+        return size == 1 ? U8 : size == 2 ? U16 : size == 4 ? U32 : size == 8 ? U64 : UNKNOWN;
+    case 'i':
+        return size == 1 ? I8 : size == 2 ? I16 : size == 4 ? I32 : size == 8 ? I64 : UNKNOWN;
+    case 'f':
+        return size == 4 ? F32 : size == 8 ? F64 : UNKNOWN;
+    default:
+        return UNKNOWN;
+    }
+}
+
+// From a format of the struct module, such as "B" or "<i"; only native byte order.
+static int dtypeOfFormat(const char *format, size_t size) {
+    if (!format)
+        return U8;
+    if (*format == '@' || *format == '=' || *format == '<')
+        ++format;
+    else if ((*format == '>' || *format == '!') && size > 1)
+        return UNKNOWN;
+    else if (*format == '>' || *format == '!')
+        ++format;
+    if (!*format || format[1])
+        return UNKNOWN;
+    if (*format == '?')
+        return U8;
+    if (std::strchr("BHILQN", *format))
+        return dtypeOf('u', size);
+    if (std::strchr("bhilqn", *format))
+        return dtypeOf('i', size);
+    return std::strchr("fd", *format) ? dtypeOf('f', size) : UNKNOWN;
+}
+
+[[noreturn]] static void notAnArray(const Array &array) {
+    fail(CUS_ERROR_TYPE,
+         "%s: %s is %s, expected an array (NumPy, PyTorch, CuPy, or an object with __dlpack__, "
+         "__cuda_array_interface__ or the buffer protocol)",
+         array.function, array.argument, array.object.is_none() ? "None" : nb::type_name(array.object.type()).c_str());
+}
+
+Array::~Array() {
+    if (buffer) {
+        PyBuffer_Release(buffer);
+        delete buffer;
+    }
+    if (managed && versioned) {
+        auto *tensor = static_cast<dlpack::ManagedVersioned *>(managed);
+        if (tensor->deleter)
+            tensor->deleter(tensor);
+    } else if (managed) {
+        auto *tensor = static_cast<dlpack::Managed *>(managed);
+        if (tensor->deleter)
+            tensor->deleter(tensor);
+    }
+}
+
+void Array::swap(Array &other) noexcept {
+    std::swap(object, other.object);
+    std::swap(function, other.function);
+    std::swap(argument, other.argument);
+    std::swap(data, other.data);
+    std::swap(shape, other.shape);
+    std::swap(strides, other.strides);
+    std::swap(dtype, other.dtype);
+    std::swap(device, other.device);
+    std::swap(framework, other.framework);
+    std::swap(readonly, other.readonly);
+    std::swap(buffer, other.buffer);
+    std::swap(managed, other.managed);
+    std::swap(versioned, other.versioned);
+}
+
+// ---- The buffer protocol: NumPy, memoryview, bytearray ------------------------------------------------------------------
+
+void Array::fromBuffer() {
+    auto *view = new Py_buffer;
+    if (PyObject_GetBuffer(object.ptr(), view, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+        delete view;
+        PyErr_Clear();
+        notAnArray(*this);
+    }
+    buffer = view;
+    data = view->buf;
+    readonly = view->readonly;
+    dtype = dtypeOfFormat(view->format, static_cast<size_t>(view->itemsize));
+    if (dtype == UNKNOWN)
+        fail(CUS_ERROR_TYPE, "%s: %s has elements of format '%s', expected integers or floats in native byte order",
+             function, argument, view->format);
+    shape.assign(view->shape, view->shape + view->ndim);
+    strides.assign(view->strides, view->strides + view->ndim);
+    framework = Framework::NumPy;
+}
+
+// ---- PyTorch and CuPy: their attributes, which cost less than a capsule -------------------------------------------------
+
+static void readTuple(const nb::object &tuple, int64_t scale, Shape &values) {
+    const Py_ssize_t n = PyTuple_Size(tuple.ptr());
+    if (n < 0)
+        throw nb::python_error();
+    values.resize(static_cast<size_t>(n));
+    for (Py_ssize_t i = 0; i < n; ++i)
+        values[static_cast<size_t>(i)] = PyLong_AsLongLong(PyTuple_GetItem(tuple.ptr(), i)) * scale;
+}
+
+void Array::fromTorch(bool writable) {
+    const Names &names = Names::get();
+    const int index = nb::cast<int>(object.attr(names.get_device)());
+    if (index >= 0 && !nb::cast<bool>(object.attr(names.is_cuda)))
+        fail(CUS_ERROR_SPACE, "%s: %s is on device %s, expected cpu or cuda", function, argument,
+             nb::str(object.attr("device")).c_str());
+    if (writable && nb::cast<bool>(object.attr("requires_grad")))
+        fail(CUS_ERROR_VALUE, "%s: %s requires a gradient, expected a tensor that may be written", function, argument);
+    device = index >= 0 ? Device{CUS_DEVICE, index} : Device{CUS_HOST, -1};
+    dtype = Frameworks::get().torchDtype(object.attr(names.dtype).ptr());
+    if (dtype == UNKNOWN)
+        fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected integers or floats of 8 to 64 bits", function, argument,
+             nb::str(object.attr(names.dtype)).c_str());
+    readTuple(nb::object(object.attr(names.shape)), 1, shape);
+    readTuple(nb::object(object.attr(names.stride)()), static_cast<int64_t>(dtypeSize(dtype)), strides);
+    data = reinterpret_cast<void *>(nb::cast<uintptr_t>(object.attr(names.data_ptr)()));
+    framework = Framework::Torch;
+}
+
+void Array::fromCupy() {
+    const Names &names = Names::get();
+    const nb::object memory = object.attr(names.data);
+    device = {CUS_DEVICE, nb::cast<int>(object.attr(names.device).attr(names.id))};
+    readTuple(nb::object(object.attr(names.shape)), 1, shape);
+    readTuple(nb::object(object.attr(names.strides)), 1, strides);
+    const nb::object type = object.attr(names.dtype);
+    const std::string format = nb::cast<std::string>(type.attr("char"));
+    dtype = dtypeOfFormat(format.c_str(), nb::cast<size_t>(type.attr("itemsize")));
+    if (dtype == UNKNOWN)
+        fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected integers or floats of 8 to 64 bits", function, argument,
+             nb::str(type).c_str());
+    data = reinterpret_cast<void *>(nb::cast<uintptr_t>(memory.attr(names.ptr)));
+    framework = Framework::CuPy;
+}
+
+// ---- DLPack and __cuda_array_interface__ -------------------------------------------------------------------------------
+
+void Array::fromDlpack(void *stream) {
+    nb::object capsule;
+    nb::dict arguments;
+    if (device.space == CUS_DEVICE) // 1 is the legacy default stream
+        arguments["stream"] = stream ? static_cast<int64_t>(reinterpret_cast<uintptr_t>(stream)) : int64_t{1};
+    arguments["max_version"] = nb::make_tuple(1, 0);
+    const nb::object method = object.attr("__dlpack__");
+    capsule = nb::steal(PyObject_Call(method.ptr(), nb::tuple().ptr(), arguments.ptr()));
+    if (!capsule.is_valid() && PyErr_ExceptionMatches(PyExc_TypeError)) { // a producer of the first DLPack
+        PyErr_Clear();
+        nb::del(arguments["max_version"]);
+        capsule = nb::steal(PyObject_Call(method.ptr(), nb::tuple().ptr(), arguments.ptr()));
+    }
+    if (!capsule.is_valid())
+        throw nb::python_error();
+    const dlpack::Tensor *tensor = nullptr;
+    if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+        auto *whole = static_cast<dlpack::ManagedVersioned *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+        if (whole->major != 1)
+            fail(CUS_ERROR_UNSUPPORTED, "%s: %s comes as DLPack version %u, expected version 1", function, argument,
+                 whole->major);
+        PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
+        managed = whole;
+        versioned = true;
+        readonly = whole->flags & 1;
+        tensor = &whole->tensor;
+    } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
+        auto *whole = static_cast<dlpack::Managed *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+        PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+        managed = whole;
+        tensor = &whole->tensor;
+    } else {
+        notAnArray(*this);
+    }
+    const char kind = tensor->code == dlpack::INT     ? 'i'
+                      : tensor->code == dlpack::UINT  ? 'u'
+                      : tensor->code == dlpack::FLOAT ? 'f'
+                      : tensor->code == dlpack::BOOL  ? 'b'
+                                                      : 'x';
+    dtype = tensor->lanes == 1 ? dtypeOf(kind, tensor->bits / 8u) : UNKNOWN;
+    if (dtype == UNKNOWN)
+        fail(CUS_ERROR_TYPE, "%s: %s has elements of %d bits (DLPack code %d), expected integers or floats of 8 to 64 bits",
+             function, argument, tensor->bits, tensor->code);
+    const auto size = static_cast<int64_t>(dtypeSize(dtype));
+    shape.assign(tensor->shape, tensor->shape + tensor->ndim);
+    strides.resize(shape.size());
+    int64_t step = size;
+    for (size_t i = shape.size(); i-- > 0;) {
+        strides[i] = tensor->strides ? tensor->strides[i] * size : step;
+        step *= shape[i];
+    }
+    data = static_cast<char *>(tensor->data) + tensor->byte_offset;
+    framework = Framework::Other;
+}
+
+void Array::fromInterface(const nb::object &interface, cusStream stream) {
+    const nb::dict fields = nb::cast<nb::dict>(interface);
+    const std::string type = nb::cast<std::string>(fields["typestr"]);
+    readTuple(fields["shape"], 1, shape);
+    const nb::tuple memory = nb::cast<nb::tuple>(fields["data"]);
+    data = reinterpret_cast<void *>(nb::cast<uintptr_t>(memory[0]));
+    readonly = nb::cast<bool>(memory[1]);
+    const size_t size = type.size() > 2 ? static_cast<size_t>(std::atoi(type.c_str() + 2)) : 0;
+    dtype = type.size() > 2 && (type[0] != '>' || size == 1) ? dtypeOf(type[1], size) : UNKNOWN;
+    if (dtype == UNKNOWN)
+        fail(CUS_ERROR_TYPE, "%s: %s has type '%s', expected integers or floats of 8 to 64 bits", function, argument,
+             type.c_str());
+    if (fields.contains("strides") && !nb::object(fields["strides"]).is_none()) {
+        readTuple(fields["strides"], 1, strides);
+    } else {
+        strides.resize(shape.size());
+        int64_t step = static_cast<int64_t>(size);
+        for (size_t i = shape.size(); i-- > 0; step *= shape[i])
+            strides[i] = step;
+    }
+    framework = Framework::Other;
+    if (!fields.contains("stream") || nb::object(fields["stream"]).is_none())
+        return;
+    // 1 is the legacy default stream, 2 the one of the thread; CUDA knows both by these numbers.
+    const auto producer = reinterpret_cast<cusStream>(nb::cast<uintptr_t>(fields["stream"]));
+    if (producer == stream || (!stream && producer == reinterpret_cast<cusStream>(uintptr_t{1})))
+        return;
+    cusStreamEvent event = nullptr;
+    check(cusStreamEventCreate(&event));
+    cusStatus status = cusStreamEventRecord(event, producer);
+    if (status == CUS_OK)
+        status = cusStreamWaitEvent(stream, event);
+    cusStreamEventDestroy(event);
+    check(status);
+}
+
+// ---- Which of them ------------------------------------------------------------------------------------------------------
+
+Array Call::import(nb::handle object, const char *argument, bool writable) {
+    Array array;
+    array.object = nb::borrow(object);
+    array.function = function_;
+    array.argument = argument;
+    Frameworks &known = Frameworks::get();
+    if (known.isNumpy(object)) {
+        array.fromBuffer();
+        adopt(array, argument);
+    } else if (known.isTorch(object)) {
+        array.fromTorch(writable);
+        adopt(array, argument);
+    } else if (known.isCupy(object)) {
+        array.fromCupy();
+        adopt(array, argument);
+    } else if (PyObject_CheckBuffer(object.ptr())) {
+        array.fromBuffer();
+        adopt(array, argument);
+    } else if (nb::hasattr(object, "__dlpack_device__") && nb::hasattr(object, "__dlpack__")) {
+        const nb::tuple device = nb::cast<nb::tuple>(object.attr("__dlpack_device__")());
+        const int type = nb::cast<int>(device[0]);
+        if (type == dlpack::CUDA || type == dlpack::CUDA_MANAGED)
+            array.device = {CUS_DEVICE, nb::cast<int>(device[1])};
+        else if (type != dlpack::CPU && type != dlpack::CUDA_HOST)
+            fail(CUS_ERROR_SPACE, "%s: %s is on a device of DLPack type %d, expected cpu (1) or cuda (2)", function_,
+                 argument, type);
+        array.framework = Framework::Other;
+        adopt(array, argument);
+        array.fromDlpack(stream_);
+    } else if (nb::hasattr(object, "__cuda_array_interface__")) {
+        array.device = {CUS_DEVICE, -1};
+        array.framework = Framework::Other;
+        adopt(array, argument);
+        array.fromInterface(nb::object(object.attr("__cuda_array_interface__")), stream_);
+    } else {
+        notAnArray(array);
+    }
+    if (other_stream_ && (array.framework == Framework::Torch || array.framework == Framework::CuPy))
+        orderAfterProducer(array);
+    for (const int64_t extent : array.shape)
+        if (extent <= 0)
+            array.data = nullptr;
+    if (writable && array.readonly)
+        fail(CUS_ERROR_VALUE, "%s: %s is read-only, expected an array that may be written", function_, argument);
+    return array;
+}
+
+// ---- As matrices of the library -----------------------------------------------------------------------------------------
+
+static std::string text(const Shape &shape) {
+    std::string words = "(";
+    for (size_t i = 0; i < shape.size(); ++i)
+        words += (i ? ", " : "") + std::to_string(shape[i]);
+    return words + (shape.size() == 1 ? ",)" : ")");
+}
+
+std::string shapeText(const Shape &shape) {
+    return text(shape);
+}
+
+void Array::requireDims(int64_t low, int64_t high, const char *expected) const {
+    const auto dims = static_cast<int64_t>(shape.size());
+    if (dims < low || dims > high)
+        fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected %s", function, argument, text(shape).c_str(), expected);
+    for (const int64_t extent : shape)
+        if (extent < 1 || extent > INT_MAX)
+            fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected 1 to 2147483647 on each axis", function, argument,
+                 text(shape).c_str());
+    if (dtype > F64)
+        fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected one of at most 32-bit integers or a float", function, argument,
+             dtypeName(dtype));
+}
+
+cusMat Array::matrix() const {
+    requireDims(2, 3, "(rows, columns) or (rows, columns, channels)");
+    const auto size = static_cast<int64_t>(dtypeSize(dtype));
+    const bool color = shape.size() == 3;
+    const int64_t channels = color ? shape[2] : 1;
+    if (channels > 512)
+        fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected at most 512 channels", function, argument, text(shape).c_str());
+    if ((color && channels > 1 && strides[2] != size) || (shape[1] > 1 && strides[1] != channels * size))
+        fail(CUS_ERROR_SIZE,
+             "%s: %s has strides %s, expected pixels without gaps in a row: %lld bytes apart (make it contiguous)",
+             function, argument, text(strides).c_str(), static_cast<long long>(channels * size));
+    const int64_t row_bytes = shape[1] * channels * size;
+    const int64_t step = shape[0] > 1 ? strides[0] : row_bytes;
+    if (step < row_bytes)
+        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected rows at least %lld bytes apart (make it contiguous)",
+             function, argument, text(strides).c_str(), static_cast<long long>(row_bytes));
+    cusMat mat = CUS_MAT_INIT;
+    check(cusMatWrap(&mat, static_cast<int>(shape[0]), static_cast<int>(shape[1]),
+                     CUS_MAKETYPE(dtype, static_cast<int>(channels)), device.space, data, static_cast<size_t>(step)));
+    return mat;
+}
+
+cusMat Array::stack() const {
+    requireDims(4, 4, "(frames, rows, columns, channels)");
+    int64_t step = static_cast<int64_t>(dtypeSize(dtype));
+    for (size_t i = 4; i-- > 0; step *= shape[i])
+        if (shape[i] > 1 && strides[i] != step)
+            fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected an array without gaps", function, argument,
+                 text(strides).c_str());
+    const int64_t rows = shape[0] * shape[1];
+    if (rows > INT_MAX || shape[3] > 512)
+        fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected fewer than 2^31 rows in all and at most 512 channels", function,
+             argument, text(shape).c_str());
+    cusMat mat = CUS_MAT_INIT;
+    check(cusMatWrap(&mat, static_cast<int>(rows), static_cast<int>(shape[2]),
+                     CUS_MAKETYPE(dtype, static_cast<int>(shape[3])), device.space, data, 0));
+    return mat;
+}
+
+cusMat Array::column() const {
+    requireDims(1, 1, "one axis");
+    const auto size = static_cast<int64_t>(dtypeSize(dtype));
+    if (shape[0] > 1 && strides[0] != size)
+        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected an array without gaps", function, argument,
+             text(strides).c_str());
+    cusMat mat = CUS_MAT_INIT;
+    check(cusMatWrap(&mat, static_cast<int>(shape[0]), 1, CUS_MAKETYPE(dtype, 1), device.space, data, 0));
+    return mat;
+}
+
+void *Array::elements(int wanted, int other) const {
+    if (shape.size() != 1)
+        fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected one axis", function, argument, text(shape).c_str());
+    if (dtype != wanted && dtype != other)
+        fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected %s", function, argument, dtypeName(dtype), dtypeName(wanted));
+    if (shape[0] > 1 && strides[0] != static_cast<int64_t>(dtypeSize(dtype)))
+        fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected an array without gaps (make it contiguous)", function,
+             argument, text(strides).c_str());
+    return data;
+}
+
+} // namespace cuspy

@@ -1,0 +1,74 @@
+// The module, and what is known about devices.
+#include "modules.hpp"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace cuspy {
+
+static nb::dict deviceInfo(int device) {
+    cusDeviceInfo info = {};
+    check(cusDeviceQuery(device, &info));
+    nb::dict fields;
+    fields["name"] = info.name;
+    fields["major"] = info.major;
+    fields["minor"] = info.minor;
+    fields["multiprocessors"] = info.multiprocessors;
+    fields["l2_bytes"] = info.l2_bytes;
+    fields["shared_bytes"] = info.shared_bytes;
+    fields["memory_total"] = info.memory_total;
+    fields["memory_free"] = info.memory_free;
+    fields["driver_version"] = info.driver_version;
+    fields["runtime_version"] = info.runtime_version;
+    return fields;
+}
+
+void addCore(nb::module_ &module) {
+    module.def("version", [] { return cusVersion(); });
+    module.def(
+        "status_name", [](int status) { return cusStatusName(static_cast<cusStatus>(status)); }, nb::arg("status"));
+    module.def("device_count", [] {
+        int count = 0;
+        check(cusDeviceCount(&count));
+        return count;
+    });
+    module.def("device_info", &deviceInfo, nb::arg("device"), nb::sig("def device_info(device: int) -> dict[str, object]"));
+    module.def("built_with", [] { return BUILT_WITH; });
+    module.def("cuda_built_for", [] { return CUDA_BUILT_FOR; });
+    module.def("host_fft", [] { return cusMatcherHostFft(); });
+    // GNU's OpenMP hangs in a forked process whose parent has used it, unless it stays with one thread.
+    module.def("after_fork", [] {
+        forgetIdle();
+#ifdef _OPENMP
+        omp_set_num_threads(1);
+#endif
+    });
+    module.def(
+        "synchronize",
+        [](nb::handle stream) {
+            const auto pointer = nb::cast<uintptr_t>(frameworks().attr("stream_pointer")(stream));
+            cusStatus status;
+            {
+                nb::gil_scoped_release release;
+                status = cusStreamSynchronize(reinterpret_cast<cusStream>(pointer));
+            }
+            check(status);
+        },
+        nb::arg("stream").none(), nb::sig("def synchronize(stream: object) -> None"));
+}
+
+} // namespace cuspy
+
+NB_MODULE(_core, module) {
+    module.doc() = "The C library as functions. Use the package cusight, which documents and names them.";
+    cuspy::addCore(module);
+    cuspy::addIntegral(module);
+    cuspy::addMatch(module);
+    cuspy::addImages(module);
+    cuspy::addFramediff(module);
+    cuspy::addStereo(module);
+    cuspy::addEvents(module);
+    cuspy::addPipeline(module);
+    cuspy::addEventio(module);
+}

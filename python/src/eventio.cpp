@@ -1,0 +1,308 @@
+// Event recordings: reader, writers, generator. Host only.
+#include "events.hpp"
+#include "frameworks.hpp"
+#include "handle.hpp"
+#include "modules.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+
+namespace cuspy {
+
+// Ctrl-C is seen between pieces of so many events.
+static constexpr size_t PIECE = size_t{1} << 20;
+
+static void checkSignals() {
+    if (PyErr_CheckSignals() != 0)
+        throw nb::python_error();
+}
+
+struct Reader {
+    Array memory; // of a recording in memory
+    Handle<cusEventReader> handle;
+};
+
+static Reader *openReader(nb::handle source, int width, int height, const std::optional<std::string> &camera, int format,
+                          bool skip_bad, int threads, size_t max_memory, size_t max_chunk, bool plugins) {
+    cusEventReaderOptions options = cusEventReaderDefaults();
+    options.width = width;
+    options.height = height;
+    options.camera = camera ? camera->c_str() : nullptr;
+    options.format = static_cast<cusEventFormat>(format);
+    options.bad_events = skip_bad ? CUS_BAD_EVENTS_SKIP : CUS_BAD_EVENTS_STOP;
+    options.threads = threads;
+    options.max_memory = max_memory;
+    options.max_chunk = max_chunk;
+    options.plugins = plugins;
+    Call call("events.open");
+    cusEventReader *reader = nullptr;
+    if (nb::isinstance<nb::str>(source)) {
+        const auto path = nb::cast<std::string>(source);
+        call.run([&] { return cusEventReaderOpen(&reader, path.c_str(), &options); });
+        return new Reader{{}, {"Recording", reader, cusEventReaderClose}};
+    }
+    Array memory = call.in(source, "source");
+    const void *data = memory.elements(U8);
+    const auto size = static_cast<size_t>(memory.shape[0]);
+    call.run([&] { return cusEventReaderOpenMemory(&reader, data, size, &options); });
+    return new Reader{std::move(memory), {"Recording", reader, cusEventReaderClose}};
+}
+
+static nb::tuple info(Reader &self) {
+    const Use<cusEventReader> reader(self.handle);
+    cusEventInfo fields = {};
+    check(cusEventReaderInfo(reader, &fields));
+    return nb::make_tuple(cusEventFormatName(fields.format), fields.width, fields.height, fields.count, fields.first_time,
+                          fields.last_time, fields.camera);
+}
+
+static nb::tuple counts(Reader &self) {
+    const Use<cusEventReader> reader(self.handle);
+    cusEventCounts c = {};
+    check(cusEventReaderCounts(reader, &c));
+    return nb::make_tuple(c.events, c.triggers_rising, c.triggers_falling, c.bad_coordinates, c.bad_polarity, c.bad_time,
+                          c.untimed, c.bad_words);
+}
+
+// Up to `capacity` events as (x, y, p, t, count). If the recording is damaged, what comes before is returned; the next call raises.
+static nb::tuple read(Reader &self, size_t capacity) {
+    const Use<cusEventReader> reader(self.handle);
+    Call call("Recording.read");
+    call.assume({CUS_HOST, -1}, Framework::NumPy);
+    const auto n = static_cast<int64_t>(capacity);
+    const Array x = call.out(nb::none(), "x", {n}, U16), y = call.out(nb::none(), "y", {n}, U16),
+                p = call.out(nb::none(), "p", {n}, U8), t = call.out(nb::none(), "t", {n}, I64);
+    size_t total = 0;
+    while (total < capacity) {
+        const size_t wanted = std::min(PIECE, capacity - total);
+        size_t got = 0;
+        cusStatus status = CUS_OK;
+        call.run([&] {
+            status = cusEventReaderRead(reader, wanted, static_cast<uint16_t *>(x.data) + total,
+                                        static_cast<uint16_t *>(y.data) + total, static_cast<uint8_t *>(p.data) + total,
+                                        static_cast<int64_t *>(t.data) + total, &got);
+            return got + total > 0 ? CUS_OK : status;
+        });
+        total += got;
+        if (got < wanted)
+            break;
+        checkSignals();
+    }
+    return nb::make_tuple(x.object, y.object, p.object, t.object, total);
+}
+
+// Formats without an index are decoded up to the place: in steps, after each of which Ctrl-C is seen.
+static void seekIndex(Reader &self, int64_t index) {
+    const Use<cusEventReader> reader(self.handle);
+    Call call("Recording.seek_index");
+    cusEventInfo fields = {};
+    check(cusEventReaderInfo(reader, &fields));
+    const bool indexed = fields.format == CUS_EVENTS_M3ED || fields.format == CUS_EVENTS_DSEC;
+    for (auto step = static_cast<int64_t>(PIECE); !indexed && step < index; step += static_cast<int64_t>(PIECE)) {
+        call.run([&] { return cusEventReaderSeekIndex(reader, step); });
+        checkSignals();
+    }
+    call.run([&] { return cusEventReaderSeekIndex(reader, index); });
+}
+
+static int64_t seekTime(Reader &self, int64_t time) {
+    const Use<cusEventReader> reader(self.handle);
+    Call call("Recording.seek_time");
+    cusEventInfo fields = {};
+    check(cusEventReaderInfo(reader, &fields));
+    const bool indexed = fields.format == CUS_EVENTS_M3ED || fields.format == CUS_EVENTS_DSEC;
+    for (auto step = static_cast<int64_t>(PIECE); !indexed; step += static_cast<int64_t>(PIECE)) {
+        int64_t reached = 0;
+        size_t got = 0;
+        call.run([&]() -> cusStatus {
+            CUS_TRY(cusEventReaderSeekIndex(reader, step));
+            return cusEventReaderRead(reader, 1, nullptr, nullptr, nullptr, &reached, &got);
+        });
+        checkSignals();
+        if (!got || reached >= time)
+            break;
+    }
+    int64_t index = 0;
+    call.run([&] { return cusEventReaderSeekTime(reader, time, &index); });
+    return index;
+}
+
+// ---- Writers ------------------------------------------------------------------------------------------------------------
+
+// Finish and discard both free the writer: the handle's own destructor discards what was not finished.
+struct Writer {
+    Handle<cusEventWriter *> handle;
+};
+
+static void destroyWriter(cusEventWriter **writer) {
+    cusEventWriterDiscard(*writer);
+    delete writer;
+}
+
+static Writer *createWriter(const std::string &path, int width, int height, const std::optional<std::string> &camera,
+                            int chunk, bool compress, int threads) {
+    cusEventWriterOptions options = cusEventWriterDefaults();
+    options.width = width;
+    options.height = height;
+    options.camera = camera ? camera->c_str() : nullptr;
+    options.chunk = chunk;
+    options.compress = compress;
+    options.threads = threads;
+    Call call("EventWriter");
+    cusEventWriter *writer = nullptr;
+    call.run([&] { return cusEventWriterCreate(&writer, path.c_str(), &options); });
+    return new Writer{{"EventWriter", new cusEventWriter *(writer), destroyWriter}};
+}
+
+static void writeEvents(Writer &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t) {
+    const Use<cusEventWriter *> writer(self.handle);
+    Call call("EventWriter.write");
+    call.expect({CUS_HOST, -1}, "the writer, which takes events in host memory");
+    const EventsIn in = eventsIn(call, x, y, p, t);
+    if (!in.events.t && in.events.count)
+        fail(CUS_ERROR_NULL, "EventWriter.write: t is None, expected times");
+    for (size_t first = 0; first < in.events.count; first += PIECE) {
+        const size_t n = std::min(PIECE, in.events.count - first);
+        call.run([&] {
+            return cusEventWriterWrite(*static_cast<cusEventWriter **>(writer), n, in.events.x + first, in.events.y + first,
+                                       in.events.p + first, in.events.t + first);
+        });
+        checkSignals();
+    }
+}
+
+static void finishEvents(Writer &self) {
+    {
+        const Use<cusEventWriter *> use(self.handle);
+        cusEventWriter *writer = std::exchange(*static_cast<cusEventWriter **>(use), nullptr);
+        Call call("EventWriter.close");
+        call.run([&] { return cusEventWriterFinish(writer); });
+    }
+    self.handle.close();
+}
+
+struct FrameWriter {
+    Handle<cusFrameWriter *> handle;
+    int rows, cols, type;
+};
+
+static void destroyFrameWriter(cusFrameWriter **writer) {
+    cusFrameWriterDiscard(*writer);
+    delete writer;
+}
+
+static FrameWriter *createFrameWriter(const std::string &path, int rows, int cols, int channels, const std::string &dtype) {
+    int depth = UNKNOWN;
+    for (int i = U8; i <= F64; ++i)
+        depth = dtype == dtypeName(i) ? i : depth;
+    if (depth == UNKNOWN)
+        fail(CUS_ERROR_TYPE, "FrameWriter: dtype is '%s', expected uint8, int8, uint16, int16, int32, float32 or float64",
+             dtype.c_str());
+    Call call("FrameWriter");
+    cusFrameWriter *writer = nullptr;
+    const int type = CUS_MAKETYPE(depth, channels);
+    call.run([&] { return cusFrameWriterCreate(&writer, path.c_str(), rows, cols, type); });
+    return new FrameWriter{{"FrameWriter", new cusFrameWriter *(writer), destroyFrameWriter}, rows, cols, type};
+}
+
+static void writeFrames(FrameWriter &self, nb::handle object) {
+    const Use<cusFrameWriter *> use(self.handle);
+    cusFrameWriter *const writer = *static_cast<cusFrameWriter **>(use);
+    Call call("FrameWriter.write");
+    call.expect({CUS_HOST, -1}, "the writer, which takes frames in host memory");
+    const Array frames = call.in(object, "frames");
+    const cusMat mats = frames.stack();
+    if (frames.shape[1] != self.rows)
+        fail(CUS_ERROR_SIZE, "FrameWriter.write: frames have %lld rows, expected %d",
+             static_cast<long long>(frames.shape[1]), self.rows);
+    for (int64_t i = 0; i < frames.shape[0]; ++i) {
+        cusMat one = mats;
+        one.data = static_cast<char *>(mats.data) + static_cast<size_t>(i) * static_cast<size_t>(self.rows) * mats.step;
+        one.rows = self.rows;
+        call.run([&] { return cusFrameWriterWrite(writer, &one); });
+        checkSignals();
+    }
+}
+
+static void finishFrames(FrameWriter &self) {
+    {
+        const Use<cusFrameWriter *> use(self.handle);
+        cusFrameWriter *writer = std::exchange(*static_cast<cusFrameWriter **>(use), nullptr);
+        Call call("FrameWriter.close");
+        call.run([&] { return cusFrameWriterFinish(writer); });
+    }
+    self.handle.close();
+}
+
+// ---- Generator ----------------------------------------------------------------------------------------------------------
+
+struct Generator {
+    Handle<cusEventGenerator> handle;
+};
+
+static Generator *createGenerator(int rows, int cols, double positive, double negative) {
+    const cusEventGeneratorOptions options = {positive, negative};
+    Call call("EventGenerator");
+    cusEventGenerator *generator = nullptr;
+    call.run([&] { return cusEventGeneratorCreate(&generator, rows, cols, &options); });
+    return new Generator{{"EventGenerator", generator, cusEventGeneratorDestroy}};
+}
+
+static nb::tuple generate(Generator &self, nb::handle frame_object, int64_t time) {
+    const Use<cusEventGenerator> generator(self.handle);
+    Call call("EventGenerator.push");
+    call.expect({CUS_HOST, -1}, "the generator, which takes frames in host memory");
+    const Array frame = call.in(frame_object, "frame");
+    const cusMat mat = frame.matrix();
+    cusEventArrays events = {};
+    call.run([&] { return cusEventGeneratorPush(generator, &mat, time, &events); });
+    const auto n = static_cast<int64_t>(events.count);
+    Call copies("EventGenerator.push");
+    copies.assume({CUS_HOST, -1}, Framework::NumPy);
+    const auto copy = [&](const char *name, int dtype, const void *from) {
+        const Array array = copies.out(nb::none(), name, {n}, dtype);
+        if (n)
+            std::memcpy(array.data, from, events.count * dtypeSize(dtype));
+        return array.object;
+    };
+    return nb::make_tuple(copy("x", U16, events.x), copy("y", U16, events.y), copy("p", U8, events.p),
+                          copy("t", I64, events.t));
+}
+
+void addEventio(nb::module_ &module) {
+    const auto none = [](const char *name) { return nb::arg(name).none(); };
+    nb::class_<Reader>(module, "EventReader")
+        .def(nb::new_(&openReader), nb::arg("source"), nb::arg("width"), nb::arg("height"), none("camera"),
+             nb::arg("format"), nb::arg("skip_bad"), nb::arg("threads"), nb::arg("max_memory"), nb::arg("max_chunk"),
+             nb::arg("plugins"))
+        .def("close", [](Reader &self) { self.handle.close(); })
+        .def_prop_ro("closed", [](Reader &self) { return self.handle.closed(); })
+        .def("info", &info)
+        .def("counts", &counts)
+        .def("read", &read, nb::arg("capacity"))
+        .def("seek_index", &seekIndex, nb::arg("index"))
+        .def("seek_time", &seekTime, nb::arg("time"));
+    nb::class_<Writer>(module, "EventWriter")
+        .def(nb::new_(&createWriter), nb::arg("path"), nb::arg("width"), nb::arg("height"), none("camera"),
+             nb::arg("chunk"), nb::arg("compress"), nb::arg("threads"))
+        .def("close", [](Writer &self) { self.handle.close(); })
+        .def_prop_ro("closed", [](Writer &self) { return self.handle.closed(); })
+        .def("write", &writeEvents, none("x"), none("y"), none("p"), none("t"))
+        .def("finish", &finishEvents);
+    nb::class_<FrameWriter>(module, "FrameWriter")
+        .def(nb::new_(&createFrameWriter), nb::arg("path"), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"),
+             nb::arg("dtype"))
+        .def("close", [](FrameWriter &self) { self.handle.close(); })
+        .def_prop_ro("closed", [](FrameWriter &self) { return self.handle.closed(); })
+        .def("write", &writeFrames, none("frames"))
+        .def("finish", &finishFrames);
+    nb::class_<Generator>(module, "EventGenerator")
+        .def(nb::new_(&createGenerator), nb::arg("rows"), nb::arg("cols"), nb::arg("positive"), nb::arg("negative"))
+        .def("close", [](Generator &self) { self.handle.close(); })
+        .def_prop_ro("closed", [](Generator &self) { return self.handle.closed(); })
+        .def("push", &generate, none("frame"), nb::arg("time"));
+}
+
+} // namespace cuspy

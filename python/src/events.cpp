@@ -1,0 +1,322 @@
+// Frames from events in memory.
+#include "events.hpp"
+#include "handle.hpp"
+#include "modules.hpp"
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+
+namespace cuspy {
+
+// On the host a call is cut into pieces of so many events, between which Ctrl-C is seen.
+static constexpr uint64_t PIECE = uint64_t{4} << 20;
+
+EventsIn eventsIn(Call &call, nb::handle x, nb::handle y, nb::handle p, nb::handle t) {
+    EventsIn in;
+    in.x = call.in(x, "x");
+    in.y = call.in(y, "y");
+    in.p = call.in(p, "p");
+    in.events.x = static_cast<const uint16_t *>(in.x.elements(U16));
+    in.events.y = static_cast<const uint16_t *>(in.y.elements(U16));
+    in.events.p = static_cast<const uint8_t *>(in.p.elements(U8));
+    in.events.t = nullptr;
+    const int64_t n = in.x.shape[0];
+    const auto same = [&](const Array &array) {
+        if (array.shape[0] != n)
+            fail(CUS_ERROR_SIZE, "%s: %s has %lld elements, expected %lld like x", call.function(), array.argument,
+                 static_cast<long long>(array.shape[0]), static_cast<long long>(n));
+    };
+    same(in.y);
+    same(in.p);
+    if (!t.is_none()) {
+        in.t = call.in(t, "t");
+        in.events.t = static_cast<const int64_t *>(in.t.elements(I64));
+        same(in.t);
+    }
+    in.events.count = static_cast<size_t>(n);
+    in.events.space = call.space();
+    return in;
+}
+
+cusWindowing windowingOf(const nb::tuple &numbers) {
+    cusWindowing windowing = cusWindowingDefaults();
+    windowing.unit = static_cast<cusWindowUnit>(nb::cast<int>(numbers[0]));
+    windowing.length = nb::cast<uint64_t>(numbers[1]);
+    windowing.stride = nb::cast<uint64_t>(numbers[2]);
+    windowing.keep_incomplete = nb::cast<int>(numbers[3]);
+    return windowing;
+}
+
+std::vector<cusRepresentation> representationsOf(const nb::list &list) {
+    std::vector<cusRepresentation> all;
+    for (nb::handle item : list) {
+        const nb::tuple numbers = nb::cast<nb::tuple>(item);
+        cusRepresentation one = cusRepresentationDefaults(static_cast<cusRepresentationKind>(nb::cast<int>(numbers[0])));
+        one.channels = nb::cast<int>(numbers[1]);
+        one.depth = nb::cast<int>(numbers[2]);
+        one.swap_channels = nb::cast<int>(numbers[3]);
+        one.cutoff = nb::cast<int>(numbers[4]);
+        one.normalize = nb::cast<int>(numbers[5]);
+        one.tau = nb::cast<double>(numbers[6]);
+        all.push_back(one);
+    }
+    return all;
+}
+
+int typeOf(const cusRepresentation &representation) {
+    int type = 0;
+    check(cusRepresentationType(&representation, &type));
+    return type;
+}
+
+using Windows = std::vector<cusEventWindow>;
+
+static Windows listWindows(Call &call, const cusEventArrays &events, const cusWindowing &windowing) {
+    Windows windows;
+    size_t count = 0;
+    call.run([&] {
+        const cusStatus status = cusEventWindows(&events, &windowing, nullptr, 0, &count, call.stream());
+        return status == CUS_ERROR_CAPACITY ? CUS_OK : status;
+    });
+    windows.resize(count);
+    if (count)
+        call.run([&] { return cusEventWindows(&events, &windowing, windows.data(), count, &count, call.stream()); });
+    return windows;
+}
+
+// The numbers of a tuple (windowing), or the rows of an (n, 2) array in host memory.
+static Windows windowsOf(Call &call, const cusEventArrays &events, nb::handle given) {
+    if (nb::isinstance<nb::tuple>(given))
+        return listWindows(call, events, windowingOf(nb::cast<nb::tuple>(given)));
+    Call host(call.function());
+    const Array rows = host.in(given, "windows");
+    if (rows.device.space != CUS_HOST || rows.shape.size() != 2 || rows.shape[1] != 2 ||
+        (rows.dtype != U64 && rows.dtype != I64))
+        fail(CUS_ERROR_VALUE,
+             "%s: windows is an array of %s, expected (n, 2) int64 or uint64 in host memory: first and last",
+             call.function(), dtypeName(rows.dtype));
+    Windows windows(static_cast<size_t>(rows.shape[0]));
+    for (size_t i = 0; i < windows.size(); ++i) {
+        const char *row = static_cast<const char *>(rows.data) + static_cast<int64_t>(i) * rows.strides[0];
+        int64_t first = 0, last = 0;
+        std::memcpy(&first, row, sizeof first);
+        std::memcpy(&last, row + rows.strides[1], sizeof last);
+        if (first < 0 || last < 0)
+            fail(CUS_ERROR_VALUE, "%s: windows[%zu] is %lld, %lld, expected numbers of events from 0", call.function(), i,
+                 static_cast<long long>(first), static_cast<long long>(last));
+        windows[i] = {static_cast<uint64_t>(first), static_cast<uint64_t>(last)};
+    }
+    return windows;
+}
+
+// One matrix per representation for windows `first` .. `last` - 1.
+static std::vector<cusMat> part(const std::vector<cusMat> &whole, size_t first, size_t last, int rows) {
+    std::vector<cusMat> mats = whole;
+    for (cusMat &mat : mats) {
+        mat.data = static_cast<char *>(mat.data) + first * static_cast<size_t>(rows) * mat.step;
+        mat.rows = static_cast<int>(last - first) * rows;
+    }
+    return mats;
+}
+
+static nb::list stack(Call &call, cusEventStacker *stacker, int rows, int cols, const std::vector<int> &types,
+                      const EventsIn &in, const Windows &windows, nb::handle outs) {
+    const auto count = static_cast<int64_t>(windows.size());
+    std::vector<Array> arrays;
+    std::vector<cusMat> mats;
+    nb::list frames;
+    for (size_t i = 0; i < types.size(); ++i) {
+        const Shape shape{count, rows, cols, CUS_CHANNELS(types[i])};
+        const nb::object given = outs.is_none() ? nb::none() : nb::object(nb::cast<nb::list>(outs)[i]);
+        arrays.push_back(call.out(given, "out", shape, CUS_DEPTH(types[i])));
+        if (count)
+            mats.push_back(arrays.back().stack());
+        frames.append(arrays.back().object);
+    }
+    for (size_t first = 0, last; first < windows.size(); first = last) {
+        uint64_t events = 0;
+        for (last = first; last < windows.size() && (last == first || call.space() == CUS_DEVICE || events < PIECE); ++last)
+            events += windows[last].last > windows[last].first ? windows[last].last - windows[last].first : 0;
+        std::vector<cusMat> mine = part(mats, first, last, rows);
+        call.run([&] {
+            return cusEventStack(stacker, &in.events, windows.data() + first, last - first, mine.data(), call.stream());
+        });
+        if (call.space() == CUS_HOST && PyErr_CheckSignals() != 0)
+            throw nb::python_error();
+    }
+    return frames;
+}
+
+static nb::bytearray eventWindows(nb::handle times, size_t count, const nb::tuple &numbers, nb::handle stream) {
+    Call call("event_windows", stream);
+    cusEventArrays events = {};
+    events.count = count;
+    // A window by count does not read the events; these stand for arrays that are not NULL.
+    static const uint16_t no_place = 0;
+    static const uint8_t no_polarity = 0;
+    events.x = events.y = &no_place;
+    events.p = &no_polarity;
+    Array t;
+    if (!times.is_none()) {
+        t = call.in(times, "t");
+        events.t = static_cast<const int64_t *>(t.elements(I64));
+        events.count = static_cast<size_t>(t.shape[0]);
+        events.space = call.space();
+    }
+    const Windows windows = listWindows(call, events, windowingOf(numbers));
+    return nb::bytearray(reinterpret_cast<const char *>(windows.data()), windows.size() * sizeof(cusEventWindow));
+}
+
+// ---- Stackers -----------------------------------------------------------------------------------------------------------
+
+struct Stacker {
+    Handle<cusEventStacker> handle;
+    Device device;
+    Framework framework;
+    int rows, cols;
+    std::vector<int> types;
+};
+
+static cusEventStacker *makeStacker(Call &call, int rows, int cols, const std::vector<cusRepresentation> &representations) {
+    cusEventStacker *stacker = nullptr;
+    call.run([&] {
+        return cusEventStackerCreate(&stacker, rows, cols, call.space(), representations.data(),
+                                     static_cast<int>(representations.size()));
+    });
+    return stacker;
+}
+
+static std::vector<int> typesOf(const std::vector<cusRepresentation> &representations) {
+    std::vector<int> types;
+    types.reserve(representations.size());
+    for (const cusRepresentation &one : representations)
+        types.push_back(typeOf(one));
+    return types;
+}
+
+static Stacker *createStacker(int rows, int cols, const nb::list &list, const char *device) {
+    const std::vector<cusRepresentation> representations = representationsOf(list);
+    Call call("EventStacker");
+    call.assume(parseDevice("EventStacker", device), Framework::NumPy);
+    std::vector<int> types = typesOf(representations);
+    cusEventStacker *stacker = makeStacker(call, rows, cols, representations);
+    return new Stacker{
+        {"EventStacker", stacker, cusEventStackerDestroy}, call.device(), call.framework(), rows, cols, std::move(types)};
+}
+
+static nb::list runStacker(Stacker &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, nb::handle windows,
+                           nb::handle outs, nb::handle stream) {
+    const Use<cusEventStacker> stacker(self.handle);
+    Call call("EventStacker", stream);
+    call.expect(self.device, "the EventStacker");
+    const EventsIn in = eventsIn(call, x, y, p, t);
+    return stack(call, stacker, self.rows, self.cols, self.types, in, windowsOf(call, in.events, windows), outs);
+}
+
+// The stackers of recent calls of stack_events, so that repeated calls allocate nothing. A call takes one out and puts it back:
+// threads never share one. Guarded by the GIL; lives as long as the process.
+struct Idle {
+    int rows, cols;
+    Device device;
+    cusStream stream;
+    std::vector<cusRepresentation> representations;
+    cusEventStacker *stacker;
+};
+
+static std::vector<Idle> &idle() {
+    static auto *list = new std::vector<Idle>;
+    return *list;
+}
+
+static bool equal(const cusRepresentation &a, const cusRepresentation &b) {
+    return a.kind == b.kind && a.channels == b.channels && a.depth == b.depth && a.swap_channels == b.swap_channels &&
+           a.cutoff == b.cutoff && a.normalize == b.normalize && a.tau == b.tau;
+}
+
+static cusEventStacker *takeIdle(const Idle &wanted) {
+    std::vector<Idle> &list = idle();
+    const auto found = std::find_if(list.begin(), list.end(), [&wanted](const Idle &one) {
+        return one.rows == wanted.rows && one.cols == wanted.cols && one.device.space == wanted.device.space &&
+               one.device.index == wanted.device.index && one.stream == wanted.stream &&
+               std::equal(one.representations.begin(), one.representations.end(), wanted.representations.begin(),
+                          wanted.representations.end(), equal);
+    });
+    if (found == list.end())
+        return nullptr;
+    cusEventStacker *stacker = found->stacker;
+    list.erase(found);
+    return stacker;
+}
+
+static void keepIdle(Idle &&one) {
+    constexpr size_t KEEP = 2;
+    std::vector<Idle> &list = idle();
+    list.push_back(std::move(one));
+    if (list.size() > KEEP) {
+        cusEventStackerDestroy(list.front().stacker);
+        list.erase(list.begin());
+    }
+}
+
+static nb::list stackEvents(nb::handle x, nb::handle y, nb::handle p, nb::handle t, int rows, int cols, nb::handle windows,
+                            const nb::list &list, nb::handle outs, nb::handle stream) {
+    Call call("stack_events", stream);
+    const EventsIn in = eventsIn(call, x, y, p, t);
+    Idle one{rows, cols, call.device(), call.stream(), representationsOf(list), nullptr};
+    const std::vector<int> types = typesOf(one.representations);
+    one.stacker = takeIdle(one);
+    if (!one.stacker)
+        one.stacker = makeStacker(call, rows, cols, one.representations);
+    try {
+        nb::list frames = stack(call, one.stacker, rows, cols, types, in, windowsOf(call, in.events, windows), outs);
+        keepIdle(std::move(one));
+        return frames;
+    } catch (...) {
+        cusEventStackerDestroy(one.stacker);
+        throw;
+    }
+}
+
+void forgetIdle() {
+    idle().clear();
+}
+
+void addEvents(nb::module_ &module) {
+    const auto none = [](const char *name) { return nb::arg(name).none(); };
+    module.def("event_windows", &eventWindows, none("t"), nb::arg("count"), nb::arg("windowing"), none("stream"));
+    module.def("stack_events", &stackEvents, none("x"), none("y"), none("p"), none("t"), nb::arg("rows"), nb::arg("cols"),
+               nb::arg("windows"), nb::arg("representations"), none("outs"), none("stream"));
+    module.def("release_idle", [] {
+        std::vector<Idle> stackers;
+        stackers.swap(idle());
+        for (const Idle &one : stackers)
+            cusEventStackerDestroy(one.stacker);
+    });
+    module.def(
+        "representation_defaults",
+        [](int kind) {
+            const cusRepresentation r = cusRepresentationDefaults(static_cast<cusRepresentationKind>(kind));
+            return nb::make_tuple(int(r.kind), r.channels, r.depth, r.swap_channels, r.cutoff, r.normalize, r.tau);
+        },
+        nb::arg("kind"));
+    nb::class_<Stacker>(module, "EventStacker")
+        .def(nb::new_(&createStacker), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("device"))
+        .def("close", [](Stacker &self) { self.handle.close(); })
+        .def_prop_ro("closed", [](Stacker &self) { return self.handle.closed(); })
+        .def("run", &runStacker, none("x"), none("y"), none("p"), none("t"), nb::arg("windows"), none("outs"),
+             none("stream"))
+        .def(
+            "skipped",
+            [](Stacker &self, nb::handle stream) {
+                const Use<cusEventStacker> stacker(self.handle);
+                Call call("EventStacker.skipped", stream);
+                call.assume(self.device, self.framework);
+                uint64_t skipped = 0;
+                call.run([&] { return cusEventStackerSkipped(stacker, &skipped, call.stream()); });
+                return skipped;
+            },
+            none("stream"));
+}
+
+} // namespace cuspy

@@ -1,0 +1,43 @@
+// The frameworks that the user has imported; none is imported here.
+#pragma once
+
+#include "arrays.hpp"
+
+#include <string>
+
+namespace cuspy {
+
+std::string shapeText(const Shape &shape);
+
+// Attribute names as Python strings, made once.
+struct Names {
+    nb::object get_device, is_cuda, dtype, shape, stride, strides, data_ptr, data, device, id, ptr;
+    static const Names &get();
+
+  private:
+    Names();
+};
+
+// Finds torch.Tensor and cupy.ndarray in sys.modules when they first appear. Lives as long as the process.
+class Frameworks {
+  public:
+    static Frameworks &get();
+    bool isNumpy(nb::handle object) { return is(object, numpy_array_, "numpy", "ndarray"); }
+    bool isTorch(nb::handle object) { return is(object, torch_tensor_, "torch", "Tensor"); }
+    bool isCupy(nb::handle object) { return is(object, cupy_array_, "cupy", "ndarray"); }
+    int torchDtype(PyObject *dtype);
+    nb::object numpyDtype(int dtype);
+    nb::object numpyEmpty(const Shape &shape, const nb::object &dtype);
+    cusStream torchStream(int device);
+
+  private:
+    Frameworks() = default;
+    static bool is(nb::handle object, nb::object &type, const char *module, const char *name);
+
+    nb::object numpy_array_, numpy_empty_, torch_tensor_, cupy_array_, torch_stream_;
+    PyObject *torch_dtypes_[16] = {}; // borrowed: PyTorch keeps its types for ever
+    bool torch_dtypes_known_ = false;
+    nb::object numpy_dtypes_[16];
+};
+
+} // namespace cuspy

@@ -1,0 +1,66 @@
+// Pictures of differences, and counting colors.
+#include "modules.hpp"
+
+namespace cuspy {
+
+static nb::object heatmap(nb::handle prev_object, nb::handle cur_object, int full_scale, nb::handle out,
+                          nb::handle stream) {
+    Call call("heatmap", stream);
+    const Array prev = call.in(prev_object, "prev"), cur = call.in(cur_object, "cur");
+    const cusMat before = prev.matrix(), after = cur.matrix();
+    const Array picture = call.out(out, "out", {before.rows, before.cols, 3}, U8);
+    cusMat map = picture.matrix();
+    const cusHeatmapOptions options = {full_scale};
+    call.run([&] { return cusHeatmap(&before, &after, &map, &options, call.stream()); });
+    return picture.object;
+}
+
+static nb::object noiseView(nb::handle prev_object, nb::handle cur_object, int threshold, nb::handle out,
+                            nb::handle stream) {
+    Call call("noise_view", stream);
+    const Array prev = call.in(prev_object, "prev"), cur = call.in(cur_object, "cur");
+    const cusMat before = prev.matrix(), after = cur.matrix();
+    const Array picture = call.out(out, "out", {before.rows, before.cols, 3}, U8);
+    cusMat map = picture.matrix();
+    call.run([&] { return cusNoiseView(&before, &after, &map, threshold, call.stream()); });
+    return picture.object;
+}
+
+// (count, mask): the count is an int on the host, else an array with one element that is ready in stream order.
+static nb::tuple hsvCount(nb::handle src_object, const std::vector<int> &lower, const std::vector<int> &upper,
+                          nb::handle count_out, bool mask_wanted, nb::handle mask_out, nb::handle stream) {
+    Call call("hsv_count", stream);
+    const Array src = call.in(src_object, "src");
+    const cusMat image = src.matrix();
+    cusHsvRange range;
+    for (size_t i = 0; i < 3; ++i) {
+        range.lower[i] = static_cast<uint8_t>(lower.at(i));
+        range.upper[i] = static_cast<uint8_t>(upper.at(i));
+    }
+    Array mask, count;
+    cusMat mask_mat = CUS_MAT_INIT, count_mat = CUS_MAT_INIT;
+    uint32_t number = 0;
+    if (mask_wanted) {
+        mask = call.out(mask_out, "mask", {image.rows, image.cols}, U8);
+        mask_mat = mask.matrix();
+    }
+    const bool on_host = call.space() == CUS_HOST;
+    if (on_host) {
+        check(cusMatWrap(&count_mat, 1, 1, CUS_32SC1, CUS_HOST, &number, 0));
+    } else {
+        count = call.out(count_out, "count", {1}, I32);
+        count_mat = count.column();
+    }
+    call.run([&] { return cusHsvCount(&image, &range, &count_mat, mask_wanted ? &mask_mat : nullptr, call.stream()); });
+    return nb::make_tuple(on_host ? nb::object(nb::int_(number)) : count.object, mask_wanted ? mask.object : nb::none());
+}
+
+void addImages(nb::module_ &module) {
+    const auto none = [](const char *name) { return nb::arg(name).none(); };
+    module.def("heatmap", &heatmap, none("prev"), none("cur"), nb::arg("full_scale"), none("out"), none("stream"));
+    module.def("noise_view", &noiseView, none("prev"), none("cur"), nb::arg("threshold"), none("out"), none("stream"));
+    module.def("hsv_count", &hsvCount, none("src"), nb::arg("lower"), nb::arg("upper"), none("count_out"), nb::arg("mask"),
+               none("mask_out"), none("stream"));
+}
+
+} // namespace cuspy

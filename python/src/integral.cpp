@@ -1,0 +1,87 @@
+// Integral images and sums over rectangles.
+#include "handle.hpp"
+#include "modules.hpp"
+
+namespace cuspy {
+
+struct Integrator {
+    Handle<cusIntegrator> handle;
+    Device device;
+};
+
+static Integrator *create(int rows, int cols, const char *device_name) {
+    const Device device = parseDevice("Integrator", device_name);
+    Call call("Integrator");
+    call.assume(device, Framework::NumPy);
+    cusIntegrator *integrator = nullptr;
+    call.run([&] { return cusIntegratorCreate(&integrator, rows, cols, device.space); });
+    return new Integrator{{"Integrator", integrator, cusIntegratorDestroy}, device};
+}
+
+// (sum, squared sum); the second is None unless it was asked for.
+static nb::tuple compute(Call &call, cusIntegrator *integrator, nb::handle src_object, bool wide, bool sum_wanted,
+                         nb::handle sum_out, bool squares_wanted, nb::handle squares_out) {
+    const Array src = call.in(src_object, "src");
+    const cusMat image = src.matrix();
+    cusIntegralOptions options = cusIntegralDefaults();
+    options.sum_depth = wide ? CUS_64F : CUS_32S;
+    const Shape shape{int64_t{image.rows} + 1, int64_t{image.cols} + 1};
+    Array sum, squares;
+    cusMat sum_mat = CUS_MAT_INIT, squares_mat = CUS_MAT_INIT;
+    if (sum_wanted) {
+        sum = call.out(sum_out, "sum", shape, image.type == CUS_8UC1 && !wide ? I32 : F64);
+        sum_mat = sum.matrix();
+    }
+    if (squares_wanted) {
+        squares = call.out(squares_out, "sqsum", shape, F64);
+        squares_mat = squares.matrix();
+    }
+    cusMat *const sums = sum_wanted ? &sum_mat : nullptr, *const squared = squares_wanted ? &squares_mat : nullptr;
+    call.run([&] {
+        return integrator ? cusIntegratorRun(integrator, &image, sums, squared, &options, call.stream())
+                          : cusIntegral(&image, sums, squared, &options, call.stream());
+    });
+    return nb::make_tuple(sum_wanted ? sum.object : nb::none(), squares_wanted ? squares.object : nb::none());
+}
+
+static nb::object boxSums(nb::handle table_object, nb::handle boxes_object, nb::handle out, nb::handle stream) {
+    Call call("box_sums", stream);
+    const Array table = call.in(table_object, "table");
+    const Array boxes = call.in(boxes_object, "boxes");
+    const cusMat table_mat = table.matrix(), boxes_mat = boxes.matrix();
+    Array sums = call.out(out, "out", {boxes_mat.rows}, F64);
+    cusMat sums_mat = sums.column();
+    call.run([&] { return cusBoxSums(&table_mat, &boxes_mat, &sums_mat, call.stream()); });
+    return sums.object;
+}
+
+void addIntegral(nb::module_ &module) {
+    const auto none = [](const char *name) { return nb::arg(name).none(); };
+    module.def(
+        "integral",
+        [](nb::handle src, bool wide, bool sum, nb::handle sum_out, bool squares, nb::handle squares_out,
+           nb::handle stream) {
+            Call call("integral", stream);
+            return compute(call, nullptr, src, wide, sum, sum_out, squares, squares_out);
+        },
+        none("src"), nb::arg("wide"), nb::arg("sum"), none("sum_out"), nb::arg("squares"), none("squares_out"),
+        none("stream"));
+    module.def("box_sums", &boxSums, none("table"), none("boxes"), none("out"), none("stream"));
+    nb::class_<Integrator>(module, "Integrator")
+        .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("device"))
+        .def("close", [](Integrator &self) { self.handle.close(); })
+        .def_prop_ro("closed", [](Integrator &self) { return self.handle.closed(); })
+        .def(
+            "run",
+            [](Integrator &self, nb::handle src, bool wide, bool sum, nb::handle sum_out, bool squares,
+               nb::handle squares_out, nb::handle stream) {
+                const Use<cusIntegrator> integrator(self.handle);
+                Call call("Integrator", stream);
+                call.expect(self.device, "the Integrator");
+                return compute(call, integrator, src, wide, sum, sum_out, squares, squares_out);
+            },
+            none("src"), nb::arg("wide"), nb::arg("sum"), none("sum_out"), nb::arg("squares"), none("squares_out"),
+            none("stream"));
+}
+
+} // namespace cuspy

@@ -1,0 +1,131 @@
+// Template matching and inspection.
+#include "handle.hpp"
+#include "modules.hpp"
+
+#include <cstring>
+
+namespace cuspy {
+
+struct Matcher {
+    Handle<cusMatcher> handle;
+    Device device;
+    Framework framework;
+    int templates, rows, cols, max_matches;
+};
+
+static Matcher *create(const std::vector<nb::object> &templates, int rows, int cols, int method, int algorithm,
+                       nb::handle mask, int max_matches, int min_distance, double score_limit, bool subpixel,
+                       nb::handle stream) {
+    Call call("Matcher", stream);
+    std::vector<Array> arrays;
+    std::vector<cusMat> mats;
+    for (const nb::object &item : templates) {
+        arrays.push_back(call.in(item, "templates"));
+        mats.push_back(arrays.back().matrix());
+    }
+    cusMatcherOptions options = cusMatcherDefaults();
+    options.method = static_cast<cusMatchMethod>(method);
+    options.algorithm = static_cast<cusMatchAlgorithm>(algorithm);
+    options.max_matches = max_matches;
+    options.min_distance = min_distance;
+    options.score_limit = score_limit;
+    options.subpixel = subpixel;
+    Array mask_array;
+    cusMat mask_mat = CUS_MAT_INIT;
+    if (!mask.is_none()) {
+        mask_array = call.in(mask, "mask");
+        mask_mat = mask_array.matrix();
+        options.mask = &mask_mat;
+    }
+    cusMatcher *matcher = nullptr;
+    const int count = static_cast<int>(mats.size());
+    call.run([&] { return cusMatcherCreate(&matcher, mats.data(), count, rows, cols, &options, call.stream()); });
+    return new Matcher{{"Matcher", matcher, cusMatcherDestroy},
+                       call.device(),
+                       call.framework(),
+                       count,
+                       rows - mats[0].rows + 1,
+                       cols - mats[0].cols + 1,
+                       max_matches};
+}
+
+// scores: None, or a list with None or an output for each template. Returns the score maps, or None.
+static nb::object run(Matcher &self, nb::handle frame_object, nb::handle scores, nb::handle stream) {
+    const Use<cusMatcher> matcher(self.handle);
+    Call call("Matcher", stream);
+    call.expect(self.device, "the templates");
+    const Array frame = call.in(frame_object, "frame");
+    const cusMat mat = frame.matrix();
+    if (scores.is_none()) {
+        call.run([&] { return cusMatcherRun(matcher, &mat, nullptr, call.stream()); });
+        return nb::none();
+    }
+    std::vector<Array> maps;
+    std::vector<cusMat> mats;
+    nb::list result;
+    for (nb::handle given : nb::cast<nb::list>(scores)) {
+        maps.push_back(call.out(given, "scores", {self.rows, self.cols}, F32));
+        mats.push_back(maps.back().matrix());
+        result.append(maps.back().object);
+    }
+    if (static_cast<int>(mats.size()) != self.templates)
+        fail(CUS_ERROR_SIZE, "Matcher: scores has %zu arrays, expected %d, one per template", mats.size(), self.templates);
+    call.run([&] { return cusMatcherRun(matcher, &mat, mats.data(), call.stream()); });
+    return result;
+}
+
+static void inspect(Matcher &self, nb::handle frame_object, const std::vector<int> &lower, const std::vector<int> &upper,
+                    double min_fill, nb::handle stream) {
+    const Use<cusMatcher> matcher(self.handle);
+    Call call("Matcher.inspect", stream);
+    call.expect(self.device, "the templates");
+    const Array frame = call.in(frame_object, "frame");
+    const cusMat mat = frame.matrix();
+    cusHsvRange range;
+    for (size_t i = 0; i < 3; ++i) {
+        range.lower[i] = static_cast<uint8_t>(lower.at(i));
+        range.upper[i] = static_cast<uint8_t>(upper.at(i));
+    }
+    call.run([&] { return cusMatcherInspect(matcher, &mat, &range, min_fill, call.stream()); });
+}
+
+// The matches of one template as bytes; the caller gives them their type.
+static nb::bytearray get(Matcher &self, int index, nb::handle stream) {
+    const Use<cusMatcher> matcher(self.handle);
+    Call call("Matcher.get", stream);
+    call.assume(self.device, self.framework);
+    std::vector<cusMatch> matches(static_cast<size_t>(self.max_matches));
+    int found = 0;
+    call.run([&] { return cusMatcherGet(matcher, index, matches.data(), self.max_matches, &found, call.stream()); });
+    return nb::bytearray(reinterpret_cast<const char *>(matches.data()), static_cast<size_t>(found) * sizeof(cusMatch));
+}
+
+static nb::object results(Matcher &self, nb::handle stream) {
+    const Use<cusMatcher> matcher(self.handle);
+    Call call("Matcher.results", stream);
+    call.assume(self.device, self.framework);
+    cusMat view = CUS_MAT_INIT;
+    check(cusMatcherResults(matcher, &view));
+    return viewArray(view, imageShape(view), self.handle.owner(), self.framework, self.device, call.stream());
+}
+
+void addMatch(nb::module_ &module) {
+    const auto none = [](const char *name) { return nb::arg(name).none(); };
+    nb::class_<Matcher>(module, "Matcher")
+        .def(nb::new_(&create), nb::arg("templates"), nb::arg("rows"), nb::arg("cols"), nb::arg("method"),
+             nb::arg("algorithm"), none("mask"), nb::arg("max_matches"), nb::arg("min_distance"), nb::arg("score_limit"),
+             nb::arg("subpixel"), none("stream"))
+        .def("close", [](Matcher &self) { self.handle.close(); })
+        .def_prop_ro("closed", [](Matcher &self) { return self.handle.closed(); })
+        .def_prop_ro("algorithm",
+                     [](Matcher &self) {
+                         const Use<cusMatcher> matcher(self.handle);
+                         return static_cast<int>(cusMatcherAlgorithm(matcher));
+                     })
+        .def("run", &run, none("frame"), none("scores"), none("stream"))
+        .def("inspect", &inspect, none("frame"), nb::arg("lower"), nb::arg("upper"), nb::arg("min_fill"), none("stream"))
+        .def("get", &get, nb::arg("index"), none("stream"))
+        .def("results", &results, none("stream"));
+}
+
+} // namespace cuspy

@@ -1,0 +1,184 @@
+// Recordings of any length, pushed in pieces; frames go to a Python function.
+#include "events.hpp"
+#include "handle.hpp"
+#include "modules.hpp"
+
+#include <exception>
+
+namespace cuspy {
+
+struct Pipeline {
+    // What the sink needs. It is called on the thread of push and flush, which does not hold the GIL.
+    struct State {
+        nb::object sink;
+        Framework framework = Framework::NumPy;
+        Device deliver;
+        int rows = 0, cols = 0;
+        std::exception_ptr error;
+    };
+    std::unique_ptr<State> state; // before the handle: the pipeline ends first
+    Handle<cusEventPipeline> handle;
+    Device compute;
+};
+
+// Frames of a batch as a new array of the framework. The consumer's stream and the batch's wait for each other.
+static nb::object copyOf(Call &call, const cusMat &mat, int64_t count, const Pipeline::State &state, cusStream source) {
+    const Array array =
+        call.out(nb::none(), "frames", {count, state.rows, state.cols, CUS_CHANNELS(mat.type)}, CUS_DEPTH(mat.type));
+    cusMat target = array.stack();
+    if (mat.space == CUS_HOST) {
+        call.run([&] { return cusMatCopy(&mat, &target, nullptr); });
+        return array.object;
+    }
+    call.run([&] {
+        cusStreamEvent event = nullptr;
+        CUS_TRY(cusStreamEventCreate(&event));
+        cusStatus status = cusStreamEventRecord(event, call.stream()); // the array's memory may still be in use there
+        if (status == CUS_OK)
+            status = cusStreamWaitEvent(source, event);
+        if (status == CUS_OK)
+            status = cusMatCopy(&mat, &target, source);
+        if (status == CUS_OK)
+            status = cusStreamEventRecord(event, source);
+        if (status == CUS_OK)
+            status = cusStreamWaitEvent(call.stream(), event);
+        cusStreamEventDestroy(event);
+        return status;
+    });
+    return array.object;
+}
+
+static cusStatus deliver(void *user, const cusFrameBatch *batch) {
+    auto *state = static_cast<Pipeline::State *>(user);
+    const nb::gil_scoped_acquire acquire;
+    try {
+        if (PyErr_CheckSignals() != 0)
+            throw nb::python_error();
+        Call call("EventPipeline");
+        call.assume(state->deliver, state->framework);
+        nb::list frames;
+        for (int i = 0; i < batch->representations; ++i)
+            frames.append(copyOf(call, batch->frames[i], static_cast<int64_t>(batch->count), *state, batch->stream));
+        state->sink(batch->first,
+                    nb::bytearray(reinterpret_cast<const char *>(batch->windows), batch->count * sizeof(cusEventWindow)),
+                    frames);
+        return CUS_OK;
+    } catch (...) {
+        state->error = std::current_exception();
+        return CUS_ERROR_VALUE;
+    }
+}
+
+static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sink, const nb::tuple &windowing,
+                        uint64_t first_window, uint64_t end_window, const char *device, const char *deliver_to,
+                        nb::handle framework, size_t max_events, size_t batch_windows) {
+    const std::vector<cusRepresentation> representations = representationsOf(list);
+    Call call("EventPipeline");
+    call.assume(parseDevice("EventPipeline", device), Framework::NumPy);
+    auto state = std::make_unique<Pipeline::State>();
+    state->sink = std::move(sink);
+    state->deliver = parseDevice("EventPipeline", deliver_to);
+    state->framework = frameworkFor(deliver_to, framework);
+    state->rows = rows;
+    state->cols = cols;
+    cusEventPipelineOptions options = cusEventPipelineDefaults();
+    options.windowing = windowingOf(windowing);
+    options.first_window = first_window;
+    options.end_window = end_window;
+    options.compute = call.space();
+    options.deliver = state->deliver.space;
+    options.max_events = max_events;
+    options.batch_windows = batch_windows;
+    cusEventPipeline *pipeline = nullptr;
+    call.run([&] {
+        return cusEventPipelineCreate(&pipeline, rows, cols, representations.data(),
+                                      static_cast<int>(representations.size()), &options, deliver, state.get());
+    });
+    return new Pipeline{std::move(state), {"EventPipeline", pipeline, cusEventPipelineDestroy}, call.device()};
+}
+
+// Runs `work`; an exception of the sink goes on as it was.
+template<class Work>
+static void runWithSink(Pipeline &self, Call &call, Work &&work) {
+    self.state->error = nullptr;
+    try {
+        call.run(work);
+    } catch (...) {
+        if (!self.state->error)
+            throw;
+        PyErr_Clear();
+    }
+    if (self.state->error)
+        std::rethrow_exception(std::exchange(self.state->error, nullptr));
+}
+
+static void push(Pipeline &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t) {
+    constexpr size_t PIECE = size_t{4} << 20; // Ctrl-C is seen between pieces
+    const Use<cusEventPipeline> pipeline(self.handle);
+    Call host("EventPipeline.push");
+    host.expect({CUS_HOST, -1}, "the pipeline, which takes events in host memory");
+    const EventsIn in = eventsIn(host, x, y, p, t);
+    Call call("EventPipeline.push");
+    call.assume(self.compute, Framework::NumPy);
+    for (size_t first = 0; first < in.events.count; first += PIECE) {
+        cusEventArrays piece = in.events;
+        piece.x += first;
+        piece.y += first;
+        piece.p += first;
+        if (piece.t)
+            piece.t += first;
+        piece.count = std::min(PIECE, in.events.count - first);
+        runWithSink(self, call, [&] { return cusEventPipelinePush(pipeline, &piece); });
+        if (PyErr_CheckSignals() != 0)
+            throw nb::python_error();
+    }
+}
+
+static void flush(Pipeline &self) {
+    const Use<cusEventPipeline> pipeline(self.handle);
+    Call call("EventPipeline.flush");
+    call.assume(self.compute, Framework::NumPy);
+    runWithSink(self, call, [&] { return cusEventPipelineFlush(pipeline); });
+}
+
+static nb::tuple counts(Pipeline &self) {
+    const Use<cusEventPipeline> pipeline(self.handle);
+    Call call("EventPipeline.counts");
+    call.assume(self.compute, Framework::NumPy);
+    cusEventPipelineCounts counts = {};
+    call.run([&] { return cusEventPipelineQuery(pipeline, &counts); });
+    return nb::make_tuple(counts.events, counts.windows, counts.skipped);
+}
+
+// The sink may refer back to the object: let Python's collector see it.
+static int traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (nb::inst_ready(self)) {
+        Pipeline *pipeline = nb::inst_ptr<Pipeline>(self);
+        Py_VISIT(pipeline->state->sink.ptr());
+    }
+    return 0;
+}
+
+static int clear(PyObject *self) {
+    if (nb::inst_ready(self))
+        nb::inst_ptr<Pipeline>(self)->state->sink.reset();
+    return 0;
+}
+
+void addPipeline(nb::module_ &module) {
+    static PyType_Slot slots[] = {
+        {Py_tp_traverse, reinterpret_cast<void *>(traverse)}, {Py_tp_clear, reinterpret_cast<void *>(clear)}, {0, nullptr}};
+    const auto none = [](const char *name) { return nb::arg(name).none(); };
+    nb::class_<Pipeline>(module, "EventPipeline", nb::type_slots(slots))
+        .def(nb::new_(&create), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("sink"),
+             nb::arg("windowing"), nb::arg("first_window"), nb::arg("end_window"), nb::arg("device"), nb::arg("deliver"),
+             none("framework"), nb::arg("max_events"), nb::arg("batch_windows"))
+        .def("close", [](Pipeline &self) { self.handle.close(); })
+        .def_prop_ro("closed", [](Pipeline &self) { return self.handle.closed(); })
+        .def("push", &push, none("x"), none("y"), none("p"), none("t"))
+        .def("flush", &flush)
+        .def("counts", &counts);
+}
+
+} // namespace cuspy

@@ -1,0 +1,326 @@
+"""Bad input gives an exception with a sentence, never a crash."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import threading
+
+import cusight
+import numpy as np
+import pytest
+
+IMAGE = np.zeros((20, 30), np.uint8)
+COLOR = np.zeros((20, 30, 3), np.uint8)
+
+
+class OnGpu:
+    """Claims to be an array on a GPU; no call may read its memory."""
+
+    def __init__(self, shape, typestr="|u1"):
+        self.__cuda_array_interface__ = {"shape": shape, "typestr": typestr, "data": (16, False), "version": 3, "strides": None}
+
+
+class Dlpack:
+    """A producer of DLPack tensors; `device` is what it claims."""
+
+    def __init__(self, array, device=None, first=False):
+        self.array, self.device, self.first, self.asked = array, device, first, []
+
+    def __dlpack_device__(self):
+        return self.device or self.array.__dlpack_device__()
+
+    def __dlpack__(self, **arguments):
+        self.asked.append(arguments)
+        if self.first and "max_version" in arguments:
+            raise TypeError("unexpected keyword max_version")
+        return self.array.__dlpack__(**arguments)
+
+
+def read_only(array):
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+CASES = [
+    # call, exception, status, part of the message
+    (lambda: cusight.integral(None), TypeError, "TYPE", "src is None, expected an array"),
+    (lambda: cusight.integral("text"), TypeError, "TYPE", "src is str"),
+    (lambda: cusight.integral([[1, 2]]), TypeError, "TYPE", "src is list"),
+    (lambda: cusight.integral(IMAGE.astype(np.int16)), TypeError, "TYPE", "src has type 16SC1, expected 8UC1 or 32FC1"),
+    (lambda: cusight.integral(IMAGE.astype(np.float16)), TypeError, "TYPE", "format 'e'"),
+    (lambda: cusight.integral(IMAGE.astype(">f4")), TypeError, "TYPE", "native byte order"),
+    (lambda: cusight.integral(IMAGE.astype(object)), TypeError, "TYPE", "format 'O'"),
+    (lambda: cusight.integral(IMAGE.astype(np.int64)), TypeError, "TYPE", "int64"),
+    (lambda: cusight.integral(np.zeros((2, 2), "datetime64[s]")), TypeError, "TYPE", "expected an array"),
+    (lambda: cusight.integral(COLOR), TypeError, "TYPE", "src has type 8UC3"),
+    (lambda: cusight.integral(np.zeros((2, 2, 513), np.uint8)), ValueError, "SIZE", "at most 512 channels"),
+    (lambda: cusight.integral(np.zeros((2, 2, 2, 2), np.uint8)), ValueError, "SIZE", "(rows, columns)"),
+    (lambda: cusight.integral(np.zeros(5, np.uint8)), ValueError, "SIZE", "shape (5,)"),
+    (lambda: cusight.integral(np.uint8(3)), ValueError, "SIZE", "shape ()"),
+    (lambda: cusight.integral(np.zeros((0, 5), np.uint8)), ValueError, "SIZE", "shape (0, 5)"),
+    (lambda: cusight.integral(IMAGE[::-1]), ValueError, "SIZE", "strides (-30, 1)"),
+    (lambda: cusight.integral(IMAGE[:, ::-1]), ValueError, "SIZE", "pixels without gaps"),
+    (lambda: cusight.integral(IMAGE[:, ::2]), ValueError, "SIZE", "make it contiguous"),
+    (lambda: cusight.integral(np.broadcast_to(IMAGE[0], (20, 30))), ValueError, "SIZE", "rows at least 30 bytes apart"),
+    (lambda: cusight.heatmap(COLOR[..., ::-1], COLOR), ValueError, "SIZE", "pixels without gaps"),
+    (lambda: cusight.integral(IMAGE, out=read_only(np.zeros((21, 31), np.int32))), ValueError, "VALUE", "sum is read-only"),
+    (lambda: cusight.integral(IMAGE, out=np.zeros((20, 31), np.int32)), ValueError, "SIZE", "expected (21, 31)"),
+    (lambda: cusight.integral(IMAGE, out=np.zeros((21, 31))), TypeError, "TYPE", "sum has type float64, expected int32"),
+    (lambda: cusight.integral(IMAGE, sum_depth="int64"), ValueError, "VALUE", "expected int32 or float64"),
+    (lambda: cusight.heatmap(COLOR, IMAGE), TypeError, "TYPE", "cusHeatmap"),
+    (lambda: cusight.heatmap(COLOR, COLOR[:10]), ValueError, "SIZE", "cusHeatmap"),
+    (lambda: cusight.heatmap(COLOR, COLOR, out=COLOR), ValueError, "ALIAS", "overlap"),
+    (lambda: cusight.heatmap(COLOR, COLOR, full_scale=0), ValueError, "VALUE", "full_scale is 0"),
+    (lambda: cusight.noise_view(COLOR, COLOR, threshold=-1), ValueError, "VALUE", "threshold is -1"),
+    (lambda: cusight.hsv_count(COLOR, (0, 0), (1, 1, 1)), ValueError, "VALUE", "three numbers"),
+    (lambda: cusight.hsv_count(COLOR, (180, 0, 0), (1, 1, 1)), ValueError, "VALUE", "180"),
+    (lambda: cusight.Matcher(IMAGE, (10, 10)), ValueError, "SIZE", "cusMatcherCreate"),
+    (lambda: cusight.Matcher([], (10, 10)), ValueError, "VALUE", "at least one"),
+    (lambda: cusight.Matcher(IMAGE, (40, 40), method="best"), ValueError, "VALUE", "method is 'best'"),
+    (lambda: cusight.Matcher(IMAGE, (40, 40), max_matches=0), ValueError, "VALUE", "max_matches"),
+    (lambda: cusight.Matcher(IMAGE, (40, 40), mask=IMAGE), ValueError, "VALUE", "mask"),
+    (lambda: cusight.Matcher(IMAGE, (40, 40))(COLOR), TypeError, "TYPE", "cusMatcherRun"),
+    (lambda: cusight.DiffEncoder((20,)), ValueError, "VALUE", "(rows, cols)"),
+    (lambda: cusight.DiffEncoder((20, 30), threshold=256), ValueError, "VALUE", "threshold is 256"),
+    (lambda: cusight.DiffEncoder((20, 30)).encode(COLOR), TypeError, "TYPE", "cusDiffEncode"),
+    (lambda: cusight.SparseDiff.from_arrays(np.zeros(3), np.zeros(3, np.uint8), (4, 4)), TypeError, "TYPE", "float64, expected uint32"),
+    (lambda: cusight.SparseDiff.from_arrays(np.zeros(3, np.uint32), np.zeros(2, np.uint8), (4, 4)), ValueError, "SIZE", "same number"),
+    (
+        lambda: cusight.DiffDecoder((4, 4)).decode(cusight.SparseDiff.from_arrays(np.array([99], np.uint32), np.zeros(1, np.uint8), (4, 4))),
+        ValueError,
+        "VALUE",
+        "99",
+    ),
+    (lambda: cusight.stereo_edges(IMAGE, cusight.StereoOptions(border="none")), ValueError, "VALUE", "border is 'none'"),
+    (lambda: cusight.stereo_edges(np.full((3, 3), np.nan, np.float32)), ValueError, "VALUE", "image contains NaN"),
+    (lambda: cusight.stereo_elevation(IMAGE, IMAGE, cusight.StereoOptions(window=4)), ValueError, "VALUE", "window is 4"),
+    (lambda: cusight.ContourMapper((20, 30), dtype="int8"), ValueError, "VALUE", "dtype is 'int8'"),
+    (lambda: cusight.box_sums(np.zeros((3, 3)), np.zeros((2, 3), np.int32)), ValueError, "SIZE", "cusBoxSums"),
+    # host and device
+    (lambda: cusight.integral(IMAGE, out=OnGpu((21, 31), "<i4")), ValueError, "SPACE", "sum is on cuda, expected cpu like src"),
+    (lambda: cusight.heatmap(COLOR, OnGpu((20, 30, 3))), ValueError, "SPACE", "cur is on cuda, expected cpu like prev"),
+    (lambda: cusight.Matcher(IMAGE, (40, 40))(OnGpu((40, 40))), ValueError, "SPACE", "frame is on cuda, expected cpu like the templates"),
+    (lambda: cusight.integral(Dlpack(IMAGE, (4, 0))), ValueError, "SPACE", "DLPack type 4"),
+    (lambda: cusight.Integrator((9, 9), device="gpu"), ValueError, "VALUE", "expected cpu, cuda or cuda:N"),
+    (lambda: cusight.Integrator((9, 9), device="cuda:1x"), ValueError, "VALUE", "cuda:1x"),
+]
+
+
+@pytest.mark.parametrize("call, kind, status, words", CASES, ids=[c[3].replace(" ", "-")[:40] for c in CASES])
+def test_bad_arguments(call, kind, status, words):
+    with pytest.raises(cusight.Error) as caught:
+        call()
+    assert isinstance(caught.value, kind)
+    assert caught.value.status is cusight.Status[status]
+    assert words in str(caught.value)
+
+
+def test_bad_events(events):
+    stack = lambda *a, **k: cusight.stack_events(*a, (48, 64), **k)  # noqa: E731
+    x, y, p, t = events
+    for call, words in [
+        (lambda: stack(x.astype(np.int32), y, p, t), "x has type int32, expected uint16"),
+        (lambda: stack(x, y[:-1], p, t), "y has 4999 elements, expected 5000 like x"),
+        (lambda: stack(x, y, p.astype(np.int8), t), "p has type int8, expected uint8"),
+        (lambda: stack(x[::2], y, p, t), "without gaps"),
+        (lambda: stack(x, y, p, t.reshape(-1, 1)), "t has shape (5000, 1), expected one axis"),
+        (lambda: stack(x, y, p, OnGpu((5000,), "<i8")), "t is on cuda, expected cpu like x"),
+        (lambda: stack(x, y, p, t, windows="10 parsecs"), "windows is '10 parsecs'"),
+        (lambda: stack(x, y, p, t, windows=0), "windows is 0"),
+        (lambda: stack(x, y, p, t, windows=True), "windows is True"),
+        (lambda: stack(x, y, p, t, windows=np.array([[0, 9000]])), "9000"),
+        (lambda: stack(x, y, p, t, windows=np.array([[-1, 2]])), "windows[0] is -1, 2"),
+        (lambda: stack(x, y, p, t, representation="hologram"), "kind is 'hologram', expected histogram"),
+        (lambda: stack(x, y, p, None, windows="1ms"), "t"),
+        (lambda: stack(x, y, p, t, representation="mdes", bins=17), "channels are 17, expected 1..16"),
+        (lambda: cusight.stack_events(x, y, p, t, (48, 64, 2)), "shape is (48, 64, 2)"),
+        (lambda: stack(x, y, p, t, windows=1000, out=np.zeros((4, 48, 64, 2), np.uint8)), "expected (5, 48, 64, 2)"),
+    ]:
+        with pytest.raises((cusight.Error, TypeError)) as caught:
+            call()
+        assert words in str(caught.value)
+
+
+def test_empty_events():
+    none = [np.zeros(0, d) for d in (np.uint16, np.uint16, np.uint8, np.int64)]
+    assert cusight.stack_events(*none, (8, 9)).shape == (0, 8, 9, 2)
+    assert cusight.stack_events(*none, (8, 9), windows=np.array([[0, 0]])).shape == (1, 8, 9, 2)
+
+
+def test_wrong_python_types():
+    with pytest.raises(TypeError):
+        cusight.integral(IMAGE, "float64")  # options are keyword-only
+    with pytest.raises(TypeError):
+        cusight.stereo_edges(IMAGE, {"border": "wrap"})
+    with pytest.raises(TypeError):
+        cusight.DiffDecoder((4, 4)).decode(IMAGE)
+    with pytest.raises(TypeError):
+        cusight.heatmap(COLOR, COLOR, full_scale="red")
+    with pytest.raises(TypeError):
+        cusight.match_template(None, IMAGE)
+
+
+def test_without_a_gpu_device_arrays_are_an_error():
+    if cusight.device_count():
+        pytest.skip("there is a GPU")
+    for call in (
+        lambda: cusight.integral(OnGpu((20, 30))),
+        lambda: cusight.DiffEncoder((4, 4), device="cuda"),
+        lambda: cusight.EventStacker((4, 4), device="cuda:0"),
+    ):
+        with pytest.raises(RuntimeError) as caught:
+            call()
+        assert caught.value.status is cusight.Status.NO_CUDA
+
+
+def test_closed_objects(events):
+    objects = [
+        (cusight.Integrator((20, 30)), lambda o: o(IMAGE)),
+        (cusight.Matcher(IMAGE[:4, :4], (20, 30)), lambda o: o(IMAGE)),
+        (cusight.DiffEncoder((20, 30)), lambda o: o.encode(IMAGE)),
+        (cusight.DiffDecoder((20, 30)), lambda o: o.frame()),
+        (cusight.SparseDiff((20, 30)), lambda o: o.count()),
+        (cusight.ContourMapper((20, 30)), lambda o: o(IMAGE, IMAGE)),
+        (cusight.EventStacker((20, 30)), lambda o: o(*events)),
+        (cusight.EventPipeline((20, 30), "histogram", print), lambda o: o.push(*events)),
+        (cusight.events.EventGenerator((20, 30)), lambda o: o.push(IMAGE, 0)),
+    ]
+    for thing, use in objects:
+        with thing as same:
+            assert same is thing and not thing.closed
+        assert thing.closed
+        thing.close()
+        with pytest.raises(ValueError, match=f"{type(thing).__name__} is closed"):
+            use(thing)
+
+
+def test_views_outlive_their_object():
+    with cusight.DiffDecoder((20, 30)) as decoder:
+        decoder.reset(np.full((20, 30), 7, np.uint8))
+        frame = decoder.frame()
+    with cusight.Matcher(IMAGE[:4, :4], (20, 30)) as matcher:
+        matcher(IMAGE)
+        raw = matcher.results()
+    for _ in range(50):
+        np.ones((20, 30), np.uint8)
+        cusight.DiffDecoder((20, 30)).close()
+    assert (frame == 7).all() and raw.view(cusight.match_dtype())["score"][0, 0] == 0
+
+
+def test_inputs_may_die_during_a_call():
+    """The object keeps what it needs; results do not depend on the arrays that made them."""
+    matcher = cusight.Matcher(np.arange(64, dtype=np.uint8).reshape(8, 8).copy(), (64, 64))
+    table = cusight.integral(np.full((300, 300), 3, np.uint8))
+    for _ in range(20):
+        np.full((300, 300), 255, np.uint8)
+    assert table[-1, -1] == 270000
+    frame = np.zeros((64, 64), np.uint8)
+    frame[9:17, 5:13] = np.arange(64).reshape(8, 8)
+    assert (matcher(frame)[0]["x"], matcher(frame)[0]["y"]) == (5, 9)
+
+
+def test_dlpack_producers():
+    image = np.arange(600, dtype=np.uint8).reshape(20, 30)
+    for producer in (Dlpack(image), Dlpack(image, first=True)):
+        assert np.array_equal(cusight.integral(producer), cusight.integral(image))
+        assert "stream" not in producer.asked[0]
+    frozen = Dlpack(read_only(np.zeros((21, 31), np.int32)))
+    with pytest.raises(ValueError, match="read-only"):
+        cusight.integral(image, out=frozen)
+
+
+def test_other_buffers():
+    raw = bytearray(range(200))
+    view = memoryview(raw).cast("B", (10, 20))
+    expected = cusight.integral(np.frombuffer(raw, np.uint8).reshape(10, 20))
+    assert np.array_equal(cusight.integral(view), expected)
+    assert np.array_equal(cusight.match_template(view, view), np.zeros((1, 1)))
+    flags = np.eye(9, dtype=bool)
+    assert cusight.integral(flags)[-1, -1] == 9
+
+
+def test_one_object_in_two_threads():
+    """The second of two calls at once is refused, or it waited for the interpreter; never a crash or a wrong result."""
+    image = np.random.default_rng(0).integers(0, 256, (300, 300), dtype=np.uint8)
+    expected = cusight.integral(image)
+    integrator = cusight.Integrator((300, 300))
+    outcomes = []
+
+    def work():
+        for _ in range(150):
+            try:
+                outcomes.append(np.array_equal(integrator(image), expected))
+            except ValueError as error:
+                assert "in use by another call" in str(error)
+                outcomes.append(None)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == 450 and False not in outcomes and True in outcomes
+
+
+def test_functions_in_many_threads():
+    image = np.random.default_rng(0).integers(0, 256, (100, 100), dtype=np.uint8)
+    expected = cusight.integral(image)
+    wrong = []
+
+    def work():
+        for _ in range(100):
+            if not np.array_equal(cusight.integral(image), expected):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_options_pickle():
+    for thing in (
+        cusight.StereoOptions(shifts=9),
+        cusight.StereoOptions.classic(),
+        cusight.Windowing(7, unit="duration"),
+        cusight.Representation("mdes", 4),
+    ):
+        if isinstance(thing, cusight.StereoOptions):
+            thing._numbers()
+        assert pickle.loads(pickle.dumps(thing)) == thing
+    diff = cusight.DiffEncoder((4, 5)).encode(np.full((4, 5), 90, np.uint8))
+    copy = pickle.loads(pickle.dumps(diff))
+    assert np.array_equal(copy.positions(), diff.positions()) and np.array_equal(copy.values(), diff.values())
+    with pytest.raises(cusight.Error) as caught:
+        cusight.integral(None)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert type(error) is type(caught.value) and str(error) == str(caught.value) and error.status is cusight.Status.TYPE
+
+
+def test_streams_are_checked():
+    if cusight.device_count():
+        pytest.skip("there is a GPU")
+    cusight.integral(IMAGE, stream=5)  # ignored on the host, as in C
+    from cusight import _frameworks
+
+    class Stream:
+        cuda_stream = 77
+
+    class Protocol:
+        def __cuda_stream__(self):
+            return 0, 88
+
+    assert [_frameworks.stream_pointer(s) for s in (None, 5, Stream(), Protocol())] == [0, 5, 77, 88]
+    for wrong in ("main", -1, True):
+        with pytest.raises(TypeError):
+            _frameworks.stream_pointer(wrong)
+
+
+def test_command_says_what_is_there():
+    lines = subprocess.run([sys.executable, "-m", "cusight"], capture_output=True, text=True, check=True).stdout
+    assert f"cusight {cusight.__version__}" in lines and "built in" in lines and "GPU" in lines

@@ -1,0 +1,178 @@
+"""Memory, reference counts, start-up, Ctrl-C."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import cusight
+import numpy as np
+import pytest
+
+CALLS = 10_000
+
+
+def resident():
+    with open("/proc/self/statm") as statm:
+        return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def flat(call, watched, calls=CALLS, slack=2 << 20):
+    """`calls` calls leave resident memory, Python's blocks and the reference counts of the arguments as they were."""
+    for _ in range(200):
+        call()
+    gc.collect()
+    before, blocks, counts = resident(), sys.getallocatedblocks(), [sys.getrefcount(w) for w in watched]
+    for _ in range(calls):
+        call()
+    gc.collect()
+    assert [sys.getrefcount(w) for w in watched] == counts
+    assert resident() - before < slack
+    assert sys.getallocatedblocks() - blocks < 200
+
+
+def test_ten_thousand_calls_leave_nothing(space, rng):
+    images = [rng.integers(0, 256, (16, 20, 3), dtype=np.uint8) for _ in range(2)]
+    prev, cur = (space.put(i) for i in images)
+    gray, out = space.put(images[0][..., 0].copy()), space.put(np.zeros((17, 21), np.int32))
+    flat(lambda: cusight.integral(gray), [gray])
+    flat(lambda: cusight.integral(gray, out=out), [gray, out])
+    flat(lambda: cusight.heatmap(prev, cur), [prev, cur])
+
+
+def test_ten_thousand_errors_leave_nothing():
+    image, out = np.zeros((9, 9), np.float64), np.zeros((3, 3), np.int32)
+
+    def fail():
+        for arguments in ({}, {"out": out}):
+            try:
+                cusight.integral(image, **arguments)
+            except cusight.Error:
+                pass
+
+    flat(fail, [image, out])
+
+
+def test_objects_leave_nothing(events):
+    frame = np.zeros((16, 20), np.uint8)
+    templ = np.zeros((4, 4), np.uint8)
+
+    def work():
+        with cusight.Matcher(templ, frame.shape) as matcher:
+            matcher(frame)
+        with cusight.DiffEncoder(frame.shape) as encoder:
+            diff = encoder.encode(frame)
+            encoder.reference(), diff.positions(), diff.values()
+        recording = cusight.events.open(b"20 16\n10 1 1 1\n20 2 2 0\n")
+        list(recording.frames(windows=1))
+
+    flat(work, [frame, templ], calls=500)
+    whole = list(events)
+    flat(lambda: cusight.stack_events(*whole, (48, 64), windows=1000), whole, calls=1000)
+
+
+def test_device_memory_stays_flat(gpu, rng):
+    image = gpu.put(rng.integers(0, 256, (540, 960), dtype=np.uint8))
+    flat(lambda: cusight.integral(image), [image], calls=200)
+    before = int(str(cusight.device_info(0)["memory_free"]))
+    for _ in range(CALLS):
+        cusight.integral(image)
+    assert abs(int(str(cusight.device_info(0)["memory_free"])) - before) < 64 << 20
+
+
+def test_another_stream_waits_for_the_framework(gpu, rng):
+    image = rng.integers(0, 256, (2160, 3840), dtype=np.uint8)
+    expected = cusight.integral(image)
+    if gpu.framework == "torch":
+        import torch
+
+        stream = torch.cuda.Stream()
+        for _ in range(20):
+            source = gpu.put(np.zeros_like(image))
+            source.copy_(gpu.put(image))
+            table = cusight.integral(source, stream=stream)
+            del source
+            stream.synchronize()
+            assert np.array_equal(gpu.get(table), expected)
+    else:
+        import cupy
+
+        stream = cupy.cuda.Stream(non_blocking=True)
+        for _ in range(20):
+            source = gpu.put(image)
+            table = cusight.integral(source, stream=stream)
+            stream.synchronize()
+            assert np.array_equal(gpu.get(table), expected)
+
+
+def test_arrays_on_another_gpu():
+    if cusight.device_count() < 2:
+        pytest.skip("there are not two GPUs")
+    torch = pytest.importorskip("torch")
+    first, second = (torch.zeros((20, 30, 3), dtype=torch.uint8, device=f"cuda:{i}") for i in range(2))
+    with pytest.raises(ValueError, match="cur is on cuda:1, expected cuda:0 like prev"):
+        cusight.heatmap(first, second)
+    assert cusight.heatmap(second, second).device.index == 1
+    assert torch.cuda.current_device() == 0
+
+
+# Processor time, so that other work on the machine does not count.
+IMPORT = """
+import sys, time
+start = time.process_time()
+import cusight
+took = time.process_time() - start
+loaded = [name for name in ("torch", "cupy", "numpy") if name in sys.modules]
+print(took, *loaded)
+"""
+
+
+def test_import_is_quick_and_imports_no_framework():
+    took, loaded = [], []
+    for _ in range(5):
+        words = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True).stdout.split()
+        took.append(float(words[0]))
+        loaded += words[1:]
+    assert loaded == []
+    assert min(took) < 0.2
+
+
+INTERRUPTED = """
+import sys, time
+import numpy as np
+import cusight
+n = 4_000_000
+t = np.arange(n, dtype=np.int64)
+x = (t % 640).astype(np.uint16)
+y = (t % 480).astype(np.uint16)
+p = (t % 2).astype(np.uint8)
+windows = cusight.Windowing(1_000_000, 5_000)
+print("ready", flush=True)
+try:
+    if sys.argv[1] == "stack":
+        cusight.stack_events(x, y, p, t, (480, 640), windows=windows)
+    else:
+        pipeline = cusight.EventPipeline((480, 640), "histogram", lambda batch: None, windows=windows)
+        while True:
+            pipeline.push(x, y, p, t)
+            t += n
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("what", ["stack", "pipeline"])
+def test_ctrl_c_within_a_second(what):
+    with subprocess.Popen([sys.executable, "-c", INTERRUPTED, what], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        sent = time.monotonic()
+        assert process.stdout.readline() == "interrupted\n"
+        took = time.monotonic() - sent
+        process.kill()
+    assert took < (1 if os.getloadavg()[0] < 2 * (os.cpu_count() or 1) else 10)

@@ -1,0 +1,265 @@
+"""Recordings: reading, writing, frames in batches, pipelines and the data set."""
+
+from __future__ import annotations
+
+import pickle
+
+import cusight
+import cusight.torch
+import numpy as np
+import pytest
+
+SHAPE = (48, 64)
+
+
+@pytest.fixture
+def clean(events):
+    """Events inside the sensor."""
+    keep = (events.x < 64) & (events.y < 48)
+    return cusight.events.Events(*(a[keep] for a in events))
+
+
+def text_of(events):
+    lines = [f"{t} {x} {y} {p}" for x, y, p, t in zip(*events)]
+    return ("64 48\n" + "\n".join(lines) + "\n").encode()
+
+
+@pytest.fixture(params=["hdf5", "text"])
+def path(request, clean, tmp_path):
+    file = tmp_path / request.param
+    if request.param == "text":
+        file.write_bytes(text_of(clean))
+        return file
+    if "HDF5" not in cusight._core.built_with():
+        pytest.skip("built without HDF5")
+    with cusight.events.EventWriter(file, SHAPE, chunk=1024) as writer:
+        writer.write(*(a[:2000] for a in clean))
+        writer.write(*(a[2000:] for a in clean))
+    return file
+
+
+def same(a, b):
+    return all(np.array_equal(m, n) and m.dtype == n.dtype for m, n in zip(a, b))
+
+
+def test_reading_and_seeking(path, clean):
+    with cusight.events.open(path) as recording:
+        assert recording.shape == SHAPE and recording.format in ("M3ED", "text")
+        assert same(recording.read(10_000), clean)
+        assert len(recording.read(1).t) == 0
+        middle = int(clean.t[2500])
+        index = recording.seek(middle)
+        assert index == np.searchsorted(clean.t, middle)
+        assert same(recording.read(7), [a[index : index + 7] for a in clean])
+        recording.seek_index(100)
+        assert same(next(iter(recording)), [a[100:] for a in clean])
+        assert recording.counts().events == len(clean.t) - 100
+        recording.seek(10**9)
+        assert len(recording.read(5).t) == 0
+        copy = pickle.loads(pickle.dumps(recording))
+    assert same(copy.read(10_000), clean)
+    if recording.format == "M3ED":
+        assert len(recording) == recording.count == len(clean.t)
+        assert (recording.first_time, recording.last_time) == (clean.t[0], clean.t[-1])
+    else:
+        with pytest.raises(TypeError):
+            len(recording)
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [700, "7ms", cusight.Windowing(500, 300, keep_incomplete=True), cusight.Windowing(9000, 4000, "duration", True)],
+    ids=str,
+)
+def test_frames_are_those_of_the_whole(path, clean, windows):
+    whole = cusight.stack_events(*clean, SHAPE, windows=windows, representation="voxel_grid", bins=3)
+    with cusight.events.open(path) as recording:
+        frames = recording.frames(windows=windows, representation="voxel_grid", bins=3, batch=4)
+        for _ in range(2):
+            batches = list(frames)
+            assert [len(b) for b in batches[:-1]] == [4] * (len(batches) - 1)
+            assert np.array_equal(np.concatenate(batches), whole)
+        if recording.count is not None:
+            assert frames.windows == len(whole) and len(frames) == len(batches)
+        part = recording.frames(windows=windows, representation="voxel_grid", bins=3, first_window=2, end_window=5)
+        assert np.array_equal(np.concatenate(list(part)), whole[2:5])
+        described = list(frames.batches())
+        assert [b.first for b in described] == list(range(0, len(whole), 4))
+        assert np.array_equal(np.concatenate([b.windows for b in described]), cusight.event_windows(clean.t, windows=windows))
+
+
+def test_frames_from_a_time(path, clean):
+    start = int(clean.t[2000])
+    first = int(np.searchsorted(clean.t, start))
+    rest = [a[first:] for a in clean]
+    with cusight.events.open(path) as recording:
+        for windows in (600, "5ms"):
+            whole = cusight.stack_events(*rest, SHAPE, windows=windows)
+            frames = recording.frames(windows=windows).seek(start)
+            assert np.array_equal(np.concatenate(list(frames)), whole)
+            if recording.count is not None:
+                assert frames.windows == len(whole)
+
+
+def test_frames_in_several_representations(path, clean):
+    both = ["histogram", cusight.Representation("mdes", 4)]
+    whole = cusight.stack_events(*clean, SHAPE, windows=900, representation=both)
+    with cusight.events.open(path) as recording:
+        batches = list(recording.frames(windows=900, representation=both, batch=3))
+    for i in range(2):
+        assert np.array_equal(np.concatenate([b[i] for b in batches]), whole[i])
+
+
+def test_recordings_in_memory(clean):
+    source = text_of(clean)
+    recording = cusight.events.open(memoryview(source))
+    del source
+    assert same(recording.read(10_000), clean)
+    assert same(pickle.loads(pickle.dumps(recording)).read(10_000), clean)
+
+
+def test_bad_recordings(tmp_path, clean):
+    with pytest.raises(FileNotFoundError) as caught:
+        cusight.events.open(tmp_path / "none.h5")
+    assert caught.value.status is cusight.Status.IO
+    with pytest.raises(OSError):
+        cusight.events.open(tmp_path)
+    (tmp_path / "wrong").write_bytes(b"\x00\x01\x02 no recording")
+    with pytest.raises(cusight.Error) as caught:
+        cusight.events.open(tmp_path / "wrong")
+    assert isinstance(caught.value, ValueError) and caught.value.status is cusight.Status.FORMAT
+    damaged = text_of([a[:100] for a in clean]) + b"x y z\n"
+    recording = cusight.events.open(damaged)
+    assert len(recording.read(1000).t) == 100
+    with pytest.raises(ValueError):
+        recording.read(1000)
+    assert len(cusight.events.open(damaged, skip_bad=True).read(1000).t) == 100
+    for wrong in ({"format": "AVI"}, {"threads": -1}, {"width": -3}, {"max_memory": 5}):
+        with pytest.raises(ValueError):
+            cusight.events.open(damaged, **wrong)
+    with pytest.raises(ValueError):
+        recording.read(0)
+
+
+def test_writers_leave_whole_files_only(tmp_path, clean):
+    if "HDF5" not in cusight._core.built_with():
+        pytest.skip("built without HDF5")
+    path = tmp_path / "run.h5"
+    with pytest.raises(KeyError):
+        with cusight.events.EventWriter(path, SHAPE) as writer:
+            writer.write(*clean)
+            raise KeyError
+    assert list(tmp_path.iterdir()) == []
+    writer = cusight.events.EventWriter(path, SHAPE)
+    with pytest.raises(ValueError):
+        writer.write(clean.x + 64, clean.y, clean.p, clean.t)
+    with pytest.raises(ValueError):
+        writer.write(clean.x, clean.y, clean.p, None)
+    writer.write(*clean)
+    writer.finish()
+    with pytest.raises(ValueError, match="closed"):
+        writer.write(*clean)
+    assert same(cusight.events.open(path).read(10_000), clean)
+    with cusight.events.FrameWriter(tmp_path / "frames.h5", (48, 64, 2), "uint8") as frames:
+        frames.write(cusight.stack_events(*clean, SHAPE, windows=1000))
+        with pytest.raises(cusight.Error):
+            frames.write(np.zeros((1, 48, 64, 3), np.uint8))
+        with pytest.raises(ValueError):
+            frames.write(np.zeros((1, 24, 64, 2), np.uint8))
+    assert (tmp_path / "frames.h5").stat().st_size > 1000
+
+
+def test_pipeline(clean):
+    batches = []
+    with cusight.EventPipeline(SHAPE, "mdes", batches.append, windows=1000, max_events=4000) as pipeline:
+        for first in range(0, len(clean.t), 333):
+            pipeline.push(*(a[first : first + 333] for a in clean))
+        pipeline.flush()
+        counts = pipeline.counts()
+    whole = cusight.stack_events(*clean, SHAPE, windows=1000, representation="mdes")
+    assert np.array_equal(np.concatenate([b.frames for b in batches]), whole)
+    assert (counts.events, counts.windows, counts.skipped) == (len(clean.t), len(whole), 0)
+
+
+def test_exceptions_of_a_sink_come_out_of_push(clean):
+    def sink(batch):
+        raise KeyError("stop here")
+
+    pipeline = cusight.EventPipeline(SHAPE, "mdes", sink, windows=1000)
+    with pytest.raises(KeyError, match="stop here"):
+        pipeline.push(*clean)
+        pipeline.flush()
+    with pytest.raises(cusight.Error):
+        pipeline.flush()
+
+
+def test_a_sink_must_not_call_its_pipeline(clean):
+    pipeline = cusight.EventPipeline(SHAPE, "mdes", lambda batch: pipeline.flush(), windows=1000)
+    with pytest.raises(ValueError, match="in use by another call"):
+        pipeline.push(*clean)
+        pipeline.flush()
+
+
+def test_windows_with_too_many_events(clean):
+    with cusight.EventPipeline(SHAPE, "mdes", print, windows="50ms", max_events=100) as pipeline:
+        with pytest.raises(cusight.Error) as caught:
+            pipeline.push(*(a[:400] for a in clean))
+            pipeline.push(*(a[400:] for a in clean))
+        assert caught.value.status is cusight.Status.CAPACITY
+
+
+def test_generator():
+    with cusight.events.EventGenerator((10, 12)) as generator:
+        dark, bright = np.full((10, 12), 50, np.uint8), np.full((10, 12), 100, np.uint8)
+        assert len(generator.push(dark, 0).t) == 0
+        made = generator.push(bright, 1000)
+    assert len(made.t) == 120 * 3 and made.p.all() and (np.diff(made.t) >= 0).all()
+
+
+# ---- The data set -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("windows", [700, "7ms", cusight.Windowing(500, 300, keep_incomplete=True)], ids=str)
+def test_data_set(path, clean, windows):
+    dataset = cusight.torch.EventDataset(path, windows=windows, representation="voxel_grid", bins=3)
+    whole = cusight.stack_events(*clean, SHAPE, windows=windows, representation="voxel_grid", bins=3)
+    assert len(dataset) == len(whole)
+    for i in (0, len(whole) // 2, len(whole) - 1, -1):
+        assert np.array_equal(np.asarray(dataset[i]), whole[i].transpose(2, 0, 1))
+    with pytest.raises(IndexError):
+        dataset[len(whole)]
+    copy = pickle.loads(pickle.dumps(dataset))
+    assert np.array_equal(np.asarray(copy[1]), np.asarray(dataset[1]))
+    last = cusight.torch.EventDataset(path, windows=windows, channels_first=False, transform=lambda f: f[..., :1])
+    assert tuple(last[0].shape) == (48, 64, 1)
+
+
+def test_data_set_in_forked_processes(path, clean):
+    import multiprocessing
+
+    dataset = cusight.torch.EventDataset(path, windows=500)
+    expected = np.asarray(dataset[3]).sum()
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        sums = pool.map_async(lambda_sum, [(dataset, i) for i in (3, 1, 3, 0)]).get(60)
+    assert sums[0] == sums[2] == expected
+
+
+def lambda_sum(work):
+    dataset, i = work
+    return np.asarray(dataset[i]).sum()
+
+
+def test_data_loader(path):
+    torch = pytest.importorskip("torch")
+    dataset = cusight.torch.EventDataset(path, windows=500, representation="voxel_grid")
+    assert isinstance(dataset, torch.utils.data.Dataset) and isinstance(dataset[0], torch.Tensor)
+    loader = torch.utils.data.DataLoader(dataset, batch_size=4, num_workers=2)
+    together = torch.cat(list(loader))
+    assert torch.equal(together, torch.stack([dataset[i] for i in range(len(dataset))]))
+
+
+def test_frames_in_a_framework(space, path, clean):
+    whole = cusight.stack_events(*clean, SHAPE, windows=700)
+    with cusight.events.open(path) as recording:
+        batches = list(recording.frames(windows=700, batch=4, device=space.device, framework=space.framework))
+    assert np.array_equal(np.concatenate([space.get(b) for b in batches]), whole)

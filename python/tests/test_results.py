@@ -1,0 +1,253 @@
+"""Results: equal to plain definitions in NumPy, and bit for bit to the C library, in every framework that is there."""
+
+from __future__ import annotations
+
+import ctypes as ct
+
+import clib
+import cusight
+import numpy as np
+import pytest
+
+SIZES = [(1, 1), (1, 9), (7, 1), (33, 65), (120, 161)]
+
+
+@pytest.mark.parametrize("shape", SIZES)
+def test_integral_is_a_cumulative_sum(space, rng, shape):
+    image = rng.integers(0, 256, shape, dtype=np.uint8)
+    table, squares = cusight.integral(space.put(image), sqsum=True)
+    wide = image.astype(np.int64)
+    assert np.array_equal(space.get(table)[1:, 1:], wide.cumsum(0).cumsum(1))
+    assert np.array_equal(space.get(squares)[1:, 1:], (wide * wide).cumsum(0).cumsum(1))
+    assert not space.get(table)[0].any() and not space.get(table)[:, 0].any()
+    assert space.get(cusight.integral(space.put(image), sum_depth="float64")).dtype == np.float64
+
+
+def test_integral_of_floats_is_the_library_s(c, rng):
+    image = rng.random((50, 70), dtype=np.float32)
+    expected = np.empty((51, 71))
+    c.call("cusIntegral", image, expected, None, None, None)
+    assert np.array_equal(cusight.integral(image), expected)
+
+
+def test_padded_rows(space, rng):
+    image = rng.integers(0, 256, (20, 40), dtype=np.uint8)
+    whole = space.put(image)
+    assert np.array_equal(space.get(cusight.integral(whole[3:17, 5:31])), cusight.integral(image[3:17, 5:31].copy()))
+    target = space.put(np.zeros((30, 50), np.int32))
+    assert cusight.integral(whole, out=target[4:25, 6:47]) is not None
+    got = space.get(target)
+    assert np.array_equal(got[4:25, 6:47], cusight.integral(image))
+    got[4:25, 6:47] = 0
+    assert not got.any()
+
+
+def test_integrator_and_box_sums(space, rng):
+    image = rng.integers(0, 256, (40, 60), dtype=np.uint8)
+    with cusight.Integrator((64, 64), device=space.device) as integrator:
+        table = integrator(space.put(image))
+        out = space.put(np.zeros((41, 61), np.int32))
+        assert integrator(space.put(image), out=out) is out
+    boxes = np.array([[0, 0, 60, 40], [5, 6, 7, 8], [3, 3, 0, 0], [50, 0, 20, 1]], np.int32)
+    sums = space.get(cusight.box_sums(table, space.put(boxes)))
+    assert np.array_equal(sums, [image.sum(), image[6:14, 5:12].sum(), 0, np.nan], equal_nan=True)
+
+
+def brute(image, templ):
+    h, w = templ.shape[:2]
+    wide, part = image.astype(np.int64), templ.astype(np.int64)
+    rows, cols = image.shape[0] - h + 1, image.shape[1] - w + 1
+    return np.array([[((wide[y : y + h, x : x + w] - part) ** 2).sum() for x in range(cols)] for y in range(rows)])
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_matches_are_those_of_brute_force(space, rng, channels):
+    image = rng.integers(0, 256, (30, 41) if channels == 1 else (30, 41, 3), dtype=np.uint8)
+    templ = rng.integers(0, 256, (5, 8) if channels == 1 else (5, 8, 3), dtype=np.uint8)
+    scores = brute(image, templ)
+    with cusight.Matcher(space.put(templ), image.shape, max_matches=4) as matcher:
+        hits = matcher(space.put(image))
+        maps = matcher.run(space.put(image), scores=True)
+        assert np.allclose(space.get(maps), scores, rtol=1e-3, atol=64)
+        raw = space.get(matcher.results())
+    order = np.argsort(scores.ravel(), kind="stable")[:4]
+    assert [(h["y"], h["x"], h["score"]) for h in hits] == [(*divmod(int(i), scores.shape[1]), scores.flat[i]) for i in order]
+    assert np.array_equal(raw.view(cusight.match_dtype())[0], hits)
+
+
+def test_many_templates_mask_and_limits(space, rng):
+    image = rng.integers(0, 256, (40, 50), dtype=np.uint8)
+    templates = [image[3:11, 4:10].copy(), image[20:28, 30:36].copy()]
+    mask = np.ones((8, 6), np.uint8)
+    mask[0, 0] = 0
+    with cusight.Matcher(
+        [space.put(t) for t in templates], image.shape, mask=space.put(mask), max_matches=3, score_limit=0, algorithm="direct"
+    ) as matcher:
+        first, second = matcher(space.put(image))
+        assert matcher.algorithm == "direct"
+    assert [(h["x"], h["y"]) for h in first] == [(4, 3)] and [(h["x"], h["y"]) for h in second] == [(30, 20)]
+
+
+@pytest.mark.parametrize("method", ["sqdiff", "sqdiff_normed", "ccorr", "ccorr_normed", "ccoeff", "ccoeff_normed"])
+def test_match_template_finds_the_extremum(space, rng, method):
+    image = rng.integers(0, 256, (40, 50), dtype=np.uint8)
+    scores = space.get(cusight.match_template(space.put(image), space.put(image[7:19, 11:30].copy()), method))
+    assert scores.shape == (29, 32) and scores.dtype == np.float32
+    if method != "ccorr":
+        best = scores.argmin() if method.startswith("sqdiff") else scores.argmax()
+        assert divmod(int(best), 32) == (7, 11)
+
+
+def test_inspection(space):
+    frame = np.zeros((30, 30, 3), np.uint8)
+    frame[5:15, 8:18] = (0, 0, 255)
+    frame[5:15, 8] = (0, 255, 0)
+    gray = frame.max(2)
+    with cusight.Matcher(space.put(gray[4:16, 7:19].copy()), gray.shape) as matcher:
+        matcher.run(space.put(gray))
+        hits = matcher.inspect(space.put(frame), (170, 100, 100), (10, 255, 255), min_fill=0.5)
+    assert (hits["x"][0], hits["y"][0], hits["pixels"][0], hits["filled"][0]) == (7, 4, 90, 1)
+
+
+def test_hsv(space, c, rng):
+    image = rng.integers(0, 256, (33, 47, 3), dtype=np.uint8)
+    count, mask = cusight.hsv_count(space.put(image), (160, 30, 40), (20, 255, 250), mask=True)
+    expected, number = np.empty((33, 47), np.uint8), np.empty((1, 1), np.int32)
+    chosen = clib.Range((160, 30, 40), (20, 255, 250))
+    c.call("cusHsvCount", image, chosen, number, expected, None)
+    assert np.array_equal(space.get(mask), expected)
+    assert int(count if space.device == "cpu" else space.get(count)[0]) == int(number[0, 0]) == int((expected == 255).sum())
+
+
+def test_heatmap_and_noise_view(space, c, rng):
+    prev, cur = (rng.integers(0, 256, (37, 53, 3), dtype=np.uint8) for _ in range(2))
+    expected = np.empty((37, 53, 3), np.uint8)
+    c.call("cusHeatmap", prev, cur, expected, None, None)
+    assert np.array_equal(space.get(cusight.heatmap(space.put(prev), space.put(cur))), expected)
+    difference = np.abs(prev.astype(int) - cur).sum(2)
+    noise = space.get(cusight.noise_view(space.put(prev), space.put(cur), threshold=200))
+    assert np.array_equal(noise[..., 2] == 255, difference > 200) and not noise[..., :2].any()
+
+
+@pytest.mark.parametrize("shape", [(16, 24), (15, 23, 3)])
+def test_differences_round_trip(space, rng, shape):
+    frames = [rng.integers(0, 256, shape, dtype=np.uint8) for _ in range(3)]
+    with cusight.DiffEncoder(shape, threshold=12, device=space.device) as encoder:
+        with cusight.DiffDecoder(shape, device=space.device) as decoder:
+            reference = np.zeros(shape, np.uint8)
+            for frame in frames:
+                diff = encoder.encode(space.put(frame))
+                change = frame.astype(int) - reference
+                sent = np.flatnonzero(np.abs(change) > 12)
+                reference.flat[sent] = frame.flat[sent]
+                assert len(diff) == len(sent)
+                assert np.array_equal(space.get(diff.positions()), sent)
+                assert np.array_equal(space.get(diff.values()), (change.flat[sent] % 256).astype(np.uint8))
+                other = cusight.SparseDiff.from_arrays(space.put(sent.astype(np.int32)), space.put(change.flat[sent].astype(np.uint8)), shape)
+                assert np.array_equal(space.get(decoder.decode(other)), reference)
+                assert np.array_equal(space.get(encoder.reference()), reference)
+
+
+def test_difference_mask_and_capacity(rng):
+    frame = rng.integers(100, 256, (5, 9), dtype=np.uint8)
+    with cusight.DiffEncoder((5, 9)) as encoder:
+        diff = encoder.encode(frame, cusight.SparseDiff((5, 9), mask=True))
+        bits = np.unpackbits(diff.mask(), axis=1, bitorder="little")[:, :9]
+        assert bits.all()
+        with pytest.raises(ValueError) as caught:
+            encoder.encode(frame ^ 255, cusight.SparseDiff((5, 9), capacity=3))
+        assert caught.value.status is cusight.Status.CAPACITY
+
+
+@pytest.mark.parametrize("classic", [True, False])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_stereo_is_the_library_s(space, c, rng, classic, dtype):
+    base = rng.integers(0, 256, (40, 70), dtype=np.uint8).repeat(2, 0)[:40]
+    left, right = base, np.roll(base, -3, 1)
+    if dtype == "float32":
+        left, right = (a.astype(np.float32) / 255 for a in (left, right))
+    options = cusight.StereoOptions.classic() if classic else cusight.StereoOptions()
+    native = c.lib.cusStereoClassic() if classic else c.lib.cusStereoDefaults()
+    names = [name for name, _ in clib.StereoOptions._fields_]
+    assert [getattr(native, n) for n in names] == pytest.approx(options._numbers())
+    first = cusight.stereo_edges if classic else cusight.stereo_census
+    codes = []
+    for image in (left, right):
+        expected = np.empty((40, 70), np.uint8)
+        c.call("cusStereoEdges" if classic else "cusStereoCensus", image, expected, native, None)
+        codes.append(first(space.put(image), options))
+        assert np.array_equal(space.get(codes[-1]), expected)
+    elevation = cusight.stereo_elevation(*codes, options)
+    expected = np.empty((40, 70), np.uint16)
+    c.call("cusStereoElevation", *(np.ascontiguousarray(space.get(e)) for e in codes), expected, native, None)
+    assert np.array_equal(space.get(elevation), expected)
+    filled = cusight.stereo_fill(elevation, options)
+    if options.median:
+        filled = cusight.stereo_median(filled, options.median)
+    contours = cusight.stereo_contours(filled, options)
+    picture = space.get(cusight.stereo_picture(filled, contours))
+    assert picture.shape == (40, 70, 3) and not picture[space.get(contours) > 0].any()
+    with cusight.ContourMapper((40, 70), options, dtype=dtype, device=space.device) as mapper:
+        whole, lines = mapper(space.put(left), space.put(right))
+    assert np.array_equal(space.get(whole), space.get(filled)) and np.array_equal(space.get(lines), space.get(contours))
+
+
+def test_relaxed_elevation_is_float(rng):
+    options = cusight.StereoOptions(fill="relax", shifts=8)
+    image = rng.integers(0, 256, (20, 30), dtype=np.uint8)
+    with cusight.ContourMapper((20, 30), options) as mapper:
+        assert mapper(image, image)[0].dtype == np.float32
+
+
+KINDS = ["histogram", "mdes", "mdes_count", "tencode", "stacked_histogram", "voxel_grid", "time_surface", "event_diff"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_stacks_are_the_library_s(space, c, events, kind):
+    inside = [(0, 1000), (500, 500), (900, 4100)]
+    windows = np.array(inside, np.uint64)
+    frames = space.get(cusight.stack_events(*(space.put(a) for a in events), (48, 64), windows=windows, representation=kind))
+    expected = np.empty_like(frames)
+    c.stack(events, (48, 64), KINDS.index(kind), windows, expected)
+    if kind == "time_surface" and space.device == "cuda":
+        assert np.allclose(frames, expected, rtol=2e-7, atol=0)
+    else:
+        assert np.array_equal(frames, expected)
+
+
+def test_histogram_counts_events(space, events):
+    frames = space.get(cusight.stack_events(*(space.put(a) for a in events), (48, 64), windows=2000))
+    assert frames.shape == (2, 48, 64, 2) and frames.dtype == np.uint8
+    for w, frame in enumerate(frames):
+        expected = np.zeros((48, 64, 2), int)
+        part = [a[w * 2000 : (w + 1) * 2000] for a in events]
+        keep = (part[0] < 64) & (part[1] < 48)
+        np.add.at(expected, (part[1][keep], part[0][keep], 1 - part[2][keep].astype(int)), 1)
+        assert np.array_equal(frame, expected)
+
+
+def test_several_representations_and_outputs(space, events):
+    arrays = [space.put(a) for a in events]
+    both = [cusight.Representation("mdes", 4, depth="float32"), "event_diff"]
+    out = [space.put(np.zeros((5, 48, 64, 4), np.float32)), space.put(np.zeros((5, 48, 64, 1), np.int8))]
+    with cusight.EventStacker((48, 64), both, device=space.device) as stacker:
+        frames = stacker(*arrays, windows=1000, out=out)
+        assert frames[0] is out[0] and frames[1] is out[1]
+        assert stacker.skipped() == int(((events.x >= 64) | (events.y >= 48)).sum())
+    again = cusight.stack_events(*arrays, (48, 64), windows=1000, representation=both)
+    assert all(np.array_equal(space.get(a), space.get(b)) for a, b in zip(frames, again))
+    cusight.release_workspace()
+
+
+def test_windows(space, events, c):
+    t = space.put(events.t)
+    native = c.lib.cusWindowingDefaults()
+    native.unit, native.length, native.stride, native.keep = 1, 7000, 5000, 1
+    expected = np.zeros((100, 2), np.uint64)
+    count = ct.c_size_t()
+    arrays = clib.Events(*(a.ctypes.data for a in events), len(events.t), 0)
+    c.call("cusEventWindows", arrays, native, expected.ctypes.data_as(ct.c_void_p), ct.c_size_t(100), ct.byref(count), None)
+    listed = cusight.event_windows(t, windows=cusight.Windowing(7000, 5000, "duration", True))
+    assert np.array_equal(listed, expected[: count.value])
+    assert cusight.event_windows(count=1_000_000).tolist()[:2] == [[0, 200000], [200000, 400000]]
+    assert len(cusight.event_windows(t, windows="10ms")) == 8
