@@ -110,8 +110,8 @@ class Search {
     bool failed_ = false;
 };
 
-} // namespace
-
+// Searches for `seconds` on each backend that is wanted, and prints the worst case of each function and law. 1 if a piece of
+// work failed, else 0.
 int search(double seconds, unsigned seed) {
     using Clock = std::chrono::steady_clock;
     seed = seed ? seed : static_cast<unsigned>(Clock::now().time_since_epoch().count());
@@ -131,5 +131,9 @@ int search(double seconds, unsigned seed) {
     }
     return found.report();
 }
+
+[[maybe_unused]] const bool registered = (search_cliffs = search, true);
+
+} // namespace
 
 } // namespace perf::cliffs

@@ -48,10 +48,6 @@ void addImages(std::vector<Subject> &subjects);
 void addMatch(std::vector<Subject> &subjects);
 void addEvents(std::vector<Subject> &subjects);
 
-// Searches for `seconds` on each backend that is wanted, prints the worst case of each function and law, and returns 0, or 1
-// if a piece of work failed.
-int search(double seconds, unsigned seed);
-
 // ---- For the subjects: frames of a content at an alignment
 
 // Names of the contents of makeFrame(), the typical one first.

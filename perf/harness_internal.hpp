@@ -41,6 +41,9 @@ std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<cons
 // kernels, with buffers as far from the caches as in a measurement.
 void profileOnce(const Work &work);
 
+// --search-cliffs: set by cliffs.cpp, since the search knows the modules and the harness does not.
+extern int (*search_cliffs)(double seconds, unsigned seed);
+
 cusDeviceInfo deviceInfo();
 std::string cpuName();
 // The machine's facts as one JSON object, with the copy bandwidths of the spaces that are measured.

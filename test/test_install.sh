@@ -63,7 +63,7 @@ for language in c cxx; do
     ! ldd "$work/$language/static" | grep libcusight || { echo "$language/static is linked to the shared library"; exit 1; }
 done
 cuda=$(cmake -S "$source/test/consumers/c" -B "$work/c" | sed -n 's/.*cusight_HAVE_CUDA=\(O[A-Z]*\) .*/\1/p')
-has_cuda=$(nm "$libdir/libcusight.a" 2>/dev/null | grep -q ' U cudaLaunchKernel\| U __cudaRegisterFunction' && echo ON || echo OFF)
+has_cuda=$(nm "$libdir/libcusight.a" 2>/dev/null | grep ' U cudaLaunchKernel\| U __cudaRegisterFunction' >/dev/null && echo ON || echo OFF)
 [ "$cuda" = "$has_cuda" ] || { echo "cusight_HAVE_CUDA is '$cuda', expected $has_cuda"; exit 1; }
 
 # The component static is missing, and says why, where a library that it links is missing.
