@@ -27,14 +27,15 @@ class Integrator {
         check(cusIntegratorCreate(&made, max_rows, max_cols, space));
         handle_.reset(made);
     }
-    void sum(Input src, Output sum, StreamRef stream = {}, const cusIntegralOptions &options = cusIntegralDefaults()) {
+    void sum(const Input &src, Output sum, StreamRef stream = {},
+             const cusIntegralOptions &options = cusIntegralDefaults()) {
         check(cusIntegratorRun(get(), src.get(), table(src, sum, sumType(src, options)), nullptr, &options, stream));
     }
-    void squares(Input src, Output sqsum, StreamRef stream = {}) {
+    void squares(const Input &src, Output sqsum, StreamRef stream = {}) {
         check(cusIntegratorRun(get(), src.get(), nullptr, table(src, sqsum, CUS_64FC1), nullptr, stream));
     }
     // Both tables in one pass.
-    void both(Input src, Output sum, Output sqsum, StreamRef stream = {},
+    void both(const Input &src, Output sum, Output sqsum, StreamRef stream = {},
               const cusIntegralOptions &options = cusIntegralDefaults()) {
         cusMat *first = table(src, sum, sumType(src, options)), *second = table(src, sqsum, CUS_64FC1);
         check(cusIntegratorRun(get(), src.get(), first, second, &options, stream));
@@ -58,7 +59,8 @@ class Integrator {
 class Matcher {
   public:
     // One template, or several of one size and type, for frames of rows x cols.
-    Matcher(Input templ, int rows, int cols, const cusMatcherOptions &options = cusMatcherDefaults(), StreamRef stream = {})
+    Matcher(const Input &templ, int rows, int cols, const cusMatcherOptions &options = cusMatcherDefaults(),
+            StreamRef stream = {})
         : Matcher(std::vector<cusMat>{*templ.get()}, rows, cols, options, stream) {}
     Matcher(const std::vector<cusMat> &templates, int rows, int cols,
             const cusMatcherOptions &options = cusMatcherDefaults(), StreamRef stream = {})
@@ -69,15 +71,15 @@ class Matcher {
         map_rows_ = rows - templates[0].rows + 1;
         map_cols_ = cols - templates[0].cols + 1;
     }
-    void run(Input frame, StreamRef stream = {}) { check(cusMatcherRun(get(), frame.get(), nullptr, stream)); }
+    void run(const Input &frame, StreamRef stream = {}) { check(cusMatcherRun(get(), frame.get(), nullptr, stream)); }
     // With the score map; for a matcher with one template.
-    void run(Input frame, Output scores, StreamRef stream = {}) {
+    void run(const Input &frame, Output scores, StreamRef stream = {}) {
         if (count_ != 1)
             throw Error(CUS_ERROR_SIZE, "Matcher::run: the matcher has " + std::to_string(count_) +
                                             " templates, expected 1; pass an array to cusMatcherRun");
         check(cusMatcherRun(get(), frame.get(), scores.create(map_rows_, map_cols_, CUS_32FC1, frame->space), stream));
     }
-    void inspect(Input frame, const cusHsvRange &range, double min_fill, StreamRef stream = {}) {
+    void inspect(const Input &frame, const cusHsvRange &range, double min_fill, StreamRef stream = {}) {
         check(cusMatcherInspect(get(), frame.get(), &range, min_fill, stream));
     }
     // Best first, at most max_matches; waits for the stream of the run.
@@ -119,7 +121,7 @@ class Heatmap {
   public:
     explicit Heatmap(const cusHeatmapOptions &options = cusHeatmapDefaults()) : options_(options) {}
     // The first frame, and one of another size, type or space, is compared with itself: a map without changes.
-    void apply(Input frame, Output map, StreamRef stream = {}) {
+    void apply(const Input &frame, Output map, StreamRef stream = {}) {
         const cusMat &p = previous_.get();
         const bool first =
             p.rows != frame->rows || p.cols != frame->cols || p.type != frame->type || p.space != frame->space;
@@ -174,12 +176,12 @@ class DiffEncoder {
         check(cusDiffEncoderCreate(&made, rows, cols, type, space, &options));
         handle_.reset(made);
     }
-    void encode(Input frame, SparseDiff &diff, StreamRef stream = {}) {
+    void encode(const Input &frame, SparseDiff &diff, StreamRef stream = {}) {
         check(cusDiffEncode(get(), frame.get(), &diff.get(), stream));
     }
     // The reference becomes black, or `frame`.
     void resetToBlack(StreamRef stream = {}) { check(cusDiffEncoderReset(get(), nullptr, stream)); }
-    void reset(Input frame, StreamRef stream = {}) { check(cusDiffEncoderReset(get(), frame.get(), stream)); }
+    void reset(const Input &frame, StreamRef stream = {}) { check(cusDiffEncoderReset(get(), frame.get(), stream)); }
     cusMat reference() const {
         cusMat view = CUS_MAT_INIT;
         check(cusDiffEncoderReference(get(), &view));
@@ -201,7 +203,7 @@ class DiffDecoder {
     void decode(const SparseDiff &diff, StreamRef stream = {}) { decode(diff.get(), stream); }
     void decode(const cusSparseDiff &diff, StreamRef stream = {}) { check(cusDiffDecode(get(), &diff, stream)); }
     void resetToBlack(StreamRef stream = {}) { check(cusDiffDecoderReset(get(), nullptr, stream)); }
-    void reset(Input frame, StreamRef stream = {}) { check(cusDiffDecoderReset(get(), frame.get(), stream)); }
+    void reset(const Input &frame, StreamRef stream = {}) { check(cusDiffDecoderReset(get(), frame.get(), stream)); }
     cusMat frame() const {
         cusMat view = CUS_MAT_INIT;
         check(cusDiffDecoderFrame(get(), &view));
@@ -223,11 +225,11 @@ class ContourMapper {
         check(cusContourMapperCreate(&made, rows, cols, type, space, &options));
         handle_.reset(made);
     }
-    void map(Input left, Input right, Output elevation, StreamRef stream = {}) {
+    void map(const Input &left, const Input &right, Output elevation, StreamRef stream = {}) {
         check(cusContourMap(get(), left.get(), right.get(),
                             elevation.create(left->rows, left->cols, elevation_type_, left->space), nullptr, stream));
     }
-    void map(Input left, Input right, Output elevation, Output contours, StreamRef stream = {}) {
+    void map(const Input &left, const Input &right, Output elevation, Output contours, StreamRef stream = {}) {
         cusMat *heights = elevation.create(left->rows, left->cols, elevation_type_, left->space),
                *lines = contours.create(left->rows, left->cols, CUS_8UC1, left->space);
         check(cusContourMap(get(), left.get(), right.get(), heights, lines, stream));

@@ -20,7 +20,7 @@ class Sender {
         check(cusSenderCreate(&made, rows, cols, type, space, &options));
         handle_.reset(made);
     }
-    void submit(Input frame, bool with_key_frame = false, StreamRef stream = {}) {
+    void submit(const Input &frame, bool with_key_frame = false, StreamRef stream = {}) {
         check(cusSenderSubmit(get(), frame.get(), with_key_frame, stream));
     }
     // Waits for the oldest submitted frame; valid until release().

@@ -217,7 +217,7 @@ class Output {
 };
 
 // Within one space or between the two (cusMatCopy, cusMatUpload, cusMatDownload): `space` is where dst shall be.
-inline void copy(Input src, Output dst, cusSpace space, StreamRef stream = {}) {
+inline void copy(const Input &src, Output dst, cusSpace space, StreamRef stream = {}) {
     cusMat *to = dst.create(src->rows, src->cols, src->type, space);
     if (src->space == space)
         check(cusMatCopy(src.get(), to, stream));

@@ -200,7 +200,7 @@ class FrameWriter {
         check(cusFrameWriterCreate(&made, path.c_str(), rows, cols, type));
         handle_.reset(made);
     }
-    void write(Input frames) { check(cusFrameWriterWrite(get(), frames.get())); }
+    void write(const Input &frames) { check(cusFrameWriterWrite(get(), frames.get())); }
     void finish() { check(cusFrameWriterFinish(handle_.release())); }
     cusFrameWriter *get() const noexcept { return handle_.get(); }
 
@@ -216,7 +216,7 @@ class EventGenerator {
         handle_.reset(made);
     }
     // Valid until the next push.
-    cusEventArrays push(Input frame, int64_t time) {
+    cusEventArrays push(const Input &frame, int64_t time) {
         cusEventArrays events = {};
         check(cusEventGeneratorPush(get(), frame.get(), time, &events));
         return events;
