@@ -240,12 +240,15 @@ cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, 
         CUS_TRY(runCufft(cuda, stages, window_blocks, stream));
     else
         CUS_TRY(runDirect(stages, window_blocks, stream));
-    for (int &round = stages.refinement.round; round < m.max_matches; ++round) {
-        if (round)
-            CUS_TRY(launchSuppress(stages, stream));
+    CUS_TRY(launchRefine(stages, stream));
+    if (stages.dense.rows.n) {
+        if (m.max_matches > 1)
+            CUS_TRY(launchSelect(stages, stream));
+        return launchDense(stages, stream);
+    }
+    for (int &round = stages.refinement.round; ++round < m.max_matches;) {
+        CUS_TRY(launchSuppress(stages, stream));
         CUS_TRY(launchRefine(stages, stream));
-        if (stages.dense.rows.n)
-            CUS_TRY(launchDense(stages, stream));
     }
     return CUS_OK;
 }

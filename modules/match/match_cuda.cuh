@@ -82,10 +82,23 @@ struct Candidate {
     unsigned long long position; // of the map, row-major
 };
 
+// Windows whose exact scores selectKernel wants: those of matches that are certain, then the candidates of the next match.
+constexpr int MAX_BATCH = 1024;
+struct Batch {
+    unsigned taken, done, left; // items, items, blocks
+    unsigned start, end;        // items of the batch; those before are done
+    int finished;               // there is no further batch
+    int round, certain, found, slices;
+    unsigned overflow; // the match that denseKernel is to go on with, and one; 0: none
+};
+
 struct Refinement {
     void *partial_sums;
     unsigned *tickets;
-    unsigned *overflows; // of each template: denseKernel is to find its match; NULL if there is no denseKernel
+    unsigned *overflows; // of each template: the match from which on denseKernel is to find them, and one, or 0; NULL if
+                         // there is no denseKernel
+    Batch *batches;      // of selectKernel, for each template
+    unsigned *batch_positions;
     cusMatch *results;
     int round;  // 0 finds the best match, 1 the next, ...
     int blocks; // a template
@@ -99,7 +112,6 @@ struct Dense {
     double2 *columns_of_template; // of a tile, for each block
     double scale;                 // of the results
     double *costs;                // of every position, if more than one match is wanted, else NULL
-    unsigned *costs_valid;        // of each template: in this run they are
     Candidate *bests;             // of each template's bands
     unsigned *counters;
     int blocks;
@@ -194,6 +206,7 @@ enum class Correlation { FFT, DOT_PRODUCTS, PLAIN };
 cusStatus launchScores(const Stages &stages, Correlation source, cudaStream_t stream);
 cusStatus launchSuppress(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
+cusStatus launchSelect(const Stages &stages, cudaStream_t stream);
 cusStatus launchDense(const Stages &stages, cudaStream_t stream);
 
 // ---- Device

@@ -181,7 +181,7 @@ struct Search {
     const Dense &dense;
 
     // Earlier matches have removed their neighborhoods from the ranges.
-    __device__ bool isFree(size_t position) const { return !refinement.round || scores.ranges[position].lower < INFINITY; }
+    __device__ bool isFree(int round, size_t position) const { return !round || scores.ranges[position].lower < INFINITY; }
     __device__ void keepBest(int k, int band, Candidate best) const {
         best = blockBestToFirst<DENSE_THREADS / 32>(best);
         if (threadIdx.x == 0)
@@ -189,7 +189,7 @@ struct Search {
     }
     __device__ int bands() const { return cusi::divUp(m.orows, BAND); }
 
-    __device__ void scoreBand(int k, int band) const {
+    __device__ void scoreBand(int k, int round, int band) const {
         const fft::PlanOf<double2> &plan = dense.rows;
         fft::DoublePair *const elements = sharedElements();
         loadProducts(dense, band);
@@ -210,26 +210,29 @@ struct Search {
             const Candidate here = {costOf(m, templates.sums[k], windows, y, x, c), position};
             if (dense.costs)
                 dense.costs[at] = here.cost;
-            if (isFree(at) && isBetter(here, best))
+            if (isFree(round, at) && isBetter(here, best))
                 best = here;
         }
         keepBest(k, band, best);
     }
 
     // The same from the costs of an earlier round.
-    __device__ void scanBand(int k, int band) const {
+    __device__ void scanBand(int k, int round, int band) const {
         const int begin = band * BAND * m.ocols, end = min(begin + BAND * m.ocols, m.orows * m.ocols);
         const size_t map = static_cast<size_t>(k) * m.orows * m.ocols;
         Candidate best = noCandidate();
         for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += DENSE_THREADS) {
             const Candidate here = {dense.costs[map + i], static_cast<unsigned long long>(i)};
-            if (isFree(map + i) && isBetter(here, best))
+            if (isFree(round, map + i) && isBetter(here, best))
                 best = here;
         }
         keepBest(k, band, best);
     }
 
-    __device__ void finish(int k) const {
+    // The match of a round, and the neighborhood that it takes from the next.
+    __device__ void finish(int k, int round) const {
+        __shared__ cusMatch match;
+        MatchRange *ranges = scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols;
         Candidate best = noCandidate();
         for (int i = threadIdx.x; i < bands(); i += DENSE_THREADS) {
             const Candidate here = dense.bests[static_cast<size_t>(k) * bands() + i];
@@ -237,15 +240,25 @@ struct Search {
                 best = here;
         }
         best = blockBestToFirst<DENSE_THREADS / 32>(best);
-        if (threadIdx.x == 0)
-            refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round] =
-                matchOf(m, scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols, best);
+        if (threadIdx.x == 0) {
+            match = matchOf(m, ranges, best);
+            refinement.results[static_cast<size_t>(k) * m.max_matches + round] = match;
+        }
+        __syncthreads();
+        if (match.x < 0 || round + 1 == m.max_matches)
+            return;
+        const long long d = m.min_distance;
+        const int x0 = static_cast<int>(max(match.x - d + 1, 0LL)), y0 = static_cast<int>(max(match.y - d + 1, 0LL));
+        const int x1 = static_cast<int>(min(match.x + d, static_cast<long long>(m.ocols)));
+        const int y1 = static_cast<int>(min(match.y + d, static_cast<long long>(m.orows)));
+        for (int i = threadIdx.x; i < (x1 - x0) * (y1 - y0); i += DENSE_THREADS)
+            ranges[static_cast<size_t>(y0 + i / (x1 - x0)) * m.ocols + x0 + i % (x1 - x0)] = {INFINITY, INFINITY};
     }
 };
 
 // ---- Phases
 
-enum class Stage { ROWS, COLUMNS, SCORES, SCAN };
+enum class Stage { ROWS, COLUMNS, SCORES, FINISH, SCAN };
 enum Counter { TAKEN, DONE, LEFT };
 
 // The work is a list of items that every block can tell: for each template whose list overflowed, the items of each stage.
@@ -253,7 +266,8 @@ enum Counter { TAKEN, DONE, LEFT };
 // running blocks only, and it does not matter how many blocks the device runs at a time.
 struct Phase {
     int k = -1;
-    Stage stage = Stage::SCORES;
+    int round = 0;
+    Stage stage = Stage::FINISH;
     unsigned start = 0, end = 0;
     bool frame_done = false; // its spectra were made in an earlier phase
 
@@ -263,20 +277,28 @@ struct Phase {
     __device__ bool advance(const Search &search) {
         const MatchModel &m = search.m;
         start = end;
-        if (stage == Stage::ROWS || stage == Stage::COLUMNS) {
+        if (stage == Stage::ROWS) {
             frame_done = true;
-            stage = stage == Stage::ROWS ? Stage::COLUMNS : Stage::SCORES;
+            stage = Stage::COLUMNS;
+        } else if (stage == Stage::COLUMNS) {
+            stage = Stage::SCORES;
+        } else if (stage != Stage::FINISH) {
+            stage = Stage::FINISH;
+        } else if (k >= 0 && round + 1 < m.max_matches) {
+            ++round;
+            stage = Stage::SCAN;
         } else {
             do
                 ++k;
             while (k < m.count && !search.refinement.overflows[k]);
             if (k >= m.count)
                 return false;
-            const bool known = search.refinement.round && search.dense.costs_valid[k];
-            stage = known ? Stage::SCAN : Stage::ROWS;
+            round = static_cast<int>(search.refinement.overflows[k]) - 1;
+            stage = Stage::ROWS;
         }
         end += stage == Stage::ROWS      ? frameItems(m) + cusi::divUp(m.h, BAND) * m.planes
                : stage == Stage::COLUMNS ? search.dense.tiles
+               : stage == Stage::FINISH  ? 1
                                          : search.bands();
         return true;
     }
@@ -295,15 +317,18 @@ __device__ void runItem(const Search &search, const Frame &frame, const Phase &p
     } else if (phase.stage == Stage::COLUMNS) {
         correlateTile(m, dense, item);
     } else if (phase.stage == Stage::SCORES) {
-        search.scoreBand(phase.k, item);
+        search.scoreBand(phase.k, phase.round, item);
+    } else if (phase.stage == Stage::SCAN) {
+        search.scanBand(phase.k, phase.round, item);
     } else {
-        search.scanBand(phase.k, item);
+        search.finish(phase.k, phase.round);
     }
 }
 
 // Thread 0 takes an item; all threads learn its number.
 __device__ unsigned takeItem(unsigned *counters) {
     __shared__ unsigned taken;
+    __syncthreads();
     if (threadIdx.x == 0)
         taken = atomicAdd(&counters[TAKEN], 1u);
     __syncthreads();
@@ -320,17 +345,13 @@ __device__ void waitFor(const unsigned *counters, unsigned start) {
     __syncthreads();
 }
 
-// Publishes an item's results; true in the block that finished the phase.
-__device__ bool finishItem(unsigned *counters, unsigned end) {
-    __shared__ bool last;
+// Publishes an item's results.
+__device__ void finishItem(unsigned *counters) {
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
-        last = atomicAdd(&counters[DONE], 1u) + 1 == end;
-        __threadfence();
+        atomicAdd(&counters[DONE], 1u);
     }
-    __syncthreads();
-    return last;
 }
 
 // The last block to leave prepares the next run; until then all blocks see the same list of work.
@@ -345,11 +366,8 @@ __device__ void leave(const Search &search) {
     __syncthreads();
     if (!last)
         return;
-    for (int k = threadIdx.x; k < search.m.count; k += DENSE_THREADS) {
-        if (search.dense.costs && search.refinement.overflows[k])
-            search.dense.costs_valid[k] = 1;
+    for (int k = threadIdx.x; k < search.m.count; k += DENSE_THREADS)
         search.refinement.overflows[k] = 0;
-    }
     if (threadIdx.x <= LEFT)
         counters[threadIdx.x] = 0;
 }
@@ -361,12 +379,8 @@ __global__ void __launch_bounds__(DENSE_THREADS, 1)
                 const __grid_constant__ Dense dense) {
     cusi::startInOrder();
     bool overflow = false;
-    for (int k = threadIdx.x; k < m.count; k += DENSE_THREADS) {
-        const bool mine = refinement.overflows[k] != 0;
-        overflow |= mine;
-        if (dense.costs && !refinement.round && !mine) // those of the last run
-            dense.costs_valid[k] = 0;
-    }
+    for (int k = threadIdx.x; k < m.count; k += DENSE_THREADS)
+        overflow |= refinement.overflows[k] != 0;
     if (!__syncthreads_or(overflow))
         return;
     const Search search = {m, templates, windows, scores, refinement, dense};
@@ -379,8 +393,7 @@ __global__ void __launch_bounds__(DENSE_THREADS, 1)
             break;
         waitFor(dense.counters, phase.start);
         runItem(search, frame, phase, static_cast<int>(item - phase.start));
-        if (finishItem(dense.counters, phase.end) && (phase.stage == Stage::SCORES || phase.stage == Stage::SCAN))
-            search.finish(phase.k);
+        finishItem(dense.counters);
     }
     leave(search);
 }

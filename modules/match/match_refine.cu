@@ -7,8 +7,8 @@ namespace match {
 
 namespace {
 
-constexpr int MAX_TILES = 256, MAX_CANDIDATES = 1024; // listed; beyond that each block searches its tiles
-constexpr int ITEMS = 16, SPAN = ITEMS * THREADS;     // tiles or positions a thread or block examines at a time
+constexpr int MAX_TILES = 256, MAX_CANDIDATES = MAX_BATCH; // listed; beyond that each block searches its tiles
+constexpr int ITEMS = 16, SPAN = ITEMS * THREADS;          // tiles or positions a thread or block examines at a time
 
 // Appends value(i) of every thread, for each set bit i of `selected`, to the list in shared memory, in the same order in
 // every block; false if they do not fit. `count`, the list's length, is the same in all threads. A barrier must follow
