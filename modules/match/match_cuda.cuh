@@ -115,6 +115,7 @@ struct Dense {
     Candidate *bests;             // of each template's bands
     unsigned *counters;
     int blocks;
+    bool in_refine; // refineDenseKernel does this: there is no launch of denseKernel
 };
 
 // ---- Host
@@ -183,6 +184,8 @@ double correlationErrorUnits(const Stages &stages);
 void chooseCufftSize(const MatchModel &m, int *rows, int *cols, cudaStream_t stream);
 cusStatus chooseDense(MatchCuda *cuda, const MatchTemplate *sums, cudaStream_t stream);
 cusStatus allowDenseMemory(int bytes);
+cusStatus allowRefineDenseMemory(int bytes);
+bool refinesDensely(const Stages &stages, int most); // most: shared memory of a block
 size_t denseBytes(const Stages &stages);
 cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream);
 cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cudaStream_t stream);

@@ -170,6 +170,8 @@ cusStatus chooseDense(MatchCuda *cuda, const MatchTemplate *sums, cudaStream_t s
     CUS_TRY(makeTables<long double>(cuda, &dense.rows, stream));
     CUS_TRY(makeTables<long double>(cuda, &dense.columns, stream));
     CUS_TRY(allowDenseMemory(most));
+    CUS_TRY(allowRefineDenseMemory(most));
+    dense.in_refine = refinesDensely(stages, most);
     dense.tiles = cusi::divUp(dense.rows.n / 2 + 1, 2);
     dense.spectrum_pitch = cusi::divUp(m.rows, BAND) * BAND;
     dense.template_pitch = cusi::divUp(m.h, BAND) * BAND;
