@@ -218,6 +218,8 @@ __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
         sortRun<Record>(source, params, blockIdx.x - params.green_blocks, reinterpret_cast<char *>(dynamic));
 }
 
+constexpr size_t GREEN_BYTES = GREEN_LEVELS * sizeof(uint32_t); // of a window
+
 // Memory of a sorted run, in records: segments begin at multiples of 16 bytes.
 template<class Record>
 constexpr unsigned runPitch(unsigned tiles) {
@@ -237,8 +239,7 @@ constexpr size_t sharedBytes(unsigned pitch) {
 Tiling tilingOf(const cusEventStacker *stacker, unsigned bits) {
     Tiling best = {};
     const unsigned rows = static_cast<unsigned>(stacker->rows), cols = static_cast<unsigned>(stacker->cols);
-    static_assert(STRIP == 1 << 7, "the narrowest tile is a strip");
-    for (unsigned col_bits = 7; col_bits <= bits; ++col_bits) {
+    for (unsigned col_bits = STRIP_BITS; col_bits <= bits; ++col_bits) { // the narrowest tile is a strip
         const unsigned row_bits = bits - col_bits, tiles_per_row = divUp(cols, 1u << col_bits),
                        tiles = tiles_per_row * divUp(rows, 1u << row_bits);
         if (tiles_per_row <= tuning::MAX_TILES && (best.tiles == 0 || tiles <= best.tiles))
@@ -257,13 +258,20 @@ Tiling bandOf(Tiling tiling, unsigned top) {
     return tiling;
 }
 
+// Runs of up to BATCH_WINDOWS windows.
+template<class Record>
+uint64_t runsThatFit(unsigned tiles) {
+    return (tuning::SORTED_BYTES - tuning::BATCH_WINDOWS * GREEN_BYTES) /
+           (runPitch<Record>(tiles) * sizeof(Record) + tiles * sizeof(uint16_t));
+}
+
 template<class Record>
 unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted) {
     const unsigned tiles = std::min<unsigned>(tiling.tiles, tuning::MAX_TILES);
-    const uint64_t runs = divUp<uint64_t>(batch.max_events + CHUNK - 1, tuning::RUN);
+    const uint64_t runs = SortedRuns::mostRuns(batch.max_events);
     sorted->pitch = runPitch<Record>(tiles);
-    const uint64_t record_bytes = runs * sorted->pitch * sizeof(Record), green_bytes = GREEN_LEVELS * sizeof(uint32_t),
-                   window_bytes = record_bytes + green_bytes + runs * tiles * sizeof(uint16_t);
+    const uint64_t record_bytes = runs * sorted->pitch * sizeof(Record),
+                   window_bytes = record_bytes + GREEN_BYTES + runs * tiles * sizeof(uint16_t);
     const unsigned most = static_cast<unsigned>(std::min<uint64_t>(tuning::SORTED_BYTES / window_bytes, batch.count));
     if (most == 0 || batch.max_events > MAX_SORTED_EVENTS)
         return 0;
@@ -272,7 +280,7 @@ unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted) 
     sorted->runs_per_window = static_cast<unsigned>(runs);
     sorted->records = memory;
     sorted->green_begin = reinterpret_cast<uint32_t *>(memory += group * record_bytes);
-    sorted->ends = reinterpret_cast<uint16_t *>(memory + group * green_bytes);
+    sorted->ends = reinterpret_cast<uint16_t *>(memory + group * GREEN_BYTES);
     return group;
 }
 
@@ -297,6 +305,8 @@ cusStatus createSort() {
     return CUS_OK;
 }
 
+template uint64_t runsThatFit<uint16_t>(unsigned);
+template uint64_t runsThatFit<uint32_t>(unsigned);
 template unsigned planSort<uint16_t>(const Batch &, const Tiling &, SortedRuns *);
 template unsigned planSort<uint32_t>(const Batch &, const Tiling &, SortedRuns *);
 template cusStatus sortWindows<uint16_t>(const Batch &, const Tiling &, const SortedRuns &, unsigned, unsigned, bool, bool);
