@@ -1,8 +1,8 @@
 // Event frames on the GPU: the workspace, and which kernels make a batch of windows.
 //
 // Windows are sorted by tile (events_sort.cu), and passes over the tiles make the pixels: events are read once, frames
-// written once, and in between 2 or 4 bytes per event are written and read. Windows too long for the workspace go through
-// accumulators in device memory (events_scatter.cu).
+// written once, and in between 2 or 4 bytes per event are written and read. Long windows are sorted in parts, which add to
+// accumulators in device memory (events_long.cu).
 #include "events_cuda.cuh"
 
 #include <algorithm>
@@ -66,8 +66,9 @@ cusStatus launchPass(const Batch &batch, const TilePass &pass, const Tiling &til
     repr.frames = repr.frames ? rowOf(static_cast<char *>(repr.frames), repr.step, y) : nullptr;
     repr.levels += repr.levels && !params.sums ? first : 0; // parts of a window share its levels
     params.part_bits = pass.part_bits;
-    return launchOverlapped(STACK, pass.kernel, dim3(tiling.tiles << (pass.tile_bits - pass.part_bits), count, pass.shares),
-                            pass.threads, pass.shared, batch.stream, params);
+    return launchOverlapped(STACK, pass.kernel,
+                            dim3((tiling.tiles + pass.helpers) << (pass.tile_bits - pass.part_bits), count), pass.threads,
+                            pass.shared, batch.stream, params);
 }
 
 // Sorts group after group and band after band, and runs the passes over the sorted runs.

@@ -197,7 +197,7 @@ struct TilePass {
     size_t shared;
     unsigned tile_bits, part_bits; // log2 of the pixels of a tile, and of a block
     TileParams params;
-    unsigned shares; // accumulateKernel: blocks at most for a tile of a part
+    unsigned helpers; // accumulateKernel: blocks without a tile of their own
 };
 
 struct TilePasses {

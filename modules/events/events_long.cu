@@ -19,7 +19,7 @@ constexpr unsigned LONG_BLOCKS = 12;
 constexpr size_t LONG_SHARED_BYTES = 40 << 10; // for a block's accumulators
 constexpr double LONG_READS = 48;              // of a block, before its window is cut into parts
 constexpr unsigned MIN_PART_RUNS = 8;          // one per warp
-constexpr unsigned SHARES = 8;                 // blocks at most for a crowded tile of a part
+constexpr unsigned HELPERS = 16;               // blocks that help with the crowded tiles of a part
 // Blocks that add to a pixel, in a group: sums of as many counts up to 255 fit 16 bits.
 constexpr unsigned MAX_ADDED = 256;
 constexpr unsigned MAX_PARTS = 256; // sums of as many counts up to 255 fit 16 bits
@@ -57,38 +57,67 @@ struct Piece {
     unsigned run;
 };
 
-// The runs of a part that a block reads, counted from the newest.
+// What a block makes: a tile, from runs first .. last - 1 of the part, counted from the newest.
 struct Share {
-    unsigned first, last;
+    unsigned tile, first, last;
 };
 
-// A tile with far more events than the others, in the worst case all of them, is shared by up to gridDim.z blocks. They
-// estimate its events from a run per thread, all from the same ones. The first block makes other tiles alone.
+constexpr unsigned SAMPLED_RUNS = 32;
+
+// Events of the tile in a run.
+__device__ __forceinline__ unsigned eventsOf(const uint16_t *ends, unsigned tile) {
+    return ends[tile] - (tile > 0 ? ends[tile - 1] : 0);
+}
+
+// How many helpers a tile with so many events in the sampled runs wants: one for each further twice the usual number.
+__device__ __forceinline__ unsigned helpersWanted(unsigned events, unsigned samples, unsigned tiles) {
+    const unsigned usual = max(1u, samples * tuning::RUN / max(tiles, 64u));
+    return events >= 4 * usual ? min(tuning::HELPERS, events / (2 * usual) - 1) : 0;
+}
+
+// A tile with far more events than others, in the worst case all of them, shares its runs with helpers, the part's last
+// HELPERS blocks. Helpers find the crowded tiles in a sample of runs, and which of them is theirs; so does the block of a
+// crowded tile, to know how many help it. Returns an empty range of runs to a helper without work.
 __device__ __forceinline__ Share shareOf(const TileParams &params, unsigned w, unsigned tile, unsigned runs) {
-    const SortedRuns &sorted = params.sorted;
-    const unsigned stride = divUp(runs, static_cast<unsigned>(THREADS)), run = threadIdx.x * stride,
-                   tiles = params.tiling.tiles;
-    unsigned found = 0, sampled = 0;
-    if (run < runs) {
-        const uint16_t *ends = sorted.ends + (static_cast<size_t>(w) * sorted.runs_per_window + run) * tiles;
-        found = ends[tile] - (tile > 0 ? ends[tile - 1] : 0);
-        sampled = tuning::RUN;
-    }
-    __shared__ unsigned sums[2];
-    if (threadIdx.x < 2)
-        sums[threadIdx.x] = 0;
-    __syncthreads();
-    found = warpSum(found);
-    sampled = warpSum(sampled);
-    if (threadIdx.x % 32 == 0) {
-        atomicAdd(sums, found);
-        atomicAdd(sums + 1, sampled);
+    __shared__ Share result;
+    __shared__ unsigned warps[THREADS / 32];
+    __shared__ int alone;
+    const unsigned tiles = params.tiling.tiles, tid = threadIdx.x, lane = tid & 31, samples = min(runs, SAMPLED_RUNS),
+                   stride = runs / max(samples, 1u);
+    const uint16_t *ends = params.sorted.ends + static_cast<size_t>(w) * params.sorted.runs_per_window * tiles;
+    const size_t pitch = static_cast<size_t>(stride) * tiles; // from one sampled run to the next
+    if (tid < 32) {
+        const unsigned events = warpSum(tile < tiles && lane < samples ? eventsOf(ends + lane * pitch, tile) : 0u);
+        alone = tile < tiles && helpersWanted(events, samples, tiles) == 0;
+        result = tile < tiles ? Share{tile, 0, runs} : Share{0, 0, 0};
     }
     __syncthreads();
-    const unsigned usual = max(1u, sums[1] / tiles), shares = min(gridDim.z, max(1u, sums[0] / (2 * usual)));
-    if (blockIdx.z >= shares)
-        return {0, 0};
-    return {runs * blockIdx.z / shares, runs * (blockIdx.z + 1) / shares};
+    if (alone)
+        return result;
+    unsigned before = 0; // helpers of the tiles before
+    for (unsigned base = 0; base < tiles; base += THREADS) {
+        const unsigned mine = base + tid;
+        unsigned events = 0;
+        for (unsigned k = 0; k < samples && mine < tiles; ++k)
+            events += eventsOf(ends + k * pitch, mine);
+        const unsigned wanted = mine < tiles ? helpersWanted(events, samples, tiles) : 0;
+        unsigned scanned[1] = {wanted};
+        warpInclusiveScan(scanned, lane);
+        if (lane == 31)
+            warps[tid / 32] = scanned[0];
+        __syncthreads();
+        unsigned first = before + scanned[0] - wanted; // the tile's first helper
+        for (unsigned i = 0; i < THREADS / 32; ++i) {
+            first += i < tid / 32 ? warps[i] : 0;
+            before += warps[i];
+        }
+        const unsigned given = min(wanted, tuning::HELPERS - min(first, tuning::HELPERS)),
+                       number = tile < tiles ? 0 : tile - tiles - first + 1; // of those that share the tile
+        if (mine < tiles && (tile < tiles ? mine == tile : tile - tiles >= first && number <= given))
+            result = {mine, runs * number / (given + 1), runs * (number + 1) / (given + 1)};
+        __syncthreads();
+    }
+    return result;
 }
 
 // Calls visit(piece) in whole warps for the tile's segments in part w, newest run first. As forSegments(), but a warp has
@@ -153,13 +182,20 @@ __device__ __forceinline__ bool below255(const Target &target, unsigned cell, un
 __device__ __forceinline__ void countPiece(const Target &target, const Piece &piece, uint32_t flip) {
     const uint32_t records[4] = {piece.records.x ^ flip, piece.records.y ^ flip, piece.records.z ^ flip,
                                  piece.records.w ^ flip};
-    const bool crowded = *target.crowded;
+    if (*target.crowded) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const uint32_t counter = element16(records, i), cell = counter / 2 - target.from, shift = (counter & 1) * 16;
+            if (i < piece.left && cell < target.pixels && below255(target, cell, shift, 0xffff))
+                atomicAdd(target.cells + cell, 1u << shift);
+        }
+        return;
+    }
     uint32_t old[8], largest = 0;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        const uint32_t counter = element16(records, i), cell = counter / 2 - target.from, shift = (counter & 1) * 16;
-        const bool mine = i < piece.left && cell < target.pixels && (!crowded || below255(target, cell, shift, 0xffff));
-        old[i] = mine ? atomicAdd(target.cells + cell, 1u << shift) : 0;
+        const uint32_t counter = element16(records, i), cell = counter / 2 - target.from;
+        old[i] = i < piece.left && cell < target.pixels ? atomicAdd(target.cells + cell, 1u << ((counter & 1) * 16)) : 0;
     }
 #pragma unroll
     for (int i = 0; i < 8; ++i)
@@ -342,13 +378,12 @@ __global__ void __launch_bounds__(THREADS, KIND == HISTOGRAM ? tuning::LONG_HIST
     __shared__ EventsLevels levels;
     __shared__ int crowded;
     const Representation &repr = params.repr;
-    const TilePart part(params);
-    if (part.row0 + (part.from >> params.tiling.col_bits) >= params.tiling.bottom)
-        return;
+    TilePart part(params);
     const Window window = params.windows[part.w];
     const unsigned runs = SortedRuns::runs(window);
     const Share share = shareOf(params, part.w, part.tile, runs);
-    if (share.first == share.last)
+    part.moveTo(params.tiling, share.tile);
+    if (share.first == share.last || part.row0 + (part.from >> params.tiling.col_bits) >= params.tiling.bottom)
         return;
     const Target target = {reinterpret_cast<uint32_t *>(dynamic), part.pixels, part.from, &crowded};
     if (threadIdx.x == 0)
@@ -549,7 +584,7 @@ LongPlan planLong(const Batch &batch, Kind kind, const Representation &repr) {
     for (plan.tiling = tilingOf(batch.stacker, bits);
          bits < most_bits && (plan.tiling.tiles == 0 || plan.tiling.tiles > tuning::MAX_TILES);)
         plan.tiling = tilingOf(batch.stacker, ++bits);
-    plan.pass = {kernelsOf(kind).accumulate, THREADS, size_t{bytes} << part_bits, bits, part_bits, {}, tuning::SHARES};
+    plan.pass = {kernelsOf(kind).accumulate, THREADS, size_t{bytes} << part_bits, bits, part_bits, {}, tuning::HELPERS};
     TileParams &params = plan.pass.params;
     params.repr = repr;
     params.pitch = accumulatorPitch(batch.stacker);
@@ -560,11 +595,11 @@ LongPlan planLong(const Batch &batch, Kind kind, const Representation &repr) {
     const uint64_t runs = SortedRuns::mostRuns(batch.max_events),
                    capacity = kind == HISTOGRAM ? runsThatFit<uint16_t>(tiles) : runsThatFit<uint32_t>(tiles);
     const unsigned per_group = std::clamp(static_cast<unsigned>(state->multiprocessors) * tuning::LONG_BLOCKS / blocks, 1u,
-                                          tuning::MAX_ADDED / tuning::SHARES);
+                                          tuning::MAX_ADDED / (tuning::HELPERS + 1));
     const uint64_t groups = divUp<uint64_t>(runs, capacity - per_group),
                    parts = std::min<uint64_t>(groups * per_group, tuning::MAX_PARTS);
     plan.part_runs = std::max<uint64_t>(divUp(runs, parts), tuning::MIN_PART_RUNS);
-    params.saturate = parts * tuning::SHARES > tuning::MAX_ADDED;
+    params.saturate = parts * (tuning::HELPERS + 1) > tuning::MAX_ADDED;
     return plan;
 }
 

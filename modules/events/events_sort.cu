@@ -258,10 +258,10 @@ Tiling bandOf(Tiling tiling, unsigned top) {
     return tiling;
 }
 
-// Runs of up to BATCH_WINDOWS windows.
+// Runs of up to 256 windows.
 template<class Record>
 uint64_t runsThatFit(unsigned tiles) {
-    return (tuning::SORTED_BYTES - tuning::BATCH_WINDOWS * GREEN_BYTES) /
+    return (tuning::SORTED_BYTES - 256 * GREEN_BYTES) /
            (runPitch<Record>(tiles) * sizeof(Record) + tiles * sizeof(uint16_t));
 }
 

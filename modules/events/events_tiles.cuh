@@ -23,6 +23,11 @@ struct TilePart {
         tile = blockIdx.x >> split_bits;
         from = (blockIdx.x & ((1u << split_bits) - 1)) << params.part_bits;
         pixels = 1u << params.part_bits;
+        moveTo(tiling, tile);
+    }
+    // The same part of another tile.
+    __device__ void moveTo(const Tiling &tiling, unsigned other) {
+        tile = other;
         const unsigned tile_row = tile / tiling.tiles_per_row;
         row0 = tiling.top + (tile_row << tiling.row_bits);
         col0 = (tile - tile_row * tiling.tiles_per_row) << tiling.col_bits;

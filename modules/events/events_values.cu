@@ -357,7 +357,7 @@ unsigned valuesPartBits(const Batch &batch, int index) {
 
 TilePass valuesPass(const Batch &batch, int index) {
     const Kind kind = kindOf(batch.stacker->representations[index].kind);
-    TilePass pass = {tileValuesKernelFor(kind), THREADS, 0, tuning::INDEXED_TILE, valuesPartBits(batch, index), {}, 1};
+    TilePass pass = {tileValuesKernelFor(kind), THREADS, 0, tuning::INDEXED_TILE, valuesPartBits(batch, index), {}, 0};
     pass.params.repr = representationOf(batch, index);
     pass.params.vectors = rowsAligned(batch.frames[index]);
     pass.shared = size_t{sharedBytesPerPixel(kind, pass.params.repr.channels)} << pass.part_bits;
