@@ -22,7 +22,7 @@ constexpr unsigned MIN_PART_RUNS = 8;          // one per warp
 constexpr unsigned HELPERS = 16;               // blocks that help with the crowded tiles of a part
 // Blocks that add to a pixel, in a group: sums of as many counts up to 255 fit 16 bits.
 constexpr unsigned MAX_ADDED = 256;
-constexpr unsigned MAX_PARTS = 256; // sums of as many counts up to 255 fit 16 bits
+constexpr unsigned MAX_PARTS = 256; // of a window
 constexpr int LONG_VOXEL_CARVEOUT = 72;
 } // namespace tuning
 
@@ -331,7 +331,7 @@ __device__ __forceinline__ void sumVoxels(const Target &target, const FourEvents
 
 // ---- Adding in device memory -------------------------------------------------------------------------------------------
 
-// A pixel's two counts, saturated. Those whose sum has reached 255 in an earlier group are left out.
+// A pixel's two counts, saturated. Those whose sum is known to have reached 255 are left out.
 __device__ __forceinline__ uint32_t countsToAdd(uint32_t counts, const volatile uint32_t *sums) {
     if (counts != 0 && sums)
         counts &= __vcmpltu2(*sums, 0x00ff00ff);
@@ -341,7 +341,8 @@ __device__ __forceinline__ uint32_t countsToAdd(uint32_t counts, const volatile 
 // Adds what a block has found to the window's accumulators, a strip of pixels per warp and plane. Zeros, such as those of the
 // time bins that the part does not reach, are left out.
 template<Kind KIND>
-__device__ __forceinline__ void addToWindow(const TileParams &params, const TilePart &part, const uint32_t *cells) {
+__device__ __forceinline__ void addToWindow(const TileParams &params, const TilePart &part, bool saturate,
+                                            const uint32_t *cells) {
     const Tiling &tiling = params.tiling;
     const unsigned strip_bits = params.part_bits - STRIP_BITS, strips = planesOf(KIND, params.repr.channels) << strip_bits;
     const size_t plane_size = static_cast<size_t>(params.pitch) * tiling.rows;
@@ -356,7 +357,7 @@ __device__ __forceinline__ void addToWindow(const TileParams &params, const Tile
         for (unsigned i = threadIdx.x & 31; i < n; i += 32) {
             uint32_t *sum = static_cast<uint32_t *>(params.sums) + start + i, found = cells[s * STRIP + i];
             if constexpr (KIND == HISTOGRAM)
-                found = countsToAdd(found, params.saturate ? sum : nullptr);
+                found = countsToAdd(found, saturate ? sum : nullptr);
             if (found == 0)
                 continue;
             if constexpr (KIND == VOXEL_GRID)
@@ -421,7 +422,10 @@ __global__ void __launch_bounds__(THREADS, KIND == HISTOGRAM ? tuning::LONG_HIST
         });
     }
     __syncthreads();
-    addToWindow<KIND>(params, part, target.cells);
+    // Sums stay below 65536: those who share a tile look before they add, and the others add once per part. If there are too
+    // many parts for that, all look, and only the blocks of one group may miss each other's sums.
+    const bool shared = share.first != 0 || share.last != runs;
+    addToWindow<KIND>(params, part, params.saturate || shared, target.cells);
 }
 
 // ---- Accumulators to values --------------------------------------------------------------------------------------------
@@ -596,10 +600,11 @@ LongPlan planLong(const Batch &batch, Kind kind, const Representation &repr) {
                    capacity = kind == HISTOGRAM ? runsThatFit<uint16_t>(tiles) : runsThatFit<uint32_t>(tiles);
     const unsigned per_group = std::clamp(static_cast<unsigned>(state->multiprocessors) * tuning::LONG_BLOCKS / blocks, 1u,
                                           tuning::MAX_ADDED / (tuning::HELPERS + 1));
-    const uint64_t groups = divUp<uint64_t>(runs, capacity - per_group),
+    // As many groups as there must be at least, so none has more than per_group parts.
+    const uint64_t groups = divUp<uint64_t>(runs, capacity),
                    parts = std::min<uint64_t>(groups * per_group, tuning::MAX_PARTS);
     plan.part_runs = std::max<uint64_t>(divUp(runs, parts), tuning::MIN_PART_RUNS);
-    params.saturate = parts * (tuning::HELPERS + 1) > tuning::MAX_ADDED;
+    params.saturate = parts + per_group * (tuning::HELPERS + 1) > tuning::MAX_ADDED;
     return plan;
 }
 

@@ -258,11 +258,10 @@ Tiling bandOf(Tiling tiling, unsigned top) {
     return tiling;
 }
 
-// Runs of up to 256 windows.
+// Runs that the workspace holds at most.
 template<class Record>
 uint64_t runsThatFit(unsigned tiles) {
-    return (tuning::SORTED_BYTES - 256 * GREEN_BYTES) /
-           (runPitch<Record>(tiles) * sizeof(Record) + tiles * sizeof(uint16_t));
+    return tuning::SORTED_BYTES / (runPitch<Record>(tiles) * sizeof(Record) + tiles * sizeof(uint16_t));
 }
 
 template<class Record>
