@@ -258,10 +258,10 @@ Tiling bandOf(Tiling tiling, unsigned top) {
     return tiling;
 }
 
-// Runs that the workspace holds at most.
+// The longest window, in runs, that the workspace holds.
 template<class Record>
 uint64_t runsThatFit(unsigned tiles) {
-    return tuning::SORTED_BYTES / (runPitch<Record>(tiles) * sizeof(Record) + tiles * sizeof(uint16_t));
+    return (tuning::SORTED_BYTES - GREEN_BYTES) / (runPitch<Record>(tiles) * sizeof(Record) + tiles * sizeof(uint16_t));
 }
 
 template<class Record>
