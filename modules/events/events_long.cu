@@ -270,7 +270,8 @@ __device__ __forceinline__ void addTogether(bool mine, unsigned cell, int value,
     if (active == 0)
         return;
     const int leader = __ffs(static_cast<int>(active)) - 1;
-    const bool same = mine && cell == __shfl_sync(FULL_WARP, cell, leader);
+    const unsigned shared_cell = __shfl_sync(FULL_WARP, cell, leader); // by all lanes: not behind &&
+    const bool same = mine && cell == shared_cell;
     const uint32_t sum = warpSum(same ? static_cast<uint32_t>(value) : 0u);
     if (static_cast<int>(threadIdx.x & 31) == leader)
         add(cell, static_cast<int>(sum));
@@ -280,8 +281,8 @@ __device__ __forceinline__ void addTogether(bool mine, unsigned cell, int value,
 
 // Whether a quarter of the warp's events are on one pixel.
 __device__ __forceinline__ bool sharesPixel(const FourEvents &four) {
-    const bool same = four.key[0] && four.pixel[0] == __shfl_sync(FULL_WARP, four.pixel[0], 0);
-    return __popc(__ballot_sync(FULL_WARP, same)) >= 8;
+    const uint32_t first = __shfl_sync(FULL_WARP, four.pixel[0], 0); // by all lanes: not behind &&
+    return __popc(__ballot_sync(FULL_WARP, four.key[0] != 0 && four.pixel[0] == first)) >= 8;
 }
 
 __device__ __forceinline__ void sumFour(const Target &target, const FourEvents &four) {
