@@ -19,9 +19,11 @@ constexpr unsigned LONG_BLOCKS = 12;
 constexpr size_t LONG_SHARED_BYTES = 40 << 10; // for a block's accumulators
 constexpr double LONG_READS = 48;              // of a block, before its window is cut into parts
 constexpr unsigned MIN_PART_RUNS = 8;          // one per warp
-constexpr unsigned HELPERS = 16;               // blocks that help with the crowded tiles of a part
-// Blocks that add to a pixel, in a group: sums of as many counts up to 255 fit 16 bits.
+// Blocks that help with the crowded tiles of a part: two per multiprocessor and group, but at least and at most so many.
+constexpr unsigned MIN_HELPERS = 16, MAX_HELPERS = 64;
+// HISTOGRAM: blocks that add to a pixel, in a group. Sums of as many counts up to 255 fit 16 bits.
 constexpr unsigned MAX_ADDED = 256;
+constexpr unsigned MAX_GROUP_PARTS = MAX_ADDED / (MIN_HELPERS + 1);
 constexpr unsigned MAX_PARTS = 256; // of a window
 constexpr int LONG_VOXEL_CARVEOUT = 72;
 } // namespace tuning
@@ -69,26 +71,26 @@ __device__ __forceinline__ unsigned eventsOf(const uint16_t *ends, unsigned tile
     return ends[tile] - (tile > 0 ? ends[tile - 1] : 0);
 }
 
-// How many helpers a tile with so many events in the sampled runs wants: one for each further twice the usual number.
-__device__ __forceinline__ unsigned helpersWanted(unsigned events, unsigned samples, unsigned tiles) {
-    const unsigned usual = max(1u, samples * tuning::RUN / max(tiles, 64u));
-    return events >= 4 * usual ? min(tuning::HELPERS, events / (2 * usual) - 1) : 0;
+// How many of the helpers a tile with so many events in the sampled runs wants: its share of all events.
+__device__ __forceinline__ unsigned helpersWanted(unsigned events, unsigned samples, unsigned helpers) {
+    return min(helpers, helpers * events / max(samples * tuning::RUN, 1u));
 }
 
 // A tile with far more events than others, in the worst case all of them, shares its runs with helpers, the part's last
-// HELPERS blocks. Helpers find the crowded tiles in a sample of runs, and which of them is theirs; so does the block of a
-// crowded tile, to know how many help it. Returns an empty range of runs to a helper without work.
+// blocks. Helpers find the crowded tiles in a sample of runs, and which of them is theirs; so does the block of a crowded
+// tile, to know how many help it. Returns an empty range of runs to a helper without work.
 __device__ __forceinline__ Share shareOf(const TileParams &params, unsigned w, unsigned tile, unsigned runs) {
     __shared__ Share result;
     __shared__ unsigned warps[THREADS / 32];
     __shared__ int alone;
     const unsigned tiles = params.tiling.tiles, tid = threadIdx.x, lane = tid & 31, samples = min(runs, SAMPLED_RUNS),
-                   stride = runs / max(samples, 1u);
+                   stride = runs / max(samples, 1u),
+                   helpers = (gridDim.x >> (params.tiling.row_bits + params.tiling.col_bits - params.part_bits)) - tiles;
     const uint16_t *ends = params.sorted.ends + static_cast<size_t>(w) * params.sorted.runs_per_window * tiles;
     const size_t pitch = static_cast<size_t>(stride) * tiles; // from one sampled run to the next
     if (tid < 32) {
         const unsigned events = warpSum(tile < tiles && lane < samples ? eventsOf(ends + lane * pitch, tile) : 0u);
-        alone = tile < tiles && helpersWanted(events, samples, tiles) == 0;
+        alone = tile < tiles && helpersWanted(events, samples, helpers) == 0;
         result = tile < tiles ? Share{tile, 0, runs} : Share{0, 0, 0};
     }
     __syncthreads();
@@ -98,9 +100,11 @@ __device__ __forceinline__ Share shareOf(const TileParams &params, unsigned w, u
     for (unsigned base = 0; base < tiles; base += THREADS) {
         const unsigned mine = base + tid;
         unsigned events = 0;
-        for (unsigned k = 0; k < samples && mine < tiles; ++k)
-            events += eventsOf(ends + k * pitch, mine);
-        const unsigned wanted = mine < tiles ? helpersWanted(events, samples, tiles) : 0;
+        if (mine < tiles)
+#pragma unroll 8
+            for (unsigned k = 0; k < samples; ++k)
+                events += eventsOf(ends + k * pitch, mine);
+        const unsigned wanted = mine < tiles ? helpersWanted(events, samples, helpers) : 0;
         unsigned scanned[1] = {wanted};
         warpInclusiveScan(scanned, lane);
         if (lane == 31)
@@ -111,7 +115,7 @@ __device__ __forceinline__ Share shareOf(const TileParams &params, unsigned w, u
             first += i < tid / 32 ? warps[i] : 0;
             before += warps[i];
         }
-        const unsigned given = min(wanted, tuning::HELPERS - min(first, tuning::HELPERS)),
+        const unsigned given = min(wanted, helpers - min(first, helpers)),
                        number = tile < tiles ? 0 : tile - tiles - first + 1; // of those that share the tile
         if (mine < tiles && (tile < tiles ? mine == tile : tile - tiles >= first && number <= given))
             result = {mine, runs * number / (given + 1), runs * (number + 1) / (given + 1)};
@@ -589,7 +593,7 @@ LongPlan planLong(const Batch &batch, Kind kind, const Representation &repr) {
     for (plan.tiling = tilingOf(batch.stacker, bits);
          bits < most_bits && (plan.tiling.tiles == 0 || plan.tiling.tiles > tuning::MAX_TILES);)
         plan.tiling = tilingOf(batch.stacker, ++bits);
-    plan.pass = {kernelsOf(kind).accumulate, THREADS, size_t{bytes} << part_bits, bits, part_bits, {}, tuning::HELPERS};
+    plan.pass = {kernelsOf(kind).accumulate, THREADS, size_t{bytes} << part_bits, bits, part_bits, {}, 0};
     TileParams &params = plan.pass.params;
     params.repr = repr;
     params.pitch = accumulatorPitch(batch.stacker);
@@ -599,13 +603,15 @@ LongPlan planLong(const Batch &batch, Kind kind, const Representation &repr) {
     const unsigned tiles = std::min<unsigned>(plan.tiling.tiles, tuning::MAX_TILES), blocks = tiles << (bits - part_bits);
     const uint64_t runs = SortedRuns::mostRuns(batch.max_events),
                    capacity = kind == HISTOGRAM ? runsThatFit<uint16_t>(tiles) : runsThatFit<uint32_t>(tiles);
-    const unsigned per_group = std::clamp(static_cast<unsigned>(state->multiprocessors) * tuning::LONG_BLOCKS / blocks, 1u,
-                                          tuning::MAX_ADDED / (tuning::HELPERS + 1));
+    const unsigned multiprocessors = static_cast<unsigned>(state->multiprocessors),
+                   per_group = std::clamp(multiprocessors * tuning::LONG_BLOCKS / blocks, 1u, tuning::MAX_GROUP_PARTS);
+    plan.pass.helpers = std::clamp(2 * multiprocessors / per_group, tuning::MIN_HELPERS,
+                                   kind == HISTOGRAM ? tuning::MIN_HELPERS : tuning::MAX_HELPERS);
     // As many groups as there must be at least, so none has more than per_group parts.
     const uint64_t groups = divUp<uint64_t>(runs, capacity),
                    parts = std::min<uint64_t>(groups * per_group, tuning::MAX_PARTS);
     plan.part_runs = std::max<uint64_t>(divUp(runs, parts), tuning::MIN_PART_RUNS);
-    params.saturate = parts + per_group * (tuning::HELPERS + 1) > tuning::MAX_ADDED;
+    params.saturate = parts + per_group * (plan.pass.helpers + 1) > tuning::MAX_ADDED;
     return plan;
 }
 
