@@ -65,11 +65,50 @@ struct Chunk {
     __device__ bool has(int i) const { return i >= begin && i < end; }
 };
 
+// 16 bytes from any address, in two aligned vectors, which the caller knows to lie inside the array.
+__device__ inline void loadShifted(const uint16_t *from, uint32_t (&out)[4]) {
+    const auto address = reinterpret_cast<uintptr_t>(from);
+    const unsigned shift = address % 16;
+    const uint4 *vectors = reinterpret_cast<const uint4 *>(address - shift);
+    const uint4 a = __ldg(vectors), b = __ldg(vectors + 1);
+    uint32_t words[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+#pragma unroll
+    for (int i = 0; i < 6; ++i)
+        words[i] = shift & 8 ? words[i + 2] : words[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i)
+        words[i] = shift & 4 ? words[i + 1] : words[i];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        out[i] = __funnelshift_r(words[i], words[i + 1], shift % 4 * 8);
+}
+
+// The same of 8 bytes.
+__device__ inline void loadShifted(const uint8_t *from, uint32_t (&out)[2]) {
+    const auto address = reinterpret_cast<uintptr_t>(from);
+    const unsigned shift = address % 8;
+    const uint2 *vectors = reinterpret_cast<const uint2 *>(address - shift);
+    const uint2 a = __ldg(vectors), b = __ldg(vectors + 1);
+    const uint32_t first = shift & 4 ? a.y : a.x, second = shift & 4 ? b.x : a.y, third = shift & 4 ? b.y : b.x;
+    out[0] = __funnelshift_r(first, second, shift % 4 * 8);
+    out[1] = __funnelshift_r(second, third, shift % 4 * 8);
+}
+
+// ANYWHERE: for arrays that are not aligned.
+template<bool ANYWHERE>
 __device__ inline void load(const Source &source, const Window &window, unsigned long long c, Chunk &chunk) {
     const unsigned long long start = c * CHUNK;
     chunk.begin = start < window.first ? static_cast<int>(window.first - start) : 0;
     chunk.end = start + CHUNK > window.last ? static_cast<int>(window.last - start) : CHUNK;
-    if (source.aligned && start + CHUNK <= source.count) {
+    if (ANYWHERE) {
+        // The vectors around reach up to 16 events from `start` on, and back to the 7 before.
+        if (start >= CHUNK && start + 2 * CHUNK <= source.count) {
+            loadShifted(source.x + start, chunk.x);
+            loadShifted(source.y + start, chunk.y);
+            loadShifted(source.p + start, chunk.p);
+            return;
+        }
+    } else if (source.aligned && start + CHUNK <= source.count) {
         const uint4 x = __ldg(reinterpret_cast<const uint4 *>(source.x + start));
         const uint4 y = __ldg(reinterpret_cast<const uint4 *>(source.y + start));
         const uint2 p = __ldg(reinterpret_cast<const uint2 *>(source.p + start));

@@ -169,7 +169,7 @@ __device__ __forceinline__ void scatterRecords(const RankedEvents &ranked, const
     }
 }
 
-template<class Record>
+template<class Record, bool ANYWHERE>
 __device__ void sortRun(const Source &source, const SortParams &params, unsigned block, char *shared) {
     __shared__ unsigned total;
     Record *sorted = reinterpret_cast<Record *>(shared);
@@ -187,7 +187,7 @@ __device__ void sortRun(const Source &source, const SortParams &params, unsigned
     Chunk chunk[EVENTS / CHUNK];
 #pragma unroll
     for (int v = 0; v < EVENTS / CHUNK; ++v)
-        load(source, window, start + v * THREADS, chunk[v]);
+        load<ANYWHERE>(source, window, start + v * THREADS, chunk[v]);
     __syncthreads();
     RankedEvents ranked;
     unsigned outside = rankEvents(tiling, chunk, counts + tid % COPIES, ranked);
@@ -207,7 +207,8 @@ __device__ void sortRun(const Source &source, const SortParams &params, unsigned
     }
 }
 
-template<class Record>
+// ANYWHERE: for arrays that are not aligned. Aligned ones take the other kernel.
+template<class Record, bool ANYWHERE>
 __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
     sortKernel(const Source source, const SortParams params) {
     startInOrder();
@@ -215,7 +216,7 @@ __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
     if (blockIdx.x < params.green_blocks)
         greenLevels(source, params.windows[blockIdx.x], params.sorted.green_begin + blockIdx.x * GREEN_LEVELS);
     else
-        sortRun<Record>(source, params, blockIdx.x - params.green_blocks, reinterpret_cast<char *>(dynamic));
+        sortRun<Record, ANYWHERE>(source, params, blockIdx.x - params.green_blocks, reinterpret_cast<char *>(dynamic));
 }
 
 constexpr size_t GREEN_BYTES = GREEN_LEVELS * sizeof(uint32_t); // of a window
@@ -288,19 +289,22 @@ cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &
                       bool with_green, bool count_skipped) {
     const SortParams params = {batch.windows.from(first), band, sorted, with_green ? count : 0,
                                count_skipped ? batch.state->skipped : nullptr};
-    return launchOverlapped(STACK, sortKernel<Record>, params.green_blocks + count * sorted.runs_per_window,
-                            tuning::SORT_THREADS, sharedBytes<Record>(sorted.pitch), batch.stream, batch.source, params);
+    const auto kernel = batch.source.aligned ? sortKernel<Record, false> : sortKernel<Record, true>;
+    return launchOverlapped(STACK, kernel, params.green_blocks + count * sorted.runs_per_window, tuning::SORT_THREADS,
+                            sharedBytes<Record>(sorted.pitch), batch.stream, batch.source, params);
 }
 
 cusStatus findGreenLevels(const Batch &batch, const Tiling &tiling, const SortedRuns &sorted, unsigned first,
                           unsigned count) {
-    return launch(STACK, sortKernel<uint32_t>, count, tuning::SORT_THREADS, 0, batch.stream, batch.source,
+    return launch(STACK, sortKernel<uint32_t, false>, count, tuning::SORT_THREADS, 0, batch.stream, batch.source,
                   SortParams{batch.windows.from(first), tiling, sorted, count, nullptr});
 }
 
 cusStatus createSort() {
-    CUSI_CUDA(CREATE, cudaFuncSetAttribute(sortKernel<uint32_t>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(sharedBytes<uint32_t>(runPitch<uint32_t>(tuning::MAX_TILES)))));
+    for (const auto kernel : {sortKernel<uint32_t, false>, sortKernel<uint32_t, true>})
+        CUSI_CUDA(CREATE,
+                  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       static_cast<int>(sharedBytes<uint32_t>(runPitch<uint32_t>(tuning::MAX_TILES)))));
     return CUS_OK;
 }
 
