@@ -18,6 +18,16 @@ __device__ __forceinline__ unsigned padded(unsigned entry) {
     return entry + entry / 16;
 }
 
+// Stores an entry in shared memory and counts it, or does neither. With a branch, the compiler would compute the entry and its
+// address inside: 20 instructions per byte instead of 7.
+__device__ __forceinline__ void stageIf(unsigned wanted, uint32_t *entry, uint32_t value, unsigned &count) {
+    asm volatile(
+        "{ .reg .pred wanted; setp.ne.u32 wanted, %1, 0; @wanted st.shared.u32 [%2], %3; @wanted add.u32 %0, %0, 1; }"
+        : "+r"(count)
+        : "r"(wanted), "r"(static_cast<uint32_t>(__cvta_generic_to_shared(entry))), "r"(value)
+        : "memory");
+}
+
 // The position of a unit's first byte.
 template<bool FULL_UNITS>
 __device__ __forceinline__ unsigned positionOf(const EncodeParams &params, unsigned unit) {
@@ -73,11 +83,9 @@ class LaneUnits {
             const uint32_t offset = (positionOf<FULL_UNITS>(params, unit_ + 32 * j) - start) << 8;
             unsigned at = first + rank_[j];
 #pragma unroll
-            for (unsigned b = 0; b < 16; ++b) // without a branch: lanes have different bits
-                if (bits_[j] >> b & 1) {
-                    entries[padded(at)] = offset + (b << 8) + __byte_perm(d[b / 4], 0, 0x4440 | b % 4);
-                    ++at;
-                }
+            for (unsigned b = 0; b < 16; ++b)
+                stageIf(bits_[j] & 1u << b, entries + padded(at),
+                        offset + (b << 8) + __byte_perm(d[b / 4], 0, 0x4440 | b % 4), at);
         }
     }
 
