@@ -23,7 +23,7 @@ constexpr int ENCODE_STAGED = 512;      // entries a warp keeps in shared memory
 // Frames after one of which more than this share of the bytes has changed go to the other kernel; 0: none does.
 constexpr unsigned DENSE_SHARE = 16; // one in 16
 constexpr int DENSE_THREADS = 512;
-constexpr int DENSE_BLOCKS_PER_SM = 2;
+constexpr int DENSE_BLOCKS_PER_SM = 3;
 constexpr int DENSE_UNITS = 2; // of a thread
 } // namespace tuning
 
