@@ -190,6 +190,7 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     planWindowRows(stages.windows, (stages.block_fft.rows.n ? stages.block_fft.columns.threads : THREADS) / 32);
     planTiles(stages);
     CUS_TRY(allocateBuffers(cuda, stream));
+    CUS_TRY(chooseDense(cuda, sums, stream));
     CUS_TRY(cusMatWrap(&matcher->results, m.count, m.max_matches * static_cast<int>(sizeof(cusMatch)), CUS_8UC1, CUS_DEVICE,
                        stages.refinement.results, 0));
     CUS_TRY(uploadTemplates(cuda, templates, mask, sums, stream));
@@ -243,6 +244,8 @@ cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, 
         if (round)
             CUS_TRY(launchSuppress(stages, stream));
         CUS_TRY(launchRefine(stages, stream));
+        if (stages.dense.rows.n)
+            CUS_TRY(launchDense(stages, stream));
     }
     return CUS_OK;
 }

@@ -1,4 +1,5 @@
 // The best match: exact costs of all positions whose range reaches the least upper end, and the best of them.
+#include "match_best.cuh"
 #include "match_exact.cuh"
 #include "match_tiles.cuh"
 
@@ -8,37 +9,6 @@ namespace {
 
 constexpr int MAX_TILES = 256, MAX_CANDIDATES = 1024; // listed; beyond that each block searches its tiles
 constexpr int ITEMS = 16, SPAN = ITEMS * THREADS;     // tiles or positions a thread or block examines at a time
-
-struct Candidate {
-    double cost;
-    unsigned long long position;
-};
-__device__ __forceinline__ Candidate noCandidate() {
-    return {INFINITY, ~0ull};
-}
-__device__ inline bool isBetter(const Candidate &a, const Candidate &b) {
-    return a.cost < b.cost || (a.cost == b.cost && a.position < b.position);
-}
-
-// The best of the block, valid in thread 0 only.
-__device__ Candidate blockBestToFirst(Candidate best) {
-    __shared__ Candidate warps[WARPS];
-    for (int d = 16; d; d /= 2) {
-        const Candidate other = {__shfl_down_sync(cusi::FULL_WARP, best.cost, d),
-                                 __shfl_down_sync(cusi::FULL_WARP, best.position, d)};
-        if (isBetter(other, best))
-            best = other;
-    }
-    __syncthreads();
-    if (threadIdx.x % 32 == 0)
-        warps[threadIdx.x / 32] = best;
-    __syncthreads();
-    if (threadIdx.x == 0)
-        for (int w = 1; w < WARPS; ++w)
-            if (isBetter(warps[w], best))
-                best = warps[w];
-    return best;
-}
 
 // Appends value(i) of every thread, for each set bit i of `selected`, to the list in shared memory, in the same order in
 // every block; false if they do not fit. `count`, the list's length, is the same in all threads. A barrier must follow
@@ -230,29 +200,9 @@ __device__ __forceinline__ bool isLastBlock(unsigned *ticket) {
     return true;
 }
 
-// Offsets to fractions of a pixel, from the ranges' midpoints.
-__device__ __forceinline__ void refineSubpixel(const MatchModel &m, const MatchRange *here, cusMatch &match) {
-    const float middle = match_middle(*here);
-    if (match.x > 0 && match.x + 1 < m.ocols)
-        match.dx = match_vertex(match_middle(here[-1]), middle, match_middle(here[1]));
-    if (match.y > 0 && match.y + 1 < m.orows)
-        match.dy = match_vertex(match_middle(here[-m.ocols]), middle, match_middle(here[m.ocols]));
-}
-
-__device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const Map &map, const Candidate &best) {
-    cusMatch match = {-1, -1, NAN, 0, 0, 0, -1};
-    if (best.position != ~0ull && best.cost <= m.limit_cost) {
-        match.x = static_cast<int>(best.position % m.ocols);
-        match.y = static_cast<int>(best.position / m.ocols);
-        match.score = match_smallestIsBest(m.method) ? best.cost : 0 - best.cost;
-        if (m.subpixel)
-            refineSubpixel(m, map.ranges + best.position, match);
-    }
-    return match;
-}
-
 // Every block finds the same list of candidates, so blocks need not communicate; then each sums up some slices of some
-// windows, and the last block to finish computes the costs. If the list overflows, the blocks search the tiles instead.
+// windows, and the last block to finish computes the costs. If the list overflows, denseKernel takes over; where there is none,
+// the blocks search the tiles instead.
 template<class T>
 __global__ void __launch_bounds__(THREADS)
     refineKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
@@ -279,6 +229,10 @@ __global__ void __launch_bounds__(THREADS)
     Candidate *bests = reinterpret_cast<Candidate *>(partial); // one a block if the list overflowed
     if (state.fits) {
         sumSlices<T>(m, frame, templates, k, candidates, found, slices, partial);
+    } else if (refinement.overflows) {
+        if (blockIdx.x == 0 && threadIdx.x == 0)
+            refinement.overflows[k] = 1;
+        return;
     } else {
         const Candidate best = blockBestToFirst(searchTiles<T>(m, frame, templates, windows, scores, k, map, threshold));
         if (threadIdx.x == 0)
@@ -298,7 +252,7 @@ __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x != 0)
         return;
     refinement.tickets[k] = 0;
-    refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round] = matchOf(m, map, best);
+    refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round] = matchOf(m, map.ranges, best);
 }
 
 } // namespace
