@@ -3,6 +3,8 @@
 #include "host.h"
 #include "match_host.h"
 
+#include <string.h>
+
 Worker *match_thisWorker(const MatchHost *host) {
 #ifdef _OPENMP
     return &host->workers[omp_get_thread_num()];
@@ -34,6 +36,7 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
         reportNothing(matcher, scores);
         return CUS_OK;
     }
+    memcpy(host->energy, energy, sizeof energy);
     MatchError errors[1024];
     for (int k = 0; k < m->count; ++k)
         errors[k] = match_error(m, &host->sums[k], energy);

@@ -60,6 +60,10 @@ static cusStatus prepareWorker(const MatchModel *m, const MatchHost *host, int f
     const size_t points = (size_t)host->fft_rows * (size_t)host->fft_cols;
     const size_t spectrum = fft ? match_fft_spectrumFloats(host->fft_rows, host->fft_cols) : 0;
     const size_t rows = (size_t)host->block_rows, cols = (size_t)host->block_cols, channels = (size_t)m->channels;
+    /* Window sums serve the blocks of both passes. */
+    const size_t exact_rows = (size_t)host->exact.block_rows, exact_cols = (size_t)host->exact.block_cols;
+    const size_t most = rows * cols > exact_rows * exact_cols ? rows * cols : exact_rows * exact_cols;
+    const size_t sum_cols = (cols > exact_cols ? cols : exact_cols) + (size_t)m->w - 1;
     const size_t in_cols = cols + (size_t)m->w - 1, in_rows = rows + (size_t)m->h - 1;
     const size_t sizes[] = {
         fft ? points * sizeof(float) : 0,
@@ -67,16 +71,18 @@ static cusStatus prepareWorker(const MatchModel *m, const MatchHost *host, int f
         spectrum * sizeof(float),
         fft ? 0 : in_rows * in_cols * channels * (m->integer ? 1 : sizeof(float)),
         cols * sizeof(uint32_t),
-        cols * sizeof(double),
-        m->needs_s1 ? rows * cols * channels * sizeof(double) : 0,
-        m->needs_s2 ? rows * cols * sizeof(double) : 0,
-        in_cols * channels * sizeof(double),
-        in_cols * sizeof(double),
+        (cols > exact_cols ? cols : exact_cols) * sizeof(double),
+        m->needs_s1 ? most * channels * sizeof(double) : 0,
+        m->needs_s2 ? most * sizeof(double) : 0,
+        sum_cols * channels * sizeof(double),
+        sum_cols * sizeof(double),
+        host->fft64 ? match_fft64_planeDoubles(host->fft64) * (size_t)m->planes * sizeof(double) : 0,
+        host->fft64 ? match_fft64_workDoubles(host->fft64) * sizeof(double) : 0,
     };
-    void **parts[] = {(void **)&worker->plane,  (void **)&worker->spectra, (void **)&worker->product,
-                      (void **)&worker->planar, (void **)&worker->sum32,   (void **)&worker->correlation,
-                      (void **)&worker->s1,     (void **)&worker->s2,      (void **)&worker->column1,
-                      (void **)&worker->column2};
+    void **parts[] = {(void **)&worker->plane,   (void **)&worker->spectra,  (void **)&worker->product,
+                      (void **)&worker->planar,  (void **)&worker->sum32,    (void **)&worker->correlation,
+                      (void **)&worker->s1,      (void **)&worker->s2,       (void **)&worker->column1,
+                      (void **)&worker->column2, (void **)&worker->planes64, (void **)&worker->work64};
     size_t total = 0;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
         total += align64(sizes[i]);
@@ -95,18 +101,17 @@ static cusStatus prepareWorker(const MatchModel *m, const MatchHost *host, int f
     return CUS_OK;
 }
 
-/* Plane p of a template at a pixel: see MatchModel. */
-static float templatePlane(const MatchModel *m, const MatchHost *host, const char *pixels, int p, size_t pixel) {
+double match_templatePlane(const MatchModel *m, const MatchHost *host, const char *pixels, int p, size_t pixel) {
     const size_t channels = (size_t)m->channels, i = pixel * channels + (size_t)(p < m->channels ? p : 0);
     const int kept = !host->mask || host->mask[i];
     if (p == m->channels)
-        return kept ? 1.0f : 0.0f;
+        return kept ? 1 : 0;
     if (!kept)
         return 0;
     const double raw = match_element(pixels, m->integer, i);
     if (m->masked)
-        return (float)(m->method == CUS_MATCH_CCORR ? raw : -2 * (raw - m->shift[p]));
-    return (float)(raw - m->shift[p]);
+        return m->method == CUS_MATCH_CCORR ? raw : -2 * (raw - m->shift[p]);
+    return raw - m->shift[p];
 }
 
 static void prepareSpectra(const MatchModel *m, MatchHost *host) {
@@ -120,8 +125,8 @@ static void prepareSpectra(const MatchModel *m, MatchHost *host) {
             memset(worker->plane, 0, points * sizeof(float));
             for (size_t y = 0; y < (size_t)m->h; ++y)
                 for (size_t x = 0; x < (size_t)m->w; ++x)
-                    worker->plane[y * (size_t)host->fft_cols + x] =
-                        templatePlane(m, host, host->templates + (size_t)k * host->template_bytes, p, y * (size_t)m->w + x);
+                    worker->plane[y * (size_t)host->fft_cols + x] = (float)match_templatePlane(
+                        m, host, host->templates + (size_t)k * host->template_bytes, p, y * (size_t)m->w + x);
             float *out = host->spectra + ((size_t)k * (size_t)m->planes + (size_t)p) * spectrum;
             match_fft_forward(worker->fft, worker->plane, out);
             for (size_t i = 0; i < spectrum; ++i)
@@ -143,6 +148,32 @@ static void planBlocks(MatchModel *m, MatchHost *host, int fft) {
     }
 }
 
+/* What the search and the exact pass need, for one score map at a time. */
+static int allocateSearch(const MatchModel *m, MatchHost *host) {
+    const ExactPlan *plan = &host->exact;
+    const size_t map = (size_t)m->orows * (size_t)m->ocols, blocks = (size_t)(plan->down * plan->across);
+    const size_t tiles = ((size_t)m->ocols + MATCH_TILE - 1) / MATCH_TILE * (size_t)m->orows;
+    host->costs = cusi_hostAllocate(map * sizeof *host->costs);
+    host->tiles = cusi_hostAllocate(tiles * sizeof *host->tiles);
+    host->listed_tiles = cusi_hostAllocate(tiles * sizeof *host->listed_tiles);
+    host->blocks = cusi_hostAllocate(blocks * sizeof *host->blocks);
+    host->listed_blocks = cusi_hostAllocate(blocks * sizeof *host->listed_blocks);
+    if (!host->costs || !host->tiles || !host->listed_tiles || !host->blocks || !host->listed_blocks)
+        return 0;
+    if (!plan->fft_rows)
+        return 1;
+    if (!m->integer) {
+        host->first = cusi_hostAllocate(map * sizeof *host->first);
+        host->counts = cusi_hostAllocate((size_t)m->cols * sizeof *host->counts);
+        if (!host->first || !host->counts)
+            return 0;
+    }
+    host->fft64 = match_fft64_create(plan->fft_rows, plan->fft_cols);
+    if (host->fft64)
+        host->spectra64 = cusi_hostAllocate(match_fft64_planeDoubles(host->fft64) * (size_t)m->planes * sizeof(double));
+    return host->spectra64 != NULL;
+}
+
 static cusStatus allocate(const MatchModel *m, MatchHost *host, int fft, int masked) {
     const size_t elements = (size_t)m->w * (size_t)m->h * (size_t)m->channels, count = (size_t)m->count;
     const size_t map = (size_t)m->orows * (size_t)m->ocols;
@@ -156,7 +187,7 @@ static cusStatus allocate(const MatchModel *m, MatchHost *host, int fft, int mas
         host->spectra = cusi_hostAllocate(count * (size_t)m->planes *
                                           match_fft_spectrumFloats(host->fft_rows, host->fft_cols) * sizeof(float));
     CUSI_REQUIRE(host->sums && host->templates && (host->mask || !masked) && host->ranges && host->workers &&
-                     (host->spectra || !fft),
+                     (host->spectra || !fft) && allocateSearch(m, host),
                  CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory for %d score maps of %zu positions", m->count,
                  map);
     return CUS_OK;
@@ -185,13 +216,16 @@ cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const u
     matcher->backend = host;
     host->template_bytes = (size_t)m->w * (size_t)m->h * (size_t)m->channels * (m->integer ? 1 : sizeof(float));
     host->threads = cusi_maxThreads();
+    host->loaded64 = -1;
     planBlocks(m, host, fft);
+    host->exact = match_planExact(m, fft, sums, host->block_rows, TUNING_DIRECT_NS);
     CUS_TRY(allocate(m, host, fft, mask != NULL));
     copyTemplates(m, host, templates, mask, sums);
     for (int i = 0; i < host->threads; ++i)
         CUS_TRY(prepareWorker(m, host, fft, &host->workers[i]));
     if (fft)
         prepareSpectra(m, host);
+    match_loadExact(m, host, 0);
     CUS_TRY(cusMatCreate(&matcher->results, m->count, m->max_matches * (int)sizeof(cusMatch), CUS_8UC1, CUS_HOST));
     for (int k = 0; k < m->count; ++k)
         match_clearMatches(matcher, k);
@@ -212,5 +246,14 @@ void match_host_release(cusMatcher *matcher) {
     free(host->mask);
     free(host->ranges);
     free(host->spectra);
+    match_fft64_destroy(host->fft64);
+    free(host->spectra64);
+    free(host->costs);
+    free(host->tiles);
+    free(host->listed_tiles);
+    free(host->blocks);
+    free(host->listed_blocks);
+    free(host->first);
+    free(host->counts);
     free(host);
 }

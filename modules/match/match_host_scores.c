@@ -65,8 +65,7 @@ static void loadPlane(const MatchModel *m, const MatchHost *host, const cusMat *
     memset(plane + rows * step, 0, ((size_t)host->fft_rows - rows) * step * sizeof(float));
 }
 
-/* What the shift subtracts from a masked correlation: a constant of the template. */
-static double maskedConstant(const MatchModel *m, const MatchTemplate *t, const MatchHost *host) {
+double match_maskedConstant(const MatchModel *m, const MatchTemplate *t, const MatchHost *host) {
     double constant = 0;
     if (m->method == CUS_MATCH_SQDIFF) {
         for (size_t i = 0; i < (size_t)m->n; ++i)
@@ -129,7 +128,7 @@ static void accumulateFloats(const float *row, const float *t, size_t w, size_t 
 }
 
 /* The frame under the block with its channels deinterleaved. */
-static void loadPlanar(const MatchModel *m, const cusMat *frame, const Block *block, uint8_t *planar) {
+void match_loadPlanar(const MatchModel *m, const cusMat *frame, const Block *block, uint8_t *planar) {
     const size_t cols = block->cols + (size_t)m->w - 1, rows = block->rows + (size_t)m->h - 1;
     const size_t channels = (size_t)m->channels, pixel = cusTypeSize(frame->type);
     for (size_t y = 0; y < rows; ++y) {
@@ -144,8 +143,8 @@ static void loadPlanar(const MatchModel *m, const cusMat *frame, const Block *bl
 }
 
 /* worker->correlation becomes row y of the block for template k. Sums stay in 32 bits as long as they cannot overflow. */
-static void correlateDirect(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y,
-                            Worker *worker) {
+void match_correlateDirect(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y,
+                           Worker *worker) {
     const size_t n = block->cols, w = (size_t)m->w, cols = n + w - 1, channels = (size_t)m->channels;
     const char *pixels = host->templates + (size_t)k * host->template_bytes;
     memset(worker->correlation, 0, n * sizeof(double));
@@ -185,7 +184,7 @@ static void correlateRow(const cusMatcher *matcher, const cusMat *frame, const B
             worker->correlation[x] = match_exactScore(m, host, frame, k, block->y + y, block->x + x) -
                                      (m->method == CUS_MATCH_SQDIFF ? host->sums[k].t2 : 0);
     } else {
-        correlateDirect(m, host, block, k, y, worker);
+        match_correlateDirect(m, host, block, k, y, worker);
     }
 }
 
@@ -197,12 +196,12 @@ void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, 
     if (fft) {
         transformBlock(m, host, frame, block, worker);
     } else if (!m->masked) {
-        loadPlanar(m, frame, block, worker->planar);
+        match_loadPlanar(m, frame, block, worker->planar);
         match_windowSums(m, frame, block, worker);
     }
     const size_t positions = (size_t)m->orows * (size_t)m->ocols;
     for (int k = 0; k < m->count; ++k) {
-        const double constant = m->masked ? maskedConstant(m, &host->sums[k], host) : 0;
+        const double constant = m->masked ? match_maskedConstant(m, &host->sums[k], host) : 0;
         if (fft)
             correlateFft(m, host, k, worker);
         for (size_t y = 0; y < block->rows; ++y) {
