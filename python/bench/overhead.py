@@ -55,12 +55,12 @@ def pointer(array: np.ndarray[Any, Any]) -> ctypes.c_void_p:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library", type=Path)
+    parser.add_argument("shared_object", type=Path, metavar="library")
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
-        loops = compile_loops(options.library.resolve(), folder)
+        loops = compile_loops(options.shared_object.resolve(), folder)
         for rows, cols, calls in ((8, 8, 500), (1080, 1920, 4), (2160, 3840, 2)):
             image = rng.integers(0, 256, (rows, cols), dtype=np.uint8)
             table = np.zeros((rows + 1, cols + 1), np.int32)
