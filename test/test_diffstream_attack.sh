@@ -9,33 +9,7 @@ program=${ATTACK_PROGRAM:-$build/samples/cusight-diffstream}
 folder=$(mktemp -d)
 export OMP_NUM_THREADS=1
 seconds=${ATTACK_SECONDS:-3}
-failures=0
-started=()
-
-finish() {
-    for pid in "${started[@]}"; do kill -9 $(pgrep -P "$pid") "$pid" 2> /dev/null; done
-    cd /
-    rm -rf "$folder"
-}
-trap finish EXIT
-trap 'exit 1' INT TERM
-cd "$folder" || exit 1
-
-fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
-says() { grep -qF -- "$1" "$2" || { fail "$2 does not say '$1':"; sed 's/^/    /' "$2" | tail -5; }; }
-until_() {
-    local end=$((SECONDS + $1)); shift
-    until "$@"; do [ $SECONDS -lt $end ] || return 1; sleep 0.1; done
-}
-lines() { [ -f "$1" ] && [ "$(wc -l < "$1")" -ge "$2" ]; }
-start_sender() {
-    local name=$1; shift
-    timeout 300 "$program" send synthetic:160x120@1000000 "$@" --bind 127.0.0.1:0 > "$name.out" 2> "$name.err" &
-    sender=$!
-    started+=("$sender")
-    until_ 20 grep -qs listening "$name.err" || { fail "$name does not listen"; cat "$name.err"; exit 1; }
-    port=$(sed -n 's/^listening on 127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
-}
+. "$(dirname "$0")/diffstream_support.sh" || exit 1
 start_viewer() {
     local name=$1; shift
     timeout 300 "$program" view 127.0.0.1:$port --headless --frame-checksums "$name.seen" "$@" > "$name.out" 2> "$name.err" &
@@ -56,7 +30,7 @@ attack() {
 }
 
 echo "-- 20 silent connections a second, plaintext"
-start_sender plain --fps 25
+start_sender plain synthetic:160x120@1000000 --fps 25
 start_viewer good; good=$viewer
 until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
 attack plain --rate 20 --viewers 10
@@ -73,7 +47,7 @@ else
         chmod 600 $who.key
     done
     one=(--cert one.pem --cert-key one.key --ca one.pem)
-    start_sender secret --fps 25 "${one[@]}"
+    start_sender secret synthetic:160x120@1000000 --fps 25 "${one[@]}"
     start_viewer good "${one[@]}"; good=$viewer
     until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
 
