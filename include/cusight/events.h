@@ -115,8 +115,8 @@ CUS_API const char *cusRepresentationName(cusRepresentationKind kind);
 typedef struct cusEventStacker cusEventStacker;
 
 /* Creates a stacker for frames of rows x cols (1..65536 each) in `count` (1..8) representations, for events in `space`. All
- * workspace is allocated here: on the device 128 MiB for sorted events and 16 MiB for accumulators, or one frame's
- * accumulators if they are larger; on the host one frame's accumulators per thread. Use an object in one stream (or
+ * workspace is allocated here: on the device 128 MiB for sorted events and one frame's accumulators, at most 8 bytes per
+ * value; on the host one frame's accumulators per thread. Use an object in one stream (or
  * thread) at a time; different objects are independent. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, cusSpace space,
                                         const cusRepresentation *representations, int count);
@@ -132,8 +132,8 @@ CUS_API void cusEventStackerDestroy(cusEventStacker *stacker);
  * Cost on the device: x, y and p are read, and 2 or 4 bytes per event are written and read again, once for HISTOGRAM and
  * once for all other representations whose tiles have the same size (which depends on the bytes per pixel). Frames are
  * written once; VOXEL_GRID with `normalize` reads them twice and rewrites their non-zero values. VOXEL_GRID and
- * TIME_SURFACE read all times, the others few. If a window has tens of millions of events, the whole call takes a slower
- * path. Figures: docs/events.md.
+ * TIME_SURFACE read all times, the others few. A window with millions of events is made by itself, in parts, and each
+ * representation then reads its events (MDES and TENCODE together). Figures: docs/events.md.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY. */
 CUS_API cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                                 size_t window_count, cusMat *frames, cusStream stream);

@@ -1,5 +1,6 @@
 /* Entry points of framediff: heatmap, noise view, encoder and decoder, for both backends. */
 #include "check.h"
+#include "device.h"
 #include "framediff_backend.h"
 
 #include <math.h>
@@ -237,8 +238,10 @@ void cusDiffEncoderDestroy(cusDiffEncoder *encoder) {
     if (!encoder)
         return;
     cusMatRelease(&encoder->ref);
-    cusMatRelease(&encoder->scratch);
+    cusMatRelease(&encoder->scratch); /* waits until the device no longer uses it */
     cusMatRelease(&encoder->changed);
+    if (encoder->dense_hint)
+        cusi_pinnedFree(encoder->dense_hint);
     free(encoder);
 }
 

@@ -3,6 +3,7 @@
 //   framediff_heatmap.cu   heatmap and noise view
 //   framediff_filter.cu    noise filter, first pass: the map of changed pixels
 //   framediff_encode.cu    the encoder's kernel: one pass over frame and reference
+//   framediff_dense.cu     the kernel that takes its place when much changes
 //   framediff_decode.cu    the decoder
 //   framediff_cuda.cu      the encoder's workspace, parameters and launches
 #ifndef CUSI_FRAMEDIFF_CUDA_CUH
@@ -19,6 +20,11 @@ constexpr int ENCODE_BLOCKS_PER_SM = 2;
 constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in groups of 32 units: 1 KB
 constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
 constexpr int ENCODE_STAGED = 512;      // entries a warp keeps in shared memory; the rest of a denser run is read twice
+// Frames after one of which more than this share of the bytes has changed go to the other kernel; 0: none does.
+constexpr unsigned DENSE_SHARE = 16; // one in 16
+constexpr int DENSE_THREADS = 512;
+constexpr int DENSE_BLOCKS_PER_SM = 3;
+constexpr int DENSE_UNITS = 2; // of a thread
 } // namespace tuning
 
 constexpr int TILE_PIXELS = 512; // pixels a warp handles at once, one row or part of it
@@ -41,9 +47,10 @@ struct Divisor {
 
 // Persists on the device between frames, followed by one status word per tile.
 struct EncodeState {
-    unsigned long long frame;  // the frame's number, in the lower 30 bits
-    unsigned finished;         // blocks done (counted only if the capacity may be too small)
-    unsigned undelivered_from; // the first entry of the first tile that did not fit; 2^32 - 1 if all have fit
+    unsigned long long frame;       // the frame's number, in the lower 30 bits
+    unsigned finished;              // blocks done (counted only if the capacity may be too small)
+    unsigned undelivered_from;      // the first entry of the first tile that did not fit; 2^32 - 1 if all have fit
+    unsigned long long dense_frame; // of those that denseKernel encodes, whose status words follow the others
 };
 
 // The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
@@ -65,6 +72,10 @@ struct EncodeParams {
     uint32_t addend; // 255 - threshold in each byte
     unsigned char min_neighbors, channels;
     bool aligned, mask_by_two, may_overflow;
+    bool list_vectors; // positions start at a multiple of 16 bytes, values at one of 4
+    unsigned long long *dense_status;
+    uint32_t *dense_hint;             // in host memory: which kernel encodes later frames
+    unsigned dense_tiles, dense_from; // a frame is dense from so many entries on
 };
 
 // framediff_filter.cu: writes the map of changed pixels.
@@ -73,6 +84,11 @@ cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, boo
 // framediff_encode.cu: allows the kernels their shared memory; encodes. `full_units` states what UnitReader<true> requires.
 cusStatus prepareEncodeKernels(const char *function);
 cusStatus launchEncode(const EncodeParams &params, bool full_units, cudaStream_t stream);
+
+// framediff_dense.cu: the same for frames of which much changes, if nothing can overflow.
+unsigned denseTiles(unsigned groups);
+cusStatus prepareDenseKernels(const char *function);
+cusStatus launchDense(const EncodeParams &params, bool full_units, cudaStream_t stream);
 
 #ifdef __CUDACC__
 

@@ -271,6 +271,8 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         if (tile == params.tiles - 1) { // all other blocks have read the frame's number, since they have published with it
             *params.count = before + tile_total;
             params.state->frame = (frame >> 34) + 1;
+            if (before + tile_total > params.dense_from)
+                *params.dense_hint = 1;
         }
     }
     const bool fits = !params.may_overflow || static_cast<unsigned long long>(before) + tile_total <= params.capacity;

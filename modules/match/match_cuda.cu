@@ -190,6 +190,8 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     planWindowRows(stages.windows, (stages.block_fft.rows.n ? stages.block_fft.columns.threads : THREADS) / 32);
     planTiles(stages);
     CUS_TRY(allocateBuffers(cuda, stream));
+    if (fft) // small windows that overflow the refinement's list are summed up directly
+        CUS_TRY(chooseDense(cuda, sums, stream));
     CUS_TRY(cusMatWrap(&matcher->results, m.count, m.max_matches * static_cast<int>(sizeof(cusMatch)), CUS_8UC1, CUS_DEVICE,
                        stages.refinement.results, 0));
     CUS_TRY(uploadTemplates(cuda, templates, mask, sums, stream));
@@ -239,9 +241,14 @@ cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, 
         CUS_TRY(runCufft(cuda, stages, window_blocks, stream));
     else
         CUS_TRY(runDirect(stages, window_blocks, stream));
-    for (int &round = stages.refinement.round; round < m.max_matches; ++round) {
-        if (round)
-            CUS_TRY(launchSuppress(stages, stream));
+    CUS_TRY(launchRefine(stages, stream));
+    if (stages.dense.rows.n) {
+        if (m.max_matches > 1)
+            CUS_TRY(launchSelect(stages, stream));
+        return stages.dense.in_refine ? CUS_OK : launchDense(stages, stream);
+    }
+    for (int &round = stages.refinement.round; ++round < m.max_matches;) {
+        CUS_TRY(launchSuppress(stages, stream));
         CUS_TRY(launchRefine(stages, stream));
     }
     return CUS_OK;

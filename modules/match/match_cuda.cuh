@@ -77,12 +77,45 @@ struct Scores {
     int upper_count; // block_uppers of a template
 };
 
+struct Candidate {
+    double cost;
+    unsigned long long position; // of the map, row-major
+};
+
+// Windows whose exact scores selectKernel wants: those of matches that are certain, then the candidates of the next match.
+constexpr int MAX_BATCH = 1024;
+struct Batch {
+    unsigned taken, done, left; // items, items, blocks
+    unsigned start, end;        // items of the batch; those before are done
+    int finished;               // there is no further batch
+    int round, certain, found, slices;
+    unsigned overflow; // the match that denseKernel is to go on with, and one; 0: none
+};
+
 struct Refinement {
     void *partial_sums;
     unsigned *tickets;
+    unsigned *overflows; // of each template: the match from which on denseKernel is to find them, and one, or 0; NULL if
+                         // there is no denseKernel
+    Batch *batches;      // of selectKernel, for each template
+    unsigned *batch_positions;
     cusMatch *results;
     int round;  // 0 finds the best match, 1 the next, ...
     int blocks; // a template
+};
+
+// Exact scores of 8-bit pictures everywhere, by transforms in double. Spectra are tiles of two columns, rows in order.
+struct Dense {
+    fft::PlanOf<double2> rows, columns; // rows.n is 0 if the frame is too large or its pixels are floats
+    int tiles, spectrum_pitch, template_pitch, product_pitch; // pitches: rows of a tile
+    double2 *spectra, *template_spectra, *products;
+    double2 *columns_of_template; // of a tile, for each block
+    double scale;                 // of the results
+    double *costs;                // of every position, if more than one match is wanted, else NULL
+    Candidate *bests;             // of each template's bands
+    unsigned *counters;
+    int blocks;
+    bool in_refine; // refineDenseKernel does this: there is no launch of denseKernel
 };
 
 // ---- Host
@@ -97,6 +130,7 @@ struct Stages {
     Energy energy = {};
     Scores scores = {};
     Refinement refinement = {};
+    Dense dense = {};
 };
 
 // The device half of a cusMatcher.
@@ -148,6 +182,11 @@ size_t columnFftBytes(const Stages &stages);
 cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream);
 double correlationErrorUnits(const Stages &stages);
 void chooseCufftSize(const MatchModel &m, int *rows, int *cols, cudaStream_t stream);
+cusStatus chooseDense(MatchCuda *cuda, const MatchTemplate *sums, cudaStream_t stream);
+cusStatus allowDenseMemory(int bytes);
+cusStatus allowRefineDenseMemory(int bytes);
+bool refinesDensely(const Stages &stages, int most); // most: shared memory of a block
+size_t denseBytes(const Stages &stages);
 cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream);
 cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cudaStream_t stream);
 size_t refinementBytes(const Stages &stages);
@@ -170,6 +209,8 @@ enum class Correlation { FFT, DOT_PRODUCTS, PLAIN };
 cusStatus launchScores(const Stages &stages, Correlation source, cudaStream_t stream);
 cusStatus launchSuppress(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
+cusStatus launchSelect(const Stages &stages, cudaStream_t stream);
+cusStatus launchDense(const Stages &stages, cudaStream_t stream);
 
 // ---- Device
 
