@@ -1,9 +1,10 @@
 // Further matches of 8-bit pictures: one launch finds them all.
 //
-// Every block searches them by the ranges alone, in the same way, so blocks need not communicate: in each round the positions
-// that may be the best are listed, and the one with the least middle is taken for the match. Then all blocks sum up the listed
-// windows of all rounds, and the last one compares: up to the first round whose match turns out to be another one, the lists
-// were right. From there on denseKernel continues; with natural pictures that does not happen.
+// Every block searches them by the ranges alone, in the same way, so blocks need not communicate. A list grows by the positions
+// that may be the best of a round; those that later rounds add begin above the least upper end of the rounds before. Of each
+// round, the position with the least middle is taken for the match. Then all blocks sum up the listed windows, and the last one
+// compares their exact costs: up to the first round whose match turns out to be another one, the search was right. From there
+// on denseKernel continues, which natural pictures do not need.
 #include "match_candidates.cuh"
 #include "match_tiles.cuh"
 
@@ -13,11 +14,13 @@ namespace {
 
 constexpr int N = 512; // threads of a block
 constexpr int MAX_MATCHES = 1024;
-constexpr int MAX_LISTED = 8192;                      // candidates of all rounds
-constexpr int MAX_TILES = 256, MAX_CANDIDATES = 1024; // of a round
-constexpr int CHUNK = 128;                            // positions of a tile that a warp examines at a time
-constexpr int STATIC_BYTES = 28672;                   // of selectKernel's shared memory, at most
-constexpr int ITEMS_PER_BLOCK = 3;                    // slices of windows, at least: blocks end at about the same time
+constexpr int MAX_LISTED = 4096;
+constexpr int MAX_TILES = 256, MAX_NEW = 1024; // that are examined, and join the list, at a time
+constexpr int CHUNK = 128;                     // positions of a tile that a warp examines at a time
+constexpr int STATIC_BYTES = 28672;            // of selectKernel's shared memory, at most
+constexpr int ITEMS_PER_BLOCK = 3;             // slices of windows, at least: blocks end at about the same time
+constexpr uint16_t LEFT = 0xffff;
+constexpr unsigned NONE = ~0u;
 
 // Unsigned numbers in the order of the floats.
 __device__ __forceinline__ unsigned ordered(float v) {
@@ -28,27 +31,43 @@ __device__ __forceinline__ float unordered(unsigned v) {
     return __uint_as_float(v & 0x80000000u ? v & 0x7fffffffu : ~v);
 }
 
-// What a block finds out in a round; floats are ordered().
-struct Round {
-    uint2 firsts[N / 32];               // of each warp: the least bound and its tile
-    unsigned lower, upper;              // of the first tile: least ends of the positions left
-    unsigned least_upper, least_middle; // of the candidates
-    unsigned winner;                    // the first position with the least middle
-    int tiles, candidates, kept;
+// What there is to choose from in a round. Numbers are ordered(); NONE: nothing is left.
+struct Choice {
+    unsigned lower = NONE, upper = NONE;   // least ends of the listed positions
+    unsigned middle = NONE, winner = NONE; // least middle, and the first position that has it
+    unsigned bound = NONE, tile = NONE;    // least bound, and the first tile that has it
+
+    // The least of all lanes.
+    __device__ void ofWarp() {
+        lower = cusi::warpMin(lower);
+        upper = cusi::warpMin(upper);
+        const unsigned least = cusi::warpMin(middle);
+        winner = cusi::warpMin(middle == least ? winner : NONE);
+        middle = least;
+        const unsigned least_bound = cusi::warpMin(bound);
+        tile = cusi::warpMin(bound == least_bound ? tile : NONE);
+        bound = least_bound;
+    }
+};
+
+// What a block finds out in a turn.
+struct Turn {
+    unsigned parts[6][N / 32]; // of Choice, from each warp
+    unsigned some, next;       // of one tile's unlisted positions: least upper and lower end
+    int tiles, added;
 
     __device__ void reset() {
-        lower = upper = least_upper = least_middle = winner = ~0u;
-        tiles = candidates = kept = 0;
+        some = next = NONE;
+        tiles = added = 0;
     }
 };
 
 struct Lists {
-    Round rounds[2]; // alternately: one is in use while the other is made new
-    unsigned tiles[MAX_TILES];
-    unsigned positions[MAX_CANDIDATES];
-    MatchRange ranges[MAX_CANDIDATES];
-    int2 winners[MAX_MATCHES];   // (x, y)
-    int begins[MAX_MATCHES + 1]; // of the rounds' candidates
+    Turn turns[2];                               // alternately: one is in use while the other is made new
+    unsigned tiles[MAX_TILES], nexts[MAX_TILES]; // nexts: the tiles' bounds after this turn
+    unsigned positions[MAX_NEW];
+    MatchRange ranges[MAX_NEW];
+    int2 winners[MAX_MATCHES]; // (x, y)
 };
 
 enum class Outcome { FOUND, AGAIN, ENDED, OVERFLOWED };
@@ -59,11 +78,17 @@ struct Search {
     const Scores &scores;
     const MatchRange *ranges;
     Lists &lists;
-    unsigned *candidates; // of all rounds, those of a round in row-major order
-    float *bounds;        // of the tiles: no position that is left begins below
+    // The list: positions, their ranges, and the round before which a match took them away, or LEFT.
+    unsigned *candidates;
+    MatchRange *candidate_ranges;
+    uint16_t *until;
+    float *bounds; // of the tiles: no unlisted position that is left begins below
     int tiles, tile_log2;
 
     __device__ int chunks() const { return cusi::divUp(1 << tile_log2, CHUNK); }
+    __device__ bool isNear(int x, int y, int2 match) const {
+        return abs(x - match.x) < m.min_distance && abs(y - match.y) < m.min_distance;
+    }
 
     // Calls use(position, range) for the positions of a chunk that the first `found` matches have left. By a whole warp.
     template<class Use>
@@ -92,7 +117,7 @@ struct Search {
                 const int2 match = lists.winners[r0 + __ffs(near) - 1];
 #pragma unroll
                 for (int i = 0; i < EACH; ++i)
-                    left[i] = left[i] && !(abs(x[i] - match.x) < d && abs(y[i] - match.y) < d);
+                    left[i] = left[i] && !isNear(x[i], y[i], match);
             }
         }
 #pragma unroll
@@ -116,130 +141,171 @@ struct Search {
                 bounds[(ty0 + i / across) * scores.tiles_across + tx0 + i % across] = INFINITY;
     }
 
-    // The least bound and the first tile that has it.
-    static __device__ uint2 warpLeast(const uint2 &mine) {
-        const unsigned least = cusi::warpMin(mine.x);
-        return {least, cusi::warpMin(mine.x == least ? mine.y : ~0u)};
-    }
-    __device__ uint2 firstTile(Round &now) const {
-        uint2 first = {~0u, ~0u};
-        for (int i = threadIdx.x; i < tiles; i += N) {
-            const unsigned here = ordered(bounds[i]);
-            if (here < first.x)
-                first = {here, static_cast<unsigned>(i)};
-        }
-        first = warpLeast(first);
-        if (threadIdx.x % 32 == 0)
-            now.firsts[threadIdx.x / 32] = first;
-        __syncthreads();
-        return warpLeast(now.firsts[threadIdx.x % (N / 32)]);
-    }
-
-    // Those candidates that begin at or below the least upper end, and the one with the least middle.
-    __device__ void keepCandidates(Round &now, int begin) const {
-        const float least_upper = unordered(now.least_upper);
-        for (int i = threadIdx.x; i < now.candidates; i += N) {
-            const MatchRange range = lists.ranges[i];
-            const unsigned position = lists.positions[i];
-            if (range.lower > least_upper)
+    __device__ Choice choose(Turn &now, int listed) const {
+        Choice mine;
+        for (int i = threadIdx.x; i < listed; i += N) {
+            if (until[i] != LEFT)
                 continue;
-            int before = 0;
-            for (int j = 0; j < now.candidates; ++j)
-                before += lists.ranges[j].lower <= least_upper && lists.positions[j] < position ? 1 : 0;
-            if (begin + before < MAX_LISTED)
-                candidates[begin + before] = position;
-            atomicAdd(&now.kept, 1);
-            if (ordered(match_middle(range)) == now.least_middle)
-                atomicMin(&now.winner, position);
+            const MatchRange range = candidate_ranges[i];
+            const unsigned middle = ordered(match_middle(range)), position = candidates[i];
+            mine.lower = min(mine.lower, ordered(range.lower));
+            mine.upper = min(mine.upper, ordered(range.upper));
+            if (middle < mine.middle || (middle == mine.middle && position < mine.winner)) {
+                mine.middle = middle;
+                mine.winner = position;
+            }
         }
+        for (int i = threadIdx.x; i < tiles; i += N) {
+            const unsigned bound = ordered(bounds[i]);
+            if (bound < mine.bound) {
+                mine.bound = bound;
+                mine.tile = static_cast<unsigned>(i);
+            }
+        }
+        mine.ofWarp();
+        const int warp = static_cast<int>(threadIdx.x) / 32, other = static_cast<int>(threadIdx.x) % (N / 32);
+        if (threadIdx.x % 32 == 0) {
+            const unsigned parts[6] = {mine.lower, mine.upper, mine.middle, mine.winner, mine.bound, mine.tile};
+#pragma unroll
+            for (int i = 0; i < 6; ++i)
+                now.parts[i][warp] = parts[i];
+        }
+        __syncthreads();
+        mine.lower = now.parts[0][other];
+        mine.upper = now.parts[1][other];
+        mine.middle = now.parts[2][other];
+        mine.winner = now.parts[3][other];
+        mine.bound = now.parts[4][other];
+        mine.tile = now.parts[5][other];
+        mine.ofWarp();
+        return mine;
     }
 
-    // Round `found`, after as many matches. `turn` counts the calls.
-    __device__ Outcome findRound(int found, int turn) const {
-        Round &now = lists.rounds[turn % 2];
-        const uint2 least = firstTile(now);
-        if (threadIdx.x == 0)
-            lists.rounds[1 - turn % 2].reset();
-        const int first = static_cast<int>(least.y);
-        const float bound = unordered(least.x);
-        if (!(bound < INFINITY) || bound > m.limit_cost)
-            return Outcome::ENDED;
+    // Nothing listed is left: a threshold from the tile with the least bound. False if the bound was out of date.
+    __device__ bool findThreshold(Turn &now, const Choice &choice, int found, unsigned &threshold) const {
+        const int tile = static_cast<int>(choice.tile);
         for (int chunk = threadIdx.x / 32; chunk < chunks(); chunk += N / 32) {
-            unsigned lower = ordered(INFINITY), upper = lower;
-            visit(first, chunk, found, [&](unsigned, const MatchRange &range) {
+            unsigned upper = NONE, lower = NONE;
+            visit(tile, chunk, found, [&](unsigned, const MatchRange &range) {
+                if (ordered(range.lower) < choice.bound) // listed
+                    return;
                 lower = min(lower, ordered(range.lower));
                 upper = min(upper, ordered(range.upper));
             });
             lower = cusi::warpMin(lower);
             upper = cusi::warpMin(upper);
             if (threadIdx.x % 32 == 0) {
-                atomicMin(&now.lower, lower);
-                atomicMin(&now.upper, upper);
+                atomicMin(&now.next, lower);
+                atomicMin(&now.some, upper);
             }
         }
         __syncthreads();
-        if (now.lower > least.x) { // the position that the bound came from was removed
-            if (threadIdx.x == 0)
-                bounds[first] = unordered(now.lower);
-            return Outcome::AGAIN;
-        }
-        const float some = unordered(now.upper);
+        threshold = now.some;
+        if (now.next == choice.bound)
+            return true;
+        if (threadIdx.x == 0)
+            bounds[tile] = now.next == NONE ? INFINITY : unordered(now.next);
+        return false;
+    }
+
+    // Adds all unlisted positions that begin at or below the threshold to the list; false if there are too many.
+    __device__ bool extend(Turn &now, unsigned threshold, int found, int &listed) const {
         for (int i = threadIdx.x; i < tiles; i += N)
-            if (bounds[i] <= some) {
+            if (ordered(bounds[i]) <= threshold) {
                 const int at = atomicAdd(&now.tiles, 1);
-                if (at < MAX_TILES)
-                    lists.tiles[at] = i;
+                if (at < MAX_TILES) {
+                    lists.tiles[at] = static_cast<unsigned>(i);
+                    lists.nexts[at] = NONE;
+                }
             }
         __syncthreads();
         if (now.tiles > MAX_TILES)
-            return Outcome::OVERFLOWED;
-        for (int item = threadIdx.x / 32; item < now.tiles * chunks(); item += N / 32)
-            visit(static_cast<int>(lists.tiles[item / chunks()]), item % chunks(), found,
-                  [&](unsigned position, const MatchRange &range) {
-                      if (!(range.lower <= some))
-                          return;
-                      const int at = atomicAdd(&now.candidates, 1);
-                      if (at < MAX_CANDIDATES) {
-                          lists.positions[at] = position;
-                          lists.ranges[at] = range;
-                      }
-                      atomicMin(&now.least_upper, ordered(range.upper));
-                      atomicMin(&now.least_middle, ordered(match_middle(range)));
-                  });
-        __syncthreads();
-        if (now.candidates > MAX_CANDIDATES)
-            return Outcome::OVERFLOWED;
-        const int begin = lists.begins[found];
-        keepCandidates(now, begin);
-        __syncthreads();
-        if (begin + now.kept > MAX_LISTED)
-            return Outcome::OVERFLOWED;
-        const int position = static_cast<int>(now.winner);
-        const int2 match = {position % m.ocols, position / m.ocols};
-        if (threadIdx.x == 0) {
-            lists.winners[found] = match;
-            lists.begins[found + 1] = begin + now.kept;
+            return false;
+        for (int item = threadIdx.x / 32; item < now.tiles * chunks(); item += N / 32) {
+            const int index = item / chunks(), tile = static_cast<int>(lists.tiles[index]);
+            const unsigned bound = ordered(bounds[tile]);
+            unsigned next = NONE;
+            visit(tile, item % chunks(), found, [&](unsigned position, const MatchRange &range) {
+                const unsigned lower = ordered(range.lower);
+                if (lower > threshold) {
+                    next = min(next, lower);
+                } else if (lower >= bound) {
+                    const int at = atomicAdd(&now.added, 1);
+                    if (at < MAX_NEW) {
+                        lists.positions[at] = position;
+                        lists.ranges[at] = range;
+                    }
+                }
+            });
+            next = cusi::warpMin(next);
+            if (threadIdx.x % 32 == 0)
+                atomicMin(&lists.nexts[index], next);
         }
+        __syncthreads();
+        if (now.added > MAX_NEW || listed + now.added > MAX_LISTED)
+            return false;
+        for (int i = threadIdx.x; i < now.tiles; i += N)
+            bounds[lists.tiles[i]] = lists.nexts[i] == NONE ? INFINITY : unordered(lists.nexts[i]);
+        for (int i = threadIdx.x; i < now.added; i += N) { // in row-major order, so that all blocks have the same list
+            const unsigned position = lists.positions[i];
+            int at = listed;
+#pragma unroll 8
+            for (int j = 0; j < now.added; ++j)
+                at += lists.positions[j] < position ? 1 : 0;
+            candidates[at] = position;
+            candidate_ranges[at] = lists.ranges[i];
+            until[at] = LEFT;
+        }
+        listed += now.added;
+        return true;
+    }
+
+    __device__ void take(unsigned position, int found, int listed) const {
+        const int2 match = {static_cast<int>(position % m.ocols), static_cast<int>(position / m.ocols)};
+        for (int i = threadIdx.x; i < listed; i += N)
+            if (until[i] == LEFT &&
+                isNear(static_cast<int>(candidates[i] % m.ocols), static_cast<int>(candidates[i] / m.ocols), match))
+                until[i] = static_cast<uint16_t>(found + 1);
+        if (threadIdx.x == 0)
+            lists.winners[found] = match;
         closeTiles(match);
-        return Outcome::FOUND;
+    }
+
+    // One turn of round `found`, after as many matches.
+    __device__ Outcome search(int found, int turn, int &listed) const {
+        Turn &now = lists.turns[turn % 2];
+        const Choice choice = choose(now, listed);
+        if (threadIdx.x == 0)
+            lists.turns[1 - turn % 2].reset();
+        const unsigned least = min(choice.lower, choice.bound);
+        if (least >= ordered(INFINITY) || unordered(least) > m.limit_cost)
+            return Outcome::ENDED;
+        if (choice.winner != NONE && choice.bound > choice.upper) {
+            take(choice.winner, found, listed);
+            return Outcome::FOUND;
+        }
+        unsigned threshold = choice.upper;
+        if (choice.winner == NONE && !findThreshold(now, choice, found, threshold))
+            return Outcome::AGAIN;
+        return extend(now, threshold, found, listed) ? Outcome::AGAIN : Outcome::OVERFLOWED;
     }
 
     // All rounds from 1 on; the number of matches found, the first among them.
-    __device__ int findAll(const cusMatch &first, const float *tile_lowers, Outcome &outcome) const {
+    __device__ int searchAll(const cusMatch &first, const float *tile_lowers, int &listed, Outcome &outcome) const {
         for (int i = threadIdx.x; i < tiles; i += N)
             bounds[i] = tile_lowers[i];
         if (threadIdx.x == 0) {
-            lists.rounds[0].reset();
+            lists.turns[0].reset();
             lists.winners[0] = {first.x, first.y};
-            lists.begins[1] = 0;
         }
         __syncthreads();
         closeTiles({first.x, first.y});
-        outcome = Outcome::FOUND;
+        outcome = Outcome::AGAIN;
+        listed = 0;
         int found = 1;
         for (int turn = 0; found < m.max_matches && outcome <= Outcome::AGAIN; ++turn) {
             __syncthreads();
-            outcome = findRound(found, turn);
+            outcome = search(found, turn, listed);
             found += outcome == Outcome::FOUND ? 1 : 0;
         }
         __syncthreads();
@@ -249,17 +315,13 @@ struct Search {
     // By a whole warp: whether the first `found` matches have left a position.
     __device__ bool isLeft(int x, int y, int found) const {
         bool removed = false;
-        for (int i = threadIdx.x % 32; i < found; i += 32) {
-            const int2 match = lists.winners[i];
-            removed |= abs(static_cast<long long>(x) - match.x) < m.min_distance &&
-                       abs(static_cast<long long>(y) - match.y) < m.min_distance;
-        }
+        for (int i = threadIdx.x % 32; i < found; i += 32)
+            removed |= isNear(x, y, lists.winners[i]);
         return !__any_sync(cusi::FULL_WARP, removed);
     }
     __device__ MatchRange rangeOfLeft(int x, int y, int found) const {
-        constexpr MatchRange NONE = {INFINITY, INFINITY};
-        if (x < 0 || y < 0 || x >= m.ocols || y >= m.orows || !isLeft(x, y, found))
-            return NONE;
+        if (!isLeft(x, y, found))
+            return {INFINITY, INFINITY};
         return ranges[static_cast<size_t>(y) * m.ocols + x];
     }
 };
@@ -272,10 +334,10 @@ struct Decision {
     cusMatch *results;
 
     // The candidates' exact costs, in place of their first slice.
-    __device__ void costs(const Templates &templates, const Windows &windows, int k, int found, int slices,
+    __device__ void costs(const Templates &templates, const Windows &windows, int k, int listed, int slices,
                           PartialSums<uint8_t> *partial) const {
-        const int together = found > N / 32 ? 1 : 32, lane = threadIdx.x % together;
-        for (int i = threadIdx.x / together; i < found; i += N / together) {
+        const int together = listed > N / 32 ? 1 : 32, lane = threadIdx.x % together;
+        for (int i = threadIdx.x / together; i < listed; i += N / together) {
             PartialSums<uint8_t> *const parts = partial + static_cast<size_t>(i) * slices;
             PartialSums<uint8_t> sum;
 #pragma unroll 8
@@ -293,10 +355,12 @@ struct Decision {
         __syncthreads();
     }
 
-    // By a whole warp: the match of a round, whose first candidate is number `begin`.
-    __device__ Candidate best(int begin, int end, int slices, const PartialSums<uint8_t> *partial) const {
+    // By a whole warp: the best listed position that earlier matches have left to a round.
+    __device__ Candidate best(int round, int listed, int slices, const PartialSums<uint8_t> *partial) const {
         Candidate best = noCandidate();
-        for (int i = begin + static_cast<int>(threadIdx.x % 32); i < end; i += 32) {
+        for (int i = threadIdx.x % 32; i < listed; i += 32) {
+            if (search.until[i] <= round)
+                continue;
             const double cost = __longlong_as_double(static_cast<long long>(partial[static_cast<size_t>(i) * slices].sum));
             const Candidate here = {cost, search.candidates[i]};
             if (isBetter(here, best))
@@ -311,9 +375,9 @@ struct Decision {
         return best;
     }
 
-    // Stores the matches of rounds 1 .. end - 1. The first round that is not decided then, at most `end`: its match is as listed
-    // only if those before are. `missing`: the first round without a match.
-    __device__ int decide(int end, int slices, const PartialSums<uint8_t> *partial, int &missing) const {
+    // Stores the matches of rounds 1 .. end - 1. The first round that is not decided then, at most `end`: what it may choose from
+    // follows from the matches before. `missing`: the first round without a match.
+    __device__ int decide(int end, int listed, int slices, const PartialSums<uint8_t> *partial, int &missing) const {
         __shared__ int undecided, none;
         if (threadIdx.x == 0) {
             undecided = end;
@@ -321,7 +385,7 @@ struct Decision {
         }
         __syncthreads();
         for (int round = 1 + static_cast<int>(threadIdx.x) / 32; round < end; round += N / 32) {
-            const Candidate here = best(search.lists.begins[round], search.lists.begins[round + 1], slices, partial);
+            const Candidate here = best(round, listed, slices, partial);
             const auto rangeAt = [&](int x, int y) { return search.rangeOfLeft(x, y, round); };
             const cusMatch match = matchAt(m, rangeAt, here);
             if (threadIdx.x % 32)
@@ -329,8 +393,8 @@ struct Decision {
             results[round] = match;
             if (match.x < 0)
                 atomicMin(&none, round);
-            const int2 listed = search.lists.winners[round];
-            if (match.x != listed.x || match.y != listed.y)
+            const int2 taken = search.lists.winners[round];
+            if (match.x != taken.x || match.y != taken.y)
                 atomicMin(&undecided, round + 1);
         }
         __syncthreads();
@@ -368,10 +432,14 @@ __global__ void __launch_bounds__(N)
     MatchRange *ranges = scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols;
     if (refinement.overflows[k]) // in the first round
         return;
-    unsigned *candidates = reinterpret_cast<unsigned *>(shared_points);
+    MatchRange *candidate_ranges = reinterpret_cast<MatchRange *>(shared_points);
+    unsigned *candidates = reinterpret_cast<unsigned *>(candidate_ranges + MAX_LISTED);
+    uint16_t *until = reinterpret_cast<uint16_t *>(candidates + MAX_LISTED);
+    float *bounds = reinterpret_cast<float *>(until + MAX_LISTED);
     const Search search = {m,          scores,
                            ranges,     lists,
-                           candidates, reinterpret_cast<float *>(candidates + MAX_LISTED),
+                           candidates, candidate_ranges,
+                           until,      bounds,
                            tiles,      scores.tile_cols_log2 + scores.tile_rows_log2};
     const Decision decision = {m, search, ranges, results};
     const cusMatch first = results[0];
@@ -381,17 +449,18 @@ __global__ void __launch_bounds__(N)
         return;
     }
     Outcome outcome;
-    const int end = search.findAll(first, scores.tile_lowers + static_cast<size_t>(k) * tiles, outcome);
-    const int found = lists.begins[end], slices = found ? max(1, min(m.h, ITEMS_PER_BLOCK * blocks / found)) : 1;
+    int listed;
+    const int end = search.searchAll(first, scores.tile_lowers + static_cast<size_t>(k) * tiles, listed, outcome);
+    const int slices = max(1, min(m.h, ITEMS_PER_BLOCK * blocks / max(1, listed)));
     PartialSums<uint8_t> *partial = static_cast<PartialSums<uint8_t> *>(refinement.listed_sums) +
                                     static_cast<size_t>(k) * (MAX_LISTED + ITEMS_PER_BLOCK * blocks);
-    sumSlices<uint8_t, N>(m, frame, templates, k, candidates, found, slices, partial);
+    sumSlices<uint8_t, N>(m, frame, templates, k, candidates, listed, slices, partial);
     if (!isLastBlock(&refinement.tickets[k]))
         return;
 
-    decision.costs(templates, windows, k, found, slices, partial);
+    decision.costs(templates, windows, k, listed, slices, partial);
     int missing;
-    const int undecided = decision.decide(end, slices, partial, missing);
+    const int undecided = decision.decide(end, listed, slices, partial, missing);
     const bool ended = missing < undecided, complete = undecided == end && outcome == Outcome::ENDED;
     if (ended || complete) {
         decision.endFrom(ended ? missing : end);
@@ -404,8 +473,9 @@ __global__ void __launch_bounds__(N)
         refinement.tickets[k] = 0;
 }
 
-int selectBytes(const Scores &scores) {
-    return static_cast<int>((MAX_LISTED + static_cast<size_t>(scores.tiles_across) * scores.tiles_down) * sizeof(float));
+size_t selectBytes(const Scores &scores) {
+    return MAX_LISTED * (sizeof(MatchRange) + sizeof(unsigned) + sizeof(uint16_t)) +
+           static_cast<size_t>(scores.tiles_across) * scores.tiles_down * sizeof(float);
 }
 
 } // namespace
@@ -413,11 +483,10 @@ int selectBytes(const Scores &scores) {
 cusStatus chooseSelect(MatchCuda *cuda, int most, cudaStream_t stream) {
     Stages &stages = cuda->stages;
     const MatchModel &m = stages.model;
-    const long long tiles = static_cast<long long>(stages.scores.tiles_across) * stages.scores.tiles_down;
-    if (static_cast<long long>(MAX_LISTED) * 4 + tiles * 4 + STATIC_BYTES > most)
+    if (selectBytes(stages.scores) + STATIC_BYTES > static_cast<size_t>(most))
         return CUS_OK;
     static_assert(sizeof(Lists) + 1024 <= STATIC_BYTES, "shared memory of selectKernel");
-    CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(selectKernel), selectBytes(stages.scores)));
+    CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(selectKernel), static_cast<int>(selectBytes(stages.scores))));
     stages.refinement.select_blocks = std::max(1, cuda->multiprocessors / m.count);
     const size_t sums = MAX_LISTED + static_cast<size_t>(ITEMS_PER_BLOCK) * stages.refinement.select_blocks;
     return allocate(cuda, reinterpret_cast<PartialSums<uint8_t> **>(&stages.refinement.listed_sums), m.count * sums,
