@@ -152,16 +152,16 @@ struct Pair {
 template<int CN, bool ALIGNED>
 __device__ __forceinline__ void loadTile(const Pair &images, const unsigned char *first, const unsigned char *second,
                                          unsigned pixels, unsigned lane, uint4 (&a)[CN], uint4 (&b)[CN]) {
-    if constexpr (!ALIGNED) {
+    if constexpr (ALIGNED) {
+#pragma unroll
+        for (int k = 0; k < CN; ++k) {
+            const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * CN) - at;
+            a[k] = left > 0 ? cusi::load16(first + at, left, true) : make_uint4(0, 0, 0, 0);
+            b[k] = left > 0 ? cusi::load16(second + at, left, true) : make_uint4(0, 0, 0, 0);
+        }
+    } else {
         loadBytes<CN>(first, static_cast<int>(pixels * CN), lane, images.first, a);
         loadBytes<CN>(second, static_cast<int>(pixels * CN), lane, images.second, b);
-        return;
-    }
-#pragma unroll
-    for (int k = 0; k < CN; ++k) {
-        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * CN) - at;
-        a[k] = left > 0 ? cusi::load16(first + at, left, true) : make_uint4(0, 0, 0, 0);
-        b[k] = left > 0 ? cusi::load16(second + at, left, true) : make_uint4(0, 0, 0, 0);
     }
 }
 

@@ -212,13 +212,15 @@ __global__ void __launch_bounds__(tuning::THREADS, ALIGNED ? tuning::BLOCKS_PER_
     pixelDifferences<CN>(mine, a, b, lane, d);
     packColors(mine, colors, table, d, lane);
     unsigned char *dst = params.dst + y * params.dst_step + static_cast<size_t>(x) * 3;
-    if constexpr (!ALIGNED)
-        return storeBytes(dst, mine, static_cast<int>(pixels * 3), lane);
+    if constexpr (ALIGNED) {
 #pragma unroll
-    for (int k = 0; k < 3; ++k) {
-        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * 3) - at;
-        if (left > 0)
-            cusi::store16(dst + at, reinterpret_cast<const uint4 *>(mine)[lane + 32 * k], left, true);
+        for (int k = 0; k < 3; ++k) {
+            const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * 3) - at;
+            if (left > 0)
+                cusi::store16(dst + at, reinterpret_cast<const uint4 *>(mine)[lane + 32 * k], left, true);
+        }
+    } else {
+        storeBytes(dst, mine, static_cast<int>(pixels * 3), lane);
     }
 }
 
