@@ -3,6 +3,7 @@
 
 #include "cusight/integral.h"
 
+#include <algorithm>
 #include <deque>
 #include <random>
 #include <string>
@@ -29,10 +30,11 @@ void makeTight(Mat &memory, cusMat &table, Size size, int type, cusSpace space) 
 }
 
 // The source is the part at (at, at) of an image that is larger by `at` on each side.
-void worst(const std::string &id, Size size, bool squares, int at, Tables tables) {
+void worst(const std::string &id, Size size, bool squares, int at, Tables tables, int type = CUS_8UC1) {
     perf::bothSpaces([&](cusSpace space) {
         const double entries = (size.cols + 1.0) * (size.rows + 1.0),
-                     bytes = static_cast<double>(size.pixels()) + entries * (squares ? 12 : 4);
+                     bytes = static_cast<double>(size.pixels() * cusTypeSize(type)) +
+                             entries * (type == CUS_32FC1 ? (squares ? 16 : 8) : (squares ? 12 : 4));
         perf::Row row("worst/integral/" + id, space, bytes);
         row.note("random pixels");
         std::deque<Set> sets;
@@ -43,11 +45,14 @@ void worst(const std::string &id, Size size, bool squares, int at, Tables tables
             std::vector<uint8_t> pixels(whole.pixels());
             for (auto &p : pixels)
                 p = static_cast<uint8_t>(random());
+            std::vector<float> floats(type == CUS_32FC1 ? pixels.size() : 0);
+            std::copy_n(pixels.begin(), floats.size(), floats.begin());
+            void *const data = floats.empty() ? static_cast<void *>(pixels.data()) : floats.data();
             check(cusIntegratorCreate(&integrator, size.rows, size.cols, space));
             for (int i = perf::rotation(space, static_cast<size_t>(bytes)); i > 0; --i) {
                 Set &s = sets.emplace_back();
                 cusMat host = CUS_MAT_INIT;
-                check(cusMatWrap(&host, whole.rows, whole.cols, CUS_8UC1, CUS_HOST, pixels.data(), 0));
+                check(cusMatWrap(&host, whole.rows, whole.cols, type, CUS_HOST, data, 0));
                 check(space == CUS_DEVICE ? cusMatUpload(&host, &s.parent.mat, nullptr)
                                           : cusMatCopy(&host, &s.parent.mat, nullptr));
                 check(cusMatRegion(&s.parent.mat, at, at, size.cols, size.rows, &s.src));
@@ -90,6 +95,7 @@ TEST(IntegralWorst, shapes) {
     for (const Size size : {Size{100, 100000}, Size{100000, 100}, Size{3162, 3162}}) {
         worst(size.text(), size, false, 0, Tables::PADDED);
         worst("squares/" + size.text(), size, true, 0, Tables::PADDED);
+        worst("32F/" + size.text(), size, false, 0, Tables::PADDED, CUS_32FC1);
     }
 }
 

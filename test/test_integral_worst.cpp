@@ -87,6 +87,23 @@ TEST_P(IntegralWorst, LongThinImages) {
     }
 }
 
+// Floats that are integers have exact sums in any order.
+TEST_P(IntegralWorst, LongThinImagesOfFloats) {
+    for (const auto &[rows, cols] : {std::pair<int, int>{40001, 1}, {40001, 131}, {20011, 300}, {131, 20011}, {65537, 3}}) {
+        SCOPED_TRACE(testing::Message() << rows << " x " << cols);
+        const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random_);
+        const std::vector<float> floats(bytes.begin(), bytes.end());
+        TestMat in(rows, cols, CUS_32FC1, space(), {4, 4}, floats.data()), sum(rows + 1, cols + 1, CUS_64FC1, space()),
+            sqsum(rows + 1, cols + 1, CUS_64FC1, space());
+        CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, &sqsum.mat, nullptr, nullptr));
+        ASSERT_TRUE(sum.get<double>() == reference::integral<double>(bytes, rows, cols));
+        ASSERT_TRUE(sqsum.get<double>() == reference::integral<double>(bytes, rows, cols, true));
+        CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, nullptr, nullptr, nullptr));
+        ASSERT_TRUE(sum.get<double>() == reference::integral<double>(bytes, rows, cols));
+        ASSERT_TRUE(in.intact() && sum.intact() && sqsum.intact());
+    }
+}
+
 // The same object for shapes with different tiles, which share its workspace.
 TEST_P(IntegralWorst, LongShapesAlternateInOneObject) {
     cusIntegrator *integrator = nullptr;

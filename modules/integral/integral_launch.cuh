@@ -131,7 +131,7 @@ cusStatus launchIntegral(const char *function, const IntegralArgs &args, cudaStr
         return side <= tuning::MAX_SHORT_SIDE && length / tuning::LONG_SHAPE >= side;
     };
     if constexpr (std::is_same_v<Pixel, float>)
-        return with(tuning::Float());
+        return isLong(src.rows, src.cols) ? with(tuning::TallFloat()) : with(tuning::Float());
     else if constexpr (!std::is_same_v<SumTable, Sums32> || EXISTS<SquareTable>)
         return fits(tuning::Small64())      ? with(tuning::Small64())
                : isLong(src.rows, src.cols) ? with(tuning::Tall64())

@@ -47,7 +47,7 @@ constexpr unsigned WRITERS = 3, WRITERS_PER_SMS = 4;
 constexpr size_t GROUP_BYTES = 16 << 20;
 constexpr unsigned MAX_COLUMN_GROUP = 32;
 constexpr unsigned GROUP = 32; // tiles in a group of the row and corner chains; groups in a group of groups
-// From this ratio of the sides on, and up to this short side, tables of bytes get tiles for long chains.
+// From this ratio of the sides on, and up to this short side, tables get tiles for long chains.
 constexpr int LONG_SHAPE = 16, MAX_SHORT_SIDE = 1024;
 // Workspace of one slab. Taller images are cut into slabs, one launch each; 16384 x 16384 is one slab.
 constexpr size_t SLAB_BYTES = 48 << 20;
