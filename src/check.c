@@ -4,6 +4,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* fork.c has nothing to call; this keeps it in a program that links the static library. */
+extern const char cusi_forkHandler;
+__attribute__((used)) static const char *const fork_handler = &cusi_forkHandler;
+
 static _Thread_local char message[512];
 
 cusStatus cusi_fail(cusStatus status, const char *format, ...) {

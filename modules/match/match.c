@@ -14,6 +14,11 @@ cusMatcherOptions cusMatcherDefaults(void) {
         .method = CUS_MATCH_SQDIFF, .algorithm = CUS_MATCH_AUTO, .max_matches = 1, .min_distance = 1, .score_limit = NAN};
 }
 
+#ifdef CUSI_WITH_CUDA
+/* match_cufft_open.c: why this thread's last call could not reach cuFFT; NULL if it could. */
+const char *match_cufftProblem(void);
+#endif
+
 /* ---- Creation ----------------------------------------------------------------------------------------------------------
  */
 
@@ -209,6 +214,13 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
         made->algorithm =
             CUSI_BACKEND(f, made->space, match_host_algorithm(&made->model), match_cuda_algorithm(&made->model));
     cusStatus status = fetchAndPrepare(f, made, templates, o.mask, stream);
+#ifdef CUSI_WITH_CUDA
+    const char *const problem = match_cufftProblem();
+    if (status == CUS_ERROR_CUDA && problem)
+        status =
+            cusi_fail(CUS_ERROR_NO_CUDA,
+                      "%s: matching by FFT on the device needs cuFFT: %s (CUS_MATCH_DIRECT works without it)", f, problem);
+#endif
     if (status != CUS_OK) {
         cusMatcherDestroy(made);
         return status;
