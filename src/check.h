@@ -3,6 +3,7 @@
 #define CUSI_CHECK_H
 
 #include "cusight/core.h"
+#include "range.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,7 +1,8 @@
 /* cusight/core.h: status codes, matrices, streams, stream events and devices.
  *
  * Thread contract. Every function may be called from any thread. The error message is kept per thread. The library has no
- * global state: threads may work at the same time unless they write the same matrix or use the same object.
+ * global state but the device allocator: threads may work at the same time unless they write the same matrix or use the same
+ * object.
  *
  * Where the data lives decides where the work runs. Matrices in CUS_HOST memory are processed by the CPU; the result is
  * ready when the call returns, and the stream argument is ignored. Matrices in CUS_DEVICE memory are processed by the
@@ -188,6 +189,30 @@ CUS_API cusStatus cusMatCopy(const cusMat *src, cusMat *dst, cusStream stream);
 
 /* Sets every byte of every element to zero; padding between rows is untouched. Host: done at return. Device: queued. */
 CUS_API cusStatus cusMatSetZero(cusMat *mat, cusStream stream);
+
+/* ---- Device memory ---------------------------------------------------------------------------------------------------- */
+
+/* Where device memory comes from instead of CUDA: RMM's or PyTorch's pool, for example (docs/guide.md shows both).
+ * The functions are called from any thread, several at a time; they must not throw, nor call this library. */
+typedef struct cusDeviceAllocator {
+    /* `bytes` (at least 1) of memory of `device`, the calling thread's current device, at a multiple of 256 bytes, for work
+     * queued in `stream` from now on. NULL if there is none: the call that needs it fails with NO_MEMORY. */
+    void *(*allocate)(size_t bytes, int device, cusStream stream, void *user);
+    /* Takes back what `allocate` returned for these bytes and this device. Work queued in `stream` before may still use it;
+     * nothing else does. */
+    void (*deallocate)(void *data, size_t bytes, int device, cusStream stream, void *user);
+    void *user;
+} cusDeviceAllocator;
+
+/* All device memory that the library asks for from now on, in every thread, comes from `allocator`, which is copied; NULL:
+ * from CUDA again. Each block goes back to where it came from, and objects ask for memory only when they are created, so
+ * an object or matrix keeps the allocator it was created with: the allocator must outlive them. Matrices and objects may be
+ * used in any stream; they are allocated in the default stream, which is waited for, and given back there after a
+ * wait for the device. Calls without an object that need a workspace (cusIntegral, cusStereo...) allocate in their stream
+ * without waiting; while that is being captured into a graph, CUDA's memory is used. Page-locked host memory, and the little
+ * that CUDA and cuFFT keep for themselves, are not affected. Errors: NULL (one of the functions), NO_CUDA (a build without
+ * CUDA). */
+CUS_API cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator);
 
 /* ---- Errors in one line ---------------------------------------------------------------------------------------------- */
 

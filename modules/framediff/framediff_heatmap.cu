@@ -201,14 +201,15 @@ __global__ void __launch_bounds__(tuning::THREADS, tuning::BLOCKS_PER_SM)
 }
 
 template<class Colors>
-cusStatus launchColorize(int channels, const ColorizeParams &params, const Colors &colors, cudaStream_t stream) {
+cusStatus launchColorize(const char *function, int channels, const ColorizeParams &params, const Colors &colors,
+                         cudaStream_t stream) {
     const auto kernel = channels == 1   ? colorizeKernel<1, Colors>
                         : channels == 3 ? colorizeKernel<3, Colors>
                                         : colorizeKernel<4, Colors>;
     const unsigned long long blocks = cusi::divUp(params.tiles, 0ull + WARPS);
     CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
-                 "framediff: %llu tiles of 512 pixels exceed the limit of one kernel launch", params.tiles);
-    return cusi::launchOverlapped("framediff", kernel, static_cast<unsigned>(blocks), tuning::THREADS, 0, stream, params,
+                 "%s: %llu tiles of 512 pixels exceed the limit of one kernel launch", function, params.tiles);
+    return cusi::launchOverlapped(function, kernel, static_cast<unsigned>(blocks), tuning::THREADS, 0, stream, params,
                                   colors);
 }
 
@@ -237,8 +238,8 @@ cusStatus framediff_cuda_colorize(const cusMat *prev, const cusMat *cur, cusMat 
     params.tiles = rows * params.tiles_per_row;
     const int channels = CUS_CHANNELS(cur->type);
     if (map->full_scale == 0)
-        return launchColorize(channels, params, Noise{static_cast<unsigned>(map->threshold)}, stream);
+        return launchColorize("cusNoiseView", channels, params, Noise{static_cast<unsigned>(map->threshold)}, stream);
     if (map->full_scale == FRAMEDIFF_LEVELS - 1)
-        return launchColorize(channels, params, DefaultHeat{}, stream);
-    return launchColorize(channels, params, CustomHeat{*map->palette}, stream);
+        return launchColorize("cusHeatmap", channels, params, DefaultHeat{}, stream);
+    return launchColorize("cusHeatmap", channels, params, CustomHeat{*map->palette}, stream);
 }

@@ -26,7 +26,6 @@ const char *match_cufftProblem(void);
 #define FUNCTIONS(X)                                                                                                       \
     X(cufftCreate, (cufftHandle * plan), (plan))                                                                           \
     X(cufftDestroy, (cufftHandle plan), (plan))                                                                            \
-    X(cufftPlan2d, (cufftHandle * plan, int nx, int ny, cufftType type), (plan, nx, ny, type))                             \
     X(cufftMakePlanMany64,                                                                                                 \
       (cufftHandle plan, int rank, long long *n, long long *in_embed, long long in_stride, long long in_distance,          \
        long long *out_embed, long long out_stride, long long out_distance, cufftType type, long long batch, size_t *work), \

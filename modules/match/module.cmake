@@ -5,7 +5,7 @@
 if(CUSIGHT_HAVE_CUDA)
     file(GLOB match_kernels CONFIGURE_DEPENDS modules/match/*.cu)
     set(renamed "")
-    foreach(function Create Destroy Plan2d MakePlanMany64 SetAutoAllocation SetWorkArea SetStream ExecR2C ExecC2R ExecD2Z)
+    foreach(function Create Destroy MakePlanMany64 SetAutoAllocation SetWorkArea SetStream ExecR2C ExecC2R ExecD2Z)
         list(APPEND renamed cufft${function}=cusi_cufft${function})
     endforeach()
     set_source_files_properties(${match_kernels} PROPERTIES COMPILE_OPTIONS --fmad=false COMPILE_DEFINITIONS "${renamed}")

@@ -37,6 +37,11 @@ bool disarm();
 // The name of the function that failed last.
 const char *lastVictim();
 
+// Between count(true) and count(false), the calls of each class are counted.
+void count(bool on);
+int counted(Class c);
+void clearCounts();
+
 // For the interposed functions: is this call to fail?
 bool strikes(Class c, const char *function);
 
@@ -64,6 +69,10 @@ std::string held();
 bool builtWithCuda();
 void simulateCuda(bool on);
 bool simulatingCuda();
+// Device memory that is not the library's own, 256-byte aligned, and how often the library has asked CUDA for some.
+void *deviceBlock(size_t bytes);
+void freeDeviceBlock(void *data);
+int cudaAllocations();
 // No error is left for the next caller of cudaGetLastError.
 bool cudaErrorPending();
 
@@ -88,8 +97,6 @@ class Trial {
     Class what() const { return class_; }
 
     bool injected = false, failed = false;
-    // Set by a body that expects a leak: why it cannot be fixed yet. Counted in the report.
-    const char *known_leak = nullptr;
     std::vector<uint8_t> results;
 
   private:
@@ -101,7 +108,7 @@ class Trial {
 using Body = std::function<void(Trial &)>;
 
 // Runs the body without a fault, then with the n-th call of each class failing, alone and with all that follow, for n = 1, 2,
-// ... until nothing fails any more.
+// ... until nothing fails any more. The environment's CUSIGHT_FAULTS_SECONDS cuts it short: after that time, n = 1, 3, 7, 15 ...
 void walk(const std::string &name, const Body &body);
 
 // ---- Matrices of the tests

@@ -15,6 +15,13 @@ bool faults::simulatingCuda() {
 bool faults::cudaErrorPending() {
     return false;
 }
+void *faults::deviceBlock(size_t) {
+    return nullptr;
+}
+void faults::freeDeviceBlock(void *) {}
+int faults::cudaAllocations() {
+    return 0;
+}
 
 #else
 
@@ -29,6 +36,7 @@ namespace {
 constexpr size_t LARGE =
     1 << 16; // the simulation sets no more than this: kernels do nothing, and its memory begins as zeros
 bool simulating = false;
+int allocations = 0;
 cudaError_t pending = cudaSuccess;
 
 template<class T>
@@ -71,6 +79,7 @@ cudaError_t allocate(const char *function, Class memory, Resource resource, void
         real);
     if (error == cudaSuccess)
         take(resource, handleOf(*p));
+    allocations += resource == DEVICE_BLOCK;
     return error;
 }
 
@@ -125,6 +134,23 @@ void faults::simulateCuda(bool on) {
 }
 bool faults::simulatingCuda() {
     return simulating;
+}
+void *faults::deviceBlock(size_t bytes) {
+    void *data = nullptr;
+    if (simulating) {
+        data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+        return data ? std::memset(data, 0, bytes) : nullptr;
+    }
+    return cudaMalloc(&data, bytes) == cudaSuccess ? data : nullptr;
+}
+void faults::freeDeviceBlock(void *data) {
+    if (simulating)
+        std::free(data);
+    else
+        (void)cudaFree(data);
+}
+int faults::cudaAllocations() {
+    return allocations;
 }
 bool faults::cudaErrorPending() {
     return pending != cudaSuccess || (!simulating && support::haveGpu() && cudaPeekAtLastError() != cudaSuccess);
@@ -185,6 +211,9 @@ CUDA_CALL(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned flags), 
 CUDA_CALL(cudaEventRecord, (cudaEvent_t e, cudaStream_t s), (e, s), )
 CUDA_CALL(cudaEventSynchronize, (cudaEvent_t e), (e), )
 CUDA_CALL(cudaEventElapsedTime, (float *ms, cudaEvent_t a, cudaEvent_t b), (ms, a, b), *ms = 1)
+CUDA_CALL(cudaDeviceSynchronize, (void), (), )
+CUDA_CALL(cudaStreamIsCapturing, (cudaStream_t s, cudaStreamCaptureStatus *status), (s, status),
+          *status = cudaStreamCaptureStatusNone)
 CUDA_CALL(cudaGetDevice, (int *device), (device), *device = 0)
 CUDA_CALL(cudaSetDevice, (int device), (device), )
 CUDA_CALL(cudaGetDeviceCount, (int *count), (count), *count = 1)
@@ -231,7 +260,6 @@ namespace {
 struct RealCufft {
     decltype(&cufftCreate) create;
     decltype(&cufftDestroy) destroy;
-    decltype(&cufftPlan2d) plan2d;
     decltype(&cufftMakePlanMany64) many;
     decltype(&cufftSetAutoAllocation) automatic;
     decltype(&cufftSetWorkArea) area;
@@ -265,9 +293,6 @@ cufftResult newPlan(const char *function, cufftHandle *plan, Real &&real) {
 }
 cufftResult create(cufftHandle *plan) {
     return newPlan("cufftCreate", plan, [=] { return real_cufft.create(plan); });
-}
-cufftResult plan2d(cufftHandle *plan, int nx, int ny, cufftType type) {
-    return newPlan("cufftPlan2d", plan, [=] { return real_cufft.plan2d(plan, nx, ny, type); });
 }
 cufftResult destroy(cufftHandle plan) {
     give(FFT_PLAN, static_cast<uintptr_t>(plan));
@@ -311,15 +336,10 @@ struct Symbol {
 };
 #define SYMBOL(name, ours, real) \
     { name, reinterpret_cast<void *>(&(ours)), reinterpret_cast<void **>(&real_cufft.real) }
-const Symbol symbols[] = {SYMBOL("cufftCreate", create, create),
-                          SYMBOL("cufftDestroy", destroy, destroy),
-                          SYMBOL("cufftPlan2d", plan2d, plan2d),
-                          SYMBOL("cufftMakePlanMany64", many, many),
-                          SYMBOL("cufftSetAutoAllocation", automatic, automatic),
-                          SYMBOL("cufftSetWorkArea", area, area),
-                          SYMBOL("cufftSetStream", setStream, stream),
-                          SYMBOL("cufftExecR2C", r2c, r2c),
-                          SYMBOL("cufftExecC2R", c2r, c2r),
+const Symbol symbols[] = {SYMBOL("cufftCreate", create, create),     SYMBOL("cufftDestroy", destroy, destroy),
+                          SYMBOL("cufftMakePlanMany64", many, many), SYMBOL("cufftSetAutoAllocation", automatic, automatic),
+                          SYMBOL("cufftSetWorkArea", area, area),    SYMBOL("cufftSetStream", setStream, stream),
+                          SYMBOL("cufftExecR2C", r2c, r2c),          SYMBOL("cufftExecC2R", c2r, c2r),
                           SYMBOL("cufftExecD2Z", d2z, d2z)};
 
 } // namespace

@@ -17,22 +17,21 @@ INSTANTIATE_TEST_SUITE_P(, FaultsWith, testing::Values(HOST, GPU, SIMULATED), pl
 
 // Events in either space.
 struct Recording {
-    enum { COUNT = 3000 };
     std::vector<uint16_t> x, y;
     std::vector<uint8_t> p;
     std::vector<int64_t> t;
     std::vector<Mat> device;
     cusEventArrays host, arrays;
 
-    explicit Recording(cusSpace space) {
+    explicit Recording(cusSpace space, int count = 3000) {
         std::mt19937 random(1);
-        for (int i = 0; i < COUNT; ++i) {
+        for (int i = 0; i < count; ++i) {
             x.push_back(static_cast<uint16_t>(random() % 64));
             y.push_back(static_cast<uint16_t>(random() % 48));
             p.push_back(static_cast<uint8_t>(random() & 1));
             t.push_back(10 * i);
         }
-        arrays = host = {x.data(), y.data(), p.data(), t.data(), COUNT, CUS_HOST};
+        arrays = host = {x.data(), y.data(), p.data(), t.data(), static_cast<size_t>(count), CUS_HOST};
         if (space == CUS_HOST)
             return;
         arrays.x = static_cast<const uint16_t *>(upload(x));
@@ -86,6 +85,22 @@ TEST_P(FaultsWith, Stacker) {
             t.call([&] { return cusEventStack(s, &recording.arrays, windows, 3, &frames, nullptr); });
             t.result(frames.bytes());
             cusEventStackerDestroy(s);
+        });
+    }
+    // One long window, which the device handles in parts.
+    const int count = 400000;
+    const Recording many(space(), count);
+    const cusEventWindow window = {0, static_cast<uint64_t>(count)};
+    for (const cusRepresentationKind kind :
+         {CUS_REPR_HISTOGRAM, CUS_REPR_STACKED_HISTOGRAM, CUS_REPR_VOXEL_GRID, CUS_REPR_MDES}) {
+        const cusRepresentation long_r = cusRepresentationDefaults(kind);
+        check(std::string("cusEventStack, ") + cusRepresentationName(kind) + ", long window", [&](Trial &t) {
+            cusEventStacker *stacker = nullptr;
+            CUS_ASSERT_OK(cusEventStackerCreate(&stacker, 48, 64, space(), &long_r, 1));
+            Mat frame;
+            t.call([&] { return cusEventStack(stacker, &many.arrays, &window, 1, &frame, nullptr); });
+            t.result(frame.bytes());
+            cusEventStackerDestroy(stacker);
         });
     }
     cusEventStacker *s = nullptr;
