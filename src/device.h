@@ -11,7 +11,7 @@ extern "C" {
 /* Device memory comes from the allocator of cusSetDeviceAllocator, else from CUDA; on failure *data is NULL. Every stream may
  * use it, and it is 256-byte aligned. cusi_deviceFree takes NULL, too, and waits until the device no longer uses the memory. */
 cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data);
-/* With *step for rows of `row_bytes`. */
+/* With *step for rows of `row_bytes`, unless `step` is NULL. */
 cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row_bytes, void **data, size_t *step);
 void cusi_deviceFree(void *data);
 /* Memory for work in `stream` alone. Neither call waits. To free without a message in case of an error: function NULL. */

@@ -138,23 +138,38 @@ cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator) {
     return CUS_OK;
 }
 
+/* Exchanges the thread's mode. In the relaxed one it may allocate although a stream is being captured: an output that a captured
+ * call creates is allocated at once and is not part of the graph. */
+static void exchangeCaptureMode(enum cudaStreamCaptureMode *mode) {
+    if (cudaThreadExchangeStreamCaptureMode(mode) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
+/* With `step`, in rows of `bytes`. */
+static cusStatus allocate(const char *function, size_t rows, size_t bytes, void **data, size_t *step) {
+    const size_t padded = step ? (bytes + PITCH - 1) / PITCH * PITCH : bytes; /* what CUDA chooses, too */
+    *data = NULL;
+    CUSI_REQUIRE(padded >= bytes && padded <= SIZE_MAX / rows, CUS_ERROR_NO_MEMORY,
+                 "%s: no device memory for %zu rows of %zu bytes", function, rows, bytes);
+    CUS_TRY(allocateGiven(function, padded * rows, data, NULL, 1));
+    if (!*data)
+        return step ? allocated(cudaMallocPitch(data, step, bytes, rows), function, "cudaMallocPitch", padded * rows, data)
+                    : allocated(cudaMalloc(data, bytes), function, "cudaMalloc", bytes, data);
+    if (step)
+        *step = padded;
+    return CUS_OK;
+}
+
 cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data) {
-    CUS_TRY(allocateGiven(function, bytes, data, NULL, 1));
-    if (*data)
-        return CUS_OK;
-    return allocated(cudaMalloc(data, bytes), function, "cudaMalloc", bytes, data);
+    return cusi_deviceAllocatePitch(function, 1, bytes, data, NULL);
 }
 
 cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row_bytes, void **data, size_t *step) {
-    const size_t padded = (row_bytes + PITCH - 1) / PITCH * PITCH; /* what CUDA chooses, too */
-    CUSI_REQUIRE(padded >= row_bytes && padded <= SIZE_MAX / rows, CUS_ERROR_NO_MEMORY,
-                 "%s: no device memory for %zu rows of %zu bytes", function, rows, row_bytes);
-    CUS_TRY(allocateGiven(function, padded * rows, data, NULL, 1));
-    if (*data) {
-        *step = padded;
-        return CUS_OK;
-    }
-    return allocated(cudaMallocPitch(data, step, row_bytes, rows), function, "cudaMallocPitch", padded * rows, data);
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    exchangeCaptureMode(&mode);
+    const cusStatus status = allocate(function, rows, row_bytes, data, step);
+    exchangeCaptureMode(&mode);
+    return status;
 }
 
 void cusi_deviceFree(void *data) {
@@ -166,13 +181,14 @@ void cusi_deviceFree(void *data) {
         return;
     }
     /* As cudaFree does: nobody knows which streams still use the memory. */
-    int current = block->device;
+    const int device = block->device;
+    int current = device;
     (void)cudaGetDevice(&current);
-    if (current != block->device)
-        (void)cudaSetDevice(block->device);
+    if (current != device)
+        (void)cudaSetDevice(device);
     (void)cudaDeviceSynchronize();
     giveBack(block, NULL);
-    if (current != block->device)
+    if (current != device)
         (void)cudaSetDevice(current);
 }
 

@@ -206,6 +206,12 @@ cudaError_t faulty_cudaEventDestroy(cudaEvent_t event) {
 }
 } // extern "C"
 
+extern "C" cudaError_t faulty_cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+    return allocate("cudaEventCreateWithFlags", NONE, STREAM_EVENT, reinterpret_cast<void **>(event), 1,
+                    [=] { return cudaEventCreateWithFlags(event, flags); });
+}
+CUDA_CALL(cudaThreadExchangeStreamCaptureMode, (cudaStreamCaptureMode * mode), (mode), )
+CUDA_CALL(cudaStreamGetId, (cudaStream_t s, unsigned long long *id), (s, id), *id = handleOf(s))
 CUDA_CALL(cudaStreamSynchronize, (cudaStream_t s), (s), )
 CUDA_CALL(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned flags), (s, e, flags), )
 CUDA_CALL(cudaEventRecord, (cudaEvent_t e, cudaStream_t s), (e, s), )
