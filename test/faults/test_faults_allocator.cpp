@@ -141,7 +141,10 @@ TEST_P(FaultsOfAllocator, EventsAndVideo) {
         t.call([&] { return cusEventStackerCreate(&s, 48, 64, CUS_DEVICE, &r, 1); });
         cusEventStackerDestroy(s);
     });
-    const Mat times(1, 8 * 100, CUS_8UC1, CUS_DEVICE, std::vector<uint8_t>(800));
+    std::vector<uint8_t> bytes(800);
+    for (int64_t i = 0; i < 100; ++i)
+        std::memcpy(&bytes[static_cast<size_t>(8 * i)], &i, sizeof i);
+    const Mat times(1, 800, CUS_8UC1, CUS_DEVICE, bytes);
     cusEventArrays arrays = {};
     arrays.x = arrays.y = static_cast<const uint16_t *>(times.mat.data);
     arrays.p = static_cast<const uint8_t *>(times.mat.data);
@@ -150,6 +153,7 @@ TEST_P(FaultsOfAllocator, EventsAndVideo) {
     arrays.space = CUS_DEVICE;
     cusWindowing windowing = cusWindowingDefaults();
     windowing.unit = CUS_WINDOW_DURATION;
+    windowing.length = 30;
     check("cusEventWindows, by time", [&](Trial &t) {
         cusEventWindow windows[4] = {};
         size_t count = 0;
