@@ -246,10 +246,13 @@ void walk(const std::string &name, const Body &body) {
             if (counted(Class(c)) == 0 || (onward && (c == SHORT_READ || c == INTERRUPT)))
                 continue;
             for (int n = 1, step = 1;; n += step) {
-                if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > limit) {
+                const double taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+                if (taken > limit) {
                     step *= 2;
                     walks_cut += !cut;
                     cut = true;
+                    if (taken > 8 * limit)
+                        break;
                 }
                 SCOPED_TRACE(name + ": " + className(Class(c)) + " " + std::to_string(n) +
                              (onward ? " and all after" : ""));

@@ -108,7 +108,8 @@ class Trial {
 using Body = std::function<void(Trial &)>;
 
 // Runs the body without a fault, then with the n-th call of each class failing, alone and with all that follow, for n = 1, 2,
-// ... until nothing fails any more. The environment's CUSIGHT_FAULTS_SECONDS cuts it short: after that time, n = 1, 3, 7, 15 ...
+// ... until nothing fails any more. The environment's CUSIGHT_FAULTS_SECONDS cuts it short: after that time, n = 1, 3, 7, 15 ...; after eight
+// times as long it ends.
 void walk(const std::string &name, const Body &body);
 
 // ---- Matrices of the tests
