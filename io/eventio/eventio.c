@@ -56,7 +56,6 @@ static cusStatus createReader(cusEventReader **reader, const char *path, const v
 }
 
 cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventReaderOpen", reader);
     CUSI_NOT_NULL("cusEventReaderOpen", path);
     return createReader(reader, path, NULL, 0, options);
@@ -64,14 +63,12 @@ cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cu
 
 cusStatus cusEventReaderOpenMemory(cusEventReader **reader, const void *data, size_t size,
                                    const cusEventReaderOptions *options) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventReaderOpenMemory", reader);
     CUSI_NOT_NULL("cusEventReaderOpenMemory", data);
     return createReader(reader, NULL, data, size, options);
 }
 
 void cusEventReaderClose(cusEventReader *reader) {
-    CUSI_RANGE;
     if (!reader)
         return;
     if (reader->methods)
@@ -86,7 +83,6 @@ void cusEventReaderClose(cusEventReader *reader) {
 }
 
 cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo *info) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventReaderInfo", reader);
     CUSI_NOT_NULL("cusEventReaderInfo", info);
     *info = reader->info;
@@ -94,7 +90,6 @@ cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo *info) {
 }
 
 cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *counts) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventReaderCounts", reader);
     CUSI_NOT_NULL("cusEventReaderCounts", counts);
     *counts = reader->counts;
@@ -136,7 +131,6 @@ static cusStatus readValid(cusEventReader *reader, size_t n, EventArrays out, si
 
 cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
                              size_t *count) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventReaderRead", reader);
     CUSI_NOT_NULL("cusEventReaderRead", count);
     *count = 0;
@@ -170,7 +164,6 @@ static cusStatus seek(cusEventReader *reader, uint64_t index) {
 }
 
 cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventReaderSeekIndex", reader);
     CUSI_REQUIRE(index >= 0, CUS_ERROR_VALUE, "cusEventReaderSeekIndex: index is %lld, expected 0 or more",
                  (long long)index);
@@ -178,7 +171,6 @@ cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index) {
 }
 
 cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventReaderSeekTime", reader);
     reader->failure = CUS_OK;
     uint64_t found = 0;

@@ -7,25 +7,21 @@
 #ifndef CUSI_WITH_HDF5
 
 cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type) {
-    CUSI_RANGE;
     (void)writer, (void)path, (void)rows, (void)cols, (void)type;
     return eventio_noHdf5("cusFrameWriterCreate");
 }
 
 cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
-    CUSI_RANGE;
     (void)writer, (void)frames;
     return eventio_noHdf5("cusFrameWriterWrite");
 }
 
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
-    CUSI_RANGE;
     (void)writer;
     return eventio_noHdf5("cusFrameWriterFinish");
 }
 
 void cusFrameWriterDiscard(cusFrameWriter *writer) {
-    CUSI_RANGE;
     (void)writer;
 }
 
@@ -65,7 +61,6 @@ static cusStatus createDataset(cusFrameWriter *w) {
 }
 
 cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type) {
-    CUSI_RANGE;
     static const char function[] = "cusFrameWriterCreate";
     CUSI_NOT_NULL(function, writer);
     CUSI_NOT_NULL(function, path);
@@ -133,7 +128,6 @@ static herr_t storeFrames(cusFrameWriter *w, int n) {
 }
 
 cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
-    CUSI_RANGE;
     static const char function[] = "cusFrameWriterWrite";
     cusFrameWriter *w = writer;
     CUSI_NOT_NULL(function, writer);
@@ -166,7 +160,6 @@ static void freeWriter(cusFrameWriter *w) {
 }
 
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
-    CUSI_RANGE;
     static const char function[] = "cusFrameWriterFinish";
     CUSI_NOT_NULL(function, writer);
     if (writer->failure != CUS_OK)
@@ -177,7 +170,6 @@ cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
 }
 
 void cusFrameWriterDiscard(cusFrameWriter *writer) {
-    CUSI_RANGE;
     if (!writer)
         return;
     eventio_outputDiscard(&writer->output);

@@ -24,7 +24,6 @@ cusEventGeneratorOptions cusEventGeneratorDefaults(void) {
 
 cusStatus cusEventGeneratorCreate(cusEventGenerator **generator, int rows, int cols,
                                   const cusEventGeneratorOptions *options) {
-    CUSI_RANGE;
     static const char function[] = "cusEventGeneratorCreate";
     CUSI_NOT_NULL(function, generator);
     CUSI_REQUIRE(rows >= 1 && rows <= 65536 && cols >= 1 && cols <= 65536, CUS_ERROR_VALUE,
@@ -62,7 +61,6 @@ static void freeArrays(EventArrays *arrays) {
 }
 
 void cusEventGeneratorDestroy(cusEventGenerator *generator) {
-    CUSI_RANGE;
     if (!generator)
         return;
     freeArrays(&generator->unsorted);
@@ -172,7 +170,6 @@ static void setReferences(cusEventGenerator *g, const cusMat *frame) {
 }
 
 cusStatus cusEventGeneratorPush(cusEventGenerator *generator, const cusMat *frame, int64_t time, cusEventArrays *events) {
-    CUSI_RANGE;
     static const char function[] = "cusEventGeneratorPush";
     cusEventGenerator *g = generator;
     CUSI_NOT_NULL(function, generator);

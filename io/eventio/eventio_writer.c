@@ -11,26 +11,22 @@ cusEventWriterOptions cusEventWriterDefaults(void) {
 #ifndef CUSI_WITH_HDF5
 
 cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options) {
-    CUSI_RANGE;
     (void)writer, (void)path, (void)options;
     return eventio_noHdf5("cusEventWriterCreate");
 }
 
 cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
                               const int64_t *t) {
-    CUSI_RANGE;
     (void)writer, (void)n, (void)x, (void)y, (void)p, (void)t;
     return eventio_noHdf5("cusEventWriterWrite");
 }
 
 cusStatus cusEventWriterFinish(cusEventWriter *writer) {
-    CUSI_RANGE;
     (void)writer;
     return eventio_noHdf5("cusEventWriterFinish");
 }
 
 void cusEventWriterDiscard(cusEventWriter *writer) {
-    CUSI_RANGE;
     (void)writer;
 }
 
@@ -131,7 +127,6 @@ static cusStatus createDatasets(cusEventWriter *w) {
 }
 
 cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options) {
-    CUSI_RANGE;
     static const char function[] = "cusEventWriterCreate";
     CUSI_NOT_NULL(function, writer);
     CUSI_NOT_NULL(function, path);
@@ -208,7 +203,6 @@ static cusStatus indexTimes(cusEventWriter *w, uint64_t first, size_t n, const i
 
 cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
                               const int64_t *t) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventWriterWrite", writer);
     CUSI_REQUIRE(writer->failure == CUS_OK, writer->failure, "cusEventWriterWrite: %s could not be written earlier",
                  writer->output.path);
@@ -247,7 +241,6 @@ static void freeWriter(cusEventWriter *w) {
 }
 
 cusStatus cusEventWriterFinish(cusEventWriter *writer) {
-    CUSI_RANGE;
     static const char function[] = "cusEventWriterFinish";
     CUSI_NOT_NULL(function, writer);
     cusStatus status = writer->failure;
@@ -261,7 +254,6 @@ cusStatus cusEventWriterFinish(cusEventWriter *writer) {
 }
 
 void cusEventWriterDiscard(cusEventWriter *writer) {
-    CUSI_RANGE;
     if (!writer)
         return;
     eventio_outputDiscard(&writer->output);

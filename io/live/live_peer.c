@@ -37,7 +37,6 @@ struct cusPeer {
 };
 
 cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t rate_millihertz) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusPeerCreate", peer);
     LiveShape shape;
     CUS_TRY(live_shape("cusPeerCreate", rows, cols, type, &shape));
@@ -60,7 +59,6 @@ cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t r
 }
 
 void cusPeerDestroy(cusPeer *peer) {
-    CUSI_RANGE;
     if (!peer)
         return;
     live_compressorDestroy(peer->compressor);
@@ -148,7 +146,6 @@ static cusStatus receive(cusPeer *peer) {
 }
 
 cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusPeerInput", peer);
     CUSI_REQUIRE(data || bytes == 0, CUS_ERROR_NULL, "cusPeerInput: data is NULL");
     if (peer->failure != CUS_OK)
@@ -231,7 +228,6 @@ static void appendBye(cusPeer *peer) {
 }
 
 cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusPeerOffer", peer);
     CUSI_NOT_NULL("cusPeerOffer", frame);
     CUSI_REQUIRE(frame->message && frame->mask && (frame->values || frame->count == 0), CUS_ERROR_NULL,
@@ -267,7 +263,6 @@ cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame) {
 }
 
 cusStatus cusPeerOutput(cusPeer *peer, const uint8_t **data, size_t *bytes) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusPeerOutput", peer);
     CUSI_NOT_NULL("cusPeerOutput", data);
     CUSI_NOT_NULL("cusPeerOutput", bytes);
@@ -282,7 +277,6 @@ cusStatus cusPeerOutput(cusPeer *peer, const uint8_t **data, size_t *bytes) {
 }
 
 cusStatus cusPeerSent(cusPeer *peer, size_t bytes) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusPeerSent", peer);
     CUSI_REQUIRE(bytes <= peer->out_end - peer->out_start, CUS_ERROR_VALUE,
                  "cusPeerSent: bytes is %zu, expected at most %zu", bytes, peer->out_end - peer->out_start);
@@ -294,7 +288,6 @@ cusStatus cusPeerSent(cusPeer *peer, size_t bytes) {
 }
 
 cusStatus cusPeerFinish(cusPeer *peer) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusPeerFinish", peer);
     if (peer->failure != CUS_OK)
         return failAgain(peer);
@@ -303,7 +296,6 @@ cusStatus cusPeerFinish(cusPeer *peer) {
 }
 
 cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusPeerQuery", peer);
     CUSI_NOT_NULL("cusPeerQuery", info);
     *info = (cusPeerInfo){.connected = peer->connected,

@@ -97,7 +97,6 @@ static cusStatus createBuffers(cusSender *sender, const cusSenderOptions *option
 
 cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusSpace space,
                           const cusSenderOptions *options) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusSenderCreate", sender);
     LiveShape shape;
     CUS_TRY(live_shape("cusSenderCreate", rows, cols, type, &shape));
@@ -122,7 +121,6 @@ cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusS
 }
 
 void cusSenderDestroy(cusSender *sender) {
-    CUSI_RANGE;
     if (!sender)
         return;
     if (sender->compute) { /* queued work uses the buffers */
@@ -209,7 +207,6 @@ static cusStatus checkFrame(const cusSender *sender, const cusMat *frame) {
 }
 
 cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key_frame, cusStream stream) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusSenderSubmit", sender);
     CUS_TRY(checkFrame(sender, frame));
     CUSI_REQUIRE(sender->submitted - atomic_load(&sender->released) < (uint64_t)sender->max_in_flight, CUS_ERROR_CAPACITY,
@@ -271,7 +268,6 @@ static void packDifference(cusSender *sender, Slot *slot, cusSentFrame *out) {
 }
 
 cusStatus cusSenderFinish(cusSender *sender, cusSentFrame *packed) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusSenderFinish", sender);
     CUSI_NOT_NULL("cusSenderFinish", packed);
     const uint64_t number = atomic_load(&sender->finished);
@@ -299,7 +295,6 @@ cusStatus cusSenderFinish(cusSender *sender, cusSentFrame *packed) {
 }
 
 cusStatus cusSenderRelease(cusSender *sender) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusSenderRelease", sender);
     const uint64_t number = atomic_load(&sender->released);
     CUSI_REQUIRE(number < atomic_load(&sender->finished), CUS_ERROR_VALUE,
@@ -309,7 +304,6 @@ cusStatus cusSenderRelease(cusSender *sender) {
 }
 
 cusStatus cusSenderReference(const cusSender *sender, cusMat *view) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusSenderReference", sender);
     return cusDiffEncoderReference(sender->encoder, view);
 }

@@ -49,7 +49,6 @@ static void queueMessage(cusViewer *viewer, cusWireType type, uint64_t sequence)
 }
 
 cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusViewerCreate", viewer);
     const cusViewerOptions chosen = options ? *options : cusViewerDefaults();
     CUSI_REQUIRE(chosen.max_frame_bytes >= 1 && chosen.max_frame_bytes <= CUS_WIRE_MAX_FRAME_BYTES, CUS_ERROR_VALUE,
@@ -69,7 +68,6 @@ cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options) {
 }
 
 void cusViewerDestroy(cusViewer *viewer) {
-    CUSI_RANGE;
     if (!viewer)
         return;
     live_decompressorDestroy(viewer->decompressor);
@@ -80,7 +78,6 @@ void cusViewerDestroy(cusViewer *viewer) {
 }
 
 cusStatus cusViewerReconnect(cusViewer *viewer) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusViewerReconnect", viewer);
     viewer->header_fill = viewer->payload_fill = 0;
     viewer->out_start = viewer->out_end = 0;
@@ -255,7 +252,6 @@ static cusStatus input(cusViewer *viewer, const uint8_t *data, size_t bytes, siz
 }
 
 cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerUpdate *update) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusViewerInput", viewer);
     CUSI_NOT_NULL("cusViewerInput", used);
     CUSI_NOT_NULL("cusViewerInput", update);
@@ -273,7 +269,6 @@ cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size
 }
 
 cusStatus cusViewerOutput(cusViewer *viewer, const uint8_t **data, size_t *bytes) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusViewerOutput", viewer);
     CUSI_NOT_NULL("cusViewerOutput", data);
     CUSI_NOT_NULL("cusViewerOutput", bytes);
@@ -283,7 +278,6 @@ cusStatus cusViewerOutput(cusViewer *viewer, const uint8_t **data, size_t *bytes
 }
 
 cusStatus cusViewerSent(cusViewer *viewer, size_t bytes) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusViewerSent", viewer);
     CUSI_REQUIRE(bytes <= viewer->out_end - viewer->out_start, CUS_ERROR_VALUE,
                  "cusViewerSent: bytes is %zu, expected at most %zu", bytes, viewer->out_end - viewer->out_start);
@@ -292,14 +286,12 @@ cusStatus cusViewerSent(cusViewer *viewer, size_t bytes) {
 }
 
 cusStatus cusViewerFinish(cusViewer *viewer) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusViewerFinish", viewer);
     queueMessage(viewer, CUS_WIRE_BYE, viewer->info.sequence);
     return CUS_OK;
 }
 
 cusStatus cusViewerFrame(const cusViewer *viewer, cusMat *view) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusViewerFrame", viewer);
     CUSI_NOT_NULL("cusViewerFrame", view);
     CUSI_REQUIRE(viewer->frame.data, CUS_ERROR_VALUE, "cusViewerFrame: not connected yet");
@@ -307,7 +299,6 @@ cusStatus cusViewerFrame(const cusViewer *viewer, cusMat *view) {
 }
 
 cusStatus cusViewerQuery(const cusViewer *viewer, cusViewerInfo *info) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusViewerQuery", viewer);
     CUSI_NOT_NULL("cusViewerQuery", info);
     *info = viewer->info;

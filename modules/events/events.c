@@ -61,7 +61,6 @@ static cusStatus checkRepresentation(const char *function, const cusRepresentati
 }
 
 cusStatus cusRepresentationType(const cusRepresentation *representation, int *type) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusRepresentationType", representation);
     CUSI_NOT_NULL("cusRepresentationType", type);
     return checkRepresentation("cusRepresentationType", representation, type);
@@ -81,7 +80,6 @@ int eventsNeedsTimes(const cusEventStacker *stacker) {
 
 cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, cusSpace space,
                                 const cusRepresentation *representations, int count) {
-    CUSI_RANGE;
     static const char function[] = "cusEventStackerCreate";
     CUSI_NOT_NULL(function, stacker);
     CUSI_NOT_NULL(function, representations);
@@ -111,7 +109,6 @@ cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, c
 }
 
 void cusEventStackerDestroy(cusEventStacker *stacker) {
-    CUSI_RANGE;
     if (!stacker)
         return;
     if (stacker->space == CUS_HOST)
@@ -173,7 +170,6 @@ static cusStatus checkFrame(const char *function, const cusEventStacker *stacker
 
 cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                         size_t window_count, cusMat *frames, cusStream stream) {
-    CUSI_RANGE;
     static const char function[] = "cusEventStack";
     CUSI_NOT_NULL(function, stacker);
     CUS_TRY(eventsCheckArrays(function, events, 1, eventsNeedsTimes(stacker)));
@@ -194,7 +190,6 @@ cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, 
 }
 
 cusStatus cusEventStackerSkipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventStackerSkipped", stacker);
     CUSI_NOT_NULL("cusEventStackerSkipped", skipped);
     return CUSI_BACKEND("cusEventStackerSkipped", stacker->space, events_host_skipped(stacker, skipped),

@@ -114,7 +114,6 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
 
 cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols, const cusRepresentation *representations,
                                  int count, const cusEventPipelineOptions *options, cusFrameSink sink, void *user) {
-    CUSI_RANGE;
     static const char function[] = "cusEventPipelineCreate";
     CUSI_NOT_NULL(function, pipeline);
     CUSI_NOT_NULL(function, sink);
@@ -151,7 +150,6 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
 }
 
 void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
-    CUSI_RANGE;
     if (!pipeline)
         return;
     if (pipeline->up)
@@ -435,7 +433,6 @@ static cusStatus remember(cusEventPipeline *s, cusStatus status) {
 }
 
 cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events) {
-    CUSI_RANGE;
     static const char function[] = "cusEventPipelinePush";
     cusEventPipeline *s = pipeline;
     CUSI_NOT_NULL(function, pipeline);
@@ -489,7 +486,6 @@ static cusStatus flush(cusEventPipeline *s) {
 }
 
 cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventPipelineFlush", pipeline);
     if (pipeline->failed)
         return cusi_fail(pipeline->failed, "%s", pipeline->message);
@@ -497,7 +493,6 @@ cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline) {
 }
 
 cusStatus cusEventPipelineQuery(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventPipelineQuery", pipeline);
     CUSI_NOT_NULL("cusEventPipelineQuery", counts);
     CUS_TRY(cusEventStackerSkipped(pipeline->stacker, &pipeline->counts.skipped, pipeline->compute));

@@ -42,7 +42,6 @@ cusHeatmapOptions cusHeatmapDefaults(void) {
 
 cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options,
                      cusStream stream) {
-    CUSI_RANGE;
     /* Computing 2298 sines takes longer than a 4K frame on a fast GPU, so each thread caches its last palette. */
     static _Thread_local struct {
         int full_scale;
@@ -61,7 +60,6 @@ cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const c
 }
 
 cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int threshold, cusStream stream) {
-    CUSI_RANGE;
     CUSI_REQUIRE(threshold >= 0 && threshold <= 765, CUS_ERROR_VALUE, "cusNoiseView: threshold is %d, expected 0..765",
                  threshold);
     FramediffPalette colors;
@@ -146,7 +144,6 @@ static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, int 
 
 cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type, uint32_t capacity, int with_mask,
                               cusSpace space) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusSparseDiffCreate", diff);
     CUS_TRY(checkFrameShape("cusSparseDiffCreate", rows, cols, type, space));
     const uint64_t bytes = (uint64_t)rows * (uint64_t)cols * cusTypeSize(type);
@@ -176,7 +173,6 @@ cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type,
 }
 
 void cusSparseDiffRelease(cusSparseDiff *diff) {
-    CUSI_RANGE;
     if (!diff)
         return;
     cusMatRelease(&diff->positions);
@@ -187,7 +183,6 @@ void cusSparseDiffRelease(cusSparseDiff *diff) {
 }
 
 cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count, cusStream stream) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusSparseDiffCount", diff);
     CUSI_NOT_NULL("cusSparseDiffCount", count);
     CUSI_REQUIRE(diff->count.data, CUS_ERROR_NULL, "cusSparseDiffCount: diff is empty; create it with cusSparseDiffCreate");
@@ -212,7 +207,6 @@ cusDiffOptions cusDiffDefaults(void) {
 
 cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int type, cusSpace space,
                                const cusDiffOptions *options) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusDiffEncoderCreate", encoder);
     CUS_TRY(checkFrameShape("cusDiffEncoderCreate", rows, cols, type, space));
     const cusDiffOptions chosen = options ? *options : cusDiffDefaults();
@@ -241,7 +235,6 @@ cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int
 }
 
 void cusDiffEncoderDestroy(cusDiffEncoder *encoder) {
-    CUSI_RANGE;
     if (!encoder)
         return;
     cusMatRelease(&encoder->ref);
@@ -261,13 +254,11 @@ static cusStatus reset(const char *function, cusMat *state, const cusMat *frame,
 }
 
 cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *frame, cusStream stream) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusDiffEncoderReset", encoder);
     return reset("cusDiffEncoderReset", &encoder->ref, frame, "encoder", stream);
 }
 
 cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusDiffEncode", encoder);
     CUS_TRY(checkFrame("cusDiffEncode", "frame", frame, "encoder", encoder->rows, encoder->cols, encoder->type,
                        encoder->space));
@@ -283,13 +274,11 @@ static cusStatus view(const char *function, const cusMat *state, cusMat *out) {
 }
 
 cusStatus cusDiffEncoderReference(const cusDiffEncoder *encoder, cusMat *out) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusDiffEncoderReference", encoder);
     return view("cusDiffEncoderReference", &encoder->ref, out);
 }
 
 cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int cols, int type, cusSpace space) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusDiffDecoderCreate", decoder);
     CUS_TRY(checkFrameShape("cusDiffDecoderCreate", rows, cols, type, space));
     cusDiffDecoder *made = calloc(1, sizeof *made);
@@ -310,7 +299,6 @@ cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int cols, int
 }
 
 void cusDiffDecoderDestroy(cusDiffDecoder *decoder) {
-    CUSI_RANGE;
     if (!decoder)
         return;
     cusMatRelease(&decoder->frame);
@@ -318,13 +306,11 @@ void cusDiffDecoderDestroy(cusDiffDecoder *decoder) {
 }
 
 cusStatus cusDiffDecoderReset(cusDiffDecoder *decoder, const cusMat *frame, cusStream stream) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusDiffDecoderReset", decoder);
     return reset("cusDiffDecoderReset", &decoder->frame, frame, "decoder", stream);
 }
 
 cusStatus cusDiffDecode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusDiffDecode", decoder);
     CUS_TRY(checkDiff("cusDiffDecode", diff, decoder->rows, decoder->cols, decoder->type, decoder->space));
     return CUSI_BACKEND("cusDiffDecode", decoder->space, framediff_host_decode(decoder, diff),
@@ -332,7 +318,6 @@ cusStatus cusDiffDecode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusS
 }
 
 cusStatus cusDiffDecoderFrame(const cusDiffDecoder *decoder, cusMat *out) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusDiffDecoderFrame", decoder);
     return view("cusDiffDecoderFrame", &decoder->frame, out);
 }

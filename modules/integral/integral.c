@@ -61,7 +61,6 @@ static cusStatus run(const char *function, const IntegralArgs *args, cusStream s
 }
 
 cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_cols, cusSpace space) {
-    CUSI_RANGE;
     static const char function[] = "cusIntegratorCreate";
     enum { ROW = 1 << 20 };
     CUSI_NOT_NULL(function, integrator);
@@ -92,7 +91,6 @@ cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_
 }
 
 void cusIntegratorDestroy(cusIntegrator *integrator) {
-    CUSI_RANGE;
     if (!integrator)
         return;
     cusMatRelease(&integrator->workspace);
@@ -101,7 +99,6 @@ void cusIntegratorDestroy(cusIntegrator *integrator) {
 
 cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
                            const cusIntegralOptions *options, cusStream stream) {
-    CUSI_RANGE;
     static const char function[] = "cusIntegratorRun";
     CUSI_NOT_NULL(function, integrator);
     CUS_TRY(cusi_checkMat(function, "src", src));
@@ -118,7 +115,6 @@ cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat 
 }
 
 cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options, cusStream stream) {
-    CUSI_RANGE;
     static const char function[] = "cusIntegral";
     CUS_TRY(prepare(function, src, sum, sqsum, options));
     IntegralArgs args = {src, sum, sqsum, NULL, 0, false, INTEGRAL_AUTO};
@@ -139,7 +135,6 @@ cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIn
 }
 
 cusStatus cusBoxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream) {
-    CUSI_RANGE;
     static const char function[] = "cusBoxSums";
     CUS_TRY(cusi_checkInput(function, "table", table, CUSI_TYPES(CUS_32SC1, CUS_64FC1)));
     CUS_TRY(cusi_checkInput(function, "boxes", boxes, CUSI_TYPES(CUS_32SC1)));

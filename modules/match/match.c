@@ -194,7 +194,6 @@ static MatchModel modelOf(const cusMat *first, int count, int rows, int cols, co
 
 cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
                            const cusMatcherOptions *options, cusStream stream) {
-    CUSI_RANGE;
     const char *f = "cusMatcherCreate";
     CUSI_NOT_NULL(f, matcher);
     CUSI_NOT_NULL(f, templates);
@@ -231,7 +230,6 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
 }
 
 void cusMatcherDestroy(cusMatcher *matcher) {
-    CUSI_RANGE;
     if (!matcher)
         return;
     if (matcher->space == CUS_HOST)
@@ -260,7 +258,6 @@ static cusStatus checkFrame(const char *f, const cusMatcher *matcher, const cusM
 }
 
 cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
-    CUSI_RANGE;
     const char *f = "cusMatcherRun";
     CUSI_NOT_NULL(f, matcher);
     const MatchModel *m = &matcher->model;
@@ -278,7 +275,6 @@ cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores
 }
 
 cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found, cusStream stream) {
-    CUSI_RANGE;
     const char *f = "cusMatcherGet";
     CUSI_NOT_NULL(f, matcher);
     CUSI_NOT_NULL(f, found);
@@ -301,7 +297,6 @@ cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int c
 }
 
 cusStatus cusMatcherResults(const cusMatcher *matcher, cusMat *view) {
-    CUSI_RANGE;
     CUSI_NOT_NULL("cusMatcherResults", matcher);
     CUSI_NOT_NULL("cusMatcherResults", view);
     return cusMatRegion(&matcher->results, 0, 0, matcher->results.cols, matcher->results.rows, view);
@@ -317,7 +312,6 @@ const char *cusMatcherHostFft(void) {
 
 cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
                             cusStream stream) {
-    CUSI_RANGE;
     const char *f = "cusMatcherInspect";
     CUSI_NOT_NULL(f, matcher);
     CUS_TRY(checkFrame(f, matcher, frame, CUS_8UC3));

@@ -177,18 +177,15 @@ static cusStatus features(const char *function, const char *out_name, const cusM
 }
 
 cusStatus cusStereoEdges(const cusMat *image, cusMat *edges, const cusStereoOptions *options, cusStream stream) {
-    CUSI_RANGE;
     return features("cusStereoEdges", "edges", image, edges, 0, options, stream);
 }
 
 cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cusStereoOptions *options, cusStream stream) {
-    CUSI_RANGE;
     return features("cusStereoCensus", "census", image, census, 1, options, stream);
 }
 
 cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
                              cusStream stream) {
-    CUSI_RANGE;
     static const char function[] = "cusStereoElevation";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(cusi_checkInput(function, "left", left, CUSI_TYPES(CUS_8UC1)));
@@ -210,7 +207,6 @@ cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *el
 }
 
 cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options, cusStream stream) {
-    CUSI_RANGE;
     static const char function[] = "cusStereoFill";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(checkBorder(function, &o));
@@ -227,7 +223,6 @@ cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereo
 }
 
 cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, cusStream stream) {
-    CUSI_RANGE;
     static const char function[] = "cusStereoMedian";
     CUS_TRY(checkMedianSize(function, "size", size, 0));
     CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "smoothed", smoothed, -1));
@@ -237,7 +232,6 @@ cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, c
 }
 
 cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options, cusStream stream) {
-    CUSI_RANGE;
     static const char function[] = "cusStereoContours";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(checkLines(function, &o));
@@ -252,7 +246,6 @@ cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cus
 }
 
 cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusMat *picture, cusStream stream) {
-    CUSI_RANGE;
     static const char function[] = "cusStereoPicture";
     const cusStereoOptions o = cusStereoDefaults();
     CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "picture", picture, CUS_8UC3));
@@ -292,7 +285,6 @@ static cusStatus prepare(cusContourMapper *m) {
 
 cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, int type, cusSpace space,
                                  const cusStereoOptions *options) {
-    CUSI_RANGE;
     static const char function[] = "cusContourMapperCreate";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUSI_NOT_NULL(function, mapper);
@@ -324,7 +316,6 @@ cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, 
 }
 
 void cusContourMapperDestroy(cusContourMapper *mapper) {
-    CUSI_RANGE;
     if (!mapper)
         return;
     cusMatRelease(&mapper->left);
@@ -365,7 +356,6 @@ static cusStatus checkPair(const char *function, const char *argument, const cus
 
 cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
                         cusMat *contours, cusStream stream) {
-    CUSI_RANGE;
     static const char function[] = "cusContourMap";
     CUSI_NOT_NULL(function, mapper);
     CUS_TRY(checkPair(function, "left", left, mapper));
