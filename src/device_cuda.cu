@@ -1,6 +1,7 @@
 // GPU memory, copies, streams, events and devices.
 #include "cuda.cuh"
 #include "device.h"
+#include "guard.h"
 
 #include <cstdio>
 #include <cstring>
@@ -34,12 +35,26 @@ __global__ void copyRowsKernel(unsigned char *dst, size_t dst_step, const unsign
         }
 }
 
+// While it exists, this thread may allocate although a stream is being captured: an output that a captured call creates is
+// allocated at once and is not part of the graph.
+class AllocationsInCapture {
+  public:
+    AllocationsInCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+    ~AllocationsInCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
+    AllocationsInCapture(const AllocationsInCapture &) = delete;
+    AllocationsInCapture &operator=(const AllocationsInCapture &) = delete;
+
+  private:
+    cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 } // namespace
 } // namespace cusi
 
 using cusi::cudaStatus;
 
 cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data) {
+    const cusi::AllocationsInCapture allowed;
     const cudaError_t error = cudaMalloc(data, bytes);
     if (error == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError();
@@ -49,6 +64,7 @@ cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data) {
 }
 
 cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row_bytes, void **data, size_t *step) {
+    const cusi::AllocationsInCapture allowed;
     const cudaError_t error = cudaMallocPitch(data, step, row_bytes, rows);
     if (error == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError();
@@ -62,6 +78,7 @@ void cusi_deviceFree(void *data) {
 }
 
 cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data) {
+    const cusi::AllocationsInCapture allowed;
     const cudaError_t error = cudaMallocHost(data, bytes);
     if (error == cudaErrorMemoryAllocation) {
         (void)cudaGetLastError();
@@ -110,6 +127,7 @@ void cusStreamDestroy(cusStream stream) {
 }
 
 cusStatus cusStreamSynchronize(cusStream stream) {
+    CUS_TRY(cusi_refuseCapture("cusStreamSynchronize", stream, "the call waits for it"));
     return cudaStatus(cudaStreamSynchronize(stream), "cusStreamSynchronize", "queued work");
 }
 

@@ -63,7 +63,7 @@ cusStatus cusMatToDlpack(cusMat *mat, cusDlpackAccess access, void (*release)(vo
                          DLManagedTensorVersioned **tensor) {
     CUSI_NOT_NULL("cusMatToDlpack", tensor);
     *tensor = NULL;
-    CUS_TRY(cusi_checkMat("cusMatToDlpack", "mat", mat));
+    CUS_TRY(cusi_checkFields("cusMatToDlpack", "mat", mat));
     CUS_TRY(checkAccess("cusMatToDlpack", access));
     const int channels = CUS_CHANNELS(mat->type);
     const size_t unit = cusTypeSize(mat->type) / (size_t)channels;

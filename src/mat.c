@@ -93,7 +93,7 @@ cusStatus cusMatWrap(cusMat *mat, int rows, int cols, int type, cusSpace space, 
 }
 
 cusStatus cusMatRegion(const cusMat *mat, int x, int y, int cols, int rows, cusMat *region) {
-    CUS_TRY(cusi_checkMat("cusMatRegion", "mat", mat));
+    CUS_TRY(cusi_checkFields("cusMatRegion", "mat", mat));
     CUSI_NOT_NULL("cusMatRegion", region);
     CUSI_REQUIRE(region != mat || !mat->owned, CUS_ERROR_ALIAS,
                  "cusMatRegion: region is mat and mat owns its memory, expected another cusMat");

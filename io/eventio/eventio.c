@@ -129,9 +129,8 @@ static cusStatus readValid(cusEventReader *reader, size_t n, EventArrays out, si
     return CUS_OK;
 }
 
-cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
-                             size_t *count) {
-    CUSI_NOT_NULL("cusEventReaderRead", reader);
+static cusStatus eventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
+                                 size_t *count) {
     CUSI_NOT_NULL("cusEventReaderRead", count);
     *count = 0;
     if (reader->failure != CUS_OK)
@@ -153,6 +152,11 @@ cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *
     return CUS_OK;
 }
 
+cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
+                             size_t *count) {
+    CUSI_GUARDED("cusEventReaderRead", reader, NULL, eventReaderRead(reader, capacity, x, y, p, t, count));
+}
+
 /* ---- Seeking ------------------------------------------------------------------------------------------------------- */
 
 static cusStatus seek(cusEventReader *reader, uint64_t index) {
@@ -163,15 +167,17 @@ static cusStatus seek(cusEventReader *reader, uint64_t index) {
     return status == CUS_OK ? status : keepFailure(reader, status);
 }
 
-cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index) {
-    CUSI_NOT_NULL("cusEventReaderSeekIndex", reader);
+static cusStatus eventReaderSeekIndex(cusEventReader *reader, int64_t index) {
     CUSI_REQUIRE(index >= 0, CUS_ERROR_VALUE, "cusEventReaderSeekIndex: index is %lld, expected 0 or more",
                  (long long)index);
     return seek(reader, (uint64_t)index);
 }
 
-cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
-    CUSI_NOT_NULL("cusEventReaderSeekTime", reader);
+cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index) {
+    CUSI_GUARDED("cusEventReaderSeekIndex", reader, NULL, eventReaderSeekIndex(reader, index));
+}
+
+static cusStatus eventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
     reader->failure = CUS_OK;
     uint64_t found = 0;
     const cusStatus status = reader->methods->findTime(reader, time, &found);
@@ -181,4 +187,8 @@ cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *
     if (index)
         *index = (int64_t)found;
     return CUS_OK;
+}
+
+cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
+    CUSI_GUARDED("cusEventReaderSeekTime", reader, NULL, eventReaderSeekTime(reader, time, index));
 }

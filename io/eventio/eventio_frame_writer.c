@@ -36,6 +36,7 @@ void cusFrameWriterDiscard(cusFrameWriter *writer) {
 enum { RANK = HDF5_OUTPUT_MAX_RANK };
 
 struct cusFrameWriter {
+    CusiGuard guard;
     int rows, cols, type;
     Hdf5Output output;
     uint64_t stored;         /* frames */
@@ -127,10 +128,9 @@ static herr_t storeFrames(cusFrameWriter *w, int n) {
     return done;
 }
 
-cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
+static cusStatus frameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
     static const char function[] = "cusFrameWriterWrite";
     cusFrameWriter *w = writer;
-    CUSI_NOT_NULL(function, writer);
     CUSI_REQUIRE(w->failure == CUS_OK, w->failure, "%s: %s could not be written earlier", function, w->output.path);
     CUS_TRY(cusi_checkMat(function, "frames", frames));
     CUSI_REQUIRE(frames->space == CUS_HOST, CUS_ERROR_SPACE, "%s: frames is in device memory, expected host memory",
@@ -152,6 +152,10 @@ cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
     return CUS_OK;
 }
 
+cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
+    CUSI_GUARDED("cusFrameWriterWrite", writer, NULL, frameWriterWrite(writer, frames));
+}
+
 static void freeWriter(cusFrameWriter *w) {
     free(w->plain);
     free(w->packed);
@@ -162,6 +166,7 @@ static void freeWriter(cusFrameWriter *w) {
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
     static const char function[] = "cusFrameWriterFinish";
     CUSI_NOT_NULL(function, writer);
+    CUS_TRY(cusi_enter(function, "writer", &writer->guard, NULL)); /* for good */
     if (writer->failure != CUS_OK)
         cusi_fail(writer->failure, "%s: %s could not be written earlier", function, writer->output.path);
     const cusStatus status = eventio_outputFinish(&writer->output, writer->failure, function);

@@ -47,6 +47,7 @@ enum { MAX_WAITING_BYTES = 32 << 20 }; /* events that wait to be compressed toge
 static const int64_t max_time = (int64_t)1 << 40;
 
 struct cusEventWriter {
+    CusiGuard guard;
     cusEventWriterOptions options;
     int threads;
     Hdf5Output output;         /* one dataset per column */
@@ -201,9 +202,8 @@ static cusStatus indexTimes(cusEventWriter *w, uint64_t first, size_t n, const i
     return CUS_OK;
 }
 
-cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
-                              const int64_t *t) {
-    CUSI_NOT_NULL("cusEventWriterWrite", writer);
+static cusStatus eventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
+                                  const int64_t *t) {
     CUSI_REQUIRE(writer->failure == CUS_OK, writer->failure, "cusEventWriterWrite: %s could not be written earlier",
                  writer->output.path);
     if (!n)
@@ -232,6 +232,11 @@ cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *
     return CUS_OK;
 }
 
+cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
+                              const int64_t *t) {
+    CUSI_GUARDED("cusEventWriterWrite", writer, NULL, eventWriterWrite(writer, n, x, y, p, t));
+}
+
 static void freeWriter(cusEventWriter *w) {
     for (int k = 0; k < COLUMNS; ++k)
         free(w->waiting[k]);
@@ -243,6 +248,7 @@ static void freeWriter(cusEventWriter *w) {
 cusStatus cusEventWriterFinish(cusEventWriter *writer) {
     static const char function[] = "cusEventWriterFinish";
     CUSI_NOT_NULL(function, writer);
+    CUS_TRY(cusi_enter(function, "writer", &writer->guard, NULL)); /* for good */
     cusStatus status = writer->failure;
     if (status != CUS_OK)
         cusi_fail(status, "%s: %s could not be written earlier", function, writer->output.path);

@@ -1,5 +1,6 @@
 /* Entry points of integral, for both backends. */
 #include "check.h"
+#include "guard.h"
 #include "host.h"
 #include "integral_backend.h"
 
@@ -11,6 +12,7 @@ struct cusIntegrator {
     cusSpace space;
     cusMat workspace; /* rows of 1 MiB, as one row may not hold all bytes */
     size_t workspace_bytes;
+    CusiGuard guard;
 };
 
 cusIntegralOptions cusIntegralDefaults(void) {
@@ -81,6 +83,8 @@ cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_
         status = cusMatSetZero(&created->workspace, NULL);
     if (status == CUS_OK && space == CUS_DEVICE)
         status = cusStreamSynchronize(NULL);
+    if (status == CUS_OK)
+        status = cusi_guardCreate(function, &created->guard, space);
     if (status != CUS_OK) {
         cusIntegratorDestroy(created);
         return status;
@@ -94,13 +98,12 @@ void cusIntegratorDestroy(cusIntegrator *integrator) {
     if (!integrator)
         return;
     cusMatRelease(&integrator->workspace);
+    cusi_guardRelease(&integrator->guard);
     free(integrator);
 }
 
-cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
+static cusStatus runObject(const char *function, cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
                            const cusIntegralOptions *options, cusStream stream) {
-    static const char function[] = "cusIntegratorRun";
-    CUSI_NOT_NULL(function, integrator);
     CUS_TRY(cusi_checkMat(function, "src", src));
     CUSI_REQUIRE(src->space == integrator->space, CUS_ERROR_SPACE,
                  "%s: src is in %s memory, expected %s like the integrator", function,
@@ -112,6 +115,12 @@ cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat 
     const IntegralArgs args = {src,  sum,          sqsum, integrator->workspace.data, integrator->workspace_bytes,
                                true, INTEGRAL_AUTO};
     return run(function, &args, stream);
+}
+
+cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
+                           const cusIntegralOptions *options, cusStream stream) {
+    static const char function[] = "cusIntegratorRun";
+    CUSI_GUARDED(function, integrator, stream, runObject(function, integrator, src, sum, sqsum, options, stream));
 }
 
 cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options, cusStream stream) {

@@ -280,7 +280,7 @@ static cusStatus prepare(cusContourMapper *m) {
     /* As rows of 4 KiB: one row of all of it could exceed the limit on columns. */
     CUS_TRY(cusMatCreate(&m->memory, (int)((bytes + 4095) / 4096), 4096, CUS_8UC1, m->space));
     m->scratch = layOut(m->memory.data, stages, m->space, rows, cols, o);
-    return CUS_OK;
+    return cusi_guardCreate("cusContourMapperCreate", &m->guard, m->space);
 }
 
 cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, int type, cusSpace space,
@@ -323,6 +323,7 @@ void cusContourMapperDestroy(cusContourMapper *mapper) {
     cusMatRelease(&mapper->holes);
     cusMatRelease(&mapper->unfiltered);
     cusMatRelease(&mapper->memory);
+    cusi_guardRelease(&mapper->guard);
     free(mapper);
 }
 
@@ -354,10 +355,8 @@ static cusStatus checkPair(const char *function, const char *argument, const cus
     return CUS_OK;
 }
 
-cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
-                        cusMat *contours, cusStream stream) {
-    static const char function[] = "cusContourMap";
-    CUSI_NOT_NULL(function, mapper);
+static cusStatus map(const char *function, cusContourMapper *mapper, const cusMat *left, const cusMat *right,
+                     cusMat *elevation, cusMat *contours, cusStream stream) {
     CUS_TRY(checkPair(function, "left", left, mapper));
     CUS_TRY(checkPair(function, "right", right, mapper));
     const int rows = mapper->rows, cols = mapper->cols;
@@ -379,4 +378,10 @@ cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusM
         CUS_TRY(cusMatCreate(contours, rows, cols, CUS_8UC1, mapper->space));
     return CUSI_BACKEND(function, mapper->space, hostMap(mapper, left, right, elevation, contours),
                         stereo_cuda_map(mapper, left, right, elevation, contours, stream));
+}
+
+cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
+                        cusMat *contours, cusStream stream) {
+    static const char function[] = "cusContourMap";
+    CUSI_GUARDED(function, mapper, stream, map(function, mapper, left, right, elevation, contours, stream));
 }
