@@ -72,7 +72,14 @@ class UnitReader<false> {
             const UnitLocation at = locate(params, unit_);
             const unsigned char *c = params.cur + static_cast<size_t>(at.y) * params.cur_step + at.x;
             const unsigned char *r = params.ref + static_cast<size_t>(at.y) * params.ref_step + at.x;
-            cur = cusi::load16(c, static_cast<int>(at.length), params.aligned);
+            const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(c)) % 16;
+            const cusi::Span image = {params.cur, params.cur_end};
+            cur = cusi::loadInside(c - phase, image);
+            if (phase + at.length > 16)
+                cur = cusi::bytesFrom(cur, cusi::loadInside(c - phase + 16, image), phase);
+            else if (phase)
+                cur = cusi::bytesFrom(cur, make_uint4(0, 0, 0, 0), phase);
+            cur = cusi::firstBytes(cur, static_cast<int>(at.length));
             ref =
                 at.length < 16 ? cusi::load16(r, static_cast<int>(at.length), false) : *reinterpret_cast<const uint4 *>(r);
         }
