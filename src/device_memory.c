@@ -125,6 +125,7 @@ static cusStatus allocateGiven(const char *function, size_t bytes, void **data, 
 }
 
 cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator) {
+    CUSI_RANGE;
     const cusDeviceAllocator none = {NULL, NULL, NULL};
     if (allocator) {
         CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->allocate);

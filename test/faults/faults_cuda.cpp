@@ -218,6 +218,23 @@ extern "C" cudaError_t faulty_cudaEventCreateWithFlags(cudaEvent_t *event, unsig
                     [=] { return cudaEventCreateWithFlags(event, flags); });
 }
 CUDA_CALL(cudaThreadExchangeStreamCaptureMode, (cudaStreamCaptureMode * mode), (mode), )
+#if CUDART_VERSION >= 13000
+CUDA_CALL(cudaStreamGetCaptureInfo,
+          (cudaStream_t s, cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph,
+           const cudaGraphNode_t **nodes, const cudaGraphEdgeData **edges, size_t *count),
+          (s, status, id, graph, nodes, edges, count), *status = cudaStreamCaptureStatusNone)
+#else
+CUDA_CALL(cudaStreamGetCaptureInfo_v2,
+          (cudaStream_t s, cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph,
+           const cudaGraphNode_t **nodes, size_t *count),
+          (s, status, id, graph, nodes, count), *status = cudaStreamCaptureStatusNone)
+#endif
+#if CUDART_VERSION >= 12050
+CUDA_CALL(cudaGetDriverEntryPointByVersion,
+          (const char *name, void **function, unsigned version, unsigned long long flags,
+           cudaDriverEntryPointQueryResult *found),
+          (name, function, version, flags, found), *function = nullptr)
+#endif
 CUDA_CALL(cudaStreamGetId, (cudaStream_t s, unsigned long long *id), (s, id), *id = handleOf(s))
 CUDA_CALL(cudaStreamSynchronize, (cudaStream_t s), (s), )
 CUDA_CALL(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned flags), (s, e, flags), )
