@@ -120,7 +120,10 @@ __device__ __forceinline__ void loadBytes(const unsigned char *p, int bytes, uns
                                           uint4 (&v)[CN]) {
     const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(p)) % 16;
     const unsigned char *const base = p - phase;
+    const bool whole = base >= image.begin && base + 16 * (32 * CN + 1) <= image.end; // for all lanes
     const auto loadVector = [&](int i) {
+        if (whole)
+            return __ldcs(reinterpret_cast<const uint4 *>(base) + i);
         return 16 * i < static_cast<int>(phase) + bytes ? cusi::loadInside(base + 16 * i, image) : make_uint4(0, 0, 0, 0);
     };
 #pragma unroll
@@ -138,9 +141,10 @@ __device__ __forceinline__ void loadBytes(const unsigned char *p, int bytes, uns
                 phase);
         }
     }
+    if (bytes < 512 * CN)
 #pragma unroll
-    for (int k = 0; k < CN; ++k)
-        v[k] = cusi::firstBytes(v[k], bytes - 16 * static_cast<int>(lane + 32 * k));
+        for (int k = 0; k < CN; ++k)
+            v[k] = cusi::firstBytes(v[k], bytes - 16 * static_cast<int>(lane + 32 * k));
 }
 
 struct Pair {

@@ -15,10 +15,11 @@ namespace {
 constexpr int N = 512; // threads of a block
 constexpr int MAX_MATCHES = 1024;
 constexpr int MAX_LISTED = 4096;
-constexpr int MAX_TILES = 256, MAX_NEW = 1024; // that are examined, and join the list, at a time
-constexpr int CHUNK = 128;                     // positions of a tile that a warp examines at a time
-constexpr int STATIC_BYTES = 28672;            // of selectKernel's shared memory, at most
-constexpr int ITEMS_PER_BLOCK = 3;             // slices of windows, at least: blocks end at about the same time
+constexpr int MAX_TILES = 256, MAX_NEW = 1024;         // that are examined, and join the list, at a time
+constexpr int CHUNK_LOG2 = 7, CHUNK = 1 << CHUNK_LOG2; // positions of a tile that a warp examines at a time
+constexpr int FEW_TILES = 2 * N / 32;
+constexpr int STATIC_BYTES = 28672; // of selectKernel's shared memory, at most
+constexpr int ITEMS_PER_BLOCK = 3;  // slices of windows, at least: blocks end at about the same time
 constexpr uint16_t LEFT = 0xffff;
 constexpr unsigned NONE = ~0u;
 
@@ -67,8 +68,19 @@ struct Lists {
     unsigned tiles[MAX_TILES], nexts[MAX_TILES]; // nexts: the tiles' bounds after this turn
     unsigned positions[MAX_NEW];
     MatchRange ranges[MAX_NEW];
-    int2 winners[MAX_MATCHES]; // (x, y)
+    unsigned winners[MAX_MATCHES];
 };
+
+// Positions are y << 16 | x: in row-major order, without divisions.
+__device__ __forceinline__ unsigned packed(int y, int x) {
+    return static_cast<unsigned>(y) << 16 | static_cast<unsigned>(x);
+}
+__device__ __forceinline__ int xOf(unsigned position) {
+    return static_cast<int>(position & 0xffff);
+}
+__device__ __forceinline__ int yOf(unsigned position) {
+    return static_cast<int>(position >> 16);
+}
 
 enum class Outcome { FOUND, AGAIN, ENDED, OVERFLOWED };
 
@@ -82,21 +94,25 @@ struct Search {
     unsigned *candidates;
     MatchRange *candidate_ranges;
     uint16_t *until;
-    float *bounds; // of the tiles: no unlisted position that is left begins below
+    unsigned *bounds; // of the tiles, ordered(): no unlisted position that is left begins below; NONE: none is left
     int tiles, tile_log2;
+    int distance; // min_distance, but not far beyond the map
+    float tiles_across_inverse;
 
-    __device__ int chunks() const { return cusi::divUp(1 << tile_log2, CHUNK); }
-    __device__ bool isNear(int x, int y, int2 match) const {
-        return abs(x - match.x) < m.min_distance && abs(y - match.y) < m.min_distance;
+    __device__ int chunks_log2() const { return max(tile_log2 - CHUNK_LOG2, 0); }
+    __device__ int rowOfTile(int tile) const { // exact below 2^20 tiles
+        return static_cast<int>((static_cast<float>(tile) + 0.5f) * tiles_across_inverse);
+    }
+    __device__ bool isNear(int x, int y, unsigned match) const {
+        return abs(x - xOf(match)) < distance && abs(y - yOf(match)) < distance;
     }
 
     // Calls use(position, range) for the positions of a chunk that the first `found` matches have left. By a whole warp.
     template<class Use>
     __device__ __forceinline__ void visit(int tile, int chunk, int found, const Use &use) const {
         constexpr int EACH = CHUNK / 32;
-        const int lane = threadIdx.x % 32;
-        const int x0 = tile % scores.tiles_across << scores.tile_cols_log2;
-        const int y0 = tile / scores.tiles_across << scores.tile_rows_log2;
+        const int lane = threadIdx.x % 32, ty = rowOfTile(tile), tx = tile - ty * scores.tiles_across;
+        const int x0 = tx << scores.tile_cols_log2, y0 = ty << scores.tile_rows_log2;
         const int x1 = x0 + (1 << scores.tile_cols_log2), y1 = y0 + (1 << scores.tile_rows_log2);
         int x[EACH], y[EACH];
         bool left[EACH];
@@ -104,17 +120,18 @@ struct Search {
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
             const int at = chunk * CHUNK + i * 32 + lane;
-            left[i] = at < 1 << tile_log2 && tilePosition(m, scores, tile, at, y[i], x[i]);
+            x[i] = x0 + (at & ((1 << scores.tile_cols_log2) - 1));
+            y[i] = y0 + (at >> scores.tile_cols_log2);
+            left[i] = at < 1 << tile_log2 && y[i] < m.orows && x[i] < m.ocols;
             if (left[i])
                 range[i] = ranges[static_cast<size_t>(y[i]) * m.ocols + x[i]];
         }
-        const long long d = m.min_distance;
         for (int r0 = 0; r0 < found; r0 += 32) {
-            const int2 mine = lists.winners[min(r0 + lane, found - 1)];
-            const bool meets =
-                r0 + lane < found && x0 < mine.x + d && x1 > mine.x - d + 1 && y0 < mine.y + d && y1 > mine.y - d + 1;
+            const unsigned mine = lists.winners[min(r0 + lane, found - 1)];
+            const bool meets = r0 + lane < found && x0 < xOf(mine) + distance && x1 > xOf(mine) - distance + 1 &&
+                               y0 < yOf(mine) + distance && y1 > yOf(mine) - distance + 1;
             for (unsigned near = __ballot_sync(cusi::FULL_WARP, meets); near; near &= near - 1) {
-                const int2 match = lists.winners[r0 + __ffs(near) - 1];
+                const unsigned match = lists.winners[r0 + __ffs(static_cast<int>(near)) - 1];
 #pragma unroll
                 for (int i = 0; i < EACH; ++i)
                     left[i] = left[i] && !isNear(x[i], y[i], match);
@@ -123,22 +140,41 @@ struct Search {
 #pragma unroll
         for (int i = 0; i < EACH; ++i)
             if (left[i])
-                use(static_cast<unsigned>(y[i]) * m.ocols + x[i], range[i]);
+                use(packed(y[i], x[i]), range[i]);
     }
 
-    // Tiles without any position outside the neighborhood of a match.
-    __device__ void closeTiles(int2 match) const {
-        const long long d = m.min_distance;
-        const int cols = 1 << scores.tile_cols_log2, rows = 1 << scores.tile_rows_log2;
-        const int x0 = static_cast<int>(max(match.x - d + 1, 0LL)), y0 = static_cast<int>(max(match.y - d + 1, 0LL));
-        const int x1 = static_cast<int>(min(match.x + d, static_cast<long long>(m.ocols)));
-        const int y1 = static_cast<int>(min(match.y + d, static_cast<long long>(m.orows)));
-        const int tx0 = cusi::divUp(x0, cols), ty0 = cusi::divUp(y0, rows);
-        const int across = (x1 == m.ocols ? scores.tiles_across : x1 / cols) - tx0;
-        const int down = (y1 == m.orows ? scores.tiles_down : y1 / rows) - ty0;
-        if (across > 0)
-            for (int i = threadIdx.x; i < across * down; i += N)
-                bounds[(ty0 + i / across) * scores.tiles_across + tx0 + i % across] = INFINITY;
+    // The bounds of the tiles that the neighborhood of the last match meets: exactly, if they are few, else those that it covers.
+    __device__ void updateBounds(unsigned match, int found) const {
+        const int x0 = max(xOf(match) - distance + 1, 0), y0 = max(yOf(match) - distance + 1, 0);
+        const int x1 = min(xOf(match) + distance, m.ocols), y1 = min(yOf(match) + distance, m.orows);
+        const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+        const int cols = scores.tile_cols_log2, rows = scores.tile_rows_log2;
+        int tx0 = x0 >> cols, ty0 = y0 >> rows;
+        int across = ((x1 - 1) >> cols) - tx0 + 1, down = ((y1 - 1) >> rows) - ty0 + 1;
+        if (across * down <= FEW_TILES) {
+            __syncthreads(); // the match is known
+            for (int i = warp; i < across * down; i += N / 32) {
+                const int tile = (ty0 + i / across) * scores.tiles_across + tx0 + i % across;
+                const unsigned bound = bounds[tile];
+                unsigned next = NONE;
+                for (int chunk = 0; bound != NONE && chunk < 1 << chunks_log2(); ++chunk)
+                    visit(tile, chunk, found, [&](unsigned, const MatchRange &range) {
+                        const unsigned lower = ordered(range.lower);
+                        next = lower >= bound ? min(next, lower) : next;
+                    });
+                next = cusi::warpMin(next);
+                if (lane == 0)
+                    bounds[tile] = next;
+            }
+            return;
+        }
+        tx0 = cusi::divUp(x0, 1 << cols);
+        ty0 = cusi::divUp(y0, 1 << rows);
+        across = (x1 == m.ocols ? scores.tiles_across : x1 >> cols) - tx0;
+        down = (y1 == m.orows ? scores.tiles_down : y1 >> rows) - ty0;
+        for (int ty = warp; ty < down; ty += N / 32)
+            for (int tx = lane; tx < across; tx += 32)
+                bounds[(ty0 + ty) * scores.tiles_across + tx0 + tx] = NONE;
     }
 
     __device__ Choice choose(Turn &now, int listed) const {
@@ -156,7 +192,7 @@ struct Search {
             }
         }
         for (int i = threadIdx.x; i < tiles; i += N) {
-            const unsigned bound = ordered(bounds[i]);
+            const unsigned bound = bounds[i];
             if (bound < mine.bound) {
                 mine.bound = bound;
                 mine.tile = static_cast<unsigned>(i);
@@ -184,7 +220,7 @@ struct Search {
     // Nothing listed is left: a threshold from the tile with the least bound. False if the bound was out of date.
     __device__ bool findThreshold(Turn &now, const Choice &choice, int found, unsigned &threshold) const {
         const int tile = static_cast<int>(choice.tile);
-        for (int chunk = threadIdx.x / 32; chunk < chunks(); chunk += N / 32) {
+        for (int chunk = static_cast<int>(threadIdx.x) / 32; chunk < 1 << chunks_log2(); chunk += N / 32) {
             unsigned upper = NONE, lower = NONE;
             visit(tile, chunk, found, [&](unsigned, const MatchRange &range) {
                 if (ordered(range.lower) < choice.bound) // listed
@@ -204,14 +240,14 @@ struct Search {
         if (now.next == choice.bound)
             return true;
         if (threadIdx.x == 0)
-            bounds[tile] = now.next == NONE ? INFINITY : unordered(now.next);
+            bounds[tile] = now.next;
         return false;
     }
 
     // Adds all unlisted positions that begin at or below the threshold to the list; false if there are too many.
     __device__ bool extend(Turn &now, unsigned threshold, int found, int &listed) const {
         for (int i = threadIdx.x; i < tiles; i += N)
-            if (ordered(bounds[i]) <= threshold) {
+            if (bounds[i] <= threshold) {
                 const int at = atomicAdd(&now.tiles, 1);
                 if (at < MAX_TILES) {
                     lists.tiles[at] = static_cast<unsigned>(i);
@@ -221,11 +257,11 @@ struct Search {
         __syncthreads();
         if (now.tiles > MAX_TILES)
             return false;
-        for (int item = threadIdx.x / 32; item < now.tiles * chunks(); item += N / 32) {
-            const int index = item / chunks(), tile = static_cast<int>(lists.tiles[index]);
-            const unsigned bound = ordered(bounds[tile]);
+        for (int item = static_cast<int>(threadIdx.x) / 32; item < now.tiles << chunks_log2(); item += N / 32) {
+            const int index = item >> chunks_log2(), tile = static_cast<int>(lists.tiles[index]);
+            const unsigned bound = bounds[tile];
             unsigned next = NONE;
-            visit(tile, item % chunks(), found, [&](unsigned position, const MatchRange &range) {
+            visit(tile, item - (index << chunks_log2()), found, [&](unsigned position, const MatchRange &range) {
                 const unsigned lower = ordered(range.lower);
                 if (lower > threshold) {
                     next = min(next, lower);
@@ -245,7 +281,7 @@ struct Search {
         if (now.added > MAX_NEW || listed + now.added > MAX_LISTED)
             return false;
         for (int i = threadIdx.x; i < now.tiles; i += N)
-            bounds[lists.tiles[i]] = lists.nexts[i] == NONE ? INFINITY : unordered(lists.nexts[i]);
+            bounds[lists.tiles[i]] = lists.nexts[i];
         for (int i = threadIdx.x; i < now.added; i += N) { // in row-major order, so that all blocks have the same list
             const unsigned position = lists.positions[i];
             int at = listed;
@@ -260,15 +296,13 @@ struct Search {
         return true;
     }
 
-    __device__ void take(unsigned position, int found, int listed) const {
-        const int2 match = {static_cast<int>(position % m.ocols), static_cast<int>(position / m.ocols)};
+    __device__ void take(unsigned match, int found, int listed) const {
         for (int i = threadIdx.x; i < listed; i += N)
-            if (until[i] == LEFT &&
-                isNear(static_cast<int>(candidates[i] % m.ocols), static_cast<int>(candidates[i] / m.ocols), match))
+            if (until[i] == LEFT && isNear(xOf(candidates[i]), yOf(candidates[i]), match))
                 until[i] = static_cast<uint16_t>(found + 1);
         if (threadIdx.x == 0)
             lists.winners[found] = match;
-        closeTiles(match);
+        updateBounds(match, found + 1);
     }
 
     // One turn of round `found`, after as many matches.
@@ -278,7 +312,7 @@ struct Search {
         if (threadIdx.x == 0)
             lists.turns[1 - turn % 2].reset();
         const unsigned least = min(choice.lower, choice.bound);
-        if (least >= ordered(INFINITY) || unordered(least) > m.limit_cost)
+        if (least >= ordered(INFINITY) || unordered(least) > m.limit_cost) // NONE, too
             return Outcome::ENDED;
         if (choice.winner != NONE && choice.bound > choice.upper) {
             take(choice.winner, found, listed);
@@ -293,13 +327,11 @@ struct Search {
     // All rounds from 1 on; the number of matches found, the first among them.
     __device__ int searchAll(const cusMatch &first, const float *tile_lowers, int &listed, Outcome &outcome) const {
         for (int i = threadIdx.x; i < tiles; i += N)
-            bounds[i] = tile_lowers[i];
-        if (threadIdx.x == 0) {
+            bounds[i] = ordered(tile_lowers[i]);
+        if (threadIdx.x == 0)
             lists.turns[0].reset();
-            lists.winners[0] = {first.x, first.y};
-        }
         __syncthreads();
-        closeTiles({first.x, first.y});
+        take(packed(first.y, first.x), 0, 0);
         outcome = Outcome::AGAIN;
         listed = 0;
         int found = 1;
@@ -308,6 +340,9 @@ struct Search {
             outcome = search(found, turn, listed);
             found += outcome == Outcome::FOUND ? 1 : 0;
         }
+        __syncthreads();
+        for (int i = threadIdx.x; i < listed; i += N) // from now on as Candidate has them
+            candidates[i] = static_cast<unsigned>(yOf(candidates[i])) * m.ocols + xOf(candidates[i]);
         __syncthreads();
         return found;
     }
@@ -393,8 +428,7 @@ struct Decision {
             results[round] = match;
             if (match.x < 0)
                 atomicMin(&none, round);
-            const int2 taken = search.lists.winners[round];
-            if (match.x != taken.x || match.y != taken.y)
+            if (match.x < 0 || packed(match.y, match.x) != search.lists.winners[round])
                 atomicMin(&undecided, round + 1);
         }
         __syncthreads();
@@ -435,12 +469,18 @@ __global__ void __launch_bounds__(N)
     MatchRange *candidate_ranges = reinterpret_cast<MatchRange *>(shared_points);
     unsigned *candidates = reinterpret_cast<unsigned *>(candidate_ranges + MAX_LISTED);
     uint16_t *until = reinterpret_cast<uint16_t *>(candidates + MAX_LISTED);
-    float *bounds = reinterpret_cast<float *>(until + MAX_LISTED);
-    const Search search = {m,          scores,
-                           ranges,     lists,
-                           candidates, candidate_ranges,
-                           until,      bounds,
-                           tiles,      scores.tile_cols_log2 + scores.tile_rows_log2};
+    const Search search = {m,
+                           scores,
+                           ranges,
+                           lists,
+                           candidates,
+                           candidate_ranges,
+                           until,
+                           reinterpret_cast<unsigned *>(until + MAX_LISTED),
+                           tiles,
+                           scores.tile_cols_log2 + scores.tile_rows_log2,
+                           min(m.min_distance, 1 << 17),
+                           1.0f / static_cast<float>(scores.tiles_across)};
     const Decision decision = {m, search, ranges, results};
     const cusMatch first = results[0];
     if (first.x < 0) {
