@@ -52,6 +52,8 @@ int counterForeign(void) {
     return foreign;
 }
 
+/* What NVTX calls after loading this library. */
+int NVTX_API InitializeInjectionNvtx2(NvtxGetExportTableFunc_t getExportTable);
 int NVTX_API InitializeInjectionNvtx2(NvtxGetExportTableFunc_t getExportTable) {
     const NvtxExportTableCallbacks *callbacks = getExportTable(NVTX_ETID_CALLBACKS);
     NvtxFunctionTable table = NULL;
