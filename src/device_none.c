@@ -22,6 +22,24 @@ void cusi_deviceFree(void *data) {
     (void)data;
 }
 
+cusStatus cusi_deviceAllocateAsync(const char *function, size_t bytes, void **data, cusStream stream) {
+    (void)bytes, (void)data, (void)stream;
+    return none(function);
+}
+
+cusStatus cusi_deviceFreeAsync(const char *function, void *data, cusStream stream) {
+    (void)data, (void)stream;
+    return none(function);
+}
+
+cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator) {
+    if (allocator) {
+        CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->allocate);
+        CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->deallocate);
+    }
+    return none("cusSetDeviceAllocator");
+}
+
 cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data) {
     (void)bytes, (void)data;
     return none(function);

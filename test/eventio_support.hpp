@@ -30,7 +30,7 @@ class Folder {
         char name[] = "/tmp/cusight-eventio-XXXXXX";
         path_ = mkdtemp(name);
     }
-    ~Folder() { std::system(("rm -r '" + path_ + "'").c_str()); }
+    ~Folder() { EXPECT_EQ(std::system(("rm -r '" + path_ + "'").c_str()), 0); }
     std::string operator/(const std::string &name) const { return path_ + "/" + name; }
 
   private:

@@ -99,6 +99,29 @@ TEST_P(EventsWorst, TimesOutOfOrder) {
     }
 }
 
+// Frames whose rows start anywhere, of windows that are made whole and in parts; the arrays of the events too.
+TEST_P(EventsWorst, FramesAtAnyAddress) {
+    std::mt19937_64 random = support::generator();
+    const size_t n = space() == CUS_DEVICE ? 420000 : 20000;
+    const Events events = eventsOf(Content::HALF_ON_ONE_PIXEL, n, 21, 75, random);
+    const std::vector<cusEventWindow> windows = {{3, 900}, {0, n}, {17, 17}};
+    for (const cusRepresentation &r : allKinds()) {
+        int type = 0;
+        CUS_ASSERT_OK(cusRepresentationType(&r, &type));
+        const Stacker stacker(21, 75, space(), {r});
+        const size_t unit = cusTypeSize(CUS_DEPTH(type));
+        for (const size_t offset : {1, 2, 3, 7}) {
+            const SpaceEvents input(events, space(), offset);
+            support::TestMat out(63, 75, type, space(), {(16 - offset) * unit, offset * unit});
+            CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), 3, &out.mat, nullptr));
+            expectFrames(out.mat, events, windows, 21, 75, r);
+            EXPECT_TRUE(out.intact());
+            if (HasFailure())
+                return;
+        }
+    }
+}
+
 // Frames of many tiles; some tiles are read by several blocks, and some parts of the window have no event in a tile.
 TEST(EventsWorstCuda, LongWindowsAsOnTheHost) {
     CUS_NEEDS(CUS_DEVICE);

@@ -223,3 +223,35 @@ TEST_P(FramediffDense, ShorterListsAfterDenseFrames) {
         link.send(noise(s.bytes(), random), all, "dense again");
     }
 }
+
+TEST_P(FramediffDense, FilteredFramesAtAnyAddress) {
+    auto random = support::generator();
+    for (const Shape s : {Shape{33, 77, 3}, Shape{1, 500, 1}, Shape{61, 65, 4}})
+        for (const int min_neighbors : {1, 5, 8})
+            for (const Layout &layout : support::layouts(typeOf(s.channels))) {
+                Lists lists(s, space(), allBytes(s), true, {0, 4}, {0, 1});
+                Link(s, space(), min_neighbors, layout).sendAllKinds(lists, random, describe(s));
+                if (HasFatalFailure())
+                    return;
+            }
+}
+
+// Each matrix at an address of its own, for all 16 of them; the largest and the smallest differences.
+TEST_P(FramediffDense, PicturesOfMatricesAtDifferentAddresses) {
+    auto random = support::generator();
+    for (const int channels : {1, 3, 4})
+        for (size_t offset = 0; offset < 16; ++offset) {
+            const Shape s = {9, 150, channels};
+            Bytes a = noise(s.bytes(), random), b = striped(a, static_cast<int>(offset % 3));
+            if (offset % 4 == 0)
+                std::fill(a.begin(), a.end(), uint8_t{0}), std::fill(b.begin(), b.end(), uint8_t{255});
+            TestMat prev(s.rows, s.cols, typeOf(channels), space(), {random() % 20, offset}, a.data());
+            TestMat cur(s.rows, s.cols, typeOf(channels), space(), {random() % 20, random() % 16}, b.data());
+            TestMat dst(s.rows, s.cols, CUS_8UC3, space(), {random() % 20, random() % 16});
+            CUS_ASSERT_OK(cusHeatmap(&prev.mat, &cur.mat, &dst.mat, nullptr, nullptr));
+            ASSERT_TRUE(dst.get() == reference::heatmap(a, b, s, 765)) << channels << ' ' << offset;
+            CUS_ASSERT_OK(cusNoiseView(&prev.mat, &cur.mat, &dst.mat, 30, nullptr));
+            ASSERT_TRUE(dst.get() == reference::noiseView(a, b, s, 30)) << channels << ' ' << offset;
+            ASSERT_TRUE(dst.intact() && prev.intact() && cur.intact());
+        }
+}

@@ -49,6 +49,37 @@ std::vector<std::string> conditionalCollectives(const std::string &source) {
     return found;
 }
 
+std::string textOf(const std::filesystem::path &path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Profilers see every public function that does work, which is those that return a status or nothing.
+TEST(Sources, PublicFunctionsAreRanges) {
+    const std::filesystem::path root = CUSIGHT_SOURCE_DIR;
+    std::set<std::string> declared, seen;
+    static const std::regex declaration(R"(CUS_API (?:cusStatus|void) (cus[A-Z]\w*)\()"),
+        definition(R"(\n(?:cusStatus|void) (cus[A-Z]\w*)\([^;{}]*\)\s*\{\n    (CUSI_RANGE;)?)");
+    for (const auto &entry : std::filesystem::directory_iterator(root / "include/cusight")) {
+        const std::string text = textOf(entry.path());
+        for (auto at = std::sregex_iterator(text.begin(), text.end(), declaration); at != std::sregex_iterator(); ++at)
+            declared.insert((*at)[1]);
+    }
+    for (const char *folder : {"src", "modules", "io"})
+        for (const auto &entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+            const std::string name = entry.path().filename().string(), extension = entry.path().extension().string();
+            if ((extension != ".c" && extension != ".cu") || name == "device_none.c")
+                continue;
+            const std::string text = textOf(entry.path());
+            for (auto at = std::sregex_iterator(text.begin(), text.end(), definition); at != std::sregex_iterator(); ++at) {
+                EXPECT_TRUE((*at)[2].matched) << name << ": " << (*at)[1] << " does not begin with CUSI_RANGE;";
+                seen.insert((*at)[1]);
+            }
+        }
+    EXPECT_GT(declared.size(), 100u);
+    EXPECT_EQ(seen, declared);
+}
+
 TEST(Sources, FindsConditionalCollectives) {
     const auto count = [](const char *text) { return conditionalCollectives(text).size(); };
     EXPECT_EQ(count("const bool same = mine && cell == __shfl_sync(FULL_WARP, cell, leader);"), 1u);

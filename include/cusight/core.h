@@ -1,12 +1,20 @@
 /* cusight/core.h: status codes, matrices, streams, stream events and devices.
  *
  * Thread contract. Every function may be called from any thread. The error message is kept per thread. The library has no
- * global state: threads may work at the same time unless they write the same matrix or use the same object.
+ * global state but the device allocator: threads may work at the same time unless they write the same matrix or use the
+ * same object. A call on an object that another call is using is refused with CUS_ERROR_BUSY: waiting would hide a mistake,
+ * and the results of two callers would mix. Destroying an object that is in use is not detected.
+ *
+ * An object on the device may move between streams: a call first makes its stream wait for the object's work in other
+ * streams, without blocking the host. That takes a moment on the device, so use one object per stream where speed matters.
+ * In a capture (cudaStreamBeginCapture) the streams of that capture are ordered in the same way, but when the graph runs, the
+ * order of its objects' other work is up to the program.
  *
  * Where the data lives decides where the work runs. Matrices in CUS_HOST memory are processed by the CPU; the result is
  * ready when the call returns, and the stream argument is ignored. Matrices in CUS_DEVICE memory are processed by the
  * current CUDA device: the work is queued in the given stream, and the call does not wait for it. Mixing spaces in one
- * call is an error.
+ * call is an error, and so is a matrix or object that belongs to another device than the current one (CUS_ERROR_SPACE).
+ * Calls that wait for a stream cannot be captured into a graph and say so (docs/guide.md lists all calls).
  */
 #ifndef CUSIGHT_CORE_H
 #define CUSIGHT_CORE_H
@@ -35,20 +43,21 @@ extern "C" {
  * CUDA, asynchronous errors are reported by the next call that synchronizes with the stream. */
 typedef enum cusStatus {
     CUS_OK = 0,
-    CUS_ERROR_NULL = 1,        /* a required pointer is NULL, or a matrix is empty */
-    CUS_ERROR_VALUE = 2,       /* a number or option is out of range */
-    CUS_ERROR_TYPE = 3,        /* the function does not accept this element type */
-    CUS_ERROR_SIZE = 4,        /* a matrix has the wrong size or exceeds a stated limit */
-    CUS_ERROR_SPACE = 5,       /* host and device matrices are mixed, or in the wrong space */
-    CUS_ERROR_ALIAS = 6,       /* matrices overlap where they must not */
-    CUS_ERROR_CAPACITY = 7,    /* an output of fixed size is too small for the result */
-    CUS_ERROR_NO_MEMORY = 8,   /* host or device memory is exhausted */
-    CUS_ERROR_NO_CUDA = 9,     /* device work requested, but no CUDA support, GPU or driver */
-    CUS_ERROR_CUDA = 10,       /* another CUDA error; the message quotes it */
-    CUS_ERROR_IO = 11,         /* a file, pipe or socket could not be opened, read or written */
-    CUS_ERROR_FORMAT = 12,     /* the input is malformed or not in the expected format */
-    CUS_ERROR_TRUNCATED = 13,  /* the input ends early; everything before that was delivered */
-    CUS_ERROR_UNSUPPORTED = 14 /* valid, but not supported by this build (missing library) */
+    CUS_ERROR_NULL = 1,         /* a required pointer is NULL, or a matrix is empty */
+    CUS_ERROR_VALUE = 2,        /* a number or option is out of range */
+    CUS_ERROR_TYPE = 3,         /* the function does not accept this element type */
+    CUS_ERROR_SIZE = 4,         /* a matrix has the wrong size or exceeds a stated limit */
+    CUS_ERROR_SPACE = 5,        /* host and device matrices are mixed, or in the wrong space */
+    CUS_ERROR_ALIAS = 6,        /* matrices overlap where they must not */
+    CUS_ERROR_CAPACITY = 7,     /* an output of fixed size is too small for the result */
+    CUS_ERROR_NO_MEMORY = 8,    /* host or device memory is exhausted */
+    CUS_ERROR_NO_CUDA = 9,      /* device work requested, but no CUDA support, GPU or driver */
+    CUS_ERROR_CUDA = 10,        /* another CUDA error; the message quotes it */
+    CUS_ERROR_IO = 11,          /* a file, pipe or socket could not be opened, read or written */
+    CUS_ERROR_FORMAT = 12,      /* the input is malformed or not in the expected format */
+    CUS_ERROR_TRUNCATED = 13,   /* the input ends early; everything before that was delivered */
+    CUS_ERROR_UNSUPPORTED = 14, /* valid, but not supported: a missing library, or a stream that is being captured */
+    CUS_ERROR_BUSY = 15         /* another call is using the object */
 } cusStatus;
 
 /* "CUS_ERROR_TYPE" and so on; never NULL. */
@@ -136,7 +145,8 @@ typedef enum cusSpace { CUS_HOST = 0, CUS_DEVICE = 1 } cusSpace;
 
 /* A 2-D array of elements: element (y, x) starts at (char *)data + y * step + x * cusTypeSize(type).
  * Start every matrix as `cusMat m = CUS_MAT_INIT;` (all zero: empty). You may read all fields; if you fill them
- * yourself, leave `owned` and `pinned` zero. A copy of the struct is a second view of the same memory: release only one. */
+ * yourself, leave `owned` and `pinned` zero, and make `data` and `step` multiples of the size of one channel. A copy of the
+ * struct is a second view of the same memory: release only one. */
 typedef struct cusMat {
     int rows, cols;
     int type; /* CUS_8UC3 and so on, OpenCV's numbers */
@@ -188,6 +198,30 @@ CUS_API cusStatus cusMatCopy(const cusMat *src, cusMat *dst, cusStream stream);
 
 /* Sets every byte of every element to zero; padding between rows is untouched. Host: done at return. Device: queued. */
 CUS_API cusStatus cusMatSetZero(cusMat *mat, cusStream stream);
+
+/* ---- Device memory ---------------------------------------------------------------------------------------------------- */
+
+/* Where device memory comes from instead of CUDA: RMM's or PyTorch's pool, for example (docs/guide.md shows both).
+ * The functions are called from any thread, several at a time; they must not throw, nor call this library. */
+typedef struct cusDeviceAllocator {
+    /* `bytes` (at least 1) of memory of `device`, the calling thread's current device, at a multiple of 256 bytes, for work
+     * queued in `stream` from now on. NULL if there is none: the call that needs it fails with NO_MEMORY. */
+    void *(*allocate)(size_t bytes, int device, cusStream stream, void *user);
+    /* Takes back what `allocate` returned for these bytes and this device. Work queued in `stream` before may still use it;
+     * nothing else does. */
+    void (*deallocate)(void *data, size_t bytes, int device, cusStream stream, void *user);
+    void *user;
+} cusDeviceAllocator;
+
+/* All device memory that the library asks for from now on, in every thread, comes from `allocator`, which is copied; NULL:
+ * from CUDA again. Each block goes back to where it came from, and objects ask for memory only when they are created, so
+ * an object or matrix keeps the allocator it was created with: the allocator must outlive them. Matrices and objects may be
+ * used in any stream; they are allocated in the default stream, which is waited for, and given back there after a
+ * wait for the device. Calls without an object that need a workspace (cusIntegral, cusStereo...) allocate in their stream
+ * without waiting; while that is being captured into a graph, CUDA's memory is used. Page-locked host memory, and the little
+ * that CUDA and cuFFT keep for themselves, are not affected. Errors: NULL (one of the functions), NO_CUDA (a build without
+ * CUDA). */
+CUS_API cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator);
 
 /* ---- Errors in one line ---------------------------------------------------------------------------------------------- */
 

@@ -91,7 +91,7 @@ typedef struct cusEventCounts {
 
 typedef struct cusEventReader cusEventReader;
 
-/* Opens a recording for cusEventReaderInfo and cusEventReaderRead. One thread at a time may use a reader; different readers
+/* Opens a recording for cusEventReaderInfo and cusEventReaderRead. One call at a time may use a reader (else BUSY); other readers
  * are independent. `options` NULL: defaults. Errors:
  *   NULL, VALUE (options), NO_MEMORY;
  *   IO: missing, not readable, or not a regular file (a directory, a pipe, a device);

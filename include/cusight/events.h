@@ -116,8 +116,8 @@ typedef struct cusEventStacker cusEventStacker;
 
 /* Creates a stacker for frames of rows x cols (1..65536 each) in `count` (1..8) representations, for events in `space`. All
  * workspace is allocated here: on the device 128 MiB for sorted events and one frame's accumulators, at most 8 bytes per
- * value; on the host one frame's accumulators per thread. Use an object in one stream (or
- * thread) at a time; different objects are independent. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
+ * value; on the host one frame's accumulators per thread. One call at a time may use an object (else BUSY), in any stream
+ * (core.h); different objects are independent. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, cusSpace space,
                                         const cusRepresentation *representations, int count);
 CUS_API void cusEventStackerDestroy(cusEventStacker *stacker);

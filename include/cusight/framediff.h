@@ -67,7 +67,7 @@ typedef struct cusDiffEncoder cusDiffEncoder;
 typedef struct cusDiffDecoder cusDiffDecoder;
 
 /* Allocates everything; encoding allocates nothing and does not wait. `options` NULL: defaults. The reference
- * starts black. Use one object on one stream (or thread) at a time; different objects are independent. Limit: rows *
+ * starts black. One call at a time may use an object (else BUSY), in any stream (core.h); others are independent. Limit: rows *
  * cols * channels <= 2^32 - 2, so that positions fit 32 bits. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int type, cusSpace space,
                                        const cusDiffOptions *options);

@@ -37,7 +37,7 @@ CUS_API cusIntegralOptions cusIntegralDefaults(void);
 
 /* ---- Repeated work: an object ---------------------------------------------------------------------------------------- */
 
-/* Owns a workspace. Use an object in one stream (or thread) at a time; different objects are independent. */
+/* Owns a workspace. One call at a time may use an object (else BUSY), in any stream (core.h); others are independent. */
 typedef struct cusIntegrator cusIntegrator;
 
 /* For sources of up to max_rows x max_cols, of either type. Allocates everything that runs need: on the device about 1.9

@@ -8,7 +8,7 @@
  * docs/wire-format.md defines the wire format. After every message the viewer's frame equals the sender's reference of that
  * sequence number exactly (framediff.h says how far that is from the camera's frame).
  *
- * Frames are 8UC1, 8UC3 or 8UC4, each side at most 32768, at most 2^30 bytes. One thread at a time may use an object, except
+ * Frames are 8UC1, 8UC3 or 8UC4, each side at most 32768, at most 2^30 bytes. One call at a time may use an object (else BUSY), except
  * as noted at cusSenderRelease; different objects are independent. Every object needs libzstd: in a build without it the
  * Create functions return CUS_ERROR_UNSUPPORTED.
  *

@@ -85,7 +85,7 @@ typedef struct cusMatcher cusMatcher;
  * the frames have the same type and space. Everything is allocated and prepared here: template spectra, FFT plans, workspace. Device
  * templates: the call waits for `stream`, in which they were written. The templates are not needed afterwards.
  * Limits: templates fit into the frame; a row of an 8-bit template has at most 65536 bytes; 32F templates are finite with a sum of
- * squares below 1e30 (VALUE). A matcher is used by one stream (or thread) at a time; different matchers are independent.
+ * squares below 1e30 (VALUE). One call at a time may use a matcher (else BUSY), in any stream (core.h); others are independent.
  * Device memory: about 8 * channels + 16 bytes per pixel for 8-bit images (with a mask and SQDIFF 4 more), and 12 bytes for each
  * position and template.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED. */
@@ -95,8 +95,8 @@ CUS_API cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates
 CUS_API void cusMatcherDestroy(cusMatcher *matcher);
 
 /* Matches one frame. The matches stay in the matcher until its next run.
- * scores: NULL, or an array with one matrix for each template, which become the score maps: 32FC1, created as needed, not
- * overlapping the frame.
+ * scores: NULL (as it must be in a stream that is captured), or an array with one matrix for each template, which become the
+ * score maps: 32FC1, created as needed, not overlapping the frame.
  * Ready: host at return; device in stream order. Nothing is allocated (except score maps that do not
  * fit), and the call does not wait.
  * A 32F frame that contains NaN or infinity, or whose squares add up to 1e30 or more, gives no match and score maps of NaN.

@@ -104,6 +104,33 @@ class StreamRef {
     cusStream stream_;
 };
 
+// ---- Device memory -----------------------------------------------------------------------------------------------------
+
+// cusSetDeviceAllocator for an object with
+//   void *allocate(size_t bytes, int device, cusStream stream);
+//   void deallocate(void *data, size_t bytes, int device, cusStream stream);
+// What allocate throws becomes CUS_ERROR_NO_MEMORY. The object must outlive all that is created meanwhile.
+template<class Pool>
+void setDeviceAllocator(Pool &pool) {
+    cusDeviceAllocator allocator = {};
+    allocator.user = &pool;
+    allocator.allocate = [](size_t bytes, int device, cusStream stream, void *user) noexcept -> void * {
+        try {
+            return static_cast<Pool *>(user)->allocate(bytes, device, stream);
+        } catch (...) {
+            return nullptr;
+        }
+    };
+    allocator.deallocate = [](void *data, size_t bytes, int device, cusStream stream, void *user) noexcept {
+        static_cast<Pool *>(user)->deallocate(data, bytes, device, stream);
+    };
+    check(cusSetDeviceAllocator(&allocator));
+}
+// Device memory from CUDA again.
+inline void resetDeviceAllocator() {
+    check(cusSetDeviceAllocator(nullptr));
+}
+
 // ---- Matrices ----------------------------------------------------------------------------------------------------------
 
 // A cusMat that releases its memory. Wrapped memory stays its owner's.

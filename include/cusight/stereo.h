@@ -131,8 +131,8 @@ CUS_API cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contou
 typedef struct cusContourMapper cusContourMapper;
 
 /* Allocates everything for pairs of rows x cols and type (8UC1 or 32FC1). Mapping then allocates nothing except outputs
- * that do not fit yet, and does not synchronize. Use an object in one stream (or thread) at a time; different objects
- * are independent. */
+ * that do not fit yet, and does not synchronize. One call at a time may use an object (else BUSY), in any stream (core.h);
+ * different objects are independent. */
 CUS_API cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, int type, cusSpace space,
                                          const cusStereoOptions *options);
 CUS_API void cusContourMapperDestroy(cusContourMapper *mapper);

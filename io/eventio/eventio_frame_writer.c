@@ -7,21 +7,25 @@
 #ifndef CUSI_WITH_HDF5
 
 cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type) {
+    CUSI_RANGE;
     (void)writer, (void)path, (void)rows, (void)cols, (void)type;
     return eventio_noHdf5("cusFrameWriterCreate");
 }
 
 cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
+    CUSI_RANGE;
     (void)writer, (void)frames;
     return eventio_noHdf5("cusFrameWriterWrite");
 }
 
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
+    CUSI_RANGE;
     (void)writer;
     return eventio_noHdf5("cusFrameWriterFinish");
 }
 
 void cusFrameWriterDiscard(cusFrameWriter *writer) {
+    CUSI_RANGE;
     (void)writer;
 }
 
@@ -36,6 +40,7 @@ void cusFrameWriterDiscard(cusFrameWriter *writer) {
 enum { RANK = HDF5_OUTPUT_MAX_RANK };
 
 struct cusFrameWriter {
+    CusiGuard guard;
     int rows, cols, type;
     Hdf5Output output;
     uint64_t stored;         /* frames */
@@ -61,6 +66,7 @@ static cusStatus createDataset(cusFrameWriter *w) {
 }
 
 cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type) {
+    CUSI_RANGE;
     static const char function[] = "cusFrameWriterCreate";
     CUSI_NOT_NULL(function, writer);
     CUSI_NOT_NULL(function, path);
@@ -127,10 +133,9 @@ static herr_t storeFrames(cusFrameWriter *w, int n) {
     return done;
 }
 
-cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
+static cusStatus frameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
     static const char function[] = "cusFrameWriterWrite";
     cusFrameWriter *w = writer;
-    CUSI_NOT_NULL(function, writer);
     CUSI_REQUIRE(w->failure == CUS_OK, w->failure, "%s: %s could not be written earlier", function, w->output.path);
     CUS_TRY(cusi_checkMat(function, "frames", frames));
     CUSI_REQUIRE(frames->space == CUS_HOST, CUS_ERROR_SPACE, "%s: frames is in device memory, expected host memory",
@@ -152,6 +157,11 @@ cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
     return CUS_OK;
 }
 
+cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusFrameWriterWrite", writer, NULL, frameWriterWrite(writer, frames));
+}
+
 static void freeWriter(cusFrameWriter *w) {
     free(w->plain);
     free(w->packed);
@@ -160,8 +170,10 @@ static void freeWriter(cusFrameWriter *w) {
 }
 
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
+    CUSI_RANGE;
     static const char function[] = "cusFrameWriterFinish";
     CUSI_NOT_NULL(function, writer);
+    CUS_TRY(cusi_enter(function, "writer", &writer->guard, NULL)); /* for good */
     if (writer->failure != CUS_OK)
         cusi_fail(writer->failure, "%s: %s could not be written earlier", function, writer->output.path);
     const cusStatus status = eventio_outputFinish(&writer->output, writer->failure, function);
@@ -170,6 +182,7 @@ cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
 }
 
 void cusFrameWriterDiscard(cusFrameWriter *writer) {
+    CUSI_RANGE;
     if (!writer)
         return;
     eventio_outputDiscard(&writer->output);

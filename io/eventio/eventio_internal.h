@@ -14,6 +14,7 @@
 #define CUSI_EVENTIO_INTERNAL_H
 
 #include "cusight/eventio.h"
+#include "guard.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,6 +69,7 @@ enum { EVENTIO_EVT3_BEYOND = 65535 };
 enum { EVENTIO_SCRATCH = 65536 }; /* events in the reader's scratch arrays */
 
 struct cusEventReader {
+    CusiGuard guard;
     EventSource source;
     cusEventReaderOptions options;
     cusEventInfo info;

@@ -3,6 +3,7 @@
 // Windows are sorted by tile (events_sort.cu), and passes over the tiles make the pixels: events are read once, frames
 // written once, and in between 2 or 4 bytes per event are written and read. Long windows are sorted in parts, which add to
 // accumulators in device memory (events_long.cu).
+#include "device.h"
 #include "events_cuda.cuh"
 
 #include <algorithm>
@@ -206,7 +207,7 @@ cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
                                              divUp(tuning::BATCH_WINDOWS * sizeof(EventsLevels), size_t{256}) * 256
                                        : 0,
                  cleared_bytes = 256 + list_bytes + levels_bytes + accumulator_bytes;
-    CUSI_CUDA(CREATE, cudaMalloc(&state->memory, cleared_bytes + tuning::SORTED_BYTES));
+    CUS_TRY(cusi_deviceAllocate(CREATE, cleared_bytes + tuning::SORTED_BYTES, &state->memory));
     char *at = static_cast<char *>(state->memory);
     state->skipped = reinterpret_cast<unsigned long long *>(at);
     state->list = reinterpret_cast<Window *>(at += 256);
@@ -257,7 +258,7 @@ void events_cuda_destroy(cusEventStacker *stacker) {
     State *state = static_cast<State *>(stacker->state);
     if (!state)
         return;
-    (void)cudaFree(state->memory);
+    cusi_deviceFree(state->memory);
     delete state;
 }
 

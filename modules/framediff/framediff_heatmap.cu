@@ -232,13 +232,13 @@ auto kernelOf(int channels) {
 }
 
 template<class Colors>
-cusStatus launchColorize(int channels, bool aligned, const ColorizeParams &params, const Colors &colors,
-                         cudaStream_t stream) {
+cusStatus launchColorize(const char *function, int channels, bool aligned, const ColorizeParams &params,
+                         const Colors &colors, cudaStream_t stream) {
     const auto kernel = aligned ? kernelOf<true, Colors>(channels) : kernelOf<false, Colors>(channels);
     const unsigned long long blocks = cusi::divUp(params.tiles, 0ull + WARPS);
     CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
-                 "framediff: %llu tiles of 512 pixels exceed the limit of one kernel launch", params.tiles);
-    return cusi::launchOverlapped("framediff", kernel, static_cast<unsigned>(blocks), tuning::THREADS, 0, stream, params,
+                 "%s: %llu tiles of 512 pixels exceed the limit of one kernel launch", function, params.tiles);
+    return cusi::launchOverlapped(function, kernel, static_cast<unsigned>(blocks), tuning::THREADS, 0, stream, params,
                                   colors);
 }
 
@@ -273,8 +273,9 @@ cusStatus framediff_cuda_colorize(const cusMat *prev, const cusMat *cur, cusMat 
     params.tiles = rows * params.tiles_per_row;
     const int channels = CUS_CHANNELS(cur->type);
     if (map->full_scale == 0)
-        return launchColorize(channels, aligned, params, Noise{static_cast<unsigned>(map->threshold)}, stream);
+        return launchColorize("cusNoiseView", channels, aligned, params, Noise{static_cast<unsigned>(map->threshold)},
+                              stream);
     if (map->full_scale == FRAMEDIFF_LEVELS - 1)
-        return launchColorize(channels, aligned, params, DefaultHeat{}, stream);
-    return launchColorize(channels, aligned, params, CustomHeat{*map->palette}, stream);
+        return launchColorize("cusHeatmap", channels, aligned, params, DefaultHeat{}, stream);
+    return launchColorize("cusHeatmap", channels, aligned, params, CustomHeat{*map->palette}, stream);
 }

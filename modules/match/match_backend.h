@@ -3,6 +3,7 @@
 #define CUSI_MATCH_BACKEND_H
 
 #include "cusight/match.h"
+#include "guard.h"
 
 #include <math.h>
 
@@ -51,6 +52,7 @@ struct cusMatcher {
     cusMatchAlgorithm algorithm;
     cusMat results; /* count rows of max_matches cusMatch */
     void *backend;
+    CusiGuard guard;
 };
 
 /* Element i of pixel data in host memory, 8-bit or float. */

@@ -297,7 +297,7 @@ void match_cuda_release(cusMatcher *matcher) {
         if (plan != match::NO_PLAN)
             (void)cufftDestroy(plan);
     for (void *p : cuda->memory)
-        (void)cudaFree(p);
+        cusi_deviceFree(p);
     delete cuda;
 }
 

@@ -4,6 +4,7 @@
 #define CUSI_MATCH_CUDA_CUH
 
 #include "cuda.cuh"
+#include "device.h"
 #include "match_backend.h"
 #include "match_fft.cuh"
 
@@ -151,7 +152,8 @@ cusStatus allocate(MatchCuda *cuda, T **p, size_t n, cudaStream_t stream) {
     void *memory = nullptr;
     n = std::max<size_t>(n, 1);
     CUSI_REQUIRE(n <= SIZE_MAX / 2 / sizeof(T), CUS_ERROR_NO_MEMORY, "%s: out of device memory", f);
-    CUSI_CUDA(f, cudaMalloc(&memory, n * sizeof(T)));
+    cuda->memory.reserve(cuda->memory.size() + 1); // throws before there is anything to lose
+    CUS_TRY(cusi_deviceAllocate(f, n * sizeof(T), &memory));
     cuda->memory.push_back(memory);
     CUSI_CUDA(f, cudaMemsetAsync(memory, 0, n * sizeof(T), stream));
     *p = static_cast<T *>(memory);

@@ -90,8 +90,7 @@ std::vector<int> smoothSizes(int n, int multiple, size_t max) {
 // A transform of one plane and its inverse, with everything that timing them needs.
 struct TimedFft {
     cufftHandle forward = NO_PLAN, inverse = NO_PLAN;
-    float *plane = nullptr;
-    cufftComplex *spectrum = nullptr;
+    void *plane = nullptr, *spectrum = nullptr, *work = nullptr;
     cudaEvent_t start = nullptr, stop = nullptr;
 
     TimedFft() = default;
@@ -101,26 +100,37 @@ struct TimedFft {
         for (cudaEvent_t event : {start, stop})
             if (event)
                 (void)cudaEventDestroy(event);
-        (void)cudaFree(plane);
-        (void)cudaFree(spectrum);
         for (cufftHandle plan : {forward, inverse})
             if (plan != NO_PLAN)
                 (void)cufftDestroy(plan);
+        for (void *memory : {plane, spectrum, work})
+            cusi_deviceFree(memory);
         (void)cudaGetLastError();
     }
+    static bool allocate(void **memory, size_t bytes) {
+        return cusi_deviceAllocate("cusMatcherCreate", bytes, memory) == CUS_OK;
+    }
     bool create(int rows, int cols, cudaStream_t stream) {
-        const size_t points = static_cast<size_t>(rows) * cols, half = static_cast<size_t>(rows) * (cols / 2 + 1);
-        return cufftPlan2d(&forward, rows, cols, CUFFT_R2C) == CUFFT_SUCCESS &&
-               cufftPlan2d(&inverse, rows, cols, CUFFT_C2R) == CUFFT_SUCCESS &&
-               cudaMalloc(&plane, points * sizeof(float)) == cudaSuccess &&
-               cudaMalloc(&spectrum, half * sizeof(cufftComplex)) == cudaSuccess &&
+        long long n[2] = {rows, cols}, complex[2] = {n[0], n[1] / 2 + 1};
+        const long long points = n[0] * n[1], half = n[0] * complex[1];
+        size_t sizes[2] = {0, 0};
+        return cufftCreate(&forward) == CUFFT_SUCCESS && cufftSetAutoAllocation(forward, 0) == CUFFT_SUCCESS &&
+               cufftMakePlanMany64(forward, 2, n, n, 1, points, complex, 1, half, CUFFT_R2C, 1, &sizes[0]) ==
+                   CUFFT_SUCCESS &&
+               cufftCreate(&inverse) == CUFFT_SUCCESS && cufftSetAutoAllocation(inverse, 0) == CUFFT_SUCCESS &&
+               cufftMakePlanMany64(inverse, 2, n, complex, 1, half, n, 1, points, CUFFT_C2R, 1, &sizes[1]) ==
+                   CUFFT_SUCCESS &&
+               allocate(&work, std::max<size_t>(std::max(sizes[0], sizes[1]), 1)) &&
+               cufftSetWorkArea(forward, work) == CUFFT_SUCCESS && cufftSetWorkArea(inverse, work) == CUFFT_SUCCESS &&
+               allocate(&plane, points * sizeof(float)) && allocate(&spectrum, half * sizeof(cufftComplex)) &&
                cudaEventCreate(&start) == cudaSuccess && cudaEventCreate(&stop) == cudaSuccess &&
                cudaMemsetAsync(plane, 0, points * sizeof(float), stream) == cudaSuccess;
     }
     bool run(cudaStream_t stream) const {
         return cufftSetStream(forward, stream) == CUFFT_SUCCESS &&
-               cufftExecR2C(forward, plane, spectrum) == CUFFT_SUCCESS &&
-               cufftSetStream(inverse, stream) == CUFFT_SUCCESS && cufftExecC2R(inverse, spectrum, plane) == CUFFT_SUCCESS;
+               cufftExecR2C(forward, static_cast<float *>(plane), static_cast<cufftComplex *>(spectrum)) == CUFFT_SUCCESS &&
+               cufftSetStream(inverse, stream) == CUFFT_SUCCESS &&
+               cufftExecC2R(inverse, static_cast<cufftComplex *>(spectrum), static_cast<float *>(plane)) == CUFFT_SUCCESS;
     }
 };
 

@@ -22,13 +22,14 @@ class Status(IntEnum):
     FORMAT = 12
     TRUNCATED = 13
     UNSUPPORTED = 14
+    BUSY = 15
 
 
 class Error(Exception):
     """A call was rejected. The message names the function, the argument, its value and what was expected.
 
     Errors are also instances of the built-in class for their kind: TypeError (TYPE), ValueError (NULL, VALUE, SIZE, SPACE,
-    ALIAS, CAPACITY, FORMAT), MemoryError (NO_MEMORY), RuntimeError (NO_CUDA, CUDA), OSError (IO), EOFError (TRUNCATED),
+    ALIAS, CAPACITY, FORMAT), MemoryError (NO_MEMORY), RuntimeError (NO_CUDA, CUDA, BUSY), OSError (IO), EOFError (TRUNCATED),
     NotImplementedError (UNSUPPORTED).
     """
 
@@ -78,7 +79,11 @@ class TruncatedError(Error, EOFError):
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """Valid, but not supported by this build."""
+    """Valid, but not supported by this build, or not while a CUDA stream is captured."""
+
+
+class BusyError(Error, RuntimeError):
+    """Another call is using the object."""
 
 
 _CLASSES: dict[int, type[Error]] = {
@@ -90,6 +95,7 @@ _CLASSES: dict[int, type[Error]] = {
     Status.FORMAT: FormatError,
     Status.TRUNCATED: TruncatedError,
     Status.UNSUPPORTED: UnsupportedError,
+    Status.BUSY: BusyError,
 }
 
 
