@@ -36,6 +36,13 @@ typedef struct Tile {
     int known;          /* MatchHost.costs is valid here */
 } Tile;
 
+/* A row of tiles: the least of their ends, the best of their bests. */
+typedef struct Line {
+    float lower, upper;
+    int stale; /* a tile has changed since */
+    Best best;
+} Line;
+
 /* What the exact pass and the search know of a block. */
 typedef struct BlockState {
     double windows; /* computed one by one so far */
@@ -72,6 +79,7 @@ typedef struct MatchHost {
     int exact_floats;                /* 32F: the frame's correlations are integers that double holds; -1: not known yet */
     double *costs;                   /* exact costs of one score map; NaN: not known */
     Tile *tiles;                     /* of one score map */
+    Line *lines;                     /* rows of tiles */
     size_t *listed_tiles;
     BlockState *blocks; /* of the exact pass */
     int64_t *listed_blocks;

@@ -178,6 +178,7 @@ static int allocateSearch(const MatchModel *m, MatchHost *host) {
     const size_t tiles = ((size_t)m->ocols + MATCH_TILE - 1) / MATCH_TILE * (size_t)m->orows;
     host->costs = cusi_hostAllocate(map * sizeof *host->costs);
     host->tiles = cusi_hostAllocate(tiles * sizeof *host->tiles);
+    host->lines = cusi_hostAllocate((size_t)m->orows * sizeof *host->lines);
     host->listed_tiles = cusi_hostAllocate(tiles * sizeof *host->listed_tiles);
     host->blocks = cusi_hostAllocate(blocks * sizeof *host->blocks);
     host->listed_blocks = cusi_hostAllocate(blocks * sizeof *host->listed_blocks);
@@ -187,7 +188,7 @@ static int allocateSearch(const MatchModel *m, MatchHost *host) {
         if (!host->first || !host->counts)
             return 0;
     }
-    return host->costs && host->tiles && host->listed_tiles && host->blocks && host->listed_blocks;
+    return host->costs && host->tiles && host->lines && host->listed_tiles && host->blocks && host->listed_blocks;
 }
 
 /* What the exact pass needs if it uses the FFT. */
@@ -306,6 +307,7 @@ void match_host_release(cusMatcher *matcher) {
     free(host->spectra64);
     free(host->costs);
     free(host->tiles);
+    free(host->lines);
     free(host->listed_tiles);
     free(host->blocks);
     free(host->listed_blocks);

@@ -69,6 +69,9 @@ static int isKnown(const Search *s, const Tile *tile, size_t position) {
 static void refreshTile(const Search *s, size_t i) {
     Tile *tile = &s->host->tiles[i];
     const size_t start = tileStart(s, i), n = tileLength(s, i);
+    int *const stale = &s->host->lines[i / s->tiles_across].stale;
+#pragma omp atomic write
+    *stale = 1;
     leastEnds(s->map + start, n, &tile->lower, &tile->upper);
     tile->best = NOTHING;
     if (!tile->known)
@@ -83,6 +86,21 @@ static void refreshTile(const Search *s, size_t i) {
         else if (isBetter(s->host->costs[position], position, tile->best))
             tile->best = (Best){s->host->costs[position], position};
     }
+}
+
+static const Line *freshLine(const Search *s, size_t y) {
+    Line *line = &s->host->lines[y];
+    if (!line->stale)
+        return line;
+    *line = (Line){INFINITY, INFINITY, 0, NOTHING};
+    for (size_t i = y * s->tiles_across; i < (y + 1) * s->tiles_across; ++i) {
+        const Tile *tile = &s->host->tiles[i];
+        line->lower = tile->lower < line->lower ? tile->lower : line->lower;
+        line->upper = tile->upper < line->upper ? tile->upper : line->upper;
+        if (isBetter(tile->best.cost, tile->best.position, line->best))
+            line->best = tile->best;
+    }
+    return line;
 }
 
 static void resetTiles(const Search *s) {
@@ -102,14 +120,22 @@ static double findBound(const Search *s, Best *best, float *lower) {
     double bound = INFINITY;
     *best = NOTHING;
     *lower = INFINITY;
-    for (size_t i = 0; i < s->tiles; ++i) {
-        const Tile *tile = &s->host->tiles[i];
-        bound = tile->upper < bound ? tile->upper : bound;
-        *lower = tile->lower < *lower ? tile->lower : *lower;
-        if (isBetter(tile->best.cost, tile->best.position, *best))
-            *best = tile->best;
+    for (size_t y = 0; y < (size_t)s->m->orows; ++y) {
+        const Line *line = freshLine(s, y);
+        bound = line->upper < bound ? line->upper : bound;
+        *lower = line->lower < *lower ? line->lower : *lower;
+        if (isBetter(line->best.cost, line->best.position, *best))
+            *best = line->best;
     }
     return best->cost < bound ? best->cost : bound;
+}
+
+static int64_t countCandidates(const Search *s, size_t i, double bound) {
+    int64_t wanted = 0;
+    const size_t start = tileStart(s, i), end = start + tileLength(s, i);
+    for (size_t position = start; position < end; ++position)
+        wanted += s->map[position].lower <= bound && !isKnown(s, &s->host->tiles[i], position);
+    return wanted;
 }
 
 /* Lists the tiles with candidates, and counts candidates block by block. */
@@ -118,16 +144,14 @@ static size_t listCandidates(const Search *s, double bound) {
     size_t listed = 0;
     for (int64_t b = 0; b < host->exact.down * host->exact.across; ++b)
         host->blocks[b].wanted = 0;
-    for (size_t i = 0; i < s->tiles; ++i) {
-        const Tile *tile = &host->tiles[i];
-        if (!(tile->lower <= bound))
+    for (size_t y = 0; y < (size_t)s->m->orows; ++y) {
+        if (!(host->lines[y].lower <= bound))
             continue;
-        int64_t wanted = 0;
-        const size_t start = tileStart(s, i), end = start + tileLength(s, i);
-        for (size_t position = start; position < end; ++position)
-            wanted += s->map[position].lower <= bound && !isKnown(s, tile, position);
-        blockOf(s, i)->wanted += wanted;
-        host->listed_tiles[listed++] = i;
+        for (size_t i = y * s->tiles_across; i < (y + 1) * s->tiles_across; ++i)
+            if (host->tiles[i].lower <= bound) {
+                blockOf(s, i)->wanted += countCandidates(s, i, bound);
+                host->listed_tiles[listed++] = i;
+            }
     }
     return listed;
 }
