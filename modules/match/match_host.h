@@ -83,7 +83,7 @@ typedef struct MatchHost {
     size_t *listed_tiles;
     BlockState *blocks; /* of the exact pass */
     int64_t *listed_blocks;
-    uint32_t *first, *counts; /* 32F by FFT: an equal window for each; equal pixels of each column */
+    uint32_t *first, *counts; /* 32F: an equal window for each; equal pixels of each column, for each thread */
     Worker *workers;
     int threads;
 } MatchHost;

@@ -39,34 +39,53 @@ static void countEqual(const float *a, const float *b, size_t n, uint32_t step, 
         counts[x] += a[x] == b[x] ? step : 0;
 }
 
-/* Adds (step 1) or takes away (step -1) the equal pixels of row y and the pixels (down, right) of them. */
-static void countRow(const cusMat *frame, size_t y, size_t down, size_t right, size_t n, uint32_t step, uint32_t *counts) {
-    countEqual((const float *)match_row(frame, y), (const float *)match_row(frame, y + down) + right, n, step, counts);
+/* Adds (step 1) or takes away (step -1) the equal pixels among n of row y, from x on, and the pixels (down, right) of them. */
+static void countRow(const cusMat *frame, size_t y, size_t x, size_t down, size_t right, size_t n, uint32_t step,
+                     uint32_t *counts) {
+    countEqual((const float *)match_row(frame, y) + x, (const float *)match_row(frame, y + down) + x + right, n, step,
+               counts);
 }
 
-/* For each window that equals the one (down, right) of it: first[that one] becomes first[window]. */
+/* For each window in a rectangle of the score map that equals the one (down, right) of it: first[that one] becomes first[window]. */
+static void linkRectangle(const MatchModel *m, MatchHost *host, const cusMat *frame, size_t down, size_t right,
+                          const Block *block, uint32_t *counts) {
+    const size_t w = (size_t)m->w, h = (size_t)m->h, n = block->cols + w - 1, ocols = (size_t)m->ocols;
+    const uint64_t all = (uint64_t)w * h;
+    memset(counts, 0, n * sizeof *counts);
+    for (size_t y = block->y; y < block->y + h - 1; ++y)
+        countRow(frame, y, block->x, down, right, n, 1, counts);
+    for (size_t y = block->y; y < block->y + block->rows; ++y) {
+        countRow(frame, y + h - 1, block->x, down, right, n, 1, counts);
+        uint64_t equal = 0;
+        for (size_t x = 0; x + 1 < w; ++x)
+            equal += counts[x];
+        for (size_t x = 0; x < block->cols; ++x) {
+            equal += counts[x + w - 1];
+            const size_t position = y * ocols + block->x + x, other = position + down * ocols + right;
+            if (equal == all && host->first[position] < host->first[other])
+                host->first[other] = host->first[position];
+            equal -= counts[x];
+        }
+        countRow(frame, y, block->x, down, right, n, (uint32_t)-1, counts);
+    }
+}
+
+/* Of the whole map. Links run along rows or along columns, so threads share rows or columns. */
 static void linkEqual(const MatchModel *m, MatchHost *host, const cusMat *frame, size_t down, size_t right) {
     if ((size_t)m->orows <= down || (size_t)m->ocols <= right)
         return;
-    const size_t rows = (size_t)m->orows - down, cols = (size_t)m->ocols - right, ocols = (size_t)m->ocols;
-    const size_t w = (size_t)m->w, h = (size_t)m->h, n = cols + w - 1;
-    const uint64_t all = (uint64_t)w * h;
-    memset(host->counts, 0, n * sizeof *host->counts);
-    for (size_t y = 0; y + 1 < h; ++y)
-        countRow(frame, y, down, right, n, 1, host->counts);
-    for (size_t y = 0; y < rows; ++y) {
-        countRow(frame, y + h - 1, down, right, n, 1, host->counts);
-        uint64_t equal = 0;
-        for (size_t x = 0; x + 1 < w; ++x)
-            equal += host->counts[x];
-        for (size_t x = 0; x < cols; ++x) {
-            equal += host->counts[x + w - 1];
-            const size_t position = y * ocols + x, other = position + down * ocols + right;
-            if (equal == all && host->first[position] < host->first[other])
-                host->first[other] = host->first[position];
-            equal -= host->counts[x];
-        }
-        countRow(frame, y, down, right, n, (uint32_t)-1, host->counts);
+    const size_t rows = (size_t)m->orows - down, cols = (size_t)m->ocols - right;
+    const int threads = match_threadsFor(host, (double)rows * (double)cols);
+#pragma omp parallel for schedule(static) num_threads(threads) if (threads > 1)
+    for (int i = 0; i < threads; ++i) {
+        const size_t t = (size_t)i, all = (size_t)threads;
+        Block part = {.y = 0, .x = 0, .rows = rows, .cols = cols};
+        if (down)
+            part.x = cols * t / all, part.cols = cols * (t + 1) / all - part.x;
+        else
+            part.y = rows * t / all, part.rows = rows * (t + 1) / all - part.y;
+        if (part.rows && part.cols)
+            linkRectangle(m, host, frame, down, right, &part, host->counts + t * (size_t)m->cols);
     }
 }
 

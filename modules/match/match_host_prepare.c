@@ -184,7 +184,7 @@ static int allocateSearch(const MatchModel *m, MatchHost *host) {
     host->listed_blocks = cusi_hostAllocate(blocks * sizeof *host->listed_blocks);
     if (!m->integer) {
         host->first = cusi_hostAllocate(map * sizeof *host->first);
-        host->counts = cusi_hostAllocate((size_t)m->cols * sizeof *host->counts);
+        host->counts = cusi_hostAllocate((size_t)host->threads * (size_t)m->cols * sizeof *host->counts);
         if (!host->first || !host->counts)
             return 0;
     }

@@ -4,6 +4,9 @@
 #include "host.h"
 #include "match_host.h"
 
+/* Windows are shared if those that differ cost at most this part of the exact pass of a block. */
+#define SHARING_WORTH 0.25
+
 typedef struct Search {
     const MatchModel *m;
     MatchHost *host;
@@ -196,19 +199,9 @@ static size_t tileOf(const Search *s, size_t position) {
     return position / s->cols * s->tiles_across + position % s->cols / MATCH_TILE;
 }
 
-/* 32F: where many candidates' windows have the same pixels, computes one of them and gives its cost to all. */
+/* Gives the exact cost of one window to all listed candidates that have the same pixels. */
 static void shareCosts(const Search *s, size_t n, double bound) {
     MatchHost *host = s->host;
-    const ExactPlan *plan = &host->exact;
-    double windows = 0;
-    for (int64_t b = 0; b < plan->down * plan->across; ++b)
-        windows += (double)host->blocks[b].wanted;
-    if (!host->first ||
-        (!*s->equal_found && windows * plan->window_ns < (double)(plan->down * plan->across) * plan->block_ns))
-        return;
-    if (!*s->equal_found)
-        match_findEqualWindows(s->m, host, s->frame);
-    *s->equal_found = 1;
     for (size_t i = 0; i < n; ++i) {
         const size_t tile = host->listed_tiles[i], start = tileStart(s, tile), end = start + tileLength(s, tile);
         makeKnown(s, tile);
@@ -226,6 +219,23 @@ static void shareCosts(const Search *s, size_t n, double bound) {
         }
         refreshTile(s, tile);
     }
+}
+
+/* 32F with candidates enough for an exact pass: whether most of them have the same pixels as few others, so that sharing costs
+ * less than the pass. */
+static int fewDiffer(const Search *s, size_t n, double bound) {
+    MatchHost *host = s->host;
+    if (!*s->equal_found)
+        match_findEqualWindows(s->m, host, s->frame);
+    *s->equal_found = 1;
+    size_t different = 0;
+    for (size_t i = 0; i < n; ++i) {
+        const size_t start = tileStart(s, host->listed_tiles[i]), end = start + tileLength(s, host->listed_tiles[i]);
+        for (size_t position = start; position < end; ++position)
+            different += s->map[position].lower <= bound && host->first[position] == position &&
+                         !isKnown(s, &host->tiles[host->listed_tiles[i]], position);
+    }
+    return (double)different * host->exact.window_ns < SHARING_WORTH * host->exact.block_ns;
 }
 
 /* The exact costs of a candidate at `position` and, if worth it, of its neighbors; returns how many. */
@@ -303,11 +313,13 @@ static Best findBest(const Search *s) {
             return best;
         const size_t tiles = listCandidates(s, bound);
         const int64_t blocks = listBlocks(s);
-        if (blocks > 0) {
+        const int share = blocks > 0 && !match_givesCosts(s->m, s->host, s->frame) && fewDiffer(s, tiles, bound);
+        if (blocks > 0 && !share) {
             computeBlocks(s, blocks);
             continue;
         }
-        shareCosts(s, tiles, bound);
+        if (*s->equal_found)
+            shareCosts(s, tiles, bound);
         refineTiles(s, tiles, bound, best);
         findBound(s, &best, &lower);
         return best;
