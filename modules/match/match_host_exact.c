@@ -242,7 +242,7 @@ CUSI_MULTIVERSION
 static double largestInRow(const float *row, int n) {
     double largest = 0;
     for (int x = 0; x < n; ++x) {
-        const double magnitude = row[x] == rintf(row[x]) ? fabs(row[x]) : INFINITY;
+        const double magnitude = row[x] == rintf(row[x]) ? fabs((double)row[x]) : INFINITY;
         largest = magnitude > largest ? magnitude : largest;
     }
     return largest;
