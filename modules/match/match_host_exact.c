@@ -153,6 +153,7 @@ static void loadRow(const MatchModel *m, const MatchHost *host, const cusMat *fr
 /* host->plane64 becomes the block's correlation with the loaded template. */
 static void correlateBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
     const int team = host->exact_worker.team;
+    (void)team; /* without OpenMP */
     for (int p = 0; p < m->planes; ++p) {
 #pragma omp parallel for schedule(static) num_threads(team) if (team > 1)
         for (int y = 0; y < host->fft64->filled; ++y)

@@ -296,6 +296,7 @@ static void refineTiles(const Search *s, size_t n, double bound, Best best) {
     double windows = 0;
     for (int64_t b = 0; b < host->exact.down * host->exact.across; ++b)
         windows += (double)host->blocks[b].wanted;
+    (void)windows; /* without OpenMP */
     for (int t = 0; t < host->threads; ++t)
         host->workers[t].best = best;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(match_threadsFor(host, windows * s->m->n * s->m->channels))
