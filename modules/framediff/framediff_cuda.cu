@@ -43,6 +43,7 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
     params.mask = static_cast<unsigned char *>(diff.mask.data);
     params.state = static_cast<EncodeState *>(encoder.scratch.data);
     params.tile_status = reinterpret_cast<unsigned long long *>(params.state + 1);
+    params.cur_end = params.cur + (frame.rows - 1) * frame.step + row_bytes;
     params.cur_step = frame.step;
     params.ref_step = encoder.ref.step;
     params.mask_step = diff.mask.step;
@@ -95,7 +96,7 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(bytes), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     // Frames are numbered from 1, so the zeros in the status words do not belong to the first one.
-    const EncodeState start = {1, 0, 0xffffffffu, 1};
+    const EncodeState start = {1, 0xffffffffu, 1};
     CUSI_CUDA("cusDiffEncoderCreate", cudaMemcpy(encoder->scratch.data, &start, sizeof start, cudaMemcpyHostToDevice));
     if (encoder->options.min_neighbors > 0)
         CUS_TRY(cusMatCreate(&encoder->changed, encoder->rows, cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
@@ -115,6 +116,8 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     }
     // What the device last reported, without waiting for it: either kernel encodes any frame.
     const bool dense = *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0 && !params.may_overflow;
-    return dense ? framediff::launchDense(params, hasFullUnits(params), stream)
-                 : framediff::launchEncode(params, hasFullUnits(params), stream);
+    if (dense)
+        return framediff::launchDense(params, hasFullUnits(params), stream);
+    CUS_TRY(framediff::launchEncode(params, hasFullUnits(params), stream));
+    return params.may_overflow ? framediff::launchUndo(params, stream) : CUS_OK;
 }

@@ -16,6 +16,7 @@ cusStatus integral_cuda_workspace(const char *, int rows, int cols, size_t *byte
                        WorkspaceLayout<tuning::Small64, Sums64, Squares64>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Medium64, Sums64, Squares64>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Large64, Sums64, Squares64>(height, width).maxBytes(),
+                       WorkspaceLayout<tuning::Tall64, Sums64, Squares64>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Float, Floats64, Floats64>(height, width).maxBytes()});
     return CUS_OK;
 }

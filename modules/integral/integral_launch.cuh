@@ -133,9 +133,10 @@ cusStatus launchIntegral(const char *function, const IntegralArgs &args, cudaStr
     if constexpr (std::is_same_v<Pixel, float>)
         return with(tuning::Float());
     else if constexpr (!std::is_same_v<SumTable, Sums32> || EXISTS<SquareTable>)
-        return fits(tuning::Small64())    ? with(tuning::Small64())
-               : fits(tuning::Medium64()) ? with(tuning::Medium64())
-                                          : with(tuning::Large64());
+        return fits(tuning::Small64())      ? with(tuning::Small64())
+               : isLong(src.rows, src.cols) ? with(tuning::Tall64())
+               : fits(tuning::Medium64())   ? with(tuning::Medium64())
+                                            : with(tuning::Large64());
     else
         return fits(tuning::Small32())      ? with(tuning::Small32())
                : isLong(src.rows, src.cols) ? with(tuning::Tall32())

@@ -38,7 +38,8 @@ using Wide32 = TileShape<4, 2, 32, 4, 16, 2, 0, true>; // and of flat ones
 using Small64 = TileShape<1, 8, 8, 2, 8, 3>;           // 8-bit sources with any 64-bit table
 using Medium64 = TileShape<1, 8, 8, 4, 8, 1>;
 using Large64 = TileShape<2, 4, 16, 3, 8, 1, 2970>;
-using Float = TileShape<1, 8, 4, 4, 2, 1>; // 32FC1 sources
+using Tall64 = TileShape<1, 8, 8, 3, 8, 2, 0, true>; // and those of narrow images
+using Float = TileShape<1, 8, 4, 4, 2, 1>;           // 32FC1 sources
 
 // Throttled launches: three blocks write at a time for every four multiprocessors.
 constexpr unsigned WRITERS = 3, WRITERS_PER_SMS = 4;
@@ -46,7 +47,7 @@ constexpr unsigned WRITERS = 3, WRITERS_PER_SMS = 4;
 constexpr size_t GROUP_BYTES = 16 << 20;
 constexpr unsigned MAX_COLUMN_GROUP = 32;
 constexpr unsigned GROUP = 32; // tiles in a group of the row and corner chains; groups in a group of groups
-// From this ratio of the sides on, and up to this short side, 32-bit sums get tiles for long chains.
+// From this ratio of the sides on, and up to this short side, tables of bytes get tiles for long chains.
 constexpr int LONG_SHAPE = 16, MAX_SHORT_SIDE = 1024;
 // Workspace of one slab. Taller images are cut into slabs, one launch each; 16384 x 16384 is one slab.
 constexpr size_t SLAB_BYTES = 48 << 20;

@@ -34,26 +34,33 @@ __device__ Candidate blockBestToFirst(Candidate best) {
     return best;
 }
 
-// Offsets to fractions of a pixel, from the ranges' midpoints.
-__device__ __forceinline__ void refineSubpixel(const MatchModel &m, const MatchRange *here, cusMatch &match) {
-    const float middle = match_middle(*here);
-    if (match.x > 0 && match.x + 1 < m.ocols)
-        match.dx = match_vertex(match_middle(here[-1]), middle, match_middle(here[1]));
-    if (match.y > 0 && match.y + 1 < m.orows)
-        match.dy = match_vertex(match_middle(here[-m.ocols]), middle, match_middle(here[m.ocols]));
+// Offsets to fractions of a pixel, from the ranges' midpoints. rangeAt(x, y) is the range of a position of the map.
+template<class RangeAt>
+__device__ __forceinline__ void refineSubpixel(const MatchModel &m, const RangeAt &rangeAt, cusMatch &match) {
+    const int x = match.x, y = match.y;
+    const float middle = match_middle(rangeAt(x, y));
+    if (x > 0 && x + 1 < m.ocols)
+        match.dx = match_vertex(match_middle(rangeAt(x - 1, y)), middle, match_middle(rangeAt(x + 1, y)));
+    if (y > 0 && y + 1 < m.orows)
+        match.dy = match_vertex(match_middle(rangeAt(x, y - 1)), middle, match_middle(rangeAt(x, y + 1)));
 }
 
-// ranges: of the template's map.
-__device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const MatchRange *ranges, const Candidate &best) {
+template<class RangeAt>
+__device__ __forceinline__ cusMatch matchAt(const MatchModel &m, const RangeAt &rangeAt, const Candidate &best) {
     cusMatch match = {-1, -1, NAN, 0, 0, 0, -1};
     if (best.position != ~0ull && best.cost <= m.limit_cost) {
         match.x = static_cast<int>(best.position % m.ocols);
         match.y = static_cast<int>(best.position / m.ocols);
         match.score = match_smallestIsBest(m.method) ? best.cost : 0 - best.cost;
         if (m.subpixel)
-            refineSubpixel(m, ranges + best.position, match);
+            refineSubpixel(m, rangeAt, match);
     }
     return match;
+}
+// ranges: of the template's map.
+__device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const MatchRange *ranges, const Candidate &best) {
+    return matchAt(
+        m, [&](int x, int y) { return ranges[static_cast<size_t>(y) * m.ocols + x]; }, best);
 }
 
 } // namespace match

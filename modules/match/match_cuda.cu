@@ -242,16 +242,14 @@ cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, 
     else
         CUS_TRY(runDirect(stages, window_blocks, stream));
     CUS_TRY(launchRefine(stages, stream));
-    if (stages.dense.rows.n) {
-        if (m.max_matches > 1)
-            CUS_TRY(launchSelect(stages, stream));
-        return stages.dense.in_refine ? CUS_OK : launchDense(stages, stream);
-    }
-    for (int &round = stages.refinement.round; ++round < m.max_matches;) {
-        CUS_TRY(launchSuppress(stages, stream));
-        CUS_TRY(launchRefine(stages, stream));
-    }
-    return CUS_OK;
+    if (stages.refinement.select_blocks)
+        CUS_TRY(launchSelect(stages, stream));
+    else
+        for (int &round = stages.refinement.round; ++round < m.max_matches;) {
+            CUS_TRY(launchSuppress(stages, stream));
+            CUS_TRY(launchRefine(stages, stream));
+        }
+    return stages.dense.rows.n && !stages.dense.in_refine ? launchDense(stages, stream) : CUS_OK;
 }
 
 // Sends the maps' addresses to the device, unless they are those of the previous run.

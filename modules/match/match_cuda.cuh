@@ -82,26 +82,16 @@ struct Candidate {
     unsigned long long position; // of the map, row-major
 };
 
-// Windows whose exact scores selectKernel wants: those of matches that are certain, then the candidates of the next match.
-constexpr int MAX_BATCH = 1024;
-struct Batch {
-    unsigned taken, done, left; // items, items, blocks
-    unsigned start, end;        // items of the batch; those before are done
-    int finished;               // there is no further batch
-    int round, certain, found, slices;
-    unsigned overflow; // the match that denseKernel is to go on with, and one; 0: none
-};
-
 struct Refinement {
     void *partial_sums;
     unsigned *tickets;
     unsigned *overflows; // of each template: the match from which on denseKernel is to find them, and one, or 0; NULL if
                          // there is no denseKernel
-    Batch *batches;      // of selectKernel, for each template
-    unsigned *batch_positions;
     cusMatch *results;
-    int round;  // 0 finds the best match, 1 the next, ...
-    int blocks; // a template
+    int round;         // 0 finds the best match, 1 the next, ...
+    int blocks;        // a template
+    void *listed_sums; // of selectKernel
+    int select_blocks; // of selectKernel, a template; 0: further matches take two launches each
 };
 
 // Exact scores of 8-bit pictures everywhere, by transforms in double. Spectra are tiles of two columns, rows in order.
@@ -209,6 +199,7 @@ enum class Correlation { FFT, DOT_PRODUCTS, PLAIN };
 cusStatus launchScores(const Stages &stages, Correlation source, cudaStream_t stream);
 cusStatus launchSuppress(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
+cusStatus chooseSelect(MatchCuda *cuda, int most, cudaStream_t stream);
 cusStatus launchSelect(const Stages &stages, cudaStream_t stream);
 cusStatus launchDense(const Stages &stages, cudaStream_t stream);
 

@@ -188,8 +188,7 @@ cusStatus chooseDense(MatchCuda *cuda, const MatchTemplate *sums, cudaStream_t s
     CUS_TRY(allocate(cuda, &stages.refinement.overflows, count, stream));
     if (m.max_matches == 1)
         return CUS_OK;
-    CUS_TRY(allocate(cuda, &stages.refinement.batches, count, stream));
-    CUS_TRY(allocate(cuda, &stages.refinement.batch_positions, count * MAX_BATCH, stream));
+    CUS_TRY(chooseSelect(cuda, most, stream));
     return allocate(cuda, &dense.costs, count * m.orows * m.ocols, stream);
 }
 

@@ -1,6 +1,6 @@
 // The best match: exact costs of all positions whose range reaches the least upper end, and the best of them.
+#include "match_candidates.cuh"
 #include "match_dense.cuh"
-#include "match_exact.cuh"
 #include "match_tiles.cuh"
 
 namespace match {
@@ -9,9 +9,10 @@ namespace {
 
 // N: threads of a block.
 
-constexpr int MAX_TILES = 256, MAX_CANDIDATES = MAX_BATCH; // listed; beyond that each block searches its tiles
-constexpr int STATIC_BYTES = 8192;                         // of refineDenseKernel's shared memory, at most
-constexpr int ITEMS = 16;                                  // tiles or positions that a thread examines at a time
+constexpr int MAX_TILES = 256, MAX_CANDIDATES = 1024; // listed; beyond that each block searches its tiles
+constexpr int SMALL_BYTES = 2048;                     // of a window that one thread sums up
+constexpr int STATIC_BYTES = 8192;                    // of refineDenseKernel's shared memory, at most
+constexpr int ITEMS = 16;                             // tiles or positions that a thread examines at a time
 
 // Appends value(i) of every thread, for each set bit i of `selected`, to the list in shared memory, in the same order in
 // every block; false if they do not fit. `count`, the list's length, is the same in all threads. A barrier must follow
@@ -113,22 +114,6 @@ __device__ __forceinline__ void listCandidates(const MatchModel &m, const Scores
 
 // ---- Exact costs
 
-// Slices of the windows of the listed candidates, shared by all blocks.
-template<class T, int N>
-__device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &frame, const Templates &templates, int k,
-                                          const unsigned *candidates, int found, int slices, PartialSums<T> *partial) {
-    for (int item = blockIdx.x; item < found * slices; item += gridDim.x) {
-        const int slice = item % slices;
-        const unsigned position = candidates[item / slices];
-        const int y = position / m.ocols, x = position % m.ocols;
-        const int each = cusi::divUp(m.h, slices), j0 = min(slice * each, m.h), j1 = min(j0 + each, m.h);
-        const WindowPart part = {k, y, x, j0, j1, static_cast<int>(threadIdx.x), N};
-        const PartialSums<T> sum = blockSumToFirst<T, N / 32>(sumWindowPart<T>(m, frame, templates, part));
-        if (threadIdx.x == 0)
-            partial[item] = sum;
-    }
-}
-
 // The best listed candidate, from its slices' sums.
 template<class T, int N>
 __device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Templates &templates, const Windows &windows,
@@ -228,20 +213,6 @@ __device__ __forceinline__ Candidate search(const MatchModel &m, const Frame &fr
 
 // ---- The result
 
-// True in the last block of a template to arrive, to which the others' results are then visible.
-__device__ __forceinline__ bool isLastBlock(unsigned *ticket) {
-    __shared__ bool last;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0)
-        last = atomicAdd(ticket, 1u) == gridDim.x - 1;
-    __syncthreads();
-    if (!last)
-        return false;
-    __threadfence();
-    return true;
-}
-
 // One thread stores the result of template k.
 template<int N>
 __device__ __forceinline__ void storeBest(const MatchModel &m, const Refinement &refinement, const Map &map, int k,
@@ -295,13 +266,15 @@ __global__ void __launch_bounds__(THREADS)
                  const __grid_constant__ Scores scores, const __grid_constant__ Refinement refinement) {
     cusi::startInOrder();
     const int k = blockIdx.y, blocks = gridDim.x;
+    if (refinement.round && refinement.overflows && refinement.overflows[k]) // in an earlier round
+        return;
     const Map map = mapOf(m, scores, k);
     float threshold;
     if (refine<T, THREADS>(m, frame, templates, windows, scores, refinement, map, k, threshold))
         return;
     if (refinement.overflows) {
         if (blockIdx.x == 0 && threadIdx.x == 0)
-            refinement.overflows[k] = 1;
+            refinement.overflows[k] = static_cast<unsigned>(refinement.round) + 1;
         return;
     }
     Candidate *bests = reinterpret_cast<Candidate *>(static_cast<PartialSums<T> *>(refinement.partial_sums) +
