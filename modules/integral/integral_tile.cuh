@@ -38,8 +38,9 @@ using Wide32 = TileShape<4, 2, 32, 4, 16, 2, 0, true>; // and of flat ones
 using Small64 = TileShape<1, 8, 8, 2, 8, 3>;           // 8-bit sources with any 64-bit table
 using Medium64 = TileShape<1, 8, 8, 4, 8, 1>;
 using Large64 = TileShape<2, 4, 16, 3, 8, 1, 2970>;
-using Tall64 = TileShape<1, 8, 8, 3, 8, 2, 0, true>; // and those of narrow images
-using Float = TileShape<1, 8, 4, 4, 2, 1>;           // 32FC1 sources
+using Tall64 = TileShape<1, 8, 8, 3, 8, 2, 0, true>;    // and those of narrow images
+using Float = TileShape<1, 8, 4, 4, 2, 1>;              // 32FC1 sources
+using TallFloat = TileShape<1, 8, 4, 4, 2, 1, 0, true>; // narrow ones
 
 // Throttled launches: three blocks write at a time for every four multiprocessors.
 constexpr unsigned WRITERS = 3, WRITERS_PER_SMS = 4;
