@@ -201,10 +201,11 @@ class _Worker:
         raise RuntimeError(f"{type(self).__name__}: device is {self.device!r}, which needs PyTorch or CuPy to move batches to the GPU")
 
     def put(self, array: Any) -> Any:
-        """A NumPy array on the device."""
-        if self._framework == "torch":
-            import numpy
+        """A NumPy array on the device, without gaps."""
+        import numpy
 
+        array = numpy.ascontiguousarray(array)
+        if self._framework == "torch":
             torch = sys.modules["torch"]
             return torch.from_numpy(array if array.flags.writeable else numpy.array(array)).to(self.device)
         if self._framework == "cupy":

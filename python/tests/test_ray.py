@@ -45,7 +45,7 @@ def write(path, events):
     """As HDF5 if this build can, else as text."""
     if "HDF5" not in cusight._core.built_with():
         return write_text(path, events)
-    with cusight.events.EventWriter(path, SHAPE, chunk=512) as writer:
+    with cusight.events.EventWriter(path, SHAPE, chunk=1024) as writer:
         writer.write(*events)
 
 
@@ -241,7 +241,7 @@ def test_videos(cluster, rng, tmp_path):
     reader = cv2.VideoCapture(str(path))
     frames = [reader.read()[1] for _ in written]
     template = frames[3][8:24, 16:40].copy()
-    gray = lambda batch: {**batch, "left": batch["image"][..., 0].copy(), "right": batch["prev"][..., 0].copy()}  # noqa: E731
+    gray = lambda batch: {**batch, "left": batch["image"][..., 0], "right": batch["prev"][..., 0]}  # noqa: E731
     dataset = cusight.ray.read_videos(tmp_path / "*.avi", pairs=True).map_batches(gray)
     dataset = dataset.map_batches(cusight.ray.Match, fn_constructor_args=(template,), fn_constructor_kwargs={"keep": True}, **pool())
     dataset = dataset.map_batches(cusight.ray.Heatmap, **pool())
