@@ -2,8 +2,9 @@
 
     python python/bench/gpu.py libcusight.so [--json FILE] [--seconds 150]
 
-Needs the package installed, PyTorch (CuPy is measured too if it is there), a C compiler and the C library built with CUDA. The exit
-status is 1 if a test failed or a limit was missed; the JSON is written in any case.
+`python/bench/gpu` builds package and library for the GPU of this machine and runs this. Needs PyTorch (CuPy is measured too if it is
+there) and a C compiler. The exit status is 1 if a test failed or a limit was missed; the JSON is written in any case. With
+--device cpu --events 2000000 the measurements can be tried out on a machine without a GPU.
 
 call overhead    what a call on resident data costs the calling thread, above the C call in a loop: at most 5 us
 60M events       into 300 histograms by one call: at most 3 % more than C, and 15 times as fast as the fastest of PyTorch's own ways
@@ -32,8 +33,8 @@ import numpy as np
 import overhead
 
 TESTS = Path(__file__).resolve().parent.parent / "tests"
-EVENTS, WINDOW, ROWS, COLS = 60_000_000, 200_000, 720, 1280
-GPU, HEATMAP_TYPE = 1, 16
+WINDOW, ROWS, COLS = 200_000, 720, 1280
+HEATMAP_TYPE = 16
 
 
 class Report:
@@ -80,26 +81,29 @@ def run_tests(library: Path, seconds: float) -> dict[str, Any]:
 class Torch:
     name = "torch"
 
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
         import torch
 
-        self.lib = torch
-        torch.zeros(1, device="cuda")
+        self.lib, self.device, self.space = torch, device, int(device == "cuda")
+        torch.zeros(1, device=device)
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        return self.lib.zeros(shape, dtype=getattr(self.lib, dtype), device="cuda")
+        return self.lib.zeros(shape, dtype=getattr(self.lib, dtype), device=self.device)
 
     def pointer(self, array: Any) -> ctypes.c_void_p:
         return ctypes.c_void_p(array.data_ptr())
 
     def wait(self) -> None:
-        self.lib.cuda.synchronize()
+        if self.space:
+            self.lib.cuda.synchronize()
 
 
 class Cupy:
-    name = "cupy"
+    name, space = "cupy", 1
 
-    def __init__(self) -> None:
+    def __init__(self, device: str) -> None:
+        if device == "cpu":
+            raise ImportError("it has no arrays on the CPU")
         import cupy
 
         self.lib = cupy
@@ -135,8 +139,8 @@ def measure_overhead(report: Report, loops: ctypes.CDLL, lib: Any, rounds: int =
     lib.wait()
     at = lib.pointer
     natives = {
-        "integral": lambda: loops.time_integral(GPU, at(image), rows, cols, 0, at(table), 0, calls),
-        "heatmap": lambda: loops.time_heatmap(GPU, at(prev), at(cur), rows, cols, HEATMAP_TYPE, at(heat), 0, calls),
+        "integral": lambda: loops.time_integral(lib.space, at(image), rows, cols, 0, at(table), 0, calls),
+        "heatmap": lambda: loops.time_heatmap(lib.space, at(prev), at(cur), rows, cols, HEATMAP_TYPE, at(heat), 0, calls),
     }
     works: dict[tuple[str, str], Callable[[], object]] = {
         ("integral", "out="): lambda: cusight.integral(image, out=table),
@@ -163,7 +167,7 @@ def alone(lib: Any, name: str, rows: int, cols: int, rounds: int, calls: int) ->
     shape, dtype = ((rows + 1, cols + 1), "int32") if name == "integral" else ((rows, cols, 3), "uint8")
     if lib.name == "torch":
         kind = getattr(lib.lib, dtype)
-        return min(queued(lib, lambda: lib.lib.empty(shape, dtype=kind, device="cuda"), calls) for _ in range(rounds))
+        return min(queued(lib, lambda: lib.lib.empty(shape, dtype=kind, device=lib.device), calls) for _ in range(rounds))
     return min(queued(lib, lambda: lib.lib.empty(shape, dtype), calls) for _ in range(rounds))
 
 
@@ -182,14 +186,16 @@ def finished(lib: Any, call: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def pytorch_ways(torch: Any, x: Any, y: Any, p: Any) -> dict[str, Callable[[], Any]]:
+def pytorch_ways(lib: Torch, x: Any, y: Any, p: Any) -> dict[str, Callable[[], Any]]:
     """PyTorch's own ways to 300 histograms: keys of the counters, then a sum by key; 50 windows at a time, which need less memory and
     are faster than all at once."""
-    part = 50 * WINDOW
-    size = 50 * ROWS * COLS * 2
-    window = torch.arange(part, device="cuda", dtype=torch.int32) // WINDOW * ROWS
+    torch, device = lib.lib, lib.device
+    together = min(50, len(x) // WINDOW)
+    part = together * WINDOW
+    size = together * ROWS * COLS * 2
+    window = torch.arange(part, device=device, dtype=torch.int32) // WINDOW * ROWS
     short_x, short_y = x.view(torch.int16), y.view(torch.int16)
-    ones = {kind: torch.ones(part, dtype=kind, device="cuda") for kind in (torch.int32, torch.float32)}
+    ones = {kind: torch.ones(part, dtype=kind, device=device) for kind in (torch.int32, torch.float32)}
 
     def keys(at: slice) -> Any:  # below 2^31, so in 32 bits
         return ((window + short_y[at]) * COLS + short_x[at]) * 2 + (p[at] == 0)
@@ -198,7 +204,7 @@ def pytorch_ways(torch: Any, x: Any, y: Any, p: Any) -> dict[str, Callable[[], A
         return counts.clamp_(max=255).to(torch.uint8)
 
     def zeros(kind: Any) -> Any:
-        return torch.zeros(size, dtype=kind, device="cuda")
+        return torch.zeros(size, dtype=kind, device=device)
 
     ways = {
         "scatter_add_ int32": lambda at: zeros(torch.int32).scatter_add_(0, keys(at).long(), ones[torch.int32]),
@@ -207,24 +213,24 @@ def pytorch_ways(torch: Any, x: Any, y: Any, p: Any) -> dict[str, Callable[[], A
         "index_put_": lambda at: zeros(torch.int32).index_put_((keys(at).long(),), ones[torch.int32][:1].squeeze(), accumulate=True),
         "bincount": lambda at: torch.bincount(keys(at), minlength=size),
     }
-    parts = [slice(first, first + part) for first in range(0, EVENTS, part)]
+    parts = [slice(first, first + part) for first in range(0, len(x), part)]
     return {name: lambda way=way: [counted(way(at)) for at in parts] for name, way in ways.items()}
 
 
-def measure_events(report: Report, loops: ctypes.CDLL, lib: Torch, deadline: float, rounds: int = 25) -> None:
+def measure_events(report: Report, loops: ctypes.CDLL, lib: Torch, events: int, deadline: float, rounds: int = 25) -> None:
     torch = lib.lib
-    generator = torch.Generator("cuda").manual_seed(1)
+    generator = torch.Generator(lib.device).manual_seed(1)
     limits = ((COLS, torch.int16), (ROWS, torch.int16), (2, torch.uint8))
-    x, y, p = (torch.randint(0, high, (EVENTS,), dtype=kind, device="cuda", generator=generator) for high, kind in limits)
+    x, y, p = (torch.randint(0, high, (events,), dtype=kind, device=lib.device, generator=generator) for high, kind in limits)
     x, y = x.view(torch.uint16), y.view(torch.uint16)
-    t = torch.arange(EVENTS, device="cuda", dtype=torch.int64) // 10
-    n = EVENTS // WINDOW
-    out = torch.zeros((n, ROWS, COLS, 2), dtype=torch.uint8, device="cuda")
+    t = torch.arange(events, device=lib.device, dtype=torch.int64) // 10
+    n = events // WINDOW
+    out = torch.zeros((n, ROWS, COLS, 2), dtype=torch.uint8, device=lib.device)
     at = lib.pointer
-    sizes = ctypes.c_size_t(EVENTS), ROWS, COLS, ctypes.c_size_t(WINDOW)
+    sizes = ctypes.c_size_t(events), ROWS, COLS, ctypes.c_size_t(WINDOW)
 
     def native(calls: int) -> float:
-        return float(loops.time_histograms(GPU, at(x), at(y), at(p), at(t), *sizes, at(out), calls))
+        return float(loops.time_histograms(lib.space, at(x), at(y), at(p), at(t), *sizes, at(out), calls))
 
     def mine(target: Any = None) -> Any:
         return cusight.stack_events(x, y, p, t, (ROWS, COLS), windows=WINDOW, representation="histogram", out=target)
@@ -244,12 +250,12 @@ def measure_events(report: Report, loops: ctypes.CDLL, lib: Torch, deadline: flo
     middle = {name: float(np.median(list_)) for name, list_ in times.items()}
     for kind in ("out=", "new output"):
         more = {"c_ms": round(middle["C"] * 1e3, 5), "python_ms": round(middle[kind] * 1e3, 5)}
-        report.add(f"60M events into {n} histograms, {kind}, queued calls, to C", middle[kind] / middle["C"], "times", 1.03, **more)
+        report.add(f"{events / 1e6:g}M events into {n} histograms, {kind}, queued calls, to C", middle[kind] / middle["C"], "times", 1.03, **more)
         one = f"one call, {kind}"
         more = {"c_ms": round(middle["C, one call"] * 1e3, 5), "python_ms": round(middle[one] * 1e3, 5)}
-        report.add(f"60M events into {n} histograms, {kind}, a call until it is finished, to C", middle[one] / middle["C, one call"], "times", **more)
+        report.add(f"{events / 1e6:g}M events into {n} histograms, {kind}, a call until it is finished, to C", middle[one] / middle["C, one call"], "times", **more)
     ways: dict[str, float] = {}
-    for name, way in pytorch_ways(torch, x, y, p).items():
+    for name, way in pytorch_ways(lib, x, y, p).items():
         if time.monotonic() > deadline:
             print(f"no time left for {name}")
             continue
@@ -268,7 +274,7 @@ def measure_events(report: Report, loops: ctypes.CDLL, lib: Torch, deadline: flo
         fastest = min(ways, key=lambda name: ways[name])
         more = {"ways_ms": {name: round(ms, 4) for name, ms in ways.items()}}
         gain = ways[fastest] / 1e3 / middle["one call, new output"]
-        report.add(f"60M events, gain on PyTorch's fastest way ({fastest})", gain, "times", 15, least=True, **more)
+        report.add(f"{events / 1e6:g}M events, gain on PyTorch's fastest way ({fastest})", gain, "times", 15, least=True, **more)
 
 
 # ---- Memory --------------------------------------------------------------------------------------------------------------
@@ -300,20 +306,21 @@ def measure_memory(report: Report, lib: Any, calls: int = 10_000) -> None:
 # ---- All -----------------------------------------------------------------------------------------------------------------
 
 
-def measure(report: Report, library: Path, deadline: float) -> None:
+def measure(report: Report, library: Path, device: str, events: int, deadline: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         loops = overhead.compile_loops(library, folder)
         libs: list[Any] = []
         for make in (Torch, Cupy):
             try:
-                libs.append(make())
+                libs.append(make(device))
             except ImportError as error:
                 print(f"{make.name}: left out: {error}")
         for lib in libs:
             measure_overhead(report, loops, lib)
-            measure_memory(report, lib)
+            if lib.space:
+                measure_memory(report, lib)
         if libs and libs[0].name == "torch":
-            measure_events(report, loops, libs[0], deadline)
+            measure_events(report, loops, libs[0], events, deadline)
         for name, (native, mine) in overhead.numpy_images(loops, 15).items():
             limit = None if "8x8" in name else 1.03
             more = {"c_ms": round(native * 1e3, 5), "python_ms": round(mine * 1e3, 5)}
@@ -327,14 +334,18 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--seconds", type=float, default=150, help="limit for all (default 150); the tests may take two thirds of it")
     parser.add_argument("--no-tests", action="store_true")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--events", type=int, default=60_000_000, help="a multiple of 10 million, or fewer (default 60000000)")
     options = parser.parse_args()
     start = time.monotonic()
     library = options.shared_object.resolve()
     described = cusight.__main__.describe()
     print("\n".join(described), flush=True)
-    if not cusight.device_count():
-        sys.exit("gpu.py needs a GPU")
-    result: dict[str, Any] = {"gpu": cusight.device_info(0)["name"], "driver": cusight.device_info(0)["driver_version"], "described": described}
+    result: dict[str, Any] = {"device": options.device, "described": described}
+    if options.device == "cuda":
+        if not cusight.device_count():
+            sys.exit("gpu.py: there is no GPU, or this build cannot use it")
+        result.update(gpu=cusight.device_info(0)["name"], driver=cusight.device_info(0)["driver_version"])
     if not options.no_tests:
         result["tests"] = run_tests(library, options.seconds * 2 / 3)
         result["tests_seconds"] = round(time.monotonic() - start, 1)
@@ -342,7 +353,7 @@ def main() -> int:
     report = Report()
     error = ""
     try:
-        measure(report, library, start + options.seconds - 20)
+        measure(report, library, options.device, options.events, start + options.seconds - 20)
     except Exception as caught:  # what was measured before is written all the same
         error = f"{type(caught).__name__}: {caught}"
         print(error)
