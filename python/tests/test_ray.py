@@ -187,7 +187,7 @@ def cluster():
 def pool(**options):
     import ray.data
 
-    return {"compute": ray.data.ActorPoolStrategy(size=1), "num_cpus": 0.5, **options}
+    return {"compute": ray.data.ActorPoolStrategy(size=1), "num_cpus": 0.25, **options}
 
 
 def test_recordings_with_a_worker_killed(cluster, clean, tmp_path):
