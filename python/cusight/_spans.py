@@ -38,7 +38,8 @@ class _Tail:
 
         more = self.recording.read(max(_PIECE, len(self.held.t) - unneeded))
         self.ended = not len(more.t)
-        kept = (numpy.concatenate([column[unneeded:], new]) for column, new in zip(self.held, more))
+        columns: list[tuple[Any, Any]] = list(zip(self.held, more))
+        kept = (numpy.concatenate([column[unneeded:], new]) for column, new in columns)
         self.held = type(more)(*kept)
         self.base += unneeded
 

@@ -51,7 +51,7 @@ def _files(function: str, paths: Paths) -> list[str]:
     """The files of a path, a pattern or a list of them, in order."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: list[str] = []
-    for path in map(os.fspath, given):
+    for path in [os.fspath(one) for one in given]:
         matching = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not os.path.exists(path) else [path]
         for name in matching:
             if not os.path.isfile(name):
@@ -96,7 +96,7 @@ def read_recordings(
         listed = pool.map(lambda path: _spans(path, cut, windows_per_task, options), files)
         spans = [span for of_file in listed for span in of_file]
     tasks = data.from_items(spans, override_num_blocks=len(spans))
-    return tasks.map_batches(_read_windows, batch_size=1, fn_kwargs={"cut": cut, "options": options})  # type: ignore[no-any-return]
+    return tasks.map_batches(_read_windows, batch_size=1, fn_kwargs={"cut": cut, "options": options})
 
 
 def _spans(path: str, cut: Windowing, windows_per_task: int | None, options: dict[str, Any]) -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ def read_videos(paths: Paths, *, pairs: bool = False) -> ray.data.Dataset:
     """
     data = _ray_data("read_videos")
     files = [{"path": path} for path in _files("read_videos", paths)]
-    return data.from_items(files, override_num_blocks=len(files)).map_batches(  # type: ignore[no-any-return]
+    return data.from_items(files, override_num_blocks=len(files)).map_batches(
         _read_frames, batch_size=1, fn_kwargs={"pairs": pairs}
     )
 
@@ -284,7 +284,7 @@ class StackEvents(_Worker):
 
         columns = [_column("StackEvents", batch, name) for name in "xypt"]
         shapes = self._shapes(batch, len(columns[0]))
-        many = isinstance(self._representation, (list, tuple))
+        names = self._names()
         frames: list[Any] = [None] * len(shapes)
         for shape in sorted(set(shapes)):
             rows = [i for i, other in enumerate(shapes) if other == shape]
@@ -293,13 +293,17 @@ class StackEvents(_Worker):
             types = (numpy.uint16, numpy.uint16, numpy.uint8, numpy.int64)
             arrays = [numpy.concatenate([numpy.asarray(c[i], d) for i in rows]) for c, d in zip(columns, types)]
             made = self._stacker(shape)(*map(self.put, arrays), windows=windows)
-            parts = [self.get(one) for one in (made if many else [made])]
+            parts = [self.get(one) for one in (made if isinstance(made, list) else [made])]
             for k, i in enumerate(rows):
                 frames[i] = [part[k] for part in parts]
         result = _rest(batch, "xypt", self._keep)
-        for k, name in enumerate([f"frames_{i}" for i in range(len(self._representation))] if many else ["frames"]):
+        for k, name in enumerate(names):
             result[name] = _stacked([one[k] for one in frames])
         return result
+
+    def _names(self) -> list[str]:
+        given = self._representation
+        return [f"frames_{i}" for i in range(len(given))] if isinstance(given, (list, tuple)) else ["frames"]
 
     def _shapes(self, batch: Batch, n: int) -> list[tuple[int, int]]:
         if self._shape is not None:

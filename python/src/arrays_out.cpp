@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 namespace cuspy {
 
@@ -225,19 +226,14 @@ nb::object newArray(const Shape &shape, int dtype, Framework framework, const De
     for (const int64_t extent : shape)
         bytes *= extent;
     const int64_t row = int64_t{1} << 20; // cusMat counts rows and columns in int
-    auto *mat = new cusMat(CUS_MAT_INIT);
-    const cusStatus status =
-        cusMatCreate(mat, static_cast<int>((bytes + row - 1) / row + (bytes == 0)),
-                     static_cast<int>(bytes < row ? (bytes > 0 ? bytes : 1) : row), CUS_8UC1, CUS_DEVICE);
-    if (status != CUS_OK) {
-        delete mat;
-        check(status);
-    }
-    const nb::capsule owner(mat, [](void *pointer) noexcept {
+    auto mat = std::make_unique<cusMat>();
+    check(cusMatCreate(mat.get(), static_cast<int>((bytes + row - 1) / row + (bytes == 0)),
+                       static_cast<int>(bytes < row ? (bytes > 0 ? bytes : 1) : row), CUS_8UC1, CUS_DEVICE));
+    cusMat view = *mat;
+    const nb::capsule owner(mat.release(), [](void *pointer) noexcept {
         cusMatRelease(static_cast<cusMat *>(pointer));
         delete static_cast<cusMat *>(pointer);
     });
-    cusMat view = *mat;
     view.type = CUS_MAKETYPE(dtype, 1);
     view.step = 0;
     return viewArray(view, shape, owner, Framework::Other, device, stream);
