@@ -58,6 +58,18 @@ class Windowing:
 Windows = Union[int, str, Windowing]
 
 
+_recent_windows: dict[Any, tuple[int, int, int, int]] = {}  # numbers of what was given before: for calls that take microseconds
+_recent_kinds: dict[Any, tuple[Any, ...]] = {}
+_RECENT = 64
+
+
+def _remember(known: dict[Any, Any], key: Any, value: Any) -> Any:
+    if len(known) >= _RECENT:
+        known.clear()
+    known[key] = value
+    return value
+
+
 def windowing(function: str, windows: object) -> Windowing:
     """A Windowing from a number of events, a duration, or itself."""
     if isinstance(windows, Windowing):
@@ -112,10 +124,15 @@ def representations(function: str, given: Any, bins: int | None) -> tuple[list[t
     numbers = []
     for one in given if many else [given]:
         if isinstance(one, str):
-            one = Representation(one, bins)  # type: ignore[arg-type]
-        elif not isinstance(one, Representation):
+            key = (one, bins)
+            made = _recent_kinds.get(key) if bins is None or type(bins) is int else None
+            if made is None:
+                made = _remember(_recent_kinds, key, Representation(one, bins)._numbers())  # type: ignore[arg-type]
+            numbers.append(made)
+        elif isinstance(one, Representation):
+            numbers.append(one._numbers())
+        else:
             raise invalid(function, "representation", one, "a name, a Representation or a list of them")
-        numbers.append(one._numbers())
     if not numbers:
         raise invalid(function, "representation", given, "at least one")
     return numbers, many
@@ -128,6 +145,9 @@ def frame_size(function: str, shape: Sequence[int]) -> tuple[int, int]:
 
 
 def _windows_argument(function: str, windows: Any) -> Any:
+    if type(windows) is int or type(windows) is str:
+        known = _recent_windows.get(windows)
+        return known or _remember(_recent_windows, windows, windowing(function, windows)._numbers())
     if hasattr(windows, "shape") and len(windows.shape) == 2:
         return windows
     return windowing(function, windows)._numbers()

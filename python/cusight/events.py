@@ -205,21 +205,9 @@ class Frames:
 
     def _count_windows(self) -> int | None:
         """How many windows there are, or None."""
-        recording, cut = self._recording, self._arguments["windows"]
-        if recording.count is None or (cut.unit == "duration" and recording.last_time is None):
+        count = _count_windows(self._recording, self._arguments["windows"], self._start)
+        if count is None:
             return None
-        if cut.unit == "count":
-            events = max(recording.count - self._start, 0)
-            count = _windows_within(events, cut)
-        elif recording.count <= self._start or recording.last_time is None:
-            count = 0
-        else:
-            first = recording.first_time or 0
-            if self._start:
-                recording._core.seek_index(self._start)
-                first = int(recording.read(1).t[0])
-                recording._core.seek_index(self._start)
-            count = _windows_within(recording.last_time - first + 1, cut)
         first_window: int = self._arguments["first_window"]
         end: int = self._arguments["end_window"]
         return max((min(count, end) if end else count) - first_window, 0)
@@ -269,6 +257,22 @@ class Frames:
             if len(head):
                 held.append(head)
                 have += len(head)
+
+
+def _count_windows(recording: Recording, cut: Windowing, start: int) -> int | None:
+    """How many windows there are from event number `start` on, or None if only reading would tell."""
+    if recording.count is None or (cut.unit == "duration" and recording.last_time is None):
+        return None
+    if cut.unit == "count":
+        return _windows_within(max(recording.count - start, 0), cut)
+    if recording.count <= start or recording.last_time is None:
+        return 0
+    first = recording.first_time or 0
+    if start:
+        recording._core.seek_index(start)
+        first = int(recording.read(1).t[0])
+        recording._core.seek_index(start)
+    return _windows_within(recording.last_time - first + 1, cut)
 
 
 def _windows_within(extent: int, cut: Windowing) -> int:

@@ -334,14 +334,14 @@ cusMat Array::matrix() const {
     requireDims(2, 3, "(rows, columns) or (rows, columns, channels)");
     const auto size = static_cast<int64_t>(dtypeSize(dtype));
     const bool color = shape.size() == 3;
-    const int64_t channels = color ? shape[2] : 1;
+    const int64_t channels = color ? shape[2] : 1, pixel = channels * size;
     if (channels > 512)
         fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected at most 512 channels", function, argument, text(shape).c_str());
-    if ((color && channels > 1 && strides[2] != size) || (shape[1] > 1 && strides[1] != channels * size))
+    if ((color && channels > 1 && strides[2] != size) || (shape[1] > 1 && strides[1] != pixel))
         fail(CUS_ERROR_SIZE,
              "%s: %s has strides %s, expected pixels without gaps in a row: %lld bytes apart (make it contiguous)",
-             function, argument, text(strides).c_str(), static_cast<long long>(channels * size));
-    const int64_t row_bytes = shape[1] * channels * size;
+             function, argument, text(strides).c_str(), static_cast<long long>(pixel));
+    const int64_t row_bytes = shape[1] * pixel;
     const int64_t step = shape[0] > 1 ? strides[0] : row_bytes;
     if (step < row_bytes)
         fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected rows at least %lld bytes apart (make it contiguous)",
