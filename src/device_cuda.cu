@@ -27,37 +27,10 @@ __global__ void copyRowsKernel(unsigned char *dst, size_t dst_step, const unsign
         }
 }
 
-// While it exists, this thread may allocate although a stream is being captured: an output that a captured call creates is
-// allocated at once and is not part of the graph.
-class AllocationsInCapture {
-  public:
-    AllocationsInCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-    ~AllocationsInCapture() { (void)cudaThreadExchangeStreamCaptureMode(&mode_); }
-    AllocationsInCapture(const AllocationsInCapture &) = delete;
-    AllocationsInCapture &operator=(const AllocationsInCapture &) = delete;
-
-  private:
-    cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
 } // namespace
 } // namespace cusi
 
 using cusi::cudaStatus;
-
-cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data) {
-    const cusi::AllocationsInCapture allowed;
-    const cudaError_t error = cudaMallocHost(data, bytes);
-    if (error == cudaErrorMemoryAllocation) {
-        (void)cudaGetLastError();
-        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no page-locked host memory for %zu bytes", function, bytes);
-    }
-    return cudaStatus(error, function, "cudaMallocHost");
-}
-
-void cusi_pinnedFree(void *data) {
-    (void)cudaFreeHost(data);
-}
 
 cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step,
                           size_t row_bytes, size_t rows, cusStream stream) {

@@ -172,6 +172,22 @@ cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row
     return status;
 }
 
+cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data) {
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    exchangeCaptureMode(&mode);
+    const cudaError_t error = cudaMallocHost(data, bytes);
+    cusStatus status = cusi_cudaStatus((int)error, function, "cudaMallocHost");
+    if (error == cudaErrorMemoryAllocation)
+        status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no page-locked host memory for %zu bytes", function, bytes);
+    exchangeCaptureMode(&mode);
+    return status;
+}
+
+void cusi_pinnedFree(void *data) {
+    if (cudaFreeHost(data) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
 void cusi_deviceFree(void *data) {
     if (!data)
         return;

@@ -32,16 +32,21 @@ static cusStatus failed(cudaError_t error, const char *function, const char *wha
             return failed(error_, (function), #call); \
     } while (0)
 
-/* An id that no other stream of the program ever has. */
+/* Tells streams apart that exist at the same time: cudaStreamPerThread is another stream in each thread. */
+static uint64_t handleOf(cusStream stream) {
+    static _Thread_local char here;
+    return stream == cudaStreamPerThread ? (uintptr_t)&here : (uintptr_t)stream;
+}
+
+/* An id that no other stream of the program ever has. Not for a stream that is being captured: the query breaks the capture. */
 static cusStatus idOf(const char *function, cusStream stream, uint64_t *id) {
 #if CUDART_VERSION >= 12000
     unsigned long long value = 0;
     TRY_CUDA(function, cudaStreamGetId(stream, &value));
     *id = value;
-#else /* the nearest to it: cudaStreamPerThread is another stream in each thread */
-    static _Thread_local char here;
+#else
     (void)function;
-    *id = stream == cudaStreamPerThread ? (uintptr_t)&here : (uintptr_t)stream;
+    *id = handleOf(stream);
 #endif
     return CUS_OK;
 }
@@ -99,12 +104,13 @@ static cusStatus enterDevice(const char *function, const char *object, CusiGuard
     CUSI_REQUIRE(device == guard->device, CUS_ERROR_SPACE, "%s: %s is on device %d, expected device %d, the current one",
                  function, object, guard->device, device);
     CUS_TRY(captureOf(function, stream, &guard->now_capture));
-    CUS_TRY(idOf(function, stream, &guard->now));
     if (guard->now_capture) { /* what is outside the capture is not ordered with what a graph will do */
+        guard->now = handleOf(stream);
         if (guard->now_capture == guard->capture && guard->now != guard->captured_in)
             TRY_CUDA(function, cudaStreamWaitEvent(stream, guard->captured, 0));
         return CUS_OK;
     }
+    CUS_TRY(idOf(function, stream, &guard->now));
     if (guard->calls == 0 || guard->now == guard->stream)
         return CUS_OK;
     if (guard->calls >= CUSI_SETTLED)
@@ -170,19 +176,35 @@ cusStatus cusi_refuseCapture(const char *function, cusStream stream, const char 
     return CUS_OK;
 }
 
+/* With one device there is no other whose memory it could be. The number of devices never changes in a process. */
+static int isOnlyDevice(void) {
+    static int known; /* the number, or 0 */
+    int count = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (count == 0) {
+        if (cudaGetDeviceCount(&count) != cudaSuccess) {
+            (void)cudaGetLastError();
+            return 1; /* no driver or GPU, which the call itself reports */
+        }
+        __atomic_store_n(&known, count, __ATOMIC_RELAXED);
+    }
+    return count == 1;
+}
+
 cusStatus cusi_checkDeviceMemory(const char *function, const char *argument, const void *data) {
     /* A query takes some hundred nanoseconds, so each thread remembers what has passed. If memory is freed and its address
      * comes back on another device, that device's matrix passes too: an entry can miss misuse, never report what is right. */
     static _Thread_local struct {
         const void *data;
         int device;
-    } passed[256];
+    } passed[1024];
+    if (isOnlyDevice())
+        return CUS_OK;
     int current = 0;
     if (cudaGetDevice(&current) != cudaSuccess) {
         (void)cudaGetLastError(); /* no driver or GPU, which the call itself reports */
         return CUS_OK;
     }
-    const unsigned slot = (unsigned)(((uint64_t)(uintptr_t)data * 0x9E3779B97F4A7C15u) >> 56);
+    const unsigned slot = (unsigned)(((uint64_t)(uintptr_t)data * 0x9E3779B97F4A7C15u) >> 54);
     if (passed[slot].data == data && passed[slot].device == current)
         return CUS_OK;
     struct cudaPointerAttributes attributes;

@@ -80,6 +80,7 @@ bool isSmooth(int n) {
 // The smallest `max` smooth sizes from n up, multiples of `multiple`; all but the first exceed n by 7 % at most.
 std::vector<int> smoothSizes(int n, int multiple, size_t max) {
     std::vector<int> sizes;
+    sizes.reserve(max);
     for (int size = cusi::divUp(n, multiple) * multiple; sizes.empty() || (sizes.size() < max && size <= n + n / 14);
          size += multiple)
         if (isSmooth(size))

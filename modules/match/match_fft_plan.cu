@@ -37,6 +37,7 @@ template<class Wide, class Complex>
 std::vector<Complex> twiddleFactors(const fft::PlanOf<Complex> &plan) {
     using Real = fft::RealOf<Complex>;
     std::vector<Complex> twiddles;
+    twiddles.reserve(static_cast<size_t>(plan.a - 1) * plan.b * plan.c + static_cast<size_t>(plan.b - 1) * plan.c);
     const auto add = [&](int radix, int step) {
         for (int q = 1; q < radix; ++q)
             for (int t = 0; t < step; ++t) {
