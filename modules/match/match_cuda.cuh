@@ -11,6 +11,7 @@
 #include <cufft.h>
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
 namespace match {
@@ -124,6 +125,8 @@ struct Stages {
     Dense dense = {};
 };
 
+constexpr size_t MOST_ALLOCATIONS = 64; // of a matcher
+
 // The device half of a cusMatcher.
 struct MatchCuda {
     Stages stages;
@@ -145,6 +148,17 @@ inline cusStatus cufftStatus(cufftResult result, const char *function, const cha
 }
 #define MATCH_CUFFT(function, call) CUS_TRY(match::cufftStatus((call), function, #call))
 
+// Fills host containers. No exception leaves it, so none passes what else is held meanwhile.
+template<class Fill>
+cusStatus inHostMemory(const Fill &fill) {
+    try {
+        fill();
+        return CUS_OK;
+    } catch (const std::bad_alloc &) {
+        return cusi_fail(CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory");
+    }
+}
+
 // Zeroed device memory, 256-byte aligned, freed with the matcher.
 template<class T>
 cusStatus allocate(MatchCuda *cuda, T **p, size_t n, cudaStream_t stream) {
@@ -152,7 +166,8 @@ cusStatus allocate(MatchCuda *cuda, T **p, size_t n, cudaStream_t stream) {
     void *memory = nullptr;
     n = std::max<size_t>(n, 1);
     CUSI_REQUIRE(n <= SIZE_MAX / 2 / sizeof(T), CUS_ERROR_NO_MEMORY, "%s: out of device memory", f);
-    cuda->memory.reserve(cuda->memory.size() + 1); // throws before there is anything to lose
+    CUS_TRY(inHostMemory([&] { cuda->memory.reserve(MOST_ALLOCATIONS); }));
+    CUSI_REQUIRE(cuda->memory.size() < MOST_ALLOCATIONS, CUS_ERROR_NO_MEMORY, "%s: too many blocks", f);
     CUS_TRY(cusi_deviceAllocate(f, n * sizeof(T), &memory));
     cuda->memory.push_back(memory);
     CUSI_CUDA(f, cudaMemsetAsync(memory, 0, n * sizeof(T), stream));

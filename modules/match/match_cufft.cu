@@ -77,15 +77,15 @@ bool isSmooth(int n) {
     return n == 1;
 }
 
-// The smallest `max` smooth sizes from n up, multiples of `multiple`; all but the first exceed n by 7 % at most.
-std::vector<int> smoothSizes(int n, int multiple, size_t max) {
-    std::vector<int> sizes;
-    sizes.reserve(max);
-    for (int size = cusi::divUp(n, multiple) * multiple; sizes.empty() || (sizes.size() < max && size <= n + n / 14);
+// The smallest `max` smooth sizes from n up, multiples of `multiple`; all but the first exceed n by 7 % at most. Returns how many.
+constexpr int MOST_SIZES = 6;
+int smoothSizes(int n, int multiple, int max, int (&sizes)[MOST_SIZES]) {
+    int count = 0;
+    for (int size = cusi::divUp(n, multiple) * multiple; count == 0 || (count < max && size <= n + n / 14);
          size += multiple)
         if (isSmooth(size))
-            sizes.push_back(size);
-    return sizes;
+            sizes[count++] = size;
+    return count;
 }
 
 // A transform of one plane and its inverse, with everything that timing them needs.
@@ -154,18 +154,22 @@ float timeFft(int rows, int cols, cudaStream_t stream) {
 // cuFFT's time is no simple function of the size, so for larger frames the nearby sizes are timed: first the rows, then the
 // columns. A size must be 2 % faster to win, so that noise does not decide.
 void chooseCufftSize(const MatchModel &m, int *rows, int *cols, cudaStream_t stream) {
-    const auto row_sizes = smoothSizes(m.rows, 1, 6), col_sizes = smoothSizes(m.cols, 4, 5); // 16-byte rows of floats
+    int row_sizes[MOST_SIZES], col_sizes[MOST_SIZES];
+    const int row_count = smoothSizes(m.rows, 1, 6, row_sizes), col_count = smoothSizes(m.cols, 4, 5, col_sizes);
+    // Of columns multiples of 4: rows of floats begin at 16 bytes.
     *rows = row_sizes[0];
     *cols = col_sizes[0];
     if (static_cast<long long>(*rows) * *cols < TIMED_POINTS)
         return;
     float best = INFINITY;
-    for (int size : row_sizes) {
+    for (int i = 0; i < row_count; ++i) {
+        const int size = row_sizes[i];
         const float time = timeFft(size, col_sizes[0], stream);
         if (time < best * 0.98f)
             best = time, *rows = size;
     }
-    for (int size : col_sizes) {
+    for (int i = 0; i < col_count; ++i) {
+        const int size = col_sizes[i];
         const float time = size == col_sizes[0] ? best : timeFft(*rows, size, stream);
         if (time < best * 0.98f)
             best = time, *cols = size;

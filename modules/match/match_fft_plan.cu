@@ -34,9 +34,8 @@ double errorUnits(const fft::PlanOf<Complex> &plan) {
 
 // Twiddle factors, rounded once, in the order of fft::PlanOf. Wide: a type with more digits.
 template<class Wide, class Complex>
-std::vector<Complex> twiddleFactors(const fft::PlanOf<Complex> &plan) {
+void twiddleFactors(const fft::PlanOf<Complex> &plan, std::vector<Complex> &twiddles) {
     using Real = fft::RealOf<Complex>;
-    std::vector<Complex> twiddles;
     twiddles.reserve(static_cast<size_t>(plan.a - 1) * plan.b * plan.c + static_cast<size_t>(plan.b - 1) * plan.c);
     const auto add = [&](int radix, int step) {
         for (int q = 1; q < radix; ++q)
@@ -47,16 +46,14 @@ std::vector<Complex> twiddleFactors(const fft::PlanOf<Complex> &plan) {
     };
     add(plan.a, plan.b * plan.c);
     add(plan.b, plan.c);
-    return twiddles;
 }
 
 template<class Complex>
-std::vector<uint16_t> digitReversal(const fft::PlanOf<Complex> &plan) {
-    std::vector<uint16_t> elements(plan.n);
+void digitReversal(const fft::PlanOf<Complex> &plan, std::vector<uint16_t> &elements) {
+    elements.resize(plan.n);
     for (int k = 0; k < plan.n; ++k)
         elements[k] =
             static_cast<uint16_t>(k % plan.a * plan.stride + k / plan.a % plan.b * plan.c + k / (plan.a * plan.b));
-    return elements;
 }
 
 template<class T>
@@ -72,8 +69,14 @@ cusStatus upload(MatchCuda *cuda, const std::vector<T> &host, const T **device, 
 
 template<class Wide, class Complex>
 cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<Complex> *plan, cudaStream_t stream) {
-    CUS_TRY(upload(cuda, twiddleFactors<Wide>(*plan), &plan->twiddles, stream));
-    return upload(cuda, digitReversal(*plan), &plan->digit_reversal, stream);
+    std::vector<Complex> twiddles;
+    std::vector<uint16_t> elements;
+    CUS_TRY(inHostMemory([&] {
+        twiddleFactors<Wide>(*plan, twiddles);
+        digitReversal(*plan, elements);
+    }));
+    CUS_TRY(upload(cuda, twiddles, &plan->twiddles, stream));
+    return upload(cuda, elements, &plan->digit_reversal, stream);
 }
 
 // The plan without tables, for double.

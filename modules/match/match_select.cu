@@ -15,7 +15,8 @@ namespace {
 constexpr int N = 512; // threads of a block
 constexpr int MAX_MATCHES = 1024;
 constexpr int MAX_LISTED = 4096;
-constexpr int MAX_TILES = 256, MAX_NEW = 1024; // that are examined, and join the list, at a time
+constexpr int MAX_TILES = 256, MAX_NEW = 1024;         // that are examined, and join the list, at a time
+constexpr int CHUNK_LOG2 = 7, CHUNK = 1 << CHUNK_LOG2; // positions of a tile that a warp examines at a time
 constexpr int FEW_TILES = 2 * N / 32;
 constexpr int STATIC_BYTES = 28672; // of selectKernel's shared memory, at most
 constexpr int ITEMS_PER_BLOCK = 3;  // slices of windows, at least: blocks end at about the same time
@@ -98,6 +99,7 @@ struct Search {
     int distance; // min_distance, but not far beyond the map
     float tiles_across_inverse;
 
+    __device__ int chunks_log2() const { return max(tile_log2 - CHUNK_LOG2, 0); }
     __device__ int rowOfTile(int tile) const { // exact below 2^20 tiles
         return static_cast<int>((static_cast<float>(tile) + 0.5f) * tiles_across_inverse);
     }
@@ -105,54 +107,45 @@ struct Search {
         return abs(x - xOf(match)) < distance && abs(y - yOf(match)) < distance;
     }
 
-    // Examines the listed tiles, 32 positions of a row a warp: of those that the first `found` matches have left and that are
-    // not listed, those that begin at or below the threshold go to lists.positions, the least lower end of the others to
-    // lists.nexts, the least upper end to now.some. Not inlined: turns are short, and code that is not in the cache is slow.
-    __device__ __noinline__ void examineTiles(Turn &now, int count, unsigned threshold, int found) const {
-        const int lane = static_cast<int>(threadIdx.x) % 32, parts_log2 = tile_log2 - 5, cols_log2 = scores.tile_cols_log2;
-        for (int item = static_cast<int>(threadIdx.x) / 32; item < count << parts_log2; item += N / 32) {
-            const int index = item >> parts_log2, tile = static_cast<int>(lists.tiles[index]), ty = rowOfTile(tile);
-            const int at = (item - (index << parts_log2)) * 32;
-            const int y = (ty << scores.tile_rows_log2) + (at >> cols_log2);
-            const int x0 = ((tile - ty * scores.tiles_across) << cols_log2) + (at & ((1 << cols_log2) - 1)), x = x0 + lane;
-            bool left = y < m.orows && x < m.ocols;
-            MatchRange range = {INFINITY, INFINITY};
-            if (left)
-                range = ranges[static_cast<size_t>(y) * m.ocols + x];
-#pragma unroll 1
-            for (int r0 = 0; r0 < found; r0 += 32) {
-                const unsigned mine = lists.winners[min(r0 + lane, found - 1)];
-                const bool meets = r0 + lane < found && abs(y - yOf(mine)) < distance && x0 < xOf(mine) + distance &&
-                                   x0 + 31 > xOf(mine) - distance;
-#pragma unroll 1
-                for (unsigned near = __ballot_sync(cusi::FULL_WARP, meets); near; near &= near - 1)
-                    left = left && abs(x - xOf(lists.winners[r0 + __ffs(static_cast<int>(near)) - 1])) >= distance;
-            }
-            unsigned lower = ordered(range.lower), upper = ordered(range.upper);
-            if (!left || lower < bounds[tile])
-                lower = upper = NONE;
-            if (lower <= threshold) {
-                const int to = atomicAdd(&now.added, 1);
-                if (to < MAX_NEW) {
-                    lists.positions[to] = packed(y, x);
-                    lists.ranges[to] = range;
-                }
-                lower = NONE;
-            }
-            lower = cusi::warpMin(lower);
-            upper = cusi::warpMin(upper);
-            if (lane == 0) {
-                atomicMin(&lists.nexts[index], lower);
-                atomicMin(&now.some, upper);
+    // Calls use(position, range) for the positions of a chunk that the first `found` matches have left. By a whole warp.
+    template<class Use>
+    __device__ __forceinline__ void visit(int tile, int chunk, int found, const Use &use) const {
+        constexpr int EACH = CHUNK / 32;
+        const int lane = threadIdx.x % 32, ty = rowOfTile(tile), tx = tile - ty * scores.tiles_across;
+        const int x0 = tx << scores.tile_cols_log2, y0 = ty << scores.tile_rows_log2;
+        const int x1 = x0 + (1 << scores.tile_cols_log2), y1 = y0 + (1 << scores.tile_rows_log2);
+        int x[EACH], y[EACH];
+        bool left[EACH];
+        MatchRange range[EACH];
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+            const int at = chunk * CHUNK + i * 32 + lane;
+            x[i] = x0 + (at & ((1 << scores.tile_cols_log2) - 1));
+            y[i] = y0 + (at >> scores.tile_cols_log2);
+            left[i] = at < 1 << tile_log2 && y[i] < m.orows && x[i] < m.ocols;
+            if (left[i])
+                range[i] = ranges[static_cast<size_t>(y[i]) * m.ocols + x[i]];
+        }
+        for (int r0 = 0; r0 < found; r0 += 32) {
+            const unsigned mine = lists.winners[min(r0 + lane, found - 1)];
+            const bool meets = r0 + lane < found && x0 < xOf(mine) + distance && x1 > xOf(mine) - distance + 1 &&
+                               y0 < yOf(mine) + distance && y1 > yOf(mine) - distance + 1;
+            for (unsigned near = __ballot_sync(cusi::FULL_WARP, meets); near; near &= near - 1) {
+                const unsigned match = lists.winners[r0 + __ffs(static_cast<int>(near)) - 1];
+#pragma unroll
+                for (int i = 0; i < EACH; ++i)
+                    left[i] = left[i] && !isNear(x[i], y[i], match);
             }
         }
-        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < EACH; ++i)
+            if (left[i])
+                use(packed(y[i], x[i]), range[i]);
     }
 
-    // The bounds of the tiles that the neighborhood of the last match meets: exactly, if they are few, else those that it
-    // covers. With a distance of 1 the match itself is all, and it was listed.
-    __device__ void updateBounds(Turn &now, unsigned match, int found) const {
-        if (distance == 1)
+    // The bounds of the tiles that the neighborhood of the last match meets: exactly, if they are few, else those that it covers.
+    __device__ void updateBounds(unsigned match, int found) const {
+        if (distance == 1) // the match itself is all that is removed, and it was listed
             return;
         const int x0 = max(xOf(match) - distance + 1, 0), y0 = max(yOf(match) - distance + 1, 0);
         const int x1 = min(xOf(match) + distance, m.ocols), y1 = min(yOf(match) + distance, m.orows);
@@ -161,15 +154,20 @@ struct Search {
         int tx0 = x0 >> cols, ty0 = y0 >> rows;
         int across = ((x1 - 1) >> cols) - tx0 + 1, down = ((y1 - 1) >> rows) - ty0 + 1;
         if (across * down <= FEW_TILES) {
-            const int i = static_cast<int>(threadIdx.x), count = across * down;
-            if (i < count) {
-                lists.tiles[i] = static_cast<unsigned>((ty0 + i / across) * scores.tiles_across + tx0 + i % across);
-                lists.nexts[i] = NONE;
+            __syncthreads(); // the match is known
+            for (int i = warp; i < across * down; i += N / 32) {
+                const int tile = (ty0 + i / across) * scores.tiles_across + tx0 + i % across;
+                const unsigned bound = bounds[tile];
+                unsigned next = NONE;
+                for (int chunk = 0; bound != NONE && chunk < 1 << chunks_log2(); ++chunk)
+                    visit(tile, chunk, found, [&](unsigned, const MatchRange &range) {
+                        const unsigned lower = ordered(range.lower);
+                        next = lower >= bound ? min(next, lower) : next;
+                    });
+                next = cusi::warpMin(next);
+                if (lane == 0)
+                    bounds[tile] = next;
             }
-            __syncthreads(); // the match is known, too
-            examineTiles(now, count, 0, found);
-            if (i < count)
-                bounds[lists.tiles[i]] = lists.nexts[i];
             return;
         }
         tx0 = cusi::divUp(x0, 1 << cols);
@@ -223,18 +221,29 @@ struct Search {
 
     // Nothing listed is left: a threshold from the tile with the least bound. False if the bound was out of date.
     __device__ bool findThreshold(Turn &now, const Choice &choice, int found, unsigned &threshold) const {
-        if (threadIdx.x == 0) {
-            lists.tiles[0] = choice.tile;
-            lists.nexts[0] = NONE;
+        const int tile = static_cast<int>(choice.tile);
+        for (int chunk = static_cast<int>(threadIdx.x) / 32; chunk < 1 << chunks_log2(); chunk += N / 32) {
+            unsigned upper = NONE, lower = NONE;
+            visit(tile, chunk, found, [&](unsigned, const MatchRange &range) {
+                if (ordered(range.lower) < choice.bound) // listed
+                    return;
+                lower = min(lower, ordered(range.lower));
+                upper = min(upper, ordered(range.upper));
+            });
+            lower = cusi::warpMin(lower);
+            upper = cusi::warpMin(upper);
+            if (threadIdx.x % 32 == 0) {
+                atomicMin(&now.next, lower);
+                atomicMin(&now.some, upper);
+            }
         }
         __syncthreads();
-        examineTiles(now, 1, 0, found);
         threshold = now.some;
-        const unsigned next = lists.nexts[0];
-        __syncthreads();
-        if (next != choice.bound && threadIdx.x == 0)
-            bounds[choice.tile] = next;
-        return next == choice.bound;
+        if (now.next == choice.bound)
+            return true;
+        if (threadIdx.x == 0)
+            bounds[tile] = now.next;
+        return false;
     }
 
     // Adds all unlisted positions that begin at or below the threshold to the list; false if there are too many.
@@ -250,7 +259,27 @@ struct Search {
         __syncthreads();
         if (now.tiles > MAX_TILES)
             return false;
-        examineTiles(now, now.tiles, threshold, found);
+        for (int item = static_cast<int>(threadIdx.x) / 32; item < now.tiles << chunks_log2(); item += N / 32) {
+            const int index = item >> chunks_log2(), tile = static_cast<int>(lists.tiles[index]);
+            const unsigned bound = bounds[tile];
+            unsigned next = NONE;
+            visit(tile, item - (index << chunks_log2()), found, [&](unsigned position, const MatchRange &range) {
+                const unsigned lower = ordered(range.lower);
+                if (lower > threshold) {
+                    next = min(next, lower);
+                } else if (lower >= bound) {
+                    const int at = atomicAdd(&now.added, 1);
+                    if (at < MAX_NEW) {
+                        lists.positions[at] = position;
+                        lists.ranges[at] = range;
+                    }
+                }
+            });
+            next = cusi::warpMin(next);
+            if (threadIdx.x % 32 == 0)
+                atomicMin(&lists.nexts[index], next);
+        }
+        __syncthreads();
         if (now.added > MAX_NEW || listed + now.added > MAX_LISTED)
             return false;
         for (int i = threadIdx.x; i < now.tiles; i += N)
@@ -269,13 +298,13 @@ struct Search {
         return true;
     }
 
-    __device__ void take(Turn &now, unsigned match, int found, int listed) const {
+    __device__ void take(unsigned match, int found, int listed) const {
         for (int i = threadIdx.x; i < listed; i += N)
             if (until[i] == LEFT && isNear(xOf(candidates[i]), yOf(candidates[i]), match))
                 until[i] = static_cast<uint16_t>(found + 1);
         if (threadIdx.x == 0)
             lists.winners[found] = match;
-        updateBounds(now, match, found + 1);
+        updateBounds(match, found + 1);
     }
 
     // One turn of round `found`, after as many matches.
@@ -288,7 +317,7 @@ struct Search {
         if (least >= ordered(INFINITY) || unordered(least) > m.limit_cost) // NONE, too
             return Outcome::ENDED;
         if (choice.winner != NONE && choice.bound > choice.upper) {
-            take(now, choice.winner, found, listed);
+            take(choice.winner, found, listed);
             return Outcome::FOUND;
         }
         unsigned threshold = choice.upper;
@@ -304,7 +333,7 @@ struct Search {
         if (threadIdx.x == 0)
             lists.turns[0].reset();
         __syncthreads();
-        take(lists.turns[1], packed(first.y, first.x), 0, 0);
+        take(packed(first.y, first.x), 0, 0);
         outcome = Outcome::AGAIN;
         listed = 0;
         int found = 1;

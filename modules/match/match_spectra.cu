@@ -113,7 +113,8 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *
     CUS_TRY(fft.create(stream));
     // rowsFftKernel makes twice the frame's spectra.
     const double scale = (in_block ? 0.5 : 1.0) / static_cast<double>(fft.planePoints());
-    std::vector<double> plane(static_cast<size_t>(m.w) * m.h);
+    std::vector<double> plane;
+    CUS_TRY(inHostMemory([&] { plane.resize(static_cast<size_t>(m.w) * m.h); }));
     for (size_t i = 0; i < planes; ++i) {
         templatePlane(m, templates, mask, static_cast<int>(i / m.planes), static_cast<int>(i % m.planes), scale, plane);
         CUS_TRY(fft.transform(plane, m.w, m.h, stream));
