@@ -93,6 +93,7 @@ def doxygen(lines):
 
 
 def rst_text(text):
+    text = text.replace("``", "`")
     text = re.sub(r"([\\*|_])", r"\\\1", text)
     return re.sub(r"`([^`]+)`", lambda match: "``" + match[1].replace("\\", "") + "``", text)
 
