@@ -131,7 +131,7 @@ class Symbols:
     """What Doxygen found, by header: [(line, directive, name)]."""
 
     def __init__(self, xml):
-        self.headers, self.anonymous = {}, {}
+        self.headers, self.anonymous, self.enumerators = {}, {}, set()
         for path in sorted(xml.glob("*.xml")):
             if path.name in ("index.xml", "Doxyfile.xml"):
                 continue
@@ -153,6 +153,8 @@ class Symbols:
         kind, name = member.get("kind"), member.findtext("name")
         if member.get("prot") == "private" or member.get("static") == "yes" and kind == "variable":
             return
+        if not scope:
+            self.enumerators.update(value.findtext("name") for value in member.findall("enumvalue"))
         if kind == "enum" and (not name or name.startswith("@")):
             values = [(value.findtext("name"), value.findtext("initializer") or "") for value in member.findall("enumvalue")]
             self.anonymous[values[0][0]] = values
@@ -244,7 +246,8 @@ def reference(pages, symbols):
 def main(root, xml, folder):
     shutil.rmtree(folder, ignore_errors=True)
     symbols = Symbols(xml)
-    pages = Pages(root, folder, {name for header, found in symbols.headers.items() if header.endswith(".h") for _, _, name in found})
+    known = {name for header, found in symbols.headers.items() if header.endswith(".h") for _, _, name in found}
+    pages = Pages(root, folder, known | symbols.enumerators)
     pages.quick_anchors = {slug(title) for title in QUICK}
     names = pages.documents()
     pages.readme(names)

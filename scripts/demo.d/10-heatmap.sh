@@ -6,7 +6,7 @@ section "Where a video changes" \
 sparse difference sends only the bytes that changed by more than a threshold and carries the rest over to the next frame."
 run "Heatmap beside the film" cusight-heatmap "$film" --view side --full-scale 450 --frames 250 --output "$OUT/side.$ENDING"
 video "$OUT/side.$ENDING" "Left, people walk across a courtyard; right, the same people as green and red outlines on blue." \
-    "A street camera and its heatmap, side by side."
+    "A street camera and its heatmap, side by side." wide
 
 run "Noise view" cusight-heatmap "$film" --view noise --frames 120 --output "$OUT/noise.png"
 picture "$OUT/noise.png" "Red outlines of walking people on black." \

@@ -8,7 +8,7 @@ Records, by kind:
     section  title, text                     starts a section of the page
     run      label, command, code, output    a program's run: a row of the section's table; output is its stdout
     picture  file, alt, caption              files are relative to PAGE
-    video    file, alt, caption
+    video    file, alt, caption, width       width: "wide" for all of the page's, else ""
     note     text                            below the table
     skip     reason
 All values are plain text.
@@ -27,7 +27,7 @@ FRAGMENTS = {kind: Template(text) for kind, text in {
     "section": '<section id="$anchor">\n<h2>$title</h2>\n<p>$text</p>\n$body</section>\n',
     "link": '<li><a href="#$anchor">$title</a></li>',
     "picture": '<figure><a href="$file"><img src="$file" alt="$alt" loading="lazy"></a><figcaption>$caption</figcaption></figure>\n',
-    "video": '<figure><video src="$file" aria-label="$alt" controls loop muted playsinline preload="metadata"></video>'
+    "video": '<figure class="$width"><video src="$file" aria-label="$alt" controls loop muted playsinline preload="metadata"></video>'
              '<figcaption>$caption</figcaption></figure>\n',
     "note": "<p class=\"note\">$text</p>\n",
     "skip": '<p class="note">Skipped: $reason.</p>\n',
@@ -43,42 +43,61 @@ def fill(kind, **values):
 # ---- What a program has said ---------------------------------------------------------------------------------------------
 
 # Times by stage, in milliseconds a frame, as columns of the table.
-STAGES = {"decode": "Decode", "capture": "Decode", "difference": "Compute", "compute": "Compute", "pack": "Compress", "send": "Send",
-          "write": "Encode and write"}
+STAGES = {"decode": "Decode", "capture": "Decode", "difference": "Compute", "compute": "Compute", "queue": "Compute", "pack": "Compress",
+          "send": "Send", "write": "Encode and write", "overall": "All in all"}
 COLUMNS = ("Run", "Frames", "Compute", "Decode", "Compress", "Send", "Encode and write", "All in all", "Result")
+# Lines that are no results: the page says them elsewhere, or the command does.
+ASIDE = {"input", "device", "output", "source", "view", "template", "events in", "frames in", "elevation in"}
 
 
-def flat(value, prefix=""):
-    """The scalars in a JSON value, with names such as "stages compute"."""
-    if isinstance(value, dict):
-        for name, inner in value.items():
-            yield from flat(inner, f"{prefix} {name}".strip().replace("_", " "))
-    elif isinstance(value, list):
-        if value and not any(isinstance(inner, (dict, list)) for inner in value):
-            yield prefix, ", ".join(map(str, value))
-    else:
-        yield prefix, f"{value:.4g}" if isinstance(value, float) else str(value)
+def object_lines(run):
+    """What a run's JSON object says, as (name, value) with the values that the "name: value" lines have."""
+    def has(*keys):
+        return all(run.get(key) is not None for key in keys)
+    yield from ((name, value) for name, value in run.items() if isinstance(value, str) and name not in ("program", "version"))
+    if has("frames"):
+        yield "frames", str(run["frames"])
+    for stage, value in run.get("stages_ms", {}).items():
+        yield stage, value
+    if has("frames_per_second"):
+        yield "rate", f"{run['frames_per_second']:.1f} frames/s"
+    if has("events"):
+        yield "events", f"{run['events']:,}"
+    if has("events_per_second"):
+        yield "rate", f"{run['events_per_second'] / 1e6:.2f} million events/s"
+    if has("changed_mean", "changed_max"):
+        yield "changed", f"{100 * run['changed_mean']:.2f} % of the bytes on average, {100 * run['changed_max']:.2f} % at most"
+    for name in ("capsules", "matches"):
+        if isinstance(run.get(name), int):
+            yield name, str(run[name])
+    if has("first_match"):
+        yield "first match", "x {x:.6g}, y {y:.6g}, score {score:.6g}".format(**run["first_match"])
+    if has("filled", "matches"):
+        yield "filled", f"{run['filled']} of {run['matches']}"
+    if has("lowest_shift", "highest_shift"):
+        yield "shifts", f"{max(0, run['lowest_shift']):.0f} to {run['highest_shift']:.0f} pixels"
+    if has("holes", "holes_left"):
+        yield "holes", f"{100 * run['holes']:.2f} % of the pixels, {100 * run['holes_left']:.2f} % after filling"
+    if has("seconds"):
+        yield "length", f"{run['seconds']:.1f} s"
+    if has("active_pixels"):
+        yield "active pixels", f"{run['active_pixels']:,}"
 
 
 def said(output):
-    """The figures of a run, (name, value): its --json object, or else the "name: value" lines."""
-    for line in output.splitlines():
-        if line.startswith("{"):
-            try:
-                return list(flat(json.loads(line)))
-            except ValueError:
-                break
+    """The figures of a run, (name, value): from its --json object, or else its "name: value" lines."""
+    if output.lstrip().startswith("{"):
+        return list(object_lines(json.loads(output.strip().splitlines()[-1])))
     lines = (line.split(": ", 1) for line in output.splitlines())
     return [(line[0], line[1]) for line in lines if len(line) == 2]
 
 
 def row(record):
-    """A run as a row: {column: text}. Everything that depends on how programs report is here and in said()."""
+    """A run as a row: {column: text}. Everything that depends on how programs report is here, in said() and object_lines()."""
     cells, results = {"Run": record["label"]}, []
     for name, value in said(record["output"]):
-        stage = re.fullmatch(r"(?:stages |ms |time )?(decode|capture|difference|compute|pack|send|write)(?: ms)?(?: per frame)?", name)
-        if stage:
-            cells[STAGES[stage[1]]] = f"{value} ms"
+        if name in STAGES:
+            cells[STAGES[name]] = f"{value:.2f} ms"
         elif name == "stages":
             for stage, number in re.findall(r"(\w+) ([\d.]+) ms", value):
                 if stage in STAGES:
@@ -87,14 +106,13 @@ def row(record):
             if overall:
                 cells["All in all"] = overall[1]
         elif name in ("frames", "frames sent"):
-            first, _, rest = value.partition(", ")
-            cells["Frames"] = first
-            rate = re.search(r"[\d.]+ (?:frames/s|a second)", rest)
+            cells["Frames"], _, rest = value.partition(", ")
+            rate = re.search(r"([\d.]+) (?:frames/s|a second)", rest)
             if rate:
-                cells.setdefault("All in all", rate[0].replace("a second", "frames/s"))
+                cells.setdefault("All in all", f"{rate[1]} frames/s")
         elif name == "rate":
             cells.setdefault("All in all", value)
-        elif name not in ("input", "device", "output", "source", "view", "template", "version", "program"):
+        elif name not in ASIDE:
             results.append((name, value))
     cells["Result"] = results
     return cells
