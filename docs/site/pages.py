@@ -22,9 +22,9 @@ FIRST = ("guide", "python", "opencv")
 LAST = ("performance", "glossary", "wire-format", "security-tests")
 # Functions of the compiled module, which is not there when the site is built.
 COMPILED = {
-    "device_count() -> int": "Number of usable GPUs; 0 without a GPU, a driver or CUDA support.",
-    "device_info(device: int) -> dict[str, object]": "Properties of a GPU, by the names of ``cusDeviceInfo``. Raises ValueError if there is "
-                                                    "no such device.",
+    "device_count": ("device_count() -> int", "Number of usable GPUs; 0 without a GPU, a driver or CUDA support."),
+    "device_info": ("device_info(device: int) -> dict[str, object]",
+                    "Properties of a GPU, by the names of :c:type:`cusDeviceInfo`. Raises ValueError if there is no such device."),
 }
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)#\s]*)(#[^)\s]*)?\)")
 
@@ -208,13 +208,16 @@ def header_page(path, symbols):
 
 
 def public(root, module):
-    """The names that a Python module exports."""
+    """The names that a Python module exports, and the compiled ones among all that it imports."""
     path = root / "python" / module.replace(".", "/")
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    names, compiled = [], set()
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__":
-            return ast.literal_eval(node.value)
-    return []
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            names = ast.literal_eval(node.value)
+        elif isinstance(node, ast.ImportFrom) and node.module == "_core":
+            compiled.update(alias.asname or alias.name for alias in node.names)
+    return names, compiled
 
 
 def reference(pages, symbols):
@@ -233,13 +236,19 @@ def reference(pages, symbols):
         pages.write(f"reference/{name}.rst", text + f".. toctree::\n   :hidden:\n\n{listed}\n")
     text = heading("Python reference", "=")
     listed = set()
-    for module in ("cusight", "cusight.events", "cusight.torch"):  # a name is described where it is public first
-        names = [name for name in public(pages.root, module) if name not in ("events", *listed)]
+    modules = ["cusight", *(f"cusight.{path.stem}" for path in sorted((pages.root / "python/cusight").glob("[!_]*.py")))]
+    for module in modules:  # a name is described where it is public first
+        names, compiled = public(pages.root, module)
+        names = [name for name in names if name not in listed and f"cusight.{name}" not in modules]
         listed.update(names)
-        compiled = {signature: about for signature, about in COMPILED.items() if signature.split("(")[0] in names}
-        names = [name for name in names if not any(signature.startswith(f"{name}(") for signature in compiled)]
-        text += heading(module, "-") + f".. automodule:: {module}\n   :imported-members:\n   :members: {', '.join(names)}\n\n"
-        text += "".join(f".. py:function:: {module}.{signature}\n\n   {about}\n\n" for signature, about in compiled.items())
+        text += heading(module, "-") + f".. automodule:: {module}\n"
+        members = ", ".join(name for name in names if name not in compiled)
+        text += f"   :imported-members:\n   :members: {members}\n\n" if members else "\n"
+        for name in sorted(compiled.intersection(names)):
+            if name in COMPILED:
+                text += f".. py:function:: {module}.{COMPILED[name][0]}\n\n   {COMPILED[name][1]}\n\n"
+            else:
+                pages.errors.append(f"{module}.{name} is compiled: describe it in docs/site/pages.py")
     pages.write("reference/python.rst", text)
 
 
