@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 section "Finding a picture in a picture" \
     "The result is exactly that of brute force: FFT correlation finds the candidates, and those that could be the best within
-the FFT's error are computed again in integers. The score is written at each rectangle. Template matching finds what has the
-template's size and orientation; with a limit on the score, it says when nothing does."
+the FFT's error are computed again in integers. Template matching finds what has the template's size and orientation; with a
+limit on the score, it says when nothing does."
 if [ -e "$DATA/pic1.png" ] && [ -e "$DATA/templ.png" ]; then
     run "templ.png in pic1.png" cusight-match "$DATA/pic1.png" --template "$DATA/templ.png" --output "$OUT/pic1.png"
     picture "$OUT/pic1.png" "Black shapes on white; a green rectangle around the one that looks like a face in profile." \
@@ -26,7 +26,7 @@ run "Generating the video" cusight-belt "$WORK" --frames 200 --output "$WORK/bel
 run "Inspecting it" cusight-match "$WORK/belt.avi" --template "$WORK/capsule.png" --mask "$WORK/capsule-mask.png" --top-k 4 --limit 15 \
     --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --save-matches "$WORK/matches.csv" --output "$OUT/inspected.$ENDING"
 video "$OUT/inspected.$ENDING" "Capsules on a moving belt, the filled ones in green rectangles, the empty ones in red ones." \
-    "Score and share of blue of every capsule that is completely in the picture."
+    "Every capsule that is completely in the picture, with the share of blue in it."
 # The ground truth is known: every capsule must be found within two pixels and classified correctly, and nothing else found.
 verdict=$(awk -F, '
     FNR == 1 { next }

@@ -14,6 +14,8 @@ run "histogram, 0.4 s every 0.1 s" cusight-events "$film" --representation histo
     --output "$OUT/histogram.$ENDING"
 video "$OUT/histogram.$ENDING" "Walking people as amber and azure shapes on black." "histogram: the events of 0.4 s by polarity, every 0.1 s."
 
+run "the same without a video" cusight-events "$film" --representation histogram --us-per-frame 400000 --stride 100000 --range 0:20 --checksum
+
 run "stacked_histogram, 1.2 s every 0.1 s" cusight-events "$film" --representation stacked_histogram --us-per-frame 1200000 --stride 100000 \
     --range 0:20 --output "$OUT/trails.$ENDING"
 video "$OUT/trails.$ENDING" "Walking people on black, each with a trail in the colors of the rainbow." \

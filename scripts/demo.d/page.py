@@ -47,7 +47,8 @@ STAGES = {"decode": "Decode", "capture": "Decode", "difference": "Compute", "com
           "send": "Send", "write": "Encode and write", "overall": "All in all"}
 COLUMNS = ("Run", "Frames", "Compute", "Decode", "Compress", "Send", "Encode and write", "All in all", "Result")
 # Lines that are no results: the page says them elsewhere, or the command does.
-ASIDE = {"input", "device", "output", "source", "view", "template", "events in", "frames in", "elevation in"}
+ASIDE = {"input", "device", "output", "source", "view", "template", "method", "representation", "events in", "events_in", "frames in",
+         "frames_in", "elevation in"}
 
 
 def object_lines(run):
@@ -74,6 +75,13 @@ def object_lines(run):
         yield "first match", "x {x:.6g}, y {y:.6g}, score {score:.6g}".format(**run["first_match"])
     if has("filled", "matches"):
         yield "filled", f"{run['filled']} of {run['matches']}"
+    if has("frames_sent", "sent_per_second"):
+        yield "frames sent", f"{run['frames_sent']}, {run['sent_per_second']:.1f} a second"
+    if has("sent_bytes_per_frame", "frame_bytes", "changed"):
+        yield "bytes a frame", (f"{run['sent_bytes_per_frame']:,.0f} of {run['frame_bytes']:,.0f}, {100 * run['changed']:.2f} % of the "
+                                "bytes changed")
+    if has("frames_received", "left_out"):
+        yield "frames received", f"{run['frames_received']}; {run['left_out']} more are part of a later difference, or lost"
     if has("lowest_shift", "highest_shift"):
         yield "shifts", f"{max(0, run['lowest_shift']):.0f} to {run['highest_shift']:.0f} pixels"
     if has("holes", "holes_left"):
@@ -87,15 +95,20 @@ def object_lines(run):
 def said(output):
     """The figures of a run, (name, value): from its --json object, or else its "name: value" lines."""
     if output.lstrip().startswith("{"):
-        return list(object_lines(json.loads(output.strip().splitlines()[-1])))
+        run, rest = {}, output.strip()
+        while rest:  # the last object is the run's, those before are its frames'
+            run, end = json.JSONDecoder().raw_decode(rest)
+            rest = rest[end:].lstrip()
+        return list(object_lines(run))
     lines = (line.split(": ", 1) for line in output.splitlines())
     return [(line[0], line[1]) for line in lines if len(line) == 2]
 
 
 def row(record):
     """A run as a row: {column: text}. Everything that depends on how programs report is here, in said() and object_lines()."""
-    cells, results = {"Run": record["label"]}, []
-    for name, value in said(record["output"]):
+    cells, results, lines = {"Run": record["label"]}, [], said(record["output"])
+    made_frames = any(name in ("frames", "frames sent") for name, _ in lines)
+    for name, value in lines:
         if name in STAGES:
             cells[STAGES[name]] = f"{value:.2f} ms"
         elif name == "stages":
@@ -106,11 +119,12 @@ def row(record):
             if overall:
                 cells["All in all"] = overall[1]
         elif name in ("frames", "frames sent"):
-            cells["Frames"], _, rest = value.partition(", ")
+            cells["Frames"] = re.match(r"\d+", value)[0]
+            rest = value.partition(", ")[2]
             rate = re.search(r"([\d.]+) (?:frames/s|a second)", rest)
             if rate:
                 cells.setdefault("All in all", f"{rate[1]} frames/s")
-        elif name == "rate":
+        elif name == "rate" and made_frames:  # otherwise the recording's rate
             cells.setdefault("All in all", value)
         elif name not in ASIDE:
             results.append((name, value))
