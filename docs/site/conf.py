@@ -27,7 +27,17 @@ html_static_path = [str(HERE / "static")]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_theme_options = {"navigation_with_keys": True}
+# The whole dark palette: Debian's Furo has lost the rules for readers whose system is dark.
+DARK = {
+    "foreground-primary": "#e6e9ec", "foreground-secondary": "#a0abb5", "foreground-muted": "#7d8893", "foreground-border": "#5d666f",
+    "background-primary": "#14181c", "background-secondary": "#1a1f24", "background-hover": "#232a30",
+    "background-hover--transparent": "#232a3000", "background-border": "#313940", "background-item": "#3a434b",
+    "announcement-background": "#000000dd", "announcement-text": "#e6e9ec", "brand-primary": "#6db3ff", "brand-content": "#6db3ff",
+    "highlighted-background": "#0b3a66", "guilabel-background": "#0b3a6680", "guilabel-border": "#1c4f8080",
+    "highlight-on-target": "#3a3a0c", "admonition-background": "#1a1f24", "card-border": "#1a1f24", "card-background": "#1a1f24",
+    "card-marginals-background": "#232a30", "problematic": "#ff8a80",
+}
+html_theme_options = {"navigation_with_keys": True, "dark_css_variables": {f"color-{name}": value for name, value in DARK.items()}}
 highlight_language = "none"
 pygments_style = "default"
 c_id_attributes = ["CUS_API"]

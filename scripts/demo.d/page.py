@@ -72,7 +72,9 @@ def object_lines(run):
         if isinstance(run.get(name), int):
             yield name, str(run[name])
     if has("first_match"):
-        yield "first match", "x {x:.6g}, y {y:.6g}, score {score:.6g}".format(**run["first_match"])
+        match = run["first_match"]
+        score = f"{match['score']:,.0f}" if abs(match["score"]) >= 1000 else f"{match['score']:.4g}"
+        yield "first match", f"x {match['x']:.6g}, y {match['y']:.6g}, score {score}"
     if has("filled", "matches"):
         yield "filled", f"{run['filled']} of {run['matches']}"
     if has("frames_sent", "sent_per_second"):
