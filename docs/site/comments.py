@@ -166,12 +166,12 @@ def filtered(path):
                 continue
         text = bare(source)
         if column:
-            text = [" ".join(part.strip() for part in text)]
+            text = doxygen_text(" ".join(part.strip() for part in text))
             if re.match(r"\s*}\s*$", code):  # "} // namespace"
                 continue
             several = SEVERAL.match(code)  # the comment belongs to each of "int rows, cols;"
             each = [f"{several[1]}{name};" for name in several[2].split(", ")] if several else [code]
-            made = " ".join(f"{declaration} /**< {doxygen(text)} */" for declaration in each) + rest
+            made = " ".join(f"{declaration} /**< {text} */" for declaration in each) + rest
         else:
             made = f"/** {'' if first else f'{BACKSLASH}file {name} '}{doxygen(text)} */{rest}"
         made = made.split("\n")
