@@ -26,6 +26,7 @@ COMPILED = {
     "device_info": ("device_info(device: int) -> dict[str, object]",
                     "Properties of a GPU, by the names of :c:type:`cusDeviceInfo`. Raises ValueError if there is no such device."),
 }
+WITHOUT_PAGE = ("cusight.h", "cusight.hpp", "opencv_arrays.hpp")  # they declare nothing to call
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)#\s]*)(#[^)\s]*)?\)")
 
 
@@ -38,6 +39,7 @@ class Pages:
     def __init__(self, root, folder, known):
         self.root, self.folder, self.known, self.errors = root, folder, known, []
         self.headers = sorted(path.name for path in (root / "include/cusight").iterdir())
+        self.described = [name for name in self.headers if name not in WITHOUT_PAGE]
         self.quick_anchors = set()
 
     def target(self, source, path, anchor):
@@ -66,11 +68,16 @@ class Pages:
                 return label.strip("![]")
             return f"{label}({os.path.relpath(wanted, os.path.dirname(page) or '.')}{anchor})"
         parts = re.split(r"(^```.*?^```)", text, flags=re.M | re.S)
-        return "".join(part if part.startswith("```") else self.symbols(LINK.sub(replace, part)) for part in parts)
+        return "".join(part if part.startswith("```") else self.symbols(LINK.sub(replace, part), page) for part in parts)
 
-    def symbols(self, text):
-        """Names of C symbols in code become links to the reference."""
-        return re.sub(r"(?<!\[)`(\w+)(\(\))?`(?!\])", lambda match: "{c:type}`%s`" % match[1] if match[1] in self.known else match[0], text)
+    def symbols(self, text, page):
+        """Names of C symbols and headers in code become links to the reference."""
+        def replace(match):
+            name = match[1].removeprefix("cusight/")
+            if name in self.described:
+                return f"[{match[0]}]({os.path.relpath(f'reference/{name}.rst', os.path.dirname(page) or '.')})"
+            return "{c:type}`%s`" % name if name in self.known else match[0]
+        return re.sub(r"(?<!\[)`([\w./]+)(?:\(\))?`(?!\])", replace, text)
 
     def write(self, page, text):
         path = self.folder / page
@@ -224,7 +231,7 @@ def reference(pages, symbols):
     for name, title, ending in (("c", "C", ".h"), ("cpp", "C++", ".hpp")):
         text, rows = heading(f"{title} reference", "="), ""
         for header in pages.headers:
-            if not header.endswith(ending) or header in ("cusight.h", "cusight.hpp", "opencv_arrays.hpp"):
+            if not header.endswith(ending) or header in WITHOUT_PAGE:
                 continue
             page, about = header_page(pages.root / "include/cusight" / header, symbols)
             pages.write(f"reference/{header}.rst", page)
