@@ -190,9 +190,9 @@ CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path
  * SPACE, NO_MEMORY, IO. */
 CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames);
 
-/* Completes the file and frees the writer, whatever the status. */
+/* Both free the writer. Finish completes the file; Discard (safe on NULL) removes it. */
 CUS_API cusStatus cusFrameWriterFinish(cusFrameWriter *writer);
-/* Frees the writer and removes the unfinished file. Safe on NULL. */
+/* See cusFrameWriterFinish. */
 CUS_API void cusFrameWriterDiscard(cusFrameWriter *writer);
 
 /* ---- Generator ----------------------------------------------------------------------------------------------------- */
