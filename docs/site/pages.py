@@ -93,8 +93,11 @@ class Pages:
             page = str(path.relative_to(self.root))
             self.write(page, self.links(path.read_text(encoding="utf-8"), page, page))
             names.append(page[:-3])
-        for kind in ("pictures", "plots"):
-            shutil.copytree(self.root / "docs" / kind, self.folder / "docs" / kind)
+        for path in sorted((self.root / "docs").rglob("*")):  # pictures, and files to download
+            page = path.relative_to(self.root)
+            if path.is_file() and path.suffix != ".md" and page.parts[1] != "site":
+                (self.folder / page).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, self.folder / page)
         return names
 
     def readme(self, names):
