@@ -22,10 +22,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The version of these headers; cusVersion() is that of the library that runs. */
 #define CUSIGHT_VERSION_MAJOR 0
+/* Before 1.0, another minor version may change the interface. */
 #define CUSIGHT_VERSION_MINOR 2
+/* Compatible corrections. */
 #define CUSIGHT_VERSION_PATCH 0
 
+/* Marks an exported function. */
 #if defined(_WIN32)
 #define CUS_API
 #else
@@ -77,9 +81,9 @@ CUS_API const char *cusBuildInformation(void);
 
 enum { CUS_8U = 0, CUS_8S = 1, CUS_16U = 2, CUS_16S = 3, CUS_32S = 4, CUS_32F = 5, CUS_64F = 6 };
 
-#define CUS_MAKETYPE(depth, channels) ((depth) + (((channels)-1) << 3))
-#define CUS_DEPTH(type)               ((type)&7)
-#define CUS_CHANNELS(type)            ((((type) >> 3) & 511) + 1)
+#define CUS_MAKETYPE(depth, channels) ((depth) + (((channels)-1) << 3)) /* an element type: depth, 1..512 channels */
+#define CUS_DEPTH(type)               ((type)&7)                        /* CUS_8U and so on */
+#define CUS_CHANNELS(type)            ((((type) >> 3) & 511) + 1)       /* 1..512 */
 
 enum {
     CUS_8UC1 = CUS_MAKETYPE(CUS_8U, 1),
@@ -102,7 +106,7 @@ CUS_API size_t cusTypeSize(int type);
 /* cudaStream_t and cudaEvent_t under names that need no CUDA header: pass yours unchanged. NULL is the legacy default
  * stream, as in OpenCV. */
 typedef struct CUstream_st *cusStream;
-typedef struct CUevent_st *cusStreamEvent;
+typedef struct CUevent_st *cusStreamEvent; /* a point in a stream's work */
 
 /* Creates a stream that does not synchronize with the default stream. Errors: NULL, NO_CUDA, CUDA. */
 CUS_API cusStatus cusStreamCreate(cusStream *stream);
@@ -113,15 +117,20 @@ CUS_API cusStatus cusStreamSynchronize(cusStream stream);
 /* Work queued in `stream` from now on waits for `event` as last recorded. */
 CUS_API cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event);
 
+/* Creates an event that also takes the time. Errors: NULL, NO_CUDA, CUDA. */
 CUS_API cusStatus cusStreamEventCreate(cusStreamEvent *event);
+/* NULL is ignored. */
 CUS_API void cusStreamEventDestroy(cusStreamEvent event);
+/* The event stands for all work queued in `stream` so far. */
 CUS_API cusStatus cusStreamEventRecord(cusStreamEvent event, cusStream stream);
+/* Waits until that work is done. */
 CUS_API cusStatus cusStreamEventSynchronize(cusStreamEvent event);
 /* Milliseconds between two recorded events; waits for the second. */
 CUS_API cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float *milliseconds);
 
+/* A GPU's properties. */
 typedef struct cusDeviceInfo {
-    char name[256];
+    char name[256];      /* such as "NVIDIA H200" */
     int major, minor;    /* compute capability */
     int multiprocessors; /* streaming multiprocessors */
     size_t l2_bytes;     /* level-2 cache */
@@ -129,18 +138,21 @@ typedef struct cusDeviceInfo {
     size_t memory_total; /* bytes */
     size_t memory_free;  /* bytes, at the time of the call */
     int driver_version;  /* 13000 is CUDA 13.0 */
-    int runtime_version;
+    int runtime_version; /* of the CUDA runtime in this library, in the same form */
 } cusDeviceInfo;
 
 /* Number of usable GPUs; 0, not an error, without a GPU, a driver or CUDA support. */
 CUS_API cusStatus cusDeviceCount(int *count);
 /* The calling thread's device, as cudaSetDevice / cudaGetDevice: shared with the rest of the program's CUDA code. */
 CUS_API cusStatus cusDeviceSet(int device);
+/* The calling thread's device. */
 CUS_API cusStatus cusDeviceGet(int *device);
+/* Errors: NULL, VALUE (no such device), NO_CUDA, CUDA. */
 CUS_API cusStatus cusDeviceQuery(int device, cusDeviceInfo *info);
 
 /* ---- Matrices -------------------------------------------------------------------------------------------------------- */
 
+/* Where a matrix's data is, and so where work on it runs. */
 typedef enum cusSpace { CUS_HOST = 0, CUS_DEVICE = 1 } cusSpace;
 
 /* A 2-D array of elements: element (y, x) starts at (char *)data + y * step + x * cusTypeSize(type).
@@ -148,15 +160,16 @@ typedef enum cusSpace { CUS_HOST = 0, CUS_DEVICE = 1 } cusSpace;
  * yourself, leave `owned` and `pinned` zero, and make `data` and `step` multiples of the size of one channel. A copy of the
  * struct is a second view of the same memory: release only one. */
 typedef struct cusMat {
-    int rows, cols;
-    int type; /* CUS_8UC3 and so on, OpenCV's numbers */
-    cusSpace space;
-    size_t step; /* bytes from one row to the next, at least cols * cusTypeSize(type) */
-    void *data;
-    void *owned; /* private: what cusMatRelease frees; NULL for an empty, wrapped or region matrix */
-    int pinned;  /* private: what `owned` is: memory (0), page-locked host memory (1), a DLPack tensor (2) */
+    int rows, cols; /* 0 x 0 if empty */
+    int type;       /* CUS_8UC3 and so on, OpenCV's numbers */
+    cusSpace space; /* of data */
+    size_t step;    /* bytes from one row to the next, at least cols * cusTypeSize(type) */
+    void *data;     /* the first element; NULL if empty */
+    void *owned;    /* private: what cusMatRelease frees; NULL for an empty, wrapped or region matrix */
+    int pinned;     /* private: what `owned` is: memory (0), page-locked host memory (1), a DLPack tensor (2) */
 } cusMat;
 
+/* An empty matrix. */
 #ifdef __cplusplus
 #define CUS_MAT_INIT \
     {}
@@ -193,7 +206,9 @@ CUS_API cusStatus cusMatRegion(const cusMat *mat, int x, int y, int cols, int ro
  * until the stream has completed them. With pageable memory an upload returns when src may be reused, a download when dst
  * is complete. Cost: one pass over the data. Errors: NULL, SPACE, SIZE, ALIAS, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusMatUpload(const cusMat *src, cusMat *dst, cusStream stream);
+/* Likewise, from device to host memory. */
 CUS_API cusStatus cusMatDownload(const cusMat *src, cusMat *dst, cusStream stream);
+/* Likewise, within one space. */
 CUS_API cusStatus cusMatCopy(const cusMat *src, cusMat *dst, cusStream stream);
 
 /* Sets every byte of every element to zero; padding between rows is untouched. Host: done at return. Device: queued. */

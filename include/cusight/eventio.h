@@ -32,6 +32,7 @@
 extern "C" {
 #endif
 
+/* The formats of the table above. */
 typedef enum cusEventFormat {
     CUS_EVENTS_ANY = 0, /* from the content */
     CUS_EVENTS_M3ED = 1,
@@ -54,6 +55,7 @@ typedef enum cusBadEvents {
                                 lines of text */
 } cusBadEvents;
 
+/* How to read a recording. */
 typedef struct cusEventReaderOptions {
     int width, height;       /* of the sensor, 1..65536: overrides the file. 0, 0: from the file */
     const char *camera;      /* M3ED: "left" or "right"; NULL: "left", or the only one in the file */
@@ -69,15 +71,17 @@ typedef struct cusEventReaderOptions {
                                 shuffle and fletcher32, with libhdf5 and its plugins, whose memory has no limit */
 } cusEventReaderOptions;
 
+/* The defaults named above. */
 CUS_API cusEventReaderOptions cusEventReaderDefaults(void);
 
+/* What is known about a recording. */
 typedef struct cusEventInfo {
-    cusEventFormat format;
-    int width, height;  /* 0, 0 if neither the file nor the options give them: coordinates are then not checked */
-    int64_t count;      /* events in the file; -1 if it is only known after reading all of it */
-    int64_t first_time; /* microseconds; -1 if there is no event */
-    int64_t last_time;  /* -1 if it is only known after reading all of it */
-    char camera[32];    /* M3ED: the camera being read; otherwise the camera named in the header, or "" */
+    cusEventFormat format; /* as detected */
+    int width, height;     /* 0, 0 if neither the file nor the options give them: coordinates are then not checked */
+    int64_t count;         /* events in the file; -1 if it is only known after reading all of it */
+    int64_t first_time;    /* microseconds; -1 if there is no event */
+    int64_t last_time;     /* -1 if it is only known after reading all of it */
+    char camera[32];       /* M3ED: the camera being read; otherwise the camera named in the header, or "" */
 } cusEventInfo;
 
 /* What has been read since the reader was opened or since the last seek. */
@@ -89,6 +93,7 @@ typedef struct cusEventCounts {
     uint64_t bad_words; /* undefined words and malformed lines skipped (CUS_BAD_EVENTS_SKIP) */
 } cusEventCounts;
 
+/* An open recording. */
 typedef struct cusEventReader cusEventReader;
 
 /* Opens a recording for cusEventReaderInfo and cusEventReaderRead. One call at a time may use a reader (else BUSY); other readers
@@ -111,7 +116,9 @@ CUS_API cusStatus cusEventReaderOpenMemory(cusEventReader **reader, const void *
 /* Safe on NULL. */
 CUS_API void cusEventReaderClose(cusEventReader *reader);
 
+/* What the file says. Errors: NULL. */
 CUS_API cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo *info);
+/* What has been read. Errors: NULL. */
 CUS_API cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *counts);
 
 /* Reads the next events, up to `capacity`, into the arrays, and sets *count. It is less than capacity only at the end of the
@@ -136,6 +143,7 @@ CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, i
 
 /* ---- Writer -------------------------------------------------------------------------------------------------------- */
 
+/* How to write a recording. */
 typedef struct cusEventWriterOptions {
     int width, height;  /* of the sensor, 1..65536; required */
     const char *camera; /* group under /prophesee: "left" or "right"; NULL: "left" */
@@ -144,8 +152,10 @@ typedef struct cusEventWriterOptions {
     int threads;        /* threads that compress, 0..1024; 0: as many as OpenMP uses */
 } cusEventWriterOptions;
 
+/* The defaults named above; width and height are 0 and must be set. */
 CUS_API cusEventWriterOptions cusEventWriterDefaults(void);
 
+/* A recording being written. */
 typedef struct cusEventWriter cusEventWriter;
 
 /* Creates an M3ED-style HDF5 file: /prophesee/<camera>/{x,y uint16, p int8, t int64, ms_map_idx uint64},
@@ -168,6 +178,7 @@ CUS_API void cusEventWriterDiscard(cusEventWriter *writer);
 
 /* ---- Frames in HDF5 ------------------------------------------------------------------------------------------------ */
 
+/* A file of frames being written. */
 typedef struct cusFrameWriter cusFrameWriter;
 
 /* Creates an HDF5 file with one dataset, /frames, of shape frames x rows x cols x channels and the type's depth: one chunk a
@@ -181,6 +192,7 @@ CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *fram
 
 /* Both free the writer. Finish completes the file; Discard (safe on NULL) removes it. */
 CUS_API cusStatus cusFrameWriterFinish(cusFrameWriter *writer);
+/* See cusFrameWriterFinish. */
 CUS_API void cusFrameWriterDiscard(cusFrameWriter *writer);
 
 /* ---- Generator ----------------------------------------------------------------------------------------------------- */
@@ -195,8 +207,10 @@ typedef struct cusEventGeneratorOptions {
     double positive, negative; /* contrast thresholds in log intensity, 0.01..10, default 0.2 */
 } cusEventGeneratorOptions;
 
+/* The defaults named above. */
 CUS_API cusEventGeneratorOptions cusEventGeneratorDefaults(void);
 
+/* The state of one video: a reference value for each pixel. */
 typedef struct cusEventGenerator cusEventGenerator;
 
 /* rows, cols: 1..65536. Errors: NULL, VALUE, NO_MEMORY. */

@@ -29,10 +29,12 @@
 extern "C" {
 #endif
 
+/* The type of the table. */
 typedef struct cusIntegralOptions {
     int sum_depth; /* CUS_32S (default) or CUS_64F: depth of the sum of an 8UC1 source. Always CUS_64F for 32FC1 */
 } cusIntegralOptions;
 
+/* The default named above. */
 CUS_API cusIntegralOptions cusIntegralDefaults(void);
 
 /* ---- Repeated work: an object ---------------------------------------------------------------------------------------- */

@@ -41,6 +41,7 @@ extern "C" {
 
 /* ---- Matcher --------------------------------------------------------------------------------------------------------- */
 
+/* The scores of the table above: OpenCV's numbers. */
 typedef enum cusMatchMethod {
     CUS_MATCH_SQDIFF = 0,
     CUS_MATCH_SQDIFF_NORMED = 1,
@@ -50,12 +51,14 @@ typedef enum cusMatchMethod {
     CUS_MATCH_CCOEFF_NORMED = 5
 } cusMatchMethod;
 
+/* How the correlation is computed. Results do not depend on it. */
 typedef enum cusMatchAlgorithm {
     CUS_MATCH_AUTO = 0,   /* the faster one, by the measured crossover */
     CUS_MATCH_DIRECT = 1, /* rows * cols * n multiplications */
     CUS_MATCH_FFT = 2     /* transforms whose cost hardly depends on the template */
 } cusMatchAlgorithm;
 
+/* What to look for. */
 typedef struct cusMatcherOptions {
     cusMatchMethod method;       /* default SQDIFF */
     cusMatchAlgorithm algorithm; /* default AUTO */
@@ -68,6 +71,7 @@ typedef struct cusMatcherOptions {
     int subpixel;       /* default 0. 1: set dx, dy to the vertex of a parabola through the neighboring scores */
 } cusMatcherOptions;
 
+/* The defaults named above. */
 CUS_API cusMatcherOptions cusMatcherDefaults(void);
 
 /* One match: 32 bytes, in host or device memory. */
@@ -79,6 +83,7 @@ typedef struct cusMatch {
     int32_t filled;  /* after cusMatcherInspect: 1 filled, 0 empty; -1 before */
 } cusMatch;
 
+/* Prepared templates, and the matches of the last frame. */
 typedef struct cusMatcher cusMatcher;
 
 /* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1, 8UC3 or 32FC1) and space;
