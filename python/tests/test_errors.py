@@ -365,10 +365,27 @@ def test_tensors_that_must_not_be_written():
     out = torch.zeros((21, 31), dtype=torch.float64, requires_grad=True)
     with pytest.raises(ValueError, match="sum requires a gradient"):
         cusight.integral(torch.zeros((20, 30)), out=out)
-    with pytest.raises(TypeError, match="src has type torch.bfloat16"):
-        cusight.integral(torch.zeros((20, 30), dtype=torch.bfloat16))
-    with pytest.raises(ValueError, match="without gaps"):
-        cusight.integral(torch.zeros((20, 30), dtype=torch.uint8)[:, ::2])
+    assert not out.any()
+
+
+def test_tensors_that_are_not_plain_arrays():
+    torch = pytest.importorskip("torch")
+    image = torch.zeros((20, 30), dtype=torch.uint8)
+    for tensor, kind, words in [
+        (torch.zeros((20, 30), dtype=torch.bfloat16), TypeError, "src has type torch.bfloat16, expected integers or floats"),
+        (torch.zeros((20, 30), dtype=torch.complex64), TypeError, "src has type torch.complex64"),
+        (image.to_sparse(), TypeError, "src has layout torch.sparse_coo, expected torch.strided"),
+        (image.to("meta"), ValueError, "src is on device meta, which has no memory"),
+        (torch.zeros((20, 1), dtype=torch.complex64).conj().imag, ValueError, "resolve_neg"),
+        (image[:, ::2], ValueError, "without gaps"),
+        (image[:1].expand(20, 30), ValueError, "rows at least 30 bytes apart"),
+        (image[:0], ValueError, "shape (0, 30)"),
+    ]:
+        with pytest.raises(kind) as caught:
+            cusight.integral(tensor)
+        assert isinstance(caught.value, cusight.Error) and words in str(caught.value)
+    half = torch.zeros((20, 30), dtype=torch.float32, requires_grad=True)
+    assert not cusight.integral(half).requires_grad
 
 
 def test_streams_are_checked():
