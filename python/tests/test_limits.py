@@ -25,14 +25,18 @@ def flat(call, watched, calls=CALLS, slack=2 << 20):
     """`calls` calls leave resident memory, Python's blocks and the reference counts of the arguments as they were."""
     for _ in range(200):
         call()
-    gc.collect()
-    before, blocks, counts = resident(), sys.getallocatedblocks(), [sys.getrefcount(w) for w in watched]
-    for _ in range(calls):
-        call()
-    gc.collect()
-    assert [sys.getrefcount(w) for w in watched] == counts
-    assert resident() - before < slack
-    assert sys.getallocatedblocks() - blocks < 200
+    grown = []
+    for _ in range(3):  # a leak grows every time; the allocator's arenas, and threads of other tests, do not
+        gc.collect()
+        before, blocks, counts = resident(), sys.getallocatedblocks(), [sys.getrefcount(w) for w in watched]
+        for _ in range(calls):
+            call()
+        gc.collect()
+        assert [sys.getrefcount(w) for w in watched] == counts
+        grown.append((resident() - before, sys.getallocatedblocks() - blocks))
+        if grown[-1][0] < slack and grown[-1][1] < 200:
+            return
+    raise AssertionError(f"bytes and blocks of Python that {calls} calls left, three times: {grown}")
 
 
 def test_ten_thousand_calls_leave_nothing(space, rng):
