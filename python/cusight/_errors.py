@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from enum import IntEnum
+from typing import Any
 
 
 class Status(IntEnum):
@@ -106,6 +108,40 @@ def make(status: int, message: str) -> Error:
 
 def invalid(function: str, argument: str, value: object, expected: str) -> Error:
     return ArgumentValueError(Status.VALUE, f"{function}: {argument} is {value!r}, expected {expected}")
+
+
+def wrong_type(function: str, argument: str, value: object, expected: str) -> Error:
+    shown = repr(value) if value is None or isinstance(value, (str, int, float)) else type(value).__name__
+    return ArgumentTypeError(Status.TYPE, f"{function}: {argument} is {shown}, expected {expected}")
+
+
+def integer(function: str, argument: str, value: Any) -> int:
+    """A number that fits into a C int."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise wrong_type(function, argument, value, "an integer") from None
+    if not -0x80000000 <= number <= 0x7FFFFFFF:
+        raise invalid(function, argument, value, "at most 2147483647")
+    return number
+
+
+def integers(function: str, argument: str, values: Any, expected: str) -> tuple[int, ...]:
+    """The numbers of a shape or another sequence."""
+    try:
+        numbers = tuple(values)
+    except TypeError:
+        raise wrong_type(function, argument, values, expected) from None
+    return tuple(integer(function, argument, number) for number in numbers)
+
+
+def device_text(function: str, device: Any) -> str:
+    """ "cpu", "cuda" or "cuda:N"; a torch.device says the same."""
+    if isinstance(device, str):
+        return device
+    if hasattr(device, "type") and hasattr(device, "index"):
+        return str(device)
+    raise wrong_type(function, "device", device, "cpu, cuda or cuda:N")
 
 
 def choice(function: str, argument: str, value: object, names: dict[str, int]) -> int:

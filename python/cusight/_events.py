@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Union
 
 from . import _core
-from ._errors import choice, invalid
+from ._errors import choice, device_text, integers, invalid, wrong_type
 from ._objects import Closeable
 
 if TYPE_CHECKING:
@@ -139,9 +139,10 @@ def representations(function: str, given: Any, bins: int | None) -> tuple[list[t
 
 
 def frame_size(function: str, shape: Sequence[int]) -> tuple[int, int]:
-    if len(shape) != 2 or not all(1 <= int(n) <= 65536 for n in shape):
+    size = integers(function, "shape", shape, "(rows, cols), each 1 to 65536")
+    if len(size) != 2 or not all(1 <= n <= 65536 for n in size):
         raise invalid(function, "shape", shape, "(rows, cols), each 1 to 65536")
-    return int(shape[0]), int(shape[1])
+    return size[0], size[1]
 
 
 def _windows_argument(function: str, windows: Any) -> Any:
@@ -231,7 +232,7 @@ class EventStacker(Closeable):
         device: str = "cpu",
     ) -> None:
         numbers, self._many = representations("EventStacker", representation, bins)
-        self._core = _core.EventStacker(*frame_size("EventStacker", shape), numbers, device)
+        self._core = _core.EventStacker(*frame_size("EventStacker", shape), numbers, device_text("EventStacker", device))
 
     def __call__(
         self, x: Any, y: Any, p: Any, t: Any, *, windows: Any = 200_000, out: Any = None, stream: object = None
@@ -304,6 +305,15 @@ class EventPipeline(Closeable):
         batch_windows: int = 0,
     ) -> None:
         numbers, many = representations("EventPipeline", representation, bins)
+        if not callable(sink):
+            raise wrong_type("EventPipeline", "sink", sink, "a function of a FrameBatch")
+        device = device_text("EventPipeline", device)
+        counts = {"first_window": first_window, "end_window": end_window, "max_events": max_events, "batch_windows": batch_windows}
+        for name, value in counts.items():
+            if not hasattr(value, "__index__"):
+                raise wrong_type("EventPipeline", name, value, "an integer")
+            if not 0 <= value < 1 << 63:
+                raise invalid("EventPipeline", name, value, "at least 0")
 
         def receive(first: int, rows: bytearray, frames: list[Any]) -> None:
             import numpy
@@ -319,7 +329,7 @@ class EventPipeline(Closeable):
             first_window,
             end_window,
             device,
-            device if deliver is None else deliver,
+            device if deliver is None else device_text("EventPipeline", deliver),
             framework,
             max_events,
             batch_windows,

@@ -127,22 +127,42 @@ static void readTuple(const nb::object &tuple, int64_t scale, Shape &values) {
         values[static_cast<size_t>(i)] = PyLong_AsLongLong(PyTuple_GetItem(tuple.ptr(), i)) * scale;
 }
 
+// str(object). nb::str(object.attr(...)) would take the attribute for a string as it is.
+static std::string asText(const nb::object &object) {
+    const nb::object text = nb::steal(PyObject_Str(object.ptr()));
+    if (!text.is_valid())
+        throw nb::python_error();
+    return nb::cast<std::string>(text);
+}
+
 void Array::fromTorch(bool writable) {
     const Names &names = Names::get();
     const int index = nb::cast<int>(object.attr(names.get_device)());
     if (index >= 0 && !nb::cast<bool>(object.attr(names.is_cuda)))
         fail(CUS_ERROR_SPACE, "%s: %s is on device %s, expected cpu or cuda", function, argument,
-             nb::str(object.attr("device")).c_str());
+             asText(object.attr("device")).c_str());
     if (writable && nb::cast<bool>(object.attr("requires_grad")))
         fail(CUS_ERROR_VALUE, "%s: %s requires a gradient, expected a tensor that may be written", function, argument);
     device = index >= 0 ? Device{CUS_DEVICE, index} : Device{CUS_HOST, -1};
     dtype = Frameworks::get().torchDtype(object.attr(names.dtype).ptr());
     if (dtype == UNKNOWN)
         fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected integers or floats of 8 to 64 bits", function, argument,
-             nb::str(object.attr(names.dtype)).c_str());
+             asText(object.attr(names.dtype)).c_str());
+    if ((dtype == F32 || dtype == F64) && nb::cast<bool>(object.attr(names.is_neg)()))
+        fail(CUS_ERROR_VALUE,
+             "%s: %s is a view that PyTorch negates when it reads, expected the values (call resolve_neg())", function,
+             argument);
     readTuple(nb::object(object.attr(names.shape)), 1, shape);
-    readTuple(nb::object(object.attr(names.stride)()), static_cast<int64_t>(dtypeSize(dtype)), strides);
-    data = reinterpret_cast<void *>(nb::cast<uintptr_t>(object.attr(names.data_ptr)()));
+    try {
+        readTuple(nb::object(object.attr(names.stride)()), static_cast<int64_t>(dtypeSize(dtype)), strides);
+        data = reinterpret_cast<void *>(nb::cast<uintptr_t>(object.attr(names.data_ptr)()));
+    } catch (nb::python_error &) { // a sparse tensor, say
+        fail(CUS_ERROR_TYPE, "%s: %s has layout %s, expected torch.strided", function, argument,
+             asText(object.attr("layout")).c_str());
+    }
+    if (!data && nb::cast<int64_t>(object.attr("numel")()) > 0)
+        fail(CUS_ERROR_SPACE, "%s: %s is on device %s, which has no memory, expected cpu or cuda", function, argument,
+             asText(object.attr("device")).c_str());
     framework = Framework::Torch;
 }
 
@@ -157,7 +177,7 @@ void Array::fromCupy() {
     dtype = dtypeOfFormat(format.c_str(), nb::cast<size_t>(type.attr("itemsize")));
     if (dtype == UNKNOWN)
         fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected integers or floats of 8 to 64 bits", function, argument,
-             nb::str(type).c_str());
+             asText(type).c_str());
     data = reinterpret_cast<void *>(nb::cast<uintptr_t>(memory.attr(names.ptr)));
     framework = Framework::CuPy;
 }

@@ -13,8 +13,8 @@ namespace cuspy {
 
 Names::Names()
     : get_device(nb::str("get_device")), is_cuda(nb::str("is_cuda")), dtype(nb::str("dtype")), shape(nb::str("shape")),
-      stride(nb::str("stride")), strides(nb::str("strides")), data_ptr(nb::str("data_ptr")), data(nb::str("data")),
-      device(nb::str("device")), id(nb::str("id")), ptr(nb::str("ptr")) {}
+      stride(nb::str("stride")), strides(nb::str("strides")), data_ptr(nb::str("data_ptr")), is_neg(nb::str("is_neg")),
+      data(nb::str("data")), device(nb::str("device")), id(nb::str("id")), ptr(nb::str("ptr")) {}
 
 const Names &Names::get() {
     static const Names *names = new Names; // never freed: Python may be gone when static objects are destroyed

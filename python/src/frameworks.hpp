@@ -11,7 +11,7 @@ std::string shapeText(const Shape &shape);
 
 // Attribute names as Python strings, made once.
 struct Names {
-    nb::object get_device, is_cuda, dtype, shape, stride, strides, data_ptr, data, device, id, ptr;
+    nb::object get_device, is_cuda, dtype, shape, stride, strides, data_ptr, is_neg, data, device, id, ptr;
     static const Names &get();
 
   private:
