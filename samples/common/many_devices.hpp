@@ -93,7 +93,7 @@ class Dealer {
     // results and those of the others up to its failure still come; then its error is thrown. Called by one thread.
     bool next(Job &job) {
         Worker &worker = *workers_[taken_ % workers_.size()];
-        if (worker.out.pop(job)) {
+        if (!stopped_ && worker.out.pop(job)) {
             ++taken_;
             return true;
         }
@@ -109,7 +109,7 @@ class Dealer {
         return false;
     }
 
-    // Drops all jobs that no worker has begun. Called by any thread.
+    // Drops all jobs and results that were not taken. Called by any thread.
     void stop() {
         stopped_ = true;
         for (const auto &worker : workers_) {
