@@ -331,6 +331,23 @@ size_t EventDealer::take(const View &rest) {
     return count;
 }
 
+// How far the recording is known, in events or microseconds; `last`: it ends there.
+uint64_t EventDealer::extent(bool last) const {
+    if (pushed_ == 0 || !byDuration())
+        return pushed_;
+    return static_cast<uint64_t>(newest_) - static_cast<uint64_t>(origin_) + (last ? 1 : 0);
+}
+
+// Delivers what the CPU has finished, and if it has nothing to do, deals what is ready: a slow source should not fill whole
+// batches first. GPUs always get whole batches, as in a pipeline.
+void EventDealer::deliverFinished() {
+    while (taken_ < dealt_ && dealer_->ready() && deliver()) {
+    }
+    if (taken_ == dealt_ && stopped_ == CUS_OK)
+        if (const size_t ready = readyWindows(extent(false), false))
+            dealWindows(ready);
+}
+
 cusStatus EventDealer::push(const cusEventArrays &events) {
     size_t good = events.count;
     if (good && pushed_ == 0 && arrays_ == ARRAYS)
@@ -349,15 +366,14 @@ cusStatus EventDealer::push(const cusEventArrays &events) {
     if (stopped_ == CUS_OK && good < events.count)
         throw Stop(FAILED, "cusEventPipelinePush: times decrease from " + std::to_string(newest_) + " to " +
                                std::to_string(events.t[good]) + " at event " + std::to_string(pushed_));
+    if (stopped_ == CUS_OK && devices_.front().space == CUS_HOST)
+        deliverFinished();
     return stopped_;
 }
 
 cusStatus EventDealer::flush() {
-    const uint64_t extent = !byDuration() ? pushed_
-                            : pushed_     ? static_cast<uint64_t>(newest_) - static_cast<uint64_t>(origin_) + 1
-                                          : 0;
     while (stopped_ == CUS_OK) {
-        const size_t ready = readyWindows(extent, true);
+        const size_t ready = readyWindows(extent(true), true);
         if (ready == 0)
             break;
         dealWindows(ready);

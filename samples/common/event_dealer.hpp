@@ -54,6 +54,8 @@ class EventDealer {
     View filled() const;
     size_t take(const View &rest);
     void append(const View &view, size_t count);
+    uint64_t extent(bool last) const;
+    void deliverFinished();
     bool dealWindows(size_t count);
     bool freeJob();
     bool deliver();

@@ -109,6 +109,9 @@ class Dealer {
         return false;
     }
 
+    // Whether next() would return a result without waiting. Called by its thread.
+    bool ready() { return !workers_[taken_ % workers_.size()]->out.empty(); }
+
     // Drops all jobs and results that were not taken. Called by any thread.
     void stop() {
         stopped_ = true;
@@ -126,7 +129,7 @@ class Dealer {
     }
 
     // The whole loop on one thread: read(job) fills one of `jobs` (false: no more), and take(job) gets the results in order
-    // (false: stop). `jobs` are pointers, at most capacity() of them. Returns what read() has thrown, so that the output of
+    // (false: stop). `jobs` are pointers, at most capacity() of them, which are reused. Returns what read() has thrown, so that the output of
     // all jobs before that can be completed first.
     template<class Read, class Take>
     std::exception_ptr process(std::vector<Job> jobs, Read &&read, Take &&take) {
@@ -134,7 +137,7 @@ class Dealer {
         bool more = true;
         Job job = {};
         for (;;) {
-            while (more && !jobs.empty()) {
+            while (more && !jobs.empty() && !ready()) { // a result that waits comes first, for the sake of cameras
                 job = jobs.back();
                 try {
                     more = read(*job);
