@@ -201,7 +201,9 @@ std::vector<uint8_t> scene(cusSpace space, uint64_t seed) {
     }
     std::vector<uint8_t> result;
     const auto add = [&](const cusMat &mat) {
-        CUS_EXPECT_OK(cusStreamSynchronize(stream));
+        if (stream) {
+            CUS_EXPECT_OK(cusStreamSynchronize(stream));
+        }
         const std::vector<uint8_t> bytes = support::elements(mat);
         result.insert(result.end(), bytes.begin(), bytes.end());
     };
@@ -244,23 +246,26 @@ std::vector<uint8_t> scene(cusSpace space, uint64_t seed) {
     return result;
 }
 
-TEST_F(MultiDevice, ModulesOnAllGpusFromTheirOwnThreadsEqualTheCpu) {
+// Scenes dealt to the devices, whose objects their own threads use, are those of the CPU.
+void expectScenesOfTheCpu(const std::vector<Device> &devices, size_t scenes_each) {
     struct Job {
         uint64_t seed = 0;
         std::vector<uint8_t> result;
     };
-    std::vector<Job> jobs(6 * devices.size());
+    std::vector<Job> jobs(scenes_each * devices.size());
     std::vector<std::vector<uint8_t>> expected;
     for (size_t i = 0; i < jobs.size(); ++i) {
         jobs[i].seed = support::seed() + i;
         expected.push_back(scene(CUS_HOST, jobs[i].seed));
     }
-    Dealer<Job *> dealer(devices, 6, [&](size_t w) {
+    Dealer<Job *> dealer(devices, scenes_each, [&](size_t w) {
         return [&, w](Job *job) {
-            int current = -1;
-            CUS_EXPECT_OK(cusDeviceGet(&current));
+            int current = devices[w].index;
+            if (devices[w].space == CUS_DEVICE) {
+                CUS_EXPECT_OK(cusDeviceGet(&current));
+            }
             EXPECT_EQ(current, devices[w].index);
-            job->result = scene(CUS_DEVICE, job->seed);
+            job->result = scene(devices[w].space, job->seed);
         };
     });
     for (Job &job : jobs)
@@ -270,9 +275,18 @@ TEST_F(MultiDevice, ModulesOnAllGpusFromTheirOwnThreadsEqualTheCpu) {
     for (size_t i = 0; i < jobs.size(); ++i) {
         ASSERT_TRUE(dealer.next(job));
         ASSERT_EQ(job, &jobs[i]);
-        EXPECT_TRUE(job->result == expected[i]) << "scene " << i << " on cuda:" << devices[i % devices.size()].index;
+        EXPECT_TRUE(job->result == expected[i]) << "scene " << i << " on device " << i % devices.size();
+        EXPECT_TRUE(i == 0 || expected[i] != expected[i - 1]);
     }
     EXPECT_FALSE(dealer.next(job));
+}
+
+TEST(Dealer, ModulesOnThreadsOfTheCpu) {
+    expectScenesOfTheCpu(cpus(3), 2);
+}
+
+TEST_F(MultiDevice, ModulesOnAllGpusFromTheirOwnThreadsEqualTheCpu) {
+    expectScenesOfTheCpu(devices, 6);
 }
 
 TEST_F(MultiDevice, EventDealerMakesTheFramesOfAPipelineOnTheCpu) {
