@@ -408,9 +408,8 @@ void mapVideo(const Settings &s, const std::vector<sample::Device> &devices, sam
         sample::openSink(s.common, TITLE, source.frames() == 1 ? "contour.png" : "contour.mp4", size, source.fps());
     const size_t depth = devices.size() > 1 ? 2 : 1;
     std::vector<Job> memory(depth * devices.size());
-    std::vector<Job *> jobs;
-    for (Job &job : memory)
-        jobs.push_back(&job);
+    std::vector<Job *> jobs(memory.size());
+    std::transform(memory.begin(), memory.end(), jobs.begin(), [](Job &job) { return &job; });
     sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) {
         return [&s, half, &device = devices[w], engine = std::shared_ptr<Engine>()](Job *job) mutable {
             const Pair pair = prepare(s, job->frame(cv::Rect({0, 0}, half)), job->frame(cv::Rect({half.width, 0}, half)));
