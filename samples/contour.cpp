@@ -1,6 +1,7 @@
 // cusight-contour: elevation and contour map of a stereo pair, or of each frame of a side-by-side stereo video.
 #include "common/app.hpp"
 #include "common/files.hpp"
+#include "common/many_devices.hpp"
 #include "common/options.hpp"
 #include "common/output.hpp"
 #include "common/progress.hpp"
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -356,7 +358,7 @@ bool parse(int argc, char **argv, Settings &s) {
     app->add_flag("--no-labels", s.no_labels, "write no shifts beside the contour lines");
     sample::addNumber(*app, "--reduce", s.reduce, 1, 64, "shrink the images by this factor first");
     sample::addFrames(*app, s.frames);
-    sample::addCommon(*app, s.common, "contour.png, or contour.mp4 for a video");
+    sample::addCommon(*app, s.common, "contour.png, or contour.mp4 for a video", true);
     addFiles(*app, s);
     addStereo(*app, s.stereo);
     return sample::parse(*app, argc, argv);
@@ -390,36 +392,55 @@ void mapPair(Settings &s, const sample::Device &device, sample::Source &left_sou
     sample::figure("output", "%s", sink->name().c_str());
 }
 
-void mapVideo(const Settings &s, const sample::Device &device, sample::Source &source) {
+// A side-by-side frame and its map.
+struct Job {
+    cv::Mat frame, color;
+    Result result;
+};
+
+// Frames are dealt to the devices in turn.
+void mapVideo(const Settings &s, const std::vector<sample::Device> &devices, sample::Source &source) {
     const cv::Size half(source.size().width / 2, source.size().height);
     if (half.width < 1)
         throw sample::Stop(sample::INPUT, "a side-by-side picture must have at least two columns");
     const cv::Size size(std::max(1, half.width / s.reduce), std::max(1, half.height / s.reduce));
     const auto sink =
         sample::openSink(s.common, TITLE, source.frames() == 1 ? "contour.png" : "contour.mp4", size, source.fps());
-    std::unique_ptr<Engine> engine;
+    const size_t depth = devices.size() > 1 ? 2 : 1;
+    std::vector<Job> memory(depth * devices.size());
+    std::vector<Job *> jobs(memory.size());
+    std::transform(memory.begin(), memory.end(), jobs.begin(), [](Job &job) { return &job; });
+    sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) {
+        return [&s, half, &device = devices[w], engine = std::shared_ptr<Engine>()](Job *job) mutable {
+            const Pair pair = prepare(s, job->frame(cv::Rect({0, 0}, half)), job->frame(cv::Rect({half.width, 0}, half)));
+            if (!engine)
+                engine = std::make_shared<Engine>(device, pair.left.size(), s.stereo);
+            job->color = pair.color;
+            job->result = engine->run(pair.left, pair.right, s.wantsEdges());
+        };
+    });
     sample::Progress progress("frames", s.frames ? s.frames : source.frames());
-    long long frames = 0;
-    Result r;
-    Pair pair;
-    cv::Mat frame;
-    while ((!s.frames || frames < s.frames) && !sample::interrupted() && source.read(frame)) {
-        pair = prepare(s, frame(cv::Rect({0, 0}, half)), frame(cv::Rect({half.width, 0}, half)));
-        if (!engine)
-            engine = std::make_unique<Engine>(device, pair.left.size(), s.stereo);
-        r = engine->run(pair.left, pair.right, s.wantsEdges());
+    long long read = 0, frames = 0;
+    const auto fill = [&](Job &job) {
+        return (!s.frames || read < s.frames) && !sample::interrupted() && source.read(job.frame) && ++read > 0;
+    };
+    Job last;
+    const std::exception_ptr ended_early = dealer.process(jobs, fill, [&](Job &job) {
+        last.color = job.color;
+        last.result = job.result;
         progress.update(++frames);
-        if (!sink->write(shown(s, r)))
-            break;
-    }
+        return sink->write(shown(s, job.result));
+    });
     progress.finish();
     if (frames)
-        writeFiles(s, r, pair.color); // of the last frame
+        writeFiles(s, last.result, last.color); // of the last frame
     sink->finish();
-    sample::figure("device", "%s", device.name.c_str());
+    sample::figure("device", "%s", sample::deviceNames(devices).c_str());
     sample::figure("frames", "%lld", frames);
     sample::figure("rate", "%.1f frames/s", static_cast<double>(frames) / progress.seconds());
     sample::figure("output", "%s", sink->name().c_str());
+    if (ended_early)
+        std::rethrow_exception(ended_early);
 }
 
 int run(int argc, char **argv) {
@@ -430,12 +451,12 @@ int run(int argc, char **argv) {
     // The display check forks, so it must come before any threads and CUDA.
     if (!s.common.headless)
         sample::displayProblem();
-    const sample::Device device = sample::chooseDevice(s.common.device);
+    const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     const std::unique_ptr<sample::Source> source = sample::openSource(s.left);
     if (s.right.empty())
-        mapVideo(s, device, *source);
+        mapVideo(s, devices, *source);
     else
-        mapPair(s, device, *source);
+        mapPair(s, devices.front(), *source);
     return sample::OK;
 }
 

@@ -1,7 +1,9 @@
 // cusight-events: turns a recording of an event camera, or a video, into frames: pictures, videos, raw frames, HDF5.
 // `cusight-events info` prints what is in it.
 #include "common/app.hpp"
+#include "common/event_dealer.hpp"
 #include "common/files.hpp"
+#include "common/many_devices.hpp"
 #include "common/options.hpp"
 #include "common/progress.hpp"
 #include "common/source.hpp"
@@ -140,7 +142,7 @@ bool parse(int argc, char **argv, Settings &s) {
     CLI::Option *const input = app->add_option("INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP);
     info->add_option("INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP)->required();
     addInputOptions(*info, s);
-    sample::addDevice(*app, s.common.device);
+    sample::addDevice(*app, s.common.device, true);
     sample::addOutput(*app, s.common.output,
                       std::string("store the frames themselves as NAME.raw or NAME.h5, or ") + sample::SINK_HELP +
                           "; without a window, without this option, --checksum and --save-events: events.mp4");
@@ -237,10 +239,10 @@ uint64_t eventsNeeded(const cusEventPipelineOptions &options) {
 // Pushes the selection through a pipeline into the outputs.
 class Run {
   public:
-    Run(const Settings &s, const sample::Device &device, EventSource &source)
-        : settings_(s), device_(device), source_(source), selection_(source, s) {
+    Run(const Settings &s, const std::vector<sample::Device> &devices, EventSource &source)
+        : settings_(s), devices_(devices), source_(source), selection_(source, s) {
         options_.windowing = windowing(s);
-        options_.compute = device.space;
+        options_.compute = devices.front().space;
         nonempty_ = chooseShard(s, source, selection_, options_, all_windows_);
         double fps = s.fps;
         if (options_.windowing.unit == CUS_WINDOW_DURATION) // a video plays at the speed of the recording
@@ -250,8 +252,12 @@ class Run {
         if (output_->paced())
             options_.batch_windows = 1;
         file_ = std::make_unique<events::EventFile>(s.events_file, selection_.grid);
-        check(cusEventPipelineCreate(&pipeline_, selection_.grid.height, selection_.grid.width, &kind, 1, &options_,
-                                     events::FrameOutput::receive, output_.get()));
+        if (devices.size() > 1)
+            dealer_ = std::make_unique<sample::EventDealer>(devices, selection_.grid.height, selection_.grid.width, kind,
+                                                            options_, events::FrameOutput::receive, output_.get());
+        else
+            check(cusEventPipelineCreate(&pipeline_, selection_.grid.height, selection_.grid.width, &kind, 1, &options_,
+                                         events::FrameOutput::receive, output_.get()));
     }
     ~Run() { cusEventPipelineDestroy(pipeline_); }
     Run(const Run &) = delete;
@@ -262,14 +268,17 @@ class Run {
         sample::Progress progress("events", all && source_.count > 0 ? source_.count : 0);
         cusStatus status = nonempty_ ? push(progress) : CUS_OK;
         if (status == CUS_OK && nonempty_)
-            status = cusEventPipelineFlush(pipeline_);
+            status = dealer_ ? dealer_->flush() : cusEventPipelineFlush(pipeline_);
         seconds_ = progress.seconds();
         progress.finish();
         output_->rethrow();
         if (!output_->closed())
             check(status);
         cusEventPipelineCounts counts = {};
-        check(cusEventPipelineQuery(pipeline_, &counts));
+        if (dealer_)
+            counts.skipped = dealer_->skipped();
+        else
+            check(cusEventPipelineQuery(pipeline_, &counts));
         requireFrames();
         output_->finish();
         file_->finish();
@@ -314,7 +323,7 @@ class Run {
                 const cusEventArrays piece = {e.x + i, e.y + i, e.p + i, e.t + i, std::min(step, e.count - i), CUS_HOST};
                 output_->clock.add(pushed_, piece);
                 file_->write(piece);
-                status = cusEventPipelinePush(pipeline_, &piece);
+                status = dealer_ ? dealer_->push(piece) : cusEventPipelinePush(pipeline_, &piece);
                 pushed_ += piece.count;
                 progress.update(static_cast<long long>(pushed_),
                                 sample::text("%llu frames", static_cast<unsigned long long>(output_->frames())));
@@ -325,7 +334,7 @@ class Run {
 
     void report(uint64_t outside) const {
         sample::figure("input", "%s, %d x %d", source_.describe().c_str(), source_.sensor.width, source_.sensor.height);
-        sample::figure("device", "%s", device_.name.c_str());
+        sample::figure("device", "%s", sample::deviceNames(devices_).c_str());
         sample::figure("frames", "%llu of %s, %d x %d", static_cast<unsigned long long>(output_->frames()),
                        settings_.representation.c_str(), selection_.grid.width, selection_.grid.height);
         sample::figure("events", "%llu", static_cast<unsigned long long>(pushed_));
@@ -336,7 +345,7 @@ class Run {
     }
 
     const Settings &settings_;
-    const sample::Device &device_;
+    const std::vector<sample::Device> &devices_;
     EventSource &source_;
     Selection selection_;
     cusEventPipelineOptions options_ = cusEventPipelineDefaults();
@@ -344,7 +353,8 @@ class Run {
     uint64_t all_windows_ = 0; // of all shards, if there are several
     std::unique_ptr<events::FrameOutput> output_;
     std::unique_ptr<events::EventFile> file_;
-    cusEventPipeline *pipeline_ = nullptr;
+    cusEventPipeline *pipeline_ = nullptr;        // of one device
+    std::unique_ptr<sample::EventDealer> dealer_; // of several
     uint64_t pushed_ = 0;
     double seconds_ = 0;
 };
@@ -360,9 +370,11 @@ int run(int argc, char **argv) {
     files.write("--save-events", s.events_file);
     files.check();
     sample::requireEnding("--save-events", s.events_file, {".h5", ".hdf5"});
-    const sample::Device device = sample::chooseDevice(s.common.device);
-    const std::unique_ptr<EventSource> source = events::openEvents(s, device.space == CUS_DEVICE);
-    Run(s, device, *source).run();
+    const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
+    // A pipeline uploads from pinned memory directly; several devices get copies.
+    const bool pinned = devices.size() == 1 && devices.front().space == CUS_DEVICE;
+    const std::unique_ptr<EventSource> source = events::openEvents(s, pinned);
+    Run(s, devices, *source).run();
     return sample::OK;
 }
 

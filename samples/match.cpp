@@ -2,6 +2,7 @@
 // from empty ones by the color inside them.
 #include "common/app.hpp"
 #include "common/files.hpp"
+#include "common/many_devices.hpp"
 #include "common/options.hpp"
 #include "common/output.hpp"
 #include "common/progress.hpp"
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <list>
 #include <memory>
 #include <optional>
@@ -69,6 +71,7 @@ struct Group {
     }
 };
 
+// Finds the templates on one device, in one frame at a time.
 class Finder {
   public:
     Finder(const Settings &settings, const sample::Device &device, const std::vector<cv::Mat> &templates, cv::Size frame)
@@ -220,32 +223,70 @@ class MatchFile {
     std::unique_ptr<sample::OutputFile> file_;
 };
 
-// Finds the templates in one frame after another and counts.
+// A frame and what was found in it.
+struct Job {
+    cv::Mat frame;
+    std::vector<std::vector<cusMatch>> found;
+
+    // `pinned`: in page-locked memory, into which frames are decoded and from which GPUs read.
+    Job(cv::Size size, bool pinned) {
+        check(pinned ? cusMatCreatePinned(&memory_, size.height, size.width, CUS_8UC3)
+                     : cusMatCreate(&memory_, size.height, size.width, CUS_8UC3, CUS_HOST));
+        frame = cusight::toMat(memory_);
+    }
+    ~Job() { cusMatRelease(&memory_); }
+    Job(const Job &) = delete;
+    Job &operator=(const Job &) = delete;
+
+  private:
+    cusMat memory_ = CUS_MAT_INIT;
+};
+
+// Finds the templates in one frame after another and counts. Frames are dealt to the devices in turn.
 class Run {
   public:
-    Run(const Settings &settings, const std::vector<cv::Mat> &templates, Finder &finder)
-        : settings_(settings), templates_(templates), finder_(finder), file_(settings.matches_file) {}
+    Run(const Settings &settings, const std::vector<cv::Mat> &templates)
+        : settings_(settings), templates_(templates), file_(settings.matches_file) {}
 
-    // From `frame`, which was read already, to the end.
-    void process(cv::Mat &frame, sample::Source &source, sample::Sink &sink) {
+    // From `first`, which was read already, to the end.
+    void process(const cv::Mat &first, const std::vector<sample::Device> &devices, sample::Source &source,
+                 sample::Sink &sink) {
         long long total = source.frames();
         if (settings_.frames)
             total = total ? std::min<long long>(total, settings_.frames) : settings_.frames;
+        // One device is not given the next frame before the picture of this one is shown; several always have one waiting.
+        const size_t depth = devices.size() > 1 ? 2 : 1;
+        std::list<Job> memory;
+        std::vector<Job *> jobs;
+        while (jobs.size() < depth * devices.size())
+            jobs.push_back(&memory.emplace_back(first.size(), devices.front().space == CUS_DEVICE));
+        sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) {
+            const auto finder = std::make_shared<Finder>(settings_, devices[w], templates_, first.size());
+            return [finder](Job *job) { job->found = finder->find(job->frame); };
+        });
         sample::Progress progress("frames", total);
-        do {
-            const auto found = finder_.find(frame);
-            frame.copyTo(picture_);
-            for (size_t t = 0; t < found.size(); ++t)
-                for (size_t rank = 0; rank < found[t].size(); ++rank)
-                    record(t, rank, found[t][rank]);
+        long long read = 0;
+        const auto fill = [&](Job &job) {
+            if ((settings_.frames && read == settings_.frames) || (read > 0 && sample::interrupted()))
+                return false;
+            if (read++ > 0)
+                return source.read(job.frame);
+            first.copyTo(job.frame);
+            return true;
+        };
+        const std::exception_ptr ended_early = dealer.process(jobs, fill, [&](Job &job) {
+            for (size_t t = 0; t < job.found.size(); ++t)
+                for (size_t rank = 0; rank < job.found[t].size(); ++rank)
+                    record(job.frame, t, rank, job.found[t][rank]);
             progress.update(++frames_, sample::text("%lld matches", matches_));
-            if (!sink.write(picture_))
-                break;
-        } while ((!settings_.frames || frames_ < settings_.frames) && !sample::interrupted() && source.read(frame));
+            return sink.write(job.frame);
+        });
         file_.finish();
         sink.finish();
         seconds_ = progress.seconds();
         progress.finish();
+        if (ended_early)
+            std::rethrow_exception(ended_early);
     }
 
     void report() const {
@@ -260,12 +301,12 @@ class Run {
     }
 
   private:
-    void record(size_t index, size_t rank, const cusMatch &m) {
+    void record(cv::Mat &picture, size_t index, size_t rank, const cusMatch &m) {
         const cv::Size size = templates_[index].size();
         std::string label = sample::text("%.6g", m.score);
         if (settings_.inspect)
             label += sample::text(" %s %.0f %%", m.filled ? "filled" : "empty", 100.0 * m.pixels / size.area());
-        draw(picture_, m, size, label);
+        draw(picture, m, size, label);
         file_.write(frames_, index, rank, m);
         if (matches_++ == 0)
             first_ = m;
@@ -274,9 +315,7 @@ class Run {
 
     const Settings &settings_;
     const std::vector<cv::Mat> &templates_;
-    Finder &finder_;
     MatchFile file_;
-    cv::Mat picture_;
     cusMatch first_ = {};
     long long frames_ = 0, matches_ = 0, filled_ = 0;
     double seconds_ = 0;
@@ -380,7 +419,7 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addText(*app, "--save-matches", s.matches_file, "FILE",
                     "write all matches as CSV: frame, template, rank, x, y, score, pixels, filled");
     sample::addFrames(*app, s.frames);
-    sample::addCommon(*app, s.common, "match.mp4");
+    sample::addCommon(*app, s.common, "match.mp4", true);
     return sample::parse(*app, argc, argv);
 }
 
@@ -433,15 +472,14 @@ int run(int argc, char **argv) {
     if (!source->read(frame))
         throw sample::Stop(sample::INPUT, source->name() + " contains no frame");
     const std::vector<cv::Mat> templates = loadTemplates(s, frame, display);
-    const sample::Device device = sample::chooseDevice(s.common.device);
-    Finder finder(s, device, templates, frame.size());
-    Run matching(s, templates, finder);
+    const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
+    Run matching(s, templates);
     const std::unique_ptr<sample::Sink> sink =
         sample::openSink(s.common, "cusight-match", "match.mp4", source->size(), source->fps());
-    matching.process(frame, *source, *sink);
+    matching.process(frame, devices, *source, *sink);
 
     sample::figure("input", "%s, %d x %d", source->name().c_str(), source->size().width, source->size().height);
-    sample::figure("device", "%s", device.name.c_str());
+    sample::figure("device", "%s", sample::deviceNames(devices).c_str());
     matching.report();
     sample::figure("output", "%s", sink->name().c_str());
     return sample::OK;

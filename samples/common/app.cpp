@@ -13,7 +13,6 @@
 #include <ctime>
 #include <new>
 #include <string>
-#include <thread>
 
 #include <opencv2/core/utils/logger.hpp>
 
@@ -158,35 +157,12 @@ int guarded(int argc, char **argv, int (*run)(int, char **)) {
     return FAILED;
 }
 
-void leaveCoresToCodecs() {
+void leaveCoresToCodecs(size_t workers) {
 #ifdef CUSIGHT_HAVE_OPENMP
-    omp_set_num_threads(std::max(1, omp_get_num_procs() / 2));
+    omp_set_num_threads(std::max(1, omp_get_num_procs() / 2 / static_cast<int>(workers)));
+#else
+    (void)workers;
 #endif
-}
-
-Device chooseDevice(const std::string &text) {
-    Device device;
-    int count = 0;
-    cusight::check(cusDeviceCount(&count));
-    const bool required = text.compare(0, 4, "cuda") == 0;
-    if (required && text.size() > 5)
-        device.index = std::stoi(text.substr(5));
-    if (required && count == 0)
-        throw Stop(DEVICE, "--device " + text +
-                               ": no usable GPU (no device, no driver, or built without CUDA); "
-                               "--device cpu always works");
-    if (required && device.index >= count)
-        throw Stop(DEVICE, "--device " + text + ": expected cuda:0 to cuda:" + std::to_string(count - 1));
-    if (required || (text == "auto" && count > 0)) {
-        cusDeviceInfo info;
-        cusight::check(cusDeviceSet(device.index));
-        cusight::check(cusDeviceQuery(device.index, &info));
-        device.space = CUS_DEVICE;
-        device.name = "cuda:" + std::to_string(device.index) + ", " + info.name;
-    } else {
-        device.name = "CPU, " + std::to_string(std::thread::hardware_concurrency()) + " threads";
-    }
-    return device;
 }
 
 } // namespace sample

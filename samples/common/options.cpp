@@ -1,5 +1,6 @@
 #include "options.hpp"
 
+#include "many_devices.hpp"
 #include "sink.hpp"
 #include "source.hpp"
 
@@ -125,10 +126,8 @@ std::string commandNames(const CLI::App &app) {
 }
 
 bool isDevice(const std::string &text) {
-    if (text == "auto" || text == "cpu" || text == "cuda")
-        return true;
-    const bool numbered = text.compare(0, 5, "cuda:") == 0 && text.size() > 5 && text.size() < 9;
-    return numbered && text.find_first_not_of("0123456789", 5) == std::string::npos;
+    return isDeviceList(text) && text != "cuda:all" && text.find(',') == std::string::npos &&
+           text.compare(0, 4, "cpu:") != 0;
 }
 
 } // namespace
@@ -172,10 +171,14 @@ CLI::Option *addInput(CLI::App &app, std::string &input) {
     return app.add_option("INPUT", input, SOURCE_HELP)->required();
 }
 
-CLI::Option *addDevice(CLI::App &app, std::string &device) {
-    return app.add_option("--device", device, "where to compute; auto: the first GPU, or the CPU if there is none")
-        ->type_name("auto|cpu|cuda[:n]")
-        ->check(expect(isDevice, "auto, cpu, cuda or cuda:n"));
+CLI::Option *addDevice(CLI::App &app, std::string &device, bool several) {
+    const std::string help = "where to compute; auto: the first GPU, or the CPU if there is none";
+    CLI::Option *const option =
+        app.add_option("--device", device, help + (several ? "; cuda:all, cuda:0,2: several GPUs; cpu:N: N workers" : ""));
+    if (several)
+        return option->type_name("auto|cpu[:N]|cuda[:n,...|:all]")
+            ->check(expect(isDeviceList, "auto, cpu, cpu:N, cuda, cuda:n, cuda:n,m or cuda:all"));
+    return option->type_name("auto|cpu|cuda[:n]")->check(expect(isDevice, "auto, cpu, cuda or cuda:n"));
 }
 
 CLI::Option *addOutput(CLI::App &app, std::string &output, const std::string &help) {
@@ -190,8 +193,8 @@ CLI::Option *addFrames(CLI::App &app, int &frames) {
     return addNumber(app, "--frames", frames, 0, 1000000000, "stop after N frames; 0: no limit");
 }
 
-void addCommon(CLI::App &app, Common &common, const std::string &default_file) {
-    addDevice(app, common.device);
+void addCommon(CLI::App &app, Common &common, const std::string &default_file, bool several_devices) {
+    addDevice(app, common.device, several_devices);
     addOutput(app, common.output, std::string(SINK_HELP) + "; without a window and without this option: " + default_file);
     addHeadless(app, common.headless);
 }

@@ -29,7 +29,7 @@ namespace sample {
 
 // What most programs accept.
 struct Common {
-    std::string device = "auto"; // for chooseDevice
+    std::string device = "auto"; // for chooseDevice or chooseDevices
     std::string output;          // empty: not given
     bool headless = false;
 };
@@ -48,14 +48,15 @@ bool parse(CLI::App &app, int argc, char **argv);
 
 // The positional INPUT, described by SOURCE_HELP.
 CLI::Option *addInput(CLI::App &app, std::string &input);
-CLI::Option *addDevice(CLI::App &app, std::string &device);
+// --device, for chooseDevice; for chooseDevices if `several`.
+CLI::Option *addDevice(CLI::App &app, std::string &device, bool several = false);
 // `help` describes the output; SINK_HELP is most of it.
 CLI::Option *addOutput(CLI::App &app, std::string &output, const std::string &help);
 CLI::Option *addHeadless(CLI::App &app, bool &headless);
 // --frames: 0 is all of them.
 CLI::Option *addFrames(CLI::App &app, int &frames);
 // --device, --output and --headless. `default_file` is written if there is neither a window nor --output.
-void addCommon(CLI::App &app, Common &common, const std::string &default_file);
+void addCommon(CLI::App &app, Common &common, const std::string &default_file, bool several_devices = false);
 
 // ---- Kinds of options --------------------------------------------------------------------------------------------------
 

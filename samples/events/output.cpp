@@ -125,20 +125,22 @@ void FrameOutput::take(const cusFrameBatch &batch) {
     }
     if (hdf5_)
         checkOutput(cusFrameWriterWrite(hdf5_, &m));
-    if (sink_)
-        show(batch);
-    frames_ += batch.count;
+    const size_t shown = sink_ ? show(batch) : batch.count;
+    frames_ += raw_ || hdf5_ || settings_.checksum ? batch.count : shown;
 }
 
-void FrameOutput::show(const cusFrameBatch &batch) {
+size_t FrameOutput::show(const cusFrameBatch &batch) {
     const cusMat &m = batch.frames[0];
-    for (size_t i = 0; i < batch.count && !closed_; ++i) {
+    size_t i = 0;
+    for (; i < batch.count && !closed_; ++i) {
         const cv::Mat frame(size_.height, size_.width, m.type,
                             static_cast<char *>(m.data) + i * static_cast<size_t>(size_.height) * m.step, m.step);
         if (paced_)
             clock.waitFor(clock.timeOf(batch.windows[i].last), settings_.speed);
-        closed_ = !sink_->write(sample::eventPicture(representation_, frame)) || sample::interrupted();
+        // A file gets all frames that were made before Ctrl-C.
+        closed_ = !sink_->write(sample::eventPicture(representation_, frame)) || (paced_ && sample::interrupted());
     }
+    return i;
 }
 
 void FrameOutput::finish() {

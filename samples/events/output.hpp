@@ -71,7 +71,7 @@ class FrameOutput {
   private:
     void open(double fps);
     void take(const cusFrameBatch &batch);
-    void show(const cusFrameBatch &batch);
+    size_t show(const cusFrameBatch &batch); // how many frames
 
     const Settings &settings_;
     const cusRepresentation representation_;
