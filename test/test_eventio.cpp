@@ -303,6 +303,13 @@ TEST(EventFormats, TextWithItsColumnsInAnyOrder) {
             ASSERT_TRUE(r.all() == events.part(0, n));
             checkPiecesAndSeeks(r, events.part(0, n), random);
         }
+    // Times since 1970.
+    Events late = events;
+    for (int64_t &t : late.t)
+        t += 1700000000000000;
+    EXPECT_TRUE(Reader(reference::csv(late)).all() == late);
+    EXPECT_TRUE(Reader(reference::text(late, false)).all() == late);
+    EXPECT_TRUE(Reader(reference::text(late, true)).all() == late);
     // One bad line does not change the order that the others have; it is named in that order.
     Bytes spoiled = reference::csv(events);
     const std::string bad = "7,7,2,0\n1,2,3\n";

@@ -209,7 +209,7 @@ static int isPolarity(const Number *n) {
 /* The order that the fewest of the lines contradict: times do not decrease, coordinates have 16 bits, polarities are -1, 0 or 1. */
 static TextColumns findColumns(const uint8_t *p, const uint8_t *end) {
     size_t contradictions[ORDERS] = {0};
-    int64_t last[4] = {-1, -1, -1, -1}; /* in each column, as microseconds of seconds */
+    int64_t last[4] = {-1, -1, -1, -1}; /* in each column, as a time */
     int in_seconds[4] = {0}, lines = 0;
     while (p < end && lines < SAMPLE_LINES) {
         const uint8_t *newline = memchr(p, '\n', (size_t)(end - p));
@@ -218,8 +218,8 @@ static TextColumns findColumns(const uint8_t *p, const uint8_t *end) {
         if (!isComment(p, line_end) && parseNumbers(p, line_end, number)) {
             int64_t value[4];
             for (int i = 0; i < 4; ++i) {
-                value[i] = scaled(&number[i], 6);
                 in_seconds[i] |= !lines && !number[i].integer;
+                value[i] = scaled(&number[i], in_seconds[i] ? 6 : 0);
             }
             for (int k = 0; k < ORDERS; ++k) {
                 const TextColumns *o = &orders[k];
