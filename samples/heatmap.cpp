@@ -6,6 +6,7 @@
 #include "common/app.hpp"
 #include "common/channel.hpp"
 #include "common/files.hpp"
+#include "common/legend.hpp"
 #include "common/options.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -41,6 +43,7 @@ struct Settings {
 struct Slot {
     cusMat input = CUS_MAT_INIT, output = CUS_MAT_INIT;  // host; pinned if the GPU computes
     cusMat frame = CUS_MAT_INIT, picture = CUS_MAT_INIT; // device; unused on the CPU
+    cusMat map = CUS_MAT_INIT;                           // the part of the output above the legend
     cusMat changed = CUS_MAT_INIT;                       // 1 x 1, 32SC1: number of bytes the sparse difference sends
     cusStreamEvent uploaded = nullptr, computed = nullptr, downloaded = nullptr;
 
@@ -59,7 +62,8 @@ struct Slot {
 class Engine {
   public:
     Engine(const Settings &settings, const sample::Device &device, cv::Size size)
-        : settings_(settings), device_(device), size_(size), width_(settings.view == "side" ? 2 * size.width : size.width) {
+        : settings_(settings), device_(device), size_(size), width_(settings.view == "side" ? 2 * size.width : size.width),
+          legend_(settings.common.legend ? sample::legendHeight(width_) : 0) {
         cuda_ = device.space == CUS_DEVICE;
         if (cuda_)
             for (cusStream *stream : {&up_, &run_, &down_})
@@ -79,17 +83,19 @@ class Engine {
     Engine(const Engine &) = delete;
     Engine &operator=(const Engine &) = delete;
 
-    cv::Size pictureSize() const { return {width_, size_.height}; }
+    cv::Size pictureSize() const { return {width_, size_.height + legend_}; }
 
     void prepare(Slot &slot) const {
         if (!cuda_) {
             check(cusMatCreate(&slot.input, size_.height, size_.width, CUS_8UC3, CUS_HOST));
-            check(cusMatCreate(&slot.output, size_.height, width_, CUS_8UC3, CUS_HOST));
+            check(cusMatCreate(&slot.output, size_.height + legend_, width_, CUS_8UC3, CUS_HOST));
+            prepareLegend(slot);
             check(cusMatCreate(&slot.changed, 1, 1, CUS_32SC1, CUS_HOST));
             return;
         }
         check(cusMatCreatePinned(&slot.input, size_.height, size_.width, CUS_8UC3));
-        check(cusMatCreatePinned(&slot.output, size_.height, width_, CUS_8UC3));
+        check(cusMatCreatePinned(&slot.output, size_.height + legend_, width_, CUS_8UC3));
+        prepareLegend(slot);
         check(cusMatCreatePinned(&slot.changed, 1, 1, CUS_32SC1));
         check(cusMatCreate(&slot.frame, size_.height, size_.width, CUS_8UC3, CUS_DEVICE));
         check(cusMatCreate(&slot.picture, size_.height, width_, CUS_8UC3, CUS_DEVICE));
@@ -101,7 +107,7 @@ class Engine {
     // not change until wait(slot) has returned.
     void submit(Slot &previous, Slot &slot) {
         if (!cuda_) {
-            compute(previous.input, slot.input, slot.output, &previous == &slot);
+            compute(previous.input, slot.input, slot.map, &previous == &slot);
             check(cusMatCopy(&diff_.count, &slot.changed, nullptr));
             return;
         }
@@ -112,7 +118,7 @@ class Engine {
         check(cusMatDownload(&diff_.count, &slot.changed, run_)); // 4 bytes, before the next frame overwrites them
         check(cusStreamEventRecord(slot.computed, run_));
         check(cusStreamWaitEvent(down_, slot.computed));
-        check(cusMatDownload(&slot.picture, &slot.output, down_));
+        check(cusMatDownload(&slot.picture, &slot.map, down_));
         check(cusStreamEventRecord(slot.downloaded, down_));
     }
 
@@ -122,6 +128,31 @@ class Engine {
     }
 
   private:
+    // The map is the upper part of the output; the strip below it never changes.
+    void prepareLegend(Slot &slot) const {
+        check(cusMatRegion(&slot.output, 0, 0, width_, size_.height, &slot.map));
+        cv::Mat strip = cusight::toMat(slot.output).rowRange(size_.height, size_.height + legend_);
+        if (legend_)
+            sample::drawLegend(strip, {scaleOfMap()});
+    }
+
+    sample::Scale scaleOfMap() const {
+        if (settings_.view == "noise")
+            return {"changed by more than " + std::to_string(settings_.noise_threshold) + " (sum of B, G, R)",
+                    {{0, 0, 0}, {0, 0, 255}},
+                    {{0.25, "no"}, {0.75, "yes"}}};
+        sample::Scale scale = {"change (sum of B, G, R)", {}, {}};
+        constexpr int COLORS = 256;
+        const double pi = std::acos(-1);
+        const auto channel = [](double value) { return static_cast<uchar>(255 * std::max(0.0, value)); };
+        for (int i = 0; i < COLORS; ++i) { // the formula of cusHeatmap
+            const double n = static_cast<double>(i) / (COLORS - 1);
+            scale.colors.push_back({channel(std::cos(pi * n)), channel(std::sin(pi * n)), channel(-std::cos(pi * n))});
+        }
+        scale.ticks = sample::roundTicks(0, settings_.full_scale);
+        return scale;
+    }
+
     void compute(const cusMat &previous, const cusMat &current, cusMat &picture, bool first) {
         if (first)
             check(cusDiffEncoderReset(encoder_, &current, run_));
@@ -145,7 +176,7 @@ class Engine {
     const Settings &settings_;
     const sample::Device &device_;
     const cv::Size size_;
-    const int width_;
+    const int width_, legend_;
     bool cuda_ = false;
     cusStream up_ = nullptr, run_ = nullptr, down_ = nullptr;
     cusDiffEncoder *encoder_ = nullptr;
@@ -177,7 +208,8 @@ class Pipeline {
             engine_.prepare(slot);
             empty_.push(&slot);
         }
-        sink_ = sample::openSink(settings.common, "cusight-heatmap", "heatmap.mp4", engine_.pictureSize(), source.fps());
+        sink_ = sample::openSink(settings.common, "cusight-heatmap", source.frames() == 1 ? "heatmap.png" : "heatmap.mp4",
+                                 engine_.pictureSize(), sample::playbackOf(source));
     }
 
     // Processes all frames. What was complete before an input error is written and reported before the error is thrown; after
@@ -209,6 +241,7 @@ class Pipeline {
         report();
         if (decode_error_)
             std::rethrow_exception(decode_error_);
+        sink_->hold();
     }
 
   private:
@@ -266,6 +299,7 @@ class Pipeline {
             const double share = *static_cast<const uint32_t *>(slot->changed.data) / bytes;
             share_sum_ += share;
             share_max_ = std::max(share_max_, share);
+            sample::reportFrame(sample::Json().add("frame", frames_).add("changed", share));
             const bool more = writing_([&] { return sink_->write(cusight::toMat(slot->output)); });
             progress.update(++frames_, sample::text("%.2f %% changed", 100 * share));
             if (!more)
@@ -274,19 +308,25 @@ class Pipeline {
     }
 
     void report() const {
-        sample::figure("input", "%s, %d x %d", source_.name().c_str(), source_.size().width, source_.size().height);
+        sample::figureInput(source_);
         sample::figure("device", "%s", device_.name.c_str());
         sample::figure("view", "%s", settings_.view.c_str());
         if (!frames_)
             return;
         const double n = static_cast<double>(frames_);
-        sample::figure("frames", "%lld", frames_);
-        sample::figure("rate", "%.1f frames/s", n / seconds_);
-        sample::figure("stages", "decode %.2f ms, %s %.2f ms, write %.2f ms; %.2f ms per frame overall",
-                       1e3 * decoding_.seconds / n, device_.space == CUS_DEVICE ? "queue" : "compute",
-                       1e3 * computing_.seconds / n, 1e3 * writing_.seconds / n, 1e3 * seconds_ / n);
-        sample::figure("changed", "%.3f %% of the bytes on average, %.3f %% at most", 100 * share_sum_ / n,
-                       100 * share_max_);
+        sample::figure("frames", sample::Json().add("frames", frames_), "%lld", frames_);
+        sample::figure("rate", sample::Json().add("frames_per_second", n / seconds_), "%.1f frames/s", n / seconds_);
+        const char *const computing = device_.space == CUS_DEVICE ? "queue" : "compute";
+        const sample::Json stages = sample::Json()
+                                        .add("decode", 1e3 * decoding_.seconds / n)
+                                        .add(computing, 1e3 * computing_.seconds / n)
+                                        .add("write", 1e3 * writing_.seconds / n)
+                                        .add("overall", 1e3 * seconds_ / n);
+        sample::figure("stages", sample::Json().add("stages_ms", stages),
+                       "decode %.2f ms, %s %.2f ms, write %.2f ms; %.2f ms per frame overall", 1e3 * decoding_.seconds / n,
+                       computing, 1e3 * computing_.seconds / n, 1e3 * writing_.seconds / n, 1e3 * seconds_ / n);
+        sample::figure("changed", sample::Json().add("changed_mean", share_sum_ / n).add("changed_max", share_max_),
+                       "%.3f %% of the bytes on average, %.3f %% at most", 100 * share_sum_ / n, 100 * share_max_);
         sample::figure("output", "%s", sink_->name().c_str());
     }
 
@@ -325,7 +365,8 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addNumber(*app, "--min-neighbors", s.diff.min_neighbors, 0, 8,
                       "sparse difference: a changed pixel with fewer changed neighbors counts as noise; 0: off");
     sample::addFrames(*app, s.frames);
-    sample::addCommon(*app, s.common, "heatmap.mp4");
+    sample::addCommon(*app, s.common, "heatmap.mp4, or heatmap.png for one picture");
+    sample::addLegend(*app, s.common.legend);
     return sample::parse(*app, argc, argv);
 }
 
@@ -336,6 +377,8 @@ int run(int argc, char **argv) {
     sample::Files files;
     files.read("INPUT", s.input);
     files.write(s.common, "heatmap.mp4");
+    if (s.common.output.empty())
+        files.write(s.common, "heatmap.png");
     files.check();
     // The display check forks, so it must come before any threads and CUDA.
     if (!s.common.headless)
