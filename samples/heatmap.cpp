@@ -10,6 +10,7 @@
 #include "common/app.hpp"
 #include "common/channel.hpp"
 #include "common/files.hpp"
+#include "common/legend.hpp"
 #include "common/many_devices.hpp"
 #include "common/options.hpp"
 #include "common/progress.hpp"
@@ -22,6 +23,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -212,6 +214,23 @@ class Engine {
     cusSparseDiff diff_ = CUS_SPARSE_DIFF_INIT;
 };
 
+sample::Scale scaleOfMap(const Settings &settings) {
+    if (settings.view == "noise")
+        return {"changed by more than " + std::to_string(settings.noise_threshold) + " (sum of B, G, R)",
+                {{0, 0, 0}, {0, 0, 255}},
+                {{0.25, "no"}, {0.75, "yes"}}};
+    sample::Scale scale = {"change (sum of B, G, R)", {}, {}};
+    constexpr int COLORS = 256;
+    const double pi = std::acos(-1);
+    const auto channel = [](double value) { return static_cast<uchar>(255 * std::max(0.0, value)); };
+    for (int i = 0; i < COLORS; ++i) { // the formula of cusHeatmap
+        const double n = static_cast<double>(i) / (COLORS - 1);
+        scale.colors.push_back({channel(std::cos(pi * n)), channel(std::sin(pi * n)), channel(-std::cos(pi * n))});
+    }
+    scale.ticks = sample::roundTicks(0, settings.full_scale);
+    return scale;
+}
+
 // Adds up the time a stage spends working, without the waits for its neighbors.
 class Stopwatch {
   public:
@@ -235,7 +254,10 @@ class Pipeline {
           shares_(divide(source.size().height, static_cast<int>(devices_.size()), settings.diff.min_neighbors > 0)),
           computing_(shares_.size()), ring_(RING), empty_(RING) {
         devices_.resize(shares_.size());
-        const cv::Size size = source.size(), picture(settings.view == "side" ? 2 * size.width : size.width, size.height);
+        const cv::Size size = source.size();
+        const int width = settings.view == "side" ? 2 * size.width : size.width;
+        const int legend = settings.common.legend ? sample::legendHeight(width) : 0;
+        const cv::Size picture(width, size.height + legend);
         const bool cuda = devices_.front().space == CUS_DEVICE;
         const auto create = [cuda](cusMat &mat, cv::Size to) {
             check(cuda ? cusMatCreatePinned(&mat, to.height, to.width, CUS_8UC3)
@@ -244,10 +266,15 @@ class Pipeline {
         for (Slot &slot : ring_) {
             create(slot.input, size);
             create(slot.output, picture);
+            if (legend) { // the strip below the map never changes
+                cv::Mat strip = cusight::toMat(slot.output).rowRange(size.height, picture.height);
+                sample::drawLegend(strip, {scaleOfMap(settings)});
+            }
             slot.parts = std::vector<Part>(shares_.size());
             empty_.push(&slot);
         }
-        sink_ = sample::openSink(settings.common, "cusight-heatmap", "heatmap.mp4", picture, source.fps());
+        sink_ = sample::openSink(settings.common, "cusight-heatmap", source.frames() == 1 ? "heatmap.png" : "heatmap.mp4",
+                                 picture, sample::playbackOf(source));
         dealer_ = std::make_unique<sample::Dealer<Job>>(devices_, RING, [this](size_t w) { return worker(w); });
     }
 
@@ -272,6 +299,7 @@ class Pipeline {
         report();
         if (decode_error_)
             std::rethrow_exception(decode_error_);
+        sink_->hold();
     }
 
   private:
@@ -350,6 +378,7 @@ class Pipeline {
             const double share = static_cast<double>(changed) / bytes;
             share_sum_ += share;
             share_max_ = std::max(share_max_, share);
+            sample::reportFrame(sample::Json().add("frame", frames_).add("changed", share));
             const bool more = writing_([&] { return sink_->write(cusight::toMat(slot->output)); });
             progress.update(++frames_, sample::text("%.2f %% changed", 100 * share));
             if (!more)
@@ -358,7 +387,7 @@ class Pipeline {
     }
 
     void report() const {
-        sample::figure("input", "%s, %d x %d", source_.name().c_str(), source_.size().width, source_.size().height);
+        sample::figureInput(source_);
         sample::figure("device", "%s", sample::deviceNames(devices_).c_str());
         sample::figure("view", "%s", settings_.view.c_str());
         if (!frames_)
@@ -367,13 +396,19 @@ class Pipeline {
         double computing = 0; // by the slowest device
         for (const Stopwatch &each : computing_)
             computing = std::max(computing, each.seconds);
-        sample::figure("frames", "%lld", frames_);
-        sample::figure("rate", "%.1f frames/s", n / seconds_);
-        sample::figure("stages", "decode %.2f ms, %s %.2f ms, write %.2f ms; %.2f ms per frame overall",
-                       1e3 * decoding_.seconds / n, devices_.front().space == CUS_DEVICE ? "queue" : "compute",
-                       1e3 * computing / n, 1e3 * writing_.seconds / n, 1e3 * seconds_ / n);
-        sample::figure("changed", "%.3f %% of the bytes on average, %.3f %% at most", 100 * share_sum_ / n,
-                       100 * share_max_);
+        sample::figure("frames", sample::Json().add("frames", frames_), "%lld", frames_);
+        sample::figure("rate", sample::Json().add("frames_per_second", n / seconds_), "%.1f frames/s", n / seconds_);
+        const char *const stage = devices_.front().space == CUS_DEVICE ? "queue" : "compute";
+        const sample::Json stages = sample::Json()
+                                        .add("decode", 1e3 * decoding_.seconds / n)
+                                        .add(stage, 1e3 * computing / n)
+                                        .add("write", 1e3 * writing_.seconds / n)
+                                        .add("overall", 1e3 * seconds_ / n);
+        sample::figure("stages", sample::Json().add("stages_ms", stages),
+                       "decode %.2f ms, %s %.2f ms, write %.2f ms; %.2f ms per frame overall", 1e3 * decoding_.seconds / n,
+                       stage, 1e3 * computing / n, 1e3 * writing_.seconds / n, 1e3 * seconds_ / n);
+        sample::figure("changed", sample::Json().add("changed_mean", share_sum_ / n).add("changed_max", share_max_),
+                       "%.3f %% of the bytes on average, %.3f %% at most", 100 * share_sum_ / n, 100 * share_max_);
         sample::figure("output", "%s", sink_->name().c_str());
     }
 
@@ -415,7 +450,8 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addNumber(*app, "--min-neighbors", s.diff.min_neighbors, 0, 8,
                       "sparse difference: a changed pixel with fewer changed neighbors counts as noise; 0: off");
     sample::addFrames(*app, s.frames);
-    sample::addCommon(*app, s.common, "heatmap.mp4", true);
+    sample::addCommon(*app, s.common, "heatmap.mp4, or heatmap.png for one picture", true);
+    sample::addLegend(*app, s.common.legend);
     return sample::parse(*app, argc, argv);
 }
 
@@ -426,6 +462,8 @@ int run(int argc, char **argv) {
     sample::Files files;
     files.read("INPUT", s.input);
     files.write(s.common, "heatmap.mp4");
+    if (s.common.output.empty())
+        files.write(s.common, "heatmap.png");
     files.check();
     // The display check forks, so it must come before any threads and CUDA.
     if (!s.common.headless)

@@ -10,14 +10,19 @@
  *   CUS_EVENTS_DSEC     HDF5 with /events/{x,y,p,t}; /t_offset is    640x480                     known  0 or -1; 1
  *                       added to t
  *   CUS_EVENTS_EVT2     Prophesee RAW: "% " lines with "evt 2.0"     geometry line, or camera    no     0; 1
+ *   CUS_EVENTS_EVT21    Prophesee RAW: "% " lines with "evt 2.1"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_EVT3     Prophesee RAW: "% " lines with "evt 3.0"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_DAT      "% " lines, a type byte, a size byte of 8    Width and Height lines      known  0; 1
- *   CUS_EVENTS_TEXT     lines "t x y p"; t with a dot or exponent    first line "width height"   no     0 or -1; 1
- *                       is seconds (rounded), else microseconds
+ *   CUS_EVENTS_TEXT     lines "t x y p"; Metavision's "x,y,p,t" and  first line "width height"   no     0 or -1; 1
+ *                       other orders with x before y; t with a dot   or "%geometry:W,H"
+ *                       or exponent is seconds (rounded), else microseconds
+ *
+ * The order of the columns of text is found from a first line of names (t, ts, time or timestamp; x; y; p, pol or polarity), or else
+ * from the first lines: times do not decrease, polarities are -1, 0 or 1. What they leave open is "t x y p".
  *
  * Formats as their authors describe them: M3ED (Chaney et al. 2023), DSEC (Gehrig et al. 2021), Prophesee's documentation of
- * RAW EVT 2.0, EVT 3.0 and DAT. Time counters wrap (EVT2 after 4.8 hours, EVT3 after 16.8 seconds, DAT after 71.6 minutes);
- * they are unwrapped, so indices and times in this interface always refer to the whole recording.
+ * RAW EVT 2.0, EVT 2.1, EVT 3.0 and DAT. Time counters wrap (EVT2 and EVT2.1 after 4.8 hours, EVT3 after 16.8 seconds, DAT after
+ * 71.6 minutes); they are unwrapped, so indices and times in this interface always refer to the whole recording.
  *
  * Memory use does not grow with the recording, apart from 64 bytes for every million events passed in a format without
  * an index. Sizes claimed by a file are not allocated before the file is known to have data for them, and never beyond
@@ -40,10 +45,11 @@ typedef enum cusEventFormat {
     CUS_EVENTS_EVT2 = 3,
     CUS_EVENTS_EVT3 = 4,
     CUS_EVENTS_DAT = 5,
-    CUS_EVENTS_TEXT = 6
+    CUS_EVENTS_TEXT = 6,
+    CUS_EVENTS_EVT21 = 7
 } cusEventFormat;
 
-/* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", otherwise "unknown"; never NULL. */
+/* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", otherwise "unknown"; never NULL. */
 CUS_API const char *cusEventFormatName(cusEventFormat format);
 
 /* ---- Reader -------------------------------------------------------------------------------------------------------- */
@@ -51,16 +57,16 @@ CUS_API const char *cusEventFormatName(cusEventFormat format);
 /* What to do with an event that is outside the sensor, has an invalid polarity, or is earlier than the one before. */
 typedef enum cusBadEvents {
     CUS_BAD_EVENTS_STOP = 0, /* CUS_ERROR_FORMAT with the event's index; the events before it are delivered */
-    CUS_BAD_EVENTS_SKIP = 1  /* skip and count it (cusEventCounts), also undefined words of EVT2 and EVT3 and malformed
-                                lines of text */
+    CUS_BAD_EVENTS_SKIP = 1  /* skip and count it (cusEventCounts), also undefined words of EVT2, EVT2.1 and EVT3 and
+                                malformed lines of text */
 } cusBadEvents;
 
 /* How to read a recording. */
 typedef struct cusEventReaderOptions {
     int width, height;       /* of the sensor, 1..65536: overrides the file. 0, 0: from the file */
     const char *camera;      /* M3ED: "left" or "right"; NULL: "left", or the only one in the file */
-    cusEventFormat format;   /* ANY: from the content. EVT2, EVT3: also for a RAW file whose header does not name its
-                                encoding. Otherwise: an error if the file has another format */
+    cusEventFormat format;   /* ANY: from the content. EVT2, EVT21, EVT3: also for a RAW file whose header does not name
+                                its encoding. Otherwise: an error if the file has another format */
     cusBadEvents bad_events; /* default STOP */
     int threads;             /* threads that decompress HDF5 chunks, 0..1024; 0: as many as OpenMP uses */
     size_t max_memory;       /* bytes that a reader may use, whatever the file claims; 0: 2^30 (the default), otherwise
@@ -87,9 +93,9 @@ typedef struct cusEventInfo {
 /* What has been read since the reader was opened or since the last seek. */
 typedef struct cusEventCounts {
     uint64_t events;                                  /* delivered */
-    uint64_t triggers_rising, triggers_falling;       /* external trigger words (EVT2, EVT3) */
+    uint64_t triggers_rising, triggers_falling;       /* external trigger words (EVT2, EVT2.1, EVT3) */
     uint64_t bad_coordinates, bad_polarity, bad_time; /* events skipped (CUS_BAD_EVENTS_SKIP) */
-    uint64_t untimed;                                 /* EVT2, EVT3: events skipped because no time word preceded them */
+    uint64_t untimed;   /* EVT2, EVT2.1, EVT3: events skipped because no time word preceded them */
     uint64_t bad_words; /* undefined words and malformed lines skipped (CUS_BAD_EVENTS_SKIP) */
 } cusEventCounts;
 
@@ -106,7 +112,7 @@ typedef struct cusEventReader cusEventReader;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
  *   UNSUPPORTED: HDF5 in a build without it; a dataset with more than one compression; an HDF5 filter that needs the option
  *   plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
- *   supported (EVT 2.1, EVT 4, DAT version 1). */
+ *   supported (EVT 4, big-endian EVT 2.1, DAT version 1, Metavision's HDF5). */
 CUS_API cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options);
 
 /* The same for a whole file in memory, which must stay valid until the reader is closed. */

@@ -93,12 +93,26 @@ static cusStatus openDsec(cusEventReader *reader, Hdf5Reader *h, hid_t group) {
     return openColumns(h, group, "/events");
 }
 
+/* Metavision's own HDF5, whose compression only its plugin decodes. */
+static cusStatus refuseMetavision(Hdf5Reader *h) {
+    hid_t group;
+    CUS_TRY(openGroup(h, h->file, "CD", &group));
+    if (group < 0)
+        return CUS_OK;
+    H5Gclose(group);
+    return cusi_fail(CUS_ERROR_UNSUPPORTED,
+                     "cusEventReaderOpen: the HDF5 file is Metavision's (/CD, compressed with ECF), expected M3ED or DSEC; "
+                     "convert it with metavision_file_to_dat -i FILE or metavision_file_to_csv -i FILE");
+}
+
 static cusStatus openRecording(cusEventReader *reader, Hdf5Reader *h) {
     hid_t group;
     CUS_TRY(openGroup(h, h->file, "prophesee", &group));
     const int is_m3ed = group > 0;
     if (!is_m3ed)
         CUS_TRY(openGroup(h, h->file, "events", &group));
+    if (group < 0)
+        CUS_TRY(refuseMetavision(h));
     CUSI_REQUIRE(
         group > 0, CUS_ERROR_FORMAT,
         "cusEventReaderOpen: the HDF5 file has neither /prophesee nor /events, so it is not a recording of M3ED or "

@@ -56,8 +56,8 @@ __all__ = [
 ]
 
 Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
-Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text"]
-_FORMATS = {"any": 0, "M3ED": 1, "DSEC": 2, "EVT2": 3, "EVT3": 4, "DAT": 5, "text": 6}
+Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1"]
+_FORMATS = {"any": 0, "M3ED": 1, "DSEC": 2, "EVT2": 3, "EVT3": 4, "DAT": 5, "text": 6, "EVT2.1": 7}
 _PIECE = 1 << 20  # events read at once
 
 

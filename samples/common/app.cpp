@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
@@ -84,6 +85,8 @@ void openStandardStreams() {
         }
 }
 
+} // namespace
+
 std::string formatted(const char *format, va_list arguments) {
     va_list again;
     va_copy(again, arguments);
@@ -94,7 +97,16 @@ std::string formatted(const char *format, va_list arguments) {
     return out;
 }
 
-} // namespace
+std::string shortNumber(double value) {
+    static const struct {
+        double unit;
+        const char *name;
+    } units[] = {{1e9, " G"}, {1e6, " M"}, {1e3, " k"}};
+    for (const auto &u : units)
+        if (std::fabs(value) >= (u.unit == 1e3 ? 9999.5 : 0.9995 * u.unit))
+            return text("%.3g%s", value / u.unit, u.name);
+    return std::fabs(value) >= 999.5 ? text("%.0f", value) : text("%.3g", value);
+}
 
 bool interrupted() noexcept {
     return interrupts != 0;
@@ -106,23 +118,6 @@ std::string text(const char *format, ...) {
     std::string out = formatted(format, arguments);
     va_end(arguments);
     return out;
-}
-
-void figure(const char *name, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    const std::string value = formatted(format, arguments);
-    va_end(arguments);
-    std::printf("%s: %s\n", name, value.c_str());
-    flushStdout();
-}
-
-void flushStdout() {
-    errno = 0;
-    if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-        std::clearerr(stdout);
-        throw Stop(OUTPUT, std::string("stdout cannot be written: ") + std::strerror(errno ? errno : EIO));
-    }
 }
 
 int guarded(int argc, char **argv, int (*run)(int, char **)) {
@@ -137,24 +132,35 @@ int guarded(int argc, char **argv, int (*run)(int, char **)) {
     // Keeps the codecs' messages out of the progress bar; we report errors ourselves.
     cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
     ::setenv("OPENCV_FFMPEG_LOGLEVEL", "-8", 0);
+    int code = FAILED;
+    std::string problem;
     try {
-        const int code = run(argc, argv);
+        code = run(argc, argv);
         flushStdout();
-        return code == OK && interrupted() ? static_cast<int>(INTERRUPTED) : code;
+        code = code == OK && interrupted() ? static_cast<int>(INTERRUPTED) : code;
     } catch (const Stop &stop) {
-        std::fprintf(stderr, "%s: %s\n", name, stop.what());
-        if (stop.code() == OUTPUT)
-            ::_exit(OUTPUT); // at exit, libhdf5 would write again to the file that it could not write, and crash
-        return stop.code();
+        code = stop.code();
+        problem = stop.what();
     } catch (const cusight::Error &error) {
-        std::fprintf(stderr, "%s: %s\n", name, error.what());
-        return error.status() == CUS_ERROR_NO_CUDA ? DEVICE : FAILED;
+        code = error.status() == CUS_ERROR_NO_CUDA ? DEVICE : FAILED;
+        problem = error.what();
     } catch (const std::bad_alloc &) {
-        std::fprintf(stderr, "%s: out of memory\n", name);
+        problem = "out of memory";
     } catch (const std::exception &error) {
-        std::fprintf(stderr, "%s: %s\n", name, error.what());
+        problem = error.what();
     }
-    return FAILED;
+    if (!problem.empty())
+        std::fprintf(stderr, "%s: %s\n", name, problem.c_str());
+    try {
+        finishReport(code, problem);
+    } catch (const Stop &stop) {
+        if (code == OK || code == INTERRUPTED)
+            std::fprintf(stderr, "%s: %s\n", name, stop.what());
+        code = code == OK || code == INTERRUPTED ? stop.code() : code;
+    }
+    if (code == OUTPUT)
+        ::_exit(OUTPUT); // at exit, libhdf5 would write again to the file that it could not write, and crash
+    return code;
 }
 
 void leaveCoresToCodecs(size_t workers) {

@@ -6,6 +6,9 @@
 
 #include "cusight/core.h"
 
+#include "report.hpp"
+
+#include <cstdarg>
 #include <cstddef>
 #include <stdexcept>
 #include <string>
@@ -58,14 +61,11 @@ Device chooseDevice(const std::string &text);
 // all processors, 65 ms with half). One of several `workers` uses its part of that half.
 void leaveCoresToCodecs(size_t workers = 1);
 
-// Prints one result of the run on stdout as "name: value", for people and scripts. Progress and errors go to stderr. Throws
-// Stop(OUTPUT).
-void figure(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-// Throws Stop(OUTPUT) if something could not be printed.
-void flushStdout();
-
 // Like sprintf.
 std::string text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+std::string formatted(const char *format, va_list arguments);
+
+// Three significant digits, large numbers with k, M or G: "0.0123", "4.5 k".
+std::string shortNumber(double value);
 
 } // namespace sample

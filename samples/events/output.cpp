@@ -8,7 +8,6 @@
 #include "cusight/live.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 namespace events {
@@ -53,20 +52,6 @@ int64_t PlaybackClock::timeOf(uint64_t event) const {
     return pieces_.empty() ? 0 : pieces_.front().from;
 }
 
-void PlaybackClock::waitFor(int64_t time, double speed) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!started_) {
-        started_ = true;
-        started_at_ = now;
-        origin_ = time;
-    }
-    const auto due =
-        started_at_ + std::chrono::microseconds(static_cast<int64_t>(static_cast<double>(time - origin_) / speed));
-    const auto end = std::min(due, now + std::chrono::seconds(1));
-    for (auto at = now; at < end && !sample::interrupted(); at = std::chrono::steady_clock::now())
-        std::this_thread::sleep_until(std::min(end, at + std::chrono::milliseconds(50)));
-}
-
 // ---- FrameOutput -------------------------------------------------------------------------------------------------------
 
 FrameOutput::FrameOutput(const Settings &settings, const cusRepresentation &representation, cv::Size size, double fps)
@@ -82,6 +67,7 @@ FrameOutput::~FrameOutput() {
 void FrameOutput::open(double fps) {
     const std::string &name = settings_.common.output;
     if (isRaw(name)) {
+        raw_output_ = true;
         raw_ = std::make_unique<sample::OutputFile>(name);
     } else if (isHdf5(name)) {
         checkOutput(cusFrameWriterCreate(&hdf5_, name.c_str(), size_.height, size_.width, type_));
@@ -94,7 +80,11 @@ void FrameOutput::open(double fps) {
     sample::Common common = settings_.common;
     if (frames_only)
         common.output.clear();
-    sink_ = sample::openSink(common, "cusight-events: " + settings_.input, "events.mp4", size_, fps);
+    legend_ = common.legend ? sample::legendHeight(size_.width) : 0;
+    sample::Playback playback;
+    playback.fps = fps;
+    sink_ = sample::openSink(common, "cusight-events: " + settings_.input, "events.mp4",
+                             {size_.width, size_.height + legend_}, playback);
 }
 
 cusStatus FrameOutput::receive(void *user, const cusFrameBatch *batch) {
@@ -125,6 +115,11 @@ void FrameOutput::take(const cusFrameBatch &batch) {
     }
     if (hdf5_)
         checkOutput(cusFrameWriterWrite(hdf5_, &m));
+    for (size_t i = 0; i < batch.count; ++i)
+        sample::reportFrame(sample::Json()
+                                .add("frame", frames_ + i)
+                                .add("first_event", batch.windows[i].first)
+                                .add("last_event", batch.windows[i].last));
     const size_t shown = sink_ ? show(batch) : batch.count;
     frames_ += raw_ || hdf5_ || settings_.checksum ? batch.count : shown;
 }
@@ -135,10 +130,13 @@ size_t FrameOutput::show(const cusFrameBatch &batch) {
     for (; i < batch.count && !closed_; ++i) {
         const cv::Mat frame(size_.height, size_.width, m.type,
                             static_cast<char *>(m.data) + i * static_cast<size_t>(size_.height) * m.step, m.step);
-        if (paced_)
-            clock.waitFor(clock.timeOf(batch.windows[i].last), settings_.speed);
+        const double seconds = paced_ ? 1e-6 * static_cast<double>(clock.timeOf(batch.windows[i].last)) : 0;
+        std::vector<sample::Scale> scales;
+        cv::Mat picture = sample::eventPicture(representation_, frame, &scales);
+        if (legend_)
+            picture = sample::withLegend(picture, scales);
         // A file gets all frames that were made before Ctrl-C.
-        closed_ = !sink_->write(sample::eventPicture(representation_, frame)) || (paced_ && sample::interrupted());
+        closed_ = !sink_->writeAt(picture, seconds) || (paced_ && sample::interrupted());
     }
     return i;
 }
@@ -154,15 +152,16 @@ void FrameOutput::finish() {
 }
 
 void FrameOutput::report() const {
-    const std::string &name = settings_.common.output;
+    const std::string name = sample::isStandard(settings_.common.output) ? "stdout" : settings_.common.output;
     if (settings_.checksum)
         sample::figure("checksum", "%08x", crc_);
     if (sink_)
         sample::figure("output", "%s", sink_->name().c_str());
-    if (isRaw(name) || isHdf5(name))
-        sample::figure("frames in", "%s", name.c_str());
+    if (raw_output_ || isHdf5(name))
+        sample::figure("frames in", sample::Json().add("frames_in", name), "%s", name.c_str());
     if (!settings_.events_file.empty())
-        sample::figure("events in", "%s", settings_.events_file.c_str());
+        sample::figure("events in", sample::Json().add("events_in", settings_.events_file), "%s",
+                       settings_.events_file.c_str());
 }
 
 // ---- EventFile ---------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ struct Settings {
     // The output.
     bool checksum = false;
     std::string events_file; // --save-events
-    double speed = 1, fps = 30;
+    double fps = 30;
 };
 
 } // namespace events
