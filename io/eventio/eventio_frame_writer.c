@@ -50,12 +50,8 @@ static size_t frameBytes(const cusFrameWriter *w) {
 }
 
 static cusStatus createDataset(cusFrameWriter *w) {
-    const hid_t types[] = {H5T_STD_U8LE,  H5T_STD_I8LE,   H5T_STD_U16LE, H5T_STD_I16LE,
-                           H5T_STD_I32LE, H5T_IEEE_F32LE, H5T_IEEE_F64LE};
-    const hsize_t frame[RANK] = {1, (hsize_t)w->rows, (hsize_t)w->cols, (hsize_t)CUS_CHANNELS(w->type)};
     Hdf5Output *o = &w->output;
-    return eventio_outputCreate(o) &&
-                   eventio_outputDataset(o, 0, o->file, "frames", types[CUS_DEPTH(w->type)], RANK, frame, frameBytes(w), 1)
+    return eventio_outputCreate(o) && eventio_outputFrames(o, w->rows, w->cols, w->type)
                ? CUS_OK
                : eventio_outputFail(o, "cusFrameWriterCreate");
 }
@@ -64,13 +60,7 @@ cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int ro
     static const char function[] = "cusFrameWriterCreate";
     CUSI_NOT_NULL(function, writer);
     CUSI_NOT_NULL(function, path);
-    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: frame is %d x %d (rows x cols), expected 1 x 1 or larger",
-                 function, rows, cols);
-    CUSI_REQUIRE(cusTypeSize(type), CUS_ERROR_TYPE, "%s: type is %s, expected a cusMat type", function,
-                 cusi_typeName(type));
-    CUSI_REQUIRE((uint64_t)rows * (uint64_t)cols <= UINT32_MAX / cusTypeSize(type), CUS_ERROR_SIZE,
-                 "%s: a frame of %d x %d (rows x cols) %s has 2^32 bytes or more", function, rows, cols,
-                 cusi_typeName(type));
+    CUS_TRY(eventio_checkFrames(function, rows, cols, type));
     cusFrameWriter *w = calloc(1, sizeof *w);
     CUSI_REQUIRE(w, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     w->rows = rows;
