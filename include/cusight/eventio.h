@@ -231,10 +231,10 @@ CUS_API cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored
 
 /* Makes an existing file at `path` an HDF5 file with /frames, as cusFrameWriterCreate describes it, except for the frames: stored[k]
  * bytes of frame k belong at offsets[k]. Those bytes of the file stay as they are; its length becomes that of the whole file.
- * `stored` NULL: not compressed, one contiguous block, which starts at offsets[0] (the only one set) for any number of frames above
- * 0. Nothing is synchronized to disk. Errors: NULL, VALUE, TYPE, SIZE, IO, NO_MEMORY, UNSUPPORTED. */
-CUS_API cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, const uint32_t *stored,
-                                     uint64_t *offsets);
+ * `compressed` 0: one contiguous block instead of chunks; it starts at offsets[0], the only one set, for any number of frames above
+ * 0; `stored` is ignored. Without frames both may be NULL. Nothing is synchronized to disk. Errors: NULL, VALUE, TYPE, SIZE, IO, NO_MEMORY, UNSUPPORTED. */
+CUS_API cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, int compressed,
+                                     const uint32_t *stored, uint64_t *offsets);
 
 /* ---- Generator ----------------------------------------------------------------------------------------------------- */
 

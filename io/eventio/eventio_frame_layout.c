@@ -48,9 +48,9 @@ cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored) {
 
 #ifndef CUSI_WITH_HDF5
 
-cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, const uint32_t *stored,
-                             uint64_t *offsets) {
-    (void)path, (void)rows, (void)cols, (void)type, (void)frames, (void)stored, (void)offsets;
+cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, int compressed,
+                             const uint32_t *stored, uint64_t *offsets) {
+    (void)path, (void)rows, (void)cols, (void)type, (void)frames, (void)compressed, (void)stored, (void)offsets;
     return eventio_noHdf5("cusFrameFileLayout");
 }
 
@@ -171,7 +171,7 @@ static hid_t registerLayoutDriver(void) {
 /* ---- The layout ---------------------------------------------------------------------------------------------------- */
 
 typedef struct Frames {
-    int rows, cols, type;
+    int rows, cols, type, compressed;
     uint64_t count;
     const uint32_t *stored;
     uint64_t *offsets;
@@ -202,9 +202,9 @@ static int writeLayout(hid_t access, const LayoutDriver *driver, const Frames *f
     Hdf5Output output = {.file = H5Fcreate("layout", H5F_ACC_TRUNC, H5P_DEFAULT, access)};
     if (output.file < 0)
         return 0;
-    int good = f->stored ? eventio_outputFrames(&output, f->rows, f->cols, f->type)
-                         : eventio_outputPlainFrames(&output, f->count, f->rows, f->cols, f->type);
-    if (good && f->stored)
+    int good = f->compressed ? eventio_outputFrames(&output, f->rows, f->cols, f->type)
+                             : eventio_outputPlainFrames(&output, f->count, f->rows, f->cols, f->type);
+    if (good && f->compressed)
         good = placeChunks(output.dataset[0], driver, f);
     else if (good && f->count)
         good = (f->offsets[0] = H5Dget_offset(output.dataset[0])) != HADDR_UNDEF;
@@ -219,19 +219,22 @@ static cusStatus checkLayout(const char *function, const Frames *f) {
     const size_t bytes = frameBytes(f);
     CUSI_REQUIRE(f->count <= ((uint64_t)1 << 60) / bytes, CUS_ERROR_SIZE, "%s: %llu frames have 2^60 bytes or more",
                  function, (unsigned long long)f->count);
-    for (uint64_t k = 0; f->stored && k < f->count; ++k)
+    for (uint64_t k = 0; f->compressed && k < f->count; ++k)
         CUSI_REQUIRE(f->stored[k] >= 1 && f->stored[k] <= bytes, CUS_ERROR_VALUE,
                      "%s: stored[%llu] is %lu, expected 1 to %zu", function, (unsigned long long)k,
                      (unsigned long)f->stored[k], bytes);
     return CUS_OK;
 }
 
-cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, const uint32_t *stored,
-                             uint64_t *offsets) {
+cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, int compressed,
+                             const uint32_t *stored, uint64_t *offsets) {
     static const char function[] = "cusFrameFileLayout";
     CUSI_NOT_NULL(function, path);
-    CUSI_NOT_NULL(function, offsets);
-    const Frames f = {rows, cols, type, frames, stored, offsets};
+    if (frames)
+        CUSI_NOT_NULL(function, offsets);
+    if (frames && compressed)
+        CUSI_NOT_NULL(function, stored);
+    const Frames f = {rows, cols, type, compressed, frames, stored, offsets};
     CUS_TRY(checkLayout(function, &f));
     LayoutDriver driver = {.fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW)}, *info = &driver;
     CUSI_REQUIRE(driver.fd >= 0, CUS_ERROR_IO, "%s: %s: %s", function, path, strerror(errno));
