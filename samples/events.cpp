@@ -25,6 +25,7 @@ using events::check;
 using events::EventSource;
 using events::Selection;
 using events::Settings;
+using events::windowCount;
 using sample::Stop;
 
 // ---- The command line --------------------------------------------------------------------------------------------------
@@ -113,6 +114,7 @@ void addFrameOptions(CLI::App &app, Settings &s) {
 
 void addOutputOptions(CLI::App &app, Settings &s) {
     app.add_flag("--checksum", s.checksum, "print the CRC-32C of all frames in order")->group("Output");
+    sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "of frames in NAME.h5")->group("Output");
     sample::addText(app, "--save-events", s.events_file, "FILE.h5", "write the events as an M3ED-style recording")
         ->group("Output");
     sample::addNumber(app, "--speed", s.speed, 0.0001, 1000, "playback speed; 1: that of the recording")->group("Output");
@@ -161,31 +163,6 @@ bool parse(int argc, char **argv, Settings &s) {
 }
 
 // ---- Which frames to make ----------------------------------------------------------------------------------------------
-
-cusWindowing windowing(const Settings &s) {
-    cusWindowing w = cusEventPipelineDefaults().windowing;
-    w.unit = s.us_per_frame ? CUS_WINDOW_DURATION : CUS_WINDOW_COUNT;
-    w.length = static_cast<uint64_t>(s.us_per_frame ? s.us_per_frame : s.events_per_frame);
-    w.stride = s.stride ? static_cast<uint64_t>(s.stride) : w.length;
-    w.keep_incomplete = s.keep_incomplete;
-    return w;
-}
-
-cusRepresentation representation(const Settings &s) {
-    int kind = 0;
-    while (s.representation != cusRepresentationName(static_cast<cusRepresentationKind>(kind)))
-        ++kind;
-    cusRepresentation r = cusRepresentationDefaults(static_cast<cusRepresentationKind>(kind));
-    if (s.channels)
-        r.channels = s.channels;
-    return r;
-}
-
-// The number of windows in `extent` events or microseconds.
-uint64_t windowCount(uint64_t extent, const cusWindowing &w) {
-    const uint64_t whole = extent >= w.length ? (extent - w.length) / w.stride + 1 : 0;
-    return whole + (w.keep_incomplete && whole * w.stride < extent);
-}
 
 // The length of the selection in events or microseconds: known from the file, or by reading all of it.
 uint64_t measureExtent(const EventSource &source, Selection &selection, bool by_count) {

@@ -67,6 +67,28 @@ void PlaybackClock::waitFor(int64_t time, double speed) {
         std::this_thread::sleep_until(std::min(end, at + std::chrono::milliseconds(50)));
 }
 
+// ---- PlainFrames -------------------------------------------------------------------------------------------------------
+
+PlainFrames::PlainFrames(const std::string &path, cv::Size size, int type) : file_(path), size_(size), type_(type) {
+    if (file_.inPlace())
+        sample::cannotWrite(path, "it is no regular file");
+    uint64_t offset = 0;
+    layOut(1, offset);
+    file_.skip(offset);
+}
+
+void PlainFrames::layOut(uint64_t frames, uint64_t &offset) {
+    if (cusFrameFileLayout(file_.temporary().c_str(), size_.height, size_.width, type_, frames, 0, nullptr, &offset) != CUS_OK)
+        sample::cannotWrite(file_.path(), cusLastError());
+}
+
+void PlainFrames::finish(uint64_t frames) {
+    uint64_t offset = 0;
+    file_.flush();
+    layOut(frames, offset);
+    file_.commit();
+}
+
 // ---- FrameOutput -------------------------------------------------------------------------------------------------------
 
 FrameOutput::FrameOutput(const Settings &settings, const cusRepresentation &representation, cv::Size size, double fps)
@@ -83,6 +105,8 @@ void FrameOutput::open(double fps) {
     const std::string &name = settings_.common.output;
     if (isRaw(name)) {
         raw_ = std::make_unique<sample::OutputFile>(name);
+    } else if (isHdf5(name) && settings_.compression == "none") {
+        plain_ = std::make_unique<PlainFrames>(name, size_, type_);
     } else if (isHdf5(name)) {
         checkOutput(cusFrameWriterCreate(&hdf5_, name.c_str(), size_.height, size_.width, type_));
     }
@@ -116,12 +140,14 @@ void FrameOutput::rethrow() const {
 void FrameOutput::take(const cusFrameBatch &batch) {
     const cusMat &m = batch.frames[0];
     const size_t row = static_cast<size_t>(m.cols) * cusTypeSize(m.type);
-    for (size_t y = 0; (settings_.checksum || raw_) && y < static_cast<size_t>(m.rows); ++y) {
+    for (size_t y = 0; (settings_.checksum || raw_ || plain_) && y < static_cast<size_t>(m.rows); ++y) {
         const char *bytes = static_cast<const char *>(m.data) + y * m.step;
         if (settings_.checksum)
             crc_ = cusCrc32c(crc_, bytes, row);
         if (raw_)
             raw_->write(bytes, row);
+        if (plain_)
+            plain_->write(bytes, row);
     }
     if (hdf5_)
         checkOutput(cusFrameWriterWrite(hdf5_, &m));
@@ -145,6 +171,9 @@ void FrameOutput::finish() {
     if (raw_)
         raw_->commit();
     raw_.reset();
+    if (plain_)
+        plain_->finish(frames_);
+    plain_.reset();
     if (hdf5_)
         checkOutput(cusFrameWriterFinish(std::exchange(hdf5_, nullptr)));
     if (sink_)
