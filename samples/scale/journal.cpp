@@ -111,7 +111,7 @@ std::string Journal::framesFile(uint32_t run, uint32_t rank) const {
 }
 
 void Journal::add(uint64_t window, uint64_t offset, uint32_t bytes) {
-    if (active_)
+    if (active_ && !ended_)
         pending_.push_back({window, offset, bytes, run_, rank_, 0});
 }
 

@@ -40,6 +40,8 @@ class Journal {
 
     // The frame is written; it will count once it is on the disk.
     void add(uint64_t window, uint64_t offset, uint32_t bytes);
+    // Frames that are added from now on do not count.
+    void end() { ended_ = true; }
     // Whether it is time to store what was added: call commit() once the frames are on the disk.
     bool due() const;
     void commit();
@@ -55,6 +57,7 @@ class Journal {
     uint32_t run_ = 0, rank_ = 0;
     std::vector<Done> earlier_, pending_;
     int file_ = -1;
+    bool ended_ = false;
     std::chrono::steady_clock::time_point last_;
 };
 

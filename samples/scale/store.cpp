@@ -95,6 +95,7 @@ class DirectStore final : public Store {
         file_.sync();
         journal_.commit();
     }
+    void endJournal() override { journal_.end(); }
     void finish(Team &team, uint64_t frames) override {
         team.together([&] {
             file_.sync();
@@ -182,6 +183,7 @@ class PackedStore final : public Store {
         journal_.commit();
     }
 
+    void endJournal() override { journal_.end(); }
     void finish(Team &team, uint64_t frames) override {
         std::vector<uint32_t> stored(frames, 0);
         std::vector<uint64_t> offsets(frames);

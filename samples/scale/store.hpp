@@ -24,6 +24,8 @@ class Store {
     virtual void put(uint64_t first, const char *frames, size_t count) = 0;
     // This rank has put its last frame.
     virtual void flush() = 0;
+    // The recording is damaged: frames that are put from now on may be incomplete, and are not kept for --resume.
+    virtual void endJournal() = 0;
     // All ranks together: the file has frames 0 .. frames - 1.
     virtual void finish(Team &team, uint64_t frames) = 0;
 };

@@ -122,9 +122,11 @@ bool Worker::make(const Interval &interval, Watch &watch, sample::Progress *prog
     open(interval);
     start(interval);
     uint64_t last = UINT64_MAX; // the number of the event after those that may be read
+    bool past = false;          // the windows are whole; what comes later is the affair of others
     if (recording_.indexed()) {
         const cusWindowing &w = plan_.windowing;
-        last = plan_.end_event;
+        // One more than there are: whether the recording ends with a whole event.
+        last = plan_.end_event + (plan_.end_event == recording_.events() && interval.end == plan_.windows);
         if (plan_.byCount() && interval.end < plan_.windows)
             last = std::min(last, plan_.first_event +
                                       std::max((interval.end - 1) * w.stride + w.length, interval.end * w.stride + 1));
@@ -144,9 +146,13 @@ bool Worker::make(const Interval &interval, Watch &watch, sample::Progress *prog
         }
         if (watch.stopped())
             return false;
-        if (isPast(interval, e))
+        past = isPast(interval, e);
+        if (past)
             break;
     }
+    const bool damaged = !past && !recording_.problem().empty();
+    if (damaged && store_)
+        store_->endJournal();
     const cusStatus status = cusEventPipelineFlush(pipeline_);
     if (error_)
         std::rethrow_exception(error_);
@@ -154,7 +160,7 @@ bool Worker::make(const Interval &interval, Watch &watch, sample::Progress *prog
     cusEventPipelineCounts counts = {};
     check(cusEventPipelineQuery(pipeline_, &counts));
     result_.outside += counts.skipped;
-    if (recording_.problem().empty())
+    if (!damaged)
         return true;
     problem_ = recording_.problem();
     result_.end = interval.first + delivered_;
