@@ -6,6 +6,7 @@
 #include "common/progress.hpp"
 #include "common/source.hpp"
 #include "events/info.hpp"
+#include "events/merge.hpp"
 #include "events/output.hpp"
 #include "events/settings.hpp"
 #include "events/source.hpp"
@@ -135,10 +136,20 @@ bool parse(int argc, char **argv, Settings &s) {
                         "  cusight-events recording.h5 --shard 3/16 --checksum --output frames.raw\n"
                         "  cusight-events recording.raw --save-events recording.h5\n"
                         "  cusight-events video.mp4 --output events.mp4        events generated from video\n"
-                        "  cusight-events info recording.raw\n");
+                        "  cusight-events info recording.raw\n"
+                        "  cusight-events merge part-*.h5 --output frames.h5   of shards\n");
     CLI::App *const info =
         sample::addCommand(*app, "info", "Prints what is in a recording.", "  cusight-events info recording.raw\n");
     info->fallthrough(); // to --device and --headless, which change nothing
+    CLI::App *const merge = sample::addCommand(*app, "merge", "Puts the frames of all shards together.",
+                                               "  cusight-events merge part-*.h5 --output frames.h5\n");
+    events::MergeSettings parts;
+    merge
+        ->add_option("INPUT", parts.inputs,
+                     "what --shard 1/N to N/N have stored: NAME.h5 in any order, or NAME.raw in order of their shards")
+        ->required();
+    sample::addOutput(*merge, parts.output, "the frames of all, as one run would have stored them: NAME.h5 or NAME.raw")
+        ->required();
     CLI::Option *const input = app->add_option("INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP);
     info->add_option("INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP)->required();
     addInputOptions(*info, s);
@@ -155,6 +166,10 @@ bool parse(int argc, char **argv, Settings &s) {
         return false;
     if (info->parsed()) {
         events::printInfo(s);
+        return false;
+    }
+    if (merge->parsed()) {
+        events::merge(parts);
         return false;
     }
     if (input->empty())

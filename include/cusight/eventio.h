@@ -218,6 +218,9 @@ CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path
  * SPACE, NO_MEMORY, IO. */
 CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames);
 
+/* Gives /frames the attribute `part`: 1 to 63 bytes, once; cusFrameReaderOpen returns it. Errors: NULL, VALUE, IO. */
+CUS_API cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label);
+
 /* Both free the writer. Finish completes the file; Discard (safe on NULL) removes it. */
 CUS_API cusStatus cusFrameWriterFinish(cusFrameWriter *writer);
 CUS_API void cusFrameWriterDiscard(cusFrameWriter *writer);
@@ -235,6 +238,29 @@ CUS_API cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored
  * 0; `stored` is ignored. Without frames both may be NULL. Nothing is synchronized to disk. Errors: NULL, VALUE, TYPE, SIZE, IO, NO_MEMORY, UNSUPPORTED. */
 CUS_API cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, int compressed,
                                      const uint32_t *stored, uint64_t *offsets);
+
+/* Files of frames are put together without decompressing: the stored bytes of each frame are read, and go where cusFrameFileLayout
+ * says. Only for files that you trust: libhdf5 opens them as they are. */
+typedef struct cusFrameFileInfo {
+    int rows, cols, type;
+    int compressed; /* one chunk a frame, LZF; otherwise one block */
+    uint64_t frames;
+    char label[64]; /* as set by cusFrameWriterLabel or cusFrameFileLabel, or "" */
+} cusFrameFileInfo;
+
+typedef struct cusFrameReader cusFrameReader;
+
+/* Opens a file that a cusFrameWriter made, or cusFrameFileLayout. Errors: NULL, IO, FORMAT (any other file), NO_MEMORY,
+ * UNSUPPORTED. */
+CUS_API cusStatus cusFrameReaderOpen(cusFrameReader **reader, const char *path, cusFrameFileInfo *info);
+/* Sets *bytes to the size of a frame as it is stored, and copies it to `stored`, which has room for a frame; NULL: the size only.
+ * Errors: NULL, VALUE, IO, FORMAT, TRUNCATED. */
+CUS_API cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *stored, size_t *bytes);
+/* Safe on NULL. */
+CUS_API void cusFrameReaderClose(cusFrameReader *reader);
+
+/* As cusFrameWriterLabel, for a finished file. Errors: NULL, VALUE, IO, UNSUPPORTED. */
+CUS_API cusStatus cusFrameFileLabel(const char *path, const char *label);
 
 /* ---- Generator ----------------------------------------------------------------------------------------------------- */
 

@@ -16,6 +16,11 @@ cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
     return eventio_noHdf5("cusFrameWriterWrite");
 }
 
+cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {
+    (void)writer, (void)label;
+    return eventio_noHdf5("cusFrameWriterLabel");
+}
+
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
     (void)writer;
     return eventio_noHdf5("cusFrameWriterFinish");
@@ -140,6 +145,20 @@ cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
         w->stored += (uint64_t)n;
     }
     return CUS_OK;
+}
+
+cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {
+    static const char function[] = "cusFrameWriterLabel";
+    CUSI_NOT_NULL(function, writer);
+    CUSI_NOT_NULL(function, label);
+    CUSI_REQUIRE(writer->failure == CUS_OK, writer->failure, "%s: %s could not be written earlier", function,
+                 writer->output.path);
+    CUS_TRY(eventio_checkLabel(function, label));
+    errno = 0;
+    const Hdf5Lock lock = eventio_lockHdf5();
+    const int good = eventio_writeLabel(writer->output.dataset[0], label);
+    eventio_unlockHdf5(lock);
+    return good ? CUS_OK : eventio_outputFail(&writer->output, function);
 }
 
 static void freeWriter(cusFrameWriter *w) {

@@ -130,6 +130,25 @@ int eventio_outputPlainFrames(Hdf5Output *o, uint64_t frames, int rows, int cols
     return o->dataset[0] >= 0;
 }
 
+cusStatus eventio_checkLabel(const char *function, const char *label) {
+    const size_t length = strlen(label);
+    CUSI_REQUIRE(length >= 1 && length < sizeof((cusFrameFileInfo *)NULL)->label, CUS_ERROR_VALUE,
+                 "%s: label has %zu bytes, expected 1 to 63", function, length);
+    return CUS_OK;
+}
+
+int eventio_writeLabel(hid_t dataset, const char *label) {
+    const hid_t space = H5Screate(H5S_SCALAR), type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, strlen(label) + 1);
+    const hid_t attribute = H5Acreate2(dataset, EVENTIO_LABEL, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    int good = attribute >= 0 && H5Awrite(attribute, type, label) >= 0;
+    if (attribute >= 0 && H5Aclose(attribute) < 0)
+        good = 0;
+    H5Tclose(type);
+    H5Sclose(space);
+    return good;
+}
+
 /* libhdf5 keeps a file open that it cannot write, and fails on it again at exit. What remains of a failed output goes to memory. */
 static void divert(const Hdf5Output *o) {
     void *handle = NULL;

@@ -9,7 +9,8 @@
  *     eventio_header.c        "% " headers and format detection
  *     eventio_evt2.c, eventio_evt3.c, eventio_dat.c, eventio_text.c    one decoder each
  *   eventio_hdf5.c            M3ED and DSEC (eventio_hdf5_reader.h, eventio_hdf5.h, eventio_codec.h)
- *   eventio_writer.c, eventio_frame_writer.c, eventio_frame_layout.c, eventio_generator.c        the other objects of eventio.h
+ *   eventio_writer.c, eventio_frame_writer.c, eventio_frame_layout.c, eventio_frame_reader.c,
+ *   eventio_generator.c       the other objects of eventio.h
  */
 #ifndef CUSI_EVENTIO_INTERNAL_H
 #define CUSI_EVENTIO_INTERNAL_H

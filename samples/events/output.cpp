@@ -1,5 +1,6 @@
 #include "output.hpp"
 
+#include "events/merge.hpp"
 #include "events/source.hpp"
 
 #include "common/app.hpp"
@@ -10,6 +11,8 @@
 #include <algorithm>
 #include <thread>
 #include <utility>
+
+#include <sys/stat.h>
 
 namespace events {
 
@@ -27,6 +30,20 @@ bool isRaw(const std::string &name) {
 
 bool isHdf5(const std::string &name) {
     return endsWith(name, ".h5") || endsWith(name, ".hdf5");
+}
+
+// Of a shard's frames in HDF5, for `cusight-events merge`; "" without --shard.
+std::string labelOf(const Settings &s) {
+    struct stat about;
+    const bool is_file = ::stat(s.input.c_str(), &about) == 0;
+    return s.shards == 1
+               ? ""
+               : shardLabel(s.shard, s.shards,
+                            sample::text("%lld %s %d %d %d %d %d %.9g %.9g %d %d %d %d %s %d %.9g",
+                                         is_file ? static_cast<long long>(about.st_size) : 0LL, s.representation.c_str(),
+                                         s.channels, s.events_per_frame, s.us_per_frame, s.stride, s.keep_incomplete,
+                                         s.from, s.to, s.sensor.width, s.sensor.height, s.resize.width, s.resize.height,
+                                         s.camera.c_str(), s.skip_bad, s.contrast_threshold));
 }
 
 void checkOutput(cusStatus status) {
@@ -78,14 +95,17 @@ PlainFrames::PlainFrames(const std::string &path, cv::Size size, int type) : fil
 }
 
 void PlainFrames::layOut(uint64_t frames, uint64_t &offset) {
-    if (cusFrameFileLayout(file_.temporary().c_str(), size_.height, size_.width, type_, frames, 0, nullptr, &offset) != CUS_OK)
+    if (cusFrameFileLayout(file_.temporary().c_str(), size_.height, size_.width, type_, frames, 0, nullptr, &offset) !=
+        CUS_OK)
         sample::cannotWrite(file_.path(), cusLastError());
 }
 
-void PlainFrames::finish(uint64_t frames) {
+void PlainFrames::finish(uint64_t frames, const std::string &label) {
     uint64_t offset = 0;
     file_.flush();
     layOut(frames, offset);
+    if (!label.empty() && cusFrameFileLabel(file_.temporary().c_str(), label.c_str()) != CUS_OK)
+        sample::cannotWrite(file_.path(), cusLastError());
     file_.commit();
 }
 
@@ -172,8 +192,11 @@ void FrameOutput::finish() {
         raw_->commit();
     raw_.reset();
     if (plain_)
-        plain_->finish(frames_);
+        plain_->finish(frames_, labelOf(settings_));
     plain_.reset();
+    const std::string label = labelOf(settings_);
+    if (hdf5_ && !label.empty())
+        checkOutput(cusFrameWriterLabel(hdf5_, label.c_str()));
     if (hdf5_)
         checkOutput(cusFrameWriterFinish(std::exchange(hdf5_, nullptr)));
     if (sink_)

@@ -46,7 +46,7 @@ class PlainFrames {
   public:
     PlainFrames(const std::string &path, cv::Size size, int type);
     void write(const void *data, size_t bytes) { file_.write(data, bytes); }
-    void finish(uint64_t frames);
+    void finish(uint64_t frames, const std::string &label);
 
   private:
     void layOut(uint64_t frames, uint64_t &offset);

@@ -25,7 +25,7 @@ struct Settings : FrameSettings {
     // The output.
     bool checksum = false;
     std::string compression = "lzf"; // of frames in HDF5
-    std::string events_file; // --save-events
+    std::string events_file;         // --save-events
     double speed = 1, fps = 30;
 };
 
