@@ -26,7 +26,7 @@ namespace scale {
 
 namespace {
 
-constexpr uint64_t WINDOW = 200000, PIECE = 4 * WINDOW;
+constexpr uint64_t WINDOW = 200000, PIECE = 45 * WINDOW; // whole batches of the pipeline
 using Clock = std::chrono::steady_clock;
 
 void check(cusStatus status) {

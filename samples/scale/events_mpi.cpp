@@ -128,8 +128,14 @@ Outcome summarize(Team &team, const Worker &worker, const Plan &plan) {
     return outcome;
 }
 
+// Seconds from the start to the end of each step.
+struct Times {
+    double scan = 0, work = 0, store = 0;
+};
+
 void report(const Team &team, const Options &o, const Recording &recording, const Plan &plan, const sample::Device &device,
-            const Outcome &outcome, double seconds) {
+            const Outcome &outcome, const Times &times) {
+    const double seconds = times.store;
     sample::figure("input", "%s, %s, %d x %d", o.input.c_str(), cusEventFormatName(recording.info.format),
                    recording.sensor.width, recording.sensor.height);
     sample::figure("device", "%s", device.name.c_str());
@@ -140,6 +146,9 @@ void report(const Team &team, const Options &o, const Recording &recording, cons
     if (outcome.outside)
         sample::figure("outside the frame", "%llu", number(outcome.outside));
     sample::figure("seconds", "%.3f", seconds);
+    sample::figure("scan", "%.3f s", times.scan);
+    sample::figure("making frames", "%.3f s", times.work - times.scan);
+    sample::figure("storing", "%.3f s", times.store - times.work);
     sample::figure("rate", "%.2f million events/s", 1e-6 * static_cast<double>(plan.events) / std::max(seconds, 1e-9));
     if (o.checksum)
         sample::figure("checksum", "%08x", outcome.checksum);
@@ -155,9 +164,8 @@ void make(Team &team, const Options &o) {
     std::unique_ptr<Recording> recording;
     team.together([&] { recording = std::make_unique<Recording>(o, device.space == CUS_DEVICE); });
     const OutputLock lock(team, o.output);
-    std::unique_ptr<sample::Progress> progress;
-    if (team.first())
-        progress = std::make_unique<sample::Progress>("events", 0);
+    const sample::Progress clock("events", 0);
+    Times times;
     std::string fingerprint;
     team.onFirst([&] {
         if (o.resume)
@@ -175,8 +183,10 @@ void make(Team &team, const Options &o) {
             done.push_back(each.window);
     const std::vector<Interval> share = shareOf(team, *recording, plan, done);
 
+    std::unique_ptr<sample::Progress> progress;
     if (team.first())
         progress = std::make_unique<sample::Progress>("events", static_cast<long long>(plan.events));
+    times.scan = clock.seconds();
     Watch watch(team);
     Worker worker(o, *recording, plan, shape, device.space, store.get());
     int code = 0;
@@ -195,6 +205,7 @@ void make(Team &team, const Options &o) {
         progress->update(static_cast<long long>(std::min(sum.events, plan.events)),
                          sample::text("%llu frames", number(sum.frames)));
     });
+    times.work = clock.seconds();
     const Outcome outcome = summarize(team, worker, plan);
     team.onFirst([&] {
         if (outcome.frames == 0)
@@ -203,9 +214,9 @@ void make(Team &team, const Options &o) {
     if (store)
         store->finish(team, outcome.frames);
     if (team.first()) {
-        const double seconds = progress->seconds();
         progress->finish();
-        report(team, o, *recording, plan, device, outcome, seconds);
+        times.store = clock.seconds();
+        report(team, o, *recording, plan, device, outcome, times);
     }
     team.onFirst([&] {
         if (!outcome.problem.empty())
