@@ -67,39 +67,37 @@ static void scanVector(Part *part, uint32_t word, uint32_t size) {
         *x += size;
 }
 
+/* Words that come in no order that a processor could predict (rows, events, lower time bits) go without branches. */
 static void scanEvt3(Part *part, const uint8_t *bytes, size_t n) {
+    enum { RARE = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 8 };
+    uint64_t events = 0;
+    uint32_t y = part->y, low = part->last_high < 0 ? part->early_low : part->low;
     for (size_t at = 0; at + 2 <= n; at += 2) {
-        const uint32_t word = eventio_load16(bytes + at);
-        const int64_t before = part->last_high;
-        switch (word >> 12) {
-        case 0:
-            part->y = word & 2047;
-            break;
-        case 2:
-            ++part->events;
-            break;
-        case 3:
+        const uint32_t word = eventio_load16(bytes + at), type = word >> 12;
+        events += type == 2;
+        y = type == 0 ? word & 2047 : y;
+        low = type == 6 ? word & 4095 : low;
+        if (!(RARE >> type & 1))
+            continue;
+        if (type == 8) {
+            const int64_t before = part->last_high;
+            part->events += events;
+            events = 0;
+            scanTimeHigh(part, word & 4095, 12);
+            if (before < 0)
+                part->early_low = low;
+            if (before < 0 || part->last_high != before)
+                low = before < 0 ? UNSET : 0;
+        } else if (type == 3) {
             part->vector_x = word & 2047;
             part->vector_p = word >> 11 & 1;
-            break;
-        case 4:
-            scanVector(part, word, 12);
-            break;
-        case 5:
-            scanVector(part, word, 8);
-            break;
-        case 6:
-            *(before < 0 ? &part->early_low : &part->low) = word & 4095;
-            break;
-        case 8:
-            scanTimeHigh(part, word & 4095, 12);
-            if (before >= 0 && part->last_high != before)
-                part->low = 0;
-            break;
-        default:
-            break;
+        } else {
+            scanVector(part, word, type == 4 ? 12 : 8);
         }
     }
+    part->events += events;
+    part->y = y;
+    *(part->last_high < 0 ? &part->early_low : &part->low) = low;
 }
 
 /* Whole lines, as the decoder counts them; what is malformed ends the reading later. */
