@@ -141,7 +141,8 @@ void ParallelFile::write(uint64_t offset, const void *data, size_t bytes) {
         const int part = static_cast<int>(std::min(PART, bytes - at));
         MPI_Status status;
         int written = 0;
-        require(MPI_File_write_at(file_, static_cast<MPI_Offset>(offset + at), static_cast<const char *>(data) + at, part,
+        const uint64_t place = offset + at;
+        require(MPI_File_write_at(file_, static_cast<MPI_Offset>(place), static_cast<const char *>(data) + at, part,
                                   MPI_BYTE, &status));
         MPI_Get_count(&status, MPI_BYTE, &written);
         if (written != part)

@@ -183,7 +183,9 @@ class PackedStore final : public Store {
         journal_.commit();
     }
 
-    void endJournal() override { journal_.end(); }
+    void endJournal() override {
+        journal_.end();
+    }
     void finish(Team &team, uint64_t frames) override {
         std::vector<uint32_t> stored(frames, 0);
         std::vector<uint64_t> offsets(frames);
