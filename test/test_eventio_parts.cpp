@@ -305,3 +305,80 @@ TEST(FrameFileLayout, Errors) {
     CUS_ASSERT_OK(cusMatWrap(&mat, 1, 1, CUS_8UC1, CUS_HOST, &byte, 0));
     CUS_EXPECT_ERROR(cusFramePack(&mat, nullptr, &size), CUS_ERROR_NULL, "packed");
 }
+
+// What is read back and put together elsewhere is the same file again, without the label.
+TEST(FrameReader, ReturnsWhatIsStored) {
+    NEEDS_HDF5();
+    auto random = support::generator();
+    Folder at;
+    constexpr int rows = 20, cols = 30, type = CUS_8UC2;
+    constexpr size_t bytes = size_t{2} * rows * cols, count = 50;
+    cusFrameWriter *writer = nullptr;
+    CUS_ASSERT_OK(cusFrameWriterCreate(&writer, (at / "f.h5").c_str(), rows, cols, type));
+    std::vector<std::vector<uint8_t>> packed(count);
+    for (auto &each : packed) {
+        std::vector<uint8_t> frame = randomFrame(bytes, random);
+        cusMat mat = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusMatWrap(&mat, rows, cols, type, CUS_HOST, frame.data(), 0));
+        CUS_ASSERT_OK(cusFrameWriterWrite(writer, &mat));
+        each.resize(bytes);
+        size_t stored = 0;
+        CUS_ASSERT_OK(cusFramePack(&mat, each.data(), &stored));
+        each.resize(stored);
+    }
+    CUS_EXPECT_ERROR(cusFrameWriterLabel(writer, ""), CUS_ERROR_VALUE, "label has 0 bytes, expected 1 to 63");
+    CUS_EXPECT_ERROR(cusFrameWriterLabel(writer, std::string(64, 'x').c_str()), CUS_ERROR_VALUE, "label has 64 bytes");
+    CUS_EXPECT_ERROR(cusFrameWriterLabel(writer, nullptr), CUS_ERROR_NULL, "label");
+    CUS_ASSERT_OK(cusFrameWriterLabel(writer, "3/7 of something"));
+    CUS_ASSERT_OK(cusFrameWriterFinish(writer));
+
+    cusFrameReader *reader = nullptr;
+    cusFrameFileInfo info;
+    CUS_ASSERT_OK(cusFrameReaderOpen(&reader, (at / "f.h5").c_str(), &info));
+    EXPECT_EQ(info.rows, rows);
+    EXPECT_EQ(info.cols, cols);
+    EXPECT_EQ(info.type, type);
+    EXPECT_EQ(info.compressed, 1);
+    EXPECT_EQ(info.frames, count);
+    EXPECT_STREQ(info.label, "3/7 of something");
+    std::vector<uint8_t> stored(bytes);
+    size_t size = 0;
+    for (size_t k = 0; k < count; ++k) {
+        CUS_ASSERT_OK(cusFrameReaderStored(reader, k, nullptr, &size));
+        ASSERT_EQ(size, packed[k].size());
+        CUS_ASSERT_OK(cusFrameReaderStored(reader, k, stored.data(), &size));
+        ASSERT_TRUE(std::equal(packed[k].begin(), packed[k].end(), stored.begin())) << "frame " << k;
+    }
+    CUS_EXPECT_ERROR(cusFrameReaderStored(reader, count, nullptr, &size), CUS_ERROR_VALUE,
+                     "frame is 50, expected less than 50");
+    cusFrameReaderClose(reader);
+    CUS_EXPECT_ERROR(cusFrameFileLabel((at / "f.h5").c_str(), "again"), CUS_ERROR_IO, "cannot be labeled");
+
+    save(at / "plain.h5", {});
+    uint64_t offset = 0;
+    CUS_ASSERT_OK(cusFrameFileLayout((at / "plain.h5").c_str(), rows, cols, type, 3, 0, nullptr, &offset));
+    const std::vector<uint8_t> last = randomFrame(bytes, random);
+    putAt(at / "plain.h5", offset + 2 * bytes, last.data(), bytes);
+    CUS_ASSERT_OK(cusFrameFileLabel((at / "plain.h5").c_str(), "one"));
+    CUS_ASSERT_OK(cusFrameReaderOpen(&reader, (at / "plain.h5").c_str(), &info));
+    EXPECT_EQ(info.compressed, 0);
+    EXPECT_STREQ(info.label, "one");
+    CUS_ASSERT_OK(cusFrameReaderStored(reader, 2, stored.data(), &size));
+    EXPECT_EQ(size, bytes);
+    EXPECT_EQ(stored, last);
+    cusFrameReaderClose(reader);
+}
+
+TEST(FrameReader, RefusesOtherFiles) {
+    NEEDS_HDF5();
+    auto random = support::generator();
+    Folder at;
+    cusFrameReader *reader = nullptr;
+    cusFrameFileInfo info;
+    CUS_EXPECT_ERROR(cusFrameReaderOpen(&reader, (at / "none.h5").c_str(), &info), CUS_ERROR_IO, "No such file");
+    save(at / "text.h5", Bytes(1000, 'x'));
+    save(at / "events.h5", randomM3ed(random));
+    for (const char *name : {"text.h5", "events.h5"})
+        CUS_EXPECT_ERROR(cusFrameReaderOpen(&reader, (at / name).c_str(), &info), CUS_ERROR_FORMAT, "not a file of frames");
+    cusFrameReaderClose(nullptr);
+}
