@@ -165,4 +165,16 @@ for type in raw h5; do
     rm -f part.$type whole.$type
 done
 clean "resumed"
+
+# The measurement, at a small size: whole rows, and the table of the chapter.
+python3 "$2/perf/scale" --build "$1" --no-build --cpu --events 2e6 --passes 1 --ranks 1,2 --formats evt2 --output s.json >table.txt 2>err.txt ||
+    fail "perf/scale: $(cat err.txt)"
+python3 - <<'END' || fail "perf/scale: $(cat s.json)"
+import json
+result = json.load(open("s.json"))
+assert [row["devices"] for row in result["memory"]["rows"]] == [[0], [1], [0, 1]]
+assert [(row["ranks"], row["output"]) for row in result["files"]][:2] == [(1, "checksum"), (2, "checksum")]
+assert len(result["files"]) == 3 and all(row["events"] == 2000000 and row["frames"] == 10 for row in result["files"])
+END
+[ "$(grep -c '^|' table.txt)" -eq 10 ] || fail "perf/scale: $(cat table.txt)"
 exit $failed
