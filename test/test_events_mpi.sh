@@ -75,6 +75,8 @@ for format in $formats; do
     done
 done
 clean "every format"
+"$many" --version | grep -qx "cusight-events-mpi [0-9.]* (cusight [0-9.]*, CUDA \(yes\|no\))" || fail "--version"
+"$many" --help | grep -q -e "--resume" || fail "--help"
 # Nothing but the checksum; more ranks than windows.
 mpi 3 r.dat --events-per-frame 2500 --resize 320x180 --checksum || fail "--checksum: $(cat err.txt)"
 [ "$(grep checksum out.txt)" = "$(grep checksum sum0)" ] || fail "--checksum: $(cat out.txt), not $(cat sum0)"
@@ -86,6 +88,15 @@ sed 1d r.text >small.text
 "$one" --device cpu --headless small.text --us-per-frame 3000000 --output whole.raw >/dev/null 2>&1
 mpi 3 small.text --us-per-frame 3000000 --output part.raw || fail "no sensor size: $(cat err.txt)"
 cmp whole.raw part.raw || fail "no sensor size: another file"
+
+# Real recordings, where there are any.
+for recording in "${CUSIGHT_TEST_DATA_EVENTS:-/none}"/*.{raw,txt,h5,dat}; do
+    [ -e "$recording" ] || continue
+    "$one" --device cpu --headless "$recording" --events-per-frame 5000 --output whole.raw >/dev/null 2>err.txt || continue
+    mpi 3 "$recording" --events-per-frame 5000 --output part.raw || fail "$recording: $(cat err.txt)"
+    cmp whole.raw part.raw || fail "$recording: another file"
+done
+rm -f whole.raw part.raw
 
 # ---- Bad days ------------------------------------------------------------------------------------------------------------
 # A file that ends early, and an event that is not one: the frames before that, one message, exit code 3.

@@ -224,7 +224,20 @@ void make(Team &team, const Options &o) {
     });
 }
 
+// --help and --version work where MPI cannot start.
+bool onlyText(int argc, char **argv) {
+    return std::any_of(argv + 1, argv + argc, [](const char *argument) {
+        return std::string(argument) == "--help" || std::string(argument) == "-h" || std::string(argument) == "--version";
+    });
+}
+
 int run(int argc, char **argv) {
+    Options unused;
+    std::string said;
+    if (argc > 1 && onlyText(argc, argv) && !parseOptions(argc, argv, unused, said)) {
+        std::fputs(said.c_str(), stdout);
+        return sample::OK;
+    }
     Team team(&argc, &argv);
     endOnSignals();
     try {

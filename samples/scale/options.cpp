@@ -190,7 +190,8 @@ bool parseOptions(int argc, char **argv, Options &o, std::string &text) {
             return false;
         }
         if (argument == "--version") {
-            text = std::string("cusight-events-mpi (cusight ") + cusVersion() + ")\n";
+            text = std::string("cusight-events-mpi " CUSIGHT_SAMPLES_VERSION " (cusight ") + cusVersion() +
+                   ", CUDA " CUSIGHT_SAMPLES_CUDA ")\n";
             return false;
         }
         if (argument.size() < 2 || argument[0] != '-') {
