@@ -1,6 +1,7 @@
 # cusight-events-mpi: the bytes of cusight-events for any number of ranks; bad days. test_events_mpi.sh BUILD SOURCE
 set -u
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+build=$1 source=$2
 one=$1/samples/cusight-events
 many=$1/samples/cusight-events-mpi
 scale=$1/perf/cusight_scale
@@ -178,7 +179,7 @@ done
 clean "resumed"
 
 # The measurement, at a small size: whole rows, and the table of the chapter.
-python3 "$2/perf/scale" --build "$1" --no-build --cpu --events 2e6 --passes 1 --ranks 1,2 --formats evt2 --output s.json >table.txt 2>err.txt ||
+python3 "$source/perf/scale" --build "$build" --no-build --cpu --events 2e6 --passes 1 --ranks 1,2 --formats evt2 --output s.json >table.txt 2>err.txt ||
     fail "perf/scale: $(cat err.txt)"
 python3 - <<'END' || fail "perf/scale: $(cat s.json)"
 import json
