@@ -19,21 +19,25 @@ using sample::cannotWrite;
 
 namespace {
 
-char unfinished[4096] = ""; // set before signals are awaited
+char names[2][4096] = {"", ""};
 
 void onSignal(int) {
-    if (unfinished[0])
-        ::unlink(unfinished);
+    for (const char *name : names)
+        if (name[0])
+            ::unlink(name);
     sample::removeUnfinished();
     ::_exit(sample::INTERRUPTED);
 }
 
 } // namespace
 
-void removeOnSignal(const std::string &path) {
-    unfinished[0] = '\0';
-    if (path.size() < sizeof unfinished)
-        std::memcpy(unfinished, path.c_str(), path.size() + 1);
+void removeOnSignal(Removed which, const std::string &path) {
+    char *name = names[which];
+    name[0] = '\0';
+    if (!path.empty() && path.size() < sizeof names[which]) { // the first byte last, since a signal may come in between
+        std::memcpy(name + 1, path.c_str() + 1, path.size());
+        name[0] = path[0];
+    }
 }
 
 void endOnSignals() {
@@ -60,11 +64,11 @@ Target::Target(Team &team, const std::string &path, const Journal &journal, cons
     });
     team.share(temporary_);
     if (!journal.active())
-        removeOnSignal(temporary_);
+        removeOnSignal(UNFINISHED, temporary_);
 }
 
 Target::~Target() {
-    removeOnSignal("");
+    removeOnSignal(UNFINISHED, "");
 }
 
 void Target::resize(uint64_t bytes) const {

@@ -60,7 +60,8 @@ class ParallelFile {
 };
 
 // A signal that ends this process removes unfinished files first. All ranks know their names, since the first may be gone.
-void removeOnSignal(const std::string &path);
+enum Removed { UNFINISHED, LOCK };
+void removeOnSignal(Removed which, const std::string &path);
 void endOnSignals();
 
 } // namespace scale

@@ -51,6 +51,7 @@ void OutputLock::take() {
             break;
         ::close(file_);
     }
+    removeOnSignal(LOCK, name_);
     char host[128] = "";
     ::gethostname(host, sizeof host - 1);
     const std::string holder = sample::text(" (process %ld on %s)", static_cast<long>(::getpid()), host);
@@ -63,6 +64,7 @@ OutputLock::~OutputLock() {
     if (file_ < 0)
         return;
     ::unlink(name_.c_str());
+    removeOnSignal(LOCK, "");
     ::close(file_);
 }
 
