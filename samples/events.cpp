@@ -9,6 +9,7 @@
 #include "common/progress.hpp"
 #include "common/source.hpp"
 #include "events/info.hpp"
+#include "events/merge.hpp"
 #include "events/output.hpp"
 #include "events/settings.hpp"
 #include "events/source.hpp"
@@ -28,6 +29,7 @@ using events::check;
 using events::EventSource;
 using events::Selection;
 using events::Settings;
+using events::windowCount;
 using sample::Stop;
 
 // ---- The command line --------------------------------------------------------------------------------------------------
@@ -97,6 +99,7 @@ void addFrameOptions(CLI::App &app, Settings &s) {
 void addOutputOptions(CLI::App &app, Settings &s) {
     const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
     group(sample::addFlag(app, "--checksum", s.checksum, "print the CRC-32C of all frames in order"));
+    group(sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "of frames in NAME.h5"));
     group(sample::addText(app, "--save-events", s.events_file, "FILE.h5", "write the events as an M3ED-style recording"));
     group(sample::addNumber(
         app, "--speed", s.common.speed, 0, 1000,
@@ -119,9 +122,17 @@ bool parse(int argc, char **argv, Settings &s) {
                         "  cusight-events recording.h5 --shard 3/16 --checksum --output frames.raw\n"
                         "  cusight-events recording.raw --save-events recording.h5\n"
                         "  cusight-events video.mp4 --output events.mp4        events generated from video\n"
-                        "  cusight-events info recording.raw\n");
+                        "  cusight-events info recording.raw\n"
+                        "  cusight-events merge part-*.h5 --output frames.h5   of shards\n");
     CLI::App *const info =
         sample::addCommand(*app, "info", "Prints what is in a recording.", "  cusight-events info recording.raw\n");
+    CLI::App *const merge = sample::addCommand(*app, "merge", "Puts the frames of all shards together.",
+                                               "  cusight-events merge part-*.h5 --output frames.h5\n");
+    events::MergeSettings parts;
+    sample::addPositionals(
+        *merge, "INPUT", parts.inputs,
+        "what --shard 1/N to N/N have stored: NAME.h5 in any order, or NAME.raw in order of their shards");
+    sample::addOutput(*merge, parts.output, "the frames of all, as one run would have stored them: NAME.h5 or NAME.raw");
     CLI::Option *const input = sample::addPositional(*app, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, false);
     sample::addPositional(*info, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, true);
     addInputOptions(*info, s);
@@ -141,37 +152,18 @@ bool parse(int argc, char **argv, Settings &s) {
         events::printInfo(s);
         return false;
     }
+    if (sample::isParsed(*merge)) {
+        if (parts.output.empty())
+            throw Stop(sample::USAGE, "--output is required (see --help)");
+        events::merge(parts);
+        return false;
+    }
     if (!sample::isGiven(input))
         throw Stop(sample::USAGE, "INPUT is required (see --help)");
     return true;
 }
 
 // ---- Which frames to make ----------------------------------------------------------------------------------------------
-
-cusWindowing windowing(const Settings &s) {
-    cusWindowing w = cusEventPipelineDefaults().windowing;
-    w.unit = s.us_per_frame ? CUS_WINDOW_DURATION : CUS_WINDOW_COUNT;
-    w.length = static_cast<uint64_t>(s.us_per_frame ? s.us_per_frame : s.events_per_frame);
-    w.stride = s.stride ? static_cast<uint64_t>(s.stride) : w.length;
-    w.keep_incomplete = s.keep_incomplete;
-    return w;
-}
-
-cusRepresentation representation(const Settings &s) {
-    int kind = 0;
-    while (s.representation != cusRepresentationName(static_cast<cusRepresentationKind>(kind)))
-        ++kind;
-    cusRepresentation r = cusRepresentationDefaults(static_cast<cusRepresentationKind>(kind));
-    if (s.channels)
-        r.channels = s.channels;
-    return r;
-}
-
-// The number of windows in `extent` events or microseconds.
-uint64_t windowCount(uint64_t extent, const cusWindowing &w) {
-    const uint64_t whole = extent >= w.length ? (extent - w.length) / w.stride + 1 : 0;
-    return whole + (w.keep_incomplete && whole * w.stride < extent);
-}
 
 // The length of the selection in events or microseconds: known from the file, or by reading all of it.
 uint64_t measureExtent(const EventSource &source, Selection &selection, bool by_count) {

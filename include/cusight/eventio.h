@@ -147,6 +147,45 @@ CUS_API cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index)
  * decompresses about log2(chunks) chunks. Other formats: as SeekIndex. */
 CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index);
 
+/* ---- One recording, many readers ----------------------------------------------------------------------------------- */
+
+/* Splits a recording among threads or processes, each with a reader of its own that was opened with the same options. In formats
+ * without an index, an event's number and time depend on everything before it. Therefore each worker first scans its parts (no
+ * event is decoded: two to ten times as fast as reading), all summaries are brought together, and each worker then starts at a
+ * mark:
+ *
+ *   for (k = my first part; k < my last part; ++k)
+ *       CUS_TRY(cusEventReaderScan(reader, k, parts, &summaries[k]));
+ *   ... exchange the summaries ...
+ *   CUS_TRY(cusEventReaderMarks(reader, summaries, parts, marks));
+ *   CUS_TRY(cusEventReaderSeekMark(reader, &marks[my first part]));
+ *
+ * Both structs are plain data: processes on machines of the same kind may send them to each other. */
+typedef struct cusEventPart {
+    uint64_t content[14];
+} cusEventPart;
+
+typedef struct cusEventMark {
+    uint64_t offset; /* in bytes of the file; HDF5: in events. Parts of equal size take about equally long to decode */
+    uint64_t index;  /* of the next event, as for cusEventReaderSeekIndex. That of the last mark is the number of events */
+    uint64_t content[6];
+} cusEventMark;
+
+/* Summarizes part number `part` of `parts` (up to 2^32) about equal ones, up to whole words or lines. Reading continues where it
+ * was. With CUS_BAD_EVENTS_SKIP, events and lines that reading skips are counted all the same. Cost: one pass over the part; HDF5,
+ * which has an index: none. Errors: NULL, VALUE, IO. Damage is not an error here: numbers up to it are right, and reading reports
+ * it. */
+CUS_API cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t parts, cusEventPart *summary);
+
+/* Joins the summaries of all parts in order: marks[k], k = 0 .. parts, is where part k starts; the last is the end of the
+ * recording. Errors: NULL, VALUE (summaries of another recording or number of parts). */
+CUS_API cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *summaries, uint64_t parts,
+                                      cusEventMark *marks);
+
+/* The next event read will be the one at the mark, with the number and time that it has in the whole recording; SeekIndex and
+ * Read continue from there. One step. Errors: NULL, VALUE. */
+CUS_API cusStatus cusEventReaderSeekMark(cusEventReader *reader, const cusEventMark *mark);
+
 /* ---- Writer -------------------------------------------------------------------------------------------------------- */
 
 /* How to write a recording. */
@@ -196,10 +235,50 @@ CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path
  * SPACE, NO_MEMORY, IO. */
 CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames);
 
+/* Gives /frames the attribute `part`: 1 to 63 bytes, once; cusFrameReaderOpen returns it. Errors: NULL, VALUE, IO. */
+CUS_API cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label);
+
 /* Both free the writer. Finish completes the file; Discard (safe on NULL) removes it. */
 CUS_API cusStatus cusFrameWriterFinish(cusFrameWriter *writer);
 /* See cusFrameWriterFinish. */
 CUS_API void cusFrameWriterDiscard(cusFrameWriter *writer);
+
+/* One file of frames, written by many threads or processes: each packs its frames, the layout says where they belong, and each
+ * writes them there. The file is then byte for byte the one that a cusFrameWriter makes of all frames in order. */
+
+/* Packs one frame (host, any row step) as a cusFrameWriter stores it. `packed` has room for the frame; *stored is set to the
+ * bytes used: those of the frame if it is incompressible. Errors: NULL, SIZE (2^32 bytes or more), SPACE, NO_MEMORY. */
+CUS_API cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored);
+
+/* Makes an existing file at `path` an HDF5 file with /frames, as cusFrameWriterCreate describes it, except for the frames: stored[k]
+ * bytes of frame k belong at offsets[k]. Those bytes of the file stay as they are; its length becomes that of the whole file.
+ * `compressed` 0: one contiguous block instead of chunks; it starts at offsets[0], the only one set, for any number of frames above
+ * 0; `stored` is ignored. Without frames both may be NULL. Nothing is synchronized to disk. Errors: NULL, VALUE, TYPE, SIZE, IO, NO_MEMORY, UNSUPPORTED. */
+CUS_API cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, int compressed,
+                                     const uint32_t *stored, uint64_t *offsets);
+
+/* Files of frames are put together without decompressing: the stored bytes of each frame are read, and go where cusFrameFileLayout
+ * says. Only for files that you trust: libhdf5 opens them as they are. */
+typedef struct cusFrameFileInfo {
+    int rows, cols, type;
+    int compressed; /* one chunk a frame, LZF; otherwise one block */
+    uint64_t frames;
+    char label[64]; /* as set by cusFrameWriterLabel or cusFrameFileLabel, or "" */
+} cusFrameFileInfo;
+
+typedef struct cusFrameReader cusFrameReader;
+
+/* Opens a file that a cusFrameWriter made, or cusFrameFileLayout. Errors: NULL, IO, FORMAT (any other file), NO_MEMORY,
+ * UNSUPPORTED. */
+CUS_API cusStatus cusFrameReaderOpen(cusFrameReader **reader, const char *path, cusFrameFileInfo *info);
+/* Sets *bytes to the size of a frame as it is stored, and copies it to `stored`, which has room for a frame; NULL: the size only.
+ * Errors: NULL, VALUE, IO, FORMAT, TRUNCATED. */
+CUS_API cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *stored, size_t *bytes);
+/* Safe on NULL. */
+CUS_API void cusFrameReaderClose(cusFrameReader *reader);
+
+/* As cusFrameWriterLabel, for a finished file. Errors: NULL, VALUE, IO, UNSUPPORTED. */
+CUS_API cusStatus cusFrameFileLabel(const char *path, const char *label);
 
 /* ---- Generator ----------------------------------------------------------------------------------------------------- */
 

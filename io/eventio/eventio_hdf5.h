@@ -82,6 +82,16 @@ int eventio_outputCreate(Hdf5Output *output);
 int eventio_outputDataset(Hdf5Output *output, int index, hid_t group, const char *name, hid_t type, int rank,
                           const hsize_t *chunk, size_t chunk_bytes, int compress);
 
+/* /frames as cusFrameWriterCreate describes it, as dataset 0. */
+int eventio_outputFrames(Hdf5Output *output, int rows, int cols, int type);
+/* The same for `frames` frames in one block that is allocated but not written. */
+int eventio_outputPlainFrames(Hdf5Output *output, uint64_t frames, int rows, int cols, int type);
+
+/* The attribute of /frames that labels them, once. 0: failed. */
+#define EVENTIO_LABEL "part"
+cusStatus eventio_checkLabel(const char *function, const char *label);
+int eventio_writeLabel(hid_t dataset, const char *label);
+
 /* Both close the file and free what belongs to it. Finish stores and renames the file if `status` is CUS_OK and closing succeeds,
  * otherwise it removes the file; it returns `status` or the new error. */
 cusStatus eventio_outputFinish(Hdf5Output *output, cusStatus status, const char *function);

@@ -5,10 +5,12 @@
  *   eventio_source.c          the bytes: a regular file or memory
  *   eventio_check.c           validation of decoded events; what bad input does
  *   eventio_words.c           formats without an index: buffering, checkpoints, seeking (eventio_words.h)
+ *   eventio_parts.c           parts of a recording that are read independently
  *     eventio_header.c        "% " headers and format detection
  *     eventio_evt2.c, eventio_evt21.c, eventio_evt3.c, eventio_dat.c, eventio_text.c    one decoder each
  *   eventio_hdf5.c            M3ED and DSEC (eventio_hdf5_reader.h, eventio_hdf5.h, eventio_codec.h)
- *   eventio_writer.c, eventio_frame_writer.c, eventio_generator.c        the other objects of eventio.h
+ *   eventio_writer.c, eventio_frame_writer.c, eventio_frame_layout.c, eventio_frame_reader.c,
+ *   eventio_generator.c       the other objects of eventio.h
  */
 #ifndef CUSI_EVENTIO_INTERNAL_H
 #define CUSI_EVENTIO_INTERNAL_H
@@ -96,6 +98,9 @@ cusStatus eventio_openWords(cusEventReader *reader);
 
 /* CUS_ERROR_UNSUPPORTED, for a build without HDF5. */
 cusStatus eventio_noHdf5(const char *function);
+
+/* Frames that a file can have. */
+cusStatus eventio_checkFrames(const char *function, int rows, int cols, int type);
 
 cusStatus eventio_checkOptions(const cusEventReaderOptions *options);
 /* The format found is the one that the options ask for. */

@@ -46,6 +46,10 @@ cusStatus eventio_decodeDat(cusEventReader *reader, DecoderState *state, const u
 cusStatus eventio_decodeText(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
                              EventSink *sink, size_t *used);
 
+/* The state before the first event, and continuing from another one, for eventio_parts.c. */
+const DecoderState *eventio_wordsStart(const cusEventReader *reader);
+void eventio_wordsRestore(cusEventReader *reader, const DecoderState *state);
+
 /* ---- Headers ------------------------------------------------------------------------------------------------------- */
 
 enum { EVENTIO_HEADER_BYTES = 1 << 16 }; /* the most that a header may have */

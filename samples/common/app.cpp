@@ -2,7 +2,7 @@
 
 #include "output.hpp"
 
-#include "cusight/opencv.hpp"
+#include "cusight/matrix.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +15,9 @@
 #include <new>
 #include <string>
 
+#ifdef CUSIGHT_SAMPLES_OPENCV
 #include <opencv2/core/utils/logger.hpp>
+#endif
 
 #include <fcntl.h>
 #include <sys/time.h>
@@ -129,9 +131,11 @@ int guarded(int argc, char **argv, int (*run)(int, char **)) {
     std::signal(SIGTERM, onInterrupt);
     std::signal(SIGPIPE, SIG_IGN);
     std::signal(SIGXFSZ, SIG_IGN); // a write past the limit fails instead
+#ifdef CUSIGHT_SAMPLES_OPENCV
     // Keeps the codecs' messages out of the progress bar; we report errors ourselves.
     cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
     ::setenv("OPENCV_FFMPEG_LOGLEVEL", "-8", 0);
+#endif
     int code = FAILED;
     std::string problem;
     try {

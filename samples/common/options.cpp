@@ -103,6 +103,11 @@ CLI::Option *addPositional(CLI::App &app, const std::string &name, std::string &
     return app.add_option(name, value, help)->required(required);
 }
 
+CLI::Option *addPositionals(CLI::App &app, const std::string &name, std::vector<std::string> &values,
+                            const std::string &help) {
+    return app.add_option(name, values, help)->required();
+}
+
 CLI::Option *addFlag(CLI::App &app, const std::string &name, bool &value, const std::string &help) {
     return app.add_flag(name, value, help);
 }

@@ -80,6 +80,9 @@ void addCommon(CLI::App &app, Common &common, const std::string &default_file, b
 // A word in its place, such as INPUT.
 CLI::Option *addPositional(CLI::App &app, const std::string &name, std::string &value, const std::string &help,
                            bool required);
+// At least one of them.
+CLI::Option *addPositionals(CLI::App &app, const std::string &name, std::vector<std::string> &values,
+                            const std::string &help);
 CLI::Option *addFlag(CLI::App &app, const std::string &name, bool &value, const std::string &help);
 // Sets `value` to false.
 CLI::Option *addNegativeFlag(CLI::App &app, const std::string &name, bool &value, const std::string &help);

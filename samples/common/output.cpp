@@ -188,6 +188,11 @@ void OutputFile::print(const char *format, ...) {
         cannotWrite(path_, std::strerror(errno ? errno : EIO));
 }
 
+void OutputFile::skip(size_t bytes) {
+    if (::fseeko(stream_, static_cast<off_t>(bytes), SEEK_CUR) != 0)
+        cannotWrite(path_, std::strerror(errno));
+}
+
 void OutputFile::flush() {
     errno = 0;
     if (std::fflush(stream_) != 0 || std::ferror(stream_))

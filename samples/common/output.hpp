@@ -37,6 +37,8 @@ class OutputFile {
 
     void write(const void *data, size_t bytes);
     void print(const char *format, ...) __attribute__((format(printf, 2, 3)));
+    // Leaves `bytes` bytes unwritten, for a header that is written last.
+    void skip(size_t bytes);
     // Passes on what was printed, so that others can read it.
     void flush();
 

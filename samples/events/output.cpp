@@ -1,5 +1,6 @@
 #include "output.hpp"
 
+#include "events/merge.hpp"
 #include "events/source.hpp"
 
 #include "common/app.hpp"
@@ -9,6 +10,8 @@
 
 #include <algorithm>
 #include <utility>
+
+#include <sys/stat.h>
 
 namespace events {
 
@@ -26,6 +29,20 @@ bool isRaw(const std::string &name) {
 
 bool isHdf5(const std::string &name) {
     return endsWith(name, ".h5") || endsWith(name, ".hdf5");
+}
+
+// Of a shard's frames in HDF5, for `cusight-events merge`; "" without --shard.
+std::string labelOf(const Settings &s) {
+    struct stat about;
+    const bool is_file = ::stat(s.input.c_str(), &about) == 0;
+    return s.shards == 1
+               ? ""
+               : shardLabel(s.shard, s.shards,
+                            sample::text("%lld %s %d %d %d %d %d %.9g %.9g %d %d %d %d %s %d %.9g",
+                                         is_file ? static_cast<long long>(about.st_size) : 0LL, s.representation.c_str(),
+                                         s.channels, s.events_per_frame, s.us_per_frame, s.stride, s.keep_incomplete,
+                                         s.from, s.to, s.sensor.width, s.sensor.height, s.resize.width, s.resize.height,
+                                         s.camera.c_str(), s.skip_bad, s.contrast_threshold));
 }
 
 void checkOutput(cusStatus status) {
@@ -52,6 +69,31 @@ int64_t PlaybackClock::timeOf(uint64_t event) const {
     return pieces_.empty() ? 0 : pieces_.front().from;
 }
 
+// ---- PlainFrames -------------------------------------------------------------------------------------------------------
+
+PlainFrames::PlainFrames(const std::string &path, cv::Size size, int type) : file_(path), size_(size), type_(type) {
+    if (file_.inPlace())
+        sample::cannotWrite(path, "it is no regular file");
+    uint64_t offset = 0;
+    layOut(1, offset);
+    file_.skip(offset);
+}
+
+void PlainFrames::layOut(uint64_t frames, uint64_t &offset) {
+    if (cusFrameFileLayout(file_.temporary().c_str(), size_.height, size_.width, type_, frames, 0, nullptr, &offset) !=
+        CUS_OK)
+        sample::cannotWrite(file_.path(), cusLastError());
+}
+
+void PlainFrames::finish(uint64_t frames, const std::string &label) {
+    uint64_t offset = 0;
+    file_.flush();
+    layOut(frames, offset);
+    if (!label.empty() && cusFrameFileLabel(file_.temporary().c_str(), label.c_str()) != CUS_OK)
+        sample::cannotWrite(file_.path(), cusLastError());
+    file_.commit();
+}
+
 // ---- FrameOutput -------------------------------------------------------------------------------------------------------
 
 FrameOutput::FrameOutput(const Settings &settings, const cusRepresentation &representation, cv::Size size, double fps)
@@ -69,6 +111,8 @@ void FrameOutput::open(double fps) {
     if (isRaw(name)) {
         raw_output_ = true;
         raw_ = std::make_unique<sample::OutputFile>(name);
+    } else if (isHdf5(name) && settings_.compression == "none") {
+        plain_ = std::make_unique<PlainFrames>(name, size_, type_);
     } else if (isHdf5(name)) {
         checkOutput(cusFrameWriterCreate(&hdf5_, name.c_str(), size_.height, size_.width, type_));
     }
@@ -106,12 +150,14 @@ void FrameOutput::rethrow() const {
 void FrameOutput::take(const cusFrameBatch &batch) {
     const cusMat &m = batch.frames[0];
     const size_t row = static_cast<size_t>(m.cols) * cusTypeSize(m.type);
-    for (size_t y = 0; (settings_.checksum || raw_) && y < static_cast<size_t>(m.rows); ++y) {
+    for (size_t y = 0; (settings_.checksum || raw_ || plain_) && y < static_cast<size_t>(m.rows); ++y) {
         const char *bytes = static_cast<const char *>(m.data) + y * m.step;
         if (settings_.checksum)
             crc_ = cusCrc32c(crc_, bytes, row);
         if (raw_)
             raw_->write(bytes, row);
+        if (plain_)
+            plain_->write(bytes, row);
     }
     if (hdf5_)
         checkOutput(cusFrameWriterWrite(hdf5_, &m));
@@ -145,6 +191,12 @@ void FrameOutput::finish() {
     if (raw_)
         raw_->commit();
     raw_.reset();
+    if (plain_)
+        plain_->finish(frames_, labelOf(settings_));
+    plain_.reset();
+    const std::string label = labelOf(settings_);
+    if (hdf5_ && !label.empty())
+        checkOutput(cusFrameWriterLabel(hdf5_, label.c_str()));
     if (hdf5_)
         checkOutput(cusFrameWriterFinish(std::exchange(hdf5_, nullptr)));
     if (sink_)

@@ -34,6 +34,21 @@ class PlaybackClock {
     std::deque<Piece> pieces_; // the latest
 };
 
+// Frames in HDF5, not compressed: one block after a header, which is written last.
+class PlainFrames {
+  public:
+    PlainFrames(const std::string &path, cv::Size size, int type);
+    void write(const void *data, size_t bytes) { file_.write(data, bytes); }
+    void finish(uint64_t frames, const std::string &label);
+
+  private:
+    void layOut(uint64_t frames, uint64_t &offset);
+
+    sample::OutputFile file_;
+    const cv::Size size_;
+    const int type_;
+};
+
 // Receives batches of frames from a pipeline.
 class FrameOutput {
   public:
@@ -58,7 +73,7 @@ class FrameOutput {
 
     bool paced() const { return paced_; } // frames are shown in a window at the recording's speed
     // Frames are stored, shown or summed up, not only events.
-    bool wanted() const { return raw_ || hdf5_ || sink_ || settings_.checksum; }
+    bool wanted() const { return raw_ || hdf5_ || plain_ || sink_ || settings_.checksum; }
     // Frames that another part of the recording continues.
     bool plain() const { return !sink_; }
     bool closed() const { return closed_; } // the window was closed or the program was interrupted
@@ -77,6 +92,7 @@ class FrameOutput {
     bool paced_ = false, closed_ = false, raw_output_ = false;
     std::unique_ptr<sample::OutputFile> raw_;
     cusFrameWriter *hdf5_ = nullptr;
+    std::unique_ptr<PlainFrames> plain_;
     std::unique_ptr<sample::Sink> sink_;
     uint32_t crc_ = 0;
     uint64_t frames_ = 0;
