@@ -61,6 +61,7 @@ if [ -x "$root/usr/bin/cusight-heatmap" ]; then
         said=$("$program" --version) || fail "$program --version ended with $?"
         [[ $said == "$(basename "$program") $(field cusight-tools Version)"* ]] || fail "$program --version says: $said"
         name=$(basename "$program")
+        [ "$name" = cusight-events-mpi ] && continue # MPI must be set up before it runs, so the build makes no manual of it
         for file in man/man1/$name.1* bash-completion/completions/$name zsh/*/_$name; do
             [ -n "$(compgen -G "$root/usr/share/$file")" ] || fail "usr/share/$file is not installed: $(files)"
         done

@@ -225,7 +225,7 @@ typedef struct cusDeviceAllocator {
     /* Takes back what `allocate` returned for these bytes and this device. Work queued in `stream` before may still use it;
      * nothing else does. */
     void (*deallocate)(void *data, size_t bytes, int device, cusStream stream, void *user);
-    void *user;
+    void *user; /* passed to both functions; may be NULL */
 } cusDeviceAllocator;
 
 /* All device memory that the library asks for from now on, in every thread, comes from `allocator`, which is copied; NULL:

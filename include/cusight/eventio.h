@@ -162,13 +162,14 @@ CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, i
  *
  * Both structs are plain data: processes on machines of the same kind may send them to each other. */
 typedef struct cusEventPart {
-    uint64_t content[14];
+    uint64_t content[14]; /* the library's own; may be copied and sent as bytes */
 } cusEventPart;
 
+/* A place in a recording from which a reader can continue. */
 typedef struct cusEventMark {
     uint64_t offset; /* in bytes of the file; HDF5: in events. Parts of equal size take about equally long to decode */
     uint64_t index;  /* of the next event, as for cusEventReaderSeekIndex. That of the last mark is the number of events */
-    uint64_t content[6];
+    uint64_t content[6]; /* the library's own; may be copied and sent as bytes */
 } cusEventMark;
 
 /* Summarizes part number `part` of `parts` (up to 2^32) about equal ones, up to whole words or lines. Reading continues where it
@@ -260,12 +261,13 @@ CUS_API cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int t
 /* Files of frames are put together without decompressing: the stored bytes of each frame are read, and go where cusFrameFileLayout
  * says. Only for files that you trust: libhdf5 opens them as they are. */
 typedef struct cusFrameFileInfo {
-    int rows, cols, type;
-    int compressed; /* one chunk a frame, LZF; otherwise one block */
-    uint64_t frames;
-    char label[64]; /* as set by cusFrameWriterLabel or cusFrameFileLabel, or "" */
+    int rows, cols, type; /* of a frame */
+    int compressed;       /* one chunk a frame, LZF; otherwise one block */
+    uint64_t frames;      /* in the file */
+    char label[64];       /* as set by cusFrameWriterLabel or cusFrameFileLabel, or "" */
 } cusFrameFileInfo;
 
+/* An open file of frames. */
 typedef struct cusFrameReader cusFrameReader;
 
 /* Opens a file that a cusFrameWriter made, or cusFrameFileLayout. Errors: NULL, IO, FORMAT (any other file), NO_MEMORY,

@@ -20,6 +20,7 @@ cusStatus eventio_checkFrames(const char *function, int rows, int cols, int type
 }
 
 cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored) {
+    CUSI_RANGE;
     static const char function[] = "cusFramePack";
     CUSI_NOT_NULL(function, packed);
     CUSI_NOT_NULL(function, stored);
@@ -50,6 +51,7 @@ cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored) {
 
 cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, int compressed,
                              const uint32_t *stored, uint64_t *offsets) {
+    CUSI_RANGE;
     (void)path, (void)rows, (void)cols, (void)type, (void)frames, (void)compressed, (void)stored, (void)offsets;
     return eventio_noHdf5("cusFrameFileLayout");
 }
@@ -228,6 +230,7 @@ static cusStatus checkLayout(const char *function, const Frames *f) {
 
 cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, int compressed,
                              const uint32_t *stored, uint64_t *offsets) {
+    CUSI_RANGE;
     static const char function[] = "cusFrameFileLayout";
     CUSI_NOT_NULL(function, path);
     if (frames)

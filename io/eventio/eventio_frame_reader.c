@@ -5,20 +5,24 @@
 #ifndef CUSI_WITH_HDF5
 
 cusStatus cusFrameReaderOpen(cusFrameReader **reader, const char *path, cusFrameFileInfo *info) {
+    CUSI_RANGE;
     (void)reader, (void)path, (void)info;
     return eventio_noHdf5("cusFrameReaderOpen");
 }
 
 cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *stored, size_t *bytes) {
+    CUSI_RANGE;
     (void)reader, (void)frame, (void)stored, (void)bytes;
     return eventio_noHdf5("cusFrameReaderStored");
 }
 
 void cusFrameReaderClose(cusFrameReader *reader) {
+    CUSI_RANGE;
     (void)reader;
 }
 
 cusStatus cusFrameFileLabel(const char *path, const char *label) {
+    CUSI_RANGE;
     (void)path, (void)label;
     return eventio_noHdf5("cusFrameFileLabel");
 }
@@ -107,6 +111,7 @@ static int openFrames(cusFrameReader *r, const char *path) {
 }
 
 cusStatus cusFrameReaderOpen(cusFrameReader **reader, const char *path, cusFrameFileInfo *info) {
+    CUSI_RANGE;
     static const char function[] = "cusFrameReaderOpen";
     CUSI_NOT_NULL(function, reader);
     CUSI_NOT_NULL(function, path);
@@ -144,6 +149,7 @@ static cusStatus readPlain(const cusFrameReader *r, uint64_t frame, void *stored
 }
 
 cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *stored, size_t *bytes) {
+    CUSI_RANGE;
     static const char function[] = "cusFrameReaderStored";
     CUSI_NOT_NULL(function, reader);
     CUSI_NOT_NULL(function, bytes);
@@ -166,6 +172,7 @@ cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *sto
 }
 
 void cusFrameReaderClose(cusFrameReader *reader) {
+    CUSI_RANGE;
     if (!reader)
         return;
     const Hdf5Lock lock = eventio_lockHdf5();
@@ -181,6 +188,7 @@ void cusFrameReaderClose(cusFrameReader *reader) {
 /* ---- Labels -------------------------------------------------------------------------------------------------------- */
 
 cusStatus cusFrameFileLabel(const char *path, const char *label) {
+    CUSI_RANGE;
     static const char function[] = "cusFrameFileLabel";
     CUSI_NOT_NULL(function, path);
     CUSI_NOT_NULL(function, label);

@@ -19,6 +19,7 @@ cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
 }
 
 cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {
+    CUSI_RANGE;
     (void)writer, (void)label;
     return eventio_noHdf5("cusFrameWriterLabel");
 }

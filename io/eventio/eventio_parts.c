@@ -53,6 +53,17 @@ static void scanEvt2(Part *part, const uint8_t *bytes, size_t n) {
     part->events = events;
 }
 
+/* upper: where the half with the type is in a word. */
+static void scanEvt21(Part *part, const uint8_t *bytes, size_t n, size_t upper) {
+    for (size_t at = 0; at + 8 <= n; at += 8) {
+        const uint32_t word = eventio_load32(bytes + at + upper), type = word >> 28;
+        if (type <= 1)
+            part->events += (uint64_t)__builtin_popcount(eventio_load32(bytes + at + (4 - upper)));
+        else if (type == 8)
+            scanTimeHigh(part, word & 0xfffffff, 28);
+    }
+}
+
 static void scanDat(Part *part, const uint8_t *bytes, size_t n) {
     for (size_t at = 0; at + 8 <= n; at += 8)
         scanTimeHigh(part, eventio_load32(bytes + at), 32);
@@ -114,7 +125,17 @@ static void scanText(Part *part, const uint8_t *bytes, size_t n) {
 
 /* Bytes of the smallest unit that belongs together; 1 for text. */
 static size_t unitOf(cusEventFormat format) {
-    return format == CUS_EVENTS_EVT2 ? 4 : format == CUS_EVENTS_EVT3 ? 2 : format == CUS_EVENTS_DAT ? 8 : 1;
+    switch (format) {
+    case CUS_EVENTS_EVT2:
+        return 4;
+    case CUS_EVENTS_EVT3:
+        return 2;
+    case CUS_EVENTS_EVT21:
+    case CUS_EVENTS_DAT:
+        return 8;
+    default:
+        return 1;
+    }
 }
 
 static uint64_t share(uint64_t n, uint64_t part, uint64_t parts) {
@@ -179,6 +200,8 @@ static cusStatus scanBytes(const cusEventReader *reader, Part *part) {
         const size_t n = wholeBytes(buffer, (size_t)got, unit, at + (uint64_t)got >= part->last);
         if (reader->info.format == CUS_EVENTS_EVT2)
             scanEvt2(part, buffer, n);
+        else if (reader->info.format == CUS_EVENTS_EVT21)
+            scanEvt21(part, buffer, n, eventio_wordsUpperHalf(reader));
         else if (reader->info.format == CUS_EVENTS_EVT3)
             scanEvt3(part, buffer, n);
         else if (reader->info.format == CUS_EVENTS_DAT)
@@ -198,9 +221,8 @@ static cusStatus checkParts(const char *function, uint64_t parts) {
     return CUS_OK;
 }
 
-cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t parts, cusEventPart *summary) {
+static cusStatus scan(cusEventReader *reader, uint64_t part, uint64_t parts, cusEventPart *summary) {
     static const char function[] = "cusEventReaderScan";
-    CUSI_NOT_NULL(function, reader);
     CUSI_NOT_NULL(function, summary);
     CUS_TRY(checkParts(function, parts));
     CUSI_REQUIRE(part < parts, CUS_ERROR_VALUE, "%s: part is %llu, expected less than parts, %llu", function,
@@ -217,10 +239,15 @@ cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t par
     return CUS_OK;
 }
 
+cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t parts, cusEventPart *summary) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventReaderScan", reader, NULL, scan(reader, part, parts, summary));
+}
+
 /* ---- Joining ------------------------------------------------------------------------------------------------------- */
 
 static int periodBits(cusEventFormat format) {
-    return format == CUS_EVENTS_EVT2 ? 28 : format == CUS_EVENTS_EVT3 ? 12 : 32;
+    return format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT21 ? 28 : format == CUS_EVENTS_EVT3 ? 12 : 32;
 }
 
 static void joinEvt3(DecoderState *state, const Part *part, int64_t high_before, int64_t first_high) {
@@ -252,7 +279,7 @@ static void join(cusEventFormat format, DecoderState *state, const Part *part) {
     }
     /* No event before the mark is later. */
     state->time = format == CUS_EVENTS_TEXT ? INT64_MAX : state->time_high;
-    if (format == CUS_EVENTS_EVT2 && state->time_high >= 0)
+    if ((format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT21) && state->time_high >= 0)
         state->time = state->time_high << 6 | 63;
     if (format == CUS_EVENTS_EVT3)
         joinEvt3(state, part, before, first);
@@ -262,6 +289,7 @@ static void join(cusEventFormat format, DecoderState *state, const Part *part) {
 
 cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *summaries, uint64_t parts,
                               cusEventMark *marks) {
+    CUSI_RANGE;
     static const char function[] = "cusEventReaderMarks";
     CUSI_NOT_NULL(function, reader);
     CUSI_NOT_NULL(function, summaries);
@@ -288,14 +316,8 @@ cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *
     return CUS_OK;
 }
 
-cusStatus cusEventReaderSeekMark(cusEventReader *reader, const cusEventMark *mark) {
+static cusStatus seekMark(cusEventReader *reader, const cusEventMark *mark) {
     static const char function[] = "cusEventReaderSeekMark";
-    CUSI_NOT_NULL(function, reader);
-    CUSI_NOT_NULL(function, mark);
-    if (hasIndex(reader)) {
-        CUSI_REQUIRE(mark->index <= INT64_MAX, CUS_ERROR_VALUE, "%s: mark is not one of this recording", function);
-        return cusEventReaderSeekIndex(reader, (int64_t)mark->index);
-    }
     DecoderState state;
     memcpy(&state, mark, sizeof state);
     CUSI_REQUIRE(state.offset >= eventio_wordsStart(reader)->offset && state.offset <= reader->source.size, CUS_ERROR_VALUE,
@@ -306,4 +328,16 @@ cusStatus cusEventReaderSeekMark(cusEventReader *reader, const cusEventMark *mar
     reader->index = state.index;
     eventio_wordsRestore(reader, &state);
     return CUS_OK;
+}
+
+cusStatus cusEventReaderSeekMark(cusEventReader *reader, const cusEventMark *mark) {
+    CUSI_RANGE;
+    static const char function[] = "cusEventReaderSeekMark";
+    CUSI_NOT_NULL(function, reader);
+    CUSI_NOT_NULL(function, mark);
+    if (hasIndex(reader)) {
+        CUSI_REQUIRE(mark->index <= INT64_MAX, CUS_ERROR_VALUE, "%s: mark is not one of this recording", function);
+        return cusEventReaderSeekIndex(reader, (int64_t)mark->index);
+    }
+    CUSI_GUARDED(function, reader, NULL, seekMark(reader, mark));
 }

@@ -93,6 +93,11 @@ const DecoderState *eventio_wordsStart(const cusEventReader *reader) {
     return &words->checkpoints[0];
 }
 
+size_t eventio_wordsUpperHalf(const cusEventReader *reader) {
+    const WordReader *words = reader->state;
+    return words->decode == eventio_decodeEvt21Legacy ? 0 : 4;
+}
+
 void eventio_wordsRestore(cusEventReader *reader, const DecoderState *state) {
     restore(reader->state, state);
 }

@@ -48,6 +48,7 @@ cusStatus eventio_decodeText(cusEventReader *reader, DecoderState *state, const 
 
 /* The state before the first event, and continuing from another one, for eventio_parts.c. */
 const DecoderState *eventio_wordsStart(const cusEventReader *reader);
+size_t eventio_wordsUpperHalf(const cusEventReader *reader); /* EVT2.1: the byte of a word where its upper half starts */
 void eventio_wordsRestore(cusEventReader *reader, const DecoderState *state);
 
 /* ---- Headers ------------------------------------------------------------------------------------------------------- */
