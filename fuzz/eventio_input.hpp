@@ -44,11 +44,12 @@ inline size_t readAll(cusEventReader *reader, const cusEventInfo &info, bool ski
     }
 }
 
-// The first byte chooses: 0..5 a reader (odd: bad events are skipped; 2 and 3: as EVT2, 4 and 5: as EVT3, if the header does not
-// name the encoding), 6 LZF, 7 Blosc.
+// The first byte chooses: 0..5 a reader (odd: bad events are skipped; 2 and 3: as EVT2, with bit 3 as EVT2.1, 4 and 5: as EVT3, if
+// the header does not name the encoding), 6 LZF, 7 Blosc.
 inline void eventInput(const uint8_t *data, size_t size) {
     if (size < 2)
         return;
+    const bool evt21 = *data & 8;
     const unsigned choice = *data++ & 7;
     --size;
     if (choice >= 6) {
@@ -67,7 +68,9 @@ inline void eventInput(const uint8_t *data, size_t size) {
     }
     cusEventReaderOptions options = cusEventReaderDefaults();
     options.bad_events = choice & 1 ? CUS_BAD_EVENTS_SKIP : CUS_BAD_EVENTS_STOP;
-    options.format = choice >> 1 == 1 ? CUS_EVENTS_EVT2 : choice >> 1 == 2 ? CUS_EVENTS_EVT3 : CUS_EVENTS_ANY;
+    options.format = choice >> 1 == 1   ? (evt21 ? CUS_EVENTS_EVT21 : CUS_EVENTS_EVT2)
+                     : choice >> 1 == 2 ? CUS_EVENTS_EVT3
+                                        : CUS_EVENTS_ANY;
     options.threads = 1;
     options.max_memory = MAX_MEMORY;
     cusEventReader *reader = nullptr;
@@ -76,7 +79,7 @@ inline void eventInput(const uint8_t *data, size_t size) {
     cusEventInfo info;
     require(cusEventReaderInfo(reader, &info) == CUS_OK);
     const bool hdf5 = info.format == CUS_EVENTS_M3ED || info.format == CUS_EVENTS_DSEC;
-    // A word of EVT3 makes up to 12 events; HDF5 is believed to compress up to 1100 times.
+    // A word of EVT3 makes up to 12 events, one of EVT2.1 up to 32; HDF5 is believed to compress up to 1100 times.
     const size_t max_events = hdf5 ? 1100 * (size / 8 + 1) : 6 * size;
     if (hdf5 && info.count > 20000) { // in small steps it would only take long
         readAll(reader, info, options.bad_events == CUS_BAD_EVENTS_SKIP, 65536, max_events);

@@ -2,11 +2,13 @@
 #include "cliffs.hpp"
 #include "harness_internal.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <map>
+#include <stdexcept>
 
 namespace perf::cliffs {
 namespace {
@@ -121,6 +123,15 @@ int search(double seconds, unsigned seed) {
     addImages(subjects);
     addMatch(subjects);
     addEvents(subjects);
+    const auto &names = options.rows;
+    if (!names.empty())
+        subjects.erase(std::remove_if(subjects.begin(), subjects.end(),
+                                      [&](const Subject &subject) {
+                                          return std::find(names.begin(), names.end(), subject.name) == names.end();
+                                      }),
+                       subjects.end());
+    if (subjects.empty())
+        throw std::runtime_error("--perf_rows names no function that the search knows");
     Search found(seed);
     for (const cusSpace space : {CUS_HOST, CUS_DEVICE}) {
         if (!wants(space))

@@ -92,9 +92,20 @@ def targets():
     return load(ROOT / "perf" / "targets.json")["targets"]
 
 
-def judge(target, row):
-    """(met, 'what was asked', 'what was got') of one row; met is None where it cannot be said."""
+def worst_pairs():
+    """Rows beside the typical ones: [{"id", "typical", "times"}]."""
+    return load(ROOT / "perf" / "targets.json")["worst"]
+
+
+def judge(target, row, measured):
+    """(met, 'what was asked', 'what was got') of one row; met is None where it cannot be said. measured: {key: row}"""
     median = row["median_ms"]
+    if "times" in target:
+        asked = f"{target['times']:g}x {target['of']}"
+        other = measured.get((target["of"], target["backend"]))
+        if other is None:
+            return None, asked, "that row was not run"
+        return median <= target["times"] * other["median_ms"], asked, f"{median / other['median_ms']:.3g}x"
     if "target_ms" in target:
         return median <= target["target_ms"], f"{target['target_ms']:g} ms", f"{median:.4g} ms"
     asked = f"{target['ratio']:g}x {target['peer']}"
@@ -116,7 +127,7 @@ def against_targets(rows, backend):
         if row is None:
             lines.append(f"{'not run':8} {target['id']}")
             continue
-        ok, asked, got = judge(target, row)
+        ok, asked, got = judge(target, row, measured)
         met += bool(ok)
         word = {True: "met", False: "missed", None: "open"}[ok]
         floor = f"  floor {target['floor_ms']:g} ms" if "floor_ms" in target else ""

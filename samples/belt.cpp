@@ -103,9 +103,11 @@ int writeVideo(sample::Sink &sink, int frames, sample::OutputFile &truth) {
     int capsules = 0;
     for (int frame = 0; frame < frames && !sample::interrupted(); ++frame) {
         cv::Mat image = belt(frame * SPEED), grain(HEIGHT, WIDTH, CV_8UC3);
-        capsules += drawCapsules(image, frame, truth);
+        const int whole = drawCapsules(image, frame, truth);
+        capsules += whole;
         noise.fill(grain, cv::RNG::UNIFORM, 0, 12);
         image += grain;
+        sample::reportFrame(sample::Json().add("frame", frame).add("capsules", whole));
         if (!sink.write(image))
             break;
         progress.update(frame + 1);
@@ -123,7 +125,8 @@ int run(int argc, char **argv) {
                                      "Writes the video, and capsule.png, capsule-mask.png and truth.csv to FOLDER.",
                                      "  cusight-belt . --output belt.avi\n"
                                      "  cusight-match belt.avi --template capsule.png --mask capsule-mask.png --top-k 4\n");
-    app->add_option("FOLDER", folder, "an existing folder for the template, its mask and the ground truth");
+    sample::addPositional(*app, "FOLDER", folder, "an existing folder for the template, its mask and the ground truth",
+                          false);
     sample::addNumber(*app, "--frames", frames, 1, 1000000, "make N frames");
     sample::addCommon(*app, common, "belt.mp4");
     if (!sample::parse(*app, argc, argv))
@@ -137,12 +140,13 @@ int run(int argc, char **argv) {
 
     sample::OutputFile truth(folder + "/truth.csv");
     truth.print("frame,x,y,filled\n");
-    const std::unique_ptr<sample::Sink> sink = sample::openSink(common, "cusight-belt", "belt.mp4", {WIDTH, HEIGHT}, 25);
+    const std::unique_ptr<sample::Sink> sink = sample::openSink(common, "cusight-belt", "belt.mp4", {WIDTH, HEIGHT}, {});
     const int capsules = writeVideo(*sink, frames, truth);
     truth.commit();
     writeTemplate(folder);
-    sample::figure("capsules", "%d whole ones in all frames", capsules);
+    sample::figure("capsules", sample::Json().add("capsules", capsules), "%d whole ones in all frames", capsules);
     sample::figure("output", "%s", sink->name().c_str());
+    sink->hold();
     return sample::OK;
 }
 

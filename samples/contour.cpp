@@ -1,11 +1,15 @@
 // cusight-contour: elevation and contour map of a stereo pair, or of each frame of a side-by-side stereo video.
 #include "common/app.hpp"
 #include "common/files.hpp"
+#include "common/legend.hpp"
+#include "common/many_devices.hpp"
 #include "common/options.hpp"
 #include "common/output.hpp"
 #include "common/progress.hpp"
+#include "common/rectified.hpp"
 #include "common/sink.hpp"
 #include "common/source.hpp"
+#include "contour/picture.hpp"
 
 #include "cusight/opencv.hpp"
 #include "cusight/stereo.h"
@@ -14,14 +18,18 @@
 #include <opencv2/imgproc.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace {
 
+using contour::Range;
+using contour::rangeOf;
 using cusight::check;
 
 const char *const TITLE = "cusight-contour";
@@ -33,6 +41,7 @@ struct Settings {
     double focal = 0, baseline = 1;
     int reduce = 1, frames = 0;
     bool no_labels = false;
+    bool wantsLegend() const { return common.legend && view == "picture"; }
     bool wantsEdges() const { return view == "edges" || !edges_file.empty(); }
 };
 
@@ -99,50 +108,9 @@ class Engine {
     Mat left_, right_, elevation_, lines_, edges_, picture_;
 };
 
-// A place of `size` on the outline that overlaps no other label; false if there is none.
-bool placeLabel(const std::vector<cv::Point> &outline, cv::Size size, cv::Size picture, std::vector<cv::Rect> &occupied,
-                cv::Point &at) {
-    for (size_t i = outline.size() / 3; i < outline.size(); i += 7) {
-        const cv::Rect box({outline[i].x - size.width / 2, outline[i].y - size.height / 2}, size);
-        const cv::Rect margin(box.x - 6, box.y - 6, box.width + 12, box.height + 12);
-        if ((margin & cv::Rect({0, 0}, picture)) != margin ||
-            std::any_of(occupied.begin(), occupied.end(), [&](const cv::Rect &o) { return (o & margin).area() > 0; }))
-            continue;
-        occupied.push_back(margin);
-        at = {box.x, box.y + box.height};
-        return true;
-    }
-    return false;
-}
-
-// Labels the long outlines of one level, at most three.
-void labelLevel(cv::Mat &picture, const cv::Mat &elevation, double value, std::vector<cv::Rect> &occupied) {
-    std::vector<std::vector<cv::Point>> outlines;
-    cv::findContours(elevation >= value, outlines, cv::RETR_LIST, cv::CHAIN_APPROX_NONE);
-    std::sort(outlines.begin(), outlines.end(), [](const auto &a, const auto &b) { return a.size() > b.size(); });
-    const std::string text = sample::text("%.0f", value - 1);
-    const double scale = std::max(0.35, picture.cols / 1600.0);
-    const cv::Size size = cv::getTextSize(text, cv::FONT_HERSHEY_SIMPLEX, scale, 1, nullptr);
-    int written = 0;
-    for (const auto &outline : outlines) {
-        if (written == 3 || static_cast<int>(outline.size()) < picture.cols / 4)
-            break;
-        cv::Point at;
-        if (!placeLabel(outline, size, picture.size(), occupied, at))
-            continue;
-        cv::putText(picture, text, at, cv::FONT_HERSHEY_SIMPLEX, scale, {255, 255, 255}, 3, cv::LINE_AA);
-        cv::putText(picture, text, at, cv::FONT_HERSHEY_SIMPLEX, scale, {0, 0, 0}, 1, cv::LINE_AA);
-        ++written;
-    }
-}
-
-// Writes the shift of each contour line beside it.
-void label(cv::Mat &picture, const cv::Mat &elevation, int levels) {
-    double low = 0, high = 0;
-    cv::minMaxLoc(elevation, &low, &high);
-    std::vector<cv::Rect> occupied;
-    for (int k = 1; k < levels && high > low; ++k)
-        labelLevel(picture, elevation, low + k * (high - low) / levels, occupied);
+// The map with the strip below it.
+cv::Size shownSize(const Settings &s, cv::Size size) {
+    return {size.width, size.height + (s.wantsLegend() ? sample::legendHeight(size.width) : 0)};
 }
 
 cv::Mat shown(const Settings &s, const Result &r) {
@@ -156,8 +124,8 @@ cv::Mat shown(const Settings &s, const Result &r) {
     if (picture.channels() == 1)
         cv::cvtColor(picture, picture, cv::COLOR_GRAY2BGR);
     if (!s.no_labels && s.view != "edges" && s.stereo.lines == CUS_LINES_CROSSING)
-        label(picture, r.elevation, s.stereo.levels);
-    return picture;
+        contour::label(picture, r.elevation, s.stereo.levels);
+    return s.wantsLegend() ? sample::withLegend(picture, {contour::scaleOf(r.elevation)}) : picture;
 }
 
 // A colored point for each pixel with a shift above 0: x right and y down from the image center, z = focal * baseline / shift.
@@ -255,40 +223,44 @@ void interact(Settings &s, const sample::Device &device, const Pair &pair, sampl
 
 void addFiles(CLI::App &app, Settings &s) {
     const auto file = [&](const char *name, std::string &value, const char *help) {
-        sample::addText(app, name, value, "FILE", help)->group("Files");
+        sample::group(sample::addText(app, name, value, "FILE", help), "Files");
     };
-    file("--save-elevation", s.elevation_file, "also write the elevation as 16-bit PNG, 256 per shift");
+    file("--save-elevation", s.elevation_file,
+         "also write the elevation as a 16-bit image: 256 (1 + shift), where the shift is in pixels; 0 is a hole. So a "
+         "value v means v / 256 - 1 pixels");
     file("--save-cloud", s.cloud_file, "also write a colored point cloud as PLY");
     file("--save-lines", s.lines_file, "also write the contour lines as an image");
     file("--save-edges", s.edges_file, "also write the edges of the left image");
-    sample::addNumber(app, "--focal", s.focal, 0, 1e6, "focal length in pixels for --save-cloud; 0: the image width")
-        ->group("Files");
-    sample::addNumber(app, "--baseline", s.baseline, 1e-6, 1e6,
-                      "distance of the cameras for --save-cloud; sets the unit of the points")
-        ->group("Files");
+    sample::group(
+        sample::addNumber(app, "--focal", s.focal, 0, 1e6, "focal length in pixels for --save-cloud; 0: the image width"),
+        "Files");
+    sample::group(sample::addNumber(app, "--baseline", s.baseline, 1e-6, 1e6,
+                                    "distance of the cameras for --save-cloud; sets the unit of the points"),
+                  "Files");
 }
 
 // --preset is declared first, since options are applied in the order of their declaration.
 void addPreset(CLI::App &app, Settings &s) {
-    sample::addChoice(app, "--preset", s.preset, {"smooth", "classic"},
-                      "starting values of the stereo options; classic: the algorithm as published in 1986")
-        ->group("Stereo")
-        ->each([&app, &s](const std::string &preset) {
-            s.preset = preset;
-            s.stereo = preset == "classic" ? cusStereoClassic() : cusStereoDefaults();
-            for (CLI::Option *option : app.get_options()) // for --help
-                option->capture_default_str();
-        });
+    const auto set = [&app, &s](const std::string &preset) {
+        s.preset = preset;
+        s.stereo = preset == "classic" ? cusStereoClassic() : cusStereoDefaults();
+        sample::refreshDefaults(app); // for --help
+    };
+    sample::group(sample::addWords(
+                      app, "--preset", {"smooth", "classic"}, set, [&s] { return s.preset; },
+                      "starting values of the stereo options; classic: the algorithm as published in 1986"),
+                  "Stereo");
 }
 
 void addStereo(CLI::App &app, cusStereoOptions &o) {
-    const auto group = [](CLI::Option *option) { return option->group("Stereo"); };
+    const auto group = [](CLI::Option *option) { return sample::group(option, "Stereo"); };
     group(sample::addNumber(app, "--shifts", o.shifts, 1, CUS_STEREO_MAX_SHIFTS, "number of shifts to try"));
     group(sample::addChoice<int>(app, "--direction", o.direction, {{"left", -1}, {"right", 1}},
                                  "where near objects shift from the left image to the right one"));
-    group(sample::addNumber(app, "--window-size", o.window, 1, CUS_STEREO_MAX_WINDOW,
-                            "side of the square window that votes, odd"))
-        ->check(sample::expect([](const std::string &text) { return std::atoi(text.c_str()) % 2 == 1; }, "an odd number"));
+    sample::require(
+        group(sample::addNumber(app, "--window-size", o.window, 1, CUS_STEREO_MAX_WINDOW,
+                                "side of the square window that votes, odd")),
+        [](const std::string &text) { return std::atoi(text.c_str()) % 2 == 1; }, "an odd number");
     group(sample::addChoice<cusStereoAgreement>(
         app, "--agreement", o.agreement,
         {{"equal", CUS_STEREO_EQUAL}, {"edge", CUS_STEREO_EDGE}, {"census", CUS_STEREO_CENSUS}},
@@ -310,9 +282,8 @@ void addStereo(CLI::App &app, cusStereoOptions &o) {
     group(sample::addNumber(app, "--iterations", o.iterations, 0, 1000000, "iterations of the fills once and relax"));
     group(sample::addNumber(app, "--tolerance", o.tolerance, 0, 1000,
                             "the fill relax stops when no pixel changes by more than this"));
-    group(app.add_option("--median", o.median, "size of the median filter; 0: none"))
-        ->type_name("0|3|5")
-        ->check(sample::oneOf({"0", "3", "5"}));
+    group(sample::addChoice<int>(app, "--median", o.median, {{"0", 0}, {"3", 3}, {"5", 5}},
+                                 "size of the median filter; 0: none"));
     group(sample::addChoice<cusStereoLines>(app, "--line-rule", o.lines,
                                             {{"modulo", CUS_LINES_MODULO}, {"crossing", CUS_LINES_CROSSING}},
                                             "which pixels are on a contour line; modulo: those at multiples of the level "
@@ -346,23 +317,58 @@ bool parse(int argc, char **argv, Settings &s) {
         "  cusight-contour left.png right.png\n"
         "  cusight-contour left.png right.png --shifts 64 --output map.png --save-cloud cloud.ply\n"
         "  cusight-contour side-by-side.mp4 --reduce 2 --output contour.mp4\n");
-    app->add_option("LEFT", s.left, "left image of the pair; without RIGHT, a side-by-side image, video or camera")
-        ->required();
-    app->add_option("RIGHT", s.right, "right image of the pair");
+    sample::addPositional(*app, "LEFT", s.left,
+                          "left image of the pair; without RIGHT, a side-by-side image, video or camera", true);
+    sample::addPositional(*app, "RIGHT", s.right, "right image of the pair", false);
     addPreset(*app, s);
     sample::addChoice(
         *app, "--view", s.view, {"picture", "lines", "edges"},
         "picture: elevation in colors with contour lines; lines: only the lines; edges: edges of the left image");
-    app->add_flag("--no-labels", s.no_labels, "write no shifts beside the contour lines");
+    sample::addFlag(*app, "--no-labels", s.no_labels, "write no shifts beside the contour lines");
     sample::addNumber(*app, "--reduce", s.reduce, 1, 64, "shrink the images by this factor first");
     sample::addFrames(*app, s.frames);
-    sample::addCommon(*app, s.common, "contour.png, or contour.mp4 for a video");
+    sample::addCommon(*app, s.common, "contour.png, or contour.mp4 for a video", true);
+    sample::addLegend(*app, s.common.legend);
     addFiles(*app, s);
     addStereo(*app, s.stereo);
     return sample::parse(*app, argc, argv);
 }
 
 // ---- The program -------------------------------------------------------------------------------------------------------
+
+// The share of pixels without a shift, before any hole is filled.
+double holesBeforeFilling(const sample::Device &device, const Settings &s, const Pair &pair) {
+    cusStereoOptions options = s.stereo;
+    options.fill = CUS_FILL_NONE;
+    options.median = 0;
+    const Result r = Engine(device, pair.left.size(), options).run(pair.left, pair.right, false);
+    return 1 - cv::countNonZero(r.elevation) / static_cast<double>(r.elevation.total());
+}
+
+// What the user should know of the pair and its map.
+void reportPair(const sample::Device &device, const Settings &s, const Pair &pair, const cv::Mat &elevation) {
+    const Range range = rangeOf(elevation);
+    const double holes = holesBeforeFilling(device, s, pair),
+                 left = 1 - cv::countNonZero(elevation) / static_cast<double>(elevation.total());
+    sample::figure("shifts", sample::Json().add("lowest_shift", range.low - 1).add("highest_shift", range.high - 1),
+                   "%s to %s pixels", sample::shortNumber(std::max(0.0, range.low - 1)).c_str(),
+                   sample::shortNumber(range.high - 1).c_str());
+    sample::figure("holes", sample::Json().add("holes", holes).add("holes_left", left),
+                   "%.2f %% of the pixels, %.2f %% after filling", 100 * holes, 100 * left);
+    const sample::Rows rows = sample::compareRows(pair.left, pair.right, s.stereo.shifts, s.stereo.direction);
+    sample::detail(
+        sample::Json().add("row_offset", rows.median).add("rectified", rows.rectified()).add("row_matches", rows.matches));
+    if (!rows.rectified())
+        sample::note(
+            "the pair does not look rectified: matching points lie %.1f rows apart (median of %d; %.0f %% of them on "
+            "another row). Rectify it first, for example with OpenCV's stereoRectify",
+            rows.median, rows.matches, 100 * rows.off_share);
+}
+
+void reportFiles(const Settings &s) {
+    if (!s.elevation_file.empty())
+        sample::figure("elevation in", "%s, 16 bits: 256 (1 + shift in pixels), 0 for a hole", s.elevation_file.c_str());
+}
 
 void mapPair(Settings &s, const sample::Device &device, sample::Source &left_source) {
     const bool window = !s.common.headless && sample::displayProblem().empty();
@@ -371,55 +377,87 @@ void mapPair(Settings &s, const sample::Device &device, sample::Source &left_sou
     if (!left_source.read(left) || !right_source->read(right))
         throw sample::Stop(sample::INPUT, "the pair cannot be read");
     const Pair pair = prepare(s, left, right);
-    const auto sink = sample::openSink(s.common, TITLE, "contour.png", pair.left.size(), 25);
+    sample::Playback playback;
+    playback.single = true;
+    playback.live = playback.controls = window;
+    const auto sink = sample::openSink(s.common, TITLE, "contour.png", shownSize(s, pair.left.size()), playback);
     sample::figure("device", "%s", device.name.c_str());
-    sample::figure("input", "%d x %d, reduced %d times", pair.left.cols, pair.left.rows, s.reduce);
+    sample::figure("input",
+                   sample::Json().add("width", pair.left.cols).add("height", pair.left.rows).add("reduced", s.reduce),
+                   "%d x %d, reduced %d times", pair.left.cols, pair.left.rows, s.reduce);
+    Engine engine(device, pair.left.size(), s.stereo);
+    const Result r = engine.run(pair.left, pair.right, s.wantsEdges());
+    reportPair(device, s, pair, r.elevation);
     if (window) {
         interact(s, device, pair, *sink);
     } else {
-        Engine engine(device, pair.left.size(), s.stereo);
-        const Result r = engine.run(pair.left, pair.right, s.wantsEdges());
         writeFiles(s, r, pair.color);
-        double low = 0, high = 0;
-        cv::minMaxLoc(r.elevation, &low, &high);
-        sample::figure("elevation", "%.1f to %.1f, %.2f %% holes", low, high,
-                       100.0 - 100.0 * cv::countNonZero(r.elevation) / static_cast<double>(r.elevation.total()));
         sink->write(shown(s, r));
     }
     sink->finish();
+    reportFiles(s);
     sample::figure("output", "%s", sink->name().c_str());
+    sink->hold();
 }
 
-void mapVideo(const Settings &s, const sample::Device &device, sample::Source &source) {
+// A side-by-side frame and its map.
+struct Job {
+    cv::Mat frame;
+    Pair pair;
+    Result result;
+};
+
+// Frames are dealt to the devices in turn.
+void mapVideo(const Settings &s, const std::vector<sample::Device> &devices, sample::Source &source) {
     const cv::Size half(source.size().width / 2, source.size().height);
     if (half.width < 1)
         throw sample::Stop(sample::INPUT, "a side-by-side picture must have at least two columns");
     const cv::Size size(std::max(1, half.width / s.reduce), std::max(1, half.height / s.reduce));
-    const auto sink =
-        sample::openSink(s.common, TITLE, source.frames() == 1 ? "contour.png" : "contour.mp4", size, source.fps());
-    std::unique_ptr<Engine> engine;
+    const auto sink = sample::openSink(s.common, TITLE, source.frames() == 1 ? "contour.png" : "contour.mp4",
+                                       shownSize(s, size), sample::playbackOf(source));
+    const size_t depth = devices.size() > 1 ? 2 : 1;
+    std::vector<Job> memory(depth * devices.size());
+    std::vector<Job *> jobs(memory.size());
+    std::transform(memory.begin(), memory.end(), jobs.begin(), [](Job &job) { return &job; });
+    sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) {
+        return [&s, half, &device = devices[w], engine = std::shared_ptr<Engine>()](Job *job) mutable {
+            const Pair pair = prepare(s, job->frame(cv::Rect({0, 0}, half)), job->frame(cv::Rect({half.width, 0}, half)));
+            if (!engine)
+                engine = std::make_shared<Engine>(device, pair.left.size(), s.stereo);
+            job->pair = pair;
+            job->result = engine->run(pair.left, pair.right, s.wantsEdges());
+        };
+    });
     sample::Progress progress("frames", s.frames ? s.frames : source.frames());
-    long long frames = 0;
-    Result r;
-    Pair pair;
-    cv::Mat frame;
-    while ((!s.frames || frames < s.frames) && !sample::interrupted() && source.read(frame)) {
-        pair = prepare(s, frame(cv::Rect({0, 0}, half)), frame(cv::Rect({half.width, 0}, half)));
-        if (!engine)
-            engine = std::make_unique<Engine>(device, pair.left.size(), s.stereo);
-        r = engine->run(pair.left, pair.right, s.wantsEdges());
+    sample::figure("device", "%s", sample::deviceNames(devices).c_str());
+    long long read = 0, frames = 0;
+    const auto fill = [&](Job &job) {
+        return (!s.frames || read < s.frames) && !sample::interrupted() && source.read(job.frame) && ++read > 0;
+    };
+    Job last;
+    const std::exception_ptr ended_early = dealer.process(jobs, fill, [&](Job &job) {
+        last.pair.color = job.pair.color;
+        last.result = job.result;
+        if (frames == 0)
+            reportPair(devices.front(), s, job.pair, job.result.elevation); // of the first frame
+        const Range range = rangeOf(job.result.elevation);
+        sample::reportFrame(
+            sample::Json().add("frame", frames).add("lowest_shift", range.low - 1).add("highest_shift", range.high - 1));
         progress.update(++frames);
-        if (!sink->write(shown(s, r)))
-            break;
-    }
+        return sink->write(shown(s, job.result));
+    });
     progress.finish();
     if (frames)
-        writeFiles(s, r, pair.color); // of the last frame
+        writeFiles(s, last.result, last.pair.color); // of the last frame
     sink->finish();
-    sample::figure("device", "%s", device.name.c_str());
-    sample::figure("frames", "%lld", frames);
-    sample::figure("rate", "%.1f frames/s", static_cast<double>(frames) / progress.seconds());
+    const double rate = static_cast<double>(frames) / progress.seconds();
+    sample::figure("frames", sample::Json().add("frames", frames), "%lld", frames);
+    sample::figure("rate", sample::Json().add("frames_per_second", rate), "%.1f frames/s", rate);
+    reportFiles(s);
     sample::figure("output", "%s", sink->name().c_str());
+    if (ended_early)
+        std::rethrow_exception(ended_early);
+    sink->hold();
 }
 
 int run(int argc, char **argv) {
@@ -430,12 +468,12 @@ int run(int argc, char **argv) {
     // The display check forks, so it must come before any threads and CUDA.
     if (!s.common.headless)
         sample::displayProblem();
-    const sample::Device device = sample::chooseDevice(s.common.device);
+    const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     const std::unique_ptr<sample::Source> source = sample::openSource(s.left);
     if (s.right.empty())
-        mapVideo(s, device, *source);
+        mapVideo(s, devices, *source);
     else
-        mapPair(s, device, *source);
+        mapPair(s, devices.front(), *source);
     return sample::OK;
 }
 

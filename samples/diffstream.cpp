@@ -3,6 +3,7 @@
 #include "common/app.hpp"
 #include "common/files.hpp"
 #include "common/options.hpp"
+#include "common/output.hpp"
 #include "common/sink.hpp"
 #include "common/source.hpp"
 #include "diffstream/sender.hpp"
@@ -29,7 +30,7 @@ using diffstream::ViewSettings;
 
 void addTls(CLI::App &app, diffstream::TlsFiles &tls) {
     const auto file = [&](const char *name, std::string &value, const char *help) {
-        sample::addText(app, name, value, "FILE", help)->group("TLS 1.3");
+        sample::group(sample::addText(app, name, value, "FILE", help), "TLS 1.3");
     };
     file("--key", tls.key, "a key shared by both ends: 64 hexadecimal digits (openssl rand -hex 32)");
     file("--cert", tls.certificate, "certificate of this end, PEM; with --cert-key and --ca instead of --key");
@@ -45,8 +46,8 @@ void addSenderOptions(CLI::App &app, SendSettings &s) {
                       "a changed pixel with fewer changed neighbors counts as noise and is not sent; 0: off");
     sample::addNumber(app, "--compression-level", s.options.compression_level, 1, 19, "zstd level");
     sample::addNumber(app, "--fps", s.rate, 0, 10000, "frames per second; 0: those of the source");
-    app.add_flag("--unpaced", s.unpaced, "send as fast as possible");
-    app.add_flag("--loop", s.loop, "start over at the end");
+    sample::addFlag(app, "--unpaced", s.unpaced, "send as fast as possible");
+    sample::addFlag(app, "--loop", s.loop, "start over at the end");
     sample::addFrames(app, s.max_frames);
     sample::addChoice(app, "--drop", s.drop, {"auto", "never", "latest"},
                       "if capture is faster than sending: never drop a frame, or keep only the latest; auto: never for "
@@ -56,7 +57,7 @@ void addSenderOptions(CLI::App &app, SendSettings &s) {
 void addViewerOptions(CLI::App &app, ViewSettings &v) {
     sample::addOutput(app, v.record, sample::SINK_HELP);
     sample::addHeadless(app, v.headless);
-    app.add_flag("--overlay", v.overlay, "write statistics into the picture");
+    sample::addFlag(app, "--overlay", v.overlay, "write statistics into the picture");
 }
 
 CLI::App *addSend(CLI::App &app, SendSettings &s, std::string &bind) {
@@ -84,7 +85,7 @@ CLI::App *addView(CLI::App &app, ViewSettings &v, std::string &address) {
     CLI::App *view = sample::addCommand(app, "view", "Shows or records what `cusight-diffstream send` sends.",
                                         "  cusight-diffstream view\n"
                                         "  cusight-diffstream view camera.example:7878 --key stream.key\n");
-    view->add_option("HOST:PORT", address, "where the sender listens");
+    sample::addPositional(*view, "HOST:PORT", address, "where the sender listens", false);
     addViewerOptions(*view, v);
     sample::addNumber(*view, "--reconnect", v.reconnect, 0, 1e9, "keep trying for N seconds after the connection breaks");
     sample::addFrames(*view, v.max_frames);
@@ -99,6 +100,8 @@ CLI::App *addDemo(CLI::App &app, SendSettings &s, ViewSettings &v) {
                                         "  cusight-diffstream demo video.mp4 --headless --overlay --output seen.mp4\n");
     addSenderOptions(*demo, s);
     addViewerOptions(*demo, v);
+    sample::addText(*demo, "--frame-checksums", v.digests, "FILE",
+                    "write the CRC-32C of each picture that the viewer sees, one line per frame");
     return demo;
 }
 
@@ -157,6 +160,8 @@ void runDemo(SendSettings &s, ViewSettings &v) {
 
 // No output is an input, and the logs are no pictures.
 void checkFiles(const SendSettings &s, const ViewSettings &v) {
+    if (s.loop && sample::isStandard(s.input))
+        throw sample::Stop(sample::USAGE, "INPUT is '" + s.input + "', expected what can be read again for --loop");
     sample::Files files;
     files.read("INPUT", s.input);
     for (const diffstream::TlsFiles *tls : {&s.tls, &v.tls}) {
@@ -176,7 +181,7 @@ void checkFiles(const SendSettings &s, const ViewSettings &v) {
 int run(int argc, char **argv) {
     const auto app =
         sample::makeApp("cusight-diffstream", "Live video as sparse differences. Each command has its own --help.", "");
-    app->require_subcommand(1);
+    sample::requireCommand(*app);
     SendSettings s;
     ViewSettings v;
     std::string bind = s.address.text(), address = v.address.text();
@@ -185,10 +190,10 @@ int run(int argc, char **argv) {
     if (!sample::parse(*app, argc, argv))
         return sample::OK;
     checkFiles(s, v);
-    if (send->parsed()) {
+    if (sample::isParsed(*send)) {
         s.address = diffstream::parseAddress(bind, s.address.host, s.address.port);
         runSend(s);
-    } else if (view->parsed()) {
+    } else if (sample::isParsed(*view)) {
         v.address = diffstream::parseAddress(address, v.address.host, v.address.port);
         diffstream::view(v);
     } else {

@@ -1,11 +1,15 @@
 // cusight-events: turns a recording of an event camera, or a video, into frames: pictures, videos, raw frames, HDF5.
 // `cusight-events info` prints what is in it.
 #include "common/app.hpp"
+#include "common/event_dealer.hpp"
 #include "common/files.hpp"
+#include "common/many_devices.hpp"
 #include "common/options.hpp"
+#include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/source.hpp"
 #include "events/info.hpp"
+#include "events/merge.hpp"
 #include "events/output.hpp"
 #include "events/settings.hpp"
 #include "events/source.hpp"
@@ -25,6 +29,7 @@ using events::check;
 using events::EventSource;
 using events::Selection;
 using events::Settings;
+using events::windowCount;
 using sample::Stop;
 
 // ---- The command line --------------------------------------------------------------------------------------------------
@@ -50,37 +55,24 @@ bool parseShard(const std::string &text, unsigned long long &shard, unsigned lon
 }
 
 void addSize(CLI::App &app, const std::string &name, cv::Size &size, const std::string &help, const std::string &group) {
-    const auto set = [&size](const std::string &text) { parseSize(text, size); };
-    const auto valid = [](const std::string &text) {
-        cv::Size unused;
-        return parseSize(text, unused);
-    };
-    app.add_option_function<std::string>(name, set, help)
-        ->type_name("WxH")
-        ->check(sample::expect(valid, "WIDTHxHEIGHT, each from 1 to 65536"))
-        ->group(group);
+    const auto set = [&size](const std::string &text) { return parseSize(text, size); };
+    sample::group(sample::addValue(app, name, set, "WxH", "WIDTHxHEIGHT, each from 1 to 65536", help), group);
 }
 
 void addInputOptions(CLI::App &app, Settings &s) {
     addSize(app, "--sensor-size", s.sensor, "size of the sensor, if the recording does not contain it", "Input");
-    sample::addText(app, "--camera", s.camera, "NAME", "camera of an M3ED recording: left or right")->group("Input");
-    app.add_flag("--skip-bad", s.skip_bad, "skip invalid events instead of stopping at the first")->group("Input");
-    sample::addNumber(app, "--contrast-threshold", s.contrast_threshold, 0.01, 10,
-                      "events from video: the change of log intensity that triggers an event")
-        ->group("Input");
+    const auto group = [](CLI::Option *option) { return sample::group(option, "Input"); };
+    group(sample::addText(app, "--camera", s.camera, "NAME", "camera of an M3ED recording: left or right"));
+    group(sample::addFlag(app, "--skip-bad", s.skip_bad, "skip invalid events instead of stopping at the first"));
+    group(sample::addNumber(app, "--contrast-threshold", s.contrast_threshold, 0.01, 10,
+                            "events from video: the change of log intensity that triggers an event"));
 }
 
 void addSelectionOptions(CLI::App &app, Settings &s) {
-    const auto set_range = [&s](const std::string &text) { parseRange(text, s.from, s.to); };
-    const auto valid_range = [](const std::string &text) {
-        double from, to;
-        return parseRange(text, from, to);
-    };
-    app.add_option_function<std::string>("--range", set_range,
-                                         "use only these events, in seconds from the first one; without TO, to the end")
-        ->type_name("FROM:TO")
-        ->check(sample::expect(valid_range, "FROM:TO or FROM: in seconds from the first event"))
-        ->group("Input");
+    const auto set = [&s](const std::string &text) { return parseRange(text, s.from, s.to); };
+    sample::group(sample::addValue(app, "--range", set, "FROM:TO", "FROM:TO or FROM: in seconds from the first event",
+                                   "use only these events, in seconds from the first one; without TO, to the end"),
+                  "Input");
     addSize(app, "--resize", s.resize, "map the events to a grid of this size", "Input");
 }
 
@@ -88,10 +80,8 @@ void addFrameOptions(CLI::App &app, Settings &s) {
     std::vector<std::string> names;
     for (int kind = 0; const char *name = cusRepresentationName(static_cast<cusRepresentationKind>(kind)); ++kind)
         names.emplace_back(name);
-    const auto group = [](CLI::Option *option) { return option->group("Frames"); };
-    group(sample::addChoice(app, "--representation", s.representation, names,
-                            "how events become a frame: " + CLI::detail::join(names, ", ")))
-        ->type_name("NAME");
+    const auto group = [](CLI::Option *option) { return sample::group(option, "Frames"); };
+    group(sample::addChoice(app, "--representation", s.representation, names, "how events become a frame"));
     group(sample::addNumber(app, "--channels", s.channels, 0, 16,
                             "mdes, mdes_count: channels; stacked_histogram, voxel_grid: time bins; 0: their default"));
     group(sample::addNumber(app, "--events-per-frame", s.events_per_frame, 1, 2000000000, "frames of N events"));
@@ -100,29 +90,28 @@ void addFrameOptions(CLI::App &app, Settings &s) {
     group(sample::addNumber(
         app, "--stride", s.stride, 0, 2000000000,
         "events or microseconds from the start of one frame to that of the next; 0: the length of a frame"));
-    group(app.add_flag("--keep-incomplete", s.keep_incomplete, "also make the last frame if it is not full"));
-    const auto set_shard = [&s](const std::string &text) { parseShard(text, s.shard, s.shards); };
-    const auto valid_shard = [](const std::string &text) {
-        unsigned long long shard, shards;
-        return parseShard(text, shard, shards);
-    };
-    group(app.add_option_function<std::string>("--shard", set_shard, "make only the I-th of N equal parts of the frames"))
-        ->type_name("I/N")
-        ->check(sample::expect(valid_shard, "I/N with I from 1 to N"));
+    group(sample::addFlag(app, "--keep-incomplete", s.keep_incomplete, "also make the last frame if it is not full"));
+    const auto set_shard = [&s](const std::string &text) { return parseShard(text, s.shard, s.shards); };
+    group(sample::addValue(app, "--shard", set_shard, "I/N", "I/N with I from 1 to N",
+                           "make only the I-th of N equal parts of the frames"));
 }
 
 void addOutputOptions(CLI::App &app, Settings &s) {
-    app.add_flag("--checksum", s.checksum, "print the CRC-32C of all frames in order")->group("Output");
-    sample::addText(app, "--save-events", s.events_file, "FILE.h5", "write the events as an M3ED-style recording")
-        ->group("Output");
-    sample::addNumber(app, "--speed", s.speed, 0.0001, 1000, "playback speed; 1: that of the recording")->group("Output");
-    sample::addNumber(app, "--fps", s.fps, 1, 240, "frames per second of a video file with --events-per-frame")
-        ->group("Output");
+    const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
+    group(sample::addFlag(app, "--checksum", s.checksum, "print the CRC-32C of all frames in order"));
+    group(sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "of frames in NAME.h5"));
+    group(sample::addText(app, "--save-events", s.events_file, "FILE.h5", "write the events as an M3ED-style recording"));
+    group(sample::addNumber(
+        app, "--speed", s.common.speed, 0, 1000,
+        "speed of a window, and of a video of frames of equal time; 1: that of the recording; 0: a window as "
+        "fast as possible"));
+    group(sample::addNumber(app, "--fps", s.fps, 1, 240, "frames per second of a video file with --events-per-frame"));
+    group(sample::addLegend(app, s.common.legend));
 }
 
-const std::string RECORDING_HELP =
-    "a recording (M3ED or DSEC HDF5, Prophesee RAW EVT2 or EVT3, DAT, text), recognized by its content; or a source of "
-    "frames to generate events from: ";
+const std::string RECORDING_HELP = "a recording (M3ED or DSEC HDF5, Prophesee RAW EVT2, EVT2.1 or EVT3, DAT, text or CSV), "
+                                   "recognized by its content; or a source of "
+                                   "frames to generate events from: ";
 
 // False: there is nothing to do, or `info` was asked for and printed.
 bool parse(int argc, char **argv, Settings &s) {
@@ -133,16 +122,24 @@ bool parse(int argc, char **argv, Settings &s) {
                         "  cusight-events recording.h5 --shard 3/16 --checksum --output frames.raw\n"
                         "  cusight-events recording.raw --save-events recording.h5\n"
                         "  cusight-events video.mp4 --output events.mp4        events generated from video\n"
-                        "  cusight-events info recording.raw\n");
+                        "  cusight-events info recording.raw\n"
+                        "  cusight-events merge part-*.h5 --output frames.h5   of shards\n");
     CLI::App *const info =
         sample::addCommand(*app, "info", "Prints what is in a recording.", "  cusight-events info recording.raw\n");
-    info->fallthrough(); // to --device and --headless, which change nothing
-    CLI::Option *const input = app->add_option("INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP);
-    info->add_option("INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP)->required();
+    CLI::App *const merge = sample::addCommand(*app, "merge", "Puts the frames of all shards together.",
+                                               "  cusight-events merge part-*.h5 --output frames.h5\n");
+    events::MergeSettings parts;
+    sample::addPositionals(
+        *merge, "INPUT", parts.inputs,
+        "what --shard 1/N to N/N have stored: NAME.h5 in any order, or NAME.raw in order of their shards");
+    sample::addOutput(*merge, parts.output, "the frames of all, as one run would have stored them: NAME.h5 or NAME.raw");
+    CLI::Option *const input = sample::addPositional(*app, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, false);
+    sample::addPositional(*info, "INPUT", s.input, RECORDING_HELP + sample::SOURCE_HELP, true);
     addInputOptions(*info, s);
-    sample::addDevice(*app, s.common.device);
+    sample::addDevice(*app, s.common.device, true);
     sample::addOutput(*app, s.common.output,
-                      std::string("store the frames themselves as NAME.raw or NAME.h5, or ") + sample::SINK_HELP +
+                      std::string("store the frames themselves as NAME.raw or NAME.h5 (-.raw: on stdout), or ") +
+                          sample::SINK_HELP +
                           "; without a window, without this option, --checksum and --save-events: events.mp4");
     sample::addHeadless(*app, s.common.headless);
     addInputOptions(*app, s);
@@ -151,41 +148,22 @@ bool parse(int argc, char **argv, Settings &s) {
     addOutputOptions(*app, s);
     if (!sample::parse(*app, argc, argv))
         return false;
-    if (info->parsed()) {
+    if (sample::isParsed(*info)) {
         events::printInfo(s);
         return false;
     }
-    if (input->empty())
+    if (sample::isParsed(*merge)) {
+        if (parts.output.empty())
+            throw Stop(sample::USAGE, "--output is required (see --help)");
+        events::merge(parts);
+        return false;
+    }
+    if (!sample::isGiven(input))
         throw Stop(sample::USAGE, "INPUT is required (see --help)");
     return true;
 }
 
 // ---- Which frames to make ----------------------------------------------------------------------------------------------
-
-cusWindowing windowing(const Settings &s) {
-    cusWindowing w = cusEventPipelineDefaults().windowing;
-    w.unit = s.us_per_frame ? CUS_WINDOW_DURATION : CUS_WINDOW_COUNT;
-    w.length = static_cast<uint64_t>(s.us_per_frame ? s.us_per_frame : s.events_per_frame);
-    w.stride = s.stride ? static_cast<uint64_t>(s.stride) : w.length;
-    w.keep_incomplete = s.keep_incomplete;
-    return w;
-}
-
-cusRepresentation representation(const Settings &s) {
-    int kind = 0;
-    while (s.representation != cusRepresentationName(static_cast<cusRepresentationKind>(kind)))
-        ++kind;
-    cusRepresentation r = cusRepresentationDefaults(static_cast<cusRepresentationKind>(kind));
-    if (s.channels)
-        r.channels = s.channels;
-    return r;
-}
-
-// The number of windows in `extent` events or microseconds.
-uint64_t windowCount(uint64_t extent, const cusWindowing &w) {
-    const uint64_t whole = extent >= w.length ? (extent - w.length) / w.stride + 1 : 0;
-    return whole + (w.keep_incomplete && whole * w.stride < extent);
-}
 
 // The length of the selection in events or microseconds: known from the file, or by reading all of it.
 uint64_t measureExtent(const EventSource &source, Selection &selection, bool by_count) {
@@ -237,21 +215,26 @@ uint64_t eventsNeeded(const cusEventPipelineOptions &options) {
 // Pushes the selection through a pipeline into the outputs.
 class Run {
   public:
-    Run(const Settings &s, const sample::Device &device, EventSource &source)
-        : settings_(s), device_(device), source_(source), selection_(source, s) {
+    Run(const Settings &s, const std::vector<sample::Device> &devices, EventSource &source)
+        : settings_(s), devices_(devices), source_(source), selection_(source, s) {
         options_.windowing = windowing(s);
-        options_.compute = device.space;
+        options_.compute = devices.front().space;
         nonempty_ = chooseShard(s, source, selection_, options_, all_windows_);
         double fps = s.fps;
         if (options_.windowing.unit == CUS_WINDOW_DURATION) // a video plays at the speed of the recording
-            fps = std::min(240.0, std::max(1.0, 1e6 * s.speed / static_cast<double>(options_.windowing.stride)));
+            fps = std::min(240.0, std::max(1.0, 1e6 * (s.common.speed > 0 ? s.common.speed : 1) /
+                                                    static_cast<double>(options_.windowing.stride)));
         const cusRepresentation kind = representation(s);
         output_ = std::make_unique<events::FrameOutput>(s, kind, selection_.grid, fps);
         if (output_->paced())
             options_.batch_windows = 1;
         file_ = std::make_unique<events::EventFile>(s.events_file, selection_.grid);
-        check(cusEventPipelineCreate(&pipeline_, selection_.grid.height, selection_.grid.width, &kind, 1, &options_,
-                                     events::FrameOutput::receive, output_.get()));
+        if (devices.size() > 1)
+            dealer_ = std::make_unique<sample::EventDealer>(devices, selection_.grid.height, selection_.grid.width, kind,
+                                                            options_, events::FrameOutput::receive, output_.get());
+        else
+            check(cusEventPipelineCreate(&pipeline_, selection_.grid.height, selection_.grid.width, &kind, 1, &options_,
+                                         events::FrameOutput::receive, output_.get()));
     }
     ~Run() { cusEventPipelineDestroy(pipeline_); }
     Run(const Run &) = delete;
@@ -262,18 +245,22 @@ class Run {
         sample::Progress progress("events", all && source_.count > 0 ? source_.count : 0);
         cusStatus status = nonempty_ ? push(progress) : CUS_OK;
         if (status == CUS_OK && nonempty_)
-            status = cusEventPipelineFlush(pipeline_);
+            status = dealer_ ? dealer_->flush() : cusEventPipelineFlush(pipeline_);
         seconds_ = progress.seconds();
         progress.finish();
         output_->rethrow();
         if (!output_->closed())
             check(status);
         cusEventPipelineCounts counts = {};
-        check(cusEventPipelineQuery(pipeline_, &counts));
+        if (dealer_)
+            counts.skipped = dealer_->skipped();
+        else
+            check(cusEventPipelineQuery(pipeline_, &counts));
         requireFrames();
         output_->finish();
         file_->finish();
         report(counts.skipped);
+        output_->hold();
         if (!source_.problem().empty())
             throw Stop(sample::INPUT, source_.problem());
     }
@@ -314,7 +301,7 @@ class Run {
                 const cusEventArrays piece = {e.x + i, e.y + i, e.p + i, e.t + i, std::min(step, e.count - i), CUS_HOST};
                 output_->clock.add(pushed_, piece);
                 file_->write(piece);
-                status = cusEventPipelinePush(pipeline_, &piece);
+                status = dealer_ ? dealer_->push(piece) : cusEventPipelinePush(pipeline_, &piece);
                 pushed_ += piece.count;
                 progress.update(static_cast<long long>(pushed_),
                                 sample::text("%llu frames", static_cast<unsigned long long>(output_->frames())));
@@ -324,19 +311,31 @@ class Run {
     }
 
     void report(uint64_t outside) const {
-        sample::figure("input", "%s, %d x %d", source_.describe().c_str(), source_.sensor.width, source_.sensor.height);
-        sample::figure("device", "%s", device_.name.c_str());
-        sample::figure("frames", "%llu of %s, %d x %d", static_cast<unsigned long long>(output_->frames()),
-                       settings_.representation.c_str(), selection_.grid.width, selection_.grid.height);
-        sample::figure("events", "%llu", static_cast<unsigned long long>(pushed_));
+        using sample::Json;
+        using ull = unsigned long long;
+        sample::figure(
+            "input",
+            Json().add("input", source_.describe()).add("width", source_.sensor.width).add("height", source_.sensor.height),
+            "%s, %d x %d", source_.describe().c_str(), source_.sensor.width, source_.sensor.height);
+        sample::figure("device", "%s", sample::deviceNames(devices_).c_str());
+        sample::figure("frames",
+                       Json()
+                           .add("frames", output_->frames())
+                           .add("representation", settings_.representation)
+                           .add("frame_width", selection_.grid.width)
+                           .add("frame_height", selection_.grid.height),
+                       "%llu of %s, %d x %d", static_cast<ull>(output_->frames()), settings_.representation.c_str(),
+                       selection_.grid.width, selection_.grid.height);
+        sample::figure("events", Json().add("events", pushed_), "%llu", static_cast<ull>(pushed_));
         if (outside)
-            sample::figure("outside the frame", "%llu", static_cast<unsigned long long>(outside));
-        sample::figure("rate", "%.2f million events/s", 1e-6 * static_cast<double>(pushed_) / std::max(seconds_, 1e-9));
+            sample::figure("outside the frame", Json().add("outside", outside), "%llu", static_cast<ull>(outside));
+        const double rate = static_cast<double>(pushed_) / std::max(seconds_, 1e-9);
+        sample::figure("rate", Json().add("events_per_second", rate), "%.2f million events/s", 1e-6 * rate);
         output_->report();
     }
 
     const Settings &settings_;
-    const sample::Device &device_;
+    const std::vector<sample::Device> &devices_;
     EventSource &source_;
     Selection selection_;
     cusEventPipelineOptions options_ = cusEventPipelineDefaults();
@@ -344,7 +343,8 @@ class Run {
     uint64_t all_windows_ = 0; // of all shards, if there are several
     std::unique_ptr<events::FrameOutput> output_;
     std::unique_ptr<events::EventFile> file_;
-    cusEventPipeline *pipeline_ = nullptr;
+    cusEventPipeline *pipeline_ = nullptr;        // of one device
+    std::unique_ptr<sample::EventDealer> dealer_; // of several
     uint64_t pushed_ = 0;
     double seconds_ = 0;
 };
@@ -360,9 +360,14 @@ int run(int argc, char **argv) {
     files.write("--save-events", s.events_file);
     files.check();
     sample::requireEnding("--save-events", s.events_file, {".h5", ".hdf5"});
-    const sample::Device device = sample::chooseDevice(s.common.device);
-    const std::unique_ptr<EventSource> source = events::openEvents(s, device.space == CUS_DEVICE);
-    Run(s, device, *source).run();
+    sample::requireFile("--save-events", s.events_file);
+    if (sample::ending(s.common.output) == ".h5" || sample::ending(s.common.output) == ".hdf5")
+        sample::requireFile("--output", s.common.output);
+    const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
+    // A pipeline uploads from pinned memory directly; several devices get copies.
+    const bool pinned = devices.size() == 1 && devices.front().space == CUS_DEVICE;
+    const std::unique_ptr<EventSource> source = events::openEvents(s, pinned);
+    Run(s, devices, *source).run();
     return sample::OK;
 }
 

@@ -3,9 +3,15 @@
 // The stages run concurrently: one thread decodes into a ring of frames, one computes, and the main thread encodes or shows.
 // On the GPU the ring is in pinned memory, and upload, kernels and download have a stream each, ordered by events: three
 // frames are in flight on the GPU while a fourth is decoded and a fifth encoded.
+//
+// Several devices each have a band of rows of every frame: a pixel depends on itself in the frames before only, so the previous
+// frame and the encoder's reference stay where they are, and no row is uploaded twice. With the noise filter a pixel depends on
+// its neighbors too, in all frames before, so the first device then gets whole frames and counts alone.
 #include "common/app.hpp"
 #include "common/channel.hpp"
 #include "common/files.hpp"
+#include "common/legend.hpp"
+#include "common/many_devices.hpp"
 #include "common/options.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
@@ -17,6 +23,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <memory>
@@ -37,35 +44,80 @@ struct Settings {
     int frames = 0;
 };
 
-// One slot of the ring.
-struct Slot {
-    cusMat input = CUS_MAT_INIT, output = CUS_MAT_INIT;  // host; pinned if the GPU computes
+// Rows first .. end - 1.
+struct Rows {
+    int first, end;
+    int count() const { return end - first; }
+    // These rows of a matrix whose first row is row `top` of the frame.
+    cusMat of(const cusMat &mat, int top = 0) const {
+        cusMat region = CUS_MAT_INIT;
+        check(cusMatRegion(&mat, 0, first - top, mat.cols, count(), &region));
+        return region;
+    }
+};
+
+// What one device does with every frame.
+struct Share {
+    Rows picture, input; // rows to make; rows to read, which contain them
+    bool counts;         // also the changed bytes of `input`
+};
+
+// The shares of at most `devices`; there is none without rows.
+std::vector<Share> divide(int rows, int devices, bool filtered) {
+    std::vector<Share> shares;
+    const int n = std::min(rows, devices);
+    for (int i = 0; i < n; ++i) {
+        const Rows band = {static_cast<int>(static_cast<long long>(rows) * i / n),
+                           static_cast<int>(static_cast<long long>(rows) * (i + 1) / n)};
+        shares.push_back({band, filtered && i == 0 ? Rows{0, rows} : band, !filtered || i == 0});
+    }
+    return shares;
+}
+
+// What a device has of a slot.
+struct Part {
     cusMat frame = CUS_MAT_INIT, picture = CUS_MAT_INIT; // device; unused on the CPU
     cusMat changed = CUS_MAT_INIT;                       // 1 x 1, 32SC1: number of bytes the sparse difference sends
     cusStreamEvent uploaded = nullptr, computed = nullptr, downloaded = nullptr;
 
-    Slot() = default;
-    Slot(const Slot &) = delete;
-    Slot &operator=(const Slot &) = delete;
-    ~Slot() {
-        for (cusMat *m : {&input, &output, &frame, &picture, &changed})
+    Part() = default;
+    Part(const Part &) = delete;
+    Part &operator=(const Part &) = delete;
+    ~Part() {
+        for (cusMat *m : {&frame, &picture, &changed})
             cusMatRelease(m);
         for (cusStreamEvent e : {uploaded, computed, downloaded})
             cusStreamEventDestroy(e);
     }
 };
 
-// Computes the picture and the number of changed bytes, slot by slot.
+// One slot of the ring.
+struct Slot {
+    cusMat input = CUS_MAT_INIT, output = CUS_MAT_INIT; // host; pinned if GPUs compute
+    std::vector<Part> parts;                            // one a device
+
+    Slot() = default;
+    Slot(const Slot &) = delete;
+    Slot &operator=(const Slot &) = delete;
+    ~Slot() {
+        cusMatRelease(&input);
+        cusMatRelease(&output);
+    }
+};
+
+// Computes a device's share of the picture and of the number of changed bytes, slot by slot.
 class Engine {
   public:
-    Engine(const Settings &settings, const sample::Device &device, cv::Size size)
-        : settings_(settings), device_(device), size_(size), width_(settings.view == "side" ? 2 * size.width : size.width) {
-        cuda_ = device.space == CUS_DEVICE;
+    Engine(const Settings &settings, const sample::Device &device, size_t index, const Share &share, int cols)
+        : settings_(settings), index_(index), share_(share), cols_(cols), cuda_(device.space == CUS_DEVICE) {
         if (cuda_)
             for (cusStream *stream : {&up_, &run_, &down_})
                 check(cusStreamCreate(stream));
-        check(cusDiffEncoderCreate(&encoder_, size.height, size.width, CUS_8UC3, device.space, &settings.diff));
-        check(cusSparseDiffCreate(&diff_, size.height, size.width, CUS_8UC3, 0, 0, device.space));
+        if (!share.counts)
+            return;
+        const int rows = share.input.count();
+        check(cusDiffEncoderCreate(&encoder_, rows, cols, CUS_8UC3, device.space, &settings.diff));
+        check(cusSparseDiffCreate(&diff_, rows, cols, CUS_8UC3, 0, 0, device.space));
     }
     ~Engine() {
         for (cusStream stream : {up_, run_, down_})
@@ -79,78 +131,105 @@ class Engine {
     Engine(const Engine &) = delete;
     Engine &operator=(const Engine &) = delete;
 
-    cv::Size pictureSize() const { return {width_, size_.height}; }
-
+    // Allocates this device's part of a slot.
     void prepare(Slot &slot) const {
+        Part &part = slot.parts[index_];
         if (!cuda_) {
-            check(cusMatCreate(&slot.input, size_.height, size_.width, CUS_8UC3, CUS_HOST));
-            check(cusMatCreate(&slot.output, size_.height, width_, CUS_8UC3, CUS_HOST));
-            check(cusMatCreate(&slot.changed, 1, 1, CUS_32SC1, CUS_HOST));
+            check(cusMatCreate(&part.changed, 1, 1, CUS_32SC1, CUS_HOST));
+            check(cusMatSetZero(&part.changed, nullptr));
             return;
         }
-        check(cusMatCreatePinned(&slot.input, size_.height, size_.width, CUS_8UC3));
-        check(cusMatCreatePinned(&slot.output, size_.height, width_, CUS_8UC3));
-        check(cusMatCreatePinned(&slot.changed, 1, 1, CUS_32SC1));
-        check(cusMatCreate(&slot.frame, size_.height, size_.width, CUS_8UC3, CUS_DEVICE));
-        check(cusMatCreate(&slot.picture, size_.height, width_, CUS_8UC3, CUS_DEVICE));
-        for (cusStreamEvent *event : {&slot.uploaded, &slot.computed, &slot.downloaded})
+        check(cusMatCreatePinned(&part.changed, 1, 1, CUS_32SC1));
+        check(cusMatSetZero(&part.changed, nullptr));
+        check(cusMatCreate(&part.frame, share_.input.count(), cols_, CUS_8UC3, CUS_DEVICE));
+        check(cusMatCreate(&part.picture, share_.picture.count(), slot.output.cols, CUS_8UC3, CUS_DEVICE));
+        for (cusStreamEvent *event : {&part.uploaded, &part.computed, &part.downloaded})
             check(cusStreamEventCreate(event));
     }
 
-    // Starts a slot whose input is filled. `previous` is the slot before it, or the same slot for the first frame; it must
-    // not change until wait(slot) has returned.
-    void submit(Slot &previous, Slot &slot) {
+    // Starts this device's share of a slot whose input is filled. `previous` is the slot before it, or the same slot for the
+    // first frame; it must not change until wait() has returned.
+    void submit(const Slot &previous, Slot &slot) {
+        Part &part = slot.parts[index_];
+        const bool first = &previous == &slot;
         if (!cuda_) {
-            compute(previous.input, slot.input, slot.output, &previous == &slot);
-            check(cusMatCopy(&diff_.count, &slot.changed, nullptr));
+            cusMat picture = share_.picture.of(slot.output);
+            compute(share_.input.of(previous.input), share_.input.of(slot.input), picture, first);
+            if (share_.counts)
+                check(cusMatCopy(&diff_.count, &part.changed, nullptr));
             return;
         }
-        check(cusMatUpload(&slot.input, &slot.frame, up_));
-        check(cusStreamEventRecord(slot.uploaded, up_));
-        check(cusStreamWaitEvent(run_, slot.uploaded));
-        compute(previous.frame, slot.frame, slot.picture, &previous == &slot);
-        check(cusMatDownload(&diff_.count, &slot.changed, run_)); // 4 bytes, before the next frame overwrites them
-        check(cusStreamEventRecord(slot.computed, run_));
-        check(cusStreamWaitEvent(down_, slot.computed));
-        check(cusMatDownload(&slot.picture, &slot.output, down_));
-        check(cusStreamEventRecord(slot.downloaded, down_));
+        const cusMat input = share_.input.of(slot.input);
+        check(cusMatUpload(&input, &part.frame, up_));
+        check(cusStreamEventRecord(part.uploaded, up_));
+        check(cusStreamWaitEvent(run_, part.uploaded));
+        compute(previous.parts[index_].frame, part.frame, part.picture, first);
+        if (share_.counts)
+            check(cusMatDownload(&diff_.count, &part.changed, run_)); // 4 bytes, before the next frame overwrites them
+        check(cusStreamEventRecord(part.computed, run_));
+        check(cusStreamWaitEvent(down_, part.computed));
+        cusMat output = share_.picture.of(slot.output);
+        check(cusMatDownload(&part.picture, &output, down_));
+        check(cusStreamEventRecord(part.downloaded, down_));
     }
 
-    void wait(Slot &slot) const {
-        if (cuda_)
-            check(cusStreamEventSynchronize(slot.downloaded));
+    static void wait(const Part &part) {
+        if (part.downloaded)
+            check(cusStreamEventSynchronize(part.downloaded));
     }
 
   private:
+    // previous, current: the input rows; picture: the picture's rows.
     void compute(const cusMat &previous, const cusMat &current, cusMat &picture, bool first) {
-        if (first)
-            check(cusDiffEncoderReset(encoder_, &current, run_));
+        const int top = share_.input.first;
+        const cusMat before = share_.picture.of(previous, top), now = share_.picture.of(current, top);
         cusMat view = CUS_MAT_INIT;
         check(cusMatRegion(&picture, 0, 0, picture.cols, picture.rows, &view));
         if (settings_.view == "side") {
-            check(cusMatRegion(&picture, 0, 0, size_.width, size_.height, &view));
-            check(cusMatCopy(&current, &view, run_));
-            check(cusMatRegion(&picture, size_.width, 0, size_.width, size_.height, &view));
+            check(cusMatRegion(&picture, 0, 0, cols_, picture.rows, &view));
+            check(cusMatCopy(&now, &view, run_));
+            check(cusMatRegion(&picture, cols_, 0, cols_, picture.rows, &view));
         }
         if (settings_.view == "noise") {
-            check(cusNoiseView(&previous, &current, &view, settings_.noise_threshold, run_));
+            check(cusNoiseView(&before, &now, &view, settings_.noise_threshold, run_));
         } else {
             cusHeatmapOptions options = cusHeatmapDefaults();
             options.full_scale = settings_.full_scale;
-            check(cusHeatmap(&previous, &current, &view, &options, run_));
+            check(cusHeatmap(&before, &now, &view, &options, run_));
         }
+        if (!share_.counts)
+            return;
+        if (first)
+            check(cusDiffEncoderReset(encoder_, &current, run_));
         check(cusDiffEncode(encoder_, &current, &diff_, run_));
     }
 
     const Settings &settings_;
-    const sample::Device &device_;
-    const cv::Size size_;
-    const int width_;
-    bool cuda_ = false;
+    const size_t index_;
+    const Share share_;
+    const int cols_;
+    const bool cuda_;
     cusStream up_ = nullptr, run_ = nullptr, down_ = nullptr;
     cusDiffEncoder *encoder_ = nullptr;
     cusSparseDiff diff_ = CUS_SPARSE_DIFF_INIT;
 };
+
+sample::Scale scaleOfMap(const Settings &settings) {
+    if (settings.view == "noise")
+        return {"changed by more than " + std::to_string(settings.noise_threshold) + " (sum of B, G, R)",
+                {{0, 0, 0}, {0, 0, 255}},
+                {{0.25, "no"}, {0.75, "yes"}}};
+    sample::Scale scale = {"change (sum of B, G, R)", {}, {}};
+    constexpr int COLORS = 256;
+    const double pi = std::acos(-1);
+    const auto channel = [](double value) { return static_cast<uchar>(255 * std::max(0.0, value)); };
+    for (int i = 0; i < COLORS; ++i) { // the formula of cusHeatmap
+        const double n = static_cast<double>(i) / (COLORS - 1);
+        scale.colors.push_back({channel(std::cos(pi * n)), channel(std::sin(pi * n)), channel(-std::cos(pi * n))});
+    }
+    scale.ticks = sample::roundTicks(0, settings.full_scale);
+    return scale;
+}
 
 // Adds up the time a stage spends working, without the waits for its neighbors.
 class Stopwatch {
@@ -170,14 +249,33 @@ class Stopwatch {
 // The three stages and the channels between them.
 class Pipeline {
   public:
-    Pipeline(const Settings &settings, const sample::Device &device, sample::Source &source)
-        : settings_(settings), device_(device), source_(source), engine_(settings, device, source.size()), ring_(RING),
-          empty_(RING), decoded_(RING), computed_(RING) {
+    Pipeline(const Settings &settings, std::vector<sample::Device> devices, sample::Source &source)
+        : settings_(settings), devices_(std::move(devices)), source_(source),
+          shares_(divide(source.size().height, static_cast<int>(devices_.size()), settings.diff.min_neighbors > 0)),
+          computing_(shares_.size()), ring_(RING), empty_(RING) {
+        devices_.resize(shares_.size());
+        const cv::Size size = source.size();
+        const int width = settings.view == "side" ? 2 * size.width : size.width;
+        const int legend = settings.common.legend ? sample::legendHeight(width) : 0;
+        const cv::Size picture(width, size.height + legend);
+        const bool cuda = devices_.front().space == CUS_DEVICE;
+        const auto create = [cuda](cusMat &mat, cv::Size to) {
+            check(cuda ? cusMatCreatePinned(&mat, to.height, to.width, CUS_8UC3)
+                       : cusMatCreate(&mat, to.height, to.width, CUS_8UC3, CUS_HOST));
+        };
         for (Slot &slot : ring_) {
-            engine_.prepare(slot);
+            create(slot.input, size);
+            create(slot.output, picture);
+            if (legend) { // the strip below the map never changes
+                cv::Mat strip = cusight::toMat(slot.output).rowRange(size.height, picture.height);
+                sample::drawLegend(strip, {scaleOfMap(settings)});
+            }
+            slot.parts = std::vector<Part>(shares_.size());
             empty_.push(&slot);
         }
-        sink_ = sample::openSink(settings.common, "cusight-heatmap", "heatmap.mp4", engine_.pictureSize(), source.fps());
+        sink_ = sample::openSink(settings.common, "cusight-heatmap", source.frames() == 1 ? "heatmap.png" : "heatmap.mp4",
+                                 picture, sample::playbackOf(source));
+        dealer_ = std::make_unique<sample::Dealer<Job>>(devices_, RING, [this](size_t w) { return worker(w); });
     }
 
     // Processes all frames. What was complete before an input error is written and reported before the error is thrown; after
@@ -186,33 +284,29 @@ class Pipeline {
         sample::Progress progress("frames", total());
         std::thread decoder([this] {
             capture(decode_error_, [this] { decode(); });
-            decoded_.close();
-        });
-        std::thread worker([this] {
-            capture(compute_error_, [this] { compute(); });
-            if (compute_error_)
-                decoded_.close();
-            computed_.close();
+            dealer_->finish();
         });
         capture(write_error_, [&] { write(progress); });
         empty_.close();
-        decoded_.close();
-        computed_.close();
+        dealer_->stop();
         decoder.join();
-        worker.join();
-        for (const std::exception_ptr &error : {write_error_, compute_error_})
-            if (error)
-                std::rethrow_exception(error);
+        dealer_->join();
+        if (write_error_)
+            std::rethrow_exception(write_error_);
         writing_([this] { sink_->finish(); });
         seconds_ = progress.seconds();
         progress.finish();
         report();
         if (decode_error_)
             std::rethrow_exception(decode_error_);
+        sink_->hold();
     }
 
   private:
     static constexpr size_t RING = 8;
+    struct Job {
+        Slot *previous = nullptr, *slot = nullptr;
+    };
 
     template<class F>
     static void capture(std::exception_ptr &error, F &&work) {
@@ -231,41 +325,60 @@ class Pipeline {
     }
 
     void decode() {
-        Slot *slot = nullptr;
+        Slot *slot = nullptr, *previous = nullptr;
         for (long long i = 0; (!settings_.frames || i < settings_.frames) && !sample::interrupted() && empty_.pop(slot);
              ++i) {
             cv::Mat frame = cusight::toMat(slot->input);
-            if (!decoding_([&] { return source_.read(frame); }) || !decoded_.push(slot))
+            if (!decoding_([&] { return source_.read(frame); }))
                 break;
+            for (size_t w = 0; w < shares_.size(); ++w)
+                if (!dealer_->deal({previous ? previous : slot, slot}))
+                    return;
+            previous = slot;
         }
     }
 
-    void compute() {
-        if (device_.space == CUS_DEVICE)
-            check(cusDeviceSet(device_.index));
-        else
-            sample::leaveCoresToCodecs();
-        Slot *slot = nullptr, *previous = nullptr;
-        while (decoded_.pop(slot)) {
-            computing_([&] { engine_.submit(previous ? *previous : *slot, *slot); });
-            previous = slot;
-            if (!computed_.push(slot))
-                break;
+    // What worker `w` does with its share of each slot.
+    sample::Dealer<Job>::Work worker(size_t w) {
+        if (devices_[w].space == CUS_HOST)
+            sample::leaveCoresToCodecs(shares_.size());
+        const auto engine = std::make_shared<Engine>(settings_, devices_[w], w, shares_[w], source_.size().width);
+        for (Slot &slot : ring_)
+            engine->prepare(slot);
+        return [this, w, engine](Job &job) { computing_[w]([&] { engine->submit(*job.previous, *job.slot); }); };
+    }
+
+    // The next slot, once all devices have computed their shares of it.
+    bool nextSlot(Slot *&slot) {
+        Job job;
+        for (size_t w = 0; w < shares_.size(); ++w) {
+            if (!dealer_->next(job))
+                return false;
+            try {
+                Engine::wait(job.slot->parts[w]);
+            } catch (...) {
+                sample::rethrow(std::current_exception(), devices_[w], devices_.size());
+            }
         }
+        slot = job.slot;
+        return true;
     }
 
     void write(sample::Progress &progress) {
         const double bytes = 3.0 * source_.size().area();
         Slot *slot = nullptr, *previous = nullptr;
-        while (computed_.pop(slot)) {
-            engine_.wait(*slot);
+        while (nextSlot(slot)) {
             // Only now is the previous slot free: the frame just finished was compared with it.
             if (previous)
                 empty_.push(previous);
             previous = slot;
-            const double share = *static_cast<const uint32_t *>(slot->changed.data) / bytes;
+            uint64_t changed = 0;
+            for (const Part &part : slot->parts)
+                changed += *static_cast<const uint32_t *>(part.changed.data);
+            const double share = static_cast<double>(changed) / bytes;
             share_sum_ += share;
             share_max_ = std::max(share_max_, share);
+            sample::reportFrame(sample::Json().add("frame", frames_).add("changed", share));
             const bool more = writing_([&] { return sink_->write(cusight::toMat(slot->output)); });
             progress.update(++frames_, sample::text("%.2f %% changed", 100 * share));
             if (!more)
@@ -274,33 +387,44 @@ class Pipeline {
     }
 
     void report() const {
-        sample::figure("input", "%s, %d x %d", source_.name().c_str(), source_.size().width, source_.size().height);
-        sample::figure("device", "%s", device_.name.c_str());
+        sample::figureInput(source_);
+        sample::figure("device", "%s", sample::deviceNames(devices_).c_str());
         sample::figure("view", "%s", settings_.view.c_str());
         if (!frames_)
             return;
         const double n = static_cast<double>(frames_);
-        sample::figure("frames", "%lld", frames_);
-        sample::figure("rate", "%.1f frames/s", n / seconds_);
-        sample::figure("stages", "decode %.2f ms, %s %.2f ms, write %.2f ms; %.2f ms per frame overall",
-                       1e3 * decoding_.seconds / n, device_.space == CUS_DEVICE ? "queue" : "compute",
-                       1e3 * computing_.seconds / n, 1e3 * writing_.seconds / n, 1e3 * seconds_ / n);
-        sample::figure("changed", "%.3f %% of the bytes on average, %.3f %% at most", 100 * share_sum_ / n,
-                       100 * share_max_);
+        double computing = 0; // by the slowest device
+        for (const Stopwatch &each : computing_)
+            computing = std::max(computing, each.seconds);
+        sample::figure("frames", sample::Json().add("frames", frames_), "%lld", frames_);
+        sample::figure("rate", sample::Json().add("frames_per_second", n / seconds_), "%.1f frames/s", n / seconds_);
+        const char *const stage = devices_.front().space == CUS_DEVICE ? "queue" : "compute";
+        const sample::Json stages = sample::Json()
+                                        .add("decode", 1e3 * decoding_.seconds / n)
+                                        .add(stage, 1e3 * computing / n)
+                                        .add("write", 1e3 * writing_.seconds / n)
+                                        .add("overall", 1e3 * seconds_ / n);
+        sample::figure("stages", sample::Json().add("stages_ms", stages),
+                       "decode %.2f ms, %s %.2f ms, write %.2f ms; %.2f ms per frame overall", 1e3 * decoding_.seconds / n,
+                       stage, 1e3 * computing / n, 1e3 * writing_.seconds / n, 1e3 * seconds_ / n);
+        sample::figure("changed", sample::Json().add("changed_mean", share_sum_ / n).add("changed_max", share_max_),
+                       "%.3f %% of the bytes on average, %.3f %% at most", 100 * share_sum_ / n, 100 * share_max_);
         sample::figure("output", "%s", sink_->name().c_str());
     }
 
     const Settings &settings_;
-    const sample::Device &device_;
+    std::vector<sample::Device> devices_;
     sample::Source &source_;
-    Engine engine_;
+    const std::vector<Share> shares_; // one a device
+    Stopwatch decoding_, writing_;
+    std::vector<Stopwatch> computing_;
     std::vector<Slot> ring_;
-    sample::Channel<Slot *> empty_, decoded_, computed_;
+    sample::Channel<Slot *> empty_;
     std::unique_ptr<sample::Sink> sink_;
-    std::exception_ptr decode_error_, compute_error_, write_error_;
-    Stopwatch decoding_, computing_, writing_;
+    std::exception_ptr decode_error_, write_error_;
     long long frames_ = 0;
     double share_sum_ = 0, share_max_ = 0, seconds_ = 0;
+    std::unique_ptr<sample::Dealer<Job>> dealer_; // last: its threads use all of the above
 };
 
 // False: --help or --version was printed.
@@ -311,6 +435,7 @@ bool parse(int argc, char **argv, Settings &s) {
         "Also counts the bytes that a sparse difference would send.",
         "  cusight-heatmap video.mp4 --view side              a window, or heatmap.mp4 if there is no display\n"
         "  cusight-heatmap 0 --device cuda                    a camera, on the GPU\n"
+        "  cusight-heatmap video.mp4 --device cuda:all        on all GPUs\n"
         "  cusight-heatmap synthetic:1920x1080@500 --headless --output heatmap.avi\n");
     sample::addInput(*app, s.input);
     sample::addChoice(*app, "--view", s.view, {"heatmap", "noise", "side"},
@@ -325,7 +450,8 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addNumber(*app, "--min-neighbors", s.diff.min_neighbors, 0, 8,
                       "sparse difference: a changed pixel with fewer changed neighbors counts as noise; 0: off");
     sample::addFrames(*app, s.frames);
-    sample::addCommon(*app, s.common, "heatmap.mp4");
+    sample::addCommon(*app, s.common, "heatmap.mp4, or heatmap.png for one picture", true);
+    sample::addLegend(*app, s.common.legend);
     return sample::parse(*app, argc, argv);
 }
 
@@ -336,13 +462,15 @@ int run(int argc, char **argv) {
     sample::Files files;
     files.read("INPUT", s.input);
     files.write(s.common, "heatmap.mp4");
+    if (s.common.output.empty())
+        files.write(s.common, "heatmap.png");
     files.check();
     // The display check forks, so it must come before any threads and CUDA.
     if (!s.common.headless)
         sample::displayProblem();
-    const sample::Device device = sample::chooseDevice(s.common.device);
+    const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     const std::unique_ptr<sample::Source> source = sample::openSource(s.input);
-    Pipeline(s, device, *source).run();
+    Pipeline(s, devices, *source).run();
     return sample::OK;
 }
 

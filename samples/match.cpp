@@ -2,11 +2,14 @@
 // from empty ones by the color inside them.
 #include "common/app.hpp"
 #include "common/files.hpp"
+#include "common/legend.hpp"
+#include "common/many_devices.hpp"
 #include "common/options.hpp"
 #include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
 #include "common/source.hpp"
+#include "common/standard_input.hpp"
 
 #include "cusight/match.h"
 #include "cusight/opencv.hpp"
@@ -19,6 +22,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <list>
 #include <memory>
 #include <optional>
@@ -32,8 +36,7 @@ using cusight::check;
 struct Settings {
     sample::Common common;
     std::string input, mask, matches_file, method = "sqdiff";
-    std::vector<std::string> templates;
-    std::vector<cv::Rect> rois;
+    std::vector<std::string> templates, rois;
     bool gray = false, subpixel = false;
     int top_k = 1, min_distance = 0, frames = 0;
     std::optional<double> limit;
@@ -44,14 +47,6 @@ struct Settings {
 
 // In the order of cusMatchMethod.
 const std::vector<std::string> METHODS = {"sqdiff", "sqdiff-normed", "ccorr", "ccorr-normed", "ccoeff", "ccoeff-normed"};
-
-cv::Mat readImage(const std::string &file, int mode) {
-    sample::requireRegular(file);
-    cv::Mat image = cv::imread(file, mode);
-    if (image.empty())
-        throw sample::Stop(sample::INPUT, file + " cannot be read as an image");
-    return image;
-}
 
 // Templates of the same size, which share a matcher.
 struct Group {
@@ -69,6 +64,7 @@ struct Group {
     }
 };
 
+// Finds the templates on one device, in one frame at a time.
 class Finder {
   public:
     Finder(const Settings &settings, const sample::Device &device, const std::vector<cv::Mat> &templates, cv::Size frame)
@@ -115,15 +111,34 @@ class Finder {
         for (Group &group : groups_)
             for (size_t i = 0; i < group.members.size(); ++i) {
                 std::vector<cusMatch> &matches = found[group.members[i]];
-                matches.resize(static_cast<size_t>(settings_.top_k));
+                matches.resize(static_cast<size_t>(candidates()));
                 int n = 0;
-                check(cusMatcherGet(group.matcher, static_cast<int>(i), matches.data(), settings_.top_k, &n, stream_));
+                check(cusMatcherGet(group.matcher, static_cast<int>(i), matches.data(), candidates(), &n, stream_));
                 matches.resize(static_cast<size_t>(n));
+                if (!settings_.min_distance)
+                    dropOverlapping(matches, group.size);
+                matches.resize(std::min(matches.size(), static_cast<size_t>(settings_.top_k)));
             }
         return found;
     }
 
   private:
+    // Without --min-distance, matches whose box overlaps a better one's are dropped, so more are asked for.
+    int candidates() const { return settings_.min_distance ? settings_.top_k : std::min(1024, 4 * settings_.top_k); }
+
+    // Keeps a match unless it overlaps a better one by more than a twentieth of the box: neighbors may touch.
+    static void dropOverlapping(std::vector<cusMatch> &matches, cv::Size size) {
+        std::vector<cusMatch> kept;
+        for (const cusMatch &m : matches) {
+            const cv::Rect box({m.x, m.y}, size);
+            if (std::none_of(kept.begin(), kept.end(), [&](const cusMatch &other) {
+                    return 20 * (box & cv::Rect({other.x, other.y}, size)).area() > size.area();
+                }))
+                kept.push_back(m);
+        }
+        matches = kept;
+    }
+
     Group &groupOf(cv::Size size) {
         for (Group &group : groups_)
             if (group.size == size)
@@ -136,14 +151,14 @@ class Finder {
         cusMatcherOptions options = cusMatcherDefaults();
         options.method =
             static_cast<cusMatchMethod>(std::find(METHODS.begin(), METHODS.end(), settings_.method) - METHODS.begin());
-        options.max_matches = settings_.top_k;
+        options.max_matches = candidates();
         options.subpixel = settings_.subpixel;
         options.min_distance =
             settings_.min_distance ? settings_.min_distance : std::max(1, std::min(size.width, size.height) / 2);
         double values = size.area() * (settings_.gray ? 1.0 : 3.0); // that count towards the score
         cusMat mask = CUS_MAT_INIT;
         if (!settings_.mask.empty()) {
-            const cv::Mat picture = readImage(settings_.mask, cv::IMREAD_GRAYSCALE);
+            const cv::Mat picture = sample::readImage(settings_.mask, cv::IMREAD_GRAYSCALE);
             values *= static_cast<double>(cv::countNonZero(picture)) / static_cast<double>(picture.total());
             mask = place(picture);
             options.mask = &mask;
@@ -185,14 +200,39 @@ class Finder {
     cv::Mat host_gray_;
 };
 
-void draw(cv::Mat &picture, const cusMatch &m, cv::Size size, const std::string &label) {
-    const cv::Scalar green(0, 220, 0), red(0, 0, 230);
-    const cv::Scalar color = m.filled == 0 ? red : green;
-    cv::rectangle(picture, cv::Rect({m.x, m.y}, size), color, 2);
-    const int width = cv::getTextSize(label, cv::FONT_HERSHEY_SIMPLEX, 0.45, 1, nullptr).width;
-    const cv::Point at(std::max(0, std::min(m.x, picture.cols - width - 2)), m.y >= 16 ? m.y - 5 : m.y + size.height + 14);
-    cv::putText(picture, label, at, cv::FONT_HERSHEY_SIMPLEX, 0.45, {0, 0, 0}, 3, cv::LINE_AA);
-    cv::putText(picture, label, at, cv::FONT_HERSHEY_SIMPLEX, 0.45, color, 1, cv::LINE_AA);
+// A match to be drawn.
+struct Drawn {
+    cv::Rect box;
+    std::string label;
+    bool empty; // inspected and found empty
+};
+
+// Boxes, and labels beside them that cover neither each other nor another box: a label without such a place is left out.
+void draw(cv::Mat &picture, const std::vector<Drawn> &all) {
+    const double scale = sample::Labels::scaleFor(picture.size());
+    sample::Labels labels(picture.size());
+    const int line = std::max(2, cvRound(2 * scale));
+    for (const Drawn &d : all) {
+        cv::rectangle(picture, d.box, d.empty ? cv::Scalar(0, 0, 230) : cv::Scalar(0, 220, 0), line);
+        labels.occupy(d.box);
+    }
+    for (const Drawn &d : all) {
+        const cv::Size size = sample::Labels::sizeOf(d.label, scale);
+        const int gap = line + 1, right = d.box.x + d.box.width, bottom = d.box.y + d.box.height;
+        const int inside = std::max(0, std::min(d.box.x, picture.cols - size.width)); // where it does not leave the picture
+        const cv::Point places[] = {{inside, d.box.y - size.height - gap},
+                                    {inside, bottom + gap},
+                                    {right + gap, d.box.y},
+                                    {d.box.x - size.width - gap, d.box.y},
+                                    {right - size.width, bottom + gap},
+                                    {right + gap, bottom - size.height}};
+        for (const cv::Point &at : places)
+            if (labels.isFree({at, size})) {
+                labels.draw(picture, d.label, at, scale, d.empty ? cv::Scalar(80, 80, 255) : cv::Scalar(90, 255, 90),
+                            {0, 0, 0});
+                break;
+            }
+    }
 }
 
 // The file of --save-matches.
@@ -220,52 +260,112 @@ class MatchFile {
     std::unique_ptr<sample::OutputFile> file_;
 };
 
-// Finds the templates in one frame after another and counts.
+// A frame and what was found in it.
+struct Job {
+    cv::Mat frame;
+    std::vector<std::vector<cusMatch>> found;
+
+    // `pinned`: in page-locked memory, into which frames are decoded and from which GPUs read.
+    Job(cv::Size size, bool pinned) {
+        check(pinned ? cusMatCreatePinned(&memory_, size.height, size.width, CUS_8UC3)
+                     : cusMatCreate(&memory_, size.height, size.width, CUS_8UC3, CUS_HOST));
+        frame = cusight::toMat(memory_);
+    }
+    ~Job() { cusMatRelease(&memory_); }
+    Job(const Job &) = delete;
+    Job &operator=(const Job &) = delete;
+
+  private:
+    cusMat memory_ = CUS_MAT_INIT;
+};
+
+// Finds the templates in one frame after another and counts. Frames are dealt to the devices in turn.
 class Run {
   public:
-    Run(const Settings &settings, const std::vector<cv::Mat> &templates, Finder &finder)
-        : settings_(settings), templates_(templates), finder_(finder), file_(settings.matches_file) {}
+    Run(const Settings &settings, const std::vector<cv::Mat> &templates)
+        : settings_(settings), templates_(templates), file_(settings.matches_file) {}
 
-    // From `frame`, which was read already, to the end.
-    void process(cv::Mat &frame, sample::Source &source, sample::Sink &sink) {
+    // From `first`, which was read already, to the end.
+    void process(const cv::Mat &first, const std::vector<sample::Device> &devices, sample::Source &source,
+                 sample::Sink &sink) {
         long long total = source.frames();
         if (settings_.frames)
             total = total ? std::min<long long>(total, settings_.frames) : settings_.frames;
+        // One device is not given the next frame before the picture of this one is shown; several always have one waiting.
+        const size_t depth = devices.size() > 1 ? 2 : 1;
+        std::list<Job> memory;
+        std::vector<Job *> jobs;
+        while (jobs.size() < depth * devices.size())
+            jobs.push_back(&memory.emplace_back(first.size(), devices.front().space == CUS_DEVICE));
+        sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) {
+            const auto finder = std::make_shared<Finder>(settings_, devices[w], templates_, first.size());
+            return [finder](Job *job) { job->found = finder->find(job->frame); };
+        });
         sample::Progress progress("frames", total);
-        do {
-            const auto found = finder_.find(frame);
-            frame.copyTo(picture_);
-            for (size_t t = 0; t < found.size(); ++t)
-                for (size_t rank = 0; rank < found[t].size(); ++rank)
-                    record(t, rank, found[t][rank]);
+        long long read = 0;
+        const auto fill = [&](Job &job) {
+            if ((settings_.frames && read == settings_.frames) || (read > 0 && sample::interrupted()))
+                return false;
+            if (read++ > 0)
+                return source.read(job.frame);
+            first.copyTo(job.frame);
+            return true;
+        };
+        const std::exception_ptr ended_early = dealer.process(jobs, fill, [&](Job &job) {
+            drawn_.clear();
+            sample::Json json;
+            json.add("frame", frames_);
+            for (size_t t = 0; t < job.found.size(); ++t)
+                for (size_t rank = 0; rank < job.found[t].size(); ++rank)
+                    record(t, rank, job.found[t][rank], json);
+            sample::reportFrame(json);
+            draw(job.frame, drawn_);
             progress.update(++frames_, sample::text("%lld matches", matches_));
-            if (!sink.write(picture_))
-                break;
-        } while ((!settings_.frames || frames_ < settings_.frames) && !sample::interrupted() && source.read(frame));
+            return sink.write(job.frame);
+        });
         file_.finish();
         sink.finish();
         seconds_ = progress.seconds();
         progress.finish();
+        if (ended_early)
+            std::rethrow_exception(ended_early);
     }
 
     void report() const {
+        sample::Json sizes;
         for (const cv::Mat &t : templates_)
-            sample::figure("template", "%d x %d, method %s", t.cols, t.rows, settings_.method.c_str());
-        sample::figure("frames", "%lld, %.1f frames/s", frames_, static_cast<double>(frames_) / seconds_);
-        sample::figure("matches", "%lld", matches_);
+            sizes.append("templates", sample::Json().add("width", t.cols).add("height", t.rows));
+        for (size_t i = 0; i < templates_.size(); ++i)
+            sample::figure("template", i ? sample::Json() : sizes.add("method", settings_.method), "%d x %d, method %s",
+                           templates_[i].cols, templates_[i].rows, settings_.method.c_str());
+        const double rate = static_cast<double>(frames_) / seconds_;
+        sample::figure("frames", sample::Json().add("frames", frames_).add("frames_per_second", rate),
+                       "%lld, %.1f frames/s", frames_, rate);
+        sample::figure("matches", sample::Json().add("matches", matches_), "%lld", matches_);
         if (matches_)
-            sample::figure("first match", "x %d, y %d, score %.17g", first_.x, first_.y, first_.score);
+            sample::figure("first match", sample::Json().add("first_match", asJson(0, 0, first_)), "x %d, y %d, score %.6g",
+                           first_.x, first_.y, first_.score);
         if (settings_.inspect)
-            sample::figure("filled", "%lld of %lld", filled_, matches_);
+            sample::figure("filled", sample::Json().add("filled", filled_), "%lld of %lld", filled_, matches_);
     }
 
   private:
-    void record(size_t index, size_t rank, const cusMatch &m) {
-        const cv::Size size = templates_[index].size();
-        std::string label = sample::text("%.6g", m.score);
+    sample::Json asJson(size_t index, size_t rank, const cusMatch &m) const {
+        sample::Json json;
+        json.add("template", index).add("rank", rank);
+        json.add("x", m.x + static_cast<double>(m.dx)).add("y", m.y + static_cast<double>(m.dy)).add("score", m.score);
         if (settings_.inspect)
-            label += sample::text(" %s %.0f %%", m.filled ? "filled" : "empty", 100.0 * m.pixels / size.area());
-        draw(picture_, m, size, label);
+            json.add("pixels", m.pixels).add("filled", m.filled != 0);
+        return json;
+    }
+
+    void record(size_t index, size_t rank, const cusMatch &m, sample::Json &json) {
+        const cv::Size size = templates_[index].size();
+        std::string label = sample::shortNumber(m.score);
+        if (settings_.inspect)
+            label = sample::text("%s %.0f %%", m.filled ? "filled" : "empty", 100.0 * m.pixels / size.area());
+        drawn_.push_back({cv::Rect({m.x, m.y}, size), label, settings_.inspect && !m.filled});
+        json.append("matches", asJson(index, rank, m));
         file_.write(frames_, index, rank, m);
         if (matches_++ == 0)
             first_ = m;
@@ -274,9 +374,8 @@ class Run {
 
     const Settings &settings_;
     const std::vector<cv::Mat> &templates_;
-    Finder &finder_;
     MatchFile file_;
-    cv::Mat picture_;
+    std::vector<Drawn> drawn_;
     cusMatch first_ = {};
     long long frames_ = 0, matches_ = 0, filled_ = 0;
     double seconds_ = 0;
@@ -315,34 +414,8 @@ bool parseHsv(const std::string &text, uint8_t *color) {
 }
 
 void addColor(CLI::App &app, const std::string &name, Settings &s, uint8_t *color, const std::string &help) {
-    const auto set = [&s, color](const std::string &text) { s.inspect = parseHsv(text, color); };
-    const auto valid = [](const std::string &text) {
-        uint8_t unused[3];
-        return parseHsv(text, unused);
-    };
-    app.add_option_function<std::string>(name, set, help)
-        ->type_name("H,S,V")
-        ->check(sample::expect(valid, "three integers H,S,V: 0..179, 0..255, 0..255"));
-}
-
-void addRoi(CLI::App &app, std::vector<cv::Rect> &rois) {
-    const auto set = [&rois](const std::vector<std::string> &given) {
-        for (const std::string &text : given) {
-            cv::Rect roi;
-            parseRoi(text, roi);
-            rois.push_back(roi);
-        }
-    };
-    const auto valid = [](const std::string &text) {
-        cv::Rect unused;
-        return parseRoi(text, unused);
-    };
-    app.add_option_function<std::vector<std::string>>("--roi", set,
-                                                      "a rectangle of the first frame to find; may be repeated")
-        ->type_name("X,Y,W,H")
-        ->expected(1)
-        ->take_all()
-        ->check(sample::expect(valid, "four integers X,Y,W,H"));
+    const auto set = [&s, color](const std::string &text) { return parseHsv(text, color) && (s.inspect = true); };
+    sample::addValue(app, name, set, "H,S,V", "three integers H,S,V: 0..179, 0..255, 0..255", help);
 }
 
 // False: --help or --version was printed.
@@ -356,23 +429,24 @@ bool parse(int argc, char **argv, Settings &s) {
         "  cusight-match belt.avi --template capsule.png --mask capsule-mask.png --top-k 4 --limit 15 \\\n"
         "      --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --save-matches matches.csv\n");
     sample::addInput(*app, s.input);
-    app->add_option("--template", s.templates, "an image to find; may be repeated")
-        ->type_name("FILE")
-        ->expected(1)
-        ->take_all();
-    addRoi(*app, s.rois);
+    sample::addList(*app, "--template", s.templates, "FILE", "an image to find; may be repeated");
+    const auto is_roi = [](const std::string &text) {
+        cv::Rect unused;
+        return parseRoi(text, unused);
+    };
+    sample::addList(*app, "--roi", s.rois, "X,Y,W,H", "a rectangle of the first frame to find; may be repeated", is_roi,
+                    "four integers X,Y,W,H");
     sample::addText(*app, "--mask", s.mask, "FILE",
                     "image of the template's size: black pixels are ignored (sqdiff and ccorr only)");
     sample::addChoice(*app, "--method", s.method, METHODS, "how to score");
-    app->add_flag("--gray", s.gray, "match in gray; --hsv-lower and --hsv-upper still use the color");
+    sample::addFlag(*app, "--gray", s.gray, "match in gray; --hsv-lower and --hsv-upper still use the color");
     sample::addNumber(*app, "--top-k", s.top_k, 1, 1024, "matches to find per template");
-    sample::addNumber(*app, "--min-distance", s.min_distance, 0, 100000,
-                      "minimum distance of two matches in pixels; 0: half the template");
-    app->add_option("--limit", s.limit,
-                    "drop worse matches: N is the RMS difference per value for sqdiff, the score for the other methods")
-        ->type_name("N")
-        ->check(sample::inRange(-1e300, 1e300));
-    app->add_flag("--subpixel", s.subpixel, "refine positions to fractions of a pixel in --save-matches");
+    sample::addNumber(
+        *app, "--min-distance", s.min_distance, 0, 100000,
+        "minimum distance of two matches in pixels, across or down; 0: half the template, and no boxes that overlap");
+    sample::addNumber(*app, "--limit", s.limit, -1e300, 1e300,
+                      "drop worse matches: N is the RMS difference per value for sqdiff, the score for the other methods");
+    sample::addFlag(*app, "--subpixel", s.subpixel, "refine positions to fractions of a pixel in --save-matches");
     addColor(*app, "--hsv-lower", s, s.range.lower, "lower end of the colors to count: H 0..179, S and V 0..255");
     addColor(*app, "--hsv-upper", s, s.range.upper,
              "upper end of the colors to count; a hue below the lower end's wraps around through red");
@@ -380,7 +454,7 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addText(*app, "--save-matches", s.matches_file, "FILE",
                     "write all matches as CSV: frame, template, rank, x, y, score, pixels, filled");
     sample::addFrames(*app, s.frames);
-    sample::addCommon(*app, s.common, "match.mp4");
+    sample::addCommon(*app, s.common, "match.mp4, or match.png for one picture", true);
     return sample::parse(*app, argc, argv);
 }
 
@@ -390,8 +464,10 @@ bool parse(int argc, char **argv, Settings &s) {
 std::vector<cv::Mat> loadTemplates(const Settings &s, const cv::Mat &frame, bool display) {
     std::vector<cv::Mat> templates;
     for (const std::string &file : s.templates)
-        templates.push_back(readImage(file, cv::IMREAD_COLOR));
-    std::vector<cv::Rect> rois = s.rois;
+        templates.push_back(sample::readImage(file, cv::IMREAD_COLOR));
+    std::vector<cv::Rect> rois(s.rois.size());
+    for (size_t i = 0; i < rois.size(); ++i)
+        parseRoi(s.rois[i], rois[i]);
     if (templates.empty() && rois.empty() && display) {
         rois.push_back(cv::selectROI("cusight-match: select what to find, then press Enter", frame));
         cv::destroyAllWindows();
@@ -416,6 +492,8 @@ void checkFiles(const Settings &s) {
         files.read("--template", file);
     files.read("--mask", s.mask);
     files.write(s.common, "match.mp4");
+    if (s.common.output.empty())
+        files.write(s.common, "match.png");
     files.write("--save-matches", s.matches_file);
     files.check();
     sample::requireEnding("--save-matches", s.matches_file, {".csv"});
@@ -433,17 +511,18 @@ int run(int argc, char **argv) {
     if (!source->read(frame))
         throw sample::Stop(sample::INPUT, source->name() + " contains no frame");
     const std::vector<cv::Mat> templates = loadTemplates(s, frame, display);
-    const sample::Device device = sample::chooseDevice(s.common.device);
-    Finder finder(s, device, templates, frame.size());
-    Run matching(s, templates, finder);
+    const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
+    Run matching(s, templates);
     const std::unique_ptr<sample::Sink> sink =
-        sample::openSink(s.common, "cusight-match", "match.mp4", source->size(), source->fps());
-    matching.process(frame, *source, *sink);
+        sample::openSink(s.common, "cusight-match", source->frames() == 1 ? "match.png" : "match.mp4", source->size(),
+                         sample::playbackOf(*source));
+    matching.process(frame, devices, *source, *sink);
 
-    sample::figure("input", "%s, %d x %d", source->name().c_str(), source->size().width, source->size().height);
-    sample::figure("device", "%s", device.name.c_str());
+    sample::figureInput(*source);
+    sample::figure("device", "%s", sample::deviceNames(devices).c_str());
     matching.report();
     sample::figure("output", "%s", sink->name().c_str());
+    sink->hold();
     return sample::OK;
 }
 

@@ -1,8 +1,13 @@
 /* Status, messages and argument checks: see check.h. */
 #include "check.h"
+#include "guard.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+
+/* fork.c has nothing to call; this keeps it in a program that links the static library. */
+extern const char cusi_forkHandler;
+__attribute__((used)) static const char *const fork_handler = &cusi_forkHandler;
 
 static _Thread_local char message[512];
 
@@ -38,6 +43,7 @@ const char *cusStatusName(cusStatus status) {
         NAME(CUS_ERROR_FORMAT)
         NAME(CUS_ERROR_TRUNCATED)
         NAME(CUS_ERROR_UNSUPPORTED)
+        NAME(CUS_ERROR_BUSY)
 #undef NAME
     }
     return "unknown status";
@@ -73,7 +79,7 @@ const char *cusi_typeName(int type) {
     return name;
 }
 
-cusStatus cusi_checkMat(const char *function, const char *argument, const cusMat *mat) {
+cusStatus cusi_checkFields(const char *function, const char *argument, const cusMat *mat) {
     CUSI_REQUIRE(mat, CUS_ERROR_NULL, "%s: %s is NULL", function, argument);
     CUSI_REQUIRE(mat->data, CUS_ERROR_NULL, "%s: %s is an empty matrix", function, argument);
     CUSI_REQUIRE(cusTypeSize(mat->type), CUS_ERROR_TYPE, "%s: %s has type %s", function, argument,
@@ -85,7 +91,19 @@ cusStatus cusi_checkMat(const char *function, const char *argument, const cusMat
     CUSI_REQUIRE(mat->rows == 1 || mat->step >= cusi_rowBytes(mat), CUS_ERROR_SIZE,
                  "%s: %s has a step of %zu bytes, expected at least %zu (one row)", function, argument, mat->step,
                  cusi_rowBytes(mat));
+    CUSI_REQUIRE(mat->rows == 1 || mat->step <= (size_t)PTRDIFF_MAX / (size_t)mat->rows, CUS_ERROR_SIZE,
+                 "%s: %s has a step of %td bytes, expected %zu (one row) to %td", function, argument, (ptrdiff_t)mat->step,
+                 cusi_rowBytes(mat), PTRDIFF_MAX / mat->rows);
+    const size_t unit = cusTypeSize(CUS_DEPTH(mat->type)), step = mat->rows > 1 ? mat->step : 0;
+    CUSI_REQUIRE((((uintptr_t)mat->data | step) & (unit - 1)) == 0, CUS_ERROR_VALUE,
+                 "%s: %s has data at %p and a step of %zu bytes, expected multiples of %zu for type %s", function, argument,
+                 mat->data, mat->step, unit, cusi_typeName(mat->type));
     return CUS_OK;
+}
+
+cusStatus cusi_checkMat(const char *function, const char *argument, const cusMat *mat) {
+    CUS_TRY(cusi_checkFields(function, argument, mat));
+    return mat->space == CUS_DEVICE ? cusi_checkDeviceMemory(function, argument, mat->data) : CUS_OK;
 }
 
 cusStatus cusi_checkInput(const char *function, const char *argument, const cusMat *mat, const int *types) {

@@ -3,6 +3,7 @@
 #define CUSI_CHECK_H
 
 #include "cusight/core.h"
+#include "range.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,6 +30,9 @@ const char *cusi_typeName(int type);
 cusStatus cusi_checkSpace(const char *function, cusSpace space);
 
 /* The matrix is not NULL or empty and its fields are consistent. */
+cusStatus cusi_checkFields(const char *function, const char *argument, const cusMat *mat);
+
+/* cusi_checkFields, and device memory is that of the current device. */
 cusStatus cusi_checkMat(const char *function, const char *argument, const cusMat *mat);
 
 /* cusi_checkMat, and the type is in `types`, a list that ends with -1. */

@@ -8,10 +8,17 @@
 extern "C" {
 #endif
 
+/* Device memory comes from the allocator of cusSetDeviceAllocator, else from CUDA; on failure *data is NULL. Every stream may
+ * use it, and it is 256-byte aligned. cusi_deviceFree takes NULL, too, and waits until the device no longer uses the memory. */
 cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data);
-/* CUDA chooses *step for rows of `row_bytes`. */
+/* With *step for rows of `row_bytes`, unless `step` is NULL. */
 cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row_bytes, void **data, size_t *step);
 void cusi_deviceFree(void *data);
+/* Memory for work in `stream` alone. Neither call waits. To free without a message in case of an error: function NULL. */
+cusStatus cusi_deviceAllocateAsync(const char *function, size_t bytes, void **data, cusStream stream);
+cusStatus cusi_deviceFreeAsync(const char *function, void *data, cusStream stream);
+/* CUS_OK, or the status of an error of CUDA with the message "function: what: CUDA's message". Clears CUDA's last error. */
+cusStatus cusi_cudaStatus(int error, const char *function, const char *what);
 cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data);
 void cusi_pinnedFree(void *data);
 

@@ -1,6 +1,7 @@
-// GPU memory, copies, streams, events and devices.
+// Page-locked memory, copies, streams, events and devices.
 #include "cuda.cuh"
 #include "device.h"
+#include "guard.h"
 
 #include <cstdio>
 #include <cstring>
@@ -8,15 +9,7 @@
 namespace cusi {
 
 cusStatus cudaStatus(cudaError_t error, const char *function, const char *what) {
-    if (error == cudaSuccess)
-        return CUS_OK;
-    (void)cudaGetLastError();
-    cusStatus status = CUS_ERROR_CUDA;
-    if (error == cudaErrorMemoryAllocation)
-        status = CUS_ERROR_NO_MEMORY;
-    else if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary)
-        status = CUS_ERROR_NO_CUDA;
-    return cusi_fail(status, "%s: %s: %s (%s)", function, what, cudaGetErrorString(error), cudaGetErrorName(error));
+    return cusi_cudaStatus(static_cast<int>(error), function, what);
 }
 
 namespace {
@@ -38,41 +31,6 @@ __global__ void copyRowsKernel(unsigned char *dst, size_t dst_step, const unsign
 } // namespace cusi
 
 using cusi::cudaStatus;
-
-cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data) {
-    const cudaError_t error = cudaMalloc(data, bytes);
-    if (error == cudaErrorMemoryAllocation) {
-        (void)cudaGetLastError();
-        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no device memory for %zu bytes", function, bytes);
-    }
-    return cudaStatus(error, function, "cudaMalloc");
-}
-
-cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row_bytes, void **data, size_t *step) {
-    const cudaError_t error = cudaMallocPitch(data, step, row_bytes, rows);
-    if (error == cudaErrorMemoryAllocation) {
-        (void)cudaGetLastError();
-        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no device memory for %zu rows of %zu bytes", function, rows, row_bytes);
-    }
-    return cudaStatus(error, function, "cudaMallocPitch");
-}
-
-void cusi_deviceFree(void *data) {
-    (void)cudaFree(data);
-}
-
-cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data) {
-    const cudaError_t error = cudaMallocHost(data, bytes);
-    if (error == cudaErrorMemoryAllocation) {
-        (void)cudaGetLastError();
-        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no page-locked host memory for %zu bytes", function, bytes);
-    }
-    return cudaStatus(error, function, "cudaMallocHost");
-}
-
-void cusi_pinnedFree(void *data) {
-    (void)cudaFreeHost(data);
-}
 
 cusStatus cusi_deviceCopy(const char *function, void *dst, size_t dst_step, const void *src, size_t src_step,
                           size_t row_bytes, size_t rows, cusStream stream) {
@@ -100,45 +58,55 @@ cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t r
 }
 
 cusStatus cusStreamCreate(cusStream *stream) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusStreamCreate", stream);
     return cudaStatus(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "cusStreamCreate", "cudaStreamCreate");
 }
 
 void cusStreamDestroy(cusStream stream) {
+    CUSI_RANGE;
     if (stream)
         (void)cudaStreamDestroy(stream);
 }
 
 cusStatus cusStreamSynchronize(cusStream stream) {
+    CUSI_RANGE;
+    CUS_TRY(cusi_refuseCapture("cusStreamSynchronize", stream, "the call waits for it"));
     return cudaStatus(cudaStreamSynchronize(stream), "cusStreamSynchronize", "queued work");
 }
 
 cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusStreamWaitEvent", event);
     return cudaStatus(cudaStreamWaitEvent(stream, event, 0), "cusStreamWaitEvent", "cudaStreamWaitEvent");
 }
 
 cusStatus cusStreamEventCreate(cusStreamEvent *event) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusStreamEventCreate", event);
     return cudaStatus(cudaEventCreate(event), "cusStreamEventCreate", "cudaEventCreate");
 }
 
 void cusStreamEventDestroy(cusStreamEvent event) {
+    CUSI_RANGE;
     if (event)
         (void)cudaEventDestroy(event);
 }
 
 cusStatus cusStreamEventRecord(cusStreamEvent event, cusStream stream) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusStreamEventRecord", event);
     return cudaStatus(cudaEventRecord(event, stream), "cusStreamEventRecord", "cudaEventRecord");
 }
 
 cusStatus cusStreamEventSynchronize(cusStreamEvent event) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusStreamEventSynchronize", event);
     return cudaStatus(cudaEventSynchronize(event), "cusStreamEventSynchronize", "queued work");
 }
 
 cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float *milliseconds) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusStreamEventElapsed", start);
     CUSI_NOT_NULL("cusStreamEventElapsed", stop);
     CUSI_NOT_NULL("cusStreamEventElapsed", milliseconds);
@@ -147,6 +115,7 @@ cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float
 }
 
 cusStatus cusDeviceCount(int *count) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusDeviceCount", count);
     if (cudaGetDeviceCount(count) != cudaSuccess) {
         (void)cudaGetLastError();
@@ -166,16 +135,19 @@ static cusStatus checkDevice(const char *function, int device) {
 }
 
 cusStatus cusDeviceSet(int device) {
+    CUSI_RANGE;
     CUS_TRY(checkDevice("cusDeviceSet", device));
     return cudaStatus(cudaSetDevice(device), "cusDeviceSet", "cudaSetDevice");
 }
 
 cusStatus cusDeviceGet(int *device) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusDeviceGet", device);
     return cudaStatus(cudaGetDevice(device), "cusDeviceGet", "cudaGetDevice");
 }
 
 cusStatus cusDeviceQuery(int device, cusDeviceInfo *info) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusDeviceQuery", info);
     memset(info, 0, sizeof *info);
     CUS_TRY(checkDevice("cusDeviceQuery", device));

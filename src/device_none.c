@@ -22,6 +22,25 @@ void cusi_deviceFree(void *data) {
     (void)data;
 }
 
+cusStatus cusi_deviceAllocateAsync(const char *function, size_t bytes, void **data, cusStream stream) {
+    (void)bytes, (void)data, (void)stream;
+    return none(function);
+}
+
+cusStatus cusi_deviceFreeAsync(const char *function, void *data, cusStream stream) {
+    (void)data, (void)stream;
+    return none(function);
+}
+
+cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator) {
+    CUSI_RANGE;
+    if (allocator) {
+        CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->allocate);
+        CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->deallocate);
+    }
+    return none("cusSetDeviceAllocator");
+}
+
 cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data) {
     (void)bytes, (void)data;
     return none(function);
@@ -48,65 +67,78 @@ cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t r
 }
 
 cusStatus cusStreamCreate(cusStream *stream) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusStreamCreate", stream);
     return none("cusStreamCreate");
 }
 
 void cusStreamDestroy(cusStream stream) {
+    CUSI_RANGE;
     (void)stream;
 }
 
 cusStatus cusStreamSynchronize(cusStream stream) {
+    CUSI_RANGE;
     (void)stream;
     return none("cusStreamSynchronize");
 }
 
 cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event) {
+    CUSI_RANGE;
     (void)stream, (void)event;
     return none("cusStreamWaitEvent");
 }
 
 cusStatus cusStreamEventCreate(cusStreamEvent *event) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusStreamEventCreate", event);
     return none("cusStreamEventCreate");
 }
 
 void cusStreamEventDestroy(cusStreamEvent event) {
+    CUSI_RANGE;
     (void)event;
 }
 
 cusStatus cusStreamEventRecord(cusStreamEvent event, cusStream stream) {
+    CUSI_RANGE;
     (void)event, (void)stream;
     return none("cusStreamEventRecord");
 }
 
 cusStatus cusStreamEventSynchronize(cusStreamEvent event) {
+    CUSI_RANGE;
     (void)event;
     return none("cusStreamEventSynchronize");
 }
 
 cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float *milliseconds) {
+    CUSI_RANGE;
     (void)start, (void)stop, (void)milliseconds;
     return none("cusStreamEventElapsed");
 }
 
 cusStatus cusDeviceCount(int *count) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusDeviceCount", count);
     *count = 0;
     return CUS_OK;
 }
 
 cusStatus cusDeviceSet(int device) {
+    CUSI_RANGE;
     (void)device;
     return none("cusDeviceSet");
 }
 
 cusStatus cusDeviceGet(int *device) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusDeviceGet", device);
     return none("cusDeviceGet");
 }
 
 cusStatus cusDeviceQuery(int device, cusDeviceInfo *info) {
+    CUSI_RANGE;
     (void)device;
     CUSI_NOT_NULL("cusDeviceQuery", info);
     memset(info, 0, sizeof *info);

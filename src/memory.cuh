@@ -109,6 +109,47 @@ __device__ inline uint4 load16(const unsigned char *p, int bytes, bool aligned) 
     return make_uint4(w[0], w[1], w[2], w[3]);
 }
 
+// The 16 bytes that begin `phase` bytes, 0..15, after the start of two neighboring vectors.
+__device__ __forceinline__ uint4 bytesFrom(const uint4 &low, const uint4 &high, unsigned phase) {
+    uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+    for (int i = 0; i < 6; ++i)
+        w[i] = phase & 8 ? w[i + 2] : w[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i)
+        w[i] = phase & 4 ? w[i + 1] : w[i];
+    const unsigned shift = phase % 4 * 8;
+    return make_uint4(__funnelshift_r(w[0], w[1], shift), __funnelshift_r(w[1], w[2], shift),
+                      __funnelshift_r(w[2], w[3], shift), __funnelshift_r(w[3], w[4], shift));
+}
+
+// The first `bytes` of 16, which may be negative or more; the rest is 0.
+__device__ __forceinline__ uint4 firstBytes(const uint4 &v, int bytes) {
+    const auto part = [&](uint32_t w, int n) { return n >= 4 ? w : n <= 0 ? 0u : w & ((1u << 8 * n) - 1); };
+    return make_uint4(part(v.x, bytes), part(v.y, bytes - 4), part(v.z, bytes - 8), part(v.w, bytes - 12));
+}
+
+// Memory that may be read: an image from its first to its last byte.
+struct Span {
+    const unsigned char *begin, *end;
+    __device__ bool holds16(const unsigned char *p) const { return p >= begin && p + 16 <= end; }
+};
+
+// 16 bytes at an aligned address; those outside the span are not read and arbitrary.
+__device__ __forceinline__ uint4 loadInside(const unsigned char *p, const Span &span) {
+    if (span.holds16(p))
+        return __ldcs(reinterpret_cast<const uint4 *>(p));
+    uint32_t w[4] = {0, 0, 0, 0};
+#pragma unroll 1
+    for (int i = 0; i < 16; ++i)
+        if (p + i >= span.begin && p + i < span.end) {
+            const uint32_t byte = static_cast<uint32_t>(p[i]) << (i % 4 * 8);
+            w[0] |= i / 4 == 0 ? byte : 0, w[1] |= i / 4 == 1 ? byte : 0;
+            w[2] |= i / 4 == 2 ? byte : 0, w[3] |= i / 4 == 3 ? byte : 0;
+        }
+    return make_uint4(w[0], w[1], w[2], w[3]);
+}
+
 // The first `bytes` of 16 to any address.
 __device__ inline void store16(unsigned char *p, const uint4 &v, int bytes, bool aligned) {
     if (aligned && bytes >= 16) {

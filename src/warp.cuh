@@ -47,6 +47,17 @@ __device__ __forceinline__ float warpMin(float v) {
     return v;
 }
 
+__device__ __forceinline__ uint32_t warpMin(uint32_t v) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_min_sync(FULL_WARP, v);
+#else
+#pragma unroll
+    for (int d = 16; d > 0; d /= 2)
+        v = min(v, __shfl_xor_sync(FULL_WARP, v, d));
+    return v;
+#endif
+}
+
 // Inclusive prefix sums over the lanes. Several at once hide each other's shuffle latency.
 template<class T, int N>
 __device__ __forceinline__ void warpInclusiveScan(T (&v)[N], unsigned lane) {

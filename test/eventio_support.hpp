@@ -20,6 +20,7 @@ using reference::Bytes;
 using reference::Events;
 
 inline const std::string EVT2 = "% evt 2.0\n% geometry 640x480\n% end\n";
+inline const std::string EVT21 = "% evt 2.1\n% geometry 640x480\n% end\n";
 inline const std::string EVT3 = "% Date 2024-01-01 00:00:00\n% format EVT3;height=480;width=640\n% end\n";
 inline const std::string DAT = "% Data file containing CD events.\n% Version 2\n% Height 480\n% Width 640\n";
 
@@ -30,7 +31,7 @@ class Folder {
         char name[] = "/tmp/cusight-eventio-XXXXXX";
         path_ = mkdtemp(name);
     }
-    ~Folder() { std::system(("rm -r '" + path_ + "'").c_str()); }
+    ~Folder() { EXPECT_EQ(std::system(("rm -r '" + path_ + "'").c_str()), 0); }
     std::string operator/(const std::string &name) const { return path_ + "/" + name; }
 
   private:
@@ -200,8 +201,11 @@ inline void checkPiecesAndSeeks(Reader &r, const Events &all, std::mt19937_64 &r
 // A file of each format that holds these events.
 inline std::map<std::string, Bytes> files(const Events &e) {
     std::map<std::string, Bytes> made = {{"evt2", reference::evt2(e, EVT2)},
+                                         {"evt21", reference::evt21(e, EVT21, false)},
+                                         {"evt21_legacy", reference::evt21(e, EVT21, true)},
                                          {"evt3", reference::evt3(e, EVT3)},
                                          {"dat", reference::dat(e, DAT)},
+                                         {"text_csv", reference::csv(e)},
                                          {"text_us", reference::text(e, false)},
                                          {"text_seconds", reference::text(e, true)}};
     if (haveHdf5()) {

@@ -118,11 +118,68 @@ TEST(EventFormats, ReferenceDecodersAgreeWithTheMakers) {
     }());
 }
 
+TEST(EventFormats, Evt21InBothWordOrders) {
+    auto random = support::generator();
+    const Events events = randomEvents(20000, random, 123456789, 3000000);
+    for (const bool legacy : {false, true}) {
+        SCOPED_TRACE(legacy);
+        const Bytes bytes = reference::evt21(events, EVT21, legacy);
+        EXPECT_TRUE(reference::decodeEvt21(reference::afterHeader(bytes), legacy) == events);
+        // What the header says goes before what the content looks like.
+        const std::string said =
+            std::string("% format EVT21;height=480;endianness=") + (legacy ? "legacy" : "little") + ";width=640\n% end\n";
+        for (const std::string &header : {EVT21, said}) {
+            Reader r(reference::evt21(events, header, legacy));
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            EXPECT_EQ(r.info.format, CUS_EVENTS_EVT21);
+            EXPECT_STREQ(cusEventFormatName(r.info.format), "EVT2.1");
+            EXPECT_EQ(r.info.width, 640);
+            EXPECT_TRUE(r.all() == events);
+        }
+        // A recording cut from the middle of another does not start with the time.
+        Bytes cut = bytes;
+        cut.erase(cut.begin() + std::ptrdiff_t(EVT21.size()), cut.begin() + std::ptrdiff_t(EVT21.size()) + 8);
+        Reader r(cut);
+        const Events later = r.all();
+        const size_t lost = events.size() - later.size();
+        ASSERT_LT(lost, 100u);
+        EXPECT_EQ(r.counts().untimed, lost);
+        EXPECT_TRUE(later == events.part(lost, later.size()));
+    }
+    Bytes other = reference::bytesOf("% evt 2.1\n% end\n"); // a trigger of each edge, and words without events
+    for (const uint64_t word :
+         {0x8000000100000000u, 0xa000000100000000u, 0xa000000000000000u, 0xe000000000000000u, 0xf000000000000000u})
+        reference::append(other, word, 8);
+    Reader r(other);
+    EXPECT_EQ(r.all().size(), 0u);
+    EXPECT_EQ(r.counts().triggers_rising, 1u);
+    EXPECT_EQ(r.counts().triggers_falling, 1u);
+}
+
+TEST(EventFormats, Evt21VectorsSurviveAnySplit) {
+    Bytes file = reference::bytesOf(EVT21);
+    for (const uint64_t word :
+         {uint64_t(0x80000001) << 32, uint64_t(0x10000000u | 2u << 22 | 96u << 11 | 5u) << 32 | 0xffffffffu})
+        reference::append(file, word, 8);
+    Reader r(file);
+    ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+    for (unsigned i = 0; i < 32; ++i) {
+        const Events one = r.read(1);
+        ASSERT_EQ(one.size(), 1u);
+        EXPECT_EQ(one.x[0], 96 + i);
+        EXPECT_EQ(one.y[0], 5);
+        EXPECT_EQ(one.p[0], 1);
+        EXPECT_EQ(one.t[0], 66);
+    }
+    EXPECT_EQ(r.read(1).size(), 0u);
+}
+
 TEST(EventFormats, TimeCountersThatWrapAreUnwrapped) {
     auto random = support::generator();
     // Pauses of up to a quarter of the counter's range, until it has wrapped several times.
     for (const auto &[bits, maker] :
          std::map<int, Bytes (*)(const Events &)>{{34, [](const Events &e) { return reference::evt2(e, EVT2); }},
+                                                  {35, [](const Events &e) { return reference::evt21(e, EVT21, true); }},
                                                   {24, [](const Events &e) { return reference::evt3(e, EVT3); }},
                                                   {32, [](const Events &e) { return reference::dat(e, DAT); }}}) {
         SCOPED_TRACE(bits);
@@ -213,6 +270,59 @@ TEST(EventFormats, TextInItsManyForms) {
     EXPECT_EQ(sized.info.width, 240);
     EXPECT_EQ(sized.info.height, 180);
     EXPECT_TRUE(sized.all() == two);
+}
+
+// The order of the columns is found from names or from the numbers.
+TEST(EventFormats, TextWithItsColumnsInAnyOrder) {
+    auto random = support::generator();
+    const Events events = randomEvents(5000, random, 0, 3000, 320, 240);
+    for (const char *const order : {"txyp", "xypt", "xytp", "tpxy", "pxyt", "ptxy"})
+        for (const int way : {0, 1, 2, 3}) { // microseconds; seconds; below names; the first 40 events alone
+            SCOPED_TRACE(std::string(order) + std::to_string(way));
+            std::string file = way == 2 ? std::string("\n") : "";
+            for (const char *c = order; way == 2 && *c; ++c)
+                file.insert(file.size() - 1, (c > order ? "," : "") + std::string(*c == 't'   ? "timestamp"
+                                                                                  : *c == 'p' ? "polarity"
+                                                                                              : std::string(1, *c)));
+            const size_t n = way == 3 ? 40 : events.size();
+            for (size_t i = 0; i < n; ++i)
+                for (const char *c = order; *c; ++c) {
+                    char t[32];
+                    std::snprintf(t, sizeof t, way == 1 ? "%lld.%06lld" : "%lld%06lld",
+                                  static_cast<long long>(events.t[i] / 1000000),
+                                  static_cast<long long>(events.t[i] % 1000000));
+                    file += *c == 't'   ? std::string(t)
+                            : *c == 'x' ? std::to_string(events.x[i])
+                            : *c == 'y' ? std::to_string(events.y[i])
+                                        : std::to_string(events.p[i]);
+                    file += c[1] ? "," : "\n";
+                }
+            Reader r(reference::bytesOf(file));
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            EXPECT_EQ(r.info.format, CUS_EVENTS_TEXT);
+            ASSERT_TRUE(r.all() == events.part(0, n));
+            checkPiecesAndSeeks(r, events.part(0, n), random);
+        }
+    // Times since 1970.
+    Events late = events;
+    for (int64_t &t : late.t)
+        t += 1700000000000000;
+    EXPECT_TRUE(Reader(reference::csv(late)).all() == late);
+    EXPECT_TRUE(Reader(reference::text(late, false)).all() == late);
+    EXPECT_TRUE(Reader(reference::text(late, true)).all() == late);
+    // One bad line does not change the order that the others have; it is named in that order.
+    Bytes spoiled = reference::csv(events);
+    const std::string bad = "7,7,2,0\n1,2,3\n";
+    spoiled.insert(spoiled.end(), bad.begin(), bad.end());
+    Reader r(spoiled);
+    cusStatus status = CUS_OK;
+    EXPECT_TRUE(r.all(70000, &status) == events);
+    EXPECT_EQ(status, CUS_ERROR_FORMAT);
+    Reader sized(reference::bytesOf("%geometry:346,260\n5,6,1,1000\n7,8,0,1001\nx\n"));
+    EXPECT_EQ(sized.info.width, 346);
+    EXPECT_EQ(sized.info.height, 260);
+    EXPECT_EQ(sized.all(10, &status).t, (std::vector<int64_t>{1000, 1001}));
+    EXPECT_NE(std::string(cusLastError()).find("line 4, byte 40, is not \"x y p t\""), std::string::npos) << cusLastError();
 }
 
 TEST(EventFormats, SensorFromHeaderNameOrOption) {

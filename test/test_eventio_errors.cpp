@@ -12,7 +12,11 @@ TEST(EventErrors, TruncatedWords) {
         if (name.substr(0, 4) == "m3ed")
             continue;
         SCOPED_TRACE(name);
-        const size_t record = name == "evt2" ? 4 : name == "evt3" ? 2 : name == "dat" ? 8 : 0;
+        const size_t record = name == "evt2"                 ? 4
+                              : name.substr(0, 5) == "evt21" ? 8
+                              : name == "evt3"               ? 2
+                              : name == "dat"                ? 8
+                                                             : 0;
         for (int round = 0; round < 100; ++round) {
             const size_t size = 200 + random() % (whole.size() - 200);
             const Bytes cut(whole.begin(), whole.begin() + long(size));
@@ -27,7 +31,9 @@ TEST(EventErrors, TruncatedWords) {
             if (record) {
                 ASSERT_EQ(status, (size - header) % record ? CUS_ERROR_TRUNCATED : CUS_OK) << size;
             }
-            if (status != CUS_OK) {
+            // In CSV the last number is the time: cut, it is one of the past.
+            const bool past = name == "text_csv" && status == CUS_ERROR_FORMAT;
+            if (status != CUS_OK && !past) {
                 ASSERT_EQ(status, CUS_ERROR_TRUNCATED);
                 ASSERT_NE(std::string(cusLastError()).find("the file ends"), std::string::npos) << cusLastError();
             }
@@ -90,12 +96,14 @@ TEST(EventErrors, BadEventsStopOrAreSkipped) {
 TEST(EventErrors, UndefinedWords) {
     auto random = support::generator();
     const Events events = randomEvents(100, random);
-    Bytes two = reference::evt2(events, EVT2), three = reference::evt3(events, EVT3), text = reference::text(events, true);
+    Bytes two = reference::evt2(events, EVT2), vectors = reference::evt21(events, EVT21, false),
+          three = reference::evt3(events, EVT3), text = reference::text(events, true);
     reference::append(two, 0x50000000u, 4);
+    reference::append(vectors, uint64_t(0x5) << 60, 8);
     reference::append(three, 0x9000u, 2);
     for (const char c : std::string("garbage here\n"))
         text.push_back(uint8_t(c));
-    for (const Bytes *bytes : {&two, &three, &text}) {
+    for (const Bytes *bytes : {&two, &vectors, &three, &text}) {
         Reader strict(*bytes);
         cusStatus status = CUS_OK;
         EXPECT_TRUE(strict.all(1000, &status) == events);
@@ -128,8 +136,10 @@ TEST(EventErrors, FilesThatAreNotRecordings) {
     CUS_EXPECT_ERROR(content("1 2 3 four\n"), CUS_OK, "");
     cusEventReaderClose(reader);
     reader = nullptr;
-    CUS_EXPECT_ERROR(content("% evt 2.1\n% end\n1234"), CUS_ERROR_UNSUPPORTED,
-                     "encoding is EVT 2.1, expected EVT 2.0 or 3.0");
+    CUS_EXPECT_ERROR(content("% evt 2.2\n% end\n1234"), CUS_ERROR_UNSUPPORTED,
+                     "encoding is EVT 2.2, expected EVT 2.0, 2.1 or 3.0");
+    CUS_EXPECT_ERROR(content("% format EVT21;height=720;width=1280;endianness=big\n% end\n12345678"), CUS_ERROR_UNSUPPORTED,
+                     "endianness of EVT 2.1 is big, expected little or legacy");
     CUS_EXPECT_ERROR(content("% evt 4.0\n% end\n1234"), CUS_ERROR_UNSUPPORTED, "EVT 4.0");
     CUS_EXPECT_ERROR(content("% Version 1\n" + std::string("\0\x08", 2) + "12345678"), CUS_ERROR_UNSUPPORTED,
                      "DAT version is 1");

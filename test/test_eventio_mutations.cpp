@@ -133,9 +133,11 @@ std::map<std::string, std::vector<Bytes>> seedsOfFormats() {
     const auto add = [&](Bytes bytes) {
         cusEventReaderOptions options = cusEventReaderDefaults();
         const int as = bytes[0] >> 1 & 3;
-        options.format = as == 1 ? CUS_EVENTS_EVT2 : as == 2 ? CUS_EVENTS_EVT3 : CUS_EVENTS_ANY;
+        options.format = as == 1   ? (bytes[0] & 8 ? CUS_EVENTS_EVT21 : CUS_EVENTS_EVT2)
+                         : as == 2 ? CUS_EVENTS_EVT3
+                                   : CUS_EVENTS_ANY;
         const Reader reader(Bytes(bytes.begin() + 1, bytes.end()), options);
-        if (bytes[0] < 6 && reader.opened == CUS_OK)
+        if ((bytes[0] & 7) < 6 && reader.opened == CUS_OK)
             seeds[cusEventFormatName(reader.info.format)].push_back(std::move(bytes));
     };
     const std::string source = CUSIGHT_SOURCE_DIR;
@@ -164,10 +166,10 @@ TEST(EventMutations, EveryFormatWithinItsLimits) {
         static_cast<Progress *>(mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     ASSERT_NE(static_cast<void *>(progress), MAP_FAILED);
     const auto formats = seedsOfFormats();
-    for (const char *format : {"EVT2", "EVT3", "DAT", "text"})
+    for (const char *format : {"EVT2", "EVT2.1", "EVT3", "DAT", "text"})
         EXPECT_EQ(formats.count(format), 1u) << format;
 #ifdef CUSIGHT_HAVE_HDF5
-    EXPECT_EQ(formats.size(), 6u);
+    EXPECT_EQ(formats.size(), 7u);
 #endif
     for (const auto &[format, seeds] : formats) {
         *progress = {};

@@ -47,7 +47,7 @@ for language in C CXX CUDA; do
     [ -z "$launcher" ] || launchers+=("-DCMAKE_${language}_COMPILER_LAUNCHER=$launcher")
 done
 run configure.log cmake -S . -B build -G "$(option CMAKE_GENERATOR)" -DCMAKE_BUILD_TYPE=Release -DCUSIGHT_WERROR=ON \
-    -DCUSIGHT_OPENCV=OFF -DCUSIGHT_SAMPLES=OFF "${launchers[@]}" "${cuda[@]}"
+    -DCUSIGHT_OPENCV=OFF -DCUSIGHT_SAMPLES=OFF -DCUSIGHT_FAULTS=OFF -DCUSIGHT_NVTX=OFF "${launchers[@]}" "${cuda[@]}"
 run build.log cmake --build build -j 2
 run test.log ctest --test-dir build -L unit --output-on-failure
 grep -q '^10/10 Test ' test.log || fail "not 10 tests: $(cat test.log)"

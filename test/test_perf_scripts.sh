@@ -161,14 +161,20 @@ result = resultfile.load(sys.argv[2])
 resultfile.save(Path(sys.argv[2]), result)
 assert resultfile.load(sys.argv[2]) == result
 row = {"id": "a", "backend": "host", "median_ms": 2, "peers": {"opencv": 3}}
-assert resultfile.judge({"ratio": 1.5, "peer": "opencv"}, row)[0] is True
-assert resultfile.judge({"ratio": 1.6, "peer": "opencv"}, row)[0] is False
-assert resultfile.judge({"ratio": 1.6, "peer": "published"}, row)[0] is None
-assert resultfile.judge({"target_ms": 2}, row)[0] is True
+measured = {("b", "host"): {"median_ms": 0.5}}
+def met(target):
+    return resultfile.judge({"backend": "host", **target}, row, measured)[0]
+assert met({"ratio": 1.5, "peer": "opencv"}) is True
+assert met({"ratio": 1.6, "peer": "opencv"}) is False
+assert met({"ratio": 1.6, "peer": "published"}) is None
+assert met({"target_ms": 2}) is True
+assert met({"times": 4, "of": "b"}) is True
+assert met({"times": 3.9, "of": "b"}) is False
+assert met({"times": 4, "of": "c"}) is None
 ids = [(target["id"], target["backend"]) for target in resultfile.targets()]
-assert len(ids) == len(set(ids)) == 19
+assert len(ids) == len(set(ids)) == 35
 lines, met, asked = resultfile.against_targets(result["rows"], "cuda")
-assert (met, asked) == (0, 11) and len(lines) == 11
+assert (met, asked) == (0, 24) and len(lines) == 24
 
 # Three runs of cusight_perf --json into one file: a row measured again replaces the first in place; a torn line is skipped.
 output = Path(sys.argv[2]).with_name("rows.jsonl")

@@ -116,7 +116,7 @@ struct Parsed {
         words.insert(words.begin(), "program");
         return sample::parse(*declare(), static_cast<int>(words.size()), const_cast<char **>(words.data()));
     }
-    std::unique_ptr<CLI::App> declare() {
+    std::shared_ptr<CLI::App> declare() {
         auto app = sample::makeApp("program", "Does something.", "  program video.mp4\n");
         sample::addInput(*app, input);
         sample::addNumber(*app, "--number", number, -3, 10, "a number");
@@ -167,7 +167,7 @@ TEST(SampleOptions, Commands) {
     const auto run = [&](std::vector<const char *> words) {
         words.insert(words.begin(), "program");
         const auto app = sample::makeApp("program", "Does something.", "");
-        app->require_subcommand(1);
+        sample::requireCommand(*app);
         sample::addInput(*sample::addCommand(*app, "send", "Sends.", ""), input);
         sample::addCommand(*app, "view", "Views.", "");
         return sample::parse(*app, static_cast<int>(words.size()), const_cast<char **>(words.data()));
@@ -202,7 +202,7 @@ TEST(SampleOptions, ErrorsNameOptionValueAndWhatIsExpected) {
 
 TEST(SampleOptions, HelpNamesEverythingAndTheExitCodes) {
     Parsed p;
-    const std::string help = p.declare()->help();
+    const std::string help = sample::helpText(*p.declare());
     for (const char *part : {"INPUT", "--number N", "--gain N", "--view a|b", "--order up|down", "default up",
                              "Examples:", "--device auto|cpu|cuda[:n]", "--output FILE", "--headless", "--help",
                              "default 7", "130 interrupted"})
@@ -308,7 +308,7 @@ TEST_F(Samples, RealVideoHasAllItsFrames) {
 // ---- Sinks -------------------------------------------------------------------------------------------------------------
 
 TEST_F(Samples, EveryKindOfFileCanBeReadBack) {
-    for (const char *name : {"a.mp4", "a.mkv", "a.avi", "a.webm"}) {
+    for (const char *name : {"a.mp4", "a.mkv", "a.avi", "a.webm", "a.y4m"}) {
         ASSERT_EQ(copy("synthetic:96x64@7", name), 7) << name;
         EXPECT_EQ(framesIn(path(name)), 7) << name;
     }

@@ -20,17 +20,21 @@ namespace cusight {
 
 // ---- Integral images ---------------------------------------------------------------------------------------------------
 
+// See cusIntegrator: integral images without allocating.
 class Integrator {
   public:
+    // For images up to max_rows x max_cols in `space`.
     Integrator(int max_rows, int max_cols, cusSpace space) {
         cusIntegrator *made = nullptr;
         check(cusIntegratorCreate(&made, max_rows, max_cols, space));
         handle_.reset(made);
     }
+    // The table of sums.
     void sum(const Input &src, Output sum, StreamRef stream = {},
              const cusIntegralOptions &options = cusIntegralDefaults()) {
         check(cusIntegratorRun(get(), src.get(), table(src, sum, sumType(src, options)), nullptr, &options, stream));
     }
+    // The table of squared sums.
     void squares(const Input &src, Output sqsum, StreamRef stream = {}) {
         check(cusIntegratorRun(get(), src.get(), nullptr, table(src, sqsum, CUS_64FC1), nullptr, stream));
     }
@@ -40,8 +44,10 @@ class Integrator {
         cusMat *first = table(src, sum, sumType(src, options)), *second = table(src, sqsum, CUS_64FC1);
         check(cusIntegratorRun(get(), src.get(), first, second, &options, stream));
     }
+    // The object of the C interface.
     cusIntegrator *get() const noexcept { return handle_.get(); }
 
+    // The type of the table of sums: CUS_32SC1 or CUS_64FC1.
     static int sumType(const Input &src, const cusIntegralOptions &options) {
         return src->type == CUS_32FC1 || options.sum_depth == CUS_64F ? CUS_64FC1 : CUS_32SC1;
     }
@@ -56,12 +62,14 @@ class Integrator {
 
 // ---- Template matching -------------------------------------------------------------------------------------------------
 
+// See cusMatcher: template matching with the exact best match.
 class Matcher {
   public:
-    // One template, or several of one size and type, for frames of rows x cols.
+    // One template, for frames of rows x cols.
     Matcher(const Input &templ, int rows, int cols, const cusMatcherOptions &options = cusMatcherDefaults(),
             StreamRef stream = {})
         : Matcher(std::vector<cusMat>{*templ.get()}, rows, cols, options, stream) {}
+    // Several templates of one size and type.
     Matcher(const std::vector<cusMat> &templates, int rows, int cols,
             const cusMatcherOptions &options = cusMatcherDefaults(), StreamRef stream = {})
         : count_(static_cast<int>(templates.size())), max_matches_(options.max_matches) {
@@ -71,6 +79,7 @@ class Matcher {
         map_rows_ = rows - templates[0].rows + 1;
         map_cols_ = cols - templates[0].cols + 1;
     }
+    // Matches one frame.
     void run(const Input &frame, StreamRef stream = {}) { check(cusMatcherRun(get(), frame.get(), nullptr, stream)); }
     // With the score map; for a matcher with one template.
     void run(const Input &frame, Output scores, StreamRef stream = {}) {
@@ -79,6 +88,7 @@ class Matcher {
                                             " templates, expected 1; pass an array to cusMatcherRun");
         check(cusMatcherRun(get(), frame.get(), scores.create(map_rows_, map_cols_, CUS_32FC1, frame->space), stream));
     }
+    // Counts the pixels in a color range inside each match: see cusMatcherInspect.
     void inspect(const Input &frame, const cusHsvRange &range, double min_fill, StreamRef stream = {}) {
         check(cusMatcherInspect(get(), frame.get(), &range, min_fill, stream));
     }
@@ -106,7 +116,9 @@ class Matcher {
         check(cusMatcherResults(get(), &view));
         return view;
     }
+    // What cusMatcherAlgorithm says.
     cusMatchAlgorithm algorithm() const noexcept { return cusMatcherAlgorithm(get()); }
+    // The object of the C interface.
     cusMatcher *get() const noexcept { return handle_.get(); }
 
   private:
@@ -119,6 +131,7 @@ class Matcher {
 // The heatmap of each frame against the one before. Keeps a copy of the last frame, in its space.
 class Heatmap {
   public:
+    // Without a frame yet.
     explicit Heatmap(const cusHeatmapOptions &options = cusHeatmapDefaults()) : options_(options) {}
     // The first frame, and one of another size, type or space, is compared with itself: a map without changes.
     void apply(const Input &frame, Output map, StreamRef stream = {}) {
@@ -144,10 +157,13 @@ class Heatmap {
 class SparseDiff {
   public:
     SparseDiff() = default;
+    // See cusSparseDiffCreate.
     SparseDiff(int rows, int cols, int type, cusSpace space, uint32_t capacity = 0, bool with_mask = false) {
         check(cusSparseDiffCreate(&diff_, rows, cols, type, capacity, with_mask, space));
     }
+    // Leaves `other` empty.
     SparseDiff(SparseDiff &&other) noexcept : diff_(std::exchange(other.diff_, cusSparseDiff CUS_SPARSE_DIFF_INIT)) {}
+    // Releases what this diff held, and leaves `other` empty.
     SparseDiff &operator=(SparseDiff &&other) noexcept {
         if (this != &other) {
             cusSparseDiffRelease(&diff_);
@@ -162,53 +178,69 @@ class SparseDiff {
         check(cusSparseDiffCount(&diff_, &n, stream));
         return n;
     }
+    // The struct of the C interface.
     const cusSparseDiff &get() const noexcept { return diff_; }
+    // The struct of the C interface.
     cusSparseDiff &get() noexcept { return diff_; }
 
   private:
     cusSparseDiff diff_ = CUS_SPARSE_DIFF_INIT;
 };
 
+// See cusDiffEncoder: what changed since the frame that the receiver has.
 class DiffEncoder {
   public:
+    // See cusDiffEncoderCreate.
     DiffEncoder(int rows, int cols, int type, cusSpace space, const cusDiffOptions &options = cusDiffDefaults()) {
         cusDiffEncoder *made = nullptr;
         check(cusDiffEncoderCreate(&made, rows, cols, type, space, &options));
         handle_.reset(made);
     }
+    // Writes the changes of `frame` to `diff`.
     void encode(const Input &frame, SparseDiff &diff, StreamRef stream = {}) {
         check(cusDiffEncode(get(), frame.get(), &diff.get(), stream));
     }
-    // The reference becomes black, or `frame`.
+    // The reference becomes black.
     void resetToBlack(StreamRef stream = {}) { check(cusDiffEncoderReset(get(), nullptr, stream)); }
+    // The reference becomes `frame`.
     void reset(const Input &frame, StreamRef stream = {}) { check(cusDiffEncoderReset(get(), frame.get(), stream)); }
+    // A view of what the receiver has.
     cusMat reference() const {
         cusMat view = CUS_MAT_INIT;
         check(cusDiffEncoderReference(get(), &view));
         return view;
     }
+    // The object of the C interface.
     cusDiffEncoder *get() const noexcept { return handle_.get(); }
 
   private:
     detail::Handle<cusDiffEncoder, &cusDiffEncoderDestroy> handle_;
 };
 
+// See cusDiffDecoder: keeps the frame that differences are applied to.
 class DiffDecoder {
   public:
+    // The frame starts black.
     DiffDecoder(int rows, int cols, int type, cusSpace space) {
         cusDiffDecoder *made = nullptr;
         check(cusDiffDecoderCreate(&made, rows, cols, type, space));
         handle_.reset(made);
     }
+    // Applies a difference.
     void decode(const SparseDiff &diff, StreamRef stream = {}) { decode(diff.get(), stream); }
+    // Applies a difference.
     void decode(const cusSparseDiff &diff, StreamRef stream = {}) { check(cusDiffDecode(get(), &diff, stream)); }
+    // The frame becomes black.
     void resetToBlack(StreamRef stream = {}) { check(cusDiffDecoderReset(get(), nullptr, stream)); }
+    // The frame becomes `frame`.
     void reset(const Input &frame, StreamRef stream = {}) { check(cusDiffDecoderReset(get(), frame.get(), stream)); }
+    // A view of the frame.
     cusMat frame() const {
         cusMat view = CUS_MAT_INIT;
         check(cusDiffDecoderFrame(get(), &view));
         return view;
     }
+    // The object of the C interface.
     cusDiffDecoder *get() const noexcept { return handle_.get(); }
 
   private:
@@ -217,23 +249,28 @@ class DiffDecoder {
 
 // ---- Stereo ------------------------------------------------------------------------------------------------------------
 
+// See cusContourMapper: elevation and contour lines of stereo pairs.
 class ContourMapper {
   public:
+    // See cusContourMapperCreate.
     ContourMapper(int rows, int cols, int type, cusSpace space, const cusStereoOptions &options = cusStereoDefaults())
         : elevation_type_(options.fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1) {
         cusContourMapper *made = nullptr;
         check(cusContourMapperCreate(&made, rows, cols, type, space, &options));
         handle_.reset(made);
     }
+    // The elevation alone.
     void map(const Input &left, const Input &right, Output elevation, StreamRef stream = {}) {
         check(cusContourMap(get(), left.get(), right.get(),
                             elevation.create(left->rows, left->cols, elevation_type_, left->space), nullptr, stream));
     }
+    // The elevation and its contour lines.
     void map(const Input &left, const Input &right, Output elevation, Output contours, StreamRef stream = {}) {
         cusMat *heights = elevation.create(left->rows, left->cols, elevation_type_, left->space),
                *lines = contours.create(left->rows, left->cols, CUS_8UC1, left->space);
         check(cusContourMap(get(), left.get(), right.get(), heights, lines, stream));
     }
+    // The object of the C interface.
     cusContourMapper *get() const noexcept { return handle_.get(); }
 
   private:

@@ -1,12 +1,20 @@
 /* cusight/core.h: status codes, matrices, streams, stream events and devices.
  *
  * Thread contract. Every function may be called from any thread. The error message is kept per thread. The library has no
- * global state: threads may work at the same time unless they write the same matrix or use the same object.
+ * global state but the device allocator: threads may work at the same time unless they write the same matrix or use the
+ * same object. A call on an object that another call is using is refused with CUS_ERROR_BUSY: waiting would hide a mistake,
+ * and the results of two callers would mix. Destroying an object that is in use is not detected.
+ *
+ * An object on the device may move between streams: a call first makes its stream wait for the object's work in other
+ * streams, without blocking the host. That takes a moment on the device, so use one object per stream where speed matters.
+ * In a capture (cudaStreamBeginCapture) the streams of that capture are ordered in the same way, but when the graph runs, the
+ * order of its objects' other work is up to the program.
  *
  * Where the data lives decides where the work runs. Matrices in CUS_HOST memory are processed by the CPU; the result is
  * ready when the call returns, and the stream argument is ignored. Matrices in CUS_DEVICE memory are processed by the
  * current CUDA device: the work is queued in the given stream, and the call does not wait for it. Mixing spaces in one
- * call is an error.
+ * call is an error, and so is a matrix or object that belongs to another device than the current one (CUS_ERROR_SPACE).
+ * Calls that wait for a stream cannot be captured into a graph and say so (docs/guide.md lists all calls).
  */
 #ifndef CUSIGHT_CORE_H
 #define CUSIGHT_CORE_H
@@ -14,10 +22,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The version of these headers; cusVersion() is that of the library that runs. */
 #define CUSIGHT_VERSION_MAJOR 0
+/* Before 1.0, another minor version may change the interface. */
 #define CUSIGHT_VERSION_MINOR 2
+/* Compatible corrections. */
 #define CUSIGHT_VERSION_PATCH 0
 
+/* Marks an exported function. */
 #if defined(_WIN32)
 #define CUS_API
 #else
@@ -35,20 +47,21 @@ extern "C" {
  * CUDA, asynchronous errors are reported by the next call that synchronizes with the stream. */
 typedef enum cusStatus {
     CUS_OK = 0,
-    CUS_ERROR_NULL = 1,        /* a required pointer is NULL, or a matrix is empty */
-    CUS_ERROR_VALUE = 2,       /* a number or option is out of range */
-    CUS_ERROR_TYPE = 3,        /* the function does not accept this element type */
-    CUS_ERROR_SIZE = 4,        /* a matrix has the wrong size or exceeds a stated limit */
-    CUS_ERROR_SPACE = 5,       /* host and device matrices are mixed, or in the wrong space */
-    CUS_ERROR_ALIAS = 6,       /* matrices overlap where they must not */
-    CUS_ERROR_CAPACITY = 7,    /* an output of fixed size is too small for the result */
-    CUS_ERROR_NO_MEMORY = 8,   /* host or device memory is exhausted */
-    CUS_ERROR_NO_CUDA = 9,     /* device work requested, but no CUDA support, GPU or driver */
-    CUS_ERROR_CUDA = 10,       /* another CUDA error; the message quotes it */
-    CUS_ERROR_IO = 11,         /* a file, pipe or socket could not be opened, read or written */
-    CUS_ERROR_FORMAT = 12,     /* the input is malformed or not in the expected format */
-    CUS_ERROR_TRUNCATED = 13,  /* the input ends early; everything before that was delivered */
-    CUS_ERROR_UNSUPPORTED = 14 /* valid, but not supported by this build (missing library) */
+    CUS_ERROR_NULL = 1,         /* a required pointer is NULL, or a matrix is empty */
+    CUS_ERROR_VALUE = 2,        /* a number or option is out of range */
+    CUS_ERROR_TYPE = 3,         /* the function does not accept this element type */
+    CUS_ERROR_SIZE = 4,         /* a matrix has the wrong size or exceeds a stated limit */
+    CUS_ERROR_SPACE = 5,        /* host and device matrices are mixed, or in the wrong space */
+    CUS_ERROR_ALIAS = 6,        /* matrices overlap where they must not */
+    CUS_ERROR_CAPACITY = 7,     /* an output of fixed size is too small for the result */
+    CUS_ERROR_NO_MEMORY = 8,    /* host or device memory is exhausted */
+    CUS_ERROR_NO_CUDA = 9,      /* device work requested, but no CUDA support, GPU or driver */
+    CUS_ERROR_CUDA = 10,        /* another CUDA error; the message quotes it */
+    CUS_ERROR_IO = 11,          /* a file, pipe or socket could not be opened, read or written */
+    CUS_ERROR_FORMAT = 12,      /* the input is malformed or not in the expected format */
+    CUS_ERROR_TRUNCATED = 13,   /* the input ends early; everything before that was delivered */
+    CUS_ERROR_UNSUPPORTED = 14, /* valid, but not supported: a missing library, or a stream that is being captured */
+    CUS_ERROR_BUSY = 15         /* another call is using the object */
 } cusStatus;
 
 /* "CUS_ERROR_TYPE" and so on; never NULL. */
@@ -68,9 +81,9 @@ CUS_API const char *cusBuildInformation(void);
 
 enum { CUS_8U = 0, CUS_8S = 1, CUS_16U = 2, CUS_16S = 3, CUS_32S = 4, CUS_32F = 5, CUS_64F = 6 };
 
-#define CUS_MAKETYPE(depth, channels) ((depth) + (((channels)-1) << 3))
-#define CUS_DEPTH(type)               ((type)&7)
-#define CUS_CHANNELS(type)            ((((type) >> 3) & 511) + 1)
+#define CUS_MAKETYPE(depth, channels) ((depth) + (((channels)-1) << 3)) /* an element type: depth, 1..512 channels */
+#define CUS_DEPTH(type)               ((type)&7)                        /* CUS_8U and so on */
+#define CUS_CHANNELS(type)            ((((type) >> 3) & 511) + 1)       /* 1..512 */
 
 enum {
     CUS_8UC1 = CUS_MAKETYPE(CUS_8U, 1),
@@ -93,7 +106,7 @@ CUS_API size_t cusTypeSize(int type);
 /* cudaStream_t and cudaEvent_t under names that need no CUDA header: pass yours unchanged. NULL is the legacy default
  * stream, as in OpenCV. */
 typedef struct CUstream_st *cusStream;
-typedef struct CUevent_st *cusStreamEvent;
+typedef struct CUevent_st *cusStreamEvent; /* a point in a stream's work */
 
 /* Creates a stream that does not synchronize with the default stream. Errors: NULL, NO_CUDA, CUDA. */
 CUS_API cusStatus cusStreamCreate(cusStream *stream);
@@ -104,15 +117,20 @@ CUS_API cusStatus cusStreamSynchronize(cusStream stream);
 /* Work queued in `stream` from now on waits for `event` as last recorded. */
 CUS_API cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event);
 
+/* Creates an event that also takes the time. Errors: NULL, NO_CUDA, CUDA. */
 CUS_API cusStatus cusStreamEventCreate(cusStreamEvent *event);
+/* NULL is ignored. */
 CUS_API void cusStreamEventDestroy(cusStreamEvent event);
+/* The event stands for all work queued in `stream` so far. */
 CUS_API cusStatus cusStreamEventRecord(cusStreamEvent event, cusStream stream);
+/* Waits until that work is done. */
 CUS_API cusStatus cusStreamEventSynchronize(cusStreamEvent event);
 /* Milliseconds between two recorded events; waits for the second. */
 CUS_API cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float *milliseconds);
 
+/* A GPU's properties. */
 typedef struct cusDeviceInfo {
-    char name[256];
+    char name[256];      /* such as "NVIDIA H200" */
     int major, minor;    /* compute capability */
     int multiprocessors; /* streaming multiprocessors */
     size_t l2_bytes;     /* level-2 cache */
@@ -120,33 +138,38 @@ typedef struct cusDeviceInfo {
     size_t memory_total; /* bytes */
     size_t memory_free;  /* bytes, at the time of the call */
     int driver_version;  /* 13000 is CUDA 13.0 */
-    int runtime_version;
+    int runtime_version; /* of the CUDA runtime in this library, in the same form */
 } cusDeviceInfo;
 
 /* Number of usable GPUs; 0, not an error, without a GPU, a driver or CUDA support. */
 CUS_API cusStatus cusDeviceCount(int *count);
 /* The calling thread's device, as cudaSetDevice / cudaGetDevice: shared with the rest of the program's CUDA code. */
 CUS_API cusStatus cusDeviceSet(int device);
+/* The calling thread's device. */
 CUS_API cusStatus cusDeviceGet(int *device);
+/* Errors: NULL, VALUE (no such device), NO_CUDA, CUDA. */
 CUS_API cusStatus cusDeviceQuery(int device, cusDeviceInfo *info);
 
 /* ---- Matrices -------------------------------------------------------------------------------------------------------- */
 
+/* Where a matrix's data is, and so where work on it runs. */
 typedef enum cusSpace { CUS_HOST = 0, CUS_DEVICE = 1 } cusSpace;
 
 /* A 2-D array of elements: element (y, x) starts at (char *)data + y * step + x * cusTypeSize(type).
  * Start every matrix as `cusMat m = CUS_MAT_INIT;` (all zero: empty). You may read all fields; if you fill them
- * yourself, leave `owned` and `pinned` zero. A copy of the struct is a second view of the same memory: release only one. */
+ * yourself, leave `owned` and `pinned` zero, and make `data` and `step` multiples of the size of one channel. A copy of the
+ * struct is a second view of the same memory: release only one. */
 typedef struct cusMat {
-    int rows, cols;
-    int type; /* CUS_8UC3 and so on, OpenCV's numbers */
-    cusSpace space;
-    size_t step; /* bytes from one row to the next, at least cols * cusTypeSize(type) */
-    void *data;
-    void *owned; /* private: what cusMatRelease frees; NULL for an empty, wrapped or region matrix */
-    int pinned;  /* private: what `owned` is: memory (0), page-locked host memory (1), a DLPack tensor (2) */
+    int rows, cols; /* 0 x 0 if empty */
+    int type;       /* CUS_8UC3 and so on, OpenCV's numbers */
+    cusSpace space; /* of data */
+    size_t step;    /* bytes from one row to the next, at least cols * cusTypeSize(type) */
+    void *data;     /* the first element; NULL if empty */
+    void *owned;    /* private: what cusMatRelease frees; NULL for an empty, wrapped or region matrix */
+    int pinned;     /* private: what `owned` is: memory (0), page-locked host memory (1), a DLPack tensor (2) */
 } cusMat;
 
+/* An empty matrix. */
 #ifdef __cplusplus
 #define CUS_MAT_INIT \
     {}
@@ -183,11 +206,37 @@ CUS_API cusStatus cusMatRegion(const cusMat *mat, int x, int y, int cols, int ro
  * until the stream has completed them. With pageable memory an upload returns when src may be reused, a download when dst
  * is complete. Cost: one pass over the data. Errors: NULL, SPACE, SIZE, ALIAS, NO_MEMORY, NO_CUDA, CUDA. */
 CUS_API cusStatus cusMatUpload(const cusMat *src, cusMat *dst, cusStream stream);
+/* Likewise, from device to host memory. */
 CUS_API cusStatus cusMatDownload(const cusMat *src, cusMat *dst, cusStream stream);
+/* Likewise, within one space. */
 CUS_API cusStatus cusMatCopy(const cusMat *src, cusMat *dst, cusStream stream);
 
 /* Sets every byte of every element to zero; padding between rows is untouched. Host: done at return. Device: queued. */
 CUS_API cusStatus cusMatSetZero(cusMat *mat, cusStream stream);
+
+/* ---- Device memory ---------------------------------------------------------------------------------------------------- */
+
+/* Where device memory comes from instead of CUDA: RMM's or PyTorch's pool, for example (docs/guide.md shows both).
+ * The functions are called from any thread, several at a time; they must not throw, nor call this library. */
+typedef struct cusDeviceAllocator {
+    /* `bytes` (at least 1) of memory of `device`, the calling thread's current device, at a multiple of 256 bytes, for work
+     * queued in `stream` from now on. NULL if there is none: the call that needs it fails with NO_MEMORY. */
+    void *(*allocate)(size_t bytes, int device, cusStream stream, void *user);
+    /* Takes back what `allocate` returned for these bytes and this device. Work queued in `stream` before may still use it;
+     * nothing else does. */
+    void (*deallocate)(void *data, size_t bytes, int device, cusStream stream, void *user);
+    void *user; /* passed to both functions; may be NULL */
+} cusDeviceAllocator;
+
+/* All device memory that the library asks for from now on, in every thread, comes from `allocator`, which is copied; NULL:
+ * from CUDA again. Each block goes back to where it came from, and objects ask for memory only when they are created, so
+ * an object or matrix keeps the allocator it was created with: the allocator must outlive them. Matrices and objects may be
+ * used in any stream; they are allocated in the default stream, which is waited for, and given back there after a
+ * wait for the device. Calls without an object that need a workspace (cusIntegral, cusStereo...) allocate in their stream
+ * without waiting; while that is being captured into a graph, CUDA's memory is used. Page-locked host memory, and the little
+ * that CUDA and cuFFT keep for themselves, are not affected. Errors: NULL (one of the functions), NO_CUDA (a build without
+ * CUDA). */
+CUS_API cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator);
 
 /* ---- Errors in one line ---------------------------------------------------------------------------------------------- */
 

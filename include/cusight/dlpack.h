@@ -23,8 +23,8 @@
 /* ---- DLPack's structures --------------------------------------------------------------------------------------------- */
 
 #ifndef DLPACK_DLPACK_H_
-#define DLPACK_DLPACK_H_
-#define CUSIGHT_DEFINES_DLPACK
+#define DLPACK_DLPACK_H_       /* the guard of dlpack.h */
+#define CUSIGHT_DEFINES_DLPACK /* DLPack's structures are those of this header */
 
 /* Where the data is. */
 typedef enum {
@@ -45,9 +45,10 @@ typedef enum {
     kDLMAIA = 17
 } DLDeviceType;
 
+/* A device. */
 typedef struct {
-    DLDeviceType device_type;
-    int32_t device_id; /* 0 for host memory */
+    DLDeviceType device_type; /* its kind */
+    int32_t device_id;        /* 0 for host memory */
 } DLDevice;
 
 /* What an element is. */
@@ -61,48 +62,52 @@ typedef enum {
     kDLBool = 6
 } DLDataTypeCode;
 
+/* The type of an element. */
 typedef struct {
-    uint8_t code; /* a DLDataTypeCode */
-    uint8_t bits;
+    uint8_t code;   /* a DLDataTypeCode */
+    uint8_t bits;   /* of one lane */
     uint16_t lanes; /* 1, unless elements are vectors */
 } DLDataType;
 
+/* An array. Owns nothing. */
 typedef struct {
-    void *data;
-    DLDevice device;
-    int32_t ndim;
-    DLDataType dtype;
-    int64_t *shape;
+    void *data;           /* its memory */
+    DLDevice device;      /* where the memory is */
+    int32_t ndim;         /* dimensions */
+    DLDataType dtype;     /* of the elements */
+    int64_t *shape;       /* ndim sizes */
     int64_t *strides;     /* in elements; NULL: contiguous, last dimension fastest */
     uint64_t byte_offset; /* from data to the first element */
 } DLTensor;
 
 /* The form before DLPack 1.0. */
 typedef struct DLManagedTensor {
-    DLTensor dl_tensor;
-    void *manager_ctx;
-    void (*deleter)(struct DLManagedTensor *self);
+    DLTensor dl_tensor;                            /* the array */
+    void *manager_ctx;                             /* what the deleter needs */
+    void (*deleter)(struct DLManagedTensor *self); /* ends the tensor's life; may be NULL */
 } DLManagedTensor;
 
 #endif /* DLPACK_DLPACK_H_ */
 
-#ifndef DLPACK_MAJOR_VERSION /* not defined by an older dlpack.h either */
-#define DLPACK_MAJOR_VERSION 1
-#define DLPACK_MINOR_VERSION 1
+#ifndef DLPACK_MAJOR_VERSION   /* not defined by an older dlpack.h either */
+#define DLPACK_MAJOR_VERSION 1 /* of the structures below */
+#define DLPACK_MINOR_VERSION 1 /* of the structures below */
 
+/* The version of a tensor's structure. */
 typedef struct {
-    uint32_t major, minor;
+    uint32_t major, minor; /* tensors of another major version are refused */
 } DLPackVersion;
 
-#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0)
-#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1)
+#define DLPACK_FLAG_BITMASK_READ_ONLY (1UL << 0) /* must not be written */
+#define DLPACK_FLAG_BITMASK_IS_COPIED (1UL << 1) /* made by copying */
 
+/* An array with an owner. */
 typedef struct DLManagedTensorVersioned {
-    DLPackVersion version;
-    void *manager_ctx;
+    DLPackVersion version;                                  /* of this structure */
+    void *manager_ctx;                                      /* what the deleter needs */
     void (*deleter)(struct DLManagedTensorVersioned *self); /* ends the tensor's life; may be NULL */
     uint64_t flags;                                         /* DLPACK_FLAG_BITMASK_... */
-    DLTensor dl_tensor;
+    DLTensor dl_tensor;                                     /* the array */
 } DLManagedTensorVersioned;
 #endif
 
@@ -112,6 +117,7 @@ extern "C" {
 
 /* ---- Conversion ------------------------------------------------------------------------------------------------------ */
 
+/* What the receiver of a tensor may do. */
 typedef enum cusDlpackAccess {
     CUS_DLPACK_READ = 0, /* the receiver only reads the data */
     CUS_DLPACK_WRITE = 1 /* the receiver may write, too */

@@ -10,14 +10,19 @@
  *   CUS_EVENTS_DSEC     HDF5 with /events/{x,y,p,t}; /t_offset is    640x480                     known  0 or -1; 1
  *                       added to t
  *   CUS_EVENTS_EVT2     Prophesee RAW: "% " lines with "evt 2.0"     geometry line, or camera    no     0; 1
+ *   CUS_EVENTS_EVT21    Prophesee RAW: "% " lines with "evt 2.1"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_EVT3     Prophesee RAW: "% " lines with "evt 3.0"     geometry line, or camera    no     0; 1
  *   CUS_EVENTS_DAT      "% " lines, a type byte, a size byte of 8    Width and Height lines      known  0; 1
- *   CUS_EVENTS_TEXT     lines "t x y p"; t with a dot or exponent    first line "width height"   no     0 or -1; 1
- *                       is seconds (rounded), else microseconds
+ *   CUS_EVENTS_TEXT     lines "t x y p"; Metavision's "x,y,p,t" and  first line "width height"   no     0 or -1; 1
+ *                       other orders with x before y; t with a dot   or "%geometry:W,H"
+ *                       or exponent is seconds (rounded), else microseconds
+ *
+ * The order of the columns of text is found from a first line of names (t, ts, time or timestamp; x; y; p, pol or polarity), or else
+ * from the first lines: times do not decrease, polarities are -1, 0 or 1. What they leave open is "t x y p".
  *
  * Formats as their authors describe them: M3ED (Chaney et al. 2023), DSEC (Gehrig et al. 2021), Prophesee's documentation of
- * RAW EVT 2.0, EVT 3.0 and DAT. Time counters wrap (EVT2 after 4.8 hours, EVT3 after 16.8 seconds, DAT after 71.6 minutes);
- * they are unwrapped, so indices and times in this interface always refer to the whole recording.
+ * RAW EVT 2.0, EVT 2.1, EVT 3.0 and DAT. Time counters wrap (EVT2 and EVT2.1 after 4.8 hours, EVT3 after 16.8 seconds, DAT after
+ * 71.6 minutes); they are unwrapped, so indices and times in this interface always refer to the whole recording.
  *
  * Memory use does not grow with the recording, apart from 64 bytes for every million events passed in a format without
  * an index. Sizes claimed by a file are not allocated before the file is known to have data for them, and never beyond
@@ -32,6 +37,7 @@
 extern "C" {
 #endif
 
+/* The formats of the table above. */
 typedef enum cusEventFormat {
     CUS_EVENTS_ANY = 0, /* from the content */
     CUS_EVENTS_M3ED = 1,
@@ -39,10 +45,11 @@ typedef enum cusEventFormat {
     CUS_EVENTS_EVT2 = 3,
     CUS_EVENTS_EVT3 = 4,
     CUS_EVENTS_DAT = 5,
-    CUS_EVENTS_TEXT = 6
+    CUS_EVENTS_TEXT = 6,
+    CUS_EVENTS_EVT21 = 7
 } cusEventFormat;
 
-/* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", otherwise "unknown"; never NULL. */
+/* "any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1", otherwise "unknown"; never NULL. */
 CUS_API const char *cusEventFormatName(cusEventFormat format);
 
 /* ---- Reader -------------------------------------------------------------------------------------------------------- */
@@ -50,15 +57,16 @@ CUS_API const char *cusEventFormatName(cusEventFormat format);
 /* What to do with an event that is outside the sensor, has an invalid polarity, or is earlier than the one before. */
 typedef enum cusBadEvents {
     CUS_BAD_EVENTS_STOP = 0, /* CUS_ERROR_FORMAT with the event's index; the events before it are delivered */
-    CUS_BAD_EVENTS_SKIP = 1  /* skip and count it (cusEventCounts), also undefined words of EVT2 and EVT3 and malformed
-                                lines of text */
+    CUS_BAD_EVENTS_SKIP = 1  /* skip and count it (cusEventCounts), also undefined words of EVT2, EVT2.1 and EVT3 and
+                                malformed lines of text */
 } cusBadEvents;
 
+/* How to read a recording. */
 typedef struct cusEventReaderOptions {
     int width, height;       /* of the sensor, 1..65536: overrides the file. 0, 0: from the file */
     const char *camera;      /* M3ED: "left" or "right"; NULL: "left", or the only one in the file */
-    cusEventFormat format;   /* ANY: from the content. EVT2, EVT3: also for a RAW file whose header does not name its
-                                encoding. Otherwise: an error if the file has another format */
+    cusEventFormat format;   /* ANY: from the content. EVT2, EVT21, EVT3: also for a RAW file whose header does not name
+                                its encoding. Otherwise: an error if the file has another format */
     cusBadEvents bad_events; /* default STOP */
     int threads;             /* threads that decompress HDF5 chunks, 0..1024; 0: as many as OpenMP uses */
     size_t max_memory;       /* bytes that a reader may use, whatever the file claims; 0: 2^30 (the default), otherwise
@@ -69,29 +77,32 @@ typedef struct cusEventReaderOptions {
                                 shuffle and fletcher32, with libhdf5 and its plugins, whose memory has no limit */
 } cusEventReaderOptions;
 
+/* The defaults named above. */
 CUS_API cusEventReaderOptions cusEventReaderDefaults(void);
 
+/* What is known about a recording. */
 typedef struct cusEventInfo {
-    cusEventFormat format;
-    int width, height;  /* 0, 0 if neither the file nor the options give them: coordinates are then not checked */
-    int64_t count;      /* events in the file; -1 if it is only known after reading all of it */
-    int64_t first_time; /* microseconds; -1 if there is no event */
-    int64_t last_time;  /* -1 if it is only known after reading all of it */
-    char camera[32];    /* M3ED: the camera being read; otherwise the camera named in the header, or "" */
+    cusEventFormat format; /* as detected */
+    int width, height;     /* 0, 0 if neither the file nor the options give them: coordinates are then not checked */
+    int64_t count;         /* events in the file; -1 if it is only known after reading all of it */
+    int64_t first_time;    /* microseconds; -1 if there is no event */
+    int64_t last_time;     /* -1 if it is only known after reading all of it */
+    char camera[32];       /* M3ED: the camera being read; otherwise the camera named in the header, or "" */
 } cusEventInfo;
 
 /* What has been read since the reader was opened or since the last seek. */
 typedef struct cusEventCounts {
     uint64_t events;                                  /* delivered */
-    uint64_t triggers_rising, triggers_falling;       /* external trigger words (EVT2, EVT3) */
+    uint64_t triggers_rising, triggers_falling;       /* external trigger words (EVT2, EVT2.1, EVT3) */
     uint64_t bad_coordinates, bad_polarity, bad_time; /* events skipped (CUS_BAD_EVENTS_SKIP) */
-    uint64_t untimed;                                 /* EVT2, EVT3: events skipped because no time word preceded them */
+    uint64_t untimed;   /* EVT2, EVT2.1, EVT3: events skipped because no time word preceded them */
     uint64_t bad_words; /* undefined words and malformed lines skipped (CUS_BAD_EVENTS_SKIP) */
 } cusEventCounts;
 
+/* An open recording. */
 typedef struct cusEventReader cusEventReader;
 
-/* Opens a recording for cusEventReaderInfo and cusEventReaderRead. One thread at a time may use a reader; different readers
+/* Opens a recording for cusEventReaderInfo and cusEventReaderRead. One call at a time may use a reader (else BUSY); other readers
  * are independent. `options` NULL: defaults. Errors:
  *   NULL, VALUE (options), NO_MEMORY;
  *   IO: missing, not readable, or not a regular file (a directory, a pipe, a device);
@@ -101,7 +112,7 @@ typedef struct cusEventReader cusEventReader;
  *   CAPACITY: needs more than max_memory or max_chunk, which the message names;
  *   UNSUPPORTED: HDF5 in a build without it; a dataset with more than one compression; an HDF5 filter that needs the option
  *   plugins, or is not installed (the message names the package that provides it); an encoding that is known but not
- *   supported (EVT 2.1, EVT 4, DAT version 1). */
+ *   supported (EVT 4, big-endian EVT 2.1, DAT version 1, Metavision's HDF5). */
 CUS_API cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options);
 
 /* The same for a whole file in memory, which must stay valid until the reader is closed. */
@@ -111,7 +122,9 @@ CUS_API cusStatus cusEventReaderOpenMemory(cusEventReader **reader, const void *
 /* Safe on NULL. */
 CUS_API void cusEventReaderClose(cusEventReader *reader);
 
+/* What the file says. Errors: NULL. */
 CUS_API cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo *info);
+/* What has been read. Errors: NULL. */
 CUS_API cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *counts);
 
 /* Reads the next events, up to `capacity`, into the arrays, and sets *count. It is less than capacity only at the end of the
@@ -134,8 +147,49 @@ CUS_API cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index)
  * decompresses about log2(chunks) chunks. Other formats: as SeekIndex. */
 CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index);
 
+/* ---- One recording, many readers ----------------------------------------------------------------------------------- */
+
+/* Splits a recording among threads or processes, each with a reader of its own that was opened with the same options. In formats
+ * without an index, an event's number and time depend on everything before it. Therefore each worker first scans its parts (no
+ * event is decoded: two to ten times as fast as reading), all summaries are brought together, and each worker then starts at a
+ * mark:
+ *
+ *   for (k = my first part; k < my last part; ++k)
+ *       CUS_TRY(cusEventReaderScan(reader, k, parts, &summaries[k]));
+ *   ... exchange the summaries ...
+ *   CUS_TRY(cusEventReaderMarks(reader, summaries, parts, marks));
+ *   CUS_TRY(cusEventReaderSeekMark(reader, &marks[my first part]));
+ *
+ * Both structs are plain data: processes on machines of the same kind may send them to each other. */
+typedef struct cusEventPart {
+    uint64_t content[14]; /* the library's own; may be copied and sent as bytes */
+} cusEventPart;
+
+/* A place in a recording from which a reader can continue. */
+typedef struct cusEventMark {
+    uint64_t offset; /* in bytes of the file; HDF5: in events. Parts of equal size take about equally long to decode */
+    uint64_t index;  /* of the next event, as for cusEventReaderSeekIndex. That of the last mark is the number of events */
+    uint64_t content[6]; /* the library's own; may be copied and sent as bytes */
+} cusEventMark;
+
+/* Summarizes part number `part` of `parts` (up to 2^32) about equal ones, up to whole words or lines. Reading continues where it
+ * was. With CUS_BAD_EVENTS_SKIP, events and lines that reading skips are counted all the same. Cost: one pass over the part; HDF5,
+ * which has an index: none. Errors: NULL, VALUE, IO. Damage is not an error here: numbers up to it are right, and reading reports
+ * it. */
+CUS_API cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t parts, cusEventPart *summary);
+
+/* Joins the summaries of all parts in order: marks[k], k = 0 .. parts, is where part k starts; the last is the end of the
+ * recording. Errors: NULL, VALUE (summaries of another recording or number of parts). */
+CUS_API cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *summaries, uint64_t parts,
+                                      cusEventMark *marks);
+
+/* The next event read will be the one at the mark, with the number and time that it has in the whole recording; SeekIndex and
+ * Read continue from there. One step. Errors: NULL, VALUE. */
+CUS_API cusStatus cusEventReaderSeekMark(cusEventReader *reader, const cusEventMark *mark);
+
 /* ---- Writer -------------------------------------------------------------------------------------------------------- */
 
+/* How to write a recording. */
 typedef struct cusEventWriterOptions {
     int width, height;  /* of the sensor, 1..65536; required */
     const char *camera; /* group under /prophesee: "left" or "right"; NULL: "left" */
@@ -144,8 +198,10 @@ typedef struct cusEventWriterOptions {
     int threads;        /* threads that compress, 0..1024; 0: as many as OpenMP uses */
 } cusEventWriterOptions;
 
+/* The defaults named above; width and height are 0 and must be set. */
 CUS_API cusEventWriterOptions cusEventWriterDefaults(void);
 
+/* A recording being written. */
 typedef struct cusEventWriter cusEventWriter;
 
 /* Creates an M3ED-style HDF5 file: /prophesee/<camera>/{x,y uint16, p int8, t int64, ms_map_idx uint64},
@@ -168,6 +224,7 @@ CUS_API void cusEventWriterDiscard(cusEventWriter *writer);
 
 /* ---- Frames in HDF5 ------------------------------------------------------------------------------------------------ */
 
+/* A file of frames being written. */
 typedef struct cusFrameWriter cusFrameWriter;
 
 /* Creates an HDF5 file with one dataset, /frames, of shape frames x rows x cols x channels and the type's depth: one chunk a
@@ -179,9 +236,51 @@ CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path
  * SPACE, NO_MEMORY, IO. */
 CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames);
 
+/* Gives /frames the attribute `part`: 1 to 63 bytes, once; cusFrameReaderOpen returns it. Errors: NULL, VALUE, IO. */
+CUS_API cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label);
+
 /* Both free the writer. Finish completes the file; Discard (safe on NULL) removes it. */
 CUS_API cusStatus cusFrameWriterFinish(cusFrameWriter *writer);
+/* See cusFrameWriterFinish. */
 CUS_API void cusFrameWriterDiscard(cusFrameWriter *writer);
+
+/* One file of frames, written by many threads or processes: each packs its frames, the layout says where they belong, and each
+ * writes them there. The file is then byte for byte the one that a cusFrameWriter makes of all frames in order. */
+
+/* Packs one frame (host, any row step) as a cusFrameWriter stores it. `packed` has room for the frame; *stored is set to the
+ * bytes used: those of the frame if it is incompressible. Errors: NULL, SIZE (2^32 bytes or more), SPACE, NO_MEMORY. */
+CUS_API cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored);
+
+/* Makes an existing file at `path` an HDF5 file with /frames, as cusFrameWriterCreate describes it, except for the frames: stored[k]
+ * bytes of frame k belong at offsets[k]. Those bytes of the file stay as they are; its length becomes that of the whole file.
+ * `compressed` 0: one contiguous block instead of chunks; it starts at offsets[0], the only one set, for any number of frames above
+ * 0; `stored` is ignored. Without frames both may be NULL. Nothing is synchronized to disk. Errors: NULL, VALUE, TYPE, SIZE, IO, NO_MEMORY, UNSUPPORTED. */
+CUS_API cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, int compressed,
+                                     const uint32_t *stored, uint64_t *offsets);
+
+/* Files of frames are put together without decompressing: the stored bytes of each frame are read, and go where cusFrameFileLayout
+ * says. Only for files that you trust: libhdf5 opens them as they are. */
+typedef struct cusFrameFileInfo {
+    int rows, cols, type; /* of a frame */
+    int compressed;       /* one chunk a frame, LZF; otherwise one block */
+    uint64_t frames;      /* in the file */
+    char label[64];       /* as set by cusFrameWriterLabel or cusFrameFileLabel, or "" */
+} cusFrameFileInfo;
+
+/* An open file of frames. */
+typedef struct cusFrameReader cusFrameReader;
+
+/* Opens a file that a cusFrameWriter made, or cusFrameFileLayout. Errors: NULL, IO, FORMAT (any other file), NO_MEMORY,
+ * UNSUPPORTED. */
+CUS_API cusStatus cusFrameReaderOpen(cusFrameReader **reader, const char *path, cusFrameFileInfo *info);
+/* Sets *bytes to the size of a frame as it is stored, and copies it to `stored`, which has room for a frame; NULL: the size only.
+ * Errors: NULL, VALUE, IO, FORMAT, TRUNCATED. */
+CUS_API cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *stored, size_t *bytes);
+/* Safe on NULL. */
+CUS_API void cusFrameReaderClose(cusFrameReader *reader);
+
+/* As cusFrameWriterLabel, for a finished file. Errors: NULL, VALUE, IO, UNSUPPORTED. */
+CUS_API cusStatus cusFrameFileLabel(const char *path, const char *label);
 
 /* ---- Generator ----------------------------------------------------------------------------------------------------- */
 
@@ -195,8 +294,10 @@ typedef struct cusEventGeneratorOptions {
     double positive, negative; /* contrast thresholds in log intensity, 0.01..10, default 0.2 */
 } cusEventGeneratorOptions;
 
+/* The defaults named above. */
 CUS_API cusEventGeneratorOptions cusEventGeneratorDefaults(void);
 
+/* The state of one video: a reference value for each pixel. */
 typedef struct cusEventGenerator cusEventGenerator;
 
 /* rows, cols: 1..65536. Errors: NULL, VALUE, NO_MEMORY. */

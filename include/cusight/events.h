@@ -22,15 +22,16 @@ typedef struct cusEventArrays {
     const uint16_t *x, *y; /* column and row; an event outside the frame is skipped and counted */
     const uint8_t *p;      /* 0: negative (darker), anything else: positive (brighter) */
     const int64_t *t;      /* microseconds, non-decreasing; may be NULL if times are not used */
-    size_t count;
-    cusSpace space;
+    size_t count;          /* of events */
+    cusSpace space;        /* of all four arrays */
 } cusEventArrays;
 
 /* Events first .. last - 1 form a stack. If first == last, the frame has no events. */
 typedef struct cusEventWindow {
-    uint64_t first, last;
+    uint64_t first, last; /* indices of events */
 } cusEventWindow;
 
+/* What a window's length counts. */
 typedef enum cusWindowUnit {
     CUS_WINDOW_COUNT = 0,   /* length and stride are numbers of events */
     CUS_WINDOW_DURATION = 1 /* length and stride are microseconds */
@@ -41,12 +42,13 @@ typedef enum cusWindowUnit {
  * one by duration if the last event's time is at or past its last microsecond. The first incomplete window is kept if
  * keep_incomplete is set; all others are dropped. */
 typedef struct cusWindowing {
-    cusWindowUnit unit;
+    cusWindowUnit unit;  /* default COUNT */
     uint64_t length;     /* 1 or more; default 200000 events */
     uint64_t stride;     /* 0 (default): same as length */
     int keep_incomplete; /* default 0 */
 } cusWindowing;
 
+/* The defaults named above. */
 CUS_API cusWindowing cusWindowingDefaults(void);
 
 /* Lists the windows of `events`: `count` receives their number, and windows[0 .. capacity - 1], in host memory, as many of
@@ -90,8 +92,9 @@ typedef enum cusRepresentationKind {
     CUS_REPR_EVENT_DIFF = 7
 } cusRepresentationKind;
 
+/* A representation and its parameters. Those that its kind does not use are ignored. */
 typedef struct cusRepresentation {
-    cusRepresentationKind kind;
+    cusRepresentationKind kind; /* what a frame shows */
     /* 1..16. MDES, MDES_COUNT and STACKED_HISTOGRAM (bins): default 10; VOXEL_GRID (bins): default 5. Others: ignored */
     int channels;
     int depth;         /* MDES: CUS_8U (default), CUS_8S or CUS_32F */
@@ -101,6 +104,7 @@ typedef struct cusRepresentation {
     double tau;        /* TIME_SURFACE: microseconds, above 0, default 50000 */
 } cusRepresentation;
 
+/* The defaults of a kind. */
 CUS_API cusRepresentation cusRepresentationDefaults(cusRepresentationKind kind);
 
 /* The type of the frames, such as CUS_8UC2. Errors: NULL, VALUE, TYPE. */
@@ -112,14 +116,16 @@ CUS_API const char *cusRepresentationName(cusRepresentationKind kind);
 
 /* ---- Events in memory ------------------------------------------------------------------------------------------------ */
 
+/* Makes frames from events in memory. */
 typedef struct cusEventStacker cusEventStacker;
 
 /* Creates a stacker for frames of rows x cols (1..65536 each) in `count` (1..8) representations, for events in `space`. All
- * workspace is allocated here: on the device 128 MiB for sorted events and 16 MiB for accumulators, or one frame's
- * accumulators if they are larger; on the host one frame's accumulators per thread. Use an object in one stream (or
- * thread) at a time; different objects are independent. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
+ * workspace is allocated here: on the device 128 MiB for sorted events and one frame's accumulators, at most 8 bytes per
+ * value; on the host one frame's accumulators per thread. One call at a time may use an object (else BUSY), in any stream
+ * (core.h); different objects are independent. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, cusSpace space,
                                         const cusRepresentation *representations, int count);
+/* Safe on NULL. */
 CUS_API void cusEventStackerDestroy(cusEventStacker *stacker);
 
 /* Makes a frame of each window in each representation.
@@ -132,8 +138,8 @@ CUS_API void cusEventStackerDestroy(cusEventStacker *stacker);
  * Cost on the device: x, y and p are read, and 2 or 4 bytes per event are written and read again, once for HISTOGRAM and
  * once for all other representations whose tiles have the same size (which depends on the bytes per pixel). Frames are
  * written once; VOXEL_GRID with `normalize` reads them twice and rewrites their non-zero values. VOXEL_GRID and
- * TIME_SURFACE read all times, the others few. If a window has tens of millions of events, the whole call takes a slower
- * path. Figures: docs/events.md.
+ * TIME_SURFACE read all times, the others few. A window with millions of events is made by itself, in parts, and each
+ * representation then reads its events (MDES and TENCODE together). Figures: docs/events.md.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY. */
 CUS_API cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                                 size_t window_count, cusMat *frames, cusStream stream);
@@ -149,7 +155,7 @@ typedef struct cusFrameBatch {
     /* One matrix per representation, each (count * rows) x cols, in the space `deliver`; host memory is page-locked if
      * compute is CUS_DEVICE. */
     const cusMat *frames;
-    int representations;
+    int representations;           /* number of them */
     uint64_t first;                /* index of the first window in the recording, from 0 */
     size_t count;                  /* windows */
     const cusEventWindow *windows; /* event indices count from the first event pushed */
@@ -162,20 +168,23 @@ typedef struct cusFrameBatch {
  * the pipeline and is returned by the call. The sink must not call the pipeline. */
 typedef cusStatus (*cusFrameSink)(void *user, const cusFrameBatch *batch);
 
+/* What a pipeline does with a recording. */
 typedef struct cusEventPipelineOptions {
-    cusWindowing windowing;
-    uint64_t first_window; /* default 0. Only windows first_window .. end_window - 1 are made: a shard of a recording */
-    uint64_t end_window;   /* default 0: no end */
-    cusSpace compute;      /* CUS_HOST (default) or CUS_DEVICE */
-    cusSpace deliver;      /* CUS_HOST (default), or CUS_DEVICE if compute is CUS_DEVICE */
+    cusWindowing windowing; /* default cusWindowingDefaults() */
+    uint64_t first_window;  /* default 0. Only windows first_window .. end_window - 1 are made: a shard of a recording */
+    uint64_t end_window;    /* default 0: no end */
+    cusSpace compute;       /* CUS_HOST (default) or CUS_DEVICE */
+    cusSpace deliver;       /* CUS_HOST (default), or CUS_DEVICE if compute is CUS_DEVICE */
     /* Maximum number of events in a window; determines buffer sizes. 0 (default): 4 Mi, or the length of windows by count
      * if that is more. */
     size_t max_events;
     size_t batch_windows; /* maximum windows per call of the sink. 0 (default): 16 MiB of frames */
 } cusEventPipelineOptions;
 
+/* The defaults named above. */
 CUS_API cusEventPipelineOptions cusEventPipelineDefaults(void);
 
+/* Makes frames from a recording that is pushed piece by piece. */
 typedef struct cusEventPipeline cusEventPipeline;
 
 /* Creates a pipeline. All memory is allocated here, whatever the length of the recording: with compute CUS_DEVICE three
@@ -201,6 +210,7 @@ CUS_API cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEven
  * Errors: as for cusEventPipelinePush. */
 CUS_API cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline);
 
+/* What has passed through a pipeline. */
 typedef struct cusEventPipelineCounts {
     uint64_t events;  /* pushed */
     uint64_t windows; /* delivered */

@@ -28,9 +28,10 @@ typedef struct cusSparseDiff {
     cusMat count;     /* 1 x 1, 32SC1 holding a uint32: how many bytes changed. If more than capacity, none is delivered */
     cusMat mask;      /* empty, or rows x ceil(cols * channels / 8), 8UC1: bit b (b = 0 is the lowest) of byte k of row y is
                          set where byte 8 k + b of frame row y is emitted; bits past the row's end are 0 */
-    uint32_t capacity;
+    uint32_t capacity; /* entries of positions and values */
 } cusSparseDiff;
 
+/* An empty diff. */
 #ifdef __cplusplus
 #define CUS_SPARSE_DIFF_INIT \
     {}
@@ -54,6 +55,7 @@ CUS_API cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count,
 
 /* ---- Encoder and decoder --------------------------------------------------------------------------------------------- */
 
+/* What counts as a change. */
 typedef struct cusDiffOptions {
     int threshold;     /* 0..255, default 20: changes up to this value are not sent */
     int min_neighbors; /* 0..8, default 0 (no noise filter): a pixel with a channel changed above threshold but fewer than
@@ -61,16 +63,20 @@ typedef struct cusDiffOptions {
                            lasting change is still sent later. Pixels outside the frame count as unchanged. */
 } cusDiffOptions;
 
+/* The defaults named above. */
 CUS_API cusDiffOptions cusDiffDefaults(void);
 
+/* The sending end: holds the reference. */
 typedef struct cusDiffEncoder cusDiffEncoder;
+/* The receiving end: holds the frame. */
 typedef struct cusDiffDecoder cusDiffDecoder;
 
 /* Allocates everything; encoding allocates nothing and does not wait. `options` NULL: defaults. The reference
- * starts black. Use one object on one stream (or thread) at a time; different objects are independent. Limit: rows *
+ * starts black. One call at a time may use an object (else BUSY), in any stream (core.h); others are independent. Limit: rows *
  * cols * channels <= 2^32 - 2, so that positions fit 32 bits. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int type, cusSpace space,
                                        const cusDiffOptions *options);
+/* Safe on NULL. */
 CUS_API void cusDiffEncoderDestroy(cusDiffEncoder *encoder);
 
 /* Restarts from a key frame: ref = frame, or black if frame is NULL. */
@@ -88,8 +94,11 @@ CUS_API cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cu
 /* A view of the reference, valid while the encoder lives; its contents change in stream order with each encode. */
 CUS_API cusStatus cusDiffEncoderReference(const cusDiffEncoder *encoder, cusMat *view);
 
+/* Allocates everything, for frames as the encoder's. The frame starts black. Errors: as cusDiffEncoderCreate. */
 CUS_API cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int cols, int type, cusSpace space);
+/* Safe on NULL. */
 CUS_API void cusDiffDecoderDestroy(cusDiffDecoder *decoder);
+/* Restarts from a key frame, or from black if frame is NULL. */
 CUS_API cusStatus cusDiffDecoderReset(cusDiffDecoder *decoder, const cusMat *frame, cusStream stream);
 
 /* frame[positions[k]] += values[k] modulo 256. A diff whose count exceeds its capacity changes nothing. A position
@@ -102,10 +111,12 @@ CUS_API cusStatus cusDiffDecoderFrame(const cusDiffDecoder *decoder, cusMat *vie
 
 /* ---- Pictures of the difference -------------------------------------------------------------------------------------- */
 
+/* The scale of a heatmap. */
 typedef struct cusHeatmapOptions {
     int full_scale; /* 1..65535, default 765: the summed difference that is shown pure red */
 } cusHeatmapOptions;
 
+/* The default named above. */
 CUS_API cusHeatmapOptions cusHeatmapDefaults(void);
 
 /* d = |dB| + |dG| + |dR| (one channel: 3 |d|; a fourth channel is ignored), n = d / full_scale,

@@ -21,7 +21,7 @@ extern "C" {
 /* The colors (h, s, v) from lower to upper, both inclusive; h 0..179 (degrees / 2), s and v 0..255.
  * lower[0] > upper[0] selects the hues that wrap around through 0 (reds). */
 typedef struct cusHsvRange {
-    uint8_t lower[3], upper[3];
+    uint8_t lower[3], upper[3]; /* h, s, v */
 } cusHsvRange;
 
 /* Counts the pixels of `src` whose color lies in `range`.

@@ -29,15 +29,17 @@
 extern "C" {
 #endif
 
+/* The type of the table. */
 typedef struct cusIntegralOptions {
     int sum_depth; /* CUS_32S (default) or CUS_64F: depth of the sum of an 8UC1 source. Always CUS_64F for 32FC1 */
 } cusIntegralOptions;
 
+/* The default named above. */
 CUS_API cusIntegralOptions cusIntegralDefaults(void);
 
 /* ---- Repeated work: an object ---------------------------------------------------------------------------------------- */
 
-/* Owns a workspace. Use an object in one stream (or thread) at a time; different objects are independent. */
+/* Owns a workspace. One call at a time may use an object (else BUSY), in any stream (core.h); others are independent. */
 typedef struct cusIntegrator cusIntegrator;
 
 /* For sources of up to max_rows x max_cols, of either type. Allocates everything that runs need: on the device about 1.9

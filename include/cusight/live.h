@@ -8,7 +8,7 @@
  * docs/wire-format.md defines the wire format. After every message the viewer's frame equals the sender's reference of that
  * sequence number exactly (framediff.h says how far that is from the camera's frame).
  *
- * Frames are 8UC1, 8UC3 or 8UC4, each side at most 32768, at most 2^30 bytes. One thread at a time may use an object, except
+ * Frames are 8UC1, 8UC3 or 8UC4, each side at most 32768, at most 2^30 bytes. One call at a time may use an object (else BUSY), except
  * as noted at cusSenderRelease; different objects are independent. Every object needs libzstd: in a build without it the
  * Create functions return CUS_ERROR_UNSUPPORTED.
  *
@@ -30,6 +30,7 @@ extern "C" {
 
 enum { CUS_WIRE_VERSION = 1, CUS_WIRE_HEADER_BYTES = 48, CUS_WIRE_MAX_SIDE = 32768, CUS_WIRE_MAX_FRAME_BYTES = 1 << 30 };
 
+/* What a message is. */
 typedef enum cusWireType {
     CUS_WIRE_HELLO = 1,            /* viewer: the version; sender: size and rate of the frames */
     CUS_WIRE_KEY_FRAME = 2,        /* sender: a whole frame */
@@ -38,20 +39,22 @@ typedef enum cusWireType {
     CUS_WIRE_REQUEST_KEY_FRAME = 5 /* viewer: it lacks the frame that a difference applies to */
 } cusWireType;
 
+/* How its payload is stored. */
 typedef enum cusWireEncoding {
     CUS_WIRE_RAW = 0, /* not compressed */
     CUS_WIRE_ZSTD = 1 /* one or more consecutive Zstandard frames (RFC 8878), no skippable ones */
 } cusWireEncoding;
 
+/* The header of a message. */
 typedef struct cusWireHeader {
-    cusWireType type;
-    cusWireEncoding encoding;
-    uint32_t payload_bytes;  /* size of the payload that follows */
-    uint32_t raw_bytes;      /* size of the decompressed payload */
-    uint64_t sequence, base; /* number of the frame; of the frame that a difference applies to */
-    uint32_t width, height;
-    int channels;
-    uint32_t crc; /* CRC-32C of the 44 bytes before it and the payload */
+    cusWireType type;         /* what the message is */
+    cusWireEncoding encoding; /* of the payload */
+    uint32_t payload_bytes;   /* size of the payload that follows */
+    uint32_t raw_bytes;       /* size of the decompressed payload */
+    uint64_t sequence, base;  /* number of the frame; of the frame that a difference applies to */
+    uint32_t width, height;   /* of the frames, in pixels */
+    int channels;             /* 1, 3 or 4 */
+    uint32_t crc;             /* CRC-32C of the 44 bytes before it and the payload */
 } cusWireHeader;
 
 /* CRC-32C (Castagnoli). crc: 0, or the result for the preceding bytes. Uses the processor's
@@ -68,14 +71,17 @@ CUS_API cusStatus cusWireParse(const uint8_t in[CUS_WIRE_HEADER_BYTES], cusWireH
 
 /* ---- Sender: frames in, messages out ------------------------------------------------------------------------------- */
 
+/* What a sender does with each frame. */
 typedef struct cusSenderOptions {
-    cusDiffOptions diff;
+    cusDiffOptions diff;   /* threshold and noise filter */
     int compression_level; /* of Zstandard, 1..19, default 1 */
     int max_in_flight;     /* frames submitted and not yet released, 2..64, default 4 */
 } cusSenderOptions;
 
+/* The defaults named above. */
 CUS_API cusSenderOptions cusSenderDefaults(void);
 
+/* One video: differences and packs its frames. */
 typedef struct cusSender cusSender;
 
 /* One packed frame. The pointers are valid until it is released. */
@@ -83,13 +89,13 @@ typedef struct cusSentFrame {
     uint64_t sequence; /* 1, 2, 3, ... */
     const uint8_t
         *message; /* a difference from sequence - 1, or a key frame: for the first frame, and where that is smaller */
-    size_t message_bytes;
+    size_t message_bytes; /* header and payload */
     const uint8_t
-        *key_frame; /* a key frame of the same sequence number if one was requested or is the message, else NULL */
-    size_t key_frame_bytes;
+        *key_frame;         /* a key frame of the same sequence number if one was requested or is the message, else NULL */
+    size_t key_frame_bytes; /* header and payload; 0 without a key frame */
     const uint8_t *mask; /* the difference itself: changed-byte mask, rows x ceil(cols * channels / 8), rows not padded, as
                             in cusSparseDiff; and the changes in ascending order of position, modulo 256 */
-    const uint8_t *values;
+    const uint8_t *values;    /* see mask */
     uint32_t count;           /* of values */
     float encode_ms, pack_ms; /* from submission to the difference in host memory; compression and checksum */
 } cusSentFrame;
@@ -124,6 +130,7 @@ CUS_API cusStatus cusSenderReference(const cusSender *sender, cusMat *view);
 
 /* ---- Peer: the sender's end of one connection ---------------------------------------------------------------------- */
 
+/* One viewer's connection, seen from the sender. */
 typedef struct cusPeer cusPeer;
 
 /* rate_millihertz: the frame rate that the viewer is told, 25000 for 25 frames per second; 0: unknown. Allocates about 3.5 bytes
@@ -141,13 +148,15 @@ CUS_API cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes);
  * number does not increase; the error that the peer has failed with. */
 CUS_API cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame);
 
-/* The bytes that wait to be sent (*bytes is 0 if there are none), and how many of them have been sent. */
+/* The bytes that wait to be sent; *bytes is 0 if there are none. */
 CUS_API cusStatus cusPeerOutput(cusPeer *peer, const uint8_t **data, size_t *bytes);
+/* Says how many of them have been sent. Errors: NULL, VALUE (more than wait). */
 CUS_API cusStatus cusPeerSent(cusPeer *peer, size_t bytes);
 
 /* No more frames follow: a bye is sent after the backlog. */
 CUS_API cusStatus cusPeerFinish(cusPeer *peer);
 
+/* The state of a connection. */
 typedef struct cusPeerInfo {
     int connected;       /* the handshake is complete */
     int wants_key_frame; /* the next frame should come with a key frame */
@@ -157,17 +166,21 @@ typedef struct cusPeerInfo {
     uint64_t coalesced;  /* frames sent as part of a single difference, so far */
 } cusPeerInfo;
 
+/* Errors: NULL. */
 CUS_API cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info);
 
 /* ---- Viewer: bytes in, frames out ---------------------------------------------------------------------------------- */
 
+/* What a viewer accepts. */
 typedef struct cusViewerOptions {
     size_t max_frame_bytes; /* larger frames are refused before anything is allocated; 1..2^30, default 2^28 (8K with 4
                                channels has 133 million bytes) */
 } cusViewerOptions;
 
+/* The default named above. */
 CUS_API cusViewerOptions cusViewerDefaults(void);
 
+/* What an input has brought. */
 typedef enum cusViewerUpdate {
     CUS_VIEWER_NOTHING = 0,   /* all input is used, nothing to report */
     CUS_VIEWER_CONNECTED = 1, /* size and rate are known */
@@ -177,8 +190,9 @@ typedef enum cusViewerUpdate {
     CUS_VIEWER_ENDED = 4 /* the sender said bye */
 } cusViewerUpdate;
 
+/* The video, and its current frame. */
 typedef struct cusViewerInfo {
-    int rows, cols, type;
+    int rows, cols, type;     /* of the frames */
     uint32_t rate_millihertz; /* 0: unknown */
     uint64_t sequence;        /* of the current frame; 0 before the first */
     int is_key_frame;         /* it came as a key frame */
@@ -186,6 +200,7 @@ typedef struct cusViewerInfo {
     size_t message_bytes;     /* of the current frame, header and payload */
 } cusViewerInfo;
 
+/* The receiving end. */
 typedef struct cusViewer cusViewer;
 
 /* `options` NULL: defaults. Errors: NULL, VALUE, NO_MEMORY, UNSUPPORTED. */
@@ -200,8 +215,9 @@ CUS_API cusStatus cusViewerReconnect(cusViewer *viewer);
  * size. Errors: NULL; FORMAT, UNSUPPORTED, SIZE, NO_MEMORY: close the connection; the last good frame is kept. */
 CUS_API cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerUpdate *update);
 
-/* The bytes that wait to be sent, and how many of them have been sent. */
+/* The bytes that wait to be sent; *bytes is 0 if there are none. */
 CUS_API cusStatus cusViewerOutput(cusViewer *viewer, const uint8_t **data, size_t *bytes);
+/* Says how many of them have been sent. Errors: NULL, VALUE (more than wait). */
 CUS_API cusStatus cusViewerSent(cusViewer *viewer, size_t bytes);
 
 /* Queues a bye. */
@@ -210,6 +226,7 @@ CUS_API cusStatus cusViewerFinish(cusViewer *viewer);
 /* A view of the current frame, in host memory: valid until the next input; unspecified before the first frame. Errors: NULL;
  * VALUE before a connection. */
 CUS_API cusStatus cusViewerFrame(const cusViewer *viewer, cusMat *view);
+/* Errors: NULL. */
 CUS_API cusStatus cusViewerQuery(const cusViewer *viewer, cusViewerInfo *info);
 
 #ifdef __cplusplus

@@ -41,6 +41,7 @@ extern "C" {
 
 /* ---- Matcher --------------------------------------------------------------------------------------------------------- */
 
+/* The scores of the table above: OpenCV's numbers. */
 typedef enum cusMatchMethod {
     CUS_MATCH_SQDIFF = 0,
     CUS_MATCH_SQDIFF_NORMED = 1,
@@ -50,12 +51,14 @@ typedef enum cusMatchMethod {
     CUS_MATCH_CCOEFF_NORMED = 5
 } cusMatchMethod;
 
+/* How the correlation is computed. Results do not depend on it. */
 typedef enum cusMatchAlgorithm {
     CUS_MATCH_AUTO = 0,   /* the faster one, by the measured crossover */
     CUS_MATCH_DIRECT = 1, /* rows * cols * n multiplications */
     CUS_MATCH_FFT = 2     /* transforms whose cost hardly depends on the template */
 } cusMatchAlgorithm;
 
+/* What to look for. */
 typedef struct cusMatcherOptions {
     cusMatchMethod method;       /* default SQDIFF */
     cusMatchAlgorithm algorithm; /* default AUTO */
@@ -68,6 +71,7 @@ typedef struct cusMatcherOptions {
     int subpixel;       /* default 0. 1: set dx, dy to the vertex of a parabola through the neighboring scores */
 } cusMatcherOptions;
 
+/* The defaults named above. */
 CUS_API cusMatcherOptions cusMatcherDefaults(void);
 
 /* One match: 32 bytes, in host or device memory. */
@@ -79,13 +83,14 @@ typedef struct cusMatch {
     int32_t filled;  /* after cusMatcherInspect: 1 filled, 0 empty; -1 before */
 } cusMatch;
 
+/* Prepared templates, and the matches of the last frame. */
 typedef struct cusMatcher cusMatcher;
 
 /* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1, 8UC3 or 32FC1) and space;
  * the frames have the same type and space. Everything is allocated and prepared here: template spectra, FFT plans, workspace. Device
  * templates: the call waits for `stream`, in which they were written. The templates are not needed afterwards.
  * Limits: templates fit into the frame; a row of an 8-bit template has at most 65536 bytes; 32F templates are finite with a sum of
- * squares below 1e30 (VALUE). A matcher is used by one stream (or thread) at a time; different matchers are independent.
+ * squares below 1e30 (VALUE). One call at a time may use a matcher (else BUSY), in any stream (core.h); others are independent.
  * Device memory: about 8 * channels + 16 bytes per pixel for 8-bit images (with a mask and SQDIFF 4 more), and 12 bytes for each
  * position and template.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED. */
@@ -95,14 +100,15 @@ CUS_API cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates
 CUS_API void cusMatcherDestroy(cusMatcher *matcher);
 
 /* Matches one frame. The matches stay in the matcher until its next run.
- * scores: NULL, or an array with one matrix for each template, which become the score maps: 32FC1, created as needed, not
- * overlapping the frame.
+ * scores: NULL (as it must be in a stream that is captured), or an array with one matrix for each template, which become the
+ * score maps: 32FC1, created as needed, not overlapping the frame.
  * Ready: host at return; device in stream order. Nothing is allocated (except score maps that do not
  * fit), and the call does not wait.
  * A 32F frame that contains NaN or infinity, or whose squares add up to 1e30 or more, gives no match and score maps of NaN.
- * Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template at frame size, one pass over the map, and
- * the windows of the few positions that may be the best. If very many of them may be (flat and periodic images), they are computed
- * directly: exact, but slow, up to rows * cols * n multiplications.
+ * Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template at frame size, one pass over the map,
+ * and the windows of the few positions that may be the best. If very many may be (flat and periodic images), a second, exact
+ * transform computes them all. The exceptions are computed directly, exact but slow, up to rows * cols * n multiplications: host
+ * 32F windows with fractions that differ but score alike, device 32F frames, and device frames with a side above 3840.
  * Errors: NULL, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
 

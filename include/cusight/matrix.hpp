@@ -15,9 +15,12 @@ namespace cusight {
 // What check() throws: the status and the library's message.
 class Error : public std::runtime_error {
   public:
+    // With the calling thread's last message.
     explicit Error(cusStatus status) : Error(status, cusLastError()) {}
+    // With a message of your own.
     Error(cusStatus status, const std::string &message)
         : std::runtime_error(std::string(cusStatusName(status)) + ": " + message), status_(status) {}
+    // The status of the call that failed.
     cusStatus status() const noexcept { return status_; }
     // what() without the status's name.
     std::string message() const { return std::string(what()).substr(std::string(cusStatusName(status_)).size() + 2); }
@@ -26,6 +29,7 @@ class Error : public std::runtime_error {
     cusStatus status_;
 };
 
+// Throws Error unless the status is CUS_OK.
 inline void check(cusStatus status) {
     if (status != CUS_OK)
         throw Error(status);
@@ -49,30 +53,40 @@ using Handle = std::unique_ptr<T, Destroy<destroy>>;
 
 // ---- Streams -----------------------------------------------------------------------------------------------------------
 
+// A stream of its own, destroyed with the object.
 class Stream {
   public:
+    // Does not synchronize with the default stream.
     Stream() {
         cusStream made = nullptr;
         check(cusStreamCreate(&made));
         handle_.reset(made);
     }
+    // Waits for everything queued so far.
     void synchronize() const { check(cusStreamSynchronize(get())); }
+    // Work queued from now on waits for `event` as last recorded.
     void wait(cusStreamEvent event) const { check(cusStreamWaitEvent(get(), event)); }
+    // The stream itself.
     cusStream get() const noexcept { return handle_.get(); }
+    // The stream itself.
     operator cusStream() const noexcept { return get(); }
 
   private:
     detail::Handle<CUstream_st, &cusStreamDestroy> handle_;
 };
 
+// An event of its own, destroyed with the object.
 class StreamEvent {
   public:
+    // Not recorded yet.
     StreamEvent() {
         cusStreamEvent made = nullptr;
         check(cusStreamEventCreate(&made));
         handle_.reset(made);
     }
+    // Stands for all work queued in `stream` so far.
     void record(cusStream stream) const { check(cusStreamEventRecord(get(), stream)); }
+    // Waits until that work is done.
     void synchronize() const { check(cusStreamEventSynchronize(get())); }
     // Milliseconds from `start` to this event.
     float since(const StreamEvent &start) const {
@@ -80,7 +94,9 @@ class StreamEvent {
         check(cusStreamEventElapsed(start.get(), get(), &milliseconds));
         return milliseconds;
     }
+    // The event itself.
     cusStreamEvent get() const noexcept { return handle_.get(); }
+    // The event itself.
     operator cusStreamEvent() const noexcept { return get(); }
 
   private:
@@ -94,24 +110,59 @@ struct StreamTraits {};
 // A stream argument: nothing (the default stream), a cudaStream_t, a Stream, or a type with StreamTraits.
 class StreamRef {
   public:
+    // A cudaStream_t, or the default stream.
     StreamRef(cusStream stream = nullptr) noexcept : stream_(stream) {}
+    // A Stream.
     StreamRef(const Stream &stream) noexcept : stream_(stream.get()) {}
+    // A type with StreamTraits.
     template<class T, class = decltype(StreamTraits<T>::get(std::declval<const T &>()))>
     StreamRef(const T &stream) : stream_(StreamTraits<T>::get(stream)) {}
+    // The stream itself.
     operator cusStream() const noexcept { return stream_; }
 
   private:
     cusStream stream_;
 };
 
+// ---- Device memory -----------------------------------------------------------------------------------------------------
+
+// cusSetDeviceAllocator for an object with
+//   void *allocate(size_t bytes, int device, cusStream stream);
+//   void deallocate(void *data, size_t bytes, int device, cusStream stream);
+// What allocate throws becomes CUS_ERROR_NO_MEMORY. The object must outlive all that is created meanwhile.
+template<class Pool>
+void setDeviceAllocator(Pool &pool) {
+    cusDeviceAllocator allocator = {};
+    allocator.user = &pool;
+    allocator.allocate = [](size_t bytes, int device, cusStream stream, void *user) noexcept -> void * {
+        try {
+            return static_cast<Pool *>(user)->allocate(bytes, device, stream);
+        } catch (...) {
+            return nullptr;
+        }
+    };
+    allocator.deallocate = [](void *data, size_t bytes, int device, cusStream stream, void *user) noexcept {
+        static_cast<Pool *>(user)->deallocate(data, bytes, device, stream);
+    };
+    check(cusSetDeviceAllocator(&allocator));
+}
+// Device memory from CUDA again.
+inline void resetDeviceAllocator() {
+    check(cusSetDeviceAllocator(nullptr));
+}
+
 // ---- Matrices ----------------------------------------------------------------------------------------------------------
 
 // A cusMat that releases its memory. Wrapped memory stays its owner's.
 class Matrix {
   public:
+    // Empty.
     Matrix() = default;
+    // Allocates: see cusMatCreate.
     Matrix(int rows, int cols, int type, cusSpace space = CUS_HOST) { create(rows, cols, type, space); }
+    // Leaves `other` empty.
     Matrix(Matrix &&other) noexcept : mat_(std::exchange(other.mat_, cusMat CUS_MAT_INIT)) {}
+    // Releases what this matrix held, and leaves `other` empty.
     Matrix &operator=(Matrix &&other) noexcept {
         if (this != &other) {
             cusMatRelease(&mat_);
@@ -138,6 +189,7 @@ class Matrix {
     void create(int rows, int cols, int type, cusSpace space = CUS_HOST) {
         check(cusMatCreate(&mat_, rows, cols, type, space));
     }
+    // Frees what the matrix owns and makes it empty.
     void release() noexcept { cusMatRelease(&mat_); }
     // A view, valid while this matrix keeps its memory.
     cusMat region(int x, int y, int cols, int rows) const {
@@ -145,19 +197,27 @@ class Matrix {
         check(cusMatRegion(&mat_, x, y, cols, rows, &view));
         return view;
     }
+    // Sets every element to zero.
     void setZero(StreamRef stream = {}) { check(cusMatSetZero(&mat_, stream)); }
 
+    // Whether there is no data.
     bool empty() const noexcept { return mat_.data == nullptr; }
+    // Rows.
     int rows() const noexcept { return mat_.rows; }
+    // Columns.
     int cols() const noexcept { return mat_.cols; }
+    // Element type: CUS_8UC3 and so on.
     int type() const noexcept { return mat_.type; }
+    // Where the data is.
     cusSpace space() const noexcept { return mat_.space; }
     // Element x of row y; host memory only.
     template<class T>
     T &at(int y, int x) const {
         return reinterpret_cast<T *>(static_cast<char *>(mat_.data) + static_cast<size_t>(y) * mat_.step)[x];
     }
+    // The matrix of the C interface.
     const cusMat &get() const noexcept { return mat_; }
+    // The matrix of the C interface.
     cusMat &get() noexcept { return mat_; }
 
   private:
@@ -174,11 +234,16 @@ struct MatrixTraits {};
 // A matrix that is read: a cusMat, a Matrix, or a type with MatrixTraits. Copies nothing; refers to the argument's memory.
 class Input {
   public:
+    // A matrix of the C interface.
     Input(const cusMat &mat) noexcept : mat_(mat) {}
+    // A Matrix.
     Input(const Matrix &matrix) noexcept : mat_(matrix.get()) {}
+    // A type with MatrixTraits.
     template<class T, class = decltype(MatrixTraits<T>::view(std::declval<const T &>()))>
     Input(const T &matrix) : mat_(MatrixTraits<T>::view(matrix)) {}
+    // What the C function gets.
     const cusMat *get() const noexcept { return &mat_; }
+    // Its fields.
     const cusMat *operator->() const noexcept { return &mat_; }
 
   private:
@@ -188,8 +253,11 @@ class Input {
 // A matrix that is written; it is created as needed.
 class Output {
   public:
+    // A matrix of the C interface.
     Output(cusMat &mat) noexcept : native_(&mat) {}
+    // A Matrix.
     Output(Matrix &matrix) noexcept : native_(&matrix.get()) {}
+    // A type with MatrixTraits.
     template<class T, class = decltype(MatrixTraits<T>::view(std::declval<const T &>())),
              class = std::enable_if_t<!std::is_const_v<T>>>
     Output(T &matrix) : object_(&matrix), create_(createAs<T>), view_(MatrixTraits<T>::view(matrix)) {}

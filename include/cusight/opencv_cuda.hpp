@@ -80,6 +80,7 @@ using TemplateMatchingBase = cv::Algorithm;
 // Score maps as cv::cuda::TemplateMatching makes them, and the exact best match, which needs no search of the map.
 class TemplateMatching : public TemplateMatchingBase {
   public:
+    // type: of images and templates. createTemplateMatching checks the arguments.
     explicit TemplateMatching(int type, const cusMatcherOptions &options) : type_(type), options_(options) {}
 
     // The template is prepared when its pixels, or size or space of the image, differ from the last call's. To see whether they
@@ -93,6 +94,7 @@ class TemplateMatching : public TemplateMatchingBase {
         });
     }
 #ifdef CUSIGHT_HAVE_CV_TEMPLATE_MATCHING
+    // As cv::cuda::TemplateMatching::match.
     void match(cv::InputArray image, cv::InputArray templ, cv::OutputArray result, cv::cuda::Stream &stream) override {
         match(image, templ, result, StreamRef(stream));
     }
@@ -207,6 +209,7 @@ inline cv::Ptr<TemplateMatching> createTemplateMatching(int srcType, int method,
 // Elevation and contour maps of rectified pairs, 8UC1 or 32FC1, with the call of cv::cuda::StereoBM.
 class StereoContour : public cv::Algorithm {
   public:
+    // createStereoContour makes one.
     explicit StereoContour(const cusStereoOptions &options) : options_(options) {}
 
     // elevation: 16UC1, 1 + disparity in whole pixels, 0 for a hole (32FC1 with CUS_FILL_RELAX).
@@ -226,7 +229,9 @@ class StereoContour : public cv::Algorithm {
             prepare(l).map(l, r, heights, lines, stream);
         });
     }
+    // What it was made with.
     const cusStereoOptions &options() const { return options_; }
+    // Releases the memory of the last size. cv::Algorithm.
     void clear() override { mapper_.reset(); }
 
   private:
@@ -251,6 +256,7 @@ class StereoContour : public cv::Algorithm {
     std::unique_ptr<ContourMapper> mapper_;
 };
 
+// With everything that options allow.
 inline cv::Ptr<StereoContour> createStereoContour(const cusStereoOptions &options = cusStereoDefaults()) {
     return cv::makePtr<StereoContour>(options);
 }
@@ -281,6 +287,7 @@ inline void copyTo(const cusMat &from, cv::OutputArray to, cusStream stream) {
 // again for one of another size, type or space.
 class SparseDiff {
   public:
+    // Without a frame yet.
     explicit SparseDiff(const cusDiffOptions &options = cusDiffDefaults()) : options_(options) {}
 
     // Finds what changed since the frames before; queued in `stream`.
@@ -347,6 +354,7 @@ class SparseDiff {
 // The receiving end: keeps the frame, which starts black, in `space`.
 class SparseDiffDecoder {
   public:
+    // For frames of this size and type.
     SparseDiffDecoder(cv::Size size, int type, cusSpace space)
         : decoder_(detail::translated("cusight::cuda::SparseDiffDecoder",
                                       [&] { return DiffDecoder(size.height, size.width, type, space); })),

@@ -22,6 +22,7 @@ inline cusMat view(const cv::Mat &mat) {
     return m;
 }
 
+// The same in device memory.
 inline cusMat view(const cv::cuda::GpuMat &mat) {
     cusMat m = CUS_MAT_INIT;
     m.space = CUS_DEVICE;
@@ -36,15 +37,18 @@ inline cv::Mat toMat(const cusMat &m) {
     return m.data ? cv::Mat(m.rows, m.cols, m.type, m.data, m.step) : cv::Mat();
 }
 
+// The same in device memory.
 inline cv::cuda::GpuMat toGpuMat(const cusMat &m) {
     CV_Assert(m.space == CUS_DEVICE);
     return m.data ? cv::cuda::GpuMat(m.rows, m.cols, m.type, m.data, m.step) : cv::cuda::GpuMat();
 }
 
+// The cudaStream_t of OpenCV's stream.
 inline cusStream stream(const cv::cuda::Stream &s) {
     return static_cast<cusStream>(s.cudaPtr());
 }
 #ifdef CUSIGHT_OPENCV_STREAMS
+// The other direction: OpenCV's stream for a cudaStream_t, which stays its owner's.
 inline cv::cuda::Stream toStream(cusStream s) {
     return cv::cuda::StreamAccessor::wrapStream(s);
 }

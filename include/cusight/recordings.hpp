@@ -15,11 +15,13 @@ namespace cusight {
 
 // Events in host memory.
 struct Events {
-    std::vector<uint16_t> x, y;
-    std::vector<uint8_t> p;
-    std::vector<int64_t> t;
+    std::vector<uint16_t> x, y; // column and row
+    std::vector<uint8_t> p;     // polarity: 0 darker, 1 brighter
+    std::vector<int64_t> t;     // microseconds
 
+    // How many.
     size_t size() const noexcept { return x.size(); }
+    // New events are zero.
     void resize(size_t count) {
         x.resize(count);
         y.resize(count);
@@ -30,6 +32,7 @@ struct Events {
     cusEventArrays view() const noexcept { return {x.data(), y.data(), p.data(), t.data(), x.size(), CUS_HOST}; }
 };
 
+// The windows of `events`: see cusEventWindows.
 inline std::vector<cusEventWindow>
 eventWindows(const cusEventArrays &events, const cusWindowing &windowing = cusWindowingDefaults(), StreamRef stream = {}) {
     size_t count = 0;
@@ -42,8 +45,10 @@ eventWindows(const cusEventArrays &events, const cusWindowing &windowing = cusWi
     return windows;
 }
 
+// See cusEventStacker: frames from events in memory.
 class EventStacker {
   public:
+    // See cusEventStackerCreate.
     EventStacker(int rows, int cols, cusSpace space, const std::vector<cusRepresentation> &representations)
         : count_(representations.size()) {
         cusEventStacker *made = nullptr;
@@ -63,11 +68,13 @@ class EventStacker {
             frames[k].get() = mats[k];
         check(status);
     }
+    // Events outside the frame so far; waits for the stream.
     uint64_t skipped(StreamRef stream = {}) {
         uint64_t n = 0;
         check(cusEventStackerSkipped(get(), &n, stream));
         return n;
     }
+    // The object of the C interface.
     cusEventStacker *get() const noexcept { return handle_.get(); }
 
   private:
@@ -75,11 +82,13 @@ class EventStacker {
     size_t count_;
 };
 
+// See cusEventPipeline: frames from a recording that is pushed piece by piece.
 class EventPipeline {
   public:
     // Called with each batch of frames, on the thread of push and flush. An exception stops the pipeline and leaves that call.
     using Sink = std::function<void(const cusFrameBatch &)>;
 
+    // See cusEventPipelineCreate.
     EventPipeline(int rows, int cols, const std::vector<cusRepresentation> &representations, Sink sink,
                   const cusEventPipelineOptions &options = cusEventPipelineDefaults())
         : delivery_(std::make_unique<Delivery>()) {
@@ -89,13 +98,17 @@ class EventPipeline {
                                      &options, deliver, delivery_.get()));
         handle_.reset(made);
     }
+    // Adds the next events, in host memory.
     void push(const cusEventArrays &events) { checkDelivery(cusEventPipelinePush(get(), &events)); }
+    // Makes the last windows and delivers all frames.
     void flush() { checkDelivery(cusEventPipelineFlush(get())); }
+    // Counts since creation.
     cusEventPipelineCounts counts() const {
         cusEventPipelineCounts counts = {};
         check(cusEventPipelineQuery(get(), &counts));
         return counts;
     }
+    // The object of the C interface.
     cusEventPipeline *get() const noexcept { return handle_.get(); }
 
   private:
@@ -125,8 +138,10 @@ class EventPipeline {
 
 // ---- Recordings --------------------------------------------------------------------------------------------------------
 
+// See cusEventReader: reads a recording of any format.
 class EventReader {
   public:
+    // Opens a file.
     explicit EventReader(const std::string &path, const cusEventReaderOptions &options = cusEventReaderDefaults()) {
         cusEventReader *made = nullptr;
         check(cusEventReaderOpen(&made, path.c_str(), &options));
@@ -138,11 +153,13 @@ class EventReader {
         check(cusEventReaderOpenMemory(&made, data, size, &options));
         handle_.reset(made);
     }
+    // What the file says.
     cusEventInfo info() const {
         cusEventInfo info = {};
         check(cusEventReaderInfo(get(), &info));
         return info;
     }
+    // What has been read.
     cusEventCounts counts() const {
         cusEventCounts counts = {};
         check(cusEventReaderCounts(get(), &counts));
@@ -158,6 +175,7 @@ class EventReader {
         check(status);
         return count > 0;
     }
+    // The next event read will be this one of the file.
     void seekIndex(int64_t index) { check(cusEventReaderSeekIndex(get(), index)); }
     // The number of the first event at or after `time`.
     int64_t seekTime(int64_t time) {
@@ -165,20 +183,23 @@ class EventReader {
         check(cusEventReaderSeekTime(get(), time, &index));
         return index;
     }
+    // The object of the C interface.
     cusEventReader *get() const noexcept { return handle_.get(); }
 
   private:
     detail::Handle<cusEventReader, &cusEventReaderClose> handle_;
 };
 
-// Without finish(), the unfinished file is removed.
+// See cusEventWriter: writes a recording. Without finish(), the unfinished file is removed.
 class EventWriter {
   public:
+    // Sets the sensor's size by `options`.
     EventWriter(const std::string &path, const cusEventWriterOptions &options) {
         cusEventWriter *made = nullptr;
         check(cusEventWriterCreate(&made, path.c_str(), &options));
         handle_.reset(made);
     }
+    // Appends events.
     void write(const cusEventArrays &events) {
         if (events.space != CUS_HOST)
             throw Error(CUS_ERROR_SPACE, "EventWriter::write: events are in device memory, expected host memory");
@@ -186,30 +207,37 @@ class EventWriter {
     }
     // The writer is empty afterwards, whatever happens.
     void finish() { check(cusEventWriterFinish(handle_.release())); }
+    // The object of the C interface.
     cusEventWriter *get() const noexcept { return handle_.get(); }
 
   private:
     detail::Handle<cusEventWriter, &cusEventWriterDiscard> handle_;
 };
 
-// Without finish(), the unfinished file is removed.
+// See cusFrameWriter: writes frames to HDF5. Without finish(), the unfinished file is removed.
 class FrameWriter {
   public:
+    // For frames of rows x cols of `type`.
     FrameWriter(const std::string &path, int rows, int cols, int type) {
         cusFrameWriter *made = nullptr;
         check(cusFrameWriterCreate(&made, path.c_str(), rows, cols, type));
         handle_.reset(made);
     }
+    // Appends frames, given as one matrix of n * rows rows.
     void write(const Input &frames) { check(cusFrameWriterWrite(get(), frames.get())); }
+    // Completes the file; the writer is empty afterwards.
     void finish() { check(cusFrameWriterFinish(handle_.release())); }
+    // The object of the C interface.
     cusFrameWriter *get() const noexcept { return handle_.get(); }
 
   private:
     detail::Handle<cusFrameWriter, &cusFrameWriterDiscard> handle_;
 };
 
+// See cusEventGenerator: makes events from video.
 class EventGenerator {
   public:
+    // For frames of rows x cols.
     EventGenerator(int rows, int cols, const cusEventGeneratorOptions &options = cusEventGeneratorDefaults()) {
         cusEventGenerator *made = nullptr;
         check(cusEventGeneratorCreate(&made, rows, cols, &options));
@@ -221,6 +249,7 @@ class EventGenerator {
         check(cusEventGeneratorPush(get(), frame.get(), time, &events));
         return events;
     }
+    // The object of the C interface.
     cusEventGenerator *get() const noexcept { return handle_.get(); }
 
   private:

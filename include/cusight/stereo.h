@@ -65,7 +65,9 @@ typedef struct cusStereoOptions {
     int levels;             /* 1..65535 [10, 10] */
 } cusStereoOptions;
 
+/* The algorithm as published in 1986. */
 CUS_API cusStereoOptions cusStereoClassic(void);
+/* The combination that scored best on real pairs. */
 CUS_API cusStereoOptions cusStereoDefaults(void);
 
 /* ---- Stages ---------------------------------------------------------------------------------------------------------- */
@@ -128,13 +130,15 @@ CUS_API cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contou
 
 /* ---- All stages ------------------------------------------------------------------------------------------------------ */
 
+/* All stages, with their memory. */
 typedef struct cusContourMapper cusContourMapper;
 
 /* Allocates everything for pairs of rows x cols and type (8UC1 or 32FC1). Mapping then allocates nothing except outputs
- * that do not fit yet, and does not synchronize. Use an object in one stream (or thread) at a time; different objects
- * are independent. */
+ * that do not fit yet, and does not synchronize. One call at a time may use an object (else BUSY), in any stream (core.h);
+ * different objects are independent. */
 CUS_API cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, int type, cusSpace space,
                                          const cusStereoOptions *options);
+/* Safe on NULL. */
 CUS_API void cusContourMapperDestroy(cusContourMapper *mapper);
 
 /* elevation: after fill and median, 16UC1, or 32FC1 with RELAX. contours: 8UC1, or NULL. Equals the stages called

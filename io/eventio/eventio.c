@@ -56,6 +56,7 @@ static cusStatus createReader(cusEventReader **reader, const char *path, const v
 }
 
 cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventReaderOpen", reader);
     CUSI_NOT_NULL("cusEventReaderOpen", path);
     return createReader(reader, path, NULL, 0, options);
@@ -63,12 +64,14 @@ cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cu
 
 cusStatus cusEventReaderOpenMemory(cusEventReader **reader, const void *data, size_t size,
                                    const cusEventReaderOptions *options) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventReaderOpenMemory", reader);
     CUSI_NOT_NULL("cusEventReaderOpenMemory", data);
     return createReader(reader, NULL, data, size, options);
 }
 
 void cusEventReaderClose(cusEventReader *reader) {
+    CUSI_RANGE;
     if (!reader)
         return;
     if (reader->methods)
@@ -83,6 +86,7 @@ void cusEventReaderClose(cusEventReader *reader) {
 }
 
 cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo *info) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventReaderInfo", reader);
     CUSI_NOT_NULL("cusEventReaderInfo", info);
     *info = reader->info;
@@ -90,6 +94,7 @@ cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo *info) {
 }
 
 cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *counts) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusEventReaderCounts", reader);
     CUSI_NOT_NULL("cusEventReaderCounts", counts);
     *counts = reader->counts;
@@ -129,9 +134,8 @@ static cusStatus readValid(cusEventReader *reader, size_t n, EventArrays out, si
     return CUS_OK;
 }
 
-cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
-                             size_t *count) {
-    CUSI_NOT_NULL("cusEventReaderRead", reader);
+static cusStatus eventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
+                                 size_t *count) {
     CUSI_NOT_NULL("cusEventReaderRead", count);
     *count = 0;
     if (reader->failure != CUS_OK)
@@ -153,6 +157,12 @@ cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *
     return CUS_OK;
 }
 
+cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
+                             size_t *count) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventReaderRead", reader, NULL, eventReaderRead(reader, capacity, x, y, p, t, count));
+}
+
 /* ---- Seeking ------------------------------------------------------------------------------------------------------- */
 
 static cusStatus seek(cusEventReader *reader, uint64_t index) {
@@ -163,15 +173,18 @@ static cusStatus seek(cusEventReader *reader, uint64_t index) {
     return status == CUS_OK ? status : keepFailure(reader, status);
 }
 
-cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index) {
-    CUSI_NOT_NULL("cusEventReaderSeekIndex", reader);
+static cusStatus eventReaderSeekIndex(cusEventReader *reader, int64_t index) {
     CUSI_REQUIRE(index >= 0, CUS_ERROR_VALUE, "cusEventReaderSeekIndex: index is %lld, expected 0 or more",
                  (long long)index);
     return seek(reader, (uint64_t)index);
 }
 
-cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
-    CUSI_NOT_NULL("cusEventReaderSeekTime", reader);
+cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventReaderSeekIndex", reader, NULL, eventReaderSeekIndex(reader, index));
+}
+
+static cusStatus eventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
     reader->failure = CUS_OK;
     uint64_t found = 0;
     const cusStatus status = reader->methods->findTime(reader, time, &found);
@@ -181,4 +194,9 @@ cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *
     if (index)
         *index = (int64_t)found;
     return CUS_OK;
+}
+
+cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventReaderSeekTime", reader, NULL, eventReaderSeekTime(reader, time, index));
 }

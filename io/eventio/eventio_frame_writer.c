@@ -7,21 +7,31 @@
 #ifndef CUSI_WITH_HDF5
 
 cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type) {
+    CUSI_RANGE;
     (void)writer, (void)path, (void)rows, (void)cols, (void)type;
     return eventio_noHdf5("cusFrameWriterCreate");
 }
 
 cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
+    CUSI_RANGE;
     (void)writer, (void)frames;
     return eventio_noHdf5("cusFrameWriterWrite");
 }
 
+cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {
+    CUSI_RANGE;
+    (void)writer, (void)label;
+    return eventio_noHdf5("cusFrameWriterLabel");
+}
+
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
+    CUSI_RANGE;
     (void)writer;
     return eventio_noHdf5("cusFrameWriterFinish");
 }
 
 void cusFrameWriterDiscard(cusFrameWriter *writer) {
+    CUSI_RANGE;
     (void)writer;
 }
 
@@ -36,6 +46,7 @@ void cusFrameWriterDiscard(cusFrameWriter *writer) {
 enum { RANK = HDF5_OUTPUT_MAX_RANK };
 
 struct cusFrameWriter {
+    CusiGuard guard;
     int rows, cols, type;
     Hdf5Output output;
     uint64_t stored;         /* frames */
@@ -50,27 +61,18 @@ static size_t frameBytes(const cusFrameWriter *w) {
 }
 
 static cusStatus createDataset(cusFrameWriter *w) {
-    const hid_t types[] = {H5T_STD_U8LE,  H5T_STD_I8LE,   H5T_STD_U16LE, H5T_STD_I16LE,
-                           H5T_STD_I32LE, H5T_IEEE_F32LE, H5T_IEEE_F64LE};
-    const hsize_t frame[RANK] = {1, (hsize_t)w->rows, (hsize_t)w->cols, (hsize_t)CUS_CHANNELS(w->type)};
     Hdf5Output *o = &w->output;
-    return eventio_outputCreate(o) &&
-                   eventio_outputDataset(o, 0, o->file, "frames", types[CUS_DEPTH(w->type)], RANK, frame, frameBytes(w), 1)
+    return eventio_outputCreate(o) && eventio_outputFrames(o, w->rows, w->cols, w->type)
                ? CUS_OK
                : eventio_outputFail(o, "cusFrameWriterCreate");
 }
 
 cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type) {
+    CUSI_RANGE;
     static const char function[] = "cusFrameWriterCreate";
     CUSI_NOT_NULL(function, writer);
     CUSI_NOT_NULL(function, path);
-    CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: frame is %d x %d (rows x cols), expected 1 x 1 or larger",
-                 function, rows, cols);
-    CUSI_REQUIRE(cusTypeSize(type), CUS_ERROR_TYPE, "%s: type is %s, expected a cusMat type", function,
-                 cusi_typeName(type));
-    CUSI_REQUIRE((uint64_t)rows * (uint64_t)cols <= UINT32_MAX / cusTypeSize(type), CUS_ERROR_SIZE,
-                 "%s: a frame of %d x %d (rows x cols) %s has 2^32 bytes or more", function, rows, cols,
-                 cusi_typeName(type));
+    CUS_TRY(eventio_checkFrames(function, rows, cols, type));
     cusFrameWriter *w = calloc(1, sizeof *w);
     CUSI_REQUIRE(w, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     w->rows = rows;
@@ -127,10 +129,9 @@ static herr_t storeFrames(cusFrameWriter *w, int n) {
     return done;
 }
 
-cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
+static cusStatus frameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
     static const char function[] = "cusFrameWriterWrite";
     cusFrameWriter *w = writer;
-    CUSI_NOT_NULL(function, writer);
     CUSI_REQUIRE(w->failure == CUS_OK, w->failure, "%s: %s could not be written earlier", function, w->output.path);
     CUS_TRY(cusi_checkMat(function, "frames", frames));
     CUSI_REQUIRE(frames->space == CUS_HOST, CUS_ERROR_SPACE, "%s: frames is in device memory, expected host memory",
@@ -152,6 +153,26 @@ cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
     return CUS_OK;
 }
 
+cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusFrameWriterWrite", writer, NULL, frameWriterWrite(writer, frames));
+}
+
+cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {
+    CUSI_RANGE;
+    static const char function[] = "cusFrameWriterLabel";
+    CUSI_NOT_NULL(function, writer);
+    CUSI_NOT_NULL(function, label);
+    CUSI_REQUIRE(writer->failure == CUS_OK, writer->failure, "%s: %s could not be written earlier", function,
+                 writer->output.path);
+    CUS_TRY(eventio_checkLabel(function, label));
+    errno = 0;
+    const Hdf5Lock lock = eventio_lockHdf5();
+    const int good = eventio_writeLabel(writer->output.dataset[0], label);
+    eventio_unlockHdf5(lock);
+    return good ? CUS_OK : eventio_outputFail(&writer->output, function);
+}
+
 static void freeWriter(cusFrameWriter *w) {
     free(w->plain);
     free(w->packed);
@@ -160,8 +181,10 @@ static void freeWriter(cusFrameWriter *w) {
 }
 
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
+    CUSI_RANGE;
     static const char function[] = "cusFrameWriterFinish";
     CUSI_NOT_NULL(function, writer);
+    CUS_TRY(cusi_enter(function, "writer", &writer->guard, NULL)); /* for good */
     if (writer->failure != CUS_OK)
         cusi_fail(writer->failure, "%s: %s could not be written earlier", function, writer->output.path);
     const cusStatus status = eventio_outputFinish(&writer->output, writer->failure, function);
@@ -170,6 +193,7 @@ cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
 }
 
 void cusFrameWriterDiscard(cusFrameWriter *writer) {
+    CUSI_RANGE;
     if (!writer)
         return;
     eventio_outputDiscard(&writer->output);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 struct cusEventGenerator {
+    CusiGuard guard;
     int rows, cols;
     int32_t positive, negative; /* thresholds in units of 2^-16 */
     int32_t log_intensity[256]; /* of each pixel value */
@@ -24,6 +25,7 @@ cusEventGeneratorOptions cusEventGeneratorDefaults(void) {
 
 cusStatus cusEventGeneratorCreate(cusEventGenerator **generator, int rows, int cols,
                                   const cusEventGeneratorOptions *options) {
+    CUSI_RANGE;
     static const char function[] = "cusEventGeneratorCreate";
     CUSI_NOT_NULL(function, generator);
     CUSI_REQUIRE(rows >= 1 && rows <= 65536 && cols >= 1 && cols <= 65536, CUS_ERROR_VALUE,
@@ -61,6 +63,7 @@ static void freeArrays(EventArrays *arrays) {
 }
 
 void cusEventGeneratorDestroy(cusEventGenerator *generator) {
+    CUSI_RANGE;
     if (!generator)
         return;
     freeArrays(&generator->unsorted);
@@ -169,10 +172,10 @@ static void setReferences(cusEventGenerator *g, const cusMat *frame) {
     }
 }
 
-cusStatus cusEventGeneratorPush(cusEventGenerator *generator, const cusMat *frame, int64_t time, cusEventArrays *events) {
+static cusStatus eventGeneratorPush(cusEventGenerator *generator, const cusMat *frame, int64_t time,
+                                    cusEventArrays *events) {
     static const char function[] = "cusEventGeneratorPush";
     cusEventGenerator *g = generator;
-    CUSI_NOT_NULL(function, generator);
     CUSI_NOT_NULL(function, events);
     CUS_TRY(cusi_checkInput(function, "frame", frame, CUSI_TYPES(CUS_8UC1)));
     CUSI_REQUIRE(frame->space == CUS_HOST, CUS_ERROR_SPACE, "%s: frame is in device memory, expected host memory",
@@ -202,4 +205,9 @@ cusStatus cusEventGeneratorPush(cusEventGenerator *generator, const cusMat *fram
     g->time = time;
     *events = (cusEventArrays){made.x, made.y, made.p, made.t, n, CUS_HOST};
     return CUS_OK;
+}
+
+cusStatus cusEventGeneratorPush(cusEventGenerator *generator, const cusMat *frame, int64_t time, cusEventArrays *events) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventGeneratorPush", generator, NULL, eventGeneratorPush(generator, frame, time, events));
 }

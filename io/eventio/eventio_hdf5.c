@@ -3,24 +3,29 @@
 #include "eventio_internal.h"
 #include "host.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The signature is at byte 0, or after a user block of 512, 1024, 2048 ... bytes. */
-static int isHdf5(const EventSource *source) {
+/* Whether the file is HDF5: the signature is at byte 0, or after a user block of 512, 1024, 2048 ... bytes. */
+static cusStatus findSignature(const EventSource *source, int *found) {
     static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-    for (uint64_t at = 0; at < source->size && at < (uint64_t)1 << 32; at = at ? 2 * at : 512) {
+    *found = 0;
+    for (uint64_t at = 0; !*found && at < source->size && at < (uint64_t)1 << 32; at = at ? 2 * at : 512) {
         uint8_t start[8];
-        if (eventio_readAt(source, at, start, 8) == 8 && memcmp(start, signature, 8) == 0)
-            return 1;
+        const int64_t got = eventio_readAt(source, at, start, 8);
+        CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderOpen: the file cannot be read: %s", strerror(errno));
+        *found = got == 8 && memcmp(start, signature, 8) == 0;
     }
-    return 0;
+    return CUS_OK;
 }
 
 #ifndef CUSI_WITH_HDF5
 
 cusStatus eventio_openHdf5(cusEventReader *reader) {
-    CUSI_REQUIRE(!isHdf5(&reader->source), CUS_ERROR_UNSUPPORTED,
+    int found;
+    CUS_TRY(findSignature(&reader->source, &found));
+    CUSI_REQUIRE(!found, CUS_ERROR_UNSUPPORTED,
                  "cusEventReaderOpen: the file is HDF5, but this build of cusight has no HDF5 (Debian: libhdf5-dev)");
     return CUS_OK;
 }
@@ -65,13 +70,18 @@ static cusStatus readTime(Hdf5Reader *h, uint64_t index, int64_t *time) {
     return eventio_readColumns(h, index, 1, columns, &good);
 }
 
+/* Whether something else than the contents of the file is to blame. */
+static int isOutside(cusStatus status) {
+    return status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_IO || status == CUS_ERROR_CAPACITY;
+}
+
 /* Damage is left for reading to report, after the events before it. */
 static cusStatus readTimeIfGood(Hdf5Reader *h, uint64_t index, int64_t *time) {
-    int64_t found;
+    int64_t found = 0;
     const cusStatus status = h->count ? readTime(h, index, &found) : CUS_ERROR_TRUNCATED;
     if (status == CUS_OK)
         *time = found;
-    return status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_CAPACITY ? status : CUS_OK;
+    return isOutside(status) ? status : CUS_OK;
 }
 
 /* Binary search. An event that cannot be read counts as too late, so that reading on reports the damage. */
@@ -82,7 +92,7 @@ static cusStatus findTimeInHdf5(cusEventReader *reader, int64_t time, uint64_t *
         const uint64_t middle = low + (high - low) / 2;
         int64_t found = 0;
         const cusStatus status = readTime(h, middle, &found);
-        if (status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_IO || status == CUS_ERROR_CAPACITY)
+        if (isOutside(status))
             return status;
         if (status == CUS_OK && found < time)
             low = middle + 1;
@@ -121,7 +131,9 @@ static void closeHdf5(cusEventReader *reader) {
 static const EventReaderMethods hdf5_methods = {readHdf5, seekHdf5, findTimeInHdf5, closeHdf5};
 
 cusStatus eventio_openHdf5(cusEventReader *reader) {
-    if (!isHdf5(&reader->source))
+    int found;
+    CUS_TRY(findSignature(&reader->source, &found));
+    if (!found)
         return CUS_OK;
     Hdf5Reader *h = calloc(1, sizeof *h);
     CUSI_REQUIRE(h, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");

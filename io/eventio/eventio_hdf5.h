@@ -21,19 +21,24 @@ typedef struct Hdf5Lock {
 Hdf5Lock eventio_lockHdf5(void);
 void eventio_unlockHdf5(Hdf5Lock lock);
 
-/* Right after a call of libhdf5 that failed: CUS_ERROR_NO_MEMORY if it ran out of memory, else `otherwise`. */
-cusStatus eventio_hdf5Status(cusStatus otherwise);
-
 /* What the driver reads. */
 typedef struct Hdf5Source {
     const EventSource *source;
     uint64_t claimed_end; /* of the file, by its header */
     size_t metadata_left; /* bytes of metadata that libhdf5 may still read */
     int metadata_refused; /* it asked for more */
-    void *file;           /* the driver's */
+    cusStatus failure;    /* what stopped the driver: NO_MEMORY, or IO with the reason in `error` */
+    int error;
+    void *file; /* the driver's */
 } Hdf5Source;
 
+/* Right after a call of libhdf5 that failed: NO_MEMORY or IO with a message, if neither the file nor the call is to blame; else
+ * CUS_OK. */
+cusStatus eventio_hdf5Failure(const Hdf5Source *source, const char *function);
+
 /* ---- eventio_hdf5_guard.c: what libhdf5 does not survive. `base` is the address of the superblock ------------------------ */
+
+/* Both: 1 yes, 0 no, -1 if the file cannot be read, with the reason in errno. */
 
 /* Whether the chunks of the dataset at `address`, counted from `base`, have an extent. */
 int eventio_datasetIsGood(const EventSource *source, uint64_t base, uint64_t address);
@@ -43,7 +48,7 @@ int eventio_heapIsGood(const EventSource *source, uint64_t base, const uint8_t *
 
 /* ---- eventio_hdf5_driver.c ------------------------------------------------------------------------------------------------ */
 
-/* Before each call of libhdf5: renews the allowance of metadata. */
+/* Before each call of libhdf5: renews the allowance of metadata, and clears what the driver has noted. */
 void eventio_beginHdf5(Hdf5Source *source);
 
 /* The end of the file that its header claims, if that is past the true one; else 0. */
@@ -76,6 +81,16 @@ cusStatus eventio_outputFail(const Hdf5Output *output, const char *function);
 int eventio_outputCreate(Hdf5Output *output);
 int eventio_outputDataset(Hdf5Output *output, int index, hid_t group, const char *name, hid_t type, int rank,
                           const hsize_t *chunk, size_t chunk_bytes, int compress);
+
+/* /frames as cusFrameWriterCreate describes it, as dataset 0. */
+int eventio_outputFrames(Hdf5Output *output, int rows, int cols, int type);
+/* The same for `frames` frames in one block that is allocated but not written. */
+int eventio_outputPlainFrames(Hdf5Output *output, uint64_t frames, int rows, int cols, int type);
+
+/* The attribute of /frames that labels them, once. 0: failed. */
+#define EVENTIO_LABEL "part"
+cusStatus eventio_checkLabel(const char *function, const char *label);
+int eventio_writeLabel(hid_t dataset, const char *label);
 
 /* Both close the file and free what belongs to it. Finish stores and renames the file if `status` is CUS_OK and closing succeeds,
  * otherwise it removes the file; it returns `status` or the new error. */

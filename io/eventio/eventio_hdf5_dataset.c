@@ -5,6 +5,7 @@
 #include "eventio_codec.h"
 #include "eventio_hdf5_reader.h"
 
+#include <errno.h>
 #include <string.h>
 
 cusStatus eventio_findObject(Hdf5Reader *h, hid_t parent, const char *name, H5O_type_t type, ObjectPlace *place) {
@@ -21,18 +22,29 @@ cusStatus eventio_findObject(Hdf5Reader *h, hid_t parent, const char *name, H5O_
     /* Only the basic facts: the others make libhdf5 walk through the index of all chunks. */
     if (exists > 0 && done >= 0)
         done = H5Oget_info_by_name2(parent, name, &about, H5O_INFO_BASIC, H5P_DEFAULT);
-    CUSI_REQUIRE(done >= 0 || eventio_hdf5Status(CUS_OK) == CUS_OK, CUS_ERROR_NO_MEMORY,
-                 "cusEventReaderOpen: out of host memory in libhdf5");
+    if (done < 0)
+        CUS_TRY(eventio_hdf5Failure(&h->source, "cusEventReaderOpen"));
     CUSI_REQUIRE(done >= 0 || !h->source.metadata_refused, CUS_ERROR_CAPACITY,
                  "cusEventReaderOpen: HDF5 has to read more than %d bytes of metadata to find %s", EVENTIO_METADATA_BYTES,
                  name);
-    if (exists > 0 && done >= 0 && type == H5O_TYPE_DATASET && about.type == type) {
-        CUSI_REQUIRE(eventio_datasetIsGood(h->source.source, eventio_hdf5Base(&h->source), about.addr), CUS_ERROR_FORMAT,
+    CUSI_REQUIRE(done >= 0, CUS_ERROR_FORMAT, "cusEventReaderOpen: HDF5 cannot look for %s", name);
+    if (exists > 0 && type == H5O_TYPE_DATASET && about.type == type) {
+        const int good = eventio_datasetIsGood(h->source.source, eventio_hdf5Base(&h->source), about.addr);
+        CUSI_REQUIRE(good >= 0, CUS_ERROR_IO, "cusEventReaderOpen: the file cannot be read: %s", strerror(errno));
+        CUSI_REQUIRE(good, CUS_ERROR_FORMAT,
                      "cusEventReaderOpen: dataset %s has chunks without an extent in each dimension", name);
     }
-    if (exists > 0 && done >= 0)
+    if (exists > 0)
         *place = about.type == type ? OBJECT_FOUND : OBJECT_OF_OTHER_TYPE;
     return CUS_OK;
+}
+
+/* What a failed query asks for is unknown, not absent. */
+static cusStatus checkQuery(const Hdf5Reader *h, int result, const char *what, const char *name) {
+    if (result >= 0)
+        return CUS_OK;
+    CUS_TRY(eventio_hdf5Failure(&h->source, "cusEventReaderOpen"));
+    return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderOpen: HDF5 cannot read the %s of %s", what, name);
 }
 
 /* ---- Filters ------------------------------------------------------------------------------------------------------- */
@@ -77,14 +89,14 @@ static int isDecodable(int filter) {
 static cusStatus inspectFilters(const Hdf5Reader *h, Column *c, hid_t properties) {
     const int n = H5Pget_nfilters(properties);
     const char *name = eventio_columnName[c->which];
+    CUS_TRY(checkQuery(h, n, "filters", name));
     int compressions = 0, repeated = 0, foreign = 0;
     c->filter_count = 0;
     for (int k = 0; k < n; ++k) {
         unsigned flags, values[1];
         size_t value_count = 1;
         const int filter = H5Pget_filter2(properties, (unsigned)k, &flags, &value_count, values, 0, NULL, NULL);
-        CUSI_REQUIRE(filter >= 0, eventio_hdf5Status(CUS_ERROR_FORMAT),
-                     "cusEventReaderOpen: HDF5 cannot read the filters of %s", name);
+        CUS_TRY(checkQuery(h, filter, "filters", name));
         compressions += isCompression(filter);
         for (int j = 0; j < c->filter_count; ++j)
             repeated = repeated || c->filters[j] == filter;
@@ -122,9 +134,11 @@ static cusStatus inspectFilters(const Hdf5Reader *h, Column *c, hid_t properties
 /* ---- Layout -------------------------------------------------------------------------------------------------------- */
 
 /* Asked before the dataspace: for a virtual dataset, H5Dget_space opens the files that it names. */
-static cusStatus checkWithinFile(hid_t properties, const char *name, H5D_layout_t *layout) {
+static cusStatus checkWithinFile(const Hdf5Reader *h, hid_t properties, const char *name, H5D_layout_t *layout) {
     *layout = H5Pget_layout(properties);
+    CUS_TRY(checkQuery(h, *layout, "layout", name));
     const int external = H5Pget_external_count(properties);
+    CUS_TRY(checkQuery(h, external, "layout", name));
     CUSI_REQUIRE(*layout != H5D_VIRTUAL && external == 0, CUS_ERROR_FORMAT,
                  "cusEventReaderOpen: dataset %s is %s, expected it within the file", name,
                  *layout == H5D_VIRTUAL ? "virtual, made of datasets of other files" : "stored in another file");
@@ -146,13 +160,16 @@ static cusStatus inspectChunks(const Hdf5Reader *h, Column *c, hid_t properties)
     return inspectFilters(h, c, properties);
 }
 
-static cusStatus inspectType(Column *c, const char *name, hid_t type) {
+static cusStatus inspectType(const Hdf5Reader *h, Column *c, const char *name, hid_t type) {
+    CUS_TRY(checkQuery(h, type > 0 ? H5Tget_class(type) : -1, "type", name));
     CUSI_REQUIRE(
-        type > 0 && H5Tget_class(type) == H5T_INTEGER, CUS_ERROR_FORMAT,
+        H5Tget_class(type) == H5T_INTEGER, CUS_ERROR_FORMAT,
         "cusEventReaderOpen: dataset %s is not of an integer type, expected one dimension of integers within the file",
         name);
     c->element = H5Tget_size(type);
-    c->is_signed = H5Tget_sign(type) == H5T_SGN_2;
+    const H5T_sign_t sign = H5Tget_sign(type);
+    CUS_TRY(checkQuery(h, sign, "type", name));
+    c->is_signed = sign == H5T_SGN_2;
     c->is_big_endian = c->element > 1 && H5Tget_order(type) == H5T_ORDER_BE;
     CUSI_REQUIRE((c->element == 1 || c->element == 2 || c->element == 4 || c->element == 8) && H5Tget_offset(type) == 0 &&
                      H5Tget_precision(type) == 8 * c->element &&
@@ -169,45 +186,59 @@ static int isCompactWhole(hid_t dataset, uint64_t length, size_t element) {
     return length <= UINT16_MAX && H5Dget_storage_size(dataset) >= length * element;
 }
 
-static cusStatus inspectColumn(Hdf5Reader *h, Column *c, hid_t properties) {
-    const char *name = eventio_columnName[c->which];
-    H5D_layout_t layout;
-    CUS_TRY(checkWithinFile(properties, name, &layout));
-    const hid_t space = H5Dget_space(c->dataset);
-    const int rank = H5Sget_simple_extent_ndims(space);
-    hsize_t length = 0;
-    if (rank == 1)
-        H5Sget_simple_extent_dims(space, &length, NULL);
-    H5Sclose(space);
-    c->length = length;
+static cusStatus inspectExtent(const Hdf5Reader *h, Column *c, const char *name, hid_t space) {
+    const int rank = space > 0 ? H5Sget_simple_extent_ndims(space) : -1;
+    CUS_TRY(checkQuery(h, rank, "extent", name));
     CUSI_REQUIRE(
         rank == 1, CUS_ERROR_FORMAT,
         "cusEventReaderOpen: dataset %s is not one-dimensional, expected one dimension of integers within the file", name);
+    hsize_t length = 0;
+    CUS_TRY(checkQuery(h, H5Sget_simple_extent_dims(space, &length, NULL), "extent", name));
+    c->length = length;
+    return CUS_OK;
+}
+
+/* *address is UINT64_MAX if the contiguous dataset was never written. */
+static cusStatus inspectAddress(const Hdf5Reader *h, hid_t dataset, const char *name, uint64_t *address) {
+    const haddr_t offset = H5Dget_offset(dataset);
+    *address = offset == HADDR_UNDEF ? UINT64_MAX : (uint64_t)offset;
+    if (offset != HADDR_UNDEF)
+        return CUS_OK;
+    H5D_space_status_t written = H5D_SPACE_STATUS_ERROR; /* the offset is the same after a failure */
+    const int known = H5Dget_space_status(dataset, &written) >= 0 && written == H5D_SPACE_STATUS_NOT_ALLOCATED;
+    return checkQuery(h, known ? 0 : -1, "address", name);
+}
+
+static cusStatus inspectColumn(Hdf5Reader *h, Column *c, hid_t properties) {
+    const char *name = eventio_columnName[c->which];
+    H5D_layout_t layout;
+    CUS_TRY(checkWithinFile(h, properties, name, &layout));
+    const hid_t space = H5Dget_space(c->dataset);
+    cusStatus status = inspectExtent(h, c, name, space);
+    H5Sclose(space);
+    CUS_TRY(status);
     const hid_t type = H5Dget_type(c->dataset);
-    const cusStatus status = inspectType(c, name, type);
+    status = inspectType(h, c, name, type);
     H5Tclose(type);
     CUS_TRY(status);
     if (layout == H5D_CHUNKED)
         return inspectChunks(h, c, properties);
     c->storage = layout == H5D_COMPACT ? STORED_FOR_LIBHDF5 : STORED_CONTIGUOUSLY;
-    CUSI_REQUIRE(layout != H5D_COMPACT || isCompactWhole(c->dataset, length, c->element), CUS_ERROR_FORMAT,
+    if (layout == H5D_CONTIGUOUS)
+        return inspectAddress(h, c->dataset, name, &c->address);
+    CUSI_REQUIRE(isCompactWhole(c->dataset, c->length, c->element), CUS_ERROR_FORMAT,
                  "cusEventReaderOpen: dataset %s holds fewer bytes than its %llu elements need", name,
-                 (unsigned long long)length);
-    if (layout == H5D_CONTIGUOUS) {
-        const haddr_t address = H5Dget_offset(c->dataset);
-        c->address = address == HADDR_UNDEF ? UINT64_MAX : (uint64_t)address;
-    }
+                 (unsigned long long)c->length);
     return CUS_OK;
 }
 
 /* The properties of an open dataset. Right after a failure, so that the reason is still known. */
-static cusStatus getProperties(hid_t dataset, const char *path, const char *name, hid_t *properties) {
+static cusStatus getProperties(const Hdf5Reader *h, hid_t dataset, const char *path, const char *name, hid_t *properties) {
     *properties = dataset > 0 ? H5Dget_create_plist(dataset) : -1;
     if (*properties > 0)
         return CUS_OK;
-    const cusStatus status = eventio_hdf5Status(CUS_ERROR_FORMAT);
-    return cusi_fail(status, "cusEventReaderOpen: HDF5 cannot open %s/%s%s", path, name,
-                     status == CUS_ERROR_NO_MEMORY ? ": out of host memory" : "");
+    CUS_TRY(eventio_hdf5Failure(&h->source, "cusEventReaderOpen"));
+    return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderOpen: HDF5 cannot open %s/%s", path, name);
 }
 
 cusStatus eventio_openColumn(Hdf5Reader *h, hid_t group, const char *path, Column *c) {
@@ -221,7 +252,7 @@ cusStatus eventio_openColumn(Hdf5Reader *h, hid_t group, const char *path, Colum
     eventio_beginHdf5(&h->source);
     c->dataset = H5Dopen2(group, name, H5P_DEFAULT);
     hid_t properties;
-    CUS_TRY(getProperties(c->dataset, path, name, &properties));
+    CUS_TRY(getProperties(h, c->dataset, path, name, &properties));
     const cusStatus status = inspectColumn(h, c, properties);
     H5Pclose(properties);
     return status;
@@ -232,13 +263,14 @@ cusStatus eventio_openColumn(Hdf5Reader *h, hid_t group, const char *path, Colum
 /* The stored bytes of n elements. Contiguous ones without libhdf5, whose buffer for them overflows in damaged files. */
 static cusStatus readSmall(Hdf5Reader *h, hid_t dataset, const char *name, H5D_layout_t layout, hid_t type, const Column *c,
                            uint64_t n, uint8_t *bytes) {
-    const haddr_t address = layout == H5D_CONTIGUOUS ? H5Dget_offset(dataset) : HADDR_UNDEF;
     const size_t size = (size_t)n * c->element;
+    uint64_t address;
     eventio_beginHdf5(&h->source);
     if (layout == H5D_CONTIGUOUS) {
-        const int64_t got = address == HADDR_UNDEF ? 0 : eventio_readAt(h->source.source, address, bytes, size);
-        CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderOpen: the file cannot be read at byte %llu",
-                     (unsigned long long)address);
+        CUS_TRY(inspectAddress(h, dataset, name, &address));
+        const int64_t got = address == UINT64_MAX ? 0 : eventio_readAt(h->source.source, address, bytes, size);
+        CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderOpen: the file cannot be read at byte %llu: %s",
+                     (unsigned long long)address, strerror(errno));
         CUSI_REQUIRE((size_t)got == size, CUS_ERROR_TRUNCATED,
                      "cusEventReaderOpen: %s is not in the file, which ends at byte %llu", name,
                      (unsigned long long)h->source.source->size);
@@ -247,9 +279,7 @@ static cusStatus readSmall(Hdf5Reader *h, hid_t dataset, const char *name, H5D_l
     CUSI_REQUIRE(isCompactWhole(dataset, n, c->element), CUS_ERROR_FORMAT,
                  "cusEventReaderOpen: dataset %s holds fewer bytes than its %llu elements need", name,
                  (unsigned long long)n);
-    CUSI_REQUIRE(H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes) >= 0, eventio_hdf5Status(CUS_ERROR_FORMAT),
-                 "cusEventReaderOpen: HDF5 cannot read %s", name);
-    return CUS_OK;
+    return checkQuery(h, H5Dread(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes), "values", name);
 }
 
 static cusStatus readOpened(Hdf5Reader *h, hid_t dataset, const char *name, int n, int64_t *values, int *found) {
@@ -258,8 +288,8 @@ static cusStatus readOpened(Hdf5Reader *h, hid_t dataset, const char *name, int 
     H5D_layout_t layout;
     Column c = {0};
     uint8_t bytes[8 * MOST];
-    CUS_TRY(getProperties(dataset, "", name, &properties));
-    cusStatus status = checkWithinFile(properties, name, &layout);
+    CUS_TRY(getProperties(h, dataset, "", name, &properties));
+    cusStatus status = checkWithinFile(h, properties, name, &layout);
     H5Pclose(properties);
     CUS_TRY(status);
     CUSI_REQUIRE(layout != H5D_CHUNKED, CUS_ERROR_FORMAT,
@@ -268,7 +298,7 @@ static cusStatus readOpened(Hdf5Reader *h, hid_t dataset, const char *name, int 
     const int fits = n <= MOST && H5Tget_class(type) == H5T_INTEGER && H5Sget_simple_extent_npoints(space) == n;
     H5Sclose(space);
     status =
-        fits ? inspectType(&c, name, type)
+        fits ? inspectType(h, &c, name, type)
              : cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderOpen: dataset %s has another type or size, expected %d integer%s",
                          name, n, n == 1 ? "" : "s");
     if (status == CUS_OK)

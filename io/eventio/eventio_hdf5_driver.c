@@ -1,13 +1,26 @@
 /* libhdf5's lock and errors, and a file driver that reads an EventSource. libhdf5 allocates up to the end of the file that the
  * header claims; this driver admits the true one only, and bounds the metadata that one operation may read. */
 #ifdef CUSI_WITH_HDF5
+#include "check.h"
 #include "eventio_hdf5.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 static pthread_mutex_t hdf5_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* fork(): no thread holds the lock at that moment, so the child finds it free and libhdf5 between two calls. */
+static void beforeFork(void) {
+    pthread_mutex_lock(&hdf5_mutex);
+}
+static void afterFork(void) {
+    pthread_mutex_unlock(&hdf5_mutex);
+}
+__attribute__((constructor)) static void registerForkHandlers(void) {
+    (void)pthread_atfork(beforeFork, afterFork, afterFork);
+}
 
 Hdf5Lock eventio_lockHdf5(void) {
     Hdf5Lock lock = {NULL, NULL};
@@ -29,10 +42,13 @@ static herr_t lookForMemory(unsigned n, const H5E_error2_t *error, void *found) 
     return 0;
 }
 
-cusStatus eventio_hdf5Status(cusStatus otherwise) {
-    int found = 0;
+cusStatus eventio_hdf5Failure(const Hdf5Source *source, const char *function) {
+    int found = source->failure == CUS_ERROR_NO_MEMORY;
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, lookForMemory, &found);
-    return found ? CUS_ERROR_NO_MEMORY : otherwise;
+    CUSI_REQUIRE(!found, CUS_ERROR_NO_MEMORY, "%s: out of host memory in libhdf5", function);
+    CUSI_REQUIRE(source->failure != CUS_ERROR_IO, CUS_ERROR_IO, "%s: the file cannot be read: %s", function,
+                 strerror(source->error));
+    return CUS_OK;
 }
 
 enum { PAGE = 4096 }; /* zeros are read up to the end of the last one */
@@ -44,6 +60,7 @@ static haddr_t paddedEnd(const Hdf5Source *source) {
 void eventio_beginHdf5(Hdf5Source *source) {
     source->metadata_left = EVENTIO_METADATA_BYTES;
     source->metadata_refused = 0;
+    source->failure = CUS_OK;
 }
 
 uint64_t eventio_hdf5PastEnd(const Hdf5Source *source) {
@@ -69,9 +86,13 @@ uint64_t eventio_hdf5Base(const Hdf5Source *source) {
 static H5FD_t *driverOpen(const char *name, unsigned flags, hid_t properties, haddr_t max_address) {
     (void)name, (void)max_address;
     Hdf5Source *const *info = H5Pget_driver_info(properties);
-    DriverFile *file = info && !(flags & H5F_ACC_RDWR) ? calloc(1, sizeof *file) : NULL;
-    if (!file)
+    if (!info || flags & H5F_ACC_RDWR)
         return NULL;
+    DriverFile *file = calloc(1, sizeof *file);
+    if (!file) {
+        (*info)->failure = CUS_ERROR_NO_MEMORY;
+        return NULL;
+    }
     file->source = *info;
     file->source->file = file;
     return &file->base;
@@ -112,6 +133,13 @@ static haddr_t driverGetEof(const H5FD_t *file, H5FD_mem_t type) {
     return source ? source->source->size : 0;
 }
 
+/* errno says why the file cannot be read. */
+static herr_t cannotRead(Hdf5Source *source) {
+    source->failure = CUS_ERROR_IO;
+    source->error = errno;
+    return -1;
+}
+
 static herr_t driverRead(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr_t address, size_t size, void *buffer) {
     (void)properties;
     Hdf5Source *source = ((DriverFile *)file)->source;
@@ -129,12 +157,13 @@ static herr_t driverRead(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr_
         source->metadata_left -= size;
     }
     const int64_t got = eventio_readAt(source->source, address, buffer, size);
-    if (got < 0 || ((size_t)got < size && address + (uint64_t)got < end)) /* the file has become shorter */
+    if (got < 0)
+        return cannotRead(source);
+    if ((size_t)got < size && address + (uint64_t)got < end) /* the file has become shorter */
         return -1;
     memset((char *)buffer + got, 0, size - (size_t)got);
-    if (type == H5FD_MEM_LHEAP && !eventio_heapIsGood(source->source, file->base_addr, buffer, size))
-        return -1;
-    return 0;
+    const int good = type == H5FD_MEM_LHEAP ? eventio_heapIsGood(source->source, file->base_addr, buffer, size) : 1;
+    return good < 0 ? cannotRead(source) : good - 1;
 }
 
 static herr_t driverWrite(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr_t address, size_t size,

@@ -5,6 +5,7 @@
 #include "eventio_hdf5_reader.h"
 #include "host.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,18 +94,19 @@ static cusStatus endsBefore(const Hdf5Reader *h, const Column *c, uint64_t event
 }
 
 /* Why a chunk cannot be read: it was never written, its bytes or the index of the chunks are past the end of the file, or that
- * index is damaged. `status` is what libhdf5 failed with, CUS_OK if it did not. */
-static cusStatus explainMissing(Hdf5Reader *h, const Column *c, hsize_t at, cusStatus status) {
+ * index is damaged. */
+static cusStatus explainMissing(Hdf5Reader *h, const Column *c, hsize_t at) {
     const char *name = eventio_columnName[c->which];
     hsize_t stored = 0;
     haddr_t address = HADDR_UNDEF;
     unsigned skipped_filters = 0;
-    CUSI_REQUIRE(status != CUS_ERROR_NO_MEMORY, CUS_ERROR_NO_MEMORY, "cusEventReaderRead: out of host memory in libhdf5");
     const Hdf5Lock lock = eventio_lockHdf5();
     eventio_beginHdf5(&h->source);
     /* This one walks through all chunks. */
     const herr_t found = H5Dget_chunk_info_by_coord(c->dataset, &at, &skipped_filters, &address, &stored);
+    const cusStatus failure = found < 0 ? eventio_hdf5Failure(&h->source, "cusEventReaderRead") : CUS_OK;
     eventio_unlockHdf5(lock);
+    CUS_TRY(failure);
     const uint64_t size = h->source.source->size;
     if (found >= 0 && address != HADDR_UNDEF && (stored > size || address > size - stored))
         return endsBefore(h, c, at, address + stored);
@@ -123,17 +125,18 @@ static cusStatus findChunk(Hdf5Reader *h, const Column *c, hsize_t at, size_t *b
     Hdf5Lock lock = eventio_lockHdf5();
     eventio_beginHdf5(&h->source);
     const herr_t found = H5Dget_chunk_storage_size(c->dataset, &at, &stored);
-    const cusStatus status = found < 0 ? eventio_hdf5Status(CUS_ERROR_FORMAT) : CUS_OK;
+    const cusStatus failure = found < 0 ? eventio_hdf5Failure(&h->source, "cusEventReaderRead") : CUS_OK;
     eventio_unlockHdf5(lock);
-    if (status != CUS_OK || !stored)
-        return explainMissing(h, c, at, status);
+    CUS_TRY(failure);
+    if (found < 0 || !stored)
+        return explainMissing(h, c, at);
     /* Compression that enlarges a chunk does so by less than this. */
     const size_t most = eventio_chunkBytes(c) + eventio_chunkBytes(c) / 8 + 4096;
     CUSI_REQUIRE(stored <= most, CUS_ERROR_FORMAT,
                  "cusEventReaderRead: the chunk of %s that starts at event %llu claims %llu bytes for %zu",
                  eventio_columnName[c->which], (unsigned long long)at, (unsigned long long)stored, eventio_chunkBytes(c));
     if (stored > h->source.source->size)
-        return explainMissing(h, c, at, CUS_OK);
+        return explainMissing(h, c, at);
     *bytes = (size_t)stored;
     return CUS_OK;
 }
@@ -150,9 +153,10 @@ cusStatus eventio_fetchChunk(Hdf5Reader *h, ChunkJob *job, int used, int *full) 
     const Hdf5Lock lock = eventio_lockHdf5();
     eventio_beginHdf5(&h->source);
     const herr_t read = H5Dread_chunk(c->dataset, H5P_DEFAULT, &at, &job->skipped_filters, job->raw.data);
-    const cusStatus status = read < 0 ? eventio_hdf5Status(CUS_ERROR_FORMAT) : CUS_OK;
+    const cusStatus failure = read < 0 ? eventio_hdf5Failure(&h->source, "cusEventReaderRead") : CUS_OK;
     eventio_unlockHdf5(lock);
-    return status == CUS_OK ? CUS_OK : explainMissing(h, c, at, status);
+    CUS_TRY(failure);
+    return read < 0 ? explainMissing(h, c, at) : CUS_OK;
 }
 
 /* ---- Not in chunks -------------------------------------------------------------------------------------------------- */
@@ -160,27 +164,26 @@ cusStatus eventio_fetchChunk(Hdf5Reader *h, ChunkJob *job, int used, int *full) 
 /* Reads elements first .. first + n - 1 of one column, by libhdf5. */
 static cusStatus readRange(Hdf5Reader *h, const Column *c, uint64_t first, size_t n, uint8_t *out) {
     const hsize_t start = first, count = n;
+    const Hdf5Lock lock = eventio_lockHdf5(); /* the names of types call libhdf5, too */
     const hid_t types[EVENTIO_COLUMNS] = {H5T_NATIVE_UINT16, H5T_NATIVE_UINT16,
                                           c->is_signed ? H5T_NATIVE_INT8 : H5T_NATIVE_UINT8, H5T_NATIVE_INT64};
-    const Hdf5Lock lock = eventio_lockHdf5();
     eventio_beginHdf5(&h->source);
     const hid_t file_space = H5Dget_space(c->dataset), memory_space = H5Screate_simple(1, &count, NULL);
     herr_t done = H5Sselect_hyperslab(file_space, H5S_SELECT_SET, &start, NULL, &count, NULL);
     if (done >= 0)
         done = H5Dread(c->dataset, types[c->which], memory_space, file_space, H5P_DEFAULT, out);
-    const cusStatus broken = eventio_hdf5PastEnd(&h->source) ? CUS_ERROR_TRUNCATED : CUS_ERROR_FORMAT;
-    const cusStatus status = done < 0 ? eventio_hdf5Status(broken) : CUS_OK;
+    const cusStatus failure = done < 0 ? eventio_hdf5Failure(&h->source, "cusEventReaderRead") : CUS_OK;
     H5Sclose(memory_space);
     H5Sclose(file_space);
     eventio_unlockHdf5(lock);
-    CUSI_REQUIRE(status != CUS_ERROR_NO_MEMORY, status, "cusEventReaderRead: out of host memory in libhdf5");
-    if (status == CUS_ERROR_TRUNCATED)
+    CUS_TRY(failure);
+    if (done < 0 && eventio_hdf5PastEnd(&h->source))
         return endsBefore(h, c, first, eventio_hdf5PastEnd(&h->source));
     Column as_read = *c;
     as_read.element = eventio_deliveredSize[c->which];
     as_read.is_big_endian = 0;
     as_read.is_signed = c->is_signed && c->which >= EVENTIO_P;
-    CUSI_REQUIRE(status == CUS_OK && eventio_deliver(&as_read, h->time_offset, out, n, out), CUS_ERROR_FORMAT,
+    CUSI_REQUIRE(done >= 0 && eventio_deliver(&as_read, h->time_offset, out, n, out), CUS_ERROR_FORMAT,
                  "cusEventReaderRead: HDF5 cannot read %s of events %llu..%llu", eventio_columnName[c->which],
                  (unsigned long long)first, (unsigned long long)(first + n - 1));
     return CUS_OK;
@@ -219,8 +222,8 @@ static cusStatus readPiece(Hdf5Reader *h, const Column *c, uint64_t at, size_t n
     *good = 0;
     const uint64_t start = c->address + at * c->element;
     const int64_t got = eventio_readAt(h->source.source, start, piece, n * c->element);
-    CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderRead: the file cannot be read at byte %llu",
-                 (unsigned long long)start);
+    CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderRead: the file cannot be read at byte %llu: %s",
+                 (unsigned long long)start, strerror(errno));
     const size_t have = (size_t)got / c->element;
     CUSI_REQUIRE(deliverUpTo(h, c, piece, have, out, good), CUS_ERROR_FORMAT,
                  "cusEventReaderRead: t of event %llu is out of range", (unsigned long long)(at + *good));

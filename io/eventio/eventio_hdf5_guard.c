@@ -21,6 +21,7 @@ typedef struct Layout {
     const EventSource *source;
     uint64_t base;
     unsigned address_size, length_size;
+    int failed; /* the file could not be read */
 } Layout;
 
 typedef struct Block {
@@ -28,10 +29,11 @@ typedef struct Block {
 } Block;
 
 /* What is past the end reads as zeros. */
-static void readBytes(const Layout *l, uint64_t at, void *buffer, size_t n) {
+static void readBytes(Layout *l, uint64_t at, void *buffer, size_t n) {
     const uint64_t start = l->base + at;
     const int64_t got = start < l->base ? 0 : eventio_readAt(l->source, start, buffer, n);
     const size_t have = got < 0 ? 0 : (size_t)got;
+    l->failed |= got < 0;
     memset((uint8_t *)buffer + have, 0, n - have);
 }
 
@@ -44,7 +46,7 @@ static uint64_t number(const uint8_t *bytes, unsigned size) {
 
 static Layout layoutOf(const EventSource *source, uint64_t base) {
     uint8_t start[16];
-    Layout l = {source, base, 8, 8};
+    Layout l = {source, base, 8, 8, 0};
     readBytes(&l, 0, start, sizeof start);
     const uint8_t *sizes = start[8] < 2 ? start + 13 : start + 9;
     if (sizes[0] <= 8 && sizes[1] <= 8) { /* 16 and 32 exist, but nothing writes them */
@@ -100,9 +102,9 @@ static void readContinuation(const Layout *l, const uint8_t *message, Header *he
     header->blocks[header->block_count++] = next;
 }
 
-static void readBlock(const Layout *l, Block block, Header *header) {
+static void readBlock(Layout *l, Block block, Header *header) {
     const unsigned fixed = header->fixed;
-    while (block.size >= fixed && header->messages_left-- > 0) {
+    while (block.size >= fixed && header->messages_left-- > 0 && !l->failed) {
         uint8_t message[8 + 8 + 8 * MAX_DIMENSIONS + 8];
         readBytes(l, block.at, message, sizeof message);
         const unsigned type = header->is_new ? message[0] : (unsigned)number(message, 2);
@@ -125,7 +127,7 @@ static void readBlock(const Layout *l, Block block, Header *header) {
 }
 
 int eventio_datasetIsGood(const EventSource *source, uint64_t base, uint64_t address) {
-    const Layout l = layoutOf(source, base);
+    Layout l = layoutOf(source, base);
     uint8_t start[40];
     readBytes(&l, address, start, sizeof start);
     const unsigned flags = start[5];
@@ -139,6 +141,8 @@ int eventio_datasetIsGood(const EventSource *source, uint64_t base, uint64_t add
     }
     for (int i = 0; i < header.block_count; ++i)
         readBlock(&l, header.blocks[i], &header);
+    if (l.failed)
+        return -1;
     const int is_chunked = header.extents <= MAX_DIMENSIONS;
     return !is_chunked || (!header.has_zero && !header.is_elsewhere && header.extents > header.rank && header.extents > 1);
 }
@@ -146,21 +150,21 @@ int eventio_datasetIsGood(const EventSource *source, uint64_t base, uint64_t add
 /* ---- Names of groups ------------------------------------------------------------------------------------------------- */
 
 int eventio_heapIsGood(const EventSource *source, uint64_t base, const uint8_t *prefix, size_t n) {
-    const Layout l = layoutOf(source, base);
+    Layout l = layoutOf(source, base);
     if (n < 8 + 2 * (size_t)l.length_size + l.address_size || memcmp(prefix, "HEAP", 4) != 0)
         return 1;
     const uint64_t size = number(prefix + 8, l.length_size), at = number(prefix + 8 + 2 * l.length_size, l.address_size);
     uint64_t next = number(prefix + 8 + l.length_size, l.length_size), left = size / (2 * l.length_size + !l.length_size);
     if (size > EVENTIO_METADATA_BYTES) /* is refused when it is read */
         return 1;
-    while (next != 1 && next < size) { /* 1: the end */
+    while (next != 1 && next < size && !l.failed) { /* 1: the end */
         uint8_t bytes[8];
         if (left-- == 0)
             return 0;
         readBytes(&l, at + next, bytes, sizeof bytes);
         next = number(bytes, l.length_size);
     }
-    return 1;
+    return l.failed ? -1 : 1;
 }
 #else
 typedef int eventio_hdf5_guard_is_empty;

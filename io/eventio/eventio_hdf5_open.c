@@ -36,9 +36,10 @@ static cusStatus openGroup(Hdf5Reader *h, hid_t parent, const char *name, hid_t 
         return CUS_OK;
     eventio_beginHdf5(&h->source);
     *group = H5Gopen2(parent, name, H5P_DEFAULT);
-    CUSI_REQUIRE(*group > 0, eventio_hdf5Status(CUS_ERROR_FORMAT), "cusEventReaderOpen: HDF5 cannot open the group %s",
-                 name);
-    return CUS_OK;
+    if (*group > 0)
+        return CUS_OK;
+    CUS_TRY(eventio_hdf5Failure(&h->source, "cusEventReaderOpen"));
+    return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderOpen: HDF5 cannot open the group %s", name);
 }
 
 /* calib/resolution, if it is a possible sensor. */
@@ -92,12 +93,26 @@ static cusStatus openDsec(cusEventReader *reader, Hdf5Reader *h, hid_t group) {
     return openColumns(h, group, "/events");
 }
 
+/* Metavision's own HDF5, whose compression only its plugin decodes. */
+static cusStatus refuseMetavision(Hdf5Reader *h) {
+    hid_t group;
+    CUS_TRY(openGroup(h, h->file, "CD", &group));
+    if (group < 0)
+        return CUS_OK;
+    H5Gclose(group);
+    return cusi_fail(CUS_ERROR_UNSUPPORTED,
+                     "cusEventReaderOpen: the HDF5 file is Metavision's (/CD, compressed with ECF), expected M3ED or DSEC; "
+                     "convert it with metavision_file_to_dat -i FILE or metavision_file_to_csv -i FILE");
+}
+
 static cusStatus openRecording(cusEventReader *reader, Hdf5Reader *h) {
     hid_t group;
     CUS_TRY(openGroup(h, h->file, "prophesee", &group));
     const int is_m3ed = group > 0;
     if (!is_m3ed)
         CUS_TRY(openGroup(h, h->file, "events", &group));
+    if (group < 0)
+        CUS_TRY(refuseMetavision(h));
     CUSI_REQUIRE(
         group > 0, CUS_ERROR_FORMAT,
         "cusEventReaderOpen: the HDF5 file has neither /prophesee nor /events, so it is not a recording of M3ED or "
@@ -108,14 +123,17 @@ static cusStatus openRecording(cusEventReader *reader, Hdf5Reader *h) {
 }
 
 /* The properties for opening the file: the driver; a small cache of metadata; and no refusal of a file that is shorter than its
- * header says, since the events before its end can be read (the property is that of libhdf5's own h5clear). */
+ * header says, since the events before its end can be read (the property is that of libhdf5's own h5clear). Negative: failed. */
 static hid_t accessProperties(Hdf5Reader *h, Hdf5Source *const *source) {
     enum { CACHE_BYTES = 4 << 20 };
     const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5AC_cache_config_t cache = {.version = H5AC__CURR_CACHE_CONFIG_VERSION};
     size_t size = 0;
     const hbool_t skip = 1;
-    H5Pset_driver(access, h->driver, source);
+    if (H5Pset_driver(access, h->driver, source) < 0) { /* without it, libhdf5 would look for a file of that name */
+        H5Pclose(access);
+        return -1;
+    }
     if (H5Pget_mdc_config(access, &cache) >= 0) {
         cache.max_size = CACHE_BYTES;
         cache.initial_size = cache.initial_size < CACHE_BYTES ? cache.initial_size : CACHE_BYTES;
@@ -139,16 +157,16 @@ cusStatus eventio_openDatasets(cusEventReader *reader, Hdf5Reader *h) {
     CUSI_REQUIRE(hasMemoryToOpen(), CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
     h->driver = eventio_hdf5Driver();
     const hid_t access = accessProperties(h, &source);
+    CUSI_REQUIRE(access > 0, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory in libhdf5");
     eventio_beginHdf5(source);
     h->file = H5Fopen("recording", H5F_ACC_RDONLY, access);
-    const cusStatus broken =
-        h->file > 0 ? CUS_OK : eventio_hdf5Status(eventio_hdf5PastEnd(source) ? CUS_ERROR_TRUNCATED : CUS_ERROR_FORMAT);
+    cusStatus status = h->file > 0 ? CUS_OK : eventio_hdf5Failure(source, "cusEventReaderOpen");
     H5Pclose(access);
-    CUSI_REQUIRE(broken == CUS_OK, broken, "cusEventReaderOpen: HDF5 cannot open the file: %s",
-                 broken == CUS_ERROR_NO_MEMORY   ? "out of host memory"
-                 : broken == CUS_ERROR_TRUNCATED ? "it ends within its header"
-                                                 : "its header is damaged");
-    const cusStatus status = openRecording(reader, h);
+    CUS_TRY(status);
+    const cusStatus broken = eventio_hdf5PastEnd(source) ? CUS_ERROR_TRUNCATED : CUS_ERROR_FORMAT;
+    CUSI_REQUIRE(h->file > 0, broken, "cusEventReaderOpen: HDF5 cannot open the file: %s",
+                 broken == CUS_ERROR_TRUNCATED ? "it ends within its header" : "its header is damaged");
+    status = openRecording(reader, h);
     CUSI_REQUIRE(status != CUS_ERROR_FORMAT || !eventio_hdf5PastEnd(source), CUS_ERROR_TRUNCATED,
                  "cusEventReaderOpen: the HDF5 file ends at byte %llu of %llu, before the description of its datasets",
                  (unsigned long long)reader->source.size, (unsigned long long)eventio_hdf5PastEnd(source));

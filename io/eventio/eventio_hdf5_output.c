@@ -94,6 +94,7 @@ int eventio_outputDataset(Hdf5Output *o, int index, hid_t group, const char *nam
     max[0] = H5S_UNLIMITED;
     const hid_t space = H5Screate_simple(rank, empty, max), properties = H5Pcreate(H5P_DATASET_CREATE);
     H5Pset_chunk(properties, rank, chunk);
+    H5Pset_obj_track_times(properties, 0); /* the same contents give the same file */
     /* The parameters that h5py stores: filter revision, LZF version, chunk size in bytes. */
     const unsigned values[3] = {4, 261, (unsigned)chunk_bytes};
     if (compress)
@@ -102,6 +103,50 @@ int eventio_outputDataset(Hdf5Output *o, int index, hid_t group, const char *nam
     H5Pclose(properties);
     H5Sclose(space);
     return o->dataset[index] >= 0;
+}
+
+static hid_t frameType(int type) {
+    const hid_t types[] = {H5T_STD_U8LE,  H5T_STD_I8LE,   H5T_STD_U16LE, H5T_STD_I16LE,
+                           H5T_STD_I32LE, H5T_IEEE_F32LE, H5T_IEEE_F64LE};
+    return types[CUS_DEPTH(type)];
+}
+
+int eventio_outputFrames(Hdf5Output *o, int rows, int cols, int type) {
+    const hsize_t frame[] = {1, (hsize_t)rows, (hsize_t)cols, (hsize_t)CUS_CHANNELS(type)};
+    return eventio_outputDataset(o, 0, o->file, "frames", frameType(type), 4, frame,
+                                 (size_t)rows * (size_t)cols * cusTypeSize(type), 1);
+}
+
+int eventio_outputPlainFrames(Hdf5Output *o, uint64_t frames, int rows, int cols, int type) {
+    const hsize_t shape[] = {frames, (hsize_t)rows, (hsize_t)cols, (hsize_t)CUS_CHANNELS(type)};
+    const hid_t space = H5Screate_simple(4, shape, NULL), properties = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_layout(properties, H5D_CONTIGUOUS);
+    H5Pset_alloc_time(properties, H5D_ALLOC_TIME_EARLY);
+    H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER);
+    H5Pset_obj_track_times(properties, 0);
+    o->dataset[0] = H5Dcreate2(o->file, "frames", frameType(type), space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    H5Pclose(properties);
+    H5Sclose(space);
+    return o->dataset[0] >= 0;
+}
+
+cusStatus eventio_checkLabel(const char *function, const char *label) {
+    const size_t length = strlen(label);
+    CUSI_REQUIRE(length >= 1 && length < sizeof((cusFrameFileInfo *)NULL)->label, CUS_ERROR_VALUE,
+                 "%s: label has %zu bytes, expected 1 to 63", function, length);
+    return CUS_OK;
+}
+
+int eventio_writeLabel(hid_t dataset, const char *label) {
+    const hid_t space = H5Screate(H5S_SCALAR), type = H5Tcopy(H5T_C_S1);
+    H5Tset_size(type, strlen(label) + 1);
+    const hid_t attribute = H5Acreate2(dataset, EVENTIO_LABEL, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    int good = attribute >= 0 && H5Awrite(attribute, type, label) >= 0;
+    if (attribute >= 0 && H5Aclose(attribute) < 0)
+        good = 0;
+    H5Tclose(type);
+    H5Sclose(space);
+    return good;
 }
 
 /* libhdf5 keeps a file open that it cannot write, and fails on it again at exit. What remains of a failed output goes to memory. */

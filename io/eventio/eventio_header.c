@@ -8,6 +8,7 @@
 typedef struct TextHeader {
     size_t bytes;
     int evt_major, evt_minor; /* 0: not given */
+    char endianness[8];       /* of EVT 2.1: "legacy", "little", "big"; "": not given */
     int is_dat;               /* a line that only DAT files have */
     int dat_version;
     int width, height;
@@ -58,15 +59,26 @@ static void setEvtVersion(TextHeader *header, const char *text) {
     header->evt_minor = *rest == '.' ? (int)strtol(rest + 1, NULL, 10) : 0;
 }
 
-/* "EVT3;height=720;width=1280" */
+static void setEndianness(TextHeader *header, const char *text) {
+    const size_t n = strcspn(text, "; \t");
+    memset(header->endianness, 0, sizeof header->endianness);
+    memcpy(header->endianness, text, n < sizeof header->endianness ? n : sizeof header->endianness - 1);
+}
+
+/* "EVT3;height=720;width=1280", "EVT21;endianness=legacy;height=720;width=1280" */
 static void parseFormatField(TextHeader *header, const char *value) {
-    if (strncmp(value, "EVT", 3) == 0)
+    if (strncmp(value, "EVT21", 5) == 0)
+        setEvtVersion(header, "2.1");
+    else if (strncmp(value, "EVT", 3) == 0)
         setEvtVersion(header, value + 3);
     else if (strncmp(value, "DAT", 3) == 0)
         header->is_dat = 1;
     const char *width = strstr(value, ";width="), *height = strstr(value, ";height=");
     if (width && height)
         setSize(header, strtol(width + 7, NULL, 10), strtol(height + 8, NULL, 10));
+    const char *endianness = strstr(value, ";endianness=");
+    if (endianness)
+        setEndianness(header, endianness + 12);
 }
 
 static void parseLine(TextHeader *header, const char *line) {
@@ -76,6 +88,8 @@ static void parseLine(TextHeader *header, const char *line) {
         setEvtVersion(header, value);
     } else if (hasField(line, "format ", &value)) {
         parseFormatField(header, value);
+    } else if (hasField(line, "endianness ", &value)) {
+        setEndianness(header, value);
     } else if (hasField(line, "geometry ", &value)) {
         const long width = strtol(value, &rest, 10);
         if (*rest == 'x')
@@ -119,11 +133,26 @@ static cusStatus parseHeader(const char *function, const uint8_t *bytes, size_t 
     return CUS_OK;
 }
 
-static cusStatus chooseEvt(const char *function, TextHeader *header, cusEventInfo *info, EventHeader *out) {
-    CUSI_REQUIRE((header->evt_major == 2 || header->evt_major == 3) && header->evt_minor == 0, CUS_ERROR_UNSUPPORTED,
-                 "%s: encoding is EVT %d.%d, expected EVT 2.0 or 3.0", function, header->evt_major, header->evt_minor);
-    info->format = header->evt_major == 2 ? CUS_EVENTS_EVT2 : CUS_EVENTS_EVT3;
-    out->decode = header->evt_major == 2 ? eventio_decodeEvt2 : eventio_decodeEvt3;
+/* The events are the n bytes from `events` on. */
+static cusStatus chooseEvt21(const char *function, const TextHeader *header, const uint8_t *events, size_t n,
+                             EventHeader *out) {
+    const char *order = header->endianness;
+    CUSI_REQUIRE(!order[0] || strcmp(order, "little") == 0 || strcmp(order, "legacy") == 0, CUS_ERROR_UNSUPPORTED,
+                 "%s: endianness of EVT 2.1 is %s, expected little or legacy", function, order);
+    const int legacy = order[0] ? strcmp(order, "legacy") == 0 : eventio_looksLikeEvt21Legacy(events, n);
+    out->decode = legacy ? eventio_decodeEvt21Legacy : eventio_decodeEvt21;
+    return CUS_OK;
+}
+
+static cusStatus chooseEvt(const char *function, TextHeader *header, cusEventInfo *info, const uint8_t *bytes, size_t n,
+                           EventHeader *out) {
+    const int major = header->evt_major, minor = header->evt_minor;
+    CUSI_REQUIRE((major == 2 && minor <= 1 && minor >= 0) || (major == 3 && minor == 0), CUS_ERROR_UNSUPPORTED,
+                 "%s: encoding is EVT %d.%d, expected EVT 2.0, 2.1 or 3.0", function, major, minor);
+    info->format = major == 3 ? CUS_EVENTS_EVT3 : minor ? CUS_EVENTS_EVT21 : CUS_EVENTS_EVT2;
+    out->decode = major == 3 ? eventio_decodeEvt3 : eventio_decodeEvt2;
+    if (info->format == CUS_EVENTS_EVT21)
+        CUS_TRY(chooseEvt21(function, header, bytes + header->bytes, n - header->bytes, out));
     if (!header->width || !header->height)
         setSize(header, header->model_width, header->model_height);
     return CUS_OK;
@@ -156,22 +185,24 @@ cusStatus eventio_readHeader(cusEventReader *reader, const uint8_t *bytes, size_
     cusEventInfo *info = &reader->info;
     TextHeader header = {0};
     int64_t width = 0, height = 0;
-    int in_seconds = 0;
     *out = (EventHeader){.start = {.time_high = -1, .time = -1}};
     CUS_TRY(parseHeader(function, bytes, n, &header));
-    if (!header.evt_major && (requested == CUS_EVENTS_EVT2 || requested == CUS_EVENTS_EVT3))
-        header.evt_major = requested == CUS_EVENTS_EVT2 ? 2 : 3;
+    if (!header.evt_major &&
+        (requested == CUS_EVENTS_EVT2 || requested == CUS_EVENTS_EVT21 || requested == CUS_EVENTS_EVT3)) {
+        header.evt_major = requested == CUS_EVENTS_EVT3 ? 3 : 2;
+        header.evt_minor = requested == CUS_EVENTS_EVT21;
+    }
     if (header.evt_major) {
-        CUS_TRY(chooseEvt(function, &header, info, out));
+        CUS_TRY(chooseEvt(function, &header, info, bytes, n, out));
     } else if (header.bytes) {
         CUS_TRY(chooseDat(function, reader, &header, info, bytes, n, out));
-    } else if (eventio_looksLikeText(bytes, n, &out->start, &in_seconds, &width, &height)) {
+    } else if (eventio_looksLikeText(bytes, n, &out->start, &reader->text, &width, &height)) {
         info->format = CUS_EVENTS_TEXT;
-        out->decode = in_seconds ? eventio_decodeTextSeconds : eventio_decodeText;
+        out->decode = eventio_decodeText;
         setSize(&header, width, height);
     } else {
-        return cusi_fail(CUS_ERROR_FORMAT, "%s: not an event recording: not HDF5, no \"%% \" header, not text \"t x y p\"",
-                         function);
+        return cusi_fail(CUS_ERROR_FORMAT,
+                         "%s: not an event recording: not HDF5, no \"%% \" header, not text of four columns", function);
     }
     if (info->format != CUS_EVENTS_TEXT)
         out->start.offset = header.bytes;

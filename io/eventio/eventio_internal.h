@@ -5,15 +5,18 @@
  *   eventio_source.c          the bytes: a regular file or memory
  *   eventio_check.c           validation of decoded events; what bad input does
  *   eventio_words.c           formats without an index: buffering, checkpoints, seeking (eventio_words.h)
+ *   eventio_parts.c           parts of a recording that are read independently
  *     eventio_header.c        "% " headers and format detection
- *     eventio_evt2.c, eventio_evt3.c, eventio_dat.c, eventio_text.c    one decoder each
+ *     eventio_evt2.c, eventio_evt21.c, eventio_evt3.c, eventio_dat.c, eventio_text.c    one decoder each
  *   eventio_hdf5.c            M3ED and DSEC (eventio_hdf5_reader.h, eventio_hdf5.h, eventio_codec.h)
- *   eventio_writer.c, eventio_frame_writer.c, eventio_generator.c        the other objects of eventio.h
+ *   eventio_writer.c, eventio_frame_writer.c, eventio_frame_layout.c, eventio_frame_reader.c,
+ *   eventio_generator.c       the other objects of eventio.h
  */
 #ifndef CUSI_EVENTIO_INTERNAL_H
 #define CUSI_EVENTIO_INTERNAL_H
 
 #include "cusight/eventio.h"
+#include "guard.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -67,13 +70,21 @@ enum { EVENTIO_EVT3_BEYOND = 65535 };
 
 enum { EVENTIO_SCRATCH = 65536 }; /* events in the reader's scratch arrays */
 
+/* Text: the columns of a line, and the unit of time. */
+typedef struct TextColumns {
+    unsigned char t, x, y, p; /* 0..3 */
+    unsigned char in_seconds;
+} TextColumns;
+
 struct cusEventReader {
+    CusiGuard guard;
     EventSource source;
     cusEventReaderOptions options;
     cusEventInfo info;
     cusEventCounts counts;
     const EventReaderMethods *methods;
-    void *state;         /* owned by the methods */
+    void *state; /* owned by the methods */
+    TextColumns text;
     EventArrays scratch; /* replaces arrays that the caller passed as NULL */
     uint64_t index;      /* of the next event in the file */
     int64_t last_time;   /* of the last event delivered, -1 after a seek */
@@ -87,6 +98,9 @@ cusStatus eventio_openWords(cusEventReader *reader);
 
 /* CUS_ERROR_UNSUPPORTED, for a build without HDF5. */
 cusStatus eventio_noHdf5(const char *function);
+
+/* Frames that a file can have. */
+cusStatus eventio_checkFrames(const char *function, int rows, int cols, int type);
 
 cusStatus eventio_checkOptions(const cusEventReaderOptions *options);
 /* The format found is the one that the options ask for. */

@@ -88,6 +88,20 @@ static void restore(WordReader *words, const DecoderState *checkpoint) {
     }
 }
 
+const DecoderState *eventio_wordsStart(const cusEventReader *reader) {
+    const WordReader *words = reader->state;
+    return &words->checkpoints[0];
+}
+
+size_t eventio_wordsUpperHalf(const cusEventReader *reader) {
+    const WordReader *words = reader->state;
+    return words->decode == eventio_decodeEvt21Legacy ? 0 : 4;
+}
+
+void eventio_wordsRestore(cusEventReader *reader, const DecoderState *state) {
+    restore(reader->state, state);
+}
+
 /* Decodes forward from the nearest checkpoint, or from the current state if that is nearer. */
 static cusStatus seekWords(cusEventReader *reader, uint64_t index) {
     WordReader *words = reader->state;

@@ -14,7 +14,7 @@ typedef struct DecoderState {
     int64_t time;      /* microseconds, of the last event or time word */
     uint64_t line;     /* text: lines passed */
     /* EVT3: lower time bits, current row, x after the last vector, polarity of vectors, and the events of the last vector
-     * that are still to be delivered: one bit each, from x = vector_x - vector_size on. */
+     * that are still to be delivered: one bit each, from x = vector_x - vector_size on; EVT2.1: from vector_x on. */
     uint32_t time_low, y, vector_x, vector_p, vector, vector_size;
 } DecoderState;
 
@@ -31,15 +31,25 @@ typedef cusStatus (*DecodeFunction)(cusEventReader *reader, DecoderState *state,
 
 cusStatus eventio_decodeEvt2(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
                              EventSink *sink, size_t *used);
+cusStatus eventio_decodeEvt21(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
+                              EventSink *sink, size_t *used);
+/* The same with the halves of each word swapped. */
+cusStatus eventio_decodeEvt21Legacy(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
+                                    EventSink *sink, size_t *used);
+/* Which of the two a file without a word about it is. */
+int eventio_looksLikeEvt21Legacy(const uint8_t *bytes, size_t n);
 cusStatus eventio_decodeEvt3(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
                              EventSink *sink, size_t *used);
 cusStatus eventio_decodeDat(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
                             EventSink *sink, size_t *used);
-/* Text with times in microseconds, and in seconds. */
+/* With the columns of reader->text. */
 cusStatus eventio_decodeText(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
                              EventSink *sink, size_t *used);
-cusStatus eventio_decodeTextSeconds(cusEventReader *reader, DecoderState *state, const uint8_t *bytes, size_t n, int at_end,
-                                    EventSink *sink, size_t *used);
+
+/* The state before the first event, and continuing from another one, for eventio_parts.c. */
+const DecoderState *eventio_wordsStart(const cusEventReader *reader);
+size_t eventio_wordsUpperHalf(const cusEventReader *reader); /* EVT2.1: the byte of a word where its upper half starts */
+void eventio_wordsRestore(cusEventReader *reader, const DecoderState *state);
 
 /* ---- Headers ------------------------------------------------------------------------------------------------------- */
 
@@ -53,9 +63,9 @@ typedef struct EventHeader {
 /* Finds the format from the first n bytes of the file (all of it, or EVENTIO_HEADER_BYTES) and sets reader->info. */
 cusStatus eventio_readHeader(cusEventReader *reader, const uint8_t *bytes, size_t n, EventHeader *header);
 
-/* Whether the file starts as text events do. Sets where the events start, whether their times are in seconds, and the first line's
- * "width height" if there is one. */
-int eventio_looksLikeText(const uint8_t *bytes, size_t n, DecoderState *start, int *in_seconds, int64_t *width,
+/* Whether the file starts as text events do. Sets where the events start, their columns, and the sensor size if a line before
+ * them says it. */
+int eventio_looksLikeText(const uint8_t *bytes, size_t n, DecoderState *start, TextColumns *columns, int64_t *width,
                           int64_t *height);
 
 /* ---- For the decoders ---------------------------------------------------------------------------------------------- */

@@ -11,22 +11,26 @@ cusEventWriterOptions cusEventWriterDefaults(void) {
 #ifndef CUSI_WITH_HDF5
 
 cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options) {
+    CUSI_RANGE;
     (void)writer, (void)path, (void)options;
     return eventio_noHdf5("cusEventWriterCreate");
 }
 
 cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
                               const int64_t *t) {
+    CUSI_RANGE;
     (void)writer, (void)n, (void)x, (void)y, (void)p, (void)t;
     return eventio_noHdf5("cusEventWriterWrite");
 }
 
 cusStatus cusEventWriterFinish(cusEventWriter *writer) {
+    CUSI_RANGE;
     (void)writer;
     return eventio_noHdf5("cusEventWriterFinish");
 }
 
 void cusEventWriterDiscard(cusEventWriter *writer) {
+    CUSI_RANGE;
     (void)writer;
 }
 
@@ -47,6 +51,7 @@ enum { MAX_WAITING_BYTES = 32 << 20 }; /* events that wait to be compressed toge
 static const int64_t max_time = (int64_t)1 << 40;
 
 struct cusEventWriter {
+    CusiGuard guard;
     cusEventWriterOptions options;
     int threads;
     Hdf5Output output;         /* one dataset per column */
@@ -127,6 +132,7 @@ static cusStatus createDatasets(cusEventWriter *w) {
 }
 
 cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options) {
+    CUSI_RANGE;
     static const char function[] = "cusEventWriterCreate";
     CUSI_NOT_NULL(function, writer);
     CUSI_NOT_NULL(function, path);
@@ -201,9 +207,8 @@ static cusStatus indexTimes(cusEventWriter *w, uint64_t first, size_t n, const i
     return CUS_OK;
 }
 
-cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
-                              const int64_t *t) {
-    CUSI_NOT_NULL("cusEventWriterWrite", writer);
+static cusStatus eventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
+                                  const int64_t *t) {
     CUSI_REQUIRE(writer->failure == CUS_OK, writer->failure, "cusEventWriterWrite: %s could not be written earlier",
                  writer->output.path);
     if (!n)
@@ -232,6 +237,12 @@ cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *
     return CUS_OK;
 }
 
+cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
+                              const int64_t *t) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventWriterWrite", writer, NULL, eventWriterWrite(writer, n, x, y, p, t));
+}
+
 static void freeWriter(cusEventWriter *w) {
     for (int k = 0; k < COLUMNS; ++k)
         free(w->waiting[k]);
@@ -241,8 +252,10 @@ static void freeWriter(cusEventWriter *w) {
 }
 
 cusStatus cusEventWriterFinish(cusEventWriter *writer) {
+    CUSI_RANGE;
     static const char function[] = "cusEventWriterFinish";
     CUSI_NOT_NULL(function, writer);
+    CUS_TRY(cusi_enter(function, "writer", &writer->guard, NULL)); /* for good */
     cusStatus status = writer->failure;
     if (status != CUS_OK)
         cusi_fail(status, "%s: %s could not be written earlier", function, writer->output.path);
@@ -254,6 +267,7 @@ cusStatus cusEventWriterFinish(cusEventWriter *writer) {
 }
 
 void cusEventWriterDiscard(cusEventWriter *writer) {
+    CUSI_RANGE;
     if (!writer)
         return;
     eventio_outputDiscard(&writer->output);

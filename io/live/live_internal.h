@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "cusight/live.h"
+#include "guard.h"
 
 /* The shape of the frames, and the sizes that follow from it. Rows are not padded. */
 typedef struct LiveShape {

@@ -13,6 +13,7 @@ enum {
 };
 
 struct cusPeer {
+    CusiGuard guard;
     LiveShape shape;
     uint32_t rate_millihertz;
     LiveCompressor *compressor;
@@ -37,6 +38,7 @@ struct cusPeer {
 };
 
 cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t rate_millihertz) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusPeerCreate", peer);
     LiveShape shape;
     CUS_TRY(live_shape("cusPeerCreate", rows, cols, type, &shape));
@@ -59,6 +61,7 @@ cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t r
 }
 
 void cusPeerDestroy(cusPeer *peer) {
+    CUSI_RANGE;
     if (!peer)
         return;
     live_compressorDestroy(peer->compressor);
@@ -145,8 +148,7 @@ static cusStatus receive(cusPeer *peer) {
     }
 }
 
-cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes) {
-    CUSI_NOT_NULL("cusPeerInput", peer);
+static cusStatus peerInput(cusPeer *peer, const void *data, size_t bytes) {
     CUSI_REQUIRE(data || bytes == 0, CUS_ERROR_NULL, "cusPeerInput: data is NULL");
     if (peer->failure != CUS_OK)
         return failAgain(peer);
@@ -164,6 +166,11 @@ cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes) {
             return keepFailure(peer, status);
     }
     return CUS_OK;
+}
+
+cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusPeerInput", peer, NULL, peerInput(peer, data, bytes));
 }
 
 /* Turns the sums of the backlog into mask and values, in place: no value is written past the sum being read. Returns the
@@ -227,8 +234,7 @@ static void appendBye(cusPeer *peer) {
     peer->said_bye = 1;
 }
 
-cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame) {
-    CUSI_NOT_NULL("cusPeerOffer", peer);
+static cusStatus peerOffer(cusPeer *peer, const cusSentFrame *frame) {
     CUSI_NOT_NULL("cusPeerOffer", frame);
     CUSI_REQUIRE(frame->message && frame->mask && (frame->values || frame->count == 0), CUS_ERROR_NULL,
                  "cusPeerOffer: frame is empty");
@@ -262,8 +268,12 @@ cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame) {
     return CUS_OK;
 }
 
-cusStatus cusPeerOutput(cusPeer *peer, const uint8_t **data, size_t *bytes) {
-    CUSI_NOT_NULL("cusPeerOutput", peer);
+cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusPeerOffer", peer, NULL, peerOffer(peer, frame));
+}
+
+static cusStatus peerOutput(cusPeer *peer, const uint8_t **data, size_t *bytes) {
     CUSI_NOT_NULL("cusPeerOutput", data);
     CUSI_NOT_NULL("cusPeerOutput", bytes);
     if (peer->failure != CUS_OK)
@@ -276,8 +286,12 @@ cusStatus cusPeerOutput(cusPeer *peer, const uint8_t **data, size_t *bytes) {
     return CUS_OK;
 }
 
-cusStatus cusPeerSent(cusPeer *peer, size_t bytes) {
-    CUSI_NOT_NULL("cusPeerSent", peer);
+cusStatus cusPeerOutput(cusPeer *peer, const uint8_t **data, size_t *bytes) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusPeerOutput", peer, NULL, peerOutput(peer, data, bytes));
+}
+
+static cusStatus peerSent(cusPeer *peer, size_t bytes) {
     CUSI_REQUIRE(bytes <= peer->out_end - peer->out_start, CUS_ERROR_VALUE,
                  "cusPeerSent: bytes is %zu, expected at most %zu", bytes, peer->out_end - peer->out_start);
     peer->out_start += bytes;
@@ -287,15 +301,25 @@ cusStatus cusPeerSent(cusPeer *peer, size_t bytes) {
     return CUS_OK;
 }
 
-cusStatus cusPeerFinish(cusPeer *peer) {
-    CUSI_NOT_NULL("cusPeerFinish", peer);
+cusStatus cusPeerSent(cusPeer *peer, size_t bytes) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusPeerSent", peer, NULL, peerSent(peer, bytes));
+}
+
+static cusStatus peerFinish(cusPeer *peer) {
     if (peer->failure != CUS_OK)
         return failAgain(peer);
     peer->finishing = 1;
     return CUS_OK;
 }
 
+cusStatus cusPeerFinish(cusPeer *peer) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusPeerFinish", peer, NULL, peerFinish(peer));
+}
+
 cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusPeerQuery", peer);
     CUSI_NOT_NULL("cusPeerQuery", info);
     *info = (cusPeerInfo){.connected = peer->connected,

@@ -28,6 +28,7 @@ typedef struct Slot {
 } Slot;
 
 struct cusSender {
+    CusiGuard guard;
     LiveShape shape;
     cusSpace space;
     int max_in_flight;
@@ -97,6 +98,7 @@ static cusStatus createBuffers(cusSender *sender, const cusSenderOptions *option
 
 cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusSpace space,
                           const cusSenderOptions *options) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusSenderCreate", sender);
     LiveShape shape;
     CUS_TRY(live_shape("cusSenderCreate", rows, cols, type, &shape));
@@ -121,6 +123,7 @@ cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusS
 }
 
 void cusSenderDestroy(cusSender *sender) {
+    CUSI_RANGE;
     if (!sender)
         return;
     if (sender->compute) { /* queued work uses the buffers */
@@ -206,9 +209,10 @@ static cusStatus checkFrame(const cusSender *sender, const cusMat *frame) {
     return CUS_OK;
 }
 
-cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key_frame, cusStream stream) {
-    CUSI_NOT_NULL("cusSenderSubmit", sender);
+static cusStatus senderSubmit(cusSender *sender, const cusMat *frame, int with_key_frame, cusStream stream) {
     CUS_TRY(checkFrame(sender, frame));
+    if (sender->space == CUS_DEVICE)
+        CUS_TRY(cusi_refuseCapture("cusSenderSubmit", stream, "the call uses streams of its own"));
     CUSI_REQUIRE(sender->submitted - atomic_load(&sender->released) < (uint64_t)sender->max_in_flight, CUS_ERROR_CAPACITY,
                  "cusSenderSubmit: %d frames are in flight, expected fewer than max_in_flight", sender->max_in_flight);
     Slot *const slot = &sender->slots[sender->submitted % (uint64_t)sender->max_in_flight];
@@ -221,6 +225,11 @@ cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key_f
         CUS_TRY(submitHost(sender, slot, frame));
     ++sender->submitted;
     return CUS_OK;
+}
+
+cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key_frame, cusStream stream) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusSenderSubmit", sender, NULL, senderSubmit(sender, frame, with_key_frame, stream));
 }
 
 /* Waits for the difference and downloads what packing needs. */
@@ -267,8 +276,7 @@ static void packDifference(cusSender *sender, Slot *slot, cusSentFrame *out) {
                                           s->mask_bytes + out->count, slot->message);
 }
 
-cusStatus cusSenderFinish(cusSender *sender, cusSentFrame *packed) {
-    CUSI_NOT_NULL("cusSenderFinish", sender);
+static cusStatus senderFinish(cusSender *sender, cusSentFrame *packed) {
     CUSI_NOT_NULL("cusSenderFinish", packed);
     const uint64_t number = atomic_load(&sender->finished);
     CUSI_REQUIRE(number < sender->submitted, CUS_ERROR_VALUE, "cusSenderFinish: no submitted frame is left to finish");
@@ -294,7 +302,13 @@ cusStatus cusSenderFinish(cusSender *sender, cusSentFrame *packed) {
     return CUS_OK;
 }
 
+cusStatus cusSenderFinish(cusSender *sender, cusSentFrame *packed) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusSenderFinish", sender, NULL, senderFinish(sender, packed));
+}
+
 cusStatus cusSenderRelease(cusSender *sender) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusSenderRelease", sender);
     const uint64_t number = atomic_load(&sender->released);
     CUSI_REQUIRE(number < atomic_load(&sender->finished), CUS_ERROR_VALUE,
@@ -304,6 +318,7 @@ cusStatus cusSenderRelease(cusSender *sender) {
 }
 
 cusStatus cusSenderReference(const cusSender *sender, cusMat *view) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusSenderReference", sender);
     return cusDiffEncoderReference(sender->encoder, view);
 }

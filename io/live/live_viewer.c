@@ -7,6 +7,7 @@
 #include <string.h>
 
 struct cusViewer {
+    CusiGuard guard;
     size_t max_frame_bytes;
     LiveDecompressor *decompressor;
 
@@ -49,6 +50,7 @@ static void queueMessage(cusViewer *viewer, cusWireType type, uint64_t sequence)
 }
 
 cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusViewerCreate", viewer);
     const cusViewerOptions chosen = options ? *options : cusViewerDefaults();
     CUSI_REQUIRE(chosen.max_frame_bytes >= 1 && chosen.max_frame_bytes <= CUS_WIRE_MAX_FRAME_BYTES, CUS_ERROR_VALUE,
@@ -68,6 +70,7 @@ cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options) {
 }
 
 void cusViewerDestroy(cusViewer *viewer) {
+    CUSI_RANGE;
     if (!viewer)
         return;
     live_decompressorDestroy(viewer->decompressor);
@@ -77,8 +80,7 @@ void cusViewerDestroy(cusViewer *viewer) {
     free(viewer);
 }
 
-cusStatus cusViewerReconnect(cusViewer *viewer) {
-    CUSI_NOT_NULL("cusViewerReconnect", viewer);
+static cusStatus viewerReconnect(cusViewer *viewer) {
     viewer->header_fill = viewer->payload_fill = 0;
     viewer->out_start = viewer->out_end = 0;
     viewer->connected = viewer->key_frame_requested = viewer->ended = 0;
@@ -86,6 +88,11 @@ cusStatus cusViewerReconnect(cusViewer *viewer) {
     viewer->info.sequence = 0;
     queueMessage(viewer, CUS_WIRE_HELLO, 0);
     return CUS_OK;
+}
+
+cusStatus cusViewerReconnect(cusViewer *viewer) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusViewerReconnect", viewer, NULL, viewerReconnect(viewer));
 }
 
 /* Where the payload of the current message goes. checkHeader has made sure that it fits. */
@@ -251,8 +258,7 @@ static cusStatus input(cusViewer *viewer, const uint8_t *data, size_t bytes, siz
     return CUS_OK;
 }
 
-cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerUpdate *update) {
-    CUSI_NOT_NULL("cusViewerInput", viewer);
+static cusStatus viewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerUpdate *update) {
     CUSI_NOT_NULL("cusViewerInput", used);
     CUSI_NOT_NULL("cusViewerInput", update);
     CUSI_REQUIRE(data || bytes == 0, CUS_ERROR_NULL, "cusViewerInput: data is NULL");
@@ -268,8 +274,12 @@ cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size
     return status;
 }
 
-cusStatus cusViewerOutput(cusViewer *viewer, const uint8_t **data, size_t *bytes) {
-    CUSI_NOT_NULL("cusViewerOutput", viewer);
+cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerUpdate *update) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusViewerInput", viewer, NULL, viewerInput(viewer, data, bytes, used, update));
+}
+
+static cusStatus viewerOutput(cusViewer *viewer, const uint8_t **data, size_t *bytes) {
     CUSI_NOT_NULL("cusViewerOutput", data);
     CUSI_NOT_NULL("cusViewerOutput", bytes);
     *data = viewer->out + viewer->out_start;
@@ -277,21 +287,35 @@ cusStatus cusViewerOutput(cusViewer *viewer, const uint8_t **data, size_t *bytes
     return CUS_OK;
 }
 
-cusStatus cusViewerSent(cusViewer *viewer, size_t bytes) {
-    CUSI_NOT_NULL("cusViewerSent", viewer);
+cusStatus cusViewerOutput(cusViewer *viewer, const uint8_t **data, size_t *bytes) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusViewerOutput", viewer, NULL, viewerOutput(viewer, data, bytes));
+}
+
+static cusStatus viewerSent(cusViewer *viewer, size_t bytes) {
     CUSI_REQUIRE(bytes <= viewer->out_end - viewer->out_start, CUS_ERROR_VALUE,
                  "cusViewerSent: bytes is %zu, expected at most %zu", bytes, viewer->out_end - viewer->out_start);
     viewer->out_start += bytes;
     return CUS_OK;
 }
 
-cusStatus cusViewerFinish(cusViewer *viewer) {
-    CUSI_NOT_NULL("cusViewerFinish", viewer);
+cusStatus cusViewerSent(cusViewer *viewer, size_t bytes) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusViewerSent", viewer, NULL, viewerSent(viewer, bytes));
+}
+
+static cusStatus viewerFinish(cusViewer *viewer) {
     queueMessage(viewer, CUS_WIRE_BYE, viewer->info.sequence);
     return CUS_OK;
 }
 
+cusStatus cusViewerFinish(cusViewer *viewer) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusViewerFinish", viewer, NULL, viewerFinish(viewer));
+}
+
 cusStatus cusViewerFrame(const cusViewer *viewer, cusMat *view) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusViewerFrame", viewer);
     CUSI_NOT_NULL("cusViewerFrame", view);
     CUSI_REQUIRE(viewer->frame.data, CUS_ERROR_VALUE, "cusViewerFrame: not connected yet");
@@ -299,6 +323,7 @@ cusStatus cusViewerFrame(const cusViewer *viewer, cusMat *view) {
 }
 
 cusStatus cusViewerQuery(const cusViewer *viewer, cusViewerInfo *info) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusViewerQuery", viewer);
     CUSI_NOT_NULL("cusViewerQuery", info);
     *info = viewer->info;

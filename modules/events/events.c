@@ -61,6 +61,7 @@ static cusStatus checkRepresentation(const char *function, const cusRepresentati
 }
 
 cusStatus cusRepresentationType(const cusRepresentation *representation, int *type) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusRepresentationType", representation);
     CUSI_NOT_NULL("cusRepresentationType", type);
     return checkRepresentation("cusRepresentationType", representation, type);
@@ -80,6 +81,7 @@ int eventsNeedsTimes(const cusEventStacker *stacker) {
 
 cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, cusSpace space,
                                 const cusRepresentation *representations, int count) {
+    CUSI_RANGE;
     static const char function[] = "cusEventStackerCreate";
     CUSI_NOT_NULL(function, stacker);
     CUSI_NOT_NULL(function, representations);
@@ -99,7 +101,9 @@ cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, c
     made->count = count;
     memcpy(made->representations, representations, (size_t)count * sizeof *representations);
     memcpy(made->types, types, (size_t)count * sizeof *types);
-    const cusStatus status = CUSI_BACKEND(function, space, events_host_create(made), events_cuda_create(made));
+    cusStatus status = CUSI_BACKEND(function, space, events_host_create(made), events_cuda_create(made));
+    if (status == CUS_OK)
+        status = cusi_guardCreate(function, &made->guard, space);
     if (status != CUS_OK) {
         cusEventStackerDestroy(made);
         return status;
@@ -109,6 +113,7 @@ cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, c
 }
 
 void cusEventStackerDestroy(cusEventStacker *stacker) {
+    CUSI_RANGE;
     if (!stacker)
         return;
     if (stacker->space == CUS_HOST)
@@ -117,6 +122,7 @@ void cusEventStackerDestroy(cusEventStacker *stacker) {
     else
         events_cuda_destroy(stacker);
 #endif
+    cusi_guardRelease(&stacker->guard);
     free(stacker);
 }
 
@@ -168,10 +174,8 @@ static cusStatus checkFrame(const char *function, const cusEventStacker *stacker
     return CUS_OK;
 }
 
-cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
-                        size_t window_count, cusMat *frames, cusStream stream) {
-    static const char function[] = "cusEventStack";
-    CUSI_NOT_NULL(function, stacker);
+static cusStatus stack(const char *function, cusEventStacker *stacker, const cusEventArrays *events,
+                       const cusEventWindow *windows, size_t window_count, cusMat *frames, cusStream stream) {
     CUS_TRY(eventsCheckArrays(function, events, 1, eventsNeedsTimes(stacker)));
     CUSI_REQUIRE(events->space == stacker->space, CUS_ERROR_SPACE,
                  "%s: events are in %s memory, expected %s memory like the stacker", function,
@@ -189,9 +193,23 @@ cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, 
                         events_cuda_stack(stacker, events, windows, window_count, frames, stream));
 }
 
-cusStatus cusEventStackerSkipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream) {
-    CUSI_NOT_NULL("cusEventStackerSkipped", stacker);
-    CUSI_NOT_NULL("cusEventStackerSkipped", skipped);
-    return CUSI_BACKEND("cusEventStackerSkipped", stacker->space, events_host_skipped(stacker, skipped),
+cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
+                        size_t window_count, cusMat *frames, cusStream stream) {
+    CUSI_RANGE;
+    static const char function[] = "cusEventStack";
+    CUSI_GUARDED(function, stacker, stream, stack(function, stacker, events, windows, window_count, frames, stream));
+}
+
+static cusStatus skippedEvents(const char *function, cusEventStacker *stacker, uint64_t *skipped, cusStream stream) {
+    CUSI_NOT_NULL(function, skipped);
+    if (stacker->space == CUS_DEVICE)
+        CUS_TRY(cusi_refuseCapture(function, stream, "the call waits for it"));
+    return CUSI_BACKEND(function, stacker->space, events_host_skipped(stacker, skipped),
                         events_cuda_skipped(stacker, skipped, stream));
+}
+
+cusStatus cusEventStackerSkipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream) {
+    CUSI_RANGE;
+    static const char function[] = "cusEventStackerSkipped";
+    CUSI_GUARDED(function, stacker, stream, skippedEvents(function, stacker, skipped, stream));
 }

@@ -3,6 +3,7 @@
 #define CUSI_EVENTS_BACKEND_H
 
 #include "cusight/events.h"
+#include "guard.h"
 
 #ifdef __CUDACC__
 #define EVENTS_INLINE __host__ __device__ static inline
@@ -29,6 +30,7 @@ struct cusEventStacker {
     cusRepresentation representations[EVENTS_MAX_REPRESENTATIONS];
     int types[EVENTS_MAX_REPRESENTATIONS];
     void *state; /* the backend's */
+    CusiGuard guard;
 };
 
 /* MDES_COUNT and STACKED_HISTOGRAM divide a window's events into levels, by the starts of the mixed-density windows or by

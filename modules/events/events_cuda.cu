@@ -1,8 +1,9 @@
 // Event frames on the GPU: the workspace, and which kernels make a batch of windows.
 //
 // Windows are sorted by tile (events_sort.cu), and passes over the tiles make the pixels: events are read once, frames
-// written once, and in between 2 or 4 bytes per event are written and read. Windows too long for the workspace go through
-// accumulators in device memory (events_scatter.cu).
+// written once, and in between 2 or 4 bytes per event are written and read. Long windows are sorted in parts, which add to
+// accumulators in device memory (events_long.cu).
+#include "device.h"
 #include "events_cuda.cuh"
 
 #include <algorithm>
@@ -10,10 +11,6 @@
 #include <new>
 
 namespace cusi::events {
-
-namespace tuning {
-constexpr size_t ACCUMULATOR_BYTES = size_t{16} << 20; // of a group of windows: stays in the L2 cache
-}
 
 Kind kindOf(cusRepresentationKind kind) {
     switch (kind) {
@@ -36,12 +33,6 @@ Kind kindOf(cusRepresentationKind kind) {
 
 unsigned accumulatorPitch(const cusEventStacker *stacker) {
     return divUp(static_cast<unsigned>(stacker->cols), 4u) * 4;
-}
-
-size_t accumulatorBytesPerPixel(const cusRepresentation &r) {
-    const Kind kind = kindOf(r.kind);
-    return accumulatorsPerPixel(kind, static_cast<unsigned>(r.channels)) *
-           (kind == VOXEL_GRID ? sizeof(uint64_t) : sizeof(uint32_t));
 }
 
 Representation representationOf(const Batch &batch, int index) {
@@ -74,10 +65,11 @@ cusStatus launchPass(const Batch &batch, const TilePass &pass, const Tiling &til
     params.tencode = params.tencode ? rowOf(params.tencode, params.tencode_step, y) : nullptr;
     Representation &repr = params.repr;
     repr.frames = repr.frames ? rowOf(static_cast<char *>(repr.frames), repr.step, y) : nullptr;
-    repr.levels += repr.levels ? first : 0;
+    repr.levels += repr.levels && !params.sums ? first : 0; // parts of a window share its levels
     params.part_bits = pass.part_bits;
-    return launchOverlapped(STACK, pass.kernel, dim3(tiling.tiles << (pass.tile_bits - pass.part_bits), count),
-                            pass.threads, pass.shared, batch.stream, params);
+    return launchOverlapped(STACK, pass.kernel,
+                            dim3((tiling.tiles + pass.helpers) << (pass.tile_bits - pass.part_bits), count), pass.threads,
+                            pass.shared, batch.stream, params);
 }
 
 // Sorts group after group and band after band, and runs the passes over the sorted runs.
@@ -102,15 +94,6 @@ cusStatus sortAndRun(const Batch &batch, const Tiling &tiling, bool with_green, 
     return CUS_OK;
 }
 
-cusStatus runHistogram(const Batch &batch, int index, bool count_skipped) {
-    const Tiling tiling = tilingOf(batch.stacker, tuning::HISTOGRAM_TILE);
-    SortedRuns sorted = {};
-    if (planSort<uint16_t>(batch, tiling, &sorted) == 0)
-        return scatterValues(batch, index, count_skipped);
-    TilePass pass = histogramPass(batch, index);
-    return sortAndRun<uint16_t>(batch, tiling, false, count_skipped, &pass, 1);
-}
-
 // Passes over records of 32 bits: those over tiles of the same size share a sort.
 cusStatus runPasses(const Batch &batch, const TilePasses &passes, bool count_skipped) {
     for (unsigned bits = 0; bits <= tuning::INDEXED_TILE; ++bits) {
@@ -128,64 +111,82 @@ cusStatus runPasses(const Batch &batch, const TilePasses &passes, bool count_ski
     return CUS_OK;
 }
 
-// MDES and TENCODE of windows too long to sort: the same passes over keys in device memory.
-cusStatus runLastEventPassesOverKeys(const Batch &batch, const Tiling &tiling, TilePasses *passes, bool count_skipped) {
-    const ScatterPlan plan = planScatter(batch, sizeof(uint32_t), count_skipped);
+// Adds up the events of a long window.
+cusStatus accumulateWindow(const Batch &batch, Kind kind, const Representation &repr, size_t bytes, bool count_skipped) {
+    LongPlan plan = planLong(batch, kind, repr);
+    Batch parts = {};
+    CUSI_CUDA(STACK, cudaMemsetAsync(batch.state->accumulators, 0, bytes, batch.stream));
+    CUS_TRY(listParts(batch, plan, &parts));
+    if (kind == HISTOGRAM)
+        return sortAndRun<uint16_t>(parts, plan.tiling, false, count_skipped, &plan.pass, 1);
+    return sortAndRun<uint32_t>(parts, plan.tiling, false, count_skipped, &plan.pass, 1);
+}
+
+// MDES and TENCODE of a long window: the same passes over keys in device memory.
+cusStatus runPassesOverKeys(const Batch &batch, TilePasses *passes) {
+    const Tiling tiling = tilingOf(batch.stacker, tuning::INDEXED_TILE);
     SortedRuns sorted = {};
     sorted.green_begin = reinterpret_cast<uint32_t *>(batch.state->sorted);
-    for (unsigned first = 0; first < batch.count; first += plan.group) {
-        const unsigned count = std::min(plan.group, batch.count - first);
-        CUS_TRY(scatterLastEvents(batch, plan, first, count));
-        if (passes->with_green)
-            CUS_TRY(findGreenLevels(batch, tiling, sorted, first, count));
-        for (int k = 0; k < passes->count; ++k) {
-            TileParams &params = passes->pass[k].params;
-            params.sorted = sorted;
-            params.keys = static_cast<uint32_t *>(batch.state->accumulators);
-            params.pitch = plan.pitch;
-            params.keep_keys = k + 1 < passes->count;
-            CUS_TRY(launchPass(batch, passes->pass[k], tiling, first, count));
-        }
+    if (passes->with_green)
+        CUS_TRY(findGreenLevels(batch, tiling, sorted, 0, 1));
+    for (int k = 0; k < passes->count; ++k) {
+        TileParams &params = passes->pass[k].params;
+        params.sorted = sorted;
+        params.keys = static_cast<uint32_t *>(batch.state->accumulators);
+        params.pitch = accumulatorPitch(batch.stacker);
+        params.keep_keys = k + 1 < passes->count;
+        CUS_TRY(launchPass(batch, passes->pass[k], tiling, 0, 1));
     }
     return CUS_OK;
 }
 
-// All but MDES and TENCODE, whose passes are in `passes` or done. HISTOGRAM is made at once. The others are added to
-// `passes` if their windows can be sorted and made at once otherwise.
-cusStatus runRepresentation(const Batch &batch, int index, bool sorted, bool *count_skipped, TilePasses *passes) {
-    const cusRepresentationKind kind = batch.stacker->representations[index].kind;
-    if (eventsUsesLastEvent(kind))
-        return CUS_OK;
-    if (kind == CUS_REPR_STACKED_HISTOGRAM)
-        CUS_TRY(findTimeBins(batch, index));
-    const bool count = *count_skipped;
-    if (kind == CUS_REPR_HISTOGRAM) {
-        *count_skipped = false;
-        return runHistogram(batch, index, count);
+// One window in parts.
+cusStatus runLongWindow(const Batch &batch) {
+    bool count_skipped = true; // by the first kernel that reads all events
+    TilePasses passes = {};
+    addLastEventPasses(batch, &passes);
+    if (passes.count > 0) {
+        const cusRepresentation mdes = cusRepresentationDefaults(CUS_REPR_MDES);
+        CUS_TRY(accumulateWindow(batch, LAST_EVENT, Representation{}, accumulatorBytes(batch.stacker, mdes), true));
+        CUS_TRY(runPassesOverKeys(batch, &passes));
+        count_skipped = false;
     }
-    if (sorted) {
-        passes->pass[passes->count++] = valuesPass(batch, index);
-        return CUS_OK;
+    for (int i = 0; i < batch.stacker->count; ++i) {
+        const cusRepresentation &r = batch.stacker->representations[i];
+        if (eventsUsesLastEvent(r.kind))
+            continue;
+        if (r.kind == CUS_REPR_STACKED_HISTOGRAM)
+            CUS_TRY(findTimeBins(batch, i));
+        CUS_TRY(accumulateWindow(batch, kindOf(r.kind), representationOf(batch, i), accumulatorBytes(batch.stacker, r),
+                                 count_skipped));
+        CUS_TRY(resolveWindow(batch, i));
+        count_skipped = false;
     }
-    *count_skipped = false;
-    return scatterValues(batch, index, count);
+    return CUS_OK;
 }
 
-cusStatus runBatch(const Batch &batch) {
-    const Tiling tiling = tilingOf(batch.stacker, tuning::INDEXED_TILE);
-    SortedRuns runs = {};
-    const bool sorted = planSort<uint32_t>(batch, tiling, &runs) > 0;
+cusStatus runWindows(const Batch &batch) {
     TilePasses passes = {};
     addLastEventPasses(batch, &passes);
     bool count_skipped = true; // by the first kernel that reads all events
-    if (!sorted && passes.count > 0) {
-        CUS_TRY(runLastEventPassesOverKeys(batch, tiling, &passes, count_skipped));
-        count_skipped = false;
+    for (int i = 0; i < batch.stacker->count; ++i) {
+        const cusRepresentationKind kind = batch.stacker->representations[i].kind;
+        if (kind == CUS_REPR_STACKED_HISTOGRAM)
+            CUS_TRY(findTimeBins(batch, i));
+        if (kind == CUS_REPR_HISTOGRAM) {
+            TilePass pass = histogramPass(batch, i);
+            CUS_TRY(sortAndRun<uint16_t>(batch, tilingOf(batch.stacker, tuning::HISTOGRAM_TILE), false, count_skipped,
+                                         &pass, 1));
+            count_skipped = false;
+        } else if (!eventsUsesLastEvent(kind)) {
+            passes.pass[passes.count++] = valuesPass(batch, i);
+        }
     }
-    for (int i = 0; i < batch.stacker->count; ++i)
-        CUS_TRY(runRepresentation(batch, i, sorted, &count_skipped, &passes));
-    if (sorted)
-        CUS_TRY(runPasses(batch, passes, count_skipped));
+    return runPasses(batch, passes, count_skipped);
+}
+
+cusStatus runBatch(const Batch &batch) {
+    CUS_TRY(batch.is_long ? runLongWindow(batch) : runWindows(batch));
     for (int i = 0; i < batch.stacker->count; ++i)
         if (batch.stacker->representations[i].kind == CUS_REPR_VOXEL_GRID && batch.stacker->representations[i].normalize)
             CUS_TRY(normalizeFrames(batch, i));
@@ -197,25 +198,43 @@ cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
     bool levels = false;
     for (int i = 0; i < stacker->count; ++i) {
         const cusRepresentation &r = stacker->representations[i];
-        frame_bytes = std::max(frame_bytes, accumulatorBytesPerPixel(r) * accumulatorPitch(stacker) *
-                                                static_cast<size_t>(stacker->rows));
+        frame_bytes = std::max(frame_bytes, accumulatorBytes(stacker, r));
         levels = levels || r.kind == CUS_REPR_STACKED_HISTOGRAM;
     }
-    state->accumulator_bytes = divUp(std::max(frame_bytes, tuning::ACCUMULATOR_BYTES), size_t{256}) * 256;
-    const size_t list_bytes = tuning::BATCH_WINDOWS * sizeof(Window),
+    const size_t accumulator_bytes = divUp(frame_bytes, size_t{256}) * 256,
+                 list_bytes = tuning::BATCH_WINDOWS * sizeof(Window),
                  levels_bytes = levels ? EVENTS_MAX_REPRESENTATIONS *
                                              divUp(tuning::BATCH_WINDOWS * sizeof(EventsLevels), size_t{256}) * 256
                                        : 0,
-                 cleared_bytes = 256 + list_bytes + levels_bytes + state->accumulator_bytes;
-    CUSI_CUDA(CREATE, cudaMalloc(&state->memory, cleared_bytes + tuning::SORTED_BYTES));
+                 cleared_bytes = 256 + list_bytes + levels_bytes + accumulator_bytes;
+    CUS_TRY(cusi_deviceAllocate(CREATE, cleared_bytes + tuning::SORTED_BYTES, &state->memory));
     char *at = static_cast<char *>(state->memory);
     state->skipped = reinterpret_cast<unsigned long long *>(at);
     state->list = reinterpret_cast<Window *>(at += 256);
     state->levels = reinterpret_cast<EventsLevels *>(at += list_bytes);
     state->accumulators = at += levels_bytes;
-    state->sorted = at + state->accumulator_bytes;
+    state->sorted = at + accumulator_bytes;
     CUSI_CUDA(CREATE, cudaMemsetAsync(state->memory, 0, cleared_bytes, nullptr));
     return cudaStatus(cudaStreamSynchronize(nullptr), CREATE, "clearing the accumulators");
+}
+
+// As many of the windows as go together: a long one alone, or all before the next long one.
+void fillBatch(const cusEventWindow *windows, size_t count, double all_events, Batch *batch) {
+    Batch one = *batch;
+    one.count = 1;
+    const size_t most = std::min<size_t>(count, tuning::BATCH_WINDOWS);
+    while (batch->count < most) {
+        one.max_events = windows[batch->count].last - windows[batch->count].first;
+        // Windows no longer than one that is not long are not either.
+        const bool is_long = one.max_events > batch->max_events && isLong(one, all_events);
+        if (is_long && batch->count > 0)
+            return;
+        ++batch->count;
+        batch->max_events = std::max(batch->max_events, one.max_events);
+        batch->is_long = is_long;
+        if (is_long)
+            return;
+    }
 }
 
 } // namespace
@@ -231,6 +250,7 @@ cusStatus events_cuda_create(cusEventStacker *stacker) {
     CUS_TRY(createSort());
     CUS_TRY(createLastEvent(stacker));
     CUS_TRY(createValues(state));
+    CUS_TRY(createLong(state));
     return createWorkspace(stacker, state);
 }
 
@@ -238,26 +258,28 @@ void events_cuda_destroy(cusEventStacker *stacker) {
     State *state = static_cast<State *>(stacker->state);
     if (!state)
         return;
-    (void)cudaFree(state->memory);
+    cusi_deviceFree(state->memory);
     delete state;
 }
 
 cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                             size_t window_count, cusMat *frames, cusStream stream) {
     State *state = static_cast<State *>(stacker->state);
-    for (size_t done = 0; done < window_count; done += tuning::BATCH_WINDOWS) {
+    double all_events = 0;
+    for (size_t w = 0; w < window_count; ++w)
+        all_events += static_cast<double>(windows[w].last - windows[w].first);
+    for (size_t done = 0; done < window_count;) {
         Batch batch = {};
         batch.stacker = stacker;
         batch.state = state;
         batch.source = sourceOf(events);
-        batch.count = static_cast<unsigned>(std::min<size_t>(window_count - done, tuning::BATCH_WINDOWS));
-        for (unsigned w = 0; w < batch.count; ++w)
-            batch.max_events = std::max(batch.max_events, windows[done + w].last - windows[done + w].first);
         batch.top = done * static_cast<size_t>(stacker->rows);
         batch.frames = frames;
         batch.stream = stream;
+        fillBatch(windows + done, window_count - done, all_events, &batch);
         CUS_TRY(listWindows(state, windows + done, batch.count, stream, &batch.windows));
         CUS_TRY(runBatch(batch));
+        done += batch.count;
     }
     return CUS_OK;
 }

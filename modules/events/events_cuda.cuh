@@ -65,11 +65,50 @@ struct Chunk {
     __device__ bool has(int i) const { return i >= begin && i < end; }
 };
 
+// 16 bytes from any address, in two aligned vectors, which the caller knows to lie inside the array.
+__device__ inline void loadShifted(const uint16_t *from, uint32_t (&out)[4]) {
+    const auto address = reinterpret_cast<uintptr_t>(from);
+    const unsigned shift = address % 16;
+    const uint4 *vectors = reinterpret_cast<const uint4 *>(address - shift);
+    const uint4 a = __ldg(vectors), b = __ldg(vectors + 1);
+    uint32_t words[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+#pragma unroll
+    for (int i = 0; i < 6; ++i)
+        words[i] = shift & 8 ? words[i + 2] : words[i];
+#pragma unroll
+    for (int i = 0; i < 5; ++i)
+        words[i] = shift & 4 ? words[i + 1] : words[i];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        out[i] = __funnelshift_r(words[i], words[i + 1], shift % 4 * 8);
+}
+
+// The same of 8 bytes.
+__device__ inline void loadShifted(const uint8_t *from, uint32_t (&out)[2]) {
+    const auto address = reinterpret_cast<uintptr_t>(from);
+    const unsigned shift = address % 8;
+    const uint2 *vectors = reinterpret_cast<const uint2 *>(address - shift);
+    const uint2 a = __ldg(vectors), b = __ldg(vectors + 1);
+    const uint32_t first = shift & 4 ? a.y : a.x, second = shift & 4 ? b.x : a.y, third = shift & 4 ? b.y : b.x;
+    out[0] = __funnelshift_r(first, second, shift % 4 * 8);
+    out[1] = __funnelshift_r(second, third, shift % 4 * 8);
+}
+
+// ANYWHERE: for arrays that are not aligned.
+template<bool ANYWHERE>
 __device__ inline void load(const Source &source, const Window &window, unsigned long long c, Chunk &chunk) {
     const unsigned long long start = c * CHUNK;
     chunk.begin = start < window.first ? static_cast<int>(window.first - start) : 0;
     chunk.end = start + CHUNK > window.last ? static_cast<int>(window.last - start) : CHUNK;
-    if (source.aligned && start + CHUNK <= source.count) {
+    if (ANYWHERE) {
+        // The vectors around reach up to 16 events from `start` on, and back to the 7 before.
+        if (start >= CHUNK && start + 2 * CHUNK <= source.count) {
+            loadShifted(source.x + start, chunk.x);
+            loadShifted(source.y + start, chunk.y);
+            loadShifted(source.p + start, chunk.p);
+            return;
+        }
+    } else if (source.aligned && start + CHUNK <= source.count) {
         const uint4 x = __ldg(reinterpret_cast<const uint4 *>(source.x + start));
         const uint4 y = __ldg(reinterpret_cast<const uint4 *>(source.y + start));
         const uint2 p = __ldg(reinterpret_cast<const uint2 *>(source.p + start));
@@ -129,6 +168,8 @@ struct SortedRuns {
     uint16_t *ends;
     uint32_t *green_begin; // 256 for each window: findGreenLevels()
     unsigned runs_per_window, pitch;
+    // Of a window of so many events, wherever it begins.
+    static uint64_t mostRuns(uint64_t events) { return divUp<uint64_t>(events + CHUNK - 1, tuning::RUN); }
     __device__ static unsigned runs(const Window &window) {
         const unsigned long long events = window.last - window.first / CHUNK * CHUNK;
         return window.first == window.last ? 0 : static_cast<unsigned>(divUp(events, 1ull * tuning::RUN));
@@ -161,7 +202,7 @@ __host__ __device__ constexpr unsigned accumulatorsPerPixel(Kind kind, unsigned 
                                                        : channels;
 }
 
-constexpr int STRIP = 128; // neighboring pixels that are written together
+constexpr int STRIP_BITS = 7, STRIP = 1 << STRIP_BITS; // neighboring pixels that are written together
 
 // Parameters of a tile kernel: a block makes the pixels of one tile (or a part of it) of one window.
 struct TileParams {
@@ -180,6 +221,10 @@ struct TileParams {
     uint32_t *keys;
     unsigned pitch;
     bool keep_keys;
+    // accumulateKernel: `windows` are parts of this one, whose accumulators are added to, `pitch` pixels per row
+    Window whole;
+    void *sums;
+    bool saturate; // HISTOGRAM: there are too many parts for sums of 16 bits
 };
 
 using TileKernel = void (*)(TileParams);
@@ -191,6 +236,7 @@ struct TilePass {
     size_t shared;
     unsigned tile_bits, part_bits; // log2 of the pixels of a tile, and of a block
     TileParams params;
+    unsigned helpers; // accumulateKernel: blocks without a tile of their own
 };
 
 struct TilePasses {
@@ -209,9 +255,9 @@ struct State {
     unsigned long long *skipped = nullptr;
     Window *list = nullptr;
     EventsLevels *levels = nullptr; // BATCH_WINDOWS for each representation if one is STACKED_HISTOGRAM
-    void *accumulators = nullptr;   // of a group of windows; zero between calls
-    size_t accumulator_bytes = 0;
+    void *accumulators = nullptr;   // of a long window
     char *sorted = nullptr;         // runs of events; then the moments of frames
+    int multiprocessors = 0;
     size_t values_shared_bytes = 0; // shared memory for accumulators
 };
 
@@ -222,6 +268,7 @@ struct Batch {
     Windows windows;
     unsigned count;      // windows
     uint64_t max_events; // of a window
+    bool is_long;        // one window, made in parts
     size_t top;          // the first frame's first row
     cusMat *frames;
     cudaStream_t stream;
@@ -241,8 +288,6 @@ Kind kindOf(cusRepresentationKind kind);
 Representation representationOf(const Batch &batch, int index);
 // Pixels from one row of accumulators in device memory to the next, a multiple of 4.
 unsigned accumulatorPitch(const cusEventStacker *stacker);
-// Of accumulators in device memory.
-size_t accumulatorBytesPerPixel(const cusRepresentation &r);
 
 // events_windows.cu: the windows' bounds as kernels read them, and where the time bins of STACKED_HISTOGRAM begin.
 Source sourceOf(const cusEventArrays *events);
@@ -253,6 +298,8 @@ cusStatus findTimeBins(const Batch &batch, int index);
 Tiling tilingOf(const cusEventStacker *stacker, unsigned bits);
 Tiling bandOf(Tiling tiling, unsigned top);
 cusStatus createSort();
+template<class Record>
+uint64_t runsThatFit(unsigned tiles);
 // Lays out the workspace for a group of windows. Returns their number, 0 if a window is too long for it.
 template<class Record>
 unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted);
@@ -269,18 +316,25 @@ TilePass histogramPass(const Batch &batch, int index);
 cusStatus createLastEvent(const cusEventStacker *stacker);
 void addLastEventPasses(const Batch &batch, TilePasses *passes);
 cusStatus createValues(State *state);
+// log2 of the pixels that a block makes.
+unsigned valuesPartBits(const Batch &batch, int index);
 TilePass valuesPass(const Batch &batch, int index);
 
-// events_scatter.cu: windows too long to sort, through accumulators in device memory.
-struct ScatterPlan {
-    unsigned group;             // windows whose accumulators fit
-    unsigned blocks_per_window; // of the first kernel
-    unsigned pitch;
-    bool count_skipped;
+// events_long.cu: a window in parts that are sorted like windows, through accumulators in device memory.
+struct LongPlan {
+    Tiling tiling;
+    TilePass pass; // from sorted parts to accumulators
+    uint64_t part_runs;
 };
-ScatterPlan planScatter(const Batch &batch, size_t bytes_per_pixel, bool count_skipped);
-cusStatus scatterLastEvents(const Batch &batch, const ScatterPlan &plan, unsigned first, unsigned count);
-cusStatus scatterValues(const Batch &batch, int index, bool count_skipped);
+cusStatus createLong(State *state);
+size_t accumulatorBytes(const cusEventStacker *stacker, const cusRepresentation &r);
+// Whether the batch's only window is made in parts, in a call whose windows have `all_events` events.
+bool isLong(const Batch &batch, double all_events);
+LongPlan planLong(const Batch &batch, Kind kind, const Representation &repr);
+// The parts as a batch.
+cusStatus listParts(const Batch &batch, const LongPlan &plan, Batch *parts);
+// Accumulators to a frame of any kind but MDES and TENCODE.
+cusStatus resolveWindow(const Batch &batch, int index);
 
 // events_normalize.cu: VOXEL_GRID with `normalize`.
 cusStatus normalizeFrames(const Batch &batch, int index);

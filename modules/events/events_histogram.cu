@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(THREADS) histogramKernel(const TileParams para
 } // namespace
 
 TilePass histogramPass(const Batch &batch, int index) {
-    TilePass pass = {histogramKernel, THREADS, PIXELS * 2, tuning::HISTOGRAM_TILE, tuning::HISTOGRAM_TILE, {}};
+    TilePass pass = {histogramKernel, THREADS, PIXELS * 2, tuning::HISTOGRAM_TILE, tuning::HISTOGRAM_TILE, {}, 0};
     pass.params.repr = representationOf(batch, index);
     pass.params.vectors = rowsAligned(batch.frames[index]);
     return pass;

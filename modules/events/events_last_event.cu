@@ -294,7 +294,7 @@ TileKernel lastEventKernelFor(unsigned channels, bool tencode) {
 }
 
 TilePass emptyPass() {
-    TilePass pass = {nullptr, THREADS, sharedBytes(0), tuning::INDEXED_TILE, tuning::INDEXED_TILE, {}};
+    TilePass pass = {nullptr, THREADS, sharedBytes(0), tuning::INDEXED_TILE, tuning::INDEXED_TILE, {}, 0};
     pass.params.none = 128;
     pass.params.positive = 255;
     return pass;

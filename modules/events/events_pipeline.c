@@ -21,6 +21,7 @@ typedef struct Slot {
 } Slot;
 
 struct cusEventPipeline {
+    CusiGuard guard;
     int rows, cols, representations;
     cusEventPipelineOptions options;
     cusEventStacker *stacker;
@@ -114,6 +115,7 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
 
 cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols, const cusRepresentation *representations,
                                  int count, const cusEventPipelineOptions *options, cusFrameSink sink, void *user) {
+    CUSI_RANGE;
     static const char function[] = "cusEventPipelineCreate";
     CUSI_NOT_NULL(function, pipeline);
     CUSI_NOT_NULL(function, sink);
@@ -150,6 +152,7 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
 }
 
 void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
+    CUSI_RANGE;
     if (!pipeline)
         return;
     if (pipeline->up)
@@ -432,10 +435,9 @@ static cusStatus remember(cusEventPipeline *s, cusStatus status) {
     return status;
 }
 
-cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events) {
+static cusStatus eventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events) {
     static const char function[] = "cusEventPipelinePush";
     cusEventPipeline *s = pipeline;
-    CUSI_NOT_NULL(function, pipeline);
     CUSI_NOT_NULL(function, events);
     CUSI_REQUIRE(events->space == CUS_HOST, CUS_ERROR_SPACE, "%s: events are in device memory, expected host memory",
                  function);
@@ -469,6 +471,11 @@ cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays 
     return CUS_OK;
 }
 
+cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventPipelinePush", pipeline, NULL, eventPipelinePush(pipeline, events));
+}
+
 static cusStatus flush(cusEventPipeline *s) {
     for (;;) {
         const View view = stagingView(s, s->pushed);
@@ -485,17 +492,25 @@ static cusStatus flush(cusEventPipeline *s) {
     return CUS_OK;
 }
 
-cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline) {
-    CUSI_NOT_NULL("cusEventPipelineFlush", pipeline);
+static cusStatus eventPipelineFlush(cusEventPipeline *pipeline) {
     if (pipeline->failed)
         return cusi_fail(pipeline->failed, "%s", pipeline->message);
     return remember(pipeline, flush(pipeline));
 }
 
-cusStatus cusEventPipelineQuery(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {
-    CUSI_NOT_NULL("cusEventPipelineQuery", pipeline);
+cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventPipelineFlush", pipeline, NULL, eventPipelineFlush(pipeline));
+}
+
+static cusStatus eventPipelineQuery(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {
     CUSI_NOT_NULL("cusEventPipelineQuery", counts);
     CUS_TRY(cusEventStackerSkipped(pipeline->stacker, &pipeline->counts.skipped, pipeline->compute));
     *counts = pipeline->counts;
     return CUS_OK;
+}
+
+cusStatus cusEventPipelineQuery(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventPipelineQuery", pipeline, NULL, eventPipelineQuery(pipeline, counts));
 }

@@ -169,7 +169,7 @@ __device__ __forceinline__ void scatterRecords(const RankedEvents &ranked, const
     }
 }
 
-template<class Record>
+template<class Record, bool ANYWHERE>
 __device__ void sortRun(const Source &source, const SortParams &params, unsigned block, char *shared) {
     __shared__ unsigned total;
     Record *sorted = reinterpret_cast<Record *>(shared);
@@ -187,7 +187,7 @@ __device__ void sortRun(const Source &source, const SortParams &params, unsigned
     Chunk chunk[EVENTS / CHUNK];
 #pragma unroll
     for (int v = 0; v < EVENTS / CHUNK; ++v)
-        load(source, window, start + v * THREADS, chunk[v]);
+        load<ANYWHERE>(source, window, start + v * THREADS, chunk[v]);
     __syncthreads();
     RankedEvents ranked;
     unsigned outside = rankEvents(tiling, chunk, counts + tid % COPIES, ranked);
@@ -207,7 +207,8 @@ __device__ void sortRun(const Source &source, const SortParams &params, unsigned
     }
 }
 
-template<class Record>
+// ANYWHERE: for arrays that are not aligned. Aligned ones take the other kernel.
+template<class Record, bool ANYWHERE>
 __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
     sortKernel(const Source source, const SortParams params) {
     startInOrder();
@@ -215,8 +216,10 @@ __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
     if (blockIdx.x < params.green_blocks)
         greenLevels(source, params.windows[blockIdx.x], params.sorted.green_begin + blockIdx.x * GREEN_LEVELS);
     else
-        sortRun<Record>(source, params, blockIdx.x - params.green_blocks, reinterpret_cast<char *>(dynamic));
+        sortRun<Record, ANYWHERE>(source, params, blockIdx.x - params.green_blocks, reinterpret_cast<char *>(dynamic));
 }
+
+constexpr size_t GREEN_BYTES = GREEN_LEVELS * sizeof(uint32_t); // of a window
 
 // Memory of a sorted run, in records: segments begin at multiples of 16 bytes.
 template<class Record>
@@ -237,8 +240,7 @@ constexpr size_t sharedBytes(unsigned pitch) {
 Tiling tilingOf(const cusEventStacker *stacker, unsigned bits) {
     Tiling best = {};
     const unsigned rows = static_cast<unsigned>(stacker->rows), cols = static_cast<unsigned>(stacker->cols);
-    static_assert(STRIP == 1 << 7, "the narrowest tile is a strip");
-    for (unsigned col_bits = 7; col_bits <= bits; ++col_bits) {
+    for (unsigned col_bits = STRIP_BITS; col_bits <= bits; ++col_bits) { // the narrowest tile is a strip
         const unsigned row_bits = bits - col_bits, tiles_per_row = divUp(cols, 1u << col_bits),
                        tiles = tiles_per_row * divUp(rows, 1u << row_bits);
         if (tiles_per_row <= tuning::MAX_TILES && (best.tiles == 0 || tiles <= best.tiles))
@@ -257,13 +259,19 @@ Tiling bandOf(Tiling tiling, unsigned top) {
     return tiling;
 }
 
+// The longest window, in runs, that the workspace holds.
+template<class Record>
+uint64_t runsThatFit(unsigned tiles) {
+    return (tuning::SORTED_BYTES - GREEN_BYTES) / (runPitch<Record>(tiles) * sizeof(Record) + tiles * sizeof(uint16_t));
+}
+
 template<class Record>
 unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted) {
     const unsigned tiles = std::min<unsigned>(tiling.tiles, tuning::MAX_TILES);
-    const uint64_t runs = divUp<uint64_t>(batch.max_events + CHUNK - 1, tuning::RUN);
+    const uint64_t runs = SortedRuns::mostRuns(batch.max_events);
     sorted->pitch = runPitch<Record>(tiles);
-    const uint64_t record_bytes = runs * sorted->pitch * sizeof(Record), green_bytes = GREEN_LEVELS * sizeof(uint32_t),
-                   window_bytes = record_bytes + green_bytes + runs * tiles * sizeof(uint16_t);
+    const uint64_t record_bytes = runs * sorted->pitch * sizeof(Record),
+                   window_bytes = record_bytes + GREEN_BYTES + runs * tiles * sizeof(uint16_t);
     const unsigned most = static_cast<unsigned>(std::min<uint64_t>(tuning::SORTED_BYTES / window_bytes, batch.count));
     if (most == 0 || batch.max_events > MAX_SORTED_EVENTS)
         return 0;
@@ -272,7 +280,7 @@ unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted) 
     sorted->runs_per_window = static_cast<unsigned>(runs);
     sorted->records = memory;
     sorted->green_begin = reinterpret_cast<uint32_t *>(memory += group * record_bytes);
-    sorted->ends = reinterpret_cast<uint16_t *>(memory + group * green_bytes);
+    sorted->ends = reinterpret_cast<uint16_t *>(memory + group * GREEN_BYTES);
     return group;
 }
 
@@ -281,22 +289,27 @@ cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &
                       bool with_green, bool count_skipped) {
     const SortParams params = {batch.windows.from(first), band, sorted, with_green ? count : 0,
                                count_skipped ? batch.state->skipped : nullptr};
-    return launchOverlapped(STACK, sortKernel<Record>, params.green_blocks + count * sorted.runs_per_window,
-                            tuning::SORT_THREADS, sharedBytes<Record>(sorted.pitch), batch.stream, batch.source, params);
+    const auto kernel = batch.source.aligned ? sortKernel<Record, false> : sortKernel<Record, true>;
+    return launchOverlapped(STACK, kernel, params.green_blocks + count * sorted.runs_per_window, tuning::SORT_THREADS,
+                            sharedBytes<Record>(sorted.pitch), batch.stream, batch.source, params);
 }
 
 cusStatus findGreenLevels(const Batch &batch, const Tiling &tiling, const SortedRuns &sorted, unsigned first,
                           unsigned count) {
-    return launch(STACK, sortKernel<uint32_t>, count, tuning::SORT_THREADS, 0, batch.stream, batch.source,
+    return launch(STACK, sortKernel<uint32_t, false>, count, tuning::SORT_THREADS, 0, batch.stream, batch.source,
                   SortParams{batch.windows.from(first), tiling, sorted, count, nullptr});
 }
 
 cusStatus createSort() {
-    CUSI_CUDA(CREATE, cudaFuncSetAttribute(sortKernel<uint32_t>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(sharedBytes<uint32_t>(runPitch<uint32_t>(tuning::MAX_TILES)))));
+    for (const auto kernel : {sortKernel<uint32_t, false>, sortKernel<uint32_t, true>})
+        CUSI_CUDA(CREATE,
+                  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       static_cast<int>(sharedBytes<uint32_t>(runPitch<uint32_t>(tuning::MAX_TILES)))));
     return CUS_OK;
 }
 
+template uint64_t runsThatFit<uint16_t>(unsigned);
+template uint64_t runsThatFit<uint32_t>(unsigned);
 template unsigned planSort<uint16_t>(const Batch &, const Tiling &, SortedRuns *);
 template unsigned planSort<uint32_t>(const Batch &, const Tiling &, SortedRuns *);
 template cusStatus sortWindows<uint16_t>(const Batch &, const Tiling &, const SortedRuns &, unsigned, unsigned, bool, bool);

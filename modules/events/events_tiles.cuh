@@ -1,4 +1,4 @@
-// How a tile kernel reads the records of its tile.
+// What tile kernels share: the part of a tile that a block makes, and how it reads its records.
 #ifndef CUSI_EVENTS_TILES_CUH
 #define CUSI_EVENTS_TILES_CUH
 
@@ -11,6 +11,35 @@ __device__ inline void clearShared(uint32_t *cells, unsigned words) {
         reinterpret_cast<uint4 *>(cells)[i] = make_uint4(0, 0, 0, 0);
     __syncthreads();
 }
+
+// A block makes a part of a tile, 2^part_bits pixels whose accumulators fit shared memory, from all of the tile's records.
+struct TilePart {
+    unsigned w, tile, from, pixels; // of the tile
+    unsigned row0, col0;            // of the frame: the tile's first
+    __device__ explicit TilePart(const TileParams &params) {
+        const Tiling &tiling = params.tiling;
+        const unsigned split_bits = tiling.row_bits + tiling.col_bits - params.part_bits; // log2 of a tile's parts
+        w = blockIdx.y;
+        tile = blockIdx.x >> split_bits;
+        from = (blockIdx.x & ((1u << split_bits) - 1)) << params.part_bits;
+        pixels = 1u << params.part_bits;
+        moveTo(tiling, tile);
+    }
+    // The same part of another tile.
+    __device__ void moveTo(const Tiling &tiling, unsigned other) {
+        tile = other;
+        const unsigned tile_row = tile / tiling.tiles_per_row;
+        row0 = tiling.top + (tile_row << tiling.row_bits);
+        col0 = (tile - tile_row * tiling.tiles_per_row) << tiling.col_bits;
+    }
+    // Its first or second half.
+    __device__ TilePart halfPart(unsigned i) const {
+        TilePart part = *this;
+        part.pixels /= 2;
+        part.from += i * part.pixels;
+        return part;
+    }
+};
 
 // Calls visit(16 bytes of records, how many of them are valid, their run) for the tile's segments in window w, newest run
 // first. A warp reads the bounds of 32 segments together and distributes their 16-byte pieces over the block's lanes.

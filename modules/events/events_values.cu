@@ -26,30 +26,6 @@ __host__ __device__ constexpr unsigned sharedBytesPerPixel(Kind kind, unsigned c
     return accumulatorsPerPixel(kind, channels) * (countsInBytes(kind) ? 1 : 4);
 }
 
-// A block makes a part of a tile, 2^part_bits pixels whose accumulators fit shared memory, from all of the tile's records.
-struct TilePart {
-    unsigned w, tile, from, pixels; // of the tile
-    unsigned row0, col0;            // of the frame: the tile's first
-    __device__ explicit TilePart(const TileParams &params) {
-        const Tiling &tiling = params.tiling;
-        const unsigned split_bits = tiling.row_bits + tiling.col_bits - params.part_bits; // log2 of a tile's parts
-        w = blockIdx.y;
-        tile = blockIdx.x >> split_bits;
-        from = (blockIdx.x & ((1u << split_bits) - 1)) << params.part_bits;
-        pixels = 1u << params.part_bits;
-        const unsigned tile_row = tile / tiling.tiles_per_row;
-        row0 = tiling.top + (tile_row << tiling.row_bits);
-        col0 = (tile - tile_row * tiling.tiles_per_row) << tiling.col_bits;
-    }
-    // Its first or second half.
-    __device__ TilePart halfPart(unsigned i) const {
-        TilePart part = *this;
-        part.pixels /= 2;
-        part.from += i * part.pixels;
-        return part;
-    }
-};
-
 // As forRecords(), with pixels counted from the part's first.
 template<class Visit>
 __device__ inline void forRecords(const TileParams &params, const TilePart &part, Visit visit) {
@@ -370,15 +346,21 @@ cusStatus createValues(State *state) {
     return CUS_OK;
 }
 
+unsigned valuesPartBits(const Batch &batch, int index) {
+    const cusRepresentation &r = batch.stacker->representations[index];
+    const unsigned bytes = sharedBytesPerPixel(kindOf(r.kind), static_cast<unsigned>(r.channels));
+    unsigned bits = tuning::INDEXED_TILE;
+    while (size_t{bytes} << bits > batch.state->values_shared_bytes)
+        --bits;
+    return bits;
+}
+
 TilePass valuesPass(const Batch &batch, int index) {
     const Kind kind = kindOf(batch.stacker->representations[index].kind);
-    TilePass pass = {tileValuesKernelFor(kind), THREADS, 0, tuning::INDEXED_TILE, tuning::INDEXED_TILE, {}};
+    TilePass pass = {tileValuesKernelFor(kind), THREADS, 0, tuning::INDEXED_TILE, valuesPartBits(batch, index), {}, 0};
     pass.params.repr = representationOf(batch, index);
     pass.params.vectors = rowsAligned(batch.frames[index]);
-    const unsigned bytes = sharedBytesPerPixel(kind, pass.params.repr.channels);
-    while (size_t{bytes} << pass.part_bits > batch.state->values_shared_bytes)
-        --pass.part_bits;
-    pass.shared = size_t{bytes} << pass.part_bits;
+    pass.shared = size_t{sharedBytesPerPixel(kind, pass.params.repr.channels)} << pass.part_bits;
     // The smallest tiles that are not too many to sort by: the fewer parts a tile has, the less often its records are read.
     SortedRuns sorted = {};
     for (unsigned bits = pass.part_bits; bits < pass.tile_bits; ++bits) {

@@ -1,5 +1,5 @@
-// How events are weighted and accumulators become values, in shared memory (events_values.cu) and in device memory
-// (events_scatter.cu).
+// How events are weighted and accumulators become values, for windows made at once (events_values.cu) and in
+// parts (events_long.cu).
 #ifndef CUSI_EVENTS_VALUES_CUH
 #define CUSI_EVENTS_VALUES_CUH
 

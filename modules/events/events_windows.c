@@ -15,6 +15,16 @@ cusStatus eventsCheckArrays(const char *function, const cusEventArrays *events, 
                  : !events->y ? "y"
                               : "p");
     CUSI_REQUIRE(!times || events->t, CUS_ERROR_NULL, "%s: events' t is NULL, expected times", function);
+    const void *const arrays[] = {coordinates ? events->x : NULL, coordinates ? events->y : NULL,
+                                  coordinates ? events->p : NULL, times ? events->t : NULL};
+    static const char *const names[] = {"events' x", "events' y", "events' p", "events' t"};
+    static const size_t sizes[] = {sizeof *events->x, sizeof *events->y, sizeof *events->p, sizeof *events->t};
+    for (int i = 0; i < 4; ++i) {
+        CUSI_REQUIRE((uintptr_t)arrays[i] % sizes[i] == 0, CUS_ERROR_VALUE,
+                     "%s: %s is %p, expected a multiple of %zu bytes", function, names[i], arrays[i], sizes[i]);
+        if (arrays[i] && events->space == CUS_DEVICE)
+            CUS_TRY(cusi_checkDeviceMemory(function, names[i], arrays[i]));
+    }
     return CUS_OK;
 }
 
@@ -68,6 +78,7 @@ static void hostWindows(const cusEventArrays *events, const cusWindowing *window
 
 cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
                           size_t capacity, size_t *count, cusStream stream) {
+    CUSI_RANGE;
     static const char function[] = "cusEventWindows";
     const cusWindowing chosen = windowing ? *windowing : cusWindowingDefaults();
     CUSI_NOT_NULL(function, count);
@@ -75,6 +86,8 @@ cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *wind
     const int by_duration = chosen.unit == CUS_WINDOW_DURATION;
     CUS_TRY(eventsCheckArrays(function, events, 0, by_duration));
     CUSI_REQUIRE(windows || capacity == 0, CUS_ERROR_NULL, "%s: windows is NULL, capacity %zu", function, capacity);
+    if (by_duration && events->space == CUS_DEVICE && events->count > 0)
+        CUS_TRY(cusi_refuseCapture(function, stream, "the call waits for it"));
     uint64_t extent = events->count;
     if (by_duration && events->count > 0) {
         if (events->space == CUS_DEVICE)

@@ -1,4 +1,5 @@
 // The bounds of windows: given by the caller, found by duration, and the time bins within them.
+#include "device.h"
 #include "events_cuda.cuh"
 
 #include <algorithm>
@@ -117,7 +118,7 @@ cusStatus events_cuda_windows(const cusEventArrays *events, const cusWindowing *
     constexpr char function[] = "cusEventWindows";
     static_assert(sizeof(Window) == sizeof(cusEventWindow), "the list is copied as it is");
     Window *list = nullptr;
-    CUSI_CUDA(function, cudaMalloc(reinterpret_cast<void **>(&list), count * sizeof(Window)));
+    CUS_TRY(cusi_deviceAllocate(function, count * sizeof(Window), reinterpret_cast<void **>(&list)));
     const unsigned blocks = static_cast<unsigned>(std::min<size_t>(cusi::divUp(2 * count, size_t{128}), 4096));
     cusStatus status = cusi::launch(function, durationWindows, blocks, 128, 0, stream, sourceOf(events),
                                     eventsStride(windowing), windowing->length, count, list);
@@ -126,6 +127,6 @@ cusStatus events_cuda_windows(const cusEventArrays *events, const cusWindowing *
                                   function, "copying the windows");
     if (status == CUS_OK)
         status = cusi::cudaStatus(cudaStreamSynchronize(stream), function, "queued work");
-    (void)cudaFree(list);
+    cusi_deviceFree(list);
     return status;
 }

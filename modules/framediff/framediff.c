@@ -1,5 +1,6 @@
 /* Entry points of framediff: heatmap, noise view, encoder and decoder, for both backends. */
 #include "check.h"
+#include "device.h"
 #include "framediff_backend.h"
 
 #include <math.h>
@@ -41,6 +42,7 @@ cusHeatmapOptions cusHeatmapDefaults(void) {
 
 cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options,
                      cusStream stream) {
+    CUSI_RANGE;
     /* Computing 2298 sines takes longer than a 4K frame on a fast GPU, so each thread caches its last palette. */
     static _Thread_local struct {
         int full_scale;
@@ -59,6 +61,7 @@ cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const c
 }
 
 cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int threshold, cusStream stream) {
+    CUSI_RANGE;
     CUSI_REQUIRE(threshold >= 0 && threshold <= 765, CUS_ERROR_VALUE, "cusNoiseView: threshold is %d, expected 0..765",
                  threshold);
     FramediffPalette colors;
@@ -122,6 +125,11 @@ static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, int 
     CUSI_NOT_NULL(function, diff);
     CUSI_REQUIRE(diff->positions.data && diff->values.data && diff->count.data, CUS_ERROR_NULL,
                  "%s: diff is empty; create it with cusSparseDiffCreate", function);
+    const cusMat *const parts[] = {&diff->positions, &diff->values, &diff->count, &diff->mask};
+    static const char *const names[] = {"diff's positions", "diff's values", "diff's count", "diff's mask"};
+    for (int i = 0; i < 4; ++i)
+        if (parts[i]->data)
+            CUS_TRY(cusi_checkMat(function, names[i], parts[i]));
     CUSI_REQUIRE(diff->positions.type == CUS_32SC1 && diff->values.type == CUS_8UC1 && diff->count.type == CUS_32SC1 &&
                      (!diff->mask.data || diff->mask.type == CUS_8UC1),
                  CUS_ERROR_TYPE, "%s: diff has positions %s, values %s, count %s, expected 32SC1, 8UC1, 32SC1", function,
@@ -143,6 +151,7 @@ static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, int 
 
 cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type, uint32_t capacity, int with_mask,
                               cusSpace space) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusSparseDiffCreate", diff);
     CUS_TRY(checkFrameShape("cusSparseDiffCreate", rows, cols, type, space));
     const uint64_t bytes = (uint64_t)rows * (uint64_t)cols * cusTypeSize(type);
@@ -172,6 +181,7 @@ cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type,
 }
 
 void cusSparseDiffRelease(cusSparseDiff *diff) {
+    CUSI_RANGE;
     if (!diff)
         return;
     cusMatRelease(&diff->positions);
@@ -182,11 +192,14 @@ void cusSparseDiffRelease(cusSparseDiff *diff) {
 }
 
 cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count, cusStream stream) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusSparseDiffCount", diff);
     CUSI_NOT_NULL("cusSparseDiffCount", count);
     CUSI_REQUIRE(diff->count.data, CUS_ERROR_NULL, "cusSparseDiffCount: diff is empty; create it with cusSparseDiffCreate");
+    CUS_TRY(cusi_checkInput("cusSparseDiffCount", "diff's count", &diff->count, CUSI_TYPES(CUS_32SC1)));
     uint32_t found = 0;
     if (diff->count.space == CUS_DEVICE) {
+        CUS_TRY(cusi_refuseCapture("cusSparseDiffCount", stream, "the call waits for it"));
         cusMat host = CUS_MAT_INIT;
         CUS_TRY(cusMatWrap(&host, 1, 1, CUS_32SC1, CUS_HOST, &found, 0));
         CUS_TRY(cusMatDownload(&diff->count, &host, stream));
@@ -206,6 +219,7 @@ cusDiffOptions cusDiffDefaults(void) {
 
 cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int type, cusSpace space,
                                const cusDiffOptions *options) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusDiffEncoderCreate", encoder);
     CUS_TRY(checkFrameShape("cusDiffEncoderCreate", rows, cols, type, space));
     const cusDiffOptions chosen = options ? *options : cusDiffDefaults();
@@ -225,6 +239,8 @@ cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int
         status = zero(&made->ref);
     if (status == CUS_OK)
         status = CUSI_BACKEND("cusDiffEncoderCreate", space, framediff_host_prepare(made), framediff_cuda_prepare(made));
+    if (status == CUS_OK)
+        status = cusi_guardCreate("cusDiffEncoderCreate", &made->guard, space);
     if (status != CUS_OK) {
         cusDiffEncoderDestroy(made);
         return status;
@@ -234,11 +250,15 @@ cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int
 }
 
 void cusDiffEncoderDestroy(cusDiffEncoder *encoder) {
+    CUSI_RANGE;
     if (!encoder)
         return;
     cusMatRelease(&encoder->ref);
-    cusMatRelease(&encoder->scratch);
+    cusMatRelease(&encoder->scratch); /* waits until the device no longer uses it */
     cusMatRelease(&encoder->changed);
+    if (encoder->dense_hint)
+        cusi_pinnedFree(encoder->dense_hint);
+    cusi_guardRelease(&encoder->guard);
     free(encoder);
 }
 
@@ -251,12 +271,12 @@ static cusStatus reset(const char *function, cusMat *state, const cusMat *frame,
 }
 
 cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *frame, cusStream stream) {
-    CUSI_NOT_NULL("cusDiffEncoderReset", encoder);
-    return reset("cusDiffEncoderReset", &encoder->ref, frame, "encoder", stream);
+    CUSI_RANGE;
+    static const char function[] = "cusDiffEncoderReset";
+    CUSI_GUARDED(function, encoder, stream, reset(function, &encoder->ref, frame, "encoder", stream));
 }
 
-cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
-    CUSI_NOT_NULL("cusDiffEncode", encoder);
+static cusStatus encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
     CUS_TRY(checkFrame("cusDiffEncode", "frame", frame, "encoder", encoder->rows, encoder->cols, encoder->type,
                        encoder->space));
     CUS_TRY(checkDiff("cusDiffEncode", diff, encoder->rows, encoder->cols, encoder->type, encoder->space));
@@ -265,17 +285,24 @@ cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseD
                         framediff_cuda_encode(encoder, frame, diff, stream));
 }
 
+cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusDiffEncode", encoder, stream, encode(encoder, frame, diff, stream));
+}
+
 static cusStatus view(const char *function, const cusMat *state, cusMat *out) {
     CUSI_REQUIRE(out, CUS_ERROR_NULL, "%s: view is NULL", function);
     return cusMatRegion(state, 0, 0, state->cols, state->rows, out);
 }
 
 cusStatus cusDiffEncoderReference(const cusDiffEncoder *encoder, cusMat *out) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusDiffEncoderReference", encoder);
     return view("cusDiffEncoderReference", &encoder->ref, out);
 }
 
 cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int cols, int type, cusSpace space) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusDiffDecoderCreate", decoder);
     CUS_TRY(checkFrameShape("cusDiffDecoderCreate", rows, cols, type, space));
     cusDiffDecoder *made = calloc(1, sizeof *made);
@@ -287,6 +314,8 @@ cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int cols, int
     cusStatus status = createAligned(&made->frame, rows, cols, type, space);
     if (status == CUS_OK)
         status = zero(&made->frame);
+    if (status == CUS_OK)
+        status = cusi_guardCreate("cusDiffDecoderCreate", &made->guard, space);
     if (status != CUS_OK) {
         cusDiffDecoderDestroy(made);
         return status;
@@ -296,25 +325,33 @@ cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int cols, int
 }
 
 void cusDiffDecoderDestroy(cusDiffDecoder *decoder) {
+    CUSI_RANGE;
     if (!decoder)
         return;
     cusMatRelease(&decoder->frame);
+    cusi_guardRelease(&decoder->guard);
     free(decoder);
 }
 
 cusStatus cusDiffDecoderReset(cusDiffDecoder *decoder, const cusMat *frame, cusStream stream) {
-    CUSI_NOT_NULL("cusDiffDecoderReset", decoder);
-    return reset("cusDiffDecoderReset", &decoder->frame, frame, "decoder", stream);
+    CUSI_RANGE;
+    static const char function[] = "cusDiffDecoderReset";
+    CUSI_GUARDED(function, decoder, stream, reset(function, &decoder->frame, frame, "decoder", stream));
 }
 
-cusStatus cusDiffDecode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
-    CUSI_NOT_NULL("cusDiffDecode", decoder);
+static cusStatus decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
     CUS_TRY(checkDiff("cusDiffDecode", diff, decoder->rows, decoder->cols, decoder->type, decoder->space));
     return CUSI_BACKEND("cusDiffDecode", decoder->space, framediff_host_decode(decoder, diff),
                         framediff_cuda_decode(decoder, diff, stream));
 }
 
+cusStatus cusDiffDecode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusDiffDecode", decoder, stream, decode(decoder, diff, stream));
+}
+
 cusStatus cusDiffDecoderFrame(const cusDiffDecoder *decoder, cusMat *out) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusDiffDecoderFrame", decoder);
     return view("cusDiffDecoderFrame", &decoder->frame, out);
 }

@@ -3,6 +3,7 @@
 #define CUSI_FRAMEDIFF_BACKEND_H
 
 #include "cusight/framediff.h"
+#include "guard.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,16 +27,19 @@ struct cusDiffEncoder {
     int rows, cols, type;
     cusSpace space;
     cusDiffOptions options;
-    cusMat ref;     /* rows start 16-byte aligned */
-    cusMat scratch; /* CUDA: state of the look-back. Host: entries whose place in the output is not yet known */
-    cusMat changed; /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
-    int vbmi2;      /* host: the processor has AVX-512 VBMI2 */
+    cusMat ref;           /* rows start 16-byte aligned */
+    cusMat scratch;       /* CUDA: state of the look-back. Host: entries whose place in the output is not yet known */
+    cusMat changed;       /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
+    int vbmi2;            /* host: the processor has AVX-512 VBMI2 */
+    uint32_t *dense_hint; /* CUDA, page-locked, written by the device: 1 if much of the last known frame changed */
+    CusiGuard guard;
 };
 
 struct cusDiffDecoder {
     int rows, cols, type;
     cusSpace space;
     cusMat frame;
+    CusiGuard guard;
 };
 
 /* All arguments have been checked. Host functions are done at return, CUDA functions have queued their work. */

@@ -1,4 +1,5 @@
 // The encoder on the GPU: workspace, parameters and launches.
+#include "device.h"
 #include "framediff_cuda.cuh"
 
 #include <algorithm>
@@ -27,6 +28,7 @@ cusStatus divideWork(const char *function, EncodeParams *params) {
     params->run = pieces / warps;
     params->run_fraction =
         static_cast<unsigned>(cusi::divUp(static_cast<unsigned long long>(pieces % warps) << 32, 0ull + warps));
+    params->dense_tiles = framediff::denseTiles(params->groups);
     return CUS_OK;
 }
 
@@ -41,6 +43,7 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
     params.mask = static_cast<unsigned char *>(diff.mask.data);
     params.state = static_cast<EncodeState *>(encoder.scratch.data);
     params.tile_status = reinterpret_cast<unsigned long long *>(params.state + 1);
+    params.cur_end = params.cur + (frame.rows - 1) * frame.step + row_bytes;
     params.cur_step = frame.step;
     params.ref_step = encoder.ref.step;
     params.mask_step = diff.mask.step;
@@ -55,7 +58,13 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
     params.channels = static_cast<unsigned char>(CUS_CHANNELS(frame.type));
     params.aligned = cusi::isAligned(frame, 16);
     params.mask_by_two = params.mask && cusi::isAligned(diff.mask, 2);
-    params.may_overflow = diff.capacity < row_bytes * static_cast<size_t>(frame.rows);
+    const size_t all_bytes = row_bytes * static_cast<size_t>(frame.rows);
+    params.may_overflow = diff.capacity < all_bytes;
+    params.list_vectors =
+        reinterpret_cast<uintptr_t>(params.positions) % 16 == 0 && reinterpret_cast<uintptr_t>(params.values) % 4 == 0;
+    params.dense_hint = encoder.dense_hint;
+    params.dense_from =
+        tuning::DENSE_SHARE > 0 ? static_cast<unsigned>(all_bytes / std::max(1u, tuning::DENSE_SHARE)) : ~0u;
 
     const bool continuous = params.cur_step == row_bytes && params.ref_step == row_bytes;
     params.ref_step16 = static_cast<unsigned>(params.ref_step / 16);
@@ -75,14 +84,19 @@ bool hasFullUnits(const EncodeParams &params) {
 
 cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     CUS_TRY(framediff::prepareEncodeKernels("cusDiffEncoderCreate"));
+    CUS_TRY(framediff::prepareDenseKernels("cusDiffEncoderCreate"));
+    void *hint = nullptr;
+    CUS_TRY(cusi_pinnedAllocate("cusDiffEncoderCreate", sizeof *encoder->dense_hint, &hint));
+    encoder->dense_hint = static_cast<uint32_t *>(hint);
+    *encoder->dense_hint = 0;
     EncodeParams params = {};
     params.units = unitsPerRow(encoder->ref) * static_cast<unsigned>(encoder->rows);
     CUS_TRY(divideWork("cusDiffEncoderCreate", &params));
-    const size_t bytes = sizeof(EncodeState) + 8 * size_t{params.tiles};
+    const size_t bytes = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(bytes), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     // Frames are numbered from 1, so the zeros in the status words do not belong to the first one.
-    const EncodeState start = {1, 0, 0xffffffffu};
+    const EncodeState start = {1, 0xffffffffu, 1};
     CUSI_CUDA("cusDiffEncoderCreate", cudaMemcpy(encoder->scratch.data, &start, sizeof start, cudaMemcpyHostToDevice));
     if (encoder->options.min_neighbors > 0)
         CUS_TRY(cusMatCreate(&encoder->changed, encoder->rows, cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
@@ -92,6 +106,7 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
 cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
     EncodeParams params = encodeParams(*encoder, *frame, *diff);
     CUS_TRY(divideWork("cusDiffEncode", &params));
+    params.dense_status = params.tile_status + params.tiles;
     if (params.min_neighbors > 0) {
         uint32_t *changed = static_cast<uint32_t *>(encoder->changed.data);
         params.changed = changed;
@@ -99,5 +114,10 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
         CUS_TRY(
             framediff::launchChangedPixels(params, changed, params.aligned && cusi::isAligned(encoder->ref, 16), stream));
     }
-    return framediff::launchEncode(params, hasFullUnits(params), stream);
+    // What the device last reported, without waiting for it: either kernel encodes any frame.
+    const bool dense = *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0 && !params.may_overflow;
+    if (dense)
+        return framediff::launchDense(params, hasFullUnits(params), stream);
+    CUS_TRY(framediff::launchEncode(params, hasFullUnits(params), stream));
+    return params.may_overflow ? framediff::launchUndo(params, stream) : CUS_OK;
 }

@@ -3,6 +3,8 @@
 //   framediff_heatmap.cu   heatmap and noise view
 //   framediff_filter.cu    noise filter, first pass: the map of changed pixels
 //   framediff_encode.cu    the encoder's kernel: one pass over frame and reference
+//   framediff_undo.cu      what follows the encoder's kernel where the list may be too short
+//   framediff_dense.cu     the kernel that takes its place when much changes
 //   framediff_decode.cu    the decoder
 //   framediff_cuda.cu      the encoder's workspace, parameters and launches
 #ifndef CUSI_FRAMEDIFF_CUDA_CUH
@@ -19,6 +21,11 @@ constexpr int ENCODE_BLOCKS_PER_SM = 2;
 constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in groups of 32 units: 1 KB
 constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
 constexpr int ENCODE_STAGED = 512;      // entries a warp keeps in shared memory; the rest of a denser run is read twice
+// Frames after one of which more than this share of the bytes has changed go to the other kernel; 0: none does.
+constexpr unsigned DENSE_SHARE = 16; // one in 16
+constexpr int DENSE_THREADS = 512;
+constexpr int DENSE_BLOCKS_PER_SM = 3;
+constexpr int DENSE_UNITS = 2; // of a thread
 } // namespace tuning
 
 constexpr int TILE_PIXELS = 512; // pixels a warp handles at once, one row or part of it
@@ -41,14 +48,14 @@ struct Divisor {
 
 // Persists on the device between frames, followed by one status word per tile.
 struct EncodeState {
-    unsigned long long frame;  // the frame's number, in the lower 30 bits
-    unsigned finished;         // blocks done (counted only if the capacity may be too small)
-    unsigned undelivered_from; // the first entry of the first tile that did not fit; 2^32 - 1 if all have fit
+    unsigned long long frame;       // the frame's number, in the lower 30 bits
+    unsigned undelivered_from;      // the first entry of the first tile that did not fit; 2^32 - 1 if all have fit
+    unsigned long long dense_frame; // of those that denseKernel encodes, whose status words follow the others
 };
 
 // The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
 struct EncodeParams {
-    const unsigned char *cur;
+    const unsigned char *cur, *cur_end;
     unsigned char *ref, *values, *mask;
     uint32_t *positions, *count;
     EncodeState *state;
@@ -65,6 +72,10 @@ struct EncodeParams {
     uint32_t addend; // 255 - threshold in each byte
     unsigned char min_neighbors, channels;
     bool aligned, mask_by_two, may_overflow;
+    bool list_vectors; // positions start at a multiple of 16 bytes, values at one of 4
+    unsigned long long *dense_status;
+    uint32_t *dense_hint;             // in host memory: which kernel encodes later frames
+    unsigned dense_tiles, dense_from; // a frame is dense from so many entries on
 };
 
 // framediff_filter.cu: writes the map of changed pixels.
@@ -73,6 +84,14 @@ cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, boo
 // framediff_encode.cu: allows the kernels their shared memory; encodes. `full_units` states what UnitReader<true> requires.
 cusStatus prepareEncodeKernels(const char *function);
 cusStatus launchEncode(const EncodeParams &params, bool full_units, cudaStream_t stream);
+
+// framediff_undo.cu: if the list of a frame did not fit, takes back what launchEncode() did to the reference.
+cusStatus launchUndo(const EncodeParams &params, cudaStream_t stream);
+
+// framediff_dense.cu: the same for frames of which much changes, if nothing can overflow.
+unsigned denseTiles(unsigned groups);
+cusStatus prepareDenseKernels(const char *function);
+cusStatus launchDense(const EncodeParams &params, bool full_units, cudaStream_t stream);
 
 #ifdef __CUDACC__
 
@@ -94,15 +113,59 @@ __device__ inline unsigned changedBits(const uint4 &a, const uint4 &b, uint32_t 
     return packFlags(over(a.x, b.x), over(a.y, b.y)) | packFlags(over(a.z, b.z), over(a.w, b.w)) << 8;
 }
 
-// Loads a lane's share of up to TILE_PIXELS pixels of two images: vectors lane + 32 k for each k < CN; zeros past the end.
+// Loads a lane's share of `bytes` bytes from any address: vectors lane + 32 k for each k < CN; zeros past the end. Lanes load
+// aligned vectors, each once, and take what they lack from the next lane.
 template<int CN>
-__device__ __forceinline__ void loadTile(const unsigned char *first, const unsigned char *second, unsigned pixels,
-                                         unsigned lane, bool aligned, uint4 (&a)[CN], uint4 (&b)[CN]) {
+__device__ __forceinline__ void loadBytes(const unsigned char *p, int bytes, unsigned lane, const cusi::Span &image,
+                                          uint4 (&v)[CN]) {
+    const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(p)) % 16;
+    const unsigned char *const base = p - phase;
+    const bool whole = base >= image.begin && base + 16 * (32 * CN + 1) <= image.end; // for all lanes
+    const auto loadVector = [&](int i) {
+        if (whole)
+            return __ldcs(reinterpret_cast<const uint4 *>(base) + i);
+        return 16 * i < static_cast<int>(phase) + bytes ? cusi::loadInside(base + 16 * i, image) : make_uint4(0, 0, 0, 0);
+    };
 #pragma unroll
-    for (int k = 0; k < CN; ++k) {
-        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * CN) - at;
-        a[k] = left > 0 ? cusi::load16(first + at, left, aligned) : make_uint4(0, 0, 0, 0);
-        b[k] = left > 0 ? cusi::load16(second + at, left, aligned) : make_uint4(0, 0, 0, 0);
+    for (int k = 0; k < CN; ++k)
+        v[k] = loadVector(static_cast<int>(lane) + 32 * k);
+    if (phase) {
+        const uint4 last = lane == 0 ? loadVector(32 * CN) : make_uint4(0, 0, 0, 0);
+#pragma unroll
+        for (int k = 0; k < CN; ++k) {
+            const uint4 offered = lane > 0 ? v[k] : k + 1 < CN ? v[k + 1 < CN ? k + 1 : k] : last;
+            const auto ofNextLane = [&](uint32_t w) { return __shfl_sync(cusi::FULL_WARP, w, (lane + 1) % 32); };
+            v[k] = cusi::bytesFrom(
+                v[k],
+                make_uint4(ofNextLane(offered.x), ofNextLane(offered.y), ofNextLane(offered.z), ofNextLane(offered.w)),
+                phase);
+        }
+    }
+    if (bytes < 512 * CN)
+#pragma unroll
+        for (int k = 0; k < CN; ++k)
+            v[k] = cusi::firstBytes(v[k], bytes - 16 * static_cast<int>(lane + 32 * k));
+}
+
+struct Pair {
+    cusi::Span first, second;
+};
+
+// A lane's share of a tile of up to TILE_PIXELS pixels, which begins at `first` and `second` in a pair of images, as above.
+// ALIGNED: all rows begin at multiples of 16 bytes.
+template<int CN, bool ALIGNED>
+__device__ __forceinline__ void loadTile(const Pair &images, const unsigned char *first, const unsigned char *second,
+                                         unsigned pixels, unsigned lane, uint4 (&a)[CN], uint4 (&b)[CN]) {
+    if constexpr (ALIGNED) {
+#pragma unroll
+        for (int k = 0; k < CN; ++k) {
+            const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * CN) - at;
+            a[k] = left > 0 ? cusi::load16(first + at, left, true) : make_uint4(0, 0, 0, 0);
+            b[k] = left > 0 ? cusi::load16(second + at, left, true) : make_uint4(0, 0, 0, 0);
+        }
+    } else {
+        loadBytes<CN>(first, static_cast<int>(pixels * CN), lane, images.first, a);
+        loadBytes<CN>(second, static_cast<int>(pixels * CN), lane, images.second, b);
     }
 }
 

@@ -216,36 +216,11 @@ class WarpEncoder {
     unsigned queued_ = 0, head_ = 0;    // units in the queue; slot of the first, modulo 64
 };
 
-// Called by all blocks if the capacity may be too small, which only the last tile can tell. Blocks whose entries fitted have
-// updated the reference; if not everything fitted, the block that finishes last undoes that, so nothing is lost.
-__device__ __forceinline__ void undoIfOverflowed(const EncodeParams &params, unsigned &finished_before) {
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0)
-        finished_before = atomicAdd(&params.state->finished, 1u);
-    __syncthreads();
-    if (finished_before != params.tiles - 1)
-        return;
-    __threadfence();
-    const unsigned delivered = *reinterpret_cast<volatile unsigned *>(&params.state->undelivered_from);
-    if (delivered != 0xffffffffu)
-        for (unsigned i = threadIdx.x; i < delivered; i += tuning::ENCODE_THREADS) {
-            const unsigned p = __ldcg(params.positions + i), y = p / params.row_bytes;
-            unsigned char *at = params.ref + static_cast<size_t>(y) * params.ref_step + (p - y * params.row_bytes);
-            *at = static_cast<unsigned char>(__ldcg(at) - __ldcg(params.values + i));
-        }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        params.state->finished = 0;
-        params.state->undelivered_from = 0xffffffffu;
-    }
-}
-
 template<bool FULL_UNITS, bool FILTER_OR_MASK>
 __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM)
     encodeKernel(const EncodeParams params) {
     extern __shared__ __align__(16) unsigned char shared[];
-    __shared__ unsigned warp_totals[ENCODE_WARPS], finished_before;
+    __shared__ unsigned warp_totals[ENCODE_WARPS];
 
     const unsigned tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     WarpEncoder<FULL_UNITS, FILTER_OR_MASK> encoder(params, warp, tile * ENCODE_WARPS + warp, shared);
@@ -261,8 +236,14 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     __syncthreads();
     const unsigned of_lane = lane < ENCODE_WARPS ? warp_totals[lane] : 0;
     const unsigned tile_total = cusi::warpSum(of_lane), warp_before = cusi::warpSum(lane < warp ? of_lane : 0u);
-    if (threadIdx.x == 0)
+    if (threadIdx.x == 0) {
+        if (params.may_overflow &&
+            tile == 0) { // other tiles report that they do not fit after they have seen this one's count
+            params.state->undelivered_from = 0xffffffffu;
+            __threadfence();
+        }
         cusi::storeRelaxed(params.tile_status + tile, frame | (tile > 0 ? TILE_COUNT : TILE_PREFIX) | tile_total);
+    }
     encoder.drainRest();
     const unsigned before = lookBack<tuning::ENCODE_THREADS>(params.tile_status, tile, frame);
     if (threadIdx.x == 0) {
@@ -271,6 +252,8 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         if (tile == params.tiles - 1) { // all other blocks have read the frame's number, since they have published with it
             *params.count = before + tile_total;
             params.state->frame = (frame >> 34) + 1;
+            if (before + tile_total > params.dense_from)
+                *params.dense_hint = 1;
         }
     }
     const bool fits = !params.may_overflow || static_cast<unsigned long long>(before) + tile_total <= params.capacity;
@@ -279,10 +262,9 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         UnitReader<FULL_UNITS> again(params, encoder.firstSpilledUnit() + lane);
         encoder.writeSpilled(again, out);
     } else if (threadIdx.x == 0) {
-        atomicMin(&params.state->undelivered_from, before);
+        __threadfence();
+        atomicMin(&params.state->undelivered_from, before); // blocks before have updated the reference: undoKernel follows
     }
-    if (params.may_overflow)
-        undoIfOverflowed(params, finished_before);
 }
 
 using EncodeKernel = void (*)(EncodeParams);

@@ -16,10 +16,10 @@ struct ChangedPixelsParams {
     unsigned words_per_row, tiles_per_row, cols;
     unsigned long long tiles;
     uint32_t addend;
-    bool aligned;
+    Pair images; // frame and reference
 };
 
-template<int CN>
+template<int CN, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS) changedPixelsKernel(const ChangedPixelsParams params) {
     __shared__ uint16_t bytes[THREADS / 32][32 * CN + 4];
     cusi::startInOrder();
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(THREADS) changedPixelsKernel(const ChangedPixe
     const unsigned char *cur = params.cur + y * params.cur_step + static_cast<size_t>(x) * CN;
     const unsigned char *ref = params.ref + y * params.ref_step + static_cast<size_t>(x) * CN;
     uint4 a[CN], b[CN];
-    loadTile<CN>(cur, ref, pixels, lane, params.aligned, a, b);
+    loadTile<CN, ALIGNED>(params.images, cur, ref, pixels, lane, a, b);
 #pragma unroll
     for (int k = 0; k < CN; ++k)
         bytes[warp][lane + 32 * k] = static_cast<uint16_t>(changedBits(a[k], b[k], params.addend));
@@ -51,9 +51,35 @@ __global__ void __launch_bounds__(THREADS) changedPixelsKernel(const ChangedPixe
         params.changed[y * params.words_per_row + word] = found | upper << 16;
 }
 
+template<bool ALIGNED>
+auto kernelOf(int channels) {
+    return channels == 1   ? changedPixelsKernel<1, ALIGNED>
+           : channels == 3 ? changedPixelsKernel<3, ALIGNED>
+                           : changedPixelsKernel<4, ALIGNED>;
+}
+
+// The same for narrow images: a thread makes one word of a row, of up to 32 pixels.
+__global__ void __launch_bounds__(THREADS) changedPixelsNarrowKernel(const ChangedPixelsParams params, unsigned channels) {
+    cusi::startInOrder();
+    const unsigned long long word = blockIdx.x * static_cast<unsigned long long>(THREADS) + threadIdx.x;
+    if (word >= params.tiles)
+        return;
+    const unsigned long long y = word / params.tiles_per_row;
+    const unsigned x = static_cast<unsigned>(word - y * params.tiles_per_row) * 32, pixels = min(32u, params.cols - x);
+    const unsigned char *cur = params.cur + y * params.cur_step + static_cast<size_t>(x) * channels;
+    const unsigned char *ref = params.ref + y * params.ref_step + static_cast<size_t>(x) * channels;
+    const int threshold = 255 - static_cast<int>(params.addend & 255);
+    unsigned found = 0;
+    for (unsigned pixel = 0, i = 0; pixel < pixels; ++pixel)
+        for (unsigned c = 0; c < channels; ++c, ++i)
+            found |= abs(cur[i] - ref[i]) > threshold ? 1u << pixel : 0;
+    params.changed[y * params.words_per_row + x / 32] = found;
+}
+
 } // namespace
 
 cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, cudaStream_t stream) {
+    constexpr unsigned NARROW = 64; // columns: a warp would handle 512 pixels of a row
     ChangedPixelsParams params = {};
     params.cur = encode.cur;
     params.ref = encode.ref;
@@ -62,13 +88,16 @@ cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, boo
     params.ref_step = encode.ref_step;
     params.words_per_row = encode.changed_words_per_row;
     params.cols = encode.cols;
-    params.tiles_per_row = cusi::divUp(params.cols, static_cast<unsigned>(TILE_PIXELS));
+    params.tiles_per_row = cusi::divUp(params.cols, params.cols <= NARROW ? 32u : TILE_PIXELS);
     params.tiles = static_cast<unsigned long long>(params.tiles_per_row) * encode.rows;
     params.addend = encode.addend;
-    params.aligned = aligned;
-    const auto kernel = encode.channels == 1   ? changedPixelsKernel<1>
-                        : encode.channels == 3 ? changedPixelsKernel<3>
-                                               : changedPixelsKernel<4>;
+    params.images = {{encode.cur, encode.cur_end},
+                     {encode.ref, encode.ref + (encode.rows - 1) * encode.ref_step + encode.row_bytes}};
+    if (params.cols <= NARROW)
+        return cusi::launchOverlapped("cusDiffEncode", changedPixelsNarrowKernel,
+                                      static_cast<unsigned>(cusi::divUp(params.tiles, 0ull + THREADS)), THREADS, 0, stream,
+                                      params, encode.channels);
+    const auto kernel = aligned ? kernelOf<true>(encode.channels) : kernelOf<false>(encode.channels);
     return cusi::launchOverlapped("cusDiffEncode", kernel,
                                   static_cast<unsigned>(cusi::divUp(params.tiles, THREADS / 32ull)), THREADS, 0, stream,
                                   params);

@@ -16,6 +16,7 @@ constexpr int BLOCKS_PER_SM = 8;
 #else
 constexpr int BLOCKS_PER_SM = 10;
 #endif
+constexpr int UNALIGNED_BLOCKS_PER_SM = 8;
 } // namespace tuning
 
 constexpr int WARPS = tuning::THREADS / 32;
@@ -26,7 +27,7 @@ struct ColorizeParams {
     size_t prev_step, cur_step, dst_step;
     unsigned cols, tiles_per_row;
     unsigned long long tiles;
-    bool aligned;
+    framediff::Pair sources;
 };
 
 // ---- Colors ----------------------------------------------------------------------------------------------------------
@@ -165,8 +166,27 @@ __device__ __forceinline__ void packColors(uint32_t *staged, const Colors &color
     __syncwarp();
 }
 
-template<int CN, class Colors>
-__global__ void __launch_bounds__(tuning::THREADS, tuning::BLOCKS_PER_SM)
+// Copies the warp's bytes from shared memory to any address, whole aligned vectors but for the ends.
+__device__ __forceinline__ void storeBytes(unsigned char *p, const uint32_t *staged, int bytes, unsigned lane) {
+    const int phase = static_cast<int>(reinterpret_cast<uintptr_t>(p) % 16);
+    for (int at = 16 * static_cast<int>(lane) - phase; at < bytes; at += 512) {
+        if (at >= 0 && at + 16 <= bytes) {
+            const uint32_t *words = staged + at / 4;
+            const unsigned shift = static_cast<unsigned>(at) % 4 * 8;
+            const uint32_t last = shift ? words[4] : 0;
+            __stcs(reinterpret_cast<uint4 *>(p + at),
+                   make_uint4(__funnelshift_r(words[0], words[1], shift), __funnelshift_r(words[1], words[2], shift),
+                              __funnelshift_r(words[2], words[3], shift), __funnelshift_r(words[3], last, shift)));
+            continue;
+        }
+#pragma unroll 1
+        for (int i = max(at, 0); i < min(at + 16, bytes); ++i)
+            p[i] = reinterpret_cast<const unsigned char *>(staged)[i];
+    }
+}
+
+template<int CN, bool ALIGNED, class Colors>
+__global__ void __launch_bounds__(tuning::THREADS, ALIGNED ? tuning::BLOCKS_PER_SM : tuning::UNALIGNED_BLOCKS_PER_SM)
     colorizeKernel(const ColorizeParams params, const __grid_constant__ Colors colors) {
     constexpr int WORDS = TILE_PIXELS * (CN > 3 ? CN : 3) / 4;
     __shared__ uint32_t table[Colors::TABLE ? FRAMEDIFF_LEVELS : 1];
@@ -184,7 +204,7 @@ __global__ void __launch_bounds__(tuning::THREADS, tuning::BLOCKS_PER_SM)
     uint4 a[CN], b[CN];
     const unsigned char *prev = params.prev + y * params.prev_step + static_cast<size_t>(x) * CN;
     const unsigned char *cur = params.cur + y * params.cur_step + static_cast<size_t>(x) * CN;
-    framediff::loadTile<CN>(prev, cur, pixels, lane, params.aligned, a, b);
+    framediff::loadTile<CN, ALIGNED>(params.sources, prev, cur, pixels, lane, a, b);
     entries.store(table);
 
     uint32_t *const mine = staged[warp];
@@ -192,24 +212,39 @@ __global__ void __launch_bounds__(tuning::THREADS, tuning::BLOCKS_PER_SM)
     pixelDifferences<CN>(mine, a, b, lane, d);
     packColors(mine, colors, table, d, lane);
     unsigned char *dst = params.dst + y * params.dst_step + static_cast<size_t>(x) * 3;
+    if constexpr (ALIGNED) {
 #pragma unroll
-    for (int k = 0; k < 3; ++k) {
-        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * 3) - at;
-        if (left > 0)
-            cusi::store16(dst + at, reinterpret_cast<const uint4 *>(mine)[lane + 32 * k], left, params.aligned);
+        for (int k = 0; k < 3; ++k) {
+            const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * 3) - at;
+            if (left > 0)
+                cusi::store16(dst + at, reinterpret_cast<const uint4 *>(mine)[lane + 32 * k], left, true);
+        }
+    } else {
+        storeBytes(dst, mine, static_cast<int>(pixels * 3), lane);
     }
 }
 
+template<bool ALIGNED, class Colors>
+auto kernelOf(int channels) {
+    return channels == 1   ? colorizeKernel<1, ALIGNED, Colors>
+           : channels == 3 ? colorizeKernel<3, ALIGNED, Colors>
+                           : colorizeKernel<4, ALIGNED, Colors>;
+}
+
 template<class Colors>
-cusStatus launchColorize(int channels, const ColorizeParams &params, const Colors &colors, cudaStream_t stream) {
-    const auto kernel = channels == 1   ? colorizeKernel<1, Colors>
-                        : channels == 3 ? colorizeKernel<3, Colors>
-                                        : colorizeKernel<4, Colors>;
+cusStatus launchColorize(const char *function, int channels, bool aligned, const ColorizeParams &params,
+                         const Colors &colors, cudaStream_t stream) {
+    const auto kernel = aligned ? kernelOf<true, Colors>(channels) : kernelOf<false, Colors>(channels);
     const unsigned long long blocks = cusi::divUp(params.tiles, 0ull + WARPS);
     CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
-                 "framediff: %llu tiles of 512 pixels exceed the limit of one kernel launch", params.tiles);
-    return cusi::launchOverlapped("framediff", kernel, static_cast<unsigned>(blocks), tuning::THREADS, 0, stream, params,
+                 "%s: %llu tiles of 512 pixels exceed the limit of one kernel launch", function, params.tiles);
+    return cusi::launchOverlapped(function, kernel, static_cast<unsigned>(blocks), tuning::THREADS, 0, stream, params,
                                   colors);
+}
+
+cusi::Span spanOf(const cusMat &mat) {
+    const unsigned char *begin = static_cast<const unsigned char *>(mat.data);
+    return {begin, begin + (mat.rows - 1) * mat.step + cusi_rowBytes(&mat)};
 }
 
 } // namespace
@@ -223,22 +258,24 @@ cusStatus framediff_cuda_colorize(const cusMat *prev, const cusMat *cur, cusMat 
     params.prev_step = prev->step;
     params.cur_step = cur->step;
     params.dst_step = dst->step;
-    params.aligned = cusi::isAligned(*prev, 16) && cusi::isAligned(*cur, 16) && cusi::isAligned(*dst, 16);
+    params.sources = {spanOf(*prev), spanOf(*cur)};
+    bool aligned = cusi::isAligned(*prev, 16) && cusi::isAligned(*cur, 16) && cusi::isAligned(*dst, 16);
     unsigned long long rows = static_cast<unsigned long long>(cur->rows);
     params.cols = static_cast<unsigned>(cur->cols);
     // Treat frames without padding as one long row, so that only the last tile is short.
     if (cusi_isContinuous(prev) && cusi_isContinuous(cur) && cusi_isContinuous(dst) && rows * params.cols <= 0x7fffffffu) {
         params.cols = static_cast<unsigned>(rows * params.cols);
         rows = 1;
-        params.aligned = cusi::isAligned(prev->data, 0, 1, 16) && cusi::isAligned(cur->data, 0, 1, 16) &&
-                         cusi::isAligned(dst->data, 0, 1, 16);
+        aligned = cusi::isAligned(prev->data, 0, 1, 16) && cusi::isAligned(cur->data, 0, 1, 16) &&
+                  cusi::isAligned(dst->data, 0, 1, 16);
     }
     params.tiles_per_row = cusi::divUp(params.cols, static_cast<unsigned>(TILE_PIXELS));
     params.tiles = rows * params.tiles_per_row;
     const int channels = CUS_CHANNELS(cur->type);
     if (map->full_scale == 0)
-        return launchColorize(channels, params, Noise{static_cast<unsigned>(map->threshold)}, stream);
+        return launchColorize("cusNoiseView", channels, aligned, params, Noise{static_cast<unsigned>(map->threshold)},
+                              stream);
     if (map->full_scale == FRAMEDIFF_LEVELS - 1)
-        return launchColorize(channels, params, DefaultHeat{}, stream);
-    return launchColorize(channels, params, CustomHeat{*map->palette}, stream);
+        return launchColorize("cusHeatmap", channels, aligned, params, DefaultHeat{}, stream);
+    return launchColorize("cusHeatmap", channels, aligned, params, CustomHeat{*map->palette}, stream);
 }

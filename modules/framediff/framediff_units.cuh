@@ -72,7 +72,21 @@ class UnitReader<false> {
             const UnitLocation at = locate(params, unit_);
             const unsigned char *c = params.cur + static_cast<size_t>(at.y) * params.cur_step + at.x;
             const unsigned char *r = params.ref + static_cast<size_t>(at.y) * params.ref_step + at.x;
-            cur = cusi::load16(c, static_cast<int>(at.length), params.aligned);
+            const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(c)) % 16;
+            const unsigned char *const base = c - phase;
+            uint4 low, high = make_uint4(0, 0, 0, 0);
+            if (base >= params.cur && base + 32 <= params.cur_end) {
+                low = __ldcs(reinterpret_cast<const uint4 *>(base));
+                if (phase)
+                    high = __ldcs(reinterpret_cast<const uint4 *>(base) + 1);
+            } else {
+                const cusi::Span image = {params.cur, params.cur_end};
+                low = cusi::loadInside(base, image);
+                high = cusi::loadInside(base + 16, image);
+            }
+            cur = phase ? cusi::bytesFrom(low, high, phase) : low;
+            if (at.length < 16)
+                cur = cusi::firstBytes(cur, static_cast<int>(at.length));
             ref =
                 at.length < 16 ? cusi::load16(r, static_cast<int>(at.length), false) : *reinterpret_cast<const uint4 *>(r);
         }

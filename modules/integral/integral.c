@@ -1,5 +1,6 @@
 /* Entry points of integral, for both backends. */
 #include "check.h"
+#include "guard.h"
 #include "host.h"
 #include "integral_backend.h"
 
@@ -11,6 +12,7 @@ struct cusIntegrator {
     cusSpace space;
     cusMat workspace; /* rows of 1 MiB, as one row may not hold all bytes */
     size_t workspace_bytes;
+    CusiGuard guard;
 };
 
 cusIntegralOptions cusIntegralDefaults(void) {
@@ -61,6 +63,7 @@ static cusStatus run(const char *function, const IntegralArgs *args, cusStream s
 }
 
 cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_cols, cusSpace space) {
+    CUSI_RANGE;
     static const char function[] = "cusIntegratorCreate";
     enum { ROW = 1 << 20 };
     CUSI_NOT_NULL(function, integrator);
@@ -81,6 +84,8 @@ cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_
         status = cusMatSetZero(&created->workspace, NULL);
     if (status == CUS_OK && space == CUS_DEVICE)
         status = cusStreamSynchronize(NULL);
+    if (status == CUS_OK)
+        status = cusi_guardCreate(function, &created->guard, space);
     if (status != CUS_OK) {
         cusIntegratorDestroy(created);
         return status;
@@ -91,16 +96,16 @@ cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_
 }
 
 void cusIntegratorDestroy(cusIntegrator *integrator) {
+    CUSI_RANGE;
     if (!integrator)
         return;
     cusMatRelease(&integrator->workspace);
+    cusi_guardRelease(&integrator->guard);
     free(integrator);
 }
 
-cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
+static cusStatus runObject(const char *function, cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
                            const cusIntegralOptions *options, cusStream stream) {
-    static const char function[] = "cusIntegratorRun";
-    CUSI_NOT_NULL(function, integrator);
     CUS_TRY(cusi_checkMat(function, "src", src));
     CUSI_REQUIRE(src->space == integrator->space, CUS_ERROR_SPACE,
                  "%s: src is in %s memory, expected %s like the integrator", function,
@@ -114,7 +119,15 @@ cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat 
     return run(function, &args, stream);
 }
 
+cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
+                           const cusIntegralOptions *options, cusStream stream) {
+    CUSI_RANGE;
+    static const char function[] = "cusIntegratorRun";
+    CUSI_GUARDED(function, integrator, stream, runObject(function, integrator, src, sum, sqsum, options, stream));
+}
+
 cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options, cusStream stream) {
+    CUSI_RANGE;
     static const char function[] = "cusIntegral";
     CUS_TRY(prepare(function, src, sum, sqsum, options));
     IntegralArgs args = {src, sum, sqsum, NULL, 0, false, INTEGRAL_AUTO};
@@ -135,6 +148,7 @@ cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIn
 }
 
 cusStatus cusBoxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream) {
+    CUSI_RANGE;
     static const char function[] = "cusBoxSums";
     CUS_TRY(cusi_checkInput(function, "table", table, CUSI_TYPES(CUS_32SC1, CUS_64FC1)));
     CUS_TRY(cusi_checkInput(function, "boxes", boxes, CUSI_TYPES(CUS_32SC1)));

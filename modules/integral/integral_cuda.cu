@@ -1,4 +1,5 @@
 // The CUDA backend's entry points: workspace, choice of the launch. integral_stages.cuh lists the other files.
+#include "device.h"
 #include "integral_stages.cuh"
 #include "integral_workspace.cuh"
 
@@ -11,24 +12,23 @@ cusStatus integral_cuda_workspace(const char *, int rows, int cols, size_t *byte
     *bytes = std::max({WorkspaceLayout<tuning::Small32, Sums32, NoTable>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Medium32, Sums32, NoTable>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Large32, Sums32, NoTable>(height, width).maxBytes(),
+                       WorkspaceLayout<tuning::Tall32, Sums32, NoTable>(height, width).maxBytes(),
+                       WorkspaceLayout<tuning::Wide32, Sums32, NoTable>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Small64, Sums64, Squares64>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Medium64, Sums64, Squares64>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Large64, Sums64, Squares64>(height, width).maxBytes(),
-                       WorkspaceLayout<tuning::Float, Floats64, Floats64>(height, width).maxBytes()});
+                       WorkspaceLayout<tuning::Tall64, Sums64, Squares64>(height, width).maxBytes(),
+                       WorkspaceLayout<tuning::Float, Floats64, Floats64>(height, width).maxBytes(),
+                       WorkspaceLayout<tuning::TallFloat, Floats64, Floats64>(height, width).maxBytes()});
     return CUS_OK;
 }
 
 cusStatus integral_cuda_allocate(const char *function, size_t bytes, void **data, cusStream stream) {
-    const cudaError_t error = cudaMallocAsync(data, bytes, stream);
-    if (error == cudaErrorMemoryAllocation) {
-        cudaGetLastError();
-        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no device memory for %zu bytes of workspace", function, bytes);
-    }
-    return cusi::cudaStatus(error, function, "workspace");
+    return cusi_deviceAllocateAsync(function, bytes, data, stream);
 }
 
 cusStatus integral_cuda_free(const char *function, void *data, cusStream stream) {
-    return cusi::cudaStatus(cudaFreeAsync(data, stream), function, "workspace");
+    return cusi_deviceFreeAsync(function, data, stream);
 }
 
 cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream) {

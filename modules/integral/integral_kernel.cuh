@@ -48,6 +48,9 @@ struct TableBuilder {
     __device__ void publishRows() {
         integral::publishRows<Tile>(table, slab, shared, at);
     }
+    __device__ void lookBackLongRows() {
+        integral::lookBackLongRows<Tile>(table, slab, shared, at);
+    }
     __device__ RowLookBack<Tile, T, Shared> rowLookBack() const {
         return {table, slab, shared, at};
     }
@@ -75,6 +78,7 @@ struct TableBuilder<Pixel, SQUARES, NoTable, Tile, COLUMN_WARP_Y, FIRST_ROW_WARP
     __device__ void storeColumns() {}
     __device__ void lookBackColumns() {}
     __device__ void publishRows() {}
+    __device__ void lookBackLongRows() {}
     __device__ void lookBackCorner() {}
     __device__ void computeWarpStarts() {}
     __device__ NoWriter writer() const { return {}; }
@@ -99,12 +103,6 @@ __device__ __forceinline__ void staggerStart(const SlabParams &slab) {
     }
 }
 
-// A barrier for the warps that look back along the rows.
-template<unsigned THREADS>
-__device__ inline void syncRowWarps() {
-    asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
-}
-
 // Publishes the tile's sums and finds what is left of and above it.
 template<class Tile, unsigned FIRST_ROW_WARP, bool SUMS, bool SQUARES, class Sums, class Squares>
 __device__ __forceinline__ void lookBack(const Position &at, Sums &sums, Squares &squares) {
@@ -114,7 +112,9 @@ __device__ __forceinline__ void lookBack(const Position &at, Sums &sums, Squares
     } else {
         sums.publishRows();
         squares.publishRows();
-        if constexpr (SUMS && SQUARES)
+        if constexpr (Tile::LONG_CHAINS)
+            sums.lookBackLongRows(), squares.lookBackLongRows();
+        else if constexpr (SUMS && SQUARES)
             lookBackRows(at, sums.rowLookBack(), squares.rowLookBack());
         else if constexpr (SUMS)
             lookBackRows(at, sums.rowLookBack());

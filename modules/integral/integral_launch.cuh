@@ -126,16 +126,23 @@ cusStatus launchIntegral(const char *function, const IntegralArgs &args, cudaStr
         return static_cast<size_t>(divUp(args.src->rows, Tile::HEIGHT)) * divUp(args.src->cols, Tile::WIDTH) <=
                static_cast<size_t>(multiprocessors) * Tile::BLOCKS_PER_SM;
     };
+    const cusMat &src = *args.src;
+    const auto isLong = [](int length, int side) {
+        return side <= tuning::MAX_SHORT_SIDE && length / tuning::LONG_SHAPE >= side;
+    };
     if constexpr (std::is_same_v<Pixel, float>)
-        return with(tuning::Float());
+        return isLong(src.rows, src.cols) ? with(tuning::TallFloat()) : with(tuning::Float());
     else if constexpr (!std::is_same_v<SumTable, Sums32> || EXISTS<SquareTable>)
-        return fits(tuning::Small64())    ? with(tuning::Small64())
-               : fits(tuning::Medium64()) ? with(tuning::Medium64())
-                                          : with(tuning::Large64());
+        return fits(tuning::Small64())      ? with(tuning::Small64())
+               : isLong(src.rows, src.cols) ? with(tuning::Tall64())
+               : fits(tuning::Medium64())   ? with(tuning::Medium64())
+                                            : with(tuning::Large64());
     else
-        return fits(tuning::Small32())   ? with(tuning::Small32())
-               : fits(tuning::Large32()) ? with(tuning::Medium32())
-                                         : with(tuning::Large32());
+        return fits(tuning::Small32())      ? with(tuning::Small32())
+               : isLong(src.rows, src.cols) ? with(tuning::Tall32())
+               : isLong(src.cols, src.rows) ? with(tuning::Wide32())
+               : fits(tuning::Large32())    ? with(tuning::Medium32())
+                                            : with(tuning::Large32());
 }
 
 } // namespace cusi::integral

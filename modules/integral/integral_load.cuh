@@ -86,6 +86,60 @@ __device__ inline void copyPixels16(void *to, const void *from) {
 #endif
 }
 
+// An aligned word of pixels. Neighboring warps share some, so L1 may keep it; L2 need not.
+__device__ __forceinline__ uint32_t loadPixelWord(const unsigned char *p) {
+#if __CUDA_ARCH__ >= 800
+    uint32_t word;
+    asm volatile("ld.global.nc.L2::cache_hint.u32 %0, [%1], %2;" : "=r"(word) : "l"(p), "l"(policyEvictFirst()));
+    return word;
+#else
+    return __ldg(reinterpret_cast<const uint32_t *>(p));
+#endif
+}
+
+__device__ __forceinline__ const unsigned char *wordOf(const unsigned char *p) {
+    return reinterpret_cast<const unsigned char *>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t{3});
+}
+
+// Bytes from any address: a lane loads one aligned word of each row, all rows in flight together, and shifts it together with
+// the next lane's. Words that no pixel is in are not read, nor those that begin before the slab's first pixel or end after
+// its last one: their rows are read byte by byte.
+template<int ROWS>
+__device__ __forceinline__ void loadRowsAnywhere(Pixels4<unsigned char> *to, const SlabParams &slab, unsigned x, unsigned y,
+                                                 unsigned lane) {
+    static_assert(ROWS <= 32, "a lane has the last word of a row");
+    const unsigned cols = slab.cols - min(slab.cols, x), rows = cols > 0 ? slab.rows - min(slab.rows, y) : 0;
+    const unsigned char *const start = slab.src + y * slab.step + x;
+    // A word reaches up to three bytes past its row, which are in another row if that is not among the first or last ones.
+    const unsigned margin = slab.step >= 3 ? 1 : 3;
+    const unsigned before = x > 0 || slab.src_aligned4 ? 0 : margin, after = cols >= WARP_COLS + 4 ? 0 : margin;
+    const unsigned first = min(rows, before - min(before, y)), // rows by words: first .. end - 1
+        end = max(first, min(rows, slab.rows - min(slab.rows, y + after)));
+    const auto skew = [&](unsigned k) { // of row k: its distance from the word before
+        return (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(start)) + k * static_cast<uint32_t>(slab.step)) & 3;
+    };
+    uint32_t words[ROWS], last_word = 0; // the latter: of row `lane`
+#pragma unroll
+    for (unsigned k = 0; k < ROWS; ++k) {
+        words[k] = 0;
+        if (k - first < end - first && 4 * lane < cols + skew(k))
+            words[k] = loadPixelWord(wordOf(start + k * slab.step) + 4 * lane);
+    }
+    if (lane - first < end - first && lane < ROWS && WARP_COLS < cols + skew(lane))
+        last_word = loadPixelWord(wordOf(start + lane * slab.step) + WARP_COLS);
+    const unsigned own = cols - min(cols, 4 * lane); // pixels from the lane's first on
+    const uint32_t mask = own >= 4 ? 0xffffffffu : (1u << (8 * own)) - 1;
+#pragma unroll
+    for (unsigned k = 0; k < ROWS; ++k) {
+        const uint32_t of_next_lane = __shfl_down_sync(FULL_WARP, words[k], 1), last = __shfl_sync(FULL_WARP, last_word, k);
+        to[32 * k + lane].packed = __funnelshift_r(words[k], lane < 31 ? of_next_lane : last, 8 * skew(k)) & mask;
+    }
+#pragma unroll 1
+    for (unsigned k = 0; k < rows && k < ROWS; ++k)
+        if (k < first || k >= end)
+            to[32 * k + lane].loadPartial(start + k * slab.step, 4 * lane, cols);
+}
+
 // Starts copying columns x .. x + 127 of rows y .. y + ROWS - 1 to `to`, [row][lane], zero outside the image. `whole`: all
 // are inside and aligned to 16 bytes.
 template<int ROWS, class Pixel>
@@ -98,6 +152,8 @@ __device__ inline void loadRows(Pixels4<Pixel> *to, const SlabParams &slab, unsi
 #pragma unroll
         for (unsigned k = 0; k < ROWS; k += ROWS_AT_ONCE, row += ROWS_AT_ONCE * slab.step)
             copyPixels16(reinterpret_cast<char *>(to + 32 * k) + 16 * lane, row);
+    } else if constexpr (sizeof(Pixel) == 1) {
+        loadRowsAnywhere<ROWS>(to, slab, x, y, lane);
     } else {
         const bool aligned4 = slab.src_aligned4 && x + 4 * lane + 4 <= slab.cols;
         const unsigned cols = slab.cols - min(slab.cols, x);

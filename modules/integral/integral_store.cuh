@@ -28,22 +28,23 @@ __device__ inline double toEntry(uint64_t v) {
 // ---- One row of a warp ----------------------------------------------------------------------------------------------
 
 // Four 8-byte entries are one 32-byte sector, but two stores. Pairs of lanes swap halves, so that each store of the warp
-// writes whole sectors: first those of the even lanes, then those of the odd ones.
+// writes whole sectors: first those of the even lanes, then those of the odd ones. to: where the lane's entries belong.
 template<class T>
-__device__ __forceinline__ void storeRowPaired(T *row, unsigned x, const T (&v)[4], unsigned lane) {
+__device__ __forceinline__ void storePaired(T *to, const T (&v)[4], unsigned lane, bool stores_even = true) {
     const bool odd = lane % 2;
     const T half[2] = {__shfl_xor_sync(FULL_WARP, odd ? v[0] : v[2], 1), __shfl_xor_sync(FULL_WARP, odd ? v[1] : v[3], 1)};
     const T first[2] = {odd ? half[0] : v[0], odd ? half[1] : v[1]};
     const T second[2] = {odd ? v[2] : half[0], odd ? v[3] : half[1]};
-    T *const pair = row + x - (odd ? 2 : 0);
-    store16EvictFirst(pair, first);
+    T *const pair = to - (odd ? 2 : 0);
+    if (stores_even)
+        store16EvictFirst(pair, first);
     store16EvictFirst(pair + 4, second);
 }
 
-// The row starts `phase` entries past a 16-byte boundary, so lanes write the four entries that start `phase` earlier: some
-// of the lane before and some of their own. The ends of the warp's columns are written one by one.
-template<bool WHOLE, class T>
-__device__ __forceinline__ void storeRowShifted(T *row, unsigned x, const T (&v)[4], unsigned n, unsigned lane) {
+// A row that ends among the warp's columns, which starts `phase` entries past a 16-byte boundary: lanes write the four entries
+// that start `phase` earlier, some of the lane before and some of their own. The ends are written one by one.
+template<class T>
+__device__ __forceinline__ void storePartialRow(T *row, unsigned x, const T (&v)[4], unsigned n, unsigned lane) {
     constexpr unsigned VECTOR = 16 / sizeof(T);
     const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) / sizeof(T)) % VECTOR;
     const T before[3] = {__shfl_up_sync(FULL_WARP, v[1], 1), __shfl_up_sync(FULL_WARP, v[2], 1),
@@ -57,21 +58,54 @@ __device__ __forceinline__ void storeRowShifted(T *row, unsigned x, const T (&v)
         w[0] = before[1], w[1] = before[2], w[2] = v[0], w[3] = v[1];
     else
         w[0] = before[0], w[1] = before[1], w[2] = before[2], w[3] = v[0];
-    if ((lane > 0 || phase == 0) && (WHOLE || x - phase + 4 <= n)) {
+    if ((lane > 0 || phase == 0) && x - phase + 4 <= n) {
         store16EvictFirst(row + x - phase, w);
         if (VECTOR == 2)
             store16EvictFirst(row + x - phase + 2, w + 2);
     } else {
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i)
-            if ((lane > 0 || i >= phase) && (WHOLE || x - phase + i < n))
+            if ((lane > 0 || i >= phase) && x - phase + i < n)
                 __stcs(row + x - phase + i, w[i]);
     }
     if (lane == 31) {
 #pragma unroll
         for (unsigned i = 1; i < 4; ++i)
-            if (i >= 4 - phase && (WHOLE || x + i < n))
+            if (i >= 4 - phase && x + i < n)
                 __stcs(row + x + i, v[i]);
+    }
+}
+
+// Whole rows that start `phase` entries past a boundary of four entries: a lane writes the four that start `phase` earlier,
+// some of the lane before and some of its own, as 16-byte stores that fill sectors. The first lane's four are the first of
+// the warp's entries and, taken from the last lane, the last ones; these are written one by one.
+template<class T>
+__device__ __forceinline__ void storeWholeRowShifted(T *row, unsigned x, const T (&v)[4], unsigned lane) {
+    const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) / sizeof(T)) % 4;
+    const unsigned from = (lane + 31) % 32;
+    const T before[3] = {__shfl_sync(FULL_WARP, v[1], from), __shfl_sync(FULL_WARP, v[2], from),
+                         __shfl_sync(FULL_WARP, v[3], from)};
+    T w[4];
+    if (phase == 0)
+        w[0] = v[0], w[1] = v[1], w[2] = v[2], w[3] = v[3];
+    else if (phase == 1)
+        w[0] = before[2], w[1] = v[0], w[2] = v[1], w[3] = v[2];
+    else if (phase == 2)
+        w[0] = before[1], w[1] = before[2], w[2] = v[0], w[3] = v[1];
+    else
+        w[0] = before[0], w[1] = before[1], w[2] = before[2], w[3] = v[0];
+    T *const to = row + x - phase;
+    const bool is_edge = lane == 0 && phase > 0;
+    if constexpr (sizeof(T) == 4) {
+        if (!is_edge)
+            store16EvictFirst(to, w);
+    } else {
+        storePaired(to, w, lane, phase == 0 || lane > 1);
+    }
+    if (is_edge) {
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+            __stcs(to + i + (i < phase ? WARP_COLS : 0), w[i]);
     }
 }
 
@@ -82,9 +116,11 @@ __device__ inline void storeRow(T *row, unsigned x, const T (&v)[4], unsigned n,
     if constexpr (ALIGNED && sizeof(T) == 4)
         store16EvictFirst(row + x, v);
     else if constexpr (ALIGNED)
-        storeRowPaired(row, x, v, lane);
+        storePaired(row + x, v, lane);
+    else if constexpr (WHOLE)
+        storeWholeRowShifted(row, x, v, lane);
     else
-        storeRowShifted<WHOLE>(row, x, v, n, lane);
+        storePartialRow(row, x, v, n, lane);
 }
 
 // ---- The rows of a warp ---------------------------------------------------------------------------------------------

@@ -14,6 +14,11 @@ cusMatcherOptions cusMatcherDefaults(void) {
         .method = CUS_MATCH_SQDIFF, .algorithm = CUS_MATCH_AUTO, .max_matches = 1, .min_distance = 1, .score_limit = NAN};
 }
 
+#ifdef CUSI_WITH_CUDA
+/* match_cufft_open.c: why this thread's last call could not reach cuFFT; NULL if it could. */
+const char *match_cufftProblem(void);
+#endif
+
 /* ---- Creation ----------------------------------------------------------------------------------------------------------
  */
 
@@ -189,6 +194,7 @@ static MatchModel modelOf(const cusMat *first, int count, int rows, int cols, co
 
 cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
                            const cusMatcherOptions *options, cusStream stream) {
+    CUSI_RANGE;
     const char *f = "cusMatcherCreate";
     CUSI_NOT_NULL(f, matcher);
     CUSI_NOT_NULL(f, templates);
@@ -198,6 +204,8 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     const cusMatcherOptions o = options ? *options : cusMatcherDefaults();
     CUS_TRY(checkOptions(f, &o, first));
     CUS_TRY(checkSizes(f, first, rows, cols));
+    if (first->space == CUS_DEVICE)
+        CUS_TRY(cusi_refuseCapture(f, stream, "the call waits for it"));
 
     cusMatcher *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);
@@ -209,6 +217,15 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
         made->algorithm =
             CUSI_BACKEND(f, made->space, match_host_algorithm(&made->model), match_cuda_algorithm(&made->model));
     cusStatus status = fetchAndPrepare(f, made, templates, o.mask, stream);
+    if (status == CUS_OK)
+        status = cusi_guardCreate(f, &made->guard, made->space);
+#ifdef CUSI_WITH_CUDA
+    const char *const problem = match_cufftProblem();
+    if (status == CUS_ERROR_CUDA && problem)
+        status =
+            cusi_fail(CUS_ERROR_NO_CUDA,
+                      "%s: matching by FFT on the device needs cuFFT: %s (CUS_MATCH_DIRECT works without it)", f, problem);
+#endif
     if (status != CUS_OK) {
         cusMatcherDestroy(made);
         return status;
@@ -218,6 +235,7 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
 }
 
 void cusMatcherDestroy(cusMatcher *matcher) {
+    CUSI_RANGE;
     if (!matcher)
         return;
     if (matcher->space == CUS_HOST)
@@ -227,6 +245,7 @@ void cusMatcherDestroy(cusMatcher *matcher) {
         match_cuda_release(matcher);
 #endif
     cusMatRelease(&matcher->results);
+    cusi_guardRelease(&matcher->guard);
     free(matcher);
 }
 
@@ -245,11 +264,11 @@ static cusStatus checkFrame(const char *f, const cusMatcher *matcher, const cusM
     return CUS_OK;
 }
 
-cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
-    const char *f = "cusMatcherRun";
-    CUSI_NOT_NULL(f, matcher);
+static cusStatus runObject(const char *f, cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
     const MatchModel *m = &matcher->model;
     CUS_TRY(checkFrame(f, matcher, frame, matcher->type));
+    if (scores && matcher->space == CUS_DEVICE) /* the maps' addresses are sent when they change */
+        CUS_TRY(cusi_refuseCapture(f, stream, "scores would not be part of the graph"));
     for (int k = 0; scores && k < m->count; ++k) {
         char name[32];
         snprintf(name, sizeof name, "scores[%d]", k);
@@ -262,13 +281,20 @@ cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores
                         match_cuda_run(matcher, frame, scores, stream));
 }
 
-cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found, cusStream stream) {
-    const char *f = "cusMatcherGet";
-    CUSI_NOT_NULL(f, matcher);
+cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
+    CUSI_RANGE;
+    const char *f = "cusMatcherRun";
+    CUSI_GUARDED(f, matcher, stream, runObject(f, matcher, frame, scores, stream));
+}
+
+static cusStatus get(const char *f, cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found,
+                     cusStream stream) {
     CUSI_NOT_NULL(f, found);
     CUSI_REQUIRE(index >= 0 && index < matcher->model.count, CUS_ERROR_VALUE, "%s: index is %d, expected 0..%d", f, index,
                  matcher->model.count - 1);
     CUSI_REQUIRE(matches || capacity == 0, CUS_ERROR_NULL, "%s: matches is NULL", f);
+    if (matcher->space == CUS_DEVICE)
+        CUS_TRY(cusi_refuseCapture(f, stream, "the call waits for it"));
     cusMatch all[1024];
     const int most = matcher->model.max_matches;
     cusMat row = CUS_MAT_INIT;
@@ -284,7 +310,14 @@ cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int c
     return CUS_OK;
 }
 
+cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found, cusStream stream) {
+    CUSI_RANGE;
+    const char *f = "cusMatcherGet";
+    CUSI_GUARDED(f, matcher, stream, get(f, matcher, index, matches, capacity, found, stream));
+}
+
 cusStatus cusMatcherResults(const cusMatcher *matcher, cusMat *view) {
+    CUSI_RANGE;
     CUSI_NOT_NULL("cusMatcherResults", matcher);
     CUSI_NOT_NULL("cusMatcherResults", view);
     return cusMatRegion(&matcher->results, 0, 0, matcher->results.cols, matcher->results.rows, view);
@@ -298,13 +331,18 @@ const char *cusMatcherHostFft(void) {
     return match_fft_name();
 }
 
-cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
-                            cusStream stream) {
-    const char *f = "cusMatcherInspect";
-    CUSI_NOT_NULL(f, matcher);
+static cusStatus inspect(const char *f, cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
+                         cusStream stream) {
     CUS_TRY(checkFrame(f, matcher, frame, CUS_8UC3));
     CUS_TRY(cusi_checkHsvRange(f, range));
     CUSI_REQUIRE(min_fill >= 0 && min_fill <= 1, CUS_ERROR_VALUE, "%s: min_fill is %g, expected 0..1", f, min_fill);
     return CUSI_BACKEND(f, matcher->space, match_host_inspect(matcher, frame, range, min_fill),
                         match_cuda_inspect(matcher, frame, range, min_fill, stream));
+}
+
+cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
+                            cusStream stream) {
+    CUSI_RANGE;
+    const char *f = "cusMatcherInspect";
+    CUSI_GUARDED(f, matcher, stream, inspect(f, matcher, frame, range, min_fill, stream));
 }

@@ -3,6 +3,7 @@
 #define CUSI_MATCH_BACKEND_H
 
 #include "cusight/match.h"
+#include "guard.h"
 
 #include <math.h>
 
@@ -12,7 +13,7 @@ extern "C" {
 
 enum { MATCH_MAX_PLANES = 4 };
 #define MATCH_MAX_ENERGY 1e30
-/* Rounding errors a level of the FFT, in units of 2^-24: three transforms, in each a product with a twiddle factor, the
+/* Rounding errors a level of cuFFT, in units of 2^-24: three transforms, in each a product with a twiddle factor, the
  * rounding of that factor, and a sum: sqrt(5) + 1 / sqrt(2) + 1 < 4. */
 #define MATCH_FFT_UNITS 12
 
@@ -51,6 +52,7 @@ struct cusMatcher {
     cusMatchAlgorithm algorithm;
     cusMat results; /* count rows of max_matches cusMatch */
     void *backend;
+    CusiGuard guard;
 };
 
 /* Element i of pixel data in host memory, 8-bit or float. */

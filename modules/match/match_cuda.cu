@@ -106,11 +106,12 @@ cusStatus allocateBuffers(MatchCuda *cuda, cudaStream_t stream) {
     CUS_TRY(allocate(cuda, &cuda->maps, count, stream));
     CUS_TRY(allocate(cuda, &cuda->map_steps, count, stream));
     CUS_TRY(allocate(cuda, &cuda->inspect_counts, 2 * count * m.max_matches, stream));
-    cuda->host_maps.assign(count, nullptr);
-    cuda->sent_maps.assign(count, nullptr);
-    cuda->host_steps.assign(count, 0);
-    cuda->sent_steps.assign(count, 0);
-    return CUS_OK;
+    return inHostMemory([&] {
+        cuda->host_maps.assign(count, nullptr);
+        cuda->sent_maps.assign(count, nullptr);
+        cuda->host_steps.assign(count, 0);
+        cuda->sent_steps.assign(count, 0);
+    });
 }
 
 cusStatus allocateFft(MatchCuda *cuda, cudaStream_t stream) {
@@ -147,8 +148,14 @@ cusStatus uploadTemplates(MatchCuda *cuda, const void *pixels, const uint8_t *ma
     MatchTemplate *device_sums = nullptr;
     CUS_TRY(allocate(cuda, &device_pixels, templates.bytes * count, stream));
     CUS_TRY(allocate(cuda, &device_sums, count, stream));
-    std::vector<unsigned char> host(static_cast<const unsigned char *>(pixels),
-                                    static_cast<const unsigned char *>(pixels) + elements * element * count);
+    const cusMatch none = {-1, -1, NAN, 0, 0, 0, -1};
+    std::vector<unsigned char> host;
+    std::vector<cusMatch> results;
+    CUS_TRY(inHostMemory([&] {
+        const unsigned char *from = static_cast<const unsigned char *>(pixels);
+        host.assign(from, from + elements * element * count);
+        results.assign(count * m.max_matches, none);
+    }));
     if (mask) {
         for (size_t i = 0; i < elements * count; ++i)
             if (!mask[i % elements])
@@ -163,8 +170,6 @@ cusStatus uploadTemplates(MatchCuda *cuda, const void *pixels, const uint8_t *ma
     CUSI_CUDA(f, cudaMemcpy2DAsync(device_pixels, templates.step, host.data(), row_bytes, row_bytes, m.h * count,
                                    cudaMemcpyHostToDevice, stream));
     CUSI_CUDA(f, cudaMemcpyAsync(device_sums, sums, count * sizeof *sums, cudaMemcpyHostToDevice, stream));
-    const cusMatch none = {-1, -1, NAN, 0, 0, 0, -1};
-    std::vector<cusMatch> results(count * m.max_matches, none);
     CUSI_CUDA(f, cudaMemcpyAsync(cuda->stages.refinement.results, results.data(), results.size() * sizeof none,
                                  cudaMemcpyHostToDevice, stream));
     CUSI_CUDA(f, cudaStreamSynchronize(stream));
@@ -190,6 +195,8 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     planWindowRows(stages.windows, (stages.block_fft.rows.n ? stages.block_fft.columns.threads : THREADS) / 32);
     planTiles(stages);
     CUS_TRY(allocateBuffers(cuda, stream));
+    if (fft) // small windows that overflow the refinement's list are summed up directly
+        CUS_TRY(chooseDense(cuda, sums, stream));
     CUS_TRY(cusMatWrap(&matcher->results, m.count, m.max_matches * static_cast<int>(sizeof(cusMatch)), CUS_8UC1, CUS_DEVICE,
                        stages.refinement.results, 0));
     CUS_TRY(uploadTemplates(cuda, templates, mask, sums, stream));
@@ -239,12 +246,15 @@ cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, 
         CUS_TRY(runCufft(cuda, stages, window_blocks, stream));
     else
         CUS_TRY(runDirect(stages, window_blocks, stream));
-    for (int &round = stages.refinement.round; round < m.max_matches; ++round) {
-        if (round)
+    CUS_TRY(launchRefine(stages, stream));
+    if (stages.refinement.select_blocks)
+        CUS_TRY(launchSelect(stages, stream));
+    else
+        for (int &round = stages.refinement.round; ++round < m.max_matches;) {
             CUS_TRY(launchSuppress(stages, stream));
-        CUS_TRY(launchRefine(stages, stream));
-    }
-    return CUS_OK;
+            CUS_TRY(launchRefine(stages, stream));
+        }
+    return stages.dense.rows.n && !stages.dense.in_refine ? launchDense(stages, stream) : CUS_OK;
 }
 
 // Sends the maps' addresses to the device, unless they are those of the previous run.
@@ -292,7 +302,7 @@ void match_cuda_release(cusMatcher *matcher) {
         if (plan != match::NO_PLAN)
             (void)cufftDestroy(plan);
     for (void *p : cuda->memory)
-        (void)cudaFree(p);
+        cusi_deviceFree(p);
     delete cuda;
 }
 

@@ -4,12 +4,14 @@
 #define CUSI_MATCH_CUDA_CUH
 
 #include "cuda.cuh"
+#include "device.h"
 #include "match_backend.h"
 #include "match_fft.cuh"
 
 #include <cufft.h>
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
 namespace match {
@@ -77,12 +79,35 @@ struct Scores {
     int upper_count; // block_uppers of a template
 };
 
+struct Candidate {
+    double cost;
+    unsigned long long position; // of the map, row-major
+};
+
 struct Refinement {
     void *partial_sums;
     unsigned *tickets;
+    unsigned *overflows; // of each template: the match from which on denseKernel is to find them, and one, or 0; NULL if
+                         // there is no denseKernel
     cusMatch *results;
-    int round;  // 0 finds the best match, 1 the next, ...
-    int blocks; // a template
+    int round;         // 0 finds the best match, 1 the next, ...
+    int blocks;        // a template
+    void *listed_sums; // of selectKernel
+    int select_blocks; // of selectKernel, a template; 0: further matches take two launches each
+};
+
+// Exact scores of 8-bit pictures everywhere, by transforms in double. Spectra are tiles of two columns, rows in order.
+struct Dense {
+    fft::PlanOf<double2> rows, columns; // rows.n is 0 if the frame is too large or its pixels are floats
+    int tiles, spectrum_pitch, template_pitch, product_pitch; // pitches: rows of a tile
+    double2 *spectra, *template_spectra, *products;
+    double2 *columns_of_template; // of a tile, for each block
+    double scale;                 // of the results
+    double *costs;                // of every position, if more than one match is wanted, else NULL
+    Candidate *bests;             // of each template's bands
+    unsigned *counters;
+    int blocks;
+    bool in_refine; // refineDenseKernel does this: there is no launch of denseKernel
 };
 
 // ---- Host
@@ -97,7 +122,10 @@ struct Stages {
     Energy energy = {};
     Scores scores = {};
     Refinement refinement = {};
+    Dense dense = {};
 };
+
+constexpr size_t MOST_ALLOCATIONS = 64; // of a matcher
 
 // The device half of a cusMatcher.
 struct MatchCuda {
@@ -120,6 +148,17 @@ inline cusStatus cufftStatus(cufftResult result, const char *function, const cha
 }
 #define MATCH_CUFFT(function, call) CUS_TRY(match::cufftStatus((call), function, #call))
 
+// Fills host containers. No exception leaves it, so none passes what else is held meanwhile.
+template<class Fill>
+cusStatus inHostMemory(const Fill &fill) {
+    try {
+        fill();
+        return CUS_OK;
+    } catch (const std::bad_alloc &) {
+        return cusi_fail(CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory");
+    }
+}
+
 // Zeroed device memory, 256-byte aligned, freed with the matcher.
 template<class T>
 cusStatus allocate(MatchCuda *cuda, T **p, size_t n, cudaStream_t stream) {
@@ -127,7 +166,9 @@ cusStatus allocate(MatchCuda *cuda, T **p, size_t n, cudaStream_t stream) {
     void *memory = nullptr;
     n = std::max<size_t>(n, 1);
     CUSI_REQUIRE(n <= SIZE_MAX / 2 / sizeof(T), CUS_ERROR_NO_MEMORY, "%s: out of device memory", f);
-    CUSI_CUDA(f, cudaMalloc(&memory, n * sizeof(T)));
+    CUS_TRY(inHostMemory([&] { cuda->memory.reserve(MOST_ALLOCATIONS); }));
+    CUSI_REQUIRE(cuda->memory.size() < MOST_ALLOCATIONS, CUS_ERROR_NO_MEMORY, "%s: too many blocks", f);
+    CUS_TRY(cusi_deviceAllocate(f, n * sizeof(T), &memory));
     cuda->memory.push_back(memory);
     CUSI_CUDA(f, cudaMemsetAsync(memory, 0, n * sizeof(T), stream));
     *p = static_cast<T *>(memory);
@@ -148,6 +189,11 @@ size_t columnFftBytes(const Stages &stages);
 cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream);
 double correlationErrorUnits(const Stages &stages);
 void chooseCufftSize(const MatchModel &m, int *rows, int *cols, cudaStream_t stream);
+cusStatus chooseDense(MatchCuda *cuda, const MatchTemplate *sums, cudaStream_t stream);
+cusStatus allowDenseMemory(int bytes);
+cusStatus allowRefineDenseMemory(int bytes);
+bool refinesDensely(const Stages &stages, int most); // most: shared memory of a block
+size_t denseBytes(const Stages &stages);
 cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream);
 cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cudaStream_t stream);
 size_t refinementBytes(const Stages &stages);
@@ -170,6 +216,9 @@ enum class Correlation { FFT, DOT_PRODUCTS, PLAIN };
 cusStatus launchScores(const Stages &stages, Correlation source, cudaStream_t stream);
 cusStatus launchSuppress(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
+cusStatus chooseSelect(MatchCuda *cuda, int most, cudaStream_t stream);
+cusStatus launchSelect(const Stages &stages, cudaStream_t stream);
+cusStatus launchDense(const Stages &stages, cudaStream_t stream);
 
 // ---- Device
 

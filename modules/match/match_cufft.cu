@@ -77,21 +77,21 @@ bool isSmooth(int n) {
     return n == 1;
 }
 
-// The smallest `max` smooth sizes from n up, multiples of `multiple`; all but the first exceed n by 7 % at most.
-std::vector<int> smoothSizes(int n, int multiple, size_t max) {
-    std::vector<int> sizes;
-    for (int size = cusi::divUp(n, multiple) * multiple; sizes.empty() || (sizes.size() < max && size <= n + n / 14);
+// The smallest `max` smooth sizes from n up, multiples of `multiple`; all but the first exceed n by 7 % at most. Returns how many.
+constexpr int MOST_SIZES = 6;
+int smoothSizes(int n, int multiple, int max, int (&sizes)[MOST_SIZES]) {
+    int count = 0;
+    for (int size = cusi::divUp(n, multiple) * multiple; count == 0 || (count < max && size <= n + n / 14);
          size += multiple)
         if (isSmooth(size))
-            sizes.push_back(size);
-    return sizes;
+            sizes[count++] = size;
+    return count;
 }
 
 // A transform of one plane and its inverse, with everything that timing them needs.
 struct TimedFft {
     cufftHandle forward = NO_PLAN, inverse = NO_PLAN;
-    float *plane = nullptr;
-    cufftComplex *spectrum = nullptr;
+    void *plane = nullptr, *spectrum = nullptr, *work = nullptr;
     cudaEvent_t start = nullptr, stop = nullptr;
 
     TimedFft() = default;
@@ -101,26 +101,37 @@ struct TimedFft {
         for (cudaEvent_t event : {start, stop})
             if (event)
                 (void)cudaEventDestroy(event);
-        (void)cudaFree(plane);
-        (void)cudaFree(spectrum);
         for (cufftHandle plan : {forward, inverse})
             if (plan != NO_PLAN)
                 (void)cufftDestroy(plan);
+        for (void *memory : {plane, spectrum, work})
+            cusi_deviceFree(memory);
         (void)cudaGetLastError();
     }
+    static bool allocate(void **memory, size_t bytes) {
+        return cusi_deviceAllocate("cusMatcherCreate", bytes, memory) == CUS_OK;
+    }
     bool create(int rows, int cols, cudaStream_t stream) {
-        const size_t points = static_cast<size_t>(rows) * cols, half = static_cast<size_t>(rows) * (cols / 2 + 1);
-        return cufftPlan2d(&forward, rows, cols, CUFFT_R2C) == CUFFT_SUCCESS &&
-               cufftPlan2d(&inverse, rows, cols, CUFFT_C2R) == CUFFT_SUCCESS &&
-               cudaMalloc(&plane, points * sizeof(float)) == cudaSuccess &&
-               cudaMalloc(&spectrum, half * sizeof(cufftComplex)) == cudaSuccess &&
+        long long n[2] = {rows, cols}, complex[2] = {n[0], n[1] / 2 + 1};
+        const long long points = n[0] * n[1], half = n[0] * complex[1];
+        size_t sizes[2] = {0, 0};
+        return cufftCreate(&forward) == CUFFT_SUCCESS && cufftSetAutoAllocation(forward, 0) == CUFFT_SUCCESS &&
+               cufftMakePlanMany64(forward, 2, n, n, 1, points, complex, 1, half, CUFFT_R2C, 1, &sizes[0]) ==
+                   CUFFT_SUCCESS &&
+               cufftCreate(&inverse) == CUFFT_SUCCESS && cufftSetAutoAllocation(inverse, 0) == CUFFT_SUCCESS &&
+               cufftMakePlanMany64(inverse, 2, n, complex, 1, half, n, 1, points, CUFFT_C2R, 1, &sizes[1]) ==
+                   CUFFT_SUCCESS &&
+               allocate(&work, std::max<size_t>(std::max(sizes[0], sizes[1]), 1)) &&
+               cufftSetWorkArea(forward, work) == CUFFT_SUCCESS && cufftSetWorkArea(inverse, work) == CUFFT_SUCCESS &&
+               allocate(&plane, points * sizeof(float)) && allocate(&spectrum, half * sizeof(cufftComplex)) &&
                cudaEventCreate(&start) == cudaSuccess && cudaEventCreate(&stop) == cudaSuccess &&
                cudaMemsetAsync(plane, 0, points * sizeof(float), stream) == cudaSuccess;
     }
     bool run(cudaStream_t stream) const {
         return cufftSetStream(forward, stream) == CUFFT_SUCCESS &&
-               cufftExecR2C(forward, plane, spectrum) == CUFFT_SUCCESS &&
-               cufftSetStream(inverse, stream) == CUFFT_SUCCESS && cufftExecC2R(inverse, spectrum, plane) == CUFFT_SUCCESS;
+               cufftExecR2C(forward, static_cast<float *>(plane), static_cast<cufftComplex *>(spectrum)) == CUFFT_SUCCESS &&
+               cufftSetStream(inverse, stream) == CUFFT_SUCCESS &&
+               cufftExecC2R(inverse, static_cast<cufftComplex *>(spectrum), static_cast<float *>(plane)) == CUFFT_SUCCESS;
     }
 };
 
@@ -143,18 +154,22 @@ float timeFft(int rows, int cols, cudaStream_t stream) {
 // cuFFT's time is no simple function of the size, so for larger frames the nearby sizes are timed: first the rows, then the
 // columns. A size must be 2 % faster to win, so that noise does not decide.
 void chooseCufftSize(const MatchModel &m, int *rows, int *cols, cudaStream_t stream) {
-    const auto row_sizes = smoothSizes(m.rows, 1, 6), col_sizes = smoothSizes(m.cols, 4, 5); // 16-byte rows of floats
+    int row_sizes[MOST_SIZES], col_sizes[MOST_SIZES];
+    const int row_count = smoothSizes(m.rows, 1, 6, row_sizes), col_count = smoothSizes(m.cols, 4, 5, col_sizes);
+    // Of columns multiples of 4: rows of floats begin at 16 bytes.
     *rows = row_sizes[0];
     *cols = col_sizes[0];
     if (static_cast<long long>(*rows) * *cols < TIMED_POINTS)
         return;
     float best = INFINITY;
-    for (int size : row_sizes) {
+    for (int i = 0; i < row_count; ++i) {
+        const int size = row_sizes[i];
         const float time = timeFft(size, col_sizes[0], stream);
         if (time < best * 0.98f)
             best = time, *rows = size;
     }
-    for (int size : col_sizes) {
+    for (int i = 0; i < col_count; ++i) {
+        const int size = col_sizes[i];
         const float time = size == col_sizes[0] ? best : timeFft(*rows, size, stream);
         if (time < best * 0.98f)
             best = time, *cols = size;

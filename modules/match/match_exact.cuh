@@ -32,16 +32,16 @@ __device__ __forceinline__ void warpSumToFirst(PartialSums<T> &part) {
     for (int d = 16; d; d /= 2)
         part.addLaneBelow(d);
 }
-template<class T>
+template<class T, int COUNT = WARPS>
 __device__ PartialSums<T> blockSumToFirst(PartialSums<T> part) {
-    __shared__ PartialSums<T> warps[WARPS];
+    __shared__ PartialSums<T> warps[COUNT];
     warpSumToFirst(part);
     __syncthreads();
     if (threadIdx.x % 32 == 0)
         warps[threadIdx.x / 32] = part;
     __syncthreads();
     if (threadIdx.x == 0)
-        for (int w = 1; w < WARPS; ++w)
+        for (int w = 1; w < COUNT; ++w)
             part.add(warps[w]);
     return part;
 }

@@ -1,4 +1,4 @@
-/* The host's FFT: one interface to whichever library is available. Real 2-D transforms in float. */
+/* The host's FFT: real 2-D transforms in float. */
 #ifndef CUSI_MATCH_FFT_H
 #define CUSI_MATCH_FFT_H
 
@@ -11,13 +11,13 @@ extern "C" {
 /* A plan with its workspace, for one thread. */
 typedef struct MatchFft MatchFft;
 
-/* "OpenCV", "KissFFT" or "none". */
+/* The vectors that it uses on this processor: "AVX-512", "AVX2" or "16-byte vectors". */
 const char *match_fft_name(void);
 
-/* The smallest size >= n that the library transforms fast (even). */
+/* The smallest size >= n that it takes: even, with half of it a product of 2, 3, 5 and 7. */
 int match_fft_goodSize(int n);
 
-/* For even sizes; NULL when out of memory. Planes are tight, rows x cols floats. Only the first `filled` rows of an input are
+/* For sizes without a prime factor above 7, cols even; otherwise, or when out of memory, NULL. Planes are tight, rows x cols floats. Only the first `filled` rows of an input are
  * nonzero; only the first `wanted` rows of an inverse transform are needed. */
 MatchFft *match_fft_create(int rows, int cols, int filled, int wanted);
 void match_fft_destroy(MatchFft *fft);

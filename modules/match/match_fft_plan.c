@@ -159,3 +159,8 @@ double match_fft_correlationUnits(const MatchFft *fft, int planes) {
     const double inverse = match_fft_sumUnits(&fft->column) + SPLIT_UNITS + match_fft_sumUnits(&fft->half);
     return rounded_planes + forward + rounded_spectrum + product + SQRT2 * inverse + higher_orders;
 }
+
+double match_fft64_correlationUnits(double points) {
+    /* No size needs more than 12 log2(points) + 16 with a rounded spectrum. The other forward transform is a part of that. */
+    return 2 * (12 * log2(points) + 16);
+}

@@ -27,31 +27,33 @@ fft::Plan planFor(int n) {
 }
 
 // Rounding error of one transform in units of 2^-24; docs/internals/match.md has the derivation.
-double errorUnits(const fft::Plan &plan) {
+template<class Complex>
+double errorUnits(const fft::PlanOf<Complex> &plan) {
     return fft::butterflyUnits(plan.a) + fft::butterflyUnits(plan.b) + fft::butterflyUnits(plan.c) + 2 * fft::TWIDDLE_UNITS;
 }
 
-// Twiddle factors, rounded once, in the order of fft::Plan.
-std::vector<float2> twiddleFactors(const fft::Plan &plan) {
-    std::vector<float2> twiddles;
+// Twiddle factors, rounded once, in the order of fft::PlanOf. Wide: a type with more digits.
+template<class Wide, class Complex>
+void twiddleFactors(const fft::PlanOf<Complex> &plan, std::vector<Complex> &twiddles) {
+    using Real = fft::RealOf<Complex>;
+    twiddles.reserve(static_cast<size_t>(plan.a - 1) * plan.b * plan.c + static_cast<size_t>(plan.b - 1) * plan.c);
     const auto add = [&](int radix, int step) {
         for (int q = 1; q < radix; ++q)
             for (int t = 0; t < step; ++t) {
-                const double angle = -2 * M_PI * q * t / (static_cast<double>(radix) * step);
-                twiddles.push_back({static_cast<float>(cos(angle)), static_cast<float>(sin(angle))});
+                const Wide angle = -2 * static_cast<Wide>(M_PIl) * q * t / (static_cast<Wide>(radix) * step);
+                twiddles.push_back({static_cast<Real>(std::cos(angle)), static_cast<Real>(std::sin(angle))});
             }
     };
     add(plan.a, plan.b * plan.c);
     add(plan.b, plan.c);
-    return twiddles;
 }
 
-std::vector<uint16_t> digitReversal(const fft::Plan &plan) {
-    std::vector<uint16_t> elements(plan.n);
+template<class Complex>
+void digitReversal(const fft::PlanOf<Complex> &plan, std::vector<uint16_t> &elements) {
+    elements.resize(plan.n);
     for (int k = 0; k < plan.n; ++k)
         elements[k] =
             static_cast<uint16_t>(k % plan.a * plan.stride + k / plan.a % plan.b * plan.c + k / (plan.a * plan.b));
-    return elements;
 }
 
 template<class T>
@@ -65,9 +67,54 @@ cusStatus upload(MatchCuda *cuda, const std::vector<T> &host, const T **device, 
     return CUS_OK;
 }
 
-cusStatus makeTables(MatchCuda *cuda, fft::Plan *plan, cudaStream_t stream) {
-    CUS_TRY(upload(cuda, twiddleFactors(*plan), &plan->twiddles, stream));
-    return upload(cuda, digitReversal(*plan), &plan->digit_reversal, stream);
+template<class Wide, class Complex>
+cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<Complex> *plan, cudaStream_t stream) {
+    std::vector<Complex> twiddles;
+    std::vector<uint16_t> elements;
+    CUS_TRY(inHostMemory([&] {
+        twiddleFactors<Wide>(*plan, twiddles);
+        digitReversal(*plan, elements);
+    }));
+    CUS_TRY(upload(cuda, twiddles, &plan->twiddles, stream));
+    return upload(cuda, elements, &plan->digit_reversal, stream);
+}
+
+// The plan without tables, for double.
+fft::PlanOf<double2> inDouble(const fft::Plan &p) {
+    return {p.n, p.a, p.b, p.c, p.stride, p.threads, p.b_inverse, p.c_inverse, nullptr, nullptr};
+}
+
+// Bytes of shared memory that a block may have, less those for the kernels' static shared memory.
+cusStatus sharedMemory(int *bytes) {
+    constexpr int STATIC_BYTES = 8192;
+    const char *f = "cusMatcherCreate";
+    int device = 0;
+    CUSI_CUDA(f, cudaGetDevice(&device));
+    CUSI_CUDA(f, cudaDeviceGetAttribute(bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    *bytes -= STATIC_BYTES;
+    return CUS_OK;
+}
+
+// Bound of the error of a correlation by transforms in double, over all frames and templates; docs/internals/match.md has the
+// derivation.
+double denseError(const Stages &stages, const MatchTemplate *sums) {
+    const MatchModel &m = stages.model;
+    const double rows = errorUnits(stages.dense.rows), columns = errorUnits(stages.dense.columns);
+    const double units = 2 * (rows + 1 + columns) + 3 * m.planes + columns + 1.4143 * (1 + rows) + 4;
+    double squares = 0, energy = 0;
+    for (int p = 0; p < m.planes; ++p) {
+        const double most = std::max(m.shift[p % 3], 255 - m.shift[p % 3]);
+        double value = most;
+        if (p < m.channels)
+            squares += most * most;
+        else
+            value = std::max(m.square_shift, squares);
+        double norm = 0;
+        for (int k = 0; k < m.count; ++k)
+            norm = std::max(norm, sums[k].norm[p]);
+        energy += value * sqrt(static_cast<double>(m.rows) * m.cols) * norm;
+    }
+    return 1.001 * units * 0x1p-53 * energy;
 }
 
 cusStatus allowSharedMemory(const MatchModel &m, int bytes) {
@@ -90,14 +137,10 @@ double correlationErrorUnits(const Stages &stages) {
 }
 
 cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream) {
-    const char *f = "cusMatcherCreate";
-    constexpr int STATIC_BYTES = 8192; // left for the kernels' static shared memory
     const MatchModel &m = cuda->stages.model;
     BlockFft &fft = cuda->stages.block_fft;
-    int device = 0, most = 0;
-    CUSI_CUDA(f, cudaGetDevice(&device));
-    CUSI_CUDA(f, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    most -= STATIC_BYTES;
+    int most = 0;
+    CUS_TRY(sharedMemory(&most));
     fft.rows = planFor(m.cols);
     fft.columns = planFor(m.rows);
     fft.columns.threads = std::min(fft.columns.threads, COLUMN_THREADS);
@@ -107,9 +150,50 @@ cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream) {
         fft.rows = fft.columns = {};
         return CUS_OK;
     }
-    CUS_TRY(makeTables(cuda, &fft.rows, stream));
-    CUS_TRY(makeTables(cuda, &fft.columns, stream));
+    CUS_TRY(makeTables<double>(cuda, &fft.rows, stream));
+    CUS_TRY(makeTables<double>(cuda, &fft.columns, stream));
     return allowSharedMemory(m, most);
+}
+
+// Everything about stages.dense but the model's results; rows.n stays 0 if there is none. Rounding must give the integer.
+cusStatus chooseDense(MatchCuda *cuda, const MatchTemplate *sums, cudaStream_t stream) {
+    constexpr double MAX_ERROR = 0.4;
+    Stages &stages = cuda->stages;
+    const MatchModel &m = stages.model;
+    Dense &dense = stages.dense;
+    int most = 0;
+    CUS_TRY(sharedMemory(&most));
+    const fft::Plan rows = planFor(m.cols), columns = planFor(m.rows);
+    dense.rows = inDouble(rows);
+    dense.columns = inDouble(columns);
+    if (!m.integer || !rows.n || !columns.n || denseBytes(stages) > static_cast<size_t>(most) ||
+        !(denseError(stages, sums) < MAX_ERROR)) {
+        dense = {};
+        return CUS_OK;
+    }
+    CUS_TRY(makeTables<long double>(cuda, &dense.rows, stream));
+    CUS_TRY(makeTables<long double>(cuda, &dense.columns, stream));
+    CUS_TRY(allowDenseMemory(most));
+    CUS_TRY(allowRefineDenseMemory(most));
+    dense.in_refine = refinesDensely(stages, most);
+    dense.tiles = cusi::divUp(dense.rows.n / 2 + 1, 2);
+    dense.spectrum_pitch = cusi::divUp(m.rows, BAND) * BAND;
+    dense.template_pitch = cusi::divUp(m.h, BAND) * BAND;
+    dense.product_pitch = cusi::divUp(m.orows, BAND) * BAND;
+    dense.scale = 1 / (4.0 * dense.rows.n * dense.columns.n); // rows give twice the spectra, of frame and template
+    dense.blocks = cuda->multiprocessors;
+    const size_t planes = m.planes, tiles = dense.tiles, count = m.count;
+    CUS_TRY(allocate(cuda, &dense.spectra, 2 * planes * tiles * dense.spectrum_pitch, stream));
+    CUS_TRY(allocate(cuda, &dense.template_spectra, 2 * planes * tiles * dense.template_pitch, stream));
+    CUS_TRY(allocate(cuda, &dense.products, 2 * tiles * dense.product_pitch, stream));
+    CUS_TRY(allocate(cuda, &dense.columns_of_template, size_t{2} * dense.blocks * dense.columns.elements(), stream));
+    CUS_TRY(allocate(cuda, &dense.bests, count * cusi::divUp(m.orows, BAND), stream));
+    CUS_TRY(allocate(cuda, &dense.counters, 3, stream));
+    CUS_TRY(allocate(cuda, &stages.refinement.overflows, count, stream));
+    if (m.max_matches == 1)
+        return CUS_OK;
+    CUS_TRY(chooseSelect(cuda, most, stream));
+    return allocate(cuda, &dense.costs, count * m.orows * m.ocols, stream);
 }
 
 } // namespace match

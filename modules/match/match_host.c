@@ -4,6 +4,8 @@
 #include "match_fft_lines.inc"
 #include "match_host.h"
 
+#include <string.h>
+
 Worker *match_thisWorker(const MatchHost *host) {
 #ifdef _OPENMP
     return &host->workers[omp_get_thread_num()];
@@ -35,6 +37,8 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
         reportNothing(matcher, scores);
         return CUS_OK;
     }
+    memcpy(host->energy, energy, sizeof energy);
+    host->exact_floats = -1;
     MatchError errors[1024];
     for (int k = 0; k < m->count; ++k)
         errors[k] = match_error(m, &host->sums[k], energy);

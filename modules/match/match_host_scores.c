@@ -75,8 +75,7 @@ static void loadPlane(const MatchModel *m, const MatchHost *host, const cusMat *
     }
 }
 
-/* What the shift subtracts from a masked correlation: a constant of the template. */
-static double maskedConstant(const MatchModel *m, const MatchTemplate *t, const MatchHost *host) {
+double match_maskedConstant(const MatchModel *m, const MatchTemplate *t, const MatchHost *host) {
     double constant = 0;
     if (m->method == CUS_MATCH_SQDIFF) {
         for (size_t i = 0; i < (size_t)m->n; ++i)
@@ -137,7 +136,7 @@ static void accumulateFloats(const float *row, const float *t, size_t w, size_t 
 }
 
 /* The frame under the block with its channels deinterleaved. */
-static void loadPlanar(const MatchModel *m, const cusMat *frame, const Block *block, uint8_t *planar) {
+void match_loadPlanar(const MatchModel *m, const cusMat *frame, const Block *block, uint8_t *planar) {
     const size_t cols = block->cols + (size_t)m->w - 1, rows = block->rows + (size_t)m->h - 1;
     const size_t channels = (size_t)m->channels, pixel = cusTypeSize(frame->type);
     for (size_t y = 0; y < rows; ++y) {
@@ -152,8 +151,8 @@ static void loadPlanar(const MatchModel *m, const cusMat *frame, const Block *bl
 }
 
 /* worker->correlation becomes row y of the block for template k. Sums stay in 32 bits as long as they cannot overflow. */
-static void correlateDirect(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y,
-                            Worker *worker) {
+void match_correlateDirect(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y,
+                           Worker *worker) {
     const size_t n = block->cols, w = (size_t)m->w, cols = n + w - 1, channels = (size_t)m->channels;
     const char *pixels = host->templates + (size_t)k * host->template_bytes;
     memset(worker->correlation, 0, n * sizeof(double));
@@ -193,7 +192,7 @@ static void correlateRow(const cusMatcher *matcher, const cusMat *frame, const B
             worker->correlation[x] = match_exactScore(m, host, frame, k, block->y + y, block->x + x) -
                                      (m->method == CUS_MATCH_SQDIFF ? host->sums[k].t2 : 0);
     } else {
-        correlateDirect(m, host, block, k, y, worker);
+        match_correlateDirect(m, host, block, k, y, worker);
     }
 }
 
@@ -214,15 +213,15 @@ void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, 
                       const Block *block, Worker *worker) {
     const MatchModel *m = &matcher->model;
     MatchHost *host = matcher->backend;
-    const int fft = matcher->algorithm == CUS_MATCH_FFT, team = fft ? worker->fft->threads : 1;
+    const int fft = matcher->algorithm == CUS_MATCH_FFT, team = worker->team;
     if (fft) {
         transformBlock(m, host, frame, block, worker);
     } else if (!m->masked) {
-        loadPlanar(m, frame, block, worker->planar);
+        match_loadPlanar(m, frame, block, worker->planar);
         match_windowSums(m, frame, block, worker);
     }
     for (int k = 0; k < m->count; ++k) {
-        const double constant = m->masked ? maskedConstant(m, &host->sums[k], host) : 0;
+        const double constant = m->masked ? match_maskedConstant(m, &host->sums[k], host) : 0;
         if (fft)
             correlateFft(m, host, k, worker);
 #pragma omp parallel for schedule(static) num_threads(team) if (team > 1)

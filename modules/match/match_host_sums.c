@@ -135,7 +135,7 @@ static void sumStrip(const MatchModel *m, const cusMat *frame, const Block *bloc
 void match_windowSums(const MatchModel *m, const cusMat *frame, const Block *block, Worker *worker) {
     if (!m->needs_s1 && !m->needs_s2)
         return;
-    const size_t strips = worker->fft ? (size_t)worker->fft->threads : 1, n = block->cols + (size_t)m->w - 1;
+    const size_t strips = (size_t)worker->team, n = block->cols + (size_t)m->w - 1;
 #pragma omp parallel for schedule(static) num_threads((int)strips) if (strips > 1)
     for (size_t i = 0; i < strips; ++i) {
         const size_t first = block->rows * i / strips, end = block->rows * (i + 1) / strips;

@@ -1,51 +1,25 @@
 // The best match: exact costs of all positions whose range reaches the least upper end, and the best of them.
-#include "match_exact.cuh"
+#include "match_candidates.cuh"
+#include "match_dense.cuh"
 #include "match_tiles.cuh"
 
 namespace match {
 
 namespace {
 
+// N: threads of a block.
+
 constexpr int MAX_TILES = 256, MAX_CANDIDATES = 1024; // listed; beyond that each block searches its tiles
-constexpr int ITEMS = 16, SPAN = ITEMS * THREADS;     // tiles or positions a thread or block examines at a time
-
-struct Candidate {
-    double cost;
-    unsigned long long position;
-};
-__device__ __forceinline__ Candidate noCandidate() {
-    return {INFINITY, ~0ull};
-}
-__device__ inline bool isBetter(const Candidate &a, const Candidate &b) {
-    return a.cost < b.cost || (a.cost == b.cost && a.position < b.position);
-}
-
-// The best of the block, valid in thread 0 only.
-__device__ Candidate blockBestToFirst(Candidate best) {
-    __shared__ Candidate warps[WARPS];
-    for (int d = 16; d; d /= 2) {
-        const Candidate other = {__shfl_down_sync(cusi::FULL_WARP, best.cost, d),
-                                 __shfl_down_sync(cusi::FULL_WARP, best.position, d)};
-        if (isBetter(other, best))
-            best = other;
-    }
-    __syncthreads();
-    if (threadIdx.x % 32 == 0)
-        warps[threadIdx.x / 32] = best;
-    __syncthreads();
-    if (threadIdx.x == 0)
-        for (int w = 1; w < WARPS; ++w)
-            if (isBetter(warps[w], best))
-                best = warps[w];
-    return best;
-}
+constexpr int SMALL_BYTES = 2048;                     // of a window that one thread sums up
+constexpr int STATIC_BYTES = 8192;                    // of refineDenseKernel's shared memory, at most
+constexpr int ITEMS = 16;                             // tiles or positions that a thread examines at a time
 
 // Appends value(i) of every thread, for each set bit i of `selected`, to the list in shared memory, in the same order in
 // every block; false if they do not fit. `count`, the list's length, is the same in all threads. A barrier must follow
 // before the list is read.
-template<class Value>
+template<int N, class Value>
 __device__ bool appendSelected(unsigned *list, int capacity, int &count, int round, unsigned selected, const Value &value) {
-    __shared__ int ends[2][WARPS]; // alternately: the next call writes while this one still reads
+    __shared__ int ends[2][N / 32]; // alternately: the next call writes while this one still reads
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, mine = __popc(selected);
     int end[1] = {mine};
     cusi::warpInclusiveScan(end, lane);
@@ -54,7 +28,7 @@ __device__ bool appendSelected(unsigned *list, int capacity, int &count, int rou
     __syncthreads();
     int at = count + end[0] - mine;
 #pragma unroll
-    for (int w = 0; w < WARPS; ++w) {
+    for (int w = 0; w < N / 32; ++w) {
         at += w < warp ? ends[round % 2][w] : 0;
         count += ends[round % 2][w];
     }
@@ -80,40 +54,42 @@ struct ListState {
 };
 
 // The threshold: the least upper end. The lower ends of the first tiles are loaded meanwhile.
+template<int N>
 __device__ __forceinline__ float leastUpper(const Map &map, float (&ends)[ITEMS]) {
     float least = INFINITY;
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i)
-        ends[i] =
-            i * THREADS + static_cast<int>(threadIdx.x) < map.tiles ? map.lowers[i * THREADS + threadIdx.x] : INFINITY;
-    for (int i = threadIdx.x; i < map.upper_count; i += THREADS)
+        ends[i] = i * N + static_cast<int>(threadIdx.x) < map.tiles ? map.lowers[i * N + threadIdx.x] : INFINITY;
+    for (int i = threadIdx.x; i < map.upper_count; i += N)
         least = fminf(least, map.uppers[i]);
     return cusi::blockMin(least);
 }
 
+template<int N>
 __device__ __forceinline__ void listTiles(const Map &map, float threshold, float (&ends)[ITEMS], unsigned *tiles,
                                           ListState &state) {
-    for (int i0 = 0; state.fits && i0 < map.tiles; i0 += SPAN) {
+    for (int i0 = 0; state.fits && i0 < map.tiles; i0 += ITEMS * N) {
         unsigned selected = 0;
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i) {
-            const int tile = i0 + i * THREADS + static_cast<int>(threadIdx.x);
+            const int tile = i0 + i * N + static_cast<int>(threadIdx.x);
             if (i0)
                 ends[i] = tile < map.tiles ? map.lowers[tile] : INFINITY;
             selected |= (ends[i] <= threshold && threshold < INFINITY ? 1u : 0u) << i;
         }
-        state.fits = appendSelected(tiles, MAX_TILES, state.tiles, state.round++, selected,
-                                    [&](int i) { return static_cast<unsigned>(i0 + i * THREADS) + threadIdx.x; });
+        state.fits = appendSelected<N>(tiles, MAX_TILES, state.tiles, state.round++, selected,
+                                       [&](int i) { return static_cast<unsigned>(i0 + i * N) + threadIdx.x; });
     }
 }
 
+template<int N>
 __device__ __forceinline__ void listCandidates(const MatchModel &m, const Scores &scores, const Map &map, float threshold,
                                                const unsigned *tiles, unsigned *candidates, ListState &state) {
     const int tile_log2 = scores.tile_cols_log2 + scores.tile_rows_log2;
     const int positions = state.fits ? state.tiles << tile_log2 : 0;
-    for (int i0 = 0; state.fits && i0 < positions; i0 += SPAN) {
+    for (int i0 = 0; state.fits && i0 < positions; i0 += ITEMS * N) {
         const auto positionOf = [&](int i, unsigned &position) {
-            const int at = i0 + i * THREADS + static_cast<int>(threadIdx.x);
+            const int at = i0 + i * N + static_cast<int>(threadIdx.x);
             int y = 0, x = 0;
             const bool inside = at < positions && tilePosition(m, scores, tiles[at >> tile_log2], at, y, x);
             position = static_cast<unsigned>(static_cast<size_t>(y) * m.ocols + x);
@@ -122,13 +98,13 @@ __device__ __forceinline__ void listCandidates(const MatchModel &m, const Scores
         unsigned selected = 0;
 #pragma unroll
         for (int i = 0; i < ITEMS; ++i) {
-            if (i0 + i * THREADS >= positions)
+            if (i0 + i * N >= positions)
                 break;
             unsigned position;
             const bool inside = positionOf(i, position);
             selected |= (inside && map.ranges[position].lower <= threshold ? 1u : 0u) << i;
         }
-        state.fits = appendSelected(candidates, MAX_CANDIDATES, state.candidates, state.round++, selected, [&](int i) {
+        state.fits = appendSelected<N>(candidates, MAX_CANDIDATES, state.candidates, state.round++, selected, [&](int i) {
             unsigned position;
             positionOf(i, position);
             return position;
@@ -138,31 +114,15 @@ __device__ __forceinline__ void listCandidates(const MatchModel &m, const Scores
 
 // ---- Exact costs
 
-// Slices of the windows of the listed candidates, shared by all blocks.
-template<class T>
-__device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &frame, const Templates &templates, int k,
-                                          const unsigned *candidates, int found, int slices, PartialSums<T> *partial) {
-    for (int item = blockIdx.x; item < found * slices; item += gridDim.x) {
-        const int slice = item % slices;
-        const unsigned position = candidates[item / slices];
-        const int y = position / m.ocols, x = position % m.ocols;
-        const int each = cusi::divUp(m.h, slices), j0 = min(slice * each, m.h), j1 = min(j0 + each, m.h);
-        const WindowPart part = {k, y, x, j0, j1, static_cast<int>(threadIdx.x), THREADS};
-        const PartialSums<T> sum = blockSumToFirst(sumWindowPart<T>(m, frame, templates, part));
-        if (threadIdx.x == 0)
-            partial[item] = sum;
-    }
-}
-
 // The best listed candidate, from its slices' sums.
-template<class T>
+template<class T, int N>
 __device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Templates &templates, const Windows &windows,
                                                 int k, const unsigned *candidates, int found, int slices,
                                                 const PartialSums<T> *partial) {
     Candidate best = noCandidate();
     // Few candidates have many slices, many have few: a warp or a thread each.
-    const int together = found > WARPS ? 1 : 32, lane = threadIdx.x % together;
-    for (int i = threadIdx.x / together; i < found; i += THREADS / together) {
+    const int together = found > N / 32 ? 1 : 32, lane = threadIdx.x % together;
+    for (int i = threadIdx.x / together; i < found; i += N / together) {
         PartialSums<T> sum;
 #pragma unroll 8
         for (int s = lane; s < slices; s += together)
@@ -214,91 +174,141 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
     return best;
 }
 
+// The same with a thread for each candidate: small windows of bytes, whose sums do not depend on their order.
+__device__ __forceinline__ Candidate searchPositions(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                                     const Windows &windows, const Scores &scores, int k, const Map &map,
+                                                     float threshold) {
+    const int positions = 1 << (scores.tile_cols_log2 + scores.tile_rows_log2);
+    Candidate best = noCandidate();
+    for (int tile = blockIdx.x; tile < map.tiles; tile += gridDim.x) {
+        if (!(map.lowers[tile] <= threshold))
+            continue;
+        for (int i = threadIdx.x; i < positions; i += THREADS) {
+            int y = 0, x = 0;
+            if (!tilePosition(m, scores, tile, i, y, x))
+                continue;
+            const unsigned long long position = static_cast<unsigned long long>(y) * m.ocols + x;
+            const float lower = map.ranges[position].lower;
+            if (!(lower <= threshold && lower < INFINITY) || lower > best.cost)
+                continue;
+            const WindowPart part = {k, y, x, 0, m.h, 0, 1};
+            const PartialSums<uint8_t> sum = sumWindowPart<uint8_t>(m, frame, templates, part);
+            const Candidate here = {exactCost<uint8_t>(m, templates, windows, k, y, x, sum), position};
+            if (isBetter(here, best))
+                best = here;
+        }
+    }
+    return best;
+}
+
+template<class T>
+__device__ __forceinline__ Candidate search(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                            const Windows &windows, const Scores &scores, int k, const Map &map,
+                                            float threshold) {
+    if constexpr (sizeof(T) == 1)
+        if (m.w * m.h * m.channels <= SMALL_BYTES)
+            return searchPositions(m, frame, templates, windows, scores, k, map, threshold);
+    return searchTiles<T>(m, frame, templates, windows, scores, k, map, threshold);
+}
+
 // ---- The result
 
-// True in the last block of a template to arrive, to which the others' results are then visible.
-__device__ __forceinline__ bool isLastBlock(unsigned *ticket) {
-    __shared__ bool last;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0)
-        last = atomicAdd(ticket, 1u) == gridDim.x - 1;
-    __syncthreads();
-    if (!last)
-        return false;
-    __threadfence();
-    return true;
-}
-
-// Offsets to fractions of a pixel, from the ranges' midpoints.
-__device__ __forceinline__ void refineSubpixel(const MatchModel &m, const MatchRange *here, cusMatch &match) {
-    const float middle = match_middle(*here);
-    if (match.x > 0 && match.x + 1 < m.ocols)
-        match.dx = match_vertex(match_middle(here[-1]), middle, match_middle(here[1]));
-    if (match.y > 0 && match.y + 1 < m.orows)
-        match.dy = match_vertex(match_middle(here[-m.ocols]), middle, match_middle(here[m.ocols]));
-}
-
-__device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const Map &map, const Candidate &best) {
-    cusMatch match = {-1, -1, NAN, 0, 0, 0, -1};
-    if (best.position != ~0ull && best.cost <= m.limit_cost) {
-        match.x = static_cast<int>(best.position % m.ocols);
-        match.y = static_cast<int>(best.position / m.ocols);
-        match.score = match_smallestIsBest(m.method) ? best.cost : 0 - best.cost;
-        if (m.subpixel)
-            refineSubpixel(m, map.ranges + best.position, match);
-    }
-    return match;
+// One thread stores the result of template k.
+template<int N>
+__device__ __forceinline__ void storeBest(const MatchModel &m, const Refinement &refinement, const Map &map, int k,
+                                          Candidate best) {
+    best = blockBestToFirst<N / 32>(best);
+    if (threadIdx.x != 0)
+        return;
+    refinement.tickets[k] = 0;
+    refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round] = matchOf(m, map.ranges, best);
 }
 
 // Every block finds the same list of candidates, so blocks need not communicate; then each sums up some slices of some
-// windows, and the last block to finish computes the costs. If the list overflows, the blocks search the tiles instead.
+// windows, and the last block to finish computes the costs. False if the list overflowed: no block has done anything then.
+template<class T, int N>
+__device__ __forceinline__ bool refine(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                       const Windows &windows, const Scores &scores, const Refinement &refinement,
+                                       const Map &map, int k, float &threshold) {
+    __shared__ unsigned tiles[MAX_TILES], candidates[MAX_CANDIDATES];
+    const int blocks = gridDim.x;
+    float ends[ITEMS];
+    threshold = leastUpper<N>(map, ends);
+    ListState state;
+    listTiles<N>(map, threshold, ends, tiles, state);
+    __syncthreads();
+    listCandidates<N>(m, scores, map, threshold, tiles, candidates, state);
+    __syncthreads();
+    if (!state.fits)
+        return false;
+
+    const int found = state.candidates, slices = found ? max(1, min(m.h, blocks / found)) : 1;
+    PartialSums<T> *partial =
+        static_cast<PartialSums<T> *>(refinement.partial_sums) + static_cast<size_t>(k) * (MAX_CANDIDATES + blocks);
+    sumSlices<T, N>(m, frame, templates, k, candidates, found, slices, partial);
+    if (isLastBlock(&refinement.tickets[k]))
+        storeBest<N>(m, refinement, map, k, bestListed<T, N>(m, templates, windows, k, candidates, found, slices, partial));
+    return true;
+}
+
+__device__ __forceinline__ Map mapOf(const MatchModel &m, const Scores &scores, int k) {
+    const int tiles = scores.tiles_across * scores.tiles_down;
+    return {scores.tile_lowers + static_cast<size_t>(k) * tiles,
+            scores.block_uppers + static_cast<size_t>(k) * scores.upper_count,
+            scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols, tiles, scores.upper_count};
+}
+
+// If the list overflows, denseKernel takes over; where there is none, the blocks search the tiles instead.
 template<class T>
 __global__ void __launch_bounds__(THREADS)
     refineKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
                  const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
                  const __grid_constant__ Scores scores, const __grid_constant__ Refinement refinement) {
-    __shared__ unsigned tiles[MAX_TILES], candidates[MAX_CANDIDATES];
     cusi::startInOrder();
-    const int k = blockIdx.y, blocks = gridDim.x, tile_total = scores.tiles_across * scores.tiles_down;
-    const Map map = {scores.tile_lowers + static_cast<size_t>(k) * tile_total,
-                     scores.block_uppers + static_cast<size_t>(k) * scores.upper_count,
-                     scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols, tile_total, scores.upper_count};
-    float ends[ITEMS];
-    const float threshold = leastUpper(map, ends);
-    ListState state;
-    listTiles(map, threshold, ends, tiles, state);
-    __syncthreads();
-    listCandidates(m, scores, map, threshold, tiles, candidates, state);
-    __syncthreads();
-
-    const int found = state.candidates;
-    const int slices = state.fits && found ? max(1, min(m.h, blocks / found)) : 1;
-    PartialSums<T> *partial =
-        static_cast<PartialSums<T> *>(refinement.partial_sums) + static_cast<size_t>(k) * (MAX_CANDIDATES + blocks);
-    Candidate *bests = reinterpret_cast<Candidate *>(partial); // one a block if the list overflowed
-    if (state.fits) {
-        sumSlices<T>(m, frame, templates, k, candidates, found, slices, partial);
-    } else {
-        const Candidate best = blockBestToFirst(searchTiles<T>(m, frame, templates, windows, scores, k, map, threshold));
-        if (threadIdx.x == 0)
-            bests[blockIdx.x] = best;
+    const int k = blockIdx.y, blocks = gridDim.x;
+    if (refinement.round && refinement.overflows && refinement.overflows[k]) // in an earlier round
+        return;
+    const Map map = mapOf(m, scores, k);
+    float threshold;
+    if (refine<T, THREADS>(m, frame, templates, windows, scores, refinement, map, k, threshold))
+        return;
+    if (refinement.overflows) {
+        if (blockIdx.x == 0 && threadIdx.x == 0)
+            refinement.overflows[k] = static_cast<unsigned>(refinement.round) + 1;
+        return;
     }
+    Candidate *bests = reinterpret_cast<Candidate *>(static_cast<PartialSums<T> *>(refinement.partial_sums) +
+                                                     static_cast<size_t>(k) * (MAX_CANDIDATES + blocks)); // one a block
+    Candidate best = blockBestToFirst(search<T>(m, frame, templates, windows, scores, k, map, threshold));
+    if (threadIdx.x == 0)
+        bests[blockIdx.x] = best;
     if (!isLastBlock(&refinement.tickets[k]))
         return;
-    Candidate best = noCandidate();
-    if (state.fits) {
-        best = bestListed<T>(m, templates, windows, k, candidates, found, slices, partial);
-    } else {
-        for (int i = threadIdx.x; i < blocks; i += THREADS)
-            if (isBetter(bests[i], best))
-                best = bests[i];
-    }
-    best = blockBestToFirst(best);
-    if (threadIdx.x != 0)
+    best = noCandidate();
+    for (int i = threadIdx.x; i < blocks; i += THREADS)
+        if (isBetter(bests[i], best))
+            best = bests[i];
+    storeBest<THREADS>(m, refinement, map, k, best);
+}
+
+// For one template and one match: refineKernel and denseKernel in one launch, since a launch that has nothing to do costs a
+// microsecond. All blocks find the same list, so all know of an overflow.
+__global__ void __launch_bounds__(DENSE_THREADS, 1)
+    refineDenseKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
+                      const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
+                      const __grid_constant__ Scores scores, const __grid_constant__ Refinement refinement,
+                      const __grid_constant__ Dense dense) {
+    __shared__ unsigned overflow;
+    cusi::startInOrder();
+    float threshold;
+    if (refine<uint8_t, DENSE_THREADS>(m, frame, templates, windows, scores, refinement, mapOf(m, scores, 0), 0, threshold))
         return;
-    refinement.tickets[k] = 0;
-    refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round] = matchOf(m, map, best);
+    if (threadIdx.x == 0)
+        overflow = 1;
+    __syncthreads();
+    Refinement here = refinement;
+    here.overflows = &overflow;
+    findDense({m, templates, windows, scores, here, dense}, frame);
 }
 
 } // namespace
@@ -312,8 +322,21 @@ size_t refinementBytes(const Stages &stages) {
            std::max(partial_bytes, sizeof(Candidate));
 }
 
+cusStatus allowRefineDenseMemory(int bytes) {
+    return allowSharedMemory(reinterpret_cast<const void *>(refineDenseKernel), bytes - STATIC_BYTES);
+}
+
+bool refinesDensely(const Stages &stages, int most) {
+    return stages.model.count == 1 && stages.model.max_matches == 1 &&
+           denseBytes(stages) + STATIC_BYTES <= static_cast<size_t>(most);
+}
+
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream) {
     const MatchModel &m = stages.model;
+    if (stages.dense.in_refine)
+        return cusi::launchOverlapped("cusMatcherRun", refineDenseKernel, stages.refinement.blocks, DENSE_THREADS,
+                                      denseBytes(stages), stream, m, stages.frame, stages.templates, stages.windows,
+                                      stages.scores, stages.refinement, stages.dense);
     return cusi::launchOverlapped("cusMatcherRun", m.integer ? refineKernel<uint8_t> : refineKernel<float>,
                                   dim3(stages.refinement.blocks, m.count), THREADS, 0, stream, m, stages.frame,
                                   stages.templates, stages.windows, stages.scores, stages.refinement);

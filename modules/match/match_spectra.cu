@@ -32,6 +32,7 @@ struct DoubleFft {
     cufftHandle plan = NO_PLAN;
     double *plane = nullptr;
     cufftDoubleComplex *spectrum = nullptr;
+    void *work = nullptr;
 
     DoubleFft(int rows_, int cols_) : rows(rows_), cols(cols_) {}
     DoubleFft(const DoubleFft &) = delete;
@@ -39,8 +40,8 @@ struct DoubleFft {
     ~DoubleFft() {
         if (plan != NO_PLAN)
             (void)cufftDestroy(plan);
-        (void)cudaFree(plane);
-        (void)cudaFree(spectrum);
+        for (void *memory : {static_cast<void *>(plane), static_cast<void *>(spectrum), work})
+            cusi_deviceFree(memory);
     }
     size_t planePoints() const { return static_cast<size_t>(rows) * cols; }
     size_t spectrumPoints() const { return static_cast<size_t>(rows) * (cols / 2 + 1); }
@@ -48,14 +49,16 @@ struct DoubleFft {
     cusStatus create(cudaStream_t stream) {
         const char *f = "cusMatcherCreate";
         long long n[2] = {rows, cols}, complex[2] = {n[0], n[1] / 2 + 1};
-        size_t work = 0;
+        size_t bytes = 0;
         MATCH_CUFFT(f, cufftCreate(&plan));
-        MATCH_CUFFT(f,
-                    cufftMakePlanMany64(plan, 2, n, n, 1, n[0] * n[1], complex, 1, n[0] * complex[1], CUFFT_D2Z, 1, &work));
+        MATCH_CUFFT(f, cufftSetAutoAllocation(plan, 0));
+        MATCH_CUFFT(
+            f, cufftMakePlanMany64(plan, 2, n, n, 1, n[0] * n[1], complex, 1, n[0] * complex[1], CUFFT_D2Z, 1, &bytes));
+        CUS_TRY(cusi_deviceAllocate(f, std::max<size_t>(bytes, 1), &work));
+        MATCH_CUFFT(f, cufftSetWorkArea(plan, work));
         MATCH_CUFFT(f, cufftSetStream(plan, stream));
-        CUSI_CUDA(f, cudaMalloc(reinterpret_cast<void **>(&plane), planePoints() * sizeof *plane));
-        CUSI_CUDA(f, cudaMalloc(reinterpret_cast<void **>(&spectrum), spectrumPoints() * sizeof *spectrum));
-        return CUS_OK;
+        CUS_TRY(cusi_deviceAllocate(f, planePoints() * sizeof *plane, reinterpret_cast<void **>(&plane)));
+        return cusi_deviceAllocate(f, spectrumPoints() * sizeof *spectrum, reinterpret_cast<void **>(&spectrum));
     }
 
     // The zero-padded transform of h rows of w values.
@@ -110,7 +113,8 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *
     CUS_TRY(fft.create(stream));
     // rowsFftKernel makes twice the frame's spectra.
     const double scale = (in_block ? 0.5 : 1.0) / static_cast<double>(fft.planePoints());
-    std::vector<double> plane(static_cast<size_t>(m.w) * m.h);
+    std::vector<double> plane;
+    CUS_TRY(inHostMemory([&] { plane.resize(static_cast<size_t>(m.w) * m.h); }));
     for (size_t i = 0; i < planes; ++i) {
         templatePlane(m, templates, mask, static_cast<int>(i / m.planes), static_cast<int>(i % m.planes), scale, plane);
         CUS_TRY(fft.transform(plane, m.w, m.h, stream));

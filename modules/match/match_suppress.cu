@@ -8,12 +8,15 @@ namespace {
 // Removes the neighborhood of the previous round's match from the map. A block handles the tiles of one of block_uppers, a
 // warp one tile at a time.
 __global__ void __launch_bounds__(THREADS)
-    suppressKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Scores scores, const cusMatch *results,
-                   int round) {
+    suppressKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Scores scores,
+                   const __grid_constant__ Refinement refinement) {
     cusi::startInOrder();
-    const int k = blockIdx.y, tiles = scores.tiles_across * scores.tiles_down / scores.upper_count;
+    const int k = blockIdx.y;
+    if (refinement.overflows && refinement.overflows[k]) // denseKernel finds the match of the previous round
+        return;
+    const int tiles = scores.tiles_across * scores.tiles_down / scores.upper_count;
     const int first = blockIdx.x * tiles;
-    const cusMatch match = results[static_cast<size_t>(k) * m.max_matches + round - 1];
+    const cusMatch match = refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round - 1];
     const long long d = m.min_distance, y0 = static_cast<long long>(first / scores.tiles_across) << scores.tile_rows_log2;
     if (match.x < 0 || y0 >= match.y + d || y0 + (1 << scores.tile_rows_log2) <= match.y - d + 1)
         return;
@@ -44,7 +47,7 @@ __global__ void __launch_bounds__(THREADS)
 cusStatus launchSuppress(const Stages &stages, cudaStream_t stream) {
     const Scores &scores = stages.scores;
     return cusi::launchOverlapped("cusMatcherRun", suppressKernel, dim3(scores.upper_count, stages.model.count), THREADS, 0,
-                                  stream, stages.model, scores, stages.refinement.results, stages.refinement.round);
+                                  stream, stages.model, scores, stages.refinement);
 }
 
 } // namespace match

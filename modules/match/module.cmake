@@ -1,9 +1,15 @@
-# On the device, cuFFT transforms large frames and, once, the templates. It is linked as a shared library: the static one adds
-# over 100 MB. Scores must be the same bit for bit on both backends, so multiply-adds are not contracted; the device's own
-# transforms call fmaf.
+# On the device, cuFFT transforms large frames and, once, the templates. match_cufft_open.c opens it when it is first needed, so
+# the library does not depend on it: the kernels' calls get the names defined there. (The static cuFFT adds over 100 MB.)
+# Scores must be the same bit for bit on both backends, so multiply-adds are not contracted; the device's own transforms call
+# fmaf.
 if(CUSIGHT_HAVE_CUDA)
-    target_link_libraries(cusight_objects PRIVATE CUDA::cufft)
-    list(APPEND private_libraries CUDA::cufft)
     file(GLOB match_kernels CONFIGURE_DEPENDS modules/match/*.cu)
-    set_source_files_properties(${match_kernels} PROPERTIES COMPILE_OPTIONS --fmad=false)
+    set(renamed "")
+    foreach(function Create Destroy MakePlanMany64 SetAutoAllocation SetWorkArea SetStream ExecR2C ExecC2R ExecD2Z)
+        list(APPEND renamed cufft${function}=cusi_cufft${function})
+    endforeach()
+    set_source_files_properties(${match_kernels} PROPERTIES COMPILE_OPTIONS --fmad=false COMPILE_DEFINITIONS "${renamed}")
+    set_source_files_properties(modules/match/match_cufft_open.c PROPERTIES COMPILE_DEFINITIONS
+        "CUSI_CUFFT_FOLDER=\"${CUDAToolkit_LIBRARY_DIR}\"")
+    list(APPEND private_libraries ${CMAKE_DL_LIBS})
 endif()

@@ -177,15 +177,18 @@ static cusStatus features(const char *function, const char *out_name, const cusM
 }
 
 cusStatus cusStereoEdges(const cusMat *image, cusMat *edges, const cusStereoOptions *options, cusStream stream) {
+    CUSI_RANGE;
     return features("cusStereoEdges", "edges", image, edges, 0, options, stream);
 }
 
 cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cusStereoOptions *options, cusStream stream) {
+    CUSI_RANGE;
     return features("cusStereoCensus", "census", image, census, 1, options, stream);
 }
 
 cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
                              cusStream stream) {
+    CUSI_RANGE;
     static const char function[] = "cusStereoElevation";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(cusi_checkInput(function, "left", left, CUSI_TYPES(CUS_8UC1)));
@@ -207,6 +210,7 @@ cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *el
 }
 
 cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options, cusStream stream) {
+    CUSI_RANGE;
     static const char function[] = "cusStereoFill";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(checkBorder(function, &o));
@@ -223,6 +227,7 @@ cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereo
 }
 
 cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, cusStream stream) {
+    CUSI_RANGE;
     static const char function[] = "cusStereoMedian";
     CUS_TRY(checkMedianSize(function, "size", size, 0));
     CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "smoothed", smoothed, -1));
@@ -232,6 +237,7 @@ cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, c
 }
 
 cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options, cusStream stream) {
+    CUSI_RANGE;
     static const char function[] = "cusStereoContours";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(checkLines(function, &o));
@@ -246,6 +252,7 @@ cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cus
 }
 
 cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusMat *picture, cusStream stream) {
+    CUSI_RANGE;
     static const char function[] = "cusStereoPicture";
     const cusStereoOptions o = cusStereoDefaults();
     CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "picture", picture, CUS_8UC3));
@@ -280,11 +287,12 @@ static cusStatus prepare(cusContourMapper *m) {
     /* As rows of 4 KiB: one row of all of it could exceed the limit on columns. */
     CUS_TRY(cusMatCreate(&m->memory, (int)((bytes + 4095) / 4096), 4096, CUS_8UC1, m->space));
     m->scratch = layOut(m->memory.data, stages, m->space, rows, cols, o);
-    return CUS_OK;
+    return cusi_guardCreate("cusContourMapperCreate", &m->guard, m->space);
 }
 
 cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, int type, cusSpace space,
                                  const cusStereoOptions *options) {
+    CUSI_RANGE;
     static const char function[] = "cusContourMapperCreate";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUSI_NOT_NULL(function, mapper);
@@ -316,6 +324,7 @@ cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, 
 }
 
 void cusContourMapperDestroy(cusContourMapper *mapper) {
+    CUSI_RANGE;
     if (!mapper)
         return;
     cusMatRelease(&mapper->left);
@@ -323,6 +332,7 @@ void cusContourMapperDestroy(cusContourMapper *mapper) {
     cusMatRelease(&mapper->holes);
     cusMatRelease(&mapper->unfiltered);
     cusMatRelease(&mapper->memory);
+    cusi_guardRelease(&mapper->guard);
     free(mapper);
 }
 
@@ -354,10 +364,8 @@ static cusStatus checkPair(const char *function, const char *argument, const cus
     return CUS_OK;
 }
 
-cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
-                        cusMat *contours, cusStream stream) {
-    static const char function[] = "cusContourMap";
-    CUSI_NOT_NULL(function, mapper);
+static cusStatus map(const char *function, cusContourMapper *mapper, const cusMat *left, const cusMat *right,
+                     cusMat *elevation, cusMat *contours, cusStream stream) {
     CUS_TRY(checkPair(function, "left", left, mapper));
     CUS_TRY(checkPair(function, "right", right, mapper));
     const int rows = mapper->rows, cols = mapper->cols;
@@ -379,4 +387,11 @@ cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusM
         CUS_TRY(cusMatCreate(contours, rows, cols, CUS_8UC1, mapper->space));
     return CUSI_BACKEND(function, mapper->space, hostMap(mapper, left, right, elevation, contours),
                         stereo_cuda_map(mapper, left, right, elevation, contours, stream));
+}
+
+cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
+                        cusMat *contours, cusStream stream) {
+    CUSI_RANGE;
+    static const char function[] = "cusContourMap";
+    CUSI_GUARDED(function, mapper, stream, map(function, mapper, left, right, elevation, contours, stream));
 }

@@ -3,6 +3,7 @@
 #define CUSI_STEREO_BACKEND_H
 
 #include "cusight/stereo.h"
+#include "guard.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,6 +34,7 @@ struct cusContourMapper {
     cusMat holes, unfiltered; /* elevation before the fill and before the median; empty without that stage */
     cusMat memory;            /* holds the scratch */
     StereoScratch scratch;
+    CusiGuard guard;
 };
 
 /* Stages that need scratch. */

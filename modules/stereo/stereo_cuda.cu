@@ -1,4 +1,5 @@
 // stereo on the GPU: features -> elevation -> fill -> median -> contours, one launch each.
+#include "device.h"
 #include "stereo_cuda.cuh"
 
 namespace stages = cusi::stereo;
@@ -30,12 +31,11 @@ cusStatus elevation(const char *function, const cusMat &left, const cusMat &righ
 } // namespace
 
 cusStatus stereo_cuda_allocate(const char *function, void **block, size_t bytes, cusStream stream) {
-    CUSI_CUDA(function, cudaMallocAsync(block, bytes, stream));
-    return CUS_OK;
+    return cusi_deviceAllocateAsync(function, bytes, block, stream);
 }
 
 void stereo_cuda_free(void *block, cusStream stream) {
-    cudaFreeAsync(block, stream);
+    (void)cusi_deviceFreeAsync(nullptr, block, stream);
 }
 
 cusStatus stereo_cuda_features(const cusMat *image, cusMat *out, int census, const cusStereoOptions *options,

@@ -1,6 +1,8 @@
-/* Seconds per call of the C library in a loop, for overhead.py, which compiles this file against libcusight. */
+/* Seconds per call of the C library in a loop, for overhead.py and gpu.py, which compile this file against libcusight.
+ * Device work is queued in the legacy default stream. */
 #include <cusight/cusight.h>
 
+#include <stdlib.h>
 #include <time.h>
 
 static double now(void) {
@@ -9,12 +11,18 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Time since `start` per call. What is still queued on the device does not count, and is waited for. */
+static double per_call(double start, int calls, cusSpace space) {
+    const double took = (now() - start) / calls;
+    return space == CUS_DEVICE && cusStreamSynchronize(NULL) != CUS_OK ? -1 : took;
+}
+
 /* fresh: a new table for each call, freed afterwards; otherwise `out` is reused. */
-double time_integral(void *src, int rows, int cols, int type, void *out, int fresh, int calls) {
+double time_integral(int space, void *src, int rows, int cols, int type, void *out, int fresh, int calls) {
     cusMat image = CUS_MAT_INIT, sum = CUS_MAT_INIT;
-    if (cusMatWrap(&image, rows, cols, type, CUS_HOST, src, 0) != CUS_OK)
+    if (cusMatWrap(&image, rows, cols, type, (cusSpace)space, src, 0) != CUS_OK)
         return -1;
-    if (!fresh && cusMatWrap(&sum, rows + 1, cols + 1, CUS_32SC1, CUS_HOST, out, 0) != CUS_OK)
+    if (!fresh && cusMatWrap(&sum, rows + 1, cols + 1, CUS_32SC1, (cusSpace)space, out, 0) != CUS_OK)
         return -1;
     const double start = now();
     for (int i = 0; i < calls; ++i) {
@@ -23,15 +31,15 @@ double time_integral(void *src, int rows, int cols, int type, void *out, int fre
         if (fresh)
             cusMatRelease(&sum);
     }
-    return (now() - start) / calls;
+    return per_call(start, calls, (cusSpace)space);
 }
 
-double time_heatmap(void *prev, void *cur, int rows, int cols, int type, void *out, int fresh, int calls) {
+double time_heatmap(int space, void *prev, void *cur, int rows, int cols, int type, void *out, int fresh, int calls) {
     cusMat before = CUS_MAT_INIT, after = CUS_MAT_INIT, map = CUS_MAT_INIT;
-    if (cusMatWrap(&before, rows, cols, type, CUS_HOST, prev, 0) != CUS_OK ||
-        cusMatWrap(&after, rows, cols, type, CUS_HOST, cur, 0) != CUS_OK)
+    if (cusMatWrap(&before, rows, cols, type, (cusSpace)space, prev, 0) != CUS_OK ||
+        cusMatWrap(&after, rows, cols, type, (cusSpace)space, cur, 0) != CUS_OK)
         return -1;
-    if (!fresh && cusMatWrap(&map, rows, cols, CUS_8UC3, CUS_HOST, out, 0) != CUS_OK)
+    if (!fresh && cusMatWrap(&map, rows, cols, CUS_8UC3, (cusSpace)space, out, 0) != CUS_OK)
         return -1;
     const double start = now();
     for (int i = 0; i < calls; ++i) {
@@ -40,5 +48,33 @@ double time_heatmap(void *prev, void *cur, int rows, int cols, int type, void *o
         if (fresh)
             cusMatRelease(&map);
     }
-    return (now() - start) / calls;
+    return per_call(start, calls, (cusSpace)space);
+}
+
+/* Histograms of all windows of `length` events, until they are finished, with a stacker that is made before. */
+double time_histograms(int space, void *x, void *y, void *p, void *t, size_t count, int rows, int cols, size_t length,
+                       void *out, int calls) {
+    const cusEventArrays events = {x, y, p, t, count, (cusSpace)space};
+    const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+    cusWindowing windowing = cusWindowingDefaults();
+    windowing.length = length;
+    size_t windows = count / length;
+    cusEventWindow *list = malloc((windows + 1) * sizeof *list);
+    cusEventStacker *stacker = NULL;
+    cusMat frames = CUS_MAT_INIT;
+    double took = -1;
+    if (!list || cusEventStackerCreate(&stacker, rows, cols, (cusSpace)space, &histogram, 1) != CUS_OK ||
+        cusMatWrap(&frames, (int)windows * rows, cols, CUS_8UC2, (cusSpace)space, out, 0) != CUS_OK)
+        goto end;
+    const double start = now();
+    for (int i = 0; i < calls; ++i)
+        if (cusEventWindows(&events, &windowing, list, windows + 1, &windows, NULL) != CUS_OK ||
+            cusEventStack(stacker, &events, list, windows, &frames, NULL) != CUS_OK)
+            goto end;
+    if (space == CUS_HOST || cusStreamSynchronize(NULL) == CUS_OK)
+        took = (now() - start) / calls;
+end:
+    cusEventStackerDestroy(stacker);
+    free(list);
+    return took;
 }

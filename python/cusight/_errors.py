@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from enum import IntEnum
+from typing import Any
 
 
 class Status(IntEnum):
@@ -22,13 +24,14 @@ class Status(IntEnum):
     FORMAT = 12
     TRUNCATED = 13
     UNSUPPORTED = 14
+    BUSY = 15
 
 
 class Error(Exception):
     """A call was rejected. The message names the function, the argument, its value and what was expected.
 
     Errors are also instances of the built-in class for their kind: TypeError (TYPE), ValueError (NULL, VALUE, SIZE, SPACE,
-    ALIAS, CAPACITY, FORMAT), MemoryError (NO_MEMORY), RuntimeError (NO_CUDA, CUDA), OSError (IO), EOFError (TRUNCATED),
+    ALIAS, CAPACITY, FORMAT), MemoryError (NO_MEMORY), RuntimeError (NO_CUDA, CUDA, BUSY), OSError (IO), EOFError (TRUNCATED),
     NotImplementedError (UNSUPPORTED).
     """
 
@@ -78,7 +81,11 @@ class TruncatedError(Error, EOFError):
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """Valid, but not supported by this build."""
+    """Valid, but not supported by this build, or not while a CUDA stream is captured."""
+
+
+class BusyError(Error, RuntimeError):
+    """Another call is using the object."""
 
 
 _CLASSES: dict[int, type[Error]] = {
@@ -90,6 +97,7 @@ _CLASSES: dict[int, type[Error]] = {
     Status.FORMAT: FormatError,
     Status.TRUNCATED: TruncatedError,
     Status.UNSUPPORTED: UnsupportedError,
+    Status.BUSY: BusyError,
 }
 
 
@@ -100,6 +108,40 @@ def make(status: int, message: str) -> Error:
 
 def invalid(function: str, argument: str, value: object, expected: str) -> Error:
     return ArgumentValueError(Status.VALUE, f"{function}: {argument} is {value!r}, expected {expected}")
+
+
+def wrong_type(function: str, argument: str, value: object, expected: str) -> Error:
+    shown = repr(value) if value is None or isinstance(value, (str, int, float)) else type(value).__name__
+    return ArgumentTypeError(Status.TYPE, f"{function}: {argument} is {shown}, expected {expected}")
+
+
+def integer(function: str, argument: str, value: Any) -> int:
+    """A number that fits into a C int."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise wrong_type(function, argument, value, "an integer") from None
+    if not -0x80000000 <= number <= 0x7FFFFFFF:
+        raise invalid(function, argument, value, "at most 2147483647")
+    return number
+
+
+def integers(function: str, argument: str, values: Any, expected: str) -> tuple[int, ...]:
+    """The numbers of a shape or another sequence."""
+    try:
+        numbers = tuple(values)
+    except TypeError:
+        raise wrong_type(function, argument, values, expected) from None
+    return tuple(integer(function, argument, number) for number in numbers)
+
+
+def device_text(function: str, device: Any) -> str:
+    """ "cpu", "cuda" or "cuda:N"; a torch.device says the same."""
+    if isinstance(device, str):
+        return device
+    if hasattr(device, "type") and hasattr(device, "index"):
+        return str(device)
+    raise wrong_type(function, "device", device, "cpu, cuda or cuda:N")
 
 
 def choice(function: str, argument: str, value: object, names: dict[str, int]) -> int:

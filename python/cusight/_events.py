@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, Union
 
 from . import _core
-from ._errors import choice, invalid
+from ._errors import choice, device_text, integers, invalid, wrong_type
 from ._objects import Closeable
 
 if TYPE_CHECKING:
@@ -56,6 +56,18 @@ class Windowing:
 
 
 Windows = Union[int, str, Windowing]
+
+
+_recent_windows: dict[Any, tuple[int, int, int, int]] = {}  # numbers of what was given before: for calls that take microseconds
+_recent_kinds: dict[Any, tuple[Any, ...]] = {}
+_RECENT = 64
+
+
+def _remember(known: dict[Any, Any], key: Any, value: Any) -> Any:
+    if len(known) >= _RECENT:
+        known.clear()
+    known[key] = value
+    return value
 
 
 def windowing(function: str, windows: object) -> Windowing:
@@ -112,22 +124,31 @@ def representations(function: str, given: Any, bins: int | None) -> tuple[list[t
     numbers = []
     for one in given if many else [given]:
         if isinstance(one, str):
-            one = Representation(one, bins)  # type: ignore[arg-type]
-        elif not isinstance(one, Representation):
+            key = (one, bins)
+            made = _recent_kinds.get(key) if bins is None or type(bins) is int else None
+            if made is None:
+                made = _remember(_recent_kinds, key, Representation(one, bins)._numbers())  # type: ignore[arg-type]
+            numbers.append(made)
+        elif isinstance(one, Representation):
+            numbers.append(one._numbers())
+        else:
             raise invalid(function, "representation", one, "a name, a Representation or a list of them")
-        numbers.append(one._numbers())
     if not numbers:
         raise invalid(function, "representation", given, "at least one")
     return numbers, many
 
 
 def frame_size(function: str, shape: Sequence[int]) -> tuple[int, int]:
-    if len(shape) != 2 or not all(1 <= int(n) <= 65536 for n in shape):
+    size = integers(function, "shape", shape, "(rows, cols), each 1 to 65536")
+    if len(size) != 2 or not all(1 <= n <= 65536 for n in size):
         raise invalid(function, "shape", shape, "(rows, cols), each 1 to 65536")
-    return int(shape[0]), int(shape[1])
+    return size[0], size[1]
 
 
 def _windows_argument(function: str, windows: Any) -> Any:
+    if type(windows) is int or type(windows) is str:
+        known = _recent_windows.get(windows)
+        return known or _remember(_recent_windows, windows, windowing(function, windows)._numbers())
     if hasattr(windows, "shape") and len(windows.shape) == 2:
         return windows
     return windowing(function, windows)._numbers()
@@ -211,7 +232,7 @@ class EventStacker(Closeable):
         device: str = "cpu",
     ) -> None:
         numbers, self._many = representations("EventStacker", representation, bins)
-        self._core = _core.EventStacker(*frame_size("EventStacker", shape), numbers, device)
+        self._core = _core.EventStacker(*frame_size("EventStacker", shape), numbers, device_text("EventStacker", device))
 
     def __call__(
         self, x: Any, y: Any, p: Any, t: Any, *, windows: Any = 200_000, out: Any = None, stream: object = None
@@ -284,6 +305,15 @@ class EventPipeline(Closeable):
         batch_windows: int = 0,
     ) -> None:
         numbers, many = representations("EventPipeline", representation, bins)
+        if not callable(sink):
+            raise wrong_type("EventPipeline", "sink", sink, "a function of a FrameBatch")
+        device = device_text("EventPipeline", device)
+        counts = {"first_window": first_window, "end_window": end_window, "max_events": max_events, "batch_windows": batch_windows}
+        for name, value in counts.items():
+            if not hasattr(value, "__index__"):
+                raise wrong_type("EventPipeline", name, value, "an integer")
+            if not 0 <= value < 1 << 63:
+                raise invalid("EventPipeline", name, value, "at least 0")
 
         def receive(first: int, rows: bytearray, frames: list[Any]) -> None:
             import numpy
@@ -299,7 +329,7 @@ class EventPipeline(Closeable):
             first_window,
             end_window,
             device,
-            device if deliver is None else deliver,
+            device if deliver is None else device_text("EventPipeline", deliver),
             framework,
             max_events,
             batch_windows,

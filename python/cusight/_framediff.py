@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from . import _core
-from ._errors import invalid
+from ._errors import device_text, integer, integers, invalid, wrong_type
 from ._objects import Closeable
 
 
 def frame_shape(function: str, shape: Sequence[int]) -> tuple[int, int, int]:
     """rows, cols and channels of (rows, cols) or (rows, cols, channels)."""
-    numbers = tuple(int(n) for n in shape)
+    numbers = integers(function, "shape", shape, "(rows, cols) or (rows, cols, channels)")
     if len(numbers) not in (2, 3) or min(numbers) < 1 or max(numbers) > 0x7FFFFFFF or (len(numbers) == 3 and numbers[2] > 512):
         raise invalid(function, "shape", tuple(shape), "(rows, cols) or (rows, cols, channels)")
     return numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else 1
@@ -29,8 +29,12 @@ class SparseDiff(Closeable):
     """
 
     def __init__(self, shape: Sequence[int], *, capacity: int = 0, mask: bool = False, device: str = "cpu") -> None:
+        size = frame_shape("SparseDiff", shape)
         self.shape = tuple(int(n) for n in shape)
-        self._core = _core.SparseDiff(*frame_shape("SparseDiff", shape), capacity, mask, device)
+        places = integer("SparseDiff", "capacity", capacity)
+        if places < 0:
+            raise invalid("SparseDiff", "capacity", capacity, "at least 0")
+        self._core = _core.SparseDiff(*size, places, bool(mask), device_text("SparseDiff", device))
 
     @classmethod
     def from_arrays(cls, positions: Any, values: Any, shape: Sequence[int], *, stream: object = None) -> SparseDiff:
@@ -86,15 +90,19 @@ class DiffEncoder(Closeable):
     """
 
     def __init__(self, shape: Sequence[int], *, threshold: int = 20, min_neighbors: int = 0, device: str = "cpu") -> None:
+        size = frame_shape("DiffEncoder", shape)
         self.shape = tuple(int(n) for n in shape)
-        self._device = device
-        self._core = _core.DiffEncoder(*frame_shape("DiffEncoder", shape), device, threshold, min_neighbors)
+        self._device = device_text("DiffEncoder", device)
+        limits = integer("DiffEncoder", "threshold", threshold), integer("DiffEncoder", "min_neighbors", min_neighbors)
+        self._core = _core.DiffEncoder(*size, self._device, *limits)
 
     def encode(self, frame: Any, diff: SparseDiff | None = None, *, stream: object = None) -> SparseDiff:
         """Encodes a frame and updates the reference. Without `diff` a new one is made; pass it again to allocate nothing.
         Raises ValueError (status CAPACITY) if the changes do not fit; the reference is then unchanged."""
         if diff is None:
             diff = SparseDiff(self.shape, device=self._device)
+        if not isinstance(diff, SparseDiff):
+            raise wrong_type("DiffEncoder.encode", "diff", diff, "a SparseDiff")
         self._core.encode(frame, diff._core, stream)
         return diff
 
@@ -111,14 +119,15 @@ class DiffDecoder(Closeable):
     """Rebuilds frames from sparse differences. Parameters as `DiffEncoder`."""
 
     def __init__(self, shape: Sequence[int], *, device: str = "cpu") -> None:
+        size = frame_shape("DiffDecoder", shape)
         self.shape = tuple(int(n) for n in shape)
-        self._core = _core.DiffDecoder(*frame_shape("DiffDecoder", shape), device)
+        self._core = _core.DiffDecoder(*size, device_text("DiffDecoder", device))
 
     def decode(self, diff: SparseDiff, *, stream: object = None) -> Any:
         """Applies a difference and returns the frame: a view, which changes with each decode.
         Raises ValueError if a position lies outside the frame (on the CPU; nothing is changed then)."""
         if not isinstance(diff, SparseDiff):
-            raise TypeError(f"DiffDecoder.decode: diff is {type(diff).__name__}, expected SparseDiff")
+            raise wrong_type("DiffDecoder.decode", "diff", diff, "a SparseDiff")
         self._core.decode(diff._core, stream)
         return self._core.frame(stream)
 

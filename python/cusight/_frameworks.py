@@ -47,13 +47,22 @@ def cupy_other_stream(array: Any, stream: int) -> None:
     cuda.ExternalStream(stream, array.device.id).wait_event(cuda.get_current_stream().record())
 
 
+_torch_kinds: dict[tuple[str, int], dict[str, Any]] = {}
+
+
 def torch_empty(shape: tuple[int, ...], dtype: str, device: int) -> Any:
     torch = sys.modules["torch"]
-    return torch.empty(shape, dtype=getattr(torch, dtype), device="cpu" if device < 0 else f"cuda:{device}")
+    kind = _torch_kinds.get((dtype, device))
+    if kind is None:
+        place = torch.device("cpu") if device < 0 else torch.device("cuda", device)
+        kind = _torch_kinds[dtype, device] = {"dtype": getattr(torch, dtype), "device": place}
+    return torch.empty(shape, **kind)
 
 
 def cupy_empty(shape: tuple[int, ...], dtype: str, device: int) -> Any:
     cupy = sys.modules["cupy"]
+    if cupy.cuda.runtime.getDevice() == device:
+        return cupy.empty(shape, dtype)
     with cupy.cuda.Device(device):
         return cupy.empty(shape, dtype)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Sequence, TypeVar
 
 from . import _core
-from ._errors import invalid
+from ._errors import integer, integers, invalid
 
 Array = TypeVar("Array")
 
@@ -19,19 +19,20 @@ def heatmap(prev: Array, cur: Array, *, full_scale: int = 765, out: Any = None, 
 
     Returns (rows, cols, 3) uint8 in BGR order. Raises TypeError, ValueError.
     """
-    return _core.heatmap(prev, cur, full_scale, out, stream)  # type: ignore[return-value]
+    return _core.heatmap(prev, cur, integer("heatmap", "full_scale", full_scale), out, stream)  # type: ignore[return-value]
 
 
 def noise_view(prev: Array, cur: Array, *, threshold: int = 30, out: Any = None, stream: object = None) -> Array:
     """Red where the summed difference of two frames is above `threshold` (0 to 765), black elsewhere. Otherwise as `heatmap`."""
-    return _core.noise_view(prev, cur, threshold, out, stream)  # type: ignore[return-value]
+    return _core.noise_view(prev, cur, integer("noise_view", "threshold", threshold), out, stream)  # type: ignore[return-value]
 
 
 def hsv_triple(function: str, argument: str, values: Sequence[int]) -> list[int]:
-    numbers = [int(v) for v in values]
+    expected = "three numbers (h, s, v) of 0 to 255"
+    numbers = integers(function, argument, values, expected)
     if len(numbers) != 3 or not all(0 <= v <= 255 for v in numbers):
-        raise invalid(function, argument, values, "three numbers (h, s, v) of 0 to 255")
-    return numbers
+        raise invalid(function, argument, values, expected)
+    return list(numbers)
 
 
 def hsv_count(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypeVar, overload
 
 from . import _core
-from ._errors import choice
+from ._errors import choice, device_text, integers, invalid, wrong_type
 from ._objects import Closeable
 
 Array = TypeVar("Array")
@@ -22,8 +22,9 @@ def _pair(out: Any, sqsum: bool) -> tuple[Any, Any]:
         return out, None
     if out is None:
         return None, None
-    first, second = out
-    return first, second
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise wrong_type("integral", "out", out, "a pair of arrays, since sqsum is True")
+    return out[0], out[1]
 
 
 @overload
@@ -78,8 +79,10 @@ class Integrator(Closeable):
     """
 
     def __init__(self, max_shape: tuple[int, int], *, device: str = "cpu") -> None:
-        rows, cols = max_shape
-        self._core = _core.Integrator(rows, cols, device)
+        size = integers("Integrator", "max_shape", max_shape, "(rows, cols)")
+        if len(size) != 2:
+            raise invalid("Integrator", "max_shape", max_shape, "(rows, cols)")
+        self._core = _core.Integrator(*size, device_text("Integrator", device))
 
     @overload
     def __call__(

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Literal, Sequence, TypeVar
 
 from . import _core
-from ._errors import choice, invalid
+from ._errors import choice, integer, integers, invalid
 from ._images import hsv_triple
 from ._objects import Closeable
 
@@ -86,19 +86,20 @@ class Matcher(Closeable):
         items = list(templates) if self._many else [templates]
         if not items:
             raise invalid("Matcher", "templates", templates, "an array or a list with at least one")
-        if len(shape) < 2:
+        size = integers("Matcher", "shape", shape, "(rows, cols)")
+        if len(size) < 2:
             raise invalid("Matcher", "shape", shape, "(rows, cols)")
         limit = math.nan if score_limit is None else float(score_limit)
         self._count = len(items)
         self._core = _core.Matcher(
             items,
-            int(shape[0]),
-            int(shape[1]),
+            size[0],
+            size[1],
             choice("Matcher", "method", method, _METHODS),
             choice("Matcher", "algorithm", algorithm, _ALGORITHMS),
             mask,
-            max_matches,
-            min_distance,
+            integer("Matcher", "max_matches", max_matches),
+            integer("Matcher", "min_distance", min_distance),
             limit,
             bool(subpixel),
             stream,

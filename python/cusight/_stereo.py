@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Sequence, TypeVar
 
 from . import _core
-from ._errors import choice, invalid
+from ._errors import choice, device_text, integer, integers, invalid, wrong_type
 from ._objects import Closeable
 
 Array = TypeVar("Array")
@@ -87,7 +87,7 @@ def _numbers(options: StereoOptions | None) -> tuple[Any, ...]:
     if options is None:
         return _DEFAULTS._numbers()
     if not isinstance(options, StereoOptions):
-        raise TypeError(f"options is {type(options).__name__}, expected StereoOptions")
+        raise wrong_type("stereo", "options", options, "StereoOptions")
     return options._numbers()
 
 
@@ -117,7 +117,7 @@ def stereo_fill(
 
 def stereo_median(elevation: Array, size: int = 5, *, out: Any = None, stream: object = None) -> Array:
     """Median of 3 x 3 or 5 x 5 pixels of a uint16 or float32 elevation."""
-    return _core.stereo_median(elevation, size, out, stream)  # type: ignore[return-value]
+    return _core.stereo_median(elevation, integer("stereo_median", "size", size), out, stream)  # type: ignore[return-value]
 
 
 def stereo_contours(
@@ -148,10 +148,11 @@ class ContourMapper(Closeable):
         dtype: Literal["uint8", "float32"] = "uint8",
         device: str = "cpu",
     ) -> None:
-        if len(shape) < 2:
+        size = integers("ContourMapper", "shape", shape, "(rows, cols)")
+        if len(size) < 2:
             raise invalid("ContourMapper", "shape", shape, "(rows, cols)")
         floats = choice("ContourMapper", "dtype", dtype, {"uint8": 0, "float32": 1})
-        self._core = _core.ContourMapper(int(shape[0]), int(shape[1]), bool(floats), device, _numbers(options))
+        self._core = _core.ContourMapper(size[0], size[1], bool(floats), device_text("ContourMapper", device), _numbers(options))
 
     def __call__(
         self, left: Array, right: Array, *, elevation: Any = None, contours: Any = None, stream: object = None

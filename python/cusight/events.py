@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterator, Literal, NamedTuple, Sequence, Union
 
 from . import _core
-from ._errors import InputOutputError, MissingFileError, Status, choice, invalid
+from ._errors import InputOutputError, MissingFileError, Status, choice, integer, invalid, wrong_type
 from ._events import (
     EventPipeline,
     EventStacker,
@@ -56,8 +56,8 @@ __all__ = [
 ]
 
 Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
-Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text"]
-_FORMATS = {"any": 0, "M3ED": 1, "DSEC": 2, "EVT2": 3, "EVT3": 4, "DAT": 5, "text": 6}
+Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1"]
+_FORMATS = {"any": 0, "M3ED": 1, "DSEC": 2, "EVT2": 3, "EVT3": 4, "DAT": 5, "text": 6, "EVT2.1": 7}
 _PIECE = 1 << 20  # events read at once
 
 
@@ -100,6 +100,8 @@ class Recording(Closeable):
     def __init__(self, source: Source, options: dict[str, Any]) -> None:
         self._options = options
         self._source = os.fspath(source) if isinstance(source, (str, os.PathLike)) else source
+        if self._source is None or isinstance(self._source, (int, float)):
+            raise wrong_type("events.open", "source", source, "a path or the bytes of a recording")
         try:
             self._core = _core.EventReader(self._source, *_reader_numbers(**options))
         except InputOutputError as error:
@@ -116,7 +118,7 @@ class Recording(Closeable):
     def read(self, count: int) -> Events:
         """Reads up to `count` events; fewer only at the end. If the recording is damaged, the events before the damage are returned
         and the next call raises (EOFError, ValueError, OSError)."""
-        if count < 1:
+        if integer("Recording.read", "count", count) < 1:
             raise invalid("Recording.read", "count", count, "at least 1")
         x, y, p, t, n = self._core.read(count)
         if n == count:
@@ -170,7 +172,7 @@ class Recording(Closeable):
         max_events: largest number of events in a window by duration; 0: 4 Mi.
         """
         size = frame_size("Recording.frames", self.shape if shape is None else shape)
-        if batch < 1:
+        if integer("Recording.frames", "batch", batch) < 1:
             raise invalid("Recording.frames", "batch", batch, "at least 1")
         arguments = {
             "representation": representation,
@@ -205,21 +207,9 @@ class Frames:
 
     def _count_windows(self) -> int | None:
         """How many windows there are, or None."""
-        recording, cut = self._recording, self._arguments["windows"]
-        if recording.count is None or (cut.unit == "duration" and recording.last_time is None):
+        count = _count_windows(self._recording, self._arguments["windows"], self._start)
+        if count is None:
             return None
-        if cut.unit == "count":
-            events = max(recording.count - self._start, 0)
-            count = _windows_within(events, cut)
-        elif recording.count <= self._start or recording.last_time is None:
-            count = 0
-        else:
-            first = recording.first_time or 0
-            if self._start:
-                recording._core.seek_index(self._start)
-                first = int(recording.read(1).t[0])
-                recording._core.seek_index(self._start)
-            count = _windows_within(recording.last_time - first + 1, cut)
         first_window: int = self._arguments["first_window"]
         end: int = self._arguments["end_window"]
         return max((min(count, end) if end else count) - first_window, 0)
@@ -269,6 +259,22 @@ class Frames:
             if len(head):
                 held.append(head)
                 have += len(head)
+
+
+def _count_windows(recording: Recording, cut: Windowing, start: int) -> int | None:
+    """How many windows there are from event number `start` on, or None if only reading would tell."""
+    if recording.count is None or (cut.unit == "duration" and recording.last_time is None):
+        return None
+    if cut.unit == "count":
+        return _windows_within(max(recording.count - start, 0), cut)
+    if recording.count <= start or recording.last_time is None:
+        return 0
+    first = recording.first_time or 0
+    if start:
+        recording._core.seek_index(start)
+        first = int(recording.read(1).t[0])
+        recording._core.seek_index(start)
+    return _windows_within(recording.last_time - first + 1, cut)
 
 
 def _windows_within(extent: int, cut: Windowing) -> int:
@@ -321,7 +327,16 @@ def _reader_numbers(
     plugins: bool,
 ) -> tuple[Any, ...]:
     number = choice("events.open", "format", format, _FORMATS)
-    return width, height, camera, number, skip_bad, threads, max_memory, max_chunk, plugins
+    width, height = integer("events.open", "width", width), integer("events.open", "height", height)
+    for name, value in (("max_memory", max_memory), ("max_chunk", max_chunk)):
+        if not hasattr(value, "__index__"):
+            raise wrong_type("events.open", name, value, "a number of bytes")
+        if not 0 <= value < 1 << 63:
+            raise invalid("events.open", name, value, "at least 0")
+    if camera is not None and not isinstance(camera, str):
+        raise wrong_type("events.open", "camera", camera, "left or right")
+    threads = integer("events.open", "threads", threads)
+    return width, height, camera, number, bool(skip_bad), threads, max_memory, max_chunk, bool(plugins)
 
 
 def open(
@@ -403,7 +418,8 @@ class EventWriter(_Writer):
         threads: int = 0,
     ) -> None:
         rows, cols = frame_size("EventWriter", shape)
-        self._core = _core.EventWriter(os.fspath(path), cols, rows, camera, chunk, compress, threads)
+        numbers = integer("EventWriter", "chunk", chunk), bool(compress), integer("EventWriter", "threads", threads)
+        self._core = _core.EventWriter(os.fspath(path), cols, rows, camera, *numbers)
 
     def write(self, x: Any, y: Any, p: Any, t: Any) -> None:
         """Appends events: x, y (n,) uint16; p (n,) uint8 0 or 1; t (n,) int64 microseconds, not decreasing. Raises ValueError that
@@ -437,4 +453,6 @@ class EventGenerator(Closeable):
 
     def push(self, frame: Any, time: int) -> Events:
         """Events between the previous frame and this one, (rows, cols) uint8 at `time` in microseconds; none for the first."""
+        if not hasattr(time, "__index__"):
+            raise wrong_type("EventGenerator.push", "time", time, "microseconds, an integer")
         return Events(*self._core.push(frame, time))

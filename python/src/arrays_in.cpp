@@ -127,22 +127,42 @@ static void readTuple(const nb::object &tuple, int64_t scale, Shape &values) {
         values[static_cast<size_t>(i)] = PyLong_AsLongLong(PyTuple_GetItem(tuple.ptr(), i)) * scale;
 }
 
+// str(object). nb::str(object.attr(...)) would take the attribute for a string as it is.
+static std::string asText(const nb::object &object) {
+    const nb::object text = nb::steal(PyObject_Str(object.ptr()));
+    if (!text.is_valid())
+        throw nb::python_error();
+    return nb::cast<std::string>(text);
+}
+
 void Array::fromTorch(bool writable) {
     const Names &names = Names::get();
     const int index = nb::cast<int>(object.attr(names.get_device)());
     if (index >= 0 && !nb::cast<bool>(object.attr(names.is_cuda)))
         fail(CUS_ERROR_SPACE, "%s: %s is on device %s, expected cpu or cuda", function, argument,
-             nb::str(object.attr("device")).c_str());
+             asText(object.attr("device")).c_str());
     if (writable && nb::cast<bool>(object.attr("requires_grad")))
         fail(CUS_ERROR_VALUE, "%s: %s requires a gradient, expected a tensor that may be written", function, argument);
     device = index >= 0 ? Device{CUS_DEVICE, index} : Device{CUS_HOST, -1};
     dtype = Frameworks::get().torchDtype(object.attr(names.dtype).ptr());
     if (dtype == UNKNOWN)
         fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected integers or floats of 8 to 64 bits", function, argument,
-             nb::str(object.attr(names.dtype)).c_str());
+             asText(object.attr(names.dtype)).c_str());
+    if ((dtype == F32 || dtype == F64) && nb::cast<bool>(object.attr(names.is_neg)()))
+        fail(CUS_ERROR_VALUE,
+             "%s: %s is a view that PyTorch negates when it reads, expected the values (call resolve_neg())", function,
+             argument);
     readTuple(nb::object(object.attr(names.shape)), 1, shape);
-    readTuple(nb::object(object.attr(names.stride)()), static_cast<int64_t>(dtypeSize(dtype)), strides);
-    data = reinterpret_cast<void *>(nb::cast<uintptr_t>(object.attr(names.data_ptr)()));
+    try {
+        readTuple(nb::object(object.attr(names.stride)()), static_cast<int64_t>(dtypeSize(dtype)), strides);
+        data = reinterpret_cast<void *>(nb::cast<uintptr_t>(object.attr(names.data_ptr)()));
+    } catch (nb::python_error &) { // a sparse tensor, say
+        fail(CUS_ERROR_TYPE, "%s: %s has layout %s, expected torch.strided", function, argument,
+             asText(object.attr("layout")).c_str());
+    }
+    if (!data && nb::cast<int64_t>(object.attr("numel")()) > 0)
+        fail(CUS_ERROR_SPACE, "%s: %s is on device %s, which has no memory, expected cpu or cuda", function, argument,
+             asText(object.attr("device")).c_str());
     framework = Framework::Torch;
 }
 
@@ -157,7 +177,7 @@ void Array::fromCupy() {
     dtype = dtypeOfFormat(format.c_str(), nb::cast<size_t>(type.attr("itemsize")));
     if (dtype == UNKNOWN)
         fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected integers or floats of 8 to 64 bits", function, argument,
-             nb::str(type).c_str());
+             asText(type).c_str());
     data = reinterpret_cast<void *>(nb::cast<uintptr_t>(memory.attr(names.ptr)));
     framework = Framework::CuPy;
 }
@@ -334,14 +354,14 @@ cusMat Array::matrix() const {
     requireDims(2, 3, "(rows, columns) or (rows, columns, channels)");
     const auto size = static_cast<int64_t>(dtypeSize(dtype));
     const bool color = shape.size() == 3;
-    const int64_t channels = color ? shape[2] : 1;
+    const int64_t channels = color ? shape[2] : 1, pixel = channels * size;
     if (channels > 512)
         fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected at most 512 channels", function, argument, text(shape).c_str());
-    if ((color && channels > 1 && strides[2] != size) || (shape[1] > 1 && strides[1] != channels * size))
+    if ((color && channels > 1 && strides[2] != size) || (shape[1] > 1 && strides[1] != pixel))
         fail(CUS_ERROR_SIZE,
              "%s: %s has strides %s, expected pixels without gaps in a row: %lld bytes apart (make it contiguous)",
-             function, argument, text(strides).c_str(), static_cast<long long>(channels * size));
-    const int64_t row_bytes = shape[1] * channels * size;
+             function, argument, text(strides).c_str(), static_cast<long long>(pixel));
+    const int64_t row_bytes = shape[1] * pixel;
     const int64_t step = shape[0] > 1 ? strides[0] : row_bytes;
     if (step < row_bytes)
         fail(CUS_ERROR_SIZE, "%s: %s has strides %s, expected rows at least %lld bytes apart (make it contiguous)",

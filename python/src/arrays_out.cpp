@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 namespace cuspy {
 
@@ -12,8 +13,8 @@ namespace cuspy {
 
 Names::Names()
     : get_device(nb::str("get_device")), is_cuda(nb::str("is_cuda")), dtype(nb::str("dtype")), shape(nb::str("shape")),
-      stride(nb::str("stride")), strides(nb::str("strides")), data_ptr(nb::str("data_ptr")), data(nb::str("data")),
-      device(nb::str("device")), id(nb::str("id")), ptr(nb::str("ptr")) {}
+      stride(nb::str("stride")), strides(nb::str("strides")), data_ptr(nb::str("data_ptr")), is_neg(nb::str("is_neg")),
+      data(nb::str("data")), device(nb::str("device")), id(nb::str("id")), ptr(nb::str("ptr")) {}
 
 const Names &Names::get() {
     static const Names *names = new Names; // never freed: Python may be gone when static objects are destroyed
@@ -63,13 +64,33 @@ nb::object Frameworks::numpyDtype(int dtype) {
     return known;
 }
 
+static nb::object tupleOf(const Shape &shape) {
+    nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
+    for (size_t i = 0; i < shape.size(); ++i)
+        PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(shape[i]));
+    return tuple;
+}
+
 nb::object Frameworks::numpyEmpty(const Shape &shape, const nb::object &dtype) {
     if (!numpy_empty_.is_valid())
         numpy_empty_ = nb::module_::import_("numpy").attr("empty");
-    const nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
-    for (size_t i = 0; i < shape.size(); ++i)
-        PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(shape[i]));
-    return numpy_empty_(tuple, dtype);
+    return numpy_empty_(tupleOf(shape), dtype);
+}
+
+const nb::object &Frameworks::function(nb::object &known, const char *name) {
+    if (!known.is_valid())
+        known = frameworks().attr(name);
+    return known;
+}
+
+nb::object Frameworks::empty(Framework framework, const Shape &shape, int dtype, int device) {
+    const nb::object &make =
+        framework == Framework::Torch ? function(torch_empty_, "torch_empty") : function(cupy_empty_, "cupy_empty");
+    return make(tupleOf(shape), dtypeName(dtype), device);
+}
+
+cusStream Frameworks::cupyStream() {
+    return reinterpret_cast<cusStream>(nb::cast<uintptr_t>(function(cupy_stream_, "cupy_stream")()));
 }
 
 cusStream Frameworks::torchStream(int device) {
@@ -163,7 +184,7 @@ void Call::start() {
     if (have_gpu && framework_ == Framework::Torch)
         framework_stream = Frameworks::get().torchStream(index);
     else if (have_gpu && framework_ == Framework::CuPy)
-        framework_stream = reinterpret_cast<cusStream>(nb::cast<uintptr_t>(frameworks().attr("cupy_stream")()));
+        framework_stream = Frameworks::get().cupyStream();
     stream_ = framework_stream;
     if (!given_.is_none()) {
         stream_ = reinterpret_cast<cusStream>(nb::cast<uintptr_t>(frameworks().attr("stream_pointer")(given_)));
@@ -197,35 +218,22 @@ Array Call::out(nb::handle given, const char *argument, const Shape &shape, int 
 
 nb::object newArray(const Shape &shape, int dtype, Framework framework, const Device &device, cusStream stream) {
     Frameworks &known = Frameworks::get();
-    if (framework == Framework::Torch || framework == Framework::CuPy) {
-        const nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
-        for (size_t i = 0; i < shape.size(); ++i)
-            PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(shape[i]));
-        return frameworks().attr(framework == Framework::Torch ? "torch_empty" : "cupy_empty")(tuple, dtypeName(dtype),
-                                                                                               device.space == CUS_HOST ? -1
-                                                                                               : device.index < 0
-                                                                                                   ? 0
-                                                                                                   : device.index);
-    }
+    if (framework == Framework::Torch || framework == Framework::CuPy)
+        return known.empty(framework, shape, dtype, device.space == CUS_HOST ? -1 : device.index < 0 ? 0 : device.index);
     if (device.space == CUS_HOST)
         return known.numpyEmpty(shape, known.numpyDtype(dtype));
     int64_t bytes = static_cast<int64_t>(dtypeSize(dtype));
     for (const int64_t extent : shape)
         bytes *= extent;
     const int64_t row = int64_t{1} << 20; // cusMat counts rows and columns in int
-    auto *mat = new cusMat(CUS_MAT_INIT);
-    const cusStatus status =
-        cusMatCreate(mat, static_cast<int>((bytes + row - 1) / row + (bytes == 0)),
-                     static_cast<int>(bytes < row ? (bytes > 0 ? bytes : 1) : row), CUS_8UC1, CUS_DEVICE);
-    if (status != CUS_OK) {
-        delete mat;
-        check(status);
-    }
-    const nb::capsule owner(mat, [](void *pointer) noexcept {
+    auto mat = std::make_unique<cusMat>();
+    check(cusMatCreate(mat.get(), static_cast<int>((bytes + row - 1) / row + (bytes == 0)),
+                       static_cast<int>(bytes < row ? (bytes > 0 ? bytes : 1) : row), CUS_8UC1, CUS_DEVICE));
+    cusMat view = *mat;
+    const nb::capsule owner(mat.release(), [](void *pointer) noexcept {
         cusMatRelease(static_cast<cusMat *>(pointer));
         delete static_cast<cusMat *>(pointer);
     });
-    cusMat view = *mat;
     view.type = CUS_MAKETYPE(dtype, 1);
     view.step = 0;
     return viewArray(view, shape, owner, Framework::Other, device, stream);

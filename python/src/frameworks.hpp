@@ -11,7 +11,7 @@ std::string shapeText(const Shape &shape);
 
 // Attribute names as Python strings, made once.
 struct Names {
-    nb::object get_device, is_cuda, dtype, shape, stride, strides, data_ptr, data, device, id, ptr;
+    nb::object get_device, is_cuda, dtype, shape, stride, strides, data_ptr, is_neg, data, device, id, ptr;
     static const Names &get();
 
   private:
@@ -29,12 +29,19 @@ class Frameworks {
     nb::object numpyDtype(int dtype);
     nb::object numpyEmpty(const Shape &shape, const nb::object &dtype);
     cusStream torchStream(int device);
+    cusStream cupyStream();
+    // A new array of PyTorch or CuPy; device -1 is the CPU.
+    nb::object empty(Framework framework, const Shape &shape, int dtype, int device);
 
   private:
     Frameworks() = default;
     static bool is(nb::handle object, nb::object &type, const char *module, const char *name);
 
-    nb::object numpy_array_, numpy_empty_, torch_tensor_, cupy_array_, torch_stream_;
+    // A function of cusight._frameworks, looked up once.
+    static const nb::object &function(nb::object &known, const char *name);
+
+    nb::object numpy_array_, numpy_empty_, torch_tensor_, cupy_array_, torch_stream_, cupy_stream_, torch_empty_,
+        cupy_empty_;
     PyObject *torch_dtypes_[16] = {}; // borrowed: PyTorch keeps its types for ever
     bool torch_dtypes_known_ = false;
     nb::object numpy_dtypes_[16];

@@ -106,6 +106,37 @@ CASES = [
     (lambda: cusight.integral(Dlpack(IMAGE, (4, 0))), ValueError, "SPACE", "DLPack type 4"),
     (lambda: cusight.Integrator((9, 9), device="gpu"), ValueError, "VALUE", "expected cpu, cuda or cuda:N"),
     (lambda: cusight.Integrator((9, 9), device="cuda:1x"), ValueError, "VALUE", "cuda:1x"),
+    # None, other kinds of object and numbers that do not fit, where a shape, a device, a number or a file is meant
+    (lambda: cusight.Integrator(None), TypeError, "TYPE", "Integrator: max_shape is None, expected (rows, cols)"),
+    (lambda: cusight.Integrator((9,)), ValueError, "VALUE", "max_shape is (9,)"),
+    (lambda: cusight.Integrator((2**40, 9)), ValueError, "VALUE", "max_shape is 1099511627776, expected at most 2147483647"),
+    (lambda: cusight.Integrator((9, 9), device=None), TypeError, "TYPE", "device is None, expected cpu, cuda or cuda:N"),
+    (lambda: cusight.integral(IMAGE, sqsum=True, out=IMAGE), TypeError, "TYPE", "out is ndarray, expected a pair of arrays"),
+    (lambda: cusight.integral(IMAGE, out="here"), TypeError, "TYPE", "sum is str, expected an array"),
+    (lambda: cusight.heatmap(COLOR, None), TypeError, "TYPE", "cur is None, expected an array"),
+    (lambda: cusight.heatmap(COLOR, COLOR, full_scale=2**40), ValueError, "VALUE", "full_scale is 1099511627776"),
+    (lambda: cusight.heatmap(COLOR, COLOR, full_scale=7.5), TypeError, "TYPE", "full_scale is 7.5, expected an integer"),
+    (lambda: cusight.noise_view(COLOR, COLOR, threshold="low"), TypeError, "TYPE", "threshold is 'low', expected an integer"),
+    (lambda: cusight.hsv_count(COLOR, None, (1, 1, 1)), TypeError, "TYPE", "lower is None, expected three numbers"),
+    (lambda: cusight.hsv_count(COLOR, "abc", (1, 1, 1)), TypeError, "TYPE", "lower is 'a', expected an integer"),
+    (lambda: cusight.Matcher(IMAGE, None), TypeError, "TYPE", "Matcher: shape is None, expected (rows, cols)"),
+    (lambda: cusight.Matcher(IMAGE, (40, 40), max_matches=2**40), ValueError, "VALUE", "max_matches is 1099511627776"),
+    (lambda: cusight.Matcher([IMAGE, None], (40, 40)), TypeError, "TYPE", "templates is None, expected an array"),
+    (lambda: cusight.DiffEncoder(None), TypeError, "TYPE", "DiffEncoder: shape is None"),
+    (lambda: cusight.DiffEncoder((4.5, 4)), TypeError, "TYPE", "shape is 4.5, expected an integer"),
+    (lambda: cusight.DiffEncoder((20, 30)).encode(IMAGE, IMAGE), TypeError, "TYPE", "diff is ndarray, expected a SparseDiff"),
+    (lambda: cusight.DiffDecoder((20, 30)).decode(None), TypeError, "TYPE", "diff is None, expected a SparseDiff"),
+    (lambda: cusight.SparseDiff((20, 30), capacity=-1), ValueError, "VALUE", "capacity is -1, expected at least 0"),
+    (lambda: cusight.ContourMapper(None), TypeError, "TYPE", "ContourMapper: shape is None"),
+    (lambda: cusight.stereo_median(IMAGE.astype(np.uint16), "5"), TypeError, "TYPE", "size is '5', expected an integer"),
+    (lambda: cusight.EventStacker(None), TypeError, "TYPE", "EventStacker: shape is None"),
+    (lambda: cusight.EventPipeline((4, 4), "histogram", None), TypeError, "TYPE", "sink is None, expected a function"),
+    (lambda: cusight.EventPipeline((4, 4), "histogram", print, max_events=-1), ValueError, "VALUE", "max_events is -1"),
+    (lambda: cusight.events.open(None), TypeError, "TYPE", "source is None, expected a path"),
+    (lambda: cusight.events.open(b"x", width="wide"), TypeError, "TYPE", "width is 'wide', expected an integer"),
+    (lambda: cusight.events.open(b"x", max_memory=-1), ValueError, "VALUE", "max_memory is -1"),
+    (lambda: cusight.events.open(b"x", camera=3), TypeError, "TYPE", "camera is 3, expected left or right"),
+    (lambda: cusight.events.EventGenerator((20, 30)).push(IMAGE, "now"), TypeError, "TYPE", "time is 'now'"),
 ]
 
 
@@ -300,6 +331,61 @@ def test_options_pickle():
         cusight.integral(None)
     error = pickle.loads(pickle.dumps(caught.value))
     assert type(error) is type(caught.value) and str(error) == str(caught.value) and error.status is cusight.Status.TYPE
+
+
+def test_objects_with_state_do_not_pickle():
+    objects = [
+        cusight.Integrator((4, 4)),
+        cusight.Matcher(IMAGE, (40, 40)),
+        cusight.DiffEncoder((4, 4)),
+        cusight.DiffDecoder((4, 4)),
+        cusight.ContourMapper((40, 40)),
+        cusight.EventStacker((4, 4)),
+        cusight.EventPipeline((4, 4), "histogram", print),
+        cusight.events.EventGenerator((4, 4)),
+    ]
+    for thing in objects:
+        with pytest.raises(TypeError, match=f"cannot pickle.*{type(thing).__name__}"):
+            pickle.dumps(thing)
+
+
+def test_a_device_object_of_a_framework():
+    class Device:
+        type, index = "cpu", None
+
+        def __str__(self):
+            return "cpu"
+
+    with cusight.Integrator((20, 30), device=Device()) as integrator:
+        assert np.array_equal(integrator(IMAGE), cusight.integral(IMAGE))
+
+
+def test_tensors_that_must_not_be_written():
+    torch = pytest.importorskip("torch")
+    out = torch.zeros((21, 31), dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ValueError, match="sum requires a gradient"):
+        cusight.integral(torch.zeros((20, 30)), out=out)
+    assert not out.any()
+
+
+def test_tensors_that_are_not_plain_arrays():
+    torch = pytest.importorskip("torch")
+    image = torch.zeros((20, 30), dtype=torch.uint8)
+    for tensor, kind, words in [
+        (torch.zeros((20, 30), dtype=torch.bfloat16), TypeError, "src has type torch.bfloat16, expected integers or floats"),
+        (torch.zeros((20, 30), dtype=torch.complex64), TypeError, "src has type torch.complex64"),
+        (image.to_sparse(), TypeError, "src has layout torch.sparse_coo, expected torch.strided"),
+        (image.to("meta"), ValueError, "src is on device meta, which has no memory"),
+        (torch.zeros((20, 1), dtype=torch.complex64).conj().imag, ValueError, "resolve_neg"),
+        (image[:, ::2], ValueError, "without gaps"),
+        (image[:1].expand(20, 30), ValueError, "rows at least 30 bytes apart"),
+        (image[:0], ValueError, "shape (0, 30)"),
+    ]:
+        with pytest.raises(kind) as caught:
+            cusight.integral(tensor)
+        assert isinstance(caught.value, cusight.Error) and words in str(caught.value)
+    half = torch.zeros((20, 30), dtype=torch.float32, requires_grad=True)
+    assert not cusight.integral(half).requires_grad
 
 
 def test_streams_are_checked():

@@ -25,14 +25,18 @@ def flat(call, watched, calls=CALLS, slack=2 << 20):
     """`calls` calls leave resident memory, Python's blocks and the reference counts of the arguments as they were."""
     for _ in range(200):
         call()
-    gc.collect()
-    before, blocks, counts = resident(), sys.getallocatedblocks(), [sys.getrefcount(w) for w in watched]
-    for _ in range(calls):
-        call()
-    gc.collect()
-    assert [sys.getrefcount(w) for w in watched] == counts
-    assert resident() - before < slack
-    assert sys.getallocatedblocks() - blocks < 200
+    grown = []
+    for _ in range(3):  # a leak grows every time; the allocator's arenas, and threads of other tests, do not
+        gc.collect()
+        before, blocks, counts = resident(), sys.getallocatedblocks(), [sys.getrefcount(w) for w in watched]
+        for _ in range(calls):
+            call()
+        gc.collect()
+        assert [sys.getrefcount(w) for w in watched] == counts
+        grown.append((resident() - before, sys.getallocatedblocks() - blocks))
+        if grown[-1][0] < slack and grown[-1][1] < 200:
+            return
+    raise AssertionError(f"bytes and blocks of Python that {calls} calls left, three times: {grown}")
 
 
 def test_ten_thousand_calls_leave_nothing(space, rng):
@@ -107,6 +111,31 @@ def test_another_stream_waits_for_the_framework(gpu, rng):
             table = cusight.integral(source, stream=stream)
             stream.synchronize()
             assert np.array_equal(gpu.get(table), expected)
+
+
+def test_arrays_that_die_while_the_gpu_reads_them(gpu, rng):
+    """Inputs are dropped, or written over if they are host memory, as soon as the call returns."""
+    images = [rng.integers(0, 256, (2160, 3840), dtype=np.uint8) for _ in range(4)]
+    expected = [cusight.integral(image) for image in images]
+    tables = []
+    for image in images:
+        tables.append(cusight.integral(gpu.put(image)))
+        gpu.put(np.zeros_like(image))  # takes the memory that is free now
+    assert all(np.array_equal(gpu.get(table), e) for table, e in zip(tables, expected))
+    n = 3_000_000
+    x, y = (rng.integers(0, high, n).astype(np.uint16) for high in (640, 480))
+    p, t = rng.integers(0, 2, n).astype(np.uint8), np.arange(n, dtype=np.int64)
+    whole = cusight.stack_events(x, y, p, t, (480, 640), windows=100_000)
+    batches = []
+    pipeline = cusight.EventPipeline((480, 640), "histogram", batches.append, windows=100_000, device="cuda", deliver="cpu")
+    with pipeline:
+        for first in range(0, n, 250_000):
+            piece = [column[first : first + 250_000].copy() for column in (x, y, p, t)]
+            pipeline.push(*piece)
+            for column in piece:
+                column[...] = 0
+        pipeline.flush()
+    assert np.array_equal(np.concatenate([batch.frames for batch in batches]), whole)
 
 
 def test_arrays_on_another_gpu():

@@ -2,10 +2,11 @@
 
 #include "output.hpp"
 
-#include "cusight/opencv.hpp"
+#include "cusight/matrix.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
@@ -13,9 +14,10 @@
 #include <ctime>
 #include <new>
 #include <string>
-#include <thread>
 
+#ifdef CUSIGHT_SAMPLES_OPENCV
 #include <opencv2/core/utils/logger.hpp>
+#endif
 
 #include <fcntl.h>
 #include <sys/time.h>
@@ -85,6 +87,8 @@ void openStandardStreams() {
         }
 }
 
+} // namespace
+
 std::string formatted(const char *format, va_list arguments) {
     va_list again;
     va_copy(again, arguments);
@@ -95,7 +99,16 @@ std::string formatted(const char *format, va_list arguments) {
     return out;
 }
 
-} // namespace
+std::string shortNumber(double value) {
+    static const struct {
+        double unit;
+        const char *name;
+    } units[] = {{1e9, " G"}, {1e6, " M"}, {1e3, " k"}};
+    for (const auto &u : units)
+        if (std::fabs(value) >= (u.unit == 1e3 ? 9999.5 : 0.9995 * u.unit))
+            return text("%.3g%s", value / u.unit, u.name);
+    return std::fabs(value) >= 999.5 ? text("%.0f", value) : text("%.3g", value);
+}
 
 bool interrupted() noexcept {
     return interrupts != 0;
@@ -109,23 +122,6 @@ std::string text(const char *format, ...) {
     return out;
 }
 
-void figure(const char *name, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    const std::string value = formatted(format, arguments);
-    va_end(arguments);
-    std::printf("%s: %s\n", name, value.c_str());
-    flushStdout();
-}
-
-void flushStdout() {
-    errno = 0;
-    if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-        std::clearerr(stdout);
-        throw Stop(OUTPUT, std::string("stdout cannot be written: ") + std::strerror(errno ? errno : EIO));
-    }
-}
-
 int guarded(int argc, char **argv, int (*run)(int, char **)) {
     const char *slash = argc > 0 ? std::strrchr(argv[0], '/') : nullptr;
     const char *name = slash ? slash + 1 : argc > 0 ? argv[0] : "sample";
@@ -135,58 +131,48 @@ int guarded(int argc, char **argv, int (*run)(int, char **)) {
     std::signal(SIGTERM, onInterrupt);
     std::signal(SIGPIPE, SIG_IGN);
     std::signal(SIGXFSZ, SIG_IGN); // a write past the limit fails instead
+#ifdef CUSIGHT_SAMPLES_OPENCV
     // Keeps the codecs' messages out of the progress bar; we report errors ourselves.
     cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
     ::setenv("OPENCV_FFMPEG_LOGLEVEL", "-8", 0);
-    try {
-        const int code = run(argc, argv);
-        flushStdout();
-        return code == OK && interrupted() ? static_cast<int>(INTERRUPTED) : code;
-    } catch (const Stop &stop) {
-        std::fprintf(stderr, "%s: %s\n", name, stop.what());
-        if (stop.code() == OUTPUT)
-            ::_exit(OUTPUT); // at exit, libhdf5 would write again to the file that it could not write, and crash
-        return stop.code();
-    } catch (const cusight::Error &error) {
-        std::fprintf(stderr, "%s: %s\n", name, error.what());
-        return error.status() == CUS_ERROR_NO_CUDA ? DEVICE : FAILED;
-    } catch (const std::bad_alloc &) {
-        std::fprintf(stderr, "%s: out of memory\n", name);
-    } catch (const std::exception &error) {
-        std::fprintf(stderr, "%s: %s\n", name, error.what());
-    }
-    return FAILED;
-}
-
-void leaveCoresToCodecs() {
-#ifdef CUSIGHT_HAVE_OPENMP
-    omp_set_num_threads(std::max(1, omp_get_num_procs() / 2));
 #endif
+    int code = FAILED;
+    std::string problem;
+    try {
+        code = run(argc, argv);
+        flushStdout();
+        code = code == OK && interrupted() ? static_cast<int>(INTERRUPTED) : code;
+    } catch (const Stop &stop) {
+        code = stop.code();
+        problem = stop.what();
+    } catch (const cusight::Error &error) {
+        code = error.status() == CUS_ERROR_NO_CUDA ? DEVICE : FAILED;
+        problem = error.what();
+    } catch (const std::bad_alloc &) {
+        problem = "out of memory";
+    } catch (const std::exception &error) {
+        problem = error.what();
+    }
+    if (!problem.empty())
+        std::fprintf(stderr, "%s: %s\n", name, problem.c_str());
+    try {
+        finishReport(code, problem);
+    } catch (const Stop &stop) {
+        if (code == OK || code == INTERRUPTED)
+            std::fprintf(stderr, "%s: %s\n", name, stop.what());
+        code = code == OK || code == INTERRUPTED ? stop.code() : code;
+    }
+    if (code == OUTPUT)
+        ::_exit(OUTPUT); // at exit, libhdf5 would write again to the file that it could not write, and crash
+    return code;
 }
 
-Device chooseDevice(const std::string &text) {
-    Device device;
-    int count = 0;
-    cusight::check(cusDeviceCount(&count));
-    const bool required = text.compare(0, 4, "cuda") == 0;
-    if (required && text.size() > 5)
-        device.index = std::stoi(text.substr(5));
-    if (required && count == 0)
-        throw Stop(DEVICE, "--device " + text +
-                               ": no usable GPU (no device, no driver, or built without CUDA); "
-                               "--device cpu always works");
-    if (required && device.index >= count)
-        throw Stop(DEVICE, "--device " + text + ": expected cuda:0 to cuda:" + std::to_string(count - 1));
-    if (required || (text == "auto" && count > 0)) {
-        cusDeviceInfo info;
-        cusight::check(cusDeviceSet(device.index));
-        cusight::check(cusDeviceQuery(device.index, &info));
-        device.space = CUS_DEVICE;
-        device.name = "cuda:" + std::to_string(device.index) + ", " + info.name;
-    } else {
-        device.name = "CPU, " + std::to_string(std::thread::hardware_concurrency()) + " threads";
-    }
-    return device;
+void leaveCoresToCodecs(size_t workers) {
+#ifdef CUSIGHT_HAVE_OPENMP
+    omp_set_num_threads(std::max(1, omp_get_num_procs() / 2 / static_cast<int>(workers)));
+#else
+    (void)workers;
+#endif
 }
 
 } // namespace sample

@@ -6,6 +6,10 @@
 
 #include "cusight/core.h"
 
+#include "report.hpp"
+
+#include <cstdarg>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 
@@ -49,22 +53,19 @@ struct Device {
 
 // `text` is "auto" (the first GPU, or the CPU if there is none), "cpu", "cuda" or "cuda:n", as checked by addDevice. Sets the
 // calling thread's current CUDA device; other threads that use CUDA must call cusDeviceSet(device.index) themselves.
-// Throws Stop(DEVICE).
+// Throws Stop(DEVICE). Several devices: many_devices.hpp.
 Device chooseDevice(const std::string &text);
 
 // For a thread that computes on the CPU while others decode and encode video: its OpenMP loops use half of the processors
 // from now on, since spinning OpenMP threads slow the encoder down (vtest.avi to H.264 on two cores: 118 ms per frame with
-// all processors, 65 ms with half).
-void leaveCoresToCodecs();
-
-// Prints one result of the run on stdout as "name: value", for people and scripts. Progress and errors go to stderr. Throws
-// Stop(OUTPUT).
-void figure(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-// Throws Stop(OUTPUT) if something could not be printed.
-void flushStdout();
+// all processors, 65 ms with half). One of several `workers` uses its part of that half.
+void leaveCoresToCodecs(size_t workers = 1);
 
 // Like sprintf.
 std::string text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+std::string formatted(const char *format, va_list arguments);
+
+// Three significant digits, large numbers with k, M or G: "0.0123", "4.5 k".
+std::string shortNumber(double value);
 
 } // namespace sample

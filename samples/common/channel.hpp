@@ -37,6 +37,12 @@ class Channel {
         return true;
     }
 
+    // Whether pop() would wait, or return false; for its caller.
+    bool empty() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return items_.empty();
+    }
+
     // Called by either side: no more items will be pushed, or none are wanted.
     void close() {
         std::lock_guard<std::mutex> lock(mutex_);

@@ -158,6 +158,11 @@ void requireEnding(const std::string &role, const std::string &path, const std::
     throw Stop(USAGE, role + " is '" + path + "', expected a name that ends in" + expected);
 }
 
+void requireFile(const std::string &role, const std::string &path) {
+    if (isStandard(path))
+        throw Stop(USAGE, role + " is '" + path + "', expected the name of a file: HDF5 cannot be written to stdout");
+}
+
 void requireText(const std::string &role, const std::string &path) {
     static const char *const others[] = {".png", ".jpg",  ".jpeg", ".bmp", ".tif", ".tiff", ".pgm",
                                          ".ppm", ".webp", ".mp4",  ".mov", ".mkv", ".avi",  ".webm",
@@ -177,6 +182,8 @@ void Files::read(const std::string &role, const std::string &spec) {
 void Files::write(const std::string &role, const std::string &spec) {
     if (!spec.empty())
         outputs_.push_back({role, spec});
+    if (isStandard(spec))
+        currentReporting().to_stderr = true; // stdout carries this output
 }
 
 void Files::write(const Common &common, const std::string &default_file) {
@@ -186,16 +193,30 @@ void Files::write(const Common &common, const std::string &default_file) {
         write("the default of --output", default_file);
 }
 
+// stdin can be read once, and stdout written once.
+void Files::checkStandard(const std::vector<Entry> &entries, const char *stream) {
+    const Entry *first = nullptr;
+    for (const Entry &entry : entries) {
+        if (isStandard(entry.spec) && first)
+            throw Stop(USAGE,
+                       entry.role + " is '" + entry.spec + "', expected a file, since " + first->role + " is " + stream);
+        if (isStandard(entry.spec))
+            first = &entry;
+    }
+}
+
 void Files::check() const {
+    checkStandard(inputs_, "stdin");
+    checkStandard(outputs_, "stdout");
     std::map<Identity, std::pair<const Entry *, std::string>> known;
     Identity identity;
     for (const Entry &input : inputs_)
         for (const std::string &file : filesOf(input.spec, false))
-            if (identify(file, identity))
+            if (!isStandard(file) && identify(file, identity))
                 known.insert({identity, {&input, file}});
     for (const Entry &output : outputs_)
         for (const std::string &file : filesOf(output.spec, true)) {
-            if (!identify(file, identity))
+            if (isStandard(file) || !identify(file, identity))
                 continue;
             const auto found = known.insert({identity, {&output, file}}).first;
             const Entry &other = *found->second.first;

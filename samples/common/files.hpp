@@ -36,18 +36,22 @@ class Files {
     void write(const std::string &role, const std::string &spec);
     // --output of openSink: without it, and without a window, `default_file` is written. Call it before threads start.
     void write(const Common &common, const std::string &default_file);
-    // Throws Stop(USAGE) if an output is also an input, under whatever name, or if two outputs are the same file.
+    // Throws Stop(USAGE) if stdin or stdout ("-") is used twice, if an output is also an input, under whatever name, or if two outputs are the same file.
     void check() const;
 
   private:
     struct Entry {
         std::string role, spec;
     };
+    static void checkStandard(const std::vector<Entry> &entries, const char *stream);
     std::vector<Entry> inputs_, outputs_;
 };
 
 // Throws Stop(USAGE) unless the path ends in one of the endings (".ply"), names a device or pipe, or is empty.
 void requireEnding(const std::string &role, const std::string &path, const std::vector<std::string> &endings);
+
+// Throws Stop(USAGE) for stdout, in formats that are not written from front to back.
+void requireFile(const std::string &role, const std::string &path);
 
 // Throws Stop(USAGE) if the path ends like a picture, video or recording; for outputs that are plain text.
 void requireText(const std::string &role, const std::string &path);

@@ -71,7 +71,9 @@ std::string hiddenName(const std::string &path) {
 int openInPlace(const std::string &path) {
     int number = -1;
     char rest = 0;
-    if (path == "/dev/stdout" || path == "/dev/stderr")
+    if (isStandard(path))
+        number = STDOUT_FILENO;
+    else if (path == "/dev/stdout" || path == "/dev/stderr")
         number = path == "/dev/stdout" ? STDOUT_FILENO : STDERR_FILENO;
     else if (std::sscanf(path.c_str(), "/dev/fd/%d%c", &number, &rest) != 1 &&
              std::sscanf(path.c_str(), "/proc/self/fd/%d%c", &number, &rest) != 1)
@@ -95,9 +97,13 @@ std::string ending(const std::string &path) {
     return out;
 }
 
+bool isStandard(const std::string &path) {
+    return !path.empty() && path[0] == '-' && (path.size() == 1 || path[1] == '.') && path.find('/') == std::string::npos;
+}
+
 bool isSpecialPath(const std::string &path) {
     const auto within = [&](const char *folder) { return path.compare(0, std::strlen(folder), folder) == 0; };
-    return (within("/dev/") && !within("/dev/shm/")) || within("/proc/");
+    return isStandard(path) || (within("/dev/") && !within("/dev/shm/")) || within("/proc/");
 }
 
 void cannotWrite(const std::string &path, const std::string &why) {
@@ -118,7 +124,7 @@ int committing() noexcept {
 
 OutputFile::OutputFile(const std::string &path) : path_(path), temporary_(path) {
     struct stat there;
-    const bool exists = ::stat(path.c_str(), &there) == 0;
+    const bool exists = !isStandard(path) && ::stat(path.c_str(), &there) == 0;
     if (exists && S_ISDIR(there.st_mode))
         cannotWrite(path, std::strerror(EISDIR));
     if (exists && ::access(path.c_str(), W_OK) != 0) // a file that its owner has protected
@@ -180,6 +186,11 @@ void OutputFile::print(const char *format, ...) {
     va_end(arguments);
     if (written < 0)
         cannotWrite(path_, std::strerror(errno ? errno : EIO));
+}
+
+void OutputFile::skip(size_t bytes) {
+    if (::fseeko(stream_, static_cast<off_t>(bytes), SEEK_CUR) != 0)
+        cannotWrite(path_, std::strerror(errno));
 }
 
 void OutputFile::flush() {

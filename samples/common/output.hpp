@@ -12,13 +12,16 @@ namespace sample {
 // "a.MP4" gives ".mp4".
 std::string ending(const std::string &path);
 
-// Whether the path names a device or an open descriptor, such as /dev/stdout, whatever is behind it.
+// Whether the path is stdin or stdout: "-", or "-.png", which says the format too.
+bool isStandard(const std::string &path);
+
+// Whether the path names stdout, a device or an open descriptor, such as /dev/stdout, whatever is behind it.
 bool isSpecialPath(const std::string &path);
 
 [[noreturn]] void cannotWrite(const std::string &path, const std::string &why);
 
 // One output file. What was at its path stays until commit(); without it the destructor leaves no trace. A symbolic link at the
-// path is replaced, not followed. A device or a pipe (/dev/stdout) is written in place. All functions throw Stop(OUTPUT).
+// path is replaced, not followed. stdout ("-"), a device or a pipe is written in place. All functions throw Stop(OUTPUT).
 class OutputFile {
   public:
     // Fails if the folder, or a file that is there already, cannot be written.
@@ -34,6 +37,8 @@ class OutputFile {
 
     void write(const void *data, size_t bytes);
     void print(const char *format, ...) __attribute__((format(printf, 2, 3)));
+    // Leaves `bytes` bytes unwritten, for a header that is written last.
+    void skip(size_t bytes);
     // Passes on what was printed, so that others can read it.
     void flush();
 

@@ -50,6 +50,8 @@ void Progress::update(long long done, const std::string &note) {
     if (now - last_ < (terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(10000)))
         return;
     last_ = now;
+    if (currentReporting().quiet)
+        return;
     drawn_ = true;
     std::fprintf(stderr, terminal_ ? "\r%s\033[K" : "%s\n", line().c_str());
     std::fflush(stderr);

@@ -2,26 +2,19 @@
 
 #include "files.hpp"
 #include "output.hpp"
+#include "window.hpp"
 
-#include <opencv2/highgui.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 #include <opencv2/videoio.hpp>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
+#include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <thread>
 #include <vector>
-
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace sample {
 
@@ -29,7 +22,8 @@ namespace fs = std::filesystem;
 
 const char *const SINK_HELP =
     "write a video (.mp4 .mkv .webm .avi), numbered images (out_%04d.png, or a folder with / at the end) or one image (the "
-    "last picture); .avi is the fastest, .mp4 and .webm play in browsers";
+    "last picture); .avi is the fastest, .mp4 and .webm play in browsers; - is stdout: PNG of one picture, otherwise "
+    "uncompressed video (.y4m) that ffmpeg and mpv read";
 
 namespace {
 
@@ -138,10 +132,10 @@ class Video : public Sink {
         file_.reset();
     }
 
-    std::string name() const override { return path_; }
+    std::string name() const override { return isStandard(path_) ? "stdout" : path_; }
 
     static constexpr const char *EXPECTED_NAME =
-        "a name that ends in .mp4 .mkv .mov .webm .avi .png .jpg or /, or contains %d";
+        "a name that ends in .mp4 .mkv .mov .webm .avi .y4m .png .jpg or /, contains %d, or is -";
 
   private:
     size_t pictureBytes() const { return 3 * static_cast<size_t>(size_.area()); }
@@ -206,7 +200,7 @@ class Sequence : public Sink {
             files_->commit();
         files_.reset();
     }
-    std::string name() const override { return path_; }
+    std::string name() const override { return isStandard(path_) ? "stdout" : path_; }
 
   private:
     std::string path_;
@@ -235,7 +229,7 @@ class Still : public Sink {
             storeImage(*file_, last_);
         file_.reset();
     }
-    std::string name() const override { return path_; }
+    std::string name() const override { return isStandard(path_) ? "stdout" : path_; }
 
   private:
     std::string path_;
@@ -243,32 +237,38 @@ class Still : public Sink {
     cv::Mat last_;
 };
 
-class Window : public Sink {
+// Uncompressed video (YUV4MPEG2, 4:4:4), which ffmpeg, mpv and this project's programs read from a pipe.
+class Y4m : public Sink {
   public:
-    Window(const std::string &title, cv::Size size) : title_(title) {
-        cv::namedWindow(title_, cv::WINDOW_NORMAL | cv::WINDOW_KEEPRATIO);
-        const double scale = std::min(1.0, std::min(1600.0 / size.width, 900.0 / size.height));
-        cv::resizeWindow(title_, std::max(1, cvRound(size.width * scale)), std::max(1, cvRound(size.height * scale)));
+    Y4m(const std::string &path, cv::Size size, double fps) : file_(std::make_unique<OutputFile>(path)), path_(path) {
+        file_->print("YUV4MPEG2 W%d H%d F%lld:1000 Ip A1:1 C444\n", size.width, size.height, std::llround(1000 * fps));
+        file_->flush();
     }
     bool write(const cv::Mat &picture) override {
-        try {
-            cv::imshow(title_, picture);
-            const int key = cv::waitKey(1);
-            return key != 27 && key != 'q' && cv::getWindowProperty(title_, cv::WND_PROP_VISIBLE) > 0;
-        } catch (const cv::Exception &error) {
-            throw Stop(OUTPUT, "the window cannot be drawn: " + error.err);
-        }
+        cv::cvtColor(asColor(picture), converted_, cv::COLOR_BGR2YCrCb);
+        cv::split(converted_, planes_);
+        planes_[0].convertTo(planes_[0], CV_8U, 219.0 / 255, 16);
+        for (const int chroma : {1, 2})
+            planes_[static_cast<size_t>(chroma)].convertTo(planes_[static_cast<size_t>(chroma)], CV_8U, 224.0 / 255,
+                                                           128 - 128 * 224.0 / 255);
+        file_->write("FRAME\n", 6);
+        for (const size_t plane : {0, 2, 1}) // Y, Cb, Cr
+            file_->write(planes_[plane].data, planes_[plane].total());
+        file_->flush();
+        return true;
     }
     void finish() override {
-        try {
-            cv::destroyAllWindows();
-        } catch (const cv::Exception &) { // already closed
-        }
+        if (file_)
+            file_->commit();
+        file_.reset();
     }
-    std::string name() const override { return "a window"; }
+    std::string name() const override { return isStandard(path_) ? "stdout" : path_; }
 
   private:
-    std::string title_;
+    std::unique_ptr<OutputFile> file_;
+    std::string path_;
+    cv::Mat converted_;
+    std::vector<cv::Mat> planes_;
 };
 
 class Both : public Sink {
@@ -278,54 +278,23 @@ class Both : public Sink {
         const bool more = a_->write(picture);
         return b_->write(picture) && more;
     }
+    bool writeAt(const cv::Mat &picture, double seconds) override {
+        const bool more = a_->writeAt(picture, seconds);
+        return b_->write(picture) && more;
+    }
     void finish() override {
         a_->finish();
         b_->finish();
+    }
+    void hold() override {
+        a_->hold();
+        b_->hold();
     }
     std::string name() const override { return b_->name(); }
 
   private:
     std::unique_ptr<Sink> a_, b_;
 };
-
-// Qt and GTK abort or throw if the display rejects them, so try in a child process.
-std::string probeDisplay() {
-    const auto set = [](const char *name) {
-        const char *value = std::getenv(name);
-        return value && *value;
-    };
-    if (!set("DISPLAY") && !set("WAYLAND_DISPLAY"))
-        return "no display (neither DISPLAY nor WAYLAND_DISPLAY is set)";
-    std::fflush(nullptr);
-    const pid_t child = ::fork();
-    if (child < 0)
-        return "";
-    if (child == 0) {
-        const int null = ::open("/dev/null", O_WRONLY);
-        ::dup2(null, STDOUT_FILENO);
-        ::dup2(null, STDERR_FILENO);
-        ::signal(SIGABRT, SIG_DFL);
-        ::signal(SIGINT, SIG_IGN);
-        try {
-            cv::namedWindow("cusight", cv::WINDOW_AUTOSIZE);
-            ::_exit(0);
-        } catch (...) {
-            ::_exit(1);
-        }
-    }
-    for (int waited = 0; waited < 1000; ++waited) {
-        int status = 0;
-        const pid_t done = ::waitpid(child, &status, WNOHANG);
-        if (done == child)
-            return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? "" : "the display cannot be used";
-        if (done < 0 && errno != EINTR)
-            break;
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    ::kill(child, SIGKILL);
-    ::waitpid(child, nullptr, 0);
-    return "the display does not answer";
-}
 
 } // namespace
 
@@ -335,19 +304,16 @@ const std::vector<std::string> &imageEndings() {
     return endings;
 }
 
-const std::string &displayProblem() {
-    static const std::string problem = probeDisplay();
-    return problem;
-}
-
 void writeImage(const std::string &path, const cv::Mat &picture) {
-    OutputFile file(path);
+    OutputFile file(path == "-" ? "-.png" : path);
     storeImage(file, picture);
 }
 
-std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fps) {
+std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fps, bool single) {
     if (path.empty())
         throw Stop(USAGE, std::string("--output is '', expected ") + Video::EXPECTED_NAME);
+    if (path == "-")
+        return openFile(single ? "-.png" : "-.y4m", size, fps, single);
     std::error_code error;
     if (path.back() != '/' && fs::is_directory(path, error))
         return std::make_unique<Sequence>(path + '/');
@@ -355,26 +321,33 @@ std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fp
         return std::make_unique<Sequence>(path);
     if (isImageName(path))
         return std::make_unique<Still>(path, size);
+    if (ending(path) == ".y4m")
+        return std::make_unique<Y4m>(path, size, fps);
+    if (isStandard(path))
+        throw Stop(USAGE,
+                   "--output is '" + path + "', expected -, -.y4m or a picture such as -.png: other videos need a file");
     return std::make_unique<Video>(path, size, fps);
 }
 
 std::unique_ptr<Sink> openSink(const Common &common, const std::string &title, const std::string &default_file,
-                               cv::Size size, double fps) {
+                               cv::Size size, const Playback &playback) {
     const std::string problem = common.headless ? "--headless" : displayProblem();
     if (problem.empty()) {
         try {
-            auto window = std::make_unique<Window>(title, size);
+            Playback how = playback;
+            how.speed = common.speed;
+            auto window = std::make_unique<Window>(title, size, how);
             if (common.output.empty())
                 return window;
-            return std::make_unique<Both>(std::move(window), openFile(common.output, size, fps));
+            return std::make_unique<Both>(std::move(window), openFile(common.output, size, playback.fps, playback.single));
         } catch (const cv::Exception &error) {
-            std::fprintf(stderr, "no window (%s)\n", error.err.c_str());
+            note("no window (%s)", error.err.c_str());
         }
     }
     const std::string file = common.output.empty() ? default_file : common.output;
     if (!common.headless)
-        std::fprintf(stderr, "%s: writing %s\n", problem.empty() ? "no window" : problem.c_str(), file.c_str());
-    return openFile(file, size, fps);
+        note("%s: writing %s", problem.empty() ? "no window" : problem.c_str(), file.c_str());
+    return openFile(file, size, playback.fps, playback.single);
 }
 
 } // namespace sample

@@ -1,6 +1,8 @@
 #include "source.hpp"
 
 #include "files.hpp"
+#include "output.hpp"
+#include "standard_input.hpp"
 
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
@@ -27,7 +29,8 @@ namespace fs = std::filesystem;
 const char *const SOURCE_HELP =
     "a video file; the number of a camera (0); a URL (rtsp://, http://); an image; a folder of images, in the order of "
     "their "
-    "names; a numbered sequence (frame_%04d.png); or synthetic:WxH@N, a generated clip of N frames (100 without @N)";
+    "names; a numbered sequence (frame_%04d.png); synthetic:WxH@N, a generated clip of N frames (100 without @N); or - for "
+    "stdin, an image or a video that can be read without seeking";
 
 namespace {
 
@@ -72,11 +75,18 @@ bool unlessInterrupted(std::function<void()> work) {
 // A video file, camera or URL.
 class Capture : public Source {
   public:
-    Capture(const std::string &spec, bool camera, bool file) : live_(!file) {
-        name_ = camera ? "camera " + spec : spec;
-        const auto open = [capture = capture_, camera, spec] {
+    enum Kind { FILE, CAMERA, URL, PIPE };
+
+    // PIPE: `spec` is what FFmpeg calls the pipe, and `name` what the user does.
+    Capture(const std::string &spec, Kind kind, const std::string &name = "") : pipe_(kind == PIPE) {
+        const bool camera = kind == CAMERA, file = kind == FILE;
+        live_ = camera || kind == URL;
+        name_ = !name.empty() ? name : camera ? "camera " + spec : spec;
+        const auto open = [capture = capture_, camera, pipe = pipe_, spec] {
             try {
-                if (camera)
+                if (pipe)
+                    capture->open(spec, cv::CAP_FFMPEG);
+                else if (camera)
                     capture->open(std::stoi(spec));
                 else
                     capture->open(spec);
@@ -88,10 +98,10 @@ class Capture : public Source {
         else if (!unlessInterrupted(open))
             throw Stop(INTERRUPTED, name_ + " had not answered yet");
         if (!capture_->isOpened())
-            throw Stop(INPUT, file ? name_ + " is not a video that can be decoded" : name_ + " cannot be opened");
-        const double fps = capture_->get(cv::CAP_PROP_FPS);
-        if (std::isfinite(fps) && fps > 0.01 && fps < 100000)
-            fps_ = fps;
+            throw Stop(INPUT, live_ ? name_ + " cannot be opened"
+                                    : name_ + " is not a video that can be decoded" +
+                                          (pipe_ ? " without seeking (.mkv, .webm, .avi, .y4m and MPEG-TS can)" : ""));
+        setRate(capture_->get(cv::CAP_PROP_FPS));
         const double count = file ? capture_->get(cv::CAP_PROP_FRAME_COUNT) : 0;
         if (std::isfinite(count) && count >= 1 && count < 1e9)
             total_ = std::llround(count);
@@ -99,7 +109,7 @@ class Capture : public Source {
 
   protected:
     bool next(cv::Mat &frame) override {
-        if (live_ ? nextLive(frame) : decode(*capture_, frame)) {
+        if (live_ || pipe_ ? nextLive(frame) : decode(*capture_, frame)) {
             seconds_ = capture_->get(cv::CAP_PROP_POS_MSEC) / 1000;
             ++read_;
             return true;
@@ -108,13 +118,23 @@ class Capture : public Source {
             throw Stop(INPUT, name_ + " stopped after " + std::to_string(read_) + " frames");
         // In some formats the header's frame count is an estimate, so check that the time is missing too.
         const double expected = static_cast<double>(total_), slack = 2 + 0.002 * expected;
-        if (!live_ && static_cast<double>(read_) < expected - slack && seconds_ * fps_ < expected - 1 - slack)
+        if (!live_ && !pipe_ && static_cast<double>(read_) < expected - slack && seconds_ * fps_ < expected - 1 - slack)
             throw Stop(INPUT, name_ + " ends early: " + std::to_string(read_) + " of the " + std::to_string(total_) +
                                   " frames in its header");
         return false;
     }
 
   private:
+    // Some files claim the ticks of their clock, such as 90000 a second.
+    void setRate(double fps) {
+        if (std::isfinite(fps) && fps >= LEAST_RATE && fps <= MOST_RATE)
+            fps_ = fps;
+        else if (!live_)
+            note("%s says %.6g frames a second, which cannot be: taken as %g", name_.c_str(), fps, fps_);
+    }
+
+    static constexpr double LEAST_RATE = 0.01, MOST_RATE = 1000;
+
     static bool decode(cv::VideoCapture &capture, cv::Mat &frame) {
         try {
             return capture.read(frame) && !frame.empty();
@@ -136,7 +156,7 @@ class Capture : public Source {
     // Shared with a thread that may outlive the source.
     const std::shared_ptr<cv::VideoCapture> capture_ = std::make_shared<cv::VideoCapture>();
     const std::shared_ptr<cv::Mat> latest_ = std::make_shared<cv::Mat>();
-    const bool live_;
+    const bool pipe_;
     long long read_ = 0;
     double seconds_ = 0;
 };
@@ -262,10 +282,8 @@ void requireNetwork(const std::string &url) {
                          "of these or the path of a file");
 }
 
-// The decoder would open every file that a list names.
-void requireNoList(const std::string &path, std::FILE *file) {
-    char start[256] = "";
-    const std::string text(start, std::fread(start, 1, sizeof start, file));
+// The decoder would open every file that a list names. `text`: how the file starts.
+void requireNoList(const std::string &path, const std::string &text) {
     for (const char *list : {"ffconcat version", "#EXTM3U", "v=0\n", "v=0\r"})
         if (text.compare(0, std::strlen(list), list) == 0)
             throw Stop(INPUT, path + " is a list of other files or streams, expected a video");
@@ -273,14 +291,45 @@ void requireNoList(const std::string &path, std::FILE *file) {
         throw Stop(INPUT, path + " is text (XML), expected a video");
 }
 
+// One picture that is in memory.
+class Picture : public Source {
+  public:
+    Picture(const std::string &name, const cv::Mat &picture) : picture_(picture) {
+        name_ = name;
+        total_ = 1;
+    }
+
+  protected:
+    bool next(cv::Mat &frame) override {
+        if (picture_.empty())
+            return false;
+        picture_.copyTo(frame);
+        picture_.release();
+        return true;
+    }
+
+  private:
+    cv::Mat picture_;
+};
+
+std::unique_ptr<Source> openStandardInput() {
+    StandardInput input;
+    requireNoList("stdin", input.start());
+    if (input.isImage())
+        return std::make_unique<Picture>("stdin", decodeImage("stdin", input.readAll(), cv::IMREAD_COLOR));
+    return std::make_unique<Capture>("pipe:" + std::to_string(input.relay()), Capture::PIPE, "stdin");
+}
+
 std::unique_ptr<Source> open(const std::string &spec) {
+    if (isStandard(spec))
+        return openStandardInput();
     if (spec.compare(0, std::strlen("synthetic:"), "synthetic:") == 0)
         return synthetic(spec);
     if (allDigits(spec) && spec.size() < 4 && !fs::exists(spec))
-        return std::make_unique<Capture>(spec, true, false);
+        return std::make_unique<Capture>(spec, Capture::CAMERA);
     if (spec.find("://") != std::string::npos) {
         requireNetwork(spec);
-        return std::make_unique<Capture>(spec, false, false);
+        return std::make_unique<Capture>(spec, Capture::URL);
     }
     std::error_code error;
     if (fs::is_directory(spec, error))
@@ -292,13 +341,15 @@ std::unique_ptr<Source> open(const std::string &spec) {
     if (!file)
         throw Stop(INPUT, spec + ": " + std::strerror(errno));
     const std::unique_ptr<std::FILE, int (*)(std::FILE *)> guard(file, std::fclose);
-    if (fs::is_regular_file(spec, error))
-        requireNoList(spec, file);
+    if (fs::is_regular_file(spec, error)) {
+        char start[256] = "";
+        requireNoList(spec, std::string(start, std::fread(start, 1, sizeof start, file)));
+    }
     if (fs::is_regular_file(spec, error) && fs::file_size(spec, error) == 0)
         throw Stop(INPUT, spec + " is empty");
     if (isImageName(spec))
         return std::make_unique<Images>(spec, std::vector<std::string>{spec});
-    return std::make_unique<Capture>(spec, false, true);
+    return std::make_unique<Capture>(spec, Capture::FILE);
 }
 
 } // namespace
@@ -323,6 +374,20 @@ bool Source::read(cv::Mat &frame) {
                               ", expected " + sizeText(size_) + " like the " + std::to_string(delivered_) + " before it");
     ++delivered_;
     return true;
+}
+
+Playback playbackOf(const Source &source) {
+    Playback playback;
+    playback.fps = source.fps();
+    playback.live = source.live();
+    playback.single = source.frames() == 1;
+    return playback;
+}
+
+void figureInput(const Source &source) {
+    const cv::Size size = source.size();
+    figure("input", Json().add("input", source.name()).add("width", size.width).add("height", size.height), "%s, %d x %d",
+           source.name().c_str(), size.width, size.height);
 }
 
 std::unique_ptr<Source> openSource(const std::string &spec) {

@@ -1,7 +1,8 @@
-// Sources of frames: a video file, a camera, a URL, images, or a generated clip.
+// Sources of frames: a video file, a camera, a URL, stdin, images, or a generated clip.
 #pragma once
 
 #include "app.hpp"
+#include "sink.hpp"
 
 #include <opencv2/core.hpp>
 
@@ -26,6 +27,7 @@ class Source {
     const std::string &name() const { return name_; }
     cv::Size size() const { return size_; }     // of the first frame
     double fps() const { return fps_; }         // 25 if unknown
+    bool live() const { return live_; }         // a camera or a URL: frames come when they come
     long long frames() const { return total_; } // 0: unknown
     long long delivered() const { return delivered_; }
 
@@ -38,6 +40,7 @@ class Source {
 
     std::string name_;
     double fps_ = 25;
+    bool live_ = false;
     long long total_ = 0;
 
     friend std::unique_ptr<Source> openSource(const std::string &);
@@ -47,6 +50,11 @@ class Source {
     cv::Size size_;
     long long delivered_ = 0;
 };
+
+// How a window or file shows what is made of each frame.
+Playback playbackOf(const Source &source);
+// Prints "input: NAME, W x H".
+void figureInput(const Source &source);
 
 // Opens what SOURCE_HELP describes. Throws Stop(INPUT), also if it contains no frame.
 std::unique_ptr<Source> openSource(const std::string &spec);

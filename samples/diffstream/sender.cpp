@@ -236,14 +236,30 @@ class Transmission {
 
     void report(double seconds) {
         const double n = frameCount();
-        sample::figure("source", "%s, %d x %d, %.3f frames/s", name_.c_str(), size_.width, size_.height, rate_);
+        using sample::Json;
+        const double changed = static_cast<double>(stats_.changed) / n / frameBytes(),
+                     bytes = static_cast<double>(stats_.bytes) / n;
+        sample::figure("source",
+                       Json().add("source", name_).add("width", size_.width).add("height", size_.height).add("fps", rate_),
+                       "%s, %d x %d, %.3f frames/s", name_.c_str(), size_.width, size_.height, rate_);
         sample::figure("device", "%s", device_.name.c_str());
-        sample::figure("frames sent", "%lld, %.1f a second, %lld dropped", stats_.frames.load(), n / seconds,
-                       captured_.dropped());
-        sample::figure("bytes a frame", "%.0f of %.0f, %.3f %% of the bytes changed", static_cast<double>(stats_.bytes) / n,
-                       frameBytes(), 100 * static_cast<double>(stats_.changed) / n / frameBytes());
-        sample::figure("stages", "capture %.2f ms, difference %.2f ms, pack %.2f ms, send %.2f ms",
-                       1e3 * stats_.capture / n, 1e3 * stats_.encode / n, 1e3 * stats_.pack / n, 1e3 * stats_.send / n);
+        sample::figure("frames sent",
+                       Json()
+                           .add("frames_sent", stats_.frames.load())
+                           .add("sent_per_second", n / seconds)
+                           .add("dropped", captured_.dropped()),
+                       "%lld, %.1f a second, %lld dropped", stats_.frames.load(), n / seconds, captured_.dropped());
+        sample::figure("bytes a frame",
+                       Json().add("sent_bytes_per_frame", bytes).add("frame_bytes", frameBytes()).add("changed", changed),
+                       "%.0f of %.0f, %.3f %% of the bytes changed", bytes, frameBytes(), 100 * changed);
+        sample::figure("stages",
+                       Json().add("stages_ms", Json()
+                                                   .add("capture", 1e3 * stats_.capture / n)
+                                                   .add("difference", 1e3 * stats_.encode / n)
+                                                   .add("pack", 1e3 * stats_.pack / n)
+                                                   .add("send", 1e3 * stats_.send / n)),
+                       "capture %.2f ms, difference %.2f ms, pack %.2f ms, send %.2f ms", 1e3 * stats_.capture / n,
+                       1e3 * stats_.encode / n, 1e3 * stats_.pack / n, 1e3 * stats_.send / n);
     }
 
     const SendSettings &settings_;

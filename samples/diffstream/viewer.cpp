@@ -33,7 +33,7 @@ class Session {
         // First, because it forks and there must be no threads yet.
         windowed_ = !s.headless && sample::displayProblem().empty();
         if (!s.headless && !windowed_)
-            std::fprintf(stderr, "no window: %s\n", sample::displayProblem().c_str());
+            sample::note("no window: %s", sample::displayProblem().c_str());
         if (s.tls.any())
             tls_ = std::make_unique<Tls>(s.tls, false, s.address.host);
         if (!s.digests.empty())
@@ -98,7 +98,7 @@ class Session {
         if (std::chrono::duration<double>(Clock::now() - lost_).count() > s_.reconnect)
             throw Stop(sample::INPUT, why);
         if (last_error_ != why && stderrAccepts())
-            std::fprintf(stderr, "%s; trying again\n", why);
+            sample::note("%s; trying again", why);
         last_error_ = why;
     }
 
@@ -170,12 +170,14 @@ class Session {
                                                    size_.width, size_.height, size.width, size.height));
         size_ = size;
         type_ = info.type;
-        const double fps = info.rate_millihertz ? 1e-3 * info.rate_millihertz : 25;
+        sample::Playback playback;
+        playback.fps = info.rate_millihertz ? 1e-3 * info.rate_millihertz : 25;
+        playback.live = true;
         sample::Common common;
         common.headless = !windowed_;
         common.output = s_.record;
         if (!sink_ && (windowed_ || !s_.record.empty()))
-            sink_ = sample::openSink(common, "cusight-diffstream " + s_.address.text(), s_.record, size, fps);
+            sink_ = sample::openSink(common, "cusight-diffstream " + s_.address.text(), s_.record, size, playback);
     }
 
     cv::Mat currentFrame() {
@@ -219,6 +221,11 @@ class Session {
                             cusCrc32c(0, f.data, f.total() * f.elemSize()));
             digests_->publish();
         }
+        sample::reportFrame(sample::Json()
+                                .add("sequence", info.sequence)
+                                .add("key_frame", info.is_key_frame != 0)
+                                .add("changed", 1e-2 * share(info))
+                                .add("bytes", info.message_bytes));
         if (sink_ && !sink_->write(displayed()))
             closed_ = true;
         if (s_.progress && stderrAccepts())
@@ -230,12 +237,25 @@ class Session {
         const double seconds = progress_.seconds();
         if (s_.progress && stderrAccepts())
             progress_.finish();
-        sample::figure("frames received", "%lld, %.1f a second, the last is number %llu", frames_,
-                       static_cast<double>(frames_) / seconds, static_cast<unsigned long long>(sequence_));
-        sample::figure("left out", "%lld coalesced or lost, %lld key frames, %lld connections, %lld without their base",
-                       skipped_, key_frames_, connections_, base_missing_);
-        sample::figure("bytes received", "%lld, %.0f a frame", received_,
-                       static_cast<double>(received_) / static_cast<double>(std::max<long long>(frames_, 1)));
+        using sample::Json;
+        const double bytes = static_cast<double>(received_) / static_cast<double>(std::max<long long>(frames_, 1));
+        sample::figure("frames received",
+                       Json()
+                           .add("frames_received", frames_)
+                           .add("received_per_second", static_cast<double>(frames_) / seconds)
+                           .add("last_sequence", sequence_),
+                       "%lld, %.1f a second, the last is number %llu", frames_, static_cast<double>(frames_) / seconds,
+                       static_cast<unsigned long long>(sequence_));
+        sample::figure("left out",
+                       Json()
+                           .add("left_out", skipped_)
+                           .add("key_frames", key_frames_)
+                           .add("connections", connections_)
+                           .add("base_missing", base_missing_),
+                       "%lld coalesced or lost, %lld key frames, %lld connections, %lld without their base", skipped_,
+                       key_frames_, connections_, base_missing_);
+        sample::figure("bytes received", Json().add("bytes_received", received_).add("received_bytes_per_frame", bytes),
+                       "%lld, %.0f a frame", received_, bytes);
         if (digests_ && frames_)
             digests_->commit();
         digests_.reset();
@@ -245,6 +265,7 @@ class Session {
         if (sink_) {
             sink_->finish();
             sample::figure("output", "%s", sink_->name().c_str());
+            sink_->hold();
         }
     }
 

@@ -13,6 +13,7 @@ namespace events {
 
 namespace {
 
+using sample::Json;
 using ull = unsigned long long;
 
 // What reading all events shows.
@@ -40,21 +41,25 @@ class Statistics {
 
     void reportSensor() const {
         if (sensor_.width)
-            sample::figure("sensor", "%d x %d", sensor_.width, sensor_.height);
+            sample::figure("sensor", Json().add("width", sensor_.width).add("height", sensor_.height), "%d x %d",
+                           sensor_.width, sensor_.height);
         else
-            sample::figure("sensor", "not given; events reach x %u, y %u", right_, bottom_);
+            sample::figure("sensor", Json().add("largest_x", right_).add("largest_y", bottom_),
+                           "not given; events reach x %u, y %u", right_, bottom_);
     }
 
     void reportEvents() const {
-        sample::figure("events", "%llu", static_cast<ull>(events_));
+        sample::figure("events", Json().add("events", events_), "%llu", static_cast<ull>(events_));
         if (!events_)
             return;
         const double seconds = 1e-6 * static_cast<double>(last_ - first_);
-        sample::figure("time", "%lld .. %lld us, %.6f s", static_cast<long long>(first_), static_cast<long long>(last_),
-                       seconds);
+        sample::figure("time", Json().add("first_time", first_).add("last_time", last_).add("seconds", seconds),
+                       "%lld .. %lld us, %.6f s", static_cast<long long>(first_), static_cast<long long>(last_), seconds);
         if (seconds > 0)
-            sample::figure("rate", "%.4f million events/s", 1e-6 * static_cast<double>(events_) / seconds);
-        sample::figure("positive", "%.2f %%", 100 * static_cast<double>(positive_) / static_cast<double>(events_));
+            sample::figure("rate", Json().add("events_per_second", static_cast<double>(events_) / seconds),
+                           "%.4f million events/s", 1e-6 * static_cast<double>(events_) / seconds);
+        const double positive = static_cast<double>(positive_) / static_cast<double>(events_);
+        sample::figure("positive", Json().add("positive", positive), "%.2f %%", 100 * positive);
         reportPixels();
     }
 
@@ -65,7 +70,7 @@ class Statistics {
         for (size_t i = 0; i < pixels_.size(); ++i)
             if (pixels_[i])
                 active.push_back(i);
-        sample::figure("active pixels", "%zu", active.size());
+        sample::figure("active pixels", Json().add("active_pixels", active.size()), "%zu", active.size());
         const auto middle = active.begin() + static_cast<std::ptrdiff_t>(active.size() / 2);
         std::nth_element(active.begin(), middle, active.end(), [&](size_t a, size_t b) { return pixels_[a] < pixels_[b]; });
         const uint32_t median = pixels_[*middle];
@@ -76,9 +81,14 @@ class Statistics {
             return pixels_[a] != pixels_[b] ? pixels_[a] > pixels_[b] : a < b; // ties: by position
         });
         std::string hottest;
-        for (size_t i = 0; i < std::min<size_t>(hot.size(), 5); ++i)
+        Json json = Json().add("median_events_per_pixel", median).add("hot_pixels", hot.size());
+        for (size_t i = 0; i < std::min<size_t>(hot.size(), 5); ++i) {
+            json.append("hottest",
+                        Json().add("x", hot[i] % width_).add("y", hot[i] / width_).add("events", pixels_[hot[i]]));
             hottest += sample::text("%s(%zu, %zu) %u", i ? ", " : ": ", hot[i] % width_, hot[i] / width_, pixels_[hot[i]]);
-        sample::figure("hot pixels", "%zu with at least 20 times the median of %u%s", hot.size(), median, hottest.c_str());
+        }
+        sample::figure("hot pixels", json, "%zu with at least 20 times the median of %u%s", hot.size(), median,
+                       hottest.c_str());
     }
 
     const cv::Size sensor_;
@@ -91,11 +101,18 @@ class Statistics {
 
 void reportCounts(const cusEventCounts &c) {
     if (c.triggers_rising + c.triggers_falling)
-        sample::figure("triggers", "%llu (%llu rising, %llu falling)",
-                       static_cast<ull>(c.triggers_rising) + c.triggers_falling, static_cast<ull>(c.triggers_rising),
-                       static_cast<ull>(c.triggers_falling));
+        sample::figure("triggers",
+                       Json().add("triggers_rising", c.triggers_rising).add("triggers_falling", c.triggers_falling),
+                       "%llu (%llu rising, %llu falling)", static_cast<ull>(c.triggers_rising) + c.triggers_falling,
+                       static_cast<ull>(c.triggers_rising), static_cast<ull>(c.triggers_falling));
     if (c.bad_coordinates + c.bad_polarity + c.bad_time + c.bad_words + c.untimed)
         sample::figure("skipped",
+                       Json()
+                           .add("outside_sensor", c.bad_coordinates)
+                           .add("bad_polarity", c.bad_polarity)
+                           .add("back_in_time", c.bad_time)
+                           .add("undefined", c.bad_words)
+                           .add("untimed", c.untimed),
                        "%llu outside the sensor, %llu bad polarities, %llu back in time, %llu undefined, %llu before the "
                        "first time word",
                        static_cast<ull>(c.bad_coordinates), static_cast<ull>(c.bad_polarity), static_cast<ull>(c.bad_time),

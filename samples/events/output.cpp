@@ -1,5 +1,6 @@
 #include "output.hpp"
 
+#include "events/merge.hpp"
 #include "events/source.hpp"
 
 #include "common/app.hpp"
@@ -8,8 +9,9 @@
 #include "cusight/live.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
+
+#include <sys/stat.h>
 
 namespace events {
 
@@ -27,6 +29,20 @@ bool isRaw(const std::string &name) {
 
 bool isHdf5(const std::string &name) {
     return endsWith(name, ".h5") || endsWith(name, ".hdf5");
+}
+
+// Of a shard's frames in HDF5, for `cusight-events merge`; "" without --shard.
+std::string labelOf(const Settings &s) {
+    struct stat about;
+    const bool is_file = ::stat(s.input.c_str(), &about) == 0;
+    return s.shards == 1
+               ? ""
+               : shardLabel(s.shard, s.shards,
+                            sample::text("%lld %s %d %d %d %d %d %.9g %.9g %d %d %d %d %s %d %.9g",
+                                         is_file ? static_cast<long long>(about.st_size) : 0LL, s.representation.c_str(),
+                                         s.channels, s.events_per_frame, s.us_per_frame, s.stride, s.keep_incomplete,
+                                         s.from, s.to, s.sensor.width, s.sensor.height, s.resize.width, s.resize.height,
+                                         s.camera.c_str(), s.skip_bad, s.contrast_threshold));
 }
 
 void checkOutput(cusStatus status) {
@@ -53,18 +69,29 @@ int64_t PlaybackClock::timeOf(uint64_t event) const {
     return pieces_.empty() ? 0 : pieces_.front().from;
 }
 
-void PlaybackClock::waitFor(int64_t time, double speed) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!started_) {
-        started_ = true;
-        started_at_ = now;
-        origin_ = time;
-    }
-    const auto due =
-        started_at_ + std::chrono::microseconds(static_cast<int64_t>(static_cast<double>(time - origin_) / speed));
-    const auto end = std::min(due, now + std::chrono::seconds(1));
-    for (auto at = now; at < end && !sample::interrupted(); at = std::chrono::steady_clock::now())
-        std::this_thread::sleep_until(std::min(end, at + std::chrono::milliseconds(50)));
+// ---- PlainFrames -------------------------------------------------------------------------------------------------------
+
+PlainFrames::PlainFrames(const std::string &path, cv::Size size, int type) : file_(path), size_(size), type_(type) {
+    if (file_.inPlace())
+        sample::cannotWrite(path, "it is no regular file");
+    uint64_t offset = 0;
+    layOut(1, offset);
+    file_.skip(offset);
+}
+
+void PlainFrames::layOut(uint64_t frames, uint64_t &offset) {
+    if (cusFrameFileLayout(file_.temporary().c_str(), size_.height, size_.width, type_, frames, 0, nullptr, &offset) !=
+        CUS_OK)
+        sample::cannotWrite(file_.path(), cusLastError());
+}
+
+void PlainFrames::finish(uint64_t frames, const std::string &label) {
+    uint64_t offset = 0;
+    file_.flush();
+    layOut(frames, offset);
+    if (!label.empty() && cusFrameFileLabel(file_.temporary().c_str(), label.c_str()) != CUS_OK)
+        sample::cannotWrite(file_.path(), cusLastError());
+    file_.commit();
 }
 
 // ---- FrameOutput -------------------------------------------------------------------------------------------------------
@@ -82,7 +109,10 @@ FrameOutput::~FrameOutput() {
 void FrameOutput::open(double fps) {
     const std::string &name = settings_.common.output;
     if (isRaw(name)) {
+        raw_output_ = true;
         raw_ = std::make_unique<sample::OutputFile>(name);
+    } else if (isHdf5(name) && settings_.compression == "none") {
+        plain_ = std::make_unique<PlainFrames>(name, size_, type_);
     } else if (isHdf5(name)) {
         checkOutput(cusFrameWriterCreate(&hdf5_, name.c_str(), size_.height, size_.width, type_));
     }
@@ -94,7 +124,11 @@ void FrameOutput::open(double fps) {
     sample::Common common = settings_.common;
     if (frames_only)
         common.output.clear();
-    sink_ = sample::openSink(common, "cusight-events: " + settings_.input, "events.mp4", size_, fps);
+    legend_ = common.legend ? sample::legendHeight(size_.width) : 0;
+    sample::Playback playback;
+    playback.fps = fps;
+    sink_ = sample::openSink(common, "cusight-events: " + settings_.input, "events.mp4",
+                             {size_.width, size_.height + legend_}, playback);
 }
 
 cusStatus FrameOutput::receive(void *user, const cusFrameBatch *batch) {
@@ -116,35 +150,53 @@ void FrameOutput::rethrow() const {
 void FrameOutput::take(const cusFrameBatch &batch) {
     const cusMat &m = batch.frames[0];
     const size_t row = static_cast<size_t>(m.cols) * cusTypeSize(m.type);
-    for (size_t y = 0; (settings_.checksum || raw_) && y < static_cast<size_t>(m.rows); ++y) {
+    for (size_t y = 0; (settings_.checksum || raw_ || plain_) && y < static_cast<size_t>(m.rows); ++y) {
         const char *bytes = static_cast<const char *>(m.data) + y * m.step;
         if (settings_.checksum)
             crc_ = cusCrc32c(crc_, bytes, row);
         if (raw_)
             raw_->write(bytes, row);
+        if (plain_)
+            plain_->write(bytes, row);
     }
     if (hdf5_)
         checkOutput(cusFrameWriterWrite(hdf5_, &m));
-    if (sink_)
-        show(batch);
-    frames_ += batch.count;
+    for (size_t i = 0; i < batch.count; ++i)
+        sample::reportFrame(sample::Json()
+                                .add("frame", frames_ + i)
+                                .add("first_event", batch.windows[i].first)
+                                .add("last_event", batch.windows[i].last));
+    const size_t shown = sink_ ? show(batch) : batch.count;
+    frames_ += raw_ || hdf5_ || settings_.checksum ? batch.count : shown;
 }
 
-void FrameOutput::show(const cusFrameBatch &batch) {
+size_t FrameOutput::show(const cusFrameBatch &batch) {
     const cusMat &m = batch.frames[0];
-    for (size_t i = 0; i < batch.count && !closed_; ++i) {
+    size_t i = 0;
+    for (; i < batch.count && !closed_; ++i) {
         const cv::Mat frame(size_.height, size_.width, m.type,
                             static_cast<char *>(m.data) + i * static_cast<size_t>(size_.height) * m.step, m.step);
-        if (paced_)
-            clock.waitFor(clock.timeOf(batch.windows[i].last), settings_.speed);
-        closed_ = !sink_->write(sample::eventPicture(representation_, frame)) || sample::interrupted();
+        const double seconds = paced_ ? 1e-6 * static_cast<double>(clock.timeOf(batch.windows[i].last)) : 0;
+        std::vector<sample::Scale> scales;
+        cv::Mat picture = sample::eventPicture(representation_, frame, &scales);
+        if (legend_)
+            picture = sample::withLegend(picture, scales);
+        // A file gets all frames that were made before Ctrl-C.
+        closed_ = !sink_->writeAt(picture, seconds) || (paced_ && sample::interrupted());
     }
+    return i;
 }
 
 void FrameOutput::finish() {
     if (raw_)
         raw_->commit();
     raw_.reset();
+    if (plain_)
+        plain_->finish(frames_, labelOf(settings_));
+    plain_.reset();
+    const std::string label = labelOf(settings_);
+    if (hdf5_ && !label.empty())
+        checkOutput(cusFrameWriterLabel(hdf5_, label.c_str()));
     if (hdf5_)
         checkOutput(cusFrameWriterFinish(std::exchange(hdf5_, nullptr)));
     if (sink_)
@@ -152,15 +204,16 @@ void FrameOutput::finish() {
 }
 
 void FrameOutput::report() const {
-    const std::string &name = settings_.common.output;
+    const std::string name = sample::isStandard(settings_.common.output) ? "stdout" : settings_.common.output;
     if (settings_.checksum)
         sample::figure("checksum", "%08x", crc_);
     if (sink_)
         sample::figure("output", "%s", sink_->name().c_str());
-    if (isRaw(name) || isHdf5(name))
-        sample::figure("frames in", "%s", name.c_str());
+    if (raw_output_ || isHdf5(name))
+        sample::figure("frames in", sample::Json().add("frames_in", name), "%s", name.c_str());
     if (!settings_.events_file.empty())
-        sample::figure("events in", "%s", settings_.events_file.c_str());
+        sample::figure("events in", sample::Json().add("events_in", settings_.events_file), "%s",
+                       settings_.events_file.c_str());
 }
 
 // ---- EventFile ---------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@
 #include "cusight/eventio.h"
 #include "cusight/events.h"
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -18,7 +17,7 @@
 
 namespace events {
 
-// Paces a window to the speed of the recording.
+// When the events of a recording happened, for a window that plays it.
 class PlaybackClock {
   public:
     // The events pushed next are number `first` and following.
@@ -27,18 +26,27 @@ class PlaybackClock {
     // When event number `event` happened, interpolated within its piece.
     int64_t timeOf(uint64_t event) const;
 
-    // Sleeps until it is time to show what happened at `time`, at most a second, or until the program is interrupted.
-    void waitFor(int64_t time, double speed);
-
   private:
     struct Piece {
         uint64_t first, last; // events
         int64_t from, to;     // their times
     };
     std::deque<Piece> pieces_; // the latest
-    bool started_ = false;
-    std::chrono::steady_clock::time_point started_at_;
-    int64_t origin_ = 0; // time of the first frame shown
+};
+
+// Frames in HDF5, not compressed: one block after a header, which is written last.
+class PlainFrames {
+  public:
+    PlainFrames(const std::string &path, cv::Size size, int type);
+    void write(const void *data, size_t bytes) { file_.write(data, bytes); }
+    void finish(uint64_t frames, const std::string &label);
+
+  private:
+    void layOut(uint64_t frames, uint64_t &offset);
+
+    sample::OutputFile file_;
+    const cv::Size size_;
+    const int type_;
 };
 
 // Receives batches of frames from a pipeline.
@@ -58,10 +66,14 @@ class FrameOutput {
 
     void finish();
     void report() const;
+    void hold() { // after the report
+        if (sink_)
+            sink_->hold();
+    }
 
     bool paced() const { return paced_; } // frames are shown in a window at the recording's speed
     // Frames are stored, shown or summed up, not only events.
-    bool wanted() const { return raw_ || hdf5_ || sink_ || settings_.checksum; }
+    bool wanted() const { return raw_ || hdf5_ || plain_ || sink_ || settings_.checksum; }
     // Frames that another part of the recording continues.
     bool plain() const { return !sink_; }
     bool closed() const { return closed_; } // the window was closed or the program was interrupted
@@ -71,15 +83,16 @@ class FrameOutput {
   private:
     void open(double fps);
     void take(const cusFrameBatch &batch);
-    void show(const cusFrameBatch &batch);
+    size_t show(const cusFrameBatch &batch); // how many frames
 
     const Settings &settings_;
     const cusRepresentation representation_;
     const cv::Size size_;
-    int type_ = 0;
-    bool paced_ = false, closed_ = false;
+    int type_ = 0, legend_ = 0; // rows of the strip below the pictures
+    bool paced_ = false, closed_ = false, raw_output_ = false;
     std::unique_ptr<sample::OutputFile> raw_;
     cusFrameWriter *hdf5_ = nullptr;
+    std::unique_ptr<PlainFrames> plain_;
     std::unique_ptr<sample::Sink> sink_;
     uint32_t crc_ = 0;
     uint64_t frames_ = 0;

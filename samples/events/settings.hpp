@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/options.hpp"
+#include "events/windows.hpp"
 
 #include <opencv2/core.hpp>
 
@@ -9,7 +10,7 @@
 
 namespace events {
 
-struct Settings {
+struct Settings : FrameSettings {
     sample::Common common;
     std::string input;
     // How to read it.
@@ -20,16 +21,12 @@ struct Settings {
     // Which part of it, and on which grid.
     double from = 0, to = -1; // seconds from the first event; -1: to the end
     cv::Size resize;          // 0 x 0: the sensor
-    // The frames.
-    std::string representation = "histogram";
-    int channels = 0; // 0: the representation's default
-    int events_per_frame = 200000, us_per_frame = 0, stride = 0;
-    bool keep_incomplete = false;
     unsigned long long shard = 1, shards = 1;
     // The output.
     bool checksum = false;
-    std::string events_file; // --save-events
-    double speed = 1, fps = 30;
+    std::string compression = "lzf"; // of frames in HDF5
+    std::string events_file;         // --save-events
+    double fps = 30;
 };
 
 } // namespace events

@@ -2,7 +2,9 @@
 
 #include "common/app.hpp"
 #include "common/files.hpp"
+#include "common/output.hpp"
 #include "common/source.hpp"
+#include "common/standard_input.hpp"
 
 #include <opencv2/imgproc.hpp>
 
@@ -152,15 +154,18 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
     options.camera = s.camera.empty() ? nullptr : s.camera.c_str();
     options.bad_events = s.skip_bad ? CUS_BAD_EVENTS_SKIP : CUS_BAD_EVENTS_STOP;
     cusEventReader *reader = nullptr;
-    const cusStatus status = cusEventReaderOpen(&reader, s.input.c_str(), &options);
+    // Recordings are read back and forth, so stdin becomes a file.
+    const bool standard = sample::isStandard(s.input);
+    const std::string path = standard ? sample::StandardInput().spool() : s.input, name = standard ? "stdin" : s.input;
+    const cusStatus status = cusEventReaderOpen(&reader, path.c_str(), &options);
     if (status == CUS_OK)
-        return std::make_unique<RecordingSource>(reader, s.input, s.skip_bad, pinned);
+        return std::make_unique<RecordingSource>(reader, name, s.skip_bad, pinned);
     const std::string message = cusLastError();
     // What no reader recognizes may be a video, a camera or a folder of images.
-    sample::requireRegular(s.input);
+    sample::requireRegular(path);
     if (status == CUS_ERROR_IO || message.find("not an event recording") != std::string::npos)
-        return std::make_unique<VideoSource>(s.input, s.contrast_threshold);
-    throw Stop(sample::INPUT, s.input + ": " + message);
+        return std::make_unique<VideoSource>(path, s.contrast_threshold);
+    throw Stop(sample::INPUT, name + ": " + message);
 }
 
 Selection::Selection(EventSource &source, const Settings &s)

@@ -1,28 +1,32 @@
 # shellcheck shell=bash
 section "Finding a picture in a picture" \
     "The result is exactly that of brute force: FFT correlation finds the candidates, and those that could be the best within
-the FFT's error are computed again in integers. The score is written at each green rectangle."
+the FFT's error are computed again in integers. Template matching finds what has the template's size and orientation; with a
+limit on the score, it says when nothing does."
 if [ -e "$DATA/pic1.png" ] && [ -e "$DATA/templ.png" ]; then
-    run cusight-match "$DATA/pic1.png" --template "$DATA/templ.png" --output "$OUT/pic1.png"
-    picture "$OUT/pic1.png" "templ.png in pic1.png, by the smallest sum of squared differences."
-fi
-if [ -e "$DATA/box_in_scene.png" ] && [ -e "$DATA/box.png" ]; then
-    run cusight-match "$DATA/box_in_scene.png" --template "$DATA/box.png" --method ccoeff-normed --output "$OUT/box.png"
-    picture "$OUT/box.png" "box.png in box_in_scene.png, where the box is smaller and rotated: nothing correlates with it, hence the low score."
+    run "templ.png in pic1.png" cusight-match "$DATA/pic1.png" --template "$DATA/templ.png" --output "$OUT/pic1.png"
+    picture "$OUT/pic1.png" "Black shapes on white; a green rectangle around the one that looks like a face in profile." \
+        "templ.png in pic1.png, by the smallest sum of squared differences."
 fi
 if [ -e "$DATA/smarties.png" ]; then
-    run cusight-match "$DATA/smarties.png" --roi 319,209,58,58 --method ccoeff-normed --top-k 8 --limit 0.6 \
-        --hsv-lower 95,90,60 --hsv-upper 130,255,255 --min-fill 0.4 --output "$OUT/smarties.png"
-    picture "$OUT/smarties.png" "One blue candy, cut out of the picture, finds the others. The labels are the correlation and the share of blue pixels."
+    run "One blue candy, and those like it" cusight-match "$DATA/smarties.png" --roi 319,209,58,58 --method ccoeff-normed --top-k 8 \
+        --limit 0.6 --hsv-lower 95,90,60 --hsv-upper 130,255,255 --min-fill 0.4 --output "$OUT/smarties.png"
+    picture "$OUT/smarties.png" "Candies on white: green rectangles around the three blue ones, a red rectangle around a brown one." \
+        "One blue candy, cut out of the picture, finds candies of its shape; the color then tells blue (green) from others (red)."
+fi
+if [ -e "$DATA/box_in_scene.png" ] && [ -e "$DATA/box.png" ]; then
+    run "box.png in box_in_scene.png, where it is smaller and rotated; limit 0.5" cusight-match "$DATA/box_in_scene.png" \
+        --template "$DATA/box.png" --method ccoeff-normed --limit 0.5 --output "$WORK/box.png"
 fi
 
 section "Filled or empty, live on the belt" \
     "A generated video of soap capsules on a conveyor belt. The template is one capsule, with a mask that excludes its inside;
 the color inside each match then tells filled (green) from empty (red)."
-run cusight-belt "$OUT" --frames 200 --output "$OUT/belt.avi"
-run cusight-match "$OUT/belt.avi" --template "$OUT/capsule.png" --mask "$OUT/capsule-mask.png" --top-k 4 --limit 15 \
-    --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --save-matches "$OUT/matches.csv" --output "$OUT/inspected.$ENDING"
-video "$OUT/inspected.$ENDING" "Score and share of blue of every capsule that is completely in the picture."
+run "Generating the video" cusight-belt "$WORK" --frames 200 --output "$WORK/belt.avi"
+run "Inspecting it" cusight-match "$WORK/belt.avi" --template "$WORK/capsule.png" --mask "$WORK/capsule-mask.png" --top-k 4 --limit 15 \
+    --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --save-matches "$WORK/matches.csv" --output "$OUT/inspected.$ENDING"
+video "$OUT/inspected.$ENDING" "Capsules on a moving belt, the filled ones in green rectangles, the empty ones in red ones." \
+    "Every capsule that is completely in the picture, with the share of blue in it."
 # The ground truth is known: every capsule must be found within two pixels and classified correctly, and nothing else found.
 verdict=$(awk -F, '
     FNR == 1 { next }
@@ -36,8 +40,8 @@ verdict=$(awk -F, '
         if (!hit) false_positives++
     }
     END { printf "%d of %d capsules found, %d classified correctly, %d false positives", found, all, right, false_positives }
-' "$OUT/truth.csv" "$OUT/matches.csv")
-figure "ground truth" "$verdict"
-capsules=$(($(wc -l <"$OUT/truth.csv") - 1))
+' "$WORK/truth.csv" "$WORK/matches.csv")
+note_below "Compared with what the generator drew: $verdict."
+capsules=$(($(wc -l <"$WORK/truth.csv") - 1))
 [ "$verdict" = "$capsules of $capsules capsules found, $capsules classified correctly, 0 false positives" ] ||
     { echo "The matches differ from the ground truth: $verdict" >&2; false; }

@@ -6,24 +6,32 @@ section "Frames from an event camera" \
 generated from a video, so that no such camera is needed; recordings (M3ED, DSEC, Prophesee RAW and DAT, text) work the same
 way. Amber means brighter, azure means darker."
 # Generated once and saved as a recording if this build has HDF5.
-if run cusight-events "$film" --checksum --save-events "$OUT/events.h5" && [ -s "$OUT/events.h5" ]; then
-    film=$OUT/events.h5
-    run cusight-events info "$film"
+if run "Events from the film" cusight-events "$film" --range 0:21 --checksum --save-events "$WORK/events.h5" && [ -s "$WORK/events.h5" ]; then
+    film=$WORK/events.h5
+    run "What the recording contains" cusight-events info "$film"
 fi
-run cusight-events "$film" --representation histogram --us-per-frame 400000 --stride 100000 --range 0:20 --output "$OUT/histogram.$ENDING"
-video "$OUT/histogram.$ENDING" "The events of 0.4 s by polarity, every 0.1 s."
+run "histogram, 0.4 s every 0.1 s" cusight-events "$film" --representation histogram --us-per-frame 400000 --stride 100000 --range 0:20 \
+    --output "$OUT/histogram.$ENDING"
+video "$OUT/histogram.$ENDING" "Walking people as amber and azure shapes on black." "histogram: the events of 0.4 s by polarity, every 0.1 s."
 
-run cusight-events "$film" --representation stacked_histogram --us-per-frame 1200000 --stride 100000 --range 0:20 \
-    --output "$OUT/trails.$ENDING"
-video "$OUT/trails.$ENDING" "The last 1.2 s in time bins: from blue (old) to red (new)."
+run "the same without a video" cusight-events "$film" --representation histogram --us-per-frame 400000 --stride 100000 --range 0:20 --checksum
+
+run "stacked_histogram, 1.2 s every 0.1 s" cusight-events "$film" --representation stacked_histogram --us-per-frame 1200000 --stride 100000 \
+    --range 0:20 --output "$OUT/trails.$ENDING"
+video "$OUT/trails.$ENDING" "Walking people on black, each with a trail in the colors of the rainbow." \
+    "stacked_histogram: the last 1.2 s in time bins, from blue (old) to red (new)."
 
 show() {
-    run cusight-events "$film" --representation "$1" --us-per-frame 800000 --range 20:20.85 --output "$OUT/$1.png"
-    picture "$OUT/$1.png" "$2"
+    run "$1, 0.8 s" cusight-events "$film" --representation "$1" --us-per-frame 800000 --range 20:20.85 --output "$OUT/$1.png"
+    picture "$OUT/$1.png" "$2" "$1: $3"
 }
-show mdes "mdes: the last polarity in each of ten windows, each half as long as the one before; brighter is more recent."
-show mdes_count "mdes_count: the number of events in the same windows; the color shows the shortest window with an event at the pixel."
-show tencode "tencode: red where the last event was positive, blue where it was negative; greener is older."
-show voxel_grid "voxel_grid: polarity distributed over five time bins; the color shows the time, the brightness the sum."
-show time_surface "time_surface: exponential decay since each pixel's last event."
-show event_diff "event_diff: positive events minus negative ones."
+show mdes "People as amber and azure shapes that fade behind them." \
+    "the last polarity in each of ten windows, each half as long as the one before; brighter is more recent."
+show mdes_count "People as shapes from blue through green to red." \
+    "the number of events in the same windows; the color shows the shortest window with an event at the pixel."
+show tencode "People as shapes of red, yellow and blue." \
+    "red where the last event was positive, blue where it was negative; greener is older."
+show voxel_grid "People as shapes in the colors of the rainbow." \
+    "polarity distributed over five time bins; the color shows the time, the brightness the sum."
+show time_surface "People as sharp amber and azure shapes." "exponential decay since each pixel's last event."
+show event_diff "Each person twice: azure where they are, amber where they were." "positive events minus negative ones."

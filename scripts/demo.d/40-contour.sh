@@ -2,19 +2,21 @@
 section "Contour maps from stereo pairs" \
     "Between two cameras side by side, near objects shift more than far ones. Blue is far, red is near; lines show where the
 elevation crosses a level, labeled with its shift."
+shown=no
 if [ -f "$DATA/motorcycle_left.png" ] && [ -f "$DATA/motorcycle_right.png" ]; then
-    run cusight-contour "$DATA/motorcycle_left.png" "$DATA/motorcycle_right.png" --shifts 64 --output "$OUT/motorcycle.png" \
+    run "Motorcycle pair" cusight-contour "$DATA/motorcycle_left.png" "$DATA/motorcycle_right.png" --shifts 64 --output "$OUT/motorcycle.png" \
         --save-lines "$OUT/lines.png" --save-edges "$OUT/edges.png" --save-elevation "$OUT/elevation16.png" --save-cloud "$OUT/cloud.ply"
-    picture "$OUT/motorcycle.png" "Elevation and contour lines."
-    picture "$OUT/lines.png" "The lines alone. The same folder holds elevation16.png, with 256 per shift, and cloud.ply, the points in space."
-    picture "$OUT/edges.png" "Edges of the left image."
+    picture "$OUT/motorcycle.png" "A motorcycle in orange and red before a green and blue wall, with black contour lines." \
+        "Elevation and contour lines."
+    picture "$OUT/lines.png" "White contour lines on black." \
+        "The lines alone. The same folder holds elevation16.png, with 256 per shift, and cloud.ply, the points in space."
+    picture "$OUT/edges.png" "White edges of the motorcycle on black." "Edges of the left image."
+    shown=yes
 fi
 if [ -f "$DATA/aloeL.jpg" ] && [ -f "$DATA/aloeR.jpg" ]; then
-    run cusight-contour "$DATA/aloeL.jpg" "$DATA/aloeR.jpg" --reduce 2 --shifts 110 --output "$OUT/aloe.png"
-    picture "$OUT/aloe.png" "The defaults: census, left-right check, occluded areas filled from the farther side, median filter."
-    run cusight-contour "$DATA/aloeL.jpg" "$DATA/aloeR.jpg" --reduce 6 --preset classic --direction left --shifts 40 \
-        --output "$OUT/classic.png"
-    picture "$OUT/classic.png" "The algorithm as published in 1986, on the pair reduced six times."
-else
-    skip "there is no stereo pair"
+    run "Aloe pair, reduced twice" cusight-contour "$DATA/aloeL.jpg" "$DATA/aloeR.jpg" --reduce 2 --shifts 110 --output "$OUT/aloe.png"
+    picture "$OUT/aloe.png" "An aloe's leaves in yellow and light green before a darker green cloth, with black contour lines." \
+        "The defaults: census, left-right check, occluded areas filled from the farther side, median filter."
+    shown=yes
 fi
+[ $shown = yes ] || skip "there is no stereo pair"

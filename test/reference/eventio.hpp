@@ -57,6 +57,38 @@ inline Events decodeEvt2(const Bytes &data, Triggers *triggers = nullptr) {
     return events;
 }
 
+inline Events decodeEvt21(const Bytes &data, bool legacy, Triggers *triggers = nullptr) {
+    Events events;
+    int64_t high = -1, wraps = 0;
+    for (size_t i = 0; i + 8 <= data.size(); i += 8) {
+        uint64_t word;
+        std::memcpy(&word, &data[i], 8);
+        if (legacy)
+            word = word << 32 | word >> 32;
+        switch (word >> 60) {
+        case 0:
+        case 1:
+            for (unsigned bit = 0; bit < 32; ++bit)
+                if (high >= 0 && (word >> bit & 1))
+                    events.add((wraps * (1 << 28) + high) * 64 + int64_t(word >> 54 & 63),
+                               unsigned(word >> 43 & 2047) + bit, unsigned(word >> 32 & 2047), unsigned(word >> 60));
+            break;
+        case 8:
+            if (high - int64_t(word >> 32 & 0xfffffff) > 1 << 27)
+                ++wraps;
+            high = int64_t(word >> 32 & 0xfffffff);
+            break;
+        case 10:
+            if (triggers)
+                ++(word >> 32 & 1 ? triggers->rising : triggers->falling);
+            break;
+        default:
+            break;
+        }
+    }
+    return events;
+}
+
 inline Events decodeEvt3(const Bytes &data, Triggers *triggers = nullptr) {
     Events events;
     int64_t high = -1, wraps = 0, low = 0;
@@ -165,6 +197,29 @@ inline Bytes evt2(const Events &e, const std::string &header) {
     return file;
 }
 
+// Runs of one row, time and polarity within 32 pixels become one word.
+inline Bytes evt21(const Events &e, const std::string &header, bool legacy) {
+    Bytes file = bytesOf(header);
+    const auto put = [&](uint64_t word) { append(file, legacy ? word << 32 | word >> 32 : word, 8); };
+    int64_t high = -1;
+    for (size_t i = 0; i < e.size();) {
+        if (e.t[i] >> 6 != high) {
+            high = e.t[i] >> 6;
+            put((uint64_t(8) << 28 | uint64_t(high & 0xfffffff)) << 32);
+        }
+        const unsigned base = e.x[i] & ~31u;
+        uint32_t mask = 0;
+        size_t n = 0;
+        for (; i + n < e.size() && e.t[i + n] == e.t[i] && e.y[i + n] == e.y[i] && e.p[i + n] == e.p[i] &&
+               e.x[i + n] >= base && e.x[i + n] < base + 32 && (mask >> (e.x[i + n] - base)) == 0;
+             ++n)
+            mask |= 1u << (e.x[i + n] - base);
+        put((uint64_t(e.p[i]) << 28 | uint64_t(e.t[i] & 63) << 22 | uint64_t(base) << 11 | e.y[i]) << 32 | mask);
+        i += n;
+    }
+    return file;
+}
+
 // Dense runs of one row, time and polarity become vectors.
 inline Bytes evt3(const Events &e, const std::string &header) {
     Bytes file = bytesOf(header);
@@ -223,6 +278,17 @@ inline Bytes text(const Events &e, bool seconds) {
                           static_cast<long long>(e.t[i] % 1000000), e.x[i], e.y[i], e.p[i]);
         else
             std::snprintf(line, sizeof line, "%lld %u %u %u\n", static_cast<long long>(e.t[i]), e.x[i], e.y[i], e.p[i]);
+        file += line;
+    }
+    return bytesOf(file);
+}
+
+// Metavision's CSV.
+inline Bytes csv(const Events &e) {
+    std::string file;
+    char line[96];
+    for (size_t i = 0; i < e.size(); ++i) {
+        std::snprintf(line, sizeof line, "%u,%u,%u,%lld\n", e.x[i], e.y[i], e.p[i], static_cast<long long>(e.t[i]));
         file += line;
     }
     return bytesOf(file);

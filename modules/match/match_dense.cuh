@@ -1,0 +1,399 @@
+// The best match where the refinement's list overflowed: exact integer correlations of 8-bit pictures everywhere, by
+// transforms in double whose error is below one half. Part of denseKernel and of refineDenseKernel.
+#ifndef CUSI_MATCH_DENSE_CUH
+#define CUSI_MATCH_DENSE_CUH
+
+#include "match_best.cuh"
+#include "match_scores.cuh"
+
+namespace match {
+
+namespace {
+
+constexpr int DENSE_THREADS = 384; // one block on a multiprocessor: 168 registers a thread
+constexpr fft::Direction FORWARD = fft::Direction::FORWARD, INVERSE = fft::Direction::INVERSE;
+
+__device__ __forceinline__ fft::DoublePair *sharedElements() {
+    return reinterpret_cast<fft::DoublePair *>(shared_points);
+}
+
+// ---- Rows
+
+// A plane of the frame or of a template: factor times the pixels less an offset, zero outside the mask.
+struct Plane {
+    const unsigned char *pixels, *mask; // mask NULL: none
+    size_t step, mask_step;
+    int rows, cols, channels;
+    int channel; // `channels`: the plane of squares, which a template's mask is correlated with
+    int factor;
+    int offset[3], square_offset;
+
+    __device__ double at(int y, int x) const {
+        if (y >= rows || x >= cols)
+            return 0;
+        const unsigned char *pixel = pixels + static_cast<size_t>(y) * step + static_cast<size_t>(x) * channels;
+        const size_t i = static_cast<size_t>(x) * channels + (channel < channels ? channel : 0);
+        if (mask && !__ldg(mask + static_cast<size_t>(y) * mask_step + i))
+            return 0;
+        if (channel < channels)
+            return factor * (__ldg(pixel + channel) - offset[channel]);
+        if (mask)
+            return 1;
+        int sum = -square_offset;
+        for (int c = 0; c < channels; ++c) {
+            const int v = __ldg(pixel + c) - offset[c];
+            sum += v * v;
+        }
+        return sum;
+    }
+};
+
+__device__ Plane framePlane(const MatchModel &m, const Frame &frame, int p) {
+    Plane plane = {static_cast<const unsigned char *>(frame.data),
+                   nullptr,
+                   frame.step,
+                   0,
+                   m.rows,
+                   m.cols,
+                   m.channels,
+                   p,
+                   1,
+                   {},
+                   static_cast<int>(m.square_shift)};
+    for (int c = 0; c < 3; ++c)
+        plane.offset[c] = static_cast<int>(m.shift[c]);
+    return plane;
+}
+
+// As in templatePlane() of match_spectra.cu.
+__device__ Plane templatePlane(const MatchModel &m, const Templates &templates, int k, int p) {
+    Plane plane = {templates.pixels + k * templates.bytes,
+                   templates.mask,
+                   templates.step,
+                   templates.mask_step,
+                   m.h,
+                   m.w,
+                   m.channels,
+                   p,
+                   m.masked && m.method == CUS_MATCH_SQDIFF ? -2 : 1,
+                   {},
+                   0};
+    for (int c = 0; c < 3; ++c)
+        plane.offset[c] = m.masked && m.method != CUS_MATCH_SQDIFF ? 0 : static_cast<int>(m.shift[c]);
+    return plane;
+}
+
+// Twice the spectra of a band of rows, in tiles of `pitch` rows; match_fft_rows.cu explains the separation of two rows.
+__device__ void transformRows(const Dense &dense, const Plane &plane, int band, double2 *spectra, int pitch) {
+    fft::DoublePair *const elements = sharedElements();
+    const int y = band * BAND + 2 * fft::signalIndex();
+    fft::forwardOuterPass(dense.rows, elements, [&](int x) { return double2{plane.at(y, x), plane.at(y + 1, x)}; });
+    fft::middlePass<FORWARD>(dense.rows, elements);
+    fft::innerPass(dense.rows, elements);
+    __syncthreads();
+    const double2 *points = reinterpret_cast<const double2 *>(elements);
+    for (int i = threadIdx.x; i < dense.tiles * 2 * BAND; i += DENSE_THREADS) {
+        const int tile = i / (2 * BAND), row = i / 2 % BAND, k = 2 * tile + i % 2, mirrored = k ? dense.rows.n - k : 0;
+        const double2 z = points[2 * __ldg(dense.rows.digit_reversal + k) + row / 2];
+        const double2 w = points[2 * __ldg(dense.rows.digit_reversal + mirrored) + row / 2];
+        spectra[(static_cast<size_t>(tile) * pitch + band * BAND + row) * 2 + i % 2] =
+            row % 2 ? double2{z.y + w.y, w.x - z.x} : double2{z.x + w.x, z.y - w.y};
+    }
+}
+
+// ---- Columns
+
+__device__ __forceinline__ void transformColumns(const fft::PlanOf<double2> &plan, const double2 *spectra, int rows) {
+    const double2 *in = spectra + fft::signalIndex();
+    fft::forwardOuterPass(plan, sharedElements(), [&](int y) {
+        return y < rows ? in[2 * static_cast<size_t>(y)] : double2{0, 0};
+    });
+    fft::middlePass<FORWARD>(plan, sharedElements());
+    fft::innerPass(plan, sharedElements());
+    __syncthreads();
+}
+
+// One tile of two columns: both spectra, the conjugate of the correlation's spectrum, and its inverse transform. The first
+// elements of shared memory take the transforms, the next the sum over several planes.
+__device__ void correlateTile(const MatchModel &m, const Dense &dense, int tile) {
+    const fft::PlanOf<double2> &plan = dense.columns;
+    const int points = 2 * plan.elements();
+    double2 *const spectrum = reinterpret_cast<double2 *>(sharedElements());
+    double2 *const sum = spectrum + (m.planes > 1 ? points : 0);
+    double2 *const templ = dense.columns_of_template + static_cast<size_t>(blockIdx.x) * points;
+    for (int p = 0; p < m.planes; ++p) {
+        const size_t at = 2 * (static_cast<size_t>(p) * dense.tiles + tile);
+        transformColumns(plan, dense.template_spectra + at * dense.template_pitch, m.h);
+        for (int i = threadIdx.x; i < points; i += DENSE_THREADS)
+            templ[i] = spectrum[i]; // each thread reads what it wrote
+        __syncthreads();
+        transformColumns(plan, dense.spectra + at * dense.spectrum_pitch, m.rows);
+        for (int i = threadIdx.x; i < points; i += DENSE_THREADS) {
+            const double2 a = spectrum[i], b = templ[i], before = p ? sum[i] : double2{0, 0};
+            sum[i] = {fma(a.x, b.x, fma(a.y, b.y, before.x)), fma(a.x, b.y, fma(-a.y, b.x, before.y))};
+        }
+        __syncthreads();
+    }
+    fft::DoublePair *const product = reinterpret_cast<fft::DoublePair *>(sum);
+    fft::innerPass(plan, product);
+    fft::middlePass<INVERSE>(plan, product);
+    double2 *out = dense.products + 2 * static_cast<size_t>(tile) * dense.product_pitch + fft::signalIndex();
+    fft::inverseOuterPass(plan, product, [&](int y, double2 *, const double2 &v) {
+        if (y < dense.product_pitch)
+            out[2 * static_cast<size_t>(y)] = v;
+    });
+}
+
+// ---- Scores
+
+// The band's products, its rows joined in pairs, in the order of the inverse transform; as in match_fft_scores.cu.
+__device__ void loadProducts(const Dense &dense, int band) {
+    double2 *const points = reinterpret_cast<double2 *>(sharedElements());
+    const int n = dense.rows.n, half = n / 2;
+    for (int i = threadIdx.x; i < 2 * (half + 1); i += DENSE_THREADS) {
+        const int k = i / 2, pair = i % 2;
+        const double2 *in =
+            dense.products + 2 * (static_cast<size_t>(k / 2) * dense.product_pitch + band * BAND + 2 * pair) + k % 2;
+        double2 a = in[0], b = in[2];
+        if (k == 0 || k == half) // real, apart from rounding
+            a.y = b.y = 0;
+        points[2 * __ldg(dense.rows.digit_reversal + k) + pair] = {a.x - b.y, a.y + b.x};
+        if (k > 0 && k < half)
+            points[2 * __ldg(dense.rows.digit_reversal + n - k) + pair] = {a.x + b.y, b.x - a.y};
+    }
+}
+
+// The exact cost from the exact correlation of the shifted pixels; masked: with maskedConstant().
+__device__ double costOf(const MatchModel &m, const MatchTemplate &t, const Windows &windows, int y, int x, double c) {
+    double s1[3] = {0, 0, 0}, s2 = 0, ssd = c + t.t2;
+    if (!m.masked) {
+        windowAt<uint8_t>(m, windows, y, x, s1, s2);
+        ssd = s2 - 2 * c + t.t2;
+    }
+    const double score = match_score(&m, &t, c, s1, s2, ssd);
+    return match_smallestIsBest(m.method) ? score : -score;
+}
+
+// A run's part that does not depend on the phase.
+struct Search {
+    const MatchModel &m;
+    const Templates &templates;
+    const Windows &windows;
+    const Scores &scores;
+    const Refinement &refinement;
+    const Dense &dense;
+
+    // Earlier matches have removed their neighborhoods from the ranges.
+    __device__ bool isFree(int round, size_t position) const { return !round || scores.ranges[position].lower < INFINITY; }
+    __device__ void keepBest(int k, int band, Candidate best) const {
+        best = blockBestToFirst<DENSE_THREADS / 32>(best);
+        if (threadIdx.x == 0)
+            dense.bests[static_cast<size_t>(k) * bands() + band] = best;
+    }
+    __device__ int bands() const { return cusi::divUp(m.orows, BAND); }
+
+    __device__ void scoreBand(int k, int round, int band) const {
+        const fft::PlanOf<double2> &plan = dense.rows;
+        fft::DoublePair *const elements = sharedElements();
+        loadProducts(dense, band);
+        fft::innerPass(plan, elements);
+        fft::middlePass<INVERSE>(plan, elements);
+        fft::inverseOuterPass(plan, elements, [&](int, double2 *from, const double2 &v) { *from = v; });
+        __syncthreads();
+        const double *values = reinterpret_cast<const double *>(elements);
+        const double constant = m.masked ? maskedConstant(m, templates, k) : 0;
+        Candidate best = noCandidate();
+        for (int i = threadIdx.x; i < BAND * m.ocols; i += DENSE_THREADS) {
+            const int x = i / BAND, r = i % BAND, y = band * BAND + r;
+            if (y >= m.orows)
+                continue;
+            const double c = rint(values[BAND * plan.element(x) + r] * dense.scale) + constant;
+            const unsigned long long position = static_cast<unsigned long long>(y) * m.ocols + x;
+            const size_t at = static_cast<size_t>(k) * m.orows * m.ocols + position;
+            const Candidate here = {costOf(m, templates.sums[k], windows, y, x, c), position};
+            if (dense.costs)
+                dense.costs[at] = here.cost;
+            if (isFree(round, at) && isBetter(here, best))
+                best = here;
+        }
+        keepBest(k, band, best);
+    }
+
+    // The same from the costs of an earlier round.
+    __device__ void scanBand(int k, int round, int band) const {
+        const int begin = band * BAND * m.ocols, end = min(begin + BAND * m.ocols, m.orows * m.ocols);
+        const size_t map = static_cast<size_t>(k) * m.orows * m.ocols;
+        Candidate best = noCandidate();
+        for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += DENSE_THREADS) {
+            const Candidate here = {dense.costs[map + i], static_cast<unsigned long long>(i)};
+            if (isFree(round, map + i) && isBetter(here, best))
+                best = here;
+        }
+        keepBest(k, band, best);
+    }
+
+    // The match of a round, and the neighborhood that it takes from the next.
+    __device__ void finish(int k, int round) const {
+        __shared__ cusMatch match;
+        MatchRange *ranges = scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols;
+        Candidate best = noCandidate();
+        for (int i = threadIdx.x; i < bands(); i += DENSE_THREADS) {
+            const Candidate here = dense.bests[static_cast<size_t>(k) * bands() + i];
+            if (isBetter(here, best))
+                best = here;
+        }
+        best = blockBestToFirst<DENSE_THREADS / 32>(best);
+        if (threadIdx.x == 0) {
+            match = matchOf(m, ranges, best);
+            refinement.results[static_cast<size_t>(k) * m.max_matches + round] = match;
+        }
+        __syncthreads();
+        if (match.x < 0 || round + 1 == m.max_matches)
+            return;
+        const long long d = m.min_distance;
+        const int x0 = static_cast<int>(max(match.x - d + 1, 0LL)), y0 = static_cast<int>(max(match.y - d + 1, 0LL));
+        const int x1 = static_cast<int>(min(match.x + d, static_cast<long long>(m.ocols)));
+        const int y1 = static_cast<int>(min(match.y + d, static_cast<long long>(m.orows)));
+        for (int i = threadIdx.x; i < (x1 - x0) * (y1 - y0); i += DENSE_THREADS)
+            ranges[static_cast<size_t>(y0 + i / (x1 - x0)) * m.ocols + x0 + i % (x1 - x0)] = {INFINITY, INFINITY};
+    }
+};
+
+// ---- Phases
+
+enum class Stage { ROWS, COLUMNS, SCORES, FINISH, SCAN };
+enum Counter { TAKEN, DONE, LEFT };
+
+// The work is a list of items that every block can tell: for each template whose list overflowed, the items of each stage.
+// Blocks take items in order and begin one when all items of earlier stages are done. Whoever waits therefore waits for
+// running blocks only, and it does not matter how many blocks the device runs at a time.
+struct Phase {
+    int k = -1;
+    int round = 0;
+    Stage stage = Stage::FINISH;
+    unsigned start = 0, end = 0;
+    bool frame_done = false; // its spectra were made in an earlier phase
+
+    __device__ int frameItems(const MatchModel &m) const { return frame_done ? 0 : cusi::divUp(m.rows, BAND) * m.planes; }
+
+    // The next phase; false after the last one.
+    __device__ bool advance(const Search &search) {
+        const MatchModel &m = search.m;
+        start = end;
+        if (stage == Stage::ROWS) {
+            frame_done = true;
+            stage = Stage::COLUMNS;
+        } else if (stage == Stage::COLUMNS) {
+            stage = Stage::SCORES;
+        } else if (stage != Stage::FINISH) {
+            stage = Stage::FINISH;
+        } else if (k >= 0 && round + 1 < m.max_matches) {
+            ++round;
+            stage = Stage::SCAN;
+        } else {
+            do
+                ++k;
+            while (k < m.count && !search.refinement.overflows[k]);
+            if (k >= m.count)
+                return false;
+            round = static_cast<int>(search.refinement.overflows[k]) - 1;
+            stage = Stage::ROWS;
+        }
+        end += stage == Stage::ROWS      ? frameItems(m) + cusi::divUp(m.h, BAND) * m.planes
+               : stage == Stage::COLUMNS ? search.dense.tiles
+               : stage == Stage::FINISH  ? 1
+                                         : search.bands();
+        return true;
+    }
+};
+
+__device__ void runItem(const Search &search, const Frame &frame, const Phase &phase, int item) {
+    const MatchModel &m = search.m;
+    const Dense &dense = search.dense;
+    if (phase.stage == Stage::ROWS) {
+        const int frame_items = phase.frameItems(m), i = item < frame_items ? item : item - frame_items;
+        const bool of_frame = item < frame_items;
+        const int p = i % m.planes, pitch = of_frame ? dense.spectrum_pitch : dense.template_pitch;
+        double2 *spectra = of_frame ? dense.spectra : dense.template_spectra;
+        transformRows(dense, of_frame ? framePlane(m, frame, p) : templatePlane(m, search.templates, phase.k, p),
+                      i / m.planes, spectra + 2 * static_cast<size_t>(p) * dense.tiles * pitch, pitch);
+    } else if (phase.stage == Stage::COLUMNS) {
+        correlateTile(m, dense, item);
+    } else if (phase.stage == Stage::SCORES) {
+        search.scoreBand(phase.k, phase.round, item);
+    } else if (phase.stage == Stage::SCAN) {
+        search.scanBand(phase.k, phase.round, item);
+    } else {
+        search.finish(phase.k, phase.round);
+    }
+}
+
+// Thread 0 takes an item; all threads learn its number.
+__device__ unsigned takeItem(unsigned *counters) {
+    __shared__ unsigned taken;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        taken = atomicAdd(&counters[TAKEN], 1u);
+    __syncthreads();
+    return taken;
+}
+
+// Waits until the items before `start` are done, and makes their results visible.
+__device__ void waitFor(const unsigned *counters, unsigned start) {
+    if (threadIdx.x == 0) {
+        while (*static_cast<const volatile unsigned *>(&counters[DONE]) < start)
+            __nanosleep(100);
+        __threadfence();
+    }
+    __syncthreads();
+}
+
+// Publishes an item's results.
+__device__ void finishItem(unsigned *counters) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(&counters[DONE], 1u);
+    }
+}
+
+// The last block to leave prepares the next run; until then all blocks see the same list of work.
+__device__ void leave(const Search &search) {
+    __shared__ bool last;
+    unsigned *counters = search.dense.counters;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        last = atomicAdd(&counters[LEFT], 1u) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last)
+        return;
+    for (int k = threadIdx.x; k < search.m.count; k += DENSE_THREADS)
+        search.refinement.overflows[k] = 0;
+    if (threadIdx.x <= LEFT)
+        counters[threadIdx.x] = 0;
+}
+
+// All work of a run: for the templates whose flags in search.refinement.overflows are set.
+__device__ void findDense(const Search &search, const Frame &frame) {
+    const Dense &dense = search.dense;
+    Phase phase;
+    for (bool more = true; more;) {
+        const unsigned item = takeItem(dense.counters);
+        while (more && item >= phase.end)
+            more = phase.advance(search);
+        if (!more)
+            break;
+        waitFor(dense.counters, phase.start);
+        runItem(search, frame, phase, static_cast<int>(item - phase.start));
+        finishItem(dense.counters);
+    }
+    leave(search);
+}
+
+} // namespace
+
+} // namespace match
+
+#endif

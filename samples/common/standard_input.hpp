@@ -1,0 +1,36 @@
+// stdin as an input ("-"): a picture, a video, a recording.
+#pragma once
+
+#include <opencv2/core.hpp>
+
+#include <string>
+#include <vector>
+
+namespace sample {
+
+// Reads the first bytes of stdin; what follows is read once, by one of readAll(), relay() and spool(). All throw Stop(INPUT).
+class StandardInput {
+  public:
+    StandardInput();
+
+    const std::string &start() const { return start_; }
+    // By its first bytes: PNG, JPEG, BMP, TIFF, WebP, PNM.
+    bool isImage() const;
+
+    // Everything, up to a gigabyte.
+    std::vector<unsigned char> readAll();
+    // A descriptor of a pipe from which everything can be read, as it comes.
+    int relay() const;
+    // The name of a regular file with everything: stdin itself if it is one, otherwise an unnamed temporary file.
+    std::string spool() const;
+
+  private:
+    std::string start_;
+};
+
+// Throws Stop(INPUT), which names the picture.
+cv::Mat decodeImage(const std::string &name, const std::vector<unsigned char> &bytes, int mode);
+// A file, or stdin for "-".
+cv::Mat readImage(const std::string &path, int mode);
+
+} // namespace sample

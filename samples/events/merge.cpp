@@ -1,0 +1,199 @@
+#include "merge.hpp"
+
+#include "common/app.hpp"
+#include "common/files.hpp"
+#include "common/output.hpp"
+#include "common/progress.hpp"
+
+#include "cusight/eventio.h"
+#include "cusight/live.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace events {
+
+using sample::Stop;
+
+namespace {
+
+// ---- Raw frames --------------------------------------------------------------------------------------------------------
+
+void mergeRaw(const MergeSettings &s, sample::Progress &progress) {
+    sample::OutputFile output(s.output);
+    std::vector<char> block(size_t{4} << 20);
+    long long done = 0;
+    for (const std::string &input : s.inputs) {
+        std::ifstream file(input, std::ios::binary);
+        while (file && !sample::interrupted()) {
+            file.read(block.data(), static_cast<std::streamsize>(block.size()));
+            output.write(block.data(), static_cast<size_t>(file.gcount()));
+            progress.update(done += file.gcount());
+        }
+        if (!file.eof() && !sample::interrupted())
+            throw Stop(sample::INPUT, input + ": " + std::strerror(errno ? errno : EIO));
+    }
+    if (!sample::interrupted())
+        output.commit();
+}
+
+// ---- HDF5 --------------------------------------------------------------------------------------------------------------
+
+struct Shard {
+    std::string path;
+    cusFrameReader *reader = nullptr;
+    cusFrameFileInfo info = {};
+    unsigned long long number = 0, of = 0; // 0: it does not say
+    std::string run;
+
+    explicit Shard(const std::string &name) : path(name) {
+        if (cusFrameReaderOpen(&reader, path.c_str(), &info) != CUS_OK)
+            throw Stop(sample::INPUT, path + ": " + cusLastError());
+        char text[64] = "";
+        if (std::sscanf(info.label, "%llu/%llu %63s", &number, &of, text) == 3)
+            run = text;
+        else
+            number = of = 0;
+    }
+    ~Shard() { cusFrameReaderClose(reader); }
+    Shard(const Shard &) = delete;
+    Shard &operator=(const Shard &) = delete;
+};
+
+using Shards = std::vector<std::unique_ptr<Shard>>;
+
+size_t frameBytes(const cusFrameFileInfo &info) {
+    return static_cast<size_t>(info.rows) * static_cast<size_t>(info.cols) * cusTypeSize(info.type);
+}
+
+// All of one kind and one run, each once, in order.
+void arrange(Shards &shards) {
+    const auto &first = *shards.front();
+    for (const auto &s : shards) {
+        if (s->info.rows != first.info.rows || s->info.cols != first.info.cols || s->info.type != first.info.type ||
+            s->info.compressed != first.info.compressed)
+            throw Stop(sample::INPUT, s->path + " has other frames than " + first.path);
+        if (s->of != first.of || s->run != first.run)
+            throw Stop(sample::INPUT, s->path + " is a shard of another run than " + first.path);
+    }
+    if (!first.of)
+        return; // made without --shard: in the order that was given
+    std::sort(shards.begin(), shards.end(), [](const auto &a, const auto &b) { return a->number < b->number; });
+    for (size_t k = 0; k < std::max<size_t>(shards.size(), first.of); ++k) {
+        if (k < shards.size() && k > 0 && shards[k]->number == shards[k - 1]->number)
+            throw Stop(sample::INPUT, shards[k - 1]->path + " and " + shards[k]->path + " are the same shard");
+        if (k >= shards.size() || shards[k]->number != k + 1)
+            throw Stop(sample::INPUT, sample::text("shard %zu of %llu is missing", k + 1, shards.front()->of));
+    }
+}
+
+void checkRead(const Shard &shard, cusStatus status) {
+    if (status != CUS_OK)
+        throw Stop(sample::INPUT, shard.path + ": " + cusLastError());
+}
+
+// The sizes of all frames as they are stored, in order.
+std::vector<uint32_t> sizesOf(const Shards &shards) {
+    std::vector<uint32_t> sizes;
+    for (const auto &s : shards)
+        for (uint64_t k = 0; k < s->info.frames; ++k) {
+            size_t bytes = 0;
+            checkRead(*s, cusFrameReaderStored(s->reader, k, nullptr, &bytes));
+            sizes.push_back(static_cast<uint32_t>(bytes));
+        }
+    return sizes;
+}
+
+void writeAt(int file, const std::string &output, uint64_t offset, const char *data, size_t bytes) {
+    for (size_t at = 0; at < bytes;) {
+        const ssize_t n = ::pwrite(file, data + at, bytes - at, static_cast<off_t>(offset + at));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            sample::cannotWrite(output, std::strerror(n < 0 ? errno : ENOSPC));
+        at += static_cast<size_t>(n);
+    }
+}
+
+void mergeHdf5(const MergeSettings &s, sample::Progress &progress) {
+    Shards shards;
+    for (const std::string &input : s.inputs)
+        shards.push_back(std::make_unique<Shard>(input));
+    arrange(shards);
+    const cusFrameFileInfo &info = shards.front()->info;
+    const std::vector<uint32_t> sizes = sizesOf(shards);
+    std::vector<uint64_t> offsets(sizes.size());
+    sample::OutputFile output(s.output);
+    if (output.inPlace())
+        sample::cannotWrite(s.output, "it is no regular file");
+    if (cusFrameFileLayout(output.temporary().c_str(), info.rows, info.cols, info.type, sizes.size(), info.compressed,
+                           sizes.data(), offsets.data()) != CUS_OK)
+        sample::cannotWrite(s.output, cusLastError());
+    for (size_t k = 1; k < offsets.size() && !info.compressed; ++k)
+        offsets[k] = offsets[k - 1] + frameBytes(info);
+    const struct File {
+        int descriptor;
+        ~File() { ::close(descriptor); }
+    } file = {::open(output.temporary().c_str(), O_WRONLY | O_CLOEXEC)};
+    if (file.descriptor < 0)
+        sample::cannotWrite(s.output, std::strerror(errno));
+    std::vector<char> stored(frameBytes(info));
+    size_t done = 0;
+    long long bytes_done = 0;
+    for (const auto &shard : shards)
+        for (uint64_t k = 0; k < shard->info.frames && !sample::interrupted(); ++k, ++done) {
+            size_t bytes = 0;
+            checkRead(*shard, cusFrameReaderStored(shard->reader, k, stored.data(), &bytes));
+            writeAt(file.descriptor, s.output, offsets[done], stored.data(), bytes);
+            progress.update(bytes_done += static_cast<long long>(bytes));
+        }
+    if (!sample::interrupted())
+        output.commit();
+}
+
+long long sizeOf(const std::string &path) {
+    struct stat about;
+    if (::stat(path.c_str(), &about) != 0)
+        throw Stop(sample::INPUT, path + ": " + std::strerror(errno));
+    return static_cast<long long>(about.st_size);
+}
+
+} // namespace
+
+std::string shardLabel(unsigned long long shard, unsigned long long shards, const std::string &run) {
+    return sample::text("%llu/%llu %08x", shard, shards, cusCrc32c(0, run.data(), run.size()));
+}
+
+void merge(const MergeSettings &s) {
+    sample::requireEnding("--output", s.output, {".raw", ".h5", ".hdf5"});
+    const std::string kind = sample::ending(s.output) == ".raw" ? ".raw" : ".h5";
+    sample::Files files;
+    long long bytes = 0;
+    for (const std::string &input : s.inputs) {
+        files.read("INPUT", input);
+        sample::requireRegular(input);
+        bytes += sizeOf(input);
+        if ((sample::ending(input) == ".raw") != (kind == ".raw"))
+            throw Stop(sample::USAGE, "INPUT is '" + input + "', expected a name that ends in " + kind + " like --output");
+    }
+    files.write("--output", s.output);
+    files.check();
+    sample::Progress progress("bytes", bytes);
+    kind == ".raw" ? mergeRaw(s, progress) : mergeHdf5(s, progress);
+    progress.finish();
+    if (sample::interrupted())
+        return;
+    sample::figure("shards", "%zu", s.inputs.size());
+    sample::figure("frames in", "%s", s.output.c_str());
+}
+
+} // namespace events

@@ -1,0 +1,20 @@
+// `cusight-events merge`: puts the frames of all shards together, as one run would have stored them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace events {
+
+struct MergeSettings {
+    std::vector<std::string> inputs;
+    std::string output;
+};
+
+// Throws sample::Stop.
+void merge(const MergeSettings &settings);
+
+// What --shard I/N stores with its frames; `run` is the same for all shards of a recording and options.
+std::string shardLabel(unsigned long long shard, unsigned long long shards, const std::string &run);
+
+} // namespace events

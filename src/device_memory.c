@@ -1,0 +1,240 @@
+/* Device memory: CUDA's, or that of the allocator which the program has given. A block from an allocator is remembered with it,
+ * so that it goes back there whatever has been set since. (Without CUDA: device_none.c.) */
+#include "check.h"
+#include "device.h"
+
+#ifdef CUSI_WITH_CUDA
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { BUCKETS = 1024, ALIGNMENT = 256, PITCH = 512 };
+
+typedef struct Block {
+    struct Block *next;
+    void *data;
+    size_t bytes;
+    int device;
+    cusDeviceAllocator allocator;
+} Block;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below; never held while an allocator runs */
+static cusDeviceAllocator given;                         /* without functions: CUDA's memory */
+static Block *blocks[BUCKETS];
+/* Zero as long as no program has given an allocator: nothing has to be locked or looked up. */
+static atomic_int is_given;
+static atomic_size_t block_count;
+
+static Block **bucketOf(const void *data) {
+    return &blocks[(uintptr_t)data / ALIGNMENT % BUCKETS];
+}
+
+static void keep(Block *block) {
+    Block **const bucket = bucketOf(block->data);
+    pthread_mutex_lock(&lock);
+    block->next = *bucket;
+    *bucket = block;
+    atomic_fetch_add(&block_count, 1);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Takes the block at this address out of the books; NULL if it is CUDA's. */
+static Block *takeOut(const void *data) {
+    if (atomic_load_explicit(&block_count, memory_order_acquire) == 0)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    Block **at = bucketOf(data);
+    while (*at && (*at)->data != data)
+        at = &(*at)->next;
+    Block *const found = *at;
+    if (found) {
+        *at = found->next;
+        atomic_fetch_sub(&block_count, 1);
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+static void giveBack(Block *block, cusStream stream) {
+    block->allocator.deallocate(block->data, block->bytes, block->device, stream, block->allocator.user);
+    (void)cudaGetLastError(); /* the allocator's own errors */
+    free(block);
+}
+
+cusStatus cusi_cudaStatus(int code, const char *function, const char *what) {
+    const cudaError_t error = (cudaError_t)code;
+    if (error == cudaSuccess)
+        return CUS_OK;
+    (void)cudaGetLastError(); /* so that it is not reported twice */
+    cusStatus status = CUS_ERROR_CUDA;
+    if (error == cudaErrorMemoryAllocation)
+        status = CUS_ERROR_NO_MEMORY;
+    else if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary)
+        status = CUS_ERROR_NO_CUDA;
+    return cusi_fail(status, "%s: %s: %s (%s)", function, what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+/* The status of CUDA's own allocation; without memory, the message says how much was wanted. */
+static cusStatus allocated(cudaError_t error, const char *function, const char *call, size_t bytes, void **data) {
+    if (error == cudaSuccess)
+        return CUS_OK;
+    *data = NULL;
+    const cusStatus status = cusi_cudaStatus(error, function, call);
+    if (error != cudaErrorMemoryAllocation)
+        return status;
+    return cusi_fail(status, "%s: no device memory for %zu bytes", function, bytes);
+}
+
+/* *data stays NULL if no allocator is given. With `wait`, every stream may use the memory, not only `stream`. */
+static cusStatus allocateGiven(const char *function, size_t bytes, void **data, cusStream stream, int wait) {
+    *data = NULL;
+    if (!atomic_load_explicit(&is_given, memory_order_acquire))
+        return CUS_OK;
+    pthread_mutex_lock(&lock);
+    const cusDeviceAllocator allocator = given;
+    pthread_mutex_unlock(&lock);
+    if (!allocator.allocate)
+        return CUS_OK;
+    int device = 0;
+    CUS_TRY(cusi_cudaStatus(cudaGetDevice(&device), function, "cudaGetDevice"));
+    Block *const block = malloc(sizeof *block);
+    CUSI_REQUIRE(block, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
+    const size_t size = bytes ? bytes : 1;
+    *block = (Block){NULL, allocator.allocate(size, device, stream, allocator.user), size, device, allocator};
+    (void)cudaGetLastError();
+    if (!block->data) {
+        free(block);
+        return cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no device memory for %zu bytes from the program's allocator", function,
+                         bytes);
+    }
+    if ((uintptr_t)block->data % ALIGNMENT) {
+        cusi_fail(CUS_ERROR_VALUE, "%s: the program's allocator returned %p, expected a multiple of %d", function,
+                  block->data, ALIGNMENT);
+        giveBack(block, stream);
+        return CUS_ERROR_VALUE;
+    }
+    const cusStatus waited = wait ? cusi_cudaStatus(cudaStreamSynchronize(stream), function, "queued work") : CUS_OK;
+    if (waited != CUS_OK) {
+        giveBack(block, stream);
+        return waited;
+    }
+    *data = block->data;
+    keep(block);
+    return CUS_OK;
+}
+
+cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator) {
+    CUSI_RANGE;
+    const cusDeviceAllocator none = {NULL, NULL, NULL};
+    if (allocator) {
+        CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->allocate);
+        CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->deallocate);
+    }
+    pthread_mutex_lock(&lock);
+    given = allocator ? *allocator : none;
+    atomic_store_explicit(&is_given, allocator != NULL, memory_order_release);
+    pthread_mutex_unlock(&lock);
+    return CUS_OK;
+}
+
+/* Exchanges the thread's mode. In the relaxed one it may allocate although a stream is being captured: an output that a captured
+ * call creates is allocated at once and is not part of the graph. */
+static void exchangeCaptureMode(enum cudaStreamCaptureMode *mode) {
+    if (cudaThreadExchangeStreamCaptureMode(mode) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
+/* With `step`, in rows of `bytes`. */
+static cusStatus allocate(const char *function, size_t rows, size_t bytes, void **data, size_t *step) {
+    const size_t padded = step ? (bytes + PITCH - 1) / PITCH * PITCH : bytes; /* what CUDA chooses, too */
+    *data = NULL;
+    CUSI_REQUIRE(padded >= bytes && padded <= SIZE_MAX / rows, CUS_ERROR_NO_MEMORY,
+                 "%s: no device memory for %zu rows of %zu bytes", function, rows, bytes);
+    CUS_TRY(allocateGiven(function, padded * rows, data, NULL, 1));
+    if (!*data)
+        return step ? allocated(cudaMallocPitch(data, step, bytes, rows), function, "cudaMallocPitch", padded * rows, data)
+                    : allocated(cudaMalloc(data, bytes), function, "cudaMalloc", bytes, data);
+    if (step)
+        *step = padded;
+    return CUS_OK;
+}
+
+cusStatus cusi_deviceAllocate(const char *function, size_t bytes, void **data) {
+    return cusi_deviceAllocatePitch(function, 1, bytes, data, NULL);
+}
+
+cusStatus cusi_deviceAllocatePitch(const char *function, size_t rows, size_t row_bytes, void **data, size_t *step) {
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    exchangeCaptureMode(&mode);
+    const cusStatus status = allocate(function, rows, row_bytes, data, step);
+    exchangeCaptureMode(&mode);
+    return status;
+}
+
+cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data) {
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    exchangeCaptureMode(&mode);
+    const cudaError_t error = cudaMallocHost(data, bytes);
+    cusStatus status = cusi_cudaStatus((int)error, function, "cudaMallocHost");
+    if (error == cudaErrorMemoryAllocation)
+        status = cusi_fail(CUS_ERROR_NO_MEMORY, "%s: no page-locked host memory for %zu bytes", function, bytes);
+    exchangeCaptureMode(&mode);
+    return status;
+}
+
+void cusi_pinnedFree(void *data) {
+    if (cudaFreeHost(data) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
+void cusi_deviceFree(void *data) {
+    if (!data)
+        return;
+    Block *const block = takeOut(data);
+    if (!block) {
+        (void)cudaFree(data);
+        return;
+    }
+    /* As cudaFree does: nobody knows which streams still use the memory. */
+    const int device = block->device;
+    int current = device;
+    (void)cudaGetDevice(&current);
+    if (current != device)
+        (void)cudaSetDevice(device);
+    (void)cudaDeviceSynchronize();
+    giveBack(block, NULL);
+    if (current != device)
+        (void)cudaSetDevice(current);
+}
+
+cusStatus cusi_deviceAllocateAsync(const char *function, size_t bytes, void **data, cusStream stream) {
+    *data = NULL;
+    if (atomic_load_explicit(&is_given, memory_order_acquire)) {
+        /* Memory of a graph must be there whenever it runs: only CUDA can see to that. */
+        enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+        CUS_TRY(cusi_cudaStatus(cudaStreamIsCapturing(stream, &capture), function, "cudaStreamIsCapturing"));
+        if (capture == cudaStreamCaptureStatusNone)
+            CUS_TRY(allocateGiven(function, bytes, data, stream, 0));
+        if (*data)
+            return CUS_OK;
+    }
+    return allocated(cudaMallocAsync(data, bytes, stream), function, "workspace", bytes, data);
+}
+
+cusStatus cusi_deviceFreeAsync(const char *function, void *data, cusStream stream) {
+    Block *const block = takeOut(data);
+    if (block) {
+        giveBack(block, stream);
+        return CUS_OK;
+    }
+    const cudaError_t error = cudaFreeAsync(data, stream);
+    if (error == cudaSuccess || function)
+        return cusi_cudaStatus(error, function, "workspace");
+    (void)cudaGetLastError();
+    return CUS_ERROR_CUDA;
+}
+
+#else
+typedef int device_memory_is_empty;
+#endif

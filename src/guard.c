@@ -1,0 +1,257 @@
+/* Guards against misuse: see guard.h. */
+#include "guard.h"
+#include "check.h"
+
+static cusStatus claim(const char *function, const char *object, CusiGuard *guard) {
+    CUSI_REQUIRE(!__atomic_exchange_n(&guard->busy, 1, __ATOMIC_ACQUIRE), CUS_ERROR_BUSY,
+                 "%s: %s is in use by another call, expected one call at a time", function, object);
+    return CUS_OK;
+}
+
+static cusStatus release(CusiGuard *guard, cusStatus status) {
+    __atomic_store_n(&guard->busy, 0, __ATOMIC_RELEASE);
+    return status;
+}
+
+#ifdef CUSI_WITH_CUDA
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+static cusStatus failed(cudaError_t error, const char *function, const char *what) {
+    (void)cudaGetLastError();
+    cusStatus status = error == cudaErrorMemoryAllocation ? CUS_ERROR_NO_MEMORY : CUS_ERROR_CUDA;
+    if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary)
+        status = CUS_ERROR_NO_CUDA;
+    return cusi_fail(status, "%s: %s: %s (%s)", function, what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+#define TRY_CUDA(function, call)                      \
+    do {                                              \
+        const cudaError_t error_ = (call);            \
+        if (error_ != cudaSuccess)                    \
+            return failed(error_, (function), #call); \
+    } while (0)
+
+/* Tells streams apart that exist at the same time: cudaStreamPerThread is another stream in each thread. */
+static uint64_t handleOf(cusStream stream) {
+    static _Thread_local char here;
+    return stream == cudaStreamPerThread ? (uintptr_t)&here : (uintptr_t)stream;
+}
+
+/* An id that no other stream of the program ever has. Not for a stream that is being captured: the query breaks the capture. */
+static cusStatus idOf(const char *function, cusStream stream, uint64_t *id) {
+#if CUDART_VERSION >= 12000
+    unsigned long long value = 0;
+    TRY_CUDA(function, cudaStreamGetId(stream, &value));
+    *id = value;
+#else
+    (void)function;
+    *id = handleOf(stream);
+#endif
+    return CUS_OK;
+}
+
+/* The id of the capture that `stream` is part of, or 0. */
+static cusStatus captureOf(const char *function, cusStream stream, uint64_t *capture) {
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    *capture = 0;
+    const cudaError_t error = cudaStreamIsCapturing(stream, &status);
+    if (error == cudaErrorStreamCaptureImplicit) {
+        (void)cudaGetLastError();
+        return cusi_fail(
+            CUS_ERROR_UNSUPPORTED,
+            "%s: stream is the default stream, which cannot be used while a stream that synchronizes with it is "
+            "being captured",
+            function);
+    }
+    if (error != cudaSuccess)
+        (void)cudaGetLastError(); /* the call itself reports it */
+    if (error != cudaSuccess || status == cudaStreamCaptureStatusNone)
+        return CUS_OK;
+    unsigned long long id = 0;
+#if CUDART_VERSION >= 13000
+    TRY_CUDA(function, cudaStreamGetCaptureInfo(stream, &status, &id, NULL, NULL, NULL, NULL));
+#else
+    TRY_CUDA(function, cudaStreamGetCaptureInfo_v2(stream, &status, &id, NULL, NULL, NULL));
+#endif
+    *capture = (uint64_t)id + 1;
+    return CUS_OK;
+}
+
+/* Records `event` behind all work that was queued on the current device. Where the driver cannot (before CUDA 12.5), waits
+ * for that work instead: then any earlier recording of the event serves. */
+static cusStatus recordAll(const char *function, cudaEvent_t event) {
+#if CUDART_VERSION >= 12050
+    enum cudaDriverEntryPointQueryResult found;
+    CUresult (*current)(CUcontext *) = NULL, (*record)(CUcontext, CUevent) = NULL;
+    CUcontext context = NULL;
+    if (cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", (void **)(void *)&current, 12000, cudaEnableDefault, &found) ==
+            cudaSuccess &&
+        cudaGetDriverEntryPointByVersion("cuCtxRecordEvent", (void **)(void *)&record, 12050, cudaEnableDefault, &found) ==
+            cudaSuccess &&
+        current && record && current(&context) == CUDA_SUCCESS && record(context, event) == CUDA_SUCCESS)
+        return CUS_OK;
+    (void)cudaGetLastError();
+#endif
+    (void)event;
+    TRY_CUDA(function, cudaDeviceSynchronize());
+    return CUS_OK;
+}
+
+static cusStatus enterDevice(const char *function, const char *object, CusiGuard *guard, cusStream stream) {
+    int device = 0;
+    TRY_CUDA(function, cudaGetDevice(&device));
+    CUSI_REQUIRE(device == guard->device, CUS_ERROR_SPACE, "%s: %s is on device %d, expected device %d, the current one",
+                 function, object, guard->device, device);
+    CUS_TRY(captureOf(function, stream, &guard->now_capture));
+    if (guard->now_capture) { /* what is outside the capture is not ordered with what a graph will do */
+        guard->now = handleOf(stream);
+        if (guard->now_capture == guard->capture && guard->now != guard->captured_in)
+            TRY_CUDA(function, cudaStreamWaitEvent(stream, guard->captured, 0));
+        return CUS_OK;
+    }
+    CUS_TRY(idOf(function, stream, &guard->now));
+    if (guard->calls == 0 || guard->now == guard->stream)
+        return CUS_OK;
+    if (guard->calls >= CUSI_SETTLED)
+        CUS_TRY(recordAll(function, guard->passed));
+    TRY_CUDA(function, cudaStreamWaitEvent(stream, guard->passed, 0));
+    return CUS_OK;
+}
+
+static cusStatus leaveDevice(const char *function, CusiGuard *guard, cusStream stream) {
+    if (guard->now_capture) { /* adds no node to the graph */
+        TRY_CUDA(function, cudaEventRecord(guard->captured, stream));
+        guard->capture = guard->now_capture;
+        guard->captured_in = guard->now;
+        return CUS_OK;
+    }
+    guard->calls = guard->now != guard->stream ? 1 : guard->calls < CUSI_SETTLED ? guard->calls + 1 : CUSI_SETTLED;
+    guard->stream = guard->now;
+    if (guard->calls < CUSI_SETTLED)
+        TRY_CUDA(function, cudaEventRecord(guard->passed, stream));
+    return CUS_OK;
+}
+
+cusStatus cusi_guardCreate(const char *function, CusiGuard *guard, cusSpace space) {
+    *guard = (CusiGuard){0};
+    if (space == CUS_HOST)
+        return CUS_OK;
+    uint64_t capture = 0; /* creation uses the default stream */
+    CUS_TRY(captureOf(function, NULL, &capture));
+    TRY_CUDA(function, cudaGetDevice(&guard->device));
+    TRY_CUDA(function, cudaEventCreateWithFlags(&guard->captured, cudaEventDisableTiming));
+    TRY_CUDA(function, cudaEventCreateWithFlags(&guard->passed, cudaEventDisableTiming));
+    return CUS_OK;
+}
+
+void cusi_guardRelease(CusiGuard *guard) {
+    if (guard->captured)
+        (void)cudaEventDestroy(guard->captured);
+    if (guard->passed)
+        (void)cudaEventDestroy(guard->passed);
+}
+
+cusStatus cusi_enter(const char *function, const char *object, CusiGuard *guard, cusStream stream) {
+    CUS_TRY(claim(function, object, guard));
+    const cusStatus status = guard->passed ? enterDevice(function, object, guard, stream) : CUS_OK;
+    return status == CUS_OK ? status : release(guard, status);
+}
+
+cusStatus cusi_leave(const char *function, CusiGuard *guard, cusStream stream, cusStatus status) {
+    if (guard->passed && status == CUS_OK) {
+        status = leaveDevice(function, guard, stream);
+    } else if (guard->passed && !guard->now_capture && (status == CUS_ERROR_CUDA || status == CUS_ERROR_NO_MEMORY)) {
+        guard->stream = guard->now; /* other errors queue nothing; these may have queued a part */
+        guard->calls = CUSI_SETTLED;
+    }
+    return release(guard, status);
+}
+
+cusStatus cusi_refuseCapture(const char *function, cusStream stream, const char *why) {
+    uint64_t capture = 0;
+    CUS_TRY(captureOf(function, stream, &capture));
+    CUSI_REQUIRE(!capture, CUS_ERROR_UNSUPPORTED, "%s: stream is being captured, and %s; call it outside the capture",
+                 function, why);
+    return CUS_OK;
+}
+
+/* With one device there is no other whose memory it could be. The number of devices never changes in a process. */
+static int isOnlyDevice(void) {
+    static int known; /* the number, or 0 */
+    int count = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (count == 0) {
+        if (cudaGetDeviceCount(&count) != cudaSuccess) {
+            (void)cudaGetLastError();
+            return 1; /* no driver or GPU, which the call itself reports */
+        }
+        __atomic_store_n(&known, count, __ATOMIC_RELAXED);
+    }
+    return count == 1;
+}
+
+cusStatus cusi_checkDeviceMemory(const char *function, const char *argument, const void *data) {
+    /* A query takes some hundred nanoseconds, so each thread remembers what has passed. If memory is freed and its address
+     * comes back on another device, that device's matrix passes too: an entry can miss misuse, never report what is right. */
+    static _Thread_local struct {
+        const void *data;
+        int device;
+    } passed[1024];
+    if (isOnlyDevice())
+        return CUS_OK;
+    int current = 0;
+    if (cudaGetDevice(&current) != cudaSuccess) {
+        (void)cudaGetLastError(); /* no driver or GPU, which the call itself reports */
+        return CUS_OK;
+    }
+    const unsigned slot = (unsigned)(((uint64_t)(uintptr_t)data * 0x9E3779B97F4A7C15u) >> 54);
+    if (passed[slot].data == data && passed[slot].device == current)
+        return CUS_OK;
+    struct cudaPointerAttributes attributes;
+    const cudaError_t error = cudaPointerGetAttributes(&attributes, data);
+    if (error != cudaSuccess) {
+        (void)cudaGetLastError();
+        return CUS_OK;
+    }
+    CUSI_REQUIRE(attributes.type != cudaMemoryTypeDevice || attributes.device == current, CUS_ERROR_SPACE,
+                 "%s: %s is on device %d, expected device %d, the current one", function, argument, attributes.device,
+                 current);
+    passed[slot].data = data;
+    passed[slot].device = current;
+    return CUS_OK;
+}
+
+#else
+
+cusStatus cusi_guardCreate(const char *function, CusiGuard *guard, cusSpace space) {
+    (void)space; /* creation on a device fails elsewhere */
+    (void)function;
+    *guard = (CusiGuard){0};
+    return CUS_OK;
+}
+
+void cusi_guardRelease(CusiGuard *guard) {
+    (void)guard;
+}
+
+cusStatus cusi_enter(const char *function, const char *object, CusiGuard *guard, cusStream stream) {
+    (void)stream;
+    return claim(function, object, guard);
+}
+
+cusStatus cusi_leave(const char *function, CusiGuard *guard, cusStream stream, cusStatus status) {
+    (void)function, (void)stream;
+    return release(guard, status);
+}
+
+cusStatus cusi_refuseCapture(const char *function, cusStream stream, const char *why) {
+    (void)function, (void)stream, (void)why;
+    return CUS_OK;
+}
+
+cusStatus cusi_checkDeviceMemory(const char *function, const char *argument, const void *data) {
+    (void)function, (void)argument, (void)data; /* the call itself reports CUS_ERROR_NO_CUDA */
+    return CUS_OK;
+}
+
+#endif

@@ -1,0 +1,156 @@
+// libhdf5, libzstd, libblosc and zlib.
+#include "interpose.hpp"
+
+using namespace faults;
+
+#ifdef CUSIGHT_HAVE_HDF5
+#include <hdf5.h>
+
+// Every identifier that is opened must be closed, even those that libhdf5 would close with the file.
+template<class Type, Type F>
+struct Opening;
+template<class... A, hid_t (*F)(A...)>
+struct Opening<hid_t (*)(A...), F> {
+    static hid_t call(A... a) {
+        const hid_t id = F(a...);
+        if (id >= 0)
+            take(HDF5_ID, static_cast<uintptr_t>(id));
+        return id;
+    }
+};
+template<herr_t (*F)(hid_t)>
+static herr_t closing(hid_t id) {
+    if (id >= 0)
+        give(HDF5_ID, static_cast<uintptr_t>(id));
+    return F(id);
+}
+
+#define H5(function)       INTERPOSE(function, HDF5, -1)
+#define H5_OPEN(function)  INTERPOSE_WITH(function, (&Opening<decltype(&::function), &::function>::call), HDF5, -1, 0, false)
+#define H5_CLOSE(function) INTERPOSE_WITH(function, (&closing<&::function>), HDF5, -1, 0, true)
+H5_OPEN(H5Acreate2)
+H5(H5Aexists)
+H5_OPEN(H5Aget_type)
+H5_OPEN(H5Aopen)
+H5(H5Aread)
+H5(H5Awrite)
+H5_OPEN(H5Dcreate2)
+H5(H5Dget_chunk_info_by_coord)
+H5(H5Dget_chunk_storage_size)
+H5_OPEN(H5Dget_create_plist)
+INTERPOSE(H5Dget_offset, HDF5, HADDR_UNDEF)
+H5_OPEN(H5Dget_space)
+H5(H5Dget_space_status)
+INTERPOSE(H5Dget_storage_size, HDF5, 0)
+H5_OPEN(H5Dget_type)
+H5_OPEN(H5Dopen2)
+H5(H5Dread)
+H5(H5Dread_chunk)
+H5(H5Dset_extent)
+H5(H5Dwrite)
+H5(H5Dwrite_chunk)
+H5_OPEN(H5FDregister)
+H5_OPEN(H5Fcreate)
+H5(H5Fflush)
+H5(H5Fget_filesize)
+H5_OPEN(H5Fopen)
+H5_OPEN(H5Gcreate2)
+H5_OPEN(H5Gopen2)
+H5(H5Lexists)
+#if H5_VERSION_GE(1, 12, 0)
+H5(H5Lget_info1)
+#else
+H5(H5Lget_info)
+#endif
+H5(H5Oget_info_by_name2)
+H5_OPEN(H5Pcreate)
+H5(H5Pexist)
+H5(H5Pget_chunk)
+H5(H5Pget_external_count)
+H5(H5Pget_filter2)
+H5(H5Pget_layout)
+H5(H5Pget_mdc_config)
+H5(H5Pget_nfilters)
+H5(H5Pget_size)
+H5(H5Pset)
+H5(H5Pset_alloc_time)
+H5(H5Pset_chunk)
+H5(H5Pset_driver)
+H5(H5Pset_fill_time)
+H5(H5Pset_filter)
+H5(H5Pset_layout)
+H5(H5Pset_mdc_config)
+H5(H5Pset_obj_track_times)
+H5_OPEN(H5Screate)
+H5_OPEN(H5Screate_simple)
+H5(H5Sget_simple_extent_dims)
+H5(H5Sget_simple_extent_ndims)
+H5(H5Sget_simple_extent_npoints)
+H5(H5Sselect_hyperslab)
+H5_OPEN(H5Tcopy)
+H5(H5Tequal)
+H5(H5Tget_class)
+H5(H5Tget_order)
+H5(H5Tget_sign)
+H5(H5Tis_variable_str)
+H5(H5Tset_size)
+H5(H5Zfilter_avail)
+INTERPOSE(H5Tget_offset, HDF5, -1)
+INTERPOSE(H5Tget_precision, HDF5, 0)
+INTERPOSE(H5Tget_size, HDF5, 0)
+INTERPOSE(H5Pget_driver_info, HDF5, nullptr)
+H5_CLOSE(H5Aclose)
+H5_CLOSE(H5Dclose)
+H5_CLOSE(H5FDunregister)
+H5_CLOSE(H5Fclose)
+H5_CLOSE(H5Gclose)
+H5_CLOSE(H5Pclose)
+H5_CLOSE(H5Sclose)
+H5_CLOSE(H5Tclose)
+
+#endif
+
+#ifdef CUSIGHT_HAVE_ZSTD
+#include <zstd.h>
+#include <zstd_errors.h>
+
+static size_t zstdFailure() {
+    return static_cast<size_t>(-ZSTD_error_memory_allocation);
+}
+static ZSTD_CCtx *createCompressor() {
+    ZSTD_CCtx *context = ZSTD_createCCtx();
+    take(CONTEXT, reinterpret_cast<uintptr_t>(context));
+    return context;
+}
+static ZSTD_DCtx *createDecompressor() {
+    ZSTD_DCtx *context = ZSTD_createDCtx();
+    take(CONTEXT, reinterpret_cast<uintptr_t>(context));
+    return context;
+}
+INTERPOSE_WITH(ZSTD_createCCtx, &createCompressor, ZSTD, nullptr, 0, false)
+INTERPOSE_WITH(ZSTD_createDCtx, &createDecompressor, ZSTD, nullptr, 0, false)
+INTERPOSE(ZSTD_CCtx_setParameter, ZSTD, zstdFailure())
+INTERPOSE(ZSTD_compress2, ZSTD, zstdFailure())
+INTERPOSE(ZSTD_decompressDCtx, ZSTD, zstdFailure())
+extern "C" size_t faulty_ZSTD_freeCCtx(ZSTD_CCtx *context) {
+    if (context)
+        give(CONTEXT, reinterpret_cast<uintptr_t>(context));
+    return ZSTD_freeCCtx(context);
+}
+extern "C" size_t faulty_ZSTD_freeDCtx(ZSTD_DCtx *context) {
+    if (context)
+        give(CONTEXT, reinterpret_cast<uintptr_t>(context));
+    return ZSTD_freeDCtx(context);
+}
+#endif
+
+#ifdef CUSIGHT_HAVE_BLOSC
+#include <blosc.h>
+INTERPOSE(blosc_cbuffer_validate, BLOSC, -1)
+INTERPOSE(blosc_decompress_ctx, BLOSC, -1)
+#endif
+
+#ifdef CUSIGHT_HAVE_ZLIB
+#include <zlib.h>
+INTERPOSE(uncompress, MEMORY, Z_MEM_ERROR) // it allocates its state
+#endif

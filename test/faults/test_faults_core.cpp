@@ -1,0 +1,119 @@
+// Matrices, streams and devices under faults. The first test of the program: nothing has opened cuFFT yet.
+#include "faults.hpp"
+
+#include "cusight/cusight.h"
+
+using namespace faults;
+
+namespace {
+
+class Faults : public FaultTest {};
+INSTANTIATE_TEST_SUITE_P(, Faults, testing::Values(HOST, GPU, SIMULATED), placeName);
+
+std::string at(const char *function, Place place) {
+    return std::string(function) + (place == HOST ? "" : place == GPU ? " (cuda)" : " (simulated)");
+}
+
+TEST_P(Faults, CufftThatCannotBeOpened) {
+    if (GetParam() == HOST)
+        GTEST_SKIP() << "cuFFT is used on the device only";
+    const Mat templates(9, 9, CUS_8UC1, space(), 1);
+    cusMatcherOptions options = cusMatcherDefaults();
+    options.algorithm = CUS_MATCH_FFT;
+    walk(at("cusMatcherCreate, first FFT", GetParam()), [&](Trial &t) {
+        cusMatcher *matcher = nullptr;
+        t.attempt([&] { return cusMatcherCreate(&matcher, &templates.mat, 1, 64, 80, &options, nullptr); });
+        if (t.failed && std::string(lastVictim()).rfind("dl", 0) == 0) {
+            EXPECT_NE(std::string(cusLastError()).find("libcufft"), std::string::npos) << cusLastError();
+        }
+        cusMatcherDestroy(matcher);
+    });
+}
+
+TEST_P(Faults, MatCreate) {
+    walk(at("cusMatCreate", GetParam()), [&](Trial &t) {
+        Mat m(3, 5, CUS_8UC1, space(), 1);
+        const cusMat before = m.mat;
+        t.call([&] { return cusMatCreate(&m, 7, 6, CUS_32FC1, space()); },
+               [&] {
+                   EXPECT_EQ(std::memcmp(&before, &m.mat, sizeof before), 0) << "changed by a failed call";
+                   return cusMatCreate(&m, 7, 6, CUS_32FC1, space());
+               });
+    });
+    if (GetParam() == HOST)
+        return;
+    walk(at("cusMatCreatePinned", GetParam()), [&](Trial &t) {
+        Mat m;
+        t.call([&] { return cusMatCreatePinned(&m, 7, 6, CUS_32FC1); });
+    });
+}
+
+TEST_P(Faults, MatCopies) {
+    walk(at("cusMatCopy", GetParam()), [&](Trial &t) {
+        const Mat src(5, 7, CUS_8UC3, space(), 1);
+        Mat dst;
+        t.call([&] { return cusMatCopy(&src.mat, &dst, nullptr); });
+        t.result(dst.bytes());
+    });
+    walk(at("cusMatSetZero", GetParam()), [&](Trial &t) {
+        Mat m(5, 7, CUS_8UC3, space(), 1);
+        t.call([&] { return cusMatSetZero(&m, nullptr); });
+        t.result(m.bytes());
+    });
+    if (GetParam() == HOST)
+        return;
+    walk(at("cusMatUpload", GetParam()), [&](Trial &t) {
+        const Mat src(5, 7, CUS_8UC3, CUS_HOST, 1);
+        Mat dst;
+        t.call([&] { return cusMatUpload(&src.mat, &dst, nullptr); });
+        t.result(dst.bytes());
+    });
+    walk(at("cusMatDownload", GetParam()), [&](Trial &t) {
+        const Mat src(5, 7, CUS_8UC3, space(), 1);
+        Mat dst;
+        t.call([&] { return cusMatDownload(&src.mat, &dst, nullptr); });
+        CUS_EXPECT_OK(cusStreamSynchronize(nullptr));
+        t.result(dst.bytes());
+    });
+}
+
+TEST_P(Faults, Streams) {
+    if (GetParam() == HOST)
+        GTEST_SKIP() << "device only";
+    walk(at("cusStreamCreate", GetParam()), [&](Trial &t) {
+        cusStream stream = nullptr;
+        t.call([&] { return cusStreamCreate(&stream); });
+        cusStreamDestroy(stream);
+    });
+    walk(at("cusStreamEvent...", GetParam()), [&](Trial &t) {
+        cusStreamEvent a = nullptr, b = nullptr;
+        float ms = 0;
+        t.call([&] {
+            if (!a)
+                CUS_TRY(cusStreamEventCreate(&a));
+            if (!b)
+                CUS_TRY(cusStreamEventCreate(&b));
+            CUS_TRY(cusStreamEventRecord(a, nullptr));
+            CUS_TRY(cusStreamEventRecord(b, nullptr));
+            CUS_TRY(cusStreamWaitEvent(nullptr, a));
+            CUS_TRY(cusStreamEventSynchronize(b));
+            CUS_TRY(cusStreamEventElapsed(a, b, &ms));
+            return cusStreamSynchronize(nullptr);
+        });
+        cusStreamEventDestroy(a);
+        cusStreamEventDestroy(b);
+    });
+    walk(at("cusDeviceSet, cusDeviceGet", GetParam()), [&](Trial &t) {
+        int device = -1;
+        t.call([&] {
+            CUS_TRY(cusDeviceSet(0));
+            return cusDeviceGet(&device);
+        });
+    });
+    walk(at("cusDeviceQuery", GetParam()), [&](Trial &t) {
+        cusDeviceInfo info;
+        t.call([&] { return cusDeviceQuery(0, &info); });
+    });
+}
+
+} // namespace

@@ -1,0 +1,278 @@
+// Stacked frames and live video under faults.
+#include "faults.hpp"
+
+#include "cusight/cusight.h"
+
+using namespace faults;
+
+namespace {
+
+class FaultsWith : public FaultTest {
+  protected:
+    void check(const std::string &function, const Body &body) {
+        walk(function + (GetParam() == HOST ? "" : GetParam() == GPU ? " (cuda)" : " (simulated)"), body);
+    }
+};
+INSTANTIATE_TEST_SUITE_P(, FaultsWith, testing::Values(HOST, GPU, SIMULATED), placeName);
+
+// Events in either space.
+struct Recording {
+    std::vector<uint16_t> x, y;
+    std::vector<uint8_t> p;
+    std::vector<int64_t> t;
+    std::vector<Mat> device;
+    cusEventArrays host, arrays;
+
+    explicit Recording(cusSpace space, int count = 3000) {
+        std::mt19937 random(1);
+        for (int i = 0; i < count; ++i) {
+            x.push_back(static_cast<uint16_t>(random() % 64));
+            y.push_back(static_cast<uint16_t>(random() % 48));
+            p.push_back(static_cast<uint8_t>(random() & 1));
+            t.push_back(10 * i);
+        }
+        arrays = host = {x.data(), y.data(), p.data(), t.data(), static_cast<size_t>(count), CUS_HOST};
+        if (space == CUS_HOST)
+            return;
+        arrays.x = static_cast<const uint16_t *>(upload(x));
+        arrays.y = static_cast<const uint16_t *>(upload(y));
+        arrays.p = static_cast<const uint8_t *>(upload(p));
+        arrays.t = static_cast<const int64_t *>(upload(t));
+        arrays.space = CUS_DEVICE;
+    }
+    template<class T>
+    const void *upload(const std::vector<T> &values) {
+        const auto *bytes = reinterpret_cast<const uint8_t *>(values.data());
+        const size_t n = values.size() * sizeof(T);
+        device.emplace_back(1, static_cast<int>(n), CUS_8UC1, CUS_DEVICE, std::vector<uint8_t>(bytes, bytes + n));
+        return device.back().mat.data;
+    }
+};
+
+TEST_P(FaultsWith, Windows) {
+    const Recording recording(space());
+    for (const cusWindowUnit unit : {CUS_WINDOW_COUNT, CUS_WINDOW_DURATION}) {
+        cusWindowing windowing = cusWindowingDefaults();
+        windowing.unit = unit;
+        windowing.length = 1000;
+        check(unit == CUS_WINDOW_COUNT ? "cusEventWindows" : "cusEventWindows, by time", [&](Trial &t) {
+            cusEventWindow windows[40] = {};
+            size_t count = 0;
+            t.call([&] { return cusEventWindows(&recording.arrays, &windowing, windows, 40, &count, nullptr); });
+            t.value(count);
+            t.value(windows);
+        });
+    }
+}
+
+TEST_P(FaultsWith, Stacker) {
+    const Recording recording(space());
+    const cusEventWindow windows[3] = {{0, 1000}, {900, 2500}, {2500, 3000}};
+    for (int kind = CUS_REPR_HISTOGRAM; kind <= CUS_REPR_EVENT_DIFF; ++kind) {
+        cusRepresentation r = cusRepresentationDefaults(cusRepresentationKind(kind));
+        r.normalize = 1;
+        const std::string name = cusRepresentationName(r.kind);
+        const auto create = [&](cusEventStacker **s) { return cusEventStackerCreate(s, 48, 64, space(), &r, 1); };
+        check("cusEventStackerCreate, " + name, [&](Trial &t) {
+            cusEventStacker *s = nullptr;
+            t.call([&] { return create(&s); });
+            cusEventStackerDestroy(s);
+        });
+        check("cusEventStack, " + name, [&](Trial &t) {
+            cusEventStacker *s = nullptr;
+            CUS_ASSERT_OK(create(&s));
+            Mat frames;
+            t.call([&] { return cusEventStack(s, &recording.arrays, windows, 3, &frames, nullptr); });
+            t.result(frames.bytes());
+            cusEventStackerDestroy(s);
+        });
+    }
+    // One long window, which the device handles in parts.
+    const int count = 400000;
+    const Recording many(space(), count);
+    const cusEventWindow window = {0, static_cast<uint64_t>(count)};
+    for (const cusRepresentationKind kind :
+         {CUS_REPR_HISTOGRAM, CUS_REPR_STACKED_HISTOGRAM, CUS_REPR_VOXEL_GRID, CUS_REPR_MDES}) {
+        const cusRepresentation long_r = cusRepresentationDefaults(kind);
+        check(std::string("cusEventStack, ") + cusRepresentationName(kind) + ", long window", [&](Trial &t) {
+            cusEventStacker *stacker = nullptr;
+            CUS_ASSERT_OK(cusEventStackerCreate(&stacker, 48, 64, space(), &long_r, 1));
+            Mat frame;
+            t.call([&] { return cusEventStack(stacker, &many.arrays, &window, 1, &frame, nullptr); });
+            t.result(frame.bytes());
+            cusEventStackerDestroy(stacker);
+        });
+    }
+    cusEventStacker *s = nullptr;
+    const cusRepresentation r = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
+    CUS_ASSERT_OK(cusEventStackerCreate(&s, 48, 64, space(), &r, 1));
+    check("cusEventStackerSkipped", [&](Trial &t) {
+        uint64_t skipped = 1;
+        t.call([&] { return cusEventStackerSkipped(s, &skipped, nullptr); });
+        t.value(skipped);
+    });
+    cusEventStackerDestroy(s);
+}
+
+// The frames that a pipeline delivers.
+struct Sink {
+    std::vector<uint8_t> bytes;
+    static cusStatus take(void *user, const cusFrameBatch *batch) {
+        auto &out = static_cast<Sink *>(user)->bytes;
+        if (batch->frames[0].space == CUS_DEVICE)
+            return CUS_OK;
+        const std::vector<uint8_t> frame = Mat::bytesOf(batch->frames[0]);
+        out.insert(out.end(), frame.begin(), frame.end());
+        return CUS_OK;
+    }
+};
+
+TEST_P(FaultsWith, Pipeline) {
+    const Recording recording(CUS_HOST);
+    const cusRepresentation r = cusRepresentationDefaults(CUS_REPR_MDES);
+    for (const bool to_device : {false, true}) {
+        if (to_device && GetParam() == HOST)
+            continue;
+        cusEventPipelineOptions options = cusEventPipelineDefaults();
+        options.windowing.length = 400;
+        options.max_events = 1000;
+        options.batch_windows = 2;
+        options.compute = space();
+        options.deliver = to_device ? CUS_DEVICE : CUS_HOST;
+        const std::string where = to_device ? ", device frames" : "";
+        const auto create = [&](cusEventPipeline **p, Sink *sink) {
+            return cusEventPipelineCreate(p, 48, 64, &r, 1, &options, Sink::take, sink);
+        };
+        check("cusEventPipelineCreate" + where, [&](Trial &t) {
+            cusEventPipeline *p = nullptr;
+            t.call([&] { return create(&p, nullptr); });
+            cusEventPipelineDestroy(p);
+        });
+        for (const bool flush : {false, true})
+            check((flush ? "cusEventPipelineFlush, Query" : "cusEventPipelinePush") + where, [&](Trial &t) {
+                cusEventPipeline *p = nullptr;
+                Sink sink;
+                CUS_ASSERT_OK(create(&p, &sink));
+                cusEventPipelineCounts counts = {};
+                if (flush) {
+                    CUS_ASSERT_OK(cusEventPipelinePush(p, &recording.host));
+                }
+                t.attempt([&] {
+                    if (!flush)
+                        return cusEventPipelinePush(p, &recording.host);
+                    CUS_TRY(cusEventPipelineFlush(p));
+                    return cusEventPipelineQuery(p, &counts);
+                });
+                cusEventPipelineDestroy(p); // after a failure the pipeline can only be destroyed
+                if (t.failed) {
+                    sink.bytes.clear();
+                    CUS_ASSERT_OK(create(&p, &sink));
+                    CUS_EXPECT_OK(cusEventPipelinePush(p, &recording.host));
+                    if (flush) {
+                        CUS_EXPECT_OK(cusEventPipelineFlush(p));
+                    }
+                    cusEventPipelineDestroy(p);
+                }
+                t.result(sink.bytes);
+            });
+    }
+}
+
+// ---- Live video
+
+TEST_P(FaultsWith, Sender) {
+    cusViewer *probe = nullptr;
+    if (cusViewerCreate(&probe, nullptr) == CUS_ERROR_UNSUPPORTED)
+        GTEST_SKIP() << "built without libzstd";
+    cusViewerDestroy(probe);
+    const Mat first(100, 300, CUS_8UC3, CUS_HOST, 1), second(100, 300, CUS_8UC3, CUS_HOST, 2);
+    const auto create = [&](cusSender **s) { return cusSenderCreate(s, 100, 300, CUS_8UC3, space(), nullptr); };
+    check("cusSenderCreate", [&](Trial &t) {
+        cusSender *s = nullptr;
+        t.call([&] { return create(&s); });
+        cusSenderDestroy(s);
+    });
+    const auto send = [](cusSender *s, const cusMat *frame, Trial *t) {
+        CUS_TRY(cusSenderSubmit(s, frame, 1, nullptr));
+        cusSentFrame sent = {};
+        CUS_TRY(cusSenderFinish(s, &sent));
+        if (t) // the message itself is stored plain if it cannot be compressed
+            t->result(std::vector<uint8_t>(sent.values, sent.values + sent.count));
+        return cusSenderRelease(s);
+    };
+    check("cusSenderSubmit, Finish, Release", [&](Trial &t) {
+        cusSender *s = nullptr;
+        CUS_ASSERT_OK(create(&s));
+        CUS_ASSERT_OK(send(s, &first.mat, nullptr));
+        t.attempt([&] { return send(s, &second.mat, &t); });
+        if (t.failed) { // a sender that failed in the middle of a frame is replaced
+            t.results.clear();
+            cusSenderDestroy(s);
+            CUS_ASSERT_OK(create(&s));
+            CUS_ASSERT_OK(send(s, &first.mat, nullptr));
+            CUS_EXPECT_OK(send(s, &second.mat, &t));
+        }
+        cusSenderDestroy(s);
+    });
+}
+
+TEST(FaultsOfLive, PeerAndViewer) {
+    cusSender *sender = nullptr;
+    if (cusSenderCreate(&sender, 100, 300, CUS_8UC3, CUS_HOST, nullptr) == CUS_ERROR_UNSUPPORTED)
+        GTEST_SKIP() << "built without libzstd";
+    const Mat image(100, 300, CUS_8UC3, CUS_HOST, std::vector<uint8_t>(90000, 7));
+    cusSentFrame frame = {};
+    CUS_ASSERT_OK(cusSenderSubmit(sender, &image.mat, 1, nullptr));
+    CUS_ASSERT_OK(cusSenderFinish(sender, &frame));
+    walk("cusPeerCreate", [&](Trial &t) {
+        cusPeer *peer = nullptr;
+        t.call([&] { return cusPeerCreate(&peer, 100, 300, CUS_8UC3, 25000); });
+        cusPeerDestroy(peer);
+    });
+    walk("cusViewerCreate", [&](Trial &t) {
+        cusViewer *viewer = nullptr;
+        t.call([&] { return cusViewerCreate(&viewer, nullptr); });
+        cusViewerDestroy(viewer);
+    });
+    // A whole connection: the hello, the handshake, a key frame.
+    const auto connection = [&](cusViewer *viewer, Trial *t) {
+        cusPeer *peer = nullptr;
+        CUS_TRY(cusPeerCreate(&peer, 100, 300, CUS_8UC3, 25000));
+        const auto run = [&]() -> cusStatus {
+            const uint8_t *data = nullptr;
+            size_t bytes = 0, used = 0;
+            CUS_TRY(cusViewerOutput(viewer, &data, &bytes));
+            CUS_TRY(cusPeerInput(peer, data, bytes));
+            CUS_TRY(cusViewerSent(viewer, bytes));
+            CUS_TRY(cusPeerOffer(peer, &frame));
+            CUS_TRY(cusPeerOutput(peer, &data, &bytes));
+            cusViewerUpdate update = CUS_VIEWER_NOTHING;
+            for (; bytes; data += used, bytes -= used)
+                CUS_TRY(cusViewerInput(viewer, data, bytes, &used, &update));
+            EXPECT_EQ(update, CUS_VIEWER_FRAME);
+            return CUS_OK;
+        };
+        const cusStatus status = run();
+        cusPeerDestroy(peer);
+        if (status == CUS_OK && t) {
+            cusMat view = CUS_MAT_INIT;
+            CUS_TRY(cusViewerFrame(viewer, &view));
+            t->result(Mat::bytesOf(view));
+        }
+        return status;
+    };
+    walk("cusPeer... and cusViewer..., a connection", [&](Trial &t) {
+        cusViewer *viewer = nullptr;
+        CUS_ASSERT_OK(cusViewerCreate(&viewer, nullptr));
+        t.call([&] { return connection(viewer, &t); },
+               [&] {
+                   CUS_TRY(cusViewerReconnect(viewer));
+                   return connection(viewer, &t);
+               });
+        cusViewerDestroy(viewer);
+    });
+    CUS_EXPECT_OK(cusSenderRelease(sender));
+    cusSenderDestroy(sender);
+}
+
+} // namespace

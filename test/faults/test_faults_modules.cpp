@@ -1,0 +1,293 @@
+// Every function and object of the modules under faults.
+#include "faults.hpp"
+
+#include "cusight/cusight.h"
+
+#include <tuple>
+
+using namespace faults;
+
+namespace {
+
+class FaultsOf : public FaultTest {
+  protected:
+    void check(const char *function, const Body &body) {
+        const char *place = GetParam() == HOST ? "" : GetParam() == GPU ? " (cuda)" : " (simulated)";
+        walk(std::string(function) + place, body);
+    }
+    Mat image(int rows, int cols, int type, unsigned seed = 1) const { return Mat(rows, cols, type, space(), seed); }
+    // Floats 0..1.
+    Mat floats(int rows, int cols, unsigned seed = 1) const {
+        std::vector<float> values;
+        for (const uint8_t b : noise(static_cast<size_t>(rows) * static_cast<size_t>(cols), seed))
+            values.push_back(static_cast<float>(b) / 255);
+        const auto *p = reinterpret_cast<const uint8_t *>(values.data());
+        return Mat(rows, cols, CUS_32FC1, space(), std::vector<uint8_t>(p, p + values.size() * sizeof(float)));
+    }
+};
+INSTANTIATE_TEST_SUITE_P(, FaultsOf, testing::Values(HOST, GPU, SIMULATED), placeName);
+
+// ---- Integral images, colors
+
+TEST_P(FaultsOf, Integral) {
+    const Mat bytes = image(37, 65, CUS_8UC1), real = floats(37, 65);
+    for (const Mat *src : {&bytes, &real})
+        check(src == &bytes ? "cusIntegral" : "cusIntegral, 32F", [&](Trial &t) {
+            Mat sum, squares;
+            t.call([&] { return cusIntegral(&src->mat, &sum, &squares, nullptr, nullptr); });
+            t.result(sum.bytes());
+            t.result(squares.bytes());
+        });
+    check("cusIntegratorCreate", [&](Trial &t) {
+        cusIntegrator *integrator = nullptr;
+        t.call([&] { return cusIntegratorCreate(&integrator, 64, 80, space()); });
+        cusIntegratorDestroy(integrator);
+    });
+    check("cusIntegratorRun", [&](Trial &t) {
+        cusIntegrator *integrator = nullptr;
+        CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 64, 80, space()));
+        Mat sum, squares;
+        t.call([&] { return cusIntegratorRun(integrator, &bytes.mat, &sum, &squares, nullptr, nullptr); });
+        t.result(sum.bytes());
+        t.result(squares.bytes());
+        cusIntegratorDestroy(integrator);
+    });
+    Mat table;
+    CUS_ASSERT_OK(cusIntegral(&bytes.mat, &table, nullptr, nullptr, nullptr));
+    const int32_t box[8] = {1, 2, 3, 4, 0, 0, 30, 30};
+    const auto *p = reinterpret_cast<const uint8_t *>(box);
+    const Mat boxes(2, 4, CUS_32SC1, space(), std::vector<uint8_t>(p, p + sizeof box));
+    check("cusBoxSums", [&](Trial &t) {
+        Mat sums;
+        t.call([&] { return cusBoxSums(&table, &boxes.mat, &sums, nullptr); });
+        t.result(sums.bytes());
+    });
+}
+
+TEST_P(FaultsOf, Hsv) {
+    const Mat src = image(37, 65, CUS_8UC3);
+    const cusHsvRange range = {{10, 20, 30}, {100, 200, 250}};
+    check("cusHsvCount", [&](Trial &t) {
+        Mat count, mask;
+        t.call([&] { return cusHsvCount(&src.mat, &range, &count, &mask, nullptr); });
+        t.result(count.bytes());
+        t.result(mask.bytes());
+    });
+}
+
+// ---- Template matching
+
+TEST_P(FaultsOf, Match) {
+    const Mat frame = image(64, 80, CUS_8UC3);
+    const Mat mask(9, 11, CUS_8UC1, space(), std::vector<uint8_t>(99, 1));
+    const cusHsvRange range = {{0, 0, 0}, {179, 255, 255}};
+    struct Case {
+        const char *name;
+        cusMatchAlgorithm algorithm;
+        bool masked;
+        int count, matches;
+        int rows, cols; // of the frame
+    };
+    // On the device: FFT, one launch that refines and searches densely (one match), launches of each and of the selection
+    // (three), cuFFT's plans (too large for the device's own transform), and those of sizes chosen by timing.
+    for (const Case &c :
+         {Case{"direct", CUS_MATCH_DIRECT, false, 2, 3, 64, 80}, Case{"FFT", CUS_MATCH_FFT, false, 2, 3, 64, 80},
+          Case{"FFT, one match", CUS_MATCH_FFT, false, 1, 1, 64, 80},
+          Case{"FFT, two templates", CUS_MATCH_FFT, false, 2, 1, 64, 80}, Case{"mask", CUS_MATCH_FFT, true, 2, 3, 64, 80},
+          Case{"long rows", CUS_MATCH_FFT, false, 2, 3, 20, 20000},
+          Case{"timed sizes", CUS_MATCH_FFT, false, 1, 1, 27, 20000}}) {
+        if (c.algorithm == CUS_MATCH_FFT && GetParam() == HOST && std::string(cusMatcherHostFft()) == "none")
+            continue;
+        if (c.cols > 1000 && GetParam() == HOST)
+            continue;
+        cusMat templates[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+        Mat a = image(9, 11, CUS_8UC3, 2), b = image(9, 11, CUS_8UC3, 3);
+        templates[0] = a.mat, templates[1] = b.mat;
+        cusMatcherOptions options = cusMatcherDefaults();
+        options.algorithm = c.algorithm;
+        options.max_matches = c.matches;
+        options.mask = c.masked ? &mask.mat : nullptr;
+        const auto create = [&](cusMatcher **matcher) {
+            return cusMatcherCreate(matcher, templates, c.count, c.rows, c.cols, &options, nullptr);
+        };
+        check((std::string("cusMatcherCreate, ") + c.name).c_str(), [&](Trial &t) {
+            cusMatcher *matcher = nullptr;
+            t.call([&] { return create(&matcher); });
+            cusMatcherDestroy(matcher);
+        });
+        const Mat wide = image(c.rows, c.cols, CUS_8UC3);
+        cusMatcher *matcher = nullptr;
+        CUS_ASSERT_OK(create(&matcher));
+        check((std::string("cusMatcherRun, ") + c.name).c_str(), [&](Trial &t) {
+            cusMat scores[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+            t.call([&] { return cusMatcherRun(matcher, &wide.mat, scores, nullptr); });
+            t.result(Mat::bytesOf(scores[0]));
+            cusMatRelease(&scores[0]);
+            cusMatRelease(&scores[1]);
+        });
+        cusMatcherDestroy(matcher);
+    }
+    Mat templ = image(9, 11, CUS_8UC3, 2);
+    cusMatcher *matcher = nullptr;
+    CUS_ASSERT_OK(cusMatcherCreate(&matcher, &templ, 1, 64, 80, nullptr, nullptr));
+    CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr));
+    check("cusMatcherInspect",
+          [&](Trial &t) { t.call([&] { return cusMatcherInspect(matcher, &frame.mat, &range, 0.5, nullptr); }); });
+    check("cusMatcherGet", [&](Trial &t) {
+        cusMatch match = {};
+        int found = -1;
+        t.call([&] { return cusMatcherGet(matcher, 0, &match, 1, &found, nullptr); });
+        t.value(found);
+    });
+    cusMatcherDestroy(matcher);
+}
+
+// ---- Frame differences
+
+TEST_P(FaultsOf, Framediff) {
+    const Mat first = image(37, 65, CUS_8UC3, 1), second = image(37, 65, CUS_8UC3, 2);
+    check("cusSparseDiffCreate", [&](Trial &t) {
+        cusSparseDiff diff = CUS_SPARSE_DIFF_INIT;
+        t.call([&] { return cusSparseDiffCreate(&diff, 37, 65, CUS_8UC3, 0, 1, space()); });
+        cusSparseDiffRelease(&diff);
+    });
+    // A diff that may be too small takes one more launch on the device.
+    for (const auto &[name, neighbors, capacity] :
+         {std::tuple{"", 0, 0u}, std::tuple{", noise filter", 3, 0u}, std::tuple{", small diff", 0, 37u * 65 * 3 - 1}}) {
+        cusDiffOptions options = cusDiffDefaults();
+        options.min_neighbors = neighbors;
+        check((std::string("cusDiffEncoderCreate") + name).c_str(), [&](Trial &t) {
+            cusDiffEncoder *encoder = nullptr;
+            t.call([&] { return cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, space(), &options); });
+            cusDiffEncoderDestroy(encoder);
+        });
+        cusSparseDiff diff = CUS_SPARSE_DIFF_INIT;
+        CUS_ASSERT_OK(cusSparseDiffCreate(&diff, 37, 65, CUS_8UC3, capacity, 1, space()));
+        check((std::string("cusDiffEncode") + name).c_str(), [&](Trial &t) {
+            cusDiffEncoder *encoder = nullptr;
+            CUS_ASSERT_OK(cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, space(), &options));
+            CUS_ASSERT_OK(cusDiffEncoderReset(encoder, &first.mat, nullptr));
+            t.call([&] { return cusDiffEncode(encoder, &second.mat, &diff, nullptr); },
+                   // A CUDA error in the middle may have updated the reference: a key frame starts again.
+                   [&] {
+                       CUS_TRY(cusDiffEncoderReset(encoder, &first.mat, nullptr));
+                       return cusDiffEncode(encoder, &second.mat, &diff, nullptr);
+                   });
+            t.result(Mat::bytesOf(diff.count));
+            cusDiffEncoderDestroy(encoder);
+        });
+        cusSparseDiffRelease(&diff);
+    }
+    cusSparseDiff diff = CUS_SPARSE_DIFF_INIT;
+    CUS_ASSERT_OK(cusSparseDiffCreate(&diff, 37, 65, CUS_8UC3, 0, 0, space()));
+    check("cusDiffEncode, dense frames", [&](Trial &t) { // the device's other kernel takes those that follow a dense one
+        cusDiffEncoder *encoder = nullptr;
+        CUS_ASSERT_OK(cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, space(), nullptr));
+        const auto prepare = [&] {
+            CUS_TRY(cusDiffEncoderReset(encoder, nullptr, nullptr));
+            CUS_TRY(cusDiffEncode(encoder, &second.mat, &diff, nullptr));
+            return space() == CUS_DEVICE ? cusStreamSynchronize(nullptr) : CUS_OK;
+        };
+        CUS_ASSERT_OK(prepare());
+        t.call([&] { return cusDiffEncode(encoder, &first.mat, &diff, nullptr); },
+               [&] {
+                   CUS_TRY(prepare());
+                   return cusDiffEncode(encoder, &first.mat, &diff, nullptr);
+               });
+        t.result(Mat::bytesOf(diff.count));
+        cusDiffEncoderDestroy(encoder);
+    });
+    cusSparseDiffRelease(&diff);
+    cusDiffEncoder *encoder = nullptr;
+    CUS_ASSERT_OK(cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, space(), nullptr));
+    CUS_ASSERT_OK(cusSparseDiffCreate(&diff, 37, 65, CUS_8UC3, 0, 0, space()));
+    CUS_ASSERT_OK(cusDiffEncode(encoder, &first.mat, &diff, nullptr));
+    check("cusDiffEncoderReset",
+          [&](Trial &t) { t.call([&] { return cusDiffEncoderReset(encoder, &first.mat, nullptr); }); });
+    check("cusSparseDiffCount", [&](Trial &t) {
+        uint32_t count = 0;
+        t.call([&] { return cusSparseDiffCount(&diff, &count, nullptr); });
+        t.value(count);
+    });
+    check("cusDiffDecoderCreate", [&](Trial &t) {
+        cusDiffDecoder *decoder = nullptr;
+        t.call([&] { return cusDiffDecoderCreate(&decoder, 37, 65, CUS_8UC3, space()); });
+        cusDiffDecoderDestroy(decoder);
+    });
+    check("cusDiffDecoderReset, cusDiffDecode", [&](Trial &t) {
+        cusDiffDecoder *decoder = nullptr;
+        CUS_ASSERT_OK(cusDiffDecoderCreate(&decoder, 37, 65, CUS_8UC3, space()));
+        t.call([&] {
+            CUS_TRY(cusDiffDecoderReset(decoder, nullptr, nullptr));
+            return cusDiffDecode(decoder, &diff, nullptr);
+        });
+        cusMat view = CUS_MAT_INIT;
+        CUS_EXPECT_OK(cusDiffDecoderFrame(decoder, &view));
+        t.result(Mat::bytesOf(view));
+        cusDiffDecoderDestroy(decoder);
+    });
+    cusSparseDiffRelease(&diff);
+    cusDiffEncoderDestroy(encoder);
+    check("cusHeatmap", [&](Trial &t) {
+        Mat dst;
+        t.call([&] { return cusHeatmap(&first.mat, &second.mat, &dst, nullptr, nullptr); });
+        t.result(dst.bytes());
+    });
+    check("cusNoiseView", [&](Trial &t) {
+        Mat dst;
+        t.call([&] { return cusNoiseView(&first.mat, &second.mat, &dst, 30, nullptr); });
+        t.result(dst.bytes());
+    });
+}
+
+// ---- Stereo
+
+TEST_P(FaultsOf, Stereo) {
+    const Mat left = image(40, 64, CUS_8UC1, 1), right = image(40, 64, CUS_8UC1, 2), real = floats(40, 64);
+    const auto stage = [&](const char *name, const std::function<cusStatus(cusMat *)> &f) {
+        check(name, [&](Trial &t) {
+            Mat out;
+            t.call([&] { return f(&out); });
+            t.result(out.bytes());
+        });
+    };
+    stage("cusStereoEdges", [&](cusMat *out) { return cusStereoEdges(&left.mat, out, nullptr, nullptr); });
+    stage("cusStereoEdges, 32F", [&](cusMat *out) { return cusStereoEdges(&real.mat, out, nullptr, nullptr); });
+    stage("cusStereoCensus", [&](cusMat *out) { return cusStereoCensus(&left.mat, out, nullptr, nullptr); });
+    cusStereoOptions many = cusStereoDefaults();
+    many.shifts = 60;
+    stage("cusStereoElevation",
+          [&](cusMat *out) { return cusStereoElevation(&left.mat, &right.mat, out, nullptr, nullptr); });
+    stage("cusStereoElevation, 60 shifts",
+          [&](cusMat *out) { return cusStereoElevation(&left.mat, &right.mat, out, &many, nullptr); });
+    Mat elevation;
+    CUS_ASSERT_OK(cusStereoElevation(&left.mat, &right.mat, &elevation, nullptr, nullptr));
+    for (const cusStereoFillRule rule : {CUS_FILL_NONE, CUS_FILL_ONCE, CUS_FILL_RELAX, CUS_FILL_LOWER}) {
+        cusStereoOptions options = cusStereoDefaults();
+        options.fill = rule;
+        const std::string name = "cusStereoFill, rule " + std::to_string(rule);
+        stage(name.c_str(), [&](cusMat *out) { return cusStereoFill(&elevation, out, &options, nullptr); });
+    }
+    stage("cusStereoMedian", [&](cusMat *out) { return cusStereoMedian(&elevation, out, 5, nullptr); });
+    stage("cusStereoContours", [&](cusMat *out) { return cusStereoContours(&elevation, out, nullptr, nullptr); });
+    stage("cusStereoPicture", [&](cusMat *out) { return cusStereoPicture(&elevation, nullptr, out, nullptr); });
+    for (const bool classic : {false, true}) {
+        const cusStereoOptions options = classic ? cusStereoClassic() : cusStereoDefaults();
+        check(classic ? "cusContourMapperCreate, classic" : "cusContourMapperCreate", [&](Trial &t) {
+            cusContourMapper *mapper = nullptr;
+            t.call([&] { return cusContourMapperCreate(&mapper, 40, 64, CUS_8UC1, space(), &options); });
+            cusContourMapperDestroy(mapper);
+        });
+        cusContourMapper *mapper = nullptr;
+        CUS_ASSERT_OK(cusContourMapperCreate(&mapper, 40, 64, CUS_8UC1, space(), &options));
+        check(classic ? "cusContourMap, classic" : "cusContourMap", [&](Trial &t) {
+            Mat heights, contours;
+            t.call([&] { return cusContourMap(mapper, &left.mat, &right.mat, &heights, &contours, nullptr); });
+            t.result(heights.bytes());
+            t.result(contours.bytes());
+        });
+        cusContourMapperDestroy(mapper);
+    }
+}
+
+} // namespace

@@ -1,0 +1,161 @@
+// Contents and windows that are hard for the device: long windows, which it makes in parts; events on one pixel, one row or
+// one tile; windows that overlap a hundredfold or are empty; times out of order.
+#include "events_support.hpp"
+
+namespace {
+
+using namespace events;
+
+class EventsWorst : public support::SpaceTest {};
+CUS_BOTH_SPACES(EventsWorst);
+
+enum class Content { UNIFORM, ONE_PIXEL, HALF_ON_ONE_PIXEL, ONE_ROW, ONE_TILE };
+constexpr Content CONTENTS[] = {Content::UNIFORM, Content::ONE_PIXEL, Content::HALF_ON_ONE_PIXEL, Content::ONE_ROW,
+                                Content::ONE_TILE};
+
+Events eventsOf(Content content, size_t n, int rows, int cols, std::mt19937_64 &random) {
+    Events events;
+    int64_t t = 1000;
+    for (size_t i = 0; i < n; ++i) {
+        int x = static_cast<int>(random() % static_cast<uint64_t>(cols + 1)), // a few outside
+            y = static_cast<int>(random() % static_cast<uint64_t>(rows));
+        if (content == Content::ONE_PIXEL || (content == Content::HALF_ON_ONE_PIXEL && random() & 1))
+            x = cols / 3, y = rows - 1;
+        else if (content == Content::ONE_ROW)
+            y = rows / 2;
+        else if (content == Content::ONE_TILE)
+            x %= std::min(cols, 64), y %= std::min(rows, 16);
+        events.add(t += static_cast<int64_t>(random() & 1), x, y, random() % 8 ? 1 : 0);
+    }
+    return events;
+}
+
+// Each kind alone, since a window is long by the kinds that are made of it.
+TEST_P(EventsWorst, LongWindowsOfOneTile) {
+    std::mt19937_64 random = support::generator();
+    const size_t n = space() == CUS_DEVICE ? 420000 : 60000;
+    for (Content content : CONTENTS) {
+        const Events events = eventsOf(content, n, 24, 40, random);
+        for (const cusRepresentation &r : allKinds())
+            check(events, {{0, n}}, 24, 40, {r}, space());
+        for (const cusRepresentation &r : otherOptions(random))
+            check(events, {{5, n - 3}}, 24, 40, {r}, space(), 1 + random() % 9);
+        if (HasFailure())
+            return;
+    }
+}
+
+// Long windows among short and empty ones, in one call.
+TEST_P(EventsWorst, LongShortAndEmptyWindows) {
+    std::mt19937_64 random = support::generator();
+    const size_t n = space() == CUS_DEVICE ? 800000 : 50000;
+    const Events events = eventsOf(Content::HALF_ON_ONE_PIXEL, n, 33, 130, random);
+    const std::vector<cusEventWindow> windows = {{3, 900}, {0, 0}, {7, n - 1}, {n, n}, {1, n}, {n / 2, n / 2 + 300},
+                                                 {9, 9}};
+    for (const cusRepresentation &r : allKinds())
+        check(events, windows, 33, 130, {r}, space());
+    check(events, windows, 33, 130, allKinds(), space());
+}
+
+TEST_P(EventsWorst, WindowsThatOverlapAHundredfold) {
+    std::mt19937_64 random = support::generator();
+    const Events events = eventsOf(Content::UNIFORM, 30000, 50, 140, random);
+    std::vector<cusEventWindow> windows;
+    for (uint64_t w = 0; w < 150; ++w)
+        windows.push_back({w * 100, w * 100 + (w % 10 ? 10000 : 0)});
+    check(events, windows, 50, 140, {repr(CUS_REPR_HISTOGRAM), repr(CUS_REPR_VOXEL_GRID), repr(CUS_REPR_EVENT_DIFF)},
+          space());
+}
+
+// Values are unspecified, memory is not: frames keep their padding, counts do not depend on times, and a call with good
+// times is not affected.
+TEST_P(EventsWorst, TimesOutOfOrder) {
+    std::mt19937_64 random = support::generator();
+    const size_t n = space() == CUS_DEVICE ? 900000 : 20000;
+    const Events good = eventsOf(Content::UNIFORM, n, 40, 60, random);
+    Events events = good;
+    for (size_t i = 0; i < n; ++i) // extremes now and then
+        events.t[i] = i % 1000 == 0 ? INT64_MIN / 8 + static_cast<int64_t>(i)
+                                    : static_cast<int64_t>(random() >> (5 + random() % 58)) * (random() & 1 ? 1 : -1);
+    const SpaceEvents input(events, space());
+    const cusEventWindow windows[] = {{1, n}, {0, n / 2}};
+    for (const cusRepresentation &r : allKinds()) {
+        if (r.kind == CUS_REPR_HISTOGRAM || r.kind == CUS_REPR_EVENT_DIFF || r.kind == CUS_REPR_MDES) {
+            check(events, {windows[0], windows[1]}, 40, 60, {r}, space());
+            continue;
+        }
+        int type = 0;
+        CUS_ASSERT_OK(cusRepresentationType(&r, &type));
+        const Stacker stacker(40, 60, space(), {r});
+        for (const support::Layout &layout : support::layouts(type)) {
+            support::TestMat out(80, 60, type, space(), layout);
+            CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows, 2, &out.mat, nullptr));
+            if (space() == CUS_DEVICE) {
+                CUS_ASSERT_OK(cusStreamSynchronize(nullptr));
+            }
+            EXPECT_TRUE(out.intact());
+        }
+        check(good, {{1, n}}, 40, 60, {r}, space());
+    }
+}
+
+// Frames whose rows start anywhere, of windows that are made whole and in parts; the arrays of the events too.
+TEST_P(EventsWorst, FramesAtAnyAddress) {
+    std::mt19937_64 random = support::generator();
+    const size_t n = space() == CUS_DEVICE ? 420000 : 20000;
+    const Events events = eventsOf(Content::HALF_ON_ONE_PIXEL, n, 21, 75, random);
+    const std::vector<cusEventWindow> windows = {{3, 900}, {0, n}, {17, 17}};
+    for (const cusRepresentation &r : allKinds()) {
+        int type = 0;
+        CUS_ASSERT_OK(cusRepresentationType(&r, &type));
+        const Stacker stacker(21, 75, space(), {r});
+        const size_t unit = cusTypeSize(CUS_DEPTH(type));
+        for (const size_t offset : {1, 2, 3, 7}) {
+            const SpaceEvents input(events, space(), offset);
+            support::TestMat out(63, 75, type, space(), {(16 - offset) * unit, offset * unit});
+            CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), 3, &out.mat, nullptr));
+            expectFrames(out.mat, events, windows, 21, 75, r);
+            EXPECT_TRUE(out.intact());
+            if (HasFailure())
+                return;
+        }
+    }
+}
+
+// Frames of many tiles; some tiles are read by several blocks, and some parts of the window have no event in a tile.
+TEST(EventsWorstCuda, LongWindowsAsOnTheHost) {
+    CUS_NEEDS(CUS_DEVICE);
+    std::mt19937_64 random = support::generator();
+    for (const auto &[rows, cols, n] : {std::tuple{300, 401, size_t{4500000}}, std::tuple{720, 1280, size_t{6000001}}})
+        for (Content content : CONTENTS) {
+            const Events events = eventsOf(content, n, rows, cols, random);
+            for (const cusRepresentation &r : allKinds())
+                expectSameAsOnHost(events, {{3, n}}, rows, cols, {r});
+            if (HasFailure())
+                return;
+        }
+}
+
+// Sums past 32 bits that return: 60,000 positive events and then as many negative ones on one pixel.
+TEST(EventsWorstCuda, VoxelSumsPast32Bits) {
+    CUS_NEEDS(CUS_DEVICE);
+    cusRepresentation r = repr(CUS_REPR_VOXEL_GRID);
+    Events events;
+    for (int i = 0; i < 500000; ++i)
+        events.add(i, 7, 3, i / 60000 % 2 == 0);
+    for (int channels : {1, 2, 5, 16}) {
+        r.channels = channels;
+        expectSameAsOnHost(events, {{0, events.size()}}, 20, 30, {r});
+    }
+}
+
+// More events than the workspace holds at once, all on one pixel: counts saturate over several groups of parts.
+TEST(EventsWorstCuda, HugeWindowOnOnePixel) {
+    CUS_NEEDS(CUS_DEVICE);
+    std::mt19937_64 random = support::generator();
+    const Events events = eventsOf(Content::ONE_PIXEL, 70000000, 100, 100, random);
+    for (cusRepresentationKind kind : {CUS_REPR_HISTOGRAM, CUS_REPR_VOXEL_GRID, CUS_REPR_TENCODE})
+        expectSameAsOnHost(events, {{1, events.size()}}, 100, 100, {repr(kind)});
+}
+
+} // namespace

@@ -1,0 +1,145 @@
+// Integral images of awkward layouts and shapes: sources and tables that start at any byte with any step, long thin images.
+#include "test_integral.hpp"
+
+#include "reference/integral.hpp"
+
+namespace {
+
+using support::Layout;
+using support::TestMat;
+
+class IntegralWorst : public support::SpaceTest {
+  protected:
+    // One source of bytes in one layout, every set of tables. Entries are counted in tables' layouts, bytes in the source's.
+    void check(int rows, int cols, Layout source, Layout tables) {
+        const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random_);
+        const auto narrow = reference::integral<uint32_t>(bytes, rows, cols);
+        const auto sums = reference::integral<double>(bytes, rows, cols),
+                   squares = reference::integral<double>(bytes, rows, cols, true);
+        TestMat in(rows, cols, CUS_8UC1, space(), source, bytes.data());
+        for (const Case &c : CASES) {
+            if (c.type != CUS_8UC1)
+                continue;
+            SCOPED_TRACE(testing::Message() << rows << " x " << cols << ", source at " << source.offset << " + "
+                                            << source.padding << ", tables at " << tables.offset << " + " << tables.padding
+                                            << ", depth " << c.sum_depth << ", tables " << c.sum << c.sqsum);
+            const bool is32 = sumType(c) == CUS_32SC1;
+            const size_t entry = is32 ? 4 : 8;
+            TestMat sum(rows + 1, cols + 1, sumType(c), space(), {tables.padding * entry, tables.offset * entry}),
+                sqsum(rows + 1, cols + 1, CUS_64FC1, space(), {tables.padding * 8, tables.offset * 8});
+            const cusIntegralOptions options = {c.sum_depth};
+            CUS_ASSERT_OK(
+                cusIntegral(&in.mat, c.sum ? &sum.mat : nullptr, c.sqsum ? &sqsum.mat : nullptr, &options, nullptr));
+            ASSERT_TRUE(!c.sum || (is32 ? sum.get<uint32_t>() == narrow : sum.get<double>() == sums));
+            ASSERT_TRUE(!c.sqsum || sqsum.get<double>() == squares);
+            ASSERT_TRUE(in.intact() && sum.intact() && sqsum.intact());
+        }
+    }
+
+    std::mt19937_64 random_ = support::generator();
+};
+CUS_BOTH_SPACES(IntegralWorst);
+
+TEST_P(IntegralWorst, SourcesAtEveryByteWithEveryStep) {
+    for (size_t offset = 0; offset < 16; ++offset)
+        for (size_t padding = 0; padding < 16; ++padding) {
+            check(67, 131, {padding, offset}, {0, 0});
+            if (HasFatalFailure())
+                return;
+        }
+}
+
+TEST_P(IntegralWorst, TablesAtEveryEntryWithEveryStep) {
+    for (size_t offset = 0; offset < 4; ++offset)
+        for (size_t padding = 0; padding < 4; ++padding) {
+            check(70, 390, {0, offset}, {padding, offset});
+            if (HasFatalFailure())
+                return;
+        }
+}
+
+// Around warps of 128 columns and the words of four pixels that hold them; fewer columns than a word reaches past a row.
+TEST_P(IntegralWorst, WidthsAroundWarpsAndWords) {
+    for (const int cols : {1, 2, 3, 4, 5, 7, 8, 9, 124, 125, 127, 128, 129, 131, 132, 133, 255, 257, 511, 513})
+        for (const int rows : {1, 2, 3, 4, 7, 33})
+            for (size_t offset = 0; offset < 4; ++offset) {
+                check(rows, cols, {offset ^ 1, offset}, {offset, 3 - offset});
+                if (HasFatalFailure())
+                    return;
+            }
+}
+
+// Chains of many tiles: more than 32 groups of 32, too, and heights and widths at which other tiles are chosen.
+TEST_P(IntegralWorst, LongThinImages) {
+    const bool is_device = space() == CUS_DEVICE;
+    for (const int side : {1, 3, 100, 129, 300})
+        for (const int length : {20011, 65536 + 1, side <= 3 && is_device ? 700001 : 40000}) {
+            if (static_cast<int64_t>(side) * length > 8000000 && side > 129)
+                continue;
+            for (const bool tall : {false, true})
+                check(tall ? length : side, tall ? side : length, {0, 1}, {1, 1});
+            if (HasFatalFailure())
+                return;
+        }
+    if (is_device) { // several hundred tiles side by side and below each other, with groups that end and begin
+        check(300, 40001, {3, 2}, {0, 0});
+        check(40001, 300, {3, 2}, {0, 0});
+    }
+}
+
+// Floats that are integers have exact sums in any order.
+TEST_P(IntegralWorst, LongThinImagesOfFloats) {
+    for (const auto &[rows, cols] : {std::pair<int, int>{40001, 1}, {40001, 131}, {20011, 300}, {131, 20011}, {65537, 3}}) {
+        SCOPED_TRACE(testing::Message() << rows << " x " << cols);
+        const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random_);
+        const std::vector<float> floats(bytes.begin(), bytes.end());
+        TestMat in(rows, cols, CUS_32FC1, space(), {4, 4}, floats.data()), sum(rows + 1, cols + 1, CUS_64FC1, space()),
+            sqsum(rows + 1, cols + 1, CUS_64FC1, space());
+        CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, &sqsum.mat, nullptr, nullptr));
+        ASSERT_TRUE(sum.get<double>() == reference::integral<double>(bytes, rows, cols));
+        ASSERT_TRUE(sqsum.get<double>() == reference::integral<double>(bytes, rows, cols, true));
+        CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, nullptr, nullptr, nullptr));
+        ASSERT_TRUE(sum.get<double>() == reference::integral<double>(bytes, rows, cols));
+        ASSERT_TRUE(in.intact() && sum.intact() && sqsum.intact());
+    }
+}
+
+// The same object for shapes with different tiles, which share its workspace.
+TEST_P(IntegralWorst, LongShapesAlternateInOneObject) {
+    cusIntegrator *integrator = nullptr;
+    CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 70000, 70000, space()));
+    cusMat sum = CUS_MAT_INIT;
+    for (const auto &[rows, cols] : {std::pair<int, int>{70000, 30}, {30, 70000}, {999, 1001}, {70000, 31}, {5, 70000}}) {
+        SCOPED_TRACE(testing::Message() << rows << " x " << cols);
+        const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random_);
+        TestMat in(rows, cols, CUS_8UC1, space(), {1, 1}, bytes.data());
+        for (int again = 0; again < 3; ++again) {
+            CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum, nullptr, nullptr, nullptr));
+            ASSERT_TRUE(support::elements<uint32_t>(sum) == reference::integral<uint32_t>(bytes, rows, cols));
+        }
+    }
+    cusMatRelease(&sum);
+    cusIntegratorDestroy(integrator);
+}
+
+// A region is read no further than its last pixel: what follows is not the library's memory. Rows around it are poisoned by
+// TestMat; here the source also ends where its allocation does.
+TEST_P(IntegralWorst, SourceUpToTheEndOfItsMemory) {
+    for (int cols = 1; cols <= 140; cols += cols < 9 ? 1 : 131) {
+        const int rows = 37;
+        const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random_);
+        cusMat host = CUS_MAT_INIT, memory = CUS_MAT_INIT, src = CUS_MAT_INIT, sum = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusMatWrap(&host, 1, rows * cols, CUS_8UC1, CUS_HOST, const_cast<uint8_t *>(bytes.data()), 0));
+        if (space() == CUS_DEVICE)
+            CUS_ASSERT_OK(cusMatUpload(&host, &memory, nullptr));
+        else
+            CUS_ASSERT_OK(cusMatCopy(&host, &memory, nullptr));
+        CUS_ASSERT_OK(cusMatWrap(&src, rows, cols, CUS_8UC1, space(), memory.data, 0));
+        CUS_ASSERT_OK(cusIntegral(&src, &sum, nullptr, nullptr, nullptr));
+        EXPECT_TRUE(support::elements<uint32_t>(sum) == reference::integral<uint32_t>(bytes, rows, cols)) << cols;
+        cusMatRelease(&memory);
+        cusMatRelease(&sum);
+    }
+}
+
+} // namespace

@@ -1,0 +1,111 @@
+// Rules for the sources themselves that no compiler checks.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+std::string withoutComments(const std::string &source) {
+    static const std::regex comment(R"(//[^\n]*|/\*[^]*?\*/)");
+    return std::regex_replace(source, comment, " ");
+}
+
+bool isCollective(const std::string &name) {
+    static const std::regex builtin("__(shfl|ballot|any|all|match|reduce)\\w*_sync|__syncwarp|__syncthreads\\w*");
+    static const std::set<std::string> ours = {"warpSum",           "warpSumToFirst",  "warpMin",
+                                               "warpInclusiveScan", "blockSumToFirst", "blockMin"};
+    return ours.count(name) > 0 || std::regex_match(name, builtin);
+}
+
+// The collective operations (those that all threads of a warp or block must reach) in the right operand of &&, || or ?: .
+// Lanes whose left operand decides would leave them out, so the others wait for ever or receive values of other operations.
+std::vector<std::string> conditionalCollectives(const std::string &source) {
+    static const std::regex token(R"(\w+|&&|\|\||[?(){};,])");
+    std::vector<std::string> found;
+    std::vector<bool> conditional(1); // inside each open parenthesis
+    const std::string text = withoutComments(source);
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), token); at != std::sregex_iterator(); ++at) {
+        const std::string word = at->str();
+        if (word == ";" || word == "{" || word == "}")
+            conditional.assign(1, false);
+        else if (word == "(")
+            conditional.push_back(conditional.back());
+        else if (word == ")" && conditional.size() > 1)
+            conditional.pop_back();
+        else if (word == ",") // the next argument
+            conditional.back() = conditional.size() > 1 && conditional[conditional.size() - 2];
+        else if (word == "&&" || word == "||" || word == "?")
+            conditional.back() = true;
+        else if (conditional.back() && isCollective(word))
+            found.push_back(word);
+    }
+    return found;
+}
+
+std::string textOf(const std::filesystem::path &path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Profilers see every public function that does work, which is those that return a status or nothing.
+TEST(Sources, PublicFunctionsAreRanges) {
+    const std::filesystem::path root = CUSIGHT_SOURCE_DIR;
+    std::set<std::string> declared, seen;
+    static const std::regex declaration(R"(CUS_API (?:cusStatus|void) (cus[A-Z]\w*)\()"),
+        definition(R"(\n(?:cusStatus|void) (cus[A-Z]\w*)\([^;{}]*\)\s*\{\n    (CUSI_RANGE;)?)");
+    for (const auto &entry : std::filesystem::directory_iterator(root / "include/cusight")) {
+        const std::string text = textOf(entry.path());
+        for (auto at = std::sregex_iterator(text.begin(), text.end(), declaration); at != std::sregex_iterator(); ++at)
+            declared.insert((*at)[1]);
+    }
+    for (const char *folder : {"src", "modules", "io"})
+        for (const auto &entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+            const std::string name = entry.path().filename().string(), extension = entry.path().extension().string();
+            if ((extension != ".c" && extension != ".cu") || name == "device_none.c")
+                continue;
+            const std::string text = textOf(entry.path());
+            for (auto at = std::sregex_iterator(text.begin(), text.end(), definition); at != std::sregex_iterator(); ++at) {
+                EXPECT_TRUE((*at)[2].matched) << name << ": " << (*at)[1] << " does not begin with CUSI_RANGE;";
+                seen.insert((*at)[1]);
+            }
+        }
+    EXPECT_GT(declared.size(), 100u);
+    EXPECT_EQ(seen, declared);
+}
+
+TEST(Sources, FindsConditionalCollectives) {
+    const auto count = [](const char *text) { return conditionalCollectives(text).size(); };
+    EXPECT_EQ(count("const bool same = mine && cell == __shfl_sync(FULL_WARP, cell, leader);"), 1u);
+    EXPECT_EQ(count("x = a ||\n (b + warpSum(c)) > 1;"), 1u);
+    EXPECT_EQ(count("x = odd ? __ballot_sync(m, p) : cusi::warpMin(v);"), 2u);
+    EXPECT_EQ(count("for (; more && __any_sync(m, p);) __syncwarp();"), 1u);
+    EXPECT_EQ(count("f(a && b, __syncthreads_or(c)); __syncthreads();"), 0u);
+    EXPECT_EQ(count("x = __shfl_xor_sync(m, odd ? a : b, 1) && c; // or && __syncwarp()"), 0u);
+    EXPECT_EQ(count("x = __shfl_sync(m, v, 0); y = a && x; if (a && b) { __syncwarp(); }"), 0u);
+}
+
+TEST(Sources, WarpsReachTheirCollectivesTogether) {
+    int files = 0;
+    for (const char *folder : {"src", "modules"})
+        for (const auto &entry :
+             std::filesystem::recursive_directory_iterator(CUSIGHT_SOURCE_DIR "/" + std::string(folder))) {
+            const std::string extension = entry.path().extension().string();
+            if (extension != ".cu" && extension != ".cuh")
+                continue;
+            ++files;
+            std::stringstream source;
+            source << std::ifstream(entry.path()).rdbuf();
+            for (const std::string &name : conditionalCollectives(source.str()))
+                ADD_FAILURE() << entry.path().string() << ": " << name << " is behind &&, || or ?: ; call it before";
+        }
+    EXPECT_GT(files, 20);
+}
+
+} // namespace

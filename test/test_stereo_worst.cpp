@@ -1,0 +1,136 @@
+// Contents and options that are hard for stereo: flat images, stripes, noise, checkers; 256 shifts; windows of 63, larger than the
+// image; images as narrow as the shifts, and narrower. Features and elevation equal the reference, and so does the mapper.
+#include "stereo_cases.hpp"
+
+namespace {
+
+using namespace stereo_cases;
+
+class StereoWorst : public support::SpaceTest {};
+CUS_BOTH_SPACES(StereoWorst);
+
+enum class Content { BLACK, WHITE, STRIPES, WIDE_STRIPES, ROWS, CHECKER, NOISE, HALF_FLAT };
+constexpr Content CONTENTS[] = {Content::BLACK, Content::WHITE,   Content::STRIPES, Content::WIDE_STRIPES,
+                                Content::ROWS,  Content::CHECKER, Content::NOISE,   Content::HALF_FLAT};
+
+ref::Bytes imageOf(Content content, int rows, int cols, std::mt19937_64 &random) {
+    ref::Bytes image(rows, cols);
+    for (int y = 0; y < rows; ++y)
+        for (int x = 0; x < cols; ++x) {
+            const auto noise = static_cast<uint8_t>(random());
+            const bool on = content == Content::STRIPES        ? x & 1
+                            : content == Content::WIDE_STRIPES ? x / 7 & 1
+                            : content == Content::ROWS         ? y & 1
+                            : content == Content::CHECKER      ? (x ^ y) & 1
+                                                               : content == Content::WHITE;
+            const bool noisy = content == Content::NOISE || (content == Content::HALF_FLAT && x < cols / 2);
+            image(y, x) = noisy ? noise : on ? 255 : 0;
+        }
+    return image;
+}
+
+struct Setting {
+    int rows, cols, shifts, window;
+};
+
+// Tiny images, as the reference takes time: window * window * shifts steps a pixel.
+constexpr Setting SETTINGS[] = {{5, 300, 256, 3}, {3, 256, 256, 1}, {6, 40, 10, 63},
+                                {5, 33, 33, 5},   {7, 1, 1, 63},    {1, 70, 65, 7}};
+
+cusStereoOptions optionsOf(const Setting &setting, std::mt19937_64 &random) {
+    cusStereoOptions o = randomOptions(setting.cols, random);
+    o.shifts = setting.shifts;
+    o.window = setting.window;
+    o.left_right_check = random() % 3 ? -1 : 1;
+    o.fill = static_cast<cusStereoFillRule>(random() % 4);
+    o.iterations = static_cast<int>(random() % 40);
+    o.median = 0;
+    o.lines = random() & 1 ? CUS_LINES_CROSSING : CUS_LINES_MODULO;
+    return o;
+}
+
+template<class T>
+void expectMap(const ref::Image<T> &want, const ref::Bytes &left, const ref::Bytes &right, const cusStereoOptions &o,
+               cusSpace space, const Layout &layout) {
+    Placed<uint8_t> l(left, space, layout), r(right, space, layout);
+    TestMat elevation(left.rows, left.cols, typeOf<T>(), space, {4 * layout.padding, 4 * layout.offset}),
+        contours(left.rows, left.cols, CUS_8UC1, space, layout);
+    cusContourMapper *mapper = nullptr;
+    CUS_ASSERT_OK(cusContourMapperCreate(&mapper, left.rows, left.cols, CUS_8UC1, space, &o));
+    CUS_EXPECT_OK(cusContourMap(mapper, &l.mat, &r.mat, &elevation.mat, &contours.mat, nullptr));
+    EXPECT_TRUE(same(elevation.mat, want)) << describe(o);
+    EXPECT_TRUE(same(contours.mat, ref::contours(want, o))) << describe(o);
+    EXPECT_TRUE(elevation.intact() && contours.intact());
+    cusContourMapperDestroy(mapper);
+}
+
+TEST_P(StereoWorst, MapsEqualTheReference) {
+    auto random = support::generator();
+    for (const Setting &setting : SETTINGS)
+        for (const Content content : CONTENTS)
+            for (const auto agreement : {CUS_STEREO_EQUAL, CUS_STEREO_EDGE, CUS_STEREO_CENSUS}) {
+                const auto left = imageOf(content, setting.rows, setting.cols, random),
+                           right = imageOf(random() & 1 ? content : Content::NOISE, setting.rows, setting.cols, random);
+                cusStereoOptions o = optionsOf(setting, random);
+                o.agreement = agreement;
+                const bool census = agreement == CUS_STEREO_CENSUS;
+                const auto holes = ref::elevation(census ? ref::census(left, o) : ref::edges(left, o),
+                                                  census ? ref::census(right, o) : ref::edges(right, o), o);
+                const auto layouts = support::layouts(CUS_8UC1);
+                const Layout layout = layouts[random() % layouts.size()];
+                if (o.fill == CUS_FILL_RELAX)
+                    expectMap(ref::fillRelax(holes, o), left, right, o, space(), layout);
+                else
+                    expectMap(o.fill == CUS_FILL_ONCE    ? ref::fillOnce(holes, o)
+                              : o.fill == CUS_FILL_LOWER ? ref::fillLower(holes)
+                                                         : holes,
+                              left, right, o, space(), layout);
+                ASSERT_FALSE(HasFailure())
+                    << setting.rows << " x " << setting.cols << ", content " << static_cast<int>(content);
+            }
+}
+
+// Maps without holes, all holes, and of the extremes: what flat and saturated pairs become.
+TEST_P(StereoWorst, MediansAndFillsOfUniformMaps) {
+    auto random = support::generator();
+    for (const uint16_t value : {uint16_t{0}, uint16_t{1}, uint16_t{256}, uint16_t{65535}})
+        for (const auto &[rows, cols] : {std::pair{1, 1}, {1, 90}, {90, 1}, {37, 65}}) {
+            ref::Elevation map(rows, cols);
+            std::fill(map.data.begin(), map.data.end(), value);
+            map.data[random() % map.data.size()] = static_cast<uint16_t>(value ^ 1);
+            Placed<uint16_t> in(map, space());
+            cusMat out = CUS_MAT_INIT;
+            for (const int size : {3, 5}) {
+                CUS_ASSERT_OK(cusStereoMedian(&in.mat, &out, size, nullptr));
+                EXPECT_TRUE(same(out, ref::median(map, size)));
+            }
+            cusStereoOptions o = cusStereoDefaults();
+            CUS_ASSERT_OK(cusStereoFill(&in.mat, &out, &o, nullptr));
+            EXPECT_TRUE(same(out, ref::fillLower(map)));
+            o.fill = CUS_FILL_ONCE;
+            o.iterations = 33;
+            CUS_ASSERT_OK(cusStereoFill(&in.mat, &out, &o, nullptr));
+            EXPECT_TRUE(same(out, ref::fillOnce(map, o)));
+            cusMatRelease(&out);
+            o.fill = CUS_FILL_RELAX;
+            CUS_ASSERT_OK(cusStereoFill(&in.mat, &out, &o, nullptr));
+            EXPECT_TRUE(same(out, ref::fillRelax(map, o)));
+            cusMatRelease(&out);
+        }
+}
+
+TEST_P(StereoWorst, NarrowerThanTheShiftsIsAnError) {
+    const ref::Bytes image(20, 255);
+    Placed<uint8_t> in(image, space());
+    cusStereoOptions o = cusStereoDefaults();
+    o.shifts = 256;
+    cusMat out = CUS_MAT_INIT;
+    CUS_EXPECT_ERROR(cusStereoElevation(&in.mat, &in.mat, &out, &o, nullptr), CUS_ERROR_SIZE,
+                     "shifts is 256, expected at most 255 (the columns)");
+    EXPECT_EQ(out.data, nullptr);
+    cusContourMapper *mapper = nullptr;
+    CUS_EXPECT_ERROR(cusContourMapperCreate(&mapper, 20, 255, CUS_8UC1, space(), &o), CUS_ERROR_SIZE, "shifts is 256");
+    EXPECT_EQ(mapper, nullptr);
+}
+
+} // namespace
