@@ -200,4 +200,36 @@ TEST(EventErrors, Arguments) {
     EXPECT_STREQ(cusEventFormatName(cusEventFormat(77)), "unknown");
 }
 
+// A vector of EVT2.1 may run past 11 bits; coordinates are checked like any others.
+TEST(EventHostile, Evt21VectorsPastTheSensor) {
+    Bytes bytes = reference::bytesOf("% evt 2.1\n% geometry 2048x2048\n% end\n");
+    reference::append(bytes, uint64_t(0x80000001) << 32, 8);
+    reference::append(bytes, uint64_t(2047u << 11 | 2047u) << 32 | 0xffffffffu, 8);
+    cusEventReaderOptions options = cusEventReaderDefaults();
+    Reader strict(bytes, options);
+    cusStatus status = CUS_OK;
+    EXPECT_EQ(strict.all(7, &status).size(), 1u);
+    EXPECT_EQ(status, CUS_ERROR_FORMAT);
+    options.bad_events = CUS_BAD_EVENTS_SKIP;
+    Reader lenient(bytes, options);
+    EXPECT_EQ(lenient.all().size(), 1u);
+    EXPECT_EQ(lenient.counts().bad_coordinates, 31u);
+}
+
+// Text whose lines fit no order of the columns, or several: no order is read past the end of a line.
+TEST(EventHostile, TextThatFitsNoOrder) {
+    for (const char *const text :
+         {"9 9 9 9\n8 8 8 8\n", "0 0 0 0\n", "-1 -1 -1 -1\n", "1e400 1e400 1e400 1e400\n", "1.5 1.5 1.5 1.5\n", "x y p\n",
+          "x y p t\n", "x x y t\n1 2 1 4\n", "t x y p p\n1 2 3 0\n", "%geometry:,\n1 2 3 1\n",
+          "%geometry:99999999999999999999,-5\n1 2 3 1\n", "%geometry:"}) {
+        SCOPED_TRACE(text);
+        Reader r(reference::bytesOf(text));
+        cusStatus status = CUS_OK;
+        if (r.opened == CUS_OK) {
+            EXPECT_LE(r.all(100, &status).size(), 2u);
+            EXPECT_EQ(r.info.width, 0);
+        }
+    }
+}
+
 } // namespace
