@@ -19,8 +19,8 @@ struct Fft {
     // Row ky, column kx < cols / 2 of a spectrum: for kx = 0 what is stored there.
     Complex at(const Buffer<float> &spectrum, size_t ky, size_t kx) const {
         const size_t lanes = fft->kernels->lanes;
-        const size_t i = kx / lanes * match_fft_panelSize(fft) +
-                         2 * lanes * static_cast<size_t>(fft->column.position[ky]) + kx % lanes;
+        const size_t i =
+            kx / lanes * match_fft_panelSize(fft) + 2 * lanes * static_cast<size_t>(fft->column.position[ky]) + kx % lanes;
         return {spectrum[i], spectrum[i + lanes]};
     }
     MatchFft *fft;
