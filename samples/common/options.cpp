@@ -140,26 +140,25 @@ CLI::Option *addNumber(CLI::App &app, const std::string &name, std::optional<dou
     return addReal(app, name, value, low, high, help);
 }
 
-CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &placeholder,
+CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &metavar,
                      const std::string &help) {
     return app.add_option(name, value, help)
-        ->type_name(placeholder)
-        ->check(expect([](const std::string &given) { return !given.empty(); }, placeholder));
+        ->type_name(metavar)
+        ->check(expect([](const std::string &given) { return !given.empty(); }, metavar));
 }
 
-CLI::Option *addValue(CLI::App &app, const std::string &name, const Setter &set, const std::string &placeholder,
+CLI::Option *addValue(CLI::App &app, const std::string &name, const Setter &set, const std::string &metavar,
                       const std::string &expected, const std::string &help) {
     return app
         .add_option_function<std::string>(
             name, [set](const std::string &value) { set(value); }, help)
-        ->type_name(placeholder)
+        ->type_name(metavar)
         ->check(expect(set, expected));
 }
 
-CLI::Option *addList(CLI::App &app, const std::string &name, std::vector<std::string> &values,
-                     const std::string &placeholder, const std::string &help, const Setter &valid,
-                     const std::string &expected) {
-    CLI::Option *option = app.add_option(name, values, help)->type_name(placeholder)->expected(1)->take_all();
+CLI::Option *addList(CLI::App &app, const std::string &name, std::vector<std::string> &values, const std::string &metavar,
+                     const std::string &help, const Setter &valid, const std::string &expected) {
+    CLI::Option *option = app.add_option(name, values, help)->type_name(metavar)->expected(1)->take_all();
     return valid ? require(option, valid, expected) : option;
 }
 
@@ -190,10 +189,6 @@ CLI::Option *addChoice(CLI::App &app, const std::string &name, std::string &valu
 
 CLI::Option *group(CLI::Option *option, const std::string &heading) {
     return option->group(heading);
-}
-
-CLI::Option *placeholder(CLI::Option *option, const std::string &text) {
-    return option->type_name(text);
 }
 
 CLI::Option *require(CLI::Option *option, const Setter &valid, const std::string &expected) {

@@ -98,18 +98,18 @@ CLI::Option *addNumber(CLI::App &app, const std::string &name, std::optional<dou
                        const std::string &help);
 
 // A string that is not empty, such as a file name.
-CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &placeholder,
+CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &metavar,
                      const std::string &help);
 
 // A value that set() stores; false: it is none, and the error says "OPTION is 'VALUE', expected EXPECTED". set() may be called
 // several times for one value.
 using Setter = std::function<bool(const std::string &)>;
-CLI::Option *addValue(CLI::App &app, const std::string &name, const Setter &set, const std::string &placeholder,
+CLI::Option *addValue(CLI::App &app, const std::string &name, const Setter &set, const std::string &metavar,
                       const std::string &expected, const std::string &help);
 
 // May be repeated; all values are kept. A value is accepted if `valid` is empty or says so.
 CLI::Option *addList(CLI::App &app, const std::string &name, std::vector<std::string> &values,
-                     const std::string &placeholder, const std::string &help, const Setter &valid = nullptr,
+                     const std::string &metavar, const std::string &help, const Setter &valid = nullptr,
                      const std::string &expected = "");
 
 // One of several words: set() stores one, current() says which one holds now.
@@ -146,8 +146,6 @@ CLI::Option *addChoice(CLI::App &app, const std::string &name, T &value,
 
 // The heading in --help under which the option stands.
 CLI::Option *group(CLI::Option *option, const std::string &heading);
-// What stands for the value in --help.
-CLI::Option *placeholder(CLI::Option *option, const std::string &text);
 // Another condition on the value; a value it rejects is an error "OPTION is 'VALUE', expected EXPECTED".
 CLI::Option *require(CLI::Option *option, const Setter &valid, const std::string &expected);
 bool isGiven(const CLI::Option *option);

@@ -18,9 +18,9 @@ using sample::Stop;
 
 namespace {
 
-// An option: a flag if it has no placeholder. `set` returns whether the value is one.
+// An option: a flag if it has no metavar. `set` returns whether the value is one.
 struct Entry {
-    std::string name, placeholder, help, expected;
+    std::string name, metavar, help, expected;
     std::function<bool(const std::string &)> set;
 };
 
@@ -44,8 +44,8 @@ Entry flag(const std::string &name, bool &value, const std::string &help) {
     return {name, "", help, "", [&value](const std::string &) { return value = true; }};
 }
 
-Entry word(const std::string &name, const std::string &placeholder, std::string &value, const std::string &help) {
-    return {name, placeholder, help, placeholder, [&value](const std::string &text) {
+Entry word(const std::string &name, const std::string &metavar, std::string &value, const std::string &help) {
+    return {name, metavar, help, metavar, [&value](const std::string &text) {
                 value = text;
                 return !text.empty();
             }};
@@ -140,7 +140,7 @@ std::string help(const std::vector<Entry> &entries) {
         "Arguments:\n  INPUT                     a recording (M3ED or DSEC HDF5, Prophesee RAW EVT2 or EVT3, DAT, "
         "text)\n\nOptions:\n";
     for (const Entry &e : entries) {
-        std::string name = "  " + e.name + (e.placeholder.empty() ? "" : " " + e.placeholder);
+        std::string name = "  " + e.name + (e.metavar.empty() ? "" : " " + e.metavar);
         if (name.size() > 26)
             name += "\n" + std::string(28, ' ');
         else
@@ -208,11 +208,11 @@ bool parseOptions(int argc, char **argv, Options &o, std::string &text) {
         if (!entry)
             reject("unknown option " + name);
         const bool has_value = equals != std::string::npos;
-        if (entry->placeholder.empty() && has_value)
+        if (entry->metavar.empty() && has_value)
             reject(name + " takes no value");
-        if (!entry->placeholder.empty() && !has_value && i + 1 == argc)
+        if (!entry->metavar.empty() && !has_value && i + 1 == argc)
             reject(name + " requires a value");
-        const std::string value = entry->placeholder.empty() ? "" : has_value ? argument.substr(equals + 1) : argv[++i];
+        const std::string value = entry->metavar.empty() ? "" : has_value ? argument.substr(equals + 1) : argv[++i];
         if (!entry->set(value))
             reject(name + " is '" + value + "', expected " + entry->expected);
     }
