@@ -34,20 +34,6 @@ using sample::Stop;
 
 // ---- The command line --------------------------------------------------------------------------------------------------
 
-bool parseSize(const std::string &text, cv::Size &size) {
-    char rest = 0;
-    return std::sscanf(text.c_str(), "%dx%d%c", &size.width, &size.height, &rest) == 2 && size.width >= 1 &&
-           size.height >= 1 && size.width <= 65536 && size.height <= 65536;
-}
-
-bool parseRange(const std::string &text, double &from, double &to) {
-    char rest = 0;
-    if (std::sscanf(text.c_str(), "%lf:%lf%c", &from, &to, &rest) == 2)
-        return from >= 0 && to > from && to < 1e9;
-    to = -1;
-    return std::sscanf(text.c_str(), "%lf:%c", &from, &rest) == 1 && from >= 0 && from < 1e9 && text.back() == ':';
-}
-
 bool parseShard(const std::string &text, unsigned long long &shard, unsigned long long &shards) {
     char rest = 0;
     return std::sscanf(text.c_str(), "%llu/%llu%c", &shard, &shards, &rest) == 2 && shard >= 1 && shard <= shards &&
@@ -55,7 +41,7 @@ bool parseShard(const std::string &text, unsigned long long &shard, unsigned lon
 }
 
 void addSize(CLI::App &app, const std::string &name, cv::Size &size, const std::string &help, const std::string &group) {
-    const auto set = [&size](const std::string &text) { return parseSize(text, size); };
+    const auto set = [&size](const std::string &text) { return events::parseSize(text, size.width, size.height); };
     sample::group(sample::addValue(app, name, set, "WxH", "WIDTHxHEIGHT, each from 1 to 65536", help), group);
 }
 
@@ -69,7 +55,7 @@ void addInputOptions(CLI::App &app, Settings &s) {
 }
 
 void addSelectionOptions(CLI::App &app, Settings &s) {
-    const auto set = [&s](const std::string &text) { return parseRange(text, s.from, s.to); };
+    const auto set = [&s](const std::string &text) { return events::parseRange(text, s.from, s.to); };
     sample::group(sample::addValue(app, "--range", set, "FROM:TO", "FROM:TO or FROM: in seconds from the first event",
                                    "use only these events, in seconds from the first one; without TO, to the end"),
                   "Input");

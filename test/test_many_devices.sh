@@ -2,18 +2,8 @@
 # Several devices: the guide's example in C, and the programs with --device cpu:N, whose output equals that of one device byte for
 # byte. test_many_devices.sh BUILD SOURCE
 set -uo pipefail
-build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
-bin=$build/samples
-export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
-unset DISPLAY WAYLAND_DISPLAY QT_QPA_PLATFORM
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-fail() {
-    echo "FAILED: $*"
-    failed=1
-}
+# shellcheck source=test/programs_support.sh
+. "$2/test/programs_support.sh"
 
 # The example: in the guide as it is compiled; the same result on one thread, on three, and on all GPUs.
 awk '/^## / { on = ($0 == "## Several GPUs") } /^```/ { code = on && $0 == "```c"; next } code' "$source/docs/guide.md" >guide.c

@@ -2,22 +2,9 @@
 # What the sample programs print and where: JSON, --quiet, stdin and stdout, manual pages, completion.
 # test_programs_streams.sh BUILD SOURCE
 set -uo pipefail
-build=$(cd "$1" && pwd)
-bin=$build/samples
-if [ ! -x "$bin/cusight-heatmap" ]; then
-    echo "skipped: built without samples"
-    exit 77
-fi
-export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
-unset DISPLAY WAYLAND_DISPLAY QT_QPA_PLATFORM
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
-fail() {
-    echo "FAILED: $*"
-    failed=1
-}
+# shellcheck source=test/programs_support.sh
+. "$2/test/programs_support.sh"
+need_programs
 run() { # PROGRAM ARGUMENT...: stdout in out, stderr in err
     local program=$1 code=0
     shift

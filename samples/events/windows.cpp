@@ -1,5 +1,7 @@
 #include "windows.hpp"
 
+#include <cstdio>
+
 namespace events {
 
 cusWindowing windowing(const FrameSettings &s) {
@@ -29,6 +31,20 @@ uint64_t windowCount(uint64_t extent, const cusWindowing &w) {
 std::string lengthOption(const FrameSettings &s) {
     return s.us_per_frame ? "--us-per-frame is " + std::to_string(s.us_per_frame)
                           : "--events-per-frame is " + std::to_string(s.events_per_frame);
+}
+
+bool parseSize(const std::string &text, int &width, int &height) {
+    char rest = 0;
+    return std::sscanf(text.c_str(), "%dx%d%c", &width, &height, &rest) == 2 && width >= 1 && height >= 1 &&
+           width <= 65536 && height <= 65536;
+}
+
+bool parseRange(const std::string &text, double &from, double &to) {
+    char rest = 0;
+    if (std::sscanf(text.c_str(), "%lf:%lf%c", &from, &to, &rest) == 2)
+        return from >= 0 && to > from && to < 1e9;
+    to = -1;
+    return std::sscanf(text.c_str(), "%lf:%c", &from, &rest) == 1 && from >= 0 && from < 1e9 && text.back() == ':';
 }
 
 } // namespace events

@@ -67,19 +67,8 @@ Entry choice(const std::string &name, std::string &value, const std::vector<std:
 }
 
 Entry size(const std::string &name, Size &value, const std::string &help) {
-    return {name, "WxH", help, "WIDTHxHEIGHT, each from 1 to 65536", [&value](const std::string &text) {
-                char rest = 0;
-                return std::sscanf(text.c_str(), "%dx%d%c", &value.width, &value.height, &rest) == 2 && value.width >= 1 &&
-                       value.height >= 1 && value.width <= 65536 && value.height <= 65536;
-            }};
-}
-
-bool parseRange(const std::string &text, double &from, double &to) {
-    char rest = 0;
-    if (std::sscanf(text.c_str(), "%lf:%lf%c", &from, &to, &rest) == 2)
-        return from >= 0 && to > from && to < 1e9;
-    to = -1;
-    return std::sscanf(text.c_str(), "%lf:%c", &from, &rest) == 1 && from >= 0 && from < 1e9 && text.back() == ':';
+    return {name, "WxH", help, "WIDTHxHEIGHT, each from 1 to 65536",
+            [&value](const std::string &text) { return events::parseSize(text, value.width, value.height); }};
 }
 
 std::vector<Entry> entriesOf(Options &o) {
@@ -109,7 +98,7 @@ std::vector<Entry> entriesOf(Options &o) {
         flag("--keep-incomplete", o.keep_incomplete, "also make the last frame if it is not full"),
         {"--range", "FROM:TO", "use only these events, in seconds from the first one; without TO, to the end",
          "FROM:TO or FROM: in seconds from the first event",
-         [&o](const std::string &text) { return parseRange(text, o.from, o.to); }},
+         [&o](const std::string &text) { return events::parseRange(text, o.from, o.to); }},
         size("--resize", o.resize, "map the events to a grid of this size"),
         size("--sensor-size", o.sensor, "size of the sensor, if the recording does not contain it"),
         word("--camera", "NAME", o.camera, "camera of an M3ED recording: left or right"),
