@@ -108,9 +108,8 @@ CLI::Option *addValue(CLI::App &app, const std::string &name, const Setter &set,
                       const std::string &expected, const std::string &help);
 
 // May be repeated; all values are kept. A value is accepted if `valid` is empty or says so.
-CLI::Option *addList(CLI::App &app, const std::string &name, std::vector<std::string> &values,
-                     const std::string &metavar, const std::string &help, const Setter &valid = nullptr,
-                     const std::string &expected = "");
+CLI::Option *addList(CLI::App &app, const std::string &name, std::vector<std::string> &values, const std::string &metavar,
+                     const std::string &help, const Setter &valid = nullptr, const std::string &expected = "");
 
 // One of several words: set() stores one, current() says which one holds now.
 CLI::Option *addWords(CLI::App &app, const std::string &name, const std::vector<std::string> &words,
