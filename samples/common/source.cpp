@@ -355,7 +355,7 @@ std::unique_ptr<Source> open(const std::string &spec) {
 } // namespace
 
 void Source::start() {
-    if (!next(first_) || first_.empty())
+    if (!first_decoding_([this] { return next(first_); }) || first_.empty())
         throw Stop(INPUT, name_ + " contains no frame that can be decoded");
     size_ = first_.size();
 }
@@ -367,7 +367,7 @@ bool Source::read(cv::Mat &frame) {
         delivered_ = 1;
         return true;
     }
-    if (!next(frame))
+    if (!decoding_([&] { return next(frame); }))
         return false;
     if (frame.size() != size_ || frame.type() != CV_8UC3)
         throw Stop(INPUT, name_ + ": frame " + std::to_string(delivered_ + 1) + " is " + sizeText(frame.size()) +

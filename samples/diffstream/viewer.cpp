@@ -3,6 +3,7 @@
 #include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
+#include "common/stages.hpp"
 #include "diffstream/log.hpp"
 
 #include "cusight/opencv.hpp"
@@ -145,7 +146,7 @@ class Session {
         for (size_t at = 0; at < bytes && !over();) {
             size_t used = 0;
             cusViewerUpdate update = CUS_VIEWER_NOTHING;
-            check(cusViewerInput(viewer_, buffer_.data() + at, bytes - at, &used, &update));
+            decoding_([&] { check(cusViewerInput(viewer_, buffer_.data() + at, bytes - at, &used, &update)); });
             at += used;
             if (update == CUS_VIEWER_CONNECTED)
                 onConnected();
@@ -226,7 +227,7 @@ class Session {
                                 .add("key_frame", info.is_key_frame != 0)
                                 .add("changed", 1e-2 * share(info))
                                 .add("bytes", info.message_bytes));
-        if (sink_ && !sink_->write(displayed()))
+        if (sink_ && !writing_([this] { return sink_->write(displayed()); }))
             closed_ = true;
         if (s_.progress && stderrAccepts())
             progress_.update(frames_, sample::text("%.2f %% changed, %.2f Mbit/s", share(info),
@@ -262,8 +263,11 @@ class Session {
         if (!s_.record.empty() && !sink_ && !sample::interrupted())
             throw Stop(sample::INPUT,
                        s_.record + " was not written: no frame arrived (--min-viewers 1 makes the sender wait)");
+        if (sink_)
+            writing_([this] { sink_->finish(); });
+        sample::figureStages({{"decode", decoding_.seconds}, {"write", writing_.seconds}}, progress_.seconds(),
+                             static_cast<double>(frames_), s_.beside_sender ? "viewer" : "");
         if (sink_) {
-            sink_->finish();
             sample::figure("output", "%s", sink_->name().c_str());
             sink_->hold();
         }
@@ -271,6 +275,7 @@ class Session {
 
     const ViewSettings &s_;
     sample::Progress progress_;
+    sample::Stopwatch decoding_, writing_;
     std::unique_ptr<Tls> tls_;
     std::unique_ptr<sample::Sink> sink_;
     cusViewer *viewer_ = nullptr;
