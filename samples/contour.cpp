@@ -280,10 +280,11 @@ void addStereo(CLI::App &app, cusStereoOptions &o) {
     group(sample::addChoice<cusStereoFillRule>(
         app, "--fill-holes", o.fill,
         {{"none", CUS_FILL_NONE}, {"once", CUS_FILL_ONCE}, {"relax", CUS_FILL_RELAX}, {"lower", CUS_FILL_LOWER}},
-        "how to fill holes"));
-    group(sample::addNumber(app, "--iterations", o.iterations, 0, 1000000, "iterations of the fills once and relax"));
+        "how to fill holes; once: repeatedly with the mean of the neighbors; lower: with the farther side of the row; "
+        "relax: lower, then smoothed"));
+    group(sample::addNumber(app, "--iterations", o.iterations, 0, 1000000, "iterations of --fill-holes once and relax"));
     group(sample::addNumber(app, "--tolerance", o.tolerance, 0, 1000,
-                            "the fill relax stops when no pixel changes by more than this"));
+                            "--fill-holes relax stops once no pixel changes by more than this"));
     group(sample::addChoice<int>(app, "--median", o.median, {{"0", 0}, {"3", 3}, {"5", 5}},
                                  "size of the median filter; 0: none"));
     group(sample::addChoice<cusStereoLines>(app, "--line-rule", o.lines,
@@ -367,6 +368,15 @@ void reportPair(const sample::Device &device, const Settings &s, const Pair &pai
             rows.median, rows.matches, 100 * rows.off_share);
 }
 
+// `size`: of one image, as it is mapped.
+void figureInput(const Settings &s, const std::string &name, cv::Size size) {
+    sample::figure(
+        "input",
+        sample::Json().add("input", name).add("width", size.width).add("height", size.height).add("reduced", s.reduce),
+        "%s, %d x %d%s", name.c_str(), size.width, size.height,
+        s.reduce > 1 ? sample::text(" after --reduce %d", s.reduce).c_str() : "");
+}
+
 void reportFiles(const Settings &s) {
     if (!s.elevation_file.empty())
         sample::figure("elevation in", "%s, 16 bits: 256 (1 + shift in pixels), 0 for a hole", s.elevation_file.c_str());
@@ -386,9 +396,7 @@ void mapPair(Settings &s, const sample::Device &device, sample::Source &left_sou
     playback.live = playback.controls = window;
     const auto sink = sample::openSink(s.common, TITLE, "contour.png", shownSize(s, pair.left.size()), playback);
     sample::figure("device", "%s", device.name.c_str());
-    sample::figure("input",
-                   sample::Json().add("width", pair.left.cols).add("height", pair.left.rows).add("reduced", s.reduce),
-                   "%d x %d, reduced %d times", pair.left.cols, pair.left.rows, s.reduce);
+    figureInput(s, left_source.name() + " and " + right_source->name(), pair.left.size());
     Engine engine(device, pair.left.size(), s.stereo);
     const Result r = computing([&] { return engine.run(pair.left, pair.right, s.wantsEdges()); });
     reportPair(device, s, pair, r.elevation);
@@ -448,6 +456,7 @@ void mapVideo(const Settings &s, const std::vector<sample::Device> &devices, sam
     sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) { return worker(s, devices[w], half); });
     sample::Progress progress("frames", s.frames ? s.frames : source.frames());
     sample::figure("device", "%s", sample::deviceNames(devices).c_str());
+    figureInput(s, source.name(), size);
     long long read = 0, frames = 0;
     const auto fill = [&](Job &job) {
         return (!s.frames || read < s.frames) && !sample::interrupted() && source.read(job.frame) && ++read > 0;

@@ -86,7 +86,7 @@ void addFrameOptions(CLI::App &app, Settings &s) {
 void addOutputOptions(CLI::App &app, Settings &s) {
     const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
     group(sample::addFlag(app, "--checksum", s.checksum, "print the CRC-32C of all frames in order"));
-    group(sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "of frames in NAME.h5"));
+    group(sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "how frames are stored in NAME.h5"));
     group(sample::addText(app, "--save-events", s.events_file, "FILE.h5", "write the events as an M3ED-style recording"));
     group(sample::addNumber(
         app, "--speed", s.common.speed, 0, 1000,

@@ -160,6 +160,11 @@ class Finder {
         cusMat mask = CUS_MAT_INIT;
         if (!settings_.mask.empty()) {
             const cv::Mat picture = sample::readImage(settings_.mask, cv::IMREAD_GRAYSCALE);
+            if (settings_.method != "sqdiff" && settings_.method != "ccorr")
+                throw sample::Stop(sample::USAGE, "--mask needs --method sqdiff or ccorr");
+            if (picture.size() != size)
+                throw sample::Stop(sample::USAGE, sample::text("--mask is %d x %d, expected %d x %d like the template",
+                                                               picture.cols, picture.rows, size.width, size.height));
             values *= static_cast<double>(cv::countNonZero(picture)) / static_cast<double>(picture.total());
             mask = place(picture);
             options.mask = &mask;

@@ -129,6 +129,15 @@ refused "RIGHT is '-', expected a file, since LEFT is stdin" contour - -
 refused "expected -, -.y4m or a picture" heatmap synthetic:64x48@5 --output -.mp4
 refused "HDF5 cannot be written to stdout" events r.csv --output -.h5
 refused "HDF5 cannot be written to stdout" events r.csv --save-events -
+refused "--mask is 320 x 272, expected 20 x 20 like the template" match $png --roi 9,9,20,20 --mask $png
+refused "--mask needs --method sqdiff or ccorr" match $png --roi 9,9,20,20 --mask $png --method ccoeff
+head -c 40 r.csv >cut.csv && echo nonsense >>cut.csv
+run events cut.csv --checksum
+grep -qx "cusight-events: cut.csv: line [0-9]*, byte [0-9]*, is not \"x y p t\".*" err || fail "the library's function is named: $(cat err)"
+run diffstream view 127.0.0.1:1 --reconnect 0
+[ $? = 3 ] && [ ! -s out ] || fail "a viewer that reaches no sender prints figures: $(cat out)"
+run contour $png $png --shifts 8 --device cpu --output c.png
+grep -qx "input: $png and $png, 320 x 272" out || fail "contour says its input as: $(cat out)"
 : | "$bin/cusight-heatmap" - --headless >out 2>&1 && fail "an empty stdin"
 grep -q "stdin is empty" out || fail "an empty stdin: $(cat out)"
 "$bin/cusight-heatmap" synthetic:320x240@900 --device cpu --headless -q --output - 2>err | head -c 1000 >/dev/null

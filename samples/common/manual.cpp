@@ -136,8 +136,9 @@ std::string synopsis(const CLI::App &app, const std::string &name) {
     std::string out = ".B " + troff(name) + "\n";
     for (const CLI::Option *option : optionsOf(app))
         if (option->get_positional())
-            out += option->get_required() ? ".I " + troff(option->get_name()) + "\n"
-                                          : ".RI [ " + troff(option->get_name()) + " ]\n";
+            out += option->get_required()
+                       ? ".I " + troff(option->get_name()) + (option->get_items_expected_max() > 1 ? "\\&..." : "") + "\n"
+                       : ".RI [ " + troff(option->get_name()) + " ]\n";
     return out + ".RI [ options ]\n";
 }
 

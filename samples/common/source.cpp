@@ -240,7 +240,7 @@ std::unique_ptr<Source> synthetic(const std::string &spec) {
         used += 1 + static_cast<int>(rest.size());
     }
     if (!sized || text[used] || width < 1 || height < 1 || width > 65536 || height > 65536 || count < 1)
-        throw Stop(INPUT, "'" + spec + "' is not synthetic:WxH@N, with W and H from 1 to 65536 and N from 1");
+        throw Stop(INPUT, "'" + spec + "' is not synthetic:WxH@N, such as synthetic:640x480@100 (W and H from 1 to 65536)");
     return std::make_unique<Synthetic>(spec, width, height, count);
 }
 

@@ -234,10 +234,7 @@ class Session {
                                                    8e-6 * static_cast<double>(received_) / progress_.seconds()));
     }
 
-    void finish() {
-        const double seconds = progress_.seconds();
-        if (s_.progress && stderrAccepts())
-            progress_.finish();
+    void reportReceived(double seconds) const {
         using sample::Json;
         const double bytes = static_cast<double>(received_) / static_cast<double>(std::max<long long>(frames_, 1));
         sample::figure("frames received",
@@ -257,6 +254,14 @@ class Session {
                        key_frames_, connections_, base_missing_);
         sample::figure("bytes received", Json().add("bytes_received", received_).add("received_bytes_per_frame", bytes),
                        "%lld, %.0f a frame", received_, bytes);
+    }
+
+    void finish() {
+        const double seconds = progress_.seconds();
+        if (s_.progress && stderrAccepts())
+            progress_.finish();
+        if (connections_ || sample::currentReporting().any_json()) // otherwise an error says why nothing arrived
+            reportReceived(seconds);
         if (digests_ && frames_)
             digests_->commit();
         digests_.reset();

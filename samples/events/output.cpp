@@ -47,7 +47,7 @@ std::string labelOf(const Settings &s) {
 
 void checkOutput(cusStatus status) {
     if (status != CUS_OK)
-        throw Stop(sample::OUTPUT, cusLastError());
+        throw Stop(sample::OUTPUT, sample::lastMessage());
 }
 
 } // namespace
@@ -82,7 +82,7 @@ PlainFrames::PlainFrames(const std::string &path, cv::Size size, int type) : fil
 void PlainFrames::layOut(uint64_t frames, uint64_t &offset) {
     if (cusFrameFileLayout(file_.temporary().c_str(), size_.height, size_.width, type_, frames, 0, nullptr, &offset) !=
         CUS_OK)
-        sample::cannotWrite(file_.path(), cusLastError());
+        sample::cannotWrite(file_.path(), sample::lastMessage());
 }
 
 void PlainFrames::finish(uint64_t frames, const std::string &label) {
@@ -90,7 +90,7 @@ void PlainFrames::finish(uint64_t frames, const std::string &label) {
     file_.flush();
     layOut(frames, offset);
     if (!label.empty() && cusFrameFileLabel(file_.temporary().c_str(), label.c_str()) != CUS_OK)
-        sample::cannotWrite(file_.path(), cusLastError());
+        sample::cannotWrite(file_.path(), sample::lastMessage());
     file_.commit();
 }
 
