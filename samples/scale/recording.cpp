@@ -41,7 +41,7 @@ Recording::Recording(const Options &o, bool pinned) : path_(o.input), indexed_(!
     options.camera = o.camera.empty() ? nullptr : o.camera.c_str();
     options.bad_events = o.skip_bad ? CUS_BAD_EVENTS_SKIP : CUS_BAD_EVENTS_STOP;
     if (cusEventReaderOpen(&reader_, path_.c_str(), &options) != CUS_OK)
-        throw Stop(sample::INPUT, path_ + ": " + cusLastError());
+        throw Stop(sample::INPUT, path_ + ": " + sample::lastMessage());
     check(cusEventReaderInfo(reader_, &info));
     sensor = {info.width, info.height};
     grid = o.resize;
@@ -77,7 +77,7 @@ void Recording::index(Team &team) {
         for (uint64_t k = parts * rank / ranks; k < parts * (rank + 1) / ranks && indexed_; ++k) {
             mine.emplace_back();
             if (cusEventReaderScan(reader_, k, parts, &mine.back()) != CUS_OK)
-                throw Stop(sample::INPUT, path_ + ": " + cusLastError());
+                throw Stop(sample::INPUT, path_ + ": " + sample::lastMessage());
         }
     });
     if (indexed_) {
@@ -164,7 +164,7 @@ int64_t Recording::timeAt(size_t mark) {
 // Keeps the message of a call that failed.
 bool Recording::note(cusStatus status) {
     if (status != CUS_OK)
-        problem_ = path_ + ": " + cusLastError();
+        problem_ = path_ + ": " + sample::lastMessage();
     return status == CUS_OK;
 }
 
