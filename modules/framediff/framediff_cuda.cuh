@@ -113,61 +113,75 @@ __device__ inline unsigned changedBits(const uint4 &a, const uint4 &b, uint32_t 
     return packFlags(over(a.x, b.x), over(a.y, b.y)) | packFlags(over(a.z, b.z), over(a.w, b.w)) << 8;
 }
 
-// Loads a lane's share of `bytes` bytes from any address: vectors lane + 32 k for each k < CN; zeros past the end. Lanes load
-// aligned vectors, each once, and take what they lack from the next lane.
+// Loads a lane's share of a tile of up to TILE_PIXELS pixels of a pair of images, at addresses that are multiples of 16: vectors
+// lane + 32 k for each k < CN; zeros past the end.
 template<int CN>
-__device__ __forceinline__ void loadBytes(const unsigned char *p, int bytes, unsigned lane, const cusi::Span &image,
-                                          uint4 (&v)[CN]) {
-    const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(p)) % 16;
-    const unsigned char *const base = p - phase;
-    const bool whole = base >= image.begin && base + 16 * (32 * CN + 1) <= image.end; // for all lanes
-    const auto loadVector = [&](int i) {
-        if (whole)
-            return __ldcs(reinterpret_cast<const uint4 *>(base) + i);
-        return 16 * i < static_cast<int>(phase) + bytes ? cusi::loadInside(base + 16 * i, image) : make_uint4(0, 0, 0, 0);
-    };
+__device__ __forceinline__ void loadAlignedTile(const unsigned char *first, const unsigned char *second, unsigned pixels,
+                                                unsigned lane, uint4 (&a)[CN], uint4 (&b)[CN]) {
 #pragma unroll
-    for (int k = 0; k < CN; ++k)
-        v[k] = loadVector(static_cast<int>(lane) + 32 * k);
-    if (phase) {
-        const uint4 last = lane == 0 ? loadVector(32 * CN) : make_uint4(0, 0, 0, 0);
+    for (int k = 0; k < CN; ++k) {
+        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * CN) - at;
+        a[k] = left > 0 ? cusi::load16(first + at, left, true) : make_uint4(0, 0, 0, 0);
+        b[k] = left > 0 ? cusi::load16(second + at, left, true) : make_uint4(0, 0, 0, 0);
+    }
+}
+
+// The bytes of a tile at any address: aligned vectors that lie in the tile as a whole, and single bytes of the vectors at its
+// two ends, so that nothing outside the tile is read. In shared memory the tile begins at the byte phase().
+template<int CN>
+class TileBytes {
+  public:
+    static constexpr int VECTORS = 32 * CN + 1; // of shared memory
+
+    // `tile`: its pixel 0, which may lie before the row; `begin`, `end`: its pixels that exist. Only issues the loads.
+    __device__ __forceinline__ TileBytes(const unsigned char *tile, int begin, int end, unsigned lane)
+        : phase_(static_cast<int>(reinterpret_cast<uintptr_t>(tile) % 16)), first_(phase_ + begin * CN),
+          last_(phase_ + end * CN) {
+        const unsigned char *const base = tile - phase_;
 #pragma unroll
         for (int k = 0; k < CN; ++k) {
-            const uint4 offered = lane > 0 ? v[k] : k + 1 < CN ? v[k + 1 < CN ? k + 1 : k] : last;
-            const auto ofNextLane = [&](uint32_t w) { return __shfl_sync(cusi::FULL_WARP, w, (lane + 1) % 32); };
-            v[k] = cusi::bytesFrom(
-                v[k],
-                make_uint4(ofNextLane(offered.x), ofNextLane(offered.y), ofNextLane(offered.z), ofNextLane(offered.w)),
-                phase);
+            const int at = 16 * static_cast<int>(lane + 32 * k);
+            v[k] = make_uint4(0, 0, 0, 0);
+            cusi::loadStreamedIf(at >= first_ && at + 16 <= last_, base + at, v[k]);
+        }
+        if (hasEdges()) {
+            const int at = cusi::edgeByte(first_, last_, lane);
+            if (at >= 0)
+                edge = base[at];
         }
     }
-    if (bytes < 512 * CN)
+
+    __device__ __forceinline__ unsigned phase() const {
+        return static_cast<unsigned>(phase_);
+    }
+
+    // Whether any lane holds less than whole vectors, or the tile begins inside one; the same for all lanes.
+    __device__ __forceinline__ bool hasEdges() const {
+        return ((first_ | last_) & 15) != 0;
+    }
+
+    // Stores the bytes, for the whole warp; zeros outside the tile.
+    __device__ __forceinline__ void stage(uint4 *shared, unsigned lane) const {
 #pragma unroll
         for (int k = 0; k < CN; ++k)
-            v[k] = cusi::firstBytes(v[k], bytes - 16 * static_cast<int>(lane + 32 * k));
-}
-
-struct Pair {
-    cusi::Span first, second;
-};
-
-// A lane's share of a tile of up to TILE_PIXELS pixels, which begins at `first` and `second` in a pair of images, as above.
-// ALIGNED: all rows begin at multiples of 16 bytes.
-template<int CN, bool ALIGNED>
-__device__ __forceinline__ void loadTile(const Pair &images, const unsigned char *first, const unsigned char *second,
-                                         unsigned pixels, unsigned lane, uint4 (&a)[CN], uint4 (&b)[CN]) {
-    if constexpr (ALIGNED) {
-#pragma unroll
-        for (int k = 0; k < CN; ++k) {
-            const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * CN) - at;
-            a[k] = left > 0 ? cusi::load16(first + at, left, true) : make_uint4(0, 0, 0, 0);
-            b[k] = left > 0 ? cusi::load16(second + at, left, true) : make_uint4(0, 0, 0, 0);
+            shared[lane + 32 * k] = v[k];
+        if (hasEdges()) {
+            if (lane == 0)
+                shared[VECTORS - 1] = make_uint4(0, 0, 0, 0);
+            __syncwarp();
+            const int at = cusi::edgeByte(first_, last_, lane);
+            if (at >= 0)
+                reinterpret_cast<unsigned char *>(shared)[at] = static_cast<unsigned char>(edge);
         }
-    } else {
-        loadBytes<CN>(first, static_cast<int>(pixels * CN), lane, images.first, a);
-        loadBytes<CN>(second, static_cast<int>(pixels * CN), lane, images.second, b);
+        __syncwarp();
     }
-}
+
+    uint4 v[CN];
+    unsigned edge = 0; // the lane's byte of a vector that is not loaded as a whole
+
+  private:
+    const int phase_, first_, last_; // bytes from the first vector
+};
 
 #endif // __CUDACC__
 
