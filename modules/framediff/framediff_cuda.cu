@@ -43,7 +43,6 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
     params.mask = static_cast<unsigned char *>(diff.mask.data);
     params.state = static_cast<EncodeState *>(encoder.scratch.data);
     params.tile_status = reinterpret_cast<unsigned long long *>(params.state + 1);
-    params.cur_end = params.cur + (frame.rows - 1) * frame.step + row_bytes;
     params.cur_step = frame.step;
     params.ref_step = encoder.ref.step;
     params.mask_step = diff.mask.step;

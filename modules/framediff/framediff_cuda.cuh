@@ -55,7 +55,8 @@ struct EncodeState {
 
 // The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
 struct EncodeParams {
-    const unsigned char *cur, *cur_end;
+    const unsigned char *cur;
+    unsigned long long *tile_done; // of lists that may be too short: the frame whose entries a tile has written
     unsigned char *ref, *values, *mask;
     uint32_t *positions, *count;
     EncodeState *state;

@@ -49,7 +49,7 @@ class LaneUnits {
     __device__ __forceinline__ void load(const EncodeParams &params, UnitReader<FULL_UNITS> &reader) {
 #pragma unroll
         for (int j = 0; j < UNITS; ++j)
-            reader.load(params, group_ + j < params.groups, cur_[j], ref_[j]);
+            reader.load(params, group_ + j < params.groups, loaded_[j]);
     }
 
     // Finds the bytes to be sent and their ranks in the warp. Returns the number of entries of the warp.
@@ -58,6 +58,7 @@ class LaneUnits {
 #pragma unroll
         for (int j = 0; j < UNITS; ++j) {
             const unsigned unit = unit_ + 32 * j;
+            UnitReader<FULL_UNITS>::take(params, unit, loaded_[j], cur_[j], ref_[j]);
             bits_[j] = bytesToSend<FILTER_OR_MASK>(params, unit, cur_[j], ref_[j]);
             if (FILTER_OR_MASK)
                 storeMask(params, unit, bits_[j]);
@@ -98,7 +99,8 @@ class LaneUnits {
 
   private:
     const unsigned group_, unit_;
-    uint4 cur_[UNITS] = {}, ref_[UNITS] = {};
+    typename UnitReader<FULL_UNITS>::Loaded loaded_[UNITS] = {};
+    uint4 cur_[UNITS], ref_[UNITS];
     unsigned bits_[UNITS], rank_[UNITS];
 };
 

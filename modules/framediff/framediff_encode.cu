@@ -42,6 +42,8 @@ __device__ inline unsigned exclusiveSum(unsigned count, unsigned &total) {
 template<bool FULL_UNITS, bool FILTER_OR_MASK>
 class WarpEncoder {
   public:
+    using Reader = UnitReader<FULL_UNITS>;
+
     // warp: in the block; index: in the grid; shared: SHARED_BYTES of the block.
     __device__ __forceinline__ WarpEncoder(const EncodeParams &params, unsigned warp, unsigned index, unsigned char *shared)
         : params_(params), begin_(firstGroup(index)), groups_(firstGroup(index + 1) - begin_), run_(begin_ * 32),
@@ -52,16 +54,16 @@ class WarpEncoder {
     __device__ __forceinline__ unsigned firstUnit() const { return run_; }
 
     // Reads the whole run. The loads of the next units are in flight while the warp examines the current ones.
-    __device__ __forceinline__ void scan(UnitReader<FULL_UNITS> &reader) {
-        uint4 cur[2] = {}, ref[2] = {};
-        reader.load(params_, groups_ > 0, cur[0], ref[0]);
+    __device__ __forceinline__ void scan(Reader &reader) {
+        typename Reader::Loaded units[2] = {};
+        reader.load(params_, groups_ > 0, units[0]);
         for (unsigned i = 0; i < groups_; i += 2) {
-            reader.load(params_, i + 1 < groups_, cur[1], ref[1]);
-            examine(i, cur[0], ref[0]);
+            reader.load(params_, i + 1 < groups_, units[1]);
+            examine(i, units[0]);
             if (i + 1 == groups_)
                 break;
-            reader.load(params_, i + 2 < groups_, cur[0], ref[0]);
-            examine(i + 1, cur[1], ref[1]);
+            reader.load(params_, i + 2 < groups_, units[0]);
+            examine(i + 1, units[1]);
         }
         __syncwarp();
     }
@@ -84,12 +86,14 @@ class WarpEncoder {
     __device__ __forceinline__ unsigned firstSpilledUnit() const { return run_ + spill_from_ / 32 * 32; }
 
     // Reads the run again from spill_from on, stages one group at a time and writes it.
-    __device__ __forceinline__ void writeSpilled(UnitReader<FULL_UNITS> &again, size_t out) {
-        uint4 next_ref = {}, next_cur = {}, ref = {}, cur = {};
-        again.load(params_, spill_from_ != end_, cur, ref);
+    __device__ __forceinline__ void writeSpilled(Reader &again, size_t out) {
+        typename Reader::Loaded next = {}, now = {};
+        again.load(params_, spill_from_ != end_, now);
         for (unsigned i = spill_from_ / 32; i < groups_; ++i) {
-            again.load(params_, i + 1 < groups_, next_cur, next_ref);
+            again.load(params_, i + 1 < groups_, next);
             const unsigned first = i * 32 + lane_, unit = run_ + first;
+            uint4 cur, ref;
+            Reader::take(params_, unit, now, cur, ref);
             const unsigned bits = first >= spill_from_ ? bytesToSend<FILTER_OR_MASK>(params_, unit, cur, ref) : 0;
             unsigned found;
             unsigned at = exclusiveSum(__popc(bits), found);
@@ -106,8 +110,7 @@ class WarpEncoder {
                 }
             __syncwarp();
             out = writeEntries(out, found, true);
-            cur = next_cur;
-            ref = next_ref;
+            now = next;
         }
     }
 
@@ -127,8 +130,10 @@ class WarpEncoder {
     }
 
     // Finds the changes in group i of the run and queues the units that have any.
-    __device__ __forceinline__ void examine(unsigned i, const uint4 &cur, const uint4 &ref) {
+    __device__ __forceinline__ void examine(unsigned i, const typename Reader::Loaded &loaded) {
         const unsigned unit = run_ + i * 32 + lane_;
+        uint4 cur, ref;
+        Reader::take(params_, unit, loaded, cur, ref);
         const unsigned bits = bytesToSend<FILTER_OR_MASK>(params_, unit, cur, ref);
         if (FILTER_OR_MASK)
             storeMask(params_, unit, bits);
