@@ -3,7 +3,7 @@
 //   framediff_heatmap.cu   heatmap and noise view
 //   framediff_filter.cu    noise filter, first pass: the map of changed pixels
 //   framediff_encode.cu    the encoder's kernel: one pass over frame and reference
-//   framediff_undo.cu      what follows the encoder's kernel where the list may be too short
+//   framediff_undo.cuh     what the encoder's kernel does in addition where the list may be too short
 //   framediff_dense.cu     the kernel that takes its place when much changes
 //   framediff_decode.cu    the decoder
 //   framediff_cuda.cu      the encoder's workspace, parameters and launches
@@ -20,6 +20,7 @@ constexpr int ENCODE_THREADS = 512;
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
 constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in groups of 32 units: 1 KB
 constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
+constexpr unsigned UNDO_ENTRIES = 8;    // of a thread, where a list may be too short; at most one block per multiprocessor
 constexpr int ENCODE_STAGED = 512;      // entries a warp keeps in shared memory; the rest of a denser run is read twice
 // Frames after one of which more than this share of the bytes has changed go to the other kernel; 0: none does.
 constexpr unsigned DENSE_SHARE = 16; // one in 16
@@ -50,13 +51,13 @@ struct Divisor {
 struct EncodeState {
     unsigned long long frame;       // the frame's number, in the lower 30 bits
     unsigned undelivered_from;      // the first entry of the first tile that did not fit; 2^32 - 1 if all have fit
+    unsigned undo_started;          // blocks that know the frame's number, of those that may have to undo it
     unsigned long long dense_frame; // of those that denseKernel encodes, whose status words follow the others
 };
 
 // The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
 struct EncodeParams {
     const unsigned char *cur;
-    unsigned long long *tile_done; // of lists that may be too short: the frame whose entries a tile has written
     unsigned char *ref, *values, *mask;
     uint32_t *positions, *count;
     EncodeState *state;
@@ -77,6 +78,7 @@ struct EncodeParams {
     unsigned long long *dense_status;
     uint32_t *dense_hint;             // in host memory: which kernel encodes later frames
     unsigned dense_tiles, dense_from; // a frame is dense from so many entries on
+    unsigned undo_blocks;             // after those of the tiles, if the list may be too short
 };
 
 // framediff_filter.cu: writes the map of changed pixels.
@@ -85,9 +87,6 @@ cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, boo
 // framediff_encode.cu: allows the kernels their shared memory; encodes. `full_units` states what UnitReader<true> requires.
 cusStatus prepareEncodeKernels(const char *function);
 cusStatus launchEncode(const EncodeParams &params, bool full_units, cudaStream_t stream);
-
-// framediff_undo.cu: if the list of a frame did not fit, takes back what launchEncode() did to the reference.
-cusStatus launchUndo(const EncodeParams &params, cudaStream_t stream);
 
 // framediff_dense.cu: the same for frames of which much changes, if nothing can overflow.
 unsigned denseTiles(unsigned groups);

@@ -5,6 +5,7 @@
 // that every lane has work; their bytes become entries in shared memory. Warps wait for each other only at the end of their
 // runs, where blocks learn by decoupled look-back how many entries precede theirs, and write them out in order.
 #include "framediff_lookback.cuh"
+#include "framediff_undo.cuh"
 #include "framediff_units.cuh"
 
 namespace framediff {
@@ -221,12 +222,18 @@ class WarpEncoder {
     unsigned queued_ = 0, head_ = 0;    // units in the queue; slot of the first, modulo 64
 };
 
-template<bool FULL_UNITS, bool FILTER_OR_MASK>
+// BOUNDED: the list may be too short, and undo blocks follow those of the tiles.
+template<bool FULL_UNITS, bool FILTER_OR_MASK, bool BOUNDED>
 __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM)
     encodeKernel(const EncodeParams params) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ unsigned warp_totals[ENCODE_WARPS];
 
+    if (BOUNDED && blockIdx.x >= params.tiles) {
+        cusi::startInOrder();
+        undoIfTooShort<tuning::ENCODE_THREADS>(params, cusi::loadRelaxed(&params.state->frame) << 34);
+        return;
+    }
     const unsigned tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     WarpEncoder<FULL_UNITS, FILTER_OR_MASK> encoder(params, warp, tile * ENCODE_WARPS + warp, shared);
     UnitReader<FULL_UNITS> reader(params, encoder.firstUnit() + lane);
@@ -250,13 +257,14 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         cusi::storeRelaxed(params.tile_status + tile, frame | (tile > 0 ? TILE_COUNT : TILE_PREFIX) | tile_total);
     }
     encoder.drainRest();
-    const unsigned before = lookBack<tuning::ENCODE_THREADS>(params.tile_status, tile, frame);
+    const unsigned before = lookBack<tuning::ENCODE_THREADS, BOUNDED>(params.tile_status, tile, frame);
     if (threadIdx.x == 0) {
         if (params.tiles > tuning::ENCODE_THREADS) // fewer are read in one round anyway
             cusi::storeRelaxed(params.tile_status + tile, frame | TILE_PREFIX | (before + tile_total));
         if (tile == params.tiles - 1) { // all other blocks have read the frame's number, since they have published with it
             *params.count = before + tile_total;
-            params.state->frame = (frame >> 34) + 1;
+            if (!BOUNDED)
+                params.state->frame = (frame >> 34) + 1;
             if (before + tile_total > params.dense_from)
                 *params.dense_hint = 1;
         }
@@ -268,15 +276,21 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         encoder.writeSpilled(again, out);
     } else if (threadIdx.x == 0) {
         __threadfence();
-        atomicMin(&params.state->undelivered_from, before); // blocks before have updated the reference: undoKernel follows
+        atomicMin(&params.state->undelivered_from, before); // tiles before have updated the reference
     }
+    if (BOUNDED)
+        finishTile(params, tile, frame, before + tile_total);
 }
 
 using EncodeKernel = void (*)(EncodeParams);
-EncodeKernel encodeKernelFor(bool full_units, bool filter_or_mask) {
+template<bool BOUNDED>
+EncodeKernel encodeKernelOf(bool full_units, bool filter_or_mask) {
     if (filter_or_mask)
-        return full_units ? encodeKernel<true, true> : encodeKernel<false, true>;
-    return full_units ? encodeKernel<true, false> : encodeKernel<false, false>;
+        return full_units ? encodeKernel<true, true, BOUNDED> : encodeKernel<false, true, BOUNDED>;
+    return full_units ? encodeKernel<true, false, BOUNDED> : encodeKernel<false, false, BOUNDED>;
+}
+EncodeKernel encodeKernelFor(bool full_units, bool filter_or_mask, bool bounded) {
+    return bounded ? encodeKernelOf<true>(full_units, filter_or_mask) : encodeKernelOf<false>(full_units, filter_or_mask);
 }
 
 } // namespace
@@ -284,14 +298,16 @@ EncodeKernel encodeKernelFor(bool full_units, bool filter_or_mask) {
 cusStatus prepareEncodeKernels(const char *function) {
     for (bool full_units : {false, true})
         for (bool filter_or_mask : {false, true})
-            CUSI_CUDA(function, cudaFuncSetAttribute(encodeKernelFor(full_units, filter_or_mask),
-                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
+            for (bool bounded : {false, true})
+                CUSI_CUDA(function, cudaFuncSetAttribute(encodeKernelFor(full_units, filter_or_mask, bounded),
+                                                         cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
     return CUS_OK;
 }
 
 cusStatus launchEncode(const EncodeParams &params, bool full_units, cudaStream_t stream) {
-    return cusi::launchOverlapped("cusDiffEncode", encodeKernelFor(full_units, params.changed || params.mask), params.tiles,
-                                  tuning::ENCODE_THREADS, SHARED_BYTES, stream, params);
+    const auto kernel = encodeKernelFor(full_units, params.changed || params.mask, params.may_overflow);
+    return cusi::launchOverlapped("cusDiffEncode", kernel, params.tiles + params.undo_blocks, tuning::ENCODE_THREADS,
+                                  SHARED_BYTES, stream, params);
 }
 
 } // namespace framediff
