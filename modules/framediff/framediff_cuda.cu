@@ -33,7 +33,7 @@ cusStatus divideWork(const char *function, EncodeParams *params) {
     params->undo_blocks = 0;
     if (params->may_overflow) {
         const unsigned of_a_block = tuning::ENCODE_THREADS * tuning::UNDO_ENTRIES;
-        params->undo_blocks = std::max(1u, std::min(cusi::divUp(params->capacity, of_a_block), static_cast<unsigned>(sms)));
+        params->undo_blocks = std::min(params->capacity / of_a_block + 1, static_cast<unsigned>(sms));
     }
     return CUS_OK;
 }
