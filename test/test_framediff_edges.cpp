@@ -96,95 +96,125 @@ TEST_P(FramediffEdges, ListsThatMayBeTooShortLoseNothing) {
 
 #ifdef CUSIGHT_HAVE_CUDA
 
+namespace {
+
+// A region of device memory of which nothing else was ever written.
+class Region {
+  public:
+    Region(Shape shape, int type, int left, const Bytes &tight = {}) {
+        CUS_EXPECT_OK(cusMatCreate(&whole_, shape.rows + 2, shape.cols + left + 3, type, CUS_DEVICE));
+        CUS_EXPECT_OK(cusMatRegion(&whole_, left, 1, shape.cols, shape.rows, &mat));
+        if (tight.empty())
+            return;
+        cusMat host = CUS_MAT_INIT;
+        CUS_EXPECT_OK(cusMatWrap(&host, shape.rows, shape.cols, type, CUS_HOST, const_cast<uint8_t *>(tight.data()), 0));
+        CUS_EXPECT_OK(cusMatUpload(&host, &mat, nullptr));
+        CUS_EXPECT_OK(cusStreamSynchronize(nullptr));
+    }
+    ~Region() { cusMatRelease(&whole_); }
+    Region(const Region &) = delete;
+    Region &operator=(const Region &) = delete;
+    cusMat mat = CUS_MAT_INIT;
+
+  private:
+    cusMat whole_ = CUS_MAT_INIT;
+};
+
+// An encoder beside its reference; a list that does not fit changes neither.
+class Encoder {
+  public:
+    Encoder(Shape shape, int min_neighbors) : shape_(shape), min_neighbors_(min_neighbors), held_(shape.bytes()) {
+        const cusDiffOptions options = {Link::threshold(), min_neighbors};
+        CUS_EXPECT_OK(
+            cusDiffEncoderCreate(&encoder_, shape.rows, shape.cols, typeOf(shape.channels), CUS_DEVICE, &options));
+    }
+    ~Encoder() { cusDiffEncoderDestroy(encoder_); }
+    Encoder(const Encoder &) = delete;
+    Encoder &operator=(const Encoder &) = delete;
+
+    cusDiffEncoder *get() const { return encoder_; }
+    const Bytes &held() const { return held_; }
+
+    // Call after `frame` has been encoded to `lists`.
+    void expect(const Bytes &frame, Lists &lists, const std::string &where) {
+        Bytes after = held_;
+        const auto want = reference::encode(after, frame, shape_, Link::threshold(), min_neighbors_);
+        lists.expect(want, where);
+        if (want.positions.size() <= lists.diff.capacity)
+            held_ = after;
+        cusMat view = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusDiffEncoderReference(encoder_, &view));
+        ASSERT_TRUE(support::elements(view) == held_) << where << ": the reference differs";
+    }
+
+  private:
+    const Shape shape_;
+    const int min_neighbors_;
+    Bytes held_;
+    cusDiffEncoder *encoder_ = nullptr;
+};
+
+void encodeInTurn(Shape s, const Region &first, const Bytes &a, const Region &second, const Bytes &b, int min_neighbors,
+                  uint32_t capacity) {
+    Encoder encoder(s, min_neighbors);
+    Lists lists(s, CUS_DEVICE, capacity);
+    for (const bool turn : {true, false, true, true}) {
+        CUS_EXPECT_OK(cusDiffEncode(encoder.get(), turn ? &first.mat : &second.mat, &lists.diff, nullptr));
+        encoder.expect(turn ? a : b, lists, describe(s));
+        if (testing::Test::HasFatalFailure())
+            return;
+    }
+}
+
+} // namespace
+
 // A captured call whose list is too short for some replays and not for others.
 TEST(FramediffEdgesCuda, ReplaysOfAListThatMayBeTooShort) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
     const Shape s = {240, 320, 3};
-    const uint32_t capacity = allBytes(s) / 4;
-    const cusDiffOptions options = {Link::threshold(), 0};
-    cusDiffEncoder *encoder = nullptr;
-    CUS_ASSERT_OK(cusDiffEncoderCreate(&encoder, s.rows, s.cols, CUS_8UC3, CUS_DEVICE, &options));
+    Encoder encoder(s, 0);
     TestMat frame(s.rows, s.cols, CUS_8UC3, CUS_DEVICE);
-    Lists lists(s, CUS_DEVICE, capacity, false);
+    Lists lists(s, CUS_DEVICE, allBytes(s) / 4, false);
     cusStream stream = nullptr;
     CUS_ASSERT_OK(cusStreamCreate(&stream));
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t replay = nullptr;
     ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
-    CUS_EXPECT_OK(cusDiffEncode(encoder, &frame.mat, &lists.diff, stream));
+    CUS_EXPECT_OK(cusDiffEncode(encoder.get(), &frame.mat, &lists.diff, stream));
     ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
     ASSERT_EQ(cudaGraphInstantiate(&replay, graph, 0), cudaSuccess);
-    Bytes reference(s.bytes());
-    for (int i = 0; i < 40; ++i) {
-        const Bytes next = flipped(reference, 2 + random() % 6, random); // 1/2 to 1/7 of the bytes: a quarter fits
+    for (int i = 0; i < 40 && !testing::Test::HasFatalFailure(); ++i) {
+        const Bytes next = flipped(encoder.held(), 2 + random() % 6, random); // 1/2 to 1/7 of the bytes: a quarter fits
         frame.set(next.data());
         ASSERT_EQ(cudaGraphLaunch(replay, stream), cudaSuccess);
         CUS_ASSERT_OK(cusStreamSynchronize(stream));
-        Bytes after = reference;
-        const auto want = reference::encode(after, next, s, Link::threshold(), 0);
-        lists.expect(want, "replay " + std::to_string(i));
-        if (want.positions.size() <= capacity)
-            reference = after;
-        cusMat view = CUS_MAT_INIT;
-        CUS_ASSERT_OK(cusDiffEncoderReference(encoder, &view));
-        ASSERT_TRUE(support::elements(view) == reference) << "replay " << i;
+        encoder.expect(next, lists, "replay " + std::to_string(i));
     }
-    cudaGraphExecDestroy(replay);
-    cudaGraphDestroy(graph);
+    EXPECT_EQ(cudaGraphExecDestroy(replay), cudaSuccess);
+    EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
     cusStreamDestroy(stream);
-    cusDiffEncoderDestroy(encoder);
 }
 
-// Regions of matrices of which nothing else was ever written: compute-sanitizer's initcheck finds any read outside the rows.
+// compute-sanitizer's initcheck finds any read outside the rows.
 TEST(FramediffEdgesCuda, NothingOutsideTheRowsIsRead) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
     for (const int channels : {1, 3, 4})
-        for (const int x : {0, 1, 5})
+        for (const int left : {0, 1, 5})
             for (const int cols : {3, 40, 333}) {
                 const Shape s = {6, cols, channels};
-                struct Region {
-                    Region(Shape s, int type, int x, const Bytes &tight) {
-                        CUS_EXPECT_OK(cusMatCreate(&whole, s.rows + 2, s.cols + x + 3, type, CUS_DEVICE));
-                        CUS_EXPECT_OK(cusMatRegion(&whole, x, 1, s.cols, s.rows, &mat));
-                        cusMat host = CUS_MAT_INIT;
-                        if (tight.empty())
-                            return;
-                        CUS_EXPECT_OK(
-                            cusMatWrap(&host, s.rows, s.cols, type, CUS_HOST, const_cast<uint8_t *>(tight.data()), 0));
-                        CUS_EXPECT_OK(cusMatUpload(&host, &mat, nullptr));
-                        CUS_EXPECT_OK(cusStreamSynchronize(nullptr));
-                    }
-                    ~Region() { cusMatRelease(&whole); }
-                    Region(const Region &) = delete;
-                    Region &operator=(const Region &) = delete;
-                    cusMat whole = CUS_MAT_INIT, mat = CUS_MAT_INIT;
-                };
                 const Bytes a = noise(s.bytes(), random), b = noise(s.bytes(), random);
-                const Region first(s, typeOf(channels), x, a), second(s, typeOf(channels), x + 2, b);
-                Region dst(s, CUS_8UC3, x, {});
+                const Region first(s, typeOf(channels), left, a), second(s, typeOf(channels), left + 2, b);
+                Region dst(s, CUS_8UC3, left);
                 CUS_ASSERT_OK(cusHeatmap(&first.mat, &second.mat, &dst.mat, nullptr, nullptr));
                 ASSERT_TRUE(support::elements(dst.mat) == reference::heatmap(a, b, s, 765)) << describe(s);
                 CUS_ASSERT_OK(cusNoiseView(&first.mat, &first.mat, &dst.mat, 30, nullptr));
+                ASSERT_TRUE(support::elements(dst.mat) == reference::noiseView(a, a, s, 30)) << describe(s);
                 for (const int min_neighbors : {0, 2})
                     for (const uint32_t capacity : {allBytes(s), std::max(1u, allBytes(s) / 2)}) {
-                        const cusDiffOptions options = {Link::threshold(), min_neighbors};
-                        cusDiffEncoder *encoder = nullptr;
-                        CUS_ASSERT_OK(
-                            cusDiffEncoderCreate(&encoder, s.rows, s.cols, typeOf(channels), CUS_DEVICE, &options));
-                        Lists lists(s, CUS_DEVICE, capacity, true);
-                        Bytes reference(s.bytes());
-                        for (const bool turn : {true, false, true, true}) {
-                            CUS_EXPECT_OK(cusDiffEncode(encoder, turn ? &first.mat : &second.mat, &lists.diff, nullptr));
-                            Bytes after = reference;
-                            const auto want = reference::encode(after, turn ? a : b, s, Link::threshold(), min_neighbors);
-                            lists.expect(want, describe(s));
-                            if (want.positions.size() <= capacity)
-                                reference = after;
-                        }
-                        cusDiffEncoderDestroy(encoder);
-                        if (testing::Test::HasFatalFailure())
+                        encodeInTurn(s, first, a, second, b, min_neighbors, capacity);
+                        if (HasFatalFailure())
                             return;
                     }
             }

@@ -8,6 +8,11 @@ namespace framediff {
 namespace {
 
 constexpr int THREADS = 256;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750 // 1024 resident threads at most
+constexpr int UNALIGNED_BLOCKS_PER_SM = 4;
+#else
+constexpr int UNALIGNED_BLOCKS_PER_SM = 5; // of three channels
+#endif
 
 struct ChangedPixelsParams {
     const unsigned char *cur, *ref;
@@ -36,7 +41,7 @@ __device__ __forceinline__ void takeShare(const TileBytes<CN> &tile, uint4 *stag
 
 // ALIGNED: all rows begin at multiples of 16 bytes.
 template<int CN, bool ALIGNED>
-__global__ void __launch_bounds__(THREADS, ALIGNED || CN != 3 ? 0 : 5)
+__global__ void __launch_bounds__(THREADS, ALIGNED || CN != 3 ? 0 : UNALIGNED_BLOCKS_PER_SM)
     changedPixelsKernel(const ChangedPixelsParams params) {
     __shared__ uint16_t bytes[THREADS / 32][32 * CN + 4];
     cusi::startInOrder();
