@@ -10,13 +10,14 @@ namespace {
 using namespace perf::framediff;
 using perf::check;
 
-// A matrix without row padding, or a region at (1, 1) of one, whose rows then start at any address.
+// A matrix without row padding, or a region at (region, region) of one, whose rows then start at any address.
 class Placed {
   public:
-    Placed(int rows, int cols, int type, cusSpace space, const std::vector<uint8_t> &tight, bool region)
+    Placed(int rows, int cols, int type, cusSpace space, const std::vector<uint8_t> &tight, int region)
         : memory_(1, (rows + region) * (cols + region) * static_cast<int>(cusTypeSize(type)), CUS_8UC1, space) {
         const size_t pixel = cusTypeSize(type), step = static_cast<size_t>(cols + region) * pixel;
-        check(cusMatWrap(&mat, rows, cols, type, space, memory_.bytes() + (region ? step + pixel : 0), step));
+        check(cusMatWrap(&mat, rows, cols, type, space, memory_.bytes() + static_cast<size_t>(region) * (step + pixel),
+                         step));
         if (tight.empty())
             return;
         cusMat from = CUS_MAT_INIT;
@@ -148,20 +149,28 @@ void encodeOverflow(Size size) {
     });
 }
 
-void pictures(const std::string &name, Size size, int type, bool region) {
+// Where the two frames and the picture lie: matrices of their own, regions at (1, 1), or regions at (1, 1), (2, 2) and (3, 3), whose
+// rows all begin at different places of a vector.
+enum class Place { WHOLE, REGIONS, DIFFERENT_REGIONS };
+
+void pictures(const std::string &name, Size size, int type, Place place) {
     const size_t bytes = size.pixels() * cusTypeSize(type);
     const auto a = uniform(bytes, 1), b = uniform(bytes, 2);
     perf::bothSpaces([&](cusSpace space) {
         struct Set {
             Set(Size size, int type, cusSpace space, const std::vector<uint8_t> &a, const std::vector<uint8_t> &b,
-                bool region)
-                : prev(size.rows, size.cols, type, space, a, region), cur(size.rows, size.cols, type, space, b, region),
-                  dst(size.rows, size.cols, CUS_8UC3, space, {}, region) {}
+                Place place)
+                : prev(size.rows, size.cols, type, space, a, place != Place::WHOLE),
+                  cur(size.rows, size.cols, type, space, b, regionOf(place, 2)),
+                  dst(size.rows, size.cols, CUS_8UC3, space, {}, regionOf(place, 3)) {}
+            static int regionOf(Place place, int different) {
+                return place == Place::DIFFERENT_REGIONS ? different : place != Place::WHOLE;
+            }
             Placed prev, cur, dst;
         };
         std::deque<Set> sets;
         for (int k = perf::rotation(space, 3 * bytes); k > 0; --k)
-            sets.emplace_back(size, type, space, a, b, region);
+            sets.emplace_back(size, type, space, a, b, place);
         const double moved = 2.0 * static_cast<double>(bytes) + 3.0 * static_cast<double>(size.pixels());
         perf::Row heat("worst/framediff/heatmap/" + name, space, moved);
         heat.measure([&](cusStream stream, int i) {
@@ -207,15 +216,16 @@ TEST(FramediffWorst, Alignment) { // beside framediff/encode, encode-filtered an
     encodeRow({"encode-filtered/region/3840x2160/3pct-blobs", SIZES[0], CUS_8UC3, true, 2}, a, blobs,
               "frames at (1, 1) of a larger image");
     encodeRandom({"encode/region/3840x2160/random", SIZES[0], CUS_8UC3, true, 0});
-    pictures("region/3840x2160", SIZES[0], CUS_8UC3, true);
+    pictures("region/3840x2160", SIZES[0], CUS_8UC3, Place::REGIONS);
+    pictures("different-regions/3840x2160", SIZES[0], CUS_8UC3, Place::DIFFERENT_REGIONS);
 }
 TEST(FramediffWorst, Shapes) {
     for (const Size size : {SQUARE, WIDE, TALL}) {
         encodeRandom({"encode/" + size.text(), size, CUS_8UC1, false, 0});
         encodeRandom({"encode-filtered/" + size.text(), size, CUS_8UC1, false, 2});
-        pictures(size.text(), size, CUS_8UC1, false);
+        pictures(size.text(), size, CUS_8UC1, Place::WHOLE);
         if (size.cols > 1) // a column of a larger image touches a memory sector for every pixel, whatever the code
-            pictures("region/" + size.text(), size, CUS_8UC1, true);
+            pictures("region/" + size.text(), size, CUS_8UC1, Place::REGIONS);
     }
 }
 

@@ -123,31 +123,21 @@ __device__ __forceinline__ uint4 bytesFrom(const uint4 &low, const uint4 &high, 
                       __funnelshift_r(w[2], w[3], shift), __funnelshift_r(w[3], w[4], shift));
 }
 
-// The first `bytes` of 16, which may be negative or more; the rest is 0.
-__device__ __forceinline__ uint4 firstBytes(const uint4 &v, int bytes) {
-    const auto part = [&](uint32_t w, int n) { return n >= 4 ? w : n <= 0 ? 0u : w & ((1u << 8 * n) - 1); };
-    return make_uint4(part(v.x, bytes), part(v.y, bytes - 4), part(v.z, bytes - 8), part(v.w, bytes - 12));
+// Loads 16 bytes from an aligned address, or leaves `v` as it is: never a branch, behind which the compiler would wait for the
+// bytes before it issues the next load.
+__device__ __forceinline__ void loadStreamedIf(bool wanted, const void *p, uint4 &v) {
+    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %5, 0; @wanted ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+                 : "l"(p), "r"(static_cast<unsigned>(wanted)));
 }
 
-// Memory that may be read: an image from its first to its last byte.
-struct Span {
-    const unsigned char *begin, *end;
-    __device__ bool holds16(const unsigned char *p) const { return p >= begin && p + 16 <= end; }
-};
-
-// 16 bytes at an aligned address; those outside the span are not read and arbitrary.
-__device__ __forceinline__ uint4 loadInside(const unsigned char *p, const Span &span) {
-    if (span.holds16(p))
-        return __ldcs(reinterpret_cast<const uint4 *>(p));
-    uint32_t w[4] = {0, 0, 0, 0};
-#pragma unroll 1
-    for (int i = 0; i < 16; ++i)
-        if (p + i >= span.begin && p + i < span.end) {
-            const uint32_t byte = static_cast<uint32_t>(p[i]) << (i % 4 * 8);
-            w[0] |= i / 4 == 0 ? byte : 0, w[1] |= i / 4 == 1 ? byte : 0;
-            w[2] |= i / 4 == 2 ? byte : 0, w[3] |= i / 4 == 3 ? byte : 0;
-        }
-    return make_uint4(w[0], w[1], w[2], w[3]);
+// The bytes [first, last) at an aligned address are moved by vectors where a vector lies in the range. The rest, at most 15 bytes
+// at either end, one byte a lane: its offset, -1 for none. Lanes 0..15 take the first vector, 16..31 the last.
+__host__ __device__ __forceinline__ int edgeByte(int first, int last, unsigned lane) {
+    const bool upper = lane >= 16, one_vector = (first & 15) != 0 && (first ^ last) < 16;
+    const int at = ((upper ? last : first) & ~15) + static_cast<int>(lane % 16);
+    const bool takes = upper ? !one_vector : (first & 15) != 0;
+    return takes && at >= first && at < last ? at : -1;
 }
 
 // The first `bytes` of 16 to any address.

@@ -29,6 +29,12 @@ cusStatus divideWork(const char *function, EncodeParams *params) {
     params->run_fraction =
         static_cast<unsigned>(cusi::divUp(static_cast<unsigned long long>(pieces % warps) << 32, 0ull + warps));
     params->dense_tiles = framediff::denseTiles(params->groups);
+    params->dense_wave = static_cast<unsigned>(sms) * tuning::DENSE_BLOCKS_PER_SM;
+    params->undo_blocks = 0;
+    if (params->may_overflow) {
+        const unsigned of_a_block = tuning::ENCODE_THREADS * tuning::UNDO_ENTRIES;
+        params->undo_blocks = std::min(params->capacity / of_a_block + 1, static_cast<unsigned>(sms));
+    }
     return CUS_OK;
 }
 
@@ -43,7 +49,6 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
     params.mask = static_cast<unsigned char *>(diff.mask.data);
     params.state = static_cast<EncodeState *>(encoder.scratch.data);
     params.tile_status = reinterpret_cast<unsigned long long *>(params.state + 1);
-    params.cur_end = params.cur + (frame.rows - 1) * frame.step + row_bytes;
     params.cur_step = frame.step;
     params.ref_step = encoder.ref.step;
     params.mask_step = diff.mask.step;
@@ -96,7 +101,7 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(bytes), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     // Frames are numbered from 1, so the zeros in the status words do not belong to the first one.
-    const EncodeState start = {1, 0xffffffffu, 1};
+    const EncodeState start = {1, 0xffffffffu, 0, 1, 0};
     CUSI_CUDA("cusDiffEncoderCreate", cudaMemcpy(encoder->scratch.data, &start, sizeof start, cudaMemcpyHostToDevice));
     if (encoder->options.min_neighbors > 0)
         CUS_TRY(cusMatCreate(&encoder->changed, encoder->rows, cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
@@ -116,8 +121,6 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     }
     // What the device last reported, without waiting for it: either kernel encodes any frame.
     const bool dense = *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0 && !params.may_overflow;
-    if (dense)
-        return framediff::launchDense(params, hasFullUnits(params), stream);
-    CUS_TRY(framediff::launchEncode(params, hasFullUnits(params), stream));
-    return params.may_overflow ? framediff::launchUndo(params, stream) : CUS_OK;
+    return dense ? framediff::launchDense(params, hasFullUnits(params), stream)
+                 : framediff::launchEncode(params, hasFullUnits(params), stream);
 }

@@ -3,7 +3,7 @@
 //   framediff_heatmap.cu   heatmap and noise view
 //   framediff_filter.cu    noise filter, first pass: the map of changed pixels
 //   framediff_encode.cu    the encoder's kernel: one pass over frame and reference
-//   framediff_undo.cu      what follows the encoder's kernel where the list may be too short
+//   framediff_undo.cuh     what the encoder's kernel does in addition where the list may be too short
 //   framediff_dense.cu     the kernel that takes its place when much changes
 //   framediff_decode.cu    the decoder
 //   framediff_cuda.cu      the encoder's workspace, parameters and launches
@@ -20,12 +20,16 @@ constexpr int ENCODE_THREADS = 512;
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
 constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in groups of 32 units: 1 KB
 constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
+constexpr unsigned UNDO_ENTRIES = 8;    // of a thread, where a list may be too short; at most one block per multiprocessor
 constexpr int ENCODE_STAGED = 512;      // entries a warp keeps in shared memory; the rest of a denser run is read twice
 // Frames after one of which more than this share of the bytes has changed go to the other kernel; 0: none does.
 constexpr unsigned DENSE_SHARE = 16; // one in 16
+// Two variants that docs/internals/framediff.md describes, not yet measured.
+constexpr bool DENSE_PIPELINED = false; // blocks stay, and count their next tile before they write the current one
+constexpr bool DENSE_PREFETCH = false;  // a block asks L2 for the tile that follows when it has finished
 constexpr int DENSE_THREADS = 512;
-constexpr int DENSE_BLOCKS_PER_SM = 3;
-constexpr int DENSE_UNITS = 2; // of a thread
+constexpr int DENSE_BLOCKS_PER_SM = DENSE_PIPELINED ? 2 : 3; // their registers
+constexpr int DENSE_UNITS = 2;                               // of a thread
 } // namespace tuning
 
 constexpr int TILE_PIXELS = 512; // pixels a warp handles at once, one row or part of it
@@ -50,12 +54,14 @@ struct Divisor {
 struct EncodeState {
     unsigned long long frame;       // the frame's number, in the lower 30 bits
     unsigned undelivered_from;      // the first entry of the first tile that did not fit; 2^32 - 1 if all have fit
+    unsigned undo_started;          // blocks that know the frame's number, of those that may have to undo it
     unsigned long long dense_frame; // of those that denseKernel encodes, whose status words follow the others
+    unsigned long long dense_next;  // the next tile that no block has taken, with DENSE_PIPELINED
 };
 
 // The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
 struct EncodeParams {
-    const unsigned char *cur, *cur_end;
+    const unsigned char *cur;
     unsigned char *ref, *values, *mask;
     uint32_t *positions, *count;
     EncodeState *state;
@@ -76,6 +82,8 @@ struct EncodeParams {
     unsigned long long *dense_status;
     uint32_t *dense_hint;             // in host memory: which kernel encodes later frames
     unsigned dense_tiles, dense_from; // a frame is dense from so many entries on
+    unsigned undo_blocks;             // after those of the tiles, if the list may be too short
+    unsigned dense_wave;              // blocks of denseKernel that run at once
 };
 
 // framediff_filter.cu: writes the map of changed pixels.
@@ -84,9 +92,6 @@ cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, boo
 // framediff_encode.cu: allows the kernels their shared memory; encodes. `full_units` states what UnitReader<true> requires.
 cusStatus prepareEncodeKernels(const char *function);
 cusStatus launchEncode(const EncodeParams &params, bool full_units, cudaStream_t stream);
-
-// framediff_undo.cu: if the list of a frame did not fit, takes back what launchEncode() did to the reference.
-cusStatus launchUndo(const EncodeParams &params, cudaStream_t stream);
 
 // framediff_dense.cu: the same for frames of which much changes, if nothing can overflow.
 unsigned denseTiles(unsigned groups);
@@ -113,61 +118,75 @@ __device__ inline unsigned changedBits(const uint4 &a, const uint4 &b, uint32_t 
     return packFlags(over(a.x, b.x), over(a.y, b.y)) | packFlags(over(a.z, b.z), over(a.w, b.w)) << 8;
 }
 
-// Loads a lane's share of `bytes` bytes from any address: vectors lane + 32 k for each k < CN; zeros past the end. Lanes load
-// aligned vectors, each once, and take what they lack from the next lane.
+// Loads a lane's share of a tile of up to TILE_PIXELS pixels of a pair of images, at addresses that are multiples of 16: vectors
+// lane + 32 k for each k < CN; zeros past the end.
 template<int CN>
-__device__ __forceinline__ void loadBytes(const unsigned char *p, int bytes, unsigned lane, const cusi::Span &image,
-                                          uint4 (&v)[CN]) {
-    const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(p)) % 16;
-    const unsigned char *const base = p - phase;
-    const bool whole = base >= image.begin && base + 16 * (32 * CN + 1) <= image.end; // for all lanes
-    const auto loadVector = [&](int i) {
-        if (whole)
-            return __ldcs(reinterpret_cast<const uint4 *>(base) + i);
-        return 16 * i < static_cast<int>(phase) + bytes ? cusi::loadInside(base + 16 * i, image) : make_uint4(0, 0, 0, 0);
-    };
+__device__ __forceinline__ void loadAlignedTile(const unsigned char *first, const unsigned char *second, unsigned pixels,
+                                                unsigned lane, uint4 (&a)[CN], uint4 (&b)[CN]) {
 #pragma unroll
-    for (int k = 0; k < CN; ++k)
-        v[k] = loadVector(static_cast<int>(lane) + 32 * k);
-    if (phase) {
-        const uint4 last = lane == 0 ? loadVector(32 * CN) : make_uint4(0, 0, 0, 0);
+    for (int k = 0; k < CN; ++k) {
+        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * CN) - at;
+        a[k] = left > 0 ? cusi::load16(first + at, left, true) : make_uint4(0, 0, 0, 0);
+        b[k] = left > 0 ? cusi::load16(second + at, left, true) : make_uint4(0, 0, 0, 0);
+    }
+}
+
+// The bytes of a tile at any address: aligned vectors that lie in the tile as a whole, and single bytes of the vectors at its
+// two ends, so that nothing outside the tile is read. In shared memory the tile begins at the byte phase().
+template<int CN>
+class TileBytes {
+  public:
+    static constexpr int VECTORS = 32 * CN + 1; // of shared memory
+
+    // `tile`: its pixel 0, which may lie before the row; `begin`, `end`: its pixels that exist. Only issues the loads.
+    __device__ __forceinline__ TileBytes(const unsigned char *tile, int begin, int end, unsigned lane)
+        : phase_(static_cast<int>(reinterpret_cast<uintptr_t>(tile) % 16)), first_(phase_ + begin * CN),
+          last_(phase_ + end * CN) {
+        const unsigned char *const base = tile - phase_;
 #pragma unroll
         for (int k = 0; k < CN; ++k) {
-            const uint4 offered = lane > 0 ? v[k] : k + 1 < CN ? v[k + 1 < CN ? k + 1 : k] : last;
-            const auto ofNextLane = [&](uint32_t w) { return __shfl_sync(cusi::FULL_WARP, w, (lane + 1) % 32); };
-            v[k] = cusi::bytesFrom(
-                v[k],
-                make_uint4(ofNextLane(offered.x), ofNextLane(offered.y), ofNextLane(offered.z), ofNextLane(offered.w)),
-                phase);
+            const int at = 16 * static_cast<int>(lane + 32 * k);
+            v[k] = make_uint4(0, 0, 0, 0);
+            cusi::loadStreamedIf(at >= first_ && at + 16 <= last_, base + at, v[k]);
+        }
+        if (hasEdges()) {
+            const int at = cusi::edgeByte(first_, last_, lane);
+            if (at >= 0)
+                edge = base[at];
         }
     }
-    if (bytes < 512 * CN)
+
+    __device__ __forceinline__ unsigned phase() const {
+        return static_cast<unsigned>(phase_);
+    }
+
+    // Whether any lane holds less than whole vectors, or the tile begins inside one; the same for all lanes.
+    __device__ __forceinline__ bool hasEdges() const {
+        return ((first_ | last_) & 15) != 0;
+    }
+
+    // Stores the bytes, for the whole warp; zeros outside the tile.
+    __device__ __forceinline__ void stage(uint4 *shared, unsigned lane) const {
 #pragma unroll
         for (int k = 0; k < CN; ++k)
-            v[k] = cusi::firstBytes(v[k], bytes - 16 * static_cast<int>(lane + 32 * k));
-}
-
-struct Pair {
-    cusi::Span first, second;
-};
-
-// A lane's share of a tile of up to TILE_PIXELS pixels, which begins at `first` and `second` in a pair of images, as above.
-// ALIGNED: all rows begin at multiples of 16 bytes.
-template<int CN, bool ALIGNED>
-__device__ __forceinline__ void loadTile(const Pair &images, const unsigned char *first, const unsigned char *second,
-                                         unsigned pixels, unsigned lane, uint4 (&a)[CN], uint4 (&b)[CN]) {
-    if constexpr (ALIGNED) {
-#pragma unroll
-        for (int k = 0; k < CN; ++k) {
-            const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * CN) - at;
-            a[k] = left > 0 ? cusi::load16(first + at, left, true) : make_uint4(0, 0, 0, 0);
-            b[k] = left > 0 ? cusi::load16(second + at, left, true) : make_uint4(0, 0, 0, 0);
+            shared[lane + 32 * k] = v[k];
+        if (hasEdges()) {
+            if (lane == 0)
+                shared[VECTORS - 1] = make_uint4(0, 0, 0, 0);
+            __syncwarp();
+            const int at = cusi::edgeByte(first_, last_, lane);
+            if (at >= 0)
+                reinterpret_cast<unsigned char *>(shared)[at] = static_cast<unsigned char>(edge);
         }
-    } else {
-        loadBytes<CN>(first, static_cast<int>(pixels * CN), lane, images.first, a);
-        loadBytes<CN>(second, static_cast<int>(pixels * CN), lane, images.second, b);
+        __syncwarp();
     }
-}
+
+    uint4 v[CN];
+    unsigned edge = 0; // the lane's byte of a vector that is not loaded as a whole
+
+  private:
+    const int phase_, first_, last_; // bytes from the first vector
+};
 
 #endif // __CUDACC__
 

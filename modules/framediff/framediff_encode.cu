@@ -5,6 +5,7 @@
 // that every lane has work; their bytes become entries in shared memory. Warps wait for each other only at the end of their
 // runs, where blocks learn by decoupled look-back how many entries precede theirs, and write them out in order.
 #include "framediff_lookback.cuh"
+#include "framediff_undo.cuh"
 #include "framediff_units.cuh"
 
 namespace framediff {
@@ -42,6 +43,8 @@ __device__ inline unsigned exclusiveSum(unsigned count, unsigned &total) {
 template<bool FULL_UNITS, bool FILTER_OR_MASK>
 class WarpEncoder {
   public:
+    using Reader = UnitReader<FULL_UNITS>;
+
     // warp: in the block; index: in the grid; shared: SHARED_BYTES of the block.
     __device__ __forceinline__ WarpEncoder(const EncodeParams &params, unsigned warp, unsigned index, unsigned char *shared)
         : params_(params), begin_(firstGroup(index)), groups_(firstGroup(index + 1) - begin_), run_(begin_ * 32),
@@ -52,16 +55,16 @@ class WarpEncoder {
     __device__ __forceinline__ unsigned firstUnit() const { return run_; }
 
     // Reads the whole run. The loads of the next units are in flight while the warp examines the current ones.
-    __device__ __forceinline__ void scan(UnitReader<FULL_UNITS> &reader) {
-        uint4 cur[2] = {}, ref[2] = {};
-        reader.load(params_, groups_ > 0, cur[0], ref[0]);
+    __device__ __forceinline__ void scan(Reader &reader) {
+        typename Reader::Loaded units[2] = {};
+        reader.load(params_, groups_ > 0, units[0]);
         for (unsigned i = 0; i < groups_; i += 2) {
-            reader.load(params_, i + 1 < groups_, cur[1], ref[1]);
-            examine(i, cur[0], ref[0]);
+            reader.load(params_, i + 1 < groups_, units[1]);
+            examine(i, units[0]);
             if (i + 1 == groups_)
                 break;
-            reader.load(params_, i + 2 < groups_, cur[0], ref[0]);
-            examine(i + 1, cur[1], ref[1]);
+            reader.load(params_, i + 2 < groups_, units[0]);
+            examine(i + 1, units[1]);
         }
         __syncwarp();
     }
@@ -84,12 +87,14 @@ class WarpEncoder {
     __device__ __forceinline__ unsigned firstSpilledUnit() const { return run_ + spill_from_ / 32 * 32; }
 
     // Reads the run again from spill_from on, stages one group at a time and writes it.
-    __device__ __forceinline__ void writeSpilled(UnitReader<FULL_UNITS> &again, size_t out) {
-        uint4 next_ref = {}, next_cur = {}, ref = {}, cur = {};
-        again.load(params_, spill_from_ != end_, cur, ref);
+    __device__ __forceinline__ void writeSpilled(Reader &again, size_t out) {
+        typename Reader::Loaded next = {}, now = {};
+        again.load(params_, spill_from_ != end_, now);
         for (unsigned i = spill_from_ / 32; i < groups_; ++i) {
-            again.load(params_, i + 1 < groups_, next_cur, next_ref);
+            again.load(params_, i + 1 < groups_, next);
             const unsigned first = i * 32 + lane_, unit = run_ + first;
+            uint4 cur, ref;
+            Reader::take(params_, unit, now, cur, ref);
             const unsigned bits = first >= spill_from_ ? bytesToSend<FILTER_OR_MASK>(params_, unit, cur, ref) : 0;
             unsigned found;
             unsigned at = exclusiveSum(__popc(bits), found);
@@ -106,8 +111,7 @@ class WarpEncoder {
                 }
             __syncwarp();
             out = writeEntries(out, found, true);
-            cur = next_cur;
-            ref = next_ref;
+            now = next;
         }
     }
 
@@ -127,8 +131,10 @@ class WarpEncoder {
     }
 
     // Finds the changes in group i of the run and queues the units that have any.
-    __device__ __forceinline__ void examine(unsigned i, const uint4 &cur, const uint4 &ref) {
+    __device__ __forceinline__ void examine(unsigned i, const typename Reader::Loaded &loaded) {
         const unsigned unit = run_ + i * 32 + lane_;
+        uint4 cur, ref;
+        Reader::take(params_, unit, loaded, cur, ref);
         const unsigned bits = bytesToSend<FILTER_OR_MASK>(params_, unit, cur, ref);
         if (FILTER_OR_MASK)
             storeMask(params_, unit, bits);
@@ -216,12 +222,18 @@ class WarpEncoder {
     unsigned queued_ = 0, head_ = 0;    // units in the queue; slot of the first, modulo 64
 };
 
-template<bool FULL_UNITS, bool FILTER_OR_MASK>
+// BOUNDED: the list may be too short, and undo blocks follow those of the tiles.
+template<bool FULL_UNITS, bool FILTER_OR_MASK, bool BOUNDED>
 __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM)
     encodeKernel(const EncodeParams params) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ unsigned warp_totals[ENCODE_WARPS];
 
+    if (BOUNDED && blockIdx.x >= params.tiles) {
+        cusi::startInOrder();
+        undoIfTooShort<tuning::ENCODE_THREADS>(params, cusi::loadRelaxed(&params.state->frame) << 34);
+        return;
+    }
     const unsigned tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     WarpEncoder<FULL_UNITS, FILTER_OR_MASK> encoder(params, warp, tile * ENCODE_WARPS + warp, shared);
     UnitReader<FULL_UNITS> reader(params, encoder.firstUnit() + lane);
@@ -245,13 +257,14 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         cusi::storeRelaxed(params.tile_status + tile, frame | (tile > 0 ? TILE_COUNT : TILE_PREFIX) | tile_total);
     }
     encoder.drainRest();
-    const unsigned before = lookBack<tuning::ENCODE_THREADS>(params.tile_status, tile, frame);
+    const unsigned before = lookBack<tuning::ENCODE_THREADS, BOUNDED>(params.tile_status, tile, frame);
     if (threadIdx.x == 0) {
         if (params.tiles > tuning::ENCODE_THREADS) // fewer are read in one round anyway
             cusi::storeRelaxed(params.tile_status + tile, frame | TILE_PREFIX | (before + tile_total));
         if (tile == params.tiles - 1) { // all other blocks have read the frame's number, since they have published with it
             *params.count = before + tile_total;
-            params.state->frame = (frame >> 34) + 1;
+            if (!BOUNDED)
+                params.state->frame = (frame >> 34) + 1;
             if (before + tile_total > params.dense_from)
                 *params.dense_hint = 1;
         }
@@ -263,15 +276,21 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
         encoder.writeSpilled(again, out);
     } else if (threadIdx.x == 0) {
         __threadfence();
-        atomicMin(&params.state->undelivered_from, before); // blocks before have updated the reference: undoKernel follows
+        atomicMin(&params.state->undelivered_from, before); // tiles before have updated the reference
     }
+    if (BOUNDED)
+        finishTile(params, tile, frame, before + tile_total);
 }
 
 using EncodeKernel = void (*)(EncodeParams);
-EncodeKernel encodeKernelFor(bool full_units, bool filter_or_mask) {
+template<bool BOUNDED>
+EncodeKernel encodeKernelOf(bool full_units, bool filter_or_mask) {
     if (filter_or_mask)
-        return full_units ? encodeKernel<true, true> : encodeKernel<false, true>;
-    return full_units ? encodeKernel<true, false> : encodeKernel<false, false>;
+        return full_units ? encodeKernel<true, true, BOUNDED> : encodeKernel<false, true, BOUNDED>;
+    return full_units ? encodeKernel<true, false, BOUNDED> : encodeKernel<false, false, BOUNDED>;
+}
+EncodeKernel encodeKernelFor(bool full_units, bool filter_or_mask, bool bounded) {
+    return bounded ? encodeKernelOf<true>(full_units, filter_or_mask) : encodeKernelOf<false>(full_units, filter_or_mask);
 }
 
 } // namespace
@@ -279,14 +298,16 @@ EncodeKernel encodeKernelFor(bool full_units, bool filter_or_mask) {
 cusStatus prepareEncodeKernels(const char *function) {
     for (bool full_units : {false, true})
         for (bool filter_or_mask : {false, true})
-            CUSI_CUDA(function, cudaFuncSetAttribute(encodeKernelFor(full_units, filter_or_mask),
-                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
+            for (bool bounded : {false, true})
+                CUSI_CUDA(function, cudaFuncSetAttribute(encodeKernelFor(full_units, filter_or_mask, bounded),
+                                                         cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
     return CUS_OK;
 }
 
 cusStatus launchEncode(const EncodeParams &params, bool full_units, cudaStream_t stream) {
-    return cusi::launchOverlapped("cusDiffEncode", encodeKernelFor(full_units, params.changed || params.mask), params.tiles,
-                                  tuning::ENCODE_THREADS, SHARED_BYTES, stream, params);
+    const auto kernel = encodeKernelFor(full_units, params.changed || params.mask, params.may_overflow);
+    return cusi::launchOverlapped("cusDiffEncode", kernel, params.tiles + params.undo_blocks, tuning::ENCODE_THREADS,
+                                  SHARED_BYTES, stream, params);
 }
 
 } // namespace framediff

@@ -8,6 +8,11 @@ namespace framediff {
 namespace {
 
 constexpr int THREADS = 256;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750 // 1024 resident threads at most
+constexpr int UNALIGNED_BLOCKS_PER_SM = 4;
+#else
+constexpr int UNALIGNED_BLOCKS_PER_SM = 5; // of three channels
+#endif
 
 struct ChangedPixelsParams {
     const unsigned char *cur, *ref;
@@ -16,11 +21,28 @@ struct ChangedPixelsParams {
     unsigned words_per_row, tiles_per_row, cols;
     unsigned long long tiles;
     uint32_t addend;
-    Pair images; // frame and reference
 };
 
+// A lane's share of a tile: vectors lane + 32 k for each k < CN; zeros past the end.
+template<int CN>
+__device__ __forceinline__ void takeShare(const TileBytes<CN> &tile, uint4 *staged, unsigned lane, uint4 (&v)[CN]) {
+    if (!tile.hasEdges()) {
+#pragma unroll
+        for (int k = 0; k < CN; ++k)
+            v[k] = tile.v[k];
+        return;
+    }
+    tile.stage(staged, lane);
+#pragma unroll
+    for (int k = 0; k < CN; ++k)
+        v[k] = cusi::bytesFrom(staged[lane + 32 * k], staged[lane + 32 * k + 1], tile.phase());
+    __syncwarp();
+}
+
+// ALIGNED: all rows begin at multiples of 16 bytes.
 template<int CN, bool ALIGNED>
-__global__ void __launch_bounds__(THREADS) changedPixelsKernel(const ChangedPixelsParams params) {
+__global__ void __launch_bounds__(THREADS, ALIGNED || CN != 3 ? 0 : UNALIGNED_BLOCKS_PER_SM)
+    changedPixelsKernel(const ChangedPixelsParams params) {
     __shared__ uint16_t bytes[THREADS / 32][32 * CN + 4];
     cusi::startInOrder();
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -33,7 +55,14 @@ __global__ void __launch_bounds__(THREADS) changedPixelsKernel(const ChangedPixe
     const unsigned char *cur = params.cur + y * params.cur_step + static_cast<size_t>(x) * CN;
     const unsigned char *ref = params.ref + y * params.ref_step + static_cast<size_t>(x) * CN;
     uint4 a[CN], b[CN];
-    loadTile<CN, ALIGNED>(params.images, cur, ref, pixels, lane, a, b);
+    if constexpr (ALIGNED) {
+        loadAlignedTile<CN>(cur, ref, pixels, lane, a, b);
+    } else {
+        __shared__ uint4 staged[THREADS / 32][TileBytes<CN>::VECTORS];
+        const TileBytes<CN> first(cur, 0, static_cast<int>(pixels), lane), second(ref, 0, static_cast<int>(pixels), lane);
+        takeShare(first, staged[warp], lane, a);
+        takeShare(second, staged[warp], lane, b);
+    }
 #pragma unroll
     for (int k = 0; k < CN; ++k)
         bytes[warp][lane + 32 * k] = static_cast<uint16_t>(changedBits(a[k], b[k], params.addend));
@@ -91,8 +120,6 @@ cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, boo
     params.tiles_per_row = cusi::divUp(params.cols, params.cols <= NARROW ? 32u : TILE_PIXELS);
     params.tiles = static_cast<unsigned long long>(params.tiles_per_row) * encode.rows;
     params.addend = encode.addend;
-    params.images = {{encode.cur, encode.cur_end},
-                     {encode.ref, encode.ref + (encode.rows - 1) * encode.ref_step + encode.row_bytes}};
     if (params.cols <= NARROW)
         return cusi::launchOverlapped("cusDiffEncode", changedPixelsNarrowKernel,
                                       static_cast<unsigned>(cusi::divUp(params.tiles, 0ull + THREADS)), THREADS, 0, stream,

@@ -15,14 +15,15 @@ __device__ inline UnitLocation locate(const EncodeParams &params, unsigned unit)
     return {y, x, min(16u, params.row_bytes - x)};
 }
 
+// Whether the aligned vectors that hold the 16 bytes from byte x of a row on lie in the row: two, or one if `phase`, the address
+// of these bytes modulo 16, is 0.
+__host__ __device__ inline bool unitVectorsInside(unsigned x, unsigned row_bytes, unsigned phase) {
+    return x >= phase && x + (phase ? 32 - phase : 16) <= row_bytes;
+}
+
 // ---- Loads -----------------------------------------------------------------------------------------------------------
 
-// Predicated loads. With a branch, the compiler would schedule the use of the previous unit before the load of the next.
-__device__ inline void loadFrameIf(bool wanted, const uint4 *p, uint4 &v) {
-    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %5, 0; @wanted ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-                 : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
-                 : "l"(p), "r"(static_cast<unsigned>(wanted)));
-}
+// As cusi::loadStreamedIf(), of bytes that are written in the same kernel.
 __device__ inline void loadReferenceIf(bool wanted, const uint4 *p, uint4 &v) {
     asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %5, 0; @wanted ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
                  : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
@@ -30,23 +31,27 @@ __device__ inline void loadReferenceIf(bool wanted, const uint4 *p, uint4 &v) {
                  : "memory");
 }
 
-// A lane's iterator over frame and reference, 32 units a step. FULL_UNITS: every unit has 16 bytes, aligned to 16, in both
-// images; a row has at least 32 units and the frame a multiple of 32. Without padding the frame counts as one row.
+// A lane's iterator over frame and reference, 32 units a step: load() issues the loads of a unit, which is in flight until
+// take(). FULL_UNITS: every unit has 16 bytes, aligned to 16, in both images; a row has at least 32 units and the frame a
+// multiple of 32. Without padding the frame counts as one row.
 template<bool FULL_UNITS>
 class UnitReader;
 
 template<>
 class UnitReader<true> {
   public:
+    struct Loaded {
+        uint4 cur, ref;
+    };
     __device__ UnitReader(const EncodeParams &params, unsigned unit) {
         const unsigned y = params.line == params.units ? 0 : params.units_per_row.divide(unit);
         column_ = unit - y * params.line;
         cur_ = unit + y * params.cur_gap;
         ref_ = unit + y * params.ref_gap;
     }
-    __device__ void load(const EncodeParams &params, bool wanted, uint4 &cur, uint4 &ref) {
-        loadFrameIf(wanted, reinterpret_cast<const uint4 *>(params.cur) + cur_, cur);
-        loadReferenceIf(wanted, reinterpret_cast<const uint4 *>(params.ref) + ref_, ref);
+    __device__ void load(const EncodeParams &params, bool wanted, Loaded &unit) {
+        cusi::loadStreamedIf(wanted, reinterpret_cast<const uint4 *>(params.cur) + cur_, unit.cur);
+        loadReferenceIf(wanted, reinterpret_cast<const uint4 *>(params.ref) + ref_, unit.ref);
         __syncwarp();
         cur_ += 32;
         ref_ += 32;
@@ -57,43 +62,52 @@ class UnitReader<true> {
             ref_ += params.ref_gap;
         }
     }
+    __device__ static void take(const EncodeParams &, unsigned, const Loaded &unit, uint4 &cur, uint4 &ref) {
+        ref = unit.ref;
+        cur = unit.cur;
+    }
 
   private:
     unsigned column_, cur_, ref_;
 };
 
+// Loads two aligned vectors of the frame for a unit. Where they, or the reference's, exceed the row, take() reads the bytes of the
+// unit one by one; by then their cache lines have mostly arrived, with those of the lanes beside it.
 template<>
 class UnitReader<false> {
   public:
+    struct Loaded {
+        uint4 low, high, ref;
+        unsigned phase; // of the unit in `low`; BYTES: nothing has been loaded
+    };
     __device__ UnitReader(const EncodeParams &, unsigned unit) : unit_(unit) {}
-    __device__ void load(const EncodeParams &params, bool wanted, uint4 &cur, uint4 &ref) { // zeros past the last unit
-        cur = ref = make_uint4(0, 0, 0, 0);
-        if (wanted && unit_ < params.units) {
-            const UnitLocation at = locate(params, unit_);
-            const unsigned char *c = params.cur + static_cast<size_t>(at.y) * params.cur_step + at.x;
-            const unsigned char *r = params.ref + static_cast<size_t>(at.y) * params.ref_step + at.x;
-            const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(c)) % 16;
-            const unsigned char *const base = c - phase;
-            uint4 low, high = make_uint4(0, 0, 0, 0);
-            if (base >= params.cur && base + 32 <= params.cur_end) {
-                low = __ldcs(reinterpret_cast<const uint4 *>(base));
-                if (phase)
-                    high = __ldcs(reinterpret_cast<const uint4 *>(base) + 1);
-            } else {
-                const cusi::Span image = {params.cur, params.cur_end};
-                low = cusi::loadInside(base, image);
-                high = cusi::loadInside(base + 16, image);
-            }
-            cur = phase ? cusi::bytesFrom(low, high, phase) : low;
-            if (at.length < 16)
-                cur = cusi::firstBytes(cur, static_cast<int>(at.length));
-            ref =
-                at.length < 16 ? cusi::load16(r, static_cast<int>(at.length), false) : *reinterpret_cast<const uint4 *>(r);
-        }
+    __device__ void load(const EncodeParams &params, bool wanted, Loaded &unit) {
+        const UnitLocation at = locate(params, unit_);
+        const unsigned char *const c = params.cur + static_cast<size_t>(at.y) * params.cur_step + at.x;
+        const unsigned char *const r = params.ref + static_cast<size_t>(at.y) * params.ref_step + at.x;
+        const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(c)) % 16;
+        const bool inside = unit_ < params.units && unitVectorsInside(at.x, params.row_bytes, phase);
+        unit.phase = inside ? phase : BYTES;
+        cusi::loadStreamedIf(wanted && inside, c - phase, unit.low);
+        cusi::loadStreamedIf(wanted && inside && phase != 0, c - phase + 16, unit.high);
+        loadReferenceIf(wanted && inside, reinterpret_cast<const uint4 *>(r), unit.ref);
         unit_ += 32;
+    }
+    // `number`: the unit's. Zeros past the end of its row, and past the last unit.
+    __device__ static void take(const EncodeParams &params, unsigned number, const Loaded &unit, uint4 &cur, uint4 &ref) {
+        if (unit.phase != BYTES) {
+            cur = cusi::bytesFrom(unit.low, unit.high, unit.phase);
+            ref = unit.ref;
+            return;
+        }
+        const UnitLocation at = locate(params, number);
+        const int length = number < params.units ? static_cast<int>(at.length) : 0;
+        cur = cusi::load16(params.cur + static_cast<size_t>(at.y) * params.cur_step + at.x, length, false);
+        ref = cusi::load16(params.ref + static_cast<size_t>(at.y) * params.ref_step + at.x, length, false);
     }
 
   private:
+    static constexpr unsigned BYTES = 16;
     unsigned unit_;
 };
 

@@ -1,0 +1,145 @@
+// An encoder and a decoder beside their reference: what several tests of framediff share.
+#pragma once
+
+#include "cusight/framediff.h"
+
+#include "reference/framediff.hpp"
+#include "support.hpp"
+
+#include <string>
+#include <vector>
+
+namespace framediff_support {
+
+using reference::Shape;
+using support::Layout;
+using support::TestMat;
+using Bytes = std::vector<uint8_t>;
+
+inline int typeOf(int channels) {
+    return CUS_MAKETYPE(CUS_8U, channels);
+}
+
+inline Bytes noise(size_t n, std::mt19937_64 &random) {
+    Bytes bytes(n);
+    for (auto &b : bytes)
+        b = static_cast<uint8_t>(random());
+    return bytes;
+}
+
+// A copy in which about one byte in `period` differs by 128.
+inline Bytes flipped(const Bytes &frame, uint64_t period, std::mt19937_64 &random) {
+    Bytes next = frame;
+    for (auto &b : next)
+        if (random() % period == 0)
+            b = static_cast<uint8_t>(b ^ 128);
+    return next;
+}
+
+inline uint32_t allBytes(Shape s) {
+    return static_cast<uint32_t>(s.bytes());
+}
+
+inline std::string describe(Shape s) {
+    return std::to_string(s.rows) + " x " + std::to_string(s.cols) + " x " + std::to_string(s.channels);
+}
+
+// The output of an encoder, at any address in larger blocks of memory.
+class Lists {
+  public:
+    Lists(Shape s, cusSpace space, uint32_t capacity, bool with_mask = true, Layout positions = {}, Layout values = {})
+        : shape_(s), positions_(1, static_cast<int>(capacity), CUS_32SC1, space, positions),
+          values_(1, static_cast<int>(capacity), CUS_8UC1, space, values), count_(1, 1, CUS_32SC1, space),
+          mask_(s.rows, static_cast<int>((static_cast<size_t>(s.cols) * static_cast<size_t>(s.channels) + 7) / 8), CUS_8UC1,
+                space, {3, 1}) {
+        diff.positions = positions_.mat;
+        diff.values = values_.mat;
+        diff.count = count_.mat;
+        if (with_mask)
+            diff.mask = mask_.mat;
+        diff.capacity = capacity;
+    }
+
+    void expect(const reference::Entries &want, const std::string &where) {
+        ASSERT_EQ(count_.get<uint32_t>()[0], want.positions.size()) << where;
+        if (want.positions.size() <= diff.capacity) {
+            auto positions = positions_.get<uint32_t>();
+            auto values = values_.get();
+            positions.resize(want.positions.size());
+            values.resize(want.values.size());
+            ASSERT_TRUE(positions == want.positions) << where << ": positions differ";
+            ASSERT_TRUE(values == want.values) << where << ": values differ";
+        }
+        if (diff.mask.data) {
+            ASSERT_TRUE(mask_.get() == reference::mask(want, shape_)) << where << ": masks differ";
+        }
+        ASSERT_TRUE(positions_.intact() && values_.intact() && mask_.intact()) << where;
+    }
+
+    cusSparseDiff diff = CUS_SPARSE_DIFF_INIT;
+
+  private:
+    const Shape shape_;
+    TestMat positions_, values_, count_, mask_;
+};
+
+// An encoder and a decoder beside their reference.
+class Link {
+  public:
+    static int threshold() { return 20; }
+
+    Link(Shape s, cusSpace space, int min_neighbors, Layout layout)
+        : shape_(s), space_(space), min_neighbors_(min_neighbors), layout_(layout), reference_(s.bytes()) {
+        const cusDiffOptions options = {threshold(), min_neighbors};
+        CUS_EXPECT_OK(cusDiffEncoderCreate(&encoder_, s.rows, s.cols, typeOf(s.channels), space, &options));
+        CUS_EXPECT_OK(cusDiffDecoderCreate(&decoder_, s.rows, s.cols, typeOf(s.channels), space));
+    }
+    ~Link() {
+        cusDiffEncoderDestroy(encoder_);
+        cusDiffDecoderDestroy(decoder_);
+    }
+    Link(const Link &) = delete;
+    Link &operator=(const Link &) = delete;
+
+    // Encodes and decodes a frame; compares lists, mask and both frames. A list that does not fit leaves both as they were.
+    void send(const Bytes &frame, Lists &lists, const std::string &where) {
+        TestMat mat(shape_.rows, shape_.cols, typeOf(shape_.channels), space_, layout_, frame.data());
+        Bytes after = reference_;
+        const auto want = reference::encode(after, frame, shape_, threshold(), min_neighbors_);
+        const bool fits = want.positions.size() <= lists.diff.capacity;
+        ASSERT_EQ(cusDiffEncode(encoder_, &mat.mat, &lists.diff, nullptr),
+                  fits || space_ == CUS_DEVICE ? CUS_OK : CUS_ERROR_CAPACITY)
+            << where;
+        lists.expect(want, where);
+        if (fits) {
+            CUS_ASSERT_OK(cusDiffDecode(decoder_, &lists.diff, nullptr));
+            reference_ = after;
+        }
+        cusMat view = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusDiffEncoderReference(encoder_, &view));
+        ASSERT_TRUE(support::elements(view) == reference_) << where << ": the encoder's reference differs";
+        CUS_ASSERT_OK(cusDiffDecoderFrame(decoder_, &view));
+        ASSERT_TRUE(support::elements(view) == reference_) << where << ": the decoder's frame differs";
+        ASSERT_TRUE(mat.intact()) << where;
+    }
+
+    // The number of entries of a frame sent next.
+    uint32_t entriesOf(const Bytes &frame) const {
+        Bytes after = reference_;
+        return static_cast<uint32_t>(reference::encode(after, frame, shape_, threshold(), min_neighbors_).positions.size());
+    }
+
+    // What encoder and decoder hold.
+    const Bytes &reference() const { return reference_; }
+
+  private:
+    const Shape shape_;
+    const cusSpace space_;
+    const int min_neighbors_;
+    const Layout layout_;
+    Bytes reference_;
+    cusDiffEncoder *encoder_ = nullptr;
+    cusDiffDecoder *decoder_ = nullptr;
+};
+
+} // namespace framediff_support

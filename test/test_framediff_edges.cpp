@@ -1,0 +1,223 @@
+// Where rows begin and end, at every address modulo 16, and lists that turn out to be too short.
+#include "framediff_support.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#ifdef CUSIGHT_HAVE_CUDA
+#include <cuda_runtime.h>
+#endif
+
+using namespace framediff_support;
+
+namespace {
+
+Layout anyLayout(std::mt19937_64 &random) {
+    return {random() % 20, random() % 16};
+}
+
+// Widths around one vector, several, and the 512 pixels that a warp makes a picture of.
+std::vector<int> widths() {
+    std::vector<int> all;
+    for (int cols = 1; cols <= 70; ++cols)
+        all.push_back(cols);
+    for (const int cols : {127, 128, 129, 495, 496, 497, 507, 511, 512, 513, 527, 528, 1009, 1024})
+        all.push_back(cols);
+    return all;
+}
+
+class FramediffEdges : public support::SpaceTest {};
+
+} // namespace
+
+CUS_BOTH_SPACES(FramediffEdges);
+
+TEST_P(FramediffEdges, PicturesOfEveryWidthAtAnyAddress) {
+    auto random = support::generator();
+    for (const int cols : widths())
+        for (const int channels : {1, 3, 4})
+            for (const bool same_address : {true, false}) {
+                const Shape s = {3, cols, channels};
+                const Bytes a = noise(s.bytes(), random), b = noise(s.bytes(), random);
+                const Layout layout = anyLayout(random);
+                const auto next = [&] { return same_address ? layout : anyLayout(random); };
+                TestMat prev(s.rows, s.cols, typeOf(channels), space(), next(), a.data());
+                TestMat cur(s.rows, s.cols, typeOf(channels), space(), next(), b.data());
+                TestMat dst(s.rows, s.cols, CUS_8UC3, space(), next());
+                CUS_ASSERT_OK(cusHeatmap(&prev.mat, &cur.mat, &dst.mat, nullptr, nullptr));
+                ASSERT_TRUE(dst.get() == reference::heatmap(a, b, s, 765)) << describe(s) << ' ' << same_address;
+                CUS_ASSERT_OK(cusNoiseView(&prev.mat, &cur.mat, &dst.mat, 30, nullptr));
+                ASSERT_TRUE(dst.get() == reference::noiseView(a, b, s, 30)) << describe(s) << ' ' << same_address;
+                ASSERT_TRUE(dst.intact() && prev.intact() && cur.intact()) << describe(s);
+            }
+}
+
+TEST_P(FramediffEdges, FramesOfEveryWidthAtAnyAddress) {
+    auto random = support::generator();
+    for (const int cols : widths())
+        for (const int channels : {1, 3, 4})
+            for (const int min_neighbors : {0, 3}) {
+                const Shape s = {5, cols, channels};
+                Lists lists(s, space(), allBytes(s));
+                Link link(s, space(), min_neighbors, anyLayout(random));
+                link.send(noise(s.bytes(), random), lists, describe(s) + ", first");
+                link.send(flipped(link.reference(), 9, random), lists, describe(s) + ", after a dense one");
+                link.send(flipped(link.reference(), 30, random), lists, describe(s));
+                if (HasFatalFailure())
+                    return;
+            }
+}
+
+// One tile and several, whole vectors and others; lists that just suffice, miss one entry, half or nearly all, in any order with
+// lists that hold every byte.
+TEST_P(FramediffEdges, ListsThatMayBeTooShortLoseNothing) {
+    auto random = support::generator();
+    for (const Shape s : {Shape{1, 7, 1}, Shape{3, 333, 3}, Shape{64, 512, 3}, Shape{240, 320, 3}, Shape{2000, 3, 4}})
+        for (const int min_neighbors : {0, 2}) {
+            Lists all(s, space(), allBytes(s));
+            Link link(s, space(), min_neighbors, anyLayout(random));
+            link.send(noise(s.bytes(), random), all, describe(s) + ", first");
+            for (int i = 0; i < 12; ++i) {
+                const Bytes frame = i % 3 == 2 ? noise(s.bytes(), random) : flipped(link.reference(), 2 + i * 7, random);
+                const uint32_t entries = link.entriesOf(frame);
+                const uint32_t capacities[] = {entries, entries - 1, entries / 2, 1, entries + 1};
+                const uint32_t capacity = entries ? std::clamp(capacities[i % 5], 1u, allBytes(s)) : 1u;
+                Lists shorter(s, space(), capacity);
+                const std::string where = describe(s) + ", " + std::to_string(entries) + " entries, room for ";
+                link.send(frame, shorter, where + std::to_string(capacity));
+                if (i % 4 == 3)
+                    link.send(noise(s.bytes(), random), all, where + "all");
+                if (HasFatalFailure())
+                    return;
+            }
+        }
+}
+
+#ifdef CUSIGHT_HAVE_CUDA
+
+namespace {
+
+// A region of device memory of which nothing else was ever written.
+class Region {
+  public:
+    Region(Shape shape, int type, int left, const Bytes &tight = {}) {
+        CUS_EXPECT_OK(cusMatCreate(&whole_, shape.rows + 2, shape.cols + left + 3, type, CUS_DEVICE));
+        CUS_EXPECT_OK(cusMatRegion(&whole_, left, 1, shape.cols, shape.rows, &mat));
+        if (tight.empty())
+            return;
+        cusMat host = CUS_MAT_INIT;
+        CUS_EXPECT_OK(cusMatWrap(&host, shape.rows, shape.cols, type, CUS_HOST, const_cast<uint8_t *>(tight.data()), 0));
+        CUS_EXPECT_OK(cusMatUpload(&host, &mat, nullptr));
+        CUS_EXPECT_OK(cusStreamSynchronize(nullptr));
+    }
+    ~Region() { cusMatRelease(&whole_); }
+    Region(const Region &) = delete;
+    Region &operator=(const Region &) = delete;
+    cusMat mat = CUS_MAT_INIT;
+
+  private:
+    cusMat whole_ = CUS_MAT_INIT;
+};
+
+// An encoder beside its reference; a list that does not fit changes neither.
+class Encoder {
+  public:
+    Encoder(Shape shape, int min_neighbors) : shape_(shape), min_neighbors_(min_neighbors), held_(shape.bytes()) {
+        const cusDiffOptions options = {Link::threshold(), min_neighbors};
+        CUS_EXPECT_OK(
+            cusDiffEncoderCreate(&encoder_, shape.rows, shape.cols, typeOf(shape.channels), CUS_DEVICE, &options));
+    }
+    ~Encoder() { cusDiffEncoderDestroy(encoder_); }
+    Encoder(const Encoder &) = delete;
+    Encoder &operator=(const Encoder &) = delete;
+
+    cusDiffEncoder *get() const { return encoder_; }
+    const Bytes &held() const { return held_; }
+
+    // Call after `frame` has been encoded to `lists`.
+    void expect(const Bytes &frame, Lists &lists, const std::string &where) {
+        Bytes after = held_;
+        const auto want = reference::encode(after, frame, shape_, Link::threshold(), min_neighbors_);
+        lists.expect(want, where);
+        if (want.positions.size() <= lists.diff.capacity)
+            held_ = after;
+        cusMat view = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusDiffEncoderReference(encoder_, &view));
+        ASSERT_TRUE(support::elements(view) == held_) << where << ": the reference differs";
+    }
+
+  private:
+    const Shape shape_;
+    const int min_neighbors_;
+    Bytes held_;
+    cusDiffEncoder *encoder_ = nullptr;
+};
+
+void encodeInTurn(Shape s, const Region &first, const Bytes &a, const Region &second, const Bytes &b, int min_neighbors,
+                  uint32_t capacity) {
+    Encoder encoder(s, min_neighbors);
+    Lists lists(s, CUS_DEVICE, capacity);
+    for (const bool turn : {true, false, true, true}) {
+        CUS_EXPECT_OK(cusDiffEncode(encoder.get(), turn ? &first.mat : &second.mat, &lists.diff, nullptr));
+        encoder.expect(turn ? a : b, lists, describe(s));
+        if (testing::Test::HasFatalFailure())
+            return;
+    }
+}
+
+} // namespace
+
+// A captured call whose list is too short for some replays and not for others.
+TEST(FramediffEdgesCuda, ReplaysOfAListThatMayBeTooShort) {
+    CUS_NEEDS(CUS_DEVICE);
+    auto random = support::generator();
+    const Shape s = {240, 320, 3};
+    Encoder encoder(s, 0);
+    TestMat frame(s.rows, s.cols, CUS_8UC3, CUS_DEVICE);
+    Lists lists(s, CUS_DEVICE, allBytes(s) / 4, false);
+    cusStream stream = nullptr;
+    CUS_ASSERT_OK(cusStreamCreate(&stream));
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t replay = nullptr;
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    CUS_EXPECT_OK(cusDiffEncode(encoder.get(), &frame.mat, &lists.diff, stream));
+    ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    ASSERT_EQ(cudaGraphInstantiate(&replay, graph, 0), cudaSuccess);
+    for (int i = 0; i < 40 && !testing::Test::HasFatalFailure(); ++i) {
+        const Bytes next = flipped(encoder.held(), 2 + random() % 6, random); // 1/2 to 1/7 of the bytes: a quarter fits
+        frame.set(next.data());
+        ASSERT_EQ(cudaGraphLaunch(replay, stream), cudaSuccess);
+        CUS_ASSERT_OK(cusStreamSynchronize(stream));
+        encoder.expect(next, lists, "replay " + std::to_string(i));
+    }
+    EXPECT_EQ(cudaGraphExecDestroy(replay), cudaSuccess);
+    EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+    cusStreamDestroy(stream);
+}
+
+// compute-sanitizer's initcheck finds any read outside the rows.
+TEST(FramediffEdgesCuda, NothingOutsideTheRowsIsRead) {
+    CUS_NEEDS(CUS_DEVICE);
+    auto random = support::generator();
+    for (const int channels : {1, 3, 4})
+        for (const int left : {0, 1, 5})
+            for (const int cols : {3, 40, 333}) {
+                const Shape s = {6, cols, channels};
+                const Bytes a = noise(s.bytes(), random), b = noise(s.bytes(), random);
+                const Region first(s, typeOf(channels), left, a), second(s, typeOf(channels), left + 2, b);
+                Region dst(s, CUS_8UC3, left);
+                CUS_ASSERT_OK(cusHeatmap(&first.mat, &second.mat, &dst.mat, nullptr, nullptr));
+                ASSERT_TRUE(support::elements(dst.mat) == reference::heatmap(a, b, s, 765)) << describe(s);
+                CUS_ASSERT_OK(cusNoiseView(&first.mat, &first.mat, &dst.mat, 30, nullptr));
+                ASSERT_TRUE(support::elements(dst.mat) == reference::noiseView(a, a, s, 30)) << describe(s);
+                for (const int min_neighbors : {0, 2})
+                    for (const uint32_t capacity : {allBytes(s), std::max(1u, allBytes(s) / 2)}) {
+                        encodeInTurn(s, first, a, second, b, min_neighbors, capacity);
+                        if (HasFatalFailure())
+                            return;
+                    }
+            }
+}
+
+#endif
