@@ -45,7 +45,6 @@ SlabParams commonParams(const IntegralArgs &args, const Layout &layout) {
     slab.cols = static_cast<unsigned>(src.cols);
     slab.tile_cols = static_cast<unsigned>(layout.tile_cols);
     slab.state = static_cast<LaunchState *>(args.workspace);
-    slab.src_aligned4 = isAligned(src, 4 * sizeof(Pixel));
     slab.src_aligned16 = isAligned(src, 16);
     slab.tables_aligned16 = (!args.sum || isAligned(*args.sum, 16)) && (!args.sqsum || isAligned(*args.sqsum, 16));
     const size_t tile_row_bytes =
