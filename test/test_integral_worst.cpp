@@ -58,6 +58,34 @@ TEST_P(IntegralWorst, TablesAtEveryEntryWithEveryStep) {
         }
 }
 
+// Rows that all start at the same entry of a 128-byte line: 384 entries are whole lines.
+TEST_P(IntegralWorst, TablesAtEveryEntryOfALine) {
+    for (size_t offset = 0; offset < 32; ++offset) {
+        check(70, 383, {0, 0}, {0, offset});
+        if (HasFatalFailure())
+            return;
+    }
+}
+
+// Floats that are integers have exact sums in any order.
+TEST_P(IntegralWorst, TablesOfFloatsAtEveryEntry) {
+    const int rows = 45, cols = 390;
+    const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random_);
+    const std::vector<float> floats(bytes.begin(), bytes.end());
+    const auto sums = reference::integral<double>(bytes, rows, cols),
+               squares = reference::integral<double>(bytes, rows, cols, true);
+    for (size_t offset = 0; offset < 16; ++offset)
+        for (size_t padding = 0; padding < 3; ++padding) {
+            SCOPED_TRACE(testing::Message() << "tables at " << offset << " + " << padding);
+            const Layout layout = {8 * padding, 8 * offset};
+            TestMat in(rows, cols, CUS_32FC1, space(), {4 * padding, 4 * offset}, floats.data()),
+                sum(rows + 1, cols + 1, CUS_64FC1, space(), layout), sqsum(rows + 1, cols + 1, CUS_64FC1, space(), layout);
+            CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, &sqsum.mat, nullptr, nullptr));
+            ASSERT_TRUE(sum.get<double>() == sums && sqsum.get<double>() == squares);
+            ASSERT_TRUE(in.intact() && sum.intact() && sqsum.intact());
+        }
+}
+
 // Around warps of 128 columns and the words of four pixels that hold them; fewer columns than a word reaches past a row.
 TEST_P(IntegralWorst, WidthsAroundWarpsAndWords) {
     for (const int cols : {1, 2, 3, 4, 5, 7, 8, 9, 124, 125, 127, 128, 129, 131, 132, 133, 255, 257, 511, 513})
@@ -120,6 +148,27 @@ TEST_P(IntegralWorst, LongShapesAlternateInOneObject) {
     }
     cusMatRelease(&sum);
     cusIntegratorDestroy(integrator);
+}
+
+// Bytes between the rows are not read, which compute-sanitizer's initcheck shows: nobody has written them.
+TEST_P(IntegralWorst, SourceRowsBetweenUnwrittenBytes) {
+    for (const int cols : {1, 2, 3, 5, 66, 127, 128, 130, 131, 133, 259})
+        for (int offset = 0; offset < 4; ++offset) {
+            SCOPED_TRACE(testing::Message() << cols << " columns, offset " << offset);
+            const int rows = 39;
+            const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random_);
+            cusMat host = CUS_MAT_INIT, memory = CUS_MAT_INIT, src = CUS_MAT_INIT, sum = CUS_MAT_INIT;
+            CUS_ASSERT_OK(cusMatWrap(&host, rows, cols, CUS_8UC1, CUS_HOST, const_cast<uint8_t *>(bytes.data()), 0));
+            // Every row starts at another byte of its word.
+            const size_t step = static_cast<size_t>(cols) + 7 + (cols % 2);
+            CUS_ASSERT_OK(cusMatCreate(&memory, 1, static_cast<int>(step) * rows + 4, CUS_8UC1, space()));
+            CUS_ASSERT_OK(cusMatWrap(&src, rows, cols, CUS_8UC1, space(), static_cast<char *>(memory.data) + offset, step));
+            CUS_ASSERT_OK(space() == CUS_DEVICE ? cusMatUpload(&host, &src, nullptr) : cusMatCopy(&host, &src, nullptr));
+            CUS_ASSERT_OK(cusIntegral(&src, &sum, nullptr, nullptr, nullptr));
+            EXPECT_TRUE(support::elements<uint32_t>(sum) == reference::integral<uint32_t>(bytes, rows, cols));
+            cusMatRelease(&memory);
+            cusMatRelease(&sum);
+        }
 }
 
 // A region is read no further than its last pixel: what follows is not the library's memory. Rows around it are poisoned by

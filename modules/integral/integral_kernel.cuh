@@ -71,7 +71,7 @@ template<class Pixel, bool SQUARES, class Tile, unsigned COLUMN_WARP_Y, unsigned
 struct TableBuilder<Pixel, SQUARES, NoTable, Tile, COLUMN_WARP_Y, FIRST_ROW_WARP, CORNER_WARP> {
     struct Shared {};
     struct NoWriter {
-        __device__ void write(const PixelRows<Pixel> &, unsigned, bool, const SlabParams &) {}
+        __device__ void write(const PixelRows<Pixel> &, unsigned, bool, const SlabParams &, void *) {}
     };
     __device__ TableBuilder(Shared &, const NoTable &, const SlabParams &, const Position &, uint32_t *) {}
     __device__ void sumTile(const PixelRows<Pixel> &) {}
@@ -135,6 +135,12 @@ __device__ inline void awaitTurnToWrite(const SlabParams &slab, uint32_t tiles_b
     while (static_cast<int32_t>(written - tiles) < 0);
 }
 
+// Dynamic shared memory of the scans.
+template<class Pixel, class SquareTable, class Tile>
+constexpr size_t SCAN_BYTES = EXISTS<SquareTable>
+                                  ? sizeof(uint32_t[Tile::THREADS]) * RowScan<Pixel, true, Tile::WARP_ROWS>::SHARED_WORDS
+                                  : 0;
+
 template<class Pixel, class SumTable, class SquareTable, class Tile>
 __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     integralKernel(const SlabParams slab, const SumTable sum_table, const SquareTable square_table) {
@@ -146,7 +152,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     __shared__ typename Sums::Shared sum_shared;
     __shared__ typename Squares::Shared squares_shared;
     __shared__ uint32_t epoch, tiles_before;
-    extern __shared__ uint32_t scan_memory[];
+    extern __shared__ __align__(16) uint32_t scan_memory[]; // and, if tables are not aligned, rows on their way
     startInOrder();
     if (threadIdx.x == 0) {
         const uint2 state = __ldcg(reinterpret_cast<const uint2 *>(slab.state));
@@ -187,8 +193,9 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     auto sum_writer = sums.writer();
     __syncthreads();
     const unsigned valid_rows = slab.rows - min(slab.rows, y);
-    sum_writer.write(pixels, valid_rows, whole, slab);
-    squares.writer().write(pixels, valid_rows, whole, slab);
+    void *const stage = scan_memory + (SCAN_BYTES<Pixel, SquareTable, Tile> + at.warp * STAGE_BYTES) / sizeof(uint32_t);
+    sum_writer.write(pixels, valid_rows, whole, slab, stage);
+    squares.writer().write(pixels, valid_rows, whole, slab, stage);
     if (threadIdx.x == 0 && slab.max_writers) // relaxed: the count matters, not the contents
         addRelaxed(&slab.state->tiles_written, 1);
 }

@@ -45,7 +45,6 @@ SlabParams commonParams(const IntegralArgs &args, const Layout &layout) {
     slab.cols = static_cast<unsigned>(src.cols);
     slab.tile_cols = static_cast<unsigned>(layout.tile_cols);
     slab.state = static_cast<LaunchState *>(args.workspace);
-    slab.src_aligned4 = isAligned(src, 4 * sizeof(Pixel));
     slab.src_aligned16 = isAligned(src, 16);
     slab.tables_aligned16 = (!args.sum || isAligned(*args.sum, 16)) && (!args.sqsum || isAligned(*args.sqsum, 16));
     const size_t tile_row_bytes =
@@ -93,10 +92,11 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
         CUSI_CUDA(function, cudaMemsetAsync(slab.state, 0, static_cast<size_t>(bytes), stream));
     }
     const auto kernel = integralKernel<Pixel, SumTable, SquareTable, Tile>;
-    constexpr int SCAN_BYTES =
-        EXISTS<SquareTable> ? 4 * Tile::THREADS * RowScan<Pixel, true, Tile::WARP_ROWS>::SHARED_WORDS : 0;
-    if (SCAN_BYTES > 0) // with the static shared memory, more than the default limit
-        CUSI_CUDA(function, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SCAN_BYTES));
+    constexpr size_t SCANS = SCAN_BYTES<Pixel, SquareTable, Tile>, MOST = SCANS + Tile::WARPS * STAGE_BYTES;
+    const size_t shared_bytes = slab.tables_aligned16 ? SCANS : MOST;
+    if (shared_bytes > 0) // may be, with the static shared memory, more than the default limit
+        CUSI_CUDA(function,
+                  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(MOST)));
     const unsigned slab_rows = static_cast<unsigned>(std::min<size_t>(rows, layout.slab_tile_rows * Tile::HEIGHT));
     for (unsigned y = 0; y < rows; y += slab_rows) {
         slab.src = static_cast<const unsigned char *>(src.data) + y * src.step;
@@ -104,8 +104,8 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
         slab.tile_rows = divUp(slab.rows, unsigned(Tile::HEIGHT));
         slab.is_top = y == 0;
         throttleWrites<Tile>(slab, multiprocessors);
-        CUS_TRY(launchOverlapped(function, kernel, slab.tile_rows * slab.tile_cols, Tile::THREADS, SCAN_BYTES, stream, slab,
-                                 sum, squares));
+        CUS_TRY(launchOverlapped(function, kernel, slab.tile_rows * slab.tile_cols, Tile::THREADS, shared_bytes, stream,
+                                 slab, sum, squares));
         advanceRows(sum, slab_rows);
         advanceRows(squares, slab_rows);
     }

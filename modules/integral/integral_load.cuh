@@ -19,13 +19,6 @@ struct Pixels4<unsigned char> {
     using Sum = uint32_t;
     uint32_t packed;
 
-    __device__ void loadPartial(const unsigned char *row, unsigned x, unsigned cols) {
-        packed = 0;
-#pragma unroll
-        for (unsigned i = 0; i < 4; ++i)
-            if (x + i < cols)
-                packed |= static_cast<uint32_t>(__ldg(row + x + i)) << (8 * i);
-    }
     template<bool SQUARES>
     __device__ Sum sum() const {
         return __dp4a(packed, SQUARES ? packed : 0x01010101u, 0u);
@@ -86,14 +79,20 @@ __device__ inline void copyPixels16(void *to, const void *from) {
 #endif
 }
 
-// An aligned word of pixels. Neighboring warps share some, so L1 may keep it; L2 need not.
-__device__ __forceinline__ uint32_t loadPixelWord(const unsigned char *p) {
+// An aligned word of pixels, 0 if it is not to be read; without a branch, so that loads follow each other closely. Neighboring
+// warps share some words, so L1 may keep them; L2 need not.
+__device__ __forceinline__ uint32_t loadPixelWord(const unsigned char *p, bool is_read) {
 #if __CUDA_ARCH__ >= 800
     uint32_t word;
-    asm volatile("ld.global.nc.L2::cache_hint.u32 %0, [%1], %2;" : "=r"(word) : "l"(p), "l"(policyEvictFirst()));
+    asm volatile("{\n\t.reg .pred is_read;\n\t"
+                 "setp.ne.u32 is_read, %3, 0;\n\t"
+                 "mov.u32 %0, 0;\n\t"
+                 "@is_read ld.global.nc.L2::cache_hint.u32 %0, [%1], %2;\n\t}"
+                 : "=&r"(word)
+                 : "l"(p), "l"(policyEvictFirst()), "r"(static_cast<uint32_t>(is_read)));
     return word;
 #else
-    return __ldg(reinterpret_cast<const uint32_t *>(p));
+    return is_read ? __ldg(reinterpret_cast<const uint32_t *>(p)) : 0;
 #endif
 }
 
@@ -101,43 +100,70 @@ __device__ __forceinline__ const unsigned char *wordOf(const unsigned char *p) {
     return reinterpret_cast<const unsigned char *>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t{3});
 }
 
+// The pixels at the ends of a row whose aligned words reach beyond the row, up to three at each end: read byte by byte. The
+// loads are started first, and what they bring is stored when the row's other pixels are.
+struct RowEnds {
+    static constexpr unsigned MAX_PIXELS = 3;
+    unsigned heads, tail_start, tail_end; // pixels 0 .. heads - 1 and tail_start .. tail_end - 1
+    unsigned char head[MAX_PIXELS], tail[MAX_PIXELS];
+
+    // row: the warp's first pixel, which is the row's first if at_start; cols: pixels from there on; skew: of `row`.
+    __device__ void load(const unsigned char *row, unsigned cols, unsigned skew, bool at_start) {
+        const unsigned words_end = (cols + skew) & ~3u; // of the words inside the row, counted from the first word
+        heads = at_start ? min(cols, (4 - skew) % 4) : 0;
+        tail_start = words_end - min(words_end, skew);
+        tail_end = min(cols, unsigned(WARP_COLS));
+#pragma unroll
+        for (unsigned i = 0; i < MAX_PIXELS; ++i) {
+            if (i < heads)
+                head[i] = __ldg(row + i);
+            if (tail_start + i < tail_end)
+                tail[i] = __ldg(row + tail_start + i);
+        }
+    }
+    __device__ void store(unsigned char *to) const {
+#pragma unroll
+        for (unsigned i = 0; i < MAX_PIXELS; ++i) {
+            if (i < heads)
+                to[i] = head[i];
+            if (tail_start + i < tail_end)
+                to[tail_start + i] = tail[i];
+        }
+    }
+};
+
 // Bytes from any address: a lane loads one aligned word of each row, all rows in flight together, and shifts it together with
-// the next lane's. Words that no pixel is in are not read, nor those that begin before the slab's first pixel or end after
-// its last one: their rows are read byte by byte.
+// the next lane's. Only words inside their row are read.
 template<int ROWS>
 __device__ __forceinline__ void loadRowsAnywhere(Pixels4<unsigned char> *to, const SlabParams &slab, unsigned x, unsigned y,
                                                  unsigned lane) {
-    static_assert(ROWS <= 32, "a lane has the last word of a row");
+    static_assert(ROWS <= 32, "a lane has the last word and the ends of a row");
     const unsigned cols = slab.cols - min(slab.cols, x), rows = cols > 0 ? slab.rows - min(slab.rows, y) : 0;
     const unsigned char *const start = slab.src + y * slab.step + x;
-    // A word reaches up to three bytes past its row, which are in another row if that is not among the first or last ones.
-    const unsigned margin = slab.step >= 3 ? 1 : 3;
-    const unsigned before = x > 0 || slab.src_aligned4 ? 0 : margin, after = cols >= WARP_COLS + 4 ? 0 : margin;
-    const unsigned first = min(rows, before - min(before, y)), // rows by words: first .. end - 1
-        end = max(first, min(rows, slab.rows - min(slab.rows, y + after)));
     const auto skew = [&](unsigned k) { // of row k: its distance from the word before
         return (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(start)) + k * static_cast<uint32_t>(slab.step)) & 3;
     };
-    uint32_t words[ROWS], last_word = 0; // the latter: of row `lane`
+    const bool has_row = lane < ROWS && lane < rows, has_ends = x == 0 || cols < WARP_COLS + 4;
+    // The lane's word is inside its row if this begins min_skew .. min_skew + skews - 1 bytes after a word.
+    const unsigned min_skew = 4 * lane + 4 - min(4 * lane + 4, cols), max_skew = x > 0 || lane > 0 ? 3 : 0,
+                   skews = max_skew + 1 - min(max_skew + 1, min_skew);
+    uint32_t words[ROWS];
 #pragma unroll
-    for (unsigned k = 0; k < ROWS; ++k) {
-        words[k] = 0;
-        if (k - first < end - first && 4 * lane < cols + skew(k))
-            words[k] = loadPixelWord(wordOf(start + k * slab.step) + 4 * lane);
-    }
-    if (lane - first < end - first && lane < ROWS && WARP_COLS < cols + skew(lane))
-        last_word = loadPixelWord(wordOf(start + lane * slab.step) + WARP_COLS);
-    const unsigned own = cols - min(cols, 4 * lane); // pixels from the lane's first on
-    const uint32_t mask = own >= 4 ? 0xffffffffu : (1u << (8 * own)) - 1;
+    for (unsigned k = 0; k < ROWS; ++k)
+        words[k] = loadPixelWord(wordOf(start + k * slab.step) + 4 * lane, (k < rows) & (skew(k) - min_skew < skews));
+    const uint32_t last_word = // of row `lane`, and so are its ends
+        loadPixelWord(wordOf(start + lane * slab.step) + WARP_COLS, has_row && WARP_COLS + 4 <= cols + skew(lane));
+    RowEnds ends;
+    if (has_ends && has_row)
+        ends.load(start + lane * slab.step, cols, skew(lane), x == 0);
 #pragma unroll
     for (unsigned k = 0; k < ROWS; ++k) {
         const uint32_t of_next_lane = __shfl_down_sync(FULL_WARP, words[k], 1), last = __shfl_sync(FULL_WARP, last_word, k);
-        to[32 * k + lane].packed = __funnelshift_r(words[k], lane < 31 ? of_next_lane : last, 8 * skew(k)) & mask;
+        to[32 * k + lane].packed = __funnelshift_r(words[k], lane < 31 ? of_next_lane : last, 8 * skew(k));
     }
-#pragma unroll 1
-    for (unsigned k = 0; k < rows && k < ROWS; ++k)
-        if (k < first || k >= end)
-            to[32 * k + lane].loadPartial(start + k * slab.step, 4 * lane, cols);
+    __syncwarp();
+    if (has_ends && has_row)
+        ends.store(reinterpret_cast<unsigned char *>(to + 32 * lane));
 }
 
 // Starts copying columns x .. x + 127 of rows y .. y + ROWS - 1 to `to`, [row][lane], zero outside the image. `whole`: all
@@ -155,11 +181,11 @@ __device__ inline void loadRows(Pixels4<Pixel> *to, const SlabParams &slab, unsi
     } else if constexpr (sizeof(Pixel) == 1) {
         loadRowsAnywhere<ROWS>(to, slab, x, y, lane);
     } else {
-        const bool aligned4 = slab.src_aligned4 && x + 4 * lane + 4 <= slab.cols;
+        const bool aligned = slab.src_aligned16 && x + 4 * lane + 4 <= slab.cols;
         const unsigned cols = slab.cols - min(slab.cols, x);
 #pragma unroll 4
         for (unsigned k = 0; k < ROWS; ++k, row += slab.step)
-            if (aligned4 && y + k < slab.rows)
+            if (aligned && y + k < slab.rows)
                 __pipeline_memcpy_async(to + 32 * k + lane, row + 4 * lane * sizeof(Pixel), sizeof *to);
             else
                 to[32 * k + lane].loadPartial(row, 4 * lane, y + k < slab.rows ? cols : 0);

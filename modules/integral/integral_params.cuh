@@ -30,8 +30,8 @@ struct SlabParams {
     unsigned rows, cols, tile_rows, tile_cols;
     unsigned column_group; // tiles in a group of the column chain, a power of two
     LaunchState *state;
-    bool src_aligned4, src_aligned16;    // rows start at a multiple of four pixels, of 16 bytes
-    bool tables_aligned16;               // rows of the tables start at a multiple of 16 bytes
+    bool src_aligned16;                  // rows of the source start at a multiple of 16 bytes
+    bool tables_aligned16;               // rows of the tables, too
     bool is_top;                         // the top of the image
     unsigned max_writers;                // blocks that write at a time; 0: all
     unsigned first_wave, start_interval; // the first blocks start this many cycles after one another

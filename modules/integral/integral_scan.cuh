@@ -105,6 +105,12 @@ struct RowScan {
     __device__ Sum prefix(int k) const {
         return prefixes[k];
     }
+    template<int N>
+    __device__ void drop() { // the first N rows: row N becomes row 0
+#pragma unroll
+        for (int k = 0; k < ROWS - N; ++k)
+            prefixes[k] = prefixes[k + N];
+    }
 };
 
 // Sums of 128 bytes fit 16 bits: two rows share a word.
@@ -133,6 +139,12 @@ struct RowScan<unsigned char, false, ROWS> {
     __device__ uint32_t prefix(int k) const {
         return k % 2 ? pairs[k / 2] >> 16 : pairs[k / 2] & 0xffff;
     }
+    template<int N>
+    __device__ void drop() {
+#pragma unroll
+        for (int k = 0; k < (ROWS - N) / 2; ++k)
+            pairs[k] = pairs[k + N / 2];
+    }
 };
 
 // Squares wait in shared memory during the look-back: registers would spill.
@@ -140,7 +152,7 @@ template<int ROWS>
 struct RowScan<unsigned char, true, ROWS> {
     using Total = uint32_t;
     static constexpr int SHARED_WORDS = ROWS;
-    uint32_t *const prefixes; // the lane's, [row][lane]
+    uint32_t *prefixes; // the lane's, [row][lane]
 
     __device__ explicit RowScan(uint32_t *prefixes_) : prefixes(prefixes_) {}
     __device__ void scan(const PixelRows<unsigned char> &rows, Total *totals, unsigned lane) {
@@ -163,6 +175,10 @@ struct RowScan<unsigned char, true, ROWS> {
     }
     __device__ uint32_t prefix(int k) const {
         return prefixes[32 * k];
+    }
+    template<int N>
+    __device__ void drop() {
+        prefixes += 32 * N;
     }
 };
 

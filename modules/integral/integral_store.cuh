@@ -30,14 +30,13 @@ __device__ inline double toEntry(uint64_t v) {
 // Four 8-byte entries are one 32-byte sector, but two stores. Pairs of lanes swap halves, so that each store of the warp
 // writes whole sectors: first those of the even lanes, then those of the odd ones. to: where the lane's entries belong.
 template<class T>
-__device__ __forceinline__ void storePaired(T *to, const T (&v)[4], unsigned lane, bool stores_even = true) {
+__device__ __forceinline__ void storePaired(T *to, const T (&v)[4], unsigned lane) {
     const bool odd = lane % 2;
     const T half[2] = {__shfl_xor_sync(FULL_WARP, odd ? v[0] : v[2], 1), __shfl_xor_sync(FULL_WARP, odd ? v[1] : v[3], 1)};
     const T first[2] = {odd ? half[0] : v[0], odd ? half[1] : v[1]};
     const T second[2] = {odd ? v[2] : half[0], odd ? v[3] : half[1]};
     T *const pair = to - (odd ? 2 : 0);
-    if (stores_even)
-        store16EvictFirst(pair, first);
+    store16EvictFirst(pair, first);
     store16EvictFirst(pair + 4, second);
 }
 
@@ -76,52 +75,82 @@ __device__ __forceinline__ void storePartialRow(T *row, unsigned x, const T (&v)
     }
 }
 
-// Whole rows that start `phase` entries past a boundary of four entries: a lane writes the four that start `phase` earlier,
-// some of the lane before and some of its own, as 16-byte stores that fill sectors. The first lane's four are the first of
-// the warp's entries and, taken from the last lane, the last ones; these are written one by one.
-template<class T>
-__device__ __forceinline__ void storeWholeRowShifted(T *row, unsigned x, const T (&v)[4], unsigned lane) {
-    const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) / sizeof(T)) % 4;
-    const unsigned from = (lane + 31) % 32;
-    const T before[3] = {__shfl_sync(FULL_WARP, v[1], from), __shfl_sync(FULL_WARP, v[2], from),
-                         __shfl_sync(FULL_WARP, v[3], from)};
-    T w[4];
-    if (phase == 0)
-        w[0] = v[0], w[1] = v[1], w[2] = v[2], w[3] = v[3];
-    else if (phase == 1)
-        w[0] = before[2], w[1] = v[0], w[2] = v[1], w[3] = v[2];
-    else if (phase == 2)
-        w[0] = before[1], w[1] = before[2], w[2] = v[0], w[3] = v[1];
-    else
-        w[0] = before[0], w[1] = before[1], w[2] = before[2], w[3] = v[0];
-    T *const to = row + x - phase;
-    const bool is_edge = lane == 0 && phase > 0;
-    if constexpr (sizeof(T) == 4) {
-        if (!is_edge)
-            store16EvictFirst(to, w);
-    } else {
-        storePaired(to, w, lane, phase == 0 || lane > 1);
-    }
-    if (is_edge) {
-#pragma unroll
-        for (unsigned i = 0; i < 4; ++i)
-            __stcs(to + i + (i < phase ? WARP_COLS : 0), w[i]);
-    }
-}
-
 // Entries x .. x + 3 of every lane, contiguous over the warp, into a row of n entries. All lanes of the warp take part.
-// WHOLE: all entries are inside; ALIGNED: and the row starts on a 16-byte boundary.
-template<bool WHOLE, bool ALIGNED, class T>
+// ALIGNED: all entries are inside, and the row starts on a 16-byte boundary.
+template<bool ALIGNED, class T>
 __device__ inline void storeRow(T *row, unsigned x, const T (&v)[4], unsigned n, unsigned lane) {
     if constexpr (ALIGNED && sizeof(T) == 4)
         store16EvictFirst(row + x, v);
     else if constexpr (ALIGNED)
         storePaired(row + x, v, lane);
-    else if constexpr (WHOLE)
-        storeWholeRowShifted(row, x, v, lane);
     else
         storePartialRow(row, x, v, n, lane);
 }
+
+// ---- Whole rows at any address --------------------------------------------------------------------------------------
+
+// Not kept in any cache, like store16EvictFirst().
+__device__ __forceinline__ void storeEvictFirst(uint32_t *p, uint32_t v) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.global.L1::no_allocate.L2::cache_hint.b32 [%0], %1, %2;" ::"l"(p), "r"(v), "l"(policyEvictFirst())
+                 : "memory");
+#else
+    __stcs(p, v);
+#endif
+}
+__device__ __forceinline__ void storeEvictFirst(double *p, double v) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.global.L1::no_allocate.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(p), "d"(v), "l"(policyEvictFirst())
+                 : "memory");
+#else
+    __stcs(p, v);
+#endif
+}
+
+// Rows that do not start where 128-byte lines do pass through shared memory: lanes put four neighboring entries each and
+// take one of each 32. Every store of the warp then writes whole lines, but for the first, which writes the parts of lines at
+// both ends. There are no branches and no shuffles.
+template<class T>
+struct StagedRow {
+    static constexpr unsigned SIZE = sizeof(T), BYTES = WARP_COLS * SIZE, LINE_BYTES = 128;
+    static constexpr unsigned VECTOR = 16 / SIZE, PLANES = 4 / VECTOR; // a lane puts a vector into each plane
+    // Taking entries of 8 bytes, half a warp at a time: 64 bytes of padding keep the planes on different banks.
+    static constexpr unsigned PLANE = 32 * VECTOR + (PLANES > 1 ? 8 : 0);
+    alignas(16) T entries[PLANES * PLANE];
+
+    __device__ __forceinline__ void put(const T (&v)[4], unsigned lane) {
+#pragma unroll
+        for (unsigned p = 0; p < PLANES; ++p) {
+            uint4 vector;
+            memcpy(&vector, v + p * VECTOR, sizeof vector);
+            *reinterpret_cast<uint4 *>(entries + p * PLANE + lane * VECTOR) = vector;
+        }
+    }
+    __device__ __forceinline__ const T *at(unsigned i) const { // entry i; 32 entries further are 8 vectors further
+        return entries + (PLANES == 1 ? i : i / VECTOR % PLANES * PLANE + i / 4 * VECTOR + i % VECTOR);
+    }
+    // Where a lane's first entry is, in bytes from the warp's first: the entries start at a line, those that come before the
+    // warp's first being its last. Each of the other three is 32 entries further than the one before.
+    static __device__ __forceinline__ int offsetOf(const T *to, unsigned lane) {
+        return static_cast<int>(lane * SIZE - static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to)) % LINE_BYTES);
+    }
+    // to: the warp's first entry in the row
+    __device__ __forceinline__ void write(T *to, unsigned lane) const {
+        const int offset = offsetOf(to, lane);
+        const T *const next = at((offset + 32 * SIZE) / SIZE);
+        const T v[4] = {*at(offset % BYTES / SIZE), next[0], next[8 * VECTOR], next[16 * VECTOR]};
+        char *const bytes = reinterpret_cast<char *>(to);
+        storeEvictFirst(reinterpret_cast<T *>(bytes + offset % BYTES), v[0]);
+#pragma unroll
+        for (unsigned i = 1; i < 4; ++i)
+            storeEvictFirst(reinterpret_cast<T *>(bytes + offset) + 32 * i, v[i]);
+    }
+};
+
+// Shared memory of a warp for rows on their way: two of 32 bits, or one of 64.
+constexpr size_t STAGE_BYTES = sizeof(StagedRow<double>);
+template<class T>
+constexpr unsigned STAGED_ROWS = STAGE_BYTES / sizeof(StagedRow<T>);
 
 // ---- The rows of a warp ---------------------------------------------------------------------------------------------
 
@@ -173,38 +202,79 @@ struct TableWriter {
         row = rowOf(table.out, step, static_cast<size_t>(at.tile_y) * Tile::HEIGHT + at.warp_y * ROWS);
     }
 
-    template<bool WHOLE, bool ALIGNED>
-    __device__ void store() const {
-        const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]), toEntry(entries[3])};
-        storeRow<WHOLE, ALIGNED>(row, x, out, cols + 1, at.lane);
+    using Scan = RowScan<Pixel, SQUARES, ROWS>;
+
+    // Moves on to the next row, row k of `pixels` and `prefixes`. start: what is left of it.
+    __device__ void advance(const PixelRows<Pixel> &pixels, const Scan &prefixes, Acc start, unsigned k) {
+        start += static_cast<Acc>(prefixes.prefix(k));
+        constexpr bool SAME_WIDTH = sizeof(Acc) == sizeof(Sum); // the scan can begin with `start`
+        Sum sums[4];
+        pixels[k].template exclusiveScan<SQUARES>(SAME_WIDTH ? static_cast<Sum>(start) : Sum(0), sums);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            entries[i] += SAME_WIDTH ? static_cast<Acc>(sums[i]) : start + static_cast<Acc>(sums[i]);
+        row = rowOf(row, step, 1);
+    }
+    // Of rows k - k % 4 and the three after it.
+    __device__ const Vector4<Acc> &startsOf(unsigned k) const {
+        return shared.row_starts[at.warp_x][(at.warp_y * ROWS + k) / 4];
     }
 
-    // The rows inside the image, of which there are valid_rows.
-    template<bool WHOLE, bool ALIGNED>
+    template<bool ALIGNED>
+    __device__ void store() const {
+        const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]), toEntry(entries[3])};
+        storeRow<ALIGNED>(row, x, out, cols + 1, at.lane);
+    }
+
+    // The rows inside the image, of which there are valid_rows. ALIGNED: all are inside.
+    template<bool ALIGNED>
     __device__ void storeRows(const PixelRows<Pixel> &pixels, unsigned valid_rows) {
 #pragma unroll
         for (unsigned first = 0; first < ROWS; first += 4) {
-            const auto starts = shared.row_starts[at.warp_x][(at.warp_y * ROWS + first) / 4];
+            const auto starts = startsOf(first);
 #pragma unroll
-            for (unsigned j = 0; j < 4; ++j) {
-                const unsigned k = first + j;
-                if (WHOLE || k < valid_rows) {
-                    const Acc start = starts.v[j] + static_cast<Acc>(scan.prefix(k));
-                    constexpr bool SAME_WIDTH = sizeof(Acc) == sizeof(Sum); // the scan can begin with `start`
-                    Sum sums[4];
-                    pixels[k].template exclusiveScan<SQUARES>(SAME_WIDTH ? static_cast<Sum>(start) : Sum(0), sums);
-#pragma unroll
-                    for (int i = 0; i < 4; ++i)
-                        entries[i] += SAME_WIDTH ? static_cast<Acc>(sums[i]) : start + static_cast<Acc>(sums[i]);
-                    row = rowOf(row, step, 1);
-                    store<WHOLE, ALIGNED>();
+            for (unsigned j = 0; j < 4; ++j)
+                if (ALIGNED || first + j < valid_rows) {
+                    advance(pixels, scan, starts.v[j], first + j);
+                    store<ALIGNED>();
                 }
-            }
         }
     }
 
-    // `whole`: all of the warp's rows and columns are inside the image.
-    __device__ void write(const PixelRows<Pixel> &pixels, unsigned valid_rows, bool whole, const SlabParams &slab) {
+    // All rows, at any address. The loop is not unrolled: addresses of all rows, computed early, would take the registers.
+    __device__ void storeWholeRows(PixelRows<Pixel> pixels, StagedRow<Entry> *stage) {
+        constexpr unsigned N = STAGED_ROWS<Entry>, GROUP = 4;
+        static_assert(N > 0 && GROUP % N == 0 && ROWS % GROUP == 0, "");
+        Scan prefixes = scan;
+#pragma unroll 1
+        for (unsigned group = 0; group < ROWS; group += GROUP) {
+#pragma unroll
+            for (unsigned first = 0; first < GROUP; first += N) {
+                Entry *rows[N]; // the warp's first entries
+#pragma unroll
+                for (unsigned j = 0; j < N; ++j) {
+                    const unsigned k = first + j;
+                    advance(pixels, prefixes, startsOf(group + k).v[k % 4], k);
+                    const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]),
+                                          toEntry(entries[3])};
+                    stage[j].put(out, at.lane);
+                    rows[j] = row + (x - 4 * at.lane);
+                }
+                __syncwarp();
+#pragma unroll
+                for (unsigned j = 0; j < N; ++j)
+                    stage[j].write(rows[j], at.lane);
+                __syncwarp(); // the next rows take the place of these
+            }
+            prefixes.template drop<GROUP>();
+            pixels.first_row += 32 * GROUP;
+        }
+    }
+
+    // `whole`: all of the warp's rows and columns are inside the image. stage: STAGE_BYTES of shared memory for the warp if
+    // the tables are not aligned to 16 bytes.
+    __device__ void write(const PixelRows<Pixel> &pixels, unsigned valid_rows, bool whole, const SlabParams &slab,
+                          void *stage) {
         const unsigned first = x - 4 * at.lane;
         if (first >= cols)
             return;
@@ -214,7 +284,7 @@ struct TableWriter {
             entries[i] += corner;
         const bool top = slab.is_top && at.tile_y == 0 && at.warp_y == 0;
         if (top)
-            store<false, false>();       // zeros
+            store<false>();              // zeros
         if (first + WARP_COLS == cols) { // no lane has the entries after the last column
             const unsigned y = at.warp_y * ROWS + at.lane;
             const bool has_row = at.lane < ROWS && at.lane < valid_rows;
@@ -228,11 +298,11 @@ struct TableWriter {
                 __stcs(row + cols, Entry(0));
         }
         if (whole && slab.tables_aligned16)
-            storeRows<true, true>(pixels, valid_rows);
+            storeRows<true>(pixels, valid_rows);
         else if (whole)
-            storeRows<true, false>(pixels, valid_rows);
+            storeWholeRows(pixels, static_cast<StagedRow<Entry> *>(stage));
         else
-            storeRows<false, false>(pixels, valid_rows);
+            storeRows<false>(pixels, valid_rows);
     }
 };
 
