@@ -163,10 +163,20 @@ struct Tiling {
 // segment of a tile begins at a multiple of 16 bytes; ends[run][tile] says where it ends. Records:
 //   uint16 (HISTOGRAM)   2 * pixel in the tile + polarity
 //   uint32 (the others)  pixel in the tile (INDEXED_TILE bits), index in the run, polarity (1 bit)
+//   TimedRecord (VOXEL_GRID of long windows)  pixel in the tile (as many bits as that takes), time, polarity (1 bit)
+// Time: the event's position among the bins, of the long window and in units of 1 / EVENTS_VOXEL_UNIT, less the run's base.
+// A run whose positions differ by too much for that holds indices instead, and its base is WIDE_RUN.
+struct TimedRecord {
+    uint32_t word;
+};
+
 struct SortedRuns {
     void *records;
     uint16_t *ends;
-    uint32_t *green_begin; // 256 for each window: findGreenLevels()
+    union {
+        uint32_t *green_begin; // 256 for each window: findGreenLevels()
+        uint32_t *bases;       // TimedRecord, of each run: TIMED + 2 * position, or WIDE_RUN
+    };
     unsigned runs_per_window, pitch;
     // Of a window of so many events, wherever it begins.
     static uint64_t mostRuns(uint64_t events) { return divUp<uint64_t>(events + CHUNK - 1, tuning::RUN); }
@@ -178,6 +188,11 @@ struct SortedRuns {
 
 template<class Record>
 constexpr unsigned RECORDS_PER_16_BYTES = 16 / sizeof(Record);
+
+// Marks of a run's base; positions have VOXEL_BITS and those of the bin.
+constexpr uint32_t TIMED = 1u << 31, WIDE_RUN = 1u << 30;
+constexpr unsigned VOXEL_BITS = 24;
+static_assert(1u << VOXEL_BITS == EVENTS_VOXEL_UNIT && 2 * (EVENTS_MAX_CHANNELS << VOXEL_BITS) < WIDE_RUN, "");
 
 // ---- Representations ---------------------------------------------------------------------------------------------------
 
@@ -268,8 +283,10 @@ struct Batch {
     Windows windows;
     unsigned count;      // windows
     uint64_t max_events; // of a window
-    bool is_long;        // one window, made in parts
-    size_t top;          // the first frame's first row
+    Window whole;        // of TimedRecord: the long window, and its bins
+    unsigned bins;
+    bool is_long; // one window, made in parts
+    size_t top;   // the first frame's first row
     cusMat *frames;
     cudaStream_t stream;
 };
@@ -303,10 +320,15 @@ uint64_t runsThatFit(unsigned tiles);
 // Lays out the workspace for a group of windows. Returns their number, 0 if a window is too long for it.
 template<class Record>
 unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted);
-// Sorts windows first .. first + count - 1 of the batch.
+// Sorts windows first .. first + count - 1 of the batch. Record: uint16_t, uint32_t or TimedRecord.
 template<class Record>
 cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first, unsigned count,
                       bool with_green, bool count_skipped);
+// events_sort_timed.cu
+cusStatus createTimedSort();
+template<>
+cusStatus sortWindows<TimedRecord>(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first,
+                                   unsigned count, bool with_green, bool count_skipped);
 // TENCODE's green levels alone.
 cusStatus findGreenLevels(const Batch &batch, const Tiling &tiling, const SortedRuns &sorted, unsigned first,
                           unsigned count);

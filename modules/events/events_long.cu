@@ -38,7 +38,8 @@ static_assert(CROWDED + 8 * THREADS < 65536 && (CROWDED & (CROWDED - 1)) == 0, "
 static_assert(tuning::MAX_ADDED * 255 + 254 < 65536 && tuning::MAX_PARTS <= tuning::BATCH_WINDOWS, "");
 
 template<Kind KIND>
-using RecordOf = std::conditional_t<KIND == HISTOGRAM, uint16_t, uint32_t>;
+using RecordOf =
+    std::conditional_t<KIND == HISTOGRAM, uint16_t, std::conditional_t<KIND == VOXEL_GRID, TimedRecord, uint32_t>>;
 
 // Words of shared memory per pixel, each in a plane of its own, here and in device memory. The two counters of HISTOGRAM are
 // the halves of one word; VOXEL_GRID has 64 bits in device memory.
@@ -52,11 +53,12 @@ __host__ __device__ constexpr bool countsEvents(Kind kind) {
 
 // ---- Reading records ---------------------------------------------------------------------------------------------------
 
-// 16 bytes of records, how many of them are valid (0: none), and their run.
+// 16 bytes of records, how many of them are valid (0: none), their run, and with TimedRecord the run's base.
 struct Piece {
     uint4 records;
     int left;
     unsigned run;
+    uint32_t base;
 };
 
 // What a block makes: a tile, from runs first .. last - 1 of the part, counted from the newest.
@@ -130,16 +132,20 @@ template<class Record, class Visit>
 __device__ __forceinline__ void forPieces(const TileParams &params, unsigned w, unsigned tile, unsigned runs,
                                           const Share &share, Visit visit) {
     constexpr unsigned PAD = RECORDS_PER_16_BYTES<Record>, WARPS = THREADS / 32;
+    constexpr bool HAS_BASE = std::is_same_v<Record, TimedRecord>;
     const SortedRuns &sorted = params.sorted;
     const unsigned lane = threadIdx.x & 31, mine = share.last - share.first, rounds = divUp(mine, 32 * WARPS),
                    at_once = divUp(mine, max(rounds, 1u) * WARPS);
     const size_t first_run = static_cast<size_t>(w) * sorted.runs_per_window;
     for (unsigned base = share.first + threadIdx.x / 32 * at_once; base < share.last; base += WARPS * at_once) {
         unsigned begin = 0, end = 0;
+        uint32_t run_base = 0;
         if (lane < at_once && base + lane < share.last) {
             const uint16_t *ends = sorted.ends + (first_run + (runs - 1 - (base + lane))) * params.tiling.tiles;
             begin = tile > 0 ? divUp<unsigned>(ends[tile - 1], PAD) : 0;
             end = ends[tile];
+            if constexpr (HAS_BASE)
+                run_base = sorted.bases[first_run + (runs - 1 - (base + lane))];
         }
         const unsigned pieces = divUp(end, PAD) - begin;
         unsigned scanned[1] = {pieces};
@@ -153,7 +159,9 @@ __device__ __forceinline__ void forPieces(const TileParams &params, unsigned w, 
                 segment += __shfl_sync(FULL_WARP, upto, segment + step - 1) <= number ? step : 0;
             const unsigned at = __shfl_sync(FULL_WARP, shift, segment) + number,
                            last = __shfl_sync(FULL_WARP, end, segment), run = runs - 1 - (base + segment);
-            Piece piece = {make_uint4(0, 0, 0, 0), 0, run};
+            Piece piece = {make_uint4(0, 0, 0, 0), 0, run, 0};
+            if constexpr (HAS_BASE)
+                piece.base = __shfl_sync(FULL_WARP, run_base, segment);
             if (number < all) {
                 const Record *records = static_cast<const Record *>(sorted.records) + (first_run + run) * sorted.pitch;
                 piece.records = reinterpret_cast<const uint4 *>(records)[at];
@@ -223,6 +231,34 @@ struct FourEvents {
     }
 };
 
+// The same of timed records; key: TIMED + 2 * position + polarity, or 0 for no event.
+struct TimedEvents {
+    uint32_t pixel[4], key[4];
+    __device__ TimedEvents(const Target &target, const Piece &piece, const TileParams &params, uint32_t first_index) {
+        const unsigned shift = 32 - params.tiling.row_bits - params.tiling.col_bits;
+        const uint32_t records[4] = {piece.records.x, piece.records.y, piece.records.z, piece.records.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            pixel[i] = (records[i] >> shift) - target.from;
+            key[i] = i < piece.left && pixel[i] < target.pixels ? piece.base + (records[i] & (1u << shift) - 1) : 0;
+        }
+        if (piece.base == WIDE_RUN)
+            lookUp(params, piece.run * tuning::RUN + first_index);
+    }
+    // Indices in the run, whose first event has index `first` in the long window, to positions.
+    __device__ __forceinline__ void lookUp(const TileParams &params, uint32_t first) {
+        const VoxelTimes times(params.repr.t, params.repr.channels, params.whole);
+        const int64_t *t = params.repr.t + params.whole.first;
+        int64_t found[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            found[i] = t[key[i] ? first + (key[i] - WIDE_RUN) / 2 : 0];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            key[i] = key[i] ? TIMED + 2 * times.position(found[i]) + (key[i] & 1) : 0;
+    }
+};
+
 // Adds 1 to counters of 32 bits.
 template<Kind KIND>
 __device__ __forceinline__ void countFour(const Target &target, const FourEvents &four, const Representation &repr,
@@ -284,7 +320,8 @@ __device__ __forceinline__ void addTogether(bool mine, unsigned cell, int value,
 }
 
 // Whether a quarter of the warp's events are on one pixel.
-__device__ __forceinline__ bool sharesPixel(const FourEvents &four) {
+template<class Four>
+__device__ __forceinline__ bool sharesPixel(const Four &four) {
     const uint32_t first = __shfl_sync(FULL_WARP, four.pixel[0], 0); // by all lanes: not behind &&
     return __popc(__ballot_sync(FULL_WARP, four.key[0] != 0 && four.pixel[0] == first)) >= 8;
 }
@@ -305,12 +342,8 @@ __device__ __forceinline__ void sumFour(const Target &target, const FourEvents &
 // Adds weights of at most 2^24 to sums of 32 bits. A sum that overflows is too small or too large by 2^32, which
 // overflow(cell, 2^32 or -2^32) adds to where it ends up.
 template<class Overflow>
-__device__ __forceinline__ void sumVoxels(const Target &target, const FourEvents &four, const Representation &repr,
-                                          unsigned long long first, const VoxelTimes &times, Overflow overflow) {
-    int64_t t[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-        t[i] = repr.t[first + (four.key[i] ? four.key[i] / 2 - 1 : 0)];
+__device__ __forceinline__ void sumVoxels(const Target &target, const TimedEvents &four, Overflow overflow) {
+    constexpr int UNIT = 1 << VOXEL_BITS;
     const bool together = sharesPixel(four);
     const auto add = [&](unsigned cell, int value) {
         const uint32_t added = static_cast<uint32_t>(value), old = atomicAdd(target.cells + cell, added), sum = old + added;
@@ -319,18 +352,19 @@ __device__ __forceinline__ void sumVoxels(const Target &target, const FourEvents
     };
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const VoxelWeights weights = times(t[i], four.key[i] & 1);
-        const unsigned cell = weights.bin * target.pixels + four.pixel[i];
-        const bool here = four.key[i] != 0, next = here && weights.bin + 1 < repr.channels;
+        const uint32_t position = (four.key[i] & ~TIMED) / 2;
+        const int weight = static_cast<int>(position & (UNIT - 1)), sign = four.key[i] & 1 ? 1 : -1;
+        const unsigned cell = (position >> VOXEL_BITS) * target.pixels + four.pixel[i];
+        const bool here = four.key[i] != 0, next = here && weight != 0; // the last bin has no next, and weight 0
         if (together) {
-            addTogether(here, cell, static_cast<int>(weights.here), add);
-            addTogether(next, cell + target.pixels, static_cast<int>(weights.next), add);
+            addTogether(here, cell, sign * (UNIT - weight), add);
+            addTogether(next, cell + target.pixels, sign * weight, add);
             continue;
         }
         if (here)
-            add(cell, static_cast<int>(weights.here));
+            add(cell, sign * (UNIT - weight));
         if (next)
-            add(cell + target.pixels, static_cast<int>(weights.next));
+            add(cell + target.pixels, sign * weight);
     }
 }
 
@@ -404,7 +438,6 @@ __global__ void __launch_bounds__(THREADS, KIND == HISTOGRAM ? tuning::LONG_HIST
         forPieces<uint16_t>(params, part.w, part.tile, runs, share,
                             [&](const Piece &piece) { countPiece(target, piece, flip); });
     } else if constexpr (KIND == VOXEL_GRID) {
-        const VoxelTimes times(repr, params.whole);
         const auto overflow = [&](unsigned cell, long long by) {
             const Tiling &tiling = params.tiling;
             const unsigned pixel = part.from + (cell & (part.pixels - 1)), row = part.row0 + (pixel >> tiling.col_bits),
@@ -412,8 +445,8 @@ __global__ void __launch_bounds__(THREADS, KIND == HISTOGRAM ? tuning::LONG_HIST
             const size_t at = static_cast<size_t>((cell >> params.part_bits) * tiling.rows + row) * params.pitch + col;
             atomicAdd(static_cast<unsigned long long *>(params.sums) + at, static_cast<unsigned long long>(by));
         };
-        forPieces<uint32_t>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
-            sumVoxels(target, FourEvents(target, piece, first_index), repr, params.whole.first, times, overflow);
+        forPieces<TimedRecord>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
+            sumVoxels(target, TimedEvents(target, piece, params, first_index), overflow);
         });
     } else {
         forPieces<uint32_t>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
@@ -602,7 +635,9 @@ LongPlan planLong(const Batch &batch, Kind kind, const Representation &repr) {
 
     const unsigned tiles = std::min<unsigned>(plan.tiling.tiles, tuning::MAX_TILES), blocks = tiles << (bits - part_bits);
     const uint64_t runs = SortedRuns::mostRuns(batch.max_events),
-                   capacity = kind == HISTOGRAM ? runsThatFit<uint16_t>(tiles) : runsThatFit<uint32_t>(tiles);
+                   capacity = kind == HISTOGRAM    ? runsThatFit<uint16_t>(tiles)
+                              : kind == VOXEL_GRID ? runsThatFit<TimedRecord>(tiles)
+                                                   : runsThatFit<uint32_t>(tiles);
     const unsigned multiprocessors = static_cast<unsigned>(state->multiprocessors),
                    per_group = std::clamp(multiprocessors * tuning::LONG_BLOCKS / blocks, 1u, tuning::MAX_GROUP_PARTS);
     plan.pass.helpers = std::clamp(2 * multiprocessors / per_group, tuning::MIN_HELPERS,
@@ -625,6 +660,8 @@ cusStatus listParts(const Batch &batch, const LongPlan &plan, Batch *parts) {
     for (uint64_t first = whole.first; first < whole.last; first = list[parts->count++].last)
         list[parts->count] = {first, std::min<uint64_t>(whole.last, first / CHUNK * CHUNK + length)};
     parts->max_events = length - (CHUNK - 1); // fill part_runs runs wherever they begin: planSort()
+    parts->whole = whole;
+    parts->bins = plan.pass.params.repr.channels;
     return listWindows(batch.state, list, parts->count, batch.stream, &parts->windows);
 }
 
