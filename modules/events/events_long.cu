@@ -12,8 +12,11 @@ namespace cusi::events {
 
 namespace tuning {
 constexpr int LONG_THREADS = 256, RESOLVE_THREADS = 256;
-constexpr int LONG_HISTOGRAM_TILE = 13;  // log2 of a tile's pixels, whose two counters share a word
-constexpr int LONG_HISTOGRAM_BLOCKS = 6; // per multiprocessor
+constexpr int LONG_HISTOGRAM_TILE = 13; // log2 of a tile's pixels, whose two counters share a word
+// Per multiprocessor
+constexpr int longBlocks(Kind kind) {
+    return kind == HISTOGRAM ? 6 : kind == VOXEL_GRID ? 4 : 3;
+}
 // Blocks per multiprocessor in a group of parts: more make the last ones of a group shorter, fewer add less often.
 constexpr unsigned LONG_BLOCKS = 12;
 constexpr size_t LONG_SHARED_BYTES = 40 << 10; // for a block's accumulators
@@ -24,8 +27,8 @@ constexpr unsigned MIN_HELPERS = 16, MAX_HELPERS = 64;
 // HISTOGRAM: blocks that add to a pixel, in a group. Sums of as many counts up to 255 fit 16 bits.
 constexpr unsigned MAX_ADDED = 256;
 constexpr unsigned MAX_GROUP_PARTS = MAX_ADDED / (MIN_HELPERS + 1);
-constexpr unsigned MAX_PARTS = 256; // of a window
-constexpr int LONG_VOXEL_CARVEOUT = 72;
+constexpr unsigned MAX_PARTS = 256;     // of a window
+constexpr int LONG_VOXEL_CARVEOUT = 86; // percent: 4 blocks' accumulators
 } // namespace tuning
 
 namespace {
@@ -247,8 +250,8 @@ struct TimedEvents {
     }
     // Indices in the run, whose first event has index `first` in the long window, to positions.
     __device__ __forceinline__ void lookUp(const TileParams &params, uint32_t first) {
-        const VoxelTimes times(params.repr.t, params.repr.channels, params.whole);
         const int64_t *t = params.repr.t + params.whole.first;
+        const VoxelTimes times(t[0], params.repr.t[params.whole.last - 1], params.repr.channels);
         int64_t found[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -339,32 +342,71 @@ __device__ __forceinline__ void sumFour(const Target &target, const FourEvents &
     }
 }
 
+// Adds to a word of shared memory unless `value` is 0, and returns what it held, or 0. In C++ the address of shared memory is
+// computed again behind each condition.
+__device__ __forceinline__ uint32_t addShared(uint32_t address, int value) {
+    uint32_t old = 0;
+    asm volatile("{\n\t.reg .pred some;\n\tsetp.ne.s32 some, %2, 0;\n\t@some atom.shared.add.u32 %0, [%1], %2;\n\t}"
+                 : "+r"(old)
+                 : "r"(address), "r"(value)
+                 : "memory");
+    return old;
+}
+
+// Whether a sum of 32 bits has overflowed: its sign, bit 31, differs from both of its terms'.
+__device__ __forceinline__ uint32_t overflowBit(uint32_t old, uint32_t added) {
+    const uint32_t sum = old + added;
+    return (old ^ sum) & (added ^ sum) & 1u << 31;
+}
+
 // Adds weights of at most 2^24 to sums of 32 bits. A sum that overflows is too small or too large by 2^32, which
 // overflow(cell, 2^32 or -2^32) adds to where it ends up.
 template<class Overflow>
 __device__ __forceinline__ void sumVoxels(const Target &target, const TimedEvents &four, Overflow overflow) {
-    constexpr int UNIT = 1 << VOXEL_BITS;
-    const bool together = sharesPixel(four);
-    const auto add = [&](unsigned cell, int value) {
-        const uint32_t added = static_cast<uint32_t>(value), old = atomicAdd(target.cells + cell, added), sum = old + added;
-        if (static_cast<int>((old ^ sum) & (added ^ sum)) < 0) // the sum's sign differs from both of its terms'
+    const auto correct = [&](unsigned cell, uint32_t old, int value) {
+        if (overflowBit(old, static_cast<uint32_t>(value)))
             overflow(cell, value < 0 ? -(1ll << 32) : 1ll << 32);
     };
+    unsigned cell[4];
+    int here[4], next[4]; // 0: none. The last bin has no next one, and weight 0 for it
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const uint32_t position = (four.key[i] & ~TIMED) / 2;
-        const int weight = static_cast<int>(position & (UNIT - 1)), sign = four.key[i] & 1 ? 1 : -1;
-        const unsigned cell = (position >> VOXEL_BITS) * target.pixels + four.pixel[i];
-        const bool here = four.key[i] != 0, next = here && weight != 0; // the last bin has no next, and weight 0
-        if (together) {
-            addTogether(here, cell, sign * (UNIT - weight), add);
-            addTogether(next, cell + target.pixels, sign * weight, add);
-            continue;
+        const int weight = static_cast<int>(position & ((1u << VOXEL_BITS) - 1)), sign = four.key[i] & 1 ? 1 : -1;
+        cell[i] = (position >> VOXEL_BITS) * target.pixels + four.pixel[i];
+        next[i] = sign * weight;
+        here[i] = four.key[i] ? sign * (1 << VOXEL_BITS) - next[i] : 0;
+    }
+    if (sharesPixel(four)) {
+        const auto add = [&](unsigned at, int value) {
+            correct(at, atomicAdd(target.cells + at, static_cast<uint32_t>(value)), value);
+        };
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            addTogether(here[i] != 0, cell[i], here[i], add);
+            addTogether(next[i] != 0, cell[i] + target.pixels, next[i], add);
         }
-        if (here)
-            add(cell, sign * (UNIT - weight));
-        if (next)
-            add(cell + target.pixels, sign * weight);
+        return;
+    }
+    const uint32_t cells = static_cast<uint32_t>(__cvta_generic_to_shared(target.cells)),
+                   plane = target.pixels * static_cast<uint32_t>(sizeof *target.cells);
+    uint32_t old[8], overflows = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) { // all issued before the first result is used
+        const uint32_t address = cells + cell[i] * static_cast<uint32_t>(sizeof *target.cells);
+        old[2 * i] = addShared(address, here[i]);
+        old[2 * i + 1] = addShared(address + plane, next[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        overflows |= overflowBit(old[2 * i], static_cast<uint32_t>(here[i])) |
+                     overflowBit(old[2 * i + 1], static_cast<uint32_t>(next[i]));
+    if (overflows == 0)
+        return;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        correct(cell[i], old[2 * i], here[i]);
+        correct(cell[i] + target.pixels, old[2 * i + 1], next[i]);
     }
 }
 
@@ -411,8 +453,7 @@ __device__ __forceinline__ void addToWindow(const TileParams &params, const Tile
 }
 
 template<Kind KIND>
-__global__ void __launch_bounds__(THREADS, KIND == HISTOGRAM ? tuning::LONG_HISTOGRAM_BLOCKS : 3)
-    accumulateKernel(const TileParams params) {
+__global__ void __launch_bounds__(THREADS, tuning::longBlocks(KIND)) accumulateKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
     __shared__ EventsLevels levels;

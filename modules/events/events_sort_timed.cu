@@ -2,6 +2,8 @@
 #include "events_sort.cuh"
 #include "events_values.cuh"
 
+#include <cuda_pipeline_primitives.h>
+
 namespace cusi::events {
 
 namespace {
@@ -15,41 +17,79 @@ struct TimedSortParams {
     unsigned bins;
 };
 
-// Stages 2 * (position less the run's base) of each event in shared memory, by index in the run. Lanes read times that are
-// neighbors, and each warp those of its own events. `start`: the run's first event, which may lie before its window. Returns
-// the base; `seen` receives the bits of all differences.
-__device__ __forceinline__ uint32_t stagePositions(const Source &source, const TimedSortParams &params,
-                                                   const Window &window, unsigned long long start, uint32_t *staged,
-                                                   uint32_t &seen) {
-    const VoxelTimes times(source.t, params.bins, params.whole);
-    const int64_t *t = source.t + start;
-    const unsigned last = static_cast<unsigned>(min(window.last - start, 1ull * tuning::RUN) - 1);
-    const uint32_t base = times.position(t[window.first > start ? window.first - start : 0]);
-    seen = 0;
-#pragma unroll
-    for (unsigned v = 0; v < EVENTS / CHUNK; ++v) {
-        const unsigned first = (v * THREADS + (threadIdx.x & ~31u)) * CHUNK + (threadIdx.x & 31);
-        int64_t loaded[CHUNK];
+constexpr int WARP_EVENTS = 32 * EVENTS;
+static_assert(EVENTS == 2 * CHUNK, "half of a run's times fit where its records will be");
+
+// A run's times as its threads read them: a warp those of its own events, in rows of 32 neighbors. Past the last event of the
+// window, the last one's time.
+struct RunTimes {
+    const int64_t *t;
+    unsigned last, first; // the run's last event, and the thread's first
+    __device__ __forceinline__ RunTimes(const Source &source, const Window &window, unsigned long long start)
+        : t(source.t + start), last(static_cast<unsigned>(min(window.last - start, 1ull * tuning::RUN) - 1)),
+          first((threadIdx.x & ~31u) * CHUNK + (threadIdx.x & 31)) {}
+    // Row k of the warp's chunks v.
+    __device__ __forceinline__ const int64_t *row(unsigned v, unsigned k) const {
+        return t + min(v * THREADS * CHUNK + first + k * 32, last);
+    }
+};
+
+// From times to positions. The times of a warp's first chunks wait in shared memory, where the records come later, those of
+// the second in registers, so that all loads of a thread are under way at once.
+struct Stage {
+    uint32_t *words; // the warp's
+    int64_t start, end, first, second[CHUNK];
+
+    __device__ __forceinline__ void loadFirst(const RunTimes &run, unsigned first_in_window, const int64_t *t,
+                                              const Window &whole) {
 #pragma unroll
         for (unsigned k = 0; k < CHUNK; ++k)
-            loaded[k] = __ldg(t + min(first + k * 32, last));
-#pragma unroll
-        for (unsigned k = 0; k < CHUNK; ++k) {
-            const uint32_t difference = times.position(loaded[k]) - base;
-            staged[first + k * 32] = difference * 2;
-            seen |= difference;
-        }
+            __pipeline_memcpy_async(reinterpret_cast<int64_t *>(words) + k * 32 + threadIdx.x % 32, run.row(0, k),
+                                    sizeof *t);
+        __pipeline_commit();
+        start = __ldg(t + whole.first);
+        end = __ldg(t + whole.last - 1);
+        first = __ldg(run.t + first_in_window);
     }
-    return base;
-}
+    __device__ __forceinline__ void loadSecond(const RunTimes &run) {
+#pragma unroll
+        for (unsigned k = 0; k < CHUNK; ++k)
+            second[k] = __ldg(run.row(1, k));
+    }
+
+    // Leaves 2 * (position less the base) of each event in shared memory, by index in the run. Returns the base, the position
+    // of the run's first event; `seen` receives the bits of all differences.
+    __device__ __forceinline__ uint32_t toPositions(unsigned bins, uint32_t &seen) const {
+        const VoxelTimes times(start, end, bins);
+        const uint32_t base = times.position(first);
+        const unsigned lane = threadIdx.x % 32;
+        uint32_t found[EVENTS];
+#pragma unroll
+        for (unsigned k = 0; k < CHUNK; ++k)
+            found[CHUNK + k] = times.position(second[k]) - base;
+        __pipeline_wait_prior(0);
+#pragma unroll
+        for (unsigned k = 0; k < CHUNK; ++k)
+            found[k] = times.position(reinterpret_cast<const int64_t *>(words)[k * 32 + lane]) - base;
+        __syncwarp(); // all lanes have read their times
+        seen = 0;
+#pragma unroll
+        for (unsigned k = 0; k < EVENTS; ++k) {
+            words[k * 32 + lane] = found[k] * 2;
+            seen |= found[k];
+        }
+        return base;
+    }
+};
 
 // The thread's records, from what its warp has staged. A wide run has indices instead.
 __device__ __forceinline__ void timeRecords(const RankedEvents &ranked, unsigned time_bits, bool wide,
                                             const uint32_t *staged, uint32_t (&records)[EVENTS]) {
+    const unsigned lane = threadIdx.x & 31;
 #pragma unroll
     for (int k = 0; k < EVENTS; k += 4) {
         const unsigned index = (k / CHUNK * THREADS + threadIdx.x) * CHUNK + k % CHUNK;
-        const uint4 four = *reinterpret_cast<const uint4 *>(staged + index);
+        const uint4 four = *reinterpret_cast<const uint4 *>(staged + (k / CHUNK * 32 + lane) * CHUNK + k % CHUNK);
         const uint32_t times[4] = {four.x, four.y, four.z, four.w};
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -78,12 +118,17 @@ __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
     const unsigned long long start = window.first / CHUNK + (1ull * run * tuning::RUN) / CHUNK;
     for (unsigned i = tid; i < (tiles + 1) * COPIES; i += THREADS)
         counts[i] = 0;
+    const RunTimes times(source, window, start * CHUNK);
+    Stage stage;
+    stage.words = sorted + tid / 32 * WARP_EVENTS;
+    stage.loadFirst(times, run == 0 ? static_cast<unsigned>(window.first % CHUNK) : 0, source.t, params.whole);
     Chunk chunk[EVENTS / CHUNK];
 #pragma unroll
     for (int v = 0; v < EVENTS / CHUNK; ++v)
         load<ANYWHERE>(source, window, start + tid + v * THREADS, chunk[v]);
+    stage.loadSecond(times);
     uint32_t seen;
-    const uint32_t base = stagePositions(source, params, window, start * CHUNK, sorted, seen);
+    const uint32_t base = stage.toPositions(params.bins, seen);
     __syncthreads();
     RankedEvents ranked;
     unsigned outside = rankEvents(tiling, chunk, counts + tid % COPIES, ranked);
@@ -92,7 +137,7 @@ __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
         params.sorted.bases[block] = wide ? WIDE_RUN : TIMED + 2 * base;
     countsToPositions<TimedRecord>(tiles, counts, params.sorted.ends + static_cast<size_t>(block) * tiles, total);
     uint32_t records[EVENTS];
-    timeRecords(ranked, time_bits, wide, sorted, records);
+    timeRecords(ranked, time_bits, wide, stage.words, records);
     __syncthreads();
     const unsigned *positions = counts + tid % COPIES;
 #pragma unroll

@@ -48,9 +48,8 @@ struct VoxelWeights {
 struct VoxelTimes {
     int64_t start;
     double dt, inverse, last_bin;
-    __device__ VoxelTimes(const int64_t *t, unsigned bins, const Window &window)
-        : start(t[window.first]), last_bin(bins - 1) {
-        const int64_t span = t[window.last - 1] - start;
+    __device__ VoxelTimes(int64_t first, int64_t last, unsigned bins) : start(first), last_bin(bins - 1) {
+        const int64_t span = last - start;
         dt = span > 0 ? static_cast<double>(span) : 1.0;
         inverse = 1 / dt;
     }
