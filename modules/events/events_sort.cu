@@ -55,7 +55,7 @@ __device__ __forceinline__ void scatterRecords(const RankedEvents &ranked, const
     for (int k = 0; k < EVENTS; ++k) {
         const unsigned index = (k / CHUNK * THREADS + threadIdx.x) * CHUNK + k % CHUNK;
         const uint32_t record = element16(ranked.records, k);
-        sorted[positions[(ranked.tile_rank[k] >> 16) * COPIES] + (ranked.tile_rank[k] & 0xffff)] = static_cast<Record>(
+        sorted[positionOf(ranked, k, positions)] = static_cast<Record>(
             sizeof(Record) == 2 ? record : ((record >> 1) << (32 - PIXEL_BITS<Record>)) + (index << 1 | (record & 1)));
     }
 }
@@ -81,21 +81,14 @@ __device__ void sortRun(const Source &source, const SortParams &params, unsigned
         load<ANYWHERE>(source, window, start + v * THREADS, chunk[v]);
     __syncthreads();
     RankedEvents ranked;
-    unsigned outside = rankEvents(tiling, chunk, counts + tid % COPIES, ranked);
+    const unsigned outside = rankEvents(tiling, chunk, counts + tid % COPIES, ranked);
     __syncthreads();
     countsToPositions<Record>(tiles, counts, params.sorted.ends + static_cast<size_t>(block) * tiles, total);
     __syncthreads();
     scatterRecords(ranked, counts + tid % COPIES, sorted);
     __syncthreads();
-    uint4 *out = reinterpret_cast<uint4 *>(static_cast<Record *>(params.sorted.records) +
-                                           static_cast<size_t>(block) * params.sorted.pitch);
-    for (unsigned i = tid; i < total / RECORDS_PER_16_BYTES<Record>; i += THREADS)
-        out[i] = reinterpret_cast<const uint4 *>(sorted)[i];
-    if (params.skipped) {
-        outside = warpSum(outside);
-        if ((tid & 31) == 0 && outside)
-            atomicAdd(params.skipped, static_cast<unsigned long long>(outside));
-    }
+    writeRun<Record>(params.sorted, block, reinterpret_cast<const uint4 *>(sorted), total);
+    countSkipped(outside, params.skipped);
 }
 
 // ANYWHERE: for arrays that are not aligned. Aligned ones take the other kernel.

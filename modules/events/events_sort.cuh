@@ -120,6 +120,30 @@ __device__ __forceinline__ void countsToPositions(unsigned tiles, unsigned *coun
         }
 }
 
+// Where record k of the thread goes in the sorted run.
+__device__ __forceinline__ unsigned positionOf(const RankedEvents &ranked, int k, const unsigned *positions) {
+    return positions[(ranked.tile_rank[k] >> 16) * COPIES] + (ranked.tile_rank[k] & 0xffff);
+}
+
+// Writes run number `block`, `total` records long, from shared memory.
+template<class Record>
+__device__ __forceinline__ void writeRun(const SortedRuns &sorted, unsigned block, const uint4 *run,
+                                         const unsigned &total) {
+    uint4 *out =
+        reinterpret_cast<uint4 *>(static_cast<Record *>(sorted.records) + static_cast<size_t>(block) * sorted.pitch);
+    for (unsigned i = threadIdx.x; i < total / RECORDS_PER_16_BYTES<Record>; i += THREADS)
+        out[i] = run[i];
+}
+
+// Adds up the threads' events outside the frame. skipped == NULL: another kernel does.
+__device__ __forceinline__ void countSkipped(unsigned outside, unsigned long long *skipped) {
+    if (skipped) {
+        outside = warpSum(outside);
+        if ((threadIdx.x & 31) == 0 && outside)
+            atomicAdd(skipped, static_cast<unsigned long long>(outside));
+    }
+}
+
 // Memory of a sorted run, in records: segments begin at multiples of 16 bytes.
 template<class Record>
 constexpr unsigned runPitch(unsigned tiles) {

@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
     const uint32_t base = stage.toPositions(params.bins, seen);
     __syncthreads();
     RankedEvents ranked;
-    unsigned outside = rankEvents(tiling, chunk, counts + tid % COPIES, ranked);
+    const unsigned outside = rankEvents(tiling, chunk, counts + tid % COPIES, ranked);
     const bool wide = __syncthreads_or(seen >> time_bits != 0);
     if (tid == 0)
         params.sorted.bases[block] = wide ? WIDE_RUN : TIMED + 2 * base;
@@ -142,17 +142,10 @@ __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
     const unsigned *positions = counts + tid % COPIES;
 #pragma unroll
     for (int k = 0; k < EVENTS; ++k)
-        sorted[positions[(ranked.tile_rank[k] >> 16) * COPIES] + (ranked.tile_rank[k] & 0xffff)] = records[k];
+        sorted[positionOf(ranked, k, positions)] = records[k];
     __syncthreads();
-    uint4 *out = reinterpret_cast<uint4 *>(static_cast<uint32_t *>(params.sorted.records) +
-                                           static_cast<size_t>(block) * params.sorted.pitch);
-    for (unsigned i = tid; i < total / RECORDS_PER_16_BYTES<TimedRecord>; i += THREADS)
-        out[i] = dynamic[i];
-    if (params.skipped) {
-        outside = warpSum(outside);
-        if ((tid & 31) == 0 && outside)
-            atomicAdd(params.skipped, static_cast<unsigned long long>(outside));
-    }
+    writeRun<TimedRecord>(params.sorted, block, dynamic, total);
+    countSkipped(outside, params.skipped);
 }
 
 } // namespace
