@@ -175,13 +175,16 @@ __device__ __forceinline__ int iterateTile(Tile<T, CORE, THREADS> &tile, const F
                 next = now ? now : static_cast<T>((l + r + u + d) / 4);
             }
             b[at] = next;
-            if (next != now) {
+            if constexpr (RELAX) {
+                changed |= next != now;
+                if (i + 1 == iterations && fabsf(__fsub_rn(next, now)) > p.tolerance) {
+                    const int y = at / SIDE, x = at % SIDE;
+                    counts |= y >= ROUND && y < SIDE - ROUND && x >= ROUND && x < SIDE - ROUND;
+                }
+            } else if (next != now) {
                 changed = true;
-                bool large = true;
-                if constexpr (RELAX)
-                    large = i + 1 == iterations && fabsf(__fsub_rn(next, now)) > p.tolerance;
                 const int y = at / SIDE, x = at % SIDE;
-                counts = counts || (large && y >= ROUND && y < SIDE - ROUND && x >= ROUND && x < SIDE - ROUND);
+                counts = counts || (y >= ROUND && y < SIDE - ROUND && x >= ROUND && x < SIDE - ROUND);
             }
         }
         from ^= 1;
