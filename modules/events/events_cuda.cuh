@@ -70,17 +70,8 @@ __device__ inline void loadShifted(const uint16_t *from, uint32_t (&out)[4]) {
     const auto address = reinterpret_cast<uintptr_t>(from);
     const unsigned shift = address % 16;
     const uint4 *vectors = reinterpret_cast<const uint4 *>(address - shift);
-    const uint4 a = __ldg(vectors), b = __ldg(vectors + 1);
-    uint32_t words[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-#pragma unroll
-    for (int i = 0; i < 6; ++i)
-        words[i] = shift & 8 ? words[i + 2] : words[i];
-#pragma unroll
-    for (int i = 0; i < 5; ++i)
-        words[i] = shift & 4 ? words[i + 1] : words[i];
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-        out[i] = __funnelshift_r(words[i], words[i + 1], shift % 4 * 8);
+    const uint4 four = bytesFrom(__ldg(vectors), __ldg(vectors + 1), shift);
+    out[0] = four.x, out[1] = four.y, out[2] = four.z, out[3] = four.w;
 }
 
 // The same of 8 bytes.

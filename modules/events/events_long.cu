@@ -155,11 +155,7 @@ __device__ __forceinline__ void forPieces(const TileParams &params, unsigned w, 
         warpInclusiveScan(scanned, lane);
         const unsigned upto = scanned[0], shift = begin - (upto - pieces), all = __shfl_sync(FULL_WARP, upto, 31);
         const auto load = [&](unsigned first) {
-            const unsigned number = first + lane;
-            unsigned segment = 0; // the first that ends past this piece
-#pragma unroll
-            for (int step = 16; step > 0; step /= 2)
-                segment += __shfl_sync(FULL_WARP, upto, segment + step - 1) <= number ? step : 0;
+            const unsigned number = first + lane, segment = segmentOf(number, upto);
             const unsigned at = __shfl_sync(FULL_WARP, shift, segment) + number,
                            last = __shfl_sync(FULL_WARP, end, segment), run = runs - 1 - (base + segment);
             Piece piece = {make_uint4(0, 0, 0, 0), 0, run, 0};
