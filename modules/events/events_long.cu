@@ -472,8 +472,8 @@ __global__ void __launch_bounds__(THREADS, tuning::longBlocks(KIND)) accumulateK
     const uint32_t first_index = static_cast<uint32_t>(window.first / CHUNK * CHUNK - params.whole.first);
     if constexpr (KIND == HISTOGRAM) {
         const uint32_t flip = repr.swap ? 0 : 0x00010001; // positive comes first
-        forPieces<uint16_t>(params, part.w, part.tile, runs, share,
-                            [&](const Piece &piece) { countPiece(target, piece, flip); });
+        forPieces<RecordOf<KIND>>(params, part.w, part.tile, runs, share,
+                                  [&](const Piece &piece) { countPiece(target, piece, flip); });
     } else if constexpr (KIND == VOXEL_GRID) {
         const auto overflow = [&](unsigned cell, long long by) {
             const Tiling &tiling = params.tiling;
@@ -482,11 +482,11 @@ __global__ void __launch_bounds__(THREADS, tuning::longBlocks(KIND)) accumulateK
             const size_t at = static_cast<size_t>((cell >> params.part_bits) * tiling.rows + row) * params.pitch + col;
             atomicAdd(static_cast<unsigned long long *>(params.sums) + at, static_cast<unsigned long long>(by));
         };
-        forPieces<TimedRecord>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
+        forPieces<RecordOf<KIND>>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
             sumVoxels(target, TimedEvents(target, piece, params, first_index), overflow);
         });
     } else {
-        forPieces<uint32_t>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
+        forPieces<RecordOf<KIND>>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
             const FourEvents four(target, piece, first_index);
             if constexpr (countsEvents(KIND))
                 countFour<KIND>(target, four, repr, levels);
