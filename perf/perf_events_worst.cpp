@@ -31,10 +31,17 @@ std::pair<uint64_t, uint64_t> anywhere(uint64_t r) {
     return {(r & 0xffff) * COLS >> 16, (r >> 16 & 0xffff) * ROWS >> 16};
 }
 
-// Ten events per microsecond; all arrays start `shift` events past an aligned address.
+// The time of event i.
+using Times = std::function<int64_t(size_t i)>;
+
+int64_t steady(size_t i) { // ten events per microsecond
+    return static_cast<int64_t>(i / 10);
+}
+
+// All arrays start `shift` events past an aligned address.
 class Input {
   public:
-    Input(size_t n, cusSpace space, const Content &content, size_t shift)
+    Input(size_t n, cusSpace space, const Content &content, size_t shift, const Times &times)
         : x_(1, size(n + shift), CUS_16UC1, space), y_(1, size(n + shift), CUS_16UC1, space),
           p_(1, size(n + shift), CUS_8UC1, space), t_(1, size(n + shift), CUS_64FC1, space) {
         std::vector<uint16_t> x(n + shift), y(n + shift);
@@ -46,7 +53,7 @@ class Input {
             x[i + shift] = static_cast<uint16_t>(col);
             y[i + shift] = static_cast<uint16_t>(row);
             p[i + shift] = r >> 63;
-            t[i + shift] = static_cast<int64_t>(i / 10);
+            t[i + shift] = times(i);
         }
         view.x = put(x_, x, CUS_16UC1) + shift;
         view.y = put(y_, y, CUS_16UC1) + shift;
@@ -73,7 +80,8 @@ class Input {
 };
 
 void row(const std::string &name, const std::vector<cusRepresentationKind> &kinds, size_t n,
-         const std::vector<cusEventWindow> &windows, const Content &content = anywhere, size_t shift = 0) {
+         const std::vector<cusEventWindow> &windows, const Content &content = anywhere, size_t shift = 0,
+         const Times &times = steady) {
     if (!perf::wants(CUS_DEVICE))
         return;
     for (cusRepresentationKind kind : kinds) {
@@ -82,7 +90,7 @@ void row(const std::string &name, const std::vector<cusRepresentationKind> &kind
             row.report();
             continue;
         }
-        const Input input(n, CUS_DEVICE, content, shift);
+        const Input input(n, CUS_DEVICE, content, shift, times);
         const cusRepresentation r = cusRepresentationDefaults(kind);
         cusEventStacker *stacker = nullptr;
         check(cusEventStackerCreate(&stacker, ROWS, COLS, CUS_DEVICE, &r, 1));
@@ -121,6 +129,14 @@ TEST(EventsWorst, OneWindowCrowded) {
         return std::pair{anywhere(r).first, uint64_t{222}};
     });
     row("60M-one-window/one-tile", TARGETS, ALL, {{0, ALL}}, [](uint64_t r) { return std::pair{r % 128, (r >> 16) % 16}; });
+}
+
+// Gaps of an hour; and no order at all, where values are unspecified but the time they take is not.
+TEST(EventsWorst, OneWindowTimes) {
+    row("60M-one-window/gaps", {CUS_REPR_VOXEL_GRID}, ALL, {{0, ALL}}, anywhere, 0,
+        [](size_t i) { return steady(i) + static_cast<int64_t>(i / 2000000) * 3600000000; });
+    row("60M-one-window/random-times", {CUS_REPR_VOXEL_GRID}, ALL, {{0, ALL}}, anywhere, 0,
+        [](size_t i) { return static_cast<int64_t>(mixed(i) >> 40); });
 }
 
 // 60 million events in all, from one window to windows that are short.

@@ -423,6 +423,22 @@ TEST_P(EventStack, RejectsAndChangesNothing) {
     CUS_EXPECT_OK(cusEventStack(stacker.object, good, nullptr, 0, nullptr, nullptr));
 }
 
+// The message names the frame, of any number of representations.
+TEST_P(EventStack, NamesTheFrame) {
+    Events events;
+    events.add(0, 0, 0, 1);
+    const SpaceEvents input(events, space());
+    const Stacker stacker(4, 4, space(), std::vector<cusRepresentation>(8, repr(CUS_REPR_HISTOGRAM)));
+    const cusEventWindow window = {0, 1};
+    support::TestMat wrong(4, 5, CUS_8UC2, space());
+    for (size_t i = 0; i < 8; ++i) {
+        cusMat frames[8] = {};
+        frames[i] = wrong.mat;
+        CUS_EXPECT_ERROR(cusEventStack(stacker.object, &input.view, &window, 1, frames, nullptr), CUS_ERROR_SIZE,
+                         "cusEventStack: frames[" + std::to_string(i) + "]");
+    }
+}
+
 TEST(EventStacker, Rejects) {
     cusEventStacker *stacker = nullptr;
     cusRepresentation r = repr(CUS_REPR_MDES);

@@ -119,6 +119,8 @@ cusStatus accumulateWindow(const Batch &batch, Kind kind, const Representation &
     CUS_TRY(listParts(batch, plan, &parts));
     if (kind == HISTOGRAM)
         return sortAndRun<uint16_t>(parts, plan.tiling, false, count_skipped, &plan.pass, 1);
+    if (kind == VOXEL_GRID)
+        return sortAndRun<TimedRecord>(parts, plan.tiling, false, count_skipped, &plan.pass, 1);
     return sortAndRun<uint32_t>(parts, plan.tiling, false, count_skipped, &plan.pass, 1);
 }
 

@@ -70,17 +70,8 @@ __device__ inline void loadShifted(const uint16_t *from, uint32_t (&out)[4]) {
     const auto address = reinterpret_cast<uintptr_t>(from);
     const unsigned shift = address % 16;
     const uint4 *vectors = reinterpret_cast<const uint4 *>(address - shift);
-    const uint4 a = __ldg(vectors), b = __ldg(vectors + 1);
-    uint32_t words[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-#pragma unroll
-    for (int i = 0; i < 6; ++i)
-        words[i] = shift & 8 ? words[i + 2] : words[i];
-#pragma unroll
-    for (int i = 0; i < 5; ++i)
-        words[i] = shift & 4 ? words[i + 1] : words[i];
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-        out[i] = __funnelshift_r(words[i], words[i + 1], shift % 4 * 8);
+    const uint4 four = bytesFrom(__ldg(vectors), __ldg(vectors + 1), shift);
+    out[0] = four.x, out[1] = four.y, out[2] = four.z, out[3] = four.w;
 }
 
 // The same of 8 bytes.
@@ -163,10 +154,20 @@ struct Tiling {
 // segment of a tile begins at a multiple of 16 bytes; ends[run][tile] says where it ends. Records:
 //   uint16 (HISTOGRAM)   2 * pixel in the tile + polarity
 //   uint32 (the others)  pixel in the tile (INDEXED_TILE bits), index in the run, polarity (1 bit)
+//   TimedRecord (VOXEL_GRID of long windows)  pixel in the tile (as many bits as that takes), time, polarity (1 bit)
+// Time: the event's position among the bins, of the long window and in units of 1 / EVENTS_VOXEL_UNIT, less the run's base.
+// A run whose positions differ by too much for that holds indices instead, and its base is WIDE_RUN.
+struct TimedRecord {
+    uint32_t word;
+};
+
 struct SortedRuns {
     void *records;
     uint16_t *ends;
-    uint32_t *green_begin; // 256 for each window: findGreenLevels()
+    union {
+        uint32_t *green_begin; // 256 for each window: findGreenLevels()
+        uint32_t *bases;       // TimedRecord, of each run: TIMED + 2 * position, or WIDE_RUN
+    };
     unsigned runs_per_window, pitch;
     // Of a window of so many events, wherever it begins.
     static uint64_t mostRuns(uint64_t events) { return divUp<uint64_t>(events + CHUNK - 1, tuning::RUN); }
@@ -178,6 +179,11 @@ struct SortedRuns {
 
 template<class Record>
 constexpr unsigned RECORDS_PER_16_BYTES = 16 / sizeof(Record);
+
+// Marks of a run's base; positions have VOXEL_BITS and those of the bin.
+constexpr uint32_t TIMED = 1u << 31, WIDE_RUN = 1u << 30;
+constexpr unsigned VOXEL_BITS = 24;
+static_assert(1u << VOXEL_BITS == EVENTS_VOXEL_UNIT && 2 * (EVENTS_MAX_CHANNELS << VOXEL_BITS) < WIDE_RUN, "");
 
 // ---- Representations ---------------------------------------------------------------------------------------------------
 
@@ -268,8 +274,10 @@ struct Batch {
     Windows windows;
     unsigned count;      // windows
     uint64_t max_events; // of a window
-    bool is_long;        // one window, made in parts
-    size_t top;          // the first frame's first row
+    Window whole;        // of TimedRecord: the long window, and its bins
+    unsigned bins;
+    bool is_long; // one window, made in parts
+    size_t top;   // the first frame's first row
     cusMat *frames;
     cudaStream_t stream;
 };
@@ -303,10 +311,15 @@ uint64_t runsThatFit(unsigned tiles);
 // Lays out the workspace for a group of windows. Returns their number, 0 if a window is too long for it.
 template<class Record>
 unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted);
-// Sorts windows first .. first + count - 1 of the batch.
+// Sorts windows first .. first + count - 1 of the batch. Record: uint16_t, uint32_t or TimedRecord.
 template<class Record>
 cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first, unsigned count,
                       bool with_green, bool count_skipped);
+// events_sort_timed.cu
+cusStatus createTimedSort();
+template<>
+cusStatus sortWindows<TimedRecord>(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first,
+                                   unsigned count, bool with_green, bool count_skipped);
 // TENCODE's green levels alone.
 cusStatus findGreenLevels(const Batch &batch, const Tiling &tiling, const SortedRuns &sorted, unsigned first,
                           unsigned count);

@@ -2,8 +2,8 @@
 // parts, which are sorted like windows. A block adds up one tile (or a piece of it) of one part in shared memory and adds the
 // result to accumulators in device memory; resolveKernel turns these into values. All adds are of integers, so their order
 // does not matter.
+#include "events_long.cuh"
 #include "events_tiles.cuh"
-#include "events_values.cuh"
 
 #include <algorithm>
 #include <type_traits>
@@ -11,9 +11,12 @@
 namespace cusi::events {
 
 namespace tuning {
-constexpr int LONG_THREADS = 256, RESOLVE_THREADS = 256;
-constexpr int LONG_HISTOGRAM_TILE = 13;  // log2 of a tile's pixels, whose two counters share a word
-constexpr int LONG_HISTOGRAM_BLOCKS = 6; // per multiprocessor
+constexpr int RESOLVE_THREADS = 256;
+constexpr int LONG_HISTOGRAM_TILE = 13; // log2 of a tile's pixels, whose two counters share a word
+// Per multiprocessor
+constexpr int longBlocks(Kind kind) {
+    return kind == HISTOGRAM ? 6 : kind == VOXEL_GRID ? 4 : 3;
+}
 // Blocks per multiprocessor in a group of parts: more make the last ones of a group shorter, fewer add less often.
 constexpr unsigned LONG_BLOCKS = 12;
 constexpr size_t LONG_SHARED_BYTES = 40 << 10; // for a block's accumulators
@@ -24,21 +27,18 @@ constexpr unsigned MIN_HELPERS = 16, MAX_HELPERS = 64;
 // HISTOGRAM: blocks that add to a pixel, in a group. Sums of as many counts up to 255 fit 16 bits.
 constexpr unsigned MAX_ADDED = 256;
 constexpr unsigned MAX_GROUP_PARTS = MAX_ADDED / (MIN_HELPERS + 1);
-constexpr unsigned MAX_PARTS = 256; // of a window
-constexpr int LONG_VOXEL_CARVEOUT = 72;
+constexpr unsigned MAX_PARTS = 256;     // of a window
+constexpr int LONG_VOXEL_CARVEOUT = 86; // percent: 4 blocks' accumulators
 } // namespace tuning
 
 namespace {
 
 constexpr int THREADS = tuning::LONG_THREADS;
-// Once a count has come this far, counts are looked at before they are added to, and left alone from 255 on: many threads
-// that add to one address wait for each other. A thread has at most 8 adds in flight past either bound.
-constexpr uint32_t CROWDED = 4096;
-static_assert(CROWDED + 8 * THREADS < 65536 && (CROWDED & (CROWDED - 1)) == 0, "counters of 16 bits must not carry");
 static_assert(tuning::MAX_ADDED * 255 + 254 < 65536 && tuning::MAX_PARTS <= tuning::BATCH_WINDOWS, "");
 
 template<Kind KIND>
-using RecordOf = std::conditional_t<KIND == HISTOGRAM, uint16_t, uint32_t>;
+using RecordOf =
+    std::conditional_t<KIND == HISTOGRAM, uint16_t, std::conditional_t<KIND == VOXEL_GRID, TimedRecord, uint32_t>>;
 
 // Words of shared memory per pixel, each in a plane of its own, here and in device memory. The two counters of HISTOGRAM are
 // the halves of one word; VOXEL_GRID has 64 bits in device memory.
@@ -46,18 +46,7 @@ __host__ __device__ constexpr unsigned planesOf(Kind kind, unsigned channels) {
     return kind == HISTOGRAM ? 1 : accumulatorsPerPixel(kind, channels);
 }
 
-__host__ __device__ constexpr bool countsEvents(Kind kind) {
-    return kind == HISTOGRAM || kind == MDES_COUNT || kind == STACKED_HISTOGRAM;
-}
-
 // ---- Reading records ---------------------------------------------------------------------------------------------------
-
-// 16 bytes of records, how many of them are valid (0: none), and their run.
-struct Piece {
-    uint4 records;
-    int left;
-    unsigned run;
-};
 
 // What a block makes: a tile, from runs first .. last - 1 of the part, counted from the newest.
 struct Share {
@@ -130,30 +119,32 @@ template<class Record, class Visit>
 __device__ __forceinline__ void forPieces(const TileParams &params, unsigned w, unsigned tile, unsigned runs,
                                           const Share &share, Visit visit) {
     constexpr unsigned PAD = RECORDS_PER_16_BYTES<Record>, WARPS = THREADS / 32;
+    constexpr bool HAS_BASE = std::is_same_v<Record, TimedRecord>;
     const SortedRuns &sorted = params.sorted;
     const unsigned lane = threadIdx.x & 31, mine = share.last - share.first, rounds = divUp(mine, 32 * WARPS),
                    at_once = divUp(mine, max(rounds, 1u) * WARPS);
     const size_t first_run = static_cast<size_t>(w) * sorted.runs_per_window;
     for (unsigned base = share.first + threadIdx.x / 32 * at_once; base < share.last; base += WARPS * at_once) {
         unsigned begin = 0, end = 0;
+        uint32_t run_base = 0;
         if (lane < at_once && base + lane < share.last) {
             const uint16_t *ends = sorted.ends + (first_run + (runs - 1 - (base + lane))) * params.tiling.tiles;
             begin = tile > 0 ? divUp<unsigned>(ends[tile - 1], PAD) : 0;
             end = ends[tile];
+            if constexpr (HAS_BASE)
+                run_base = sorted.bases[first_run + (runs - 1 - (base + lane))];
         }
         const unsigned pieces = divUp(end, PAD) - begin;
         unsigned scanned[1] = {pieces};
         warpInclusiveScan(scanned, lane);
         const unsigned upto = scanned[0], shift = begin - (upto - pieces), all = __shfl_sync(FULL_WARP, upto, 31);
         const auto load = [&](unsigned first) {
-            const unsigned number = first + lane;
-            unsigned segment = 0; // the first that ends past this piece
-#pragma unroll
-            for (int step = 16; step > 0; step /= 2)
-                segment += __shfl_sync(FULL_WARP, upto, segment + step - 1) <= number ? step : 0;
+            const unsigned number = first + lane, segment = segmentOf(number, upto);
             const unsigned at = __shfl_sync(FULL_WARP, shift, segment) + number,
                            last = __shfl_sync(FULL_WARP, end, segment), run = runs - 1 - (base + segment);
-            Piece piece = {make_uint4(0, 0, 0, 0), 0, run};
+            Piece piece = {make_uint4(0, 0, 0, 0), 0, run, 0};
+            if constexpr (HAS_BASE)
+                piece.base = __shfl_sync(FULL_WARP, run_base, segment);
             if (number < all) {
                 const Record *records = static_cast<const Record *>(sorted.records) + (first_run + run) * sorted.pitch;
                 piece.records = reinterpret_cast<const uint4 *>(records)[at];
@@ -167,170 +158,6 @@ __device__ __forceinline__ void forPieces(const TileParams &params, unsigned w, 
             next = load(first + 32);
             visit(piece);
         }
-    }
-}
-
-// ---- Adding in shared memory -------------------------------------------------------------------------------------------
-
-// What a block adds to: `pixels` words of shared memory per plane.
-struct Target {
-    uint32_t *cells;
-    unsigned pixels, from; // from: of the tile, the first pixel
-    volatile int *crowded;
-};
-
-__device__ __forceinline__ bool below255(const Target &target, unsigned cell, unsigned shift, uint32_t mask) {
-    return (static_cast<volatile uint32_t *>(target.cells)[cell] >> shift & mask) < 255;
-}
-
-__device__ __forceinline__ void countPiece(const Target &target, const Piece &piece, uint32_t flip) {
-    const uint32_t records[4] = {piece.records.x ^ flip, piece.records.y ^ flip, piece.records.z ^ flip,
-                                 piece.records.w ^ flip};
-    if (*target.crowded) {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            const uint32_t counter = element16(records, i), cell = counter / 2 - target.from, shift = (counter & 1) * 16;
-            if (i < piece.left && cell < target.pixels && below255(target, cell, shift, 0xffff))
-                atomicAdd(target.cells + cell, 1u << shift);
-        }
-        return;
-    }
-    uint32_t old[8], largest = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        const uint32_t counter = element16(records, i), cell = counter / 2 - target.from;
-        old[i] = i < piece.left && cell < target.pixels ? atomicAdd(target.cells + cell, 1u << ((counter & 1) * 16)) : 0;
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i)
-        largest |= old[i];
-    if (largest & (0x10000 - CROWDED) * 0x10001u) // either half
-        *target.crowded = 1;
-}
-
-// Four events of a piece: pixels from the target's first on, and keys as in forRecords(), 0 for none.
-struct FourEvents {
-    uint32_t pixel[4], key[4];
-    __device__ FourEvents(const Target &target, const Piece &piece, uint32_t first_index) {
-        constexpr int SHIFT = 32 - tuning::INDEXED_TILE;
-        const uint32_t records[4] = {piece.records.x, piece.records.y, piece.records.z, piece.records.w},
-                       base = 2 * (piece.run * tuning::RUN + first_index + 1);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            pixel[i] = (records[i] >> SHIFT) - target.from;
-            key[i] = i < piece.left && pixel[i] < target.pixels ? base + (records[i] & (1u << SHIFT) - 1) : 0;
-        }
-    }
-};
-
-// Adds 1 to counters of 32 bits.
-template<Kind KIND>
-__device__ __forceinline__ void countFour(const Target &target, const FourEvents &four, const Representation &repr,
-                                          const EventsLevels &levels) {
-    const bool crowded = *target.crowded;
-    uint32_t largest = 0;
-    const auto add = [&](unsigned plane, unsigned pixel) {
-        const unsigned cell = plane * target.pixels + pixel;
-        if (!crowded || below255(target, cell, 0, ~0u))
-            largest = max(largest, atomicAdd(target.cells + cell, 1u));
-    };
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if (four.key[i] == 0)
-            continue;
-        const unsigned level = levelOf(levels, four.key[i] / 2 - 1);
-        if (KIND == MDES_COUNT)
-            for (unsigned k = 0; k <= level; ++k) // two on average
-                add(k, four.pixel[i]);
-        else
-            add(((four.key[i] & 1) == repr.swap ? repr.channels : 0) + level, four.pixel[i]);
-    }
-    if (largest >= CROWDED)
-        *target.crowded = 1;
-}
-
-// The largest key by pixel, or index + 1 by pixel and polarity. Newest run first, so most events need no atomic.
-template<Kind KIND>
-__device__ __forceinline__ void keepNewest(const Target &target, const FourEvents &four, const Representation &repr) {
-    uint32_t cell[4], value[4], found[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const bool second = KIND == TIME_SURFACE && (four.key[i] & 1) == repr.swap;
-        cell[i] = four.pixel[i] + (second ? target.pixels : 0);
-        value[i] = KIND == TIME_SURFACE ? four.key[i] / 2 : four.key[i];
-        found[i] = four.key[i] ? static_cast<volatile uint32_t *>(target.cells)[cell[i]] : ~0u;
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-        if (found[i] < value[i])
-            atomicMax(target.cells + cell[i], value[i]);
-}
-
-// Calls add(cell, value) for the lanes that have one; those whose cell is the first such lane's are added up before. Pays if
-// they are many.
-template<class Add>
-__device__ __forceinline__ void addTogether(bool mine, unsigned cell, int value, Add add) {
-    const unsigned active = __ballot_sync(FULL_WARP, mine);
-    if (active == 0)
-        return;
-    const int leader = __ffs(static_cast<int>(active)) - 1;
-    const unsigned shared_cell = __shfl_sync(FULL_WARP, cell, leader); // by all lanes: not behind &&
-    const bool same = mine && cell == shared_cell;
-    const uint32_t sum = warpSum(same ? static_cast<uint32_t>(value) : 0u);
-    if (static_cast<int>(threadIdx.x & 31) == leader)
-        add(cell, static_cast<int>(sum));
-    else if (mine && !same)
-        add(cell, value);
-}
-
-// Whether a quarter of the warp's events are on one pixel.
-__device__ __forceinline__ bool sharesPixel(const FourEvents &four) {
-    const uint32_t first = __shfl_sync(FULL_WARP, four.pixel[0], 0); // by all lanes: not behind &&
-    return __popc(__ballot_sync(FULL_WARP, four.key[0] != 0 && four.pixel[0] == first)) >= 8;
-}
-
-__device__ __forceinline__ void sumFour(const Target &target, const FourEvents &four) {
-    const bool together = sharesPixel(four);
-    const auto add = [&](unsigned cell, int value) { atomicAdd(target.cells + cell, static_cast<uint32_t>(value)); };
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const int value = four.key[i] & 1 ? 1 : -1;
-        if (together)
-            addTogether(four.key[i] != 0, four.pixel[i], value, add);
-        else if (four.key[i])
-            add(four.pixel[i], value);
-    }
-}
-
-// Adds weights of at most 2^24 to sums of 32 bits. A sum that overflows is too small or too large by 2^32, which
-// overflow(cell, 2^32 or -2^32) adds to where it ends up.
-template<class Overflow>
-__device__ __forceinline__ void sumVoxels(const Target &target, const FourEvents &four, const Representation &repr,
-                                          unsigned long long first, const VoxelTimes &times, Overflow overflow) {
-    int64_t t[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-        t[i] = repr.t[first + (four.key[i] ? four.key[i] / 2 - 1 : 0)];
-    const bool together = sharesPixel(four);
-    const auto add = [&](unsigned cell, int value) {
-        const uint32_t added = static_cast<uint32_t>(value), old = atomicAdd(target.cells + cell, added), sum = old + added;
-        if (static_cast<int>((old ^ sum) & (added ^ sum)) < 0) // the sum's sign differs from both of its terms'
-            overflow(cell, value < 0 ? -(1ll << 32) : 1ll << 32);
-    };
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const VoxelWeights weights = times(t[i], four.key[i] & 1);
-        const unsigned cell = weights.bin * target.pixels + four.pixel[i];
-        const bool here = four.key[i] != 0, next = here && weights.bin + 1 < repr.channels;
-        if (together) {
-            addTogether(here, cell, static_cast<int>(weights.here), add);
-            addTogether(next, cell + target.pixels, static_cast<int>(weights.next), add);
-            continue;
-        }
-        if (here)
-            add(cell, static_cast<int>(weights.here));
-        if (next)
-            add(cell + target.pixels, static_cast<int>(weights.next));
     }
 }
 
@@ -377,8 +204,7 @@ __device__ __forceinline__ void addToWindow(const TileParams &params, const Tile
 }
 
 template<Kind KIND>
-__global__ void __launch_bounds__(THREADS, KIND == HISTOGRAM ? tuning::LONG_HISTOGRAM_BLOCKS : 3)
-    accumulateKernel(const TileParams params) {
+__global__ void __launch_bounds__(THREADS, tuning::longBlocks(KIND)) accumulateKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
     __shared__ EventsLevels levels;
@@ -401,10 +227,9 @@ __global__ void __launch_bounds__(THREADS, KIND == HISTOGRAM ? tuning::LONG_HIST
     const uint32_t first_index = static_cast<uint32_t>(window.first / CHUNK * CHUNK - params.whole.first);
     if constexpr (KIND == HISTOGRAM) {
         const uint32_t flip = repr.swap ? 0 : 0x00010001; // positive comes first
-        forPieces<uint16_t>(params, part.w, part.tile, runs, share,
-                            [&](const Piece &piece) { countPiece(target, piece, flip); });
+        forPieces<RecordOf<KIND>>(params, part.w, part.tile, runs, share,
+                                  [&](const Piece &piece) { countPiece(target, piece, flip); });
     } else if constexpr (KIND == VOXEL_GRID) {
-        const VoxelTimes times(repr, params.whole);
         const auto overflow = [&](unsigned cell, long long by) {
             const Tiling &tiling = params.tiling;
             const unsigned pixel = part.from + (cell & (part.pixels - 1)), row = part.row0 + (pixel >> tiling.col_bits),
@@ -412,11 +237,11 @@ __global__ void __launch_bounds__(THREADS, KIND == HISTOGRAM ? tuning::LONG_HIST
             const size_t at = static_cast<size_t>((cell >> params.part_bits) * tiling.rows + row) * params.pitch + col;
             atomicAdd(static_cast<unsigned long long *>(params.sums) + at, static_cast<unsigned long long>(by));
         };
-        forPieces<uint32_t>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
-            sumVoxels(target, FourEvents(target, piece, first_index), repr, params.whole.first, times, overflow);
+        forPieces<RecordOf<KIND>>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
+            sumVoxels(target, TimedEvents(target, piece, params, first_index), overflow);
         });
     } else {
-        forPieces<uint32_t>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
+        forPieces<RecordOf<KIND>>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
             const FourEvents four(target, piece, first_index);
             if constexpr (countsEvents(KIND))
                 countFour<KIND>(target, four, repr, levels);
@@ -602,7 +427,9 @@ LongPlan planLong(const Batch &batch, Kind kind, const Representation &repr) {
 
     const unsigned tiles = std::min<unsigned>(plan.tiling.tiles, tuning::MAX_TILES), blocks = tiles << (bits - part_bits);
     const uint64_t runs = SortedRuns::mostRuns(batch.max_events),
-                   capacity = kind == HISTOGRAM ? runsThatFit<uint16_t>(tiles) : runsThatFit<uint32_t>(tiles);
+                   capacity = kind == HISTOGRAM    ? runsThatFit<uint16_t>(tiles)
+                              : kind == VOXEL_GRID ? runsThatFit<TimedRecord>(tiles)
+                                                   : runsThatFit<uint32_t>(tiles);
     const unsigned multiprocessors = static_cast<unsigned>(state->multiprocessors),
                    per_group = std::clamp(multiprocessors * tuning::LONG_BLOCKS / blocks, 1u, tuning::MAX_GROUP_PARTS);
     plan.pass.helpers = std::clamp(2 * multiprocessors / per_group, tuning::MIN_HELPERS,
@@ -625,6 +452,8 @@ cusStatus listParts(const Batch &batch, const LongPlan &plan, Batch *parts) {
     for (uint64_t first = whole.first; first < whole.last; first = list[parts->count++].last)
         list[parts->count] = {first, std::min<uint64_t>(whole.last, first / CHUNK * CHUNK + length)};
     parts->max_events = length - (CHUNK - 1); // fill part_runs runs wherever they begin: planSort()
+    parts->whole = whole;
+    parts->bins = plan.pass.params.repr.channels;
     return listWindows(batch.state, list, parts->count, batch.stream, &parts->windows);
 }
 

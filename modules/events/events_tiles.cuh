@@ -41,6 +41,15 @@ struct TilePart {
     }
 };
 
+// The first of 32 segments that ends past this piece. upto: where the lane's segment ends, in pieces.
+__device__ __forceinline__ unsigned segmentOf(unsigned piece, unsigned upto) {
+    unsigned segment = 0;
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+        segment += __shfl_sync(FULL_WARP, upto, segment + step - 1) <= piece ? step : 0;
+    return segment;
+}
+
 // Calls visit(16 bytes of records, how many of them are valid, their run) for the tile's segments in window w, newest run
 // first. A warp reads the bounds of 32 segments together and distributes their 16-byte pieces over the block's lanes.
 template<class Record, int THREADS, class Visit>
@@ -61,11 +70,7 @@ __device__ inline void forSegments(const SortedRuns &sorted, const Tiling &tilin
         warpInclusiveScan(scanned, lane);
         const unsigned upto = scanned[0], shift = begin - (upto - pieces), all = __shfl_sync(FULL_WARP, upto, 31);
         for (unsigned first = threadIdx.x & ~31u; first < all; first += THREADS) {
-            const unsigned piece = first + lane;
-            unsigned segment = 0; // the first that ends past this piece
-#pragma unroll
-            for (int step = 16; step > 0; step /= 2)
-                segment += __shfl_sync(FULL_WARP, upto, segment + step - 1) <= piece ? step : 0;
+            const unsigned piece = first + lane, segment = segmentOf(piece, upto);
             const unsigned at = __shfl_sync(FULL_WARP, shift, segment) + piece,
                            left = __shfl_sync(FULL_WARP, end, segment) - at * PAD, run = runs - 1 - (base + segment);
             if (piece < all) {

@@ -143,7 +143,7 @@ __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32
     const Window window = params.windows[part.w];
     if (window.first == window.last)
         return;
-    const VoxelTimes times(repr, window);
+    const VoxelTimes times(repr.t[window.first], repr.t[window.last - 1], repr.channels);
     forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
         if (!high && *static_cast<volatile int *>(carried))
             return;

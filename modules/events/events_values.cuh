@@ -48,20 +48,27 @@ struct VoxelWeights {
 struct VoxelTimes {
     int64_t start;
     double dt, inverse, last_bin;
-    __device__ VoxelTimes(const Representation &repr, const Window &window)
-        : start(repr.t[window.first]), last_bin(repr.channels - 1) {
-        const int64_t span = repr.t[window.last - 1] - start;
+    __device__ VoxelTimes(int64_t first, int64_t last, unsigned bins) : start(first), last_bin(bins - 1) {
+        const int64_t span = last - start;
         dt = span > 0 ? static_cast<double>(span) : 1.0;
         inverse = 1 / dt;
     }
     // Division by a known divisor, rounded correctly as the host's is (Markstein 1990): the quotient by a correctly rounded
     // reciprocal is within 2 units in the last place, one correction brings it within 1, and a second makes it exact.
-    __device__ VoxelWeights operator()(int64_t t, bool positive) const {
+    __device__ double binsBefore(int64_t t) const {
         const double product = last_bin * static_cast<double>(t - start);
         double time = product * inverse;
         time = fma(fma(-time, dt, product), inverse, time);
-        time = fma(fma(-time, dt, product), inverse, time);
-        time = fmin(fmax(time, 0.0), last_bin);
+        return fma(fma(-time, dt, product), inverse, time);
+    }
+    // Bin and weight in one number: bin << VOXEL_BITS | weight in the next bin. Where that weight rounds up to the whole unit
+    // it is the next bin and 0, which adds the same. The sum is exact above 1 bin, and the conversion saturates.
+    __device__ uint32_t position(int64_t t) const {
+        return min(__double2uint_rz(fma(binsBefore(t), EVENTS_VOXEL_UNIT, 0.5)), static_cast<uint32_t>(last_bin)
+                                                                                     << VOXEL_BITS);
+    }
+    __device__ VoxelWeights operator()(int64_t t, bool positive) const {
+        const double time = fmin(fmax(binsBefore(t), 0.0), last_bin);
         const unsigned bin = static_cast<unsigned>(time);
         const long long next = static_cast<long long>((time - bin) * EVENTS_VOXEL_UNIT + 0.5),
                         here = static_cast<long long>(EVENTS_VOXEL_UNIT) - next;

@@ -69,19 +69,25 @@ __global__ void __launch_bounds__(256)
 // round has iterations into shared memory, lists the holes, iterates on those alone until nothing changes, and writes the
 // tile. All rounds are one cooperative launch: the grid synchronizes after each round and ends early once it has settled.
 // ONCE usually needs a single round, which reads and writes the map once.
+// RELAX: a pixel that is n from the tile's edge matters to the core up to iteration n of a round. So holes near the edge, which
+// are listed apart, take part in the first half of a round only.
 
-constexpr int THREADS = 256;
+constexpr int USUAL_THREADS = 256;
+constexpr int MOST_THREADS = 1024;        // RELAX, where a block has a multiprocessor to itself
 constexpr long long SMALL_FILL = 1 << 20; // pixels; below this smaller tiles occupy the device better
 
-template<class T, int CORE_>
+template<class T, int CORE_, int THREADS_>
 struct Tile {
     static constexpr bool RELAX = std::is_same_v<T, float>;
     static constexpr int CORE = CORE_;
     static constexpr int ROUND = RELAX ? int(STEREO_ROUND) : 8; // iterations, and width of the border
     static constexpr int SIDE = CORE + 2 * ROUND;
+    static constexpr int HALF = ROUND / 2, LAST = SIDE * SIDE - 1;
     T v[2][SIDE * SIDE]; // the iterations alternate
     uint16_t holes[SIDE * SIDE];
     unsigned count;
+    // RELAX: holes within HALF of the edge, which are listed from LAST down; and the range of what this block has written.
+    unsigned near_edge, inverted_min, max;
 };
 
 template<class T>
@@ -97,12 +103,12 @@ struct FillParameters {
 };
 
 // Loads the tile whose border starts at (y0, x0) and lists its holes, except those of the outermost ring.
-template<class T, int CORE>
-__device__ __forceinline__ void loadTile(Tile<T, CORE> &tile, const FillParameters<T> p, const T *from, size_t from_step,
-                                         int x0, int y0) {
-    constexpr int SIDE = Tile<T, CORE>::SIDE;
-    constexpr bool RELAX = Tile<T, CORE>::RELAX;
-    constexpr int BATCH = 8; // loads in flight at once
+template<class T, int CORE, int THREADS>
+__device__ __forceinline__ void loadTile(Tile<T, CORE, THREADS> &tile, const FillParameters<T> p, const T *from,
+                                         size_t from_step, int x0, int y0) {
+    constexpr int SIDE = Tile<T, CORE, THREADS>::SIDE;
+    constexpr bool RELAX = Tile<T, CORE, THREADS>::RELAX;
+    constexpr int BATCH = SIDE * SIDE < 8 * THREADS ? SIDE * SIDE / THREADS : 8; // loads in flight at once
     for (int start = 0; start < SIDE * SIDE; start += BATCH * THREADS) {
         T v[BATCH];
         bool hole[BATCH];
@@ -129,26 +135,35 @@ __device__ __forceinline__ void loadTile(Tile<T, CORE> &tile, const FillParamete
                 break;
             tile.v[0][i] = tile.v[1][i] = v[k];
             const int edge_y = i / SIDE, edge_x = i % SIDE;
-            if (hole[k] && edge_y > 0 && edge_y < SIDE - 1 && edge_x > 0 && edge_x < SIDE - 1)
-                tile.holes[atomicAdd(&tile.count, 1u)] = static_cast<uint16_t>(i);
+            if (hole[k] && edge_y > 0 && edge_y < SIDE - 1 && edge_x > 0 && edge_x < SIDE - 1) {
+                constexpr int HALF = Tile<T, CORE, THREADS>::HALF, LAST = Tile<T, CORE, THREADS>::LAST;
+                if (RELAX && (edge_y <= HALF || edge_y >= SIDE - 1 - HALF || edge_x <= HALF || edge_x >= SIDE - 1 - HALF))
+                    tile.holes[LAST - atomicAdd(&tile.near_edge, 1u)] = static_cast<uint16_t>(i);
+                else
+                    tile.holes[atomicAdd(&tile.count, 1u)] = static_cast<uint16_t>(i);
+            }
         }
     }
 }
 
 // Iterates on the holes of a tile, up to a round. Returns which tile.v holds the result. *active: the last iteration still
 // changed a pixel of the core (RELAX: by more than the tolerance).
-template<class T, int CORE>
-__device__ int iterateTile(Tile<T, CORE> &tile, const FillParameters<T> &p, int iterations, bool *active) {
-    constexpr int SIDE = Tile<T, CORE>::SIDE, ROUND = Tile<T, CORE>::ROUND;
-    constexpr bool RELAX = Tile<T, CORE>::RELAX;
+template<class T, int CORE, int THREADS>
+__device__ __forceinline__ int iterateTile(Tile<T, CORE, THREADS> &tile, const FillParameters<T> &p, int iterations,
+                                           bool *active) {
+    constexpr int SIDE = Tile<T, CORE, THREADS>::SIDE, ROUND = Tile<T, CORE, THREADS>::ROUND;
+    constexpr bool RELAX = Tile<T, CORE, THREADS>::RELAX;
     int from = 0;
     *active = false;
     for (int i = 0; i < iterations; ++i) {
         const T *const a = tile.v[from];
         T *const b = tile.v[from ^ 1];
         bool changed = false, counts = false;
-        for (unsigned k = threadIdx.x; k < tile.count; k += THREADS) {
-            const int at = tile.holes[k];
+        // ONCE's are counted anew at each step
+        const unsigned inner = RELAX ? tile.count : 0,
+                       listed = inner + (RELAX && i < Tile<T, CORE, THREADS>::HALF ? tile.near_edge : 0);
+        for (unsigned k = threadIdx.x; RELAX ? k < listed : k < tile.count; k += THREADS) {
+            const int at = tile.holes[RELAX && k >= inner ? Tile<T, CORE, THREADS>::LAST - (k - inner) : k];
             const T now = a[at], l = a[at - 1], r = a[at + 1], u = a[at - SIDE], d = a[at + SIDE];
             T next;
             if constexpr (RELAX) {
@@ -160,13 +175,16 @@ __device__ int iterateTile(Tile<T, CORE> &tile, const FillParameters<T> &p, int 
                 next = now ? now : static_cast<T>((l + r + u + d) / 4);
             }
             b[at] = next;
-            if (next != now) {
+            if constexpr (RELAX) {
+                changed |= next != now;
+                if (i + 1 == iterations && fabsf(__fsub_rn(next, now)) > p.tolerance) {
+                    const int y = at / SIDE, x = at % SIDE;
+                    counts |= y >= ROUND && y < SIDE - ROUND && x >= ROUND && x < SIDE - ROUND;
+                }
+            } else if (next != now) {
                 changed = true;
                 const int y = at / SIDE, x = at % SIDE;
-                bool large = true;
-                if constexpr (RELAX)
-                    large = fabsf(__fsub_rn(next, now)) > p.tolerance;
-                counts = counts || (large && y >= ROUND && y < SIDE - ROUND && x >= ROUND && x < SIDE - ROUND);
+                counts = counts || (y >= ROUND && y < SIDE - ROUND && x >= ROUND && x < SIDE - ROUND);
             }
         }
         from ^= 1;
@@ -180,10 +198,10 @@ __device__ int iterateTile(Tile<T, CORE> &tile, const FillParameters<T> &p, int 
 }
 
 // Writes the core of a tile and extends the range that this thread has seen.
-template<class T, int CORE>
-__device__ __forceinline__ void storeTile(const Tile<T, CORE> &tile, int result, const FillParameters<T> p, T *to,
+template<class T, int CORE, int THREADS>
+__device__ __forceinline__ void storeTile(const Tile<T, CORE, THREADS> &tile, int result, const FillParameters<T> p, T *to,
                                           size_t to_step, int x0, int y0, unsigned &seen_inverted_min, unsigned &seen_max) {
-    constexpr int SIDE = Tile<T, CORE>::SIDE, ROUND = Tile<T, CORE>::ROUND;
+    constexpr int SIDE = Tile<T, CORE, THREADS>::SIDE, ROUND = Tile<T, CORE, THREADS>::ROUND;
     for (int i = threadIdx.x; i < CORE * CORE; i += THREADS) {
         const int ty = i / CORE + ROUND, tx = i % CORE + ROUND, y = y0 + ty, x = x0 + tx;
         if (y < p.rows && x < p.cols) {
@@ -196,16 +214,21 @@ __device__ __forceinline__ void storeTile(const Tile<T, CORE> &tile, int result,
 }
 
 // One round over this block's tiles; its activity and range go to `slot` of the state.
-template<class T, int CORE>
-__device__ __forceinline__ void fillRound(Tile<T, CORE> &tile, const FillParameters<T> p, const T *from, size_t from_step,
-                                          T *to, size_t to_step, int iterations, int slot) {
-    constexpr int ROUND = Tile<T, CORE>::ROUND;
+template<class T, int CORE, int THREADS>
+__device__ __forceinline__ void fillRound(Tile<T, CORE, THREADS> &tile, const FillParameters<T> p, const T *from,
+                                          size_t from_step, T *to, size_t to_step, int iterations, int slot) {
+    constexpr int ROUND = Tile<T, CORE, THREADS>::ROUND;
+    constexpr bool RELAX = Tile<T, CORE, THREADS>::RELAX;
     unsigned seen_inverted_min = 0, seen_max = 0;
+    if (RELAX && threadIdx.x == 0)
+        tile.inverted_min = tile.max = 0;
     for (int t = blockIdx.x; t < p.tiles; t += gridDim.x) {
         const int x0 = t % p.tiles_across * CORE - ROUND, y0 = t / p.tiles_across * CORE - ROUND;
         __syncthreads();
         if (threadIdx.x == 0)
             tile.count = 0;
+        if (RELAX && threadIdx.x == 0)
+            tile.near_edge = 0;
         __syncthreads();
         loadTile(tile, p, from, from_step, x0, y0);
         __syncthreads();
@@ -215,21 +238,32 @@ __device__ __forceinline__ void fillRound(Tile<T, CORE> &tile, const FillParamet
             p.state->active[slot] = 1;
         storeTile(tile, result, p, to, to_step, x0, y0, seen_inverted_min, seen_max);
     }
-    mergeRange(&p.state->inverted_min[slot], &p.state->max[slot], seen_inverted_min, seen_max);
+    if constexpr (RELAX) { // has many rounds: the block's range first
+        mergeRange(&tile.inverted_min, &tile.max, seen_inverted_min, seen_max);
+        __syncthreads();
+        seen_inverted_min = tile.inverted_min;
+        seen_max = tile.max;
+        if (threadIdx.x > 0)
+            return;
+        atomicMax(&p.state->inverted_min[slot], seen_inverted_min);
+        atomicMax(&p.state->max[slot], seen_max);
+    } else {
+        mergeRange(&p.state->inverted_min[slot], &p.state->max[slot], seen_inverted_min, seen_max);
+    }
 }
 
-template<class T, int CORE>
+template<class T, int CORE, int THREADS>
 __global__ void __launch_bounds__(THREADS) fillKernel(const FillParameters<T> p) {
-    constexpr int ROUND = Tile<T, CORE>::ROUND;
+    constexpr int ROUND = Tile<T, CORE, THREADS>::ROUND;
     extern __shared__ unsigned shared[];
-    Tile<T, CORE> &tile = *reinterpret_cast<Tile<T, CORE> *>(shared);
+    Tile<T, CORE, THREADS> &tile = *reinterpret_cast<Tile<T, CORE, THREADS> *>(shared);
     const auto grid = cooperative_groups::this_grid();
     const T *from = p.start;
     size_t from_step = p.start_step;
     T *to = p.filled;
     size_t to_step = p.filled_step;
     int slot = 0, round = 0;
-    if (Tile<T, CORE>::RELAX) { // starts from p.filled, so the first round writes elsewhere
+    if (Tile<T, CORE, THREADS>::RELAX) { // starts from p.filled, so the first round writes elsewhere
         to = p.second;
         to_step = static_cast<size_t>(p.cols) * sizeof(T);
     }
@@ -286,10 +320,10 @@ FillParameters<T> parametersOf(const cusMat &holes, const cusMat &start, cusMat 
     return p;
 }
 
-template<class T, int CORE>
+template<class T, int CORE, int THREADS>
 cusStatus iterate(const char *function, const cusMat &holes, const cusMat &start, cusMat &filled, const cusStereoOptions &o,
                   const StereoScratch &scratch, cudaStream_t stream) {
-    constexpr int SHARED = sizeof(Tile<T, CORE>);
+    constexpr int SHARED = sizeof(Tile<T, CORE, THREADS>);
     FillParameters<T> p = parametersOf<T, CORE>(holes, start, filled, o, scratch);
     const long long tiles = static_cast<long long>(p.tiles_across) * divUp(p.rows, CORE);
     CUSI_REQUIRE(tiles < INT32_MAX, CUS_ERROR_SIZE, "%s: elevation is %d x %d (rows x cols), too large to fill", function,
@@ -297,13 +331,14 @@ cusStatus iterate(const char *function, const cusMat &holes, const cusMat &start
     p.tiles = static_cast<int>(tiles);
     int sms = 0, resident = 0;
     CUSI_CUDA(function, multiprocessors(&sms));
-    CUSI_CUDA(function, cudaFuncSetAttribute(fillKernel<T, CORE>, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED));
     CUSI_CUDA(function,
-              cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, fillKernel<T, CORE>, THREADS, size_t{SHARED}));
+              cudaFuncSetAttribute(fillKernel<T, CORE, THREADS>, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED));
+    CUSI_CUDA(function, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, fillKernel<T, CORE, THREADS>, THREADS,
+                                                                      size_t{SHARED}));
     const int blocks = std::min<long long>(tiles, static_cast<long long>(sms) * resident);
     void *arguments[] = {&p};
-    return cudaStatus(cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(fillKernel<T, CORE>), dim3(blocks),
-                                                  dim3(THREADS), arguments, size_t{SHARED}, stream),
+    return cudaStatus(cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(fillKernel<T, CORE, THREADS>),
+                                                  dim3(blocks), dim3(THREADS), arguments, size_t{SHARED}, stream),
                       function, "kernel launch");
 }
 
@@ -312,6 +347,17 @@ cusStatus fillLower(const char *function, const cusMat &holes, cusMat &filled, c
     const int blocks = std::min(divUp(holes.rows, 8), 1 << 20);
     return launchOverlapped(function, lowerKernel<T>, blocks, 256, 0, stream, static_cast<const uint16_t *>(holes.data),
                             holes.step, static_cast<T *>(filled.data), filled.step, holes.rows, holes.cols);
+}
+
+// Starts from what is in `filled`. As many threads as possible where there are not enough tiles for all multiprocessors.
+cusStatus relax(const char *function, const cusMat &holes, cusMat &filled, const cusStereoOptions &options,
+                const StereoScratch &scratch, cudaStream_t stream) {
+    constexpr int CORE = 32;
+    int sms = 0;
+    CUSI_CUDA(function, multiprocessors(&sms));
+    return static_cast<long long>(divUp(holes.rows, CORE)) * divUp(holes.cols, CORE) <= sms
+               ? iterate<float, CORE, MOST_THREADS>(function, holes, filled, filled, options, scratch, stream)
+               : iterate<float, CORE, USUAL_THREADS>(function, holes, filled, filled, options, scratch, stream);
 }
 
 cusStatus copy(const char *function, const cusMat &src, cusMat &dst, cudaStream_t stream) {
@@ -328,12 +374,12 @@ cusStatus fill(const char *function, const cusMat &holes, cusMat &filled, const 
         return copy(function, holes, filled, stream);
     if (options.fill == CUS_FILL_ONCE)
         return static_cast<long long>(holes.rows) * holes.cols < SMALL_FILL
-                   ? iterate<uint16_t, 32>(function, holes, holes, filled, options, scratch, stream)
-                   : iterate<uint16_t, 64>(function, holes, holes, filled, options, scratch, stream);
+                   ? iterate<uint16_t, 32, USUAL_THREADS>(function, holes, holes, filled, options, scratch, stream)
+                   : iterate<uint16_t, 64, USUAL_THREADS>(function, holes, holes, filled, options, scratch, stream);
     if (options.fill == CUS_FILL_LOWER)
         return fillLower<uint16_t>(function, holes, filled, stream);
     CUS_TRY(fillLower<float>(function, holes, filled, stream));
-    return options.iterations > 0 ? iterate<float, 32>(function, holes, filled, filled, options, scratch, stream) : CUS_OK;
+    return options.iterations > 0 ? relax(function, holes, filled, options, scratch, stream) : CUS_OK;
 }
 
 } // namespace cusi::stereo
