@@ -496,7 +496,7 @@ __global__ void __launch_bounds__(N)
     const int slices = max(1, min(m.h, ITEMS_PER_BLOCK * blocks / max(1, listed)));
     PartialSums<uint8_t> *partial = static_cast<PartialSums<uint8_t> *>(refinement.listed_sums) +
                                     static_cast<size_t>(k) * (MAX_LISTED + ITEMS_PER_BLOCK * blocks);
-    sumSlices<uint8_t, N>(m, frame, templates, k, candidates, listed, slices, partial);
+    sumSlices<uint8_t, N>(m, frame, templates, k, candidates, listed, slices, partial, blockIdx.x, gridDim.x);
     if (!isLastBlock(&refinement.tickets[k]))
         return;
 
