@@ -6,6 +6,7 @@
 #include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
+#include "common/stages.hpp"
 
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
@@ -96,24 +97,31 @@ int drawCapsules(cv::Mat &image, int frame, sample::OutputFile &truth) {
     return whole;
 }
 
-// Returns the number of whole capsules in all frames.
-int writeVideo(sample::Sink &sink, int frames, sample::OutputFile &truth) {
+// Draws and writes all frames, and says what they contain.
+void writeVideo(sample::Sink &sink, int frames, sample::OutputFile &truth) {
     sample::Progress progress("frames", frames);
+    sample::Stopwatch drawing, writing;
     cv::RNG noise(7);
-    int capsules = 0;
-    for (int frame = 0; frame < frames && !sample::interrupted(); ++frame) {
-        cv::Mat image = belt(frame * SPEED), grain(HEIGHT, WIDTH, CV_8UC3);
-        const int whole = drawCapsules(image, frame, truth);
+    int capsules = 0, done = 0;
+    bool more = true;
+    while (more && done < frames && !sample::interrupted()) {
+        int whole = 0;
+        const cv::Mat image = drawing([&] {
+            cv::Mat picture = belt(done * SPEED), grain(HEIGHT, WIDTH, CV_8UC3);
+            whole = drawCapsules(picture, done, truth);
+            noise.fill(grain, cv::RNG::UNIFORM, 0, 12);
+            picture += grain;
+            return picture;
+        });
         capsules += whole;
-        noise.fill(grain, cv::RNG::UNIFORM, 0, 12);
-        image += grain;
-        sample::reportFrame(sample::Json().add("frame", frame).add("capsules", whole));
-        if (!sink.write(image))
-            break;
-        progress.update(frame + 1);
+        sample::reportFrame(sample::Json().add("frame", done).add("capsules", whole));
+        more = writing([&] { return sink.write(image); });
+        progress.update(++done);
     }
-    sink.finish();
-    return capsules;
+    writing([&] { sink.finish(); });
+    sample::figure("frames", sample::Json().add("frames", done), "%d", done);
+    sample::figureStages({{"draw", drawing.seconds}, {"write", writing.seconds}}, progress.seconds(), done);
+    sample::figure("capsules", sample::Json().add("capsules", capsules), "%d whole ones in all frames", capsules);
 }
 
 int run(int argc, char **argv) {
@@ -141,10 +149,9 @@ int run(int argc, char **argv) {
     sample::OutputFile truth(folder + "/truth.csv");
     truth.print("frame,x,y,filled\n");
     const std::unique_ptr<sample::Sink> sink = sample::openSink(common, "cusight-belt", "belt.mp4", {WIDTH, HEIGHT}, {});
-    const int capsules = writeVideo(*sink, frames, truth);
+    writeVideo(*sink, frames, truth);
     truth.commit();
     writeTemplate(folder);
-    sample::figure("capsules", sample::Json().add("capsules", capsules), "%d whole ones in all frames", capsules);
     sample::figure("output", "%s", sink->name().c_str());
     sink->hold();
     return sample::OK;

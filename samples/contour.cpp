@@ -9,6 +9,7 @@
 #include "common/rectified.hpp"
 #include "common/sink.hpp"
 #include "common/source.hpp"
+#include "common/stages.hpp"
 #include "contour/picture.hpp"
 
 #include "cusight/opencv.hpp"
@@ -23,6 +24,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -278,10 +280,11 @@ void addStereo(CLI::App &app, cusStereoOptions &o) {
     group(sample::addChoice<cusStereoFillRule>(
         app, "--fill-holes", o.fill,
         {{"none", CUS_FILL_NONE}, {"once", CUS_FILL_ONCE}, {"relax", CUS_FILL_RELAX}, {"lower", CUS_FILL_LOWER}},
-        "how to fill holes"));
-    group(sample::addNumber(app, "--iterations", o.iterations, 0, 1000000, "iterations of the fills once and relax"));
+        "how to fill holes; once: repeatedly with the mean of the neighbors; lower: with the farther side of the row; "
+        "relax: lower, then smoothed"));
+    group(sample::addNumber(app, "--iterations", o.iterations, 0, 1000000, "iterations of --fill-holes once and relax"));
     group(sample::addNumber(app, "--tolerance", o.tolerance, 0, 1000,
-                            "the fill relax stops when no pixel changes by more than this"));
+                            "--fill-holes relax stops once no pixel changes by more than this"));
     group(sample::addChoice<int>(app, "--median", o.median, {{"0", 0}, {"3", 3}, {"5", 5}},
                                  "size of the median filter; 0: none"));
     group(sample::addChoice<cusStereoLines>(app, "--line-rule", o.lines,
@@ -365,36 +368,54 @@ void reportPair(const sample::Device &device, const Settings &s, const Pair &pai
             rows.median, rows.matches, 100 * rows.off_share);
 }
 
+// `size`: of one image, as it is mapped.
+void figureInput(const Settings &s, const std::string &name, cv::Size size) {
+    sample::figure(
+        "input",
+        sample::Json().add("input", name).add("width", size.width).add("height", size.height).add("reduced", s.reduce),
+        "%s, %d x %d%s", name.c_str(), size.width, size.height,
+        s.reduce > 1 ? sample::text(" after --reduce %d", s.reduce).c_str() : "");
+}
+
 void reportFiles(const Settings &s) {
     if (!s.elevation_file.empty())
         sample::figure("elevation in", "%s, 16 bits: 256 (1 + shift in pixels), 0 for a hole", s.elevation_file.c_str());
 }
 
 void mapPair(Settings &s, const sample::Device &device, sample::Source &left_source) {
+    const sample::Progress clock("pairs", 1);
     const bool window = !s.common.headless && sample::displayProblem().empty();
     cv::Mat left, right;
     const std::unique_ptr<sample::Source> right_source = sample::openSource(s.right);
     if (!left_source.read(left) || !right_source->read(right))
         throw sample::Stop(sample::INPUT, "the pair cannot be read");
-    const Pair pair = prepare(s, left, right);
+    sample::Stopwatch computing, drawing, writing;
+    const Pair pair = computing([&] { return prepare(s, left, right); });
     sample::Playback playback;
     playback.single = true;
     playback.live = playback.controls = window;
     const auto sink = sample::openSink(s.common, TITLE, "contour.png", shownSize(s, pair.left.size()), playback);
     sample::figure("device", "%s", device.name.c_str());
-    sample::figure("input",
-                   sample::Json().add("width", pair.left.cols).add("height", pair.left.rows).add("reduced", s.reduce),
-                   "%d x %d, reduced %d times", pair.left.cols, pair.left.rows, s.reduce);
+    figureInput(s, left_source.name() + " and " + right_source->name(), pair.left.size());
     Engine engine(device, pair.left.size(), s.stereo);
-    const Result r = engine.run(pair.left, pair.right, s.wantsEdges());
+    const Result r = computing([&] { return engine.run(pair.left, pair.right, s.wantsEdges()); });
     reportPair(device, s, pair, r.elevation);
-    if (window) {
+    const double decoding = left_source.decodingSeconds() + right_source->decodingSeconds();
+    if (window) { // what is drawn and how long it is shown depends on the user
         interact(s, device, pair, *sink);
+        sink->finish();
+        sample::figureStages({{"decode", decoding}, {"compute", computing.seconds}}, 0, 1);
     } else {
-        writeFiles(s, r, pair.color);
-        sink->write(shown(s, r));
+        const cv::Mat picture = drawing([&] { return shown(s, r); });
+        writing([&] {
+            writeFiles(s, r, pair.color);
+            sink->write(picture);
+            sink->finish();
+        });
+        sample::figureStages(
+            {{"decode", decoding}, {"compute", computing.seconds}, {"draw", drawing.seconds}, {"write", writing.seconds}},
+            clock.seconds() + left_source.openingSeconds(), 1);
     }
-    sink->finish();
     reportFiles(s);
     sample::figure("output", "%s", sink->name().c_str());
     sink->hold();
@@ -405,7 +426,20 @@ struct Job {
     cv::Mat frame;
     Pair pair;
     Result result;
+    sample::Stopwatch computing; // in all frames that it held
 };
+
+// Maps frames of size 2 `half` on one device.
+sample::Dealer<Job *>::Work worker(const Settings &s, const sample::Device &device, cv::Size half) {
+    return [&s, &device, half, engine = std::shared_ptr<Engine>()](Job *job) mutable {
+        job->pair = job->computing([&] {
+            return prepare(s, job->frame(cv::Rect({0, 0}, half)), job->frame(cv::Rect({half.width, 0}, half)));
+        });
+        if (!engine)
+            engine = std::make_shared<Engine>(device, job->pair.left.size(), s.stereo);
+        job->result = job->computing([&] { return engine->run(job->pair.left, job->pair.right, s.wantsEdges()); });
+    };
+}
 
 // Frames are dealt to the devices in turn.
 void mapVideo(const Settings &s, const std::vector<sample::Device> &devices, sample::Source &source) {
@@ -419,22 +453,16 @@ void mapVideo(const Settings &s, const std::vector<sample::Device> &devices, sam
     std::vector<Job> memory(depth * devices.size());
     std::vector<Job *> jobs(memory.size());
     std::transform(memory.begin(), memory.end(), jobs.begin(), [](Job &job) { return &job; });
-    sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) {
-        return [&s, half, &device = devices[w], engine = std::shared_ptr<Engine>()](Job *job) mutable {
-            const Pair pair = prepare(s, job->frame(cv::Rect({0, 0}, half)), job->frame(cv::Rect({half.width, 0}, half)));
-            if (!engine)
-                engine = std::make_shared<Engine>(device, pair.left.size(), s.stereo);
-            job->pair = pair;
-            job->result = engine->run(pair.left, pair.right, s.wantsEdges());
-        };
-    });
+    sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) { return worker(s, devices[w], half); });
     sample::Progress progress("frames", s.frames ? s.frames : source.frames());
     sample::figure("device", "%s", sample::deviceNames(devices).c_str());
+    figureInput(s, source.name(), size);
     long long read = 0, frames = 0;
     const auto fill = [&](Job &job) {
         return (!s.frames || read < s.frames) && !sample::interrupted() && source.read(job.frame) && ++read > 0;
     };
     Job last;
+    sample::Stopwatch drawing, writing;
     const std::exception_ptr ended_early = dealer.process(jobs, fill, [&](Job &job) {
         last.pair.color = job.pair.color;
         last.result = job.result;
@@ -444,15 +472,25 @@ void mapVideo(const Settings &s, const std::vector<sample::Device> &devices, sam
         sample::reportFrame(
             sample::Json().add("frame", frames).add("lowest_shift", range.low - 1).add("highest_shift", range.high - 1));
         progress.update(++frames);
-        return sink->write(shown(s, job.result));
+        const cv::Mat picture = drawing([&] { return shown(s, job.result); });
+        return writing([&] { return sink->write(picture); });
     });
     progress.finish();
-    if (frames)
-        writeFiles(s, last.result, last.pair.color); // of the last frame
-    sink->finish();
-    const double rate = static_cast<double>(frames) / progress.seconds();
+    writing([&] {
+        if (frames)
+            writeFiles(s, last.result, last.pair.color); // of the last frame
+        sink->finish();
+    });
+    const double seconds = progress.seconds(), n = static_cast<double>(frames);
     sample::figure("frames", sample::Json().add("frames", frames), "%lld", frames);
-    sample::figure("rate", sample::Json().add("frames_per_second", rate), "%.1f frames/s", rate);
+    sample::figure("rate", sample::Json().add("frames_per_second", n / seconds), "%.1f frames/s", n / seconds);
+    const double computing = std::accumulate(memory.begin(), memory.end(), 0.0,
+                                             [](double sum, const Job &job) { return sum + job.computing.seconds; });
+    sample::figureStages({{"decode", source.decodingSeconds()},
+                          {"compute", computing},
+                          {"draw", drawing.seconds},
+                          {"write", writing.seconds}},
+                         seconds + source.openingSeconds(), n);
     reportFiles(s);
     sample::figure("output", "%s", sink->name().c_str());
     if (ended_early)

@@ -146,6 +146,7 @@ void runDemo(SendSettings &s, ViewSettings &v) {
     try {
         v.address.port = std::to_string(p);
         v.reconnect = 0;
+        v.beside_sender = true;
         if (p)
             diffstream::view(v);
     } catch (...) {

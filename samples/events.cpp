@@ -8,6 +8,7 @@
 #include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/source.hpp"
+#include "common/stages.hpp"
 #include "events/info.hpp"
 #include "events/merge.hpp"
 #include "events/output.hpp"
@@ -85,7 +86,7 @@ void addFrameOptions(CLI::App &app, Settings &s) {
 void addOutputOptions(CLI::App &app, Settings &s) {
     const auto group = [](CLI::Option *option) { return sample::group(option, "Output"); };
     group(sample::addFlag(app, "--checksum", s.checksum, "print the CRC-32C of all frames in order"));
-    group(sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "of frames in NAME.h5"));
+    group(sample::addChoice(app, "--compression", s.compression, {"lzf", "none"}, "how frames are stored in NAME.h5"));
     group(sample::addText(app, "--save-events", s.events_file, "FILE.h5", "write the events as an M3ED-style recording"));
     group(sample::addNumber(
         app, "--speed", s.common.speed, 0, 1000,
@@ -231,7 +232,7 @@ class Run {
         sample::Progress progress("events", all && source_.count > 0 ? source_.count : 0);
         cusStatus status = nonempty_ ? push(progress) : CUS_OK;
         if (status == CUS_OK && nonempty_)
-            status = dealer_ ? dealer_->flush() : cusEventPipelineFlush(pipeline_);
+            status = pushing_([this] { return dealer_ ? dealer_->flush() : cusEventPipelineFlush(pipeline_); });
         seconds_ = progress.seconds();
         progress.finish();
         output_->rethrow();
@@ -244,7 +245,8 @@ class Run {
             check(cusEventPipelineQuery(pipeline_, &counts));
         requireFrames();
         output_->finish();
-        file_->finish();
+        saving_([this] { file_->finish(); });
+        overall_ = progress.seconds();
         report(counts.skipped);
         output_->hold();
         if (!source_.problem().empty())
@@ -280,14 +282,15 @@ class Run {
         const uint64_t needed = eventsNeeded(options_);
         cusStatus status = CUS_OK;
         cusEventArrays e;
-        while (status == CUS_OK && pushed_ < needed && !sample::interrupted() && selection_.next(e)) {
+        while (status == CUS_OK && pushed_ < needed && !sample::interrupted() &&
+               decoding_([&] { return selection_.next(e); })) {
             // Small pieces if a window shows them, so that it starts at once and knows their times.
             const size_t step = output_->paced() ? 65536 : e.count;
             for (size_t i = 0; i < e.count && status == CUS_OK; i += step) {
                 const cusEventArrays piece = {e.x + i, e.y + i, e.p + i, e.t + i, std::min(step, e.count - i), CUS_HOST};
                 output_->clock.add(pushed_, piece);
-                file_->write(piece);
-                status = dealer_ ? dealer_->push(piece) : cusEventPipelinePush(pipeline_, &piece);
+                saving_([&] { file_->write(piece); });
+                status = pushing_([&] { return dealer_ ? dealer_->push(piece) : cusEventPipelinePush(pipeline_, &piece); });
                 pushed_ += piece.count;
                 progress.update(static_cast<long long>(pushed_),
                                 sample::text("%llu frames", static_cast<unsigned long long>(output_->frames())));
@@ -317,7 +320,18 @@ class Run {
             sample::figure("outside the frame", Json().add("outside", outside), "%llu", static_cast<ull>(outside));
         const double rate = static_cast<double>(pushed_) / std::max(seconds_, 1e-9);
         sample::figure("rate", Json().add("events_per_second", rate), "%.2f million events/s", 1e-6 * rate);
+        reportStages();
         output_->report();
+    }
+
+    // A pipeline calls the output while events are pushed; several devices work meanwhile.
+    void reportStages() const {
+        const double computing = dealer_ ? dealer_->computingSeconds() : pushing_.seconds - output_->receivingSeconds();
+        sample::figureStages({{"decode", decoding_.seconds},
+                              {devices_.front().space == CUS_DEVICE ? "queue" : "compute", computing},
+                              {"draw", output_->drawingSeconds()},
+                              {"write", output_->writingSeconds() + saving_.seconds}},
+                             overall_, static_cast<double>(output_->frames()));
     }
 
     const Settings &settings_;
@@ -332,7 +346,8 @@ class Run {
     cusEventPipeline *pipeline_ = nullptr;        // of one device
     std::unique_ptr<sample::EventDealer> dealer_; // of several
     uint64_t pushed_ = 0;
-    double seconds_ = 0;
+    sample::Stopwatch decoding_, pushing_, saving_;
+    double seconds_ = 0, overall_ = 0;
 };
 
 int run(int argc, char **argv) {

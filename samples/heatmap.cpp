@@ -16,12 +16,12 @@
 #include "common/progress.hpp"
 #include "common/sink.hpp"
 #include "common/source.hpp"
+#include "common/stages.hpp"
 
 #include "cusight/framediff.h"
 #include "cusight/opencv.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cmath>
 #include <cstdio>
@@ -32,7 +32,6 @@
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using cusight::check;
 
 struct Settings {
@@ -231,21 +230,6 @@ sample::Scale scaleOfMap(const Settings &settings) {
     return scale;
 }
 
-// Adds up the time a stage spends working, without the waits for its neighbors.
-class Stopwatch {
-  public:
-    template<class F>
-    auto operator()(F &&work) {
-        struct Add {
-            double &seconds;
-            const Clock::time_point start = Clock::now();
-            ~Add() { seconds += std::chrono::duration<double>(Clock::now() - start).count(); }
-        } add{seconds};
-        return work();
-    }
-    double seconds = 0;
-};
-
 // The three stages and the channels between them.
 class Pipeline {
   public:
@@ -329,7 +313,7 @@ class Pipeline {
         for (long long i = 0; (!settings_.frames || i < settings_.frames) && !sample::interrupted() && empty_.pop(slot);
              ++i) {
             cv::Mat frame = cusight::toMat(slot->input);
-            if (!decoding_([&] { return source_.read(frame); }))
+            if (!source_.read(frame))
                 break;
             for (size_t w = 0; w < shares_.size(); ++w)
                 if (!dealer_->deal({previous ? previous : slot, slot}))
@@ -394,19 +378,14 @@ class Pipeline {
             return;
         const double n = static_cast<double>(frames_);
         double computing = 0; // by the slowest device
-        for (const Stopwatch &each : computing_)
+        for (const sample::Stopwatch &each : computing_)
             computing = std::max(computing, each.seconds);
         sample::figure("frames", sample::Json().add("frames", frames_), "%lld", frames_);
         sample::figure("rate", sample::Json().add("frames_per_second", n / seconds_), "%.1f frames/s", n / seconds_);
-        const char *const stage = devices_.front().space == CUS_DEVICE ? "queue" : "compute";
-        const sample::Json stages = sample::Json()
-                                        .add("decode", 1e3 * decoding_.seconds / n)
-                                        .add(stage, 1e3 * computing / n)
-                                        .add("write", 1e3 * writing_.seconds / n)
-                                        .add("overall", 1e3 * seconds_ / n);
-        sample::figure("stages", sample::Json().add("stages_ms", stages),
-                       "decode %.2f ms, %s %.2f ms, write %.2f ms; %.2f ms per frame overall", 1e3 * decoding_.seconds / n,
-                       stage, 1e3 * computing / n, 1e3 * writing_.seconds / n, 1e3 * seconds_ / n);
+        sample::figureStages({{"decode", source_.decodingSeconds()},
+                              {devices_.front().space == CUS_DEVICE ? "queue" : "compute", computing},
+                              {"write", writing_.seconds}},
+                             seconds_ + source_.openingSeconds(), n);
         sample::figure("changed", sample::Json().add("changed_mean", share_sum_ / n).add("changed_max", share_max_),
                        "%.3f %% of the bytes on average, %.3f %% at most", 100 * share_sum_ / n, 100 * share_max_);
         sample::figure("output", "%s", sink_->name().c_str());
@@ -416,8 +395,8 @@ class Pipeline {
     std::vector<sample::Device> devices_;
     sample::Source &source_;
     const std::vector<Share> shares_; // one a device
-    Stopwatch decoding_, writing_;
-    std::vector<Stopwatch> computing_;
+    sample::Stopwatch writing_;
+    std::vector<sample::Stopwatch> computing_;
     std::vector<Slot> ring_;
     sample::Channel<Slot *> empty_;
     std::unique_ptr<sample::Sink> sink_;

@@ -9,6 +9,7 @@
 #include "common/progress.hpp"
 #include "common/sink.hpp"
 #include "common/source.hpp"
+#include "common/stages.hpp"
 #include "common/standard_input.hpp"
 
 #include "cusight/match.h"
@@ -159,6 +160,11 @@ class Finder {
         cusMat mask = CUS_MAT_INIT;
         if (!settings_.mask.empty()) {
             const cv::Mat picture = sample::readImage(settings_.mask, cv::IMREAD_GRAYSCALE);
+            if (settings_.method != "sqdiff" && settings_.method != "ccorr")
+                throw sample::Stop(sample::USAGE, "--mask needs --method sqdiff or ccorr");
+            if (picture.size() != size)
+                throw sample::Stop(sample::USAGE, sample::text("--mask is %d x %d, expected %d x %d like the template",
+                                                               picture.cols, picture.rows, size.width, size.height));
             values *= static_cast<double>(cv::countNonZero(picture)) / static_cast<double>(picture.total());
             mask = place(picture);
             options.mask = &mask;
@@ -264,6 +270,7 @@ class MatchFile {
 struct Job {
     cv::Mat frame;
     std::vector<std::vector<cusMatch>> found;
+    sample::Stopwatch computing; // in all frames that it held
 
     // `pinned`: in page-locked memory, into which frames are decoded and from which GPUs read.
     Job(cv::Size size, bool pinned) {
@@ -299,7 +306,7 @@ class Run {
             jobs.push_back(&memory.emplace_back(first.size(), devices.front().space == CUS_DEVICE));
         sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) {
             const auto finder = std::make_shared<Finder>(settings_, devices[w], templates_, first.size());
-            return [finder](Job *job) { job->found = finder->find(job->frame); };
+            return [finder](Job *job) { job->computing([&] { job->found = finder->find(job->frame); }); };
         });
         sample::Progress progress("frames", total);
         long long read = 0;
@@ -319,13 +326,19 @@ class Run {
                 for (size_t rank = 0; rank < job.found[t].size(); ++rank)
                     record(t, rank, job.found[t][rank], json);
             sample::reportFrame(json);
-            draw(job.frame, drawn_);
+            drawing_([&] { draw(job.frame, drawn_); });
             progress.update(++frames_, sample::text("%lld matches", matches_));
-            return sink.write(job.frame);
+            return writing_([&] { return sink.write(job.frame); });
         });
-        file_.finish();
-        sink.finish();
+        for (const Job &job : memory)
+            computing_ += job.computing.seconds;
+        writing_([&] {
+            file_.finish();
+            sink.finish();
+        });
         seconds_ = progress.seconds();
+        decoding_ = source.decodingSeconds();
+        opening_ = source.openingSeconds();
         progress.finish();
         if (ended_early)
             std::rethrow_exception(ended_early);
@@ -341,6 +354,9 @@ class Run {
         const double rate = static_cast<double>(frames_) / seconds_;
         sample::figure("frames", sample::Json().add("frames", frames_).add("frames_per_second", rate),
                        "%lld, %.1f frames/s", frames_, rate);
+        sample::figureStages(
+            {{"decode", decoding_}, {"compute", computing_}, {"draw", drawing_.seconds}, {"write", writing_.seconds}},
+            seconds_ + opening_, static_cast<double>(frames_));
         sample::figure("matches", sample::Json().add("matches", matches_), "%lld", matches_);
         if (matches_)
             sample::figure("first match", sample::Json().add("first_match", asJson(0, 0, first_)), "x %d, y %d, score %.6g",
@@ -378,7 +394,8 @@ class Run {
     std::vector<Drawn> drawn_;
     cusMatch first_ = {};
     long long frames_ = 0, matches_ = 0, filled_ = 0;
-    double seconds_ = 0;
+    sample::Stopwatch drawing_, writing_;
+    double decoding_ = 0, opening_ = 0, computing_ = 0, seconds_ = 0;
 };
 
 // ---- The command line --------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #   unit    GoogleTest tests; scripts are labeled program
 #   cuda    runs on a GPU (skipped by name if there is none); all others are labeled cpu
 #   large   uses gigabytes of memory; on a GPU such a test runs alone
+#   cases   goes through so many cases that ThreadSanitizer takes minutes; other tests run the same threads
 foreach(test IN LISTS cusight_tests_TESTS)
     set(labels unit)
     set(place cpu)
@@ -14,6 +15,9 @@ foreach(test IN LISTS cusight_tests_TESTS)
         if(place STREQUAL cuda)
             set(alone TRUE)
         endif()
+    endif()
+    if(test MATCHES "LongThinImages|FullAgreement|EveryRepresentationOverSizes|SensorSizes|EventPipeline.Large|EventHostile|EventMutations|EventParts.*Mark|SeekingUses|EveryColor|ForAllWindowsAndShifts|AtAllSizes|AllSizesTypesLayouts|MatchWorst[.](Color|Gray|Masks|ManyMatches|Floats)|Match[.](PeriodicImages|Lengths)|EqualsOpenCv|EqualsOpenCV|RealPicturesBeside|LargeImages|EventGenerator|boundIsThePublishedOne|VtestDecoded")
+        list(APPEND labels cases)
     endif()
     set_tests_properties("${test}" PROPERTIES LABELS "${labels};${place}" RUN_SERIAL ${alone})
 endforeach()

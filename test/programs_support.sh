@@ -11,6 +11,14 @@ fail() {
     echo "FAILED: $*"
     failed=1
 }
+# runs CODE TEXT COMMAND...: it exits with CODE and prints TEXT, a regular expression, on stderr. Its output is in out.txt, err.txt.
+runs() {
+    local code=$1 text=$2 got=0
+    shift 2
+    "$@" >out.txt 2>err.txt || got=$?
+    [ $got = "$code" ] || fail "${*#"$bin/"} exited with $got, expected $code: $(cat err.txt)"
+    grep -q -e "$text" err.txt || fail "${*#"$bin/"} printed no '$text' but: $(cat err.txt)"
+}
 need_programs() {
     [ -x "$bin/cusight-heatmap" ] && return
     echo "skipped: built without samples"

@@ -17,7 +17,7 @@ stages: decode 1.16 ms, compute 1.33 ms, write 48.86 ms; 49.22 ms per frame over
 changed: 1.630 % of the bytes on average, 2.776 % at most
 output: side.mp4"
 page add r run label "JSON" command "cusight-heatmap a.mp4" code 0 output '{"program": "cusight-heatmap", "device": "CPU, 2 threads", "frames": 250,
-"frames_per_second": 20.3, "stages_ms": {"decode": 1.16, "compute": 1.33, "write": 48.86, "overall": 49.22}, "changed_mean": 0.0163,
+"frames_per_second": 20.3, "stages_ms": {"decode": 1.16, "compute": 1.33, "draw": 0.5, "write": 48.86, "overall": 49.22}, "changed_mean": 0.0163,
 "changed_max": 0.02776, "output": "side.mp4", "exit_code": 0}'
 page add r video file side.mp4 alt 'People "walk"' caption "Side by side." width wide
 page add r picture file noise.png alt "Red outlines" caption "Noise."
@@ -69,13 +69,13 @@ expect("elements left open", page.open, [])
 expect("contents", page.links, ["where-a-video-changes", "a-recording", "nothing"])
 assert set(page.links) <= page.ids, "a link of the contents leads nowhere"
 expect("tables", page.tables, 2)
-columns = ["Run", "Frames", "Compute", "Decode", "Encode and write", "All in all", "Result"]
-expect("columns", page.cells[:7], columns)
-expect("lines", page.cells[7:14], ["Lines", "250", "1.33 ms", "1.16 ms", "48.86 ms", "49.22 ms",
+columns = ["Run", "Frames", "Compute", "Decode", "Draw", "Encode and write", "All in all", "Result"]
+expect("columns", page.cells[:8], columns)
+expect("lines", page.cells[8:16], ["Lines", "250", "1.33 ms", "1.16 ms", "", "48.86 ms", "49.22 ms",
                                    "changed: 1.630 % of the bytes on average, 2.776 % at most"])
-expect("JSON", page.cells[14:21], ["JSON", "250", "1.33 ms", "1.16 ms", "48.86 ms", "49.22 ms",
+expect("JSON", page.cells[16:24], ["JSON", "250", "1.33 ms", "1.16 ms", "0.50 ms", "48.86 ms", "49.22 ms",
                                    "changed: 1.63 % of the bytes on average, 2.78 % at most"])
-expect("a recording's rate", page.cells[21:25], ["Run", "Result", "Contents", "rate: 0.6118 million events/s"])
+expect("a recording's rate", page.cells[24:28], ["Run", "Result", "Contents", "rate: 0.6118 million events/s"])
 expect("alternative texts", [m.get("alt") or m.get("aria-label") for m in page.media], ['People "walk"', "Red outlines"])
 assert not any("autoplay" in m for m in page.media), "a video plays before it is seen"
 for text in ("Where a <video> changes", "Computed on: CPU, 2 threads.", "--view <side>", "Fails failed with exit code 3.", "Below.",

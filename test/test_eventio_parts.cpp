@@ -1,7 +1,10 @@
 // Recordings that are read in parts, and files of frames that are written in parts.
 #include "eventio_support.hpp"
 
+#include <csignal>
 #include <numeric>
+
+#include <sys/resource.h>
 
 using namespace eventio_test;
 
@@ -382,3 +385,26 @@ TEST(FrameReader, RefusesOtherFiles) {
         CUS_EXPECT_ERROR(cusFrameReaderOpen(&reader, (at / name).c_str(), &info), CUS_ERROR_FORMAT, "not a file of frames");
     cusFrameReaderClose(nullptr);
 }
+
+// Not under sanitizers, which set the exit code themselves.
+#if defined(GTEST_HAS_DEATH_TEST) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// libhdf5 keeps a file that it could not write, and would write it again when the program ends.
+TEST(FrameFileLayoutDeathTest, AFullDiskIsAnErrorAndTheProgramEndsWell) {
+    NEEDS_HDF5();
+    Folder at;
+    const std::string path = at / "f.h5";
+    const auto ends = [&](const std::function<cusStatus()> &work) {
+        std::signal(SIGXFSZ, SIG_IGN);
+        const rlimit none = {16, 16};
+        setrlimit(RLIMIT_FSIZE, &none);
+        std::exit(work() == CUS_ERROR_IO ? 0 : 1);
+    };
+    uint64_t offset = 0;
+    save(path, {});
+    const auto lay_out = [&] { return cusFrameFileLayout(path.c_str(), 2, 3, CUS_8UC1, 1, 0, nullptr, &offset); };
+    CUS_ASSERT_OK(lay_out());
+    EXPECT_EXIT(ends(lay_out), testing::ExitedWithCode(0), "");
+    CUS_ASSERT_OK(lay_out());
+    EXPECT_EXIT(ends([&] { return cusFrameFileLabel(path.c_str(), "1/2"); }), testing::ExitedWithCode(0), "");
+}
+#endif

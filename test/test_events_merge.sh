@@ -1,22 +1,11 @@
 # cusight-events merge: the bytes of one process from shards. test_events_merge.sh BUILD SOURCE
 set -u
-export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
-program=$1/samples/cusight-events
-[ -x "$program" ] || { echo "skipped: cusight-events was not built"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+# shellcheck source=test/programs_support.sh
+. "$2/test/programs_support.sh"
+need_programs
+program=$bin/cusight-events
 events() { "$program" --device cpu --headless "$@" >out.txt 2>err.txt || fail "$* exited with $?: $(cat err.txt)"; }
-expect() { # CODE TEXT ARGUMENTS
-    code=$1 text=$2
-    shift 2
-    "$program" merge "$@" >out.txt 2>err.txt
-    got=$?
-    [ $got -eq "$code" ] || fail "merge $*: exit code $got, not $code: $(cat err.txt)"
-    grep -q -e "$text" err.txt || fail "merge $*: no '$text' in: $(cat err.txt)"
-}
+expect() { runs "$1" "$2" "$program" merge "${@:3}"; } # CODE TEXT ARGUMENT...
 awk 'BEGIN { print "160 120"; t = 1000; srand(7)
     for (i = 0; i < 20000; ++i) { t += int(rand() * 12); print t, int(rand() * 160), int(rand() * 120), int(rand() * 2) } }' >r.txt
 types="raw h5"

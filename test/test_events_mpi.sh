@@ -16,8 +16,8 @@ fail() { echo "FAILED: $*"; failed=1; }
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # A leak check of each rank would be one of Open MPI.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
-ranks() { # N COMMAND...
-    mpirun --oversubscribe --bind-to none --mca btl_vader_single_copy_mechanism none --mca mpi_yield_when_idle 1 -n "$@"
+ranks() { # N COMMAND...; a run that hangs fails, with exit code 124
+    timeout -k 5 120 mpirun --oversubscribe --bind-to none --mca btl_vader_single_copy_mechanism none --mca mpi_yield_when_idle 1 -n "$@"
 }
 mpi() { # N ARGUMENTS
     local n=$1
@@ -145,6 +145,10 @@ clean "two runs"
 # A rank that dies ends all within seconds; with --resume, what was finished is kept, and another number of ranks goes on.
 "$scale" generate long.evt3 --format evt3 --events 400000 --rate 100000
 victim() { pgrep -f "^$many .*--output part" | sed -n 2p; }
+# All ranks are up (Open MPI itself hangs if one dies while it is being started), and with --resume something is finished.
+at_work() {
+    [ -e .part.$type.lock ] && { [ -z "$resume" ] || find part.$type.resume -name 'done.*' -size +0 2>/dev/null | grep . >/dev/null; }
+}
 for type in raw h5; do
     [ $type = raw ] || [ $hdf5 = yes ] || continue
     how="long.evt3 --events-per-frame 2000 --representation voxel_grid --resize 640x360 --output part.$type"
@@ -153,7 +157,7 @@ for type in raw h5; do
         mpi 3 $how $resume &
         run=$!
         for _ in $(seq 200); do
-            [ -n "$(victim)" ] && { [ -z "$resume" ] || [ -n "$(find part.$type.resume -name 'done.*' -size +0 2>/dev/null)" ]; } && break
+            at_work && break
             sleep 0.02
         done
         kill -9 "$(victim)" || fail "nobody to kill"

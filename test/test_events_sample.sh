@@ -1,14 +1,9 @@
 # cusight-events from the command line: shards, outputs, checksums, exit codes. test_events_sample.sh BUILD SOURCE
 set -u
-export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
-program=$1/samples/cusight-events
-source=$2
-[ -x "$program" ] || { echo "skipped: cusight-events was not built"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+# shellcheck source=test/programs_support.sh
+. "$2/test/programs_support.sh"
+need_programs
+program=$bin/cusight-events
 events() { "$program" --device cpu --headless "$@" 2>err.txt || fail "$* exited with $?: $(cat err.txt)"; }
 value() { sed -n "s/^$1: //p"; }
 crc32c() { # of stdin, bit by bit from the polynomial
@@ -23,14 +18,7 @@ for byte in sys.stdin.buffer.read():
     crc = crc >> 8 ^ table[(crc ^ byte) & 255]
 print("%08x" % (crc ^ 0xFFFFFFFF))'
 }
-expect() { # CODE TEXT ARGUMENTS: exits with CODE and prints TEXT
-    code=$1 text=$2
-    shift 2
-    "$program" --device cpu --headless "$@" >out.txt 2>err.txt
-    got=$?
-    [ $got -eq "$code" ] || fail "$*: exit code $got, not $code: $(cat err.txt)"
-    grep -q -e "$text" err.txt || fail "$*: no '$text' in: $(cat err.txt)"
-}
+expect() { runs "$1" "$2" "$program" --device cpu --headless "${@:3}"; } # CODE TEXT ARGUMENT...
 
 # A recording: text, with a burst, a pause and a hot pixel.
 awk 'BEGIN { print "320 240"; t = 1000; srand(7)

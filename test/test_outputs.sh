@@ -2,23 +2,11 @@
 # What the programs do to the files of the user: outputs that are inputs, what was there before, links, full disks, interrupts,
 # pipes. test_outputs.sh BUILD SOURCE
 set -uo pipefail
-build=$(cd "$1" && pwd)
-bin=$build/samples
-if [ ! -x "$bin/cusight-heatmap" ]; then
-    echo "skipped: built without samples"
-    exit 77
-fi
-export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
-unset DISPLAY WAYLAND_DISPLAY QT_QPA_PLATFORM
-work=$(mktemp -d)
+# shellcheck source=test/programs_support.sh
+. "$2/test/programs_support.sh"
+need_programs
 trap 'umount "$work/small" 2>/dev/null; umount "$work/locked" 2>/dev/null; rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failed=0
 checks=0
-fail() {
-    echo "FAILED: $*"
-    failed=1
-}
 # expect CODE TEXT PROGRAM ARGUMENT...: cusight-PROGRAM exits with CODE and prints TEXT on either stream.
 expect() {
     local code=$1 words=$2 program=$3 got=0

@@ -2,21 +2,11 @@
 # The sample programs from the command line: options and versions of all, and of cusight-heatmap exit codes, messages, no
 # display, a window, a full disk, Ctrl-C.
 set -uo pipefail
-build=$(cd "$1" && pwd)
-program=$build/samples/cusight-heatmap
-if [ ! -x "$program" ]; then
-    echo "skipped: built without samples"
-    exit 77
-fi
-work=$(mktemp -d)
+# shellcheck source=test/programs_support.sh
+. "$2/test/programs_support.sh"
+need_programs
+program=$bin/cusight-heatmap
 trap 'umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
-cd "$work" || exit 1
-unset DISPLAY WAYLAND_DISPLAY QT_QPA_PLATFORM
-failed=0
-fail() {
-    echo "FAILED: $*"
-    failed=1
-}
 # expect CODE TEXT ARGUMENT...: the program exits with CODE and prints TEXT on either stream.
 expect() {
     local code=$1 words=$2 got=0
@@ -38,13 +28,13 @@ expect 4 "full.avi cannot be written: No space left on device" synthetic:64x64@3
 
 # Every program explains itself and its exit codes, and says what it was built with.
 for each in belt contour diffstream events heatmap match; do
-    program=$build/samples/cusight-$each
+    program=$bin/cusight-$each
     expect 0 "Exit codes" --help
     expect 0 "(cusight " --version
     grep -qx "cusight-$each [0-9.]* (cusight [0-9.]*, CUDA \(yes\|no\))" said || fail "--version of $each: $(cat said)"
     expect 2 "unknown option --nonsense" --nonsense
 done
-program=$build/samples/cusight-heatmap
+program=$bin/cusight-heatmap
 
 # Every view, and the results that scripts read.
 for view in heatmap noise side; do

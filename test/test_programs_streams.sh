@@ -28,6 +28,8 @@ awk 'BEGIN { print "x,y,p,t"; srand(7)
     for (i = 0; i < 9000; ++i) print int(rand() * 320) "," int(rand() * 240) "," int(rand() * 2) "," 1000 + 5 * i }' >r.csv
 "$bin/cusight-heatmap" synthetic:320x240@4 --headless --device cpu --output frames/ >/dev/null 2>&1 || fail "no frames"
 png=frames/000003.png
+# stages MEMBER NAME...: that object has these stages, and none takes longer than the run.
+stages() { json "list(o['$1']) == '${*:2}'.split() and all(0 < t <= 1.001 * o['$1']['overall'] for t in o['$1'].values())"; }
 
 echo "-- JSON"
 for case in "heatmap synthetic:64x48@5 --output h.avi" "match $png --roi 50,50,20,20 --top-k 2 --output m.png" \
@@ -37,6 +39,17 @@ for case in "heatmap synthetic:64x48@5 --output h.avi" "match $png --roi 50,50,2
     run $case --device cpu --json || fail "$case exited with $?: $(cat err)"
     [ "$(wc -l <out)" = 1 ] || fail "$case printed $(wc -l <out) lines with --json"
     json "o['program'] == 'cusight-${case%% *}' and o['exit_code'] == 0 and 'error' not in o and len(o) > 4"
+    case $case in
+    "heatmap"*) stages stages_ms decode compute write overall ;;
+    "events info"*) json "'stages_ms' not in o" ;;
+    "belt"*) stages stages_ms draw write overall ;;
+    "diffstream"*) stages stages_ms capture difference pack send overall && stages viewer_stages_ms decode overall ;;
+    "events"*) stages stages_ms decode compute draw write overall ;;
+    *) # one after the other
+        stages stages_ms decode compute draw write overall
+        json "sum(o['stages_ms'].values()) < 2.001 * o['stages_ms']['overall']"
+        ;;
+    esac
     case $case in "events info"*) continue ;; esac
     # shellcheck disable=SC2086
     run $case --device cpu --json-frames || fail "$case exited with $?: $(cat err)"
@@ -46,13 +59,26 @@ for case in "heatmap synthetic:64x48@5 --output h.avi" "match $png --roi 50,50,2
     esac
 done
 run heatmap synthetic:64x48@5 --device cpu --output h.avi --json
-json "o['frames'] == 5 and o['width'] == 64 and o['stages_ms']['overall'] > 0 and 0 < o['changed_mean'] < 1"
+json "o['frames'] == 5 and o['width'] == 64 and 0 < o['changed_mean'] < 1"
 run match $png --roi 50,50,20,20 --top-k 2 --device cpu --output m.png --json-frames
 json "l[0]['matches'][0]['x'] == 50 and o['first_match']['score'] == 0 and o['matches'] == 2"
 run heatmap missing.avi --device cpu --json
 [ $? = 3 ] || fail "missing.avi"
 json "o['exit_code'] == 3 and 'missing.avi' in o['error']"
 grep -q "missing.avi" err || fail "with --json the error is not on stderr too"
+
+echo "-- the times of the stages"
+for case in "match synthetic:64x48@5 --roi 5,5,20,20" "contour synthetic:128x48@5 --shifts 8" "events r.csv --events-per-frame 3000"; do
+    # shellcheck disable=SC2086
+    run $case --device cpu:2 --json --output t.avi || fail "$case: $(cat err)"
+    json "list(o['stages_ms']) == 'decode compute draw write overall'.split()"
+done
+run events r.csv --events-per-frame 3000 --device cpu --json --save-events t.h5 && stages stages_ms decode compute write overall
+# More templates, more to compute.
+run match synthetic:640x480@4 --roi 40,40,40,40 --device cpu --json --output t.avi
+few=$(python3 -c 'import json; print(json.load(open("out"))["stages_ms"]["compute"])')
+run match synthetic:640x480@4 --roi 40,40,40,40 --roi 40,40,41,40 --roi 40,40,42,40 --roi 40,40,43,40 --roi 40,40,44,40 --roi 40,40,45,40 --device cpu --json --output t.avi
+json "o['stages_ms']['compute'] > 1.2 * $few"
 
 echo "-- quiet"
 for case in "heatmap synthetic:64x48@5" "match $png --roi 50,50,20,20 --top-k 2" "contour $png $png --shifts 8" \
@@ -103,6 +129,15 @@ refused "RIGHT is '-', expected a file, since LEFT is stdin" contour - -
 refused "expected -, -.y4m or a picture" heatmap synthetic:64x48@5 --output -.mp4
 refused "HDF5 cannot be written to stdout" events r.csv --output -.h5
 refused "HDF5 cannot be written to stdout" events r.csv --save-events -
+refused "--mask is 320 x 272, expected 20 x 20 like the template" match $png --roi 9,9,20,20 --mask $png
+refused "--mask needs --method sqdiff or ccorr" match $png --roi 9,9,20,20 --mask $png --method ccoeff
+head -c 40 r.csv >cut.csv && echo nonsense >>cut.csv
+run events cut.csv --checksum
+grep -qx "cusight-events: cut.csv: line [0-9]*, byte [0-9]*, is not \"x y p t\".*" err || fail "the library's function is named: $(cat err)"
+run diffstream view 127.0.0.1:1 --reconnect 0
+[ $? = 3 ] && [ ! -s out ] || fail "a viewer that reaches no sender prints figures: $(cat out)"
+run contour $png $png --shifts 8 --device cpu --output c.png
+grep -qx "input: $png and $png, 320 x 272" out || fail "contour says its input as: $(cat out)"
 : | "$bin/cusight-heatmap" - --headless >out 2>&1 && fail "an empty stdin"
 grep -q "stdin is empty" out || fail "an empty stdin: $(cat out)"
 "$bin/cusight-heatmap" synthetic:320x240@900 --device cpu --headless -q --output - 2>err | head -c 1000 >/dev/null

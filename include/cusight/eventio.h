@@ -213,7 +213,7 @@ CUS_API cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path
 
 /* Appends n events. A rejected call writes nothing: VALUE names the first event that is outside the sensor, has p other
  * than 0 and 1, or a time that is negative, earlier than the one before or later than 2^40 us (12 days; ms_map_idx has an
- * entry for every millisecond from 0). After IO the file cannot be finished. */
+ * entry for every millisecond from 0). After IO or NO_MEMORY the file cannot be finished. */
 CUS_API cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y,
                                       const uint8_t *p, const int64_t *t);
 
@@ -232,7 +232,7 @@ typedef struct cusFrameWriter cusFrameWriter;
  * VALUE, TYPE, SIZE (a frame of 2^32 bytes or more), IO, NO_MEMORY, UNSUPPORTED. */
 CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type);
 
-/* Appends n frames, given as one host matrix of n * rows rows. After IO the file cannot be finished. Errors: NULL, TYPE, SIZE,
+/* Appends n frames, given as one host matrix of n * rows rows. After IO or NO_MEMORY the file cannot be finished. Errors: NULL, TYPE, SIZE,
  * SPACE, NO_MEMORY, IO. */
 CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames);
 

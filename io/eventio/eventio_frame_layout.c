@@ -70,11 +70,13 @@ typedef struct LayoutDriver {
     int fd;
     uint64_t raw;      /* where raw data were written last */
     uint64_t capacity; /* how far the file was written */
+    int error;         /* why it could not be written, or 0. libhdf5 does not learn of it: it would try again at exit */
+    struct LayoutFile *file;
 } LayoutDriver;
 
 typedef struct LayoutFile {
-    H5FD_t base; /* first, as libhdf5 requires */
-    LayoutDriver *driver;
+    H5FD_t base;          /* first, as libhdf5 requires */
+    LayoutDriver *driver; /* NULL: gone, but libhdf5 kept the file, as it does after some errors */
     haddr_t end_of_addresses;
 } LayoutFile;
 
@@ -85,10 +87,14 @@ static H5FD_t *layoutOpen(const char *name, unsigned flags, hid_t properties, ha
     if (!file)
         return NULL;
     file->driver = *info;
+    file->driver->file = file;
     return &file->base;
 }
 
 static herr_t layoutClose(H5FD_t *file) {
+    LayoutDriver *driver = ((LayoutFile *)file)->driver;
+    if (driver)
+        driver->file = NULL;
     free(file);
     return 0;
 }
@@ -114,12 +120,16 @@ static herr_t layoutSetEoa(H5FD_t *file, H5FD_mem_t type, haddr_t address) {
 
 static haddr_t layoutGetEof(const H5FD_t *file, H5FD_mem_t type) {
     (void)type;
-    return ((const LayoutFile *)file)->driver->capacity;
+    const LayoutDriver *driver = ((const LayoutFile *)file)->driver;
+    return driver ? driver->capacity : 0;
 }
 
 static herr_t layoutRead(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr_t address, size_t size, void *buffer) {
-    (void)file, (void)type, (void)properties, (void)address, (void)size, (void)buffer;
-    const EventSource source = {((const LayoutFile *)file)->driver->fd, NULL, UINT64_MAX};
+    (void)type, (void)properties;
+    const LayoutDriver *driver = ((const LayoutFile *)file)->driver;
+    if (!driver)
+        return -1;
+    const EventSource source = {driver->fd, NULL, UINT64_MAX};
     const int64_t got = eventio_readAt(&source, address, buffer, size);
     if (got < 0)
         return -1;
@@ -131,19 +141,20 @@ static herr_t layoutWrite(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr
                           const void *buffer) {
     (void)properties;
     LayoutDriver *driver = ((LayoutFile *)file)->driver;
+    if (!driver)
+        return 0;
     if (driver->capacity < address + size)
         driver->capacity = address + size;
     if (type == H5FD_MEM_DRAW) {
         driver->raw = address;
         return 0;
     }
-    for (size_t done = 0; done < size;) {
+    for (size_t done = 0; done < size && !driver->error;) {
         const ssize_t n = pwrite(driver->fd, (const char *)buffer + done, size - done, (off_t)(address + done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -1;
-        done += (size_t)n;
+        if (n > 0)
+            done += (size_t)n;
+        else if (n == 0 || errno != EINTR)
+            driver->error = n == 0 ? ENOSPC : errno;
     }
     return 0;
 }
@@ -246,12 +257,14 @@ cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uin
     const Hdf5Lock lock = eventio_lockHdf5();
     const hid_t id = registerLayoutDriver(), access = H5Pcreate(H5P_FILE_ACCESS);
     int good = id > 0 && access > 0 && H5Pset_driver(access, id, &info) >= 0 && writeLayout(access, &driver, &f, &size);
-    const int why = errno;
+    const int why = driver.error ? driver.error : errno;
+    if (driver.file)
+        driver.file->driver = NULL;
     H5Pclose(access);
     H5FDunregister(id);
     eventio_unlockHdf5(lock);
     errno = why;
-    good = good && ftruncate(driver.fd, (off_t)size) == 0;
+    good = good && !driver.error && ftruncate(driver.fd, (off_t)size) == 0;
     const Hdf5Output output = {.path = (char *)path};
     const cusStatus status = good ? CUS_OK : eventio_outputFail(&output, function);
     close(driver.fd);

@@ -74,14 +74,21 @@ static int isStoredAsOurs(cusFrameReader *r, hid_t properties, const hsize_t *sh
            H5Pget_filter2(properties, 0, &flags, &count, values, 1, name, NULL) == EVENTIO_FILTER_LZF;
 }
 
-static void readLabel(cusFrameReader *r) {
-    if (H5Aexists(r->dataset, EVENTIO_LABEL) <= 0)
-        return;
+/* An attribute of another type is not ours and no label. 0: it cannot be read. */
+static int readLabel(cusFrameReader *r) {
+    const htri_t exists = H5Aexists(r->dataset, EVENTIO_LABEL);
+    if (exists <= 0)
+        return exists == 0;
     const hid_t attribute = H5Aopen(r->dataset, EVENTIO_LABEL, H5P_DEFAULT), type = H5Aget_type(attribute);
-    if (H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 && H5Tget_size(type) < sizeof r->info.label)
-        H5Aread(attribute, type, r->info.label);
+    const H5T_class_t class = H5Tget_class(type);
+    const htri_t variable = class == H5T_STRING ? H5Tis_variable_str(type) : 1;
+    const size_t size = variable == 0 ? H5Tget_size(type) : sizeof r->info.label;
+    int good = class != H5T_NO_CLASS && variable >= 0 && size > 0;
+    if (good && size < sizeof r->info.label)
+        good = H5Aread(attribute, type, r->info.label) >= 0;
     H5Tclose(type);
     H5Aclose(attribute);
+    return good;
 }
 
 /* The caller holds the lock. */
@@ -105,9 +112,7 @@ static int openFrames(cusFrameReader *r, const char *path) {
     r->info.type = element;
     good = good && element >= 0 &&
            eventio_checkFrames("cusFrameReaderOpen", r->info.rows, r->info.cols, r->info.type) == CUS_OK;
-    if (good)
-        readLabel(r);
-    return good;
+    return good && readLabel(r);
 }
 
 cusStatus cusFrameReaderOpen(cusFrameReader **reader, const char *path, cusFrameFileInfo *info) {

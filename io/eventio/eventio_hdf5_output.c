@@ -47,6 +47,7 @@ int eventio_outputName(Hdf5Output *o, const char *path) {
 }
 
 cusStatus eventio_outputFail(const Hdf5Output *o, const char *function) {
+    CUSI_REQUIRE(errno != ENOMEM, CUS_ERROR_NO_MEMORY, "%s: out of host memory", function);
     return cusi_fail(CUS_ERROR_IO, "%s: %s cannot be written%s%s", function, o->path, errno ? ": " : "",
                      errno ? strerror(errno) : "");
 }
@@ -93,13 +94,12 @@ int eventio_outputDataset(Hdf5Output *o, int index, hid_t group, const char *nam
     empty[0] = 0;
     max[0] = H5S_UNLIMITED;
     const hid_t space = H5Screate_simple(rank, empty, max), properties = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_chunk(properties, rank, chunk);
-    H5Pset_obj_track_times(properties, 0); /* the same contents give the same file */
     /* The parameters that h5py stores: filter revision, LZF version, chunk size in bytes. */
     const unsigned values[3] = {4, 261, (unsigned)chunk_bytes};
-    if (compress)
-        H5Pset_filter(properties, EVENTIO_FILTER_LZF, H5Z_FLAG_OPTIONAL, 3, values);
-    o->dataset[index] = H5Dcreate2(group, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    const int good = H5Pset_chunk(properties, rank, chunk) >= 0 &&
+                     H5Pset_obj_track_times(properties, 0) >= 0 && /* the same contents give the same file */
+                     (!compress || H5Pset_filter(properties, EVENTIO_FILTER_LZF, H5Z_FLAG_OPTIONAL, 3, values) >= 0);
+    o->dataset[index] = good ? H5Dcreate2(group, name, type, space, H5P_DEFAULT, properties, H5P_DEFAULT) : -1;
     H5Pclose(properties);
     H5Sclose(space);
     return o->dataset[index] >= 0;
@@ -120,11 +120,10 @@ int eventio_outputFrames(Hdf5Output *o, int rows, int cols, int type) {
 int eventio_outputPlainFrames(Hdf5Output *o, uint64_t frames, int rows, int cols, int type) {
     const hsize_t shape[] = {frames, (hsize_t)rows, (hsize_t)cols, (hsize_t)CUS_CHANNELS(type)};
     const hid_t space = H5Screate_simple(4, shape, NULL), properties = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_layout(properties, H5D_CONTIGUOUS);
-    H5Pset_alloc_time(properties, H5D_ALLOC_TIME_EARLY);
-    H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER);
-    H5Pset_obj_track_times(properties, 0);
-    o->dataset[0] = H5Dcreate2(o->file, "frames", frameType(type), space, H5P_DEFAULT, properties, H5P_DEFAULT);
+    const int good = H5Pset_layout(properties, H5D_CONTIGUOUS) >= 0 &&
+                     H5Pset_alloc_time(properties, H5D_ALLOC_TIME_EARLY) >= 0 &&
+                     H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_obj_track_times(properties, 0) >= 0;
+    o->dataset[0] = good ? H5Dcreate2(o->file, "frames", frameType(type), space, H5P_DEFAULT, properties, H5P_DEFAULT) : -1;
     H5Pclose(properties);
     H5Sclose(space);
     return o->dataset[0] >= 0;
@@ -139,11 +138,14 @@ cusStatus eventio_checkLabel(const char *function, const char *label) {
 
 int eventio_writeLabel(hid_t dataset, const char *label) {
     const hid_t space = H5Screate(H5S_SCALAR), type = H5Tcopy(H5T_C_S1);
-    H5Tset_size(type, strlen(label) + 1);
-    const hid_t attribute = H5Acreate2(dataset, EVENTIO_LABEL, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t attribute = H5Tset_size(type, strlen(label) + 1) >= 0
+                                ? H5Acreate2(dataset, EVENTIO_LABEL, type, space, H5P_DEFAULT, H5P_DEFAULT)
+                                : -1;
     int good = attribute >= 0 && H5Awrite(attribute, type, label) >= 0;
     if (attribute >= 0 && H5Aclose(attribute) < 0)
         good = 0;
+    if (attribute >= 0 && !good) /* no label rather than half of one; it may be tried again */
+        H5Adelete(dataset, EVENTIO_LABEL);
     H5Tclose(type);
     H5Sclose(space);
     return good;

@@ -67,8 +67,7 @@ struct cusEventWriter {
 };
 
 static cusStatus writeFailed(cusEventWriter *w, const char *function) {
-    w->failure = CUS_ERROR_IO;
-    return eventio_outputFail(&w->output, function);
+    return w->failure = eventio_outputFail(&w->output, function);
 }
 
 /* Stores what waits in column k: complete chunks, and with `all` also the last one, padded with zeros. */
@@ -120,10 +119,12 @@ static cusStatus createDatasets(cusEventWriter *w) {
     const hid_t calib = H5Gcreate2(group, "calib", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     const hsize_t two = 2;
     const int64_t size[2] = {w->options.width, w->options.height};
-    const hid_t pair = H5Screate_simple(1, &two, NULL);
-    const hid_t resolution = H5Dcreate2(calib, "resolution", H5T_STD_I64LE, pair, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t pair = H5Screate_simple(1, &two, NULL), properties = H5Pcreate(H5P_DATASET_CREATE);
+    good = good && H5Pset_obj_track_times(properties, 0) >= 0; /* the same events give the same file */
+    const hid_t resolution = H5Dcreate2(calib, "resolution", H5T_STD_I64LE, pair, H5P_DEFAULT, properties, H5P_DEFAULT);
     good = good && H5Dwrite(resolution, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, size) >= 0;
     H5Dclose(resolution);
+    H5Pclose(properties);
     H5Sclose(pair);
     H5Gclose(calib);
     H5Gclose(group);

@@ -99,6 +99,14 @@ std::string formatted(const char *format, va_list arguments) {
     return out;
 }
 
+std::string lastMessage() {
+    const std::string message = cusLastError();
+    const size_t colon = message.find(": ");
+    return message.compare(0, 3, "cus") == 0 && colon != std::string::npos && message.find(' ') > colon
+               ? message.substr(colon + 2)
+               : message;
+}
+
 std::string shortNumber(double value) {
     static const struct {
         double unit;

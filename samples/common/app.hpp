@@ -65,6 +65,9 @@ void leaveCoresToCodecs(size_t workers = 1);
 std::string text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 std::string formatted(const char *format, va_list arguments);
 
+// The library's last message without the function in front, for errors that are the user's and not the program's.
+std::string lastMessage();
+
 // Three significant digits, large numbers with k, M or G: "0.0123", "4.5 k".
 std::string shortNumber(double value);
 

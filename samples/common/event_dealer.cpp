@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -146,7 +147,7 @@ class EventDealer::Stacker {
 EventDealer::EventDealer(const std::vector<Device> &devices, int rows, int cols, const cusRepresentation &representation,
                          const cusEventPipelineOptions &options, cusFrameSink sink, void *user)
     : devices_(devices), rows_(rows), cols_(cols), options_(options), sink_(sink), user_(user),
-      representation_(representation), skipped_(devices.size()) {
+      representation_(representation), skipped_(devices.size()), computing_(devices.size()) {
     cusWindowing &w = options_.windowing;
     w.stride = w.stride ? w.stride : w.length;
     check(cusRepresentationType(&representation, &type_));
@@ -165,7 +166,7 @@ EventDealer::EventDealer(const std::vector<Device> &devices, int rows, int cols,
     jobs_.front()->first = options.first_window;
     dealer_ = std::make_unique<Dealer<Job *>>(devices_, DEPTH, [this](size_t k) {
         const auto stacker = std::make_shared<Stacker>(*this, devices_[k], skipped_[k]);
-        return [stacker](Job *job) { stacker->run(*job); };
+        return [stacker, &watch = computing_[k]](Job *job) { watch([&] { stacker->run(*job); }); };
     });
 }
 
@@ -391,6 +392,11 @@ uint64_t EventDealer::skipped() {
     for (const uint64_t each : skipped_)
         sum += each;
     return sum;
+}
+
+double EventDealer::computingSeconds() const {
+    return std::accumulate(computing_.begin(), computing_.end(), 0.0,
+                           [](double sum, const Stopwatch &each) { return sum + each.seconds; });
 }
 
 } // namespace sample

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "many_devices.hpp"
+#include "stages.hpp"
 
 #include "cusight/events.h"
 
@@ -34,6 +35,9 @@ class EventDealer {
 
     // Events outside the frame, as cusEventStackerSkipped. Ends the work, so call it last.
     uint64_t skipped();
+
+    // How long the devices have worked, together; that of GPUs is the time to queue their work. After skipped().
+    double computingSeconds() const;
 
   private:
     static constexpr int ARRAYS = 4; // x, y, p, t
@@ -73,6 +77,7 @@ class EventDealer {
     size_t batch_ = 1, limit_ = 0;           // windows of a job; events of a window
     std::vector<std::unique_ptr<Job>> jobs_; // a ring: job k is jobs_[k % size]
     std::vector<uint64_t> skipped_;          // by each device
+    std::vector<Stopwatch> computing_;       // by each device
     size_t dealt_ = 0, taken_ = 0;
     uint64_t pushed_ = 0;
     int64_t origin_ = 0, newest_ = 0;

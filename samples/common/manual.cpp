@@ -68,6 +68,20 @@ Values valuesOf(const CLI::Option &option) {
     return values;
 }
 
+const char *const RESULTS =
+    "Results are printed as \"name: value\", one a line, or with --json as one object. Progress and errors go to stderr. "
+    "\"stages\" (in the object: stages_ms) is the time of each stage in milliseconds per frame, the mean over the run. "
+    "decode: reading and decoding the input, and waiting for a camera; "
+    "compute: the algorithm, with copies to a GPU and back; "
+    "queue: instead of compute where a GPU works in the background, the time to give it its work and to wait for room or "
+    "results, "
+    "not its own; "
+    "draw: boxes, labels, colors; "
+    "write: encoding and storing, or showing in a window once it is due; "
+    "overall: the time of the run, with set-up and waiting. Stages run concurrently where they can, so overall may be less "
+    "than their "
+    "sum.";
+
 // ---- The manual page ---------------------------------------------------------------------------------------------------
 
 // Text as troff shows it, whatever it contains.
@@ -122,8 +136,9 @@ std::string synopsis(const CLI::App &app, const std::string &name) {
     std::string out = ".B " + troff(name) + "\n";
     for (const CLI::Option *option : optionsOf(app))
         if (option->get_positional())
-            out += option->get_required() ? ".I " + troff(option->get_name()) + "\n"
-                                          : ".RI [ " + troff(option->get_name()) + " ]\n";
+            out += option->get_required()
+                       ? ".I " + troff(option->get_name()) + (option->get_items_expected_max() > 1 ? "\\&..." : "") + "\n"
+                       : ".RI [ " + troff(option->get_name()) + " ]\n";
     return out + ".RI [ options ]\n";
 }
 
@@ -153,6 +168,7 @@ std::string manual(const CLI::App &app) {
                "\n" + optionEntries(*command);
     out += ".SH KEYS\nIn a window: space pauses, s shows one picture further, f is full screen, h lists the keys, q and "
            "Esc quit.\n";
+    out += std::string(".SH RESULTS\n") + troff(RESULTS) + "\n";
     std::string examples = app.get_footer();
     for (const CLI::App *command : commands)
         examples += command->get_footer();

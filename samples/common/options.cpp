@@ -65,7 +65,7 @@ CLI::Option *addDevice(CLI::App &app, std::string &device, bool several) {
         app.add_option("--device", device, help + (several ? "; cuda:all, cuda:0,2: several GPUs; cpu:N: N workers" : ""));
     if (several)
         return option->type_name("auto|cpu[:N]|cuda[:n,...|:all]")
-            ->check(expect(isDeviceList, "auto, cpu, cpu:N, cuda, cuda:n, cuda:n,m or cuda:all"));
+            ->check(expect(isDeviceList, "auto, cpu, cpu:N, cuda, cuda:n, cuda:n,m or cuda:all, 64 workers at most"));
     return option->type_name("auto|cpu|cuda[:n]")->check(expect(isDevice, "auto, cpu, cuda or cuda:n"));
 }
 

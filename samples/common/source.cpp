@@ -240,7 +240,7 @@ std::unique_ptr<Source> synthetic(const std::string &spec) {
         used += 1 + static_cast<int>(rest.size());
     }
     if (!sized || text[used] || width < 1 || height < 1 || width > 65536 || height > 65536 || count < 1)
-        throw Stop(INPUT, "'" + spec + "' is not synthetic:WxH@N, with W and H from 1 to 65536 and N from 1");
+        throw Stop(INPUT, "'" + spec + "' is not synthetic:WxH@N, such as synthetic:640x480@100 (W and H from 1 to 65536)");
     return std::make_unique<Synthetic>(spec, width, height, count);
 }
 
@@ -355,7 +355,7 @@ std::unique_ptr<Source> open(const std::string &spec) {
 } // namespace
 
 void Source::start() {
-    if (!next(first_) || first_.empty())
+    if (!first_decoding_([this] { return next(first_); }) || first_.empty())
         throw Stop(INPUT, name_ + " contains no frame that can be decoded");
     size_ = first_.size();
 }
@@ -367,7 +367,7 @@ bool Source::read(cv::Mat &frame) {
         delivered_ = 1;
         return true;
     }
-    if (!next(frame))
+    if (!decoding_([&] { return next(frame); }))
         return false;
     if (frame.size() != size_ || frame.type() != CV_8UC3)
         throw Stop(INPUT, name_ + ": frame " + std::to_string(delivered_ + 1) + " is " + sizeText(frame.size()) +

@@ -3,6 +3,7 @@
 
 #include "app.hpp"
 #include "sink.hpp"
+#include "stages.hpp"
 
 #include <opencv2/core.hpp>
 
@@ -30,6 +31,9 @@ class Source {
     bool live() const { return live_; }         // a camera or a URL: frames come when they come
     long long frames() const { return total_; } // 0: unknown
     long long delivered() const { return delivered_; }
+    // Spent decoding; a camera is also waited for. The first frame is decoded when the source is opened.
+    double decodingSeconds() const { return first_decoding_.seconds + decoding_.seconds; }
+    double openingSeconds() const { return first_decoding_.seconds; }
 
   protected:
     // Reads into `frame`; false at the end. Throws Stop(INPUT).
@@ -49,6 +53,7 @@ class Source {
     cv::Mat first_;
     cv::Size size_;
     long long delivered_ = 0;
+    Stopwatch first_decoding_, decoding_;
 };
 
 // How a window or file shows what is made of each frame.

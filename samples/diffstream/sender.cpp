@@ -4,6 +4,7 @@
 #include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/source.hpp"
+#include "common/stages.hpp"
 #include "diffstream/broadcaster.hpp"
 #include "diffstream/log.hpp"
 #include "diffstream/queues.hpp"
@@ -252,14 +253,9 @@ class Transmission {
         sample::figure("bytes a frame",
                        Json().add("sent_bytes_per_frame", bytes).add("frame_bytes", frameBytes()).add("changed", changed),
                        "%.0f of %.0f, %.3f %% of the bytes changed", bytes, frameBytes(), 100 * changed);
-        sample::figure("stages",
-                       Json().add("stages_ms", Json()
-                                                   .add("capture", 1e3 * stats_.capture / n)
-                                                   .add("difference", 1e3 * stats_.encode / n)
-                                                   .add("pack", 1e3 * stats_.pack / n)
-                                                   .add("send", 1e3 * stats_.send / n)),
-                       "capture %.2f ms, difference %.2f ms, pack %.2f ms, send %.2f ms", 1e3 * stats_.capture / n,
-                       1e3 * stats_.encode / n, 1e3 * stats_.pack / n, 1e3 * stats_.send / n);
+        sample::figureStages(
+            {{"capture", stats_.capture}, {"difference", stats_.encode}, {"pack", stats_.pack}, {"send", stats_.send}},
+            seconds, n);
     }
 
     const SendSettings &settings_;

@@ -3,6 +3,7 @@
 #include "common/output.hpp"
 #include "common/progress.hpp"
 #include "common/sink.hpp"
+#include "common/stages.hpp"
 #include "diffstream/log.hpp"
 
 #include "cusight/opencv.hpp"
@@ -145,7 +146,7 @@ class Session {
         for (size_t at = 0; at < bytes && !over();) {
             size_t used = 0;
             cusViewerUpdate update = CUS_VIEWER_NOTHING;
-            check(cusViewerInput(viewer_, buffer_.data() + at, bytes - at, &used, &update));
+            decoding_([&] { check(cusViewerInput(viewer_, buffer_.data() + at, bytes - at, &used, &update)); });
             at += used;
             if (update == CUS_VIEWER_CONNECTED)
                 onConnected();
@@ -226,17 +227,14 @@ class Session {
                                 .add("key_frame", info.is_key_frame != 0)
                                 .add("changed", 1e-2 * share(info))
                                 .add("bytes", info.message_bytes));
-        if (sink_ && !sink_->write(displayed()))
+        if (sink_ && !writing_([this] { return sink_->write(displayed()); }))
             closed_ = true;
         if (s_.progress && stderrAccepts())
             progress_.update(frames_, sample::text("%.2f %% changed, %.2f Mbit/s", share(info),
                                                    8e-6 * static_cast<double>(received_) / progress_.seconds()));
     }
 
-    void finish() {
-        const double seconds = progress_.seconds();
-        if (s_.progress && stderrAccepts())
-            progress_.finish();
+    void reportReceived(double seconds) const {
         using sample::Json;
         const double bytes = static_cast<double>(received_) / static_cast<double>(std::max<long long>(frames_, 1));
         sample::figure("frames received",
@@ -256,14 +254,25 @@ class Session {
                        key_frames_, connections_, base_missing_);
         sample::figure("bytes received", Json().add("bytes_received", received_).add("received_bytes_per_frame", bytes),
                        "%lld, %.0f a frame", received_, bytes);
+    }
+
+    void finish() {
+        const double seconds = progress_.seconds();
+        if (s_.progress && stderrAccepts())
+            progress_.finish();
+        if (connections_ || sample::currentReporting().any_json()) // otherwise an error says why nothing arrived
+            reportReceived(seconds);
         if (digests_ && frames_)
             digests_->commit();
         digests_.reset();
         if (!s_.record.empty() && !sink_ && !sample::interrupted())
             throw Stop(sample::INPUT,
                        s_.record + " was not written: no frame arrived (--min-viewers 1 makes the sender wait)");
+        if (sink_)
+            writing_([this] { sink_->finish(); });
+        sample::figureStages({{"decode", decoding_.seconds}, {"write", writing_.seconds}}, progress_.seconds(),
+                             static_cast<double>(frames_), s_.beside_sender ? "viewer" : "");
         if (sink_) {
-            sink_->finish();
             sample::figure("output", "%s", sink_->name().c_str());
             sink_->hold();
         }
@@ -271,6 +280,7 @@ class Session {
 
     const ViewSettings &s_;
     sample::Progress progress_;
+    sample::Stopwatch decoding_, writing_;
     std::unique_ptr<Tls> tls_;
     std::unique_ptr<sample::Sink> sink_;
     cusViewer *viewer_ = nullptr;

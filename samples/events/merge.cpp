@@ -57,7 +57,7 @@ struct Shard {
 
     explicit Shard(const std::string &name) : path(name) {
         if (cusFrameReaderOpen(&reader, path.c_str(), &info) != CUS_OK)
-            throw Stop(sample::INPUT, path + ": " + cusLastError());
+            throw Stop(sample::INPUT, sample::lastMessage());
         char text[64] = "";
         if (std::sscanf(info.label, "%llu/%llu %63s", &number, &of, text) == 3)
             run = text;
@@ -98,7 +98,7 @@ void arrange(Shards &shards) {
 
 void checkRead(const Shard &shard, cusStatus status) {
     if (status != CUS_OK)
-        throw Stop(sample::INPUT, shard.path + ": " + cusLastError());
+        throw Stop(sample::INPUT, shard.path + ": " + sample::lastMessage());
 }
 
 // The sizes of all frames as they are stored, in order.
@@ -137,7 +137,7 @@ void mergeHdf5(const MergeSettings &s, sample::Progress &progress) {
         sample::cannotWrite(s.output, "it is no regular file");
     if (cusFrameFileLayout(output.temporary().c_str(), info.rows, info.cols, info.type, sizes.size(), info.compressed,
                            sizes.data(), offsets.data()) != CUS_OK)
-        sample::cannotWrite(s.output, cusLastError());
+        sample::cannotWrite(s.output, sample::lastMessage());
     for (size_t k = 1; k < offsets.size() && !info.compressed; ++k)
         offsets[k] = offsets[k - 1] + frameBytes(info);
     const struct File {

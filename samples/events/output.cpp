@@ -47,7 +47,7 @@ std::string labelOf(const Settings &s) {
 
 void checkOutput(cusStatus status) {
     if (status != CUS_OK)
-        throw Stop(sample::OUTPUT, cusLastError());
+        throw Stop(sample::OUTPUT, sample::lastMessage());
 }
 
 } // namespace
@@ -82,7 +82,7 @@ PlainFrames::PlainFrames(const std::string &path, cv::Size size, int type) : fil
 void PlainFrames::layOut(uint64_t frames, uint64_t &offset) {
     if (cusFrameFileLayout(file_.temporary().c_str(), size_.height, size_.width, type_, frames, 0, nullptr, &offset) !=
         CUS_OK)
-        sample::cannotWrite(file_.path(), cusLastError());
+        sample::cannotWrite(file_.path(), sample::lastMessage());
 }
 
 void PlainFrames::finish(uint64_t frames, const std::string &label) {
@@ -90,7 +90,7 @@ void PlainFrames::finish(uint64_t frames, const std::string &label) {
     file_.flush();
     layOut(frames, offset);
     if (!label.empty() && cusFrameFileLabel(file_.temporary().c_str(), label.c_str()) != CUS_OK)
-        sample::cannotWrite(file_.path(), cusLastError());
+        sample::cannotWrite(file_.path(), sample::lastMessage());
     file_.commit();
 }
 
@@ -134,7 +134,7 @@ void FrameOutput::open(double fps) {
 cusStatus FrameOutput::receive(void *user, const cusFrameBatch *batch) {
     auto *self = static_cast<FrameOutput *>(user);
     try {
-        self->take(*batch);
+        self->receiving_([&] { self->take(*batch); });
         return self->closed_ ? CUS_ERROR_IO : CUS_OK;
     } catch (...) {
         self->error_ = std::current_exception();
@@ -178,9 +178,10 @@ size_t FrameOutput::show(const cusFrameBatch &batch) {
                             static_cast<char *>(m.data) + i * static_cast<size_t>(size_.height) * m.step, m.step);
         const double seconds = paced_ ? 1e-6 * static_cast<double>(clock.timeOf(batch.windows[i].last)) : 0;
         std::vector<sample::Scale> scales;
-        cv::Mat picture = sample::eventPicture(representation_, frame, &scales);
-        if (legend_)
-            picture = sample::withLegend(picture, scales);
+        const cv::Mat picture = drawing_([&] {
+            const cv::Mat plain = sample::eventPicture(representation_, frame, &scales);
+            return legend_ ? sample::withLegend(plain, scales) : plain;
+        });
         // A file gets all frames that were made before Ctrl-C.
         closed_ = !sink_->writeAt(picture, seconds) || (paced_ && sample::interrupted());
     }
@@ -188,6 +189,10 @@ size_t FrameOutput::show(const cusFrameBatch &batch) {
 }
 
 void FrameOutput::finish() {
+    finishing_([this] { finishFiles(); });
+}
+
+void FrameOutput::finishFiles() {
     if (raw_)
         raw_->commit();
     raw_.reset();

@@ -5,6 +5,7 @@
 
 #include "common/output.hpp"
 #include "common/sink.hpp"
+#include "common/stages.hpp"
 
 #include "cusight/eventio.h"
 #include "cusight/events.h"
@@ -78,10 +79,14 @@ class FrameOutput {
     bool plain() const { return !sink_; }
     bool closed() const { return closed_; } // the window was closed or the program was interrupted
     uint64_t frames() const { return frames_; }
+    double receivingSeconds() const { return receiving_.seconds; } // in receive()
+    double drawingSeconds() const { return drawing_.seconds; }
+    double writingSeconds() const { return receiving_.seconds - drawing_.seconds + finishing_.seconds; }
     PlaybackClock clock;
 
   private:
     void open(double fps);
+    void finishFiles();
     void take(const cusFrameBatch &batch);
     size_t show(const cusFrameBatch &batch); // how many frames
 
@@ -96,6 +101,7 @@ class FrameOutput {
     std::unique_ptr<sample::Sink> sink_;
     uint32_t crc_ = 0;
     uint64_t frames_ = 0;
+    sample::Stopwatch receiving_, drawing_, finishing_;
     std::exception_ptr error_;
 };
 

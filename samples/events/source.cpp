@@ -53,14 +53,14 @@ class RecordingSource final : public EventSource {
         auto *t = static_cast<int64_t *>(column_[3].data);
         size_t got = 0;
         if (cusEventReaderRead(reader_, PIECE, x, y, p, t, &got) != CUS_OK)
-            problem_ = path_ + ": " + cusLastError();
+            problem_ = path_ + ": " + sample::lastMessage();
         events = {x, y, p, t, got, CUS_HOST};
         return got > 0;
     }
     void rewind() override {
         problem_.clear();
         if (cusEventReaderSeekIndex(reader_, 0) != CUS_OK)
-            throw Stop(sample::INPUT, path_ + ": " + cusLastError());
+            throw Stop(sample::INPUT, path_ + ": " + sample::lastMessage());
     }
     bool seek(uint64_t index) override {
         return seekable_ && cusEventReaderSeekIndex(reader_, static_cast<int64_t>(index)) == CUS_OK;
@@ -160,7 +160,7 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
     const cusStatus status = cusEventReaderOpen(&reader, path.c_str(), &options);
     if (status == CUS_OK)
         return std::make_unique<RecordingSource>(reader, name, s.skip_bad, pinned);
-    const std::string message = cusLastError();
+    const std::string message = sample::lastMessage();
     // What no reader recognizes may be a video, a camera or a folder of images.
     sample::requireRegular(path);
     if (status == CUS_ERROR_IO || message.find("not an event recording") != std::string::npos)

@@ -80,7 +80,7 @@ std::vector<Entry> entriesOf(Options &o) {
     }
     return {
         word("--output", "FILE", o.output, "where the frames go: NAME.h5 (/frames) or NAME.raw"),
-        choice("--compression", o.compression, {"lzf", "none"}, "of frames in NAME.h5"),
+        choice("--compression", o.compression, {"lzf", "none"}, "how frames are stored in NAME.h5"),
         flag("--checksum", o.checksum, "print the CRC-32C of all frames in order"),
         flag("--resume", o.resume,
              "keep finished frames in OUTPUT.resume/ if the run fails, and continue from those of an earlier run"),

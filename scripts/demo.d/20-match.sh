@@ -19,14 +19,14 @@ if [ -e "$DATA/box_in_scene.png" ] && [ -e "$DATA/box.png" ]; then
         --template "$DATA/box.png" --method ccoeff-normed --limit 0.5 --output "$WORK/box.png"
 fi
 
-section "Filled or empty, live on the belt" \
-    "A generated video of soap capsules on a conveyor belt. The template is one capsule, with a mask that excludes its inside;
+section "Filled or empty, on a conveyor belt" \
+    "A generated video of soap capsules. The template is one capsule, with a mask that excludes its inside;
 the color inside each match then tells filled (green) from empty (red)."
 run "Generating the video" cusight-belt "$WORK" --frames 200 --output "$WORK/belt.avi"
 run "Inspecting it" cusight-match "$WORK/belt.avi" --template "$WORK/capsule.png" --mask "$WORK/capsule-mask.png" --top-k 4 --limit 15 \
     --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --save-matches "$WORK/matches.csv" --output "$OUT/inspected.$ENDING"
 video "$OUT/inspected.$ENDING" "Capsules on a moving belt, the filled ones in green rectangles, the empty ones in red ones." \
-    "Every capsule that is completely in the picture, with the share of blue in it."
+    "Every capsule that is wholly in the picture, with the share of its pixels that are blue."
 # The ground truth is known: every capsule must be found within two pixels and classified correctly, and nothing else found.
 verdict=$(awk -F, '
     FNR == 1 { next }

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 section "Contour maps from stereo pairs" \
     "Between two cameras side by side, near objects shift more than far ones. Blue is far, red is near; lines show where the
-elevation crosses a level, labeled with its shift."
+elevation crosses a level, labeled with the shift there in pixels."
 shown=no
 if [ -f "$DATA/motorcycle_left.png" ] && [ -f "$DATA/motorcycle_right.png" ]; then
     run "Motorcycle pair" cusight-contour "$DATA/motorcycle_left.png" "$DATA/motorcycle_right.png" --shifts 64 --output "$OUT/motorcycle.png" \
@@ -9,14 +9,15 @@ if [ -f "$DATA/motorcycle_left.png" ] && [ -f "$DATA/motorcycle_right.png" ]; th
     picture "$OUT/motorcycle.png" "A motorcycle in orange and red before a green and blue wall, with black contour lines." \
         "Elevation and contour lines."
     picture "$OUT/lines.png" "White contour lines on black." \
-        "The lines alone. The same folder holds elevation16.png, with 256 per shift, and cloud.ply, the points in space."
+        "The lines alone. Beside this page are elevation16.png, the elevation in 16 bits (value / 256 - 1 is the shift in pixels; 0 is a \
+hole), and cloud.ply, the scene as colored points."
     picture "$OUT/edges.png" "White edges of the motorcycle on black." "Edges of the left image."
     shown=yes
 fi
 if [ -f "$DATA/aloeL.jpg" ] && [ -f "$DATA/aloeR.jpg" ]; then
-    run "Aloe pair, reduced twice" cusight-contour "$DATA/aloeL.jpg" "$DATA/aloeR.jpg" --reduce 2 --shifts 110 --output "$OUT/aloe.png"
+    run "Aloe pair at half size" cusight-contour "$DATA/aloeL.jpg" "$DATA/aloeR.jpg" --reduce 2 --shifts 110 --output "$OUT/aloe.png"
     picture "$OUT/aloe.png" "An aloe's leaves in yellow and light green before a darker green cloth, with black contour lines." \
-        "The defaults: census, left-right check, occluded areas filled from the farther side, median filter."
+        "With the default options: census, left-right check, occluded areas filled from the farther side, median filter."
     shown=yes
 fi
 [ $shown = yes ] || skip "there is no stereo pair"

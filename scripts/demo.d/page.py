@@ -43,9 +43,9 @@ def fill(kind, **values):
 # ---- What a program has said ---------------------------------------------------------------------------------------------
 
 # Times by stage, in milliseconds a frame, as columns of the table.
-STAGES = {"decode": "Decode", "capture": "Decode", "difference": "Compute", "compute": "Compute", "queue": "Compute", "pack": "Compress",
-          "send": "Send", "write": "Encode and write", "overall": "All in all"}
-COLUMNS = ("Run", "Frames", "Compute", "Decode", "Compress", "Send", "Encode and write", "All in all", "Result")
+STAGES = {"decode": "Decode", "capture": "Decode", "difference": "Compute", "compute": "Compute", "queue": "Compute", "draw": "Draw",
+          "pack": "Compress", "send": "Send", "write": "Encode and write", "overall": "All in all"}
+COLUMNS = ("Run", "Frames", "Compute", "Decode", "Draw", "Compress", "Send", "Encode and write", "All in all", "Result")
 # Lines that are no results: the page says them elsewhere, or the command does.
 ASIDE = {"input", "device", "output", "source", "view", "template", "method", "representation", "events in", "events_in", "frames in",
          "frames_in", "elevation in"}

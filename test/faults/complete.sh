@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # complete.sh ARCHIVE FOLDER: every function of another library that the library calls is either redirected (interposed.txt) or
-# exempt for a stated reason (exempt.txt), so the fault walk misses none.
+# exempt for a stated reason (exempt.txt), and every public function is called in a walk or cannot fail (unwalked.txt), so the fault
+# walk misses none.
 set -euo pipefail
 export LC_ALL=C
 work=$(mktemp -d)
@@ -17,4 +18,14 @@ if [ -n "$left" ]; then
     exit 1
 fi
 [ "$redirected" -ge 5 ] || { echo "only $redirected functions are redirected"; exit 1; }
+for function in $(grep -o '^cus[A-Z][A-Za-z0-9]*' "$2/../exported-symbols.txt"); do
+    grep -qw "$function" "$2"/test_faults_*.cpp || echo "$function"
+done >"$work/unwalked"
+sed 's/ *#.*//; /^$/d; s/.*/^(&)$/' "$2/unwalked.txt" >"$work/infallible"
+left=$(grep -vEf "$work/infallible" "$work/unwalked" || true)
+if [ -n "$left" ]; then
+    echo "No fault test calls:" $left
+    echo "Add a walk to test/faults/test_faults_*.cpp or, if the function cannot fail, the reason to unwalked.txt."
+    exit 1
+fi
 echo "$redirected functions are made to fail, $(($(wc -l <"$work/called") - redirected)) are exempt"

@@ -2,6 +2,7 @@
 #include "faults.hpp"
 
 #include "cusight/cusight.h"
+#include "cusight/dlpack.h"
 
 using namespace faults;
 
@@ -74,6 +75,25 @@ TEST_P(Faults, MatCopies) {
         t.call([&] { return cusMatDownload(&src.mat, &dst, nullptr); });
         CUS_EXPECT_OK(cusStreamSynchronize(nullptr));
         t.result(dst.bytes());
+    });
+}
+
+// There and back; a matrix that could not become a tensor keeps what it owns.
+TEST(FaultsOnTheHost, Dlpack) {
+    walk("cusMatToDlpack, cusMatFromDlpack", [&](Trial &t) {
+        Mat m(5, 7, CUS_8UC3, CUS_HOST, 1), back;
+        const cusMat before = m.mat;
+        DLManagedTensorVersioned *tensor = nullptr;
+        const auto convert = [&] {
+            CUS_TRY(cusMatToDlpack(&m, CUS_DLPACK_WRITE, nullptr, nullptr, &tensor));
+            return cusMatFromDlpack(tensor, CUS_DLPACK_WRITE, &back);
+        };
+        t.call(convert, [&] {
+            EXPECT_EQ(std::memcmp(&before, &m.mat, sizeof before), 0) << "changed by a failed call";
+            EXPECT_EQ(tensor, nullptr);
+            return convert();
+        });
+        t.result(back.bytes());
     });
 }
 

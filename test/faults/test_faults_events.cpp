@@ -246,11 +246,13 @@ TEST(FaultsOfLive, PeerAndViewer) {
             CUS_TRY(cusViewerSent(viewer, bytes));
             CUS_TRY(cusPeerOffer(peer, &frame));
             CUS_TRY(cusPeerOutput(peer, &data, &bytes));
+            CUS_TRY(cusPeerSent(peer, bytes));
             cusViewerUpdate update = CUS_VIEWER_NOTHING;
             for (; bytes; data += used, bytes -= used)
                 CUS_TRY(cusViewerInput(viewer, data, bytes, &used, &update));
             EXPECT_EQ(update, CUS_VIEWER_FRAME);
-            return CUS_OK;
+            CUS_TRY(cusViewerFinish(viewer));
+            return cusPeerFinish(peer);
         };
         const cusStatus status = run();
         cusPeerDestroy(peer);
