@@ -45,17 +45,24 @@ Bytes ofOne(int rows, int cols, int channels, uint8_t value) {
     return Bytes(static_cast<size_t>(rows) * static_cast<size_t>(cols) * static_cast<size_t>(channels), value);
 }
 
+// As which type bytes are given: integers or fractions of 255 as floats.
+enum class As { BYTES, INTEGERS, FRACTIONS };
+
 void row(const std::string &id, const Case &c, cusMatchMethod method, int matches, const Bytes &pixels,
-         const Bytes &pattern, bool floats = false) {
+         const Bytes &pattern, As as = As::BYTES) {
     perf::bothSpaces([&](cusSpace space) {
         perf::Row row(id, space, 0);
         if (perf::listing())
             return row.report();
+        const bool floats = as != As::BYTES;
         const int type = floats ? CUS_32FC1 : c.channels == 1 ? CUS_8UC1 : CUS_8UC3;
         const auto bytes = [&](const Bytes &in) {
             if (!floats)
                 return in;
-            const std::vector<float> values(in.begin(), in.end());
+            std::vector<float> values(in.begin(), in.end());
+            if (as == As::FRACTIONS)
+                for (float &v : values)
+                    v /= 255;
             Bytes out(values.size() * sizeof(float));
             std::memcpy(out.data(), values.data(), out.size());
             return out;
@@ -93,8 +100,15 @@ TEST(MatchWorst, Contents) {
         made(c.rows, c.cols, 1, [](int x, int y) { return (x + y) % 2 * 255; }), natural);
     row(at + "gradient", c, CUS_MATCH_CCOEFF, 1, made(c.rows, c.cols, 1, [](int x, int y) { return (x + y) / 10; }),
         natural);
-    row(at + "black-32F", c, CUS_MATCH_SQDIFF, 1, black, natural, true);
-    row(at + "typical-32F", c, CUS_MATCH_SQDIFF, 1, naturalFrame(c), natural, true);
+    row(at + "black-32F", c, CUS_MATCH_SQDIFF, 1, black, natural, As::INTEGERS);
+    row(at + "typical-32F", c, CUS_MATCH_SQDIFF, 1, naturalFrame(c), natural, As::INTEGERS);
+    row(at + "black-32F-fractions", c, CUS_MATCH_SQDIFF, 1, black, natural, As::FRACTIONS);
+    row(at + "stripes-32F-fractions", c, CUS_MATCH_SQDIFF, 1, made(c.rows, c.cols, 1, stripes), made(c.h, c.w, 1, stripes),
+        As::FRACTIONS);
+    auto dark = naturalFrame(c);
+    std::transform(dark.begin(), dark.end(), dark.begin(), [](uint8_t v) { return static_cast<uint8_t>(v % 4); });
+    row(at + "dark-32F-fractions", c, CUS_MATCH_SQDIFF, 1, dark, natural, As::FRACTIONS);
+    row(at + "typical-32F-fractions", c, CUS_MATCH_SQDIFF, 1, naturalFrame(c), natural, As::FRACTIONS);
 }
 
 TEST(MatchWorst, Sizes) {

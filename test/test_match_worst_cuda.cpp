@@ -84,6 +84,25 @@ TEST_F(MatchWorstCuda, OverflowInALaterRound) {
     compare(flat<uint8_t>(60, 70, 1, 9), templ, CUS_DEVICE, with(CUS_MATCH_SQDIFF, CUS_MATCH_FFT, 1024, 7)); // runs out
 }
 
+// Copies far apart and close together, of which one turn of the search may decide several; with more matches than copies, and more
+// than its list holds at a time.
+TEST_F(MatchWorstCuda, SeveralMatchesATurn) {
+    auto image = picture<uint8_t>(150, 190, 1, random);
+    const auto templ = picture<uint8_t>(15, 18, 1, random);
+    for (int copy = 0; copy < 14; ++copy) {
+        const int y0 = static_cast<int>(random() % 135), x0 = static_cast<int>(random() % 172);
+        for (int y = 0; y < 15; ++y)
+            for (int x = 0; x < 18; ++x)
+                image.data[static_cast<size_t>((y + y0) * 190 + x + x0)] =
+                    static_cast<uint8_t>(std::min(255, templ.at(y, x, 0) + static_cast<int>(random() % 12)));
+    }
+    for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR})
+        for (const auto &[matches, distance] :
+             std::vector<std::pair<int, int>>{{10, 8}, {10, 1}, {40, 20}, {60, 3}, {300, 5}})
+            compare(image, templ, CUS_DEVICE, with(method, CUS_MATCH_FFT, matches, distance));
+    compare(image, templ, CUS_DEVICE, with(CUS_MATCH_SQDIFF, CUS_MATCH_FFT, 1024, 2));
+}
+
 // Large enough for several items a block, and for long and short transforms.
 TEST_F(MatchWorstCuda, Sizes) {
     struct Shape {

@@ -107,8 +107,8 @@ CUS_API void cusMatcherDestroy(cusMatcher *matcher);
  * A 32F frame that contains NaN or infinity, or whose squares add up to 1e30 or more, gives no match and score maps of NaN.
  * Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template at frame size, one pass over the map,
  * and the windows of the few positions that may be the best. If very many may be (flat and periodic images), a second, exact
- * transform computes them all. The exceptions are computed directly, exact but slow, up to rows * cols * n multiplications: host
- * 32F windows with fractions that differ but score alike, device 32F frames, and device frames with a side above 3840.
+ * transform computes them all. The exceptions are computed directly, exact but slow, up to rows * cols * n multiplications:
+ * 32F windows with fractions that differ but score alike, and device frames with a side above 3840.
  * Errors: NULL, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
 

@@ -228,6 +228,104 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, dou
     return range;
 }
 
+/* ---- 32F pictures: bounds from correlations and window sums in double --------------------------------------------------- */
+
+/* Whether every sum over a window, of squares of sums at most, is an integer that double holds. largest: magnitude of the shifted
+ * pixels of frame and templates, which are integers; otherwise infinity. */
+MATCH_FN int match_sumsAreIntegers(const MatchModel *m, double largest) {
+    return 4 * m->n * largest * largest < 0x1p52;
+}
+
+/* Bound of a correlation's error by transforms in double; units: relative to the sum over planes of |plane| |template plane|. The
+ * planes' energy is that of values in float. */
+MATCH_FN double match_correlationError(const MatchModel *m, const MatchTemplate *t, const double *plane_energy,
+                                       double units) {
+    double error = 0;
+    for (int p = 0; p < m->planes; ++p) {
+        const double rounded = p < m->channels ? 0 : sqrt((double)m->rows * m->cols) * m->square_shift;
+        error += (units * (1.0001 * sqrt(plane_energy[p]) + 0x1p-22 * rounded) + 0x1p-51 * rounded) * t->norm[p];
+    }
+    return error;
+}
+
+/* Error bounds of a correlation and of window sums of the shifted pixels and of their squares, all in double. */
+typedef struct MatchDoubt {
+    double correlation, s1, s2;
+} MatchDoubt;
+
+/* constant: of masks, what has been added to the correlation. Window sums: prefix and running sums round once for each row and
+ * column, by half a unit of the sum of all magnitudes at most. */
+MATCH_FN MatchDoubt match_doubt(const MatchModel *m, const MatchTemplate *t, const double *plane_energy, double units,
+                                double constant) {
+    const double window = ((double)m->rows + m->cols) * 0x1p-52, pixels = (double)m->rows * m->cols;
+    MatchDoubt doubt;
+    doubt.correlation = match_correlationError(m, t, plane_energy, units) + 0x1p-50 * fabs(constant);
+    doubt.s1 = window * sqrt(pixels * plane_energy[0]);
+    doubt.s2 = window * plane_energy[0];
+    return doubt;
+}
+
+typedef struct MatchInterval {
+    double lower, upper;
+} MatchInterval;
+
+/* Bounds of the cost of a 32F position; c as for match_range(), s1 and s2 of its window. Each of the few operations rounds by
+ * ROUNDING of its operands at most. */
+MATCH_FN MatchInterval match_narrow(const MatchModel *m, const MatchTemplate *t, double c, MatchDoubt doubt, double s1,
+                                    double s2) {
+    const double ROUNDING = 0x1p-49, shift = m->shift[0], t1 = t->t1[0];
+    const int smallest = match_smallestIsBest(m->method), centered = m->method >= CUS_MATCH_CCOEFF;
+    double value, error = doubt.correlation;
+    if (smallest && m->masked) {
+        value = c + t->t2;
+        error += ROUNDING * (fabs(c) + t->t2);
+    } else if (smallest) {
+        value = s2 - 2 * c + t->t2;
+        error = 2 * error + doubt.s2 + ROUNDING * (fabs(s2) + 2 * fabs(c) + t->t2);
+    } else if (centered) {
+        value = c - s1 * t1 / m->n;
+        error += doubt.s1 * fabs(t1) / m->n + ROUNDING * (fabs(c) + fabs(s1 * t1) / m->n);
+    } else if (m->masked) {
+        value = c;
+        error += ROUNDING * fabs(c);
+    } else {
+        value = match_unshift(m, c, &s1, t->t1);
+        error += fabs(shift) * doubt.s1 + ROUNDING * (fabs(c) + fabs(shift) * (fabs(s1) + fabs(t1)) + m->n * shift * shift);
+    }
+    if (m->method & 1) {
+        /* The window's sum of squares, and the template's, in the same units. */
+        double sum, own, uncertain;
+        if (centered) {
+            const double flat = match_centered(m, t->t2, t->t1, t->t1, 1);
+            if (!(flat > 0)) {
+                const MatchInterval one = {-1, -1};
+                return one;
+            }
+            own = flat / m->n;
+            sum = s2 - s1 * s1 / m->n;
+            uncertain = doubt.s2 + (2 * fabs(s1) + doubt.s1) * doubt.s1 / m->n + ROUNDING * (fabs(s2) + s1 * s1 / m->n);
+        } else {
+            own = match_unshift(m, t->t2, t->t1, t->t1);
+            sum = match_unshift(m, s2, &s1, &s1);
+            uncertain =
+                doubt.s2 + 2 * fabs(shift) * doubt.s1 + ROUNDING * (fabs(s2) + 2 * fabs(shift * s1) + m->n * shift * shift);
+        }
+        const double norm = sum > 4 * uncertain && own > 0 ? sqrt(sum) * sqrt(own) : 0;
+        if (!(norm > 0)) { /* any score is possible */
+            const MatchInterval any = {smallest ? 0.0 : -1.0, 1};
+            return any;
+        }
+        /* 1 / sqrt(1 - r) < 1 + r and 1 / sqrt(1 + r) > 1 - r below 1/4. */
+        const double relative = uncertain / sum;
+        value /= norm;
+        error = error / norm * (1 + relative) + fabs(value) * (relative + ROUNDING) + ROUNDING;
+        value = match_clamp(value, smallest ? 0 : -1, 1);
+    }
+    const double cost = smallest ? value : -value;
+    const MatchInterval interval = {cost - error, cost + error};
+    return interval;
+}
+
 /* Vertex of the parabola through a, b, c at -1, 0, 1; 0 if it has none within half a pixel. */
 MATCH_FN float match_vertex(float a, float b, float c) {
     const float curvature = a - 2 * b + c;

@@ -196,7 +196,7 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     planTiles(stages);
     CUS_TRY(allocateBuffers(cuda, stream));
     if (fft) // small windows that overflow the refinement's list are summed up directly
-        CUS_TRY(chooseDense(cuda, sums, stream));
+        CUS_TRY(chooseDense(cuda, templates, sums, stream));
     CUS_TRY(cusMatWrap(&matcher->results, m.count, m.max_matches * static_cast<int>(sizeof(cusMatch)), CUS_8UC1, CUS_DEVICE,
                        stages.refinement.results, 0));
     CUS_TRY(uploadTemplates(cuda, templates, mask, sums, stream));

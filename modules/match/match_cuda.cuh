@@ -19,6 +19,8 @@ namespace match {
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int BAND = 4; // rows of a block of the row transforms: two complex signals
 constexpr cufftHandle NO_PLAN = -1;
+constexpr int MAX_CANDIDATES = 1024; // that are listed
+constexpr int MAX_PERIOD = 64;       // of float pictures, of which windows are compared
 
 // ---- Parameters of the stages
 
@@ -96,18 +98,26 @@ struct Refinement {
     int select_blocks; // of selectKernel, a template; 0: further matches take two launches each
 };
 
-// Exact scores of 8-bit pictures everywhere, by transforms in double. Spectra are tiles of two columns, rows in order.
+// Scores everywhere by transforms in double: exact ones of integers, bounds of others. Spectra are tiles of two columns, rows in
+// order.
 struct Dense {
-    fft::PlanOf<double2> rows, columns; // rows.n is 0 if the frame is too large or its pixels are floats
+    fft::PlanOf<double2> rows, columns;                       // rows.n is 0 if the frame is too large
     int tiles, spectrum_pitch, template_pitch, product_pitch; // pitches: rows of a tile
     double2 *spectra, *template_spectra, *products;
     double2 *columns_of_template; // of a tile, for each block
     double scale;                 // of the results
-    double *costs;                // of every position, if more than one match is wanted, else NULL
+    double *costs;                // 8-bit: of every position, if more than one match is wanted, else NULL
     Candidate *bests;             // of each template's bands
     unsigned *counters;
     int blocks;
     bool in_refine; // refineDenseKernel does this: there is no launch of denseKernel
+    // Floats; match_fractions.cuh explains what they are for:
+    const double *energy;     // of the frame's planes
+    double units;             // error of a correlation: times the sum over planes of |plane| |template plane|
+    float largest;            // magnitude of the templates' pixels if they are integers, otherwise infinity
+    MatchInterval *intervals; // of every position's cost
+    unsigned *period_counts, *equal_bits, *listed;
+    Candidate *block_bests;
 };
 
 // ---- Host
@@ -189,9 +199,9 @@ size_t columnFftBytes(const Stages &stages);
 cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream);
 double correlationErrorUnits(const Stages &stages);
 void chooseCufftSize(const MatchModel &m, int *rows, int *cols, cudaStream_t stream);
-cusStatus chooseDense(MatchCuda *cuda, const MatchTemplate *sums, cudaStream_t stream);
-cusStatus allowDenseMemory(int bytes);
-cusStatus allowRefineDenseMemory(int bytes);
+cusStatus chooseDense(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream);
+cusStatus allowDenseMemory(const MatchModel &m, int bytes);
+cusStatus allowRefineDenseMemory(const MatchModel &m, int bytes);
 bool refinesDensely(const Stages &stages, int most); // most: shared memory of a block
 size_t denseBytes(const Stages &stages);
 cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream);
@@ -221,6 +231,11 @@ cusStatus launchSelect(const Stages &stages, cudaStream_t stream);
 cusStatus launchDense(const Stages &stages, cudaStream_t stream);
 
 // ---- Device
+
+// Words of equal_bits of a row of the map.
+__host__ __device__ inline int equalWords(const MatchModel &m) {
+    return cusi::divUp(m.cols, 32);
+}
 
 // Exact sums of 8-bit images are integers; those of floats are doubles.
 template<class T>

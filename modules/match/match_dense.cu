@@ -5,6 +5,7 @@ namespace match {
 
 namespace {
 
+template<class T>
 __global__ void __launch_bounds__(DENSE_THREADS, 1)
     denseKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
                 const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
@@ -16,7 +17,7 @@ __global__ void __launch_bounds__(DENSE_THREADS, 1)
         overflow |= refinement.overflows[k] != 0;
     if (!__syncthreads_or(overflow))
         return;
-    const Search search = {m, templates, windows, scores, refinement, dense};
+    const Search<T> search = {m, templates, windows, scores, refinement, dense};
     findDense(search, frame);
 }
 
@@ -28,14 +29,15 @@ size_t denseBytes(const Stages &stages) {
     return std::max(dense.rows.elements(), columns) * sizeof(fft::DoublePair);
 }
 
-cusStatus allowDenseMemory(int bytes) {
-    return allowSharedMemory(reinterpret_cast<const void *>(denseKernel), bytes);
+cusStatus allowDenseMemory(const MatchModel &m, int bytes) {
+    return allowSharedMemory(reinterpret_cast<const void *>(m.integer ? denseKernel<uint8_t> : denseKernel<float>), bytes);
 }
 
 cusStatus launchDense(const Stages &stages, cudaStream_t stream) {
-    return cusi::launchOverlapped("cusMatcherRun", denseKernel, stages.dense.blocks, DENSE_THREADS, denseBytes(stages),
-                                  stream, stages.model, stages.frame, stages.templates, stages.windows, stages.scores,
-                                  stages.refinement, stages.dense);
+    return cusi::launchOverlapped("cusMatcherRun", stages.model.integer ? denseKernel<uint8_t> : denseKernel<float>,
+                                  stages.dense.blocks, DENSE_THREADS, denseBytes(stages), stream, stages.model,
+                                  stages.frame, stages.templates, stages.windows, stages.scores, stages.refinement,
+                                  stages.dense);
 }
 
 } // namespace match

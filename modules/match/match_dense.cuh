@@ -1,37 +1,36 @@
-// The best match where the refinement's list overflowed: exact integer correlations of 8-bit pictures everywhere, by
-// transforms in double whose error is below one half. Part of denseKernel and of refineDenseKernel.
+// The best match where the refinement's list overflowed: correlations of all positions by transforms in double. Those of 8-bit
+// pictures, and of floats that are integers, are integers, and the error is below one half. Those of other floats leave few
+// positions, which match_fractions.cuh compares. Part of denseKernel and of refineDenseKernel.
 #ifndef CUSI_MATCH_DENSE_CUH
 #define CUSI_MATCH_DENSE_CUH
 
-#include "match_best.cuh"
+#include "match_fractions.cuh"
 #include "match_scores.cuh"
 
 namespace match {
 
 namespace {
 
-constexpr int DENSE_THREADS = 384; // one block on a multiprocessor: 168 registers a thread
 constexpr fft::Direction FORWARD = fft::Direction::FORWARD, INVERSE = fft::Direction::INVERSE;
-
-__device__ __forceinline__ fft::DoublePair *sharedElements() {
-    return reinterpret_cast<fft::DoublePair *>(shared_points);
-}
 
 // ---- Rows
 
 // A plane of the frame or of a template: factor times the pixels less an offset, zero outside the mask.
+template<class T>
 struct Plane {
+    using Value = std::conditional_t<sizeof(T) == 1, int, double>;
     const unsigned char *pixels, *mask; // mask NULL: none
     size_t step, mask_step;
     int rows, cols, channels;
     int channel; // `channels`: the plane of squares, which a template's mask is correlated with
     int factor;
-    int offset[3], square_offset;
+    Value offset[3], square_offset;
 
     __device__ double at(int y, int x) const {
         if (y >= rows || x >= cols)
             return 0;
-        const unsigned char *pixel = pixels + static_cast<size_t>(y) * step + static_cast<size_t>(x) * channels;
+        const T *pixel =
+            reinterpret_cast<const T *>(pixels + static_cast<size_t>(y) * step) + static_cast<size_t>(x) * channels;
         const size_t i = static_cast<size_t>(x) * channels + (channel < channels ? channel : 0);
         if (mask && !__ldg(mask + static_cast<size_t>(y) * mask_step + i))
             return 0;
@@ -39,52 +38,57 @@ struct Plane {
             return factor * (__ldg(pixel + channel) - offset[channel]);
         if (mask)
             return 1;
-        int sum = -square_offset;
+        Value sum = -square_offset;
         for (int c = 0; c < channels; ++c) {
-            const int v = __ldg(pixel + c) - offset[c];
+            const Value v = __ldg(pixel + c) - offset[c];
             sum += v * v;
         }
         return sum;
     }
 };
 
-__device__ Plane framePlane(const MatchModel &m, const Frame &frame, int p) {
-    Plane plane = {static_cast<const unsigned char *>(frame.data),
-                   nullptr,
-                   frame.step,
-                   0,
-                   m.rows,
-                   m.cols,
-                   m.channels,
-                   p,
-                   1,
-                   {},
-                   static_cast<int>(m.square_shift)};
+template<class T>
+__device__ Plane<T> framePlane(const MatchModel &m, const Frame &frame, int p) {
+    using Value = typename Plane<T>::Value;
+    Plane<T> plane = {static_cast<const unsigned char *>(frame.data),
+                      nullptr,
+                      frame.step,
+                      0,
+                      m.rows,
+                      m.cols,
+                      m.channels,
+                      p,
+                      1,
+                      {},
+                      static_cast<Value>(m.square_shift)};
     for (int c = 0; c < 3; ++c)
-        plane.offset[c] = static_cast<int>(m.shift[c]);
+        plane.offset[c] = static_cast<Value>(m.shift[c]);
     return plane;
 }
 
 // As in templatePlane() of match_spectra.cu.
-__device__ Plane templatePlane(const MatchModel &m, const Templates &templates, int k, int p) {
-    Plane plane = {templates.pixels + k * templates.bytes,
-                   templates.mask,
-                   templates.step,
-                   templates.mask_step,
-                   m.h,
-                   m.w,
-                   m.channels,
-                   p,
-                   m.masked && m.method == CUS_MATCH_SQDIFF ? -2 : 1,
-                   {},
-                   0};
+template<class T>
+__device__ Plane<T> templatePlane(const MatchModel &m, const Templates &templates, int k, int p) {
+    using Value = typename Plane<T>::Value;
+    Plane<T> plane = {templates.pixels + k * templates.bytes,
+                      templates.mask,
+                      templates.step,
+                      templates.mask_step,
+                      m.h,
+                      m.w,
+                      m.channels,
+                      p,
+                      m.masked && m.method == CUS_MATCH_SQDIFF ? -2 : 1,
+                      {},
+                      0};
     for (int c = 0; c < 3; ++c)
-        plane.offset[c] = m.masked && m.method != CUS_MATCH_SQDIFF ? 0 : static_cast<int>(m.shift[c]);
+        plane.offset[c] = m.masked && m.method != CUS_MATCH_SQDIFF ? 0 : static_cast<Value>(m.shift[c]);
     return plane;
 }
 
 // Twice the spectra of a band of rows, in tiles of `pitch` rows; match_fft_rows.cu explains the separation of two rows.
-__device__ void transformRows(const Dense &dense, const Plane &plane, int band, double2 *spectra, int pitch) {
+template<class T>
+__device__ void transformRows(const Dense &dense, const Plane<T> &plane, int band, double2 *spectra, int pitch) {
     fft::DoublePair *const elements = sharedElements();
     const int y = band * BAND + 2 * fft::signalIndex();
     fft::forwardOuterPass(dense.rows, elements, [&](int x) { return double2{plane.at(y, x), plane.at(y + 1, x)}; });
@@ -164,17 +168,20 @@ __device__ void loadProducts(const Dense &dense, int band) {
 }
 
 // The exact cost from the exact correlation of the shifted pixels; masked: with maskedConstant().
+template<class T>
 __device__ double costOf(const MatchModel &m, const MatchTemplate &t, const Windows &windows, int y, int x, double c) {
     double s1[3] = {0, 0, 0}, s2 = 0, ssd = c + t.t2;
     if (!m.masked) {
-        windowAt<uint8_t>(m, windows, y, x, s1, s2);
+        windowAt<T>(m, windows, y, x, s1, s2);
         ssd = s2 - 2 * c + t.t2;
     }
     const double score = match_score(&m, &t, c, s1, s2, ssd);
     return match_smallestIsBest(m.method) ? score : -score;
 }
 
-// A run's part that does not depend on the phase.
+// A run's part that does not depend on the phase. Of floats with fractions the best of a band is the least upper end of its
+// positions' costs, and the first position that has it.
+template<class T>
 struct Search {
     const MatchModel &m;
     const Templates &templates;
@@ -192,7 +199,33 @@ struct Search {
     }
     __device__ int bands() const { return cusi::divUp(m.orows, BAND); }
 
-    __device__ void scoreBand(int k, int round, int band) const {
+    __device__ Fractions fractions(const Frame &frame, int k, int round, const int (&periods)[2]) const {
+        return {m, frame, templates, windows, scores, refinement, dense, k, round, {periods[0], periods[1]}};
+    }
+
+    // Whether the correlations and all sums are integers that doubles hold and that rounding finds. frame_largest: the largest
+    // magnitude of the frame's pixels if they are integers.
+    __device__ bool hasIntegers(int k, float frame_largest) const {
+        const double largest =
+            fmax(static_cast<double>(frame_largest), static_cast<double>(dense.largest)) + fabs(m.shift[0]);
+        return match_sumsAreIntegers(&m, largest) && static_cast<double>(m.cols) * m.h * largest * largest < 0x1p52 &&
+               match_correlationError(&m, &templates.sums[k], dense.energy, dense.units) < 0.25;
+    }
+
+    // The cost of a position of a float picture, or its bounds.
+    __device__ MatchInterval intervalOf(const MatchTemplate &t, const MatchDoubt &doubt, int y, int x, double raw,
+                                        double constant, bool integers) const {
+        if (integers) {
+            const double cost = costOf<T>(m, t, windows, y, x, rint(raw) + constant);
+            return {cost, cost};
+        }
+        double s1[3] = {0, 0, 0}, s2 = 0;
+        if (!m.masked)
+            windowAt<T>(m, windows, y, x, s1, s2);
+        return match_narrow(&m, &t, raw + constant, doubt, s1[0], s2);
+    }
+
+    __device__ void scoreBand(int k, int round, int band, [[maybe_unused]] bool integers) const {
         const fft::PlanOf<double2> &plan = dense.rows;
         fft::DoublePair *const elements = sharedElements();
         loadProducts(dense, band);
@@ -202,17 +235,28 @@ struct Search {
         __syncthreads();
         const double *values = reinterpret_cast<const double *>(elements);
         const double constant = m.masked ? maskedConstant(m, templates, k) : 0;
+        [[maybe_unused]] MatchDoubt doubt = {};
+        if constexpr (sizeof(T) > 1)
+            doubt = match_doubt(&m, &templates.sums[k], dense.energy, dense.units, constant);
         Candidate best = noCandidate();
         for (int i = threadIdx.x; i < BAND * m.ocols; i += DENSE_THREADS) {
             const int x = i / BAND, r = i % BAND, y = band * BAND + r;
             if (y >= m.orows)
                 continue;
-            const double c = rint(values[BAND * plan.element(x) + r] * dense.scale) + constant;
+            const double raw = values[BAND * plan.element(x) + r] * dense.scale;
             const unsigned long long position = static_cast<unsigned long long>(y) * m.ocols + x;
             const size_t at = static_cast<size_t>(k) * m.orows * m.ocols + position;
-            const Candidate here = {costOf(m, templates.sums[k], windows, y, x, c), position};
-            if (dense.costs)
-                dense.costs[at] = here.cost;
+            Candidate here = {0, position};
+            if constexpr (sizeof(T) == 1) {
+                here.cost = costOf<T>(m, templates.sums[k], windows, y, x, rint(raw) + constant);
+                if (dense.costs)
+                    dense.costs[at] = here.cost;
+            } else {
+                const MatchInterval interval = intervalOf(templates.sums[k], doubt, y, x, raw, constant, integers);
+                here.cost = interval.upper;
+                if (!integers || m.max_matches > 1)
+                    dense.intervals[position] = interval;
+            }
             if (isFree(round, at) && isBetter(here, best))
                 best = here;
         }
@@ -225,23 +269,32 @@ struct Search {
         const size_t map = static_cast<size_t>(k) * m.orows * m.ocols;
         Candidate best = noCandidate();
         for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += DENSE_THREADS) {
-            const Candidate here = {dense.costs[map + i], static_cast<unsigned long long>(i)};
+            Candidate here = {0, static_cast<unsigned long long>(i)};
+            if constexpr (sizeof(T) == 1)
+                here.cost = dense.costs[map + i];
+            else
+                here.cost = dense.intervals[i].upper;
             if (isFree(round, map + i) && isBetter(here, best))
                 best = here;
         }
         keepBest(k, band, best);
     }
 
-    // The match of a round, and the neighborhood that it takes from the next.
-    __device__ void finish(int k, int round) const {
-        __shared__ cusMatch match;
-        MatchRange *ranges = scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols;
+    // By each thread: the best of some bands.
+    __device__ Candidate bestOfBands(int k) const {
         Candidate best = noCandidate();
         for (int i = threadIdx.x; i < bands(); i += DENSE_THREADS) {
             const Candidate here = dense.bests[static_cast<size_t>(k) * bands() + i];
             if (isBetter(here, best))
                 best = here;
         }
+        return best;
+    }
+
+    // The match of a round, from the best of each thread, and the neighborhood that it takes from the next.
+    __device__ void finish(int k, int round, Candidate best) const {
+        __shared__ cusMatch match;
+        MatchRange *ranges = scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols;
         best = blockBestToFirst<DENSE_THREADS / 32>(best);
         if (threadIdx.x == 0) {
             match = matchOf(m, ranges, best);
@@ -261,23 +314,76 @@ struct Search {
 
 // ---- Phases
 
-enum class Stage { ROWS, COLUMNS, SCORES, FINISH, SCAN };
-enum Counter { TAKEN, DONE, LEFT };
+// Floats begin with INSPECT. Those with fractions need PERIODS and EQUALS once, and LIST and SUM before each FINISH.
+enum class Stage { ROWS, COLUMNS, SCORES, FINISH, SCAN, INSPECT, PERIODS, EQUALS, LIST, SUM };
 
 // The work is a list of items that every block can tell: for each template whose list overflowed, the items of each stage.
 // Blocks take items in order and begin one when all items of earlier stages are done. Whoever waits therefore waits for
 // running blocks only, and it does not matter how many blocks the device runs at a time.
+template<class T>
 struct Phase {
     int k = -1;
     int round = 0;
     Stage stage = Stage::FINISH;
     unsigned start = 0, end = 0;
     bool frame_done = false; // its spectra were made in an earlier phase
+    // Of floats:
+    bool inspected = false, has_periods = false, has_equals = false, integers = true;
+    float largest = 0; // magnitude of the frame's pixels, infinity if they are not all integers
+    int periods[2] = {1, 1};
 
     __device__ int frameItems(const MatchModel &m) const { return frame_done ? 0 : cusi::divUp(m.rows, BAND) * m.planes; }
 
+    // Whether what comes next depends on the results of this stage, which learn() gets.
+    __device__ bool decides() const { return stage == Stage::INSPECT || stage == Stage::PERIODS; }
+    __device__ void learn(const Dense &dense) {
+        if (stage == Stage::INSPECT)
+            largest = __uint_as_float(*static_cast<const volatile unsigned *>(&dense.counters[LARGEST]));
+        else
+            for (int along = 0; along < 2; ++along)
+                periods[along] = bestPeriod(dense, along);
+    }
+
+    // Of template k, after what is done once a frame.
+    __device__ Stage firstStage(const Search<T> &search) {
+        if constexpr (sizeof(T) > 1) {
+            if (!inspected) {
+                inspected = true;
+                return Stage::INSPECT;
+            }
+            integers = search.hasIntegers(k, largest);
+            if (!integers && !has_periods) {
+                has_periods = true;
+                return Stage::PERIODS;
+            }
+            if (!integers && !has_equals) {
+                has_equals = true;
+                return Stage::EQUALS;
+            }
+        }
+        return Stage::ROWS;
+    }
+
+    __device__ unsigned items(const Search<T> &search) const {
+        const MatchModel &m = search.m;
+        if constexpr (sizeof(T) > 1) {
+            if (stage == Stage::INSPECT)
+                return cusi::divUp(m.rows, INSPECTED_ROWS);
+            if (stage == Stage::PERIODS)
+                return 2 * MAX_PERIOD;
+            if (stage == Stage::EQUALS)
+                return 2 * equalWords(m);
+            if (stage == Stage::SUM)
+                return search.dense.blocks;
+        }
+        return stage == Stage::ROWS      ? frameItems(m) + cusi::divUp(m.h, BAND) * m.planes
+               : stage == Stage::COLUMNS ? search.dense.tiles
+               : stage == Stage::FINISH  ? 1
+                                         : search.bands();
+    }
+
     // The next phase; false after the last one.
-    __device__ bool advance(const Search &search) {
+    __device__ bool advance(const Search<T> &search) {
         const MatchModel &m = search.m;
         start = end;
         if (stage == Stage::ROWS) {
@@ -285,6 +391,10 @@ struct Phase {
             stage = Stage::COLUMNS;
         } else if (stage == Stage::COLUMNS) {
             stage = Stage::SCORES;
+        } else if (sizeof(T) > 1 && stage >= Stage::INSPECT && stage <= Stage::EQUALS) {
+            stage = firstStage(search);
+        } else if (sizeof(T) > 1 && !integers && stage != Stage::SUM && stage != Stage::FINISH) {
+            stage = stage == Stage::LIST ? Stage::SUM : Stage::LIST;
         } else if (stage != Stage::FINISH) {
             stage = Stage::FINISH;
         } else if (k >= 0 && round + 1 < m.max_matches) {
@@ -297,17 +407,15 @@ struct Phase {
             if (k >= m.count)
                 return false;
             round = static_cast<int>(search.refinement.overflows[k]) - 1;
-            stage = Stage::ROWS;
+            stage = firstStage(search);
         }
-        end += stage == Stage::ROWS      ? frameItems(m) + cusi::divUp(m.h, BAND) * m.planes
-               : stage == Stage::COLUMNS ? search.dense.tiles
-               : stage == Stage::FINISH  ? 1
-                                         : search.bands();
+        end += items(search);
         return true;
     }
 };
 
-__device__ void runItem(const Search &search, const Frame &frame, const Phase &phase, int item) {
+template<class T>
+__device__ void runItem(const Search<T> &search, const Frame &frame, const Phase<T> &phase, int item) {
     const MatchModel &m = search.m;
     const Dense &dense = search.dense;
     if (phase.stage == Stage::ROWS) {
@@ -315,16 +423,30 @@ __device__ void runItem(const Search &search, const Frame &frame, const Phase &p
         const bool of_frame = item < frame_items;
         const int p = i % m.planes, pitch = of_frame ? dense.spectrum_pitch : dense.template_pitch;
         double2 *spectra = of_frame ? dense.spectra : dense.template_spectra;
-        transformRows(dense, of_frame ? framePlane(m, frame, p) : templatePlane(m, search.templates, phase.k, p),
+        transformRows(dense, of_frame ? framePlane<T>(m, frame, p) : templatePlane<T>(m, search.templates, phase.k, p),
                       i / m.planes, spectra + 2 * static_cast<size_t>(p) * dense.tiles * pitch, pitch);
     } else if (phase.stage == Stage::COLUMNS) {
         correlateTile(m, dense, item);
     } else if (phase.stage == Stage::SCORES) {
-        search.scoreBand(phase.k, phase.round, item);
+        search.scoreBand(phase.k, phase.round, item, phase.integers);
     } else if (phase.stage == Stage::SCAN) {
         search.scanBand(phase.k, phase.round, item);
-    } else {
-        search.finish(phase.k, phase.round);
+    } else if (sizeof(T) == 1 || (phase.stage == Stage::FINISH && phase.integers)) {
+        search.finish(phase.k, phase.round, search.bestOfBands(phase.k));
+    } else if constexpr (sizeof(T) > 1) {
+        const Fractions fractions = search.fractions(frame, phase.k, phase.round, phase.periods);
+        if (phase.stage == Stage::INSPECT)
+            fractions.inspectRows(item);
+        else if (phase.stage == Stage::PERIODS)
+            fractions.countEqual(item);
+        else if (phase.stage == Stage::EQUALS)
+            fractions.findEqual(item);
+        else if (phase.stage == Stage::LIST)
+            fractions.listBand(item);
+        else if (phase.stage == Stage::SUM)
+            fractions.sum(item);
+        else
+            search.finish(phase.k, phase.round, fractions.best());
     }
 }
 
@@ -358,7 +480,8 @@ __device__ void finishItem(unsigned *counters) {
 }
 
 // The last block to leave prepares the next run; until then all blocks see the same list of work.
-__device__ void leave(const Search &search) {
+template<class T>
+__device__ void leave(const Search<T> &search) {
     __shared__ bool last;
     unsigned *counters = search.dense.counters;
     __syncthreads();
@@ -371,18 +494,25 @@ __device__ void leave(const Search &search) {
         return;
     for (int k = threadIdx.x; k < search.m.count; k += DENSE_THREADS)
         search.refinement.overflows[k] = 0;
-    if (threadIdx.x <= LEFT)
+    if (threadIdx.x <= (sizeof(T) == 1 ? LEFT : LARGEST))
         counters[threadIdx.x] = 0;
 }
 
 // All work of a run: for the templates whose flags in search.refinement.overflows are set.
-__device__ void findDense(const Search &search, const Frame &frame) {
+template<class T>
+__device__ void findDense(const Search<T> &search, const Frame &frame) {
     const Dense &dense = search.dense;
-    Phase phase;
+    Phase<T> phase;
     for (bool more = true; more;) {
         const unsigned item = takeItem(dense.counters);
-        while (more && item >= phase.end)
+        while (more && item >= phase.end) {
+            if constexpr (sizeof(T) > 1)
+                if (phase.decides()) {
+                    waitFor(dense.counters, phase.end);
+                    phase.learn(dense);
+                }
             more = phase.advance(search);
+        }
         if (!more)
             break;
         waitFor(dense.counters, phase.start);

@@ -95,12 +95,17 @@ cusStatus sharedMemory(int *bytes) {
     return CUS_OK;
 }
 
-// Bound of the error of a correlation by transforms in double, over all frames and templates; docs/internals/match.md has the
-// derivation.
+// Bound of the error of a correlation by transforms in double relative to the sum over planes of |plane| |template plane|;
+// docs/internals/match.md has the derivation.
+double denseUnits(const Stages &stages) {
+    const double rows = errorUnits(stages.dense.rows), columns = errorUnits(stages.dense.columns);
+    const double units = 2 * (rows + 1 + columns) + 3 * stages.model.planes + columns + 1.4143 * (1 + rows) + 4;
+    return 1.001 * units * 0x1p-53;
+}
+
+// The largest error that a correlation of 8-bit pixels can have.
 double denseError(const Stages &stages, const MatchTemplate *sums) {
     const MatchModel &m = stages.model;
-    const double rows = errorUnits(stages.dense.rows), columns = errorUnits(stages.dense.columns);
-    const double units = 2 * (rows + 1 + columns) + 3 * m.planes + columns + 1.4143 * (1 + rows) + 4;
     double squares = 0, energy = 0;
     for (int p = 0; p < m.planes; ++p) {
         const double most = std::max(m.shift[p % 3], 255 - m.shift[p % 3]);
@@ -114,7 +119,25 @@ double denseError(const Stages &stages, const MatchTemplate *sums) {
             norm = std::max(norm, sums[k].norm[p]);
         energy += value * sqrt(static_cast<double>(m.rows) * m.cols) * norm;
     }
-    return 1.001 * units * 0x1p-53 * energy;
+    return denseUnits(stages) * energy;
+}
+
+// What floats need. Shifting the pixels in double adds a unit each for frame and template, their squares some more.
+cusStatus prepareFloats(MatchCuda *cuda, const void *templates, cudaStream_t stream) {
+    const MatchModel &m = cuda->stages.model;
+    Dense &dense = cuda->stages.dense;
+    dense.energy = cuda->stages.energy.planes;
+    dense.units = denseUnits(cuda->stages) + 8 * 0x1p-53;
+    for (size_t i = 0; i < static_cast<size_t>(m.n) * m.count; ++i) {
+        const float v = static_cast<const float *>(templates)[i];
+        dense.largest = std::max(dense.largest, v == std::rint(v) ? std::fabs(v) : INFINITY);
+    }
+    const size_t map = static_cast<size_t>(m.orows) * m.ocols;
+    CUS_TRY(allocate(cuda, &dense.intervals, map, stream));
+    CUS_TRY(allocate(cuda, &dense.period_counts, 2 * MAX_PERIOD, stream));
+    CUS_TRY(allocate(cuda, &dense.equal_bits, size_t{2} * m.orows * equalWords(m), stream));
+    CUS_TRY(allocate(cuda, &dense.listed, MAX_CANDIDATES, stream));
+    return allocate(cuda, &dense.block_bests, dense.blocks, stream);
 }
 
 cusStatus allowSharedMemory(const MatchModel &m, int bytes) {
@@ -156,7 +179,7 @@ cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream) {
 }
 
 // Everything about stages.dense but the model's results; rows.n stays 0 if there is none. Rounding must give the integer.
-cusStatus chooseDense(MatchCuda *cuda, const MatchTemplate *sums, cudaStream_t stream) {
+cusStatus chooseDense(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream) {
     constexpr double MAX_ERROR = 0.4;
     Stages &stages = cuda->stages;
     const MatchModel &m = stages.model;
@@ -166,15 +189,15 @@ cusStatus chooseDense(MatchCuda *cuda, const MatchTemplate *sums, cudaStream_t s
     const fft::Plan rows = planFor(m.cols), columns = planFor(m.rows);
     dense.rows = inDouble(rows);
     dense.columns = inDouble(columns);
-    if (!m.integer || !rows.n || !columns.n || denseBytes(stages) > static_cast<size_t>(most) ||
-        !(denseError(stages, sums) < MAX_ERROR)) {
+    if (!rows.n || !columns.n || denseBytes(stages) > static_cast<size_t>(most) ||
+        (m.integer && !(denseError(stages, sums) < MAX_ERROR))) {
         dense = {};
         return CUS_OK;
     }
     CUS_TRY(makeTables<long double>(cuda, &dense.rows, stream));
     CUS_TRY(makeTables<long double>(cuda, &dense.columns, stream));
-    CUS_TRY(allowDenseMemory(most));
-    CUS_TRY(allowRefineDenseMemory(most));
+    CUS_TRY(allowDenseMemory(m, most));
+    CUS_TRY(allowRefineDenseMemory(m, most));
     dense.in_refine = refinesDensely(stages, most);
     dense.tiles = cusi::divUp(dense.rows.n / 2 + 1, 2);
     dense.spectrum_pitch = cusi::divUp(m.rows, BAND) * BAND;
@@ -188,8 +211,10 @@ cusStatus chooseDense(MatchCuda *cuda, const MatchTemplate *sums, cudaStream_t s
     CUS_TRY(allocate(cuda, &dense.products, 2 * tiles * dense.product_pitch, stream));
     CUS_TRY(allocate(cuda, &dense.columns_of_template, size_t{2} * dense.blocks * dense.columns.elements(), stream));
     CUS_TRY(allocate(cuda, &dense.bests, count * cusi::divUp(m.orows, BAND), stream));
-    CUS_TRY(allocate(cuda, &dense.counters, 3, stream));
+    CUS_TRY(allocate(cuda, &dense.counters, 5, stream));
     CUS_TRY(allocate(cuda, &stages.refinement.overflows, count, stream));
+    if (!m.integer)
+        return prepareFloats(cuda, templates, stream);
     if (m.max_matches == 1)
         return CUS_OK;
     CUS_TRY(chooseSelect(cuda, most, stream));

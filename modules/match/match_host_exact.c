@@ -276,7 +276,7 @@ int match_givesCosts(const MatchModel *m, MatchHost *host, const cusMat *frame) 
     for (int k = 0; k < m->count && host->fft64; ++k)
         for (int p = 0; p < m->planes; ++p)
             error = fmax(error, m->planes * host->exact.units * sqrt(host->energy[p]) * host->sums[k].norm[p]);
-    host->exact_floats = 4 * m->n * largest * largest < 0x1p52 && error < 0.25;
+    host->exact_floats = match_sumsAreIntegers(m, largest) && error < 0.25;
     return host->exact_floats;
 }
 

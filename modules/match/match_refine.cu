@@ -9,10 +9,10 @@ namespace {
 
 // N: threads of a block.
 
-constexpr int MAX_TILES = 256, MAX_CANDIDATES = 1024; // listed; beyond that each block searches its tiles
-constexpr int SMALL_BYTES = 2048;                     // of a window that one thread sums up
-constexpr int STATIC_BYTES = 8192;                    // of refineDenseKernel's shared memory, at most
-constexpr int ITEMS = 16;                             // tiles or positions that a thread examines at a time
+constexpr int MAX_TILES = 256;     // listed; with more tiles or MAX_CANDIDATES each block searches its tiles
+constexpr int SMALL_BYTES = 2048;  // of a window that one thread sums up
+constexpr int STATIC_BYTES = 8192; // of refineDenseKernel's shared memory, at most
+constexpr int ITEMS = 16;          // tiles or positions that a thread examines at a time
 
 // Appends value(i) of every thread, for each set bit i of `selected`, to the list in shared memory, in the same order in
 // every block; false if they do not fit. `count`, the list's length, is the same in all threads. A barrier must follow
@@ -114,31 +114,6 @@ __device__ __forceinline__ void listCandidates(const MatchModel &m, const Scores
 
 // ---- Exact costs
 
-// The best listed candidate, from its slices' sums.
-template<class T, int N>
-__device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Templates &templates, const Windows &windows,
-                                                int k, const unsigned *candidates, int found, int slices,
-                                                const PartialSums<T> *partial) {
-    Candidate best = noCandidate();
-    // Few candidates have many slices, many have few: a warp or a thread each.
-    const int together = found > N / 32 ? 1 : 32, lane = threadIdx.x % together;
-    for (int i = threadIdx.x / together; i < found; i += N / together) {
-        PartialSums<T> sum;
-#pragma unroll 8
-        for (int s = lane; s < slices; s += together)
-            sum.add(partial[static_cast<size_t>(i) * slices + s]);
-        if (together == 32)
-            warpSumToFirst(sum);
-        if (lane)
-            continue;
-        const int y = candidates[i] / m.ocols, x = candidates[i] % m.ocols;
-        const Candidate here = {exactCost<T>(m, templates, windows, k, y, x, sum), candidates[i]};
-        if (isBetter(here, best))
-            best = here;
-    }
-    return best;
-}
-
 // The list overflowed: each warp handles rows of 32 positions and every candidate in them that can still be the best.
 template<class T>
 __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Frame &frame, const Templates &templates,
@@ -174,7 +149,8 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
     return best;
 }
 
-// The same with a thread for each candidate: small windows of bytes, whose sums do not depend on their order.
+// The same with a thread for each candidate: small windows, which all are summed up in the same order.
+template<class T>
 __device__ __forceinline__ Candidate searchPositions(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                      const Windows &windows, const Scores &scores, int k, const Map &map,
                                                      float threshold) {
@@ -192,8 +168,8 @@ __device__ __forceinline__ Candidate searchPositions(const MatchModel &m, const 
             if (!(lower <= threshold && lower < INFINITY) || lower > best.cost)
                 continue;
             const WindowPart part = {k, y, x, 0, m.h, 0, 1};
-            const PartialSums<uint8_t> sum = sumWindowPart<uint8_t>(m, frame, templates, part);
-            const Candidate here = {exactCost<uint8_t>(m, templates, windows, k, y, x, sum), position};
+            const PartialSums<T> sum = sumWindowPart<T>(m, frame, templates, part);
+            const Candidate here = {exactCost<T>(m, templates, windows, k, y, x, sum), position};
             if (isBetter(here, best))
                 best = here;
         }
@@ -205,9 +181,8 @@ template<class T>
 __device__ __forceinline__ Candidate search(const MatchModel &m, const Frame &frame, const Templates &templates,
                                             const Windows &windows, const Scores &scores, int k, const Map &map,
                                             float threshold) {
-    if constexpr (sizeof(T) == 1)
-        if (m.w * m.h * m.channels <= SMALL_BYTES)
-            return searchPositions(m, frame, templates, windows, scores, k, map, threshold);
+    if (static_cast<long long>(m.w) * m.h * m.channels <= SMALL_BYTES)
+        return searchPositions<T>(m, frame, templates, windows, scores, k, map, threshold);
     return searchTiles<T>(m, frame, templates, windows, scores, k, map, threshold);
 }
 
@@ -245,7 +220,7 @@ __device__ __forceinline__ bool refine(const MatchModel &m, const Frame &frame, 
     const int found = state.candidates, slices = found ? max(1, min(m.h, blocks / found)) : 1;
     PartialSums<T> *partial =
         static_cast<PartialSums<T> *>(refinement.partial_sums) + static_cast<size_t>(k) * (MAX_CANDIDATES + blocks);
-    sumSlices<T, N>(m, frame, templates, k, candidates, found, slices, partial);
+    sumSlices<T, N>(m, frame, templates, k, candidates, found, slices, partial, blockIdx.x, gridDim.x);
     if (isLastBlock(&refinement.tickets[k]))
         storeBest<N>(m, refinement, map, k, bestListed<T, N>(m, templates, windows, k, candidates, found, slices, partial));
     return true;
@@ -293,6 +268,7 @@ __global__ void __launch_bounds__(THREADS)
 
 // For one template and one match: refineKernel and denseKernel in one launch, since a launch that has nothing to do costs a
 // microsecond. All blocks find the same list, so all know of an overflow.
+template<class T>
 __global__ void __launch_bounds__(DENSE_THREADS, 1)
     refineDenseKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
                       const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
@@ -301,14 +277,14 @@ __global__ void __launch_bounds__(DENSE_THREADS, 1)
     __shared__ unsigned overflow;
     cusi::startInOrder();
     float threshold;
-    if (refine<uint8_t, DENSE_THREADS>(m, frame, templates, windows, scores, refinement, mapOf(m, scores, 0), 0, threshold))
+    if (refine<T, DENSE_THREADS>(m, frame, templates, windows, scores, refinement, mapOf(m, scores, 0), 0, threshold))
         return;
     if (threadIdx.x == 0)
         overflow = 1;
     __syncthreads();
     Refinement here = refinement;
     here.overflows = &overflow;
-    findDense({m, templates, windows, scores, here, dense}, frame);
+    findDense<T>({m, templates, windows, scores, here, dense}, frame);
 }
 
 } // namespace
@@ -322,8 +298,9 @@ size_t refinementBytes(const Stages &stages) {
            std::max(partial_bytes, sizeof(Candidate));
 }
 
-cusStatus allowRefineDenseMemory(int bytes) {
-    return allowSharedMemory(reinterpret_cast<const void *>(refineDenseKernel), bytes - STATIC_BYTES);
+cusStatus allowRefineDenseMemory(const MatchModel &m, int bytes) {
+    const auto kernel = m.integer ? refineDenseKernel<uint8_t> : refineDenseKernel<float>;
+    return allowSharedMemory(reinterpret_cast<const void *>(kernel), bytes - STATIC_BYTES);
 }
 
 bool refinesDensely(const Stages &stages, int most) {
@@ -334,9 +311,9 @@ bool refinesDensely(const Stages &stages, int most) {
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream) {
     const MatchModel &m = stages.model;
     if (stages.dense.in_refine)
-        return cusi::launchOverlapped("cusMatcherRun", refineDenseKernel, stages.refinement.blocks, DENSE_THREADS,
-                                      denseBytes(stages), stream, m, stages.frame, stages.templates, stages.windows,
-                                      stages.scores, stages.refinement, stages.dense);
+        return cusi::launchOverlapped("cusMatcherRun", m.integer ? refineDenseKernel<uint8_t> : refineDenseKernel<float>,
+                                      stages.refinement.blocks, DENSE_THREADS, denseBytes(stages), stream, m, stages.frame,
+                                      stages.templates, stages.windows, stages.scores, stages.refinement, stages.dense);
     return cusi::launchOverlapped("cusMatcherRun", m.integer ? refineKernel<uint8_t> : refineKernel<float>,
                                   dim3(stages.refinement.blocks, m.count), THREADS, 0, stream, m, stages.frame,
                                   stages.templates, stages.windows, stages.scores, stages.refinement);
