@@ -3,6 +3,12 @@
 #   cuda    runs on a GPU (skipped by name if there is none); all others are labeled cpu
 #   large   uses gigabytes of memory; on a GPU such a test runs alone
 #   cases   goes through so many cases that ThreadSanitizer takes minutes; other tests run the same threads
+set(cases
+    LongThinImages FullAgreement EveryRepresentationOverSizes SensorSizes EventPipeline.Large EventHostile
+    EventMutations "EventParts.*Mark" SeekingUses EveryColor ForAllWindowsAndShifts AtAllSizes AllSizesTypesLayouts
+    "MatchWorst[.](Color|Gray|Masks|ManyMatches|Floats)" "Match[.](PeriodicImages|Lengths)" EqualsOpenCv EqualsOpenCV
+    RealPicturesBeside LargeImages EventGenerator boundIsThePublishedOne VtestDecoded)
+list(JOIN cases "|" cases)
 foreach(test IN LISTS cusight_tests_TESTS)
     set(labels unit)
     set(place cpu)
@@ -16,7 +22,7 @@ foreach(test IN LISTS cusight_tests_TESTS)
             set(alone TRUE)
         endif()
     endif()
-    if(test MATCHES "LongThinImages|FullAgreement|EveryRepresentationOverSizes|SensorSizes|EventPipeline.Large|EventHostile|EventMutations|EventParts.*Mark|SeekingUses|EveryColor|ForAllWindowsAndShifts|AtAllSizes|AllSizesTypesLayouts|MatchWorst[.](Color|Gray|Masks|ManyMatches|Floats)|Match[.](PeriodicImages|Lengths)|EqualsOpenCv|EqualsOpenCV|RealPicturesBeside|LargeImages|EventGenerator|boundIsThePublishedOne|VtestDecoded")
+    if(test MATCHES "${cases}")
         list(APPEND labels cases)
     endif()
     set_tests_properties("${test}" PROPERTIES LABELS "${labels};${place}" RUN_SERIAL ${alone})

@@ -232,8 +232,8 @@ typedef struct cusFrameWriter cusFrameWriter;
  * VALUE, TYPE, SIZE (a frame of 2^32 bytes or more), IO, NO_MEMORY, UNSUPPORTED. */
 CUS_API cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type);
 
-/* Appends n frames, given as one host matrix of n * rows rows. After IO or NO_MEMORY the file cannot be finished. Errors: NULL, TYPE, SIZE,
- * SPACE, NO_MEMORY, IO. */
+/* Appends n frames, given as one host matrix of n * rows rows. After IO or NO_MEMORY the file cannot be finished. Errors:
+ * NULL, TYPE, SIZE, SPACE, NO_MEMORY, IO. */
 CUS_API cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames);
 
 /* Gives /frames the attribute `part`: 1 to 63 bytes, once; cusFrameReaderOpen returns it. Errors: NULL, VALUE, IO. */

@@ -74,13 +74,12 @@ const char *const RESULTS =
     "decode: reading and decoding the input, and waiting for a camera; "
     "compute: the algorithm, with copies to a GPU and back; "
     "queue: instead of compute where a GPU works in the background, the time to give it its work and to wait for room or "
-    "results, "
-    "not its own; "
+    "results, not its own; "
     "draw: boxes, labels, colors; "
     "write: encoding and storing, or showing in a window once it is due; "
-    "overall: the time of the run, with set-up and waiting. Stages run concurrently where they can, so overall may be less "
-    "than their "
-    "sum.";
+    "capture, difference, pack and send: those of a sender of live video; "
+    "overall: the time of the run, with set-up and waiting. "
+    "Stages run concurrently where they can, so overall may be less than their sum.";
 
 // ---- The manual page ---------------------------------------------------------------------------------------------------
 
