@@ -33,6 +33,13 @@ inline cudaError_t multiprocessors(int *count) {
     return error;
 }
 
+// Shared memory that a block may have on every GPU that the code is compiled for: in device code, for static_assert.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+constexpr size_t SHARED_OF_BLOCK = 64 << 10;
+#else
+constexpr size_t SHARED_OF_BLOCK = 99 << 10; // 8.6, 8.9 and 12.0; others have more
+#endif
+
 // Queues kernel<<<grid, block, shared, stream>>>(args...).
 template<class... Parameters, class... Arguments>
 cusStatus launch(const char *function, void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared,

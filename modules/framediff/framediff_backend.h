@@ -31,6 +31,7 @@ struct cusDiffEncoder {
     cusMat scratch;       /* CUDA: state of the look-back. Host: entries whose place in the output is not yet known */
     cusMat changed;       /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
     int vbmi2;            /* host: the processor has AVX-512 VBMI2 */
+    int half_blocks;      /* CUDA: blocks are half as large, as for compute capability 7.5 */
     uint32_t *dense_hint; /* CUDA, page-locked, written by the device: 1 if much of the last known frame changed */
     CusiGuard guard;
 };

@@ -16,23 +16,24 @@ unsigned unitsPerRow(const cusMat &mat) {
 }
 
 // Divides the frame among blocks, a single wave of them if the frame is small enough, and among their warps.
-cusStatus divideWork(const char *function, EncodeParams *params) {
+cusStatus divideWork(const char *function, bool half_blocks, EncodeParams *params) {
     int sms = 0;
     CUSI_CUDA(function, cusi::multiprocessors(&sms));
+    const unsigned threads = static_cast<unsigned>(framediff::encodeThreads(half_blocks)), warps_of_tile = threads / 32;
     params->groups = cusi::divUp(params->units, 32u);
     const unsigned pieces = cusi::divUp(params->groups, tuning::ENCODE_PIECE);
     const unsigned wave = static_cast<unsigned>(sms) * tuning::ENCODE_BLOCKS_PER_SM;
-    params->tiles = std::max(std::min(cusi::divUp(pieces, framediff::ENCODE_WARPS), wave),
-                             cusi::divUp(pieces, framediff::ENCODE_WARPS * tuning::ENCODE_LONGEST));
-    const unsigned warps = params->tiles * framediff::ENCODE_WARPS;
+    params->tiles = std::max(std::min(cusi::divUp(pieces, warps_of_tile), wave),
+                             cusi::divUp(pieces, warps_of_tile * tuning::ENCODE_LONGEST));
+    const unsigned warps = params->tiles * warps_of_tile;
     params->run = pieces / warps;
     params->run_fraction =
         static_cast<unsigned>(cusi::divUp(static_cast<unsigned long long>(pieces % warps) << 32, 0ull + warps));
-    params->dense_tiles = framediff::denseTiles(params->groups);
+    params->dense_tiles = framediff::denseTiles(params->groups, half_blocks);
     params->dense_wave = static_cast<unsigned>(sms) * tuning::DENSE_BLOCKS_PER_SM;
     params->undo_blocks = 0;
     if (params->may_overflow) {
-        const unsigned of_a_block = tuning::ENCODE_THREADS * tuning::UNDO_ENTRIES;
+        const unsigned of_a_block = threads * tuning::UNDO_ENTRIES;
         params->undo_blocks = std::min(params->capacity / of_a_block + 1, static_cast<unsigned>(sms));
     }
     return CUS_OK;
@@ -88,15 +89,17 @@ bool hasFullUnits(const EncodeParams &params) {
 } // namespace
 
 cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
-    CUS_TRY(framediff::prepareEncodeKernels("cusDiffEncoderCreate"));
-    CUS_TRY(framediff::prepareDenseKernels("cusDiffEncoderCreate"));
+    bool half_blocks = false;
+    CUS_TRY(framediff::prepareEncodeKernels("cusDiffEncoderCreate", &half_blocks));
+    CUS_TRY(framediff::prepareDenseKernels("cusDiffEncoderCreate", half_blocks));
+    encoder->half_blocks = half_blocks;
     void *hint = nullptr;
     CUS_TRY(cusi_pinnedAllocate("cusDiffEncoderCreate", sizeof *encoder->dense_hint, &hint));
     encoder->dense_hint = static_cast<uint32_t *>(hint);
     *encoder->dense_hint = 0;
     EncodeParams params = {};
     params.units = unitsPerRow(encoder->ref) * static_cast<unsigned>(encoder->rows);
-    CUS_TRY(divideWork("cusDiffEncoderCreate", &params));
+    CUS_TRY(divideWork("cusDiffEncoderCreate", half_blocks, &params));
     const size_t bytes = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(bytes), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
@@ -109,8 +112,9 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
 }
 
 cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
+    const bool half_blocks = encoder->half_blocks != 0;
     EncodeParams params = encodeParams(*encoder, *frame, *diff);
-    CUS_TRY(divideWork("cusDiffEncode", &params));
+    CUS_TRY(divideWork("cusDiffEncode", half_blocks, &params));
     params.dense_status = params.tile_status + params.tiles;
     if (params.min_neighbors > 0) {
         uint32_t *changed = static_cast<uint32_t *>(encoder->changed.data);
@@ -121,6 +125,6 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     }
     // What the device last reported, without waiting for it: either kernel encodes any frame.
     const bool dense = *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0 && !params.may_overflow;
-    return dense ? framediff::launchDense(params, hasFullUnits(params), stream)
-                 : framediff::launchEncode(params, hasFullUnits(params), stream);
+    return dense ? framediff::launchDense(params, hasFullUnits(params), half_blocks, stream)
+                 : framediff::launchEncode(params, hasFullUnits(params), half_blocks, stream);
 }

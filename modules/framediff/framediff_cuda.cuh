@@ -16,7 +16,12 @@
 namespace framediff {
 
 namespace tuning { // measured: docs/internals/framediff.md
-constexpr int ENCODE_THREADS = 512;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+// Half of that, for its 64 KB of shared memory. The host knows it as `half_blocks`.
+constexpr int ENCODE_THREADS = 256, DENSE_THREADS = 256;
+#else
+constexpr int ENCODE_THREADS = 512, DENSE_THREADS = 512;
+#endif
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
 constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in groups of 32 units: 1 KB
 constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
@@ -27,13 +32,17 @@ constexpr unsigned DENSE_SHARE = 16; // one in 16
 // Two variants that docs/internals/framediff.md describes, not yet measured.
 constexpr bool DENSE_PIPELINED = false; // blocks stay, and count their next tile before they write the current one
 constexpr bool DENSE_PREFETCH = false;  // a block asks L2 for the tile that follows when it has finished
-constexpr int DENSE_THREADS = 512;
 constexpr int DENSE_BLOCKS_PER_SM = DENSE_PIPELINED ? 2 : 3; // their registers
 constexpr int DENSE_UNITS = 2;                               // of a thread
 } // namespace tuning
 
 constexpr int TILE_PIXELS = 512; // pixels a warp handles at once, one row or part of it
 constexpr unsigned ENCODE_WARPS = tuning::ENCODE_THREADS / 32;
+
+// Threads of the encoder's blocks, for the host.
+inline int encodeThreads(bool half_blocks) {
+    return half_blocks ? tuning::ENCODE_THREADS / 2 : tuning::ENCODE_THREADS;
+}
 
 // Exact division of numbers below 2^31 by a divisor that is uniform over the launch.
 struct Divisor {
@@ -90,13 +99,14 @@ struct EncodeParams {
 cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, cudaStream_t stream);
 
 // framediff_encode.cu: allows the kernels their shared memory; encodes. `full_units` states what UnitReader<true> requires.
-cusStatus prepareEncodeKernels(const char *function);
-cusStatus launchEncode(const EncodeParams &params, bool full_units, cudaStream_t stream);
+// `half_blocks`: whether these kernels have been compiled for compute capability 7.5.
+cusStatus prepareEncodeKernels(const char *function, bool *half_blocks);
+cusStatus launchEncode(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream);
 
 // framediff_dense.cu: the same for frames of which much changes, if nothing can overflow.
-unsigned denseTiles(unsigned groups);
-cusStatus prepareDenseKernels(const char *function);
-cusStatus launchDense(const EncodeParams &params, bool full_units, cudaStream_t stream);
+unsigned denseTiles(unsigned groups, bool half_blocks);
+cusStatus prepareDenseKernels(const char *function, bool half_blocks);
+cusStatus launchDense(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream);
 
 #ifdef __CUDACC__
 

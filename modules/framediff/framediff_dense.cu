@@ -14,7 +14,8 @@ static_assert(UNITS == 1 || UNITS == 2, "the counts of a lane's units are packed
 
 // Entries are padded by one word for every 16: lanes with 16 entries each use different banks.
 constexpr unsigned MAX_ENTRIES = THREADS * UNITS * 16;
-constexpr int SHARED_BYTES = (MAX_ENTRIES + MAX_ENTRIES / 16) * sizeof(uint32_t);
+constexpr int SHARED_BYTES = (MAX_ENTRIES + MAX_ENTRIES / 16) * sizeof(uint32_t); // half as many with half_blocks
+static_assert(SHARED_BYTES + 2048 <= cusi::SHARED_OF_BLOCK, "with the static shared memory");
 static_assert(MAX_ENTRIES <= 1u << 24, "an entry's offset in the tile has 24 bits");
 __device__ __forceinline__ unsigned padded(unsigned entry) {
     return entry + entry / 16;
@@ -317,22 +318,24 @@ DenseKernel denseKernelFor(bool full_units, bool filter_or_mask) {
 
 } // namespace
 
-unsigned denseTiles(unsigned groups) {
-    return cusi::divUp(groups, static_cast<unsigned>(WARPS * UNITS));
+unsigned denseTiles(unsigned groups, bool half_blocks) {
+    return cusi::divUp(groups, static_cast<unsigned>(WARPS * UNITS) / (half_blocks ? 2 : 1));
 }
 
-cusStatus prepareDenseKernels(const char *function) {
+cusStatus prepareDenseKernels(const char *function, bool half_blocks) {
+    const int bytes = half_blocks ? SHARED_BYTES / 2 : SHARED_BYTES;
     for (bool full_units : {false, true})
         for (bool filter_or_mask : {false, true})
             CUSI_CUDA(function, cudaFuncSetAttribute(denseKernelFor(full_units, filter_or_mask),
-                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
+                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     return CUS_OK;
 }
 
-cusStatus launchDense(const EncodeParams &params, bool full_units, cudaStream_t stream) {
+cusStatus launchDense(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream) {
+    const int half = half_blocks ? 2 : 1;
     const unsigned blocks = tuning::DENSE_PIPELINED ? std::min(params.dense_tiles, params.dense_wave) : params.dense_tiles;
     return cusi::launchOverlapped("cusDiffEncode", denseKernelFor(full_units, params.changed || params.mask), blocks,
-                                  THREADS, SHARED_BYTES, stream, params);
+                                  THREADS / half, SHARED_BYTES / half, stream, params);
 }
 
 } // namespace framediff

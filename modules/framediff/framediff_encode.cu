@@ -19,7 +19,9 @@ struct Queue {
 
 constexpr int ENTRY_WORDS = tuning::ENCODE_STAGED + 16; // entries per warp, and 16 words of padding
 static_assert(tuning::ENCODE_STAGED >= 512, "the entries of 32 units fit");
-constexpr int SHARED_BYTES = ENCODE_WARPS * (sizeof(Queue) + ENTRY_WORDS * sizeof(uint32_t));
+constexpr int SHARED_BYTES_OF_WARP = sizeof(Queue) + ENTRY_WORDS * sizeof(uint32_t);
+constexpr size_t STATIC_BYTES = 1024; // at most, of the kernel and of the system
+static_assert(ENCODE_WARPS * SHARED_BYTES_OF_WARP + STATIC_BYTES <= cusi::SHARED_OF_BLOCK, "");
 
 // Exclusive prefix sum over the warp of counts in 0..16; total: of all lanes. Counts above 3 are rare.
 __device__ inline unsigned exclusiveSum(unsigned count, unsigned &total) {
@@ -45,7 +47,7 @@ class WarpEncoder {
   public:
     using Reader = UnitReader<FULL_UNITS>;
 
-    // warp: in the block; index: in the grid; shared: SHARED_BYTES of the block.
+    // warp: in the block; index: in the grid; shared: SHARED_BYTES_OF_WARP for each warp of the block.
     __device__ __forceinline__ WarpEncoder(const EncodeParams &params, unsigned warp, unsigned index, unsigned char *shared)
         : params_(params), begin_(firstGroup(index)), groups_(firstGroup(index + 1) - begin_), run_(begin_ * 32),
           queue_(reinterpret_cast<Queue *>(shared)[warp]),
@@ -295,19 +297,24 @@ EncodeKernel encodeKernelFor(bool full_units, bool filter_or_mask, bool bounded)
 
 } // namespace
 
-cusStatus prepareEncodeKernels(const char *function) {
+cusStatus prepareEncodeKernels(const char *function, bool *half_blocks) {
+    cudaFuncAttributes compiled = {};
+    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, encodeKernelFor(true, false, false)));
+    *half_blocks = compiled.ptxVersion < 80;
+    const int bytes = encodeThreads(*half_blocks) / 32 * SHARED_BYTES_OF_WARP;
     for (bool full_units : {false, true})
         for (bool filter_or_mask : {false, true})
             for (bool bounded : {false, true})
                 CUSI_CUDA(function, cudaFuncSetAttribute(encodeKernelFor(full_units, filter_or_mask, bounded),
-                                                         cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
+                                                         cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     return CUS_OK;
 }
 
-cusStatus launchEncode(const EncodeParams &params, bool full_units, cudaStream_t stream) {
+cusStatus launchEncode(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream) {
     const auto kernel = encodeKernelFor(full_units, params.changed || params.mask, params.may_overflow);
-    return cusi::launchOverlapped("cusDiffEncode", kernel, params.tiles + params.undo_blocks, tuning::ENCODE_THREADS,
-                                  SHARED_BYTES, stream, params);
+    const int threads = encodeThreads(half_blocks);
+    return cusi::launchOverlapped("cusDiffEncode", kernel, params.tiles + params.undo_blocks, threads,
+                                  threads / 32 * SHARED_BYTES_OF_WARP, stream, params);
 }
 
 } // namespace framediff
