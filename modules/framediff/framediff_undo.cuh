@@ -22,30 +22,60 @@ __device__ __forceinline__ void finishTile(const EncodeParams &params, unsigned 
     }
 }
 
-// Subtracts what has been added to the reference. The list was written by other blocks of this kernel: past the L1 cache.
-template<int THREADS>
-__device__ __forceinline__ void undoEntries(const EncodeParams &params, size_t first, size_t stride, size_t count) {
-    constexpr int BATCH = 4; // loads in flight
-    for (size_t i = first; i < count; i += BATCH * stride) {
-        unsigned char *byte[BATCH];
-        unsigned char after[BATCH], value[BATCH];
+// Subtracts COUNT entries, from the first on, from the reference. All loads of a kind are in flight together.
+template<int COUNT>
+__device__ __forceinline__ void undoEntries(const EncodeParams &params, const uint32_t (&position)[COUNT],
+                                            const uint32_t (&value)[COUNT], const bool (&exists)[COUNT]) {
+    unsigned char *byte[COUNT];
+    unsigned after[COUNT];
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k) {
+        const unsigned y = position[k] / params.row_bytes;
+        byte[k] = params.ref + static_cast<size_t>(y) * params.ref_step + (position[k] - y * params.row_bytes);
+        after[k] = exists[k] ? __ldcg(byte[k]) : 0;
+    }
+#pragma unroll
+    for (int k = 0; k < COUNT; ++k)
+        if (exists[k])
+            *byte[k] = static_cast<unsigned char>(after[k] - value[k]);
+}
+
+// Takes back the entries [0, count), `threads` threads together, of which this is number `thread`. The list was written by other
+// blocks of this kernel: past the L1 cache.
+__device__ __forceinline__ void undoList(const EncodeParams &params, unsigned thread, unsigned threads, size_t count) {
+    constexpr int BATCH = 8;
+    uint32_t position[BATCH], value[BATCH];
+    bool exists[BATCH];
+    if (params.list_vectors) {
+        const uint4 *const positions = reinterpret_cast<const uint4 *>(params.positions);
+        const unsigned *const values = reinterpret_cast<const unsigned *>(params.values);
+        for (size_t i = thread; i < count / 4; i += size_t{threads} * (BATCH / 4)) {
+#pragma unroll
+            for (int k = 0; k < BATCH; k += 4) {
+                const size_t at = i + size_t{threads} * (k / 4);
+                const bool whole = at < count / 4;
+                const uint4 p = whole ? __ldcg(positions + at) : make_uint4(0, 0, 0, 0);
+                const unsigned v = whole ? __ldcg(values + at) : 0;
+                const uint32_t four[4] = {p.x, p.y, p.z, p.w};
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    position[k + j] = four[j];
+                    value[k + j] = v >> 8 * j;
+                    exists[k + j] = whole;
+                }
+            }
+            undoEntries(params, position, value, exists);
+        }
+    }
+    for (size_t i = (params.list_vectors ? count / 4 * 4 : 0) + thread; i < count; i += size_t{threads} * BATCH) {
 #pragma unroll
         for (int k = 0; k < BATCH; ++k) {
-            byte[k] = nullptr;
-            if (i + k * stride < count) {
-                const unsigned p = __ldcg(params.positions + i + k * stride), y = p / params.row_bytes;
-                byte[k] = params.ref + static_cast<size_t>(y) * params.ref_step + (p - y * params.row_bytes);
-                value[k] = __ldcg(params.values + i + k * stride);
-            }
+            const size_t at = i + size_t{threads} * k;
+            exists[k] = at < count;
+            position[k] = exists[k] ? __ldcg(params.positions + at) : 0;
+            value[k] = exists[k] ? __ldcg(params.values + at) : 0;
         }
-#pragma unroll
-        for (int k = 0; k < BATCH; ++k)
-            if (byte[k])
-                after[k] = __ldcg(byte[k]);
-#pragma unroll
-        for (int k = 0; k < BATCH; ++k)
-            if (byte[k])
-                *byte[k] = static_cast<unsigned char>(after[k] - value[k]);
+        undoEntries(params, position, value, exists);
     }
 }
 
@@ -65,9 +95,8 @@ __device__ __forceinline__ void undoIfTooShort(const EncodeParams &params, unsig
             ;
     __threadfence();
     __syncthreads();
-    const size_t thread = static_cast<size_t>(blockIdx.x - params.tiles) * THREADS + threadIdx.x;
-    undoEntries<THREADS>(params, thread, static_cast<size_t>(params.undo_blocks) * THREADS,
-                         cusi::loadRelaxed(&params.state->undelivered_from));
+    undoList(params, (blockIdx.x - params.tiles) * THREADS + threadIdx.x, params.undo_blocks * THREADS,
+             cusi::loadRelaxed(&params.state->undelivered_from));
 }
 
 } // namespace framediff
