@@ -30,11 +30,10 @@ cusStatus divideWork(const char *function, bool half_blocks, EncodeParams *param
     params->run_fraction =
         static_cast<unsigned>(cusi::divUp(static_cast<unsigned long long>(pieces % warps) << 32, 0ull + warps));
     params->dense_tiles = framediff::denseTiles(params->groups, half_blocks);
-    params->dense_wave = static_cast<unsigned>(sms) * tuning::DENSE_BLOCKS_PER_SM;
     params->undo_blocks = 0;
     if (params->may_overflow) {
         const unsigned of_a_block = threads * tuning::UNDO_ENTRIES;
-        params->undo_blocks = std::min(params->capacity / of_a_block + 1, static_cast<unsigned>(sms));
+        params->undo_blocks = std::min(params->capacity / of_a_block + 1, wave);
     }
     return CUS_OK;
 }
@@ -104,7 +103,7 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(bytes), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     // Frames are numbered from 1, so the zeros in the status words do not belong to the first one.
-    const EncodeState start = {1, 0xffffffffu, 0, 1, 0};
+    const EncodeState start = {1, 0xffffffffu, 0, 1};
     CUSI_CUDA("cusDiffEncoderCreate", cudaMemcpy(encoder->scratch.data, &start, sizeof start, cudaMemcpyHostToDevice));
     if (encoder->options.min_neighbors > 0)
         CUS_TRY(cusMatCreate(&encoder->changed, encoder->rows, cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));

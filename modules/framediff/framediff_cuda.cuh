@@ -25,15 +25,12 @@ constexpr int ENCODE_THREADS = 512, DENSE_THREADS = 512;
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
 constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in groups of 32 units: 1 KB
 constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
-constexpr unsigned UNDO_ENTRIES = 8;    // of a thread, where a list may be too short; at most one block per multiprocessor
+constexpr unsigned UNDO_ENTRIES = 8;    // of a thread, where a list may be too short; at most as many blocks as run at once
 constexpr int ENCODE_STAGED = 512;      // entries a warp keeps in shared memory; the rest of a denser run is read twice
 // Frames after one of which more than this share of the bytes has changed go to the other kernel; 0: none does.
 constexpr unsigned DENSE_SHARE = 16; // one in 16
-// Two variants that docs/internals/framediff.md describes, not yet measured.
-constexpr bool DENSE_PIPELINED = false; // blocks stay, and count their next tile before they write the current one
-constexpr bool DENSE_PREFETCH = false;  // a block asks L2 for the tile that follows when it has finished
-constexpr int DENSE_BLOCKS_PER_SM = DENSE_PIPELINED ? 2 : 3; // their registers
-constexpr int DENSE_UNITS = 2;                               // of a thread
+constexpr int DENSE_BLOCKS_PER_SM = 3;
+constexpr int DENSE_UNITS = 2; // of a thread
 } // namespace tuning
 
 constexpr int TILE_PIXELS = 512; // pixels a warp handles at once, one row or part of it
@@ -65,7 +62,6 @@ struct EncodeState {
     unsigned undelivered_from;      // the first entry of the first tile that did not fit; 2^32 - 1 if all have fit
     unsigned undo_started;          // blocks that know the frame's number, of those that may have to undo it
     unsigned long long dense_frame; // of those that denseKernel encodes, whose status words follow the others
-    unsigned long long dense_next;  // the next tile that no block has taken, with DENSE_PIPELINED
 };
 
 // The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
@@ -92,7 +88,6 @@ struct EncodeParams {
     uint32_t *dense_hint;             // in host memory: which kernel encodes later frames
     unsigned dense_tiles, dense_from; // a frame is dense from so many entries on
     unsigned undo_blocks;             // after those of the tiles, if the list may be too short
-    unsigned dense_wave;              // blocks of denseKernel that run at once
 };
 
 // framediff_filter.cu: writes the map of changed pixels.

@@ -4,8 +4,6 @@
 #include "framediff_lookback.cuh"
 #include "framediff_units.cuh"
 
-#include <algorithm>
-
 namespace framediff {
 namespace {
 
@@ -141,19 +139,6 @@ __device__ __forceinline__ void writeList(const EncodeParams &params, const uint
     }
 }
 
-// Asks L2 for a tile of frame and reference, if neither has padding: one piece of memory each.
-__device__ __forceinline__ void prefetchTile(const EncodeParams &params, unsigned tile) {
-#if __CUDA_ARCH__ >= 900
-    constexpr unsigned UNITS_OF_TILE = WARPS * UNITS * 32;
-    const unsigned first = tile * UNITS_OF_TILE;
-    if (threadIdx.x > 0 || params.line != params.units || first >= params.units)
-        return;
-    const unsigned bytes = 16 * min(UNITS_OF_TILE, params.units - first);
-    for (const unsigned char *image : {params.cur, static_cast<const unsigned char *>(params.ref)})
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(image + 16ull * first), "r"(bytes) : "memory");
-#endif
-}
-
 template<bool FULL_UNITS, bool FILTER_OR_MASK>
 __global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) denseKernel(const EncodeParams params) {
     extern __shared__ __align__(16) uint32_t entries[];
@@ -164,8 +149,6 @@ __global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) denseKer
     cusi::startInOrder();
     const unsigned long long frame = cusi::loadRelaxed(&params.state->dense_frame) << 34;
     units.load(params, reader);
-    if (tuning::DENSE_PREFETCH && FULL_UNITS)
-        prefetchTile(params, tile + params.dense_wave);
 
     const unsigned total = units.examine(params);
     if (lane == 0)
@@ -195,125 +178,11 @@ __global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) denseKer
     writeList(params, entries, before, start, static_cast<int>(tile_total));
 }
 
-// The same with blocks that take one tile after another, in order, and work on two at a time: while a tile's list waits for its
-// place, the next tile is being loaded, and its count is published before the list is written. So loads overlap with writes, and
-// look-back finds counts that are long known. A tile is taken before those after it, by a block that runs: no block waits for one
-// that may not have started.
-template<bool FULL_UNITS, bool FILTER_OR_MASK>
-class DensePipeline {
-  public:
-    using Units = LaneUnits<FULL_UNITS, FILTER_OR_MASK>;
-
-    __device__ __forceinline__ DensePipeline(const EncodeParams &params, uint32_t *entries, unsigned *warp_totals)
-        : params_(params), entries_(entries), warp_totals_(warp_totals) {}
-
-    // The next tile of the launch; thread 0 only. Each block takes tiles until there are none, and the last to do so starts anew.
-    __device__ __forceinline__ unsigned takeTile() const {
-        const unsigned tile = static_cast<unsigned>(atomicAdd(&params_.state->dense_next, 1ull));
-        if (tile == params_.dense_tiles + gridDim.x - 1)
-            params_.state->dense_next = 0;
-        return tile;
-    }
-
-    __device__ __forceinline__ void load(Units &units, unsigned tile) const {
-        units = Units(tile);
-        UnitReader<FULL_UNITS> reader(params_, units.firstUnit());
-        units.load(params_, reader);
-    }
-
-    // Counts a tile's entries and publishes the number.
-    __device__ __forceinline__ void count(Units &units, unsigned tile, unsigned long long frame) {
-        const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-        const unsigned total = units.examine(params_);
-        if (lane == 0)
-            warp_totals_[warp] = total;
-        __syncthreads();
-        const unsigned of_lane = lane < WARPS ? warp_totals_[lane] : 0;
-        total_ = cusi::warpSum(of_lane);
-        warp_before_ = cusi::warpSum(lane < warp ? of_lane : 0u);
-        if (threadIdx.x == 0)
-            cusi::storeRelaxed(params_.dense_status + tile, frame | (tile > 0 ? TILE_COUNT : TILE_PREFIX) | total_);
-    }
-
-    __device__ __forceinline__ void stage(const Units &units, unsigned start) const {
-        units.stage(params_, warp_before_, start, entries_);
-        units.update(params_);
-    }
-
-    // Learns where a tile's list begins; the last tile ends the frame.
-    __device__ __forceinline__ unsigned place(unsigned tile, unsigned long long frame) const {
-        const unsigned before = lookBack<THREADS>(params_.dense_status, tile, frame);
-        if (threadIdx.x == 0) {
-            if (tile > 0)
-                cusi::storeRelaxed(params_.dense_status + tile, frame | TILE_PREFIX | (before + total_));
-            if (tile == params_.dense_tiles - 1) {
-                *params_.count = before + total_;
-                params_.state->dense_frame = (frame >> 34) + 1;
-                if (before + total_ <= params_.dense_from)
-                    *params_.dense_hint = 0;
-            }
-        }
-        return before;
-    }
-
-    __device__ __forceinline__ unsigned total() const { return total_; }
-
-  private:
-    const EncodeParams &params_;
-    uint32_t *const entries_;
-    unsigned *const warp_totals_;
-    unsigned total_ = 0, warp_before_ = 0; // of the tile counted last
-};
-
-template<bool FULL_UNITS, bool FILTER_OR_MASK>
-__global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) densePipelinedKernel(const EncodeParams params) {
-    extern __shared__ __align__(16) uint32_t entries[];
-    __shared__ unsigned warp_totals[WARPS], taken;
-    cusi::startInOrder();
-    const unsigned long long frame = cusi::loadRelaxed(&params.state->dense_frame) << 34;
-    DensePipeline<FULL_UNITS, FILTER_OR_MASK> pipeline(params, entries, warp_totals);
-    if (threadIdx.x == 0)
-        taken = pipeline.takeTile();
-    __syncthreads();
-    unsigned tile = taken;
-    LaneUnits<FULL_UNITS, FILTER_OR_MASK> units(tile);
-    if (tile < params.dense_tiles) {
-        pipeline.load(units, tile);
-        pipeline.count(units, tile, frame);
-    }
-    while (tile < params.dense_tiles) {
-        unsigned next = 0;
-        if (threadIdx.x == 0)
-            next = pipeline.takeTile(); // arrives while the entries are staged
-        const unsigned start = positionOf<FULL_UNITS>(params, tile * (WARPS * UNITS * 32)), total = pipeline.total();
-        pipeline.stage(units, start);
-        if (threadIdx.x == 0)
-            taken = next;
-        __syncthreads();
-        next = taken;
-        if (next < params.dense_tiles)
-            pipeline.load(units, next);
-        const unsigned before = pipeline.place(tile, frame);
-        if (next < params.dense_tiles)
-            pipeline.count(units, next, frame);
-        writeList(params, entries, before, start, static_cast<int>(total));
-        __syncthreads(); // the entries have been read
-        tile = next;
-    }
-}
-
 using DenseKernel = void (*)(EncodeParams);
-template<bool FULL_UNITS, bool FILTER_OR_MASK>
-DenseKernel denseKernelOf() {
-    if constexpr (tuning::DENSE_PIPELINED)
-        return densePipelinedKernel<FULL_UNITS, FILTER_OR_MASK>;
-    else
-        return denseKernel<FULL_UNITS, FILTER_OR_MASK>;
-}
 DenseKernel denseKernelFor(bool full_units, bool filter_or_mask) {
     if (filter_or_mask)
-        return full_units ? denseKernelOf<true, true>() : denseKernelOf<false, true>();
-    return full_units ? denseKernelOf<true, false>() : denseKernelOf<false, false>();
+        return full_units ? denseKernel<true, true> : denseKernel<false, true>;
+    return full_units ? denseKernel<true, false> : denseKernel<false, false>;
 }
 
 } // namespace
@@ -333,9 +202,8 @@ cusStatus prepareDenseKernels(const char *function, bool half_blocks) {
 
 cusStatus launchDense(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream) {
     const int half = half_blocks ? 2 : 1;
-    const unsigned blocks = tuning::DENSE_PIPELINED ? std::min(params.dense_tiles, params.dense_wave) : params.dense_tiles;
-    return cusi::launchOverlapped("cusDiffEncode", denseKernelFor(full_units, params.changed || params.mask), blocks,
-                                  THREADS / half, SHARED_BYTES / half, stream, params);
+    return cusi::launchOverlapped("cusDiffEncode", denseKernelFor(full_units, params.changed || params.mask),
+                                  params.dense_tiles, THREADS / half, SHARED_BYTES / half, stream, params);
 }
 
 } // namespace framediff
