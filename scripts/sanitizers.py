@@ -12,10 +12,7 @@ TOO_SLOW = {"racecheck": ("Match.HighWindows/cuda", "EventPipeline.PiecesEqualTh
                           "Stereo.FullAgreementGivesTheExtremeShiftByTheTieRule/cuda",
                           "Stereo.ElevationEqualsTheReferenceForAllWindowsAndShifts/cuda", "MatchWorstCuda.Graph",
                           "MatchObjects.TwoThreadsTwoStreams/cuda"),
-            "initcheck": ("IntegralWorst.LongShapesAlternateInOneObject/cuda",
-                          # integral: the vectors and words that hold the ends of a row are read whole. Other tests fill the
-                          # padding.
-                          "Cpp.IntegratorAndMatcher/cuda")}
+            "initcheck": ("IntegralWorst.LongShapesAlternateInOneObject/cuda",)}
 THOUSANDS_OF_LAUNCHES = ("GraphCuda.ReplaysGiveWhatPlainCallsGive", "Misuse.ChecksTakeLessThanAMicrosecond/cuda",
                          "MisuseCuda.SecondStreamWaits")
 # Racecheck looks inside kernels only, and with launches from two threads it sometimes hangs (CUDA 13.0).
