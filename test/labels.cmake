@@ -1,7 +1,7 @@
 # Run by ctest after it has listed the tests: labels by name.
 #   unit    GoogleTest tests; scripts are labeled program
 #   cuda    runs on a GPU (skipped by name if there is none); all others are labeled cpu
-#   large   uses gigabytes of memory; on a GPU such a test runs alone
+#   large   uses gigabytes of memory; on a GPU such a test runs alone, as do those that watch the GPU's free memory
 #   cases   goes through so many cases that ThreadSanitizer takes minutes; other tests run the same threads
 set(cases
     LongThinImages FullAgreement EveryRepresentationOverSizes SensorSizes EventPipeline.Large EventHostile
@@ -21,6 +21,9 @@ foreach(test IN LISTS cusight_tests_TESTS)
         if(place STREQUAL cuda)
             set(alone TRUE)
         endif()
+    endif()
+    if(test MATCHES "OpencvCuda[.].*NothingIsAllocated")
+        set(alone TRUE)
     endif()
     if(test MATCHES "${cases}")
         list(APPEND labels cases)

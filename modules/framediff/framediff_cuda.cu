@@ -33,7 +33,7 @@ cusStatus divideWork(const char *function, bool half_blocks, EncodeParams *param
     params->undo_blocks = 0;
     if (params->may_overflow) {
         const unsigned of_a_block = threads * tuning::UNDO_ENTRIES;
-        params->undo_blocks = std::min(params->capacity / of_a_block + 1, wave);
+        params->undo_blocks = std::min(params->capacity / of_a_block + 1, static_cast<unsigned>(sms));
     }
     return CUS_OK;
 }

@@ -25,7 +25,7 @@ constexpr int ENCODE_THREADS = 512, DENSE_THREADS = 512;
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
 constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in groups of 32 units: 1 KB
 constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
-constexpr unsigned UNDO_ENTRIES = 8;    // of a thread, where a list may be too short; at most as many blocks as run at once
+constexpr unsigned UNDO_ENTRIES = 8;    // of a thread, where a list may be too short; at most one block per multiprocessor
 constexpr int ENCODE_STAGED = 512;      // entries a warp keeps in shared memory; the rest of a denser run is read twice
 // Frames after one of which more than this share of the bytes has changed go to the other kernel; 0: none does.
 constexpr unsigned DENSE_SHARE = 16; // one in 16
