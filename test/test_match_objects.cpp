@@ -39,6 +39,36 @@ TEST_P(MatchObjects, TwoThreadsTwoStreams) {
     EXPECT_EQ(wrong[1], 0);
 }
 
+// What one matcher asks of the device must not take away what another has asked for.
+TEST_P(MatchObjects, LargeAndSmallSideBySide) {
+    auto random = support::generator();
+    struct Case {
+        int rows, cols, y, x;
+    };
+    auto options = cusMatcherDefaults();
+    options.max_matches = 3;
+    const std::vector<Case> cases = {{666, 2977, 400, 2500}, {70, 60, 11, 12}, {300, 400, 5, 250}};
+    std::deque<Pixels<uint8_t>> frames;
+    std::vector<Matcher> matchers(cases.size());
+    for (size_t i = 0; i < cases.size(); ++i) {
+        const Case &c = cases[i];
+        const auto image = picture<uint8_t>(c.rows, c.cols, 1, random);
+        frames.emplace_back(image, space());
+        Pixels<uint8_t> pattern(cut(image, c.y, c.x, 30, 20), space());
+        CUS_ASSERT_OK(cusMatcherCreate(&matchers[i].object, &pattern.mat, 1, c.rows, c.cols, &options, nullptr));
+    }
+    for (size_t i = 0; i < cases.size(); ++i) {
+        cusMatch matches[3] = {};
+        int found = 0;
+        CUS_ASSERT_OK(cusMatcherRun(matchers[i].object, &frames[i].mat, nullptr, nullptr));
+        CUS_ASSERT_OK(cusMatcherGet(matchers[i].object, 0, matches, 3, &found, nullptr));
+        EXPECT_GE(found, 1);
+        EXPECT_EQ(matches[0].x, cases[i].x);
+        EXPECT_EQ(matches[0].y, cases[i].y);
+        EXPECT_EQ(matches[0].score, 0);
+    }
+}
+
 TEST_P(MatchObjects, RejectsBadArguments) {
     const auto image = flat<uint8_t>(20, 30, 1, 5);
     Pixels<uint8_t> frame(image, space()), templ(cut(image, 0, 0, 6, 8), space());

@@ -185,6 +185,7 @@ cusStatus allocate(MatchCuda *cuda, T **p, size_t n, cudaStream_t stream) {
     return CUS_OK;
 }
 
+// `bytes`: the same for all matchers, since a kernel has one limit for all of a program's launches.
 inline cusStatus allowSharedMemory(const void *kernel, int bytes) {
     CUSI_CUDA("cusMatcherCreate", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     return CUS_OK;

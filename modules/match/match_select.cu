@@ -179,7 +179,7 @@ cusStatus chooseSelect(MatchCuda *cuda, int most, cudaStream_t stream) {
     if (selectBytes(stages.scores) + STATIC_BYTES > static_cast<size_t>(most))
         return CUS_OK;
     static_assert(sizeof(Lists) + 1024 <= STATIC_BYTES, "shared memory of selectKernel");
-    CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(selectKernel), static_cast<int>(selectBytes(stages.scores))));
+    CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(selectKernel), most - STATIC_BYTES));
     stages.refinement.select_blocks = std::max(1, cuda->multiprocessors / m.count);
     const size_t sums = MAX_LISTED + static_cast<size_t>(ITEMS_PER_BLOCK) * stages.refinement.select_blocks;
     return allocate(cuda, reinterpret_cast<PartialSums<uint8_t> **>(&stages.refinement.listed_sums), m.count * sums,

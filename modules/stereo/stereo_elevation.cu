@@ -478,7 +478,9 @@ cusStatus elevation(const char *function, const cusMat &left, const cusMat &righ
     const int warps = compiled.ptxVersion < 80 ? FEWER_WARPS : USUAL_WARPS;
     p.strip = chooseStrip(p, chosen, warps, sms, shared_limit);
     const int shared = sharedBytes(p, chosen, warps, p.strip);
-    CUSI_CUDA(function, cudaFuncSetAttribute(chosen.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+    // A kernel has one limit for all threads of the program: not what this call needs.
+    CUSI_CUDA(function, cudaFuncSetAttribute(chosen.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             shared_limit - static_cast<int>(compiled.sharedSizeBytes)));
     const unsigned blocks = static_cast<unsigned>(p.tiles_across) * divUp(p.rows, p.strip);
     for (int first = 0; first < options.shifts; first += STEREO_GROUP) {
         p.first_shift = first;

@@ -183,7 +183,8 @@ windows = cusight.Windowing(1_000_000, 5_000)
 print("ready", flush=True)
 try:
     if sys.argv[1] == "stack":
-        cusight.stack_events(x, y, p, t, (480, 640), windows=windows)
+        while True:
+            cusight.stack_events(x, y, p, t, (480, 640), windows=windows)
     else:
         pipeline = cusight.EventPipeline((480, 640), "histogram", lambda batch: None, windows=windows)
         while True:
