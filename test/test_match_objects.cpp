@@ -3,6 +3,8 @@
 
 #include "reference/hsv.hpp"
 
+#include <deque>
+
 namespace {
 
 using namespace match_test;
