@@ -82,6 +82,8 @@ if [ -d "$source/.git" ] || [ -f "$source/.git" ]; then
     (cd "$source" && git ls-files --cached --others --exclude-standard | while read -r f; do [ ! -e "$f" ] || echo "$f"; done | sort) >"$work/tracked"
     (cd "$folder" && find . ! -type d | sed 's,^\./,,' | sort) >"$work/packed"
     diff "$work/tracked" "$work/packed" >"$work/diff" || fail "the source archive differs from the sources: $(head -n 20 "$work/diff")"
+    built=$(LC_ALL=C grep -rlaP '^\x7fELF' "$folder" || true)
+    [ -z "$built" ] || fail "built files are among the sources: $built"
 fi
 run configure.log cmake -S "$folder" -B "$work/unpacked" -DCUSIGHT_CUDA=OFF -DCUSIGHT_SAMPLES=OFF -DCUSIGHT_TESTS=OFF -DCUSIGHT_PERF=OFF
 echo "packed, installed, used, removed: $names"
