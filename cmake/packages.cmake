@@ -60,6 +60,6 @@ endif()
 
 set(CPACK_SOURCE_GENERATOR TGZ)
 set(CPACK_SOURCE_PACKAGE_FILE_NAME cusight-${PROJECT_VERSION})
-set(CPACK_SOURCE_IGNORE_FILES "^${PROJECT_SOURCE_DIR}/(build[^/]*|out|\\\\.git|\\\\.cache|\\\\.vscode|\\\\.idea)(/|$)" "/__pycache__(/|$)"
+set(CPACK_SOURCE_IGNORE_FILES "^${PROJECT_SOURCE_DIR}/(build[^/]*|out|\\\\.git|\\\\.cache|\\\\.vscode|\\\\.idea)(/|$)" "/(__pycache__|\\\\.[a-z]+_cache)(/|$)"
     "^${PROJECT_BINARY_DIR}/" "/CMakeUserPresets\\\\.json$")
 include(CPack)
