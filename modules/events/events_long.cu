@@ -14,8 +14,13 @@ namespace tuning {
 constexpr int RESOLVE_THREADS = 256;
 constexpr int LONG_HISTOGRAM_TILE = 13; // log2 of a tile's pixels, whose two counters share a word
 // Per multiprocessor
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750 // 1024 resident threads at most
+constexpr int HISTOGRAM_BLOCKS = 4;
+#else
+constexpr int HISTOGRAM_BLOCKS = 6;
+#endif
 constexpr int longBlocks(Kind kind) {
-    return kind == HISTOGRAM ? 6 : kind == VOXEL_GRID ? 4 : 3;
+    return kind == HISTOGRAM ? HISTOGRAM_BLOCKS : kind == VOXEL_GRID ? 4 : 3;
 }
 // Blocks per multiprocessor in a group of parts: more make the last ones of a group shorter, fewer add less often.
 constexpr unsigned LONG_BLOCKS = 12;
