@@ -134,3 +134,31 @@ TEST_P(StereoWorst, NarrowerThanTheShiftsIsAnError) {
 }
 
 } // namespace
+
+// RELAX on the device iterates on a tile as a whole if more than a quarter of it are holes: shares around that, tiles of both
+// kinds side by side, images of few tiles and of many, iterations that end within a round and after it.
+TEST_P(StereoWorst, RelaxOfSparseAndDenseTiles) {
+    auto random = support::generator();
+    for (const auto &[rows, cols] : {std::pair{90, 130}, {70, 33}, {31, 200}, {420, 430}})
+        for (const auto border : {CUS_STEREO_WRAP, CUS_STEREO_ZERO})
+            for (const uint64_t percent : {20, 27, 50, 97}) {
+                ref::Elevation map(rows, cols);
+                for (int y = 0; y < rows; ++y)
+                    for (int x = 0; x < cols; ++x) {
+                        const uint64_t share = x < cols / 2 ? percent : 3;
+                        map(y, x) = static_cast<uint16_t>(random() % 100 < share ? 0 : 1 + random() % 30);
+                    }
+                cusStereoOptions o = cusStereoDefaults();
+                o.border = border;
+                o.fill = CUS_FILL_RELAX;
+                o.tolerance = random() & 1 ? 0.0f : 0.05f;
+                static const int counts[] = {1, 15, 16, 17, 31, 40};
+                o.iterations = counts[random() % 6];
+                Placed<uint16_t> in(map, space());
+                cusMat out = CUS_MAT_INIT;
+                CUS_ASSERT_OK(cusStereoFill(&in.mat, &out, &o, nullptr));
+                ASSERT_TRUE(same(out, ref::fillRelax(map, o)))
+                    << percent << " % of " << rows << " x " << cols << ", " << describe(o);
+                cusMatRelease(&out);
+            }
+}

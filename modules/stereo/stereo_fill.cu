@@ -74,6 +74,7 @@ __global__ void __launch_bounds__(256)
 
 constexpr int USUAL_THREADS = 256;
 constexpr int MOST_THREADS = 1024;        // RELAX, where a block has a multiprocessor to itself
+constexpr unsigned DENSE_SHARE = 4;       // RELAX: a tile of which more than a 4th are holes is iterated on as a whole
 constexpr long long SMALL_FILL = 1 << 20; // pixels; below this smaller tiles occupy the device better
 
 template<class T, int CORE_, int THREADS_>
@@ -88,6 +89,9 @@ struct Tile {
     unsigned count;
     // RELAX: holes within HALF of the edge, which are listed from LAST down; and the range of what this block has written.
     unsigned near_edge, inverted_min, max;
+    // Whether tiles with many holes are iterated on as a whole; the holes, one bit each.
+    static constexpr bool MAY_BE_DENSE = RELAX && THREADS_ == MOST_THREADS;
+    unsigned bits[MAY_BE_DENSE ? SIDE * SIDE / 32 : 1];
 };
 
 template<class T>
@@ -135,7 +139,14 @@ __device__ __forceinline__ void loadTile(Tile<T, CORE, THREADS> &tile, const Fil
                 break;
             tile.v[0][i] = tile.v[1][i] = v[k];
             const int edge_y = i / SIDE, edge_x = i % SIDE;
-            if (hole[k] && edge_y > 0 && edge_y < SIDE - 1 && edge_x > 0 && edge_x < SIDE - 1) {
+            const bool listed = hole[k] && edge_y > 0 && edge_y < SIDE - 1 && edge_x > 0 && edge_x < SIDE - 1;
+            if constexpr (Tile<T, CORE, THREADS>::MAY_BE_DENSE) {
+                static_assert(SIDE * SIDE % 32 == 0, "warps get here as a whole");
+                const unsigned bits = __ballot_sync(FULL_WARP, listed);
+                if (threadIdx.x % 32 == 0)
+                    tile.bits[i / 32] = bits;
+            }
+            if (listed) {
                 constexpr int HALF = Tile<T, CORE, THREADS>::HALF, LAST = Tile<T, CORE, THREADS>::LAST;
                 if (RELAX && (edge_y <= HALF || edge_y >= SIDE - 1 - HALF || edge_x <= HALF || edge_x >= SIDE - 1 - HALF))
                     tile.holes[LAST - atomicAdd(&tile.near_edge, 1u)] = static_cast<uint16_t>(i);
@@ -197,6 +208,70 @@ __device__ __forceinline__ int iterateTile(Tile<T, CORE, THREADS> &tile, const F
     return from;
 }
 
+// As iterateTile() for RELAX, where many pixels are holes: a lane keeps two columns of each of its warp's rows in registers and
+// computes every pixel, hole or not, without a list. Only the rows beside other warps' go through shared memory.
+template<int CORE, int THREADS>
+__device__ __forceinline__ int iterateDenseTile(Tile<float, CORE, THREADS> &tile, const FillParameters<float> &p,
+                                                int tile_x, int tile_y, int iterations, bool *active) {
+    constexpr int SIDE = Tile<float, CORE, THREADS>::SIDE, ROUND = Tile<float, CORE, THREADS>::ROUND;
+    constexpr int ROWS = SIDE / (THREADS / 32), PAIRS = SIDE / 2;
+    static_assert(PAIRS == 32, "a warp's lanes have two columns each");
+    const int lane = threadIdx.x % 32, y0 = threadIdx.x / 32 * ROWS;
+    float2 v[ROWS];
+    unsigned bits = 0;
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+        v[r] = reinterpret_cast<const float2 *>(tile.v[0])[(y0 + r) * PAIRS + lane];
+        bits |= (tile.bits[(y0 + r) * 2 + lane / 16] >> lane % 16 * 2 & 3) << 2 * r;
+    }
+    // The image's first and last row and column, beyond which a pixel's own value takes the place of a neighbor's.
+    const int first_x = p.wrapped ? -1 : -tile_x, last_x = p.wrapped ? -1 : p.cols - 1 - tile_x;
+    const int first_y = p.wrapped ? -1 : -tile_y, last_y = p.wrapped ? -1 : p.rows - 1 - tile_y;
+    static_assert(CORE % 2 == 0 && ROUND % 2 == 0, "the first column of the image is the first of a lane");
+    const bool left_out = 2 * lane == first_x, right_out = 2 * lane == last_x, next_right_out = 2 * lane + 1 == last_x;
+    const auto average = [](float l, float r, float u, float d) {
+        return __fmul_rn(__fadd_rn(__fadd_rn(l, r), __fadd_rn(u, d)), 0.25f);
+    };
+    int from = 0;
+    *active = false;
+    for (int i = 0; i < iterations; ++i) {
+        bool changed = false, counts = false;
+        if (y0 + ROWS - 1 > i && y0 < SIDE - 1 - i) { // other rows can no longer reach the core
+            const float2 *const a = reinterpret_cast<const float2 *>(tile.v[from]);
+            float2 *const b = reinterpret_cast<float2 *>(tile.v[from ^ 1]);
+            float2 above = a[max(y0 - 1, 0) * PAIRS + lane];
+            const float2 below = a[min(y0 + ROWS, SIDE - 1) * PAIRS + lane];
+#pragma unroll
+            for (int r = 0; r < ROWS; ++r) {
+                const float2 now = v[r], up = y0 + r == first_y ? now : above;
+                const float2 down = y0 + r == last_y ? now : r + 1 < ROWS ? v[r + 1 < ROWS ? r + 1 : r] : below;
+                const float left = __shfl_up_sync(FULL_WARP, now.y, 1), right = __shfl_down_sync(FULL_WARP, now.x, 1);
+                const float x = average(left_out ? now.x : left, right_out ? now.x : now.y, up.x, down.x);
+                const float y = average(now.x, next_right_out ? now.y : right, up.y, down.y);
+                v[r] = make_float2(bits >> 2 * r & 1 ? x : now.x, bits >> 2 * r & 2 ? y : now.y);
+                changed |= v[r].x != now.x || v[r].y != now.y;
+                if (i + 1 == iterations && y0 + r >= ROUND && y0 + r < SIDE - ROUND && lane >= ROUND / 2 &&
+                    lane < (SIDE - ROUND) / 2)
+                    counts |=
+                        fabsf(__fsub_rn(v[r].x, now.x)) > p.tolerance || fabsf(__fsub_rn(v[r].y, now.y)) > p.tolerance;
+                above = now;
+            }
+            b[y0 * PAIRS + lane] = v[0];
+            b[(y0 + ROWS - 1) * PAIRS + lane] = v[ROWS - 1];
+        }
+        from ^= 1;
+        if (!__syncthreads_or(changed)) {
+            *active = false;
+            break;
+        }
+        *active = counts;
+    }
+#pragma unroll
+    for (int r = 1; r < ROWS - 1; ++r)
+        reinterpret_cast<float2 *>(tile.v[from])[(y0 + r) * PAIRS + lane] = v[r];
+    return from;
+}
+
 // Writes the core of a tile and extends the range that this thread has seen.
 template<class T, int CORE, int THREADS>
 __device__ __forceinline__ void storeTile(const Tile<T, CORE, THREADS> &tile, int result, const FillParameters<T> p, T *to,
@@ -233,7 +308,13 @@ __device__ __forceinline__ void fillRound(Tile<T, CORE, THREADS> &tile, const Fi
         loadTile(tile, p, from, from_step, x0, y0);
         __syncthreads();
         bool active;
-        const int result = iterateTile(tile, p, iterations, &active);
+        int result;
+        if constexpr (Tile<T, CORE, THREADS>::MAY_BE_DENSE)
+            result = tile.count + tile.near_edge > sizeof tile.holes / sizeof *tile.holes / DENSE_SHARE
+                         ? iterateDenseTile(tile, p, x0, y0, iterations, &active)
+                         : iterateTile(tile, p, iterations, &active);
+        else
+            result = iterateTile(tile, p, iterations, &active);
         if (__syncthreads_or(active) && threadIdx.x == 0)
             p.state->active[slot] = 1;
         storeTile(tile, result, p, to, to_step, x0, y0, seen_inverted_min, seen_max);
