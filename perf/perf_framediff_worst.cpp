@@ -1,6 +1,7 @@
 // Rows worst/framediff: contents, alignments and shapes that cost most. docs/internals/framediff.md counts their bytes.
 #include "perf_framediff.hpp"
 
+#include <cstring>
 #include <deque>
 #include <string>
 #include <vector>
@@ -20,9 +21,15 @@ class Placed {
                          step));
         if (tight.empty())
             return;
+        // As a whole: a copy row by row takes seconds for a million rows.
+        const size_t row = static_cast<size_t>(cols) * pixel;
+        std::vector<uint8_t> all(static_cast<size_t>(memory_.mat.cols));
+        uint8_t *const first = all.data() + static_cast<size_t>(region) * (step + pixel);
+        for (size_t y = 0; y < static_cast<size_t>(rows); ++y)
+            std::memcpy(first + y * step, tight.data() + y * row, row);
         cusMat from = CUS_MAT_INIT;
-        check(cusMatWrap(&from, rows, cols, type, CUS_HOST, const_cast<uint8_t *>(tight.data()), 0));
-        check(space == CUS_DEVICE ? cusMatUpload(&from, &mat, nullptr) : cusMatCopy(&from, &mat, nullptr));
+        check(cusMatWrap(&from, 1, memory_.mat.cols, CUS_8UC1, CUS_HOST, all.data(), 0));
+        check(space == CUS_DEVICE ? cusMatUpload(&from, &memory_.mat, nullptr) : cusMatCopy(&from, &memory_.mat, nullptr));
         if (space == CUS_DEVICE)
             check(cusStreamSynchronize(nullptr));
     }
@@ -35,7 +42,7 @@ class Placed {
 // An encoder that sees two frames in turn, so every call sees the same bytes change; or its list, decoded again and again.
 struct Work {
     Work(Size size, int type, cusSpace space, const std::vector<uint8_t> &first, const std::vector<uint8_t> &second,
-         bool region, cusDiffOptions options, uint32_t capacity)
+         int region, cusDiffOptions options, uint32_t capacity)
         : a(size.rows, size.cols, type, space, first, region), b(size.rows, size.cols, type, space, second, region) {
         check(cusSparseDiffCreate(&diff, size.rows, size.cols, type, capacity, 0, space));
         check(cusDiffEncoderCreate(&encoder, size.rows, size.cols, type, space, &options));
@@ -64,7 +71,7 @@ struct Case {
     std::string name;
     Size size;
     int type;
-    bool region;
+    int region; // frames begin at (region, region) of an image larger by as much
     int min_neighbors;
 };
 
@@ -83,7 +90,8 @@ void encodeRow(const Case &c, const std::vector<uint8_t> &first, const std::vect
     const size_t bytes = c.size.pixels() * cusTypeSize(c.type);
     perf::bothSpaces([&](cusSpace space) {
         std::deque<Work> sets;
-        for (int k = perf::rotation(space, 2 * bytes); k > 0; --k)
+        const size_t padding = static_cast<size_t>(c.size.rows) * static_cast<size_t>(c.region) * cusTypeSize(c.type);
+        for (int k = perf::rotation(space, 2 * (bytes + padding)); k > 0; --k)
             sets.emplace_back(c.size, c.type, space, first, second, c.region, options, 0u);
         perf::Row row("worst/framediff/" + c.name, space, 2.0 * static_cast<double>(bytes));
         row.note(note);
@@ -99,11 +107,20 @@ void encodeRandom(const Case &c) {
     encodeRow(c, uniform(bytes, 1), uniform(bytes, 2), "two random frames: 85 % of the bytes change");
 }
 
+// One byte in 32 changes.
+void encodeFew(const Case &c) {
+    const auto a = uniform(c.size.pixels() * cusTypeSize(c.type), 1), which = uniform(a.size(), 2);
+    auto b = a;
+    for (size_t i = 0; i < b.size(); ++i)
+        b[i] = static_cast<uint8_t>(b[i] + (which[i] < 8 ? 100 : 0));
+    encodeRow(c, a, b, "changes of 3 %, scattered");
+}
+
 void encodeShare(double percent, Distribution distribution) {
     const Size size = SIZES[0];
     const auto a = randomBytes(size.bytes());
     const std::string kind = distribution == Distribution::RANDOM ? "scattered" : "discs";
-    encodeRow({"encode/" + size.text() + "/" + perf::number(percent) + "pct-" + kind, size, CUS_8UC3, false, 0}, a,
+    encodeRow({"encode/" + size.text() + "/" + perf::number(percent) + "pct-" + kind, size, CUS_8UC3, 0, 0}, a,
               changed(a, size, distribution, percent / 100), "changes of " + perf::number(percent) + " %, " + kind);
 }
 
@@ -113,7 +130,7 @@ void decodeRow(Size size, const std::string &name, const std::vector<uint8_t> &a
         std::deque<Work> sets;
         uint32_t count = 0;
         for (int k = perf::rotation(space, 6 * size.bytes()); k > 0; --k) {
-            Work &work = sets.emplace_back(size, CUS_8UC3, space, a, b, false, cusDiffDefaults(), 0u);
+            Work &work = sets.emplace_back(size, CUS_8UC3, space, a, b, 0, cusDiffDefaults(), 0u);
             check(work.encode(nullptr));
             check(cusSparseDiffCount(&work.diff, &count, nullptr));
         }
@@ -136,7 +153,7 @@ void encodeOverflow(Size size) {
     perf::bothSpaces([&](cusSpace space) {
         std::deque<Work> sets;
         for (int k = perf::rotation(space, 2 * size.bytes()); k > 0; --k)
-            sets.emplace_back(size, CUS_8UC3, space, a, b, false, cusDiffDefaults(), count - 1);
+            sets.emplace_back(size, CUS_8UC3, space, a, b, 0, cusDiffDefaults(), count - 1);
         perf::Row row("worst/framediff/encode-overflow/" + size.text() + "/random", space,
                       2.0 * static_cast<double>(size.bytes()));
         row.note("85 % of the bytes change, and the list is one entry too short");
@@ -187,19 +204,20 @@ void pictures(const std::string &name, Size size, int type, Place place) {
     });
 }
 
+constexpr Size NARROW_SQUARE = {1344, 1344}, NARROW = {2, 903168}, ODD = {1280, 1280};
 constexpr Size SQUARE = {1000, 1000}, WIDE = {1000000, 1}, TALL = {1, 1000000};
 
 TEST(FramediffWorst, EncodeDense) {
-    encodeRandom({"encode/3840x2160/random", SIZES[0], CUS_8UC3, false, 0});
+    encodeRandom({"encode/3840x2160/random", SIZES[0], CUS_8UC3, 0, 0});
     for (const Distribution distribution : {Distribution::RANDOM, Distribution::BLOBS})
         for (const double percent : {10.0, 30.0, 50.0, 100.0})
             encodeShare(percent, distribution);
 }
 TEST(FramediffWorst, EncodeFiltered) {
     const auto a = randomBytes(SIZES[0].bytes());
-    encodeRow({"encode-filtered/3840x2160/3pct-scattered", SIZES[0], CUS_8UC3, false, 2}, a,
+    encodeRow({"encode-filtered/3840x2160/3pct-scattered", SIZES[0], CUS_8UC3, 0, 2}, a,
               changed(a, SIZES[0], Distribution::RANDOM), "changes of 3 %, scattered: all are noise");
-    encodeRandom({"encode-filtered/3840x2160/random", SIZES[0], CUS_8UC3, false, 2});
+    encodeRandom({"encode-filtered/3840x2160/random", SIZES[0], CUS_8UC3, 0, 2});
 }
 TEST(FramediffWorst, EncodeOverflow) {
     encodeOverflow(SIZES[0]);
@@ -212,21 +230,37 @@ TEST(FramediffWorst, Decode) {
 TEST(FramediffWorst, Alignment) { // beside framediff/encode, encode-filtered and heatmap of the same size
     const auto a = randomBytes(SIZES[0].bytes());
     const auto b = changed(a, SIZES[0], Distribution::CLUSTERS), blobs = changed(a, SIZES[0], Distribution::BLOBS);
-    encodeRow({"encode/region/3840x2160/3pct", SIZES[0], CUS_8UC3, true, 0}, a, b, "frames at (1, 1) of a larger image");
-    encodeRow({"encode-filtered/region/3840x2160/3pct-blobs", SIZES[0], CUS_8UC3, true, 2}, a, blobs,
+    encodeRow({"encode/region/3840x2160/3pct", SIZES[0], CUS_8UC3, 1, 0}, a, b, "frames at (1, 1) of a larger image");
+    encodeRow({"encode-filtered/region/3840x2160/3pct-blobs", SIZES[0], CUS_8UC3, 1, 2}, a, blobs,
               "frames at (1, 1) of a larger image");
-    encodeRandom({"encode/region/3840x2160/random", SIZES[0], CUS_8UC3, true, 0});
+    encodeRandom({"encode/region/3840x2160/random", SIZES[0], CUS_8UC3, 1, 0});
     pictures("region/3840x2160", SIZES[0], CUS_8UC3, Place::REGIONS);
     pictures("different-regions/3840x2160", SIZES[0], CUS_8UC3, Place::DIFFERENT_REGIONS);
 }
 TEST(FramediffWorst, Shapes) {
     for (const Size size : {SQUARE, WIDE, TALL}) {
-        encodeRandom({"encode/" + size.text(), size, CUS_8UC1, false, 0});
-        encodeRandom({"encode-filtered/" + size.text(), size, CUS_8UC1, false, 2});
+        encodeRandom({"encode/" + size.text(), size, CUS_8UC1, 0, 0});
+        encodeRandom({"encode-filtered/" + size.text(), size, CUS_8UC1, 0, 2});
         pictures(size.text(), size, CUS_8UC1, Place::WHOLE);
         if (size.cols > 1) // a column of a larger image touches a memory sector for every pixel, whatever the code
             pictures("region/" + size.text(), size, CUS_8UC1, Place::REGIONS);
     }
+}
+TEST(FramediffWorst, Narrow) { // two columns beside the square of as many pixels: without padding, and a row in 64 bytes
+    encodeFew({"encode/1344x1344/3pct", NARROW_SQUARE, CUS_8UC1, 0, 0});
+    encodeFew({"encode/2x903168/3pct", NARROW, CUS_8UC1, 0, 0});
+    encodeFew({"encode/region/2x903168/3pct", NARROW, CUS_8UC1, 62, 0});
+    encodeFew({"encode-filtered/1344x1344/3pct", NARROW_SQUARE, CUS_8UC1, 0, 2});
+    encodeFew({"encode-filtered/2x903168/3pct", NARROW, CUS_8UC1, 0, 2});
+    encodeFew({"encode-filtered/region/2x903168/3pct", NARROW, CUS_8UC1, 62, 2});
+    pictures("1344x1344", NARROW_SQUARE, CUS_8UC1, Place::WHOLE);
+    pictures("region/2x903168", NARROW, CUS_8UC1, Place::REGIONS);
+}
+TEST(FramediffWorst, RowEnds) { // an end of a row in every second kilobyte
+    encodeFew({"encode/1280x1280/3pct", ODD, CUS_8UC1, 0, 0});
+    encodeFew({"encode/region/1280x1280/3pct", ODD, CUS_8UC1, 5, 0});
+    encodeFew({"encode-filtered/1280x1280/3pct", ODD, CUS_8UC1, 0, 2});
+    encodeFew({"encode-filtered/region/1280x1280/3pct", ODD, CUS_8UC1, 5, 2});
 }
 
 } // namespace

@@ -88,23 +88,20 @@ static cusStatus checkFrameShape(const char *function, int rows, int cols, int t
     return CUS_OK;
 }
 
-/* A matrix of the frame's shape whose rows start 16-byte aligned in either space. */
-static cusStatus createAligned(cusMat *mat, int rows, int cols, int type, cusSpace space) {
-    if (space == CUS_DEVICE)
-        return cusMatCreate(mat, rows, cols, type, space);
-    const size_t step = ((size_t)cols * cusTypeSize(type) + 15) / 16 * 16;
-    CUSI_REQUIRE(step <= INT32_MAX, CUS_ERROR_SIZE, "cusight: a frame row is %zu bytes long, expected at most 2147483632",
-                 step);
-    CUS_TRY(cusMatCreate(mat, rows, (int)step, CUS_8UC1, space));
+/* A matrix of the frame's shape, all zero; waits, which creation may, so every stream that uses the object later sees the zeros.
+ * Rows start 16-byte aligned and are padded with zeros to whole vectors, or follow each other if the image is narrow. */
+static cusStatus createFrame(cusMat *mat, int rows, int cols, int type, cusSpace space) {
+    const size_t row_bytes = (size_t)cols * cusTypeSize(type), bytes = row_bytes * (size_t)rows;
+    const int narrow = space == CUS_DEVICE && framediff_isNarrow(rows, row_bytes);
+    CUS_TRY(cusMatCreate(mat, narrow ? 1 : rows, (int)(((narrow ? bytes : row_bytes) + 15) / 16), CUS_MAKETYPE(CUS_32S, 4),
+                         space));
+    CUS_TRY(cusMatSetZero(mat, NULL));
+    mat->rows = rows;
     mat->cols = cols;
     mat->type = type;
-    return CUS_OK;
-}
-
-/* Waits, which creation may: the zeros are visible to every stream that uses the object later. */
-static cusStatus zero(cusMat *mat) {
-    CUS_TRY(cusMatSetZero(mat, NULL));
-    return mat->space == CUS_DEVICE ? cusStreamSynchronize(NULL) : CUS_OK;
+    if (narrow)
+        mat->step = row_bytes;
+    return space == CUS_DEVICE ? cusStreamSynchronize(NULL) : CUS_OK;
 }
 
 /* Checks that `mat` (argument) is a frame of the shape for which the object `owner` was created. */
@@ -168,7 +165,9 @@ cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type,
     if (status == CUS_OK)
         status = cusMatCreate(&made.count, 1, 1, CUS_32SC1, space);
     if (status == CUS_OK)
-        status = zero(&made.count);
+        status = cusMatSetZero(&made.count, NULL);
+    if (status == CUS_OK && space == CUS_DEVICE)
+        status = cusStreamSynchronize(NULL); /* the zero is visible to every stream that uses the list later */
     if (status == CUS_OK && with_mask)
         status = cusMatCreate(&made.mask, rows, (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8), CUS_8UC1, space);
     if (status != CUS_OK) {
@@ -234,9 +233,7 @@ cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int
     made->type = type;
     made->space = space;
     made->options = chosen;
-    cusStatus status = createAligned(&made->ref, rows, cols, type, space);
-    if (status == CUS_OK)
-        status = zero(&made->ref);
+    cusStatus status = createFrame(&made->ref, rows, cols, type, space);
     if (status == CUS_OK)
         status = CUSI_BACKEND("cusDiffEncoderCreate", space, framediff_host_prepare(made), framediff_cuda_prepare(made));
     if (status == CUS_OK)
@@ -256,6 +253,7 @@ void cusDiffEncoderDestroy(cusDiffEncoder *encoder) {
     cusMatRelease(&encoder->ref);
     cusMatRelease(&encoder->scratch); /* waits until the device no longer uses it */
     cusMatRelease(&encoder->changed);
+    cusMatRelease(&encoder->joined);
     if (encoder->dense_hint)
         cusi_pinnedFree(encoder->dense_hint);
     cusi_guardRelease(&encoder->guard);
@@ -311,9 +309,7 @@ cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int cols, int
     made->cols = cols;
     made->type = type;
     made->space = space;
-    cusStatus status = createAligned(&made->frame, rows, cols, type, space);
-    if (status == CUS_OK)
-        status = zero(&made->frame);
+    cusStatus status = createFrame(&made->frame, rows, cols, type, space);
     if (status == CUS_OK)
         status = cusi_guardCreate("cusDiffDecoderCreate", &made->guard, space);
     if (status != CUS_OK) {

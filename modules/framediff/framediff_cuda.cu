@@ -11,10 +11,6 @@ namespace {
 
 namespace tuning = framediff::tuning;
 
-unsigned unitsPerRow(const cusMat &mat) {
-    return static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&mat), size_t{16}));
-}
-
 // Divides the frame among blocks, a single wave of them if the frame is small enough, and among their warps.
 cusStatus divideWork(const char *function, bool half_blocks, EncodeParams *params) {
     int sms = 0;
@@ -38,6 +34,27 @@ cusStatus divideWork(const char *function, bool half_blocks, EncodeParams *param
     return CUS_OK;
 }
 
+// What follows from frame, reference, rows and steps.
+void setUnits(EncodeParams *params) {
+    const unsigned row_bytes = params->row_bytes;
+    params->units_per_row = framediff::Divisor(cusi::divUp(row_bytes, 16u));
+    params->units = params->units_per_row.d * params->rows;
+    params->aligned = cusi::isAligned(params->cur, params->cur_step, static_cast<int>(params->rows), 16);
+    const bool continuous = params->cur_step == row_bytes && params->ref_step == row_bytes;
+    params->ref_step16 = static_cast<unsigned>(params->ref_step / 16);
+    params->line = continuous ? params->units : params->units_per_row.d;
+    params->cur_gap = static_cast<unsigned>((params->cur_step - row_bytes) / 16);
+    params->ref_gap = static_cast<unsigned>((params->ref_step - row_bytes) / 16);
+}
+
+// The reference is without padding, and the frame, too: one long row.
+void joinRows(EncodeParams *params) {
+    params->row_bytes *= params->rows;
+    params->rows = 1;
+    params->cur_step = params->ref_step = params->row_bytes;
+    setUnits(params);
+}
+
 EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, const cusSparseDiff &diff) {
     const size_t row_bytes = cusi_rowBytes(&frame);
     EncodeParams params = {};
@@ -55,13 +72,10 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
     params.rows = static_cast<unsigned>(frame.rows);
     params.cols = static_cast<unsigned>(frame.cols);
     params.row_bytes = static_cast<unsigned>(row_bytes);
-    params.units_per_row = framediff::Divisor(unitsPerRow(frame));
-    params.units = params.units_per_row.d * params.rows;
     params.capacity = diff.capacity;
     params.addend = static_cast<uint32_t>(255 - encoder.options.threshold) * 0x01010101u;
     params.min_neighbors = static_cast<unsigned char>(encoder.options.min_neighbors);
     params.channels = static_cast<unsigned char>(CUS_CHANNELS(frame.type));
-    params.aligned = cusi::isAligned(frame, 16);
     params.mask_by_two = params.mask && cusi::isAligned(diff.mask, 2);
     const size_t all_bytes = row_bytes * static_cast<size_t>(frame.rows);
     params.may_overflow = diff.capacity < all_bytes;
@@ -70,12 +84,7 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
     params.dense_hint = encoder.dense_hint;
     params.dense_from =
         tuning::DENSE_SHARE > 0 ? static_cast<unsigned>(all_bytes / std::max(1u, tuning::DENSE_SHARE)) : ~0u;
-
-    const bool continuous = params.cur_step == row_bytes && params.ref_step == row_bytes;
-    params.ref_step16 = static_cast<unsigned>(params.ref_step / 16);
-    params.line = continuous ? params.units : params.units_per_row.d;
-    params.cur_gap = static_cast<unsigned>((params.cur_step - row_bytes) / 16);
-    params.ref_gap = static_cast<unsigned>((params.ref_step - row_bytes) / 16);
+    setUnits(&params);
     return params;
 }
 
@@ -96,11 +105,16 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     CUS_TRY(cusi_pinnedAllocate("cusDiffEncoderCreate", sizeof *encoder->dense_hint, &hint));
     encoder->dense_hint = static_cast<uint32_t *>(hint);
     *encoder->dense_hint = 0;
+    const size_t row_bytes = cusi_rowBytes(&encoder->ref), bytes = row_bytes * static_cast<size_t>(encoder->rows);
+    const bool narrow = framediff_isNarrow(encoder->rows, row_bytes) != 0;
     EncodeParams params = {};
-    params.units = unitsPerRow(encoder->ref) * static_cast<unsigned>(encoder->rows);
+    params.units = static_cast<unsigned>(narrow ? cusi::divUp(bytes, size_t{16})
+                                                : cusi::divUp(row_bytes, size_t{16}) * static_cast<size_t>(encoder->rows));
+    if (narrow)
+        CUS_TRY(cusMatCreate(&encoder->joined, 1, static_cast<int>(params.units), CUS_MAKETYPE(CUS_32S, 4), CUS_DEVICE));
     CUS_TRY(divideWork("cusDiffEncoderCreate", half_blocks, &params));
-    const size_t bytes = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
-    CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(bytes), CUS_8UC1, CUS_DEVICE));
+    const size_t state = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
+    CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(state), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     // Frames are numbered from 1, so the zeros in the status words do not belong to the first one.
     const EncodeState start = {1, 0xffffffffu, 0, 1};
@@ -113,8 +127,6 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
 cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
     const bool half_blocks = encoder->half_blocks != 0;
     EncodeParams params = encodeParams(*encoder, *frame, *diff);
-    CUS_TRY(divideWork("cusDiffEncode", half_blocks, &params));
-    params.dense_status = params.tile_status + params.tiles;
     if (params.min_neighbors > 0) {
         uint32_t *changed = static_cast<uint32_t *>(encoder->changed.data);
         params.changed = changed;
@@ -122,6 +134,18 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
         CUS_TRY(
             framediff::launchChangedPixels(params, changed, params.aligned && cusi::isAligned(encoder->ref, 16), stream));
     }
+    if (encoder->joined.data) {
+        if (params.changed || params.mask || !cusi_isContinuous(frame)) {
+            unsigned char *joined = static_cast<unsigned char *>(encoder->joined.data);
+            CUS_TRY(framediff::launchJoin(params, joined, stream));
+            params.cur = joined;
+            params.changed = nullptr;
+            params.mask = nullptr;
+        }
+        joinRows(&params);
+    }
+    CUS_TRY(divideWork("cusDiffEncode", half_blocks, &params));
+    params.dense_status = params.tile_status + params.tiles;
     // What the device last reported, without waiting for it: either kernel encodes any frame.
     const bool dense = *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0 && !params.may_overflow;
     return dense ? framediff::launchDense(params, hasFullUnits(params), half_blocks, stream)

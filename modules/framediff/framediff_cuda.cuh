@@ -2,6 +2,7 @@
 //
 //   framediff_heatmap.cu   heatmap and noise view
 //   framediff_filter.cu    noise filter, first pass: the map of changed pixels
+//   framediff_join.cu      narrow images: the rows of a frame become one
 //   framediff_encode.cu    the encoder's kernel: one pass over frame and reference
 //   framediff_undo.cuh     what the encoder's kernel does in addition where the list may be too short
 //   framediff_dense.cu     the kernel that takes its place when much changes
@@ -92,6 +93,10 @@ struct EncodeParams {
 
 // framediff_filter.cu: writes the map of changed pixels.
 cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, cudaStream_t stream);
+
+// framediff_join.cu: copies the frame to `joined`, without padding between its rows and with the reference's bytes wherever the
+// noise filter sends none; writes the mask. Nothing of the two is left to do for the kernels that encode `joined`.
+cusStatus launchJoin(const EncodeParams &encode, unsigned char *joined, cudaStream_t stream);
 
 // framediff_encode.cu: allows the kernels their shared memory; encodes. `full_units` states what UnitReader<true> requires.
 // `half_blocks`: whether these kernels have been compiled for compute capability 7.5.

@@ -1,39 +1,78 @@
-// The decoder: adds each value at its position, one thread per entry.
-#include "cuda.cuh"
-#include "framediff_backend.h"
+// The decoder: adds each value at its position. Of long lists, a thread takes several entries at a time, so that their loads are
+// in flight together: each entry takes two round trips to memory, its own and that of the byte it changes.
+#include "framediff_cuda.cuh"
 
 #include <algorithm>
 
 namespace {
 
-__global__ void decodeKernel(unsigned char *frame, size_t step, unsigned row_bytes, unsigned long long bytes,
-                             const uint32_t *positions, const unsigned char *values, const uint32_t *count,
-                             unsigned capacity) {
-    cusi::startInOrder();
-    const unsigned n = *count;
-    if (n > capacity)
-        return;
-    for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < n;
-         i += static_cast<size_t>(gridDim.x) * blockDim.x) {
-        const unsigned p = positions[i];
-        if (p >= bytes)
-            continue;
-        const unsigned y = p / row_bytes;
-        frame[static_cast<size_t>(y) * step + (p - y * row_bytes)] += values[i];
+constexpr int THREADS = 256, BLOCKS_PER_SM = 8;
+constexpr unsigned BATCH = 4; // entries that a thread takes at a time
+
+struct DecodeParams {
+    unsigned char *frame;
+    const uint32_t *positions, *count;
+    const unsigned char *values;
+    size_t step;
+    unsigned long long bytes;
+    framediff::Divisor row_bytes; // exact for frames up to 2 GiB
+    unsigned capacity;
+};
+
+// Adds COUNT entries, the first at `at`, the others `stride` apart; positions outside the frame are skipped.
+template<unsigned COUNT>
+__device__ __forceinline__ void addEntries(const DecodeParams &params, size_t at, size_t stride) {
+    unsigned position[COUNT], value[COUNT];
+#pragma unroll
+    for (unsigned k = 0; k < COUNT; ++k) {
+        position[k] = params.positions[at + k * stride];
+        value[k] = params.values[at + k * stride];
     }
+    unsigned char *byte[COUNT];
+#pragma unroll
+    for (unsigned k = 0; k < COUNT; ++k) {
+        const unsigned p = position[k], d = params.row_bytes.d;
+        const unsigned y = params.bytes <= 1ull << 31 ? params.row_bytes.divide(p) : p / d;
+        byte[k] = params.frame + static_cast<size_t>(y) * params.step + (p - y * d);
+        if (p < params.bytes)
+            value[k] += *byte[k];
+    }
+#pragma unroll
+    for (unsigned k = 0; k < COUNT; ++k)
+        if (position[k] < params.bytes)
+            *byte[k] = static_cast<unsigned char>(value[k]);
+}
+
+__global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) decodeKernel(const DecodeParams params) {
+    cusi::startInOrder();
+    const unsigned n = *params.count;
+    if (n > params.capacity)
+        return;
+    const size_t threads = static_cast<size_t>(gridDim.x) * THREADS;
+    size_t i = blockIdx.x * static_cast<size_t>(THREADS) + threadIdx.x;
+    for (; i + (BATCH - 1) * threads < n; i += BATCH * threads)
+        addEntries<BATCH>(params, i, threads);
+    for (; i < n; i += threads)
+        addEntries<1>(params, i, threads);
 }
 
 } // namespace
 
 cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
     const size_t row_bytes = cusi_rowBytes(&decoder->frame);
+    DecodeParams params = {};
+    params.frame = static_cast<unsigned char *>(decoder->frame.data);
+    params.positions = static_cast<const uint32_t *>(diff->positions.data);
+    params.count = static_cast<const uint32_t *>(diff->count.data);
+    params.values = static_cast<const unsigned char *>(diff->values.data);
+    params.step = decoder->frame.step;
+    params.bytes = static_cast<unsigned long long>(row_bytes) * static_cast<unsigned>(decoder->rows);
+    params.row_bytes = framediff::Divisor(static_cast<unsigned>(row_bytes));
+    params.capacity = diff->capacity;
     int sms = 0;
     CUSI_CUDA("cusDiffDecode", cusi::multiprocessors(&sms));
     // Only the device knows the number of entries, so the grid fills the device once and strides.
-    const unsigned blocks = std::min(cusi::divUp(diff->capacity, 256u), 8u * sms);
-    return cusi::launchOverlapped(
-        "cusDiffDecode", decodeKernel, blocks, 256, 0, stream, static_cast<unsigned char *>(decoder->frame.data),
-        decoder->frame.step, static_cast<unsigned>(row_bytes), static_cast<unsigned long long>(row_bytes) * decoder->rows,
-        static_cast<const uint32_t *>(diff->positions.data), static_cast<const unsigned char *>(diff->values.data),
-        static_cast<const uint32_t *>(diff->count.data), diff->capacity);
+    const unsigned blocks =
+        std::min(cusi::divUp(diff->capacity, static_cast<unsigned>(THREADS)), static_cast<unsigned>(BLOCKS_PER_SM * sms));
+    return cusi::launchOverlapped("cusDiffDecode", decodeKernel, blocks, THREADS, 0, stream, params);
 }

@@ -71,14 +71,14 @@ class UnitReader<true> {
     unsigned column_, cur_, ref_;
 };
 
-// Loads two aligned vectors of the frame for a unit. Where they, or the reference's, exceed the row, take() reads the bytes of the
-// unit one by one; by then their cache lines have mostly arrived, with those of the lanes beside it.
+// Loads two aligned vectors of the frame for a unit. Where they exceed the row, take() reads the bytes of the unit one by one; by
+// then their cache lines have mostly arrived, with those of the lanes beside it. The reference is padded with zeros.
 template<>
 class UnitReader<false> {
   public:
     struct Loaded {
         uint4 low, high, ref;
-        unsigned phase; // of the unit in `low`; BYTES: nothing has been loaded
+        unsigned phase; // of the unit in `low`; BYTES: only the reference has been loaded
     };
     __device__ UnitReader(const EncodeParams &, unsigned unit) : unit_(unit) {}
     __device__ void load(const EncodeParams &params, bool wanted, Loaded &unit) {
@@ -86,24 +86,25 @@ class UnitReader<false> {
         const unsigned char *const c = params.cur + static_cast<size_t>(at.y) * params.cur_step + at.x;
         const unsigned char *const r = params.ref + static_cast<size_t>(at.y) * params.ref_step + at.x;
         const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(c)) % 16;
-        const bool inside = unit_ < params.units && unitVectorsInside(at.x, params.row_bytes, phase);
+        const bool exists = unit_ < params.units, inside = exists && unitVectorsInside(at.x, params.row_bytes, phase);
         unit.phase = inside ? phase : BYTES;
         cusi::loadStreamedIf(wanted && inside, c - phase, unit.low);
         cusi::loadStreamedIf(wanted && inside && phase != 0, c - phase + 16, unit.high);
-        loadReferenceIf(wanted && inside, reinterpret_cast<const uint4 *>(r), unit.ref);
+        loadReferenceIf(wanted && exists, reinterpret_cast<const uint4 *>(r), unit.ref);
         unit_ += 32;
     }
     // `number`: the unit's. Zeros past the end of its row, and past the last unit.
     __device__ static void take(const EncodeParams &params, unsigned number, const Loaded &unit, uint4 &cur, uint4 &ref) {
+        ref = unit.ref;
         if (unit.phase != BYTES) {
             cur = cusi::bytesFrom(unit.low, unit.high, unit.phase);
-            ref = unit.ref;
             return;
         }
         const UnitLocation at = locate(params, number);
         const int length = number < params.units ? static_cast<int>(at.length) : 0;
         cur = cusi::load16(params.cur + static_cast<size_t>(at.y) * params.cur_step + at.x, length, false);
-        ref = cusi::load16(params.ref + static_cast<size_t>(at.y) * params.ref_step + at.x, length, false);
+        if (length == 0)
+            ref = make_uint4(0, 0, 0, 0);
     }
 
   private:
@@ -182,23 +183,23 @@ __device__ inline uint32_t select(uint32_t mask, uint32_t yes, uint32_t no) {
     return (yes & mask) | (no & ~mask);
 }
 
+// The bytes of the frame in `bits`, and those of the reference elsewhere.
+__device__ inline uint4 blend(const uint4 &cur, const uint4 &ref, unsigned bits) {
+    return make_uint4(select(expandBits(bits), cur.x, ref.x), select(expandBits(bits >> 4), cur.y, ref.y),
+                      select(expandBits(bits >> 8), cur.z, ref.z), select(expandBits(bits >> 12), cur.w, ref.w));
+}
+
 // Replaces the bytes of the reference in `bits` with those of the frame.
 template<bool FULL_UNITS>
 __device__ inline void updateReference(const EncodeParams &params, unsigned unit, const uint4 &cur, const uint4 &ref,
                                        unsigned bits) {
-    const uint4 blend =
-        make_uint4(select(expandBits(bits), cur.x, ref.x), select(expandBits(bits >> 4), cur.y, ref.y),
-                   select(expandBits(bits >> 8), cur.z, ref.z), select(expandBits(bits >> 12), cur.w, ref.w));
+    const uint4 v = blend(cur, ref, bits);
     if constexpr (FULL_UNITS) {
         const unsigned y = params.units_per_row.divide(unit), x = unit - y * params.units_per_row.d;
-        *(reinterpret_cast<uint4 *>(params.ref) + (y * params.ref_step16 + x)) = blend;
+        *(reinterpret_cast<uint4 *>(params.ref) + (y * params.ref_step16 + x)) = v;
     } else {
         const UnitLocation at = locate(params, unit);
-        unsigned char *r = params.ref + static_cast<size_t>(at.y) * params.ref_step + at.x;
-        if (at.length == 16)
-            *reinterpret_cast<uint4 *>(r) = blend;
-        else
-            cusi::store16(r, blend, static_cast<int>(at.length), false);
+        *reinterpret_cast<uint4 *>(params.ref + static_cast<size_t>(at.y) * params.ref_step + at.x) = v;
     }
 }
 
