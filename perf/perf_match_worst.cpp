@@ -127,4 +127,28 @@ TEST(MatchWorst, ManyMatches) {
     row("worst/match/black-top100/" + c.text(), c, CUS_MATCH_SQDIFF, 100, ofOne(c.rows, c.cols, 3, 0), naturalTemplate(c));
 }
 
+// Templates that are correlated directly.
+TEST(MatchWorst, SmallTemplates) {
+    const Case c = {1024, 1024, 7, 35, 3};
+    for (const int matches : {1, 10}) {
+        const std::string top = "-top" + std::to_string(matches) + "/" + c.text();
+        row("worst/match/typical-ccorr-normed" + top, c, CUS_MATCH_CCORR_NORMED, matches, naturalFrame(c),
+            naturalTemplate(c));
+        row("worst/match/one-color-ccorr-normed" + top, c, CUS_MATCH_CCORR_NORMED, matches,
+            ofOne(c.rows, c.cols, c.channels, 90), naturalTemplate(c));
+    }
+}
+
+// Rows longer than a transform in a block's shared memory, beside the square of as many pixels.
+TEST(MatchWorst, LongRows) {
+    for (const Case &c : {Case{1664, 1664, 144, 130, 3}, Case{4063, 682, 144, 130, 3}}) {
+        row("worst/match/top1/" + c.text(), c, CUS_MATCH_SQDIFF, 1, naturalFrame(c), naturalTemplate(c));
+        row("worst/match/top100/" + c.text(), c, CUS_MATCH_SQDIFF, 100, naturalFrame(c), naturalTemplate(c));
+        row("worst/match/black/" + c.text(), c, CUS_MATCH_SQDIFF, 1, ofOne(c.rows, c.cols, c.channels, 0),
+            naturalTemplate(c));
+        row("worst/match/black-top100/" + c.text(), c, CUS_MATCH_SQDIFF, 100, ofOne(c.rows, c.cols, c.channels, 0),
+            naturalTemplate(c));
+    }
+}
+
 } // namespace

@@ -116,6 +116,127 @@ TEST_F(MatchWorstCuda, Sizes) {
     }
 }
 
+// Many matches from exact costs: neighborhoods of one position up to the whole map, tiles and groups of tiles at their borders, a
+// limit, and more matches than the map has room for.
+TEST_F(MatchWorstCuda, ManyMatchesOfEqualScores) {
+    struct Shape {
+        int rows, cols, h, w;
+    };
+    for (const Shape &s : {Shape{70, 90, 9, 11}, Shape{40, 170, 5, 6}, Shape{17, 43, 2, 12}, Shape{300, 9, 5, 4}}) {
+        const auto templ = picture<uint8_t>(s.h, s.w, 1, random);
+        for (auto algorithm : ALGORITHMS)
+            for (const auto &[matches, distance] :
+                 std::vector<std::pair<int, int>>{{1024, 1}, {500, 2}, {200, 5}, {60, 33}, {9, 1000}}) {
+                compare(flat<uint8_t>(s.rows, s.cols, 1, 7), templ, CUS_DEVICE,
+                        with(CUS_MATCH_CCORR, algorithm, matches, distance));
+                compare(half(s.rows, s.cols, 1, 7, random), templ, CUS_DEVICE,
+                        with(CUS_MATCH_SQDIFF, algorithm, matches, distance));
+            }
+    }
+    const auto templ = picture<uint8_t>(9, 11, 1, random);
+    const auto image = half(70, 90, 1, 7, random);
+    for (auto algorithm : ALGORITHMS) { // every position of one color costs the same; a limit just below ends the search
+        auto options = with(CUS_MATCH_SQDIFF, algorithm, 300, 3);
+        const auto all = run(image, templ, CUS_DEVICE, options).matches;
+        ASSERT_EQ(all.size(), 300u);
+        options.score_limit = all[150].score;
+        const auto some = run(image, templ, CUS_DEVICE, options).matches;
+        ASSERT_GT(some.size(), 150u);
+        ASSERT_LT(some.size(), 301u);
+        for (size_t i = 0; i < some.size(); ++i)
+            EXPECT_TRUE(some[i].x == all[i].x && some[i].y == all[i].y && some[i].score <= options.score_limit) << i;
+        EXPECT_TRUE(some.size() == 300 || all[some.size()].score > options.score_limit);
+    }
+}
+
+// Offsets to fractions of a pixel follow from what earlier matches have left: more positions of a column are equal than a list holds.
+TEST_F(MatchWorstCuda, SubpixelBesideEarlierMatches) {
+    constexpr int ROWS = 1100, COLS = 60, DISTANCE = 3;
+    const auto row = picture<uint8_t>(1, COLS, 1, random), templ = picture<uint8_t>(5, 11, 1, random);
+    Image<uint8_t> image{ROWS, COLS, 1, {}};
+    for (int y = 0; y < ROWS; ++y)
+        image.data.insert(image.data.end(), row.data.begin(), row.data.end());
+    for (auto algorithm : ALGORITHMS) {
+        auto options = with(CUS_MATCH_SQDIFF, algorithm, 1024, DISTANCE);
+        options.subpixel = 1;
+        const auto outcome = run(image, templ, CUS_DEVICE, options);
+        ASSERT_EQ(outcome.matches.size(), 1024u);
+        const int cols = COLS - 10;
+        for (size_t i = 0; i < outcome.matches.size(); ++i) {
+            const cusMatch &match = outcome.matches[i];
+            const auto gone = [&](int x) {
+                return std::any_of(
+                    outcome.matches.begin(), outcome.matches.begin() + static_cast<long>(i),
+                    [&](const cusMatch &m) { return std::abs(m.x - x) < DISTANCE && std::abs(m.y - match.y) < DISTANCE; });
+            };
+            double expected = 0;
+            if (match.x > 0 && match.x + 1 < cols && !gone(match.x - 1) && !gone(match.x + 1)) {
+                const float *at = &outcome.map[static_cast<size_t>(match.y * cols + match.x)];
+                const double curvature = static_cast<double>(at[-1]) - 2.0 * at[0] + at[1];
+                expected = 0.5 * (static_cast<double>(at[-1]) - at[1]) / curvature;
+                expected = std::fabs(expected) <= 0.5 ? expected : 0;
+            }
+            ASSERT_NEAR(match.dx, expected, 1e-2) << i << " at " << match.x << " " << match.y;
+        }
+    }
+}
+
+// Frames just within and beyond the longest transform of a block, correlated in pieces; templates longer than half of it, in parts.
+TEST_F(MatchWorstCuda, LongFrames) {
+    struct Shape {
+        int rows, cols, h, w;
+    };
+    std::vector<uint8_t> mask;
+    for (int i = 0; i < 20 * 2500; ++i)
+        mask.push_back(random() % 4 ? 255 : 0);
+    for (const Shape &s :
+         {Shape{12, 3840, 4, 30}, Shape{12, 3841, 4, 30}, Shape{5, 9000, 3, 60}, Shape{3841, 12, 30, 4},
+          Shape{9000, 7, 60, 3}, Shape{6, 4500, 3, 2300}, Shape{4500, 6, 2300, 3}, Shape{2, 8100, 1, 3900}})
+        for (int channels : {1, 3})
+            for (int matches : {1, 8}) {
+                const bool heavy = s.h * s.w > 3000; // for brute force
+                if ((heavy || channels == 3) && (matches == 1 || (heavy && channels == 3)))
+                    continue;
+                const auto templ = picture<uint8_t>(s.h, s.w, channels, random);
+                const auto partly = half(s.rows, s.cols, channels, 200, random);
+                const auto one = flat<uint8_t>(s.rows, s.cols, channels, 9);
+                for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR, CUS_MATCH_CCOEFF_NORMED}) {
+                    if (heavy && method != CUS_MATCH_SQDIFF)
+                        continue;
+                    compare(one, templ, CUS_DEVICE, with(method, CUS_MATCH_FFT, matches, 6));
+                    compare(partly, templ, CUS_DEVICE, with(method, CUS_MATCH_FFT, matches, 6));
+                    compare(picture<uint8_t>(s.rows, s.cols, channels, random), templ, CUS_DEVICE,
+                            with(method, CUS_MATCH_FFT, matches, 6));
+                }
+                compare(partly, templ, CUS_DEVICE, with(CUS_MATCH_SQDIFF, CUS_MATCH_FFT, matches, 6), mask.data());
+                compare(one, templ, CUS_DEVICE, with(CUS_MATCH_CCORR, CUS_MATCH_FFT, matches, 6), mask.data());
+            }
+}
+
+// The same of floats: integers, and fractions of which equal windows are told by their pixels.
+TEST_F(MatchWorstCuda, LongFramesOfFloats) {
+    struct Shape {
+        int rows, cols, h, w;
+    };
+    for (const Shape &s : {Shape{12, 3841, 4, 30}, Shape{3841, 12, 30, 4}, Shape{6, 4500, 3, 2300}})
+        for (const float scale : {1.0f, 0.3f})
+            for (int matches : {1, 5}) {
+                if (s.w > 2000 && matches == 1) // much for brute force
+                    continue;
+                const auto floats = [&](const Image<uint8_t> &bytes) {
+                    Image<float> image{bytes.rows, bytes.cols, 1, {}};
+                    for (const uint8_t v : bytes.data)
+                        image.data.push_back(scale * v);
+                    return image;
+                };
+                const auto templ = floats(picture<uint8_t>(s.h, s.w, 1, random));
+                compare(floats(half(s.rows, s.cols, 1, 200, random)), templ, CUS_DEVICE,
+                        with(CUS_MATCH_SQDIFF, CUS_MATCH_FFT, matches, 6));
+                compare(floats(stripes(s.rows, s.cols, 1, 16)), templ, CUS_DEVICE,
+                        with(CUS_MATCH_CCORR, CUS_MATCH_FFT, matches, 6));
+            }
+}
+
 TEST_F(MatchWorstCuda, SomeTemplatesOfSeveral) {
     const auto image = half(120, 160, 1, 20, random);
     Pixels<uint8_t> frame(image, CUS_DEVICE);

@@ -108,7 +108,7 @@ CUS_API void cusMatcherDestroy(cusMatcher *matcher);
  * Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template at frame size, one pass over the map,
  * and the windows of the few positions that may be the best. If very many may be (flat and periodic images), a second, exact
  * transform computes them all. The exceptions are computed directly, exact but slow, up to rows * cols * n multiplications:
- * 32F windows with fractions that differ but score alike, and device frames with a side above 3840.
+ * 32F windows with fractions that differ but score alike, and 32F device frames with more than about 25,000 rows.
  * Errors: NULL, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
 

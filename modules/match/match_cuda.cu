@@ -19,6 +19,9 @@ bool usesFft(const cusMatcher *matcher) {
 bool usesDotProducts(const MatchModel &m) {
     return m.integer && !m.masked;
 }
+Correlation directCorrelation(const MatchModel &m) {
+    return usesDotProducts(m) ? Correlation::DOT_PRODUCTS : Correlation::PLAIN;
+}
 
 // ---- Preparation
 
@@ -195,8 +198,7 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     planWindowRows(stages.windows, (stages.block_fft.rows.n ? stages.block_fft.columns.threads : THREADS) / 32);
     planTiles(stages);
     CUS_TRY(allocateBuffers(cuda, stream));
-    if (fft) // small windows that overflow the refinement's list are summed up directly
-        CUS_TRY(chooseDense(cuda, templates, sums, stream));
+    CUS_TRY(fft ? chooseDense(cuda, templates, sums, stream) : chooseDirectCosts(cuda, stream));
     CUS_TRY(cusMatWrap(&matcher->results, m.count, m.max_matches * static_cast<int>(sizeof(cusMatch)), CUS_8UC1, CUS_DEVICE,
                        stages.refinement.results, 0));
     CUS_TRY(uploadTemplates(cuda, templates, mask, sums, stream));
@@ -232,7 +234,7 @@ cusStatus runDirect(const Stages &stages, int window_blocks, cudaStream_t stream
         CUS_TRY(launchPlanes(stages, m.rows, stream));
     if (window_blocks + energy_blocks)
         CUS_TRY(launchColumns(stages, window_blocks, energy_blocks, 0, stream));
-    return launchScores(stages, usesDotProducts(m) ? Correlation::DOT_PRODUCTS : Correlation::PLAIN, stream);
+    return launchScores(stages, directCorrelation(m), stream);
 }
 
 cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, cudaStream_t stream) {
@@ -254,7 +256,9 @@ cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, 
             CUS_TRY(launchSuppress(stages, stream));
             CUS_TRY(launchRefine(stages, stream));
         }
-    return stages.dense.rows.n && !stages.dense.in_refine ? launchDense(stages, stream) : CUS_OK;
+    if (!stages.refinement.overflows || stages.dense.in_refine)
+        return CUS_OK;
+    return usesFft(matcher) ? launchDense(stages, stream) : launchDirectCosts(stages, directCorrelation(m), stream);
 }
 
 // Sends the maps' addresses to the device, unless they are those of the previous run.
@@ -277,6 +281,10 @@ cusStatus sendMaps(MatchCuda *cuda, const cusMat *maps, cudaStream_t stream) {
 }
 
 } // namespace
+
+bool correlatesDotProducts(const Stages &stages) {
+    return usesDotProducts(stages.model) && !stages.block_fft.rows.n && !stages.cufft.rows;
+}
 
 size_t prefixBytes(const Stages &stages) {
     const Windows &windows = stages.windows;

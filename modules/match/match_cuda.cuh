@@ -21,6 +21,7 @@ constexpr int BAND = 4; // rows of a block of the row transforms: two complex si
 constexpr cufftHandle NO_PLAN = -1;
 constexpr int MAX_CANDIDATES = 1024; // that are listed
 constexpr int MAX_PERIOD = 64;       // of float pictures, of which windows are compared
+constexpr int COST_TILE_COLS = 32, COST_TILE_ROWS = 8;
 
 // ---- Parameters of the stages
 
@@ -89,8 +90,9 @@ struct Candidate {
 struct Refinement {
     void *partial_sums;
     unsigned *tickets;
-    unsigned *overflows; // of each template: the match from which on denseKernel is to find them, and one, or 0; NULL if
-                         // there is no denseKernel
+    unsigned *
+        overflows; // of each template: the match from which on denseKernel or directCostsKernel is to find them, and one, or
+                   // 0; NULL if there is neither
     cusMatch *results;
     int round;         // 0 finds the best match, 1 the next, ...
     int blocks;        // a template
@@ -98,15 +100,34 @@ struct Refinement {
     int select_blocks; // of selectKernel, a template; 0: further matches take two launches each
 };
 
+// Exact costs of every position, where further matches follow from them.
+struct ExactCosts {
+    double *positions;
+    Candidate *tiles; // the best position of each COST_TILE_ROWS x COST_TILE_COLS
+};
+
+// Frames that are too long for a transform are correlated piece by piece, templates part by part: the transforms have the size of
+// a part's windows in a piece of the map.
+struct Pieces {
+    int cols, rows;           // of a piece
+    int part_cols, part_rows; // of a part
+    int across, count;        // pieces
+    int parts_across, parts;  // of a template
+};
+inline bool isInPieces(const Pieces &pieces) {
+    return pieces.count * pieces.parts > 1;
+}
+
 // Scores everywhere by transforms in double: exact ones of integers, bounds of others. Spectra are tiles of two columns, rows in
 // order.
 struct Dense {
-    fft::PlanOf<double2> rows, columns;                       // rows.n is 0 if the frame is too large
+    fft::PlanOf<double2> rows, columns; // rows.n is 0 if there is none
+    Pieces pieces;
     int tiles, spectrum_pitch, template_pitch, product_pitch; // pitches: rows of a tile
     double2 *spectra, *template_spectra, *products;
     double2 *columns_of_template; // of a tile, for each block
     double scale;                 // of the results
-    double *costs;                // 8-bit: of every position, if more than one match is wanted, else NULL
+    ExactCosts exact;             // none of one piece and one match, no tiles of one match
     Candidate *bests;             // of each template's bands
     unsigned *counters;
     int blocks;
@@ -195,13 +216,18 @@ inline cusStatus allowSharedMemory(const void *kernel, int bytes) {
 size_t rowFftBytes(const Stages &stages);
 size_t prefixBytes(const Stages &stages);
 size_t columnFftBytes(const Stages &stages);
+// Whether 8-bit pixels without a mask are correlated directly.
+bool correlatesDotProducts(const Stages &stages);
 
 // Preparation. chooseBlockFft() leaves block_fft.rows.n 0 if the frame does not fit into shared memory.
 cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream);
 double correlationErrorUnits(const Stages &stages);
 void chooseCufftSize(const MatchModel &m, int *rows, int *cols, cudaStream_t stream);
+cusStatus sharedMemory(int *bytes); // of a block, less what kernels have static
 cusStatus chooseDense(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream);
-cusStatus allowDenseMemory(const MatchModel &m, int bytes);
+cusStatus chooseDirectCosts(MatchCuda *cuda, cudaStream_t stream);
+cusStatus allocateCosts(MatchCuda *cuda, cudaStream_t stream); // of all positions and tiles
+cusStatus allowDenseMemory(const Stages &stages, int bytes);
 cusStatus allowRefineDenseMemory(const MatchModel &m, int bytes);
 bool refinesDensely(const Stages &stages, int most); // most: shared memory of a block
 size_t denseBytes(const Stages &stages);
@@ -227,9 +253,10 @@ enum class Correlation { FFT, DOT_PRODUCTS, PLAIN };
 cusStatus launchScores(const Stages &stages, Correlation source, cudaStream_t stream);
 cusStatus launchSuppress(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
-cusStatus chooseSelect(MatchCuda *cuda, int most, cudaStream_t stream);
+cusStatus chooseSelect(MatchCuda *cuda, cudaStream_t stream);
 cusStatus launchSelect(const Stages &stages, cudaStream_t stream);
 cusStatus launchDense(const Stages &stages, cudaStream_t stream);
+cusStatus launchDirectCosts(const Stages &stages, Correlation source, cudaStream_t stream);
 
 // ---- Device
 

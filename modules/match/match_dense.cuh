@@ -4,6 +4,7 @@
 #ifndef CUSI_MATCH_DENSE_CUH
 #define CUSI_MATCH_DENSE_CUH
 
+#include "match_costs.cuh"
 #include "match_fractions.cuh"
 #include "match_scores.cuh"
 
@@ -47,15 +48,31 @@ struct Plane {
     }
 };
 
+// The windows of a part of the template in a piece of the map: the map's position (y, x) and that of the part in the template.
+struct Place {
+    int y, x, part_y, part_x;
+};
+__device__ __forceinline__ Place placeOf(const Pieces &pieces, int piece, int part) {
+    return {piece / pieces.across * pieces.rows, piece % pieces.across * pieces.cols,
+            part / pieces.parts_across * pieces.part_rows, part % pieces.parts_across * pieces.part_cols};
+}
+
 template<class T>
-__device__ Plane<T> framePlane(const MatchModel &m, const Frame &frame, int p) {
+__device__ const unsigned char *pixelAt(const void *data, size_t step, int channels, int y, int x) {
+    return static_cast<const unsigned char *>(data) + static_cast<size_t>(y) * step +
+           static_cast<size_t>(x) * channels * sizeof(T);
+}
+
+template<class T>
+__device__ Plane<T> framePlane(const MatchModel &m, const Frame &frame, const Pieces &pieces, const Place &place, int p) {
     using Value = typename Plane<T>::Value;
-    Plane<T> plane = {static_cast<const unsigned char *>(frame.data),
+    const int y = place.y + place.part_y, x = place.x + place.part_x;
+    Plane<T> plane = {pixelAt<T>(frame.data, frame.step, m.channels, y, x),
                       nullptr,
                       frame.step,
                       0,
-                      m.rows,
-                      m.cols,
+                      min(m.rows - y, pieces.rows + pieces.part_rows - 1),
+                      min(m.cols - x, pieces.cols + pieces.part_cols - 1),
                       m.channels,
                       p,
                       1,
@@ -68,14 +85,16 @@ __device__ Plane<T> framePlane(const MatchModel &m, const Frame &frame, int p) {
 
 // As in templatePlane() of match_spectra.cu.
 template<class T>
-__device__ Plane<T> templatePlane(const MatchModel &m, const Templates &templates, int k, int p) {
+__device__ Plane<T> templatePlane(const MatchModel &m, const Templates &templates, const Pieces &pieces, const Place &place,
+                                  int k, int p) {
     using Value = typename Plane<T>::Value;
-    Plane<T> plane = {templates.pixels + k * templates.bytes,
-                      templates.mask,
+    const int y = place.part_y, x = place.part_x;
+    Plane<T> plane = {pixelAt<T>(templates.pixels + k * templates.bytes, templates.step, m.channels, y, x),
+                      templates.mask ? pixelAt<uint8_t>(templates.mask, templates.mask_step, m.channels, y, x) : nullptr,
                       templates.step,
                       templates.mask_step,
-                      m.h,
-                      m.w,
+                      min(m.h - y, pieces.part_rows),
+                      min(m.w - x, pieces.part_cols),
                       m.channels,
                       p,
                       m.masked && m.method == CUS_MATCH_SQDIFF ? -2 : 1,
@@ -117,9 +136,9 @@ __device__ __forceinline__ void transformColumns(const fft::PlanOf<double2> &pla
     __syncthreads();
 }
 
-// One tile of two columns: both spectra, the conjugate of the correlation's spectrum, and its inverse transform. The first
-// elements of shared memory take the transforms, the next the sum over several planes.
-__device__ void correlateTile(const MatchModel &m, const Dense &dense, int tile) {
+// One tile of two columns: both spectra, the conjugate of the correlation's spectrum, and its inverse transform; `add`: to that of
+// earlier parts of the template. The first elements of shared memory take the transforms, the next the sum over several planes.
+__device__ void correlateTile(const MatchModel &m, const Dense &dense, const Pieces &pieces, bool add, int tile) {
     const fft::PlanOf<double2> &plan = dense.columns;
     const int points = 2 * plan.elements();
     double2 *const spectrum = reinterpret_cast<double2 *>(sharedElements());
@@ -127,11 +146,11 @@ __device__ void correlateTile(const MatchModel &m, const Dense &dense, int tile)
     double2 *const templ = dense.columns_of_template + static_cast<size_t>(blockIdx.x) * points;
     for (int p = 0; p < m.planes; ++p) {
         const size_t at = 2 * (static_cast<size_t>(p) * dense.tiles + tile);
-        transformColumns(plan, dense.template_spectra + at * dense.template_pitch, m.h);
+        transformColumns(plan, dense.template_spectra + at * dense.template_pitch, pieces.part_rows);
         for (int i = threadIdx.x; i < points; i += DENSE_THREADS)
             templ[i] = spectrum[i]; // each thread reads what it wrote
         __syncthreads();
-        transformColumns(plan, dense.spectra + at * dense.spectrum_pitch, m.rows);
+        transformColumns(plan, dense.spectra + at * dense.spectrum_pitch, pieces.rows + pieces.part_rows - 1);
         for (int i = threadIdx.x; i < points; i += DENSE_THREADS) {
             const double2 a = spectrum[i], b = templ[i], before = p ? sum[i] : double2{0, 0};
             sum[i] = {fma(a.x, b.x, fma(a.y, b.y, before.x)), fma(a.x, b.y, fma(-a.y, b.x, before.y))};
@@ -143,8 +162,10 @@ __device__ void correlateTile(const MatchModel &m, const Dense &dense, int tile)
     fft::middlePass<INVERSE>(plan, product);
     double2 *out = dense.products + 2 * static_cast<size_t>(tile) * dense.product_pitch + fft::signalIndex();
     fft::inverseOuterPass(plan, product, [&](int y, double2 *, const double2 &v) {
-        if (y < dense.product_pitch)
-            out[2 * static_cast<size_t>(y)] = v;
+        if (y >= dense.product_pitch)
+            return;
+        double2 &to = out[2 * static_cast<size_t>(y)];
+        to = add ? double2{to.x + v.x, to.y + v.y} : v;
     });
 }
 
@@ -167,22 +188,13 @@ __device__ void loadProducts(const Dense &dense, int band) {
     }
 }
 
-// The exact cost from the exact correlation of the shifted pixels; masked: with maskedConstant().
-template<class T>
-__device__ double costOf(const MatchModel &m, const MatchTemplate &t, const Windows &windows, int y, int x, double c) {
-    double s1[3] = {0, 0, 0}, s2 = 0, ssd = c + t.t2;
-    if (!m.masked) {
-        windowAt<T>(m, windows, y, x, s1, s2);
-        ssd = s2 - 2 * c + t.t2;
-    }
-    const double score = match_score(&m, &t, c, s1, s2, ssd);
-    return match_smallestIsBest(m.method) ? score : -score;
-}
-
 // A run's part that does not depend on the phase. Of floats with fractions the best of a band is the least upper end of its
 // positions' costs, and the first position that has it.
-template<class T>
+// SEVERAL: more than one match may be wanted. IN_PIECES: otherwise the frame is one piece, the template one part, and the code does
+// not know of them.
+template<class T, bool SEVERAL, bool IN_PIECES>
 struct Search {
+    static constexpr bool FROM_COSTS = sizeof(T) == 1 && SEVERAL; // all matches in one go
     const MatchModel &m;
     const Templates &templates;
     const Windows &windows;
@@ -198,6 +210,17 @@ struct Search {
             dense.bests[static_cast<size_t>(k) * bands() + band] = best;
     }
     __device__ int bands() const { return cusi::divUp(m.orows, BAND); }
+    __device__ Pieces pieces() const {
+        if constexpr (IN_PIECES)
+            return dense.pieces;
+        return {m.ocols, m.orows, m.w, m.h, 1, 1, 1, 1};
+    }
+    __device__ Place place(int piece, int part) const {
+        if constexpr (IN_PIECES)
+            return placeOf(dense.pieces, piece, part);
+        return {0, 0, 0, 0};
+    }
+    __device__ int pieceBands() const { return cusi::divUp(pieces().rows, BAND); }
 
     __device__ Fractions fractions(const Frame &frame, int k, int round, const int (&periods)[2]) const {
         return {m, frame, templates, windows, scores, refinement, dense, k, round, {periods[0], periods[1]}};
@@ -225,7 +248,11 @@ struct Search {
         return match_narrow(&m, &t, raw + constant, doubt, s1[0], s2);
     }
 
-    __device__ void scoreBand(int k, int round, int band, [[maybe_unused]] bool integers) const {
+    // A band of a piece. If it is the only piece, that is a band of the map, whose best position is kept.
+    __device__ void scoreBand(int k, int round, int piece, int band, [[maybe_unused]] bool integers) const {
+        const Place at_place = place(piece, 0);
+        const int y0 = at_place.y + band * BAND, y1 = min(at_place.y + pieces().rows, m.orows);
+        const int cols = min(pieces().cols, m.ocols - at_place.x);
         const fft::PlanOf<double2> &plan = dense.rows;
         fft::DoublePair *const elements = sharedElements();
         loadProducts(dense, band);
@@ -239,31 +266,52 @@ struct Search {
         if constexpr (sizeof(T) > 1)
             doubt = match_doubt(&m, &templates.sums[k], dense.energy, dense.units, constant);
         Candidate best = noCandidate();
-        for (int i = threadIdx.x; i < BAND * m.ocols; i += DENSE_THREADS) {
-            const int x = i / BAND, r = i % BAND, y = band * BAND + r;
-            if (y >= m.orows)
+        for (int i = threadIdx.x; i < BAND * cols; i += DENSE_THREADS) {
+            const int column = i / BAND, x = at_place.x + column, r = i % BAND, y = y0 + r;
+            if (y >= y1)
                 continue;
-            const double raw = values[BAND * plan.element(x) + r] * dense.scale;
+            const double raw = values[BAND * plan.element(column) + r] * dense.scale;
             const unsigned long long position = static_cast<unsigned long long>(y) * m.ocols + x;
             const size_t at = static_cast<size_t>(k) * m.orows * m.ocols + position;
             Candidate here = {0, position};
             if constexpr (sizeof(T) == 1) {
                 here.cost = costOf<T>(m, templates.sums[k], windows, y, x, rint(raw) + constant);
-                if (dense.costs)
-                    dense.costs[at] = here.cost;
+                if (dense.exact.positions)
+                    dense.exact.positions[at] = here.cost;
             } else {
                 const MatchInterval interval = intervalOf(templates.sums[k], doubt, y, x, raw, constant, integers);
                 here.cost = interval.upper;
-                if (!integers || m.max_matches > 1)
+                if (!integers || m.max_matches > 1 || IN_PIECES)
                     dense.intervals[position] = interval;
             }
             if (isFree(round, at) && isBetter(here, best))
                 best = here;
         }
-        keepBest(k, band, best);
+        if (!IN_PIECES)
+            keepBest(k, band, best);
     }
 
-    // The same from the costs of an earlier round.
+    // Of 8-bit pictures: the best positions of some tiles.
+    __device__ void updateTiles(int k, int item) const {
+        const CostMap<DENSE_THREADS> map(m, scores, dense.exact, k);
+        for (int i = 0; i < TILES_OF_WARP; ++i) {
+            const int tile = (item * TILES_OF_WARP + i) * DENSE_WARPS + static_cast<int>(threadIdx.x) / 32;
+            if (tile < map.across * map.down)
+                map.updateTile(tile / map.across, tile % map.across, [](int, int) { return false; });
+        }
+    }
+
+    __device__ void findFromTiles(int k, int round, bool tiles, int item) const {
+        if constexpr (FROM_COSTS) {
+            if (tiles)
+                updateTiles(k, item);
+            else
+                CostMap<DENSE_THREADS>(m, scores, dense.exact, k)
+                    .findMatches(round, refinement.results + static_cast<size_t>(k) * m.max_matches);
+        }
+    }
+
+    // The best of a band of the map, from the costs of all pieces or of an earlier round.
     __device__ void scanBand(int k, int round, int band) const {
         const int begin = band * BAND * m.ocols, end = min(begin + BAND * m.ocols, m.orows * m.ocols);
         const size_t map = static_cast<size_t>(k) * m.orows * m.ocols;
@@ -271,7 +319,7 @@ struct Search {
         for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += DENSE_THREADS) {
             Candidate here = {0, static_cast<unsigned long long>(i)};
             if constexpr (sizeof(T) == 1)
-                here.cost = dense.costs[map + i];
+                here.cost = dense.exact.positions[map + i];
             else
                 here.cost = dense.intervals[i].upper;
             if (isFree(round, map + i) && isBetter(here, best))
@@ -315,15 +363,16 @@ struct Search {
 // ---- Phases
 
 // Floats begin with INSPECT. Those with fractions need PERIODS and EQUALS once, and LIST and SUM before each FINISH.
-enum class Stage { ROWS, COLUMNS, SCORES, FINISH, SCAN, INSPECT, PERIODS, EQUALS, LIST, SUM };
+// Of bytes TILES come before the FINISH that finds several matches.
+enum class Stage { ROWS, COLUMNS, SCORES, FINISH, SCAN, TILES, INSPECT, PERIODS, EQUALS, LIST, SUM };
 
 // The work is a list of items that every block can tell: for each template whose list overflowed, the items of each stage.
 // Blocks take items in order and begin one when all items of earlier stages are done. Whoever waits therefore waits for
 // running blocks only, and it does not matter how many blocks the device runs at a time.
-template<class T>
+template<class T, bool SEVERAL, bool IN_PIECES>
 struct Phase {
     int k = -1;
-    int round = 0;
+    int round = 0, piece = 0, part = 0;
     Stage stage = Stage::FINISH;
     unsigned start = 0, end = 0;
     bool frame_done = false; // its spectra were made in an earlier phase
@@ -332,7 +381,13 @@ struct Phase {
     float largest = 0; // magnitude of the frame's pixels, infinity if they are not all integers
     int periods[2] = {1, 1};
 
-    __device__ int frameItems(const MatchModel &m) const { return frame_done ? 0 : cusi::divUp(m.rows, BAND) * m.planes; }
+    __device__ int frameItems(const MatchModel &m, const Pieces &pieces) const {
+        return frame_done ? 0 : cusi::divUp(pieces.rows + pieces.part_rows - 1, BAND) * m.planes;
+    }
+    // A template in one part keeps its spectra for all pieces.
+    __device__ int templateItems(const MatchModel &m, const Pieces &pieces) const {
+        return pieces.parts == 1 && piece ? 0 : cusi::divUp(pieces.part_rows, BAND) * m.planes;
+    }
 
     // Whether what comes next depends on the results of this stage, which learn() gets.
     __device__ bool decides() const { return stage == Stage::INSPECT || stage == Stage::PERIODS; }
@@ -345,7 +400,7 @@ struct Phase {
     }
 
     // Of template k, after what is done once a frame.
-    __device__ Stage firstStage(const Search<T> &search) {
+    __device__ Stage firstStage(const Search<T, SEVERAL, IN_PIECES> &search) {
         if constexpr (sizeof(T) > 1) {
             if (!inspected) {
                 inspected = true;
@@ -364,7 +419,7 @@ struct Phase {
         return Stage::ROWS;
     }
 
-    __device__ unsigned items(const Search<T> &search) const {
+    __device__ unsigned items(const Search<T, SEVERAL, IN_PIECES> &search) const {
         const MatchModel &m = search.m;
         if constexpr (sizeof(T) > 1) {
             if (stage == Stage::INSPECT)
@@ -376,28 +431,40 @@ struct Phase {
             if (stage == Stage::SUM)
                 return search.dense.blocks;
         }
-        return stage == Stage::ROWS      ? frameItems(m) + cusi::divUp(m.h, BAND) * m.planes
+        const Pieces pieces = search.pieces();
+        return stage == Stage::ROWS      ? frameItems(m, pieces) + templateItems(m, pieces)
                : stage == Stage::COLUMNS ? search.dense.tiles
+               : stage == Stage::SCORES  ? search.pieceBands()
                : stage == Stage::FINISH  ? 1
+               : stage == Stage::TILES   ? cusi::divUp(costTiles(m), TILES_OF_WARP * DENSE_WARPS)
                                          : search.bands();
     }
 
     // The next phase; false after the last one.
-    __device__ bool advance(const Search<T> &search) {
+    __device__ bool advance(const Search<T, SEVERAL, IN_PIECES> &search) {
         const MatchModel &m = search.m;
         start = end;
+        const Pieces pieces = search.pieces();
         if (stage == Stage::ROWS) {
-            frame_done = true;
+            frame_done = !IN_PIECES;
             stage = Stage::COLUMNS;
         } else if (stage == Stage::COLUMNS) {
-            stage = Stage::SCORES;
+            part = IN_PIECES && part + 1 < pieces.parts ? part + 1 : 0;
+            stage = part ? Stage::ROWS : Stage::SCORES;
+        } else if (IN_PIECES && stage == Stage::SCORES && piece + 1 < pieces.count) {
+            ++piece;
+            stage = Stage::ROWS;
+        } else if (search.FROM_COSTS && stage == Stage::SCORES && m.max_matches > 1) {
+            stage = Stage::TILES;
+        } else if (IN_PIECES && stage == Stage::SCORES) { // the least of all pieces
+            stage = Stage::SCAN;
         } else if (sizeof(T) > 1 && stage >= Stage::INSPECT && stage <= Stage::EQUALS) {
             stage = firstStage(search);
         } else if (sizeof(T) > 1 && !integers && stage != Stage::SUM && stage != Stage::FINISH) {
             stage = stage == Stage::LIST ? Stage::SUM : Stage::LIST;
         } else if (stage != Stage::FINISH) {
             stage = Stage::FINISH;
-        } else if (k >= 0 && round + 1 < m.max_matches) {
+        } else if (sizeof(T) > 1 && k >= 0 && round + 1 < m.max_matches) {
             ++round;
             stage = Stage::SCAN;
         } else {
@@ -407,6 +474,7 @@ struct Phase {
             if (k >= m.count)
                 return false;
             round = static_cast<int>(search.refinement.overflows[k]) - 1;
+            piece = 0;
             stage = firstStage(search);
         }
         end += items(search);
@@ -414,23 +482,30 @@ struct Phase {
     }
 };
 
-template<class T>
-__device__ void runItem(const Search<T> &search, const Frame &frame, const Phase<T> &phase, int item) {
+template<class T, bool SEVERAL, bool IN_PIECES>
+__device__ void runItem(const Search<T, SEVERAL, IN_PIECES> &search, const Frame &frame,
+                        const Phase<T, SEVERAL, IN_PIECES> &phase, int item) {
     const MatchModel &m = search.m;
     const Dense &dense = search.dense;
+    const Pieces pieces = search.pieces();
     if (phase.stage == Stage::ROWS) {
-        const int frame_items = phase.frameItems(m), i = item < frame_items ? item : item - frame_items;
+        const int frame_items = phase.frameItems(m, pieces), i = item < frame_items ? item : item - frame_items;
         const bool of_frame = item < frame_items;
         const int p = i % m.planes, pitch = of_frame ? dense.spectrum_pitch : dense.template_pitch;
+        const Place place = search.place(phase.piece, phase.part);
         double2 *spectra = of_frame ? dense.spectra : dense.template_spectra;
-        transformRows(dense, of_frame ? framePlane<T>(m, frame, p) : templatePlane<T>(m, search.templates, phase.k, p),
+        transformRows(dense,
+                      of_frame ? framePlane<T>(m, frame, pieces, place, p)
+                               : templatePlane<T>(m, search.templates, pieces, place, phase.k, p),
                       i / m.planes, spectra + 2 * static_cast<size_t>(p) * dense.tiles * pitch, pitch);
     } else if (phase.stage == Stage::COLUMNS) {
-        correlateTile(m, dense, item);
+        correlateTile(m, dense, pieces, IN_PIECES && phase.part, item);
     } else if (phase.stage == Stage::SCORES) {
-        search.scoreBand(phase.k, phase.round, item, phase.integers);
+        search.scoreBand(phase.k, phase.round, phase.piece, item, phase.integers);
     } else if (phase.stage == Stage::SCAN) {
         search.scanBand(phase.k, phase.round, item);
+    } else if (search.FROM_COSTS && m.max_matches > 1) {
+        search.findFromTiles(phase.k, phase.round, phase.stage == Stage::TILES, item);
     } else if (sizeof(T) == 1 || (phase.stage == Stage::FINISH && phase.integers)) {
         search.finish(phase.k, phase.round, search.bestOfBands(phase.k));
     } else if constexpr (sizeof(T) > 1) {
@@ -480,8 +555,8 @@ __device__ void finishItem(unsigned *counters) {
 }
 
 // The last block to leave prepares the next run; until then all blocks see the same list of work.
-template<class T>
-__device__ void leave(const Search<T> &search) {
+template<class T, bool SEVERAL, bool IN_PIECES>
+__device__ void leave(const Search<T, SEVERAL, IN_PIECES> &search) {
     __shared__ bool last;
     unsigned *counters = search.dense.counters;
     __syncthreads();
@@ -499,10 +574,10 @@ __device__ void leave(const Search<T> &search) {
 }
 
 // All work of a run: for the templates whose flags in search.refinement.overflows are set.
-template<class T>
-__device__ void findDense(const Search<T> &search, const Frame &frame) {
+template<class T, bool SEVERAL, bool IN_PIECES>
+__device__ void findDense(const Search<T, SEVERAL, IN_PIECES> &search, const Frame &frame) {
     const Dense &dense = search.dense;
-    Phase<T> phase;
+    Phase<T, SEVERAL, IN_PIECES> phase;
     for (bool more = true; more;) {
         const unsigned item = takeItem(dense.counters);
         while (more && item >= phase.end) {

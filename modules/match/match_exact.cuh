@@ -193,6 +193,18 @@ __device__ double exactCost(const MatchModel &m, const Templates &templates, con
     return match_smallestIsBest(m.method) ? score : -score;
 }
 
+// The exact cost from the exact correlation of the shifted pixels; masked: with maskedConstant().
+template<class T>
+__device__ double costOf(const MatchModel &m, const MatchTemplate &t, const Windows &windows, int y, int x, double c) {
+    double s1[3] = {0, 0, 0}, s2 = 0, ssd = c + t.t2;
+    if (!m.masked) {
+        windowAt<T>(m, windows, y, x, s1, s2);
+        ssd = s2 - 2 * c + t.t2;
+    }
+    const double score = match_score(&m, &t, c, s1, s2, ssd);
+    return match_smallestIsBest(m.method) ? score : -score;
+}
+
 } // namespace match
 
 #endif

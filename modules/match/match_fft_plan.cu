@@ -84,28 +84,20 @@ fft::PlanOf<double2> inDouble(const fft::Plan &p) {
     return {p.n, p.a, p.b, p.c, p.stride, p.threads, p.b_inverse, p.c_inverse, nullptr, nullptr};
 }
 
-// Bytes of shared memory that a block may have, less those for the kernels' static shared memory.
-cusStatus sharedMemory(int *bytes) {
-    constexpr int STATIC_BYTES = 8192;
-    const char *f = "cusMatcherCreate";
-    int device = 0;
-    CUSI_CUDA(f, cudaGetDevice(&device));
-    CUSI_CUDA(f, cudaDeviceGetAttribute(bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-    *bytes -= STATIC_BYTES;
-    return CUS_OK;
-}
-
 // Bound of the error of a correlation by transforms in double relative to the sum over planes of |plane| |template plane|;
 // docs/internals/match.md has the derivation.
 double denseUnits(const Stages &stages) {
     const double rows = errorUnits(stages.dense.rows), columns = errorUnits(stages.dense.columns);
     const double units = 2 * (rows + 1 + columns) + 3 * stages.model.planes + columns + 1.4143 * (1 + rows) + 4;
-    return 1.001 * units * 0x1p-53;
+    // The bounds of a template's parts, each relative to the whole frame, add up to that of the whole by Cauchy-Schwarz, times this.
+    const int parts = stages.dense.pieces.parts;
+    return 1.001 * (units + 2 * (parts - 1)) * sqrt(static_cast<double>(parts)) * 0x1p-53;
 }
 
 // The largest error that a correlation of 8-bit pixels can have.
 double denseError(const Stages &stages, const MatchTemplate *sums) {
     const MatchModel &m = stages.model;
+    const Pieces &pieces = stages.dense.pieces;
     double squares = 0, energy = 0;
     for (int p = 0; p < m.planes; ++p) {
         const double most = std::max(m.shift[p % 3], 255 - m.shift[p % 3]);
@@ -117,7 +109,9 @@ double denseError(const Stages &stages, const MatchTemplate *sums) {
         double norm = 0;
         for (int k = 0; k < m.count; ++k)
             norm = std::max(norm, sums[k].norm[p]);
-        energy += value * sqrt(static_cast<double>(m.rows) * m.cols) * norm;
+        energy += value *
+                  sqrt(static_cast<double>(pieces.rows + pieces.part_rows - 1) * (pieces.cols + pieces.part_cols - 1)) *
+                  norm;
     }
     return denseUnits(stages) * energy;
 }
@@ -138,6 +132,33 @@ cusStatus prepareFloats(MatchCuda *cuda, const void *templates, cudaStream_t str
     CUS_TRY(allocate(cuda, &dense.equal_bits, size_t{2} * m.orows * equalWords(m), stream));
     CUS_TRY(allocate(cuda, &dense.listed, MAX_CANDIDATES, stream));
     return allocate(cuda, &dense.block_bests, dense.blocks, stream);
+}
+
+// One direction: the longest piece of the map, and part of the template, whose transform fits: all of both, or parts of half the
+// longest transform at most and equal pieces.
+struct Cut {
+    fft::Plan plan;
+    int piece, part, pieces, parts;
+};
+Cut cutFor(int map, int w, int longest) {
+    Cut cut = {planFor(map + w - 1), map, w, 1, 1};
+    if (cut.plan.n && cut.plan.n <= longest)
+        return cut;
+    cut.parts = cusi::divUp(w, longest / 2);
+    cut.part = cusi::divUp(w, cut.parts);
+    cut.pieces = cusi::divUp(map, longest - cut.part + 1);
+    cut.piece = cusi::divUp(map, cut.pieces);
+    cut.plan = planFor(cut.piece + cut.part - 1);
+    return cut;
+}
+
+// Points of the longest plan of which, as of all shorter ones, `bytes` hold all elements of `each` bytes.
+int longestFitting(size_t bytes, size_t each) {
+    constexpr int PADDING = 16; // the largest outer radix
+    int points = fft::MAX_POINTS;
+    while (points > 0 && (planFor(points).n > points || (points + PADDING) * each > bytes))
+        --points;
+    return points;
 }
 
 cusStatus allowSharedMemory(const MatchModel &m, int bytes) {
@@ -178,6 +199,25 @@ cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream) {
     return allowSharedMemory(m, most);
 }
 
+cusStatus sharedMemory(int *bytes) {
+    constexpr int STATIC_BYTES = 8192;
+    const char *f = "cusMatcherCreate";
+    int device = 0;
+    CUSI_CUDA(f, cudaGetDevice(&device));
+    CUSI_CUDA(f, cudaDeviceGetAttribute(bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    *bytes -= STATIC_BYTES;
+    return CUS_OK;
+}
+
+cusStatus allocateCosts(MatchCuda *cuda, cudaStream_t stream) {
+    const MatchModel &m = cuda->stages.model;
+    ExactCosts &exact = cuda->stages.dense.exact;
+    const size_t count = m.count,
+                 tiles = static_cast<size_t>(cusi::divUp(m.ocols, COST_TILE_COLS)) * cusi::divUp(m.orows, COST_TILE_ROWS);
+    CUS_TRY(allocate(cuda, &exact.tiles, count * tiles, stream));
+    return allocate(cuda, &exact.positions, count * m.orows * m.ocols, stream);
+}
+
 // Everything about stages.dense but the model's results; rows.n stays 0 if there is none. Rounding must give the integer.
 cusStatus chooseDense(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream) {
     constexpr double MAX_ERROR = 0.4;
@@ -186,23 +226,28 @@ cusStatus chooseDense(MatchCuda *cuda, const void *templates, const MatchTemplat
     Dense &dense = stages.dense;
     int most = 0;
     CUS_TRY(sharedMemory(&most));
-    const fft::Plan rows = planFor(m.cols), columns = planFor(m.rows);
-    dense.rows = inDouble(rows);
-    dense.columns = inDouble(columns);
-    if (!rows.n || !columns.n || denseBytes(stages) > static_cast<size_t>(most) ||
-        (m.integer && !(denseError(stages, sums) < MAX_ERROR))) {
+    const size_t pair = sizeof(fft::DoublePair), room = static_cast<size_t>(most);
+    const Cut across = cutFor(m.ocols, m.w, longestFitting(room, pair));
+    const Cut down = cutFor(m.orows, m.h, longestFitting(room, pair * (m.planes > 1 ? 2 : 1)));
+    dense.rows = inDouble(across.plan);
+    dense.columns = inDouble(down.plan);
+    dense.pieces = {across.piece,  down.piece,
+                    across.part,   down.part,
+                    across.pieces, across.pieces * down.pieces,
+                    across.parts,  across.parts * down.parts};
+    if (denseBytes(stages) > room || (m.integer && !(denseError(stages, sums) < MAX_ERROR))) {
         dense = {};
         return CUS_OK;
     }
     CUS_TRY(makeTables<long double>(cuda, &dense.rows, stream));
     CUS_TRY(makeTables<long double>(cuda, &dense.columns, stream));
-    CUS_TRY(allowDenseMemory(m, most));
+    CUS_TRY(allowDenseMemory(stages, most));
     CUS_TRY(allowRefineDenseMemory(m, most));
     dense.in_refine = refinesDensely(stages, most);
     dense.tiles = cusi::divUp(dense.rows.n / 2 + 1, 2);
-    dense.spectrum_pitch = cusi::divUp(m.rows, BAND) * BAND;
-    dense.template_pitch = cusi::divUp(m.h, BAND) * BAND;
-    dense.product_pitch = cusi::divUp(m.orows, BAND) * BAND;
+    dense.spectrum_pitch = cusi::divUp(down.piece + down.part - 1, BAND) * BAND;
+    dense.template_pitch = cusi::divUp(down.part, BAND) * BAND;
+    dense.product_pitch = cusi::divUp(down.piece, BAND) * BAND;
     dense.scale = 1 / (4.0 * dense.rows.n * dense.columns.n); // rows give twice the spectra, of frame and template
     dense.blocks = cuda->multiprocessors;
     const size_t planes = m.planes, tiles = dense.tiles, count = m.count;
@@ -216,9 +261,10 @@ cusStatus chooseDense(MatchCuda *cuda, const void *templates, const MatchTemplat
     if (!m.integer)
         return prepareFloats(cuda, templates, stream);
     if (m.max_matches == 1)
-        return CUS_OK;
-    CUS_TRY(chooseSelect(cuda, most, stream));
-    return allocate(cuda, &dense.costs, count * m.orows * m.ocols, stream);
+        return isInPieces(dense.pieces) ? allocate(cuda, &dense.exact.positions, count * m.orows * m.ocols, stream)
+                                        : CUS_OK;
+    CUS_TRY(chooseSelect(cuda, stream));
+    return allocateCosts(cuda, stream);
 }
 
 } // namespace match

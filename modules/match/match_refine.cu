@@ -1,6 +1,7 @@
 // The best match: exact costs of all positions whose range reaches the least upper end, and the best of them.
 #include "match_candidates.cuh"
 #include "match_dense.cuh"
+#include "match_direct.cuh"
 #include "match_tiles.cuh"
 
 namespace match {
@@ -177,10 +178,40 @@ __device__ __forceinline__ Candidate searchPositions(const MatchModel &m, const 
     return best;
 }
 
-template<class T>
+// The same of 8-bit pictures without a mask, if one match is wanted: the tiles are correlated once more.
+template<int CN>
+__device__ __forceinline__ Candidate searchDirectly(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                                    const Windows &windows, const Scores &scores, int k, const Map &map,
+                                                    float threshold) {
+    Candidate best = noCandidate();
+    for (int tile = blockIdx.x; tile < map.tiles; tile += gridDim.x) {
+        if (!(map.lowers[tile] <= threshold))
+            continue;
+        const int y0 = tile / scores.tiles_across * TILE_ROWS, x0 = tile % scores.tiles_across * TILE_COLS;
+        ThreadSums sums;
+        DotProducts<CN>::correlate(m, frame, templates, k, y0, x0, sums);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const int y = y0 + static_cast<int>(threadIdx.x) / 16 * 2 + i / 4;
+            const int x = x0 + static_cast<int>(threadIdx.x) % 16 * 4 + i % 4;
+            if (y >= m.orows || x >= m.ocols)
+                continue;
+            const Candidate here = {costOf<uint8_t>(m, templates.sums[k], windows, y, x, sums[i / 4][i % 4]),
+                                    static_cast<unsigned long long>(y) * m.ocols + x};
+            if (isBetter(here, best))
+                best = here;
+        }
+    }
+    return best;
+}
+
+// CN: channels if the tiles can be correlated directly, otherwise 0.
+template<class T, int CN>
 __device__ __forceinline__ Candidate search(const MatchModel &m, const Frame &frame, const Templates &templates,
                                             const Windows &windows, const Scores &scores, int k, const Map &map,
                                             float threshold) {
+    if constexpr (CN > 0)
+        return searchDirectly<CN>(m, frame, templates, windows, scores, k, map, threshold);
     if (static_cast<long long>(m.w) * m.h * m.channels <= SMALL_BYTES)
         return searchPositions<T>(m, frame, templates, windows, scores, k, map, threshold);
     return searchTiles<T>(m, frame, templates, windows, scores, k, map, threshold);
@@ -233,8 +264,8 @@ __device__ __forceinline__ Map mapOf(const MatchModel &m, const Scores &scores, 
             scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols, tiles, scores.upper_count};
 }
 
-// If the list overflows, denseKernel takes over; where there is none, the blocks search the tiles instead.
-template<class T>
+// If the list overflows, denseKernel or directCostsKernel takes over; where there is neither, the blocks search the tiles instead.
+template<class T, int CN = 0>
 __global__ void __launch_bounds__(THREADS)
     refineKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
                  const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
@@ -254,7 +285,7 @@ __global__ void __launch_bounds__(THREADS)
     }
     Candidate *bests = reinterpret_cast<Candidate *>(static_cast<PartialSums<T> *>(refinement.partial_sums) +
                                                      static_cast<size_t>(k) * (MAX_CANDIDATES + blocks)); // one a block
-    Candidate best = blockBestToFirst(search<T>(m, frame, templates, windows, scores, k, map, threshold));
+    Candidate best = blockBestToFirst(search<T, CN>(m, frame, templates, windows, scores, k, map, threshold));
     if (threadIdx.x == 0)
         bests[blockIdx.x] = best;
     if (!isLastBlock(&refinement.tickets[k]))
@@ -284,7 +315,7 @@ __global__ void __launch_bounds__(DENSE_THREADS, 1)
     __syncthreads();
     Refinement here = refinement;
     here.overflows = &overflow;
-    findDense<T>({m, templates, windows, scores, here, dense}, frame);
+    findDense<T, false, false>({m, templates, windows, scores, here, dense}, frame);
 }
 
 } // namespace
@@ -304,7 +335,7 @@ cusStatus allowRefineDenseMemory(const MatchModel &m, int bytes) {
 }
 
 bool refinesDensely(const Stages &stages, int most) {
-    return stages.model.count == 1 && stages.model.max_matches == 1 &&
+    return stages.model.count == 1 && stages.model.max_matches == 1 && !isInPieces(stages.dense.pieces) &&
            denseBytes(stages) + STATIC_BYTES <= static_cast<size_t>(most);
 }
 
@@ -314,9 +345,11 @@ cusStatus launchRefine(const Stages &stages, cudaStream_t stream) {
         return cusi::launchOverlapped("cusMatcherRun", m.integer ? refineDenseKernel<uint8_t> : refineDenseKernel<float>,
                                       stages.refinement.blocks, DENSE_THREADS, denseBytes(stages), stream, m, stages.frame,
                                       stages.templates, stages.windows, stages.scores, stages.refinement, stages.dense);
-    return cusi::launchOverlapped("cusMatcherRun", m.integer ? refineKernel<uint8_t> : refineKernel<float>,
-                                  dim3(stages.refinement.blocks, m.count), THREADS, 0, stream, m, stages.frame,
-                                  stages.templates, stages.windows, stages.scores, stages.refinement);
+    auto kernel = m.integer ? refineKernel<uint8_t> : refineKernel<float>;
+    if (correlatesDotProducts(stages) && m.max_matches == 1)
+        kernel = m.channels == 1 ? refineKernel<uint8_t, 1> : refineKernel<uint8_t, 3>;
+    return cusi::launchOverlapped("cusMatcherRun", kernel, dim3(stages.refinement.blocks, m.count), THREADS, 0, stream, m,
+                                  stages.frame, stages.templates, stages.windows, stages.scores, stages.refinement);
 }
 
 } // namespace match

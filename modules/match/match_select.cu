@@ -173,10 +173,13 @@ size_t selectBytes(const Scores &scores) {
 
 } // namespace
 
-cusStatus chooseSelect(MatchCuda *cuda, int most, cudaStream_t stream) {
+cusStatus chooseSelect(MatchCuda *cuda, cudaStream_t stream) {
+    constexpr int MOST = 1 << 16; // rows or columns of packed()
     Stages &stages = cuda->stages;
     const MatchModel &m = stages.model;
-    if (selectBytes(stages.scores) + STATIC_BYTES > static_cast<size_t>(most))
+    int most = 0;
+    CUS_TRY(sharedMemory(&most));
+    if (m.orows > MOST || m.ocols > MOST || selectBytes(stages.scores) + STATIC_BYTES > static_cast<size_t>(most))
         return CUS_OK;
     static_assert(sizeof(Lists) + 1024 <= STATIC_BYTES, "shared memory of selectKernel");
     CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(selectKernel), most - STATIC_BYTES));
