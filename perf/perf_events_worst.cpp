@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,19 +85,21 @@ void row(const std::string &name, const std::vector<cusRepresentationKind> &kind
          const Times &times = steady) {
     if (!perf::wants(CUS_DEVICE))
         return;
+    std::optional<Input> input;
     for (cusRepresentationKind kind : kinds) {
         perf::Row row(std::string("worst/events/") + cusRepresentationName(kind) + "/" + name, CUS_DEVICE, 0);
         if (perf::listing()) {
             row.report();
             continue;
         }
-        const Input input(n, CUS_DEVICE, content, shift, times);
+        if (!input)
+            input.emplace(n, CUS_DEVICE, content, shift, times);
         const cusRepresentation r = cusRepresentationDefaults(kind);
         cusEventStacker *stacker = nullptr;
         check(cusEventStackerCreate(&stacker, ROWS, COLS, CUS_DEVICE, &r, 1));
         cusMat frames = CUS_MAT_INIT;
         row.measure([&](cusStream stream, int) {
-            return cusEventStack(stacker, &input.view, windows.data(), windows.size(), &frames, stream);
+            return cusEventStack(stacker, &input->view, windows.data(), windows.size(), &frames, stream);
         });
         row.report();
         cusMatRelease(&frames);
@@ -152,6 +155,27 @@ TEST(EventsWorst, OneLongWindowOfMany) {
     std::vector<cusEventWindow> windows = stacks(299 * 1000, 1000, 1000);
     windows.push_back({0, ALL});
     row("60M/one-long-of-300", TARGETS, ALL, windows);
+}
+
+// Few windows, each made whole: a crowded tile would be the work of one block.
+TEST(EventsWorst, ShortWindowsCrowded) {
+    const std::pair<const char *, Content> contents[] = {{"uniform", anywhere},
+                                                         {"one-pixel",
+                                                          [](uint64_t) {
+                                                              return std::pair{333, 222};
+                                                          }},
+                                                         {"one-column",
+                                                          [](uint64_t r) {
+                                                              return std::pair{uint64_t{333}, anywhere(r).second};
+                                                          }},
+                                                         {"one-tile", [](uint64_t r) {
+                                                              return std::pair{320 + r % 16, 208 + (r >> 16) % 16};
+                                                          }}};
+    const std::vector<cusRepresentationKind> kinds = {
+        CUS_REPR_HISTOGRAM,         CUS_REPR_MDES,       CUS_REPR_MDES_COUNT,   CUS_REPR_TENCODE,
+        CUS_REPR_STACKED_HISTOGRAM, CUS_REPR_VOXEL_GRID, CUS_REPR_TIME_SURFACE, CUS_REPR_EVENT_DIFF};
+    for (const auto &[name, content] : contents)
+        row(std::string("20-windows-of-200k/") + name, kinds, 20 * STACK, stacks(20 * STACK, STACK, STACK), content);
 }
 
 TEST(EventsWorst, OverlappingAndEmpty) {

@@ -9,9 +9,9 @@ using namespace events;
 class EventsWorst : public support::SpaceTest {};
 CUS_BOTH_SPACES(EventsWorst);
 
-enum class Content { UNIFORM, ONE_PIXEL, HALF_ON_ONE_PIXEL, ONE_ROW, ONE_TILE };
-constexpr Content CONTENTS[] = {Content::UNIFORM, Content::ONE_PIXEL, Content::HALF_ON_ONE_PIXEL, Content::ONE_ROW,
-                                Content::ONE_TILE};
+enum class Content { UNIFORM, ONE_PIXEL, HALF_ON_ONE_PIXEL, TWO_PIXELS, ONE_ROW, ONE_COLUMN, ONE_TILE };
+constexpr Content CONTENTS[] = {Content::UNIFORM, Content::ONE_PIXEL,  Content::HALF_ON_ONE_PIXEL, Content::TWO_PIXELS,
+                                Content::ONE_ROW, Content::ONE_COLUMN, Content::ONE_TILE};
 
 Events eventsOf(Content content, size_t n, int rows, int cols, std::mt19937_64 &random) {
     Events events;
@@ -21,8 +21,12 @@ Events eventsOf(Content content, size_t n, int rows, int cols, std::mt19937_64 &
             y = static_cast<int>(random() % static_cast<uint64_t>(rows));
         if (content == Content::ONE_PIXEL || (content == Content::HALF_ON_ONE_PIXEL && random() & 1))
             x = cols / 3, y = rows - 1;
+        else if (content == Content::TWO_PIXELS)
+            x = i % 2 ? cols / 3 : cols - 1, y = i % 2 ? rows - 1 : 0;
         else if (content == Content::ONE_ROW)
             y = rows / 2;
+        else if (content == Content::ONE_COLUMN)
+            x = cols / 2;
         else if (content == Content::ONE_TILE)
             x %= std::min(cols, 64), y %= std::min(rows, 16);
         events.add(t += static_cast<int64_t>(random() & 1), x, y, random() % 8 ? 1 : 0);
@@ -136,6 +140,56 @@ TEST(EventsWorstCuda, LongWindowsAsOnTheHost) {
         }
 }
 
+// Eleven short windows of ten tiles, whose crowded ones are left to helpers from 2^20 events on, that is 95,326 a window.
+TEST_P(EventsWorst, CrowdedShortWindows) {
+    std::mt19937_64 random = support::generator();
+    const uint64_t n = space() == CUS_DEVICE ? 100000 : 20000;
+    for (Content content : CONTENTS) {
+        const Events events = eventsOf(content, n, 300, 200, random);
+        for (uint64_t length : {n * 95325 / 100000, n * 95326 / 100000, n - 100}) {
+            std::vector<cusEventWindow> windows = {{n, n}, {n / 2, n / 2 + 5000}}; // not all need help
+            for (uint64_t first = 0; first < 9; ++first)
+                windows.push_back({first, first + length});
+            for (const cusRepresentation &r : allKinds())
+                check(events, windows, 300, 200, {r}, space());
+            if (length < n - 100)
+                continue;
+            for (const cusRepresentation &r : otherOptions(random))
+                check(events, windows, 300, 200, {r}, space(), 1 + random() % 9);
+            check(events, windows, 300, 200, allKinds(), space()); // one stacker: each kind finds the slots cleared
+        }
+        if (HasFailure())
+            return;
+    }
+}
+
+// The same with more tiles, so more helpers of a window; with tiles of several parts and frames of several bands; and with
+// windows of more runs than are sampled.
+TEST(EventsWorstCuda, CrowdedShortWindowsAsOnTheHost) {
+    CUS_NEEDS(CUS_DEVICE);
+    std::mt19937_64 random = support::generator();
+    for (const auto &[rows, cols, n] : {std::tuple{720, 1280, size_t{200001}}, std::tuple{2000, 2112, size_t{300000}},
+                                        std::tuple{480, 640, size_t{1500000}}})
+        for (Content content : {Content::ONE_PIXEL, Content::TWO_PIXELS, Content::ONE_COLUMN, Content::ONE_TILE}) {
+            if (rows == 2000 && content != Content::TWO_PIXELS) // large frames take the host long
+                continue;
+            const Events events = eventsOf(content, n, rows, cols, random);
+            for (const cusRepresentation &r : allKinds())
+                expectSameAsOnHost(events, {{3, n}, {n / 2, n}, {0, n / 3}, {n, n}, {5, n}, {0, 9}}, rows, cols, {r});
+            if (HasFailure())
+                return;
+        }
+}
+
+// Few helpers, each with more events of one pixel than its sums have room for at once.
+TEST(EventsWorstCuda, CrowdedVoxelsOfFewHelpers) {
+    CUS_NEEDS(CUS_DEVICE);
+    std::mt19937_64 random = support::generator();
+    const size_t n = 3000000;
+    const Events events = eventsOf(Content::ONE_PIXEL, n, 100, 130, random);
+    expectSameAsOnHost(events, {{0, n}, {1, n}, {2, n}, {3, n}}, 100, 130, {repr(CUS_REPR_VOXEL_GRID)});
+}
+
 // Sums past 32 bits that return: 60,000 positive events and then as many negative ones on one pixel.
 TEST(EventsWorstCuda, VoxelSumsPast32Bits) {
     CUS_NEEDS(CUS_DEVICE);
@@ -146,6 +200,7 @@ TEST(EventsWorstCuda, VoxelSumsPast32Bits) {
     for (int channels : {1, 2, 5, 16}) {
         r.channels = channels;
         expectSameAsOnHost(events, {{0, events.size()}}, 20, 30, {r});
+        expectSameAsOnHost(events, {{0, 120000}, {60000, 500000}, {9, 440009}}, 300, 200, {r}); // helpers
     }
 }
 

@@ -120,7 +120,7 @@ CUS_API const char *cusRepresentationName(cusRepresentationKind kind);
 typedef struct cusEventStacker cusEventStacker;
 
 /* Creates a stacker for frames of rows x cols (1..65536 each) in `count` (1..8) representations, for events in `space`. All
- * workspace is allocated here: on the device 128 MiB for sorted events and one frame's accumulators, at most 8 bytes per
+ * workspace is allocated here: on the device 136 MiB for sorted events and one frame's accumulators, at most 8 bytes per
  * value; on the host one frame's accumulators per thread. One call at a time may use an object (else BUSY), in any stream
  * (core.h); different objects are independent. Errors: NULL, VALUE, TYPE, SIZE, NO_MEMORY, NO_CUDA. */
 CUS_API cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, cusSpace space,

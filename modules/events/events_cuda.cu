@@ -12,6 +12,16 @@
 
 namespace cusi::events {
 
+namespace tuning {
+// Helpers would make calls of fewer events than HELPED_EVENTS slower: by up to 8 % of 9 to 19 us.
+constexpr uint64_t HELPED_EVENTS = 1 << 20;
+// A window whose events all lie in one tile keeps that tile's block busy for longer than the others take, if it has more
+// events than so many, a part of all, and a few for each tile to be written.
+constexpr uint64_t LONE_EVENTS = 16384, LONE_PART = 128, LONE_PER_TILE = 12;
+constexpr unsigned MIN_WINDOW_HELPERS = 4, MAX_WINDOW_HELPERS = 64; // together one per multiprocessor or more
+constexpr size_t SLOT_BYTES = size_t{8} << 20, MAX_SLOTS = 1024;
+} // namespace tuning
+
 Kind kindOf(cusRepresentationKind kind) {
     switch (kind) {
     case CUS_REPR_HISTOGRAM:
@@ -55,6 +65,25 @@ Representation representationOf(const Batch &batch, int index) {
 
 namespace {
 
+// Helpers for the crowded tiles of `count` windows: events_crowded.cuh. None if a tile's block can do without. No more than
+// two thirds of the tiles, so that a tile with less than thrice its due gets none.
+Helpers helpersOf(const Batch &batch, const TilePass &pass, const Tiling &band, const SortedRuns &sorted, unsigned count) {
+    const State *state = batch.state;
+    const uint64_t needed = tuning::LONE_EVENTS + batch.max_events * count / tuning::LONE_PART +
+                            uint64_t{tuning::LONE_PER_TILE} * band.tiles * count;
+    if (!pass.helped || batch.max_events * count < tuning::HELPED_EVENTS || batch.max_events < needed)
+        return {};
+    const unsigned pieces = pass.helped_pieces << (pass.tile_bits - pass.part_bits),
+                   slots = static_cast<unsigned>(std::min(tuning::SLOT_BYTES / pass.helped_bytes, tuning::MAX_SLOTS)),
+                   wanted = std::clamp(static_cast<unsigned>(state->multiprocessors) / count, tuning::MIN_WINDOW_HELPERS,
+                                       tuning::MAX_WINDOW_HELPERS),
+                   given = std::min({wanted, sorted.runs_per_window, band.tiles * 2 / 3, slots / (pieces * count) * 2});
+    if (given < tuning::MIN_WINDOW_HELPERS)
+        return {};
+    const unsigned crowded = divUp(2u * tuning::RUN * pass.record_bytes, given * 16) + 1; // one piece may not be full
+    return {given, pieces, crowded, pass.helped_bytes, state->slots, state->tickets};
+}
+
 // Runs a pass over the tiles of windows first .. first + count - 1 of the batch.
 cusStatus launchPass(const Batch &batch, const TilePass &pass, const Tiling &tiling, unsigned first, unsigned count) {
     TileParams params = pass.params;
@@ -67,8 +96,9 @@ cusStatus launchPass(const Batch &batch, const TilePass &pass, const Tiling &til
     repr.frames = repr.frames ? rowOf(static_cast<char *>(repr.frames), repr.step, y) : nullptr;
     repr.levels += repr.levels && !params.sums ? first : 0; // parts of a window share its levels
     params.part_bits = pass.part_bits;
-    return launchOverlapped(STACK, pass.kernel,
-                            dim3((tiling.tiles + pass.helpers) << (pass.tile_bits - pass.part_bits), count), pass.threads,
+    const unsigned helpers = pass.helpers + params.helpers.count;
+    return launchOverlapped(STACK, params.helpers.count > 0 ? pass.helped : pass.kernel,
+                            dim3((tiling.tiles + helpers) << (pass.tile_bits - pass.part_bits), count), pass.threads,
                             pass.shared, batch.stream, params);
 }
 
@@ -86,6 +116,7 @@ cusStatus sortAndRun(const Batch &batch, const Tiling &tiling, bool with_green, 
                 sortWindows<Record>(batch, band, sorted, first, count, with_green && top == 0, count_skipped && top == 0));
             for (int k = 0; k < pass_count; ++k) {
                 passes[k].params.sorted = sorted;
+                passes[k].params.helpers = helpersOf(batch, passes[k], band, sorted, count);
                 CUS_TRY(launchPass(batch, passes[k], band, first, count));
             }
             top = band.bottom;
@@ -208,11 +239,14 @@ cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
                  levels_bytes = levels ? EVENTS_MAX_REPRESENTATIONS *
                                              divUp(tuning::BATCH_WINDOWS * sizeof(EventsLevels), size_t{256}) * 256
                                        : 0,
-                 cleared_bytes = 256 + list_bytes + levels_bytes + accumulator_bytes;
+                 ticket_bytes = tuning::MAX_SLOTS * sizeof(unsigned),
+                 cleared_bytes = 256 + ticket_bytes + tuning::SLOT_BYTES + list_bytes + levels_bytes + accumulator_bytes;
     CUS_TRY(cusi_deviceAllocate(CREATE, cleared_bytes + tuning::SORTED_BYTES, &state->memory));
     char *at = static_cast<char *>(state->memory);
     state->skipped = reinterpret_cast<unsigned long long *>(at);
-    state->list = reinterpret_cast<Window *>(at += 256);
+    state->tickets = reinterpret_cast<unsigned *>(at += 256);
+    state->slots = at += ticket_bytes;
+    state->list = reinterpret_cast<Window *>(at += tuning::SLOT_BYTES);
     state->levels = reinterpret_cast<EventsLevels *>(at += list_bytes);
     state->accumulators = at += levels_bytes;
     state->sorted = at + accumulator_bytes;

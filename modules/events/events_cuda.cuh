@@ -210,6 +210,16 @@ __host__ __device__ constexpr unsigned accumulatorsPerPixel(Kind kind, unsigned 
 
 constexpr int STRIP_BITS = 7, STRIP = 1 << STRIP_BITS; // neighboring pixels that are written together
 
+// Blocks that help with crowded tiles: events_crowded.cuh. A crowded tile has a slot of device memory for each of its
+// pieces.
+struct Helpers {
+    unsigned count, pieces; // count: of a window and a part of its tiles
+    unsigned crowded;       // 16-byte pieces of a tile's records per run: two helpers' worth
+    unsigned slot_bytes;
+    void *slots;       // these
+    unsigned *tickets; // and these, the helpers that have added to a slot, are 0 between launches
+};
+
 // Parameters of a tile kernel: a block makes the pixels of one tile (or a part of it) of one window.
 struct TileParams {
     Windows windows;
@@ -231,6 +241,7 @@ struct TileParams {
     Window whole;
     void *sums;
     bool saturate; // HISTOGRAM: there are too many parts for sums of 16 bits
+    Helpers helpers;
 };
 
 using TileKernel = void (*)(TileParams);
@@ -242,7 +253,11 @@ struct TilePass {
     size_t shared;
     unsigned tile_bits, part_bits; // log2 of the pixels of a tile, and of a block
     TileParams params;
-    unsigned helpers; // accumulateKernel: blocks without a tile of their own
+    unsigned helpers = 0; // accumulateKernel: blocks without a tile of their own
+    // The same kernel with helpers; how many pieces they make of a tile's part, and the bytes of a piece
+    TileKernel helped = nullptr;
+    unsigned helped_pieces = 1;
+    unsigned helped_bytes = 0, record_bytes = 4;
 };
 
 struct TilePasses {
@@ -259,6 +274,8 @@ constexpr char STACK[] = "cusEventStack", CREATE[] = "cusEventStackerCreate";
 struct State {
     void *memory = nullptr; // holds all of the following
     unsigned long long *skipped = nullptr;
+    void *slots = nullptr; // of helpers
+    unsigned *tickets = nullptr;
     Window *list = nullptr;
     EventsLevels *levels = nullptr; // BATCH_WINDOWS for each representation if one is STACKED_HISTOGRAM
     void *accumulators = nullptr;   // of a long window

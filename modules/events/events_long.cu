@@ -58,16 +58,9 @@ struct Share {
     unsigned tile, first, last;
 };
 
-constexpr unsigned SAMPLED_RUNS = 32;
-
 // Events of the tile in a run.
 __device__ __forceinline__ unsigned eventsOf(const uint16_t *ends, unsigned tile) {
     return ends[tile] - (tile > 0 ? ends[tile - 1] : 0);
-}
-
-// How many of the helpers a tile with so many events in the sampled runs wants: its share of all events.
-__device__ __forceinline__ unsigned helpersWanted(unsigned events, unsigned samples, unsigned helpers) {
-    return min(helpers, helpers * events / max(samples * tuning::RUN, 1u));
 }
 
 // A tile with far more events than others, in the worst case all of them, shares its runs with helpers, the part's last
@@ -423,7 +416,7 @@ LongPlan planLong(const Batch &batch, Kind kind, const Representation &repr) {
     for (plan.tiling = tilingOf(batch.stacker, bits);
          bits < most_bits && (plan.tiling.tiles == 0 || plan.tiling.tiles > tuning::MAX_TILES);)
         plan.tiling = tilingOf(batch.stacker, ++bits);
-    plan.pass = {kernelsOf(kind).accumulate, THREADS, size_t{bytes} << part_bits, bits, part_bits, {}, 0};
+    plan.pass = {kernelsOf(kind).accumulate, THREADS, size_t{bytes} << part_bits, bits, part_bits, {}};
     TileParams &params = plan.pass.params;
     params.repr = repr;
     params.pitch = accumulatorPitch(batch.stacker);

@@ -1,6 +1,6 @@
 // Tiles to pixels: MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF, accumulated in shared memory.
-#include "events_tiles.cuh"
-#include "events_values.cuh"
+#include "events_crowded.cuh"
+#include "events_long.cuh"
 
 #include <algorithm>
 
@@ -8,6 +8,7 @@ namespace cusi::events {
 
 namespace tuning {
 constexpr size_t VALUES_SHARED_BYTES = 40 << 10;
+constexpr unsigned HELPED_VOXEL_RUNS = 32;
 // Percent of the cache that serves as shared memory, where times are gathered through the rest.
 constexpr int VOXEL_CARVEOUT = 72, SURFACE_CARVEOUT = 44;
 } // namespace tuning
@@ -27,9 +28,9 @@ __host__ __device__ constexpr unsigned sharedBytesPerPixel(Kind kind, unsigned c
 }
 
 // As forRecords(), with pixels counted from the part's first.
-template<class Visit>
+template<bool WHOLE_WARPS = false, class Visit>
 __device__ inline void forRecords(const TileParams &params, const TilePart &part, Visit visit) {
-    forRecords<THREADS>(params, part.w, part.tile, [&](uint32_t(&pixel)[4], uint32_t(&key)[4]) {
+    forRecords<THREADS, WHOLE_WARPS>(params, part.w, part.runs, part.tile, [&](uint32_t(&pixel)[4], uint32_t(&key)[4]) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             pixel[i] -= part.from;
@@ -68,6 +69,15 @@ __device__ inline void writePart(const TileParams &params, const TilePart &part,
     }
 }
 
+// The word of the frame that an accumulator (or four of 8 bits) becomes.
+template<Kind KIND>
+__device__ __forceinline__ uint32_t finalWord(const Representation &repr, uint32_t cell) {
+    return KIND == STACKED_HISTOGRAM ? __vminu4(cell, repr.cutoff * 0x01010101u)
+           : KIND == TIME_SURFACE    ? cell & ~VALUE_MARK
+           : KIND == VOXEL_GRID      ? __float_as_uint(voxelValue(static_cast<int>(cell)))
+                                     : cell;
+}
+
 // ---- MDES_COUNT and STACKED_HISTOGRAM ----------------------------------------------------------------------------------
 
 // Adds 1 to n 8-bit counters from number `at` on. Returns false if one of them was 255 and has carried.
@@ -81,26 +91,14 @@ __device__ inline bool addBytes(uint32_t *cells, unsigned at, unsigned n) {
     return good;
 }
 
-// The same with counters that saturate at 255.
-__device__ inline void addBytesSaturating(uint32_t *cells, unsigned at, unsigned n) {
-    for (const unsigned end = at + n; at < end; ++at) {
-        const unsigned shift = at % 4 * 8;
-        uint32_t old = static_cast<volatile uint32_t *>(cells)[at / 4], expected = ~old;
-        while (old != expected && (old >> shift & 255) < 255) {
-            expected = old;
-            old = atomicCAS(cells + at / 4, expected, expected + (1u << shift));
-        }
-    }
-}
-
-// The part's 8-bit counters. Unless they are SATURATING, sets `carried` if one has carried: they are then useless.
-template<Kind KIND, bool SATURATING>
+// The part's 8-bit counters. Sets `carried` if one has carried: they are then useless.
+template<Kind KIND>
 __device__ void countPart(const TileParams &params, const TilePart &part, const EventsLevels &levels, uint32_t *cells,
                           int *carried) {
     const Representation &repr = params.repr;
     const unsigned channels = repr.channels;
     forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
-        if (!SATURATING && *static_cast<volatile int *>(carried))
+        if (*static_cast<volatile int *>(carried))
             return;
         bool good = true;
 #pragma unroll
@@ -108,30 +106,62 @@ __device__ void countPart(const TileParams &params, const TilePart &part, const 
             if (key[i] == 0)
                 continue;
             const unsigned level = levelOf(levels, key[i] / 2 - 1), polarity = (key[i] & 1) == repr.swap ? 1 : 0;
-            const unsigned at = KIND == MDES_COUNT ? pixel[i] * channels : (pixel[i] * 2 + polarity) * channels + level,
-                           n = KIND == MDES_COUNT ? level + 1 : 1;
-            if (SATURATING)
-                addBytesSaturating(cells, at, n);
-            else if (KIND == STACKED_HISTOGRAM)
+            const unsigned at = KIND == MDES_COUNT ? pixel[i] * channels : (pixel[i] * 2 + polarity) * channels + level;
+            if (KIND == STACKED_HISTOGRAM)
                 good = (~atomicAdd(cells + at / 4, 1u << (at % 4 * 8)) & 255u << (at % 4 * 8)) != 0 && good;
             else
-                good = addBytes(cells, at, n) && good;
+                good = addBytes(cells, at, level + 1) && good;
         }
         if (!good)
             atomicExch(carried, 1);
     });
 }
 
-// Counts with an add each; if a counter carries, counts again with saturating counters.
+// Counts half a part in counters of 16 bits, which are left alone once they have reached 255, by the events' last channels.
+// At most 4 adds per thread are in flight past that, for which 16 bits have room.
+static_assert(255 + 4 * THREADS < 65536, "saturating counters must not carry");
 template<Kind KIND>
-__device__ __forceinline__ void countTilePart(const TileParams &params, const TilePart &part, const EventsLevels &levels,
-                                              uint32_t *cells, unsigned words, int *carried) {
-    countPart<KIND, false>(params, part, levels, cells, carried);
+__device__ __forceinline__ void countHalf16(const TileParams &params, const TilePart &half, const EventsLevels &levels,
+                                            uint32_t *cells) {
+    const Representation &repr = params.repr;
+    forRecords(params, half, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+        unsigned at[4];
+        uint32_t now[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const unsigned level = levelOf(levels, key[i] / 2 - 1), polarity = (key[i] & 1) == repr.swap ? 1 : 0,
+                           row = KIND == MDES_COUNT ? pixel[i] : pixel[i] * 2 + polarity;
+            at[i] = key[i] ? row * repr.channels + level : 0;
+            now[i] = static_cast<volatile uint32_t *>(cells)[at[i] / 2] >> at[i] % 2 * 16;
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (key[i] && (now[i] & 0xffff) < 255)
+                atomicAdd(cells + at[i] / 2, 1u << at[i] % 2 * 16);
+    });
     __syncthreads();
-    if (*carried) {
-        clearShared(cells, words);
-        countPart<KIND, true>(params, part, levels, cells, carried);
+}
+
+// Writes these counts. Each channel of MDES_COUNT has the events of all later ones too.
+template<Kind KIND>
+__device__ __forceinline__ void writeHalf16(const TileParams &params, const TilePart &half, unsigned bytes,
+                                            uint32_t *cells) {
+    const unsigned channels = params.repr.channels;
+    if (KIND == MDES_COUNT) {
+        for (unsigned i = threadIdx.x; i < half.pixels; i += THREADS) {
+            uint16_t *counts = reinterpret_cast<uint16_t *>(cells) + i * channels;
+            unsigned sum = 0;
+            for (unsigned k = channels; k-- > 0;)
+                counts[k] = static_cast<uint16_t>(sum = min(sum + counts[k], 255u));
+        }
+        __syncthreads();
     }
+    writePart(params, half, bytes, false, [&](unsigned i) {
+        const uint4 *quads = reinterpret_cast<const uint4 *>(cells), four = saturatedBytes(quads[2 * i], quads[2 * i + 1]);
+        const auto value = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
+        return make_uint4(value(four.x), value(four.y), value(four.z), value(four.w));
+    });
+    __syncthreads();
 }
 
 // ---- VOXEL_GRID --------------------------------------------------------------------------------------------------------
@@ -196,12 +226,14 @@ __device__ __forceinline__ void writeVoxels64(const TileParams &params, const Ti
 
 // ---- TIME_SURFACE ------------------------------------------------------------------------------------------------------
 
-// The index + 1 of a pixel's last event by polarity; then that event replaces it by its value and VALUE_MARK.
-__device__ void surfaceOfPart(const TileParams &params, const TilePart &part, uint32_t *cells) {
-    const Representation &repr = params.repr;
-    const Window window = params.windows[part.w];
+__device__ __forceinline__ unsigned surfaceCell(const Representation &repr, uint32_t pixel, uint32_t key) {
+    return pixel * 2 + ((key & 1) == repr.swap ? 1 : 0);
+}
+
+// The index + 1 of a pixel's last event by polarity.
+__device__ __forceinline__ void newestOfPart(const TileParams &params, const TilePart &part, uint32_t *cells) {
     const volatile uint32_t *now = cells;
-    const auto cellOf = [&](uint32_t pixel, uint32_t key) { return pixel * 2 + ((key & 1) == repr.swap ? 1 : 0); };
+    const auto cellOf = [&](uint32_t pixel, uint32_t key) { return surfaceCell(params.repr, pixel, key); };
     forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
         uint32_t found[4];
 #pragma unroll
@@ -213,6 +245,15 @@ __device__ void surfaceOfPart(const TileParams &params, const TilePart &part, ui
                 atomicMax(cells + cellOf(pixel[i], key[i]), key[i] / 2);
     });
     __syncthreads();
+}
+
+// These indices; then their events replace them by their values and VALUE_MARK.
+__device__ void surfaceOfPart(const TileParams &params, const TilePart &part, uint32_t *cells) {
+    const Representation &repr = params.repr;
+    const Window window = params.windows[part.w];
+    const volatile uint32_t *now = cells;
+    const auto cellOf = [&](uint32_t pixel, uint32_t key) { return surfaceCell(repr, pixel, key); };
+    newestOfPart(params, part, cells);
     const int64_t newest = window.first == window.last ? 0 : repr.t[window.last - 1];
     forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
         bool last[4];
@@ -254,16 +295,7 @@ __device__ __forceinline__ uint4 clipped16(const uint4 *quads, unsigned i) {
     return swap_pairs ? make_uint4(c, d, a, b) : make_uint4(a, b, c, d);
 }
 
-// ---- The kernel --------------------------------------------------------------------------------------------------------
-
-// The word of the frame that an accumulator (or four of 8 bits) becomes.
-template<Kind KIND>
-__device__ __forceinline__ uint32_t finalWord(const Representation &repr, uint32_t cell) {
-    return KIND == STACKED_HISTOGRAM ? __vminu4(cell, repr.cutoff * 0x01010101u)
-           : KIND == TIME_SURFACE    ? cell & ~VALUE_MARK
-           : KIND == VOXEL_GRID      ? __float_as_uint(voxelValue(static_cast<int>(cell)))
-                                     : cell;
-}
+// ---- Accumulators to the frame -----------------------------------------------------------------------------------------
 
 template<Kind KIND>
 __device__ __forceinline__ void writeAccumulators(const TileParams &params, const TilePart &part, unsigned bytes,
@@ -277,7 +309,123 @@ __device__ __forceinline__ void writeAccumulators(const TileParams &params, cons
         });
 }
 
+// ---- Helpers with a crowded tile ---------------------------------------------------------------------------------------
+//
+// Lanes of a warp that add to the same cell are added up first (addTogether).
+
+__device__ __forceinline__ void sumPolaritiesTogether(const TileParams &params, const TilePart &part, uint32_t *cells) {
+    const auto add = [&](unsigned cell, int sum) { atomicAdd(cells + cell, static_cast<uint32_t>(sum)); };
+    forRecords<true>(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            addTogether(key[i] != 0, pixel[i], key[i] & 1 ? 1 : -1, add);
+    });
+}
+
+// Sums in two parts, which need not be carried: multiples of 2^12, and what is left.
+__device__ __forceinline__ void sumVoxelsTogether(const TileParams &params, const TilePart &part, int2 *cells) {
+    const Representation &repr = params.repr;
+    const Window window = params.windows[part.w];
+    const VoxelTimes times(repr.t[window.first], repr.t[window.last - 1], repr.channels);
+    const auto add = [&](unsigned cell, int weight) {
+        atomicAdd(&cells[cell].x, weight & 4095);
+        atomicAdd(&cells[cell].y, weight >> 12);
+    };
+    forRecords<true>(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+        int64_t t[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            t[i] = repr.t[window.first + (key[i] ? key[i] / 2 - 1 : 0)];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const VoxelWeights weights = times(t[i], key[i] & 1);
+            const unsigned cell = pixel[i] * repr.channels + weights.bin;
+            addTogether(key[i] != 0, cell, static_cast<int>(weights.here), add);
+            addTogether(key[i] != 0 && weights.bin + 1 < repr.channels, cell + 1, static_cast<int>(weights.next), add);
+        }
+    });
+}
+
+__device__ __forceinline__ void writeSums64(const TileParams &params, const TilePart &half, unsigned bytes,
+                                            const int64_t *sums) {
+    writePart(params, half, bytes, true, [&](unsigned at) {
+        const auto value = [&](unsigned k) { return __float_as_uint(voxelValue64(sums[at * 4 + k])); };
+        return make_uint4(value(0), value(1), value(2), value(3));
+    });
+    __syncthreads();
+}
+
+// A part's half from as many runs at a time as its sums have room for.
+__device__ __forceinline__ void helpVoxels(const TileParams &params, TilePart half, const Help &help, unsigned piece,
+                                           unsigned bytes, unsigned words, uint32_t *cells) {
+    static_assert(tuning::HELPED_VOXEL_RUNS * tuning::RUN < 1 << (31 - 12), "sums of 32 bits");
+    auto *sums = reinterpret_cast<unsigned long long *>(cells);
+    const size_t slot = slotOf(params.helpers, help, half.w, piece);
+    for (unsigned run = help.first_run; run < help.last_run; run += tuning::HELPED_VOXEL_RUNS) {
+        half.runs = {run, min(run + tuning::HELPED_VOXEL_RUNS, help.last_run)};
+        clearShared(cells, words);
+        sumVoxelsTogether(params, half, reinterpret_cast<int2 *>(cells));
+        addToSlot<THREADS>(params.helpers, slot, sums, AddParts());
+    }
+    if (takeSlot<THREADS>(params.helpers, help, slot, sums))
+        writeSums64(params, half, bytes, reinterpret_cast<const int64_t *>(sums));
+}
+
+// Indices of last events to their values.
+__device__ __forceinline__ void surfaceOfIndices(const TileParams &params, const TilePart &part, uint32_t *cells) {
+    const Window window = params.windows[part.w];
+    const int64_t *t = params.repr.t, newest = t[window.last - 1];
+    for (unsigned i = threadIdx.x; i < part.pixels * 2; i += THREADS)
+        if (cells[i])
+            cells[i] = VALUE_MARK | __float_as_uint(surfaceValue(params.repr, t[window.first + cells[i] - 1], newest));
+    __syncthreads();
+}
+
 template<Kind KIND>
+__device__ __forceinline__ void helpValues(const TileParams &params, TilePart part, uint32_t *cells, EventsLevels *levels) {
+    const Representation &repr = params.repr;
+    const unsigned bytes = sharedBytesPerPixel(KIND, repr.channels), words = part.pixels * bytes / 4,
+                   piece = part.from >> params.part_bits;
+    const Help help = helpOf<uint32_t, THREADS>(params, part.w, part.tile - params.tiling.tiles, cells);
+    if (help.count == 0)
+        return;
+    part.runs = help.runs();
+    part.moveTo(params.tiling, help.tile);
+    if (part.row0 + (part.from >> params.tiling.col_bits) >= params.tiling.bottom)
+        return;
+    prepareLevels<KIND>(repr, part.w, params.windows[part.w], levels);
+    if constexpr (countsInBytes(KIND) || KIND == VOXEL_GRID) {
+        for (unsigned i = 0; i < 2; ++i) {
+            const TilePart half = part.halfPart(i);
+            if constexpr (KIND == VOXEL_GRID) {
+                helpVoxels(params, half, help, piece * 2 + i, bytes, words, cells);
+            } else {
+                clearShared(cells, words);
+                countHalf16<KIND>(params, half, *levels, cells);
+                if (mergeHelp<THREADS>(params, help, part.w, piece * 2 + i, cells, AddCounts()))
+                    writeHalf16<KIND>(params, half, bytes, cells);
+            }
+        }
+        return;
+    }
+    clearShared(cells, words);
+    if constexpr (KIND == TIME_SURFACE) {
+        newestOfPart(params, part, cells);
+        if (!mergeHelp<THREADS>(params, help, part.w, piece, cells, KeepLargest()))
+            return;
+    } else {
+        sumPolaritiesTogether(params, part, cells);
+        if (!mergeHelp<THREADS>(params, help, part.w, piece, cells, AddSum()))
+            return;
+    }
+    if constexpr (KIND == TIME_SURFACE)
+        surfaceOfIndices(params, part, cells);
+    writeAccumulators<KIND>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));
+}
+
+// ---- The kernel --------------------------------------------------------------------------------------------------------
+
+template<Kind KIND, bool HELPED>
 __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
@@ -285,7 +433,12 @@ __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams par
     __shared__ int carried;
     uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
     const Representation &repr = params.repr;
-    const TilePart part(params);
+    TilePart part(params);
+    if (HELPED) {
+        if (part.tile >= params.tiling.tiles)
+            return helpValues<KIND>(params, part, cells, &levels);
+        part.runs = runsUnlessCrowded<uint32_t>(params, part.w, part.tile);
+    }
     const unsigned bytes = sharedBytesPerPixel(KIND, repr.channels), words = part.pixels * bytes / 4;
     if (part.row0 + (part.from >> params.tiling.col_bits) >= params.tiling.bottom)
         return;
@@ -295,7 +448,16 @@ __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams par
     clearShared(cells, words);
 
     if constexpr (countsInBytes(KIND)) {
-        countTilePart<KIND>(params, part, levels, cells, words, &carried);
+        countPart<KIND>(params, part, levels, cells, &carried);
+        __syncthreads();
+        if (carried) {
+            for (unsigned i = 0; i < 2; ++i) {
+                clearShared(cells, words);
+                countHalf16<KIND>(params, part.halfPart(i), levels, cells);
+                writeHalf16<KIND>(params, part.halfPart(i), bytes, cells);
+            }
+            return;
+        }
     } else if constexpr (KIND == VOXEL_GRID) {
         sumVoxels(params, part, cells, nullptr, &carried);
         __syncthreads();
@@ -311,18 +473,19 @@ __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams par
     writeAccumulators<KIND>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));
 }
 
+template<bool HELPED>
 TileKernel tileValuesKernelFor(Kind kind) {
     switch (kind) {
     case TIME_SURFACE:
-        return tileValuesKernel<TIME_SURFACE>;
+        return tileValuesKernel<TIME_SURFACE, HELPED>;
     case MDES_COUNT:
-        return tileValuesKernel<MDES_COUNT>;
+        return tileValuesKernel<MDES_COUNT, HELPED>;
     case STACKED_HISTOGRAM:
-        return tileValuesKernel<STACKED_HISTOGRAM>;
+        return tileValuesKernel<STACKED_HISTOGRAM, HELPED>;
     case VOXEL_GRID:
-        return tileValuesKernel<VOXEL_GRID>;
+        return tileValuesKernel<VOXEL_GRID, HELPED>;
     default:
-        return tileValuesKernel<EVENT_DIFF>;
+        return tileValuesKernel<EVENT_DIFF, HELPED>;
     }
 }
 
@@ -336,13 +499,15 @@ cusStatus createValues(State *state) {
     // part may be halved.
     state->values_shared_bytes = std::clamp(static_cast<size_t>(shared) / 3 - 1280,
                                             size_t{2 * STRIP} * EVENTS_MAX_CHANNELS * 4, tuning::VALUES_SHARED_BYTES);
-    for (Kind kind : {TIME_SURFACE, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID})
-        CUSI_CUDA(CREATE, cudaFuncSetAttribute(tileValuesKernelFor(kind), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                               static_cast<int>(state->values_shared_bytes)));
-    CUSI_CUDA(CREATE, cudaFuncSetAttribute(tileValuesKernel<VOXEL_GRID>, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                           tuning::VOXEL_CARVEOUT));
-    CUSI_CUDA(CREATE, cudaFuncSetAttribute(tileValuesKernel<TIME_SURFACE>, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                           tuning::SURFACE_CARVEOUT));
+    for (const auto kernelFor : {tileValuesKernelFor<false>, tileValuesKernelFor<true>}) {
+        for (Kind kind : {TIME_SURFACE, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID})
+            CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(kind), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                   static_cast<int>(state->values_shared_bytes)));
+        CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(VOXEL_GRID), cudaFuncAttributePreferredSharedMemoryCarveout,
+                                               tuning::VOXEL_CARVEOUT));
+        CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(TIME_SURFACE), cudaFuncAttributePreferredSharedMemoryCarveout,
+                                               tuning::SURFACE_CARVEOUT));
+    }
     return CUS_OK;
 }
 
@@ -357,10 +522,13 @@ unsigned valuesPartBits(const Batch &batch, int index) {
 
 TilePass valuesPass(const Batch &batch, int index) {
     const Kind kind = kindOf(batch.stacker->representations[index].kind);
-    TilePass pass = {tileValuesKernelFor(kind), THREADS, 0, tuning::INDEXED_TILE, valuesPartBits(batch, index), {}, 0};
+    TilePass pass = {tileValuesKernelFor<false>(kind), THREADS, 0, tuning::INDEXED_TILE, valuesPartBits(batch, index), {}};
     pass.params.repr = representationOf(batch, index);
     pass.params.vectors = rowsAligned(batch.frames[index]);
     pass.shared = size_t{sharedBytesPerPixel(kind, pass.params.repr.channels)} << pass.part_bits;
+    pass.helped = tileValuesKernelFor<true>(kind);
+    pass.helped_pieces = countsInBytes(kind) || kind == VOXEL_GRID ? 2 : 1;
+    pass.helped_bytes = pass.shared;
     // The smallest tiles that are not too many to sort by: the fewer parts a tile has, the less often its records are read.
     SortedRuns sorted = {};
     for (unsigned bits = pass.part_bits; bits < pass.tile_bits; ++bits) {
