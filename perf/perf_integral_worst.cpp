@@ -15,18 +15,18 @@ using perf::check;
 using perf::Mat;
 using perf::Size;
 
-enum class Tables { PADDED, TIGHT };
+enum class Tables { PADDED, TIGHT }; // TIGHT: the source, too
 
 struct Set {
     Mat parent, memory[2];
     cusMat src = CUS_MAT_INIT, sum = CUS_MAT_INIT, sqsum = CUS_MAT_INIT;
 };
 
-// A table whose rows follow each other without padding, one entry past the start of its memory.
-void makeTight(Mat &memory, cusMat &table, Size size, int type, cusSpace space) {
-    const size_t entry = type == CUS_32SC1 ? 4 : 8, row = (static_cast<size_t>(size.cols) + 1) * entry;
-    check(cusMatCreate(&memory.mat, size.rows + 2, static_cast<int>(row), CUS_8UC1, space));
-    check(cusMatWrap(&table, size.rows + 1, size.cols + 1, type, space, memory.bytes() + entry, row));
+// A matrix whose rows follow each other without padding, `shift` elements past the start of its memory.
+void makeTight(Mat &memory, cusMat &mat, Size size, int type, cusSpace space, size_t shift) {
+    const size_t element = cusTypeSize(type), row = static_cast<size_t>(size.cols) * element;
+    check(cusMatCreate(&memory.mat, 1, static_cast<int>((size.pixels() + shift) * element), CUS_8UC1, space));
+    check(cusMatWrap(&mat, size.rows, size.cols, type, space, memory.bytes() + shift * element, row));
 }
 
 // The source is the part at (at, at) of an image that is larger by `at` on each side.
@@ -53,13 +53,16 @@ void worst(const std::string &id, Size size, bool squares, int at, Tables tables
                 Set &s = sets.emplace_back();
                 cusMat host = CUS_MAT_INIT;
                 check(cusMatWrap(&host, whole.rows, whole.cols, type, CUS_HOST, data, 0));
-                check(space == CUS_DEVICE ? cusMatUpload(&host, &s.parent.mat, nullptr)
-                                          : cusMatCopy(&host, &s.parent.mat, nullptr));
-                check(cusMatRegion(&s.parent.mat, at, at, size.cols, size.rows, &s.src));
+                cusMat tight = CUS_MAT_INIT, *const image = tables == Tables::TIGHT ? &tight : &s.parent.mat;
                 if (tables == Tables::TIGHT) {
-                    makeTight(s.memory[0], s.sum, size, CUS_32SC1, space);
-                    makeTight(s.memory[1], s.sqsum, size, CUS_64FC1, space);
+                    const Size table = {size.cols + 1, size.rows + 1};
+                    makeTight(s.parent, tight, whole, type, space, 0);
+                    makeTight(s.memory[0], s.sum, table, type == CUS_32FC1 ? CUS_64FC1 : CUS_32SC1, space, 1);
+                    if (squares)
+                        makeTight(s.memory[1], s.sqsum, table, CUS_64FC1, space, 1);
                 }
+                check(space == CUS_DEVICE ? cusMatUpload(&host, image, nullptr) : cusMatCopy(&host, image, nullptr));
+                check(cusMatRegion(image, at, at, size.cols, size.rows, &s.src));
                 // Allocates the tables and touches the host's pages.
                 check(cusIntegratorRun(integrator, &s.src, &s.sum, squares ? &s.sqsum : nullptr, nullptr, nullptr));
             }
@@ -97,6 +100,15 @@ TEST(IntegralWorst, shapes) {
         worst("squares/" + size.text(), size, true, 0, Tables::PADDED);
         worst("32F/" + size.text(), size, false, 0, Tables::PADDED, CUS_32FC1);
     }
+}
+// Thin images without padding, and the squares of as many pixels.
+TEST(IntegralWorst, thin) {
+    for (const Size size : {Size{1, 3936256}, Size{3936256, 1}, Size{1984, 1984}}) {
+        worst("thin/" + size.text(), size, false, 0, Tables::TIGHT);
+        worst("thin/squares/" + size.text(), size, true, 0, Tables::TIGHT);
+    }
+    for (const Size size : {Size{18, 131072}, Size{131072, 18}, Size{1536, 1536}})
+        worst("thin/32F-squares/" + size.text(), size, true, 0, Tables::TIGHT, CUS_32FC1);
 }
 
 } // namespace

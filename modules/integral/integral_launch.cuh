@@ -4,6 +4,7 @@
 
 #include "integral_kernel.cuh"
 #include "integral_stages.cuh"
+#include "integral_thin_launch.cuh"
 #include "integral_workspace.cuh"
 
 #include <algorithm>
@@ -112,9 +113,11 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
     return CUS_OK;
 }
 
-// Chooses the tiles by the size of the image.
+// Chooses the kernel and its tiles by the size of the image.
 template<class Pixel, class SumTable, class SquareTable>
 cusStatus launchIntegral(const char *function, const IntegralArgs &args, cudaStream_t stream) {
+    if (ThinLayout::isThin(args.src->rows, args.src->cols))
+        return launchThin<Pixel, SumTable, SquareTable>(function, args, stream);
     int multiprocessors = 0;
     CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
     const auto with = [&](auto shape) {
@@ -130,19 +133,20 @@ cusStatus launchIntegral(const char *function, const IntegralArgs &args, cudaStr
     const auto isLong = [](int length, int side) {
         return side <= tuning::MAX_SHORT_SIDE && length / tuning::LONG_SHAPE >= side;
     };
+    const bool few_rows = src.rows < tuning::MIN_TALL_ROWS || !isLong(src.rows, src.cols); // short chains in any tiles
     if constexpr (std::is_same_v<Pixel, float>)
         return isLong(src.rows, src.cols) ? with(tuning::TallFloat()) : with(tuning::Float());
     else if constexpr (!std::is_same_v<SumTable, Sums32> || EXISTS<SquareTable>)
-        return fits(tuning::Small64())      ? with(tuning::Small64())
-               : isLong(src.rows, src.cols) ? with(tuning::Tall64())
-               : fits(tuning::Medium64())   ? with(tuning::Medium64())
-                                            : with(tuning::Large64());
+        return few_rows && fits(tuning::Small64()) ? with(tuning::Small64())
+               : isLong(src.rows, src.cols)        ? with(tuning::Tall64())
+               : fits(tuning::Medium64())          ? with(tuning::Medium64())
+                                                   : with(tuning::Large64());
     else
-        return fits(tuning::Small32())      ? with(tuning::Small32())
-               : isLong(src.rows, src.cols) ? with(tuning::Tall32())
-               : isLong(src.cols, src.rows) ? with(tuning::Wide32())
-               : fits(tuning::Large32())    ? with(tuning::Medium32())
-                                            : with(tuning::Large32());
+        return few_rows && fits(tuning::Small32()) ? with(tuning::Small32())
+               : isLong(src.rows, src.cols)        ? with(tuning::Tall32())
+               : isLong(src.cols, src.rows)        ? with(tuning::Wide32())
+               : fits(tuning::Large32())           ? with(tuning::Medium32())
+                                                   : with(tuning::Large32());
 }
 
 } // namespace cusi::integral

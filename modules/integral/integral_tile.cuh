@@ -40,7 +40,7 @@ using Medium64 = TileShape<1, 8, 8, 4, 8, 1>;
 using Large64 = TileShape<2, 4, 16, 3, 8, 1, 2970>;
 using Tall64 = TileShape<1, 8, 8, 3, 8, 2, 0, true>;    // and those of narrow images
 using Float = TileShape<1, 8, 4, 4, 2, 1>;              // 32FC1 sources
-using TallFloat = TileShape<1, 8, 4, 4, 2, 1, 0, true>; // narrow ones
+using TallFloat = TileShape<1, 8, 4, 2, 2, 4, 0, true>; // narrow ones
 
 // Throttled launches: three blocks write at a time for every four multiprocessors.
 constexpr unsigned WRITERS = 3, WRITERS_PER_SMS = 4;
@@ -50,6 +50,10 @@ constexpr unsigned MAX_COLUMN_GROUP = 32;
 constexpr unsigned GROUP = 32; // tiles in a group of the row and corner chains; groups in a group of groups
 // From this ratio of the sides on, and up to this short side, tables get tiles for long chains.
 constexpr int LONG_SHAPE = 16, MAX_SHORT_SIDE = 1024;
+constexpr int MIN_TALL_ROWS = 4096; // fewer make no long chain, whatever the tiles
+// Images this narrow or flat are thin: integral_thin.cuh. Tiles of one launch: at most 17 MB of workspace.
+constexpr int MAX_THIN_COLS = 64, MAX_THIN_ROWS = 32, MIN_FLAT_COLS = 4096;
+constexpr size_t MAX_THIN_TILES = 8192;
 // Workspace of one slab. Taller images are cut into slabs, one launch each; 16384 x 16384 is one slab.
 constexpr size_t SLAB_BYTES = 48 << 20;
 } // namespace tuning
