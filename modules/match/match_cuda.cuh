@@ -90,9 +90,9 @@ struct Candidate {
 struct Refinement {
     void *partial_sums;
     unsigned *tickets;
-    unsigned *
-        overflows; // of each template: the match from which on denseKernel or directCostsKernel is to find them, and one, or
-                   // 0; NULL if there is neither
+    // Of each template: one more than the match from which on denseKernel or directCostsKernel is to find them, or 0; NULL if there
+    // is neither.
+    unsigned *overflows;
     cusMatch *results;
     int round;         // 0 finds the best match, 1 the next, ...
     int blocks;        // a template

@@ -1,29 +1,13 @@
-// denseKernel: the best matches where the refinement's lists overflowed, if there are several templates or matches.
-#include "match_dense.cuh"
+// Dense correlation: denseKernel for frames of one piece, and its launch. match_dense_pieces.cu has the kernel for frames in pieces.
+#include "match_dense_kernel.cuh"
 
 namespace match {
 
 namespace {
 
-template<class T, bool IN_PIECES>
-__global__ void __launch_bounds__(DENSE_THREADS, 1)
-    denseKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
-                const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
-                const __grid_constant__ Scores scores, const __grid_constant__ Refinement refinement,
-                const __grid_constant__ Dense dense) {
-    cusi::startInOrder();
-    bool overflow = false;
-    for (int k = threadIdx.x; k < m.count; k += DENSE_THREADS)
-        overflow |= refinement.overflows[k] != 0;
-    if (!__syncthreads_or(overflow))
-        return;
-    const Search<T, true, IN_PIECES> search = {m, templates, windows, scores, refinement, dense};
-    findDense(search, frame);
-}
-
-auto kernelFor(const Stages &stages) {
+DenseKernel kernelFor(const Stages &stages) {
     if (isInPieces(stages.dense.pieces))
-        return stages.model.integer ? denseKernel<uint8_t, true> : denseKernel<float, true>;
+        return denseKernelInPieces(stages.model.integer);
     return stages.model.integer ? denseKernel<uint8_t, false> : denseKernel<float, false>;
 }
 
