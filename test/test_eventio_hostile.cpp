@@ -403,6 +403,28 @@ TEST(EventHostile, EnormousGroups) {
     EXPECT_CHEAP(c, 64, 2);
 }
 
+// A group whose names claim to fill 12 GB, in a file of some kilobytes: libhdf5 would allocate them before it reads them.
+TEST(EventHostile, HeapLargerThanTheFile) {
+    if (!MEASURED)
+        GTEST_SKIP() << "sanitizers reserve address space";
+    Folder at;
+    const hid_t file = H5Fcreate((at / "r.h5").c_str(), H5F_ACC_TRUNC, NO, NO),
+                group = H5Gcreate2(file, "events", NO, NO, NO);
+    for (const char *name : {"x", "y", "p", "t"})
+        plain(group, name, N);
+    H5Gclose(group);
+    H5Fclose(file);
+    Bytes bytes = load(at / "r.h5");
+    const std::string name = "HEAP";
+    const auto heap = std::search(bytes.begin(), bytes.end(), name.begin(), name.end());
+    ASSERT_LT(heap - bytes.begin() + 16, std::ptrdiff_t(bytes.size()));
+    heap[12] = 3; // the fifth byte of the size
+    save(at / "r.h5", bytes);
+    ASSERT_EQ(Reader(fixture("m3ed_gzip.h5")).opened, CUS_OK); // libhdf5 does not survive being initialized without memory
+    const Cost c = cost(at / "r.h5", cusEventReaderDefaults(), 64 << 20);
+    EXPECT_EQ(c.status, CUS_ERROR_CAPACITY) << c.message;
+}
+
 // t_offset and the resolution have the type and size that the formats say: times and sensors are never guessed.
 TEST(EventHostile, SmallDatasetsOfOtherTypes) {
     Folder at;

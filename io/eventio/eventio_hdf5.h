@@ -43,7 +43,9 @@ cusStatus eventio_hdf5Failure(const Hdf5Source *source, const char *function);
 /* Whether the chunks of the dataset at `address`, counted from `base`, have an extent. */
 int eventio_datasetIsGood(const EventSource *source, uint64_t base, uint64_t address);
 
-/* Whether the free list of the local heap whose first n bytes are `prefix` ends. 1 also for what is no heap. */
+/* Whether the free list of the local heap whose first n bytes are `prefix` ends. 1 also for what is no heap; EVENTIO_HEAP_TOO_LARGE:
+ * its names are more metadata than may be read. */
+enum { EVENTIO_HEAP_TOO_LARGE = 2 };
 int eventio_heapIsGood(const EventSource *source, uint64_t base, const uint8_t *prefix, size_t n);
 
 /* ---- eventio_hdf5_driver.c ------------------------------------------------------------------------------------------------ */

@@ -163,6 +163,10 @@ static herr_t driverRead(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr_
         return -1;
     memset((char *)buffer + got, 0, size - (size_t)got);
     const int good = type == H5FD_MEM_LHEAP ? eventio_heapIsGood(source->source, file->base_addr, buffer, size) : 1;
+    if (good == EVENTIO_HEAP_TOO_LARGE) {
+        source->metadata_refused = 1;
+        return -1;
+    }
     return good < 0 ? cannotRead(source) : good - 1;
 }
 

@@ -155,8 +155,8 @@ int eventio_heapIsGood(const EventSource *source, uint64_t base, const uint8_t *
         return 1;
     const uint64_t size = number(prefix + 8, l.length_size), at = number(prefix + 8 + 2 * l.length_size, l.address_size);
     uint64_t next = number(prefix + 8 + l.length_size, l.length_size), left = size / (2 * l.length_size + !l.length_size);
-    if (size > EVENTIO_METADATA_BYTES) /* is refused when it is read */
-        return 1;
+    if (size > EVENTIO_METADATA_BYTES) /* libhdf5 would allocate all of it before it reads it */
+        return EVENTIO_HEAP_TOO_LARGE;
     while (next != 1 && next < size && !l.failed) { /* 1: the end */
         uint8_t bytes[8];
         if (left-- == 0)
