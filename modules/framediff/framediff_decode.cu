@@ -7,6 +7,13 @@
 namespace {
 
 constexpr int THREADS = 256, BLOCKS_PER_SM = 8;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750 // 1024 resident threads at most
+constexpr int RESIDENT_BLOCKS = 4;
+#elif defined(__CUDA_ARCH__) && ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1200) // 1536
+constexpr int RESIDENT_BLOCKS = 6;
+#else
+constexpr int RESIDENT_BLOCKS = BLOCKS_PER_SM;
+#endif
 constexpr unsigned BATCH = 4; // entries that a thread takes at a time
 
 struct DecodeParams {
@@ -43,7 +50,7 @@ __device__ __forceinline__ void addEntries(const DecodeParams &params, size_t at
             *byte[k] = static_cast<unsigned char>(value[k]);
 }
 
-__global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) decodeKernel(const DecodeParams params) {
+__global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS) decodeKernel(const DecodeParams params) {
     cusi::startInOrder();
     const unsigned n = *params.count;
     if (n > params.capacity)
