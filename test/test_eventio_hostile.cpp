@@ -121,38 +121,6 @@ std::string hostile(const char *name) {
     if ((path).empty())     \
     GTEST_SKIP() << "the file is not in the folder CUSIGHT_TEST_HOSTILE"
 
-// ---- EVT3 ----
-
-// Vectors that run past 16 bits are outside every sensor; they are not cut to 16 bits.
-TEST(EventHostile, Evt3VectorsPastSixteenBits) {
-    for (const int width : {0, 640, 65536}) {
-        Bytes bytes = reference::bytesOf("% evt 3.0\n% end\n");
-        for (const uint32_t word : {0x8000u, 0x6001u, 0x0005u, 0x3000u})
-            reference::append(bytes, word, 2);
-        size_t good = 0, bad = 0;
-        for (unsigned k = 0; k < 140000; ++k) { // each vector of 12 columns has its first and last event
-            reference::append(bytes, 0x4801u, 2);
-            for (const unsigned x : {12 * k, 12 * k + 11})
-                ++(x < (width ? unsigned(std::min(width, 65535)) : 65535u) ? good : bad);
-        }
-        cusEventReaderOptions options = cusEventReaderDefaults();
-        options.width = options.height = width;
-        options.bad_events = CUS_BAD_EVENTS_SKIP;
-        Reader lenient(bytes, options);
-        ASSERT_EQ(lenient.opened, CUS_OK) << cusLastError();
-        const Events got = lenient.all();
-        EXPECT_EQ(got.size(), good);
-        EXPECT_EQ(lenient.counts().bad_coordinates, bad);
-        EXPECT_TRUE(std::is_sorted(got.x.begin(), got.x.end())) << "x was cut to 16 bits";
-        options.bad_events = CUS_BAD_EVENTS_STOP;
-        Reader strict(bytes, options);
-        cusStatus status = CUS_OK;
-        EXPECT_EQ(strict.all(777, &status).size(), good);
-        EXPECT_EQ(status, CUS_ERROR_FORMAT);
-        EXPECT_NE(std::string(cusLastError()).find("is outside the"), std::string::npos) << cusLastError();
-    }
-}
-
 TEST(EventHostile, FileBx) {
     const std::string path = hostile("bx.raw");
     NEEDS_HOSTILE(path);
