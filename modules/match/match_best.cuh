@@ -13,6 +13,17 @@ __device__ inline bool isBetter(const Candidate &a, const Candidate &b) {
     return a.cost < b.cost || (a.cost == b.cost && a.position < b.position);
 }
 
+// The best of a warp, in every lane.
+__device__ __forceinline__ Candidate warpBest(Candidate best) {
+    for (int d = 16; d; d /= 2) {
+        const Candidate other = {__shfl_xor_sync(cusi::FULL_WARP, best.cost, d),
+                                 __shfl_xor_sync(cusi::FULL_WARP, best.position, d)};
+        if (isBetter(other, best))
+            best = other;
+    }
+    return best;
+}
+
 // The best of a block of COUNT warps, valid in thread 0 only.
 template<int COUNT = WARPS>
 __device__ Candidate blockBestToFirst(Candidate best) {

@@ -7,17 +7,6 @@
 
 namespace match {
 
-// The best of a warp, in every lane.
-__device__ __forceinline__ Candidate warpBest(Candidate best) {
-    for (int d = 16; d; d /= 2) {
-        const Candidate other = {__shfl_xor_sync(cusi::FULL_WARP, best.cost, d),
-                                 __shfl_xor_sync(cusi::FULL_WARP, best.position, d)};
-        if (isBetter(other, best))
-            best = other;
-    }
-    return best;
-}
-
 __host__ __device__ inline int costTiles(const MatchModel &m) {
     return cusi::divUp(m.ocols, COST_TILE_COLS) * cusi::divUp(m.orows, COST_TILE_ROWS);
 }

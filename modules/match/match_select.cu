@@ -54,13 +54,7 @@ struct Decision {
             if (isBetter(here, best))
                 best = here;
         }
-        for (int d = 16; d; d /= 2) {
-            const Candidate other = {__shfl_xor_sync(cusi::FULL_WARP, best.cost, d),
-                                     __shfl_xor_sync(cusi::FULL_WARP, best.position, d)};
-            if (isBetter(other, best))
-                best = other;
-        }
-        return best;
+        return warpBest(best);
     }
 
     // Stores the matches of rounds 1 .. end - 1. The first round that is not decided then, at most `end`: what it may choose from
