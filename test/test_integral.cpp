@@ -236,19 +236,7 @@ TEST_P(Integral, NanAndInfinityPropagateDownAndRight) {
         std::vector<float> src(rows * cols, 1.5f);
         src[y0 * cols + x0] = bad;
         TestMat in(rows, cols, CUS_32FC1, space(), {}, src.data());
-        TestMat sum(rows + 1, cols + 1, CUS_64FC1, space()), sqsum(rows + 1, cols + 1, CUS_64FC1, space());
-        CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, &sqsum.mat, nullptr, nullptr));
-        const auto s = sum.get<double>(), q = sqsum.get<double>();
-        for (int y = 0; y <= rows; ++y)
-            for (int x = 0; x <= cols; ++x) {
-                const size_t i = static_cast<size_t>(y) * (cols + 1) + x;
-                if (y > y0 && x > x0) {
-                    ASSERT_FALSE(std::isfinite(s[i]) || std::isfinite(q[i])) << y << ", " << x;
-                } else {
-                    ASSERT_EQ(s[i], 1.5 * x * y);
-                    ASSERT_EQ(q[i], 2.25 * x * y);
-                }
-            }
+        checkSpread(in.mat, y0, x0);
     }
 }
 

@@ -22,31 +22,11 @@ class IntegralThin : public support::SpaceTest {
     void check(Shape size, int type, Layout source, Layout tables) {
         const auto bytes = support::randomBytes(static_cast<size_t>(size.rows) * static_cast<size_t>(size.cols), random_);
         const std::vector<float> floats(type == CUS_32FC1 ? bytes.begin() : bytes.end(), bytes.end());
-        const size_t rows = static_cast<size_t>(size.rows), cols = static_cast<size_t>(size.cols),
-                     pixel = cusTypeSize(type);
-        const auto narrow = reference::integral<uint32_t>(bytes, rows, cols);
-        const auto sums = reference::integral<double>(bytes, rows, cols),
-                   squares = reference::integral<double>(bytes, rows, cols, true);
+        const size_t pixel = cusTypeSize(type);
         TestMat in(size.rows, size.cols, type, space(), {source.padding * pixel, source.offset * pixel},
                    floats.empty() ? static_cast<const void *>(bytes.data()) : floats.data());
-        for (const Case &c : CASES) {
-            if (c.type != type)
-                continue;
-            SCOPED_TRACE(testing::Message()
-                         << size.rows << " x " << size.cols << ", type " << type << ", source at " << source.offset << " + "
-                         << source.padding << ", tables at " << tables.offset << " + " << tables.padding << ", depth "
-                         << c.sum_depth << ", tables " << c.sum << c.sqsum);
-            const bool is32 = sumType(c) == CUS_32SC1;
-            const size_t entry = is32 ? 4 : 8;
-            TestMat sum(size.rows + 1, size.cols + 1, sumType(c), space(), {tables.padding * entry, tables.offset * entry}),
-                sqsum(size.rows + 1, size.cols + 1, CUS_64FC1, space(), {tables.padding * 8, tables.offset * 8});
-            const cusIntegralOptions options = {c.sum_depth};
-            CUS_ASSERT_OK(
-                cusIntegral(&in.mat, c.sum ? &sum.mat : nullptr, c.sqsum ? &sqsum.mat : nullptr, &options, nullptr));
-            ASSERT_TRUE(!c.sum || (is32 ? sum.get<uint32_t>() == narrow : sum.get<double>() == sums));
-            ASSERT_TRUE(!c.sqsum || sqsum.get<double>() == squares);
-            ASSERT_TRUE(in.intact() && sum.intact() && sqsum.intact());
-        }
+        SCOPED_TRACE(testing::Message() << "source at " << source.offset << " + " << source.padding);
+        checkTables(in, bytes, tables);
     }
     void checkBoth(Shape size, Layout source = {}, Layout tables = {}) {
         check(size, CUS_8UC1, source, tables);
@@ -170,19 +150,7 @@ TEST_P(IntegralThin, NanAndInfinityPropagateDownAndRight) {
             std::vector<float> src(pixels, 1.5f);
             src[static_cast<size_t>(y0) * static_cast<size_t>(size.cols) + static_cast<size_t>(x0)] = bad;
             TestMat in(size.rows, size.cols, CUS_32FC1, space(), {}, src.data());
-            TestMat sum(size.rows + 1, size.cols + 1, CUS_64FC1, space()),
-                sqsum(size.rows + 1, size.cols + 1, CUS_64FC1, space());
-            CUS_ASSERT_OK(cusIntegral(&in.mat, &sum.mat, &sqsum.mat, nullptr, nullptr));
-            const auto s = sum.get<double>(), q = sqsum.get<double>();
-            size_t i = 0;
-            for (int y = 0; y <= size.rows; ++y)
-                for (int x = 0; x <= size.cols; ++x, ++i)
-                    if (y > y0 && x > x0) {
-                        ASSERT_FALSE(std::isfinite(s[i]) || std::isfinite(q[i])) << y << ", " << x;
-                    } else {
-                        ASSERT_EQ(s[i], 1.5 * x * y);
-                        ASSERT_EQ(q[i], 2.25 * x * y);
-                    }
+            checkSpread(in.mat, y0, x0);
         }
 }
 

@@ -13,27 +13,9 @@ class IntegralWorst : public support::SpaceTest {
     // One source of bytes in one layout, every set of tables. Entries are counted in tables' layouts, bytes in the source's.
     void check(int rows, int cols, Layout source, Layout tables) {
         const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random_);
-        const auto narrow = reference::integral<uint32_t>(bytes, rows, cols);
-        const auto sums = reference::integral<double>(bytes, rows, cols),
-                   squares = reference::integral<double>(bytes, rows, cols, true);
         TestMat in(rows, cols, CUS_8UC1, space(), source, bytes.data());
-        for (const Case &c : CASES) {
-            if (c.type != CUS_8UC1)
-                continue;
-            SCOPED_TRACE(testing::Message() << rows << " x " << cols << ", source at " << source.offset << " + "
-                                            << source.padding << ", tables at " << tables.offset << " + " << tables.padding
-                                            << ", depth " << c.sum_depth << ", tables " << c.sum << c.sqsum);
-            const bool is32 = sumType(c) == CUS_32SC1;
-            const size_t entry = is32 ? 4 : 8;
-            TestMat sum(rows + 1, cols + 1, sumType(c), space(), {tables.padding * entry, tables.offset * entry}),
-                sqsum(rows + 1, cols + 1, CUS_64FC1, space(), {tables.padding * 8, tables.offset * 8});
-            const cusIntegralOptions options = {c.sum_depth};
-            CUS_ASSERT_OK(
-                cusIntegral(&in.mat, c.sum ? &sum.mat : nullptr, c.sqsum ? &sqsum.mat : nullptr, &options, nullptr));
-            ASSERT_TRUE(!c.sum || (is32 ? sum.get<uint32_t>() == narrow : sum.get<double>() == sums));
-            ASSERT_TRUE(!c.sqsum || sqsum.get<double>() == squares);
-            ASSERT_TRUE(in.intact() && sum.intact() && sqsum.intact());
-        }
+        SCOPED_TRACE(testing::Message() << "source at " << source.offset << " + " << source.padding);
+        checkTables(in, bytes, tables);
     }
 
     std::mt19937_64 random_ = support::generator();
