@@ -51,9 +51,9 @@ double time_heatmap(int space, void *prev, void *cur, int rows, int cols, int ty
     return per_call(start, calls, (cusSpace)space);
 }
 
-/* Histograms of all windows of `length` events, until they are finished, with a stacker that is made before. */
+/* Histograms of all windows of `length` events, with a stacker that is made before; until they are finished, or `queued`. */
 double time_histograms(int space, void *x, void *y, void *p, void *t, size_t count, int rows, int cols, size_t length,
-                       void *out, int calls) {
+                       void *out, int queued, int calls) {
     const cusEventArrays events = {x, y, p, t, count, (cusSpace)space};
     const cusRepresentation histogram = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
     cusWindowing windowing = cusWindowingDefaults();
@@ -71,7 +71,8 @@ double time_histograms(int space, void *x, void *y, void *p, void *t, size_t cou
         if (cusEventWindows(&events, &windowing, list, windows + 1, &windows, NULL) != CUS_OK ||
             cusEventStack(stacker, &events, list, windows, &frames, NULL) != CUS_OK)
             goto end;
-    if (space == CUS_HOST || cusStreamSynchronize(NULL) == CUS_OK)
+    took = per_call(start, calls, (cusSpace)space);
+    if (took >= 0 && !queued)
         took = (now() - start) / calls;
 end:
     cusEventStackerDestroy(stacker);

@@ -136,18 +136,27 @@ def measure_overhead(report: Report, loops: ctypes.CDLL, lib: Any, rounds: int =
     rows, cols = 64, 64
     image, table = lib.empty((rows, cols), "uint8"), lib.empty((rows + 1, cols + 1), "int32")
     prev, cur, heat = (lib.empty((rows, cols, 3), "uint8") for _ in range(3))
+    count, length = 1000, 100
+    x, y = (lib.empty((count,), "uint16") for _ in range(2))
+    p, t = lib.empty((count,), "uint8"), lib.empty((count,), "int64")
+    frames = lib.empty((count // length, rows, cols, 2), "uint8")
     lib.wait()
     at = lib.pointer
+    events = at(x), at(y), at(p), at(t), ctypes.c_size_t(count), rows, cols, ctypes.c_size_t(length), at(frames)
     natives = {
         "integral": lambda: loops.time_integral(lib.space, at(image), rows, cols, 0, at(table), 0, calls),
         "heatmap": lambda: loops.time_heatmap(lib.space, at(prev), at(cur), rows, cols, HEATMAP_TYPE, at(heat), 0, calls),
     }
+    if lib.space:
+        natives["stack_events"] = lambda: loops.time_histograms(lib.space, *events, 1, calls)
     works: dict[tuple[str, str], Callable[[], object]] = {
         ("integral", "out="): lambda: cusight.integral(image, out=table),
         ("integral", "new output"): lambda: cusight.integral(image),
         ("heatmap", "out="): lambda: cusight.heatmap(prev, cur, out=heat),
         ("heatmap", "new output"): lambda: cusight.heatmap(prev, cur),
     }
+    if lib.space:
+        works["stack_events", "out="] = lambda: cusight.stack_events(x, y, p, t, (rows, cols), windows=length, out=frames)
     native = dict.fromkeys(natives, float("inf"))
     mine = dict.fromkeys(works, float("inf"))
     for _ in range(rounds):  # in turns, so that all see the same machine
@@ -230,7 +239,7 @@ def measure_events(report: Report, loops: ctypes.CDLL, lib: Torch, events: int, 
     sizes = ctypes.c_size_t(events), ROWS, COLS, ctypes.c_size_t(WINDOW)
 
     def native(calls: int) -> float:
-        return float(loops.time_histograms(lib.space, at(x), at(y), at(p), at(t), *sizes, at(out), calls))
+        return float(loops.time_histograms(lib.space, at(x), at(y), at(p), at(t), *sizes, at(out), 0, calls))
 
     def mine(target: Any = None) -> Any:
         return cusight.stack_events(x, y, p, t, (ROWS, COLS), windows=WINDOW, representation="histogram", out=target)
