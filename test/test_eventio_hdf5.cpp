@@ -90,6 +90,52 @@ TEST(EventHdf5, NoRecording) {
     EXPECT_NE(std::string(cusLastError()).find("neither /prophesee nor /events"), std::string::npos) << cusLastError();
 }
 
+#ifdef CUSIGHT_HAVE_HDF5
+// Chunks that are not compressed all have one size, but the index of the older format stores a size for each: libhdf5 tells the former
+// and reads the latter, wherever the caller's buffer ends.
+TEST(EventHdf5, IndexWithOtherSizesOfChunks) {
+    Folder at;
+    constexpr hsize_t N = 1000, CHUNK = 100;
+    const std::string path = at / "r.h5";
+    const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t group = H5Gcreate2(file, "events", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t how = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(1, &N, nullptr);
+    H5Pset_chunk(how, 1, &CHUNK);
+    const std::vector<int64_t> zeros(N);
+    const std::map<const char *, hid_t> columns = {
+        {"x", H5T_STD_U16LE}, {"y", H5T_STD_U16LE}, {"p", H5T_STD_U8LE}, {"t", H5T_STD_I64LE}};
+    for (const auto &[name, type] : columns) {
+        const hid_t set = H5Dcreate2(group, name, type, space, H5P_DEFAULT, how, H5P_DEFAULT);
+        ASSERT_GE(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data()), 0);
+        H5Dclose(set);
+    }
+    H5Sclose(space);
+    H5Pclose(how);
+    H5Gclose(group);
+    H5Fclose(file);
+    const Bytes good = load(path);
+    ASSERT_EQ(Reader(good).all().size(), N);
+
+    const std::string node = {'T', 'R', 'E', 'E', 1, 0}; // of chunks, a leaf
+    size_t nodes = 0;
+    for (auto found = good.begin(); (found = std::search(found, good.end(), node.begin(), node.end())) != good.end();
+         ++found, ++nodes)
+        for (const uint32_t size : {1u, 50u, 99u, 101u, 799u, 801u, 7936u}) {
+            Bytes bytes = good;
+            const uint32_t entry = 8 + 8 * 3; // size, filters, place and number in the element, address
+            const size_t first = size_t(found - good.begin()) + 24;
+            for (size_t k = 0; k < N / CHUNK; ++k)
+                std::memcpy(bytes.data() + first + k * entry, &size, sizeof size);
+            Reader r(bytes);
+            cusStatus status = r.opened;
+            const size_t got = status == CUS_OK ? r.all(100, &status).size() : 0;
+            EXPECT_EQ(got, 0u) << size;
+            EXPECT_EQ(status, CUS_ERROR_FORMAT) << size << ": " << cusLastError();
+        }
+    EXPECT_EQ(nodes, 4u);
+}
+#endif
+
 // A file cut anywhere gives a prefix of its events and an error that says where it ends or is damaged.
 TEST(EventHdf5, TruncatedAnywhere) {
     NEEDS_HDF5();

@@ -27,6 +27,7 @@ typedef struct Hdf5Source {
     uint64_t claimed_end; /* of the file, by its header */
     size_t metadata_left; /* bytes of metadata that libhdf5 may still read */
     int metadata_refused; /* it asked for more */
+    size_t chunk_bytes;   /* of the buffer that a chunk is read into: reads of another size are refused. 0: any size */
     cusStatus failure;    /* what stopped the driver: NO_MEMORY, or IO with the reason in `error` */
     int error;
     void *file; /* the driver's */
@@ -50,7 +51,7 @@ int eventio_heapIsGood(const EventSource *source, uint64_t base, const uint8_t *
 
 /* ---- eventio_hdf5_driver.c ------------------------------------------------------------------------------------------------ */
 
-/* Before each call of libhdf5: renews the allowance of metadata, and clears what the driver has noted. */
+/* Before each call of libhdf5: renews the allowance of metadata, and clears what the driver has noted and chunk_bytes. */
 void eventio_beginHdf5(Hdf5Source *source);
 
 /* The end of the file that its header claims, if that is past the true one; else 0. */

@@ -60,6 +60,7 @@ static haddr_t paddedEnd(const Hdf5Source *source) {
 void eventio_beginHdf5(Hdf5Source *source) {
     source->metadata_left = EVENTIO_METADATA_BYTES;
     source->metadata_refused = 0;
+    source->chunk_bytes = 0;
     source->failure = CUS_OK;
 }
 
@@ -149,7 +150,10 @@ static herr_t driverRead(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr_
     /* Only metadata are padded: half an index is better than none, but half a chunk would give events that are not there. */
     if (address >= end || size > (type == H5FD_MEM_DRAW ? end : paddedEnd(source)) - address)
         return -1;
-    if (type != H5FD_MEM_DRAW) {
+    if (type == H5FD_MEM_DRAW) {
+        if (source->chunk_bytes && size != source->chunk_bytes)
+            return -1;
+    } else {
         if (size > source->metadata_left) {
             source->metadata_refused = 1;
             return -1;
