@@ -98,11 +98,61 @@ static cusStatus recordAll(const char *function, cudaEvent_t event) {
     return CUS_OK;
 }
 
+/* With one device there is no other whose memory or stream it could be. The number of devices never changes in a process. */
+static int isOnlyDevice(void) {
+    static int known; /* the number, or 0 */
+    int count = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (count == 0) {
+        if (cudaGetDeviceCount(&count) != cudaSuccess) {
+            (void)cudaGetLastError();
+            return 1; /* no driver or GPU, which the call itself reports */
+        }
+        __atomic_store_n(&known, count, __ATOMIC_RELAXED);
+    }
+    return count == 1;
+}
+
+/* The device of a stream; 0: not known, as before CUDA 12.8. */
+static int findDeviceOf(cusStream stream, int *device) {
+#if CUDART_VERSION >= 12080
+    if (cudaStreamGetDevice(stream, device) == cudaSuccess)
+        return 1;
+    (void)cudaGetLastError();
+#endif
+    (void)stream, (void)device;
+    return 0;
+}
+
+cusStatus cusi_checkStream(const char *function, cusSpace space, cusStream stream) {
+    /* As for memory: each thread remembers what has passed. */
+    static _Thread_local struct {
+        cusStream stream;
+        int device;
+    } passed;
+    const int is_default =
+        !stream || stream == cudaStreamLegacy || stream == cudaStreamPerThread; /* the current device's */
+    int current = 0, device = 0;
+    if (space != CUS_DEVICE || is_default || isOnlyDevice())
+        return CUS_OK;
+    if (cudaGetDevice(&current) != cudaSuccess) {
+        (void)cudaGetLastError(); /* no driver or GPU, which the call itself reports */
+        return CUS_OK;
+    }
+    if ((passed.stream == stream && passed.device == current) || !findDeviceOf(stream, &device))
+        return CUS_OK;
+    CUSI_REQUIRE(device == current, CUS_ERROR_SPACE, "%s: stream is on device %d, expected device %d, the current one",
+                 function, device, current);
+    passed.stream = stream;
+    passed.device = current;
+    return CUS_OK;
+}
+
 static cusStatus enterDevice(const char *function, const char *object, CusiGuard *guard, cusStream stream) {
     int device = 0;
     TRY_CUDA(function, cudaGetDevice(&device));
     CUSI_REQUIRE(device == guard->device, CUS_ERROR_SPACE, "%s: %s is on device %d, expected device %d, the current one",
                  function, object, guard->device, device);
+    CUS_TRY(cusi_checkStream(function, CUS_DEVICE, stream));
     CUS_TRY(captureOf(function, stream, &guard->now_capture));
     if (guard->now_capture) { /* what is outside the capture is not ordered with what a graph will do */
         guard->now = handleOf(stream);
@@ -176,20 +226,6 @@ cusStatus cusi_refuseCapture(const char *function, cusStream stream, const char 
     return CUS_OK;
 }
 
-/* With one device there is no other whose memory it could be. The number of devices never changes in a process. */
-static int isOnlyDevice(void) {
-    static int known; /* the number, or 0 */
-    int count = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (count == 0) {
-        if (cudaGetDeviceCount(&count) != cudaSuccess) {
-            (void)cudaGetLastError();
-            return 1; /* no driver or GPU, which the call itself reports */
-        }
-        __atomic_store_n(&known, count, __ATOMIC_RELAXED);
-    }
-    return count == 1;
-}
-
 cusStatus cusi_checkDeviceMemory(const char *function, const char *argument, const void *data) {
     /* A query takes some hundred nanoseconds, so each thread remembers what has passed. If memory is freed and its address
      * comes back on another device, that device's matrix passes too: an entry can miss misuse, never report what is right. */
@@ -222,6 +258,11 @@ cusStatus cusi_checkDeviceMemory(const char *function, const char *argument, con
 }
 
 #else
+
+cusStatus cusi_checkStream(const char *function, cusSpace space, cusStream stream) {
+    (void)function, (void)space, (void)stream; /* the call itself reports CUS_ERROR_NO_CUDA */
+    return CUS_OK;
+}
 
 cusStatus cusi_guardCreate(const char *function, CusiGuard *guard, cusSpace space) {
     (void)space; /* creation on a device fails elsewhere */

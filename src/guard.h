@@ -1,6 +1,6 @@
 /* Guards against misuse that would end in wrong results, a kernel that never returns or a lost CUDA context: an object in two
  * calls at once, in a second stream before the first has passed it, or on another device than the current one; a device matrix
- * whose memory belongs to another device; a call that waits in a stream that is being captured.
+ * or a stream that belongs to another device; a call that waits in a stream that is being captured.
  *
  * How a second stream waits. An event recorded after every call would order all streams, but it costs about as much as a
  * launch and keeps the next call's kernel from being scheduled early. So a call records an event only while the object is new
@@ -54,6 +54,9 @@ cusStatus cusi_refuseCapture(const char *function, cusStream stream, const char 
 
 /* `data`, of an argument in CUS_DEVICE, is not memory of another device than the current one. */
 cusStatus cusi_checkDeviceMemory(const char *function, const char *argument, const void *data);
+
+/* For a call in `space`: `stream` is not one of another device than the current one. cusi_enter() does the same. */
+cusStatus cusi_checkStream(const char *function, cusSpace space, cusStream stream);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 /* Matrices: creation, views and copies in host and device memory. */
 #include "check.h"
+#include "guard.h"
 #include "cusight/dlpack.h"
 #include "device.h"
 #include "host.h"
@@ -124,6 +125,7 @@ static cusStatus copy(const char *function, const cusMat *src, cusMat *dst, cusS
                  src->space == CUS_DEVICE ? "device" : "host", from == CUS_DEVICE ? "device" : "host");
     CUS_TRY(cusi_checkOutput(function, "dst", dst, src->rows, src->cols, src->type, to));
     CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "src", src));
+    CUS_TRY(cusi_checkStream(function, from == CUS_DEVICE ? from : to, stream));
     CUS_TRY(cusMatCreate(dst, src->rows, src->cols, src->type, to));
     const size_t row_bytes = cusi_rowBytes(src);
     if (from == CUS_DEVICE && to == CUS_DEVICE)
@@ -158,6 +160,7 @@ cusStatus cusMatCopy(const cusMat *src, cusMat *dst, cusStream stream) {
 cusStatus cusMatSetZero(cusMat *mat, cusStream stream) {
     CUSI_RANGE;
     CUS_TRY(cusi_checkMat("cusMatSetZero", "mat", mat));
+    CUS_TRY(cusi_checkStream("cusMatSetZero", mat->space, stream));
     if (mat->space == CUS_DEVICE)
         return cusi_deviceZero("cusMatSetZero", mat->data, mat->step, cusi_rowBytes(mat), (size_t)mat->rows, stream);
     for (size_t y = 0; y < (size_t)mat->rows; ++y)

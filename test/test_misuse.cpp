@@ -207,6 +207,40 @@ TEST(MisuseCuda, AnotherDevice) {
     }
 }
 
+TEST(MisuseCuda, StreamOfAnotherDevice) {
+    CUS_NEEDS(CUS_DEVICE);
+    int count = 0;
+    CUS_ASSERT_OK(cusDeviceCount(&count));
+    if (count < 2)
+        GTEST_SKIP() << "one GPU on this machine";
+    CUS_ASSERT_OK(cusDeviceSet(1));
+    cusStream there = nullptr, here = nullptr;
+    CUS_ASSERT_OK(cusStreamCreate(&there));
+    CUS_ASSERT_OK(cusDeviceSet(0));
+    CUS_ASSERT_OK(cusStreamCreate(&here));
+    Calls calls(CUS_DEVICE);
+    calls.run();
+    const auto before = calls.results();
+    for (int repeat = 0; repeat < 2; ++repeat) { // again, as checks remember what has passed
+        for (const Call &call : calls.list()) {
+            const std::string name = call.function;
+            if (!call.run || name.rfind("cusStream", 0) == 0)
+                continue;
+            EXPECT_EQ(call.run(there), CUS_ERROR_SPACE) << name;
+            const std::string message = cusLastError();
+            EXPECT_NE(message.find("stream is on device 1, expected device 0, the current one"), std::string::npos)
+                << message;
+            CUS_EXPECT_OK(call.run(here));
+        }
+        CUS_EXPECT_OK(cusStreamSynchronize(there)); // neither context is lost
+        CUS_EXPECT_OK(cusStreamSynchronize(here));
+        calls.run();
+        EXPECT_EQ(calls.results(), before);
+    }
+    cusStreamDestroy(here);
+    cusStreamDestroy(there);
+}
+
 // ---- A second stream ---------------------------------------------------------------------------------------------------
 
 // Holds up a stream until it is opened, for two seconds at most.

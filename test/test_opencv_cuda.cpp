@@ -108,6 +108,11 @@ TEST_F(OpencvCuda, IntegralEqualsCvCuda) {
 TEST_F(OpencvCuda, OutputsOfABufferPoolAndRegions) {
     cv::cuda::setBufferPoolUsage(true);
     {
+        // OpenCV 4.14 makes the last GPU current when it first asks for a pool: the second call allocates on this one again.
+        const int device = cv::cuda::getDevice();
+        for (int k = 0; k < 2; ++k) {
+            cv::cuda::setBufferPoolConfig(device, 1 << 20, 2);
+        }
         cv::cuda::Stream stream;
         cv::cuda::BufferPool pool(stream);
         const cv::Mat image = randomImage(120, 131, CV_8UC1, random);

@@ -13,7 +13,8 @@
  * Where the data lives decides where the work runs. Matrices in CUS_HOST memory are processed by the CPU; the result is
  * ready when the call returns, and the stream argument is ignored. Matrices in CUS_DEVICE memory are processed by the
  * current CUDA device: the work is queued in the given stream, and the call does not wait for it. Mixing spaces in one
- * call is an error, and so is a matrix or object that belongs to another device than the current one (CUS_ERROR_SPACE).
+ * call is an error, and so is a matrix, object or stream that belongs to another device than the current one (CUS_ERROR_SPACE;
+ * streams with CUDA 12.8 or later).
  * Calls that wait for a stream cannot be captured into a graph and say so (docs/guide.md lists all calls).
  */
 #ifndef CUSIGHT_CORE_H

@@ -211,6 +211,7 @@ static cusStatus checkFrame(const cusSender *sender, const cusMat *frame) {
 
 static cusStatus senderSubmit(cusSender *sender, const cusMat *frame, int with_key_frame, cusStream stream) {
     CUS_TRY(checkFrame(sender, frame));
+    CUS_TRY(cusi_checkStream("cusSenderSubmit", sender->space, stream));
     if (sender->space == CUS_DEVICE)
         CUS_TRY(cusi_refuseCapture("cusSenderSubmit", stream, "the call uses streams of its own"));
     CUSI_REQUIRE(sender->submitted - atomic_load(&sender->released) < (uint64_t)sender->max_in_flight, CUS_ERROR_CAPACITY,

@@ -86,6 +86,7 @@ cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *wind
     const int by_duration = chosen.unit == CUS_WINDOW_DURATION;
     CUS_TRY(eventsCheckArrays(function, events, 0, by_duration));
     CUSI_REQUIRE(windows || capacity == 0, CUS_ERROR_NULL, "%s: windows is NULL, capacity %zu", function, capacity);
+    CUS_TRY(cusi_checkStream(function, events->space, stream));
     if (by_duration && events->space == CUS_DEVICE && events->count > 0)
         CUS_TRY(cusi_refuseCapture(function, stream, "the call waits for it"));
     uint64_t extent = events->count;

@@ -31,6 +31,7 @@ static cusStatus colorizeDifference(const char *function, const cusMat *prev, co
     CUS_TRY(cusi_checkOutput(function, "dst", dst, cur->rows, cur->cols, CUS_8UC3, cur->space));
     CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "prev", prev));
     CUS_TRY(cusi_checkNoOverlap(function, "dst", dst, "cur", cur));
+    CUS_TRY(cusi_checkStream(function, cur->space, stream));
     CUS_TRY(cusMatCreate(dst, cur->rows, cur->cols, CUS_8UC3, cur->space));
     return CUSI_BACKEND(function, cur->space, framediff_host_colorize(prev, cur, dst, map),
                         framediff_cuda_colorize(prev, cur, dst, map, stream));
@@ -196,6 +197,7 @@ cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count, cusStre
     CUSI_NOT_NULL("cusSparseDiffCount", count);
     CUSI_REQUIRE(diff->count.data, CUS_ERROR_NULL, "cusSparseDiffCount: diff is empty; create it with cusSparseDiffCreate");
     CUS_TRY(cusi_checkInput("cusSparseDiffCount", "diff's count", &diff->count, CUSI_TYPES(CUS_32SC1)));
+    CUS_TRY(cusi_checkStream("cusSparseDiffCount", diff->count.space, stream));
     uint32_t found = 0;
     if (diff->count.space == CUS_DEVICE) {
         CUS_TRY(cusi_refuseCapture("cusSparseDiffCount", stream, "the call waits for it"));

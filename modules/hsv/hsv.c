@@ -1,5 +1,6 @@
 /* Entry point of hsv, for both backends. */
 #include "check.h"
+#include "guard.h"
 #include "hsv.h"
 #include "hsv_backend.h"
 
@@ -12,6 +13,7 @@ cusStatus cusHsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count
                  "%s: src is %d x %d (rows x cols), expected at most 2^32 - 1 pixels", f, src->rows, src->cols);
     CUS_TRY(cusi_checkOutput(f, "count", count, 1, 1, CUS_32SC1, src->space));
     CUS_TRY(cusi_checkNoOverlap(f, "count", count, "src", src));
+    CUS_TRY(cusi_checkStream(f, src->space, stream));
     if (mask) {
         CUS_TRY(cusi_checkOutput(f, "mask", mask, src->rows, src->cols, CUS_8UC1, src->space));
         CUS_TRY(cusi_checkNoOverlap(f, "mask", mask, "src", src));

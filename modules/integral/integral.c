@@ -129,6 +129,7 @@ cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat 
 cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options, cusStream stream) {
     CUSI_RANGE;
     static const char function[] = "cusIntegral";
+    CUS_TRY(cusi_checkStream(function, src ? src->space : CUS_HOST, stream));
     CUS_TRY(prepare(function, src, sum, sqsum, options));
     IntegralArgs args = {src, sum, sqsum, NULL, 0, false, INTEGRAL_AUTO};
     CUS_TRY(workspaceBytes(function, src->rows, src->cols, src->space, &args.workspace_bytes));
@@ -159,6 +160,7 @@ cusStatus cusBoxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cus
     CUS_TRY(cusi_checkOutput(function, "sums", sums, boxes->rows, 1, CUS_64FC1, table->space));
     CUS_TRY(cusi_checkNoOverlap(function, "sums", sums, "table", table));
     CUS_TRY(cusi_checkNoOverlap(function, "sums", sums, "boxes", boxes));
+    CUS_TRY(cusi_checkStream(function, table->space, stream));
     CUS_TRY(cusMatCreate(sums, boxes->rows, 1, CUS_64FC1, table->space));
     return CUSI_BACKEND(function, table->space, integral_host_boxSums(table, boxes, sums),
                         integral_cuda_boxSums(table, boxes, sums, stream));

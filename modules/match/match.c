@@ -204,6 +204,7 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     const cusMatcherOptions o = options ? *options : cusMatcherDefaults();
     CUS_TRY(checkOptions(f, &o, first));
     CUS_TRY(checkSizes(f, first, rows, cols));
+    CUS_TRY(cusi_checkStream(f, first->space, stream));
     if (first->space == CUS_DEVICE)
         CUS_TRY(cusi_refuseCapture(f, stream, "the call waits for it"));
 

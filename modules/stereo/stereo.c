@@ -171,6 +171,7 @@ static cusStatus features(const char *function, const char *out_name, const cusM
         CUS_TRY(checkThreshold(function, &o));
     CUS_TRY(checkOneToOne(function, "image", image, IMAGE_TYPES, out_name, out, CUS_8UC1));
     CUS_TRY(checkNan(function, "image", image));
+    CUS_TRY(cusi_checkStream(function, image->space, stream));
     CUS_TRY(cusMatCreate(out, image->rows, image->cols, CUS_8UC1, image->space));
     return CUSI_BACKEND(function, image->space, stereo_host_features(image, out, census, &o),
                         stereo_cuda_features(image, out, census, &o, stream));
@@ -199,6 +200,7 @@ cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *el
     CUS_TRY(checkMatching(function, &o, left->cols));
     CUS_TRY(checkOneToOne(function, "left", left, CUSI_TYPES(CUS_8UC1), "elevation", elevation, CUS_16UC1));
     CUS_TRY(cusi_checkNoOverlap(function, "elevation", elevation, "right", right));
+    CUS_TRY(cusi_checkStream(function, left->space, stream));
     CUS_TRY(cusMatCreate(elevation, left->rows, left->cols, CUS_16UC1, left->space));
     StereoScratch scratch;
     CUS_TRY(takeScratch(function, &scratch, STEREO_ELEVATION, left, &o, stream));
@@ -217,6 +219,7 @@ cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereo
     CUS_TRY(checkFill(function, &o));
     const int type = o.fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1;
     CUS_TRY(checkOneToOne(function, "elevation", elevation, CUSI_TYPES(CUS_16UC1), "filled", filled, type));
+    CUS_TRY(cusi_checkStream(function, elevation->space, stream));
     CUS_TRY(cusMatCreate(filled, elevation->rows, elevation->cols, type, elevation->space));
     StereoScratch scratch;
     CUS_TRY(takeScratch(function, &scratch, STEREO_FILL, elevation, &o, stream));
@@ -231,6 +234,7 @@ cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, c
     static const char function[] = "cusStereoMedian";
     CUS_TRY(checkMedianSize(function, "size", size, 0));
     CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "smoothed", smoothed, -1));
+    CUS_TRY(cusi_checkStream(function, elevation->space, stream));
     CUS_TRY(cusMatCreate(smoothed, elevation->rows, elevation->cols, elevation->type, elevation->space));
     return CUSI_BACKEND(function, elevation->space, stereo_host_median(elevation, smoothed, size),
                         stereo_cuda_median(elevation, smoothed, size, stream));
@@ -242,6 +246,7 @@ cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cus
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(checkLines(function, &o));
     CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "contours", contours, CUS_8UC1));
+    CUS_TRY(cusi_checkStream(function, elevation->space, stream));
     CUS_TRY(cusMatCreate(contours, elevation->rows, elevation->cols, CUS_8UC1, elevation->space));
     StereoScratch scratch;
     CUS_TRY(takeScratch(function, &scratch, STEREO_RANGE, elevation, &o, stream));
@@ -262,6 +267,7 @@ cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusM
         CUS_TRY(cusi_checkSameSize(function, "contours", contours, "elevation", elevation));
         CUS_TRY(cusi_checkNoOverlap(function, "picture", picture, "contours", contours));
     }
+    CUS_TRY(cusi_checkStream(function, elevation->space, stream));
     CUS_TRY(cusMatCreate(picture, elevation->rows, elevation->cols, CUS_8UC3, elevation->space));
     StereoScratch scratch;
     CUS_TRY(takeScratch(function, &scratch, STEREO_RANGE, elevation, &o, stream));

@@ -120,6 +120,8 @@ Representations = Union[Kind, Representation, Sequence[Union[Kind, Representatio
 
 def representations(function: str, given: Any, bins: int | None) -> tuple[list[tuple[Any, ...]], bool]:
     """The numbers of each representation, and whether a list was given."""
+    if bins is None and type(given) is str and (given, None) in _recent_kinds:
+        return [_recent_kinds[given, None]], False
     many = isinstance(given, (list, tuple))
     numbers = []
     for one in given if many else [given]:
@@ -139,6 +141,10 @@ def representations(function: str, given: Any, bins: int | None) -> tuple[list[t
 
 
 def frame_size(function: str, shape: Sequence[int]) -> tuple[int, int]:
+    if type(shape) is tuple and len(shape) == 2:
+        rows, cols = shape
+        if type(rows) is type(cols) is int and 1 <= rows <= 65536 and 1 <= cols <= 65536:
+            return rows, cols
     size = integers(function, "shape", shape, "(rows, cols), each 1 to 65536")
     if len(size) != 2 or not all(1 <= n <= 65536 for n in size):
         raise invalid(function, "shape", shape, "(rows, cols), each 1 to 65536")

@@ -73,15 +73,20 @@ int typeOf(const cusRepresentation &representation) {
 using Windows = std::vector<cusEventWindow>;
 
 static Windows listWindows(Call &call, const cusEventArrays &events, const cusWindowing &windowing) {
-    Windows windows;
     size_t count = 0;
-    call.run([&] {
-        const cusStatus status = cusEventWindows(&events, &windowing, nullptr, 0, &count, call.stream());
-        return status == CUS_ERROR_CAPACITY ? CUS_OK : status;
-    });
+    if (windowing.unit == CUS_WINDOW_COUNT && windowing.length > 0) { // their number is known, but for an incomplete one
+        const uint64_t stride = windowing.stride ? windowing.stride : windowing.length;
+        const uint64_t complete = events.count >= windowing.length ? (events.count - windowing.length) / stride + 1 : 0;
+        count = complete + 1;
+    } else {
+        call.run([&] {
+            const cusStatus status = cusEventWindows(&events, &windowing, nullptr, 0, &count, call.stream());
+            return status == CUS_ERROR_CAPACITY ? CUS_OK : status;
+        });
+    }
+    Windows windows(count);
+    call.run([&] { return cusEventWindows(&events, &windowing, windows.data(), count, &count, call.stream()); });
     windows.resize(count);
-    if (count)
-        call.run([&] { return cusEventWindows(&events, &windowing, windows.data(), count, &count, call.stream()); });
     return windows;
 }
 
