@@ -236,6 +236,9 @@ CUDA_CALL(cudaGetDriverEntryPointByVersion,
           (name, function, version, flags, found), *function = nullptr)
 #endif
 CUDA_CALL(cudaStreamGetId, (cudaStream_t s, unsigned long long *id), (s, id), *id = handleOf(s))
+#if CUDART_VERSION >= 12080
+CUDA_CALL(cudaStreamGetDevice, (cudaStream_t s, int *device), (s, device), *device = 0)
+#endif
 CUDA_CALL(cudaStreamSynchronize, (cudaStream_t s), (s), )
 CUDA_CALL(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned flags), (s, e, flags), )
 CUDA_CALL(cudaEventRecord, (cudaEvent_t e, cudaStream_t s), (e, s), )
