@@ -152,7 +152,7 @@ cusStatus eventio_fetchChunk(Hdf5Reader *h, ChunkJob *job, int used, int *full) 
         return CUS_OK;
     const Hdf5Lock lock = eventio_lockHdf5();
     eventio_beginHdf5(&h->source);
-    h->source.chunk_bytes = job->raw_size; /* libhdf5 reads what the index says now, which need not be what it told before */
+    h->source.chunk_bytes = job->raw_size; /* libhdf5 reads what the index says now, whatever it told before */
     const herr_t read = H5Dread_chunk(c->dataset, H5P_DEFAULT, &at, &job->skipped_filters, job->raw.data);
     const cusStatus failure = read < 0 ? eventio_hdf5Failure(&h->source, "cusEventReaderRead") : CUS_OK;
     eventio_unlockHdf5(lock);
