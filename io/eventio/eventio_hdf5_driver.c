@@ -150,10 +150,9 @@ static herr_t driverRead(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr_
     /* Only metadata are padded: half an index is better than none, but half a chunk would give events that are not there. */
     if (address >= end || size > (type == H5FD_MEM_DRAW ? end : paddedEnd(source)) - address)
         return -1;
-    if (type == H5FD_MEM_DRAW) {
-        if (source->chunk_bytes && size != source->chunk_bytes)
-            return -1;
-    } else {
+    if (type == H5FD_MEM_DRAW && source->chunk_bytes && size != source->chunk_bytes)
+        return -1;
+    if (type != H5FD_MEM_DRAW) {
         if (size > source->metadata_left) {
             source->metadata_refused = 1;
             return -1;

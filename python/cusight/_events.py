@@ -120,8 +120,9 @@ Representations = Union[Kind, Representation, Sequence[Union[Kind, Representatio
 
 def representations(function: str, given: Any, bins: int | None) -> tuple[list[tuple[Any, ...]], bool]:
     """The numbers of each representation, and whether a list was given."""
-    if bins is None and type(given) is str and (given, None) in _recent_kinds:
-        return [_recent_kinds[given, None]], False
+    known = _recent_kinds.get((given, None)) if bins is None and type(given) is str else None
+    if known is not None:
+        return [known], False
     many = isinstance(given, (list, tuple))
     numbers = []
     for one in given if many else [given]:

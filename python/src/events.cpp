@@ -72,21 +72,19 @@ int typeOf(const cusRepresentation &representation) {
 
 using Windows = std::vector<cusEventWindow>;
 
+// By duration on the GPU each call waits for the stream, so the first one has room for most lists.
 static Windows listWindows(Call &call, const cusEventArrays &events, const cusWindowing &windowing) {
-    size_t count = 0;
-    if (windowing.unit == CUS_WINDOW_COUNT && windowing.length > 0) { // their number is known, but for an incomplete one
-        const uint64_t stride = windowing.stride ? windowing.stride : windowing.length;
-        const uint64_t complete = events.count >= windowing.length ? (events.count - windowing.length) / stride + 1 : 0;
-        count = complete + 1;
-    } else {
+    Windows windows(512);
+    for (bool fits = false; !fits;) {
+        size_t count = 0;
         call.run([&] {
-            const cusStatus status = cusEventWindows(&events, &windowing, nullptr, 0, &count, call.stream());
-            return status == CUS_ERROR_CAPACITY ? CUS_OK : status;
+            const cusStatus status =
+                cusEventWindows(&events, &windowing, windows.data(), windows.size(), &count, call.stream());
+            fits = status != CUS_ERROR_CAPACITY;
+            return fits ? status : CUS_OK;
         });
+        windows.resize(count);
     }
-    Windows windows(count);
-    call.run([&] { return cusEventWindows(&events, &windowing, windows.data(), count, &count, call.stream()); });
-    windows.resize(count);
     return windows;
 }
 
