@@ -48,6 +48,8 @@ cuda_options() {
     if [ -n "$nvcc" ]; then
         cuda=(-DCUSIGHT_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc" "-DCMAKE_CUDA_ARCHITECTURES=$(gpu_architecture)")
         note "CUDA backend: yes, with $nvcc for architecture $(gpu_architecture)"
+        # Without a GPU nothing runs the CUDA code: it is compiled for its errors and warnings, not for speed.
+        nvidia-smi >/dev/null 2>&1 || cuda+=("-DCMAKE_CUDA_FLAGS=-Xcicc -O1 -Xptxas -O1")
     else
         cuda=(-DCUSIGHT_CUDA=OFF)
         note "CUDA backend: no, since nvcc is neither in PATH nor in /usr/local/cuda/bin. Only the CPU backend is built. For the"
