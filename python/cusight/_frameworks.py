@@ -29,10 +29,6 @@ def torch_stream_function() -> Callable[[int], int]:
     return lambda device: int(torch.cuda.current_stream(device).cuda_stream)
 
 
-def cupy_stream() -> int:
-    return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
-
-
 def torch_other_stream(tensor: Any, stream: int) -> None:
     torch = sys.modules["torch"]
     if not tensor.is_cuda:

@@ -17,6 +17,11 @@ namespace nb = nanobind;
 
 namespace cuspy {
 
+namespace dlpack {
+struct Exchange;
+struct Tensor;
+} // namespace dlpack
+
 // Raises the exception of `status` (cusight.Error and the Python class that people expect) with this message.
 [[noreturn]] __attribute__((format(printf, 2, 3))) void fail(cusStatus status, const char *format, ...);
 
@@ -89,9 +94,11 @@ class Array {
     friend class Call;
     void swap(Array &other) noexcept;
     void fromBuffer();
+    bool fromExchange(const dlpack::Exchange *exchange, bool writable);
     void fromTorch(bool writable);
     void fromCupy();
     void fromDlpack(void *stream);
+    bool fromTensor(const dlpack::Tensor &tensor);
     void fromInterface(const nb::object &interface, cusStream stream);
     void requireDims(int64_t low, int64_t high, const char *expected) const;
 
@@ -136,8 +143,8 @@ class Call {
 
   private:
     Array import(nb::handle object, const char *argument, bool writable);
-    void adopt(const Array &array, const char *argument);
-    void start();
+    void adopt(const Array &array, const char *argument, const dlpack::Exchange *exchange = nullptr);
+    void start(const dlpack::Exchange *exchange = nullptr);
     void orderAfterProducer(Array &array) const;
 
     const char *function_;

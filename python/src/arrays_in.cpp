@@ -116,7 +116,7 @@ void Array::fromBuffer() {
     framework = Framework::NumPy;
 }
 
-// ---- PyTorch and CuPy: their attributes, which cost less than a capsule -------------------------------------------------
+// ---- PyTorch and CuPy: a table of C functions, else their attributes, which cost less than a capsule --------------------
 
 static void readTuple(const nb::object &tuple, int64_t scale, Shape &values) {
     const Py_ssize_t n = PyTuple_Size(tuple.ptr());
@@ -135,13 +135,43 @@ static std::string asText(const nb::object &object) {
     return nb::cast<std::string>(text);
 }
 
+// By the functions of the array's type. False if it has none or they do not tell all: then the attributes do, and what is wrong.
+bool Array::fromExchange(const dlpack::Exchange *exchange, bool writable) {
+    if (!exchange)
+        return false;
+    dlpack::Tensor tensor = {};
+    if (exchange->tensor_of(object.ptr(), &tensor) != 0) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) // Ctrl-C
+            throw nb::python_error();
+        PyErr_Clear();
+        return false;
+    }
+    if (tensor.device_type == dlpack::CUDA)
+        device = {CUS_DEVICE, tensor.device_id};
+    else if (tensor.device_type != dlpack::CPU)
+        return false;
+    if (!fromTensor(tensor))
+        return false;
+    if (framework == Framework::Torch && (dtype == F32 || dtype == F64)) {
+        const Names &names = Names::get();
+        if (nb::cast<bool>(object.attr(names.is_neg)()) || (writable && nb::cast<bool>(object.attr(names.requires_grad))))
+            return false;
+    }
+    if (data)
+        return true;
+    for (const int64_t extent : shape)
+        if (extent == 0)
+            return true;
+    return false;
+}
+
 void Array::fromTorch(bool writable) {
     const Names &names = Names::get();
     const int index = nb::cast<int>(object.attr(names.get_device)());
     if (index >= 0 && !nb::cast<bool>(object.attr(names.is_cuda)))
         fail(CUS_ERROR_SPACE, "%s: %s is on device %s, expected cpu or cuda", function, argument,
              asText(object.attr("device")).c_str());
-    if (writable && nb::cast<bool>(object.attr("requires_grad")))
+    if (writable && nb::cast<bool>(object.attr(names.requires_grad)))
         fail(CUS_ERROR_VALUE, "%s: %s requires a gradient, expected a tensor that may be written", function, argument);
     device = index >= 0 ? Device{CUS_DEVICE, index} : Device{CUS_HOST, -1};
     dtype = Frameworks::get().torchDtype(object.attr(names.dtype).ptr());
@@ -163,26 +193,47 @@ void Array::fromTorch(bool writable) {
     if (!data && nb::cast<int64_t>(object.attr("numel")()) > 0)
         fail(CUS_ERROR_SPACE, "%s: %s is on device %s, which has no memory, expected cpu or cuda", function, argument,
              asText(object.attr("device")).c_str());
-    framework = Framework::Torch;
 }
 
 void Array::fromCupy() {
     const Names &names = Names::get();
     const nb::object memory = object.attr(names.data);
-    device = {CUS_DEVICE, nb::cast<int>(object.attr(names.device).attr(names.id))};
+    device = {CUS_DEVICE, nb::cast<int>(memory.attr(names.device_id))};
     readTuple(nb::object(object.attr(names.shape)), 1, shape);
     readTuple(nb::object(object.attr(names.strides)), 1, strides);
     const nb::object type = object.attr(names.dtype);
-    const std::string format = nb::cast<std::string>(type.attr("char"));
-    dtype = dtypeOfFormat(format.c_str(), nb::cast<size_t>(type.attr("itemsize")));
+    dtype = Frameworks::get().numpyDtypeOf(type);
+    if (dtype == UNKNOWN) {
+        const std::string format = nb::cast<std::string>(type.attr("char"));
+        dtype = dtypeOfFormat(format.c_str(), nb::cast<size_t>(type.attr("itemsize")));
+    }
     if (dtype == UNKNOWN)
         fail(CUS_ERROR_TYPE, "%s: %s has type %s, expected integers or floats of 8 to 64 bits", function, argument,
              asText(type).c_str());
     data = reinterpret_cast<void *>(nb::cast<uintptr_t>(memory.attr(names.ptr)));
-    framework = Framework::CuPy;
 }
 
 // ---- DLPack and __cuda_array_interface__ -------------------------------------------------------------------------------
+
+// False if its elements have a type that is unknown here.
+bool Array::fromTensor(const dlpack::Tensor &tensor) {
+    const char kind = tensor.code == dlpack::INT     ? 'i'
+                      : tensor.code == dlpack::UINT  ? 'u'
+                      : tensor.code == dlpack::FLOAT ? 'f'
+                      : tensor.code == dlpack::BOOL  ? 'b'
+                                                     : 'x';
+    dtype = tensor.lanes == 1 ? dtypeOf(kind, tensor.bits / 8u) : UNKNOWN;
+    if (dtype == UNKNOWN)
+        return false;
+    const auto size = static_cast<int64_t>(dtypeSize(dtype));
+    shape.assign(tensor.shape, tensor.shape + tensor.ndim);
+    strides.resize(shape.size());
+    int64_t step = size;
+    for (size_t i = shape.size(); i-- > 0; step *= shape[i])
+        strides[i] = tensor.strides ? tensor.strides[i] * size : step;
+    data = tensor.data ? static_cast<char *>(tensor.data) + tensor.byte_offset : nullptr;
+    return true;
+}
 
 void Array::fromDlpack(void *stream) {
     nb::object capsule;
@@ -218,25 +269,9 @@ void Array::fromDlpack(void *stream) {
     } else {
         notAnArray(*this);
     }
-    const char kind = tensor->code == dlpack::INT     ? 'i'
-                      : tensor->code == dlpack::UINT  ? 'u'
-                      : tensor->code == dlpack::FLOAT ? 'f'
-                      : tensor->code == dlpack::BOOL  ? 'b'
-                                                      : 'x';
-    dtype = tensor->lanes == 1 ? dtypeOf(kind, tensor->bits / 8u) : UNKNOWN;
-    if (dtype == UNKNOWN)
+    if (!fromTensor(*tensor))
         fail(CUS_ERROR_TYPE, "%s: %s has elements of %d bits (DLPack code %d), expected integers or floats of 8 to 64 bits",
              function, argument, tensor->bits, tensor->code);
-    const auto size = static_cast<int64_t>(dtypeSize(dtype));
-    shape.assign(tensor->shape, tensor->shape + tensor->ndim);
-    strides.resize(shape.size());
-    int64_t step = size;
-    for (size_t i = shape.size(); i-- > 0;) {
-        strides[i] = tensor->strides ? tensor->strides[i] * size : step;
-        step *= shape[i];
-    }
-    data = static_cast<char *>(tensor->data) + tensor->byte_offset;
-    framework = Framework::Other;
 }
 
 void Array::fromInterface(const nb::object &interface, cusStream stream) {
@@ -282,17 +317,13 @@ Array Call::import(nb::handle object, const char *argument, bool writable) {
     array.object = nb::borrow(object);
     array.function = function_;
     array.argument = argument;
-    Frameworks &known = Frameworks::get();
-    if (known.isNumpy(object)) {
-        array.fromBuffer();
-        adopt(array, argument);
-    } else if (known.isTorch(object)) {
-        array.fromTorch(writable);
-        adopt(array, argument);
-    } else if (known.isCupy(object)) {
-        array.fromCupy();
-        adopt(array, argument);
-    } else if (PyObject_CheckBuffer(object.ptr())) {
+    const ArrayType kind = Frameworks::get().typeOf(object);
+    array.framework = kind.framework;
+    if (kind.framework == Framework::Torch || kind.framework == Framework::CuPy) {
+        if (!array.fromExchange(kind.exchange, writable))
+            kind.framework == Framework::Torch ? array.fromTorch(writable) : array.fromCupy();
+        adopt(array, argument, kind.exchange);
+    } else if (kind.framework == Framework::NumPy || PyObject_CheckBuffer(object.ptr())) {
         array.fromBuffer();
         adopt(array, argument);
     } else if (nb::hasattr(object, "__dlpack_device__") && nb::hasattr(object, "__dlpack__")) {

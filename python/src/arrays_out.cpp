@@ -11,10 +11,15 @@ namespace cuspy {
 
 // ---- Frameworks ---------------------------------------------------------------------------------------------------------
 
+static nb::object interned(const char *name) {
+    return nb::steal(PyUnicode_InternFromString(name));
+}
+
 Names::Names()
-    : get_device(nb::str("get_device")), is_cuda(nb::str("is_cuda")), dtype(nb::str("dtype")), shape(nb::str("shape")),
-      stride(nb::str("stride")), strides(nb::str("strides")), data_ptr(nb::str("data_ptr")), is_neg(nb::str("is_neg")),
-      data(nb::str("data")), device(nb::str("device")), id(nb::str("id")), ptr(nb::str("ptr")) {}
+    : get_device(interned("get_device")), is_cuda(interned("is_cuda")), dtype(interned("dtype")), shape(interned("shape")),
+      stride(interned("stride")), strides(interned("strides")), data_ptr(interned("data_ptr")), is_neg(interned("is_neg")),
+      requires_grad(interned("requires_grad")), data(interned("data")), device_id(interned("device_id")),
+      ptr(interned("ptr")) {}
 
 const Names &Names::get() {
     static const Names *names = new Names; // never freed: Python may be gone when static objects are destroyed
@@ -42,6 +47,41 @@ bool Frameworks::is(nb::handle object, nb::object &type, const char *module, con
                             reinterpret_cast<PyTypeObject *>(type.ptr()));
 }
 
+// The table of a type, if its version is one that is known here and it has what is used here.
+static const dlpack::Exchange *exchangeOf(nb::handle type) {
+    const nb::object capsule = nb::steal(PyObject_GetAttrString(type.ptr(), dlpack::EXCHANGE_ATTRIBUTE));
+    if (!capsule.is_valid())
+        PyErr_Clear();
+    if (!capsule.is_valid() || !PyCapsule_IsValid(capsule.ptr(), dlpack::EXCHANGE_CAPSULE))
+        return nullptr;
+    const auto *header =
+        static_cast<const dlpack::ExchangeHeader *>(PyCapsule_GetPointer(capsule.ptr(), dlpack::EXCHANGE_CAPSULE));
+    while (header && header->major > 1)
+        header = header->older;
+    if (!header || header->major != 1)
+        return nullptr;
+    const auto *exchange = reinterpret_cast<const dlpack::Exchange *>(header);
+    return exchange->tensor_of && exchange->current_stream ? exchange : nullptr;
+}
+
+ArrayType Frameworks::typeOf(nb::handle object) {
+    const nb::handle type = object.type();
+    for (const Known &known : types_)
+        if (known.type.is(type))
+            return known.what;
+    ArrayType what;
+    if (is(object, numpy_array_, "numpy", "ndarray"))
+        what.framework = Framework::NumPy;
+    else if (is(object, torch_tensor_, "torch", "Tensor"))
+        what = {Framework::Torch, exchangeOf(type)};
+    else if (is(object, cupy_array_, "cupy", "ndarray"))
+        what = {Framework::CuPy, exchangeOf(type)};
+    else
+        return what; // not kept: its framework may be in the middle of its import
+    types_[next_type_++ % std::size(types_)] = {nb::borrow(type), what};
+    return what;
+}
+
 int Frameworks::torchDtype(PyObject *dtype) {
     if (!torch_dtypes_known_) {
         const nb::module_ torch = nb::module_::import_("torch");
@@ -57,11 +97,18 @@ int Frameworks::torchDtype(PyObject *dtype) {
     return UNKNOWN;
 }
 
-nb::object Frameworks::numpyDtype(int dtype) {
+const nb::object &Frameworks::numpyDtype(int dtype) {
     nb::object &known = numpy_dtypes_[dtype & 15];
     if (!known.is_valid())
         known = nb::module_::import_("numpy").attr("dtype")(dtypeName(dtype));
     return known;
+}
+
+int Frameworks::numpyDtypeOf(nb::handle dtype) {
+    for (int i = 0; i <= U64; ++i)
+        if (i != 7 && numpyDtype(i).is(dtype))
+            return i;
+    return UNKNOWN;
 }
 
 static nb::object tupleOf(const Shape &shape) {
@@ -89,14 +136,24 @@ nb::object Frameworks::empty(Framework framework, const Shape &shape, int dtype,
     return make(tupleOf(shape), dtypeName(dtype), device);
 }
 
-cusStream Frameworks::cupyStream() {
-    return reinterpret_cast<cusStream>(nb::cast<uintptr_t>(function(cupy_stream_, "cupy_stream")()));
-}
-
-cusStream Frameworks::torchStream(int device) {
-    if (!torch_stream_.is_valid())
-        torch_stream_ = frameworks().attr("torch_stream_function")();
-    return reinterpret_cast<cusStream>(nb::cast<uintptr_t>(torch_stream_(device)));
+cusStream Frameworks::stream(Framework framework, const dlpack::Exchange *exchange, int device) {
+    uintptr_t pointer = 0;
+    if (exchange) {
+        void *stream = nullptr;
+        if (exchange->current_stream(dlpack::CUDA, device, &stream) != 0)
+            throw nb::python_error();
+        return static_cast<cusStream>(stream);
+    }
+    if (framework == Framework::Torch) {
+        if (!torch_stream_.is_valid())
+            torch_stream_ = frameworks().attr("torch_stream_function")();
+        pointer = nb::cast<uintptr_t>(torch_stream_(device));
+    } else if (framework == Framework::CuPy) {
+        if (!cupy_stream_.is_valid())
+            cupy_stream_ = nb::module_::import_("cupy").attr("cuda").attr("get_current_stream");
+        pointer = nb::cast<uintptr_t>(cupy_stream_().attr(Names::get().ptr));
+    }
+    return reinterpret_cast<cusStream>(pointer);
 }
 
 // ---- Devices ------------------------------------------------------------------------------------------------------------
@@ -148,7 +205,7 @@ void Call::assume(const Device &device, Framework framework) {
     start();
 }
 
-void Call::adopt(const Array &array, const char *argument) {
+void Call::adopt(const Array &array, const char *argument, const dlpack::Exchange *exchange) {
     if (framework_ == Framework::Unknown)
         framework_ = array.framework;
     if (!known_) {
@@ -163,12 +220,20 @@ void Call::adopt(const Array &array, const char *argument) {
              nb::cast<std::string>(deviceName(array.device)).c_str(), nb::cast<std::string>(deviceName(device_)).c_str(),
              first_);
     }
-    start();
+    start(exchange);
+}
+
+// A GPU that was there once stays.
+static bool haveGpu() {
+    static bool have = false;
+    int gpus = 0;
+    have = have || (cusDeviceCount(&gpus) == CUS_OK && gpus > 0);
+    return have;
 }
 
 // The device becomes the thread's current one until the call ends, and the stream is looked up: what `stream` says, else the
 // framework's current stream, else the legacy default stream.
-void Call::start() {
+void Call::start(const dlpack::Exchange *exchange) {
     if (started_ || device_.space == CUS_HOST)
         return;
     started_ = true;
@@ -177,14 +242,9 @@ void Call::start() {
         check(cusDeviceSet(device_.index));
         restore_ = current;
     }
-    int gpus = 0;
-    const bool have_gpu = cusDeviceCount(&gpus) == CUS_OK && gpus > 0; // else the library's own error follows
-    const int index = device_.index >= 0 ? device_.index : 0;
     cusStream framework_stream = nullptr;
-    if (have_gpu && framework_ == Framework::Torch)
-        framework_stream = Frameworks::get().torchStream(index);
-    else if (have_gpu && framework_ == Framework::CuPy)
-        framework_stream = Frameworks::get().cupyStream();
+    if (haveGpu()) // else the library's own error follows
+        framework_stream = Frameworks::get().stream(framework_, exchange, device_.index >= 0 ? device_.index : 0);
     stream_ = framework_stream;
     if (!given_.is_none()) {
         stream_ = reinterpret_cast<cusStream>(nb::cast<uintptr_t>(frameworks().attr("stream_pointer")(given_)));

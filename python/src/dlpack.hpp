@@ -32,4 +32,24 @@ struct ManagedVersioned {
     Tensor tensor;
 };
 
+// What a type of arrays does for callers in C (version 1.3): its attribute __dlpack_c_exchange_api__ is a capsule of this name with a
+// table of functions, which stays for the life of the process. They return 0, or -1 and raise in Python, and need the GIL.
+constexpr char EXCHANGE_ATTRIBUTE[] = "__dlpack_c_exchange_api__";
+constexpr char EXCHANGE_CAPSULE[] = "dlpack_exchange_api";
+
+struct ExchangeHeader {
+    uint32_t major, minor;
+    const ExchangeHeader *older; // a table of an earlier version, or null
+};
+
+struct Exchange {
+    ExchangeHeader header;
+    int (*allocate)(Tensor *like, ManagedVersioned **made, void *context,
+                    void (*fail)(void *context, const char *kind, const char *message));
+    int (*managed_of)(void *array, ManagedVersioned **made);
+    int (*array_of)(ManagedVersioned *tensor, void **made);
+    int (*tensor_of)(void *array, Tensor *view); // may be null; shape and strides stay the array's
+    int (*current_stream)(int32_t device_type, int32_t device, void **stream);
+};
+
 } // namespace cuspy::dlpack
