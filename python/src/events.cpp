@@ -72,19 +72,25 @@ int typeOf(const cusRepresentation &representation) {
 
 using Windows = std::vector<cusEventWindow>;
 
-// By duration on the GPU each call waits for the stream, so the first one has room for most lists.
 static Windows listWindows(Call &call, const cusEventArrays &events, const cusWindowing &windowing) {
-    Windows windows(512);
-    for (bool fits = false; !fits;) {
-        size_t count = 0;
+    size_t count = 0;
+    const auto list = [&](cusEventWindow *room, size_t capacity) {
+        bool fits = false;
         call.run([&] {
-            const cusStatus status =
-                cusEventWindows(&events, &windowing, windows.data(), windows.size(), &count, call.stream());
+            const cusStatus status = cusEventWindows(&events, &windowing, room, capacity, &count, call.stream());
             fits = status != CUS_ERROR_CAPACITY;
             return fits ? status : CUS_OK;
         });
+        return fits;
+    };
+    // By duration on the GPU each call waits for the stream, so the first one has room for most lists.
+    cusEventWindow most[512];
+    if (list(most, std::size(most)))
+        return Windows(most, most + count);
+    Windows windows;
+    do
         windows.resize(count);
-    }
+    while (!list(windows.data(), windows.size()));
     return windows;
 }
 
