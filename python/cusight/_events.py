@@ -59,7 +59,7 @@ Windows = Union[int, str, Windowing]
 
 
 _recent_windows: dict[Any, tuple[int, int, int, int]] = {}  # numbers of what was given before: for calls that take microseconds
-_recent_kinds: dict[Any, tuple[Any, ...]] = {}
+_recent_kinds: dict[Any, Any] = {}
 _RECENT = 64
 
 
@@ -120,9 +120,11 @@ Representations = Union[Kind, Representation, Sequence[Union[Kind, Representatio
 
 def representations(function: str, given: Any, bins: int | None) -> tuple[list[tuple[Any, ...]], bool]:
     """The numbers of each representation, and whether a list was given."""
-    known = _recent_kinds.get((given, None)) if bins is None and type(given) is str else None
-    if known is not None:
-        return [known], False
+    if bins is None and type(given) is str:
+        known: tuple[list[tuple[Any, ...]], bool] = _recent_kinds.get(given) or _remember(
+            _recent_kinds, given, ([Representation(given)._numbers()], False)  # type: ignore[arg-type]
+        )
+        return known
     many = isinstance(given, (list, tuple))
     numbers = []
     for one in given if many else [given]:

@@ -10,7 +10,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <vector>
 
 namespace nb = nanobind;
@@ -56,7 +58,28 @@ struct Device {
 Device parseDevice(const char *function, const char *text);
 nb::object deviceName(const Device &device);
 
-using Shape = std::vector<int64_t>;
+// The extents of an array or its strides, without memory of their own: a call has two for each of its arrays.
+class Shape {
+  public:
+    static constexpr size_t MOST = 8;
+    Shape() = default;
+    explicit Shape(size_t axes) : size_(axes) {}
+    Shape(std::initializer_list<int64_t> values) : size_(values.size()) {
+        std::copy(values.begin(), values.end(), values_);
+    }
+    size_t size() const { return size_; }
+    void resize(size_t axes) { size_ = axes; }
+    void push_back(int64_t value) { values_[size_++] = value; }
+    int64_t &operator[](size_t axis) { return values_[axis]; }
+    int64_t operator[](size_t axis) const { return values_[axis]; }
+    const int64_t *begin() const { return values_; }
+    const int64_t *end() const { return values_ + size_; }
+    bool operator==(const Shape &other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
+
+  private:
+    int64_t values_[MOST] = {};
+    size_t size_ = 0;
+};
 
 // One array argument. Keeps the memory alive while it exists.
 class Array {
@@ -99,6 +122,8 @@ class Array {
     void fromCupy();
     void fromDlpack(void *stream);
     bool fromTensor(const dlpack::Tensor &tensor);
+    void setAxes(int64_t axes);
+    void readTuple(const nb::object &tuple, int64_t scale, Shape &values);
     void fromInterface(const nb::object &interface, cusStream stream);
     void requireDims(int64_t low, int64_t high, const char *expected) const;
 

@@ -63,6 +63,14 @@ static int dtypeOfFormat(const char *format, size_t size) {
          array.function, array.argument, array.object.is_none() ? "None" : nb::type_name(array.object.type()).c_str());
 }
 
+void Array::setAxes(int64_t axes) {
+    if (axes < 0 || axes > static_cast<int64_t>(Shape::MOST))
+        fail(CUS_ERROR_SIZE, "%s: %s has %lld axes, expected at most %zu", function, argument, static_cast<long long>(axes),
+             Shape::MOST);
+    shape.resize(static_cast<size_t>(axes));
+    strides.resize(static_cast<size_t>(axes));
+}
+
 Array::~Array() {
     if (buffer) {
         PyBuffer_Release(buffer);
@@ -111,18 +119,21 @@ void Array::fromBuffer() {
     if (dtype == UNKNOWN)
         fail(CUS_ERROR_TYPE, "%s: %s has elements of format '%s', expected integers or floats in native byte order",
              function, argument, view->format);
-    shape.assign(view->shape, view->shape + view->ndim);
-    strides.assign(view->strides, view->strides + view->ndim);
+    setAxes(view->ndim);
+    for (size_t i = 0; i < shape.size(); ++i) {
+        shape[i] = view->shape[i];
+        strides[i] = view->strides[i];
+    }
     framework = Framework::NumPy;
 }
 
 // ---- PyTorch and CuPy: a table of C functions, else their attributes, which cost less than a capsule --------------------
 
-static void readTuple(const nb::object &tuple, int64_t scale, Shape &values) {
+void Array::readTuple(const nb::object &tuple, int64_t scale, Shape &values) {
     const Py_ssize_t n = PyTuple_Size(tuple.ptr());
     if (n < 0)
         throw nb::python_error();
-    values.resize(static_cast<size_t>(n));
+    setAxes(n);
     for (Py_ssize_t i = 0; i < n; ++i)
         values[static_cast<size_t>(i)] = PyLong_AsLongLong(PyTuple_GetItem(tuple.ptr(), i)) * scale;
 }
@@ -226,11 +237,12 @@ bool Array::fromTensor(const dlpack::Tensor &tensor) {
     if (dtype == UNKNOWN)
         return false;
     const auto size = static_cast<int64_t>(dtypeSize(dtype));
-    shape.assign(tensor.shape, tensor.shape + tensor.ndim);
-    strides.resize(shape.size());
+    setAxes(tensor.ndim);
     int64_t step = size;
-    for (size_t i = shape.size(); i-- > 0; step *= shape[i])
+    for (size_t i = shape.size(); i-- > 0; step *= shape[i]) {
+        shape[i] = tensor.shape[i];
         strides[i] = tensor.strides ? tensor.strides[i] * size : step;
+    }
     data = tensor.data ? static_cast<char *>(tensor.data) + tensor.byte_offset : nullptr;
     return true;
 }
@@ -289,7 +301,6 @@ void Array::fromInterface(const nb::object &interface, cusStream stream) {
     if (fields.contains("strides") && !nb::object(fields["strides"]).is_none()) {
         readTuple(fields["strides"], 1, strides);
     } else {
-        strides.resize(shape.size());
         int64_t step = static_cast<int64_t>(size);
         for (size_t i = shape.size(); i-- > 0; step *= shape[i])
             strides[i] = step;

@@ -262,7 +262,7 @@ void Call::orderAfterProducer(Array &array) const {
 Array Call::out(nb::handle given, const char *argument, const Shape &shape, int dtype) {
     if (!given.is_none()) {
         Array array = import(given, argument, true);
-        if (array.shape != shape)
+        if (!(array.shape == shape))
             fail(CUS_ERROR_SIZE, "%s: %s has shape %s, expected %s", function_, argument, shapeText(array.shape).c_str(),
                  shapeText(shape).c_str());
         if (array.dtype != dtype)
@@ -312,7 +312,7 @@ nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &ow
         const nb::dlpack::dtype types[] = {nb::dtype<uint8_t>(), nb::dtype<int8_t>(),  nb::dtype<uint16_t>(),
                                            nb::dtype<int16_t>(), nb::dtype<int32_t>(), nb::dtype<float>(),
                                            nb::dtype<double>()};
-        const nb::ndarray<nb::numpy> array(mat.data, extents.size(), extents.data(), owner, steps.data(), types[depth]);
+        const nb::ndarray<nb::numpy> array(mat.data, extents.size(), extents.data(), owner, steps.begin(), types[depth]);
         nb::object view = nb::cast(array);
         return framework == Framework::Torch ? nb::object(frameworks().attr("torch_from_numpy")(view)) : view;
     }

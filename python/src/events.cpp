@@ -13,10 +13,7 @@ namespace cuspy {
 static constexpr uint64_t PIECE = uint64_t{4} << 20;
 
 EventsIn eventsIn(Call &call, nb::handle x, nb::handle y, nb::handle p, nb::handle t) {
-    EventsIn in;
-    in.x = call.in(x, "x");
-    in.y = call.in(y, "y");
-    in.p = call.in(p, "p");
+    EventsIn in{call.in(x, "x"), call.in(y, "y"), call.in(p, "p"), {}, {}};
     in.events.x = static_cast<const uint16_t *>(in.x.elements(U16));
     in.events.y = static_cast<const uint16_t *>(in.y.elements(U16));
     in.events.p = static_cast<const uint8_t *>(in.p.elements(U8));
@@ -119,16 +116,6 @@ static Windows windowsOf(Call &call, const cusEventArrays &events, nb::handle gi
     return windows;
 }
 
-// One matrix per representation for windows `first` .. `last` - 1.
-static std::vector<cusMat> part(const std::vector<cusMat> &whole, size_t first, size_t last, int rows) {
-    std::vector<cusMat> mats = whole;
-    for (cusMat &mat : mats) {
-        mat.data = static_cast<char *>(mat.data) + first * static_cast<size_t>(rows) * mat.step;
-        mat.rows = static_cast<int>(last - first) * rows;
-    }
-    return mats;
-}
-
 static nb::list stack(Call &call, cusEventStacker *stacker, int rows, int cols, const std::vector<int> &types,
                       const EventsIn &in, const Windows &windows, nb::handle outs) {
     const auto count = static_cast<int64_t>(windows.size());
@@ -147,10 +134,13 @@ static nb::list stack(Call &call, cusEventStacker *stacker, int rows, int cols, 
         uint64_t events = 0;
         for (last = first; last < windows.size() && (last == first || call.space() == CUS_DEVICE || events < PIECE); ++last)
             events += windows[last].last > windows[last].first ? windows[last].last - windows[last].first : 0;
-        std::vector<cusMat> mine = part(mats, first, last, rows);
+        for (cusMat &mat : mats)
+            mat.rows = static_cast<int>(last - first) * rows;
         call.run([&] {
-            return cusEventStack(stacker, &in.events, windows.data() + first, last - first, mine.data(), call.stream());
+            return cusEventStack(stacker, &in.events, windows.data() + first, last - first, mats.data(), call.stream());
         });
+        for (cusMat &mat : mats)
+            mat.data = static_cast<char *>(mat.data) + static_cast<size_t>(mat.rows) * mat.step;
         if (call.space() == CUS_HOST && PyErr_CheckSignals() != 0)
             throw nb::python_error();
     }
