@@ -13,6 +13,8 @@ import cusight
 import numpy as np
 import pytest
 
+from conftest import space_or_skip
+
 CALLS = 10_000
 
 
@@ -111,6 +113,34 @@ def test_another_stream_waits_for_the_framework(gpu, rng):
             table = cusight.integral(source, stream=stream)
             stream.synchronize()
             assert np.array_equal(gpu.get(table), expected)
+
+
+@pytest.mark.parametrize("name", ["torch-cuda", "cupy-cuda"])
+def test_the_current_stream_is_the_framework_s(name, rng):
+    """A call in a stream that does not wait for the default one sees what the stream has queued."""
+    space = space_or_skip(name)
+    image = rng.integers(0, 256, (2160, 3840), dtype=np.uint8)
+    expected, final, busy = cusight.integral(image), space.put(image), space.put(np.zeros(1 << 24, np.float32))
+    if space.framework == "torch":
+        import torch
+
+        stream = torch.cuda.Stream()
+        current = torch.cuda.stream(stream)
+        torch.cuda.synchronize()
+    else:
+        import cupy
+
+        current = stream = cupy.cuda.Stream(non_blocking=True)
+        cupy.cuda.Device().synchronize()
+    for _ in range(5):
+        with current:
+            source = final * 0
+            for _ in range(200):
+                busy += 1
+            source[...] = final
+            table = cusight.integral(source)
+        stream.synchronize()
+        assert np.array_equal(space.get(table), expected)
 
 
 def test_arrays_that_die_while_the_gpu_reads_them(gpu, rng):
