@@ -123,7 +123,8 @@ class Array {
     void fromDlpack(void *stream);
     bool fromTensor(const dlpack::Tensor &tensor);
     void setAxes(int64_t axes);
-    void readTuple(const nb::object &tuple, int64_t scale, Shape &values);
+    void readShape(const nb::object &tuple);
+    void readStrides(const nb::object &tuple, int64_t scale);
     void fromInterface(const nb::object &interface, cusStream stream);
     void requireDims(int64_t low, int64_t high, const char *expected) const;
 

@@ -129,13 +129,29 @@ void Array::fromBuffer() {
 
 // ---- PyTorch and CuPy: a table of C functions, else their attributes, which cost less than a capsule --------------------
 
-void Array::readTuple(const nb::object &tuple, int64_t scale, Shape &values) {
+static Py_ssize_t count(const nb::object &tuple) {
     const Py_ssize_t n = PyTuple_Size(tuple.ptr());
     if (n < 0)
         throw nb::python_error();
-    setAxes(n);
-    for (Py_ssize_t i = 0; i < n; ++i)
-        values[static_cast<size_t>(i)] = PyLong_AsLongLong(PyTuple_GetItem(tuple.ptr(), i)) * scale;
+    return n;
+}
+
+static void readTuple(const nb::object &tuple, int64_t scale, Shape &values) {
+    for (size_t i = 0; i < values.size(); ++i)
+        values[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple.ptr(), static_cast<Py_ssize_t>(i))) * scale;
+}
+
+void Array::readShape(const nb::object &tuple) {
+    setAxes(count(tuple));
+    readTuple(tuple, 1, shape);
+}
+
+void Array::readStrides(const nb::object &tuple, int64_t scale) {
+    const Py_ssize_t n = count(tuple);
+    if (n != static_cast<Py_ssize_t>(strides.size()))
+        fail(CUS_ERROR_SIZE, "%s: %s has %zd strides, expected %zu, one for each axis", function, argument, n,
+             strides.size());
+    readTuple(tuple, scale, strides);
 }
 
 // str(object). nb::str(object.attr(...)) would take the attribute for a string as it is.
@@ -152,7 +168,7 @@ bool Array::fromExchange(const dlpack::Exchange *exchange, bool writable) {
         return false;
     dlpack::Tensor tensor = {};
     if (exchange->tensor_of(object.ptr(), &tensor) != 0) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception)) // Ctrl-C
+        if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) // Ctrl-C
             throw nb::python_error();
         PyErr_Clear();
         return false;
@@ -193,9 +209,9 @@ void Array::fromTorch(bool writable) {
         fail(CUS_ERROR_VALUE,
              "%s: %s is a view that PyTorch negates when it reads, expected the values (call resolve_neg())", function,
              argument);
-    readTuple(nb::object(object.attr(names.shape)), 1, shape);
+    readShape(nb::object(object.attr(names.shape)));
     try {
-        readTuple(nb::object(object.attr(names.stride)()), static_cast<int64_t>(dtypeSize(dtype)), strides);
+        readStrides(nb::object(object.attr(names.stride)()), static_cast<int64_t>(dtypeSize(dtype)));
         data = reinterpret_cast<void *>(nb::cast<uintptr_t>(object.attr(names.data_ptr)()));
     } catch (nb::python_error &) { // a sparse tensor, say
         fail(CUS_ERROR_TYPE, "%s: %s has layout %s, expected torch.strided", function, argument,
@@ -210,8 +226,8 @@ void Array::fromCupy() {
     const Names &names = Names::get();
     const nb::object memory = object.attr(names.data);
     device = {CUS_DEVICE, nb::cast<int>(memory.attr(names.device_id))};
-    readTuple(nb::object(object.attr(names.shape)), 1, shape);
-    readTuple(nb::object(object.attr(names.strides)), 1, strides);
+    readShape(nb::object(object.attr(names.shape)));
+    readStrides(nb::object(object.attr(names.strides)), 1);
     const nb::object type = object.attr(names.dtype);
     dtype = Frameworks::get().numpyDtypeOf(type);
     if (dtype == UNKNOWN) {
@@ -289,7 +305,7 @@ void Array::fromDlpack(void *stream) {
 void Array::fromInterface(const nb::object &interface, cusStream stream) {
     const nb::dict fields = nb::cast<nb::dict>(interface);
     const std::string type = nb::cast<std::string>(fields["typestr"]);
-    readTuple(fields["shape"], 1, shape);
+    readShape(fields["shape"]);
     const nb::tuple memory = nb::cast<nb::tuple>(fields["data"]);
     data = reinterpret_cast<void *>(nb::cast<uintptr_t>(memory[0]));
     readonly = nb::cast<bool>(memory[1]);
@@ -299,7 +315,7 @@ void Array::fromInterface(const nb::object &interface, cusStream stream) {
         fail(CUS_ERROR_TYPE, "%s: %s has type '%s', expected integers or floats of 8 to 64 bits", function, argument,
              type.c_str());
     if (fields.contains("strides") && !nb::object(fields["strides"]).is_none()) {
-        readTuple(fields["strides"], 1, strides);
+        readStrides(fields["strides"], 1);
     } else {
         int64_t step = static_cast<int64_t>(size);
         for (size_t i = shape.size(); i-- > 0; step *= shape[i])

@@ -18,8 +18,8 @@ COLOR = np.zeros((20, 30, 3), np.uint8)
 class OnGpu:
     """Claims to be an array on a GPU; no call may read its memory."""
 
-    def __init__(self, shape, typestr="|u1"):
-        self.__cuda_array_interface__ = {"shape": shape, "typestr": typestr, "data": (16, False), "version": 3, "strides": None}
+    def __init__(self, shape, typestr="|u1", strides=None):
+        self.__cuda_array_interface__ = {"shape": shape, "typestr": typestr, "data": (16, False), "version": 3, "strides": strides}
 
 
 class Dlpack:
@@ -72,6 +72,8 @@ CASES = [
     (lambda: cusight.integral(IMAGE, sum_depth="int64"), ValueError, "VALUE", "expected int32 or float64"),
     (lambda: cusight.heatmap(COLOR, IMAGE), TypeError, "TYPE", "cusHeatmap"),
     (lambda: cusight.heatmap(COLOR, COLOR[:10]), ValueError, "SIZE", "cusHeatmap"),
+    (lambda: cusight.integral(IMAGE.reshape((20, 30) + (1,) * 7)), ValueError, "SIZE", "src has 9 axes, expected at most 8"),
+    (lambda: cusight.integral(OnGpu((20, 30), strides=(1,))), ValueError, "SIZE", "src has 1 strides, expected 2"),
     (lambda: cusight.heatmap(COLOR, COLOR, out=COLOR), ValueError, "ALIAS", "overlap"),
     (lambda: cusight.heatmap(COLOR, COLOR, full_scale=0), ValueError, "VALUE", "full_scale is 0"),
     (lambda: cusight.noise_view(COLOR, COLOR, threshold=-1), ValueError, "VALUE", "threshold is -1"),
