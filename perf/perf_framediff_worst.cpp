@@ -205,6 +205,7 @@ void pictures(const std::string &name, Size size, int type, Place place) {
 }
 
 constexpr Size NARROW_SQUARE = {1344, 1344}, NARROW = {2, 903168}, ODD = {1280, 1280};
+constexpr Size COLOR_SQUARE = {1920, 1920}, COLOR_NARROW = {57, 64674};
 constexpr Size SQUARE = {1000, 1000}, WIDE = {1000000, 1}, TALL = {1, 1000000};
 
 TEST(FramediffWorst, EncodeDense) {
@@ -253,6 +254,8 @@ TEST(FramediffWorst, Narrow) { // two columns beside the square of as many pixel
     encodeFew({"encode-filtered/1344x1344/3pct", NARROW_SQUARE, CUS_8UC1, 0, 2});
     encodeFew({"encode-filtered/2x903168/3pct", NARROW, CUS_8UC1, 0, 2});
     encodeFew({"encode-filtered/region/2x903168/3pct", NARROW, CUS_8UC1, 62, 2});
+    encodeFew({"encode-filtered/1920x1920/3pct", COLOR_SQUARE, CUS_8UC3, 0, 2});
+    encodeFew({"encode-filtered/57x64674/3pct", COLOR_NARROW, CUS_8UC3, 0, 2});
     pictures("1344x1344", NARROW_SQUARE, CUS_8UC1, Place::WHOLE);
     pictures("region/2x903168", NARROW, CUS_8UC1, Place::REGIONS);
 }

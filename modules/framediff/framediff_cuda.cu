@@ -17,8 +17,9 @@ cusStatus divideWork(const char *function, bool half_blocks, EncodeParams *param
     CUSI_CUDA(function, cusi::multiprocessors(&sms));
     const unsigned threads = static_cast<unsigned>(framediff::encodeThreads(half_blocks)), warps_of_tile = threads / 32;
     params->groups = cusi::divUp(params->units, 32u);
-    const unsigned pieces = cusi::divUp(params->groups, tuning::ENCODE_PIECE);
     const unsigned wave = static_cast<unsigned>(sms) * tuning::ENCODE_BLOCKS_PER_SM;
+    params->piece = params->groups <= wave * warps_of_tile ? 1 : tuning::ENCODE_PIECE;
+    const unsigned pieces = cusi::divUp(params->groups, params->piece);
     params->tiles = std::max(std::min(cusi::divUp(pieces, warps_of_tile), wave),
                              cusi::divUp(pieces, warps_of_tile * tuning::ENCODE_LONGEST));
     const unsigned warps = params->tiles * warps_of_tile;
@@ -120,7 +121,7 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     const EncodeState start = {1, 0xffffffffu, 0, 1};
     CUSI_CUDA("cusDiffEncoderCreate", cudaMemcpy(encoder->scratch.data, &start, sizeof start, cudaMemcpyHostToDevice));
     if (encoder->options.min_neighbors > 0)
-        CUS_TRY(cusMatCreate(&encoder->changed, encoder->rows, cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
+        CUS_TRY(cusMatCreate(&encoder->changed, 1, encoder->rows * cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
     return cusi::cudaStatus(cudaStreamSynchronize(nullptr), "cusDiffEncoderCreate", "setting up");
 }
 
@@ -130,7 +131,7 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     if (params.min_neighbors > 0) {
         uint32_t *changed = static_cast<uint32_t *>(encoder->changed.data);
         params.changed = changed;
-        params.changed_words_per_row = static_cast<unsigned>(encoder->changed.step / 4);
+        params.changed_words_per_row = cusi::divUp(params.cols, 32u); // without padding, for images of few columns
         CUS_TRY(
             framediff::launchChangedPixels(params, changed, params.aligned && cusi::isAligned(encoder->ref, 16), stream));
     }

@@ -24,7 +24,7 @@ constexpr int ENCODE_THREADS = 256, DENSE_THREADS = 256;
 constexpr int ENCODE_THREADS = 512, DENSE_THREADS = 512;
 #endif
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
-constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in groups of 32 units: 1 KB
+constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in groups of 32 units: 1 KB; of small frames 1
 constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
 constexpr unsigned UNDO_ENTRIES = 8;    // of a thread, where a list may be too short; at most one block per multiprocessor
 constexpr int ENCODE_STAGED = 512;      // entries a warp keeps in shared memory; the rest of a denser run is read twice
@@ -80,6 +80,7 @@ struct EncodeParams {
     Divisor units_per_row;
     unsigned groups, tiles;     // a tile is the share of one block
     unsigned run, run_fraction; // pieces per warp: integer part, and fraction in 2^-32
+    unsigned piece;             // groups in a piece
     unsigned capacity;
     uint32_t addend; // 255 - threshold in each byte
     unsigned char min_neighbors, channels;

@@ -120,7 +120,7 @@ class WarpEncoder {
   private:
     // The first group of a warp's run.
     __device__ __forceinline__ unsigned firstGroup(unsigned w) const {
-        return min((w * params_.run + __umulhi(w, params_.run_fraction)) * tuning::ENCODE_PIECE, params_.groups);
+        return min((w * params_.run + __umulhi(w, params_.run_fraction)) * params_.piece, params_.groups);
     }
 
     __device__ __forceinline__ unsigned queuedEntries() const {

@@ -8,6 +8,7 @@ namespace framediff {
 namespace {
 
 constexpr int THREADS = 256;
+constexpr int NARROW_VOTES = 4;                    // of a warp, in changedPixelsNarrowKernel
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750 // 1024 resident threads at most
 constexpr int UNALIGNED_BLOCKS_PER_SM = 4;
 #else
@@ -22,6 +23,13 @@ struct ChangedPixelsParams {
     unsigned long long tiles;
     uint32_t addend;
 };
+
+// Loads a byte, or leaves `v` as it is: without a branch, so that loads are in flight together.
+__device__ __forceinline__ void loadByteIf(bool wanted, const unsigned char *p, uint32_t &v) {
+    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted ld.global.u8 %0, [%1]; }"
+                 : "+r"(v)
+                 : "l"(p), "r"(static_cast<unsigned>(wanted)));
+}
 
 // A lane's share of a tile: vectors lane + 32 k for each k < CN; zeros past the end.
 template<int CN>
@@ -87,28 +95,50 @@ auto kernelOf(int channels) {
                            : changedPixelsKernel<4, ALIGNED>;
 }
 
-// The same for narrow images: a thread makes one word of a row, of up to 32 pixels.
-__global__ void __launch_bounds__(THREADS) changedPixelsNarrowKernel(const ChangedPixelsParams params, unsigned channels) {
+// The same for narrow images: a lane takes a pixel at a time, and a vote makes the words of as many rows, or parts of one, as a
+// warp holds. 2^lane_bits lanes make a word.
+template<int CN>
+__global__ void __launch_bounds__(THREADS)
+    changedPixelsNarrowKernel(const ChangedPixelsParams params, Divisor words_per_row, unsigned lane_bits) {
     cusi::startInOrder();
-    const unsigned long long word = blockIdx.x * static_cast<unsigned long long>(THREADS) + threadIdx.x;
-    if (word >= params.tiles)
-        return;
-    const unsigned long long y = word / params.tiles_per_row;
-    const unsigned x = static_cast<unsigned>(word - y * params.tiles_per_row) * 32, pixels = min(32u, params.cols - x);
-    const unsigned char *cur = params.cur + y * params.cur_step + static_cast<size_t>(x) * channels;
-    const unsigned char *ref = params.ref + y * params.ref_step + static_cast<size_t>(x) * channels;
-    const int threshold = 255 - static_cast<int>(params.addend & 255);
-    unsigned found = 0;
-    for (unsigned pixel = 0, i = 0; pixel < pixels; ++pixel)
-        for (unsigned c = 0; c < channels; ++c, ++i)
-            found |= abs(cur[i] - ref[i]) > threshold ? 1u << pixel : 0;
-    params.changed[y * params.words_per_row + x / 32] = found;
+    const unsigned lanes = 1u << lane_bits, lane = threadIdx.x % 32, first = lane & ~(lanes - 1);
+    const size_t warp = (blockIdx.x * static_cast<size_t>(THREADS) + threadIdx.x) / 32;
+    const unsigned word0 = static_cast<unsigned>((warp * NARROW_VOTES * 32 + lane) >> lane_bits);
+    uint32_t a[NARROW_VOTES][CN], b[NARROW_VOTES][CN];
+#pragma unroll
+    for (int k = 0; k < NARROW_VOTES; ++k) {
+        const unsigned word = word0 + k * (32 >> lane_bits), y = words_per_row.divide(word), w = word - y * words_per_row.d,
+                       x = w * 32 + lane - first;
+        const bool exists = word < params.tiles && x < params.cols;
+#pragma unroll
+        for (int c = 0; c < CN; ++c) {
+            a[k][c] = b[k][c] = 0;
+            loadByteIf(exists, params.cur + y * params.cur_step + static_cast<size_t>(x) * CN + c, a[k][c]);
+            loadByteIf(exists, params.ref + y * params.ref_step + static_cast<size_t>(x) * CN + c, b[k][c]);
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < NARROW_VOTES; ++k) {
+        bool changed = false;
+#pragma unroll
+        for (int c = 0; c < CN; ++c)
+            changed |= __usad(a[k][c], b[k][c], params.addend & 255) > 255; // |a - b| > threshold
+        const uint32_t found = __ballot_sync(cusi::FULL_WARP, changed) >> first;
+        if (const unsigned word = word0 + k * (32 >> lane_bits); lane == first && word < params.tiles)
+            params.changed[word] = lanes == 32 ? found : found & ((1u << lanes) - 1);
+    }
+}
+
+auto narrowKernelOf(int channels) {
+    return channels == 1   ? changedPixelsNarrowKernel<1>
+           : channels == 3 ? changedPixelsNarrowKernel<3>
+                           : changedPixelsNarrowKernel<4>;
 }
 
 } // namespace
 
 cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, cudaStream_t stream) {
-    constexpr unsigned NARROW = 64; // columns: a warp would handle 512 pixels of a row
+    constexpr unsigned NARROW = 128; // columns: a warp would handle 512 pixels of a row
     ChangedPixelsParams params = {};
     params.cur = encode.cur;
     params.ref = encode.ref;
@@ -120,10 +150,15 @@ cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, boo
     params.tiles_per_row = cusi::divUp(params.cols, params.cols <= NARROW ? 32u : TILE_PIXELS);
     params.tiles = static_cast<unsigned long long>(params.tiles_per_row) * encode.rows;
     params.addend = encode.addend;
-    if (params.cols <= NARROW)
-        return cusi::launchOverlapped("cusDiffEncode", changedPixelsNarrowKernel,
-                                      static_cast<unsigned>(cusi::divUp(params.tiles, 0ull + THREADS)), THREADS, 0, stream,
-                                      params, encode.channels);
+    if (params.cols <= NARROW) {
+        unsigned lane_bits = 5;
+        while (lane_bits > 0 && 1u << (lane_bits - 1) >= params.cols)
+            --lane_bits;
+        return cusi::launchOverlapped(
+            "cusDiffEncode", narrowKernelOf(encode.channels),
+            static_cast<unsigned>(cusi::divUp(params.tiles << lane_bits, 0ull + NARROW_VOTES * THREADS)), THREADS, 0,
+            stream, params, Divisor(params.tiles_per_row), lane_bits);
+    }
     const auto kernel = aligned ? kernelOf<true>(encode.channels) : kernelOf<false>(encode.channels);
     return cusi::launchOverlapped("cusDiffEncode", kernel,
                                   static_cast<unsigned>(cusi::divUp(params.tiles, THREADS / 32ull)), THREADS, 0, stream,

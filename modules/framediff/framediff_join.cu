@@ -22,12 +22,12 @@ __global__ void __launch_bounds__(THREADS) joinKernel(const EncodeParams params,
     joined[first / 4] = word;
 }
 
-// Up to 16 bytes from any address; the rest is 0. All loads are in flight together, as none is in a branch.
+// Up to MOST bytes from any address; the rest of 16 is 0. All loads are in flight together, as none is in a branch.
+template<int MOST>
 __device__ __forceinline__ uint4 loadBytes(const unsigned char *p, int bytes) {
-    uint32_t b[16], w[4];
+    uint32_t b[16] = {}, w[4];
 #pragma unroll
-    for (int i = 0; i < 16; ++i) {
-        b[i] = 0;
+    for (int i = 0; i < MOST; ++i) {
         asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted ld.global.u8 %0, [%1]; }"
                      : "+r"(b[i])
                      : "l"(p + i), "r"(static_cast<unsigned>(i < bytes)));
@@ -39,7 +39,8 @@ __device__ __forceinline__ uint4 loadBytes(const unsigned char *p, int bytes) {
     return make_uint4(w[0], w[1], w[2], w[3]);
 }
 
-// A thread takes a unit of a row: the bytes that are not to be sent become those of the reference.
+// A thread takes a unit of a row, of at most MOST bytes: those that are not to be sent become those of the reference.
+template<int MOST>
 __global__ void __launch_bounds__(THREADS) joinFilteredKernel(const EncodeParams params, unsigned char *joined) {
     cusi::startInOrder();
     const unsigned unit = blockIdx.x * THREADS + threadIdx.x;
@@ -48,11 +49,11 @@ __global__ void __launch_bounds__(THREADS) joinFilteredKernel(const EncodeParams
     const UnitLocation at = locate(params, unit);
     const int length = static_cast<int>(at.length);
     const size_t position = static_cast<size_t>(at.y) * params.row_bytes + at.x; // the reference has no padding, too
-    const uint4 cur = loadBytes(params.cur + static_cast<size_t>(at.y) * params.cur_step + at.x, length);
-    const uint4 ref = loadBytes(params.ref + position, length);
+    const uint4 cur = loadBytes<MOST>(params.cur + static_cast<size_t>(at.y) * params.cur_step + at.x, length);
+    const uint4 ref = loadBytes<MOST>(params.ref + position, length);
     const unsigned bits = bytesToSend<true>(params, unit, cur, ref);
     storeMask(params, unit, bits);
-    cusi::store16(joined + position, blend(cur, ref, bits), length, false);
+    cusi::store16(joined + position, blend(cur, ref, bits), min(length, MOST), false);
 }
 
 } // namespace
@@ -63,9 +64,9 @@ cusStatus launchJoin(const EncodeParams &encode, unsigned char *joined, cudaStre
         return cusi::launchOverlapped("cusDiffEncode", joinKernel, cusi::divUp(encode.rows * encode.row_bytes, BYTES),
                                       THREADS, 0, stream, encode, Divisor(encode.row_bytes),
                                       reinterpret_cast<uint32_t *>(joined));
-    return cusi::launchOverlapped("cusDiffEncode", joinFilteredKernel,
-                                  cusi::divUp(encode.units, static_cast<unsigned>(THREADS)), THREADS, 0, stream, encode,
-                                  joined);
+    const auto kernel = encode.row_bytes <= 4 ? joinFilteredKernel<4> : joinFilteredKernel<16>;
+    return cusi::launchOverlapped("cusDiffEncode", kernel, cusi::divUp(encode.units, static_cast<unsigned>(THREADS)),
+                                  THREADS, 0, stream, encode, joined);
 }
 
 } // namespace framediff
