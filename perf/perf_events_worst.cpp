@@ -157,7 +157,8 @@ TEST(EventsWorst, OneLongWindowOfMany) {
     row("60M/one-long-of-300", TARGETS, ALL, windows);
 }
 
-// Few windows, each made whole: a crowded tile would be the work of one block.
+// Few windows, each made whole: a crowded tile would be the work of one block. Calls of fewer than 2^20 events have no helpers
+// until one of them was crowded.
 TEST(EventsWorst, ShortWindowsCrowded) {
     const std::pair<const char *, Content> contents[] = {{"uniform", anywhere},
                                                          {"one-pixel",
@@ -174,8 +175,10 @@ TEST(EventsWorst, ShortWindowsCrowded) {
     const std::vector<cusRepresentationKind> kinds = {
         CUS_REPR_HISTOGRAM,         CUS_REPR_MDES,       CUS_REPR_MDES_COUNT,   CUS_REPR_TENCODE,
         CUS_REPR_STACKED_HISTOGRAM, CUS_REPR_VOXEL_GRID, CUS_REPR_TIME_SURFACE, CUS_REPR_EVENT_DIFF};
-    for (const auto &[name, content] : contents)
+    for (const auto &[name, content] : contents) {
         row(std::string("20-windows-of-200k/") + name, kinds, 20 * STACK, stacks(20 * STACK, STACK, STACK), content);
+        row(std::string("one-window-of-200k/") + name, kinds, STACK, {{0, STACK}}, content);
+    }
 }
 
 TEST(EventsWorst, OverlappingAndEmpty) {

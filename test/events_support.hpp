@@ -166,8 +166,23 @@ inline void check(const Events &events, const std::vector<cusEventWindow> &windo
         cusMatRelease(&m);
 }
 
-// The device's frames equal the host's: bit by bit, but the time surface to 1 unit in the last place and normalized ones
-// to 1e-5. So does the number of skipped events.
+// Frames of the device equal the host's: bit by bit, but the time surface to 1 unit in the last place and normalized ones to 1e-5.
+inline void expectSameFrames(const cusMat &host, const cusMat &device, const cusRepresentation &r) {
+    const double relative = r.kind == CUS_REPR_TIME_SURFACE                ? std::ldexp(1, -23)
+                            : r.kind == CUS_REPR_VOXEL_GRID && r.normalize ? 1e-5
+                                                                           : 0;
+    if (relative > 0) {
+        const auto expected = support::elements<float>(host), got = support::elements<float>(device);
+        ASSERT_EQ(expected.size(), got.size());
+        for (size_t i = 0; i < expected.size(); ++i)
+            ASSERT_LE(std::fabs(expected[i] - got[i]), relative * std::max(std::fabs(expected[i]), 1.2e-38f))
+                << "value " << i;
+    } else {
+        EXPECT_TRUE(support::elements(host) == support::elements(device));
+    }
+}
+
+// The device's frames equal the host's, and so does the number of skipped events.
 inline void expectSameAsOnHost(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
                                const std::vector<cusRepresentation> &representations) {
     std::vector<cusMat> frames[2];
@@ -182,21 +197,10 @@ inline void expectSameAsOnHost(const Events &events, const std::vector<cusEventW
     }
     EXPECT_EQ(skipped[0], skipped[1]);
     for (size_t k = 0; k < representations.size(); ++k) {
-        const cusRepresentation &r = representations[k];
-        SCOPED_TRACE(testing::Message() << cusRepresentationName(r.kind) << " of " << r.channels << " channels, " << rows
-                                        << " x " << cols << ", " << events.size() << " events");
-        const double relative = r.kind == CUS_REPR_TIME_SURFACE                ? std::ldexp(1, -23)
-                                : r.kind == CUS_REPR_VOXEL_GRID && r.normalize ? 1e-5
-                                                                               : 0;
-        if (relative > 0) {
-            const auto host = support::elements<float>(frames[0][k]), device = support::elements<float>(frames[1][k]);
-            ASSERT_EQ(host.size(), device.size());
-            for (size_t i = 0; i < host.size(); ++i)
-                ASSERT_LE(std::fabs(host[i] - device[i]), relative * std::max(std::fabs(host[i]), 1.2e-38f))
-                    << "value " << i;
-        } else {
-            EXPECT_TRUE(support::elements(frames[0][k]) == support::elements(frames[1][k]));
-        }
+        SCOPED_TRACE(testing::Message() << cusRepresentationName(representations[k].kind) << " of "
+                                        << representations[k].channels << " channels, " << rows << " x " << cols << ", "
+                                        << events.size() << " events");
+        expectSameFrames(frames[0][k], frames[1][k], representations[k]);
         cusMatRelease(&frames[0][k]);
         cusMatRelease(&frames[1][k]);
     }

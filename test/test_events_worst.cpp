@@ -181,6 +181,32 @@ TEST(EventsWorstCuda, CrowdedShortWindowsAsOnTheHost) {
         }
 }
 
+// Fewer than 2^20 events: after a call with a crowded tile the next ones have helpers, and frames are the same with them or
+// without.
+TEST(EventsWorstCuda, ShortCallsAfterCrowdedOnes) {
+    CUS_NEEDS(CUS_DEVICE);
+    std::mt19937_64 random = support::generator();
+    const uint64_t n = 200000;
+    const std::vector<cusEventWindow> windows = {{3, n}, {n / 2, n}, {n, n}, {1, n / 3}, {0, 9}};
+    for (const cusRepresentation &r : allKinds()) {
+        const Stacker on_host(480, 640, CUS_HOST, {r}), on_device(480, 640, CUS_DEVICE, {r});
+        cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT;
+        for (Content content : {Content::UNIFORM, Content::ONE_PIXEL, Content::ONE_PIXEL, Content::ONE_TILE,
+                                Content::ONE_COLUMN, Content::UNIFORM, Content::HALF_ON_ONE_PIXEL}) {
+            SCOPED_TRACE(testing::Message() << cusRepresentationName(r.kind) << ", content " << static_cast<int>(content));
+            const Events events = eventsOf(content, n, 480, 640, random);
+            const SpaceEvents host_events(events, CUS_HOST), device_events(events, CUS_DEVICE);
+            CUS_ASSERT_OK(cusEventStack(on_host.object, &host_events.view, windows.data(), windows.size(), &host, nullptr));
+            CUS_ASSERT_OK(
+                cusEventStack(on_device.object, &device_events.view, windows.data(), windows.size(), &device, nullptr));
+            CUS_ASSERT_OK(cusStreamSynchronize(nullptr)); // the next call knows what this one has found
+            expectSameFrames(host, device, r);
+        }
+        cusMatRelease(&host);
+        cusMatRelease(&device);
+    }
+}
+
 // Few helpers, each with more events of one pixel than its sums have room for at once.
 TEST(EventsWorstCuda, CrowdedVoxelsOfFewHelpers) {
     CUS_NEEDS(CUS_DEVICE);

@@ -1,5 +1,6 @@
 // CUDA graphs: every call of the table is captured and replayed, or refuses and leaves the capture intact. The table of
 // stream_calls.hpp holds every function with a stream parameter, and docs/guide.md says the same of each.
+#include "events_support.hpp"
 #include "stream_calls.hpp"
 
 #include <fstream>
@@ -222,6 +223,41 @@ TEST_F(GraphCuda, BranchesThatShareAnObjectAreOrdered) {
     EXPECT_EQ(cudaEventDestroy(fork), cudaSuccess);
     EXPECT_EQ(cudaEventDestroy(join), cudaSuccess);
     EXPECT_EQ(cudaStreamDestroy(branch), cudaSuccess);
+}
+
+// A captured call of few events may be replayed with all of them on one pixel.
+TEST_F(GraphCuda, EventsThatBecomeCrowded) {
+    const uint64_t n = 150000;
+    const cusEventWindow window = {0, n};
+    std::mt19937_64 random = support::generator();
+    const events::Events uniform = events::randomEvents(n, 200, 300, 0, random),
+                         crowded = events::randomEvents(n, 1, 1, 100, random);
+    for (const cusRepresentation &r : events::allKinds()) {
+        SCOPED_TRACE(cusRepresentationName(r.kind));
+        const events::Stacker on_host(200, 300, CUS_HOST, {r}), on_device(200, 300, CUS_DEVICE, {r});
+        const events::SpaceEvents input(uniform, CUS_DEVICE), later(crowded, CUS_DEVICE), expected(crowded, CUS_HOST);
+        cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusEventStack(on_host.object, &expected.view, &window, 1, &host, nullptr));
+        CUS_ASSERT_OK(cusEventStack(on_device.object, &input.view, &window, 1, &device, stream));
+        cudaGraphExec_t graph = nullptr;
+        begin();
+        CUS_EXPECT_OK(cusEventStack(on_device.object, &input.view, &window, 1, &device, stream));
+        end(&graph);
+        ASSERT_FALSE(HasFailure());
+        const auto copy = [&](const void *to, const void *from, size_t size) {
+            ASSERT_EQ(cudaMemcpyAsync(const_cast<void *>(to), from, n * size, cudaMemcpyDeviceToDevice, stream),
+                      cudaSuccess);
+        };
+        copy(input.view.x, later.view.x, 2);
+        copy(input.view.y, later.view.y, 2);
+        copy(input.view.p, later.view.p, 1);
+        copy(input.view.t, later.view.t, 8);
+        ASSERT_EQ(cudaGraphLaunch(graph, stream), cudaSuccess);
+        ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+        events::expectSameFrames(host, device, r);
+        cusMatRelease(&host);
+        cusMatRelease(&device);
+    }
 }
 
 // The default stream cannot be used while a stream that synchronizes with it is captured: a call says so, and the capture

@@ -276,6 +276,8 @@ struct State {
     unsigned long long *skipped = nullptr;
     void *slots = nullptr; // of helpers
     unsigned *tickets = nullptr;
+    uint32_t *crowded = nullptr; // page-locked, not in `memory`: 1 if a short call has had a crowded tile
+    unsigned helped_calls = 0;   // so many of the next short calls have helpers
     Window *list = nullptr;
     EventsLevels *levels = nullptr; // BATCH_WINDOWS for each representation if one is STACKED_HISTOGRAM
     void *accumulators = nullptr;   // of a long window
@@ -294,6 +296,7 @@ struct Batch {
     Window whole;        // of TimedRecord: the long window, and its bins
     unsigned bins;
     bool is_long; // one window, made in parts
+    bool helped;  // crowded tiles have helpers even if the events are few
     size_t top;   // the first frame's first row
     cusMat *frames;
     cudaStream_t stream;
@@ -309,6 +312,10 @@ T *frameTop(const Batch &batch, const cusMat &mat) {
     return reinterpret_cast<T *>(static_cast<char *>(mat.data) + batch.top * mat.step);
 }
 
+// Whether crowded tiles of a group of windows have helpers whatever has been reported.
+bool isHelpedAnyway(const Batch &batch, unsigned count);
+// Records of a run from which on a tile is reported as crowded.
+unsigned crowdedRecords(const Batch &batch, const Tiling &band);
 Kind kindOf(cusRepresentationKind kind);
 Representation representationOf(const Batch &batch, int index);
 // Pixels from one row of accumulators in device memory to the next, a multiple of 4.
