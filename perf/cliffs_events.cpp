@@ -9,7 +9,7 @@
 namespace perf::cliffs {
 namespace {
 
-constexpr size_t EVENTS = 4000000, STACK = 200000;
+constexpr size_t STACK = 200000;
 constexpr int COLS = 1280, ROWS = 720;
 
 // ---- Contents
@@ -64,18 +64,18 @@ void place(size_t content, size_t i, uint64_t r, uint16_t &x, uint16_t &y) {
     }
 }
 
-std::vector<cusEventWindow> windowsOf(size_t content) {
+std::vector<cusEventWindow> windowsOf(size_t content, size_t events) {
     std::vector<cusEventWindow> windows;
     if (content == ONE_WINDOW)
-        return {{0, EVENTS}};
+        return {{0, events}};
     if (content == OVERLAPPING) { // as many events in all windows together
-        for (size_t first = 0; windows.size() < EVENTS / STACK; first += STACK / 100)
+        for (size_t first = 0; windows.size() < events / STACK; first += STACK / 100)
             windows.push_back({first, first + STACK});
         return windows;
     }
     const size_t empty = content == EMPTY_WINDOWS ? 9 : 0, length = (empty + 1) * STACK; // as many windows as usual
-    for (size_t first = 0; first < EVENTS; first += length) {
-        windows.push_back({first, std::min(first + length, EVENTS)});
+    for (size_t first = 0; first < events; first += length) {
+        windows.push_back({first, std::min(first + length, events)});
         windows.insert(windows.end(), empty, {first, first});
     }
     return windows;
@@ -98,23 +98,23 @@ class Array { // of events, `offset` bytes past an aligned address
 };
 
 struct Stacking {
-    Stacking(const Scene &s, cusSpace space, const std::vector<cusRepresentation> &representations)
-        : windows(windowsOf(s.content)), frames(representations.size()) {
+    Stacking(const Scene &s, cusSpace space, const std::vector<cusRepresentation> &representations, size_t events)
+        : windows(windowsOf(s.content, events)), frames(representations.size()) {
         Random random(s.seed);
-        std::vector<uint16_t> x(EVENTS), y(EVENTS);
-        std::vector<uint8_t> p(EVENTS);
-        std::vector<int64_t> t(EVENTS);
-        for (size_t i = 0; i < EVENTS; ++i) {
+        std::vector<uint16_t> x(events), y(events);
+        std::vector<uint8_t> p(events);
+        std::vector<int64_t> t(events);
+        for (size_t i = 0; i < events; ++i) {
             const uint64_t r = random();
             place(s.content, i, r, x[i], y[i]);
             p[i] = r >> 63;
-            t[i] = static_cast<int64_t>((s.content == UNSORTED_TIMES ? EVENTS - i : i) / 10);
+            t[i] = static_cast<int64_t>((s.content == UNSORTED_TIMES ? events - i : i) / 10);
         }
         xs = std::make_unique<Array<uint16_t>>(x, CUS_16UC1, space, s.offset);
         ys = std::make_unique<Array<uint16_t>>(y, CUS_16UC1, space, s.out_offset);
         ps = std::make_unique<Array<uint8_t>>(p, CUS_8UC1, space, s.offset);
         ts = std::make_unique<Array<int64_t>>(t, CUS_64FC1, space, s.offset);
-        view = {xs->data(), ys->data(), ps->data(), ts->data(), EVENTS, space};
+        view = {xs->data(), ys->data(), ps->data(), ts->data(), events, space};
         check(cusEventStackerCreate(&stacker, ROWS, COLS, space, representations.data(),
                                     static_cast<int>(representations.size())));
     }
@@ -138,9 +138,10 @@ struct Stacking {
 Maker drawStacker(Random &random, cusSpace space, std::string &text, cusRepresentationKind kind) {
     cusRepresentation r = cusRepresentationDefaults(kind);
     r.normalize = kind == CUS_REPR_VOXEL_GRID && drawn(random, 0, 1);
-    text = r.normalize ? "normalized, " : "";
+    const size_t stacks = drawn(random, std::vector<size_t>{1, 5, 20});
+    text = std::string(r.normalize ? "normalized, " : "") + std::to_string(stacks) + " x 200,000 events, ";
     return [=](const Scene &scene) -> Work {
-        const auto stacking = std::make_shared<Stacking>(scene, space, std::vector<cusRepresentation>{r});
+        const auto stacking = std::make_shared<Stacking>(scene, space, std::vector<cusRepresentation>{r}, stacks * STACK);
         return [=](cusStream stream, int) {
             return cusEventStack(stacking->stacker, &stacking->view, stacking->windows.data(), stacking->windows.size(),
                                  stacking->frames.data(), stream);
