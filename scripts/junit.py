@@ -1,4 +1,6 @@
 """Reads what ctest --output-junit or pytest --junitxml wrote. As a program: prints "PASSED FAILED SKIPPED" of a report, "0 1 0" if there is none."""
+import json
+import subprocess
 import sys
 import xml.etree.ElementTree as tree
 from dataclasses import dataclass
@@ -31,6 +33,14 @@ def read(path):
     except (OSError, tree.ParseError):
         return []
     return [Test(case.get("name"), outcome(case), case.findtext("system-out") or "") for case in root.iter("testcase")]
+
+
+def not_begun(command, tests):
+    """Tests that the ctest command selects and its report lacks, as failed ones: those that --stop-time left out."""
+    shown = subprocess.run([*command, "--show-only=json-v1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    reported = {test.name for test in tests}
+    names = [test["name"] for test in json.loads(shown.stdout or '{"tests": []}')["tests"]]
+    return [Test(name, "failed", "not begun: the time for tests was over") for name in names if name not in reported]
 
 
 def count(tests):

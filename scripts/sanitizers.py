@@ -89,7 +89,8 @@ def finding(name, planned, test):
         first = re.search(r"^========= (?!COMPUTE-SANITIZER)(.+)$", text, re.M)
         what = f"{summary.group(0)} ({first.group(1).strip() if first else ''})"
     elif test.outcome != "passed" or len(ended) < len(planned):
-        what = f"{progress}, {test.outcome}"
+        failed = re.findall(r"^\[  FAILED  \] (\S+) \(\d", text, re.M)
+        what = ", ".join([progress, test.outcome, *failed])
     else:
         return ""
     print(f"--- {name}: {what}\n" + "\n".join(line for line in text.splitlines() if "=========" in line)[:2500])

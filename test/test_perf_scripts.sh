@@ -97,12 +97,15 @@ work = Path(sys.argv[2])
 (work / "compute-sanitizer").write_text("""#!/bin/sh
 for flags; do :; done
 tests=$(sed 's/--gtest_filter=//; s/:/ /g' "${flags#--gtest_flagfile=}")
-for test in $tests; do echo "[ RUN      ] $test"; [ $test != Hangs ] || sleep 9; echo "[       OK ] $test (1 ms)"; done
+for test in $tests; do echo "[ RUN      ] $test"; [ $test != Hangs ] || sleep 9
+    [ $test = Fails ] && echo "[  FAILED  ] $test (1 ms)" || echo "[       OK ] $test (1 ms)"
+done
 case "$*,$tests" in
 *memcheck*Bad*) echo "========= Invalid read"; echo "========= ERROR SUMMARY: 1 error"; exit 1 ;;
 *racecheck*) [ "$CUDA_LAUNCH_BLOCKING" = 1 ] && echo "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)" ;;
 *) echo "========= ERROR SUMMARY: 0 errors" ;;
 esac
+case $tests in *Fails*) exit 1 ;; esac
 """)
 (work / "compute-sanitizer").chmod(0o755)
 os.environ["PATH"] = f"{work}:{os.environ['PATH']}"
@@ -119,6 +122,7 @@ assert run(tools, ["A.b/cuda", "Match.HighWindows/cuda"]) == "clean; racecheck w
 assert run(tools, ["A.b/cuda", "Bad"]) == "memcheck-1: ERROR SUMMARY: 1 error (Invalid read)"
 late = run(["synccheck"], ["A.b/cuda", "Hangs"], 1)
 assert late.startswith("synccheck-1: no summary (out of time?), 0 of 1 tests done, the last begun is Hangs"), late
+assert run(["initcheck"], ["A.b/cuda", "Fails"]) == "initcheck-1: 1 of 1 tests done, failed, Fails"
 assert run(tools, []) == "not run: no test is quick enough"
 END
 
@@ -139,6 +143,8 @@ found = junit.read(folder / "report.xml")
 assert {test.name: test.outcome for test in found} == {"good": "passed", "bad": "failed", "missing": "failed", "skips": "skipped"}
 assert junit.count(found) == {"passed": 1, "failed": 2, "skipped": 1}
 assert junit.read(folder / "no report") == []
+late = junit.not_begun(["ctest", "--test-dir", str(folder), "-R", "good|bad"], [test for test in found if test.name == "good"])
+assert [(test.name, test.outcome) for test in late] == [("bad", "failed")], late
 END
 
 # The fingerprint is what git would say of the committed files.

@@ -125,8 +125,6 @@ __device__ __forceinline__ void countHalf16(const TileParams &params, const Tile
                                             uint32_t *cells) {
     const Representation &repr = params.repr;
     forRecords(params, half, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
-        if ((key[0] | key[1] | key[2] | key[3]) == 0) // of the other half
-            return;
         unsigned at[4];
         uint32_t now[4];
 #pragma unroll
@@ -334,8 +332,6 @@ __device__ __forceinline__ void sumVoxelsTogether(const TileParams &params, cons
         atomicAdd(&cells[cell].y, weight >> 12);
     };
     forRecords<true>(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
-        if (!__any_sync(FULL_WARP, (key[0] | key[1] | key[2] | key[3]) != 0)) // all of the other half
-            return;
         int64_t t[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
