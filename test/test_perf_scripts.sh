@@ -144,7 +144,8 @@ assert {test.name: test.outcome for test in found} == {"good": "passed", "bad": 
 assert junit.count(found) == {"passed": 1, "failed": 2, "skipped": 1}
 assert junit.read(folder / "no report") == []
 late = junit.not_begun(["ctest", "--test-dir", str(folder), "-R", "good|bad"], [test for test in found if test.name == "good"])
-assert [(test.name, test.outcome) for test in late] == [("bad", "failed")], late
+assert [(test.name, test.outcome) for test in late] == [("bad", "not begun")], late
+assert junit.count(found + late) == {"passed": 1, "failed": 2, "skipped": 1, "not begun": 1}
 END
 
 # The fingerprint is what git would say of the committed files.
