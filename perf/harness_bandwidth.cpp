@@ -110,8 +110,10 @@ const BusGbps &busGbps() {
     return *bus_gbps;
 }
 
+int last_rotation = 0;
+
 int rotation(cusSpace space, size_t bytes_a_set) {
-    return rotationFor(cacheBytes(space), bytes_a_set);
+    return last_rotation = rotationFor(cacheBytes(space), bytes_a_set);
 }
 
 } // namespace perf

@@ -29,6 +29,8 @@ struct Options {
     unsigned seed = 0;
 };
 extern Options options;
+// What rotation() last returned: the sets of the work that is measured next, whose memory each has to be touched once before.
+extern int last_rotation;
 extern const char *const USAGE;
 // False if an argument is unknown or invalid. GoogleTest has removed its own before.
 bool parseOptions(int argc, char **argv);

@@ -77,8 +77,10 @@ class Stopwatch {
     cusStreamEvent start_ = nullptr, stop_ = nullptr;
 };
 
-// Warms up and returns how many calls make a batch.
-int warmUp(Stopwatch &watch, const Work &work, int &turns) {
+// Warms up and returns how many calls make a batch. The first `untimed` calls only touch their memory.
+int warmUp(Stopwatch &watch, const Work &work, int &turns, int untimed) {
+    if (untimed > 0)
+        watch.run(work, untimed, false, turns);
     const auto start = Clock::now();
     int calls = 1;
     double ms = watch.run(work, 1, false, turns); // the first call says nothing about the next
@@ -100,7 +102,7 @@ std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<cons
     if (space == CUS_DEVICE)
         check(cusStreamSynchronize(nullptr)); // test bodies queue their setup there
     for (size_t k = 0; k < works.size(); ++k)
-        calls[k] = warmUp(watch, *works[k], turns[k]);
+        calls[k] = warmUp(watch, *works[k], turns[k], space == CUS_HOST ? last_rotation : 0);
     std::vector<std::vector<double>> samples(works.size());
     const auto start = Clock::now();
     for (int round = 0; round < tuning::MAX_SAMPLES; ++round) {
