@@ -29,7 +29,7 @@ struct Options {
     unsigned seed = 0;
 };
 extern Options options;
-// What rotation() last returned: the sets of the work that is measured next, whose memory each has to be touched once before.
+// What rotation() returned for the work that is measured next, 0 after that: so many sets, whose memory is to be touched before.
 extern int last_rotation;
 extern const char *const USAGE;
 // False if an argument is unknown or invalid. GoogleTest has removed its own before.

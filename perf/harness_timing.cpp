@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace perf {
 namespace {
@@ -101,8 +102,9 @@ std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<cons
     std::vector<int> calls(works.size(), 1), turns(works.size(), 0);
     if (space == CUS_DEVICE)
         check(cusStreamSynchronize(nullptr)); // test bodies queue their setup there
+    const int sets = std::exchange(last_rotation, 0);
     for (size_t k = 0; k < works.size(); ++k)
-        calls[k] = warmUp(watch, *works[k], turns[k], space == CUS_HOST ? last_rotation : 0);
+        calls[k] = warmUp(watch, *works[k], turns[k], space == CUS_HOST ? sets : 0);
     std::vector<std::vector<double>> samples(works.size());
     const auto start = Clock::now();
     for (int round = 0; round < tuning::MAX_SAMPLES; ++round) {

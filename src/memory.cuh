@@ -131,6 +131,13 @@ __device__ __forceinline__ void loadStreamedIf(bool wanted, const void *p, uint4
                  : "l"(p), "r"(static_cast<unsigned>(wanted)));
 }
 
+// The same of one byte.
+__device__ __forceinline__ void loadByteIf(bool wanted, const void *p, uint32_t &v) {
+    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted ld.global.u8 %0, [%1]; }"
+                 : "+r"(v)
+                 : "l"(p), "r"(static_cast<unsigned>(wanted)));
+}
+
 // The bytes [first, last) at an aligned address are moved by vectors where a vector lies in the range. The rest, at most 15 bytes
 // at either end, one byte a lane: its offset, -1 for none. Lanes 0..15 take the first vector, 16..31 the last.
 __host__ __device__ __forceinline__ int edgeByte(int first, int last, unsigned lane) {

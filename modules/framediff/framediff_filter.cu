@@ -24,13 +24,6 @@ struct ChangedPixelsParams {
     uint32_t addend;
 };
 
-// Loads a byte, or leaves `v` as it is: without a branch, so that loads are in flight together.
-__device__ __forceinline__ void loadByteIf(bool wanted, const unsigned char *p, uint32_t &v) {
-    asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted ld.global.u8 %0, [%1]; }"
-                 : "+r"(v)
-                 : "l"(p), "r"(static_cast<unsigned>(wanted)));
-}
-
 // A lane's share of a tile: vectors lane + 32 k for each k < CN; zeros past the end.
 template<int CN>
 __device__ __forceinline__ void takeShare(const TileBytes<CN> &tile, uint4 *staged, unsigned lane, uint4 (&v)[CN]) {
@@ -113,8 +106,8 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (int c = 0; c < CN; ++c) {
             a[k][c] = b[k][c] = 0;
-            loadByteIf(exists, params.cur + y * params.cur_step + static_cast<size_t>(x) * CN + c, a[k][c]);
-            loadByteIf(exists, params.ref + y * params.ref_step + static_cast<size_t>(x) * CN + c, b[k][c]);
+            cusi::loadByteIf(exists, params.cur + y * params.cur_step + static_cast<size_t>(x) * CN + c, a[k][c]);
+            cusi::loadByteIf(exists, params.ref + y * params.ref_step + static_cast<size_t>(x) * CN + c, b[k][c]);
         }
     }
 #pragma unroll

@@ -27,11 +27,8 @@ template<int MOST>
 __device__ __forceinline__ uint4 loadBytes(const unsigned char *p, int bytes) {
     uint32_t b[16] = {}, w[4];
 #pragma unroll
-    for (int i = 0; i < MOST; ++i) {
-        asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted ld.global.u8 %0, [%1]; }"
-                     : "+r"(b[i])
-                     : "l"(p + i), "r"(static_cast<unsigned>(i < bytes)));
-    }
+    for (int i = 0; i < MOST; ++i)
+        cusi::loadByteIf(i < bytes, p + i, b[i]);
 #pragma unroll
     for (int k = 0; k < 4; ++k)
         w[k] = __byte_perm(__byte_perm(b[4 * k], b[4 * k + 1], 0x0040), __byte_perm(b[4 * k + 2], b[4 * k + 3], 0x0040),

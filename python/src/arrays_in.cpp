@@ -184,12 +184,7 @@ bool Array::fromExchange(const dlpack::Exchange *exchange, bool writable) {
         if (nb::cast<bool>(object.attr(names.is_neg)()) || (writable && nb::cast<bool>(object.attr(names.requires_grad))))
             return false;
     }
-    if (data)
-        return true;
-    for (const int64_t extent : shape)
-        if (extent == 0)
-            return true;
-    return false;
+    return data || std::find(shape.begin(), shape.end(), 0) != shape.end();
 }
 
 void Array::fromTorch(bool writable) {

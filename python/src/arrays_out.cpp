@@ -105,9 +105,9 @@ const nb::object &Frameworks::numpyDtype(int dtype) {
 }
 
 int Frameworks::numpyDtypeOf(nb::handle dtype) {
-    for (int i = 0; i <= U64; ++i)
-        if (i != 7 && numpyDtype(i).is(dtype))
-            return i;
+    for (const int known : {U8, I8, U16, I16, I32, F32, F64, U32, I64, U64})
+        if (numpyDtype(known).is(dtype))
+            return known;
     return UNKNOWN;
 }
 
