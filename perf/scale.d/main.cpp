@@ -73,7 +73,7 @@ void run(int argc, char **argv) {
         o.events = static_cast<uint64_t>(take(options, "--events", 1e9));
         o.representation = takeText(options, "--representation", o.representation);
         o.devices = static_cast<int>(take(options, "--devices", 0));
-        o.passes = static_cast<int>(take(options, "--passes", 5));
+        o.passes = static_cast<int>(take(options, "--passes", 15));
         o.cpu = options.erase("--cpu") > 0;
         requireEmpty(options);
         scale::measureMemory(o);

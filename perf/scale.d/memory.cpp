@@ -226,19 +226,23 @@ class Bench {
     Bench(const Bench &) = delete;
     Bench &operator=(const Bench &) = delete;
 
-    // The first pass, in which the devices wake up, does not count.
-    Sample measure(const std::vector<int> &devices) {
-        devices_ = devices;
-        per_device_ = wholePieces(share_ * threads_.size() / devices.size());
-        Sample sample = {devices, per_device_ * devices.size(), {}};
-        for (int pass = 0; pass <= o_.passes; ++pass) {
-            const auto start = Clock::now();
-            obey(Order::RUN);
-            const std::chrono::duration<double> took = Clock::now() - start;
-            if (pass)
-                sample.seconds.push_back(took.count());
-        }
-        return sample;
+    // Passes on each set of devices, in turn, so that what else the host does falls on all of them alike. The first pass of a
+    // set, in which its devices wake up, does not count.
+    std::vector<Sample> measure(const std::vector<std::vector<int>> &sets) {
+        std::vector<Sample> samples;
+        for (const auto &devices : sets)
+            samples.push_back({devices, wholePieces(share_ * threads_.size() / devices.size()) * devices.size(), {}});
+        for (int pass = 0; pass <= o_.passes; ++pass)
+            for (Sample &sample : samples) {
+                devices_ = sample.devices;
+                per_device_ = sample.events / sample.devices.size();
+                const auto start = Clock::now();
+                obey(Order::RUN);
+                const std::chrono::duration<double> took = Clock::now() - start;
+                if (pass)
+                    sample.seconds.push_back(took.count());
+            }
+        return samples;
     }
 
     // Throws if the first frame of a device is not the one that the CPU makes.
@@ -316,15 +320,15 @@ void measureMemory(const MemoryOptions &o) {
     if (o.devices)
         count = std::min(count, o.devices);
     Bench bench(o, count);
-    std::vector<Sample> samples;
+    std::vector<std::vector<int>> sets;
     for (int d = 0; d < count; ++d) // each alone
-        samples.push_back(bench.measure({d}));
+        sets.push_back({d});
     for (int n = 2; n <= count; n = n < count && 2 * n > count ? count : 2 * n) {
-        std::vector<int> devices;
+        sets.emplace_back();
         for (int d = 0; d < n; ++d)
-            devices.push_back(d);
-        samples.push_back(bench.measure(devices));
+            sets.back().push_back(d);
     }
+    const std::vector<Sample> samples = bench.measure(sets);
     bench.compare();
     std::printf("{\"representation\": \"%s\", \"backend\": \"%s\", \"nodes\": [", o.representation.c_str(),
                 o.cpu ? "host" : "cuda");

@@ -11,7 +11,7 @@ struct MemoryOptions {
     std::string representation = "histogram";
     bool cpu = false; // threads with the CPU backend instead, to try it without a GPU
     int devices = 0;  // at most so many; 0: all
-    int passes = 5;
+    int passes = 15;
 };
 
 // Measures 1, 2, 4, 8 ... devices and prints one JSON object. Throws std::runtime_error.
