@@ -98,6 +98,28 @@ TEST_P(FramediffEdges, NarrowFramesOfManyRows) {
         }
 }
 
+// The host's threads share a frame in chunks of 64 KiB and more: rows that follow each other, rows with padding, short ones, and
+// rows longer than a chunk; a mask and the noise filter, which reads pixels of other chunks.
+TEST_P(FramediffEdges, FramesOfManyChunks) {
+    auto random = support::generator();
+    for (const Shape s :
+         {Shape{400, 300, 3}, Shape{401, 301, 3}, Shape{2, 70001, 4}, Shape{1, 300007, 1}, Shape{300007, 1, 1},
+          Shape{120011, 3, 1}, Shape{9001, 13, 4}, Shape{1400, 255, 1}, Shape{3, 100003, 1}})
+        for (const int min_neighbors : {0, 1, 2})
+            for (const Layout layout : {Layout{0, 0}, Layout{1 + random() % 20, random() % 16}}) {
+                const std::string where = describe(s) + ", " + std::to_string(min_neighbors) + " neighbors, padding " +
+                                          std::to_string(layout.padding);
+                Lists masked(s, space(), allBytes(s)), plain(s, space(), allBytes(s) / 4, false);
+                Link link(s, space(), min_neighbors, layout);
+                link.send(flipped(link.reference(), 9, random), masked, where + ", sparse");
+                link.send(flipped(link.reference(), 30, random), plain, where + ", no mask");
+                link.send(noise(s.bytes(), random), plain, where + ", too short");
+                link.send(noise(s.bytes(), random), masked, where + ", dense");
+                if (HasFatalFailure())
+                    return;
+            }
+}
+
 // The view of a narrow image's reference has rows without padding; Reset takes frames with any.
 TEST_P(FramediffEdges, NarrowFramesAreReset) {
     auto random = support::generator();

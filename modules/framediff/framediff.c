@@ -90,10 +90,15 @@ static cusStatus checkFrameShape(const char *function, int rows, int cols, int t
 }
 
 /* A matrix of the frame's shape, all zero; waits, which creation may, so every stream that uses the object later sees the zeros.
- * Rows start 16-byte aligned and are padded with zeros to whole vectors, or follow each other if the image is narrow. */
+ * Rows follow each other on the host, and if the image is narrow; else they start 16-byte aligned and are padded with zeros to whole
+ * vectors. */
 static cusStatus createFrame(cusMat *mat, int rows, int cols, int type, cusSpace space) {
+    if (space == CUS_HOST) {
+        CUS_TRY(cusMatCreate(mat, rows, cols, type, space));
+        return cusMatSetZero(mat, NULL);
+    }
     const size_t row_bytes = (size_t)cols * cusTypeSize(type), bytes = row_bytes * (size_t)rows;
-    const int narrow = space == CUS_DEVICE && framediff_isNarrow(rows, row_bytes);
+    const int narrow = framediff_isNarrow(rows, row_bytes);
     CUS_TRY(cusMatCreate(mat, narrow ? 1 : rows, (int)(((narrow ? bytes : row_bytes) + 15) / 16), CUS_MAKETYPE(CUS_32S, 4),
                          space));
     CUS_TRY(cusMatSetZero(mat, NULL));
@@ -102,7 +107,7 @@ static cusStatus createFrame(cusMat *mat, int rows, int cols, int type, cusSpace
     mat->type = type;
     if (narrow)
         mat->step = row_bytes;
-    return space == CUS_DEVICE ? cusStreamSynchronize(NULL) : CUS_OK;
+    return cusStreamSynchronize(NULL);
 }
 
 /* Checks that `mat` (argument) is a frame of the shape for which the object `owner` was created. */

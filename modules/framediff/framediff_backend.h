@@ -27,8 +27,8 @@ struct cusDiffEncoder {
     int rows, cols, type;
     cusSpace space;
     cusDiffOptions options;
-    cusMat ref;           /* rows start 16-byte aligned; without padding if the image is narrow */
-    cusMat scratch;       /* CUDA: state of the look-back. Host: entries whose place in the output is not yet known */
+    cusMat ref;           /* CUDA: rows start 16-byte aligned, without padding if the image is narrow. Host: without padding */
+    cusMat scratch;       /* CUDA: state of the look-back. Host: a row a thread, for entries of a chunk */
     cusMat changed;       /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
     cusMat joined;        /* CUDA, narrow images: a frame's rows without padding */
     int vbmi2;            /* host: the processor has AVX-512 VBMI2 */

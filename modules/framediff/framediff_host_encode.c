@@ -1,0 +1,523 @@
+/* The encoder on the CPU. A frame is gone through in chunks, whose entries a thread lists in memory of its own; it then waits for
+ * the turn of its chunk, which tells where the entries belong, and copies them there. */
+#include "framediff_host.h"
+
+#include <sched.h>
+#include <string.h>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+#if defined(__x86_64__) && defined(__GNUC__)
+#define VBMI2 1
+#endif
+
+enum { /* measured: docs/internals/framediff.md */
+       BYTES_PER_THREAD = 65536,
+       CHUNK_BYTES = 65536, /* at least */
+       MAX_CHUNK_BYTES = 262144,
+       CHUNKS_PER_THREAD = 4,
+       BLOCK_BYTES = 4096,
+       BLOCK_PIXELS = 512,
+       PREFETCH_BYTES = 4096, /* how far ahead frame and reference are fetched */
+       STREAM_BYTES = 8 << 20 /* lists of at least this size bypass the caches */
+};
+
+/* ---- Entries of consecutive bytes ---------------------------------------------------------------------------------- */
+
+/* Some bytes of a row, and the destination of their entries. */
+typedef struct Segment {
+    const uint8_t *cur;
+    uint8_t *ref;
+    size_t n;
+    uint32_t position; /* of the first byte */
+    uint8_t threshold;
+    const uint8_t *passes; /* NULL, or for each byte 1 where it passes the noise filter, else 0 */
+    uint8_t *mask;         /* NULL, or (n + 7) / 8 bytes */
+    uint32_t *positions;   /* room for n entries */
+    uint8_t *values;
+} Segment;
+
+/* changed[i] = 1 where |cur - ref| > threshold, 0 elsewhere. */
+CUSI_MULTIVERSION
+static void changedBytes(const uint8_t *restrict cur, const uint8_t *restrict ref, size_t n, uint8_t threshold,
+                         uint8_t *restrict changed) {
+    for (size_t i = 0; i < n; ++i) {
+        const uint8_t d = (uint8_t)(cur[i] > ref[i] ? cur[i] - ref[i] : ref[i] - cur[i]);
+        changed[i] = d > threshold;
+    }
+}
+
+/* Packs 64 bytes of 0 or 1 into 64 bits. */
+static uint64_t packFlags64(const uint8_t *flags) {
+    uint64_t bits = 0;
+#ifdef __SSE2__
+    for (int i = 0; i < 4; ++i) {
+        const __m128i sixteen = _mm_slli_epi64(_mm_loadu_si128((const __m128i *)(const void *)(flags + 16 * i)), 7);
+        bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(sixteen) << (16 * i);
+    }
+#else
+    for (int i = 0; i < 8; ++i) {
+        uint64_t eight;
+        memcpy(&eight, flags + 8 * i, 8);
+        bits |= (eight * 0x0102040810204080u) >> 56 << (8 * i); /* collects the eight in the top byte */
+    }
+#endif
+    return bits;
+}
+
+static void storeMask(uint8_t *mask, uint64_t bits, size_t n) {
+    for (size_t k = 0; k < (n + 7) / 8; ++k)
+        mask[k] = (uint8_t)(bits >> (8 * k));
+}
+
+/* Lists the bytes to send and copies them to the reference. Returns their number. */
+static size_t encodeSegment(const Segment *segment) {
+    size_t count = 0;
+    uint8_t changed[BLOCK_BYTES];
+    for (size_t start = 0; start < segment->n; start += BLOCK_BYTES) {
+        const size_t n = segment->n - start < BLOCK_BYTES ? segment->n - start : BLOCK_BYTES;
+        changedBytes(segment->cur + start, segment->ref + start, n, segment->threshold, changed);
+        for (size_t i = 0; segment->passes && i < n; ++i)
+            changed[i] &= segment->passes[start + i];
+        memset(changed + n, 0, (64 - n % 64) % 64);
+        for (size_t i = 0; i < n; i += 64) {
+            __builtin_prefetch(segment->cur + start + i + PREFETCH_BYTES);
+            __builtin_prefetch(segment->ref + start + i + PREFETCH_BYTES);
+            uint64_t bits = packFlags64(changed + i);
+            if (segment->mask)
+                storeMask(segment->mask + (start + i) / 8, bits, n - i < 64 ? n - i : 64);
+            for (; bits; bits &= bits - 1) {
+                const size_t at = start + i + (size_t)__builtin_ctzll(bits);
+                segment->positions[count] = segment->position + (uint32_t)at;
+                segment->values[count] = (uint8_t)(segment->cur[at] - segment->ref[at]);
+                segment->ref[at] = segment->cur[at];
+                ++count;
+            }
+        }
+    }
+    return count;
+}
+
+#ifdef VBMI2
+/* The same with AVX-512; its VBMI2 extension packs the changed bytes of a register. */
+#define TARGET_VBMI2 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")))
+
+/* Encodes the n = 64 bytes at x (fewer at the end of the segment) after `count` earlier entries; returns the new count. Full
+ * blocks store whole registers: all earlier blocks were full, so count <= x and the stores stay within the room for x + 64
+ * entries. Only an incomplete block masks its stores. */
+TARGET_VBMI2
+static inline __attribute__((always_inline)) size_t encodeBlock(const Segment *segment, size_t x, size_t n, size_t count) {
+    const __mmask64 valid = ~(__mmask64)0 >> (64 - n);
+    const __m512i cur = _mm512_maskz_loadu_epi8(valid, segment->cur + x);
+    const __m512i ref = _mm512_maskz_loadu_epi8(valid, segment->ref + x);
+    const __m512i distance = _mm512_or_si512(_mm512_subs_epu8(cur, ref), _mm512_subs_epu8(ref, cur));
+    __mmask64 bits = _mm512_cmpgt_epu8_mask(distance, _mm512_set1_epi8((char)segment->threshold));
+    if (segment->passes) {
+        const __m512i passes = _mm512_maskz_loadu_epi8(valid, segment->passes + x);
+        bits = _mm512_mask_test_epi8_mask(bits, passes, passes);
+    }
+    if (segment->mask)
+        storeMask(segment->mask + x / 8, bits, n);
+    if (!bits)
+        return count;
+    _mm512_mask_storeu_epi8(segment->ref + x, valid, _mm512_mask_mov_epi8(ref, bits, cur));
+    const __m512i ascending =
+        _mm512_set_epi8(63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39,
+                        38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14,
+                        13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    const size_t more = (size_t)__builtin_popcountll(bits);
+    const __mmask64 room = n == 64 ? valid : ~(__mmask64)0 >> (64 - more);
+    _mm512_mask_storeu_epi8(segment->values + count, room, _mm512_maskz_compress_epi8(bits, _mm512_sub_epi8(cur, ref)));
+    __m512i lanes = _mm512_maskz_compress_epi8(bits, ascending);
+    const __m512i first = _mm512_set1_epi32((int)(segment->position + (uint32_t)x));
+    for (size_t k = 0;;) {
+        _mm512_mask_storeu_epi32(segment->positions + count + k, (__mmask16)(room >> k),
+                                 _mm512_add_epi32(first, _mm512_cvtepu8_epi32(_mm512_castsi512_si128(lanes))));
+        k += 16;
+        if (k >= more)
+            return count + more;
+        lanes = _mm512_alignr_epi64(lanes, lanes, 2); /* moves the next 16 down */
+    }
+}
+
+TARGET_VBMI2
+static size_t encodeSegmentVbmi2(const Segment *segment) {
+    const Segment p = *segment;
+    size_t x = 0, count = 0;
+    for (; x + 64 <= p.n; x += 64) {
+        __builtin_prefetch(p.cur + x + PREFETCH_BYTES);
+        __builtin_prefetch(p.ref + x + PREFETCH_BYTES);
+        count = encodeBlock(&p, x, 64, count);
+    }
+    return x < p.n ? encodeBlock(&p, x, p.n - x, count) : count;
+}
+#endif
+
+/* pixel[x] = 1 where any of the pixel's bytes changed. */
+CUSI_MULTIVERSION
+static void changedPixels(const uint8_t *restrict cur, const uint8_t *restrict ref, size_t cols, size_t channels,
+                          uint8_t threshold, uint8_t *restrict pixel) {
+    uint8_t bytes[4 * BLOCK_PIXELS];
+    for (size_t x = 0; x < cols; x += BLOCK_PIXELS) {
+        const size_t n = cols - x < BLOCK_PIXELS ? cols - x : BLOCK_PIXELS;
+        changedBytes(cur + x * channels, ref + x * channels, n * channels, threshold, bytes);
+        if (channels == 1)
+            memcpy(pixel + x, bytes, n);
+        else if (channels == 3)
+            for (size_t i = 0; i < n; ++i)
+                pixel[x + i] = bytes[3 * i] | bytes[3 * i + 1] | bytes[3 * i + 2];
+        else
+            for (size_t i = 0; i < n; ++i)
+                pixel[x + i] = bytes[4 * i] | bytes[4 * i + 1] | bytes[4 * i + 2] | bytes[4 * i + 3];
+    }
+}
+
+/* byte_passes[i] = 1 for the bytes of n pixels from `map` on that have at least min_neighbors changed neighbors, else 0.
+ * map: 1 for changed pixels of the image, whose rows follow each other, with zeros around. inside[i]: 0 where pixel i is
+ * the first of a row, so pixel i - 1 is no neighbor, else 255. */
+CUSI_MULTIVERSION
+static void noiseFilter(const uint8_t *map, const uint8_t *inside, size_t cols, size_t n, size_t channels,
+                        int min_neighbors, uint8_t *restrict byte_passes) {
+    uint8_t columns[BLOCK_PIXELS + 2]; /* sums of three pixels above each other, of -1 .. n */
+    const uint8_t *const above = map - 1 - cols, *const row = map - 1, *const below = map - 1 + cols;
+    for (size_t i = 0; i < n + 2; ++i)
+        columns[i] = (uint8_t)(above[i] + row[i] + below[i]);
+    uint8_t passes[BLOCK_PIXELS];
+    for (size_t i = 0; i < n; ++i)
+        passes[i] = (columns[i] & inside[i]) + columns[i + 1] + (columns[i + 2] & inside[i + 1]) - map[i] >= min_neighbors;
+    if (channels == 1)
+        memcpy(byte_passes, passes, n);
+    else if (channels == 3)
+        for (size_t i = 0; i < n; ++i)
+            byte_passes[3 * i] = byte_passes[3 * i + 1] = byte_passes[3 * i + 2] = passes[i];
+    else
+        for (size_t i = 0; i < n; ++i)
+            byte_passes[4 * i] = byte_passes[4 * i + 1] = byte_passes[4 * i + 2] = byte_passes[4 * i + 3] = passes[i];
+}
+
+typedef size_t Encode(const Segment *segment);
+
+static Encode *encodeFor(const cusDiffEncoder *encoder) {
+#ifdef VBMI2
+    if (encoder->vbmi2)
+        return encodeSegmentVbmi2;
+#endif
+    (void)encoder;
+    return encodeSegment;
+}
+
+/* ---- What an encoder owns ------------------------------------------------------------------------------------------ */
+
+/* Memory of a thread, for a chunk. */
+typedef struct Scratch {
+    uint32_t *positions;
+    uint8_t *values;
+    uint8_t *bytes; /* rows without their padding */
+    uint8_t *bits;  /* a mask without padding between rows */
+} Scratch;
+
+static size_t imageRowBytes(const cusDiffEncoder *encoder) {
+    return (size_t)encoder->cols * (size_t)CUS_CHANNELS(encoder->type);
+}
+
+static Scratch scratchOf(const cusDiffEncoder *encoder, int thread) {
+    Scratch scratch;
+    scratch.positions = (uint32_t *)(void *)((uint8_t *)encoder->scratch.data + (size_t)thread * encoder->scratch.step);
+    scratch.values = (uint8_t *)(scratch.positions + MAX_CHUNK_BYTES);
+    scratch.bytes = scratch.values + MAX_CHUNK_BYTES;
+    scratch.bits = scratch.bytes + MAX_CHUNK_BYTES;
+    return scratch;
+}
+
+/* With the noise filter, encoder->changed has a byte for each pixel, with the zeros of a row and one pixel before and after, and
+ * then the pattern of row ends. */
+static uint8_t *changedMap(const cusDiffEncoder *encoder) {
+    return (uint8_t *)encoder->changed.data + encoder->cols + 1;
+}
+static uint8_t *insidePattern(const cusDiffEncoder *encoder) {
+    const size_t cols = (size_t)encoder->cols;
+    return changedMap(encoder) + (size_t)encoder->rows * cols + cols + 1;
+}
+
+static cusStatus prepareFilter(cusDiffEncoder *encoder) {
+    const size_t cols = (size_t)encoder->cols, pixels = (size_t)encoder->rows * cols, pattern = cols + BLOCK_PIXELS + 1;
+    const size_t words = (pixels + 2 * (cols + 1) + pattern + 7) / 8; /* bytes may be more than a matrix has columns */
+    CUS_TRY(cusMatCreate(&encoder->changed, 1, (int)words, CUS_64FC1, CUS_HOST));
+    memset(encoder->changed.data, 0, cols + 1);
+    memset(changedMap(encoder) + pixels, 0, cols + 1);
+    uint8_t *const inside = insidePattern(encoder);
+    for (size_t i = 0; i < pattern; ++i)
+        inside[i] = i % cols ? 255 : 0;
+    return CUS_OK;
+}
+
+cusStatus framediff_host_prepare(cusDiffEncoder *encoder) {
+#ifdef VBMI2
+    encoder->vbmi2 =
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2");
+#endif
+    enum { SCRATCH_BYTES = 6 * MAX_CHUNK_BYTES + MAX_CHUNK_BYTES / 8 + 64 };
+    const size_t bytes = imageRowBytes(encoder) * (size_t)encoder->rows;
+    CUS_TRY(
+        cusMatCreate(&encoder->scratch, framediff_threadsFor(bytes, BYTES_PER_THREAD), SCRATCH_BYTES, CUS_8UC1, CUS_HOST));
+    return encoder->options.min_neighbors > 0 ? prepareFilter(encoder) : CUS_OK;
+}
+
+/* ---- The way through a frame --------------------------------------------------------------------------------------- */
+
+typedef struct Plan {
+    cusDiffEncoder *encoder;
+    const cusMat *frame;
+    cusSparseDiff *diff;
+    size_t bytes, row_bytes;
+    size_t run;           /* bytes that follow each other in frame and mask: of a row, or all */
+    size_t chunk, chunks; /* bytes, fewer where a run or the frame ends; number */
+    size_t in_run;        /* chunks of a run; 0: a chunk has whole runs */
+    size_t ahead;         /* how many chunks after the current one have neighbors of its pixels, for the noise filter */
+    int gather;           /* short rows with padding: a chunk is first copied without */
+    int spread;           /* short rows: a chunk's mask is first written without padding */
+} Plan;
+
+/* Rows that follow each other are gone through as one, so that frames of any shape cost the same. */
+static Plan planFor(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, int threads) {
+    const size_t row_bytes = imageRowBytes(encoder), channels = (size_t)CUS_CHANNELS(frame->type);
+    Plan plan = {.encoder = encoder, .frame = frame, .diff = diff, .row_bytes = row_bytes};
+    plan.bytes = row_bytes * (size_t)frame->rows;
+    const cusMat *mask = diff->mask.data ? &diff->mask : NULL;
+    const int mask_joins = !mask || frame->rows == 1 || (cusi_isContinuous(mask) && row_bytes % 8 == 0);
+    const int joins = cusi_isContinuous(frame) && mask_joins, is_short = !joins && row_bytes < FRAMEDIFF_SHORT_ROW;
+    plan.gather = is_short && !cusi_isContinuous(frame);
+    plan.spread = is_short && !mask_joins;
+    plan.run = joins || is_short ? plan.bytes : row_bytes;
+
+    const size_t share = plan.bytes / (size_t)threads / CHUNKS_PER_THREAD;
+    const size_t chunk = share < CHUNK_BYTES ? CHUNK_BYTES : share > MAX_CHUNK_BYTES ? MAX_CHUNK_BYTES : share;
+    /* Whole pixels, blocks, and bytes of the mask; or whole rows. */
+    const size_t unit = is_short ? 64 * row_bytes : plan.run > chunk ? 64 * channels : plan.run;
+    plan.chunk = chunk / unit * unit;
+    plan.in_run = plan.run > plan.chunk ? (plan.run + plan.chunk - 1) / plan.chunk : 0;
+    plan.chunks = plan.in_run ? plan.in_run * (plan.bytes / plan.run) : (plan.bytes + plan.chunk - 1) / plan.chunk;
+    if (encoder->options.min_neighbors > 0) /* 1: a run's last chunk may be shorter */
+        plan.ahead = (((size_t)frame->cols + 1) * channels + plan.chunk - 1) / plan.chunk + (plan.in_run > 0);
+    return plan;
+}
+
+/* Bytes begin .. end - 1 of the frame. */
+typedef struct Chunk {
+    size_t begin, end;
+} Chunk;
+
+static Chunk chunkAt(const Plan *plan, size_t k) {
+    const size_t run = plan->in_run ? k / plan->in_run : 0;
+    const size_t begin = run * plan->run + (k - run * plan->in_run) * plan->chunk;
+    const size_t most = plan->in_run ? (run + 1) * plan->run : plan->bytes;
+    return (Chunk){begin, most - begin < plan->chunk ? most : begin + plan->chunk};
+}
+
+/* The frame's bytes from `at` on that follow each other, and in *n how many of them belong to the chunk. */
+static const uint8_t *runAt(const Plan *plan, const Chunk *chunk, const Scratch *scratch, size_t at, size_t *n) {
+    if (plan->gather) {
+        *n = chunk->end - at;
+        return scratch->bytes + (at - chunk->begin);
+    }
+    const size_t y = at / plan->run, x = at - y * plan->run;
+    *n = chunk->end - at < plan->run - x ? chunk->end - at : plan->run - x;
+    return (const uint8_t *)plan->frame->data + y * plan->frame->step + x;
+}
+
+static void gatherRows(const Plan *plan, const Chunk *chunk, const Scratch *scratch) {
+    if (plan->gather)
+        framediff_copyRows(scratch->bytes, plan->row_bytes,
+                           (const uint8_t *)plan->frame->data + chunk->begin / plan->row_bytes * plan->frame->step,
+                           plan->frame->step, (chunk->end - chunk->begin) / plan->row_bytes, plan->row_bytes);
+}
+
+/* Changed pixels of a chunk, for the noise filter. */
+static void mapChunk(const Plan *plan, size_t k, const Scratch *scratch) {
+    const size_t channels = (size_t)CUS_CHANNELS(plan->frame->type);
+    const Chunk chunk = chunkAt(plan, k);
+    gatherRows(plan, &chunk, scratch);
+    for (size_t at = chunk.begin, n; at < chunk.end; at += n) {
+        const uint8_t *const cur = runAt(plan, &chunk, scratch, at, &n);
+        changedPixels(cur, (const uint8_t *)plan->encoder->ref.data + at, n / channels, channels,
+                      (uint8_t)plan->encoder->options.threshold, changedMap(plan->encoder) + at / channels);
+    }
+}
+
+/* Lists the entries of a segment that pass the noise filter. */
+static size_t encodeFiltered(const cusDiffEncoder *encoder, Segment segment) {
+    const size_t cols = (size_t)encoder->cols, channels = (size_t)CUS_CHANNELS(encoder->type), bytes = segment.n;
+    uint8_t passes[4 * BLOCK_PIXELS];
+    segment.passes = passes;
+    size_t count = 0;
+    for (size_t at = 0; at < bytes; at += segment.n) {
+        segment.n = bytes - at < BLOCK_PIXELS * channels ? bytes - at : BLOCK_PIXELS * channels;
+        const size_t pixel = segment.position / channels;
+        noiseFilter(changedMap(encoder) + pixel, insidePattern(encoder) + pixel % cols, cols, segment.n / channels,
+                    channels, encoder->options.min_neighbors, passes);
+        const size_t more = encodeFor(encoder)(&segment);
+        count += more;
+        segment.positions += more;
+        segment.values += more;
+        segment.cur += segment.n;
+        segment.ref += segment.n;
+        segment.position += (uint32_t)segment.n;
+        if (segment.mask)
+            segment.mask += segment.n / 8;
+    }
+    return count;
+}
+
+/* Copies a mask without padding to rows of whole bytes. */
+static void spreadMask(const Plan *plan, const Chunk *chunk, const uint8_t *bits) {
+    const cusMat *mask = &plan->diff->mask;
+    const size_t n = plan->row_bytes, last = (n - 1) / 8, first_row = chunk->begin / n;
+    for (size_t row = 0; row < (chunk->end - chunk->begin) / n; ++row) {
+        uint8_t *const to = (uint8_t *)mask->data + (first_row + row) * mask->step;
+        for (size_t k = 0; k <= last; ++k) {
+            const size_t bit = row * n + 8 * k;
+            const unsigned two = bits[bit / 8] | (unsigned)bits[bit / 8 + 1] << 8;
+            to[k] = (uint8_t)(two >> bit % 8 & (k < last || n % 8 == 0 ? 255u : (1u << n % 8) - 1));
+        }
+    }
+}
+
+/* Lists a chunk's entries; returns their number. */
+static size_t encodeChunk(const Plan *plan, size_t k, const Scratch *scratch) {
+    cusDiffEncoder *const encoder = plan->encoder;
+    const Chunk chunk = chunkAt(plan, k);
+    gatherRows(plan, &chunk, scratch);
+    size_t count = 0;
+    for (size_t at = chunk.begin, n; at < chunk.end; at += n) {
+        Segment segment = {.cur = runAt(plan, &chunk, scratch, at, &n),
+                           .ref = (uint8_t *)encoder->ref.data + at,
+                           .position = (uint32_t)at,
+                           .threshold = (uint8_t)encoder->options.threshold,
+                           .positions = scratch->positions + count,
+                           .values = scratch->values + count};
+        segment.n = n;
+        if (plan->spread)
+            segment.mask = scratch->bits + (at - chunk.begin) / 8;
+        else if (plan->diff->mask.data)
+            segment.mask = (uint8_t *)plan->diff->mask.data + at / plan->run * plan->diff->mask.step + at % plan->run / 8;
+        count += encoder->options.min_neighbors ? encodeFiltered(encoder, segment) : encodeFor(encoder)(&segment);
+    }
+    if (plan->spread)
+        spreadMask(plan, &chunk, scratch->bits);
+    return count;
+}
+
+/* ---- Threads ------------------------------------------------------------------------------------------------------- */
+
+/* What the threads of a call share. Tickets are taken in order, so whoever is waited for is at work. Ticket t finds the changed
+ * pixels of chunk t and encodes chunk t - ahead, all neighbors of which are then known, and none encoded before its own
+ * changes were found. */
+typedef struct Progress {
+    _Alignas(64) size_t tickets; /* taken */
+    _Alignas(64) size_t mapped;  /* chunks whose changed pixels are known, in order */
+    _Alignas(64) size_t listed;  /* chunks whose number of entries is known, in order */
+    size_t total, fitting;       /* entries of those; of those that the list has room for */
+} Progress;
+
+static void awaitTurn(const size_t *count, size_t turn) {
+    for (int spins = 0; __atomic_load_n(count, __ATOMIC_ACQUIRE) != turn; ++spins) {
+        if (spins >= 1000) /* there may be fewer processors than threads */
+            (void)sched_yield();
+#ifdef __SSE2__
+        else
+            _mm_pause();
+#endif
+    }
+}
+
+#ifdef __SSE2__
+/* memcpy past the caches. */
+static void copyPastCaches(void *to, const void *from, size_t n) {
+    uint8_t *dst = to;
+    const uint8_t *src = from;
+    const size_t head = (0 - (uintptr_t)dst) % 16, first = head < n ? head : n;
+    memcpy(dst, src, first);
+    size_t i = first;
+    for (; i + 16 <= n; i += 16)
+        _mm_stream_si128((__m128i *)(void *)(dst + i), _mm_loadu_si128((const __m128i *)(const void *)(src + i)));
+    memcpy(dst + i, src + i, n - i);
+}
+#endif
+
+static void copyEntries(const Plan *plan, const Scratch *scratch, size_t start, size_t count) {
+    uint32_t *const positions = (uint32_t *)plan->diff->positions.data + start;
+    uint8_t *const values = (uint8_t *)plan->diff->values.data + start;
+#ifdef __SSE2__
+    if (5 * count * plan->chunks >= STREAM_BYTES) { /* as long as the whole list would be, were all chunks like this */
+        copyPastCaches(positions, scratch->positions, 4 * count);
+        copyPastCaches(values, scratch->values, count);
+        return;
+    }
+#endif
+    memcpy(positions, scratch->positions, 4 * count);
+    memcpy(values, scratch->values, count);
+}
+
+/* Takes tickets until there are none. */
+static void encodeChunks(const Plan *plan, Progress *progress, const Scratch *scratch) {
+    for (;;) {
+        const size_t ticket = __atomic_fetch_add(&progress->tickets, 1, __ATOMIC_RELAXED), chunk = ticket - plan->ahead;
+        if (ticket >= plan->chunks + plan->ahead)
+            break;
+        if (plan->ahead) {
+            if (ticket < plan->chunks)
+                mapChunk(plan, ticket, scratch);
+            awaitTurn(&progress->mapped, ticket);
+            __atomic_store_n(&progress->mapped, ticket + 1, __ATOMIC_RELEASE);
+        }
+        if (ticket < plan->ahead)
+            continue;
+        const size_t count = encodeChunk(plan, chunk, scratch);
+        awaitTurn(&progress->listed, chunk);
+        const size_t start = progress->total;
+        const int fits = start + count <= plan->diff->capacity;
+        progress->total += count;
+        progress->fitting = fits ? progress->total : progress->fitting;
+        __atomic_store_n(&progress->listed, chunk + 1, __ATOMIC_RELEASE);
+        if (fits)
+            copyEntries(plan, scratch, start, count);
+        else
+            framediff_addEntries(plan->encoder->ref.data, scratch->positions, scratch->values, count, -1);
+    }
+#ifdef __SSE2__
+    _mm_sfence(); /* streamed stores complete before the parallel region ends */
+#endif
+}
+
+cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff) {
+    /* OpenMP may offer more threads than when the encoder was created. */
+    const int useful = framediff_threadsFor(imageRowBytes(encoder) * (size_t)encoder->rows, BYTES_PER_THREAD);
+    const int threads = useful < encoder->scratch.rows ? useful : encoder->scratch.rows;
+    const Plan plan = planFor(encoder, frame, diff, threads);
+    Progress progress = {0};
+#pragma omp parallel num_threads(threads)
+    {
+#ifdef _OPENMP
+        const Scratch scratch = scratchOf(encoder, omp_get_thread_num());
+#else
+        const Scratch scratch = scratchOf(encoder, 0);
+#endif
+        encodeChunks(&plan, &progress, &scratch);
+    }
+    (void)threads; /* without OpenMP */
+    *(uint32_t *)diff->count.data = (uint32_t)progress.total;
+    if (progress.total <= diff->capacity)
+        return CUS_OK;
+
+    const int64_t parts = 4 * threads;
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t part = 0; part < parts; ++part) { /* undo */
+        const size_t first = progress.fitting * (size_t)part / (size_t)parts;
+        framediff_addEntries(encoder->ref.data, (const uint32_t *)diff->positions.data + first,
+                             (const uint8_t *)diff->values.data + first,
+                             progress.fitting * ((size_t)part + 1) / (size_t)parts - first, -1);
+    }
+    return cusi_fail(CUS_ERROR_CAPACITY,
+                     "cusDiffEncode: %zu bytes changed, diff has capacity %u; the reference is unchanged", progress.total,
+                     diff->capacity);
+}
