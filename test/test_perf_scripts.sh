@@ -203,6 +203,12 @@ output.write_text("", encoding="utf-8")
 assert resultfile.load_lines(output) == {"rows": []}
 END
 
+# Tests of other sources are not kept.
+if "$source/scripts/gpu-check" --cpu --tests-of "$work/old.json" --output "$work/no.json" >"$work/log" 2>&1; then
+    fails "gpu-check kept the tests of other sources"
+fi
+grep -q 'old.json was measured with other sources' "$work/log" || fails "$(cat "$work/log")"
+
 # The search for cliffs: one function's trial says how its worst content, alignment and shape compare with the typical case.
 perf=$1/perf/cusight_perf
 if [ -x "$perf" ]; then
