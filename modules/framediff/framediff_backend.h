@@ -27,7 +27,7 @@ struct cusDiffEncoder {
     int rows, cols, type;
     cusSpace space;
     cusDiffOptions options;
-    cusMat ref;           /* CUDA: rows start 16-byte aligned, without padding if the image is narrow. Host: without padding */
+    cusMat ref;           /* without padding on the host and if the image is narrow; else rows start 16-byte aligned */
     cusMat scratch;       /* CUDA: state of the look-back. Host: a row a thread, for entries of a chunk */
     cusMat changed;       /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
     cusMat joined;        /* CUDA, narrow images: a frame's rows without padding */
