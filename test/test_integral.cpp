@@ -13,6 +13,10 @@
 #include <limits>
 #include <thread>
 
+// Weak: a library without OpenMP lacks them.
+extern "C" __attribute__((weak)) void omp_set_num_threads(int);
+extern "C" __attribute__((weak)) int omp_get_max_threads();
+
 namespace {
 
 using support::Layout;
@@ -121,42 +125,59 @@ TEST_P(Integral, SizesTypesAndLayouts) {
 }
 
 // Every implementation of the host backend, in every layout, without writing outside the tables.
+void checkHost(int rows, int cols, std::mt19937_64 &random) {
+    const Source bytes = randomSource(CUS_8UC1, static_cast<size_t>(rows) * cols, random),
+                 floats = randomSource(CUS_32FC1, static_cast<size_t>(rows) * cols, random);
+    const auto narrow = reference::integral<uint32_t>(bytes.bytes, rows, cols);
+    const std::vector<double> tables[2][2] = {
+        {reference::integral<double>(bytes.bytes, rows, cols), reference::integral<double>(bytes.bytes, rows, cols, true)},
+        {reference::integral<double>(floats.floats, rows, cols),
+         reference::integral<double>(floats.floats, rows, cols, true)}};
+    for (size_t l = 0; l < support::layouts(CUS_32SC1).size(); ++l)
+        for (const IntegralHostPath path : {INTEGRAL_GENERIC, INTEGRAL_AVX2, INTEGRAL_AVX512})
+            for (const Case &c : CASES) {
+                if (!integral_host_supports(path))
+                    continue;
+                const bool is_float = c.type == CUS_32FC1, is64 = sumType(c) == CUS_64FC1;
+                const auto layout = support::layouts(CUS_64FC1)[l];
+                TestMat src(rows, cols, c.type, CUS_HOST, support::layouts(c.type)[l], (is_float ? floats : bytes).data());
+                TestMat s(rows + 1, cols + 1, sumType(c), CUS_HOST, is64 ? layout : support::layouts(CUS_32SC1)[l]);
+                TestMat q(rows + 1, cols + 1, CUS_64FC1, CUS_HOST, layout);
+                size_t size = 0;
+                CUS_ASSERT_OK(integral_host_workspace("test", rows, cols, &size));
+                std::vector<double> workspace(size / sizeof(double) + 1);
+                const IntegralArgs args = {
+                    &src.mat, c.sum ? &s.mat : nullptr, c.sqsum ? &q.mat : nullptr, workspace.data(), size, false, path};
+                CUS_ASSERT_OK(integral_host_run("test", &args));
+                SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(cols) + " of type " + std::to_string(c.type) +
+                             ", path " + std::to_string(path));
+                ASSERT_TRUE(!c.sum || (is64 ? s.get<double>() == tables[is_float][0] : s.get<uint32_t>() == narrow));
+                ASSERT_TRUE(!c.sqsum || q.get<double>() == tables[is_float][1]);
+                ASSERT_TRUE(s.intact() && q.intact() && src.intact());
+            }
+}
+
 TEST(IntegralHost, EveryPathGivesTheSame) {
     auto random = support::generator();
-    for (const auto &[rows, cols] : std::vector<std::pair<int, int>>{
-             {1, 1}, {2, 7}, {3, 8}, {4, 9}, {3, 15}, {4, 16}, {5, 17}, {9, 40}, {200, 333}, {1103, 125}}) {
-        const Source bytes = randomSource(CUS_8UC1, static_cast<size_t>(rows) * cols, random),
-                     floats = randomSource(CUS_32FC1, static_cast<size_t>(rows) * cols, random);
-        const auto narrow = reference::integral<uint32_t>(bytes.bytes, rows, cols);
-        const std::vector<double> tables[2][2] = {{reference::integral<double>(bytes.bytes, rows, cols),
-                                                   reference::integral<double>(bytes.bytes, rows, cols, true)},
-                                                  {reference::integral<double>(floats.floats, rows, cols),
-                                                   reference::integral<double>(floats.floats, rows, cols, true)}};
-        for (size_t l = 0; l < support::layouts(CUS_32SC1).size(); ++l)
-            for (const IntegralHostPath path : {INTEGRAL_GENERIC, INTEGRAL_AVX2, INTEGRAL_AVX512})
-                for (const Case &c : CASES) {
-                    if (!integral_host_supports(path))
-                        continue;
-                    const bool is_float = c.type == CUS_32FC1, is64 = sumType(c) == CUS_64FC1;
-                    const auto layout = support::layouts(CUS_64FC1)[l];
-                    TestMat src(rows, cols, c.type, CUS_HOST, support::layouts(c.type)[l],
-                                (is_float ? floats : bytes).data());
-                    TestMat s(rows + 1, cols + 1, sumType(c), CUS_HOST, is64 ? layout : support::layouts(CUS_32SC1)[l]);
-                    TestMat q(rows + 1, cols + 1, CUS_64FC1, CUS_HOST, layout);
-                    size_t size = 0;
-                    CUS_ASSERT_OK(integral_host_workspace("test", rows, cols, &size));
-                    std::vector<double> workspace(size / sizeof(double) + 1);
-                    const IntegralArgs args = {
-                        &src.mat, c.sum ? &s.mat : nullptr, c.sqsum ? &q.mat : nullptr, workspace.data(), size, false,
-                        path};
-                    CUS_ASSERT_OK(integral_host_run("test", &args));
-                    SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(cols) + " of type " +
-                                 std::to_string(c.type) + ", path " + std::to_string(path));
-                    ASSERT_TRUE(!c.sum || (is64 ? s.get<double>() == tables[is_float][0] : s.get<uint32_t>() == narrow));
-                    ASSERT_TRUE(!c.sqsum || q.get<double>() == tables[is_float][1]);
-                    ASSERT_TRUE(s.intact() && q.intact() && src.intact());
-                }
+    for (const int cols : {1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 41, 47, 48, 49, 63, 64, 125, 333}) {
+        checkHost(1 + static_cast<int>(random() % 20), cols, random);
+        if (HasFatalFailure())
+            return;
     }
+    checkHost(1103, 125, random);
+}
+
+// Bands of rows, of every number of columns that is compiled apart and of the most columns; more threads than processors.
+TEST(IntegralHost, ThinImagesOnFourThreads) {
+    auto random = support::generator();
+    const int threads = omp_get_max_threads ? omp_get_max_threads() : 1;
+    if (omp_set_num_threads)
+        omp_set_num_threads(4);
+    for (const int cols : {1, 2, 3, 4, 5, 31, 63})
+        if (!HasFatalFailure())
+            checkHost(200003 / cols, cols, random);
+    if (omp_set_num_threads)
+        omp_set_num_threads(threads);
 }
 
 // One object for many sizes gives what cusIntegral gives, and keeps outputs that fit.

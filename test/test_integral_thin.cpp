@@ -1,5 +1,5 @@
 // Integral images of thin sources: few columns and many rows, or the reverse. The device has a kernel for them, from 4096 rows
-// of up to 64 columns and 4096 columns of up to 32 rows on.
+// of up to 64 columns and 4096 columns of up to 32 rows on; the host a loop for few columns, which test_integral.cpp checks too.
 #include "test_integral.hpp"
 
 #include "reference/integral.hpp"
