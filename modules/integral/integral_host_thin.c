@@ -1,6 +1,7 @@
 /* Images of few columns, for whose rows the other files have too much to do. */
 #include "integral_host_stream.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -170,6 +171,7 @@ static void addRow(cusMat *table, int from, int to) {
 }
 
 static int bandStart(const cusMat *src, int bands, int band) {
+    assert(bands > 0);
     return (int)((int64_t)src->rows * band / bands);
 }
 
