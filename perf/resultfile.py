@@ -54,21 +54,31 @@ def fingerprint():
         git ls-files -s -- '*.cu' '*.cuh' 'src/*.h' 'modules/*/*.h' ':!perf' | git hash-object --stdin
 
     computed from the files themselves, so that it needs no .git."""
+    return digest(r"\.cuh?$|^src/.*\.h$|^modules/.*/.*\.h$")
+
+
+def tested():
+    """Identifies everything that the tests depend on, in the same way."""
+    return digest(r"^(cmake|include|io|modules|samples|src|test)/|^CMakeLists.txt$")
+
+
+def digest(pattern):
     lines = [f"{'100755' if os.access(path, os.X_OK) else '100644'} {blob(path.read_bytes())} 0\t{name}\n"
-             for name, path in sorted(gpu_sources().items())]
+             for name, path in sorted(sources(pattern).items())]
     return blob("".join(lines).encode())
 
 
-def gpu_sources():
+def sources(pattern):
     """{path within the repository: file}."""
     found = {}
     for folder, folders, files in os.walk(ROOT):
         here = Path(folder).relative_to(ROOT)
         if here == Path("."):  # what is not part of the repository, and the performance suite
             folders[:] = [name for name in folders if not re.match(r"\.|build|out$|shared$|perf$", name)]
+        folders[:] = [name for name in folders if name != "__pycache__"]
         for file in files:
             name = (here / file).as_posix()
-            if re.search(r"\.cuh?$|^src/.*\.h$|^modules/.*/.*\.h$", name):
+            if re.search(pattern, name):
                 found[name] = ROOT / name
     return found
 

@@ -203,11 +203,16 @@ output.write_text("", encoding="utf-8")
 assert resultfile.load_lines(output) == {"rows": []}
 END
 
-# Tests of other sources are not kept.
-if "$source/scripts/gpu-check" --cpu --tests-of "$work/old.json" --output "$work/no.json" >"$work/log" 2>&1; then
-    fails "gpu-check kept the tests of other sources"
-fi
-grep -q 'old.json was measured with other sources' "$work/log" || fails "$(cat "$work/log")"
+# Tests of another device or of other sources are not kept.
+cpu=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1)
+for device in "Some GPU" "$cpu"; do
+    case $device in "$cpu") wanted='other.json was measured with other sources' ;; *) wanted="other.json is not of $cpu" ;; esac
+    echo "{\"cpu\": \"$device\", \"tested\": \"0123\"}" >"$work/other.json"
+    if "$source/scripts/gpu-check" --cpu --tests-of "$work/other.json" --output "$work/no.json" >"$work/log" 2>&1; then
+        fails "gpu-check kept tests of $device"
+    fi
+    grep -qF "$wanted" "$work/log" || fails "$(cat "$work/log")"
+done
 
 # The search for cliffs: one function's trial says how its worst content, alignment and shape compare with the typical case.
 perf=$1/perf/cusight_perf

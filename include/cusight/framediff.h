@@ -87,7 +87,7 @@ CUS_API cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *fra
  * If the capacity is too small: CUS_ERROR_CAPACITY on the host; on the device, cusSparseDiffCount reports it. In both cases
  * count holds how many bytes changed, positions and values are unspecified, the mask shows the changes, and the reference is
  * unchanged.
- * Cost: reads frame and reference once (on the device twice with the noise filter), writes the sectors of the reference
+ * Cost: reads frame and reference once (twice with the noise filter), writes the sectors of the reference
  * that change and 5 bytes per changed byte. */
 CUS_API cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream);
 

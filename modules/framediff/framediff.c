@@ -89,9 +89,9 @@ static cusStatus checkFrameShape(const char *function, int rows, int cols, int t
     return CUS_OK;
 }
 
-/* A matrix of the frame's shape, all zero; waits, which creation may, so every stream that uses the object later sees the zeros.
- * Rows follow each other on the host, and if the image is narrow; else they start 16-byte aligned and are padded with zeros to whole
- * vectors. */
+/* A matrix of the frame's shape, all zero; waits, which creation may, so every stream that uses the object later sees the
+ * zeros. Rows follow each other on the host, and if the image is narrow; else they start 16-byte aligned and are padded with
+ * zeros to whole vectors. */
 static cusStatus createFrame(cusMat *mat, int rows, int cols, int type, cusSpace space) {
     if (space == CUS_HOST) {
         CUS_TRY(cusMatCreate(mat, rows, cols, type, space));

@@ -11,7 +11,7 @@
     }
 
 #ifdef __GNUC__
-__attribute__((noinline)) /* where sizes are known, _FORTIFY_SOURCE makes calls of these copies */
+__attribute__((noinline)) /* inlined where the destination's size is known, _FORTIFY_SOURCE makes these copies calls */
 #endif
 void framediff_copyRows(uint8_t *dst, size_t dst_step, const uint8_t *src, size_t src_step, size_t rows, size_t n) {
     if (dst_step == n && src_step == n) {

@@ -1,5 +1,5 @@
-/* The encoder on the CPU. A frame is gone through in chunks, whose entries a thread lists in memory of its own; it then waits for
- * the turn of its chunk, which tells where the entries belong, and copies them there. */
+/* The encoder on the CPU. A frame is gone through in chunks, whose entries a thread lists in memory of its own; it then waits
+ * for the turn of its chunk, which tells where the entries belong, and copies them there. */
 #include "framediff_host.h"
 
 #include <sched.h>
@@ -13,7 +13,7 @@
 
 enum { /* measured: docs/internals/framediff.md */
        BYTES_PER_THREAD = 65536,
-       CHUNK_BYTES = 65536, /* at least */
+       CHUNK_BYTES = 65536, /* about, at least */
        MAX_CHUNK_BYTES = 262144,
        CHUNKS_PER_THREAD = 4,
        BLOCK_BYTES = 4096,
@@ -229,8 +229,8 @@ static Scratch scratchOf(const cusDiffEncoder *encoder, int thread) {
     return scratch;
 }
 
-/* With the noise filter, encoder->changed has a byte for each pixel, with the zeros of a row and one pixel before and after, and
- * then the pattern of row ends. */
+/* With the noise filter, encoder->changed has a byte for each pixel, with the zeros of a row and one pixel before and after,
+ * and then the pattern of row ends. */
 static uint8_t *changedMap(const cusDiffEncoder *encoder) {
     return (uint8_t *)encoder->changed.data + encoder->cols + 1;
 }
@@ -297,8 +297,10 @@ static Plan planFor(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff 
     plan.chunk = chunk / unit * unit;
     plan.in_run = plan.run > plan.chunk ? (plan.run + plan.chunk - 1) / plan.chunk : 0;
     plan.chunks = plan.in_run ? plan.in_run * (plan.bytes / plan.run) : (plan.bytes + plan.chunk - 1) / plan.chunk;
-    if (encoder->options.min_neighbors > 0) /* 1: a run's last chunk may be shorter */
-        plan.ahead = (((size_t)frame->cols + 1) * channels + plan.chunk - 1) / plan.chunk + (plan.in_run > 0);
+    if (encoder->options.min_neighbors > 0) { /* a row's last chunk may be shorter */
+        const size_t shorter = plan.in_run > 0 && plan.run < plan.bytes;
+        plan.ahead = (((size_t)frame->cols + 1) * channels + plan.chunk - 1) / plan.chunk + shorter;
+    }
     return plan;
 }
 
@@ -420,12 +422,15 @@ typedef struct Progress {
 } Progress;
 
 static void awaitTurn(const size_t *count, size_t turn) {
-    for (int spins = 0; __atomic_load_n(count, __ATOMIC_ACQUIRE) != turn; ++spins) {
-        if (spins >= 1000) /* there may be fewer processors than threads */
+    int spins = 1000; /* then others run: there may be fewer processors than threads */
+    while (__atomic_load_n(count, __ATOMIC_ACQUIRE) != turn) {
+        if (spins == 0) {
             (void)sched_yield();
+            continue;
+        }
+        --spins;
 #ifdef __SSE2__
-        else
-            _mm_pause();
+        _mm_pause();
 #endif
     }
 }
@@ -504,7 +509,6 @@ cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
 #endif
         encodeChunks(&plan, &progress, &scratch);
     }
-    (void)threads; /* without OpenMP */
     *(uint32_t *)diff->count.data = (uint32_t)progress.total;
     if (progress.total <= diff->capacity)
         return CUS_OK;

@@ -52,6 +52,7 @@ static IntegralHostPath choosePath(const IntegralArgs *args) {
 static void zeroFirstRow(cusMat *table, int threads) {
     enum { SHARE = 1 << 20 };
     const size_t bytes = cusi_rowBytes(table);
+    (void)threads; /* without OpenMP */
 #pragma omp parallel for schedule(static) num_threads(threads) if (bytes > SHARE)
     for (int64_t at = 0; at < (int64_t)bytes; at += SHARE)
         memset((char *)table->data + at, 0, bytes - (size_t)at < SHARE ? bytes - (size_t)at : SHARE);

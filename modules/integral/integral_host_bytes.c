@@ -160,14 +160,15 @@ static void streamBand(const cusMat *src, int start, int end, void *const above[
 /* ---- Few rows ---------------------------------------------------------------------------------------------------- */
 
 enum {
-    FLAT_COLS = 16384,     /* of images that are cut into stripes, at least */
-    FLAT_ROWS = 8,         /* for each thread: at most */
+    FLAT_COLS = 16384,     /* of images that are cut into stripes: at least */
+    STRIPE_COLS = 1024,    /* for each thread: at least */
+    FLAT_ROWS = 8,         /* for each thread: fewer */
     FLAT_BLOCK_COLS = 4096 /* columns whose entries of the row above stay in the L2 cache */
 };
 
-/* Whether threads would have no band or bands of unequal size, or a band rows that no cache holds. */
+/* Whether bands of rows would leave threads idle or differ in size, and stripes of columns would not. */
 static int isFlat(const cusMat *src, int threads) {
-    return src->cols >= FLAT_COLS && src->rows < FLAT_ROWS * threads && threads > 1;
+    return threads > 1 && src->rows < FLAT_ROWS * threads && src->cols >= FLAT_COLS && src->cols / threads >= STRIPE_COLS;
 }
 
 CUSI_MULTIVERSION
@@ -254,7 +255,8 @@ static void runFlat(const IntegralArgs *args, IntegralHostPath path, int threads
     const cusMat *src = args->src;
     cusMat *const tables[2] = {args->sum, args->sqsum};
     const size_t cols = (size_t)src->cols, rows = (size_t)src->rows;
-    const size_t share = (cols / (size_t)threads + 64) / 64 * 64, own = integral_padded(rows) + FLAT_BLOCK_COLS;
+    const size_t share = ((cols + (size_t)threads - 1) / (size_t)threads + 63) / 64 * 64,
+                 own = integral_padded(rows) + FLAT_BLOCK_COLS;
     uint64_t *const workspace = args->workspace;
 #pragma omp parallel num_threads(threads)
     {

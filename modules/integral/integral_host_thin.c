@@ -182,7 +182,9 @@ void integral_runThin(const IntegralArgs *args, IntegralHostPath path, int threa
     const cusMat *src = args->src;
     cusMat *const tables[2] = {args->sum, args->sqsum};
     const int bands = src->type == CUS_32FC1 ? 1 : threads < src->rows ? threads : src->rows;
-#pragma omp parallel num_threads(threads)
+    const int useful = threads < 2 * bands ? threads : 2 * bands;
+    (void)useful; /* without OpenMP */
+#pragma omp parallel num_threads(useful)
     {
 #pragma omp for schedule(static)
         for (int unit = 0; unit < 2 * (bands - 1); ++unit) {
