@@ -19,6 +19,7 @@ enum { /* measured: docs/internals/framediff.md */
        BLOCK_BYTES = 4096,
        BLOCK_PIXELS = 512,
        PREFETCH_BYTES = 4096, /* how far ahead frame and reference are fetched */
+       UNDO_ENTRIES = 65536,
        STREAM_BYTES = 8 << 20 /* lists of at least this size bypass the caches */
 };
 
@@ -513,13 +514,11 @@ cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     if (progress.total <= diff->capacity)
         return CUS_OK;
 
-    const int64_t parts = 4 * threads;
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t part = 0; part < parts; ++part) { /* undo */
-        const size_t first = progress.fitting * (size_t)part / (size_t)parts;
+    for (int64_t at = 0; at < (int64_t)progress.fitting; at += UNDO_ENTRIES) {
+        const size_t first = (size_t)at, left = progress.fitting - first;
         framediff_addEntries(encoder->ref.data, (const uint32_t *)diff->positions.data + first,
-                             (const uint8_t *)diff->values.data + first,
-                             progress.fitting * ((size_t)part + 1) / (size_t)parts - first, -1);
+                             (const uint8_t *)diff->values.data + first, left < UNDO_ENTRIES ? left : UNDO_ENTRIES, -1);
     }
     return cusi_fail(CUS_ERROR_CAPACITY,
                      "cusDiffEncode: %zu bytes changed, diff has capacity %u; the reference is unchanged", progress.total,

@@ -250,7 +250,7 @@ static void writeBlock(const cusMat *src, size_t x, size_t n, IntegralHostPath p
     }
 }
 
-/* Workspace: for each thread and table, its rows' sums left of it, then the row above a block. */
+/* Workspace: for each thread and table, the sums of the rows left of its stripe, then the row above a block. */
 static void runFlat(const IntegralArgs *args, IntegralHostPath path, int threads) {
     const cusMat *src = args->src;
     cusMat *const tables[2] = {args->sum, args->sqsum};
@@ -261,23 +261,19 @@ static void runFlat(const IntegralArgs *args, IntegralHostPath path, int threads
 #pragma omp parallel num_threads(threads)
     {
 #pragma omp for schedule(static)
-        for (int stripe = 0; stripe < threads; ++stripe)
+        for (int stripe = 0; stripe < threads; ++stripe) /* the sums of the stripe before */
             for (size_t k = 0; k < 2; ++k)
                 for (size_t y = 0; tables[k] && y < rows; ++y) {
-                    const size_t x = share * (size_t)stripe < cols ? share * (size_t)stripe : cols;
+                    const size_t end = share * (size_t)stripe < cols ? share * (size_t)stripe : cols;
+                    const size_t x = stripe ? share * (size_t)(stripe - 1) : 0, begin = x < end ? x : end;
                     workspace[(2 * (size_t)stripe + k) * own + y] =
-                        rowTotal(INTEGRAL_ROW(const uint8_t, src, y) + x, cols - x < share ? cols - x : share, (int)k);
+                        rowTotal(INTEGRAL_ROW(const uint8_t, src, y) + begin, end - begin, (int)k);
                 }
 #pragma omp single
         for (size_t k = 0; k < 2; ++k)
-            for (size_t y = 0; tables[k] && y < rows; ++y) {
-                uint64_t left = 0;
-                for (size_t stripe = 0; stripe < (size_t)threads; ++stripe) {
-                    uint64_t *const total = &workspace[(2 * stripe + k) * own + y], sum = *total;
-                    *total = left;
-                    left += sum;
-                }
-            }
+            for (size_t y = 0; tables[k] && y < rows; ++y)
+                for (size_t stripe = 1; stripe < (size_t)threads; ++stripe)
+                    workspace[(2 * stripe + k) * own + y] += workspace[(2 * (stripe - 1) + k) * own + y];
 #pragma omp for schedule(static)
         for (int stripe = 0; stripe < threads; ++stripe) {
             uint64_t *const left[2] = {workspace + 2 * (size_t)stripe * own, workspace + (2 * (size_t)stripe + 1) * own};
