@@ -38,28 +38,31 @@ __device__ __forceinline__ RunRange runsUnlessCrowded(const TileParams &params, 
     return {0, ~0u, helpersGiven<Record>(params.helpers, pieces, SAMPLED_RUNS) > 0 ? 0 : ~0u};
 }
 
-// What a helper makes. count: helpers of this tile, of which the first is number `first` in the window; 0: nothing to do.
+// What a block that helps makes. count: helpers of this tile, of which the first is number `first` in the window; 0: nothing to
+// do. A helper is helpers.shares blocks for each piece of the tile's part, which read the same runs.
 struct Help {
-    unsigned tile, first, count, first_run, last_run;
-    __device__ RunRange runs() const { return {first_run, last_run}; }
+    unsigned tile, first, count, first_run, last_run, share;
+    __device__ RunRange runs(const Helpers &helpers) const { return {first_run, last_run, ~0u, share, helpers.shares}; }
 };
 
-// Finds the tile of helper number `helper` of window w, and its share of the runs. All helpers of the window come to the same
-// division. The block's accumulators lend their shared memory, so that as many blocks fit a multiprocessor as without helpers.
+// Finds the tile of block number `block` of window w's helpers, and its share of the runs. All helpers of the window come to
+// the same division. The block's accumulators lend their shared memory, so that as many blocks fit a multiprocessor as without
+// helpers.
 template<class Record, int THREADS>
-__device__ inline Help helpOf(const TileParams &params, unsigned w, unsigned helper, uint32_t *cells) {
+__device__ inline Help helpOf(const TileParams &params, unsigned w, unsigned block, uint32_t *cells) {
     uint32_t *sums = cells, *warps = sums + tuning::MAX_TILES + 1; // sums: of pieces up to the tile before
     Help &result = *reinterpret_cast<Help *>(warps + THREADS / 32);
+    const unsigned helper = block / params.helpers.shares, share = block % params.helpers.shares;
     const unsigned tid = threadIdx.x, tiles = params.tiling.tiles, runs = SortedRuns::runs(params.windows[w]),
                    samples = min(runs, SAMPLED_RUNS), stride = runs / max(samples, 1u);
     const uint16_t *ends = params.sorted.ends + static_cast<size_t>(w) * params.sorted.runs_per_window * tiles;
     if (tid == 0)
-        result = {0, 0, 0, 0, 0};
+        result = {};
     for (unsigned i = tid; i <= tiles; i += THREADS)
         sums[i] = 0;
     __syncthreads();
     constexpr unsigned PER_WARP = SAMPLED_RUNS * 32 / THREADS;
-#pragma unroll 2
+#pragma unroll 8
     for (unsigned tile = tid % 32; tile < tiles; tile += 32) {
         unsigned sum = 0;
 #pragma unroll
@@ -86,7 +89,7 @@ __device__ inline Help helpOf(const TileParams &params, unsigned w, unsigned hel
         }
         const unsigned number = helper - first;
         if (helper >= first && number < given)
-            result = {tile, first, given, runs * number / given, runs * (number + 1) / given};
+            result = {tile, first, given, runs * number / given, runs * (number + 1) / given, share};
         __syncthreads();
     }
     const Help help = result;
@@ -115,13 +118,13 @@ __device__ __forceinline__ void addToSlot(const Helpers &helpers, size_t slot, c
 // Returns true in the last of the tile's helpers, whose cells then hold what all have added.
 template<int THREADS, class Cell>
 __device__ __forceinline__ bool takeSlot(const Helpers &helpers, const Help &help, size_t slot, Cell *cells) {
-    const unsigned size = helpers.slot_bytes / sizeof(Cell);
-    Cell *sums = static_cast<Cell *>(helpers.slots) + slot * size;
+    const unsigned size = helpers.slot_bytes / sizeof(uint4);
+    uint4 *sums = static_cast<uint4 *>(helpers.slots) + slot * size, *quads = reinterpret_cast<uint4 *>(cells);
     unsigned *ticket = helpers.tickets + slot;
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        cells[0] = atomicAdd(ticket, 1u) + 1 == help.count;
+        cells[0] = atomicAdd(ticket, 1u) + 1 == help.count * helpers.shares;
         __threadfence();
     }
     __syncthreads();
@@ -131,9 +134,9 @@ __device__ __forceinline__ bool takeSlot(const Helpers &helpers, const Help &hel
         return false;
 #pragma unroll 8
     for (unsigned i = threadIdx.x; i < size; i += THREADS)
-        cells[i] = __ldcg(sums + i);
+        quads[i] = __ldcg(sums + i);
     for (unsigned i = threadIdx.x; i < size; i += THREADS) // zero again for the next launch
-        sums[i] = 0;
+        sums[i] = make_uint4(0, 0, 0, 0);
     if (threadIdx.x == 0)
         *ticket = 0;
     __syncthreads();

@@ -214,6 +214,7 @@ constexpr int STRIP_BITS = 7, STRIP = 1 << STRIP_BITS; // neighboring pixels tha
 // pieces.
 struct Helpers {
     unsigned count, pieces; // count: of a window and a part of its tiles
+    unsigned shares;        // blocks that read a helper's runs together, for each piece
     unsigned crowded;       // 16-byte pieces of a tile's records per run: two helpers' worth
     unsigned slot_bytes;
     void *slots;       // these
@@ -254,7 +255,7 @@ struct TilePass {
     unsigned tile_bits, part_bits; // log2 of the pixels of a tile, and of a block
     TileParams params;
     unsigned helpers = 0; // accumulateKernel: blocks without a tile of their own
-    // The same kernel with helpers; how many pieces they make of a tile's part, and the bytes of a piece
+    // The same kernel with helpers; how many pieces they make of a tile's part, a block each, and the bytes of a piece
     TileKernel helped = nullptr;
     unsigned helped_pieces = 1;
     unsigned helped_bytes = 0, record_bytes = 4;

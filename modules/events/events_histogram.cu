@@ -79,23 +79,20 @@ __device__ __forceinline__ void countHalf16(const TileParams &params, unsigned w
         });
 }
 
-// A helper counts its share with 16 bits, half a tile at a time.
-__device__ __forceinline__ void helpHistogram(const TileParams &params, unsigned w, unsigned runs, unsigned helper,
+// A helper counts its share with 16 bits, two blocks half a tile each.
+__device__ __forceinline__ void helpHistogram(const TileParams &params, unsigned w, unsigned runs, unsigned block,
                                               uint32_t flip, uint32_t *cells) {
-    const Help help = helpOf<uint16_t, THREADS>(params, w, helper, cells);
+    const Help help = helpOf<uint16_t, THREADS>(params, w, block / 2, cells);
     if (help.count == 0)
         return;
-    for (unsigned half = 0; half < 2; ++half) {
-        const unsigned from = half * PIXELS / 2;
-        clearShared(cells, PIXELS / 2);
-        countHalf16<true>(params, w, runs, help.runs(), help.tile, flip, from, cells);
-        if (mergeHelp<THREADS>(params, help, w, half, cells, AddCounts()))
-            writeCounts(params, w, help.tile, from, PIXELS / 2, [&](unsigned i) {
-                const uint4 *quads = reinterpret_cast<const uint4 *>(cells);
-                return saturatedBytes(quads[spread(params.tiling, 8 * i) / 4], quads[spread(params.tiling, 8 * i + 4) / 4]);
-            });
-        __syncthreads();
-    }
+    const unsigned half = block % 2, from = half * PIXELS / 2;
+    clearShared(cells, PIXELS / 2);
+    countHalf16<true>(params, w, runs, help.runs(params.helpers), help.tile, flip, from, cells);
+    if (mergeHelp<THREADS>(params, help, w, half, cells, AddCounts()))
+        writeCounts(params, w, help.tile, from, PIXELS / 2, [&](unsigned i) {
+            const uint4 *quads = reinterpret_cast<const uint4 *>(cells);
+            return saturatedBytes(quads[spread(params.tiling, 8 * i) / 4], quads[spread(params.tiling, 8 * i + 4) / 4]);
+        });
 }
 
 // Counts with 8 bits; a tile where a counter carries is counted again with 16 bits, half a tile at a time.

@@ -139,7 +139,7 @@ __device__ __forceinline__ bool codesFromHelp(const TileParams &params, unsigned
     if (help.count == 0)
         return false;
     clearShared(cells, PIXELS);
-    keysFromRecords(params, w, help.runs(), tile, cells);
+    keysFromRecords(params, w, help.runs(params.helpers), tile, cells);
     if (!mergeHelp<THREADS>(params, help, w, 0, cells, KeepLargest()))
         return false;
     for (unsigned i = threadIdx.x; i < PIXELS; i += THREADS) {

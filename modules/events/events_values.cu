@@ -22,6 +22,11 @@ __host__ __device__ constexpr bool countsInBytes(Kind kind) {
     return kind == MDES_COUNT || kind == STACKED_HISTOGRAM;
 }
 
+// Pieces that helpers make of a part, a block each: sums of twice the bits take twice the shared memory.
+__host__ __device__ constexpr unsigned helpedPieces(Kind kind) {
+    return countsInBytes(kind) || kind == VOXEL_GRID ? 2 : 1;
+}
+
 // A pixel's accumulators in shared memory: counts have 8 bits, the others 32, as long as that suffices.
 __host__ __device__ constexpr unsigned sharedBytesPerPixel(Kind kind, unsigned channels) {
     return accumulatorsPerPixel(kind, channels) * (countsInBytes(kind) ? 1 : 4);
@@ -362,7 +367,7 @@ __device__ __forceinline__ void helpVoxels(const TileParams &params, TilePart ha
     auto *sums = reinterpret_cast<unsigned long long *>(cells);
     const size_t slot = slotOf(params.helpers, help, half.w, piece);
     for (unsigned run = help.first_run; run < help.last_run; run += tuning::HELPED_VOXEL_RUNS) {
-        half.runs = {run, min(run + tuning::HELPED_VOXEL_RUNS, help.last_run)};
+        half.runs.first = run, half.runs.last = min(run + tuning::HELPED_VOXEL_RUNS, help.last_run);
         clearShared(cells, words);
         sumVoxelsTogether(params, half, reinterpret_cast<int2 *>(cells));
         addToSlot<THREADS>(params.helpers, slot, sums, AddParts());
@@ -384,28 +389,28 @@ __device__ __forceinline__ void surfaceOfIndices(const TileParams &params, const
 template<Kind KIND>
 __device__ __forceinline__ void helpValues(const TileParams &params, TilePart part, uint32_t *cells, EventsLevels *levels) {
     const Representation &repr = params.repr;
+    constexpr unsigned PIECES = helpedPieces(KIND);
     const unsigned bytes = sharedBytesPerPixel(KIND, repr.channels), words = part.pixels * bytes / 4,
-                   piece = part.from >> params.part_bits;
-    const Help help = helpOf<uint32_t, THREADS>(params, part.w, part.tile - params.tiling.tiles, cells);
+                   block = part.tile - params.tiling.tiles,
+                   piece = (part.from >> params.part_bits) * PIECES + block % PIECES;
+    const Help help = helpOf<uint32_t, THREADS>(params, part.w, block / PIECES, cells);
     if (help.count == 0)
         return;
-    part.runs = help.runs();
+    part.runs = help.runs(params.helpers);
     part.moveTo(params.tiling, help.tile);
     if (part.row0 + (part.from >> params.tiling.col_bits) >= params.tiling.bottom)
         return;
     prepareLevels<KIND>(repr, part.w, params.windows[part.w], levels);
-    if constexpr (countsInBytes(KIND) || KIND == VOXEL_GRID) {
-        for (unsigned i = 0; i < 2; ++i) {
-            const TilePart half = part.halfPart(i);
-            if constexpr (KIND == VOXEL_GRID) {
-                helpVoxels(params, half, help, piece * 2 + i, bytes, words, cells);
-            } else {
-                clearShared(cells, words);
-                countHalf16<KIND>(params, half, *levels, cells);
-                if (mergeHelp<THREADS>(params, help, part.w, piece * 2 + i, cells, AddCounts()))
-                    writeHalf16<KIND>(params, half, bytes, cells);
-            }
-        }
+    if constexpr (KIND == VOXEL_GRID) {
+        helpVoxels(params, part.halfPart(block % 2), help, piece, bytes, words, cells);
+        return;
+    }
+    if constexpr (countsInBytes(KIND)) {
+        const TilePart half = part.halfPart(block % 2);
+        clearShared(cells, words);
+        countHalf16<KIND>(params, half, *levels, cells);
+        if (mergeHelp<THREADS>(params, help, part.w, piece, cells, AddCounts()))
+            writeHalf16<KIND>(params, half, bytes, cells);
         return;
     }
     clearShared(cells, words);
@@ -425,8 +430,14 @@ __device__ __forceinline__ void helpValues(const TileParams &params, TilePart pa
 
 // ---- The kernel --------------------------------------------------------------------------------------------------------
 
+// Blocks of a multiprocessor for which registers must suffice, or 0: with more than 64 registers, windows that need no helpers
+// took 10 % longer.
+constexpr int leastBlocks(Kind kind, bool helped) {
+    return helped && kind == VOXEL_GRID ? 4 : 0;
+}
+
 template<Kind KIND, bool HELPED>
-__global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams params) {
+__global__ void __launch_bounds__(THREADS, leastBlocks(KIND, HELPED)) tileValuesKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
     __shared__ EventsLevels levels;
@@ -527,7 +538,7 @@ TilePass valuesPass(const Batch &batch, int index) {
     pass.params.vectors = rowsAligned(batch.frames[index]);
     pass.shared = size_t{sharedBytesPerPixel(kind, pass.params.repr.channels)} << pass.part_bits;
     pass.helped = tileValuesKernelFor<true>(kind);
-    pass.helped_pieces = countsInBytes(kind) || kind == VOXEL_GRID ? 2 : 1;
+    pass.helped_pieces = helpedPieces(kind);
     pass.helped_bytes = pass.shared;
     // The smallest tiles that are not too many to sort by: the fewer parts a tile has, the less often its records are read.
     SortedRuns sorted = {};
