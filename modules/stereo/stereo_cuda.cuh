@@ -10,11 +10,10 @@
 namespace cusi::stereo {
 
 // The head of a scratch block; all zero when a call starts. Minima are kept inverted (~min), so that zero is the neutral
-// start of both ends of a range and one atomicMax serves both. The fill rotates three slots: one holds the previous round,
-// one takes this round, one is cleared for the next.
+// start of both ends of a range and one atomicMax serves both.
 struct State {
-    unsigned active[3], inverted_min[3], max[3]; // of a fill round
-    unsigned range_inverted_min, range_max;      // of the finished map
+    unsigned arrived[3];                    // in fill rounds, which take turns: waitForAll()
+    unsigned range_inverted_min, range_max; // of the finished map
 };
 static_assert(sizeof(State) <= STEREO_STATE_BYTES, "the head of a scratch block holds the state");
 

@@ -1,8 +1,6 @@
 // Filling holes: LOWER in one sweep over each row, ONCE and RELAX by iteration on tiles.
 #include "stereo_cuda.cuh"
 
-#include <cooperative_groups.h>
-
 namespace cusi::stereo {
 namespace {
 
@@ -67,7 +65,8 @@ __global__ void __launch_bounds__(256)
 // ---- ONCE and RELAX ----------------------------------------------------------------------------------------------------
 // ONCE has T = uint16_t and 8 iterations a round, RELAX T = float and 16. A block loads a tile and a border as wide as a
 // round has iterations into shared memory, lists the holes, iterates on those alone until nothing changes, and writes the
-// tile. All rounds are one cooperative launch: the grid synchronizes after each round and ends early once it has settled.
+// tile. All rounds are one cooperative launch: the blocks wait for each other after each round and end early once all have
+// settled.
 // ONCE usually needs a single round, which reads and writes the map once.
 // RELAX: a pixel that is n from the tile's edge matters to the core up to iteration n of a round. So holes near the edge, which
 // are listed apart, take part in the first half of a round only.
@@ -87,8 +86,8 @@ struct Tile {
     T v[2][SIDE * SIDE]; // the iterations alternate
     uint16_t holes[SIDE * SIDE];
     unsigned count;
-    // RELAX: holes within HALF of the edge, which are listed from LAST down; and the range of what this block has written.
-    unsigned near_edge, inverted_min, max;
+    unsigned near_edge;         // RELAX: holes within HALF of the edge, which are listed from LAST down
+    unsigned inverted_min, max; // of what this block has written
     // Whether tiles with many holes are iterated on as a whole; the holes, one bit each.
     static constexpr bool MAY_BE_DENSE = RELAX && THREADS_ == MOST_THREADS;
     unsigned bits[MAY_BE_DENSE ? SIDE * SIDE / 32 : 1];
@@ -106,8 +105,9 @@ struct FillParameters {
     bool wrapped;
 };
 
-// Loads the tile whose border starts at (y0, x0) and lists its holes, except those of the outermost ring.
-template<class T, int CORE, int THREADS>
+// Loads the tile whose border starts at (y0, x0) and lists its holes, except those of the outermost ring. HOLES: false if they
+// have been listed before.
+template<bool HOLES, class T, int CORE, int THREADS>
 __device__ __forceinline__ void loadTile(Tile<T, CORE, THREADS> &tile, const FillParameters<T> p, const T *from,
                                          size_t from_step, int x0, int y0) {
     constexpr int SIDE = Tile<T, CORE, THREADS>::SIDE;
@@ -129,7 +129,7 @@ __device__ __forceinline__ void loadTile(Tile<T, CORE, THREADS> &tile, const Fil
                     x = wrap(x, p.cols);
                 }
                 v[k] = rowOf(from, from_step, y)[x];
-                hole[k] = RELAX ? rowOf(p.holes, p.holes_step, y)[x] == 0 : v[k] == T(0);
+                hole[k] = HOLES && (RELAX ? rowOf(p.holes, p.holes_step, y)[x] == 0 : v[k] == T(0));
             }
         }
 #pragma unroll
@@ -138,6 +138,8 @@ __device__ __forceinline__ void loadTile(Tile<T, CORE, THREADS> &tile, const Fil
             if (i >= SIDE * SIDE)
                 break;
             tile.v[0][i] = tile.v[1][i] = v[k];
+            if (!HOLES)
+                continue;
             const int edge_y = i / SIDE, edge_x = i % SIDE;
             const bool listed = hole[k] && edge_y > 0 && edge_y < SIDE - 1 && edge_x > 0 && edge_x < SIDE - 1;
             if constexpr (Tile<T, CORE, THREADS>::MAY_BE_DENSE) {
@@ -214,7 +216,7 @@ template<int CORE, int THREADS>
 __device__ __forceinline__ int iterateDenseTile(Tile<float, CORE, THREADS> &tile, const FillParameters<float> &p,
                                                 int tile_x, int tile_y, int iterations, bool *active) {
     constexpr int SIDE = Tile<float, CORE, THREADS>::SIDE, ROUND = Tile<float, CORE, THREADS>::ROUND;
-    constexpr int ROWS = SIDE / (THREADS / 32), PAIRS = SIDE / 2;
+    constexpr int ROWS = SIDE / (THREADS / 32), PAIRS = SIDE / 2, ASKED = 4;
     static_assert(PAIRS == 32, "a warp's lanes have two columns each");
     const int lane = threadIdx.x % 32, y0 = threadIdx.x / 32 * ROWS;
     float2 v[ROWS];
@@ -234,7 +236,9 @@ __device__ __forceinline__ int iterateDenseTile(Tile<float, CORE, THREADS> &tile
     };
     int from = 0;
     *active = false;
+#pragma unroll ASKED
     for (int i = 0; i < iterations; ++i) {
+        const bool asks = i % ASKED == 0; // whether anything still changes
         bool changed = false, counts = false;
         if (y0 + ROWS - 1 > i && y0 < SIDE - 1 - i) { // other rows can no longer reach the core
             const float2 *const a = reinterpret_cast<const float2 *>(tile.v[from]);
@@ -249,7 +253,8 @@ __device__ __forceinline__ int iterateDenseTile(Tile<float, CORE, THREADS> &tile
                 const float x = average(left_out ? now.x : left, right_out ? now.x : now.y, up.x, down.x);
                 const float y = average(now.x, next_right_out ? now.y : right, up.y, down.y);
                 v[r] = make_float2(bits >> 2 * r & 1 ? x : now.x, bits >> 2 * r & 2 ? y : now.y);
-                changed |= v[r].x != now.x || v[r].y != now.y;
+                if (asks)
+                    changed |= v[r].x != now.x || v[r].y != now.y;
                 if (i + 1 == iterations && y0 + r >= ROUND && y0 + r < SIDE - ROUND && lane >= ROUND / 2 &&
                     lane < (SIDE - ROUND) / 2)
                     counts |=
@@ -260,7 +265,9 @@ __device__ __forceinline__ int iterateDenseTile(Tile<float, CORE, THREADS> &tile
             b[(y0 + ROWS - 1) * PAIRS + lane] = v[ROWS - 1];
         }
         from ^= 1;
-        if (!__syncthreads_or(changed)) {
+        if (!asks) {
+            __syncthreads();
+        } else if (!__syncthreads_or(changed)) {
             *active = false;
             break;
         }
@@ -288,24 +295,28 @@ __device__ __forceinline__ void storeTile(const Tile<T, CORE, THREADS> &tile, in
     }
 }
 
-// One round over this block's tiles; its activity and range go to `slot` of the state.
+// One round over this block's tiles. Returns whether one of them is still active, and the range that this thread has written.
 template<class T, int CORE, int THREADS>
-__device__ __forceinline__ void fillRound(Tile<T, CORE, THREADS> &tile, const FillParameters<T> p, const T *from,
-                                          size_t from_step, T *to, size_t to_step, int iterations, int slot) {
+__device__ __forceinline__ bool fillRound(Tile<T, CORE, THREADS> &tile, const FillParameters<T> p, const T *from,
+                                          size_t from_step, T *to, size_t to_step, int iterations, bool is_first,
+                                          unsigned &seen_inverted_min, unsigned &seen_max) {
     constexpr int ROUND = Tile<T, CORE, THREADS>::ROUND;
     constexpr bool RELAX = Tile<T, CORE, THREADS>::RELAX;
-    unsigned seen_inverted_min = 0, seen_max = 0;
-    if (RELAX && threadIdx.x == 0)
-        tile.inverted_min = tile.max = 0;
+    bool any_active = false;
+    seen_inverted_min = seen_max = 0;
     for (int t = blockIdx.x; t < p.tiles; t += gridDim.x) {
         const int x0 = t % p.tiles_across * CORE - ROUND, y0 = t / p.tiles_across * CORE - ROUND;
         __syncthreads();
-        if (threadIdx.x == 0)
-            tile.count = 0;
-        if (RELAX && threadIdx.x == 0)
-            tile.near_edge = 0;
-        __syncthreads();
-        loadTile(tile, p, from, from_step, x0, y0);
+        if (Tile<T, CORE, THREADS>::MAY_BE_DENSE && !is_first) { // this block's only tile, whose holes stay the same
+            loadTile<false>(tile, p, from, from_step, x0, y0);
+        } else {
+            if (threadIdx.x == 0)
+                tile.count = 0;
+            if (RELAX && threadIdx.x == 0)
+                tile.near_edge = 0;
+            __syncthreads();
+            loadTile<true>(tile, p, from, from_step, x0, y0);
+        }
         __syncthreads();
         bool active;
         int result;
@@ -315,22 +326,32 @@ __device__ __forceinline__ void fillRound(Tile<T, CORE, THREADS> &tile, const Fi
                          : iterateTile(tile, p, iterations, &active);
         else
             result = iterateTile(tile, p, iterations, &active);
-        if (__syncthreads_or(active) && threadIdx.x == 0)
-            p.state->active[slot] = 1;
+        any_active |= active;
         storeTile(tile, result, p, to, to_step, x0, y0, seen_inverted_min, seen_max);
     }
-    if constexpr (RELAX) { // has many rounds: the block's range first
-        mergeRange(&tile.inverted_min, &tile.max, seen_inverted_min, seen_max);
-        __syncthreads();
-        seen_inverted_min = tile.inverted_min;
-        seen_max = tile.max;
-        if (threadIdx.x > 0)
-            return;
-        atomicMax(&p.state->inverted_min[slot], seen_inverted_min);
-        atomicMax(&p.state->max[slot], seen_max);
-    } else {
-        mergeRange(&p.state->inverted_min[slot], &p.state->max[slot], seen_inverted_min, seen_max);
+    return any_active;
+}
+
+// Waits for all blocks, and returns whether a thread of any of them is active. Rounds take turns at three words, of which
+// the next one is cleared while nobody uses it.
+__device__ __forceinline__ bool waitForAll(State *state, int round, bool active) {
+    __shared__ bool any_active;
+    constexpr unsigned ONE_ACTIVE = 1u << 16; // blocks that have arrived, and of these the active ones
+    const bool block_active = __syncthreads_or(active);
+    if (threadIdx.x == 0) {
+        unsigned *const word = &state->arrived[round % 3], arrived;
+        if (blockIdx.x == 0)
+            state->arrived[(round + 1) % 3] = 0;
+        __threadfence();
+        atomicAdd(word, block_active ? ONE_ACTIVE + 1 : 1);
+        do
+            arrived = loadRelaxed(word);
+        while (arrived % ONE_ACTIVE < gridDim.x);
+        __threadfence();
+        any_active = arrived >= ONE_ACTIVE;
     }
+    __syncthreads();
+    return any_active;
 }
 
 template<class T, int CORE, int THREADS>
@@ -338,43 +359,41 @@ __global__ void __launch_bounds__(THREADS) fillKernel(const FillParameters<T> p)
     constexpr int ROUND = Tile<T, CORE, THREADS>::ROUND;
     extern __shared__ unsigned shared[];
     Tile<T, CORE, THREADS> &tile = *reinterpret_cast<Tile<T, CORE, THREADS> *>(shared);
-    const auto grid = cooperative_groups::this_grid();
     const T *from = p.start;
     size_t from_step = p.start_step;
     T *to = p.filled;
     size_t to_step = p.filled_step;
-    int slot = 0, round = 0;
+    unsigned seen_inverted_min, seen_max;
+    if (threadIdx.x == 0)
+        tile.inverted_min = tile.max = 0;
     if (Tile<T, CORE, THREADS>::RELAX) { // starts from p.filled, so the first round writes elsewhere
         to = p.second;
         to_step = static_cast<size_t>(p.cols) * sizeof(T);
     }
-    for (int done = 0;; ++round) {
+    for (int done = 0, round = 0;; ++round) {
         const int iterations = min(ROUND, p.iterations - done);
-        const int next = slot == 2 ? 0 : slot + 1;
-        if (blockIdx.x == 0 && threadIdx.x == 0)
-            p.state->active[next] = p.state->inverted_min[next] = p.state->max[next] = 0;
-        fillRound(tile, p, from, from_step, to, to_step, iterations, slot);
+        bool active = fillRound(tile, p, from, from_step, to, to_step, iterations, round == 0, seen_inverted_min, seen_max);
         done += iterations;
         if (done < p.iterations || to != p.filled)
-            grid.sync();
+            active = waitForAll(p.state, round, active);
         // The map is now in `to`, which the next round would read.
-        if (done >= p.iterations || __ldcg(&p.state->active[slot]) == 0)
+        if (done >= p.iterations || !active)
             break;
         from = to;
         from_step = to_step;
         const bool into_filled = to == p.second;
         to = into_filled ? p.filled : p.second;
         to_step = into_filled ? p.filled_step : static_cast<size_t>(p.cols) * sizeof(T);
-        slot = next;
     }
     if (to != p.filled)
         for (int y = blockIdx.x; y < p.rows; y += gridDim.x)
             for (int x = threadIdx.x; x < p.cols; x += THREADS)
                 rowOf(p.filled, p.filled_step, y)[x] = p.second[static_cast<size_t>(y) * p.cols + x];
-    grid.sync();
-    if (blockIdx.x == 0 && threadIdx.x == 0) {
-        p.state->range_inverted_min = __ldcg(&p.state->inverted_min[slot]);
-        p.state->range_max = __ldcg(&p.state->max[slot]);
+    mergeRange(&tile.inverted_min, &tile.max, seen_inverted_min, seen_max); // the block's first
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        atomicMax(&p.state->range_inverted_min, tile.inverted_min);
+        atomicMax(&p.state->range_max, tile.max);
     }
 }
 
