@@ -47,7 +47,7 @@ class FramediffDense : public support::SpaceTest {};
 
 CUS_BOTH_SPACES(FramediffDense);
 
-// Whole units of 16 bytes and others; a tile of the dense kernel has 16 KiB: less than one, about one, several, with a rest.
+// Whole units of 16 bytes and others; a tile of the dense kernels has 8 or 16 KiB: less than one, about one, several, with a rest.
 TEST_P(FramediffDense, FramesOfAllKindsAfterADenseOne) {
     auto random = support::generator();
     for (const Shape s : {Shape{1, 1, 1}, Shape{3, 5, 3}, Shape{1, 20000, 1}, Shape{20000, 1, 1}, Shape{64, 256, 1},
@@ -76,15 +76,21 @@ TEST_P(FramediffDense, FramesAndListsAtAnyAddress) {
         }
 }
 
+// The last has several tiles for each block of a GPU.
 TEST_P(FramediffDense, ManyTiles) {
     auto random = support::generator();
-    const Shape s = {720, 1280, 3}; // 169 tiles of the dense kernel
-    Lists lists(s, space(), allBytes(s));
-    Link link(s, space(), 0, {});
-    for (int i = 0; i < 3; ++i)
-        link.send(noise(s.bytes(), random), lists, "dense");
-    link.send(Bytes(s.bytes(), 7), lists, "one color");
-    link.send(Bytes(s.bytes(), 7), lists, "unchanged");
+    for (const Shape s : {Shape{720, 1280, 3}, Shape{2160, 3840, 3}})
+        for (const int min_neighbors : {0, 2}) {
+            if (s.rows > 720 && space() == CUS_HOST)
+                continue; // which has other tiles
+            Lists lists(s, space(), allBytes(s), min_neighbors > 0);
+            Link link(s, space(), min_neighbors, {});
+            for (int i = 0; i < 3; ++i)
+                link.send(noise(s.bytes(), random), lists, describe(s) + ", dense");
+            link.send(striped(link.reference(), 1), lists, describe(s) + ", every second row of 16 bytes");
+            link.send(Bytes(s.bytes(), 7), lists, describe(s) + ", one color");
+            link.send(Bytes(s.bytes(), 7), lists, describe(s) + ", unchanged");
+        }
 }
 
 // The dense kernel only sees lists that hold every byte; a shorter one after dense frames, too short or not, loses nothing.

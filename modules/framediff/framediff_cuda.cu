@@ -128,16 +128,22 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
 cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
     const bool half_blocks = encoder->half_blocks != 0;
     EncodeParams params = encodeParams(*encoder, *frame, *diff);
+    unsigned char *const joined = static_cast<unsigned char *>(encoder->joined.data);
     if (params.min_neighbors > 0) {
         uint32_t *changed = static_cast<uint32_t *>(encoder->changed.data);
         params.changed = changed;
         params.changed_words_per_row = cusi::divUp(params.cols, 32u); // without padding, for images of few columns
-        CUS_TRY(
-            framediff::launchChangedPixels(params, changed, params.aligned && cusi::isAligned(encoder->ref, 16), stream));
+        // Rows of one unit lie in sectors of which most is padding: those are read once.
+        const bool joins = joined && params.units_per_row.d == 1 && !cusi_isContinuous(frame);
+        CUS_TRY(framediff::launchChangedPixels(params, changed, params.aligned && cusi::isAligned(encoder->ref, 16),
+                                               joins ? joined : nullptr, stream));
+        if (joins) {
+            params.cur = joined;
+            params.cur_step = params.row_bytes;
+        }
     }
-    if (encoder->joined.data) {
+    if (joined) {
         if (params.changed || params.mask || !cusi_isContinuous(frame)) {
-            unsigned char *joined = static_cast<unsigned char *>(encoder->joined.data);
             CUS_TRY(framediff::launchJoin(params, joined, stream));
             params.cur = joined;
             params.changed = nullptr;

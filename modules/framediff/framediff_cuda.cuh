@@ -92,11 +92,14 @@ struct EncodeParams {
     unsigned undo_blocks;             // after those of the tiles, if the list may be too short
 };
 
-// framediff_filter.cu: writes the map of changed pixels.
-cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, cudaStream_t stream);
+// framediff_filter.cu: writes the map of changed pixels and, unless `joined` is NULL, the frame without padding between its
+// rows, which then have 32 pixels at most.
+cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, unsigned char *joined,
+                              cudaStream_t stream);
 
 // framediff_join.cu: copies the frame to `joined`, without padding between its rows and with the reference's bytes wherever the
-// noise filter sends none; writes the mask. Nothing of the two is left to do for the kernels that encode `joined`.
+// noise filter sends none; writes the mask. Nothing of the two is left to do for the kernels that encode `joined`, which may be
+// the frame itself.
 cusStatus launchJoin(const EncodeParams &encode, unsigned char *joined, cudaStream_t stream);
 
 // framediff_encode.cu: allows the kernels their shared memory; encodes. `full_units` states what UnitReader<true> requires.

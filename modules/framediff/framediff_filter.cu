@@ -22,6 +22,7 @@ struct ChangedPixelsParams {
     unsigned words_per_row, tiles_per_row, cols;
     unsigned long long tiles;
     uint32_t addend;
+    unsigned char *joined; // receives the frame without padding, or NULL
 };
 
 // A lane's share of a tile: vectors lane + 32 k for each k < CN; zeros past the end.
@@ -89,8 +90,8 @@ auto kernelOf(int channels) {
 }
 
 // The same for narrow images: a lane takes a pixel at a time, and a vote makes the words of as many rows, or parts of one, as a
-// warp holds. 2^lane_bits lanes make a word.
-template<int CN>
+// warp holds. 2^lane_bits lanes make a word. JOIN: copies the frame, too.
+template<int CN, bool JOIN>
 __global__ void __launch_bounds__(THREADS)
     changedPixelsNarrowKernel(const ChangedPixelsParams params, Divisor words_per_row, unsigned lane_bits) {
     cusi::startInOrder();
@@ -119,18 +120,24 @@ __global__ void __launch_bounds__(THREADS)
         const uint32_t found = __ballot_sync(cusi::FULL_WARP, changed) >> first;
         if (const unsigned word = word0 + k * (32 >> lane_bits); lane == first && word < params.tiles)
             params.changed[word] = lanes == 32 ? found : found & ((1u << lanes) - 1);
+        if (const unsigned y = word0 + k * (32 >> lane_bits), x = lane - first; JOIN && y < params.tiles && x < params.cols)
+#pragma unroll
+            for (int c = 0; c < CN; ++c) // a word is a row
+                params.joined[(static_cast<size_t>(y) * params.cols + x) * CN + c] = static_cast<unsigned char>(a[k][c]);
     }
 }
 
+template<bool JOIN>
 auto narrowKernelOf(int channels) {
-    return channels == 1   ? changedPixelsNarrowKernel<1>
-           : channels == 3 ? changedPixelsNarrowKernel<3>
-                           : changedPixelsNarrowKernel<4>;
+    return channels == 1   ? changedPixelsNarrowKernel<1, JOIN>
+           : channels == 3 ? changedPixelsNarrowKernel<3, JOIN>
+                           : changedPixelsNarrowKernel<4, JOIN>;
 }
 
 } // namespace
 
-cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, cudaStream_t stream) {
+cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, unsigned char *joined,
+                              cudaStream_t stream) {
     constexpr unsigned NARROW = 128; // columns: a warp would handle 512 pixels of a row
     ChangedPixelsParams params = {};
     params.cur = encode.cur;
@@ -143,12 +150,13 @@ cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, boo
     params.tiles_per_row = cusi::divUp(params.cols, params.cols <= NARROW ? 32u : TILE_PIXELS);
     params.tiles = static_cast<unsigned long long>(params.tiles_per_row) * encode.rows;
     params.addend = encode.addend;
+    params.joined = joined;
     if (params.cols <= NARROW) {
         unsigned lane_bits = 5;
         while (lane_bits > 0 && 1u << (lane_bits - 1) >= params.cols)
             --lane_bits;
         return cusi::launchOverlapped(
-            "cusDiffEncode", narrowKernelOf(encode.channels),
+            "cusDiffEncode", joined ? narrowKernelOf<true>(encode.channels) : narrowKernelOf<false>(encode.channels),
             static_cast<unsigned>(cusi::divUp(params.tiles << lane_bits, 0ull + NARROW_VOTES * THREADS)), THREADS, 0,
             stream, params, Divisor(params.tiles_per_row), lane_bits);
     }
