@@ -1,7 +1,7 @@
 /* The host backend of integral, by file:
  *
  *   integral_host.c         workspace, choice of the path, run
- *   integral_host_bytes.c   8-bit sources: one band of rows a thread
+ *   integral_host_bytes.c   8-bit sources: a band of rows a thread, or, of flat images, a stripe of columns
  *   integral_host_rows.c    a table row of 8-bit pixels, through the caches
  *   integral_host_avx512.c  a table row and column totals of 8-bit pixels with AVX-512, past the caches
  *   integral_host_floats.c  float sources: one stripe of columns a thread
