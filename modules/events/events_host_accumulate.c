@@ -5,6 +5,10 @@
 #include "host.h"
 
 #include <assert.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define TARGET_AVX512 __attribute__((target("avx512f,popcnt")))
+#endif
 
 /* Positions of n events from `from` on, OUTSIDE for those outside the band. Returns how many are inside. */
 CUSI_MULTIVERSION
@@ -23,25 +27,66 @@ static uint32_t locate(const Events *events, uint32_t from, uint32_t n, const Gr
     return inside;
 }
 
+#ifdef TARGET_AVX512
+/* Stores whole registers: at most as many were kept as read, so they overwrite nothing that is still to be read. */
+TARGET_AVX512
+static void keepInsideAvx512(uint32_t *position, uint32_t *index, uint32_t n) {
+    uint32_t kept = 0;
+    __m512i i = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    for (uint32_t k = 0; k < n; k += 16, i = _mm512_add_epi32(i, _mm512_set1_epi32(16))) {
+        const __mmask16 rest = (__mmask16)(n - k < 16 ? (1 << (n - k)) - 1 : -1);
+        const __m512i at = _mm512_loadu_si512(position + k);
+        const __mmask16 in = _mm512_mask_cmpneq_epi32_mask(rest, at, _mm512_set1_epi32(-1));
+        _mm512_storeu_si512(position + kept, _mm512_maskz_compress_epi32(in, at));
+        _mm512_storeu_si512(index + kept, _mm512_maskz_compress_epi32(in, i));
+        kept += (uint32_t)__builtin_popcount(in);
+    }
+}
+#endif
+
+/* Moves the positions that are not OUTSIDE to the front, in order, and lists their indices. The arrays have EVENTS_AT_ONCE
+ * elements. No branch: if two threads share a frame, half of the events are outside, and a branch would be mispredicted for
+ * every other one. */
+static void keepInside(uint32_t *position, uint32_t *index, uint32_t n) {
+#ifdef TARGET_AVX512
+    if (__builtin_cpu_supports("avx512f")) {
+        keepInsideAvx512(position, index, n);
+        return;
+    }
+#endif
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+        const uint32_t at = position[i];
+        position[kept] = at;
+        index[kept] = i;
+        kept += at != OUTSIDE;
+    }
+}
+
 /* For events from .. to - 1 inside the band: `i` is the event, `at` its position. Adds their number to `inside`. */
 #define FOR_EVENTS_INSIDE(events, from, to, grid, inside, ...)                   \
     do {                                                                         \
-        uint32_t position_[EVENTS_AT_ONCE];                                      \
+        uint32_t position_[EVENTS_AT_ONCE], index_[EVENTS_AT_ONCE];              \
         for (uint32_t start_ = (from), n_; start_ < (to); start_ += n_) {        \
             n_ = (to)-start_ < EVENTS_AT_ONCE ? (to)-start_ : EVENTS_AT_ONCE;    \
             const uint32_t found_ = locate(events, start_, n_, grid, position_); \
             (inside) += found_;                                                  \
-            if (found_ == 0)                                                     \
-                continue;                                                        \
-            for (uint32_t k_ = 0; k_ < n_; ++k_) {                               \
-                const uint32_t i = start_ + k_, at = position_[k_];              \
+            if (found_ > 0 && found_ < n_)                                       \
+                keepInside(position_, index_, n_);                               \
+            for (uint32_t k_ = 0; k_ < found_; ++k_) {                           \
+                const uint32_t at = position_[k_];                               \
+                const uint32_t i = start_ + (found_ < n_ ? index_[k_] : k_);     \
                 (void)i;                                                         \
-                if (found_ == n_ || at != OUTSIDE) {                             \
-                    __VA_ARGS__                                                  \
-                }                                                                \
+                __VA_ARGS__                                                      \
             }                                                                    \
         }                                                                        \
     } while (0)
+
+/* +1 or -1. A table, because compilers turn a comparison into a branch, and polarities are random. */
+static int32_t signOf(uint8_t p) {
+    static const int32_t signs[] = {-1, 1};
+    return signs[p != 0];
+}
 
 uint64_t events_host_count(const Events *events, uint32_t from, uint32_t to, const Grid *grid, uint8_t *counts,
                            uint8_t ceiling) {
@@ -74,7 +119,7 @@ static void greenOfEvents(const int64_t *restrict t, uint32_t n, uint64_t newest
 uint64_t events_host_lastCodes(const Events *events, const Grid *grid, int with_green, uint16_t *codes) {
     uint64_t inside = 0;
     EventsLevels levels;
-    uint32_t position[EVENTS_AT_ONCE];
+    uint32_t position[EVENTS_AT_ONCE], index[EVENTS_AT_ONCE];
     uint16_t green[EVENTS_AT_ONCE] = {0};
     if (events->count == 0)
         return 0;
@@ -92,10 +137,13 @@ uint64_t events_host_lastCodes(const Events *events, const Grid *grid, int with_
                 continue;
             if (with_green)
                 greenOfEvents(events->t + start, n, newest, dt, green);
-            for (uint32_t i = 0; i < n; ++i)
-                if (found == n || position[i] != OUTSIDE)
-                    codes[position[i]] =
-                        (uint16_t)(CODE_EVENT + (events->p[start + i] ? CODE_POSITIVE : 0) + k * CODE_LEVEL + green[i]);
+            if (found < n)
+                keepInside(position, index, n);
+            for (uint32_t j = 0; j < found; ++j) {
+                const uint32_t i = found < n ? index[j] : j;
+                codes[position[j]] =
+                    (uint16_t)(CODE_EVENT + (events->p[start + i] ? CODE_POSITIVE : 0) + k * CODE_LEVEL + green[i]);
+            }
         }
     return inside;
 }
@@ -108,7 +156,7 @@ uint64_t events_host_lastIndices(const Events *events, const Grid *grid, uint32_
 
 uint64_t events_host_sumPolarities(const Events *events, const Grid *grid, int32_t *sum) {
     uint64_t inside = 0;
-    FOR_EVENTS_INSIDE(events, 0, events->count, grid, inside, { sum[at] += events->p[i] ? 1 : -1; });
+    FOR_EVENTS_INSIDE(events, 0, events->count, grid, inside, { sum[at] += signOf(events->p[i]); });
     return inside;
 }
 
@@ -123,11 +171,12 @@ uint64_t events_host_sumVoxels(const Events *events, const Grid *grid, int bins,
         double time = (double)(bins - 1) * (double)(events->t[i] - t0) / dt;
         time = time < 0 ? 0 : time > bins - 1 ? bins - 1 : time;
         const int bin = (int)time;
-        const int64_t next = (int64_t)((time - bin) * EVENTS_VOXEL_UNIT + 0.5), here = (int64_t)EVENTS_VOXEL_UNIT - next;
+        const int64_t next = (int64_t)((time - bin) * EVENTS_VOXEL_UNIT + 0.5), sign = signOf(events->p[i]),
+                      here = (int64_t)EVENTS_VOXEL_UNIT - next;
         int64_t *voxel = voxels + (size_t)at * (size_t)bins + bin;
-        voxel[0] += events->p[i] ? here : -here;
+        voxel[0] += sign * here;
         if (bin + 1 < bins)
-            voxel[1] += events->p[i] ? next : -next;
+            voxel[1] += sign * next;
     });
     return inside;
 }
