@@ -4,8 +4,14 @@
 #include "events_host.h"
 #include "host.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
+
+enum { STREAM_BYTES = 32 << 20 }; /* frames without events bypass the caches if a call writes at least this much */
 
 typedef struct HostState {
     int threads;
@@ -30,6 +36,7 @@ typedef struct Band {
     void *scratch;
     cusMat *frames; /* of the whole batch */
     size_t top;     /* the frame's first row in them */
+    int large;      /* whether the batch is too large for the caches */
 } Band;
 
 static void *bandRow(const Band *band, int representation, size_t y) {
@@ -40,6 +47,36 @@ static void *bandRow(const Band *band, int representation, size_t y) {
 static void clearBand(const Band *band, int representation) {
     for (size_t y = 0; y < band->rows; ++y)
         memset(bandRow(band, representation, y), 0, cusi_rowBytes(&band->frames[representation]));
+}
+
+/* memset() past the caches, so that the memory is not read first. */
+static void streamBytes(uint8_t *to, int value, size_t n) {
+#ifdef __SSE2__
+    size_t head = -(uintptr_t)to % sizeof(__m128i);
+    head = head < n ? head : n;
+    const size_t end = head + (n - head) / sizeof(__m128i) * sizeof(__m128i);
+    const __m128i values = _mm_set1_epi8((char)value);
+    memset(to, value, head);
+    for (size_t i = head; i < end; i += sizeof values)
+        _mm_stream_si128((__m128i *)(to + i), values);
+    memset(to + end, value, n - end);
+    _mm_sfence();
+#else
+    memset(to, value, n);
+#endif
+}
+
+/* A band of a window without events. */
+static void makeEmpty(const Band *band, int index) {
+    const cusRepresentation *r = &band->stacker->representations[index];
+    const cusMat *frame = &band->frames[index];
+    const int value = r->kind == CUS_REPR_MDES && r->depth == CUS_8U ? 128 : 0;
+    const size_t row_bytes = cusi_rowBytes(frame), joined = frame->step == row_bytes ? band->rows : 1;
+    for (size_t y = 0; y < band->rows; y += joined)
+        if (band->large)
+            streamBytes(bandRow(band, index, y), value, joined * row_bytes);
+        else
+            memset(bandRow(band, index, y), value, joined * row_bytes);
 }
 
 static void *clearScratch(const Band *band, size_t bytes_per_pixel) {
@@ -169,6 +206,13 @@ static uint64_t makeRepresentation(const Band *band, int index) {
     return 0;
 }
 
+static size_t bytesOf(const cusEventStacker *stacker, const cusMat *frames) {
+    size_t bytes = 0;
+    for (int i = 0; i < stacker->count; ++i)
+        bytes += cusi_rowBytes(&frames[i]) * (size_t)frames[i].rows;
+    return bytes;
+}
+
 /* Whether makeRepresentation() of an earlier representation makes this one too. */
 static int madeBefore(const cusEventStacker *stacker, int index) {
     if (eventsUsesLastEvent(stacker->representations[index].kind))
@@ -186,17 +230,28 @@ static size_t rowsWithin32Bits(const cusEventStacker *stacker, const cusMat *fra
     return step < OUTSIDE ? OUTSIDE / step : 1;
 }
 
+/* Enough to keep all threads busy with the windows that have events. */
+static size_t bandsPerFrame(const cusEventStacker *stacker, const cusEventWindow *windows, size_t window_count,
+                            const cusMat *frames) {
+    const size_t rows = (size_t)stacker->rows, max_rows = rowsWithin32Bits(stacker, frames);
+    const size_t threads = (size_t)((const HostState *)stacker->state)->threads, least = (rows + max_rows - 1) / max_rows;
+    size_t filled = 0;
+    for (size_t w = 0; w < window_count; ++w)
+        filled += windows[w].first < windows[w].last;
+    size_t bands = filled ? (threads + filled - 1) / filled : 1;
+    bands = bands > least ? bands : least;
+    return bands < rows ? bands : rows;
+}
+
 cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                             size_t window_count, cusMat *frames) {
     HostState *state = stacker->state;
-    const size_t rows = (size_t)stacker->rows, max_rows = rowsWithin32Bits(stacker, frames);
-    size_t bands = ((size_t)state->threads + window_count - 1) / window_count;
-    bands = bands > (rows + max_rows - 1) / max_rows ? bands : (rows + max_rows - 1) / max_rows;
-    bands = bands < rows ? bands : rows;
-    const int64_t tasks = (int64_t)(window_count * bands);
+    const size_t rows = (size_t)stacker->rows, bands = bandsPerFrame(stacker, windows, window_count, frames);
     uint64_t inside = 0, all = 0;
     for (size_t w = 0; w < window_count; ++w)
         all += windows[w].last - windows[w].first;
+    const int64_t tasks = (int64_t)(window_count * bands);
+    const int large = bytesOf(stacker, frames) >= STREAM_BYTES;
 #pragma omp parallel for schedule(dynamic) num_threads(state->threads) reduction(+ : inside)
     for (int64_t task = 0; task < tasks; ++task) {
         const size_t w = (size_t)task / bands, part = (size_t)task % bands;
@@ -214,8 +269,13 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
             .scratch = state->scratch[threadNumber()],
             .frames = frames,
             .top = w * rows,
+            .large = large,
         };
         for (int i = 0; i < stacker->count; ++i) {
+            if (band.events.count == 0) {
+                makeEmpty(&band, i);
+                continue;
+            }
             if (madeBefore(stacker, i))
                 continue;
             const uint64_t found = makeRepresentation(&band, i);
@@ -227,7 +287,8 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
         if (stacker->representations[i].kind == CUS_REPR_VOXEL_GRID && stacker->representations[i].normalize) {
 #pragma omp parallel for schedule(dynamic) num_threads(state->threads)
             for (int64_t w = 0; w < (int64_t)window_count; ++w)
-                events_host_normalize(&frames[i], (size_t)w * rows, rows);
+                if (windows[w].first < windows[w].last) /* without events all values stay 0 */
+                    events_host_normalize(&frames[i], (size_t)w * rows, rows);
         }
     return CUS_OK;
 }
