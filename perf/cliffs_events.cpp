@@ -73,10 +73,10 @@ std::vector<cusEventWindow> windowsOf(size_t content, size_t events) {
             windows.push_back({first, first + STACK});
         return windows;
     }
-    const size_t empty = content == EMPTY_WINDOWS ? 9 : 0, length = (empty + 1) * STACK; // as many windows as usual
+    const size_t all = events / STACK, empty = content == EMPTY_WINDOWS ? 9 : 0, length = (empty + 1) * STACK;
     for (size_t first = 0; first < events; first += length) {
         windows.push_back({first, std::min(first + length, events)});
-        windows.insert(windows.end(), empty, {first, first});
+        windows.insert(windows.end(), std::min(empty, all - windows.size()), {first, first}); // as many windows as usual
     }
     return windows;
 }
