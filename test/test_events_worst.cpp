@@ -208,8 +208,12 @@ TEST(EventsWorstCuda, CrowdedShortWindowsAsOnTheHost) {
             if (rows == 2000 && content != Content::TWO_PIXELS) // large frames take the host long
                 continue;
             const Events events = eventsOf(content, n, rows, cols, random);
-            for (const cusRepresentation &r : allKinds())
+            for (const cusRepresentation &r : allKinds()) {
                 expectSameAsOnHost(events, {{3, n}, {n / 2, n}, {0, n / 3}, {n, n}, {5, n}, {0, 9}}, rows, cols, {r});
+                using Windows = std::vector<cusEventWindow>;
+                for (const Windows &few : {Windows{{5, n}}, Windows{{0, n / 2}, {n / 3, n}}}) // more blocks each
+                    expectSameAsOnHost(events, few, rows, cols, {r});
+            }
             if (HasFailure())
                 return;
         }
@@ -230,11 +234,13 @@ TEST(EventsWorstCuda, ShortCallsAfterCrowdedOnes) {
             SCOPED_TRACE(testing::Message() << cusRepresentationName(r.kind) << ", content " << static_cast<int>(content));
             const Events events = eventsOf(content, n, 480, 640, random);
             const SpaceEvents host_events(events, CUS_HOST), device_events(events, CUS_DEVICE);
-            CUS_ASSERT_OK(cusEventStack(on_host.object, &host_events.view, windows.data(), windows.size(), &host, nullptr));
-            CUS_ASSERT_OK(
-                cusEventStack(on_device.object, &device_events.view, windows.data(), windows.size(), &device, nullptr));
-            CUS_ASSERT_OK(cusStreamSynchronize(nullptr)); // the next call knows what this one has found
-            expectSameFrames(host, device, r);
+            for (const size_t count : {windows.size(), size_t{1}}) {
+                CUS_ASSERT_OK(cusEventStack(on_host.object, &host_events.view, windows.data(), count, &host, nullptr));
+                CUS_ASSERT_OK(
+                    cusEventStack(on_device.object, &device_events.view, windows.data(), count, &device, nullptr));
+                CUS_ASSERT_OK(cusStreamSynchronize(nullptr)); // the next call knows what this one has found
+                expectSameFrames(host, device, r);
+            }
         }
         cusMatRelease(&host);
         cusMatRelease(&device);

@@ -79,10 +79,10 @@ TEST_P(FramediffEdges, NarrowFramesOfManyRows) {
     };
     for (const Shape s : {Shape{4095, 7, 1}, Shape{4096, 7, 1}, Shape{4097, 2, 1}, Shape{4099, 1, 3}, Shape{4100, 16, 1},
                           Shape{4096, 10, 3}, Shape{4096, 31, 1}, Shape{4096, 8, 4}, Shape{4096, 11, 3}, Shape{4096, 7, 4},
-                          Shape{30011, 3, 1}, Shape{4096, 1, 1}, Shape{5000, 32, 1}, Shape{601, 57, 3}, Shape{333, 128, 1},
-                          Shape{130, 100, 4}})
+                          Shape{4097, 4, 4}, Shape{4098, 3, 4}, Shape{4099, 5, 3}, Shape{30011, 3, 1}, Shape{4096, 1, 1},
+                          Shape{5000, 32, 1}, Shape{601, 57, 3}, Shape{333, 128, 1}, Shape{130, 100, 4}})
         for (const Setup setup : {Setup{0, false, false}, Setup{0, false, true}, Setup{0, true, false},
-                                  Setup{2, false, false}, Setup{2, true, true}}) {
+                                  Setup{2, false, false}, Setup{2, false, true}, Setup{2, true, true}}) {
             const Layout layout = setup.padded ? anyLayout(random) : Layout{0, random() % 16};
             const std::string where = describe(s) + ", " + std::to_string(setup.min_neighbors) + " neighbors, padding " +
                                       std::to_string(layout.padding) + (setup.with_mask ? ", mask" : "");

@@ -1,4 +1,4 @@
-/* Event frames on the CPU. Each thread makes a frame, or a band of its rows if there are fewer windows than threads, and reads
+/* Event frames on the CPU. Each thread makes a frame, or a band of its rows if fewer windows than threads have events, and reads
  * the events in order: no atomics are needed, and a pixel's last event is the one written last. */
 #include "check.h"
 #include "events_host.h"
@@ -11,7 +11,11 @@
 #include <immintrin.h>
 #endif
 
-enum { STREAM_BYTES = 32 << 20 }; /* frames without events bypass the caches if a call writes at least this much */
+/* Frames without events bypass the caches if a call writes at least so much, in pieces of at least so much each: row by row, to
+ * wait for the bytes to arrive takes up to a hundred times as long as memset(). */
+enum { STREAM_BYTES = 32 << 20, STREAMED_PIECE = 64 << 10 };
+/* Among more windows a thread it does not matter if one thread alone makes the only one that has events. */
+enum { BANDED_WINDOWS = 16 };
 
 typedef struct HostState {
     int threads;
@@ -52,9 +56,9 @@ static void clearBand(const Band *band, int representation) {
 /* memset() past the caches, so that the memory is not read first. */
 static void streamBytes(uint8_t *to, int value, size_t n) {
 #ifdef __SSE2__
-    size_t head = -(uintptr_t)to % sizeof(__m128i);
+    size_t head = -(uintptr_t)to % 64; /* whole cache lines */
     head = head < n ? head : n;
-    const size_t end = head + (n - head) / sizeof(__m128i) * sizeof(__m128i);
+    const size_t end = head + (n - head) / 64 * 64;
     const __m128i values = _mm_set1_epi8((char)value);
     memset(to, value, head);
     for (size_t i = head; i < end; i += sizeof values)
@@ -73,7 +77,7 @@ static void makeEmpty(const Band *band, int index) {
     const int value = r->kind == CUS_REPR_MDES && r->depth == CUS_8U ? 128 : 0;
     const size_t row_bytes = cusi_rowBytes(frame), joined = frame->step == row_bytes ? band->rows : 1;
     for (size_t y = 0; y < band->rows; y += joined)
-        if (band->large)
+        if (band->large && joined * row_bytes >= STREAMED_PIECE)
             streamBytes(bandRow(band, index, y), value, joined * row_bytes);
         else
             memset(bandRow(band, index, y), value, joined * row_bytes);
@@ -230,7 +234,7 @@ static size_t rowsWithin32Bits(const cusEventStacker *stacker, const cusMat *fra
     return step < OUTSIDE ? OUTSIDE / step : 1;
 }
 
-/* Enough to keep all threads busy with the windows that have events. */
+/* Enough to keep all threads busy with the windows that have events, or with all if none has. */
 static size_t bandsPerFrame(const cusEventStacker *stacker, const cusEventWindow *windows, size_t window_count,
                             const cusMat *frames) {
     const size_t rows = (size_t)stacker->rows, max_rows = rowsWithin32Bits(stacker, frames);
@@ -238,7 +242,8 @@ static size_t bandsPerFrame(const cusEventStacker *stacker, const cusEventWindow
     size_t filled = 0;
     for (size_t w = 0; w < window_count; ++w)
         filled += windows[w].first < windows[w].last;
-    size_t bands = filled ? (threads + filled - 1) / filled : 1;
+    const size_t shared = filled ? filled : window_count;
+    size_t bands = window_count <= BANDED_WINDOWS * threads ? (threads + shared - 1) / shared : 1;
     bands = bands > least ? bands : least;
     return bands < rows ? bands : rows;
 }
