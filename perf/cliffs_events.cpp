@@ -39,7 +39,7 @@ const std::vector<std::string> &contents() {
                                                    "sorted by pixel",
                                                    "all outside the frame",
                                                    "one window",
-                                                   "windows of which nine in ten are empty",
+                                                   "windows of which up to nine in ten are empty",
                                                    "windows that overlap a hundredfold",
                                                    "times that run backwards"};
     return names;
