@@ -243,7 +243,7 @@ static size_t bandsPerFrame(const cusEventStacker *stacker, const cusEventWindow
     for (size_t w = 0; w < window_count; ++w)
         filled += windows[w].first < windows[w].last;
     const size_t shared = filled ? filled : window_count;
-    size_t bands = window_count <= BANDED_WINDOWS * threads ? (threads + shared - 1) / shared : 1;
+    size_t bands = shared > 0 && window_count <= BANDED_WINDOWS * threads ? (threads + shared - 1) / shared : 1;
     bands = bands > least ? bands : least;
     return bands < rows ? bands : rows;
 }
