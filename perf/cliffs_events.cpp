@@ -99,7 +99,7 @@ class Array { // of events, `offset` bytes past an aligned address
 
 struct Stacking {
     Stacking(const Scene &s, cusSpace space, const std::vector<cusRepresentation> &representations, size_t events)
-        : windows(windowsOf(s.content, events)), frames(representations.size()) {
+        : windows(windowsOf(s.content, events)) {
         Random random(s.seed);
         std::vector<uint16_t> x(events), y(events);
         std::vector<uint8_t> p(events);
@@ -117,12 +117,15 @@ struct Stacking {
         view = {xs->data(), ys->data(), ps->data(), ts->data(), events, space};
         check(cusEventStackerCreate(&stacker, ROWS, COLS, space, representations.data(),
                                     static_cast<int>(representations.size())));
+        for (const cusRepresentation &r : representations) {
+            int type = 0;
+            check(cusRepresentationType(&r, &type));
+            placed_.push_back(
+                std::make_unique<Placed>(static_cast<int>(windows.size()) * ROWS, COLS, type, space, s.out_offset));
+            frames.push_back(placed_.back()->view);
+        }
     }
-    ~Stacking() {
-        cusEventStackerDestroy(stacker);
-        for (cusMat &frame : frames)
-            cusMatRelease(&frame);
-    }
+    ~Stacking() { cusEventStackerDestroy(stacker); }
     Stacking(const Stacking &) = delete;
     Stacking &operator=(const Stacking &) = delete;
 
@@ -133,6 +136,9 @@ struct Stacking {
     std::vector<cusEventWindow> windows;
     std::vector<cusMat> frames;
     cusEventStacker *stacker = nullptr;
+
+  private:
+    std::vector<std::unique_ptr<Placed>> placed_; // these
 };
 
 Maker drawStacker(Random &random, cusSpace space, std::string &text, cusRepresentationKind kind) {

@@ -186,6 +186,39 @@ TEST(EventsWorst, OverlappingAndEmpty) {
     row("300-windows-empty", TARGETS, STACK, std::vector<cusEventWindow>(300, {7, 7}));
 }
 
+// Frames of which most are only filled, with a gap of four pixels after each row.
+TEST(EventsWorst, MostlyEmptyPadded) {
+    constexpr int WINDOWS = 20, GAP = 4;
+    std::vector<cusEventWindow> windows(WINDOWS, {7, 7});
+    windows[WINDOWS / 2] = {0, STACK};
+    perf::bothSpaces([&](cusSpace space) {
+        std::optional<Input> input;
+        for (const cusRepresentationKind kind : TARGETS) {
+            perf::Row row(std::string("worst/events/") + cusRepresentationName(kind) + "/20-windows-mostly-empty-padded",
+                          space, 0);
+            if (perf::listing()) {
+                row.report();
+                continue;
+            }
+            if (!input)
+                input.emplace(STACK, space, anywhere, 0, steady);
+            const cusRepresentation r = cusRepresentationDefaults(kind);
+            int type = 0;
+            check(cusRepresentationType(&r, &type));
+            Mat memory(WINDOWS * ROWS, COLS + GAP, type, space);
+            cusMat frames = CUS_MAT_INIT;
+            check(cusMatRegion(&memory.mat, 0, 0, COLS, WINDOWS * ROWS, &frames));
+            cusEventStacker *stacker = nullptr;
+            check(cusEventStackerCreate(&stacker, ROWS, COLS, space, &r, 1));
+            row.measure([&](cusStream stream, int) {
+                return cusEventStack(stacker, &input->view, windows.data(), windows.size(), &frames, stream);
+            });
+            row.report();
+            cusEventStackerDestroy(stacker);
+        }
+    });
+}
+
 TEST(EventsWorst, Unaligned) {
     row("60M/unaligned", TARGETS, ALL, stacks(ALL, STACK, STACK), anywhere, 1);
     row("60M-one-window/unaligned", TARGETS, ALL, {{0, ALL}}, anywhere, 1);

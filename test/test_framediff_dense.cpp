@@ -1,5 +1,6 @@
 // Frames of which much changes: exactness of encoder and decoder when dense and other frames follow each other, in any order, at
-// any address. On a GPU the frame after a dense one is encoded by a kernel of its own, whatever it holds.
+// any address. On a GPU the frame after a dense one is encoded by a kernel of its own, whatever it holds, and the one after two
+// of which most changes by another.
 #include "framediff_support.hpp"
 
 #include <algorithm>
@@ -19,25 +20,30 @@ Bytes striped(const Bytes &frame, int kind) {
     return next;
 }
 
-// Frames of all kinds, each after a dense one.
+// Frames of all kinds, each after one dense frame and after two.
 void sendAllKinds(Link &link, Shape shape, Lists &lists, std::mt19937_64 &random, const std::string &where) {
-    const Bytes a = noise(shape.bytes(), random), b = noise(shape.bytes(), random);
-    link.send(a, lists, where + ", first");
-    link.send(b, lists, where + ", dense after the first");
-    Bytes inverse = b;
-    for (auto &byte : inverse)
-        byte = static_cast<uint8_t>(byte ^ 128);
-    link.send(inverse, lists, where + ", every byte");
-    for (int kind = 0; kind < 3; ++kind) {
-        link.send(a, lists, where + ", dense");
-        link.send(striped(link.reference(), kind), lists, where + ", striped " + std::to_string(kind));
-    }
-    link.send(b, lists, where + ", dense");
-    link.send(link.reference(), lists, where + ", unchanged");
-    for (const uint64_t period : {uint64_t{3}, uint64_t{100}, uint64_t{100000}}) {
-        link.send(noise(shape.bytes(), random), lists, where + ", dense");
-        link.send(flipped(link.reference(), period, random), lists, where + ", one in " + std::to_string(period));
-        link.send(flipped(link.reference(), period, random), lists, where + ", again one in " + std::to_string(period));
+    for (int dense = 1; dense <= 2; ++dense) {
+        const std::string after = where + ", after " + std::to_string(dense) + " dense: ";
+        const auto sendDense = [&] {
+            for (int i = 0; i < dense; ++i)
+                link.send(noise(shape.bytes(), random), lists, where + ", dense");
+        };
+        sendDense();
+        Bytes inverse = link.reference();
+        for (auto &byte : inverse)
+            byte = static_cast<uint8_t>(byte ^ 128);
+        link.send(inverse, lists, after + "every byte");
+        for (int kind = 0; kind < 3; ++kind) {
+            sendDense();
+            link.send(striped(link.reference(), kind), lists, after + "striped " + std::to_string(kind));
+        }
+        sendDense();
+        link.send(link.reference(), lists, after + "unchanged");
+        for (const uint64_t period : {uint64_t{3}, uint64_t{100}, uint64_t{100000}}) {
+            sendDense();
+            link.send(flipped(link.reference(), period, random), lists, after + "one in " + std::to_string(period));
+            link.send(flipped(link.reference(), period, random), lists, after + "again one in " + std::to_string(period));
+        }
     }
 }
 
@@ -51,7 +57,7 @@ CUS_BOTH_SPACES(FramediffDense);
 TEST_P(FramediffDense, FramesOfAllKindsAfterADenseOne) {
     auto random = support::generator();
     for (const Shape s : {Shape{1, 1, 1}, Shape{3, 5, 3}, Shape{1, 20000, 1}, Shape{20000, 1, 1}, Shape{64, 256, 1},
-                          Shape{64, 257, 1}, Shape{63, 256, 1}, Shape{120, 160, 3}, Shape{97, 131, 4}}) {
+                          Shape{64, 257, 1}, Shape{63, 256, 1}, Shape{64, 544, 3}, Shape{120, 160, 3}, Shape{97, 131, 4}}) {
         for (const int min_neighbors : {0, 2})
             for (const bool with_mask : {false, true}) {
                 Lists lists(s, space(), allBytes(s), with_mask);
@@ -65,15 +71,27 @@ TEST_P(FramediffDense, FramesOfAllKindsAfterADenseOne) {
 
 TEST_P(FramediffDense, FramesAndListsAtAnyAddress) {
     auto random = support::generator();
-    const Shape s = {61, 272, 3};
-    for (const Layout &layout : support::layouts(typeOf(s.channels)))
-        for (const Layout &list : {Layout{}, Layout{0, 4}, Layout{0, 12}}) {
-            Lists lists(s, space(), allBytes(s), false, list, {0, list.offset / 4});
-            Link link(s, space(), 0, layout);
-            sendAllKinds(link, s, lists, random, describe(s));
-            if (HasFatalFailure())
-                return;
-        }
+    for (const Shape s : {Shape{61, 272, 3}, Shape{32, 544, 3}}) // of the second a GPU loads tiles ahead
+        for (const Layout &layout : support::layouts(typeOf(s.channels)))
+            for (const Layout &list : {Layout{}, Layout{0, 4}, Layout{0, 12}}) {
+                Lists lists(s, space(), allBytes(s), false, list, {0, list.offset / 4});
+                Link link(s, space(), 0, layout);
+                sendAllKinds(link, s, lists, random, describe(s));
+                if (HasFatalFailure())
+                    return;
+            }
+}
+
+// Few frames, so that tools that follow every access can take part.
+TEST_P(FramediffDense, LoadedAhead) {
+    auto random = support::generator();
+    const Shape s = {32, 544, 3};
+    for (const int min_neighbors : {0, 2}) {
+        Lists lists(s, space(), allBytes(s), min_neighbors > 0);
+        Link link(s, space(), min_neighbors, {64, 0});
+        for (int i = 0; i < 4; ++i)
+            link.send(noise(s.bytes(), random), lists, "dense");
+    }
 }
 
 // The last has several tiles for each block of a GPU.
@@ -139,4 +157,50 @@ TEST_P(FramediffDense, PicturesOfMatricesAtDifferentAddresses) {
             ASSERT_TRUE(dst.get() == reference::noiseView(a, b, s, 30)) << channels << ' ' << offset;
             ASSERT_TRUE(dst.intact() && prev.intact() && cur.intact());
         }
+}
+
+// Two encoders whose blocks share the GPU, and wait for other blocks of their own: none of them may keep those from running.
+TEST(FramediffDenseCuda, EncodersOnTwoStreams) {
+    CUS_NEEDS(CUS_DEVICE);
+    constexpr int FRAMES = 12;
+    auto random = support::generator();
+    const Shape s = {2160, 3840, 3};
+    const Bytes a = noise(s.bytes(), random), b = noise(s.bytes(), random);
+    TestMat first(s.rows, s.cols, CUS_8UC3, CUS_DEVICE, {}, a.data()),
+        second(s.rows, s.cols, CUS_8UC3, CUS_DEVICE, {}, b.data());
+    Bytes expected(s.bytes());
+    reference::Entries entries;
+    for (int i = 0; i < FRAMES; ++i)
+        entries = reference::encode(expected, i % 2 ? b : a, s, Link::threshold(), 0);
+
+    struct Both {
+        explicit Both(Shape s) : lists(s, CUS_DEVICE, allBytes(s), false) {
+            const cusDiffOptions options = {Link::threshold(), 0};
+            CUS_EXPECT_OK(cusStreamCreate(&stream));
+            CUS_EXPECT_OK(cusDiffEncoderCreate(&encoder, s.rows, s.cols, CUS_8UC3, CUS_DEVICE, &options));
+        }
+        ~Both() {
+            cusDiffEncoderDestroy(encoder);
+            cusStreamDestroy(stream);
+        }
+        Both(const Both &) = delete;
+        Both &operator=(const Both &) = delete;
+        Lists lists;
+        cusStream stream = nullptr;
+        cusDiffEncoder *encoder = nullptr;
+    } one(s), other(s);
+    for (int i = 0; i < FRAMES; ++i)
+        for (Both *both : {&one, &other}) {
+            CUS_ASSERT_OK(cusDiffEncode(both->encoder, i % 2 ? &second.mat : &first.mat, &both->lists.diff, both->stream));
+            if (i < 2) { // now the device has reported how much changed
+                CUS_ASSERT_OK(cusStreamSynchronize(both->stream));
+            }
+        }
+    for (Both *both : {&one, &other}) {
+        CUS_ASSERT_OK(cusStreamSynchronize(both->stream));
+        both->lists.expect(entries, "the last frame");
+        cusMat view = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusDiffEncoderReference(both->encoder, &view));
+        ASSERT_TRUE(support::elements(view) == expected);
+    }
 }

@@ -1,7 +1,8 @@
 // Crowded tiles of short windows. A tile with most of a window's events would keep its block busy long after all others.
-// Where there are few windows, kernels have a form with helpers, further blocks of the same launch: the block of a crowded
-// tile leaves it to them, each accumulates the tile from a share of the window's runs and adds what it has found to a slot of
-// device memory, and the last one to do so makes the pixels. Nobody waits for another block.
+// Where there are few windows, kernels have a form with helpers, each one or several further blocks of the same launch: the
+// block of a crowded tile leaves it to them. A helper has a share of the window's runs; each of its blocks accumulates a piece
+// of the tile from some of their records and adds what it has found to a slot of device memory, and the last block to do so
+// makes the pixels. Nobody waits for another block.
 #ifndef CUSI_EVENTS_CROWDED_CUH
 #define CUSI_EVENTS_CROWDED_CUH
 
@@ -39,10 +40,10 @@ __device__ __forceinline__ RunRange runsUnlessCrowded(const TileParams &params, 
 }
 
 // What a block that helps makes. count: helpers of this tile, of which the first is number `first` in the window; 0: nothing to
-// do. A helper is helpers.shares blocks for each piece of the tile's part, which read the same runs.
+// do. A helper is helpers.readers blocks for each piece of the tile's part, which read the same runs.
 struct Help {
-    unsigned tile, first, count, first_run, last_run, share;
-    __device__ RunRange runs(const Helpers &helpers) const { return {first_run, last_run, ~0u, share, helpers.shares}; }
+    unsigned tile, first, count, first_run, last_run, reader;
+    __device__ RunRange runs(const Helpers &helpers) const { return {first_run, last_run, ~0u, reader, helpers.readers}; }
 };
 
 // Finds the tile of block number `block` of window w's helpers, and its share of the runs. All helpers of the window come to
@@ -52,7 +53,7 @@ template<class Record, int THREADS>
 __device__ inline Help helpOf(const TileParams &params, unsigned w, unsigned block, uint32_t *cells) {
     uint32_t *sums = cells, *warps = sums + tuning::MAX_TILES + 1; // sums: of pieces up to the tile before
     Help &result = *reinterpret_cast<Help *>(warps + THREADS / 32);
-    const unsigned helper = block / params.helpers.shares, share = block % params.helpers.shares;
+    const unsigned helper = block / params.helpers.readers, reader = block % params.helpers.readers;
     const unsigned tid = threadIdx.x, tiles = params.tiling.tiles, runs = SortedRuns::runs(params.windows[w]),
                    samples = min(runs, SAMPLED_RUNS), stride = runs / max(samples, 1u);
     const uint16_t *ends = params.sorted.ends + static_cast<size_t>(w) * params.sorted.runs_per_window * tiles;
@@ -89,7 +90,7 @@ __device__ inline Help helpOf(const TileParams &params, unsigned w, unsigned blo
         }
         const unsigned number = helper - first;
         if (helper >= first && number < given)
-            result = {tile, first, given, runs * number / given, runs * (number + 1) / given, share};
+            result = {tile, first, given, runs * number / given, runs * (number + 1) / given, reader};
         __syncthreads();
     }
     const Help help = result;
@@ -102,8 +103,7 @@ __device__ __forceinline__ size_t slotOf(const Helpers &helpers, const Help &hel
     return (static_cast<size_t>(w) * (helpers.count / 2) + help.first / 2) * helpers.pieces + piece;
 }
 
-// Adds what the block has accumulated to the tile's slot: add(cell of the slot, value) for cells that are not zero. A tile's
-// pieces are added one by one.
+// Adds what the block has accumulated to the tile's slot: add(cell of the slot, value) for cells that are not zero.
 template<int THREADS, class Cell, class Add>
 __device__ __forceinline__ void addToSlot(const Helpers &helpers, size_t slot, const Cell *cells, Add add) {
     const unsigned size = helpers.slot_bytes / sizeof(Cell);
@@ -115,7 +115,7 @@ __device__ __forceinline__ void addToSlot(const Helpers &helpers, size_t slot, c
     __syncthreads();
 }
 
-// Returns true in the last of the tile's helpers, whose cells then hold what all have added.
+// Returns true in the last block to have added to the slot, whose cells then hold what all have added.
 template<int THREADS, class Cell>
 __device__ __forceinline__ bool takeSlot(const Helpers &helpers, const Help &help, size_t slot, Cell *cells) {
     const unsigned size = helpers.slot_bytes / sizeof(uint4);
@@ -124,7 +124,7 @@ __device__ __forceinline__ bool takeSlot(const Helpers &helpers, const Help &hel
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        cells[0] = atomicAdd(ticket, 1u) + 1 == help.count * helpers.shares;
+        cells[0] = atomicAdd(ticket, 1u) + 1 == help.count * helpers.readers;
         __threadfence();
     }
     __syncthreads();
@@ -151,7 +151,7 @@ __device__ __forceinline__ bool mergeHelp(const TileParams &params, const Help &
     return takeSlot<THREADS>(params.helpers, help, slot, cells);
 }
 
-// Adds of cells: their sum, the larger one, and the sums of pairs of counts, of which each helper adds 255 at most.
+// Adds of cells: their sum, the larger one, and the sums of pairs of counts, of which each block adds 255 at most.
 struct AddSum {
     template<class Cell>
     __device__ void operator()(Cell *sum, Cell value) const {

@@ -21,9 +21,9 @@ constexpr unsigned HELPED_CALLS = 64, CROWDED_PART = 12;
 // events than so many, a part of all, and a few for each tile to be written.
 constexpr uint64_t LONE_EVENTS = 16384, LONE_PART = 128, LONE_PER_TILE = 12;
 constexpr unsigned MIN_WINDOW_HELPERS = 4, MAX_WINDOW_HELPERS = 64; // together one per multiprocessor or more
-constexpr unsigned MAX_SHARES =
-    4; // blocks that read a helper's runs together, where there are more multiprocessors than helpers
-static_assert(MAX_WINDOW_HELPERS * MAX_SHARES * 255 < 65536, "sums of counts have 16 bits");
+// Blocks that read a helper's runs together, where there are more multiprocessors than helpers.
+constexpr unsigned MAX_READERS = 4;
+static_assert(MAX_WINDOW_HELPERS * MAX_READERS * 255 < 65536, "sums of counts have 16 bits");
 constexpr size_t SLOT_BYTES = size_t{8} << 20, MAX_SLOTS = 1024;
 } // namespace tuning
 
@@ -96,9 +96,9 @@ Helpers helpersOf(const Batch &batch, const TilePass &pass, const Tiling &band, 
     if (given < tuning::MIN_WINDOW_HELPERS)
         return {};
     const unsigned crowded = divUp(2u * tuning::RUN * pass.record_bytes, given * 16) + 1; // one piece may not be full
-    const unsigned shares =
-        std::clamp(static_cast<unsigned>(state->multiprocessors) / (given * count), 1u, tuning::MAX_SHARES);
-    return {given, pieces, shares, crowded, pass.helped_bytes, state->slots, state->tickets};
+    const unsigned readers =
+        std::clamp(static_cast<unsigned>(state->multiprocessors) / (given * count), 1u, tuning::MAX_READERS);
+    return {given, pieces, readers, crowded, pass.helped_bytes, state->slots, state->tickets};
 }
 
 // Runs a pass over the tiles of windows first .. first + count - 1 of the batch.
@@ -113,7 +113,7 @@ cusStatus launchPass(const Batch &batch, const TilePass &pass, const Tiling &til
     repr.frames = repr.frames ? rowOf(static_cast<char *>(repr.frames), repr.step, y) : nullptr;
     repr.levels += repr.levels && !params.sums ? first : 0; // parts of a window share its levels
     params.part_bits = pass.part_bits;
-    const unsigned helpers = pass.helpers + params.helpers.count * params.helpers.shares * pass.helped_pieces;
+    const unsigned helpers = pass.helpers + params.helpers.count * params.helpers.readers * pass.helped_pieces;
     return launchOverlapped(STACK, params.helpers.count > 0 ? pass.helped : pass.kernel,
                             dim3((tiling.tiles + helpers) << (pass.tile_bits - pass.part_bits), count), pass.threads,
                             pass.shared, batch.stream, params);

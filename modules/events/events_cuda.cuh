@@ -214,11 +214,11 @@ constexpr int STRIP_BITS = 7, STRIP = 1 << STRIP_BITS; // neighboring pixels tha
 // pieces.
 struct Helpers {
     unsigned count, pieces; // count: of a window and a part of its tiles
-    unsigned shares;        // blocks that read a helper's runs together, for each piece
+    unsigned readers;       // blocks that read a helper's runs together, for each piece
     unsigned crowded;       // 16-byte pieces of a tile's records per run: two helpers' worth
     unsigned slot_bytes;
     void *slots;       // these
-    unsigned *tickets; // and these, the helpers that have added to a slot, are 0 between launches
+    unsigned *tickets; // and these, the blocks that have added to a slot, are 0 between launches
 };
 
 // Parameters of a tile kernel: a block makes the pixels of one tile (or a part of it) of one window.

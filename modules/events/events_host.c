@@ -11,9 +11,9 @@
 #include <immintrin.h>
 #endif
 
-/* Frames without events bypass the caches if a call writes at least so much, in pieces of at least so much each: row by row, to
- * wait for the bytes to arrive takes up to a hundred times as long as memset(). */
-enum { STREAM_BYTES = 32 << 20, STREAMED_PIECE = 64 << 10 };
+/* Frames without events bypass the caches if a call writes at least so much, in pieces of at least so much each: of shorter ones,
+ * the cache lines at their ends, which do not, take longer than that saves. */
+enum { STREAM_BYTES = 32 << 20, STREAMED_PIECE = 1 << 10 };
 /* Among more windows a thread it does not matter if one thread alone makes the only one that has events. */
 enum { BANDED_WINDOWS = 16 };
 
@@ -53,7 +53,7 @@ static void clearBand(const Band *band, int representation) {
         memset(bandRow(band, representation, y), 0, cusi_rowBytes(&band->frames[representation]));
 }
 
-/* memset() past the caches, so that the memory is not read first. */
+/* memset() past the caches, so that the memory is not read first. Other threads see it after finishStreams(). */
 static void streamBytes(uint8_t *to, int value, size_t n) {
 #ifdef __SSE2__
     size_t head = -(uintptr_t)to % 64; /* whole cache lines */
@@ -64,9 +64,14 @@ static void streamBytes(uint8_t *to, int value, size_t n) {
     for (size_t i = head; i < end; i += sizeof values)
         _mm_stream_si128((__m128i *)(to + i), values);
     memset(to + end, value, n - end);
-    _mm_sfence();
 #else
     memset(to, value, n);
+#endif
+}
+
+static void finishStreams(void) {
+#ifdef __SSE2__
+    _mm_sfence();
 #endif
 }
 
@@ -76,11 +81,14 @@ static void makeEmpty(const Band *band, int index) {
     const cusMat *frame = &band->frames[index];
     const int value = r->kind == CUS_REPR_MDES && r->depth == CUS_8U ? 128 : 0;
     const size_t row_bytes = cusi_rowBytes(frame), joined = frame->step == row_bytes ? band->rows : 1;
-    for (size_t y = 0; y < band->rows; y += joined)
-        if (band->large && joined * row_bytes >= STREAMED_PIECE)
-            streamBytes(bandRow(band, index, y), value, joined * row_bytes);
-        else
+    if (!band->large || joined * row_bytes < STREAMED_PIECE) {
+        for (size_t y = 0; y < band->rows; y += joined)
             memset(bandRow(band, index, y), value, joined * row_bytes);
+        return;
+    }
+    for (size_t y = 0; y < band->rows; y += joined)
+        streamBytes(bandRow(band, index, y), value, joined * row_bytes);
+    finishStreams(); /* once: each waits until the bytes have arrived */
 }
 
 static void *clearScratch(const Band *band, size_t bytes_per_pixel) {

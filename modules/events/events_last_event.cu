@@ -130,11 +130,11 @@ __device__ __forceinline__ void codesFromRecords(const TileParams &params, unsig
     __syncthreads();
 }
 
-// A helper's share of a tile. Returns false unless it is the last to be done, which leaves the codes.
+// A tile from a block that helps. Returns false unless it is the last to be done, which leaves the codes.
 template<int CHANNELS, bool TENCODE>
-__device__ __forceinline__ bool codesFromHelp(const TileParams &params, unsigned w, unsigned helper, const Encoder &encoder,
+__device__ __forceinline__ bool codesFromHelp(const TileParams &params, unsigned w, unsigned block, const Encoder &encoder,
                                               unsigned &tile, uint32_t *cells) {
-    const Help help = helpOf<uint32_t, THREADS>(params, w, helper, cells);
+    const Help help = helpOf<uint32_t, THREADS>(params, w, block, cells);
     tile = help.tile;
     if (help.count == 0)
         return false;

@@ -15,8 +15,8 @@ __device__ inline void clearShared(uint32_t *cells, unsigned words) {
 // Runs first .. last - 1 of a window, or as many of them as there are, counted from the newest.
 struct RunRange {
     unsigned first = 0, last = ~0u;
-    unsigned too_many = ~0u;        // 16-byte pieces of records in the first 32 of them: the block leaves
-    unsigned share = 0, shares = 1; // of blocks that read them together
+    unsigned too_many = ~0u;          // 16-byte pieces of records in the first 32 of them: the block leaves
+    unsigned reader = 0, readers = 1; // of blocks that read them together
 };
 
 // A block makes a part of a tile, 2^part_bits pixels whose accumulators fit shared memory, from all of the tile's records.
@@ -80,7 +80,8 @@ __device__ inline void forSegments(const SortedRuns &sorted, const Tiling &tilin
         const unsigned upto = scanned[0], shift = begin - (upto - pieces), all = __shfl_sync(FULL_WARP, upto, 31);
         if (range.too_many != ~0u && base == range.first && all >= range.too_many)
             asm volatile("exit;"); // all warps come to the same number
-        for (unsigned first = range.share * THREADS + (threadIdx.x & ~31u); first < all; first += range.shares * THREADS) {
+        for (unsigned first = range.reader * THREADS + (threadIdx.x & ~31u); first < all;
+             first += range.readers * THREADS) {
             const unsigned piece = first + lane, segment = segmentOf(piece, upto);
             const unsigned at = __shfl_sync(FULL_WARP, shift, segment) + piece,
                            left = __shfl_sync(FULL_WARP, end, segment) - at * PAD, run = runs - 1 - (base + segment);

@@ -6,6 +6,7 @@
 //   framediff_encode.cu    the encoder's kernel: one pass over frame and reference
 //   framediff_undo.cuh     what the encoder's kernel does in addition where the list may be too short
 //   framediff_dense.cu     the kernel that takes its place when much changes
+//   framediff_dense_ahead.cu   and the one when most does
 //   framediff_decode.cu    the decoder
 //   framediff_cuda.cu      the encoder's workspace, parameters and launches
 #ifndef CUSI_FRAMEDIFF_CUDA_CUH
@@ -28,10 +29,11 @@ constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in group
 constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
 constexpr unsigned UNDO_ENTRIES = 8;    // of a thread, where a list may be too short; at most one block per multiprocessor
 constexpr int ENCODE_STAGED = 512;      // entries a warp keeps in shared memory; the rest of a denser run is read twice
-// Frames after one of which more than this share of the bytes has changed go to the other kernel; 0: none does.
-constexpr unsigned DENSE_SHARE = 16; // one in 16
+// Frames after one of which more than this share of the bytes has changed go to other kernels: first one, then the other.
+constexpr unsigned DENSE_SHARE = 16, AHEAD_SHARE = 6; // one in 16, one in 6
 constexpr int DENSE_BLOCKS_PER_SM = 3;
 constexpr int DENSE_UNITS = 2; // of a thread
+constexpr int AHEAD_THREADS = 256, AHEAD_BLOCKS_PER_SM = 3;
 } // namespace tuning
 
 constexpr int TILE_PIXELS = 512; // pixels a warp handles at once, one row or part of it
@@ -63,6 +65,8 @@ struct EncodeState {
     unsigned undelivered_from;      // the first entry of the first tile that did not fit; 2^32 - 1 if all have fit
     unsigned undo_started;          // blocks that know the frame's number, of those that may have to undo it
     unsigned long long dense_frame; // of those that denseKernel encodes, whose status words follow the others
+    unsigned long long ahead_frame; // and of denseAheadKernel's, whose words come last
+    unsigned ahead_drawn;           // tiles that have been drawn; 0 between frames
 };
 
 // The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
@@ -87,9 +91,11 @@ struct EncodeParams {
     bool aligned, mask_by_two, may_overflow;
     bool list_vectors; // positions start at a multiple of 16 bytes, values at one of 4
     unsigned long long *dense_status;
-    uint32_t *dense_hint;             // in host memory: which kernel encodes later frames
+    uint32_t *dense_hint;             // in host memory: which kernel encodes later frames: 0, 1, 2
     unsigned dense_tiles, dense_from; // a frame is dense from so many entries on
     unsigned undo_blocks;             // after those of the tiles, if the list may be too short
+    unsigned long long *ahead_status;
+    unsigned ahead_tiles, ahead_from; // denseAheadKernel's tiles, and from how many entries on it is chosen
 };
 
 // framediff_filter.cu: writes the map of changed pixels and, unless `joined` is NULL, the frame without padding between its
@@ -98,8 +104,7 @@ cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, boo
                               cudaStream_t stream);
 
 // framediff_join.cu: copies the frame to `joined`, without padding between its rows and with the reference's bytes wherever the
-// noise filter sends none; writes the mask. Nothing of the two is left to do for the kernels that encode `joined`, which may be
-// the frame itself.
+// noise filter sends none; writes the mask. Nothing of the two is left to do for the kernels that encode `joined`.
 cusStatus launchJoin(const EncodeParams &encode, unsigned char *joined, cudaStream_t stream);
 
 // framediff_encode.cu: allows the kernels their shared memory; encodes. `full_units` states what UnitReader<true> requires.
@@ -111,6 +116,11 @@ cusStatus launchEncode(const EncodeParams &params, bool full_units, bool half_bl
 unsigned denseTiles(unsigned groups, bool half_blocks);
 cusStatus prepareDenseKernels(const char *function, bool half_blocks);
 cusStatus launchDense(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream);
+
+// framediff_dense_ahead.cu: the same for full units. *blocks: of a wave, or 0 if the GPU cannot run these kernels.
+unsigned aheadTiles(unsigned units);
+cusStatus prepareAheadKernels(const char *function, unsigned *blocks);
+cusStatus launchAhead(const EncodeParams &params, unsigned blocks, cudaStream_t stream);
 
 #ifdef __CUDACC__
 

@@ -37,6 +37,7 @@ __device__ __forceinline__ uint4 loadBytes(const unsigned char *p, int bytes) {
 }
 
 // A thread takes a unit of a row, of at most MOST bytes: those that are not to be sent become those of the reference.
+// `joined` may be the frame itself: a thread writes only what it alone has read.
 template<int MOST>
 __global__ void __launch_bounds__(THREADS) joinFilteredKernel(const EncodeParams params, unsigned char *joined) {
     cusi::startInOrder();

@@ -73,6 +73,7 @@ __global__ void __launch_bounds__(256)
 
 constexpr int USUAL_THREADS = 256;
 constexpr int MOST_THREADS = 1024;        // RELAX, where a block has a multiprocessor to itself
+constexpr unsigned MOST_BLOCKS = 65535;   // that wait for each other
 constexpr unsigned DENSE_SHARE = 4;       // RELAX: a tile of which more than a 4th are holes is iterated on as a whole
 constexpr long long SMALL_FILL = 1 << 20; // pixels; below this smaller tiles occupy the device better
 
@@ -211,13 +212,14 @@ __device__ __forceinline__ int iterateTile(Tile<T, CORE, THREADS> &tile, const F
 }
 
 // As iterateTile() for RELAX, where many pixels are holes: a lane keeps two columns of each of its warp's rows in registers and
-// computes every pixel, hole or not, without a list. Only the rows beside other warps' go through shared memory.
+// computes every pixel, hole or not, without a list. Both rows go through shared memory, too, for the warps above and below.
 template<int CORE, int THREADS>
 __device__ __forceinline__ int iterateDenseTile(Tile<float, CORE, THREADS> &tile, const FillParameters<float> &p,
                                                 int tile_x, int tile_y, int iterations, bool *active) {
     constexpr int SIDE = Tile<float, CORE, THREADS>::SIDE, ROUND = Tile<float, CORE, THREADS>::ROUND;
     constexpr int ROWS = SIDE / (THREADS / 32), PAIRS = SIDE / 2, ASKED = 4;
     static_assert(PAIRS == 32, "a warp's lanes have two columns each");
+    static_assert(ROWS == 2, "and two rows, each beside another warp's");
     const int lane = threadIdx.x % 32, y0 = threadIdx.x / 32 * ROWS;
     float2 v[ROWS];
     unsigned bits = 0;
@@ -262,7 +264,7 @@ __device__ __forceinline__ int iterateDenseTile(Tile<float, CORE, THREADS> &tile
                 above = now;
             }
             b[y0 * PAIRS + lane] = v[0];
-            b[(y0 + ROWS - 1) * PAIRS + lane] = v[ROWS - 1];
+            b[(y0 + 1) * PAIRS + lane] = v[1];
         }
         from ^= 1;
         if (!asks) {
@@ -273,9 +275,6 @@ __device__ __forceinline__ int iterateDenseTile(Tile<float, CORE, THREADS> &tile
         }
         *active = counts;
     }
-#pragma unroll
-    for (int r = 1; r < ROWS - 1; ++r)
-        reinterpret_cast<float2 *>(tile.v[from])[(y0 + r) * PAIRS + lane] = v[r];
     return from;
 }
 
@@ -295,10 +294,11 @@ __device__ __forceinline__ void storeTile(const Tile<T, CORE, THREADS> &tile, in
     }
 }
 
-// One round over this block's tiles. Returns whether one of them is still active, and the range that this thread has written.
+// One round over this block's tiles. Returns whether one of them is still active; `seen_...`: the range of what this thread has
+// written. has_holes: this block's only tile has been loaded in an earlier round, and its holes, which stay the same, are listed.
 template<class T, int CORE, int THREADS>
 __device__ __forceinline__ bool fillRound(Tile<T, CORE, THREADS> &tile, const FillParameters<T> p, const T *from,
-                                          size_t from_step, T *to, size_t to_step, int iterations, bool is_first,
+                                          size_t from_step, T *to, size_t to_step, int iterations, bool has_holes,
                                           unsigned &seen_inverted_min, unsigned &seen_max) {
     constexpr int ROUND = Tile<T, CORE, THREADS>::ROUND;
     constexpr bool RELAX = Tile<T, CORE, THREADS>::RELAX;
@@ -307,7 +307,7 @@ __device__ __forceinline__ bool fillRound(Tile<T, CORE, THREADS> &tile, const Fi
     for (int t = blockIdx.x; t < p.tiles; t += gridDim.x) {
         const int x0 = t % p.tiles_across * CORE - ROUND, y0 = t / p.tiles_across * CORE - ROUND;
         __syncthreads();
-        if (Tile<T, CORE, THREADS>::MAY_BE_DENSE && !is_first) { // this block's only tile, whose holes stay the same
+        if (Tile<T, CORE, THREADS>::MAY_BE_DENSE && has_holes) {
             loadTile<false>(tile, p, from, from_step, x0, y0);
         } else {
             if (threadIdx.x == 0)
@@ -336,7 +336,7 @@ __device__ __forceinline__ bool fillRound(Tile<T, CORE, THREADS> &tile, const Fi
 // the next one is cleared while nobody uses it.
 __device__ __forceinline__ bool waitForAll(State *state, int round, bool active) {
     __shared__ bool any_active;
-    constexpr unsigned ONE_ACTIVE = 1u << 16; // blocks that have arrived, and of these the active ones
+    constexpr unsigned ONE_ACTIVE = MOST_BLOCKS + 1; // blocks that have arrived, and of these the active ones
     const bool block_active = __syncthreads_or(active);
     if (threadIdx.x == 0) {
         unsigned *const word = &state->arrived[round % 3], arrived;
@@ -372,7 +372,8 @@ __global__ void __launch_bounds__(THREADS) fillKernel(const FillParameters<T> p)
     }
     for (int done = 0, round = 0;; ++round) {
         const int iterations = min(ROUND, p.iterations - done);
-        bool active = fillRound(tile, p, from, from_step, to, to_step, iterations, round == 0, seen_inverted_min, seen_max);
+        const bool has_holes = round > 0 && gridDim.x >= static_cast<unsigned>(p.tiles);
+        bool active = fillRound(tile, p, from, from_step, to, to_step, iterations, has_holes, seen_inverted_min, seen_max);
         done += iterations;
         if (done < p.iterations || to != p.filled)
             active = waitForAll(p.state, round, active);
@@ -435,7 +436,7 @@ cusStatus iterate(const char *function, const cusMat &holes, const cusMat &start
               cudaFuncSetAttribute(fillKernel<T, CORE, THREADS>, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED));
     CUSI_CUDA(function, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, fillKernel<T, CORE, THREADS>, THREADS,
                                                                       size_t{SHARED}));
-    const int blocks = std::min<long long>(tiles, static_cast<long long>(sms) * resident);
+    const int blocks = std::min({tiles, static_cast<long long>(sms) * resident, static_cast<long long>(MOST_BLOCKS)});
     void *arguments[] = {&p};
     return cudaStatus(cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(fillKernel<T, CORE, THREADS>),
                                                   dim3(blocks), dim3(THREADS), arguments, size_t{SHARED}, stream),
