@@ -80,6 +80,19 @@ class Input {
     Mat x_, y_, p_, t_;
 };
 
+// Stacks `windows` into `frames`, or into frames that the stacker makes if these have no memory yet.
+void measure(perf::Row &row, cusRepresentationKind kind, const Input &input, const std::vector<cusEventWindow> &windows,
+             cusMat *frames) {
+    const cusRepresentation r = cusRepresentationDefaults(kind);
+    cusEventStacker *stacker = nullptr;
+    check(cusEventStackerCreate(&stacker, ROWS, COLS, input.view.space, &r, 1));
+    row.measure([&](cusStream stream, int) {
+        return cusEventStack(stacker, &input.view, windows.data(), windows.size(), frames, stream);
+    });
+    row.report();
+    cusEventStackerDestroy(stacker);
+}
+
 void row(const std::string &name, const std::vector<cusRepresentationKind> &kinds, size_t n,
          const std::vector<cusEventWindow> &windows, const Content &content = anywhere, size_t shift = 0,
          const Times &times = steady) {
@@ -94,16 +107,9 @@ void row(const std::string &name, const std::vector<cusRepresentationKind> &kind
         }
         if (!input)
             input.emplace(n, CUS_DEVICE, content, shift, times);
-        const cusRepresentation r = cusRepresentationDefaults(kind);
-        cusEventStacker *stacker = nullptr;
-        check(cusEventStackerCreate(&stacker, ROWS, COLS, CUS_DEVICE, &r, 1));
         cusMat frames = CUS_MAT_INIT;
-        row.measure([&](cusStream stream, int) {
-            return cusEventStack(stacker, &input->view, windows.data(), windows.size(), &frames, stream);
-        });
-        row.report();
+        measure(row, kind, *input, windows, &frames);
         cusMatRelease(&frames);
-        cusEventStackerDestroy(stacker);
     }
 }
 
@@ -208,13 +214,7 @@ TEST(EventsWorst, MostlyEmptyPadded) {
             Mat memory(WINDOWS * ROWS, COLS + GAP, type, space);
             cusMat frames = CUS_MAT_INIT;
             check(cusMatRegion(&memory.mat, 0, 0, COLS, WINDOWS * ROWS, &frames));
-            cusEventStacker *stacker = nullptr;
-            check(cusEventStackerCreate(&stacker, ROWS, COLS, space, &r, 1));
-            row.measure([&](cusStream stream, int) {
-                return cusEventStack(stacker, &input->view, windows.data(), windows.size(), &frames, stream);
-            });
-            row.report();
-            cusEventStackerDestroy(stacker);
+            measure(row, kind, *input, windows, &frames);
         }
     });
 }
