@@ -24,7 +24,8 @@ Bytes striped(const Bytes &frame, int kind) {
 void sendAllKinds(Link &link, Shape shape, Lists &lists, std::mt19937_64 &random, const std::string &where) {
     for (int dense = 1; dense <= 2; ++dense) {
         const std::string after = where + ", after " + std::to_string(dense) + " dense: ";
-        const auto sendDense = [&] {
+        const auto sendDense = [&] { // after a frame without changes, so that what was sent before has no influence
+            link.send(link.reference(), lists, where + ", unchanged");
             for (int i = 0; i < dense; ++i)
                 link.send(noise(shape.bytes(), random), lists, where + ", dense");
         };
@@ -53,11 +54,13 @@ class FramediffDense : public support::SpaceTest {};
 
 CUS_BOTH_SPACES(FramediffDense);
 
-// Whole units of 16 bytes and others; a tile of the dense kernels has 8 or 16 KiB: less than one, about one, several, with a rest.
+// Whole units of 16 bytes, in rows with padding on a GPU, without, and narrow ones, and others; a tile of the dense kernels has 8
+// or 16 KiB: less than one, about one, several, with a rest.
 TEST_P(FramediffDense, FramesOfAllKindsAfterADenseOne) {
     auto random = support::generator();
     for (const Shape s : {Shape{1, 1, 1}, Shape{3, 5, 3}, Shape{1, 20000, 1}, Shape{20000, 1, 1}, Shape{64, 256, 1},
-                          Shape{64, 257, 1}, Shape{63, 256, 1}, Shape{64, 544, 3}, Shape{120, 160, 3}, Shape{97, 131, 4}}) {
+                          Shape{64, 257, 1}, Shape{63, 256, 1}, Shape{64, 544, 3}, Shape{64, 512, 3}, Shape{32768, 1, 1},
+                          Shape{8192, 1, 3}, Shape{120, 160, 3}, Shape{97, 131, 4}}) {
         for (const int min_neighbors : {0, 2})
             for (const bool with_mask : {false, true}) {
                 Lists lists(s, space(), allBytes(s), with_mask);

@@ -33,8 +33,8 @@ struct cusDiffEncoder {
     cusMat joined;         /* CUDA, narrow images: a frame's rows without padding */
     int vbmi2;             /* host: the processor has AVX-512 VBMI2 */
     int half_blocks;       /* CUDA: blocks are half as large, as for compute capability 7.5 */
-    unsigned ahead_blocks; /* CUDA: of a wave of the kernel for frames of which most changes, 0 if none is for it */
-    uint32_t *dense_hint;  /* CUDA, page-locked, written by the device: 1: much of the last known frame changed, 2: most */
+    unsigned ahead_blocks; /* CUDA: of a wave of the kernel that loads ahead, 0 if the encoder never uses it */
+    uint32_t *dense_hint;  /* CUDA, page-locked, written by the device: 1: much of the last known frame changed, 2: more */
     CusiGuard guard;
 };
 

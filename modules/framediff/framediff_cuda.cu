@@ -90,11 +90,10 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
     return params;
 }
 
-// Whether denseAheadKernel is faster than denseKernel: not where its blocks take two or three tiles each, since for so few a
-// rest that occupies some of them costs more than what is gained.
+// Whether denseAheadKernel is faster than denseKernel: not where its blocks take two or three tiles each, since a last round that
+// keeps few of them busy costs more than so few rounds gain.
 bool isForAhead(unsigned tiles, unsigned blocks) {
-    const unsigned rounds = cusi::divUp(tiles, blocks);
-    return rounds == 1 || rounds > 3;
+    return tiles <= blocks || tiles > 3 * blocks + blocks / 3;
 }
 
 // Whether UnitReader<true> can read the frame.

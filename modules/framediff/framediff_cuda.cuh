@@ -6,7 +6,7 @@
 //   framediff_encode.cu    the encoder's kernel: one pass over frame and reference
 //   framediff_undo.cuh     what the encoder's kernel does in addition where the list may be too short
 //   framediff_dense.cu     the kernel that takes its place when much changes
-//   framediff_dense_ahead.cu   and the one when most does
+//   framediff_dense_ahead.cu   and the one when more does
 //   framediff_decode.cu    the decoder
 //   framediff_cuda.cu      the encoder's workspace, parameters and launches
 #ifndef CUSI_FRAMEDIFF_CUDA_CUH
@@ -65,7 +65,7 @@ struct EncodeState {
     unsigned undelivered_from;      // the first entry of the first tile that did not fit; 2^32 - 1 if all have fit
     unsigned undo_started;          // blocks that know the frame's number, of those that may have to undo it
     unsigned long long dense_frame; // of those that denseKernel encodes, whose status words follow the others
-    unsigned long long ahead_frame; // and of denseAheadKernel's, whose words come last
+    unsigned long long ahead_frame; // and of those that denseAheadKernel encodes, whose words come last
     unsigned ahead_drawn;           // tiles that have been drawn; 0 between frames
 };
 
@@ -117,7 +117,8 @@ unsigned denseTiles(unsigned groups, bool half_blocks);
 cusStatus prepareDenseKernels(const char *function, bool half_blocks);
 cusStatus launchDense(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream);
 
-// framediff_dense_ahead.cu: the same for full units. *blocks: of a wave, or 0 if the GPU cannot run these kernels.
+// framediff_dense_ahead.cu: the same for full units. *blocks: of a wave, or 0 if the GPU cannot run these
+// kernels, or too few blocks at once.
 unsigned aheadTiles(unsigned units);
 cusStatus prepareAheadKernels(const char *function, unsigned *blocks);
 cusStatus launchAhead(const EncodeParams &params, unsigned blocks, cudaStream_t stream);

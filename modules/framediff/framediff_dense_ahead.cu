@@ -1,7 +1,7 @@
-// As framediff_dense.cu, for frames of whole units of which most changes, on 9.0 and later: a block stays and takes tile after
-// tile. The next tile is on its way to shared memory while the current one's entries are put in order, it is counted before the
-// block waits for the counts of the tiles before the current one, which have been published for long by then, and the tile after
-// it is loaded while the list is written. docs/internals/framediff.md says what that gains.
+// As framediff_dense.cu, for frames of whole units of which more changes, from 9.0 on where a multiprocessor has the shared memory:
+// a block stays and takes tile after tile. The next tile is on its way to shared memory while the current one's entries are put in
+// order, it is counted before the block waits for the counts of the tiles before the current one, which have been published for
+// long by then, and the tile after it is loaded while the list is written. docs/internals/framediff.md says what that gains.
 #include "framediff_dense.cuh"
 
 #include <algorithm>
@@ -17,10 +17,10 @@ struct Shared {
     uint4 cur[2][TILE], ref[2][TILE];                               // two tiles: one in use, one on its way
     uint32_t entries[bytesOfEntries(TILE * 16) / sizeof(uint32_t)]; // of the one in use
     unsigned long long arrived[2];                                  // barriers that count a tile's bytes
-    unsigned tile[2];
-    unsigned warp_totals[2][WARPS];
-    unsigned added[2]; // the sum of these, and how many: multiples of ONE_WARP
-    unsigned before[WARPS];
+    unsigned tile[2];                                               // their numbers
+    unsigned warp_totals[2][WARPS];                                 // entries
+    unsigned added[2]; // the sum of these, and in multiples of ONE_WARP how many warps have added theirs
+    unsigned sums[WARPS];
 };
 constexpr unsigned ONE_WARP = 1u << 24;
 static_assert(TILE * 16 < ONE_WARP, "the sum of all entries");
@@ -56,7 +56,7 @@ __device__ __forceinline__ void startCopy(void *to, const void *from, unsigned b
         : "memory");
 }
 
-// For one warp: starts to load a tile, if there is one of that number.
+// For one warp: starts to load a tile, if there is one of that number; if not, nobody will wait for bytes.
 __device__ __forceinline__ void startLoading(const EncodeParams &params, unsigned tile, unsigned half, Shared &shared) {
     const unsigned lane = threadIdx.x % 32, first = tile * TILE;
     const unsigned last = tile < params.ahead_tiles ? min(first + TILE, params.units) : first;
@@ -66,12 +66,11 @@ __device__ __forceinline__ void startLoading(const EncodeParams &params, unsigne
     }
     __syncwarp();
     const unsigned y = (params.line == params.units ? 0 : params.units_per_row.divide(first)) + lane;
-    const unsigned long long row = 1ull * y * params.line, row_end = row + params.line;
-    if (row >= last || row_end <= first)
+    const unsigned long long row = 1ull * y * params.line, from = max(row, 0ull + first),
+                             to = min(row + params.line, 0ull + last);
+    if (from >= to)
         return;
-    const unsigned from = max(first, static_cast<unsigned>(row)),
-                   to = row_end < last ? static_cast<unsigned>(row_end) : last;
-    const unsigned bytes = (to - from) * static_cast<unsigned>(sizeof(uint4));
+    const unsigned bytes = static_cast<unsigned>((to - from) * sizeof(uint4));
     startCopy(&shared.cur[half][from - first],
               reinterpret_cast<const uint4 *>(params.cur) + from + static_cast<size_t>(y) * params.cur_gap, bytes,
               &shared.arrived[half]);
@@ -85,17 +84,18 @@ __device__ __forceinline__ unsigned placeOf(int j) {
     return (threadIdx.x / 32 * UNITS + j) * 32 + threadIdx.x % 32;
 }
 
-// For lane 0 of a warp: the number of a tile that no block has taken. Each block draws until there is no tile left.
+// For one thread of a block: the number of a tile that no block has taken. A block draws one tile if there are no more than blocks,
+// else until none is left; the last draw of all sets the counter back to 0. The number is on its way until it is used: with
+// atomicAdd() the thread would wait for it, as the compiler adds up what a warp's lanes add.
 __device__ __forceinline__ unsigned drawTile(const EncodeParams &params) {
-    const unsigned tile = atomicAdd(&params.state->ahead_drawn, 1u);
-    if (tile == params.ahead_tiles + gridDim.x - 1) // the last draw of all
-        params.state->ahead_drawn = 0;
-    return tile;
+    const unsigned tiles = params.ahead_tiles, draws = tiles > gridDim.x ? tiles + gridDim.x : tiles;
+    return atomicInc(&params.state->ahead_drawn, draws - 1);
 }
 
 #endif
 
-// A block only waits for tiles that were drawn before its own, so by blocks that run: whatever else the GPU does, they finish.
+// A block counts its next tile before it waits, and then only for tiles that were drawn before its own, by blocks that run: none
+// waits for itself, and whatever else the GPU does, they finish.
 template<bool FILTER_OR_MASK>
 __global__ void __launch_bounds__(THREADS, tuning::AHEAD_BLOCKS_PER_SM) denseAheadKernel(const EncodeParams params) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -108,14 +108,16 @@ __global__ void __launch_bounds__(THREADS, tuning::AHEAD_BLOCKS_PER_SM) denseAhe
     }
     cusi::startInOrder();
     const unsigned long long frame = cusi::loadRelaxed(&params.state->ahead_frame) << 34;
+    const bool several = tiles > gridDim.x;
     unsigned drawn = 0; // warp 0: the last tile that it drew
     if (warp == 0) {
         __syncwarp();
         for (unsigned half = 0; half < 2; ++half) {
-            if (lane == 0 && drawn < tiles)
+            const bool draws = half == 0 || (several && drawn < tiles);
+            if (lane == 0 && draws)
                 drawn = drawTile(params);
             drawn = __shfl_sync(cusi::FULL_WARP, drawn, 0);
-            startLoading(params, drawn, half, shared);
+            startLoading(params, draws ? drawn : tiles, half, shared);
         }
     }
     __syncthreads();
@@ -156,7 +158,7 @@ __global__ void __launch_bounds__(THREADS, tuning::AHEAD_BLOCKS_PER_SM) denseAhe
         const unsigned at = known + threadIdx.x;
         if (at < tile)
             word = cusi::loadRelaxed(params.ahead_status + at);
-        if (threadIdx.x == 0 && drawn < tiles)
+        if (threadIdx.x == 0 && several && drawn < tiles)
             drawn = drawTile(params);
 
         __syncthreads(); // all warps have counted, and the previous list has been written
@@ -176,7 +178,7 @@ __global__ void __launch_bounds__(THREADS, tuning::AHEAD_BLOCKS_PER_SM) denseAhe
             startLoading(params, drawn, half, shared);
         }
         const unsigned next = shared.tile[half ^ 1];
-        examine(next, half ^ 1, (round + 1) / 2 % 2);
+        examine(next, half ^ 1, (round + 1) / 2 % 2); // so often has that half been loaded before
 
         unsigned sum = 0;
         for (unsigned n = at; n < tile; n += THREADS) {
@@ -188,14 +190,14 @@ __global__ void __launch_bounds__(THREADS, tuning::AHEAD_BLOCKS_PER_SM) denseAhe
         }
         sum = cusi::warpSum(sum);
         if (lane == 0)
-            shared.before[warp] = sum;
+            shared.sums[warp] = sum;
         __syncthreads();
-        before += cusi::warpSum(lane < WARPS ? shared.before[lane] : 0u);
+        before += cusi::warpSum(lane < WARPS ? shared.sums[lane] : 0u);
         if (threadIdx.x == 0 && tile == tiles - 1) { // the blocks of all tiles have read the frame's number
             *params.count = before + total;
             params.state->ahead_frame = (frame >> 34) + 1;
-            if (before + total <= params.ahead_from)
-                *params.dense_hint = before + total > params.dense_from;
+            // Always: frames before this one, of which less changed, may have written while later ones were queued.
+            *params.dense_hint = before + total > params.ahead_from ? 2 : before + total > params.dense_from;
         }
         writeList<THREADS>(params, shared.entries, before, tile * (TILE * 16), static_cast<int>(total));
         before += total;
@@ -217,13 +219,13 @@ unsigned aheadTiles(unsigned units) {
 }
 
 cusStatus prepareAheadKernels(const char *function, unsigned *blocks) {
-    int device = 0, most = 0, sms = 0, resident = 0;
+    int device = 0, shared_limit = 0, sms = 0, resident = 0;
     *blocks = 0;
     CUSI_CUDA(function, cudaGetDevice(&device));
-    CUSI_CUDA(function, cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+    CUSI_CUDA(function, cudaDeviceGetAttribute(&shared_limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
     cudaFuncAttributes compiled = {};
     CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, aheadKernelFor(false)));
-    if (compiled.ptxVersion < 90 || static_cast<size_t>(most) < sizeof(Shared))
+    if (compiled.ptxVersion < 90 || static_cast<size_t>(shared_limit) < sizeof(Shared))
         return CUS_OK;
     for (bool filter_or_mask : {false, true}) {
         const AheadKernel kernel = aheadKernelFor(filter_or_mask);
