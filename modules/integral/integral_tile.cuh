@@ -37,13 +37,13 @@ using Tall32 = TileShape<1, 8, 32, 3, 8, 4, 0, true>;  // 32-bit sums of narrow 
 using Wide32 = TileShape<4, 2, 32, 4, 16, 2, 0, true>; // and of flat ones
 using Small64 = TileShape<1, 8, 8, 2, 8, 3>;           // 8-bit sources with any 64-bit table
 using Medium64 = TileShape<1, 8, 8, 4, 8, 1>;
-using Large64 = TileShape<2, 4, 16, 3, 8, 1, 2970>;
+using Large64 = TileShape<2, 4, 16, 3, 8, 1, 2640>;
 using Tall64 = TileShape<1, 8, 8, 3, 8, 2, 0, true>;    // and those of narrow images
 using Float = TileShape<1, 8, 4, 4, 2, 1>;              // 32FC1 sources
 using TallFloat = TileShape<1, 8, 4, 2, 2, 4, 0, true>; // narrow ones
 
-// Throttled launches: three blocks write at a time for every four multiprocessors.
-constexpr unsigned WRITERS = 3, WRITERS_PER_SMS = 4;
+// Throttled launches: four blocks write at a time for every five multiprocessors.
+constexpr unsigned WRITERS = 4, WRITERS_PER_SMS = 5;
 // Memory traffic of one group of the column chain: it takes longer than handing the prefix from tile to tile.
 constexpr size_t GROUP_BYTES = 16 << 20;
 constexpr unsigned MAX_COLUMN_GROUP = 32;
