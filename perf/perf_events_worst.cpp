@@ -192,31 +192,45 @@ TEST(EventsWorst, OverlappingAndEmpty) {
     row("300-windows-empty", TARGETS, STACK, std::vector<cusEventWindow>(300, {7, 7}));
 }
 
-// Frames of which most are only filled, with a gap of four pixels after each row.
-TEST(EventsWorst, MostlyEmptyPadded) {
-    constexpr int WINDOWS = 20, GAP = 4;
-    std::vector<cusEventWindow> windows(WINDOWS, {7, 7});
-    windows[WINDOWS / 2] = {0, STACK};
+// Frames in a larger image: rows start `shift` pixels past an aligned address and have a gap of `gap` pixels after them.
+void placedRow(const std::string &name, const std::vector<cusRepresentationKind> &kinds, size_t events,
+               const std::vector<cusEventWindow> &windows, int shift, int gap) {
     perf::bothSpaces([&](cusSpace space) {
         std::optional<Input> input;
-        for (const cusRepresentationKind kind : TARGETS) {
-            perf::Row row(std::string("worst/events/") + cusRepresentationName(kind) + "/20-windows-mostly-empty-padded",
-                          space, 0);
+        for (const cusRepresentationKind kind : kinds) {
+            perf::Row row(std::string("worst/events/") + cusRepresentationName(kind) + "/" + name, space, 0);
             if (perf::listing()) {
                 row.report();
                 continue;
             }
             if (!input)
-                input.emplace(STACK, space, anywhere, 0, steady);
+                input.emplace(events, space, anywhere, 0, steady);
             const cusRepresentation r = cusRepresentationDefaults(kind);
             int type = 0;
             check(cusRepresentationType(&r, &type));
-            Mat memory(WINDOWS * ROWS, COLS + GAP, type, space);
+            const int rows = static_cast<int>(windows.size()) * ROWS;
+            Mat memory(rows, COLS + shift + gap, type, space);
             cusMat frames = CUS_MAT_INIT;
-            check(cusMatRegion(&memory.mat, 0, 0, COLS, WINDOWS * ROWS, &frames));
+            check(cusMatRegion(&memory.mat, shift, 0, COLS, rows, &frames));
             measure(row, kind, *input, windows, &frames);
         }
     });
+}
+
+// Frames of which most are only filled.
+TEST(EventsWorst, MostlyEmptyPadded) {
+    std::vector<cusEventWindow> windows(20, {7, 7});
+    windows[10] = {0, STACK};
+    placedRow("20-windows-mostly-empty-padded", TARGETS, STACK, windows, 0, 4);
+}
+
+// Pixels of 1 to 20 bytes: rows start that far from a multiple of 16.
+TEST(EventsWorst, FramesAnywhere) {
+    for (const int shift : {0, 1})
+        placedRow(shift ? "20-windows-of-200k/frames-anywhere" : "20-windows-of-200k/frames-aligned",
+                  {CUS_REPR_HISTOGRAM, CUS_REPR_MDES, CUS_REPR_MDES_COUNT, CUS_REPR_TENCODE, CUS_REPR_STACKED_HISTOGRAM,
+                   CUS_REPR_VOXEL_GRID, CUS_REPR_TIME_SURFACE, CUS_REPR_EVENT_DIFF},
+                  20 * STACK, stacks(20 * STACK, STACK, STACK), shift, 0);
 }
 
 TEST(EventsWorst, Unaligned) {

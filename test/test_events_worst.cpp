@@ -105,23 +105,70 @@ TEST_P(EventsWorst, TimesOutOfOrder) {
     }
 }
 
-// Frames whose rows start anywhere, of windows that are made whole and in parts; the arrays of the events too.
+// Frames whose rows start `offset` channels past a multiple of 16 bytes, and every `16 - offset` channels more; the arrays of the
+// events too.
+void checkPlaced(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
+                 const cusRepresentation &r, cusSpace space, size_t offset) {
+    int type = 0;
+    CUS_ASSERT_OK(cusRepresentationType(&r, &type));
+    const size_t unit = cusTypeSize(CUS_DEPTH(type));
+    const Stacker stacker(rows, cols, space, {r});
+    const SpaceEvents input(events, space, offset);
+    support::TestMat out(rows * static_cast<int>(windows.size()), cols, type, space, {(16 - offset) * unit, offset * unit});
+    CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), windows.size(), &out.mat, nullptr));
+    expectFrames(out.mat, events, windows, rows, cols, r);
+    EXPECT_TRUE(out.intact());
+}
+
+// Windows that are made whole and in parts.
 TEST_P(EventsWorst, FramesAtAnyAddress) {
     std::mt19937_64 random = support::generator();
     const size_t n = space() == CUS_DEVICE ? 420000 : 20000;
     const Events events = eventsOf(Content::HALF_ON_ONE_PIXEL, n, 21, 75, random);
-    const std::vector<cusEventWindow> windows = {{3, 900}, {0, n}, {17, 17}};
-    for (const cusRepresentation &r : allKinds()) {
-        int type = 0;
-        CUS_ASSERT_OK(cusRepresentationType(&r, &type));
-        const Stacker stacker(21, 75, space(), {r});
-        const size_t unit = cusTypeSize(CUS_DEPTH(type));
+    for (const cusRepresentation &r : allKinds())
         for (const size_t offset : {1, 2, 3, 7}) {
-            const SpaceEvents input(events, space(), offset);
-            support::TestMat out(63, 75, type, space(), {(16 - offset) * unit, offset * unit});
-            CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), 3, &out.mat, nullptr));
-            expectFrames(out.mat, events, windows, 21, 75, r);
-            EXPECT_TRUE(out.intact());
+            checkPlaced(events, {{3, 900}, {0, n}, {17, 17}}, 21, 75, r, space(), offset);
+            if (HasFailure())
+                return;
+        }
+}
+
+// Rows of many pixels, of several tiles, of a multiple of 32 bytes with their padding, and of less than 16 bytes.
+TEST_P(EventsWorst, FramesOfAnyWidthAtAnyAddress) {
+    std::mt19937_64 random = support::generator();
+    for (const auto &[rows, cols] :
+         {std::pair{5, 300}, {3, 520}, {40, 391}, {70, 368}, {40, 376}, {4, 1}, {4, 2}, {4, 3}, {4, 5}}) {
+        const Events events = eventsOf(Content::HALF_ON_ONE_PIXEL, 3000, rows, cols, random);
+        std::vector<cusRepresentation> all = allKinds();
+        for (int channels = 1; channels <= 2; ++channels)
+            for (cusRepresentation r : allKinds())
+                if (r.kind != CUS_REPR_HISTOGRAM && r.kind != CUS_REPR_TENCODE && r.kind != CUS_REPR_TIME_SURFACE &&
+                    r.kind != CUS_REPR_EVENT_DIFF) {
+                    r.channels = channels;
+                    r.normalize = r.kind == CUS_REPR_VOXEL_GRID;
+                    all.push_back(r);
+                }
+        for (const cusRepresentation &r : otherOptions(random))
+            all.push_back(r);
+        for (const cusRepresentation &r : all) {
+            checkPlaced(events, {{3, 900}, {0, 3000}, {17, 17}}, rows, cols, r, space(), 1 + random() % 15);
+            if (HasFailure())
+                return;
+        }
+    }
+}
+
+// On a GPU, tiles that are left to helpers.
+TEST_P(EventsWorst, CrowdedFramesAtAnyAddress) {
+    std::mt19937_64 random = support::generator();
+    const uint64_t n = space() == CUS_DEVICE ? 100000 : 5000;
+    for (Content content : CONTENTS) {
+        const Events events = eventsOf(content, n, 300, 201, random);
+        std::vector<cusEventWindow> windows = {{n / 2, n / 2 + 500}};
+        for (uint64_t first = 0; first < 11; ++first)
+            windows.push_back({first, first + n - 100});
+        for (const cusRepresentation &r : allKinds()) {
+            checkPlaced(events, windows, 300, 201, r, space(), 1 + random() % 15);
             if (HasFailure())
                 return;
         }

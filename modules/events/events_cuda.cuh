@@ -227,12 +227,10 @@ struct TileParams {
     Tiling tiling;
     SortedRuns sorted;
     Representation repr; // of MDES with 8-bit values the channels alone; not of TENCODE
-    bool vectors;        // its rows start at multiples of 16 bytes
     unsigned part_bits;  // tileValuesKernel
     // MDES of 8 bits, with the bytes for no event, positive and negative, and TENCODE
     uint8_t *mdes, *tencode;
     size_t mdes_step, tencode_step;
-    bool mdes_vectors, tencode_vectors;
     unsigned none, positive, negative, swap;
     // Replace sorted runs: last-event keys in device memory, `pitch` per row; keep_keys: another pass follows
     uint32_t *keys;
@@ -303,8 +301,9 @@ struct Batch {
     cudaStream_t stream;
 };
 
+// Whether rows are whole 16-byte vectors at aligned addresses.
 inline bool rowsAligned(const cusMat &mat) {
-    return isAligned(mat.data, mat.step, 2, 16);
+    return isAligned(mat.data, mat.step, 2, 16) && cusi_rowBytes(&mat) % 16 == 0;
 }
 
 // The batch's first frame.

@@ -5,28 +5,34 @@ namespace cusi::events {
 
 namespace tuning {
 constexpr int HISTOGRAM_THREADS = 256;
-}
+// As many blocks of a multiprocessor as shared memory has room for: registers must suffice, for rows at any address, too.
+constexpr int ANYWHERE_BLOCKS = 6;
+} // namespace tuning
 
 namespace {
 
 constexpr unsigned PIXELS = 1u << tuning::HISTOGRAM_TILE;
 constexpr int THREADS = tuning::HISTOGRAM_THREADS;
 
-// Pixels from .. from + pixels - 1 of the tile to the frame; counts(i) gives the 16 bytes of pixels from + 8 i .. from + 8
-// i + 7.
-template<class Counts>
+// Pixels from .. from + pixels - 1 of the tile to the frame: value(i) gives the 16 bytes of pixels from + 8 i .. from + 8 i + 7,
+// byte(i) one of their bytes.
+template<bool ALIGNED, class Value, class Byte>
 __device__ inline void writeCounts(const TileParams &params, unsigned w, unsigned tile, unsigned from, unsigned pixels,
-                                   Counts counts) {
+                                   Value value, Byte byte) {
     const Tiling &tiling = params.tiling;
     const unsigned row0 = tiling.firstRow(tile), col0 = tiling.firstCol(tile);
-    for (unsigned i = threadIdx.x; i < pixels / 8; i += THREADS) {
-        const unsigned pixel = from + 8 * i, row = row0 + (pixel >> tiling.col_bits),
-                       col = col0 + (pixel & ((1u << tiling.col_bits) - 1));
-        if (row < tiling.bottom && col < tiling.cols)
-            store16(rowOf(static_cast<unsigned char *>(params.repr.frames), params.repr.step,
-                          static_cast<size_t>(w) * tiling.rows + row) +
-                        col * 2,
-                    counts(i), static_cast<int>(min(8u, tiling.cols - col)) * 2, params.vectors);
+    if constexpr (!ALIGNED) {
+        storePixels<THREADS, true>(params, w, row0, col0, from, pixels, 2, value, byte);
+    } else {
+        for (unsigned i = threadIdx.x; i < pixels / 8; i += THREADS) {
+            const unsigned pixel = from + 8 * i, row = row0 + (pixel >> tiling.col_bits),
+                           col = col0 + (pixel & ((1u << tiling.col_bits) - 1));
+            if (row < tiling.bottom && col < tiling.cols)
+                __stcs(reinterpret_cast<uint4 *>(rowOf(static_cast<unsigned char *>(params.repr.frames), params.repr.step,
+                                                       static_cast<size_t>(w) * tiling.rows + row) +
+                                                 col * 2),
+                       value(i));
+        }
     }
 }
 
@@ -80,6 +86,7 @@ __device__ __forceinline__ void countHalf16(const TileParams &params, unsigned w
 }
 
 // A helper counts its share with 16 bits, two blocks half a tile each.
+template<bool ALIGNED>
 __device__ __forceinline__ void helpHistogram(const TileParams &params, unsigned w, unsigned runs, unsigned block,
                                               uint32_t flip, uint32_t *cells) {
     const Help help = helpOf<uint16_t, THREADS>(params, w, block / 2, cells);
@@ -89,15 +96,22 @@ __device__ __forceinline__ void helpHistogram(const TileParams &params, unsigned
     clearShared(cells, PIXELS / 2);
     countHalf16<true>(params, w, runs, help.runs(params.helpers), help.tile, flip, from, cells);
     if (mergeHelp<THREADS>(params, help, w, half, cells, AddCounts()))
-        writeCounts(params, w, help.tile, from, PIXELS / 2, [&](unsigned i) {
-            const uint4 *quads = reinterpret_cast<const uint4 *>(cells);
-            return saturatedBytes(quads[spread(params.tiling, 8 * i) / 4], quads[spread(params.tiling, 8 * i + 4) / 4]);
-        });
+        writeCounts<ALIGNED>(
+            params, w, help.tile, from, PIXELS / 2,
+            [&](unsigned i) {
+                const uint4 *quads = reinterpret_cast<const uint4 *>(cells);
+                return saturatedBytes(quads[spread(params.tiling, 8 * i) / 4], quads[spread(params.tiling, 8 * i + 4) / 4]);
+            },
+            [&](unsigned i) {
+                return min(reinterpret_cast<const uint16_t *>(cells)[spread(params.tiling, i / 2) * 2 + i % 2],
+                           uint16_t{255});
+            });
 }
 
 // Counts with 8 bits; a tile where a counter carries is counted again with 16 bits, half a tile at a time.
-template<bool HELPED>
-__global__ void __launch_bounds__(THREADS) histogramKernel(const TileParams params) {
+template<bool HELPED, bool ALIGNED>
+__global__ void __launch_bounds__(THREADS, ALIGNED ? 0 : blocksOf256(tuning::ANYWHERE_BLOCKS))
+    histogramKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
     __shared__ int carried;
@@ -106,7 +120,7 @@ __global__ void __launch_bounds__(THREADS) histogramKernel(const TileParams para
     const unsigned runs = SortedRuns::runs(params.windows[w]);
     const uint32_t flip = params.repr.swap ? 0 : 0x00010001; // positive comes first
     if (HELPED && tile >= params.tiling.tiles) {
-        helpHistogram(params, w, runs, tile - params.tiling.tiles, flip, cells);
+        helpHistogram<ALIGNED>(params, w, runs, tile - params.tiling.tiles, flip, cells);
         return;
     }
     const RunRange range = HELPED ? runsUnlessCrowded<uint16_t>(params, w, tile) : RunRange{};
@@ -116,7 +130,9 @@ __global__ void __launch_bounds__(THREADS) histogramKernel(const TileParams para
     count8(params, w, runs, range, tile, flip, cells, carried);
     __syncthreads();
     if (!carried) {
-        writeCounts(params, w, tile, 0, PIXELS, [&](unsigned i) { return reinterpret_cast<uint4 *>(cells)[i]; });
+        writeCounts<ALIGNED>(
+            params, w, tile, 0, PIXELS, [&](unsigned i) { return reinterpret_cast<uint4 *>(cells)[i]; },
+            [&](unsigned i) { return reinterpret_cast<const uint8_t *>(cells)[i]; });
         return;
     }
     for (unsigned from = 0; from < PIXELS; from += PIXELS / 2) {
@@ -124,22 +140,30 @@ __global__ void __launch_bounds__(THREADS) histogramKernel(const TileParams para
         clearShared(cells, PIXELS / 2);
         countHalf16<false>(params, w, runs, RunRange{}, tile, flip, from, cells);
         __syncthreads();
-        writeCounts(params, w, tile, from, PIXELS / 2, [&](unsigned i) {
-            return saturatedBytes(reinterpret_cast<uint4 *>(cells)[2 * i], reinterpret_cast<uint4 *>(cells)[2 * i + 1]);
-        });
+        writeCounts<ALIGNED>(
+            params, w, tile, from, PIXELS / 2,
+            [&](unsigned i) {
+                return saturatedBytes(reinterpret_cast<uint4 *>(cells)[2 * i], reinterpret_cast<uint4 *>(cells)[2 * i + 1]);
+            },
+            [&](unsigned i) { return min(reinterpret_cast<const uint16_t *>(cells)[i], uint16_t{255}); });
     }
 }
 
 } // namespace
 
 TilePass histogramPass(const Batch &batch, int index) {
-    TilePass pass = {histogramKernel<false>, THREADS, PIXELS * 2, tuning::HISTOGRAM_TILE, tuning::HISTOGRAM_TILE, {}};
-    pass.helped = histogramKernel<true>;
+    const bool aligned = rowsAligned(batch.frames[index]);
+    TilePass pass = {aligned ? histogramKernel<false, true> : histogramKernel<false, false>,
+                     THREADS,
+                     PIXELS * 2,
+                     tuning::HISTOGRAM_TILE,
+                     tuning::HISTOGRAM_TILE,
+                     {}};
+    pass.helped = aligned ? histogramKernel<true, true> : histogramKernel<true, false>;
     pass.helped_pieces = 2;
     pass.helped_bytes = PIXELS * 2;
     pass.record_bytes = sizeof(uint16_t);
     pass.params.repr = representationOf(batch, index);
-    pass.params.vectors = rowsAligned(batch.frames[index]);
     return pass;
 }
 

@@ -177,19 +177,20 @@ __device__ bool codesOfTile(const TileParams &params, unsigned w, unsigned &tile
 // ---- Codes to bytes ----------------------------------------------------------------------------------------------------
 
 // Pixels of `bytes` bytes each, left in shared memory by the warp, to the frame.
-__device__ __forceinline__ void storeStrip(const uint32_t *strip, uint8_t *out, unsigned bytes, unsigned pixels,
-                                           bool vectors) {
+template<bool ALIGNED>
+__device__ __forceinline__ void storeStrip(const uint32_t *strip, uint8_t *out, unsigned bytes, unsigned pixels) {
     const unsigned lane = threadIdx.x & 31;
+    const uint4 *quads = reinterpret_cast<const uint4 *>(strip);
     __syncwarp();
-    if (vectors && pixels == STRIP) {
+    if constexpr (ALIGNED) {
 #pragma unroll
         for (unsigned i = 0; i < divUp(STRIP * bytes, 512u); ++i)
-            if (i * 32 + lane < STRIP * bytes / 16)
-                __stcs(reinterpret_cast<uint4 *>(out) + i * 32 + lane,
-                       reinterpret_cast<const uint4 *>(strip)[i * 32 + lane]);
+            if (i * 32 + lane < pixels * bytes / 16)
+                __stcs(reinterpret_cast<uint4 *>(out) + i * 32 + lane, quads[i * 32 + lane]);
     } else {
-        for (unsigned i = lane; i < pixels * bytes; i += 32)
-            out[i] = reinterpret_cast<const uint8_t *>(strip)[i];
+        storeAnywhere(
+            Rows{out, 0, 1, pixels * bytes, 0, 0, lane, 32}, [&](unsigned i) { return quads[i]; },
+            [&](unsigned i) { return reinterpret_cast<const uint8_t *>(strip)[i]; });
     }
     __syncwarp();
 }
@@ -258,7 +259,7 @@ constexpr size_t sharedBytes(int channels) {
 }
 
 // CHANNELS: of MDES with 8-bit values; 0: TENCODE alone.
-template<int CHANNELS, bool TENCODE, bool HELPED>
+template<int CHANNELS, bool TENCODE, bool HELPED, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS) lastEventKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
@@ -287,13 +288,13 @@ __global__ void __launch_bounds__(THREADS) lastEventKernel(const TileParams para
                 mdesBytesAny(cells + s * STRIP, channels, params.none, mdes);
             else
                 mdesBytes<CHANNELS>(four, params.none, mdes);
-            storeStrip(mdes, params.mdes + y * params.mdes_step + static_cast<size_t>(col) * channels, channels, pixels,
-                       params.mdes_vectors);
+            storeStrip<ALIGNED>(mdes, params.mdes + y * params.mdes_step + static_cast<size_t>(col) * channels, channels,
+                                pixels);
         }
         if (TENCODE) {
             tencodeBytes(four, first, third, tencode);
-            storeStrip(tencode, params.tencode + y * params.tencode_step + static_cast<size_t>(col) * 3, 3, pixels,
-                       params.tencode_vectors);
+            storeStrip<ALIGNED>(tencode, params.tencode + y * params.tencode_step + static_cast<size_t>(col) * 3, 3,
+                                pixels);
         }
     }
 }
@@ -326,18 +327,22 @@ __global__ void __launch_bounds__(THREADS) mdesFloatsKernel(const TileParams par
 
 // ---- The host's side ---------------------------------------------------------------------------------------------------
 
-template<bool HELPED>
+template<bool HELPED, bool ALIGNED>
 TileKernel lastEventKernelFor(unsigned channels, bool tencode) {
     if (channels == 0)
-        return lastEventKernel<0, true, HELPED>;
+        return lastEventKernel<0, true, HELPED, ALIGNED>;
     if (channels == DEFAULT_CHANNELS)
-        return tencode ? lastEventKernel<DEFAULT_CHANNELS, true, HELPED> : lastEventKernel<DEFAULT_CHANNELS, false, HELPED>;
-    return tencode ? lastEventKernel<ANY_CHANNELS, true, HELPED> : lastEventKernel<ANY_CHANNELS, false, HELPED>;
+        return tencode ? lastEventKernel<DEFAULT_CHANNELS, true, HELPED, ALIGNED>
+                       : lastEventKernel<DEFAULT_CHANNELS, false, HELPED, ALIGNED>;
+    return tencode ? lastEventKernel<ANY_CHANNELS, true, HELPED, ALIGNED>
+                   : lastEventKernel<ANY_CHANNELS, false, HELPED, ALIGNED>;
 }
 
-void setKernels(TilePass *pass, bool tencode) {
-    pass->kernel = lastEventKernelFor<false>(pass->params.repr.channels, tencode);
-    pass->helped = lastEventKernelFor<true>(pass->params.repr.channels, tencode);
+void setKernels(TilePass *pass, bool tencode, bool aligned) {
+    const auto plain = aligned ? lastEventKernelFor<false, true> : lastEventKernelFor<false, false>,
+               helped = aligned ? lastEventKernelFor<true, true> : lastEventKernelFor<true, false>;
+    pass->kernel = plain(pass->params.repr.channels, tencode);
+    pass->helped = helped(pass->params.repr.channels, tencode);
 }
 
 TilePass emptyPass() {
@@ -356,7 +361,6 @@ void addMdes(const Batch &batch, int index, TilePass *pass) {
     params.repr.channels = static_cast<unsigned>(r.channels);
     params.mdes = frameTop<uint8_t>(batch, mat);
     params.mdes_step = mat.step;
-    params.mdes_vectors = rowsAligned(mat);
     params.none = r.depth == CUS_8U ? 128 : 0;
     params.positive = r.depth == CUS_8U ? 255 : 1;
     params.negative = r.depth == CUS_8U ? 0 : 255; // -1
@@ -367,7 +371,6 @@ void addTencode(const Batch &batch, int index, TilePass *pass) {
     TileParams &params = pass->params;
     params.tencode = frameTop<uint8_t>(batch, mat);
     params.tencode_step = mat.step;
-    params.tencode_vectors = rowsAligned(mat);
     params.swap = batch.stacker->representations[index].swap_channels != 0;
 }
 
@@ -381,7 +384,8 @@ cusStatus createLastEvent(const cusEventStacker *stacker) {
             continue;
         const int channels = r.channels == DEFAULT_CHANNELS ? DEFAULT_CHANNELS : EVENTS_MAX_CHANNELS;
         for (bool tencode : {false, true})
-            for (const auto kernelFor : {lastEventKernelFor<false>, lastEventKernelFor<true>})
+            for (const auto kernelFor : {lastEventKernelFor<false, false>, lastEventKernelFor<false, true>,
+                                         lastEventKernelFor<true, false>, lastEventKernelFor<true, true>})
                 CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(static_cast<unsigned>(r.channels), tencode),
                                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                        static_cast<int>(sharedBytes(channels))));
@@ -392,6 +396,7 @@ cusStatus createLastEvent(const cusEventStacker *stacker) {
 // The first MDES of 8-bit values and the first TENCODE share the last pass; all others have a pass each before it.
 void addLastEventPasses(const Batch &batch, TilePasses *passes) {
     TilePass shared = emptyPass();
+    bool all_aligned = true; // of the frames that it makes
     for (int i = 0; i < batch.stacker->count; ++i) {
         const cusRepresentation &r = batch.stacker->representations[i];
         if (!eventsUsesLastEvent(r.kind))
@@ -400,6 +405,7 @@ void addLastEventPasses(const Batch &batch, TilePasses *passes) {
         passes->with_green |= tencode;
         if (!floats && !(tencode ? shared.params.tencode : shared.params.mdes)) {
             tencode ? addTencode(batch, i, &shared) : addMdes(batch, i, &shared);
+            all_aligned &= rowsAligned(batch.frames[i]);
             continue;
         }
         TilePass &pass = passes->pass[passes->count++] = emptyPass();
@@ -409,11 +415,11 @@ void addLastEventPasses(const Batch &batch, TilePasses *passes) {
             pass.params.repr = representationOf(batch, i);
         } else {
             tencode ? addTencode(batch, i, &pass) : addMdes(batch, i, &pass);
-            setKernels(&pass, tencode);
+            setKernels(&pass, tencode, rowsAligned(batch.frames[i]));
         }
     }
     if (shared.params.mdes || shared.params.tencode) {
-        setKernels(&shared, shared.params.tencode != nullptr);
+        setKernels(&shared, shared.params.tencode != nullptr, all_aligned);
         passes->pass[passes->count++] = shared;
     }
 }

@@ -37,7 +37,6 @@ struct NormalizeParams {
     float *frames;
     size_t step;
     unsigned rows, values; // rows of a frame; values of a row
-    bool vectors;          // rows start at multiples of 16 bytes
     Moments *moments;      // tuning::NORMALIZE_PARTS of each frame
 };
 
@@ -48,29 +47,31 @@ __device__ inline void forValues(const NormalizeParams &params, Visit visit) {
     const unsigned end = static_cast<unsigned>(rows * (blockIdx.x + 1) / tuning::NORMALIZE_PARTS);
     for (unsigned y = static_cast<unsigned>(rows * blockIdx.x / tuning::NORMALIZE_PARTS) + threadIdx.x / 32; y < end;
          y += tuning::VALUES_THREADS / 32) {
-        float *row = rowOf(params.frames, params.step, static_cast<size_t>(blockIdx.y) * params.rows + y);
+        float *const row = rowOf(params.frames, params.step, static_cast<size_t>(blockIdx.y) * params.rows + y);
+        // The vector that holds the row's first value is the first, wherever in it that is.
+        const int before = static_cast<int>(reinterpret_cast<uintptr_t>(row) % 16 / 4),
+                  values = static_cast<int>(params.values);
 #pragma unroll 2
-        for (unsigned i = threadIdx.x % 32 * 4; i < params.values; i += 128) {
-            const unsigned n = min(4u, params.values - i);
-            const bool vector = params.vectors && n == 4;
-            float4 four = make_float4(0, 0, 0, 0);
-            if (vector) {
+        for (int i = static_cast<int>(threadIdx.x % 32 * 4) - before; i < values; i += 128) {
+            const bool whole = i >= 0 && i + 4 <= values;
+            const auto exists = [&](int k) { return i + k >= 0 && i + k < values; };
+            float4 four;
+            if (whole)
                 four = *reinterpret_cast<const float4 *>(row + i);
-            } else {
-                four.x = row[i];
-                four.y = n > 1 ? row[i + 1] : 0;
-                four.z = n > 2 ? row[i + 2] : 0;
-                four.w = n > 3 ? row[i + 3] : 0;
-            }
+            else
+                four = make_float4(exists(0) ? row[i] : 0, exists(1) ? row[i + 1] : 0, exists(2) ? row[i + 2] : 0,
+                                   exists(3) ? row[i + 3] : 0);
             if (!visit(four))
                 continue;
-            if (vector)
+            if (whole) {
                 *reinterpret_cast<float4 *>(row + i) = four;
-            else
-                storeWords(reinterpret_cast<uint32_t *>(row + i),
-                           make_uint4(__float_as_uint(four.x), __float_as_uint(four.y), __float_as_uint(four.z),
-                                      __float_as_uint(four.w)),
-                           n);
+                continue;
+            }
+            const float v[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+            for (int k = 0; k < 4; ++k)
+                if (exists(k))
+                    row[i + k] = v[k];
         }
     }
 }
@@ -124,9 +125,8 @@ __global__ void __launch_bounds__(tuning::VALUES_THREADS) normalizeKernel(const 
 cusStatus normalizeFrames(const Batch &batch, int index) {
     const Representation repr = representationOf(batch, index);
     const NormalizeParams params = {
-        static_cast<float *>(repr.frames),          repr.step,
-        static_cast<unsigned>(batch.stacker->rows), static_cast<unsigned>(batch.stacker->cols) * repr.channels,
-        rowsAligned(batch.frames[index]),           reinterpret_cast<Moments *>(batch.state->sorted)};
+        static_cast<float *>(repr.frames), repr.step, static_cast<unsigned>(batch.stacker->rows),
+        static_cast<unsigned>(batch.stacker->cols) * repr.channels, reinterpret_cast<Moments *>(batch.state->sorted)};
     static_assert(tuning::BATCH_WINDOWS * tuning::NORMALIZE_PARTS * sizeof(Moments) <= tuning::SORTED_BYTES, "");
     for (const auto kernel : {momentsKernel, normalizeKernel})
         CUS_TRY(launchOverlapped(STACK, kernel, dim3(tuning::NORMALIZE_PARTS, batch.count), tuning::VALUES_THREADS, 0,

@@ -12,6 +12,107 @@ __device__ inline void clearShared(uint32_t *cells, unsigned words) {
     __syncthreads();
 }
 
+// As many blocks of 256 threads as a multiprocessor can have: of compute capability 7.5, four.
+constexpr int blocksOf256(int blocks) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    return blocks < 4 ? blocks : 4;
+#else
+    return blocks;
+#endif
+}
+
+// Rows of neighboring pixels whose addresses differ by multiples of 32 bytes, for some neighboring lanes of a warp.
+struct Rows {
+    unsigned char *out; // of the first row
+    size_t step;        // bytes from row to row
+    unsigned count;
+    unsigned all;         // bytes of a row
+    unsigned first, next; // of the tile's bytes: the first row's first, and how far it is to the next row's
+    unsigned lane, lanes;
+};
+
+// The vectors of rows: number i of a row, which begins `before` bytes past the row, is made of values i and i + 1, or of value i
+// alone, from bit 32 WORDS + `bits` on.
+template<unsigned WORDS, class Value>
+__device__ __forceinline__ void storeShifted(Rows rows, unsigned before, unsigned vectors, Value value) {
+    const unsigned bits = before % 4 * 8, more = before % 16 ? 1 : 0;
+    rows.out += before;
+    for (unsigned first = (rows.first + before) / 16; rows.count > 0;
+         --rows.count, rows.out += rows.step, first += rows.next / 16)
+#pragma unroll 1
+        for (unsigned i = rows.lane; i < vectors; i += rows.lanes) {
+            const uint4 low = value(first + i), high = value(first + i + more);
+            const uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+            const auto shifted = [&](unsigned k) { return __funnelshift_r(w[WORDS + k], w[WORDS + k + 1], bits); };
+            __stcs(reinterpret_cast<uint4 *>(rows.out) + i, make_uint4(shifted(0), shifted(1), shifted(2), shifted(3)));
+        }
+}
+
+// Writes rows that start at any address: value(i) gives bytes 16 i .. 16 i + 15 of the tile, byte(i) one. Whole sectors are written
+// in vectors, and the bytes before the first sector and after the last one by a lane each.
+template<class Value, class Byte>
+__device__ __forceinline__ void storeAnywhere(const Rows &rows, Value value, Byte byte) {
+    const unsigned before = min(-static_cast<unsigned>(reinterpret_cast<uintptr_t>(rows.out)) % 32, rows.all),
+                   vectors = (rows.all - before) / 32 * 2;
+    switch (before / 4 % 4) { // which words of the values: without a choice for each vector
+    case 0:
+        storeShifted<0>(rows, before, vectors, value);
+        break;
+    case 1:
+        storeShifted<1>(rows, before, vectors, value);
+        break;
+    case 2:
+        storeShifted<2>(rows, before, vectors, value);
+        break;
+    default:
+        storeShifted<3>(rows, before, vectors, value);
+    }
+#pragma unroll 1
+    for (unsigned i = rows.lane; i < rows.all - 16 * vectors; i += rows.lanes) {
+        const unsigned at = i < before ? i : i + 16 * vectors;
+        unsigned char *out = rows.out + at;
+#pragma unroll 2
+        for (unsigned y = 0, from = rows.first + at; y < rows.count; ++y, out += rows.step, from += rows.next)
+            *out = static_cast<unsigned char>(byte(from));
+    }
+}
+
+// Writes pixels from .. from + pixels - 1 of a tile, whole rows of it or a piece of one, to frame w, whose rows start anywhere.
+// A pixel has `bytes` bytes; value(i) and byte(i) as above, counted from the first pixel on. TOGETHER: lanes write all their rows
+// that differ by multiples of 32 bytes together, which is faster if rows are short.
+template<int THREADS, bool TOGETHER, class Value, class Byte>
+__device__ __forceinline__ void storePixels(const TileParams &params, unsigned w, unsigned row0, unsigned col0,
+                                            unsigned from, unsigned pixels, unsigned bytes, Value value, Byte byte) {
+    const Tiling &tiling = params.tiling;
+    const unsigned row = row0 + (from >> tiling.col_bits), col = col0 + (from & ((1u << tiling.col_bits) - 1));
+    if (row >= tiling.bottom || col >= tiling.cols)
+        return;
+    const auto bitsOf = [](unsigned power_of_two) {
+        return 31 - static_cast<unsigned>(__clz(static_cast<int>(power_of_two)));
+    };
+    const size_t step = params.repr.step;
+    // All are powers of two, of which these are the logarithms: divisions would take a block as long as some rows.
+    const unsigned length = min(tiling.col_bits, bitsOf(pixels)), // pixels of a row
+        lanes = bytes > 2 ? 5 : min(length + bytes - 5, 5u),      // that write a row, 16 bytes each
+        together = bitsOf(THREADS) - lanes,                       // rows that are written at a time
+        phases = 6 - __ffs(static_cast<int>(step | 32)),          // rows until an address differs by a multiple of 32
+        apart = TOGETHER ? max(together, phases) : together;
+    const unsigned height = min(pixels >> length, tiling.bottom - row), end = TOGETHER ? min(height, 1u << apart) : height;
+    Rows rows = {};
+    rows.step = step << apart, rows.next = bytes << length + apart;
+    rows.all = min(1u << length, tiling.cols - col) * bytes;
+    rows.lane = threadIdx.x & ((1u << lanes) - 1), rows.lanes = 1u << lanes;
+    unsigned y = threadIdx.x >> lanes;
+    rows.out =
+        rowOf(static_cast<unsigned char *>(params.repr.frames), step, static_cast<size_t>(w) * tiling.rows + row + y) +
+        static_cast<size_t>(col) * bytes;
+    for (; y < end; y += 1u << together, rows.out += step << together) {
+        rows.count = TOGETHER ? (height - y - 1 >> apart) + 1 : 1;
+        rows.first = y * bytes << length;
+        storeAnywhere(rows, value, byte);
+    }
+}
+
 // Runs first .. last - 1 of a window, or as many of them as there are, counted from the newest.
 struct RunRange {
     unsigned first = 0, last = ~0u;

@@ -45,33 +45,39 @@ __device__ inline void forRecords(const TileParams &params, const TilePart &part
     });
 }
 
-// Writes the part to the frame: value(i) gives its bytes 16 i .. 16 i + 15. A pixel has `bytes` bytes, a value 4 if `words`
-// is set and 1 otherwise.
-template<class Value>
-__device__ inline void writePart(const TileParams &params, const TilePart &part, unsigned bytes, bool words, Value value) {
-    const Tiling &tiling = params.tiling;
-    const unsigned together = bytes == 1   ? 4
-                              : bytes == 2 ? 2
-                                           : 1; // strips that a warp writes together, to keep all lanes busy
-    const unsigned lanes = 32 / together, lane = threadIdx.x % lanes;
-    for (unsigned s = threadIdx.x / lanes; s < part.pixels / STRIP; s += THREADS / lanes) {
-        const unsigned pixel = part.from + s * STRIP, row = part.row0 + (pixel >> tiling.col_bits),
-                       col = part.col0 + (pixel & ((1u << tiling.col_bits) - 1));
-        if (row >= tiling.bottom || col >= tiling.cols)
-            continue;
-        const unsigned all = min(static_cast<unsigned>(STRIP), tiling.cols - col) * bytes;
-        unsigned char *out = rowOf(static_cast<unsigned char *>(params.repr.frames), params.repr.step,
-                                   static_cast<size_t>(part.w) * tiling.rows + row) +
-                             static_cast<size_t>(col) * bytes;
-        for (unsigned i = lane; i * 16 < all; i += lanes) {
-            const unsigned left = min(16u, all - i * 16);
-            const uint4 four = value(s * (STRIP / 16) * bytes + i);
-            if (words && !(params.vectors && left == 16))
-                storeWords(reinterpret_cast<uint32_t *>(out) + i * 4, four, left / 4);
-            else
-                store16(out + i * 16, four, static_cast<int>(left), params.vectors);
+// Writes the part to the frame, whose pixels have `bytes` bytes: value(i) gives bytes 16 i .. 16 i + 15, byte(i) one.
+template<bool ALIGNED, bool TOGETHER = false, class Value, class Byte>
+__device__ inline void writePart(const TileParams &params, const TilePart &part, unsigned bytes, Value value, Byte byte) {
+    if constexpr (!ALIGNED) {
+        storePixels<THREADS, TOGETHER>(params, part.w, part.row0, part.col0, part.from, part.pixels, bytes, value, byte);
+    } else {
+        const Tiling &tiling = params.tiling;
+        const unsigned together = bytes == 1   ? 4
+                                  : bytes == 2 ? 2
+                                               : 1; // strips that a warp writes together, to keep all lanes busy
+        const unsigned lanes = 32 / together, lane = threadIdx.x % lanes;
+        for (unsigned s = threadIdx.x / lanes; s < part.pixels / STRIP; s += THREADS / lanes) {
+            const unsigned pixel = part.from + s * STRIP, row = part.row0 + (pixel >> tiling.col_bits),
+                           col = part.col0 + (pixel & ((1u << tiling.col_bits) - 1));
+            if (row >= tiling.bottom || col >= tiling.cols)
+                continue;
+            const unsigned all = min(static_cast<unsigned>(STRIP), tiling.cols - col) * bytes;
+            unsigned char *out = rowOf(static_cast<unsigned char *>(params.repr.frames), params.repr.step,
+                                       static_cast<size_t>(part.w) * tiling.rows + row) +
+                                 static_cast<size_t>(col) * bytes;
+            for (unsigned i = lane; i * 16 < all; i += lanes)
+                __stcs(reinterpret_cast<uint4 *>(out) + i, value(s * (STRIP / 16) * bytes + i));
         }
     }
+}
+
+// The same from words alone.
+template<bool ALIGNED, class Word>
+__device__ inline void writePart(const TileParams &params, const TilePart &part, unsigned bytes, Word word) {
+    writePart<ALIGNED>(
+        params, part, bytes,
+        [&](unsigned i) { return make_uint4(word(4 * i), word(4 * i + 1), word(4 * i + 2), word(4 * i + 3)); },
+        [&](unsigned i) { return word(i / 4) >> i % 4 * 8; });
 }
 
 // The word of the frame that an accumulator (or four of 8 bits) becomes.
@@ -148,7 +154,7 @@ __device__ __forceinline__ void countHalf16(const TileParams &params, const Tile
 }
 
 // Writes these counts. Each channel of MDES_COUNT has the events of all later ones too.
-template<Kind KIND>
+template<Kind KIND, bool ALIGNED>
 __device__ __forceinline__ void writeHalf16(const TileParams &params, const TilePart &half, unsigned bytes,
                                             uint32_t *cells) {
     const unsigned channels = params.repr.channels;
@@ -161,11 +167,15 @@ __device__ __forceinline__ void writeHalf16(const TileParams &params, const Tile
         }
         __syncthreads();
     }
-    writePart(params, half, bytes, false, [&](unsigned i) {
-        const uint4 *quads = reinterpret_cast<const uint4 *>(cells), four = saturatedBytes(quads[2 * i], quads[2 * i + 1]);
-        const auto value = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
-        return make_uint4(value(four.x), value(four.y), value(four.z), value(four.w));
-    });
+    const auto word = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
+    writePart<ALIGNED>(
+        params, half, bytes,
+        [&](unsigned i) {
+            const uint4 *quads = reinterpret_cast<const uint4 *>(cells),
+                        four = saturatedBytes(quads[2 * i], quads[2 * i + 1]);
+            return make_uint4(word(four.x), word(four.y), word(four.z), word(four.w));
+        },
+        [&](unsigned i) { return word(min(reinterpret_cast<const uint16_t *>(cells)[i], uint16_t{255})); });
     __syncthreads();
 }
 
@@ -211,6 +221,7 @@ __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32
 }
 
 // Sums with 64 bits, half a part at a time, and writes the sums to the frame.
+template<bool ALIGNED>
 __device__ __forceinline__ void writeVoxels64(const TileParams &params, const TilePart &part, unsigned bytes,
                                               unsigned words, uint32_t *cells, int *carried) {
     for (unsigned i = 0; i < 2; ++i) {
@@ -218,12 +229,9 @@ __device__ __forceinline__ void writeVoxels64(const TileParams &params, const Ti
         clearShared(cells, words);
         sumVoxels(params, part.halfPart(i), cells, cells + words / 2, carried);
         __syncthreads();
-        writePart(params, part.halfPart(i), bytes, true, [&](unsigned at) {
-            const auto value = [&](unsigned k) {
-                const uint64_t sum = static_cast<uint64_t>(high[at * 4 + k]) << 32 | cells[at * 4 + k];
-                return __float_as_uint(voxelValue64(static_cast<int64_t>(sum)));
-            };
-            return make_uint4(value(0), value(1), value(2), value(3));
+        writePart<ALIGNED>(params, part.halfPart(i), bytes, [&](unsigned at) {
+            const uint64_t sum = static_cast<uint64_t>(high[at]) << 32 | cells[at];
+            return __float_as_uint(voxelValue64(static_cast<int64_t>(sum)));
         });
         __syncthreads();
     }
@@ -302,16 +310,20 @@ __device__ __forceinline__ uint4 clipped16(const uint4 *quads, unsigned i) {
 
 // ---- Accumulators to the frame -----------------------------------------------------------------------------------------
 
-template<Kind KIND>
+template<Kind KIND, bool ALIGNED>
 __device__ __forceinline__ void writeAccumulators(const TileParams &params, const TilePart &part, unsigned bytes,
                                                   const uint4 *quads) {
-    if constexpr (KIND == EVENT_DIFF)
-        writePart(params, part, 1, false, [&](unsigned i) { return clipped16(quads, i); });
-    else
-        writePart(params, part, bytes, KIND == TIME_SURFACE || KIND == VOXEL_GRID, [&](unsigned i) {
-            const auto value = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
-            return make_uint4(value(quads[i].x), value(quads[i].y), value(quads[i].z), value(quads[i].w));
-        });
+    if constexpr (KIND == EVENT_DIFF) {
+        writePart<ALIGNED, true>(
+            params, part, 1, [&](unsigned i) { return clipped16(quads, i); },
+            [&](unsigned i) { return clipped(reinterpret_cast<const uint32_t *>(quads)[i]); });
+        return;
+    }
+    const auto word = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
+    writePart<ALIGNED>(
+        params, part, bytes,
+        [&](unsigned i) { return make_uint4(word(quads[i].x), word(quads[i].y), word(quads[i].z), word(quads[i].w)); },
+        [&](unsigned i) { return word(reinterpret_cast<const uint32_t *>(quads)[i / 4]) >> i % 4 * 8; });
 }
 
 // ---- Helpers with a crowded tile ---------------------------------------------------------------------------------------
@@ -351,16 +363,15 @@ __device__ __forceinline__ void sumVoxelsTogether(const TileParams &params, cons
     });
 }
 
+template<bool ALIGNED>
 __device__ __forceinline__ void writeSums64(const TileParams &params, const TilePart &half, unsigned bytes,
                                             const int64_t *sums) {
-    writePart(params, half, bytes, true, [&](unsigned at) {
-        const auto value = [&](unsigned k) { return __float_as_uint(voxelValue64(sums[at * 4 + k])); };
-        return make_uint4(value(0), value(1), value(2), value(3));
-    });
+    writePart<ALIGNED>(params, half, bytes, [&](unsigned i) { return __float_as_uint(voxelValue64(sums[i])); });
     __syncthreads();
 }
 
 // A part's half from as many runs at a time as its sums have room for.
+template<bool ALIGNED>
 __device__ __forceinline__ void helpVoxels(const TileParams &params, TilePart half, const Help &help, unsigned piece,
                                            unsigned bytes, unsigned words, uint32_t *cells) {
     static_assert(tuning::HELPED_VOXEL_RUNS * tuning::RUN < 1 << (31 - 12), "sums of 32 bits");
@@ -373,7 +384,7 @@ __device__ __forceinline__ void helpVoxels(const TileParams &params, TilePart ha
         addToSlot<THREADS>(params.helpers, slot, sums, AddParts());
     }
     if (takeSlot<THREADS>(params.helpers, help, slot, sums))
-        writeSums64(params, half, bytes, reinterpret_cast<const int64_t *>(sums));
+        writeSums64<ALIGNED>(params, half, bytes, reinterpret_cast<const int64_t *>(sums));
 }
 
 // Indices of last events to their values.
@@ -386,7 +397,7 @@ __device__ __forceinline__ void surfaceOfIndices(const TileParams &params, const
     __syncthreads();
 }
 
-template<Kind KIND>
+template<Kind KIND, bool ALIGNED>
 __device__ __forceinline__ void helpValues(const TileParams &params, TilePart part, uint32_t *cells, EventsLevels *levels) {
     const Representation &repr = params.repr;
     constexpr unsigned PIECES = helpedPieces(KIND);
@@ -402,7 +413,7 @@ __device__ __forceinline__ void helpValues(const TileParams &params, TilePart pa
         return;
     prepareLevels<KIND>(repr, part.w, params.windows[part.w], levels);
     if constexpr (KIND == VOXEL_GRID) {
-        helpVoxels(params, part.halfPart(block % 2), help, piece, bytes, words, cells);
+        helpVoxels<ALIGNED>(params, part.halfPart(block % 2), help, piece, bytes, words, cells);
         return;
     }
     if constexpr (countsInBytes(KIND)) {
@@ -410,7 +421,7 @@ __device__ __forceinline__ void helpValues(const TileParams &params, TilePart pa
         clearShared(cells, words);
         countHalf16<KIND>(params, half, *levels, cells);
         if (mergeHelp<THREADS>(params, help, part.w, piece, cells, AddCounts()))
-            writeHalf16<KIND>(params, half, bytes, cells);
+            writeHalf16<KIND, ALIGNED>(params, half, bytes, cells);
         return;
     }
     clearShared(cells, words);
@@ -425,19 +436,19 @@ __device__ __forceinline__ void helpValues(const TileParams &params, TilePart pa
     }
     if constexpr (KIND == TIME_SURFACE)
         surfaceOfIndices(params, part, cells);
-    writeAccumulators<KIND>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));
+    writeAccumulators<KIND, ALIGNED>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));
 }
 
 // ---- The kernel --------------------------------------------------------------------------------------------------------
 
 // Blocks of a multiprocessor for which registers must suffice, or 0: with more than 64 registers, windows that need no helpers
-// took 10 % longer.
-constexpr int leastBlocks(Kind kind, bool helped) {
-    return helped && kind == VOXEL_GRID ? 4 : 0;
+// took 10 % longer. Event differences at any address would take 58, for one block less.
+constexpr int leastBlocks(Kind kind, bool helped, bool aligned) {
+    return helped && kind == VOXEL_GRID ? 4 : kind == EVENT_DIFF && !aligned ? blocksOf256(5) : 0;
 }
 
-template<Kind KIND, bool HELPED>
-__global__ void __launch_bounds__(THREADS, leastBlocks(KIND, HELPED)) tileValuesKernel(const TileParams params) {
+template<Kind KIND, bool HELPED, bool ALIGNED>
+__global__ void __launch_bounds__(THREADS, leastBlocks(KIND, HELPED, ALIGNED)) tileValuesKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
     __shared__ EventsLevels levels;
@@ -447,7 +458,7 @@ __global__ void __launch_bounds__(THREADS, leastBlocks(KIND, HELPED)) tileValues
     TilePart part(params);
     if (HELPED) {
         if (part.tile >= params.tiling.tiles)
-            return helpValues<KIND>(params, part, cells, &levels);
+            return helpValues<KIND, ALIGNED>(params, part, cells, &levels);
         part.runs = runsUnlessCrowded<uint32_t>(params, part.w, part.tile);
     }
     const unsigned bytes = sharedBytesPerPixel(KIND, repr.channels), words = part.pixels * bytes / 4;
@@ -465,7 +476,7 @@ __global__ void __launch_bounds__(THREADS, leastBlocks(KIND, HELPED)) tileValues
             for (unsigned i = 0; i < 2; ++i) {
                 clearShared(cells, words);
                 countHalf16<KIND>(params, part.halfPart(i), levels, cells);
-                writeHalf16<KIND>(params, part.halfPart(i), bytes, cells);
+                writeHalf16<KIND, ALIGNED>(params, part.halfPart(i), bytes, cells);
             }
             return;
         }
@@ -473,7 +484,7 @@ __global__ void __launch_bounds__(THREADS, leastBlocks(KIND, HELPED)) tileValues
         sumVoxels(params, part, cells, nullptr, &carried);
         __syncthreads();
         if (carried)
-            return writeVoxels64(params, part, bytes, words, cells, &carried);
+            return writeVoxels64<ALIGNED>(params, part, bytes, words, cells, &carried);
     } else if constexpr (KIND == TIME_SURFACE) {
         surfaceOfPart(params, part, cells);
     } else {
@@ -481,22 +492,22 @@ __global__ void __launch_bounds__(THREADS, leastBlocks(KIND, HELPED)) tileValues
         sumPolarities(params, part, cells);
     }
     __syncthreads();
-    writeAccumulators<KIND>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));
+    writeAccumulators<KIND, ALIGNED>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));
 }
 
-template<bool HELPED>
+template<bool HELPED, bool ALIGNED>
 TileKernel tileValuesKernelFor(Kind kind) {
     switch (kind) {
     case TIME_SURFACE:
-        return tileValuesKernel<TIME_SURFACE, HELPED>;
+        return tileValuesKernel<TIME_SURFACE, HELPED, ALIGNED>;
     case MDES_COUNT:
-        return tileValuesKernel<MDES_COUNT, HELPED>;
+        return tileValuesKernel<MDES_COUNT, HELPED, ALIGNED>;
     case STACKED_HISTOGRAM:
-        return tileValuesKernel<STACKED_HISTOGRAM, HELPED>;
+        return tileValuesKernel<STACKED_HISTOGRAM, HELPED, ALIGNED>;
     case VOXEL_GRID:
-        return tileValuesKernel<VOXEL_GRID, HELPED>;
+        return tileValuesKernel<VOXEL_GRID, HELPED, ALIGNED>;
     default:
-        return tileValuesKernel<EVENT_DIFF, HELPED>;
+        return tileValuesKernel<EVENT_DIFF, HELPED, ALIGNED>;
     }
 }
 
@@ -510,7 +521,8 @@ cusStatus createValues(State *state) {
     // part may be halved.
     state->values_shared_bytes = std::clamp(static_cast<size_t>(shared) / 3 - 1280,
                                             size_t{2 * STRIP} * EVENTS_MAX_CHANNELS * 4, tuning::VALUES_SHARED_BYTES);
-    for (const auto kernelFor : {tileValuesKernelFor<false>, tileValuesKernelFor<true>}) {
+    for (const auto kernelFor : {tileValuesKernelFor<false, false>, tileValuesKernelFor<false, true>,
+                                 tileValuesKernelFor<true, false>, tileValuesKernelFor<true, true>}) {
         for (Kind kind : {TIME_SURFACE, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID})
             CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(kind), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                    static_cast<int>(state->values_shared_bytes)));
@@ -533,11 +545,16 @@ unsigned valuesPartBits(const Batch &batch, int index) {
 
 TilePass valuesPass(const Batch &batch, int index) {
     const Kind kind = kindOf(batch.stacker->representations[index].kind);
-    TilePass pass = {tileValuesKernelFor<false>(kind), THREADS, 0, tuning::INDEXED_TILE, valuesPartBits(batch, index), {}};
+    const bool aligned = rowsAligned(batch.frames[index]);
+    TilePass pass = {(aligned ? tileValuesKernelFor<false, true> : tileValuesKernelFor<false, false>)(kind),
+                     THREADS,
+                     0,
+                     tuning::INDEXED_TILE,
+                     valuesPartBits(batch, index),
+                     {}};
     pass.params.repr = representationOf(batch, index);
-    pass.params.vectors = rowsAligned(batch.frames[index]);
     pass.shared = size_t{sharedBytesPerPixel(kind, pass.params.repr.channels)} << pass.part_bits;
-    pass.helped = tileValuesKernelFor<true>(kind);
+    pass.helped = (aligned ? tileValuesKernelFor<true, true> : tileValuesKernelFor<true, false>)(kind);
     pass.helped_pieces = helpedPieces(kind);
     pass.helped_bytes = pass.shared;
     // The smallest tiles that are not too many to sort by: the fewer parts a tile has, the less often its records are read.

@@ -104,10 +104,15 @@ __device__ inline float surfaceValue(const Representation &repr, int64_t t, int6
         __hiloint2double(__double2hiint(series) + static_cast<int>(whole) * (1 << 20), __double2loint(series)));
 }
 
-// Four sums clipped to -128..127, as bytes.
+// Sums clipped to -128..127, as bytes: one, and four.
+__device__ inline uint32_t clipped(uint32_t sum) {
+    return static_cast<uint32_t>(max(-128, min(127, static_cast<int>(sum)))) & 255;
+}
 __device__ inline uint32_t clippedBytes(const uint4 &sums) {
-    const auto byte = [](uint32_t sum) { return static_cast<uint32_t>(max(-128, min(127, static_cast<int>(sum)))) & 255; };
-    return byte(sums.x) | byte(sums.y) << 8 | byte(sums.z) << 16 | byte(sums.w) << 24;
+    uint32_t upper, all; // an instruction clips two and puts them below what it is given
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(upper) : "r"(sums.w), "r"(sums.z), "r"(0));
+    asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(sums.y), "r"(sums.x), "r"(upper));
+    return all;
 }
 
 } // namespace cusi::events
