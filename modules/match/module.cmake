@@ -3,7 +3,7 @@
 # Scores must be the same bit for bit on both backends, so multiply-adds are not contracted; the device's own transforms call
 # fmaf.
 if(CUSIGHT_HAVE_CUDA)
-    file(GLOB match_kernels CONFIGURE_DEPENDS modules/match/*.cu)
+    file(GLOB_RECURSE match_kernels CONFIGURE_DEPENDS modules/match/*.cu)
     set(renamed "")
     foreach(function Create Destroy MakePlanMany64 SetAutoAllocation SetWorkArea SetStream ExecR2C ExecC2R ExecD2Z)
         list(APPEND renamed cufft${function}=cusi_cufft${function})
