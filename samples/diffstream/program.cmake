@@ -6,7 +6,10 @@ target_link_libraries(cusight-diffstream PRIVATE cusight_diffstream)
 
 # TLS, for addresses beyond loopback. Without OpenSSL the program is limited to loopback.
 if(CUSIGHT_OPENSSL)
-    find_package(OpenSSL 1.1.1 QUIET)
+    find_package(OpenSSL ${CUSIGHT_LEAST_OPENSSL} QUIET)
+    if(NOT OpenSSL_FOUND)
+        cusight_without(OpenSSL libssl-dev "cusight-diffstream listens and connects on loopback only" ${OPENSSL_VERSION})
+    endif()
 endif()
 if(OpenSSL_FOUND)
     target_link_libraries(cusight_diffstream PUBLIC OpenSSL::SSL)
