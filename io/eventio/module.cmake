@@ -2,6 +2,7 @@
 # memory of known size. All optional.
 if(CUSIGHT_HDF5)
     set(HDF5_PREFER_PARALLEL OFF)
+    set(HDF5_NO_FIND_PACKAGE_CONFIG_FILE ON) # the files of libraries, which the static package names; HDF5 2 gives targets
     find_package(HDF5 QUIET COMPONENTS C)
     find_path(BLOSC_INCLUDE_DIR blosc.h)
     find_library(BLOSC_LIBRARY blosc)
