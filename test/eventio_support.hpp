@@ -11,6 +11,9 @@
 
 #include <sys/stat.h>
 #include <unistd.h>
+#ifdef CUSIGHT_HAVE_HDF5
+#include <hdf5.h>
+#endif
 
 #include "reference/eventio.hpp"
 
@@ -23,6 +26,17 @@ inline const std::string EVT2 = "% evt 2.0\n% geometry 640x480\n% end\n";
 inline const std::string EVT21 = "% evt 2.1\n% geometry 640x480\n% end\n";
 inline const std::string EVT3 = "% Date 2024-01-01 00:00:00\n% format EVT3;height=480;width=640\n% end\n";
 inline const std::string DAT = "% Data file containing CD events.\n% Version 2\n% Height 480\n% Width 640\n";
+
+#ifdef CUSIGHT_HAVE_HDF5
+// A new file in the oldest format, whose bytes the tests know: HDF5 2 would begin with a newer one.
+inline hid_t createHdf5(const std::string &path, H5F_libver_t oldest = H5F_LIBVER_EARLIEST) {
+    const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_libver_bounds(access, oldest, H5F_LIBVER_LATEST);
+    const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    H5Pclose(access);
+    return file;
+}
+#endif
 
 // A temporary folder, removed at the end.
 class Folder {

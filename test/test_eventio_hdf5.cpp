@@ -97,7 +97,7 @@ TEST(EventHdf5, IndexWithOtherSizesOfChunks) {
     Folder at;
     constexpr hsize_t N = 1000, CHUNK = 100;
     const std::string path = at / "r.h5";
-    const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t file = createHdf5(path);
     const hid_t group = H5Gcreate2(file, "events", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     const hid_t how = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(1, &N, nullptr);
     H5Pset_chunk(how, 1, &CHUNK);
@@ -171,7 +171,7 @@ TEST(EventHdf5, EnormousClaims) {
     Folder at;
     for (const hsize_t claimed : {hsize_t(1) << 62, hsize_t(20000000)}) {
         const std::string path = at / "huge.h5";
-        const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        const hid_t file = createHdf5(path);
         const hid_t group = H5Gcreate2(file, "events", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
         const hsize_t chunk = 1000;
         const hid_t space = H5Screate_simple(1, &claimed, nullptr), how = H5Pcreate(H5P_DATASET_CREATE);

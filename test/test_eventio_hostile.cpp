@@ -220,7 +220,7 @@ void plain(hid_t group, const std::string &name, hsize_t n) {
 
 // A recording, in which `make` makes the dataset `special`.
 void writeRecording(const std::string &path, bool dsec, const std::string &special, const Maker &make) {
-    const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, NO, NO);
+    const hid_t file = createHdf5(path);
     const hid_t top = H5Gcreate2(file, dsec ? "events" : "prophesee", NO, NO, NO);
     const hid_t group = dsec ? H5Gopen2(file, "events", NO) : H5Gcreate2(top, "left", NO, NO, NO);
     for (const char *name : {"x", "y", "p", "t"})
@@ -331,7 +331,7 @@ TEST(EventHostile, GroupsThatAreLinks) {
         EXPECT_EQ(calib.status, CUS_ERROR_FORMAT) << target << calib.message;
         EXPECT_NE(calib.message.find("the group calib is a soft or external link"), std::string::npos) << calib.message;
         for (const char *name : {"/prophesee", "/prophesee/left", "/events"}) {
-            const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, NO, NO);
+            const hid_t file = createHdf5(path);
             if (std::string(name) == "/prophesee/left")
                 H5Gclose(H5Gcreate2(file, "/prophesee", NO, NO, NO));
             link(file, target, name);
@@ -347,7 +347,7 @@ TEST(EventHostile, GroupsThatAreLinks) {
 // Metavision's HDF5 is known, and refused with the way out.
 TEST(EventHostile, MetavisionIsRefusedWithTheWayOut) {
     Folder at;
-    const hid_t file = H5Fcreate((at / "r.hdf5").c_str(), H5F_ACC_TRUNC, NO, NO);
+    const hid_t file = createHdf5(at / "r.hdf5");
     const hid_t group = H5Gcreate2(file, "CD", NO, NO, NO);
     plain(group, "events", 9);
     H5Gclose(group);
@@ -361,7 +361,7 @@ TEST(EventHostile, MetavisionIsRefusedWithTheWayOut) {
 // A group whose names fill more metadata than is read for one step.
 TEST(EventHostile, EnormousGroups) {
     Folder at;
-    const hid_t file = H5Fcreate((at / "r.h5").c_str(), H5F_ACC_TRUNC, NO, NO);
+    const hid_t file = createHdf5(at / "r.h5");
     for (int i = 0; i < 5000; ++i)
         H5Lcreate_soft("/nowhere", file, (std::to_string(i) + std::string(1000, 'n')).c_str(), NO, NO);
     H5Fclose(file);
@@ -376,8 +376,7 @@ TEST(EventHostile, HeapLargerThanTheFile) {
     if (!MEASURED)
         GTEST_SKIP() << "sanitizers reserve address space";
     Folder at;
-    const hid_t file = H5Fcreate((at / "r.h5").c_str(), H5F_ACC_TRUNC, NO, NO),
-                group = H5Gcreate2(file, "events", NO, NO, NO);
+    const hid_t file = createHdf5(at / "r.h5"), group = H5Gcreate2(file, "events", NO, NO, NO);
     for (const char *name : {"x", "y", "p", "t"})
         plain(group, name, N);
     H5Gclose(group);
@@ -510,7 +509,7 @@ TEST(EventHostile, StreamsLongerThanTheChunk) {
     Folder at;
     const std::string bomb = at / "bomb.h5", path = at / "r.h5";
     const hsize_t large = 12000000;
-    hid_t file = H5Fcreate(bomb.c_str(), H5F_ACC_TRUNC, NO, NO);
+    hid_t file = createHdf5(bomb);
     hid_t how = withLayout(H5D_CHUNKED, large);
     H5Pset_deflate(how, 9);
     const hid_t space = H5Screate_simple(1, &large, nullptr);
@@ -576,8 +575,7 @@ TEST(EventHostile, EnormousChunks) {
 TEST(EventHostile, MaxMemoryIsKept) {
     Folder at;
     const hsize_t n = 2000000, chunk = 500000; // t: 4 MB a chunk
-    const hid_t file = H5Fcreate((at / "r.h5").c_str(), H5F_ACC_TRUNC, NO, NO),
-                group = H5Gcreate2(file, "events", NO, NO, NO);
+    const hid_t file = createHdf5(at / "r.h5"), group = H5Gcreate2(file, "events", NO, NO, NO);
     for (const char *name : {"x", "y", "p", "t"}) {
         const hid_t how = withLayout(H5D_CHUNKED, chunk);
         H5Pset_shuffle(how);
@@ -710,8 +708,7 @@ TEST(EventHostile, ManyAttributesAndChunks) {
     EXPECT_EQ(c.status, CUS_OK) << c.message;
     EXPECT_EQ(c.events, N);
     EXPECT_CHEAP(c, 64, 2);
-    const hid_t file = H5Fcreate((at / "m.h5").c_str(), H5F_ACC_TRUNC, NO, NO),
-                group = H5Gcreate2(file, "events", NO, NO, NO);
+    const hid_t file = createHdf5(at / "m.h5"), group = H5Gcreate2(file, "events", NO, NO, NO);
     const hsize_t n = 10000;
     for (const char *name : {"x", "y", "p", "t"})
         H5Dclose(addDataset(group, name, withLayout(H5D_CHUNKED, 1), n));
@@ -726,13 +723,9 @@ TEST(EventHostile, ManyAttributesAndChunks) {
 TEST(EventHostile, ClaimedEndOfFile) {
     Folder at;
     for (const bool latest : {false, true}) {
-        const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-        if (latest)
-            H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
         const std::string path = at / "r.h5";
-        const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, NO, access),
+        const hid_t file = createHdf5(path, latest ? H5F_LIBVER_LATEST : H5F_LIBVER_EARLIEST),
                     group = H5Gcreate2(file, "events", NO, NO, NO);
-        H5Pclose(access);
         for (const char *name : {"x", "y", "p", "t"})
             plain(group, name, N);
         H5Gclose(group);

@@ -256,7 +256,8 @@ cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uin
     errno = 0;
     const Hdf5Lock lock = eventio_lockHdf5();
     const hid_t id = registerLayoutDriver(), access = H5Pcreate(H5P_FILE_ACCESS);
-    int good = id > 0 && access > 0 && H5Pset_driver(access, id, &info) >= 0 && writeLayout(access, &driver, &f, &size);
+    int good = id > 0 && eventio_outputVersion(access) && H5Pset_driver(access, id, &info) >= 0 &&
+               writeLayout(access, &driver, &f, &size);
     const int why = driver.error ? driver.error : errno;
     if (driver.file)
         driver.file->driver = NULL;

@@ -80,6 +80,9 @@ int eventio_outputName(Hdf5Output *output, const char *path);
 /* CUS_ERROR_IO: the file cannot be written, with the reason in errno unless that is 0. */
 cusStatus eventio_outputFail(const Hdf5Output *output, const char *function);
 
+/* Sets the oldest format in a file's access properties, so that each libhdf5 writes the same bytes. 0: failed. */
+int eventio_outputVersion(hid_t access);
+
 /* The caller holds the lock. 0: failed. A dataset grows along its first axis by chunks, with LZF if `compress` is set. */
 int eventio_outputCreate(Hdf5Output *output);
 int eventio_outputDataset(Hdf5Output *output, int index, hid_t group, const char *name, hid_t type, int rank,

@@ -64,19 +64,19 @@ static int isReplaceable(const char *path) {
     return 0;
 }
 
-int eventio_outputCreate(Hdf5Output *o) {
-    errno = 0;
-    o->file = -1;
-    if (!isReplaceable(o->path))
-        return 0;
-    errno = 0;
+int eventio_outputVersion(hid_t access) {
+    return access >= 0 && H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST) >= 0;
+}
+
+/* A new file of a random name in the folder of the path. 0: failed, with the reason in errno unless that is 0. */
+static int createPart(Hdf5Output *o, hid_t access) {
     do { /* H5F_ACC_EXCL: O_EXCL, which follows no link */
         uint64_t random = 0;
         if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
             return 0;
         snprintf(o->part + folderLength(o->path), HIDDEN_NAME, ".cusight-%016llx.part", (unsigned long long)random);
         errno = 0;
-        o->file = H5Fcreate(o->part, H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT);
+        o->file = H5Fcreate(o->part, H5F_ACC_EXCL, H5P_DEFAULT, access);
     } while (o->file < 0 && errno == EEXIST);
     if (o->file < 0) { /* on a full disk the file is there but not usable */
         const int why = errno;
@@ -84,6 +84,20 @@ int eventio_outputCreate(Hdf5Output *o) {
         errno = why;
     }
     return o->file >= 0;
+}
+
+int eventio_outputCreate(Hdf5Output *o) {
+    errno = 0;
+    o->file = -1;
+    if (!isReplaceable(o->path))
+        return 0;
+    errno = 0;
+    const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    const int good = eventio_outputVersion(access) && createPart(o, access);
+    const int why = errno;
+    H5Pclose(access);
+    errno = why;
+    return good;
 }
 
 int eventio_outputDataset(Hdf5Output *o, int index, hid_t group, const char *name, hid_t type, int rank,
