@@ -1,7 +1,7 @@
 // The LZF codec against its reference, with valid and arbitrary data.
 #include "eventio_support.hpp"
 
-#include "../io/eventio/eventio_codec.h"
+#include "eventio/hdf5/codec.h"
 
 using namespace eventio_test;
 

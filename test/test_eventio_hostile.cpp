@@ -1,7 +1,7 @@
 // Recordings from strangers: what must not be opened, and what must not cost memory or time whatever a file claims.
 #include "eventio_support.hpp"
 
-#include "../io/eventio/eventio_codec.h"
+#include "eventio/hdf5/codec.h"
 
 #include <chrono>
 #include <functional>

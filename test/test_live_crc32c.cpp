@@ -1,4 +1,4 @@
-#include "../io/live/live_crc32c.h"
+#include "live/crc32c.h"
 #include "reference/live.hpp"
 #include "support.hpp"
 
