@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cusight/eventio.h"
-#include "../io/eventio/hdf5/codec.h"
+#include "eventio/hdf5/codec.h"
 
 #include <algorithm>
 #include <cstddef>

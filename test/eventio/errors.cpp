@@ -1,5 +1,5 @@
 // Damaged and malformed recordings, and invalid arguments of the reader.
-#include "eventio_support.hpp"
+#include "eventio/support.hpp"
 
 using namespace eventio_test;
 

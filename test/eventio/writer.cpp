@@ -1,5 +1,5 @@
 // The writers of HDF5 files: events and frames, read back by libhdf5.
-#include "eventio_support.hpp"
+#include "eventio/support.hpp"
 
 #ifdef CUSIGHT_HAVE_HDF5
 #include <hdf5.h>

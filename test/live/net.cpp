@@ -1,7 +1,7 @@
 // The connections of cusight-diffstream: who is let in, keys in files, the log.
 #include "cusight/live.h"
 
-#include "support.hpp"
+#include "../support.hpp"
 
 #ifdef CUSIGHT_HAVE_DIFFSTREAM
 

@@ -1,5 +1,5 @@
 // HDF5 recordings: files of h5py, truncated, damaged and hostile files.
-#include "eventio_support.hpp"
+#include "eventio/support.hpp"
 
 #ifdef CUSIGHT_HAVE_HDF5
 #include <hdf5.h>

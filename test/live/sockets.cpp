@@ -1,12 +1,12 @@
 // Live video over real sockets with hostile other ends: strangers against a running sender, senders against a running viewer.
 // CUSIGHT_FUZZ_SECONDS: how long each test runs, by default 3 s. The printed seed repeats the choices, not the timing.
-#include "support.hpp"
+#include "../support.hpp"
 
 #ifdef CUSIGHT_HAVE_DIFFSTREAM
 
-#include "../fuzz/live_targets.hpp"
+#include "../../fuzz/live_targets.hpp"
 #include "cusight/opencv.hpp"
-#include "live_support.hpp"
+#include "live/support.hpp"
 
 #include "common/app.hpp"
 #include "diffstream/sender.hpp"

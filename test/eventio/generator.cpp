@@ -1,5 +1,5 @@
 // Events from video against reference::crossings.
-#include "eventio_support.hpp"
+#include "eventio/support.hpp"
 
 using namespace eventio_test;
 

@@ -1,6 +1,6 @@
 // Readers of event recordings against the plain decoders of reference/eventio.hpp: real recordings, round trips, fuzz seeds.
-#include "eventio_support.hpp"
-#include "../fuzz/eventio_input.hpp"
+#include "eventio/support.hpp"
+#include "../../fuzz/eventio_input.hpp"
 
 #include <filesystem>
 #include <thread>

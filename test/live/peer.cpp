@@ -1,5 +1,5 @@
 // Live video: viewers that join late, read slowly, lose messages, leave.
-#include "live_support.hpp"
+#include "live/support.hpp"
 
 #include <memory>
 

@@ -1,9 +1,9 @@
 // Many damaged recordings of every format, each read in full. A crash, a broken promise of the interface, more than 2 s of computing
 // and more memory than a reader may use are failures. CUSIGHT_TEST_MUTATIONS: how many of each format (default 400; scripts/mutate
 // reads 100,000).
-#include "eventio_support.hpp"
+#include "eventio/support.hpp"
 
-#include "../fuzz/eventio_input.hpp"
+#include "../../fuzz/eventio_input.hpp"
 
 #include <cinttypes>
 #include <ctime>

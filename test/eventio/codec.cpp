@@ -1,5 +1,5 @@
 // The LZF codec against its reference, with valid and arbitrary data.
-#include "eventio_support.hpp"
+#include "eventio/support.hpp"
 
 #include "eventio/hdf5/codec.h"
 

@@ -4,7 +4,7 @@
 #include "cusight/live.h"
 
 #include "reference/framediff.hpp"
-#include "support.hpp"
+#include "../support.hpp"
 
 #include <algorithm>
 

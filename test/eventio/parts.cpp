@@ -1,5 +1,5 @@
 // Recordings that are read in parts, and files of frames that are written in parts.
-#include "eventio_support.hpp"
+#include "eventio/support.hpp"
 
 #include <csignal>
 #include <numeric>

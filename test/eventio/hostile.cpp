@@ -1,5 +1,5 @@
 // Recordings from strangers: what must not be opened, and what must not cost memory or time whatever a file claims.
-#include "eventio_support.hpp"
+#include "eventio/support.hpp"
 
 #include "eventio/hdf5/codec.h"
 

@@ -1,7 +1,7 @@
 // Helpers of the tests of event recordings: readers, files of every format, random events.
 #pragma once
 
-#include "support.hpp"
+#include "../support.hpp"
 
 #include "cusight/eventio.h"
 

@@ -1,6 +1,6 @@
 #include "live/crc32c.h"
 #include "reference/live.hpp"
-#include "support.hpp"
+#include "../support.hpp"
 
 namespace {
 

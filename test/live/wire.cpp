@@ -1,7 +1,7 @@
 // Live video: the wire format, messages from an untrusted other end, fuzz seeds.
-#include "live_support.hpp"
+#include "live/support.hpp"
 
-#include "../fuzz/live_targets.hpp"
+#include "../../fuzz/live_targets.hpp"
 #include "reference/live.hpp"
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // Live video: the sender, whole sessions, arguments. test_diffstream.sh adds the sockets.
-#include "live_support.hpp"
+#include "live/support.hpp"
 
 #include <atomic>
 #include <thread>
