@@ -17,7 +17,7 @@ inline void require(bool condition) {
         std::abort();
 }
 
-constexpr size_t MAX_MEMORY = size_t(1) << 26; // of a reader, the least that the option takes
+constexpr size_t MAX_MEMORY = size_t(1) << 26; // the least that a reader's option takes
 
 // Events delivered keep every promise of the interface, whatever the bytes.
 inline size_t readAll(cusEventReader *reader, const cusEventInfo &info, bool skip, size_t capacity, size_t max_events) {

@@ -11,8 +11,8 @@ struct cusEventGenerator {
     CusiGuard guard;
     int rows, cols;
     int32_t positive, negative; /* thresholds in units of 2^-16 */
-    int32_t log_intensity[256]; /* of each pixel value */
-    int64_t time;               /* of the last frame, -1 before the first */
+    int32_t log_intensity[256]; /* by pixel value */
+    int64_t time;               /* last frame; -1 before the first */
     int32_t *reference;         /* log intensity at each pixel's last event */
     uint8_t *last;              /* the last frame */
     EventArrays unsorted, sorted;
@@ -73,7 +73,7 @@ void cusEventGeneratorDestroy(cusEventGenerator *generator) {
     free(generator);
 }
 
-/* On failure the arrays keep what they had. */
+/* Returns 0 if memory runs out; the arrays then keep their contents. */
 static int resize(EventArrays *arrays, size_t n) {
     uint16_t *const x = realloc(arrays->x, n * sizeof *x);
     if (!x)
@@ -110,8 +110,8 @@ static size_t countEvents(const cusEventGenerator *g, const cusMat *frame) {
     return count;
 }
 
-/* In pixel order. The log intensity is linear in time from `from` to `to`. Times are rounded up, so that every event is later
- * than the frame before. */
+/* Makes the events in pixel order. The log intensity is linear in time between the frames. Times are rounded up, so every
+ * event is later than the frame before. */
 static void makeEvents(cusEventGenerator *g, const cusMat *frame, int64_t time) {
     const int64_t span = time - g->time;
     size_t n = 0;
@@ -136,7 +136,7 @@ static void makeEvents(cusEventGenerator *g, const cusMat *frame, int64_t time) 
     }
 }
 
-/* Stable radix sort by the time since `origin`, 11 bits at a time; the result is in g->unsorted or g->sorted. */
+/* Sorts by the time since `origin`: a stable radix sort, 11 bits at a time. The result is in g->unsorted or g->sorted. */
 static EventArrays sortEvents(cusEventGenerator *g, size_t n, int64_t origin, int64_t span) {
     enum { BITS = 11 };
     EventArrays from = g->unsorted, to = g->sorted;

@@ -1,4 +1,4 @@
-/* HDF5 output files: written beside their place under an unpredictable name, and renamed when complete. */
+/* Writes HDF5 files in the folder of their place under an unpredictable name, and renames them when they are complete. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dup3, memfd_create */
 #endif
@@ -80,7 +80,7 @@ int eventio_outputCreate(Hdf5Output *o) {
     if (!isReplaceable(o->path))
         return 0;
     errno = 0;
-    do { /* H5F_ACC_EXCL: O_EXCL, which follows no link */
+    do { /* H5F_ACC_EXCL becomes O_EXCL, which follows no link */
         uint64_t random = 0;
         if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
             return 0;
@@ -154,14 +154,15 @@ int eventio_writeLabel(hid_t dataset, const char *label) {
     int good = attribute >= 0 && H5Awrite(attribute, type, label) >= 0;
     if (attribute >= 0 && H5Aclose(attribute) < 0)
         good = 0;
-    if (attribute >= 0 && !good) /* no label rather than half of one; it may be tried again */
+    if (attribute >= 0 && !good) /* no label is better than half of one */
         H5Adelete(dataset, EVENTIO_LABEL);
     H5Tclose(type);
     H5Sclose(space);
     return good;
 }
 
-/* libhdf5 keeps a file open that it cannot write, and fails on it again at exit. What remains of a failed output goes to memory. */
+/* Lets libhdf5 write the rest of a failed output to memory: it keeps a file open that it cannot write, and fails again at
+ * exit. */
 static void divert(const Hdf5Output *o) {
     void *handle = NULL;
     if (o->file <= 0 || H5Fget_vfd_handle(o->file, H5P_DEFAULT, &handle) < 0 || !handle)
@@ -173,7 +174,7 @@ static void divert(const Hdf5Output *o) {
     close(memory);
 }
 
-/* `keep`: the file is wanted; otherwise what is not stored yet is lost. */
+/* `keep` 0: the file is not wanted, so data not yet stored are dropped. */
 static int closeAll(Hdf5Output *o, int keep) {
     const Hdf5Lock lock = eventio_lockHdf5();
     int good = keep && o->file > 0 && H5Fflush(o->file, H5F_SCOPE_LOCAL) >= 0;
@@ -199,7 +200,7 @@ static void release(Hdf5Output *o) {
     memset(o, 0, sizeof *o);
 }
 
-/* Stores the file or folder on the disk. */
+/* Synchronizes the file or folder to disk. */
 static int syncPath(const char *path, int flags) {
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | flags);
     if (descriptor < 0)
@@ -211,7 +212,7 @@ static int syncPath(const char *path, int flags) {
     return good;
 }
 
-/* Stores the closed file and gives it its name. */
+/* Synchronizes the closed file and gives it its name. */
 static int renameOutput(Hdf5Output *o) {
     const mode_t mode = 0777;
     struct stat there;

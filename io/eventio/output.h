@@ -16,8 +16,8 @@ cusStatus eventio_checkFrames(const char *function, int rows, int cols, int type
 
 enum { HDF5_OUTPUT_DATASETS = 5, HDF5_OUTPUT_MAX_RANK = 4 };
 
-/* A file that is written as `part`, in the folder of `path` under a random name, and renamed when it is finished. Zero-initialize
- * it before eventio_outputName. */
+/* A file that is written as `part`, in the folder of `path` under a random name, and renamed when it is finished.
+ * Zero-initialize it before eventio_outputName. */
 typedef struct Hdf5Output {
     char *path, *part;
     hid_t file, dataset[HDF5_OUTPUT_DATASETS];
@@ -43,8 +43,8 @@ int eventio_outputPlainFrames(Hdf5Output *output, uint64_t frames, int rows, int
 cusStatus eventio_checkLabel(const char *function, const char *label);
 int eventio_writeLabel(hid_t dataset, const char *label);
 
-/* Both close the file and free what belongs to it. Finish stores and renames the file if `status` is CUS_OK and closing succeeds,
- * otherwise it removes the file; it returns `status` or the new error. */
+/* Both close the file and free what belongs to it. Finish stores and renames the file if `status` is CUS_OK and closing
+ * succeeds, otherwise it removes the file; it returns `status` or the new error. */
 cusStatus eventio_outputFinish(Hdf5Output *output, cusStatus status, const char *function);
 void eventio_outputDiscard(Hdf5Output *output);
 

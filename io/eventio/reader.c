@@ -20,7 +20,7 @@ static cusStatus allocateScratch(EventArrays *scratch) {
     return CUS_OK;
 }
 
-/* The source is open. */
+/* Detects the format of the open source. */
 static cusStatus openReader(cusEventReader *reader) {
     CUSI_REQUIRE(reader->source.size, CUS_ERROR_FORMAT, "cusEventReaderOpen: the file is empty");
     CUS_TRY(allocateScratch(&reader->scratch));
@@ -36,7 +36,7 @@ static cusStatus openReader(cusEventReader *reader) {
     return CUS_OK;
 }
 
-/* From a file if path is not NULL, otherwise from memory. */
+/* Reads a file if path is not NULL, otherwise memory. */
 static cusStatus createReader(cusEventReader **reader, const char *path, const void *data, size_t size,
                               const cusEventReaderOptions *options) {
     const cusEventReaderOptions chosen = options ? *options : cusEventReaderDefaults();

@@ -53,8 +53,8 @@ struct cusEventReader {
     void *state; /* owned by the methods */
     TextColumns text;
     EventArrays scratch; /* replaces arrays that the caller passed as NULL */
-    uint64_t index;      /* of the next event in the file */
-    int64_t last_time;   /* of the last event delivered, -1 after a seek */
+    uint64_t index;      /* next event in the file */
+    int64_t last_time;   /* last event delivered; -1 after a seek */
     cusStatus failure;   /* sticky until the next seek */
     char message[512];
 };

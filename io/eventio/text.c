@@ -1,5 +1,5 @@
-/* Text: one event per line, four numbers separated by spaces, tabs or commas; "#" and "%" start a comment line. Which column is
- * what ("t x y p", Metavision's "x,y,p,t" and others) is found from a line of names or from the numbers of the first lines. */
+/* Text: one event per line, four numbers separated by spaces, tabs or commas; "#" and "%" start a comment line. A line
+ * of names or the numbers of the first lines give the order of the columns ("t x y p", Metavision's "x,y,p,t" and others). */
 #include "eventio/text.h"
 #include "check.h"
 
@@ -26,7 +26,7 @@ typedef struct Number {
     int integer; /* written without a dot and an exponent */
 } Number;
 
-/* "e-3", if there is one. Returns the end; NULL: an exponent without digits. */
+/* Parses an exponent such as "e-3" if there is one. Returns its end, or NULL if it has no digits. */
 static const uint8_t *parseExponent(const uint8_t *p, const uint8_t *end, Number *number) {
     if (p == end || (*p != 'e' && *p != 'E'))
         return p;
@@ -44,7 +44,8 @@ static const uint8_t *parseExponent(const uint8_t *p, const uint8_t *end, Number
     return p;
 }
 
-/* Digits with an optional sign, dot and exponent, up to a separator. Returns the end; NULL: not a number. */
+/* Parses digits with an optional sign, dot and exponent, up to a separator. Returns the end, or NULL if this is not a
+ * number. */
 static const uint8_t *parseNumber(const uint8_t *p, const uint8_t *end, Number *number) {
     *number = (Number){.integer = 1};
     if (p < end && (*p == '-' || *p == '+'))
@@ -103,7 +104,7 @@ static int isComment(const uint8_t *p, const uint8_t *end) {
     return p < end && (*p == '#' || *p == '%');
 }
 
-/* Four numbers and nothing else. */
+/* Whether the line has four numbers and nothing else. */
 static int parseNumbers(const uint8_t *p, const uint8_t *end, Number *number) {
     for (int i = 0; i < 4; ++i) {
         p = parseNumber(skipSpace(p, end), end, &number[i]);
@@ -136,7 +137,7 @@ static LineKind parseLine(const uint8_t *p, const uint8_t *end, const TextColumn
                : LINE_MALFORMED;
 }
 
-/* "x y p t" */
+/* Writes the order of the columns, for example "x y p t". */
 static void nameColumns(const TextColumns *columns, char name[8]) {
     memcpy(name, "       ", 8);
     name[2 * columns->t] = 't';
@@ -146,7 +147,8 @@ static void nameColumns(const TextColumns *columns, char name[8]) {
     name[7] = 0;
 }
 
-/* An error, or with CUS_BAD_EVENTS_SKIP a count. The last line of a file may be cut; a line without an end cannot be skipped. */
+/* Reports the line, or counts it with CUS_BAD_EVENTS_SKIP. The last line of a file may be cut; a line without an end cannot
+ * be skipped. */
 static cusStatus malformedLine(cusEventReader *reader, uint64_t line, uint64_t offset, int has_newline, int at_end) {
     if (!has_newline && at_end)
         return cusi_fail(CUS_ERROR_TRUNCATED, "cusEventReaderRead: the file ends within line %llu, byte %llu",
@@ -192,7 +194,7 @@ cusStatus eventio_decodeText(cusEventReader *reader, DecoderState *state, const 
 
 enum { ORDERS = 6, SAMPLE_LINES = 2000 };
 
-/* The most usual first: what the numbers leave open is taken to be the first that they allow. */
+/* The most common order first: the first order that the numbers allow is taken. */
 static const TextColumns orders[ORDERS] = {
     {.t = 0, .x = 1, .y = 2, .p = 3}, {.t = 3, .x = 0, .y = 1, .p = 2}, {.t = 2, .x = 0, .y = 1, .p = 3},
     {.t = 0, .x = 2, .y = 3, .p = 1}, {.t = 3, .x = 1, .y = 2, .p = 0}, {.t = 1, .x = 2, .y = 3, .p = 0},
@@ -206,7 +208,8 @@ static int isPolarity(const Number *n) {
     return n->integer && n->digits <= 1 && n->exponent == 0;
 }
 
-/* The order that the fewest of the lines contradict: times do not decrease, coordinates have 16 bits, polarities are -1, 0 or 1. */
+/* Finds the order that the fewest lines contradict: times do not decrease, coordinates have 16 bits, polarities are -1, 0
+ * or 1. */
 static TextColumns findColumns(const uint8_t *p, const uint8_t *end) {
     size_t contradictions[ORDERS] = {0};
     int64_t last[4] = {-1, -1, -1, -1}; /* in each column, as a time */
@@ -239,7 +242,7 @@ static TextColumns findColumns(const uint8_t *p, const uint8_t *end) {
     return found;
 }
 
-/* A line such as "x,y,p,t" or "timestamp x y polarity". */
+/* Parses a line of names such as "x,y,p,t" or "timestamp x y polarity". */
 static int parseNames(const uint8_t *p, const uint8_t *end, TextColumns *columns) {
     static const struct {
         const char *name;
@@ -263,7 +266,7 @@ static int parseNames(const uint8_t *p, const uint8_t *end, TextColumns *columns
     return skipSpace(p, end) == end;
 }
 
-/* "%geometry:640,480", as Metavision's decoders write it. */
+/* Parses "%geometry:640,480", as Metavision's decoders write it. */
 static void parseGeometry(const uint8_t *p, const uint8_t *end, int64_t *width, int64_t *height) {
     static const char name[] = "%geometry:";
     const size_t length = sizeof name - 1;
@@ -277,7 +280,8 @@ static void parseGeometry(const uint8_t *p, const uint8_t *end, int64_t *width, 
     }
 }
 
-/* The first event is the line p .. line_end: reads its columns, from the names before it if there were any. */
+/* Finds the columns from the lines at p, unless a line of names gave them: then the first event, p .. line_end, gives only the
+ * unit of time. */
 static void setColumns(const uint8_t *p, const uint8_t *line_end, const uint8_t *end, int named, TextColumns *columns) {
     Number number[4];
     if (!named)

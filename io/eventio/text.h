@@ -4,8 +4,8 @@
 
 #include "eventio/evt/decoders.h"
 
-/* Whether the file starts as text events do. Sets where the events start, their columns, and the sensor size if a line before
- * them gives it. */
+/* Whether the file starts as text events do. Sets where the events start, their columns, and the sensor size if a line
+ * before them gives it. */
 int eventio_looksLikeText(const uint8_t *bytes, size_t n, DecoderState *start, TextColumns *columns, int64_t *width,
                           int64_t *height);
 

@@ -1,4 +1,5 @@
-/* Checks of the reader's options, of the format found and of decoded events, and what bad input does: an error or a count. */
+/* Checks of the reader's options, of the format found and of decoded events, and what bad input does: an error or a
+ * count. */
 #include "eventio/validate.h"
 #include "check.h"
 #include "host.h"
@@ -7,7 +8,7 @@
 
 /* ---- Options and format -------------------------------------------------------------------------------------------- */
 
-enum { LEAST_MEMORY = 64 << 20 }; /* of the option max_memory */
+enum { LEAST_MEMORY = 64 << 20 }; /* the least that the option max_memory takes */
 
 const char *cusEventFormatName(cusEventFormat format) {
     static const char *const names[] = {"any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1"};
@@ -83,7 +84,8 @@ static size_t findFirstBad(EventArrays e, size_t n, SensorSize sensor, int64_t l
     return n;
 }
 
-/* The number of good events before the first bad one. Blocks are checked in parallel; only the first bad block is searched. */
+/* The number of good events before the first bad one. Blocks are checked in parallel; only the first bad block is
+ * searched. */
 static size_t countGood(EventArrays e, size_t n, SensorSize sensor, int64_t last) {
     enum { BLOCK = 16384 };
     const int64_t blocks = (int64_t)((n + BLOCK - 1) / BLOCK);

@@ -1,4 +1,4 @@
-/* M3ED-style HDF5: chunks are compressed on all threads and stored compressed (H5Dwrite_chunk). */
+/* Writes M3ED-style HDF5. All threads compress chunks, which are stored as they are (H5Dwrite_chunk). */
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/output.h"
@@ -56,7 +56,7 @@ struct cusEventWriter {
     Hdf5Output output;         /* one dataset per column */
     uint8_t *waiting[COLUMNS]; /* elements not stored yet */
     size_t filled[COLUMNS];    /* their number */
-    size_t batch;              /* chunks that are compressed together; of the index one */
+    size_t batch;              /* chunks that are compressed together; one of the index */
     uint64_t stored[COLUMNS];
     uint8_t *packed; /* compressed chunks, one after the other at chunk * element bytes each */
     size_t *packed_size;
@@ -69,7 +69,7 @@ static cusStatus writeFailed(cusEventWriter *w, const char *function) {
     return w->failure = eventio_outputFail(&w->output, function);
 }
 
-/* Stores what waits in column k: complete chunks, and with `all` also the last one, padded with zeros. */
+/* Stores the complete chunks of column k, and with `all` also the last one, padded with zeros. */
 static cusStatus storeColumn(cusEventWriter *w, int k, int all, const char *function) {
     const size_t chunk = (size_t)w->options.chunk, bytes = chunk * column_size[k];
     const size_t chunks = all ? (w->filled[k] + chunk - 1) / chunk : w->filled[k] / chunk;
@@ -88,7 +88,7 @@ static cusStatus storeColumn(cusEventWriter *w, int k, int all, const char *func
     herr_t done = H5Dset_extent(w->output.dataset[k], &length);
     for (size_t i = 0; i < chunks && done >= 0; ++i) {
         const hsize_t at = w->stored[k] + i * chunk;
-        const int packed = w->packed_size[i] > 0; /* otherwise stored plain, with its filter marked as skipped */
+        const int packed = w->packed_size[i] > 0; /* otherwise it is stored plain and its filter is marked as skipped */
         done =
             H5Dwrite_chunk(w->output.dataset[k], H5P_DEFAULT, packed || !w->options.compress ? 0 : 1, &at,
                            packed ? w->packed_size[i] : bytes, packed ? w->packed + i * bytes : w->waiting[k] + i * bytes);

@@ -1,6 +1,6 @@
-/* Zstandard compression of payloads. A payload is cut into blocks that are compressed independently, as consecutive Zstandard
- * frames: threads share the work, and the bytes do not depend on their number. No block has both mask and values, whose
- * statistics differ. */
+/* Compresses payloads with Zstandard. A payload is cut into blocks that are compressed independently, as consecutive
+ * Zstandard frames: threads share the work, and the bytes do not depend on their number. Mask and values never share a
+ * block, since their statistics differ. */
 #include "live/compress.h"
 #include "check.h"
 #include "host.h"
@@ -12,13 +12,13 @@
 
 #include <zstd.h>
 
-/* Larger blocks compress hardly better, and fewer threads can share a frame (docs/internals/live.md). */
+/* Larger blocks hardly compress better, and fewer threads can share a frame (docs/internals/live.md). */
 enum { BLOCK_BYTES = 64 * 1024 };
 
 struct LiveCompressor {
     int threads;
-    size_t max_blocks, bound; /* `bound`: bytes of one compressed block, at most */
-    size_t *sizes;            /* of the compressed blocks */
+    size_t max_blocks, bound; /* `bound`: the most bytes of a compressed block */
+    size_t *sizes;            /* sizes of the compressed blocks */
     uint8_t *scratch;         /* the compressed blocks, `bound` bytes apart */
     ZSTD_CCtx *contexts[];
 };
@@ -65,7 +65,8 @@ void live_compressorDestroy(LiveCompressor *compressor) {
     free(compressor);
 }
 
-/* Compresses `bytes`, the first mask_bytes of which are a mask. Returns the compressed size, or 0 if that is not smaller. */
+/* Compresses `bytes`, the first mask_bytes of which are a mask. Returns the compressed size, or 0 if that is not
+ * smaller. */
 static size_t compressBlocks(LiveCompressor *compressor, const uint8_t *raw, size_t mask_bytes, size_t bytes,
                              uint8_t *out) {
     const size_t mask_blocks = (mask_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
@@ -122,8 +123,8 @@ void live_decompressorDestroy(LiveDecompressor *decompressor) {
     free(decompressor);
 }
 
-/* Whether a current Zstandard frame begins here. libzstd would also skip frames with application data, and in some builds read
- * those of versions before 1.0 with decoders that hardly anyone tests. */
+/* Whether a current Zstandard frame begins here. libzstd also skips frames with application data, and some builds read
+ * frames of versions before 1.0 with decoders that hardly anyone tests. */
 static int beginsFrame(const uint8_t *payload, size_t bytes) {
     return bytes >= 4 && (payload[0] | (uint32_t)payload[1] << 8 | (uint32_t)payload[2] << 16 |
                           (uint32_t)payload[3] << 24) == ZSTD_MAGICNUMBER;

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* TABLES[k][b] is the remainder of byte b followed by k zero bytes. It is linear in b, so the remainders of the eight bits of b
- * give the rest. */
+/* TABLES[k][b] is the remainder of byte b followed by k zero bytes. It is linear in b, so the remainders of the eight bits
+ * of b give the rest. */
 #define BYTE(b, r0, r1, r2, r3, r4, r5, r6, r7)                                                                          \
     (((b)&1 ? r0 : 0) ^ ((b)&2 ? r1 : 0) ^ ((b)&4 ? r2 : 0) ^ ((b)&8 ? r3 : 0) ^ ((b)&16 ? r4 : 0) ^ ((b)&32 ? r5 : 0) ^ \
      ((b)&64 ? r6 : 0) ^ ((b)&128 ? r7 : 0))

@@ -11,8 +11,8 @@
 enum {
     HELLO_BYTES = 8,
     MAX_MESSAGES = 64, /* from the viewer, between two frames */
-    MAX_QUEUED =
-        16 /* frames that may wait, a quarter of a second at 60 Hz: more add delay, fewer lose frames in a short stall */
+    /* Frames that may wait, a quarter of a second at 60 Hz: more add delay, fewer lose frames in a short stall. */
+    MAX_QUEUED = 16
 };
 
 struct cusPeer {
@@ -28,7 +28,7 @@ struct cusPeer {
     uint8_t *out; /* bytes [out_start, out_end) wait to be sent; room for "bye" is reserved */
     size_t out_start, out_end, out_capacity;
     uint64_t appended, sent;   /* bytes, over the whole connection */
-    uint64_t ends[MAX_QUEUED]; /* of the last frames: `appended` after each */
+    uint64_t ends[MAX_QUEUED]; /* `appended` after each of the last frames */
     unsigned next_end;
 
     uint8_t *backlog; /* a mask, followed by the sum of the differences since `sequence` */
@@ -91,7 +91,7 @@ static int hasRoom(const cusPeer *peer, size_t bytes) {
            bytes <= peer->out_capacity - waiting - CUS_WIRE_HEADER_BYTES;
 }
 
-/* Where `bytes` more can be written; the caller has checked that they fit. */
+/* Returns where the next `bytes` bytes go; the caller has checked that they fit. */
 static uint8_t *reserve(cusPeer *peer, size_t bytes) {
     if (peer->out_capacity - peer->out_end < bytes) {
         memmove(peer->out, peer->out + peer->out_start, peer->out_end - peer->out_start);
@@ -123,7 +123,7 @@ static void appendHello(cusPeer *peer) {
     append(peer, message, sizeof message);
 }
 
-/* A complete message of the viewer. */
+/* Handles a complete message of the viewer. */
 static cusStatus receive(cusPeer *peer) {
     cusWireHeader header;
     CUS_TRY(cusWireParse(peer->in, &header));
@@ -246,7 +246,7 @@ static cusStatus peerOffer(cusPeer *peer, const cusSentFrame *frame) {
     CUSI_REQUIRE(frame->sequence > peer->offered, CUS_ERROR_VALUE,
                  "cusPeerOffer: frame has sequence number %llu, expected more than %llu",
                  (unsigned long long)frame->sequence, (unsigned long long)peer->offered);
-    const int gap = frame->sequence != peer->offered + 1; /* then differences do not apply */
+    const int gap = frame->sequence != peer->offered + 1; /* differences do not apply after a gap */
     peer->offered = frame->sequence;
     peer->messages = 0;
     if (!peer->connected || peer->disconnected || peer->finishing)

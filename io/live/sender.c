@@ -1,5 +1,5 @@
 /* Frames in, messages out. On the device three streams overlap: one uploads the next frame, one computes, one downloads the
- * values of the frame being packed. Count and mask are always downloaded; values only as many as there are. */
+ * values of the frame being packed. Count and mask are always downloaded, then only as many values as there are. */
 #include "check.h"
 #include "guard.h"
 #include "host.h"
@@ -38,7 +38,7 @@ struct cusSender {
     uint64_t submitted; /* frames so far; frame k uses slot k % max_in_flight */
     _Atomic uint64_t finished, released;
     cusDiffEncoder *encoder;
-    cusMat positions; /* output of the encoder that is not used: the mask has the same information */
+    cusMat positions; /* unused output of the encoder: the mask has the same information */
     LiveCompressor *compressor;
     cusStream upload, compute, download;
     Slot slots[];

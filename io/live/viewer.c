@@ -19,12 +19,12 @@ struct cusViewer {
     cusWireHeader header; /* valid once header_fill is CUS_WIRE_HEADER_BYTES */
     size_t payload_fill;
 
-    LiveShape shape; /* of the buffers; all zero before the first connection */
+    LiveShape shape; /* shape of the buffers; all zero before the first connection */
     cusMat frame;
     uint8_t *payload, *raw; /* room for the largest message of this shape: as received, decompressed */
     uint8_t hello[8];
 
-    uint8_t out[3 * CUS_WIRE_HEADER_BYTES]; /* hello, request, bye: each waits at most once */
+    uint8_t out[3 * CUS_WIRE_HEADER_BYTES]; /* hello, request, bye: at most one of each waits */
     size_t out_start, out_end;
 
     int connected, key_frame_requested, ended;
@@ -242,7 +242,7 @@ static int gather(uint8_t *to, size_t *fill, size_t want, const uint8_t *data, s
 
 static cusStatus input(cusViewer *viewer, const uint8_t *data, size_t bytes, size_t *used, cusViewerUpdate *update) {
     while (*update == CUS_VIEWER_NOTHING) {
-        if (viewer->ended) { /* what follows a bye is ignored */
+        if (viewer->ended) { /* ignore what follows a bye */
             *used = bytes;
             return CUS_OK;
         }

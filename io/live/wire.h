@@ -9,7 +9,7 @@ typedef struct LiveShape {
     int rows, cols, type;
     size_t row_bytes, frame_bytes;
     size_t mask_row_bytes, mask_bytes;
-    size_t max_raw_bytes; /* of the largest uncompressed payload: the mask and a value for every byte */
+    size_t max_raw_bytes; /* the largest uncompressed payload: the mask and a value for every byte */
 } LiveShape;
 
 /* Checks the shape and fills the struct. */

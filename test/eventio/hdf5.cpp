@@ -116,7 +116,7 @@ TEST(EventHdf5, IndexWithOtherSizesOfChunks) {
     const Bytes good = load(path);
     ASSERT_EQ(Reader(good).all().size(), N);
 
-    const std::string node = {'T', 'R', 'E', 'E', 1, 0}; // of chunks, a leaf
+    const std::string node = {'T', 'R', 'E', 'E', 1, 0}; // a leaf of the chunks' index
     size_t nodes = 0;
     for (auto found = good.begin(); (found = std::search(found, good.end(), node.begin(), node.end())) != good.end();
          ++found, ++nodes)

@@ -8,10 +8,10 @@
 #include "eventio/recording.h"
 
 typedef struct DecoderState {
-    uint64_t offset;   /* of the next byte in the file */
-    uint64_t index;    /* of the next event */
-    int64_t time_high; /* time of the last time word, wraps included, in its own ticks; -1 before the first */
-    int64_t time;      /* microseconds, of the last event or time word */
+    uint64_t offset;   /* next byte in the file */
+    uint64_t index;    /* next event */
+    int64_t time_high; /* last time word, unwrapped, in its own ticks; -1 before the first */
+    int64_t time;      /* microseconds: last event or time word */
     uint64_t line;     /* text: lines passed */
     /* EVT3: lower time bits, current row, x after the last vector, polarity of vectors, and the events of the last vector
      * that are still to be delivered: one bit each, from x = vector_x - vector_size on; EVT2.1: from vector_x on. */
@@ -71,7 +71,7 @@ static inline int64_t eventio_unwrap(int64_t last, int64_t value, int bits) {
     return next;
 }
 
-/* External trigger word: the edge is in its lowest bit. */
+/* Counts an external trigger word, whose lowest bit is the edge. */
 static inline void eventio_countTrigger(cusEventCounts *counts, uint32_t word) {
     ++*(word & 1 ? &counts->triggers_rising : &counts->triggers_falling);
 }

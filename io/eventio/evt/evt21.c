@@ -1,12 +1,12 @@
-/* Prophesee EVT 2.1: 64-bit words. Bits 63..60 are the type; an event word then has t[5:0] x[10:0] y[10:0], and in its lower half
- * one bit for each of the 32 pixels from x on; a time word has the upper 28 bits of the time. The sensors of one generation
- * ("endianness=legacy") write the upper half of each word first. */
+/* Prophesee EVT 2.1: 64-bit words. Bits 63..60 are the type; an event word then has t[5:0] x[10:0] y[10:0], and in its
+ * lower half one bit for each of the 32 pixels from x on; a time word has the upper 28 bits of the time. The sensors of one
+ * generation ("endianness=legacy") write the upper half of each word first. */
 #include "eventio/evt/decoders.h"
 #include "eventio/validate.h"
 
 enum { EVT21_NEGATIVE = 0, EVT21_POSITIVE = 1, EVT21_TIME_HIGH = 8, EVT21_EXT_TRIGGER = 10, EVT21_OTHERS = 14 };
 
-/* Events of the current word, as far as the sink has room. */
+/* Emits the events of the current word for which the sink has room. */
 static void emitVector(DecoderState *state, EventSink *sink) {
     while (state->vector && sink->count < sink->capacity) {
         eventio_emit(sink, state->vector_x + (uint32_t)__builtin_ctz(state->vector), state->y, state->vector_p,
@@ -68,7 +68,7 @@ static int isType(uint32_t type) {
 int eventio_looksLikeEvt21Legacy(const uint8_t *bytes, size_t n) {
     if (n < 8)
         return 0;
-    /* Recordings start with the time. Of one that does not, the masks read as types are often undefined. */
+    /* Recordings start with the time. In one that does not, masks read as types are often undefined. */
     const int time_last = bytes[7] >> 4 == EVT21_TIME_HIGH, time_first = bytes[3] >> 4 == EVT21_TIME_HIGH;
     if (time_last != time_first)
         return time_first;

@@ -17,8 +17,8 @@ enum {
     EVT3_CONTINUED_12 = 15
 };
 
-/* Events of the current vector, as far as the sink has room. Nothing limits how far vectors run on: an x past 16 bits becomes
- * EVENTIO_EVT3_BEYOND, which no sensor has. Out of line: inlined, the loop over all words is 5 % slower. */
+/* Emits the events of the current vector for which the sink has room. Nothing limits how far vectors run on: an x past 16
+ * bits becomes EVENTIO_EVT3_BEYOND, which no sensor has. Inlined, it makes the loop over all words 5 % slower. */
 __attribute__((noinline)) static void emitVector(DecoderState *state, EventSink *sink) {
     const uint32_t first = state->vector_x - state->vector_size;
     while (state->vector && sink->count < sink->capacity) {

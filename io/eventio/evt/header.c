@@ -10,11 +10,11 @@
 typedef struct TextHeader {
     size_t bytes;
     int evt_major, evt_minor; /* 0: not given */
-    char endianness[8];       /* of EVT 2.1: "legacy", "little", "big"; "": not given */
+    char endianness[8];       /* EVT 2.1: "legacy", "little", "big"; "": not given */
     int is_dat;               /* a line that only DAT files have */
     int dat_version;
     int width, height;
-    int model_width, model_height; /* of the sensor that the camera's name implies; 0: unknown */
+    int model_width, model_height; /* the sensor that the camera's name implies; 0: unknown */
     char camera[32];
 } TextHeader;
 

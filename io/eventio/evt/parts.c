@@ -1,15 +1,15 @@
-/* One recording read by many: parts are scanned independently, and joined into marks to continue from.
+/* One recording with many readers: parts are scanned independently and joined into marks, from which readers continue.
  *
- * In a format without an index, where an event is and when depends on everything before it. What a part does to the decoder's
- * state is however known without that: it sets some of the state to values of its own and leaves the rest as it was, and its time
- * words are those of the file up to a multiple of the counter's period. A scan keeps just this, without decoding events. */
+ * In a format without an index, an event's number and time depend on everything before it. A part's effect on the decoder's
+ * state does not: the part sets some fields and leaves the others, and its time words are those of the file up to a
+ * multiple of the counter's period. A scan keeps just this, without decoding events. */
 #include "check.h"
 #include "eventio/evt/words.h"
 #include "eventio/validate.h"
 
 #include <string.h>
 
-/* What a part does to the state of the decoder. */
+/* A part's effect on the state of the decoder. */
 typedef struct Part {
     uint64_t first, last;           /* bytes of the file */
     uint64_t events, early;         /* all events; those before the first time word */
@@ -54,7 +54,7 @@ static void scanEvt2(Part *part, const uint8_t *bytes, size_t n) {
     part->events = events;
 }
 
-/* upper: where the half with the type is in a word. */
+/* upper: the offset of the half with the type in a word. */
 static void scanEvt21(Part *part, const uint8_t *bytes, size_t n, size_t upper) {
     for (size_t at = 0; at + 8 <= n; at += 8) {
         const uint32_t word = eventio_load32(bytes + at + upper), type = word >> 28;
@@ -79,7 +79,7 @@ static void scanVector(Part *part, uint32_t word, uint32_t size) {
         *x += size;
 }
 
-/* Words that come in no order that a processor could predict (rows, events, lower time bits) go without branches. */
+/* Words that follow each other unpredictably (rows, events, lower time bits) are handled without branches. */
 static void scanEvt3(Part *part, const uint8_t *bytes, size_t n) {
     enum { RARE = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 8 };
     uint64_t events = 0;
@@ -112,7 +112,7 @@ static void scanEvt3(Part *part, const uint8_t *bytes, size_t n) {
     *(part->last_high < 0 ? &part->early_low : &part->low) = low;
 }
 
-/* Whole lines, as the decoder counts them; what is malformed ends the reading later. */
+/* Counts whole lines as the decoder does; malformed ones end the reading later. */
 static void scanText(Part *part, const uint8_t *bytes, size_t n) {
     for (const uint8_t *p = bytes, *const end = bytes + n; p < end;) {
         const uint8_t *newline = memchr(p, '\n', (size_t)(end - p)), *line_end = newline ? newline : end;
@@ -124,7 +124,7 @@ static void scanText(Part *part, const uint8_t *bytes, size_t n) {
     }
 }
 
-/* Bytes of the smallest unit that belongs together; 1 for text. */
+/* Bytes of the smallest unit that must not be split; 1 for text. */
 static size_t unitOf(cusEventFormat format) {
     switch (format) {
     case CUS_EVENTS_EVT2:
@@ -178,7 +178,7 @@ static cusStatus cut(const cusEventReader *reader, uint64_t part, uint64_t parts
     return unit == 1 ? nextLine(reader, start, *at, at) : CUS_OK;
 }
 
-/* The bytes of `buffer` that are whole units or lines; all at the end of the part. */
+/* How many bytes of `buffer` are whole units or lines; at the end of the part, all. */
 static size_t wholeBytes(const uint8_t *buffer, size_t n, size_t unit, int at_end) {
     if (at_end)
         return n;

@@ -1,4 +1,4 @@
-/* Reading and seeking in formats without an index. Every million events a checkpoint keeps the decoder's state; seeking
+/* Reads and seeks in formats without an index. At every million events a checkpoint keeps the decoder's state; seeking
  * starts from the nearest one. */
 #include "eventio/evt/words.h"
 #include "check.h"
@@ -153,7 +153,7 @@ static void closeWords(cusEventReader *reader) {
 
 static const EventReaderMethods word_methods = {readWords, seekWords, findTimeInWords, closeWords};
 
-/* The time of the first event. Damage is left for reading to report. */
+/* Finds the time of the first event. Reading reports damage later. */
 static cusStatus findFirstTime(cusEventReader *reader, WordReader *words) {
     size_t events = 0;
     const cusStatus status = readWords(reader, 1, reader->scratch, &events);

@@ -1,5 +1,5 @@
-/* A file of frames without the frames: what libhdf5 would write around them, and where it would put them. Its file driver is
- * replaced by one that writes everything but raw data. */
+/* Makes a file of frames without the frames: what libhdf5 writes around them, and where it puts them. A file driver writes
+ * everything but raw data. */
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/output.h"
@@ -55,9 +55,9 @@ cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uin
 
 typedef struct LayoutDriver {
     int fd;
-    uint64_t raw;      /* where raw data were written last */
-    uint64_t capacity; /* how far the file was written */
-    int error;         /* why it could not be written, or 0. libhdf5 does not learn of it: it would try again at exit */
+    uint64_t raw;      /* where libhdf5 last wrote raw data */
+    uint64_t capacity; /* the end of what libhdf5 wrote */
+    int error;         /* why it could not be written, or 0; hidden from libhdf5, which would try again at exit */
     struct LayoutFile *file;
 } LayoutDriver;
 
@@ -181,7 +181,7 @@ static size_t frameBytes(const Frames *f) {
     return (size_t)f->rows * (size_t)f->cols * cusTypeSize(f->type);
 }
 
-/* Chunks of the given sizes, whose contents the driver drops. */
+/* Writes chunks of the given sizes; the driver drops their contents. */
 static int placeChunks(hid_t dataset, const LayoutDriver *driver, const Frames *f) {
     const hsize_t shape[] = {f->count, (hsize_t)f->rows, (hsize_t)f->cols, (hsize_t)CUS_CHANNELS(f->type)};
     const size_t bytes = frameBytes(f);
@@ -197,7 +197,7 @@ static int placeChunks(hid_t dataset, const LayoutDriver *driver, const Frames *
     return good;
 }
 
-/* Everything of the file but the frames; *size receives its length. */
+/* Writes everything but the frames; *size receives the length of the file. */
 static int writeLayout(hid_t access, const LayoutDriver *driver, const Frames *f, hsize_t *size) {
     Hdf5Output output = {.file = H5Fcreate("layout", H5F_ACC_TRUNC, H5P_DEFAULT, access)};
     if (output.file < 0)

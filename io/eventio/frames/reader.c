@@ -1,4 +1,4 @@
-/* Reads back what cusFrameWriter and cusFrameFileLayout made: stored frames, to be put together with others. */
+/* Reads the stored frames of files that cusFrameWriter and cusFrameFileLayout made, to join them with others. */
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/output.h"
@@ -43,10 +43,10 @@ struct cusFrameReader {
     size_t frame_bytes;
     hid_t file, dataset;
     int fd;          /* contiguous frames are read without libhdf5 */
-    uint64_t offset; /* of the first */
+    uint64_t offset; /* where the first contiguous frame starts */
 };
 
-/* The type of frames of this many channels; -1: none. */
+/* The cusMat type with this element type and number of channels; -1 if there is none. */
 static int typeOf(hid_t type, hsize_t channels) {
     const hid_t types[] = {H5T_STD_U8LE,  H5T_STD_I8LE,   H5T_STD_U16LE, H5T_STD_I16LE,
                            H5T_STD_I32LE, H5T_IEEE_F32LE, H5T_IEEE_F64LE};
@@ -56,7 +56,7 @@ static int typeOf(hid_t type, hsize_t channels) {
     return -1;
 }
 
-/* Whether one frame is one chunk, compressed with LZF alone; or all are one block. */
+/* Whether each frame is a chunk compressed with LZF alone, or all frames are one block. */
 static int isStoredAsOurs(cusFrameReader *r, hid_t properties, const hsize_t *shape) {
     hsize_t chunk[RANK] = {0};
     const H5D_layout_t layout = H5Pget_layout(properties);
@@ -73,7 +73,7 @@ static int isStoredAsOurs(cusFrameReader *r, hid_t properties, const hsize_t *sh
            H5Pget_filter2(properties, 0, &flags, &count, values, 1, name, NULL) == EVENTIO_FILTER_LZF;
 }
 
-/* An attribute of another type is not ours and no label. 0: it cannot be read. */
+/* Reads the label. An attribute of another type is not a label. Returns 0 if it cannot be read. */
 static int readLabel(cusFrameReader *r) {
     const htri_t exists = H5Aexists(r->dataset, EVENTIO_LABEL);
     if (exists <= 0)

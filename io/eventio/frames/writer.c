@@ -1,4 +1,4 @@
-/* Frames in HDF5: one chunk per frame, compressed on all threads. */
+/* Writes frames to HDF5: one chunk per frame, compressed on all threads. */
 #include "check.h"
 #include "eventio/hdf5/codec.h"
 #include "eventio/output.h"

@@ -1,5 +1,5 @@
-/* A range of events from an HDF5 recording. The calling thread fetches chunks as they are stored (H5Dread_chunk) while all
- * threads decode those that are there, straight into the caller's arrays. */
+/* Reads a range of events from an HDF5 recording. The calling thread fetches chunks as they are stored (H5Dread_chunk)
+ * while all threads decode fetched ones, straight into the caller's arrays. */
 #include "check.h"
 #ifdef CUSI_WITH_HDF5
 #include "eventio/hdf5/columns.h"
@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 enum {
-    BATCH_BYTES = 64 << 20, /* stored bytes fetched before they must be decoded */
+    BATCH_BYTES = 64 << 20, /* stored bytes fetched ahead of decoding */
     PARALLEL_EVENTS = 16384 /* shorter ranges are decoded on one thread */
 };
 
@@ -21,17 +21,17 @@ static cusStatus damaged(const Column *c, uint64_t chunk, cusStatus status) {
 
 /* ---- A range ------------------------------------------------------------------------------------------------------- */
 
-/* A range that is being read. */
+/* A range being read. */
 typedef struct Range {
     uint64_t first;
     size_t n;
     uint8_t *const *out;
-    size_t next[EVENTIO_COLUMNS]; /* per column, elements that are read or have a job */
+    size_t next[EVENTIO_COLUMNS]; /* per column, elements that are read or belong to a job */
     size_t good;                  /* elements that are valid in all columns, as far as is known */
     cusStatus status;
 } Range;
 
-/* Jobs on their way from the thread that fetches to those that decode: `ready` of them are fetched, `taken` of those begun. */
+/* Jobs between the thread that fetches and those that decode: `ready` are fetched, `taken` of those have begun. */
 typedef struct JobQueue {
     atomic_int ready, taken, complete;
 } JobQueue;
@@ -55,7 +55,8 @@ static void runJobs(const Hdf5Reader *h, JobQueue *queue, uint8_t *const *out) {
     }
 }
 
-/* Plans the next chunk, of the column that is furthest behind: so all columns are complete up to any damage. 0: none is left. */
+/* Plans the next chunk of the column that is furthest behind, so that all columns are complete up to any damage. 0: none is
+ * left. */
 static int planJob(Hdf5Reader *h, Range *range, ChunkJob *job) {
     int k = 0;
     for (int j = 1; j < EVENTIO_COLUMNS; ++j)
@@ -79,7 +80,7 @@ static void breakAt(Range *range, const ChunkJob *job, cusStatus status) {
     range->good = job->first;
 }
 
-/* Serves a job from the chunk that the last range ended in, if it is that one. */
+/* Serves a job from the chunk that the last range ended in, if the job is for that chunk. */
 static int serveFromLast(const Hdf5Reader *h, Range *range, const ChunkJob *job) {
     const Column *c = job->column;
     if (!c->last.data || c->last_chunk != job->chunk)
@@ -115,7 +116,7 @@ static int fetchJobs(Hdf5Reader *h, Range *range, JobQueue *queue) {
     return used;
 }
 
-/* Finds the first damaged chunk, and keeps the chunks that reach past the range for the next one. */
+/* Finds the first damaged chunk, and keeps chunks that reach past the range for the next one. */
 static void collectJobs(Hdf5Reader *h, Range *range, int used) {
     for (int i = 0; i < used; ++i) {
         ChunkJob *job = &h->jobs[i];

@@ -1,6 +1,6 @@
 /* Codecs of HDF5 chunks. LZF, as documented by LibLZF: a control byte c below 32 is followed by c + 1 literal bytes.
- * Otherwise the upper three bits of c are a length (if 7, the next byte is added), and its lower five bits and one more byte
- * a distance: length + 2 bytes are copied from distance + 1 bytes back. */
+ * Otherwise the upper three bits of c are a length (if 7, the next byte is added), and its lower five bits and one more
+ * byte a distance: length + 2 bytes are copied from distance + 1 bytes back. */
 #include "eventio/hdf5/codec.h"
 #include "host.h"
 

@@ -24,7 +24,8 @@ int eventio_deflateDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_
 uint32_t eventio_fletcher32(const uint8_t *in, size_t size);
 /* Whether the last four bytes of `in` are the checksum of those before. */
 int eventio_fletcher32Good(const uint8_t *in, size_t size);
-/* Inverts HDF5's byte shuffle of elements of `element` bytes. Trailing bytes that are not a whole element stay as they are. */
+/* Inverts HDF5's byte shuffle of elements of `element` bytes. Trailing bytes that are not a whole element stay as they
+ * are. */
 void eventio_unshuffle(const uint8_t *in, size_t size, size_t element, uint8_t *out);
 
 #ifdef __cplusplus

@@ -64,7 +64,7 @@ typedef struct Hdf5Reader {
     Hdf5Source source;
     Column column[EVENTIO_COLUMNS];
     uint64_t count;      /* events: the length of the shortest column */
-    uint64_t index;      /* of the next event */
+    uint64_t index;      /* next event */
     int64_t time_offset; /* added to t */
     ChunkJob *jobs;
     int job_count, threads;
@@ -88,7 +88,7 @@ cusStatus eventio_readNumbers(Hdf5Reader *h, hid_t parent, const char *name, int
 
 /* ---- decode.c; on any thread ---------------------------------------------------------------------------------------- */
 
-/* How many bytes job->raw and job->spare must have to decode the fetched chunk. */
+/* How many bytes job->raw and job->spare need to decode the fetched chunk. */
 void eventio_decodeNeeds(const ChunkJob *job, size_t *raw, size_t *spare);
 
 /* Whether a chunk is decoded straight into the caller's array. */
@@ -105,8 +105,8 @@ int eventio_deliver(const Column *c, int64_t offset, const uint8_t *in, size_t n
 
 /* ---- fetch.c -------------------------------------------------------------------------------------------------------- */
 
-/* Reads the stored bytes of job->chunk and allocates what decoding needs, for the job number `used` of a batch. *full: it has
- * to wait for the next batch, since h->max_memory is used up. */
+/* Reads the stored bytes of job->chunk and allocates what decoding needs, for job number `used` of a batch. *full:
+ * h->max_memory is used up, and the job must wait for the next batch. */
 cusStatus eventio_fetchChunk(Hdf5Reader *h, ChunkJob *job, int used, int *full);
 
 /* Reads elements first .. first + n - 1 of a column that is not stored in chunks. *good: how many of them are valid. */

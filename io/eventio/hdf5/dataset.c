@@ -1,5 +1,5 @@
-/* Finding a dataset of an HDF5 recording and how it is stored. Nothing outside the file is opened on its behalf, and what it
- * claims is checked before libhdf5 acts on it. The HDF5 lock is held throughout. */
+/* Finds a dataset of an HDF5 recording and how it is stored. Opens nothing outside the file, and checks what the file
+ * claims before libhdf5 acts on it. The caller holds the HDF5 lock. */
 #include "check.h"
 #ifdef CUSI_WITH_HDF5
 #include "eventio/hdf5/codec.h"
@@ -20,7 +20,7 @@ cusStatus eventio_findObject(Hdf5Reader *h, hid_t parent, const char *name, H5O_
         *place = OBJECT_LINKED;
         return CUS_OK;
     }
-    /* Only the basic facts: the others make libhdf5 walk through the index of all chunks. */
+    /* Ask for the basic facts only: the others make libhdf5 walk through the index of all chunks. */
     if (exists > 0 && done >= 0)
         done = H5Oget_info_by_name2(parent, name, &about, H5O_INFO_BASIC, H5P_DEFAULT);
     if (done < 0)
@@ -40,7 +40,7 @@ cusStatus eventio_findObject(Hdf5Reader *h, hid_t parent, const char *name, H5O_
     return CUS_OK;
 }
 
-/* What a failed query asks for is unknown, not absent. */
+/* Reports a failed query: its answer is unknown, not "absent". */
 static cusStatus checkQuery(const Hdf5Reader *h, int result, const char *what, const char *name) {
     if (result >= 0)
         return CUS_OK;
@@ -85,8 +85,8 @@ static int isDecodable(int filter) {
            (filter == EVENTIO_FILTER_DEFLATE && eventio_deflateDecode((const uint8_t *)"", 0, (uint8_t[1]){0}, 1) != -1);
 }
 
-/* The filters that the chunks went through: each of those that are decoded here at most once, and one compression, so that no
- * step gives more than a chunk. Others only where the caller trusts the file. */
+/* Finds the filters of the chunks. Those decoded here may occur once each, with one compression, so that no step gives more
+ * than a chunk. Other filters need a caller who trusts the file. */
 static cusStatus inspectFilters(const Hdf5Reader *h, Column *c, hid_t properties) {
     const int n = H5Pget_nfilters(properties);
     const char *name = eventio_columnName[c->which];
@@ -134,7 +134,7 @@ static cusStatus inspectFilters(const Hdf5Reader *h, Column *c, hid_t properties
 
 /* ---- Layout -------------------------------------------------------------------------------------------------------- */
 
-/* Asked before the dataspace: for a virtual dataset, H5Dget_space opens the files that it names. */
+/* Call it before asking for the dataspace: for a virtual dataset, H5Dget_space opens the files that it names. */
 static cusStatus checkWithinFile(const Hdf5Reader *h, hid_t properties, const char *name, H5D_layout_t *layout) {
     *layout = H5Pget_layout(properties);
     CUS_TRY(checkQuery(h, *layout, "layout", name));
@@ -233,7 +233,7 @@ static cusStatus inspectColumn(Hdf5Reader *h, Column *c, hid_t properties) {
     return CUS_OK;
 }
 
-/* The properties of an open dataset. Right after a failure, so that the reason is still known. */
+/* Gets the properties of a dataset, or reports why it could not be opened: call it right after H5Dopen2. */
 static cusStatus getProperties(const Hdf5Reader *h, hid_t dataset, const char *path, const char *name, hid_t *properties) {
     *properties = dataset > 0 ? H5Dget_create_plist(dataset) : -1;
     if (*properties > 0)
@@ -261,7 +261,8 @@ cusStatus eventio_openColumn(Hdf5Reader *h, hid_t group, const char *path, Colum
 
 /* ---- Small datasets ------------------------------------------------------------------------------------------------ */
 
-/* The stored bytes of n elements. Contiguous ones without libhdf5, whose buffer for them overflows in damaged files. */
+/* Reads the stored bytes of n elements; contiguous ones without libhdf5, whose buffer for them overflows in damaged
+ * files. */
 static cusStatus readSmall(Hdf5Reader *h, hid_t dataset, const char *name, H5D_layout_t layout, hid_t type, const Column *c,
                            uint64_t n, uint8_t *bytes) {
     const size_t size = (size_t)n * c->element;

@@ -1,5 +1,5 @@
-/* One chunk of an HDF5 recording, from the stored bytes to the delivered type. Every step writes into a buffer of the size that
- * its result must have. */
+/* One chunk of an HDF5 recording, from the stored bytes to the delivered type. Every step writes into a buffer of the size
+ * that its result must have. */
 #include "check.h"
 #ifdef CUSI_WITH_HDF5
 #include "eventio/hdf5/codec.h"
@@ -31,7 +31,7 @@ static size_t bytesBefore(const ChunkJob *job, int k) {
 void eventio_decodeNeeds(const ChunkJob *job, size_t *raw, size_t *spare) {
     const unsigned applied = appliedFilters(job);
     const size_t bytes = bytesBefore(job, job->column->filter_count);
-    int steps = 0; /* results; the last one is the caller's unless a checksum has to be cut off it */
+    int steps = 0; /* results; the last is in the caller's array unless a checksum must be cut off */
     for (int k = 0; k < job->column->filter_count; ++k)
         steps += applied >> k & 1;
     *raw = steps >= 3 ? bytes : 0;
@@ -56,8 +56,8 @@ static cusStatus invert(const Column *c, int filter, const uint8_t *from, size_t
     return good ? CUS_OK : CUS_ERROR_FORMAT;
 }
 
-/* Inverts the filters, last one first, into `out`: the bytes of one chunk. Between two filters the data alternates between raw
- * and spare. */
+/* Inverts the filters, last one first, into `out`: the bytes of one chunk. Between two filters the data alternates between
+ * raw and spare. */
 static cusStatus decodeChunk(ChunkJob *job, uint8_t *out) {
     const Column *c = job->column;
     const unsigned applied = appliedFilters(job);
@@ -89,8 +89,8 @@ static cusStatus decodeChunk(ChunkJob *job, uint8_t *out) {
 
 /* ---- Types --------------------------------------------------------------------------------------------------------- */
 
-/* Stored times of 8 or 4 bytes to microseconds. Returns the OR of all: bit 63 is set if one is negative, bit 62 if one is
- * 2^62 or greater. */
+/* Converts stored times of 8 or 4 bytes to microseconds. Returns the OR of all: bit 63 is set if one is negative, bit 62 if
+ * one is 2^62 or greater. */
 CUSI_MULTIVERSION
 static uint64_t widenTimes(const uint8_t *in, size_t n, size_t element, int is_signed, int64_t offset, uint8_t *out) {
     uint64_t bits = 0;
@@ -121,7 +121,8 @@ uint64_t eventio_loadElement(const Column *c, const uint8_t *in, int *negative) 
     return *negative && c->element < 8 ? value | UINT64_MAX << (8 * c->element) : value;
 }
 
-/* Types that no known program writes. What does not fit becomes the greatest value, which no sensor and no polarity has. */
+/* Converts types that no known program writes. A value that does not fit becomes the greatest one, which no sensor and no
+ * polarity has. */
 static int convert(const Column *c, int64_t offset, const uint8_t *in, size_t n, uint8_t *out) {
     const size_t width = eventio_deliveredSize[c->which];
     uint64_t bits = 0;

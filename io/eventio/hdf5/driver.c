@@ -1,5 +1,5 @@
-/* libhdf5's lock and errors, and a file driver that reads an EventSource. libhdf5 allocates up to the end of the file that the
- * header claims; this driver admits the true one only, and bounds the metadata that one operation may read. */
+/* libhdf5's lock and errors, and a file driver that reads an EventSource. libhdf5 allocates up to the end of the file that
+ * the header claims; this driver reports the true end, and bounds the metadata that one operation may read. */
 #include "check.h"
 #ifdef CUSI_WITH_HDF5
 #include "eventio/hdf5/driver.h"
@@ -12,7 +12,7 @@
 
 static pthread_mutex_t hdf5_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* fork(): no thread holds the lock at that moment, so the child finds it free and libhdf5 between two calls. */
+/* fork() waits until no thread holds the lock, so the child finds it free and libhdf5 between two calls. */
 static void beforeFork(void) {
     pthread_mutex_lock(&hdf5_mutex);
 }
@@ -52,7 +52,7 @@ cusStatus eventio_hdf5Failure(const Hdf5Source *source, const char *function) {
     return CUS_OK;
 }
 
-enum { PAGE = 4096 }; /* zeros are read up to the end of the last one */
+enum { PAGE = 4096 }; /* reads past the end give zeros up to the end of the last page */
 
 static haddr_t paddedEnd(const Hdf5Source *source) {
     return (source->source->size + PAGE - 1) / PAGE * PAGE;
@@ -148,7 +148,7 @@ static herr_t driverRead(H5FD_t *file, H5FD_mem_t type, hid_t properties, haddr_
     if (!source)
         return -1;
     const uint64_t end = source->source->size;
-    /* Only metadata are padded: half an index is better than none, but half a chunk would give events that are not there. */
+    /* Only metadata are padded: half an index is better than none, but half a chunk would give events that do not exist. */
     if (address >= end || size > (type == H5FD_MEM_DRAW ? end : paddedEnd(source)) - address)
         return -1;
     if (type == H5FD_MEM_DRAW && source->chunk_bytes && size != source->chunk_bytes)

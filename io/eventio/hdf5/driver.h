@@ -18,16 +18,17 @@ void eventio_unlockHdf5(Hdf5Lock lock);
 /* What the driver reads. */
 typedef struct Hdf5Source {
     const EventSource *source;
-    uint64_t claimed_end; /* of the file, by its header */
+    uint64_t claimed_end; /* the end of the file according to its header */
     size_t metadata_left; /* bytes of metadata that libhdf5 may still read */
     int metadata_refused; /* it asked for more */
-    size_t chunk_bytes;   /* of the buffer that a chunk is read into: reads of another size are refused. 0: any size */
+    size_t chunk_bytes;   /* the buffer for a chunk: reads of another size fail. 0: any size */
     cusStatus failure;    /* what stopped the driver: NO_MEMORY, or IO with the reason in `error` */
     int error;
     void *file; /* the driver's */
 } Hdf5Source;
 
-/* Call it right after libhdf5 failed. NO_MEMORY or IO with a message if neither the file nor the call is to blame, else CUS_OK. */
+/* Call it right after libhdf5 failed. NO_MEMORY or IO with a message if neither the file nor the call is to blame, else
+ * CUS_OK. */
 cusStatus eventio_hdf5Failure(const Hdf5Source *source, const char *function);
 
 /* Before each call of libhdf5: renews the allowance of metadata, and clears what the driver has noted and chunk_bytes. */

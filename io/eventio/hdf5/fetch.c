@@ -1,5 +1,5 @@
-/* The bytes of an HDF5 recording as they are stored: fetching chunks, with their buffers within the reader's memory, and columns
- * that are not stored in chunks. All of it on the calling thread. */
+/* Reads the stored bytes of an HDF5 recording on the calling thread: chunks, with their buffers within the reader's memory,
+ * and columns that are not stored in chunks. */
 #include "check.h"
 #ifdef CUSI_WITH_HDF5
 #include "eventio/hdf5/codec.h"
@@ -18,7 +18,7 @@ static void release(Hdf5Reader *h, Buffer *buffer) {
     *buffer = (Buffer){NULL, 0};
 }
 
-/* Makes the buffer at least this large; what it held is lost. */
+/* Makes the buffer at least this large and drops its contents. */
 static int grow(Hdf5Reader *h, Buffer *buffer, size_t size) {
     if (buffer->size >= size)
         return 1;
@@ -35,7 +35,7 @@ static size_t growth(const Buffer *buffer, size_t size) {
     return buffer->size >= size ? 0 : size - buffer->size;
 }
 
-/* What a decoder needs besides its input and output: Blosc up to three blocks, each up to a chunk, on every thread. */
+/* What a decoder needs besides its input and output: on every thread, Blosc takes up to three blocks of up to a chunk. */
 static size_t decoderBytes(const Hdf5Reader *h, const ChunkJob *job, int used) {
     const Column *c = job->column;
     const size_t threads = (size_t)(used + 1 < h->threads ? used + 1 : h->threads);
@@ -94,8 +94,8 @@ static cusStatus endsBefore(const Hdf5Reader *h, const Column *c, uint64_t event
                      (unsigned long long)needed);
 }
 
-/* Why a chunk cannot be read: it was never written, its bytes or the index of the chunks are past the end of the file, or that
- * index is damaged. */
+/* Reports why a chunk cannot be read: it was never written, its bytes or the index of the chunks are past the end of the
+ * file, or that index is damaged. */
 static cusStatus explainMissing(Hdf5Reader *h, const Column *c, hsize_t at) {
     const char *name = eventio_columnName[c->which];
     hsize_t stored = 0;
@@ -103,7 +103,7 @@ static cusStatus explainMissing(Hdf5Reader *h, const Column *c, hsize_t at) {
     unsigned skipped_filters = 0;
     const Hdf5Lock lock = eventio_lockHdf5();
     eventio_beginHdf5(&h->source);
-    /* This one walks through all chunks. */
+    /* This call walks through all chunks. */
     const herr_t found = H5Dget_chunk_info_by_coord(c->dataset, &at, &skipped_filters, &address, &stored);
     const cusStatus failure = found < 0 ? eventio_hdf5Failure(&h->source, "cusEventReaderRead") : CUS_OK;
     eventio_unlockHdf5(lock);
@@ -120,7 +120,7 @@ static cusStatus explainMissing(Hdf5Reader *h, const Column *c, hsize_t at) {
                      (unsigned long long)at);
 }
 
-/* The bytes that the chunk has in the file. */
+/* Finds how many bytes the chunk has in the file. */
 static cusStatus findChunk(Hdf5Reader *h, const Column *c, hsize_t at, size_t *bytes) {
     hsize_t stored = 0;
     Hdf5Lock lock = eventio_lockHdf5();
@@ -131,7 +131,7 @@ static cusStatus findChunk(Hdf5Reader *h, const Column *c, hsize_t at, size_t *b
     CUS_TRY(failure);
     if (found < 0 || !stored)
         return explainMissing(h, c, at);
-    /* Compression that enlarges a chunk does so by less than this. */
+    /* Compression that enlarges a chunk stays below this. */
     const size_t most = eventio_chunkBytes(c) + eventio_chunkBytes(c) / 8 + 4096;
     CUSI_REQUIRE(stored <= most, CUS_ERROR_FORMAT,
                  "cusEventReaderRead: the chunk of %s that starts at event %llu claims %llu bytes for %zu",
@@ -153,7 +153,7 @@ cusStatus eventio_fetchChunk(Hdf5Reader *h, ChunkJob *job, int used, int *full) 
         return CUS_OK;
     const Hdf5Lock lock = eventio_lockHdf5();
     eventio_beginHdf5(&h->source);
-    h->source.chunk_bytes = job->raw_size; /* libhdf5 reads what the index says now, whatever it told before */
+    h->source.chunk_bytes = job->raw_size; /* libhdf5 reads the size that the index gives now, whatever it gave before */
     const herr_t read = H5Dread_chunk(c->dataset, H5P_DEFAULT, &at, &job->skipped_filters, job->raw.data);
     const cusStatus failure = read < 0 ? eventio_hdf5Failure(&h->source, "cusEventReaderRead") : CUS_OK;
     eventio_unlockHdf5(lock);
@@ -163,10 +163,10 @@ cusStatus eventio_fetchChunk(Hdf5Reader *h, ChunkJob *job, int used, int *full) 
 
 /* ---- Not in chunks -------------------------------------------------------------------------------------------------- */
 
-/* Reads elements first .. first + n - 1 of one column, by libhdf5. */
+/* Reads elements first .. first + n - 1 of one column through libhdf5. */
 static cusStatus readRange(Hdf5Reader *h, const Column *c, uint64_t first, size_t n, uint8_t *out) {
     const hsize_t start = first, count = n;
-    const Hdf5Lock lock = eventio_lockHdf5(); /* the names of types call libhdf5, too */
+    const Hdf5Lock lock = eventio_lockHdf5(); /* the names of types are calls of libhdf5 */
     const hid_t types[EVENTIO_COLUMNS] = {H5T_NATIVE_UINT16, H5T_NATIVE_UINT16,
                                           c->is_signed ? H5T_NATIVE_INT8 : H5T_NATIVE_UINT8, H5T_NATIVE_INT64};
     eventio_beginHdf5(&h->source);
@@ -213,7 +213,7 @@ static int deliverUpTo(const Hdf5Reader *h, const Column *c, const uint8_t *in, 
     return 1;
 }
 
-/* The next elements of a contiguous column, at most a piece. *good < n with an error. */
+/* Reads the next elements of a contiguous column, at most one piece. *good < n with an error. */
 static cusStatus readPiece(Hdf5Reader *h, const Column *c, uint64_t at, size_t n, uint8_t *out, size_t *good) {
     enum { PIECE = 4096, PIECE_IN_PLACE = 16384 };
     uint8_t converted[8 * PIECE];
@@ -249,7 +249,7 @@ static cusStatus readContiguous(Hdf5Reader *h, const Column *c, uint64_t first, 
     return CUS_OK;
 }
 
-/* By libhdf5: the range at once; if that fails, in small steps, to deliver what precedes the damage. */
+/* libhdf5 reads the range at once; if that fails, in small steps, to deliver what precedes the damage. */
 cusStatus eventio_readUnchunked(Hdf5Reader *h, const Column *c, uint64_t first, size_t n, uint8_t *out, size_t *good) {
     enum { STEP = 4096 };
     if (c->storage == STORED_CONTIGUOUSLY)

@@ -1,5 +1,5 @@
-/* Checks of HDF5 structures on which libhdf5 1.10 crashes or never ends: chunks without extent, and a list of free space in a
- * group's names that runs in a circle. They read the file directly, before libhdf5 does; everything else is left to libhdf5. */
+/* Checks of HDF5 structures on which libhdf5 1.10 crashes or never returns: chunks without extent, and a free list of a
+ * group's names that is a circle. They read the file before libhdf5 does, and leave everything else to it. */
 #include "eventio/hdf5/guard.h"
 #ifdef CUSI_WITH_HDF5
 
@@ -12,11 +12,11 @@ enum {
     CLASS_COMPACT = 0,
     CLASS_CHUNKED = 2,
     MAX_DIMENSIONS = 33, /* with the size of an element */
-    MAX_BLOCKS = 64,     /* of an object header; libhdf5 writes one or two */
+    MAX_BLOCKS = 64,     /* blocks of an object header; libhdf5 writes one or two */
     MAX_MESSAGES = 65536
 };
 
-/* The file as addresses in it are meant: from the superblock on, in numbers of these sizes. */
+/* How the file counts addresses: from the superblock, in numbers of these sizes. */
 typedef struct Layout {
     const EventSource *source;
     uint64_t base;
@@ -28,7 +28,7 @@ typedef struct Block {
     uint64_t at, size;
 } Block;
 
-/* What is past the end reads as zeros. */
+/* Bytes past the end read as zeros. */
 static void readBytes(Layout *l, uint64_t at, void *buffer, size_t n) {
     const uint64_t start = l->base + at;
     const int64_t got = start < l->base ? 0 : eventio_readAt(l->source, start, buffer, n);
@@ -49,7 +49,7 @@ static Layout layoutOf(const EventSource *source, uint64_t base) {
     Layout l = {source, base, 8, 8, 0};
     readBytes(&l, 0, start, sizeof start);
     const uint8_t *sizes = start[8] < 2 ? start + 13 : start + 9;
-    if (sizes[0] <= 8 && sizes[1] <= 8) { /* 16 and 32 exist, but nothing writes them */
+    if (sizes[0] <= 8 && sizes[1] <= 8) { /* the format allows 16 and 32, but nothing writes them */
         l.address_size = sizes[0];
         l.length_size = sizes[1];
     }

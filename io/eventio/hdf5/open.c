@@ -1,5 +1,5 @@
-/* Opening an HDF5 recording: the groups of M3ED and DSEC, their datasets, the resolution and the time offset. The HDF5 lock is
- * held throughout. */
+/* Opens an HDF5 recording: the groups of M3ED and DSEC, their datasets, the resolution and the time offset. The caller holds
+ * the HDF5 lock. */
 #include "check.h"
 #ifdef CUSI_WITH_HDF5
 #include "eventio/hdf5/columns.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Claims of the file that are not believed: no filter used here compresses events more. */
+/* The greatest compression of events: no filter used here exceeds it, so greater claims are false. */
 enum { MAX_RATIO = 1100 };
 
 static cusStatus openColumns(Hdf5Reader *h, hid_t group, const char *path) {
@@ -18,7 +18,7 @@ static cusStatus openColumns(Hdf5Reader *h, hid_t group, const char *path) {
         CUS_TRY(eventio_openColumn(h, group, path, c));
         h->count = c->length < h->count ? c->length : h->count;
     }
-    /* An event has 13 bytes; more events than this cannot be in the file, however well they compress. */
+    /* An event has 13 bytes; the file cannot hold more events than this, however well they compress. */
     CUSI_REQUIRE(h->count / MAX_RATIO <= h->source.source->size / 8, CUS_ERROR_FORMAT,
                  "cusEventReaderOpen: %s claims %llu events in a file of %llu bytes", path, (unsigned long long)h->count,
                  (unsigned long long)h->source.source->size);
@@ -42,7 +42,7 @@ static cusStatus openGroup(Hdf5Reader *h, hid_t parent, const char *name, hid_t 
     return cusi_fail(CUS_ERROR_FORMAT, "cusEventReaderOpen: HDF5 cannot open the group %s", name);
 }
 
-/* calib/resolution, if it is a possible sensor. */
+/* Reads calib/resolution and uses it if it is a possible sensor. */
 static cusStatus readResolution(cusEventReader *reader, Hdf5Reader *h, hid_t recording) {
     hid_t calib;
     int found;
@@ -93,7 +93,7 @@ static cusStatus openDsec(cusEventReader *reader, Hdf5Reader *h, hid_t group) {
     return openColumns(h, group, "/events");
 }
 
-/* Metavision's own HDF5, whose compression only its plugin decodes. */
+/* Rejects Metavision's own HDF5, whose compression only its plugin decodes. */
 static cusStatus refuseMetavision(Hdf5Reader *h) {
     hid_t group;
     CUS_TRY(openGroup(h, h->file, "CD", &group));
@@ -122,8 +122,9 @@ static cusStatus openRecording(cusEventReader *reader, Hdf5Reader *h) {
     return status;
 }
 
-/* The properties for opening the file: the driver; a small cache of metadata; and no refusal of a file that is shorter than its
- * header says, since the events before its end can be read (the property is that of libhdf5's own h5clear). Negative: failed. */
+/* Makes the properties to open the file with: the driver, a small cache of metadata, and libhdf5's permission (as h5clear
+ * uses it) to open a file that is shorter than its header says, since the events before its end can be read. Negative:
+ * failed. */
 static hid_t accessProperties(Hdf5Reader *h, Hdf5Source *const *source) {
     enum { CACHE_BYTES = 4 << 20 };
     const hid_t access = H5Pcreate(H5P_FILE_ACCESS);

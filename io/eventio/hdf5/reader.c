@@ -35,7 +35,7 @@ cusStatus eventio_openHdf5(cusEventReader *reader) {
 
 #include "eventio/hdf5/columns.h"
 
-enum { LIBRARY_BYTES = 32 << 20 }; /* of max_memory: what libhdf5 and the reader without its buffers use */
+enum { LIBRARY_BYTES = 32 << 20 }; /* the part of max_memory for libhdf5 and the reader without its buffers */
 
 static cusStatus readHdf5(cusEventReader *reader, size_t n, EventArrays out, size_t *count) {
     Hdf5Reader *h = reader->state;
@@ -68,12 +68,12 @@ static cusStatus readTime(Hdf5Reader *h, uint64_t index, int64_t *time) {
     return eventio_readColumns(h, index, 1, columns, &good);
 }
 
-/* Whether something else than the contents of the file is to blame. */
+/* Whether the error has another cause than the contents of the file. */
 static int isOutside(cusStatus status) {
     return status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_IO || status == CUS_ERROR_CAPACITY;
 }
 
-/* Damage is left for reading to report, after the events before it. */
+/* Ignores damage, which reading reports after the events before it. */
 static cusStatus readTimeIfGood(Hdf5Reader *h, uint64_t index, int64_t *time) {
     int64_t found = 0;
     const cusStatus status = h->count ? readTime(h, index, &found) : CUS_ERROR_TRUNCATED;
@@ -82,7 +82,7 @@ static cusStatus readTimeIfGood(Hdf5Reader *h, uint64_t index, int64_t *time) {
     return isOutside(status) ? status : CUS_OK;
 }
 
-/* Binary search. An event that cannot be read counts as too late, so that reading on reports the damage. */
+/* Searches by bisection. An event that cannot be read counts as too late, so reading from there reports the damage. */
 static cusStatus findTimeInHdf5(cusEventReader *reader, int64_t time, uint64_t *index) {
     Hdf5Reader *h = reader->state;
     uint64_t low = 0, high = h->count;
