@@ -102,7 +102,7 @@ void frameToMessage(Spread spread) {
     });
 }
 
-// With the next frame in flight while one is packed, as in the sender program.
+// The next frame is in flight while one is packed, as in the sender program.
 void throughput(Spread spread) {
     if (!perf::wants(CUS_DEVICE))
         return;

@@ -7,7 +7,7 @@ using namespace eventio_test;
 
 namespace {
 
-TEST(EventCodec, LzfThereAndBack) {
+TEST(EventCodec, LzfRoundTrip) {
     auto random = support::generator();
     for (int round = 0; round < 300; ++round) {
         const size_t n = 1 + random() % (round < 200 ? 400 : 100000);
@@ -34,11 +34,11 @@ TEST(EventCodec, LzfThereAndBack) {
     }
 }
 
-TEST(EventCodec, LzfOfAnythingIsSafeAndAsTheReference) {
+TEST(EventCodec, LzfOfArbitraryDataMatchesTheReference) {
     auto random = support::generator();
     int good = 0;
     for (int round = 0; round < 3000; ++round) {
-        // Valid data of short literals and near matches, half of it with one bit changed.
+        // Valid data with short literals and near matches; half of it has one bit changed.
         Bytes in;
         size_t made = 0;
         while (in.size() < 20 + random() % 300) {

@@ -31,7 +31,7 @@ TEST(EventErrors, TruncatedWords) {
             if (record) {
                 ASSERT_EQ(status, (size - header) % record ? CUS_ERROR_TRUNCATED : CUS_OK) << size;
             }
-            // In CSV the last number is the time: cut, it is one of the past.
+            // In CSV the last number is the time: cut, it goes back in time.
             const bool past = name == "text_csv" && status == CUS_ERROR_FORMAT;
             if (status != CUS_OK && !past) {
                 ASSERT_EQ(status, CUS_ERROR_TRUNCATED);
@@ -80,7 +80,7 @@ TEST(EventErrors, BadEventsStopOrAreSkipped) {
             EXPECT_EQ(status, CUS_ERROR_FORMAT);
             EXPECT_NE(std::string(cusLastError()).find(c.message), std::string::npos) << cusLastError();
             EXPECT_TRUE(before == events.part(0, c.at));
-            // After a seek past it, reading continues.
+            // Reading continues after a seek past the damage.
             CUS_ASSERT_OK(cusEventReaderSeekIndex(strict.reader, int64_t(c.at) + 1));
             EXPECT_TRUE(strict.all() == events.part(c.at + 1, events.size() - c.at - 1));
 
@@ -216,7 +216,7 @@ TEST(EventHostile, Evt21VectorsPastTheSensor) {
     EXPECT_EQ(lenient.counts().bad_coordinates, 31u);
 }
 
-// Text whose lines fit no order of the columns, or several: no order is read past the end of a line.
+// Lines of text that fit no order of the columns, or several: no parser reads past the end of a line.
 TEST(EventHostile, TextThatFitsNoOrder) {
     for (const char *const text :
          {"9 9 9 9\n8 8 8 8\n", "0 0 0 0\n", "-1 -1 -1 -1\n", "1e400 1e400 1e400 1e400\n", "1.5 1.5 1.5 1.5\n", "x y p\n",

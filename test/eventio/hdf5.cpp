@@ -91,8 +91,8 @@ TEST(EventHdf5, NoRecording) {
 }
 
 #ifdef CUSIGHT_HAVE_HDF5
-// Chunks that are not compressed all have one size, but the index of the older format stores a size for each: libhdf5 tells the former
-// and reads the latter, wherever the caller's buffer ends.
+// Chunks that are not compressed all have one size, but the index of the older format stores a size for each: libhdf5 reports the
+// former and reads the latter, wherever the caller's buffer ends.
 TEST(EventHdf5, IndexWithOtherSizesOfChunks) {
     Folder at;
     constexpr hsize_t N = 1000, CHUNK = 100;

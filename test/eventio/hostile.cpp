@@ -60,7 +60,7 @@ Outcome readInChild(const std::string &path, const cusEventReaderOptions &option
     return outcome;
 }
 
-// Leaves this process so many bytes of memory.
+// Uses up memory until `left` bytes remain for this process.
 void useUpMemory(size_t left) {
     const rlimit none = {1 << 20, 1 << 20};
     malloc_trim(0);
@@ -149,7 +149,7 @@ TEST(EventHostile, FileBombx2) {
     EXPECT_CHEAP(c, 64, 1);
 }
 
-TEST(EventHostile, LimitsThatAreNotValid) {
+TEST(EventHostile, InvalidLimits) {
     cusEventReader *reader = nullptr;
     cusEventReaderOptions options = cusEventReaderDefaults();
     EXPECT_EQ(options.max_memory, size_t(1) << 30);
@@ -178,7 +178,7 @@ hid_t typeOf(const std::string &name) {
                                                                        : H5T_STD_U16LE;
 }
 
-// The n values of a dataset, of its type.
+// The n values of a dataset in its type.
 Bytes valuesOf(const std::string &name, size_t n) {
     Bytes bytes;
     for (size_t i = 0; i < n; ++i)
@@ -191,7 +191,7 @@ Bytes valuesOf(const std::string &name, size_t n) {
     return bytes;
 }
 
-// Makes a dataset; how: a creation property list, used up.
+// Makes a dataset; how: a creation property list, which it closes.
 hid_t addDataset(hid_t group, const std::string &name, hid_t how, hsize_t n = N, bool write = true) {
     const hsize_t most = H5Pget_layout(how) == H5D_CHUNKED ? H5S_UNLIMITED : n; // a chunk may be larger than the dataset
     const hid_t space = H5Screate_simple(1, &n, &most);
@@ -239,7 +239,7 @@ void writeRecording(const std::string &path, bool dsec, const std::string &speci
     H5Fclose(file);
 }
 
-// Every dataset that is opened, stored in each way that leads out of the file. Links and storage may name pipes: opening one would
+// Each dataset that the reader opens is stored in each way that leads out of the file. Links and storage may name pipes: opening one would
 // block for ever.
 TEST(EventHostile, NothingOutsideTheFileIsOpened) {
     Folder at;
@@ -344,8 +344,8 @@ TEST(EventHostile, GroupsThatAreLinks) {
     }
 }
 
-// Metavision's HDF5 is known, and refused with the way out.
-TEST(EventHostile, MetavisionIsRefusedWithTheWayOut) {
+// Metavision's HDF5 is recognized and rejected; the message says how to convert it.
+TEST(EventHostile, MetavisionIsRejectedWithAdvice) {
     Folder at;
     const hid_t file = H5Fcreate((at / "r.hdf5").c_str(), H5F_ACC_TRUNC, NO, NO);
     const hid_t group = H5Gcreate2(file, "CD", NO, NO, NO);
@@ -358,7 +358,7 @@ TEST(EventHostile, MetavisionIsRefusedWithTheWayOut) {
     EXPECT_CHEAP(c, 64, 2);
 }
 
-// A group whose names fill more metadata than is read for one step.
+// The names of a group take more metadata than one step may read.
 TEST(EventHostile, EnormousGroups) {
     Folder at;
     const hid_t file = H5Fcreate((at / "r.h5").c_str(), H5F_ACC_TRUNC, NO, NO);
@@ -413,7 +413,7 @@ TEST(EventHostile, SmallDatasetsOfOtherTypes) {
 }
 
 // Hard links, compact and contiguous datasets are within the file.
-TEST(EventHostile, WhatIsWithinTheFileIsRead) {
+TEST(EventHostile, DatasetsWithinTheFileAreRead) {
     Folder at;
     const std::string path = at / "r.h5";
     for (const char *special : {"x", "t", "t_offset", "resolution"})
@@ -465,7 +465,7 @@ TEST(EventHostile, SmallDatasetsAreNotChunked) {
     }
 }
 
-// Chunks through these filters, in their order, as the option of each says.
+// Chunks with these filters, in this order, with the options of each.
 Maker filtered(std::vector<int> filters, hsize_t chunk) {
     return [filters, chunk](hid_t group, const std::string &name, hsize_t n) {
         const hid_t how = withLayout(H5D_CHUNKED, chunk);
@@ -572,7 +572,7 @@ TEST(EventHostile, EnormousChunks) {
         }
 }
 
-// Good recordings with large chunks are read within the memory allowed, with as many threads as one likes.
+// Good recordings with large chunks are read within the memory allowed, with any number of threads.
 TEST(EventHostile, MaxMemoryIsKept) {
     Folder at;
     const hsize_t n = 2000000, chunk = 500000; // t: 4 MB a chunk
@@ -597,7 +597,7 @@ TEST(EventHostile, MaxMemoryIsKept) {
     EXPECT_EQ(r.all(n).size(), n);
 }
 
-// A deflated chunk of 64 MiB in a memory of 64 MiB.
+// A deflated chunk of 64 MiB with 64 MiB of memory.
 TEST(EventHostile, MaxMemoryThatIsTooSmall) {
     Folder at;
     writeRecording(at / "r.h5", true, "t", [](hid_t group, const std::string &name, hsize_t) {
@@ -722,7 +722,7 @@ TEST(EventHostile, ManyAttributesAndChunks) {
     EXPECT_CHEAP(many, 64, 5);
 }
 
-// The header may claim any end of the file: no memory is spent on it, and what is there is read.
+// The header may claim any end of the file: no memory is spent on it, and the events that exist are read.
 TEST(EventHostile, ClaimedEndOfFile) {
     Folder at;
     for (const bool latest : {false, true}) {
@@ -759,7 +759,7 @@ TEST(EventHostile, ClaimedEndOfFile) {
     }
 }
 
-// Out of memory is NO_MEMORY wherever it happens, also inside libhdf5.
+// Out of memory gives NO_MEMORY wherever it happens, even inside libhdf5.
 TEST(EventHostile, OutOfMemoryIsNotDamage) {
     if (!MEASURED)
         GTEST_SKIP() << "sanitizers reserve address space";

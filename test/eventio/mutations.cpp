@@ -99,7 +99,7 @@ Bytes mutation(const std::vector<Bytes> &seeds, uint64_t seed, uint64_t number) 
     return bytes;
 }
 
-// What a process that reads mutations tells the one that watches it.
+// Progress that a process that reads mutations shares with the one that watches it.
 struct Progress {
     uint64_t number;
     double slowest;
@@ -107,7 +107,7 @@ struct Progress {
     bool over;
 };
 
-// In a process of its own: reads mutations from progress->number to end - 1.
+// Reads, in a separate process, mutations from progress->number to end - 1.
 [[noreturn]] void readMutations(const std::vector<Bytes> &seeds, uint64_t seed, uint64_t end, Progress *progress) {
     const long before = peakKilobytes();
     for (; progress->number < end; ++progress->number) {

@@ -23,7 +23,7 @@ std::vector<cusEventMark> marksOf(const Bytes &bytes, uint64_t parts) {
     return marks;
 }
 
-// Whatever the cut, reading from each mark gives the events that reading from the start gives there.
+// Wherever the cuts are, reading from a mark gives the same events as reading from the start.
 void checkParts(const Bytes &bytes, const Events &all, uint64_t parts, const std::string &name) {
     const std::vector<cusEventMark> marks = marksOf(bytes, parts);
     ASSERT_EQ(marks[parts].index, all.size()) << name << ", " << parts << " parts";
@@ -74,7 +74,7 @@ TEST(EventParts, TimeCountersWrap) {
 }
 
 // Words in any order that decode: state set long before a cut, vectors without a new base, triggers, no time word at first.
-TEST(EventParts, AnyStateIsCarriedOverACut) {
+TEST(EventParts, StateSurvivesACut) {
     auto random = support::generator();
     for (int round = 0; round < 20; ++round) {
         Bytes evt3(EVT3.begin(), EVT3.end()), evt2(EVT2.begin(), EVT2.end());
@@ -309,8 +309,8 @@ TEST(FrameFileLayout, Errors) {
     CUS_EXPECT_ERROR(cusFramePack(&mat, nullptr, &size), CUS_ERROR_NULL, "packed");
 }
 
-// What is read back and put together elsewhere is the same file again, without the label.
-TEST(FrameReader, ReturnsWhatIsStored) {
+// Frames read back and joined elsewhere give the same file, without the label.
+TEST(FrameReader, ReturnsStoredFrames) {
     NEEDS_HDF5();
     auto random = support::generator();
     Folder at;
@@ -372,7 +372,7 @@ TEST(FrameReader, ReturnsWhatIsStored) {
     cusFrameReaderClose(reader);
 }
 
-TEST(FrameReader, RefusesOtherFiles) {
+TEST(FrameReader, RejectsOtherFiles) {
     NEEDS_HDF5();
     auto random = support::generator();
     Folder at;
@@ -388,7 +388,7 @@ TEST(FrameReader, RefusesOtherFiles) {
 
 // Not under sanitizers, which set the exit code themselves.
 #if defined(GTEST_HAS_DEATH_TEST) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// libhdf5 keeps a file that it could not write, and would write it again when the program ends.
+// libhdf5 keeps a file that it could not write, and tries again when the program ends.
 TEST(FrameFileLayoutDeathTest, AFullDiskIsAnErrorAndTheProgramEndsWell) {
     NEEDS_HDF5();
     Folder at;

@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(, RealRecording,
 
 // ---- Formats ----
 
-TEST(EventFormats, EachGivesBackWhatWasWritten) {
+TEST(EventFormats, EachRoundTrips) {
     auto random = support::generator();
     const Events events = randomEvents(30000, random);
     for (const auto &[name, bytes] : files(events)) {
@@ -125,7 +125,7 @@ TEST(EventFormats, Evt21InBothWordOrders) {
         SCOPED_TRACE(legacy);
         const Bytes bytes = reference::evt21(events, EVT21, legacy);
         EXPECT_TRUE(reference::decodeEvt21(reference::afterHeader(bytes), legacy) == events);
-        // What the header says goes before what the content looks like.
+        // The header takes precedence over the look of the content.
         const std::string said =
             std::string("% format EVT21;height=480;endianness=") + (legacy ? "legacy" : "little") + ";width=640\n% end\n";
         for (const std::string &header : {EVT21, said}) {
@@ -248,7 +248,7 @@ TEST(EventFormats, EventsBeforeTheFirstTimeWordAreCounted) {
     EXPECT_EQ(r.counts().triggers_falling, 1u);
 }
 
-TEST(EventFormats, TextInItsManyForms) {
+TEST(EventFormats, TextVariants) {
     const auto read = [](const std::string &text) {
         Reader r(reference::bytesOf(text));
         EXPECT_EQ(r.opened, CUS_OK) << cusLastError() << " of " << text;
@@ -272,7 +272,7 @@ TEST(EventFormats, TextInItsManyForms) {
     EXPECT_TRUE(sized.all() == two);
 }
 
-// The order of the columns is found from names or from the numbers.
+// Names or numbers give the order of the columns.
 TEST(EventFormats, TextWithItsColumnsInAnyOrder) {
     auto random = support::generator();
     Events events = randomEvents(5000, random, 0, 3000, 320, 240);
@@ -345,7 +345,7 @@ TEST(EventFormats, SensorFromHeaderNameOrOption) {
     options.width = 346;
     options.height = 260;
     EXPECT_EQ(size("% evt 2.0\n% geometry 320x240\n", options), std::make_pair(346, 260));
-    // A RAW file whose header does not name the encoding: the caller does.
+    // The caller names the encoding of a RAW file whose header does not.
     options.format = CUS_EVENTS_EVT2;
     EXPECT_EQ(size("% Date today\n", options), std::make_pair(346, 260));
     EXPECT_EQ(size("", options), std::make_pair(346, 260));
@@ -368,7 +368,7 @@ TEST(EventReader, TwoThreadsWithTwoReaders) {
 
 // ---- Fuzzing ----
 
-// The seeds, and mutations of them: the reader keeps its promises whatever the bytes.
+// Seeds and their mutations: the reader keeps its contract whatever the bytes.
 TEST(EventFuzz, CorpusAndItsNeighbors) {
     auto random = support::generator();
     int files = 0;

@@ -52,7 +52,7 @@ class Reader {
     Reader(const Reader &) = delete;
     Reader &operator=(const Reader &) = delete;
 
-    // The next events, up to n.
+    // Reads the next events, up to n.
     Events read(size_t n, cusStatus *status = nullptr) {
         Events e;
         e.x.resize(n), e.y.resize(n), e.p.resize(n), e.t.resize(n);
@@ -66,7 +66,7 @@ class Reader {
         e.x.resize(count), e.y.resize(count), e.p.resize(count), e.t.resize(count);
         return e;
     }
-    // Everything that is left, read n events at a time.
+    // Reads all remaining events, n at a time.
     Events all(size_t n = 70000, cusStatus *status = nullptr) {
         Events e;
         for (;;) {

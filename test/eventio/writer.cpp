@@ -57,7 +57,7 @@ TEST(EventWriter, IndexAndLayoutAreThoseOfM3ed) {
 
 #endif
 
-TEST(EventWriter, WhatWasThereStaysUntilTheFileIsWhole) {
+TEST(EventWriter, PreviousFileStaysUntilTheNewOneIsComplete) {
     NEEDS_HDF5();
     Folder at;
     const cusEventWriterOptions options = sensor(100, 50);
@@ -83,7 +83,7 @@ TEST(EventWriter, WhatWasThereStaysUntilTheFileIsWhole) {
     EXPECT_EQ(content(at / "target"), "precious");
     EXPECT_EQ(Reader(path).info.count, 0);
     EXPECT_EQ(filesIn(at), 3);
-    // What a file cannot replace.
+    // A file cannot replace these.
     writer = nullptr;
     ASSERT_EQ(mkfifo((at / "pipe").c_str(), 0600), 0);
     for (const std::string &name : {at / "pipe", at / ".", std::string("/dev/null")})
@@ -136,7 +136,7 @@ TEST(EventWriter, Errors) {
 }
 
 #ifdef CUSIGHT_HAVE_HDF5
-TEST(FrameWriter, StoresWhatItIsGiven) {
+TEST(FrameWriter, StoresFramesUnchanged) {
     auto random = support::generator();
     Folder at;
     for (const int type : {CUS_8UC2, CUS_8UC1, CUS_32FC1}) {

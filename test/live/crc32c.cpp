@@ -4,7 +4,7 @@
 
 namespace {
 
-// Every length around the steps of eight bytes, every alignment, and remainders that go on from earlier bytes.
+// Every length around the steps of eight bytes, every alignment, and remainders that continue from earlier bytes.
 void expectReference(LiveCrc32c *way) {
     std::mt19937_64 random(support::seed());
     std::vector<uint8_t> data(4096);

@@ -1,4 +1,4 @@
-// The connections of cusight-diffstream: who is let in, keys in files, the log.
+// The connections of cusight-diffstream: admission, keys in files, the log.
 #include "cusight/live.h"
 
 #include "../support.hpp"
@@ -109,7 +109,7 @@ TEST(LiveLog, SaysTheNumberWithinASecondAndStartsAgain) {
     }
 }
 
-TEST(LiveLog, AFileThatNobodyReadsHoldsUpNothing) {
+TEST(LiveLog, AnUnreadLogBlocksNothing) {
     Pipe pipe;
     ::fcntl(pipe.ends[1], F_SETPIPE_SZ, 4096);
     const std::string filler(4096, '.');
@@ -125,7 +125,7 @@ TEST(LiveLog, AFileThatNobodyReadsHoldsUpNothing) {
         EXPECT_LT(seconds(start), 2);
     }
     EXPECT_LT(seconds(start), 4); // nor does the end of the program wait
-    // Whoever reads at last learns that something is missing.
+    // A late reader learns that lines are missing.
     ::fcntl(pipe.ends[0], F_SETFL, O_NONBLOCK);
     std::string text;
     within(5, [&] {
@@ -151,7 +151,7 @@ class LiveDoor : public testing::Test {
     void open(int max_pending, const Tls *tls = nullptr) {
         door = std::make_unique<Door>(Address{"127.0.0.1", "0"}, tls, max_pending, log);
     }
-    // Connects from 127.0.0.N and sends what a viewer begins with.
+    // Connects from 127.0.0.N and sends the first bytes of a viewer.
     int connect(int n, const Bytes &first = {'C'}) {
         const int s = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         sockaddr_in address = {};
@@ -265,7 +265,7 @@ TEST_F(LiveDoor, AHelloIsLetInWhateverWaits) {
     EXPECT_TRUE(door->take().empty());
 }
 
-TEST_F(LiveDoor, AHelloThatDoesNotComeIsNotWaitedFor) {
+TEST_F(LiveDoor, ConnectionsWithoutHelloTimeOut) {
     open(16);
     const auto start = Clock::now();
     const int s = connect(5);
@@ -341,7 +341,7 @@ TEST_F(LiveDoor, TheWrongKeyIsARefusalAndABrokenHandshakeIsNot) {
     }
 }
 
-TEST_F(LiveDoor, KeysThatOthersCanReadAreRefused) {
+TEST_F(LiveDoor, KeysThatOthersCanReadAreRejected) {
     TlsFiles key;
     for (const int mode : {0644, 0640, 0604, 0620, 0602}) {
         key.key = writeFile("open", digits(1), mode);

@@ -78,7 +78,7 @@ TEST_P(Live, PaddedFramesAndDeviceFrames) {
         }
 }
 
-// Frames in flight while others are packed, and released on another thread: order and bytes are the same.
+// Frames are in flight while others are packed, and are released on another thread: order and bytes do not change.
 TEST_P(Live, RingAcrossThreads) {
     NEEDS_ZSTD();
     auto random = support::generator();
@@ -153,7 +153,7 @@ TEST(LiveSender, CpuAndGpuSendTheSameBytes) {
     }
 }
 
-// Noise cannot be compressed: then the frame is sent raw, and nothing larger.
+// Noise does not compress, so the frame is sent raw.
 TEST(LiveSender, FallsBackWhereThatIsSmaller) {
     NEEDS_ZSTD();
     std::mt19937_64 random(7);

@@ -44,7 +44,7 @@ double secondsSince(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// What the programs print goes nowhere while this exists.
+// Discards what the programs print while this exists.
 class Quiet {
   public:
     Quiet() : out_(::dup(1)), err_(::dup(2)) {
@@ -201,7 +201,7 @@ class RunningSender {
     int port_ = 0;
 };
 
-// What a viewer's session consists of, in some order.
+// The messages of a viewer's session, in some order.
 Bytes strangersSession(Random &random) {
     Bytes all;
     if (random() % 8)
@@ -230,7 +230,7 @@ int rawConnection(int port) {
 }
 
 #ifdef CUSIGHT_HAVE_OPENSSL
-// What a viewer with this key sends first.
+// The first bytes of a viewer with this key.
 Bytes firstFlight(const diffstream::Tls &tls) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
@@ -243,7 +243,7 @@ Bytes firstFlight(const diffstream::Tls &tls) {
     return flight;
 }
 
-// A stranger with the key: a valid handshake, then anything.
+// A stranger with the key sends a valid handshake, then anything.
 void insideTls(const diffstream::Tls &tls, int port, Random &random) {
     try {
         diffstream::Connection connection(
@@ -445,7 +445,7 @@ TEST_F(LiveSockets, StrangersDoNotDisturbASenderWithTls) {
 
 TEST_F(LiveSockets, AHostileSenderOnlyEndsTheConnection) {
     auto random = support::generator();
-    // A true session, to be mutated.
+    // A valid session to mutate.
     const reference::Shape s{48, 64, 3};
     Sender sender(s, CUS_HOST, 3);
     Peer peer(s);

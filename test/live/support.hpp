@@ -128,7 +128,7 @@ struct Viewer {
     ~Viewer() { cusViewerDestroy(viewer); }
     Viewer(const Viewer &) = delete;
     Viewer &operator=(const Viewer &) = delete;
-    // Passes in the data, n bytes at a time; onUpdate runs after each update.
+    // Passes the data on, n bytes at a time; onUpdate runs after each update.
     template<class F>
     cusStatus feed(const Bytes &data, F &&onUpdate, size_t piece = SIZE_MAX) {
         for (size_t at = 0; at < data.size();) {

@@ -86,7 +86,7 @@ TEST(LiveWire, BadHeadersAreNamed) {
     rejects(32, {0, 0, 0, 0}, CUS_ERROR_FORMAT, "outside the format's limits");
     rejects(32, {1, 0x80, 0, 0}, CUS_ERROR_FORMAT, "frame of 32769 x 2");
     rejects(36, {0xff, 0xff, 0xff, 0xff}, CUS_ERROR_FORMAT, "outside the format's limits");
-    // Each side within its limit, the product not.
+    // Each side is within its limit, but not the product.
     rejects(32, {0, 0x80, 0, 0, 0, 0x80, 0, 0}, CUS_ERROR_FORMAT, "outside the format's limits");
     // Lengths that wrap when 1, or the size of the header, is added.
     rejects(8, {0xff, 0xff, 0xff, 0xff}, CUS_ERROR_FORMAT, "payload of 4294967295 bytes");
@@ -148,7 +148,7 @@ TEST(LivePeer, BadMessagesEndTheConnection) {
     h.sequence = 1;
     h.payload_bytes = h.raw_bytes = 16;
     rejects(join({hello, message(h, Bytes(16))}), CUS_ERROR_FORMAT, "a viewer's message has a payload of 16 bytes");
-    // Valid messages without end.
+    // Endless valid messages.
     Bytes flood = hello;
     for (int i = 0; i < 100; ++i)
         flood.insert(flood.end(), request.begin(), request.end());
@@ -266,7 +266,7 @@ TEST_F(LiveAttack, PayloadsThatDoNotDecompressToTheirSize) {
     rejects(message(h, less), CUS_ERROR_FORMAT, "not Zstandard data of 90 bytes");
 }
 
-// Zstandard readers also take frames of its predecessors and skip frames with application data; a payload has neither.
+// Zstandard's readers also accept frames of older versions and skip application data; a payload must have neither.
 TEST_F(LiveAttack, OnlyCurrentZstandardFramesAreRead) {
     Sender small({ROWS, COLS, 3}, CUS_HOST);
     const Packed packed = small.send(Bytes(90, 4));
@@ -294,7 +294,7 @@ TEST_F(LiveAttack, OnlyCurrentZstandardFramesAreRead) {
     rejects(sent(join({good, Bytes{0x28, 0xb5}})), CUS_ERROR_FORMAT, text);
 }
 
-TEST_F(LiveAttack, BeforeTheHandshakeNothingElseIsTaken) {
+TEST_F(LiveAttack, MessagesBeforeTheHandshakeAreRejected) {
     for (const Bytes &first : {key_frame, simple(CUS_WIRE_BYE)}) {
         Viewer viewer;
         CUS_EXPECT_ERROR(viewer.feed(first), CUS_ERROR_FORMAT, "did not say hello first");
