@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cusight/eventio.h"
-#include "../io/eventio/eventio_codec.h"
+#include "eventio/hdf5/codec.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -17,9 +17,9 @@ inline void require(bool condition) {
         std::abort();
 }
 
-constexpr size_t MAX_MEMORY = size_t(1) << 26; // of a reader, the least that the option takes
+constexpr size_t MAX_MEMORY = size_t(1) << 26; // the least that a reader's option takes
 
-// Events delivered keep every promise of the interface, whatever the bytes.
+// Delivered events keep the contract of the interface, whatever the bytes.
 inline size_t readAll(cusEventReader *reader, const cusEventInfo &info, bool skip, size_t capacity, size_t max_events) {
     std::vector<uint16_t> x(capacity), y(capacity);
     std::vector<uint8_t> p(capacity);
@@ -79,7 +79,7 @@ inline void eventInput(const uint8_t *data, size_t size) {
     cusEventInfo info;
     require(cusEventReaderInfo(reader, &info) == CUS_OK);
     const bool hdf5 = info.format == CUS_EVENTS_M3ED || info.format == CUS_EVENTS_DSEC;
-    // A word of EVT3 makes up to 12 events, one of EVT2.1 up to 32; HDF5 is believed to compress up to 1100 times.
+    // A word of EVT3 makes up to 12 events, one of EVT2.1 up to 32; HDF5 may compress up to 1100 times.
     const size_t max_events = hdf5 ? 1100 * (size / 8 + 1) : 6 * size;
     if (hdf5 && info.count > 20000) { // in small steps it would only take long
         readAll(reader, info, options.bad_events == CUS_BAD_EVENTS_SKIP, 65536, max_events);

@@ -20,7 +20,7 @@ inline void require(bool holds) {
         std::abort();
 }
 
-// Finds the messages as a reader would and makes each header acceptable.
+// Finds the messages as a reader does and makes each header acceptable.
 inline void repairHeaders(std::vector<uint8_t> &bytes) {
     for (size_t at = 0; at + CUS_WIRE_HEADER_BYTES <= bytes.size();) {
         uint8_t *header = &bytes[at];

@@ -17,11 +17,10 @@
  *                       other orders with x before y; t with a dot   or "%geometry:W,H"
  *                       or exponent is seconds (rounded), else microseconds
  *
- * The order of the columns of text is found from a first line of names (t, ts, time or timestamp; x; y; p, pol or polarity), or else
- * from the first lines: times do not decrease, polarities are -1, 0 or 1. What they leave open is "t x y p".
+ * A first line of names (t, ts, time or timestamp; x; y; p, pol or polarity) gives the order of the columns of text. Without
+ * one, the first lines decide: times do not decrease, polarities are -1, 0 or 1. If several orders remain, it is "t x y p".
  *
- * Formats as their authors describe them: M3ED (Chaney et al. 2023), DSEC (Gehrig et al. 2021), Prophesee's documentation of
- * RAW EVT 2.0, EVT 2.1, EVT 3.0 and DAT. Time counters wrap (EVT2 and EVT2.1 after 4.8 hours, EVT3 after 16.8 seconds, DAT after
+ * The formats follow their authors: M3ED (Chaney et al. 2023), DSEC (Gehrig et al. 2021), Prophesee's documentation of RAW EVT 2.0, EVT 2.1, EVT 3.0 and DAT. Time counters wrap (EVT2 and EVT2.1 after 4.8 hours, EVT3 after 16.8 seconds, DAT after
  * 71.6 minutes); they are unwrapped, so indices and times in this interface always refer to the whole recording.
  *
  * Memory use does not grow with the recording, apart from 64 bytes for every million events passed in a format without
@@ -54,7 +53,7 @@ CUS_API const char *cusEventFormatName(cusEventFormat format);
 
 /* ---- Reader -------------------------------------------------------------------------------------------------------- */
 
-/* What to do with an event that is outside the sensor, has an invalid polarity, or is earlier than the one before. */
+/* What to do with an event that is outside the sensor, has an invalid polarity, or is earlier than the previous one. */
 typedef enum cusBadEvents {
     CUS_BAD_EVENTS_STOP = 0, /* CUS_ERROR_FORMAT with the event's index; the events before it are delivered */
     CUS_BAD_EVENTS_SKIP = 1  /* skip and count it (cusEventCounts), also undefined words of EVT2, EVT2.1 and EVT3 and
@@ -63,14 +62,14 @@ typedef enum cusBadEvents {
 
 /* How to read a recording. */
 typedef struct cusEventReaderOptions {
-    int width, height;       /* of the sensor, 1..65536: overrides the file. 0, 0: from the file */
+    int width, height;       /* sensor, 1..65536: overrides the file. 0, 0: from the file */
     const char *camera;      /* M3ED: "left" or "right"; NULL: "left", or the only one in the file */
     cusEventFormat format;   /* ANY: from the content. EVT2, EVT21, EVT3: also for a RAW file whose header does not name
                                 its encoding. Otherwise: an error if the file has another format */
     cusBadEvents bad_events; /* default STOP */
     int threads;             /* threads that decompress HDF5 chunks, 0..1024; 0: as many as OpenMP uses */
     size_t max_memory;       /* bytes that a reader may use, whatever the file claims; 0: 2^30 (the default), otherwise
-                                at least 2^26. A recording that needs more: CUS_ERROR_CAPACITY */
+                                at least 2^26. CUS_ERROR_CAPACITY if a recording needs more */
     size_t max_chunk;        /* bytes of an HDF5 chunk, decompressed, up to 2^32 - 1; 0: 2^26 (the default). Larger
                                 chunks: CUS_ERROR_CAPACITY */
     int plugins; /* default 0. 1, only for files that you trust: also reads HDF5 filters other than deflate, LZF, Blosc,
@@ -128,7 +127,7 @@ CUS_API cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo 
 CUS_API cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *counts);
 
 /* Reads the next events, up to `capacity`, into the arrays, and sets *count. It is less than capacity only at the end of the
- * recording (0: nothing is left) or with an error. Pass NULL for arrays that you do not need.
+ * recording (0: no event is left) or with an error. Pass NULL for arrays that you do not need.
  * If the recording is damaged, the events before the damage are delivered together with the error: *count is valid then, the
  * message says where the damage is, and the next call returns the same error with *count 0.
  *   TRUNCATED: the file ends within an event or a chunk; FORMAT: malformed from here on; CAPACITY: max_memory; IO; NO_MEMORY.
@@ -151,8 +150,7 @@ CUS_API cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, i
 
 /* Splits a recording among threads or processes, each with a reader of its own that was opened with the same options. In formats
  * without an index, an event's number and time depend on everything before it. Therefore each worker first scans its parts (no
- * event is decoded: two to ten times as fast as reading), all summaries are brought together, and each worker then starts at a
- * mark:
+ * event is decoded: two to ten times as fast as reading). Then all summaries are joined, and each worker starts at a mark:
  *
  *   for (k = my first part; k < my last part; ++k)
  *       CUS_TRY(cusEventReaderScan(reader, k, parts, &summaries[k]));
@@ -167,15 +165,15 @@ typedef struct cusEventPart {
 
 /* A place in a recording from which a reader can continue. */
 typedef struct cusEventMark {
-    uint64_t offset; /* in bytes of the file; HDF5: in events. Parts of equal size take about equally long to decode */
-    uint64_t index;  /* of the next event, as for cusEventReaderSeekIndex. That of the last mark is the number of events */
+    uint64_t offset;     /* in bytes of the file; HDF5: in events. Parts of equal size take about equally long to decode */
+    uint64_t index;      /* next event, as for cusEventReaderSeekIndex; in the last mark, the number of events */
     uint64_t content[6]; /* the library's own; may be copied and sent as bytes */
 } cusEventMark;
 
 /* Summarizes part number `part` of `parts` (up to 2^32) about equal ones, up to whole words or lines. Reading continues where it
- * was. With CUS_BAD_EVENTS_SKIP, events and lines that reading skips are counted all the same. Cost: one pass over the part; HDF5,
- * which has an index: none. Errors: NULL, VALUE, IO. Damage is not an error here: numbers up to it are right, and reading reports
- * it. */
+ * was. Events and lines that reading skips with CUS_BAD_EVENTS_SKIP are counted here. Cost: one pass over the part; none for
+ * HDF5, which has an index. Errors: NULL, VALUE, IO. Damage is not an error here: numbers up to it are right, and reading
+ * reports it. */
 CUS_API cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t parts, cusEventPart *summary);
 
 /* Joins the summaries of all parts in order: marks[k], k = 0 .. parts, is where part k starts; the last is the end of the
@@ -183,15 +181,15 @@ CUS_API cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint
 CUS_API cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *summaries, uint64_t parts,
                                       cusEventMark *marks);
 
-/* The next event read will be the one at the mark, with the number and time that it has in the whole recording; SeekIndex and
- * Read continue from there. One step. Errors: NULL, VALUE. */
+/* The next event read will be the one at the mark, with its number and time in the whole recording; SeekIndex and Read continue
+ * from there. Cost: one step. Errors: NULL, VALUE. */
 CUS_API cusStatus cusEventReaderSeekMark(cusEventReader *reader, const cusEventMark *mark);
 
 /* ---- Writer -------------------------------------------------------------------------------------------------------- */
 
 /* How to write a recording. */
 typedef struct cusEventWriterOptions {
-    int width, height;  /* of the sensor, 1..65536; required */
+    int width, height;  /* sensor, 1..65536; required */
     const char *camera; /* group under /prophesee: "left" or "right"; NULL: "left" */
     int chunk;          /* events in a chunk, 1024..4194304, default 40000 */
     int compress;       /* default 1: LZF */
@@ -244,24 +242,25 @@ CUS_API cusStatus cusFrameWriterFinish(cusFrameWriter *writer);
 /* See cusFrameWriterFinish. */
 CUS_API void cusFrameWriterDiscard(cusFrameWriter *writer);
 
-/* One file of frames, written by many threads or processes: each packs its frames, the layout says where they belong, and each
- * writes them there. The file is then byte for byte the one that a cusFrameWriter makes of all frames in order. */
+/* Many threads or processes can write one file of frames: each packs its frames, asks the layout where they belong, and
+ * writes them there. The file is byte for byte the one that a cusFrameWriter makes of all frames in order. */
 
 /* Packs one frame (host, any row step) as a cusFrameWriter stores it. `packed` has room for the frame; *stored is set to the
  * bytes used: those of the frame if it is incompressible. Errors: NULL, SIZE (2^32 bytes or more), SPACE, NO_MEMORY. */
 CUS_API cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored);
 
-/* Makes an existing file at `path` an HDF5 file with /frames, as cusFrameWriterCreate describes it, except for the frames: stored[k]
- * bytes of frame k belong at offsets[k]. Those bytes of the file stay as they are; its length becomes that of the whole file.
- * `compressed` 0: one contiguous block instead of chunks; it starts at offsets[0], the only one set, for any number of frames above
- * 0; `stored` is ignored. Without frames both may be NULL. Nothing is synchronized to disk. Errors: NULL, VALUE, TYPE, SIZE, IO, NO_MEMORY, UNSUPPORTED. */
+/* Makes an existing file at `path` an HDF5 file with /frames, as cusFrameWriterCreate describes it, but without the frames:
+ * stored[k] bytes of frame k belong at offsets[k]. Those bytes of the file stay as they are; its length becomes that of the
+ * whole file. `compressed` 0: one contiguous block instead of chunks; it starts at offsets[0], the only one set if there are
+ * frames; `stored` is ignored. Without frames both may be NULL. Nothing is synchronized to disk. Errors: NULL, VALUE, TYPE,
+ * SIZE, IO, NO_MEMORY, UNSUPPORTED. */
 CUS_API cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, int compressed,
                                      const uint32_t *stored, uint64_t *offsets);
 
-/* Files of frames are put together without decompressing: the stored bytes of each frame are read, and go where cusFrameFileLayout
- * says. Only for files that you trust: libhdf5 opens them as they are. */
+/* Joins files of frames without decompressing: read the stored bytes of each frame, and write them where cusFrameFileLayout says.
+ * Only for files that you trust: libhdf5 opens them as they are. */
 typedef struct cusFrameFileInfo {
-    int rows, cols, type; /* of a frame */
+    int rows, cols, type; /* one frame */
     int compressed;       /* one chunk a frame, LZF; otherwise one block */
     uint64_t frames;      /* in the file */
     char label[64];       /* as set by cusFrameWriterLabel or cusFrameFileLabel, or "" */
@@ -270,7 +269,7 @@ typedef struct cusFrameFileInfo {
 /* An open file of frames. */
 typedef struct cusFrameReader cusFrameReader;
 
-/* Opens a file that a cusFrameWriter made, or cusFrameFileLayout. Errors: NULL, IO, FORMAT (any other file), NO_MEMORY,
+/* Opens a file that cusFrameWriter or cusFrameFileLayout made. Errors: NULL, IO, FORMAT (any other file), NO_MEMORY,
  * UNSUPPORTED. */
 CUS_API cusStatus cusFrameReaderOpen(cusFrameReader **reader, const char *path, cusFrameFileInfo *info);
 /* Sets *bytes to the size of a frame as it is stored, and copies it to `stored`, which has room for a frame; NULL: the size only.
@@ -279,13 +278,13 @@ CUS_API cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, v
 /* Safe on NULL. */
 CUS_API void cusFrameReaderClose(cusFrameReader *reader);
 
-/* As cusFrameWriterLabel, for a finished file. Errors: NULL, VALUE, IO, UNSUPPORTED. */
+/* Like cusFrameWriterLabel, for a finished file. Errors: NULL, VALUE, IO, UNSUPPORTED. */
 CUS_API cusStatus cusFrameFileLabel(const char *path, const char *label);
 
 /* ---- Generator ----------------------------------------------------------------------------------------------------- */
 
-/* Makes events from video, so everything here can be tried without an event camera. Each pixel keeps a reference value of the
- * log intensity, which is taken as linear in time between two frames. When the log intensity differs from the reference by a
+/* Makes events from video, so that everything here can be tried without an event camera. Each pixel keeps a reference value
+ * of the log intensity, which is assumed linear in time between two frames. When the log intensity differs from the reference by a
  * threshold, the pixel emits an event at that time and the reference moves by the threshold; this repeats until they differ by
  * less than a threshold. The log intensity of a value v is ln(v), and below 20 the straight line from (0, 0) to (20, ln 20),
  * since dark values are mostly noise. It is computed in fixed point (units of 2^-16), so the result is the same on every

@@ -8,8 +8,8 @@
  * docs/wire-format.md defines the wire format. After every message the viewer's frame equals the sender's reference of that
  * sequence number exactly (framediff.h says how far that is from the camera's frame).
  *
- * Frames are 8UC1, 8UC3 or 8UC4, each side at most 32768, at most 2^30 bytes. One call at a time may use an object (else BUSY), except
- * as noted at cusSenderRelease; different objects are independent. Every object needs libzstd: in a build without it the
+ * Frames are 8UC1, 8UC3 or 8UC4, each side at most 32768, at most 2^30 bytes. One call at a time may use an object (else
+ * BUSY), except as noted at cusSenderRelease; different objects are independent. Every object needs libzstd: in a build without it the
  * Create functions return CUS_ERROR_UNSUPPORTED.
  *
  * The other end is not trusted. Each field of a message is checked against the handshake and fixed limits before anything is
@@ -48,11 +48,11 @@ typedef enum cusWireEncoding {
 /* The header of a message. */
 typedef struct cusWireHeader {
     cusWireType type;         /* what the message is */
-    cusWireEncoding encoding; /* of the payload */
+    cusWireEncoding encoding; /* how the payload is stored */
     uint32_t payload_bytes;   /* size of the payload that follows */
     uint32_t raw_bytes;       /* size of the decompressed payload */
     uint64_t sequence, base;  /* number of the frame; of the frame that a difference applies to */
-    uint32_t width, height;   /* of the frames, in pixels */
+    uint32_t width, height;   /* frame size in pixels */
     int channels;             /* 1, 3 or 4 */
     uint32_t crc;             /* CRC-32C of the 44 bytes before it and the payload */
 } cusWireHeader;
@@ -74,8 +74,8 @@ CUS_API cusStatus cusWireParse(const uint8_t in[CUS_WIRE_HEADER_BYTES], cusWireH
 /* What a sender does with each frame. */
 typedef struct cusSenderOptions {
     cusDiffOptions diff;   /* threshold and noise filter */
-    int compression_level; /* of Zstandard, 1..19, default 1 */
-    int max_in_flight;     /* frames submitted and not yet released, 2..64, default 4 */
+    int compression_level; /* Zstandard level, 1..19, default 1 */
+    int max_in_flight;     /* frames submitted but not released, 2..64, default 4 */
 } cusSenderOptions;
 
 /* The defaults named above. */
@@ -87,16 +87,16 @@ typedef struct cusSender cusSender;
 /* One packed frame. The pointers are valid until it is released. */
 typedef struct cusSentFrame {
     uint64_t sequence; /* 1, 2, 3, ... */
-    const uint8_t
-        *message; /* a difference from sequence - 1, or a key frame: for the first frame, and where that is smaller */
+    /* A difference from sequence - 1, or a key frame: for the first frame, and where that is smaller. */
+    const uint8_t *message;
     size_t message_bytes; /* header and payload */
-    const uint8_t
-        *key_frame;         /* a key frame of the same sequence number if one was requested or is the message, else NULL */
+    /* A key frame of the same sequence number if one was requested or is the message, else NULL. */
+    const uint8_t *key_frame;
     size_t key_frame_bytes; /* header and payload; 0 without a key frame */
     const uint8_t *mask; /* the difference itself: changed-byte mask, rows x ceil(cols * channels / 8), rows not padded, as
                             in cusSparseDiff; and the changes in ascending order of position, modulo 256 */
     const uint8_t *values;    /* see mask */
-    uint32_t count;           /* of values */
+    uint32_t count;           /* number of values */
     float encode_ms, pack_ms; /* from submission to the difference in host memory; compression and checksum */
 } cusSentFrame;
 
@@ -107,8 +107,8 @@ CUS_API cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int ty
                                   const cusSenderOptions *options);
 CUS_API void cusSenderDestroy(cusSender *sender); /* Safe on NULL. */
 
-/* Starts on a frame: a host frame for either space, or a device frame for CUS_DEVICE, which is read after the work queued in
- * `stream` so far. CUS_HOST: the difference is complete on return. CUS_DEVICE: upload, difference and download are queued in
+/* Starts to process a frame: a host frame for either space, or a device frame for CUS_DEVICE, which is read after the work
+ * queued in `stream` so far. CUS_HOST: the difference is complete on return. CUS_DEVICE: upload, difference and download are queued in
  * the sender's own streams and do not block if the frame is page-locked or in device memory; do not change it until
  * cusSenderFinish has returned it. The first frame becomes the reference unchanged, without the threshold.
  * with_key_frame: also pack a key frame. Errors: NULL, TYPE, SIZE, SPACE, CUDA; CAPACITY if max_in_flight frames are not
@@ -138,7 +138,7 @@ typedef struct cusPeer cusPeer;
 CUS_API cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t rate_millihertz);
 CUS_API void cusPeerDestroy(cusPeer *peer); /* Safe on NULL. */
 
-/* Passes in bytes received from the viewer. Errors: NULL; FORMAT or UNSUPPORTED: close the connection. */
+/* Takes bytes received from the viewer. Errors: NULL; FORMAT or UNSUPPORTED: close the connection. */
 CUS_API cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes);
 
 /* Offers the next frame of the video; call it for every frame, in order. The peer copies what its viewer needs: nothing before
@@ -162,7 +162,7 @@ typedef struct cusPeerInfo {
     int wants_key_frame; /* the next frame should come with a key frame */
     int behind;          /* there is a backlog */
     int disconnected;    /* the viewer said bye */
-    uint64_t sequence;   /* of the last frame put into the output */
+    uint64_t sequence;   /* last frame put into the output */
     uint64_t coalesced;  /* frames sent as part of a single difference, so far */
 } cusPeerInfo;
 
@@ -180,24 +180,24 @@ typedef struct cusViewerOptions {
 /* The default named above. */
 CUS_API cusViewerOptions cusViewerDefaults(void);
 
-/* What an input has brought. */
+/* The result of an input. */
 typedef enum cusViewerUpdate {
     CUS_VIEWER_NOTHING = 0,   /* all input is used, nothing to report */
     CUS_VIEWER_CONNECTED = 1, /* size and rate are known */
     CUS_VIEWER_FRAME = 2,     /* a new frame is available */
-    CUS_VIEWER_BASE_MISSING =
-        3,               /* a difference whose base is not the current frame was skipped; a key frame is requested */
+    /* A difference whose base is not the current frame was skipped; a key frame is requested. */
+    CUS_VIEWER_BASE_MISSING = 3,
     CUS_VIEWER_ENDED = 4 /* the sender said bye */
 } cusViewerUpdate;
 
 /* The video, and its current frame. */
 typedef struct cusViewerInfo {
-    int rows, cols, type;     /* of the frames */
+    int rows, cols, type;     /* frame shape */
     uint32_t rate_millihertz; /* 0: unknown */
-    uint64_t sequence;        /* of the current frame; 0 before the first */
+    uint64_t sequence;        /* current frame; 0 before the first */
     int is_key_frame;         /* it came as a key frame */
     uint32_t changed;         /* bytes changed by the last difference */
-    size_t message_bytes;     /* of the current frame, header and payload */
+    size_t message_bytes;     /* message of the current frame: header and payload */
 } cusViewerInfo;
 
 /* The receiving end. */
@@ -210,7 +210,7 @@ CUS_API void cusViewerDestroy(cusViewer *viewer); /* Safe on NULL. */
 /* Prepares for a new connection: handshake and key frame are required again, a failure is cleared, the frame is kept. */
 CUS_API cusStatus cusViewerReconnect(cusViewer *viewer);
 
-/* Passes in bytes received from the sender. Returns at each update, with the number of bytes used in *used: call it again with
+/* Takes bytes received from the sender. Returns at each update, with the number of bytes used in *used: call it again with
  * the rest. The first connection allocates (about 3.3 bytes for each byte of a frame), and so does one with another frame
  * size. Errors: NULL; FORMAT, UNSUPPORTED, SIZE, NO_MEMORY: close the connection; the last good frame is kept. */
 CUS_API cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerUpdate *update);

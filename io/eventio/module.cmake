@@ -46,6 +46,6 @@ else()
     endif()
 endif()
 # The speed of the decoders' loops must not depend on where the linker puts them (up to 10 % for EVT2).
-foreach(decoder codec dat evt2 evt21 evt3 text)
-    set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/eventio_${decoder}.c PROPERTIES COMPILE_OPTIONS -falign-functions=64)
+foreach(decoder dat evt/evt2 evt/evt21 evt/evt3 hdf5/codec text)
+    set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/${decoder}.c PROPERTIES COMPILE_OPTIONS -falign-functions=64)
 endforeach()

@@ -1,7 +1,7 @@
 // Readers of every format, the writers and the generator under faults.
 #include "faults.hpp"
 
-#include "eventio_support.hpp"
+#include "eventio/support.hpp"
 
 using namespace faults;
 using eventio_test::Folder;

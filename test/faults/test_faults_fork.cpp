@@ -2,7 +2,7 @@
 #include "faults.hpp"
 
 #include "cusight/cusight.h"
-#include "eventio_support.hpp"
+#include "eventio/support.hpp"
 
 #include <atomic>
 #include <thread>

@@ -1,7 +1,7 @@
 // Files of frames under faults: the writer, the reader, and files that are put together.
 #include "faults.hpp"
 
-#include "eventio_support.hpp"
+#include "eventio/support.hpp"
 
 using namespace faults;
 using eventio_test::Bytes;

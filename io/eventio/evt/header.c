@@ -1,0 +1,217 @@
+/* "% " headers of Prophesee's files, and detection of the formats without an index. */
+#include "eventio/evt/header.h"
+#include "check.h"
+#include "eventio/text.h"
+#include "eventio/validate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct TextHeader {
+    size_t bytes;
+    int evt_major, evt_minor; /* 0: not given */
+    char endianness[8];       /* EVT 2.1: "legacy", "little", "big"; "": not given */
+    int is_dat;               /* a line that only DAT files have */
+    int dat_version;
+    int width, height;
+    int model_width, model_height; /* the sensor that the camera's name implies; 0: unknown */
+    char camera[32];
+} TextHeader;
+
+/* Whether `line` starts with `name`; *value is what follows it and its blanks. */
+static int hasField(const char *line, const char *name, const char **value) {
+    const size_t n = strlen(name);
+    if (strncmp(line, name, n) != 0)
+        return 0;
+    *value = line + n + strspn(line + n, " \t");
+    return 1;
+}
+
+static int isSensorSide(int64_t value) {
+    return value >= 1 && value <= 65536;
+}
+
+static void setSize(TextHeader *header, int64_t width, int64_t height) {
+    if (isSensorSide(width) && isSensorSide(height)) {
+        header->width = (int)width;
+        header->height = (int)height;
+    }
+}
+
+/* Sensors by the plugin names that cameras write. A geometry line takes precedence. */
+static void setModelSize(TextHeader *header, const char *plugin) {
+    static const struct {
+        const char *part;
+        int width, height;
+    } known[] = {{"gen41", 1280, 720}, {"imx636", 1280, 720}, {"imx646", 1280, 720}, {"gen42", 1280, 720},
+                 {"gen31", 640, 480},  {"gen3", 640, 480},    {"gen4", 1280, 720},   {"genx320", 320, 320}};
+    header->model_width = header->model_height = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+        if (strstr(plugin, known[i].part)) {
+            header->model_width = known[i].width;
+            header->model_height = known[i].height;
+            return;
+        }
+}
+
+/* "3.0" */
+static void setEvtVersion(TextHeader *header, const char *text) {
+    char *rest;
+    header->evt_major = (int)strtol(text, &rest, 10);
+    header->evt_minor = *rest == '.' ? (int)strtol(rest + 1, NULL, 10) : 0;
+}
+
+static void setEndianness(TextHeader *header, const char *text) {
+    const size_t n = strcspn(text, "; \t");
+    memset(header->endianness, 0, sizeof header->endianness);
+    memcpy(header->endianness, text, n < sizeof header->endianness ? n : sizeof header->endianness - 1);
+}
+
+/* "EVT3;height=720;width=1280", "EVT21;endianness=legacy;height=720;width=1280" */
+static void parseFormatField(TextHeader *header, const char *value) {
+    if (strncmp(value, "EVT21", 5) == 0)
+        setEvtVersion(header, "2.1");
+    else if (strncmp(value, "EVT", 3) == 0)
+        setEvtVersion(header, value + 3);
+    else if (strncmp(value, "DAT", 3) == 0)
+        header->is_dat = 1;
+    const char *width = strstr(value, ";width="), *height = strstr(value, ";height=");
+    if (width && height)
+        setSize(header, strtol(width + 7, NULL, 10), strtol(height + 8, NULL, 10));
+    const char *endianness = strstr(value, ";endianness=");
+    if (endianness)
+        setEndianness(header, endianness + 12);
+}
+
+static void parseLine(TextHeader *header, const char *line) {
+    const char *value;
+    char *rest;
+    if (hasField(line, "evt ", &value)) {
+        setEvtVersion(header, value);
+    } else if (hasField(line, "format ", &value)) {
+        parseFormatField(header, value);
+    } else if (hasField(line, "endianness ", &value)) {
+        setEndianness(header, value);
+    } else if (hasField(line, "geometry ", &value)) {
+        const long width = strtol(value, &rest, 10);
+        if (*rest == 'x')
+            setSize(header, width, strtol(rest + 1, NULL, 10));
+    } else if (hasField(line, "Width ", &value)) {
+        const long width = strtol(value, NULL, 10);
+        header->width = isSensorSide(width) ? (int)width : 0;
+    } else if (hasField(line, "Height ", &value)) {
+        const long height = strtol(value, NULL, 10);
+        header->height = isSensorSide(height) ? (int)height : 0;
+    } else if (hasField(line, "Version ", &value)) {
+        header->dat_version = (int)strtol(value, NULL, 10);
+    } else if (hasField(line, "Data file containing ", &value)) {
+        header->is_dat = 1;
+    } else if (hasField(line, "plugin_name ", &value)) {
+        setModelSize(header, value);
+        const size_t n = strcspn(value, " \t\r");
+        memcpy(header->camera, value, n < sizeof header->camera ? n : sizeof header->camera - 1);
+    }
+}
+
+/* The "% " lines at the start of the file. */
+static cusStatus parseHeader(const char *function, const uint8_t *bytes, size_t n, TextHeader *header) {
+    while (header->bytes + 2 <= n && bytes[header->bytes] == '%' && bytes[header->bytes + 1] == ' ') {
+        const uint8_t *text = bytes + header->bytes + 2;
+        const uint8_t *newline = memchr(text, '\n', n - header->bytes - 2);
+        CUSI_REQUIRE(newline || n >= EVENTIO_HEADER_BYTES, CUS_ERROR_TRUNCATED,
+                     "%s: the file ends within its header, at byte %zu", function, n);
+        CUSI_REQUIRE(newline, CUS_ERROR_FORMAT, "%s: the header is longer than %d bytes", function, EVENTIO_HEADER_BYTES);
+        char line[256];
+        size_t length = (size_t)(newline - text);
+        length = length < sizeof line ? length : sizeof line - 1;
+        memcpy(line, text, length);
+        line[length] = 0;
+        line[strcspn(line, "\r")] = 0;
+        header->bytes = (size_t)(newline + 1 - bytes);
+        if (strcmp(line, "end") == 0)
+            break;
+        parseLine(header, line);
+    }
+    return CUS_OK;
+}
+
+/* The events are the n bytes from `events` on. */
+static cusStatus chooseEvt21(const char *function, const TextHeader *header, const uint8_t *events, size_t n,
+                             EventHeader *out) {
+    const char *order = header->endianness;
+    CUSI_REQUIRE(!order[0] || strcmp(order, "little") == 0 || strcmp(order, "legacy") == 0, CUS_ERROR_UNSUPPORTED,
+                 "%s: endianness of EVT 2.1 is %s, expected little or legacy", function, order);
+    const int legacy = order[0] ? strcmp(order, "legacy") == 0 : eventio_looksLikeEvt21Legacy(events, n);
+    out->decode = legacy ? eventio_decodeEvt21Legacy : eventio_decodeEvt21;
+    return CUS_OK;
+}
+
+static cusStatus chooseEvt(const char *function, TextHeader *header, cusEventInfo *info, const uint8_t *bytes, size_t n,
+                           EventHeader *out) {
+    const int major = header->evt_major, minor = header->evt_minor;
+    CUSI_REQUIRE((major == 2 && minor <= 1 && minor >= 0) || (major == 3 && minor == 0), CUS_ERROR_UNSUPPORTED,
+                 "%s: encoding is EVT %d.%d, expected EVT 2.0, 2.1 or 3.0", function, major, minor);
+    info->format = major == 3 ? CUS_EVENTS_EVT3 : minor ? CUS_EVENTS_EVT21 : CUS_EVENTS_EVT2;
+    out->decode = major == 3 ? eventio_decodeEvt3 : eventio_decodeEvt2;
+    if (info->format == CUS_EVENTS_EVT21)
+        CUS_TRY(chooseEvt21(function, header, bytes + header->bytes, n - header->bytes, out));
+    if (!header->width || !header->height)
+        setSize(header, header->model_width, header->model_height);
+    return CUS_OK;
+}
+
+/* After the "% " lines come a type byte and a size byte. */
+static cusStatus chooseDat(const char *function, const cusEventReader *reader, TextHeader *header, cusEventInfo *info,
+                           const uint8_t *bytes, size_t n, EventHeader *out) {
+    CUSI_REQUIRE(n >= header->bytes + 2, CUS_ERROR_TRUNCATED, "%s: the file ends after its header, at byte %zu", function,
+                 n);
+    const int type = bytes[header->bytes], size = bytes[header->bytes + 1];
+    if (size != 8 || (type != 0 && type != 12))
+        return cusi_fail(CUS_ERROR_FORMAT,
+                         header->is_dat
+                             ? "%s: DAT with records of type %d and %d bytes, expected type 0 or 12 and 8 bytes"
+                             : "%s: the \"%% \" header names no EVT encoding and no DAT records follow it (first "
+                               "bytes %d, %d); for a RAW file set the option `format`",
+                         function, type, size);
+    CUSI_REQUIRE(header->dat_version != 1, CUS_ERROR_UNSUPPORTED, "%s: DAT version is 1, expected 2", function);
+    info->format = CUS_EVENTS_DAT;
+    out->decode = eventio_decodeDat;
+    header->bytes += 2;
+    info->count = (int64_t)((reader->source.size - header->bytes) / 8);
+    return CUS_OK;
+}
+
+cusStatus eventio_readHeader(cusEventReader *reader, const uint8_t *bytes, size_t n, EventHeader *out) {
+    static const char function[] = "cusEventReaderOpen";
+    const cusEventFormat requested = reader->options.format;
+    cusEventInfo *info = &reader->info;
+    TextHeader header = {0};
+    int64_t width = 0, height = 0;
+    *out = (EventHeader){.start = {.time_high = -1, .time = -1}};
+    CUS_TRY(parseHeader(function, bytes, n, &header));
+    if (!header.evt_major &&
+        (requested == CUS_EVENTS_EVT2 || requested == CUS_EVENTS_EVT21 || requested == CUS_EVENTS_EVT3)) {
+        header.evt_major = requested == CUS_EVENTS_EVT3 ? 3 : 2;
+        header.evt_minor = requested == CUS_EVENTS_EVT21;
+    }
+    if (header.evt_major) {
+        CUS_TRY(chooseEvt(function, &header, info, bytes, n, out));
+    } else if (header.bytes) {
+        CUS_TRY(chooseDat(function, reader, &header, info, bytes, n, out));
+    } else if (eventio_looksLikeText(bytes, n, &out->start, &reader->text, &width, &height)) {
+        info->format = CUS_EVENTS_TEXT;
+        out->decode = eventio_decodeText;
+        setSize(&header, width, height);
+    } else {
+        return cusi_fail(CUS_ERROR_FORMAT,
+                         "%s: not an event recording: not HDF5, no \"%% \" header, not text of four columns", function);
+    }
+    if (info->format != CUS_EVENTS_TEXT)
+        out->start.offset = header.bytes;
+    if (header.width && header.height) {
+        info->width = header.width;
+        info->height = header.height;
+    }
+    memcpy(info->camera, header.camera, sizeof info->camera);
+    return eventio_checkFormat(reader);
+}

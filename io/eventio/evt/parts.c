@@ -1,0 +1,344 @@
+/* One recording with many readers: parts are scanned independently and joined into marks, from which readers continue.
+ *
+ * In a format without an index, an event's number and time depend on everything before it. A part's effect on the decoder's
+ * state does not: the part sets some fields and leaves the others, and its time words are those of the file up to a
+ * multiple of the counter's period. A scan keeps just this, without decoding events. */
+#include "check.h"
+#include "eventio/evt/words.h"
+#include "eventio/validate.h"
+
+#include <string.h>
+
+/* A part's effect on the state of the decoder. */
+typedef struct Part {
+    uint64_t first, last;           /* bytes of the file */
+    uint64_t events, early;         /* all events; those before the first time word */
+    int64_t first_high, last_high;  /* time words, unwrapped from the first one; -1: none */
+    uint64_t lines;                 /* text */
+    uint32_t early_low, low;        /* EVT3: lower time bits, set before the first upper part or since; UNSET */
+    uint32_t y, vector_x, vector_p; /* EVT3; UNSET */
+    uint32_t vector_size, added;    /* EVT3: of the last vector, 0: none; columns passed before vector_x was set */
+} Part;
+
+#define UNSET UINT32_MAX
+enum { EVT3_X_LIMIT = 2 * EVENTIO_EVT3_BEYOND };
+
+_Static_assert(sizeof(Part) <= sizeof(cusEventPart), "cusEventPart has no room");
+_Static_assert(sizeof(DecoderState) <= sizeof(cusEventMark), "cusEventMark has no room");
+
+static int hasIndex(const cusEventReader *reader) {
+    return reader->info.format == CUS_EVENTS_M3ED || reader->info.format == CUS_EVENTS_DSEC;
+}
+
+/* ---- Scanning ------------------------------------------------------------------------------------------------------ */
+
+static void scanTimeHigh(Part *part, int64_t value, int bits) {
+    if (part->last_high < 0) {
+        part->early = part->events;
+        part->first_high = part->last_high = value;
+        return;
+    }
+    part->last_high = eventio_unwrap(part->last_high, value, bits);
+}
+
+static void scanEvt2(Part *part, const uint8_t *bytes, size_t n) {
+    uint64_t events = part->events;
+    for (size_t at = 0; at + 4 <= n; at += 4) {
+        const uint32_t word = eventio_load32(bytes + at), type = word >> 28;
+        events += type <= 1;
+        if (type == 8) {
+            part->events = events;
+            scanTimeHigh(part, word & 0xfffffff, 28);
+        }
+    }
+    part->events = events;
+}
+
+/* upper: the offset of the half with the type in a word. */
+static void scanEvt21(Part *part, const uint8_t *bytes, size_t n, size_t upper) {
+    for (size_t at = 0; at + 8 <= n; at += 8) {
+        const uint32_t word = eventio_load32(bytes + at + upper), type = word >> 28;
+        if (type <= 1)
+            part->events += (uint64_t)__builtin_popcount(eventio_load32(bytes + at + (4 - upper)));
+        else if (type == 8)
+            scanTimeHigh(part, word & 0xfffffff, 28);
+    }
+}
+
+static void scanDat(Part *part, const uint8_t *bytes, size_t n) {
+    for (size_t at = 0; at + 8 <= n; at += 8)
+        scanTimeHigh(part, eventio_load32(bytes + at), 32);
+    part->events += n / 8;
+}
+
+static void scanVector(Part *part, uint32_t word, uint32_t size) {
+    part->events += (uint64_t)__builtin_popcount(word & ((1u << size) - 1));
+    part->vector_size = size;
+    uint32_t *x = part->vector_x == UNSET ? &part->added : &part->vector_x;
+    if (*x < EVT3_X_LIMIT)
+        *x += size;
+}
+
+/* Words that follow each other unpredictably (rows, events, lower time bits) are handled without branches. */
+static void scanEvt3(Part *part, const uint8_t *bytes, size_t n) {
+    enum { RARE = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 8 };
+    uint64_t events = 0;
+    uint32_t y = part->y, low = part->last_high < 0 ? part->early_low : part->low;
+    for (size_t at = 0; at + 2 <= n; at += 2) {
+        const uint32_t word = eventio_load16(bytes + at), type = word >> 12;
+        events += type == 2;
+        y = type == 0 ? word & 2047 : y;
+        low = type == 6 ? word & 4095 : low;
+        if (!(RARE >> type & 1))
+            continue;
+        if (type == 8) {
+            const int64_t before = part->last_high;
+            part->events += events;
+            events = 0;
+            scanTimeHigh(part, word & 4095, 12);
+            if (before < 0)
+                part->early_low = low;
+            if (before < 0 || part->last_high != before)
+                low = before < 0 ? UNSET : 0;
+        } else if (type == 3) {
+            part->vector_x = word & 2047;
+            part->vector_p = word >> 11 & 1;
+        } else {
+            scanVector(part, word, type == 4 ? 12 : 8);
+        }
+    }
+    part->events += events;
+    part->y = y;
+    *(part->last_high < 0 ? &part->early_low : &part->low) = low;
+}
+
+/* Counts whole lines as the decoder does; malformed ones end the reading later. */
+static void scanText(Part *part, const uint8_t *bytes, size_t n) {
+    for (const uint8_t *p = bytes, *const end = bytes + n; p < end;) {
+        const uint8_t *newline = memchr(p, '\n', (size_t)(end - p)), *line_end = newline ? newline : end;
+        while (p < line_end && (*p == ' ' || *p == '\t' || *p == '\r' || *p == ','))
+            ++p;
+        part->events += p < line_end && *p != '#';
+        part->lines += newline != NULL;
+        p = line_end + 1;
+    }
+}
+
+/* Bytes of the smallest unit that must not be split; 1 for text. */
+static size_t unitOf(cusEventFormat format) {
+    switch (format) {
+    case CUS_EVENTS_EVT2:
+        return 4;
+    case CUS_EVENTS_EVT3:
+        return 2;
+    case CUS_EVENTS_EVT21:
+    case CUS_EVENTS_DAT:
+        return 8;
+    default:
+        return 1;
+    }
+}
+
+static uint64_t share(uint64_t n, uint64_t part, uint64_t parts) {
+    return n / parts * part + n % parts * part / parts;
+}
+
+/* The start of the first line at or after `at`; the end of the file if there is none. */
+static cusStatus nextLine(const cusEventReader *reader, uint64_t start, uint64_t at, uint64_t *line) {
+    uint8_t buffer[4096];
+    *line = at;
+    if (at <= start)
+        return CUS_OK;
+    for (--at; at < reader->source.size;) {
+        const int64_t got = eventio_readAt(&reader->source, at, buffer, sizeof buffer);
+        CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderScan: the file cannot be read at byte %llu",
+                     (unsigned long long)at);
+        if (got == 0)
+            break;
+        const uint8_t *newline = memchr(buffer, '\n', (size_t)got);
+        if (newline) {
+            *line = at + (uint64_t)(newline - buffer) + 1;
+            return CUS_OK;
+        }
+        at += (uint64_t)got;
+    }
+    *line = reader->source.size;
+    return CUS_OK;
+}
+
+/* Where part number `part` of `parts` starts, in the file. */
+static cusStatus cut(const cusEventReader *reader, uint64_t part, uint64_t parts, uint64_t *at) {
+    const uint64_t start = eventio_wordsStart(reader)->offset, size = reader->source.size;
+    const size_t unit = unitOf(reader->info.format);
+    if (part == parts || size <= start) {
+        *at = size;
+        return CUS_OK;
+    }
+    *at = start + share((size - start) / unit, part, parts) * unit;
+    return unit == 1 ? nextLine(reader, start, *at, at) : CUS_OK;
+}
+
+/* How many bytes of `buffer` are whole units or lines; at the end of the part, all. */
+static size_t wholeBytes(const uint8_t *buffer, size_t n, size_t unit, int at_end) {
+    if (at_end)
+        return n;
+    if (unit > 1)
+        return n / unit * unit;
+    const uint8_t *newline = memrchr(buffer, '\n', n);
+    return newline ? (size_t)(newline - buffer) + 1 : n;
+}
+
+static cusStatus scanBytes(const cusEventReader *reader, Part *part) {
+    uint8_t *buffer = (uint8_t *)reader->scratch.t;
+    const size_t capacity = EVENTIO_SCRATCH * sizeof *reader->scratch.t, unit = unitOf(reader->info.format);
+    for (uint64_t at = part->first; at < part->last;) {
+        const uint64_t left = part->last - at;
+        const int64_t got = eventio_readAt(&reader->source, at, buffer, left < capacity ? (size_t)left : capacity);
+        CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderScan: the file cannot be read at byte %llu",
+                     (unsigned long long)at);
+        if (got == 0) /* the file has become shorter since it was opened */
+            break;
+        const size_t n = wholeBytes(buffer, (size_t)got, unit, at + (uint64_t)got >= part->last);
+        if (reader->info.format == CUS_EVENTS_EVT2)
+            scanEvt2(part, buffer, n);
+        else if (reader->info.format == CUS_EVENTS_EVT21)
+            scanEvt21(part, buffer, n, eventio_wordsUpperHalf(reader));
+        else if (reader->info.format == CUS_EVENTS_EVT3)
+            scanEvt3(part, buffer, n);
+        else if (reader->info.format == CUS_EVENTS_DAT)
+            scanDat(part, buffer, n);
+        else
+            scanText(part, buffer, n);
+        at += n ? n : (uint64_t)got;
+    }
+    if (part->last_high < 0)
+        part->early = part->events;
+    return CUS_OK;
+}
+
+static cusStatus checkParts(const char *function, uint64_t parts) {
+    CUSI_REQUIRE(parts >= 1 && parts <= (uint64_t)1 << 32, CUS_ERROR_VALUE, "%s: parts is %llu, expected 1 to 2^32",
+                 function, (unsigned long long)parts);
+    return CUS_OK;
+}
+
+static cusStatus scan(cusEventReader *reader, uint64_t part, uint64_t parts, cusEventPart *summary) {
+    static const char function[] = "cusEventReaderScan";
+    CUSI_NOT_NULL(function, summary);
+    CUS_TRY(checkParts(function, parts));
+    CUSI_REQUIRE(part < parts, CUS_ERROR_VALUE, "%s: part is %llu, expected less than parts, %llu", function,
+                 (unsigned long long)part, (unsigned long long)parts);
+    Part p = {.first_high = -1, .last_high = -1, .early_low = UNSET, .low = UNSET, .y = UNSET, .vector_x = UNSET};
+    p.vector_p = UNSET;
+    if (!hasIndex(reader)) {
+        CUS_TRY(cut(reader, part, parts, &p.first));
+        CUS_TRY(cut(reader, part + 1, parts, &p.last));
+        CUS_TRY(scanBytes(reader, &p));
+    }
+    memset(summary, 0, sizeof *summary);
+    memcpy(summary, &p, sizeof p);
+    return CUS_OK;
+}
+
+cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t parts, cusEventPart *summary) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventReaderScan", reader, NULL, scan(reader, part, parts, summary));
+}
+
+/* ---- Joining ------------------------------------------------------------------------------------------------------- */
+
+static int periodBits(cusEventFormat format) {
+    return format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT21 ? 28 : format == CUS_EVENTS_EVT3 ? 12 : 32;
+}
+
+static void joinEvt3(DecoderState *state, const Part *part, int64_t high_before, int64_t first_high) {
+    if (part->early_low != UNSET)
+        state->time_low = part->early_low;
+    if (part->first_high >= 0 && first_high != high_before)
+        state->time_low = 0;
+    if (part->low != UNSET)
+        state->time_low = part->low;
+    state->time = (state->time_high < 0 ? 0 : state->time_high << 12) | state->time_low;
+    if (part->y != UNSET)
+        state->y = part->y;
+    const uint32_t moved = state->vector_x + part->added;
+    state->vector_x = part->vector_x != UNSET ? part->vector_x : moved < EVT3_X_LIMIT ? moved : EVT3_X_LIMIT;
+    if (part->vector_p != UNSET)
+        state->vector_p = part->vector_p;
+    if (part->vector_size)
+        state->vector_size = part->vector_size;
+}
+
+/* The state after the part. */
+static void join(cusEventFormat format, DecoderState *state, const Part *part) {
+    const int64_t before = state->time_high;
+    int64_t first = before;
+    state->index += part->events - (before < 0 && format != CUS_EVENTS_DAT && format != CUS_EVENTS_TEXT ? part->early : 0);
+    if (part->first_high >= 0) {
+        first = eventio_unwrap(before, part->first_high, periodBits(format));
+        state->time_high = part->last_high + (first - part->first_high);
+    }
+    /* No event before the mark is later. */
+    state->time = format == CUS_EVENTS_TEXT ? INT64_MAX : state->time_high;
+    if ((format == CUS_EVENTS_EVT2 || format == CUS_EVENTS_EVT21) && state->time_high >= 0)
+        state->time = state->time_high << 6 | 63;
+    if (format == CUS_EVENTS_EVT3)
+        joinEvt3(state, part, before, first);
+    state->offset = part->last;
+    state->line += part->lines;
+}
+
+cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *summaries, uint64_t parts,
+                              cusEventMark *marks) {
+    CUSI_RANGE;
+    static const char function[] = "cusEventReaderMarks";
+    CUSI_NOT_NULL(function, reader);
+    CUSI_NOT_NULL(function, summaries);
+    CUSI_NOT_NULL(function, marks);
+    CUS_TRY(checkParts(function, parts));
+    const int indexed = hasIndex(reader);
+    DecoderState state = {0};
+    if (!indexed)
+        state = *eventio_wordsStart(reader);
+    for (uint64_t k = 0; k <= parts; ++k) {
+        if (indexed)
+            state.offset = state.index = share((uint64_t)reader->info.count, k, parts);
+        memset(&marks[k], 0, sizeof marks[k]);
+        memcpy(&marks[k], &state, sizeof state);
+        Part part;
+        if (k < parts && !indexed) {
+            memcpy(&part, &summaries[k], sizeof part);
+            CUSI_REQUIRE(part.first == state.offset && part.last >= part.first, CUS_ERROR_VALUE,
+                         "%s: summaries[%llu] starts at byte %llu, expected %llu", function, (unsigned long long)k,
+                         (unsigned long long)part.first, (unsigned long long)state.offset);
+            join(reader->info.format, &state, &part);
+        }
+    }
+    return CUS_OK;
+}
+
+static cusStatus seekMark(cusEventReader *reader, const cusEventMark *mark) {
+    static const char function[] = "cusEventReaderSeekMark";
+    DecoderState state;
+    memcpy(&state, mark, sizeof state);
+    CUSI_REQUIRE(state.offset >= eventio_wordsStart(reader)->offset && state.offset <= reader->source.size, CUS_ERROR_VALUE,
+                 "%s: mark is at byte %llu, which is not in this recording", function, (unsigned long long)state.offset);
+    reader->failure = CUS_OK;
+    reader->last_time = -1;
+    reader->counts = (cusEventCounts){0};
+    reader->index = state.index;
+    eventio_wordsRestore(reader, &state);
+    return CUS_OK;
+}
+
+cusStatus cusEventReaderSeekMark(cusEventReader *reader, const cusEventMark *mark) {
+    CUSI_RANGE;
+    static const char function[] = "cusEventReaderSeekMark";
+    CUSI_NOT_NULL(function, reader);
+    CUSI_NOT_NULL(function, mark);
+    if (hasIndex(reader)) {
+        CUSI_REQUIRE(mark->index <= INT64_MAX, CUS_ERROR_VALUE, "%s: mark is not one of this recording", function);
+        return cusEventReaderSeekIndex(reader, (int64_t)mark->index);
+    }
+    CUSI_GUARDED(function, reader, NULL, seekMark(reader, mark));
+}

@@ -1,0 +1,35 @@
+/* Codecs of HDF5 chunks. All of them read and write within exactly the given sizes, whatever the data. */
+#ifndef CUSI_EVENTIO_HDF5_CODEC_H
+#define CUSI_EVENTIO_HDF5_CODEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* HDF5's numbers of the compressions that are decoded here. */
+enum { EVENTIO_FILTER_DEFLATE = 1, EVENTIO_FILTER_LZF = 32000, EVENTIO_FILTER_BLOSC = 32001 };
+
+/* Whether `in` decodes to exactly out_size bytes. */
+int eventio_lzfDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
+/* Returns the bytes written, or 0 if they would not be fewer than in_size. `out` has room for in_size bytes. */
+size_t eventio_lzfEncode(const uint8_t *in, size_t in_size, uint8_t *out);
+/* 1: done; 0: not Blosc data of that size; -1: built without libblosc. */
+int eventio_bloscDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
+/* 1: done; 0: not a zlib stream of exactly out_size bytes; -1: built without zlib; -2: out of memory. */
+int eventio_deflateDecode(const uint8_t *in, size_t in_size, uint8_t *out, size_t out_size);
+/* Fletcher's checksum as HDF5 computes it: over 16-bit words, most significant byte first. */
+uint32_t eventio_fletcher32(const uint8_t *in, size_t size);
+/* Whether the last four bytes of `in` are the checksum of those before. */
+int eventio_fletcher32Good(const uint8_t *in, size_t size);
+/* Inverts HDF5's byte shuffle of elements of `element` bytes. Trailing bytes that are not a whole element stay as they
+ * are. */
+void eventio_unshuffle(const uint8_t *in, size_t size, size_t element, uint8_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

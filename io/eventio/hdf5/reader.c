@@ -1,0 +1,163 @@
+/* M3ED and DSEC recordings: detection, and the methods of the format. */
+#include "eventio/hdf5/reader.h"
+#include "check.h"
+#include "eventio/validate.h"
+#include "host.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether the file is HDF5: the signature is at byte 0, or after a user block of 512, 1024, 2048 ... bytes. */
+static cusStatus findSignature(const EventSource *source, int *found) {
+    static const uint8_t signature[8] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+    *found = 0;
+    for (uint64_t at = 0; !*found && at < source->size && at < (uint64_t)1 << 32; at = at ? 2 * at : 512) {
+        uint8_t start[8];
+        const int64_t got = eventio_readAt(source, at, start, 8);
+        CUSI_REQUIRE(got >= 0, CUS_ERROR_IO, "cusEventReaderOpen: the file cannot be read: %s", strerror(errno));
+        *found = got == 8 && memcmp(start, signature, 8) == 0;
+    }
+    return CUS_OK;
+}
+
+#ifndef CUSI_WITH_HDF5
+
+cusStatus eventio_openHdf5(cusEventReader *reader) {
+    int found;
+    CUS_TRY(findSignature(&reader->source, &found));
+    CUSI_REQUIRE(!found, CUS_ERROR_UNSUPPORTED,
+                 "cusEventReaderOpen: the file is HDF5, but this build of cusight has no HDF5 (Debian: libhdf5-dev)");
+    return CUS_OK;
+}
+
+#else
+
+#include "eventio/hdf5/columns.h"
+
+enum { LIBRARY_BYTES = 32 << 20 }; /* the part of max_memory for libhdf5 and the reader without its buffers */
+
+static cusStatus readHdf5(cusEventReader *reader, size_t n, EventArrays out, size_t *count) {
+    Hdf5Reader *h = reader->state;
+    *count = 0;
+    if (h->index >= h->count) {
+        for (int k = 0; k < EVENTIO_COLUMNS; ++k)
+            CUSI_REQUIRE(h->column[k].length == h->count, CUS_ERROR_TRUNCATED,
+                         "cusEventReaderRead: the recording ends at event %llu, but %s has %llu entries",
+                         (unsigned long long)h->count, eventio_columnName[k], (unsigned long long)h->column[k].length);
+        return CUS_OK;
+    }
+    if (n > h->count - h->index)
+        n = (size_t)(h->count - h->index);
+    uint8_t *const columns[EVENTIO_COLUMNS] = {(uint8_t *)out.x, (uint8_t *)out.y, out.p, (uint8_t *)out.t};
+    const cusStatus status = eventio_readColumns(h, h->index, n, columns, count);
+    h->index += *count;
+    return status;
+}
+
+static cusStatus seekHdf5(cusEventReader *reader, uint64_t index) {
+    Hdf5Reader *h = reader->state;
+    h->index = index < h->count ? index : h->count;
+    reader->index = h->index;
+    return CUS_OK;
+}
+
+static cusStatus readTime(Hdf5Reader *h, uint64_t index, int64_t *time) {
+    uint8_t *const columns[EVENTIO_COLUMNS] = {NULL, NULL, NULL, (uint8_t *)time};
+    size_t good;
+    return eventio_readColumns(h, index, 1, columns, &good);
+}
+
+/* Whether the error has another cause than the contents of the file. */
+static int isOutside(cusStatus status) {
+    return status == CUS_ERROR_NO_MEMORY || status == CUS_ERROR_IO || status == CUS_ERROR_CAPACITY;
+}
+
+/* Ignores damage, which reading reports after the events before it. */
+static cusStatus readTimeIfGood(Hdf5Reader *h, uint64_t index, int64_t *time) {
+    int64_t found = 0;
+    const cusStatus status = h->count ? readTime(h, index, &found) : CUS_ERROR_TRUNCATED;
+    if (status == CUS_OK)
+        *time = found;
+    return isOutside(status) ? status : CUS_OK;
+}
+
+/* Searches by bisection. An event that cannot be read counts as too late, so reading from there reports the damage. */
+static cusStatus findTimeInHdf5(cusEventReader *reader, int64_t time, uint64_t *index) {
+    Hdf5Reader *h = reader->state;
+    uint64_t low = 0, high = h->count;
+    while (low < high) {
+        const uint64_t middle = low + (high - low) / 2;
+        int64_t found = 0;
+        const cusStatus status = readTime(h, middle, &found);
+        if (isOutside(status))
+            return status;
+        if (status == CUS_OK && found < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *index = low;
+    return CUS_OK;
+}
+
+static void closeHdf5(cusEventReader *reader) {
+    Hdf5Reader *h = reader->state;
+    if (!h)
+        return;
+    const Hdf5Lock lock = eventio_lockHdf5();
+    for (int k = 0; k < EVENTIO_COLUMNS; ++k)
+        if (h->column[k].dataset > 0)
+            H5Dclose(h->column[k].dataset);
+    if (h->file > 0)
+        H5Fclose(h->file);
+    eventio_detachHdf5(&h->source);
+    if (h->driver > 0)
+        H5FDunregister(h->driver);
+    eventio_unlockHdf5(lock);
+    for (int k = 0; k < EVENTIO_COLUMNS; ++k)
+        free(h->column[k].last.data);
+    for (int i = 0; h->jobs && i < h->job_count; ++i) {
+        free(h->jobs[i].raw.data);
+        free(h->jobs[i].decoded.data);
+        free(h->jobs[i].spare.data);
+    }
+    free(h->jobs);
+    free(h);
+}
+
+static const EventReaderMethods hdf5_methods = {readHdf5, seekHdf5, findTimeInHdf5, closeHdf5};
+
+cusStatus eventio_openHdf5(cusEventReader *reader) {
+    int found;
+    CUS_TRY(findSignature(&reader->source, &found));
+    if (!found)
+        return CUS_OK;
+    Hdf5Reader *h = calloc(1, sizeof *h);
+    CUSI_REQUIRE(h, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
+    reader->state = h;
+    reader->methods = &hdf5_methods;
+    h->source.source = &reader->source;
+    h->threads = reader->options.threads ? reader->options.threads : cusi_maxThreads();
+    h->job_count = EVENTIO_JOBS_PER_THREAD * h->threads;
+    h->jobs = calloc((size_t)h->job_count, sizeof *h->jobs);
+    CUSI_REQUIRE(h->jobs, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
+    h->max_memory = (reader->options.max_memory ? reader->options.max_memory : EVENTIO_MAX_MEMORY) - LIBRARY_BYTES;
+    h->max_chunk = reader->options.max_chunk ? reader->options.max_chunk : EVENTIO_MAX_CHUNK;
+    h->plugins = reader->options.plugins;
+    const Hdf5Lock lock = eventio_lockHdf5();
+    const cusStatus status = eventio_openDatasets(reader, h);
+    eventio_unlockHdf5(lock);
+    CUS_TRY(status);
+    CUS_TRY(eventio_checkFormat(reader));
+
+    reader->info.count = (int64_t)h->count;
+    int64_t first = -1, last = -1;
+    CUS_TRY(readTimeIfGood(h, 0, &first));
+    CUS_TRY(readTimeIfGood(h, h->count - 1, &last));
+    reader->info.first_time = first;
+    reader->info.last_time = last;
+    return CUS_OK;
+}
+
+#endif

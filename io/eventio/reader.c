@@ -1,0 +1,204 @@
+/* Entry points of the event reader: open, read, seek. */
+#include "check.h"
+#include "eventio/evt/words.h"
+#include "eventio/hdf5/reader.h"
+#include "eventio/validate.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------- */
+
+static cusStatus allocateScratch(EventArrays *scratch) {
+    scratch->x = malloc(EVENTIO_SCRATCH * sizeof *scratch->x);
+    scratch->y = malloc(EVENTIO_SCRATCH * sizeof *scratch->y);
+    scratch->p = malloc(EVENTIO_SCRATCH * sizeof *scratch->p);
+    scratch->t = malloc(EVENTIO_SCRATCH * sizeof *scratch->t);
+    CUSI_REQUIRE(scratch->x && scratch->y && scratch->p && scratch->t, CUS_ERROR_NO_MEMORY,
+                 "cusEventReaderOpen: out of host memory");
+    return CUS_OK;
+}
+
+/* Detects the format of the open source. */
+static cusStatus openReader(cusEventReader *reader) {
+    CUSI_REQUIRE(reader->source.size, CUS_ERROR_FORMAT, "cusEventReaderOpen: the file is empty");
+    CUS_TRY(allocateScratch(&reader->scratch));
+    reader->info = (cusEventInfo){.count = -1, .first_time = -1, .last_time = -1};
+    reader->last_time = -1;
+    CUS_TRY(eventio_openHdf5(reader));
+    if (!reader->methods)
+        CUS_TRY(eventio_openWords(reader));
+    if (reader->options.width) {
+        reader->info.width = reader->options.width;
+        reader->info.height = reader->options.height;
+    }
+    return CUS_OK;
+}
+
+/* Reads a file if path is not NULL, otherwise memory. */
+static cusStatus createReader(cusEventReader **reader, const char *path, const void *data, size_t size,
+                              const cusEventReaderOptions *options) {
+    const cusEventReaderOptions chosen = options ? *options : cusEventReaderDefaults();
+    CUS_TRY(eventio_checkOptions(&chosen));
+    cusEventReader *made = calloc(1, sizeof *made);
+    CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
+    made->options = chosen;
+    made->source = (EventSource){-1, data, size};
+    cusStatus status = path ? eventio_openSource(&made->source, path) : CUS_OK;
+    if (status == CUS_OK)
+        status = openReader(made);
+    made->options.camera = NULL; /* the caller's string; info.camera has a copy */
+    if (status != CUS_OK) {
+        cusEventReaderClose(made);
+        return status;
+    }
+    *reader = made;
+    return CUS_OK;
+}
+
+cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options) {
+    CUSI_RANGE;
+    CUSI_NOT_NULL("cusEventReaderOpen", reader);
+    CUSI_NOT_NULL("cusEventReaderOpen", path);
+    return createReader(reader, path, NULL, 0, options);
+}
+
+cusStatus cusEventReaderOpenMemory(cusEventReader **reader, const void *data, size_t size,
+                                   const cusEventReaderOptions *options) {
+    CUSI_RANGE;
+    CUSI_NOT_NULL("cusEventReaderOpenMemory", reader);
+    CUSI_NOT_NULL("cusEventReaderOpenMemory", data);
+    return createReader(reader, NULL, data, size, options);
+}
+
+void cusEventReaderClose(cusEventReader *reader) {
+    CUSI_RANGE;
+    if (!reader)
+        return;
+    if (reader->methods)
+        reader->methods->close(reader);
+    if (reader->source.fd >= 0)
+        close(reader->source.fd);
+    free(reader->scratch.x);
+    free(reader->scratch.y);
+    free(reader->scratch.p);
+    free(reader->scratch.t);
+    free(reader);
+}
+
+cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo *info) {
+    CUSI_RANGE;
+    CUSI_NOT_NULL("cusEventReaderInfo", reader);
+    CUSI_NOT_NULL("cusEventReaderInfo", info);
+    *info = reader->info;
+    return CUS_OK;
+}
+
+cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *counts) {
+    CUSI_RANGE;
+    CUSI_NOT_NULL("cusEventReaderCounts", reader);
+    CUSI_NOT_NULL("cusEventReaderCounts", counts);
+    *counts = reader->counts;
+    return CUS_OK;
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------------------------- */
+
+/* Keeps the error and its message for later calls. */
+static cusStatus keepFailure(cusEventReader *reader, cusStatus status) {
+    reader->failure = status;
+    strncpy(reader->message, cusLastError(), sizeof reader->message - 1);
+    return status;
+}
+
+/* Up to n valid events; `out` has no NULL array. *got < n with CUS_OK: the end of the recording. */
+static cusStatus readValid(cusEventReader *reader, size_t n, EventArrays out, size_t *got) {
+    *got = 0;
+    while (*got < n) {
+        const EventArrays e = eventio_from(out, *got);
+        size_t count = 0, kept = 0;
+        cusStatus status = reader->methods->read(reader, n - *got, e, &count);
+        /* A bad event precedes the damage that the decoder met, so its error comes first. */
+        const cusStatus checked = count ? eventio_checkEvents(reader, e, count, &kept) : CUS_OK;
+        if (checked != CUS_OK)
+            status = checked;
+        if (kept)
+            reader->last_time = e.t[kept - 1];
+        reader->index += count;
+        reader->counts.events += kept;
+        *got += kept;
+        if (status != CUS_OK)
+            return keepFailure(reader, status);
+        if (!count)
+            break;
+    }
+    return CUS_OK;
+}
+
+static cusStatus eventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
+                                 size_t *count) {
+    CUSI_NOT_NULL("cusEventReaderRead", count);
+    *count = 0;
+    if (reader->failure != CUS_OK)
+        return cusi_fail(reader->failure, "%s", reader->message);
+    const int needs_scratch = !(x && y && p && t);
+    while (*count < capacity) {
+        size_t n = capacity - *count, got = 0;
+        const EventArrays out = {x ? x + *count : reader->scratch.x, y ? y + *count : reader->scratch.y,
+                                 p ? p + *count : reader->scratch.p, t ? t + *count : reader->scratch.t};
+        if (needs_scratch && n > EVENTIO_SCRATCH)
+            n = EVENTIO_SCRATCH;
+        const cusStatus status = readValid(reader, n, out, &got);
+        *count += got;
+        if (status != CUS_OK)
+            return status;
+        if (got < n)
+            break;
+    }
+    return CUS_OK;
+}
+
+cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
+                             size_t *count) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventReaderRead", reader, NULL, eventReaderRead(reader, capacity, x, y, p, t, count));
+}
+
+/* ---- Seeking ------------------------------------------------------------------------------------------------------- */
+
+static cusStatus seek(cusEventReader *reader, uint64_t index) {
+    reader->failure = CUS_OK;
+    reader->last_time = -1;
+    const cusStatus status = reader->methods->seekIndex(reader, index);
+    reader->counts = (cusEventCounts){0};
+    return status == CUS_OK ? status : keepFailure(reader, status);
+}
+
+static cusStatus eventReaderSeekIndex(cusEventReader *reader, int64_t index) {
+    CUSI_REQUIRE(index >= 0, CUS_ERROR_VALUE, "cusEventReaderSeekIndex: index is %lld, expected 0 or more",
+                 (long long)index);
+    return seek(reader, (uint64_t)index);
+}
+
+cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventReaderSeekIndex", reader, NULL, eventReaderSeekIndex(reader, index));
+}
+
+static cusStatus eventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
+    reader->failure = CUS_OK;
+    uint64_t found = 0;
+    const cusStatus status = reader->methods->findTime(reader, time, &found);
+    if (status != CUS_OK)
+        return keepFailure(reader, status);
+    CUS_TRY(seek(reader, found));
+    if (index)
+        *index = (int64_t)found;
+    return CUS_OK;
+}
+
+cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
+    CUSI_RANGE;
+    CUSI_GUARDED("cusEventReaderSeekTime", reader, NULL, eventReaderSeekTime(reader, time, index));
+}

@@ -1,0 +1,48 @@
+/* The bytes of a recording: a regular file or memory. */
+#include "eventio/source.h"
+#include "check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *kindOfFile(mode_t mode) {
+    return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+cusStatus eventio_openSource(EventSource *source, const char *path) {
+    /* O_NONBLOCK: opening a pipe that has no writer must not block. */
+    source->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    CUSI_REQUIRE(source->fd >= 0, CUS_ERROR_IO, "cusEventReaderOpen: %s: %s", path, strerror(errno));
+    struct stat about;
+    CUSI_REQUIRE(fstat(source->fd, &about) == 0, CUS_ERROR_IO, "cusEventReaderOpen: %s: %s", path, strerror(errno));
+    CUSI_REQUIRE(S_ISREG(about.st_mode), CUS_ERROR_IO, "cusEventReaderOpen: %s is %s, expected a regular file", path,
+                 kindOfFile(about.st_mode));
+    source->size = (uint64_t)about.st_size;
+    return CUS_OK;
+}
+
+int64_t eventio_readAt(const EventSource *source, uint64_t offset, void *buffer, size_t n) {
+    if (offset >= source->size)
+        return 0;
+    if (n > source->size - offset)
+        n = (size_t)(source->size - offset);
+    if (source->memory) {
+        memcpy(buffer, source->memory + offset, n);
+        return (int64_t)n;
+    }
+    size_t done = 0;
+    while (done < n) {
+        const ssize_t got = pread(source->fd, (char *)buffer + done, n - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    return (int64_t)done;
+}

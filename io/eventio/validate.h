@@ -1,0 +1,26 @@
+/* Checks of options, formats and events, and what bad input does: an error or a count. */
+#ifndef CUSI_EVENTIO_VALIDATE_H
+#define CUSI_EVENTIO_VALIDATE_H
+
+#include "eventio/recording.h"
+
+enum { EVENTIO_MAX_MEMORY = 1 << 30, EVENTIO_MAX_CHUNK = 64 << 20 }; /* defaults of the options */
+
+cusStatus eventio_checkOptions(const cusEventReaderOptions *options);
+
+/* Whether the format found is the one that the options ask for. */
+cusStatus eventio_checkFormat(const cusEventReader *reader);
+
+/* The x that EVT3's decoder gives an event past it. Addresses have 11 bits, so it is outside every sensor of that
+ * format. */
+enum { EVENTIO_EVT3_BEYOND = 65535 };
+
+/* Validates events 0 .. count-1, which follow an event at reader->last_time; reader->index is the number of the first. Sets
+ * *kept: STOP: the events before the first bad one, which the error names. SKIP: all good ones, moved together; bad ones
+ * are counted. */
+cusStatus eventio_checkEvents(cusEventReader *reader, EventArrays events, size_t count, size_t *kept);
+
+/* A word of a type that the format does not define: counted, or an error, as the options say. */
+cusStatus eventio_undefinedWord(cusEventReader *reader, const char *format, uint32_t type, uint64_t offset);
+
+#endif

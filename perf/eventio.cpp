@@ -1,0 +1,137 @@
+// Rows of eventio: a recording, in memory or in a cached file, to arrays of events.
+#include "harness.hpp"
+
+#include "cusight/eventio.h"
+#include "reference/eventio.hpp"
+
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <random>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+using perf::check;
+using reference::Bytes;
+using reference::Events;
+
+constexpr size_t COUNT = 4000000, PIECE = 65536;
+constexpr int WIDTH = 1280, HEIGHT = 720;
+
+// Bursts along rows, as moving edges cause: runs of about five events in a row, about 4 million events a second.
+Events recording() {
+    std::mt19937_64 random(11);
+    Events e;
+    int64_t t = 0;
+    unsigned x = 0, y = 0, p = 0;
+    for (size_t i = 0; i < COUNT; ++i) {
+        const uint64_t r = random();
+        if (r % 5 == 0) {
+            t += static_cast<int64_t>(r >> 8) % 3;
+            y = static_cast<unsigned>(r >> 16) % HEIGHT;
+            x = static_cast<unsigned>(r >> 32) % WIDTH;
+            p = static_cast<unsigned>(r >> 60) & 1;
+        } else {
+            x = (x + 1 + static_cast<unsigned>(r >> 16) % 3) % WIDTH;
+        }
+        e.add(t, x, y, p);
+    }
+    return e;
+}
+
+// Reads all of it, PIECE events at a time, into the same arrays.
+void readAll(cusEventReader *reader) {
+    static std::vector<uint16_t> x(PIECE), y(PIECE);
+    static std::vector<uint8_t> p(PIECE);
+    static std::vector<int64_t> t(PIECE);
+    size_t count = 0, all = 0;
+    do {
+        check(cusEventReaderRead(reader, PIECE, x.data(), y.data(), p.data(), t.data(), &count));
+        all += count;
+    } while (count > 0);
+    cusEventReaderClose(reader);
+    ASSERT_EQ(all, COUNT);
+}
+
+// A recording in a temporary file, which the system caches in memory.
+class Written {
+  public:
+    explicit Written(const Events &events) {
+        cusEventWriterOptions options = cusEventWriterDefaults();
+        options.width = WIDTH;
+        options.height = HEIGHT;
+        cusEventWriter *writer = nullptr;
+        check(cusEventWriterCreate(&writer, path_.c_str(), &options));
+        check(
+            cusEventWriterWrite(writer, events.size(), events.x.data(), events.y.data(), events.p.data(), events.t.data()));
+        check(cusEventWriterFinish(writer));
+    }
+    ~Written() { std::remove(path_.c_str()); }
+    Written(const Written &) = delete;
+    Written &operator=(const Written &) = delete;
+    const char *path() const { return path_.c_str(); }
+
+  private:
+    std::string path_ = "/tmp/cusight-perf-" + std::to_string(getpid()) + ".h5";
+};
+
+cusEventReaderOptions sensor() {
+    cusEventReaderOptions options = cusEventReaderDefaults();
+    options.width = WIDTH;
+    options.height = HEIGHT;
+    return options;
+}
+
+void reading(const std::string &name, const std::function<Bytes(const Events &)> &encode) {
+    if (!perf::wants(CUS_HOST))
+        return;
+    const Bytes file = perf::listing() ? Bytes() : encode(recording());
+    const cusEventReaderOptions options = sensor();
+    perf::Row row("eventio/read/" + name + "/4M", CUS_HOST, 0);
+    row.note(std::to_string(file.size() / 1000000) + " MB, one thread");
+    row.measure([&](cusStream, int) {
+        cusEventReader *reader = nullptr;
+        check(cusEventReaderOpenMemory(&reader, file.data(), file.size(), &options));
+        readAll(reader);
+    });
+    row.report();
+}
+
+TEST(Eventio, Evt2) {
+    reading("evt2", [](const Events &e) { return reference::evt2(e, "% evt 2.0\n% geometry 1280x720\n% end\n"); });
+}
+
+TEST(Eventio, Evt3) {
+    reading("evt3", [](const Events &e) { return reference::evt3(e, "% evt 3.0\n% geometry 1280x720\n% end\n"); });
+}
+
+TEST(Eventio, Dat) {
+    reading("dat", [](const Events &e) { return reference::dat(e, "% Version 2\n% Height 720\n% Width 1280\n"); });
+}
+
+TEST(Eventio, Text) {
+    reading("text", [](const Events &e) { return reference::text(e, false); });
+}
+
+TEST(Eventio, M3ed) {
+    const char nothing[] = "\x89HDF\r\n\x1a\n";
+    cusEventReader *none = nullptr;
+    if (!perf::wants(CUS_HOST) || cusEventReaderOpenMemory(&none, nothing, 8, nullptr) == CUS_ERROR_UNSUPPORTED)
+        return; // a build without HDF5
+    std::optional<Written> file;
+    if (!perf::listing())
+        file.emplace(recording());
+    perf::Row row("eventio/read/m3ed/4M", CUS_HOST, 0);
+    row.note("HDF5 with LZF, all threads");
+    row.measure([&](cusStream, int) {
+        cusEventReader *reader = nullptr;
+        check(cusEventReaderOpen(&reader, file->path(), nullptr));
+        readAll(reader);
+    });
+    row.report();
+}
+
+} // namespace

@@ -1,0 +1,265 @@
+// Damaged and malformed recordings, and invalid arguments of the reader.
+#include "eventio/support.hpp"
+
+using namespace eventio_test;
+
+namespace {
+
+TEST(EventErrors, TruncatedWords) {
+    auto random = support::generator();
+    const Events events = randomEvents(5000, random);
+    for (const auto &[name, whole] : files(events)) {
+        if (name.substr(0, 4) == "m3ed")
+            continue;
+        SCOPED_TRACE(name);
+        const size_t record = name == "evt2"                 ? 4
+                              : name.substr(0, 5) == "evt21" ? 8
+                              : name == "evt3"               ? 2
+                              : name == "dat"                ? 8
+                                                             : 0;
+        for (int round = 0; round < 100; ++round) {
+            const size_t size = 200 + random() % (whole.size() - 200);
+            const Bytes cut(whole.begin(), whole.begin() + long(size));
+            Reader r(cut);
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            cusStatus status = CUS_OK;
+            const Events got = r.all(997, &status);
+            // Text can be cut within its last number and still be four numbers.
+            const size_t sure = record || got.size() == 0 ? got.size() : got.size() - 1;
+            ASSERT_TRUE(got.part(0, sure) == events.part(0, sure));
+            const size_t header = whole.size() - reference::afterHeader(whole).size() + (name == "dat" ? 2 : 0);
+            if (record) {
+                ASSERT_EQ(status, (size - header) % record ? CUS_ERROR_TRUNCATED : CUS_OK) << size;
+            }
+            // In CSV the last number is the time: cut, it goes back in time.
+            const bool past = name == "text_csv" && status == CUS_ERROR_FORMAT;
+            if (status != CUS_OK && !past) {
+                ASSERT_EQ(status, CUS_ERROR_TRUNCATED);
+                ASSERT_NE(std::string(cusLastError()).find("the file ends"), std::string::npos) << cusLastError();
+            }
+        }
+    }
+}
+
+TEST(EventErrors, BadEventsStopOrAreSkipped) {
+    auto random = support::generator();
+    Events events = randomEvents(3000, random, 1000, 5000);
+    struct Case {
+        const char *what;
+        size_t at;
+        void (*spoil)(Events &, size_t);
+        const char *message;
+        uint64_t cusEventCounts::*count;
+    };
+    for (const Case &c :
+         {Case{"x", 1234, [](Events &e, size_t i) { e.x[i] = 640; }, "event 1234 at x 640",
+               &cusEventCounts::bad_coordinates},
+          Case{"y", 0, [](Events &e, size_t i) { e.y[i] = 480; }, "event 0 at x", &cusEventCounts::bad_coordinates},
+          Case{"p", 2999, [](Events &e, size_t i) { e.p[i] = 2; }, "event 2999 has a polarity",
+               &cusEventCounts::bad_polarity},
+          Case{"t", 1500, [](Events &e, size_t i) { e.t[i] = e.t[i - 1] - 900; }, "event 1500 at",
+               &cusEventCounts::bad_time}}) {
+        Events bad = events, kept;
+        c.spoil(bad, c.at);
+        for (size_t i = 0; i < events.size(); ++i)
+            if (i != c.at)
+                kept.add(events.t[i], events.x[i], events.y[i], events.p[i]);
+        for (const auto &[name, bytes] : std::map<std::string, Bytes>{{"evt2", reference::evt2(bad, EVT2)},
+                                                                      {"dat", reference::dat(bad, DAT)},
+                                                                      {"text", reference::text(bad, false)}}) {
+            if (name == "evt2" && *c.what == 'p')
+                continue; // a polarity of one bit is always valid
+            SCOPED_TRACE(name + " " + c.what);
+            cusEventReaderOptions options = cusEventReaderDefaults();
+            options.width = 640;
+            options.height = 480;
+            Reader strict(bytes, options);
+            ASSERT_EQ(strict.opened, CUS_OK) << cusLastError();
+            cusStatus status = CUS_OK;
+            const Events before = strict.all(700, &status);
+            EXPECT_EQ(status, CUS_ERROR_FORMAT);
+            EXPECT_NE(std::string(cusLastError()).find(c.message), std::string::npos) << cusLastError();
+            EXPECT_TRUE(before == events.part(0, c.at));
+            // Reading continues after a seek past the damage.
+            CUS_ASSERT_OK(cusEventReaderSeekIndex(strict.reader, int64_t(c.at) + 1));
+            EXPECT_TRUE(strict.all() == events.part(c.at + 1, events.size() - c.at - 1));
+
+            options.bad_events = CUS_BAD_EVENTS_SKIP;
+            Reader lenient(bytes, options);
+            EXPECT_TRUE(lenient.all(700) == kept);
+            EXPECT_EQ(lenient.counts().*c.count, 1u);
+            EXPECT_EQ(lenient.counts().events, 2999u);
+        }
+    }
+}
+
+TEST(EventErrors, UndefinedWords) {
+    auto random = support::generator();
+    const Events events = randomEvents(100, random);
+    Bytes two = reference::evt2(events, EVT2), vectors = reference::evt21(events, EVT21, false),
+          three = reference::evt3(events, EVT3), text = reference::text(events, true);
+    reference::append(two, 0x50000000u, 4);
+    reference::append(vectors, uint64_t(0x5) << 60, 8);
+    reference::append(three, 0x9000u, 2);
+    for (const char c : std::string("garbage here\n"))
+        text.push_back(uint8_t(c));
+    for (const Bytes *bytes : {&two, &vectors, &three, &text}) {
+        Reader strict(*bytes);
+        cusStatus status = CUS_OK;
+        EXPECT_TRUE(strict.all(1000, &status) == events);
+        EXPECT_EQ(status, CUS_ERROR_FORMAT);
+        EXPECT_NE(std::string(cusLastError()).find("byte "), std::string::npos) << cusLastError();
+        cusEventReaderOptions options = cusEventReaderDefaults();
+        options.bad_events = CUS_BAD_EVENTS_SKIP;
+        Reader lenient(*bytes, options);
+        EXPECT_TRUE(lenient.all() == events);
+        EXPECT_EQ(lenient.counts().bad_words, 1u);
+    }
+}
+
+TEST(EventErrors, FilesThatAreNotRecordings) {
+    Folder at;
+    cusEventReader *reader = nullptr;
+    const auto open = [&](const std::string &path) { return cusEventReaderOpen(&reader, path.c_str(), nullptr); };
+    CUS_EXPECT_ERROR(open(at / "nothing"), CUS_ERROR_IO, "No such file");
+    CUS_EXPECT_ERROR(open(at / ""), CUS_ERROR_IO, "is a directory, expected a regular file");
+    ASSERT_EQ(mkfifo((at / "pipe").c_str(), 0600), 0);
+    CUS_EXPECT_ERROR(open(at / "pipe"), CUS_ERROR_IO, "is a pipe, expected a regular file");
+    CUS_EXPECT_ERROR(open("/dev/null"), CUS_ERROR_IO, "is a device, expected a regular file");
+    const auto content = [&](const std::string &text) {
+        save(at / "file", reference::bytesOf(text));
+        return open(at / "file");
+    };
+    CUS_EXPECT_ERROR(content(""), CUS_ERROR_FORMAT, "the file is empty");
+    CUS_EXPECT_ERROR(content("hello"), CUS_ERROR_FORMAT, "not an event recording");
+    CUS_EXPECT_ERROR(content(std::string(5000, '\0')), CUS_ERROR_FORMAT, "not an event recording");
+    CUS_EXPECT_ERROR(content("1 2 3 four\n"), CUS_OK, "");
+    cusEventReaderClose(reader);
+    reader = nullptr;
+    CUS_EXPECT_ERROR(content("% evt 2.2\n% end\n1234"), CUS_ERROR_UNSUPPORTED,
+                     "encoding is EVT 2.2, expected EVT 2.0, 2.1 or 3.0");
+    CUS_EXPECT_ERROR(content("% format EVT21;height=720;width=1280;endianness=big\n% end\n12345678"), CUS_ERROR_UNSUPPORTED,
+                     "endianness of EVT 2.1 is big, expected little or legacy");
+    CUS_EXPECT_ERROR(content("% evt 4.0\n% end\n1234"), CUS_ERROR_UNSUPPORTED, "EVT 4.0");
+    CUS_EXPECT_ERROR(content("% Version 1\n" + std::string("\0\x08", 2) + "12345678"), CUS_ERROR_UNSUPPORTED,
+                     "DAT version is 1");
+    CUS_EXPECT_ERROR(content("% Version 2\n\x03\x09"
+                             "12345678"),
+                     CUS_ERROR_FORMAT, "names no EVT encoding");
+    CUS_EXPECT_ERROR(content("% Data file containing X events\n\x03\x09"
+                             "12345678"),
+                     CUS_ERROR_FORMAT, "records of type 3 and 9");
+    CUS_EXPECT_ERROR(content("% evt 3.0"), CUS_ERROR_TRUNCATED, "ends within its header, at byte 9");
+    CUS_EXPECT_ERROR(content("% Version 2\n"), CUS_ERROR_TRUNCATED, "ends after its header");
+    CUS_EXPECT_ERROR(content("% " + std::string(100000, 'x')), CUS_ERROR_FORMAT, "header is longer than 65536 bytes");
+    CUS_EXPECT_ERROR(content("\x89HDF\r\n\x1a\n garbled"), haveHdf5() ? CUS_ERROR_FORMAT : CUS_ERROR_UNSUPPORTED, "HDF5");
+    CUS_EXPECT_ERROR(content("\x89HDF\r\n\x1a\n" + std::string(4096, 'x')),
+                     haveHdf5() ? CUS_ERROR_FORMAT : CUS_ERROR_UNSUPPORTED, "HDF5");
+    EXPECT_EQ(reader, nullptr);
+}
+
+TEST(EventErrors, Arguments) {
+    cusEventReader *reader = nullptr;
+    size_t count = 0;
+    cusEventInfo info;
+    cusEventCounts counts;
+    CUS_EXPECT_ERROR(cusEventReaderOpen(nullptr, "x", nullptr), CUS_ERROR_NULL, "cusEventReaderOpen: reader is NULL");
+    CUS_EXPECT_ERROR(cusEventReaderOpen(&reader, nullptr, nullptr), CUS_ERROR_NULL, "path is NULL");
+    CUS_EXPECT_ERROR(cusEventReaderOpenMemory(&reader, nullptr, 5, nullptr), CUS_ERROR_NULL, "data is NULL");
+    CUS_EXPECT_ERROR(cusEventReaderRead(nullptr, 1, nullptr, nullptr, nullptr, nullptr, &count), CUS_ERROR_NULL, "reader");
+    CUS_EXPECT_ERROR(cusEventReaderInfo(nullptr, &info), CUS_ERROR_NULL, "reader");
+    CUS_EXPECT_ERROR(cusEventReaderCounts(nullptr, &counts), CUS_ERROR_NULL, "reader");
+    CUS_EXPECT_ERROR(cusEventReaderSeekIndex(nullptr, 0), CUS_ERROR_NULL, "reader");
+    CUS_EXPECT_ERROR(cusEventReaderSeekTime(nullptr, 0, nullptr), CUS_ERROR_NULL, "reader");
+    cusEventReaderClose(nullptr);
+    const auto rejected = [&](cusEventReaderOptions options) { return cusEventReaderOpen(&reader, "x", &options); };
+    cusEventReaderOptions options = cusEventReaderDefaults();
+    options.width = 5;
+    CUS_EXPECT_ERROR(rejected(options), CUS_ERROR_VALUE, "sensor is 5 x 0");
+    options = cusEventReaderDefaults();
+    options.camera = "a/b";
+    CUS_EXPECT_ERROR(rejected(options), CUS_ERROR_VALUE, "camera is \"a/b\"");
+    options = cusEventReaderDefaults();
+    options.format = cusEventFormat(9);
+    CUS_EXPECT_ERROR(rejected(options), CUS_ERROR_VALUE, "format is 9");
+    options = cusEventReaderDefaults();
+    options.threads = -1;
+    CUS_EXPECT_ERROR(rejected(options), CUS_ERROR_VALUE, "threads is -1");
+    options = cusEventReaderDefaults();
+    options.bad_events = cusBadEvents(2);
+    CUS_EXPECT_ERROR(rejected(options), CUS_ERROR_VALUE, "bad_events is 2");
+    options = cusEventReaderDefaults();
+    options.format = CUS_EVENTS_DAT;
+    const Bytes text = reference::bytesOf("1 2 3 1\n");
+    CUS_EXPECT_ERROR(cusEventReaderOpenMemory(&reader, text.data(), text.size(), &options), CUS_ERROR_FORMAT,
+                     "the file is text, expected DAT");
+    Reader r(text);
+    CUS_EXPECT_ERROR(cusEventReaderSeekIndex(r.reader, -1), CUS_ERROR_VALUE, "index is -1");
+    CUS_EXPECT_ERROR(cusEventReaderRead(r.reader, 1, nullptr, nullptr, nullptr, nullptr, nullptr), CUS_ERROR_NULL, "count");
+    EXPECT_STREQ(cusEventFormatName(CUS_EVENTS_EVT3), "EVT3");
+    EXPECT_STREQ(cusEventFormatName(cusEventFormat(77)), "unknown");
+}
+
+// A vector of EVT2.1 may run past 11 bits; coordinates are checked like any others.
+TEST(EventHostile, Evt21VectorsPastTheSensor) {
+    Bytes bytes = reference::bytesOf("% evt 2.1\n% geometry 2048x2048\n% end\n");
+    reference::append(bytes, uint64_t(0x80000001) << 32, 8);
+    reference::append(bytes, uint64_t(2047u << 11 | 2047u) << 32 | 0xffffffffu, 8);
+    cusEventReaderOptions options = cusEventReaderDefaults();
+    Reader strict(bytes, options);
+    cusStatus status = CUS_OK;
+    EXPECT_EQ(strict.all(7, &status).size(), 1u);
+    EXPECT_EQ(status, CUS_ERROR_FORMAT);
+    options.bad_events = CUS_BAD_EVENTS_SKIP;
+    Reader lenient(bytes, options);
+    EXPECT_EQ(lenient.all().size(), 1u);
+    EXPECT_EQ(lenient.counts().bad_coordinates, 31u);
+}
+
+// Lines of text that fit no order of the columns, or several: no parser reads past the end of a line.
+TEST(EventHostile, TextThatFitsNoOrder) {
+    for (const char *const text :
+         {"9 9 9 9\n8 8 8 8\n", "0 0 0 0\n", "-1 -1 -1 -1\n", "1e400 1e400 1e400 1e400\n", "1.5 1.5 1.5 1.5\n", "x y p\n",
+          "x y p t\n", "x x y t\n1 2 1 4\n", "t x y p p\n1 2 3 0\n", "%geometry:,\n1 2 3 1\n",
+          "%geometry:99999999999999999999,-5\n1 2 3 1\n", "%geometry:"}) {
+        SCOPED_TRACE(text);
+        Reader r(reference::bytesOf(text));
+        cusStatus status = CUS_OK;
+        if (r.opened == CUS_OK) {
+            EXPECT_LE(r.all(100, &status).size(), 2u);
+            EXPECT_EQ(r.info.width, 0);
+        }
+    }
+}
+
+// Vectors that run past 16 bits are outside every sensor; they are not cut to 16 bits.
+TEST(EventErrors, Evt3VectorsPastSixteenBits) {
+    for (const int width : {0, 640, 65536}) {
+        Bytes bytes = reference::bytesOf("% evt 3.0\n% end\n");
+        for (const uint32_t word : {0x8000u, 0x6001u, 0x0005u, 0x3000u})
+            reference::append(bytes, word, 2);
+        size_t good = 0, bad = 0;
+        for (unsigned k = 0; k < 140000; ++k) { // each vector of 12 columns has its first and last event
+            reference::append(bytes, 0x4801u, 2);
+            for (const unsigned x : {12 * k, 12 * k + 11})
+                ++(x < (width ? unsigned(std::min(width, 65535)) : 65535u) ? good : bad);
+        }
+        cusEventReaderOptions options = cusEventReaderDefaults();
+        options.width = options.height = width;
+        options.bad_events = CUS_BAD_EVENTS_SKIP;
+        Reader lenient(bytes, options);
+        ASSERT_EQ(lenient.opened, CUS_OK) << cusLastError();
+        const Events got = lenient.all();
+        EXPECT_EQ(got.size(), good);
+        EXPECT_EQ(lenient.counts().bad_coordinates, bad);
+        EXPECT_TRUE(std::is_sorted(got.x.begin(), got.x.end())) << "x was cut to 16 bits";
+        options.bad_events = CUS_BAD_EVENTS_STOP;
+        Reader strict(bytes, options);
+        cusStatus status = CUS_OK;
+        EXPECT_EQ(strict.all(777, &status).size(), good);
+        EXPECT_EQ(status, CUS_ERROR_FORMAT);
+        EXPECT_NE(std::string(cusLastError()).find("is outside the"), std::string::npos) << cusLastError();
+    }
+}
+
+} // namespace

@@ -1,0 +1,232 @@
+// HDF5 recordings: files of h5py, truncated, damaged and hostile files.
+#include "eventio/support.hpp"
+
+#ifdef CUSIGHT_HAVE_HDF5
+#include <hdf5.h>
+
+// The suppression of lsan.supp, for a run without that file. The sanitizer looks it up, so it must not be hidden.
+extern "C" __attribute__((visibility("default"))) const char *__lsan_default_suppressions();
+extern "C" const char *__lsan_default_suppressions() {
+    return "leak:libhdf5";
+}
+#endif
+
+using namespace eventio_test;
+
+namespace {
+
+// ---- HDF5 files of other programs ----
+
+Events fixtureEvents(size_t n, bool dsec) {
+    Events e;
+    for (size_t i = 0; i < n; ++i)
+        e.add(int64_t(50 * i + i % 7) + (dsec ? 60000000000 : 0), unsigned(7 * i % 640), unsigned(11 * i % 480),
+              unsigned(dsec ? i / 3 % 2 : i % 2));
+    return e;
+}
+
+TEST(EventHdf5, FilesOfH5py) {
+    NEEDS_HDF5();
+    auto random = support::generator();
+    for (const char *name : {"m3ed_lzf.h5", "m3ed_contiguous.h5", "m3ed_gzip.h5", "dsec_blosc.h5"}) {
+        SCOPED_TRACE(name);
+        const bool dsec = std::string(name) == "dsec_blosc.h5";
+        const Events expected = fixtureEvents(5000, dsec);
+        Reader r(fixture(name));
+        if (dsec && r.opened == CUS_ERROR_UNSUPPORTED) {
+            EXPECT_NE(std::string(cusLastError()).find("hdf5-filter-plugin-blosc-serial"), std::string::npos);
+            continue; // built without libblosc, and no plugin
+        }
+        ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+        EXPECT_EQ(r.info.format, dsec ? CUS_EVENTS_DSEC : CUS_EVENTS_M3ED);
+        EXPECT_EQ(r.info.width, dsec ? 640 : 1280);
+        EXPECT_EQ(r.info.count, 5000);
+        EXPECT_EQ(r.info.last_time, expected.t.back());
+        EXPECT_TRUE(r.all() == expected);
+        checkPiecesAndSeeks(r, expected, random);
+        Reader memory(load(fixture(name)));
+        EXPECT_TRUE(memory.all() == expected);
+    }
+}
+
+TEST(EventHdf5, TheOtherCamera) {
+    NEEDS_HDF5();
+    cusEventReaderOptions options = cusEventReaderDefaults();
+    options.camera = "right";
+    Reader r(fixture("m3ed_lzf.h5"), options);
+    ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+    EXPECT_STREQ(r.info.camera, "right");
+    EXPECT_EQ(r.info.width, 640);
+    const Events expected = fixtureEvents(2000, false);
+    EXPECT_TRUE(r.all() == expected);
+    auto random = support::generator();
+    checkPiecesAndSeeks(r, expected, random);
+    Reader only(fixture("m3ed_contiguous.h5"));
+    EXPECT_STREQ(only.info.camera, "right");
+    options.camera = "middle";
+    EXPECT_EQ(Reader(fixture("m3ed_lzf.h5"), options).opened, CUS_ERROR_FORMAT);
+    EXPECT_NE(std::string(cusLastError()).find("no camera \"middle\""), std::string::npos) << cusLastError();
+}
+
+TEST(EventHdf5, FilterThatIsNotInstalledNamesItsPackage) {
+    NEEDS_HDF5();
+    EXPECT_EQ(Reader(fixture("m3ed_bitshuffle.h5")).opened, CUS_ERROR_UNSUPPORTED); // no plugin is loaded unasked
+    EXPECT_NE(std::string(cusLastError()).find("filter 32008, which needs the option plugins"), std::string::npos)
+        << cusLastError();
+    cusEventReaderOptions options = cusEventReaderDefaults();
+    options.plugins = 1;
+    Reader r(fixture("m3ed_bitshuffle.h5"), options);
+    if (r.opened == CUS_OK)
+        GTEST_SKIP() << "the Bitshuffle filter is installed here";
+    EXPECT_EQ(r.opened, CUS_ERROR_UNSUPPORTED);
+    EXPECT_NE(std::string(cusLastError()).find("filter 32008, which is not installed"), std::string::npos)
+        << cusLastError();
+    EXPECT_NE(std::string(cusLastError()).find("hdf5-filter-plugin"), std::string::npos) << cusLastError();
+}
+
+TEST(EventHdf5, NoRecording) {
+    NEEDS_HDF5();
+    EXPECT_EQ(Reader(fixture("other.h5")).opened, CUS_ERROR_FORMAT);
+    EXPECT_NE(std::string(cusLastError()).find("neither /prophesee nor /events"), std::string::npos) << cusLastError();
+}
+
+#ifdef CUSIGHT_HAVE_HDF5
+// Chunks that are not compressed all have one size, but the index of the older format stores a size for each: libhdf5 reports the
+// former and reads the latter, wherever the caller's buffer ends.
+TEST(EventHdf5, IndexWithOtherSizesOfChunks) {
+    Folder at;
+    constexpr hsize_t N = 1000, CHUNK = 100;
+    const std::string path = at / "r.h5";
+    const hid_t file = createHdf5(path);
+    const hid_t group = H5Gcreate2(file, "events", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    const hid_t how = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(1, &N, nullptr);
+    H5Pset_chunk(how, 1, &CHUNK);
+    const std::vector<int64_t> zeros(N);
+    const std::map<const char *, hid_t> columns = {
+        {"x", H5T_STD_U16LE}, {"y", H5T_STD_U16LE}, {"p", H5T_STD_U8LE}, {"t", H5T_STD_I64LE}};
+    for (const auto &[name, type] : columns) {
+        const hid_t set = H5Dcreate2(group, name, type, space, H5P_DEFAULT, how, H5P_DEFAULT);
+        ASSERT_GE(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data()), 0);
+        H5Dclose(set);
+    }
+    H5Sclose(space);
+    H5Pclose(how);
+    H5Gclose(group);
+    H5Fclose(file);
+    const Bytes good = load(path);
+    ASSERT_EQ(Reader(good).all().size(), N);
+
+    const std::string node = {'T', 'R', 'E', 'E', 1, 0}; // a leaf of the chunks' index
+    size_t nodes = 0;
+    for (auto found = good.begin(); (found = std::search(found, good.end(), node.begin(), node.end())) != good.end();
+         ++found, ++nodes)
+        for (const uint32_t size : {1u, 50u, 99u, 101u, 799u, 801u, 7936u}) {
+            Bytes bytes = good;
+            const uint32_t entry = 8 + 8 * 3; // size, filters, place and number in the element, address
+            const size_t first = size_t(found - good.begin()) + 24;
+            for (size_t k = 0; k < N / CHUNK; ++k)
+                std::memcpy(bytes.data() + first + k * entry, &size, sizeof size);
+            Reader r(bytes);
+            cusStatus status = r.opened;
+            const size_t got = status == CUS_OK ? r.all(100, &status).size() : 0;
+            EXPECT_EQ(got, 0u) << size;
+            EXPECT_EQ(status, CUS_ERROR_FORMAT) << size << ": " << cusLastError();
+        }
+    EXPECT_EQ(nodes, 4u);
+}
+#endif
+
+// A file cut anywhere gives a prefix of its events and an error that says where it ends or is damaged.
+TEST(EventHdf5, TruncatedAnywhere) {
+    NEEDS_HDF5();
+    auto random = support::generator();
+    for (const Bytes &whole : {load(fixture("m3ed_lzf.h5")), randomM3ed(random), load(fixture("m3ed_contiguous.h5"))}) {
+        const Events all = Reader(whole).all();
+        size_t most = 0;
+        for (int round = 0; round < 60; ++round) {
+            const size_t size = round < 30 ? whole.size() * size_t(round) / 30 + 1 : random() % whole.size();
+            const Bytes cut(whole.begin(), whole.begin() + long(size));
+            Reader r(cut);
+            if (r.opened != CUS_OK) {
+                EXPECT_TRUE(r.opened == CUS_ERROR_TRUNCATED || r.opened == CUS_ERROR_FORMAT) << r.opened << cusLastError();
+                continue;
+            }
+            cusStatus status = CUS_OK;
+            const Events got = r.all(1500, &status);
+            ASSERT_TRUE(got == all.part(0, got.size())) << "cut at " << size;
+            if (got.size() < all.size()) {
+                ASSERT_TRUE(status == CUS_ERROR_TRUNCATED || status == CUS_ERROR_FORMAT) << status;
+                ASSERT_EQ(r.read(1, &status).size(), 0u); // the error stays
+                ASSERT_NE(status, CUS_OK);
+            }
+            most = std::max(most, got.size());
+        }
+        EXPECT_GT(most, all.size() / 10); // the events before the cut are delivered
+    }
+}
+
+#ifdef CUSIGHT_HAVE_HDF5
+// Datasets that claim more events than are in the file.
+TEST(EventHdf5, EnormousClaims) {
+    Folder at;
+    for (const hsize_t claimed : {hsize_t(1) << 62, hsize_t(20000000)}) {
+        const std::string path = at / "huge.h5";
+        const hid_t file = createHdf5(path);
+        const hid_t group = H5Gcreate2(file, "events", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+        const hsize_t chunk = 1000;
+        const hid_t space = H5Screate_simple(1, &claimed, nullptr), how = H5Pcreate(H5P_DATASET_CREATE);
+        H5Pset_chunk(how, 1, &chunk);
+        std::vector<uint8_t> data(8000);
+        for (const char *name : {"x", "y", "p", "t"}) {
+            const hid_t type = *name == 'p' ? H5T_STD_U8LE : *name == 't' ? H5T_STD_U64LE : H5T_STD_U16LE;
+            const hid_t set = H5Dcreate2(group, name, type, space, H5P_DEFAULT, how, H5P_DEFAULT);
+            for (hsize_t first = 0; first < 30000; first += 1000) // only 30 chunks exist
+                H5Dwrite_chunk(set, H5P_DEFAULT, 0, &first, 1000 * H5Tget_size(type), data.data());
+            H5Dclose(set);
+        }
+        H5Pclose(how);
+        H5Sclose(space);
+        H5Gclose(group);
+        H5Fclose(file);
+        Reader r(path);
+        if (claimed > 1000000000) {
+            EXPECT_EQ(r.opened, CUS_ERROR_FORMAT);
+            EXPECT_NE(std::string(cusLastError()).find("claims"), std::string::npos) << cusLastError();
+        } else {
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            cusStatus status = CUS_OK;
+            EXPECT_EQ(r.all(50000, &status).size(), 30000u);
+            EXPECT_EQ(status, CUS_ERROR_TRUNCATED);
+            EXPECT_NE(std::string(cusLastError()).find("written only up to event 30000"), std::string::npos)
+                << cusLastError();
+        }
+    }
+}
+#endif
+
+TEST(EventHdf5, DamagedChunkEndsTheRecordingThere) {
+    NEEDS_HDF5();
+    auto random = support::generator();
+    const Bytes whole = randomM3ed(random);
+    int damaged = 0;
+    for (int round = 0; round < 150; ++round) {
+        Bytes bytes = whole;
+        for (int k = 0; k < 3; ++k)
+            bytes[4000 + random() % (bytes.size() - 4000)] = uint8_t(random());
+        Reader r(bytes);
+        if (r.opened != CUS_OK || r.info.width == 0)
+            continue;
+        cusStatus status = CUS_OK;
+        const Events got = r.all(3000, &status);
+        for (size_t i = 0; i < got.size(); ++i) {
+            ASSERT_LT(got.x[i], r.info.width); // the damage may be in the sensor's size
+            ASSERT_LT(got.y[i], r.info.height);
+            ASSERT_LE(got.p[i], 1);
+        }
+        ASSERT_TRUE(std::is_sorted(got.t.begin(), got.t.end()));
+        damaged += status == CUS_ERROR_FORMAT;
+    }
+    EXPECT_GT(damaged, 20);
+}
+
+} // namespace

@@ -1,0 +1,782 @@
+// Recordings from strangers: what must not be opened, and what must not cost memory or time whatever a file claims.
+#include "eventio/support.hpp"
+
+#include "eventio/hdf5/codec.h"
+
+#include <chrono>
+#include <functional>
+
+#include <malloc.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#ifdef CUSIGHT_HAVE_HDF5
+#include <hdf5.h>
+#endif
+
+using namespace eventio_test;
+
+namespace {
+
+#if defined(CUSI_SANITIZE)
+constexpr bool MEASURED = false; // a sanitizer's own memory and time are many times those of the reader
+#else
+constexpr bool MEASURED = true;
+#endif
+
+// What opening and reading a recording cost, in a process of its own.
+struct Cost {
+    int status = -1;    // the first that is not CUS_OK; -1: the process died or was stopped after 20 s
+    long megabytes = 0; // by which resident memory grew
+    double seconds = 0;
+    size_t events = 0;
+    std::string message;
+};
+
+struct Outcome {
+    int status;
+    size_t events;
+    long kilobytes;
+    char message[256];
+};
+
+Outcome readInChild(const std::string &path, const cusEventReaderOptions &options) {
+    Outcome outcome = {CUS_OK, 0, 0, ""};
+    rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    cusEventReader *reader = nullptr;
+    outcome.status = cusEventReaderOpen(&reader, path.c_str(), &options);
+    // Few at a time: OpenMP's threads do not survive fork.
+    constexpr size_t N = 4096;
+    static uint16_t x[N], y[N];
+    static uint8_t p[N];
+    static int64_t t[N];
+    for (size_t count = N; outcome.status == CUS_OK && count == N; outcome.events += count)
+        outcome.status = cusEventReaderRead(reader, N, x, y, p, t, &count);
+    snprintf(outcome.message, sizeof outcome.message, "%s", outcome.status ? cusLastError() : "");
+    cusEventReaderClose(reader);
+    getrusage(RUSAGE_SELF, &after);
+    outcome.kilobytes = after.ru_maxrss - before.ru_maxrss;
+    return outcome;
+}
+
+// Uses up memory until `left` bytes remain for this process.
+void useUpMemory(size_t left) {
+    const rlimit none = {1 << 20, 1 << 20};
+    malloc_trim(0);
+    mallopt(M_MMAP_MAX, 0); // what is freed stays in the heap
+    mallopt(M_TRIM_THRESHOLD, -1);
+    void *reserve = malloc(left + 1), **taken = nullptr;
+    *static_cast<volatile char *>(reserve) = 1;
+    setrlimit(RLIMIT_AS, &none);
+    for (size_t size = 1 << 20; size >= 16;) {
+        void **block = static_cast<void **>(malloc(size));
+        if (block) {
+            *block = taken;
+            taken = block;
+        } else {
+            size /= 2;
+        }
+    }
+    free(reserve);
+}
+
+// memory: bytes that the process may have in addition, 0: no limit.
+Cost cost(const std::string &path, cusEventReaderOptions options = cusEventReaderDefaults(), size_t memory = 0) {
+    options.threads = 1;
+    Cost result;
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    const auto start = std::chrono::steady_clock::now();
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        if (memory)
+            useUpMemory(memory);
+        const Outcome outcome = readInChild(path, options);
+        _exit(write(ends[1], &outcome, sizeof outcome) == sizeof outcome ? 0 : 1);
+    }
+    close(ends[1]);
+    Outcome outcome;
+    if (read(ends[0], &outcome, sizeof outcome) == sizeof outcome)
+        result = {outcome.status, outcome.kilobytes / 1024, 0, outcome.events, outcome.message};
+    close(ends[0]);
+    waitpid(child, nullptr, 0);
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+}
+
+#define EXPECT_CHEAP(c, most_megabytes, most_seconds) \
+    if (MEASURED) {                                   \
+        EXPECT_LT((c).megabytes, most_megabytes);     \
+        EXPECT_LT((c).seconds, most_seconds);         \
+    }
+
+std::string hostile(const char *name) {
+    const char *folder = getenv("CUSIGHT_TEST_HOSTILE");
+    const std::string path = folder ? std::string(folder) + "/" + name : "";
+    return !path.empty() && access(path.c_str(), R_OK) == 0 ? path : "";
+}
+#define NEEDS_HOSTILE(path) \
+    if ((path).empty())     \
+    GTEST_SKIP() << "the file is not in the folder CUSIGHT_TEST_HOSTILE"
+
+TEST(EventHostile, FileBx) {
+    const std::string path = hostile("bx.raw");
+    NEEDS_HOSTILE(path);
+    cusStatus status = CUS_OK;
+    Reader r(path);
+    const Events got = r.all(70000, &status);
+    EXPECT_EQ(status, CUS_ERROR_FORMAT);
+    EXPECT_TRUE(std::is_sorted(got.x.begin(), got.x.end()));
+}
+
+TEST(EventHostile, FileMut875) {
+    NEEDS_HDF5();
+    const std::string path = hostile("mut875.h5");
+    NEEDS_HOSTILE(path);
+    const Cost c = cost(path);
+    EXPECT_TRUE(c.status == CUS_ERROR_FORMAT || c.status == CUS_ERROR_TRUNCATED) << c.status << c.message;
+    EXPECT_CHEAP(c, 64, 1);
+}
+
+TEST(EventHostile, FileBombx2) {
+    NEEDS_HDF5();
+    const std::string path = hostile("bombx2.h5");
+    NEEDS_HOSTILE(path);
+    const Cost c = cost(path);
+    EXPECT_EQ(c.status, CUS_ERROR_UNSUPPORTED) << c.message;
+    EXPECT_CHEAP(c, 64, 1);
+}
+
+TEST(EventHostile, InvalidLimits) {
+    cusEventReader *reader = nullptr;
+    cusEventReaderOptions options = cusEventReaderDefaults();
+    EXPECT_EQ(options.max_memory, size_t(1) << 30);
+    EXPECT_EQ(options.max_chunk, size_t(1) << 26);
+    options.max_memory = 1000;
+    CUS_EXPECT_ERROR(cusEventReaderOpen(&reader, "x", &options), CUS_ERROR_VALUE,
+                     "max_memory is 1000, expected 0 or 67108864");
+    options = cusEventReaderDefaults();
+    options.max_chunk = size_t(1) << 32;
+    CUS_EXPECT_ERROR(cusEventReaderOpen(&reader, "x", &options), CUS_ERROR_VALUE, "max_chunk is 4294967296, expected 0..");
+    options = cusEventReaderDefaults();
+    options.plugins = 2;
+    CUS_EXPECT_ERROR(cusEventReaderOpen(&reader, "x", &options), CUS_ERROR_VALUE, "plugins is 2, expected 0 or 1");
+}
+
+#ifdef CUSIGHT_HAVE_HDF5
+
+// ---- Files made with libhdf5 ----
+
+constexpr hsize_t N = 1000;
+const hid_t NO = H5P_DEFAULT;
+
+hid_t typeOf(const std::string &name) {
+    return name == "p"                                                 ? H5T_STD_U8LE
+           : name == "t" || name == "t_offset" || name == "resolution" ? H5T_STD_I64LE
+                                                                       : H5T_STD_U16LE;
+}
+
+// The n values of a dataset in its type.
+Bytes valuesOf(const std::string &name, size_t n) {
+    Bytes bytes;
+    for (size_t i = 0; i < n; ++i)
+        reference::append(bytes,
+                          name == "t"            ? i
+                          : name == "p"          ? i % 2
+                          : name == "resolution" ? 600 + i
+                                                 : i % 400,
+                          H5Tget_size(typeOf(name)));
+    return bytes;
+}
+
+// Makes a dataset; how: a creation property list, which it closes.
+hid_t addDataset(hid_t group, const std::string &name, hid_t how, hsize_t n = N, bool write = true) {
+    const hsize_t most = H5Pget_layout(how) == H5D_CHUNKED ? H5S_UNLIMITED : n; // a chunk may be larger than the dataset
+    const hid_t space = H5Screate_simple(1, &n, &most);
+    const hid_t set = H5Dcreate2(group, name.c_str(), typeOf(name), space, NO, how, NO);
+    if (write && set > 0)
+        H5Dwrite(set, typeOf(name), H5S_ALL, H5S_ALL, NO, valuesOf(name, n).data());
+    H5Sclose(space);
+    H5Pclose(how);
+    return set;
+}
+hid_t contiguous() {
+    return H5Pcreate(H5P_DATASET_CREATE);
+}
+hid_t withLayout(H5D_layout_t layout, hsize_t chunk = N) {
+    const hid_t how = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_layout(how, layout);
+    if (layout == H5D_CHUNKED)
+        H5Pset_chunk(how, 1, &chunk);
+    return how;
+}
+
+using Maker = std::function<void(hid_t group, const std::string &name, hsize_t n)>;
+void plain(hid_t group, const std::string &name, hsize_t n) {
+    H5Dclose(addDataset(group, name, contiguous(), n));
+}
+
+// A recording, in which `make` makes the dataset `special`.
+void writeRecording(const std::string &path, bool dsec, const std::string &special, const Maker &make) {
+    const hid_t file = createHdf5(path);
+    const hid_t top = H5Gcreate2(file, dsec ? "events" : "prophesee", NO, NO, NO);
+    const hid_t group = dsec ? H5Gopen2(file, "events", NO) : H5Gcreate2(top, "left", NO, NO, NO);
+    for (const char *name : {"x", "y", "p", "t"})
+        (special == name ? make : Maker(plain))(group, name, N);
+    if (special == "t_offset")
+        make(file, special, 1);
+    if (special == "resolution") {
+        const hid_t calib = H5Gcreate2(group, "calib", NO, NO, NO);
+        make(calib, special, 2);
+        H5Gclose(calib);
+    }
+    if (special == "ms_map_idx")
+        make(group, special, 5);
+    H5Gclose(group);
+    H5Gclose(top);
+    H5Fclose(file);
+}
+
+// Each dataset that the reader opens is stored in each way that leads out of the file. Links and storage may name pipes: opening one would
+// block for ever.
+TEST(EventHostile, NothingOutsideTheFileIsOpened) {
+    Folder at;
+    const std::string secret = at / "secret", pipe = at / "pipe", other = at / "other.h5", path = at / "r.h5";
+    save(secret, Bytes(9000, 0x11));
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    writeRecording(other, true, "", plain);
+    const hid_t file = H5Fopen(other.c_str(), H5F_ACC_RDWR, NO);
+    plain(file, "t_offset", 1);
+    plain(file, "resolution", 2);
+    H5Fclose(file);
+    const auto external = [&](const std::string &target) {
+        return [target](hid_t group, const std::string &name, hsize_t n) {
+            const hid_t how = contiguous();
+            H5Pset_external(how, target.c_str(), 0, n * H5Tget_size(typeOf(name)));
+            H5Dclose(addDataset(group, name, how, n, false));
+        };
+    };
+    const auto virtually = [&](const std::string &target, bool unlimited) {
+        return [target, unlimited](hid_t group, const std::string &name, hsize_t n) {
+            const hid_t how = contiguous();
+            const hsize_t zero = 0, one = 1, most = unlimited ? H5S_UNLIMITED : n;
+            const hid_t space = H5Screate_simple(1, &n, &most), source = H5Screate_simple(1, &n, &most);
+            if (unlimited) {
+                H5Sselect_hyperslab(space, H5S_SELECT_SET, &zero, nullptr, &most, &one);
+                H5Sselect_hyperslab(source, H5S_SELECT_SET, &zero, nullptr, &most, &one);
+                const hsize_t all = H5S_UNLIMITED, single = 1;
+                H5Sselect_hyperslab(space, H5S_SELECT_SET, &zero, nullptr, &single, &all);
+                H5Sselect_hyperslab(source, H5S_SELECT_SET, &zero, nullptr, &single, &all);
+            }
+            const std::string inside = (n == N ? "/events/" : "/") + name;
+            H5Pset_virtual(how, space, target.c_str(), inside.c_str(), source);
+            const hid_t set = H5Dcreate2(group, name.c_str(), typeOf(name), space, NO, how, NO);
+            EXPECT_GT(set, 0);
+            H5Dclose(set);
+            H5Sclose(source);
+            H5Sclose(space);
+            H5Pclose(how);
+        };
+    };
+    const auto link = [&](const std::string &target) {
+        return [target](hid_t group, const std::string &name, hsize_t n) {
+            const std::string inside = (n == N ? "/events/" : "/") + name;
+            if (target.empty())
+                H5Lcreate_soft("/elsewhere", group, name.c_str(), NO, NO);
+            else
+                H5Lcreate_external(target.c_str(), inside.c_str(), group, name.c_str(), NO, NO);
+        };
+    };
+    const std::map<std::string, Maker> ways = {{"external", external(secret)},
+                                               {"external pipe", external(pipe)},
+                                               {"virtual", virtually(other, false)},
+                                               {"virtual pipe", virtually(pipe, false)},
+                                               {"unlimited", virtually(other, true)},
+                                               {"unlimited pipe", virtually(pipe, true)},
+                                               {"soft link", link("")},
+                                               {"external link", link(other)},
+                                               {"external link to a pipe", link(pipe)}};
+    for (const auto &[way, make] : ways) {
+        for (const char *name : {"x", "y", "p", "t", "t_offset", "resolution"}) {
+            SCOPED_TRACE(way + " " + name);
+            writeRecording(path, std::string(name) != "resolution", name, make);
+            const Cost c = cost(path);
+            EXPECT_EQ(c.status, CUS_ERROR_FORMAT) << c.message;
+            EXPECT_NE(c.message.find(name), std::string::npos) << c.message;
+            EXPECT_EQ(c.events, 0u);
+            EXPECT_CHEAP(c, 64, 2);
+        }
+        writeRecording(path, false, "ms_map_idx", make); // never opened
+        EXPECT_EQ(cost(path).status, CUS_OK) << way;
+    }
+}
+
+TEST(EventHostile, GroupsThatAreLinks) {
+    Folder at;
+    const std::string pipe = at / "pipe", other = at / "other.h5", path = at / "r.h5";
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    writeRecording(other, false, "", plain);
+    const auto link = [](hid_t at_group, const std::string &target, const char *name) {
+        if (target.empty())
+            H5Lcreate_soft("/elsewhere", at_group, name, NO, NO);
+        else
+            H5Lcreate_external(target.c_str(), "/prophesee", at_group, name, NO, NO);
+    };
+    for (const std::string &target : {other, pipe, std::string()}) {
+        writeRecording(path, false, "ms_map_idx",
+                       [&](hid_t group, const std::string &, hsize_t) { link(group, target, "calib"); });
+        const Cost calib = cost(path);
+        EXPECT_EQ(calib.status, CUS_ERROR_FORMAT) << target << calib.message;
+        EXPECT_NE(calib.message.find("the group calib is a soft or external link"), std::string::npos) << calib.message;
+        for (const char *name : {"/prophesee", "/prophesee/left", "/events"}) {
+            const hid_t file = createHdf5(path);
+            if (std::string(name) == "/prophesee/left")
+                H5Gclose(H5Gcreate2(file, "/prophesee", NO, NO, NO));
+            link(file, target, name);
+            H5Fclose(file);
+            const Cost c = cost(path);
+            EXPECT_EQ(c.status, CUS_ERROR_FORMAT) << name << " " << target << c.message;
+            EXPECT_NE(c.message.find("is a soft or external link"), std::string::npos) << c.message;
+            EXPECT_CHEAP(c, 64, 2);
+        }
+    }
+}
+
+// Metavision's HDF5 is recognized and rejected; the message says how to convert it.
+TEST(EventHostile, MetavisionIsRejectedWithAdvice) {
+    Folder at;
+    const hid_t file = createHdf5(at / "r.hdf5");
+    const hid_t group = H5Gcreate2(file, "CD", NO, NO, NO);
+    plain(group, "events", 9);
+    H5Gclose(group);
+    H5Fclose(file);
+    const Cost c = cost(at / "r.hdf5");
+    EXPECT_EQ(c.status, CUS_ERROR_UNSUPPORTED) << c.message;
+    EXPECT_NE(c.message.find("convert it with metavision_file_to_dat -i FILE"), std::string::npos) << c.message;
+    EXPECT_CHEAP(c, 64, 2);
+}
+
+// The names of a group take more metadata than one step may read.
+TEST(EventHostile, EnormousGroups) {
+    Folder at;
+    const hid_t file = createHdf5(at / "r.h5");
+    for (int i = 0; i < 5000; ++i)
+        H5Lcreate_soft("/nowhere", file, (std::to_string(i) + std::string(1000, 'n')).c_str(), NO, NO);
+    H5Fclose(file);
+    const Cost c = cost(at / "r.h5");
+    EXPECT_EQ(c.status, CUS_ERROR_CAPACITY) << c.message;
+    EXPECT_NE(c.message.find("more than 4194304 bytes of metadata"), std::string::npos) << c.message;
+    EXPECT_CHEAP(c, 64, 2);
+}
+
+// A group whose names claim to fill 12 GB, in a file of some kilobytes: libhdf5 would allocate them before it reads them.
+TEST(EventHostile, HeapLargerThanTheFile) {
+    if (!MEASURED)
+        GTEST_SKIP() << "sanitizers reserve address space";
+    Folder at;
+    const hid_t file = createHdf5(at / "r.h5"), group = H5Gcreate2(file, "events", NO, NO, NO);
+    for (const char *name : {"x", "y", "p", "t"})
+        plain(group, name, N);
+    H5Gclose(group);
+    H5Fclose(file);
+    Bytes bytes = load(at / "r.h5");
+    const std::string name = "HEAP";
+    const auto heap = std::search(bytes.begin(), bytes.end(), name.begin(), name.end());
+    ASSERT_LT(heap - bytes.begin() + 16, std::ptrdiff_t(bytes.size()));
+    heap[12] = 3; // the fifth byte of the size
+    save(at / "r.h5", bytes);
+    ASSERT_EQ(Reader(fixture("m3ed_gzip.h5")).opened, CUS_OK); // libhdf5 does not survive being initialized without memory
+    const Cost c = cost(at / "r.h5", cusEventReaderDefaults(), 64 << 20);
+    EXPECT_EQ(c.status, CUS_ERROR_CAPACITY) << c.message;
+}
+
+// t_offset and the resolution have the type and size that the formats say: times and sensors are never guessed.
+TEST(EventHostile, SmallDatasetsOfOtherTypes) {
+    Folder at;
+    for (const char *name : {"t_offset", "resolution"})
+        for (const int way : {0, 1, 2}) {
+            writeRecording(at / "r.h5", std::string(name) == "t_offset", name,
+                           [&](hid_t group, const std::string &n, hsize_t count) {
+                               count += way == 0;
+                               const hid_t type = way == 1 ? H5T_IEEE_F64LE : H5T_STD_I64LE;
+                               const hid_t space = way == 2 ? H5Screate(H5S_NULL) : H5Screate_simple(1, &count, nullptr);
+                               H5Dclose(H5Dcreate2(group, n.c_str(), type, space, NO, NO, NO));
+                               H5Sclose(space);
+                           });
+            const Cost c = cost(at / "r.h5");
+            EXPECT_EQ(c.status, CUS_ERROR_FORMAT) << name << way;
+            EXPECT_NE(c.message.find("has another type or size, expected "), std::string::npos) << c.message;
+        }
+}
+
+// Hard links, compact and contiguous datasets are within the file.
+TEST(EventHostile, DatasetsWithinTheFileAreRead) {
+    Folder at;
+    const std::string path = at / "r.h5";
+    for (const char *special : {"x", "t", "t_offset", "resolution"})
+        for (const int way : {0, 1, 2}) {
+            SCOPED_TRACE(std::string(special) + " " + std::to_string(way));
+            const bool dsec = std::string(special) != "resolution";
+            writeRecording(path, dsec, special, [&](hid_t group, const std::string &name, hsize_t n) {
+                if (way == 2) {
+                    plain(group, "named before", n == N ? n : 1);
+                    H5Dclose(addDataset(group, "original_" + name, contiguous(), 1, false));
+                    const hid_t space = H5Screate_simple(1, &n, nullptr);
+                    const hid_t set = H5Dcreate_anon(group, typeOf(name), space, NO, NO);
+                    H5Dwrite(set, typeOf(name), H5S_ALL, H5S_ALL, NO, valuesOf(name, n).data());
+                    H5Olink(set, group, "first name", NO, NO);
+                    H5Lcreate_hard(group, "first name", group, name.c_str(), NO, NO);
+                    H5Dclose(set);
+                    H5Sclose(space);
+                } else {
+                    H5Dclose(addDataset(group, name, withLayout(way ? H5D_COMPACT : H5D_CONTIGUOUS), n));
+                }
+            });
+            Reader r(path);
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            const Events e = r.all();
+            ASSERT_EQ(e.size(), N);
+            EXPECT_EQ(e.x[999], 199);
+            EXPECT_EQ(e.t[999], 999);
+            if (!dsec) {
+                EXPECT_EQ(r.info.width, 600);
+                EXPECT_EQ(r.info.height, 601);
+            }
+        }
+}
+
+TEST(EventHostile, SmallDatasetsAreNotChunked) {
+    Folder at;
+    for (const char *name : {"t_offset", "resolution"}) {
+        writeRecording(at / "r.h5", std::string(name) == "t_offset", name,
+                       [](hid_t group, const std::string &n, hsize_t count) {
+                           const hid_t how = withLayout(H5D_CHUNKED, hsize_t(1) << 28); // 2 GiB for one number
+                           H5Pset_deflate(how, 9);
+                           H5Pset_deflate(how, 9);
+                           H5Dclose(addDataset(group, n, how, count, false));
+                       });
+        const Cost c = cost(at / "r.h5");
+        EXPECT_EQ(c.status, CUS_ERROR_FORMAT) << c.message;
+        EXPECT_NE(c.message.find("stored in chunks, expected contiguous or compact"), std::string::npos) << c.message;
+        EXPECT_CHEAP(c, 64, 2);
+    }
+}
+
+// Chunks with these filters, in this order, with the options of each.
+Maker filtered(std::vector<int> filters, hsize_t chunk) {
+    return [filters, chunk](hid_t group, const std::string &name, hsize_t n) {
+        const hid_t how = withLayout(H5D_CHUNKED, chunk);
+        for (const int filter : filters) {
+            const unsigned level = 9;
+            H5Pset_filter(how, filter, H5Z_FLAG_OPTIONAL, filter == H5Z_FILTER_DEFLATE, &level);
+        }
+        H5Dclose(addDataset(group, name, how, n));
+    };
+}
+
+TEST(EventHostile, OneCompressionAtMost) {
+    Folder at;
+    const int D = H5Z_FILTER_DEFLATE, S = H5Z_FILTER_SHUFFLE, F = H5Z_FILTER_FLETCHER32;
+    for (const auto &good :
+         std::vector<std::vector<int>>{{}, {D}, {S, D}, {S, D, F}, {F, S, D}, {D, F}, {S, F}, {F, D}, {S}, {F}}) {
+        for (const char *name : {"x", "y", "p", "t"}) {
+            writeRecording(at / "r.h5", true, name, filtered(good, 300));
+            Reader r(at / "r.h5");
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            const Events e = r.all(170);
+            ASSERT_EQ(e.size(), N);
+            for (size_t i = 0; i < N; ++i)
+                ASSERT_TRUE(e.x[i] == i % 400 && e.y[i] == i % 400 && e.p[i] == i % 2 && e.t[i] == int64_t(i)) << i << name;
+        }
+    }
+    for (const auto &bad :
+         std::vector<std::vector<int>>{{D, D}, {D, S, D}, {S, S}, {F, F}, {D, D, D}, {S, D, F, S, D}, {D, F, D}}) {
+        writeRecording(at / "r.h5", true, "x", filtered(bad, 300));
+        const Cost c = cost(at / "r.h5");
+        EXPECT_EQ(c.status, CUS_ERROR_UNSUPPORTED) << c.message;
+        EXPECT_NE(c.message.find("expected at most one of deflate, LZF and Blosc"), std::string::npos) << c.message;
+        cusEventReaderOptions trusted = cusEventReaderDefaults();
+        trusted.plugins = 1;
+        Reader r(at / "r.h5", trusted);
+        EXPECT_EQ(r.all().size(), N);
+    }
+}
+
+// Chunks of 8 KB and 8 MB whose stream gives 96 MB: libhdf5's filter would follow it to the end.
+TEST(EventHostile, StreamsLongerThanTheChunk) {
+    Folder at;
+    const std::string bomb = at / "bomb.h5", path = at / "r.h5";
+    const hsize_t large = 12000000;
+    hid_t file = createHdf5(bomb);
+    hid_t how = withLayout(H5D_CHUNKED, large);
+    H5Pset_deflate(how, 9);
+    const hid_t space = H5Screate_simple(1, &large, nullptr);
+    hid_t set = H5Dcreate2(file, "t", H5T_STD_I64LE, space, NO, how, NO);
+    const std::vector<int64_t> zeros(large);
+    H5Dwrite(set, H5T_STD_I64LE, H5S_ALL, H5S_ALL, NO, zeros.data());
+    hsize_t at_zero = 0, stored = 0;
+    H5Dget_chunk_storage_size(set, &at_zero, &stored);
+    Bytes stream(stored);
+    uint32_t mask;
+    H5Dread_chunk(set, NO, &at_zero, &mask, stream.data());
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(how);
+    H5Fclose(file);
+    EXPECT_LT(stored, 500000u);
+    for (const hsize_t chunk : {hsize_t(1000), hsize_t(1000000)}) {
+        writeRecording(path, true, "t", [&](hid_t group, const std::string &name, hsize_t) {
+            const hid_t chunks = withLayout(H5D_CHUNKED, chunk);
+            H5Pset_deflate(chunks, 9);
+            const hid_t bad = addDataset(group, name, chunks, N, false);
+            const hsize_t first = 0;
+            H5Dwrite_chunk(bad, NO, 0, &first, stream.size(), stream.data());
+            H5Dclose(bad);
+        });
+        const Cost c = cost(path);
+        EXPECT_EQ(c.status, CUS_ERROR_FORMAT) << c.message;
+        EXPECT_CHEAP(c, 64, 2);
+    }
+}
+
+// Chunks of 2 GiB, of which the file holds a few bytes.
+TEST(EventHostile, EnormousChunks) {
+    Folder at;
+    for (const char *name : {"x", "p", "t"})
+        for (const bool stored : {false, true}) {
+            writeRecording(at / "r.h5", true, name, [&](hid_t group, const std::string &n, hsize_t) {
+                const hid_t how = withLayout(H5D_CHUNKED, (hsize_t(1) << 31) / H5Tget_size(typeOf(n)));
+                H5Pset_deflate(how, 9);
+                const hid_t set = addDataset(group, n, how, N, false);
+                const hsize_t first = 0;
+                const Bytes few(100, 0x78);
+                if (stored)
+                    H5Dwrite_chunk(set, NO, 0, &first, few.size(), few.data());
+                H5Dclose(set);
+            });
+            cusEventReaderOptions options = cusEventReaderDefaults();
+            Cost c = cost(at / "r.h5", options);
+            EXPECT_EQ(c.status, CUS_ERROR_CAPACITY) << c.message;
+            EXPECT_NE(c.message.find("but the option max_chunk is 67108864"), std::string::npos) << c.message;
+            EXPECT_CHEAP(c, 64, 2);
+            options.max_chunk = UINT32_MAX;
+            c = cost(at / "r.h5", options);
+            EXPECT_EQ(c.status, stored ? CUS_ERROR_CAPACITY : CUS_ERROR_TRUNCATED) << c.message;
+            if (stored) {
+                EXPECT_NE(c.message.find("but the option max_memory"), std::string::npos) << c.message;
+            }
+            EXPECT_CHEAP(c, 64, 2);
+        }
+}
+
+// Good recordings with large chunks are read within the memory allowed, with any number of threads.
+TEST(EventHostile, MaxMemoryIsKept) {
+    Folder at;
+    const hsize_t n = 2000000, chunk = 500000; // t: 4 MB a chunk
+    const hid_t file = createHdf5(at / "r.h5"), group = H5Gcreate2(file, "events", NO, NO, NO);
+    for (const char *name : {"x", "y", "p", "t"}) {
+        const hid_t how = withLayout(H5D_CHUNKED, chunk);
+        H5Pset_shuffle(how);
+        H5Pset_deflate(how, 1);
+        H5Dclose(addDataset(group, name, how, n));
+    }
+    H5Gclose(group);
+    H5Fclose(file);
+    cusEventReaderOptions options = cusEventReaderDefaults();
+    options.max_memory = size_t(1) << 26;
+    const Cost c = cost(at / "r.h5", options);
+    EXPECT_EQ(c.status, CUS_OK) << c.message;
+    EXPECT_EQ(c.events, n);
+    EXPECT_CHEAP(c, 64, 20);
+    options.threads = 16;
+    Reader r(at / "r.h5", options);
+    EXPECT_EQ(r.all(n).size(), n);
+}
+
+// A deflated chunk of 64 MiB with 64 MiB of memory.
+TEST(EventHostile, MaxMemoryThatIsTooSmall) {
+    Folder at;
+    writeRecording(at / "r.h5", true, "t", [](hid_t group, const std::string &name, hsize_t) {
+        const hid_t how = withLayout(H5D_CHUNKED, hsize_t(1) << 23);
+        H5Pset_deflate(how, 9);
+        H5Dclose(addDataset(group, name, how));
+    });
+    EXPECT_EQ(cost(at / "r.h5").status, CUS_OK);
+    cusEventReaderOptions options = cusEventReaderDefaults();
+    options.max_memory = size_t(1) << 26;
+    const Cost c = cost(at / "r.h5", options);
+    EXPECT_EQ(c.status, CUS_ERROR_CAPACITY);
+    EXPECT_NE(c.message.find("a chunk of t needs "), std::string::npos) << c.message;
+    EXPECT_NE(c.message.find("the option max_memory"), std::string::npos) << c.message;
+    EXPECT_CHEAP(c, 64, 2);
+}
+
+// What h5py writes with compression="lzf", fletcher32=True (and shuffle); also in the other orders.
+TEST(EventHostile, LzfWithChecksums) {
+    Folder at;
+    const int L = 32000, S = H5Z_FILTER_SHUFFLE, F = H5Z_FILTER_FLETCHER32;
+    for (const auto &filters : std::vector<std::vector<int>>{{F, L}, {F, S, L}, {L, F}, {S, L, F}, {S, F, L}})
+        for (const bool spoiled : {false, true}) {
+            writeRecording(at / "r.h5", true, "t", [&](hid_t group, const std::string &name, hsize_t n) {
+                const hid_t how = withLayout(H5D_CHUNKED, n);
+                for (const int filter : filters)
+                    H5Pset_filter(how, filter, H5Z_FLAG_OPTIONAL, 0, nullptr);
+                const hid_t set = addDataset(group, name, how, n, false);
+                Bytes bytes = valuesOf(name, n);
+                for (const int filter : filters) {
+                    Bytes next(bytes.size());
+                    if (filter == L) {
+                        next.resize(eventio_lzfEncode(bytes.data(), bytes.size(), next.data()));
+                        ASSERT_FALSE(next.empty());
+                    } else if (filter == S) {
+                        for (size_t i = 0; i < bytes.size() / 8; ++i)
+                            for (size_t b = 0; b < 8; ++b)
+                                next[b * (bytes.size() / 8) + i] = bytes[8 * i + b];
+                        std::copy(bytes.begin() + long(bytes.size() / 8 * 8), bytes.end(),
+                                  next.begin() + long(bytes.size() / 8 * 8));
+                    } else {
+                        next = bytes;
+                        reference::append(next, eventio_fletcher32(bytes.data(), bytes.size()) ^ (spoiled ? 4u : 0u), 4);
+                    }
+                    bytes = next;
+                }
+                const hsize_t first = 0;
+                H5Dwrite_chunk(set, NO, 0, &first, bytes.size(), bytes.data());
+                H5Dclose(set);
+            });
+            Reader r(at / "r.h5");
+            ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+            cusStatus status = CUS_OK;
+            const Events e = r.all(700, &status);
+            EXPECT_EQ(status, spoiled ? CUS_ERROR_FORMAT : CUS_OK) << cusLastError();
+            EXPECT_EQ(e.size(), spoiled ? 0 : N);
+            for (size_t i = 0; i < e.size(); ++i)
+                ASSERT_EQ(e.t[i], int64_t(i));
+        }
+}
+
+// Integers of every width, sign and byte order, in every layout.
+TEST(EventHostile, UnusualTypes) {
+    Folder at;
+    for (const hid_t type : {H5T_STD_I8LE, H5T_STD_U8LE, H5T_STD_I16LE, H5T_STD_I16BE, H5T_STD_U16BE, H5T_STD_I32LE,
+                             H5T_STD_U32BE, H5T_STD_I64BE, H5T_STD_U64LE})
+        for (const char *special : {"x", "p", "t"})
+            for (const H5D_layout_t layout : {H5D_COMPACT, H5D_CONTIGUOUS, H5D_CHUNKED}) {
+                const size_t n = 100; // fits all types
+                const std::string path = at / "r.h5";
+                writeRecording(path, true, special, [&](hid_t group, const std::string &name, hsize_t) {
+                    const hsize_t size = n;
+                    const hid_t how = withLayout(layout, 30), space = H5Screate_simple(1, &size, nullptr);
+                    if (layout == H5D_CHUNKED)
+                        H5Pset_deflate(how, 1);
+                    const hid_t set = H5Dcreate2(group, name.c_str(), type, space, NO, how, NO);
+                    H5Dwrite(set, typeOf(name), H5S_ALL, H5S_ALL, NO, valuesOf(name, n).data());
+                    H5Dclose(set);
+                    H5Sclose(space);
+                    H5Pclose(how);
+                });
+                Reader r(path);
+                ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+                cusStatus status = CUS_OK; // the other columns are longer
+                const Events e = r.all(70, &status);
+                EXPECT_EQ(status, CUS_ERROR_TRUNCATED);
+                ASSERT_EQ(e.size(), n) << special << " " << int(layout) << " " << H5Tget_size(type) << cusLastError();
+                for (size_t i = 0; i < n; ++i)
+                    ASSERT_TRUE(e.x[i] == i && e.p[i] == i % 2 && e.t[i] == int64_t(i)) << special << i;
+            }
+}
+
+// Many attributes on everything, none of which is read; and many chunks, which must be found in less than a walk through all of
+// them for each.
+TEST(EventHostile, ManyAttributesAndChunks) {
+    Folder at;
+    const auto decorate = [](hid_t object) {
+        const hid_t scalar = H5Screate(H5S_SCALAR);
+        for (int i = 0; i < 3000; ++i)
+            H5Aclose(H5Acreate2(object, std::to_string(i).c_str(), H5T_STD_I64LE, scalar, NO, NO));
+        H5Sclose(scalar);
+    };
+    writeRecording(at / "r.h5", true, "x", [&](hid_t group, const std::string &name, hsize_t n) {
+        const hid_t set = addDataset(group, name, withLayout(H5D_CHUNKED, 1), n);
+        decorate(set);
+        decorate(group);
+        H5Dclose(set);
+    });
+    const Cost c = cost(at / "r.h5");
+    EXPECT_EQ(c.status, CUS_OK) << c.message;
+    EXPECT_EQ(c.events, N);
+    EXPECT_CHEAP(c, 64, 2);
+    const hid_t file = createHdf5(at / "m.h5"), group = H5Gcreate2(file, "events", NO, NO, NO);
+    const hsize_t n = 10000;
+    for (const char *name : {"x", "y", "p", "t"})
+        H5Dclose(addDataset(group, name, withLayout(H5D_CHUNKED, 1), n));
+    H5Gclose(group);
+    H5Fclose(file);
+    const Cost many = cost(at / "m.h5");
+    EXPECT_EQ(many.events, n) << many.message;
+    EXPECT_CHEAP(many, 64, 5);
+}
+
+// The header may claim any end of the file: no memory is spent on it, and the events that exist are read.
+TEST(EventHostile, ClaimedEndOfFile) {
+    Folder at;
+    for (const bool latest : {false, true}) {
+        const std::string path = at / "r.h5";
+        const hid_t file = createHdf5(path, latest ? H5F_LIBVER_LATEST : H5F_LIBVER_EARLIEST),
+                    group = H5Gcreate2(file, "events", NO, NO, NO);
+        for (const char *name : {"x", "y", "p", "t"})
+            plain(group, name, N);
+        H5Gclose(group);
+        H5Fclose(file);
+        Bytes bytes = load(path);
+        if (!latest) { // version 0, without a checksum: the end of the file is at byte 40
+            ASSERT_EQ(bytes[8], 0);
+            bytes[40 + 5] = 0x40;
+            save(path, bytes);
+            const Cost c = cost(path);
+            EXPECT_EQ(c.status, CUS_OK) << c.message;
+            EXPECT_EQ(c.events, N);
+            EXPECT_CHEAP(c, 64, 1);
+        }
+        // Every byte of the header and of the first groups, with large values.
+        for (size_t i = 0; i < bytes.size() && i < 1500; ++i) {
+            Bytes changed = bytes;
+            changed[i] = uint8_t(i % 2 ? 0x7f : 0xff);
+            Reader r(changed);
+            cusStatus status = CUS_OK;
+            if (r.opened == CUS_OK)
+                r.all(1000, &status);
+        }
+    }
+}
+
+// Out of memory gives NO_MEMORY wherever it happens, even inside libhdf5.
+TEST(EventHostile, OutOfMemoryIsNotDamage) {
+    if (!MEASURED)
+        GTEST_SKIP() << "sanitizers reserve address space";
+    // In a process that has not run other tests: each step uses up all memory, and a large heap takes long to use up.
+    if (!getenv("CUSIGHT_TEST_FRESH_PROCESS")) {
+        const int ended = std::system("CUSIGHT_TEST_FRESH_PROCESS=1 \"$(readlink /proc/$PPID/exe)\" --gtest_brief=1 "
+                                      "--gtest_filter=EventHostile.OutOfMemoryIsNotDamage");
+        EXPECT_EQ(ended, 0);
+        return;
+    }
+    ASSERT_EQ(Reader(fixture("m3ed_gzip.h5")).opened, CUS_OK); // libhdf5 does not survive being initialized without memory
+    int refused = 0, good = 0;
+    for (const char *name : {"m3ed_gzip.h5", "m3ed_lzf.h5", "m3ed_contiguous.h5"})
+        for (size_t kib = 700; kib < 40000; kib += kib / 16) {
+            const Cost c = cost(fixture(name), cusEventReaderDefaults(), kib * 1024);
+            EXPECT_TRUE(c.status == CUS_OK || c.status == CUS_ERROR_NO_MEMORY)
+                << name << " with " << kib << " KiB: " << c.status << " " << c.message << " after " << c.seconds << " s";
+            refused += c.status == CUS_ERROR_NO_MEMORY;
+            good += c.status == CUS_OK;
+        }
+    EXPECT_GT(good, 0);
+    EXPECT_GT(refused, 0);
+}
+
+#endif
+
+} // namespace

@@ -1,0 +1,203 @@
+// The writers of HDF5 files: events and frames, read back by libhdf5.
+#include "eventio/support.hpp"
+
+#ifdef CUSIGHT_HAVE_HDF5
+#include <hdf5.h>
+#endif
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace eventio_test;
+
+namespace {
+
+long filesIn(const Folder &folder) {
+    return std::distance(std::filesystem::directory_iterator(folder / ""), std::filesystem::directory_iterator());
+}
+
+#ifdef CUSIGHT_HAVE_HDF5
+TEST(EventWriter, IndexAndLayoutAreThoseOfM3ed) {
+    auto random = support::generator();
+    Folder at;
+    const Events events = randomEvents(100000, random, 2500);
+    // Not compressed, so that libhdf5, which has no LZF filter, can read it.
+    cusEventWriterOptions options = sensor(1280, 720);
+    options.compress = 0;
+    CUS_ASSERT_OK(writeM3ed(at / "r.h5", events, options, 7777));
+    EXPECT_EQ(filesIn(at), 1);
+    const hid_t file = H5Fopen((at / "r.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    ASSERT_GT(file, 0);
+    const hid_t map = H5Dopen2(file, "/prophesee/left/ms_map_idx", H5P_DEFAULT);
+    ASSERT_GT(map, 0);
+    const hid_t space = H5Dget_space(map);
+    std::vector<uint64_t> index(size_t(H5Sget_simple_extent_npoints(space)));
+    ASSERT_GE(H5Dread(map, H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, index.data()), 0);
+    EXPECT_EQ(index.size(), size_t(events.t.back() / 1000 + 1));
+    for (size_t ms = 0; ms < index.size(); ++ms)
+        ASSERT_EQ(index[ms],
+                  uint64_t(std::lower_bound(events.t.begin(), events.t.end(), int64_t(1000 * ms)) - events.t.begin()));
+    const hid_t t = H5Dopen2(file, "/prophesee/left/t", H5P_DEFAULT), how = H5Dget_create_plist(t);
+    hsize_t chunk = 0;
+    EXPECT_EQ(H5Pget_chunk(how, 1, &chunk), 1);
+    EXPECT_EQ(chunk, 40000u);
+    std::vector<int64_t> times(events.size());
+    ASSERT_GE(H5Dread(t, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, times.data()), 0);
+    EXPECT_EQ(times, events.t);
+    H5Pclose(how);
+    H5Dclose(t);
+    H5Sclose(space);
+    H5Dclose(map);
+    H5Fclose(file);
+}
+
+#endif
+
+TEST(EventWriter, PreviousFileStaysUntilTheNewOneIsComplete) {
+    NEEDS_HDF5();
+    Folder at;
+    const cusEventWriterOptions options = sensor(100, 50);
+    const std::string path = at / "w.h5";
+    const auto put = [](const std::string &name) { std::ofstream(name) << "precious"; };
+    const auto content = [](const std::string &name) {
+        std::ifstream in(name);
+        return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    // Under the former, predictable name: a link that must not be followed. In the place: a link that must be replaced.
+    put(at / "target");
+    ASSERT_EQ(symlink((at / "target").c_str(), (at / "w.h5.part").c_str()), 0);
+    put(path);
+    cusEventWriter *writer = nullptr;
+    CUS_ASSERT_OK(cusEventWriterCreate(&writer, path.c_str(), &options));
+    EXPECT_EQ(content(path), "precious");
+    cusEventWriterDiscard(writer);
+    EXPECT_EQ(content(path), "precious");
+    ASSERT_EQ(unlink(path.c_str()), 0);
+    ASSERT_EQ(symlink((at / "target").c_str(), path.c_str()), 0);
+    CUS_ASSERT_OK(cusEventWriterCreate(&writer, path.c_str(), &options));
+    CUS_ASSERT_OK(cusEventWriterFinish(writer));
+    EXPECT_EQ(content(at / "target"), "precious");
+    EXPECT_EQ(Reader(path).info.count, 0);
+    EXPECT_EQ(filesIn(at), 3);
+    // A file cannot replace these.
+    writer = nullptr;
+    ASSERT_EQ(mkfifo((at / "pipe").c_str(), 0600), 0);
+    for (const std::string &name : {at / "pipe", at / ".", std::string("/dev/null")})
+        CUS_EXPECT_ERROR(cusEventWriterCreate(&writer, name.c_str(), &options), CUS_ERROR_IO, "cannot be written");
+    ASSERT_EQ(writer, nullptr);
+}
+
+TEST(EventWriter, Errors) {
+    NEEDS_HDF5();
+    Folder at;
+    cusEventWriter *writer = nullptr;
+    cusEventWriterOptions options = sensor(100, 50);
+    const std::string path = at / "w.h5";
+    CUS_EXPECT_ERROR(cusEventWriterCreate(&writer, path.c_str(), nullptr), CUS_ERROR_NULL, "options is NULL");
+    CUS_EXPECT_ERROR(cusEventWriterCreate(nullptr, path.c_str(), &options), CUS_ERROR_NULL, "writer is NULL");
+    options.chunk = 10;
+    CUS_EXPECT_ERROR(cusEventWriterCreate(&writer, path.c_str(), &options), CUS_ERROR_VALUE, "chunk is 10");
+    options = sensor(0, 50);
+    CUS_EXPECT_ERROR(cusEventWriterCreate(&writer, path.c_str(), &options), CUS_ERROR_VALUE, "sensor is 0 x 50");
+    options = sensor(100, 50);
+    CUS_EXPECT_ERROR(cusEventWriterCreate(&writer, (at / "no/w.h5").c_str(), &options), CUS_ERROR_IO, "cannot be written");
+    ASSERT_EQ(writer, nullptr);
+    CUS_ASSERT_OK(cusEventWriterCreate(&writer, path.c_str(), &options));
+    const auto write = [&](int64_t t, uint16_t x, uint16_t y, uint8_t p) {
+        return cusEventWriterWrite(writer, 1, &x, &y, &p, &t);
+    };
+    CUS_ASSERT_OK(write(10, 99, 49, 1));
+    CUS_EXPECT_ERROR(write(10, 100, 49, 1), CUS_ERROR_VALUE, "event 0 at x 100");
+    CUS_EXPECT_ERROR(write(10, 99, 49, 2), CUS_ERROR_VALUE, "polarity 2");
+    CUS_EXPECT_ERROR(write(9, 99, 49, 1), CUS_ERROR_VALUE, "time 9 us, expected 10..");
+    CUS_EXPECT_ERROR(write(int64_t(1) << 41, 99, 49, 1), CUS_ERROR_VALUE, "expected 10..1099511627776");
+    CUS_ASSERT_OK(write(10, 0, 0, 0));
+    EXPECT_NE(access(path.c_str(), F_OK), 0); // not yet
+    CUS_ASSERT_OK(cusEventWriterFinish(writer));
+    Reader r(path);
+    EXPECT_EQ(r.all().size(), 2u);
+
+    CUS_ASSERT_OK(cusEventWriterCreate(&writer, (at / "d.h5").c_str(), &options));
+    cusEventWriterDiscard(writer);
+    EXPECT_NE(access((at / "d.h5").c_str(), F_OK), 0);
+    EXPECT_EQ(filesIn(at), 1) << "only w.h5";
+    cusEventWriterDiscard(nullptr);
+
+    CUS_ASSERT_OK(cusEventWriterCreate(&writer, (at / "e.h5").c_str(), &options)); // without events
+    CUS_ASSERT_OK(cusEventWriterFinish(writer));
+    Reader empty(at / "e.h5");
+    EXPECT_EQ(empty.info.count, 0);
+    EXPECT_EQ(empty.info.first_time, -1);
+    EXPECT_EQ(empty.all().size(), 0u);
+}
+
+#ifdef CUSIGHT_HAVE_HDF5
+TEST(FrameWriter, StoresFramesUnchanged) {
+    auto random = support::generator();
+    Folder at;
+    for (const int type : {CUS_8UC2, CUS_8UC1, CUS_32FC1}) {
+        const int rows = 37, cols = 53, frames = 9;
+        const size_t bytes = cusTypeSize(type) * rows * cols;
+        Bytes all(bytes * frames);
+        for (size_t i = 0; i < all.size(); ++i)
+            all[i] = i / bytes == 4 ? uint8_t(random()) : uint8_t(i / 100 % 3); // one frame does not compress
+        cusFrameWriter *writer = nullptr;
+        const std::string path = at / "f.h5";
+        CUS_ASSERT_OK(cusFrameWriterCreate(&writer, path.c_str(), rows, cols, type));
+        for (int first = 0; first < frames; first += 3) {
+            support::TestMat mat(3 * rows, cols, type, CUS_HOST, support::layouts(type)[size_t(first / 3)],
+                                 &all[size_t(first) * bytes]);
+            CUS_ASSERT_OK(cusFrameWriterWrite(writer, &mat.mat));
+        }
+        cusMat wrong = CUS_MAT_INIT;
+        CUS_ASSERT_OK(cusMatCreate(&wrong, rows + 1, cols, type, CUS_HOST));
+        CUS_EXPECT_ERROR(cusFrameWriterWrite(writer, &wrong), CUS_ERROR_SIZE, "frames is 38 x 53");
+        CUS_ASSERT_OK(cusMatCreate(&wrong, rows, cols, CUS_16SC1, CUS_HOST));
+        CUS_EXPECT_ERROR(cusFrameWriterWrite(writer, &wrong), CUS_ERROR_TYPE, "frames has type 16SC1");
+        cusMatRelease(&wrong);
+        CUS_EXPECT_ERROR(cusFrameWriterWrite(nullptr, &wrong), CUS_ERROR_NULL, "writer");
+        CUS_ASSERT_OK(cusFrameWriterFinish(writer));
+
+        const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), set = H5Dopen2(file, "frames", H5P_DEFAULT);
+        const hid_t space = H5Dget_space(set);
+        hsize_t shape[4] = {};
+        ASSERT_EQ(H5Sget_simple_extent_dims(space, shape, nullptr), 4);
+        EXPECT_EQ(shape[0], hsize_t(frames));
+        EXPECT_EQ(shape[1] * shape[2] * shape[3], hsize_t(rows * cols * CUS_CHANNELS(type)));
+        for (hsize_t f = 0; f < hsize_t(frames); ++f) {
+            const hsize_t at_chunk[4] = {f, 0, 0, 0};
+            hsize_t size = 0;
+            uint32_t skipped_filters = 0;
+            ASSERT_GE(H5Dget_chunk_storage_size(set, at_chunk, &size), 0);
+            Bytes stored(size), frame(bytes);
+            ASSERT_GE(H5Dread_chunk(set, H5P_DEFAULT, at_chunk, &skipped_filters, stored.data()), 0);
+            EXPECT_EQ(skipped_filters, f == 4 ? 1u : 0u);
+            if (skipped_filters) {
+                frame = stored;
+            } else {
+                ASSERT_TRUE(reference::lzf(stored, bytes, frame));
+            }
+            ASSERT_TRUE(std::equal(frame.begin(), frame.end(), all.begin() + long(f * bytes)));
+        }
+        H5Sclose(space);
+        H5Dclose(set);
+        H5Fclose(file);
+    }
+    cusFrameWriter *writer = nullptr;
+    CUS_EXPECT_ERROR(cusFrameWriterCreate(&writer, (at / "x/f.h5").c_str(), 1, 1, CUS_8UC1), CUS_ERROR_IO,
+                     "cannot be written");
+    CUS_EXPECT_ERROR(cusFrameWriterCreate(&writer, "f.h5", 0, 1, CUS_8UC1), CUS_ERROR_VALUE, "0 x 1");
+    CUS_EXPECT_ERROR(cusFrameWriterCreate(&writer, "f.h5", 65536, 65536, CUS_8UC1), CUS_ERROR_SIZE, "2^32 bytes or more");
+    CUS_EXPECT_ERROR(cusFrameWriterCreate(nullptr, "f.h5", 1, 1, CUS_8UC1), CUS_ERROR_NULL, "writer");
+    CUS_ASSERT_OK(cusFrameWriterCreate(&writer, (at / "d.h5").c_str(), 1, 1, CUS_8UC1));
+    cusFrameWriterDiscard(writer);
+    EXPECT_EQ(filesIn(at), 1) << "only f.h5";
+    cusFrameWriterDiscard(nullptr);
+}
+#endif
+
+} // namespace
