@@ -1,11 +1,11 @@
 // cusight-belt: makes a test video for cusight-match: capsules on a conveyor belt, filled with blue soap or empty. Writes the
 // video, a template of the capsule, a mask that excludes its inside, and the ground truth as CSV.
 #include "common/app.hpp"
-#include "common/files.hpp"
-#include "common/options.hpp"
+#include "common/terminal/files.hpp"
+#include "common/terminal/options.hpp"
 #include "common/output.hpp"
-#include "common/progress.hpp"
-#include "common/sink.hpp"
+#include "common/terminal/progress.hpp"
+#include "common/video/sink.hpp"
 #include "common/stages.hpp"
 
 #include <opencv2/core.hpp>

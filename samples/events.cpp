@@ -1,13 +1,13 @@
 // cusight-events: turns a recording of an event camera, or a video, into frames: pictures, videos, raw frames, HDF5.
 // `cusight-events info` prints what is in it.
 #include "common/app.hpp"
-#include "common/event_dealer.hpp"
-#include "common/files.hpp"
+#include "common/events/dealer.hpp"
+#include "common/terminal/files.hpp"
 #include "common/many_devices.hpp"
-#include "common/options.hpp"
+#include "common/terminal/options.hpp"
 #include "common/output.hpp"
-#include "common/progress.hpp"
-#include "common/source.hpp"
+#include "common/terminal/progress.hpp"
+#include "common/video/source.hpp"
 #include "common/stages.hpp"
 #include "events/info.hpp"
 #include "events/merge.hpp"

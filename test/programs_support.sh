@@ -1,6 +1,6 @@
 # For tests of the sample programs: build, bin, source, an empty folder to work in, fail.
 build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
-bin=$build/samples
+bin=$build/bin
 export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
 unset DISPLAY WAYLAND_DISPLAY QT_QPA_PLATFORM
 work=$(mktemp -d)

@@ -2,7 +2,7 @@
 # Runs cusight-diffstream over 127.0.0.1. Arguments: build folder, source folder. Exit code 77: skipped.
 # CUSIGHT_TEST_DATA: folder of vtest.avi; without it a synthetic clip is used.
 build=$(cd "$1" && pwd)
-program=$build/samples/cusight-diffstream
+program=$build/bin/cusight-diffstream
 [ -x "$program" ] || { echo "no $program: built without OpenCV"; exit 77; }
 folder=$(mktemp -d)
 export OMP_NUM_THREADS=1 # many processes share the cores here

@@ -4,7 +4,7 @@
 # ATTACK_SECONDS: how long each flood lasts, by default 3.
 build=$(cd "$1" && pwd)
 source=$(cd "$2" && pwd)
-program=${ATTACK_PROGRAM:-$build/samples/cusight-diffstream}
+program=${ATTACK_PROGRAM:-$build/bin/cusight-diffstream}
 [ -x "$program" ] || { echo "no $program: built without OpenCV"; exit 77; }
 folder=$(mktemp -d)
 export OMP_NUM_THREADS=1

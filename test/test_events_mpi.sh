@@ -2,8 +2,8 @@
 set -u
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 build=$1 source=$2
-one=$1/samples/cusight-events
-many=$1/samples/cusight-events-mpi
+one=$1/bin/cusight-events
+many=$1/bin/cusight-events-mpi
 scale=$1/perf/cusight_scale
 [ -x "$many" ] || { echo "skipped: cusight-events-mpi was not built"; exit 77; }
 [ -x "$one" ] && [ -x "$scale" ] || { echo "skipped: cusight-events or cusight_scale was not built"; exit 77; }

@@ -26,7 +26,7 @@ run cpack.log cpack --config "$build/CPackConfig.cmake" -B "$work/packages"
 mapfile -t packages < <(find "$work/packages" -maxdepth 1 -name '*.deb' | sort)
 names=$(for package in "${packages[@]}"; do dpkg-deb -f "$package" Package; done | sort | paste -sd ' ')
 expected="libcusight-dev libcusight0.2"
-[ ! -x "$build/samples/cusight-heatmap" ] || expected="cusight-tools $expected"
+[ ! -x "$build/bin/cusight-heatmap" ] || expected="cusight-tools $expected"
 [ "$names" = "$expected" ] || fail "the packages are $names, expected $expected"
 field() { dpkg-deb -f "$work/packages/$1"_*.deb "$2"; }
 [[ $(field libcusight0.2 Depends) == *libc6* ]] || fail "libcusight0.2 depends on $(field libcusight0.2 Depends)"

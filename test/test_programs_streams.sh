@@ -184,7 +184,7 @@ run contour left.pgm right.pgm --shifts 16 --device cpu --output c.png --json
 json "0 < o['holes'] < 0.5 and o['holes_left'] < o['holes'] and o['rectified'] and o['row_offset'] == 0"
 
 echo "-- manual pages and completion"
-manuals=$bin/manuals
+manuals=$build/manuals
 for program in belt contour diffstream events heatmap match; do
     name=cusight-$program
     page=$(ls "$manuals/$name".1* 2>/dev/null)

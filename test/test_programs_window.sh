@@ -2,7 +2,7 @@
 # Windows under a virtual display, with keys: speed, pause, steps, help, full screen, still pictures. test_programs_window.sh BUILD SOURCE
 set -uo pipefail
 build=$(cd "$1" && pwd)
-bin=$build/samples
+bin=$build/bin
 [ -x "$bin/cusight-heatmap" ] || { echo "skipped: built without samples"; exit 77; }
 for tool in xvfb-run xauth import xdotool python3; do
     command -v $tool >/dev/null || { echo "skipped: there is no $tool (Debian: xvfb, xauth, imagemagick, xdotool)"; exit 77; }

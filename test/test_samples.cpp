@@ -1,7 +1,7 @@
 // What the sample programs share: options, sources, sinks, channels.
 #include "support.hpp"
 
-#include "../samples/common/channel.hpp"
+#include "common/channel.hpp"
 
 #include <thread>
 
@@ -45,12 +45,12 @@ TEST(Channel, CloseReleasesAWaitingProducer) {
 
 #ifdef CUSIGHT_HAVE_SAMPLES
 #include "common/app.hpp"
-#include "common/files.hpp"
-#include "common/options.hpp"
+#include "common/terminal/files.hpp"
+#include "common/terminal/options.hpp"
 #include "common/output.hpp"
-#include "common/progress.hpp"
-#include "common/sink.hpp"
-#include "common/source.hpp"
+#include "common/terminal/progress.hpp"
+#include "common/video/sink.hpp"
+#include "common/video/source.hpp"
 
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/videoio.hpp>

@@ -2,13 +2,13 @@
 #include "support.hpp"
 
 #ifdef CUSIGHT_HAVE_SAMPLES
-#include "common/eventview.hpp"
-#include "common/legend.hpp"
-#include "common/manual.hpp"
-#include "common/options.hpp"
+#include "common/events/view.hpp"
+#include "common/video/legend.hpp"
+#include "common/terminal/manual.hpp"
+#include "common/terminal/options.hpp"
 #include "common/output.hpp"
-#include "common/rectified.hpp"
-#include "common/source.hpp"
+#include "common/video/rectified.hpp"
+#include "common/video/source.hpp"
 
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>

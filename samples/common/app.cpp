@@ -1,6 +1,6 @@
-#include "app.hpp"
+#include "common/app.hpp"
 
-#include "output.hpp"
+#include "common/output.hpp"
 
 #include "cusight/matrix.hpp"
 

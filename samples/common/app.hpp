@@ -6,7 +6,7 @@
 
 #include "cusight/core.h"
 
-#include "report.hpp"
+#include "common/terminal/report.hpp"
 
 #include <cstdarg>
 #include <cstddef>

@@ -10,8 +10,8 @@
 // Needs no OpenCV.
 #pragma once
 
-#include "app.hpp"
-#include "channel.hpp"
+#include "common/app.hpp"
+#include "common/channel.hpp"
 
 #include <atomic>
 #include <cstddef>

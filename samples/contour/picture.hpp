@@ -1,7 +1,7 @@
 // Labels and the scale of the colors of a contour map.
 #pragma once
 
-#include "common/legend.hpp"
+#include "common/video/legend.hpp"
 
 #include <opencv2/core.hpp>
 

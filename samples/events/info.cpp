@@ -1,9 +1,9 @@
-#include "info.hpp"
+#include "events/info.hpp"
 
 #include "events/source.hpp"
 
 #include "common/app.hpp"
-#include "common/progress.hpp"
+#include "common/terminal/progress.hpp"
 
 #include <algorithm>
 #include <string>

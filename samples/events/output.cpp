@@ -1,10 +1,10 @@
-#include "output.hpp"
+#include "events/output.hpp"
 
 #include "events/merge.hpp"
 #include "events/source.hpp"
 
 #include "common/app.hpp"
-#include "common/eventview.hpp"
+#include "common/events/view.hpp"
 
 #include "cusight/live.h"
 

@@ -1,10 +1,10 @@
-#include "source.hpp"
+#include "events/source.hpp"
 
 #include "common/app.hpp"
-#include "common/files.hpp"
+#include "common/terminal/files.hpp"
 #include "common/output.hpp"
-#include "common/source.hpp"
-#include "common/standard_input.hpp"
+#include "common/video/source.hpp"
+#include "common/video/standard_input.hpp"
 
 #include <opencv2/imgproc.hpp>
 
