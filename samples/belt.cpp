@@ -63,7 +63,7 @@ unsigned hash(unsigned k) {
     return k ^ (k >> 15);
 }
 
-const cv::Point MIDDLE(WINDOW.width / 2, WINDOW.height / 2); // of the template
+const cv::Point MIDDLE(WINDOW.width / 2, WINDOW.height / 2); // the middle of the template
 
 void writeTemplate(const std::string &folder) {
     cv::Mat capsule = belt(0)(cv::Rect({WIDTH / 2, HEIGHT / 2}, WINDOW)).clone();

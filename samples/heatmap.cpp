@@ -55,7 +55,7 @@ struct Rows {
     }
 };
 
-// What one device does with every frame.
+// The work of one device on every frame.
 struct Share {
     Rows picture, input; // rows to make; rows to read, which contain them
     bool counts;         // also the changed bytes of `input`
@@ -73,7 +73,7 @@ std::vector<Share> divide(int rows, int devices, bool filtered) {
     return shares;
 }
 
-// What a device has of a slot.
+// A device's part of a slot.
 struct Part {
     cusMat frame = CUS_MAT_INIT, picture = CUS_MAT_INIT; // device; unused on the CPU
     cusMat changed = CUS_MAT_INIT;                       // 1 x 1, 32SC1: number of bytes the sparse difference sends
@@ -322,7 +322,7 @@ class Pipeline {
         }
     }
 
-    // What worker `w` does with its share of each slot.
+    // The work of worker `w` on its share of each slot.
     sample::Dealer<Job>::Work worker(size_t w) {
         if (devices_[w].space == CUS_HOST)
             sample::leaveCoresToCodecs(shares_.size());

@@ -199,7 +199,7 @@ class Finder {
 
     const Settings &settings_;
     const cusSpace space_;
-    const size_t count_; // of templates
+    const size_t count_; // templates
     cusStream stream_ = nullptr;
     std::list<Group> groups_;
     cusMat color_ = CUS_MAT_INIT, gray_ = CUS_MAT_INIT;

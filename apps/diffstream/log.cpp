@@ -26,10 +26,10 @@ bool stderrAccepts() {
 
 struct Log::State {
     struct Kind {
-        Clock::time_point start; // of the current second
+        Clock::time_point start; // when the current second began
         int lines = 0;           // written in it
         long long more = 0;      // not written
-        std::string text;        // of the last of those
+        std::string text;        // the last of those lines
     };
 
     // The rest needs the lock.

@@ -21,7 +21,7 @@ struct SendSettings {
     double rate = 0;           // frames a second; 0: the source's
     bool unpaced = false;      // as fast as possible
     int max_frames = 0;
-    int wait = 0; // for so many viewers, before the first frame
+    int wait = 0; // viewers to wait for before the first frame
     int max_viewers = 32;
     int max_pending = 16; // connections that have not proved who they are
     double timeout = 30;  // seconds without progress, after which a viewer is dropped

@@ -16,7 +16,7 @@ struct ViewSettings {
     bool headless = false;
     bool overlay = false;  // show rate and size in the frame
     double reconnect = 10; // seconds to keep trying
-    int max_frames = 0;    // disconnect after so many; 0: never
+    int max_frames = 0;    // disconnect after this many; 0: never
     std::string digests;   // output file: a checksum of each frame
     bool progress = true;
     bool beside_sender = false; // in one program, which reports both

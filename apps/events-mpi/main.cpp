@@ -94,7 +94,7 @@ FrameShape shapeOf(const Options &o, const Recording &recording) {
     return shape;
 }
 
-// What all ranks have done together.
+// The work of all ranks together.
 struct Outcome {
     uint64_t frames = 0, outside = 0;
     uint32_t checksum = 0;

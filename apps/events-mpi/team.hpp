@@ -40,7 +40,7 @@ class Team {
     // The same on the first rank only.
     void onFirst(const std::function<void()> &step);
 
-    // What the first rank has, everywhere.
+    // Gives the first rank's value to all.
     void share(std::string &text);
     template<class T>
     void share(T &value) {

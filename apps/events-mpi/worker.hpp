@@ -15,12 +15,12 @@
 
 namespace events_mpi {
 
-// What a rank has done. Plain data.
+// The work of a rank. Plain data.
 struct Result {
     uint64_t frames, outside; // frames put; events outside them
     uint64_t first, end; // if the recording is damaged: the windows before `end` are whole. Otherwise end is UINT64_MAX
     uint64_t checksum_bytes;
-    uint32_t checksum; // of the frames put, in order
+    uint32_t checksum; // over the frames put, in order
 };
 
 class Worker {
@@ -60,7 +60,7 @@ class Worker {
     uint64_t base_ = 0;      // number of the pipeline's first window
     uint64_t delivered_ = 0; // windows of this interval
     uint64_t pushed_ = 0, read_ = 0;
-    std::vector<char> frames_; // of a batch whose rows have gaps
+    std::vector<char> frames_; // a batch whose rows have gaps, packed
     std::exception_ptr error_;
     Result result_ = {};
     std::string problem_;

@@ -8,7 +8,7 @@
 namespace contour {
 
 struct Range {
-    double low = 0, high = 0; // of the elevation: 1 + shift, 0 for a hole
+    double low = 0, high = 0; // elevation: 1 + shift, 0 for a hole
 };
 Range rangeOf(const cv::Mat &elevation);
 

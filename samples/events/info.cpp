@@ -16,7 +16,7 @@ namespace {
 using sample::Json;
 using ull = unsigned long long;
 
-// What reading all events shows.
+// Facts that only reading all events shows.
 class Statistics {
   public:
     explicit Statistics(cv::Size sensor)

@@ -161,7 +161,7 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
     if (status == CUS_OK)
         return std::make_unique<RecordingSource>(reader, name, s.skip_bad, pinned);
     const std::string message = sample::lastMessage();
-    // What no reader recognizes may be a video, a camera or a folder of images.
+    // An input that no reader recognizes may be a video, a camera or a folder of images.
     sample::requireRegular(path);
     if (status == CUS_ERROR_IO || message.find("not an event recording") != std::string::npos)
         return std::make_unique<VideoSource>(path, s.contrast_threshold);

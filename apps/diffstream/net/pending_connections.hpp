@@ -20,9 +20,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double HELLO_SECONDS = 5; // a viewer that has not said hello by then is dropped
 
 // A thread of its own serves every connection until it has passed the TLS handshake or, without TLS, has said hello. Frames on
-// their way out never delay a handshake, and a handshake never delays a frame. Such pending connections have a quota, in total
-// and for each address. One too many costs another its place: one that has said nothing yet if there is one, otherwise the
-// oldest.
+// their way out never delay a handshake, and a handshake never delays a frame. Pending connections have a quota, in total and for
+// each address. A further connection evicts one that has said nothing yet or, if all have, the oldest.
 class PendingConnections {
   public:
     static constexpr int PER_ADDRESS = 4;

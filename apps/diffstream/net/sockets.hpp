@@ -64,7 +64,7 @@ class Listener {
     // A connection as a non-blocking socket.
     struct Accepted {
         int socket = -1;
-        std::string name;    // of its other end: address and port
+        std::string name;    // the other end: address and port
         std::string address; // without the port; for IPv6 the network of 64 bits, since a host has all of its addresses
         int error = 0;       // EXHAUSTED: why
     };

@@ -44,6 +44,6 @@ class Tls {
     std::unique_ptr<Context> context_;
 };
 
-struct TlsSession; // of one connection
+struct TlsSession; // one connection
 
 } // namespace diffstream

@@ -1,4 +1,4 @@
-// What net.cpp needs of OpenSSL; tls.cpp has the rest.
+// The part of OpenSSL that sockets.cpp needs; tls.cpp has the rest.
 #pragma once
 
 #include "diffstream/net/sockets.hpp"

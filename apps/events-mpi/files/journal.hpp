@@ -1,4 +1,4 @@
-// What is kept of a run for --resume, in the folder OUTPUT.resume:
+// The state of a run that --resume needs, in the folder OUTPUT.resume:
 //   run              what the output depends on: version, input, options. Another run may only continue if all of it is the same
 //   frames           the frames, at their places (not compressed)
 //   frames.N.R       frames of rank R in run number N, as they came (compressed)
@@ -61,7 +61,7 @@ class Journal {
     std::chrono::steady_clock::time_point last_;
 };
 
-// What identifies the content of a recording: its size, its time of change, and a CRC-32C of samples all over it.
+// Identifies the content of a recording: its size, its time of change, and a CRC-32C of samples from all of it.
 std::string fingerprintOf(const std::string &path);
 
 } // namespace events_mpi

@@ -11,7 +11,7 @@ using sample::Stop;
 namespace {
 
 // Parts are small enough that starting at any event is quick, and many enough that shares are even.
-constexpr uint64_t PART_BYTES = uint64_t{8} << 20, PARTS_PER_RANK = 64, MOST_PARTS = uint64_t{1} << 20;
+constexpr uint64_t PART_BYTES = uint64_t{8} << 20, PARTS_PER_RANK = 64, MAX_PARTS = uint64_t{1} << 20;
 
 uint64_t fileSize(const std::string &path) {
     struct stat about;
@@ -69,7 +69,7 @@ void Recording::index(Team &team) {
                                     static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(sizes[0])));
     });
     const auto ranks = static_cast<uint64_t>(team.size), rank = static_cast<uint64_t>(team.rank);
-    uint64_t parts = std::min(MOST_PARTS, std::max(bytes / PART_BYTES + 1, PARTS_PER_RANK * ranks));
+    uint64_t parts = std::min(MAX_PARTS, std::max(bytes / PART_BYTES + 1, PARTS_PER_RANK * ranks));
     if (!indexed_)
         parts = 1;
     std::vector<cusEventPart> mine;
@@ -108,7 +108,7 @@ void Recording::measureSensor(Team &team) {
     uint64_t end = UINT64_MAX;
     if (indexed_) {
         seekMark(parts * rank / ranks);
-        end = marks_[parts * (rank + 1) / ranks].index + (rank + 1 == ranks); // the end of the file, too
+        end = marks_[parts * (rank + 1) / ranks].index + (rank + 1 == ranks); // the last rank: the end of the file too
     } else {
         rewind();
     }

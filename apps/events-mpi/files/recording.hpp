@@ -39,7 +39,7 @@ class Recording {
     size_t markBefore(uint64_t event) const; // the last one at or before it
     // The last mark before which all events are earlier than `time`.
     size_t markBeforeTime(int64_t time);
-    // Of the first event at or after the mark; INT64_MAX if there is none, or none that can be read.
+    // The first event at or after the mark; INT64_MAX if there is none, or none that can be read.
     int64_t timeAt(size_t mark);
 
     void rewind();
@@ -61,7 +61,7 @@ class Recording {
     std::vector<cusEventMark> marks_;
     std::vector<int64_t> times_; // at marks, as far as asked for; -1: not yet
     cusMat column_[4] = {};
-    std::vector<uint16_t> to_column_, to_row_; // of the grid, for each of the sensor; empty: the same
+    std::vector<uint16_t> to_column_, to_row_; // from the sensor's to the grid's; empty: the same
     uint64_t position_ = 0;
     std::string problem_;
 };

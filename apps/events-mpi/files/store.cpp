@@ -230,7 +230,7 @@ class PackedStore final : public Store {
 
     // Frames of one spool to their places; neighbors together.
     void copy(ParallelFile &file, int from, const std::vector<Done> &frames, const std::vector<uint64_t> &offsets) {
-        constexpr size_t MOST = size_t{16} << 20;
+        constexpr size_t MAX_BYTES = size_t{16} << 20;
         for (size_t k = 0; k < frames.size();) {
             if (frames[k].window >= offsets.size()) {
                 ++k;
@@ -238,7 +238,7 @@ class PackedStore final : public Store {
             }
             const uint64_t source = frames[k].offset, destination = offsets[frames[k].window];
             size_t bytes = frames[k].bytes;
-            for (++k; k < frames.size() && bytes < MOST && frames[k].window < offsets.size() &&
+            for (++k; k < frames.size() && bytes < MAX_BYTES && frames[k].window < offsets.size() &&
                       frames[k].offset == source + bytes && offsets[frames[k].window] == destination + bytes;
                  ++k)
                 bytes += frames[k].bytes;
@@ -281,7 +281,7 @@ class PackedStore final : public Store {
     Target target_;
     const uint32_t rank_;
     int spool_ = -1;
-    uint64_t end_ = 0; // of the spool
+    uint64_t end_ = 0; // the size of the spool
     std::vector<char> packed_;
     std::vector<Done> own_;
 };

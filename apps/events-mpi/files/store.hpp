@@ -1,4 +1,4 @@
-// Where frames go: each rank writes its own, and the file gets its name when all of them are there.
+// Stores the frames: each rank writes its own, and the file gets its name once all of them are written.
 #pragma once
 
 #include "events-mpi/files/journal.hpp"
@@ -14,7 +14,7 @@ namespace events_mpi {
 
 struct FrameShape {
     int rows, cols, type;
-    size_t bytes; // of a frame
+    size_t bytes; // a frame
 };
 
 class Store {

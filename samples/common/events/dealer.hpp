@@ -13,12 +13,12 @@
 
 namespace sample {
 
-// What a cusEventPipeline does, on several devices: makes the same frames of a recording of any length. Windows are dealt to
+// A cusEventPipeline on several devices: makes the same frames from a recording of any length. Windows are dealt to
 // the devices in turn, in batches of about a million events, which are copied once, into memory that is pinned once. The sink
 // gets the batches in window order, on the thread that pushes, in host memory.
 class EventDealer {
   public:
-    // Of the options, `compute` and `deliver` are ignored: the devices decide. Errors of the devices are thrown by push() and
+    // The options `compute` and `deliver` are ignored: the devices decide. push() throws errors of the devices, and so does
     // flush().
     EventDealer(const std::vector<Device> &devices, int rows, int cols, const cusRepresentation &representation,
                 const cusEventPipelineOptions &options, cusFrameSink sink, void *user);

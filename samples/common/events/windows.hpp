@@ -26,10 +26,10 @@ uint64_t windowCount(uint64_t extent, const cusWindowing &windowing);
 // "--events-per-frame is 5000", for messages.
 std::string lengthOption(const FrameSettings &settings);
 
-// "WIDTHxHEIGHT", each from 1 to 65536; false: it is none.
+// "WIDTHxHEIGHT", each from 1 to 65536; false: invalid.
 bool parseSize(const std::string &text, int &width, int &height);
 
-// "FROM:TO" or "FROM:" (to: -1), seconds; false: it is none.
+// "FROM:TO" or "FROM:" (to: -1), seconds; false: invalid.
 bool parseRange(const std::string &text, double &from, double &to);
 
 } // namespace events

@@ -11,7 +11,7 @@ namespace sample {
 // A name with one %d or %04d.
 struct NumberedName {
     std::string head, tail;
-    size_t digits = 0; // at least so many
+    size_t digits = 0; // the minimum
 
     std::string file(long long number) const;
     // Whether `name` is file(n) for an n.
@@ -27,7 +27,7 @@ std::string kindOfFile(const std::string &path);
 // Throws Stop(INPUT) if `path` is a pipe, a socket or a device: opening or reading one may wait for ever.
 void requireRegular(const std::string &path);
 
-// What a program is asked to read and to write. Nothing is opened.
+// The files that a program is asked to read and to write. Opens none.
 class Files {
   public:
     // `role`: "INPUT" or "--mask". A spec as for openSource; cameras, URLs and generated clips are no files.

@@ -13,6 +13,7 @@ namespace sample {
 
 namespace {
 
+using CLI::detail::join;
 using Options = std::vector<const CLI::Option *>;
 using Commands = std::vector<const CLI::App *>;
 
@@ -28,24 +29,14 @@ bool takesValue(const CLI::Option &option) {
     return !option.get_positional() && option.get_items_expected_max() != 0;
 }
 
-// "--view", or "-q" if there is no long name.
+// "-q", "--quiet"; none of a positional.
 std::vector<std::string> namesOf(const CLI::Option &option) {
-    std::vector<std::string> names;
-    for (const std::string &name : option.get_snames())
-        names.push_back("-" + name);
-    for (const std::string &name : option.get_lnames())
-        names.push_back("--" + name);
-    return names;
+    if (option.get_positional())
+        return {};
+    return CLI::detail::split(option.get_name(false, true), ',');
 }
 
-std::string join(const std::vector<std::string> &words, const std::string &between) {
-    std::string out;
-    for (const std::string &word : words)
-        out += (out.empty() ? "" : between) + word;
-    return out;
-}
-
-// What may follow an option, as the shell offers it: words to choose from, or files.
+// Values that the shell offers after an option: words to choose from, or files.
 struct Values {
     std::vector<std::string> words;
     bool files = false;
@@ -57,11 +48,7 @@ Values valuesOf(const CLI::Option &option) {
     if (type == "auto|cpu|cuda[:n]") {
         values.words = {"auto", "cpu", "cuda", "cuda:0"};
     } else if (type.find('|') != std::string::npos) {
-        for (size_t at = 0; at <= type.size();) {
-            const size_t end = std::min(type.find('|', at), type.size());
-            values.words.push_back(type.substr(at, end - at));
-            at = end + 1;
-        }
+        values.words = CLI::detail::split(type, '|');
     } else {
         values.files = type.compare(0, 4, "FILE") == 0;
     }

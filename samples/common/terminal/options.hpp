@@ -31,13 +31,13 @@ class Option;
 
 namespace sample {
 
-// What most programs accept.
+// Options that most programs accept.
 struct Common {
     std::string device = "auto"; // for chooseDevice or chooseDevices
     std::string output;          // empty: not given
     bool headless = false;
     bool legend = true; // a strip below maps that explains their colors
-    double speed = 1;   // of what a window plays; 0: as fast as possible
+    double speed = 1;   // playback in a window; 0: as fast as possible
 };
 
 // A program with --help, --version, --quiet, --json and --json-frames. `examples` are whole lines, shown at the end of --help above
@@ -55,7 +55,7 @@ bool isParsed(const CLI::App &command);
 // "--threshold is '300', expected an integer from 0 to 255".
 bool parse(CLI::App &app, int argc, char **argv);
 
-// What --help prints.
+// The text of --help.
 std::string helpText(const CLI::App &app);
 
 // ---- Options with the same name, meaning and help in all programs ------------------------------------------------------
@@ -101,7 +101,7 @@ CLI::Option *addNumber(CLI::App &app, const std::string &name, std::optional<dou
 CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &metavar,
                      const std::string &help);
 
-// A value that set() stores; false: it is none, and the error says "OPTION is 'VALUE', expected EXPECTED". set() may be called
+// A value that set() stores; false: the value is invalid, and the error says "OPTION is 'VALUE', expected EXPECTED". set() may be called
 // several times for one value.
 using Setter = std::function<bool(const std::string &)>;
 CLI::Option *addValue(CLI::App &app, const std::string &name, const Setter &set, const std::string &metavar,

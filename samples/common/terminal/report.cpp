@@ -26,7 +26,7 @@ std::string quoted(const std::string &value) {
     return out + '"';
 }
 
-std::mutex mutex; // of the run and of what is printed: programs report from several threads
+std::mutex mutex; // guards the run and the streams: programs report from several threads
 
 Json &run() {
     static Json object;

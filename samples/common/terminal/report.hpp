@@ -1,4 +1,4 @@
-// What a run prints: its results as "name: value" lines or as JSON, and notes on stderr.
+// Prints the results of a run as "name: value" lines or as JSON, and notes on stderr.
 //
 //   sample::figure("frames", sample::Json().add("frames", n).add("rate", rate), "%lld, %.1f frames/s", n, rate);
 //

@@ -1,4 +1,4 @@
-// What makes pictures readable: a strip with the scale of their colors, and labels that do not cover each other.
+// Makes pictures readable: a strip with the scale of their colors, and labels that do not cover each other.
 #pragma once
 
 #include <opencv2/core.hpp>
@@ -40,7 +40,7 @@ class Labels {
   public:
     explicit Labels(cv::Size picture) : picture_(picture) {}
 
-    static double scaleFor(cv::Size picture); // of the letters
+    static double scaleFor(cv::Size picture); // the size of the letters
     static cv::Size sizeOf(const std::string &label, double scale);
 
     // Whether the box lies within the picture and touches no label placed before.

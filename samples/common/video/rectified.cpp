@@ -10,7 +10,7 @@ namespace sample {
 
 namespace {
 
-constexpr int CORNERS = 200, RADIUS = 7;       // of the patch around a corner
+constexpr int CORNERS = 200, RADIUS = 7;       // the patch around a corner
 constexpr float GOOD = 0.85f, DISTINCT = 0.1f; // correlation; how much better than the best one elsewhere
 
 // Rows from the corner to where the right image shows it. False: nowhere, or at several places.

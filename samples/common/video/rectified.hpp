@@ -7,8 +7,8 @@ namespace sample {
 
 struct Rows {
     int matches = 0;      // corners of the left image found again in the right one
-    double median = 0;    // of the rows between them, right minus left
-    double off_share = 0; // of the matches that lie more than a row apart
+    double median = 0;    // rows between them, right minus left
+    double off_share = 0; // the share of matches that lie more than a row apart
 
     // Unless enough matches say otherwise.
     bool rectified() const { return matches < 20 || off_share < 0.5; }

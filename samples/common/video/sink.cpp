@@ -214,7 +214,7 @@ class Still : public Sink {
     Still(const std::string &path, cv::Size size) : path_(path) {
         if (!isImageName(path))
             throw Stop(USAGE, "--output is '" + path + "', expected " + Video::EXPECTED_NAME);
-        const int most = ending(path) == ".webp" ? 16383 : 65535; // of the formats
+        const int most = ending(path) == ".webp" ? 16383 : 65535; // limit of the format
         if (size.width > most || size.height > most)
             throw Stop(USAGE, text("--output is '%s', expected pictures of at most %d x %d for this format, not %d x %d",
                                    path.c_str(), most, most, size.width, size.height));

@@ -12,7 +12,7 @@
 
 namespace sample {
 
-// What openFile accepts, for the help of --output.
+// The outputs that openFile accepts, for the help of --output.
 extern const char *const SINK_HELP;
 
 // Accepts 8UC3 (BGR) or 8UC1 pictures of one size. Use it on the main thread, as windows require.
@@ -39,11 +39,11 @@ class Sink {
 
 // How pictures follow each other.
 struct Playback {
-    double fps = 25;       // of a file, and of a window
+    double fps = 25;       // for a file, and for a window
     bool live = false;     // a window shows each as it comes; otherwise at its time
     bool controls = false; // a live window with trackbars: pictures come all the time
     bool single = false;   // there is only one
-    double speed = 1;      // of a window, from --speed; 0: as fast as possible
+    double speed = 1;      // for a window, from --speed; 0: as fast as possible
 };
 
 // The name decides: *.mp4 *.mkv *.webm *.avi *.mov *.y4m is a video; a name with %d or %04d, numbered images; a name that ends in

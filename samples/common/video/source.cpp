@@ -127,13 +127,13 @@ class Capture : public Source {
   private:
     // Some files claim the ticks of their clock, such as 90000 a second.
     void setRate(double fps) {
-        if (std::isfinite(fps) && fps >= LEAST_RATE && fps <= MOST_RATE)
+        if (std::isfinite(fps) && fps >= MIN_RATE && fps <= MAX_RATE)
             fps_ = fps;
         else if (!live_)
             note("%s says %.6g frames a second, which cannot be: taken as %g", name_.c_str(), fps, fps_);
     }
 
-    static constexpr double LEAST_RATE = 0.01, MOST_RATE = 1000;
+    static constexpr double MIN_RATE = 0.01, MAX_RATE = 1000;
 
     static bool decode(cv::VideoCapture &capture, cv::Mat &frame) {
         try {

@@ -12,7 +12,7 @@
 
 namespace sample {
 
-// What openSource accepts, for --help.
+// The inputs that openSource accepts, for --help.
 extern const char *const SOURCE_HELP;
 
 // Frames are 8UC3, BGR, all of the same size. Used by one thread at a time.
@@ -26,7 +26,7 @@ class Source {
     bool read(cv::Mat &frame);
 
     const std::string &name() const { return name_; }
-    cv::Size size() const { return size_; }     // of the first frame
+    cv::Size size() const { return size_; }     // the first frame's
     double fps() const { return fps_; }         // 25 if unknown
     bool live() const { return live_; }         // a camera or a URL: frames come when they come
     long long frames() const { return total_; } // 0: unknown

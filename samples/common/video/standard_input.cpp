@@ -21,7 +21,7 @@ namespace sample {
 
 namespace {
 
-constexpr size_t PIECE = 64 * 1024, MOST = size_t{1} << 30;
+constexpr size_t PIECE = 64 * 1024, MAX_BYTES = size_t{1} << 30;
 
 // Up to `bytes`; 0 at the end. Waits, but not past an interrupt.
 size_t readStandardInput(char *buffer, size_t bytes) {
@@ -84,7 +84,7 @@ std::vector<unsigned char> StandardInput::readAll() {
     std::vector<unsigned char> all(start_.begin(), start_.end());
     std::vector<char> piece(PIECE);
     while (const size_t got = readStandardInput(piece.data(), piece.size())) {
-        if (all.size() + got > MOST)
+        if (all.size() + got > MAX_BYTES)
             throw Stop(INPUT, "stdin has more than a gigabyte");
         all.insert(all.end(), piece.data(), piece.data() + got);
     }

@@ -18,7 +18,7 @@ namespace sample {
 namespace {
 
 constexpr auto LATE = std::chrono::milliseconds(250); // a longer delay is not caught up with
-constexpr auto LONGEST_GAP = std::chrono::seconds(1); // of a recording without events
+constexpr auto LONGEST_GAP = std::chrono::seconds(1); // in a recording without events
 constexpr int SMALLEST_WIDTH = 320, TICK = 20;        // pixels; milliseconds
 
 const char *const KEYS[] = {"space   pause, go on", "s       one picture further", "f       full screen",
