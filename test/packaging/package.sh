@@ -50,7 +50,7 @@ done
 ! find "$root/usr" \( -perm /022 -o ! -perm -444 \) ! -type l | grep . || fail "files with unusual permissions"
 
 for language in c cxx; do
-    run $language.log cmake -S "$source/test/consumers/$language" -B "$work/$language" -G "$(option CMAKE_GENERATOR)" \
+    run $language.log cmake -S "$source/test/packaging/consumers/$language" -B "$work/$language" -G "$(option CMAKE_GENERATOR)" \
         -DCMAKE_PREFIX_PATH="$root/usr" -DCMAKE_C_COMPILER="$(option CMAKE_C_COMPILER)" -DCMAKE_CXX_COMPILER="$(option CMAKE_CXX_COMPILER)"
     run $language.log cmake --build "$work/$language"
     run $language.log "$work/$language/shared"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What the programs do to the files of the user: outputs that are inputs, what was there before, links, full disks, interrupts,
-# pipes. test_outputs.sh BUILD SOURCE
+# pipes. outputs.sh BUILD SOURCE
 set -uo pipefail
-# shellcheck source=test/programs_support.sh
-. "$2/test/programs_support.sh"
+# shellcheck source=test/programs/support.sh
+. "$2/test/programs/support.sh"
 need_programs
 trap 'umount "$work/small" 2>/dev/null; umount "$work/locked" 2>/dev/null; rm -rf "$work"' EXIT
 checks=0

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cusight inside another project (test/consumers/subproject), by add_subdirectory and by FetchContent: it builds, links and runs,
+# cusight inside another project (test/packaging/consumers/subproject), by add_subdirectory and by FetchContent: it builds, links and runs,
 # leaves the project's build type alone, and installs nothing unless CUSIGHT_INSTALL asks for it. Every CMake option is in the guide.
 # Arguments: build folder, source folder.
 set -euo pipefail
@@ -34,7 +34,7 @@ export CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1
 consumer() { # NAME CMAKE_OPTION...
     local name=$1
     shift
-    cmake -S "$source/test/consumers/subproject" -B "$work/$name" -G "$(option CMAKE_GENERATOR)" -DCONSUMER_SOURCE="$source" \
+    cmake -S "$source/test/packaging/consumers/subproject" -B "$work/$name" -G "$(option CMAKE_GENERATOR)" -DCONSUMER_SOURCE="$source" \
         -DCUSIGHT_CUDA=OFF -DCMAKE_C_COMPILER="$(option CMAKE_C_COMPILER)" -DCMAKE_CXX_COMPILER="$(option CMAKE_CXX_COMPILER)" \
         "${launchers[@]}" "$@" >"$work/$name.log" 2>&1 || fail "$name: $(cat "$work/$name.log")"
 }

@@ -1,4 +1,4 @@
-# The scripts of docs/cluster: checked by shellcheck, and run with stand-ins for Slurm's commands. test_cluster_scripts.sh BUILD SOURCE
+# The scripts of docs/cluster: checked by shellcheck, and run with stand-ins for Slurm's commands. cluster_scripts.sh BUILD SOURCE
 set -u
 export OMP_WAIT_POLICY=passive CUSIGHT_DEVICE=cpu
 build=$1 scripts=$2/docs/cluster

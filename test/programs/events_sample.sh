@@ -1,7 +1,7 @@
-# cusight-events from the command line: shards, outputs, checksums, exit codes. test_events_sample.sh BUILD SOURCE
+# cusight-events from the command line: shards, outputs, checksums, exit codes. events_sample.sh BUILD SOURCE
 set -u
-# shellcheck source=test/programs_support.sh
-. "$2/test/programs_support.sh"
+# shellcheck source=test/programs/support.sh
+. "$2/test/programs/support.sh"
 need_programs
 program=$bin/cusight-events
 events() { "$program" --device cpu --headless "$@" 2>err.txt || fail "$* exited with $?: $(cat err.txt)"; }

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Several devices: the guide's example in C, and the programs with --device cpu:N, whose output equals that of one device byte for
-# byte. test_many_devices.sh BUILD SOURCE
+# byte. many_devices.sh BUILD SOURCE
 set -uo pipefail
-# shellcheck source=test/programs_support.sh
-. "$2/test/programs_support.sh"
+# shellcheck source=test/programs/support.sh
+. "$2/test/programs/support.sh"
 
 # The example: in the guide as it is compiled; the same result on one thread, on three, and on all GPUs.
 awk '/^## / { on = ($0 == "## Several GPUs") } /^```/ { code = on && $0 == "```c"; next } code' "$source/docs/guide.md" >guide.c
-diff guide.c "$source/test/consumers/many_devices.c" || fail "docs/guide.md and test/consumers/many_devices.c differ"
+diff guide.c "$source/test/packaging/consumers/many_devices.c" || fail "docs/guide.md and test/packaging/consumers/many_devices.c differ"
 example=$build/test/cusight_many_devices
 for workers in 1 3 ""; do
     "$example" $workers >"found$workers.txt" 2>said || fail "the example with '$workers': $(cat said)"

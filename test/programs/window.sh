@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Windows under a virtual display, with keys: speed, pause, steps, help, full screen, still pictures. test_programs_window.sh BUILD SOURCE
+# Windows under a virtual display, with keys: speed, pause, steps, help, full screen, still pictures. window.sh BUILD SOURCE
 set -uo pipefail
 build=$(cd "$1" && pwd)
 bin=$build/bin

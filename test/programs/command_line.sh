@@ -2,8 +2,8 @@
 # The sample programs from the command line: options and versions of all, and of cusight-heatmap exit codes, messages, no
 # display, a window, a full disk, Ctrl-C.
 set -uo pipefail
-# shellcheck source=test/programs_support.sh
-. "$2/test/programs_support.sh"
+# shellcheck source=test/programs/support.sh
+. "$2/test/programs/support.sh"
 need_programs
 program=$bin/cusight-heatmap
 trap 'umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT

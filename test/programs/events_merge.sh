@@ -1,7 +1,7 @@
-# cusight-events merge: the bytes of one process from shards. test_events_merge.sh BUILD SOURCE
+# cusight-events merge: the bytes of one process from shards. events_merge.sh BUILD SOURCE
 set -u
-# shellcheck source=test/programs_support.sh
-. "$2/test/programs_support.sh"
+# shellcheck source=test/programs/support.sh
+. "$2/test/programs/support.sh"
 need_programs
 program=$bin/cusight-events
 events() { "$program" --device cpu --headless "$@" >out.txt 2>err.txt || fail "$* exited with $?: $(cat err.txt)"; }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What the sample programs print and where: JSON, --quiet, stdin and stdout, manual pages, completion.
-# test_programs_streams.sh BUILD SOURCE
+# streams.sh BUILD SOURCE
 set -uo pipefail
-# shellcheck source=test/programs_support.sh
-. "$2/test/programs_support.sh"
+# shellcheck source=test/programs/support.sh
+. "$2/test/programs/support.sh"
 need_programs
 run() { # PROGRAM ARGUMENT...: stdout in out, stderr in err
     local program=$1 code=0

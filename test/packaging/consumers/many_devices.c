@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROWS = 240, COLS = 320, SIDE = 24, FRAMES = 60, MOST = 64 };
+enum { ROWS = 240, COLS = 320, SIDE = 24, FRAMES = 60, MAX_WORKERS = 64 };
 
 typedef struct Worker {
     pthread_t thread;
@@ -86,13 +86,13 @@ static void *work(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    static Worker workers[MOST];
+    static Worker workers[MAX_WORKERS];
     static cusMatch found[FRAMES];
     int gpus = 0, failed = 0, started = 0;
     if (argc < 2 && cusDeviceCount(&gpus) != CUS_OK)
         gpus = 0;
     int count = argc > 1 ? atoi(argv[1]) : gpus > 0 ? gpus : 2;
-    count = count < 1 ? 1 : count > MOST ? MOST : count;
+    count = count < 1 ? 1 : count > MAX_WORKERS ? MAX_WORKERS : count;
     fprintf(stderr, "%d %s\n", count, gpus > 0 ? "GPUs" : "threads of the CPU");
     for (; started < count; ++started) {
         Worker *w = &workers[started];

@@ -17,9 +17,9 @@ trap 'rm -rf "$work"' EXIT
 # ---- Exported symbols: exactly the committed list, all with the version node of cmake/exports.map
 nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' >"$work/symbols"
 sed 's/@.*//' "$work/symbols" | sort >"$work/exported"
-if ! diff -u "$source/test/exported-symbols.txt" "$work/exported" >"$work/diff"; then
+if ! diff -u "$source/test/packaging/exported-symbols.txt" "$work/exported" >"$work/diff"; then
     cat "$work/diff"
-    fail "the exported symbols differ from test/exported-symbols.txt. If that is meant, write the new list:" \
+    fail "the exported symbols differ from test/packaging/exported-symbols.txt. If that is meant, write the new list:" \
         "nm -D --defined-only libcusight.so | awk '\$2 != \"A\" { sub(\"@.*\", \"\", \$3); print \$3 }' | LC_ALL=C sort"
 fi
 node=$(sed -n 's/^\(CUSIGHT_[0-9]*\) {$/\1/p' "$source/cmake/exports.map")
@@ -27,7 +27,7 @@ node=$(sed -n 's/^\(CUSIGHT_[0-9]*\) {$/\1/p' "$source/cmake/exports.map")
 ! grep -v "@@$node\$" "$work/symbols" || fail "symbols above without version $node"
 # Every function of the public headers is in the list, and nothing else.
 grep -ho 'CUS_API [^;]*;\|CUS_API [^(]*(' "$source"/include/cusight/*.h | grep -o 'cus[A-Z][A-Za-z0-9_]*(' | tr -d '(' | sort -u >"$work/declared"
-diff "$work/declared" "$source/test/exported-symbols.txt" || fail "the public headers declare other functions than are exported (< declared)"
+diff "$work/declared" "$source/test/packaging/exported-symbols.txt" || fail "the public headers declare other functions than are exported (< declared)"
 
 # ---- Libraries: cuFFT is opened when it is needed, so a program starts without it
 ! readelf -dW "$library" | grep 'NEEDED.*cufft' || fail "libcusight.so needs libcufft"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The page of scripts/demo, from records as sections write them: programs that print lines, and programs that print JSON.
-# Usage: test_demo_page.sh BUILD SOURCE
+# Usage: demo_page.sh BUILD SOURCE
 set -euo pipefail
 source=$2
 work=$(mktemp -d)

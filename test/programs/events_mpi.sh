@@ -1,4 +1,4 @@
-# cusight-events-mpi: the bytes of cusight-events for any number of ranks; bad days. test_events_mpi.sh BUILD SOURCE
+# cusight-events-mpi: the bytes of cusight-events for any number of ranks; bad days. events_mpi.sh BUILD SOURCE
 set -u
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 build=$1 source=$2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The installed library: the README's programs and the projects in test/consumers build against it and run, found by CMake and by
+# The installed library: the README's programs and the projects in test/packaging/consumers build against it and run, found by CMake and by
 # pkg-config, with the shared library and with the static one. The shared library exports only cus*, has no undefined symbols and
 # is named by what may break.
 set -euo pipefail
@@ -58,12 +58,12 @@ if [ -e "$work/readme/opencv" ]; then
     (cd "$work" && ./readme/opencv a.jpg b.jpg && [ -s map.png ])
 fi
 for language in c cxx; do
-    project $language "$source/test/consumers/$language"
+    project $language "$source/test/packaging/consumers/$language"
     "$work/$language/shared"
     "$work/$language/static"
     ! ldd "$work/$language/static" | grep libcusight || { echo "$language/static is linked to the shared library"; exit 1; }
 done
-cuda=$(cmake -S "$source/test/consumers/c" -B "$work/c" | sed -n 's/.*cusight_HAVE_CUDA=\(O[A-Z]*\) .*/\1/p')
+cuda=$(cmake -S "$source/test/packaging/consumers/c" -B "$work/c" | sed -n 's/.*cusight_HAVE_CUDA=\(O[A-Z]*\) .*/\1/p')
 has_cuda=$(nm "$libdir/libcusight.a" 2>/dev/null | grep ' U cudaLaunchKernel\| U __cudaRegisterFunction' >/dev/null && echo ON || echo OFF)
 [ "$cuda" = "$has_cuda" ] || { echo "cusight_HAVE_CUDA is '$cuda', expected $has_cuda"; exit 1; }
 
@@ -71,7 +71,7 @@ has_cuda=$(nm "$libdir/libcusight.a" 2>/dev/null | grep ' U cudaLaunchKernel\| U
 sed "s,foreach(cusight_needed [^@]*\(/[^ )]*\).*,foreach(cusight_needed /nowhere/libhdf5.so),; s,foreach(cusight_needed )$,foreach(cusight_needed /nowhere/libhdf5.so)," \
     -i "$libdir/cmake/cusight/cusight-config.cmake"
 grep -q nowhere "$libdir/cmake/cusight/cusight-config.cmake" || { echo "cusight-config.cmake lists no library files"; exit 1; }
-if cmake -S "$source/test/consumers/cxx" -B "$work/cxx" >"$work/log" 2>&1; then echo "finds a static library that cannot link"; exit 1; fi
+if cmake -S "$source/test/packaging/consumers/cxx" -B "$work/cxx" >"$work/log" 2>&1; then echo "finds a static library that cannot link"; exit 1; fi
 tr -s ' \n' ' ' <"$work/log" | grep >/dev/null -e 'links what was not found: */nowhere/libhdf5.so' || { cat "$work/log"; exit 1; }
 project readme "$work" # the shared library needs nothing
 
@@ -85,11 +85,11 @@ mkdir "$work/archive"
 cp "$libdir/libcusight.a" "$work/archive"
 static=$(pkg-config --static --libs cusight)
 # shellcheck disable=SC2046,SC2086
-"$cc" -std=c11 -Wall -Werror "$source/test/consumers/main.c" -o "$work/plain-static" $(pkg-config --cflags cusight) \
+"$cc" -std=c11 -Wall -Werror "$source/test/packaging/consumers/main.c" -o "$work/plain-static" $(pkg-config --cflags cusight) \
     $(sed "s,^-L[^ ]*,-L$work/archive," <<<"$static")
 "$work/plain-static"
 # shellcheck disable=SC2046,SC2086
-"$cc" "$source/test/consumers/main.c" -o "$work/plain-whole" $(pkg-config --cflags cusight) \
+"$cc" "$source/test/packaging/consumers/main.c" -o "$work/plain-whole" $(pkg-config --cflags cusight) \
     ${static/-lcusight/-Wl,--whole-archive -l:libcusight.a -Wl,--no-whole-archive}
 "$work/plain-whole"
 ! ldd "$work/plain-static" "$work/plain-whole" | grep libcusight || { echo "pkg-config --static: linked to the shared library"; exit 1; }

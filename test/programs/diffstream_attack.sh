@@ -21,7 +21,7 @@ ends() { wait "$1"; local code=$?; [ $code = "$2" ] || fail "$3 ended with $code
 # attack NAME ARGUMENTS_OF_LIVE_ATTACK...: while a good viewer watches, which must get every frame.
 attack() {
     local name=$1; shift
-    python3 "$source/test/live_attack.py" "$port" --seconds "$seconds" "$@" > $name.attack || fail "$name: viewers are kept out"
+    python3 "$source/test/programs/live_attack.py" "$port" --seconds "$seconds" "$@" > $name.attack || fail "$name: viewers are kept out"
     sed 's/^/   /' $name.attack
     kill -INT "$(pgrep -P $sender)"; ends $sender 130 "the sender"
     ends $good 0 "the good viewer"
