@@ -1,4 +1,4 @@
-// Live video: the sender, whole sessions, arguments. test/programs/diffstream.sh adds the sockets.
+// Live video: the sender, whole sessions, arguments. test_diffstream.sh adds the sockets.
 #include "live_support.hpp"
 
 #include <atomic>

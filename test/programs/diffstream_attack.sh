@@ -21,7 +21,7 @@ ends() { wait "$1"; local code=$?; [ $code = "$2" ] || fail "$3 ended with $code
 # attack NAME ARGUMENTS_OF_LIVE_ATTACK...: while a good viewer watches, which must get every frame.
 attack() {
     local name=$1; shift
-    python3 "$source/test/programs/live_attack.py" "$port" --seconds "$seconds" "$@" > $name.attack || fail "$name: viewers are kept out"
+    python3 "$source/test/live/attack.py" "$port" --seconds "$seconds" "$@" > $name.attack || fail "$name: viewers are kept out"
     sed 's/^/   /' $name.attack
     kill -INT "$(pgrep -P $sender)"; ends $sender 130 "the sender"
     ends $good 0 "the good viewer"
@@ -109,10 +109,10 @@ echo "-- no file descriptors left"
 sender=$!; started+=("$sender")
 until_ 20 grep -qs listening few.err || fail "the sender with few descriptors does not listen"
 port=$(sed -n 's/^listening on 127.0.0.1:\([0-9]*\).*/\1/p' few.err)
-python3 - "$port" "$(pgrep -P $sender)" "$source/test" << 'PYTHON' || fail "a sender without descriptors keeps a core busy, or does not recover"
+python3 - "$port" "$(pgrep -P $sender)" "$source/test/live" << 'PYTHON' || fail "a sender without descriptors keeps a core busy, or does not recover"
 import os, socket, subprocess, sys, time
 sys.path.insert(0, sys.argv[3])
-from live_attack import HELLO, first_frame
+from attack import HELLO, first_frame
 port, pid = int(sys.argv[1]), sys.argv[2]
 def used(pid):
     fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()

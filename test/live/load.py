@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Loads `cusight-diffstream send` with many viewers for a long time and watches its memory and descriptors.
 
-    test/programs/live_load.py PROGRAM [--viewers 30] [--slow 10] [--seconds 3600] [--size 1280x720] [--fps 30]
+    test/live/load.py PROGRAM [--viewers 30] [--slow 10] [--seconds 3600] [--size 1280x720] [--fps 30]
 
 Starts a sender of a generated clip. Of `--viewers` viewers, `--slow` read only a few hundred kilobytes a second, in bursts; one of
 them leaves every `--swap` seconds and another comes in its place. Every fast viewer must get every frame: the sequence numbers of its
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 
-from live_attack import HEADER, HELLO
+from attack import HEADER, HELLO
 
 HELLO_TYPE, KEY_FRAME, DIFFERENCE = 1, 2, 3
 

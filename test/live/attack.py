@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Attacks a running `cusight-diffstream send` with connections that say nothing, while viewers come in.
 
-    test/programs/live_attack.py PORT [--rate 250] [--viewers 25] [--seconds 10] [--kind silent] [--cert C --cert-key K --ca A]
+    test/live/attack.py PORT [--rate 250] [--viewers 25] [--seconds 10] [--kind silent] [--cert C --cert-key K --ca A]
 
 For `--seconds` it opens `--rate` connections per second and holds each until the sender closes it. Meanwhile `--viewers` viewers
 arrive, evenly spread; each connects (with TLS if --cert is given), says hello and waits for its first frame, tries again as
