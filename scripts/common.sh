@@ -29,9 +29,6 @@ apt_get() {
         -o Acquire::http::Timeout=30 "$@"
 }
 
-# Prints the CUDA compiler, or nothing.
-find_nvcc() { command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; } || true; }
-
 # Prints the architecture to build for: that of this machine's GPU, or 90 if there is none.
 gpu_architecture() {
     local capability=''
@@ -41,20 +38,16 @@ gpu_architecture() {
     echo "${capability:-90}"
 }
 
-# Sets the array cuda to the CMake options that enable CUDA if nvcc is found, and says what it found.
+# Sets the array cuda to the CMake options for CUDA: built where CMake finds an nvcc that works.
 cuda_options() {
-    local nvcc
-    nvcc=$(find_nvcc)
-    if [ -n "$nvcc" ]; then
-        cuda=(-DCUSIGHT_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc" "-DCMAKE_CUDA_ARCHITECTURES=$(gpu_architecture)")
-        note "CUDA backend: yes, with $nvcc for architecture $(gpu_architecture)"
-        # Without a GPU nothing runs the CUDA code: it is compiled for its errors and warnings, not for speed.
-        nvidia-smi >/dev/null 2>&1 || cuda+=("-DCMAKE_CUDA_FLAGS=-Xcicc -O1 -Xptxas -O1")
-    else
-        cuda=(-DCUSIGHT_CUDA=OFF)
-        note "CUDA backend: no, since nvcc is neither in PATH nor in /usr/local/cuda/bin. Only the CPU backend is built. For the"
-        note "GPU, install the CUDA toolkit (https://developer.nvidia.com/cuda-downloads, 11.8 or later) and run this again."
-    fi
+    cuda=(-DCUSIGHT_CUDA=AUTO "-DCMAKE_CUDA_ARCHITECTURES=$(gpu_architecture)")
+    # Without a GPU nothing runs the CUDA code: it is compiled for its errors and warnings, not for speed.
+    nvidia-smi >/dev/null 2>&1 || cuda+=("-DCMAKE_CUDA_FLAGS=-Xcicc -O1 -Xptxas -O1")
+}
+# Says what CMake wrote to the file LOG about CUDA and about optional libraries that it did not find.
+say_found() { # LOG
+    local line
+    while read -r line; do note "$line"; done < <(sed -n 's/^-- \(CUDA backend: \|Not built: \|Without \)/\1/p' "$1")
 }
 
 if command -v ccache >/dev/null; then

@@ -85,7 +85,7 @@ CLI::App *addView(CLI::App &app, ViewSettings &v, std::string &address) {
     CLI::App *view = sample::addCommand(app, "view", "Shows or records what `cusight-diffstream send` sends.",
                                         "  cusight-diffstream view\n"
                                         "  cusight-diffstream view camera.example:7878 --key stream.key\n");
-    sample::addPositional(*view, "HOST:PORT", address, "where the sender listens", false);
+    sample::addPositional(*view, "ADDRESS", address, "where the sender listens: HOST or HOST:PORT", false);
     addViewerOptions(*view, v);
     sample::addNumber(*view, "--reconnect", v.reconnect, 0, 1e9, "keep trying for N seconds after the connection breaks");
     sample::addFrames(*view, v.max_frames);

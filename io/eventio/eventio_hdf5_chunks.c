@@ -147,7 +147,7 @@ cusStatus eventio_readColumns(Hdf5Reader *h, uint64_t first, size_t n, uint8_t *
         used = 0;
 #pragma omp parallel num_threads(h->threads) if (n >= PARALLEL_EVENTS)
         {
-#pragma omp master
+#pragma omp single nowait
             used = fetchJobs(h, &range, &queue);
             runJobs(h, &queue, out);
         }

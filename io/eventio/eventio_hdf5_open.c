@@ -152,6 +152,13 @@ static int hasMemoryToOpen(void) {
     return probe != NULL;
 }
 
+/* Whether the superblock, if it is at the start of the file, has one of the versions that exist, or the file ends before it. */
+static int versionIsKnown(const EventSource *source) {
+    enum { AT = 8, NEWEST = 3 };
+    uint8_t version;
+    return eventio_readAt(source, AT, &version, 1) != 1 || version <= NEWEST;
+}
+
 cusStatus eventio_openDatasets(cusEventReader *reader, Hdf5Reader *h) {
     Hdf5Source *source = &h->source;
     CUSI_REQUIRE(hasMemoryToOpen(), CUS_ERROR_NO_MEMORY, "cusEventReaderOpen: out of host memory");
@@ -163,7 +170,9 @@ cusStatus eventio_openDatasets(cusEventReader *reader, Hdf5Reader *h) {
     cusStatus status = h->file > 0 ? CUS_OK : eventio_hdf5Failure(source, "cusEventReaderOpen");
     H5Pclose(access);
     CUS_TRY(status);
-    const cusStatus broken = eventio_hdf5PastEnd(source) ? CUS_ERROR_TRUNCATED : CUS_ERROR_FORMAT;
+    /* libhdf5 1.14 asks for a whole superblock before it looks at the version. */
+    const int is_cut = eventio_hdf5PastEnd(source) && versionIsKnown(source->source);
+    const cusStatus broken = is_cut ? CUS_ERROR_TRUNCATED : CUS_ERROR_FORMAT;
     CUSI_REQUIRE(h->file > 0, broken, "cusEventReaderOpen: HDF5 cannot open the file: %s",
                  broken == CUS_ERROR_TRUNCATED ? "it ends within its header" : "its header is damaged");
     status = openRecording(reader, h);

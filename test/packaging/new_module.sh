@@ -47,7 +47,7 @@ for language in C CXX CUDA; do
     launcher=$(option CMAKE_${language}_COMPILER_LAUNCHER)
     [ -z "$launcher" ] || launchers+=("-DCMAKE_${language}_COMPILER_LAUNCHER=$launcher")
 done
-run configure.log cmake -S . -B build -G "$(option CMAKE_GENERATOR)" -DCMAKE_BUILD_TYPE=Release -DCUSIGHT_WERROR=ON \
+run configure.log cmake -S . -B build -G "$(option CMAKE_GENERATOR)" -DCMAKE_BUILD_TYPE=Release -DCUSIGHT_WERROR=AUTO \
     -DCUSIGHT_OPENCV=OFF -DCUSIGHT_SAMPLES=OFF -DCUSIGHT_FAULTS=OFF -DCUSIGHT_NVTX=OFF "${launchers[@]}" "${cuda[@]}"
 run build.log cmake --build build -j 2
 run test.log ctest --test-dir build -L unit --output-on-failure

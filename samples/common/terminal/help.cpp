@@ -54,6 +54,16 @@ class HelpFormatter : public CLI::Formatter {
 
     std::string make_description(const CLI::App *app) const override { return wrap(app->get_description(), 0) + "\n\n"; }
 
+    // CLI11 2.6 leaves out "Usage:" where there is a name.
+    std::string make_usage(const CLI::App *app, std::string name) const override {
+        std::string line = "Usage:" + (name.empty() ? "" : " " + name) + " [options]";
+        for (const CLI::Option *option : app->get_options([](const CLI::Option *o) { return o->get_positional(); }))
+            line += " " + make_option_usage(option);
+        if (!app->get_subcommands([](const CLI::App *) { return true; }).empty())
+            line += app->get_require_subcommand_min() > 0 ? " COMMAND" : " [COMMAND]";
+        return line + "\n";
+    }
+
     std::string make_option(const CLI::Option *option, bool positional) const override {
         std::string name = CLI::detail::find_and_replace(make_option_name(option, positional), ",", ", ");
         std::string help = option->get_description();
@@ -143,8 +153,6 @@ std::shared_ptr<CLI::App> makeApp(const std::string &name, const std::string &su
     app->set_help_flag("-h,--help", "print this help");
     app->set_version_flag("--version", version(name), "print the version and whether this build has CUDA");
     app->get_formatter()->label("Positionals", "Arguments");
-    app->get_formatter()->label("OPTIONS", "options");
-    app->get_formatter()->label("SUBCOMMAND", "COMMAND");
     app->footer(examples);
     app->fallthrough(); // commands accept the options of the program
     Reporting &reporting = currentReporting();

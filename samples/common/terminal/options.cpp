@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <stdexcept>
 
 namespace sample {
 
@@ -44,6 +45,13 @@ CLI::Option *addReal(CLI::App &app, const std::string &name, T &value, double lo
         ->type_name("N")
         ->check(expect([low, high](const std::string &given) { return isReal(given, low, high); },
                        text("a number from %g to %g", low, high)));
+}
+
+// CLI11 2.4 and later throw when the program starts if a name has other characters; 2.1 takes any.
+const std::string &positionalName(const std::string &name) {
+    if (name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != std::string::npos)
+        throw std::logic_error("'" + name + "' is no name for a positional argument, expected capital letters");
+    return name;
 }
 
 bool isDevice(const std::string &text) {
@@ -100,12 +108,12 @@ void addCommon(CLI::App &app, Common &common, const std::string &default_file, b
 
 CLI::Option *addPositional(CLI::App &app, const std::string &name, std::string &value, const std::string &help,
                            bool required) {
-    return app.add_option(name, value, help)->required(required);
+    return app.add_option(positionalName(name), value, help)->required(required);
 }
 
 CLI::Option *addPositionals(CLI::App &app, const std::string &name, std::vector<std::string> &values,
                             const std::string &help) {
-    return app.add_option(name, values, help)->required();
+    return app.add_option(positionalName(name), values, help)->required();
 }
 
 CLI::Option *addFlag(CLI::App &app, const std::string &name, bool &value, const std::string &help) {

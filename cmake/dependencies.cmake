@@ -1,0 +1,23 @@
+# Optional libraries: the least version of each, which is checked, and what is missing without it, which is said once, by name. The
+# README's table says which versions were tried.
+set(CUSIGHT_LEAST_OPENCV 4.5)
+set(CUSIGHT_LEAST_CLI11 2.1)
+set(CUSIGHT_LEAST_HDF5 1.10.5)
+set(CUSIGHT_LEAST_ZSTD 1.4.0)
+set(CUSIGHT_LEAST_OPENSSL 1.1.1)
+set(CUSIGHT_LEAST_MPI 3.1)
+set(CUSIGHT_LEAST_GTEST 1.10)
+
+# cusight_without(NAME PACKAGE COST): NAME was not found, or is older than its least version.
+function(cusight_without name package cost)
+    string(TOUPPER ${name} upper)
+    set(least "")
+    if(DEFINED CUSIGHT_LEAST_${upper})
+        set(least " ${CUSIGHT_LEAST_${upper}} or later")
+    endif()
+    set(found "was not found")
+    if(ARGN)
+        set(found "is needed, found ${ARGN}")
+    endif()
+    message(STATUS "Without ${name}${least} (${found}; Debian: ${package}): ${cost}")
+endfunction()

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# What CMake says of compilers and libraries that do not fit. Arguments: build folder, source folder.
+set -u
+source=$(cd "$2" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+fail() { echo "FAILED: $*"; failed=1; }
+configure() { # OPTION...: the library alone; 0 if CMake succeeds
+    rm -rf "$work/build"
+    cmake -S "$source" -B "$work/build" -DCUSIGHT_OPENCV=OFF -DCUSIGHT_SAMPLES=OFF -DCUSIGHT_TESTS=OFF -DCUSIGHT_PERF=OFF \
+        -DCUSIGHT_HARDENING=OFF -DCMAKE_CUDA_ARCHITECTURES=90 "$@" >"$work/log" 2>&1
+}
+says() { # LINES PATTERN
+    [ "$(tr '\n' ' ' <"$work/log" | tr -s ' ' | grep -oE "$2" | wc -l)" = "$1" ] || fail "not $1 times '$2': $(tail -n 20 "$work/log")"
+}
+program() { # FILE: a script from stdin
+    cat >"$1"
+    chmod +x "$1"
+}
+
+# An nvcc that refuses every host compiler: no CUDA backend, one line; an error where CUDA is demanded.
+program "$work/nvcc" <<'END'
+#!/bin/sh
+case $* in *--version*) echo "Cuda compilation tools, release 12.4, V12.4.131" ;; *) echo "error: unsupported GNU version" >&2; exit 1 ;; esac
+END
+unset CUDAHOSTCXX CUDACXX
+configure "-DCMAKE_CUDA_COMPILER=$work/nvcc" || fail "a refused host compiler ends CMake: $(tail -n 20 "$work/log")"
+says 1 "CUDA backend: no, since nvcc 12.4 \([^)]*\) refuses the system's C\+\+ compiler, and there is no other that it takes. Install one"
+says 1 "[0-9]: CUDA OFF"
+! configure "-DCMAKE_CUDA_COMPILER=$work/nvcc" -DCUSIGHT_CUDA=ON || fail "CUSIGHT_CUDA=ON succeeds without CUDA"
+says 1 "CUSIGHT_CUDA is ON, but nvcc 12.4 \([^)]*\) refuses the system's C\+\+ compiler"
+CUDAHOSTCXX=c++ configure "-DCMAKE_CUDA_COMPILER=$work/nvcc" || fail "CUDAHOSTCXX: $(tail -n 20 "$work/log")"
+says 1 "CUDA backend: no, since nvcc 12.4 \([^)]*\) refuses the host compiler c\+\+"
+sed -i 's/12\.4/11.5/g' "$work/nvcc"
+configure "-DCMAKE_CUDA_COMPILER=$work/nvcc" || fail "an old nvcc ends CMake"
+says 1 "CUDA backend: no, since nvcc 11.5 \([^)]*\) is too old, expected 11.8 or later"
+
+# A default compiler that nvcc refuses (gcc claims to be version 99), and an older one beside it.
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+older=$(for n in 16 15 14 13 12 11 10 9; do command -v "g++-$n" && break; done)
+gcc=$(command -v gcc) cxx=$(command -v g++)
+if [ -x "$nvcc" ] && "$nvcc" -ccbin "${older:-none}" -E -x cu /dev/null >/dev/null 2>&1; then
+    mkdir "$work/bin"
+    for name in gcc g++; do printf '#!/bin/sh\nexec /usr/bin/%s -U__GNUC__ -D__GNUC__=99 "$@"\n' $name | program "$work/bin/$name"; done
+    PATH=$work/bin:$PATH configure "-DCMAKE_CUDA_COMPILER=$nvcc" "-DCMAKE_C_COMPILER=$gcc" "-DCMAKE_CXX_COMPILER=$cxx" ||
+        fail "no host compiler is found: $(tail -n 20 "$work/log")"
+    says 1 "CUDA backend: yes, with nvcc [0-9.]+ \([^)]*\) and the host compiler g\+\+-[0-9]+"
+    says 1 "[0-9]: CUDA ON"
+else
+    echo "skipped: an nvcc with a second host compiler"
+fi
+
+# A library that is too old is not used, and what is missing is said once.
+mkdir "$work/old"
+printf '#define ZSTD_VERSION_MAJOR 1\n#define ZSTD_VERSION_MINOR 3\n#define ZSTD_VERSION_RELEASE 8\n' >"$work/old/zstd.h"
+configure -DCUSIGHT_CUDA=OFF "-DZSTD_INCLUDE_DIR=$work/old" -DCUSIGHT_HDF5=ON || fail "an old zstd ends CMake"
+says 1 "Without zstd 1.4.0 or later \(is needed, found 1.3.8; Debian: libzstd-dev\): live video is CUS_ERROR_UNSUPPORTED"
+configure -DCUSIGHT_CUDA=OFF -DCUSIGHT_ZSTD=OFF || fail "without zstd"
+says 0 "Without zstd"
+exit $failed
