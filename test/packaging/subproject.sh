@@ -14,7 +14,7 @@ fail() {
 
 # Options: set(... CACHE ...) and option() in all of the project's CMake files.
 options=$(find "$source" -name 'build*' -prune -o \( -name CMakeLists.txt -o -name '*.cmake' \) -print0 |
-    xargs -0 sed -nE 's/^ *option\((CUSIGHT_[A-Z0-9_]+) .*/\1/p; s/^ *set\((CUSIGHT_[A-Z0-9_]+) .* CACHE .*/\1/p' | sort -u)
+    xargs -0 sed -nE 's/^ *option\((CUSIGHT_[A-Z0-9_]+) .*/\1/p; s/^ *set\((CUSIGHT_[A-Z0-9_]+) .* CACHE (STRING|PATH) .*/\1/p' | sort -u)
 [ "$(wc -w <<<"$options")" -ge 12 ] || fail "these are not all options: $options"
 for name in $options; do
     grep -qE "^\|.*\`$name\`" "$source/docs/guide.md" || fail "docs/guide.md lacks the option $name"

@@ -7,14 +7,6 @@ program=$build/bin/cusight-diffstream
 folder=$(mktemp -d)
 export OMP_NUM_THREADS=1 # many processes share the cores here
 . "$(dirname "$0")/diffstream_support.sh" || exit 1
-start_viewer() {
-    local name=$1; shift
-    timeout 300 "$program" view 127.0.0.1:$port --headless --frame-checksums "$name.seen" "$@" > "$name.out" 2> "$name.err" &
-    viewer=$!
-    started+=("$viewer")
-}
-# ends PID CODE WHAT
-ends() { wait "$1"; local code=$?; [ $code = "$2" ] || fail "$3 ended with $code, not $2"; }
 
 # Every frame that NAME saw is the reference of its number, and its last one is the last frame.
 saw_the_truth() {

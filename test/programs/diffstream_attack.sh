@@ -10,13 +10,6 @@ folder=$(mktemp -d)
 export OMP_NUM_THREADS=1
 seconds=${ATTACK_SECONDS:-3}
 . "$(dirname "$0")/diffstream_support.sh" || exit 1
-start_viewer() {
-    local name=$1; shift
-    timeout 300 "$program" view 127.0.0.1:$port --headless --frame-checksums "$name.seen" "$@" > "$name.out" 2> "$name.err" &
-    viewer=$!
-    started+=("$viewer")
-}
-ends() { wait "$1"; local code=$?; [ $code = "$2" ] || fail "$3 ended with $code, not $2"; }
 
 # attack NAME ARGUMENTS_OF_LIVE_ATTACK...: while a good viewer watches, which must get every frame.
 attack() {

@@ -33,3 +33,14 @@ start_sender() {
     until_ 20 grep -qs listening "$name.err" || { fail "$name does not listen"; cat "$name.err"; exit 1; }
     port=$(sed -n 's/^listening on 127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
 }
+
+# start_viewer NAME ARGUMENTS...: in the background, of the sender on $port; $viewer.
+start_viewer() {
+    local name=$1; shift
+    timeout 300 "$program" view 127.0.0.1:$port --headless --frame-checksums "$name.seen" "$@" > "$name.out" 2> "$name.err" &
+    viewer=$!
+    started+=("$viewer")
+}
+
+# ends PID CODE WHAT: waits for it, and fails unless that is its exit code.
+ends() { wait "$1"; local code=$?; [ $code = "$2" ] || fail "$3 ended with $code, not $2"; }

@@ -27,11 +27,6 @@ const char *const SINK_HELP =
 
 namespace {
 
-bool isImageName(const std::string &path) {
-    const auto &endings = imageEndings();
-    return std::find(endings.begin(), endings.end(), ending(path)) != endings.end();
-}
-
 // Enough for a missing folder or a full disk to show at once.
 constexpr size_t PROBE = 64 * 1024;
 
@@ -302,6 +297,11 @@ const std::vector<std::string> &imageEndings() {
     static const std::vector<std::string> endings = {".png",  ".jpg", ".jpeg", ".bmp", ".tif",
                                                      ".tiff", ".pgm", ".ppm",  ".webp"};
     return endings;
+}
+
+bool isImageName(const std::string &path) {
+    const auto &endings = imageEndings();
+    return std::find(endings.begin(), endings.end(), ending(path)) != endings.end();
 }
 
 void writeImage(const std::string &path, const cv::Mat &picture) {

@@ -54,6 +54,7 @@ std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fp
 // Writes an image whose ending is one of imageEndings(), or a PNG to stdout ("-"). Throws Stop(OUTPUT).
 void writeImage(const std::string &path, const cv::Mat &picture);
 const std::vector<std::string> &imageEndings();
+bool isImageName(const std::string &path);
 
 // A window if there is a display and no --headless; the file of --output if given; `default_file` if neither, with a line on
 // stderr that says why. Call it before the program starts threads: a child process tries to open a window, since some

@@ -9,7 +9,6 @@
 #include <opencv2/videoio.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -42,12 +41,8 @@ bool allDigits(const std::string &text) {
     return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-bool isImageName(const fs::path &path) {
-    std::string ending = path.extension().string();
-    std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
-    static const char *const endings[] = {".png",  ".jpg", ".jpeg", ".bmp", ".tif",
-                                          ".tiff", ".pgm", ".ppm",  ".pnm", ".webp"};
-    return std::any_of(std::begin(endings), std::end(endings), [&](const char *e) { return ending == e; });
+bool isImage(const std::string &path) {
+    return isImageName(path) || ending(path) == ".pnm";
 }
 
 // Calls work() on another thread. False: the program was interrupted meanwhile, and the thread is left alone with what it
@@ -263,7 +258,7 @@ std::vector<std::string> sequence(const std::string &pattern) {
 std::vector<std::string> folder(const std::string &path) {
     std::vector<std::string> files;
     for (const auto &entry : fs::directory_iterator(path))
-        if (entry.is_regular_file() && isImageName(entry.path()) && entry.path().filename().string()[0] != '.')
+        if (entry.is_regular_file() && isImage(entry.path().string()) && entry.path().filename().string()[0] != '.')
             files.push_back(entry.path().string());
     std::sort(files.begin(), files.end());
     if (files.empty())
@@ -347,7 +342,7 @@ std::unique_ptr<Source> open(const std::string &spec) {
     }
     if (fs::is_regular_file(spec, error) && fs::file_size(spec, error) == 0)
         throw Stop(INPUT, spec + " is empty");
-    if (isImageName(spec))
+    if (isImage(spec))
         return std::make_unique<Images>(spec, std::vector<std::string>{spec});
     return std::make_unique<Capture>(spec, Capture::FILE);
 }
