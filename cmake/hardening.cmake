@@ -1,4 +1,4 @@
-# How the built files resist attack. test/test_hardening.sh reads the built files and checks all of it.
+# How the built files resist attack. test/packaging/hardening.sh reads the built files and checks all of it.
 
 # ---- Where the loader looks for libraries ------------------------------------------------------------------------------
 # The build tree's files get their final RUNPATH at once. Otherwise CMake ends it with an empty element, room for what it

@@ -1,11 +1,11 @@
 // cusight-belt: makes a test video for cusight-match: capsules on a conveyor belt, filled with blue soap or empty. Writes the
 // video, a template of the capsule, a mask that excludes its inside, and the ground truth as CSV.
 #include "common/app.hpp"
-#include "common/files.hpp"
-#include "common/options.hpp"
+#include "common/terminal/files.hpp"
+#include "common/terminal/options.hpp"
 #include "common/output.hpp"
-#include "common/progress.hpp"
-#include "common/sink.hpp"
+#include "common/terminal/progress.hpp"
+#include "common/video/sink.hpp"
 #include "common/stages.hpp"
 
 #include <opencv2/core.hpp>
@@ -63,7 +63,7 @@ unsigned hash(unsigned k) {
     return k ^ (k >> 15);
 }
 
-const cv::Point MIDDLE(WINDOW.width / 2, WINDOW.height / 2); // of the template
+const cv::Point MIDDLE(WINDOW.width / 2, WINDOW.height / 2); // the middle of the template
 
 void writeTemplate(const std::string &folder) {
     cv::Mat capsule = belt(0)(cv::Rect({WIDTH / 2, HEIGHT / 2}, WINDOW)).clone();

@@ -1,14 +1,14 @@
 // cusight-contour: elevation and contour map of a stereo pair, or of each frame of a side-by-side stereo video.
 #include "common/app.hpp"
-#include "common/files.hpp"
-#include "common/legend.hpp"
+#include "common/terminal/files.hpp"
+#include "common/video/legend.hpp"
 #include "common/many_devices.hpp"
-#include "common/options.hpp"
+#include "common/terminal/options.hpp"
 #include "common/output.hpp"
-#include "common/progress.hpp"
-#include "common/rectified.hpp"
-#include "common/sink.hpp"
-#include "common/source.hpp"
+#include "common/terminal/progress.hpp"
+#include "common/video/rectified.hpp"
+#include "common/video/sink.hpp"
+#include "common/video/source.hpp"
 #include "common/stages.hpp"
 #include "contour/picture.hpp"
 
@@ -348,7 +348,7 @@ double holesBeforeFilling(const sample::Device &device, const Settings &s, const
     return 1 - cv::countNonZero(r.elevation) / static_cast<double>(r.elevation.total());
 }
 
-// What the user should know of the pair and its map.
+// Tells the user about the pair and its map.
 void reportPair(const sample::Device &device, const Settings &s, const Pair &pair, const cv::Mat &elevation) {
     const Range range = rangeOf(elevation);
     const double holes = holesBeforeFilling(device, s, pair),
@@ -467,7 +467,7 @@ void mapVideo(const Settings &s, const std::vector<sample::Device> &devices, sam
         last.pair.color = job.pair.color;
         last.result = job.result;
         if (frames == 0)
-            reportPair(devices.front(), s, job.pair, job.result.elevation); // of the first frame
+            reportPair(devices.front(), s, job.pair, job.result.elevation); // the first frame
         const Range range = rangeOf(job.result.elevation);
         sample::reportFrame(
             sample::Json().add("frame", frames).add("lowest_shift", range.low - 1).add("highest_shift", range.high - 1));
@@ -478,7 +478,7 @@ void mapVideo(const Settings &s, const std::vector<sample::Device> &devices, sam
     progress.finish();
     writing([&] {
         if (frames)
-            writeFiles(s, last.result, last.pair.color); // of the last frame
+            writeFiles(s, last.result, last.pair.color); // the last frame
         sink->finish();
     });
     const double seconds = progress.seconds(), n = static_cast<double>(frames);

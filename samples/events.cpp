@@ -1,13 +1,13 @@
 // cusight-events: turns a recording of an event camera, or a video, into frames: pictures, videos, raw frames, HDF5.
 // `cusight-events info` prints what is in it.
 #include "common/app.hpp"
-#include "common/event_dealer.hpp"
-#include "common/files.hpp"
+#include "common/events/dealer.hpp"
+#include "common/terminal/files.hpp"
 #include "common/many_devices.hpp"
-#include "common/options.hpp"
+#include "common/terminal/options.hpp"
 #include "common/output.hpp"
-#include "common/progress.hpp"
-#include "common/source.hpp"
+#include "common/terminal/progress.hpp"
+#include "common/video/source.hpp"
 #include "common/stages.hpp"
 #include "events/info.hpp"
 #include "events/merge.hpp"
@@ -340,11 +340,11 @@ class Run {
     Selection selection_;
     cusEventPipelineOptions options_ = cusEventPipelineDefaults();
     bool nonempty_ = true;     // the shard has windows
-    uint64_t all_windows_ = 0; // of all shards, if there are several
+    uint64_t all_windows_ = 0; // in all shards, if there are several
     std::unique_ptr<events::FrameOutput> output_;
     std::unique_ptr<events::EventFile> file_;
-    cusEventPipeline *pipeline_ = nullptr;        // of one device
-    std::unique_ptr<sample::EventDealer> dealer_; // of several
+    cusEventPipeline *pipeline_ = nullptr;        // on one device
+    std::unique_ptr<sample::EventDealer> dealer_; // on several
     uint64_t pushed_ = 0;
     sample::Stopwatch decoding_, pushing_, saving_;
     double seconds_ = 0, overall_ = 0;

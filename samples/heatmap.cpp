@@ -9,13 +9,13 @@
 // its neighbors too, in all frames before, so the first device then gets whole frames and counts alone.
 #include "common/app.hpp"
 #include "common/channel.hpp"
-#include "common/files.hpp"
-#include "common/legend.hpp"
+#include "common/terminal/files.hpp"
+#include "common/video/legend.hpp"
 #include "common/many_devices.hpp"
-#include "common/options.hpp"
-#include "common/progress.hpp"
-#include "common/sink.hpp"
-#include "common/source.hpp"
+#include "common/terminal/options.hpp"
+#include "common/terminal/progress.hpp"
+#include "common/video/sink.hpp"
+#include "common/video/source.hpp"
 #include "common/stages.hpp"
 
 #include "cusight/framediff.h"
@@ -55,7 +55,7 @@ struct Rows {
     }
 };
 
-// What one device does with every frame.
+// The work of one device on every frame.
 struct Share {
     Rows picture, input; // rows to make; rows to read, which contain them
     bool counts;         // also the changed bytes of `input`
@@ -73,7 +73,7 @@ std::vector<Share> divide(int rows, int devices, bool filtered) {
     return shares;
 }
 
-// What a device has of a slot.
+// A device's part of a slot.
 struct Part {
     cusMat frame = CUS_MAT_INIT, picture = CUS_MAT_INIT; // device; unused on the CPU
     cusMat changed = CUS_MAT_INIT;                       // 1 x 1, 32SC1: number of bytes the sparse difference sends
@@ -322,7 +322,7 @@ class Pipeline {
         }
     }
 
-    // What worker `w` does with its share of each slot.
+    // The work of worker `w` on its share of each slot.
     sample::Dealer<Job>::Work worker(size_t w) {
         if (devices_[w].space == CUS_HOST)
             sample::leaveCoresToCodecs(shares_.size());

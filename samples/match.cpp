@@ -1,16 +1,16 @@
 // cusight-match: finds templates in an image, a video or the pictures of a camera, draws the matches, and tells filled objects
 // from empty ones by the color inside them.
 #include "common/app.hpp"
-#include "common/files.hpp"
-#include "common/legend.hpp"
+#include "common/terminal/files.hpp"
+#include "common/video/legend.hpp"
 #include "common/many_devices.hpp"
-#include "common/options.hpp"
+#include "common/terminal/options.hpp"
 #include "common/output.hpp"
-#include "common/progress.hpp"
-#include "common/sink.hpp"
-#include "common/source.hpp"
+#include "common/terminal/progress.hpp"
+#include "common/video/sink.hpp"
+#include "common/video/source.hpp"
 #include "common/stages.hpp"
-#include "common/standard_input.hpp"
+#include "common/video/standard_input.hpp"
 
 #include "cusight/match.h"
 #include "cusight/opencv.hpp"
@@ -199,7 +199,7 @@ class Finder {
 
     const Settings &settings_;
     const cusSpace space_;
-    const size_t count_; // of templates
+    const size_t count_; // templates
     cusStream stream_ = nullptr;
     std::list<Group> groups_;
     cusMat color_ = CUS_MAT_INIT, gray_ = CUS_MAT_INIT;

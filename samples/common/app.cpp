@@ -1,6 +1,6 @@
-#include "app.hpp"
+#include "common/app.hpp"
 
-#include "output.hpp"
+#include "common/output.hpp"
 
 #include "cusight/matrix.hpp"
 
@@ -67,7 +67,7 @@ void onInterrupt(int signal) {
     if (::write(STDERR_FILENO, message, sizeof message - 1) < 0) {
         // stderr is closed
     }
-    // Whoever checks interrupted() ends now; whoever waits in a system call never does, so the alarm ends it.
+    // A loop that checks interrupted() ends now. A thread that waits in a system call does not; the alarm ends it.
     cpu_before = cpuTime();
     const itimerval alarm = {{0, CHECK_US}, {0, CHECK_US}};
     ::setitimer(ITIMER_REAL, &alarm, nullptr);

@@ -1,4 +1,4 @@
-// What every sample program starts and ends with: exit codes, errors, Ctrl-C, choosing the device.
+// Start and end of every program: exit codes, errors, Ctrl-C, choosing the device.
 //
 //   static int run(int argc, char **argv) { ... return sample::OK; }
 //   int main(int argc, char **argv) { return sample::guarded(argc, argv, run); }
@@ -6,7 +6,7 @@
 
 #include "cusight/core.h"
 
-#include "report.hpp"
+#include "common/terminal/report.hpp"
 
 #include <cstdarg>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "many_devices.hpp"
+#include "common/many_devices.hpp"
 
 #include "cusight/cusight.hpp"
 

@@ -10,8 +10,8 @@
 // Needs no OpenCV.
 #pragma once
 
-#include "app.hpp"
-#include "channel.hpp"
+#include "common/app.hpp"
+#include "common/channel.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -55,7 +55,7 @@ class Dealer {
     using Work = std::function<void(Job &)>;
 
     // make(w) is called on the thread of worker w, and what it returns is called there with each of the worker's jobs and
-    // destroyed there. Device work may still be queued when it returns, if whoever takes the job waits for it.
+    // destroyed there. Device work may still be queued when it returns, if the taker of the job waits for it.
     Dealer(std::vector<Device> devices, size_t depth, std::function<Work(size_t)> make)
         : devices_(std::move(devices)), capacity_(devices_.size() * depth), make_(std::move(make)) {
         for (size_t w = 0; w < devices_.size(); ++w)

@@ -1,7 +1,7 @@
 // Files that a program writes: beside their place under an unpredictable name, and renamed when they are whole.
 #pragma once
 
-#include "app.hpp"
+#include "common/app.hpp"
 
 #include <cstddef>
 #include <cstdio>

@@ -1,7 +1,7 @@
-#include "stages.hpp"
+#include "common/stages.hpp"
 
-#include "app.hpp"
-#include "report.hpp"
+#include "common/app.hpp"
+#include "common/terminal/report.hpp"
 
 namespace sample {
 

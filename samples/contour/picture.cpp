@@ -1,4 +1,4 @@
-#include "picture.hpp"
+#include "contour/picture.hpp"
 
 #include "common/app.hpp"
 

@@ -1,14 +1,14 @@
 // Labels and the scale of the colors of a contour map.
 #pragma once
 
-#include "common/legend.hpp"
+#include "common/video/legend.hpp"
 
 #include <opencv2/core.hpp>
 
 namespace contour {
 
 struct Range {
-    double low = 0, high = 0; // of the elevation: 1 + shift, 0 for a hole
+    double low = 0, high = 0; // elevation: 1 + shift, 0 for a hole
 };
 Range rangeOf(const cv::Mat &elevation);
 

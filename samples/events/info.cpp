@@ -1,9 +1,9 @@
-#include "info.hpp"
+#include "events/info.hpp"
 
 #include "events/source.hpp"
 
 #include "common/app.hpp"
-#include "common/progress.hpp"
+#include "common/terminal/progress.hpp"
 
 #include <algorithm>
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 using sample::Json;
 using ull = unsigned long long;
 
-// What reading all events shows.
+// Facts that only reading all events shows.
 class Statistics {
   public:
     explicit Statistics(cv::Size sensor)

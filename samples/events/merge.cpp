@@ -1,9 +1,9 @@
-#include "merge.hpp"
+#include "events/merge.hpp"
 
 #include "common/app.hpp"
-#include "common/files.hpp"
+#include "common/terminal/files.hpp"
 #include "common/output.hpp"
-#include "common/progress.hpp"
+#include "common/terminal/progress.hpp"
 
 #include "cusight/eventio.h"
 #include "cusight/live.h"

@@ -14,7 +14,7 @@ struct MergeSettings {
 // Throws sample::Stop.
 void merge(const MergeSettings &settings);
 
-// What --shard I/N stores with its frames; `run` is the same for all shards of a recording and options.
+// Stored by --shard I/N with its frames; `run` is the same for all shards of a recording and options.
 std::string shardLabel(unsigned long long shard, unsigned long long shards, const std::string &run);
 
 } // namespace events

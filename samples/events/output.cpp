@@ -1,10 +1,10 @@
-#include "output.hpp"
+#include "events/output.hpp"
 
 #include "events/merge.hpp"
 #include "events/source.hpp"
 
 #include "common/app.hpp"
-#include "common/eventview.hpp"
+#include "common/events/view.hpp"
 
 #include "cusight/live.h"
 
@@ -31,7 +31,7 @@ bool isHdf5(const std::string &name) {
     return endsWith(name, ".h5") || endsWith(name, ".hdf5");
 }
 
-// Of a shard's frames in HDF5, for `cusight-events merge`; "" without --shard.
+// The note in a shard's HDF5 file, for `cusight-events merge`; "" without --shard.
 std::string labelOf(const Settings &s) {
     struct stat about;
     const bool is_file = ::stat(s.input.c_str(), &about) == 0;

@@ -4,7 +4,7 @@
 #include "events/settings.hpp"
 
 #include "common/output.hpp"
-#include "common/sink.hpp"
+#include "common/video/sink.hpp"
 #include "common/stages.hpp"
 
 #include "cusight/eventio.h"

@@ -1,8 +1,8 @@
 // Options of cusight-events.
 #pragma once
 
-#include "common/options.hpp"
-#include "events/windows.hpp"
+#include "common/terminal/options.hpp"
+#include "common/events/windows.hpp"
 
 #include <opencv2/core.hpp>
 

@@ -1,10 +1,10 @@
-#include "source.hpp"
+#include "events/source.hpp"
 
 #include "common/app.hpp"
-#include "common/files.hpp"
+#include "common/terminal/files.hpp"
 #include "common/output.hpp"
-#include "common/source.hpp"
-#include "common/standard_input.hpp"
+#include "common/video/source.hpp"
+#include "common/video/standard_input.hpp"
 
 #include <opencv2/imgproc.hpp>
 
@@ -161,7 +161,7 @@ std::unique_ptr<EventSource> openEvents(const Settings &s, bool pinned) {
     if (status == CUS_OK)
         return std::make_unique<RecordingSource>(reader, name, s.skip_bad, pinned);
     const std::string message = sample::lastMessage();
-    // What no reader recognizes may be a video, a camera or a folder of images.
+    // An input that no reader recognizes may be a video, a camera or a folder of images.
     sample::requireRegular(path);
     if (status == CUS_ERROR_IO || message.find("not an event recording") != std::string::npos)
         return std::make_unique<VideoSource>(path, s.contrast_threshold);

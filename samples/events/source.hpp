@@ -33,7 +33,7 @@ class EventSource {
 
     virtual std::string describe() const = 0;
 
-    // What a recording says about itself and what was found in it; null for a video.
+    // The header of a recording and what was found in it; null for a video.
     virtual const cusEventInfo *info() const { return nullptr; }
     virtual cusEventCounts counts() const { return {}; }
 
@@ -70,7 +70,7 @@ class Selection {
     EventSource &source_;
     const int64_t from_, to_;                    // microseconds from the first event
     int64_t start_ = -1;                         // time of the first event
-    std::vector<uint16_t> column_, row_, x_, y_; // of the grid, for each of the sensor; empty: no resize
+    std::vector<uint16_t> column_, row_, x_, y_; // from the sensor's to the grid's; empty: no resize
 };
 
 } // namespace events

@@ -6,7 +6,7 @@
 #ifdef CUSIGHT_HAVE_DIFFSTREAM
 
 #include "common/app.hpp"
-#include "diffstream/door.hpp"
+#include "diffstream/net/pending_connections.hpp"
 #include "diffstream/log.hpp"
 
 #include <chrono>
@@ -137,7 +137,7 @@ TEST(LiveLog, AnUnreadLogBlocksNothing) {
     EXPECT_NE(text.find("lines were lost: the log was not read"), std::string::npos);
 }
 
-// ---- The door ----------------------------------------------------------------------------------------------------------
+// ---- Pending connections -----------------------------------------------------------------------------------------------
 
 class LiveDoor : public testing::Test {
   protected:
@@ -149,7 +149,7 @@ class LiveDoor : public testing::Test {
             ::unlink(file.c_str());
     }
     void open(int max_pending, const Tls *tls = nullptr) {
-        door = std::make_unique<Door>(Address{"127.0.0.1", "0"}, tls, max_pending, log);
+        pending = std::make_unique<PendingConnections>(Address{"127.0.0.1", "0"}, tls, max_pending, log);
     }
     // Connects from 127.0.0.N and sends the first bytes of a viewer.
     int connect(int n, const Bytes &first = {'C'}) {
@@ -159,13 +159,13 @@ class LiveDoor : public testing::Test {
         address.sin_addr.s_addr = htonl(0x7f000000u + static_cast<uint32_t>(n));
         EXPECT_EQ(::bind(s, reinterpret_cast<sockaddr *>(&address), sizeof address), 0);
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        address.sin_port = htons(static_cast<uint16_t>(door->port()));
+        address.sin_port = htons(static_cast<uint16_t>(pending->port()));
         EXPECT_EQ(::connect(s, reinterpret_cast<sockaddr *>(&address), sizeof address), 0);
         if (!first.empty()) {
             EXPECT_EQ(::send(s, first.data(), first.size(), 0), static_cast<ssize_t>(first.size()));
         }
         sockets.push_back(s);
-        std::this_thread::sleep_for(std::chrono::milliseconds(20)); // so the door sees them in this order
+        std::this_thread::sleep_for(std::chrono::milliseconds(20)); // so that the thread sees them in this order
         return s;
     }
     static bool isClosed(int s) {
@@ -195,7 +195,7 @@ class LiveDoor : public testing::Test {
     std::vector<int> sockets;
     Pipe unread;
     Log log{unread.ends[1]};
-    std::unique_ptr<Door> door;
+    std::unique_ptr<PendingConnections> pending;
 };
 
 TEST_F(LiveDoor, OneAddressHasFourPendingConnections) {
@@ -245,9 +245,9 @@ TEST_F(LiveDoor, AHelloIsLetInWhateverWaits) {
     for (int i = 0; i < 8; ++i)
         connect(5);
     const int viewer = connect(5, hello());
-    std::vector<Door::Admitted> in;
+    std::vector<PendingConnections::Admitted> in;
     ASSERT_TRUE(within(2, [&] {
-        for (Door::Admitted &a : door->take())
+        for (PendingConnections::Admitted &a : pending->take())
             in.push_back(std::move(a));
         return !in.empty();
     }));
@@ -258,11 +258,11 @@ TEST_F(LiveDoor, AHelloIsLetInWhateverWaits) {
     const Bytes whole = hello();
     const int slow = connect(5, Bytes(whole.begin(), whole.begin() + 10));
     ASSERT_EQ(::send(slow, whole.data() + 10, whole.size() - 10, 0), static_cast<ssize_t>(whole.size()) - 10);
-    EXPECT_TRUE(within(2, [&] { return door->take().size() == 1; }));
+    EXPECT_TRUE(within(2, [&] { return pending->take().size() == 1; }));
     // Anything else is not let in.
     const int stranger = connect(5, Bytes(48, 'G'));
     EXPECT_TRUE(within(2, [&] { return isClosed(stranger); }));
-    EXPECT_TRUE(door->take().empty());
+    EXPECT_TRUE(pending->take().empty());
 }
 
 TEST_F(LiveDoor, ConnectionsWithoutHelloTimeOut) {
@@ -298,12 +298,12 @@ TEST_F(LiveDoor, TheRightKeyOpensIt) {
     right.key = writeFile("right", digits(1), 0600);
     const Tls server(right, true, ""), client(right, false, "127.0.0.1");
     open(16, &server);
-    const Address address{"127.0.0.1", std::to_string(door->port())};
+    const Address address{"127.0.0.1", std::to_string(pending->port())};
     Connection viewer(connectTo(address, true, std::chrono::seconds(5)), "sender", &client);
-    std::vector<Door::Admitted> in;
+    std::vector<PendingConnections::Admitted> in;
     EXPECT_TRUE(within(5, [&] {
         viewer.handshake();
-        for (Door::Admitted &a : door->take())
+        for (PendingConnections::Admitted &a : pending->take())
             in.push_back(std::move(a));
         return !in.empty();
     }));
@@ -317,10 +317,10 @@ TEST_F(LiveDoor, TheWrongKeyIsARefusalAndABrokenHandshakeIsNot) {
     wrong.key = writeFile("wrong", digits(2), 0600);
     const Tls server(right, true, ""), client(wrong, false, "127.0.0.1");
     open(16, &server);
-    const Address address{"127.0.0.1", std::to_string(door->port())};
+    const Address address{"127.0.0.1", std::to_string(pending->port())};
     Connection refused(connectTo(address, true, std::chrono::seconds(5)), "sender", &client);
     EXPECT_THROW(shakeHands(refused), NotAuthenticated);
-    EXPECT_TRUE(door->take().empty());
+    EXPECT_TRUE(pending->take().empty());
 
     // A sender that drops the connection, for a newer one or because it ends, has refused nothing: the viewer tries again.
     Listener broken({"127.0.0.1", "0"}, true);
@@ -443,13 +443,13 @@ TEST_F(LiveDoor, KeysAreWipedAfterUse) {
         const Tls server(key, true, ""), client(key, false, "127.0.0.1");
         EXPECT_EQ(copiesOfKey(seed), 2); // one each, and none of the digits
         open(16, &server);
-        Connection viewer(connectTo({"127.0.0.1", std::to_string(door->port())}, true, std::chrono::seconds(5)), "sender",
-                          &client);
+        Connection viewer(connectTo({"127.0.0.1", std::to_string(pending->port())}, true, std::chrono::seconds(5)),
+                          "sender", &client);
         EXPECT_TRUE(within(5, [&] {
             viewer.handshake();
-            return !door->take().empty();
+            return !pending->take().empty();
         }));
-        door.reset();
+        pending.reset();
     }
     EXPECT_EQ(copiesOfKey(seed), 0);
 }

@@ -1,0 +1,176 @@
+#include "diffstream/broadcaster.hpp"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <poll.h>
+
+namespace diffstream {
+
+using cusight::check;
+
+namespace {
+
+constexpr double DRAIN_SECONDS = 10; // after the last frame, for viewers that still read
+
+} // namespace
+
+Broadcaster::Broadcaster(const SendSettings &settings, cv::Size size, double rate, PackedQueue &packed, cusSender *sender,
+                         SenderStats &stats, const std::function<void(int)> &listening)
+    : settings_(settings), size_(size), rate_millihertz_(static_cast<uint32_t>(std::lround(rate * 1000))), packed_(packed),
+      sender_(sender), stats_(stats) {
+    if (settings.tls.any())
+        tls_ = std::make_unique<Tls>(settings.tls, true, "");
+    pending_ = std::make_unique<PendingConnections>(settings.address, tls_.get(), settings.max_pending, log_);
+    listening(pending_->port());
+}
+
+void Broadcaster::run() {
+    while (!packed_.ended()) {
+        wait(100);
+        serve();
+    }
+    finish();
+}
+
+// Says bye to all, and lets those who still read have the rest of their output.
+void Broadcaster::finish() {
+    pending_.reset();
+    for (Client &c : clients_)
+        cusPeerFinish(c.peer);
+    const auto end = Clock::now();
+    while (!clients_.empty() && secondsSince(end) < DRAIN_SECONDS) {
+        serve();
+        clients_.remove_if([](Client &c) {
+            if (c.waiting)
+                return false;
+            c.connection->shutdown();
+            return true;
+        });
+        if (!clients_.empty())
+            wait(100);
+    }
+}
+
+void Broadcaster::wait(int milliseconds) {
+    std::vector<pollfd> fds = {{packed_.wakeup(), POLLIN, 0}};
+    if (pending_)
+        fds.push_back({pending_->wakeup(), POLLIN, 0});
+    for (const Client &c : clients_)
+        fds.push_back({c.connection->socket(), c.connection->events(c.waiting), 0});
+    ::poll(fds.data(), fds.size(), milliseconds);
+    packed_.drain();
+}
+
+void Broadcaster::serve() {
+    const auto start = Clock::now();
+    admitAll();
+    forEachClient([&](Client &client) { receive(client); });
+    sendFrames();
+    checkClients();
+    SenderStats::add(stats_.send, secondsSince(start));
+}
+
+void Broadcaster::sendFrames() {
+    cusSentFrame frame;
+    while (packed_.pop(frame)) {
+        forEachClient([&](Client &client) {
+            check(cusPeerOffer(client.peer, &frame));
+            transmit(client);
+        });
+        check(cusSenderRelease(sender_));
+        packed_.released();
+    }
+}
+
+// Sends what waits, drops viewers that left or are too slow, and counts the others.
+void Broadcaster::checkClients() {
+    int connected = 0;
+    forEachClient([&](Client &client) {
+        transmit(client);
+        cusPeerInfo info = {};
+        check(cusPeerQuery(client.peer, &info));
+        connected += info.connected && !info.disconnected;
+        if (info.wants_key_frame)
+            key_frame_requested_ = true;
+        if (info.disconnected)
+            throw NetError("said goodbye");
+        if (!info.connected && secondsSince(client.connected) > HELLO_SECONDS)
+            throw NetError(sample::text("did not say hello within %.0f s", HELLO_SECONDS));
+        if (client.waiting && secondsSince(client.progress) > settings_.timeout)
+            throw NetError(sample::text("received nothing for %.0f s", settings_.timeout));
+    });
+    connected_ = connected;
+    stats_.viewers = connected;
+}
+
+// Does the work for each client and removes those that fail.
+template<class F>
+void Broadcaster::forEachClient(F &&work) {
+    for (auto c = clients_.begin(); c != clients_.end();)
+        c = guarded(*c, work) ? std::next(c) : clients_.erase(c);
+}
+
+// False: the connection is over, and the log says why.
+template<class F>
+bool Broadcaster::guarded(Client &client, F &&work) {
+    try {
+        work(client);
+        return true;
+    } catch (const NetError &error) {
+        log_.line("viewer " + client.connection->name(), error.what());
+    } catch (const cusight::Error &) {
+        log_.line("viewer " + client.connection->name(), cusLastError());
+    }
+    return false;
+}
+
+void Broadcaster::admitAll() {
+    if (!pending_)
+        return;
+    for (PendingConnections::Admitted &viewer : pending_->take()) {
+        if (clients_.size() >= static_cast<size_t>(settings_.max_viewers))
+            log_.line("viewer " + viewer.connection->name(), "refused, --max-viewers is reached");
+        else
+            admit(viewer);
+    }
+}
+
+void Broadcaster::admit(PendingConnections::Admitted &viewer) {
+    clients_.emplace_back(std::move(viewer.connection), viewer.since);
+    const bool welcome = guarded(clients_.back(), [&](Client &client) {
+        check(cusPeerCreate(&client.peer, size_.height, size_.width, CUS_8UC3, rate_millihertz_));
+        check(cusPeerInput(client.peer, viewer.said.data(), viewer.said.size()));
+    });
+    if (!welcome)
+        clients_.pop_back();
+}
+
+void Broadcaster::receive(Client &client) {
+    uint8_t buffer[4096]; // more than a viewer normally sends; the rest waits for the next turn
+    const size_t n = client.connection->read(buffer, sizeof buffer);
+    check(cusPeerInput(client.peer, buffer, n));
+}
+
+void Broadcaster::transmit(Client &client) {
+    client.waiting = false;
+    for (;;) {
+        const uint8_t *data = nullptr;
+        size_t bytes = 0;
+        check(cusPeerOutput(client.peer, &data, &bytes));
+        if (bytes == 0) {
+            client.progress = Clock::now();
+            return;
+        }
+        const size_t n = client.connection->write(data, bytes);
+        if (n == 0) {
+            client.waiting = true;
+            return;
+        }
+        client.progress = Clock::now();
+        check(cusPeerSent(client.peer, n));
+    }
+}
+
+} // namespace diffstream

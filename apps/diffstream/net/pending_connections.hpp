@@ -1,0 +1,97 @@
+// Accepts connections and lets in those that prove who they are.
+#pragma once
+
+#include "diffstream/log.hpp"
+#include "diffstream/net/sockets.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace diffstream {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double HELLO_SECONDS = 5; // a viewer that has not said hello by then is dropped
+
+// A thread of its own serves every connection until it has passed the TLS handshake or, without TLS, has said hello. Frames on
+// their way out never delay a handshake, and a handshake never delays a frame. Pending connections have a quota, in total and for
+// each address. A further connection evicts one that has said nothing yet or, if all have, the oldest.
+class PendingConnections {
+  public:
+    static constexpr int PER_ADDRESS = 4;
+
+    struct Admitted {
+        std::unique_ptr<Connection> connection;
+        std::vector<uint8_t> said; // without TLS: the hello
+        Clock::time_point since;   // when it connected
+    };
+
+    // Throws like Listener. tls: nullptr without TLS.
+    PendingConnections(const Address &address, const Tls *tls, int max_pending, Log &log);
+    ~PendingConnections();
+    PendingConnections(const PendingConnections &) = delete;
+    PendingConnections &operator=(const PendingConnections &) = delete;
+
+    int port() const { return listener_.port(); }
+    // Becomes readable when a viewer has been let in.
+    int wakeup() const { return admitted_event_.file(); }
+    // The viewers let in since the last call.
+    std::vector<Admitted> take();
+
+  private:
+    // A counter to poll for.
+    class Event {
+      public:
+        Event();
+        ~Event();
+        Event(const Event &) = delete;
+        Event &operator=(const Event &) = delete;
+        int file() const { return file_; }
+        void set() const;
+        void clear() const;
+
+      private:
+        int file_;
+    };
+    struct Pending {
+        std::unique_ptr<Connection> connection;
+        std::string address; // without the port; the network for IPv6
+        Clock::time_point since = Clock::now(), deadline;
+        bool heard = false;   // has sent something
+        bool refused = false; // waits only for the other end to read why
+        std::vector<uint8_t> said;
+    };
+    enum class State { PENDING, ADMITTED, OVER };
+
+    void run();
+    void turn();
+    void wait();
+    void servePending();
+    void acceptAll();
+    void makeRoom(const std::string &address);
+    void drop(std::list<Pending>::iterator which, const std::string &why);
+    bool dropSilent();
+    State serve(Pending &pending);
+    State advance(Pending &pending) const;
+    void admit(Pending &pending);
+
+    const Tls *tls_;
+    const size_t max_pending_;
+    Log &log_;
+    Listener listener_;
+    Event admitted_event_, stop_event_;
+    std::list<Pending> pending_; // oldest first
+    Clock::time_point accept_again_ = Clock::now();
+    std::mutex mutex_;
+    std::vector<Admitted> admitted_;
+    std::atomic<bool> stopped_{false};
+    std::thread thread_; // last: it uses the others
+};
+
+} // namespace diffstream

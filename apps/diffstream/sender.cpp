@@ -1,0 +1,285 @@
+// The sender: three threads, capture -> difference -> send, and the main thread, which shows the progress.
+#include "diffstream/sender.hpp"
+
+#include "common/output.hpp"
+#include "common/terminal/progress.hpp"
+#include "common/video/source.hpp"
+#include "common/stages.hpp"
+#include "diffstream/broadcaster.hpp"
+#include "diffstream/log.hpp"
+#include "diffstream/queues.hpp"
+#include "diffstream/signals.hpp"
+
+#include "cusight/opencv.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <thread>
+
+namespace diffstream {
+
+using cusight::check;
+using sample::Stop;
+
+namespace {
+
+constexpr int KEY_FRAME_INTERVAL = 10; // frames, at least: so no viewer can make the others pay for more
+constexpr auto MAX_CATCH_UP = std::chrono::milliseconds(250); // a longer delay would reach the viewers as a burst
+
+struct DestroySender {
+    void operator()(cusSender *sender) const { cusSenderDestroy(sender); }
+};
+
+class Transmission {
+  public:
+    Transmission(const SendSettings &settings, const std::function<void(int)> &listening, const std::function<bool()> &stop)
+        : settings_(settings), stop_(stop), device_(sample::chooseDevice(settings.device)),
+          source_(sample::openSource(settings.input)), size_(source_->size()), name_(source_->name()),
+          rate_(settings.rate > 0 ? settings.rate : source_->fps()),
+          drop_oldest_(settings.drop == "latest" || (settings.drop == "auto" && source_->frames() == 0)),
+          sender_(createSender()), captured_(settings.options.max_in_flight + 2, size_.height, size_.width, onGpu()),
+          packed_(settings.options.max_in_flight),
+          broadcaster_(settings, size_, rate_, packed_, sender_.get(), stats_, listening) {
+        if (!settings.digests.empty())
+            digests_ = std::make_unique<sample::OutputFile>(settings.digests);
+    }
+
+    void run() {
+        const long long total = totalFrames(); // before another thread uses the source
+        std::exception_ptr capture_error, difference_error, send_error;
+        auto blocked = std::make_unique<SignalsBlocked>(); // while the threads start
+        std::thread capturing([&] {
+            guarded(capture_error, [&] { capture(); });
+            captured_.close();
+        });
+        std::thread differencing([&] {
+            guarded(difference_error, [&] { difference(); });
+            captured_.close();
+            packed_.close();
+        });
+        sample::Progress progress("frames", total);
+        std::thread sending([&] {
+            guarded(send_error, [&] { broadcaster_.run(); });
+            packed_.close();
+            captured_.close();
+        });
+        blocked.reset();
+        while (!packed_.ended()) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            showProgress(progress);
+        }
+        const auto end = Clock::now();
+        capturing.join();
+        differencing.join();
+        sending.join();
+        if (settings_.progress && stderrAccepts())
+            progress.finish();
+        std::exception_ptr log_error;
+        guarded(log_error, [&] {
+            if (digests_ && stats_.frames)
+                digests_->commit();
+        });
+        digests_.reset();
+        report(std::chrono::duration<double>(end - first_frame_).count());
+        for (const std::exception_ptr &error : {send_error, difference_error, log_error, capture_error})
+            if (error)
+                std::rethrow_exception(error);
+    }
+
+  private:
+    template<class F>
+    static void guarded(std::exception_ptr &error, F &&work) {
+        try {
+            work();
+        } catch (...) {
+            error = std::current_exception();
+        }
+    }
+
+    bool onGpu() const { return device_.space == CUS_DEVICE; }
+    bool stopped() const { return sample::interrupted() || stop_(); }
+    double frameBytes() const { return 3.0 * size_.area(); }
+    double frameCount() const { return static_cast<double>(std::max<long long>(stats_.frames, 1)); }
+
+    cusSender *createSender() const {
+        cusSender *sender = nullptr;
+        check(cusSenderCreate(&sender, size_.height, size_.width, CUS_8UC3, device_.space, &settings_.options));
+        return sender;
+    }
+
+    // 0: unknown
+    long long totalFrames() const {
+        const long long total = settings_.loop ? 0 : source_->frames();
+        if (!settings_.max_frames)
+            return total;
+        return total ? std::min<long long>(total, settings_.max_frames) : settings_.max_frames;
+    }
+
+    // ---- Capture ----
+
+    void capture() {
+        while (!stopped() && broadcaster_.connected() < settings_.wait)
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        auto due = first_frame_ = Clock::now();
+        for (long long k = 0; (!settings_.max_frames || k < settings_.max_frames) && !stopped(); ++k) {
+            cusMat *const frame = captured_.acquire(drop_oldest_);
+            if (!frame || !read(*frame))
+                break;
+            if (!settings_.unpaced)
+                pace(due);
+            captured_.push(frame);
+        }
+    }
+
+    // Reads the next frame of the source, with --loop from the start again at its end. False: there is none.
+    bool read(cusMat &into) {
+        const auto begin = Clock::now();
+        cv::Mat frame = cusight::toMat(into);
+        bool more = source_->read(frame);
+        if (!more && settings_.loop) {
+            source_ = sample::openSource(settings_.input);
+            if (source_->size() != size_)
+                throw Stop(sample::INPUT, name_ + " has changed its size");
+            more = source_->read(frame);
+        }
+        SenderStats::add(stats_.capture, secondsSince(begin));
+        return more;
+    }
+
+    // Waits until the frame is due. A short delay is caught up with, a long one is not.
+    void pace(Clock::time_point &due) const {
+        due = std::max(due, Clock::now() - MAX_CATCH_UP);
+        for (auto at = Clock::now(); at < due && !stopped(); at = Clock::now())
+            std::this_thread::sleep_until(std::min(due, at + std::chrono::milliseconds(50)));
+        due += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(1 / rate_));
+    }
+
+    // ---- Difference ----
+
+    void difference() {
+        if (onGpu())
+            check(cusDeviceSet(device_.index));
+        // The GPU works on the next frame while one is packed, if there is one and the reference is not read in between.
+        const size_t in_flight = onGpu() && !digests_ ? 2 : 1;
+        std::deque<cusMat *> submitted;
+        for (;;) {
+            cusMat *const frame = captured_.pop(submitted.empty());
+            if (!frame && submitted.empty())
+                return;
+            if (frame) {
+                if (!packed_.waitForRoom())
+                    return;
+                check(cusSenderSubmit(sender_.get(), frame, keyFrameDue(), nullptr));
+                submitted.push_back(frame);
+                if (submitted.size() < in_flight)
+                    continue;
+            }
+            cusSentFrame packed;
+            check(cusSenderFinish(sender_.get(), &packed));
+            captured_.release(submitted.front());
+            submitted.pop_front();
+            count(packed);
+            if (digests_)
+                writeDigest(packed.sequence);
+            packed_.push(packed);
+        }
+    }
+
+    // Whether the frame that is submitted next gets a key frame, for viewers that wait for one.
+    bool keyFrameDue() {
+        const bool due = submitted_ - last_key_frame_ >= KEY_FRAME_INTERVAL && broadcaster_.takeKeyFrameRequest();
+        if (due)
+            last_key_frame_ = submitted_;
+        ++submitted_;
+        return due;
+    }
+
+    void count(const cusSentFrame &frame) {
+        ++stats_.frames;
+        stats_.bytes += static_cast<long long>(frame.message_bytes);
+        stats_.changed += frame.count;
+        SenderStats::add(stats_.encode, 1e-3 * static_cast<double>(frame.encode_ms));
+        SenderStats::add(stats_.pack, 1e-3 * static_cast<double>(frame.pack_ms));
+    }
+
+    // The checksum of what viewers must see after this frame.
+    void writeDigest(uint64_t sequence) {
+        cusMat reference = CUS_MAT_INIT, host = CUS_MAT_INIT;
+        check(cusSenderReference(sender_.get(), &reference));
+        if (onGpu()) {
+            check(cusMatDownload(&reference, &host, nullptr));
+            check(cusStreamSynchronize(nullptr));
+        } else {
+            check(cusMatRegion(&reference, 0, 0, reference.cols, reference.rows, &host));
+        }
+        uint32_t crc = 0;
+        for (int y = 0; y < host.rows; ++y)
+            crc = cusCrc32c(crc, static_cast<const char *>(host.data) + static_cast<size_t>(y) * host.step,
+                            static_cast<size_t>(host.cols) * 3);
+        cusMatRelease(&host);
+        digests_->print("%llu %08x\n", static_cast<unsigned long long>(sequence), crc);
+        digests_->publish();
+    }
+
+    // ---- Figures ----
+
+    void showProgress(sample::Progress &progress) {
+        if (!settings_.progress || !stderrAccepts())
+            return;
+        progress.update(stats_.frames, sample::text("%d viewers, %.2f %% changed, %.2f Mbit/s", stats_.viewers.load(),
+                                                    100 * static_cast<double>(stats_.changed) / frameCount() / frameBytes(),
+                                                    8e-6 * static_cast<double>(stats_.bytes) / progress.seconds()));
+    }
+
+    void report(double seconds) {
+        const double n = frameCount();
+        using sample::Json;
+        const double changed = static_cast<double>(stats_.changed) / n / frameBytes(),
+                     bytes = static_cast<double>(stats_.bytes) / n;
+        sample::figure("source",
+                       Json().add("source", name_).add("width", size_.width).add("height", size_.height).add("fps", rate_),
+                       "%s, %d x %d, %.3f frames/s", name_.c_str(), size_.width, size_.height, rate_);
+        sample::figure("device", "%s", device_.name.c_str());
+        sample::figure("frames sent",
+                       Json()
+                           .add("frames_sent", stats_.frames.load())
+                           .add("sent_per_second", n / seconds)
+                           .add("dropped", captured_.dropped()),
+                       "%lld, %.1f a second, %lld dropped", stats_.frames.load(), n / seconds, captured_.dropped());
+        sample::figure("bytes a frame",
+                       Json().add("sent_bytes_per_frame", bytes).add("frame_bytes", frameBytes()).add("changed", changed),
+                       "%.0f of %.0f, %.3f %% of the bytes changed", bytes, frameBytes(), 100 * changed);
+        sample::figureStages(
+            {{"capture", stats_.capture}, {"difference", stats_.encode}, {"pack", stats_.pack}, {"send", stats_.send}},
+            seconds, n);
+    }
+
+    const SendSettings &settings_;
+    const std::function<bool()> &stop_;
+    const sample::Device device_;
+    std::unique_ptr<sample::Source> source_;
+    const cv::Size size_;
+    const std::string name_;
+    const double rate_;
+    const bool drop_oldest_;
+    std::unique_ptr<cusSender, DestroySender> sender_;
+    CaptureQueue captured_;
+    PackedQueue packed_;
+    SenderStats stats_;
+    Broadcaster broadcaster_;
+    std::unique_ptr<sample::OutputFile> digests_;  // followed by others while it grows
+    Clock::time_point first_frame_ = Clock::now(); // written by the capturing thread
+    long long submitted_ = 0, last_key_frame_ = -1000;
+};
+
+} // namespace
+
+void send(const SendSettings &settings, const std::function<void(int)> &listening, const std::function<bool()> &stop) {
+    Transmission(settings, listening, stop).run();
+}
+
+} // namespace diffstream

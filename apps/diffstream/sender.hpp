@@ -1,0 +1,36 @@
+// The sending half of cusight-diffstream.
+#pragma once
+
+#include "common/app.hpp"
+#include "diffstream/net/sockets.hpp"
+
+#include "cusight/live.h"
+
+#include <functional>
+#include <string>
+
+namespace diffstream {
+
+struct SendSettings {
+    std::string input, device = "auto";
+    Address address{"127.0.0.1", "7878"};
+    TlsFiles tls;
+    cusSenderOptions options = cusSenderDefaults();
+    bool loop = false;
+    std::string drop = "auto"; // auto, never, latest
+    double rate = 0;           // frames a second; 0: the source's
+    bool unpaced = false;      // as fast as possible
+    int max_frames = 0;
+    int wait = 0; // viewers to wait for before the first frame
+    int max_viewers = 32;
+    int max_pending = 16; // connections that have not proved who they are
+    double timeout = 30;  // seconds without progress, after which a viewer is dropped
+    std::string digests;  // output file: a checksum of the reference after each frame
+    bool progress = true;
+};
+
+// Sends until the source ends, Ctrl-C, or `stop` returns true. `listening` is called with the port once viewers can connect.
+// Throws sample::Stop and cusight::Error.
+void send(const SendSettings &settings, const std::function<void(int port)> &listening, const std::function<bool()> &stop);
+
+} // namespace diffstream

@@ -1,0 +1,69 @@
+// The recording, as each rank reads it: from any event on, wherever the bytes of the event are.
+#pragma once
+
+#include "events-mpi/options.hpp"
+#include "events-mpi/team.hpp"
+
+#include "cusight/eventio.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace events_mpi {
+
+// Throws sample::Stop with the message of the call that failed.
+void check(cusStatus status);
+
+class Recording {
+  public:
+    static constexpr int PIECE = 800000; // events; whole chunks of M3ED and DSEC
+
+    // Throws Stop(INPUT). `pinned`: events are read into page-locked memory.
+    Recording(const Options &options, bool pinned);
+    ~Recording();
+    Recording(const Recording &) = delete;
+    Recording &operator=(const Recording &) = delete;
+
+    // All ranks together: finds marks all over the recording, so that each rank can start anywhere; and, unless the recording
+    // says it, the size of the sensor.
+    void index(Team &team);
+
+    cusEventInfo info = {};
+    Size sensor, grid; // grid: of the frames
+
+    // Events have numbers, and marks count them. Not if bad events are skipped: then all ranks read from the start.
+    bool indexed() const { return indexed_; }
+    uint64_t events() const { return marks_.back().index; }
+    const std::vector<cusEventMark> &marks() const { return marks_; }
+    size_t markBefore(uint64_t event) const; // the last one at or before it
+    // The last mark before which all events are earlier than `time`.
+    size_t markBeforeTime(int64_t time);
+    // The first event at or after the mark; INT64_MAX if there is none, or none that can be read.
+    int64_t timeAt(size_t mark);
+
+    void rewind();
+    void seek(uint64_t event);
+    void seekMark(size_t mark);
+    // Up to `most` of the next events, on the grid of the frames, valid until the next call. False at the end. A recording that
+    // breaks off ends there, and problem() says why.
+    bool next(size_t most, cusEventArrays &events);
+    uint64_t position() const { return position_; } // the number of the next event
+    const std::string &problem() const { return problem_; }
+
+  private:
+    void measureSensor(Team &team);
+    bool note(cusStatus status);
+
+    cusEventReader *reader_ = nullptr;
+    const std::string path_;
+    const bool indexed_;
+    std::vector<cusEventMark> marks_;
+    std::vector<int64_t> times_; // at marks, as far as asked for; -1: not yet
+    cusMat column_[4] = {};
+    std::vector<uint16_t> to_column_, to_row_; // from the sensor's to the grid's; empty: the same
+    uint64_t position_ = 0;
+    std::string problem_;
+};
+
+} // namespace events_mpi

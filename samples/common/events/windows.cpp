@@ -1,0 +1,50 @@
+#include "common/events/windows.hpp"
+
+#include <cstdio>
+
+namespace events {
+
+cusWindowing windowing(const FrameSettings &s) {
+    cusWindowing w = cusEventPipelineDefaults().windowing;
+    w.unit = s.us_per_frame ? CUS_WINDOW_DURATION : CUS_WINDOW_COUNT;
+    w.length = static_cast<uint64_t>(s.us_per_frame ? s.us_per_frame : s.events_per_frame);
+    w.stride = s.stride ? static_cast<uint64_t>(s.stride) : w.length;
+    w.keep_incomplete = s.keep_incomplete;
+    return w;
+}
+
+cusRepresentation representation(const FrameSettings &s) {
+    int kind = 0;
+    while (s.representation != cusRepresentationName(static_cast<cusRepresentationKind>(kind)))
+        ++kind;
+    cusRepresentation r = cusRepresentationDefaults(static_cast<cusRepresentationKind>(kind));
+    if (s.channels)
+        r.channels = s.channels;
+    return r;
+}
+
+uint64_t windowCount(uint64_t extent, const cusWindowing &w) {
+    const uint64_t whole = extent >= w.length ? (extent - w.length) / w.stride + 1 : 0;
+    return whole + (w.keep_incomplete && whole * w.stride < extent);
+}
+
+std::string lengthOption(const FrameSettings &s) {
+    return s.us_per_frame ? "--us-per-frame is " + std::to_string(s.us_per_frame)
+                          : "--events-per-frame is " + std::to_string(s.events_per_frame);
+}
+
+bool parseSize(const std::string &text, int &width, int &height) {
+    char rest = 0;
+    return std::sscanf(text.c_str(), "%dx%d%c", &width, &height, &rest) == 2 && width >= 1 && height >= 1 &&
+           width <= 65536 && height <= 65536;
+}
+
+bool parseRange(const std::string &text, double &from, double &to) {
+    char rest = 0;
+    if (std::sscanf(text.c_str(), "%lf:%lf%c", &from, &to, &rest) == 2)
+        return from >= 0 && to > from && to < 1e9;
+    to = -1;
+    return std::sscanf(text.c_str(), "%lf:%c", &from, &rest) == 1 && from >= 0 && from < 1e9 && text.back() == ':';
+}
+
+} // namespace events

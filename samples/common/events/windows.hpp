@@ -1,0 +1,35 @@
+// Which frames to make of a recording: shared by the programs for one process and for many. Needs no OpenCV.
+#pragma once
+
+#include "cusight/events.h"
+
+#include <cstdint>
+#include <string>
+
+namespace events {
+
+// The frames, as options say it.
+struct FrameSettings {
+    std::string representation = "histogram";
+    int channels = 0; // 0: the representation's default
+    int events_per_frame = 200000, us_per_frame = 0, stride = 0;
+    bool keep_incomplete = false;
+};
+
+// The stride is never 0.
+cusWindowing windowing(const FrameSettings &settings);
+cusRepresentation representation(const FrameSettings &settings);
+
+// The number of windows in `extent` events or microseconds.
+uint64_t windowCount(uint64_t extent, const cusWindowing &windowing);
+
+// "--events-per-frame is 5000", for messages.
+std::string lengthOption(const FrameSettings &settings);
+
+// "WIDTHxHEIGHT", each from 1 to 65536; false: invalid.
+bool parseSize(const std::string &text, int &width, int &height);
+
+// "FROM:TO" or "FROM:" (to: -1), seconds; false: invalid.
+bool parseRange(const std::string &text, double &from, double &to);
+
+} // namespace events

@@ -1,0 +1,223 @@
+#include "common/terminal/options.hpp"
+
+#include "common/many_devices.hpp"
+#include "common/video/sink.hpp"
+#include "common/video/source.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <stdexcept>
+
+namespace sample {
+
+namespace {
+
+// Accepts a value if `valid` says so; otherwise the error is "OPTION is 'VALUE', expected EXPECTED".
+CLI::Validator expect(const Setter &valid, const std::string &expected) {
+    return CLI::Validator(
+        [valid, expected](const std::string &value) {
+            return valid(value) ? std::string() : "is '" + value + "', expected " + expected;
+        },
+        "");
+}
+
+bool isInteger(const std::string &value, double low, double high) {
+    char *end = nullptr;
+    errno = 0;
+    const long long number = std::strtoll(value.c_str(), &end, 10);
+    return !value.empty() && *end == '\0' && errno == 0 && number >= static_cast<long long>(low) &&
+           number <= static_cast<long long>(high);
+}
+
+bool isReal(const std::string &value, double low, double high) {
+    char *end = nullptr;
+    const double number = std::strtod(value.c_str(), &end);
+    return !value.empty() && *end == '\0' && std::isfinite(number) && number >= low && number <= high;
+}
+
+template<class T>
+CLI::Option *addReal(CLI::App &app, const std::string &name, T &value, double low, double high, const std::string &help) {
+    return app.add_option(name, value, help)
+        ->type_name("N")
+        ->check(expect([low, high](const std::string &given) { return isReal(given, low, high); },
+                       text("a number from %g to %g", low, high)));
+}
+
+// CLI11 2.4 and later throw when the program starts if a name has other characters; 2.1 takes any.
+const std::string &positionalName(const std::string &name) {
+    if (name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != std::string::npos)
+        throw std::logic_error("'" + name + "' is no name for a positional argument, expected capital letters");
+    return name;
+}
+
+bool isDevice(const std::string &text) {
+    return isDeviceList(text) && text != "cuda:all" && text.find(',') == std::string::npos &&
+           text.compare(0, 4, "cpu:") != 0;
+}
+
+} // namespace
+
+// ---- Options of all programs -------------------------------------------------------------------------------------------
+
+CLI::Option *addInput(CLI::App &app, std::string &input) {
+    return addPositional(app, "INPUT", input, SOURCE_HELP, true);
+}
+
+CLI::Option *addDevice(CLI::App &app, std::string &device, bool several) {
+    const std::string help = "where to compute; auto: the first GPU, or the CPU if there is none";
+    CLI::Option *const option =
+        app.add_option("--device", device, help + (several ? "; cuda:all, cuda:0,2: several GPUs; cpu:N: N workers" : ""));
+    if (several)
+        return option->type_name("auto|cpu[:N]|cuda[:n,...|:all]")
+            ->check(expect(isDeviceList, "auto, cpu, cpu:N, cuda, cuda:n, cuda:n,m or cuda:all, 64 workers at most"));
+    return option->type_name("auto|cpu|cuda[:n]")->check(expect(isDevice, "auto, cpu, cuda or cuda:n"));
+}
+
+CLI::Option *addOutput(CLI::App &app, std::string &output, const std::string &help) {
+    return addText(app, "--output", output, "FILE", help);
+}
+
+CLI::Option *addHeadless(CLI::App &app, bool &headless) {
+    return addFlag(app, "--headless", headless, "open no window, even if there is a display");
+}
+
+CLI::Option *addFrames(CLI::App &app, int &frames) {
+    return addNumber(app, "--frames", frames, 0, 1000000000, "stop after N frames; 0: no limit");
+}
+
+CLI::Option *addSpeed(CLI::App &app, double &speed) {
+    return addNumber(app, "--speed", speed, 0, 1000, "speed of a window; 1: that of the recording; 0: as fast as possible");
+}
+
+CLI::Option *addLegend(CLI::App &app, bool &legend) {
+    return addNegativeFlag(app, "--no-legend", legend, "leave out the strip below the pictures that explains their colors");
+}
+
+void addCommon(CLI::App &app, Common &common, const std::string &default_file, bool several_devices) {
+    addDevice(app, common.device, several_devices);
+    addOutput(app, common.output, std::string(SINK_HELP) + "; without a window and without this option: " + default_file);
+    addHeadless(app, common.headless);
+    addSpeed(app, common.speed);
+}
+
+// ---- Kinds of options --------------------------------------------------------------------------------------------------
+
+CLI::Option *addPositional(CLI::App &app, const std::string &name, std::string &value, const std::string &help,
+                           bool required) {
+    return app.add_option(positionalName(name), value, help)->required(required);
+}
+
+CLI::Option *addPositionals(CLI::App &app, const std::string &name, std::vector<std::string> &values,
+                            const std::string &help) {
+    return app.add_option(positionalName(name), values, help)->required();
+}
+
+CLI::Option *addFlag(CLI::App &app, const std::string &name, bool &value, const std::string &help) {
+    return app.add_flag(name, value, help);
+}
+
+CLI::Option *addNegativeFlag(CLI::App &app, const std::string &name, bool &value, const std::string &help) {
+    return app.add_flag_callback(
+        name, [&value] { value = false; }, help);
+}
+
+CLI::Option *addNumber(CLI::App &app, const std::string &name, int &value, double low, double high,
+                       const std::string &help) {
+    return app.add_option(name, value, help)
+        ->type_name("N")
+        ->check(expect([low, high](const std::string &given) { return isInteger(given, low, high); },
+                       text("an integer from %.0f to %.0f", low, high)));
+}
+
+CLI::Option *addNumber(CLI::App &app, const std::string &name, float &value, double low, double high,
+                       const std::string &help) {
+    return addReal(app, name, value, low, high, help);
+}
+
+CLI::Option *addNumber(CLI::App &app, const std::string &name, double &value, double low, double high,
+                       const std::string &help) {
+    return addReal(app, name, value, low, high, help);
+}
+
+CLI::Option *addNumber(CLI::App &app, const std::string &name, std::optional<double> &value, double low, double high,
+                       const std::string &help) {
+    return addReal(app, name, value, low, high, help);
+}
+
+CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &metavar,
+                     const std::string &help) {
+    return app.add_option(name, value, help)
+        ->type_name(metavar)
+        ->check(expect([](const std::string &given) { return !given.empty(); }, metavar));
+}
+
+CLI::Option *addValue(CLI::App &app, const std::string &name, const Setter &set, const std::string &metavar,
+                      const std::string &expected, const std::string &help) {
+    return app
+        .add_option_function<std::string>(
+            name, [set](const std::string &value) { set(value); }, help)
+        ->type_name(metavar)
+        ->check(expect(set, expected));
+}
+
+CLI::Option *addList(CLI::App &app, const std::string &name, std::vector<std::string> &values, const std::string &metavar,
+                     const std::string &help, const Setter &valid, const std::string &expected) {
+    CLI::Option *option = app.add_option(name, values, help)->type_name(metavar)->expected(1)->take_all();
+    return valid ? require(option, valid, expected) : option;
+}
+
+CLI::Option *addWords(CLI::App &app, const std::string &name, const std::vector<std::string> &words,
+                      const std::function<void(const std::string &)> &set, const std::function<std::string()> &current,
+                      const std::string &help) {
+    const std::string all = CLI::detail::join(words, "|");
+    const auto valid = [words](const std::string &value) {
+        return std::find(words.begin(), words.end(), value) != words.end();
+    };
+    return app.add_option_function<std::string>(name, set, help)
+        ->check(expect(valid, all))
+        ->type_name(all)
+        ->default_function(current)
+        ->capture_default_str();
+}
+
+CLI::Option *addChoice(CLI::App &app, const std::string &name, std::string &value, const std::vector<std::string> &choices,
+                       const std::string &help) {
+    std::vector<std::pair<std::string, std::string>> pairs;
+    pairs.reserve(choices.size());
+    for (const std::string &choice : choices)
+        pairs.emplace_back(choice, choice);
+    return addChoice(app, name, value, pairs, help);
+}
+
+// ---- Details -----------------------------------------------------------------------------------------------------------
+
+CLI::Option *group(CLI::Option *option, const std::string &heading) {
+    return option->group(heading);
+}
+
+CLI::Option *require(CLI::Option *option, const Setter &valid, const std::string &expected) {
+    return option->check(expect(valid, expected));
+}
+
+bool isGiven(const CLI::Option *option) {
+    return !option->empty();
+}
+
+void refreshDefaults(CLI::App &app) {
+    for (CLI::Option *option : app.get_options())
+        option->capture_default_str();
+}
+
+void requireCommand(CLI::App &app) {
+    app.require_subcommand(1);
+}
+
+bool isParsed(const CLI::App &command) {
+    return command.parsed();
+}
+
+} // namespace sample

@@ -1,0 +1,154 @@
+// Command lines of the sample programs: CLI11 with one style of help, defaults and errors.
+//
+//   sample::Common common;
+//   std::string input;
+//   int threshold = 20;
+//   const auto app = sample::makeApp("cusight-heatmap", "Shows where a video changes.", "cusight-heatmap video.mp4\n");
+//   sample::addInput(*app, input);
+//   sample::addNumber(*app, "--threshold", threshold, 0, 255, "ignore changes up to N");
+//   sample::addCommon(*app, common, "heatmap.mp4");
+//   if (!sample::parse(*app, argc, argv)) // --help or --version was given and printed
+//       return sample::OK;
+//
+// Variables hold their defaults when they are declared, and --help shows them. Both "--threshold 5" and "--threshold=5" are
+// accepted; if an option is given twice, the last one wins. The manual pages and the shells' completion are made from the same
+// declarations (manual.hpp). CLI11 takes long to compile, so it is included in this folder's .cpp files only.
+#pragma once
+
+#include "common/app.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+} // namespace CLI
+
+namespace sample {
+
+// Options that most programs accept.
+struct Common {
+    std::string device = "auto"; // for chooseDevice or chooseDevices
+    std::string output;          // empty: not given
+    bool headless = false;
+    bool legend = true; // a strip below maps that explains their colors
+    double speed = 1;   // playback in a window; 0: as fast as possible
+};
+
+// A program with --help, --version, --quiet, --json and --json-frames. `examples` are whole lines, shown at the end of --help above
+// the exit codes.
+std::shared_ptr<CLI::App> makeApp(const std::string &name, const std::string &summary, const std::string &examples);
+
+// A subcommand of `app` with examples of its own; it accepts the options of `app` too.
+CLI::App *addCommand(CLI::App &app, const std::string &name, const std::string &summary, const std::string &examples);
+// One of the subcommands must be given.
+void requireCommand(CLI::App &app);
+// Whether this subcommand was given.
+bool isParsed(const CLI::App &command);
+
+// False: --help or --version was printed and there is nothing to do. Throws Stop(USAGE) with a message such as
+// "--threshold is '300', expected an integer from 0 to 255".
+bool parse(CLI::App &app, int argc, char **argv);
+
+// The text of --help.
+std::string helpText(const CLI::App &app);
+
+// ---- Options with the same name, meaning and help in all programs ------------------------------------------------------
+
+// The positional INPUT, described by SOURCE_HELP.
+CLI::Option *addInput(CLI::App &app, std::string &input);
+// --device, for chooseDevice; for chooseDevices if `several`.
+CLI::Option *addDevice(CLI::App &app, std::string &device, bool several = false);
+// `help` describes the output; SINK_HELP is most of it.
+CLI::Option *addOutput(CLI::App &app, std::string &output, const std::string &help);
+CLI::Option *addHeadless(CLI::App &app, bool &headless);
+// --frames: 0 is all of them.
+CLI::Option *addFrames(CLI::App &app, int &frames);
+CLI::Option *addSpeed(CLI::App &app, double &speed);
+// --no-legend.
+CLI::Option *addLegend(CLI::App &app, bool &legend);
+// --device, --output, --headless and --speed. `default_file` is written if there is neither a window nor --output.
+void addCommon(CLI::App &app, Common &common, const std::string &default_file, bool several_devices = false);
+
+// ---- Kinds of options --------------------------------------------------------------------------------------------------
+
+// A word in its place, such as INPUT.
+CLI::Option *addPositional(CLI::App &app, const std::string &name, std::string &value, const std::string &help,
+                           bool required);
+// At least one of them.
+CLI::Option *addPositionals(CLI::App &app, const std::string &name, std::vector<std::string> &values,
+                            const std::string &help);
+CLI::Option *addFlag(CLI::App &app, const std::string &name, bool &value, const std::string &help);
+// Sets `value` to false.
+CLI::Option *addNegativeFlag(CLI::App &app, const std::string &name, bool &value, const std::string &help);
+
+// A number from low to high.
+CLI::Option *addNumber(CLI::App &app, const std::string &name, int &value, double low, double high,
+                       const std::string &help);
+CLI::Option *addNumber(CLI::App &app, const std::string &name, float &value, double low, double high,
+                       const std::string &help);
+CLI::Option *addNumber(CLI::App &app, const std::string &name, double &value, double low, double high,
+                       const std::string &help);
+CLI::Option *addNumber(CLI::App &app, const std::string &name, std::optional<double> &value, double low, double high,
+                       const std::string &help);
+
+// A string that is not empty, such as a file name.
+CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &metavar,
+                     const std::string &help);
+
+// A value that set() stores; false: the value is invalid, and the error says "OPTION is 'VALUE', expected EXPECTED". set() may be called
+// several times for one value.
+using Setter = std::function<bool(const std::string &)>;
+CLI::Option *addValue(CLI::App &app, const std::string &name, const Setter &set, const std::string &metavar,
+                      const std::string &expected, const std::string &help);
+
+// May be repeated; all values are kept. A value is accepted if `valid` is empty or says so.
+CLI::Option *addList(CLI::App &app, const std::string &name, std::vector<std::string> &values, const std::string &metavar,
+                     const std::string &help, const Setter &valid = nullptr, const std::string &expected = "");
+
+// One of several words: set() stores one, current() says which one holds now.
+CLI::Option *addWords(CLI::App &app, const std::string &name, const std::vector<std::string> &words,
+                      const std::function<void(const std::string &)> &set, const std::function<std::string()> &current,
+                      const std::string &help);
+
+CLI::Option *addChoice(CLI::App &app, const std::string &name, std::string &value, const std::vector<std::string> &choices,
+                       const std::string &help);
+
+// One of several words, each of which stands for a value.
+template<class T>
+CLI::Option *addChoice(CLI::App &app, const std::string &name, T &value,
+                       const std::vector<std::pair<std::string, T>> &choices, const std::string &help) {
+    std::vector<std::string> words;
+    words.reserve(choices.size());
+    for (const auto &choice : choices)
+        words.push_back(choice.first);
+    const auto set = [&value, choices](const std::string &word) {
+        for (const auto &choice : choices)
+            if (choice.first == word)
+                value = choice.second;
+    };
+    const auto current = [&value, choices] {
+        for (const auto &choice : choices)
+            if (choice.second == value)
+                return choice.first;
+        return std::string();
+    };
+    return addWords(app, name, words, set, current, help);
+}
+
+// ---- Details -----------------------------------------------------------------------------------------------------------
+
+// The heading in --help under which the option stands.
+CLI::Option *group(CLI::Option *option, const std::string &heading);
+// Another condition on the value; a value it rejects is an error "OPTION is 'VALUE', expected EXPECTED".
+CLI::Option *require(CLI::Option *option, const Setter &valid, const std::string &expected);
+bool isGiven(const CLI::Option *option);
+// Reads the defaults that --help shows from the variables again.
+void refreshDefaults(CLI::App &app);
+
+} // namespace sample

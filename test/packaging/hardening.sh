@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# The built files, read from outside: exported symbols and their version, libraries needed, where the loader looks for them,
+# and the protections of CUSIGHT_HARDENING.
+set -euo pipefail
+build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
+export LC_ALL=C
+option() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+library=$build/libcusight.so
+failures=0
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# ---- Exported symbols: exactly the committed list, all with the version node of cmake/exports.map
+nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' >"$work/symbols"
+sed 's/@.*//' "$work/symbols" | sort >"$work/exported"
+if ! diff -u "$source/test/packaging/exported-symbols.txt" "$work/exported" >"$work/diff"; then
+    cat "$work/diff"
+    fail "the exported symbols differ from test/packaging/exported-symbols.txt. If that is meant, write the new list:" \
+        "nm -D --defined-only libcusight.so | awk '\$2 != \"A\" { sub(\"@.*\", \"\", \$3); print \$3 }' | LC_ALL=C sort"
+fi
+node=$(sed -n 's/^\(CUSIGHT_[0-9]*\) {$/\1/p' "$source/cmake/exports.map")
+[ -n "$node" ] || fail "cmake/exports.map has no version node"
+! grep -v "@@$node\$" "$work/symbols" || fail "symbols above without version $node"
+# Every function of the public headers is in the list, and nothing else.
+grep -ho 'CUS_API [^;]*;\|CUS_API [^(]*(' "$source"/include/cusight/*.h | grep -o 'cus[A-Z][A-Za-z0-9_]*(' | tr -d '(' | sort -u >"$work/declared"
+diff "$work/declared" "$source/test/packaging/exported-symbols.txt" || fail "the public headers declare other functions than are exported (< declared)"
+
+# ---- Libraries: cuFFT is opened when it is needed, so a program starts without it
+! readelf -dW "$library" | grep 'NEEDED.*cufft' || fail "libcusight.so needs libcufft"
+! nm -D --undefined-only "$library" | grep ' cufft' || fail "libcusight.so refers to cuFFT's functions"
+
+# ---- RUNPATH: absolute folders and $ORIGIN only; an empty element is the current directory
+programs=$(find "$build" -maxdepth 3 -type f -perm -u+x \( -name 'cusight-*' -o -name 'cusight_*' -o -name 'fuzz_*' \) ! -name '*.*')
+[ -n "$programs" ] || fail "no programs found in $build"
+# bad_runpath RUNPATH: its unacceptable elements
+bad_runpath() {
+    printf '%s:' "$1" | tr ':' '\n' | while IFS= read -r element; do
+        case $element in
+        /* | '$ORIGIN' | '$ORIGIN/'* | '${ORIGIN}' | '${ORIGIN}/'*) ;;
+        *) echo "'$element'" ;;
+        esac
+    done
+}
+# The check itself, on what it must refuse and accept.
+for path in "/usr/lib:" ":/usr/lib" "/a::/b" "lib" "." '/a:$ORIGINAL'; do
+    [ -n "$(bad_runpath "$path")" ] || fail "this script accepts RUNPATH '$path'"
+done
+[ -z "$(bad_runpath '/usr/lib:$ORIGIN/../lib:${ORIGIN}')" ] || fail "this script refuses a good RUNPATH"
+for file in $library $programs; do
+    while IFS= read -r path; do
+        [ -z "$(bad_runpath "$path")" ] || fail "$file: RUNPATH '$path' has the element $(bad_runpath "$path")"
+    done < <(readelf -dW "$file" | sed -n 's/.*(R\(UN\)\?PATH).*\[\(.*\)\]$/\2/p')
+done
+
+# ---- Protections
+if [ "$(option CUSIGHT_HARDENING)" = OFF ] || [ -n "$(option CUSIGHT_SANITIZE)" ] || [ "$(option CUSIGHT_FUZZ)" = ON ]; then
+    echo "the protections are not checked: they are off in this build"
+else
+    for file in $library $programs; do
+        segments=$(readelf -lW "$file") dynamic=$(readelf -dW "$file")
+        grep -q GNU_RELRO <<<"$segments" || fail "$file: no read-only relocations"
+        grep -qE 'BIND_NOW|FLAGS_1.*NOW' <<<"$dynamic" || fail "$file: lazy binding, so the relocations stay writable"
+        grep -q 'GNU_STACK.* RW ' <<<"$segments" || fail "$file: executable stack"
+        [ "$file" = "$library" ] || grep -q 'FLAGS_1.*PIE' <<<"$dynamic" || fail "$file: not position-independent"
+    done
+    undefined=$(nm -D --undefined-only "$library")
+    for symbol in __stack_chk_fail __snprintf_chk; do
+        grep -q " $symbol@" <<<"$undefined" || fail "libcusight.so does not use $symbol"
+    done
+    # Every source file of ours is compiled with the flags that the compiler has.
+    python3 - "$build" "$source" "$(option CMAKE_BUILD_TYPE)" >"$work/flags" <<'PYTHON' || { cat "$work/flags"; fail "flags are missing"; }
+import json, os, re, sys
+build, source, kind = sys.argv[1:]
+cache = open(os.path.join(build, "CMakeCache.txt")).read()
+wanted = [flag for flag in ("-fstack-protector-strong", "-fstack-clash-protection", "-fcf-protection")
+          if re.search("CUSIGHT_HAS%s:INTERNAL=1" % re.sub("[^A-Za-z0-9]", "_", flag), cache)]
+bad = checked = 0
+for entry in json.load(open(os.path.join(build, "compile_commands.json"))):
+    name = os.path.relpath(entry["file"], source)
+    # cusight_headers_alone compiles each public header and is linked into nothing.
+    if name.startswith("..") or name.startswith("build") or "alone_cusight" in name:
+        continue
+    words = entry["command"].replace("-Xcompiler=", " ").replace(",", " ").split()
+    needs = list(wanted)
+    if not name.endswith(".cu") and kind != "Debug":
+        needs.append("-D_FORTIFY_SOURCE=")
+    for flag in needs:
+        if not any(word.startswith(flag) for word in words):
+            print("%s is compiled without %s" % (name, flag))
+            bad += 1
+    checked += 1
+print("%d source files have %s" % (checked, " ".join(wanted)))
+sys.exit(bad > 0 or checked < 50)
+PYTHON
+    cat "$work/flags"
+fi
+
+[ $failures = 0 ] || exit 1
+echo "$(wc -l <"$work/exported") symbols, $(wc -w <<<"$programs") programs checked"

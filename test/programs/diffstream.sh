@@ -1,0 +1,158 @@
+#!/bin/bash
+# Runs cusight-diffstream over 127.0.0.1. Arguments: build folder, source folder. Exit code 77: skipped.
+# CUSIGHT_TEST_DATA: folder of vtest.avi; without it a synthetic clip is used.
+build=$(cd "$1" && pwd)
+program=$build/bin/cusight-diffstream
+[ -x "$program" ] || { echo "no $program: built without OpenCV"; exit 77; }
+folder=$(mktemp -d)
+export OMP_NUM_THREADS=1 # many processes share the cores here
+. "$(dirname "$0")/diffstream_support.sh" || exit 1
+
+# Every frame that NAME saw is the reference of its number, and its last one is the last frame.
+saw_the_truth() {
+    local wrong
+    [ -s "$1.seen" ] || { fail "$1 saw nothing"; return; }
+    wrong=$(sort "$1.seen" | comm -23 - truth.sorted | wc -l)
+    [ "$wrong" = 0 ] || fail "$1 saw $wrong frames that were not sent"
+    [ "$(tail -1 "$1.seen")" = "$(tail -1 truth)" ] || fail "$1 ended with frame $(tail -1 "$1.seen"), not $(tail -1 truth)"
+}
+
+echo "-- refusals"
+for address in 0.0.0.0:0 "[::]:0"; do
+    timeout 20 "$program" send synthetic:64x48@5 --bind $address > refused.out 2> refused.err
+    [ $? = 2 ] || fail "$address was not refused"
+    says "is beyond loopback: that needs TLS" refused.err
+done
+timeout 20 "$program" view 192.0.2.1:7878 --headless > refused.out 2> refused.err
+[ $? = 2 ] || fail "a viewer goes beyond loopback without TLS"
+timeout 20 "$program" view 127.0.0.1:1 --headless --reconnect 0.5 > refused.out 2> refused.err
+[ $? = 3 ] || fail "a viewer without a sender did not end with 3"
+says "Connection refused" refused.err
+(umask 077; echo short > short.key)
+timeout 20 "$program" send synthetic:64x48@5 --key short.key > refused.out 2> refused.err
+[ $? = 2 ] || fail "a short key was accepted"
+says "64 hexadecimal digits" refused.err
+
+echo "-- eight viewers, a late one, one that stops for 5 s, one that is killed and comes back"
+clip=$CUSIGHT_TEST_DATA/vtest.avi
+[ -f "$clip" ] || clip=synthetic:768x576@500
+start_sender crowd "$clip" --fps 40 --min-viewers 10 --frame-checksums truth
+first_port=$port
+viewers=()
+for i in 1 2 3 4 5 6 7 8; do start_viewer crowd$i; viewers+=("$viewer"); done
+start_viewer stopped; stopped=$viewer
+start_viewer killed; killed=$viewer
+timeout 20 "$program" send synthetic:64x48@5 --bind 127.0.0.1:$first_port > taken.out 2> taken.err
+[ $? = 1 ] || fail "a port in use was not refused"
+says "Address already in use" taken.err
+# Strangers: another protocol, another version, one that never sends anything. None may disturb the others.
+until_ 120 lines truth 50 || fail "the sender does not get to frame 50"
+(exec 3<> /dev/tcp/127.0.0.1/$port; printf 'GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: stranger/1.0\r\n\r\n' >&3; cat <&3 > /dev/null) &
+(exec 3<> /dev/tcp/127.0.0.1/$port; { printf 'CUSD\002\000\001'; head -c 41 /dev/zero; } >&3; cat <&3 > /dev/null) &
+(exec 3<> /dev/tcp/127.0.0.1/$port; timeout 12 cat <&3 > /dev/null) &
+until_ 120 lines truth 120 || fail "the sender does not get to frame 120"
+# Stop the program itself, not only its parent, the `timeout`.
+stopped_program=$(pgrep -P $stopped) killed_program=$(pgrep -P $killed)
+kill -STOP $stopped_program; kill -9 $killed_program
+sleep 5
+kill -CONT $stopped_program
+until_ 120 lines truth 300 || fail "the sender does not get to frame 300"
+start_viewer late; late=$viewer
+start_viewer back; back=$viewer
+for i in 1 2 3 4 5 6 7 8; do ends ${viewers[$((i - 1))]} 0 "viewer $i"; done
+ends $stopped 0 "the stopped viewer"; ends $late 0 "the late viewer"; ends $back 0 "the viewer that came back"
+ends $sender 0 "the sender"
+sort truth > truth.sorted
+for name in crowd1 crowd2 crowd3 crowd4 crowd5 crowd6 crowd7 crowd8 stopped late back; do saw_the_truth $name; done
+frames=$(wc -l < truth)
+for i in 1 2 3 4 5 6 7 8; do
+    [ "$(wc -l < crowd$i.seen)" -ge $((frames * 9 / 10)) ] || fail "viewer $i saw $(wc -l < crowd$i.seen) of $frames frames"
+done
+head -1 late.seen | awk '{ exit !($1 > 300) }' || fail "the late viewer began with frame $(head -1 late.seen)"
+says "speaks another protocol" crowd.err
+says "speaks version 2 of the format, this program version 1" crowd.err
+says "did not say hello within 5 s" crowd.err
+sed -n 's/^/   /; /frames sent\|bytes a frame\|stages/p' crowd.out
+cat stopped.out | sed -n 's/^left out/   stopped: left out/p'
+
+echo "-- TLS with a shared key"
+umask 077 # keys that others can read are refused
+od -An -tx1 -N32 /dev/urandom | tr -d ' \n' > right.key
+od -An -tx1 -N32 /dev/urandom | tr -d ' \n' > wrong.key
+start_sender secret synthetic:160x120@100000 --fps 100 --key right.key --frame-checksums truth
+if grep -q "no OpenSSL" secret.err; then
+    echo "   built without OpenSSL: skipped"
+else
+    start_viewer stranger --key wrong.key; ends $viewer 1 "a viewer with a wrong key"
+    says "not authenticated" stranger.err
+    [ ! -s stranger.seen ] || fail "a wrong key shows frames"
+    start_viewer plain --reconnect 0.5; ends $viewer 3 "a viewer without TLS"
+    [ ! -s plain.seen ] || fail "a viewer without a key shows frames"
+    # An aborted handshake, and data that is not TLS.
+    (exec 3<> /dev/tcp/127.0.0.1/$port; printf '\026\003\001\002\000\001\000\001\374\003\003' >&3)
+    (exec 3<> /dev/tcp/127.0.0.1/$port; printf 'CUSD\001\000\001%041d' 0 >&3; timeout 2 cat <&3 > /dev/null)
+    start_viewer friend --key right.key --frames 50; ends $viewer 0 "a viewer with the key"
+    lines friend.seen 50 || fail "the key does not show 50 frames"
+    kill -0 $sender || fail "the sender is gone"
+    says "not authenticated" secret.err
+    ! grep -q "protocol" secret.err || fail "a message was parsed before authentication"
+    echo "-- Ctrl-C"
+    start_viewer watching --key right.key
+    until_ 20 lines watching.seen 5 || fail "nothing to watch"
+    kill -INT "$(pgrep -P $sender)"; ends $sender 130 "an interrupted sender"
+    ends $viewer 0 "the viewer of an interrupted sender"
+    sort truth > truth.sorted; saw_the_truth watching
+fi
+
+if command -v openssl > /dev/null && ! grep -q "no OpenSSL" secret.err; then
+    echo "-- TLS with certificates"
+    for who in one other; do
+        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=$who \
+            -addext subjectAltName=IP:127.0.0.1 -keyout $who.key -out $who.pem 2> /dev/null
+    done
+    start_sender certified synthetic:160x120@100000 --fps 100 --cert one.pem --cert-key one.key --ca one.pem
+    start_viewer good --cert one.pem --cert-key one.key --ca one.pem --frames 20; ends $viewer 0 "a certified viewer"
+    lines good.seen 20 || fail "certificates do not show 20 frames"
+    start_viewer bad --cert other.pem --cert-key other.key --ca one.pem --frames 20; ends $viewer 1 "a viewer that the sender does not trust"
+    says "not authenticated" bad.err
+    [ ! -s bad.seen ] || fail "a stranger's certificate shows frames"
+    start_viewer doubtful --cert one.pem --cert-key one.key --ca other.pem --frames 20; ends $viewer 1 "a viewer that does not trust the sender"
+    kill -INT "$(pgrep -P $sender)"; ends $sender 130 "the certified sender"
+fi
+
+echo "-- a source that changes its size, a sender that comes back, recording"
+mkdir sizes
+if "$program" demo synthetic:64x48@3 --headless --output sizes/a_%d.png > sizes.out 2>&1 &&
+    "$program" demo synthetic:80x48@2 --headless --output sizes/b_%d.png > sizes.out 2>&1; then
+    start_sender changing sizes --fps 20 --min-viewers 1
+    start_viewer steady; ends $viewer 0 "the viewer of a source that changes its size"
+    ends $sender 3 "the sender of a source that changes its size"
+    says "frame 4 is 80 x 48" changing.err
+    lines steady.seen 3 || fail "the frames before the change were not shown"
+else
+    fail "the demo does not record: $(cat sizes.out)"
+fi
+start_sender first synthetic:160x120@100000 --fps 50
+start_viewer faithful --reconnect 20
+until_ 20 lines faithful.seen 10 || fail "nothing seen of the first sender"
+kill -9 "$(pgrep -P $sender)"; wait $sender
+timeout 60 "$program" send synthetic:160x120@100 --fps 50 --min-viewers 1 --bind 127.0.0.1:$port --frame-checksums truth > second.out 2> second.err &
+sender=$!; started+=("$sender")
+ends $viewer 0 "the viewer of a sender that came back"
+ends $sender 0 "the second sender"
+says "trying again" faithful.err
+[ "$(tail -1 faithful.seen)" = "$(tail -1 truth)" ] || fail "the viewer does not follow the second sender"
+if [ "$(id -u)" = 0 ] && mkdir small && mount -t tmpfs -o size=300k none small 2> /dev/null; then
+    start_sender full synthetic:320x240@150 --fps 100 --min-viewers 2 --frame-checksums truth
+    start_viewer unaffected; unaffected=$viewer
+    start_viewer full_disk --output small/%04d.png; ends $viewer 4 "a recording on a full disk"
+    says "cannot be written" full_disk.err
+    ends $unaffected 0 "the other viewer"; ends $sender 0 "the sender"
+    sort truth > truth.sorted; saw_the_truth unaffected
+    umount small
+else
+    echo "   no small file system to fill here: skipped"
+fi
+
+[ $failures = 0 ] && echo "all passed"
+exit $((failures > 0))

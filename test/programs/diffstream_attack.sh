@@ -1,0 +1,137 @@
+#!/bin/bash
+# Attacks the sender of cusight-diffstream from outside: connections that say nothing, a log that nobody reads, no file descriptors
+# left, viewers with wrong certificates. Arguments: build folder, source folder. Exit code 77: skipped.
+# ATTACK_SECONDS: how long each flood lasts, by default 3.
+build=$(cd "$1" && pwd)
+source=$(cd "$2" && pwd)
+program=${ATTACK_PROGRAM:-$build/bin/cusight-diffstream}
+[ -x "$program" ] || { echo "no $program: built without OpenCV"; exit 77; }
+folder=$(mktemp -d)
+export OMP_NUM_THREADS=1
+seconds=${ATTACK_SECONDS:-3}
+. "$(dirname "$0")/diffstream_support.sh" || exit 1
+
+# attack NAME ARGUMENTS_OF_LIVE_ATTACK...: while a good viewer watches, which must get every frame.
+attack() {
+    local name=$1; shift
+    python3 "$source/test/live/attack.py" "$port" --seconds "$seconds" "$@" > $name.attack || fail "$name: viewers are kept out"
+    sed 's/^/   /' $name.attack
+    kill -INT "$(pgrep -P $sender)"; ends $sender 130 "the sender"
+    ends $good 0 "the good viewer"
+    says "left out: 0 coalesced or lost, 1 key frames, 1 connections" good.out
+    [ "$(wc -l < $name.err)" -le $((20 * (seconds + 5))) ] || fail "$name: $(wc -l < $name.err) lines in the log"
+}
+
+echo "-- 20 silent connections a second, plaintext"
+start_sender plain synthetic:160x120@1000000 --fps 25
+start_viewer good; good=$viewer
+until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
+attack plain --rate 20 --viewers 10
+
+(umask 077; printf '%064d' 0 > a.key)
+timeout 20 "$program" send synthetic:64x48@1 --key a.key > tls.out 2> tls.err
+if grep -q "no OpenSSL" tls.err || ! command -v openssl > /dev/null; then
+    echo "   no OpenSSL: the tests of TLS are skipped"
+else
+    echo "-- 250 silent connections a second, TLS"
+    for who in one other; do
+        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=$who \
+            -addext subjectAltName=IP:127.0.0.1 -keyout $who.key -out $who.pem 2> /dev/null
+        chmod 600 $who.key
+    done
+    one=(--cert one.pem --cert-key one.key --ca one.pem)
+    start_sender secret synthetic:160x120@1000000 --fps 25 "${one[@]}"
+    start_viewer good "${one[@]}"; good=$viewer
+    until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
+
+    echo "-- a viewer with a certificate of another authority, one without, one with a key instead"
+    for who in "other --cert other.pem --cert-key other.key --ca one.pem" "key --key a.key"; do
+        set -- $who; name=$1; shift
+        began=$SECONDS
+        start_viewer $name "$@" --reconnect 60; ends $viewer 1 "viewer '$name'"
+        says "not authenticated" $name.err
+        ! grep -q "trying again" $name.err || fail "viewer '$name' tries again"
+        [ $((SECONDS - began)) -le 20 ] || fail "viewer '$name' took $((SECONDS - began)) s to end"
+        [ ! -s $name.seen ] || fail "viewer '$name' sees frames"
+    done
+    says "other end" other.err
+    attack secret --rate 250 --viewers 25 "${one[@]}"
+
+    echo "-- keys that others can read"
+    for mode in 644 640; do
+        chmod $mode one.key a.key
+        timeout 20 "$program" send synthetic:64x48@1 "${one[@]}" > refused.out 2> refused.err
+        [ $? = 2 ] || fail "a certificate's key of mode $mode was not refused"
+        says "--cert-key one.key is open to others (mode 0$mode)" refused.err
+        timeout 20 "$program" view 127.0.0.1:1 --headless --key a.key > refused.out 2> refused.err
+        [ $? = 2 ] || fail "a key of mode $mode was not refused"
+        says "--key a.key is open to others (mode 0$mode)" refused.err
+    done
+fi
+
+echo "-- a log that nobody reads"
+mkfifo log
+timeout 300 "$program" send synthetic:160x120@100 --fps 25 --min-viewers 1 --bind 127.0.0.1:0 > unread.out 2> log &
+sender=$!; started+=("$sender")
+exec 7< log
+read -r first <&7
+port=${first##*:}
+start_viewer good; good=$viewer
+until_ 20 lines good.seen 2 || fail "the good viewer sees nothing"
+python3 - "$port" << 'PYTHON' || fail "the strangers"
+import os, socket, sys
+log = os.open("log", os.O_WRONLY | os.O_NONBLOCK)
+try:
+    while True:
+        os.write(log, b"." * 4096)
+except BlockingIOError:
+    pass
+for i in range(100):  # each is worth a line
+    with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as s:
+        s.sendall(b"G" * 48)
+PYTHON
+ends $good 0 "the viewer of a sender whose log is full"
+says "the last is number 100" good.out
+says "left out: 0 coalesced or lost" good.out
+until_ 5 grep -q '^stages' unread.out || fail "the sender whose log is full does not end"
+ends $sender 0 "the sender whose log is full"
+exec 7<&-
+
+echo "-- no file descriptors left"
+(ulimit -n 24; exec timeout 300 "$program" send synthetic:160x120@1000000 --fps 5 --bind 127.0.0.1:0 > few.out 2> few.err) &
+sender=$!; started+=("$sender")
+until_ 20 grep -qs listening few.err || fail "the sender with few descriptors does not listen"
+port=$(sed -n 's/^listening on 127.0.0.1:\([0-9]*\).*/\1/p' few.err)
+python3 - "$port" "$(pgrep -P $sender)" "$source/test/live" << 'PYTHON' || fail "a sender without descriptors keeps a core busy, or does not recover"
+import os, socket, subprocess, sys, time
+sys.path.insert(0, sys.argv[3])
+from attack import HELLO, first_frame
+port, pid = int(sys.argv[1]), sys.argv[2]
+def used(pid):
+    fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+viewers = []
+for i in range(40):
+    viewers.append(socket.create_connection(("127.0.0.1", port)))
+    viewers[-1].sendall(HELLO)
+time.sleep(1)
+# On a busy machine a loop that spins gets little of a core too: compare with one.
+spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+time.sleep(0.5)
+descriptors, start, before = len(os.listdir(f"/proc/{pid}/fd")), time.monotonic(), (used(pid), used(spinning.pid))
+time.sleep(3)
+share, spin = ((used(p) - b) / (time.monotonic() - start) for p, b in zip((pid, spinning.pid), before))
+spinning.kill()
+print(f"   {descriptors} descriptors in use, {100 * share:.1f} % of a core; a loop that spins takes {100 * spin:.1f} %")
+for v in viewers:
+    v.close()
+time.sleep(0.5)
+with socket.create_connection(("127.0.0.1", port), timeout=10) as s:
+    first_frame(s)
+sys.exit(descriptors < 24 or share > 0.05 or share > 0.3 * spin)
+PYTHON
+says "cannot be accepted at present: Too many open files" few.err
+kill -INT "$(pgrep -P $sender)"; ends $sender 130 "the sender with few descriptors"
+
+[ $failures = 0 ] && echo "all passed"
+exit $((failures > 0))

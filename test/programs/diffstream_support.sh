@@ -1,0 +1,46 @@
+# What the tests of cusight-diffstream share, sourced with $program and $folder set: processes in the background, waiting, failures.
+failures=0
+started=()
+
+finish() {
+    # Each is a `timeout` whose child is the program.
+    for pid in "${started[@]}"; do kill -9 $(pgrep -P "$pid") "$pid" 2> /dev/null; done
+    cd /
+    rm -rf "$folder"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+cd "$folder" || exit 1
+
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+# says TEXT FILE: fails unless the file contains the text.
+says() { grep -qF -- "$1" "$2" || { fail "$2 does not say '$1':"; sed 's/^/    /' "$2" | tail -5; }; }
+
+# until_ SECONDS COMMAND...: waits until the command succeeds.
+until_() {
+    local end=$((SECONDS + $1)); shift
+    until "$@"; do [ $SECONDS -lt $end ] || return 1; sleep 0.1; done
+}
+lines() { [ -f "$1" ] && [ "$(wc -l < "$1")" -ge "$2" ]; }
+
+# start_sender NAME ARGUMENTS...: in the background on a free port, $port.
+start_sender() {
+    local name=$1; shift
+    timeout 300 "$program" send "$@" --bind 127.0.0.1:0 > "$name.out" 2> "$name.err" &
+    sender=$!
+    started+=("$sender")
+    until_ 20 grep -qs listening "$name.err" || { fail "$name does not listen"; cat "$name.err"; exit 1; }
+    port=$(sed -n 's/^listening on 127.0.0.1:\([0-9]*\).*/\1/p' "$name.err")
+}
+
+# start_viewer NAME ARGUMENTS...: in the background, of the sender on $port; $viewer.
+start_viewer() {
+    local name=$1; shift
+    timeout 300 "$program" view 127.0.0.1:$port --headless --frame-checksums "$name.seen" "$@" > "$name.out" 2> "$name.err" &
+    viewer=$!
+    started+=("$viewer")
+}
+
+# ends PID CODE WHAT: waits for it, and fails unless that is its exit code.
+ends() { wait "$1"; local code=$?; [ $code = "$2" ] || fail "$3 ended with $code, not $2"; }

@@ -1,0 +1,453 @@
+// What the sample programs share: options, sources, sinks, channels.
+#include "support.hpp"
+
+#include "common/channel.hpp"
+
+#include <thread>
+
+namespace {
+
+TEST(Channel, KeepsOrderAndDrainsAfterClose) {
+    sample::Channel<int> channel(4);
+    long long sum = 0;
+    int last = -1;
+    bool ordered = true;
+    std::thread consumer([&] {
+        for (int item = 0; channel.pop(item); last = item) {
+            ordered = ordered && item == last + 1;
+            sum += item;
+        }
+    });
+    for (int i = 0; i < 10000; ++i)
+        ASSERT_TRUE(channel.push(i));
+    channel.close();
+    consumer.join();
+    EXPECT_TRUE(ordered);
+    EXPECT_EQ(sum, 10000LL * 9999 / 2);
+    EXPECT_FALSE(channel.push(1)) << "closed";
+}
+
+TEST(Channel, CloseReleasesAWaitingProducer) {
+    sample::Channel<int> channel(1);
+    ASSERT_TRUE(channel.push(1));
+    bool taken = true;
+    std::thread producer([&] { taken = channel.push(2); });
+    channel.close();
+    producer.join();
+    EXPECT_FALSE(taken);
+    int item = 0;
+    EXPECT_TRUE(channel.pop(item));
+    EXPECT_EQ(item, 1);
+    EXPECT_FALSE(channel.pop(item));
+}
+
+} // namespace
+
+#ifdef CUSIGHT_HAVE_SAMPLES
+#include "common/app.hpp"
+#include "common/terminal/files.hpp"
+#include "common/terminal/options.hpp"
+#include "common/output.hpp"
+#include "common/terminal/progress.hpp"
+#include "common/video/sink.hpp"
+#include "common/video/source.hpp"
+
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/videoio.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+#define EXPECT_STOP(statement, expected, part)                                                           \
+    try {                                                                                                \
+        statement;                                                                                       \
+        ADD_FAILURE() << "was not stopped";                                                              \
+    } catch (const sample::Stop &stop) {                                                                 \
+        EXPECT_EQ(stop.code(), (expected)) << stop.what();                                               \
+        EXPECT_NE(std::string(stop.what()).find(part), std::string::npos) << "message: " << stop.what(); \
+    }
+
+class Samples : public testing::Test {
+  protected:
+    void SetUp() override {
+        folder = fs::temp_directory_path() / ("cusight_samples_" + std::to_string(::getpid()) + "_" +
+                                              testing::UnitTest::GetInstance()->current_test_info()->name());
+        fs::create_directories(folder);
+    }
+    void TearDown() override { fs::remove_all(folder); }
+    std::string path(const std::string &name) const { return (folder / name).string(); }
+
+    // Frames of `spec` written to `name`; how many.
+    int copy(const std::string &spec, const std::string &name) const {
+        auto source = sample::openSource(spec);
+        auto sink = sample::openFile(path(name), source->size(), source->fps());
+        cv::Mat frame;
+        int frames = 0;
+        for (; source->read(frame); ++frames)
+            sink->write(frame);
+        sink->finish();
+        return frames;
+    }
+    static int framesIn(const std::string &spec) {
+        auto source = sample::openSource(spec);
+        cv::Mat frame;
+        while (source->read(frame)) {
+        }
+        return static_cast<int>(source->delivered());
+    }
+    fs::path folder;
+};
+
+// ---- Options -----------------------------------------------------------------------------------------------------------
+
+struct Parsed {
+    sample::Common common;
+    std::string input, view = "a";
+    int number = 7, order = 1;
+    double gain = 1.5;
+
+    bool parse(std::vector<const char *> words) {
+        words.insert(words.begin(), "program");
+        return sample::parse(*declare(), static_cast<int>(words.size()), const_cast<char **>(words.data()));
+    }
+    std::shared_ptr<CLI::App> declare() {
+        auto app = sample::makeApp("program", "Does something.", "  program video.mp4\n");
+        sample::addInput(*app, input);
+        sample::addNumber(*app, "--number", number, -3, 10, "a number");
+        sample::addNumber(*app, "--gain", gain, 0, 2, "a factor");
+        sample::addChoice(*app, "--view", view, {"a", "b"}, "what to show");
+        sample::addChoice<int>(*app, "--order", order, {{"up", 1}, {"down", -1}}, "a choice that stands for a number");
+        sample::addCommon(*app, common, "program.mp4");
+        return app;
+    }
+};
+
+TEST(SampleOptions, BothFormsOfValuesAndDefaults) {
+    Parsed p;
+    ASSERT_TRUE(
+        p.parse({"--number", "-3", "clip.avi", "--gain=0.25", "--headless", "--device=cuda:12", "--output", "o.mp4"}));
+    EXPECT_EQ(p.number, -3);
+    EXPECT_EQ(p.gain, 0.25);
+    EXPECT_EQ(p.view, "a");
+    EXPECT_EQ(p.input, "clip.avi");
+    EXPECT_TRUE(p.common.headless);
+    EXPECT_EQ(p.common.device, "cuda:12");
+    EXPECT_EQ(p.common.output, "o.mp4");
+    Parsed q;
+    ASSERT_TRUE(q.parse({"--", "--number"}));
+    EXPECT_EQ(q.input, "--number");
+    EXPECT_EQ(q.order, 1);
+    Parsed r;
+    ASSERT_TRUE(r.parse({"x", "--order", "down", "--number", "1", "--number", "2"}));
+    EXPECT_EQ(r.order, -1);
+    EXPECT_EQ(r.number, 2) << "the last one wins";
+}
+
+TEST(SampleOptions, HelpAndVersionLeaveNothingToDo) {
+    for (const char *option : {"--help", "-h", "--version"}) {
+        testing::internal::CaptureStdout();
+        Parsed p;
+        EXPECT_FALSE(p.parse({option})) << option;
+        const std::string out = testing::internal::GetCapturedStdout();
+        EXPECT_NE(out.find("program"), std::string::npos) << out;
+        if (std::string(option) == "--version") {
+            EXPECT_NE(out.find(std::string("(cusight ") + cusVersion() + ", CUDA "), std::string::npos) << out;
+        }
+    }
+}
+
+TEST(SampleOptions, Commands) {
+    std::string input;
+    const auto run = [&](std::vector<const char *> words) {
+        words.insert(words.begin(), "program");
+        const auto app = sample::makeApp("program", "Does something.", "");
+        sample::requireCommand(*app);
+        sample::addInput(*sample::addCommand(*app, "send", "Sends.", ""), input);
+        sample::addCommand(*app, "view", "Views.", "");
+        return sample::parse(*app, static_cast<int>(words.size()), const_cast<char **>(words.data()));
+    };
+    ASSERT_TRUE(run({"send", "x"}));
+    EXPECT_EQ(input, "x");
+    EXPECT_STOP(run({}), sample::USAGE, "expected a command: send or view");
+    EXPECT_STOP(run({"receive"}), sample::USAGE, "unexpected argument 'receive', expected send or view");
+    EXPECT_STOP(run({"send"}), sample::USAGE, "INPUT is required");
+    EXPECT_STOP(run({"view", "--nonsense"}), sample::USAGE, "unknown option --nonsense");
+    testing::internal::CaptureStdout();
+    EXPECT_FALSE(run({"send", "--help"}));
+    EXPECT_NE(testing::internal::GetCapturedStdout().find("Usage: program send"), std::string::npos);
+}
+
+TEST(SampleOptions, ErrorsNameOptionValueAndWhatIsExpected) {
+    Parsed p;
+    EXPECT_STOP(p.parse({"x", "--number", "11"}), sample::USAGE, "--number is '11', expected an integer from -3 to 10");
+    EXPECT_STOP(p.parse({"x", "--number", "5x"}), sample::USAGE, "'5x'");
+    EXPECT_STOP(p.parse({"x", "--number", "99999999999999999999"}), sample::USAGE, "expected an integer");
+    EXPECT_STOP(p.parse({"x", "--number="}), sample::USAGE, "--number requires a value");
+    EXPECT_STOP(p.parse({"x", "--number"}), sample::USAGE, "--number requires a value");
+    EXPECT_STOP(p.parse({"x", "--gain", "nan"}), sample::USAGE, "--gain is 'nan', expected a number from 0 to 2");
+    EXPECT_STOP(p.parse({"x", "--view", "c"}), sample::USAGE, "--view is 'c', expected a|b");
+    EXPECT_STOP(p.parse({"x", "--headless=1"}), sample::USAGE, "--headless takes no value");
+    EXPECT_STOP(p.parse({"x", "--nonsense"}), sample::USAGE, "unknown option --nonsense");
+    EXPECT_STOP(p.parse({"x", "y"}), sample::USAGE, "unexpected argument 'y'");
+    EXPECT_STOP(p.parse({}), sample::USAGE, "INPUT is required");
+    for (const char *device : {"gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:12345", "CPU", ""})
+        EXPECT_STOP(p.parse({"x", "--device", device}), sample::USAGE, "expected auto, cpu, cuda or cuda:n");
+}
+
+TEST(SampleOptions, HelpNamesEverythingAndTheExitCodes) {
+    Parsed p;
+    const std::string help = sample::helpText(*p.declare());
+    for (const char *part : {"INPUT", "--number N", "--gain N", "--view a|b", "--order up|down", "default up",
+                             "Examples:", "--device auto|cpu|cuda[:n]", "--output FILE", "--headless", "--help",
+                             "default 7", "130 interrupted"})
+        EXPECT_NE(help.find(part), std::string::npos) << part << "\n" << help;
+}
+
+TEST(SampleOptions, DeviceThatIsNotThere) {
+    EXPECT_EQ(sample::chooseDevice("cpu").space, CUS_HOST);
+    EXPECT_EQ(sample::chooseDevice("auto").space, support::haveGpu() ? CUS_DEVICE : CUS_HOST);
+    EXPECT_STOP(sample::chooseDevice("cuda:999"), sample::DEVICE, "cuda:999");
+    if (!support::haveGpu()) {
+        EXPECT_STOP(sample::chooseDevice("cuda"), sample::DEVICE, "no usable GPU");
+    }
+}
+
+// ---- Sources -----------------------------------------------------------------------------------------------------------
+
+TEST_F(Samples, SyntheticClipIsTheSameEveryTime) {
+    auto a = sample::openSource("synthetic:33x17@5"), b = sample::openSource("synthetic:33x17@5");
+    EXPECT_EQ(a->size(), cv::Size(33, 17));
+    EXPECT_EQ(a->frames(), 5);
+    cv::Mat x, y, last;
+    int frames = 0;
+    for (; a->read(x); ++frames) {
+        ASSERT_TRUE(b->read(y));
+        EXPECT_EQ(cv::norm(x, y), 0);
+        if (!last.empty()) {
+            EXPECT_GT(cv::norm(x, last), 0) << "nothing moved";
+        }
+        x.copyTo(last);
+    }
+    EXPECT_EQ(frames, 5);
+    EXPECT_FALSE(b->read(y));
+    for (const char *bad : {"synthetic:", "synthetic:10", "synthetic:0x5", "synthetic:5x5@0", "synthetic:5x5@x",
+                            "synthetic:5x5y", "synthetic:70000x5", "synthetic:5x5@"})
+        EXPECT_STOP(sample::openSource(bad), sample::INPUT, "is not synthetic:WxH@N");
+}
+
+TEST_F(Samples, AFrameIsReadInPlace) {
+    auto source = sample::openSource("synthetic:40x30@3");
+    std::vector<uint8_t> memory(40 * 30 * 3);
+    cv::Mat frame(30, 40, CV_8UC3, memory.data());
+    while (source->read(frame))
+        EXPECT_EQ(frame.data, memory.data());
+}
+
+TEST_F(Samples, MissingEmptyAndFalseFiles) {
+    EXPECT_STOP(sample::openSource(path("missing.avi")), sample::INPUT, "No such file");
+    std::ofstream(path("empty.avi"));
+    EXPECT_STOP(sample::openSource(path("empty.avi")), sample::INPUT, "is empty");
+    std::ofstream(path("text.avi")) << std::string(5000, 'a') << "\n";
+    EXPECT_STOP(sample::openSource(path("text.avi")), sample::INPUT, "is not a video that can be decoded");
+    std::ofstream(path("text.png")) << "not a picture";
+    EXPECT_STOP(sample::openSource(path("text.png")), sample::INPUT, "is not an image that can be decoded");
+    fs::create_directory(path("none"));
+    EXPECT_STOP(sample::openSource(path("none")), sample::INPUT, "contains no images");
+    EXPECT_STOP(sample::openSource(path("f_%03d.png")), sample::INPUT, "f_000.png");
+    EXPECT_STOP(sample::openSource(path("f_%s.png")), sample::INPUT, "is not a numbered sequence");
+    EXPECT_STOP(sample::openSource("997"), sample::INPUT, "camera 997 cannot be opened");
+}
+
+TEST_F(Samples, ImagesFromFolderSequenceAndFile) {
+    ASSERT_EQ(copy("synthetic:64x48@12", "frames/"), 12);
+    EXPECT_EQ(framesIn(path("frames")), 12);
+    EXPECT_EQ(framesIn(path("frames/%06d.png")), 12);
+    EXPECT_EQ(framesIn(path("frames/000003.png")), 1);
+    fs::rename(path("frames/000005.png"), path("frames/gap.txt"));
+    EXPECT_EQ(framesIn(path("frames/%06d.png")), 5) << "up to the gap";
+}
+
+TEST_F(Samples, AFrameOfAnotherSizeIsAnErrorAndWhatWasBeforeIsDelivered) {
+    copy("synthetic:64x48@3", "frames/");
+    cv::imwrite(path("frames/000003.png"), cv::Mat(48, 65, CV_8UC3, cv::Scalar(1, 2, 3)));
+    auto source = sample::openSource(path("frames"));
+    cv::Mat frame;
+    for (int i = 0; i < 3; ++i)
+        ASSERT_TRUE(source->read(frame));
+    EXPECT_STOP(source->read(frame), sample::INPUT, "frame 4 is 65 x 48, expected 64 x 48 like the 3 before it");
+    EXPECT_EQ(source->delivered(), 3);
+}
+
+TEST_F(Samples, TruncatedVideoDeliversWhatIsThereAndSaysSo) {
+    ASSERT_EQ(copy("synthetic:160x120@90", "whole.avi"), 90);
+    EXPECT_EQ(framesIn(path("whole.avi")), 90);
+    fs::resize_file(path("whole.avi"), fs::file_size(path("whole.avi")) / 2);
+    auto source = sample::openSource(path("whole.avi"));
+    cv::Mat frame;
+    EXPECT_STOP(while (source->read(frame)){}, sample::INPUT, "ends early");
+    EXPECT_GT(source->delivered(), 20);
+    EXPECT_LT(source->delivered(), 70);
+    ASSERT_EQ(copy("synthetic:160x120@90", "whole.mp4"), 90);
+    fs::resize_file(path("whole.mp4"), fs::file_size(path("whole.mp4")) / 2); // its index was at the end
+    EXPECT_STOP(sample::openSource(path("whole.mp4")), sample::INPUT, "is not a video that can be decoded");
+}
+
+TEST_F(Samples, RealVideoHasAllItsFrames) {
+    const std::string file = support::dataFolder() + "/vtest.avi";
+    if (support::dataFolder().empty() || !fs::exists(file))
+        GTEST_SKIP() << "no vtest.avi in CUSIGHT_TEST_DATA";
+    EXPECT_EQ(framesIn(file), 795);
+}
+
+// ---- Sinks -------------------------------------------------------------------------------------------------------------
+
+TEST_F(Samples, EveryKindOfFileCanBeReadBack) {
+    for (const char *name : {"a.mp4", "a.mkv", "a.avi", "a.webm", "a.y4m"}) {
+        ASSERT_EQ(copy("synthetic:96x64@7", name), 7) << name;
+        EXPECT_EQ(framesIn(path(name)), 7) << name;
+    }
+    copy("synthetic:31x17@3", "odd.mp4");
+    EXPECT_EQ(sample::openSource(path("odd.mp4"))->size(), cv::Size(30, 16));
+    copy("synthetic:31x17@3", "last.png");
+    cv::Mat last, frame;
+    for (auto source = sample::openSource("synthetic:31x17@3"); source->read(frame);)
+        frame.copyTo(last);
+    EXPECT_EQ(cv::norm(cv::imread(path("last.png")), last), 0);
+}
+
+TEST_F(Samples, GrayPicturesAreTakenToo) {
+    auto sink = sample::openFile(path("gray.avi"), {32, 32}, 25);
+    for (int i = 0; i < 3; ++i)
+        sink->write(cv::Mat(32, 32, CV_8UC1, cv::Scalar(80 * i)));
+    sink->finish();
+    EXPECT_EQ(framesIn(path("gray.avi")), 3);
+}
+
+TEST_F(Samples, OutputsThatCannotBeWritten) {
+    EXPECT_STOP(sample::openFile(path("no/such/a.mp4"), {64, 64}, 25), sample::OUTPUT, "No such file or directory");
+    EXPECT_STOP(sample::openFile(path("a.xyz"), {64, 64}, 25), sample::USAGE, "--output is '");
+    EXPECT_STOP(sample::openFile(path("a_%d.xyz"), {64, 64}, 25), sample::USAGE, "--output is '");
+    EXPECT_STOP(sample::openFile("", {64, 64}, 25), sample::USAGE, "--output is ''");
+    EXPECT_STOP(sample::openFile(path("a.mp4"), {1, 1}, 25), sample::OUTPUT, "2 x 2");
+    for (const char *name : {"full.mp4", "full.avi"}) {
+        fs::create_symlink("/dev/full", path(name));
+        EXPECT_STOP(sample::openFile(path(name), {64, 64}, 25), sample::OUTPUT, "No space left");
+    }
+    fs::create_symlink("/dev/full", path("full.png"));
+    auto still = sample::openFile(path("full.png"), {64, 64}, 25);
+    still->write(cv::Mat(64, 64, CV_8UC3, cv::Scalar()));
+    EXPECT_STOP(still->finish(), sample::OUTPUT, "No space left");
+    EXPECT_STOP(sample::openFile(path("no/such/%d.png"), {64, 64}, 25), sample::OUTPUT, "No such file or directory");
+    EXPECT_STOP(sample::openFile(path("a.webp"), {16384, 1}, 25), sample::USAGE, "at most 16383 x 16383");
+}
+
+TEST_F(Samples, AFileThatWasSpoiledWhileWritingIsNotReportedAsWritten) {
+    auto sink = sample::openFile(path("a.avi"), {64, 64}, 25);
+    for (int i = 0; i < 5; ++i)
+        sink->write(cv::Mat(64, 64, CV_8UC3, cv::Scalar(i, i, i)));
+    for (const auto &entry : fs::directory_iterator(folder))
+        fs::remove(entry);
+    EXPECT_STOP(sink->finish(), sample::OUTPUT, "cannot be read back");
+}
+
+TEST_F(Samples, NothingWrittenLeavesNoFile) {
+    auto sink = sample::openFile(path("a.mp4"), {64, 64}, 25);
+    sink->finish();
+    EXPECT_FALSE(fs::exists(path("a.mp4")));
+}
+
+TEST_F(Samples, AnOutputFileReplacesWhatWasThereOnlyWhenItIsWhole) {
+    const auto content = [&](const std::string &name) {
+        std::ifstream in(path(name));
+        return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    const auto files = [&] { return std::distance(fs::directory_iterator(folder), fs::directory_iterator()); };
+    std::ofstream(path("a.txt")) << "before";
+    fs::permissions(path("a.txt"), fs::perms::owner_read | fs::perms::owner_write);
+    {
+        sample::OutputFile file(path("a.txt"));
+        file.print("lost");
+        file.flush();
+        EXPECT_EQ(files(), 2);
+        EXPECT_EQ(content("a.txt"), "before");
+    }
+    EXPECT_EQ(files(), 1) << "an unfinished file was left behind";
+    fs::create_symlink(path("a.txt"), path("link.txt"));
+    for (const char *name : {"a.txt", "link.txt"}) {
+        sample::OutputFile file(path(name));
+        file.print("%d", 7);
+        file.commit();
+        EXPECT_EQ(content(name), "7");
+    }
+    EXPECT_EQ(fs::status(path("a.txt")).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+    EXPECT_FALSE(fs::is_symlink(path("link.txt"))) << "a link is replaced";
+    sample::OutputFile log(path("log.txt"));
+    log.print("first\n");
+    log.publish();
+    EXPECT_EQ(content("log.txt"), "first\n");
+    log.print("second\n");
+    log.publish();
+    EXPECT_EQ(content("log.txt"), "first\nsecond\n");
+    sample::OutputFile first(path("b.txt")), second(path("b.txt"));
+    EXPECT_NE(first.temporary(), second.temporary());
+    sample::removeUnfinished(); // as a signal handler does
+    EXPECT_EQ(files(), 3);
+    EXPECT_STOP(first.commit(), sample::OUTPUT, "has been removed");
+    EXPECT_STOP(sample::OutputFile(folder.string()), sample::OUTPUT, "Is a directory");
+}
+
+TEST(SampleFiles, NumberedNames) {
+    sample::NumberedName name;
+    ASSERT_TRUE(sample::parseNumbered("a/f_%03d.png", name));
+    EXPECT_EQ(name.file(7), "a/f_007.png");
+    EXPECT_EQ(name.file(12345), "a/f_12345.png");
+    for (const char *good : {"a/f_000.png", "a/f_999.png", "a/f_1000.png"})
+        EXPECT_TRUE(name.matches(good)) << good;
+    for (const char *bad : {"a/f_07.png", "a/f_0007.png", "a/f_.png", "a/f_x07.png", "a/f_007.jpg", "b/f_007.png"})
+        EXPECT_FALSE(name.matches(bad)) << bad;
+    for (const char *bad : {"a.png", "a_%s.png", "a_%", "a_%d_%d.png", "a_%1234d.png"})
+        EXPECT_FALSE(sample::parseNumbered(bad, name)) << bad;
+}
+
+TEST_F(Samples, NoOutputIsAnInput) {
+    std::ofstream(path("a.raw")) << "a";
+    fs::create_hard_link(path("a.raw"), path("hard.raw"));
+    fs::create_symlink("a.raw", path("link.raw"));
+    const auto check = [&](const std::string &input, const std::string &output) {
+        sample::Files files;
+        files.read("INPUT", input);
+        files.write("--output", output);
+        files.check();
+    };
+    for (const std::string in : {"a.raw", "hard.raw", "link.raw"})
+        for (const std::string out : {"a.raw", "hard.raw", "link.raw", "./a.raw"})
+            EXPECT_STOP(check(path(in), path(out)), sample::USAGE, "expected another file than INPUT");
+    check(path("a.raw"), path("b.raw"));
+    check("synthetic:64x64", path("a.raw"));
+    check("0", "1");
+    check(path("missing"), path("a.raw"));
+    EXPECT_STOP(check(path("missing"), path("missing")), sample::USAGE, "expected another file");
+}
+
+// ---- Progress ----------------------------------------------------------------------------------------------------------
+
+TEST(SampleProgress, LineShowsShareCountRateAndNote) {
+    sample::Progress known("frames", 200);
+    known.update(50, "1.5 % changed");
+    const std::string line = known.line();
+    for (const char *part : {"[#######.....", "25 %", "50/200 frames", "/s", "left", "1.5 % changed"})
+        EXPECT_NE(line.find(part), std::string::npos) << part << " in " << line;
+    sample::Progress endless("frames", 0);
+    endless.update(50);
+    EXPECT_EQ(endless.line().find('['), std::string::npos);
+    EXPECT_EQ(endless.line().find("left"), std::string::npos);
+}
+
+} // namespace
+#endif

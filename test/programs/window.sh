@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Windows under a virtual display, with keys: speed, pause, steps, help, full screen, still pictures. window.sh BUILD SOURCE
+set -uo pipefail
+build=$(cd "$1" && pwd)
+bin=$build/bin
+[ -x "$bin/cusight-heatmap" ] || { echo "skipped: built without samples"; exit 77; }
+for tool in xvfb-run xauth import xdotool python3; do
+    command -v $tool >/dev/null || { echo "skipped: there is no $tool (Debian: xvfb, xauth, imagemagick, xdotool)"; exit 77; }
+done
+export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive bin
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+unset WAYLAND_DISPLAY QT_QPA_PLATFORM
+"$bin/cusight-heatmap" synthetic:320x240@1 --device cpu --headless --output still.png >/dev/null 2>&1 || exit 1
+
+cat >session.sh <<'SESSION'
+fail() { echo "FAILED: $*" >>failures; }
+start() { # PROGRAM ARGUMENT...: runs it and waits for its window
+    local program=$1
+    shift
+    "$bin/cusight-$program" "$@" --device cpu >out 2>err &
+    pid=$!
+    window=$(timeout 60 xdotool search --sync --onlyvisible --name "cusight-$program" 2>/dev/null | tail -n 1)
+    [ -n "$window" ] || fail "$program opened no window: $(cat out err)"
+    sleep 1
+}
+key() { xdotool windowfocus "$window" key --window "$window" "$1" 2>/dev/null; sleep 0.7; }
+# The picture that is shown, once it has been drawn.
+shot() { import -window "$window" -depth 8 rgb:- 2>/dev/null | md5sum; }
+# Waits up to 20 s for the program to end; sets code.
+ended() {
+    local i
+    for ((i = 0; i < 200; ++i)); do
+        kill -0 $pid 2>/dev/null || break
+        sleep 0.1
+    done
+    if kill -0 $pid 2>/dev/null; then
+        fail "$* did not end"
+        kill -KILL $pid
+    fi
+    code=0
+    wait $pid || code=$?
+}
+different() { [ "$1" != "$2" ] || fail "$3"; }
+same() { [ "$1" = "$2" ] || fail "$3"; }
+
+# A still picture stays until a key; h and f are no reason to close it.
+start heatmap still.png
+sleep 1
+kill -0 $pid 2>/dev/null || fail "a still picture did not stay: $(cat out err)"
+grep -q "^output: a window" out || fail "the results of a still picture come before the key: $(cat out)"
+before=$(shot)
+key h
+different "$before" "$(shot)" "h shows no keys"
+key h
+same "$before" "$(shot)" "h does not hide the keys"
+kill -0 $pid 2>/dev/null || fail "h closed a still picture"
+key x
+ended "a still picture after a key"
+[ "$code" = 0 ] || fail "a still picture: exit code $code"
+
+# A pause holds the picture, s goes one further, space goes on; full screen fills the display; q ends with what was done.
+start heatmap synthetic:320x240@100000
+key space
+a=$(shot)
+sleep 0.7
+same "$a" "$(shot)" "space did not pause"
+key s
+b=$(shot)
+different "$a" "$b" "s did not step"
+sleep 0.7
+same "$b" "$(shot)" "s did not stay paused"
+key f # without a window manager nothing shows, but nothing breaks either
+key f
+kill -0 $pid 2>/dev/null || fail "f ended the program: $(cat err)"
+key space
+sleep 0.7
+different "$b" "$(shot)" "space did not go on"
+key q
+ended "a video after q"
+[ "$code" = 0 ] || fail "a video after q: exit code $code: $(cat err)"
+grep -q "^frames: [1-9]" out || fail "a video after q: $(cat out)"
+
+# A video plays at its own speed, and --speed changes it: 50 frames at 25 a second.
+seconds() { # ARGUMENT...
+    timeout 60 "$bin/cusight-heatmap" synthetic:320x240@50 --device cpu "$@" >out 2>err || fail "a video of 50 frames: $(cat err)"
+    python3 -c 'import re; print(50 / float(re.search(r"rate: ([0-9.]+)", open("out").read()).group(1)))'
+}
+took=$(seconds)
+python3 -c "import sys; sys.exit(not 1.8 < $took < 12)" || fail "2 s of video took $took s"
+fast=$(seconds --speed 0)
+python3 -c "import sys; sys.exit(not $fast < $took)" || fail "as fast as possible took $fast s, at its own speed $took s"
+slow=$(seconds --speed 0.5)
+python3 -c "import sys; sys.exit(not 3.6 < $slow)" || fail "2 s of video at half the speed took $slow s"
+
+# A recording plays at --speed: 2 s of events.
+awk 'BEGIN { print "320 240"; srand(7); for (i = 0; i < 20000; ++i) print 100 * i, int(rand() * 320), int(rand() * 240), int(rand() * 2) }' >r.txt
+start events r.txt --us-per-frame 100000 --speed 0.5 --json
+ended "a recording"
+python3 -c 'import json, sys; sys.exit(not 20000 / json.load(open("out"))["events_per_second"] > 3)' ||
+    fail "a recording of 2 s at half the speed: $(cat out)"
+
+# Live video freezes in a pause while frames keep coming; trackbars close with q.
+start diffstream demo synthetic:320x240@100000
+key space
+a=$(shot)
+sleep 0.7
+same "$a" "$(shot)" "a viewer did not pause"
+key q
+ended "a viewer after q"
+start contour still.png still.png --shifts 8
+key q
+ended "a contour map after q"
+[ "$code" = 0 ] || fail "a contour map: exit code $code: $(cat err)"
+SESSION
+: >failures
+timeout 400 xvfb-run -a -s "-screen 0 1024x768x24" bash session.sh
+status=$?
+[ $status = 0 ] || { [ $status = 124 ] && echo "FAILED: the session took too long" >>failures; }
+[ ! -s failures ] && { echo "all as expected"; exit 0; }
+cat failures
+exit 1
