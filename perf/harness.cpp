@@ -65,8 +65,6 @@ bool listing() {
     return options.list;
 }
 
-int (*search_cliffs)(double seconds, unsigned seed) = nullptr;
-
 Row::Row(std::string id, cusSpace space, double bytes) : id_(std::move(id)), space_(space), bytes_(bytes) {}
 
 void Row::measure(Work work) {
@@ -214,8 +212,6 @@ int run(int argc, char **argv) {
         printMachine();
         json_lines.write(machineFacts());
     }
-    if (options.search_seconds && search_cliffs)
-        return search_cliffs(options.search_seconds, options.seed);
     return RUN_ALL_TESTS();
 }
 

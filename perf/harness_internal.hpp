@@ -25,8 +25,6 @@ struct Options {
     bool host = true, cuda = true, list = false, once = false, help = false;
     std::vector<std::string> rows; // empty: all
     std::string json;
-    int search_seconds = 0; // 0: measure rows
-    unsigned seed = 0;
 };
 extern Options options;
 // What rotation() returned for the work that is measured next, 0 after that: so many sets, whose memory is to be touched before.
@@ -42,9 +40,6 @@ std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<cons
 // For a profiler: one call between cudaProfilerStart and cudaProfilerStop, after calls that have created outputs and loaded
 // kernels, with buffers as far from the caches as in a measurement.
 void profileOnce(const Work &work);
-
-// --search-cliffs: set by cliffs.cpp, since the search knows the modules and the harness does not.
-extern int (*search_cliffs)(double seconds, unsigned seed);
 
 cusDeviceInfo deviceInfo();
 std::string cpuName();

@@ -13,14 +13,9 @@ const char *const USAGE =
     "The performance suite. Options in addition to GoogleTest's:\n"
     "  --perf_min_samples=N          minimum number of samples of each measurement (default 20)\n"
     "  --perf_space=host|cuda|both   measure the rows of one backend or of both (default both)\n"
-    "  --perf_rows=ID[,ID...]        measure only these rows of the tests selected by --gtest_filter, or search only "
-    "these\n"
-    "                                functions for cliffs (cusMatcherRun)\n"
+    "  --perf_rows=ID[,ID...]        measure only these rows of the tests selected by --gtest_filter\n"
     "  --json FILE                   append one JSON object per line to FILE: the machine, then each row\n"
     "  --list-rows                   list the rows and their tests; measure nothing\n"
-    "  --search-cliffs SECONDS       time random contents, alignments, shapes and options of every function beside\n"
-    "                                the typical case, on each backend, and report the worst ratios\n"
-    "  --seed N                      of that search (default: the clock)\n"
     "  --perf_once                   for profilers: run the library's work of each CUDA row once, between\n"
     "                                cudaProfilerStart and cudaProfilerStop\n";
 
@@ -47,10 +42,6 @@ bool parseOptions(int argc, char **argv) {
             options.min_samples = std::clamp(std::atoi(samples), tuning::MIN_SAMPLES, tuning::MAX_SAMPLES);
         else if (const char *file = value("--json"))
             options.json = file;
-        else if (const char *seconds = value("--search-cliffs"))
-            options.search_seconds = std::max(1, std::atoi(seconds));
-        else if (const char *seed = value("--seed"))
-            options.seed = static_cast<unsigned>(std::atoi(seed));
         else if (const char *space = value("--perf_space")) {
             const std::string name = space;
             if (name != "host" && name != "cuda" && name != "both")

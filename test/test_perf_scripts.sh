@@ -213,19 +213,3 @@ for device in "Some GPU" "$cpu"; do
     fi
     grep -qF "$wanted" "$work/log" || fails "$(cat "$work/log")"
 done
-
-# The search for cliffs: one function's trial says how its worst content, alignment and shape compare with the typical case.
-perf=$1/perf/cusight_perf
-if [ -x "$perf" ]; then
-    "$perf" --search-cliffs 1 --seed 7 --perf_space=host --json "$work/cliffs.jsonl" >"$work/cliffs.log" || { cat "$work/cliffs.log"; exit 1; }
-    grep -q -- '--seed 7' "$work/cliffs.log"
-    python3 - "$work/cliffs.jsonl" <<'END'
-import json
-import sys
-
-with open(sys.argv[1], encoding="utf-8") as lines:
-    found = [row for row in map(json.loads, lines) if row.get("cliff") == "cusIntegratorRun host"]
-assert {row["law"]: row["limit"] for row in found} == {"content": 4, "alignment": 1.25, "shape": 4}
-assert all(row["ratio"] > 0 and row["cases"] > 0 and row["case"] for row in found)
-END
-fi
