@@ -102,11 +102,6 @@ def targets():
     return load(ROOT / "perf" / "targets.json")["targets"]
 
 
-def worst_pairs():
-    """Rows beside the typical ones: [{"id", "typical", "times"}]."""
-    return load(ROOT / "perf" / "targets.json")["worst"]
-
-
 def judge(target, row, measured):
     """(met, 'what was asked', 'what was got') of one row; met is None where it cannot be said. measured: {key: row}"""
     median = row["median_ms"]
