@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 """Measures one recording on many workers: frames from page-locked memory on 1 .. N GPUs, and from files with 1 .. 32 ranks of
 cusight-events-mpi. Writes one JSON file, and with --table the rows of docs/cluster.md. Without a GPU, --cpu tries it at a small
-size: perf/scale --build build --cpu --events 20e6 --ranks 1,2
+size: python3 perf/scale --build build --cpu --events 20e6 --ranks 1,2
 
 The program builds what it needs in --build if that folder is not configured yet:
-    perf/scale --build build-scale --configure -DCUSIGHT_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90
+    python3 perf/scale --build build-scale --configure -DCUSIGHT_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=90
 """
 
 import argparse
@@ -20,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ["cusight_scale", "cusight-events-mpi"]
 
 
@@ -165,7 +164,7 @@ def table(result):
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(prog="perf/scale", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build-scale", help="build folder (default build-scale)")
     parser.add_argument("--no-build", dest="build_first", action="store_false", help="use what is in --build")
     parser.add_argument("--configure", nargs=argparse.REMAINDER, default=[], help="last: options of CMake for a new build folder")

@@ -1,4 +1,4 @@
-"""The plots of docs/performance.md, as SVG without any library."""
+"""The plots of the documents, as SVG without any library."""
 import html
 import math
 
