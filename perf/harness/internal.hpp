@@ -1,8 +1,7 @@
-// What the parts of the harness share: harness.cpp (rows, main), harness_options.cpp, harness_timing.cpp, harness_bandwidth.cpp,
-// harness_json.cpp.
+// What the parts of the harness share.
 #pragma once
 
-#include "harness.hpp"
+#include "harness/harness.hpp"
 
 #include <fstream>
 #include <string>
@@ -41,6 +40,7 @@ std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<cons
 // kernels, with buffers as far from the caches as in a measurement.
 void profileOnce(const Work &work);
 
+const char *backendName(cusSpace space); // as in ids and result files
 cusDeviceInfo deviceInfo();
 std::string cpuName();
 // The machine's facts as one JSON object, with the copy bandwidths of the spaces that are measured.

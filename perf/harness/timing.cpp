@@ -1,5 +1,5 @@
 // Timing: batches of calls between events or clock readings, several pieces of work in turn.
-#include "harness_internal.hpp"
+#include "harness/internal.hpp"
 
 #ifdef CUSIGHT_HAVE_CUDA
 #include <cuda_profiler_api.h>

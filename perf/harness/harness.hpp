@@ -21,7 +21,7 @@
 // number of samples; .../COLSxROWS/.../latency become the table of latencies. --help lists the options.
 #pragma once
 
-#include "arithmetic.hpp"
+#include "harness/arithmetic.hpp"
 #include "cusight/core.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What is written to the file of --json.
-#include "harness_internal.hpp"
+#include "harness/internal.hpp"
 
 #include <stdexcept>
 #include <thread>

@@ -1,7 +1,7 @@
 // What the rows share: sizes, RAII wrappers, and the pipeline from host memory to host memory.
 #pragma once
 
-#include "harness.hpp"
+#include "harness/harness.hpp"
 
 #include <algorithm>
 #include <deque>

@@ -1,5 +1,5 @@
 // What bounds the rows: copy bandwidth in host and device memory and over the bus, and the size of the caches.
-#include "harness_internal.hpp"
+#include "harness/internal.hpp"
 
 #include <unistd.h>
 

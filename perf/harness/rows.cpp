@@ -1,13 +1,11 @@
-// Rows, and the program that measures and reports them.
-#include "harness_internal.hpp"
+// Rows: what they measure, and how they are reported.
+#include "harness/internal.hpp"
 
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
-#include <iostream>
 #include <stdexcept>
-#include <thread>
 
 namespace perf {
 namespace {
@@ -19,10 +17,6 @@ bool startsWith(const std::string &text, const char *start) {
 std::string currentTest() {
     const testing::TestInfo &test = *testing::UnitTest::GetInstance()->current_test_info();
     return std::string(test.test_suite_name()) + "." + test.name();
-}
-
-const char *backendName(cusSpace space) {
-    return space == CUS_DEVICE ? "cuda" : "host";
 }
 
 // 3 or 4 significant digits, in a fixed width.
@@ -47,6 +41,10 @@ std::string formatted(const char *format, ...) {
 void check(cusStatus status) {
     if (status != CUS_OK)
         throw std::runtime_error(std::string(cusStatusName(status)) + ": " + cusLastError());
+}
+
+const char *backendName(cusSpace space) {
+    return space == CUS_DEVICE ? "cuda" : "host";
 }
 
 bool haveGpu() {
@@ -166,63 +164,4 @@ void bothSpaces(const std::function<void(cusSpace)> &body) {
             body(space);
 }
 
-namespace {
-
-// Prints GoogleTest's messages for failures only, so that a run prints one line per row.
-class Quiet : public testing::EmptyTestEventListener {
-    void OnTestPartResult(const testing::TestPartResult &result) override {
-        if (result.failed())
-            std::cerr << (result.file_name() ? result.file_name() : "") << ":" << result.line_number() << ": "
-                      << result.summary() << "\n";
-    }
-    void OnTestEnd(const testing::TestInfo &info) override {
-        if (info.result()->Failed())
-            std::cerr << info.test_suite_name() << "." << info.name() << " failed\n";
-    }
-};
-
-void printMachine() {
-    std::printf("CPU %s, %u threads\n", cpuName().c_str(), std::thread::hardware_concurrency());
-    if (haveGpu()) {
-        const cusDeviceInfo gpu = deviceInfo();
-        std::printf("GPU %s, compute capability %d.%d, %d multiprocessors, L2 %.0f MB\n", gpu.name, gpu.major, gpu.minor,
-                    gpu.multiprocessors, static_cast<double>(gpu.l2_bytes) * 1e-6);
-    } else {
-        std::printf("no GPU: CUDA rows are skipped\n");
-    }
-    for (const cusSpace space : {CUS_HOST, CUS_DEVICE})
-        if (wants(space))
-            std::printf("copy %s %.1f GB/s\n", backendName(space), copyGbps(space));
-    std::fflush(stdout);
-}
-
-int run(int argc, char **argv) {
-    testing::InitGoogleTest(&argc, argv);
-    const bool understood = parseOptions(argc, argv);
-    if (!understood || options.help) {
-        (understood ? std::cout : std::cerr) << USAGE;
-        return understood ? 0 : 2;
-    }
-    auto &listeners = testing::UnitTest::GetInstance()->listeners();
-    delete listeners.Release(listeners.default_result_printer());
-    listeners.Append(new Quiet);
-    if (!options.list && !options.once) {
-        if (!options.json.empty())
-            json_lines.open(options.json);
-        printMachine();
-        json_lines.write(machineFacts());
-    }
-    return RUN_ALL_TESTS();
-}
-
-} // namespace
 } // namespace perf
-
-int main(int argc, char **argv) {
-    try {
-        return perf::run(argc, argv);
-    } catch (const std::exception &error) {
-        std::cerr << "cusight_perf: " << error.what() << "\n";
-        return 1;
-    }
-}

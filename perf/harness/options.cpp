@@ -1,5 +1,5 @@
 // The harness's own options.
-#include "harness_internal.hpp"
+#include "harness/internal.hpp"
 
 #include <algorithm>
 #include <cstdlib>
