@@ -42,14 +42,14 @@ inline Timing summary(std::vector<double> samples_ms) {
     return t;
 }
 
-// How many calls make a batch of target_ms if `calls` took elapsed_ms; at least 1.
+// The number of calls that make a batch of target_ms if `calls` took elapsed_ms; at least 1.
 inline int batchLength(double target_ms, int calls, double elapsed_ms) {
     constexpr double most = 1 << 20;
     const double one = std::max(elapsed_ms, 1e-6) / calls;
     return static_cast<int>(std::clamp(std::ceil(target_ms / one), 1.0, most));
 }
 
-// How many sets of buffers to rotate through: before a set is used again, the others have filled the cache twice.
+// The number of buffer sets to rotate through: before a set is used again, the others have filled the cache twice.
 inline int rotationFor(size_t cache_bytes, size_t bytes_a_set) {
     constexpr size_t most = 256;
     const size_t others = (2 * cache_bytes + bytes_a_set - 1) / std::max<size_t>(bytes_a_set, 1);

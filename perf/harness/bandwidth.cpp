@@ -1,4 +1,4 @@
-// What bounds the rows: copy bandwidth in host and device memory and over the bus, and the size of the caches.
+// The bounds of the rows: copy bandwidth in host and device memory and over the bus, and the size of the caches.
 #include "harness/internal.hpp"
 
 #include <unistd.h>
@@ -25,7 +25,7 @@ class Buffer {
         const int cols = 1 << 16, rows = static_cast<int>(bytes >> 16);
         check(pinned ? cusMatCreatePinned(&mat, rows, cols, CUS_8UC1) : cusMatCreate(&mat, rows, cols, CUS_8UC1, space));
         if (space == CUS_HOST)
-            for (int y = 0; y < rows; ++y) // so that pages exist and are not one shared page of zeros
+            for (int y = 0; y < rows; ++y) // otherwise all pages would be one shared page of zeros
                 std::memset(static_cast<char *>(mat.data) + static_cast<size_t>(y) * mat.step, y & 255,
                             static_cast<size_t>(cols));
         else

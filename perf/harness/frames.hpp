@@ -19,7 +19,7 @@ struct Size {
     std::string text() const { return std::to_string(cols) + "x" + std::to_string(rows); }
 };
 
-// The sizes for which latencies are reported, and those of the sweeps: 0.3 to 268 Mpx.
+// Latencies are reported for FRAME_SIZES; sweeps use SWEEP_SIZES, 0.3 to 268 Mpx.
 constexpr Size FRAME_SIZES[] = {{640, 480}, {1920, 1080}, {3840, 2160}};
 constexpr Size SWEEP_SIZES[] = {{640, 480}, {1280, 720}, {1920, 1080}, {3840, 2160}, {7680, 4320}, {16384, 16384}};
 
@@ -67,7 +67,7 @@ inline std::vector<uint8_t> bytesOf(const cusMat &mat) {
     return tight;
 }
 
-// In page-locked host memory. like: copies that matrix's size, type and contents.
+// A matrix in page-locked host memory. like: the matrix whose size, type and contents are copied.
 class Pinned : public Mat {
   public:
     Pinned(int rows, int cols, int type) { check(cusMatCreatePinned(&mat, rows, cols, type)); }
@@ -108,7 +108,7 @@ class Event {
 // A slot's work may read the upload of the preceding slot.
 class Pipeline {
   public:
-    static constexpr int SLOTS = 4;          // even, so that a slot always holds the same one of two frames
+    static constexpr int SLOTS = 4;          // even, so that a slot always gets the same of two frames
     static constexpr int FRAMES_A_CALL = 32; // the pipeline fills and drains once per call
     using Copies = std::vector<std::pair<const cusMat *, cusMat *>>; // from, to
 
@@ -123,7 +123,7 @@ class Pipeline {
         return sum;
     }
 
-    // SLOTS times.
+    // Adds a slot; call it SLOTS times.
     void add(Copies up, std::function<void(cusStream)> work, Copies down) {
         Slot &slot = slots_.emplace_back();
         slot.up = std::move(up);
@@ -150,7 +150,7 @@ class Pipeline {
         turn(frame_ - 1).downloaded.before(stream);
     }
 
-    // The row ID/host-to-host.
+    // Reports the row ID/host-to-host.
     void report(const std::string &id, const std::string &remark) {
         Row row(id + "/host-to-host", CUS_DEVICE, 0);
         row.hostToHost(bytes(slots_[0].up), bytes(slots_[0].down), FRAMES_A_CALL);
@@ -172,7 +172,7 @@ class Pipeline {
     int frame_ = SLOTS;
 };
 
-// The row ID/latency: from the call to the end of its work, on frames in device memory.
+// Reports the row ID/latency: the time from a call to the end of its work, on frames in device memory.
 inline void latency(const std::string &id, Work work) {
     Row row(id + "/latency", CUS_DEVICE, 0);
     row.wallClock();

@@ -53,7 +53,7 @@ class Work {
     std::function<void(cusStream, int)> call_;
 };
 
-// Times one piece of work without a row.
+// Times work that has no row.
 Timing time(cusSpace space, const Work &work);
 
 bool haveGpu();
@@ -67,8 +67,8 @@ bool listing();
 double copyGbps(cusSpace space);
 // Bandwidth of copies between pinned host memory and the device: up, down, and the sum of both at once.
 const BusGbps &busGbps();
-// How many buffer sets of this size to rotate through so that the L2 cache (device) or last-level cache (host) holds nothing of
-// the next set.
+// The number of buffer sets of this size to rotate through so that the L2 cache (device) or last-level cache (host) holds nothing
+// of the next set.
 int rotation(cusSpace space, size_t bytes_a_set);
 
 class Row {

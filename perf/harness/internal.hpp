@@ -26,18 +26,18 @@ struct Options {
     std::string json;
 };
 extern Options options;
-// What rotation() returned for the work that is measured next, 0 after that: so many sets, whose memory is to be touched before.
+// The number of buffer sets that rotation() returned for the next measurement, which touches their memory first; 0 afterwards.
 extern int last_rotation;
 extern const char *const USAGE;
 // False if an argument is unknown or invalid. GoogleTest has removed its own before.
 bool parseOptions(int argc, char **argv);
 
-// Measures all pieces of work in turn, one sample each per round, until `enough_ms` are spent. wall: by the steady clock, from
-// each call to the end of its work.
+// Measures several Work objects in turn, one sample each per round, until `enough_ms` are spent. wall: the steady clock times each call to
+// the end of its work.
 std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<const Work *> &works,
                                double enough_ms = tuning::ENOUGH_MS);
-// For a profiler: one call between cudaProfilerStart and cudaProfilerStop, after calls that have created outputs and loaded
-// kernels, with buffers as far from the caches as in a measurement.
+// For a profiler: makes one call between cudaProfilerStart and cudaProfilerStop. Earlier calls have created outputs and loaded
+// kernels; buffers are as far from the caches as in a measurement.
 void profileOnce(const Work &work);
 
 const char *backendName(cusSpace space); // as in ids and result files
@@ -46,7 +46,8 @@ std::string cpuName();
 // The machine's facts as one JSON object, with the copy bandwidths of the spaces that are measured.
 std::string machineFacts();
 
-// The file of --json: one JSON object per line, flushed, so a crash loses at most the row being measured. Runs append to it.
+// The file of --json: one JSON object per line, flushed, so that a crash loses at most the row being measured. The program
+// appends to a file that exists.
 class JsonLines {
   public:
     void open(const std::string &path);

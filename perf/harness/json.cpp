@@ -1,4 +1,4 @@
-// What is written to the file of --json.
+// The file of --json, and the facts about the machine that it begins with.
 #include "harness/internal.hpp"
 
 #include <stdexcept>

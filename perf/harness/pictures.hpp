@@ -1,6 +1,5 @@
 // Generated pictures with the properties of photographs that matter for matching and color counting.
-#ifndef CUSIGHT_PERF_PICTURES_HPP
-#define CUSIGHT_PERF_PICTURES_HPP
+#pragma once
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +9,7 @@
 
 namespace perf {
 
-// Waves and noise, so that neighboring scores are as similar as in a photograph: the part that begins at (x0, y0).
+// Waves and noise, so that neighboring scores are as similar as in a photograph; (x0, y0) is the first pixel of an endless picture.
 inline std::vector<uint8_t> picture(int rows, int cols, int channels, unsigned seed, int x0 = 0, int y0 = 0) {
     std::mt19937 random(seed);
     std::vector<uint8_t> bytes;
@@ -42,5 +41,3 @@ inline std::vector<uint8_t> picture(int rows, int cols, int channels, unsigned s
 }
 
 } // namespace perf
-
-#endif

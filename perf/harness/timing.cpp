@@ -1,4 +1,4 @@
-// Timing: batches of calls between events or clock readings, several pieces of work in turn.
+// Timing: batches of calls between events or clock readings, several Work objects in turn.
 #include "harness/internal.hpp"
 
 #ifdef CUSIGHT_HAVE_CUDA
@@ -17,7 +17,7 @@ double msSince(Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// One for all device work, so that peers can keep what belongs to a stream; lives as long as the program.
+// All device work uses one stream, so that peers can keep what belongs to it. It lives as long as the program.
 cusStream timingStream() {
     static const cusStream stream = [] {
         cusStream made = nullptr;

@@ -18,7 +18,7 @@ def limit(metrics):
     name = max(CEILINGS, key=lambda key: metrics.get(key, 0))
     if metrics.get(name, 0) >= NEAR:
         return CEILINGS[name]
-    waits = [STALLS.get(stall, stall) for stall in metrics["stalls"] if stall != "not_selected"]  # such a warp was ready
+    waits = [STALLS.get(stall, stall) for stall in metrics["stalls"] if stall != "not_selected"]  # that warp was ready
     return "latency: waits for " + ", ".join(waits[:2]) if waits else "latency"
 
 

@@ -1,4 +1,4 @@
-"""What limits the kernels of the target rows, by Nsight Compute (ncu)."""
+"""Profiles the kernels of the target rows with Nsight Compute (ncu)."""
 import csv
 import os
 import re
@@ -73,7 +73,7 @@ def run_for(command, seconds):
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return None, process.communicate()[0]
-        except BaseException:  # Ctrl-C, say
+        except BaseException:  # Ctrl-C, for example
             os.killpg(process.pid, signal.SIGKILL)
             raise
 

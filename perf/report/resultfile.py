@@ -1,4 +1,4 @@
-"""Result files (perf/results/*.json), the harness's JSON lines and targets: what gpu-check, compare and report share."""
+"""Result files (perf/results/*.json), the harness's JSON lines, and targets, for gpu-check, compare and the report."""
 import hashlib
 import json
 import os
@@ -73,7 +73,7 @@ def sources(pattern):
     found = {}
     for folder, folders, files in os.walk(ROOT):
         here = Path(folder).relative_to(ROOT)
-        if here == Path("."):  # what is not part of the repository, and the performance suite
+        if here == Path("."):  # neither what is outside the repository nor the performance suite
             folders[:] = [name for name in folders if not re.match(r"\.|build|out$|shared$|perf$", name)]
         folders[:] = [name for name in folders if name != "__pycache__"]
         for file in files:
@@ -103,7 +103,7 @@ def targets():
 
 
 def judge(target, row, measured):
-    """(met, 'what was asked', 'what was got') of one row; met is None where it cannot be said. measured: {key: row}"""
+    """(met, 'the target', 'the result') of one row; met is None if that is unknown. measured: {key: row}"""
     median = row["median_ms"]
     if "times" in target:
         asked = f"{target['times']:g}x {target['of']}"

@@ -1,4 +1,4 @@
-"""Rows of result files: how numbers are formatted, and what a row's id means."""
+"""Rows of result files: what an id means, and how numbers and tables look."""
 import re
 
 
@@ -22,12 +22,12 @@ def package(peer):
 
 
 def others(row):
-    """Peers but for the library's own other ways."""
+    """The peers without the library's own alternatives."""
     return {name: ms for name, ms in row["peers"].items() if not name.startswith("without")}
 
 
 def whole(row):
-    """Of these the ones that do all of the row's work."""
+    """The other implementations that do all of the row's work."""
     return {name: ms for name, ms in others(row).items() if not name.endswith(" alone")}
 
 

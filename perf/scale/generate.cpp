@@ -11,7 +11,7 @@ namespace scale {
 
 namespace {
 
-constexpr size_t BLOCK = 1 << 20; // events that are encoded at once; each block can be decoded without those before it
+constexpr size_t BLOCK = 1 << 20; // events encoded at once; each block can be decoded on its own
 
 uint64_t mixed(uint64_t i) {
     i = (i + 1) * 0x9E3779B97F4A7C15u;
@@ -43,7 +43,7 @@ void encodeEvt2(const Columns &e, size_t n, Bytes &out) {
     }
 }
 
-// A camera repeats the upper time bits at least every 4096 us, also while nothing happens; `from`: time of the event before.
+// A camera repeats the upper time bits at least every 4096 us, even without events. from: the time of the previous event.
 void encodeEvt3(const Columns &e, size_t n, int64_t from, Bytes &out) {
     int64_t high = from >> 12, low = -1;
     int row = -1;

@@ -26,7 +26,7 @@ std::map<std::string, std::string> optionsOf(int argc, char **argv, int first) {
         const std::string name = argv[i];
         const bool is_flag = name == "--cpu";
         if (name.compare(0, 2, "--") != 0 || (!is_flag && i + 1 == argc))
-            throw std::runtime_error(name + " is no option, or lacks its value");
+            throw std::runtime_error(name + " is not an option or lacks its value");
         options[name] = is_flag ? "" : argv[++i];
     }
     return options;

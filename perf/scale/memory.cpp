@@ -52,8 +52,8 @@ int nodeOf(int device) {
     return node;
 }
 
-// Lets the calling thread, and so the memory that it allocates, stay on the node; nothing if none is known or none of its
-// processors may be used. Returns the node.
+// Binds the calling thread, and so the memory that it allocates, to the node. Returns the node, or -1 if it is unknown or the
+// process may use none of its processors.
 int stayOn(int node) {
     cpu_set_t allowed, wanted;
     CPU_ZERO(&wanted);
@@ -131,7 +131,7 @@ class Lane {
     Lane(const Lane &) = delete;
     Lane &operator=(const Lane &) = delete;
 
-    // Frames of `total` events; the share is gone through as often as that takes.
+    // Makes frames of `total` events, passing over the lane's share as often as needed.
     void run(uint64_t total) {
         windows_ = 0;
         for (uint64_t done = 0; done < total;) {
@@ -146,7 +146,7 @@ class Lane {
                                      std::to_string(total / WINDOW));
     }
 
-    // Whether the first frame is the one that the CPU makes of these events.
+    // Whether the first frame equals the one that the CPU makes from these events.
     bool isRight() {
         const uint32_t made = first_frame_;
         cusEventStacker *stacker = nullptr;
@@ -205,13 +205,13 @@ struct Sample {
     std::vector<double> seconds; // of each pass
 };
 
-// Threads that live as long as their lanes, and passes on some of them.
+// One thread per device, which lives as long as its lane; a measurement uses some of them.
 class Bench {
   public:
-    // Errors are thrown by the first measurement.
+    // The first measurement throws the errors.
     Bench(const MemoryOptions &o, int devices)
         : nodes(static_cast<size_t>(devices), -1), o_(o), barrier_(devices + 1),
-          // Whole pieces, so that no frame has events of two places.
+          // Whole pieces, so that no frame mixes the end and the start of a share.
           share_(wholePieces(o.events / static_cast<uint64_t>(devices))) {
         for (int d = 0; d < devices; ++d)
             threads_.emplace_back([this, d] { serve(d); });
@@ -226,8 +226,8 @@ class Bench {
     Bench(const Bench &) = delete;
     Bench &operator=(const Bench &) = delete;
 
-    // Passes on each set of devices, in turn, so that what else the host does falls on all of them alike. The first pass of a
-    // set, in which its devices wake up, does not count.
+    // Makes passes on each set of devices in turn, so that other load on the host affects all sets alike. The first pass of a
+    // set does not count, since it wakes its devices up.
     std::vector<Sample> measure(const std::vector<std::vector<int>> &sets) {
         std::vector<Sample> samples;
         for (const auto &devices : sets)
@@ -245,7 +245,7 @@ class Bench {
         return samples;
     }
 
-    // Throws if the first frame of a device is not the one that the CPU makes.
+    // Throws if the first frame of a device differs from the CPU's.
     void compare() { obey(Order::COMPARE); }
 
     std::vector<int> nodes; // of the devices; -1: unknown
@@ -276,7 +276,7 @@ class Bench {
                 if (lane && order_ == Order::RUN && std::find(devices_.begin(), devices_.end(), d) != devices_.end())
                     lane->run(per_device_);
                 if (lane && order_ == Order::COMPARE && !lane->isRight())
-                    throw std::runtime_error("the first frame of device " + std::to_string(d) + " is not that of the CPU");
+                    throw std::runtime_error("the first frame of device " + std::to_string(d) + " differs from the CPU's");
             });
             barrier_.wait();
         }

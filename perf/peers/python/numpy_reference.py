@@ -1,4 +1,4 @@
-"""The work of the peers in NumPy, against which they are checked, and its inputs."""
+"""The peers' work in NumPy, which they must agree with, and its inputs."""
 import numpy as np
 
 THRESHOLD, STACK, SENSOR = 20, 200000, (720, 1280)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times the work of the performance suite's rows in PyTorch and CuPy, written as their users would write it: whole arrays, no
 custom kernels. Prints one JSON object {row id: {"torch": ms, "cupy": ms, ...}}. Missing packages and failed work are reported
-on standard error. Each piece of work is first compared with NumPy on a small input.
+on standard error. All work is first compared with NumPy on small inputs.
 
 Timing follows perf/harness: batches of at least 2 ms between two events after a warm-up, median, over buffers that rotate
 through more than the L2 cache where the work comes from memory."""
