@@ -59,7 +59,7 @@ def fingerprint():
 
 def tested():
     """Identifies everything that the tests depend on, in the same way."""
-    return digest(r"^(cmake|include|io|modules|samples|src|test)/|^CMakeLists.txt$")
+    return digest(r"^(apps|cmake|include|io|modules|samples|src|test)/|^CMakeLists.txt$")
 
 
 def digest(pattern):
