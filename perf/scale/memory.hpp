@@ -10,7 +10,7 @@ struct MemoryOptions {
     uint64_t events = 1000000000;
     std::string representation = "histogram";
     bool cpu = false; // threads with the CPU backend instead, to try it without a GPU
-    int devices = 0;  // at most so many; 0: all
+    int devices = 0;  // the maximum; 0: all
     int passes = 15;
 };
 
