@@ -1,5 +1,5 @@
 // Rows of eventio: a recording, in memory or in a cached file, to arrays of events.
-#include "harness.hpp"
+#include "harness/harness.hpp"
 
 #include "cusight/eventio.h"
 #include "reference/eventio.hpp"

@@ -1,5 +1,5 @@
 // Rows of live video: a frame in host memory to a packed message in host memory, and a message to a frame.
-#include "harness.hpp"
+#include "harness/harness.hpp"
 
 #include "cusight/live.h"
 

@@ -1,6 +1,6 @@
 // Rows of family worst/ of events: long windows, crowded contents, windows that overlap or are empty, arrays that start
 // anywhere. Compare each with the row of 60 million uniform events in one window, or in 300 windows (`typical`).
-#include "frames.hpp"
+#include "harness/frames.hpp"
 
 #include "cusight/events.h"
 

@@ -1,7 +1,7 @@
 // What framediff's rows share: frames with a given share of changed bytes, encoders and their output.
 #pragma once
 
-#include "frames.hpp"
+#include "harness/frames.hpp"
 
 #include "cusight/framediff.h"
 

@@ -1,6 +1,6 @@
 // Rows of hsv: counting the pixels in a range.
-#include "frames.hpp"
-#include "pictures.hpp"
+#include "harness/frames.hpp"
+#include "harness/pictures.hpp"
 
 #include "cusight/hsv.h"
 

@@ -1,5 +1,5 @@
 // Performance rows of integral: sums, sums with squares, float sources, sums over rectangles.
-#include "frames.hpp"
+#include "harness/frames.hpp"
 
 #include "cusight/integral.h"
 #include "peers/integral.hpp"

@@ -1,5 +1,5 @@
 // Performance rows of integral for awkward layouts and shapes: regions, tight tables, tall and narrow, wide and flat images.
-#include "frames.hpp"
+#include "harness/frames.hpp"
 
 #include "cusight/integral.h"
 

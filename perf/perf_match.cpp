@@ -1,6 +1,6 @@
 // Rows of match: one frame with a prepared template, and sweeps over sizes and algorithms.
-#include "frames.hpp"
-#include "pictures.hpp"
+#include "harness/frames.hpp"
+#include "harness/pictures.hpp"
 
 #include "../modules/match/match_fft_lines.inc"
 #include "../src/host.h"

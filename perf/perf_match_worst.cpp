@@ -1,7 +1,7 @@
 // Rows of family worst/ of match: contents with very many equal or nearly equal scores. Compare each with the row `typical` of
 // its size.
-#include "frames.hpp"
-#include "pictures.hpp"
+#include "harness/frames.hpp"
+#include "harness/pictures.hpp"
 
 #include "cusight/match.h"
 

@@ -1,5 +1,5 @@
 // Rows of stereo: contour maps, classic and with the defaults, over sizes, shifts and windows.
-#include "frames.hpp"
+#include "harness/frames.hpp"
 
 #include "cusight/stereo.h"
 #include "peers/opencv_cuda.hpp"

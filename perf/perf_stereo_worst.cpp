@@ -1,6 +1,6 @@
 // Rows worst/stereo: flat pairs, noise, stripes, 256 shifts, windows of 63, images as narrow as the shifts. The row "/typical" of
 // each group stands beside them: squares of random brightness, shifted.
-#include "frames.hpp"
+#include "harness/frames.hpp"
 
 #include "cusight/stereo.h"
 

@@ -20,6 +20,7 @@ QUICK = ("Two commands", "In your program")  # README's sections on the page "Qu
 TOP = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 FIRST = ("guide", "python", "opencv")
 LAST = ("performance", "glossary", "wire-format", "security-tests")
+GENERATED = "docs/measurements"  # by perf/report, after this
 # Functions of the compiled module, which is not there when the site is built.
 COMPILED = {
     "device_count": ("device_count() -> int", "Number of usable GPUs; 0 without a GPU, a driver or CUDA support."),
@@ -127,7 +128,7 @@ class Pages:
             ("Start", ["quickstart", *(f"docs/{name}" for name in guides)]),
             ("Chapters", [f"docs/{name}" for name in modules]),
             ("Reference", ["reference/c", "reference/cpp", "reference/python"]),
-            ("More", [*(f"docs/{name}" for name in LAST if name in docs), "docs/internals/README", *(name[:-3] for name in TOP)]),
+            ("More", [*(f"docs/{name}" for name in LAST if name in docs), GENERATED, "docs/internals/README", *(name[:-3] for name in TOP)]),
         ]
         return "".join("\n```{toctree}\n:hidden:\n:caption: %s\n\n%s\n```\n" % (title, "\n".join(pages)) for title, pages in parts)
 

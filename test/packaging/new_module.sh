@@ -15,7 +15,7 @@ fail() {
 mkdir -p "$work/test/reference" "$work/perf" "$work/docs" "$work/modules"
 cp -r "$source/CMakeLists.txt" "$source/LICENSE" "$source/cmake" "$source/include" "$source/src" "$source/scripts" "$source/.clang-format" "$work/"
 cp "$source"/test/{CMakeLists.txt,main.cpp,support.hpp,labels.cmake} "$work/test/"
-cp "$source"/perf/{CMakeLists.txt,harness*.cpp,*.hpp} "$work/perf/"
+cp -r "$source"/perf/{CMakeLists.txt,harness} "$work/perf/"
 cd "$work"
 
 for name in '' Upper a-b 9lives; do
