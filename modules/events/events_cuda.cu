@@ -12,21 +12,6 @@
 
 namespace cusi::events {
 
-namespace tuning {
-// Helpers would make short calls, of fewer events than HELPED_EVENTS, slower: by up to 22 % of 8 to 28 us. So these have helpers
-// for HELPED_CALLS calls after one that had a tile with at least one in CROWDED_PART of a run's events, and when captured.
-constexpr uint64_t HELPED_EVENTS = 1 << 20;
-constexpr unsigned HELPED_CALLS = 64, CROWDED_PART = 12;
-// A window whose events all lie in one tile keeps that tile's block busy for longer than the others take, if it has more
-// events than so many, a part of all, and a few for each tile to be written.
-constexpr uint64_t LONE_EVENTS = 16384, LONE_PART = 128, LONE_PER_TILE = 12;
-constexpr unsigned MIN_WINDOW_HELPERS = 4, MAX_WINDOW_HELPERS = 64; // together one per multiprocessor or more
-// Blocks that read a helper's runs together, where there are more multiprocessors than helpers.
-constexpr unsigned MAX_READERS = 4;
-static_assert(MAX_WINDOW_HELPERS * MAX_READERS * 255 < 65536, "sums of counts have 16 bits");
-constexpr size_t SLOT_BYTES = size_t{8} << 20, MAX_SLOTS = 1024;
-} // namespace tuning
-
 Kind kindOf(cusRepresentationKind kind) {
     switch (kind) {
     case CUS_REPR_HISTOGRAM:
@@ -50,16 +35,6 @@ unsigned accumulatorPitch(const cusEventStacker *stacker) {
     return divUp(static_cast<unsigned>(stacker->cols), 4u) * 4;
 }
 
-bool isHelpedAnyway(const Batch &batch, unsigned count) {
-    return batch.max_events * count >= tuning::HELPED_EVENTS;
-}
-
-unsigned crowdedRecords(const Batch &batch, const Tiling &band) {
-    return std::max({static_cast<unsigned>(std::min(tuning::LONE_EVENTS, batch.max_events) * tuning::RUN /
-                                           std::max<uint64_t>(batch.max_events, 1)),
-                     tuning::RUN / tuning::CROWDED_PART, 3 * tuning::RUN / std::max(band.tiles, 1u)});
-}
-
 Representation representationOf(const Batch &batch, int index) {
     const cusRepresentation &r = batch.stacker->representations[index];
     const cusMat &mat = batch.frames[index];
@@ -80,27 +55,6 @@ Representation representationOf(const Batch &batch, int index) {
 
 namespace {
 
-// Helpers for the crowded tiles of `count` windows: events_crowded.cuh. None if a tile's block can do without. No more than
-// two thirds of the tiles, so that a tile with less than thrice its due gets none.
-Helpers helpersOf(const Batch &batch, const TilePass &pass, const Tiling &band, const SortedRuns &sorted, unsigned count) {
-    const State *state = batch.state;
-    const uint64_t needed = tuning::LONE_EVENTS + batch.max_events * count / tuning::LONE_PART +
-                            uint64_t{tuning::LONE_PER_TILE} * band.tiles * count;
-    if (!pass.helped || !(batch.helped || isHelpedAnyway(batch, count)) || batch.max_events < needed)
-        return {};
-    const unsigned pieces = pass.helped_pieces << (pass.tile_bits - pass.part_bits),
-                   slots = static_cast<unsigned>(std::min(tuning::SLOT_BYTES / pass.helped_bytes, tuning::MAX_SLOTS)),
-                   wanted = std::clamp(static_cast<unsigned>(state->multiprocessors) / count, tuning::MIN_WINDOW_HELPERS,
-                                       tuning::MAX_WINDOW_HELPERS),
-                   given = std::min({wanted, sorted.runs_per_window, band.tiles * 2 / 3, slots / (pieces * count) * 2});
-    if (given < tuning::MIN_WINDOW_HELPERS)
-        return {};
-    const unsigned crowded = divUp(2u * tuning::RUN * pass.record_bytes, given * 16) + 1; // one piece may not be full
-    const unsigned readers =
-        std::clamp(static_cast<unsigned>(state->multiprocessors) / (given * count), 1u, tuning::MAX_READERS);
-    return {given, pieces, readers, crowded, pass.helped_bytes, state->slots, state->tickets};
-}
-
 // Runs a pass over the tiles of windows first .. first + count - 1 of the batch.
 cusStatus launchPass(const Batch &batch, const TilePass &pass, const Tiling &tiling, unsigned first, unsigned count) {
     TileParams params = pass.params;
@@ -113,9 +67,8 @@ cusStatus launchPass(const Batch &batch, const TilePass &pass, const Tiling &til
     repr.frames = repr.frames ? rowOf(static_cast<char *>(repr.frames), repr.step, y) : nullptr;
     repr.levels += repr.levels && !params.sums ? first : 0; // parts of a window share its levels
     params.part_bits = pass.part_bits;
-    const unsigned helpers = pass.helpers + params.helpers.count * params.helpers.readers * pass.helped_pieces;
-    return launchOverlapped(STACK, params.helpers.count > 0 ? pass.helped : pass.kernel,
-                            dim3((tiling.tiles + helpers) << (pass.tile_bits - pass.part_bits), count), pass.threads,
+    return launchOverlapped(STACK, pass.kernel,
+                            dim3((tiling.tiles + pass.helpers) << (pass.tile_bits - pass.part_bits), count), pass.threads,
                             pass.shared, batch.stream, params);
 }
 
@@ -133,7 +86,6 @@ cusStatus sortAndRun(const Batch &batch, const Tiling &tiling, bool with_green, 
                 sortWindows<Record>(batch, band, sorted, first, count, with_green && top == 0, count_skipped && top == 0));
             for (int k = 0; k < pass_count; ++k) {
                 passes[k].params.sorted = sorted;
-                passes[k].params.helpers = helpersOf(batch, passes[k], band, sorted, count);
                 CUS_TRY(launchPass(batch, passes[k], band, first, count));
             }
             top = band.bottom;
@@ -256,32 +208,16 @@ cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
                  levels_bytes = levels ? EVENTS_MAX_REPRESENTATIONS *
                                              divUp(tuning::BATCH_WINDOWS * sizeof(EventsLevels), size_t{256}) * 256
                                        : 0,
-                 ticket_bytes = tuning::MAX_SLOTS * sizeof(unsigned),
-                 cleared_bytes = 256 + ticket_bytes + tuning::SLOT_BYTES + list_bytes + levels_bytes + accumulator_bytes;
+                 cleared_bytes = 256 + list_bytes + levels_bytes + accumulator_bytes;
     CUS_TRY(cusi_deviceAllocate(CREATE, cleared_bytes + tuning::SORTED_BYTES, &state->memory));
     char *at = static_cast<char *>(state->memory);
     state->skipped = reinterpret_cast<unsigned long long *>(at);
-    state->tickets = reinterpret_cast<unsigned *>(at += 256);
-    state->slots = at += ticket_bytes;
-    state->list = reinterpret_cast<Window *>(at += tuning::SLOT_BYTES);
+    state->list = reinterpret_cast<Window *>(at += 256);
     state->levels = reinterpret_cast<EventsLevels *>(at += list_bytes);
     state->accumulators = at += levels_bytes;
     state->sorted = at + accumulator_bytes;
     CUSI_CUDA(CREATE, cudaMemsetAsync(state->memory, 0, cleared_bytes, nullptr));
     return cudaStatus(cudaStreamSynchronize(nullptr), CREATE, "clearing the accumulators");
-}
-
-// Whether a call of few events has helpers, by what the device last reported, without waiting for it: frames are the same either
-// way. A captured call may run with any contents, so it has them.
-bool helpsShortCall(const cusEventStacker *stacker, State *state) {
-    volatile uint32_t *crowded = state->crowded;
-    if (*crowded) {
-        *crowded = 0;
-        state->helped_calls = tuning::HELPED_CALLS;
-    }
-    if (stacker->guard.now_capture)
-        return true;
-    return state->helped_calls > 0 && state->helped_calls-- > 0;
 }
 
 // As many of the windows as go together: a long one alone, or all before the next long one.
@@ -317,10 +253,6 @@ cusStatus events_cuda_create(cusEventStacker *stacker) {
     CUS_TRY(createLastEvent(stacker));
     CUS_TRY(createValues(state));
     CUS_TRY(createLong(state));
-    void *crowded = nullptr;
-    CUS_TRY(cusi_pinnedAllocate(CREATE, sizeof *state->crowded, &crowded));
-    state->crowded = static_cast<uint32_t *>(crowded);
-    *state->crowded = 0;
     return createWorkspace(stacker, state);
 }
 
@@ -329,8 +261,6 @@ void events_cuda_destroy(cusEventStacker *stacker) {
     if (!state)
         return;
     cusi_deviceFree(state->memory); // waits until the device no longer uses it
-    if (state->crowded)
-        cusi_pinnedFree(state->crowded);
     delete state;
 }
 
@@ -340,7 +270,6 @@ cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *even
     double all_events = 0;
     for (size_t w = 0; w < window_count; ++w)
         all_events += static_cast<double>(windows[w].last - windows[w].first);
-    const bool helped = helpsShortCall(stacker, state);
     for (size_t done = 0; done < window_count;) {
         Batch batch = {};
         batch.stacker = stacker;
@@ -349,7 +278,6 @@ cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *even
         batch.top = done * static_cast<size_t>(stacker->rows);
         batch.frames = frames;
         batch.stream = stream;
-        batch.helped = helped;
         fillBatch(windows + done, window_count - done, all_events, &batch);
         CUS_TRY(listWindows(state, windows + done, batch.count, stream, &batch.windows));
         CUS_TRY(runBatch(batch));

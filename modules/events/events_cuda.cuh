@@ -210,17 +210,6 @@ __host__ __device__ constexpr unsigned accumulatorsPerPixel(Kind kind, unsigned 
 
 constexpr int STRIP_BITS = 7, STRIP = 1 << STRIP_BITS; // neighboring pixels that are written together
 
-// Blocks that help with crowded tiles: events_crowded.cuh. A crowded tile has a slot of device memory for each of its
-// pieces.
-struct Helpers {
-    unsigned count, pieces; // count: of a window and a part of its tiles
-    unsigned readers;       // blocks that read a helper's runs together, for each piece
-    unsigned crowded;       // 16-byte pieces of a tile's records per run: two helpers' worth
-    unsigned slot_bytes;
-    void *slots;       // these
-    unsigned *tickets; // and these, the blocks that have added to a slot, are 0 between launches
-};
-
 // Parameters of a tile kernel: a block makes the pixels of one tile (or a part of it) of one window.
 struct TileParams {
     Windows windows;
@@ -240,7 +229,6 @@ struct TileParams {
     Window whole;
     void *sums;
     bool saturate; // HISTOGRAM: there are too many parts for sums of 16 bits
-    Helpers helpers;
 };
 
 using TileKernel = void (*)(TileParams);
@@ -253,10 +241,6 @@ struct TilePass {
     unsigned tile_bits, part_bits; // log2 of the pixels of a tile, and of a block
     TileParams params;
     unsigned helpers = 0; // accumulateKernel: blocks without a tile of their own
-    // The same kernel with helpers; how many pieces they make of a tile's part, a block each, and the bytes of a piece
-    TileKernel helped = nullptr;
-    unsigned helped_pieces = 1;
-    unsigned helped_bytes = 0, record_bytes = 4;
 };
 
 struct TilePasses {
@@ -273,10 +257,6 @@ constexpr char STACK[] = "cusEventStack", CREATE[] = "cusEventStackerCreate";
 struct State {
     void *memory = nullptr; // holds all of the following
     unsigned long long *skipped = nullptr;
-    void *slots = nullptr; // of helpers
-    unsigned *tickets = nullptr;
-    uint32_t *crowded = nullptr; // page-locked, not in `memory`: 1 if a short call has had a crowded tile
-    unsigned helped_calls = 0;   // so many of the next short calls have helpers
     Window *list = nullptr;
     EventsLevels *levels = nullptr; // BATCH_WINDOWS for each representation if one is STACKED_HISTOGRAM
     void *accumulators = nullptr;   // of a long window
@@ -295,7 +275,6 @@ struct Batch {
     Window whole;        // of TimedRecord: the long window, and its bins
     unsigned bins;
     bool is_long; // one window, made in parts
-    bool helped;  // crowded tiles have helpers even if the events are few
     size_t top;   // the first frame's first row
     cusMat *frames;
     cudaStream_t stream;
@@ -312,10 +291,6 @@ T *frameTop(const Batch &batch, const cusMat &mat) {
     return reinterpret_cast<T *>(static_cast<char *>(mat.data) + batch.top * mat.step);
 }
 
-// Whether crowded tiles of a group of windows have helpers whatever has been reported.
-bool isHelpedAnyway(const Batch &batch, unsigned count);
-// Records of a run from which on a tile is reported as crowded.
-unsigned crowdedRecords(const Batch &batch, const Tiling &band);
 Kind kindOf(cusRepresentationKind kind);
 Representation representationOf(const Batch &batch, int index);
 // Pixels from one row of accumulators in device memory to the next, a multiple of 4.

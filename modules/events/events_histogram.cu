@@ -1,5 +1,5 @@
 // Tiles to pixels: HISTOGRAM.
-#include "events_crowded.cuh"
+#include "events_tiles.cuh"
 
 namespace cusi::events {
 
@@ -38,10 +38,10 @@ __device__ inline void writeCounts(const TileParams &params, unsigned w, unsigne
 
 // Counts the tile in counters of 8 bits, the two of a pixel side by side. The add that carries out of a counter sees 255 in
 // it, because nothing has carried before, and sets `carried`: the counters are then useless.
-__device__ __forceinline__ void count8(const TileParams &params, unsigned w, unsigned runs, const RunRange &range,
-                                       unsigned tile, uint32_t flip, uint32_t *cells, int &carried) {
+__device__ __forceinline__ void count8(const TileParams &params, unsigned w, unsigned runs, unsigned tile, uint32_t flip,
+                                       uint32_t *cells, int &carried) {
     forSegments<uint16_t, THREADS>(
-        params.sorted, params.tiling, w, runs, range, tile, [&](const uint4 &eight, unsigned left, unsigned) {
+        params.sorted, params.tiling, w, runs, tile, [&](const uint4 &eight, unsigned left, unsigned) {
             if (*static_cast<volatile int *>(&carried))
                 return;
             const uint32_t records[4] = {eight.x ^ flip, eight.y ^ flip, eight.z ^ flip, eight.w ^ flip};
@@ -60,24 +60,17 @@ __device__ __forceinline__ void count8(const TileParams &params, unsigned w, uns
         });
 }
 
-// Where a helper has the counters of a pixel: others of a column, which may be all that it counts, are in other banks.
-__device__ __forceinline__ unsigned spread(const Tiling &tiling, unsigned cell) {
-    return cell ^ (cell >> tiling.col_bits & 7) << 2;
-}
-
 // Counts half a tile, from pixel `from` on, in counters of 16 bits, which are left alone once they have reached 255. At
 // most 8 adds per thread are in flight past that, for which 16 bits have room.
 static_assert(255 + 8 * THREADS < 65536, "saturating counters must not carry");
-template<bool SPREAD>
-__device__ __forceinline__ void countHalf16(const TileParams &params, unsigned w, unsigned runs, const RunRange &range,
-                                            unsigned tile, uint32_t flip, unsigned from, uint32_t *cells) {
+__device__ __forceinline__ void countHalf16(const TileParams &params, unsigned w, unsigned runs, unsigned tile,
+                                            uint32_t flip, unsigned from, uint32_t *cells) {
     forSegments<uint16_t, THREADS>(
-        params.sorted, params.tiling, w, runs, range, tile, [&](const uint4 &eight, unsigned left, unsigned) {
+        params.sorted, params.tiling, w, runs, tile, [&](const uint4 &eight, unsigned left, unsigned) {
             const uint32_t records[4] = {eight.x ^ flip, eight.y ^ flip, eight.z ^ flip, eight.w ^ flip};
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
-                const uint32_t counter = element16(records, i), pixel = counter / 2 - from, shift = (counter & 1) * 16,
-                               cell = SPREAD ? spread(params.tiling, pixel) : pixel;
+                const uint32_t counter = element16(records, i), cell = counter / 2 - from, shift = (counter & 1) * 16;
                 if (i < left && cell < PIXELS / 2 &&
                     (static_cast<volatile uint32_t *>(cells)[cell] >> shift & 0xffff) < 255)
                     atomicAdd(cells + cell, 1u << shift);
@@ -85,31 +78,8 @@ __device__ __forceinline__ void countHalf16(const TileParams &params, unsigned w
         });
 }
 
-// A helper counts its share with 16 bits, two blocks half a tile each.
-template<bool ALIGNED>
-__device__ __forceinline__ void helpHistogram(const TileParams &params, unsigned w, unsigned runs, unsigned block,
-                                              uint32_t flip, uint32_t *cells) {
-    const Help help = helpOf<uint16_t, THREADS>(params, w, block / 2, cells);
-    if (help.count == 0)
-        return;
-    const unsigned half = block % 2, from = half * PIXELS / 2;
-    clearShared(cells, PIXELS / 2);
-    countHalf16<true>(params, w, runs, help.runs(params.helpers), help.tile, flip, from, cells);
-    if (mergeHelp<THREADS>(params, help, w, half, cells, AddCounts()))
-        writeCounts<ALIGNED>(
-            params, w, help.tile, from, PIXELS / 2,
-            [&](unsigned i) {
-                const uint4 *quads = reinterpret_cast<const uint4 *>(cells);
-                return saturatedBytes(quads[spread(params.tiling, 8 * i) / 4], quads[spread(params.tiling, 8 * i + 4) / 4]);
-            },
-            [&](unsigned i) {
-                return min(reinterpret_cast<const uint16_t *>(cells)[spread(params.tiling, i / 2) * 2 + i % 2],
-                           uint16_t{255});
-            });
-}
-
 // Counts with 8 bits; a tile where a counter carries is counted again with 16 bits, half a tile at a time.
-template<bool HELPED, bool ALIGNED>
+template<bool ALIGNED>
 __global__ void __launch_bounds__(THREADS, ALIGNED ? 0 : blocksOf256(tuning::ANYWHERE_BLOCKS))
     histogramKernel(const TileParams params) {
     startInOrder();
@@ -119,15 +89,10 @@ __global__ void __launch_bounds__(THREADS, ALIGNED ? 0 : blocksOf256(tuning::ANY
     const unsigned w = blockIdx.y, tile = blockIdx.x;
     const unsigned runs = SortedRuns::runs(params.windows[w]);
     const uint32_t flip = params.repr.swap ? 0 : 0x00010001; // positive comes first
-    if (HELPED && tile >= params.tiling.tiles) {
-        helpHistogram<ALIGNED>(params, w, runs, tile - params.tiling.tiles, flip, cells);
-        return;
-    }
-    const RunRange range = HELPED ? runsUnlessCrowded<uint16_t>(params, w, tile) : RunRange{};
     if (threadIdx.x == 0)
         carried = 0;
     clearShared(cells, PIXELS / 2);
-    count8(params, w, runs, range, tile, flip, cells, carried);
+    count8(params, w, runs, tile, flip, cells, carried);
     __syncthreads();
     if (!carried) {
         writeCounts<ALIGNED>(
@@ -138,7 +103,7 @@ __global__ void __launch_bounds__(THREADS, ALIGNED ? 0 : blocksOf256(tuning::ANY
     for (unsigned from = 0; from < PIXELS; from += PIXELS / 2) {
         __syncthreads();
         clearShared(cells, PIXELS / 2);
-        countHalf16<false>(params, w, runs, RunRange{}, tile, flip, from, cells);
+        countHalf16(params, w, runs, tile, flip, from, cells);
         __syncthreads();
         writeCounts<ALIGNED>(
             params, w, tile, from, PIXELS / 2,
@@ -153,16 +118,12 @@ __global__ void __launch_bounds__(THREADS, ALIGNED ? 0 : blocksOf256(tuning::ANY
 
 TilePass histogramPass(const Batch &batch, int index) {
     const bool aligned = rowsAligned(batch.frames[index]);
-    TilePass pass = {aligned ? histogramKernel<false, true> : histogramKernel<false, false>,
+    TilePass pass = {aligned ? histogramKernel<true> : histogramKernel<false>,
                      THREADS,
                      PIXELS * 2,
                      tuning::HISTOGRAM_TILE,
                      tuning::HISTOGRAM_TILE,
                      {}};
-    pass.helped = aligned ? histogramKernel<true, true> : histogramKernel<true, false>;
-    pass.helped_pieces = 2;
-    pass.helped_bytes = PIXELS * 2;
-    pass.record_bytes = sizeof(uint16_t);
     pass.params.repr = representationOf(batch, index);
     return pass;
 }

@@ -6,7 +6,7 @@
 //   byte 1      TENCODE's green
 //   byte 2      MDES byte of its polarity ^ MDES byte of no event; its top bit says negative (0 ^ 128, 255 ^ 0)
 //   bits 30, 31 CODE_MARK, which no key has, and CODE_POSITIVE
-#include "events_crowded.cuh"
+#include "events_tiles.cuh"
 
 namespace cusi::events {
 
@@ -94,10 +94,9 @@ __device__ __forceinline__ void codesFromKeys(const TileParams &params, unsigned
 }
 
 // The pixels' largest keys.
-__device__ __forceinline__ void keysFromRecords(const TileParams &params, unsigned w, const RunRange &range, unsigned tile,
-                                                uint32_t *cells) {
+__device__ __forceinline__ void keysFromRecords(const TileParams &params, unsigned w, unsigned tile, uint32_t *cells) {
     const volatile uint32_t *now = cells;
-    forRecords<THREADS>(params, w, range, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
+    forRecords<THREADS>(params, w, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
         uint32_t found[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -112,11 +111,11 @@ __device__ __forceinline__ void keysFromRecords(const TileParams &params, unsign
 
 // The codes of the tile's records.
 template<int CHANNELS, bool TENCODE>
-__device__ __forceinline__ void codesFromRecords(const TileParams &params, unsigned w, const RunRange &range, unsigned tile,
+__device__ __forceinline__ void codesFromRecords(const TileParams &params, unsigned w, unsigned tile,
                                                  const Encoder &encoder, uint32_t *cells) {
-    keysFromRecords(params, w, range, tile, cells);
+    keysFromRecords(params, w, tile, cells);
     const volatile uint32_t *now = cells;
-    forRecords<THREADS>(params, w, RunRange{}, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
+    forRecords<THREADS>(params, w, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
         uint32_t found[4], code[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -130,48 +129,19 @@ __device__ __forceinline__ void codesFromRecords(const TileParams &params, unsig
     __syncthreads();
 }
 
-// A tile from a block that helps. Returns false unless it is the last to be done, which leaves the codes.
+// Leaves the codes of the tile's pixels in `cells`.
 template<int CHANNELS, bool TENCODE>
-__device__ __forceinline__ bool codesFromHelp(const TileParams &params, unsigned w, unsigned block, const Encoder &encoder,
-                                              unsigned &tile, uint32_t *cells) {
-    const Help help = helpOf<uint32_t, THREADS>(params, w, block, cells);
-    tile = help.tile;
-    if (help.count == 0)
-        return false;
-    clearShared(cells, PIXELS);
-    keysFromRecords(params, w, help.runs(params.helpers), tile, cells);
-    if (!mergeHelp<THREADS>(params, help, w, 0, cells, KeepLargest()))
-        return false;
-    for (unsigned i = threadIdx.x; i < PIXELS; i += THREADS) {
-        const uint32_t key[1] = {cells[i]};
-        uint32_t code[1];
-        if (key[0] == 0)
-            continue;
-        encode<CHANNELS, TENCODE>(encoder, key, code);
-        cells[i] = code[0];
-    }
-    __syncthreads();
-    return true;
-}
-
-// Leaves the codes of the tile's pixels in `cells`. Returns false if there are none for this block to write; a helper's tile
-// is the one it helps with.
-template<int CHANNELS, bool TENCODE, bool HELPED>
-__device__ bool codesOfTile(const TileParams &params, unsigned w, unsigned &tile, uint32_t *cells, uint32_t *green_begin) {
+__device__ void codesOfTile(const TileParams &params, unsigned w, unsigned tile, uint32_t *cells, uint32_t *green_begin) {
     const Window window = params.windows[w];
     const Encoder encoder = makeEncoder<CHANNELS>(params, static_cast<unsigned>(window.last - window.first), green_begin);
     if (TENCODE)
         for (unsigned g = threadIdx.x; g < GREEN_LEVELS; g += THREADS)
             green_begin[g] = params.sorted.green_begin[w * GREEN_LEVELS + g];
-    if (HELPED && tile >= params.tiling.tiles)
-        return codesFromHelp<CHANNELS, TENCODE>(params, w, tile - params.tiling.tiles, encoder, tile, cells);
     clearShared(cells, PIXELS);
-    if (!HELPED && params.keys)
+    if (params.keys)
         codesFromKeys<CHANNELS, TENCODE>(params, w, tile, encoder, cells);
     else
-        codesFromRecords<CHANNELS, TENCODE>(params, w, HELPED ? runsUnlessCrowded<uint32_t>(params, w, tile) : RunRange{},
-                                            tile, encoder, cells);
-    return true;
+        codesFromRecords<CHANNELS, TENCODE>(params, w, tile, encoder, cells);
 }
 
 // ---- Codes to bytes ----------------------------------------------------------------------------------------------------
@@ -259,7 +229,7 @@ constexpr size_t sharedBytes(int channels) {
 }
 
 // CHANNELS: of MDES with 8-bit values; 0: TENCODE alone.
-template<int CHANNELS, bool TENCODE, bool HELPED, bool ALIGNED>
+template<int CHANNELS, bool TENCODE, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS) lastEventKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
@@ -267,10 +237,8 @@ __global__ void __launch_bounds__(THREADS) lastEventKernel(const TileParams para
     uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic), *green_begin = cells + PIXELS;
     uint32_t *mdes = green_begin + GREEN_LEVELS + threadIdx.x / 32 * (STRIP / 4 * (channels + 3)),
              *tencode = mdes + STRIP / 4 * channels;
-    const unsigned w = blockIdx.y, lane = threadIdx.x & 31;
-    unsigned tile = blockIdx.x;
-    if (!codesOfTile<CHANNELS, TENCODE, HELPED>(params, w, tile, cells, green_begin))
-        return;
+    const unsigned w = blockIdx.y, tile = blockIdx.x, lane = threadIdx.x & 31;
+    codesOfTile<CHANNELS, TENCODE>(params, w, tile, cells, green_begin);
 
     const Tiling &tiling = params.tiling;
     const unsigned row0 = tiling.firstRow(tile), col0 = tiling.firstCol(tile);
@@ -300,15 +268,12 @@ __global__ void __launch_bounds__(THREADS) lastEventKernel(const TileParams para
 }
 
 // MDES with float values.
-template<bool HELPED>
 __global__ void __launch_bounds__(THREADS) mdesFloatsKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
     uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
-    const unsigned w = blockIdx.y;
-    unsigned tile = blockIdx.x;
-    if (!codesOfTile<EVENTS_MAX_CHANNELS, false, HELPED>(params, w, tile, cells, nullptr))
-        return;
+    const unsigned w = blockIdx.y, tile = blockIdx.x;
+    codesOfTile<EVENTS_MAX_CHANNELS, false>(params, w, tile, cells, nullptr);
     const Tiling &tiling = params.tiling;
     const unsigned row0 = tiling.firstRow(tile), col0 = tiling.firstCol(tile),
                    height = min(1u << tiling.row_bits, tiling.bottom - row0),
@@ -327,27 +292,22 @@ __global__ void __launch_bounds__(THREADS) mdesFloatsKernel(const TileParams par
 
 // ---- The host's side ---------------------------------------------------------------------------------------------------
 
-template<bool HELPED, bool ALIGNED>
+template<bool ALIGNED>
 TileKernel lastEventKernelFor(unsigned channels, bool tencode) {
     if (channels == 0)
-        return lastEventKernel<0, true, HELPED, ALIGNED>;
+        return lastEventKernel<0, true, ALIGNED>;
     if (channels == DEFAULT_CHANNELS)
-        return tencode ? lastEventKernel<DEFAULT_CHANNELS, true, HELPED, ALIGNED>
-                       : lastEventKernel<DEFAULT_CHANNELS, false, HELPED, ALIGNED>;
-    return tencode ? lastEventKernel<ANY_CHANNELS, true, HELPED, ALIGNED>
-                   : lastEventKernel<ANY_CHANNELS, false, HELPED, ALIGNED>;
+        return tencode ? lastEventKernel<DEFAULT_CHANNELS, true, ALIGNED>
+                       : lastEventKernel<DEFAULT_CHANNELS, false, ALIGNED>;
+    return tencode ? lastEventKernel<ANY_CHANNELS, true, ALIGNED> : lastEventKernel<ANY_CHANNELS, false, ALIGNED>;
 }
 
-void setKernels(TilePass *pass, bool tencode, bool aligned) {
-    const auto plain = aligned ? lastEventKernelFor<false, true> : lastEventKernelFor<false, false>,
-               helped = aligned ? lastEventKernelFor<true, true> : lastEventKernelFor<true, false>;
-    pass->kernel = plain(pass->params.repr.channels, tencode);
-    pass->helped = helped(pass->params.repr.channels, tencode);
+TileKernel lastEventKernelFor(unsigned channels, bool tencode, bool aligned) {
+    return aligned ? lastEventKernelFor<true>(channels, tencode) : lastEventKernelFor<false>(channels, tencode);
 }
 
 TilePass emptyPass() {
     TilePass pass = {nullptr, THREADS, sharedBytes(0), tuning::INDEXED_TILE, tuning::INDEXED_TILE, {}};
-    pass.helped_bytes = PIXELS * sizeof(uint32_t);
     pass.params.none = 128;
     pass.params.positive = 255;
     return pass;
@@ -384,11 +344,11 @@ cusStatus createLastEvent(const cusEventStacker *stacker) {
             continue;
         const int channels = r.channels == DEFAULT_CHANNELS ? DEFAULT_CHANNELS : EVENTS_MAX_CHANNELS;
         for (bool tencode : {false, true})
-            for (const auto kernelFor : {lastEventKernelFor<false, false>, lastEventKernelFor<false, true>,
-                                         lastEventKernelFor<true, false>, lastEventKernelFor<true, true>})
-                CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(static_cast<unsigned>(r.channels), tencode),
-                                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                       static_cast<int>(sharedBytes(channels))));
+            for (bool aligned : {false, true})
+                CUSI_CUDA(CREATE,
+                          cudaFuncSetAttribute(lastEventKernelFor(static_cast<unsigned>(r.channels), tencode, aligned),
+                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               static_cast<int>(sharedBytes(channels))));
     }
     return CUS_OK;
 }
@@ -410,16 +370,15 @@ void addLastEventPasses(const Batch &batch, TilePasses *passes) {
         }
         TilePass &pass = passes->pass[passes->count++] = emptyPass();
         if (floats) {
-            pass.kernel = mdesFloatsKernel<false>;
-            pass.helped = mdesFloatsKernel<true>;
+            pass.kernel = mdesFloatsKernel;
             pass.params.repr = representationOf(batch, i);
         } else {
             tencode ? addTencode(batch, i, &pass) : addMdes(batch, i, &pass);
-            setKernels(&pass, tencode, rowsAligned(batch.frames[i]));
+            pass.kernel = lastEventKernelFor(pass.params.repr.channels, tencode, rowsAligned(batch.frames[i]));
         }
     }
     if (shared.params.mdes || shared.params.tencode) {
-        setKernels(&shared, shared.params.tencode != nullptr, all_aligned);
+        shared.kernel = lastEventKernelFor(shared.params.repr.channels, shared.params.tencode != nullptr, all_aligned);
         passes->pass[passes->count++] = shared;
     }
 }

@@ -17,8 +17,6 @@ struct SortParams {
     SortedRuns sorted;
     unsigned green_blocks;       // blocks that find green levels, one per window, before those that sort
     unsigned long long *skipped; // NULL: another kernel counts them
-    uint32_t *crowded;           // in host memory, or NULL: receives 1 if a tile has
-    unsigned crowded_from;       // so many records of a run
 };
 
 // Memory for a run's base.
@@ -48,13 +46,6 @@ __device__ void greenLevels(const Source &source, const Window &window, uint32_t
         low = reached ? low : middle + 1;
     }
     green_begin[threadIdx.x] = low;
-}
-
-// A thread looks at one tile, whose records begin at positions[tile * COPIES].
-__device__ __forceinline__ void reportCrowded(const SortParams &params, const unsigned *positions) {
-    const unsigned *first = positions + threadIdx.x * COPIES;
-    if (params.crowded && threadIdx.x < params.tiling.tiles && first[COPIES] - first[0] >= params.crowded_from)
-        *params.crowded = 1;
 }
 
 // The thread's records to their positions in shared memory.
@@ -94,7 +85,6 @@ __device__ void sortRun(const Source &source, const SortParams &params, unsigned
     __syncthreads();
     countsToPositions<Record>(tiles, counts, params.sorted.ends + static_cast<size_t>(block) * tiles, total);
     __syncthreads();
-    reportCrowded(params, counts);
     scatterRecords(ranked, counts + tid % COPIES, sorted);
     __syncthreads();
     writeRun<Record>(params.sorted, block, reinterpret_cast<const uint4 *>(sorted), total);
@@ -172,13 +162,8 @@ unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted) 
 template<class Record>
 cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first, unsigned count,
                       bool with_green, bool count_skipped) {
-    const SortParams params = {batch.windows.from(first),
-                               band,
-                               sorted,
-                               with_green ? count : 0,
-                               count_skipped ? batch.state->skipped : nullptr,
-                               isHelpedAnyway(batch, count) ? nullptr : batch.state->crowded,
-                               crowdedRecords(batch, band)};
+    const SortParams params = {batch.windows.from(first), band, sorted, with_green ? count : 0,
+                               count_skipped ? batch.state->skipped : nullptr};
     const auto kernel = batch.source.aligned ? sortKernel<Record, false> : sortKernel<Record, true>;
     return launchOverlapped(STACK, kernel, params.green_blocks + count * sorted.runs_per_window, tuning::SORT_THREADS,
                             sharedBytes<Record>(sorted.pitch), batch.stream, batch.source, params);
@@ -187,7 +172,7 @@ cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &
 cusStatus findGreenLevels(const Batch &batch, const Tiling &tiling, const SortedRuns &sorted, unsigned first,
                           unsigned count) {
     return launch(STACK, sortKernel<uint32_t, false>, count, tuning::SORT_THREADS, 0, batch.stream, batch.source,
-                  SortParams{batch.windows.from(first), tiling, sorted, count, nullptr, nullptr, 0});
+                  SortParams{batch.windows.from(first), tiling, sorted, count, nullptr});
 }
 
 cusStatus createSort() {

@@ -113,18 +113,10 @@ __device__ __forceinline__ void storePixels(const TileParams &params, unsigned w
     }
 }
 
-// Runs first .. last - 1 of a window, or as many of them as there are, counted from the newest.
-struct RunRange {
-    unsigned first = 0, last = ~0u;
-    unsigned too_many = ~0u;          // 16-byte pieces of records in the first 32 of them: the block leaves
-    unsigned reader = 0, readers = 1; // of blocks that read them together
-};
-
 // A block makes a part of a tile, 2^part_bits pixels whose accumulators fit shared memory, from all of the tile's records.
 struct TilePart {
     unsigned w, tile, from, pixels; // of the tile
     unsigned row0, col0;            // of the frame: the tile's first
-    RunRange runs;                  // all, or a helper's share
     __device__ explicit TilePart(const TileParams &params) {
         const Tiling &tiling = params.tiling;
         const unsigned split_bits = tiling.row_bits + tiling.col_bits - params.part_bits; // log2 of a tile's parts
@@ -161,15 +153,14 @@ __device__ __forceinline__ unsigned segmentOf(unsigned piece, unsigned upto) {
 
 // Calls visit(16 bytes of records, how many of them are valid, their run) for the tile's segments in window w, newest run
 // first. A warp reads the bounds of 32 segments together and distributes their 16-byte pieces over the block's lanes.
-// WHOLE_WARPS: lanes without a piece visit none together with the others, so that the warp may exchange values.
-template<class Record, int THREADS, bool WHOLE_WARPS = false, class Visit>
-__device__ inline void forSegments(const SortedRuns &sorted, const Tiling &tiling, unsigned w, unsigned runs,
-                                   const RunRange &range, unsigned tile, Visit visit) {
+template<class Record, int THREADS, class Visit>
+__device__ inline void forSegments(const SortedRuns &sorted, const Tiling &tiling, unsigned w, unsigned runs, unsigned tile,
+                                   Visit visit) {
     constexpr unsigned PAD = RECORDS_PER_16_BYTES<Record>;
-    const unsigned lane = threadIdx.x & 31, last = min(range.last, runs);
-    for (unsigned base = range.first; base < last; base += 32) {
+    const unsigned lane = threadIdx.x & 31;
+    for (unsigned base = 0; base < runs; base += 32) {
         unsigned begin = 0, end = 0;
-        if (base + lane < last) {
+        if (base + lane < runs) {
             const size_t run = static_cast<size_t>(w) * sorted.runs_per_window + (runs - 1 - (base + lane));
             const uint16_t *ends = sorted.ends + run * tiling.tiles;
             begin = tile > 0 ? divUp<unsigned>(ends[tile - 1], PAD) : 0;
@@ -179,10 +170,7 @@ __device__ inline void forSegments(const SortedRuns &sorted, const Tiling &tilin
         unsigned scanned[1] = {pieces};
         warpInclusiveScan(scanned, lane);
         const unsigned upto = scanned[0], shift = begin - (upto - pieces), all = __shfl_sync(FULL_WARP, upto, 31);
-        if (range.too_many != ~0u && base == range.first && all >= range.too_many)
-            asm volatile("exit;"); // all warps come to the same number
-        for (unsigned first = range.reader * THREADS + (threadIdx.x & ~31u); first < all;
-             first += range.readers * THREADS) {
+        for (unsigned first = threadIdx.x & ~31u; first < all; first += THREADS) {
             const unsigned piece = first + lane, segment = segmentOf(piece, upto);
             const unsigned at = __shfl_sync(FULL_WARP, shift, segment) + piece,
                            left = __shfl_sync(FULL_WARP, end, segment) - at * PAD, run = runs - 1 - (base + segment);
@@ -190,8 +178,6 @@ __device__ inline void forSegments(const SortedRuns &sorted, const Tiling &tilin
                 const Record *records = static_cast<const Record *>(sorted.records) +
                                         (static_cast<size_t>(w) * sorted.runs_per_window + run) * sorted.pitch;
                 visit(reinterpret_cast<const uint4 *>(records)[at], left, run);
-            } else if (WHOLE_WARPS) {
-                visit(make_uint4(0, 0, 0, 0), 0u, run);
             }
         }
     }
@@ -199,13 +185,13 @@ __device__ inline void forSegments(const SortedRuns &sorted, const Tiling &tilin
 
 // Calls visit(pixels, keys) for four events of the tile at a time. Key: 2 * (index in the window + 1) + polarity, or 0 for
 // no event.
-template<int THREADS, bool WHOLE_WARPS = false, class Visit>
-__device__ inline void forRecords(const TileParams &params, unsigned w, const RunRange &range, unsigned tile, Visit visit) {
+template<int THREADS, class Visit>
+__device__ inline void forRecords(const TileParams &params, unsigned w, unsigned tile, Visit visit) {
     constexpr int SHIFT = 32 - tuning::INDEXED_TILE;
     const Window window = params.windows[w];
     const unsigned skew = static_cast<unsigned>(window.first % CHUNK); // runs begin at a multiple of CHUNK
-    forSegments<uint32_t, THREADS, WHOLE_WARPS>(
-        params.sorted, params.tiling, w, SortedRuns::runs(window), range, tile,
+    forSegments<uint32_t, THREADS>(
+        params.sorted, params.tiling, w, SortedRuns::runs(window), tile,
         [&](const uint4 &four, unsigned left, unsigned run) {
             const uint32_t records[4] = {four.x, four.y, four.z, four.w}, base = 2 * (run * tuning::RUN - skew + 1);
             uint32_t pixel[4], key[4];
