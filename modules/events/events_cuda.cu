@@ -1,8 +1,8 @@
 // Event frames on the GPU: the workspace, and which kernels make a batch of windows.
 //
 // Windows are sorted by tile (events_sort.cu), and passes over the tiles make the pixels: events are read once, frames
-// written once, and in between 2 or 4 bytes per event are written and read. Long windows are sorted in parts, which add to
-// accumulators in device memory (events_long.cu).
+// written once, and in between 2 or 4 bytes per event are written and read. Long windows go through accumulators in device memory
+// instead (events_long.cu).
 #include "device.h"
 #include "events_cuda.cuh"
 
@@ -29,10 +29,6 @@ Kind kindOf(cusRepresentationKind kind) {
     default:
         return LAST_EVENT;
     }
-}
-
-unsigned accumulatorPitch(const cusEventStacker *stacker) {
-    return divUp(static_cast<unsigned>(stacker->cols), 4u) * 4;
 }
 
 Representation representationOf(const Batch &batch, int index) {
@@ -65,11 +61,10 @@ cusStatus launchPass(const Batch &batch, const TilePass &pass, const Tiling &til
     params.tencode = params.tencode ? rowOf(params.tencode, params.tencode_step, y) : nullptr;
     Representation &repr = params.repr;
     repr.frames = repr.frames ? rowOf(static_cast<char *>(repr.frames), repr.step, y) : nullptr;
-    repr.levels += repr.levels && !params.sums ? first : 0; // parts of a window share its levels
+    repr.levels += repr.levels ? first : 0;
     params.part_bits = pass.part_bits;
-    return launchOverlapped(STACK, pass.kernel,
-                            dim3((tiling.tiles + pass.helpers) << (pass.tile_bits - pass.part_bits), count), pass.threads,
-                            pass.shared, batch.stream, params);
+    return launchOverlapped(STACK, pass.kernel, dim3(tiling.tiles << (pass.tile_bits - pass.part_bits), count),
+                            pass.threads, pass.shared, batch.stream, params);
 }
 
 // Sorts group after group and band after band, and runs the passes over the sorted runs.
@@ -111,57 +106,32 @@ cusStatus runPasses(const Batch &batch, const TilePasses &passes, bool count_ski
     return CUS_OK;
 }
 
-// Adds up the events of a long window.
-cusStatus accumulateWindow(const Batch &batch, Kind kind, const Representation &repr, size_t bytes, bool count_skipped) {
-    LongPlan plan = planLong(batch, kind, repr);
-    Batch parts = {};
-    CUSI_CUDA(STACK, cudaMemsetAsync(batch.state->accumulators, 0, bytes, batch.stream));
-    CUS_TRY(listParts(batch, plan, &parts));
-    if (kind == HISTOGRAM)
-        return sortAndRun<uint16_t>(parts, plan.tiling, false, count_skipped, &plan.pass, 1);
-    if (kind == VOXEL_GRID)
-        return sortAndRun<TimedRecord>(parts, plan.tiling, false, count_skipped, &plan.pass, 1);
-    return sortAndRun<uint32_t>(parts, plan.tiling, false, count_skipped, &plan.pass, 1);
-}
-
-// MDES and TENCODE of a long window: the same passes over keys in device memory.
-cusStatus runPassesOverKeys(const Batch &batch, TilePasses *passes) {
-    const Tiling tiling = tilingOf(batch.stacker, tuning::INDEXED_TILE);
-    SortedRuns sorted = {};
-    sorted.green_begin = reinterpret_cast<uint32_t *>(batch.state->sorted);
-    if (passes->with_green)
-        CUS_TRY(findGreenLevels(batch, tiling, sorted, 0, 1));
-    for (int k = 0; k < passes->count; ++k) {
-        TileParams &params = passes->pass[k].params;
-        params.sorted = sorted;
-        params.keys = static_cast<uint32_t *>(batch.state->accumulators);
-        params.pitch = accumulatorPitch(batch.stacker);
-        params.keep_keys = k + 1 < passes->count;
-        CUS_TRY(launchPass(batch, passes->pass[k], tiling, 0, 1));
-    }
-    return CUS_OK;
-}
-
-// One window in parts.
+// A window whose events are not sorted.
 cusStatus runLongWindow(const Batch &batch) {
     bool count_skipped = true; // by the first kernel that reads all events
     TilePasses passes = {};
     addLastEventPasses(batch, &passes);
     if (passes.count > 0) {
-        const cusRepresentation mdes = cusRepresentationDefaults(CUS_REPR_MDES);
-        CUS_TRY(accumulateWindow(batch, LAST_EVENT, Representation{}, accumulatorBytes(batch.stacker, mdes), true));
-        CUS_TRY(runPassesOverKeys(batch, &passes));
+        const Tiling tiling = tilingOf(batch.stacker, tuning::INDEXED_TILE);
+        SortedRuns sorted = {};
+        sorted.green_begin = reinterpret_cast<uint32_t *>(batch.state->sorted);
+        CUS_TRY(findKeys(batch, count_skipped));
         count_skipped = false;
+        if (passes.with_green)
+            CUS_TRY(findGreenLevels(batch, tiling, sorted, 0, 1));
+        for (int k = 0; k < passes.count; ++k) {
+            passes.pass[k].params.sorted = sorted;
+            passes.pass[k].params.keys = static_cast<uint32_t *>(batch.state->accumulators);
+            CUS_TRY(launchPass(batch, passes.pass[k], tiling, 0, 1));
+        }
     }
     for (int i = 0; i < batch.stacker->count; ++i) {
-        const cusRepresentation &r = batch.stacker->representations[i];
-        if (eventsUsesLastEvent(r.kind))
+        const cusRepresentationKind kind = batch.stacker->representations[i].kind;
+        if (eventsUsesLastEvent(kind))
             continue;
-        if (r.kind == CUS_REPR_STACKED_HISTOGRAM)
+        if (kind == CUS_REPR_STACKED_HISTOGRAM)
             CUS_TRY(findTimeBins(batch, i));
-        CUS_TRY(accumulateWindow(batch, kindOf(r.kind), representationOf(batch, i), accumulatorBytes(batch.stacker, r),
-                                 count_skipped));
-        CUS_TRY(resolveWindow(batch, i));
+        CUS_TRY(makeLong(batch, i, count_skipped));
         count_skipped = false;
     }
     return CUS_OK;
@@ -203,21 +173,20 @@ cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
         frame_bytes = std::max(frame_bytes, accumulatorBytes(stacker, r));
         levels = levels || r.kind == CUS_REPR_STACKED_HISTOGRAM;
     }
-    const size_t accumulator_bytes = divUp(frame_bytes, size_t{256}) * 256,
-                 list_bytes = tuning::BATCH_WINDOWS * sizeof(Window),
-                 levels_bytes = levels ? EVENTS_MAX_REPRESENTATIONS *
-                                             divUp(tuning::BATCH_WINDOWS * sizeof(EventsLevels), size_t{256}) * 256
-                                       : 0,
-                 cleared_bytes = 256 + list_bytes + levels_bytes + accumulator_bytes;
-    CUS_TRY(cusi_deviceAllocate(CREATE, cleared_bytes + tuning::SORTED_BYTES, &state->memory));
+    const auto whole = [](size_t bytes) { return divUp(bytes, size_t{256}) * 256; };
+    const size_t list_bytes = tuning::BATCH_WINDOWS * sizeof(Window),
+                 levels_bytes =
+                     levels ? whole(EVENTS_MAX_REPRESENTATIONS * tuning::BATCH_WINDOWS * sizeof(EventsLevels)) : 0,
+                 bytes = 256 + list_bytes + levels_bytes + whole(frame_bytes) + tuning::SORTED_BYTES;
+    CUS_TRY(cusi_deviceAllocate(CREATE, bytes, &state->memory));
     char *at = static_cast<char *>(state->memory);
     state->skipped = reinterpret_cast<unsigned long long *>(at);
     state->list = reinterpret_cast<Window *>(at += 256);
     state->levels = reinterpret_cast<EventsLevels *>(at += list_bytes);
     state->accumulators = at += levels_bytes;
-    state->sorted = at + accumulator_bytes;
-    CUSI_CUDA(CREATE, cudaMemsetAsync(state->memory, 0, cleared_bytes, nullptr));
-    return cudaStatus(cudaStreamSynchronize(nullptr), CREATE, "clearing the accumulators");
+    state->sorted = at + whole(frame_bytes);
+    CUSI_CUDA(CREATE, cudaMemsetAsync(state->skipped, 0, sizeof *state->skipped, nullptr));
+    return cudaStatus(cudaStreamSynchronize(nullptr), CREATE, "clearing the count of skipped events");
 }
 
 // As many of the windows as go together: a long one alone, or all before the next long one.
@@ -252,7 +221,7 @@ cusStatus events_cuda_create(cusEventStacker *stacker) {
     CUS_TRY(createSort());
     CUS_TRY(createLastEvent(stacker));
     CUS_TRY(createValues(state));
-    CUS_TRY(createLong(state));
+    CUSI_CUDA(CREATE, cusi::multiprocessors(&state->multiprocessors));
     return createWorkspace(stacker, state);
 }
 

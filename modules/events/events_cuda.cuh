@@ -154,20 +154,10 @@ struct Tiling {
 // segment of a tile begins at a multiple of 16 bytes; ends[run][tile] says where it ends. Records:
 //   uint16 (HISTOGRAM)   2 * pixel in the tile + polarity
 //   uint32 (the others)  pixel in the tile (INDEXED_TILE bits), index in the run, polarity (1 bit)
-//   TimedRecord (VOXEL_GRID of long windows)  pixel in the tile (as many bits as that takes), time, polarity (1 bit)
-// Time: the event's position among the bins, of the long window and in units of 1 / EVENTS_VOXEL_UNIT, less the run's base.
-// A run whose positions differ by too much for that holds indices instead, and its base is WIDE_RUN.
-struct TimedRecord {
-    uint32_t word;
-};
-
 struct SortedRuns {
     void *records;
     uint16_t *ends;
-    union {
-        uint32_t *green_begin; // 256 for each window: findGreenLevels()
-        uint32_t *bases;       // TimedRecord, of each run: TIMED + 2 * position, or WIDE_RUN
-    };
+    uint32_t *green_begin; // 256 for each window: findGreenLevels()
     unsigned runs_per_window, pitch;
     // Of a window of so many events, wherever it begins.
     static uint64_t mostRuns(uint64_t events) { return divUp<uint64_t>(events + CHUNK - 1, tuning::RUN); }
@@ -179,11 +169,6 @@ struct SortedRuns {
 
 template<class Record>
 constexpr unsigned RECORDS_PER_16_BYTES = 16 / sizeof(Record);
-
-// Marks of a run's base; positions have VOXEL_BITS and those of the bin.
-constexpr uint32_t TIMED = 1u << 31, WIDE_RUN = 1u << 30;
-constexpr unsigned VOXEL_BITS = 24;
-static_assert(1u << VOXEL_BITS == EVENTS_VOXEL_UNIT && 2 * (EVENTS_MAX_CHANNELS << VOXEL_BITS) < WIDE_RUN, "");
 
 // ---- Representations ---------------------------------------------------------------------------------------------------
 
@@ -208,6 +193,15 @@ __host__ __device__ constexpr unsigned accumulatorsPerPixel(Kind kind, unsigned 
                                                        : channels;
 }
 
+// Adds up the threads' events outside the frame. skipped == NULL: another kernel does.
+__device__ __forceinline__ void countSkipped(unsigned outside, unsigned long long *skipped) {
+    if (skipped) {
+        outside = warpSum(outside);
+        if ((threadIdx.x & 31) == 0 && outside)
+            atomicAdd(skipped, static_cast<unsigned long long>(outside));
+    }
+}
+
 constexpr int STRIP_BITS = 7, STRIP = 1 << STRIP_BITS; // neighboring pixels that are written together
 
 // Parameters of a tile kernel: a block makes the pixels of one tile (or a part of it) of one window.
@@ -221,14 +215,7 @@ struct TileParams {
     uint8_t *mdes, *tencode;
     size_t mdes_step, tencode_step;
     unsigned none, positive, negative, swap;
-    // Replace sorted runs: last-event keys in device memory, `pitch` per row; keep_keys: another pass follows
-    uint32_t *keys;
-    unsigned pitch;
-    bool keep_keys;
-    // accumulateKernel: `windows` are parts of this one, whose accumulators are added to, `pitch` pixels per row
-    Window whole;
-    void *sums;
-    bool saturate; // HISTOGRAM: there are too many parts for sums of 16 bits
+    const uint32_t *keys; // replace sorted runs: a long window's last-event keys in device memory
 };
 
 using TileKernel = void (*)(TileParams);
@@ -240,7 +227,6 @@ struct TilePass {
     size_t shared;
     unsigned tile_bits, part_bits; // log2 of the pixels of a tile, and of a block
     TileParams params;
-    unsigned helpers = 0; // accumulateKernel: blocks without a tile of their own
 };
 
 struct TilePasses {
@@ -272,10 +258,8 @@ struct Batch {
     Windows windows;
     unsigned count;      // windows
     uint64_t max_events; // of a window
-    Window whole;        // of TimedRecord: the long window, and its bins
-    unsigned bins;
-    bool is_long; // one window, made in parts
-    size_t top;   // the first frame's first row
+    bool is_long;        // one window, through accumulators in device memory
+    size_t top;          // the first frame's first row
     cusMat *frames;
     cudaStream_t stream;
 };
@@ -293,8 +277,6 @@ T *frameTop(const Batch &batch, const cusMat &mat) {
 
 Kind kindOf(cusRepresentationKind kind);
 Representation representationOf(const Batch &batch, int index);
-// Pixels from one row of accumulators in device memory to the next, a multiple of 4.
-unsigned accumulatorPitch(const cusEventStacker *stacker);
 
 // events_windows.cu: the windows' bounds as kernels read them, and where the time bins of STACKED_HISTOGRAM begin.
 Source sourceOf(const cusEventArrays *events);
@@ -305,20 +287,13 @@ cusStatus findTimeBins(const Batch &batch, int index);
 Tiling tilingOf(const cusEventStacker *stacker, unsigned bits);
 Tiling bandOf(Tiling tiling, unsigned top);
 cusStatus createSort();
-template<class Record>
-uint64_t runsThatFit(unsigned tiles);
 // Lays out the workspace for a group of windows. Returns their number, 0 if a window is too long for it.
 template<class Record>
 unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted);
-// Sorts windows first .. first + count - 1 of the batch. Record: uint16_t, uint32_t or TimedRecord.
+// Sorts windows first .. first + count - 1 of the batch. Record: uint16_t or uint32_t.
 template<class Record>
 cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first, unsigned count,
                       bool with_green, bool count_skipped);
-// events_sort_timed.cu
-cusStatus createTimedSort();
-template<>
-cusStatus sortWindows<TimedRecord>(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first,
-                                   unsigned count, bool with_green, bool count_skipped);
 // TENCODE's green levels alone.
 cusStatus findGreenLevels(const Batch &batch, const Tiling &tiling, const SortedRuns &sorted, unsigned first,
                           unsigned count);
@@ -332,21 +307,14 @@ cusStatus createValues(State *state);
 unsigned valuesPartBits(const Batch &batch, int index);
 TilePass valuesPass(const Batch &batch, int index);
 
-// events_long.cu: a window in parts that are sorted like windows, through accumulators in device memory.
-struct LongPlan {
-    Tiling tiling;
-    TilePass pass; // from sorted parts to accumulators
-    uint64_t part_runs;
-};
-cusStatus createLong(State *state);
+// events_long.cu: a window through accumulators in device memory.
 size_t accumulatorBytes(const cusEventStacker *stacker, const cusRepresentation &r);
-// Whether the batch's only window is made in parts, in a call whose windows have `all_events` events.
+// Whether the batch's only window is long, in a call whose windows have `all_events` events.
 bool isLong(const Batch &batch, double all_events);
-LongPlan planLong(const Batch &batch, Kind kind, const Representation &repr);
-// The parts as a batch.
-cusStatus listParts(const Batch &batch, const LongPlan &plan, Batch *parts);
-// Accumulators to a frame of any kind but MDES and TENCODE.
-cusStatus resolveWindow(const Batch &batch, int index);
+// The pixels' last-event keys as accumulators.
+cusStatus findKeys(const Batch &batch, bool count_skipped);
+// The window's frame of any kind but MDES and TENCODE.
+cusStatus makeLong(const Batch &batch, int index, bool count_skipped);
 
 // events_normalize.cu: VOXEL_GRID with `normalize`.
 cusStatus normalizeFrames(const Batch &batch, int index);

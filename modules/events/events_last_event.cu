@@ -74,7 +74,7 @@ __device__ inline void encode(const Encoder &encoder, const uint32_t (&keys)[N],
 
 // The codes of keys in device memory.
 template<int CHANNELS, bool TENCODE>
-__device__ __forceinline__ void codesFromKeys(const TileParams &params, unsigned w, unsigned tile, const Encoder &encoder,
+__device__ __forceinline__ void codesFromKeys(const TileParams &params, unsigned tile, const Encoder &encoder,
                                               uint32_t *cells) {
     const Tiling &tiling = params.tiling;
     const unsigned row0 = tiling.firstRow(tile), col0 = tiling.firstCol(tile);
@@ -82,13 +82,10 @@ __device__ __forceinline__ void codesFromKeys(const TileParams &params, unsigned
         const unsigned row = row0 + (i >> tiling.col_bits), col = col0 + (i & ((1u << tiling.col_bits) - 1));
         if (row >= tiling.bottom || col >= tiling.cols)
             continue;
-        uint32_t *stored = params.keys + (static_cast<size_t>(w) * tiling.rows + row) * params.pitch + col;
-        const uint32_t key[1] = {*stored};
+        const uint32_t key[1] = {params.keys[static_cast<size_t>(row) * tiling.cols + col]};
         uint32_t code[1];
         encode<CHANNELS, TENCODE>(encoder, key, code);
         cells[i] = key[0] ? code[0] : 0;
-        if (!params.keep_keys)
-            *stored = 0;
     }
     __syncthreads();
 }
@@ -139,7 +136,7 @@ __device__ void codesOfTile(const TileParams &params, unsigned w, unsigned tile,
             green_begin[g] = params.sorted.green_begin[w * GREEN_LEVELS + g];
     clearShared(cells, PIXELS);
     if (params.keys)
-        codesFromKeys<CHANNELS, TENCODE>(params, w, tile, encoder, cells);
+        codesFromKeys<CHANNELS, TENCODE>(params, tile, encoder, cells);
     else
         codesFromRecords<CHANNELS, TENCODE>(params, w, tile, encoder, cells);
 }

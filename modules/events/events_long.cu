@@ -1,471 +1,264 @@
-// Long windows: too few to keep the device busy with a block per tile, or too long for the workspace. A window is cut into
-// parts, which are sorted like windows. A block adds up one tile (or a piece of it) of one part in shared memory and adds the
-// result to accumulators in device memory; resolveKernel turns these into values. All adds are of integers, so their order
-// does not matter.
-#include "events_long.cuh"
-#include "events_tiles.cuh"
+// Long windows: too long for the workspace, or so few that a block a tile would leave most of the device idle. Each event goes
+// to accumulators in device memory by an atomic; then a second kernel makes values of them. All sums are of integers, so the
+// order of the atomics does not matter.
+#include "events_values.cuh"
 
 #include <algorithm>
-#include <type_traits>
 
 namespace cusi::events {
 
 namespace tuning {
-constexpr int RESOLVE_THREADS = 256;
-constexpr int LONG_HISTOGRAM_TILE = 13; // log2 of a tile's pixels, whose two counters share a word
-// Per multiprocessor
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750 // 1024 resident threads at most
-constexpr int HISTOGRAM_BLOCKS = 4;
-#else
-constexpr int HISTOGRAM_BLOCKS = 6;
-#endif
-constexpr int longBlocks(Kind kind) {
-    return kind == HISTOGRAM ? HISTOGRAM_BLOCKS : kind == VOXEL_GRID ? 4 : 3;
-}
-// Blocks per multiprocessor in a group of parts: more make the last ones of a group shorter, fewer add less often.
-constexpr unsigned LONG_BLOCKS = 12;
-constexpr size_t LONG_SHARED_BYTES = 40 << 10; // for a block's accumulators
-constexpr double LONG_READS = 48;              // of a block, before its window is cut into parts
-constexpr unsigned MIN_PART_RUNS = 8;          // one per warp
-// Blocks that help with the crowded tiles of a part: two per multiprocessor and group, but at least and at most so many.
-constexpr unsigned MIN_HELPERS = 16, MAX_HELPERS = 64;
-// HISTOGRAM: blocks that add to a pixel, in a group. Sums of as many counts up to 255 fit 16 bits.
-constexpr unsigned MAX_ADDED = 256;
-constexpr unsigned MAX_GROUP_PARTS = MAX_ADDED / (MIN_HELPERS + 1);
-constexpr unsigned MAX_PARTS = 256;     // of a window
-constexpr int LONG_VOXEL_CARVEOUT = 86; // percent: 4 blocks' accumulators
+constexpr int LONG_THREADS = 256;
+constexpr unsigned LONG_BLOCKS = 8;     // per multiprocessor
+constexpr unsigned LONG_EVENTS = 65536; // that a tile's block counts in a tenth of a millisecond
+constexpr unsigned MANY_TILES = 64; // more do not make a longer window worthwhile: one pixel may have most of its events
 } // namespace tuning
 
 namespace {
 
 constexpr int THREADS = tuning::LONG_THREADS;
-static_assert(tuning::MAX_ADDED * 255 + 254 < 65536 && tuning::MAX_PARTS <= tuning::BATCH_WINDOWS, "");
 
-template<Kind KIND>
-using RecordOf =
-    std::conditional_t<KIND == HISTOGRAM, uint16_t, std::conditional_t<KIND == VOXEL_GRID, TimedRecord, uint32_t>>;
-
-// Words of shared memory per pixel, each in a plane of its own, here and in device memory. The two counters of HISTOGRAM are
-// the halves of one word; VOXEL_GRID has 64 bits in device memory.
-__host__ __device__ constexpr unsigned planesOf(Kind kind, unsigned channels) {
-    return kind == HISTOGRAM ? 1 : accumulatorsPerPixel(kind, channels);
-}
-
-// ---- Reading records ---------------------------------------------------------------------------------------------------
-
-// What a block makes: a tile, from runs first .. last - 1 of the part, counted from the newest.
-struct Share {
-    unsigned tile, first, last;
+struct LongParams {
+    Window window;
+    unsigned rows, cols;
+    void *sums; // of each pixel side by side: 64 bits for VOXEL_GRID, otherwise 32
+    Representation repr;
+    unsigned long long *skipped; // NULL: another kernel counts them
 };
 
-// Events of the tile in a run.
-__device__ __forceinline__ unsigned eventsOf(const uint16_t *ends, unsigned tile) {
-    return ends[tile] - (tile > 0 ? ends[tile - 1] : 0);
-}
-
-// A tile with far more events than others, in the worst case all of them, shares its runs with helpers, the part's last
-// blocks. Helpers find the crowded tiles in a sample of runs, and which of them is theirs; so does the block of a crowded
-// tile, to know how many help it. Returns an empty range of runs to a helper without work.
-__device__ __forceinline__ Share shareOf(const TileParams &params, unsigned w, unsigned tile, unsigned runs) {
-    __shared__ Share result;
-    __shared__ unsigned warps[THREADS / 32];
-    __shared__ int alone;
-    const unsigned tiles = params.tiling.tiles, tid = threadIdx.x, lane = tid & 31, samples = min(runs, SAMPLED_RUNS),
-                   stride = runs / max(samples, 1u),
-                   helpers = (gridDim.x >> (params.tiling.row_bits + params.tiling.col_bits - params.part_bits)) - tiles;
-    const uint16_t *ends = params.sorted.ends + static_cast<size_t>(w) * params.sorted.runs_per_window * tiles;
-    const size_t pitch = static_cast<size_t>(stride) * tiles; // from one sampled run to the next
-    if (tid < 32) {
-        const unsigned events = warpSum(tile < tiles && lane < samples ? eventsOf(ends + lane * pitch, tile) : 0u);
-        alone = tile < tiles && helpersWanted(events, samples, helpers) == 0;
-        result = tile < tiles ? Share{tile, 0, runs} : Share{0, 0, 0};
-    }
-    __syncthreads();
-    if (alone)
-        return result;
-    unsigned before = 0; // helpers of the tiles before
-    for (unsigned base = 0; base < tiles; base += THREADS) {
-        const unsigned mine = base + tid;
-        unsigned events = 0;
-        if (mine < tiles)
-#pragma unroll 8
-            for (unsigned k = 0; k < samples; ++k)
-                events += eventsOf(ends + k * pitch, mine);
-        const unsigned wanted = mine < tiles ? helpersWanted(events, samples, helpers) : 0;
-        unsigned scanned[1] = {wanted};
-        warpInclusiveScan(scanned, lane);
-        if (lane == 31)
-            warps[tid / 32] = scanned[0];
-        __syncthreads();
-        unsigned first = before + scanned[0] - wanted; // the tile's first helper
-        for (unsigned i = 0; i < THREADS / 32; ++i) {
-            first += i < tid / 32 ? warps[i] : 0;
-            before += warps[i];
-        }
-        const unsigned given = min(wanted, helpers - min(first, helpers)),
-                       number = tile < tiles ? 0 : tile - tiles - first + 1; // of those that share the tile
-        if (mine < tiles && (tile < tiles ? mine == tile : tile - tiles >= first && number <= given))
-            result = {mine, runs * number / (given + 1), runs * (number + 1) / (given + 1)};
-        __syncthreads();
-    }
-    return result;
-}
-
-// Calls visit(piece) in whole warps for the tile's segments in part w, newest run first. As forSegments(), but a warp has
-// runs of its own, since a part has hundreds, and loads a piece while it visits the one before.
-template<class Record, class Visit>
-__device__ __forceinline__ void forPieces(const TileParams &params, unsigned w, unsigned tile, unsigned runs,
-                                          const Share &share, Visit visit) {
-    constexpr unsigned PAD = RECORDS_PER_16_BYTES<Record>, WARPS = THREADS / 32;
-    constexpr bool HAS_BASE = std::is_same_v<Record, TimedRecord>;
-    const SortedRuns &sorted = params.sorted;
-    const unsigned lane = threadIdx.x & 31, mine = share.last - share.first, rounds = divUp(mine, 32 * WARPS),
-                   at_once = divUp(mine, max(rounds, 1u) * WARPS);
-    const size_t first_run = static_cast<size_t>(w) * sorted.runs_per_window;
-    for (unsigned base = share.first + threadIdx.x / 32 * at_once; base < share.last; base += WARPS * at_once) {
-        unsigned begin = 0, end = 0;
-        uint32_t run_base = 0;
-        if (lane < at_once && base + lane < share.last) {
-            const uint16_t *ends = sorted.ends + (first_run + (runs - 1 - (base + lane))) * params.tiling.tiles;
-            begin = tile > 0 ? divUp<unsigned>(ends[tile - 1], PAD) : 0;
-            end = ends[tile];
-            if constexpr (HAS_BASE)
-                run_base = sorted.bases[first_run + (runs - 1 - (base + lane))];
-        }
-        const unsigned pieces = divUp(end, PAD) - begin;
-        unsigned scanned[1] = {pieces};
-        warpInclusiveScan(scanned, lane);
-        const unsigned upto = scanned[0], shift = begin - (upto - pieces), all = __shfl_sync(FULL_WARP, upto, 31);
-        const auto load = [&](unsigned first) {
-            const unsigned number = first + lane, segment = segmentOf(number, upto);
-            const unsigned at = __shfl_sync(FULL_WARP, shift, segment) + number,
-                           last = __shfl_sync(FULL_WARP, end, segment), run = runs - 1 - (base + segment);
-            Piece piece = {make_uint4(0, 0, 0, 0), 0, run, 0};
-            if constexpr (HAS_BASE)
-                piece.base = __shfl_sync(FULL_WARP, run_base, segment);
-            if (number < all) {
-                const Record *records = static_cast<const Record *>(sorted.records) + (first_run + run) * sorted.pitch;
-                piece.records = reinterpret_cast<const uint4 *>(records)[at];
-                piece.left = static_cast<int>(last - at * PAD);
-            }
-            return piece;
-        };
-        Piece next = load(0);
-        for (unsigned first = 0; first < all; first += 32) {
-            const Piece piece = next;
-            next = load(first + 32);
-            visit(piece);
-        }
-    }
-}
-
-// ---- Adding in device memory -------------------------------------------------------------------------------------------
-
-// A pixel's two counts, saturated. Those whose sum is known to have reached 255 are left out.
-__device__ __forceinline__ uint32_t countsToAdd(uint32_t counts, const volatile uint32_t *sums) {
-    if (counts != 0 && sums)
-        counts &= __vcmpltu2(*sums, 0x00ff00ff);
-    return __vminu2(counts, 0x00ff00ff);
-}
-
-// Adds what a block has found to the window's accumulators, a strip of pixels per warp and plane. Zeros, such as those of the
-// time bins that the part does not reach, are left out.
-template<Kind KIND>
-__device__ __forceinline__ void addToWindow(const TileParams &params, const TilePart &part, bool saturate,
-                                            const uint32_t *cells) {
-    const Tiling &tiling = params.tiling;
-    const unsigned strip_bits = params.part_bits - STRIP_BITS, strips = planesOf(KIND, params.repr.channels) << strip_bits;
-    const size_t plane_size = static_cast<size_t>(params.pitch) * tiling.rows;
-    for (unsigned s = threadIdx.x / 32; s < strips; s += THREADS / 32) {
-        const unsigned plane = s >> strip_bits, pixel = part.from + (s & ((1u << strip_bits) - 1)) * STRIP,
-                       row = part.row0 + (pixel >> tiling.col_bits),
-                       col = part.col0 + (pixel & ((1u << tiling.col_bits) - 1));
-        if (row >= tiling.bottom || col >= tiling.cols)
-            continue;
-        const unsigned n = min(static_cast<unsigned>(STRIP), tiling.cols - col);
-        const size_t start = plane * plane_size + static_cast<size_t>(row) * params.pitch + col;
-        for (unsigned i = threadIdx.x & 31; i < n; i += 32) {
-            uint32_t *sum = static_cast<uint32_t *>(params.sums) + start + i, found = cells[s * STRIP + i];
-            if constexpr (KIND == HISTOGRAM)
-                found = countsToAdd(found, saturate ? sum : nullptr);
-            if (found == 0)
-                continue;
-            if constexpr (KIND == VOXEL_GRID)
-                atomicAdd(static_cast<unsigned long long *>(params.sums) + start + i,
-                          static_cast<unsigned long long>(static_cast<long long>(static_cast<int>(found))));
-            else if constexpr (KIND == LAST_EVENT || KIND == TIME_SURFACE)
-                atomicMax(sum, found);
-            else
-                atomicAdd(sum, countsEvents(KIND) && KIND != HISTOGRAM ? min(found, 255u) : found);
-        }
-    }
-}
+// ---- Events to accumulators --------------------------------------------------------------------------------------------
 
 template<Kind KIND>
-__global__ void __launch_bounds__(THREADS, tuning::longBlocks(KIND)) accumulateKernel(const TileParams params) {
-    startInOrder();
-    extern __shared__ uint4 dynamic[];
-    __shared__ EventsLevels levels;
-    __shared__ int crowded;
+__device__ __forceinline__ void addTo(void *sums, size_t cell, int value) {
+    if constexpr (KIND == VOXEL_GRID)
+        atomicAdd(static_cast<unsigned long long *>(sums) + cell,
+                  static_cast<unsigned long long>(static_cast<long long>(value)));
+    else
+        atomicAdd(static_cast<uint32_t *>(sums) + cell, static_cast<uint32_t>(value));
+}
+
+// Adds the lanes' values, of at most 2^24, to their cells. Atomics on one address wait for each other, so lanes of a crowd,
+// which are on one pixel, are added up before: up to two cells of it, such as those of both polarities. Called by whole warps.
+template<Kind KIND>
+__device__ __forceinline__ void addInWarp(void *sums, bool mine, size_t cell, int value, unsigned crowd) {
+    const unsigned lane = threadIdx.x & 31;
+    for (int k = 0; k < 2 && (crowd & (crowd - 1)) != 0; ++k) {
+        const int leader = __ffs(static_cast<int>(crowd)) - 1;
+        const size_t shared_cell = __shfl_sync(FULL_WARP, cell, leader);
+        const bool same = mine && (crowd >> lane & 1) && cell == shared_cell;
+        const uint32_t sum = warpSum(same ? static_cast<uint32_t>(value) : 0u);
+        if (static_cast<int>(lane) == leader && same)
+            addTo<KIND>(sums, cell, static_cast<int>(sum));
+        mine = mine && !same;
+        crowd &= ~__ballot_sync(FULL_WARP, same) & ~(1u << leader);
+    }
+    if (mine)
+        addTo<KIND>(sums, cell, value);
+}
+
+// An event's place in the window and the frame.
+struct Event {
+    bool inside, positive;
+    unsigned index;
+    size_t pixel;
+};
+
+template<Kind KIND>
+__device__ __forceinline__ void accumulate(const LongParams &params, const EventsLevels &levels, const Event &event,
+                                           unsigned crowd) {
     const Representation &repr = params.repr;
-    TilePart part(params);
-    const Window window = params.windows[part.w];
-    const unsigned runs = SortedRuns::runs(window);
-    const Share share = shareOf(params, part.w, part.tile, runs);
-    part.moveTo(params.tiling, share.tile);
-    if (share.first == share.last || part.row0 + (part.from >> params.tiling.col_bits) >= params.tiling.bottom)
-        return;
-    const Target target = {reinterpret_cast<uint32_t *>(dynamic), part.pixels, part.from, &crowded};
-    if (threadIdx.x == 0)
-        crowded = 0;
-    prepareLevels<KIND>(repr, 0, params.whole, &levels);
-    clearShared(target.cells, part.pixels * planesOf(KIND, repr.channels));
-
-    // Of the run's first event, in the whole window; a run begins at a multiple of CHUNK
-    const uint32_t first_index = static_cast<uint32_t>(window.first / CHUNK * CHUNK - params.whole.first);
-    if constexpr (KIND == HISTOGRAM) {
-        const uint32_t flip = repr.swap ? 0 : 0x00010001; // positive comes first
-        forPieces<RecordOf<KIND>>(params, part.w, part.tile, runs, share,
-                                  [&](const Piece &piece) { countPiece(target, piece, flip); });
-    } else if constexpr (KIND == VOXEL_GRID) {
-        const auto overflow = [&](unsigned cell, long long by) {
-            const Tiling &tiling = params.tiling;
-            const unsigned pixel = part.from + (cell & (part.pixels - 1)), row = part.row0 + (pixel >> tiling.col_bits),
-                           col = part.col0 + (pixel & ((1u << tiling.col_bits) - 1));
-            const size_t at = static_cast<size_t>((cell >> params.part_bits) * tiling.rows + row) * params.pitch + col;
-            atomicAdd(static_cast<unsigned long long *>(params.sums) + at, static_cast<unsigned long long>(by));
-        };
-        forPieces<RecordOf<KIND>>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
-            sumVoxels(target, TimedEvents(target, piece, params, first_index), overflow);
-        });
+    const unsigned channel = event.positive ? repr.swap : 1 - repr.swap;
+    if constexpr (KIND == LAST_EVENT || KIND == TIME_SURFACE) {
+        // Newest first, so most events find a newer one and need no atomic.
+        uint32_t *cell =
+            static_cast<uint32_t *>(params.sums) + (KIND == TIME_SURFACE ? event.pixel * 2 + channel : event.pixel);
+        const uint32_t key = KIND == TIME_SURFACE ? event.index + 1 : 2 * (event.index + 1) + event.positive;
+        if (event.inside && __ldcg(cell) < key)
+            atomicMax(cell, key);
+    } else if constexpr (KIND == HISTOGRAM) {
+        addInWarp<KIND>(params.sums, event.inside, event.pixel * 2 + channel, 1, crowd);
+    } else if constexpr (KIND == EVENT_DIFF) {
+        addInWarp<KIND>(params.sums, event.inside, event.pixel, event.positive ? 1 : -1, crowd);
     } else {
-        forPieces<RecordOf<KIND>>(params, part.w, part.tile, runs, share, [&](const Piece &piece) {
-            const FourEvents four(target, piece, first_index);
-            if constexpr (countsEvents(KIND))
-                countFour<KIND>(target, four, repr, levels);
-            else if constexpr (KIND == EVENT_DIFF)
-                sumFour(target, four);
-            else
-                keepNewest<KIND>(target, four, repr);
-        });
+        const size_t row = KIND == MDES_COUNT ? event.pixel : event.pixel * 2 + channel;
+        addInWarp<KIND>(params.sums, event.inside, row * repr.channels + levelOf(levels, event.index), 1, crowd);
     }
+}
+
+__device__ __forceinline__ void accumulateVoxel(const LongParams &params, const VoxelTimes &times, const Event &event,
+                                                unsigned crowd) {
+    const Representation &repr = params.repr;
+    const int64_t t = repr.t[params.window.first + (event.inside ? event.index : 0)];
+    const VoxelWeights weights = times(t, event.positive);
+    const size_t cell = event.pixel * repr.channels + weights.bin;
+    addInWarp<VOXEL_GRID>(params.sums, event.inside, cell, static_cast<int>(weights.here), crowd);
+    addInWarp<VOXEL_GRID>(params.sums, event.inside && weights.bin + 1 < repr.channels, cell + 1,
+                          static_cast<int>(weights.next), crowd);
+}
+
+// A pixel that two neighboring lanes have at once is taken for a crowded one until there is another.
+__device__ __forceinline__ void findCrowded(uint32_t pixel, uint32_t &crowded) {
+    const bool shared = pixel == __shfl_down_sync(FULL_WARP, pixel, 1) && (threadIdx.x & 31) != 31;
+    if (const unsigned lanes = __ballot_sync(FULL_WARP, shared))
+        crowded = __shfl_sync(FULL_WARP, pixel, __ffs(static_cast<int>(lanes)) - 1);
+}
+
+template<Kind KIND>
+__global__ void __launch_bounds__(THREADS) accumulateKernel(const Source source, const LongParams params) {
+    startInOrder();
+    __shared__ EventsLevels levels;
+    const Window window = params.window;
+    prepareLevels<KIND>(params.repr, 0, window, &levels);
     __syncthreads();
-    // Sums stay below 65536: those who share a tile look before they add, and the others add once per part. If there are too
-    // many parts for that, all look, and only the blocks of one group may miss each other's sums.
-    const bool shared = share.first != 0 || share.last != runs;
-    addToWindow<KIND>(params, part, params.saturate || shared, target.cells);
+    const VoxelTimes times(KIND == VOXEL_GRID ? params.repr.t[window.first] : 0,
+                           KIND == VOXEL_GRID ? params.repr.t[window.last - 1] : 0, params.repr.channels);
+    const unsigned long long end = divUp(window.last, 1ull * CHUNK), chunks = end - window.first / CHUNK;
+    const unsigned lane = threadIdx.x & 31;
+    unsigned outside = 0;
+    uint32_t crowded = ~0u;
+    for (unsigned long long next = 1ull * blockIdx.x * THREADS + threadIdx.x - lane; next < chunks; // the same for a warp
+         next += 1ull * gridDim.x * THREADS) {
+        const unsigned long long c = end - 1 - next - lane;
+        Chunk chunk = {};
+        if (next + lane < chunks)
+            load<false>(source, window, c, chunk);
+        findCrowded(chunk.row(0) << 16 | chunk.col(0), crowded);
+#pragma unroll
+        for (int i = 0; i < CHUNK; ++i) {
+            const unsigned row = chunk.row(i), col = chunk.col(i);
+            const bool inside = chunk.has(i) && row < params.rows && col < params.cols;
+            outside += chunk.has(i) && !inside;
+            const Event event = {inside, chunk.positive(i), static_cast<unsigned>(c * CHUNK + i - window.first),
+                                 static_cast<size_t>(row) * params.cols + col};
+            const unsigned crowd = __ballot_sync(FULL_WARP, inside && (row << 16 | col) == crowded);
+            if constexpr (KIND == VOXEL_GRID)
+                accumulateVoxel(params, times, event, crowd);
+            else
+                accumulate<KIND>(params, levels, event, crowd);
+        }
+    }
+    countSkipped(outside, params.skipped);
 }
 
 // ---- Accumulators to values --------------------------------------------------------------------------------------------
 
-struct ResolveParams {
-    Window window;
-    unsigned rows, cols, pitch;
-    const void *sums;
-    Representation repr;
-};
-
-// Four bytes to any address, of which `n` exist.
-__device__ inline void storeBytes(uint8_t *out, uint32_t four, unsigned n) {
-    if (n == 4 && reinterpret_cast<uintptr_t>(out) % 4 == 0) {
-        __stcs(reinterpret_cast<uint32_t *>(out), four);
-        return;
-    }
-    for (unsigned i = 0; i < n; ++i)
-        out[i] = static_cast<uint8_t>(four >> (8 * i));
-}
-
-// The bits of four floats to any address of floats, of which `n` exist.
-__device__ inline void storeFloats(uint32_t *out, const uint4 &four, unsigned n) {
-    if (n == 4 && reinterpret_cast<uintptr_t>(out) % 16 == 0)
-        __stcs(reinterpret_cast<uint4 *>(out), four);
-    else
-        storeWords(out, four, n);
-}
-
-// A value as it is written: the bits of a float, or a byte.
+// What cell `at` of a row becomes: the bits of a float, or a byte.
 template<Kind KIND>
-__device__ __forceinline__ uint32_t valueOf(const ResolveParams &params, size_t pixel, unsigned plane, size_t plane_size) {
+__device__ __forceinline__ uint32_t valueOf(const LongParams &params, size_t row_cells, unsigned at) {
     const Representation &repr = params.repr;
+    const uint32_t *cells = static_cast<const uint32_t *>(params.sums) + row_cells + at;
     if constexpr (KIND == VOXEL_GRID) {
-        return __float_as_uint(voxelValue64(static_cast<const int64_t *>(params.sums)[plane * plane_size + pixel]));
-    } else if constexpr (KIND == HISTOGRAM) {
-        return min(static_cast<const uint32_t *>(params.sums)[pixel] >> (16 * plane) & 0xffff, 255u);
+        return __float_as_uint(voxelValue64(static_cast<const int64_t *>(params.sums)[row_cells + at]));
+    } else if constexpr (KIND == TIME_SURFACE) {
+        const int64_t *t = repr.t + params.window.first, newest = repr.t[params.window.last - 1];
+        return *cells ? __float_as_uint(surfaceValue(repr, t[*cells - 1], newest)) : 0;
+    } else if constexpr (KIND == EVENT_DIFF) {
+        return clipped(*cells);
     } else {
-        const uint32_t sum = static_cast<const uint32_t *>(params.sums)[plane * plane_size + pixel];
-        if constexpr (KIND == TIME_SURFACE) {
-            const int64_t *t = repr.t + params.window.first, newest = repr.t[params.window.last - 1];
-            return sum ? __float_as_uint(surfaceValue(repr, t[sum - 1], newest)) : 0;
-        }
-        return KIND == EVENT_DIFF ? static_cast<uint32_t>(max(-128, min(127, static_cast<int>(sum)))) & 255
-                                  : min(sum, repr.cutoff);
+        uint32_t count = *cells;
+        if (KIND == MDES_COUNT) // a channel has the events of all later ones too
+            for (unsigned k = 1; k < repr.channels - at % repr.channels; ++k)
+                count += cells[k];
+        return min(count, repr.cutoff);
     }
 }
 
-// A thread makes four values of a row, whose accumulators lie in `unit` planes.
 template<Kind KIND>
-__global__ void __launch_bounds__(tuning::RESOLVE_THREADS) resolveKernel(const ResolveParams params) {
+__global__ void __launch_bounds__(THREADS) resolveKernel(const LongParams params) {
     startInOrder();
-    const Representation &repr = params.repr;
-    const unsigned unit = accumulatorsPerPixel(KIND, repr.channels), values = params.cols * unit, quads = divUp(values, 4u);
-    const size_t plane_size = static_cast<size_t>(params.pitch) * params.rows;
-    const unsigned long long all = 1ull * quads * params.rows, threads = 1ull * gridDim.x * blockDim.x;
-    for (unsigned long long q = 1ull * blockIdx.x * blockDim.x + threadIdx.x; q < all; q += threads) {
-        const unsigned row = static_cast<unsigned>(q / quads), at = static_cast<unsigned>(q % quads) * 4,
-                       n = min(4u, values - at);
-        unsigned col = at / unit, plane = at % unit;
-        uint32_t value[4] = {0, 0, 0, 0};
-#pragma unroll
-        for (unsigned i = 0; i < 4; ++i) {
-            if (i < n)
-                value[i] = valueOf<KIND>(params, static_cast<size_t>(row) * params.pitch + col, plane, plane_size);
-            plane = plane + 1 < unit ? plane + 1 : 0;
-            col += plane == 0;
-        }
-        if constexpr (KIND == TIME_SURFACE || KIND == VOXEL_GRID)
-            storeFloats(rowOf(static_cast<uint32_t *>(repr.frames), repr.step, row) + at,
-                        make_uint4(value[0], value[1], value[2], value[3]), n);
-        else
-            storeBytes(rowOf(static_cast<uint8_t *>(repr.frames), repr.step, row) + at,
-                       value[0] | value[1] << 8 | value[2] << 16 | value[3] << 24, n);
-    }
+    using Value = std::conditional_t<KIND == TIME_SURFACE || KIND == VOXEL_GRID, uint32_t, uint8_t>;
+    const unsigned values = params.cols * accumulatorsPerPixel(KIND, params.repr.channels);
+    const unsigned at = blockIdx.x * THREADS + threadIdx.x;
+    for (unsigned row = blockIdx.y; at < values && row < params.rows; row += gridDim.y)
+        rowOf(static_cast<Value *>(params.repr.frames), params.repr.step, row)[at] =
+            static_cast<Value>(valueOf<KIND>(params, static_cast<size_t>(row) * values, at));
 }
 
 // ---- The host's side ---------------------------------------------------------------------------------------------------
 
-struct LongKernels {
-    TileKernel accumulate;
-    void (*resolve)(ResolveParams); // not LAST_EVENT
-};
+LongParams paramsOf(const Batch &batch, const Representation &repr) {
+    return {{batch.windows.first, batch.windows.first + batch.windows.length},
+            static_cast<unsigned>(batch.stacker->rows),
+            static_cast<unsigned>(batch.stacker->cols),
+            batch.state->accumulators,
+            repr,
+            nullptr};
+}
 
 template<Kind KIND>
-LongKernels kernelsOfKind() {
-    return {accumulateKernel<KIND>, resolveKernel<KIND>};
+cusStatus accumulateKind(const Batch &batch, const Representation &repr, bool count_skipped) {
+    LongParams params = paramsOf(batch, repr);
+    params.skipped = count_skipped ? batch.state->skipped : nullptr;
+    const uint64_t blocks = std::min<uint64_t>(divUp<uint64_t>(batch.max_events / CHUNK + 2, THREADS),
+                                               tuning::LONG_BLOCKS * static_cast<uint64_t>(batch.state->multiprocessors));
+    return launchOverlapped(STACK, accumulateKernel<KIND>, static_cast<unsigned>(blocks), THREADS, 0, batch.stream,
+                            batch.source, params);
 }
 
-LongKernels kernelsOf(Kind kind) {
-    switch (kind) {
-    case LAST_EVENT:
-        return {accumulateKernel<LAST_EVENT>, nullptr};
-    case TIME_SURFACE:
-        return kernelsOfKind<TIME_SURFACE>();
-    case HISTOGRAM:
-        return kernelsOfKind<HISTOGRAM>();
-    case MDES_COUNT:
-        return kernelsOfKind<MDES_COUNT>();
-    case STACKED_HISTOGRAM:
-        return kernelsOfKind<STACKED_HISTOGRAM>();
-    case VOXEL_GRID:
-        return kernelsOfKind<VOXEL_GRID>();
-    default:
-        return kernelsOfKind<EVENT_DIFF>();
-    }
+template<Kind KIND>
+cusStatus makeKind(const Batch &batch, const Representation &repr, bool count_skipped) {
+    CUS_TRY(accumulateKind<KIND>(batch, repr, count_skipped));
+    const LongParams params = paramsOf(batch, repr);
+    const unsigned values = params.cols * accumulatorsPerPixel(KIND, repr.channels);
+    return launchOverlapped(STACK, resolveKernel<KIND>,
+                            dim3(divUp(values, static_cast<unsigned>(THREADS)), std::min(params.rows, 32768u)), THREADS, 0,
+                            batch.stream, params);
 }
 
-// Whether a pass over the window by a block per tile would take long while most of the device is idle: measured by how often
-// a block would have to read 32 runs' bounds, or records with each of its threads. `windows`: how many windows of this length
-// the call's events are worth, which keep the device busy together.
-bool fillsFewBlocks(double events, unsigned blocks, double windows) {
-    const double reads = events / (1.0 * tuning::VALUES_THREADS * CHUNK * blocks) + events / (32.0 * tuning::RUN);
-    return reads > tuning::LONG_READS * windows;
+cusStatus clearAccumulators(const Batch &batch, size_t bytes) {
+    CUSI_CUDA(STACK, cudaMemsetAsync(batch.state->accumulators, 0, bytes, batch.stream));
+    return CUS_OK;
 }
 
 } // namespace
 
-cusStatus createLong(State *state) {
-    CUSI_CUDA(CREATE, multiprocessors(&state->multiprocessors));
-    CUSI_CUDA(CREATE, cudaFuncSetAttribute(accumulateKernel<VOXEL_GRID>, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                           tuning::LONG_VOXEL_CARVEOUT));
-    return CUS_OK;
-}
-
 size_t accumulatorBytes(const cusEventStacker *stacker, const cusRepresentation &r) {
     const Kind kind = kindOf(r.kind);
-    return size_t{planesOf(kind, static_cast<unsigned>(r.channels))} *
-           (kind == VOXEL_GRID ? sizeof(uint64_t) : sizeof(uint32_t)) * accumulatorPitch(stacker) *
-           static_cast<size_t>(stacker->rows);
+    return size_t{accumulatorsPerPixel(kind, static_cast<unsigned>(r.channels))} * (kind == VOXEL_GRID ? 8 : 4) *
+           static_cast<size_t>(stacker->rows) * static_cast<size_t>(stacker->cols);
 }
 
 bool isLong(const Batch &batch, double all_events) {
-    const double events = static_cast<double>(batch.max_events);
+    const double events = static_cast<double>(batch.max_events), windows = all_events / events;
     bool idle = true;
     for (int i = 0; i < batch.stacker->count; ++i) {
         const Kind kind = kindOf(batch.stacker->representations[i].kind);
-        const unsigned bits = kind == HISTOGRAM ? tuning::HISTOGRAM_TILE : tuning::INDEXED_TILE;
+        const unsigned bits = kind == HISTOGRAM ? tuning::HISTOGRAM_TILE : tuning::INDEXED_TILE,
+                       part_bits = kind == HISTOGRAM || kind == LAST_EVENT ? bits : valuesPartBits(batch, i);
         const Tiling tiling = tilingOf(batch.stacker, bits);
         SortedRuns sorted = {};
         if ((kind == HISTOGRAM ? planSort<uint16_t>(batch, tiling, &sorted) : planSort<uint32_t>(batch, tiling, &sorted)) ==
             0)
             return true;
-        const unsigned part_bits = kind == HISTOGRAM || kind == LAST_EVENT ? bits : valuesPartBits(batch, i);
-        idle = idle && fillsFewBlocks(events, tiling.tiles << (bits - part_bits), all_events / events);
+        const unsigned blocks = std::min(tiling.tiles << (bits - part_bits), tuning::MANY_TILES);
+        idle = idle && events > 1.0 * tuning::LONG_EVENTS * blocks * windows;
     }
     return idle;
 }
 
-LongPlan planLong(const Batch &batch, Kind kind, const Representation &repr) {
-    const State *state = batch.state;
-    LongPlan plan = {};
-    const unsigned bytes = planesOf(kind, repr.channels) * 4,
-                   most_bits = kind == HISTOGRAM ? tuning::HISTOGRAM_TILE : tuning::INDEXED_TILE;
-    unsigned part_bits = kind == HISTOGRAM ? tuning::LONG_HISTOGRAM_TILE : most_bits;
-    while (size_t{bytes} << part_bits > tuning::LONG_SHARED_BYTES)
-        --part_bits;
-    // The smallest tiles that are not too many to sort by.
-    unsigned bits = part_bits;
-    for (plan.tiling = tilingOf(batch.stacker, bits);
-         bits < most_bits && (plan.tiling.tiles == 0 || plan.tiling.tiles > tuning::MAX_TILES);)
-        plan.tiling = tilingOf(batch.stacker, ++bits);
-    plan.pass = {kernelsOf(kind).accumulate, THREADS, size_t{bytes} << part_bits, bits, part_bits, {}};
-    TileParams &params = plan.pass.params;
-    params.repr = repr;
-    params.pitch = accumulatorPitch(batch.stacker);
-    params.whole = {batch.windows.first, batch.windows.first + batch.windows.length};
-    params.sums = state->accumulators;
-
-    const unsigned tiles = std::min<unsigned>(plan.tiling.tiles, tuning::MAX_TILES), blocks = tiles << (bits - part_bits);
-    const uint64_t runs = SortedRuns::mostRuns(batch.max_events),
-                   capacity = kind == HISTOGRAM    ? runsThatFit<uint16_t>(tiles)
-                              : kind == VOXEL_GRID ? runsThatFit<TimedRecord>(tiles)
-                                                   : runsThatFit<uint32_t>(tiles);
-    const unsigned multiprocessors = static_cast<unsigned>(state->multiprocessors),
-                   per_group = std::clamp(multiprocessors * tuning::LONG_BLOCKS / blocks, 1u, tuning::MAX_GROUP_PARTS);
-    plan.pass.helpers = std::clamp(2 * multiprocessors / per_group, tuning::MIN_HELPERS,
-                                   kind == HISTOGRAM ? tuning::MIN_HELPERS : tuning::MAX_HELPERS);
-    // As many groups as there must be at least, so none has more than per_group parts.
-    const uint64_t groups = divUp<uint64_t>(runs, capacity),
-                   parts = std::min<uint64_t>(groups * per_group, tuning::MAX_PARTS);
-    plan.part_runs = std::max<uint64_t>(divUp(runs, parts), tuning::MIN_PART_RUNS);
-    params.saturate = parts + per_group * (plan.pass.helpers + 1) > tuning::MAX_ADDED;
-    return plan;
+cusStatus findKeys(const Batch &batch, bool count_skipped) {
+    CUS_TRY(clearAccumulators(batch, accumulatorBytes(batch.stacker, cusRepresentationDefaults(CUS_REPR_MDES))));
+    return accumulateKind<LAST_EVENT>(batch, Representation{}, count_skipped);
 }
 
-// Parts are windows of whole runs, which begin at multiples of CHUNK.
-cusStatus listParts(const Batch &batch, const LongPlan &plan, Batch *parts) {
-    cusEventWindow list[tuning::MAX_PARTS];
-    const Window &whole = plan.pass.params.whole;
-    const uint64_t length = plan.part_runs * tuning::RUN;
-    *parts = batch;
-    parts->count = 0;
-    for (uint64_t first = whole.first; first < whole.last; first = list[parts->count++].last)
-        list[parts->count] = {first, std::min<uint64_t>(whole.last, first / CHUNK * CHUNK + length)};
-    parts->max_events = length - (CHUNK - 1); // fill part_runs runs wherever they begin: planSort()
-    parts->whole = whole;
-    parts->bins = plan.pass.params.repr.channels;
-    return listWindows(batch.state, list, parts->count, batch.stream, &parts->windows);
-}
-
-cusStatus resolveWindow(const Batch &batch, int index) {
-    const cusEventStacker *stacker = batch.stacker;
-    const unsigned rows = static_cast<unsigned>(stacker->rows), cols = static_cast<unsigned>(stacker->cols);
-    const Window window = {batch.windows.first, batch.windows.first + batch.windows.length};
-    const ResolveParams params = {
-        window, rows, cols, accumulatorPitch(stacker), batch.state->accumulators, representationOf(batch, index)};
-    const Kind kind = kindOf(stacker->representations[index].kind);
-    const uint64_t quads = uint64_t{rows} * divUp(cols * accumulatorsPerPixel(kind, params.repr.channels), 4u);
-    const unsigned blocks =
-        static_cast<unsigned>(std::min<uint64_t>(divUp<uint64_t>(quads, tuning::RESOLVE_THREADS), 8192));
-    return launchOverlapped(STACK, kernelsOf(kind).resolve, blocks, tuning::RESOLVE_THREADS, 0, batch.stream, params);
+cusStatus makeLong(const Batch &batch, int index, bool count_skipped) {
+    const cusRepresentation &r = batch.stacker->representations[index];
+    const Representation repr = representationOf(batch, index);
+    CUS_TRY(clearAccumulators(batch, accumulatorBytes(batch.stacker, r)));
+    switch (kindOf(r.kind)) {
+    case TIME_SURFACE:
+        return makeKind<TIME_SURFACE>(batch, repr, count_skipped);
+    case HISTOGRAM:
+        return makeKind<HISTOGRAM>(batch, repr, count_skipped);
+    case MDES_COUNT:
+        return makeKind<MDES_COUNT>(batch, repr, count_skipped);
+    case STACKED_HISTOGRAM:
+        return makeKind<STACKED_HISTOGRAM>(batch, repr, count_skipped);
+    case VOXEL_GRID:
+        return makeKind<VOXEL_GRID>(batch, repr, count_skipped);
+    default:
+        return makeKind<EVENT_DIFF>(batch, repr, count_skipped);
+    }
 }
 
 } // namespace cusi::events

@@ -1,11 +1,18 @@
 // Sorting by tile: a block sorts a run of a window's events in shared memory and writes it to memory of its own, so blocks
 // need not communicate. The order within a segment is arbitrary. The only atomics on device memory count skipped events.
-#include "events_sort.cuh"
+#include "events_cuda.cuh"
+
+#include <cub/block/block_scan.cuh>
 
 #include <algorithm>
-#include <type_traits>
 
 namespace cusi::events {
+
+namespace tuning {
+constexpr int SORT_BLOCKS = 2; // per multiprocessor
+// Counters per tile, chosen by lane, so that fewer threads of a warp add to the same one when events are crowded.
+constexpr int COUNTER_COPIES = 4;
+} // namespace tuning
 
 namespace {
 
@@ -19,12 +26,20 @@ struct SortParams {
     unsigned long long *skipped; // NULL: another kernel counts them
 };
 
-// Memory for a run's base.
-template<class Record>
-constexpr size_t BASE_BYTES = std::is_same_v<Record, TimedRecord> ? sizeof(uint32_t) : 0;
+constexpr int THREADS = tuning::SORT_THREADS, EVENTS = tuning::RUN / THREADS, COPIES = tuning::COUNTER_COPIES;
+static_assert(EVENTS % CHUNK == 0 && tuning::RUN <= 1 << (31 - tuning::INDEXED_TILE), "a record is 32 bits");
 
+// Memory of a sorted run, in records: segments begin at multiples of 16 bytes.
 template<class Record>
-constexpr int PIXEL_BITS = sizeof(Record) == 2 ? tuning::HISTOGRAM_TILE : tuning::INDEXED_TILE;
+constexpr unsigned runPitch(unsigned tiles) {
+    return tuning::RUN + RECORDS_PER_16_BYTES<Record> * (tiles + 1);
+}
+
+// A run and its tiles' counters.
+template<class Record>
+constexpr size_t sharedBytes(unsigned pitch) {
+    return pitch * sizeof(Record) + (pitch - tuning::RUN) / RECORDS_PER_16_BYTES<Record> * COPIES * sizeof(unsigned);
+}
 
 // TENCODE's green falls with time, so it follows from an event's index: green_begin[g] is the window's first event whose
 // green is at most g. A thread finds one by binary search.
@@ -48,15 +63,116 @@ __device__ void greenLevels(const Source &source, const Window &window, uint32_t
     green_begin[threadIdx.x] = low;
 }
 
+// ---- A run -------------------------------------------------------------------------------------------------------------
+
+// A thread's events: tile << 16 | rank by its counter of the tile; and packed, 2 * pixel in the tile + polarity.
+struct RankedEvents {
+    uint32_t tile_rank[EVENTS], records[EVENTS / 2];
+};
+
+// Of four packed 16-bit pairs.
+__device__ inline unsigned max16(const uint32_t *pairs) {
+    const uint32_t m = __vmaxu2(__vmaxu2(pairs[0], pairs[1]), __vmaxu2(pairs[2], pairs[3]));
+    return max(m & 0xffff, m >> 16);
+}
+__device__ inline unsigned min16(const uint32_t *pairs) {
+    const uint32_t m = __vminu2(__vminu2(pairs[0], pairs[1]), __vminu2(pairs[2], pairs[3]));
+    return min(m & 0xffff, m >> 16);
+}
+__device__ inline uint32_t replicate16(uint32_t value) {
+    return value << 16 | value;
+}
+
+// The tiles and records of a chunk, two events at a time: valid if the chunk lies wholly inside the window and the band.
+__device__ __forceinline__ void packChunk(const Tiling &tiling, const Chunk &c, uint32_t (&tile)[4], uint32_t *records) {
+    const uint32_t row_mask = replicate16((1u << tiling.row_bits) - 1), col_mask = replicate16((1u << tiling.col_bits) - 1),
+                   tile_row_mask = replicate16(0xffff >> tiling.row_bits),
+                   tile_col_mask = replicate16(0xffff >> tiling.col_bits);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const uint32_t tile_row = (c.y[i] >> tiling.row_bits & tile_row_mask) - replicate16(tiling.top >> tiling.row_bits),
+                       tile_col = c.x[i] >> tiling.col_bits & tile_col_mask,
+                       pixel = (c.y[i] & row_mask) << tiling.col_bits | (c.x[i] & col_mask),
+                       nonzero = ((c.p[i / 2] & 0x7f7f7f7f) + 0x7f7f7f7f) | c.p[i / 2]; // bit 7 of each byte
+        tile[i] = tile_row * tiling.tiles_per_row + tile_col;
+        records[i] = pixel * 2 + (__byte_perm(nonzero, 0, i % 2 ? 0x4342 : 0x4140) >> 7 & 0x00010001);
+    }
+}
+
+__device__ __forceinline__ bool allInside(const Tiling &tiling, const Chunk &c) {
+    return c.begin == 0 && c.end == CHUNK && max16(c.x) < tiling.cols && max16(c.y) < tiling.bottom &&
+           (tiling.top == 0 || min16(c.y) >= tiling.top);
+}
+
+// The tiles of a chunk event by event. Events outside the window, the frame or the band go to one more tile, the last,
+// which is not written. Adds the events outside the frame to `outside`.
+__device__ __forceinline__ void tilesOfEach(const Tiling &tiling, const Chunk &c, uint32_t (&tile)[4], unsigned &outside) {
+#pragma unroll
+    for (int i = 0; i < CHUNK; ++i) {
+        const unsigned row = c.row(i), col = c.col(i);
+        outside += c.has(i) && (row >= tiling.rows || col >= tiling.cols);
+        const bool inside = c.has(i) && col < tiling.cols && row >= tiling.top && row < tiling.bottom;
+        const uint32_t number = inside ? tiling.tile(row, col) : tiling.tiles;
+        tile[i / 2] = i % 2 ? tile[i / 2] | number << 16 : number;
+    }
+}
+
+// Counts the thread's events by tile; the counter tells each its rank. Returns how many lie outside the frame.
+__device__ __forceinline__ unsigned rankEvents(const Tiling &tiling, const Chunk (&chunk)[EVENTS / CHUNK], unsigned *counts,
+                                               RankedEvents &ranked) {
+    unsigned outside = 0;
+#pragma unroll
+    for (int v = 0; v < EVENTS / CHUNK; ++v) {
+        const Chunk &c = chunk[v];
+        uint32_t tile[4];
+        packChunk(tiling, c, tile, ranked.records + v * 4);
+        if (!allInside(tiling, c))
+            tilesOfEach(tiling, c, tile, outside);
+        unsigned rank[CHUNK];
+#pragma unroll
+        for (int i = 0; i < CHUNK; ++i) // all issued before the first result is used
+            rank[i] = atomicAdd(counts + element16(tile, i) * COPIES, 1u);
+#pragma unroll
+        for (int i = 0; i < CHUNK; ++i)
+            ranked.tile_rank[v * CHUNK + i] = element16(tile, i) << 16 | rank[i];
+    }
+    return outside;
+}
+
+// Turns counts into positions in the sorted run, one thread per tile. `total` receives the length of the run.
+template<class Record>
+__device__ __forceinline__ void countsToPositions(unsigned tiles, unsigned *counts, uint16_t *ends, unsigned &total) {
+    constexpr unsigned PAD = RECORDS_PER_16_BYTES<Record>;
+    using Scan = cub::BlockScan<unsigned, THREADS, cub::BLOCK_SCAN_WARP_SCANS>;
+    __shared__ typename Scan::TempStorage scratch;
+    const unsigned tid = threadIdx.x;
+    unsigned count[COPIES], events = 0, at;
+#pragma unroll
+    for (int i = 0; i < COPIES; ++i)
+        events += count[i] = tid <= tiles ? counts[tid * COPIES + i] : 0;
+    Scan(scratch).ExclusiveSum(divUp(events, PAD) * PAD, at);
+    if (tid < tiles)
+        ends[tid] = static_cast<uint16_t>(at + events);
+    if (tid == tiles)
+        total = at;
+    if (tid <= tiles)
+#pragma unroll
+        for (int i = 0; i < COPIES; ++i) {
+            counts[tid * COPIES + i] = at;
+            at += count[i];
+        }
+}
+
 // The thread's records to their positions in shared memory.
 template<class Record>
 __device__ __forceinline__ void scatterRecords(const RankedEvents &ranked, const unsigned *positions, Record *sorted) {
 #pragma unroll
     for (int k = 0; k < EVENTS; ++k) {
-        const unsigned index = (k / CHUNK * THREADS + threadIdx.x) * CHUNK + k % CHUNK;
+        const unsigned index = (k / CHUNK * THREADS + threadIdx.x) * CHUNK + k % CHUNK,
+                       position = positions[(ranked.tile_rank[k] >> 16) * COPIES] + (ranked.tile_rank[k] & 0xffff);
         const uint32_t record = element16(ranked.records, k);
-        sorted[positionOf(ranked, k, positions)] = static_cast<Record>(
-            sizeof(Record) == 2 ? record : ((record >> 1) << (32 - PIXEL_BITS<Record>)) + (index << 1 | (record & 1)));
+        sorted[position] = static_cast<Record>(
+            sizeof(Record) == 2 ? record : (record >> 1) << (32 - tuning::INDEXED_TILE) | index << 1 | (record & 1));
     }
 }
 
@@ -87,7 +203,10 @@ __device__ void sortRun(const Source &source, const SortParams &params, unsigned
     __syncthreads();
     scatterRecords(ranked, counts + tid % COPIES, sorted);
     __syncthreads();
-    writeRun<Record>(params.sorted, block, reinterpret_cast<const uint4 *>(sorted), total);
+    uint4 *out = reinterpret_cast<uint4 *>(static_cast<Record *>(params.sorted.records) +
+                                           static_cast<size_t>(block) * params.sorted.pitch);
+    for (unsigned i = tid; i < total / RECORDS_PER_16_BYTES<Record>; i += THREADS)
+        out[i] = reinterpret_cast<const uint4 *>(sorted)[i];
     countSkipped(outside, params.skipped);
 }
 
@@ -130,32 +249,21 @@ Tiling bandOf(Tiling tiling, unsigned top) {
     return tiling;
 }
 
-// The longest window, in runs, that the workspace holds.
-template<class Record>
-uint64_t runsThatFit(unsigned tiles) {
-    return (tuning::SORTED_BYTES - GREEN_BYTES) /
-           (runPitch<Record>(tiles) * sizeof(Record) + tiles * sizeof(uint16_t) + BASE_BYTES<Record>);
-}
-
 template<class Record>
 unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted) {
     const unsigned tiles = std::min<unsigned>(tiling.tiles, tuning::MAX_TILES);
     const uint64_t runs = SortedRuns::mostRuns(batch.max_events);
     sorted->pitch = runPitch<Record>(tiles);
     const uint64_t record_bytes = runs * sorted->pitch * sizeof(Record),
-                   window_bytes = record_bytes + GREEN_BYTES + runs * (tiles * sizeof(uint16_t) + BASE_BYTES<Record>);
+                   window_bytes = record_bytes + GREEN_BYTES + runs * tiles * sizeof(uint16_t);
     const unsigned most = static_cast<unsigned>(std::min<uint64_t>(tuning::SORTED_BYTES / window_bytes, batch.count));
     if (most == 0 || batch.max_events > MAX_SORTED_EVENTS)
         return 0;
     const unsigned group = divUp(batch.count, divUp(batch.count, most));
-    char *memory = batch.state->sorted;
     sorted->runs_per_window = static_cast<unsigned>(runs);
-    sorted->records = memory;
-    sorted->green_begin = reinterpret_cast<uint32_t *>(memory += group * record_bytes);
-    memory += group * GREEN_BYTES;
-    if constexpr (BASE_BYTES < Record >> 0)
-        sorted->bases = reinterpret_cast<uint32_t *>(memory);
-    sorted->ends = reinterpret_cast<uint16_t *>(memory + group * runs * BASE_BYTES<Record>);
+    sorted->records = batch.state->sorted;
+    sorted->green_begin = reinterpret_cast<uint32_t *>(batch.state->sorted + group * record_bytes);
+    sorted->ends = reinterpret_cast<uint16_t *>(sorted->green_begin + group * GREEN_LEVELS);
     return group;
 }
 
@@ -180,15 +288,11 @@ cusStatus createSort() {
         CUSI_CUDA(CREATE,
                   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                        static_cast<int>(sharedBytes<uint32_t>(runPitch<uint32_t>(tuning::MAX_TILES)))));
-    return createTimedSort();
+    return CUS_OK;
 }
 
-template uint64_t runsThatFit<uint16_t>(unsigned);
-template uint64_t runsThatFit<uint32_t>(unsigned);
-template uint64_t runsThatFit<TimedRecord>(unsigned);
 template unsigned planSort<uint16_t>(const Batch &, const Tiling &, SortedRuns *);
 template unsigned planSort<uint32_t>(const Batch &, const Tiling &, SortedRuns *);
-template unsigned planSort<TimedRecord>(const Batch &, const Tiling &, SortedRuns *);
 template cusStatus sortWindows<uint16_t>(const Batch &, const Tiling &, const SortedRuns &, unsigned, unsigned, bool, bool);
 template cusStatus sortWindows<uint32_t>(const Batch &, const Tiling &, const SortedRuns &, unsigned, unsigned, bool, bool);
 

@@ -212,15 +212,6 @@ __device__ __forceinline__ uint4 saturatedBytes(const uint4 &a, const uint4 &b) 
     return make_uint4(two(a.x, a.y), two(a.z, a.w), two(b.x, b.y), two(b.z, b.w));
 }
 
-// ---- Crowded tiles, which are found in a sample of a window's runs ------------------------------------------------------
-
-constexpr unsigned SAMPLED_RUNS = 32;
-
-// How many of the helpers a tile with so many events in the sampled runs wants: its share of all events.
-__device__ __forceinline__ unsigned helpersWanted(unsigned events, unsigned samples, unsigned helpers) {
-    return min(helpers, helpers * events / max(samples * tuning::RUN, 1u));
-}
-
 } // namespace cusi::events
 
 #endif

@@ -1,6 +1,6 @@
 // Tiles to pixels: MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF, accumulated in shared memory.
 #include "events_tiles.cuh"
-#include "events_long.cuh"
+#include "events_values.cuh"
 
 #include <algorithm>
 

@@ -61,12 +61,6 @@ struct VoxelTimes {
         time = fma(fma(-time, dt, product), inverse, time);
         return fma(fma(-time, dt, product), inverse, time);
     }
-    // Bin and weight in one number: bin << VOXEL_BITS | weight in the next bin. Where that weight rounds up to the whole unit
-    // it is the next bin and 0, which adds the same. The sum is exact above 1 bin, and the conversion saturates.
-    __device__ uint32_t position(int64_t t) const {
-        return min(__double2uint_rz(fma(binsBefore(t), EVENTS_VOXEL_UNIT, 0.5)), static_cast<uint32_t>(last_bin)
-                                                                                     << VOXEL_BITS);
-    }
     __device__ VoxelWeights operator()(int64_t t, bool positive) const {
         const double time = fmin(fmax(binsBefore(t), 0.0), last_bin);
         const unsigned bin = static_cast<unsigned>(time);
