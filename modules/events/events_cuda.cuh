@@ -126,15 +126,6 @@ __device__ inline uint32_t element16(const uint32_t *pairs, int i) {
     return i % 2 ? pairs[i / 2] >> 16 : pairs[i / 2] & 0xffff;
 }
 
-// Four words, of which `n` exist.
-__device__ inline void storeWords(uint32_t *out, const uint4 &four, unsigned n) {
-    const uint32_t words[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-    for (unsigned i = 0; i < 4; ++i)
-        if (i < n)
-            __stcs(out + i, words[i]);
-}
-
 // ---- Tiles and sorted runs ---------------------------------------------------------------------------------------------
 
 // The frame, or a band of its rows, in tiles of 2^(row_bits + col_bits) pixels, numbered row by row.

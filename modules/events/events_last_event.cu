@@ -155,8 +155,8 @@ __device__ __forceinline__ void storeStrip(const uint32_t *strip, uint8_t *out, 
             if (i * 32 + lane < pixels * bytes / 16)
                 __stcs(reinterpret_cast<uint4 *>(out) + i * 32 + lane, quads[i * 32 + lane]);
     } else {
-        storeAnywhere(
-            Rows{out, 0, 1, pixels * bytes, 0, 0, lane, 32}, [&](unsigned i) { return quads[i]; },
+        storeUnaligned(
+            out, pixels * bytes, lane, 32, [&](unsigned i) { return quads[i]; },
             [&](unsigned i) { return reinterpret_cast<const uint8_t *>(strip)[i]; });
     }
     __syncwarp();

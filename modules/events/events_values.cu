@@ -39,36 +39,10 @@ __device__ inline void forRecords(const TileParams &params, const TilePart &part
     });
 }
 
-// Writes the part to the frame, whose pixels have `bytes` bytes: value(i) gives bytes 16 i .. 16 i + 15, byte(i) one.
-template<bool ALIGNED, bool TOGETHER = false, class Value, class Byte>
-__device__ inline void writePart(const TileParams &params, const TilePart &part, unsigned bytes, Value value, Byte byte) {
-    if constexpr (!ALIGNED) {
-        storePixels<THREADS, TOGETHER>(params, part.w, part.row0, part.col0, part.from, part.pixels, bytes, value, byte);
-    } else {
-        const Tiling &tiling = params.tiling;
-        const unsigned together = bytes == 1   ? 4
-                                  : bytes == 2 ? 2
-                                               : 1; // strips that a warp writes together, to keep all lanes busy
-        const unsigned lanes = 32 / together, lane = threadIdx.x % lanes;
-        for (unsigned s = threadIdx.x / lanes; s < part.pixels / STRIP; s += THREADS / lanes) {
-            const unsigned pixel = part.from + s * STRIP, row = part.row0 + (pixel >> tiling.col_bits),
-                           col = part.col0 + (pixel & ((1u << tiling.col_bits) - 1));
-            if (row >= tiling.bottom || col >= tiling.cols)
-                continue;
-            const unsigned all = min(static_cast<unsigned>(STRIP), tiling.cols - col) * bytes;
-            unsigned char *out = rowOf(static_cast<unsigned char *>(params.repr.frames), params.repr.step,
-                                       static_cast<size_t>(part.w) * tiling.rows + row) +
-                                 static_cast<size_t>(col) * bytes;
-            for (unsigned i = lane; i * 16 < all; i += lanes)
-                __stcs(reinterpret_cast<uint4 *>(out) + i, value(s * (STRIP / 16) * bytes + i));
-        }
-    }
-}
-
-// The same from words alone.
+// Writes the part from words: word(i) gives bytes 4 i .. 4 i + 3.
 template<bool ALIGNED, class Word>
-__device__ inline void writePart(const TileParams &params, const TilePart &part, unsigned bytes, Word word) {
-    writePart<ALIGNED>(
+__device__ inline void writeWords(const TileParams &params, const TilePart &part, unsigned bytes, Word word) {
+    writePart<THREADS, ALIGNED>(
         params, part, bytes,
         [&](unsigned i) { return make_uint4(word(4 * i), word(4 * i + 1), word(4 * i + 2), word(4 * i + 3)); },
         [&](unsigned i) { return word(i / 4) >> i % 4 * 8; });
@@ -162,7 +136,7 @@ __device__ __forceinline__ void writeHalf16(const TileParams &params, const Tile
         __syncthreads();
     }
     const auto word = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
-    writePart<ALIGNED>(
+    writePart<THREADS, ALIGNED>(
         params, half, bytes,
         [&](unsigned i) {
             const uint4 *quads = reinterpret_cast<const uint4 *>(cells),
@@ -223,7 +197,7 @@ __device__ __forceinline__ void writeVoxels64(const TileParams &params, const Ti
         clearShared(cells, words);
         sumVoxels(params, part.halfPart(i), cells, cells + words / 2, carried);
         __syncthreads();
-        writePart<ALIGNED>(params, part.halfPart(i), bytes, [&](unsigned at) {
+        writeWords<ALIGNED>(params, part.halfPart(i), bytes, [&](unsigned at) {
             const uint64_t sum = static_cast<uint64_t>(high[at]) << 32 | cells[at];
             return __float_as_uint(voxelValue64(static_cast<int64_t>(sum)));
         });
@@ -308,13 +282,13 @@ template<Kind KIND, bool ALIGNED>
 __device__ __forceinline__ void writeAccumulators(const TileParams &params, const TilePart &part, unsigned bytes,
                                                   const uint4 *quads) {
     if constexpr (KIND == EVENT_DIFF) {
-        writePart<ALIGNED, true>(
+        writePart<THREADS, ALIGNED>(
             params, part, 1, [&](unsigned i) { return clipped16(quads, i); },
             [&](unsigned i) { return clipped(reinterpret_cast<const uint32_t *>(quads)[i]); });
         return;
     }
     const auto word = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
-    writePart<ALIGNED>(
+    writePart<THREADS, ALIGNED>(
         params, part, bytes,
         [&](unsigned i) { return make_uint4(word(quads[i].x), word(quads[i].y), word(quads[i].z), word(quads[i].w)); },
         [&](unsigned i) { return word(reinterpret_cast<const uint32_t *>(quads)[i / 4]) >> i % 4 * 8; });
@@ -322,14 +296,8 @@ __device__ __forceinline__ void writeAccumulators(const TileParams &params, cons
 
 // ---- The kernel --------------------------------------------------------------------------------------------------------
 
-// Blocks of a multiprocessor for which registers must suffice, or 0. Event differences at any address would take 58, for one
-// block less.
-constexpr int leastBlocks(Kind kind, bool aligned) {
-    return kind == EVENT_DIFF && !aligned ? blocksOf256(5) : 0;
-}
-
 template<Kind KIND, bool ALIGNED>
-__global__ void __launch_bounds__(THREADS, leastBlocks(KIND, ALIGNED)) tileValuesKernel(const TileParams params) {
+__global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
     __shared__ EventsLevels levels;
