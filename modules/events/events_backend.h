@@ -56,6 +56,18 @@ EVENTS_INLINE uint64_t eventsBinStart(int k, int bins, uint64_t dt) {
     return ((uint64_t)k * dt + (uint64_t)bins - 1) / (uint64_t)bins;
 }
 
+/* Index of the first of t[0 .. count - 1] that is `relative` or more after origin. */
+EVENTS_INLINE uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_t origin, uint64_t relative) {
+    uint64_t first = 0;
+    while (count > 0) {
+        const uint64_t half = count / 2;
+        const int before = t[first + half] < origin || (uint64_t)t[first + half] - (uint64_t)origin < relative;
+        first = before ? first + half + 1 : first;
+        count = before ? count - half - 1 : half;
+    }
+    return first;
+}
+
 /* MDES and TENCODE follow from a pixel's last event, which is found once for both. */
 static inline int eventsUsesLastEvent(cusRepresentationKind kind) {
     return kind == CUS_REPR_MDES || kind == CUS_REPR_TENCODE;
@@ -74,9 +86,6 @@ uint64_t eventsWindowCount(const cusWindowing *windowing, uint64_t extent);
 static inline uint64_t eventsStride(const cusWindowing *windowing) {
     return windowing->stride ? windowing->stride : windowing->length;
 }
-
-/* Index of the first of t[0 .. count - 1] that is `relative` or more after origin. */
-uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_t origin, uint64_t relative);
 
 /* ---- events.c -------------------------------------------------------------------------------------------------------- */
 

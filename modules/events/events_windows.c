@@ -51,17 +51,6 @@ uint64_t eventsWindowCount(const cusWindowing *windowing, uint64_t extent) {
     return complete + (windowing->keep_incomplete && complete * stride < extent);
 }
 
-uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_t origin, uint64_t relative) {
-    uint64_t first = 0;
-    while (count > 0) {
-        const uint64_t half = count / 2;
-        const int before = t[first + half] < origin || (uint64_t)t[first + half] - (uint64_t)origin < relative;
-        first = before ? first + half + 1 : first;
-        count = before ? count - half - 1 : half;
-    }
-    return first;
-}
-
 static void hostWindows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
                         size_t count) {
     const uint64_t stride = eventsStride(windowing);
