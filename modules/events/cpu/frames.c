@@ -1,7 +1,7 @@
 /* Event frames on the CPU. Each thread makes a frame, or a band of its rows if there are fewer windows than threads, and reads
  * the events in order: no atomics are needed, and a pixel's last event is the one written last. */
 #include "check.h"
-#include "events_host.h"
+#include "events/cpu/stages.h"
 #include "host.h"
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Windows of a recording, and the checks and searches that both backends, the stacker and the pipeline share. */
 #include "check.h"
-#include "events_backend.h"
+#include "events/backend.h"
 
 #include <assert.h>
 

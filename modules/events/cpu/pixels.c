@@ -1,5 +1,5 @@
 /* Accumulators to pixels. */
-#include "events_host.h"
+#include "events/cpu/stages.h"
 #include "host.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 // The bounds of windows: given by the caller, found by duration, and the time bins within them.
 #include "device.h"
-#include "events_cuda.cuh"
+#include "events/cuda/stages.cuh"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 /* What the stages of the host backend give each other: events to accumulators, accumulators to rows of pixels. */
-#ifndef CUSI_EVENTS_HOST_H
-#define CUSI_EVENTS_HOST_H
+#ifndef CUSI_EVENTS_CPU_STAGES_H
+#define CUSI_EVENTS_CPU_STAGES_H
 
-#include "events_backend.h"
+#include "events/backend.h"
 
 enum { EVENTS_AT_ONCE = 512 };
 #define OUTSIDE UINT32_MAX
@@ -26,7 +26,7 @@ typedef struct Events {
  * CODE_POSITIVE, its level among the 16 mixed-density windows times CODE_LEVEL, and TENCODE's green in the low byte. */
 enum { CODE_EVENT = 1 << 13, CODE_POSITIVE = 1 << 12, CODE_LEVEL = 1 << 8 };
 
-/* ---- events_host_accumulate.c: each returns how many events lie in the band ------------------------------------------ */
+/* ---- accumulate.c: each returns how many events lie in the band ------------------------------------------------------ */
 
 /* Counts events from .. to - 1, saturating at `ceiling`. */
 uint64_t events_host_count(const Events *events, uint32_t from, uint32_t to, const Grid *grid, uint8_t *counts,
@@ -40,7 +40,7 @@ uint64_t events_host_sumVoxels(const Events *events, const Grid *grid, int bins,
 /* Where the time bins of STACKED_HISTOGRAM begin. */
 void events_host_timeLevels(const Events *events, int bins, EventsLevels *levels);
 
-/* ---- events_host_pixels.c: a row of accumulators to a row of a frame ------------------------------------------------- */
+/* ---- pixels.c: a row of accumulators to a row of a frame ---------------------------------------------------------------- */
 
 void events_host_mdesRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row);
 void events_host_tencodeRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row);

@@ -1,9 +1,9 @@
-// How events are weighted and accumulators become values, for windows made at once (events_values.cu) and in
-// parts (events_long.cu).
-#ifndef CUSI_EVENTS_VALUES_CUH
-#define CUSI_EVENTS_VALUES_CUH
+// How events are weighted and accumulators become values, for windows made at once (values.cu) and event by event
+// (long.cu).
+#ifndef CUSI_EVENTS_CUDA_VALUES_CUH
+#define CUSI_EVENTS_CUDA_VALUES_CUH
 
-#include "events_cuda.cuh"
+#include "events/cuda/stages.cuh"
 
 namespace cusi::events {
 

@@ -1,7 +1,7 @@
 // Long windows: too long for the workspace, or so few that a block a tile would leave most of the device idle. Each event goes
 // to accumulators in device memory by an atomic; then a second kernel makes values of them. All sums are of integers, so the
 // order of the atomics does not matter.
-#include "events_values.cuh"
+#include "events/cuda/values.cuh"
 
 #include <algorithm>
 

@@ -73,7 +73,7 @@ static inline int eventsUsesLastEvent(cusRepresentationKind kind) {
     return kind == CUS_REPR_MDES || kind == CUS_REPR_TENCODE;
 }
 
-/* ---- events_windows.c ------------------------------------------------------------------------------------------------ */
+/* ---- windows.c ----------------------------------------------------------------------------------------------------- */
 
 /* Checks that the arrays that are needed exist. */
 cusStatus eventsCheckArrays(const char *function, const cusEventArrays *events, int coordinates, int times);

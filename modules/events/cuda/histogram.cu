@@ -1,5 +1,5 @@
 // Tiles to pixels: HISTOGRAM.
-#include "events_tiles.cuh"
+#include "events/cuda/tiles.cuh"
 
 namespace cusi::events {
 

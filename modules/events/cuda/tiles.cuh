@@ -1,8 +1,8 @@
 // What tile kernels share: the part of a tile that a block makes, how it reads its records and writes its pixels.
-#ifndef CUSI_EVENTS_TILES_CUH
-#define CUSI_EVENTS_TILES_CUH
+#ifndef CUSI_EVENTS_CUDA_TILES_CUH
+#define CUSI_EVENTS_CUDA_TILES_CUH
 
-#include "events_cuda.cuh"
+#include "events/cuda/stages.cuh"
 
 #include <cub/warp/warp_scan.cuh>
 

@@ -1,6 +1,6 @@
 // Sorting by tile: a block sorts a run of a window's events in shared memory and writes it to memory of its own, so blocks
 // need not communicate. The order within a segment is arbitrary. The only atomics on device memory count skipped events.
-#include "events_cuda.cuh"
+#include "events/cuda/stages.cuh"
 
 #include <cub/block/block_scan.cuh>
 

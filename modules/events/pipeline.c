@@ -2,7 +2,7 @@
  * buffers. On the device three slots rotate: one batch is uploaded while the previous one is computed and the one before
  * that downloaded. A slot's frames are delivered when it is reused. */
 #include "check.h"
-#include "events_backend.h"
+#include "events/backend.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -59,8 +59,7 @@ cusEventPipelineOptions cusEventPipelineDefaults(void) {
     return (cusEventPipelineOptions){.windowing = cusWindowingDefaults()};
 }
 
-/* ---- Create and destroy ------------------------------------------------------------------------------------------------
- * */
+/* ---- Create and destroy ------------------------------------------------------------------------------------------ */
 
 static cusStatus createSlot(cusEventPipeline *s, Slot *slot) {
     const int on_device = s->options.compute == CUS_DEVICE;
@@ -184,8 +183,7 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
     free(pipeline);
 }
 
-/* ---- Windows -----------------------------------------------------------------------------------------------------------
- * */
+/* ---- Windows ----------------------------------------------------------------------------------------------------- */
 
 static int byDuration(const cusEventPipeline *s) {
     return s->options.windowing.unit == CUS_WINDOW_DURATION;
@@ -234,8 +232,7 @@ static size_t plan(cusEventPipeline *s, const View *view, int final) {
     return count;
 }
 
-/* ---- Batches -----------------------------------------------------------------------------------------------------------
- * */
+/* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
 /* Gives a slot's frames, if any, to the sink and frees the slot. */
 static cusStatus deliver(cusEventPipeline *s, Slot *slot) {
@@ -361,8 +358,7 @@ static int isDirect(const cusEventPipeline *s, const cusEventArrays *events) {
 #endif
 }
 
-/* ---- Push and flush ----------------------------------------------------------------------------------------------------
- * */
+/* ---- Push and flush ---------------------------------------------------------------------------------------------- */
 
 /* Appends `count` events of the view to the staging. */
 static void stage(cusEventPipeline *s, const View *view, size_t count) {

@@ -1,6 +1,6 @@
 // Tiles to pixels: MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF, accumulated in shared memory.
-#include "events_tiles.cuh"
-#include "events_values.cuh"
+#include "events/cuda/tiles.cuh"
+#include "events/cuda/values.cuh"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 /* Events to accumulators. Positions are computed for a few hundred events at once, which the compiler vectorizes; what
  * remains per event is one read-modify-write in a band that stays in the cache. */
 #include "check.h"
-#include "events_host.h"
+#include "events/cpu/stages.h"
 #include "host.h"
 
 #include <assert.h>

@@ -1,16 +1,16 @@
 // What the stages of the CUDA backend share: windows, events, tiles and sorted runs, and the functions that they offer each
 // other. How the stages work, what limits them and how their constants were found: docs/internals/events.md.
-#ifndef CUSI_EVENTS_CUDA_CUH
-#define CUSI_EVENTS_CUDA_CUH
+#ifndef CUSI_EVENTS_CUDA_STAGES_CUH
+#define CUSI_EVENTS_CUDA_STAGES_CUH
 
 #include "cuda.cuh"
-#include "events_backend.h"
+#include "events/backend.h"
 
 namespace cusi::events {
 
 constexpr int CHUNK = 8;                 // events that a thread loads together
 constexpr int GREEN_LEVELS = 256;        // of TENCODE
-constexpr uint32_t CODE_MARK = 1u << 30; // above all keys of sorted events: events_last_event.cu
+constexpr uint32_t CODE_MARK = 1u << 30; // above all keys of sorted events: last_event.cu
 
 namespace tuning {
 constexpr int RUN = 8192; // events that a block sorts
@@ -269,12 +269,12 @@ T *frameTop(const Batch &batch, const cusMat &mat) {
 Kind kindOf(cusRepresentationKind kind);
 Representation representationOf(const Batch &batch, int index);
 
-// events_windows.cu: the windows' bounds as kernels read them, and where the time bins of STACKED_HISTOGRAM begin.
+// windows.cu: the windows' bounds as kernels read them, and where the time bins of STACKED_HISTOGRAM begin.
 Source sourceOf(const cusEventArrays *events);
 cusStatus listWindows(State *state, const cusEventWindow *windows, unsigned count, cudaStream_t stream, Windows *result);
 cusStatus findTimeBins(const Batch &batch, int index);
 
-// events_sort.cu: tiles, memory for sorted runs, and the sort.
+// sort.cu: tiles, memory for sorted runs, and the sort.
 Tiling tilingOf(const cusEventStacker *stacker, unsigned bits);
 Tiling bandOf(Tiling tiling, unsigned top);
 cusStatus createSort();
@@ -289,7 +289,7 @@ cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &
 cusStatus findGreenLevels(const Batch &batch, const Tiling &tiling, const SortedRuns &sorted, unsigned first,
                           unsigned count);
 
-// Passes over sorted runs: events_histogram.cu, events_last_event.cu (MDES and TENCODE), events_values.cu (the others).
+// Passes over sorted runs: histogram.cu, last_event.cu (MDES and TENCODE), values.cu (the others).
 TilePass histogramPass(const Batch &batch, int index);
 cusStatus createLastEvent(const cusEventStacker *stacker);
 void addLastEventPasses(const Batch &batch, TilePasses *passes);
@@ -298,7 +298,7 @@ cusStatus createValues(State *state);
 unsigned valuesPartBits(const Batch &batch, int index);
 TilePass valuesPass(const Batch &batch, int index);
 
-// events_long.cu: a window through accumulators in device memory.
+// long.cu: a window through accumulators in device memory.
 size_t accumulatorBytes(const cusEventStacker *stacker, const cusRepresentation &r);
 // Whether the batch's only window is long, in a call whose windows have `all_events` events.
 bool isLong(const Batch &batch, double all_events);
@@ -307,7 +307,7 @@ cusStatus findKeys(const Batch &batch, bool count_skipped);
 // The window's frame of any kind but MDES and TENCODE.
 cusStatus makeLong(const Batch &batch, int index, bool count_skipped);
 
-// events_normalize.cu: VOXEL_GRID with `normalize`.
+// normalize.cu: VOXEL_GRID with `normalize`.
 cusStatus normalizeFrames(const Batch &batch, int index);
 
 } // namespace cusi::events

@@ -1,6 +1,6 @@
 // VOXEL_GRID with `normalize`: the non-zero values of a frame lose their mean and are divided by their standard deviation.
 // A frame is read in parts whose moments are merged in a fixed order.
-#include "events_cuda.cuh"
+#include "events/cuda/stages.cuh"
 
 #include <cub/block/block_reduce.cuh>
 

@@ -6,7 +6,7 @@
 //   byte 1      TENCODE's green
 //   byte 2      MDES byte of its polarity ^ MDES byte of no event; its top bit says negative (0 ^ 128, 255 ^ 0)
 //   bits 30, 31 CODE_MARK, which no key has, and CODE_POSITIVE
-#include "events_tiles.cuh"
+#include "events/cuda/tiles.cuh"
 
 namespace cusi::events {
 

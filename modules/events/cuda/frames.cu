@@ -1,10 +1,10 @@
 // Event frames on the GPU: the workspace, and which kernels make a batch of windows.
 //
-// Windows are sorted by tile (events_sort.cu), and passes over the tiles make the pixels: events are read once, frames
+// Windows are sorted by tile (sort.cu), and passes over the tiles make the pixels: events are read once, frames
 // written once, and in between 2 or 4 bytes per event are written and read. Long windows go through accumulators in device memory
-// instead (events_long.cu).
+// instead (long.cu).
 #include "device.h"
-#include "events_cuda.cuh"
+#include "events/cuda/stages.cuh"
 
 #include <algorithm>
 #include <limits>
