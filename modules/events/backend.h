@@ -17,7 +17,7 @@ extern "C" {
 
 enum { EVENTS_MAX_REPRESENTATIONS = 8, EVENTS_MAX_CHANNELS = 16 };
 
-/* Events in a window: 2 * (index + 1) + polarity, with the index in the window, fits 32 bits. */
+/* The most events of a window: 2 * (index + 1) + polarity, with the index in the window, fits 32 bits. */
 #define EVENTS_MAX_WINDOW ((uint64_t)INT32_MAX - 1)
 
 /* Voxel weights are multiples of one over this. */
@@ -40,7 +40,7 @@ typedef struct EventsLevels {
 } EventsLevels;
 
 /* The starts s_0 .. s_(channels - 1) of the mixed-density windows of n events, then n. */
-static inline void eventsMdesLevels(uint32_t n, int channels, EventsLevels *levels) {
+EVENTS_INLINE void eventsMdesLevels(uint32_t n, int channels, EventsLevels *levels) {
     uint32_t start = 0;
     for (int k = 0; k < channels; ++k) {
         start += k > 0 ? n >> k : 0;
@@ -68,7 +68,7 @@ EVENTS_INLINE uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_
     return first;
 }
 
-/* MDES and TENCODE follow from a pixel's last event, which is found once for both. */
+/* MDES and TENCODE follow from a pixel's last event, which one pass finds for both. */
 static inline int eventsUsesLastEvent(cusRepresentationKind kind) {
     return kind == CUS_REPR_MDES || kind == CUS_REPR_TENCODE;
 }

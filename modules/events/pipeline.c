@@ -14,8 +14,8 @@ typedef struct Slot {
     cusMat staging[ARRAYS]; /* x, y, p, t: 1 x capacity, host */
     cusMat events[ARRAYS];  /* the same on the device */
     cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
-    cusEventWindow *windows; /* of the current batch, counted from the first event pushed */
-    uint64_t first;          /* number of its first window */
+    cusEventWindow *windows; /* the batch's, counted from the first event pushed */
+    uint64_t first;          /* its first window */
     size_t count;            /* 0: the slot is free */
     cusStreamEvent uploaded, computed, downloaded;
 } Slot;
@@ -154,12 +154,10 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
     CUSI_RANGE;
     if (!pipeline)
         return;
-    if (pipeline->up)
-        (void)cusStreamSynchronize(pipeline->up);
-    if (pipeline->compute)
-        (void)cusStreamSynchronize(pipeline->compute);
-    if (pipeline->down)
-        (void)cusStreamSynchronize(pipeline->down);
+    const cusStream streams[] = {pipeline->up, pipeline->compute, pipeline->down};
+    for (int i = 0; i < 3; ++i)
+        if (streams[i])
+            (void)cusStreamSynchronize(streams[i]);
     for (int k = 0; k < SLOTS; ++k) {
         Slot *slot = &pipeline->slots[k];
         for (int i = 0; i < ARRAYS; ++i) {
@@ -175,9 +173,8 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
         cusStreamEventDestroy(slot->computed);
         cusStreamEventDestroy(slot->downloaded);
     }
-    cusStreamDestroy(pipeline->up);
-    cusStreamDestroy(pipeline->compute);
-    cusStreamDestroy(pipeline->down);
+    for (int i = 0; i < 3; ++i)
+        cusStreamDestroy(streams[i]);
     free(pipeline->planned);
     cusEventStackerDestroy(pipeline->stacker);
     free(pipeline);

@@ -29,7 +29,7 @@ typedef struct Band {
     Events events;
     size_t row0, rows;
     void *scratch;
-    cusMat *frames; /* of the whole batch */
+    cusMat *frames; /* the whole call's */
     size_t top;     /* the frame's first row in them */
 } Band;
 
@@ -67,7 +67,7 @@ static uint64_t makeHistogram(const Band *band, int index) {
     return events_host_count(&band->events, 0, band->events.count, &grid, bandRow(band, index, 0), 255);
 }
 
-/* All MDES and TENCODE representations from `index` on, from one pass over the events. */
+/* Makes all MDES and TENCODE representations from `index` on in one pass over the events. */
 static uint64_t makeFromLastEvents(const Band *band, int index) {
     const size_t cols = (size_t)band->stacker->cols;
     const Grid grid = gridOf(band, cols, 1);
@@ -187,7 +187,7 @@ static size_t rowsWithin32Bits(const cusEventStacker *stacker, const cusMat *fra
     return step < OUTSIDE ? OUTSIDE / step : 1;
 }
 
-/* Enough to keep all threads busy. */
+/* Returns enough bands to keep all threads busy. */
 static size_t bandsPerFrame(const cusEventStacker *stacker, size_t window_count, const cusMat *frames) {
     const size_t rows = (size_t)stacker->rows, max_rows = rowsWithin32Bits(stacker, frames);
     const size_t threads = (size_t)((const HostState *)stacker->state)->threads, least = (rows + max_rows - 1) / max_rows,

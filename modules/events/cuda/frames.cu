@@ -13,22 +13,10 @@
 namespace cusi::events {
 
 Kind kindOf(cusRepresentationKind kind) {
-    switch (kind) {
-    case CUS_REPR_HISTOGRAM:
-        return HISTOGRAM;
-    case CUS_REPR_MDES_COUNT:
-        return MDES_COUNT;
-    case CUS_REPR_STACKED_HISTOGRAM:
-        return STACKED_HISTOGRAM;
-    case CUS_REPR_VOXEL_GRID:
-        return VOXEL_GRID;
-    case CUS_REPR_TIME_SURFACE:
-        return TIME_SURFACE;
-    case CUS_REPR_EVENT_DIFF:
-        return EVENT_DIFF;
-    default:
-        return LAST_EVENT;
-    }
+    constexpr Kind KINDS[] = {HISTOGRAM,         LAST_EVENT, MDES_COUNT,   LAST_EVENT,
+                              STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE, EVENT_DIFF};
+    static_assert(KINDS[CUS_REPR_MDES_COUNT] == MDES_COUNT && KINDS[CUS_REPR_VOXEL_GRID] == VOXEL_GRID, "");
+    return KINDS[kind];
 }
 
 Representation representationOf(const Batch &batch, int index) {
@@ -106,9 +94,9 @@ cusStatus runPasses(const Batch &batch, const TilePasses &passes, bool count_ski
     return CUS_OK;
 }
 
-// A window whose events are not sorted.
+// Makes a long window, whose events are not sorted.
 cusStatus runLongWindow(const Batch &batch) {
-    bool count_skipped = true; // by the first kernel that reads all events
+    bool count_skipped = true; // only the first kernel that reads all events counts
     TilePasses passes = {};
     addLastEventPasses(batch, &passes);
     if (passes.count > 0) {
@@ -140,7 +128,7 @@ cusStatus runLongWindow(const Batch &batch) {
 cusStatus runWindows(const Batch &batch) {
     TilePasses passes = {};
     addLastEventPasses(batch, &passes);
-    bool count_skipped = true; // by the first kernel that reads all events
+    bool count_skipped = true; // only the first kernel that reads all events counts
     for (int i = 0; i < batch.stacker->count; ++i) {
         const cusRepresentationKind kind = batch.stacker->representations[i].kind;
         if (kind == CUS_REPR_STACKED_HISTOGRAM)
@@ -189,14 +177,14 @@ cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
     return cudaStatus(cudaStreamSynchronize(nullptr), CREATE, "clearing the count of skipped events");
 }
 
-// As many of the windows as go together: a long one alone, or all before the next long one.
+// Fills the batch with windows that are made together: a long one alone, or all before the next long one.
 void fillBatch(const cusEventWindow *windows, size_t count, double all_events, Batch *batch) {
     Batch one = *batch;
     one.count = 1;
     const size_t most = std::min<size_t>(count, tuning::BATCH_WINDOWS);
     while (batch->count < most) {
         one.max_events = windows[batch->count].last - windows[batch->count].first;
-        // Windows no longer than one that is not long are not either.
+        // No window is long that is shorter than another that is not.
         const bool is_long = one.max_events > batch->max_events && isLong(one, all_events);
         if (is_long && batch->count > 0)
             return;

@@ -1,4 +1,4 @@
-// Tiles to pixels: HISTOGRAM.
+// Makes tiles of HISTOGRAM.
 #include "events/cuda/tiles.cuh"
 
 namespace cusi::events {
@@ -13,7 +13,7 @@ constexpr unsigned PIXELS = 1u << tuning::HISTOGRAM_TILE;
 constexpr int THREADS = tuning::HISTOGRAM_THREADS;
 
 // Counts the tile in counters of 8 bits, the two of a pixel side by side. The add that carries out of a counter sees 255 in
-// it, because nothing has carried before, and sets `carried`: the counters are then useless.
+// it, because nothing has carried before, and sets `carried`. The counters are then useless.
 __device__ __forceinline__ void count8(const TileParams &params, const TilePart &part, uint32_t flip, uint32_t *cells,
                                        int &carried) {
     forSegments<uint16_t, THREADS>(params, part.w, part.tile, [&](const uint4 &eight, unsigned left, unsigned) {

@@ -1,4 +1,4 @@
-// Tiles to pixels: MDES and TENCODE, which follow from a pixel's last event.
+// Makes tiles of MDES and TENCODE, which follow from a pixel's last event.
 //
 // A pixel first holds the largest of its events' keys, 2 * (index in the window + 1) + polarity; 0: no event. The event
 // with that key then replaces it by a code, which is all that the pixel's bytes depend on:
@@ -27,7 +27,7 @@ constexpr int DEFAULT_CHANNELS = 10, ANY_CHANNELS = -1;
 
 struct Encoder {
     uint32_t negative, positive;         // codes of an event that reaches channel 0 alone, as all events do
-    uint32_t begin[EVENTS_MAX_CHANNELS]; // the first event that reaches a channel
+    uint32_t begin[EVENTS_MAX_CHANNELS]; // from channel 1 on: the first event that reaches it
     const uint32_t *green_begin;
 };
 
@@ -38,18 +38,16 @@ __device__ inline Encoder makeEncoder(const TileParams &params, unsigned n, cons
     encoder.negative = CODE_MARK | (params.negative ^ params.none) << 16 | 1;
     encoder.positive = CODE_MARK | CODE_POSITIVE | (params.positive ^ params.none) << 16 | 1;
     encoder.green_begin = green_begin;
-    encoder.begin[0] = 0;
+    uint32_t begin = 0;
 #pragma unroll
-    for (int k = 1; k < K; ++k)
-        encoder.begin[k] = encoder.begin[k - 1] + (n >> k);
-    if (CHANNELS == ANY_CHANNELS)
-#pragma unroll
-        for (int k = 1; k < K; ++k)
-            encoder.begin[k] = k < params.repr.channels ? encoder.begin[k] : ~0u;
+    for (int k = 1; k < K; ++k) {
+        begin += n >> k;
+        encoder.begin[k] = CHANNELS == ANY_CHANNELS && k >= params.repr.channels ? ~0u : begin;
+    }
     return encoder;
 }
 
-// N keys to codes side by side, because each step of the search for a green depends on the one before.
+// Turns N keys into codes side by side, because each step of the search for a green depends on the one before.
 template<int CHANNELS, bool TENCODE, int N>
 __device__ inline void encode(const Encoder &encoder, const uint32_t (&keys)[N], uint32_t (&codes)[N]) {
     constexpr int K = CHANNELS == ANY_CHANNELS ? EVENTS_MAX_CHANNELS : CHANNELS;
@@ -72,7 +70,7 @@ __device__ inline void encode(const Encoder &encoder, const uint32_t (&keys)[N],
     }
 }
 
-// The codes of keys in device memory.
+// Turns keys in device memory into codes.
 template<int CHANNELS, bool TENCODE>
 __device__ __forceinline__ void codesFromKeys(const TileParams &params, unsigned tile, const Encoder &encoder,
                                               uint32_t *cells) {
@@ -90,8 +88,10 @@ __device__ __forceinline__ void codesFromKeys(const TileParams &params, unsigned
     __syncthreads();
 }
 
-// The pixels' largest keys.
-__device__ __forceinline__ void keysFromRecords(const TileParams &params, unsigned w, unsigned tile, uint32_t *cells) {
+// Finds the pixels' largest keys; the events that they belong to then replace them by their codes.
+template<int CHANNELS, bool TENCODE>
+__device__ __forceinline__ void codesFromRecords(const TileParams &params, unsigned w, unsigned tile,
+                                                 const Encoder &encoder, uint32_t *cells) {
     const volatile uint32_t *now = cells;
     forRecords<THREADS>(params, w, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
         uint32_t found[4];
@@ -99,19 +99,11 @@ __device__ __forceinline__ void keysFromRecords(const TileParams &params, unsign
         for (int i = 0; i < 4; ++i)
             found[i] = key[i] ? now[cell[i]] : ~0u;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) // newest run first, so most of a crowded pixel's events need no atomic
+        for (int i = 0; i < 4; ++i) // runs are read newest first, so most events of a crowded pixel need no atomic
             if (found[i] < key[i])
                 atomicMax(cells + cell[i], key[i]);
     });
     __syncthreads();
-}
-
-// The codes of the tile's records.
-template<int CHANNELS, bool TENCODE>
-__device__ __forceinline__ void codesFromRecords(const TileParams &params, unsigned w, unsigned tile,
-                                                 const Encoder &encoder, uint32_t *cells) {
-    keysFromRecords(params, w, tile, cells);
-    const volatile uint32_t *now = cells;
     forRecords<THREADS>(params, w, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
         uint32_t found[4], code[4];
 #pragma unroll
@@ -143,7 +135,7 @@ __device__ void codesOfTile(const TileParams &params, unsigned w, unsigned tile,
 
 // ---- Codes to bytes ----------------------------------------------------------------------------------------------------
 
-// Pixels of `bytes` bytes each, left in shared memory by the warp, to the frame.
+// Copies pixels of `bytes` bytes each, which the warp has left in shared memory, to the frame.
 template<bool ALIGNED>
 __device__ __forceinline__ void storeStrip(const uint32_t *strip, uint8_t *out, unsigned bytes, unsigned pixels) {
     const unsigned lane = threadIdx.x & 31;
@@ -167,7 +159,7 @@ __device__ __forceinline__ uint32_t signMask(uint32_t reached_plus_limit) {
     return permute(reached_plus_limit, 0, 0xba98);
 }
 
-// K channels of the lane's four pixels.
+// Makes K channels of the lane's four pixels.
 template<int K>
 __device__ __forceinline__ void mdesBytes(const uint4 &four, uint32_t none, uint32_t *strip) {
     const unsigned lane = threadIdx.x & 31;
@@ -220,7 +212,7 @@ __device__ __forceinline__ void tencodeBytes(const uint4 &four, uint32_t first, 
     strip[lane * 3 + 2] = permute(four.z, four.w, third | (first + 4) << 4 | 5 << 8 | (third + 4) << 12);
 }
 
-// Shared memory of lastEventKernel: codes, green levels, a strip per warp.
+// Shared memory of lastEventKernel for codes, green levels and a strip per warp.
 constexpr size_t sharedBytes(int channels) {
     return sizeof(uint32_t) * (PIXELS + GREEN_LEVELS) + static_cast<size_t>(THREADS / 32 * STRIP * (channels + 3));
 }
@@ -264,7 +256,7 @@ __global__ void __launch_bounds__(THREADS) lastEventKernel(const TileParams para
     }
 }
 
-// MDES with float values.
+// Makes MDES with float values.
 __global__ void __launch_bounds__(THREADS) mdesFloatsKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
@@ -310,10 +302,17 @@ TilePass emptyPass() {
     return pass;
 }
 
-void addMdes(const Batch &batch, int index, TilePass *pass) {
+// Adds an MDES with 8-bit values or a TENCODE to a pass.
+void addFrames(const Batch &batch, int index, TilePass *pass) {
     const cusRepresentation &r = batch.stacker->representations[index];
     const cusMat &mat = batch.frames[index];
     TileParams &params = pass->params;
+    if (r.kind == CUS_REPR_TENCODE) {
+        params.tencode = frameTop<uint8_t>(batch, mat);
+        params.tencode_step = mat.step;
+        params.swap = r.swap_channels != 0;
+        return;
+    }
     pass->shared = sharedBytes(r.channels);
     params.repr.channels = static_cast<unsigned>(r.channels);
     params.mdes = frameTop<uint8_t>(batch, mat);
@@ -323,17 +322,9 @@ void addMdes(const Batch &batch, int index, TilePass *pass) {
     params.negative = r.depth == CUS_8U ? 0 : 255; // -1
 }
 
-void addTencode(const Batch &batch, int index, TilePass *pass) {
-    const cusMat &mat = batch.frames[index];
-    TileParams &params = pass->params;
-    params.tencode = frameTop<uint8_t>(batch, mat);
-    params.tencode_step = mat.step;
-    params.swap = batch.stacker->representations[index].swap_channels != 0;
-}
-
 } // namespace
 
-// Shared memory past the default limit.
+// Allows shared memory past the default limit.
 cusStatus createLastEvent(const cusEventStacker *stacker) {
     for (int i = 0; i < stacker->count; ++i) {
         const cusRepresentation &r = stacker->representations[i];
@@ -353,7 +344,7 @@ cusStatus createLastEvent(const cusEventStacker *stacker) {
 // The first MDES of 8-bit values and the first TENCODE share the last pass; all others have a pass each before it.
 void addLastEventPasses(const Batch &batch, TilePasses *passes) {
     TilePass shared = emptyPass();
-    bool all_aligned = true; // of the frames that it makes
+    bool all_aligned = true; // whether all its frames are
     for (int i = 0; i < batch.stacker->count; ++i) {
         const cusRepresentation &r = batch.stacker->representations[i];
         if (!eventsUsesLastEvent(r.kind))
@@ -361,7 +352,7 @@ void addLastEventPasses(const Batch &batch, TilePasses *passes) {
         const bool tencode = r.kind == CUS_REPR_TENCODE, floats = !tencode && r.depth == CUS_32F;
         passes->with_green |= tencode;
         if (!floats && !(tencode ? shared.params.tencode : shared.params.mdes)) {
-            tencode ? addTencode(batch, i, &shared) : addMdes(batch, i, &shared);
+            addFrames(batch, i, &shared);
             all_aligned &= rowsAligned(batch.frames[i]);
             continue;
         }
@@ -370,7 +361,7 @@ void addLastEventPasses(const Batch &batch, TilePasses *passes) {
             pass.kernel = mdesFloatsKernel;
             pass.params.repr = representationOf(batch, i);
         } else {
-            tencode ? addTencode(batch, i, &pass) : addMdes(batch, i, &pass);
+            addFrames(batch, i, &pass);
             pass.kernel = lastEventKernelFor(pass.params.repr.channels, tencode, rowsAligned(batch.frames[i]));
         }
     }

@@ -1,6 +1,6 @@
-// Long windows: too long for the workspace, or so few that a block a tile would leave most of the device idle. Each event goes
-// to accumulators in device memory by an atomic; then a second kernel makes values of them. All sums are of integers, so the
-// order of the atomics does not matter.
+// Long windows: those that the workspace cannot hold, or that would leave most of the device idle with a block per tile. Each
+// event is added to accumulators in device memory by atomics; then a second kernel makes values of them. Sums are integers, so
+// the order of the atomics does not matter.
 #include "events/cuda/values.cuh"
 
 #include <algorithm>
@@ -9,9 +9,10 @@ namespace cusi::events {
 
 namespace tuning {
 constexpr int LONG_THREADS = 256;
-constexpr unsigned LONG_BLOCKS = 8;     // per multiprocessor
-constexpr unsigned LONG_EVENTS = 65536; // that a tile's block counts in a tenth of a millisecond
-constexpr unsigned MANY_TILES = 64; // more do not make a longer window worthwhile: one pixel may have most of its events
+constexpr unsigned LONG_BLOCKS = 8; // per multiprocessor
+// A window is long from so many events per tile on, which take a tile's block 50 to 200 us. More tiles than MANY_TILES do not
+// count, because one of them may have most of the events.
+constexpr unsigned LONG_EVENTS = 65536, MANY_TILES = 64;
 } // namespace tuning
 
 namespace {
@@ -21,7 +22,7 @@ constexpr int THREADS = tuning::LONG_THREADS;
 struct LongParams {
     Window window;
     unsigned rows, cols;
-    void *sums; // of each pixel side by side: 64 bits for VOXEL_GRID, otherwise 32
+    void *sums; // a pixel's are neighbors; they have 64 bits for VOXEL_GRID, otherwise 32
     Representation repr;
     unsigned long long *skipped; // NULL: another kernel counts them
 };
@@ -56,7 +57,7 @@ __device__ __forceinline__ void addInWarp(void *sums, bool mine, size_t cell, in
         addTo<KIND>(sums, cell, value);
 }
 
-// An event's place in the window and the frame.
+// An event of the window.
 struct Event {
     bool inside, positive;
     unsigned index;
@@ -64,8 +65,8 @@ struct Event {
 };
 
 template<Kind KIND>
-__device__ __forceinline__ void accumulate(const LongParams &params, const EventsLevels &levels, const Event &event,
-                                           unsigned crowd) {
+__device__ __forceinline__ void accumulate(const LongParams &params, const EventsLevels &levels, const VoxelTimes &times,
+                                           const Event &event, unsigned crowd) {
     const Representation &repr = params.repr;
     const unsigned channel = event.positive ? repr.swap : 1 - repr.swap;
     if constexpr (KIND == LAST_EVENT || KIND == TIME_SURFACE) {
@@ -79,24 +80,20 @@ __device__ __forceinline__ void accumulate(const LongParams &params, const Event
         addInWarp<KIND>(params.sums, event.inside, event.pixel * 2 + channel, 1, crowd);
     } else if constexpr (KIND == EVENT_DIFF) {
         addInWarp<KIND>(params.sums, event.inside, event.pixel, event.positive ? 1 : -1, crowd);
+    } else if constexpr (KIND == VOXEL_GRID) {
+        const int64_t t = repr.t[params.window.first + (event.inside ? event.index : 0)];
+        const VoxelWeights weights = times(t, event.positive);
+        const size_t cell = event.pixel * repr.channels + weights.bin;
+        addInWarp<KIND>(params.sums, event.inside, cell, static_cast<int>(weights.here), crowd);
+        addInWarp<KIND>(params.sums, event.inside && weights.bin + 1 < repr.channels, cell + 1,
+                        static_cast<int>(weights.next), crowd);
     } else {
         const size_t row = KIND == MDES_COUNT ? event.pixel : event.pixel * 2 + channel;
         addInWarp<KIND>(params.sums, event.inside, row * repr.channels + levelOf(levels, event.index), 1, crowd);
     }
 }
 
-__device__ __forceinline__ void accumulateVoxel(const LongParams &params, const VoxelTimes &times, const Event &event,
-                                                unsigned crowd) {
-    const Representation &repr = params.repr;
-    const int64_t t = repr.t[params.window.first + (event.inside ? event.index : 0)];
-    const VoxelWeights weights = times(t, event.positive);
-    const size_t cell = event.pixel * repr.channels + weights.bin;
-    addInWarp<VOXEL_GRID>(params.sums, event.inside, cell, static_cast<int>(weights.here), crowd);
-    addInWarp<VOXEL_GRID>(params.sums, event.inside && weights.bin + 1 < repr.channels, cell + 1,
-                          static_cast<int>(weights.next), crowd);
-}
-
-// A pixel that two neighboring lanes have at once is taken for a crowded one until there is another.
+// Takes a pixel that two neighboring lanes share for a crowded one, until another is found.
 __device__ __forceinline__ void findCrowded(uint32_t pixel, uint32_t &crowded) {
     const bool shared = pixel == __shfl_down_sync(FULL_WARP, pixel, 1) && (threadIdx.x & 31) != 31;
     if (const unsigned lanes = __ballot_sync(FULL_WARP, shared))
@@ -131,10 +128,7 @@ __global__ void __launch_bounds__(THREADS) accumulateKernel(const Source source,
             const Event event = {inside, chunk.positive(i), static_cast<unsigned>(c * CHUNK + i - window.first),
                                  static_cast<size_t>(row) * params.cols + col};
             const unsigned crowd = __ballot_sync(FULL_WARP, inside && (row << 16 | col) == crowded);
-            if constexpr (KIND == VOXEL_GRID)
-                accumulateVoxel(params, times, event, crowd);
-            else
-                accumulate<KIND>(params, levels, event, crowd);
+            accumulate<KIND>(params, levels, times, event, crowd);
         }
     }
     countSkipped(outside, params.skipped);
@@ -142,7 +136,7 @@ __global__ void __launch_bounds__(THREADS) accumulateKernel(const Source source,
 
 // ---- Accumulators to values --------------------------------------------------------------------------------------------
 
-// What cell `at` of a row becomes: the bits of a float, or a byte.
+// The value of cell `at` of a row: the bits of a float, or a byte.
 template<Kind KIND>
 __device__ __forceinline__ uint32_t valueOf(const LongParams &params, size_t row_cells, unsigned at) {
     const Representation &repr = params.repr;

@@ -1,5 +1,5 @@
-// VOXEL_GRID with `normalize`: the non-zero values of a frame lose their mean and are divided by their standard deviation.
-// A frame is read in parts whose moments are merged in a fixed order.
+// VOXEL_GRID with `normalize`: subtracts the mean from the non-zero values of a frame and divides them by their standard
+// deviation. A frame is read in parts whose moments are merged in a fixed order.
 #include "events/cuda/stages.cuh"
 
 #include <cub/block/block_reduce.cuh>
@@ -7,16 +7,16 @@
 namespace cusi::events {
 
 namespace tuning {
-constexpr unsigned NORMALIZE_PARTS = 32; // of a frame, one per block
+constexpr unsigned NORMALIZE_PARTS = 32; // parts of a frame, one per block
 }
 
 namespace {
 
 constexpr int THREADS = tuning::VALUES_THREADS;
 
-// Of the non-zero values. The sum is exact, because they are multiples of 2^-24 (EVENTS_VOXEL_UNIT).
+// Moments of non-zero values. The sum is exact, because they are multiples of 2^-24 (EVENTS_VOXEL_UNIT).
 struct Moments {
-    double count, sum, squares; // squares: of the distances from the mean
+    double count, sum, squares; // squares of distances from the mean
     __device__ double mean() const { return count > 0 ? sum / count : 0; }
 };
 

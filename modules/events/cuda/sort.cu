@@ -16,7 +16,7 @@ constexpr int COUNTER_COPIES = 4;
 
 namespace {
 
-constexpr uint64_t MAX_SORTED_EVENTS = CODE_MARK / 2 - 8; // per window
+constexpr uint64_t MAX_SORTED_EVENTS = CODE_MARK / 2 - 8; // in a window
 
 struct SortParams {
     Windows windows;
@@ -29,13 +29,13 @@ struct SortParams {
 constexpr int THREADS = tuning::SORT_THREADS, EVENTS = tuning::RUN / THREADS, COPIES = tuning::COUNTER_COPIES;
 static_assert(EVENTS % CHUNK == 0 && tuning::RUN <= 1 << (31 - tuning::INDEXED_TILE), "a record is 32 bits");
 
-// Memory of a sorted run, in records: segments begin at multiples of 16 bytes.
+// Records of memory for a sorted run, whose segments begin at multiples of 16 bytes.
 template<class Record>
 constexpr unsigned runPitch(unsigned tiles) {
     return tuning::RUN + RECORDS_PER_16_BYTES<Record> * (tiles + 1);
 }
 
-// A run and its tiles' counters.
+// Shared memory for a run and its tiles' counters.
 template<class Record>
 constexpr size_t sharedBytes(unsigned pitch) {
     return pitch * sizeof(Record) + (pitch - tuning::RUN) / RECORDS_PER_16_BYTES<Record> * COPIES * sizeof(unsigned);
@@ -65,12 +65,12 @@ __device__ void greenLevels(const Source &source, const Window &window, uint32_t
 
 // ---- A run -------------------------------------------------------------------------------------------------------------
 
-// A thread's events: tile << 16 | rank by its counter of the tile; and packed, 2 * pixel in the tile + polarity.
+// A thread's events. tile_rank: tile << 16 | rank in its counter; records: 2 * pixel in the tile + polarity, packed.
 struct RankedEvents {
     uint32_t tile_rank[EVENTS], records[EVENTS / 2];
 };
 
-// Of four packed 16-bit pairs.
+// The largest and the smallest of four packed 16-bit pairs.
 __device__ inline unsigned max16(const uint32_t *pairs) {
     const uint32_t m = __vmaxu2(__vmaxu2(pairs[0], pairs[1]), __vmaxu2(pairs[2], pairs[3]));
     return max(m & 0xffff, m >> 16);
@@ -83,7 +83,8 @@ __device__ inline uint32_t replicate16(uint32_t value) {
     return value << 16 | value;
 }
 
-// The tiles and records of a chunk, two events at a time: valid if the chunk lies wholly inside the window and the band.
+// Computes tiles and records of a chunk, two events at a time. Tiles are valid if the chunk lies wholly inside the window and
+// the band.
 __device__ __forceinline__ void packChunk(const Tiling &tiling, const Chunk &c, uint32_t (&tile)[4], uint32_t *records) {
     const uint32_t row_mask = replicate16((1u << tiling.row_bits) - 1), col_mask = replicate16((1u << tiling.col_bits) - 1),
                    tile_row_mask = replicate16(0xffff >> tiling.row_bits),
@@ -104,7 +105,7 @@ __device__ __forceinline__ bool allInside(const Tiling &tiling, const Chunk &c) 
            (tiling.top == 0 || min16(c.y) >= tiling.top);
 }
 
-// The tiles of a chunk event by event. Events outside the window, the frame or the band go to one more tile, the last,
+// Computes the tiles of a chunk event by event. Events outside the window, the frame or the band go to an additional last tile,
 // which is not written. Adds the events outside the frame to `outside`.
 __device__ __forceinline__ void tilesOfEach(const Tiling &tiling, const Chunk &c, uint32_t (&tile)[4], unsigned &outside) {
 #pragma unroll
@@ -117,7 +118,7 @@ __device__ __forceinline__ void tilesOfEach(const Tiling &tiling, const Chunk &c
     }
 }
 
-// Counts the thread's events by tile; the counter tells each its rank. Returns how many lie outside the frame.
+// Counts the thread's events by tile and ranks them. Returns how many lie outside the frame.
 __device__ __forceinline__ unsigned rankEvents(const Tiling &tiling, const Chunk (&chunk)[EVENTS / CHUNK], unsigned *counts,
                                                RankedEvents &ranked) {
     unsigned outside = 0;
@@ -163,7 +164,7 @@ __device__ __forceinline__ void countsToPositions(unsigned tiles, unsigned *coun
         }
 }
 
-// The thread's records to their positions in shared memory.
+// Writes the thread's records to their positions in shared memory.
 template<class Record>
 __device__ __forceinline__ void scatterRecords(const RankedEvents &ranked, const unsigned *positions, Record *sorted) {
 #pragma unroll
@@ -176,7 +177,7 @@ __device__ __forceinline__ void scatterRecords(const RankedEvents &ranked, const
     }
 }
 
-template<class Record, bool ANYWHERE>
+template<class Record, bool UNALIGNED>
 __device__ void sortRun(const Source &source, const SortParams &params, unsigned block, char *shared) {
     __shared__ unsigned total;
     Record *sorted = reinterpret_cast<Record *>(shared);
@@ -194,7 +195,7 @@ __device__ void sortRun(const Source &source, const SortParams &params, unsigned
     Chunk chunk[EVENTS / CHUNK];
 #pragma unroll
     for (int v = 0; v < EVENTS / CHUNK; ++v)
-        load<ANYWHERE>(source, window, start + v * THREADS, chunk[v]);
+        load<UNALIGNED>(source, window, start + v * THREADS, chunk[v]);
     __syncthreads();
     RankedEvents ranked;
     const unsigned outside = rankEvents(tiling, chunk, counts + tid % COPIES, ranked);
@@ -210,8 +211,8 @@ __device__ void sortRun(const Source &source, const SortParams &params, unsigned
     countSkipped(outside, params.skipped);
 }
 
-// ANYWHERE: for arrays that are not aligned. Aligned ones take the other kernel.
-template<class Record, bool ANYWHERE>
+// UNALIGNED: for arrays that are not aligned. Aligned ones take the other kernel.
+template<class Record, bool UNALIGNED>
 __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
     sortKernel(const Source source, const SortParams params) {
     startInOrder();
@@ -219,14 +220,14 @@ __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
     if (blockIdx.x < params.green_blocks)
         greenLevels(source, params.windows[blockIdx.x], params.sorted.green_begin + blockIdx.x * GREEN_LEVELS);
     else
-        sortRun<Record, ANYWHERE>(source, params, blockIdx.x - params.green_blocks, reinterpret_cast<char *>(dynamic));
+        sortRun<Record, UNALIGNED>(source, params, blockIdx.x - params.green_blocks, reinterpret_cast<char *>(dynamic));
 }
 
-constexpr size_t GREEN_BYTES = GREEN_LEVELS * sizeof(uint32_t); // of a window
+constexpr size_t GREEN_BYTES = GREEN_LEVELS * sizeof(uint32_t); // per window
 
 } // namespace
 
-// The frame in tiles of 2^bits pixels: as few as possible, and of those as wide as possible.
+// Divides the frame into the fewest tiles of 2^bits pixels, as wide as possible.
 Tiling tilingOf(const cusEventStacker *stacker, unsigned bits) {
     Tiling best = {};
     const unsigned rows = static_cast<unsigned>(stacker->rows), cols = static_cast<unsigned>(stacker->cols);
@@ -239,7 +240,7 @@ Tiling tilingOf(const cusEventStacker *stacker, unsigned bits) {
     return best;
 }
 
-// Rows from `top` on, at most MAX_TILES tiles of them. All bands have about the same height.
+// The band of at most MAX_TILES tiles that begins at row `top`. All bands have about the same height.
 Tiling bandOf(Tiling tiling, unsigned top) {
     const unsigned left = divUp(tiling.rows - top, 1u << tiling.row_bits), most = tuning::MAX_TILES / tiling.tiles_per_row,
                    tile_rows = divUp(left, divUp(left, most));
@@ -252,7 +253,7 @@ Tiling bandOf(Tiling tiling, unsigned top) {
 template<class Record>
 unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted) {
     const unsigned tiles = std::min<unsigned>(tiling.tiles, tuning::MAX_TILES);
-    const uint64_t runs = SortedRuns::mostRuns(batch.max_events);
+    const uint64_t runs = SortedRuns::maxRuns(batch.max_events);
     sorted->pitch = runPitch<Record>(tiles);
     const uint64_t record_bytes = runs * sorted->pitch * sizeof(Record),
                    window_bytes = record_bytes + GREEN_BYTES + runs * tiles * sizeof(uint16_t);

@@ -9,7 +9,7 @@
 namespace cusi::events {
 
 constexpr int CHUNK = 8;                 // events that a thread loads together
-constexpr int GREEN_LEVELS = 256;        // of TENCODE
+constexpr int GREEN_LEVELS = 256;        // values of TENCODE's green channel
 constexpr uint32_t CODE_MARK = 1u << 30; // above all keys of sorted events: last_event.cu
 
 namespace tuning {
@@ -17,7 +17,7 @@ constexpr int RUN = 8192; // events that a block sorts
 constexpr int SORT_THREADS = 512;
 constexpr int MAX_TILES = SORT_THREADS - 1; // one thread per tile, and one for the events outside
 constexpr size_t SORTED_BYTES = size_t{128} << 20;
-// log2 of a tile's pixels: HISTOGRAM, and the maximum of the others, whose records have an index
+// log2 of a tile's pixels: for HISTOGRAM, and the maximum for the others, whose records hold an index
 constexpr int HISTOGRAM_TILE = 14, INDEXED_TILE = 13;
 constexpr int VALUES_THREADS = 256;
 constexpr int BATCH_WINDOWS = 4096; // windows per batch, whose bounds lie on the device together
@@ -65,60 +65,47 @@ struct Chunk {
     __device__ bool has(int i) const { return i >= begin && i < end; }
 };
 
-// 16 bytes from any address, in two aligned vectors, which the caller knows to lie inside the array.
-__device__ inline void loadShifted(const uint16_t *from, uint32_t (&out)[4]) {
+// Loads 16 bytes from any address through two aligned vectors. Both must lie inside the array.
+__device__ inline uint4 loadUnaligned(const void *from) {
     const auto address = reinterpret_cast<uintptr_t>(from);
-    const unsigned shift = address % 16;
-    const uint4 *vectors = reinterpret_cast<const uint4 *>(address - shift);
-    const uint4 four = bytesFrom(__ldg(vectors), __ldg(vectors + 1), shift);
-    out[0] = four.x, out[1] = four.y, out[2] = four.z, out[3] = four.w;
+    const uint4 *vectors = reinterpret_cast<const uint4 *>(address - address % 16);
+    return bytesFrom(__ldg(vectors), __ldg(vectors + 1), address % 16);
 }
 
-// The same of 8 bytes.
-__device__ inline void loadShifted(const uint8_t *from, uint32_t (&out)[2]) {
-    const auto address = reinterpret_cast<uintptr_t>(from);
-    const unsigned shift = address % 8;
-    const uint2 *vectors = reinterpret_cast<const uint2 *>(address - shift);
-    const uint2 a = __ldg(vectors), b = __ldg(vectors + 1);
-    const uint32_t first = shift & 4 ? a.y : a.x, second = shift & 4 ? b.x : a.y, third = shift & 4 ? b.y : b.x;
-    out[0] = __funnelshift_r(first, second, shift % 4 * 8);
-    out[1] = __funnelshift_r(second, third, shift % 4 * 8);
-}
-
-// ANYWHERE: for arrays that are not aligned.
-template<bool ANYWHERE>
+// UNALIGNED: fast for arrays that start anywhere; otherwise only aligned arrays are read in vectors.
+template<bool UNALIGNED>
 __device__ inline void load(const Source &source, const Window &window, unsigned long long c, Chunk &chunk) {
     const unsigned long long start = c * CHUNK;
     chunk.begin = start < window.first ? static_cast<int>(window.first - start) : 0;
     chunk.end = start + CHUNK > window.last ? static_cast<int>(window.last - start) : CHUNK;
-    if (ANYWHERE) {
-        // The vectors around reach up to 16 events from `start` on, and back to the 7 before.
-        if (start >= CHUNK && start + 2 * CHUNK <= source.count) {
-            loadShifted(source.x + start, chunk.x);
-            loadShifted(source.y + start, chunk.y);
-            loadShifted(source.p + start, chunk.p);
-            return;
+    // The aligned vectors around unaligned polarities cover events start - 15 .. start + 31.
+    if (UNALIGNED ? start >= 2 * CHUNK && start + 4 * CHUNK <= source.count
+                  : source.aligned && start + CHUNK <= source.count) {
+        const auto vector = [](const void *from) {
+            return UNALIGNED ? loadUnaligned(from) : __ldg(static_cast<const uint4 *>(from));
+        };
+        const uint4 x = vector(source.x + start), y = vector(source.y + start);
+        uint2 p;
+        if constexpr (UNALIGNED) {
+            const uint4 sixteen = loadUnaligned(source.p + start);
+            p = make_uint2(sixteen.x, sixteen.y);
+        } else {
+            p = __ldg(reinterpret_cast<const uint2 *>(source.p + start));
         }
-    } else if (source.aligned && start + CHUNK <= source.count) {
-        const uint4 x = __ldg(reinterpret_cast<const uint4 *>(source.x + start));
-        const uint4 y = __ldg(reinterpret_cast<const uint4 *>(source.y + start));
-        const uint2 p = __ldg(reinterpret_cast<const uint2 *>(source.p + start));
         chunk.x[0] = x.x, chunk.x[1] = x.y, chunk.x[2] = x.z, chunk.x[3] = x.w;
         chunk.y[0] = y.x, chunk.y[1] = y.y, chunk.y[2] = y.z, chunk.y[3] = y.w;
         chunk.p[0] = p.x, chunk.p[1] = p.y;
         return;
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-        chunk.x[i] = chunk.y[i] = 0;
-    chunk.p[0] = chunk.p[1] = 0;
-#pragma unroll
-    for (int i = 0; i < CHUNK; ++i)
-        if (chunk.has(i)) {
-            chunk.x[i / 2] |= static_cast<uint32_t>(source.x[start + i]) << (i % 2 * 16);
-            chunk.y[i / 2] |= static_cast<uint32_t>(source.y[start + i]) << (i % 2 * 16);
-            chunk.p[i / 4] |= static_cast<uint32_t>(source.p[start + i]) << (i % 4 * 8);
-        }
+    for (int i = 0; i < CHUNK; ++i) {
+        const bool has = chunk.has(i);
+        const uint32_t x = has ? source.x[start + i] : 0, y = has ? source.y[start + i] : 0,
+                       p = has ? source.p[start + i] : 0;
+        chunk.x[i / 2] = (i % 2 ? chunk.x[i / 2] : 0) | x << (i % 2 * 16);
+        chunk.y[i / 2] = (i % 2 ? chunk.y[i / 2] : 0) | y << (i % 2 * 16);
+        chunk.p[i / 4] = (i % 4 ? chunk.p[i / 4] : 0) | p << (i % 4 * 8);
+    }
 }
 
 // Element i of packed 16-bit pairs.
@@ -130,10 +117,10 @@ __device__ inline uint32_t element16(const uint32_t *pairs, int i) {
 
 // The frame, or a band of its rows, in tiles of 2^(row_bits + col_bits) pixels, numbered row by row.
 struct Tiling {
-    unsigned rows, cols;  // of the frame
+    unsigned rows, cols;  // the frame's
     unsigned top, bottom; // the band's rows; top is a multiple of a tile's height
     unsigned row_bits, col_bits;
-    unsigned tiles_per_row, tiles; // of the band
+    unsigned tiles_per_row, tiles; // the band's
     __device__ unsigned tile(unsigned row, unsigned col) const {
         return ((row - top) >> row_bits) * tiles_per_row + (col >> col_bits);
     }
@@ -148,10 +135,10 @@ struct Tiling {
 struct SortedRuns {
     void *records;
     uint16_t *ends;
-    uint32_t *green_begin; // 256 for each window: findGreenLevels()
+    uint32_t *green_begin; // TENCODE: GREEN_LEVELS per window
     unsigned runs_per_window, pitch;
-    // Of a window of so many events, wherever it begins.
-    static uint64_t mostRuns(uint64_t events) { return divUp<uint64_t>(events + CHUNK - 1, tuning::RUN); }
+    // The most runs that a window of `events` events can have.
+    static uint64_t maxRuns(uint64_t events) { return divUp<uint64_t>(events + CHUNK - 1, tuning::RUN); }
     __device__ static unsigned runs(const Window &window) {
         const unsigned long long events = window.last - window.first / CHUNK * CHUNK;
         return window.first == window.last ? 0 : static_cast<unsigned>(divUp(events, 1ull * tuning::RUN));
@@ -163,7 +150,7 @@ constexpr unsigned RECORDS_PER_16_BYTES = 16 / sizeof(Record);
 
 // ---- Representations ---------------------------------------------------------------------------------------------------
 
-// What is accumulated for a pixel. MDES and TENCODE both follow from its last event.
+// What a pixel accumulates. MDES and TENCODE both follow from its last event.
 enum Kind { LAST_EVENT, TIME_SURFACE, HISTOGRAM, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID };
 
 // What kernels use of a cusRepresentation, and its frames.
@@ -173,7 +160,7 @@ struct Representation {
     unsigned channels, swap, cutoff;
     double decay; // TIME_SURFACE: powers of two per microsecond
     const int64_t *t;
-    const EventsLevels *levels; // STACKED_HISTOGRAM: of each window of the batch
+    const EventsLevels *levels; // STACKED_HISTOGRAM: one per window of the batch
 };
 
 // Accumulators per pixel, as many as it has values.
@@ -184,7 +171,7 @@ __host__ __device__ constexpr unsigned accumulatorsPerPixel(Kind kind, unsigned 
                                                        : channels;
 }
 
-// Adds up the threads' events outside the frame. skipped == NULL: another kernel does.
+// Adds the threads' events outside the frame to *skipped, unless it is NULL because another kernel counts them.
 __device__ __forceinline__ void countSkipped(unsigned outside, unsigned long long *skipped) {
     if (skipped) {
         outside = warpSum(outside);
@@ -193,20 +180,20 @@ __device__ __forceinline__ void countSkipped(unsigned outside, unsigned long lon
     }
 }
 
-constexpr int STRIP_BITS = 7, STRIP = 1 << STRIP_BITS; // neighboring pixels that are written together
+constexpr int STRIP_BITS = 7, STRIP = 1 << STRIP_BITS; // a warp writes this many neighboring pixels at a time
 
 // Parameters of a tile kernel: a block makes the pixels of one tile (or a part of it) of one window.
 struct TileParams {
     Windows windows;
     Tiling tiling;
     SortedRuns sorted;
-    Representation repr; // of MDES with 8-bit values the channels alone; not of TENCODE
-    unsigned part_bits;  // tileValuesKernel
-    // MDES of 8 bits, with the bytes for no event, positive and negative, and TENCODE
+    Representation repr; // lastEventKernel uses only the channels
+    unsigned part_bits;  // log2 of the pixels that a block makes
+    // lastEventKernel: its frames, and MDES's bytes for no event, positive and negative
     uint8_t *mdes, *tencode;
     size_t mdes_step, tencode_step;
     unsigned none, positive, negative, swap;
-    const uint32_t *keys; // replace sorted runs: a long window's last-event keys in device memory
+    const uint32_t *keys; // a long window's last-event keys in device memory, in place of sorted runs; or NULL
 };
 
 using TileKernel = void (*)(TileParams);
@@ -216,7 +203,7 @@ struct TilePass {
     TileKernel kernel;
     unsigned threads;
     size_t shared;
-    unsigned tile_bits, part_bits; // log2 of the pixels of a tile, and of a block
+    unsigned tile_bits, part_bits; // log2 of a tile's pixels, and of those that a block makes
     TileParams params;
 };
 
@@ -236,7 +223,7 @@ struct State {
     unsigned long long *skipped = nullptr;
     Window *list = nullptr;
     EventsLevels *levels = nullptr; // BATCH_WINDOWS for each representation if one is STACKED_HISTOGRAM
-    void *accumulators = nullptr;   // of a long window
+    void *accumulators = nullptr;   // a long window's
     char *sorted = nullptr;         // runs of events; then the moments of frames
     int multiprocessors = 0;
     size_t values_shared_bytes = 0; // shared memory for accumulators
@@ -248,7 +235,7 @@ struct Batch {
     Source source;
     Windows windows;
     unsigned count;      // windows
-    uint64_t max_events; // of a window
+    uint64_t max_events; // in a window
     bool is_long;        // one window, through accumulators in device memory
     size_t top;          // the first frame's first row
     cusMat *frames;
@@ -285,7 +272,7 @@ unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted);
 template<class Record>
 cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first, unsigned count,
                       bool with_green, bool count_skipped);
-// TENCODE's green levels alone.
+// Finds TENCODE's green levels without sorting.
 cusStatus findGreenLevels(const Batch &batch, const Tiling &tiling, const SortedRuns &sorted, unsigned first,
                           unsigned count);
 
@@ -294,7 +281,7 @@ TilePass histogramPass(const Batch &batch, int index);
 cusStatus createLastEvent(const cusEventStacker *stacker);
 void addLastEventPasses(const Batch &batch, TilePasses *passes);
 cusStatus createValues(State *state);
-// log2 of the pixels that a block makes.
+// log2 of the pixels that a block of tileValuesKernel makes.
 unsigned valuesPartBits(const Batch &batch, int index);
 TilePass valuesPass(const Batch &batch, int index);
 
@@ -302,9 +289,9 @@ TilePass valuesPass(const Batch &batch, int index);
 size_t accumulatorBytes(const cusEventStacker *stacker, const cusRepresentation &r);
 // Whether the batch's only window is long, in a call whose windows have `all_events` events.
 bool isLong(const Batch &batch, double all_events);
-// The pixels' last-event keys as accumulators.
+// Leaves the pixels' last-event keys in the accumulators.
 cusStatus findKeys(const Batch &batch, bool count_skipped);
-// The window's frame of any kind but MDES and TENCODE.
+// Makes the window's frame. Not for MDES and TENCODE.
 cusStatus makeLong(const Batch &batch, int index, bool count_skipped);
 
 // normalize.cu: VOXEL_GRID with `normalize`.

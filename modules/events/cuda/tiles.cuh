@@ -16,8 +16,8 @@ __device__ inline void clearShared(uint32_t *cells, unsigned words) {
 
 // A block makes a part of a tile, 2^part_bits pixels whose accumulators fit shared memory, from all of the tile's records.
 struct TilePart {
-    unsigned w, tile, from, pixels; // of the tile
-    unsigned row0, col0;            // of the frame: the tile's first
+    unsigned w, tile, from, pixels; // pixels from .. from + pixels - 1 of the tile
+    unsigned row0, col0;            // where the tile begins in the frame
     __device__ explicit TilePart(const TileParams &params) {
         const Tiling &tiling = params.tiling;
         const unsigned split_bits = tiling.row_bits + tiling.col_bits - params.part_bits; // log2 of a tile's parts
@@ -28,7 +28,7 @@ struct TilePart {
         row0 = tiling.firstRow(tile);
         col0 = tiling.firstCol(tile);
     }
-    // Its first or second half.
+    // Returns its first or second half.
     __device__ TilePart halfPart(unsigned i) const {
         TilePart part = *this;
         part.pixels /= 2;
@@ -39,7 +39,7 @@ struct TilePart {
 
 // ---- Records -----------------------------------------------------------------------------------------------------------
 
-// The first of 32 segments that ends past this piece. upto: where the lane's segment ends, in pieces.
+// Finds the first of 32 segments that ends past this piece. upto: where the lane's segment ends, in pieces.
 __device__ __forceinline__ unsigned segmentOf(unsigned piece, unsigned upto) {
     unsigned segment = 0;
 #pragma unroll
@@ -101,7 +101,7 @@ __device__ inline void forRecords(const TileParams &params, unsigned w, unsigned
 
 // ---- Pixels ------------------------------------------------------------------------------------------------------------
 
-// 16 counters of 16 bits as saturated bytes.
+// Saturates 16 counters of 16 bits to bytes.
 __device__ __forceinline__ uint4 saturatedBytes(const uint4 &a, const uint4 &b) {
     const auto two = [](uint32_t a, uint32_t b) {
         return __byte_perm(__vminu2(a, 0x00ff00ff), __vminu2(b, 0x00ff00ff), 0x6420);
@@ -127,23 +127,20 @@ __device__ __forceinline__ void storeUnaligned(unsigned char *out, unsigned all,
             __stcs(reinterpret_cast<uint4 *>(out + before) + i, make_uint4(shifted(0), shifted(1), shifted(2), shifted(3)));
         }
     };
-    switch (before / 4) { // which words of the values: without a choice for each vector
-    case 0:
-        storeVectors(std::integral_constant<unsigned, 0>());
-        break;
-    case 1:
-        storeVectors(std::integral_constant<unsigned, 1>());
-        break;
-    case 2:
-        storeVectors(std::integral_constant<unsigned, 2>());
-        break;
-    default:
-        storeVectors(std::integral_constant<unsigned, 3>());
-    }
 #pragma unroll 1
     for (unsigned i = lane; i < all - 16 * vectors; i += lanes) {
         const unsigned at = i < before ? i : i + 16 * vectors;
         out[at] = static_cast<unsigned char>(byte(at));
+    }
+    switch (before / 4) { // which words of the values: without a choice for each vector
+    case 0:
+        return storeVectors(std::integral_constant<unsigned, 0>());
+    case 1:
+        return storeVectors(std::integral_constant<unsigned, 1>());
+    case 2:
+        return storeVectors(std::integral_constant<unsigned, 2>());
+    default:
+        return storeVectors(std::integral_constant<unsigned, 3>());
     }
 }
 

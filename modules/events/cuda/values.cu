@@ -1,4 +1,4 @@
-// Tiles to pixels: MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF, accumulated in shared memory.
+// Makes tiles of MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF from accumulators in shared memory.
 #include "events/cuda/tiles.cuh"
 #include "events/cuda/values.cuh"
 
@@ -48,7 +48,7 @@ __device__ inline void writeWords(const TileParams &params, const TilePart &part
         [&](unsigned i) { return word(i / 4) >> i % 4 * 8; });
 }
 
-// The word of the frame that an accumulator (or four of 8 bits) becomes.
+// Turns an accumulator, or four of 8 bits, into a word of the frame.
 template<Kind KIND>
 __device__ __forceinline__ uint32_t finalWord(const Representation &repr, uint32_t cell) {
     return KIND == STACKED_HISTOGRAM ? __vminu4(cell, repr.cutoff * 0x01010101u)
@@ -70,7 +70,7 @@ __device__ inline bool addBytes(uint32_t *cells, unsigned at, unsigned n) {
     return good;
 }
 
-// The part's 8-bit counters. Sets `carried` if one has carried: they are then useless.
+// Counts the part with 8-bit counters. Sets `carried` if one has carried; they are then useless.
 template<Kind KIND>
 __device__ void countPart(const TileParams &params, const TilePart &part, const EventsLevels &levels, uint32_t *cells,
                           int *carried) {
@@ -149,8 +149,8 @@ __device__ __forceinline__ void writeHalf16(const TileParams &params, const Tile
 
 // ---- VOXEL_GRID --------------------------------------------------------------------------------------------------------
 
-// Sums of the part. high == NULL: sums of 32 bits, and `carried` is set if they overflow; otherwise `high` holds their
-// upper 32 bits.
+// Sums the part's weights. high == NULL: in 32 bits, and sets `carried` if a sum overflows; otherwise `high` receives the upper
+// 32 bits.
 __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32_t *cells, uint32_t *high, int *carried) {
     const Representation &repr = params.repr;
     const Window window = params.windows[part.w];
@@ -188,7 +188,7 @@ __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32
     });
 }
 
-// Sums with 64 bits, half a part at a time, and writes the sums to the frame.
+// Sums with 64 bits and writes the frame, half a part at a time.
 template<bool ALIGNED>
 __device__ __forceinline__ void writeVoxels64(const TileParams &params, const TilePart &part, unsigned bytes,
                                               unsigned words, uint32_t *cells, int *carried) {
@@ -207,14 +207,12 @@ __device__ __forceinline__ void writeVoxels64(const TileParams &params, const Ti
 
 // ---- TIME_SURFACE ------------------------------------------------------------------------------------------------------
 
-__device__ __forceinline__ unsigned surfaceCell(const Representation &repr, uint32_t pixel, uint32_t key) {
-    return pixel * 2 + ((key & 1) == repr.swap ? 1 : 0);
-}
-
-// The index + 1 of a pixel's last event by polarity.
-__device__ __forceinline__ void newestOfPart(const TileParams &params, const TilePart &part, uint32_t *cells) {
+// Finds the index + 1 of each pixel's last event by polarity; these events then replace it by their value and VALUE_MARK.
+__device__ void surfaceOfPart(const TileParams &params, const TilePart &part, uint32_t *cells) {
+    const Representation &repr = params.repr;
+    const Window window = params.windows[part.w];
     const volatile uint32_t *now = cells;
-    const auto cellOf = [&](uint32_t pixel, uint32_t key) { return surfaceCell(params.repr, pixel, key); };
+    const auto cellOf = [&](uint32_t pixel, uint32_t key) { return pixel * 2 + ((key & 1) == repr.swap ? 1 : 0); };
     forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
         uint32_t found[4];
 #pragma unroll
@@ -226,15 +224,6 @@ __device__ __forceinline__ void newestOfPart(const TileParams &params, const Til
                 atomicMax(cells + cellOf(pixel[i], key[i]), key[i] / 2);
     });
     __syncthreads();
-}
-
-// These indices; then their events replace them by their values and VALUE_MARK.
-__device__ void surfaceOfPart(const TileParams &params, const TilePart &part, uint32_t *cells) {
-    const Representation &repr = params.repr;
-    const Window window = params.windows[part.w];
-    const volatile uint32_t *now = cells;
-    const auto cellOf = [&](uint32_t pixel, uint32_t key) { return surfaceCell(repr, pixel, key); };
-    newestOfPart(params, part, cells);
     const int64_t newest = window.first == window.last ? 0 : repr.t[window.last - 1];
     forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
         bool last[4];
@@ -263,7 +252,7 @@ __device__ __forceinline__ void sumPolarities(const TileParams &params, const Ti
     });
 }
 
-// 16 sums as bytes, read in an order that avoids bank conflicts between lanes.
+// Clips 16 sums to bytes. Lanes read them in an order that avoids bank conflicts.
 __device__ __forceinline__ uint4 clipped16(const uint4 *quads, unsigned i) {
     const unsigned turn = threadIdx.x / 2 % 4;
     uint32_t four[4];

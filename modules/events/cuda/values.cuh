@@ -19,20 +19,15 @@ __device__ inline unsigned levelOf(const EventsLevels &levels, unsigned index) {
     return level;
 }
 
-__device__ inline void mdesLevels(unsigned n, unsigned channels, EventsLevels *levels) {
-    if (threadIdx.x <= EVENTS_MAX_CHANNELS) {
-        unsigned start = 0;
-        for (unsigned j = 1; j <= threadIdx.x && j < 32; ++j)
-            start += n >> j;
-        levels->begin[threadIdx.x] = threadIdx.x < channels ? start : n;
-    }
-}
-
 // The levels of window w. The caller synchronizes the block before they are read.
 template<Kind KIND>
 __device__ inline void prepareLevels(const Representation &repr, unsigned w, const Window &window, EventsLevels *levels) {
-    if (KIND == MDES_COUNT)
-        mdesLevels(static_cast<unsigned>(window.last - window.first), repr.channels, levels);
+    if (KIND == MDES_COUNT && threadIdx.x == 0) {
+        const unsigned n = static_cast<unsigned>(window.last - window.first), channels = repr.channels;
+        eventsMdesLevels(n, static_cast<int>(channels), levels);
+        for (unsigned k = channels; k < EVENTS_MAX_CHANNELS; ++k)
+            levels->begin[k + 1] = n;
+    }
     if (KIND == STACKED_HISTOGRAM && threadIdx.x <= EVENTS_MAX_CHANNELS)
         levels->begin[threadIdx.x] = repr.levels[w].begin[threadIdx.x];
 }
