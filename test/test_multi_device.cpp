@@ -1,5 +1,5 @@
 // Several devices: the samples' EventDealer, and objects of several modules on all GPUs at once.
-#include "events_support.hpp"
+#include "events/support.hpp"
 #include "support.hpp"
 
 #include "common/events/dealer.hpp"

@@ -138,8 +138,10 @@ CUS_API void cusEventStackerDestroy(cusEventStacker *stacker);
  * Cost on the device: x, y and p are read, and 2 or 4 bytes per event are written and read again, once for HISTOGRAM and
  * once for all other representations whose tiles have the same size (which depends on the bytes per pixel). Frames are
  * written once; VOXEL_GRID with `normalize` reads them twice and rewrites their non-zero values. VOXEL_GRID and
- * TIME_SURFACE read all times, the others few. A window with millions of events is made by itself, in parts, and each
- * representation then reads its events (MDES and TENCODE together). Figures: docs/events.md.
+ * TIME_SURFACE read all times, the others few. A window with millions of events is made by itself, with one or two atomics
+ * per event, and each representation then reads its events (MDES and TENCODE together). Crowded events cost more: if all
+ * events of a short window are on one pixel, up to 4 ns each. Memory does not depend on the events. Figures:
+ * docs/events.md.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY. */
 CUS_API cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                                 size_t window_count, cusMat *frames, cusStream stream);

@@ -1,6 +1,6 @@
 /* Entry points of events: representations, and the stacker, for both backends. */
 #include "check.h"
-#include "events_backend.h"
+#include "events/backend.h"
 
 #include <math.h>
 #include <stdlib.h>

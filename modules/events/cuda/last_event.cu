@@ -1,4 +1,4 @@
-// Tiles to pixels: MDES and TENCODE, which follow from a pixel's last event.
+// Makes tiles of MDES and TENCODE, which follow from a pixel's last event.
 //
 // A pixel first holds the largest of its events' keys, 2 * (index in the window + 1) + polarity; 0: no event. The event
 // with that key then replaces it by a code, which is all that the pixel's bytes depend on:
@@ -6,7 +6,7 @@
 //   byte 1      TENCODE's green
 //   byte 2      MDES byte of its polarity ^ MDES byte of no event; its top bit says negative (0 ^ 128, 255 ^ 0)
 //   bits 30, 31 CODE_MARK, which no key has, and CODE_POSITIVE
-#include "events_crowded.cuh"
+#include "events/cuda/tiles.cuh"
 
 namespace cusi::events {
 
@@ -27,7 +27,7 @@ constexpr int DEFAULT_CHANNELS = 10, ANY_CHANNELS = -1;
 
 struct Encoder {
     uint32_t negative, positive;         // codes of an event that reaches channel 0 alone, as all events do
-    uint32_t begin[EVENTS_MAX_CHANNELS]; // the first event that reaches a channel
+    uint32_t begin[EVENTS_MAX_CHANNELS]; // from channel 1 on: the first event that reaches it
     const uint32_t *green_begin;
 };
 
@@ -38,18 +38,16 @@ __device__ inline Encoder makeEncoder(const TileParams &params, unsigned n, cons
     encoder.negative = CODE_MARK | (params.negative ^ params.none) << 16 | 1;
     encoder.positive = CODE_MARK | CODE_POSITIVE | (params.positive ^ params.none) << 16 | 1;
     encoder.green_begin = green_begin;
-    encoder.begin[0] = 0;
+    uint32_t begin = 0;
 #pragma unroll
-    for (int k = 1; k < K; ++k)
-        encoder.begin[k] = encoder.begin[k - 1] + (n >> k);
-    if (CHANNELS == ANY_CHANNELS)
-#pragma unroll
-        for (int k = 1; k < K; ++k)
-            encoder.begin[k] = k < params.repr.channels ? encoder.begin[k] : ~0u;
+    for (int k = 1; k < K; ++k) {
+        begin += n >> k;
+        encoder.begin[k] = CHANNELS == ANY_CHANNELS && k >= params.repr.channels ? ~0u : begin;
+    }
     return encoder;
 }
 
-// N keys to codes side by side, because each step of the search for a green depends on the one before.
+// Turns N keys into codes side by side, because each step of the search for a green depends on the one before.
 template<int CHANNELS, bool TENCODE, int N>
 __device__ inline void encode(const Encoder &encoder, const uint32_t (&keys)[N], uint32_t (&codes)[N]) {
     constexpr int K = CHANNELS == ANY_CHANNELS ? EVENTS_MAX_CHANNELS : CHANNELS;
@@ -72,9 +70,9 @@ __device__ inline void encode(const Encoder &encoder, const uint32_t (&keys)[N],
     }
 }
 
-// The codes of keys in device memory.
+// Turns keys in device memory into codes.
 template<int CHANNELS, bool TENCODE>
-__device__ __forceinline__ void codesFromKeys(const TileParams &params, unsigned w, unsigned tile, const Encoder &encoder,
+__device__ __forceinline__ void codesFromKeys(const TileParams &params, unsigned tile, const Encoder &encoder,
                                               uint32_t *cells) {
     const Tiling &tiling = params.tiling;
     const unsigned row0 = tiling.firstRow(tile), col0 = tiling.firstCol(tile);
@@ -82,41 +80,31 @@ __device__ __forceinline__ void codesFromKeys(const TileParams &params, unsigned
         const unsigned row = row0 + (i >> tiling.col_bits), col = col0 + (i & ((1u << tiling.col_bits) - 1));
         if (row >= tiling.bottom || col >= tiling.cols)
             continue;
-        uint32_t *stored = params.keys + (static_cast<size_t>(w) * tiling.rows + row) * params.pitch + col;
-        const uint32_t key[1] = {*stored};
+        const uint32_t key[1] = {params.keys[static_cast<size_t>(row) * tiling.cols + col]};
         uint32_t code[1];
         encode<CHANNELS, TENCODE>(encoder, key, code);
         cells[i] = key[0] ? code[0] : 0;
-        if (!params.keep_keys)
-            *stored = 0;
     }
     __syncthreads();
 }
 
-// The pixels' largest keys.
-__device__ __forceinline__ void keysFromRecords(const TileParams &params, unsigned w, const RunRange &range, unsigned tile,
-                                                uint32_t *cells) {
+// Finds the pixels' largest keys; the events that they belong to then replace them by their codes.
+template<int CHANNELS, bool TENCODE>
+__device__ __forceinline__ void codesFromRecords(const TileParams &params, unsigned w, unsigned tile,
+                                                 const Encoder &encoder, uint32_t *cells) {
     const volatile uint32_t *now = cells;
-    forRecords<THREADS>(params, w, range, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
+    forRecords<THREADS>(params, w, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
         uint32_t found[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
             found[i] = key[i] ? now[cell[i]] : ~0u;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) // newest run first, so most of a crowded pixel's events need no atomic
+        for (int i = 0; i < 4; ++i) // runs are read newest first, so most events of a crowded pixel need no atomic
             if (found[i] < key[i])
                 atomicMax(cells + cell[i], key[i]);
     });
     __syncthreads();
-}
-
-// The codes of the tile's records.
-template<int CHANNELS, bool TENCODE>
-__device__ __forceinline__ void codesFromRecords(const TileParams &params, unsigned w, const RunRange &range, unsigned tile,
-                                                 const Encoder &encoder, uint32_t *cells) {
-    keysFromRecords(params, w, range, tile, cells);
-    const volatile uint32_t *now = cells;
-    forRecords<THREADS>(params, w, RunRange{}, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
+    forRecords<THREADS>(params, w, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
         uint32_t found[4], code[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -130,53 +118,24 @@ __device__ __forceinline__ void codesFromRecords(const TileParams &params, unsig
     __syncthreads();
 }
 
-// A tile from a block that helps. Returns false unless it is the last to be done, which leaves the codes.
+// Leaves the codes of the tile's pixels in `cells`.
 template<int CHANNELS, bool TENCODE>
-__device__ __forceinline__ bool codesFromHelp(const TileParams &params, unsigned w, unsigned block, const Encoder &encoder,
-                                              unsigned &tile, uint32_t *cells) {
-    const Help help = helpOf<uint32_t, THREADS>(params, w, block, cells);
-    tile = help.tile;
-    if (help.count == 0)
-        return false;
-    clearShared(cells, PIXELS);
-    keysFromRecords(params, w, help.runs(params.helpers), tile, cells);
-    if (!mergeHelp<THREADS>(params, help, w, 0, cells, KeepLargest()))
-        return false;
-    for (unsigned i = threadIdx.x; i < PIXELS; i += THREADS) {
-        const uint32_t key[1] = {cells[i]};
-        uint32_t code[1];
-        if (key[0] == 0)
-            continue;
-        encode<CHANNELS, TENCODE>(encoder, key, code);
-        cells[i] = code[0];
-    }
-    __syncthreads();
-    return true;
-}
-
-// Leaves the codes of the tile's pixels in `cells`. Returns false if there are none for this block to write; a helper's tile
-// is the one it helps with.
-template<int CHANNELS, bool TENCODE, bool HELPED>
-__device__ bool codesOfTile(const TileParams &params, unsigned w, unsigned &tile, uint32_t *cells, uint32_t *green_begin) {
+__device__ void codesOfTile(const TileParams &params, unsigned w, unsigned tile, uint32_t *cells, uint32_t *green_begin) {
     const Window window = params.windows[w];
     const Encoder encoder = makeEncoder<CHANNELS>(params, static_cast<unsigned>(window.last - window.first), green_begin);
     if (TENCODE)
         for (unsigned g = threadIdx.x; g < GREEN_LEVELS; g += THREADS)
             green_begin[g] = params.sorted.green_begin[w * GREEN_LEVELS + g];
-    if (HELPED && tile >= params.tiling.tiles)
-        return codesFromHelp<CHANNELS, TENCODE>(params, w, tile - params.tiling.tiles, encoder, tile, cells);
     clearShared(cells, PIXELS);
-    if (!HELPED && params.keys)
-        codesFromKeys<CHANNELS, TENCODE>(params, w, tile, encoder, cells);
+    if (params.keys)
+        codesFromKeys<CHANNELS, TENCODE>(params, tile, encoder, cells);
     else
-        codesFromRecords<CHANNELS, TENCODE>(params, w, HELPED ? runsUnlessCrowded<uint32_t>(params, w, tile) : RunRange{},
-                                            tile, encoder, cells);
-    return true;
+        codesFromRecords<CHANNELS, TENCODE>(params, w, tile, encoder, cells);
 }
 
 // ---- Codes to bytes ----------------------------------------------------------------------------------------------------
 
-// Pixels of `bytes` bytes each, left in shared memory by the warp, to the frame.
+// Copies pixels of `bytes` bytes each, which the warp has left in shared memory, to the frame.
 template<bool ALIGNED>
 __device__ __forceinline__ void storeStrip(const uint32_t *strip, uint8_t *out, unsigned bytes, unsigned pixels) {
     const unsigned lane = threadIdx.x & 31;
@@ -188,8 +147,8 @@ __device__ __forceinline__ void storeStrip(const uint32_t *strip, uint8_t *out, 
             if (i * 32 + lane < pixels * bytes / 16)
                 __stcs(reinterpret_cast<uint4 *>(out) + i * 32 + lane, quads[i * 32 + lane]);
     } else {
-        storeAnywhere(
-            Rows{out, 0, 1, pixels * bytes, 0, 0, lane, 32}, [&](unsigned i) { return quads[i]; },
+        storeUnaligned(
+            out, pixels * bytes, lane, 32, [&](unsigned i) { return quads[i]; },
             [&](unsigned i) { return reinterpret_cast<const uint8_t *>(strip)[i]; });
     }
     __syncwarp();
@@ -200,7 +159,7 @@ __device__ __forceinline__ uint32_t signMask(uint32_t reached_plus_limit) {
     return permute(reached_plus_limit, 0, 0xba98);
 }
 
-// K channels of the lane's four pixels.
+// Makes K channels of the lane's four pixels.
 template<int K>
 __device__ __forceinline__ void mdesBytes(const uint4 &four, uint32_t none, uint32_t *strip) {
     const unsigned lane = threadIdx.x & 31;
@@ -253,13 +212,13 @@ __device__ __forceinline__ void tencodeBytes(const uint4 &four, uint32_t first, 
     strip[lane * 3 + 2] = permute(four.z, four.w, third | (first + 4) << 4 | 5 << 8 | (third + 4) << 12);
 }
 
-// Shared memory of lastEventKernel: codes, green levels, a strip per warp.
+// Shared memory of lastEventKernel for codes, green levels and a strip per warp.
 constexpr size_t sharedBytes(int channels) {
     return sizeof(uint32_t) * (PIXELS + GREEN_LEVELS) + static_cast<size_t>(THREADS / 32 * STRIP * (channels + 3));
 }
 
 // CHANNELS: of MDES with 8-bit values; 0: TENCODE alone.
-template<int CHANNELS, bool TENCODE, bool HELPED, bool ALIGNED>
+template<int CHANNELS, bool TENCODE, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS) lastEventKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
@@ -267,10 +226,8 @@ __global__ void __launch_bounds__(THREADS) lastEventKernel(const TileParams para
     uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic), *green_begin = cells + PIXELS;
     uint32_t *mdes = green_begin + GREEN_LEVELS + threadIdx.x / 32 * (STRIP / 4 * (channels + 3)),
              *tencode = mdes + STRIP / 4 * channels;
-    const unsigned w = blockIdx.y, lane = threadIdx.x & 31;
-    unsigned tile = blockIdx.x;
-    if (!codesOfTile<CHANNELS, TENCODE, HELPED>(params, w, tile, cells, green_begin))
-        return;
+    const unsigned w = blockIdx.y, tile = blockIdx.x, lane = threadIdx.x & 31;
+    codesOfTile<CHANNELS, TENCODE>(params, w, tile, cells, green_begin);
 
     const Tiling &tiling = params.tiling;
     const unsigned row0 = tiling.firstRow(tile), col0 = tiling.firstCol(tile);
@@ -299,16 +256,13 @@ __global__ void __launch_bounds__(THREADS) lastEventKernel(const TileParams para
     }
 }
 
-// MDES with float values.
-template<bool HELPED>
+// Makes MDES with float values.
 __global__ void __launch_bounds__(THREADS) mdesFloatsKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
     uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
-    const unsigned w = blockIdx.y;
-    unsigned tile = blockIdx.x;
-    if (!codesOfTile<EVENTS_MAX_CHANNELS, false, HELPED>(params, w, tile, cells, nullptr))
-        return;
+    const unsigned w = blockIdx.y, tile = blockIdx.x;
+    codesOfTile<EVENTS_MAX_CHANNELS, false>(params, w, tile, cells, nullptr);
     const Tiling &tiling = params.tiling;
     const unsigned row0 = tiling.firstRow(tile), col0 = tiling.firstCol(tile),
                    height = min(1u << tiling.row_bits, tiling.bottom - row0),
@@ -327,36 +281,38 @@ __global__ void __launch_bounds__(THREADS) mdesFloatsKernel(const TileParams par
 
 // ---- The host's side ---------------------------------------------------------------------------------------------------
 
-template<bool HELPED, bool ALIGNED>
+template<bool ALIGNED>
 TileKernel lastEventKernelFor(unsigned channels, bool tencode) {
     if (channels == 0)
-        return lastEventKernel<0, true, HELPED, ALIGNED>;
+        return lastEventKernel<0, true, ALIGNED>;
     if (channels == DEFAULT_CHANNELS)
-        return tencode ? lastEventKernel<DEFAULT_CHANNELS, true, HELPED, ALIGNED>
-                       : lastEventKernel<DEFAULT_CHANNELS, false, HELPED, ALIGNED>;
-    return tencode ? lastEventKernel<ANY_CHANNELS, true, HELPED, ALIGNED>
-                   : lastEventKernel<ANY_CHANNELS, false, HELPED, ALIGNED>;
+        return tencode ? lastEventKernel<DEFAULT_CHANNELS, true, ALIGNED>
+                       : lastEventKernel<DEFAULT_CHANNELS, false, ALIGNED>;
+    return tencode ? lastEventKernel<ANY_CHANNELS, true, ALIGNED> : lastEventKernel<ANY_CHANNELS, false, ALIGNED>;
 }
 
-void setKernels(TilePass *pass, bool tencode, bool aligned) {
-    const auto plain = aligned ? lastEventKernelFor<false, true> : lastEventKernelFor<false, false>,
-               helped = aligned ? lastEventKernelFor<true, true> : lastEventKernelFor<true, false>;
-    pass->kernel = plain(pass->params.repr.channels, tencode);
-    pass->helped = helped(pass->params.repr.channels, tencode);
+TileKernel lastEventKernelFor(unsigned channels, bool tencode, bool aligned) {
+    return aligned ? lastEventKernelFor<true>(channels, tencode) : lastEventKernelFor<false>(channels, tencode);
 }
 
 TilePass emptyPass() {
     TilePass pass = {nullptr, THREADS, sharedBytes(0), tuning::INDEXED_TILE, tuning::INDEXED_TILE, {}};
-    pass.helped_bytes = PIXELS * sizeof(uint32_t);
     pass.params.none = 128;
     pass.params.positive = 255;
     return pass;
 }
 
-void addMdes(const Batch &batch, int index, TilePass *pass) {
+// Adds an MDES with 8-bit values or a TENCODE to a pass.
+void addFrames(const Batch &batch, int index, TilePass *pass) {
     const cusRepresentation &r = batch.stacker->representations[index];
     const cusMat &mat = batch.frames[index];
     TileParams &params = pass->params;
+    if (r.kind == CUS_REPR_TENCODE) {
+        params.tencode = frameTop<uint8_t>(batch, mat);
+        params.tencode_step = mat.step;
+        params.swap = r.swap_channels != 0;
+        return;
+    }
     pass->shared = sharedBytes(r.channels);
     params.repr.channels = static_cast<unsigned>(r.channels);
     params.mdes = frameTop<uint8_t>(batch, mat);
@@ -366,17 +322,9 @@ void addMdes(const Batch &batch, int index, TilePass *pass) {
     params.negative = r.depth == CUS_8U ? 0 : 255; // -1
 }
 
-void addTencode(const Batch &batch, int index, TilePass *pass) {
-    const cusMat &mat = batch.frames[index];
-    TileParams &params = pass->params;
-    params.tencode = frameTop<uint8_t>(batch, mat);
-    params.tencode_step = mat.step;
-    params.swap = batch.stacker->representations[index].swap_channels != 0;
-}
-
 } // namespace
 
-// Shared memory past the default limit.
+// Allows shared memory past the default limit.
 cusStatus createLastEvent(const cusEventStacker *stacker) {
     for (int i = 0; i < stacker->count; ++i) {
         const cusRepresentation &r = stacker->representations[i];
@@ -384,11 +332,11 @@ cusStatus createLastEvent(const cusEventStacker *stacker) {
             continue;
         const int channels = r.channels == DEFAULT_CHANNELS ? DEFAULT_CHANNELS : EVENTS_MAX_CHANNELS;
         for (bool tencode : {false, true})
-            for (const auto kernelFor : {lastEventKernelFor<false, false>, lastEventKernelFor<false, true>,
-                                         lastEventKernelFor<true, false>, lastEventKernelFor<true, true>})
-                CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(static_cast<unsigned>(r.channels), tencode),
-                                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                       static_cast<int>(sharedBytes(channels))));
+            for (bool aligned : {false, true})
+                CUSI_CUDA(CREATE,
+                          cudaFuncSetAttribute(lastEventKernelFor(static_cast<unsigned>(r.channels), tencode, aligned),
+                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               static_cast<int>(sharedBytes(channels))));
     }
     return CUS_OK;
 }
@@ -396,7 +344,7 @@ cusStatus createLastEvent(const cusEventStacker *stacker) {
 // The first MDES of 8-bit values and the first TENCODE share the last pass; all others have a pass each before it.
 void addLastEventPasses(const Batch &batch, TilePasses *passes) {
     TilePass shared = emptyPass();
-    bool all_aligned = true; // of the frames that it makes
+    bool all_aligned = true; // whether all its frames are
     for (int i = 0; i < batch.stacker->count; ++i) {
         const cusRepresentation &r = batch.stacker->representations[i];
         if (!eventsUsesLastEvent(r.kind))
@@ -404,22 +352,21 @@ void addLastEventPasses(const Batch &batch, TilePasses *passes) {
         const bool tencode = r.kind == CUS_REPR_TENCODE, floats = !tencode && r.depth == CUS_32F;
         passes->with_green |= tencode;
         if (!floats && !(tencode ? shared.params.tencode : shared.params.mdes)) {
-            tencode ? addTencode(batch, i, &shared) : addMdes(batch, i, &shared);
+            addFrames(batch, i, &shared);
             all_aligned &= rowsAligned(batch.frames[i]);
             continue;
         }
         TilePass &pass = passes->pass[passes->count++] = emptyPass();
         if (floats) {
-            pass.kernel = mdesFloatsKernel<false>;
-            pass.helped = mdesFloatsKernel<true>;
+            pass.kernel = mdesFloatsKernel;
             pass.params.repr = representationOf(batch, i);
         } else {
-            tencode ? addTencode(batch, i, &pass) : addMdes(batch, i, &pass);
-            setKernels(&pass, tencode, rowsAligned(batch.frames[i]));
+            addFrames(batch, i, &pass);
+            pass.kernel = lastEventKernelFor(pass.params.repr.channels, tencode, rowsAligned(batch.frames[i]));
         }
     }
     if (shared.params.mdes || shared.params.tencode) {
-        setKernels(&shared, shared.params.tencode != nullptr, all_aligned);
+        shared.kernel = lastEventKernelFor(shared.params.repr.channels, shared.params.tencode != nullptr, all_aligned);
         passes->pass[passes->count++] = shared;
     }
 }

@@ -1,6 +1,6 @@
-// Rows of event frames: stacks of 200,000 events, mostly of 1280 x 720 pixels; uniform and clustered; from 1000 to 600
-// million events; in memory and through the pipeline.
-#include "harness/frames.hpp"
+// Rows of event frames: stacks of 200,000 events, mostly of 1280 x 720 pixels; uniform, clustered, with a hot pixel or a lamp; all
+// events in one window; from 1000 to 600 million events; in memory and through the pipeline.
+#include "frames.hpp"
 
 #include "cusight/events.h"
 #include "peers/events.hpp"
@@ -20,7 +20,8 @@ constexpr perf::Size SENSOR = {COLS, ROWS};
 constexpr size_t STACK = 200000, FRAME = size_t{2} * ROWS * COLS;
 constexpr size_t TIMED = 60000000; // inputs of more events have no times: their representations use none
 
-enum class Spread { UNIFORM, EDGES, HOT_PIXEL, ONE_PIXEL, SORTED };
+// HOT_PIXEL: a fifth of all events on one pixel. LAMP: three in ten in one tile of 16 x 16.
+enum class Spread { UNIFORM, EDGES, HOT_PIXEL, LAMP, ONE_PIXEL, SORTED };
 
 uint64_t mixed(uint64_t i) {
     i = (i + 1) * 0x9E3779B97F4A7C15u;
@@ -61,8 +62,11 @@ class Input {
                 uint64_t pixel = (r & 0xffffffff) * sensor.pixels() >> 32;
                 if (spread == Spread::EDGES && (r >> 32 & 3)) // three quarters on four moving lines, 24 pixels wide
                     pixel = pixel / cols * cols + (i / 40000 * 3 + (r >> 34 & 3) * 300 + (r >> 36) % 24) % cols;
-                if (spread == Spread::ONE_PIXEL || (spread == Spread::HOT_PIXEL && (r >> 32 & 63) == 0))
+                const uint64_t percent = (r >> 32 & 0xffffff) * 100 >> 24;
+                if (spread == Spread::ONE_PIXEL || (spread == Spread::HOT_PIXEL && percent < 20))
                     pixel = 222 * cols + 333;
+                if (spread == Spread::LAMP && percent < 30)
+                    pixel = (208 + (r & 15)) * cols + 320 + (r >> 4 & 15);
                 x[i] = static_cast<uint16_t>(pixel % cols);
                 y[i] = static_cast<uint16_t>(pixel / cols);
                 p[i] = r >> 63;
@@ -154,6 +158,8 @@ double mdesTencodeBytes(size_t n) {
     return 13.0 * static_cast<double>(n) + static_cast<double>((n + STACK - 1) / STACK * FRAME / 2 * 13);
 }
 
+constexpr char HOT_PIXEL_NOTE[] = "20 % on one pixel", LAMP_NOTE[] = "30 % in one tile of 16 x 16";
+
 void histogram(const std::string &name, size_t n, Spread spread, const std::string &note, bool with_peers) {
     perf::bothSpaces([&](cusSpace space) {
         perf::Row row("events/histogram/" + name, space, histogramBytes(n));
@@ -223,7 +229,10 @@ TEST(Events, Histogram60MEdges) {
     histogram("60M/edges", 60000000, Spread::EDGES, "three quarters on moving edges", false);
 }
 TEST(Events, Histogram60MHotPixel) {
-    histogram("60M/hot-pixel", 60000000, Spread::HOT_PIXEL, "1.6 % on one pixel", false);
+    histogram("60M-hot-pixel", 60000000, Spread::HOT_PIXEL, HOT_PIXEL_NOTE, false);
+}
+TEST(Events, Histogram60MLamp) {
+    histogram("60M-lamp", 60000000, Spread::LAMP, LAMP_NOTE, false);
 }
 TEST(Events, Histogram60MOnePixel) {
     histogram("60M/one-pixel", 60000000, Spread::ONE_PIXEL, "all on one pixel", false);
@@ -272,6 +281,49 @@ TEST(Events, Representations60M) {
     cusRepresentation normalized = cusRepresentationDefaults(CUS_REPR_VOXEL_GRID);
     normalized.normalize = 1;
     measure(normalized, "voxel_grid/60M/normalized", "uniform, frames read for mean and deviation and once more");
+}
+
+// Of other events, sensors and windows, on the device.
+void otherInput(const std::string &name, const std::vector<cusRepresentationKind> &kinds, Spread spread,
+                const std::string &note, perf::Size sensor = SENSOR, bool one_window = false) {
+    if (!perf::wants(CUS_DEVICE))
+        return;
+    std::unique_ptr<Input> input;
+    for (const cusRepresentationKind kind : kinds) {
+        perf::Row row(std::string("events/") + cusRepresentationName(kind) + "/" + name, CUS_DEVICE, 0);
+        row.note(note);
+        if (perf::listing()) {
+            row.report();
+            continue;
+        }
+        if (!input)
+            input = std::make_unique<Input>(60000000, spread, CUS_DEVICE, false, sensor);
+        StackerWithFrames stack(CUS_DEVICE, defaults({kind}), sensor);
+        const std::vector<cusEventWindow> windows =
+            one_window ? std::vector<cusEventWindow>{{0, 60000000}} : input->windows;
+        row.measure([&](cusStream stream, int) { return stack(*input, windows, stream); });
+        row.report();
+    }
+}
+
+TEST(Events, VoxelGrid60MCrowded) {
+    otherInput("60M-hot-pixel", {CUS_REPR_VOXEL_GRID}, Spread::HOT_PIXEL, HOT_PIXEL_NOTE);
+    otherInput("60M-lamp", {CUS_REPR_VOXEL_GRID}, Spread::LAMP, LAMP_NOTE);
+}
+
+// Rows of pixels that are not whole vectors.
+TEST(Events, OddWidth60M) {
+    otherInput("60M-346x260", {CUS_REPR_HISTOGRAM, CUS_REPR_MDES, CUS_REPR_VOXEL_GRID}, Spread::UNIFORM, "uniform",
+               {346, 260});
+    otherInput("60M-352x260", {CUS_REPR_HISTOGRAM, CUS_REPR_MDES, CUS_REPR_VOXEL_GRID}, Spread::UNIFORM,
+               "uniform, rows of whole vectors", {352, 260});
+}
+
+TEST(Events, OneWindow60M) {
+    otherInput("60M-one-window", {CUS_REPR_HISTOGRAM, CUS_REPR_MDES, CUS_REPR_VOXEL_GRID}, Spread::UNIFORM, "uniform",
+               SENSOR, true);
+    otherInput("60M-one-window/hot-pixel", {CUS_REPR_HISTOGRAM, CUS_REPR_VOXEL_GRID}, Spread::HOT_PIXEL, HOT_PIXEL_NOTE,
+               SENSOR, true);
 }
 
 // One stack, as for a live camera.

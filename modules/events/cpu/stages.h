@@ -1,8 +1,8 @@
-/* What the stages of the host backend give each other: events to accumulators, accumulators to rows of pixels. */
-#ifndef CUSI_EVENTS_HOST_H
-#define CUSI_EVENTS_HOST_H
+/* The stages of the host backend: events become accumulators, and accumulators become rows of pixels. */
+#ifndef CUSI_EVENTS_CPU_STAGES_H
+#define CUSI_EVENTS_CPU_STAGES_H
 
-#include "events_backend.h"
+#include "events/backend.h"
 
 enum { EVENTS_AT_ONCE = 512 };
 #define OUTSIDE UINT32_MAX
@@ -26,31 +26,31 @@ typedef struct Events {
  * CODE_POSITIVE, its level among the 16 mixed-density windows times CODE_LEVEL, and TENCODE's green in the low byte. */
 enum { CODE_EVENT = 1 << 13, CODE_POSITIVE = 1 << 12, CODE_LEVEL = 1 << 8 };
 
-/* ---- events_host_accumulate.c: each returns how many events lie in the band ------------------------------------------ */
+/* ---- accumulate.c: each returns how many events lie in the band ------------------------------------------------------ */
 
 /* Counts events from .. to - 1, saturating at `ceiling`. */
 uint64_t events_host_count(const Events *events, uint32_t from, uint32_t to, const Grid *grid, uint8_t *counts,
                            uint8_t ceiling);
-/* Codes of the last events; green only if with_green. */
+/* Leaves codes of the last events, with green only if with_green. */
 uint64_t events_host_lastCodes(const Events *events, const Grid *grid, int with_green, uint16_t *codes);
-/* Indices + 1 of the last events. */
+/* Leaves indices + 1 of the last events. */
 uint64_t events_host_lastIndices(const Events *events, const Grid *grid, uint32_t *indices);
 uint64_t events_host_sumPolarities(const Events *events, const Grid *grid, int32_t *sum);
 uint64_t events_host_sumVoxels(const Events *events, const Grid *grid, int bins, int64_t *voxels);
-/* Where the time bins of STACKED_HISTOGRAM begin. */
+/* Finds where the time bins of STACKED_HISTOGRAM begin. */
 void events_host_timeLevels(const Events *events, int bins, EventsLevels *levels);
 
-/* ---- events_host_pixels.c: a row of accumulators to a row of a frame ------------------------------------------------- */
+/* ---- pixels.c: a row of accumulators to a row of a frame ---------------------------------------------------------------- */
 
 void events_host_mdesRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row);
 void events_host_tencodeRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row);
-/* In place: channel k counted level k alone, but window k of MDES_COUNT holds levels k and up. */
+/* Adds later channels to each, in place: channel k counted level k alone, but window k of MDES_COUNT holds levels k and up. */
 void events_host_addNewerLevels(uint8_t *row, size_t cols, size_t channels);
 void events_host_diffRow(const int32_t *sum, size_t cols, int8_t *row);
 void events_host_voxelRow(const int64_t *voxels, size_t n, float *row);
 void events_host_surfaceRow(const uint32_t *indices, size_t n, const cusRepresentation *r, const Events *events,
                             float *row);
-/* The non-zero values of a frame lose their mean and are divided by their standard deviation. */
+/* Subtracts the mean from the non-zero values of a frame and divides them by their standard deviation. */
 void events_host_normalize(cusMat *frames, size_t top, size_t rows);
 
 #endif

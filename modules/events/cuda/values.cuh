@@ -1,9 +1,9 @@
-// How events are weighted and accumulators become values, for windows made at once (events_values.cu) and in
-// parts (events_long.cu).
-#ifndef CUSI_EVENTS_VALUES_CUH
-#define CUSI_EVENTS_VALUES_CUH
+// How events are weighted and accumulators become values, for windows made at once (values.cu) and event by event
+// (long.cu).
+#ifndef CUSI_EVENTS_CUDA_VALUES_CUH
+#define CUSI_EVENTS_CUDA_VALUES_CUH
 
-#include "events_cuda.cuh"
+#include "events/cuda/stages.cuh"
 
 namespace cusi::events {
 
@@ -19,20 +19,15 @@ __device__ inline unsigned levelOf(const EventsLevels &levels, unsigned index) {
     return level;
 }
 
-__device__ inline void mdesLevels(unsigned n, unsigned channels, EventsLevels *levels) {
-    if (threadIdx.x <= EVENTS_MAX_CHANNELS) {
-        unsigned start = 0;
-        for (unsigned j = 1; j <= threadIdx.x && j < 32; ++j)
-            start += n >> j;
-        levels->begin[threadIdx.x] = threadIdx.x < channels ? start : n;
-    }
-}
-
 // The levels of window w. The caller synchronizes the block before they are read.
 template<Kind KIND>
 __device__ inline void prepareLevels(const Representation &repr, unsigned w, const Window &window, EventsLevels *levels) {
-    if (KIND == MDES_COUNT)
-        mdesLevels(static_cast<unsigned>(window.last - window.first), repr.channels, levels);
+    if (KIND == MDES_COUNT && threadIdx.x == 0) {
+        const unsigned n = static_cast<unsigned>(window.last - window.first), channels = repr.channels;
+        eventsMdesLevels(n, static_cast<int>(channels), levels);
+        for (unsigned k = channels; k < EVENTS_MAX_CHANNELS; ++k)
+            levels->begin[k + 1] = n;
+    }
     if (KIND == STACKED_HISTOGRAM && threadIdx.x <= EVENTS_MAX_CHANNELS)
         levels->begin[threadIdx.x] = repr.levels[w].begin[threadIdx.x];
 }
@@ -60,12 +55,6 @@ struct VoxelTimes {
         double time = product * inverse;
         time = fma(fma(-time, dt, product), inverse, time);
         return fma(fma(-time, dt, product), inverse, time);
-    }
-    // Bin and weight in one number: bin << VOXEL_BITS | weight in the next bin. Where that weight rounds up to the whole unit
-    // it is the next bin and 0, which adds the same. The sum is exact above 1 bin, and the conversion saturates.
-    __device__ uint32_t position(int64_t t) const {
-        return min(__double2uint_rz(fma(binsBefore(t), EVENTS_VOXEL_UNIT, 0.5)), static_cast<uint32_t>(last_bin)
-                                                                                     << VOXEL_BITS);
     }
     __device__ VoxelWeights operator()(int64_t t, bool positive) const {
         const double time = fmin(fmax(binsBefore(t), 0.0), last_bin);

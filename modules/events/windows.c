@@ -1,6 +1,6 @@
 /* Windows of a recording, and the checks and searches that both backends, the stacker and the pipeline share. */
 #include "check.h"
-#include "events_backend.h"
+#include "events/backend.h"
 
 #include <assert.h>
 
@@ -49,17 +49,6 @@ uint64_t eventsWindowCount(const cusWindowing *windowing, uint64_t extent) {
     const uint64_t complete = extent >= windowing->length ? (extent - windowing->length) / stride + 1 : 0;
     /* complete * stride does not wrap: complete - 1 strides lie inside the extent, and a stride is below 2^63. */
     return complete + (windowing->keep_incomplete && complete * stride < extent);
-}
-
-uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_t origin, uint64_t relative) {
-    uint64_t first = 0;
-    while (count > 0) {
-        const uint64_t half = count / 2;
-        const int before = t[first + half] < origin || (uint64_t)t[first + half] - (uint64_t)origin < relative;
-        first = before ? first + half + 1 : first;
-        count = before ? count - half - 1 : half;
-    }
-    return first;
 }
 
 static void hostWindows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,

@@ -1,4 +1,4 @@
-#include "events_support.hpp"
+#include "events/support.hpp"
 
 #include <cstdio>
 #include <cstring>

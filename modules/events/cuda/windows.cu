@@ -1,6 +1,6 @@
 // The bounds of windows: given by the caller, found by duration, and the time bins within them.
 #include "device.h"
-#include "events_cuda.cuh"
+#include "events/cuda/stages.cuh"
 
 #include <algorithm>
 
@@ -28,21 +28,14 @@ __global__ void timeLevels(const Source source, const Windows windows, unsigned 
     if (w >= count)
         return;
     const Window window = windows[w];
-    const unsigned n = static_cast<unsigned>(window.last - window.first);
-    unsigned begin = n;
+    const uint64_t n = window.last - window.first;
+    uint64_t begin = n;
     if (k < bins && n > 0) {
         const int64_t *t = source.t + window.first;
-        const uint64_t start = eventsBinStart(k, bins, static_cast<uint64_t>(t[n - 1]) - static_cast<uint64_t>(t[0]));
-        unsigned low = 0, high = n;
-        while (low < high) {
-            const unsigned middle = low + (high - low) / 2;
-            const bool before = t[middle] < t[0] || static_cast<uint64_t>(t[middle]) - static_cast<uint64_t>(t[0]) < start;
-            low = before ? middle + 1 : low;
-            high = before ? high : middle;
-        }
-        begin = low;
+        const uint64_t dt = static_cast<uint64_t>(t[n - 1]) - static_cast<uint64_t>(t[0]);
+        begin = eventsLowerBound(t, n, t[0], eventsBinStart(k, bins, dt));
     }
-    levels[w].begin[k] = begin;
+    levels[w].begin[k] = static_cast<uint32_t>(begin);
 }
 
 // Windows by duration, a thread per bound.
@@ -52,15 +45,7 @@ __global__ void durationWindows(const Source source, unsigned long long stride, 
     for (unsigned long long i = blockIdx.x * static_cast<unsigned long long>(blockDim.x) + threadIdx.x; i < 2 * windows;
          i += static_cast<unsigned long long>(gridDim.x) * blockDim.x) {
         const unsigned long long start = i / 2 * stride + (i % 2 ? length : 0);
-        unsigned long long low = 0, high = source.count;
-        while (low < high) {
-            const unsigned long long middle = low + (high - low) / 2;
-            const bool before = source.t[middle] < source.t[0] ||
-                                static_cast<uint64_t>(source.t[middle]) - static_cast<uint64_t>(source.t[0]) < start;
-            low = before ? middle + 1 : low;
-            high = before ? high : middle;
-        }
-        (i % 2 ? list[i / 2].last : list[i / 2].first) = low;
+        (i % 2 ? list[i / 2].last : list[i / 2].first) = eventsLowerBound(source.t, source.count, source.t[0], start);
     }
 }
 

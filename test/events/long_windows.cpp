@@ -1,6 +1,6 @@
-// Times of long windows, which the device makes in parts: equal times, gaps, bursts, spans of more than 2^32 microseconds. A
-// run of neighboring events whose times differ too much is handled apart from the others.
-#include "events_support.hpp"
+// Long windows, whose events a GPU adds up in device memory one by one: alone, among short and empty ones, with crowded contents,
+// and with times of many magnitudes.
+#include "events/support.hpp"
 
 #ifdef CUSIGHT_HAVE_CUDA
 #include <cuda_runtime.h>
@@ -10,8 +10,35 @@ namespace {
 
 using namespace events;
 
-class EventsTimes : public support::SpaceTest {};
-CUS_BOTH_SPACES(EventsTimes);
+class EventsLong : public support::SpaceTest {};
+CUS_BOTH_SPACES(EventsLong);
+
+// Each kind alone, since a window is long by the kinds that are made of it.
+TEST_P(EventsLong, OneTile) {
+    std::mt19937_64 random = support::generator();
+    const size_t n = space() == CUS_DEVICE ? 420000 : 60000;
+    for (Content content : CONTENTS) {
+        const Events events = eventsOf(content, n, 24, 40, random);
+        for (const cusRepresentation &r : allKinds())
+            check(events, {{0, n}}, 24, 40, {r}, space());
+        for (const cusRepresentation &r : otherOptions(random))
+            check(events, {{5, n - 3}}, 24, 40, {r}, space(), 1 + random() % 9);
+        if (HasFailure())
+            return;
+    }
+}
+
+// Long windows among short and empty ones, in one call.
+TEST_P(EventsLong, AmongShortAndEmptyWindows) {
+    std::mt19937_64 random = support::generator();
+    const size_t n = space() == CUS_DEVICE ? 800000 : 50000;
+    const Events events = eventsOf(Content::HALF_ON_ONE_PIXEL, n, 33, 130, random);
+    const std::vector<cusEventWindow> windows = {{3, 900}, {0, 0}, {7, n - 1}, {n, n}, {1, n}, {n / 2, n / 2 + 300},
+                                                 {9, 9}};
+    for (const cusRepresentation &r : allKinds())
+        check(events, windows, 33, 130, {r}, space());
+    check(events, windows, 33, 130, allKinds(), space());
+}
 
 enum class Times { EQUAL, STEADY, BURSTS, ONE_GAP, RARE, LAST_ALONE, MIXED };
 constexpr Times ALL_TIMES[] = {Times::EQUAL, Times::STEADY,     Times::BURSTS, Times::ONE_GAP,
@@ -39,7 +66,7 @@ int64_t stepOf(Times times, size_t i, size_t n, std::mt19937_64 &random) {
 }
 
 // A third of the events are on one pixel.
-Events eventsOf(Times times, size_t n, int rows, int cols, std::mt19937_64 &random) {
+Events timedEvents(Times times, size_t n, int rows, int cols, std::mt19937_64 &random) {
     Events events;
     int64_t t = times == Times::ONE_GAP ? -(int64_t{1} << 60) : -12345;
     for (size_t i = 0; i < n; ++i) {
@@ -50,37 +77,55 @@ Events eventsOf(Times times, size_t n, int rows, int cols, std::mt19937_64 &rand
     return events;
 }
 
-cusRepresentation voxelGrid(int channels) {
-    cusRepresentation r = repr(CUS_REPR_VOXEL_GRID);
-    r.channels = channels;
-    return r;
-}
-
-TEST_P(EventsTimes, VoxelGrid) {
+TEST_P(EventsLong, UnevenTimes) {
     std::mt19937_64 random = support::generator();
-    const size_t last = space() == CUS_DEVICE ? 52 * 8192 + 1 : 3001; // the last run has one event
+    const size_t n = space() == CUS_DEVICE ? 425000 : 3000;
     for (const Times times : ALL_TIMES) {
-        const Events events = eventsOf(times, last + 2, 21, 37, random);
-        for (const int channels : {1, 2, 5, 16})
-            check(events, {{3, last}}, 21, 37, {voxelGrid(channels)}, space(), random() % 10);
+        const Events events = timedEvents(times, n, 21, 37, random);
+        for (cusRepresentation r : {repr(CUS_REPR_VOXEL_GRID), repr(CUS_REPR_TIME_SURFACE)}) {
+            r.channels = 1 + static_cast<int>(random() % 16);
+            check(events, {{3, n - 2}}, 21, 37, {r}, space(), random() % 10);
+        }
         if (HasFailure())
             return;
     }
 }
 
-// Times follow each other more closely, so that most runs are not handled apart; frames of one tile and of several.
-TEST(EventsTimesCuda, VoxelGridAsOnTheHost) {
+// Frames of many tiles.
+TEST(EventsLongCuda, AsOnTheHost) {
     CUS_NEEDS(CUS_DEVICE);
     std::mt19937_64 random = support::generator();
-    const size_t n = 2600000;
-    for (const auto &[rows, cols] : {std::pair{30, 50}, std::pair{100, 300}})
-        for (const Times times : ALL_TIMES) {
-            const Events events = eventsOf(times, n, rows, cols, random);
-            for (const int channels : {1, 2, 3, 5, 16})
-                expectSameAsOnHost(events, {{random() % 9, n - random() % 9}}, rows, cols, {voxelGrid(channels)});
+    for (const auto &[rows, cols, n] : {std::tuple{300, 401, size_t{4500000}}, std::tuple{720, 1280, size_t{6000001}}})
+        for (Content content : CONTENTS) {
+            const Events events = eventsOf(content, n, rows, cols, random);
+            for (const cusRepresentation &r : allKinds())
+                expectSameAsOnHost(events, {{3, n}}, rows, cols, {r});
             if (HasFailure())
                 return;
         }
+}
+
+// Sums past 32 bits that return: 60,000 positive events and then as many negative ones on one pixel.
+TEST(EventsLongCuda, VoxelSumsPast32Bits) {
+    CUS_NEEDS(CUS_DEVICE);
+    cusRepresentation r = repr(CUS_REPR_VOXEL_GRID);
+    Events events;
+    for (int i = 0; i < 500000; ++i)
+        events.add(i, 7, 3, i / 60000 % 2 == 0);
+    for (int channels : {1, 2, 5, 16}) {
+        r.channels = channels;
+        expectSameAsOnHost(events, {{0, events.size()}}, 20, 30, {r});
+        expectSameAsOnHost(events, {{0, 120000}, {60000, 500000}, {9, 440009}}, 300, 200, {r}); // tile by tile
+    }
+}
+
+// More events than the workspace holds, all on one pixel.
+TEST(EventsLongCuda, HugeWindowOnOnePixel) {
+    CUS_NEEDS(CUS_DEVICE);
+    std::mt19937_64 random = support::generator();
+    const Events events = eventsOf(Content::ONE_PIXEL, 70000000, 100, 100, random);
+    for (cusRepresentationKind kind : {CUS_REPR_HISTOGRAM, CUS_REPR_VOXEL_GRID, CUS_REPR_TENCODE})
+        expectSameAsOnHost(events, {{1, events.size()}}, 100, 100, {repr(kind)});
 }
 
 #ifdef CUSIGHT_HAVE_CUDA
@@ -100,13 +145,14 @@ void copyEvents(const SpaceEvents &from, const SpaceEvents &to) {
 }
 
 // A graph of a call with a long window reads events, and times, as they are when it runs.
-TEST(EventsTimesCuda, LongWindowInAGraph) {
+TEST(EventsLongCuda, InAGraph) {
     CUS_NEEDS(CUS_DEVICE);
     std::mt19937_64 random = support::generator();
     const size_t n = 420000;
     const int rows = 24, cols = 40;
-    const Events contents[] = {eventsOf(Times::STEADY, n, rows, cols, random),
-                               eventsOf(Times::MIXED, n, rows, cols, random), eventsOf(Times::RARE, n, rows, cols, random)};
+    const Events contents[] = {timedEvents(Times::STEADY, n, rows, cols, random),
+                               timedEvents(Times::MIXED, n, rows, cols, random),
+                               timedEvents(Times::RARE, n, rows, cols, random)};
     const std::vector<cusEventWindow> windows = {{1, n}};
     cudaStream_t stream = nullptr;
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);

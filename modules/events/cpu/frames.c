@@ -1,21 +1,12 @@
-/* Event frames on the CPU. Each thread makes a frame, or a band of its rows if fewer windows than threads have events, and reads
+/* Event frames on the CPU. Each thread makes a frame, or a band of its rows if there are fewer windows than threads, and reads
  * the events in order: no atomics are needed, and a pixel's last event is the one written last. */
 #include "check.h"
-#include "events_host.h"
+#include "events/cpu/stages.h"
 #include "host.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __SSE2__
-#include <immintrin.h>
-#endif
-
-/* Frames without events bypass the caches if a call writes at least so much, in pieces of at least so much each: of shorter ones,
- * the cache lines at their ends, which do not, take longer than that saves. */
-enum { STREAM_BYTES = 32 << 20, STREAMED_PIECE = 1 << 10 };
-/* Among more windows a thread it does not matter if one thread alone makes the only one that has events. */
-enum { BANDED_WINDOWS = 16 };
 
 typedef struct HostState {
     int threads;
@@ -38,9 +29,8 @@ typedef struct Band {
     Events events;
     size_t row0, rows;
     void *scratch;
-    cusMat *frames; /* of the whole batch */
+    cusMat *frames; /* the whole call's */
     size_t top;     /* the frame's first row in them */
-    int large;      /* whether the batch is too large for the caches */
 } Band;
 
 static void *bandRow(const Band *band, int representation, size_t y) {
@@ -48,47 +38,9 @@ static void *bandRow(const Band *band, int representation, size_t y) {
     return (char *)frame->data + (band->top + band->row0 + y) * frame->step;
 }
 
-static void clearBand(const Band *band, int representation) {
+static void fillBand(const Band *band, int representation, int value) {
     for (size_t y = 0; y < band->rows; ++y)
-        memset(bandRow(band, representation, y), 0, cusi_rowBytes(&band->frames[representation]));
-}
-
-/* memset() past the caches, so that the memory is not read first. Other threads see it after finishStreams(). */
-static void streamBytes(uint8_t *to, int value, size_t n) {
-#ifdef __SSE2__
-    size_t head = -(uintptr_t)to % 64; /* whole cache lines */
-    head = head < n ? head : n;
-    const size_t end = head + (n - head) / 64 * 64;
-    const __m128i values = _mm_set1_epi8((char)value);
-    memset(to, value, head);
-    for (size_t i = head; i < end; i += sizeof values)
-        _mm_stream_si128((__m128i *)(to + i), values);
-    memset(to + end, value, n - end);
-#else
-    memset(to, value, n);
-#endif
-}
-
-static void finishStreams(void) {
-#ifdef __SSE2__
-    _mm_sfence();
-#endif
-}
-
-/* A band of a window without events. */
-static void makeEmpty(const Band *band, int index) {
-    const cusRepresentation *r = &band->stacker->representations[index];
-    const cusMat *frame = &band->frames[index];
-    const int value = r->kind == CUS_REPR_MDES && r->depth == CUS_8U ? 128 : 0;
-    const size_t row_bytes = cusi_rowBytes(frame), joined = frame->step == row_bytes ? band->rows : 1;
-    if (!band->large || joined * row_bytes < STREAMED_PIECE) {
-        for (size_t y = 0; y < band->rows; y += joined)
-            memset(bandRow(band, index, y), value, joined * row_bytes);
-        return;
-    }
-    for (size_t y = 0; y < band->rows; y += joined)
-        streamBytes(bandRow(band, index, y), value, joined * row_bytes);
-    finishStreams(); /* once: each waits until the bytes have arrived */
+        memset(bandRow(band, representation, y), value, cusi_rowBytes(&band->frames[representation]));
 }
 
 static void *clearScratch(const Band *band, size_t bytes_per_pixel) {
@@ -111,11 +63,11 @@ static void setPolarityOffset(Grid *grid, const cusRepresentation *r, uint32_t o
 static uint64_t makeHistogram(const Band *band, int index) {
     Grid grid = gridOf(band, band->frames[index].step, 2);
     setPolarityOffset(&grid, &band->stacker->representations[index], 1);
-    clearBand(band, index);
+    fillBand(band, index, 0);
     return events_host_count(&band->events, 0, band->events.count, &grid, bandRow(band, index, 0), 255);
 }
 
-/* All MDES and TENCODE representations from `index` on, from one pass over the events. */
+/* Makes all MDES and TENCODE representations from `index` on in one pass over the events. */
 static uint64_t makeFromLastEvents(const Band *band, int index) {
     const size_t cols = (size_t)band->stacker->cols;
     const Grid grid = gridOf(band, cols, 1);
@@ -137,7 +89,7 @@ static uint64_t makeFromLastEvents(const Band *band, int index) {
 /* Counts each level in a channel of its own. */
 static uint64_t countLevels(const Band *band, int index, const Grid *grid, const EventsLevels *levels, uint8_t ceiling) {
     uint64_t inside = 0;
-    clearBand(band, index);
+    fillBand(band, index, 0);
     for (int k = 0; k < band->stacker->representations[index].channels; ++k)
         inside += events_host_count(&band->events, levels->begin[k], levels->begin[k + 1], grid,
                                     (uint8_t *)bandRow(band, index, 0) + k, ceiling);
@@ -218,13 +170,6 @@ static uint64_t makeRepresentation(const Band *band, int index) {
     return 0;
 }
 
-static size_t bytesOf(const cusEventStacker *stacker, const cusMat *frames) {
-    size_t bytes = 0;
-    for (int i = 0; i < stacker->count; ++i)
-        bytes += cusi_rowBytes(&frames[i]) * (size_t)frames[i].rows;
-    return bytes;
-}
-
 /* Whether makeRepresentation() of an earlier representation makes this one too. */
 static int madeBefore(const cusEventStacker *stacker, int index) {
     if (eventsUsesLastEvent(stacker->representations[index].kind))
@@ -242,29 +187,22 @@ static size_t rowsWithin32Bits(const cusEventStacker *stacker, const cusMat *fra
     return step < OUTSIDE ? OUTSIDE / step : 1;
 }
 
-/* Enough to keep all threads busy with the windows that have events, or with all if none has. */
-static size_t bandsPerFrame(const cusEventStacker *stacker, const cusEventWindow *windows, size_t window_count,
-                            const cusMat *frames) {
+/* Returns enough bands to keep all threads busy. */
+static size_t bandsPerFrame(const cusEventStacker *stacker, size_t window_count, const cusMat *frames) {
     const size_t rows = (size_t)stacker->rows, max_rows = rowsWithin32Bits(stacker, frames);
-    const size_t threads = (size_t)((const HostState *)stacker->state)->threads, least = (rows + max_rows - 1) / max_rows;
-    size_t filled = 0;
-    for (size_t w = 0; w < window_count; ++w)
-        filled += windows[w].first < windows[w].last;
-    const size_t shared = filled ? filled : window_count;
-    size_t bands = shared > 0 && window_count <= BANDED_WINDOWS * threads ? (threads + shared - 1) / shared : 1;
-    bands = bands > least ? bands : least;
+    const size_t threads = (size_t)((const HostState *)stacker->state)->threads, least = (rows + max_rows - 1) / max_rows,
+                 wanted = (threads + window_count - 1) / window_count, bands = wanted > least ? wanted : least;
     return bands < rows ? bands : rows;
 }
 
 cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                             size_t window_count, cusMat *frames) {
     HostState *state = stacker->state;
-    const size_t rows = (size_t)stacker->rows, bands = bandsPerFrame(stacker, windows, window_count, frames);
+    const size_t rows = (size_t)stacker->rows, bands = bandsPerFrame(stacker, window_count, frames);
     uint64_t inside = 0, all = 0;
     for (size_t w = 0; w < window_count; ++w)
         all += windows[w].last - windows[w].first;
     const int64_t tasks = (int64_t)(window_count * bands);
-    const int large = bytesOf(stacker, frames) >= STREAM_BYTES;
 #pragma omp parallel for schedule(dynamic) num_threads(state->threads) reduction(+ : inside)
     for (int64_t task = 0; task < tasks; ++task) {
         const size_t w = (size_t)task / bands, part = (size_t)task % bands;
@@ -282,11 +220,11 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
             .scratch = state->scratch[threadNumber()],
             .frames = frames,
             .top = w * rows,
-            .large = large,
         };
         for (int i = 0; i < stacker->count; ++i) {
             if (band.events.count == 0) {
-                makeEmpty(&band, i);
+                const cusRepresentation *r = &stacker->representations[i];
+                fillBand(&band, i, r->kind == CUS_REPR_MDES && r->depth == CUS_8U ? 128 : 0);
                 continue;
             }
             if (madeBefore(stacker, i))

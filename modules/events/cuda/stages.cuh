@@ -1,23 +1,23 @@
 // What the stages of the CUDA backend share: windows, events, tiles and sorted runs, and the functions that they offer each
 // other. How the stages work, what limits them and how their constants were found: docs/internals/events.md.
-#ifndef CUSI_EVENTS_CUDA_CUH
-#define CUSI_EVENTS_CUDA_CUH
+#ifndef CUSI_EVENTS_CUDA_STAGES_CUH
+#define CUSI_EVENTS_CUDA_STAGES_CUH
 
 #include "cuda.cuh"
-#include "events_backend.h"
+#include "events/backend.h"
 
 namespace cusi::events {
 
 constexpr int CHUNK = 8;                 // events that a thread loads together
-constexpr int GREEN_LEVELS = 256;        // of TENCODE
-constexpr uint32_t CODE_MARK = 1u << 30; // above all keys of sorted events: events_last_event.cu
+constexpr int GREEN_LEVELS = 256;        // values of TENCODE's green channel
+constexpr uint32_t CODE_MARK = 1u << 30; // above all keys of sorted events: last_event.cu
 
 namespace tuning {
 constexpr int RUN = 8192; // events that a block sorts
 constexpr int SORT_THREADS = 512;
 constexpr int MAX_TILES = SORT_THREADS - 1; // one thread per tile, and one for the events outside
 constexpr size_t SORTED_BYTES = size_t{128} << 20;
-// log2 of a tile's pixels: HISTOGRAM, and the maximum of the others, whose records have an index
+// log2 of a tile's pixels: for HISTOGRAM, and the maximum for the others, whose records hold an index
 constexpr int HISTOGRAM_TILE = 14, INDEXED_TILE = 13;
 constexpr int VALUES_THREADS = 256;
 constexpr int BATCH_WINDOWS = 4096; // windows per batch, whose bounds lie on the device together
@@ -65,60 +65,47 @@ struct Chunk {
     __device__ bool has(int i) const { return i >= begin && i < end; }
 };
 
-// 16 bytes from any address, in two aligned vectors, which the caller knows to lie inside the array.
-__device__ inline void loadShifted(const uint16_t *from, uint32_t (&out)[4]) {
+// Loads 16 bytes from any address through two aligned vectors. Both must lie inside the array.
+__device__ inline uint4 loadUnaligned(const void *from) {
     const auto address = reinterpret_cast<uintptr_t>(from);
-    const unsigned shift = address % 16;
-    const uint4 *vectors = reinterpret_cast<const uint4 *>(address - shift);
-    const uint4 four = bytesFrom(__ldg(vectors), __ldg(vectors + 1), shift);
-    out[0] = four.x, out[1] = four.y, out[2] = four.z, out[3] = four.w;
+    const uint4 *vectors = reinterpret_cast<const uint4 *>(address - address % 16);
+    return bytesFrom(__ldg(vectors), __ldg(vectors + 1), address % 16);
 }
 
-// The same of 8 bytes.
-__device__ inline void loadShifted(const uint8_t *from, uint32_t (&out)[2]) {
-    const auto address = reinterpret_cast<uintptr_t>(from);
-    const unsigned shift = address % 8;
-    const uint2 *vectors = reinterpret_cast<const uint2 *>(address - shift);
-    const uint2 a = __ldg(vectors), b = __ldg(vectors + 1);
-    const uint32_t first = shift & 4 ? a.y : a.x, second = shift & 4 ? b.x : a.y, third = shift & 4 ? b.y : b.x;
-    out[0] = __funnelshift_r(first, second, shift % 4 * 8);
-    out[1] = __funnelshift_r(second, third, shift % 4 * 8);
-}
-
-// ANYWHERE: for arrays that are not aligned.
-template<bool ANYWHERE>
+// UNALIGNED: fast for arrays that start anywhere; otherwise only aligned arrays are read in vectors.
+template<bool UNALIGNED>
 __device__ inline void load(const Source &source, const Window &window, unsigned long long c, Chunk &chunk) {
     const unsigned long long start = c * CHUNK;
     chunk.begin = start < window.first ? static_cast<int>(window.first - start) : 0;
     chunk.end = start + CHUNK > window.last ? static_cast<int>(window.last - start) : CHUNK;
-    if (ANYWHERE) {
-        // The vectors around reach up to 16 events from `start` on, and back to the 7 before.
-        if (start >= CHUNK && start + 2 * CHUNK <= source.count) {
-            loadShifted(source.x + start, chunk.x);
-            loadShifted(source.y + start, chunk.y);
-            loadShifted(source.p + start, chunk.p);
-            return;
+    // The aligned vectors around unaligned polarities cover events start - 15 .. start + 31.
+    if (UNALIGNED ? start >= 2 * CHUNK && start + 4 * CHUNK <= source.count
+                  : source.aligned && start + CHUNK <= source.count) {
+        const auto vector = [](const void *from) {
+            return UNALIGNED ? loadUnaligned(from) : __ldg(static_cast<const uint4 *>(from));
+        };
+        const uint4 x = vector(source.x + start), y = vector(source.y + start);
+        uint2 p;
+        if constexpr (UNALIGNED) {
+            const uint4 sixteen = loadUnaligned(source.p + start);
+            p = make_uint2(sixteen.x, sixteen.y);
+        } else {
+            p = __ldg(reinterpret_cast<const uint2 *>(source.p + start));
         }
-    } else if (source.aligned && start + CHUNK <= source.count) {
-        const uint4 x = __ldg(reinterpret_cast<const uint4 *>(source.x + start));
-        const uint4 y = __ldg(reinterpret_cast<const uint4 *>(source.y + start));
-        const uint2 p = __ldg(reinterpret_cast<const uint2 *>(source.p + start));
         chunk.x[0] = x.x, chunk.x[1] = x.y, chunk.x[2] = x.z, chunk.x[3] = x.w;
         chunk.y[0] = y.x, chunk.y[1] = y.y, chunk.y[2] = y.z, chunk.y[3] = y.w;
         chunk.p[0] = p.x, chunk.p[1] = p.y;
         return;
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i)
-        chunk.x[i] = chunk.y[i] = 0;
-    chunk.p[0] = chunk.p[1] = 0;
-#pragma unroll
-    for (int i = 0; i < CHUNK; ++i)
-        if (chunk.has(i)) {
-            chunk.x[i / 2] |= static_cast<uint32_t>(source.x[start + i]) << (i % 2 * 16);
-            chunk.y[i / 2] |= static_cast<uint32_t>(source.y[start + i]) << (i % 2 * 16);
-            chunk.p[i / 4] |= static_cast<uint32_t>(source.p[start + i]) << (i % 4 * 8);
-        }
+    for (int i = 0; i < CHUNK; ++i) {
+        const bool has = chunk.has(i);
+        const uint32_t x = has ? source.x[start + i] : 0, y = has ? source.y[start + i] : 0,
+                       p = has ? source.p[start + i] : 0;
+        chunk.x[i / 2] = (i % 2 ? chunk.x[i / 2] : 0) | x << (i % 2 * 16);
+        chunk.y[i / 2] = (i % 2 ? chunk.y[i / 2] : 0) | y << (i % 2 * 16);
+        chunk.p[i / 4] = (i % 4 ? chunk.p[i / 4] : 0) | p << (i % 4 * 8);
+    }
 }
 
 // Element i of packed 16-bit pairs.
@@ -126,23 +113,14 @@ __device__ inline uint32_t element16(const uint32_t *pairs, int i) {
     return i % 2 ? pairs[i / 2] >> 16 : pairs[i / 2] & 0xffff;
 }
 
-// Four words, of which `n` exist.
-__device__ inline void storeWords(uint32_t *out, const uint4 &four, unsigned n) {
-    const uint32_t words[4] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-    for (unsigned i = 0; i < 4; ++i)
-        if (i < n)
-            __stcs(out + i, words[i]);
-}
-
 // ---- Tiles and sorted runs ---------------------------------------------------------------------------------------------
 
 // The frame, or a band of its rows, in tiles of 2^(row_bits + col_bits) pixels, numbered row by row.
 struct Tiling {
-    unsigned rows, cols;  // of the frame
+    unsigned rows, cols;  // the frame's
     unsigned top, bottom; // the band's rows; top is a multiple of a tile's height
     unsigned row_bits, col_bits;
-    unsigned tiles_per_row, tiles; // of the band
+    unsigned tiles_per_row, tiles; // the band's
     __device__ unsigned tile(unsigned row, unsigned col) const {
         return ((row - top) >> row_bits) * tiles_per_row + (col >> col_bits);
     }
@@ -154,23 +132,13 @@ struct Tiling {
 // segment of a tile begins at a multiple of 16 bytes; ends[run][tile] says where it ends. Records:
 //   uint16 (HISTOGRAM)   2 * pixel in the tile + polarity
 //   uint32 (the others)  pixel in the tile (INDEXED_TILE bits), index in the run, polarity (1 bit)
-//   TimedRecord (VOXEL_GRID of long windows)  pixel in the tile (as many bits as that takes), time, polarity (1 bit)
-// Time: the event's position among the bins, of the long window and in units of 1 / EVENTS_VOXEL_UNIT, less the run's base.
-// A run whose positions differ by too much for that holds indices instead, and its base is WIDE_RUN.
-struct TimedRecord {
-    uint32_t word;
-};
-
 struct SortedRuns {
     void *records;
     uint16_t *ends;
-    union {
-        uint32_t *green_begin; // 256 for each window: findGreenLevels()
-        uint32_t *bases;       // TimedRecord, of each run: TIMED + 2 * position, or WIDE_RUN
-    };
+    uint32_t *green_begin; // TENCODE: GREEN_LEVELS per window
     unsigned runs_per_window, pitch;
-    // Of a window of so many events, wherever it begins.
-    static uint64_t mostRuns(uint64_t events) { return divUp<uint64_t>(events + CHUNK - 1, tuning::RUN); }
+    // The most runs that a window of `events` events can have.
+    static uint64_t maxRuns(uint64_t events) { return divUp<uint64_t>(events + CHUNK - 1, tuning::RUN); }
     __device__ static unsigned runs(const Window &window) {
         const unsigned long long events = window.last - window.first / CHUNK * CHUNK;
         return window.first == window.last ? 0 : static_cast<unsigned>(divUp(events, 1ull * tuning::RUN));
@@ -180,14 +148,9 @@ struct SortedRuns {
 template<class Record>
 constexpr unsigned RECORDS_PER_16_BYTES = 16 / sizeof(Record);
 
-// Marks of a run's base; positions have VOXEL_BITS and those of the bin.
-constexpr uint32_t TIMED = 1u << 31, WIDE_RUN = 1u << 30;
-constexpr unsigned VOXEL_BITS = 24;
-static_assert(1u << VOXEL_BITS == EVENTS_VOXEL_UNIT && 2 * (EVENTS_MAX_CHANNELS << VOXEL_BITS) < WIDE_RUN, "");
-
 // ---- Representations ---------------------------------------------------------------------------------------------------
 
-// What is accumulated for a pixel. MDES and TENCODE both follow from its last event.
+// What a pixel accumulates. MDES and TENCODE both follow from its last event.
 enum Kind { LAST_EVENT, TIME_SURFACE, HISTOGRAM, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID };
 
 // What kernels use of a cusRepresentation, and its frames.
@@ -197,7 +160,7 @@ struct Representation {
     unsigned channels, swap, cutoff;
     double decay; // TIME_SURFACE: powers of two per microsecond
     const int64_t *t;
-    const EventsLevels *levels; // STACKED_HISTOGRAM: of each window of the batch
+    const EventsLevels *levels; // STACKED_HISTOGRAM: one per window of the batch
 };
 
 // Accumulators per pixel, as many as it has values.
@@ -208,39 +171,29 @@ __host__ __device__ constexpr unsigned accumulatorsPerPixel(Kind kind, unsigned 
                                                        : channels;
 }
 
-constexpr int STRIP_BITS = 7, STRIP = 1 << STRIP_BITS; // neighboring pixels that are written together
+// Adds the threads' events outside the frame to *skipped, unless it is NULL because another kernel counts them.
+__device__ __forceinline__ void countSkipped(unsigned outside, unsigned long long *skipped) {
+    if (skipped) {
+        outside = warpSum(outside);
+        if ((threadIdx.x & 31) == 0 && outside)
+            atomicAdd(skipped, static_cast<unsigned long long>(outside));
+    }
+}
 
-// Blocks that help with crowded tiles: events_crowded.cuh. A crowded tile has a slot of device memory for each of its
-// pieces.
-struct Helpers {
-    unsigned count, pieces; // count: of a window and a part of its tiles
-    unsigned readers;       // blocks that read a helper's runs together, for each piece
-    unsigned crowded;       // 16-byte pieces of a tile's records per run: two helpers' worth
-    unsigned slot_bytes;
-    void *slots;       // these
-    unsigned *tickets; // and these, the blocks that have added to a slot, are 0 between launches
-};
+constexpr int STRIP_BITS = 7, STRIP = 1 << STRIP_BITS; // a warp writes this many neighboring pixels at a time
 
 // Parameters of a tile kernel: a block makes the pixels of one tile (or a part of it) of one window.
 struct TileParams {
     Windows windows;
     Tiling tiling;
     SortedRuns sorted;
-    Representation repr; // of MDES with 8-bit values the channels alone; not of TENCODE
-    unsigned part_bits;  // tileValuesKernel
-    // MDES of 8 bits, with the bytes for no event, positive and negative, and TENCODE
+    Representation repr; // lastEventKernel uses only the channels
+    unsigned part_bits;  // log2 of the pixels that a block makes
+    // lastEventKernel: its frames, and MDES's bytes for no event, positive and negative
     uint8_t *mdes, *tencode;
     size_t mdes_step, tencode_step;
     unsigned none, positive, negative, swap;
-    // Replace sorted runs: last-event keys in device memory, `pitch` per row; keep_keys: another pass follows
-    uint32_t *keys;
-    unsigned pitch;
-    bool keep_keys;
-    // accumulateKernel: `windows` are parts of this one, whose accumulators are added to, `pitch` pixels per row
-    Window whole;
-    void *sums;
-    bool saturate; // HISTOGRAM: there are too many parts for sums of 16 bits
-    Helpers helpers;
+    const uint32_t *keys; // a long window's last-event keys in device memory, in place of sorted runs; or NULL
 };
 
 using TileKernel = void (*)(TileParams);
@@ -250,13 +203,8 @@ struct TilePass {
     TileKernel kernel;
     unsigned threads;
     size_t shared;
-    unsigned tile_bits, part_bits; // log2 of the pixels of a tile, and of a block
+    unsigned tile_bits, part_bits; // log2 of a tile's pixels, and of those that a block makes
     TileParams params;
-    unsigned helpers = 0; // accumulateKernel: blocks without a tile of their own
-    // The same kernel with helpers; how many pieces they make of a tile's part, a block each, and the bytes of a piece
-    TileKernel helped = nullptr;
-    unsigned helped_pieces = 1;
-    unsigned helped_bytes = 0, record_bytes = 4;
 };
 
 struct TilePasses {
@@ -273,13 +221,9 @@ constexpr char STACK[] = "cusEventStack", CREATE[] = "cusEventStackerCreate";
 struct State {
     void *memory = nullptr; // holds all of the following
     unsigned long long *skipped = nullptr;
-    void *slots = nullptr; // of helpers
-    unsigned *tickets = nullptr;
-    uint32_t *crowded = nullptr; // page-locked, not in `memory`: 1 if a short call has had a crowded tile
-    unsigned helped_calls = 0;   // so many of the next short calls have helpers
     Window *list = nullptr;
     EventsLevels *levels = nullptr; // BATCH_WINDOWS for each representation if one is STACKED_HISTOGRAM
-    void *accumulators = nullptr;   // of a long window
+    void *accumulators = nullptr;   // a long window's
     char *sorted = nullptr;         // runs of events; then the moments of frames
     int multiprocessors = 0;
     size_t values_shared_bytes = 0; // shared memory for accumulators
@@ -291,12 +235,9 @@ struct Batch {
     Source source;
     Windows windows;
     unsigned count;      // windows
-    uint64_t max_events; // of a window
-    Window whole;        // of TimedRecord: the long window, and its bins
-    unsigned bins;
-    bool is_long; // one window, made in parts
-    bool helped;  // crowded tiles have helpers even if the events are few
-    size_t top;   // the first frame's first row
+    uint64_t max_events; // in a window
+    bool is_long;        // one window, through accumulators in device memory
+    size_t top;          // the first frame's first row
     cusMat *frames;
     cudaStream_t stream;
 };
@@ -312,68 +253,48 @@ T *frameTop(const Batch &batch, const cusMat &mat) {
     return reinterpret_cast<T *>(static_cast<char *>(mat.data) + batch.top * mat.step);
 }
 
-// Whether crowded tiles of a group of windows have helpers whatever has been reported.
-bool isHelpedAnyway(const Batch &batch, unsigned count);
-// Records of a run from which on a tile is reported as crowded.
-unsigned crowdedRecords(const Batch &batch, const Tiling &band);
 Kind kindOf(cusRepresentationKind kind);
 Representation representationOf(const Batch &batch, int index);
-// Pixels from one row of accumulators in device memory to the next, a multiple of 4.
-unsigned accumulatorPitch(const cusEventStacker *stacker);
 
-// events_windows.cu: the windows' bounds as kernels read them, and where the time bins of STACKED_HISTOGRAM begin.
+// windows.cu: the windows' bounds as kernels read them, and where the time bins of STACKED_HISTOGRAM begin.
 Source sourceOf(const cusEventArrays *events);
 cusStatus listWindows(State *state, const cusEventWindow *windows, unsigned count, cudaStream_t stream, Windows *result);
 cusStatus findTimeBins(const Batch &batch, int index);
 
-// events_sort.cu: tiles, memory for sorted runs, and the sort.
+// sort.cu: tiles, memory for sorted runs, and the sort.
 Tiling tilingOf(const cusEventStacker *stacker, unsigned bits);
 Tiling bandOf(Tiling tiling, unsigned top);
 cusStatus createSort();
-template<class Record>
-uint64_t runsThatFit(unsigned tiles);
 // Lays out the workspace for a group of windows. Returns their number, 0 if a window is too long for it.
 template<class Record>
 unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted);
-// Sorts windows first .. first + count - 1 of the batch. Record: uint16_t, uint32_t or TimedRecord.
+// Sorts windows first .. first + count - 1 of the batch. Record: uint16_t or uint32_t.
 template<class Record>
 cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first, unsigned count,
                       bool with_green, bool count_skipped);
-// events_sort_timed.cu
-cusStatus createTimedSort();
-template<>
-cusStatus sortWindows<TimedRecord>(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first,
-                                   unsigned count, bool with_green, bool count_skipped);
-// TENCODE's green levels alone.
+// Finds TENCODE's green levels without sorting.
 cusStatus findGreenLevels(const Batch &batch, const Tiling &tiling, const SortedRuns &sorted, unsigned first,
                           unsigned count);
 
-// Passes over sorted runs: events_histogram.cu, events_last_event.cu (MDES and TENCODE), events_values.cu (the others).
+// Passes over sorted runs: histogram.cu, last_event.cu (MDES and TENCODE), values.cu (the others).
 TilePass histogramPass(const Batch &batch, int index);
 cusStatus createLastEvent(const cusEventStacker *stacker);
 void addLastEventPasses(const Batch &batch, TilePasses *passes);
 cusStatus createValues(State *state);
-// log2 of the pixels that a block makes.
+// log2 of the pixels that a block of tileValuesKernel makes.
 unsigned valuesPartBits(const Batch &batch, int index);
 TilePass valuesPass(const Batch &batch, int index);
 
-// events_long.cu: a window in parts that are sorted like windows, through accumulators in device memory.
-struct LongPlan {
-    Tiling tiling;
-    TilePass pass; // from sorted parts to accumulators
-    uint64_t part_runs;
-};
-cusStatus createLong(State *state);
+// long.cu: a window through accumulators in device memory.
 size_t accumulatorBytes(const cusEventStacker *stacker, const cusRepresentation &r);
-// Whether the batch's only window is made in parts, in a call whose windows have `all_events` events.
+// Whether the batch's only window is long, in a call whose windows have `all_events` events.
 bool isLong(const Batch &batch, double all_events);
-LongPlan planLong(const Batch &batch, Kind kind, const Representation &repr);
-// The parts as a batch.
-cusStatus listParts(const Batch &batch, const LongPlan &plan, Batch *parts);
-// Accumulators to a frame of any kind but MDES and TENCODE.
-cusStatus resolveWindow(const Batch &batch, int index);
+// Leaves the pixels' last-event keys in the accumulators.
+cusStatus findKeys(const Batch &batch, bool count_skipped);
+// Makes the window's frame. Not for MDES and TENCODE.
+cusStatus makeLong(const Batch &batch, int index, bool count_skipped);
 
-// events_normalize.cu: VOXEL_GRID with `normalize`.
+// normalize.cu: VOXEL_GRID with `normalize`.
 cusStatus normalizeFrames(const Batch &batch, int index);
 
 } // namespace cusi::events

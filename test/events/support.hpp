@@ -3,7 +3,7 @@
 #pragma once
 
 #include "reference/events.hpp"
-#include "support.hpp"
+#include "../support.hpp"
 
 #include "cusight/events.h"
 
@@ -30,6 +30,37 @@ inline Events randomEvents(size_t n, int rows, int cols, int crowd, std::mt19937
             events.add(t, static_cast<int>(random() % static_cast<uint64_t>(cols + (past ? cols / 8 + 1 : 0))),
                        static_cast<int>(random() % static_cast<uint64_t>(rows + (past ? rows / 8 + 1 : 0))),
                        random() & 1 ? static_cast<int>(1 + random() % 3) : 0);
+    }
+    return events;
+}
+
+// Where events crowd. HOT_PIXEL: a fifth of them on one pixel. LAMP: three in ten on 16 x 16 pixels.
+enum class Content { UNIFORM, HOT_PIXEL, LAMP, ONE_PIXEL, HALF_ON_ONE_PIXEL, TWO_PIXELS, ONE_ROW, ONE_COLUMN, ONE_TILE };
+constexpr Content CONTENTS[] = {Content::UNIFORM,   Content::HOT_PIXEL,         Content::LAMP,
+                                Content::ONE_PIXEL, Content::HALF_ON_ONE_PIXEL, Content::TWO_PIXELS,
+                                Content::ONE_ROW,   Content::ONE_COLUMN,        Content::ONE_TILE};
+
+inline Events eventsOf(Content content, size_t n, int rows, int cols, std::mt19937_64 &random) {
+    Events events;
+    int64_t t = 1000;
+    for (size_t i = 0; i < n; ++i) {
+        int x = static_cast<int>(random() % static_cast<uint64_t>(cols + 1)), // a few outside
+            y = static_cast<int>(random() % static_cast<uint64_t>(rows));
+        const uint64_t percent = random() % 100;
+        if (content == Content::ONE_PIXEL || (content == Content::HALF_ON_ONE_PIXEL && percent < 50) ||
+            (content == Content::HOT_PIXEL && percent < 20))
+            x = cols / 3, y = rows - 1;
+        else if (content == Content::LAMP && percent < 30)
+            x = cols / 3 + x % std::min(16, cols - cols / 3), y = y % std::min(rows, 16);
+        else if (content == Content::TWO_PIXELS)
+            x = i % 2 ? cols / 3 : cols - 1, y = i % 2 ? rows - 1 : 0;
+        else if (content == Content::ONE_ROW)
+            y = rows / 2;
+        else if (content == Content::ONE_COLUMN)
+            x = cols / 2;
+        else if (content == Content::ONE_TILE)
+            x %= std::min(cols, 64), y %= std::min(rows, 16);
+        events.add(t += static_cast<int64_t>(random() & 1), x, y, random() % 8 ? 1 : 0);
     }
     return events;
 }

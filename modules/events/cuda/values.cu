@@ -1,6 +1,6 @@
-// Tiles to pixels: MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF, accumulated in shared memory.
-#include "events_crowded.cuh"
-#include "events_long.cuh"
+// Makes tiles of MDES_COUNT, STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE and EVENT_DIFF from accumulators in shared memory.
+#include "events/cuda/tiles.cuh"
+#include "events/cuda/values.cuh"
 
 #include <algorithm>
 
@@ -8,7 +8,6 @@ namespace cusi::events {
 
 namespace tuning {
 constexpr size_t VALUES_SHARED_BYTES = 40 << 10;
-constexpr unsigned HELPED_VOXEL_RUNS = 32;
 // Percent of the cache that serves as shared memory, where times are gathered through the rest.
 constexpr int VOXEL_CARVEOUT = 72, SURFACE_CARVEOUT = 44;
 } // namespace tuning
@@ -22,20 +21,15 @@ __host__ __device__ constexpr bool countsInBytes(Kind kind) {
     return kind == MDES_COUNT || kind == STACKED_HISTOGRAM;
 }
 
-// Pieces that helpers make of a part, a block each: sums of twice the bits take twice the shared memory.
-__host__ __device__ constexpr unsigned helpedPieces(Kind kind) {
-    return countsInBytes(kind) || kind == VOXEL_GRID ? 2 : 1;
-}
-
 // A pixel's accumulators in shared memory: counts have 8 bits, the others 32, as long as that suffices.
 __host__ __device__ constexpr unsigned sharedBytesPerPixel(Kind kind, unsigned channels) {
     return accumulatorsPerPixel(kind, channels) * (countsInBytes(kind) ? 1 : 4);
 }
 
 // As forRecords(), with pixels counted from the part's first.
-template<bool WHOLE_WARPS = false, class Visit>
+template<class Visit>
 __device__ inline void forRecords(const TileParams &params, const TilePart &part, Visit visit) {
-    forRecords<THREADS, WHOLE_WARPS>(params, part.w, part.runs, part.tile, [&](uint32_t(&pixel)[4], uint32_t(&key)[4]) {
+    forRecords<THREADS>(params, part.w, part.tile, [&](uint32_t(&pixel)[4], uint32_t(&key)[4]) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             pixel[i] -= part.from;
@@ -45,42 +39,16 @@ __device__ inline void forRecords(const TileParams &params, const TilePart &part
     });
 }
 
-// Writes the part to the frame, whose pixels have `bytes` bytes: value(i) gives bytes 16 i .. 16 i + 15, byte(i) one.
-template<bool ALIGNED, bool TOGETHER = false, class Value, class Byte>
-__device__ inline void writePart(const TileParams &params, const TilePart &part, unsigned bytes, Value value, Byte byte) {
-    if constexpr (!ALIGNED) {
-        storePixels<THREADS, TOGETHER>(params, part.w, part.row0, part.col0, part.from, part.pixels, bytes, value, byte);
-    } else {
-        const Tiling &tiling = params.tiling;
-        const unsigned together = bytes == 1   ? 4
-                                  : bytes == 2 ? 2
-                                               : 1; // strips that a warp writes together, to keep all lanes busy
-        const unsigned lanes = 32 / together, lane = threadIdx.x % lanes;
-        for (unsigned s = threadIdx.x / lanes; s < part.pixels / STRIP; s += THREADS / lanes) {
-            const unsigned pixel = part.from + s * STRIP, row = part.row0 + (pixel >> tiling.col_bits),
-                           col = part.col0 + (pixel & ((1u << tiling.col_bits) - 1));
-            if (row >= tiling.bottom || col >= tiling.cols)
-                continue;
-            const unsigned all = min(static_cast<unsigned>(STRIP), tiling.cols - col) * bytes;
-            unsigned char *out = rowOf(static_cast<unsigned char *>(params.repr.frames), params.repr.step,
-                                       static_cast<size_t>(part.w) * tiling.rows + row) +
-                                 static_cast<size_t>(col) * bytes;
-            for (unsigned i = lane; i * 16 < all; i += lanes)
-                __stcs(reinterpret_cast<uint4 *>(out) + i, value(s * (STRIP / 16) * bytes + i));
-        }
-    }
-}
-
-// The same from words alone.
+// Writes the part from words: word(i) gives bytes 4 i .. 4 i + 3.
 template<bool ALIGNED, class Word>
-__device__ inline void writePart(const TileParams &params, const TilePart &part, unsigned bytes, Word word) {
-    writePart<ALIGNED>(
+__device__ inline void writeWords(const TileParams &params, const TilePart &part, unsigned bytes, Word word) {
+    writePart<THREADS, ALIGNED>(
         params, part, bytes,
         [&](unsigned i) { return make_uint4(word(4 * i), word(4 * i + 1), word(4 * i + 2), word(4 * i + 3)); },
         [&](unsigned i) { return word(i / 4) >> i % 4 * 8; });
 }
 
-// The word of the frame that an accumulator (or four of 8 bits) becomes.
+// Turns an accumulator, or four of 8 bits, into a word of the frame.
 template<Kind KIND>
 __device__ __forceinline__ uint32_t finalWord(const Representation &repr, uint32_t cell) {
     return KIND == STACKED_HISTOGRAM ? __vminu4(cell, repr.cutoff * 0x01010101u)
@@ -102,7 +70,7 @@ __device__ inline bool addBytes(uint32_t *cells, unsigned at, unsigned n) {
     return good;
 }
 
-// The part's 8-bit counters. Sets `carried` if one has carried: they are then useless.
+// Counts the part with 8-bit counters. Sets `carried` if one has carried; they are then useless.
 template<Kind KIND>
 __device__ void countPart(const TileParams &params, const TilePart &part, const EventsLevels &levels, uint32_t *cells,
                           int *carried) {
@@ -168,7 +136,7 @@ __device__ __forceinline__ void writeHalf16(const TileParams &params, const Tile
         __syncthreads();
     }
     const auto word = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
-    writePart<ALIGNED>(
+    writePart<THREADS, ALIGNED>(
         params, half, bytes,
         [&](unsigned i) {
             const uint4 *quads = reinterpret_cast<const uint4 *>(cells),
@@ -181,8 +149,8 @@ __device__ __forceinline__ void writeHalf16(const TileParams &params, const Tile
 
 // ---- VOXEL_GRID --------------------------------------------------------------------------------------------------------
 
-// Sums of the part. high == NULL: sums of 32 bits, and `carried` is set if they overflow; otherwise `high` holds their
-// upper 32 bits.
+// Sums the part's weights. high == NULL: in 32 bits, and sets `carried` if a sum overflows; otherwise `high` receives the upper
+// 32 bits.
 __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32_t *cells, uint32_t *high, int *carried) {
     const Representation &repr = params.repr;
     const Window window = params.windows[part.w];
@@ -220,7 +188,7 @@ __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32
     });
 }
 
-// Sums with 64 bits, half a part at a time, and writes the sums to the frame.
+// Sums with 64 bits and writes the frame, half a part at a time.
 template<bool ALIGNED>
 __device__ __forceinline__ void writeVoxels64(const TileParams &params, const TilePart &part, unsigned bytes,
                                               unsigned words, uint32_t *cells, int *carried) {
@@ -229,7 +197,7 @@ __device__ __forceinline__ void writeVoxels64(const TileParams &params, const Ti
         clearShared(cells, words);
         sumVoxels(params, part.halfPart(i), cells, cells + words / 2, carried);
         __syncthreads();
-        writePart<ALIGNED>(params, part.halfPart(i), bytes, [&](unsigned at) {
+        writeWords<ALIGNED>(params, part.halfPart(i), bytes, [&](unsigned at) {
             const uint64_t sum = static_cast<uint64_t>(high[at]) << 32 | cells[at];
             return __float_as_uint(voxelValue64(static_cast<int64_t>(sum)));
         });
@@ -239,14 +207,12 @@ __device__ __forceinline__ void writeVoxels64(const TileParams &params, const Ti
 
 // ---- TIME_SURFACE ------------------------------------------------------------------------------------------------------
 
-__device__ __forceinline__ unsigned surfaceCell(const Representation &repr, uint32_t pixel, uint32_t key) {
-    return pixel * 2 + ((key & 1) == repr.swap ? 1 : 0);
-}
-
-// The index + 1 of a pixel's last event by polarity.
-__device__ __forceinline__ void newestOfPart(const TileParams &params, const TilePart &part, uint32_t *cells) {
+// Finds the index + 1 of each pixel's last event by polarity; these events then replace it by their value and VALUE_MARK.
+__device__ void surfaceOfPart(const TileParams &params, const TilePart &part, uint32_t *cells) {
+    const Representation &repr = params.repr;
+    const Window window = params.windows[part.w];
     const volatile uint32_t *now = cells;
-    const auto cellOf = [&](uint32_t pixel, uint32_t key) { return surfaceCell(params.repr, pixel, key); };
+    const auto cellOf = [&](uint32_t pixel, uint32_t key) { return pixel * 2 + ((key & 1) == repr.swap ? 1 : 0); };
     forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
         uint32_t found[4];
 #pragma unroll
@@ -258,15 +224,6 @@ __device__ __forceinline__ void newestOfPart(const TileParams &params, const Til
                 atomicMax(cells + cellOf(pixel[i], key[i]), key[i] / 2);
     });
     __syncthreads();
-}
-
-// These indices; then their events replace them by their values and VALUE_MARK.
-__device__ void surfaceOfPart(const TileParams &params, const TilePart &part, uint32_t *cells) {
-    const Representation &repr = params.repr;
-    const Window window = params.windows[part.w];
-    const volatile uint32_t *now = cells;
-    const auto cellOf = [&](uint32_t pixel, uint32_t key) { return surfaceCell(repr, pixel, key); };
-    newestOfPart(params, part, cells);
     const int64_t newest = window.first == window.last ? 0 : repr.t[window.last - 1];
     forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
         bool last[4];
@@ -295,7 +252,7 @@ __device__ __forceinline__ void sumPolarities(const TileParams &params, const Ti
     });
 }
 
-// 16 sums as bytes, read in an order that avoids bank conflicts between lanes.
+// Clips 16 sums to bytes. Lanes read them in an order that avoids bank conflicts.
 __device__ __forceinline__ uint4 clipped16(const uint4 *quads, unsigned i) {
     const unsigned turn = threadIdx.x / 2 % 4;
     uint32_t four[4];
@@ -314,153 +271,29 @@ template<Kind KIND, bool ALIGNED>
 __device__ __forceinline__ void writeAccumulators(const TileParams &params, const TilePart &part, unsigned bytes,
                                                   const uint4 *quads) {
     if constexpr (KIND == EVENT_DIFF) {
-        writePart<ALIGNED, true>(
+        writePart<THREADS, ALIGNED>(
             params, part, 1, [&](unsigned i) { return clipped16(quads, i); },
             [&](unsigned i) { return clipped(reinterpret_cast<const uint32_t *>(quads)[i]); });
         return;
     }
     const auto word = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
-    writePart<ALIGNED>(
+    writePart<THREADS, ALIGNED>(
         params, part, bytes,
         [&](unsigned i) { return make_uint4(word(quads[i].x), word(quads[i].y), word(quads[i].z), word(quads[i].w)); },
         [&](unsigned i) { return word(reinterpret_cast<const uint32_t *>(quads)[i / 4]) >> i % 4 * 8; });
 }
 
-// ---- Helpers with a crowded tile ---------------------------------------------------------------------------------------
-//
-// Lanes of a warp that add to the same cell are added up first (addTogether).
-
-__device__ __forceinline__ void sumPolaritiesTogether(const TileParams &params, const TilePart &part, uint32_t *cells) {
-    const auto add = [&](unsigned cell, int sum) { atomicAdd(cells + cell, static_cast<uint32_t>(sum)); };
-    forRecords<true>(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-            addTogether(key[i] != 0, pixel[i], key[i] & 1 ? 1 : -1, add);
-    });
-}
-
-// Sums in two parts, which need not be carried: multiples of 2^12, and what is left.
-__device__ __forceinline__ void sumVoxelsTogether(const TileParams &params, const TilePart &part, int2 *cells) {
-    const Representation &repr = params.repr;
-    const Window window = params.windows[part.w];
-    const VoxelTimes times(repr.t[window.first], repr.t[window.last - 1], repr.channels);
-    const auto add = [&](unsigned cell, int weight) {
-        atomicAdd(&cells[cell].x, weight & 4095);
-        atomicAdd(&cells[cell].y, weight >> 12);
-    };
-    forRecords<true>(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
-        int64_t t[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-            t[i] = repr.t[window.first + (key[i] ? key[i] / 2 - 1 : 0)];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const VoxelWeights weights = times(t[i], key[i] & 1);
-            const unsigned cell = pixel[i] * repr.channels + weights.bin;
-            addTogether(key[i] != 0, cell, static_cast<int>(weights.here), add);
-            addTogether(key[i] != 0 && weights.bin + 1 < repr.channels, cell + 1, static_cast<int>(weights.next), add);
-        }
-    });
-}
-
-template<bool ALIGNED>
-__device__ __forceinline__ void writeSums64(const TileParams &params, const TilePart &half, unsigned bytes,
-                                            const int64_t *sums) {
-    writePart<ALIGNED>(params, half, bytes, [&](unsigned i) { return __float_as_uint(voxelValue64(sums[i])); });
-    __syncthreads();
-}
-
-// A part's half from as many runs at a time as its sums have room for.
-template<bool ALIGNED>
-__device__ __forceinline__ void helpVoxels(const TileParams &params, TilePart half, const Help &help, unsigned piece,
-                                           unsigned bytes, unsigned words, uint32_t *cells) {
-    static_assert(tuning::HELPED_VOXEL_RUNS * tuning::RUN < 1 << (31 - 12), "sums of 32 bits");
-    auto *sums = reinterpret_cast<unsigned long long *>(cells);
-    const size_t slot = slotOf(params.helpers, help, half.w, piece);
-    for (unsigned run = help.first_run; run < help.last_run; run += tuning::HELPED_VOXEL_RUNS) {
-        half.runs.first = run, half.runs.last = min(run + tuning::HELPED_VOXEL_RUNS, help.last_run);
-        clearShared(cells, words);
-        sumVoxelsTogether(params, half, reinterpret_cast<int2 *>(cells));
-        addToSlot<THREADS>(params.helpers, slot, sums, AddParts());
-    }
-    if (takeSlot<THREADS>(params.helpers, help, slot, sums))
-        writeSums64<ALIGNED>(params, half, bytes, reinterpret_cast<const int64_t *>(sums));
-}
-
-// Indices of last events to their values.
-__device__ __forceinline__ void surfaceOfIndices(const TileParams &params, const TilePart &part, uint32_t *cells) {
-    const Window window = params.windows[part.w];
-    const int64_t *t = params.repr.t, newest = t[window.last - 1];
-    for (unsigned i = threadIdx.x; i < part.pixels * 2; i += THREADS)
-        if (cells[i])
-            cells[i] = VALUE_MARK | __float_as_uint(surfaceValue(params.repr, t[window.first + cells[i] - 1], newest));
-    __syncthreads();
-}
-
-template<Kind KIND, bool ALIGNED>
-__device__ __forceinline__ void helpValues(const TileParams &params, TilePart part, uint32_t *cells, EventsLevels *levels) {
-    const Representation &repr = params.repr;
-    constexpr unsigned PIECES = helpedPieces(KIND);
-    const unsigned bytes = sharedBytesPerPixel(KIND, repr.channels), words = part.pixels * bytes / 4,
-                   block = part.tile - params.tiling.tiles,
-                   piece = (part.from >> params.part_bits) * PIECES + block % PIECES;
-    const Help help = helpOf<uint32_t, THREADS>(params, part.w, block / PIECES, cells);
-    if (help.count == 0)
-        return;
-    part.runs = help.runs(params.helpers);
-    part.moveTo(params.tiling, help.tile);
-    if (part.row0 + (part.from >> params.tiling.col_bits) >= params.tiling.bottom)
-        return;
-    prepareLevels<KIND>(repr, part.w, params.windows[part.w], levels);
-    if constexpr (KIND == VOXEL_GRID) {
-        helpVoxels<ALIGNED>(params, part.halfPart(block % 2), help, piece, bytes, words, cells);
-        return;
-    }
-    if constexpr (countsInBytes(KIND)) {
-        const TilePart half = part.halfPart(block % 2);
-        clearShared(cells, words);
-        countHalf16<KIND>(params, half, *levels, cells);
-        if (mergeHelp<THREADS>(params, help, part.w, piece, cells, AddCounts()))
-            writeHalf16<KIND, ALIGNED>(params, half, bytes, cells);
-        return;
-    }
-    clearShared(cells, words);
-    if constexpr (KIND == TIME_SURFACE) {
-        newestOfPart(params, part, cells);
-        if (!mergeHelp<THREADS>(params, help, part.w, piece, cells, KeepLargest()))
-            return;
-    } else {
-        sumPolaritiesTogether(params, part, cells);
-        if (!mergeHelp<THREADS>(params, help, part.w, piece, cells, AddSum()))
-            return;
-    }
-    if constexpr (KIND == TIME_SURFACE)
-        surfaceOfIndices(params, part, cells);
-    writeAccumulators<KIND, ALIGNED>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));
-}
-
 // ---- The kernel --------------------------------------------------------------------------------------------------------
 
-// Blocks of a multiprocessor for which registers must suffice, or 0: with more than 64 registers, windows that need no helpers
-// took 10 % longer. Event differences at any address would take 58, for one block less.
-constexpr int leastBlocks(Kind kind, bool helped, bool aligned) {
-    return helped && kind == VOXEL_GRID ? 4 : kind == EVENT_DIFF && !aligned ? blocksOf256(5) : 0;
-}
-
-template<Kind KIND, bool HELPED, bool ALIGNED>
-__global__ void __launch_bounds__(THREADS, leastBlocks(KIND, HELPED, ALIGNED)) tileValuesKernel(const TileParams params) {
+template<Kind KIND, bool ALIGNED>
+__global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams params) {
     startInOrder();
     extern __shared__ uint4 dynamic[];
     __shared__ EventsLevels levels;
     __shared__ int carried;
     uint32_t *cells = reinterpret_cast<uint32_t *>(dynamic);
     const Representation &repr = params.repr;
-    TilePart part(params);
-    if (HELPED) {
-        if (part.tile >= params.tiling.tiles)
-            return helpValues<KIND, ALIGNED>(params, part, cells, &levels);
-        part.runs = runsUnlessCrowded<uint32_t>(params, part.w, part.tile);
-    }
+    const TilePart part(params);
     const unsigned bytes = sharedBytesPerPixel(KIND, repr.channels), words = part.pixels * bytes / 4;
     if (part.row0 + (part.from >> params.tiling.col_bits) >= params.tiling.bottom)
         return;
@@ -495,19 +328,19 @@ __global__ void __launch_bounds__(THREADS, leastBlocks(KIND, HELPED, ALIGNED)) t
     writeAccumulators<KIND, ALIGNED>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));
 }
 
-template<bool HELPED, bool ALIGNED>
+template<bool ALIGNED>
 TileKernel tileValuesKernelFor(Kind kind) {
     switch (kind) {
     case TIME_SURFACE:
-        return tileValuesKernel<TIME_SURFACE, HELPED, ALIGNED>;
+        return tileValuesKernel<TIME_SURFACE, ALIGNED>;
     case MDES_COUNT:
-        return tileValuesKernel<MDES_COUNT, HELPED, ALIGNED>;
+        return tileValuesKernel<MDES_COUNT, ALIGNED>;
     case STACKED_HISTOGRAM:
-        return tileValuesKernel<STACKED_HISTOGRAM, HELPED, ALIGNED>;
+        return tileValuesKernel<STACKED_HISTOGRAM, ALIGNED>;
     case VOXEL_GRID:
-        return tileValuesKernel<VOXEL_GRID, HELPED, ALIGNED>;
+        return tileValuesKernel<VOXEL_GRID, ALIGNED>;
     default:
-        return tileValuesKernel<EVENT_DIFF, HELPED, ALIGNED>;
+        return tileValuesKernel<EVENT_DIFF, ALIGNED>;
     }
 }
 
@@ -521,8 +354,7 @@ cusStatus createValues(State *state) {
     // part may be halved.
     state->values_shared_bytes = std::clamp(static_cast<size_t>(shared) / 3 - 1280,
                                             size_t{2 * STRIP} * EVENTS_MAX_CHANNELS * 4, tuning::VALUES_SHARED_BYTES);
-    for (const auto kernelFor : {tileValuesKernelFor<false, false>, tileValuesKernelFor<false, true>,
-                                 tileValuesKernelFor<true, false>, tileValuesKernelFor<true, true>}) {
+    for (const auto kernelFor : {tileValuesKernelFor<false>, tileValuesKernelFor<true>}) {
         for (Kind kind : {TIME_SURFACE, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID})
             CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernelFor(kind), cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                    static_cast<int>(state->values_shared_bytes)));
@@ -546,7 +378,7 @@ unsigned valuesPartBits(const Batch &batch, int index) {
 TilePass valuesPass(const Batch &batch, int index) {
     const Kind kind = kindOf(batch.stacker->representations[index].kind);
     const bool aligned = rowsAligned(batch.frames[index]);
-    TilePass pass = {(aligned ? tileValuesKernelFor<false, true> : tileValuesKernelFor<false, false>)(kind),
+    TilePass pass = {(aligned ? tileValuesKernelFor<true> : tileValuesKernelFor<false>)(kind),
                      THREADS,
                      0,
                      tuning::INDEXED_TILE,
@@ -554,9 +386,6 @@ TilePass valuesPass(const Batch &batch, int index) {
                      {}};
     pass.params.repr = representationOf(batch, index);
     pass.shared = size_t{sharedBytesPerPixel(kind, pass.params.repr.channels)} << pass.part_bits;
-    pass.helped = (aligned ? tileValuesKernelFor<true, true> : tileValuesKernelFor<true, false>)(kind);
-    pass.helped_pieces = helpedPieces(kind);
-    pass.helped_bytes = pass.shared;
     // The smallest tiles that are not too many to sort by: the fewer parts a tile has, the less often its records are read.
     SortedRuns sorted = {};
     for (unsigned bits = pass.part_bits; bits < pass.tile_bits; ++bits) {

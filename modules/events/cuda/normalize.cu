@@ -1,18 +1,22 @@
-// VOXEL_GRID with `normalize`: the non-zero values of a frame lose their mean and are divided by their standard deviation.
-// A frame is read in parts whose moments are merged in a fixed order.
-#include "events_cuda.cuh"
+// VOXEL_GRID with `normalize`: subtracts the mean from the non-zero values of a frame and divides them by their standard
+// deviation. A frame is read in parts whose moments are merged in a fixed order.
+#include "events/cuda/stages.cuh"
+
+#include <cub/block/block_reduce.cuh>
 
 namespace cusi::events {
 
 namespace tuning {
-constexpr unsigned NORMALIZE_PARTS = 32; // of a frame, one per block
+constexpr unsigned NORMALIZE_PARTS = 32; // parts of a frame, one per block
 }
 
 namespace {
 
-// Of the non-zero values. The sum is exact, because they are multiples of 2^-24 (EVENTS_VOXEL_UNIT).
+constexpr int THREADS = tuning::VALUES_THREADS;
+
+// Moments of non-zero values. The sum is exact, because they are multiples of 2^-24 (EVENTS_VOXEL_UNIT).
 struct Moments {
-    double count, sum, squares; // squares: of the distances from the mean
+    double count, sum, squares; // squares of distances from the mean
     __device__ double mean() const { return count > 0 ? sum / count : 0; }
 };
 
@@ -23,14 +27,11 @@ __device__ inline Moments operator+(const Moments &a, const Moments &b) {
     return {count, a.sum + b.sum, a.squares + b.squares + distance * distance * weight};
 }
 
-// Merges the lanes' moments, in every lane.
-__device__ inline Moments warpMerge(Moments mine) {
-    for (int offset = 16; offset > 0; offset /= 2)
-        mine =
-            mine + Moments{__shfl_down_sync(FULL_WARP, mine.count, offset), __shfl_down_sync(FULL_WARP, mine.sum, offset),
-                           __shfl_down_sync(FULL_WARP, mine.squares, offset)};
-    return {__shfl_sync(FULL_WARP, mine.count, 0), __shfl_sync(FULL_WARP, mine.sum, 0),
-            __shfl_sync(FULL_WARP, mine.squares, 0)};
+// Merges the threads' moments in a fixed order, valid in thread 0.
+__device__ inline Moments blockMerge(const Moments &mine) {
+    using Reduce = cub::BlockReduce<Moments, THREADS>;
+    __shared__ typename Reduce::TempStorage scratch;
+    return Reduce(scratch).Reduce(mine, [](const Moments &a, const Moments &b) { return a + b; });
 }
 
 struct NormalizeParams {
@@ -46,7 +47,7 @@ __device__ inline void forValues(const NormalizeParams &params, Visit visit) {
     const unsigned long long rows = params.rows;
     const unsigned end = static_cast<unsigned>(rows * (blockIdx.x + 1) / tuning::NORMALIZE_PARTS);
     for (unsigned y = static_cast<unsigned>(rows * blockIdx.x / tuning::NORMALIZE_PARTS) + threadIdx.x / 32; y < end;
-         y += tuning::VALUES_THREADS / 32) {
+         y += THREADS / 32) {
         float *const row = rowOf(params.frames, params.step, static_cast<size_t>(blockIdx.y) * params.rows + y);
         // The vector that holds the row's first value is the first, wherever in it that is.
         const int before = static_cast<int>(reinterpret_cast<uintptr_t>(row) % 16 / 4),
@@ -76,7 +77,7 @@ __device__ inline void forValues(const NormalizeParams &params, Visit visit) {
     }
 }
 
-__global__ void __launch_bounds__(tuning::VALUES_THREADS) momentsKernel(const NormalizeParams params) {
+__global__ void __launch_bounds__(THREADS) momentsKernel(const NormalizeParams params) {
     startInOrder();
     // Distances from the first value: little cancels, and equal values give 0.
     double origin = 0, distances = 0, squares = 0;
@@ -92,24 +93,20 @@ __global__ void __launch_bounds__(tuning::VALUES_THREADS) momentsKernel(const No
     });
     if (mine.count > 0)
         mine.squares = fmax(squares - distances * distances / mine.count, 0.0);
-    __shared__ Moments warps[32];
-    static_assert(tuning::VALUES_THREADS <= 1024, "");
-    if (threadIdx.x < 32)
-        warps[threadIdx.x] = {0, 0, 0};
-    __syncthreads();
-    const Moments warp = warpMerge(mine);
-    if (threadIdx.x % 32 == 0)
-        warps[threadIdx.x / 32] = warp;
-    __syncthreads();
-    const Moments all = warpMerge(warps[threadIdx.x % 32]);
+    const Moments all = blockMerge(mine);
     if (threadIdx.x == 0)
         params.moments[blockIdx.y * tuning::NORMALIZE_PARTS + blockIdx.x] = all;
 }
 
-__global__ void __launch_bounds__(tuning::VALUES_THREADS) normalizeKernel(const NormalizeParams params) {
+__global__ void __launch_bounds__(THREADS) normalizeKernel(const NormalizeParams params) {
     startInOrder();
-    static_assert(tuning::NORMALIZE_PARTS == 32, "one per lane");
-    const Moments all = warpMerge(params.moments[blockIdx.y * tuning::NORMALIZE_PARTS + threadIdx.x % 32]);
+    __shared__ Moments all;
+    static_assert(tuning::NORMALIZE_PARTS <= THREADS, "one per thread");
+    const Moments *parts = params.moments + blockIdx.y * tuning::NORMALIZE_PARTS;
+    const Moments merged = blockMerge(threadIdx.x < tuning::NORMALIZE_PARTS ? parts[threadIdx.x] : Moments{0, 0, 0});
+    if (threadIdx.x == 0)
+        all = merged;
+    __syncthreads();
     const double mean = all.mean(), deviation = all.count > 0 ? sqrt(all.squares / all.count) : 0,
                  scale = deviation > 0 ? 1 / deviation : 1;
     forValues(params, [&](float4 &four) {
@@ -129,8 +126,8 @@ cusStatus normalizeFrames(const Batch &batch, int index) {
         static_cast<unsigned>(batch.stacker->cols) * repr.channels, reinterpret_cast<Moments *>(batch.state->sorted)};
     static_assert(tuning::BATCH_WINDOWS * tuning::NORMALIZE_PARTS * sizeof(Moments) <= tuning::SORTED_BYTES, "");
     for (const auto kernel : {momentsKernel, normalizeKernel})
-        CUS_TRY(launchOverlapped(STACK, kernel, dim3(tuning::NORMALIZE_PARTS, batch.count), tuning::VALUES_THREADS, 0,
-                                 batch.stream, params));
+        CUS_TRY(
+            launchOverlapped(STACK, kernel, dim3(tuning::NORMALIZE_PARTS, batch.count), THREADS, 0, batch.stream, params));
     return CUS_OK;
 }
 

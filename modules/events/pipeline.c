@@ -2,7 +2,7 @@
  * buffers. On the device three slots rotate: one batch is uploaded while the previous one is computed and the one before
  * that downloaded. A slot's frames are delivered when it is reused. */
 #include "check.h"
-#include "events_backend.h"
+#include "events/backend.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@ typedef struct Slot {
     cusMat staging[ARRAYS]; /* x, y, p, t: 1 x capacity, host */
     cusMat events[ARRAYS];  /* the same on the device */
     cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
-    cusEventWindow *windows; /* of the current batch, counted from the first event pushed */
-    uint64_t first;          /* number of its first window */
+    cusEventWindow *windows; /* the batch's, counted from the first event pushed */
+    uint64_t first;          /* its first window */
     size_t count;            /* 0: the slot is free */
     cusStreamEvent uploaded, computed, downloaded;
 } Slot;
@@ -59,8 +59,7 @@ cusEventPipelineOptions cusEventPipelineDefaults(void) {
     return (cusEventPipelineOptions){.windowing = cusWindowingDefaults()};
 }
 
-/* ---- Create and destroy ------------------------------------------------------------------------------------------------
- * */
+/* ---- Create and destroy ------------------------------------------------------------------------------------------ */
 
 static cusStatus createSlot(cusEventPipeline *s, Slot *slot) {
     const int on_device = s->options.compute == CUS_DEVICE;
@@ -155,12 +154,10 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
     CUSI_RANGE;
     if (!pipeline)
         return;
-    if (pipeline->up)
-        (void)cusStreamSynchronize(pipeline->up);
-    if (pipeline->compute)
-        (void)cusStreamSynchronize(pipeline->compute);
-    if (pipeline->down)
-        (void)cusStreamSynchronize(pipeline->down);
+    const cusStream streams[] = {pipeline->up, pipeline->compute, pipeline->down};
+    for (int i = 0; i < 3; ++i)
+        if (streams[i])
+            (void)cusStreamSynchronize(streams[i]);
     for (int k = 0; k < SLOTS; ++k) {
         Slot *slot = &pipeline->slots[k];
         for (int i = 0; i < ARRAYS; ++i) {
@@ -176,16 +173,14 @@ void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
         cusStreamEventDestroy(slot->computed);
         cusStreamEventDestroy(slot->downloaded);
     }
-    cusStreamDestroy(pipeline->up);
-    cusStreamDestroy(pipeline->compute);
-    cusStreamDestroy(pipeline->down);
+    for (int i = 0; i < 3; ++i)
+        cusStreamDestroy(streams[i]);
     free(pipeline->planned);
     cusEventStackerDestroy(pipeline->stacker);
     free(pipeline);
 }
 
-/* ---- Windows -----------------------------------------------------------------------------------------------------------
- * */
+/* ---- Windows ----------------------------------------------------------------------------------------------------- */
 
 static int byDuration(const cusEventPipeline *s) {
     return s->options.windowing.unit == CUS_WINDOW_DURATION;
@@ -234,8 +229,7 @@ static size_t plan(cusEventPipeline *s, const View *view, int final) {
     return count;
 }
 
-/* ---- Batches -----------------------------------------------------------------------------------------------------------
- * */
+/* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
 /* Gives a slot's frames, if any, to the sink and frees the slot. */
 static cusStatus deliver(cusEventPipeline *s, Slot *slot) {
@@ -361,8 +355,7 @@ static int isDirect(const cusEventPipeline *s, const cusEventArrays *events) {
 #endif
 }
 
-/* ---- Push and flush ----------------------------------------------------------------------------------------------------
- * */
+/* ---- Push and flush ---------------------------------------------------------------------------------------------- */
 
 /* Appends `count` events of the view to the staging. */
 static void stage(cusEventPipeline *s, const View *view, size_t count) {

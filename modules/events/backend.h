@@ -17,7 +17,7 @@ extern "C" {
 
 enum { EVENTS_MAX_REPRESENTATIONS = 8, EVENTS_MAX_CHANNELS = 16 };
 
-/* Events in a window: 2 * (index + 1) + polarity, with the index in the window, fits 32 bits. */
+/* The most events of a window: 2 * (index + 1) + polarity, with the index in the window, fits 32 bits. */
 #define EVENTS_MAX_WINDOW ((uint64_t)INT32_MAX - 1)
 
 /* Voxel weights are multiples of one over this. */
@@ -40,7 +40,7 @@ typedef struct EventsLevels {
 } EventsLevels;
 
 /* The starts s_0 .. s_(channels - 1) of the mixed-density windows of n events, then n. */
-static inline void eventsMdesLevels(uint32_t n, int channels, EventsLevels *levels) {
+EVENTS_INLINE void eventsMdesLevels(uint32_t n, int channels, EventsLevels *levels) {
     uint32_t start = 0;
     for (int k = 0; k < channels; ++k) {
         start += k > 0 ? n >> k : 0;
@@ -56,12 +56,24 @@ EVENTS_INLINE uint64_t eventsBinStart(int k, int bins, uint64_t dt) {
     return ((uint64_t)k * dt + (uint64_t)bins - 1) / (uint64_t)bins;
 }
 
-/* MDES and TENCODE follow from a pixel's last event, which is found once for both. */
+/* Index of the first of t[0 .. count - 1] that is `relative` or more after origin. */
+EVENTS_INLINE uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_t origin, uint64_t relative) {
+    uint64_t first = 0;
+    while (count > 0) {
+        const uint64_t half = count / 2;
+        const int before = t[first + half] < origin || (uint64_t)t[first + half] - (uint64_t)origin < relative;
+        first = before ? first + half + 1 : first;
+        count = before ? count - half - 1 : half;
+    }
+    return first;
+}
+
+/* MDES and TENCODE follow from a pixel's last event, which one pass finds for both. */
 static inline int eventsUsesLastEvent(cusRepresentationKind kind) {
     return kind == CUS_REPR_MDES || kind == CUS_REPR_TENCODE;
 }
 
-/* ---- events_windows.c ------------------------------------------------------------------------------------------------ */
+/* ---- windows.c ----------------------------------------------------------------------------------------------------- */
 
 /* Checks that the arrays that are needed exist. */
 cusStatus eventsCheckArrays(const char *function, const cusEventArrays *events, int coordinates, int times);
@@ -74,9 +86,6 @@ uint64_t eventsWindowCount(const cusWindowing *windowing, uint64_t extent);
 static inline uint64_t eventsStride(const cusWindowing *windowing) {
     return windowing->stride ? windowing->stride : windowing->length;
 }
-
-/* Index of the first of t[0 .. count - 1] that is `relative` or more after origin. */
-uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_t origin, uint64_t relative);
 
 /* ---- events.c -------------------------------------------------------------------------------------------------------- */
 

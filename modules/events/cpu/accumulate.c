@@ -1,7 +1,7 @@
 /* Events to accumulators. Positions are computed for a few hundred events at once, which the compiler vectorizes; what
  * remains per event is one read-modify-write in a band that stays in the cache. */
 #include "check.h"
-#include "events_host.h"
+#include "events/cpu/stages.h"
 #include "host.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@
 #define TARGET_AVX512 __attribute__((target("avx512f,popcnt")))
 #endif
 
-/* Positions of n events from `from` on, OUTSIDE for those outside the band. Returns how many are inside. */
+/* Computes positions of n events from `from` on, OUTSIDE for those outside the band. Returns how many are inside. */
 CUSI_MULTIVERSION
 static uint32_t locate(const Events *events, uint32_t from, uint32_t n, const Grid *grid, uint32_t *restrict position) {
     const uint16_t *restrict x = events->x + from, *restrict y = events->y + from;
@@ -63,7 +63,7 @@ static void keepInside(uint32_t *position, uint32_t *index, uint32_t n) {
     }
 }
 
-/* For events from .. to - 1 inside the band: `i` is the event, `at` its position. Adds their number to `inside`. */
+/* Runs code for events from .. to - 1 inside the band: `i` is the event, `at` its position. Adds their number to `inside`. */
 #define FOR_EVENTS_INSIDE(events, from, to, grid, inside, ...)                   \
     do {                                                                         \
         uint32_t position_[EVENTS_AT_ONCE], index_[EVENTS_AT_ONCE];              \
@@ -98,7 +98,7 @@ uint64_t events_host_count(const Events *events, uint32_t from, uint32_t to, con
     return inside;
 }
 
-/* TENCODE's green, floor(255 age / dt). Double division gives it exactly if age <= dt < 2^45. */
+/* Computes TENCODE's green, floor(255 age / dt). Double division is exact if age <= dt < 2^45. */
 CUSI_MULTIVERSION
 static void greenOfEvents(const int64_t *restrict t, uint32_t n, uint64_t newest, uint64_t dt, uint16_t *restrict green) {
     uint64_t most = 0;

@@ -1,5 +1,5 @@
-/* Accumulators to pixels. */
-#include "events_host.h"
+/* Turns accumulators into pixels. */
+#include "events/cpu/stages.h"
 #include "host.h"
 
 #include <assert.h>
@@ -38,7 +38,7 @@ void events_host_mdesRow(const uint16_t *codes, size_t cols, const cusRepresenta
                pixel);
 }
 
-/* 0x00RRGGBB of n pixels. */
+/* Computes 0x00RRGGBB for n pixels. */
 CUSI_MULTIVERSION
 static void tencodeColors(const uint16_t *restrict codes, size_t n, uint32_t positive, uint32_t negative,
                           uint32_t *restrict color) {

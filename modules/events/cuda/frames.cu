@@ -1,0 +1,261 @@
+// Event frames on the GPU: the workspace, and which kernels make a batch of windows.
+//
+// Windows are sorted by tile (sort.cu), and passes over the tiles make the pixels: events are read once, frames
+// written once, and in between 2 or 4 bytes per event are written and read. Long windows go through accumulators in device memory
+// instead (long.cu).
+#include "device.h"
+#include "events/cuda/stages.cuh"
+
+#include <algorithm>
+#include <limits>
+#include <new>
+
+namespace cusi::events {
+
+Kind kindOf(cusRepresentationKind kind) {
+    constexpr Kind KINDS[] = {HISTOGRAM,         LAST_EVENT, MDES_COUNT,   LAST_EVENT,
+                              STACKED_HISTOGRAM, VOXEL_GRID, TIME_SURFACE, EVENT_DIFF};
+    static_assert(KINDS[CUS_REPR_MDES_COUNT] == MDES_COUNT && KINDS[CUS_REPR_VOXEL_GRID] == VOXEL_GRID, "");
+    return KINDS[kind];
+}
+
+Representation representationOf(const Batch &batch, int index) {
+    const cusRepresentation &r = batch.stacker->representations[index];
+    const cusMat &mat = batch.frames[index];
+    Representation repr = {frameTop<void>(batch, mat),
+                           mat.step,
+                           static_cast<unsigned>(r.channels),
+                           r.swap_channels != 0,
+                           255,
+                           std::min(1 / (r.tau * 0.693147180559945309417), std::numeric_limits<double>::max()),
+                           batch.source.t,
+                           nullptr};
+    if (r.kind == CUS_REPR_STACKED_HISTOGRAM) {
+        repr.cutoff = static_cast<unsigned>(r.cutoff);
+        repr.levels = batch.state->levels + static_cast<size_t>(index) * tuning::BATCH_WINDOWS;
+    }
+    return repr;
+}
+
+namespace {
+
+// Runs a pass over the tiles of windows first .. first + count - 1 of the batch.
+cusStatus launchPass(const Batch &batch, const TilePass &pass, const Tiling &tiling, unsigned first, unsigned count) {
+    TileParams params = pass.params;
+    const size_t y = static_cast<size_t>(first) * tiling.rows;
+    params.windows = batch.windows.from(first);
+    params.tiling = tiling;
+    params.mdes = params.mdes ? rowOf(params.mdes, params.mdes_step, y) : nullptr;
+    params.tencode = params.tencode ? rowOf(params.tencode, params.tencode_step, y) : nullptr;
+    Representation &repr = params.repr;
+    repr.frames = repr.frames ? rowOf(static_cast<char *>(repr.frames), repr.step, y) : nullptr;
+    repr.levels += repr.levels ? first : 0;
+    params.part_bits = pass.part_bits;
+    return launchOverlapped(STACK, pass.kernel, dim3(tiling.tiles << (pass.tile_bits - pass.part_bits), count),
+                            pass.threads, pass.shared, batch.stream, params);
+}
+
+// Sorts group after group and band after band, and runs the passes over the sorted runs.
+template<class Record>
+cusStatus sortAndRun(const Batch &batch, const Tiling &tiling, bool with_green, bool count_skipped, TilePass *passes,
+                     int pass_count) {
+    SortedRuns sorted = {};
+    const unsigned group = planSort<Record>(batch, tiling, &sorted);
+    for (unsigned first = 0; first < batch.count; first += group) {
+        const unsigned count = std::min(group, batch.count - first);
+        for (unsigned top = 0; top < tiling.rows;) {
+            const Tiling band = bandOf(tiling, top);
+            CUS_TRY(
+                sortWindows<Record>(batch, band, sorted, first, count, with_green && top == 0, count_skipped && top == 0));
+            for (int k = 0; k < pass_count; ++k) {
+                passes[k].params.sorted = sorted;
+                CUS_TRY(launchPass(batch, passes[k], band, first, count));
+            }
+            top = band.bottom;
+        }
+    }
+    return CUS_OK;
+}
+
+// Passes over records of 32 bits: those over tiles of the same size share a sort.
+cusStatus runPasses(const Batch &batch, const TilePasses &passes, bool count_skipped) {
+    for (unsigned bits = 0; bits <= tuning::INDEXED_TILE; ++bits) {
+        TilePasses same = {};
+        for (int i = 0; i < passes.count; ++i)
+            if (passes.pass[i].tile_bits == bits)
+                same.pass[same.count++] = passes.pass[i];
+        if (same.count == 0)
+            continue;
+        const bool with_green = passes.with_green && bits == tuning::INDEXED_TILE;
+        CUS_TRY(
+            sortAndRun<uint32_t>(batch, tilingOf(batch.stacker, bits), with_green, count_skipped, same.pass, same.count));
+        count_skipped = false;
+    }
+    return CUS_OK;
+}
+
+// Makes a long window, whose events are not sorted.
+cusStatus runLongWindow(const Batch &batch) {
+    bool count_skipped = true; // only the first kernel that reads all events counts
+    TilePasses passes = {};
+    addLastEventPasses(batch, &passes);
+    if (passes.count > 0) {
+        const Tiling tiling = tilingOf(batch.stacker, tuning::INDEXED_TILE);
+        SortedRuns sorted = {};
+        sorted.green_begin = reinterpret_cast<uint32_t *>(batch.state->sorted);
+        CUS_TRY(findKeys(batch, count_skipped));
+        count_skipped = false;
+        if (passes.with_green)
+            CUS_TRY(findGreenLevels(batch, tiling, sorted, 0, 1));
+        for (int k = 0; k < passes.count; ++k) {
+            passes.pass[k].params.sorted = sorted;
+            passes.pass[k].params.keys = static_cast<uint32_t *>(batch.state->accumulators);
+            CUS_TRY(launchPass(batch, passes.pass[k], tiling, 0, 1));
+        }
+    }
+    for (int i = 0; i < batch.stacker->count; ++i) {
+        const cusRepresentationKind kind = batch.stacker->representations[i].kind;
+        if (eventsUsesLastEvent(kind))
+            continue;
+        if (kind == CUS_REPR_STACKED_HISTOGRAM)
+            CUS_TRY(findTimeBins(batch, i));
+        CUS_TRY(makeLong(batch, i, count_skipped));
+        count_skipped = false;
+    }
+    return CUS_OK;
+}
+
+cusStatus runWindows(const Batch &batch) {
+    TilePasses passes = {};
+    addLastEventPasses(batch, &passes);
+    bool count_skipped = true; // only the first kernel that reads all events counts
+    for (int i = 0; i < batch.stacker->count; ++i) {
+        const cusRepresentationKind kind = batch.stacker->representations[i].kind;
+        if (kind == CUS_REPR_STACKED_HISTOGRAM)
+            CUS_TRY(findTimeBins(batch, i));
+        if (kind == CUS_REPR_HISTOGRAM) {
+            TilePass pass = histogramPass(batch, i);
+            CUS_TRY(sortAndRun<uint16_t>(batch, tilingOf(batch.stacker, tuning::HISTOGRAM_TILE), false, count_skipped,
+                                         &pass, 1));
+            count_skipped = false;
+        } else if (!eventsUsesLastEvent(kind)) {
+            passes.pass[passes.count++] = valuesPass(batch, i);
+        }
+    }
+    return runPasses(batch, passes, count_skipped);
+}
+
+cusStatus runBatch(const Batch &batch) {
+    CUS_TRY(batch.is_long ? runLongWindow(batch) : runWindows(batch));
+    for (int i = 0; i < batch.stacker->count; ++i)
+        if (batch.stacker->representations[i].kind == CUS_REPR_VOXEL_GRID && batch.stacker->representations[i].normalize)
+            CUS_TRY(normalizeFrames(batch, i));
+    return CUS_OK;
+}
+
+cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
+    size_t frame_bytes = 0;
+    bool levels = false;
+    for (int i = 0; i < stacker->count; ++i) {
+        const cusRepresentation &r = stacker->representations[i];
+        frame_bytes = std::max(frame_bytes, accumulatorBytes(stacker, r));
+        levels = levels || r.kind == CUS_REPR_STACKED_HISTOGRAM;
+    }
+    const auto whole = [](size_t bytes) { return divUp(bytes, size_t{256}) * 256; };
+    const size_t list_bytes = tuning::BATCH_WINDOWS * sizeof(Window),
+                 levels_bytes =
+                     levels ? whole(EVENTS_MAX_REPRESENTATIONS * tuning::BATCH_WINDOWS * sizeof(EventsLevels)) : 0,
+                 bytes = 256 + list_bytes + levels_bytes + whole(frame_bytes) + tuning::SORTED_BYTES;
+    CUS_TRY(cusi_deviceAllocate(CREATE, bytes, &state->memory));
+    char *at = static_cast<char *>(state->memory);
+    state->skipped = reinterpret_cast<unsigned long long *>(at);
+    state->list = reinterpret_cast<Window *>(at += 256);
+    state->levels = reinterpret_cast<EventsLevels *>(at += list_bytes);
+    state->accumulators = at += levels_bytes;
+    state->sorted = at + whole(frame_bytes);
+    CUSI_CUDA(CREATE, cudaMemsetAsync(state->skipped, 0, sizeof *state->skipped, nullptr));
+    return cudaStatus(cudaStreamSynchronize(nullptr), CREATE, "clearing the count of skipped events");
+}
+
+// Fills the batch with windows that are made together: a long one alone, or all before the next long one.
+void fillBatch(const cusEventWindow *windows, size_t count, double all_events, Batch *batch) {
+    Batch one = *batch;
+    one.count = 1;
+    const size_t most = std::min<size_t>(count, tuning::BATCH_WINDOWS);
+    while (batch->count < most) {
+        one.max_events = windows[batch->count].last - windows[batch->count].first;
+        // No window is long that is shorter than another that is not.
+        const bool is_long = one.max_events > batch->max_events && isLong(one, all_events);
+        if (is_long && batch->count > 0)
+            return;
+        ++batch->count;
+        batch->max_events = std::max(batch->max_events, one.max_events);
+        batch->is_long = is_long;
+        if (is_long)
+            return;
+    }
+}
+
+} // namespace
+
+} // namespace cusi::events
+
+using namespace cusi::events;
+
+cusStatus events_cuda_create(cusEventStacker *stacker) {
+    State *state = new (std::nothrow) State;
+    CUSI_REQUIRE(state, CUS_ERROR_NO_MEMORY, "%s: no host memory", CREATE);
+    stacker->state = state;
+    CUS_TRY(createSort());
+    CUS_TRY(createLastEvent(stacker));
+    CUS_TRY(createValues(state));
+    CUSI_CUDA(CREATE, cusi::multiprocessors(&state->multiprocessors));
+    return createWorkspace(stacker, state);
+}
+
+void events_cuda_destroy(cusEventStacker *stacker) {
+    State *state = static_cast<State *>(stacker->state);
+    if (!state)
+        return;
+    cusi_deviceFree(state->memory); // waits until the device no longer uses it
+    delete state;
+}
+
+cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
+                            size_t window_count, cusMat *frames, cusStream stream) {
+    State *state = static_cast<State *>(stacker->state);
+    double all_events = 0;
+    for (size_t w = 0; w < window_count; ++w)
+        all_events += static_cast<double>(windows[w].last - windows[w].first);
+    for (size_t done = 0; done < window_count;) {
+        Batch batch = {};
+        batch.stacker = stacker;
+        batch.state = state;
+        batch.source = sourceOf(events);
+        batch.top = done * static_cast<size_t>(stacker->rows);
+        batch.frames = frames;
+        batch.stream = stream;
+        fillBatch(windows + done, window_count - done, all_events, &batch);
+        CUS_TRY(listWindows(state, windows + done, batch.count, stream, &batch.windows));
+        CUS_TRY(runBatch(batch));
+        done += batch.count;
+    }
+    return CUS_OK;
+}
+
+cusStatus events_cuda_skipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream) {
+    const State *state = static_cast<const State *>(stacker->state);
+    unsigned long long value = 0;
+    CUSI_CUDA("cusEventStackerSkipped",
+              cudaMemcpyAsync(&value, state->skipped, sizeof value, cudaMemcpyDeviceToHost, stream));
+    CUSI_CUDA("cusEventStackerSkipped", cudaStreamSynchronize(stream));
+    *skipped = value;
+    return CUS_OK;
+}
+
+int events_cuda_isPinned(const void *data) {
+    cudaPointerAttributes attributes = {};
+    const bool known = cudaPointerGetAttributes(&attributes, data) == cudaSuccess;
+    (void)cudaGetLastError();
+    return known && attributes.type == cudaMemoryTypeHost;
+}
