@@ -198,7 +198,8 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     planWindowRows(stages.windows, (stages.block_fft.rows.n ? stages.block_fft.columns.threads : THREADS) / 32);
     planTiles(stages);
     CUS_TRY(allocateBuffers(cuda, stream));
-    CUS_TRY(fft ? chooseDense(cuda, templates, sums, stream) : chooseDirectCosts(cuda, stream));
+    if (fft)
+        CUS_TRY(chooseDense(cuda, templates, sums, stream));
     CUS_TRY(cusMatWrap(&matcher->results, m.count, m.max_matches * static_cast<int>(sizeof(cusMatch)), CUS_8UC1, CUS_DEVICE,
                        stages.refinement.results, 0));
     CUS_TRY(uploadTemplates(cuda, templates, mask, sums, stream));
@@ -249,16 +250,11 @@ cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, 
     else
         CUS_TRY(runDirect(stages, window_blocks, stream));
     CUS_TRY(launchRefine(stages, stream));
-    if (stages.refinement.select_blocks)
-        CUS_TRY(launchSelect(stages, stream));
-    else
-        for (int &round = stages.refinement.round; ++round < m.max_matches;) {
-            CUS_TRY(launchSuppress(stages, stream));
-            CUS_TRY(launchRefine(stages, stream));
-        }
-    if (!stages.refinement.overflows || stages.dense.in_refine)
-        return CUS_OK;
-    return usesFft(matcher) ? launchDense(stages, stream) : launchDirectCosts(stages, directCorrelation(m), stream);
+    for (int &round = stages.refinement.round; ++round < m.max_matches;) {
+        CUS_TRY(launchSuppress(stages, stream));
+        CUS_TRY(launchRefine(stages, stream));
+    }
+    return stages.refinement.overflows && !stages.dense.in_refine ? launchDense(stages, stream) : CUS_OK;
 }
 
 // Sends the maps' addresses to the device, unless they are those of the previous run.

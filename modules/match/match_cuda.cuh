@@ -21,7 +21,6 @@ constexpr int BAND = 4; // rows of a block of the row transforms: two complex si
 constexpr cufftHandle NO_PLAN = -1;
 constexpr int MAX_CANDIDATES = 1024; // that are listed
 constexpr int MAX_PERIOD = 64;       // of float pictures, of which windows are compared
-constexpr int COST_TILE_COLS = 32, COST_TILE_ROWS = 8;
 
 // ---- Parameters of the stages
 
@@ -90,20 +89,11 @@ struct Candidate {
 struct Refinement {
     void *partial_sums;
     unsigned *tickets;
-    // Of each template: one more than the match from which on denseKernel or directCostsKernel is to find them, or 0; NULL if there
-    // is neither.
+    // Of each template: one more than the match from which on denseKernel is to find them, or 0; NULL if there is no denseKernel.
     unsigned *overflows;
     cusMatch *results;
-    int round;         // 0 finds the best match, 1 the next, ...
-    int blocks;        // a template
-    void *listed_sums; // of selectKernel
-    int select_blocks; // of selectKernel, a template; 0: further matches take two launches each
-};
-
-// Exact costs of every position, where further matches follow from them.
-struct ExactCosts {
-    double *positions;
-    Candidate *tiles; // the best position of each COST_TILE_ROWS x COST_TILE_COLS
+    int round;  // 0 finds the best match, 1 the next, ...
+    int blocks; // a template
 };
 
 // Frames that are too long for a transform are correlated piece by piece, templates part by part: the transforms have the size of
@@ -127,7 +117,7 @@ struct Dense {
     double2 *spectra, *template_spectra, *products;
     double2 *columns_of_template; // of a tile, for each block
     double scale;                 // of the results
-    ExactCosts exact;             // none of one piece and one match, no tiles of one match
+    double *costs;                // of all positions for one template; none of one piece and one match
     Candidate *bests;             // of each template's bands
     unsigned *counters;
     int blocks;
@@ -225,8 +215,6 @@ double correlationErrorUnits(const Stages &stages);
 void chooseCufftSize(const MatchModel &m, int *rows, int *cols, cudaStream_t stream);
 cusStatus sharedMemory(int *bytes); // of a block, less what kernels have static
 cusStatus chooseDense(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream);
-cusStatus chooseDirectCosts(MatchCuda *cuda, cudaStream_t stream);
-cusStatus allocateCosts(MatchCuda *cuda, cudaStream_t stream); // of all positions and tiles
 cusStatus allowDenseMemory(const Stages &stages, int bytes);
 cusStatus allowRefineDenseMemory(const MatchModel &m, int bytes);
 bool refinesDensely(const Stages &stages, int most); // most: shared memory of a block
@@ -253,10 +241,7 @@ enum class Correlation { FFT, DOT_PRODUCTS, PLAIN };
 cusStatus launchScores(const Stages &stages, Correlation source, cudaStream_t stream);
 cusStatus launchSuppress(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
-cusStatus chooseSelect(MatchCuda *cuda, cudaStream_t stream);
-cusStatus launchSelect(const Stages &stages, cudaStream_t stream);
 cusStatus launchDense(const Stages &stages, cudaStream_t stream);
-cusStatus launchDirectCosts(const Stages &stages, Correlation source, cudaStream_t stream);
 
 // ---- Device
 

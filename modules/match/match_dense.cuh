@@ -4,7 +4,6 @@
 #ifndef CUSI_MATCH_DENSE_CUH
 #define CUSI_MATCH_DENSE_CUH
 
-#include "match_costs.cuh"
 #include "match_fractions.cuh"
 #include "match_scores.cuh"
 
@@ -194,7 +193,6 @@ __device__ void loadProducts(const Dense &dense, int band) {
 // not know of them.
 template<class T, bool SEVERAL, bool IN_PIECES>
 struct Search {
-    static constexpr bool FROM_COSTS = sizeof(T) == 1 && SEVERAL; // all matches in one go
     const MatchModel &m;
     const Templates &templates;
     const Windows &windows;
@@ -276,8 +274,8 @@ struct Search {
             Candidate here = {0, position};
             if constexpr (sizeof(T) == 1) {
                 here.cost = costOf<T>(m, templates.sums[k], windows, y, x, rint(raw) + constant);
-                if (dense.exact.positions)
-                    dense.exact.positions[at] = here.cost;
+                if (dense.costs)
+                    dense.costs[position] = here.cost;
             } else {
                 const MatchInterval interval = intervalOf(templates.sums[k], doubt, y, x, raw, constant, integers);
                 here.cost = interval.upper;
@@ -291,26 +289,6 @@ struct Search {
             keepBest(k, band, best);
     }
 
-    // Of 8-bit pictures: the best positions of some tiles.
-    __device__ void updateTiles(int k, int item) const {
-        const CostMap<DENSE_THREADS> map(m, scores, dense.exact, k);
-        for (int i = 0; i < TILES_OF_WARP; ++i) {
-            const int tile = (item * TILES_OF_WARP + i) * DENSE_WARPS + static_cast<int>(threadIdx.x) / 32;
-            if (tile < map.across * map.down)
-                map.updateTile(tile / map.across, tile % map.across, [](int, int) { return false; });
-        }
-    }
-
-    __device__ void findFromTiles(int k, int round, bool tiles, int item) const {
-        if constexpr (FROM_COSTS) {
-            if (tiles)
-                updateTiles(k, item);
-            else
-                CostMap<DENSE_THREADS>(m, scores, dense.exact, k)
-                    .findMatches(round, refinement.results + static_cast<size_t>(k) * m.max_matches);
-        }
-    }
-
     // The best of a band of the map, from the costs of all pieces or of an earlier round.
     __device__ void scanBand(int k, int round, int band) const {
         const int begin = band * BAND * m.ocols, end = min(begin + BAND * m.ocols, m.orows * m.ocols);
@@ -319,7 +297,7 @@ struct Search {
         for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += DENSE_THREADS) {
             Candidate here = {0, static_cast<unsigned long long>(i)};
             if constexpr (sizeof(T) == 1)
-                here.cost = dense.exact.positions[map + i];
+                here.cost = dense.costs[i];
             else
                 here.cost = dense.intervals[i].upper;
             if (isFree(round, map + i) && isBetter(here, best))
@@ -363,8 +341,7 @@ struct Search {
 // ---- Phases
 
 // Floats begin with INSPECT. Those with fractions need PERIODS and EQUALS once, and LIST and SUM before each FINISH.
-// Of bytes TILES come before the FINISH that finds several matches.
-enum class Stage { ROWS, COLUMNS, SCORES, FINISH, SCAN, TILES, INSPECT, PERIODS, EQUALS, LIST, SUM };
+enum class Stage { ROWS, COLUMNS, SCORES, FINISH, SCAN, INSPECT, PERIODS, EQUALS, LIST, SUM };
 
 // The work is a list of items that every block can tell: for each template whose list overflowed, the items of each stage.
 // Blocks take items in order and begin one when all items of earlier stages are done. Whoever waits therefore waits for
@@ -436,7 +413,6 @@ struct Phase {
                : stage == Stage::COLUMNS ? search.dense.tiles
                : stage == Stage::SCORES  ? search.pieceBands()
                : stage == Stage::FINISH  ? 1
-               : stage == Stage::TILES   ? cusi::divUp(costTiles(m), TILES_OF_WARP * DENSE_WARPS)
                                          : search.bands();
     }
 
@@ -454,8 +430,6 @@ struct Phase {
         } else if (IN_PIECES && stage == Stage::SCORES && piece + 1 < pieces.count) {
             ++piece;
             stage = Stage::ROWS;
-        } else if (search.FROM_COSTS && stage == Stage::SCORES && m.max_matches > 1) {
-            stage = Stage::TILES;
         } else if (IN_PIECES && stage == Stage::SCORES) { // the least of all pieces
             stage = Stage::SCAN;
         } else if (sizeof(T) > 1 && stage >= Stage::INSPECT && stage <= Stage::EQUALS) {
@@ -464,7 +438,7 @@ struct Phase {
             stage = stage == Stage::LIST ? Stage::SUM : Stage::LIST;
         } else if (stage != Stage::FINISH) {
             stage = Stage::FINISH;
-        } else if (sizeof(T) > 1 && k >= 0 && round + 1 < m.max_matches) {
+        } else if (k >= 0 && round + 1 < m.max_matches) {
             ++round;
             stage = Stage::SCAN;
         } else {
@@ -504,8 +478,6 @@ __device__ void runItem(const Search<T, SEVERAL, IN_PIECES> &search, const Frame
         search.scoreBand(phase.k, phase.round, phase.piece, item, phase.integers);
     } else if (phase.stage == Stage::SCAN) {
         search.scanBand(phase.k, phase.round, item);
-    } else if (search.FROM_COSTS && m.max_matches > 1) {
-        search.findFromTiles(phase.k, phase.round, phase.stage == Stage::TILES, item);
     } else if (sizeof(T) == 1 || (phase.stage == Stage::FINISH && phase.integers)) {
         search.finish(phase.k, phase.round, search.bestOfBands(phase.k));
     } else if constexpr (sizeof(T) > 1) {

@@ -209,15 +209,6 @@ cusStatus sharedMemory(int *bytes) {
     return CUS_OK;
 }
 
-cusStatus allocateCosts(MatchCuda *cuda, cudaStream_t stream) {
-    const MatchModel &m = cuda->stages.model;
-    ExactCosts &exact = cuda->stages.dense.exact;
-    const size_t count = m.count,
-                 tiles = static_cast<size_t>(cusi::divUp(m.ocols, COST_TILE_COLS)) * cusi::divUp(m.orows, COST_TILE_ROWS);
-    CUS_TRY(allocate(cuda, &exact.tiles, count * tiles, stream));
-    return allocate(cuda, &exact.positions, count * m.orows * m.ocols, stream);
-}
-
 // Everything about stages.dense but the model's results; rows.n stays 0 if there is none. Rounding must give the integer.
 cusStatus chooseDense(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream) {
     constexpr double MAX_ERROR = 0.4;
@@ -264,11 +255,9 @@ cusStatus chooseDense(MatchCuda *cuda, const void *templates, const MatchTemplat
     CUS_TRY(allocate(cuda, &stages.refinement.overflows, count, stream));
     if (!m.integer)
         return prepareFloats(cuda, templates, stream);
-    if (m.max_matches == 1)
-        return isInPieces(dense.pieces) ? allocate(cuda, &dense.exact.positions, count * m.orows * m.ocols, stream)
-                                        : CUS_OK;
-    CUS_TRY(chooseSelect(cuda, stream));
-    return allocateCosts(cuda, stream);
+    if (m.max_matches == 1 && !isInPieces(dense.pieces))
+        return CUS_OK;
+    return allocate(cuda, &dense.costs, static_cast<size_t>(m.orows) * m.ocols, stream);
 }
 
 } // namespace match

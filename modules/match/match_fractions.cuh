@@ -14,7 +14,6 @@ constexpr int DENSE_THREADS = 384; // one block on a multiprocessor: 168 registe
 constexpr int DENSE_WARPS = DENSE_THREADS / 32;
 constexpr int INSPECTED_ROWS = 8; // of an item
 constexpr int PERIOD_LINES = 16;  // on which periods are tried
-constexpr int TILES_OF_WARP = 2;  // of an item
 enum Counter { TAKEN, DONE, LEFT, FOUND, LARGEST };
 
 __device__ __forceinline__ fft::DoublePair *sharedElements() {

@@ -264,7 +264,7 @@ __device__ __forceinline__ Map mapOf(const MatchModel &m, const Scores &scores, 
             scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols, tiles, scores.upper_count};
 }
 
-// If the list overflows, denseKernel or directCostsKernel takes over; where there is neither, the blocks search the tiles instead.
+// If the list overflows, denseKernel takes over; where there is none, the blocks search the tiles instead.
 template<class T, int CN = 0>
 __global__ void __launch_bounds__(THREADS)
     refineKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
