@@ -84,9 +84,8 @@ TEST_F(MatchWorstCuda, OverflowInALaterRound) {
     compare(flat<uint8_t>(60, 70, 1, 9), templ, CUS_DEVICE, with(CUS_MATCH_SQDIFF, CUS_MATCH_FFT, 1024, 7)); // runs out
 }
 
-// Copies far apart and close together, of which one turn of the search may decide several; with more matches than copies, and more
-// than its list holds at a time.
-TEST_F(MatchWorstCuda, SeveralMatchesATurn) {
+// Copies far apart and close together, and more matches than copies.
+TEST_F(MatchWorstCuda, ManyCopies) {
     auto image = picture<uint8_t>(150, 190, 1, random);
     const auto templ = picture<uint8_t>(15, 18, 1, random);
     for (int copy = 0; copy < 14; ++copy) {
@@ -116,8 +115,8 @@ TEST_F(MatchWorstCuda, Sizes) {
     }
 }
 
-// Many matches from exact costs: neighborhoods of one position up to the whole map, tiles and groups of tiles at their borders, a
-// limit, and more matches than the map has room for.
+// Many matches from exact costs: neighborhoods of one position up to the whole map, a limit, and more matches than the map has room
+// for.
 TEST_F(MatchWorstCuda, ManyMatchesOfEqualScores) {
     struct Shape {
         int rows, cols, h, w;
@@ -181,7 +180,8 @@ TEST_F(MatchWorstCuda, SubpixelBesideEarlierMatches) {
     }
 }
 
-// Frames just within and beyond the longest transform of a block, correlated in pieces; templates longer than half of it, in parts.
+// Frames just within and beyond the longest transform of a block, correlated in pieces; templates longer than half of it, window by
+// window.
 TEST_F(MatchWorstCuda, LongFrames) {
     struct Shape {
         int rows, cols, h, w;
@@ -213,7 +213,7 @@ TEST_F(MatchWorstCuda, LongFrames) {
             }
 }
 
-// The same of floats: integers, and fractions of which equal windows are told by their pixels.
+// The same of floats: integers and fractions.
 TEST_F(MatchWorstCuda, LongFramesOfFloats) {
     struct Shape {
         int rows, cols, h, w;
