@@ -2,8 +2,8 @@
 #include "check.h"
 #include "hsv.h"
 #include "host.h"
-#include "match_backend.h"
-#include "match_fft.h"
+#include "match/scores.h"
+#include "match/fft/fft.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ cusMatcherOptions cusMatcherDefaults(void) {
 }
 
 #ifdef CUSI_WITH_CUDA
-/* match_cufft_open.c: why this thread's last call could not reach cuFFT; NULL if it could. */
+/* cuda/cufft/open.c: why this thread's last call could not reach cuFFT; NULL if it could. */
 const char *match_cufftProblem(void);
 #endif
 

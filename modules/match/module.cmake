@@ -1,4 +1,4 @@
-# On the device, cuFFT transforms large frames and, once, the templates. match_cufft_open.c opens it when it is first needed, so
+# On the device, cuFFT transforms large frames and, once, the templates. cuda/cufft/open.c opens it when it is first needed, so
 # the library does not depend on it: the kernels' calls get the names defined there. (The static cuFFT adds over 100 MB.)
 # Scores must be the same bit for bit on both backends, so multiply-adds are not contracted; the device's own transforms call
 # fmaf.
@@ -9,7 +9,7 @@ if(CUSIGHT_HAVE_CUDA)
         list(APPEND renamed cufft${function}=cusi_cufft${function})
     endforeach()
     set_source_files_properties(${match_kernels} PROPERTIES COMPILE_OPTIONS --fmad=false COMPILE_DEFINITIONS "${renamed}")
-    set_source_files_properties(modules/match/match_cufft_open.c PROPERTIES COMPILE_DEFINITIONS
+    set_source_files_properties(modules/match/cuda/cufft/open.c PROPERTIES COMPILE_DEFINITIONS
         "CUSI_CUFFT_FOLDER=\"${CUDAToolkit_LIBRARY_DIR}\"")
     list(APPEND private_libraries ${CMAKE_DL_LIBS})
 endif()

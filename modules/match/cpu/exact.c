@@ -1,0 +1,273 @@
+/* Exact scores: of single windows, and of all positions at once where more may be the best than one would compute window by window.
+ * That pass repeats the correlation of every block in double. Of integer pixels (8-bit ones, or floats that are integers)
+ * correlations are integers, and a transform in double is off by far less than 0.5, so rounding makes them exact. */
+#include "match/cpu/exact.h"
+
+#include "check.h"
+#include "match/cpu/sums.h"
+
+#include <string.h>
+
+/* ---- One window, exactly ------------------------------------------------------------------------------------------------ */
+
+CUSI_MULTIVERSION
+static uint32_t squaredDifferences(const uint8_t *a, const uint8_t *b, size_t n) {
+    uint32_t sum = 0;
+    for (size_t i = 0; i < n; ++i) {
+        const int d = a[i] - b[i];
+        sum += (uint32_t)(d * d);
+    }
+    return sum;
+}
+
+CUSI_MULTIVERSION
+static uint32_t squaredDifferencesMasked(const uint8_t *a, const uint8_t *b, const uint8_t *mask, size_t n) {
+    uint32_t sum = 0;
+    for (size_t i = 0; i < n; ++i) {
+        const int d = (a[i] & mask[i]) - b[i];
+        sum += (uint32_t)(d * d);
+    }
+    return sum;
+}
+
+CUSI_MULTIVERSION
+static uint32_t products(const uint8_t *a, const uint8_t *b, size_t n) {
+    uint32_t sum = 0;
+    for (size_t i = 0; i < n; ++i)
+        sum += (uint32_t)(a[i] * b[i]);
+    return sum;
+}
+
+static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
+    const MatchTemplate *t = &host->sums[k];
+    const size_t channels = (size_t)m->channels, n = (size_t)m->w * channels;
+    const uint8_t *pixels = (const uint8_t *)host->templates + (size_t)k * host->template_bytes;
+    uint64_t ssd = 0, c = 0, s1[3] = {0, 0, 0}, s2 = 0;
+    for (size_t j = 0; j < (size_t)m->h; ++j) {
+        const uint8_t *row = (const uint8_t *)match_row(frame, y + j) + x * channels;
+        if (m->method == CUS_MATCH_SQDIFF) {
+            ssd += host->mask ? squaredDifferencesMasked(row, pixels + j * n, host->mask + j * n, n)
+                              : squaredDifferences(row, pixels + j * n, n);
+            continue;
+        }
+        c += products(row, pixels + j * n, n);
+        if (!m->masked)
+            for (size_t k1 = 0; k1 < channels; ++k1)
+                match_sumBytes(row + k1, (size_t)m->w, channels, &s1[k1], &s2);
+    }
+    if (m->masked || m->method == CUS_MATCH_SQDIFF)
+        return match_score(m, t, (double)c, (const double[3]){0, 0, 0}, 0, (double)ssd);
+    /* All integers below 2^53, so applying the shift is exact. */
+    double shifted = (double)c, shifted1[3] = {0, 0, 0}, shifted2 = (double)s2;
+    for (size_t k1 = 0; k1 < channels; ++k1) {
+        const double shift = m->shift[k1], sum = (double)s1[k1];
+        shifted += m->n * shift * shift - shift * (sum + t->raw_t1[k1]);
+        shifted1[k1] = sum - m->n * shift;
+        shifted2 += m->n * shift * shift - 2 * shift * sum;
+    }
+    return match_score(m, t, shifted, shifted1, shifted2, shifted2 - 2 * shifted + t->t2);
+}
+
+static double exactFloats(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
+    const MatchTemplate *t = &host->sums[k];
+    const size_t w = (size_t)m->w;
+    const float *pixels = (const float *)(host->templates + (size_t)k * host->template_bytes);
+    const double shift = m->shift[0];
+    double ssd = 0, c = 0, s1 = 0, s2 = 0;
+    for (size_t j = 0; j < (size_t)m->h; ++j) {
+        const float *row = (const float *)match_row(frame, y + j) + x;
+        for (size_t i = 0; i < w; ++i) {
+            if (host->mask && !host->mask[j * w + i])
+                continue;
+            const double a = row[i], b = pixels[j * w + i];
+            const double sa = a - shift, sb = b - shift;
+            ssd += (a - b) * (a - b);
+            c += m->masked ? a * b : sa * sb;
+            s1 += sa;
+            s2 += sa * sa;
+        }
+    }
+    return match_score(m, t, c, &s1, s2, ssd);
+}
+
+double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
+    return m->integer ? exactBytes(m, host, frame, k, y, x) : exactFloats(m, host, frame, k, y, x);
+}
+
+/* ---- The exact pass: preparation ---------------------------------------------------------------------------------------- */
+
+/* Measured: docs/internals/match.md. Nanoseconds of one point and level of a transform, of what threads lose that share one, of
+ * scoring one position, and of one pixel and one row of a window that is computed alone. */
+#define TUNING_FFT64_NS  0.16
+#define TUNING_SHARED    1.1
+#define TUNING_STAGE_NS  1e4
+#define TUNING_SCORE_NS  12
+#define TUNING_SQUARE_NS 0.1
+#define TUNING_BYTE_NS   0.3
+#define TUNING_FLOAT_NS  1.6
+#define TUNING_ROW_NS    8
+
+/* The most that a correlation of 8-bit pixels can be off. */
+static double largestError(const MatchModel *m, const MatchTemplate *sums, double units, double pixels) {
+    double most = 0;
+    for (int k = 0; k < m->count; ++k) {
+        double error = 0;
+        for (int p = 0; p < m->planes; ++p)
+            error += units * sqrt(pixels) * (p < m->channels ? 255 : 3 * 65025.0) * sums[k].norm[p];
+        most = error > most ? error : most;
+    }
+    return most;
+}
+
+double match_windowNs(const MatchModel *m) {
+    const double pixel = !m->integer                                  ? TUNING_FLOAT_NS
+                         : m->masked || m->method == CUS_MATCH_SQDIFF ? TUNING_SQUARE_NS
+                                                                      : TUNING_BYTE_NS;
+    return m->h * TUNING_ROW_NS + pixel * m->n * m->channels;
+}
+
+static double passCost(const MatchModel *m, const MatchHost *host, double points) {
+    const double transforms = TUNING_FFT64_NS * (m->planes + 1) * points * log2(points);
+    const double scores = TUNING_SCORE_NS * (double)host->block_rows * host->block_cols;
+    const double stages = host->threads * TUNING_STAGE_NS * (3 * m->planes + 4);
+    return (double)(host->down * host->across) * (TUNING_SHARED * (transforms + scores) + stages);
+}
+
+static size_t spectrumSize(const MatchHost *host) {
+    return match_fft64_panels(host->fft64) * match_fft64_panelSize(host->fft64);
+}
+
+/* The largest magnitude of n floats if they are integers, otherwise infinity. */
+CUSI_MULTIVERSION
+static double largestInteger(const float *values, size_t n) {
+    double largest = 0;
+    for (size_t i = 0; i < n; ++i) {
+        const double magnitude = values[i] == rintf(values[i]) ? fabs((double)values[i]) : INFINITY;
+        largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest;
+}
+
+cusStatus match_prepareExact(const MatchModel *m, MatchHost *host, const void *templates, const MatchTemplate *sums) {
+    const double points = (double)host->fft_rows * host->fft_cols, units = match_fft64_correlationUnits(points) * 0x1p-53;
+    const int is_exact = !m->integer || largestError(m, sums, units, points) < 0.25;
+    host->pass_ns = is_exact ? passCost(m, host, points) : INFINITY;
+    host->largest = m->integer ? 255 : largestInteger(templates, (size_t)m->n * (size_t)m->count);
+    host->loaded64 = -1;
+    host->fft64 = match_fft64_createFor(match_fft64_kernels(0), host->fft_rows, host->fft_cols, host->block_rows + m->h - 1,
+                                        host->block_rows, host->threads);
+    if (host->fft64) {
+        host->plane64 = cusi_hostAllocate((size_t)points * sizeof(double));
+        host->planes64 = cusi_hostAllocate(spectrumSize(host) * (size_t)m->planes * sizeof(double));
+        host->spectra64 = cusi_hostAllocate(spectrumSize(host) * (size_t)m->planes * sizeof(double));
+    }
+    CUSI_REQUIRE(host->fft64 && host->plane64 && host->planes64 && host->spectra64, CUS_ERROR_NO_MEMORY,
+                 "cusMatcherCreate: out of host memory for an FFT of %d x %d in double", host->fft_rows, host->fft_cols);
+    return CUS_OK;
+}
+
+/* ---- The exact pass ----------------------------------------------------------------------------------------------------- */
+
+void match_transformTemplate(const MatchModel *m, const MatchHost *host, int k, int p, double *spectrum) {
+    const size_t w = (size_t)m->w, h = (size_t)m->h, step = (size_t)host->fft_cols;
+    const char *pixels = host->templates + (size_t)k * host->template_bytes;
+    memset(host->plane64, 0, (size_t)host->fft64->filled * step * sizeof(double));
+    for (size_t y = 0; y < h; ++y)
+        for (size_t x = 0; x < w; ++x)
+            host->plane64[y * step + x] = match_templatePlane(m, host, pixels, p, y * w + x);
+    match_fft64_forward(host->fft64, host->plane64, spectrum);
+}
+
+static void loadTemplate(const MatchModel *m, MatchHost *host, int k) {
+    const double scale = 1 / ((double)host->fft_rows * host->fft_cols);
+    for (int p = 0; p < m->planes && host->loaded64 != k; ++p) {
+        double *out = host->spectra64 + (size_t)p * spectrumSize(host);
+        match_transformTemplate(m, host, k, p, out);
+        for (size_t i = 0; i < spectrumSize(host); ++i)
+            out[i] *= scale;
+    }
+    host->loaded64 = k;
+}
+
+CUSI_MULTIVERSION
+static void shiftBytes(const uint8_t *row, size_t n, size_t stride, double shift, double *out) {
+    for (size_t x = 0; x < n; ++x)
+        out[x] = row[x * stride] - shift;
+}
+
+/* Row y of plane p of the frame under the block, shifted and padded with zeros. */
+static void loadRow(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block, int p, size_t y,
+                    double *out) {
+    const size_t cols = y < block->rows + (size_t)m->h - 1 ? block->cols + (size_t)m->w - 1 : 0;
+    memset(out + cols, 0, ((size_t)host->fft_cols - cols) * sizeof *out);
+    if (cols == 0)
+        return;
+    const char *row = match_row(frame, block->y + y) + block->x * cusTypeSize(frame->type);
+    if (p == m->channels)
+        for (size_t x = 0; x < cols; ++x)
+            out[x] = match_squarePlane(m, row, x);
+    else if (m->integer)
+        shiftBytes((const uint8_t *)row + p, cols, (size_t)m->channels, m->shift[p], out);
+    else
+        for (size_t x = 0; x < cols; ++x)
+            out[x] = ((const float *)row)[x] - m->shift[p];
+}
+
+/* host->plane64 becomes the block's correlation with the loaded template. */
+static void correlateBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
+    for (int p = 0; p < m->planes; ++p) {
+#pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
+        for (int y = 0; y < host->fft64->filled; ++y)
+            loadRow(m, host, frame, block, p, (size_t)y, host->plane64 + (size_t)y * (size_t)host->fft_cols);
+        match_fft64_forward(host->fft64, host->plane64, host->planes64 + (size_t)p * spectrumSize(host));
+    }
+    match_fft64_correlateAll(host->fft64, host->planes64, host->spectra64, m->planes, host->planes64, host->plane64);
+}
+
+/* Row y of the block. uncertain: error bound of the window sums; 0: all sums are integers. */
+static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double constant,
+                       double uncertain) {
+    const MatchTemplate *t = &host->sums[k];
+    const double *row = host->plane64 + y * (size_t)host->fft_cols;
+    const double sign = match_smallestIsBest(m->method) ? 1 : -1;
+    double *out = host->costs + (block->y + y) * (size_t)m->ocols + block->x;
+    for (size_t x = 0; x < block->cols; ++x) {
+        const double c = (uncertain > 0 ? row[x] : rint(row[x])) + constant;
+        double s1[3] = {0, 0, 0};
+        for (size_t i = 0; m->needs_s1 && i < (size_t)m->channels; ++i)
+            s1[i] = host->s1[(i * block->rows + y) * block->cols + x];
+        const double s2 = m->needs_s2 ? host->s2[y * block->cols + x] : 0;
+        out[x] = sign * match_scoreOf(m, t, c, s1, s2, m->masked ? c + t->t2 : s2 - 2 * c + t->t2, uncertain);
+    }
+}
+
+/* 32F: whether all sums over windows are integers that double holds, and rounding gives the correlations. */
+static int sumsAreIntegers(const MatchModel *m, const MatchHost *host, const cusMat *frame) {
+    double largest = host->largest;
+    for (int y = 0; y < m->rows && largest < INFINITY; ++y) {
+        const double row = largestInteger((const float *)match_row(frame, (size_t)y), (size_t)m->cols);
+        largest = row > largest ? row : largest;
+    }
+    const double units = match_fft64_correlationUnits((double)host->fft_rows * host->fft_cols) * 0x1p-53;
+    double error = 0;
+    for (int k = 0; k < m->count; ++k)
+        for (int p = 0; p < m->planes; ++p)
+            error = fmax(error, m->planes * units * sqrt(host->energy[p]) * host->sums[k].norm[p]);
+    return match_sumsAreIntegers(m, largest + fabs(m->shift[0])) && error < 0.25;
+}
+
+void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, int k) {
+    const double constant = m->masked ? match_maskedConstant(m, &host->sums[k], host) : 0;
+    const int integers = m->integer || sumsAreIntegers(m, host, frame);
+    /* Not 0 for floats with fractions, whatever the frame's energy. */
+    const double uncertain = integers ? 0 : match_error(m, &host->sums[k], host->energy).window + 1e-300;
+    loadTemplate(m, host, k);
+    for (int64_t i = 0; i < host->down * host->across; ++i) {
+        const Block block = match_block(m, host, i);
+        correlateBlock(m, host, frame, &block);
+        match_windowSums(m, host, frame, &block);
+#pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
+        for (size_t y = 0; y < block.rows; ++y)
+            storeCosts(m, host, &block, k, y, constant, uncertain);
+    }
+}

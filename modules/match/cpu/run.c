@@ -1,0 +1,60 @@
+/* Runs a frame in overlapping blocks, and inspects its matches. */
+#include "check.h"
+#include "match/cpu/sums.h"
+
+#include <string.h>
+
+/* For a frame that cannot be scored: no match, and score maps of NaN. */
+static void reportNothing(const cusMatcher *matcher, cusMat *scores) {
+    const MatchModel *m = &matcher->model;
+    for (int k = 0; k < m->count; ++k) {
+        match_clearMatches(matcher, k);
+        for (int y = 0; scores && y < m->orows; ++y)
+            for (int x = 0; x < m->ocols; ++x)
+                ((float *)((char *)scores[k].data + (size_t)y * scores[k].step))[x] = NAN;
+    }
+}
+
+cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores) {
+    const MatchModel *m = &matcher->model;
+    MatchHost *host = matcher->backend;
+    double energy[MATCH_MAX_PLANES] = {0, 0, 0, 0}, total = 0;
+    if (m->error > 0 || !m->integer)
+        match_frameEnergy(m, frame, match_threadsFor(host, (double)m->rows * m->cols * m->channels), energy);
+    for (int c = 0; c < m->channels; ++c)
+        total += energy[c];
+    if (!m->integer && !(total < MATCH_MAX_ENERGY)) {
+        reportNothing(matcher, scores);
+        return CUS_OK;
+    }
+    memcpy(host->energy, energy, sizeof energy);
+    MatchError errors[1024];
+    for (int k = 0; k < m->count; ++k)
+        errors[k] = match_error(m, &host->sums[k], energy);
+
+    for (int64_t i = 0; i < host->down * host->across; ++i) {
+        const Block block = match_block(m, host, i);
+        match_scoreBlock(matcher, frame, scores, errors, &block);
+    }
+    for (int k = 0; k < m->count; ++k)
+        match_findMatches(matcher, frame, k);
+    return CUS_OK;
+}
+
+cusStatus match_host_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill) {
+    const MatchModel *m = &matcher->model;
+    for (int k = 0; k < m->count; ++k) {
+        cusMatch *matches = (cusMatch *)((char *)matcher->results.data + (size_t)k * matcher->results.step);
+        for (int i = 0; i < m->max_matches && matches[i].x >= 0; ++i) {
+            cusMat window = CUS_MAT_INIT;
+            CUS_TRY(cusMatRegion(frame, matches[i].x, matches[i].y, m->w, m->h, &window));
+            uint32_t pixels = 0;
+            cusMat count = CUS_MAT_INIT;
+            CUS_TRY(cusMatWrap(&count, 1, 1, CUS_32SC1, CUS_HOST, &pixels, 0));
+            CUS_TRY(cusHsvCount(&window, range, &count, NULL, NULL));
+            matches[i].pixels = pixels;
+            matches[i].filled = matches[i].pixels >= min_fill * m->n;
+        }
+    }
+    return CUS_OK;
+}

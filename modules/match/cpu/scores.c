@@ -1,0 +1,124 @@
+/* Correlation by FFT or directly, and the score ranges of one block. */
+#include "match/cpu/exact.h"
+#include "match/cpu/sums.h"
+
+#include <string.h>
+
+/* The common case on its own, so that it vectorizes; the same numbers as match_range. */
+CUSI_MULTIVERSION
+static void assembleSquares(const double *c, const double *s2, size_t n, double t2, double error, float *score,
+                            MatchRange *ranges) {
+    for (size_t x = 0; x < n; ++x) {
+        double value = s2[x] - 2 * c[x] + t2;
+        value = value > 0 ? value : 0;
+        const double margin = error + value * 0x1p-22;
+        ranges[x] = (MatchRange){(float)(value - margin), (float)(value + margin)};
+        score[x] = (float)value;
+    }
+}
+
+/* Scores and ranges of row `y` of the block from its correlations. */
+static void assembleRow(const MatchModel *m, const MatchTemplate *t, MatchError error, const Block *block, size_t y,
+                        const MatchHost *host, const double *correlation, float *score, MatchRange *ranges) {
+    const double *s2 = host->s2 + y * block->cols;
+    if (m->method == CUS_MATCH_SQDIFF && !m->masked) {
+        assembleSquares(correlation, s2, block->cols, t->t2, 2 * error.correlation + error.window, score, ranges);
+        return;
+    }
+    for (size_t x = 0; x < block->cols; ++x) {
+        double s1[3] = {0, 0, 0};
+        for (size_t c = 0; m->needs_s1 && c < (size_t)m->channels; ++c)
+            s1[c] = host->s1[(c * block->rows + y) * block->cols + x];
+        ranges[x] = match_range(m, t, correlation[x], error, s1, m->needs_s2 ? s2[x] : 0, &score[x]);
+    }
+}
+
+CUSI_MULTIVERSION
+static void shiftBytes(const uint8_t *row, size_t n, size_t stride, float shift, float *out) {
+    if (stride == 1)
+        for (size_t x = 0; x < n; ++x)
+            out[x] = (float)row[x] - shift;
+    else
+        for (size_t x = 0; x < n; ++x)
+            out[x] = (float)row[3 * x] - shift;
+}
+
+/* Row y of plane p of the frame under the block, shifted and padded with zeros. */
+static void loadRow(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block, int p, size_t y,
+                    float *out) {
+    const size_t cols = block->cols + (size_t)m->w - 1;
+    const char *row = match_row(frame, block->y + y) + block->x * cusTypeSize(frame->type);
+    if (p == m->channels)
+        for (size_t x = 0; x < cols; ++x)
+            out[x] = (float)match_squarePlane(m, row, x);
+    else if (m->integer)
+        shiftBytes((const uint8_t *)row + p, cols, (size_t)m->channels, (float)m->shift[p], out);
+    else
+        for (size_t x = 0; x < cols; ++x)
+            out[x] = (float)(((const float *)row)[x] - m->shift[p]);
+    memset(out + cols, 0, ((size_t)host->fft_cols - cols) * sizeof(float));
+}
+
+/* Spectra of the frame under the block, and its window sums. */
+static void transformBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
+    const size_t rows = block->rows + (size_t)m->h - 1, step = (size_t)host->fft_cols, read = (size_t)host->fft->filled;
+    for (int p = 0; p < m->planes; ++p) {
+#pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
+        for (size_t y = 0; y < read; ++y) {
+            if (y < rows)
+                loadRow(m, host, frame, block, p, y, host->plane + y * step);
+            else
+                memset(host->plane + y * step, 0, step * sizeof(float));
+        }
+        match_fft_forward(host->fft, host->plane,
+                          host->spectra + (size_t)p * match_fft_spectrumFloats(host->fft_rows, host->fft_cols));
+    }
+    match_windowSums(m, host, frame, block);
+}
+
+/* The direct algorithm: the exact scores of n windows. */
+static void scoreDirectly(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x0,
+                          size_t n, float *score, MatchRange *ranges) {
+    const double sign = match_smallestIsBest(m->method) ? 1 : -1;
+    for (size_t x = 0; x < n; ++x) {
+        const double exact = match_exactScore(m, host, frame, k, y, x0 + x), margin = fabs(exact) * 0x1p-22;
+        score[x] = (float)exact;
+        ranges[x] = (MatchRange){(float)(sign * exact - margin), (float)(sign * exact + margin)};
+    }
+}
+
+/* Row y of template k's score map in the block. */
+static void scoreRow(const MatchModel *m, const MatchHost *host, const cusMat *frame, cusMat *scores, MatchError error,
+                     const Block *block, int k, size_t y, double constant) {
+    const size_t thread = match_thisThread() * (size_t)host->block_cols;
+    MatchRange *ranges = host->ranges + ((size_t)k * (size_t)m->orows + block->y + y) * (size_t)m->ocols + block->x;
+    float *score =
+        scores ? (float *)((char *)scores[k].data + (block->y + y) * scores[k].step) + block->x : host->score_row + thread;
+    if (!host->fft) {
+        scoreDirectly(m, host, frame, k, block->y + y, block->x, block->cols, score, ranges);
+        return;
+    }
+    const float *plane = host->plane + y * (size_t)host->fft_cols;
+    double *correlation = host->correlation + thread;
+    for (size_t x = 0; x < block->cols; ++x)
+        correlation[x] = (double)plane[x] + constant;
+    assembleRow(m, &host->sums[k], error, block, y, host, correlation, score, ranges);
+}
+
+void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, const MatchError *errors,
+                      const Block *block) {
+    const MatchModel *m = &matcher->model;
+    const MatchHost *host = matcher->backend;
+    const size_t spectra = (size_t)m->planes * match_fft_spectrumFloats(host->fft_rows, host->fft_cols);
+    if (host->fft)
+        transformBlock(m, host, frame, block);
+    for (int k = 0; k < m->count; ++k) {
+        const double constant = m->masked ? match_maskedConstant(m, &host->sums[k], host) : 0;
+        if (host->fft)
+            match_fft_correlateAll(host->fft, host->spectra, host->template_spectra + (size_t)k * spectra, m->planes,
+                                   host->product, host->plane);
+#pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
+        for (size_t y = 0; y < block->rows; ++y)
+            scoreRow(m, host, frame, scores, errors[k], block, k, y, constant);
+    }
+}

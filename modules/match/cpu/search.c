@@ -1,0 +1,261 @@
+/* The best positions of a score map. The search keeps the least ends of the ranges of each tile, and its best exact cost. An exact
+ * cost is computed once, however many matches are wanted. Where candidates would cost more one by one than all positions together,
+ * all are computed at once. */
+#include "match/cpu/exact.h"
+
+typedef struct Search {
+    const MatchModel *m;
+    MatchHost *host;
+    const cusMat *frame;
+    int k;
+    size_t cols, tiles_across, tiles;
+    MatchRange *map;
+    double sign, perfect; /* no cost is below `perfect` */
+    double windows;       /* computed one by one so far */
+    int passed;           /* all costs are known */
+} Search;
+
+static const Best NOTHING = {INFINITY, SIZE_MAX};
+
+static int isBetter(double cost, size_t position, Best best) {
+    return cost < best.cost || (cost == best.cost && position < best.position);
+}
+
+/* ---- Tiles -------------------------------------------------------------------------------------------------------------- */
+
+static size_t tileStart(const Search *s, size_t tile) {
+    return tile / s->tiles_across * s->cols + tile % s->tiles_across * MATCH_TILE;
+}
+
+static size_t tileLength(const Search *s, size_t tile) {
+    const size_t rest = s->cols - tile % s->tiles_across * MATCH_TILE;
+    return rest < MATCH_TILE ? rest : MATCH_TILE;
+}
+
+/* Eight minima side by side, so that the loop vectorizes. */
+CUSI_MULTIVERSION
+static void leastEnds(const MatchRange *ranges, size_t n, float *lower, float *upper) {
+    enum { SIDE = 8 };
+    float ends[2 * SIDE];
+    for (size_t i = 0; i < 2 * SIDE; ++i)
+        ends[i] = INFINITY;
+    const float *values = &ranges->lower;
+    size_t x = 0;
+    for (; x + SIDE <= n; x += SIDE)
+        for (size_t i = 0; i < 2 * SIDE; ++i)
+            ends[i] = values[2 * x + i] < ends[i] ? values[2 * x + i] : ends[i];
+    for (; x < n; ++x) {
+        ends[0] = ranges[x].lower < ends[0] ? ranges[x].lower : ends[0];
+        ends[1] = ranges[x].upper < ends[1] ? ranges[x].upper : ends[1];
+    }
+    *lower = *upper = INFINITY;
+    for (size_t i = 0; i < SIDE; ++i) {
+        *lower = ends[2 * i] < *lower ? ends[2 * i] : *lower;
+        *upper = ends[2 * i + 1] < *upper ? ends[2 * i + 1] : *upper;
+    }
+}
+
+static int isKnown(const Search *s, const Tile *tile, size_t position) {
+    return tile->known && !isnan(s->host->costs[position]);
+}
+
+/* After the ranges or exact costs of a tile have changed. */
+static void refreshTile(const Search *s, size_t i) {
+    Tile *tile = &s->host->tiles[i];
+    const size_t start = tileStart(s, i), n = tileLength(s, i);
+    leastEnds(s->map + start, n, &tile->lower, &tile->upper);
+    tile->best = NOTHING;
+    if (!tile->known)
+        return;
+    tile->lower = INFINITY;
+    for (size_t position = start; position < start + n; ++position) {
+        const float lower = s->map[position].lower;
+        if (!(lower < INFINITY)) /* suppressed */
+            continue;
+        if (isnan(s->host->costs[position]))
+            tile->lower = lower < tile->lower ? lower : tile->lower;
+        else if (isBetter(s->host->costs[position], position, tile->best))
+            tile->best = (Best){s->host->costs[position], position};
+    }
+}
+
+static void refreshTiles(const Search *s, int known) {
+#pragma omp parallel for schedule(static) num_threads(match_threadsFor(s->host, (double)s->tiles *MATCH_TILE))
+    for (size_t i = 0; i < s->tiles; ++i) {
+        s->host->tiles[i].known = known;
+        refreshTile(s, i);
+    }
+}
+
+/* ---- Exact costs of candidates ------------------------------------------------------------------------------------------ */
+
+/* Some position's cost is at most this, so only positions whose range begins at or below it can be the best. lower: where the first
+ * range without an exact cost begins. */
+static double findBound(const Search *s, Best *best, float *lower) {
+    float upper = INFINITY;
+    *best = NOTHING;
+    *lower = INFINITY;
+    for (size_t i = 0; i < s->tiles; ++i) {
+        const Tile *tile = &s->host->tiles[i];
+        upper = tile->upper < upper ? tile->upper : upper;
+        *lower = tile->lower < *lower ? tile->lower : *lower;
+        if (isBetter(tile->best.cost, tile->best.position, *best))
+            *best = tile->best;
+    }
+    return best->cost < upper ? best->cost : upper;
+}
+
+static int64_t countCandidates(const Search *s, size_t i, double bound) {
+    int64_t wanted = 0;
+    const size_t start = tileStart(s, i), end = start + tileLength(s, i);
+    for (size_t position = start; position < end; ++position)
+        wanted += s->map[position].lower <= bound && !isKnown(s, &s->host->tiles[i], position);
+    return wanted;
+}
+
+/* Lists the tiles with candidates. */
+static size_t listTiles(const Search *s, double bound, int64_t *wanted) {
+    size_t listed = 0;
+    *wanted = 0;
+    for (size_t i = 0; i < s->tiles; ++i)
+        if (s->host->tiles[i].lower <= bound) {
+            *wanted += countCandidates(s, i, bound);
+            s->host->listed_tiles[listed++] = i;
+        }
+    return listed;
+}
+
+static void makeKnown(const Search *s, size_t i) {
+    Tile *tile = &s->host->tiles[i];
+    const size_t start = tileStart(s, i), end = start + tileLength(s, i);
+    for (size_t position = start; position < end && !tile->known; ++position)
+        s->host->costs[position] = NAN;
+    tile->known = 1;
+}
+
+/* Computes the exact cost of every candidate of a tile, except those that can no longer win: their range begins above the best so
+ * far, or the best so far is perfect and comes first. */
+static void refineTile(const Search *s, size_t i, double *bound) {
+    const MatchHost *host = s->host;
+    const Tile *tile = &host->tiles[i];
+    Best *const own = &host->bests[match_thisThread()];
+    const size_t start = tileStart(s, i), end = start + tileLength(s, i);
+    makeKnown(s, i);
+    for (size_t position = start; position < end; ++position) {
+        double known;
+#pragma omp atomic read
+        known = *bound;
+        if (!(s->map[position].lower <= known) || isKnown(s, tile, position) ||
+            (own->cost <= s->perfect && own->position < position))
+            continue;
+        const double cost = s->sign * match_exactScore(s->m, host, s->frame, s->k, position / s->cols, position % s->cols);
+        host->costs[position] = cost;
+        if (isBetter(cost, position, *own))
+            *own = (Best){cost, position};
+        known = cost < known ? cost : known;
+#pragma omp atomic write
+        *bound = known;
+    }
+    refreshTile(s, i);
+}
+
+static void refineTiles(const Search *s, size_t n, double bound, Best best, int64_t wanted) {
+    const MatchHost *host = s->host;
+    for (int t = 0; t < host->threads; ++t)
+        host->bests[t] = best;
+    const int threads = match_threadsFor(host, (double)wanted * s->m->n * s->m->channels);
+    (void)threads; /* without OpenMP */
+#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
+    for (size_t i = 0; i < n; ++i)
+        refineTile(s, host->listed_tiles[i], &bound);
+}
+
+/* The best of what is left of the map. */
+static Best findBest(Search *s) {
+    Best best;
+    float lower;
+    const double bound = findBound(s, &best, &lower);
+    if (bound == INFINITY || lower > bound)
+        return best;
+    int64_t wanted;
+    const size_t tiles = listTiles(s, bound, &wanted);
+    s->windows += (double)wanted;
+    if (!s->passed && s->windows * match_windowNs(s->m) > s->host->pass_ns) {
+        match_exactPass(s->m, s->host, s->frame, s->k);
+        s->passed = 1;
+        refreshTiles(s, 1);
+    } else {
+        refineTiles(s, tiles, bound, best, wanted);
+    }
+    findBound(s, &best, &lower);
+    return best;
+}
+
+/* ---- Matches ------------------------------------------------------------------------------------------------------------ */
+
+/* dx, dy: the vertex of a parabola through the neighboring scores. */
+static void subpixel(const MatchModel *m, const MatchRange *map, cusMatch *match) {
+    const MatchRange *at_best = map + (size_t)match->y * (size_t)m->ocols + (size_t)match->x;
+    const float middle = match_middle(*at_best);
+    if (match->x > 0 && match->x + 1 < m->ocols)
+        match->dx = match_vertex(match_middle(at_best[-1]), middle, match_middle(at_best[1]));
+    if (match->y > 0 && match->y + 1 < m->orows)
+        match->dy = match_vertex(match_middle(at_best[-m->ocols]), middle, match_middle(at_best[m->ocols]));
+}
+
+/* Takes the neighborhood of a match out of the map. */
+static void suppress(const Search *s, const cusMatch *match) {
+    const MatchModel *m = s->m;
+    const int64_t d = m->min_distance - 1;
+    const int64_t y0 = match->y - d > 0 ? match->y - d : 0, x0 = match->x - d > 0 ? match->x - d : 0;
+    const int64_t y1 = match->y + d < m->orows - 1 ? match->y + d : m->orows - 1;
+    const int64_t x1 = match->x + d < m->ocols - 1 ? match->x + d : m->ocols - 1;
+    for (int64_t y = y0; y <= y1; ++y) {
+        for (int64_t x = x0; x <= x1; ++x)
+            s->map[y * m->ocols + x] = (MatchRange){INFINITY, INFINITY};
+        for (int64_t t = x0 / MATCH_TILE; t <= x1 / MATCH_TILE; ++t)
+            refreshTile(s, (size_t)y * s->tiles_across + (size_t)t);
+    }
+}
+
+static const cusMatch NO_MATCH = {.x = -1, .y = -1, .score = NAN, .filled = -1};
+
+void match_clearMatches(const cusMatcher *matcher, int k) {
+    cusMatch *out = (cusMatch *)((char *)matcher->results.data + (size_t)k * matcher->results.step);
+    for (int i = 0; i < matcher->model.max_matches; ++i)
+        out[i] = NO_MATCH;
+}
+
+void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k) {
+    const MatchModel *m = &matcher->model;
+    MatchHost *host = matcher->backend;
+    const int smallest = match_smallestIsBest(m->method);
+    const size_t across = ((size_t)m->ocols + MATCH_TILE - 1) / MATCH_TILE;
+    Search s = {.m = m,
+                .host = host,
+                .frame = frame,
+                .k = k,
+                .cols = (size_t)m->ocols,
+                .tiles_across = across,
+                .tiles = across * (size_t)m->orows,
+                .map = host->ranges + (size_t)k * (size_t)m->orows * (size_t)m->ocols,
+                .sign = smallest ? 1 : -1,
+                .perfect = smallest          ? 0
+                           : (m->method & 1) ? -1
+                                             : -INFINITY};
+    cusMatch *out = (cusMatch *)((char *)matcher->results.data + (size_t)k * matcher->results.step);
+    match_clearMatches(matcher, k);
+    refreshTiles(&s, 0);
+    for (int i = 0; i < m->max_matches; ++i) {
+        const Best best = findBest(&s);
+        if (best.position == SIZE_MAX || best.cost > m->limit_cost)
+            return;
+        out[i].x = (int32_t)(best.position % s.cols);
+        out[i].y = (int32_t)(best.position / s.cols);
+        out[i].score = smallest ? best.cost : 0 - best.cost;
+        if (m->subpixel)
+            subpixel(m, s.map, &out[i]);
+        if (m->max_matches > 1)
+            suppress(&s, &out[i]);
+    }
+}

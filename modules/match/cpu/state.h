@@ -1,0 +1,97 @@
+/* The CPU's half of a matcher, and the stages that run.c calls one after the other: scores.c (ranges of all scores), search.c (the
+ * best of a map). Both call exact.c (exact scores), and all of them sums.c. */
+#ifndef CUSI_MATCH_CPU_STATE_H
+#define CUSI_MATCH_CPU_STATE_H
+
+#include "host.h"
+#include "match/fft/fft.h"
+#include "match/model.h"
+#include "match/scores.h"
+
+typedef struct Best {
+    double cost;
+    size_t position;
+} Best;
+
+/* A rectangle of the score map. */
+typedef struct Block {
+    size_t y, x, rows, cols;
+} Block;
+
+/* MATCH_TILE neighboring positions in a row of the score map of the template that is being searched. */
+enum { MATCH_TILE = 64 };
+typedef struct Tile {
+    float lower, upper; /* least ends of ranges: lower of positions without an exact cost, upper of all */
+    int known;          /* MatchHost.costs is valid here */
+    Best best;          /* the best position with an exact cost */
+} Tile;
+
+typedef struct MatchHost {
+    int threads;
+    MatchTemplate *sums;
+    char *templates; /* tight; masked-out pixels are 0 */
+    uint8_t *mask;   /* 255 or 0 for each element, or NULL */
+    size_t template_bytes;
+    /* The score map is cut into blocks, one after the other; all threads share a block. */
+    int block_rows, block_cols;
+    int64_t down, across;
+    int fft_rows, fft_cols;           /* a transform covers the pixels under a block */
+    MatchFft *fft;                    /* NULL: direct */
+    float *plane, *spectra, *product; /* one plane, the planes' spectra, their product */
+    float *template_spectra;          /* count x planes, scaled by 1 / points, not conjugated */
+    double *s1, *s2;                  /* window sums of a block: one plane a channel; one plane */
+    double *column1, *column2;        /* for each thread, sums over h rows of each column: one row a channel; one row */
+    double *correlation;              /* for each thread, one score row */
+    float *score_row;                 /* for each thread, where no maps are wanted */
+    MatchRange *ranges;               /* count score maps */
+    double energy[MATCH_MAX_PLANES];  /* the frame's planes' */
+    /* The exact pass, by transforms in double. */
+    MatchFft64 *fft64;
+    double *plane64, *planes64; /* one plane under a block, the spectra of all */
+    double *spectra64;          /* those of template `loaded64` */
+    int loaded64;               /* -1: none */
+    double pass_ns;             /* infinity: rounding would not be exact */
+    double largest;             /* 32F: magnitude of the templates' pixels if they are integers, otherwise infinity */
+    /* The search, in one score map at a time. */
+    double *costs; /* exact; NaN: not known */
+    Tile *tiles;
+    size_t *listed_tiles;
+    Best *bests; /* for each thread */
+} MatchHost;
+
+/* Block i of the score map. */
+static inline Block match_block(const MatchModel *m, const MatchHost *host, int64_t i) {
+    Block block = {.y = (size_t)(i / host->across * host->block_rows), .x = (size_t)(i % host->across * host->block_cols)};
+    const size_t rows = (size_t)m->orows - block.y, cols = (size_t)m->ocols - block.x;
+    block.rows = rows < (size_t)host->block_rows ? rows : (size_t)host->block_rows;
+    block.cols = cols < (size_t)host->block_cols ? cols : (size_t)host->block_cols;
+    return block;
+}
+
+static inline const char *match_row(const cusMat *mat, size_t y) {
+    return (const char *)mat->data + y * mat->step;
+}
+
+/* Threads worth starting for this many operations. */
+static inline int match_threadsFor(const MatchHost *host, double operations) {
+    const double useful = operations / (1 << 20) + 1;
+    return useful < host->threads ? (int)useful : host->threads;
+}
+
+static inline size_t match_thisThread(void) {
+#ifdef _OPENMP
+    return (size_t)omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
+
+/* scores.c: scores and ranges of one block for all templates. scores: NULL or the score maps. */
+void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, const MatchError *errors,
+                      const Block *block);
+
+/* search.c: the results of template k become "no match"; become its matches, from its ranges. */
+void match_clearMatches(const cusMatcher *matcher, int k);
+void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k);
+
+#endif

@@ -1,0 +1,169 @@
+/* Planes of frame and templates, energy of the frame, and sums over the windows of a block. */
+#include "match/cpu/sums.h"
+
+#include <string.h>
+
+/* ---- Planes ------------------------------------------------------------------------------------------------------------- */
+
+double match_templatePlane(const MatchModel *m, const MatchHost *host, const char *pixels, int p, size_t pixel) {
+    const size_t channels = (size_t)m->channels, i = pixel * channels + (size_t)(p < m->channels ? p : 0);
+    const int kept = !host->mask || host->mask[i];
+    if (p == m->channels)
+        return kept ? 1 : 0;
+    if (!kept)
+        return 0;
+    const double raw = match_element(pixels, m->integer, i);
+    if (m->masked)
+        return m->method == CUS_MATCH_CCORR ? raw : -2 * (raw - m->shift[p]);
+    return raw - m->shift[p];
+}
+
+double match_maskedConstant(const MatchModel *m, const MatchTemplate *t, const MatchHost *host) {
+    double constant = 0;
+    if (m->method == CUS_MATCH_SQDIFF) {
+        for (size_t i = 0; i < (size_t)m->n; ++i)
+            constant += host->mask[i * (size_t)m->channels] ? m->square_shift : 0;
+    } else {
+        for (int c = 0; c < m->channels; ++c)
+            constant += m->shift[c] * t->raw_t1[c];
+    }
+    return constant;
+}
+
+CUSI_MULTIVERSION
+void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square) {
+    enum { AT_ONCE = 32768 }; /* as many squares as fit a 32-bit sum */
+    for (size_t x = 0; x < n; x += AT_ONCE) {
+        const size_t end = n - x < AT_ONCE ? n : x + AT_ONCE;
+        uint32_t s = 0, q = 0;
+        if (stride == 1)
+            for (size_t i = x; i < end; ++i) {
+                s += row[i];
+                q += (uint32_t)row[i] * row[i];
+            }
+        else
+            for (size_t i = x; i < end; ++i) {
+                s += row[3 * i];
+                q += (uint32_t)row[3 * i] * row[3 * i];
+            }
+        *sum += s;
+        *square += q;
+    }
+}
+
+double match_squarePlane(const MatchModel *m, const void *row, size_t x) {
+    double sum = -m->square_shift;
+    for (int c = 0; c < m->channels; ++c) {
+        const double v = match_element(row, m->integer, x * (size_t)m->channels + (size_t)c) - m->shift[c];
+        sum += v * v;
+    }
+    return sum;
+}
+
+/* ---- Energy of the shifted planes --------------------------------------------------------------------------------------- */
+
+static void rowEnergy(const MatchModel *m, const void *row, double *energy) {
+    const size_t cols = (size_t)m->cols, channels = (size_t)m->channels;
+    for (int c = 0; c < m->channels; ++c) {
+        if (m->integer) {
+            uint64_t sum = 0, square = 0;
+            match_sumBytes((const uint8_t *)row + c, cols, channels, &sum, &square);
+            energy[c] += (double)square - 2 * m->shift[c] * (double)sum + m->shift[c] * m->shift[c] * m->cols;
+        } else {
+            for (size_t x = 0; x < cols; ++x) {
+                const double v = ((const float *)row)[x] - m->shift[c];
+                energy[c] += v * v;
+            }
+        }
+    }
+    if (m->planes > m->channels)
+        for (size_t x = 0; x < cols; ++x) {
+            const double v = match_squarePlane(m, row, x);
+            energy[m->channels] += v * v;
+        }
+}
+
+void match_frameEnergy(const MatchModel *m, const cusMat *frame, int threads, double *energy) {
+    double e0 = 0, e1 = 0, e2 = 0, e3 = 0;
+    (void)threads; /* without OpenMP */
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : e0, e1, e2, e3)
+    for (int y = 0; y < m->rows; ++y) {
+        double row[MATCH_MAX_PLANES] = {0, 0, 0, 0};
+        rowEnergy(m, match_row(frame, (size_t)y), row);
+        e0 += row[0], e1 += row[1], e2 += row[2], e3 += row[3];
+    }
+    energy[0] = e0, energy[1] = e1, energy[2] = e2, energy[3] = e3;
+}
+
+/* ---- Window sums of one block: columns of h pixels, moved down a row at a time, and w of them, moved along -------------- */
+
+CUSI_MULTIVERSION
+static void moveColumnsBytes(const uint8_t *in, const uint8_t *out, size_t n, size_t stride, double shift,
+                             double *restrict column1, double *restrict column2) {
+    const int m = (int)shift;
+    for (size_t x = 0; x < n; ++x) {
+        const int a = in ? in[x * stride] - m : 0, b = out ? out[x * stride] - m : 0;
+        column1[x] += a - b;
+        column2[x] += a * a - b * b;
+    }
+}
+
+static void moveColumns(const MatchModel *m, const char *in, const char *out, size_t n, int c, double *column1,
+                        double *column2) {
+    if (m->integer) {
+        moveColumnsBytes((const uint8_t *)in + c, out ? (const uint8_t *)out + c : NULL, n, (size_t)m->channels,
+                         m->shift[c], column1, column2);
+        return;
+    }
+    for (size_t x = 0; x < n; ++x) {
+        const double a = ((const float *)in)[x] - m->shift[0], b = out ? ((const float *)out)[x] - m->shift[0] : 0;
+        column1[x] += a - b;
+        column2[x] += a * a - b * b;
+    }
+}
+
+/* out[x] = column[x] + ... + column[x + w - 1]. Doubles hold the integers exactly. */
+static void slide(const double *column, size_t n, size_t w, double *out) {
+    double sum = 0;
+    for (size_t x = 0; x + 1 < w; ++x)
+        sum += column[x];
+    for (size_t x = 0; x < n; ++x) {
+        sum += column[x + w - 1];
+        out[x] = sum;
+        sum -= column[x];
+    }
+}
+
+/* The window sums of rows first .. end - 1 of the block. column1, column2: this thread's. */
+static void sumStrip(const MatchModel *m, const cusMat *frame, const Block *block, size_t first, size_t end,
+                     double *column1, double *column2, const MatchHost *host) {
+    const size_t rows = block->rows, cols = block->cols, w = (size_t)m->w, h = (size_t)m->h, n = cols + w - 1;
+    const size_t left = block->x * cusTypeSize(frame->type);
+    memset(column1, 0, n * (size_t)m->channels * sizeof(double));
+    memset(column2, 0, n * sizeof(double));
+    for (size_t j = first; j < end + h - 1; ++j) {
+        const char *in = match_row(frame, block->y + j) + left;
+        const char *out = j >= first + h ? match_row(frame, block->y + j - h) + left : NULL;
+        for (int c = 0; c < m->channels; ++c)
+            moveColumns(m, in, out, n, c, column1 + (size_t)c * n, column2);
+        if (j + 1 < first + h)
+            continue;
+        const size_t y = j + 1 - h;
+        for (size_t c = 0; m->needs_s1 && c < (size_t)m->channels; ++c)
+            slide(column1 + c * n, cols, w, host->s1 + (c * rows + y) * cols);
+        if (m->needs_s2)
+            slide(column2, cols, w, host->s2 + y * cols);
+    }
+}
+
+void match_windowSums(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
+    if (!m->needs_s1 && !m->needs_s2)
+        return;
+    const size_t strips = (size_t)host->threads, n = block->cols + (size_t)m->w - 1;
+#pragma omp parallel for schedule(static) num_threads((int)strips) if (strips > 1)
+    for (size_t i = 0; i < strips; ++i) {
+        const size_t first = block->rows * i / strips, end = block->rows * (i + 1) / strips;
+        if (first < end)
+            sumStrip(m, frame, block, first, end, host->column1 + i * n * (size_t)m->channels, host->column2 + i * n, host);
+    }
+}

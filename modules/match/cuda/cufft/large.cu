@@ -1,0 +1,184 @@
+// Frames whose rows or columns do not fit into shared memory: shifted planes of floats and their energy, cuFFT's size and plans, and
+// the product of the spectra.
+#include "match/cuda/windows.cuh"
+
+namespace match {
+
+namespace {
+
+// ---- Planes
+
+// One block a row of the planes; without planes only the energy of a row of the frame.
+template<class T, int CN>
+__global__ void __launch_bounds__(THREADS)
+    planesKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
+                 const __grid_constant__ CuFft fft, const __grid_constant__ Energy energy) {
+    cusi::startInOrder();
+    const int y = blockIdx.x, width = fft.planes ? fft.cols : m.cols;
+    const bool filled = y < m.rows;
+    const T *row = cusi::rowOf(static_cast<const T *>(frame.data), frame.step, filled ? y : 0);
+    double sums[CN + 1] = {};
+#pragma unroll 4
+    for (int x = threadIdx.x; x < width; x += THREADS) {
+        const bool inside = filled && x < m.cols;
+        float v[CN + 1], squares = 0;
+#pragma unroll
+        for (int c = 0; c < CN; ++c) {
+            v[c] = inside
+                       ? static_cast<float>(__ldg(row + static_cast<size_t>(x) * CN + c)) - static_cast<float>(m.shift[c])
+                       : 0.0f;
+            squares += v[c] * v[c];
+        }
+        v[CN] = inside ? squares - static_cast<float>(m.square_shift) : 0.0f;
+#pragma unroll
+        for (int p = 0; p < CN + 1; ++p) {
+            if (p >= m.planes)
+                break;
+            sums[p] += static_cast<double>(v[p]) * v[p];
+            if (fft.planes)
+                fft.planes[(static_cast<size_t>(p) * fft.rows + y) * fft.cols + x] = v[p];
+        }
+    }
+    if (!filled)
+        return;
+#pragma unroll
+    for (int p = 0; p < CN + 1; ++p) {
+        if (p >= m.planes)
+            break;
+        const double sum = cusi::blockSumToFirst(sums[p]);
+        if (threadIdx.x == 0)
+            energy.parts[static_cast<size_t>(p) * energy.part_count + y] = sum;
+    }
+}
+
+// ---- Spectra
+
+// Product of the frame's spectra with the templates' conjugate spectra.
+__device__ void multiplySpectra(const MatchModel &m, const CuFft &fft, int block, int blocks) {
+    const size_t spectrum = static_cast<size_t>(fft.rows) * (fft.cols / 2 + 1);
+    for (size_t i = static_cast<size_t>(block) * THREADS + threadIdx.x; i < spectrum;
+         i += static_cast<size_t>(blocks) * THREADS) {
+        cufftComplex image[MATCH_MAX_PLANES];
+#pragma unroll
+        for (int p = 0; p < MATCH_MAX_PLANES; ++p)
+            if (p < m.planes)
+                image[p] = fft.spectra[p * spectrum + i];
+        for (int k = 0; k < m.count; ++k) {
+            cufftComplex sum = {0, 0};
+#pragma unroll
+            for (int p = 0; p < MATCH_MAX_PLANES; ++p)
+                if (p < m.planes) {
+                    const cufftComplex a = image[p],
+                                       b = fft.template_spectra[(static_cast<size_t>(k) * m.planes + p) * spectrum + i];
+                    sum.x += a.x * b.x + a.y * b.y;
+                    sum.y += a.y * b.x - a.x * b.y;
+                }
+            fft.products[k * spectrum + i] = sum;
+        }
+    }
+}
+
+// Blocks: the window sums, the energy, then the product.
+template<class T>
+__global__ void __launch_bounds__(THREADS)
+    columnsKernel(const __grid_constant__ MatchModel m, const __grid_constant__ CuFft fft,
+                  const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
+                  const __grid_constant__ Energy energy, int window_blocks, int energy_blocks) {
+    cusi::startInOrder();
+    const int block = blockIdx.x;
+    if (block < window_blocks)
+        sumWindowRow<T>(m, windows, block);
+    else if (block < window_blocks + energy_blocks)
+        addEnergy(m, templates, energy);
+    else
+        multiplySpectra(m, fft, block - window_blocks - energy_blocks, gridDim.x - window_blocks - energy_blocks);
+}
+
+// What is left of n without factors up to `largest`.
+int withoutFactors(int n, int largest) {
+    for (int prime : {2, 3, 5, 7})
+        while (prime <= largest && n % prime == 0)
+            n /= prime;
+    return n;
+}
+
+// The smallest multiple of `multiple` from n up that is 2^a 3^b, which cuFFT likes best, if it exceeds n by 7 % at most; otherwise
+// 2^a 3^b 5^c 7^d.
+int smoothSize(int n, int multiple) {
+    const int first = cusi::divUp(n, multiple) * multiple;
+    for (int size = first; size <= n + n / 14; size += multiple)
+        if (withoutFactors(size, 3) == 1)
+            return size;
+    int size = first;
+    while (withoutFactors(size, 7) != 1)
+        size += multiple;
+    return size;
+}
+
+} // namespace
+
+cusStatus launchPlanes(const Stages &stages, int rows, cudaStream_t stream) {
+    const MatchModel &m = stages.model;
+    const auto kernel = !m.integer        ? planesKernel<float, 1>
+                        : m.channels == 1 ? planesKernel<uint8_t, 1>
+                                          : planesKernel<uint8_t, 3>;
+    return cusi::launchOverlapped("cusMatcherRun", kernel, rows, THREADS, 0, stream, m, stages.frame, stages.cufft,
+                                  stages.energy);
+}
+
+void chooseCufftSize(const MatchModel &m, int *rows, int *cols) {
+    *rows = smoothSize(m.rows, 1);
+    *cols = smoothSize(m.cols, 4); // rows of floats begin at 16 bytes
+}
+
+// Plans of the frame's planes and of the templates' products; they share one work area.
+cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream) {
+    const char *f = "cusMatcherCreate";
+    const MatchModel &m = cuda->stages.model;
+    long long n[2] = {cuda->stages.cufft.rows, cuda->stages.cufft.cols}, real[2] = {n[0], n[1]};
+    long long complex[2] = {n[0], n[1] / 2 + 1};
+    const long long plane = n[0] * n[1], spectrum = n[0] * complex[1];
+    size_t sizes[2] = {0, 0};
+    MATCH_CUFFT(f, cufftCreate(&cuda->forward));
+    MATCH_CUFFT(f, cufftSetAutoAllocation(cuda->forward, 0));
+    MATCH_CUFFT(
+        f, cufftMakePlanMany64(cuda->forward, 2, n, real, 1, plane, complex, 1, spectrum, CUFFT_R2C, m.planes, &sizes[0]));
+    MATCH_CUFFT(f, cufftCreate(&cuda->inverse));
+    MATCH_CUFFT(f, cufftSetAutoAllocation(cuda->inverse, 0));
+    MATCH_CUFFT(
+        f, cufftMakePlanMany64(cuda->inverse, 2, n, complex, 1, spectrum, real, 1, plane, CUFFT_C2R, m.count, &sizes[1]));
+    char *work = nullptr;
+    CUS_TRY(allocate(cuda, &work, std::max(sizes[0], sizes[1]), stream));
+    MATCH_CUFFT(f, cufftSetWorkArea(cuda->forward, work));
+    MATCH_CUFFT(f, cufftSetWorkArea(cuda->inverse, work));
+    return CUS_OK;
+}
+
+cusStatus runCufftForward(const MatchCuda &cuda, cudaStream_t stream) {
+    const char *f = "cusMatcherRun";
+    MATCH_CUFFT(f, cufftSetStream(cuda.forward, stream));
+    MATCH_CUFFT(f, cufftExecR2C(cuda.forward, cuda.stages.cufft.planes, cuda.stages.cufft.spectra));
+    return CUS_OK;
+}
+
+cusStatus runCufftInverse(const MatchCuda &cuda, cudaStream_t stream) {
+    const char *f = "cusMatcherRun";
+    MATCH_CUFFT(f, cufftSetStream(cuda.inverse, stream));
+    MATCH_CUFFT(f, cufftExecC2R(cuda.inverse, cuda.stages.cufft.products, cuda.stages.cufft.correlations));
+    return CUS_OK;
+}
+
+int productBlocks(const Stages &stages, int multiprocessors) {
+    const long long spectrum = static_cast<long long>(stages.cufft.rows) * (stages.cufft.cols / 2 + 1);
+    return static_cast<int>(std::min<long long>(16LL * multiprocessors, cusi::divUp<long long>(spectrum, THREADS)));
+}
+
+cusStatus launchColumns(const Stages &stages, int window_blocks, int energy_blocks, int product_blocks,
+                        cudaStream_t stream) {
+    return cusi::launchOverlapped("cusMatcherRun", stages.model.integer ? columnsKernel<uint8_t> : columnsKernel<float>,
+                                  window_blocks + energy_blocks + product_blocks, THREADS, prefixBytes(stages), stream,
+                                  stages.model, stages.cufft, stages.templates, stages.windows, stages.energy,
+                                  window_blocks, energy_blocks);
+}
+
+} // namespace match

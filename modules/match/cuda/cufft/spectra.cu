@@ -1,0 +1,132 @@
+// Spectra of the templates, computed once in double by cuFFT and rounded to float, their only error.
+#include "match/cuda/stages.cuh"
+
+namespace match {
+
+namespace {
+
+__global__ void __launch_bounds__(THREADS) roundSpectrumKernel(const cufftDoubleComplex *in, size_t n, cufftComplex *out) {
+    for (size_t i = static_cast<size_t>(blockIdx.x) * THREADS + threadIdx.x; i < n;
+         i += static_cast<size_t>(gridDim.x) * THREADS)
+        out[i] = {static_cast<float>(in[i].x), static_cast<float>(in[i].y)};
+}
+
+// A spectrum with rows of `columns` in the order of columnsFftKernel: tiles of two columns, the results of its inner pass
+// thread by thread.
+__global__ void __launch_bounds__(THREADS)
+    arrangeSpectrumKernel(const cufftDoubleComplex *in, int columns, const fft::Plan plan, int tiles, float4 *out) {
+    const int i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= tiles * plan.n)
+        return;
+    const int tile = i / plan.n, step = plan.a * plan.b, t = i % plan.n % step;
+    const int row = t / plan.b + plan.a * (t % plan.b + plan.b * (i % plan.n / step));
+    const cufftDoubleComplex *at = in + static_cast<size_t>(row) * columns + 2 * tile;
+    const cufftDoubleComplex second = 2 * tile + 1 < columns ? at[1] : cufftDoubleComplex{0, 0};
+    out[i] = make_float4(static_cast<float>(at[0].x), static_cast<float>(at[0].y), static_cast<float>(second.x),
+                         static_cast<float>(second.y));
+}
+
+// A double transform of rows x cols points and its memory.
+struct DoubleFft {
+    int rows, cols;
+    cufftHandle plan = NO_PLAN;
+    double *plane = nullptr;
+    cufftDoubleComplex *spectrum = nullptr;
+    void *work = nullptr;
+
+    DoubleFft(int rows_, int cols_) : rows(rows_), cols(cols_) {}
+    DoubleFft(const DoubleFft &) = delete;
+    DoubleFft &operator=(const DoubleFft &) = delete;
+    ~DoubleFft() {
+        if (plan != NO_PLAN)
+            (void)cufftDestroy(plan);
+        for (void *memory : {static_cast<void *>(plane), static_cast<void *>(spectrum), work})
+            cusi_deviceFree(memory);
+    }
+    size_t planePoints() const { return static_cast<size_t>(rows) * cols; }
+    size_t spectrumPoints() const { return static_cast<size_t>(rows) * (cols / 2 + 1); }
+
+    cusStatus create(cudaStream_t stream) {
+        const char *f = "cusMatcherCreate";
+        long long n[2] = {rows, cols}, complex[2] = {n[0], n[1] / 2 + 1};
+        size_t bytes = 0;
+        MATCH_CUFFT(f, cufftCreate(&plan));
+        MATCH_CUFFT(f, cufftSetAutoAllocation(plan, 0));
+        MATCH_CUFFT(
+            f, cufftMakePlanMany64(plan, 2, n, n, 1, n[0] * n[1], complex, 1, n[0] * complex[1], CUFFT_D2Z, 1, &bytes));
+        CUS_TRY(cusi_deviceAllocate(f, std::max<size_t>(bytes, 1), &work));
+        MATCH_CUFFT(f, cufftSetWorkArea(plan, work));
+        MATCH_CUFFT(f, cufftSetStream(plan, stream));
+        CUS_TRY(cusi_deviceAllocate(f, planePoints() * sizeof *plane, reinterpret_cast<void **>(&plane)));
+        return cusi_deviceAllocate(f, spectrumPoints() * sizeof *spectrum, reinterpret_cast<void **>(&spectrum));
+    }
+
+    // The zero-padded transform of h rows of w values.
+    cusStatus transform(const std::vector<double> &values, int w, int h, cudaStream_t stream) {
+        const char *f = "cusMatcherCreate";
+        CUSI_CUDA(f, cudaMemsetAsync(plane, 0, planePoints() * sizeof *plane, stream));
+        CUSI_CUDA(f, cudaMemcpy2DAsync(plane, cols * sizeof(double), values.data(), w * sizeof(double), w * sizeof(double),
+                                       h, cudaMemcpyHostToDevice, stream));
+        MATCH_CUFFT(f, cufftExecD2Z(plan, plane, spectrum));
+        return CUS_OK;
+    }
+};
+
+// What plane p of the frame is to be correlated with, for template k: its shifted pixels, for a masked SQDIFF times -2; the
+// mask for the plane of squares.
+void templatePlane(const MatchModel &m, const void *templates, const uint8_t *mask, int k, int p, double scale,
+                   std::vector<double> &plane) {
+    const size_t elements = plane.size() * m.channels;
+    for (size_t pixel = 0; pixel < plane.size(); ++pixel) {
+        const size_t i = pixel * m.channels + (p < m.channels ? p : 0), at = k * elements + i;
+        double value = m.integer ? static_cast<const uint8_t *>(templates)[at] : static_cast<const float *>(templates)[at];
+        if (p == m.channels)
+            value = 1;
+        else if (!m.masked)
+            value -= m.shift[p];
+        else if (m.method == CUS_MATCH_SQDIFF)
+            value = -2 * (value - m.shift[p]);
+        plane[pixel] = mask && !mask[i] ? 0 : value * scale;
+    }
+}
+
+} // namespace
+
+// Fills one of the two template_spectra; both are device memory of the matcher.
+cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cudaStream_t stream) {
+    const char *f = "cusMatcherCreate";
+    Stages &stages = cuda->stages;
+    const MatchModel &m = stages.model;
+    const BlockFft &block = stages.block_fft;
+    const bool in_block = block.rows.n > 0;
+    DoubleFft fft(in_block ? block.columns.n : stages.cufft.rows, in_block ? block.rows.n : stages.cufft.cols);
+    const int tiled = block.tiles * block.columns.n;
+    float4 *tiles = nullptr;
+    cufftComplex *rows = nullptr;
+    const size_t planes = static_cast<size_t>(m.count) * m.planes;
+    if (in_block)
+        CUS_TRY(allocate(cuda, &tiles, planes * tiled, stream));
+    else
+        CUS_TRY(allocate(cuda, &rows, planes * fft.spectrumPoints(), stream));
+    stages.block_fft.template_spectra = tiles;
+    stages.cufft.template_spectra = rows;
+    CUS_TRY(fft.create(stream));
+    // rowsFftKernel makes twice the frame's spectra.
+    const double scale = (in_block ? 0.5 : 1.0) / static_cast<double>(fft.planePoints());
+    std::vector<double> plane;
+    CUS_TRY(inHostMemory([&] { plane.resize(static_cast<size_t>(m.w) * m.h); }));
+    for (size_t i = 0; i < planes; ++i) {
+        templatePlane(m, templates, mask, static_cast<int>(i / m.planes), static_cast<int>(i % m.planes), scale, plane);
+        CUS_TRY(fft.transform(plane, m.w, m.h, stream));
+        if (in_block)
+            CUS_TRY(cusi::launch(f, arrangeSpectrumKernel, cusi::divUp(tiled, THREADS), THREADS, 0, stream, fft.spectrum,
+                                 fft.cols / 2 + 1, block.columns, block.tiles, tiles + i * tiled));
+        else
+            CUS_TRY(cusi::launch(f, roundSpectrumKernel, 16 * cuda->multiprocessors, THREADS, 0, stream, fft.spectrum,
+                                 fft.spectrumPoints(), rows + i * fft.spectrumPoints()));
+        CUSI_CUDA(f, cudaStreamSynchronize(stream));
+    }
+    return CUS_OK;
+}
+
+} // namespace match

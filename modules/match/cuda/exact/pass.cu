@@ -1,0 +1,474 @@
+// The best matches where the refinement's list overflowed: correlations of all positions by transforms in double. Those of 8-bit
+// pictures, and of floats that are integers, are integers, and the error is below one half: rounding makes them exact.
+#include "match/cuda/best.cuh"
+#include "match/cuda/fft/transform.cuh"
+#include "match/cuda/scores.cuh"
+
+namespace match {
+
+namespace {
+
+constexpr int EXACT_THREADS = 384; // one block on a multiprocessor: 168 registers a thread
+enum Counter { TAKEN, DONE, LEFT, FRACTIONS, COUNTERS };
+
+__device__ __forceinline__ fft::DoublePair *sharedElements() {
+    return reinterpret_cast<fft::DoublePair *>(shared_points);
+}
+
+constexpr fft::Direction FORWARD = fft::Direction::FORWARD, INVERSE = fft::Direction::INVERSE;
+
+// ---- Rows
+
+// A plane of the frame or of a template: factor times the pixels less an offset, zero outside the mask.
+template<class T>
+struct Plane {
+    using Value = std::conditional_t<sizeof(T) == 1, int, double>;
+    const unsigned char *pixels, *mask; // mask NULL: none
+    size_t step, mask_step;
+    int rows, cols, channels;
+    int channel; // `channels`: the plane of squares, which a template's mask is correlated with
+    int factor;
+    Value offset[3], square_offset;
+
+    __device__ double at(int y, int x) const {
+        if (y >= rows || x >= cols)
+            return 0;
+        const T *pixel =
+            reinterpret_cast<const T *>(pixels + static_cast<size_t>(y) * step) + static_cast<size_t>(x) * channels;
+        const size_t i = static_cast<size_t>(x) * channels + (channel < channels ? channel : 0);
+        if (mask && !__ldg(mask + static_cast<size_t>(y) * mask_step + i))
+            return 0;
+        if (channel < channels)
+            return factor * (__ldg(pixel + channel) - offset[channel]);
+        if (mask)
+            return 1;
+        Value sum = -square_offset;
+        for (int c = 0; c < channels; ++c) {
+            const Value v = __ldg(pixel + c) - offset[c];
+            sum += v * v;
+        }
+        return sum;
+    }
+};
+
+// The first position of a piece of the map.
+struct Place {
+    int y, x;
+};
+__device__ __forceinline__ Place placeOf(const Pieces &pieces, int piece) {
+    return {piece / pieces.across * pieces.rows, piece % pieces.across * pieces.cols};
+}
+
+// The pixels under the windows of a piece.
+template<class T>
+__device__ Plane<T> framePlane(const MatchModel &m, const Frame &frame, const Pieces &pieces, const Place &place, int p) {
+    using Value = typename Plane<T>::Value;
+    const unsigned char *pixels = cusi::rowOf(static_cast<const unsigned char *>(frame.data), frame.step, place.y) +
+                                  static_cast<size_t>(place.x) * m.channels * sizeof(T);
+    Plane<T> plane = {pixels,
+                      nullptr,
+                      frame.step,
+                      0,
+                      min(m.rows - place.y, pieces.rows + m.h - 1),
+                      min(m.cols - place.x, pieces.cols + m.w - 1),
+                      m.channels,
+                      p,
+                      1,
+                      {},
+                      static_cast<Value>(m.square_shift)};
+    for (int c = 0; c < 3; ++c)
+        plane.offset[c] = static_cast<Value>(m.shift[c]);
+    return plane;
+}
+
+// As in templatePlane() of cufft/spectra.cu.
+template<class T>
+__device__ Plane<T> templatePlane(const MatchModel &m, const Templates &templates, int k, int p) {
+    using Value = typename Plane<T>::Value;
+    Plane<T> plane = {templates.pixels + k * templates.bytes,
+                      templates.mask,
+                      templates.step,
+                      templates.mask_step,
+                      m.h,
+                      m.w,
+                      m.channels,
+                      p,
+                      m.masked && m.method == CUS_MATCH_SQDIFF ? -2 : 1,
+                      {},
+                      0};
+    for (int c = 0; c < 3; ++c)
+        plane.offset[c] = m.masked && m.method != CUS_MATCH_SQDIFF ? 0 : static_cast<Value>(m.shift[c]);
+    return plane;
+}
+
+// Twice the spectra of a band of rows, in tiles of `pitch` rows; fft/rows.cu explains the separation of two rows. Of a frame of
+// floats: sets the counter if a shifted pixel is no integer or too large.
+template<class T>
+__device__ void transformRows(const ExactPass &exact, const Plane<T> &plane, bool of_frame, int band, double2 *spectra,
+                              int pitch) {
+    fft::DoublePair *const elements = sharedElements();
+    const int y = band * BAND + 2 * fft::signalIndex();
+    bool fractions = false;
+    fft::forwardOuterPass(exact.rows, elements, [&](int x) {
+        const double2 v = {plane.at(y, x), plane.at(y + 1, x)};
+        if (sizeof(T) > 1)
+            fractions |= v.x != rint(v.x) || v.y != rint(v.y) || fmax(fabs(v.x), fabs(v.y)) > exact.largest_integer;
+        return v;
+    });
+    if (sizeof(T) > 1 && of_frame && plane.channel < plane.channels && fractions)
+        exact.counters[FRACTIONS] = 1;
+    fft::middlePass<FORWARD>(exact.rows, elements);
+    fft::innerPass(exact.rows, elements);
+    __syncthreads();
+    const double2 *points = reinterpret_cast<const double2 *>(elements);
+    for (int i = threadIdx.x; i < exact.tiles * 2 * BAND; i += EXACT_THREADS) {
+        const int tile = i / (2 * BAND), row = i / 2 % BAND, k = 2 * tile + i % 2, mirrored = k ? exact.rows.n - k : 0;
+        const double2 z = points[2 * __ldg(exact.rows.digit_reversal + k) + row / 2];
+        const double2 w = points[2 * __ldg(exact.rows.digit_reversal + mirrored) + row / 2];
+        spectra[(static_cast<size_t>(tile) * pitch + band * BAND + row) * 2 + i % 2] =
+            row % 2 ? double2{z.y + w.y, w.x - z.x} : double2{z.x + w.x, z.y - w.y};
+    }
+}
+
+// ---- Columns
+
+__device__ __forceinline__ void transformColumns(const fft::PlanOf<double2> &plan, const double2 *spectra, int rows) {
+    const double2 *in = spectra + fft::signalIndex();
+    fft::forwardOuterPass(plan, sharedElements(), [&](int y) {
+        return y < rows ? in[2 * static_cast<size_t>(y)] : double2{0, 0};
+    });
+    fft::middlePass<FORWARD>(plan, sharedElements());
+    fft::innerPass(plan, sharedElements());
+    __syncthreads();
+}
+
+// One tile of two columns: both spectra, the conjugate of the correlation's spectrum, and its inverse transform. The first
+// elements of shared memory take the transforms, the next the sum over several planes.
+__device__ void correlateTile(const MatchModel &m, const ExactPass &exact, int tile) {
+    const fft::PlanOf<double2> &plan = exact.columns;
+    const int points = 2 * plan.elements();
+    double2 *const spectrum = reinterpret_cast<double2 *>(sharedElements());
+    double2 *const sum = spectrum + (m.planes > 1 ? points : 0);
+    double2 *const templ = exact.columns_of_template + static_cast<size_t>(blockIdx.x) * points;
+    for (int p = 0; p < m.planes; ++p) {
+        const size_t at = 2 * (static_cast<size_t>(p) * exact.tiles + tile);
+        transformColumns(plan, exact.template_spectra + at * exact.template_pitch, m.h);
+        for (int i = threadIdx.x; i < points; i += EXACT_THREADS)
+            templ[i] = spectrum[i]; // each thread reads what it wrote
+        __syncthreads();
+        transformColumns(plan, exact.spectra + at * exact.spectrum_pitch, exact.pieces.rows + m.h - 1);
+        for (int i = threadIdx.x; i < points; i += EXACT_THREADS) {
+            const double2 a = spectrum[i], b = templ[i], before = p ? sum[i] : double2{0, 0};
+            sum[i] = {fma(a.x, b.x, fma(a.y, b.y, before.x)), fma(a.x, b.y, fma(-a.y, b.x, before.y))};
+        }
+        __syncthreads();
+    }
+    fft::DoublePair *const product = reinterpret_cast<fft::DoublePair *>(sum);
+    fft::innerPass(plan, product);
+    fft::middlePass<INVERSE>(plan, product);
+    double2 *out = exact.products + 2 * static_cast<size_t>(tile) * exact.product_pitch + fft::signalIndex();
+    fft::inverseOuterPass(plan, product, [&](int y, double2 *, const double2 &v) {
+        if (y < exact.product_pitch)
+            out[2 * static_cast<size_t>(y)] = v;
+    });
+}
+
+// ---- Scores
+
+// The band's products, its rows joined in pairs, in the order of the inverse transform; as in fft/scores.cu.
+__device__ void loadProducts(const ExactPass &exact, int band) {
+    double2 *const points = reinterpret_cast<double2 *>(sharedElements());
+    const int n = exact.rows.n, half = n / 2;
+    for (int i = threadIdx.x; i < 2 * (half + 1); i += EXACT_THREADS) {
+        const int k = i / 2, pair = i % 2;
+        const double2 *in =
+            exact.products + 2 * (static_cast<size_t>(k / 2) * exact.product_pitch + band * BAND + 2 * pair) + k % 2;
+        double2 a = in[0], b = in[2];
+        if (k == 0 || k == half) // real, apart from rounding
+            a.y = b.y = 0;
+        points[2 * __ldg(exact.rows.digit_reversal + k) + pair] = {a.x - b.y, a.y + b.x};
+        if (k > 0 && k < half)
+            points[2 * __ldg(exact.rows.digit_reversal + n - k) + pair] = {a.x + b.y, b.x - a.y};
+    }
+}
+
+// What does not depend on the phase.
+template<class T>
+struct Search {
+    const MatchModel &m;
+    const Templates &templates;
+    const Windows &windows;
+    const Scores &scores;
+    const Refinement &refinement;
+    const ExactPass &exact;
+
+    // Earlier matches have removed their neighborhoods from the ranges.
+    __device__ bool isFree(int round, size_t position) const { return !round || scores.ranges[position].lower < INFINITY; }
+    __device__ void keepBest(int k, int band, Candidate best) const {
+        best = blockBestToFirst<EXACT_THREADS / 32>(best);
+        if (threadIdx.x == 0)
+            exact.bests[static_cast<size_t>(k) * bands() + band] = best;
+    }
+    __device__ int bands() const { return cusi::divUp(m.orows, BAND); }
+
+    // A band of a piece. If it is the only piece, that is a band of the map, whose best position is kept.
+    __device__ void scoreBand(int k, int round, int piece, int band) const {
+        const Place at_place = placeOf(exact.pieces, piece);
+        const int y0 = at_place.y + band * BAND, y1 = min(at_place.y + exact.pieces.rows, m.orows);
+        const int cols = min(exact.pieces.cols, m.ocols - at_place.x);
+        const fft::PlanOf<double2> &plan = exact.rows;
+        fft::DoublePair *const elements = sharedElements();
+        loadProducts(exact, band);
+        fft::innerPass(plan, elements);
+        fft::middlePass<INVERSE>(plan, elements);
+        fft::inverseOuterPass(plan, elements, [&](int, double2 *from, const double2 &v) { *from = v; });
+        __syncthreads();
+        const double *values = reinterpret_cast<const double *>(elements);
+        const double constant = m.masked ? maskedConstant(m, templates, k) : 0;
+        const bool integers = sizeof(T) == 1 || !*static_cast<const volatile unsigned *>(&exact.counters[FRACTIONS]);
+        const double uncertain = integers ? 0 : exact.errors[k].window;
+        Candidate best = noCandidate();
+        for (int i = threadIdx.x; i < BAND * cols; i += EXACT_THREADS) {
+            const int column = i / BAND, x = at_place.x + column, r = i % BAND, y = y0 + r;
+            if (y >= y1)
+                continue;
+            const double raw = values[BAND * plan.element(column) + r] * exact.scale;
+            const unsigned long long position = static_cast<unsigned long long>(y) * m.ocols + x;
+            const size_t at = static_cast<size_t>(k) * m.orows * m.ocols + position;
+            const double c = (integers ? rint(raw) : raw) + constant;
+            const Candidate here = {costOf<T>(m, templates.sums[k], windows, y, x, c, uncertain), position};
+            if (exact.costs)
+                exact.costs[position] = here.cost;
+            if (isFree(round, at) && isBetter(here, best))
+                best = here;
+        }
+        if (exact.pieces.count == 1)
+            keepBest(k, band, best);
+    }
+
+    // The best of a band of the map, from the costs of all pieces or of an earlier round.
+    __device__ void scanBand(int k, int round, int band) const {
+        const int begin = band * BAND * m.ocols, end = min(begin + BAND * m.ocols, m.orows * m.ocols);
+        const size_t map = static_cast<size_t>(k) * m.orows * m.ocols;
+        Candidate best = noCandidate();
+        for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += EXACT_THREADS) {
+            const Candidate here = {exact.costs[i], static_cast<unsigned long long>(i)};
+            if (isFree(round, map + i) && isBetter(here, best))
+                best = here;
+        }
+        keepBest(k, band, best);
+    }
+
+    // The best of some bands, which differ from thread to thread.
+    __device__ Candidate bestOfBands(int k) const {
+        Candidate best = noCandidate();
+        for (int i = threadIdx.x; i < bands(); i += EXACT_THREADS) {
+            const Candidate here = exact.bests[static_cast<size_t>(k) * bands() + i];
+            if (isBetter(here, best))
+                best = here;
+        }
+        return best;
+    }
+
+    // The match of a round, from the best of each thread, and the neighborhood that it takes from the next.
+    __device__ void finish(int k, int round, Candidate best) const {
+        __shared__ cusMatch match;
+        MatchRange *ranges = scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols;
+        best = blockBestToFirst<EXACT_THREADS / 32>(best);
+        if (threadIdx.x == 0) {
+            match = matchOf(m, ranges, best);
+            refinement.results[static_cast<size_t>(k) * m.max_matches + round] = match;
+        }
+        __syncthreads();
+        if (match.x < 0 || round + 1 == m.max_matches)
+            return;
+        const long long d = m.min_distance;
+        const int x0 = static_cast<int>(max(match.x - d + 1, 0LL)), y0 = static_cast<int>(max(match.y - d + 1, 0LL));
+        const int x1 = static_cast<int>(min(match.x + d, static_cast<long long>(m.ocols)));
+        const int y1 = static_cast<int>(min(match.y + d, static_cast<long long>(m.orows)));
+        for (int i = threadIdx.x; i < (x1 - x0) * (y1 - y0); i += EXACT_THREADS)
+            ranges[static_cast<size_t>(y0 + i / (x1 - x0)) * m.ocols + x0 + i % (x1 - x0)] = {INFINITY, INFINITY};
+    }
+};
+
+// ---- Phases
+
+enum class Stage { ROWS, COLUMNS, SCORES, FINISH, SCAN };
+
+// The work is a list of items that every block can tell: for each template whose list overflowed, the items of each stage.
+// Blocks take items in order and begin one when all items of earlier stages are done. Whoever waits therefore waits for
+// running blocks only, and it does not matter how many blocks the device runs at a time.
+template<class T>
+struct Phase {
+    int k = -1;
+    int round = 0, piece = 0;
+    Stage stage = Stage::FINISH;
+    unsigned start = 0, end = 0;
+    bool frame_done = false; // its spectra were made in an earlier phase
+
+    // The spectra of the only piece are made once, those of a template for all its pieces.
+    __device__ int frameItems(const Search<T> &search) const {
+        return frame_done ? 0 : cusi::divUp(search.exact.pieces.rows + search.m.h - 1, BAND) * search.m.planes;
+    }
+    __device__ int templateItems(const Search<T> &search) const {
+        return piece ? 0 : cusi::divUp(search.m.h, BAND) * search.m.planes;
+    }
+    __device__ unsigned items(const Search<T> &search) const {
+        return stage == Stage::ROWS      ? frameItems(search) + templateItems(search)
+               : stage == Stage::COLUMNS ? search.exact.tiles
+               : stage == Stage::SCORES  ? cusi::divUp(search.exact.pieces.rows, BAND)
+               : stage == Stage::FINISH  ? 1
+                                         : search.bands();
+    }
+
+    // The next phase; false after the last one.
+    __device__ bool advance(const Search<T> &search) {
+        const MatchModel &m = search.m;
+        start = end;
+        const int pieces = search.exact.pieces.count;
+        if (stage == Stage::ROWS) {
+            frame_done = pieces == 1;
+            stage = Stage::COLUMNS;
+        } else if (stage == Stage::COLUMNS) {
+            stage = Stage::SCORES;
+        } else if (stage == Stage::SCORES && piece + 1 < pieces) {
+            ++piece;
+            stage = Stage::ROWS;
+        } else if (stage == Stage::SCORES && pieces > 1) { // the least of all pieces
+            stage = Stage::SCAN;
+        } else if (stage != Stage::FINISH) {
+            stage = Stage::FINISH;
+        } else if (k >= 0 && round + 1 < m.max_matches) {
+            ++round;
+            stage = Stage::SCAN;
+        } else {
+            do
+                ++k;
+            while (k < m.count && !search.refinement.overflows[k]);
+            if (k >= m.count)
+                return false;
+            round = static_cast<int>(search.refinement.overflows[k]) - 1;
+            piece = 0;
+            stage = Stage::ROWS;
+        }
+        end += items(search);
+        return true;
+    }
+};
+
+template<class T>
+__device__ void runItem(const Search<T> &search, const Frame &frame, const Phase<T> &phase, int item) {
+    const MatchModel &m = search.m;
+    const ExactPass &exact = search.exact;
+    if (phase.stage == Stage::ROWS) {
+        const int frame_items = phase.frameItems(search), i = item < frame_items ? item : item - frame_items;
+        const bool of_frame = item < frame_items;
+        const int p = i % m.planes, pitch = of_frame ? exact.spectrum_pitch : exact.template_pitch;
+        const Place place = placeOf(exact.pieces, phase.piece);
+        double2 *spectra = of_frame ? exact.spectra : exact.template_spectra;
+        transformRows(exact,
+                      of_frame ? framePlane<T>(m, frame, exact.pieces, place, p)
+                               : templatePlane<T>(m, search.templates, phase.k, p),
+                      of_frame, i / m.planes, spectra + 2 * static_cast<size_t>(p) * exact.tiles * pitch, pitch);
+    } else if (phase.stage == Stage::COLUMNS) {
+        correlateTile(m, exact, item);
+    } else if (phase.stage == Stage::SCORES) {
+        search.scoreBand(phase.k, phase.round, phase.piece, item);
+    } else if (phase.stage == Stage::SCAN) {
+        search.scanBand(phase.k, phase.round, item);
+    } else {
+        search.finish(phase.k, phase.round, search.bestOfBands(phase.k));
+    }
+}
+
+// Thread 0 takes an item; all threads learn its number.
+__device__ unsigned takeItem(unsigned *counters) {
+    __shared__ unsigned taken;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        taken = atomicAdd(&counters[TAKEN], 1u);
+    __syncthreads();
+    return taken;
+}
+
+// Waits until the items before `start` are done, and makes their results visible.
+__device__ void waitFor(const unsigned *counters, unsigned start) {
+    if (threadIdx.x == 0) {
+        while (*static_cast<const volatile unsigned *>(&counters[DONE]) < start)
+            __nanosleep(100);
+        __threadfence();
+    }
+    __syncthreads();
+}
+
+// Publishes an item's results.
+__device__ void finishItem(unsigned *counters) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(&counters[DONE], 1u);
+    }
+}
+
+// The last block to leave prepares the next run; until then all blocks see the same list of work.
+template<class T>
+__device__ void leave(const Search<T> &search) {
+    __shared__ bool last;
+    unsigned *counters = search.exact.counters;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        last = atomicAdd(&counters[LEFT], 1u) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last)
+        return;
+    for (int k = threadIdx.x; k < search.m.count; k += EXACT_THREADS)
+        search.refinement.overflows[k] = 0;
+    if (threadIdx.x < COUNTERS)
+        counters[threadIdx.x] = 0;
+}
+
+// Finds nothing to do unless a list has overflowed.
+template<class T>
+__global__ void __launch_bounds__(EXACT_THREADS, 1)
+    exactCorrelationKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
+                           const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
+                           const __grid_constant__ Scores scores, const __grid_constant__ Refinement refinement,
+                           const __grid_constant__ ExactPass exact) {
+    cusi::startInOrder();
+    bool overflow = false;
+    for (int k = threadIdx.x; k < m.count; k += EXACT_THREADS)
+        overflow |= refinement.overflows[k] != 0;
+    if (!__syncthreads_or(overflow))
+        return;
+    const Search<T> search = {m, templates, windows, scores, refinement, exact};
+    Phase<T> phase;
+    for (bool more = true; more;) {
+        const unsigned item = takeItem(exact.counters);
+        while (more && item >= phase.end)
+            more = phase.advance(search);
+        if (!more)
+            break;
+        waitFor(exact.counters, phase.start);
+        runItem(search, frame, phase, static_cast<int>(item - phase.start));
+        finishItem(exact.counters);
+    }
+    leave(search);
+}
+
+} // namespace
+
+cusStatus allowExactMemory(const MatchModel &m, int bytes) {
+    return allowSharedMemory(
+        reinterpret_cast<const void *>(m.integer ? exactCorrelationKernel<uint8_t> : exactCorrelationKernel<float>), bytes);
+}
+
+cusStatus launchExact(const Stages &stages, cudaStream_t stream) {
+    return cusi::launchOverlapped(
+        "cusMatcherRun", stages.model.integer ? exactCorrelationKernel<uint8_t> : exactCorrelationKernel<float>,
+        stages.exact.blocks, EXACT_THREADS, exactBytes(stages), stream, stages.model, stages.frame, stages.templates,
+        stages.windows, stages.scores, stages.refinement, stages.exact);
+}
+
+} // namespace match

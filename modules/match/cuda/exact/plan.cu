@@ -1,0 +1,147 @@
+// What the exact pass needs: pieces of the map, transforms, error bounds, memory.
+#include "match/cuda/stages.cuh"
+
+namespace match {
+
+namespace {
+
+// The plan without tables, for double.
+fft::PlanOf<double2> inDouble(const fft::Plan &p) {
+    return {p.n, p.a, p.b, p.c, p.stride, p.threads, p.b_inverse, p.c_inverse, nullptr, nullptr};
+}
+
+// Bound of the error of a correlation by transforms in double relative to the sum over planes of |plane| |template plane|;
+// docs/internals/match.md has the derivation.
+double exactUnits(const Stages &stages) {
+    const double rows = errorUnits(stages.exact.rows), columns = errorUnits(stages.exact.columns);
+    const double units = 2 * (rows + 1 + columns) + 3 * stages.model.planes + columns + 1.4143 * (1 + rows) + 4;
+    return 1.001 * units * 0x1p-53;
+}
+
+// The largest error that a correlation can have if no shifted pixel is larger than `largest`.
+double exactError(const Stages &stages, const MatchTemplate *sums, const double (&largest)[3]) {
+    const MatchModel &m = stages.model;
+    const Pieces &pieces = stages.exact.pieces;
+    double squares = 0, energy = 0;
+    for (int p = 0; p < m.planes; ++p) {
+        double value = largest[p % 3];
+        if (p < m.channels)
+            squares += value * value;
+        else
+            value = std::max(m.square_shift, squares);
+        double norm = 0;
+        for (int k = 0; k < m.count; ++k)
+            norm = std::max(norm, sums[k].norm[p]);
+        energy += value * sqrt(static_cast<double>(pieces.rows + m.h - 1) * (pieces.cols + m.w - 1)) * norm;
+    }
+    return exactUnits(stages) * energy;
+}
+
+// Whether rounding makes the correlations of 8-bit pixels exact.
+bool isExact(const Stages &stages, const MatchTemplate *sums) {
+    constexpr double MAX_ERROR = 0.4;
+    const double *shift = stages.model.shift;
+    const double largest[3] = {std::max(shift[0], 255 - shift[0]), std::max(shift[1], 255 - shift[1]),
+                               std::max(shift[2], 255 - shift[2])};
+    return exactError(stages, sums, largest) < MAX_ERROR;
+}
+
+// ExactPass::largest_integer: a power of two.
+double largestInteger(const Stages &stages, const float *templates, const MatchTemplate *sums) {
+    const MatchModel &m = stages.model;
+    double least = 0; // the templates' largest magnitude
+    for (size_t i = 0; i < static_cast<size_t>(m.n) * m.count; ++i) {
+        const double v = templates[i] - m.shift[0];
+        least = std::max(least, v == std::rint(v) ? std::fabs(v) : INFINITY);
+    }
+    for (double largest = 0x1p24; largest >= least; largest /= 2)
+        if (match_sumsAreIntegers(&m, largest) && static_cast<double>(m.cols) * m.h * largest * largest < 0x1p52 &&
+            exactError(stages, sums, {largest, largest, largest}) < 0.25)
+            return largest;
+    return -1;
+}
+
+// One direction of the map: all of it, or as few equal pieces as transforms fit. n is 0 if even a piece does not fit.
+struct Cut {
+    fft::Plan plan;
+    int piece, pieces;
+};
+Cut cutFor(int map, int w, int longest) {
+    Cut cut = {planFor(map + w - 1), map, 1};
+    if (cut.plan.n && cut.plan.n <= longest)
+        return cut;
+    if (w > longest / 2)
+        return {};
+    cut.pieces = cusi::divUp(map, longest - w + 1);
+    cut.piece = cusi::divUp(map, cut.pieces);
+    cut.plan = planFor(cut.piece + w - 1);
+    return cut;
+}
+
+// Points of the longest plan of which, as of all shorter ones, `bytes` hold all elements of `each` bytes.
+int longestFitting(size_t bytes, size_t each) {
+    constexpr int PADDING = 16; // the largest outer radix
+    int points = fft::MAX_POINTS;
+    while (points > 0 && (planFor(points).n > points || (points + PADDING) * each > bytes))
+        --points;
+    return points;
+}
+
+} // namespace
+
+size_t exactBytes(const Stages &stages) {
+    const ExactPass &exact = stages.exact;
+    const MatchModel &m = stages.model;
+    const size_t columns = exact.columns.elements() * (m.planes > 1 ? size_t{2} : 1);
+    return std::max<size_t>(exact.rows.elements(), columns) * sizeof(fft::DoublePair);
+}
+
+// Everything about stages.exact but the model's results; rows.n stays 0 if there is none. Rounding must give the integer.
+cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream) {
+    // A limit for frames in pieces: in larger maps the error of floats alone leaves more candidates than the list holds, which
+    // blocks examine in less time than all transforms take (64 x 64 in 7680 x 4320: 1.9 ms instead of 5.1).
+    constexpr size_t MAX_POSITIONS = size_t{1} << 24;
+    Stages &stages = cuda->stages;
+    const MatchModel &m = stages.model;
+    ExactPass &exact = stages.exact;
+    int most = 0;
+    CUS_TRY(sharedMemory(&most));
+    const size_t pair = sizeof(fft::DoublePair), room = static_cast<size_t>(most);
+    const Cut across = cutFor(m.ocols, m.w, longestFitting(room, pair));
+    const Cut down = cutFor(m.orows, m.h, longestFitting(room, pair * (m.planes > 1 ? 2 : 1)));
+    if (!across.plan.n || !down.plan.n)
+        return CUS_OK;
+    exact.rows = inDouble(across.plan);
+    exact.columns = inDouble(down.plan);
+    exact.pieces = {across.piece, down.piece, across.pieces, across.pieces * down.pieces};
+    const bool too_large = exact.pieces.count > 1 && static_cast<size_t>(m.orows) * m.ocols > MAX_POSITIONS;
+    if (too_large || exactBytes(stages) > room || (m.integer && !isExact(stages, sums))) {
+        exact = {};
+        return CUS_OK;
+    }
+    CUS_TRY(makeTables(cuda, &exact.rows, stream));
+    CUS_TRY(makeTables(cuda, &exact.columns, stream));
+    CUS_TRY(allowExactMemory(m, most));
+    exact.tiles = cusi::divUp(exact.rows.n / 2 + 1, 2);
+    exact.spectrum_pitch = cusi::divUp(down.piece + m.h - 1, BAND) * BAND;
+    exact.template_pitch = cusi::divUp(m.h, BAND) * BAND;
+    exact.product_pitch = cusi::divUp(down.piece, BAND) * BAND;
+    exact.scale = 1 / (4.0 * exact.rows.n * exact.columns.n); // rows give twice the spectra, of frame and template
+    exact.blocks = cuda->multiprocessors;
+    const size_t planes = m.planes, tiles = exact.tiles, count = m.count;
+    CUS_TRY(allocate(cuda, &exact.spectra, 2 * planes * tiles * exact.spectrum_pitch, stream));
+    CUS_TRY(allocate(cuda, &exact.template_spectra, 2 * planes * tiles * exact.template_pitch, stream));
+    CUS_TRY(allocate(cuda, &exact.products, 2 * tiles * exact.product_pitch, stream));
+    CUS_TRY(allocate(cuda, &exact.columns_of_template, size_t{2} * exact.blocks * exact.columns.elements(), stream));
+    CUS_TRY(allocate(cuda, &exact.bests, count * cusi::divUp(m.orows, BAND), stream));
+    CUS_TRY(allocate(cuda, &exact.counters, 4, stream));
+    CUS_TRY(allocate(cuda, &stages.refinement.overflows, count, stream));
+    exact.errors = stages.energy.errors;
+    if (!m.integer)
+        exact.largest_integer = largestInteger(stages, static_cast<const float *>(templates), sums);
+    if (m.max_matches == 1 && exact.pieces.count == 1)
+        return CUS_OK;
+    return allocate(cuda, &exact.costs, static_cast<size_t>(m.orows) * m.ocols, stream);
+}
+
+} // namespace match

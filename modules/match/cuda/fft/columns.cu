@@ -1,0 +1,127 @@
+// Correlation of the columns of the spectrum in shared memory: forward transform, product with the templates' conjugate
+// spectra, inverse transform.
+#include "match/cuda/windows.cuh"
+
+namespace match {
+
+namespace {
+
+// Outer and middle passes of a tile's columns of a plane; rows below the frame are zero.
+__device__ __forceinline__ void forwardColumns(const MatchModel &m, const BlockFft &fft, const fft::Plan &plan, int tile,
+                                               int p, float4 *points) {
+    const float2 *in =
+        reinterpret_cast<const float2 *>(fft.spectra + (static_cast<size_t>(p) * fft.tiles + tile) * fft.spectrum_pitch) +
+        fft::signalIndex();
+    fft::forwardOuterPass(plan, points, [&](int y) { return y < m.rows ? in[2 * y] : make_float2(0, 0); });
+    fft::middlePass<fft::Direction::FORWARD>(plan, points);
+}
+
+// Inner pass forward, product, and inner pass inverse, in registers. The product is the conjugate of the correlation's
+// spectrum.
+template<int R>
+__device__ __forceinline__ void multiplyColumns(const MatchModel &m, const BlockFft &fft, const fft::Plan &plan, int tile,
+                                                int k, float4 *work) {
+    const int elements = plan.elements();
+    const int step = 2 * plan.a * plan.b;
+    const size_t spectrum = static_cast<size_t>(fft.tiles) * plan.n * 2;
+    const float2 *templ = reinterpret_cast<const float2 *>(fft.template_spectra + static_cast<size_t>(tile) * plan.n) +
+                          static_cast<size_t>(k) * m.planes * spectrum;
+    float2 t[R]; // the first ones are requested before the barrier
+#pragma unroll
+    for (int i = 0; i < R; ++i)
+        t[i] = static_cast<int>(threadIdx.x) < step ? __ldg(templ + threadIdx.x + i * step) : float2{0, 0};
+    __syncthreads();
+    for (int item = threadIdx.x; item < step; item += blockDim.x) {
+        const int i0 = plan.divideByB(item / 2), j = item / 2 - i0 * plan.b;
+        const int at = 2 * (i0 * plan.stride + j * R);
+        float2 *to = fft::signalPoints(work) + at;
+        for (int p = 0; p < m.planes; ++p) {
+            if (p || item >= static_cast<int>(blockDim.x))
+#pragma unroll
+                for (int i = 0; i < R; ++i)
+                    t[i] = __ldg(templ + p * spectrum + item + i * step);
+            const float2 *from = fft::signalPoints(shared_points + p * elements) + at;
+            fft::Points<R> points;
+#pragma unroll
+            for (int i = 0; i < R; ++i)
+                points.v[i] = from[2 * i];
+            points.transform();
+#pragma unroll
+            for (int i = 0; i < R; ++i) {
+                const float2 a = points.v[i], b = t[i], sum = p ? to[2 * i] : float2{0, 0};
+                points.v[i] = {fmaf(a.x, b.x, fmaf(a.y, b.y, sum.x)), fmaf(a.x, b.y, fmaf(-a.y, b.x, sum.y))};
+            }
+            if (p == m.planes - 1)
+                points.transform();
+#pragma unroll
+            for (int i = 0; i < R; ++i)
+                to[2 * i] = points.v[i];
+        }
+    }
+}
+
+// Middle and outer pass of the product; rows below the score map are dropped.
+__device__ __forceinline__ void inverseColumns(const BlockFft &fft, const fft::Plan &plan, int tile, int k, float4 *work) {
+    fft::middlePass<fft::Direction::INVERSE>(plan, work);
+    float2 *out =
+        reinterpret_cast<float2 *>(fft.products + (static_cast<size_t>(k) * fft.tiles + tile) * fft.product_pitch) +
+        fft::signalIndex();
+    fft::inverseOuterPass(plan, work, [&](int y, float2 *, const float2 &v) {
+        if (y < fft.product_pitch)
+            out[2 * y] = v;
+    });
+}
+
+// One tile of two columns. Several templates need the frame's spectrum again, so the product has its own memory.
+__device__ void correlateColumns(const MatchModel &m, const BlockFft &fft, int tile) {
+    const fft::Plan &plan = fft.columns;
+    const int elements = plan.elements();
+    for (int p = 0; p < m.planes; ++p)
+        forwardColumns(m, fft, plan, tile, p, shared_points + p * elements);
+    for (int k = 0; k < m.count; ++k) {
+        float4 *work = shared_points + (m.count == 1 ? 0 : m.planes * elements);
+        fft::dispatchInnerRadix(plan,
+                                [&](auto radix) { multiplyColumns<decltype(radix)::VALUE>(m, fft, plan, tile, k, work); });
+        inverseColumns(fft, plan, tile, k, work);
+    }
+}
+
+// Blocks: the tiles, one for the energy, then the window sums.
+template<class T>
+__global__ void __launch_bounds__(fft::MAX_THREADS, 2)
+    columnsFftKernel(const __grid_constant__ MatchModel m, const __grid_constant__ BlockFft fft,
+                     const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
+                     const __grid_constant__ Energy energy) {
+    cusi::startInOrder();
+    const int block = blockIdx.x;
+    if (block < fft.tiles)
+        correlateColumns(m, fft, block);
+    else if (block == fft.tiles)
+        addEnergy(m, templates, energy);
+    else
+        sumWindowRow<T>(m, windows, block - fft.tiles - 1);
+}
+
+} // namespace
+
+size_t columnFftBytes(const Stages &stages) {
+    const MatchModel &m = stages.model;
+    const size_t spectra =
+        static_cast<size_t>(stages.block_fft.columns.elements()) * sizeof(float4) * (m.planes + (m.count > 1));
+    return std::max(spectra, prefixBytes(stages));
+}
+
+cusStatus allowColumnsFftMemory(const MatchModel &m, int bytes) {
+    return m.integer ? allowSharedMemory(reinterpret_cast<const void *>(columnsFftKernel<uint8_t>), bytes)
+                     : allowSharedMemory(reinterpret_cast<const void *>(columnsFftKernel<float>), bytes);
+}
+
+cusStatus launchColumnsFft(const Stages &stages, int window_blocks, cudaStream_t stream) {
+    const BlockFft &fft = stages.block_fft;
+    return cusi::launchOverlapped("cusMatcherRun",
+                                  stages.model.integer ? columnsFftKernel<uint8_t> : columnsFftKernel<float>,
+                                  fft.tiles + 1 + window_blocks, fft.columns.threads, columnFftBytes(stages), stream,
+                                  stages.model, fft, stages.templates, stages.windows, stages.energy);
+}
+
+} // namespace match

@@ -1,0 +1,464 @@
+// A block transforms two signals of n = a b c points, interleaved in the 16-byte elements of shared memory: three
+// mixed-radix passes in place; a thread computes one butterfly of one signal in registers. Decimation in frequency forward,
+// decimation in time inverse, so spectra stay in digit-reversed order in between. Both directions compute e^(-2 pi i x k /
+// n), unscaled: the inverse transform takes the conjugate spectrum and gives the conjugate signal. In double, with elements
+// of 32 bytes, the same.
+#ifndef CUSI_MATCH_CUDA_FFT_TRANSFORM_CUH
+#define CUSI_MATCH_CUDA_FFT_TRANSFORM_CUH
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace match::fft {
+
+// ---- Butterflies in registers: forward transforms of 2 to 16 complex points, e^(-2 pi i x k / R), unscaled, of float or double
+
+// Bound of a butterfly's rounding error in units of 2^-24: of the Euclidean norm of its results, and at each result of the
+// sum of the magnitudes of its inputs. A layer of additions costs one unit; see docs/internals/match.md.
+constexpr double butterflyUnits(int radix) {
+    return radix == 4    ? 2
+           : radix == 5  ? 5.5
+           : radix == 8  ? 5.3
+           : radix == 9  ? 10
+           : radix == 10 ? 6.5
+           : radix == 12 ? 5.7
+           : radix == 15 ? 9.2
+                         : 6.8;
+}
+// Multiplication by a rounded factor: 2 for the product with multiply-adds, 1 / sqrt(2) for the factor.
+constexpr double TWIDDLE_UNITS = 2.8;
+
+#define FFT_FN __device__ __forceinline__
+
+// float2 and double2, and their components.
+template<class Complex>
+using RealOf = decltype(Complex::x);
+FFT_FN float multiplyAdd(float a, float b, float c) {
+    return fmaf(a, b, c);
+}
+FFT_FN double multiplyAdd(double a, double b, double c) {
+    return fma(a, b, c);
+}
+
+FFT_FN float2 operator+(float2 p, float2 q) {
+    return {p.x + q.x, p.y + q.y};
+}
+FFT_FN double2 operator+(double2 p, double2 q) {
+    return {p.x + q.x, p.y + q.y};
+}
+FFT_FN float2 operator-(float2 p, float2 q) {
+    return {p.x - q.x, p.y - q.y};
+}
+FFT_FN double2 operator-(double2 p, double2 q) {
+    return {p.x - q.x, p.y - q.y};
+}
+template<class Complex>
+FFT_FN Complex multiply(Complex p, Complex q) {
+    return {multiplyAdd(p.x, q.x, -(p.y * q.y)), multiplyAdd(p.x, q.y, p.y * q.x)};
+}
+// p + s q and p - i s q.
+template<class Complex>
+FFT_FN Complex addScaled(Complex p, RealOf<Complex> s, Complex q) {
+    return {multiplyAdd(s, q.x, p.x), multiplyAdd(s, q.y, p.y)};
+}
+template<class Complex>
+FFT_FN Complex addRotated(Complex p, RealOf<Complex> s, Complex q) {
+    return {multiplyAdd(s, q.y, p.x), multiplyAdd(-s, q.x, p.y)};
+}
+
+template<int R>
+struct Butterfly;
+
+template<>
+struct Butterfly<2> {
+    template<class Complex>
+    FFT_FN static void run(Complex (&v)[2]) {
+        const Complex d = v[0] - v[1];
+        v[0] = v[0] + v[1];
+        v[1] = d;
+    }
+};
+template<>
+struct Butterfly<3> {
+    template<class Complex>
+    FFT_FN static void run(Complex (&v)[3]) {
+        constexpr RealOf<Complex> SIN = 0.866025403784438647;
+        const Complex sum = v[1] + v[2], d = v[1] - v[2], m = addScaled(v[0], RealOf<Complex>(-0.5), sum);
+        v[0] = v[0] + sum;
+        v[1] = addRotated(m, SIN, d);
+        v[2] = addRotated(m, -SIN, d);
+    }
+};
+template<>
+struct Butterfly<4> {
+    template<class Complex>
+    FFT_FN static void run(Complex (&v)[4]) {
+        const Complex p = v[0] + v[2], q = v[0] - v[2], r = v[1] + v[3], s = v[1] - v[3];
+        v[0] = p + r;
+        v[1] = {q.x + s.y, q.y - s.x};
+        v[2] = p - r;
+        v[3] = {q.x - s.y, q.y + s.x};
+    }
+};
+template<>
+struct Butterfly<5> {
+    template<class Complex>
+    FFT_FN static void run(Complex (&v)[5]) {
+        constexpr RealOf<Complex> COS1 = 0.309016994374947424, COS2 = -0.809016994374947424;
+        constexpr RealOf<Complex> SIN1 = 0.951056516295153572, SIN2 = 0.587785252292473129;
+        const Complex s1 = v[1] + v[4], d1 = v[1] - v[4], s2 = v[2] + v[3], d2 = v[2] - v[3];
+        const Complex p = addScaled(addScaled(v[0], COS1, s1), COS2, s2),
+                      q = addScaled(addScaled(v[0], COS2, s1), COS1, s2);
+        const Complex r = {multiplyAdd(SIN1, d1.x, SIN2 * d2.x), multiplyAdd(SIN1, d1.y, SIN2 * d2.y)};
+        const Complex s = {multiplyAdd(SIN2, d1.x, -(SIN1 * d2.x)), multiplyAdd(SIN2, d1.y, -(SIN1 * d2.y))};
+        v[0] = v[0] + s1 + s2;
+        v[1] = {p.x + r.y, p.y - r.x};
+        v[4] = {p.x - r.y, p.y + r.x};
+        v[2] = {q.x + s.y, q.y - s.x};
+        v[3] = {q.x - s.y, q.y + s.x};
+    }
+};
+
+// e^(-2 pi i k / R) = COS - i SIN for the Cooley-Tukey butterflies, rounded once.
+constexpr double COS9[] = {1, 0.766044443118978035, 0.173648177666930349, 0, -0.939692620785908384};
+constexpr double SIN9[] = {0, 0.642787609686539327, 0.984807753012208059, 0, 0.342020143325668733};
+constexpr double COS16[] = {1, 0.923879532511286756, 0, 0.382683432365089772, 0, 0, 0, 0, 0, -0.923879532511286756};
+constexpr double SIN16[] = {0, 0.382683432365089772, 0, 0.923879532511286756, 0, 0, 0, 0, 0, -0.382683432365089772};
+
+// v e^(-2 pi i K / R).
+template<int R, int K, class Complex>
+FFT_FN Complex multiplyByRoot(Complex v) {
+    using Real = RealOf<Complex>;
+    if constexpr (K == 0)
+        return v;
+    else if constexpr (4 * K == R)
+        return {v.y, -v.x};
+    constexpr Real SQRT_HALF = 0.707106781186547524;
+    if constexpr (8 * K == R)
+        return {(v.x + v.y) * SQRT_HALF, (v.y - v.x) * SQRT_HALF};
+    if constexpr (8 * K == 3 * R)
+        return {(v.y - v.x) * SQRT_HALF, -((v.x + v.y) * SQRT_HALF)};
+    constexpr Real COS = static_cast<Real>(R == 9 ? COS9[K % 5] : COS16[K]);
+    constexpr Real SIN = static_cast<Real>(R == 9 ? SIN9[K % 5] : SIN16[K]);
+    return multiply(v, Complex{COS, -SIN});
+}
+
+// R = P Q with twiddle factors in between: point x = Q i + j, frequency i + P j.
+template<int R, int P, int Q>
+struct CooleyTukey {
+    template<int I, int J, class Complex>
+    FFT_FN static void twiddleFrom(Complex (&v)[R]) {
+        v[I * Q + J] = multiplyByRoot<R, I * J>(v[I * Q + J]);
+        if constexpr (J + 1 < Q)
+            twiddleFrom<I, J + 1>(v);
+        else if constexpr (I + 1 < P)
+            twiddleFrom<I + 1, 1>(v);
+    }
+    template<class Complex>
+    FFT_FN static void run(Complex (&v)[R]) {
+#pragma unroll
+        for (int j = 0; j < Q; ++j) {
+            Complex u[P];
+#pragma unroll
+            for (int i = 0; i < P; ++i)
+                u[i] = v[Q * i + j];
+            Butterfly<P>::run(u);
+#pragma unroll
+            for (int i = 0; i < P; ++i)
+                v[Q * i + j] = u[i];
+        }
+        twiddleFrom<1, 1>(v);
+        Complex out[R];
+#pragma unroll
+        for (int i = 0; i < P; ++i) {
+            Complex u[Q];
+#pragma unroll
+            for (int j = 0; j < Q; ++j)
+                u[j] = v[Q * i + j];
+            Butterfly<Q>::run(u);
+#pragma unroll
+            for (int j = 0; j < Q; ++j)
+                out[i + P * j] = u[j];
+        }
+#pragma unroll
+        for (int i = 0; i < R; ++i)
+            v[i] = out[i];
+    }
+};
+template<>
+struct Butterfly<8> : CooleyTukey<8, 2, 4> {};
+template<>
+struct Butterfly<9> : CooleyTukey<9, 3, 3> {};
+template<>
+struct Butterfly<16> : CooleyTukey<16, 4, 4> {};
+
+// R = P Q with coprime P and Q, no twiddle factors: point x = Q i + P j mod R, frequency = i mod P and j mod Q.
+template<int R, int P, int Q>
+struct GoodThomas {
+    template<class Complex>
+    FFT_FN static void run(Complex (&v)[R]) {
+#pragma unroll
+        for (int j = 0; j < Q; ++j) {
+            Complex u[P];
+#pragma unroll
+            for (int i = 0; i < P; ++i)
+                u[i] = v[(Q * i + P * j) % R];
+            Butterfly<P>::run(u);
+#pragma unroll
+            for (int i = 0; i < P; ++i)
+                v[(Q * i + P * j) % R] = u[i];
+        }
+        Complex out[R];
+#pragma unroll
+        for (int i = 0; i < P; ++i) {
+            Complex u[Q];
+#pragma unroll
+            for (int j = 0; j < Q; ++j)
+                u[j] = v[(Q * i + P * j) % R];
+            Butterfly<Q>::run(u);
+#pragma unroll
+            for (int k = 0; k < R; ++k)
+                if (k % P == i)
+                    out[k] = u[k % Q];
+        }
+#pragma unroll
+        for (int k = 0; k < R; ++k)
+            v[k] = out[k];
+    }
+};
+template<>
+struct Butterfly<10> : GoodThomas<10, 2, 5> {};
+template<>
+struct Butterfly<12> : GoodThomas<12, 3, 4> {};
+template<>
+struct Butterfly<15> : GoodThomas<15, 3, 5> {};
+
+// ---- Plans
+
+// Point x = (i b + j) c + k, later frequency i + a (j + b k), is element i stride + j c + k. c and the stride are odd,
+// which spreads every pass and the reordering over the banks.
+template<class Complex>
+struct PlanOf {
+    int n, a, b, c; // radices of the outer, middle and inner pass
+    int stride;     // b c, or one more
+    int threads;    // in a block, whole warps: one for each butterfly and signal, or a fraction of that
+    int b_inverse, c_inverse;
+    const Complex *twiddles;        // w_n^(q t), a - 1 rows of b c, then w_bc^(q k), b - 1 rows of c
+    const uint16_t *digit_reversal; // element of each frequency
+    __host__ __device__ int elements() const { return a * stride; }
+    // t / b and t / c, for t below 4096.
+    __device__ int divideByB(int t) const { return t * b_inverse >> 16; }
+    __device__ int divideByC(int t) const { return t * c_inverse >> 16; }
+    // Element of point x.
+    __device__ int element(int x) const { return x + (stride == b * c ? 0 : x / (b * c)); }
+};
+using Plan = PlanOf<float2>;
+
+// An element of shared memory: a point of each of the two signals.
+struct alignas(16) DoublePair {
+    double2 first, second;
+};
+template<class Complex>
+struct ElementOf {
+    using Type = float4;
+};
+template<>
+struct ElementOf<double2> {
+    using Type = DoublePair;
+};
+template<class Complex>
+using Element = typename ElementOf<Complex>::Type;
+
+// Two blocks of 384 threads on a multiprocessor leave 80 registers a thread.
+constexpr int MAX_THREADS = 384, MAX_POINTS = 3840;
+constexpr int A_RADICES[] = {8, 10, 12, 16}, B_RADICES[] = {4, 8, 9, 10, 12, 15, 16}, C_RADICES[] = {5, 9, 15};
+
+// Rounding error of one transform in units of 2^-24, or of 2^-53 in double; docs/internals/match.md has the derivation.
+template<class Complex>
+double errorUnits(const PlanOf<Complex> &plan) {
+    return butterflyUnits(plan.a) + butterflyUnits(plan.b) + butterflyUnits(plan.c) + 2 * TWIDDLE_UNITS;
+}
+
+// A thread's points.
+template<int R, class Complex = float2>
+struct Points {
+    Complex v[R];
+    __device__ void transform() { Butterfly<R>::run(v); }
+    __device__ void twiddle(const Complex (&w)[R - 1]) {
+#pragma unroll
+        for (int i = 1; i < R; ++i)
+            v[i] = multiply(v[i], w[i - 1]);
+    }
+};
+
+// Neighboring threads compute the same butterfly of the two signals.
+FFT_FN int butterflyIndex() {
+    return static_cast<int>(threadIdx.x) / 2;
+}
+FFT_FN int signalIndex() {
+    return static_cast<int>(threadIdx.x) % 2;
+}
+FFT_FN int butterfliesPerBlock() {
+    return static_cast<int>(blockDim.x) / 2;
+}
+// The thread's signal; its points are every second complex number.
+FFT_FN float2 *signalPoints(float4 *shared) {
+    return reinterpret_cast<float2 *>(shared) + signalIndex();
+}
+FFT_FN double2 *signalPoints(DoublePair *shared) {
+    return reinterpret_cast<double2 *>(shared) + signalIndex();
+}
+
+// ---- Radices known at run time as template parameters: body(Radix<R>{})
+
+template<int R>
+struct Radix {
+    static constexpr int VALUE = R;
+};
+
+template<int FIRST, int... OTHERS, class Body>
+FFT_FN void dispatch(int radix, const Body &body) {
+    if constexpr (sizeof...(OTHERS) > 0) {
+        if (radix != FIRST)
+            return dispatch<OTHERS...>(radix, body);
+    }
+    body(Radix<FIRST>{});
+}
+template<class Complex, class Body>
+FFT_FN void dispatchOuterRadix(const PlanOf<Complex> &plan, const Body &body) {
+    dispatch<8, 10, 12, 16>(plan.a, body);
+}
+template<class Complex, class Body>
+FFT_FN void dispatchMiddleRadix(const PlanOf<Complex> &plan, const Body &body) {
+    dispatch<4, 8, 9, 10, 12, 15, 16>(plan.b, body);
+}
+template<class Complex, class Body>
+FFT_FN void dispatchInnerRadix(const PlanOf<Complex> &plan, const Body &body) {
+    dispatch<5, 9, 15>(plan.c, body);
+}
+
+// ---- Passes. A forward transform is outer, middle, inner; an inverse transform is inner, middle, outer
+
+enum class Direction { FORWARD, INVERSE };
+
+// Twiddle factors are requested before the barrier that a pass begins with.
+template<int R, class Complex>
+FFT_FN void loadTwiddles(const Complex *table, int step, bool busy, Complex (&w)[R - 1]) {
+#pragma unroll
+    for (int i = 0; i < R - 1; ++i)
+        w[i] = busy ? __ldg(table + i * step) : Complex{0, 0};
+}
+
+// First pass of a forward transform: load(x) gives point x of the thread's signal.
+template<class Complex, class Load>
+FFT_FN void forwardOuterPass(const PlanOf<Complex> &plan, Element<Complex> *shared, const Load &load) {
+    dispatchOuterRadix(plan, [&](auto radix) {
+        constexpr int R = decltype(radix)::VALUE;
+        const int step = plan.b * plan.c;
+        for (int t = butterflyIndex(); t < step; t += butterfliesPerBlock()) {
+            Complex *at = signalPoints(shared) + 2 * t;
+            Points<R, Complex> p;
+            Complex w[R - 1];
+#pragma unroll
+            for (int i = 0; i < R; ++i)
+                p.v[i] = load(i * step + t);
+            loadTwiddles<R, Complex>(plan.twiddles + t, step, true, w);
+            p.transform();
+            p.twiddle(w);
+#pragma unroll
+            for (int i = 0; i < R; ++i)
+                at[2 * i * plan.stride] = p.v[i];
+        }
+    });
+}
+
+// Forward: butterfly, then twiddle factors. Inverse: twiddle factors, then butterfly.
+template<Direction DIRECTION, class Complex>
+FFT_FN void middlePass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
+    dispatchMiddleRadix(plan, [&](auto radix) {
+        constexpr int R = decltype(radix)::VALUE;
+        const int count = plan.a * plan.c;
+        const Complex *table = plan.twiddles + (plan.a - 1) * plan.b * plan.c;
+        int t = butterflyIndex(), i0 = plan.divideByC(t), k = t - i0 * plan.c;
+        Complex w[R - 1];
+        loadTwiddles<R, Complex>(table + k, plan.c, t < count, w);
+        __syncthreads();
+        while (t < count) {
+            Complex *at = signalPoints(shared) + 2 * (i0 * plan.stride + k);
+            Points<R, Complex> p;
+#pragma unroll
+            for (int i = 0; i < R; ++i)
+                p.v[i] = at[2 * i * plan.c];
+            if (DIRECTION == Direction::INVERSE)
+                p.twiddle(w);
+            p.transform();
+            if (DIRECTION == Direction::FORWARD)
+                p.twiddle(w);
+#pragma unroll
+            for (int i = 0; i < R; ++i)
+                at[2 * i * plan.c] = p.v[i];
+            t += butterfliesPerBlock();
+            if (t >= count)
+                break;
+            i0 = plan.divideByC(t);
+            k = t - i0 * plan.c;
+            loadTwiddles<R, Complex>(table + k, plan.c, true, w);
+        }
+    });
+}
+
+// The same in both directions; it has no twiddle factors.
+template<class Complex>
+FFT_FN void innerPass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
+    dispatchInnerRadix(plan, [&](auto radix) {
+        constexpr int R = decltype(radix)::VALUE;
+        __syncthreads();
+        for (int t = butterflyIndex(); t < plan.a * plan.b; t += butterfliesPerBlock()) {
+            const int i0 = plan.divideByB(t), j = t - i0 * plan.b;
+            Complex *at = signalPoints(shared) + 2 * (i0 * plan.stride + j * R);
+            Points<R, Complex> p;
+#pragma unroll
+            for (int i = 0; i < R; ++i)
+                p.v[i] = at[2 * i];
+            p.transform();
+#pragma unroll
+            for (int i = 0; i < R; ++i)
+                at[2 * i] = p.v[i];
+        }
+    });
+}
+
+// Last pass of an inverse transform: store(x, from, value) takes point x of the thread's signal; `from` is its old place in
+// shared memory.
+template<class Complex, class Store>
+FFT_FN void inverseOuterPass(const PlanOf<Complex> &plan, Element<Complex> *shared, const Store &store) {
+    dispatchOuterRadix(plan, [&](auto radix) {
+        constexpr int R = decltype(radix)::VALUE;
+        const int step = plan.b * plan.c;
+        int t = butterflyIndex();
+        Complex w[R - 1];
+        loadTwiddles<R, Complex>(plan.twiddles + t, step, t < step, w);
+        __syncthreads();
+        while (t < step) {
+            Complex *at = signalPoints(shared) + 2 * t;
+            Points<R, Complex> p;
+#pragma unroll
+            for (int i = 0; i < R; ++i)
+                p.v[i] = at[2 * i * plan.stride];
+            p.twiddle(w);
+            p.transform();
+#pragma unroll
+            for (int i = 0; i < R; ++i)
+                store(i * step + t, at + 2 * i * plan.stride, p.v[i]);
+            t += butterfliesPerBlock();
+            if (t >= step)
+                break;
+            loadTwiddles<R, Complex>(plan.twiddles + t, step, true, w);
+        }
+    });
+}
+
+} // namespace match::fft
+
+#endif

@@ -1,0 +1,365 @@
+// The device half of a matcher: memory, and one run, all of it in the caller's stream.
+#include "hsv.cuh"
+#include "match/cuda/stages.cuh"
+
+#include <new>
+
+using match::MatchCuda, match::Stages;
+
+namespace match {
+
+namespace {
+
+// Rounding errors a level of cuFFT, in units of 2^-24: three transforms, in each a product with a twiddle factor, the rounding of
+// that factor, and a sum: sqrt(5) + 1 / sqrt(2) + 1 < 4.
+constexpr double CUFFT_UNITS = 12;
+constexpr size_t PREFIX_BYTES = 46080; // shared memory for rows' prefix sums; longer rows' are in global memory
+
+bool usesFft(const cusMatcher *matcher) {
+    return matcher->algorithm == CUS_MATCH_FFT;
+}
+
+// ---- Preparation
+
+// Sizes of the window sums. Prefix sums of a row, as doubles or 64-bit integers, are in shared memory if at least one row
+// fits.
+cusStatus planWindows(MatchCuda *cuda, cudaStream_t stream) {
+    const MatchModel &m = cuda->stages.model;
+    Windows &windows = cuda->stages.windows;
+    windows.quantities = (m.needs_s1 ? m.channels : 0) + (m.needs_s2 ? 1 : 0);
+    windows.vertical_pitch = cusi::divUp(m.cols, 4) * size_t{4};
+    windows.wide = !m.integer || static_cast<double>(m.h) * m.channels * 255 * 255 >= 4294967296.0;
+    if (windows.quantities && windows.vertical_pitch * sizeof(double) > PREFIX_BYTES)
+        CUS_TRY(allocate(cuda, reinterpret_cast<double **>(&windows.prefixes),
+                         static_cast<size_t>(windows.quantities) * m.orows * windows.vertical_pitch, stream));
+    return CUS_OK;
+}
+
+// One warp handles a row; blocks of the column kernels have `warps` of them.
+void planWindowRows(Windows &windows, int warps) {
+    const int fitting = static_cast<int>(PREFIX_BYTES / (windows.vertical_pitch * sizeof(double)));
+    windows.rows_per_block = windows.prefixes ? warps : std::clamp(fitting, 1, warps);
+}
+
+cusStatus planFft(MatchCuda *cuda, cudaStream_t stream) {
+    const MatchModel &m = cuda->stages.model;
+    CuFft &cufft = cuda->stages.cufft;
+    CUS_TRY(chooseBlockFft(cuda, stream));
+    if (cuda->stages.block_fft.rows.n)
+        return CUS_OK;
+    CUSI_REQUIRE(m.rows < (1 << 28) && m.cols < (1 << 28), CUS_ERROR_SIZE,
+                 "cusMatcherCreate: a frame of %d x %d is too large for the FFT", m.rows, m.cols);
+    chooseCufftSize(m, &cufft.rows, &cufft.cols);
+    return CUS_OK;
+}
+
+// Bound of a correlation's error relative to |frame| |template|.
+double correlationError(const Stages &stages, bool fft) {
+    const MatchModel &m = stages.model;
+    if (stages.block_fft.rows.n)
+        return correlationErrorUnits(stages) * 0x1p-24;
+    if (fft) // a transform and an inverse transform; the templates' spectra were made in double
+        return CUFFT_UNITS * (2.0 / 3) * log2(static_cast<double>(stages.cufft.rows) * stages.cufft.cols) * 0x1p-24 +
+               0x1p-22;
+    return m.integer ? 0 : 0x1p-52 * m.n;
+}
+
+// Tiles of the score map: 32 columns of a band of rows with the block FFT, else 64 x 32.
+void planTiles(Stages &stages) {
+    const MatchModel &m = stages.model;
+    Scores &scores = stages.scores;
+    const bool in_block = stages.block_fft.rows.n > 0;
+    scores.tile_cols_log2 = in_block ? 5 : 6;
+    scores.tile_rows_log2 = in_block ? 2 : 5;
+    static_assert(BAND == 1 << 2, "tile_rows_log2");
+    scores.tiles_across = cusi::divUp(m.ocols, 1 << scores.tile_cols_log2);
+    scores.tiles_down = cusi::divUp(m.orows, 1 << scores.tile_rows_log2);
+    scores.upper_count = in_block ? scores.tiles_down : scores.tiles_across * scores.tiles_down;
+    stages.energy.part_count = in_block ? cusi::divUp(m.rows, BAND) : m.rows;
+    if (in_block) {
+        BlockFft &fft = stages.block_fft;
+        fft.tiles = cusi::divUp(fft.rows.n / 2 + 1, 2);
+        fft.spectrum_pitch = cusi::divUp(m.rows, BAND) * BAND;
+        fft.product_pitch = cusi::divUp(m.orows, BAND) * BAND;
+    }
+}
+
+cusStatus allocateBuffers(MatchCuda *cuda, cudaStream_t stream) {
+    Stages &stages = cuda->stages;
+    const MatchModel &m = stages.model;
+    Windows &windows = stages.windows;
+    Scores &scores = stages.scores;
+    const size_t count = m.count, map_rows = static_cast<size_t>(windows.quantities) * m.orows;
+    CUS_TRY(allocate(cuda, &stages.energy.parts, static_cast<size_t>(m.planes) * stages.energy.part_count, stream));
+    CUS_TRY(allocate(cuda, &stages.energy.planes, MATCH_MAX_PLANES, stream));
+    CUS_TRY(allocate(cuda, &stages.energy.errors, count, stream));
+    CUS_TRY(allocate(cuda, reinterpret_cast<char **>(&windows.vertical),
+                     map_rows * windows.vertical_pitch * (windows.wide ? sizeof(double) : sizeof(uint32_t)), stream));
+    CUS_TRY(allocate(cuda, reinterpret_cast<double **>(&windows.sums), map_rows * m.ocols, stream));
+    CUS_TRY(allocate(cuda, &scores.ranges, count * m.orows * m.ocols, stream));
+    CUS_TRY(allocate(cuda, &scores.tile_lowers, count * scores.tiles_across * scores.tiles_down, stream));
+    CUS_TRY(allocate(cuda, &scores.block_uppers, count * scores.upper_count, stream));
+    CUS_TRY(allocate(cuda, reinterpret_cast<char **>(&stages.refinement.partial_sums), refinementBytes(stages), stream));
+    CUS_TRY(allocate(cuda, &stages.refinement.tickets, count, stream));
+    CUS_TRY(allocate(cuda, &stages.refinement.results, count * m.max_matches, stream));
+    CUS_TRY(allocate(cuda, &cuda->maps, count, stream));
+    CUS_TRY(allocate(cuda, &cuda->map_steps, count, stream));
+    CUS_TRY(allocate(cuda, &cuda->inspect_counts, 2 * count * m.max_matches, stream));
+    return inHostMemory([&] {
+        cuda->host_maps.assign(count, nullptr);
+        cuda->sent_maps.assign(count, nullptr);
+        cuda->host_steps.assign(count, 0);
+        cuda->sent_steps.assign(count, 0);
+    });
+}
+
+cusStatus allocateFft(MatchCuda *cuda, cudaStream_t stream) {
+    const MatchModel &m = cuda->stages.model;
+    BlockFft &block = cuda->stages.block_fft;
+    CuFft &cufft = cuda->stages.cufft;
+    const size_t count = m.count, planes = m.planes, tiles = block.tiles;
+    if (block.rows.n) {
+        CUS_TRY(allocate(cuda, &block.spectra, planes * tiles * block.spectrum_pitch, stream));
+        return allocate(cuda, &block.products, count * tiles * block.product_pitch, stream);
+    }
+    const size_t plane = static_cast<size_t>(cufft.rows) * cufft.cols;
+    const size_t spectrum = static_cast<size_t>(cufft.rows) * (cufft.cols / 2 + 1);
+    CUS_TRY(allocate(cuda, &cufft.planes, plane * planes, stream));
+    CUS_TRY(allocate(cuda, &cufft.spectra, spectrum * planes, stream));
+    CUS_TRY(allocate(cuda, &cufft.products, spectrum * count, stream));
+    CUS_TRY(allocate(cuda, &cufft.correlations, plane * count, stream));
+    return makeCufftPlans(cuda, stream);
+}
+
+// The templates, 0 where they are masked, the mask, the sums, and results without matches. Waits for the copies, since the
+// host copies end here.
+cusStatus uploadTemplates(MatchCuda *cuda, const void *pixels, const uint8_t *mask, const MatchTemplate *sums,
+                          cudaStream_t stream) {
+    const char *f = "cusMatcherCreate";
+    const MatchModel &m = cuda->stages.model;
+    Templates &templates = cuda->stages.templates;
+    const size_t count = m.count, elements = static_cast<size_t>(m.w) * m.h * m.channels;
+    const size_t element = m.integer ? 1 : sizeof(float), row_elements = static_cast<size_t>(m.w) * m.channels;
+    const size_t row_bytes = row_elements * element;
+    templates.step = cusi::divUp<size_t>(row_bytes, 16) * 16;
+    templates.bytes = templates.step * m.h;
+    unsigned char *device_pixels = nullptr, *device_mask = nullptr;
+    MatchTemplate *device_sums = nullptr;
+    CUS_TRY(allocate(cuda, &device_pixels, templates.bytes * count, stream));
+    CUS_TRY(allocate(cuda, &device_sums, count, stream));
+    const cusMatch none = {-1, -1, NAN, 0, 0, 0, -1};
+    std::vector<unsigned char> host;
+    std::vector<cusMatch> results;
+    CUS_TRY(inHostMemory([&] {
+        const unsigned char *from = static_cast<const unsigned char *>(pixels);
+        host.assign(from, from + elements * element * count);
+        results.assign(count * m.max_matches, none);
+    }));
+    if (mask) {
+        for (size_t i = 0; i < elements * count; ++i)
+            if (!mask[i % elements])
+                std::fill_n(&host[i * element], element, static_cast<unsigned char>(0));
+        for (size_t i = 0; i < static_cast<size_t>(m.n); ++i)
+            templates.masked_constant += mask[i * m.channels] ? m.square_shift : 0;
+        templates.mask_step = cusi::divUp<size_t>(row_elements, 16) * 16;
+        CUS_TRY(allocate(cuda, &device_mask, templates.mask_step * m.h, stream));
+        CUSI_CUDA(f, cudaMemcpy2DAsync(device_mask, templates.mask_step, mask, row_elements, row_elements, m.h,
+                                       cudaMemcpyHostToDevice, stream));
+    }
+    CUSI_CUDA(f, cudaMemcpy2DAsync(device_pixels, templates.step, host.data(), row_bytes, row_bytes, m.h * count,
+                                   cudaMemcpyHostToDevice, stream));
+    CUSI_CUDA(f, cudaMemcpyAsync(device_sums, sums, count * sizeof *sums, cudaMemcpyHostToDevice, stream));
+    CUSI_CUDA(f, cudaMemcpyAsync(cuda->stages.refinement.results, results.data(), results.size() * sizeof none,
+                                 cudaMemcpyHostToDevice, stream));
+    CUSI_CUDA(f, cudaStreamSynchronize(stream));
+    templates.pixels = device_pixels;
+    templates.mask = device_mask;
+    templates.sums = device_sums;
+    return CUS_OK;
+}
+
+cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, const uint8_t *mask,
+                  const MatchTemplate *sums, cudaStream_t stream) {
+    const char *f = "cusMatcherCreate";
+    MatchModel &m = matcher->model;
+    Stages &stages = cuda->stages;
+    const bool fft = usesFft(matcher);
+    CUSI_CUDA(f, cusi::multiprocessors(&cuda->multiprocessors));
+    stages.model = m;
+    stages.refinement.blocks = cuda->multiprocessors;
+    CUS_TRY(planWindows(cuda, stream));
+    if (fft)
+        CUS_TRY(planFft(cuda, stream));
+    stages.model.error = m.error = correlationError(stages, fft);
+    planWindowRows(stages.windows, (stages.block_fft.rows.n ? stages.block_fft.columns.threads : THREADS) / 32);
+    planTiles(stages);
+    CUS_TRY(allocateBuffers(cuda, stream));
+    if (fft)
+        CUS_TRY(chooseExact(cuda, templates, sums, stream));
+    CUS_TRY(cusMatWrap(&matcher->results, m.count, m.max_matches * static_cast<int>(sizeof(cusMatch)), CUS_8UC1, CUS_DEVICE,
+                       stages.refinement.results, 0));
+    CUS_TRY(uploadTemplates(cuda, templates, mask, sums, stream));
+    if (fft) {
+        CUS_TRY(allocateFft(cuda, stream));
+        CUS_TRY(prepareSpectra(cuda, templates, mask, stream));
+    }
+    CUSI_CUDA(f, cudaStreamSynchronize(stream));
+    return CUS_OK;
+}
+
+// ---- A run
+
+cusStatus runBlockFft(const Stages &stages, int window_blocks, cudaStream_t stream) {
+    CUS_TRY(launchRowsFft(stages, window_blocks > 0, stream));
+    CUS_TRY(launchColumnsFft(stages, window_blocks, stream));
+    return launchScoresFft(stages, stream);
+}
+
+cusStatus runCufft(const MatchCuda &cuda, const Stages &stages, int window_blocks, cudaStream_t stream) {
+    CUS_TRY(launchPlanes(stages, stages.cufft.rows, stream));
+    CUS_TRY(runCufftForward(cuda, stream));
+    CUS_TRY(launchColumns(stages, window_blocks, 1, productBlocks(stages, cuda.multiprocessors), stream));
+    CUS_TRY(runCufftInverse(cuda, stream));
+    return launchScores(stages, stream);
+}
+
+// Direct correlation of 8-bit pixels is exact and does not need the frame's energy.
+cusStatus runDirect(const Stages &stages, int window_blocks, cudaStream_t stream) {
+    const MatchModel &m = stages.model;
+    const int energy_blocks = m.error > 0 ? 1 : 0;
+    if (energy_blocks)
+        CUS_TRY(launchPlanes(stages, m.rows, stream));
+    if (window_blocks + energy_blocks)
+        CUS_TRY(launchColumns(stages, window_blocks, energy_blocks, 0, stream));
+    return launchScores(stages, stream);
+}
+
+cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, cudaStream_t stream) {
+    const MatchModel &m = stages.model;
+    const int window_blocks = cusi::divUp(stages.windows.quantities * m.orows, stages.windows.rows_per_block);
+    if (window_blocks)
+        CUS_TRY(launchVertical(stages, stream));
+    if (stages.block_fft.rows.n)
+        CUS_TRY(runBlockFft(stages, window_blocks, stream));
+    else if (usesFft(matcher))
+        CUS_TRY(runCufft(cuda, stages, window_blocks, stream));
+    else
+        CUS_TRY(runDirect(stages, window_blocks, stream));
+    CUS_TRY(launchRefine(stages, stream));
+    for (int &round = stages.refinement.round; ++round < m.max_matches;) {
+        CUS_TRY(launchRemoveNeighborhood(stages, stream));
+        CUS_TRY(launchRefine(stages, stream));
+    }
+    return stages.refinement.overflows ? launchExact(stages, stream) : CUS_OK;
+}
+
+// ---- Inspection
+
+// Blocks along x share one match's window. Counts and tickets are left at zero.
+__global__ void __launch_bounds__(cusi::HSV_THREADS)
+    inspectKernel(const cusi::BgrImage frame, const cusHsvRange range, double wanted, int w, int h, cusMatch *matches,
+                  unsigned *counts, unsigned *tickets) {
+    __shared__ cusi::HsvTables tables;
+    cusMatch &match = matches[blockIdx.y];
+    if (match.x < 0)
+        return;
+    tables.fill();
+    const cusi::BgrImage window = {frame.data + match.y * frame.step + static_cast<size_t>(match.x) * 3, frame.step, h, w};
+    const unsigned sum =
+        cusi::blockSumToFirst(cusi::countInRange(window, range, tables, nullptr, 0, blockIdx.x, gridDim.x));
+    if (threadIdx.x != 0)
+        return;
+    atomicAdd(&counts[blockIdx.y], sum);
+    __threadfence();
+    if (atomicAdd(&tickets[blockIdx.y], 1u) != gridDim.x - 1)
+        return;
+    const unsigned total = atomicExch(&counts[blockIdx.y], 0u);
+    tickets[blockIdx.y] = 0;
+    match.pixels = total;
+    match.filled = total >= wanted;
+}
+
+// ---- Score maps
+
+// Sends the maps' addresses to the device, unless they are those of the previous run.
+cusStatus sendMaps(MatchCuda *cuda, const cusMat *maps, cudaStream_t stream) {
+    const char *f = "cusMatcherRun";
+    const int count = cuda->stages.model.count;
+    for (int k = 0; k < count; ++k) {
+        cuda->host_maps[k] = static_cast<float *>(maps[k].data);
+        cuda->host_steps[k] = maps[k].step;
+    }
+    if (cuda->host_maps == cuda->sent_maps && cuda->host_steps == cuda->sent_steps)
+        return CUS_OK;
+    CUSI_CUDA(f,
+              cudaMemcpyAsync(cuda->maps, cuda->host_maps.data(), count * sizeof(float *), cudaMemcpyHostToDevice, stream));
+    CUSI_CUDA(f, cudaMemcpyAsync(cuda->map_steps, cuda->host_steps.data(), count * sizeof(size_t), cudaMemcpyHostToDevice,
+                                 stream));
+    cuda->sent_maps = cuda->host_maps;
+    cuda->sent_steps = cuda->host_steps;
+    return CUS_OK;
+}
+
+} // namespace
+
+size_t prefixBytes(const Stages &stages) {
+    const Windows &windows = stages.windows;
+    return windows.quantities && !windows.prefixes ? windows.rows_per_block * windows.vertical_pitch * sizeof(double) : 0;
+}
+
+} // namespace match
+
+cusStatus match_cuda_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums,
+                             cusStream stream) try {
+    MatchCuda *cuda = new MatchCuda;
+    matcher->backend = cuda;
+    return match::prepare(matcher, cuda, templates, mask, sums, stream);
+} catch (const std::bad_alloc &) {
+    return cusi_fail(CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory");
+}
+
+void match_cuda_release(cusMatcher *matcher) {
+    MatchCuda *cuda = static_cast<MatchCuda *>(matcher->backend);
+    if (!cuda)
+        return;
+    for (const cufftHandle plan : {cuda->forward, cuda->inverse})
+        if (plan != match::NO_PLAN)
+            (void)cufftDestroy(plan);
+    for (void *p : cuda->memory)
+        cusi_deviceFree(p);
+    delete cuda;
+}
+
+// Templates of up to 8 x 8 pixels are correlated directly.
+cusMatchAlgorithm match_cuda_algorithm(const MatchModel *m) {
+    return m->n <= 64 ? CUS_MATCH_DIRECT : CUS_MATCH_FFT;
+}
+
+cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
+    MatchCuda *cuda = static_cast<MatchCuda *>(matcher->backend);
+    Stages stages = cuda->stages;
+    stages.frame = {frame->data, frame->step};
+    if (scores) {
+        CUS_TRY(match::sendMaps(cuda, scores, stream));
+        stages.scores.maps = cuda->maps;
+        stages.scores.map_steps = cuda->map_steps;
+    }
+    return match::run(matcher, *cuda, stages, stream);
+}
+
+cusStatus match_cuda_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
+                             cusStream stream) {
+    const MatchModel &m = matcher->model;
+    const match::MatchCuda *cuda = static_cast<const match::MatchCuda *>(matcher->backend);
+    const unsigned matches = static_cast<unsigned>(m.count) * m.max_matches;
+    const long long quads = cusi::hsvQuads(m.h, m.w);
+    const unsigned blocks = static_cast<unsigned>(
+        std::min<long long>(2LL * cuda->multiprocessors, cusi::divUp<long long>(quads, 2 * cusi::HSV_THREADS)));
+    cusMatch *results = static_cast<cusMatch *>(matcher->results.data);
+    // Grids have at most 65535 blocks along y.
+    for (unsigned first = 0; first < matches; first += 65535)
+        CUS_TRY(cusi::launch("cusMatcherInspect", match::inspectKernel, dim3(blocks, std::min(65535u, matches - first)),
+                             cusi::HSV_THREADS, 0, stream, cusi::bgrImage(*frame), *range, min_fill * m.n, m.w, m.h,
+                             results + first, cuda->inspect_counts + first, cuda->inspect_counts + matches + first));
+    return CUS_OK;
+}

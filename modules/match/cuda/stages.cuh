@@ -1,0 +1,258 @@
+// What the stages of template matching on the device share: each stage's parameters and the host functions that launch it.
+// docs/internals/match.md describes the stages.
+#ifndef CUSI_MATCH_CUDA_STAGES_CUH
+#define CUSI_MATCH_CUDA_STAGES_CUH
+
+#include "cuda.cuh"
+#include "device.h"
+#include "match/cuda/fft/transform.cuh"
+#include "match/scores.h"
+
+#include <cufft.h>
+
+#include <algorithm>
+#include <new>
+#include <vector>
+
+namespace match {
+
+constexpr int THREADS = 256, WARPS = THREADS / 32;
+constexpr int BAND = 4; // rows of a block of the row transforms: two complex signals
+constexpr cufftHandle NO_PLAN = -1;
+constexpr int MAX_CANDIDATES = 1024; // the longest list
+
+// ---- Parameters of the stages
+
+struct Frame {
+    const void *data;
+    size_t step;
+};
+
+// Pixels are rows of `step` bytes, masks of `mask_step` bytes, zero-padded.
+struct Templates {
+    const MatchTemplate *sums;
+    const unsigned char *pixels, *mask;
+    size_t step, bytes, mask_step; // bytes: one template
+    double masked_constant;        // masked SQDIFF: to be added to every correlation
+};
+
+// Transforms in shared memory. Spectra are tiles of two columns: rows in order (spectra, products), or frequencies in the
+// order in which columnsFftKernel multiplies them (template_spectra).
+struct BlockFft {
+    fft::Plan rows, columns; // rows.n is 0 if cuFFT is used instead
+    int tiles, spectrum_pitch, product_pitch;
+    float4 *spectra, *products;
+    const float4 *template_spectra;
+};
+
+// Transforms by cuFFT; spectra have rows of cols / 2 + 1.
+struct CuFft {
+    int rows, cols;
+    float *planes; // NULL if only the frame's energy is wanted
+    cufftComplex *spectra, *products;
+    const cufftComplex *template_spectra;
+    float *correlations;
+};
+
+// Sums over windows of up to four quantities: the channels, then the squares.
+struct Windows {
+    int quantities;
+    void *vertical, *sums; // orows rows of vertical_pitch; orows x ocols
+    size_t vertical_pitch;
+    int wide;           // vertical sums of 8-bit pixels need 64 bits
+    void *prefixes;     // prefix sums of the rows, where they do not fit into shared memory
+    int rows_per_block; // each block of sumWindowRow() makes so many
+};
+
+// Sums of squares of the frame's planes and the error bounds that follow from them.
+struct Energy {
+    double *parts, *planes;
+    int part_count;     // a plane
+    MatchError *errors; // one for each template, in this frame
+};
+
+struct Scores {
+    float *const *maps; // one for each template, rows of map_steps bytes; NULL if not wanted
+    const size_t *map_steps;
+    MatchRange *ranges;
+    float *tile_lowers, *block_uppers; // minima over each tile, and over all tiles of a block of the score kernel
+    int tiles_across, tiles_down, tile_cols_log2, tile_rows_log2;
+    int upper_count; // block_uppers for one template
+};
+
+struct Candidate {
+    double cost;
+    unsigned long long position; // in the map, row-major
+};
+
+struct Refinement {
+    void *partial_sums;
+    unsigned *tickets;
+    // For each template: one more than the match from which on exactCorrelationKernel is to find them, or 0; NULL if there is no
+    // exact pass.
+    unsigned *overflows;
+    cusMatch *results;
+    int round;  // 0 finds the best match, 1 the next, ...
+    int blocks; // for each template
+};
+
+// Frames that are too long for a transform are correlated piece by piece of the map, which overlap by the template's size.
+struct Pieces {
+    int cols, rows;    // size of a piece
+    int across, count; // pieces in a row of them; all pieces
+};
+
+// Scores everywhere by transforms in double; those of integers are exact. Spectra are tiles of two columns, rows in order.
+struct ExactPass {
+    fft::PlanOf<double2> rows, columns; // rows.n is 0 if there is none
+    Pieces pieces;
+    int tiles, spectrum_pitch, template_pitch, product_pitch; // pitches: rows of a tile
+    double2 *spectra, *template_spectra, *products;
+    double2 *columns_of_template; // each block's own: a tile of the template's spectrum
+    double scale;                 // makes correlations of transforms
+    double *costs;                // one template's, at all positions; NULL if there is one piece and one match
+    Candidate *bests;             // one for each band of each template
+    unsigned *counters;
+    int blocks;
+    // Floats: the largest magnitude of shifted pixels with which rounding makes correlations exact, less than 0 if there is none; the
+    // errors of window sums.
+    double largest_integer;
+    const MatchError *errors;
+};
+
+// ---- Host
+
+struct Stages {
+    MatchModel model = {};
+    Frame frame = {};
+    Templates templates = {};
+    BlockFft block_fft = {};
+    CuFft cufft = {};
+    Windows windows = {};
+    Energy energy = {};
+    Scores scores = {};
+    Refinement refinement = {};
+    ExactPass exact = {};
+};
+
+constexpr size_t MAX_ALLOCATIONS = 64; // blocks of device memory
+
+// The device half of a cusMatcher.
+struct MatchCuda {
+    Stages stages;
+    std::vector<void *> memory; // all device memory
+    cufftHandle forward = NO_PLAN, inverse = NO_PLAN;
+    float **maps = nullptr; // stages.scores.maps when a run wants maps
+    size_t *map_steps = nullptr;
+    std::vector<float *> host_maps, sent_maps;
+    std::vector<size_t> host_steps, sent_steps;
+    unsigned *inspect_counts = nullptr;
+    int multiprocessors = 0;
+};
+
+inline cusStatus cufftStatus(cufftResult result, const char *function, const char *what) {
+    if (result == CUFFT_SUCCESS)
+        return CUS_OK;
+    return cusi_fail(result == CUFFT_ALLOC_FAILED ? CUS_ERROR_NO_MEMORY : CUS_ERROR_CUDA, "%s: %s: cuFFT error %d",
+                     function, what, static_cast<int>(result));
+}
+#define MATCH_CUFFT(function, call) CUS_TRY(match::cufftStatus((call), function, #call))
+
+// Fills host containers. No exception leaves it, so none passes what else is held meanwhile.
+template<class Fill>
+cusStatus inHostMemory(const Fill &fill) {
+    try {
+        fill();
+        return CUS_OK;
+    } catch (const std::bad_alloc &) {
+        return cusi_fail(CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory");
+    }
+}
+
+// Zeroed device memory, 256-byte aligned, freed with the matcher.
+template<class T>
+cusStatus allocate(MatchCuda *cuda, T **p, size_t n, cudaStream_t stream) {
+    const char *f = "cusMatcherCreate";
+    void *memory = nullptr;
+    n = std::max<size_t>(n, 1);
+    CUSI_REQUIRE(n <= SIZE_MAX / 2 / sizeof(T), CUS_ERROR_NO_MEMORY, "%s: out of device memory", f);
+    CUS_TRY(inHostMemory([&] { cuda->memory.reserve(MAX_ALLOCATIONS); }));
+    CUSI_REQUIRE(cuda->memory.size() < MAX_ALLOCATIONS, CUS_ERROR_NO_MEMORY, "%s: too many blocks", f);
+    CUS_TRY(cusi_deviceAllocate(f, n * sizeof(T), &memory));
+    cuda->memory.push_back(memory);
+    CUSI_CUDA(f, cudaMemsetAsync(memory, 0, n * sizeof(T), stream));
+    *p = static_cast<T *>(memory);
+    return CUS_OK;
+}
+
+// `bytes`: the same for all matchers, since a kernel has one limit for all of a program's launches.
+inline cusStatus allowSharedMemory(const void *kernel, int bytes) {
+    CUSI_CUDA("cusMatcherCreate", cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    return CUS_OK;
+}
+
+// Shared memory of a block of the row transforms, of sumWindowRow(), and of columnsFftKernel.
+size_t rowFftBytes(const Stages &stages);
+size_t prefixBytes(const Stages &stages);
+size_t columnFftBytes(const Stages &stages);
+
+// Preparation. chooseBlockFft() leaves block_fft.rows.n 0 if the frame does not fit into shared memory.
+cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream);
+// The shortest transform of n points or more that fits a block; n = 0 if there is none. Its tables.
+fft::Plan planFor(int n);
+cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<float2> *plan, cudaStream_t stream);
+cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<double2> *plan, cudaStream_t stream);
+double correlationErrorUnits(const Stages &stages);
+void chooseCufftSize(const MatchModel &m, int *rows, int *cols);
+cusStatus sharedMemory(int *bytes); // a block's most, less what kernels have static
+cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream);
+cusStatus allowExactMemory(const MatchModel &m, int bytes);
+size_t exactBytes(const Stages &stages);
+cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream);
+cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cudaStream_t stream);
+size_t refinementBytes(const Stages &stages);
+cusStatus allowRowsFftMemory(int bytes);
+cusStatus allowColumnsFftMemory(const MatchModel &m, int bytes);
+cusStatus allowScoresFftMemory(const MatchModel &m, int bytes);
+
+// A run. The block FFT: vertical, rows, columns, scores. cuFFT: vertical, planes, forward, columns, inverse, scores.
+cusStatus launchVertical(const Stages &stages, cudaStream_t stream);
+cusStatus launchRowsFft(const Stages &stages, bool beside_vertical, cudaStream_t stream);
+cusStatus launchColumnsFft(const Stages &stages, int window_blocks, cudaStream_t stream);
+cusStatus launchScoresFft(const Stages &stages, cudaStream_t stream);
+cusStatus launchPlanes(const Stages &stages, int rows, cudaStream_t stream);
+cusStatus runCufftForward(const MatchCuda &cuda, cudaStream_t stream);
+cusStatus launchColumns(const Stages &stages, int window_blocks, int energy_blocks, int product_blocks,
+                        cudaStream_t stream);
+cusStatus runCufftInverse(const MatchCuda &cuda, cudaStream_t stream);
+int productBlocks(const Stages &stages, int multiprocessors);
+cusStatus launchScores(const Stages &stages, cudaStream_t stream);
+cusStatus launchRemoveNeighborhood(const Stages &stages, cudaStream_t stream);
+cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
+cusStatus launchExact(const Stages &stages, cudaStream_t stream);
+
+// ---- Device
+
+// Exact sums of 8-bit images are integers; those of floats are doubles.
+template<class T>
+struct SumTypes {
+    using Sum = long long;
+};
+template<>
+struct SumTypes<float> {
+    using Sum = double;
+};
+
+// Position `index`, modulo the positions of a tile, of a tile; false outside the map.
+__device__ inline bool tilePosition(const MatchModel &m, const Scores &scores, int tile, long long index, int &y, int &x) {
+    const int cols = 1 << scores.tile_cols_log2, rows = 1 << scores.tile_rows_log2;
+    y = tile / scores.tiles_across * rows + (static_cast<int>(index >> scores.tile_cols_log2) & (rows - 1));
+    x = tile % scores.tiles_across * cols + (static_cast<int>(index) & (cols - 1));
+    return y < m.orows && x < m.ocols;
+}
+
+extern __shared__ float4 shared_points[];
+
+} // namespace match
+
+#endif

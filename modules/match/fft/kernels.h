@@ -1,0 +1,431 @@
+/* The host's FFT for one element type and vector length: included with MATCH_FFT_LANES defined as 2, 4, 8 or 16, and for double with
+ * MATCH_FFT_DOUBLE. C and C++. Multiply-adds are not contracted, so all vector lengths give the same bits. */
+#include "match/fft/fft.h"
+
+#include <string.h>
+
+#define LANES  MATCH_FFT_LANES
+#define INLINE static inline __attribute__((always_inline))
+#define KERNEL static __attribute__((unused)) /* each including file takes those it needs */
+
+#ifdef MATCH_FFT_DOUBLE
+typedef double Real;
+typedef int64_t Index; /* in shuffles */
+#else
+typedef float Real;
+typedef int32_t Index;
+#endif
+typedef Real Lanes __attribute__((vector_size(LANES * sizeof(Real)), may_alias));
+typedef Real LanesAnywhere __attribute__((vector_size(LANES * sizeof(Real)), may_alias, aligned(sizeof(Real))));
+
+typedef struct Point {
+    Lanes re, im;
+} Point;
+
+/* ---- Butterflies: v becomes its transform ------------------------------------------------------------------------------- */
+
+INLINE Point plus(Point a, Point b) {
+    return (Point){a.re + b.re, a.im + b.im};
+}
+
+INLINE Point minus(Point a, Point b) {
+    return (Point){a.re - b.re, a.im - b.im};
+}
+
+INLINE Point times(Point a, Real factor) {
+    return (Point){a.re * factor, a.im * factor};
+}
+
+/* a - i b */
+INLINE Point minusI(Point a, Point b) {
+    return (Point){a.re + b.im, a.im - b.re};
+}
+
+/* a + i b */
+INLINE Point plusI(Point a, Point b) {
+    return (Point){a.re - b.im, a.im + b.re};
+}
+
+INLINE Point rotate(Point a, Real re, Real im) {
+    return (Point){a.re * re - a.im * im, a.re * im + a.im * re};
+}
+
+INLINE void butterfly2(Point *v) {
+    const Point a = v[0];
+    v[0] = plus(a, v[1]);
+    v[1] = minus(a, v[1]);
+}
+
+INLINE void butterfly3(Point *v) {
+    const Real sin60 = (Real)0.86602540378443864676;
+    const Point sum = plus(v[1], v[2]), turned = times(minus(v[1], v[2]), sin60);
+    const Point rest = minus(v[0], times(sum, (Real)0.5));
+    v[0] = plus(v[0], sum);
+    v[1] = minusI(rest, turned);
+    v[2] = plusI(rest, turned);
+}
+
+INLINE void butterfly4(Point *v) {
+    const Point a = plus(v[0], v[2]), b = plus(v[1], v[3]), c = minus(v[0], v[2]), d = minus(v[1], v[3]);
+    v[0] = plus(a, b);
+    v[1] = minusI(c, d);
+    v[2] = minus(a, b);
+    v[3] = plusI(c, d);
+}
+
+INLINE void butterfly5(Point *v) {
+    const Real c1 = (Real)0.30901699437494742410, c2 = (Real)-0.80901699437494742410; /* cos 72, cos 144 degrees */
+    const Real s1 = (Real)0.95105651629515357212, s2 = (Real)0.58778525229247312917;
+    const Point p1 = plus(v[1], v[4]), p2 = plus(v[2], v[3]), m1 = minus(v[1], v[4]), m2 = minus(v[2], v[3]);
+    const Point a1 = plus(v[0], plus(times(p1, c1), times(p2, c2))), b1 = plus(times(m1, s1), times(m2, s2));
+    const Point a2 = plus(v[0], plus(times(p1, c2), times(p2, c1))), b2 = minus(times(m1, s2), times(m2, s1));
+    v[0] = plus(v[0], plus(p1, p2));
+    v[1] = minusI(a1, b1);
+    v[2] = minusI(a2, b2);
+    v[3] = plusI(a2, b2);
+    v[4] = plusI(a1, b1);
+}
+
+/* a x + b y + c z */
+INLINE Point combine(Point x, Real a, Point y, Real b, Point z, Real c) {
+    return plus(plus(times(x, a), times(y, b)), times(z, c));
+}
+
+INLINE void butterfly7(Point *v) {
+    const Real c1 = (Real)0.62348980185873353053, c2 = (Real)-0.22252093395631440429, c3 = (Real)-0.90096886790241912624;
+    const Real s1 = (Real)0.78183148246802980871, s2 = (Real)0.97492791218182360702, s3 = (Real)0.43388373911755812048;
+    const Point p1 = plus(v[1], v[6]), p2 = plus(v[2], v[5]), p3 = plus(v[3], v[4]);
+    const Point m1 = minus(v[1], v[6]), m2 = minus(v[2], v[5]), m3 = minus(v[3], v[4]);
+    const Point a1 = plus(v[0], combine(p1, c1, p2, c2, p3, c3)), b1 = combine(m1, s1, m2, s2, m3, s3);
+    const Point a2 = plus(v[0], combine(p1, c2, p2, c3, p3, c1)), b2 = combine(m1, s2, m2, -s3, m3, -s1);
+    const Point a3 = plus(v[0], combine(p1, c3, p2, c1, p3, c2)), b3 = combine(m1, s3, m2, -s1, m3, s2);
+    v[0] = plus(v[0], plus(plus(p1, p2), p3));
+    v[1] = minusI(a1, b1);
+    v[2] = minusI(a2, b2);
+    v[3] = minusI(a3, b3);
+    v[4] = plusI(a3, b3);
+    v[5] = plusI(a2, b2);
+    v[6] = plusI(a1, b1);
+}
+
+INLINE void butterfly8(Point *v) {
+    const Real half = (Real)0.70710678118654752440; /* sqrt(1/2) */
+    Point even[4] = {plus(v[0], v[4]), plus(v[1], v[5]), plus(v[2], v[6]), plus(v[3], v[7])};
+    const Point b = minus(v[1], v[5]), c = minus(v[2], v[6]), d = minus(v[3], v[7]);
+    Point odd[4] = {minus(v[0], v[4]),
+                    {(b.re + b.im) * half, (b.im - b.re) * half},
+                    {c.im, -c.re},
+                    {(d.im - d.re) * half, (d.re + d.im) * -half}};
+    butterfly4(even);
+    butterfly4(odd);
+    v[0] = even[0], v[1] = odd[0], v[2] = even[1], v[3] = odd[1];
+    v[4] = even[2], v[5] = odd[2], v[6] = even[3], v[7] = odd[3];
+}
+
+/* ---- Passes over `parts` parts of R m points, in place. The inverse transform is the forward one with real and imaginary parts
+ * exchanged ---- */
+
+#define DEFINE_PASSES(R)                                                                          \
+    static void forwardPass##R(Point *x, size_t parts, size_t m, const Real *twiddles) {          \
+        for (const Point *end = x + parts * R * m; x < end; x += (R - 1) * m) {                   \
+            const Real *w = twiddles;                                                             \
+            for (size_t j = 0; j < m; ++j, ++x, w += 2 * (R - 1)) {                               \
+                Point v[R];                                                                       \
+                for (size_t i = 0; i < R; ++i)                                                    \
+                    v[i] = x[i * m];                                                              \
+                butterfly##R(v);                                                                  \
+                x[0] = v[0];                                                                      \
+                for (size_t i = 1; i < R; ++i)                                                    \
+                    x[i * m] = rotate(v[i], w[2 * i - 2], w[2 * i - 1]);                          \
+            }                                                                                     \
+        }                                                                                         \
+    }                                                                                             \
+    static void forwardLast##R(Point *x, size_t parts) {                                          \
+        for (const Point *end = x + parts * R; x < end; x += R) {                                 \
+            Point v[R];                                                                           \
+            for (size_t i = 0; i < R; ++i)                                                        \
+                v[i] = x[i];                                                                      \
+            butterfly##R(v);                                                                      \
+            for (size_t i = 0; i < R; ++i)                                                        \
+                x[i] = v[i];                                                                      \
+        }                                                                                         \
+    }                                                                                             \
+    static void inversePass##R(Point *x, size_t parts, size_t m, const Real *twiddles) {          \
+        for (const Point *end = x + parts * R * m; x < end; x += (R - 1) * m) {                   \
+            const Real *w = twiddles;                                                             \
+            for (size_t j = 0; j < m; ++j, ++x, w += 2 * (R - 1)) {                               \
+                Point v[R];                                                                       \
+                v[0] = (Point){x[0].im, x[0].re};                                                 \
+                for (size_t i = 1; i < R; ++i)                                                    \
+                    v[i] = rotate((Point){x[i * m].im, x[i * m].re}, w[2 * i - 2], w[2 * i - 1]); \
+                butterfly##R(v);                                                                  \
+                for (size_t i = 0; i < R; ++i)                                                    \
+                    x[i * m] = (Point){v[i].im, v[i].re};                                         \
+            }                                                                                     \
+        }                                                                                         \
+    }                                                                                             \
+    static void inverseFirst##R(Point *x, size_t parts) {                                         \
+        for (const Point *end = x + parts * R; x < end; x += R) {                                 \
+            Point v[R];                                                                           \
+            for (size_t i = 0; i < R; ++i)                                                        \
+                v[i] = (Point){x[i].im, x[i].re};                                                 \
+            butterfly##R(v);                                                                      \
+            for (size_t i = 0; i < R; ++i)                                                        \
+                x[i] = (Point){v[i].im, v[i].re};                                                 \
+        }                                                                                         \
+    }
+
+DEFINE_PASSES(2)
+DEFINE_PASSES(3)
+DEFINE_PASSES(4)
+DEFINE_PASSES(5)
+DEFINE_PASSES(7)
+DEFINE_PASSES(8)
+
+#define SELECT(R, direction, outermost)                \
+    case R:                                            \
+        if (m == 1)                                    \
+            direction##outermost##R(x, parts);         \
+        else                                           \
+            direction##Pass##R(x, parts, m, twiddles); \
+        break;
+
+static void forwardPass(int radix, Point *x, size_t parts, size_t m, const Real *twiddles) {
+    switch (radix) {
+        SELECT(2, forward, Last)
+        SELECT(3, forward, Last)
+        SELECT(4, forward, Last)
+        SELECT(5, forward, Last)
+        SELECT(7, forward, Last)
+        SELECT(8, forward, Last)
+    default:
+        break;
+    }
+}
+
+static void inversePass(int radix, Point *x, size_t parts, size_t m, const Real *twiddles) {
+    switch (radix) {
+        SELECT(2, inverse, First)
+        SELECT(3, inverse, First)
+        SELECT(4, inverse, First)
+        SELECT(5, inverse, First)
+        SELECT(7, inverse, First)
+        SELECT(8, inverse, First)
+    default:
+        break;
+    }
+}
+
+/* Parts of this many bytes stay in the first cache during all further passes. */
+enum { CACHED_BYTES = 24 << 10 };
+
+/* One part of n points, which the passes before `pass` have left. */
+static void forwardPart(const MatchFftLine *line, int pass, Point *x, size_t n) {
+    size_t parts = 1, size = n;
+    for (; pass < line->passes; ++pass) {
+        const size_t r = (size_t)line->radix[pass], m = size / r;
+        forwardPass(line->radix[pass], x, parts, m, (const Real *)line->twiddles[pass]);
+        if (parts == 1 && size * sizeof(Point) > CACHED_BYTES) {
+            for (size_t q = 0; q < r; ++q)
+                forwardPart(line, pass + 1, x + q * m, m);
+            return;
+        }
+        parts *= r;
+        size = m;
+    }
+}
+
+static void inversePart(const MatchFftLine *line, int pass, Point *x, size_t n) {
+    if (pass == line->passes)
+        return;
+    if (n * sizeof(Point) > CACHED_BYTES) {
+        const size_t r = (size_t)line->radix[pass], m = n / r;
+        for (size_t q = 0; q < r; ++q)
+            inversePart(line, pass + 1, x + q * m, m);
+        inversePass(line->radix[pass], x, 1, m, (const Real *)line->twiddles[pass]);
+        return;
+    }
+    size_t m = 1;
+    for (int i = line->passes - 1; i >= pass; --i) {
+        const size_t r = (size_t)line->radix[i];
+        inversePass(line->radix[i], x, n / (r * m), m, (const Real *)line->twiddles[i]);
+        m *= r;
+    }
+}
+
+/* ---- Between rows of a plane and lanes ---------------------------------------------------------------------------------- */
+
+#if defined(__clang__)
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+typedef Index Indices __attribute__((vector_size(LANES * sizeof(Real))));
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (Indices){__VA_ARGS__})
+#endif
+
+/* The lower and the upper halves of two vectors, interleaved; how often that must be done to transpose as many vectors. */
+#if MATCH_FFT_LANES == 2
+enum { TRANSPOSE_STEPS = 1 };
+#define LOWER(a, b) SHUFFLE(a, b, 0, 2)
+#define UPPER(a, b) SHUFFLE(a, b, 1, 3)
+#elif MATCH_FFT_LANES == 4
+enum { TRANSPOSE_STEPS = 2 };
+#define LOWER(a, b) SHUFFLE(a, b, 0, 4, 1, 5)
+#define UPPER(a, b) SHUFFLE(a, b, 2, 6, 3, 7)
+#elif MATCH_FFT_LANES == 8
+enum { TRANSPOSE_STEPS = 3 };
+#define LOWER(a, b) SHUFFLE(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define UPPER(a, b) SHUFFLE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+enum { TRANSPOSE_STEPS = 4 };
+#define LOWER(a, b) SHUFFLE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define UPPER(a, b) SHUFFLE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#endif
+
+/* Lane i of vector j becomes lane j of vector i: each step moves one bit of the lane's index to the vector's. */
+INLINE void transpose(Lanes *t) {
+    for (int step = 0; step < TRANSPOSE_STEPS; ++step) {
+        Lanes next[LANES];
+        for (size_t i = 0; i < LANES / 2; ++i) {
+            next[2 * i] = LOWER(t[i], t[i + LANES / 2]);
+            next[2 * i + 1] = UPPER(t[i], t[i + LANES / 2]);
+        }
+        for (size_t i = 0; i < LANES; ++i)
+            t[i] = next[i];
+    }
+}
+
+/* Points of real rows lie in lanes as they do in memory: vector x of the work is column x of the rows. */
+static void loadRows(const Real *plane, size_t count, size_t cols, Lanes *out) {
+    const Lanes zero = {0};
+    size_t x = 0;
+    for (; x + LANES <= cols; x += LANES) {
+        Lanes t[LANES];
+        for (size_t y = 0; y < LANES; ++y)
+            t[y] = y < count ? *(const LanesAnywhere *)(plane + y * cols + x) : zero;
+        transpose(t);
+        for (size_t i = 0; i < LANES; ++i)
+            out[x + i] = t[i];
+    }
+    for (; x < cols; ++x)
+        for (size_t y = 0; y < LANES; ++y)
+            out[x][y] = y < count ? plane[y * cols + x] : 0;
+}
+
+static void storeRows(const Lanes *in, size_t count, size_t cols, Real *plane) {
+    size_t x = 0;
+    for (; x + LANES <= cols; x += LANES) {
+        Lanes t[LANES];
+        for (size_t i = 0; i < LANES; ++i)
+            t[i] = in[x + i];
+        transpose(t);
+        for (size_t y = 0; y < count; ++y)
+            *(LanesAnywhere *)(plane + y * cols + x) = t[y];
+    }
+    for (; x < cols; ++x)
+        for (size_t y = 0; y < count; ++y)
+            plane[y * cols + x] = in[x][y];
+}
+
+/* `count` rows of the panels. Lanes past the last column are zero. */
+static void storePanels(const MatchFftLine *half, const Point *in, size_t count, size_t rows, Point *spectrum) {
+    const size_t n = (size_t)half->n;
+    const Point zero = {{0}, {0}};
+    for (size_t x = 0; x < n; x += LANES, spectrum += rows) {
+        Lanes re[LANES], im[LANES];
+        for (size_t i = 0; i < LANES; ++i) {
+            const Point *p = x + i < n ? &in[half->position[x + i]] : &zero;
+            re[i] = p->re;
+        }
+        transpose(re);
+        for (size_t i = 0; i < LANES; ++i) {
+            const Point *p = x + i < n ? &in[half->position[x + i]] : &zero;
+            im[i] = p->im;
+        }
+        transpose(im);
+        for (size_t y = 0; y < count; ++y)
+            spectrum[y] = (Point){re[y], im[y]};
+    }
+}
+
+static void loadPanels(const MatchFftLine *half, const Point *spectrum, size_t count, size_t rows, Point *out) {
+    const size_t n = (size_t)half->n;
+    const Lanes zero = {0};
+    for (size_t x = 0; x < n; x += LANES, spectrum += rows) {
+        Lanes re[LANES], im[LANES];
+        for (size_t y = 0; y < LANES; ++y)
+            re[y] = y < count ? spectrum[y].re : zero;
+        transpose(re);
+        for (size_t y = 0; y < LANES; ++y)
+            im[y] = y < count ? spectrum[y].im : zero;
+        transpose(im);
+        for (size_t i = 0; i < LANES && x + i < n; ++i)
+            out[half->position[x + i]] = (Point){re[i], im[i]};
+    }
+}
+
+/* ---- Between the line of m points and the spectrum of 2 m real points --------------------------------------------------- */
+
+static void splitReal(const MatchFftLine *half, const Real *w, Point *x) {
+    const size_t m = (size_t)half->n;
+    x[0] = (Point){x[0].re + x[0].im, x[0].re - x[0].im};
+    for (size_t k = 1; 2 * k <= m; ++k) {
+        Point *const p = x + half->position[k], *const q = x + half->position[m - k];
+        const Point a = *p, b = *q;
+        const Lanes sum_re = (a.re + b.re) * (Real)0.5, sum_im = (a.im - b.im) * (Real)0.5;
+        const Point turned = rotate((Point){(a.re - b.re) * (Real)0.5, (a.im + b.im) * (Real)0.5}, w[2 * k], w[2 * k + 1]);
+        *q = (Point){sum_re - turned.im, -sum_im - turned.re};
+        *p = (Point){sum_re + turned.im, sum_im - turned.re};
+    }
+}
+
+static void joinReal(const MatchFftLine *half, const Real *w, Point *x) {
+    const size_t m = (size_t)half->n;
+    x[0] = (Point){x[0].re + x[0].im, x[0].re - x[0].im};
+    for (size_t k = 1; 2 * k <= m; ++k) {
+        Point *const p = x + half->position[k], *const q = x + half->position[m - k];
+        const Point a = *p, b = *q;
+        const Lanes sum_re = a.re + b.re, sum_im = a.im - b.im;
+        const Point turned = rotate((Point){a.re - b.re, a.im + b.im}, w[2 * k], -w[2 * k + 1]);
+        *q = (Point){sum_re + turned.im, turned.re - sum_im};
+        *p = (Point){sum_re - turned.im, sum_im + turned.re};
+    }
+}
+
+/* ---- MatchFftKernels ---------------------------------------------------------------------------------------------------- */
+
+KERNEL void forwardRows(const MatchFftLine *half, const Real *split, const Real *plane, size_t count, size_t rows,
+                        Real *spectrum, Real *work) {
+    Point *const x = (Point *)(void *)work;
+    loadRows(plane, count, 2 * (size_t)half->n, (Lanes *)(void *)work);
+    forwardPart(half, 0, x, (size_t)half->n);
+    splitReal(half, split, x);
+    storePanels(half, x, count, rows, (Point *)(void *)spectrum);
+}
+
+KERNEL void forwardColumns(const MatchFftLine *column, size_t filled, Real *panel) {
+    Point *const x = (Point *)(void *)panel;
+    memset((void *)(x + filled), 0, ((size_t)column->n - filled) * sizeof(Point));
+    forwardPart(column, 0, x, (size_t)column->n);
+}
+
+KERNEL void correlate(const Real *a, const Real *b, Real *sum, size_t n, int add) {
+    const Point *const p = (const Point *)(const void *)a, *const q = (const Point *)(const void *)b;
+    Point *const out = (Point *)(void *)sum;
+    for (size_t i = 0; i < n / (2 * LANES); ++i) {
+        const Point v = {p[i].re * q[i].re + p[i].im * q[i].im, p[i].im * q[i].re - p[i].re * q[i].im};
+        out[i] = add ? plus(out[i], v) : v;
+    }
+}
+
+KERNEL void inverseColumns(const MatchFftLine *column, Real *panel) {
+    inversePart(column, 0, (Point *)(void *)panel, (size_t)column->n);
+}
+
+KERNEL void inverseRows(const MatchFftLine *half, const Real *split, const Real *spectrum, size_t count, size_t rows,
+                        Real *plane, Real *work) {
+    Point *const x = (Point *)(void *)work;
+    loadPanels(half, (const Point *)(const void *)spectrum, count, rows, x);
+    joinReal(half, split, x);
+    inversePart(half, 0, x, (size_t)half->n);
+    storeRows((const Lanes *)(const void *)work, count, 2 * (size_t)half->n, plane);
+}

@@ -1,0 +1,207 @@
+/* The arithmetic of scores: the same on both backends, bit for bit. */
+#ifndef CUSI_MATCH_SCORES_H
+#define CUSI_MATCH_SCORES_H
+
+#include "match/model.h"
+
+#include <math.h>
+
+#ifdef __CUDACC__
+#define MATCH_FN __host__ __device__ static inline
+#else
+#define MATCH_FN static inline
+#endif
+
+MATCH_FN int match_smallestIsBest(cusMatchMethod method) {
+    return method == CUS_MATCH_SQDIFF || method == CUS_MATCH_SQDIFF_NORMED;
+}
+
+MATCH_FN double match_clamp(double v, double low, double high) {
+    return v < low ? low : v > high ? high : v;
+}
+
+/* n a - sum over channels of b c, rounded once. All values are integers below 2^53. */
+MATCH_FN double match_centeredInteger(double n, double a, const double *b, const double *c, int channels) {
+    __int128 sum = (__int128)(int64_t)n * (int64_t)a;
+    for (int k = 0; k < channels; ++k)
+        sum -= (__int128)(int64_t)b[k] * (int64_t)c[k];
+    if (sum >= -((__int128)1 << 62) && sum <= (__int128)1 << 62)
+        return (double)(int64_t)sum;
+    return (double)(int64_t)(sum >> 32) * 4294967296.0 + (double)(uint32_t)sum;
+}
+
+/* n times the sum of (a - mean of a) (b - mean of b). */
+MATCH_FN double match_centered(const MatchModel *m, double ab, const double *a, const double *b, int exact) {
+    if (exact && m->integer)
+        return match_centeredInteger(m->n, ab, a, b, m->channels);
+    double sum = m->n * ab;
+    for (int k = 0; k < m->channels; ++k)
+        sum -= a[k] * b[k];
+    return sum;
+}
+
+/* A sum of squares or products of the unshifted values, from that of the shifted ones. */
+MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, const double *b) {
+    double sum = ab;
+    for (int k = 0; k < m->channels; ++k)
+        sum += m->shift[k] * (a[k] + b[k]) + m->n * m->shift[k] * m->shift[k];
+    return sum;
+}
+
+/* The score from the window's exact sums: c = sum I' T', s1 = sum I' of each channel, s2 = sum I'^2, ssd = sum (I - T)^2.
+ * Sums that the method does not need are ignored. A masked CCORR passes its score as c, a masked SQDIFF as ssd. */
+MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, double c, const double *s1, double s2,
+                            double ssd) {
+    switch (m->method) {
+    case CUS_MATCH_SQDIFF:
+        return ssd;
+    case CUS_MATCH_SQDIFF_NORMED: {
+        const double norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
+        return norm > 0 ? match_clamp(ssd / norm, 0, 1) : 1;
+    }
+    case CUS_MATCH_CCORR:
+        return m->masked ? c : match_unshift(m, c, s1, t->t1);
+    case CUS_MATCH_CCORR_NORMED: {
+        const double norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
+        return norm > 0 ? match_clamp(match_unshift(m, c, s1, t->t1) / norm, -1, 1) : 0;
+    }
+    case CUS_MATCH_CCOEFF:
+        return match_centered(m, c, s1, t->t1, 1) / m->n;
+    default: {
+        const double flat = match_centered(m, t->t2, t->t1, t->t1, 1), window = match_centered(m, s2, s1, s1, 1);
+        const double norm = sqrt(window > 0 ? window : 0) * sqrt(flat > 0 ? flat : 0);
+        if (!(flat > 0))
+            return 1;
+        return norm > 0 ? match_clamp(match_centered(m, c, s1, t->t1, 1) / norm, -1, 1) : 0;
+    }
+    }
+}
+
+/* Whether a window's sum of squares, for CCOEFF_NORMED about the mean, exceeds its error bound so far that the norm is uncertain by
+ * less than 1e-4 of itself. */
+MATCH_FN int match_hasEnergy(const MatchModel *m, const double *s1, double s2, double uncertain) {
+    const double sum =
+        m->method == CUS_MATCH_CCOEFF_NORMED ? match_centered(m, s2, s1, s1, 0) / m->n : match_unshift(m, s2, s1, s1);
+    return sum > 1e4 * uncertain;
+}
+
+/* match_score() where the sums of squares have the error bound `uncertain`: with normed methods, a window without energy scores like
+ * one of zeros, or of one color. */
+MATCH_FN double match_scoreOf(const MatchModel *m, const MatchTemplate *t, double c, const double *s1, double s2,
+                              double ssd, double uncertain) {
+    if (uncertain > 0 && (m->method & 1) && !match_hasEnergy(m, s1, s2, uncertain)) {
+        if (m->method == CUS_MATCH_CCOEFF_NORMED)
+            return match_centered(m, t->t2, t->t1, t->t1, 1) > 0 ? 0 : 1;
+        return m->method == CUS_MATCH_SQDIFF_NORMED ? 1 : 0;
+    }
+    return match_score(m, t, c, s1, s2, ssd);
+}
+
+/* Bounds of the cost: the score if the smallest is best, otherwise the negated score. */
+typedef struct MatchRange {
+    float lower, upper;
+} MatchRange;
+
+/* Error bounds in a frame, of a correlation and of window sums (0 for integers). */
+typedef struct MatchError {
+    double correlation, window;
+} MatchError;
+
+MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, const double *plane_energy) {
+    MatchError e = {0, 0};
+    double energy = 0;
+    for (int p = 0; p < m->planes; ++p) {
+        e.correlation += m->error * sqrt(plane_energy[p]) * t->norm[p];
+        energy += p < m->channels ? plane_energy[p] : 0;
+    }
+    /* Prefix and running sums of doubles: half a unit in the last place of the largest sum for each row and column. */
+    if (!m->integer)
+        e.window = (m->rows + m->cols) * 0x1p-52 * (energy + sqrt((double)m->rows * m->cols * energy * (t->t2 + 1)));
+    return e;
+}
+
+/* The score from a correlation c, and the range of its cost. For a masked SQDIFF, c is the score without the template's sum
+ * of squares. */
+MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, double c, MatchError uncertain,
+                                const double *s1, double s2, float *score) {
+    double value = 0, norm = 1, error = uncertain.correlation;
+    switch (m->method) {
+    case CUS_MATCH_SQDIFF:
+    case CUS_MATCH_SQDIFF_NORMED:
+        if (m->masked) {
+            value = c + t->t2;
+        } else {
+            value = s2 - 2 * c + t->t2;
+            error *= 2;
+        }
+        error += uncertain.window;
+        value = value > 0 ? value : 0;
+        if (m->method == CUS_MATCH_SQDIFF_NORMED)
+            norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
+        break;
+    case CUS_MATCH_CCORR:
+        value = m->masked ? c : match_unshift(m, c, s1, t->t1);
+        error += uncertain.window;
+        break;
+    case CUS_MATCH_CCORR_NORMED:
+        value = match_unshift(m, c, s1, t->t1);
+        error += uncertain.window;
+        norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
+        break;
+    case CUS_MATCH_CCOEFF:
+        value = match_centered(m, c, s1, t->t1, 0) / m->n;
+        error += uncertain.window;
+        break;
+    default: {
+        const double window = match_centered(m, s2, s1, s1, 1), flat = match_centered(m, t->t2, t->t1, t->t1, 1);
+        value = match_centered(m, c, s1, t->t1, 0);
+        norm = sqrt(window > 0 ? window : 0) * sqrt(flat > 0 ? flat : 0);
+        error = (error + uncertain.window) * m->n;
+        if (!(flat > 0))
+            value = norm = 1, error = uncertain.window = 0;
+        break;
+    }
+    }
+    const int normed = m->method & 1;
+    if (normed) {
+        if (norm > 0) {
+            value = match_clamp(value / norm, -1, 1);
+            error /= norm;
+        } else {
+            value = m->method == CUS_MATCH_SQDIFF_NORMED ? 1 : 0;
+            error = 0;
+        }
+        /* The norm of float images is uncertain as well. Where the window's energy is, any score is possible. */
+        if (uncertain.window > 0)
+            error = match_hasEnergy(m, s1, s2, uncertain.window) ? error * 1.0001 + 1e-4 : 2;
+        error = error < 2 ? error + 1e-12 : 2; /* 1e-12: rounding of the arithmetic above; scores lie in -1..1 */
+    } else if (!m->integer || m->method == CUS_MATCH_CCOEFF) {
+        error += 1e-12 * fabs(value);
+    }
+    *score = (float)value;
+    const double cost = match_smallestIsBest(m->method) ? value : -value;
+    const double margin = error + fabs(value) * 0x1p-22; /* and rounding to float */
+    MatchRange range;
+    range.lower = (float)(cost - margin);
+    range.upper = (float)(cost + margin);
+    return range;
+}
+
+/* Whether every sum over a window, of squares of sums at most, is an integer that double holds. largest: magnitude of the shifted
+ * pixels of frame and templates, which are integers; otherwise infinity. */
+MATCH_FN int match_sumsAreIntegers(const MatchModel *m, double largest) {
+    return 4 * m->n * largest * largest < 0x1p52;
+}
+
+/* Vertex of the parabola through a, b, c at -1, 0, 1; 0 if it has none within half a pixel. */
+MATCH_FN float match_vertex(float a, float b, float c) {
+    const float curvature = a - 2 * b + c;
+    const float at = 0.5f * (a - c) / curvature;
+    return at >= -0.5f && at <= 0.5f ? at : 0; /* false for NaN */
+}
+
+MATCH_FN float match_middle(MatchRange range) {
+    return 0.5f * range.lower + 0.5f * range.upper;
+}
+
+#endif

@@ -1,0 +1,320 @@
+// Planes: the host's FFT of real images and their correlation, against the definition and against transforms in double.
+#include "match/fft_support.hpp"
+#include "match/support.hpp"
+
+namespace match_fft_test {
+
+namespace {
+
+struct Fft {
+    Fft(const MatchFftKernels *kernels, int rows, int cols, int filled, int wanted, int threads = 1)
+        : fft(match_fft_createFor(kernels, rows, cols, filled, wanted, threads)) {
+        if (!fft)
+            throw std::bad_alloc();
+    }
+    Fft(const Fft &) = delete;
+    Fft &operator=(const Fft &) = delete;
+    ~Fft() { match_fft_destroy(fft); }
+    size_t floats() const { return match_fft_panels(fft) * match_fft_panelSize(fft); }
+    // Row ky, column kx < cols / 2 of a spectrum: for kx = 0 what is stored there.
+    Complex at(const Buffer<float> &spectrum, size_t ky, size_t kx) const {
+        const size_t lanes = fft->kernels->lanes;
+        const size_t i =
+            kx / lanes * match_fft_panelSize(fft) + 2 * lanes * static_cast<size_t>(fft->column.position[ky]) + kx % lanes;
+        return {spectrum[i], spectrum[i + lanes]};
+    }
+    MatchFft *fft;
+};
+
+struct PlaneSize {
+    int rows, cols, filled, wanted;
+};
+
+// 1 x 2 is the smallest; groups of rows and panels that are not full; zeros below; fewer rows wanted than there are.
+const PlaneSize PLANES[] = {{1, 2, 1, 1},     {2, 2, 2, 1},     {2, 4, 1, 2},     {4, 2, 3, 3},       {3, 6, 3, 3},
+                            {7, 10, 5, 7},    {5, 14, 5, 5},    {16, 32, 16, 16}, {18, 30, 17, 1},    {30, 42, 30, 29},
+                            {48, 36, 33, 32}, {42, 70, 41, 15}, {10, 294, 9, 8},  {250, 12, 199, 101}};
+
+// A plane of whole numbers; the rows that need not be zero are poison.
+Buffer<float> *newPlane(const PlaneSize &size, size_t kind, std::mt19937_64 &random) {
+    const auto filled = static_cast<size_t>(size.filled * size.cols), points = static_cast<size_t>(size.rows * size.cols);
+    auto *plane = new Buffer<float>(points);
+    for (size_t i = 0; i < filled; ++i)
+        (*plane)[i] = static_cast<float>(sample(kind, i, points, random));
+    return plane;
+}
+
+// The spectrum by the definition, rows x cols.
+std::vector<Signal> spectrumByDefinition(const PlaneSize &size, const Buffer<float> &plane) {
+    const auto rows = static_cast<size_t>(size.rows), cols = static_cast<size_t>(size.cols);
+    std::vector<Signal> spectrum(rows, Signal(cols));
+    for (size_t y = 0; y < static_cast<size_t>(size.filled); ++y) {
+        Signal row;
+        for (size_t x = 0; x < cols; ++x)
+            row.emplace_back(plane[y * cols + x]);
+        spectrum[y] = transformByDefinition(row);
+    }
+    for (size_t x = 0; x < cols; ++x) {
+        Signal column;
+        for (size_t y = 0; y < rows; ++y)
+            column.push_back(spectrum[y][x]);
+        column = transformByDefinition(column);
+        for (size_t y = 0; y < rows; ++y)
+            spectrum[y][x] = column[y];
+    }
+    return spectrum;
+}
+
+TEST(MatchFft, planesForward) {
+    std::mt19937_64 random = support::generator();
+    for (const PlaneSize &size : PLANES)
+        for (size_t kind = 0; kind < KINDS; ++kind) {
+            const std::unique_ptr<Buffer<float>> plane(newPlane(size, kind, random));
+            const auto expected = spectrumByDefinition(size, *plane);
+            long double total = 0;
+            for (const Signal &row : expected)
+                total += norm(row) * norm(row);
+            for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(i); ++i) {
+                SCOPED_TRACE(std::string(kernels->name) + " " + std::to_string(size.rows) + " x " +
+                             std::to_string(size.cols));
+                const Fft fft(kernels, size.rows, size.cols, size.filled, size.wanted);
+                const Buffer<float> spectrum(fft.floats());
+                match_fft_forward(fft.fft, plane->data(), spectrum.data());
+                const auto half = static_cast<size_t>(size.cols / 2);
+                long double error = 0;
+                for (size_t y = 0; y < static_cast<size_t>(size.rows); ++y)
+                    for (size_t x = 0; x < half; ++x) {
+                        const Complex other = x ? 0 : Complex(0, 1) * expected[y][half];
+                        error += (x ? 2 : 1) * std::norm(fft.at(spectrum, y, x) - expected[y][x] - other);
+                    }
+                // 5: between lines and real rows
+                const long double units = match_fft_normUnits(&fft.fft->half) + match_fft_normUnits(&fft.fft->column) + 5;
+                ASSERT_LE(std::sqrt(error), units * 0x1p-24L * std::sqrt(total));
+            }
+        }
+}
+
+TEST(MatchFft, planesAndBack) {
+    std::mt19937_64 random = support::generator();
+    for (const PlaneSize &size : PLANES)
+        for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(i); ++i) {
+            SCOPED_TRACE(std::string(kernels->name) + " " + std::to_string(size.rows) + " x " + std::to_string(size.cols));
+            const std::unique_ptr<Buffer<float>> plane(newPlane(size, 0, random));
+            const Fft fft(kernels, size.rows, size.cols, size.filled, size.wanted);
+            const Buffer<float> spectrum(fft.floats()), back(plane->size());
+            match_fft_forward(fft.fft, plane->data(), spectrum.data());
+            const std::unique_ptr<Buffer<float>> impulse(newPlane(size, 0, random)); // whose correlation is the plane
+            std::fill_n(impulse->data(), impulse->size(), 0.0f);
+            (*impulse)[0] = 1;
+            const Buffer<float> ones(fft.floats()), product(fft.floats());
+            match_fft_forward(fft.fft, impulse->data(), ones.data());
+            match_fft_correlateAll(fft.fft, spectrum.data(), ones.data(), 1, product.data(), back.data());
+            const auto points = static_cast<size_t>(size.rows * size.cols);
+            for (size_t at = 0; at < points; ++at) {
+                if (at >= static_cast<size_t>(size.wanted * size.cols)) {
+                    ASSERT_TRUE(std::isnan(back[at])) << "row that is not wanted";
+                    continue;
+                }
+                const float expected = at < static_cast<size_t>(size.filled * size.cols) ? (*plane)[at] : 0;
+                ASSERT_NEAR(back[at] / static_cast<float>(points), expected, 0.001) << at;
+            }
+        }
+}
+
+// sum of a(y + j, x + i) b(j, i) over all planes, in circles; exact.
+std::vector<double> correlationByDefinition(const PlaneSize &size, const std::vector<std::unique_ptr<Buffer<float>>> &a,
+                                            const std::vector<std::unique_ptr<Buffer<float>>> &b) {
+    std::vector<double> sums;
+    const auto at = [&](int y, int x) { return static_cast<size_t>(y % size.rows * size.cols + x % size.cols); };
+    for (int y = 0; y < size.wanted; ++y)
+        for (int x = 0; x < size.cols; ++x) {
+            double sum = 0;
+            for (size_t p = 0; p < a.size(); ++p)
+                for (int j = 0; j < size.filled; ++j)
+                    for (int i = 0; i < size.cols; ++i)
+                        sum += (y + j) % size.rows < size.filled
+                                   ? static_cast<double>((*a[p])[at(y + j, x + i)]) * (*b[p])[at(j, i)]
+                                   : 0;
+            sums.push_back(sum);
+        }
+    return sums;
+}
+
+TEST(MatchFft, correlations) {
+    std::mt19937_64 random = support::generator();
+    for (const PlaneSize &size : PLANES)
+        for (const int planes : {1, 3}) {
+            std::vector<std::unique_ptr<Buffer<float>>> a, b;
+            long double norms = 0;
+            for (int p = 0; p < planes; ++p) {
+                a.emplace_back(newPlane(size, p == 0 ? 0 : random() % KINDS, random));
+                b.emplace_back(newPlane(size, random() % KINDS, random));
+                long double of_a = 0, of_b = 0;
+                for (size_t i = 0; i < static_cast<size_t>(size.filled * size.cols); ++i) {
+                    of_a += (*a.back())[i] * (*a.back())[i];
+                    of_b += (*b.back())[i] * (*b.back())[i];
+                }
+                norms += std::sqrt(of_a * of_b);
+            }
+            const auto expected = correlationByDefinition(size, a, b);
+            const double points = static_cast<double>(size.rows) * size.cols;
+            for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(i); ++i) {
+                SCOPED_TRACE(std::string(kernels->name) + " " + std::to_string(size.rows) + " x " +
+                             std::to_string(size.cols));
+                const Fft fft(kernels, size.rows, size.cols, size.filled, size.wanted);
+                const Buffer<float> sa(fft.floats() * static_cast<size_t>(planes)),
+                    sb(fft.floats() * static_cast<size_t>(planes));
+                const Buffer<float> product(fft.floats()), result(a[0]->size());
+                for (size_t p = 0; p < static_cast<size_t>(planes); ++p) {
+                    match_fft_forward(fft.fft, a[p]->data(), sa.data() + p * fft.floats());
+                    forwardRounded(fft.fft, b[p]->data(), static_cast<size_t>(size.filled), 1 / points,
+                                   sb.data() + p * fft.floats());
+                }
+                match_fft_correlateAll(fft.fft, sa.data(), sb.data(), planes, product.data(), result.data());
+                const double bound = match_fft_correlationUnits(fft.fft, planes) * 0x1p-24 * static_cast<double>(norms);
+                for (size_t at = 0; at < expected.size(); ++at) {
+                    ASSERT_NEAR(result[at], expected[at], bound) << at;
+                }
+            }
+        }
+}
+
+// Neither the vector length nor the number of threads changes a bit.
+TEST(MatchFft, sameBitsEverywhere) {
+    std::mt19937_64 random = support::generator();
+    for (const PlaneSize &size : {PlaneSize{30, 42, 30, 29}, PlaneSize{250, 294, 199, 101}, PlaneSize{96, 128, 96, 96}}) {
+        const std::unique_ptr<Buffer<float>> plane(newPlane(size, 0, random));
+        std::vector<float> first;
+        for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(i); ++i)
+            for (const int threads : {1, 3}) {
+                SCOPED_TRACE(std::string(kernels->name) + ", " + std::to_string(threads) + " threads");
+                const Fft fft(kernels, size.rows, size.cols, size.filled, size.wanted, threads);
+                const Buffer<float> spectrum(fft.floats()), product(fft.floats()), result(plane->size());
+                match_fft_forward(fft.fft, plane->data(), spectrum.data());
+                match_fft_correlateAll(fft.fft, spectrum.data(), spectrum.data(), 1, product.data(), result.data());
+                const std::vector<float> values(result.data(), result.data() + size.wanted * size.cols);
+                if (first.empty())
+                    first = values;
+                ASSERT_EQ(std::memcmp(values.data(), first.data(), values.size() * sizeof(float)), 0);
+            }
+    }
+}
+
+// What match.h promises of score maps.
+TEST(MatchFft, boundIsThePublishedOne) {
+    for (int rows = 2; rows <= 4096; rows = match_fft_goodSize(rows + 1))
+        for (int cols = 2; cols <= 4096; cols = match_fft_goodSize(cols + 1)) {
+            if (rows > 64 && cols > 64 && (rows + cols) % 7)
+                continue;
+            const Line half(cols / 2, sizeof(float)), column(rows, sizeof(float));
+            MatchFft fft{};
+            fft.half = half;
+            fft.column = column;
+            ASSERT_LE(match_fft_correlationUnits(&fft, 4), 12 * std::log2(static_cast<double>(rows) * cols) + 16)
+                << rows << " x " << cols;
+        }
+}
+
+// The bound holds at the sizes of real frames, for noise, impulses, flat images and waves; the reference is the FFT in double,
+// which linesOfDoubles tests.
+TEST(MatchFft, boundOnLargePlanes) {
+    std::mt19937_64 random = support::generator();
+    const PlaneSize size = {700, 750, 640, 512};
+    const auto rows = static_cast<size_t>(size.rows), half = static_cast<size_t>(size.cols / 2),
+               lanes = size_t{MATCH_FFT_LANES};
+    const Fft fft(match_fft_kernels(0), size.rows, size.cols, size.filled, size.wanted);
+    const Line row(size.cols / 2, sizeof(double)), column(size.rows, sizeof(double));
+    std::vector<double> split;
+    for (size_t k = 0; k <= half / 2; ++k) {
+        const Complex w = root(static_cast<int64_t>(k), static_cast<int64_t>(2 * half));
+        split.push_back(static_cast<double>(w.real()));
+        split.push_back(static_cast<double>(w.imag()));
+    }
+    const size_t panels = (half + lanes - 1) / lanes, panel = 2 * lanes * rows;
+    const Buffer<double> work(2 * lanes * (half + lanes)), spectrum64(panels * panel), wide(rows * 2 * half);
+    const Buffer<float> spectrum(fft.floats()), other(fft.floats()), product(fft.floats()), result(rows * 2 * half);
+    for (size_t kind = 0; kind < KINDS; ++kind) {
+        const std::unique_ptr<Buffer<float>> plane(newPlane(size, kind, random));
+        const size_t filled = static_cast<size_t>(size.filled) * 2 * half;
+        double energy = 0;
+        for (size_t i = 0; i < filled; ++i) {
+            wide[i] = (*plane)[i];
+            energy += wide[i] * wide[i];
+        }
+        for (size_t y = 0; y < static_cast<size_t>(size.filled); y += lanes)
+            fft_double::forwardRows(&row, split.data(), wide.data() + y * 2 * half, lanes, rows,
+                                    spectrum64.data() + y * 2 * lanes, work.data());
+        for (size_t i = 0; i < panels; ++i)
+            fft_double::forwardColumns(&column, static_cast<size_t>(size.filled), spectrum64.data() + i * panel);
+        // The squared spectrum; of column 0, that of its two real columns.
+        std::vector<std::complex<double>> edge;
+        for (size_t k = 0; k < rows; ++k) {
+            const size_t at = 2 * lanes * static_cast<size_t>(column.position[k]);
+            const size_t mirrored = 2 * lanes * static_cast<size_t>(column.position[(rows - k) % rows]);
+            const std::complex<double> v(spectrum64[at], spectrum64[at + lanes]),
+                w(spectrum64[mirrored], -spectrum64[mirrored + lanes]);
+            edge.emplace_back(std::norm(v + w) / 4, std::norm(v - w) / 4);
+        }
+        for (size_t i = 0; i < panels; ++i)
+            fft_double::correlate(spectrum64.data() + i * panel, spectrum64.data() + i * panel,
+                                  spectrum64.data() + i * panel, panel, 0);
+        for (size_t k = 0; k < rows; ++k) {
+            const size_t at = 2 * lanes * static_cast<size_t>(column.position[k]);
+            spectrum64[at] = edge[k].real(), spectrum64[at + lanes] = edge[k].imag();
+        }
+        for (size_t i = 0; i < panels; ++i)
+            fft_double::inverseColumns(&column, spectrum64.data() + i * panel);
+        for (size_t y = 0; y < static_cast<size_t>(size.wanted); y += lanes)
+            fft_double::inverseRows(&row, split.data(), spectrum64.data() + y * 2 * lanes, lanes, rows,
+                                    wide.data() + y * 2 * half, work.data());
+        match_fft_forward(fft.fft, plane->data(), spectrum.data());
+        const double points = static_cast<double>(rows * 2 * half);
+        forwardRounded(fft.fft, plane->data(), static_cast<size_t>(size.filled), 1 / points, other.data());
+        match_fft_correlateAll(fft.fft, spectrum.data(), other.data(), 1, product.data(), result.data());
+        double worst = 0;
+        for (size_t i = 0; i < static_cast<size_t>(size.wanted) * 2 * half; ++i)
+            worst = std::max(worst, std::abs(result[i] - wide[i] / points));
+        const double units = worst / (0x1p-24 * energy);
+        EXPECT_LE(units, match_fft_correlationUnits(fft.fft, 1)) << "kind " << kind;
+        RecordProperty("units_" + std::to_string(kind), std::to_string(units));
+    }
+}
+
+// Large templates: all threads share one transform, and strips of window sums.
+TEST(MatchFft, threadsShareATransform) {
+    std::mt19937_64 random = support::generator();
+    const auto image = match_test::picture<uint8_t>(430, 517, 3, random);
+    const int y0 = 121, x0 = 67;
+    const auto templ = match_test::cut(image, y0, x0, 260, 301);
+    long double of_image = 0, of_templ = 0;
+    for (const uint8_t v : image.data)
+        of_image += v * v;
+    for (const uint8_t v : templ.data)
+        of_templ += v * v;
+    const double units = 12 * std::log2(4.0 * image.rows * image.cols) + 16;
+    for (const auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCOEFF_NORMED}) {
+        cusMatcherOptions options = cusMatcherDefaults();
+        options.method = method;
+        options.algorithm = CUS_MATCH_FFT;
+        const auto outcome = match_test::run(image, templ, CUS_HOST, options);
+        ASSERT_EQ(outcome.matches.size(), 1u);
+        EXPECT_EQ(outcome.matches[0].y, y0);
+        EXPECT_EQ(outcome.matches[0].x, x0);
+        const double bound =
+            method == CUS_MATCH_SQDIFF ? 2 * units * 0x1p-24 * static_cast<double>(std::sqrt(of_image * of_templ)) : 0.005;
+        const int rows = image.rows - templ.rows + 1, cols = image.cols - templ.cols + 1;
+        for (int i = 0; i < 40; ++i) { // the corners, both sides of the strips' border, anywhere
+            const int y = i < 2   ? i * (rows - 1)
+                          : i < 5 ? rows / 2 + i - 3
+                                  : static_cast<int>(random() % static_cast<unsigned>(rows));
+            const int x = i < 2 ? i * (cols - 1) : static_cast<int>(random() % static_cast<unsigned>(cols));
+            const double expected = reference::score(image, templ, nullptr, method, y, x);
+            EXPECT_NEAR(outcome.map[static_cast<size_t>(y * cols + x)], expected, bound + std::abs(expected) * 0x1p-22)
+                << y << ", " << x;
+        }
+    }
+}
+
+} // namespace
+
+} // namespace match_fft_test
