@@ -101,14 +101,5 @@ TEST(IntegralWorst, shapes) {
         worst("32F/" + size.text(), size, false, 0, Tables::PADDED, CUS_32FC1);
     }
 }
-// Thin images without padding, and the squares of as many pixels.
-TEST(IntegralWorst, thin) {
-    for (const Size size : {Size{1, 3936256}, Size{5, 787251}, Size{3936256, 1}, Size{1984, 1984}}) {
-        worst("thin/" + size.text(), size, false, 0, Tables::TIGHT);
-        worst("thin/squares/" + size.text(), size, true, 0, Tables::TIGHT);
-    }
-    for (const Size size : {Size{1, 2359296}, Size{18, 131072}, Size{131072, 18}, Size{1536, 1536}})
-        worst("thin/32F-squares/" + size.text(), size, true, 0, Tables::TIGHT, CUS_32FC1);
-}
 
 } // namespace

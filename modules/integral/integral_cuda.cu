@@ -1,7 +1,6 @@
 // The CUDA backend's entry points: workspace, choice of the launch. integral_stages.cuh lists the other files.
 #include "device.h"
 #include "integral_stages.cuh"
-#include "integral_thin_launch.cuh"
 #include "integral_workspace.cuh"
 
 #include <algorithm>
@@ -20,9 +19,7 @@ cusStatus integral_cuda_workspace(const char *, int rows, int cols, size_t *byte
                        WorkspaceLayout<tuning::Large64, Sums64, Squares64>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Tall64, Sums64, Squares64>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Float, Floats64, Floats64>(height, width).maxBytes(),
-                       WorkspaceLayout<tuning::TallFloat, Floats64, Floats64>(height, width).maxBytes(),
-                       ThinLayout(rows, std::min(cols, tuning::MAX_THIN_COLS)).maxBytes(),
-                       ThinLayout(std::min(rows, tuning::MAX_THIN_ROWS), cols).maxBytes()});
+                       WorkspaceLayout<tuning::TallFloat, Floats64, Floats64>(height, width).maxBytes()});
     return CUS_OK;
 }
 

@@ -4,7 +4,6 @@
 
 #include "integral_kernel.cuh"
 #include "integral_stages.cuh"
-#include "integral_thin_launch.cuh"
 #include "integral_workspace.cuh"
 
 #include <algorithm>
@@ -116,8 +115,6 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
 // Chooses the kernel and its tiles by the size of the image.
 template<class Pixel, class SumTable, class SquareTable>
 cusStatus launchIntegral(const char *function, const IntegralArgs &args, cudaStream_t stream) {
-    if (ThinLayout::isThin(args.src->rows, args.src->cols))
-        return launchThin<Pixel, SumTable, SquareTable>(function, args, stream);
     int multiprocessors = 0;
     CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
     const auto with = [&](auto shape) {

@@ -8,7 +8,6 @@
 //   integral_neighbors.cuh  stage 3: what is left of and above the tile
 //   integral_store.cuh      stage 4: the table's entries
 //   integral_kernel.cuh     the kernel, made of these stages
-//   integral_thin.cuh       another kernel, for images of few columns or few rows; integral_thin_launch.cuh: its launches
 //   integral_workspace.cuh  layout of the workspace
 //   integral_launch.cuh     choice of tiles, slabs, launches; compiled in the three files below, side by side
 //   integral_sums.cu        8-bit sources: sums

@@ -51,9 +51,6 @@ constexpr unsigned GROUP = 32; // tiles in a group of the row and corner chains;
 // From this ratio of the sides on, and up to this short side, tables get tiles for long chains.
 constexpr int LONG_SHAPE = 16, MAX_SHORT_SIDE = 1024;
 constexpr int MIN_TALL_ROWS = 4096; // fewer make no long chain, whatever the tiles
-// Images this narrow or flat are thin: integral_thin.cuh. Tiles of one launch: at most 17 MB of workspace.
-constexpr int MAX_THIN_COLS = 64, MAX_THIN_ROWS = 32, MIN_FLAT_COLS = 4096;
-constexpr size_t MAX_THIN_TILES = 8192;
 // Workspace of one slab. Taller images are cut into slabs, one launch each; 16384 x 16384 is one slab.
 constexpr size_t SLAB_BYTES = 48 << 20;
 } // namespace tuning
