@@ -12,14 +12,10 @@ cusStatus integral_cuda_workspace(const char *, int rows, int cols, size_t *byte
     *bytes = std::max({WorkspaceLayout<tuning::Small32, Sums32, NoTable>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Medium32, Sums32, NoTable>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Large32, Sums32, NoTable>(height, width).maxBytes(),
-                       WorkspaceLayout<tuning::Tall32, Sums32, NoTable>(height, width).maxBytes(),
-                       WorkspaceLayout<tuning::Wide32, Sums32, NoTable>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Small64, Sums64, Squares64>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Medium64, Sums64, Squares64>(height, width).maxBytes(),
                        WorkspaceLayout<tuning::Large64, Sums64, Squares64>(height, width).maxBytes(),
-                       WorkspaceLayout<tuning::Tall64, Sums64, Squares64>(height, width).maxBytes(),
-                       WorkspaceLayout<tuning::Float, Floats64, Floats64>(height, width).maxBytes(),
-                       WorkspaceLayout<tuning::TallFloat, Floats64, Floats64>(height, width).maxBytes()});
+                       WorkspaceLayout<tuning::Float, Floats64, Floats64>(height, width).maxBytes()});
     return CUS_OK;
 }
 

@@ -48,9 +48,6 @@ struct TableBuilder {
     __device__ void publishRows() {
         integral::publishRows<Tile>(table, slab, shared, at);
     }
-    __device__ void lookBackLongRows() {
-        integral::lookBackLongRows<Tile>(table, slab, shared, at);
-    }
     __device__ RowLookBack<Tile, T, Shared> rowLookBack() const {
         return {table, slab, shared, at};
     }
@@ -78,7 +75,6 @@ struct TableBuilder<Pixel, SQUARES, NoTable, Tile, COLUMN_WARP_Y, FIRST_ROW_WARP
     __device__ void storeColumns() {}
     __device__ void lookBackColumns() {}
     __device__ void publishRows() {}
-    __device__ void lookBackLongRows() {}
     __device__ void lookBackCorner() {}
     __device__ void computeWarpStarts() {}
     __device__ NoWriter writer() const { return {}; }
@@ -112,9 +108,7 @@ __device__ __forceinline__ void lookBack(const Position &at, Sums &sums, Squares
     } else {
         sums.publishRows();
         squares.publishRows();
-        if constexpr (Tile::LONG_CHAINS)
-            sums.lookBackLongRows(), squares.lookBackLongRows();
-        else if constexpr (SUMS && SQUARES)
+        if constexpr (SUMS && SQUARES)
             lookBackRows(at, sums.rowLookBack(), squares.rowLookBack());
         else if constexpr (SUMS)
             lookBackRows(at, sums.rowLookBack());

@@ -59,9 +59,9 @@ SlabParams commonParams(const IntegralArgs &args, const Layout &layout) {
 template<class Tile>
 void throttleWrites(SlabParams &slab, unsigned multiprocessors) {
     const unsigned resident = multiprocessors * Tile::BLOCKS_PER_SM;
-    const bool throttled = Tile::START_INTERVAL > 0 && slab.tile_rows * slab.tile_cols > resident;
+    const bool throttled = Tile::THROTTLED && slab.tile_rows * slab.tile_cols > resident;
     slab.max_writers = throttled ? divUp(multiprocessors * tuning::WRITERS, tuning::WRITERS_PER_SMS) : 0;
-    slab.start_interval = divUp(unsigned(Tile::START_INTERVAL), multiprocessors);
+    slab.start_interval = divUp(tuning::START_INTERVAL, multiprocessors);
     slab.first_wave = throttled ? resident : 0;
 }
 
@@ -126,24 +126,18 @@ cusStatus launchIntegral(const char *function, const IntegralArgs &args, cudaStr
         return static_cast<size_t>(divUp(args.src->rows, Tile::HEIGHT)) * divUp(args.src->cols, Tile::WIDTH) <=
                static_cast<size_t>(multiprocessors) * Tile::BLOCKS_PER_SM;
     };
-    const cusMat &src = *args.src;
-    const auto isLong = [](int length, int side) {
-        return side <= tuning::MAX_SHORT_SIDE && length / tuning::LONG_SHAPE >= side;
-    };
-    const bool few_rows = src.rows < tuning::MIN_TALL_ROWS || !isLong(src.rows, src.cols); // short chains in any tiles
+    const bool narrow =
+        args.src->cols <= tuning::MAX_NARROW_COLS && args.src->rows / tuning::NARROW_SHAPE >= args.src->cols;
     if constexpr (std::is_same_v<Pixel, float>)
-        return isLong(src.rows, src.cols) ? with(tuning::TallFloat()) : with(tuning::Float());
+        return with(tuning::Float());
     else if constexpr (!std::is_same_v<SumTable, Sums32> || EXISTS<SquareTable>)
-        return few_rows && fits(tuning::Small64()) ? with(tuning::Small64())
-               : isLong(src.rows, src.cols)        ? with(tuning::Tall64())
-               : fits(tuning::Medium64())          ? with(tuning::Medium64())
-                                                   : with(tuning::Large64());
+        return fits(tuning::Small64())              ? with(tuning::Small64())
+               : narrow || fits(tuning::Medium64()) ? with(tuning::Medium64())
+                                                    : with(tuning::Large64());
     else
-        return few_rows && fits(tuning::Small32()) ? with(tuning::Small32())
-               : isLong(src.rows, src.cols)        ? with(tuning::Tall32())
-               : isLong(src.cols, src.rows)        ? with(tuning::Wide32())
-               : fits(tuning::Large32())           ? with(tuning::Medium32())
-                                                   : with(tuning::Large32());
+        return narrow || fits(tuning::Small32()) ? with(tuning::Small32())
+               : fits(tuning::Large32())         ? with(tuning::Medium32())
+                                                 : with(tuning::Large32());
 }
 
 } // namespace cusi::integral

@@ -30,8 +30,7 @@ struct TileSums {
     static constexpr unsigned ROW_WARPS = Tile::WARPS - FIRST_ROW_WARP;
     static constexpr unsigned ROWS_PER_THREAD = std::is_same_v<Sum, uint32_t> ? 2 : 1;
     static constexpr unsigned THREADS_PER_ROW = 32 * ROW_WARPS * ROWS_PER_THREAD / Tile::HEIGHT; // they share its look-back
-    static constexpr bool IDLE_THREADS = THREADS_PER_ROW * Tile::HEIGHT != 32 * ROW_WARPS * ROWS_PER_THREAD;
-    static_assert(THREADS_PER_ROW > 0 && (!IDLE_THREADS || Tile::LONG_CHAINS), "");
+    static_assert(THREADS_PER_ROW * Tile::HEIGHT == 32 * ROW_WARPS * ROWS_PER_THREAD, "all threads look back");
 
     Vector4<Sum> columns[Tile::WARPS_Y][Tile::WARPS_X][32];                                                 // of each warp
     alignas(16) typename RowScan<Pixel, SQUARES, Tile::WARP_ROWS>::Total rows[Tile::WARPS_X][Tile::HEIGHT]; // of each warp
@@ -73,12 +72,6 @@ __device__ __forceinline__ void tileColumnSums(Acc (&own)[4], const Shared &shar
         columnDifferences(own, at.lane);
 }
 
-// In long chains, the groups before `group` that hold all before it: the prefix of the group of groups before, and totals.
-__device__ inline unsigned firstGroup(unsigned group) {
-    const unsigned first = groupStart(group, tuning::GROUP);
-    return first - (first > 0);
-}
-
 // Publishes the sums of 128 of the tile's columns and finds what is above them.
 template<class Tile, class T, class Shared>
 __device__ inline void lookBackColumns(const T &table, const SlabParams &slab, Shared &shared, const Position &at) {
@@ -101,26 +94,15 @@ __device__ inline void lookBackColumns(const T &table, const SlabParams &slab, S
         LookBack<Prefix, 4>(sumAt<Prefix>(table.column_prefixes, column), width, group - (group > 0), group)
             .addTo(above, at.epoch);
     };
-    // The faster order differs between 32-bit and 64-bit sums.
-    constexpr bool PREFIX_FIRST = sizeof(Acc) == 4 && !Tile::LONG_CHAINS;
+    // Large images of 32-bit sums are faster this way (16384x16384 by 1 %); in long chains, the prefix comes last.
+    constexpr bool PREFIX_FIRST = sizeof(Acc) == 4 && Tile::THROTTLED;
     if (PREFIX_FIRST)
         addPrefix();
     LookBack<Column, 4, Tile::COLUMN_BATCH>(sumAt<Column>(table.column_sums, column), width, first, at.tile_y)
         .addTo(above, at.epoch);
-    bool is_prefix = ends;
-    if constexpr (Tile::LONG_CHAINS) {
-        is_prefix = ends && endsGroup(group, tuning::GROUP);
-        if (ends && !is_prefix) {
-            const Acc total[4] = {own[0] + above[0], own[1] + above[1], own[2] + above[2], own[3] + above[3]};
-            Published<Prefix, 4>::store(sumAt<Prefix>(table.column_prefixes, group * width + column), total, at.epoch);
-        }
-        LookBack<Prefix, 4, Tile::COLUMN_BATCH>(sumAt<Prefix>(table.column_prefixes, column), width, firstGroup(group),
-                                                group)
-            .addTo(above, at.epoch);
-    } else if (!PREFIX_FIRST) {
+    if (!PREFIX_FIRST)
         addPrefix();
-    }
-    if (is_prefix) {
+    if (ends) {
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i)
             own[i] += above[i];
@@ -185,7 +167,7 @@ struct RowLookBack {
         : shared(shared_) {
         const size_t height = static_cast<size_t>(slab.tile_rows) * Tile::HEIGHT;
         const unsigned y = position.tile_y * Tile::HEIGHT + rows.row, group = position.tile_x / tuning::GROUP;
-        if (!Tile::LONG_CHAINS && rows.part == 0) // the prefix too
+        if (rows.part == 0) // the prefix too
             LookBack<Acc, N>(sumAt<Acc>(table.row_prefixes, y), height, group - (group > 0), group)
                 .addTo(left, position.epoch);
         at = sumAt<Row>(table.row_sums, y + (groupStart(position.tile_x, tuning::GROUP) + rows.part) * height);
@@ -217,39 +199,6 @@ __device__ inline void lookBackRows(const Position &at, First first, More... mor
     first.store(), (more.store(), ...);
 }
 
-// The same for one table in a long chain. The total of a group is published before anything waits for the groups before it.
-template<class Tile, class T, class Shared>
-__device__ inline void lookBackLongRows(const T &table, const SlabParams &slab, Shared &shared, const Position &at) {
-    using Acc = typename T::Acc;
-    constexpr unsigned N = Shared::ROWS_PER_THREAD, PARTS = Shared::THREADS_PER_ROW;
-    const ThreadRows<Tile, Shared> rows;
-    const bool is_idle = Shared::IDLE_THREADS && rows.part >= PARTS;
-    const size_t height = static_cast<size_t>(slab.tile_rows) * Tile::HEIGHT;
-    const unsigned y = at.tile_y * Tile::HEIGHT + rows.row, group = at.tile_x / tuning::GROUP;
-    RowLookBack<Tile, T, Shared> tiles(table, slab, shared, at);
-    if (!is_idle)
-        lookBackRows(at, tiles);
-    if (endsGroup(at.tile_x, tuning::GROUP) && !endsGroup(group, tuning::GROUP)) {
-        syncRowWarps<32 * Shared::ROW_WARPS>();
-        if (rows.part == 0) {
-            Acc total[N];
-#pragma unroll
-            for (unsigned i = 0; i < N; ++i)
-                total[i] = shared.leftOf(rows.row + i) + static_cast<Acc>(shared.rowSum(rows.row + i));
-            Published<Acc, N>::store(sumAt<Acc>(table.row_prefixes, group * height + y), total, at.epoch);
-        }
-        syncRowWarps<32 * Shared::ROW_WARPS>(); // shared.left is written again below
-    }
-    if (is_idle)
-        return;
-    Acc left[N] = {};
-    for (unsigned g = firstGroup(group) + rows.part; g < group; g += PARTS)
-        LookBack<Acc, N>(sumAt<Acc>(table.row_prefixes, y), height, g, g + 1).addTo(left, at.epoch);
-#pragma unroll
-    for (unsigned i = 0; i < N; ++i)
-        shared.left[rows.part][rows.row + i] += left[i];
-}
-
 // ---- Corners --------------------------------------------------------------------------------------------------------
 
 // The last tile of a group publishes for each row the sum up to and including the tile. left: of the lane's rows.
@@ -271,7 +220,7 @@ __device__ __forceinline__ void publishRowPrefixes(const T &table, const SlabPar
 template<class Tile, class T, class Shared>
 __device__ inline void lookBackCorner(const T &table, const SlabParams &slab, Shared &shared, const Position &at) {
     using Acc = typename T::Acc;
-    if (Tile::LONG_CHAINS && at.tile_x == 0) { // nothing is left of it: nobody has to wait
+    if (at.tile_x == 0) { // nothing is left of it: nobody has to wait
         if (at.lane == 0)
             shared.corner = 0;
         return;
@@ -286,7 +235,7 @@ __device__ inline void lookBackCorner(const T &table, const SlabParams &slab, Sh
     TaggedWord *const corners = sumAt<Acc>(table.corner_sums, static_cast<size_t>(at.tile_x) * slab.tile_rows);
     if (at.lane == 0 && !ends)
         Published<Acc, 1>::store(sumAt<Acc>(corners, at.tile_y), total, at.epoch);
-    if (endsGroup(at.tile_x, tuning::GROUP) && (!Tile::LONG_CHAINS || endsGroup(at.tile_x / tuning::GROUP, tuning::GROUP)))
+    if (endsGroup(at.tile_x, tuning::GROUP))
         publishRowPrefixes<Tile>(table, slab, shared, left, at);
     // A lane for each earlier tile of the group; the tile before the group holds the prefix.
     const unsigned first = groupStart(at.tile_y, tuning::GROUP);
