@@ -48,16 +48,6 @@ static IntegralHostPath choosePath(const IntegralArgs *args) {
     return integral_host_supports(INTEGRAL_AVX2) ? INTEGRAL_AVX2 : INTEGRAL_GENERIC;
 }
 
-/* Row 0; of a flat image it is as long as all others. */
-static void zeroFirstRow(cusMat *table, int threads) {
-    enum { SHARE = 1 << 20 };
-    const size_t bytes = cusi_rowBytes(table);
-    (void)threads; /* without OpenMP */
-#pragma omp parallel for schedule(static) num_threads(threads) if (bytes > SHARE)
-    for (int64_t at = 0; at < (int64_t)bytes; at += SHARE)
-        memset((char *)table->data + at, 0, bytes - (size_t)at < SHARE ? bytes - (size_t)at : SHARE);
-}
-
 cusStatus integral_host_run(const char *function, const IntegralArgs *args) {
     (void)function;
     const int rows = args->src->rows, cols = args->src->cols;
@@ -66,12 +56,10 @@ cusStatus integral_host_run(const char *function, const IntegralArgs *args) {
     while (threads > 1 && workspaceFor(threads, rows, cols) > args->workspace_bytes)
         --threads;
     if (args->sum)
-        zeroFirstRow(args->sum, threads);
+        memset(args->sum->data, 0, cusi_rowBytes(args->sum));
     if (args->sqsum)
-        zeroFirstRow(args->sqsum, threads);
-    if (cols <= (args->src->type == CUS_8UC1 ? INTEGRAL_THIN_BYTE_COLS : INTEGRAL_THIN_FLOAT_COLS))
-        integral_runThin(args, choosePath(args), threads);
-    else if (args->src->type == CUS_8UC1)
+        memset(args->sqsum->data, 0, cusi_rowBytes(args->sqsum));
+    if (args->src->type == CUS_8UC1)
         integral_runBytes(args, choosePath(args), threads);
     else
         integral_runFloats(args, choosePath(args), threads);

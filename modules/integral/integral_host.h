@@ -1,12 +1,11 @@
 /* The host backend of integral, by file:
  *
  *   integral_host.c         workspace, choice of the path, run
- *   integral_host_bytes.c   8-bit sources: a band of rows a thread, or, of flat images, a stripe of columns
+ *   integral_host_bytes.c   8-bit sources: a band of rows a thread
  *   integral_host_rows.c    a table row of 8-bit pixels, through the caches
  *   integral_host_avx512.c  a table row and column totals of 8-bit pixels with AVX-512, past the caches
  *   integral_host_floats.c  float sources: one stripe of columns a thread
  *   integral_host_floats_avx512.c  the same with AVX-512, eight rows at once
- *   integral_host_thin.c    images of few columns
  *   integral_host_stream.h  AVX-512 stores in whole cache lines
  *   integral_host_boxes.c   sums over rectangles
  */
@@ -37,9 +36,6 @@ size_t integral_floatsWorkspace(int threads, int rows, int cols);
 /* Fill the tables; their row 0 is zero already. */
 void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int threads);
 void integral_runFloats(const IntegralArgs *args, IntegralHostPath path, int threads);
-/* Images of up to so many columns. */
-enum { INTEGRAL_THIN_BYTE_COLS = 31, INTEGRAL_THIN_FLOAT_COLS = 63 };
-void integral_runThin(const IntegralArgs *args, IntegralHostPath path, int threads);
 
 /* ---- One row of a table from the row above; all rows without their column 0 -------------------------------------- */
 

@@ -1,6 +1,5 @@
 /* 8-bit sources: one band of rows per thread, the source read twice, the table written once. First the column totals of the
- * bands are computed; they give the table row above each band; then the bands are written independently. Images of few rows
- * are cut into stripes of columns instead, whose rows begin with the sums left of them. */
+ * bands are computed; they give the table row above each band; then the bands are written independently. */
 #include "integral_host.h"
 
 #include <assert.h>
@@ -157,148 +156,10 @@ static void streamBand(const cusMat *src, int start, int end, void *const above[
 }
 #endif
 
-/* ---- Few rows ---------------------------------------------------------------------------------------------------- */
-
-enum {
-    FLAT_COLS = 16384,     /* of images that are cut into stripes: at least */
-    STRIPE_COLS = 1024,    /* for each thread: at least */
-    FLAT_ROWS = 8,         /* for each thread: fewer */
-    FLAT_BLOCK_COLS = 4096 /* columns whose entries of the row above stay in the L2 cache */
-};
-
-/* Whether bands of rows would leave threads idle or differ in size, and stripes of columns would not. */
-static int isFlat(const cusMat *src, int threads) {
-    return threads > 1 && src->rows < FLAT_ROWS * threads && src->cols >= FLAT_COLS && src->cols / threads >= STRIPE_COLS;
-}
-
-CUSI_MULTIVERSION
-static uint64_t rowTotal(const uint8_t *src, size_t n, int squares) {
-    uint64_t total = 0;
-    for (size_t x = 0; x < n;) {
-        const size_t end = n - x < 65536 ? n : x + 65536; /* squares that add up to 32 bits */
-        uint32_t sum = 0;
-        for (; x < end; ++x)
-            sum += squares ? (uint32_t)(src[x] * src[x]) : src[x];
-        total += sum;
-    }
-    return total;
-}
-
-/* entries[x] += left. */
-CUSI_MULTIVERSION
-static void addLeft32(uint32_t *entries, size_t n, uint32_t left) {
-    for (size_t x = 0; x < n; ++x)
-        entries[x] += left;
-}
-CUSI_MULTIVERSION
-static void addLeft64(double *entries, size_t n, double left) {
-    for (size_t x = 0; x < n; ++x)
-        entries[x] += left;
-}
-
-static uint64_t entryAt(const void *entries, size_t x, int is64) {
-    return is64 ? (uint64_t)((const double *)entries)[x] : ((const uint32_t *)entries)[x];
-}
-
-/* n columns of a row of the tables from column x of the source on. `above` becomes `out`. */
-static void writeRow(const uint8_t *in, size_t n, IntegralHostPath path, cusMat *const tables[2], void *const above[2],
-                     void *const out[2]) {
-#ifdef INTEGRAL_X86
-    if (path == INTEGRAL_AVX512) {
-        integral_rowAvx512(tables[0] ? CUS_DEPTH(tables[0]->type) : -1, tables[1] != NULL, in, n, above, out);
-        return;
-    }
-#endif
-    (void)path;
-    for (int k = 0; k < 2; ++k) {
-        if (!tables[k])
-            continue;
-        if (tables[k]->type == CUS_64FC1)
-            integral_row64(in, n, k, above[k], out[k]);
-        else
-            integral_row32(in, n, above[k], out[k]);
-        memcpy(above[k], out[k], n * cusTypeSize(tables[k]->type));
-    }
-}
-
-/* Columns x .. x + n - 1 of all rows. left: of each table and row, the sum of the row left of x; becomes that of x + n. above:
- * memory for the row above. */
-static void writeBlock(const cusMat *src, size_t x, size_t n, IntegralHostPath path, uint64_t *const left[2],
-                       void *const above[2], cusMat *const tables[2]) {
-    for (int k = 0; k < 2; ++k)
-        if (tables[k])
-            memset(above[k], 0, n * cusTypeSize(tables[k]->type));
-    for (int y = 0; y < src->rows; ++y) {
-        const uint8_t *in = INTEGRAL_ROW(const uint8_t, src, y) + x;
-        void *out[2] = {NULL, NULL};
-        uint64_t last[2] = {0, 0};
-        for (int k = 0; k < 2; ++k) {
-            if (!tables[k])
-                continue;
-            const int is64 = tables[k]->type == CUS_64FC1;
-            out[k] = INTEGRAL_ROW(char, tables[k], y + 1) + (x + 1) * cusTypeSize(tables[k]->type);
-            last[k] = entryAt(above[k], n - 1, is64);
-            if (is64)
-                addLeft64(above[k], n, (double)left[k][y]);
-            else
-                addLeft32(above[k], n, (uint32_t)left[k][y]);
-        }
-        writeRow(in, n, path, tables, above, out);
-        for (int k = 0; k < 2; ++k)
-            if (tables[k])
-                left[k][y] = entryAt(above[k], n - 1, tables[k]->type == CUS_64FC1) - last[k];
-    }
-}
-
-/* Workspace: for each thread and table, the sums of the rows left of its stripe, then the row above a block. */
-static void runFlat(const IntegralArgs *args, IntegralHostPath path, int threads) {
-    const cusMat *src = args->src;
-    cusMat *const tables[2] = {args->sum, args->sqsum};
-    const size_t cols = (size_t)src->cols, rows = (size_t)src->rows;
-    const size_t share = ((cols + (size_t)threads - 1) / (size_t)threads + 63) / 64 * 64,
-                 own = integral_padded(rows) + FLAT_BLOCK_COLS;
-    uint64_t *const workspace = args->workspace;
-#pragma omp parallel num_threads(threads)
-    {
-#pragma omp for schedule(static)
-        for (int stripe = 0; stripe < threads; ++stripe) /* the sums of the stripe before */
-            for (size_t k = 0; k < 2; ++k)
-                for (size_t y = 0; tables[k] && y < rows; ++y) {
-                    const size_t end = share * (size_t)stripe < cols ? share * (size_t)stripe : cols;
-                    const size_t x = stripe ? share * (size_t)(stripe - 1) : 0, begin = x < end ? x : end;
-                    workspace[(2 * (size_t)stripe + k) * own + y] =
-                        rowTotal(INTEGRAL_ROW(const uint8_t, src, y) + begin, end - begin, (int)k);
-                }
-#pragma omp single
-        for (size_t k = 0; k < 2; ++k)
-            for (size_t y = 0; tables[k] && y < rows; ++y)
-                for (size_t stripe = 1; stripe < (size_t)threads; ++stripe)
-                    workspace[(2 * stripe + k) * own + y] += workspace[(2 * (stripe - 1) + k) * own + y];
-#pragma omp for schedule(static)
-        for (int stripe = 0; stripe < threads; ++stripe) {
-            uint64_t *const left[2] = {workspace + 2 * (size_t)stripe * own, workspace + (2 * (size_t)stripe + 1) * own};
-            void *const above[2] = {left[0] + integral_padded(rows), left[1] + integral_padded(rows)};
-            const size_t begin = share * (size_t)stripe, end = cols - begin < share ? cols : begin + share;
-            for (size_t x = begin; x < end && begin < cols; x += FLAT_BLOCK_COLS)
-                writeBlock(src, x, end - x < FLAT_BLOCK_COLS ? end - x : FLAT_BLOCK_COLS, path, left, above, tables);
-#ifdef INTEGRAL_X86
-            _mm_sfence();
-#endif
-        }
-    }
-    for (int k = 0; k < 2; ++k)
-        for (size_t y = 1; tables[k] && y <= rows; ++y)
-            memset(INTEGRAL_ROW(char, tables[k], y), 0, cusTypeSize(tables[k]->type));
-}
-
 /* ---- Run --------------------------------------------------------------------------------------------------------- */
 
 void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int threads) {
     const cusMat *src = args->src;
-    if (isFlat(src, threads)) {
-        runFlat(args, path, threads);
-        return;
-    }
     const Bands bands = {threads < src->rows ? threads : src->rows, src->rows};
     const BandMemory memory = bandMemory(args, &bands);
     const size_t cols = (size_t)src->cols;

@@ -22,8 +22,6 @@ static size_t aboveEntries(int threads, int cols) {
 }
 
 size_t integral_floatsWorkspace(int threads, int rows, int cols) {
-    if (cols <= INTEGRAL_THIN_FLOAT_COLS)
-        return 0; /* runThin needs none */
     return ((size_t)threads * integral_padded((size_t)rows) + aboveEntries(threads, cols)) * 2 * sizeof(double);
 }
 
