@@ -2,7 +2,7 @@
 #include "check.h"
 #include "guard.h"
 #include "host.h"
-#include "integral_backend.h"
+#include "integral/backend.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -3,8 +3,7 @@
 #define CUSI_INTEGRAL_LOAD_CUH
 
 #include "cuda.cuh"
-#include "integral_params.cuh"
-#include "integral_tile.cuh"
+#include "integral/cuda/tile.cuh"
 
 #include <cuda_pipeline.h>
 
@@ -135,8 +134,8 @@ struct RowEnds {
 // Bytes from any address: a lane loads one aligned word of each row, all rows in flight together, and shifts it together with
 // the next lane's. Only words inside their row are read.
 template<int ROWS>
-__device__ __forceinline__ void loadRowsAnywhere(Pixels4<unsigned char> *to, const SlabParams &slab, unsigned x, unsigned y,
-                                                 unsigned lane) {
+__device__ __forceinline__ void loadRowsUnaligned(Pixels4<unsigned char> *to, const SlabParams &slab, unsigned x,
+                                                  unsigned y, unsigned lane) {
     static_assert(ROWS <= 32, "a lane has the last word and the ends of a row");
     const unsigned cols = slab.cols - min(slab.cols, x), rows = cols > 0 ? slab.rows - min(slab.rows, y) : 0;
     const unsigned char *const start = slab.src + y * slab.step + x;
@@ -179,7 +178,7 @@ __device__ inline void loadRows(Pixels4<Pixel> *to, const SlabParams &slab, unsi
         for (unsigned k = 0; k < ROWS; k += ROWS_AT_ONCE, row += ROWS_AT_ONCE * slab.step)
             copyPixels16(reinterpret_cast<char *>(to + 32 * k) + 16 * lane, row);
     } else if constexpr (sizeof(Pixel) == 1) {
-        loadRowsAnywhere<ROWS>(to, slab, x, y, lane);
+        loadRowsUnaligned<ROWS>(to, slab, x, y, lane);
     } else {
         const bool aligned = slab.src_aligned16 && x + 4 * lane + 4 <= slab.cols;
         const unsigned cols = slab.cols - min(slab.cols, x);

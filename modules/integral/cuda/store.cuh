@@ -2,7 +2,7 @@
 #ifndef CUSI_INTEGRAL_STORE_CUH
 #define CUSI_INTEGRAL_STORE_CUH
 
-#include "integral_neighbors.cuh"
+#include "integral/cuda/neighbors.cuh"
 
 namespace cusi::integral {
 
@@ -40,54 +40,16 @@ __device__ __forceinline__ void storePaired(T *to, const T (&v)[4], unsigned lan
     store16EvictFirst(pair + 4, second);
 }
 
-// A row that ends among the warp's columns, which starts `phase` entries past a 16-byte boundary: lanes write the four entries
-// that start `phase` earlier, some of the lane before and some of their own. The ends are written one by one.
+// Entries x .. x + 3 of every lane, contiguous over the warp, from a 16-byte boundary on.
 template<class T>
-__device__ __forceinline__ void storePartialRow(T *row, unsigned x, const T (&v)[4], unsigned n, unsigned lane) {
-    constexpr unsigned VECTOR = 16 / sizeof(T);
-    const unsigned phase = static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) / sizeof(T)) % VECTOR;
-    const T before[3] = {__shfl_up_sync(FULL_WARP, v[1], 1), __shfl_up_sync(FULL_WARP, v[2], 1),
-                         __shfl_up_sync(FULL_WARP, v[3], 1)};
-    T w[4];
-    if (phase == 0)
-        w[0] = v[0], w[1] = v[1], w[2] = v[2], w[3] = v[3];
-    else if (phase == 1)
-        w[0] = before[2], w[1] = v[0], w[2] = v[1], w[3] = v[2];
-    else if (phase == 2)
-        w[0] = before[1], w[1] = before[2], w[2] = v[0], w[3] = v[1];
-    else
-        w[0] = before[0], w[1] = before[1], w[2] = before[2], w[3] = v[0];
-    if ((lane > 0 || phase == 0) && x - phase + 4 <= n) {
-        store16EvictFirst(row + x - phase, w);
-        if (VECTOR == 2)
-            store16EvictFirst(row + x - phase + 2, w + 2);
-    } else {
-#pragma unroll
-        for (unsigned i = 0; i < 4; ++i)
-            if ((lane > 0 || i >= phase) && x - phase + i < n)
-                __stcs(row + x - phase + i, w[i]);
-    }
-    if (lane == 31) {
-#pragma unroll
-        for (unsigned i = 1; i < 4; ++i)
-            if (i >= 4 - phase && x + i < n)
-                __stcs(row + x + i, v[i]);
-    }
-}
-
-// Entries x .. x + 3 of every lane, contiguous over the warp, into a row of n entries. All lanes of the warp take part.
-// ALIGNED: all entries are inside, and the row starts on a 16-byte boundary.
-template<bool ALIGNED, class T>
-__device__ inline void storeRow(T *row, unsigned x, const T (&v)[4], unsigned n, unsigned lane) {
-    if constexpr (ALIGNED && sizeof(T) == 4)
+__device__ __forceinline__ void storeAligned(T *row, unsigned x, const T (&v)[4], unsigned lane) {
+    if constexpr (sizeof(T) == 4)
         store16EvictFirst(row + x, v);
-    else if constexpr (ALIGNED)
-        storePaired(row + x, v, lane);
     else
-        storePartialRow(row, x, v, n, lane);
+        storePaired(row + x, v, lane);
 }
 
-// ---- Whole rows at any address --------------------------------------------------------------------------------------
+// ---- Rows at any address, of any length-------------------------------------------------------------------------------
 
 // Not kept in any cache, like store16EvictFirst().
 __device__ __forceinline__ void storeEvictFirst(uint32_t *p, uint32_t v) {
@@ -134,16 +96,18 @@ struct StagedRow {
     static __device__ __forceinline__ int offsetOf(const T *to, unsigned lane) {
         return static_cast<int>(lane * SIZE - static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to)) % LINE_BYTES);
     }
-    // to: the warp's first entry in the row
-    __device__ __forceinline__ void write(T *to, unsigned lane) const {
+    // to: the warp's first entry in the row; end: entries to write
+    __device__ __forceinline__ void write(T *to, unsigned end, unsigned lane) const {
         const int offset = offsetOf(to, lane);
         const T *const next = at((offset + 32 * SIZE) / SIZE);
         const T v[4] = {*at(offset % BYTES / SIZE), next[0], next[8 * VECTOR], next[16 * VECTOR]};
         char *const bytes = reinterpret_cast<char *>(to);
-        storeEvictFirst(reinterpret_cast<T *>(bytes + offset % BYTES), v[0]);
+        if (offset % BYTES / SIZE < end)
+            storeEvictFirst(reinterpret_cast<T *>(bytes + offset % BYTES), v[0]);
 #pragma unroll
         for (unsigned i = 1; i < 4; ++i)
-            storeEvictFirst(reinterpret_cast<T *>(bytes + offset) + 32 * i, v[i]);
+            if ((offset + 32 * i * SIZE) / SIZE < end)
+                storeEvictFirst(reinterpret_cast<T *>(bytes + offset) + 32 * i, v[i]);
     }
 };
 
@@ -156,26 +120,30 @@ constexpr unsigned STAGED_ROWS = STAGE_BYTES / sizeof(StagedRow<T>);
 
 // Writes the rows of one warp to one table. A lane holds entries x .. x + 3 of the row above: the sums over the columns
 // before each.
-template<class Pixel, bool SQUARES, class T, class Tile, class Shared>
-struct TableWriter {
+template<class Tile>
+struct TableWriter;
+template<class Pixel, bool SQUARES, class T, class Tile, bool BOTH>
+struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
+    using Work = TableTile<Pixel, SQUARES, T, Tile, BOTH>;
     using Acc = typename T::Acc;
     using Entry = typename T::Entry;
-    using Sum = typename Pixels4<Pixel>::Sum;
+    using Sum = typename Work::Sum;
+    using Scan = typename Work::Scan;
     static constexpr int ROWS = Tile::WARP_ROWS;
-    const RowScan<Pixel, SQUARES, ROWS> &scan;
-    const Shared &shared;
+    const Scan &scan;
+    const typename Work::Shared &shared;
+    const SlabParams &slab;
     const Position &at;
     Acc entries[4];
     Acc end;    // the entry after the warp's columns
     Entry *row; // the row above
     size_t step;
-    unsigned x, cols;
+    unsigned x;
 
     // Everything that does not depend on the corner.
-    __device__ TableWriter(const T &table, const SlabParams &slab, const Shared &shared_,
-                           const RowScan<Pixel, SQUARES, ROWS> &scan_, const Position &at_)
-        : scan(scan_), shared(shared_), at(at_), step(table.step),
-          x(at_.tile_x * Tile::WIDTH + at_.warp_x * WARP_COLS + 4 * at_.lane), cols(slab.cols) {
+    __device__ explicit TableWriter(const Work &work)
+        : scan(work.scan), shared(work.shared), slab(work.slab), at(work.at), step(work.table.step),
+          x(at.tile_x * Tile::WIDTH + at.warp_x * WARP_COLS + 4 * at.lane) {
         Vector4<Sum> inside = {};
 #pragma unroll
         for (int w = 0; w < Tile::WARPS_Y - 1; ++w)
@@ -192,17 +160,16 @@ struct TableWriter {
         end = __shfl_sync(FULL_WARP, entries[0], 0);
         if (at.lane == 0)
             entries[0] = 0;
+        const Entry *const top = work.table.out;
         if (!slab.is_top) { // all of this counts from the top of the slab: add what is above
 #pragma unroll
             for (unsigned i = 0; i < 4; ++i)
-                if (x + i <= cols)
-                    entries[i] += static_cast<Acc>(table.out[x + i]);
-            end += static_cast<Acc>(table.out[cols]);
+                if (x + i <= slab.cols)
+                    entries[i] += static_cast<Acc>(top[x + i]);
+            end += static_cast<Acc>(top[slab.cols]);
         }
-        row = rowOf(table.out, step, static_cast<size_t>(at.tile_y) * Tile::HEIGHT + at.warp_y * ROWS);
+        row = rowOf(work.table.out, step, static_cast<size_t>(at.tile_y) * Tile::HEIGHT + at.warp_y * ROWS);
     }
-
-    using Scan = RowScan<Pixel, SQUARES, ROWS>;
 
     // Moves on to the next row, row k of `pixels` and `prefixes`. start: what is left of it.
     __device__ void advance(const PixelRows<Pixel> &pixels, const Scan &prefixes, Acc start, unsigned k) {
@@ -220,34 +187,29 @@ struct TableWriter {
         return shared.row_starts[at.warp_x][(at.warp_y * ROWS + k) / 4];
     }
 
-    template<bool ALIGNED>
-    __device__ void store() const {
-        const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]), toEntry(entries[3])};
-        storeRow<ALIGNED>(row, x, out, cols + 1, at.lane);
-    }
-
-    // The rows inside the image, of which there are valid_rows. ALIGNED: all are inside.
-    template<bool ALIGNED>
-    __device__ void storeRows(const PixelRows<Pixel> &pixels, unsigned valid_rows) {
+    // All rows; all are inside the image and start on a 16-byte boundary.
+    __device__ void storeAlignedRows(const PixelRows<Pixel> &pixels) {
 #pragma unroll
         for (unsigned first = 0; first < ROWS; first += 4) {
             const auto starts = startsOf(first);
 #pragma unroll
-            for (unsigned j = 0; j < 4; ++j)
-                if (ALIGNED || first + j < valid_rows) {
-                    advance(pixels, scan, starts.v[j], first + j);
-                    store<ALIGNED>();
-                }
+            for (unsigned j = 0; j < 4; ++j) {
+                advance(pixels, scan, starts.v[j], first + j);
+                const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]), toEntry(entries[3])};
+                storeAligned(row, x, out, at.lane);
+            }
         }
     }
 
-    // All rows, at any address. The loop is not unrolled: addresses of all rows, computed early, would take the registers.
-    __device__ void storeWholeRows(PixelRows<Pixel> pixels, StagedRow<Entry> *stage) {
+    // valid_rows rows of valid_cols entries, at any address. The loop is not unrolled: addresses of all rows, computed
+    // early, would take the registers.
+    __device__ void storeStagedRows(PixelRows<Pixel> pixels, unsigned valid_rows, unsigned valid_cols,
+                                    StagedRow<Entry> *stage) {
         constexpr unsigned N = STAGED_ROWS<Entry>, GROUP = 4;
         static_assert(N > 0 && GROUP % N == 0 && ROWS % GROUP == 0, "");
         Scan prefixes = scan;
 #pragma unroll 1
-        for (unsigned group = 0; group < ROWS; group += GROUP) {
+        for (unsigned group = 0; group < min(ROWS, valid_rows); group += GROUP) {
 #pragma unroll
             for (unsigned first = 0; first < GROUP; first += N) {
                 Entry *rows[N]; // the warp's first entries
@@ -263,7 +225,7 @@ struct TableWriter {
                 __syncwarp();
 #pragma unroll
                 for (unsigned j = 0; j < N; ++j)
-                    stage[j].write(rows[j], at.lane);
+                    stage[j].write(rows[j], group + first + j < valid_rows ? valid_cols : 0, at.lane);
                 __syncwarp(); // the next rows take the place of these
             }
             prefixes.template drop<GROUP>();
@@ -271,21 +233,22 @@ struct TableWriter {
         }
     }
 
-    // `whole`: all of the warp's rows and columns are inside the image. stage: STAGE_BYTES of shared memory for the warp if
-    // the tables are not aligned to 16 bytes.
-    __device__ void write(const PixelRows<Pixel> &pixels, unsigned valid_rows, bool whole, const SlabParams &slab,
-                          void *stage) {
+    // `whole`: all of the warp's rows and columns are inside the image. stage: STAGE_BYTES of shared memory for the warp,
+    // unless all warps are whole and the tables aligned to 16 bytes.
+    __device__ void write(const PixelRows<Pixel> &pixels, unsigned valid_rows, bool whole, void *stage) {
         const unsigned first = x - 4 * at.lane;
-        if (first >= cols)
+        if (first >= slab.cols)
             return;
         const Acc corner = shared.corner + shared.warp_corners[at.warp_x][at.warp_y] + BIAS<Acc>;
 #pragma unroll
         for (int i = 0; i < 4; ++i)
             entries[i] += corner;
+        const unsigned valid_cols = min(slab.cols + 1 - first, unsigned(WARP_COLS));
         const bool top = slab.is_top && at.tile_y == 0 && at.warp_y == 0;
-        if (top)
-            store<false>();              // zeros
-        if (first + WARP_COLS == cols) { // no lane has the entries after the last column
+        if (top) // the table's row 0
+            for (unsigned i = at.lane; i < valid_cols; i += 32)
+                __stcs(row + first + i, Entry(0));
+        if (first + WARP_COLS == slab.cols) { // no lane has the entries after the last column
             const unsigned y = at.warp_y * ROWS + at.lane;
             const bool has_row = at.lane < ROWS && at.lane < valid_rows;
             Acc ends[1] = {has_row
@@ -293,16 +256,14 @@ struct TableWriter {
                                : Acc(0)};
             warpInclusiveScan(ends, at.lane);
             if (has_row)
-                __stcs(rowOf(row, step, at.lane + 1) + cols, toEntry(corner + end + ends[0]));
+                __stcs(rowOf(row, step, at.lane + 1) + slab.cols, toEntry(corner + end + ends[0]));
             if (top && at.lane == 0)
-                __stcs(row + cols, Entry(0));
+                __stcs(row + slab.cols, Entry(0));
         }
         if (whole && slab.tables_aligned16)
-            storeRows<true>(pixels, valid_rows);
-        else if (whole)
-            storeWholeRows(pixels, static_cast<StagedRow<Entry> *>(stage));
+            storeAlignedRows(pixels);
         else
-            storeRows<false>(pixels, valid_rows);
+            storeStagedRows(pixels, valid_rows, valid_cols, static_cast<StagedRow<Entry> *>(stage));
     }
 };
 

@@ -1,12 +1,9 @@
 /* 8-bit sources: one band of rows per thread, the source read twice, the table written once. First the column totals of the
  * bands are computed; they give the table row above each band; then the bands are written independently. */
-#include "integral_host.h"
+#include "integral/cpu/rows.h"
 
 #include <assert.h>
 #include <string.h>
-#ifdef INTEGRAL_X86
-#include <immintrin.h>
-#endif
 
 typedef struct Bands {
     int count, rows;
@@ -43,33 +40,6 @@ static BandMemory bandMemory(const IntegralArgs *args, const Bands *bands) {
 
 /* ---- Column totals ----------------------------------------------------------------------------------------------- */
 
-/* Adds up to INTEGRAL_MAX_TOTAL_ROWS rows of up to INTEGRAL_MAX_TOTAL_COLS columns to the column totals. */
-CUSI_MULTIVERSION
-static void addTotals(const uint8_t *src, size_t step, size_t rows, size_t cols, uint64_t *totals) {
-    uint16_t partial[INTEGRAL_MAX_TOTAL_COLS];
-    memset(partial, 0, cols * sizeof *partial);
-    for (size_t y = 0; y < rows; ++y) {
-        const uint8_t *row = src + y * step;
-        for (size_t x = 0; x < cols; ++x)
-            partial[x] = (uint16_t)(partial[x] + row[x]);
-    }
-    for (size_t x = 0; x < cols; ++x)
-        totals[x] += partial[x];
-}
-
-CUSI_MULTIVERSION
-static void addSquareTotals(const uint8_t *src, size_t step, size_t rows, size_t cols, uint64_t *totals) {
-    uint32_t partial[INTEGRAL_MAX_TOTAL_COLS];
-    memset(partial, 0, cols * sizeof *partial);
-    for (size_t y = 0; y < rows; ++y) {
-        const uint8_t *row = src + y * step;
-        for (size_t x = 0; x < cols; ++x)
-            partial[x] += (uint32_t)(row[x] * row[x]);
-    }
-    for (size_t x = 0; x < cols; ++x)
-        totals[x] += partial[x];
-}
-
 /* Column totals of columns x .. x + n - 1 of one band, of pixels and of squares; NULL for those not requested. */
 static void bandTotals(const cusMat *src, const Bands *bands, int band, size_t x, size_t n, IntegralHostPath path,
                        uint64_t *const totals[2]) {
@@ -87,10 +57,9 @@ static void bandTotals(const cusMat *src, const Bands *bands, int band, size_t x
             continue;
         }
 #endif
-        if (totals[0])
-            addTotals(first, src->step, rows, n, totals[0] + x);
-        if (totals[1])
-            addSquareTotals(first, src->step, rows, n, totals[1] + x);
+        for (int k = 0; k < 2; ++k)
+            if (totals[k])
+                integral_addTotals(first, src->step, rows, n, k, totals[k] + x);
     }
 }
 

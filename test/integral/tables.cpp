@@ -1,6 +1,6 @@
-#include "test_integral.hpp"
+#include "integral/support.hpp"
 
-#include "../modules/integral/integral_backend.h"
+#include "integral/backend.h"
 #include "reference/integral.hpp"
 
 #ifdef CUSIGHT_HAVE_OPENCV

@@ -1,5 +1,5 @@
 // Integral images of awkward layouts and shapes: sources and tables that start at any byte with any step, long thin images.
-#include "test_integral.hpp"
+#include "integral/support.hpp"
 
 #include "reference/integral.hpp"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "reference/integral.hpp"
-#include "support.hpp"
+#include "../support.hpp"
 
 #include "cusight/integral.h"
 

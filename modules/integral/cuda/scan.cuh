@@ -2,7 +2,7 @@
 #ifndef CUSI_INTEGRAL_SCAN_CUH
 #define CUSI_INTEGRAL_SCAN_CUH
 
-#include "integral_load.cuh"
+#include "integral/cuda/load.cuh"
 
 namespace cusi::integral {
 

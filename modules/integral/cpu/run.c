@@ -1,10 +1,12 @@
-/* The host backend's entry points: workspace, choice of the path, run. integral_host.h lists the other files. */
-#include "integral_host.h"
+/* The entry points of the host backend. rows.h lists the other files. */
+#include "integral/cpu/rows.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
     PIXELS_PER_THREAD = 65536,
+    BOXES_PER_THREAD = 4096,
     STREAM_BYTES = 4 << 20 /* tables from this size on bypass the caches: more than the L2 caches of two cores hold */
 };
 
@@ -63,5 +65,27 @@ cusStatus integral_host_run(const char *function, const IntegralArgs *args) {
         integral_runBytes(args, choosePath(args), threads);
     else
         integral_runFloats(args, choosePath(args), threads);
+    return CUS_OK;
+}
+
+/* ---- Sums over rectangles: four reads each ----------------------------------------------------------------------- */
+
+cusStatus integral_host_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums) {
+    const int64_t rows = table->rows - 1, cols = table->cols - 1;
+    const int useful = boxes->rows / BOXES_PER_THREAD + 1;
+    const int threads = useful < cusi_maxThreads() ? useful : cusi_maxThreads();
+    (void)threads; /* unused without OpenMP */
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int k = 0; k < boxes->rows; ++k) {
+        const int32_t *box = INTEGRAL_ROW(const int32_t, boxes, k);
+        const int32_t x = box[0], y = box[1], width = box[2], height = box[3];
+        double *sum = INTEGRAL_ROW(double, sums, k);
+        if (x < 0 || y < 0 || width < 0 || height < 0 || (int64_t)x + width > cols || (int64_t)y + height > rows)
+            *sum = (double)NAN;
+        else if (table->type == CUS_32SC1)
+            *sum = cusBoxSum32S(table->data, table->step, x, y, width, height);
+        else
+            *sum = cusBoxSum64F(table->data, table->step, x, y, width, height);
+    }
     return CUS_OK;
 }
