@@ -7,7 +7,6 @@
 //   neighbors.cuh  sums inside the tile; what is left of and above it
 //   store.cuh      the table's entries
 //   kernel.cuh     the kernel, made of these stages
-#include "device.h"
 #include "integral/backend.h"
 #include "integral/cuda/kernel.cuh"
 
@@ -229,14 +228,6 @@ cusStatus integral_cuda_workspace(const char *, int rows, int cols, size_t *byte
                        maxBytes<Sums64, Squares64, tuning::Small64, tuning::Medium64, tuning::Large64>(height, width),
                        maxBytes<Floats64, Floats64, tuning::Float>(height, width)});
     return CUS_OK;
-}
-
-cusStatus integral_cuda_allocate(const char *function, size_t bytes, void **data, cusStream stream) {
-    return cusi_deviceAllocateAsync(function, bytes, data, stream);
-}
-
-cusStatus integral_cuda_free(const char *function, void *data, cusStream stream) {
-    return cusi_deviceFreeAsync(function, data, stream);
 }
 
 cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream) {

@@ -18,18 +18,10 @@ template<class Pixel, bool SQUARES>
 struct ColumnSums {
     typename Pixels4<Pixel>::Sum sums[4] = {0, 0, 0, 0};
 
-    __device__ void add(const Pixels4<unsigned char> &pixels) {
+    __device__ void add(const Pixels4<Pixel> &pixels) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const uint32_t p = pixels.packed >> (8 * i) & 255;
-            sums[i] += p * p;
-        }
-    }
-    __device__ void add(const Pixels4<float> &pixels) {
-        sums[0] += Pixels4<float>::value<SQUARES>(pixels.v.x);
-        sums[1] += Pixels4<float>::value<SQUARES>(pixels.v.y);
-        sums[2] += Pixels4<float>::value<SQUARES>(pixels.v.z);
-        sums[3] += Pixels4<float>::value<SQUARES>(pixels.v.w);
+        for (int i = 0; i < 4; ++i)
+            sums[i] += pixels.template value<SQUARES>(i);
     }
     __device__ typename Pixels4<Pixel>::Sum operator[](int i) const {
         return sums[i];
@@ -80,105 +72,68 @@ __device__ inline void columnDifferences(Sum (&v)[4], unsigned lane) {
 
 // ---- Row scans ------------------------------------------------------------------------------------------------------
 
-// For each of a warp's rows, the sum of the pixels of the lanes before this one; scan() also stores the rows' totals.
+// For each of a warp's rows, the sum of the pixels of the lanes before this one; scan() also stores the rows' totals. Sums of
+// 128 bytes fit 16 bits: two rows share a word. Squares of bytes wait in shared memory during the look-back: registers would
+// spill.
 template<class Pixel, bool SQUARES, int ROWS>
 struct RowScan {
+    static constexpr bool PAIRED = sizeof(Pixel) == 1 && !SQUARES, SHARED = sizeof(Pixel) == 1 && SQUARES;
+    static constexpr int WORDS = PAIRED ? ROWS / 2 : ROWS, WORDS_AT_ONCE = SHARED ? 8 : WORDS;
+    static constexpr int SHARED_WORDS = SHARED ? ROWS : 0; // 32-bit words of dynamic shared memory for each lane
+    static_assert(WORDS % WORDS_AT_ONCE == 0, "");
     using Sum = typename Pixels4<Pixel>::Sum;
-    using Total = Sum;                     // of a row
-    static constexpr int SHARED_WORDS = 0; // 32-bit words of dynamic shared memory for each lane
-    Sum prefixes[ROWS];
+    using Total = std::conditional_t<PAIRED, uint16_t, Sum>; // of a row
+    Sum registers[SHARED ? 1 : WORDS];
+    uint32_t *shared; // the lane's, [row][lane]
 
-    __device__ explicit RowScan(uint32_t *) {}
+    __device__ explicit RowScan(uint32_t *shared_) : shared(SHARED ? shared_ : nullptr) {}
     __device__ void scan(const PixelRows<Pixel> &rows, Total *totals, unsigned lane) {
-        Sum inclusive[ROWS], own[ROWS];
 #pragma unroll
-        for (int k = 0; k < ROWS; ++k)
-            inclusive[k] = own[k] = rows[k].template sum<SQUARES>();
-        warpInclusiveScan(inclusive, lane);
+        for (int first = 0; first < WORDS; first += WORDS_AT_ONCE) {
+            Sum inclusive[WORDS_AT_ONCE], own[WORDS_AT_ONCE];
 #pragma unroll
-        for (int k = 0; k < ROWS; ++k) {
-            if (lane == 31)
-                totals[k] = inclusive[k];
-            prefixes[k] = toExclusive(inclusive[k], own[k], lane);
+            for (int k = 0; k < WORDS_AT_ONCE; ++k) {
+                const int w = first + k;
+                if constexpr (PAIRED)
+                    own[k] = rows[2 * w].template sum<false>() + (rows[2 * w + 1].template sum<false>() << 16);
+                else
+                    own[k] = rows[w].template sum<SQUARES>();
+                inclusive[k] = own[k];
+            }
+            warpInclusiveScan(inclusive, lane);
+#pragma unroll
+            for (int k = 0; k < WORDS_AT_ONCE; ++k) {
+                const int w = first + k;
+                if (lane == 31) {
+                    totals[PAIRED ? 2 * w : w] = static_cast<Total>(inclusive[k]);
+                    if constexpr (PAIRED)
+                        totals[2 * w + 1] = static_cast<Total>(inclusive[k] >> 16);
+                }
+                const Sum exclusive = toExclusive(inclusive[k], own[k], lane);
+                if constexpr (SHARED)
+                    shared[32 * w] = exclusive;
+                else
+                    registers[w] = exclusive;
+            }
         }
     }
     __device__ Sum prefix(int k) const {
-        return prefixes[k];
+        if constexpr (PAIRED)
+            return k % 2 ? registers[k / 2] >> 16 : registers[k / 2] & 0xffff;
+        else if constexpr (SHARED)
+            return shared[32 * k];
+        else
+            return registers[k];
     }
     template<int N>
     __device__ void drop() { // the first N rows: row N becomes row 0
+        constexpr int DROPPED = PAIRED ? N / 2 : N;
+        if constexpr (SHARED)
+            shared += 32 * N;
+        else
 #pragma unroll
-        for (int k = 0; k < ROWS - N; ++k)
-            prefixes[k] = prefixes[k + N];
-    }
-};
-
-// Sums of 128 bytes fit 16 bits: two rows share a word.
-template<int ROWS>
-struct RowScan<unsigned char, false, ROWS> {
-    using Total = uint16_t;
-    static constexpr int SHARED_WORDS = 0;
-    uint32_t pairs[ROWS / 2];
-
-    __device__ explicit RowScan(uint32_t *) {}
-    __device__ void scan(const PixelRows<unsigned char> &rows, Total *totals, unsigned lane) {
-        uint32_t inclusive[ROWS / 2], own[ROWS / 2];
-#pragma unroll
-        for (int k = 0; k < ROWS / 2; ++k)
-            inclusive[k] = own[k] = rows[2 * k].template sum<false>() + (rows[2 * k + 1].template sum<false>() << 16);
-        warpInclusiveScan(inclusive, lane);
-#pragma unroll
-        for (int k = 0; k < ROWS / 2; ++k) {
-            if (lane == 31) {
-                totals[2 * k] = static_cast<Total>(inclusive[k]);
-                totals[2 * k + 1] = static_cast<Total>(inclusive[k] >> 16);
-            }
-            pairs[k] = inclusive[k] - own[k];
-        }
-    }
-    __device__ uint32_t prefix(int k) const {
-        return k % 2 ? pairs[k / 2] >> 16 : pairs[k / 2] & 0xffff;
-    }
-    template<int N>
-    __device__ void drop() {
-#pragma unroll
-        for (int k = 0; k < (ROWS - N) / 2; ++k)
-            pairs[k] = pairs[k + N / 2];
-    }
-};
-
-// Squares wait in shared memory during the look-back: registers would spill.
-template<int ROWS>
-struct RowScan<unsigned char, true, ROWS> {
-    using Total = uint32_t;
-    static constexpr int SHARED_WORDS = ROWS;
-    uint32_t *prefixes; // the lane's, [row][lane]
-
-    __device__ explicit RowScan(uint32_t *prefixes_) : prefixes(prefixes_) {}
-    __device__ void scan(const PixelRows<unsigned char> &rows, Total *totals, unsigned lane) {
-        constexpr int ROWS_AT_ONCE = 8;
-        static_assert(ROWS % ROWS_AT_ONCE == 0, "");
-#pragma unroll
-        for (int first = 0; first < ROWS; first += ROWS_AT_ONCE) {
-            uint32_t inclusive[ROWS_AT_ONCE], own[ROWS_AT_ONCE];
-#pragma unroll
-            for (int k = 0; k < ROWS_AT_ONCE; ++k)
-                inclusive[k] = own[k] = rows[first + k].template sum<true>();
-            warpInclusiveScan(inclusive, lane);
-#pragma unroll
-            for (int k = 0; k < ROWS_AT_ONCE; ++k) {
-                if (lane == 31)
-                    totals[first + k] = inclusive[k];
-                prefixes[32 * (first + k)] = inclusive[k] - own[k];
-            }
-        }
-    }
-    __device__ uint32_t prefix(int k) const {
-        return prefixes[32 * k];
-    }
-    template<int N>
-    __device__ void drop() {
-        prefixes += 32 * N;
+            for (int k = 0; k < WORDS - DROPPED; ++k)
+                registers[k] = registers[k + DROPPED];
     }
 };
 

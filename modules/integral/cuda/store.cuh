@@ -69,45 +69,29 @@ __device__ __forceinline__ void storeEvictFirst(double *p, double v) {
 #endif
 }
 
-// Rows that do not start where 128-byte lines do pass through shared memory: lanes put four neighboring entries each and
-// take one of each 32. Every store of the warp then writes whole lines, but for the first, which writes the parts of lines at
-// both ends. There are no branches and no shuffles.
+// Such rows pass through shared memory: lanes put four neighboring entries each and take every 32nd, so that what a warp
+// stores at a time is contiguous. There are no branches and no shuffles.
 template<class T>
 struct StagedRow {
-    static constexpr unsigned SIZE = sizeof(T), BYTES = WARP_COLS * SIZE, LINE_BYTES = 128;
-    static constexpr unsigned VECTOR = 16 / SIZE, PLANES = 4 / VECTOR; // a lane puts a vector into each plane
-    // Taking entries of 8 bytes, half a warp at a time: 64 bytes of padding keep the planes on different banks.
-    static constexpr unsigned PLANE = 32 * VECTOR + (PLANES > 1 ? 8 : 0);
-    alignas(16) T entries[PLANES * PLANE];
+    alignas(16) T entries[WARP_COLS];
 
     __device__ __forceinline__ void put(const T (&v)[4], unsigned lane) {
 #pragma unroll
-        for (unsigned p = 0; p < PLANES; ++p) {
+        for (unsigned p = 0; p < sizeof v / 16; ++p) {
             uint4 vector;
-            memcpy(&vector, v + p * VECTOR, sizeof vector);
-            *reinterpret_cast<uint4 *>(entries + p * PLANE + lane * VECTOR) = vector;
+            memcpy(&vector, v + p * 16 / sizeof(T), sizeof vector);
+            reinterpret_cast<uint4 *>(entries + 4 * lane)[p] = vector;
         }
-    }
-    __device__ __forceinline__ const T *at(unsigned i) const { // entry i; 32 entries further are 8 vectors further
-        return entries + (PLANES == 1 ? i : i / VECTOR % PLANES * PLANE + i / 4 * VECTOR + i % VECTOR);
-    }
-    // Where a lane's first entry is, in bytes from the warp's first: the entries start at a line, those that come before the
-    // warp's first being its last. Each of the other three is 32 entries further than the one before.
-    static __device__ __forceinline__ int offsetOf(const T *to, unsigned lane) {
-        return static_cast<int>(lane * SIZE - static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to)) % LINE_BYTES);
     }
     // to: the warp's first entry in the row; end: entries to write
     __device__ __forceinline__ void write(T *to, unsigned end, unsigned lane) const {
-        const int offset = offsetOf(to, lane);
-        const T *const next = at((offset + 32 * SIZE) / SIZE);
-        const T v[4] = {*at(offset % BYTES / SIZE), next[0], next[8 * VECTOR], next[16 * VECTOR]};
-        char *const bytes = reinterpret_cast<char *>(to);
-        if (offset % BYTES / SIZE < end)
-            storeEvictFirst(reinterpret_cast<T *>(bytes + offset % BYTES), v[0]);
+        const T *const from = entries + lane;
+        const T v[4] = {from[0], from[32], from[64], from[96]};
+        to += lane;
 #pragma unroll
-        for (unsigned i = 1; i < 4; ++i)
-            if ((offset + 32 * i * SIZE) / SIZE < end)
-                storeEvictFirst(reinterpret_cast<T *>(bytes + offset) + 32 * i, v[i]);
+        for (unsigned i = 0; i < 4; ++i)
+            if (lane + 32 * i < end)
+                storeEvictFirst(to + 32 * i, v[i]);
     }
 };
 
