@@ -22,15 +22,6 @@ namespace {
 using support::Layout;
 using support::TestMat;
 
-// Floats of both signs over many magnitudes.
-std::vector<float> randomFloats(size_t n, std::mt19937_64 &random) {
-    std::vector<float> v(n);
-    for (auto &f : v)
-        f = std::ldexp(static_cast<float>(static_cast<int64_t>(random() >> 40) - (1 << 23)),
-                       static_cast<int>(random() % 24) - 24);
-    return v;
-}
-
 struct Source {
     std::vector<uint8_t> bytes;
     std::vector<float> floats;
