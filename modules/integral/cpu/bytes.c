@@ -78,36 +78,18 @@ static void rowAboveBand(const uint64_t *totals, int band, size_t cols, int is64
 
 /* ---- Writing a band ---------------------------------------------------------------------------------------------- */
 
-/* Rows start .. end - 1 of the tables, through the caches. above: the rows above, without their column 0. */
+/* Rows start .. end - 1 of the tables. above: the rows above, without their column 0; with AVX-512, which writes past the
+ * caches, buffers for them that are overwritten. */
 static void writeBand(const cusMat *src, int start, int end, IntegralHostPath path, void *above[2],
                       cusMat *const tables[2]) {
-    (void)path; /* unused where there is only one path */
     void (*row32)(const uint8_t *, size_t, const uint32_t *, uint32_t *) = integral_row32;
 #ifdef INTEGRAL_X86
     if (path == INTEGRAL_AVX2)
         row32 = integral_row32Avx2;
 #endif
+    const size_t n = (size_t)src->cols;
     for (int y = start; y < end; ++y) {
         const uint8_t *in = INTEGRAL_ROW(const uint8_t, src, y);
-        for (int k = 0; k < 2; ++k) {
-            if (!tables[k])
-                continue;
-            const size_t entry = cusTypeSize(tables[k]->type);
-            char *const row = INTEGRAL_ROW(char, tables[k], y + 1);
-            memset(row, 0, entry);
-            if (tables[k]->type == CUS_64FC1)
-                integral_row64(in, (size_t)src->cols, k, above[k], (double *)(void *)(row + entry));
-            else
-                row32(in, (size_t)src->cols, above[k], (uint32_t *)(void *)(row + entry));
-            above[k] = row + entry;
-        }
-    }
-}
-
-#ifdef INTEGRAL_X86
-/* The same past the caches; the rows in `above` are overwritten. */
-static void streamBand(const cusMat *src, int start, int end, void *const above[2], cusMat *const tables[2]) {
-    for (int y = start; y < end; ++y) {
         void *out[2] = {NULL, NULL};
         for (int k = 0; k < 2; ++k) {
             if (!tables[k])
@@ -116,14 +98,29 @@ static void streamBand(const cusMat *src, int start, int end, void *const above[
             char *const row = INTEGRAL_ROW(char, tables[k], y + 1);
             memset(row, 0, entry);
             out[k] = row + entry;
-            __builtin_prefetch(row + cusi_rowBytes(tables[k]), 1); /* rows that meet within a line: not streamed */
+            if (path == INTEGRAL_AVX512) /* rows that meet within a line: not streamed */
+                cusi_prefetchToWrite(row + cusi_rowBytes(tables[k]));
         }
-        integral_rowAvx512(tables[0] ? CUS_DEPTH(tables[0]->type) : -1, tables[1] != NULL,
-                           INTEGRAL_ROW(const uint8_t, src, y), (size_t)src->cols, above, out);
-    }
-    _mm_sfence(); /* streamed stores complete before the parallel region ends */
-}
+#ifdef INTEGRAL_X86
+        if (path == INTEGRAL_AVX512) {
+            integral_rowAvx512(tables[0] ? CUS_DEPTH(tables[0]->type) : -1, tables[1] != NULL, in, n, above, out);
+            continue;
+        }
 #endif
+        for (int k = 0; k < 2; ++k) {
+            if (!tables[k])
+                continue;
+            if (tables[k]->type == CUS_64FC1)
+                integral_row64(in, n, k, above[k], out[k]);
+            else
+                row32(in, n, above[k], out[k]);
+            above[k] = out[k];
+        }
+    }
+#ifdef INTEGRAL_X86
+    _mm_sfence(); /* streamed stores complete before the parallel region ends */
+#endif
+}
 
 /* ---- Run --------------------------------------------------------------------------------------------------------- */
 
@@ -154,12 +151,6 @@ void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int thre
             for (int k = 0; k < 2; ++k)
                 if (tables[k])
                     rowAboveBand(memory.totals[k], band, cols, tables[k]->type == CUS_64FC1, above[k]);
-#ifdef INTEGRAL_X86
-            if (path == INTEGRAL_AVX512) {
-                streamBand(src, start, end, above, tables);
-                continue;
-            }
-#endif
             writeBand(src, start, end, path, above, tables);
         }
     }
