@@ -218,7 +218,7 @@ struct TableTile {
 #pragma unroll
         for (unsigned j = 0; j < LANE_ROWS; ++j)
             sum += left[j] = leftOf(at.lane * LANE_ROWS + j);
-        const Acc total[1] = {warpSum(sum)};
+        const Acc total[1] = {sumToFirst(sum)};
         const bool ends = endsGroup(at.tile_y, tuning::GROUP);
         TaggedWord *const corners = sumAt<Acc>(table.corner_sums, static_cast<size_t>(at.tile_x) * slab.tile_rows);
         if (at.lane == 0 && !ends)
@@ -231,7 +231,7 @@ struct TableTile {
         Acc corner[1] = {};
         LookBack<Acc, 1>(corners, 1, tile, min(tile + 1, at.tile_y)).addTo(corner, at.epoch);
         __syncwarp();
-        corner[0] = warpSum(corner[0]);
+        corner[0] = sumToFirst(corner[0]);
         if (at.lane == 0) {
             shared.corner = corner[0];
             if (ends) {
@@ -261,9 +261,7 @@ struct TableTile {
             shared.row_starts[at.warp_x][(y + j) / 4].v[(y + j) % 4] = left;
             sum += left;
         }
-        Acc inclusive[1] = {sum};
-        warpInclusiveScan(inclusive, at.lane);
-        Acc before = toExclusive(inclusive[0], sum, at.lane);
+        Acc before = exclusiveSum(sum);
 #pragma unroll
         for (int w = 0; w < Tile::WARPS_X - 1; ++w)
             if (w < static_cast<int>(at.warp_x))

@@ -4,6 +4,9 @@
 
 #include "integral/cuda/load.cuh"
 
+#include <cub/warp/warp_reduce.cuh>
+#include <cub/warp/warp_scan.cuh>
+
 namespace cusi::integral {
 
 template<class T>
@@ -38,26 +41,29 @@ struct ColumnSums<unsigned char, false> {
     __device__ uint32_t operator[](int i) const { return (i % 2 ? odd : even) >> (i / 2 * 16) & 0xffff; }
 };
 
-// ---- Scans over the lanes -------------------------------------------------------------------------------------------
+// ---- Sums over the lanes --------------------------------------------------------------------------------------------
 
-// Exclusive prefix from the inclusive one. Subtracting is wrong for floats: the lane's own value may be NaN or infinite.
+// The sum over the lanes before this one. CUB's shuffles need no storage.
 template<class Sum>
-__device__ inline Sum toExclusive(Sum inclusive, Sum own, unsigned lane) {
-    if constexpr (std::is_integral_v<Sum>) {
-        return inclusive - own;
-    } else {
-        const Sum before = __shfl_up_sync(FULL_WARP, inclusive, 1);
-        return lane ? before : Sum(0);
-    }
+__device__ __forceinline__ Sum exclusiveSum(Sum v) {
+    typename cub::WarpScan<Sum>::TempStorage none;
+    Sum sum;
+    cub::WarpScan<Sum>(none).ExclusiveSum(v, sum);
+    return sum;
+}
+
+// The sum over the warp, valid in lane 0 only.
+template<class Sum>
+__device__ __forceinline__ Sum sumToFirst(Sum v) {
+    typename cub::WarpReduce<Sum>::TempStorage none;
+    return cub::WarpReduce<Sum>(none).Sum(v);
 }
 
 // Exclusive prefix sums over a warp's 128 columns. Column 0, whose prefix would be zero, holds the sum of all 128 instead.
 template<class Sum>
 __device__ inline Vector4<Sum> columnPrefixes(const Sum (&sums)[4], unsigned lane) {
-    const Sum two = sums[0] + sums[1], three = two + sums[2], all = three + sums[3];
-    Sum inclusive[1] = {all};
-    warpInclusiveScan(inclusive, lane);
-    const Sum before = toExclusive(inclusive[0], all, lane), total = __shfl_sync(FULL_WARP, inclusive[0], 31);
+    const Sum two = sums[0] + sums[1], three = two + sums[2];
+    const Sum before = exclusiveSum(three + sums[3]), total = __shfl_sync(FULL_WARP, before + three + sums[3], 31);
     return {{lane ? before : total, before + sums[0], before + two, before + three}};
 }
 // The inverse of columnPrefixes(), in place.
@@ -90,7 +96,7 @@ struct RowScan {
     __device__ void scan(const PixelRows<Pixel> &rows, Total *totals, unsigned lane) {
 #pragma unroll
         for (int first = 0; first < WORDS; first += WORDS_AT_ONCE) {
-            Sum inclusive[WORDS_AT_ONCE], own[WORDS_AT_ONCE];
+            Sum own[WORDS_AT_ONCE], before[WORDS_AT_ONCE];
 #pragma unroll
             for (int k = 0; k < WORDS_AT_ONCE; ++k) {
                 const int w = first + k;
@@ -98,22 +104,23 @@ struct RowScan {
                     own[k] = rows[2 * w].template sum<false>() + (rows[2 * w + 1].template sum<false>() << 16);
                 else
                     own[k] = rows[w].template sum<SQUARES>();
-                inclusive[k] = own[k];
             }
-            warpInclusiveScan(inclusive, lane);
+#pragma unroll
+            for (int k = 0; k < WORDS_AT_ONCE; ++k) // the compiler interleaves them: they hide each other's latency
+                before[k] = exclusiveSum(own[k]);
 #pragma unroll
             for (int k = 0; k < WORDS_AT_ONCE; ++k) {
                 const int w = first + k;
                 if (lane == 31) {
-                    totals[PAIRED ? 2 * w : w] = static_cast<Total>(inclusive[k]);
+                    const Sum total = before[k] + own[k];
+                    totals[PAIRED ? 2 * w : w] = static_cast<Total>(total);
                     if constexpr (PAIRED)
-                        totals[2 * w + 1] = static_cast<Total>(inclusive[k] >> 16);
+                        totals[2 * w + 1] = static_cast<Total>(total >> 16);
                 }
-                const Sum exclusive = toExclusive(inclusive[k], own[k], lane);
                 if constexpr (SHARED)
-                    shared[32 * w] = exclusive;
+                    shared[32 * w] = before[k];
                 else
-                    registers[w] = exclusive;
+                    registers[w] = before[k];
             }
         }
     }

@@ -49,7 +49,7 @@ __device__ __forceinline__ void storeAligned(T *row, unsigned x, const T (&v)[4]
         storePaired(row + x, v, lane);
 }
 
-// ---- Rows at any address, of any length-------------------------------------------------------------------------------
+// ---- Rows at any address, of any length -----------------------------------------------------------------------------
 
 // Not kept in any cache, like store16EvictFirst().
 __device__ __forceinline__ void storeEvictFirst(uint32_t *p, uint32_t v) {
@@ -235,12 +235,12 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
         if (first + WARP_COLS == slab.cols) { // no lane has the entries after the last column
             const unsigned y = at.warp_y * ROWS + at.lane;
             const bool has_row = at.lane < ROWS && at.lane < valid_rows;
-            Acc ends[1] = {has_row
-                               ? shared.row_starts[at.warp_x][y / 4].v[y % 4] + static_cast<Acc>(shared.rows[at.warp_x][y])
-                               : Acc(0)};
-            warpInclusiveScan(ends, at.lane);
+            const Acc own = has_row
+                                ? shared.row_starts[at.warp_x][y / 4].v[y % 4] + static_cast<Acc>(shared.rows[at.warp_x][y])
+                                : Acc(0);
+            const Acc ends = exclusiveSum(own) + own; // by all lanes
             if (has_row)
-                __stcs(rowOf(row, step, at.lane + 1) + slab.cols, toEntry(corner + end + ends[0]));
+                __stcs(rowOf(row, step, at.lane + 1) + slab.cols, toEntry(corner + end + ends));
             if (top && at.lane == 0)
                 __stcs(row + slab.cols, Entry(0));
         }
