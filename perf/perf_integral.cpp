@@ -55,13 +55,40 @@ void fill(Mat &mat, Size size, int type, cusSpace space) {
 }
 
 struct Set {
+    Mat memory[3];                          // that src, sum and sqsum are parts of
     Mat src, sum, sqsum, tight, transposed; // the last two: of the published method
 };
 
 enum class Rows { ALL, NO_PEERS };
 
+// REGION: the source begins at (1, 1) of an image that is larger by 1 on each side. TIGHT: all rows follow each other without
+// padding, those of the tables from their second entry in memory on.
+enum class Layout { ALIGNED, REGION, TIGHT };
+
+void makeTight(Mat &memory, Mat &mat, Size size, int type, cusSpace space, size_t first) {
+    const size_t element = cusTypeSize(type), row = static_cast<size_t>(size.cols) * element;
+    check(cusMatCreate(&memory.mat, 1, static_cast<int>((size.pixels() + first) * element), CUS_8UC1, space));
+    check(cusMatWrap(&mat.mat, size.rows, size.cols, type, space, memory.bytes() + first * element, row));
+}
+
+void fill(Set &s, Size size, int type, int depth, cusSpace space, Layout layout) {
+    const Size table = {size.cols + 1, size.rows + 1};
+    if (layout == Layout::REGION) {
+        fill(s.memory[0], {size.cols + 2, size.rows + 2}, type, space);
+        check(cusMatRegion(&s.memory[0].mat, 1, 1, size.cols, size.rows, &s.src.mat));
+        return;
+    }
+    if (layout == Layout::TIGHT) {
+        makeTight(s.memory[0], s.src, size, type, space, 0);
+        makeTight(s.memory[1], s.sum, table, CUS_MAKETYPE(depth, 1), space, 1);
+        makeTight(s.memory[2], s.sqsum, table, CUS_64FC1, space, 1);
+    }
+    fill(s.src, size, type, space);
+}
+
 // squares: both tables.
-void integral(const std::string &id, Size size, int type, int depth, bool squares, Rows rows = Rows::ALL) {
+void integral(const std::string &id, Size size, int type, int depth, bool squares, Rows rows = Rows::ALL,
+              Layout layout = Layout::ALIGNED) {
     perf::bothSpaces([&](cusSpace space) {
         if (space == CUS_HOST && size.cols > 16000 && rows == Rows::NO_PEERS)
             return; // time grows linearly by then
@@ -73,7 +100,7 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
         cusIntegrator *integrator = nullptr;
         if (!perf::listing()) {
             for (int i = perf::rotation(space, static_cast<size_t>(bytes)); i > 0; --i)
-                fill(sets.emplace_back().src, size, type, space);
+                fill(sets.emplace_back(), size, type, depth, space, layout);
             check(cusIntegratorCreate(&integrator, size.rows, size.cols, space));
         }
         const cusIntegralOptions options = {depth};
@@ -235,6 +262,19 @@ TEST(IntegralSweep, Pixels) {
         integral("sweep/integral/8u32s" + perf::pixelsOf(size), size, CUS_8UC1, CUS_32S, false, Rows::NO_PEERS);
         integral("sweep/integral/8u32s64f" + perf::pixelsOf(size), size, CUS_8UC1, CUS_32S, true, Rows::NO_PEERS);
     }
+}
+
+TEST(IntegralWorst, region) {
+    for (const Size size : {Size{7680, 4320}, Size{1919, 1079}})
+        integral("worst/integral/region/" + size.text(), size, CUS_8UC1, CUS_32S, false, Rows::NO_PEERS, Layout::REGION);
+    integral("worst/integral/region-squares/7681x4321", {7681, 4321}, CUS_8UC1, CUS_32S, true, Rows::NO_PEERS,
+             Layout::REGION);
+}
+// What array libraries allocate.
+TEST(IntegralWorst, tight) {
+    for (const bool squares : {false, true})
+        integral(squares ? "worst/integral/tight-squares/7680x4320" : "worst/integral/tight/7680x4320", {7680, 4320},
+                 CUS_8UC1, CUS_32S, squares, Rows::NO_PEERS, Layout::TIGHT);
 }
 
 // A million rectangles with random positions and sizes.

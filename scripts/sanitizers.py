@@ -12,7 +12,7 @@ TOO_SLOW = {"racecheck": ("Match.HighWindows/cuda", "EventPipeline.PiecesEqualTh
                           "Stereo.FullAgreementGivesTheExtremeShiftByTheTieRule/cuda",
                           "Stereo.ElevationEqualsTheReferenceForAllWindowsAndShifts/cuda", "MatchWorstCuda.Graph",
                           "MatchObjects.TwoThreadsTwoStreams/cuda"),
-            "initcheck": ("IntegralWorst.LongShapesAlternateInOneObject/cuda",)}
+            "initcheck": ("IntegralAdversarial.OtherImagesInTurnInOneObject/cuda",)}
 THOUSANDS_OF_LAUNCHES = ("GraphCuda.ReplaysGiveWhatPlainCallsGive", "Misuse.ChecksTakeLessThanAMicrosecond/cuda",
                          "MisuseCuda.SecondStreamWaits")
 # Racecheck looks inside kernels only, and with launches from two threads it sometimes hangs (CUDA 13.0).

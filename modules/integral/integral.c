@@ -1,8 +1,9 @@
 /* Entry points of integral, for both backends. */
 #include "check.h"
+#include "device.h"
 #include "guard.h"
 #include "host.h"
-#include "integral_backend.h"
+#include "integral/backend.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -135,9 +136,9 @@ cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIn
     CUS_TRY(workspaceBytes(function, src->rows, src->cols, src->space, &args.workspace_bytes));
 #ifdef CUSI_WITH_CUDA
     if (src->space == CUS_DEVICE) {
-        CUS_TRY(integral_cuda_allocate(function, args.workspace_bytes, &args.workspace, stream));
+        CUS_TRY(cusi_deviceAllocateAsync(function, args.workspace_bytes, &args.workspace, stream));
         const cusStatus status = run(function, &args, stream);
-        const cusStatus freed = integral_cuda_free(function, args.workspace, stream);
+        const cusStatus freed = cusi_deviceFreeAsync(function, args.workspace, stream);
         return status != CUS_OK ? status : freed;
     }
 #endif

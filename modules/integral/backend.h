@@ -37,10 +37,6 @@ bool integral_host_supports(IntegralHostPath path);
 cusStatus integral_host_run(const char *function, const IntegralArgs *args);
 cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream);
 
-/* Stream-ordered device memory. */
-cusStatus integral_cuda_allocate(const char *function, size_t bytes, void **data, cusStream stream);
-cusStatus integral_cuda_free(const char *function, void *data, cusStream stream);
-
 cusStatus integral_host_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums);
 cusStatus integral_cuda_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream);
 

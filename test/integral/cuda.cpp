@@ -1,5 +1,5 @@
 // The CUDA backend of integral: large images, every tile shape, slabs, streams.
-#include "test_integral.hpp"
+#include "integral/support.hpp"
 
 #include "reference/integral.hpp"
 

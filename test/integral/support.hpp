@@ -2,7 +2,7 @@
 #pragma once
 
 #include "reference/integral.hpp"
-#include "support.hpp"
+#include "../support.hpp"
 
 #include "cusight/integral.h"
 
@@ -24,6 +24,15 @@ const Case CASES[] = {{CUS_8UC1, CUS_32S, true, false},  {CUS_8UC1, CUS_64F, tru
 
 int sumType(const Case &c) {
     return c.type == CUS_8UC1 && c.sum_depth == CUS_32S ? CUS_32SC1 : CUS_64FC1;
+}
+
+// Floats of both signs over many magnitudes.
+[[maybe_unused]] std::vector<float> randomFloats(size_t n, std::mt19937_64 &random) {
+    std::vector<float> v(n);
+    for (auto &f : v)
+        f = std::ldexp(static_cast<float>(static_cast<int64_t>(random() >> 40) - (1 << 23)),
+                       static_cast<int>(random() % 24) - 24);
+    return v;
 }
 
 // Every set of tables of `in`, whose pixels are `bytes`, so that sums of floats too are exact in any order. `tables`: their layout, in

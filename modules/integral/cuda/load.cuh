@@ -3,8 +3,7 @@
 #define CUSI_INTEGRAL_LOAD_CUH
 
 #include "cuda.cuh"
-#include "integral_params.cuh"
-#include "integral_tile.cuh"
+#include "integral/cuda/tile.cuh"
 
 #include <cuda_pipeline.h>
 
@@ -19,6 +18,11 @@ struct Pixels4<unsigned char> {
     using Sum = uint32_t;
     uint32_t packed;
 
+    template<bool SQUARES>
+    __device__ Sum value(int i) const {
+        const uint32_t pixel = packed >> (8 * i) & 255;
+        return SQUARES ? pixel * pixel : pixel;
+    }
     template<bool SQUARES>
     __device__ Sum sum() const {
         return __dp4a(packed, SQUARES ? packed : 0x01010101u, 0u);
@@ -38,25 +42,21 @@ struct Pixels4<float> {
     using Sum = double;
     float4 v;
 
-    __device__ void loadPartial(const unsigned char *bytes, unsigned x, unsigned cols) {
-        const float *row = reinterpret_cast<const float *>(bytes);
-        v = make_float4(x < cols ? __ldg(row + x) : 0, x + 1 < cols ? __ldg(row + x + 1) : 0,
-                        x + 2 < cols ? __ldg(row + x + 2) : 0, x + 3 < cols ? __ldg(row + x + 3) : 0);
+    template<bool SQUARES>
+    __device__ Sum value(int i) const {
+        const double pixel = i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
+        return SQUARES ? pixel * pixel : pixel;
     }
     template<bool SQUARES>
-    __device__ static double value(float f) {
-        return SQUARES ? static_cast<double>(f) * f : static_cast<double>(f);
+    __device__ Sum sum() const {
+        return value<SQUARES>(0) + value<SQUARES>(1) + value<SQUARES>(2) + value<SQUARES>(3);
     }
     template<bool SQUARES>
     __device__ void exclusiveScan(Sum start, Sum (&sums)[4]) const {
         sums[0] = start;
-        sums[1] = start + value<SQUARES>(v.x);
-        sums[2] = sums[1] + value<SQUARES>(v.y);
-        sums[3] = sums[2] + value<SQUARES>(v.z);
-    }
-    template<bool SQUARES>
-    __device__ Sum sum() const {
-        return value<SQUARES>(v.x) + value<SQUARES>(v.y) + value<SQUARES>(v.z) + value<SQUARES>(v.w);
+        sums[1] = start + value<SQUARES>(0);
+        sums[2] = sums[1] + value<SQUARES>(1);
+        sums[3] = sums[2] + value<SQUARES>(2);
     }
 };
 
@@ -100,43 +100,11 @@ __device__ __forceinline__ const unsigned char *wordOf(const unsigned char *p) {
     return reinterpret_cast<const unsigned char *>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t{3});
 }
 
-// The pixels at the ends of a row whose aligned words reach beyond the row, up to three at each end: read byte by byte. The
-// loads are started first, and what they bring is stored when the row's other pixels are.
-struct RowEnds {
-    static constexpr unsigned MAX_PIXELS = 3;
-    unsigned heads, tail_start, tail_end; // pixels 0 .. heads - 1 and tail_start .. tail_end - 1
-    unsigned char head[MAX_PIXELS], tail[MAX_PIXELS];
-
-    // row: the warp's first pixel, which is the row's first if at_start; cols: pixels from there on; skew: of `row`.
-    __device__ void load(const unsigned char *row, unsigned cols, unsigned skew, bool at_start) {
-        const unsigned words_end = (cols + skew) & ~3u; // of the words inside the row, counted from the first word
-        heads = at_start ? min(cols, (4 - skew) % 4) : 0;
-        tail_start = words_end - min(words_end, skew);
-        tail_end = min(cols, unsigned(WARP_COLS));
-#pragma unroll
-        for (unsigned i = 0; i < MAX_PIXELS; ++i) {
-            if (i < heads)
-                head[i] = __ldg(row + i);
-            if (tail_start + i < tail_end)
-                tail[i] = __ldg(row + tail_start + i);
-        }
-    }
-    __device__ void store(unsigned char *to) const {
-#pragma unroll
-        for (unsigned i = 0; i < MAX_PIXELS; ++i) {
-            if (i < heads)
-                to[i] = head[i];
-            if (tail_start + i < tail_end)
-                to[tail_start + i] = tail[i];
-        }
-    }
-};
-
 // Bytes from any address: a lane loads one aligned word of each row, all rows in flight together, and shifts it together with
 // the next lane's. Only words inside their row are read.
 template<int ROWS>
-__device__ __forceinline__ void loadRowsAnywhere(Pixels4<unsigned char> *to, const SlabParams &slab, unsigned x, unsigned y,
-                                                 unsigned lane) {
+__device__ __forceinline__ void loadRowsUnaligned(Pixels4<unsigned char> *to, const SlabParams &slab, unsigned x,
+                                                  unsigned y, unsigned lane) {
     static_assert(ROWS <= 32, "a lane has the last word and the ends of a row");
     const unsigned cols = slab.cols - min(slab.cols, x), rows = cols > 0 ? slab.rows - min(slab.rows, y) : 0;
     const unsigned char *const start = slab.src + y * slab.step + x;
@@ -153,17 +121,28 @@ __device__ __forceinline__ void loadRowsAnywhere(Pixels4<unsigned char> *to, con
         words[k] = loadPixelWord(wordOf(start + k * slab.step) + 4 * lane, (k < rows) & (skew(k) - min_skew < skews));
     const uint32_t last_word = // of row `lane`, and so are its ends
         loadPixelWord(wordOf(start + lane * slab.step) + WARP_COLS, has_row && WARP_COLS + 4 <= cols + skew(lane));
-    RowEnds ends;
-    if (has_ends && has_row)
-        ends.load(start + lane * slab.step, cols, skew(lane), x == 0);
+    // The pixels of row `lane` whose words reach beyond it, up to three at each end: byte by byte, loaded first, stored last.
+    const unsigned words_end = (cols + skew(lane)) & ~3u, heads = x == 0 ? min(cols, (4 - skew(lane)) % 4) : 0,
+                   tail = words_end - min(words_end, skew(lane)), tail_end = min(cols, unsigned(WARP_COLS));
+    const auto forEnds = [&](auto act) {
+        if (has_ends && has_row)
+#pragma unroll
+            for (unsigned i = 0; i < 3; ++i) {
+                if (i < heads)
+                    act(i, i);
+                if (tail + i < tail_end)
+                    act(3 + i, tail + i);
+            }
+    };
+    unsigned char ends[6];
+    forEnds([&](unsigned i, unsigned pixel) { ends[i] = __ldg(start + lane * slab.step + pixel); });
 #pragma unroll
     for (unsigned k = 0; k < ROWS; ++k) {
         const uint32_t of_next_lane = __shfl_down_sync(FULL_WARP, words[k], 1), last = __shfl_sync(FULL_WARP, last_word, k);
         to[32 * k + lane].packed = __funnelshift_r(words[k], lane < 31 ? of_next_lane : last, 8 * skew(k));
     }
     __syncwarp();
-    if (has_ends && has_row)
-        ends.store(reinterpret_cast<unsigned char *>(to + 32 * lane));
+    forEnds([&](unsigned i, unsigned pixel) { reinterpret_cast<unsigned char *>(to + 32 * lane)[pixel] = ends[i]; });
 }
 
 // Starts copying columns x .. x + 127 of rows y .. y + ROWS - 1 to `to`, [row][lane], zero outside the image. `whole`: all
@@ -179,16 +158,16 @@ __device__ inline void loadRows(Pixels4<Pixel> *to, const SlabParams &slab, unsi
         for (unsigned k = 0; k < ROWS; k += ROWS_AT_ONCE, row += ROWS_AT_ONCE * slab.step)
             copyPixels16(reinterpret_cast<char *>(to + 32 * k) + 16 * lane, row);
     } else if constexpr (sizeof(Pixel) == 1) {
-        loadRowsAnywhere<ROWS>(to, slab, x, y, lane);
+        loadRowsUnaligned<ROWS>(to, slab, x, y, lane);
     } else {
-        const bool aligned = slab.src_aligned16 && x + 4 * lane + 4 <= slab.cols;
-        const unsigned cols = slab.cols - min(slab.cols, x);
+        const auto pixel = [&](unsigned k, unsigned i) {
+            return y + k < slab.rows && x + 4 * lane + i < slab.cols
+                       ? __ldg(reinterpret_cast<const Pixel *>(row) + 4 * lane + i)
+                       : Pixel(0);
+        };
 #pragma unroll 4
         for (unsigned k = 0; k < ROWS; ++k, row += slab.step)
-            if (aligned && y + k < slab.rows)
-                __pipeline_memcpy_async(to + 32 * k + lane, row + 4 * lane * sizeof(Pixel), sizeof *to);
-            else
-                to[32 * k + lane].loadPartial(row, 4 * lane, y + k < slab.rows ? cols : 0);
+            to[32 * k + lane].v = make_float4(pixel(k, 0), pixel(k, 1), pixel(k, 2), pixel(k, 3));
     }
     __pipeline_commit();
 }

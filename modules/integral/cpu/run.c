@@ -1,10 +1,12 @@
-/* The host backend's entry points: workspace, choice of the path, run. integral_host.h lists the other files. */
-#include "integral_host.h"
+/* The entry points of the host backend. rows.h lists the other files. */
+#include "integral/cpu/rows.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
     PIXELS_PER_THREAD = 65536,
+    BOXES_PER_THREAD = 4096,
     STREAM_BYTES = 4 << 20 /* tables from this size on bypass the caches: more than the L2 caches of two cores hold */
 };
 
@@ -48,16 +50,6 @@ static IntegralHostPath choosePath(const IntegralArgs *args) {
     return integral_host_supports(INTEGRAL_AVX2) ? INTEGRAL_AVX2 : INTEGRAL_GENERIC;
 }
 
-/* Row 0; of a flat image it is as long as all others. */
-static void zeroFirstRow(cusMat *table, int threads) {
-    enum { SHARE = 1 << 20 };
-    const size_t bytes = cusi_rowBytes(table);
-    (void)threads; /* without OpenMP */
-#pragma omp parallel for schedule(static) num_threads(threads) if (bytes > SHARE)
-    for (int64_t at = 0; at < (int64_t)bytes; at += SHARE)
-        memset((char *)table->data + at, 0, bytes - (size_t)at < SHARE ? bytes - (size_t)at : SHARE);
-}
-
 cusStatus integral_host_run(const char *function, const IntegralArgs *args) {
     (void)function;
     const int rows = args->src->rows, cols = args->src->cols;
@@ -66,14 +58,34 @@ cusStatus integral_host_run(const char *function, const IntegralArgs *args) {
     while (threads > 1 && workspaceFor(threads, rows, cols) > args->workspace_bytes)
         --threads;
     if (args->sum)
-        zeroFirstRow(args->sum, threads);
+        memset(args->sum->data, 0, cusi_rowBytes(args->sum));
     if (args->sqsum)
-        zeroFirstRow(args->sqsum, threads);
-    if (cols <= (args->src->type == CUS_8UC1 ? INTEGRAL_THIN_BYTE_COLS : INTEGRAL_THIN_FLOAT_COLS))
-        integral_runThin(args, choosePath(args), threads);
-    else if (args->src->type == CUS_8UC1)
+        memset(args->sqsum->data, 0, cusi_rowBytes(args->sqsum));
+    if (args->src->type == CUS_8UC1)
         integral_runBytes(args, choosePath(args), threads);
     else
         integral_runFloats(args, choosePath(args), threads);
+    return CUS_OK;
+}
+
+/* ---- Sums over rectangles: four reads each ----------------------------------------------------------------------- */
+
+cusStatus integral_host_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums) {
+    const int64_t rows = table->rows - 1, cols = table->cols - 1;
+    const int useful = boxes->rows / BOXES_PER_THREAD + 1;
+    const int threads = useful < cusi_maxThreads() ? useful : cusi_maxThreads();
+    (void)threads; /* unused without OpenMP */
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int k = 0; k < boxes->rows; ++k) {
+        const int32_t *box = INTEGRAL_ROW(const int32_t, boxes, k);
+        const int32_t x = box[0], y = box[1], width = box[2], height = box[3];
+        double *sum = INTEGRAL_ROW(double, sums, k);
+        if (x < 0 || y < 0 || width < 0 || height < 0 || (int64_t)x + width > cols || (int64_t)y + height > rows)
+            *sum = (double)NAN;
+        else if (table->type == CUS_32SC1)
+            *sum = cusBoxSum32S(table->data, table->step, x, y, width, height);
+        else
+            *sum = cusBoxSum64F(table->data, table->step, x, y, width, height);
+    }
     return CUS_OK;
 }

@@ -7,26 +7,35 @@
 #define CUSI_INTEGRAL_LOOKBACK_CUH
 
 #include "cuda.cuh"
-#include "integral_params.cuh"
+#include "integral/cuda/tile.cuh"
 
 #include <cstring>
 
 namespace cusi::integral {
 
-// N neighboring sums as they are published: 32 bits of payload a word (two 16-bit sums together), the epoch above. Compact,
-// as they are read many times through the cache that the tables go through too.
+// N neighboring sums in format T as they are published. Compact, since they are read many times through the cache that the
+// tables go through too.
 template<class T, unsigned N>
 struct Published {
-    static constexpr unsigned WORDS = N * sizeof(T) / 4;
+    static constexpr unsigned BITS = FORMAT_BITS<T>, WORDS = N * sizeof(T) / 4;
     TaggedWord words[WORDS];
 
-    __device__ static void store(TaggedWord *at, const T (&v)[N], uint32_t epoch) {
-        uint32_t payload[WORDS];
-        memcpy(payload, v, sizeof v);
+    template<class Sum>
+    __device__ static void store(TaggedWord *at, const Sum (&v)[N], uint32_t epoch) {
         TaggedWord w[WORDS];
 #pragma unroll
-        for (unsigned i = 0; i < WORDS; ++i)
-            w[i] = static_cast<TaggedWord>(epoch) << EPOCH_SHIFT | payload[i];
+        for (unsigned i = 0; i < WORDS; ++i) {
+            w[i] = static_cast<TaggedWord>(epoch) << EPOCH_SHIFT;
+            if constexpr (sizeof(T) == 2) {
+                w[i] |= static_cast<TaggedWord>(v[2 * i + 1]) << BITS | v[2 * i];
+            } else if constexpr (sizeof(T) == 4) {
+                w[i] |= v[i];
+            } else {
+                uint32_t halves[2];
+                memcpy(halves, &v[i / 2], sizeof halves);
+                w[i] |= halves[i % 2];
+            }
+        }
         if constexpr (WORDS == 1)
             storeRelaxedEvictLast(at, w[0]);
         else
@@ -51,58 +60,19 @@ struct Published {
     }
     template<class Acc>
     __device__ void addTo(Acc (&sums)[N]) const {
-        uint32_t payload[WORDS];
 #pragma unroll
-        for (unsigned i = 0; i < WORDS; ++i)
-            payload[i] = static_cast<uint32_t>(words[i]);
-        T v[N];
-        memcpy(v, payload, sizeof v);
-#pragma unroll
-        for (unsigned i = 0; i < N; ++i)
-            sums[i] += static_cast<Acc>(v[i]);
-    }
-};
-
-// Two sums of 17 bits in one word.
-template<>
-struct Published<Bits17, 2> {
-    TaggedWord word;
-
-    __device__ static void store(TaggedWord *at, const uint32_t (&v)[2], uint32_t epoch) {
-        storeRelaxedEvictLast(at,
-                              static_cast<TaggedWord>(epoch) << EPOCH_SHIFT | static_cast<TaggedWord>(v[1]) << 17 | v[0]);
-    }
-    __device__ void load(const TaggedWord *at) { word = loadRelaxedEvictLast(at); }
-    __device__ bool isComplete(uint32_t epoch) const { return word >> EPOCH_SHIFT == epoch; }
-    template<class Acc>
-    __device__ void addTo(Acc (&sums)[2]) const {
-        sums[0] += static_cast<Acc>(word & 0x1ffff);
-        sums[1] += static_cast<Acc>(word >> 17 & 0x1ffff);
-    }
-};
-
-// Four sums of 34 bits, a word each.
-template<>
-struct Published<Bits34, 4> {
-    TaggedWord words[4];
-
-    __device__ static void store(TaggedWord *at, const uint64_t (&v)[4], uint32_t epoch) {
-        const TaggedWord tag = static_cast<TaggedWord>(epoch) << EPOCH_SHIFT;
-        storeRelaxedEvictLast(at, tag | v[0], tag | v[1]);
-        storeRelaxedEvictLast(at + 2, tag | v[2], tag | v[3]);
-    }
-    __device__ void load(const TaggedWord *at) {
-        loadRelaxedEvictLast(at, words[0], words[1]);
-        loadRelaxedEvictLast(at + 2, words[2], words[3]);
-    }
-    __device__ bool isComplete(uint32_t epoch) const {
-        return words[0] >> EPOCH_SHIFT == epoch && words[1] >> EPOCH_SHIFT == epoch && words[2] >> EPOCH_SHIFT == epoch &&
-               words[3] >> EPOCH_SHIFT == epoch;
-    }
-    __device__ void addTo(uint64_t (&sums)[4]) const {
-#pragma unroll
-        for (unsigned i = 0; i < 4; ++i)
-            sums[i] += words[i] & ((TaggedWord{1} << EPOCH_SHIFT) - 1);
+        for (unsigned i = 0; i < N; ++i) {
+            if constexpr (sizeof(T) == 8) {
+                const uint32_t halves[2] = {static_cast<uint32_t>(words[2 * i]), static_cast<uint32_t>(words[2 * i + 1])};
+                Acc v;
+                memcpy(&v, halves, sizeof v);
+                sums[i] += v;
+            } else {
+                constexpr unsigned PER_WORD = 4 / sizeof(T);
+                const TaggedWord mask = (TaggedWord{1} << BITS) - 1;
+                sums[i] += static_cast<Acc>(words[i / PER_WORD] >> (i % PER_WORD * BITS) & mask);
+            }
+        }
     }
 };
 
@@ -115,11 +85,10 @@ __device__ inline TaggedWord *sumAt(TaggedWord *words, size_t index) {
 // Adds what tiles first .. end - 1 published, BATCH tiles at a time. The constructor starts loading; addTo() waits.
 template<class T, unsigned N, unsigned BATCH = 1>
 struct LookBack {
-    using Sums = Published<T, N>;
     const TaggedWord *at;
     size_t stride;
     unsigned count;
-    Sums batch[BATCH];
+    Published<T, N> batch[BATCH];
 
     // words: of tile 0; stride_: in sums, from tile to tile
     __device__ LookBack(const TaggedWord *words, size_t stride_, unsigned first, unsigned end)

@@ -1,0 +1,157 @@
+/* 8-bit sources: one band of rows per thread, the source read twice, the table written once. First the column totals of the
+ * bands are computed; they give the table row above each band; then the bands are written independently. */
+#include "integral/cpu/rows.h"
+
+#include <assert.h>
+#include <string.h>
+
+typedef struct Bands {
+    int count, rows;
+} Bands;
+
+static int bandStart(const Bands *bands, int band) {
+    assert(bands->count > 0);
+    return (int)((int64_t)bands->rows * band / bands->count);
+}
+
+/* ---- Workspace: for each band and table, column totals and the table row above the band -------------------------- */
+
+size_t integral_bytesWorkspace(int threads, int cols) {
+    return (size_t)threads * integral_padded((size_t)cols) * 4 * sizeof(uint64_t);
+}
+
+/* [sums, squares][band][column] */
+typedef struct BandMemory {
+    uint64_t *totals[2];
+    double *above[2]; /* or uint32_t */
+    size_t cols;      /* from band to band */
+} BandMemory;
+
+static BandMemory bandMemory(const IntegralArgs *args, const Bands *bands) {
+    BandMemory memory;
+    memory.cols = integral_padded((size_t)args->src->cols);
+    const size_t all = (size_t)bands->count * memory.cols;
+    memory.totals[0] = args->workspace;
+    memory.totals[1] = memory.totals[0] + all;
+    memory.above[0] = (double *)(void *)(memory.totals[1] + all);
+    memory.above[1] = memory.above[0] + all;
+    return memory;
+}
+
+/* ---- Column totals ----------------------------------------------------------------------------------------------- */
+
+/* Column totals of columns x .. x + n - 1 of one band, of pixels and of squares; NULL for those not requested. */
+static void bandTotals(const cusMat *src, const Bands *bands, int band, size_t x, size_t n, IntegralHostPath path,
+                       uint64_t *const totals[2]) {
+    (void)path; /* unused where there is only one path */
+    const int end = bandStart(bands, band + 1);
+    for (int k = 0; k < 2; ++k)
+        if (totals[k])
+            memset(totals[k] + x, 0, n * sizeof **totals);
+    for (int y = bandStart(bands, band); y < end; y += INTEGRAL_MAX_TOTAL_ROWS) {
+        const size_t rows = (size_t)(end - y < INTEGRAL_MAX_TOTAL_ROWS ? end - y : INTEGRAL_MAX_TOTAL_ROWS);
+        const uint8_t *first = INTEGRAL_ROW(const uint8_t, src, y) + x;
+#ifdef INTEGRAL_X86
+        if (path == INTEGRAL_AVX512 && totals[0] && totals[1]) {
+            integral_addTotalsAvx512(first, src->step, rows, n, totals[0] + x, totals[1] + x);
+            continue;
+        }
+#endif
+        for (int k = 0; k < 2; ++k)
+            if (totals[k])
+                integral_addTotals(first, src->step, rows, n, k, totals[k] + x);
+    }
+}
+
+/* The table row above `band`, without its column 0: the prefix sums of the column totals of the bands before it. */
+static void rowAboveBand(const uint64_t *totals, int band, size_t cols, int is64, void *row) {
+    uint64_t sum = 0;
+    for (size_t x = 0; x < cols; ++x) {
+        for (int k = 0; k < band; ++k)
+            sum += totals[(size_t)k * integral_padded(cols) + x];
+        if (is64)
+            ((double *)row)[x] = (double)sum;
+        else
+            ((uint32_t *)row)[x] = (uint32_t)sum;
+    }
+}
+
+/* ---- Writing a band ---------------------------------------------------------------------------------------------- */
+
+/* Rows start .. end - 1 of the tables. above: the rows above, without their column 0; with AVX-512, which writes past the
+ * caches, buffers for them that are overwritten. */
+static void writeBand(const cusMat *src, int start, int end, IntegralHostPath path, void *above[2],
+                      cusMat *const tables[2]) {
+    void (*row32)(const uint8_t *, size_t, const uint32_t *, uint32_t *) = integral_row32;
+#ifdef INTEGRAL_X86
+    if (path == INTEGRAL_AVX2)
+        row32 = integral_row32Avx2;
+#endif
+    const size_t n = (size_t)src->cols;
+    for (int y = start; y < end; ++y) {
+        const uint8_t *in = INTEGRAL_ROW(const uint8_t, src, y);
+        void *out[2] = {NULL, NULL};
+        for (int k = 0; k < 2; ++k) {
+            if (!tables[k])
+                continue;
+            const size_t entry = cusTypeSize(tables[k]->type);
+            char *const row = INTEGRAL_ROW(char, tables[k], y + 1);
+            memset(row, 0, entry);
+            out[k] = row + entry;
+            if (path == INTEGRAL_AVX512) /* rows that meet within a line: not streamed */
+                cusi_prefetchToWrite(row + cusi_rowBytes(tables[k]));
+        }
+#ifdef INTEGRAL_X86
+        if (path == INTEGRAL_AVX512) {
+            integral_rowAvx512(tables[0] ? CUS_DEPTH(tables[0]->type) : -1, tables[1] != NULL, in, n, above, out);
+            continue;
+        }
+#endif
+        for (int k = 0; k < 2; ++k) {
+            if (!tables[k])
+                continue;
+            if (tables[k]->type == CUS_64FC1)
+                integral_row64(in, n, k, above[k], out[k]);
+            else
+                row32(in, n, above[k], out[k]);
+            above[k] = out[k];
+        }
+    }
+#ifdef INTEGRAL_X86
+    _mm_sfence(); /* streamed stores complete before the parallel region ends */
+#endif
+}
+
+/* ---- Run --------------------------------------------------------------------------------------------------------- */
+
+void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int threads) {
+    const cusMat *src = args->src;
+    const Bands bands = {threads < src->rows ? threads : src->rows, src->rows};
+    const BandMemory memory = bandMemory(args, &bands);
+    const size_t cols = (size_t)src->cols;
+    const int count = bands.count;
+    /* The totals are shared out by tiles of columns too: the last band has none. */
+    const size_t share = (cols / (size_t)count + 63) / 64 * 64 + 64;
+    const size_t tile = share < INTEGRAL_MAX_TOTAL_COLS ? share : INTEGRAL_MAX_TOTAL_COLS;
+    const int tiles = (int)((cols + tile - 1) / tile);
+    cusMat *const tables[2] = {args->sum, args->sqsum};
+#pragma omp parallel num_threads(count)
+    {
+#pragma omp for schedule(static)
+        for (int unit = 0; unit < (count - 1) * tiles; ++unit) {
+            const size_t band = (size_t)(unit / tiles), x = (size_t)(unit % tiles) * tile;
+            uint64_t *const totals[2] = {tables[0] ? memory.totals[0] + band * memory.cols : NULL,
+                                         tables[1] ? memory.totals[1] + band * memory.cols : NULL};
+            bandTotals(src, &bands, (int)band, x, cols - x < tile ? cols - x : tile, path, totals);
+        }
+#pragma omp for schedule(static)
+        for (int band = 0; band < count; ++band) {
+            const int start = bandStart(&bands, band), end = bandStart(&bands, band + 1);
+            void *above[2] = {memory.above[0] + (size_t)band * memory.cols, memory.above[1] + (size_t)band * memory.cols};
+            for (int k = 0; k < 2; ++k)
+                if (tables[k])
+                    rowAboveBand(memory.totals[k], band, cols, tables[k]->type == CUS_64FC1, above[k]);
+            writeBand(src, start, end, path, above, tables);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+// The CUDA backend of integral: choice of tiles, workspace, one launch for each slab. By file, in the order of the data:
+//
+//   tile.cuh       tile shapes, formats of published sums, kernel parameters
+//   load.cuh       a tile's pixels into shared memory
+//   scan.cuh       sums inside a warp's rows
+//   lookback.cuh   publishing sums, adding up those of earlier tiles
+//   neighbors.cuh  sums inside the tile; what is left of and above it
+//   store.cuh      the table's entries
+//   kernel.cuh     the kernel, made of these stages
+#include "integral/backend.h"
+#include "integral/cuda/kernel.cuh"
+
+#include <algorithm>
+
+namespace cusi::integral {
+namespace {
+
+// ---- Workspace: the launch state, then the chains of each table -----------------------------------------------------
+
+// Fills in where a table's chains are: words `at` and on of the workspace. Returns the words up to the end of them, a
+// multiple of 16 bytes as each chain is. base: NULL to count only.
+template<class Tile, class T>
+size_t layOut(T &table, TaggedWord *base, size_t at, size_t tile_rows, size_t tile_cols) {
+    if constexpr (EXISTS<T>) {
+        const auto take = [&](size_t sums, size_t sum_bytes) {
+            TaggedWord *const start = base ? base + at : nullptr;
+            at += sums * sum_bytes / 4;
+            return start;
+        };
+        const size_t width = tile_cols * Tile::WIDTH, height = tile_rows * Tile::HEIGHT;
+        table.column_sums = take(tile_rows * width, sizeof(typename T::Column));
+        table.column_prefixes =
+            take(divUp(tile_rows, size_t(Tile::MIN_COLUMN_GROUP)) * width, sizeof(typename T::ColumnPrefix));
+        table.row_sums = take(tile_cols * height, sizeof(typename T::Row));
+        table.row_prefixes = take(divUp(tile_cols, size_t(tuning::GROUP)) * height, sizeof(typename T::Acc));
+        table.corner_sums = take(divUp(tile_rows * tile_cols, size_t{2}) * 2, sizeof(typename T::Acc));
+    }
+    return at;
+}
+
+// An image cut into slabs of equal height that keep to tuning::SLAB_BYTES, if they can.
+template<class Tile, class SumTable, class SquareTable>
+struct Slabs {
+    size_t tile_rows, tile_cols, slab_tile_rows;
+
+    Slabs(size_t rows, size_t cols)
+        : tile_rows(divUp(rows, size_t(Tile::HEIGHT))), tile_cols(divUp(cols, size_t(Tile::WIDTH))) {
+        constexpr size_t GROUP = Tile::MIN_COLUMN_GROUP;
+        const size_t slabs = divUp(
+            tile_rows, std::clamp<size_t>(tuning::SLAB_BYTES / bytes(GROUP) * GROUP, 1, MAX_SLAB_ROWS / Tile::HEIGHT));
+        slab_tile_rows = divUp(tile_rows, slabs);
+    }
+    size_t bytes(size_t some_tile_rows) const {
+        SumTable sums;
+        SquareTable squares;
+        const size_t words = layOut<Tile>(sums, nullptr, 0, some_tile_rows, tile_cols);
+        return layOut<Tile>(squares, nullptr, words, some_tile_rows, tile_cols) * sizeof(TaggedWord);
+    }
+    // Enough for every image up to this size.
+    size_t maxBytes() const {
+        return sizeof(LaunchState) + std::min(bytes(tile_rows), std::max(tuning::SLAB_BYTES, bytes(1)));
+    }
+};
+
+template<class SumTable, class SquareTable, class... Tiles>
+size_t maxBytes(size_t rows, size_t cols) {
+    return std::max({Slabs<Tiles, SumTable, SquareTable>(rows, cols).maxBytes()...});
+}
+
+// ---- Launches -------------------------------------------------------------------------------------------------------
+
+// The order in which floats are added must not depend on which tables are requested: their slabs and groups are always
+// those for both.
+template<class Pixel, class T>
+using LayoutTable = std::conditional_t<std::is_same_v<Pixel, float>, Floats64, T>;
+
+template<class T>
+constexpr size_t accBytes() {
+    if constexpr (EXISTS<T>)
+        return sizeof(typename T::Acc);
+    else
+        return 0;
+}
+
+// Tiles in a group of the column chain: a power of two.
+template<class Tile, class Pixel, class SumTable, class SquareTable>
+unsigned columnGroup(unsigned cols) {
+    const size_t bytes_per_pixel =
+        sizeof(Pixel) + accBytes<LayoutTable<Pixel, SumTable>>() + accBytes<LayoutTable<Pixel, SquareTable>>();
+    const size_t tiles = divUp(tuning::GROUP_BYTES, size_t{cols} * Tile::HEIGHT * bytes_per_pixel);
+    unsigned group = Tile::MIN_COLUMN_GROUP;
+    while (group < tiles && group < tuning::MAX_COLUMN_GROUP)
+        group *= 2;
+    return group;
+}
+
+// Throttles the writes of a launch whose tiles do not all fit on the GPU at once.
+template<class Tile>
+void throttleWrites(SlabParams &slab, unsigned multiprocessors) {
+    const unsigned resident = multiprocessors * Tile::BLOCKS_PER_SM;
+    const bool throttled = Tile::THROTTLED && slab.tile_rows * slab.tile_cols > resident;
+    slab.max_writers = throttled ? divUp(multiprocessors * tuning::WRITERS, tuning::WRITERS_PER_SMS) : 0;
+    slab.start_interval = divUp(tuning::START_INTERVAL, multiprocessors);
+    slab.first_wave = throttled ? resident : 0;
+}
+
+template<class T>
+void bindTable(T &table, const cusMat *mat) {
+    if constexpr (EXISTS<T>) {
+        table.out = static_cast<typename T::Entry *>(mat->data);
+        table.step = mat->step;
+    }
+}
+
+template<class T>
+void advanceRows(T &table, unsigned rows) {
+    if constexpr (EXISTS<T>)
+        table.out = rowOf(table.out, table.step, rows);
+}
+
+template<class Tile, class Pixel, class SumTable, class SquareTable>
+cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned multiprocessors, cudaStream_t stream) {
+    const cusMat &src = *args.src;
+    const unsigned rows = static_cast<unsigned>(src.rows);
+    const Slabs<Tile, LayoutTable<Pixel, SumTable>, LayoutTable<Pixel, SquareTable>> slabs(rows,
+                                                                                           static_cast<size_t>(src.cols));
+    SlabParams slab = {};
+    slab.step = src.rows > 1 ? src.step : 0;
+    slab.cols = static_cast<unsigned>(src.cols);
+    slab.tile_cols = static_cast<unsigned>(slabs.tile_cols);
+    slab.column_group = columnGroup<Tile, Pixel, SumTable, SquareTable>(slab.cols);
+    slab.state = static_cast<LaunchState *>(args.workspace);
+    slab.src_aligned16 = isAligned(src, 16);
+    slab.tables_aligned16 = (!args.sum || isAligned(*args.sum, 16)) && (!args.sqsum || isAligned(*args.sqsum, 16));
+    SumTable sum;
+    SquareTable squares;
+    TaggedWord *const chains = reinterpret_cast<TaggedWord *>(slab.state + 1);
+    const size_t sum_words = layOut<Tile>(sum, chains, 0, slabs.slab_tile_rows, slabs.tile_cols),
+                 words = layOut<Tile>(squares, chains, sum_words, slabs.slab_tile_rows, slabs.tile_cols);
+    bindTable(sum, args.sum);
+    bindTable(squares, args.sqsum);
+    if (!args.workspace_is_ready)
+        CUSI_CUDA(function, cudaMemsetAsync(slab.state, 0, sizeof *slab.state + words * sizeof(TaggedWord), stream));
+    const auto kernel = integralKernel<Pixel, SumTable, SquareTable, Tile>;
+    constexpr size_t SCANS = SCAN_BYTES<Pixel, SquareTable, Tile>, MAX_BYTES = SCANS + Tile::WARPS * STAGE_BYTES;
+    const bool all_whole = src.cols % WARP_COLS == 0 && src.rows % Tile::WARP_ROWS == 0;
+    const size_t shared_bytes = all_whole && slab.tables_aligned16 ? SCANS : MAX_BYTES;
+    if (shared_bytes > 0) // may be, with the static shared memory, more than the default limit
+        CUSI_CUDA(function,
+                  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(MAX_BYTES)));
+    const unsigned slab_rows = static_cast<unsigned>(std::min<size_t>(rows, slabs.slab_tile_rows * Tile::HEIGHT));
+    for (unsigned y = 0; y < rows; y += slab_rows) {
+        slab.src = static_cast<const unsigned char *>(src.data) + y * src.step;
+        slab.rows = std::min(slab_rows, rows - y);
+        slab.tile_rows = divUp(slab.rows, unsigned(Tile::HEIGHT));
+        slab.is_top = y == 0;
+        throttleWrites<Tile>(slab, multiprocessors);
+        CUS_TRY(launchOverlapped(function, kernel, slab.tile_rows * slab.tile_cols, Tile::THREADS, shared_bytes, stream,
+                                 slab, sum, squares));
+        advanceRows(sum, slab_rows);
+        advanceRows(squares, slab_rows);
+    }
+    return CUS_OK;
+}
+
+// Chooses the tiles by the size of the image.
+template<class Pixel, class SumTable, class SquareTable>
+cusStatus launchIntegral(const char *function, const IntegralArgs &args, cudaStream_t stream) {
+    const int rows = args.src->rows, cols = args.src->cols;
+    int multiprocessors = 0;
+    CUSI_CUDA(function, cusi::multiprocessors(&multiprocessors));
+    const auto with = [&](auto shape) {
+        return launchTiles<decltype(shape), Pixel, SumTable, SquareTable>(function, args,
+                                                                          static_cast<unsigned>(multiprocessors), stream);
+    };
+    const auto fits = [&](auto shape) { // all tiles at once
+        using Tile = decltype(shape);
+        return static_cast<size_t>(divUp(rows, Tile::HEIGHT)) * divUp(cols, Tile::WIDTH) <=
+               static_cast<size_t>(multiprocessors) * Tile::BLOCKS_PER_SM;
+    };
+    const bool narrow = cols <= tuning::MAX_NARROW_COLS && rows / tuning::NARROW_SHAPE >= cols;
+    if constexpr (std::is_same_v<Pixel, float>)
+        return with(tuning::Float());
+    else if constexpr (!std::is_same_v<SumTable, Sums32> || EXISTS<SquareTable>)
+        return fits(tuning::Small64())              ? with(tuning::Small64())
+               : narrow || fits(tuning::Medium64()) ? with(tuning::Medium64())
+                                                    : with(tuning::Large64());
+    else
+        return narrow || fits(tuning::Small32()) ? with(tuning::Small32())
+               : fits(tuning::Large32())         ? with(tuning::Medium32())
+                                                 : with(tuning::Large32());
+}
+
+template<class Pixel, class SumTable, class SquareTable>
+cusStatus launchRequested(const char *function, const IntegralArgs &args, cudaStream_t stream) {
+    if (!args.sqsum)
+        return launchIntegral<Pixel, SumTable, NoTable>(function, args, stream);
+    return launchIntegral<Pixel, SumTable, SquareTable>(function, args, stream);
+}
+
+// ---- Sums over rectangles: one thread each, four reads --------------------------------------------------------------
+
+template<bool IS_64F>
+__global__ void boxSumsKernel(const char *table, size_t step, int rows, int cols, const char *boxes, size_t boxes_step,
+                              char *sums, size_t sums_step, unsigned count) {
+    const unsigned k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k >= count)
+        return;
+    const int *box = reinterpret_cast<const int *>(boxes + k * boxes_step);
+    const int x = box[0], y = box[1], width = box[2], height = box[3];
+    double sum = nan("");
+    if (x >= 0 && y >= 0 && width >= 0 && height >= 0 && static_cast<long long>(x) + width <= cols &&
+        static_cast<long long>(y) + height <= rows)
+        sum = IS_64F ? cusBoxSum64F(table, step, x, y, width, height) : cusBoxSum32S(table, step, x, y, width, height);
+    *reinterpret_cast<double *>(sums + k * sums_step) = sum;
+}
+
+} // namespace
+} // namespace cusi::integral
+
+// ---- What backend.h declares ----------------------------------------------------------------------------------------
+
+using namespace cusi::integral;
+
+cusStatus integral_cuda_workspace(const char *, int rows, int cols, size_t *bytes) {
+    const size_t height = static_cast<size_t>(rows), width = static_cast<size_t>(cols);
+    *bytes = std::max({maxBytes<Sums32, NoTable, tuning::Small32, tuning::Medium32, tuning::Large32>(height, width),
+                       maxBytes<Sums64, Squares64, tuning::Small64, tuning::Medium64, tuning::Large64>(height, width),
+                       maxBytes<Floats64, Floats64, tuning::Float>(height, width)});
+    return CUS_OK;
+}
+
+cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream) {
+    if (args->src->type != CUS_8UC1)
+        return !args->sum ? launchIntegral<float, NoTable, Floats64>(function, *args, stream)
+                          : launchRequested<float, Floats64, Floats64>(function, *args, stream);
+    if (!args->sum)
+        return launchIntegral<unsigned char, NoTable, Squares64>(function, *args, stream);
+    return args->sum->type == CUS_32SC1 ? launchRequested<unsigned char, Sums32, Squares64>(function, *args, stream)
+                                        : launchRequested<unsigned char, Sums64, Squares64>(function, *args, stream);
+}
+
+cusStatus integral_cuda_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream) {
+    constexpr unsigned THREADS = 256;
+    const unsigned count = static_cast<unsigned>(boxes->rows);
+    const auto kernel = table->type == CUS_64FC1 ? boxSumsKernel<true> : boxSumsKernel<false>;
+    return cusi::launch("cusBoxSums", kernel, cusi::divUp(count, THREADS), THREADS, 0, stream,
+                        static_cast<const char *>(table->data), table->step, table->rows - 1, table->cols - 1,
+                        static_cast<const char *>(boxes->data), boxes->step, static_cast<char *>(sums->data), sums->step,
+                        count);
+}

@@ -1,0 +1,149 @@
+// The integral kernel: one pass, in which the source is read once and each table written once. A block computes one tile.
+//
+// Blocks take the tiles row by row, so a block waits only for blocks with smaller numbers. Like CUB's, the look-back relies
+// on blocks being started in the order of blockIdx.
+//
+// Bandwidth rises when concurrent writes are close together. So in images with more tiles than fit on the GPU at once,
+// writes are throttled: the first blocks start one after the other, and only the next few tiles in order are written at a
+// time. Loads of a multiprocessor that is storing take up to 2000 cycles, and so do spilled registers: look-backs must take
+// few round trips.
+#ifndef CUSI_INTEGRAL_KERNEL_CUH
+#define CUSI_INTEGRAL_KERNEL_CUH
+
+#include "integral/cuda/store.cuh"
+
+namespace cusi::integral {
+
+template<class Tile>
+__device__ __forceinline__ void setPosition(Position &at, const SlabParams &slab) {
+    at.lane = threadIdx.x % 32;
+    at.warp = threadIdx.x / 32;
+    at.warp_x = at.warp % Tile::WARPS_X;
+    at.warp_y = at.warp / Tile::WARPS_X;
+    at.tile_y = blockIdx.x / slab.tile_cols;
+    at.tile_x = blockIdx.x - at.tile_y * slab.tile_cols;
+}
+
+// The first blocks of a throttled launch start one after the other.
+__device__ __forceinline__ void staggerStart(const SlabParams &slab) {
+    if (blockIdx.x < slab.first_wave) {
+        const long long start = clock64(), wait = static_cast<long long>(blockIdx.x) * slab.start_interval;
+        while (clock64() - start < wait) {
+        }
+    }
+}
+
+// Waits until all but the last max_writers tiles before this one are written.
+__device__ inline void awaitTurnToWrite(const SlabParams &slab, uint32_t tiles_before) {
+    const uint32_t tiles = tiles_before + blockIdx.x - slab.max_writers + 1;
+    uint32_t written;
+    do
+        written = loadRelaxed(&slab.state->tiles_written);
+    while (static_cast<int32_t>(written - tiles) < 0);
+}
+
+// A barrier for the warps that look back along the rows.
+template<unsigned THREADS>
+__device__ inline void syncRowWarps() {
+    asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
+}
+
+// Finds what is left of the tile, in parts; for both tables together, since the number of round trips decides the time.
+template<class First, class... More>
+__device__ inline void lookBackRows(const Position &at, First first, More... more) {
+    static_assert(((First::PARTS == More::PARTS) && ...), "their threads have the same rows");
+    for (unsigned tile = first.firstTile(); tile < at.tile_x; tile += First::PARTS) {
+        do
+            first.load(), (more.load(), ...);
+        while (!(first.isComplete(at.epoch) && ... && more.isComplete(at.epoch)));
+        first.add(), (more.add(), ...);
+    }
+    first.store(), (more.store(), ...);
+}
+
+// Dynamic shared memory of the scans.
+template<class Pixel, class SquareTable, class Tile>
+constexpr size_t SCAN_BYTES = EXISTS<SquareTable>
+                                  ? sizeof(uint32_t[Tile::THREADS]) * RowScan<Pixel, true, Tile::WARP_ROWS>::SHARED_WORDS
+                                  : 0;
+
+template<class Pixel, class SumTable, class SquareTable, class Tile>
+__global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
+    integralKernel(const SlabParams slab, const SumTable sum_table, const SquareTable square_table) {
+    constexpr bool BOTH = EXISTS<SumTable> && EXISTS<SquareTable>;
+    constexpr unsigned FIRST_ROW_WARP = (BOTH ? 2 : 1) * Tile::WARPS_X;
+    using Sums = TableTile<Pixel, false, SumTable, Tile, BOTH>;
+    using Squares = TableTile<Pixel, true, SquareTable, Tile, BOTH>;
+    __shared__ alignas(16) Pixels4<Pixel> shared_pixels[Tile::WARPS * Tile::WARP_ROWS][32];
+    __shared__ typename Sums::Shared sum_shared;
+    __shared__ typename Squares::Shared squares_shared;
+    __shared__ uint32_t epoch, tiles_before;
+    extern __shared__ __align__(16) uint32_t scan_memory[]; // then, if rows are staged, StagedRow for each warp
+    startInOrder();
+    if (threadIdx.x == 0) {
+        const uint2 state = __ldcg(reinterpret_cast<const uint2 *>(slab.state));
+        epoch = max((state.x + 1) & MAX_EPOCH, 1u);
+        tiles_before = state.y;
+    }
+    Position at;
+    setPosition<Tile>(at, slab);
+    const unsigned x = at.tile_x * Tile::WIDTH + at.warp_x * WARP_COLS,
+                   y = at.tile_y * Tile::HEIGHT + at.warp_y * Tile::WARP_ROWS;
+    const bool whole = y + Tile::WARP_ROWS <= slab.rows && x + WARP_COLS <= slab.cols;
+    Pixels4<Pixel> *const warp_pixels = shared_pixels[at.warp * Tile::WARP_ROWS];
+    staggerStart(slab);
+    loadRows<Tile::WARP_ROWS>(warp_pixels, slab, x, y, at.lane, whole && slab.src_aligned16);
+    const PixelRows<Pixel> pixels = {warp_pixels + at.lane};
+    Sums sums(sum_shared, sum_table, slab, at, scan_memory);
+    Squares squares(squares_shared, square_table, slab, at, scan_memory);
+    const auto forTables = [&](const auto &step) {
+        if constexpr (EXISTS<SumTable>)
+            step(sums);
+        if constexpr (EXISTS<SquareTable>)
+            step(squares);
+    };
+    __pipeline_wait_prior(0);
+    __syncwarp();
+    forTables([&](auto &table) { table.sumTile(pixels); });
+    __syncthreads();
+    // Publishes the tile's sums and finds what is left of and above it.
+    at.epoch = epoch;
+    if (at.warp < FIRST_ROW_WARP) {
+        forTables([](auto &table) { table.lookBackColumns(); });
+    } else {
+        forTables([](auto &table) { table.publishRows(); });
+        if constexpr (BOTH)
+            lookBackRows(at, sums.rowLookBack(), squares.rowLookBack());
+        else
+            forTables([&](auto &table) { lookBackRows(at, table.rowLookBack()); });
+        syncRowWarps<Tile::THREADS - 32 * FIRST_ROW_WARP>();
+        forTables([](auto &table) { table.lookBackCorner(); });
+    }
+    __syncthreads();
+    forTables([](auto &table) { table.computeWarpStarts(); });
+    // The last tile has waited, directly or through others, for words of every block, so all have read the state.
+    if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1) {
+        slab.state->epoch = at.epoch;
+        slab.state->tiles_before = tiles_before + (slab.max_writers ? gridDim.x : 0);
+    }
+    // A warp that computes no starts polls meanwhile.
+    if (threadIdx.x == Tile::THREADS - 32 && slab.max_writers && blockIdx.x >= slab.max_writers)
+        awaitTurnToWrite(slab, tiles_before);
+    const unsigned valid_rows = slab.rows - min(slab.rows, y);
+    void *const stage = scan_memory + (SCAN_BYTES<Pixel, SquareTable, Tile> + at.warp * STAGE_BYTES) / sizeof(uint32_t);
+    if constexpr (EXISTS<SumTable>) {
+        TableWriter<Sums> writer(sums);
+        __syncthreads();
+        writer.write(pixels, valid_rows, whole, stage);
+    } else {
+        __syncthreads();
+    }
+    if constexpr (EXISTS<SquareTable>)
+        TableWriter<Squares>(squares).write(pixels, valid_rows, whole, stage);
+    if (threadIdx.x == 0 && slab.max_writers) // relaxed: the count matters, not the contents
+        addRelaxed(&slab.state->tiles_written, 1);
+}
+
+} // namespace cusi::integral
+
+#endif

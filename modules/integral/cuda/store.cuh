@@ -1,0 +1,256 @@
+// Writing the table: a warp completes the entries of its rows and stores them in whole sectors, whatever the alignment.
+#ifndef CUSI_INTEGRAL_STORE_CUH
+#define CUSI_INTEGRAL_STORE_CUH
+
+#include "integral/cuda/neighbors.cuh"
+
+namespace cusi::integral {
+
+// ---- Entries --------------------------------------------------------------------------------------------------------
+
+// 64-bit integer sums carry the exponent of 2^52 in their upper bits: below 2^52, which covers every table that fits in
+// device memory, they are the bits of the double 2^52 + sum.
+template<class Acc>
+constexpr Acc BIAS = 0;
+template<>
+constexpr uint64_t BIAS<uint64_t> = 0x4330000000000000u;
+
+__device__ inline uint32_t toEntry(uint32_t v) {
+    return v;
+}
+__device__ inline double toEntry(double v) {
+    return v;
+}
+__device__ inline double toEntry(uint64_t v) {
+    return __longlong_as_double(static_cast<long long>(v)) - 4503599627370496.0;
+}
+
+// ---- One row of a warp ----------------------------------------------------------------------------------------------
+
+// Four 8-byte entries are one 32-byte sector, but two stores. Pairs of lanes swap halves, so that each store of the warp
+// writes whole sectors: first those of the even lanes, then those of the odd ones. to: where the lane's entries belong.
+template<class T>
+__device__ __forceinline__ void storePaired(T *to, const T (&v)[4], unsigned lane) {
+    const bool odd = lane % 2;
+    const T half[2] = {__shfl_xor_sync(FULL_WARP, odd ? v[0] : v[2], 1), __shfl_xor_sync(FULL_WARP, odd ? v[1] : v[3], 1)};
+    const T first[2] = {odd ? half[0] : v[0], odd ? half[1] : v[1]};
+    const T second[2] = {odd ? v[2] : half[0], odd ? v[3] : half[1]};
+    T *const pair = to - (odd ? 2 : 0);
+    store16EvictFirst(pair, first);
+    store16EvictFirst(pair + 4, second);
+}
+
+// Entries x .. x + 3 of every lane, contiguous over the warp, from a 16-byte boundary on.
+template<class T>
+__device__ __forceinline__ void storeAligned(T *row, unsigned x, const T (&v)[4], unsigned lane) {
+    if constexpr (sizeof(T) == 4)
+        store16EvictFirst(row + x, v);
+    else
+        storePaired(row + x, v, lane);
+}
+
+// ---- Rows at any address, of any length -----------------------------------------------------------------------------
+
+// Not kept in any cache, like store16EvictFirst().
+__device__ __forceinline__ void storeEvictFirst(uint32_t *p, uint32_t v) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.global.L1::no_allocate.L2::cache_hint.b32 [%0], %1, %2;" ::"l"(p), "r"(v), "l"(policyEvictFirst())
+                 : "memory");
+#else
+    __stcs(p, v);
+#endif
+}
+__device__ __forceinline__ void storeEvictFirst(double *p, double v) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("st.global.L1::no_allocate.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(p), "d"(v), "l"(policyEvictFirst())
+                 : "memory");
+#else
+    __stcs(p, v);
+#endif
+}
+
+// Such rows pass through shared memory: lanes put four neighboring entries each and take every 32nd, so that what a warp
+// stores at a time is contiguous. There are no branches and no shuffles.
+template<class T>
+struct StagedRow {
+    alignas(16) T entries[WARP_COLS];
+
+    __device__ __forceinline__ void put(const T (&v)[4], unsigned lane) {
+#pragma unroll
+        for (unsigned p = 0; p < sizeof v / 16; ++p) {
+            uint4 vector;
+            memcpy(&vector, v + p * 16 / sizeof(T), sizeof vector);
+            reinterpret_cast<uint4 *>(entries + 4 * lane)[p] = vector;
+        }
+    }
+    // to: the warp's first entry in the row; end: entries to write
+    __device__ __forceinline__ void write(T *to, unsigned end, unsigned lane) const {
+        const T *const from = entries + lane;
+        const T v[4] = {from[0], from[32], from[64], from[96]};
+        to += lane;
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+            if (lane + 32 * i < end)
+                storeEvictFirst(to + 32 * i, v[i]);
+    }
+};
+
+// Shared memory of a warp for rows on their way: two of 32 bits, or one of 64.
+constexpr size_t STAGE_BYTES = sizeof(StagedRow<double>);
+template<class T>
+constexpr unsigned STAGED_ROWS = STAGE_BYTES / sizeof(StagedRow<T>);
+
+// ---- The rows of a warp ---------------------------------------------------------------------------------------------
+
+// Writes the rows of one warp to one table. A lane holds entries x .. x + 3 of the row above: the sums over the columns
+// before each.
+template<class Tile>
+struct TableWriter;
+template<class Pixel, bool SQUARES, class T, class Tile, bool BOTH>
+struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
+    using Work = TableTile<Pixel, SQUARES, T, Tile, BOTH>;
+    using Acc = typename T::Acc;
+    using Entry = typename T::Entry;
+    using Sum = typename Work::Sum;
+    using Scan = typename Work::Scan;
+    static constexpr int ROWS = Tile::WARP_ROWS;
+    const Scan &scan;
+    const typename Work::Shared &shared;
+    const SlabParams &slab;
+    const Position &at;
+    Acc entries[4];
+    Acc end;    // the entry after the warp's columns
+    Entry *row; // the row above
+    size_t step;
+    unsigned x;
+
+    // Everything that does not depend on the corner.
+    __device__ explicit TableWriter(const Work &work)
+        : scan(work.scan), shared(work.shared), slab(work.slab), at(work.at), step(work.table.step),
+          x(at.tile_x * Tile::WIDTH + at.warp_x * WARP_COLS + 4 * at.lane) {
+        Vector4<Sum> inside = {};
+#pragma unroll
+        for (int w = 0; w < Tile::WARPS_Y - 1; ++w)
+            if (w < static_cast<int>(at.warp_y)) {
+                const auto some = shared.columns[w][at.warp_x][at.lane];
+#pragma unroll
+                for (unsigned i = 0; i < 4; ++i)
+                    inside.v[i] += some.v[i];
+            }
+        const auto above = shared.above[at.warp_x][at.lane];
+#pragma unroll
+        for (unsigned i = 0; i < 4; ++i)
+            entries[i] = above.v[i] + static_cast<Acc>(inside.v[i]);
+        end = __shfl_sync(FULL_WARP, entries[0], 0);
+        if (at.lane == 0)
+            entries[0] = 0;
+        const Entry *const top = work.table.out;
+        if (!slab.is_top) { // all of this counts from the top of the slab: add what is above
+#pragma unroll
+            for (unsigned i = 0; i < 4; ++i)
+                if (x + i <= slab.cols)
+                    entries[i] += static_cast<Acc>(top[x + i]);
+            end += static_cast<Acc>(top[slab.cols]);
+        }
+        row = rowOf(work.table.out, step, static_cast<size_t>(at.tile_y) * Tile::HEIGHT + at.warp_y * ROWS);
+    }
+
+    // Moves on to the next row, row k of `pixels` and `prefixes`. start: what is left of it.
+    __device__ void advance(const PixelRows<Pixel> &pixels, const Scan &prefixes, Acc start, unsigned k) {
+        start += static_cast<Acc>(prefixes.prefix(k));
+        constexpr bool SAME_WIDTH = sizeof(Acc) == sizeof(Sum); // the scan can begin with `start`
+        Sum sums[4];
+        pixels[k].template exclusiveScan<SQUARES>(SAME_WIDTH ? static_cast<Sum>(start) : Sum(0), sums);
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            entries[i] += SAME_WIDTH ? static_cast<Acc>(sums[i]) : start + static_cast<Acc>(sums[i]);
+        row = rowOf(row, step, 1);
+    }
+    // Of rows k - k % 4 and the three after it.
+    __device__ const Vector4<Acc> &startsOf(unsigned k) const {
+        return shared.row_starts[at.warp_x][(at.warp_y * ROWS + k) / 4];
+    }
+
+    // All rows; all are inside the image and start on a 16-byte boundary.
+    __device__ void storeAlignedRows(const PixelRows<Pixel> &pixels) {
+#pragma unroll
+        for (unsigned first = 0; first < ROWS; first += 4) {
+            const auto starts = startsOf(first);
+#pragma unroll
+            for (unsigned j = 0; j < 4; ++j) {
+                advance(pixels, scan, starts.v[j], first + j);
+                const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]), toEntry(entries[3])};
+                storeAligned(row, x, out, at.lane);
+            }
+        }
+    }
+
+    // valid_rows rows of valid_cols entries, at any address. The loop is not unrolled: addresses of all rows, computed
+    // early, would take the registers.
+    __device__ void storeStagedRows(PixelRows<Pixel> pixels, unsigned valid_rows, unsigned valid_cols,
+                                    StagedRow<Entry> *stage) {
+        constexpr unsigned N = STAGED_ROWS<Entry>, GROUP = 4;
+        static_assert(N > 0 && GROUP % N == 0 && ROWS % GROUP == 0, "");
+        Scan prefixes = scan;
+#pragma unroll 1
+        for (unsigned group = 0; group < min(ROWS, valid_rows); group += GROUP) {
+#pragma unroll
+            for (unsigned first = 0; first < GROUP; first += N) {
+                Entry *rows[N]; // the warp's first entries
+#pragma unroll
+                for (unsigned j = 0; j < N; ++j) {
+                    const unsigned k = first + j;
+                    advance(pixels, prefixes, startsOf(group + k).v[k % 4], k);
+                    const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]),
+                                          toEntry(entries[3])};
+                    stage[j].put(out, at.lane);
+                    rows[j] = row + (x - 4 * at.lane);
+                }
+                __syncwarp();
+#pragma unroll
+                for (unsigned j = 0; j < N; ++j)
+                    stage[j].write(rows[j], group + first + j < valid_rows ? valid_cols : 0, at.lane);
+                __syncwarp(); // the next rows take the place of these
+            }
+            prefixes.template drop<GROUP>();
+            pixels.first_row += 32 * GROUP;
+        }
+    }
+
+    // `whole`: all of the warp's rows and columns are inside the image. stage: STAGE_BYTES of shared memory for the warp,
+    // unless all warps are whole and the tables aligned to 16 bytes.
+    __device__ void write(const PixelRows<Pixel> &pixels, unsigned valid_rows, bool whole, void *stage) {
+        const unsigned first = x - 4 * at.lane;
+        if (first >= slab.cols)
+            return;
+        const Acc corner = shared.corner + shared.warp_corners[at.warp_x][at.warp_y] + BIAS<Acc>;
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            entries[i] += corner;
+        const unsigned valid_cols = min(slab.cols + 1 - first, unsigned(WARP_COLS));
+        const bool top = slab.is_top && at.tile_y == 0 && at.warp_y == 0;
+        if (top) // the table's row 0
+            for (unsigned i = at.lane; i < valid_cols; i += 32)
+                __stcs(row + first + i, Entry(0));
+        if (first + WARP_COLS == slab.cols) { // no lane has the entries after the last column
+            const unsigned y = at.warp_y * ROWS + at.lane;
+            const bool has_row = at.lane < ROWS && at.lane < valid_rows;
+            const Acc own = has_row
+                                ? shared.row_starts[at.warp_x][y / 4].v[y % 4] + static_cast<Acc>(shared.rows[at.warp_x][y])
+                                : Acc(0);
+            const Acc ends = exclusiveSum(own) + own; // by all lanes
+            if (has_row)
+                __stcs(rowOf(row, step, at.lane + 1) + slab.cols, toEntry(corner + end + ends));
+            if (top && at.lane == 0)
+                __stcs(row + slab.cols, Entry(0));
+        }
+        if (whole && slab.tables_aligned16)
+            storeAlignedRows(pixels);
+        else
+            storeStagedRows(pixels, valid_rows, valid_cols, static_cast<StagedRow<Entry> *>(stage));
+    }
+};
+
+} // namespace cusi::integral
+
+#endif

@@ -1,0 +1,138 @@
+// The integral kernel's tiles: their shapes, the formats of their published sums, the kernel's parameters.
+#ifndef CUSI_INTEGRAL_TILE_CUH
+#define CUSI_INTEGRAL_TILE_CUH
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace cusi::integral {
+
+// ---- Shapes ---------------------------------------------------------------------------------------------------------
+
+constexpr int WARP_COLS = 128; // columns of a warp: 32 lanes of four pixels
+
+// How a tile is divided among the warps of a block.
+template<int WARPS_X_, int WARPS_Y_, int WARP_ROWS_, int BLOCKS_PER_SM_, int MIN_COLUMN_GROUP_, int COLUMN_BATCH_,
+         bool THROTTLED_ = false>
+struct TileShape {
+    static constexpr int WARPS_X = WARPS_X_, WARPS_Y = WARPS_Y_;
+    static constexpr int WARP_ROWS = WARP_ROWS_; // rows of a warp
+    static constexpr int BLOCKS_PER_SM = BLOCKS_PER_SM_;
+    static constexpr int MIN_COLUMN_GROUP = MIN_COLUMN_GROUP_; // tiles in a group of the column chain, at least
+    static constexpr int COLUMN_BATCH = COLUMN_BATCH_;         // tiles of that chain that a thread loads together
+    static constexpr bool THROTTLED = THROTTLED_; // writes are throttled if not all tiles fit on the GPU at once
+    static constexpr int WIDTH = WARPS_X * WARP_COLS, HEIGHT = WARPS_Y * WARP_ROWS;
+    static constexpr int WARPS = WARPS_X * WARPS_Y, THREADS = 32 * WARPS;
+    static_assert(HEIGHT % 32 == 0 && HEIGHT <= 256, "a lane has whole rows; column sums of bytes fit 16 bits");
+    static_assert(WARP_ROWS % 4 == 0 && WARP_ROWS <= 32 && WARP_ROWS % (HEIGHT / 32) == 0, "");
+    static_assert(32 * (WARPS - WARPS_X) >= HEIGHT / 2, "a thread for every two rows besides those for the columns");
+};
+
+// Small images get small tiles, so that every multiprocessor has some. docs/internals/integral.md has the measurements.
+namespace tuning {
+using Small32 = TileShape<1, 8, 8, 4, 8, 4>; // 32-bit sums alone
+using Medium32 = TileShape<2, 4, 16, 4, 8, 3, true>;
+using Large32 = TileShape<4, 2, 32, 4, 16, 2, true>;
+using Small64 = TileShape<1, 8, 8, 2, 8, 3>; // 8-bit sources with any 64-bit table
+using Medium64 = TileShape<1, 8, 8, 4, 8, 1>;
+using Large64 = TileShape<2, 4, 16, 3, 8, 1, true>;
+using Float = TileShape<1, 8, 4, 4, 2, 1>; // 32FC1 sources
+
+// Narrow images, from this ratio of the sides on and up to this width, get small tiles: larger ones would be mostly empty, and
+// throttled writes would hold up the long chains down the columns.
+constexpr int NARROW_SHAPE = 16, MAX_NARROW_COLS = 1024;
+// Throttled launches: four blocks write at a time for every five multiprocessors.
+constexpr unsigned WRITERS = 4, WRITERS_PER_SMS = 5;
+constexpr unsigned START_INTERVAL = 2640; // cycles between the starts of a multiprocessor's first blocks
+// Memory traffic of one group of the column chain: it takes longer than handing the prefix from tile to tile.
+constexpr size_t GROUP_BYTES = 16 << 20;
+constexpr unsigned MAX_COLUMN_GROUP = 32;
+constexpr unsigned GROUP = 32; // tiles in a group of the row and corner chains
+// Workspace of one slab. Taller images are cut into slabs, one launch each; 16384 x 16384 is one slab.
+constexpr size_t SLAB_BYTES = 48 << 20;
+} // namespace tuning
+
+constexpr size_t MAX_SLAB_ROWS = 1 << 18; // a column's sum of squares fits 34 bits
+
+// ---- Published sums -------------------------------------------------------------------------------------------------
+
+// A published sum of up to 34 bits with the epoch of its launch above. A word with the current epoch is complete: no fence
+// is needed, and nothing is cleared between launches. The epoch has the same bits in all words, because a later launch may
+// use the same memory for other sums.
+using TaggedWord = unsigned long long;
+constexpr unsigned EPOCH_SHIFT = 34;
+constexpr uint32_t MAX_EPOCH = (1u << 30) - 1;
+
+// Formats besides uint16_t (two share a word), uint32_t, uint64_t and double (two words each).
+struct Bits17 { // a row's sum of bytes, up to 512 * 255; two share a word
+    uint16_t half_of_payload;
+};
+struct Bits34 { // a column's sum of bytes or their squares over a slab
+    uint32_t payload;
+};
+template<class T>
+constexpr unsigned FORMAT_BITS = std::is_same_v<T, Bits17>   ? 17
+                                 : std::is_same_v<T, Bits34> ? 34
+                                                             : 8 * sizeof(T);
+
+// ---- Kernel parameters ----------------------------------------------------------------------------------------------
+
+// The start of the workspace, which is all zero before the first launch. The words of the chains follow.
+struct alignas(128) LaunchState {
+    // Of the last launch, 1 .. MAX_EPOCH in turn. A word would be mistaken only exactly 2^30 - 1 launches later.
+    uint32_t epoch;
+    uint32_t tiles_before;               // tiles written by the earlier throttled launches, modulo 2^32
+    alignas(128) uint32_t tiles_written; // the same, including the current launch
+};
+
+// One slab of the image: the rows of one launch.
+struct SlabParams {
+    const unsigned char *src;
+    size_t step;
+    unsigned rows, cols, tile_rows, tile_cols;
+    unsigned column_group; // tiles in a group of the column chain, a power of two
+    LaunchState *state;
+    bool src_aligned16;                  // rows of the source start at a multiple of 16 bytes
+    bool tables_aligned16;               // rows of the tables, too
+    bool is_top;                         // the top of the image
+    unsigned max_writers;                // blocks that write at a time; 0: all
+    unsigned first_wave, start_interval; // the first blocks start this many cycles after one another
+};
+
+// One table. Column, Row: a tile's sum of a column, of a row, as published; Acc: accumulator; Entry: what is stored.
+template<class Column_, class Row_, class Acc_, class Entry_>
+struct TableParams {
+    using Column = Column_;
+    using Row = Row_;
+    using Acc = Acc_;
+    using Entry = Entry_;
+    using ColumnPrefix = std::conditional_t<std::is_same_v<Acc, uint64_t>, Bits34, Acc>;
+    TaggedWord *column_sums;     // [tile row][column]
+    TaggedWord *column_prefixes; // [group of tile rows][column]
+    TaggedWord *row_sums;        // [tile column][row]
+    TaggedWord *row_prefixes;    // [group of tile columns][row]
+    TaggedWord *corner_sums;     // [tile column][tile row]
+    Entry *out;                  // the table row above the slab's first
+    size_t step;
+};
+struct NoTable {};
+template<class T>
+constexpr bool EXISTS = !std::is_same_v<T, NoTable>;
+
+using Sums32 = TableParams<uint16_t, Bits17, uint32_t, uint32_t>; // of bytes, modulo 2^32
+using Sums64 = TableParams<uint16_t, Bits17, uint64_t, double>;
+using Squares64 = TableParams<uint32_t, uint32_t, uint64_t, double>;
+using Floats64 = TableParams<double, double, double, double>; // sums or squares
+
+// Where a thread works.
+struct Position {
+    unsigned tile_y, tile_x; // of the tile in the slab
+    unsigned warp_x, warp_y; // of the warp in the tile
+    unsigned lane, warp;
+    uint32_t epoch;
+};
+
+} // namespace cusi::integral
+
+#endif
