@@ -27,14 +27,13 @@ struct cusDiffEncoder {
     int rows, cols, type;
     cusSpace space;
     cusDiffOptions options;
-    cusMat ref;            /* without padding on the host and if the image is narrow; else rows start 16-byte aligned */
-    cusMat scratch;        /* CUDA: state of the look-back. Host: a row a thread, for entries of a chunk */
-    cusMat changed;        /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
-    cusMat joined;         /* CUDA, narrow images: a frame's rows without padding */
-    int vbmi2;             /* host: the processor has AVX-512 VBMI2 */
-    int half_blocks;       /* CUDA: blocks are half as large, as for compute capability 7.5 */
-    unsigned ahead_blocks; /* CUDA: of a wave of the kernel that loads ahead, 0 if the encoder never uses it */
-    uint32_t *dense_hint;  /* CUDA, page-locked, written by the device: 1: much of the last known frame changed, 2: more */
+    cusMat ref;           /* without padding on the host and if the image is narrow; else rows start 16-byte aligned */
+    cusMat scratch;       /* CUDA: state of the look-back. Host: a row a thread, for entries of a chunk */
+    cusMat changed;       /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
+    cusMat joined;        /* CUDA, narrow images: a frame's rows without padding */
+    int vbmi2;            /* host: the processor has AVX-512 VBMI2 */
+    int half_blocks;      /* CUDA: blocks are half as large, as for compute capability 7.5 */
+    uint32_t *dense_hint; /* CUDA, page-locked, written by the device: 1: much of the last known frame changed */
     CusiGuard guard;
 };
 

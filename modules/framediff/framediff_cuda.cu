@@ -27,7 +27,6 @@ cusStatus divideWork(const char *function, bool half_blocks, EncodeParams *param
     params->run_fraction =
         static_cast<unsigned>(cusi::divUp(static_cast<unsigned long long>(pieces % warps) << 32, 0ull + warps));
     params->dense_tiles = framediff::denseTiles(params->groups, half_blocks);
-    params->ahead_tiles = framediff::aheadTiles(params->units);
     params->undo_blocks = 0;
     if (params->may_overflow) {
         const unsigned of_a_block = threads * tuning::UNDO_ENTRIES;
@@ -85,15 +84,8 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
         reinterpret_cast<uintptr_t>(params.positions) % 16 == 0 && reinterpret_cast<uintptr_t>(params.values) % 4 == 0;
     params.dense_hint = encoder.dense_hint;
     params.dense_from = static_cast<unsigned>(all_bytes / tuning::DENSE_SHARE);
-    params.ahead_from = encoder.ahead_blocks > 0 ? static_cast<unsigned>(all_bytes / tuning::AHEAD_SHARE) : ~0u;
     setUnits(&params);
     return params;
-}
-
-// Whether denseAheadKernel is faster than denseKernel: not where its blocks take two or three tiles each, since a last round that
-// keeps few of them busy costs more than so few rounds gain.
-bool isForAhead(unsigned tiles, unsigned blocks) {
-    return tiles <= blocks || tiles > 3 * blocks + blocks / 3;
 }
 
 // Whether UnitReader<true> can read the frame.
@@ -108,7 +100,6 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     bool half_blocks = false;
     CUS_TRY(framediff::prepareEncodeKernels("cusDiffEncoderCreate", &half_blocks));
     CUS_TRY(framediff::prepareDenseKernels("cusDiffEncoderCreate", half_blocks));
-    CUS_TRY(framediff::prepareAheadKernels("cusDiffEncoderCreate", &encoder->ahead_blocks));
     encoder->half_blocks = half_blocks;
     void *hint = nullptr;
     CUS_TRY(cusi_pinnedAllocate("cusDiffEncoderCreate", sizeof *encoder->dense_hint, &hint));
@@ -122,13 +113,11 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     if (narrow)
         CUS_TRY(cusMatCreate(&encoder->joined, 1, static_cast<int>(params.units), CUS_MAKETYPE(CUS_32S, 4), CUS_DEVICE));
     CUS_TRY(divideWork("cusDiffEncoderCreate", half_blocks, &params));
-    if (encoder->ahead_blocks > 0 && !isForAhead(params.ahead_tiles, encoder->ahead_blocks))
-        encoder->ahead_blocks = 0;
-    const size_t state = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles + params.ahead_tiles);
+    const size_t state = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(state), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     // Frames are numbered from 1, so the zeros in the status words do not belong to the first one.
-    const EncodeState start = {1, 0xffffffffu, 0, 1, 1, 0};
+    const EncodeState start = {1, 0xffffffffu, 0, 1};
     CUSI_CUDA("cusDiffEncoderCreate", cudaMemcpy(encoder->scratch.data, &start, sizeof start, cudaMemcpyHostToDevice));
     if (encoder->options.min_neighbors > 0)
         CUS_TRY(cusMatCreate(&encoder->changed, 1, encoder->rows * cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
@@ -163,12 +152,8 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     }
     CUS_TRY(divideWork("cusDiffEncode", half_blocks, &params));
     params.dense_status = params.tile_status + params.tiles;
-    params.ahead_status = params.dense_status + params.dense_tiles;
     // What the device last reported, without waiting for it: each kernel encodes any frame.
-    const uint32_t hint = params.may_overflow ? 0 : *static_cast<volatile uint32_t *>(encoder->dense_hint);
-    const bool full_units = hasFullUnits(params);
-    if (hint > 1 && full_units)
-        return framediff::launchAhead(params, encoder->ahead_blocks, stream);
-    return hint > 0 ? framediff::launchDense(params, full_units, half_blocks, stream)
-                    : framediff::launchEncode(params, full_units, half_blocks, stream);
+    const bool dense = !params.may_overflow && *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0;
+    const auto launch = dense ? framediff::launchDense : framediff::launchEncode;
+    return launch(params, hasFullUnits(params), half_blocks, stream);
 }

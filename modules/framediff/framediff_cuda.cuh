@@ -6,7 +6,6 @@
 //   framediff_encode.cu    the encoder's kernel: one pass over frame and reference
 //   framediff_undo.cuh     what the encoder's kernel does in addition where the list may be too short
 //   framediff_dense.cu     the kernel that takes its place when much changes
-//   framediff_dense_ahead.cu   and the one when more does
 //   framediff_decode.cu    the decoder
 //   framediff_cuda.cu      the encoder's workspace, parameters and launches
 #ifndef CUSI_FRAMEDIFF_CUDA_CUH
@@ -29,11 +28,10 @@ constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in group
 constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
 constexpr unsigned UNDO_ENTRIES = 8;    // of a thread, where a list may be too short; at most one block per multiprocessor
 constexpr int ENCODE_STAGED = 512;      // entries a warp keeps in shared memory; the rest of a denser run is read twice
-// Frames after one of which more than this share of the bytes has changed go to other kernels: first one, then the other.
-constexpr unsigned DENSE_SHARE = 16, AHEAD_SHARE = 6; // one in 16, one in 6
+constexpr unsigned DENSE_SHARE =
+    16; // the frame after one of which more than 1/16 of the bytes changed goes to the dense kernel
 constexpr int DENSE_BLOCKS_PER_SM = 3;
 constexpr int DENSE_UNITS = 2; // of a thread
-constexpr int AHEAD_THREADS = 256, AHEAD_BLOCKS_PER_SM = 3;
 } // namespace tuning
 
 constexpr int TILE_PIXELS = 512; // pixels a warp handles at once, one row or part of it
@@ -65,8 +63,6 @@ struct EncodeState {
     unsigned undelivered_from;      // the first entry of the first tile that did not fit; 2^32 - 1 if all have fit
     unsigned undo_started;          // blocks that know the frame's number, of those that may have to undo it
     unsigned long long dense_frame; // of those that denseKernel encodes, whose status words follow the others
-    unsigned long long ahead_frame; // and of those that denseAheadKernel encodes, whose words come last
-    unsigned ahead_drawn;           // tiles that have been drawn; 0 between frames
 };
 
 // The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
@@ -91,11 +87,9 @@ struct EncodeParams {
     bool aligned, mask_by_two, may_overflow;
     bool list_vectors; // positions start at a multiple of 16 bytes, values at one of 4
     unsigned long long *dense_status;
-    uint32_t *dense_hint;             // in host memory: which kernel encodes later frames: 0, 1, 2
+    uint32_t *dense_hint;             // in host memory: whether the dense kernel encodes later frames
     unsigned dense_tiles, dense_from; // a frame is dense from so many entries on
     unsigned undo_blocks;             // after those of the tiles, if the list may be too short
-    unsigned long long *ahead_status;
-    unsigned ahead_tiles, ahead_from; // denseAheadKernel's tiles, and from how many entries on it is chosen
 };
 
 // framediff_filter.cu: writes the map of changed pixels and, unless `joined` is NULL, the frame without padding between its
@@ -116,12 +110,6 @@ cusStatus launchEncode(const EncodeParams &params, bool full_units, bool half_bl
 unsigned denseTiles(unsigned groups, bool half_blocks);
 cusStatus prepareDenseKernels(const char *function, bool half_blocks);
 cusStatus launchDense(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream);
-
-// framediff_dense_ahead.cu: the same for full units. *blocks: of a wave, or 0 if the GPU cannot run these
-// kernels, or too few blocks at once.
-unsigned aheadTiles(unsigned units);
-cusStatus prepareAheadKernels(const char *function, unsigned *blocks);
-cusStatus launchAhead(const EncodeParams &params, unsigned blocks, cudaStream_t stream);
 
 #ifdef __CUDACC__
 
