@@ -27,11 +27,6 @@ cusStatus divideWork(const char *function, bool half_blocks, EncodeParams *param
     params->run_fraction =
         static_cast<unsigned>(cusi::divUp(static_cast<unsigned long long>(pieces % warps) << 32, 0ull + warps));
     params->dense_tiles = framediff::denseTiles(params->groups, half_blocks);
-    params->undo_blocks = 0;
-    if (params->may_overflow) {
-        const unsigned of_a_block = threads * tuning::UNDO_ENTRIES;
-        params->undo_blocks = std::min(params->capacity / of_a_block + 1, static_cast<unsigned>(sms));
-    }
     return CUS_OK;
 }
 
@@ -117,7 +112,7 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(state), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     // Frames are numbered from 1, so the zeros in the status words do not belong to the first one.
-    const EncodeState start = {1, 0xffffffffu, 0, 1};
+    const EncodeState start = {1, 1};
     CUSI_CUDA("cusDiffEncoderCreate", cudaMemcpy(encoder->scratch.data, &start, sizeof start, cudaMemcpyHostToDevice));
     if (encoder->options.min_neighbors > 0)
         CUS_TRY(cusMatCreate(&encoder->changed, 1, encoder->rows * cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
@@ -155,5 +150,7 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     // What the device last reported, without waiting for it: each kernel encodes any frame.
     const bool dense = !params.may_overflow && *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0;
     const auto launch = dense ? framediff::launchDense : framediff::launchEncode;
-    return launch(params, hasFullUnits(params), half_blocks, stream);
+    CUS_TRY(launch(params, hasFullUnits(params), half_blocks, stream));
+    // Only the last tile can tell that a list is too short, so such lists are applied once they are known to be complete.
+    return params.may_overflow ? framediff::launchDecode("cusDiffEncode", encoder->ref, *diff, stream) : CUS_OK;
 }

@@ -4,7 +4,6 @@
 //   framediff_filter.cu    noise filter, first pass: the map of changed pixels
 //   framediff_join.cu      narrow images: the rows of a frame become one
 //   framediff_encode.cu    the encoder's kernel: one pass over frame and reference
-//   framediff_undo.cuh     what the encoder's kernel does in addition where the list may be too short
 //   framediff_dense.cu     the kernel that takes its place when much changes
 //   framediff_decode.cu    the decoder
 //   framediff_cuda.cu      the encoder's workspace, parameters and launches
@@ -26,7 +25,6 @@ constexpr int ENCODE_THREADS = 512, DENSE_THREADS = 512;
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
 constexpr unsigned ENCODE_PIECE = 2;    // granularity of a warp's run, in groups of 32 units: 1 KB; of small frames 1
 constexpr unsigned ENCODE_LONGEST = 16; // most pieces in a run
-constexpr unsigned UNDO_ENTRIES = 8;    // of a thread, where a list may be too short; at most one block per multiprocessor
 constexpr int ENCODE_STAGED = 512;      // entries a warp keeps in shared memory; the rest of a denser run is read twice
 constexpr unsigned DENSE_SHARE =
     16; // the frame after one of which more than 1/16 of the bytes changed goes to the dense kernel
@@ -60,8 +58,6 @@ struct Divisor {
 // Persists on the device between frames, followed by one status word per tile.
 struct EncodeState {
     unsigned long long frame;       // the frame's number, in the lower 30 bits
-    unsigned undelivered_from;      // the first entry of the first tile that did not fit; 2^32 - 1 if all have fit
-    unsigned undo_started;          // blocks that know the frame's number, of those that may have to undo it
     unsigned long long dense_frame; // of those that denseKernel encodes, whose status words follow the others
 };
 
@@ -84,12 +80,12 @@ struct EncodeParams {
     unsigned capacity;
     uint32_t addend; // 255 - threshold in each byte
     unsigned char min_neighbors, channels;
-    bool aligned, mask_by_two, may_overflow;
+    bool aligned, mask_by_two;
+    bool may_overflow; // the list may be too short, so the kernels leave the reference unchanged
     bool list_vectors; // positions start at a multiple of 16 bytes, values at one of 4
     unsigned long long *dense_status;
     uint32_t *dense_hint;             // in host memory: whether the dense kernel encodes later frames
     unsigned dense_tiles, dense_from; // a frame is dense from so many entries on
-    unsigned undo_blocks;             // after those of the tiles, if the list may be too short
 };
 
 // framediff_filter.cu: writes the map of changed pixels and, unless `joined` is NULL, the frame without padding between its
@@ -110,6 +106,9 @@ cusStatus launchEncode(const EncodeParams &params, bool full_units, bool half_bl
 unsigned denseTiles(unsigned groups, bool half_blocks);
 cusStatus prepareDenseKernels(const char *function, bool half_blocks);
 cusStatus launchDense(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream);
+
+// framediff_decode.cu: adds the entries of a list to a frame, unless the list was too short.
+cusStatus launchDecode(const char *function, const cusMat &frame, const cusSparseDiff &diff, cudaStream_t stream);
 
 #ifdef __CUDACC__
 

@@ -5,7 +5,6 @@
 // that every lane has work; their bytes become entries in shared memory. Warps wait for each other only at the end of their
 // runs, where blocks learn by decoupled look-back how many entries precede theirs, and write them out in order.
 #include "framediff_lookback.cuh"
-#include "framediff_undo.cuh"
 #include "framediff_units.cuh"
 
 namespace framediff {
@@ -100,7 +99,7 @@ class WarpEncoder {
             const unsigned bits = first >= spill_from_ ? bytesToSend<FILTER_OR_MASK>(params_, unit, cur, ref) : 0;
             unsigned found;
             unsigned at = exclusiveSum(__popc(bits), found);
-            if (bits)
+            if (bits && !params_.may_overflow)
                 updateReference<FULL_UNITS>(params_, unit, cur, ref, bits);
             const uint32_t d[4] = {__vsub4(cur.x, ref.x), __vsub4(cur.y, ref.y), __vsub4(cur.z, ref.z),
                                    __vsub4(cur.w, ref.w)};
@@ -194,18 +193,14 @@ class WarpEncoder {
     }
 
     // Writes `count` entries from shared memory and advances `out`. Spilled ones are padded by one word for every 32 entries.
-    // If the capacity may be too small, the staged entries update the reference only here.
     __device__ __forceinline__ size_t writeEntries(size_t out, unsigned count, bool spilled) {
 #pragma unroll 4
         for (unsigned n = lane_; n < count; n += 32) {
             const uint32_t entry = entries_[spilled ? n + n / 32 : n], offset = entry >> 8;
             unsigned position = run_ * 16 + offset;
-            if (!FULL_UNITS || (params_.may_overflow && !spilled)) {
+            if (!FULL_UNITS) {
                 const UnitLocation at = locate(params_, run_ + offset / 16);
                 position = at.y * params_.row_bytes + at.x + offset % 16;
-                if (params_.may_overflow && !spilled)
-                    params_.ref[static_cast<size_t>(at.y) * params_.ref_step + at.x + offset % 16] +=
-                        static_cast<unsigned char>(entry);
             }
             params_.positions[out + n] = position;
             params_.values[out + n] = static_cast<unsigned char>(entry);
@@ -224,18 +219,12 @@ class WarpEncoder {
     unsigned queued_ = 0, head_ = 0;    // units in the queue; slot of the first, modulo 64
 };
 
-// BOUNDED: the list may be too short, and undo blocks follow those of the tiles.
-template<bool FULL_UNITS, bool FILTER_OR_MASK, bool BOUNDED>
+template<bool FULL_UNITS, bool FILTER_OR_MASK>
 __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM)
     encodeKernel(const EncodeParams params) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ unsigned warp_totals[ENCODE_WARPS];
 
-    if (BOUNDED && blockIdx.x >= params.tiles) {
-        cusi::startInOrder();
-        undoIfTooShort<tuning::ENCODE_THREADS>(params, cusi::loadRelaxed(&params.state->frame) << 34);
-        return;
-    }
     const unsigned tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     WarpEncoder<FULL_UNITS, FILTER_OR_MASK> encoder(params, warp, tile * ENCODE_WARPS + warp, shared);
     UnitReader<FULL_UNITS> reader(params, encoder.firstUnit() + lane);
@@ -250,71 +239,53 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     __syncthreads();
     const unsigned of_lane = lane < ENCODE_WARPS ? warp_totals[lane] : 0;
     const unsigned tile_total = cusi::warpSum(of_lane), warp_before = cusi::warpSum(lane < warp ? of_lane : 0u);
-    if (threadIdx.x == 0) {
-        if (params.may_overflow &&
-            tile == 0) { // other tiles report that they do not fit after they have seen this one's count
-            params.state->undelivered_from = 0xffffffffu;
-            __threadfence();
-        }
+    if (threadIdx.x == 0)
         cusi::storeRelaxed(params.tile_status + tile, frame | (tile > 0 ? TILE_COUNT : TILE_PREFIX) | tile_total);
-    }
     encoder.drainRest();
-    const unsigned before = lookBack<tuning::ENCODE_THREADS, BOUNDED>(params.tile_status, tile, frame);
+    const unsigned before = lookBack<tuning::ENCODE_THREADS>(params.tile_status, tile, frame);
     if (threadIdx.x == 0) {
         if (params.tiles > tuning::ENCODE_THREADS) // fewer are read in one round anyway
             cusi::storeRelaxed(params.tile_status + tile, frame | TILE_PREFIX | (before + tile_total));
         if (tile == params.tiles - 1) { // all other blocks have read the frame's number, since they have published with it
             *params.count = before + tile_total;
-            if (!BOUNDED)
-                params.state->frame = (frame >> 34) + 1;
+            params.state->frame = (frame >> 34) + 1;
             if (before + tile_total > params.dense_from)
                 *params.dense_hint = 1;
         }
     }
-    const bool fits = !params.may_overflow || static_cast<unsigned long long>(before) + tile_total <= params.capacity;
-    if (fits) {
-        const size_t out = encoder.writeStaged(static_cast<size_t>(before) + warp_before);
-        UnitReader<FULL_UNITS> again(params, encoder.firstSpilledUnit() + lane);
-        encoder.writeSpilled(again, out);
-    } else if (threadIdx.x == 0) {
-        __threadfence();
-        atomicMin(&params.state->undelivered_from, before); // tiles before have updated the reference
-    }
-    if (BOUNDED)
-        finishTile(params, tile, frame, before + tile_total);
+    if (before + tile_total > params.capacity)
+        return;
+    const size_t out = encoder.writeStaged(static_cast<size_t>(before) + warp_before);
+    UnitReader<FULL_UNITS> again(params, encoder.firstSpilledUnit() + lane);
+    encoder.writeSpilled(again, out);
 }
 
 using EncodeKernel = void (*)(EncodeParams);
-template<bool BOUNDED>
-EncodeKernel encodeKernelOf(bool full_units, bool filter_or_mask) {
+EncodeKernel encodeKernelFor(bool full_units, bool filter_or_mask) {
     if (filter_or_mask)
-        return full_units ? encodeKernel<true, true, BOUNDED> : encodeKernel<false, true, BOUNDED>;
-    return full_units ? encodeKernel<true, false, BOUNDED> : encodeKernel<false, false, BOUNDED>;
-}
-EncodeKernel encodeKernelFor(bool full_units, bool filter_or_mask, bool bounded) {
-    return bounded ? encodeKernelOf<true>(full_units, filter_or_mask) : encodeKernelOf<false>(full_units, filter_or_mask);
+        return full_units ? encodeKernel<true, true> : encodeKernel<false, true>;
+    return full_units ? encodeKernel<true, false> : encodeKernel<false, false>;
 }
 
 } // namespace
 
 cusStatus prepareEncodeKernels(const char *function, bool *half_blocks) {
     cudaFuncAttributes compiled = {};
-    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, encodeKernelFor(true, false, false)));
+    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, encodeKernelFor(true, false)));
     *half_blocks = compiled.ptxVersion < 80;
     const int bytes = encodeThreads(*half_blocks) / 32 * SHARED_BYTES_OF_WARP;
     for (bool full_units : {false, true})
         for (bool filter_or_mask : {false, true})
-            for (bool bounded : {false, true})
-                CUSI_CUDA(function, cudaFuncSetAttribute(encodeKernelFor(full_units, filter_or_mask, bounded),
-                                                         cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+            CUSI_CUDA(function, cudaFuncSetAttribute(encodeKernelFor(full_units, filter_or_mask),
+                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     return CUS_OK;
 }
 
 cusStatus launchEncode(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream) {
-    const auto kernel = encodeKernelFor(full_units, params.changed || params.mask, params.may_overflow);
+    const auto kernel = encodeKernelFor(full_units, params.changed || params.mask);
     const int threads = encodeThreads(half_blocks);
-    return cusi::launchOverlapped("cusDiffEncode", kernel, params.tiles + params.undo_blocks, threads,
-                                  threads / 32 * SHARED_BYTES_OF_WARP, stream, params);
+    return cusi::launchOverlapped("cusDiffEncode", kernel, params.tiles, threads, threads / 32 * SHARED_BYTES_OF_WARP,
+                                  stream, params);
 }
 
 } // namespace framediff
