@@ -53,8 +53,8 @@ class FramediffDense : public support::SpaceTest {};
 
 CUS_BOTH_SPACES(FramediffDense);
 
-// Whole units of 16 bytes, in rows with padding on a GPU, without, and narrow ones, and others; a tile of the dense kernel has
-// 16 KiB: less than one, about one, several, with a rest.
+// Whole units of 16 bytes, in rows with padding on a GPU and without, and others; a tile of the dense kernel has 16 KiB:
+// less than one, about one, several, with a rest.
 TEST_P(FramediffDense, FramesOfAllKindsAfterADenseOne) {
     auto random = support::generator();
     for (const Shape s : {Shape{1, 1, 1}, Shape{3, 5, 3}, Shape{1, 20000, 1}, Shape{20000, 1, 1}, Shape{64, 256, 1},

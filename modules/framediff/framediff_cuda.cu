@@ -30,27 +30,6 @@ cusStatus divideWork(const char *function, bool half_blocks, EncodeParams *param
     return CUS_OK;
 }
 
-// What follows from frame, reference, rows and steps.
-void setUnits(EncodeParams *params) {
-    const unsigned row_bytes = params->row_bytes;
-    params->units_per_row = framediff::Divisor(cusi::divUp(row_bytes, 16u));
-    params->units = params->units_per_row.d * params->rows;
-    params->aligned = cusi::isAligned(params->cur, params->cur_step, static_cast<int>(params->rows), 16);
-    const bool continuous = params->cur_step == row_bytes && params->ref_step == row_bytes;
-    params->ref_step16 = static_cast<unsigned>(params->ref_step / 16);
-    params->line = continuous ? params->units : params->units_per_row.d;
-    params->cur_gap = static_cast<unsigned>((params->cur_step - row_bytes) / 16);
-    params->ref_gap = static_cast<unsigned>((params->ref_step - row_bytes) / 16);
-}
-
-// The reference is without padding, and the frame, too: one long row.
-void joinRows(EncodeParams *params) {
-    params->row_bytes *= params->rows;
-    params->rows = 1;
-    params->cur_step = params->ref_step = params->row_bytes;
-    setUnits(params);
-}
-
 EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, const cusSparseDiff &diff) {
     const size_t row_bytes = cusi_rowBytes(&frame);
     EncodeParams params = {};
@@ -79,13 +58,18 @@ EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, co
         reinterpret_cast<uintptr_t>(params.positions) % 16 == 0 && reinterpret_cast<uintptr_t>(params.values) % 4 == 0;
     params.dense_hint = encoder.dense_hint;
     params.dense_from = static_cast<unsigned>(all_bytes / tuning::DENSE_SHARE);
-    setUnits(&params);
+    params.units_per_row = framediff::Divisor(cusi::divUp(params.row_bytes, 16u));
+    params.units = params.units_per_row.d * params.rows;
+    params.aligned = cusi::isAligned(frame, 16);
+    params.ref_step16 = static_cast<unsigned>(params.ref_step / 16);
+    params.cur_gap = static_cast<unsigned>((params.cur_step - row_bytes) / 16);
+    params.ref_gap = static_cast<unsigned>((params.ref_step - row_bytes) / 16);
     return params;
 }
 
 // Whether UnitReader<true> can read the frame.
 bool hasFullUnits(const EncodeParams &params) {
-    return params.aligned && params.row_bytes % 16 == 0 && params.line >= 32 && params.units % 32 == 0 &&
+    return params.aligned && params.row_bytes % 16 == 0 && params.units_per_row.d >= 32 && params.units % 32 == 0 &&
            params.rows * std::max(params.cur_step, params.ref_step) / 16 <= 0xffffffffu;
 }
 
@@ -100,13 +84,9 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     CUS_TRY(cusi_pinnedAllocate("cusDiffEncoderCreate", sizeof *encoder->dense_hint, &hint));
     encoder->dense_hint = static_cast<uint32_t *>(hint);
     *encoder->dense_hint = 0;
-    const size_t row_bytes = cusi_rowBytes(&encoder->ref), bytes = row_bytes * static_cast<size_t>(encoder->rows);
-    const bool narrow = framediff_isNarrow(encoder->rows, row_bytes) != 0;
     EncodeParams params = {};
-    params.units = static_cast<unsigned>(narrow ? cusi::divUp(bytes, size_t{16})
-                                                : cusi::divUp(row_bytes, size_t{16}) * static_cast<size_t>(encoder->rows));
-    if (narrow)
-        CUS_TRY(cusMatCreate(&encoder->joined, 1, static_cast<int>(params.units), CUS_MAKETYPE(CUS_32S, 4), CUS_DEVICE));
+    params.units =
+        static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&encoder->ref), size_t{16}) * static_cast<size_t>(encoder->rows));
     CUS_TRY(divideWork("cusDiffEncoderCreate", half_blocks, &params));
     const size_t state = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(state), CUS_8UC1, CUS_DEVICE));
@@ -122,28 +102,11 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
 cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
     const bool half_blocks = encoder->half_blocks != 0;
     EncodeParams params = encodeParams(*encoder, *frame, *diff);
-    unsigned char *const joined = static_cast<unsigned char *>(encoder->joined.data);
     if (params.min_neighbors > 0) {
         uint32_t *changed = static_cast<uint32_t *>(encoder->changed.data);
         params.changed = changed;
-        params.changed_words_per_row = cusi::divUp(params.cols, 32u); // without padding, for images of few columns
-        // Rows of one unit lie in sectors of which most is padding: those are read once.
-        const bool joins = joined && params.units_per_row.d == 1 && !cusi_isContinuous(frame);
-        CUS_TRY(framediff::launchChangedPixels(params, changed, params.aligned && cusi::isAligned(encoder->ref, 16),
-                                               joins ? joined : nullptr, stream));
-        if (joins) {
-            params.cur = joined;
-            params.cur_step = params.row_bytes;
-        }
-    }
-    if (joined) {
-        if (params.changed || params.mask || !cusi_isContinuous(frame)) {
-            CUS_TRY(framediff::launchJoin(params, joined, stream));
-            params.cur = joined;
-            params.changed = nullptr;
-            params.mask = nullptr;
-        }
-        joinRows(&params);
+        params.changed_words_per_row = cusi::divUp(params.cols, 32u);
+        CUS_TRY(framediff::launchChangedPixels(params, changed, params.aligned, stream));
     }
     CUS_TRY(divideWork("cusDiffEncode", half_blocks, &params));
     params.dense_status = params.tile_status + params.tiles;

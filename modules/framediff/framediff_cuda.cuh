@@ -2,7 +2,6 @@
 //
 //   framediff_heatmap.cu   heatmap and noise view
 //   framediff_filter.cu    noise filter, first pass: the map of changed pixels
-//   framediff_join.cu      narrow images: the rows of a frame become one
 //   framediff_encode.cu    the encoder's kernel: one pass over frame and reference
 //   framediff_dense.cu     the kernel that takes its place when much changes
 //   framediff_decode.cu    the decoder
@@ -70,8 +69,7 @@ struct EncodeParams {
     unsigned long long *tile_status;
     const uint32_t *changed; // one bit per pixel, for the noise filter; null without it
     size_t cur_step, ref_step, mask_step;
-    // For full units, in units: a line (a row, or the whole frame if nothing is padded), the padding after it, the step.
-    unsigned line, cur_gap, ref_gap, ref_step16;
+    unsigned cur_gap, ref_gap, ref_step16; // for full units, in units: the padding after a row, the reference's step
     unsigned rows, cols, row_bytes, units, changed_words_per_row;
     Divisor units_per_row;
     unsigned groups, tiles;     // a tile is the share of one block
@@ -88,14 +86,8 @@ struct EncodeParams {
     unsigned dense_tiles, dense_from; // a frame is dense from so many entries on
 };
 
-// framediff_filter.cu: writes the map of changed pixels and, unless `joined` is NULL, the frame without padding between its
-// rows, which then have 32 pixels at most.
-cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, unsigned char *joined,
-                              cudaStream_t stream);
-
-// framediff_join.cu: copies the frame to `joined`, without padding between its rows and with the reference's bytes wherever the
-// noise filter sends none; writes the mask. Nothing of the two is left to do for the kernels that encode `joined`.
-cusStatus launchJoin(const EncodeParams &encode, unsigned char *joined, cudaStream_t stream);
+// framediff_filter.cu: writes the map of changed pixels.
+cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, cudaStream_t stream);
 
 // framediff_encode.cu: allows the kernels their shared memory; encodes. `full_units` states what UnitReader<true> requires.
 // `half_blocks`: whether these kernels have been compiled for compute capability 7.5.

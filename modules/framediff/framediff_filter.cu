@@ -8,7 +8,6 @@ namespace framediff {
 namespace {
 
 constexpr int THREADS = 256;
-constexpr int NARROW_VOTES = 4;                    // of a warp, in changedPixelsNarrowKernel
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750 // 1024 resident threads at most
 constexpr int UNALIGNED_BLOCKS_PER_SM = 4;
 #else
@@ -22,7 +21,6 @@ struct ChangedPixelsParams {
     unsigned words_per_row, tiles_per_row, cols;
     unsigned long long tiles;
     uint32_t addend;
-    unsigned char *joined; // receives the frame without padding, or NULL
 };
 
 // A lane's share of a tile: vectors lane + 32 k for each k < CN; zeros past the end.
@@ -89,56 +87,9 @@ auto kernelOf(int channels) {
                            : changedPixelsKernel<4, ALIGNED>;
 }
 
-// The same for narrow images: a lane takes a pixel at a time, and a vote makes the words of as many rows, or parts of one, as a
-// warp holds. 2^lane_bits lanes make a word. JOIN: copies the frame, too.
-template<int CN, bool JOIN>
-__global__ void __launch_bounds__(THREADS)
-    changedPixelsNarrowKernel(const ChangedPixelsParams params, Divisor words_per_row, unsigned lane_bits) {
-    cusi::startInOrder();
-    const unsigned lanes = 1u << lane_bits, lane = threadIdx.x % 32, first = lane & ~(lanes - 1);
-    const size_t warp = (blockIdx.x * static_cast<size_t>(THREADS) + threadIdx.x) / 32;
-    const unsigned word0 = static_cast<unsigned>((warp * NARROW_VOTES * 32 + lane) >> lane_bits);
-    uint32_t a[NARROW_VOTES][CN], b[NARROW_VOTES][CN];
-#pragma unroll
-    for (int k = 0; k < NARROW_VOTES; ++k) {
-        const unsigned word = word0 + k * (32 >> lane_bits), y = words_per_row.divide(word), w = word - y * words_per_row.d,
-                       x = w * 32 + lane - first;
-        const bool exists = word < params.tiles && x < params.cols;
-#pragma unroll
-        for (int c = 0; c < CN; ++c) {
-            a[k][c] = b[k][c] = 0;
-            cusi::loadByteIf(exists, params.cur + y * params.cur_step + static_cast<size_t>(x) * CN + c, a[k][c]);
-            cusi::loadByteIf(exists, params.ref + y * params.ref_step + static_cast<size_t>(x) * CN + c, b[k][c]);
-        }
-    }
-#pragma unroll
-    for (int k = 0; k < NARROW_VOTES; ++k) {
-        bool changed = false;
-#pragma unroll
-        for (int c = 0; c < CN; ++c)
-            changed |= __usad(a[k][c], b[k][c], params.addend & 255) > 255; // |a - b| > threshold
-        const uint32_t found = __ballot_sync(cusi::FULL_WARP, changed) >> first;
-        if (const unsigned word = word0 + k * (32 >> lane_bits); lane == first && word < params.tiles)
-            params.changed[word] = lanes == 32 ? found : found & ((1u << lanes) - 1);
-        if (const unsigned y = word0 + k * (32 >> lane_bits), x = lane - first; JOIN && y < params.tiles && x < params.cols)
-#pragma unroll
-            for (int c = 0; c < CN; ++c) // a word is a row
-                params.joined[(static_cast<size_t>(y) * params.cols + x) * CN + c] = static_cast<unsigned char>(a[k][c]);
-    }
-}
-
-template<bool JOIN>
-auto narrowKernelOf(int channels) {
-    return channels == 1   ? changedPixelsNarrowKernel<1, JOIN>
-           : channels == 3 ? changedPixelsNarrowKernel<3, JOIN>
-                           : changedPixelsNarrowKernel<4, JOIN>;
-}
-
 } // namespace
 
-cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, unsigned char *joined,
-                              cudaStream_t stream) {
-    constexpr unsigned NARROW = 128; // columns: a warp would handle 512 pixels of a row
+cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, cudaStream_t stream) {
     ChangedPixelsParams params = {};
     params.cur = encode.cur;
     params.ref = encode.ref;
@@ -147,19 +98,9 @@ cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, boo
     params.ref_step = encode.ref_step;
     params.words_per_row = encode.changed_words_per_row;
     params.cols = encode.cols;
-    params.tiles_per_row = cusi::divUp(params.cols, params.cols <= NARROW ? 32u : TILE_PIXELS);
+    params.tiles_per_row = cusi::divUp(params.cols, static_cast<unsigned>(TILE_PIXELS));
     params.tiles = static_cast<unsigned long long>(params.tiles_per_row) * encode.rows;
     params.addend = encode.addend;
-    params.joined = joined;
-    if (params.cols <= NARROW) {
-        unsigned lane_bits = 5;
-        while (lane_bits > 0 && 1u << (lane_bits - 1) >= params.cols)
-            --lane_bits;
-        return cusi::launchOverlapped(
-            "cusDiffEncode", joined ? narrowKernelOf<true>(encode.channels) : narrowKernelOf<false>(encode.channels),
-            static_cast<unsigned>(cusi::divUp(params.tiles << lane_bits, 0ull + NARROW_VOTES * THREADS)), THREADS, 0,
-            stream, params, Divisor(params.tiles_per_row), lane_bits);
-    }
     const auto kernel = aligned ? kernelOf<true>(encode.channels) : kernelOf<false>(encode.channels);
     return cusi::launchOverlapped("cusDiffEncode", kernel,
                                   static_cast<unsigned>(cusi::divUp(params.tiles, THREADS / 32ull)), THREADS, 0, stream,

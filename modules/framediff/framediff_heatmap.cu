@@ -17,8 +17,6 @@ constexpr int BLOCKS_PER_SM = 8, UNALIGNED_BLOCKS_PER_SM = 8;
 constexpr int BLOCKS_PER_SM = 10, UNALIGNED_BLOCKS_PER_SM = 9;
 #endif
 constexpr int UNALIGNED_BLOCKS_OF_FOUR_CHANNELS = 8; // their registers
-constexpr int NARROW = 128;                          // columns: a warp would handle 512 pixels of a row
-constexpr int NARROW_PIXELS = 4;                     // of a thread
 } // namespace tuning
 
 constexpr int WARPS = tuning::THREADS / 32;
@@ -312,56 +310,6 @@ __global__ void __launch_bounds__(tuning::THREADS,
     storeColors(row + 3 * x, mine, 3 * begin, 3 * end, lane);
 }
 
-// ---- Narrow images with padded rows ----------------------------------------------------------------------------------
-
-// A thread takes pixels, as most lanes of a warp that takes part of a row would have none.
-template<int CN, class Colors>
-__global__ void __launch_bounds__(tuning::THREADS)
-    colorizeNarrowKernel(const ColorizeParams params, const __grid_constant__ Colors colors,
-                         const framediff::Divisor columns, unsigned pixels) {
-    constexpr int PIXELS = tuning::NARROW_PIXELS, SUMMED = CN == 1 ? 1 : 3;
-    __shared__ uint32_t table[Colors::TABLE ? FRAMEDIFF_LEVELS : 1];
-    ColorTable<Colors> entries;
-    entries.load(colors);
-    cusi::startInOrder();
-    const unsigned first = blockIdx.x * (tuning::THREADS * PIXELS) + threadIdx.x;
-    unsigned d[PIXELS];
-#pragma unroll
-    for (int k = 0; k < PIXELS; ++k) {
-        const unsigned pixel = min(first + k * tuning::THREADS, pixels - 1), y = columns.divide(pixel);
-        const size_t x = static_cast<size_t>(pixel - y * columns.d) * CN;
-        const unsigned char *const prev = params.prev + y * params.prev_step + x, *const cur =
-                                                                                      params.cur + y * params.cur_step + x;
-        d[k] = 0;
-#pragma unroll
-        for (int c = 0; c < SUMMED; ++c)
-            d[k] += abs(prev[c] - cur[c]);
-    }
-    entries.store(table);
-#pragma unroll
-    for (int k = 0; k < PIXELS; ++k) {
-        const unsigned pixel = first + k * tuning::THREADS;
-        if (pixel >= pixels)
-            return;
-        const unsigned y = columns.divide(pixel), color = colors(table, CN == 1 ? 3 * d[k] : d[k]);
-        unsigned char *const dst = params.dst + y * params.dst_step + static_cast<size_t>(pixel - y * columns.d) * 3;
-#pragma unroll
-        for (int c = 0; c < 3; ++c)
-            dst[c] = static_cast<unsigned char>(color >> 8 * c);
-    }
-}
-
-template<class Colors>
-cusStatus launchNarrow(const char *function, int channels, const ColorizeParams &params, unsigned pixels,
-                       const Colors &colors, cudaStream_t stream) {
-    const auto kernel = channels == 1   ? colorizeNarrowKernel<1, Colors>
-                        : channels == 3 ? colorizeNarrowKernel<3, Colors>
-                                        : colorizeNarrowKernel<4, Colors>;
-    const unsigned blocks = cusi::divUp(pixels, static_cast<unsigned>(tuning::THREADS * tuning::NARROW_PIXELS));
-    return cusi::launchOverlapped(function, kernel, blocks, tuning::THREADS, 0, stream, params, colors,
-                                  framediff::Divisor(params.cols), pixels);
-}
-
 // ---- Launches --------------------------------------------------------------------------------------------------------
 
 template<class Colors>
@@ -380,9 +328,6 @@ cusStatus launchColorize(const char *function, int channels, bool aligned, const
                          const Colors &colors, cudaStream_t stream) {
     const auto kernel = kernelOf<Colors>(channels, aligned);
     const unsigned long long blocks = cusi::divUp(params.tiles, 0ull + WARPS);
-    const unsigned long long rows = params.tiles / params.tiles_per_row, pixels = rows * params.cols;
-    if (rows > 1 && params.cols <= tuning::NARROW && pixels <= 0x7fffffffu)
-        return launchNarrow(function, channels, params, static_cast<unsigned>(pixels), colors, stream);
     CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
                  "%s: %llu tiles of 512 pixels exceed the limit of one kernel launch", function, params.tiles);
     return cusi::launchOverlapped(function, kernel, static_cast<unsigned>(blocks), tuning::THREADS, 0, stream, params,

@@ -33,7 +33,7 @@ __device__ inline void loadReferenceIf(bool wanted, const uint4 *p, uint4 &v) {
 
 // A lane's iterator over frame and reference, 32 units a step: load() issues the loads of a unit, which is in flight until
 // take(). FULL_UNITS: every unit has 16 bytes, aligned to 16, in both images; a row has at least 32 units and the frame a
-// multiple of 32. Without padding the frame counts as one row.
+// multiple of 32.
 template<bool FULL_UNITS>
 class UnitReader;
 
@@ -44,8 +44,8 @@ class UnitReader<true> {
         uint4 cur, ref;
     };
     __device__ UnitReader(const EncodeParams &params, unsigned unit) {
-        const unsigned y = params.line == params.units ? 0 : params.units_per_row.divide(unit);
-        column_ = unit - y * params.line;
+        const unsigned y = params.units_per_row.divide(unit);
+        column_ = unit - y * params.units_per_row.d;
         cur_ = unit + y * params.cur_gap;
         ref_ = unit + y * params.ref_gap;
     }
@@ -56,8 +56,8 @@ class UnitReader<true> {
         cur_ += 32;
         ref_ += 32;
         column_ += 32;
-        if (column_ >= params.line) {
-            column_ -= params.line;
+        if (column_ >= params.units_per_row.d) {
+            column_ -= params.units_per_row.d;
             cur_ += params.cur_gap;
             ref_ += params.ref_gap;
         }
