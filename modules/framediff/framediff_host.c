@@ -3,36 +3,6 @@
 
 #include <string.h>
 
-/* Both ends of each row, which may overlap: neither calls nor loops for a few bytes. */
-#define COPY_ENDS(bytes)                                                                   \
-    for (size_t y = 0; y < rows; ++y) {                                                    \
-        memcpy(dst + y * dst_step, src + y * src_step, bytes);                             \
-        memcpy(dst + y * dst_step + n - (bytes), src + y * src_step + n - (bytes), bytes); \
-    }
-
-#ifdef __GNUC__
-__attribute__((noinline)) /* inlined where the destination's size is known, _FORTIFY_SOURCE makes these copies calls */
-#endif
-void framediff_copyRows(uint8_t *dst, size_t dst_step, const uint8_t *src, size_t src_step, size_t rows, size_t n) {
-    if (dst_step == n && src_step == n) {
-        memcpy(dst, src, rows * n);
-    } else if (n == 1) {
-        COPY_ENDS(1)
-    } else if (n < 4) {
-        COPY_ENDS(2)
-    } else if (n < 8) {
-        COPY_ENDS(4)
-    } else if (n <= 16) {
-        COPY_ENDS(8)
-    } else if (n <= 32) {
-        COPY_ENDS(16)
-    } else {
-        for (size_t y = 0; y < rows; ++y)
-            memcpy(dst + y * dst_step, src + y * src_step, n);
-    }
-}
-#undef COPY_ENDS
-
 static const uint8_t *rowOf(const cusMat *mat, size_t y) {
     return (const uint8_t *)mat->data + y * mat->step;
 }
@@ -76,20 +46,6 @@ static void colorizeRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t
     }
 }
 
-/* Rows y .. end - 1, as many as make a block. */
-static void colorizeShortRows(const cusMat *prev, const cusMat *cur, cusMat *dst, size_t y, size_t end,
-                              const FramediffPalette *palette) {
-    uint8_t a[4 * BLOCK_PIXELS], b[4 * BLOCK_PIXELS], colors[3 * BLOCK_PIXELS];
-    const size_t cols = (size_t)cur->cols, row_bytes = cusi_rowBytes(cur), most = BLOCK_PIXELS / cols;
-    for (size_t rows; y < end; y += rows) {
-        rows = end - y < most ? end - y : most;
-        framediff_copyRows(a, row_bytes, rowOf(prev, y), prev->step, rows, row_bytes);
-        framediff_copyRows(b, row_bytes, rowOf(cur, y), cur->step, rows, row_bytes);
-        colorizeRow(a, b, colors, rows * cols, (size_t)CUS_CHANNELS(cur->type), palette);
-        framediff_copyRows(rowOfMutable(dst, y), dst->step, colors, 3 * cols, rows, 3 * cols);
-    }
-}
-
 cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *map) {
     const size_t channels = (size_t)CUS_CHANNELS(cur->type);
     size_t rows = (size_t)cur->rows, cols = (size_t)cur->cols;
@@ -98,15 +54,6 @@ cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat 
     if (cusi_isContinuous(prev) && cusi_isContinuous(cur) && cusi_isContinuous(dst)) {
         cols *= rows; /* so that frames of any shape cost the same */
         rows = 1;
-    }
-    if (rows > 1 && cols * channels < FRAMEDIFF_SHORT_ROW) {
-        const size_t share = PART_PIXELS / cols, shares = (rows + share - 1) / share; /* rows */
-#pragma omp parallel for schedule(static) num_threads(threads)
-        for (int64_t k = 0; k < (int64_t)shares; ++k) {
-            const size_t y = (size_t)k * share;
-            colorizeShortRows(prev, cur, dst, y, rows - y < share ? rows : y + share, map->palette);
-        }
-        return CUS_OK;
     }
     const size_t parts = (cols + PART_PIXELS - 1) / PART_PIXELS; /* of a row */
 #pragma omp parallel for schedule(static) num_threads(threads)
