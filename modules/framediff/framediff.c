@@ -1,7 +1,7 @@
 /* Entry points of framediff: heatmap, noise view, encoder and decoder, for both backends. */
 #include "check.h"
 #include "device.h"
-#include "framediff_backend.h"
+#include "framediff/backend.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -31,7 +31,7 @@ struct cusDiffEncoder {
     cusMat scratch;       /* CUDA: state of the look-back. Host: a row a thread, for entries of a chunk */
     cusMat changed;       /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
     int vbmi2;            /* host: the processor has AVX-512 VBMI2 */
-    int half_blocks;      /* CUDA: blocks are half as large, as for compute capability 7.5 */
+    int block_threads;    /* CUDA: threads in a block of the encoder kernels */
     uint32_t *dense_hint; /* CUDA, page-locked, written by the device: 1: much of the last known frame changed */
     CusiGuard guard;
 };
@@ -57,6 +57,14 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
 
 cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff);
 cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream);
+
+/* ---- What the files of the CPU share ------------------------------------------------------------------------------- */
+
+/* The number of threads to start: one for each `share` of the work, but no more than OpenMP offers. */
+int framediff_threadsFor(size_t work, size_t share);
+
+/* state[position] += sign * value for `count` entries. */
+void framediff_addEntries(uint8_t *state, const uint32_t *positions, const uint8_t *values, size_t count, int sign);
 
 #ifdef __cplusplus
 }

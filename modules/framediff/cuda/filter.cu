@@ -2,7 +2,8 @@
 //
 // Each warp handles 512 pixels of a row: coalesced 16-byte vectors of both images become one bit per byte in shared memory,
 // from which each lane makes the bits of 16 pixels.
-#include "framediff_cuda.cuh"
+#include "framediff/cuda/encode.cuh"
+#include "framediff/cuda/tiles.cuh"
 
 namespace framediff {
 namespace {
@@ -89,11 +90,11 @@ auto kernelOf(int channels) {
 
 } // namespace
 
-cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, bool aligned, cudaStream_t stream) {
+cusStatus launchChangedPixels(const EncodeParams &encode, cudaStream_t stream) {
     ChangedPixelsParams params = {};
     params.cur = encode.cur;
     params.ref = encode.ref;
-    params.changed = changed;
+    params.changed = encode.changed;
     params.cur_step = encode.cur_step;
     params.ref_step = encode.ref_step;
     params.words_per_row = encode.changed_words_per_row;
@@ -101,7 +102,7 @@ cusStatus launchChangedPixels(const EncodeParams &encode, uint32_t *changed, boo
     params.tiles_per_row = cusi::divUp(params.cols, static_cast<unsigned>(TILE_PIXELS));
     params.tiles = static_cast<unsigned long long>(params.tiles_per_row) * encode.rows;
     params.addend = encode.addend;
-    const auto kernel = aligned ? kernelOf<true>(encode.channels) : kernelOf<false>(encode.channels);
+    const auto kernel = encode.aligned ? kernelOf<true>(encode.channels) : kernelOf<false>(encode.channels);
     return cusi::launchOverlapped("cusDiffEncode", kernel,
                                   static_cast<unsigned>(cusi::divUp(params.tiles, THREADS / 32ull)), THREADS, 0, stream,
                                   params);

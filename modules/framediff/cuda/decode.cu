@@ -1,6 +1,6 @@
 // The decoder: adds each value at its position. Of long lists, a thread takes several entries at a time, so that their loads are
 // in flight together: each entry takes two round trips to memory, its own and that of the byte it changes.
-#include "framediff_cuda.cuh"
+#include "framediff/cuda/encode.cuh"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Where rows begin and end, at every address modulo 16, and lists that turn out to be too short.
-#include "framediff_support.hpp"
+#include "framediff/support.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,6 +1,6 @@
 // Frames of which much changes: exactness of encoder and decoder when dense and other frames follow each other, in any order, at
 // any address. On a GPU the frame after a dense one is encoded by a kernel of its own, whatever it holds.
-#include "framediff_support.hpp"
+#include "framediff/support.hpp"
 
 #include <algorithm>
 #include <string>

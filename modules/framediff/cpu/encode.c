@@ -1,6 +1,8 @@
 /* The encoder on the CPU. A frame is gone through in chunks, whose entries a thread lists in memory of its own; it then waits
  * for the turn of its chunk, which tells where the entries belong, and copies them there. */
-#include "framediff_host.h"
+#include "check.h"
+#include "framediff/backend.h"
+#include "host.h"
 
 #include <sched.h>
 #include <string.h>

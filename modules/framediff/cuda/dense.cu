@@ -1,8 +1,8 @@
 // The encoder's kernel for frames of which much changes: each block takes one short tile, keeps it in registers while it learns
 // how many entries precede it (decoupled look-back), and writes the tile's list as one piece. Nothing is read twice, and some
 // blocks read while others write. docs/internals/framediff.md says when it is chosen and what limits it.
-#include "framediff_lookback.cuh"
-#include "framediff_units.cuh"
+#include "framediff/cuda/lookback.cuh"
+#include "framediff/cuda/units.cuh"
 
 namespace framediff {
 namespace {
@@ -88,10 +88,9 @@ __device__ __forceinline__ void writeList(const EncodeParams &params, const uint
     }
 }
 
-constexpr int THREADS = tuning::DENSE_THREADS, UNITS = tuning::DENSE_UNITS, WARPS = THREADS / 32;
+constexpr int THREADS = tuning::ENCODE_THREADS, UNITS = tuning::DENSE_UNITS, WARPS = THREADS / 32;
 constexpr unsigned MAX_ENTRIES = THREADS * UNITS * 16;
-constexpr int SHARED_BYTES = bytesOfEntries(MAX_ENTRIES); // half as many with half_blocks
-static_assert(SHARED_BYTES + 2048 <= cusi::SHARED_OF_BLOCK, "with the static shared memory");
+static_assert(bytesOfEntries(MAX_ENTRIES) + 2048 <= cusi::SHARED_OF_BLOCK, "with the static shared memory");
 static_assert(MAX_ENTRIES <= 1u << 24, "an entry's offset in the tile has 24 bits");
 
 // The position of a unit's first byte.
@@ -155,7 +154,7 @@ class LaneUnits {
 };
 
 template<bool FULL_UNITS, bool FILTER_OR_MASK>
-__global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) denseKernel(const EncodeParams params) {
+__global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) encodeDenseKernel(const EncodeParams params) {
     extern __shared__ __align__(16) uint32_t entries[];
     __shared__ unsigned warp_totals[WARPS];
     const unsigned tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -193,32 +192,34 @@ __global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) denseKer
     writeList<THREADS>(params, entries, before, start, static_cast<int>(tile_total));
 }
 
-using DenseKernel = void (*)(EncodeParams);
-DenseKernel denseKernelFor(bool full_units, bool filter_or_mask) {
+using Kernel = void (*)(EncodeParams);
+Kernel kernelFor(bool full_units, bool filter_or_mask) {
     if (filter_or_mask)
-        return full_units ? denseKernel<true, true> : denseKernel<false, true>;
-    return full_units ? denseKernel<true, false> : denseKernel<false, false>;
+        return full_units ? encodeDenseKernel<true, true> : encodeDenseKernel<false, true>;
+    return full_units ? encodeDenseKernel<true, false> : encodeDenseKernel<false, false>;
+}
+
+int sharedBytes(int threads) {
+    return bytesOfEntries(static_cast<unsigned>(threads * UNITS * 16));
 }
 
 } // namespace
 
-unsigned denseTiles(unsigned groups, bool half_blocks) {
-    return cusi::divUp(groups, static_cast<unsigned>(WARPS * UNITS) / (half_blocks ? 2 : 1));
+unsigned denseTiles(unsigned groups, int threads) {
+    return cusi::divUp(groups, static_cast<unsigned>(threads / 32 * UNITS));
 }
 
-cusStatus prepareDenseKernels(const char *function, bool half_blocks) {
-    const int bytes = half_blocks ? SHARED_BYTES / 2 : SHARED_BYTES;
+cusStatus prepareDenseKernels(const char *function, int threads) {
     for (bool full_units : {false, true})
         for (bool filter_or_mask : {false, true})
-            CUSI_CUDA(function, cudaFuncSetAttribute(denseKernelFor(full_units, filter_or_mask),
-                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+            CUSI_CUDA(function, cudaFuncSetAttribute(kernelFor(full_units, filter_or_mask),
+                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes(threads)));
     return CUS_OK;
 }
 
-cusStatus launchDense(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream) {
-    const int half = half_blocks ? 2 : 1;
-    return cusi::launchOverlapped("cusDiffEncode", denseKernelFor(full_units, params.changed || params.mask),
-                                  params.dense_tiles, THREADS / half, SHARED_BYTES / half, stream, params);
+cusStatus launchDense(const EncodeParams &params, bool full_units, int threads, cudaStream_t stream) {
+    return cusi::launchOverlapped("cusDiffEncode", kernelFor(full_units, params.changed || params.mask), params.dense_tiles,
+                                  threads, sharedBytes(threads), stream, params);
 }
 
 } // namespace framediff

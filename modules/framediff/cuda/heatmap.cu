@@ -3,7 +3,8 @@
 // Each warp handles 512 pixels of a row. Every lane loads CN 16-byte vectors of each input, coalesced and all in flight at
 // once, leaves their byte differences in shared memory, reads back 4 x 4 neighboring pixels (word stride CN: no bank conflicts
 // for 1 and 3), looks up their colors and stores them through shared memory as 16-byte vectors.
-#include "framediff_cuda.cuh"
+#include "framediff/backend.h"
+#include "framediff/cuda/tiles.cuh"
 
 namespace {
 

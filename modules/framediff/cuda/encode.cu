@@ -4,8 +4,11 @@
 // Each warp streams through a contiguous run of units. Changed units wait in a queue in shared memory until there are 32, so
 // that every lane has work; their bytes become entries in shared memory. Warps wait for each other only at the end of their
 // runs, where blocks learn by decoupled look-back how many entries precede theirs, and write them out in order.
-#include "framediff_lookback.cuh"
-#include "framediff_units.cuh"
+#include "device.h"
+#include "framediff/cuda/lookback.cuh"
+#include "framediff/cuda/units.cuh"
+
+#include <algorithm>
 
 namespace framediff {
 namespace {
@@ -16,6 +19,7 @@ struct Queue {
     uint32_t unit[64]; // unit of the run << 16 | changed bytes, one bit each
 };
 
+constexpr unsigned ENCODE_WARPS = tuning::ENCODE_THREADS / 32;
 constexpr int ENTRY_WORDS = tuning::ENCODE_STAGED + 16; // entries per warp, and 16 words of padding
 static_assert(tuning::ENCODE_STAGED >= 512, "the entries of 32 units fit");
 constexpr int SHARED_BYTES_OF_WARP = sizeof(Queue) + ENTRY_WORDS * sizeof(uint32_t);
@@ -260,32 +264,135 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     encoder.writeSpilled(again, out);
 }
 
-using EncodeKernel = void (*)(EncodeParams);
-EncodeKernel encodeKernelFor(bool full_units, bool filter_or_mask) {
+using Kernel = void (*)(EncodeParams);
+Kernel kernelFor(bool full_units, bool filter_or_mask) {
     if (filter_or_mask)
         return full_units ? encodeKernel<true, true> : encodeKernel<false, true>;
     return full_units ? encodeKernel<true, false> : encodeKernel<false, false>;
 }
 
-} // namespace
+int sharedBytes(int threads) {
+    return threads / 32 * SHARED_BYTES_OF_WARP;
+}
 
-cusStatus prepareEncodeKernels(const char *function, bool *half_blocks) {
-    cudaFuncAttributes compiled = {};
-    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, encodeKernelFor(true, false)));
-    *half_blocks = compiled.ptxVersion < 80;
-    const int bytes = encodeThreads(*half_blocks) / 32 * SHARED_BYTES_OF_WARP;
-    for (bool full_units : {false, true})
-        for (bool filter_or_mask : {false, true})
-            CUSI_CUDA(function, cudaFuncSetAttribute(encodeKernelFor(full_units, filter_or_mask),
-                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+// ---- Work and parameters ---------------------------------------------------------------------------------------------
+
+// Divides the frame among blocks, a single wave of them if the frame is small enough, and among their warps.
+cusStatus divideWork(const char *function, int threads, EncodeParams *params) {
+    int sms = 0;
+    CUSI_CUDA(function, cusi::multiprocessors(&sms));
+    const unsigned warps_of_tile = static_cast<unsigned>(threads) / 32;
+    params->groups = cusi::divUp(params->units, 32u);
+    const unsigned wave = static_cast<unsigned>(sms) * tuning::ENCODE_BLOCKS_PER_SM;
+    params->piece = params->groups <= wave * warps_of_tile ? 1 : tuning::ENCODE_PIECE;
+    const unsigned pieces = cusi::divUp(params->groups, params->piece);
+    params->tiles = std::max(std::min(cusi::divUp(pieces, warps_of_tile), wave),
+                             cusi::divUp(pieces, warps_of_tile * tuning::ENCODE_LONGEST));
+    const unsigned warps = params->tiles * warps_of_tile;
+    params->run = pieces / warps;
+    params->run_fraction =
+        static_cast<unsigned>(cusi::divUp(static_cast<unsigned long long>(pieces % warps) << 32, 0ull + warps));
+    params->dense_tiles = denseTiles(params->groups, threads);
     return CUS_OK;
 }
 
-cusStatus launchEncode(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream) {
-    const auto kernel = encodeKernelFor(full_units, params.changed || params.mask);
-    const int threads = encodeThreads(half_blocks);
-    return cusi::launchOverlapped("cusDiffEncode", kernel, params.tiles, threads, threads / 32 * SHARED_BYTES_OF_WARP,
-                                  stream, params);
+EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, const cusSparseDiff &diff) {
+    const size_t row_bytes = cusi_rowBytes(&frame), all_bytes = row_bytes * static_cast<size_t>(frame.rows);
+    EncodeParams params = {};
+    params.cur = static_cast<const unsigned char *>(frame.data);
+    params.ref = static_cast<unsigned char *>(encoder.ref.data);
+    params.values = static_cast<unsigned char *>(diff.values.data);
+    params.positions = static_cast<uint32_t *>(diff.positions.data);
+    params.count = static_cast<uint32_t *>(diff.count.data);
+    params.mask = static_cast<unsigned char *>(diff.mask.data);
+    params.state = static_cast<EncodeState *>(encoder.scratch.data);
+    params.tile_status = reinterpret_cast<unsigned long long *>(params.state + 1);
+    params.cur_step = frame.step;
+    params.ref_step = encoder.ref.step;
+    params.mask_step = diff.mask.step;
+    params.rows = static_cast<unsigned>(frame.rows);
+    params.cols = static_cast<unsigned>(frame.cols);
+    params.row_bytes = static_cast<unsigned>(row_bytes);
+    params.capacity = diff.capacity;
+    params.addend = static_cast<uint32_t>(255 - encoder.options.threshold) * 0x01010101u;
+    params.min_neighbors = static_cast<unsigned char>(encoder.options.min_neighbors);
+    params.channels = static_cast<unsigned char>(CUS_CHANNELS(frame.type));
+    if (params.min_neighbors > 0) {
+        params.changed = static_cast<uint32_t *>(encoder.changed.data);
+        params.changed_words_per_row = cusi::divUp(params.cols, 32u);
+    }
+    params.may_overflow = diff.capacity < all_bytes;
+    params.list_vectors =
+        reinterpret_cast<uintptr_t>(params.positions) % 16 == 0 && reinterpret_cast<uintptr_t>(params.values) % 4 == 0;
+    params.dense_hint = encoder.dense_hint;
+    params.dense_from = static_cast<unsigned>(all_bytes / tuning::DENSE_SHARE);
+    params.units_per_row = Divisor(cusi::divUp(params.row_bytes, 16u));
+    params.units = params.units_per_row.d * params.rows;
+    params.aligned = cusi::isAligned(frame, 16);
+    params.ref_step16 = static_cast<unsigned>(params.ref_step / 16);
+    params.cur_gap = static_cast<unsigned>((params.cur_step - row_bytes) / 16);
+    params.ref_gap = static_cast<unsigned>((params.ref_step - row_bytes) / 16);
+    return params;
 }
 
+// Whether UnitReader<true> can read the frame.
+bool hasFullUnits(const EncodeParams &params) {
+    return params.aligned && params.row_bytes % 16 == 0 && params.units_per_row.d >= 32 && params.units % 32 == 0 &&
+           params.rows * std::max(params.cur_step, params.ref_step) / 16 <= 0xffffffffu;
+}
+
+// How many threads a block has depends on the architecture that the kernels were compiled for.
+cusStatus prepareKernels(const char *function, int *threads) {
+    cudaFuncAttributes compiled = {};
+    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, kernelFor(true, false)));
+    *threads = compiled.ptxVersion < 80 ? tuning::ENCODE_THREADS / 2 : tuning::ENCODE_THREADS;
+    for (bool full_units : {false, true})
+        for (bool filter_or_mask : {false, true})
+            CUSI_CUDA(function, cudaFuncSetAttribute(kernelFor(full_units, filter_or_mask),
+                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes(*threads)));
+    return prepareDenseKernels(function, *threads);
+}
+
+} // namespace
 } // namespace framediff
+
+cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
+    using namespace framediff;
+    static const char function[] = "cusDiffEncoderCreate";
+    CUS_TRY(prepareKernels(function, &encoder->block_threads));
+    void *hint = nullptr;
+    CUS_TRY(cusi_pinnedAllocate(function, sizeof *encoder->dense_hint, &hint));
+    encoder->dense_hint = static_cast<uint32_t *>(hint);
+    *encoder->dense_hint = 0;
+    EncodeParams params = {};
+    params.units =
+        static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&encoder->ref), size_t{16}) * static_cast<size_t>(encoder->rows));
+    CUS_TRY(divideWork(function, encoder->block_threads, &params));
+    const size_t state = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
+    CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(state), CUS_8UC1, CUS_DEVICE));
+    CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
+    // Frames are numbered from 1, so the zeros in the status words do not belong to the first one.
+    const EncodeState start = {1, 1};
+    CUSI_CUDA(function, cudaMemcpy(encoder->scratch.data, &start, sizeof start, cudaMemcpyHostToDevice));
+    if (encoder->options.min_neighbors > 0)
+        CUS_TRY(cusMatCreate(&encoder->changed, 1, encoder->rows * cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
+    return cusi::cudaStatus(cudaStreamSynchronize(nullptr), function, "setting up");
+}
+
+cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
+    using namespace framediff;
+    const int threads = encoder->block_threads;
+    EncodeParams params = encodeParams(*encoder, *frame, *diff);
+    CUS_TRY(divideWork("cusDiffEncode", threads, &params));
+    params.dense_status = params.tile_status + params.tiles;
+    if (params.changed)
+        CUS_TRY(launchChangedPixels(params, stream));
+    // What the device last reported, without waiting for it: each kernel encodes any frame.
+    const bool full_units = hasFullUnits(params), dense = *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0;
+    if (dense && !params.may_overflow)
+        return launchDense(params, full_units, threads, stream);
+    CUS_TRY(cusi::launchOverlapped("cusDiffEncode", kernelFor(full_units, params.changed || params.mask), params.tiles,
+                                   threads, sharedBytes(threads), stream, params));
+    // Only the last tile can tell that a list is too short, so such lists are applied once they are known to be complete.
+    return params.may_overflow ? launchDecode("cusDiffEncode", encoder->ref, *diff, stream) : CUS_OK;
+}

@@ -2,7 +2,7 @@
 #ifndef CUSI_FRAMEDIFF_UNITS_CUH
 #define CUSI_FRAMEDIFF_UNITS_CUH
 
-#include "framediff_cuda.cuh"
+#include "framediff/cuda/encode.cuh"
 
 namespace framediff {
 
@@ -208,13 +208,9 @@ __device__ inline void storeMask(const EncodeParams &params, unsigned unit, unsi
         return;
     const UnitLocation at = locate(params, unit);
     unsigned char *m = params.mask + static_cast<size_t>(at.y) * params.mask_step + at.x / 8;
-    if (params.mask_by_two && at.length > 8) {
-        *reinterpret_cast<unsigned short *>(m) = static_cast<unsigned short>(bits);
-    } else {
-        m[0] = static_cast<unsigned char>(bits);
-        if (at.length > 8)
-            m[1] = static_cast<unsigned char>(bits >> 8);
-    }
+    m[0] = static_cast<unsigned char>(bits);
+    if (at.length > 8)
+        m[1] = static_cast<unsigned char>(bits >> 8);
 }
 
 } // namespace framediff
