@@ -4,6 +4,8 @@
 #include "framediff/cuda/lookback.cuh"
 #include "framediff/cuda/units.cuh"
 
+#include <cub/block/block_scan.cuh>
+
 namespace framediff {
 namespace {
 
@@ -34,23 +36,6 @@ __device__ __forceinline__ void stageUnit(unsigned bits, const uint4 &cur, const
     for (unsigned b = 0; b < 16; ++b)
         stageIf(bits & 1u << b, entries + padded(at), (offset << 8) + (b << 8) + __byte_perm(d[b / 4], 0, 0x4440 | b % 4),
                 at);
-}
-
-// The ranks in the warp of the first entries of a lane's units, which are 32 apart. Returns the warp's number of entries.
-template<int UNITS>
-__device__ __forceinline__ unsigned rankUnits(const unsigned (&bits)[UNITS], unsigned (&rank)[UNITS]) {
-    static_assert(UNITS == 1 || UNITS == 2, "the counts of a lane's units are packed in 32 bits");
-    uint32_t counts[1] = {0}; // 16 bits for each unit
-#pragma unroll
-    for (int j = 0; j < UNITS; ++j)
-        counts[0] += static_cast<uint32_t>(__popc(bits[j])) << 16 * j;
-    const uint32_t own = counts[0];
-    cusi::warpInclusiveScan(counts, threadIdx.x % 32);
-    const uint32_t all = __shfl_sync(cusi::FULL_WARP, counts[0], 31), before = counts[0] - own;
-    rank[0] = before & 0xffff;
-    if (UNITS == 2)
-        rank[UNITS - 1] = (all & 0xffff) + (before >> 16);
-    return (all & 0xffff) + (all >> 16);
 }
 
 // Writes the tile's list from index `out` of the output on: four entries per lane and store where both lists start at a vector.
@@ -88,7 +73,7 @@ __device__ __forceinline__ void writeList(const EncodeParams &params, const uint
     }
 }
 
-constexpr int THREADS = tuning::ENCODE_THREADS, UNITS = tuning::DENSE_UNITS, WARPS = THREADS / 32;
+constexpr int THREADS = tuning::ENCODE_THREADS, UNITS = tuning::DENSE_UNITS;
 constexpr unsigned MAX_ENTRIES = THREADS * UNITS * 16;
 static_assert(bytesOfEntries(MAX_ENTRIES) + 2048 <= cusi::SHARED_OF_BLOCK, "with the static shared memory");
 static_assert(MAX_ENTRIES <= 1u << 24, "an entry's offset in the tile has 24 bits");
@@ -102,52 +87,58 @@ __device__ __forceinline__ unsigned positionOf(const EncodeParams &params, unsig
     return at.y * params.row_bytes + at.x;
 }
 
-// A lane's units of the tile, which are 32 apart, and where their entries go.
+using BlockScan = cub::BlockScan<uint32_t, THREADS, cub::BLOCK_SCAN_WARP_SCANS>;
+
+// A thread's units of the tile, which are THREADS apart, and where their entries go.
 template<bool FULL_UNITS, bool FILTER_OR_MASK>
-class LaneUnits {
+class ThreadUnits {
   public:
-    __device__ __forceinline__ LaneUnits(unsigned tile)
-        : group_((tile * WARPS + threadIdx.x / 32) * UNITS), unit_(group_ * 32 + threadIdx.x % 32) {}
+    __device__ __forceinline__ ThreadUnits(unsigned tile) : first_(tile * (THREADS * UNITS) + threadIdx.x) {}
 
-    __device__ __forceinline__ unsigned firstUnit() const { return unit_; }
-
-    __device__ __forceinline__ void load(const EncodeParams &params, UnitReader<FULL_UNITS> &reader) {
+    __device__ __forceinline__ void load(const EncodeParams &params) {
 #pragma unroll
         for (int j = 0; j < UNITS; ++j)
-            reader.load(params, group_ + j < params.groups, loaded_[j]);
+            UnitReader<FULL_UNITS>(params, unit(j)).load(params, unit(j) < params.units, loaded_[j]);
     }
 
-    // Finds the bytes to be sent and their ranks in the warp. Returns the number of entries of the warp.
-    __device__ __forceinline__ unsigned examine(const EncodeParams &params) {
+    // Finds the bytes to be sent and the ranks of their entries in the tile. Returns the tile's number of entries.
+    __device__ __forceinline__ unsigned examine(const EncodeParams &params, BlockScan::TempStorage &storage) {
+        static_assert(UNITS == 2 && THREADS * 16 < 1 << 16, "the counts of two units are packed in 32 bits");
+        uint32_t counts = 0, before, all;
 #pragma unroll
         for (int j = 0; j < UNITS; ++j) {
-            const unsigned unit = unit_ + 32 * j;
-            UnitReader<FULL_UNITS>::take(params, unit, loaded_[j], cur_[j], ref_[j]);
-            bits_[j] = bytesToSend<FILTER_OR_MASK>(params, unit, cur_[j], ref_[j]);
+            UnitReader<FULL_UNITS>::take(params, unit(j), loaded_[j], cur_[j], ref_[j]);
+            bits_[j] = bytesToSend<FILTER_OR_MASK>(params, unit(j), cur_[j], ref_[j]);
             if (FILTER_OR_MASK)
-                storeMask(params, unit, bits_[j]);
+                storeMask(params, unit(j), bits_[j]);
+            counts += static_cast<uint32_t>(__popc(bits_[j])) << 16 * j;
         }
-        return rankUnits(bits_, rank_);
+        BlockScan(storage).ExclusiveSum(counts, before, all);
+        rank_[0] = before & 0xffff;
+        rank_[1] = (all & 0xffff) + (before >> 16);
+        return (all & 0xffff) + (all >> 16);
     }
 
-    // Puts the entries in shared memory. `first`: the warp's first entry; `start`: the tile's first position.
-    __device__ __forceinline__ void stage(const EncodeParams &params, unsigned first, unsigned start,
-                                          uint32_t *entries) const {
+    // Puts the entries in shared memory. `start`: the tile's first position.
+    __device__ __forceinline__ void stage(const EncodeParams &params, unsigned start, uint32_t *entries) const {
 #pragma unroll
         for (int j = 0; j < UNITS; ++j)
-            stageUnit(bits_[j], cur_[j], ref_[j], positionOf<FULL_UNITS>(params, unit_ + 32 * j) - start, first + rank_[j],
-                      entries);
+            stageUnit(bits_[j], cur_[j], ref_[j], positionOf<FULL_UNITS>(params, unit(j)) - start, rank_[j], entries);
     }
 
     __device__ __forceinline__ void update(const EncodeParams &params) const {
 #pragma unroll
         for (int j = 0; j < UNITS; ++j)
             if (bits_[j])
-                updateReference<FULL_UNITS>(params, unit_ + 32 * j, cur_[j], ref_[j], bits_[j]);
+                updateReference<FULL_UNITS>(params, unit(j), cur_[j], ref_[j], bits_[j]);
     }
 
   private:
-    unsigned group_, unit_;
+    __device__ __forceinline__ unsigned unit(int j) const {
+        return first_ + j * THREADS;
+    }
+
+    const unsigned first_;
     typename UnitReader<FULL_UNITS>::Loaded loaded_[UNITS] = {};
     uint4 cur_[UNITS], ref_[UNITS];
     unsigned bits_[UNITS], rank_[UNITS];
@@ -156,25 +147,19 @@ class LaneUnits {
 template<bool FULL_UNITS, bool FILTER_OR_MASK>
 __global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) encodeDenseKernel(const EncodeParams params) {
     extern __shared__ __align__(16) uint32_t entries[];
-    __shared__ unsigned warp_totals[WARPS];
-    const unsigned tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    LaneUnits<FULL_UNITS, FILTER_OR_MASK> units(tile);
-    UnitReader<FULL_UNITS> reader(params, units.firstUnit());
+    __shared__ BlockScan::TempStorage scan;
+    const unsigned tile = blockIdx.x;
+    ThreadUnits<FULL_UNITS, FILTER_OR_MASK> units(tile);
     cusi::startInOrder();
     const unsigned long long frame = cusi::loadRelaxed(&params.state->dense_frame) << 34;
-    units.load(params, reader);
+    units.load(params);
 
-    const unsigned total = units.examine(params);
-    if (lane == 0)
-        warp_totals[warp] = total;
-    __syncthreads();
-    const unsigned of_lane = lane < WARPS ? warp_totals[lane] : 0;
-    const unsigned tile_total = cusi::warpSum(of_lane), warp_before = cusi::warpSum(lane < warp ? of_lane : 0u);
+    const unsigned tile_total = units.examine(params, scan);
     if (threadIdx.x == 0)
         cusi::storeRelaxed(params.dense_status + tile, frame | (tile > 0 ? TILE_COUNT : TILE_PREFIX) | tile_total);
     // Meanwhile the count becomes visible to the others.
-    const unsigned start = positionOf<FULL_UNITS>(params, tile * (WARPS * UNITS * 32));
-    units.stage(params, warp_before, start, entries);
+    const unsigned start = positionOf<FULL_UNITS>(params, tile * (THREADS * UNITS));
+    units.stage(params, start, entries);
     units.update(params);
     __syncthreads();
     const unsigned before = lookBack<THREADS>(params.dense_status, tile, frame);

@@ -8,6 +8,8 @@
 #include "framediff/cuda/lookback.cuh"
 #include "framediff/cuda/units.cuh"
 
+#include <cub/warp/warp_scan.cuh>
+
 #include <algorithm>
 
 namespace framediff {
@@ -26,20 +28,12 @@ constexpr int SHARED_BYTES_OF_WARP = sizeof(Queue) + ENTRY_WORDS * sizeof(uint32
 constexpr size_t STATIC_BYTES = 1024; // at most, of the kernel and of the system
 static_assert(ENCODE_WARPS * SHARED_BYTES_OF_WARP + STATIC_BYTES <= cusi::SHARED_OF_BLOCK, "");
 
-// Exclusive prefix sum over the warp of counts in 0..16; total: of all lanes. Counts above 3 are rare.
+// Exclusive prefix sum over the warp; total: of all lanes.
 __device__ inline unsigned exclusiveSum(unsigned count, unsigned &total) {
-    const unsigned before = (1u << (threadIdx.x % 32)) - 1;
-    const unsigned ones = __ballot_sync(cusi::FULL_WARP, count & 1), twos = __ballot_sync(cusi::FULL_WARP, count & 2);
-    unsigned rank = __popc(ones & before) + 2 * __popc(twos & before);
-    total = __popc(ones) + 2 * __popc(twos);
-    if (__any_sync(cusi::FULL_WARP, count > 3)) {
-#pragma unroll
-        for (int bit = 2; bit < 5; ++bit) {
-            const unsigned lanes = __ballot_sync(cusi::FULL_WARP, count >> bit & 1);
-            rank += __popc(lanes & before) << bit;
-            total += __popc(lanes) << bit;
-        }
-    }
+    using WarpScan = cub::WarpScan<unsigned>;
+    WarpScan::TempStorage nothing; // CUB scans a whole warp in registers
+    unsigned rank;
+    WarpScan(nothing).ExclusiveSum(count, rank, total);
     return rank;
 }
 

@@ -1,8 +1,8 @@
-// Decoupled look-back (Merrill and Garland 2016): how blocks learn how many entries precede theirs, within one pass.
+// Decoupled look-back (Merrill and Garland 2016): how blocks learn within one pass how many entries precede theirs.
 //
 // Every block publishes the number of its entries and adds up what the blocks before it have published. Like CUB's, this relies
-// on blocks starting in the order of blockIdx. Each published word carries the frame's number, so nothing is cleared between
-// frames.
+// on blocks starting in the order of blockIdx. CUB's tile prefix would read 32 counts a round instead of those of a wave, and
+// needs its words cleared before each frame: here they carry the frame's number.
 #ifndef CUSI_FRAMEDIFF_LOOKBACK_CUH
 #define CUSI_FRAMEDIFF_LOOKBACK_CUH
 
