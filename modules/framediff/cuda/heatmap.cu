@@ -67,14 +67,13 @@ __device__ const FramediffPalette DEFAULT_PALETTE = defaultPalette();
 // The three mappings from a summed difference to a color; `table` is in shared memory.
 struct DefaultHeat {
     static constexpr bool TABLE = true;
+    __device__ uint32_t operator()(const uint32_t *table, unsigned d) const { return table[d]; }
     __device__ uint32_t entry(int i) const { return DEFAULT_PALETTE.color[i]; }
-    __device__ uint32_t operator()(const uint32_t *table, unsigned d) const { return table[d]; }
 };
-struct CustomHeat {
-    static constexpr bool TABLE = true;
-    FramediffPalette palette;
+struct CustomHeat : DefaultHeat {
+    explicit CustomHeat(const FramediffPalette &colors) : palette(colors) {}
     __device__ uint32_t entry(int i) const { return palette.color[i]; }
-    __device__ uint32_t operator()(const uint32_t *table, unsigned d) const { return table[d]; }
+    FramediffPalette palette;
 };
 struct Noise {
     static constexpr bool TABLE = false;
@@ -166,102 +165,6 @@ __device__ __forceinline__ void packColors(uint32_t *staged, const Colors &color
     __syncwarp();
 }
 
-// All rows of the images begin at multiples of 16 bytes.
-template<int CN, class Colors>
-__global__ void __launch_bounds__(tuning::THREADS, tuning::BLOCKS_PER_SM)
-    colorizeKernel(const ColorizeParams params, const __grid_constant__ Colors colors) {
-    constexpr int WORDS = TILE_PIXELS * (CN > 3 ? CN : 3) / 4;
-    __shared__ uint32_t table[Colors::TABLE ? FRAMEDIFF_LEVELS : 1];
-    __shared__ __align__(16) uint32_t staged[WARPS][WORDS];
-
-    ColorTable<Colors> entries;
-    entries.load(colors);
-    cusi::startInOrder();
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
-    const unsigned long long y = tile / params.tiles_per_row;
-    const unsigned x = static_cast<unsigned>(tile - y * params.tiles_per_row) * TILE_PIXELS;
-    const unsigned pixels = tile < params.tiles ? min(static_cast<unsigned>(TILE_PIXELS), params.cols - x) : 0;
-
-    uint4 a[CN], b[CN];
-    const unsigned char *prev = params.prev + y * params.prev_step + static_cast<size_t>(x) * CN;
-    const unsigned char *cur = params.cur + y * params.cur_step + static_cast<size_t>(x) * CN;
-    framediff::loadAlignedTile<CN>(prev, cur, pixels, lane, a, b);
-    entries.store(table);
-
-    uint32_t *const mine = staged[warp];
-    unsigned d[4][4];
-    pixelDifferences<CN>(mine, a, b, lane, d);
-    packColors(mine, colors, table, d, lane);
-    unsigned char *dst = params.dst + y * params.dst_step + static_cast<size_t>(x) * 3;
-#pragma unroll
-    for (int k = 0; k < 3; ++k) {
-        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * 3) - at;
-        if (left > 0)
-            cusi::store16(dst + at, reinterpret_cast<const uint4 *>(mine)[lane + 32 * k], left, true);
-    }
-}
-
-// ---- Images that begin anywhere --------------------------------------------------------------------------------------
-
-// Reads neighboring pixels 4 index .. 4 index + 3 of a tile that begins at the byte `phase` of shared memory.
-template<int CN>
-__device__ __forceinline__ void fourPixels(const uint4 *shared, unsigned phase, unsigned index, uint32_t (&words)[CN]) {
-    if constexpr (CN == 4) {
-        const uint4 low = shared[index], pixels = phase ? cusi::bytesFrom(low, shared[index + 1], phase) : low;
-        words[0] = pixels.x, words[1] = pixels.y, words[2] = pixels.z, words[3] = pixels.w;
-    } else { // the lanes' words are CN apart: no bank conflicts
-        const uint32_t *const first = reinterpret_cast<const uint32_t *>(shared) + phase / 4 + CN * index;
-        const unsigned shift = phase % 4 * 8;
-        uint32_t read[CN + 1];
-#pragma unroll
-        for (int i = 0; i < CN; ++i)
-            read[i] = first[i];
-        read[CN] = shift ? first[CN] : 0;
-#pragma unroll
-        for (int i = 0; i < CN; ++i)
-            words[i] = __funnelshift_r(read[i], read[i + 1], shift);
-    }
-}
-
-// As pixelDifferences(), of tiles at any address. Both go through shared memory, unless they begin at the same place in a vector:
-// then only their differences do.
-template<int CN>
-__device__ __forceinline__ void pixelDifferences(uint4 *shared, framediff::TileBytes<CN> &prev,
-                                                 const framediff::TileBytes<CN> &cur, unsigned lane, unsigned (&d)[4][4]) {
-    uint32_t words[4][CN];
-    if (prev.phase() == cur.phase()) {
-#pragma unroll
-        for (int k = 0; k < CN; ++k)
-            prev.v[k] = make_uint4(__vabsdiffu4(prev.v[k].x, cur.v[k].x), __vabsdiffu4(prev.v[k].y, cur.v[k].y),
-                                   __vabsdiffu4(prev.v[k].z, cur.v[k].z), __vabsdiffu4(prev.v[k].w, cur.v[k].w));
-        prev.edge = __vabsdiffu4(prev.edge, cur.edge);
-        prev.stage(shared, lane);
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-            fourPixels<CN>(shared, prev.phase(), lane + 32 * j, words[j]);
-    } else {
-        prev.stage(shared, lane);
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-            fourPixels<CN>(shared, prev.phase(), lane + 32 * j, words[j]);
-        __syncwarp();
-        cur.stage(shared, lane);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            uint32_t other[CN];
-            fourPixels<CN>(shared, cur.phase(), lane + 32 * j, other);
-#pragma unroll
-            for (int i = 0; i < CN; ++i)
-                words[j][i] = __vabsdiffu4(words[j][i], other[i]);
-        }
-    }
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-        sumDifferences<CN>(words[j], d[j]);
-    __syncwarp();
-}
-
 // Stores bytes [first, last) of a tile's colors from shared memory. The tile begins at a multiple of 16 bytes.
 __device__ __forceinline__ void storeColors(unsigned char *tile, const uint4 *shared, int first, int last, unsigned lane) {
 #pragma unroll
@@ -277,12 +180,14 @@ __device__ __forceinline__ void storeColors(unsigned char *tile, const uint4 *sh
     }
 }
 
-// The first tile of a row begins up to 15 pixels before the row, so that the colors of each tile begin at a multiple of 16 bytes.
-template<int CN, class Colors>
-__global__ void __launch_bounds__(tuning::THREADS,
-                                  CN > 3 ? tuning::UNALIGNED_BLOCKS_OF_FOUR_CHANNELS : tuning::UNALIGNED_BLOCKS_PER_SM)
-    colorizeUnalignedKernel(const ColorizeParams params, const __grid_constant__ Colors colors) {
-    constexpr int VECTORS = framediff::TileBytes<CN>::VECTORS > 96 ? framediff::TileBytes<CN>::VECTORS : 96;
+// ALIGNED: all rows of the images begin at multiples of 16 bytes. Otherwise the first tile of a row begins up to 15 pixels
+// before the row, so that the colors of each tile begin at a multiple of 16 bytes.
+template<int CN, bool ALIGNED, class Colors>
+__global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER_SM
+                                                   : CN > 3 ? tuning::UNALIGNED_BLOCKS_OF_FOUR_CHANNELS
+                                                            : tuning::UNALIGNED_BLOCKS_PER_SM)
+    colorizeKernel(const ColorizeParams params, const __grid_constant__ Colors colors) {
+    constexpr int VECTORS = ALIGNED ? 32 * (CN > 3 ? CN : 3) : CN > 1 ? 32 * CN + 1 : 96; // of the frames and the colors
     __shared__ uint32_t table[Colors::TABLE ? FRAMEDIFF_LEVELS : 1];
     __shared__ uint4 staged[WARPS][VECTORS];
 
@@ -293,41 +198,41 @@ __global__ void __launch_bounds__(tuning::THREADS,
     const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
     const unsigned long long y = tile / params.tiles_per_row;
     unsigned char *const row = params.dst + y * params.dst_step;
-    // 3 * 5 = 15 = -1 modulo 16: so many pixels before the row, its colors begin at a multiple of 16 bytes.
-    const int before = static_cast<int>((16 - 5 * static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) % 16)) % 16);
+    // 3 * 5 = 15 = -1 modulo 16: this many pixels before the row, its colors begin at a multiple of 16 bytes.
+    const int before =
+        ALIGNED ? 0 : static_cast<int>((16 - 5 * static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) % 16)) % 16);
     const long long x = static_cast<long long>(tile - y * params.tiles_per_row) * TILE_PIXELS - before;
     const int begin = x < 0 ? before : 0;
     const int end =
         tile < params.tiles ? static_cast<int>(max(min(params.cols - x, 0ll + TILE_PIXELS), 0ll + begin)) : begin;
 
-    framediff::TileBytes<CN> prev(params.prev + static_cast<long long>(y * params.prev_step) + x * CN, begin, end, lane);
-    const framediff::TileBytes<CN> cur(params.cur + static_cast<long long>(y * params.cur_step) + x * CN, begin, end, lane);
+    uint4 *const mine = staged[warp];
+    uint4 a[CN], b[CN];
+    framediff::loadTiles<CN, ALIGNED>(params.prev + static_cast<long long>(y * params.prev_step) + x * CN,
+                                      params.cur + static_cast<long long>(y * params.cur_step) + x * CN, begin, end, lane,
+                                      mine, a, b);
     entries.store(table);
 
-    uint4 *const mine = staged[warp];
+    uint32_t *const words = reinterpret_cast<uint32_t *>(mine);
     unsigned d[4][4];
-    pixelDifferences<CN>(mine, prev, cur, lane, d);
-    packColors(reinterpret_cast<uint32_t *>(mine), colors, table, d, lane);
+    pixelDifferences<CN>(words, a, b, lane, d);
+    packColors(words, colors, table, d, lane);
     storeColors(row + 3 * x, mine, 3 * begin, 3 * end, lane);
 }
 
 // ---- Launches --------------------------------------------------------------------------------------------------------
 
-template<class Colors>
-auto kernelOf(int channels, bool aligned) {
-    if (aligned)
-        return channels == 1   ? colorizeKernel<1, Colors>
-               : channels == 3 ? colorizeKernel<3, Colors>
-                               : colorizeKernel<4, Colors>;
-    return channels == 1   ? colorizeUnalignedKernel<1, Colors>
-           : channels == 3 ? colorizeUnalignedKernel<3, Colors>
-                           : colorizeUnalignedKernel<4, Colors>;
+template<bool ALIGNED, class Colors>
+auto kernelOf(int channels) {
+    return channels == 1   ? colorizeKernel<1, ALIGNED, Colors>
+           : channels == 3 ? colorizeKernel<3, ALIGNED, Colors>
+                           : colorizeKernel<4, ALIGNED, Colors>;
 }
 
 template<class Colors>
 cusStatus launchColorize(const char *function, int channels, bool aligned, const ColorizeParams &params,
                          const Colors &colors, cudaStream_t stream) {
-    const auto kernel = kernelOf<Colors>(channels, aligned);
+    const auto kernel = aligned ? kernelOf<true, Colors>(channels) : kernelOf<false, Colors>(channels);
     const unsigned long long blocks = cusi::divUp(params.tiles, 0ull + WARPS);
     CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
                  "%s: %llu tiles of 512 pixels exceed the limit of one kernel launch", function, params.tiles);
