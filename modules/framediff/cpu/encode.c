@@ -20,9 +20,7 @@ enum { /* measured: docs/internals/framediff.md */
        CHUNKS_PER_THREAD = 4,
        BLOCK_BYTES = 4096,
        BLOCK_PIXELS = 512,
-       PREFETCH_BYTES = 4096, /* how far ahead frame and reference are fetched */
-       UNDO_ENTRIES = 65536,
-       STREAM_BYTES = 8 << 20 /* lists of at least this size bypass the caches */
+       PREFETCH_BYTES = 4096 /* how far ahead frame and reference are fetched */
 };
 
 /* ---- Entries of consecutive bytes ---------------------------------------------------------------------------------- */
@@ -268,7 +266,7 @@ typedef struct Plan {
     cusDiffEncoder *encoder;
     const cusMat *frame;
     cusSparseDiff *diff;
-    size_t bytes, row_bytes;
+    size_t bytes;
     size_t run;           /* bytes that follow each other in frame and mask: of a row, or all */
     size_t chunk, chunks; /* bytes, fewer where a run or the frame ends; number */
     size_t in_run;        /* chunks of a run; 0: a chunk has whole runs */
@@ -278,8 +276,7 @@ typedef struct Plan {
 /* Rows that follow each other are gone through as one, so that frames of any shape cost the same. */
 static Plan planFor(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, int threads) {
     const size_t row_bytes = imageRowBytes(encoder), channels = (size_t)CUS_CHANNELS(frame->type);
-    Plan plan = {.encoder = encoder, .frame = frame, .diff = diff, .row_bytes = row_bytes};
-    plan.bytes = row_bytes * (size_t)frame->rows;
+    Plan plan = {.encoder = encoder, .frame = frame, .diff = diff, .bytes = row_bytes * (size_t)frame->rows};
     const cusMat *mask = diff->mask.data ? &diff->mask : NULL;
     const int mask_joins = !mask || frame->rows == 1 || (cusi_isContinuous(mask) && row_bytes % 8 == 0);
     plan.run = cusi_isContinuous(frame) && mask_joins ? plan.bytes : row_bytes;
@@ -398,34 +395,6 @@ static void awaitTurn(const size_t *count, size_t turn) {
     }
 }
 
-#ifdef __SSE2__
-/* memcpy past the caches. */
-static void copyPastCaches(void *to, const void *from, size_t n) {
-    uint8_t *dst = to;
-    const uint8_t *src = from;
-    const size_t head = (0 - (uintptr_t)dst) % 16, first = head < n ? head : n;
-    memcpy(dst, src, first);
-    size_t i = first;
-    for (; i + 16 <= n; i += 16)
-        _mm_stream_si128((__m128i *)(void *)(dst + i), _mm_loadu_si128((const __m128i *)(const void *)(src + i)));
-    memcpy(dst + i, src + i, n - i);
-}
-#endif
-
-static void copyEntries(const Plan *plan, const Scratch *scratch, size_t start, size_t count) {
-    uint32_t *const positions = (uint32_t *)plan->diff->positions.data + start;
-    uint8_t *const values = (uint8_t *)plan->diff->values.data + start;
-#ifdef __SSE2__
-    if (5 * count * plan->chunks >= STREAM_BYTES) { /* as long as the whole list would be, were all chunks like this */
-        copyPastCaches(positions, scratch->positions, 4 * count);
-        copyPastCaches(values, scratch->values, count);
-        return;
-    }
-#endif
-    memcpy(positions, scratch->positions, 4 * count);
-    memcpy(values, scratch->values, count);
-}
-
 /* Takes tickets until there are none. */
 static void encodeChunks(const Plan *plan, Progress *progress, const Scratch *scratch) {
     for (;;) {
@@ -447,14 +416,13 @@ static void encodeChunks(const Plan *plan, Progress *progress, const Scratch *sc
         progress->total += count;
         progress->fitting = fits ? progress->total : progress->fitting;
         __atomic_store_n(&progress->listed, chunk + 1, __ATOMIC_RELEASE);
-        if (fits)
-            copyEntries(plan, scratch, start, count);
-        else
+        if (fits) {
+            memcpy((uint32_t *)plan->diff->positions.data + start, scratch->positions, count * sizeof(uint32_t));
+            memcpy((uint8_t *)plan->diff->values.data + start, scratch->values, count);
+        } else {
             framediff_addEntries(plan->encoder->ref.data, scratch->positions, scratch->values, count, -1);
+        }
     }
-#ifdef __SSE2__
-    _mm_sfence(); /* streamed stores complete before the parallel region ends */
-#endif
 }
 
 cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff) {
@@ -476,12 +444,8 @@ cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     if (progress.total <= diff->capacity)
         return CUS_OK;
 
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t at = 0; at < (int64_t)progress.fitting; at += UNDO_ENTRIES) {
-        const size_t first = (size_t)at, left = progress.fitting - first;
-        framediff_addEntries(encoder->ref.data, (const uint32_t *)diff->positions.data + first,
-                             (const uint8_t *)diff->values.data + first, left < UNDO_ENTRIES ? left : UNDO_ENTRIES, -1);
-    }
+    /* What was listed has changed the reference. */
+    framediff_addEntries(encoder->ref.data, diff->positions.data, diff->values.data, progress.fitting, -1);
     return cusi_fail(CUS_ERROR_CAPACITY,
                      "cusDiffEncode: %zu bytes changed, diff has capacity %u; the reference is unchanged", progress.total,
                      diff->capacity);

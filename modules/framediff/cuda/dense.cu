@@ -38,23 +38,20 @@ __device__ __forceinline__ void stageUnit(unsigned bits, const uint4 &cur, const
                 at);
 }
 
-// Writes the tile's list from index `out` of the output on: four entries per lane and store where both lists start at a vector.
-template<int THREADS>
+constexpr int THREADS = tuning::ENCODE_THREADS, UNITS = tuning::DENSE_UNITS;
+constexpr unsigned MAX_ENTRIES = THREADS * UNITS * 16;
+static_assert(bytesOfEntries(MAX_ENTRIES) + 2048 <= cusi::SHARED_OF_BLOCK, "with the static shared memory");
+static_assert(MAX_ENTRIES <= 1u << 24, "an entry's offset in the tile has 24 bits");
+
+// Writes the tile's list from index `out` of the output on: four entries per lane, and per store where both lists start at a
+// vector.
 __device__ __forceinline__ void writeList(const EncodeParams &params, const uint32_t *entries, size_t out, unsigned start,
                                           int count) {
     uint32_t *positions = params.positions + out;
     unsigned char *values = params.values + out;
-    if (!params.list_vectors) {
-        for (int n = static_cast<int>(threadIdx.x); n < count; n += THREADS) {
-            const uint32_t entry = entries[padded(n)];
-            positions[n] = start + (entry >> 8);
-            values[n] = static_cast<unsigned char>(entry);
-        }
-        return;
-    }
     const int phase = static_cast<int>(out % 4); // entries since a vector began
     for (int n = 4 * static_cast<int>(threadIdx.x) - phase; n < count; n += 4 * THREADS) {
-        if (n >= 0 && n + 4 <= count) {
+        if (params.list_vectors && n >= 0 && n + 4 <= count) {
             uint32_t e[4];
 #pragma unroll
             for (int k = 0; k < 4; ++k)
@@ -72,11 +69,6 @@ __device__ __forceinline__ void writeList(const EncodeParams &params, const uint
         }
     }
 }
-
-constexpr int THREADS = tuning::ENCODE_THREADS, UNITS = tuning::DENSE_UNITS;
-constexpr unsigned MAX_ENTRIES = THREADS * UNITS * 16;
-static_assert(bytesOfEntries(MAX_ENTRIES) + 2048 <= cusi::SHARED_OF_BLOCK, "with the static shared memory");
-static_assert(MAX_ENTRIES <= 1u << 24, "an entry's offset in the tile has 24 bits");
 
 // The position of a unit's first byte.
 template<bool FULL_UNITS>
@@ -151,7 +143,7 @@ __global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) encodeDe
     const unsigned tile = blockIdx.x;
     ThreadUnits<FULL_UNITS, FILTER_OR_MASK> units(tile);
     cusi::startInOrder();
-    const unsigned long long frame = cusi::loadRelaxed(&params.state->dense_frame) << 34;
+    const unsigned long long frame = (cusi::loadRelaxed(&params.state->dense_frame) + 1) << 34;
     units.load(params);
 
     const unsigned tile_total = units.examine(params, scan);
@@ -166,15 +158,14 @@ __global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) encodeDe
     if (threadIdx.x == 0) {
         if (tile > 0)
             cusi::storeRelaxed(params.dense_status + tile, frame | TILE_PREFIX | (before + tile_total));
-        if (tile ==
-            params.dense_tiles - 1) { // all other blocks have read the frame's number, since they have published with it
+        if (tile == params.dense_tiles - 1) { // all blocks have read the frame's number: they have published with it
             *params.count = before + tile_total;
-            params.state->dense_frame = (frame >> 34) + 1;
+            params.state->dense_frame = frame >> 34;
             if (before + tile_total <= params.dense_from)
                 *params.dense_hint = 0;
         }
     }
-    writeList<THREADS>(params, entries, before, start, static_cast<int>(tile_total));
+    writeList(params, entries, before, start, static_cast<int>(tile_total));
 }
 
 using Kernel = void (*)(EncodeParams);

@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     WarpEncoder<FULL_UNITS, FILTER_OR_MASK> encoder(params, warp, tile * ENCODE_WARPS + warp, shared);
     UnitReader<FULL_UNITS> reader(params, encoder.firstUnit() + lane);
     cusi::startInOrder();
-    const unsigned long long frame = cusi::loadRelaxed(&params.state->frame) << 34;
+    const unsigned long long frame = (cusi::loadRelaxed(&params.state->frame) + 1) << 34;
     encoder.scan(reader);
 
     // The count is published before the queue is emptied; the latency of the look-back hides that work.
@@ -244,9 +244,9 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     if (threadIdx.x == 0) {
         if (params.tiles > tuning::ENCODE_THREADS) // fewer are read in one round anyway
             cusi::storeRelaxed(params.tile_status + tile, frame | TILE_PREFIX | (before + tile_total));
-        if (tile == params.tiles - 1) { // all other blocks have read the frame's number, since they have published with it
+        if (tile == params.tiles - 1) { // all blocks have read the frame's number: they have published with it
             *params.count = before + tile_total;
-            params.state->frame = (frame >> 34) + 1;
+            params.state->frame = frame >> 34;
             if (before + tile_total > params.dense_from)
                 *params.dense_hint = 1;
         }
@@ -365,9 +365,6 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     const size_t state = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(state), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
-    // Frames are numbered from 1, so the zeros in the status words do not belong to the first one.
-    const EncodeState start = {1, 1};
-    CUSI_CUDA(function, cudaMemcpy(encoder->scratch.data, &start, sizeof start, cudaMemcpyHostToDevice));
     if (encoder->options.min_neighbors > 0)
         CUS_TRY(cusMatCreate(&encoder->changed, 1, encoder->rows * cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
     return cusi::cudaStatus(cudaStreamSynchronize(nullptr), function, "setting up");

@@ -22,9 +22,8 @@ constexpr int ENCODE_THREADS = 512;
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
 constexpr unsigned ENCODE_PIECE = 2;    // groups in the pieces of which a warp's run consists; of small frames 1
 constexpr unsigned ENCODE_LONGEST = 16; // maximum number of pieces in a run
-constexpr int ENCODE_STAGED = 512; // entries that a warp keeps in shared memory; the rest of a denser run is read twice
-constexpr unsigned DENSE_SHARE =
-    16; // the dense kernel encodes the frame after one with more than 1/16 of the bytes changed
+constexpr int ENCODE_STAGED = 512;   // entries that a warp keeps in shared memory; the rest of a denser run is read twice
+constexpr unsigned DENSE_SHARE = 16; // one byte in so many must change for the next frame to go to the dense kernel
 constexpr int DENSE_BLOCKS_PER_SM = 3;
 constexpr int DENSE_UNITS = 2; // units of a thread
 } // namespace tuning
@@ -46,8 +45,8 @@ struct Divisor {
 
 // Persists on the device between frames, followed by one status word per tile.
 struct EncodeState {
-    unsigned long long frame;       // the frame's number, in the lower 30 bits
-    unsigned long long dense_frame; // the same for frames of the dense kernel, whose status words follow the others
+    unsigned long long frame;       // how many frames the kernel has encoded, modulo 2^30: the first one is number 1
+    unsigned long long dense_frame; // the same of the dense kernel, whose status words follow the others
 };
 
 // The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
