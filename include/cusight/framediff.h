@@ -88,7 +88,9 @@ CUS_API cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *fra
  * count holds how many bytes changed, positions and values are unspecified, the mask shows the changes, and the reference is
  * unchanged.
  * Cost: reads frame and reference once (twice with the noise filter), writes the sectors of the reference
- * that change and 5 bytes per changed byte. */
+ * that change and 5 bytes per changed byte. On the device a diff with less capacity than the frame has bytes costs a second
+ * launch, which applies the list; each row of the reference takes a multiple of 512 bytes, so tall images of a few
+ * columns cost time and memory for much more than their bytes. */
 CUS_API cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream);
 
 /* A view of the reference, valid while the encoder lives; its contents change in stream order with each encode. */

@@ -1,7 +1,7 @@
 /* Entry points of framediff: heatmap, noise view, encoder and decoder, for both backends. */
 #include "check.h"
 #include "device.h"
-#include "framediff_backend.h"
+#include "framediff/backend.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -90,23 +90,18 @@ static cusStatus checkFrameShape(const char *function, int rows, int cols, int t
 }
 
 /* A matrix of the frame's shape, all zero; waits, which creation may, so every stream that uses the object later sees the
- * zeros. Rows follow each other on the host, and if the image is narrow; else they start 16-byte aligned and are padded with
- * zeros to whole vectors. */
+ * zeros. Rows follow each other on the host; on the device they start 16-byte aligned and are padded with zeros to whole
+ * vectors. */
 static cusStatus createFrame(cusMat *mat, int rows, int cols, int type, cusSpace space) {
     if (space == CUS_HOST) {
         CUS_TRY(cusMatCreate(mat, rows, cols, type, space));
         return cusMatSetZero(mat, NULL);
     }
-    const size_t row_bytes = (size_t)cols * cusTypeSize(type), bytes = row_bytes * (size_t)rows;
-    const int narrow = framediff_isNarrow(rows, row_bytes);
-    CUS_TRY(cusMatCreate(mat, narrow ? 1 : rows, (int)(((narrow ? bytes : row_bytes) + 15) / 16), CUS_MAKETYPE(CUS_32S, 4),
-                         space));
+    CUS_TRY(cusMatCreate(mat, rows, (int)(((size_t)cols * cusTypeSize(type) + 15) / 16), CUS_MAKETYPE(CUS_32S, 4), space));
     CUS_TRY(cusMatSetZero(mat, NULL));
     mat->rows = rows;
     mat->cols = cols;
     mat->type = type;
-    if (narrow)
-        mat->step = row_bytes;
     return cusStreamSynchronize(NULL);
 }
 
@@ -260,7 +255,6 @@ void cusDiffEncoderDestroy(cusDiffEncoder *encoder) {
     cusMatRelease(&encoder->ref);
     cusMatRelease(&encoder->scratch); /* waits until the device no longer uses it */
     cusMatRelease(&encoder->changed);
-    cusMatRelease(&encoder->joined);
     if (encoder->dense_hint)
         cusi_pinnedFree(encoder->dense_hint);
     cusi_guardRelease(&encoder->guard);

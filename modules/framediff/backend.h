@@ -27,14 +27,12 @@ struct cusDiffEncoder {
     int rows, cols, type;
     cusSpace space;
     cusDiffOptions options;
-    cusMat ref;            /* without padding on the host and if the image is narrow; else rows start 16-byte aligned */
-    cusMat scratch;        /* CUDA: state of the look-back. Host: a row a thread, for entries of a chunk */
-    cusMat changed;        /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
-    cusMat joined;         /* CUDA, narrow images: a frame's rows without padding */
-    int vbmi2;             /* host: the processor has AVX-512 VBMI2 */
-    int half_blocks;       /* CUDA: blocks are half as large, as for compute capability 7.5 */
-    unsigned ahead_blocks; /* CUDA: of a wave of the kernel that loads ahead, 0 if the encoder never uses it */
-    uint32_t *dense_hint;  /* CUDA, page-locked, written by the device: 1: much of the last known frame changed, 2: more */
+    cusMat ref;           /* without padding on the host; on the device rows start 16-byte aligned */
+    cusMat scratch;       /* CUDA: state of the look-back. Host: a row a thread, for entries of a chunk */
+    cusMat changed;       /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
+    int vbmi2;            /* host: the processor has AVX-512 VBMI2 */
+    int block_threads;    /* CUDA: threads in a block of the encoder kernels */
+    uint32_t *dense_hint; /* CUDA, page-locked, written by the device: 1: much of the last known frame changed */
     CusiGuard guard;
 };
 
@@ -44,13 +42,6 @@ struct cusDiffDecoder {
     cusMat frame;
     CusiGuard guard;
 };
-
-/* Whether the device keeps an image's rows without padding and treats them as one long row: with many rows shorter than a
- * sector of memory, most of what is moved would be padding, and most lanes would have nothing to do. */
-static inline int framediff_isNarrow(int rows, size_t row_bytes) {
-    enum { NARROW_BYTES = 32, MANY_ROWS = 4096 };
-    return row_bytes < NARROW_BYTES && rows >= MANY_ROWS && row_bytes * (size_t)rows <= INT32_MAX;
-}
 
 /* All arguments have been checked. Host functions are done at return, CUDA functions have queued their work. */
 cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *paint);
@@ -66,6 +57,14 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
 
 cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff);
 cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream);
+
+/* ---- What the files of the CPU share ------------------------------------------------------------------------------- */
+
+/* The number of threads to start: one for each `share` of the work, but no more than OpenMP offers. */
+int framediff_threadsFor(size_t work, size_t share);
+
+/* state[position] += sign * value for `count` entries. */
+void framediff_addEntries(uint8_t *state, const uint32_t *positions, const uint8_t *values, size_t count, int sign);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 // The decoder: adds each value at its position. Of long lists, a thread takes several entries at a time, so that their loads are
 // in flight together: each entry takes two round trips to memory, its own and that of the byte it changes.
-#include "framediff_cuda.cuh"
+#include "framediff/cuda/encode.cuh"
 
 #include <algorithm>
 
@@ -65,21 +65,26 @@ __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS) decodeKernel(const D
 
 } // namespace
 
-cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
-    const size_t row_bytes = cusi_rowBytes(&decoder->frame);
+cusStatus framediff::launchDecode(const char *function, const cusMat &frame, const cusSparseDiff &diff,
+                                  cudaStream_t stream) {
+    const size_t row_bytes = cusi_rowBytes(&frame);
     DecodeParams params = {};
-    params.frame = static_cast<unsigned char *>(decoder->frame.data);
-    params.positions = static_cast<const uint32_t *>(diff->positions.data);
-    params.count = static_cast<const uint32_t *>(diff->count.data);
-    params.values = static_cast<const unsigned char *>(diff->values.data);
-    params.step = decoder->frame.step;
-    params.bytes = static_cast<unsigned long long>(row_bytes) * static_cast<unsigned>(decoder->rows);
+    params.frame = static_cast<unsigned char *>(frame.data);
+    params.positions = static_cast<const uint32_t *>(diff.positions.data);
+    params.count = static_cast<const uint32_t *>(diff.count.data);
+    params.values = static_cast<const unsigned char *>(diff.values.data);
+    params.step = frame.step;
+    params.bytes = static_cast<unsigned long long>(row_bytes) * static_cast<unsigned>(frame.rows);
     params.row_bytes = framediff::Divisor(static_cast<unsigned>(row_bytes));
-    params.capacity = diff->capacity;
+    params.capacity = diff.capacity;
     int sms = 0;
-    CUSI_CUDA("cusDiffDecode", cusi::multiprocessors(&sms));
+    CUSI_CUDA(function, cusi::multiprocessors(&sms));
     // Only the device knows the number of entries, so the grid fills the device once and strides.
     const unsigned blocks =
-        std::min(cusi::divUp(diff->capacity, static_cast<unsigned>(THREADS)), static_cast<unsigned>(BLOCKS_PER_SM * sms));
-    return cusi::launchOverlapped("cusDiffDecode", decodeKernel, blocks, THREADS, 0, stream, params);
+        std::min(cusi::divUp(diff.capacity, static_cast<unsigned>(THREADS)), static_cast<unsigned>(BLOCKS_PER_SM * sms));
+    return cusi::launchOverlapped(function, decodeKernel, blocks, THREADS, 0, stream, params);
+}
+
+cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
+    return framediff::launchDecode("cusDiffDecode", decoder->frame, *diff, stream);
 }

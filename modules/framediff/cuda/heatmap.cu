@@ -3,7 +3,8 @@
 // Each warp handles 512 pixels of a row. Every lane loads CN 16-byte vectors of each input, coalesced and all in flight at
 // once, leaves their byte differences in shared memory, reads back 4 x 4 neighboring pixels (word stride CN: no bank conflicts
 // for 1 and 3), looks up their colors and stores them through shared memory as 16-byte vectors.
-#include "framediff_cuda.cuh"
+#include "framediff/backend.h"
+#include "framediff/cuda/tiles.cuh"
 
 namespace {
 
@@ -17,8 +18,6 @@ constexpr int BLOCKS_PER_SM = 8, UNALIGNED_BLOCKS_PER_SM = 8;
 constexpr int BLOCKS_PER_SM = 10, UNALIGNED_BLOCKS_PER_SM = 9;
 #endif
 constexpr int UNALIGNED_BLOCKS_OF_FOUR_CHANNELS = 8; // their registers
-constexpr int NARROW = 128;                          // columns: a warp would handle 512 pixels of a row
-constexpr int NARROW_PIXELS = 4;                     // of a thread
 } // namespace tuning
 
 constexpr int WARPS = tuning::THREADS / 32;
@@ -68,14 +67,13 @@ __device__ const FramediffPalette DEFAULT_PALETTE = defaultPalette();
 // The three mappings from a summed difference to a color; `table` is in shared memory.
 struct DefaultHeat {
     static constexpr bool TABLE = true;
+    __device__ uint32_t operator()(const uint32_t *table, unsigned d) const { return table[d]; }
     __device__ uint32_t entry(int i) const { return DEFAULT_PALETTE.color[i]; }
-    __device__ uint32_t operator()(const uint32_t *table, unsigned d) const { return table[d]; }
 };
-struct CustomHeat {
-    static constexpr bool TABLE = true;
-    FramediffPalette palette;
+struct CustomHeat : DefaultHeat {
+    explicit CustomHeat(const FramediffPalette &colors) : palette(colors) {}
     __device__ uint32_t entry(int i) const { return palette.color[i]; }
-    __device__ uint32_t operator()(const uint32_t *table, unsigned d) const { return table[d]; }
+    FramediffPalette palette;
 };
 struct Noise {
     static constexpr bool TABLE = false;
@@ -167,102 +165,6 @@ __device__ __forceinline__ void packColors(uint32_t *staged, const Colors &color
     __syncwarp();
 }
 
-// All rows of the images begin at multiples of 16 bytes.
-template<int CN, class Colors>
-__global__ void __launch_bounds__(tuning::THREADS, tuning::BLOCKS_PER_SM)
-    colorizeKernel(const ColorizeParams params, const __grid_constant__ Colors colors) {
-    constexpr int WORDS = TILE_PIXELS * (CN > 3 ? CN : 3) / 4;
-    __shared__ uint32_t table[Colors::TABLE ? FRAMEDIFF_LEVELS : 1];
-    __shared__ __align__(16) uint32_t staged[WARPS][WORDS];
-
-    ColorTable<Colors> entries;
-    entries.load(colors);
-    cusi::startInOrder();
-    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
-    const unsigned long long y = tile / params.tiles_per_row;
-    const unsigned x = static_cast<unsigned>(tile - y * params.tiles_per_row) * TILE_PIXELS;
-    const unsigned pixels = tile < params.tiles ? min(static_cast<unsigned>(TILE_PIXELS), params.cols - x) : 0;
-
-    uint4 a[CN], b[CN];
-    const unsigned char *prev = params.prev + y * params.prev_step + static_cast<size_t>(x) * CN;
-    const unsigned char *cur = params.cur + y * params.cur_step + static_cast<size_t>(x) * CN;
-    framediff::loadAlignedTile<CN>(prev, cur, pixels, lane, a, b);
-    entries.store(table);
-
-    uint32_t *const mine = staged[warp];
-    unsigned d[4][4];
-    pixelDifferences<CN>(mine, a, b, lane, d);
-    packColors(mine, colors, table, d, lane);
-    unsigned char *dst = params.dst + y * params.dst_step + static_cast<size_t>(x) * 3;
-#pragma unroll
-    for (int k = 0; k < 3; ++k) {
-        const int at = 16 * (lane + 32 * k), left = static_cast<int>(pixels * 3) - at;
-        if (left > 0)
-            cusi::store16(dst + at, reinterpret_cast<const uint4 *>(mine)[lane + 32 * k], left, true);
-    }
-}
-
-// ---- Images that begin anywhere --------------------------------------------------------------------------------------
-
-// Reads neighboring pixels 4 index .. 4 index + 3 of a tile that begins at the byte `phase` of shared memory.
-template<int CN>
-__device__ __forceinline__ void fourPixels(const uint4 *shared, unsigned phase, unsigned index, uint32_t (&words)[CN]) {
-    if constexpr (CN == 4) {
-        const uint4 low = shared[index], pixels = phase ? cusi::bytesFrom(low, shared[index + 1], phase) : low;
-        words[0] = pixels.x, words[1] = pixels.y, words[2] = pixels.z, words[3] = pixels.w;
-    } else { // the lanes' words are CN apart: no bank conflicts
-        const uint32_t *const first = reinterpret_cast<const uint32_t *>(shared) + phase / 4 + CN * index;
-        const unsigned shift = phase % 4 * 8;
-        uint32_t read[CN + 1];
-#pragma unroll
-        for (int i = 0; i < CN; ++i)
-            read[i] = first[i];
-        read[CN] = shift ? first[CN] : 0;
-#pragma unroll
-        for (int i = 0; i < CN; ++i)
-            words[i] = __funnelshift_r(read[i], read[i + 1], shift);
-    }
-}
-
-// As pixelDifferences(), of tiles at any address. Both go through shared memory, unless they begin at the same place in a vector:
-// then only their differences do.
-template<int CN>
-__device__ __forceinline__ void pixelDifferences(uint4 *shared, framediff::TileBytes<CN> &prev,
-                                                 const framediff::TileBytes<CN> &cur, unsigned lane, unsigned (&d)[4][4]) {
-    uint32_t words[4][CN];
-    if (prev.phase() == cur.phase()) {
-#pragma unroll
-        for (int k = 0; k < CN; ++k)
-            prev.v[k] = make_uint4(__vabsdiffu4(prev.v[k].x, cur.v[k].x), __vabsdiffu4(prev.v[k].y, cur.v[k].y),
-                                   __vabsdiffu4(prev.v[k].z, cur.v[k].z), __vabsdiffu4(prev.v[k].w, cur.v[k].w));
-        prev.edge = __vabsdiffu4(prev.edge, cur.edge);
-        prev.stage(shared, lane);
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-            fourPixels<CN>(shared, prev.phase(), lane + 32 * j, words[j]);
-    } else {
-        prev.stage(shared, lane);
-#pragma unroll
-        for (int j = 0; j < 4; ++j)
-            fourPixels<CN>(shared, prev.phase(), lane + 32 * j, words[j]);
-        __syncwarp();
-        cur.stage(shared, lane);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            uint32_t other[CN];
-            fourPixels<CN>(shared, cur.phase(), lane + 32 * j, other);
-#pragma unroll
-            for (int i = 0; i < CN; ++i)
-                words[j][i] = __vabsdiffu4(words[j][i], other[i]);
-        }
-    }
-#pragma unroll
-    for (int j = 0; j < 4; ++j)
-        sumDifferences<CN>(words[j], d[j]);
-    __syncwarp();
-}
-
 // Stores bytes [first, last) of a tile's colors from shared memory. The tile begins at a multiple of 16 bytes.
 __device__ __forceinline__ void storeColors(unsigned char *tile, const uint4 *shared, int first, int last, unsigned lane) {
 #pragma unroll
@@ -278,12 +180,14 @@ __device__ __forceinline__ void storeColors(unsigned char *tile, const uint4 *sh
     }
 }
 
-// The first tile of a row begins up to 15 pixels before the row, so that the colors of each tile begin at a multiple of 16 bytes.
-template<int CN, class Colors>
-__global__ void __launch_bounds__(tuning::THREADS,
-                                  CN > 3 ? tuning::UNALIGNED_BLOCKS_OF_FOUR_CHANNELS : tuning::UNALIGNED_BLOCKS_PER_SM)
-    colorizeUnalignedKernel(const ColorizeParams params, const __grid_constant__ Colors colors) {
-    constexpr int VECTORS = framediff::TileBytes<CN>::VECTORS > 96 ? framediff::TileBytes<CN>::VECTORS : 96;
+// ALIGNED: all rows of the images begin at multiples of 16 bytes. Otherwise the first tile of a row begins up to 15 pixels
+// before the row, so that the colors of each tile begin at a multiple of 16 bytes.
+template<int CN, bool ALIGNED, class Colors>
+__global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER_SM
+                                                   : CN > 3 ? tuning::UNALIGNED_BLOCKS_OF_FOUR_CHANNELS
+                                                            : tuning::UNALIGNED_BLOCKS_PER_SM)
+    colorizeKernel(const ColorizeParams params, const __grid_constant__ Colors colors) {
+    constexpr int VECTORS = ALIGNED ? 32 * (CN > 3 ? CN : 3) : CN > 1 ? 32 * CN + 1 : 96; // of the frames and the colors
     __shared__ uint32_t table[Colors::TABLE ? FRAMEDIFF_LEVELS : 1];
     __shared__ uint4 staged[WARPS][VECTORS];
 
@@ -294,95 +198,42 @@ __global__ void __launch_bounds__(tuning::THREADS,
     const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
     const unsigned long long y = tile / params.tiles_per_row;
     unsigned char *const row = params.dst + y * params.dst_step;
-    // 3 * 5 = 15 = -1 modulo 16: so many pixels before the row, its colors begin at a multiple of 16 bytes.
-    const int before = static_cast<int>((16 - 5 * static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) % 16)) % 16);
+    // 3 * 5 = 15 = -1 modulo 16: this many pixels before the row, its colors begin at a multiple of 16 bytes.
+    const int before =
+        ALIGNED ? 0 : static_cast<int>((16 - 5 * static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) % 16)) % 16);
     const long long x = static_cast<long long>(tile - y * params.tiles_per_row) * TILE_PIXELS - before;
     const int begin = x < 0 ? before : 0;
     const int end =
         tile < params.tiles ? static_cast<int>(max(min(params.cols - x, 0ll + TILE_PIXELS), 0ll + begin)) : begin;
 
-    framediff::TileBytes<CN> prev(params.prev + static_cast<long long>(y * params.prev_step) + x * CN, begin, end, lane);
-    const framediff::TileBytes<CN> cur(params.cur + static_cast<long long>(y * params.cur_step) + x * CN, begin, end, lane);
-    entries.store(table);
-
     uint4 *const mine = staged[warp];
-    unsigned d[4][4];
-    pixelDifferences<CN>(mine, prev, cur, lane, d);
-    packColors(reinterpret_cast<uint32_t *>(mine), colors, table, d, lane);
-    storeColors(row + 3 * x, mine, 3 * begin, 3 * end, lane);
-}
-
-// ---- Narrow images with padded rows ----------------------------------------------------------------------------------
-
-// A thread takes pixels, as most lanes of a warp that takes part of a row would have none.
-template<int CN, class Colors>
-__global__ void __launch_bounds__(tuning::THREADS)
-    colorizeNarrowKernel(const ColorizeParams params, const __grid_constant__ Colors colors,
-                         const framediff::Divisor columns, unsigned pixels) {
-    constexpr int PIXELS = tuning::NARROW_PIXELS, SUMMED = CN == 1 ? 1 : 3;
-    __shared__ uint32_t table[Colors::TABLE ? FRAMEDIFF_LEVELS : 1];
-    ColorTable<Colors> entries;
-    entries.load(colors);
-    cusi::startInOrder();
-    const unsigned first = blockIdx.x * (tuning::THREADS * PIXELS) + threadIdx.x;
-    unsigned d[PIXELS];
-#pragma unroll
-    for (int k = 0; k < PIXELS; ++k) {
-        const unsigned pixel = min(first + k * tuning::THREADS, pixels - 1), y = columns.divide(pixel);
-        const size_t x = static_cast<size_t>(pixel - y * columns.d) * CN;
-        const unsigned char *const prev = params.prev + y * params.prev_step + x, *const cur =
-                                                                                      params.cur + y * params.cur_step + x;
-        d[k] = 0;
-#pragma unroll
-        for (int c = 0; c < SUMMED; ++c)
-            d[k] += abs(prev[c] - cur[c]);
-    }
+    uint4 a[CN], b[CN];
+    framediff::loadTiles<CN, ALIGNED>(params.prev + static_cast<long long>(y * params.prev_step) + x * CN,
+                                      params.cur + static_cast<long long>(y * params.cur_step) + x * CN, begin, end, lane,
+                                      mine, a, b);
     entries.store(table);
-#pragma unroll
-    for (int k = 0; k < PIXELS; ++k) {
-        const unsigned pixel = first + k * tuning::THREADS;
-        if (pixel >= pixels)
-            return;
-        const unsigned y = columns.divide(pixel), color = colors(table, CN == 1 ? 3 * d[k] : d[k]);
-        unsigned char *const dst = params.dst + y * params.dst_step + static_cast<size_t>(pixel - y * columns.d) * 3;
-#pragma unroll
-        for (int c = 0; c < 3; ++c)
-            dst[c] = static_cast<unsigned char>(color >> 8 * c);
-    }
-}
 
-template<class Colors>
-cusStatus launchNarrow(const char *function, int channels, const ColorizeParams &params, unsigned pixels,
-                       const Colors &colors, cudaStream_t stream) {
-    const auto kernel = channels == 1   ? colorizeNarrowKernel<1, Colors>
-                        : channels == 3 ? colorizeNarrowKernel<3, Colors>
-                                        : colorizeNarrowKernel<4, Colors>;
-    const unsigned blocks = cusi::divUp(pixels, static_cast<unsigned>(tuning::THREADS * tuning::NARROW_PIXELS));
-    return cusi::launchOverlapped(function, kernel, blocks, tuning::THREADS, 0, stream, params, colors,
-                                  framediff::Divisor(params.cols), pixels);
+    uint32_t *const words = reinterpret_cast<uint32_t *>(mine);
+    unsigned d[4][4];
+    pixelDifferences<CN>(words, a, b, lane, d);
+    packColors(words, colors, table, d, lane);
+    storeColors(row + 3 * x, mine, 3 * begin, 3 * end, lane);
 }
 
 // ---- Launches --------------------------------------------------------------------------------------------------------
 
-template<class Colors>
-auto kernelOf(int channels, bool aligned) {
-    if (aligned)
-        return channels == 1   ? colorizeKernel<1, Colors>
-               : channels == 3 ? colorizeKernel<3, Colors>
-                               : colorizeKernel<4, Colors>;
-    return channels == 1   ? colorizeUnalignedKernel<1, Colors>
-           : channels == 3 ? colorizeUnalignedKernel<3, Colors>
-                           : colorizeUnalignedKernel<4, Colors>;
+template<bool ALIGNED, class Colors>
+auto kernelOf(int channels) {
+    return channels == 1   ? colorizeKernel<1, ALIGNED, Colors>
+           : channels == 3 ? colorizeKernel<3, ALIGNED, Colors>
+                           : colorizeKernel<4, ALIGNED, Colors>;
 }
 
 template<class Colors>
 cusStatus launchColorize(const char *function, int channels, bool aligned, const ColorizeParams &params,
                          const Colors &colors, cudaStream_t stream) {
-    const auto kernel = kernelOf<Colors>(channels, aligned);
+    const auto kernel = aligned ? kernelOf<true, Colors>(channels) : kernelOf<false, Colors>(channels);
     const unsigned long long blocks = cusi::divUp(params.tiles, 0ull + WARPS);
-    const unsigned long long rows = params.tiles / params.tiles_per_row, pixels = rows * params.cols;
-    if (rows > 1 && params.cols <= tuning::NARROW && pixels <= 0x7fffffffu)
-        return launchNarrow(function, channels, params, static_cast<unsigned>(pixels), colors, stream);
     CUSI_REQUIRE(blocks <= 0x7fffffffull, CUS_ERROR_SIZE,
                  "%s: %llu tiles of 512 pixels exceed the limit of one kernel launch", function, params.tiles);
     return cusi::launchOverlapped(function, kernel, static_cast<unsigned>(blocks), tuning::THREADS, 0, stream, params,

@@ -1,8 +1,7 @@
 #include "cusight/framediff.h"
 
-#include "../modules/framediff/framediff_backend.h"
-#include "reference/framediff.hpp"
-#include "support.hpp"
+#include "framediff/backend.h"
+#include "framediff/support.hpp"
 
 #include <memory>
 #include <thread>
@@ -12,15 +11,9 @@
 #include <opencv2/videoio.hpp>
 #endif
 
-using reference::Shape;
-using support::TestMat;
-using Bytes = std::vector<uint8_t>;
+using namespace framediff_support;
 
 namespace {
-
-int typeOf(int channels) {
-    return CUS_MAKETYPE(CUS_8U, channels);
-}
 
 struct Encoder {
     cusDiffEncoder *p = nullptr;
@@ -86,10 +79,6 @@ void expectEqual(const reference::Entries &got, const reference::Entries &want, 
     ASSERT_EQ(got.positions.size(), want.positions.size()) << where;
     EXPECT_TRUE(got.positions == want.positions) << where << ": positions differ";
     EXPECT_TRUE(got.values == want.values) << where << ": values differ";
-}
-
-std::string describe(Shape s) {
-    return std::to_string(s.rows) + " x " + std::to_string(s.cols) + " x " + std::to_string(s.channels);
 }
 
 class Framediff : public support::SpaceTest {};

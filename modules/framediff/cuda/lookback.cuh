@@ -1,8 +1,8 @@
-// Decoupled look-back (Merrill and Garland 2016): how blocks learn how many entries precede theirs, within one pass.
+// Decoupled look-back (Merrill and Garland 2016): how blocks learn within one pass how many entries precede theirs.
 //
 // Every block publishes the number of its entries and adds up what the blocks before it have published. Like CUB's, this relies
-// on blocks starting in the order of blockIdx. Each published word carries the frame's number, so nothing is cleared between
-// frames.
+// on blocks starting in the order of blockIdx. CUB's tile prefix would read 32 counts a round instead of those of a wave, and
+// needs its words cleared before each frame: here they carry the frame's number.
 #ifndef CUSI_FRAMEDIFF_LOOKBACK_CUH
 #define CUSI_FRAMEDIFF_LOOKBACK_CUH
 
@@ -15,14 +15,12 @@ namespace framediff {
 enum : unsigned long long {
     TILE_COUNT = 1ull << 32,  // the entries of this tile
     TILE_PREFIX = 2ull << 32, // of this tile and all before it
-    TILE_DONE = 3ull << 32,   // as TILE_PREFIX, and all that the tile's block writes has been written
     TILE_STATE = 3ull << 32
 };
 
 // The number of entries in the tiles before `tile`, for the whole block. Each thread waits for one of the THREADS preceding
 // tiles, so a wave of blocks is added up in one round trip. `frame`: the frame's number in bits 34..63.
-// MAY_BE_DONE: some words may be TILE_DONE.
-template<int THREADS, bool MAY_BE_DONE = false>
+template<int THREADS>
 __device__ inline unsigned lookBack(const unsigned long long *words, unsigned tile, unsigned long long frame) {
     constexpr unsigned WARPS = THREADS / 32;
     // For each warp's 32 tiles: their sum up to the nearest known prefix, and whether there is one.
@@ -37,8 +35,7 @@ __device__ inline unsigned lookBack(const unsigned long long *words, unsigned ti
             do
                 word = cusi::loadRelaxed(words + at);
             while ((word & ~(TILE_STATE | 0xffffffffull)) != frame);
-        const unsigned prefixes =
-            __ballot_sync(cusi::FULL_WARP, MAY_BE_DONE ? (word & TILE_PREFIX) != 0 : (word & TILE_STATE) == TILE_PREFIX);
+        const unsigned prefixes = __ballot_sync(cusi::FULL_WARP, (word & TILE_STATE) == TILE_PREFIX);
         const unsigned last = prefixes ? __ffs(static_cast<int>(prefixes)) - 1 : 31;
         const unsigned sum = cusi::warpSum(lane <= last ? static_cast<unsigned>(word) : 0u);
         if (end != tile)

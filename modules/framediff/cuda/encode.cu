@@ -4,9 +4,13 @@
 // Each warp streams through a contiguous run of units. Changed units wait in a queue in shared memory until there are 32, so
 // that every lane has work; their bytes become entries in shared memory. Warps wait for each other only at the end of their
 // runs, where blocks learn by decoupled look-back how many entries precede theirs, and write them out in order.
-#include "framediff_lookback.cuh"
-#include "framediff_undo.cuh"
-#include "framediff_units.cuh"
+#include "device.h"
+#include "framediff/cuda/lookback.cuh"
+#include "framediff/cuda/units.cuh"
+
+#include <cub/warp/warp_scan.cuh>
+
+#include <algorithm>
 
 namespace framediff {
 namespace {
@@ -17,26 +21,19 @@ struct Queue {
     uint32_t unit[64]; // unit of the run << 16 | changed bytes, one bit each
 };
 
+constexpr unsigned ENCODE_WARPS = tuning::ENCODE_THREADS / 32;
 constexpr int ENTRY_WORDS = tuning::ENCODE_STAGED + 16; // entries per warp, and 16 words of padding
 static_assert(tuning::ENCODE_STAGED >= 512, "the entries of 32 units fit");
 constexpr int SHARED_BYTES_OF_WARP = sizeof(Queue) + ENTRY_WORDS * sizeof(uint32_t);
 constexpr size_t STATIC_BYTES = 1024; // at most, of the kernel and of the system
 static_assert(ENCODE_WARPS * SHARED_BYTES_OF_WARP + STATIC_BYTES <= cusi::SHARED_OF_BLOCK, "");
 
-// Exclusive prefix sum over the warp of counts in 0..16; total: of all lanes. Counts above 3 are rare.
+// Exclusive prefix sum over the warp; total: of all lanes.
 __device__ inline unsigned exclusiveSum(unsigned count, unsigned &total) {
-    const unsigned before = (1u << (threadIdx.x % 32)) - 1;
-    const unsigned ones = __ballot_sync(cusi::FULL_WARP, count & 1), twos = __ballot_sync(cusi::FULL_WARP, count & 2);
-    unsigned rank = __popc(ones & before) + 2 * __popc(twos & before);
-    total = __popc(ones) + 2 * __popc(twos);
-    if (__any_sync(cusi::FULL_WARP, count > 3)) {
-#pragma unroll
-        for (int bit = 2; bit < 5; ++bit) {
-            const unsigned lanes = __ballot_sync(cusi::FULL_WARP, count >> bit & 1);
-            rank += __popc(lanes & before) << bit;
-            total += __popc(lanes) << bit;
-        }
-    }
+    using WarpScan = cub::WarpScan<unsigned>;
+    WarpScan::TempStorage nothing; // CUB scans a whole warp in registers
+    unsigned rank;
+    WarpScan(nothing).ExclusiveSum(count, rank, total);
     return rank;
 }
 
@@ -100,7 +97,7 @@ class WarpEncoder {
             const unsigned bits = first >= spill_from_ ? bytesToSend<FILTER_OR_MASK>(params_, unit, cur, ref) : 0;
             unsigned found;
             unsigned at = exclusiveSum(__popc(bits), found);
-            if (bits)
+            if (bits && !params_.may_overflow)
                 updateReference<FULL_UNITS>(params_, unit, cur, ref, bits);
             const uint32_t d[4] = {__vsub4(cur.x, ref.x), __vsub4(cur.y, ref.y), __vsub4(cur.z, ref.z),
                                    __vsub4(cur.w, ref.w)};
@@ -194,18 +191,14 @@ class WarpEncoder {
     }
 
     // Writes `count` entries from shared memory and advances `out`. Spilled ones are padded by one word for every 32 entries.
-    // If the capacity may be too small, the staged entries update the reference only here.
     __device__ __forceinline__ size_t writeEntries(size_t out, unsigned count, bool spilled) {
 #pragma unroll 4
         for (unsigned n = lane_; n < count; n += 32) {
             const uint32_t entry = entries_[spilled ? n + n / 32 : n], offset = entry >> 8;
             unsigned position = run_ * 16 + offset;
-            if (!FULL_UNITS || (params_.may_overflow && !spilled)) {
+            if (!FULL_UNITS) {
                 const UnitLocation at = locate(params_, run_ + offset / 16);
                 position = at.y * params_.row_bytes + at.x + offset % 16;
-                if (params_.may_overflow && !spilled)
-                    params_.ref[static_cast<size_t>(at.y) * params_.ref_step + at.x + offset % 16] +=
-                        static_cast<unsigned char>(entry);
             }
             params_.positions[out + n] = position;
             params_.values[out + n] = static_cast<unsigned char>(entry);
@@ -224,23 +217,17 @@ class WarpEncoder {
     unsigned queued_ = 0, head_ = 0;    // units in the queue; slot of the first, modulo 64
 };
 
-// BOUNDED: the list may be too short, and undo blocks follow those of the tiles.
-template<bool FULL_UNITS, bool FILTER_OR_MASK, bool BOUNDED>
+template<bool FULL_UNITS, bool FILTER_OR_MASK>
 __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_PER_SM)
     encodeKernel(const EncodeParams params) {
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ unsigned warp_totals[ENCODE_WARPS];
 
-    if (BOUNDED && blockIdx.x >= params.tiles) {
-        cusi::startInOrder();
-        undoIfTooShort<tuning::ENCODE_THREADS>(params, cusi::loadRelaxed(&params.state->frame) << 34);
-        return;
-    }
     const unsigned tile = blockIdx.x, lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     WarpEncoder<FULL_UNITS, FILTER_OR_MASK> encoder(params, warp, tile * ENCODE_WARPS + warp, shared);
     UnitReader<FULL_UNITS> reader(params, encoder.firstUnit() + lane);
     cusi::startInOrder();
-    const unsigned long long frame = cusi::loadRelaxed(&params.state->frame) << 34;
+    const unsigned long long frame = (cusi::loadRelaxed(&params.state->frame) + 1) << 34;
     encoder.scan(reader);
 
     // The count is published before the queue is emptied; the latency of the look-back hides that work.
@@ -250,71 +237,153 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     __syncthreads();
     const unsigned of_lane = lane < ENCODE_WARPS ? warp_totals[lane] : 0;
     const unsigned tile_total = cusi::warpSum(of_lane), warp_before = cusi::warpSum(lane < warp ? of_lane : 0u);
-    if (threadIdx.x == 0) {
-        if (params.may_overflow &&
-            tile == 0) { // other tiles report that they do not fit after they have seen this one's count
-            params.state->undelivered_from = 0xffffffffu;
-            __threadfence();
-        }
+    if (threadIdx.x == 0)
         cusi::storeRelaxed(params.tile_status + tile, frame | (tile > 0 ? TILE_COUNT : TILE_PREFIX) | tile_total);
-    }
     encoder.drainRest();
-    const unsigned before = lookBack<tuning::ENCODE_THREADS, BOUNDED>(params.tile_status, tile, frame);
+    const unsigned before = lookBack<tuning::ENCODE_THREADS>(params.tile_status, tile, frame);
     if (threadIdx.x == 0) {
         if (params.tiles > tuning::ENCODE_THREADS) // fewer are read in one round anyway
             cusi::storeRelaxed(params.tile_status + tile, frame | TILE_PREFIX | (before + tile_total));
-        if (tile == params.tiles - 1) { // all other blocks have read the frame's number, since they have published with it
+        if (tile == params.tiles - 1) { // all blocks have read the frame's number: they have published with it
             *params.count = before + tile_total;
-            if (!BOUNDED)
-                params.state->frame = (frame >> 34) + 1;
+            params.state->frame = frame >> 34;
             if (before + tile_total > params.dense_from)
                 *params.dense_hint = 1;
         }
     }
-    const bool fits = !params.may_overflow || static_cast<unsigned long long>(before) + tile_total <= params.capacity;
-    if (fits) {
-        const size_t out = encoder.writeStaged(static_cast<size_t>(before) + warp_before);
-        UnitReader<FULL_UNITS> again(params, encoder.firstSpilledUnit() + lane);
-        encoder.writeSpilled(again, out);
-    } else if (threadIdx.x == 0) {
-        __threadfence();
-        atomicMin(&params.state->undelivered_from, before); // tiles before have updated the reference
-    }
-    if (BOUNDED)
-        finishTile(params, tile, frame, before + tile_total);
+    if (before + tile_total > params.capacity)
+        return;
+    const size_t out = encoder.writeStaged(static_cast<size_t>(before) + warp_before);
+    UnitReader<FULL_UNITS> again(params, encoder.firstSpilledUnit() + lane);
+    encoder.writeSpilled(again, out);
 }
 
-using EncodeKernel = void (*)(EncodeParams);
-template<bool BOUNDED>
-EncodeKernel encodeKernelOf(bool full_units, bool filter_or_mask) {
+using Kernel = void (*)(EncodeParams);
+Kernel kernelFor(bool full_units, bool filter_or_mask) {
     if (filter_or_mask)
-        return full_units ? encodeKernel<true, true, BOUNDED> : encodeKernel<false, true, BOUNDED>;
-    return full_units ? encodeKernel<true, false, BOUNDED> : encodeKernel<false, false, BOUNDED>;
-}
-EncodeKernel encodeKernelFor(bool full_units, bool filter_or_mask, bool bounded) {
-    return bounded ? encodeKernelOf<true>(full_units, filter_or_mask) : encodeKernelOf<false>(full_units, filter_or_mask);
+        return full_units ? encodeKernel<true, true> : encodeKernel<false, true>;
+    return full_units ? encodeKernel<true, false> : encodeKernel<false, false>;
 }
 
-} // namespace
+int sharedBytes(int threads) {
+    return threads / 32 * SHARED_BYTES_OF_WARP;
+}
 
-cusStatus prepareEncodeKernels(const char *function, bool *half_blocks) {
-    cudaFuncAttributes compiled = {};
-    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, encodeKernelFor(true, false, false)));
-    *half_blocks = compiled.ptxVersion < 80;
-    const int bytes = encodeThreads(*half_blocks) / 32 * SHARED_BYTES_OF_WARP;
-    for (bool full_units : {false, true})
-        for (bool filter_or_mask : {false, true})
-            for (bool bounded : {false, true})
-                CUSI_CUDA(function, cudaFuncSetAttribute(encodeKernelFor(full_units, filter_or_mask, bounded),
-                                                         cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+// ---- Work and parameters ---------------------------------------------------------------------------------------------
+
+// Divides the frame among blocks, a single wave of them if the frame is small enough, and among their warps.
+cusStatus divideWork(const char *function, int threads, EncodeParams *params) {
+    int sms = 0;
+    CUSI_CUDA(function, cusi::multiprocessors(&sms));
+    const unsigned warps_of_tile = static_cast<unsigned>(threads) / 32;
+    params->groups = cusi::divUp(params->units, 32u);
+    const unsigned wave = static_cast<unsigned>(sms) * tuning::ENCODE_BLOCKS_PER_SM;
+    params->piece = params->groups <= wave * warps_of_tile ? 1 : tuning::ENCODE_PIECE;
+    const unsigned pieces = cusi::divUp(params->groups, params->piece);
+    params->tiles = std::max(std::min(cusi::divUp(pieces, warps_of_tile), wave),
+                             cusi::divUp(pieces, warps_of_tile * tuning::ENCODE_LONGEST));
+    const unsigned warps = params->tiles * warps_of_tile;
+    params->run = pieces / warps;
+    params->run_fraction =
+        static_cast<unsigned>(cusi::divUp(static_cast<unsigned long long>(pieces % warps) << 32, 0ull + warps));
+    params->dense_tiles = denseTiles(params->groups, threads);
     return CUS_OK;
 }
 
-cusStatus launchEncode(const EncodeParams &params, bool full_units, bool half_blocks, cudaStream_t stream) {
-    const auto kernel = encodeKernelFor(full_units, params.changed || params.mask, params.may_overflow);
-    const int threads = encodeThreads(half_blocks);
-    return cusi::launchOverlapped("cusDiffEncode", kernel, params.tiles + params.undo_blocks, threads,
-                                  threads / 32 * SHARED_BYTES_OF_WARP, stream, params);
+EncodeParams encodeParams(const cusDiffEncoder &encoder, const cusMat &frame, const cusSparseDiff &diff) {
+    const size_t row_bytes = cusi_rowBytes(&frame), all_bytes = row_bytes * static_cast<size_t>(frame.rows);
+    EncodeParams params = {};
+    params.cur = static_cast<const unsigned char *>(frame.data);
+    params.ref = static_cast<unsigned char *>(encoder.ref.data);
+    params.values = static_cast<unsigned char *>(diff.values.data);
+    params.positions = static_cast<uint32_t *>(diff.positions.data);
+    params.count = static_cast<uint32_t *>(diff.count.data);
+    params.mask = static_cast<unsigned char *>(diff.mask.data);
+    params.state = static_cast<EncodeState *>(encoder.scratch.data);
+    params.tile_status = reinterpret_cast<unsigned long long *>(params.state + 1);
+    params.cur_step = frame.step;
+    params.ref_step = encoder.ref.step;
+    params.mask_step = diff.mask.step;
+    params.rows = static_cast<unsigned>(frame.rows);
+    params.cols = static_cast<unsigned>(frame.cols);
+    params.row_bytes = static_cast<unsigned>(row_bytes);
+    params.capacity = diff.capacity;
+    params.addend = static_cast<uint32_t>(255 - encoder.options.threshold) * 0x01010101u;
+    params.min_neighbors = static_cast<unsigned char>(encoder.options.min_neighbors);
+    params.channels = static_cast<unsigned char>(CUS_CHANNELS(frame.type));
+    if (params.min_neighbors > 0) {
+        params.changed = static_cast<uint32_t *>(encoder.changed.data);
+        params.changed_words_per_row = cusi::divUp(params.cols, 32u);
+    }
+    params.may_overflow = diff.capacity < all_bytes;
+    params.list_vectors =
+        reinterpret_cast<uintptr_t>(params.positions) % 16 == 0 && reinterpret_cast<uintptr_t>(params.values) % 4 == 0;
+    params.dense_hint = encoder.dense_hint;
+    params.dense_from = static_cast<unsigned>(all_bytes / tuning::DENSE_SHARE);
+    params.units_per_row = Divisor(cusi::divUp(params.row_bytes, 16u));
+    params.units = params.units_per_row.d * params.rows;
+    params.aligned = cusi::isAligned(frame, 16);
+    params.ref_step16 = static_cast<unsigned>(params.ref_step / 16);
+    params.cur_gap = static_cast<unsigned>((params.cur_step - row_bytes) / 16);
+    params.ref_gap = static_cast<unsigned>((params.ref_step - row_bytes) / 16);
+    return params;
 }
 
+// Whether UnitReader<true> can read the frame.
+bool hasFullUnits(const EncodeParams &params) {
+    return params.aligned && params.row_bytes % 16 == 0 && params.units_per_row.d >= 32 && params.units % 32 == 0 &&
+           params.rows * std::max(params.cur_step, params.ref_step) / 16 <= 0xffffffffu;
+}
+
+// How many threads a block has depends on the architecture that the kernels were compiled for.
+cusStatus prepareKernels(const char *function, int *threads) {
+    cudaFuncAttributes compiled = {};
+    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, kernelFor(true, false)));
+    *threads = compiled.ptxVersion < 80 ? tuning::ENCODE_THREADS / 2 : tuning::ENCODE_THREADS;
+    for (bool full_units : {false, true})
+        for (bool filter_or_mask : {false, true})
+            CUSI_CUDA(function, cudaFuncSetAttribute(kernelFor(full_units, filter_or_mask),
+                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes(*threads)));
+    return prepareDenseKernels(function, *threads);
+}
+
+} // namespace
 } // namespace framediff
+
+cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
+    using namespace framediff;
+    static const char function[] = "cusDiffEncoderCreate";
+    CUS_TRY(prepareKernels(function, &encoder->block_threads));
+    void *hint = nullptr;
+    CUS_TRY(cusi_pinnedAllocate(function, sizeof *encoder->dense_hint, &hint));
+    encoder->dense_hint = static_cast<uint32_t *>(hint);
+    *encoder->dense_hint = 0;
+    EncodeParams params = {};
+    params.units =
+        static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&encoder->ref), size_t{16}) * static_cast<size_t>(encoder->rows));
+    CUS_TRY(divideWork(function, encoder->block_threads, &params));
+    const size_t state = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
+    CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(state), CUS_8UC1, CUS_DEVICE));
+    CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
+    if (encoder->options.min_neighbors > 0)
+        CUS_TRY(cusMatCreate(&encoder->changed, 1, encoder->rows * cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
+    return cusi::cudaStatus(cudaStreamSynchronize(nullptr), function, "setting up");
+}
+
+cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
+    using namespace framediff;
+    const int threads = encoder->block_threads;
+    EncodeParams params = encodeParams(*encoder, *frame, *diff);
+    CUS_TRY(divideWork("cusDiffEncode", threads, &params));
+    params.dense_status = params.tile_status + params.tiles;
+    if (params.changed)
+        CUS_TRY(launchChangedPixels(params, stream));
+    // What the device last reported, without waiting for it: each kernel encodes any frame.
+    const bool full_units = hasFullUnits(params), dense = *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0;
+    if (dense && !params.may_overflow)
+        return launchDense(params, full_units, threads, stream);
+    CUS_TRY(cusi::launchOverlapped("cusDiffEncode", kernelFor(full_units, params.changed || params.mask), params.tiles,
+                                   threads, sharedBytes(threads), stream, params));
+    // Only the last tile can tell that a list is too short, so such lists are applied once they are known to be complete.
+    return params.may_overflow ? launchDecode("cusDiffEncode", encoder->ref, *diff, stream) : CUS_OK;
+}

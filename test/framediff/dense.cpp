@@ -1,7 +1,6 @@
 // Frames of which much changes: exactness of encoder and decoder when dense and other frames follow each other, in any order, at
-// any address. On a GPU the frame after a dense one is encoded by a kernel of its own, whatever it holds, and the one after two
-// of which most changes by another.
-#include "framediff_support.hpp"
+// any address. On a GPU the frame after a dense one is encoded by a kernel of its own, whatever it holds.
+#include "framediff/support.hpp"
 
 #include <algorithm>
 #include <string>
@@ -54,8 +53,8 @@ class FramediffDense : public support::SpaceTest {};
 
 CUS_BOTH_SPACES(FramediffDense);
 
-// Whole units of 16 bytes, in rows with padding on a GPU, without, and narrow ones, and others; a tile of the dense kernels has 8
-// or 16 KiB: less than one, about one, several, with a rest.
+// Whole units of 16 bytes, in rows with padding on a GPU and without, and others; a tile of the dense kernel has 16 KiB:
+// less than one, about one, several, with a rest.
 TEST_P(FramediffDense, FramesOfAllKindsAfterADenseOne) {
     auto random = support::generator();
     for (const Shape s : {Shape{1, 1, 1}, Shape{3, 5, 3}, Shape{1, 20000, 1}, Shape{20000, 1, 1}, Shape{64, 256, 1},
@@ -74,7 +73,7 @@ TEST_P(FramediffDense, FramesOfAllKindsAfterADenseOne) {
 
 TEST_P(FramediffDense, FramesAndListsAtAnyAddress) {
     auto random = support::generator();
-    for (const Shape s : {Shape{61, 272, 3}, Shape{32, 544, 3}}) // of the second a GPU loads tiles ahead
+    for (const Shape s : {Shape{61, 272, 3}, Shape{32, 544, 3}})
         for (const Layout &layout : support::layouts(typeOf(s.channels)))
             for (const Layout &list : {Layout{}, Layout{0, 4}, Layout{0, 12}}) {
                 Lists lists(s, space(), allBytes(s), false, list, {0, list.offset / 4});
@@ -83,18 +82,6 @@ TEST_P(FramediffDense, FramesAndListsAtAnyAddress) {
                 if (HasFatalFailure())
                     return;
             }
-}
-
-// Few frames, so that tools that follow every access can take part.
-TEST_P(FramediffDense, LoadedAhead) {
-    auto random = support::generator();
-    const Shape s = {32, 544, 3};
-    for (const int min_neighbors : {0, 2}) {
-        Lists lists(s, space(), allBytes(s), min_neighbors > 0);
-        Link link(s, space(), min_neighbors, {64, 0});
-        for (int i = 0; i < 4; ++i)
-            link.send(noise(s.bytes(), random), lists, "dense");
-    }
 }
 
 // The last has several tiles for each block of a GPU.

@@ -1,6 +1,8 @@
 /* The encoder on the CPU. A frame is gone through in chunks, whose entries a thread lists in memory of its own; it then waits
  * for the turn of its chunk, which tells where the entries belong, and copies them there. */
-#include "framediff_host.h"
+#include "check.h"
+#include "framediff/backend.h"
+#include "host.h"
 
 #include <sched.h>
 #include <string.h>
@@ -18,9 +20,7 @@ enum { /* measured: docs/internals/framediff.md */
        CHUNKS_PER_THREAD = 4,
        BLOCK_BYTES = 4096,
        BLOCK_PIXELS = 512,
-       PREFETCH_BYTES = 4096, /* how far ahead frame and reference are fetched */
-       UNDO_ENTRIES = 65536,
-       STREAM_BYTES = 8 << 20 /* lists of at least this size bypass the caches */
+       PREFETCH_BYTES = 4096 /* how far ahead frame and reference are fetched */
 };
 
 /* ---- Entries of consecutive bytes ---------------------------------------------------------------------------------- */
@@ -213,8 +213,6 @@ static Encode *encodeFor(const cusDiffEncoder *encoder) {
 typedef struct Scratch {
     uint32_t *positions;
     uint8_t *values;
-    uint8_t *bytes; /* rows without their padding */
-    uint8_t *bits;  /* a mask without padding between rows */
 } Scratch;
 
 static size_t imageRowBytes(const cusDiffEncoder *encoder) {
@@ -225,8 +223,6 @@ static Scratch scratchOf(const cusDiffEncoder *encoder, int thread) {
     Scratch scratch;
     scratch.positions = (uint32_t *)(void *)((uint8_t *)encoder->scratch.data + (size_t)thread * encoder->scratch.step);
     scratch.values = (uint8_t *)(scratch.positions + MAX_CHUNK_BYTES);
-    scratch.bytes = scratch.values + MAX_CHUNK_BYTES;
-    scratch.bits = scratch.bytes + MAX_CHUNK_BYTES;
     return scratch;
 }
 
@@ -257,7 +253,7 @@ cusStatus framediff_host_prepare(cusDiffEncoder *encoder) {
     encoder->vbmi2 =
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2");
 #endif
-    enum { SCRATCH_BYTES = 6 * MAX_CHUNK_BYTES + MAX_CHUNK_BYTES / 8 + 64 };
+    enum { SCRATCH_BYTES = 5 * MAX_CHUNK_BYTES };
     const size_t bytes = imageRowBytes(encoder) * (size_t)encoder->rows;
     CUS_TRY(
         cusMatCreate(&encoder->scratch, framediff_threadsFor(bytes, BYTES_PER_THREAD), SCRATCH_BYTES, CUS_8UC1, CUS_HOST));
@@ -270,31 +266,25 @@ typedef struct Plan {
     cusDiffEncoder *encoder;
     const cusMat *frame;
     cusSparseDiff *diff;
-    size_t bytes, row_bytes;
+    size_t bytes;
     size_t run;           /* bytes that follow each other in frame and mask: of a row, or all */
     size_t chunk, chunks; /* bytes, fewer where a run or the frame ends; number */
     size_t in_run;        /* chunks of a run; 0: a chunk has whole runs */
     size_t ahead;         /* how many chunks after the current one have neighbors of its pixels, for the noise filter */
-    int gather;           /* short rows with padding: a chunk is first copied without */
-    int spread;           /* short rows: a chunk's mask is first written without padding */
 } Plan;
 
 /* Rows that follow each other are gone through as one, so that frames of any shape cost the same. */
 static Plan planFor(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, int threads) {
     const size_t row_bytes = imageRowBytes(encoder), channels = (size_t)CUS_CHANNELS(frame->type);
-    Plan plan = {.encoder = encoder, .frame = frame, .diff = diff, .row_bytes = row_bytes};
-    plan.bytes = row_bytes * (size_t)frame->rows;
+    Plan plan = {.encoder = encoder, .frame = frame, .diff = diff, .bytes = row_bytes * (size_t)frame->rows};
     const cusMat *mask = diff->mask.data ? &diff->mask : NULL;
     const int mask_joins = !mask || frame->rows == 1 || (cusi_isContinuous(mask) && row_bytes % 8 == 0);
-    const int joins = cusi_isContinuous(frame) && mask_joins, is_short = !joins && row_bytes < FRAMEDIFF_SHORT_ROW;
-    plan.gather = is_short && !cusi_isContinuous(frame);
-    plan.spread = is_short && !mask_joins;
-    plan.run = joins || is_short ? plan.bytes : row_bytes;
+    plan.run = cusi_isContinuous(frame) && mask_joins ? plan.bytes : row_bytes;
 
     const size_t share = plan.bytes / (size_t)threads / CHUNKS_PER_THREAD;
     const size_t chunk = share < CHUNK_BYTES ? CHUNK_BYTES : share > MAX_CHUNK_BYTES ? MAX_CHUNK_BYTES : share;
     /* Whole pixels, blocks, and bytes of the mask; or whole rows. */
-    const size_t unit = is_short ? 64 * row_bytes : plan.run > chunk ? 64 * channels : plan.run;
+    const size_t unit = plan.run > chunk ? 64 * channels : plan.run;
     plan.chunk = chunk / unit * unit;
     plan.in_run = plan.run > plan.chunk ? (plan.run + plan.chunk - 1) / plan.chunk : 0;
     plan.chunks = plan.in_run ? plan.in_run * (plan.bytes / plan.run) : (plan.bytes + plan.chunk - 1) / plan.chunk;
@@ -318,30 +308,18 @@ static Chunk chunkAt(const Plan *plan, size_t k) {
 }
 
 /* The frame's bytes from `at` on that follow each other, and in *n how many of them belong to the chunk. */
-static const uint8_t *runAt(const Plan *plan, const Chunk *chunk, const Scratch *scratch, size_t at, size_t *n) {
-    if (plan->gather) {
-        *n = chunk->end - at;
-        return scratch->bytes + (at - chunk->begin);
-    }
+static const uint8_t *runAt(const Plan *plan, const Chunk *chunk, size_t at, size_t *n) {
     const size_t y = at / plan->run, x = at - y * plan->run;
     *n = chunk->end - at < plan->run - x ? chunk->end - at : plan->run - x;
     return (const uint8_t *)plan->frame->data + y * plan->frame->step + x;
 }
 
-static void gatherRows(const Plan *plan, const Chunk *chunk, const Scratch *scratch) {
-    if (plan->gather)
-        framediff_copyRows(scratch->bytes, plan->row_bytes,
-                           (const uint8_t *)plan->frame->data + chunk->begin / plan->row_bytes * plan->frame->step,
-                           plan->frame->step, (chunk->end - chunk->begin) / plan->row_bytes, plan->row_bytes);
-}
-
 /* Changed pixels of a chunk, for the noise filter. */
-static void mapChunk(const Plan *plan, size_t k, const Scratch *scratch) {
+static void mapChunk(const Plan *plan, size_t k) {
     const size_t channels = (size_t)CUS_CHANNELS(plan->frame->type);
     const Chunk chunk = chunkAt(plan, k);
-    gatherRows(plan, &chunk, scratch);
     for (size_t at = chunk.begin, n; at < chunk.end; at += n) {
-        const uint8_t *const cur = runAt(plan, &chunk, scratch, at, &n);
+        const uint8_t *const cur = runAt(plan, &chunk, at, &n);
         changedPixels(cur, (const uint8_t *)plan->encoder->ref.data + at, n / channels, channels,
                       (uint8_t)plan->encoder->options.threshold, changedMap(plan->encoder) + at / channels);
     }
@@ -371,42 +349,23 @@ static size_t encodeFiltered(const cusDiffEncoder *encoder, Segment segment) {
     return count;
 }
 
-/* Copies a mask without padding to rows of whole bytes. */
-static void spreadMask(const Plan *plan, const Chunk *chunk, const uint8_t *bits) {
-    const cusMat *mask = &plan->diff->mask;
-    const size_t n = plan->row_bytes, last = (n - 1) / 8, first_row = chunk->begin / n;
-    for (size_t row = 0; row < (chunk->end - chunk->begin) / n; ++row) {
-        uint8_t *const to = (uint8_t *)mask->data + (first_row + row) * mask->step;
-        for (size_t k = 0; k <= last; ++k) {
-            const size_t bit = row * n + 8 * k;
-            const unsigned two = bits[bit / 8] | (unsigned)bits[bit / 8 + 1] << 8;
-            to[k] = (uint8_t)(two >> bit % 8 & (k < last || n % 8 == 0 ? 255u : (1u << n % 8) - 1));
-        }
-    }
-}
-
 /* Lists a chunk's entries; returns their number. */
 static size_t encodeChunk(const Plan *plan, size_t k, const Scratch *scratch) {
     cusDiffEncoder *const encoder = plan->encoder;
     const Chunk chunk = chunkAt(plan, k);
-    gatherRows(plan, &chunk, scratch);
     size_t count = 0;
     for (size_t at = chunk.begin, n; at < chunk.end; at += n) {
-        Segment segment = {.cur = runAt(plan, &chunk, scratch, at, &n),
+        Segment segment = {.cur = runAt(plan, &chunk, at, &n),
                            .ref = (uint8_t *)encoder->ref.data + at,
                            .position = (uint32_t)at,
                            .threshold = (uint8_t)encoder->options.threshold,
                            .positions = scratch->positions + count,
                            .values = scratch->values + count};
         segment.n = n;
-        if (plan->spread)
-            segment.mask = scratch->bits + (at - chunk.begin) / 8;
-        else if (plan->diff->mask.data)
+        if (plan->diff->mask.data)
             segment.mask = (uint8_t *)plan->diff->mask.data + at / plan->run * plan->diff->mask.step + at % plan->run / 8;
         count += encoder->options.min_neighbors ? encodeFiltered(encoder, segment) : encodeFor(encoder)(&segment);
     }
-    if (plan->spread)
-        spreadMask(plan, &chunk, scratch->bits);
     return count;
 }
 
@@ -436,34 +395,6 @@ static void awaitTurn(const size_t *count, size_t turn) {
     }
 }
 
-#ifdef __SSE2__
-/* memcpy past the caches. */
-static void copyPastCaches(void *to, const void *from, size_t n) {
-    uint8_t *dst = to;
-    const uint8_t *src = from;
-    const size_t head = (0 - (uintptr_t)dst) % 16, first = head < n ? head : n;
-    memcpy(dst, src, first);
-    size_t i = first;
-    for (; i + 16 <= n; i += 16)
-        _mm_stream_si128((__m128i *)(void *)(dst + i), _mm_loadu_si128((const __m128i *)(const void *)(src + i)));
-    memcpy(dst + i, src + i, n - i);
-}
-#endif
-
-static void copyEntries(const Plan *plan, const Scratch *scratch, size_t start, size_t count) {
-    uint32_t *const positions = (uint32_t *)plan->diff->positions.data + start;
-    uint8_t *const values = (uint8_t *)plan->diff->values.data + start;
-#ifdef __SSE2__
-    if (5 * count * plan->chunks >= STREAM_BYTES) { /* as long as the whole list would be, were all chunks like this */
-        copyPastCaches(positions, scratch->positions, 4 * count);
-        copyPastCaches(values, scratch->values, count);
-        return;
-    }
-#endif
-    memcpy(positions, scratch->positions, 4 * count);
-    memcpy(values, scratch->values, count);
-}
-
 /* Takes tickets until there are none. */
 static void encodeChunks(const Plan *plan, Progress *progress, const Scratch *scratch) {
     for (;;) {
@@ -472,7 +403,7 @@ static void encodeChunks(const Plan *plan, Progress *progress, const Scratch *sc
             break;
         if (plan->ahead) {
             if (ticket < plan->chunks)
-                mapChunk(plan, ticket, scratch);
+                mapChunk(plan, ticket);
             awaitTurn(&progress->mapped, ticket);
             __atomic_store_n(&progress->mapped, ticket + 1, __ATOMIC_RELEASE);
         }
@@ -485,14 +416,13 @@ static void encodeChunks(const Plan *plan, Progress *progress, const Scratch *sc
         progress->total += count;
         progress->fitting = fits ? progress->total : progress->fitting;
         __atomic_store_n(&progress->listed, chunk + 1, __ATOMIC_RELEASE);
-        if (fits)
-            copyEntries(plan, scratch, start, count);
-        else
+        if (fits) {
+            memcpy((uint32_t *)plan->diff->positions.data + start, scratch->positions, count * sizeof(uint32_t));
+            memcpy((uint8_t *)plan->diff->values.data + start, scratch->values, count);
+        } else {
             framediff_addEntries(plan->encoder->ref.data, scratch->positions, scratch->values, count, -1);
+        }
     }
-#ifdef __SSE2__
-    _mm_sfence(); /* streamed stores complete before the parallel region ends */
-#endif
 }
 
 cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff) {
@@ -514,12 +444,8 @@ cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     if (progress.total <= diff->capacity)
         return CUS_OK;
 
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t at = 0; at < (int64_t)progress.fitting; at += UNDO_ENTRIES) {
-        const size_t first = (size_t)at, left = progress.fitting - first;
-        framediff_addEntries(encoder->ref.data, (const uint32_t *)diff->positions.data + first,
-                             (const uint8_t *)diff->values.data + first, left < UNDO_ENTRIES ? left : UNDO_ENTRIES, -1);
-    }
+    /* What was listed has changed the reference. */
+    framediff_addEntries(encoder->ref.data, diff->positions.data, diff->values.data, progress.fitting, -1);
     return cusi_fail(CUS_ERROR_CAPACITY,
                      "cusDiffEncode: %zu bytes changed, diff has capacity %u; the reference is unchanged", progress.total,
                      diff->capacity);

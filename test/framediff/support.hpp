@@ -4,7 +4,7 @@
 #include "cusight/framediff.h"
 
 #include "reference/framediff.hpp"
-#include "support.hpp"
+#include "../support.hpp"
 
 #include <string>
 #include <vector>

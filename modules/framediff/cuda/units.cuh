@@ -2,7 +2,7 @@
 #ifndef CUSI_FRAMEDIFF_UNITS_CUH
 #define CUSI_FRAMEDIFF_UNITS_CUH
 
-#include "framediff_cuda.cuh"
+#include "framediff/cuda/encode.cuh"
 
 namespace framediff {
 
@@ -33,7 +33,7 @@ __device__ inline void loadReferenceIf(bool wanted, const uint4 *p, uint4 &v) {
 
 // A lane's iterator over frame and reference, 32 units a step: load() issues the loads of a unit, which is in flight until
 // take(). FULL_UNITS: every unit has 16 bytes, aligned to 16, in both images; a row has at least 32 units and the frame a
-// multiple of 32. Without padding the frame counts as one row.
+// multiple of 32.
 template<bool FULL_UNITS>
 class UnitReader;
 
@@ -44,8 +44,8 @@ class UnitReader<true> {
         uint4 cur, ref;
     };
     __device__ UnitReader(const EncodeParams &params, unsigned unit) {
-        const unsigned y = params.line == params.units ? 0 : params.units_per_row.divide(unit);
-        column_ = unit - y * params.line;
+        const unsigned y = params.units_per_row.divide(unit);
+        column_ = unit - y * params.units_per_row.d;
         cur_ = unit + y * params.cur_gap;
         ref_ = unit + y * params.ref_gap;
     }
@@ -56,8 +56,8 @@ class UnitReader<true> {
         cur_ += 32;
         ref_ += 32;
         column_ += 32;
-        if (column_ >= params.line) {
-            column_ -= params.line;
+        if (column_ >= params.units_per_row.d) {
+            column_ -= params.units_per_row.d;
             cur_ += params.cur_gap;
             ref_ += params.ref_gap;
         }
@@ -208,13 +208,9 @@ __device__ inline void storeMask(const EncodeParams &params, unsigned unit, unsi
         return;
     const UnitLocation at = locate(params, unit);
     unsigned char *m = params.mask + static_cast<size_t>(at.y) * params.mask_step + at.x / 8;
-    if (params.mask_by_two && at.length > 8) {
-        *reinterpret_cast<unsigned short *>(m) = static_cast<unsigned short>(bits);
-    } else {
-        m[0] = static_cast<unsigned char>(bits);
-        if (at.length > 8)
-            m[1] = static_cast<unsigned char>(bits >> 8);
-    }
+    m[0] = static_cast<unsigned char>(bits);
+    if (at.length > 8)
+        m[1] = static_cast<unsigned char>(bits >> 8);
 }
 
 } // namespace framediff

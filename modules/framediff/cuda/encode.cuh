@@ -1,0 +1,113 @@
+// What the stages of the encoder and the decoder on the GPU share.
+//
+//   encode.cu    the encoder's parameters and launches, and its kernel: one pass over frame and reference
+//   dense.cu     the kernel that takes its place when much changes
+//   filter.cu    the noise filter's first pass: the map of changed pixels
+//   decode.cu    the decoder
+//   heatmap.cu   heatmap and noise view, which need nothing of this
+#ifndef CUSI_FRAMEDIFF_ENCODE_CUH
+#define CUSI_FRAMEDIFF_ENCODE_CUH
+
+#include "cuda.cuh"
+#include "framediff/backend.h"
+
+namespace framediff {
+
+namespace tuning { // measured: docs/internals/framediff.md
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+constexpr int ENCODE_THREADS = 256; // for its 64 KB of shared memory
+#else
+constexpr int ENCODE_THREADS = 512;
+#endif
+constexpr int ENCODE_BLOCKS_PER_SM = 2;
+constexpr unsigned ENCODE_PIECE = 2;    // groups in the pieces of which a warp's run consists; of small frames 1
+constexpr unsigned ENCODE_LONGEST = 16; // maximum number of pieces in a run
+constexpr int ENCODE_STAGED = 512;   // entries that a warp keeps in shared memory; the rest of a denser run is read twice
+constexpr unsigned DENSE_SHARE = 16; // one byte in so many must change for the next frame to go to the dense kernel
+constexpr int DENSE_BLOCKS_PER_SM = 3;
+constexpr int DENSE_UNITS = 2; // units of a thread
+} // namespace tuning
+
+// Exact division of numbers below 2^31 by a divisor that is uniform over the launch.
+struct Divisor {
+    unsigned d = 1, multiplier = 0, shift = 0;
+    Divisor() = default;
+    explicit Divisor(unsigned divisor) : d(divisor) {
+        if (d == 1)
+            return;
+        while ((1ull << shift) < d)
+            ++shift;
+        --shift;
+        multiplier = static_cast<unsigned>(((1ull << (32 + shift)) + d - 1) / d);
+    }
+    __device__ unsigned divide(unsigned n) const { return d == 1 ? n : __umulhi(n, multiplier) >> shift; }
+};
+
+// Persists on the device between frames, followed by one status word per tile.
+struct EncodeState {
+    unsigned long long frame;       // how many frames the kernel has encoded, modulo 2^30: the first one is number 1
+    unsigned long long dense_frame; // the same of the dense kernel, whose status words follow the others
+};
+
+// The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
+struct EncodeParams {
+    const unsigned char *cur;
+    unsigned char *ref, *values, *mask;
+    uint32_t *positions, *count;
+    EncodeState *state;
+    unsigned long long *tile_status;
+    uint32_t *changed; // one bit per pixel, for the noise filter; null without it
+    size_t cur_step, ref_step, mask_step;
+    unsigned cur_gap, ref_gap, ref_step16; // for full units, in units: the padding after a row, the reference's step
+    unsigned rows, cols, row_bytes, units, changed_words_per_row;
+    Divisor units_per_row;
+    unsigned groups, tiles;     // a tile is the share of one block
+    unsigned run, run_fraction; // pieces per warp: integer part, and fraction in 2^-32
+    unsigned piece;             // groups in a piece
+    unsigned capacity;
+    uint32_t addend; // 255 - threshold in each byte
+    unsigned char min_neighbors, channels;
+    bool aligned;      // all rows of the frame start at multiples of 16 bytes
+    bool may_overflow; // the list may be too short, so the kernel leaves the reference unchanged
+    bool list_vectors; // positions start at a multiple of 16 bytes, values at one of 4
+    unsigned long long *dense_status;
+    uint32_t *dense_hint;             // in host memory: whether the dense kernel encodes later frames
+    unsigned dense_tiles, dense_from; // a frame is dense from so many entries on
+};
+
+// filter.cu: writes params.changed.
+cusStatus launchChangedPixels(const EncodeParams &params, cudaStream_t stream);
+
+// dense.cu: the number of tiles, and thus of status words; setting up the kernels; encoding. `threads`: of a block.
+unsigned denseTiles(unsigned groups, int threads);
+cusStatus prepareDenseKernels(const char *function, int threads);
+cusStatus launchDense(const EncodeParams &params, bool full_units, int threads, cudaStream_t stream);
+
+// decode.cu: adds the entries of a list to a frame, unless the list was too short.
+cusStatus launchDecode(const char *function, const cusMat &frame, const cusSparseDiff &diff, cudaStream_t stream);
+
+#ifdef __CUDACC__
+
+// The highest bit of each byte of `difference` that is above the threshold: there, adding 255 - threshold carries out of the
+// byte. `addend`: 255 - threshold in each byte.
+__device__ inline uint32_t overThreshold(uint32_t difference, uint32_t addend) {
+    const uint32_t low = (difference & 0x7f7f7f7fu) + (addend & 0x7f7f7f7fu);
+    return ((difference & addend) | (difference & low) | (addend & low)) & 0x80808080u;
+}
+
+// Packs the flags (0x80 or 0) of eight bytes into one bit each.
+__device__ inline unsigned packFlags(uint32_t low, uint32_t high) {
+    return __dp4a(low, 0x08040201u, __dp4a(high, 0x80402010u, 0u)) >> 7;
+}
+
+// One bit for each of 16 bytes that differ by more than the threshold.
+__device__ inline unsigned changedBits(const uint4 &a, const uint4 &b, uint32_t addend) {
+    const auto over = [&](uint32_t x, uint32_t y) { return overThreshold(__vabsdiffu4(x, y), addend); };
+    return packFlags(over(a.x, b.x), over(a.y, b.y)) | packFlags(over(a.z, b.z), over(a.w, b.w)) << 8;
+}
+
+#endif // __CUDACC__
+
+} // namespace framediff
+
+#endif
