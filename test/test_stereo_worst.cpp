@@ -135,8 +135,8 @@ TEST_P(StereoWorst, NarrowerThanTheShiftsIsAnError) {
 
 } // namespace
 
-// RELAX on the device iterates on a tile as a whole if more than a quarter of it are holes: shares around that, tiles of both
-// kinds side by side, images of few tiles and of many, iterations that end within a round and after it.
+// Tiles with few and with many holes side by side, images of few tiles and of many, iterations that end within a round and
+// after it.
 TEST_P(StereoWorst, RelaxOfSparseAndDenseTiles) {
     auto random = support::generator();
     for (const auto &[rows, cols] : {std::pair{90, 130}, {70, 33}, {31, 200}, {420, 430}})
