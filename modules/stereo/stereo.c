@@ -1,7 +1,7 @@
 /* Entry points of stereo: the stages, and the mapper that runs them all, for both backends. */
 #include "check.h"
 #include "host.h"
-#include "stereo_backend.h"
+#include "stereo/stages.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 // What the CUDA stages of stereo share: the state of a call in device memory, the range of a map, and each stage's launch.
-#ifndef CUSI_STEREO_CUDA_CUH
-#define CUSI_STEREO_CUDA_CUH
+#ifndef CUSI_STEREO_CUDA_STATE_CUH
+#define CUSI_STEREO_CUDA_STATE_CUH
 
 #include "cuda.cuh"
-#include "stereo_backend.h"
+#include "stereo/stages.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 /* Contour lines and the map in colors, on the host. */
-#include "stereo_host.h"
+#include "stereo/cpu/rows.h"
 
 #include <math.h>
 #include <string.h>

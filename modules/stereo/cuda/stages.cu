@@ -1,6 +1,6 @@
 // stereo on the GPU: features -> elevation -> fill -> median -> contours, one launch each.
 #include "device.h"
-#include "stereo_cuda.cuh"
+#include "stereo/cuda/state.cuh"
 
 namespace stages = cusi::stereo;
 

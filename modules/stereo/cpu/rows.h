@@ -1,10 +1,10 @@
 /* What the host stages of stereo share: rows, wrapped indices, threads, and the sizes that they work in. */
-#ifndef CUSI_STEREO_HOST_H
-#define CUSI_STEREO_HOST_H
+#ifndef CUSI_STEREO_CPU_ROWS_H
+#define CUSI_STEREO_CPU_ROWS_H
 
 #include "check.h"
 #include "host.h"
-#include "stereo_backend.h"
+#include "stereo/stages.h"
 
 enum { PIXELS_AT_ONCE = 256 }; /* of a row, in buffers on the stack */
 

@@ -1,7 +1,7 @@
 // Median of 3x3 or 5x5 pixels by forgetful selection in registers: of the values kept so far the smallest and the largest
 // cannot be the median, so one is dropped and the next value takes the place of the other. 16-bit: two neighboring pixels
 // in the halves of a word.
-#include "stereo_cuda.cuh"
+#include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
 namespace {

@@ -6,7 +6,7 @@
  * subtracted. Score and shift share 16 bits, so one maximum keeps the best of as many shifts as fit. The score of a left
  * pixel and a shift is also that of its match in the right image. All loops run along rows and are vectorized.
  */
-#include "stereo_host.h"
+#include "stereo/cpu/rows.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Features of an image on the host: edges, or census codes, a row at a time. */
-#include "stereo_host.h"
+#include "stereo/cpu/rows.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Left-right check: an elevation stays where the pixel it maps to in the right image maps back to nearly the same place. */
-#include "stereo_host.h"
+#include "stereo/cpu/rows.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 //   keeps the best key, score * 32 + shift, in registers. A pixel and shift cost about 9 instructions at any window size.
 // The keys of the warps are then merged through shared memory. With more than 32 shifts each group of 32 is a launch, and
 // 32-bit keys, score * 256 + shift, pass through global memory.
-#include "stereo_cuda.cuh"
+#include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
 namespace {

@@ -1,7 +1,7 @@
 /* Median of 3x3 or 5x5 pixels on the host. The columns of a window are sorted once for all windows that share them,
  * then its rows. Of 25 values 13 can then still be the median; the exchanges that find it were searched for and
  * verified on all columns of zeros and ones. Floats, none below zero, compare as the integers of their bits. */
-#include "stereo_host.h"
+#include "stereo/cpu/rows.h"
 
 #include <assert.h>
 #include <string.h>

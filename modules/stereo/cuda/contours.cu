@@ -1,5 +1,5 @@
 // Range of a map, contour lines, and the map in colors.
-#include "stereo_cuda.cuh"
+#include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
 namespace {

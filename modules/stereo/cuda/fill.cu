@@ -1,5 +1,5 @@
 // Filling holes: LOWER in one sweep over each row, ONCE and RELAX by iteration on tiles.
-#include "stereo_cuda.cuh"
+#include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
 namespace {

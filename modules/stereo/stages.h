@@ -1,6 +1,6 @@
 /* What the entry points and both backends of stereo share. */
-#ifndef CUSI_STEREO_BACKEND_H
-#define CUSI_STEREO_BACKEND_H
+#ifndef CUSI_STEREO_STAGES_H
+#define CUSI_STEREO_STAGES_H
 
 #include "cusight/stereo.h"
 #include "guard.h"

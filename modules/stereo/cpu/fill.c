@@ -1,6 +1,6 @@
 /* Filling holes on the host. ONCE and RELAX alternate between two buffers. A row is computed only if it or a row beside
  * it changed in the iteration before; elsewhere both buffers are already equal. */
-#include "stereo_host.h"
+#include "stereo/cpu/rows.h"
 
 #include <assert.h>
 #include <math.h>
