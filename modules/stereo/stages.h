@@ -1,4 +1,4 @@
-/* What the entry points and both backends of stereo share. */
+/* What the entry points and both backends of stereo share: scratch, the mapper, and the stages. */
 #ifndef CUSI_STEREO_STAGES_H
 #define CUSI_STEREO_STAGES_H
 
@@ -23,7 +23,9 @@ typedef struct StereoScratch {
     void *words;               /* 4 bytes a pixel: keys of the best shift, or the second buffer of the fill; may be NULL */
     uint16_t *right_elevation; /* 2 bytes a pixel, for the left-right check; may be NULL */
     size_t bytes;
-    int threads; /* host: threads that it has buffers for */
+    int threads;        /* host: threads that it has buffers for */
+    int cleared;        /* device: the state is all zero */
+    const void *ranged; /* device: data of the map whose range the state holds, or NULL */
 } StereoScratch;
 
 struct cusContourMapper {
@@ -55,38 +57,34 @@ static inline
     return (255 - 3 * (index - 170)) << 8 | 255u << 16;
 }
 
-/* Everything was checked and every output exists. The host functions complete before they return, the CUDA functions
- * queue their work. */
-cusStatus stereo_host_features(const cusMat *image, cusMat *features, int census, const cusStereoOptions *options);
-cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
-                                const StereoScratch *scratch);
-cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options,
-                           const StereoScratch *scratch);
-cusStatus stereo_host_median(const cusMat *elevation, cusMat *smoothed, int size);
-cusStatus stereo_host_contours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options);
-cusStatus stereo_host_picture(const cusMat *elevation, const cusMat *contours, cusMat *picture);
-
 /* Whether an image contains NaN; 32FC1 on the host. */
 int stereo_host_hasNan(const cusMat *image);
 
-/* Stream-ordered scratch, for calls without a mapper. */
-cusStatus stereo_cuda_allocate(const char *function, void **block, size_t bytes, cusStream stream);
-void stereo_cuda_free(void *block, cusStream stream);
+/* Stages. Everything was checked and every output exists. The host functions complete before they return; the CUDA functions
+ * queue their work in `stream`, and messages name the public function `function`. features: edges, or census codes, of
+ * `count` images, 1 or 2; scratch: that of the stages which follow, or NULL. */
+cusStatus stereo_host_features(const cusMat *const *images, cusMat *const *features, int count, int census,
+                               const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
+                                StereoScratch *scratch);
+cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options,
+                           StereoScratch *scratch);
+cusStatus stereo_host_median(const cusMat *elevation, cusMat *smoothed, int size);
+cusStatus stereo_host_contours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options,
+                               StereoScratch *scratch);
+cusStatus stereo_host_picture(const cusMat *elevation, const cusMat *contours, cusMat *picture, StereoScratch *scratch);
 
-cusStatus stereo_cuda_features(const cusMat *image, cusMat *features, int census, const cusStereoOptions *options,
-                               cusStream stream);
-cusStatus stereo_cuda_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
-                                const StereoScratch *scratch, cusStream stream);
-cusStatus stereo_cuda_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options,
-                           const StereoScratch *scratch, cusStream stream);
-cusStatus stereo_cuda_median(const cusMat *elevation, cusMat *smoothed, int size, cusStream stream);
-cusStatus stereo_cuda_contours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options,
-                               const StereoScratch *scratch, cusStream stream);
-cusStatus stereo_cuda_picture(const cusMat *elevation, const cusMat *contours, cusMat *picture,
-                              const StereoScratch *scratch, cusStream stream);
-/* All stages in few launches. */
-cusStatus stereo_cuda_map(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
-                          cusMat *contours, cusStream stream);
+cusStatus stereo_cuda_features(const char *function, cusStream stream, const cusMat *const *images, cusMat *const *features,
+                               int count, int census, const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
+                                cusMat *elevation, const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_cuda_fill(const char *function, cusStream stream, const cusMat *elevation, cusMat *filled,
+                           const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_cuda_median(const char *function, cusStream stream, const cusMat *elevation, cusMat *smoothed, int size);
+cusStatus stereo_cuda_contours(const char *function, cusStream stream, const cusMat *elevation, cusMat *contours,
+                               const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_cuda_picture(const char *function, cusStream stream, const cusMat *elevation, const cusMat *contours,
+                              cusMat *picture, StereoScratch *scratch);
 
 #ifdef __cplusplus
 }

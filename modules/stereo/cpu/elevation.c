@@ -270,6 +270,47 @@ static void matchTile(const Matching *m, Tile *tile, int y0, int x0, int rows, i
     }
 }
 
+/* ---- Left-right check: an elevation stays where the pixel it maps to in the right image maps back to nearly the same place */
+
+/* Checks n columns of a row from column x on. near: the right image's row from column x - (shifts - 1) on. */
+static void checkPart(uint16_t *row, const uint16_t *near, int n, const cusStereoOptions *o) {
+    for (int x = 0; x < n; ++x) {
+        const int e = row[x], back = near[x + o->shifts - 1 + (e ? o->direction * (e - 1) : 0)];
+        const int difference = back > e ? back - e : e - back;
+        row[x] = (uint16_t)(e & -((back != 0) & (difference <= o->left_right_check)));
+    }
+}
+
+static void checkRow(uint16_t *row, const uint16_t *right_elevation, int cols, const cusStereoOptions *o) {
+    enum { MORE = CUS_STEREO_MAX_SHIFTS - 1 };
+    uint16_t near[MORE + PIXELS_AT_ONCE + MORE];
+    const int more = o->shifts - 1;
+    for (int x = 0; x < cols; x += PIXELS_AT_ONCE) {
+        const int n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE, end = n + 2 * more;
+        for (int k = 0; k < end;) {
+            const int64_t at = (int64_t)x - more + k;
+            const int inside = at >= 0 && at < cols, from = stereo_host_wrap(at, cols),
+                      rest = at < 0 ? (int)-at : cols - from;
+            const int run = rest < end - k ? rest : end - k;
+            if (!inside && o->border == CUS_STEREO_ZERO)
+                memset(near + k, 0, (size_t)run * sizeof *near);
+            else
+                memcpy(near + k, right_elevation + from, (size_t)run * sizeof *near);
+            k += run;
+        }
+        checkPart(row + x, near, n, o);
+    }
+}
+
+/* Makes holes where the two elevations differ by more than the options allow. right_elevation: tight rows. */
+static void leftRightCheck(cusMat *elevation, const uint16_t *right_elevation, const cusStereoOptions *options) {
+    const int rows = elevation->rows, cols = elevation->cols;
+#pragma omp parallel for schedule(static) num_threads(stereo_host_threads(elevation))
+    for (int y = 0; y < rows; ++y)
+        checkRow((uint16_t *)(void *)stereo_host_rowMutable(elevation, y), right_elevation + (size_t)y * (size_t)cols, cols,
+                 options);
+}
+
 size_t stereo_host_scratchBytes(int stages, int rows, int cols, const cusStereoOptions *options, int threads) {
     (void)cols;
     (void)options;
@@ -279,7 +320,7 @@ size_t stereo_host_scratchBytes(int stages, int rows, int cols, const cusStereoO
 }
 
 cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
-                                const StereoScratch *scratch) {
+                                StereoScratch *scratch) {
     const int checked = options->left_right_check >= 0, rows = left->rows, cols = left->cols;
     const int largest = (options->agreement == CUS_STEREO_CENSUS ? 8 : 1) * options->window;
     Matching m = {left,
@@ -307,6 +348,6 @@ cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat 
                           cols - x < tile_cols ? (int)(cols - x) : tile_cols);
         }
     if (checked)
-        stereo_host_leftRightCheck(elevation, scratch->right_elevation, options);
+        leftRightCheck(elevation, scratch->right_elevation, options);
     return CUS_OK;
 }

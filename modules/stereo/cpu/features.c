@@ -77,7 +77,7 @@ static void edges32(const float *restrict u, const float *restrict m, const floa
 CENSUS(census8, uint8_t)
 CENSUS(census32, float)
 
-cusStatus stereo_host_features(const cusMat *image, cusMat *features, int census, const cusStereoOptions *options) {
+static void featuresOf(const cusMat *image, cusMat *features, int census, const cusStereoOptions *options) {
 #pragma omp parallel for schedule(static) num_threads(stereo_host_threads(image))
     for (int y = 0; y < image->rows; ++y) {
         float padded[3][PIXELS_AT_ONCE + 2]; /* bytes or floats */
@@ -97,6 +97,13 @@ cusStatus stereo_host_features(const cusMat *image, cusMat *features, int census
                 edges32(padded[0], padded[1], padded[2], n, options->threshold, out);
         }
     }
+}
+
+cusStatus stereo_host_features(const cusMat *const *images, cusMat *const *features, int count, int census,
+                               const cusStereoOptions *options, StereoScratch *scratch) {
+    (void)scratch;
+    for (int i = 0; i < count; ++i)
+        featuresOf(images[i], features[i], census, options);
     return CUS_OK;
 }
 

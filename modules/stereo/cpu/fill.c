@@ -157,8 +157,7 @@ static cusStatus iterate(const cusMat *holes, cusMat *filled, const cusStereoOpt
     return from == filled ? CUS_OK : cusMatCopy(from, filled, NULL);
 }
 
-cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *o,
-                           const StereoScratch *scratch) {
+cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *o, StereoScratch *scratch) {
     const int cols = elevation->cols;
     if (o->fill == CUS_FILL_NONE)
         return cusMatCopy(elevation, filled, NULL);

@@ -27,7 +27,4 @@ static inline int stereo_host_wrap(int64_t i, int n) {
     return (int)(r < 0 ? r + n : r);
 }
 
-/* Makes holes where the two elevations differ by more than the options allow. right_elevation: tight rows. */
-void stereo_host_leftRightCheck(cusMat *elevation, const uint16_t *right_elevation, const cusStereoOptions *options);
-
 #endif

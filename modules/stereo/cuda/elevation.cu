@@ -463,10 +463,9 @@ ElevationParameters parametersOf(const cusMat &left, const cusMat &right, uint16
     return p;
 }
 
-} // namespace
-
-cusStatus elevation(const char *function, const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step,
-                    int direction, const cusStereoOptions &options, uint32_t *keys, cudaStream_t stream) {
+// Best disparity of every pixel of `left` into out; no left-right check. keys: rows * cols words, used above STEREO_GROUP shifts.
+cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step,
+                      int direction, const cusStereoOptions &options, uint32_t *keys, cudaStream_t stream) {
     const Choice chosen = chooseVariant(options);
     ElevationParameters p = parametersOf(left, right, out, out_step, direction, options, keys, chosen.segment);
     int device = 0, sms = 0, shared_limit = 0;
@@ -492,4 +491,51 @@ cusStatus elevation(const char *function, const cusMat &left, const cusMat &righ
     return CUS_OK;
 }
 
+// ---- Left-right check: an elevation stays where the pixel it maps to in the right image maps back to nearly the same place
+
+__global__ void __launch_bounds__(256)
+    leftRightCheckKernel(uint16_t *elevation, size_t step, const uint16_t *right_elevation, int rows, int cols,
+                         int direction, int max_difference, bool wrapped) {
+    startInOrder();
+    const int x = blockIdx.x * 256 + threadIdx.x;
+    if (x >= cols)
+        return;
+    for (int y = blockIdx.y; y < rows; y += gridDim.y) {
+        uint16_t *const row = rowOf(elevation, step, y);
+        const int e = row[x];
+        if (e == 0)
+            continue;
+        int right_x = x + direction * (e - 1);
+        const bool inside = right_x >= 0 && right_x < cols;
+        right_x = inside ? right_x : wrap(right_x, cols);
+        const int back = inside || wrapped ? right_elevation[static_cast<size_t>(y) * cols + right_x] : 0;
+        if (back == 0 || abs(back - e) > max_difference)
+            row[x] = 0;
+    }
+}
+
+// Makes holes where the two elevations differ by more than the options allow. right_elevation: tight rows.
+cusStatus leftRightCheck(const char *function, cusMat &elevation, const uint16_t *right_elevation,
+                         const cusStereoOptions &options, cudaStream_t stream) {
+    const dim3 grid(divUp(elevation.cols, 256), std::min(elevation.rows, 65535));
+    return launchOverlapped(function, leftRightCheckKernel, grid, 256, 0, stream, static_cast<uint16_t *>(elevation.data),
+                            elevation.step, right_elevation, elevation.rows, elevation.cols, options.direction,
+                            options.left_right_check, options.border == CUS_STEREO_WRAP);
+}
+
+} // namespace
 } // namespace cusi::stereo
+
+cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
+                                cusMat *elevation, const cusStereoOptions *options, StereoScratch *scratch) {
+    using namespace cusi::stereo;
+    uint32_t *const keys = static_cast<uint32_t *>(scratch->words);
+    CUS_TRY(matchShifts(function, *left, *right, static_cast<uint16_t *>(elevation->data), elevation->step,
+                        options->direction, *options, keys, stream));
+    if (options->left_right_check < 0)
+        return CUS_OK;
+    const size_t step = sizeof(uint16_t) * static_cast<size_t>(left->cols);
+    CUS_TRY(
+        matchShifts(function, *right, *left, scratch->right_elevation, step, -options->direction, *options, keys, stream));
+    return leftRightCheck(function, *elevation, scratch->right_elevation, *options, stream);
+}

@@ -158,9 +158,12 @@ __global__ void __launch_bounds__(256) featuresKernel(const FeatureParameters p)
 }
 
 } // namespace
+} // namespace cusi::stereo
 
-cusStatus features(const char *function, const cusMat *const *images, cusMat *const *outs, int count, bool census,
-                   const cusStereoOptions &options, State *state, cudaStream_t stream) {
+cusStatus stereo_cuda_features(const char *function, cusStream stream, const cusMat *const *images, cusMat *const *outs,
+                               int count, int census, const cusStereoOptions *options, StereoScratch *scratch) {
+    using namespace cusi;
+    using namespace cusi::stereo;
     FeatureParameters p = {};
     p.aligned = true;
     for (int i = 0; i < count; ++i) {
@@ -172,14 +175,17 @@ cusStatus features(const char *function, const cusMat *const *images, cusMat *co
     }
     p.rows = images[0]->rows;
     p.cols = images[0]->cols;
-    p.threshold = options.threshold;
-    p.zero = options.border == CUS_STEREO_ZERO;
-    p.state = state;
+    p.threshold = options->threshold;
+    p.zero = options->border == CUS_STEREO_ZERO;
+    p.state = scratch ? stateOf(*scratch) : nullptr;
     const dim3 grid(divUp(p.cols, 128), std::min(divUp(p.rows, 8), 65535), count), block(32, 8);
     const bool bytes = images[0]->type == CUS_8UC1;
     auto *kernel = bytes ? (census ? featuresKernel<uint8_t, true> : featuresKernel<uint8_t, false>)
                          : (census ? featuresKernel<float, true> : featuresKernel<float, false>);
-    return launchOverlapped(function, kernel, grid, block, 0, stream, p);
+    CUS_TRY(launchOverlapped(function, kernel, grid, block, 0, stream, p));
+    if (scratch) {
+        scratch->cleared = 1;
+        scratch->ranged = nullptr;
+    }
+    return CUS_OK;
 }
-
-} // namespace cusi::stereo

@@ -299,7 +299,7 @@ FillParameters<T> parametersOf(const cusMat &holes, const cusMat &start, cusMat 
     p.filled = static_cast<T *>(filled.data);
     p.filled_step = filled.step;
     p.second = static_cast<T *>(scratch.words);
-    p.state = static_cast<State *>(scratch.block);
+    p.state = stateOf(scratch);
     p.rows = filled.rows;
     p.cols = filled.cols;
     p.tiles_across = divUp(p.cols, CORE);
@@ -311,7 +311,7 @@ FillParameters<T> parametersOf(const cusMat &holes, const cusMat &start, cusMat 
 
 template<class T, int CORE>
 cusStatus iterate(const char *function, const cusMat &holes, const cusMat &start, cusMat &filled, const cusStereoOptions &o,
-                  const StereoScratch &scratch, cudaStream_t stream) {
+                  StereoScratch &scratch, cudaStream_t stream) {
     constexpr int SHARED = sizeof(Tile<T, CORE>);
     FillParameters<T> p = parametersOf<T, CORE>(holes, start, filled, o, scratch);
     const long long tiles = static_cast<long long>(p.tiles_across) * divUp(p.rows, CORE);
@@ -325,9 +325,13 @@ cusStatus iterate(const char *function, const cusMat &holes, const cusMat &start
               cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, fillKernel<T, CORE>, THREADS, size_t{SHARED}));
     const int blocks = std::min({tiles, static_cast<long long>(sms) * resident, static_cast<long long>(MAX_BLOCKS)});
     void *arguments[] = {&p};
-    return cudaStatus(cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(fillKernel<T, CORE>), dim3(blocks),
-                                                  dim3(THREADS), arguments, size_t{SHARED}, stream),
-                      function, "kernel launch");
+    CUS_TRY(clearState(function, scratch, stream));
+    scratch.cleared = 0;
+    CUS_TRY(cudaStatus(cudaLaunchCooperativeKernel(reinterpret_cast<const void *>(fillKernel<T, CORE>), dim3(blocks),
+                                                   dim3(THREADS), arguments, size_t{SHARED}, stream),
+                       function, "kernel launch"));
+    scratch.ranged = filled.data;
+    return CUS_OK;
 }
 
 template<class T>
@@ -344,19 +348,21 @@ cusStatus copy(const char *function, const cusMat &src, cusMat &dst, cudaStream_
 }
 
 } // namespace
-
-cusStatus fill(const char *function, const cusMat &holes, cusMat &filled, const cusStereoOptions &options,
-               const StereoScratch &scratch, cudaStream_t stream) {
-    if (options.fill == CUS_FILL_NONE || (options.fill == CUS_FILL_ONCE && options.iterations == 0))
-        return copy(function, holes, filled, stream);
-    if (options.fill == CUS_FILL_ONCE)
-        return static_cast<long long>(holes.rows) * holes.cols < SMALL_FILL
-                   ? iterate<uint16_t, 32>(function, holes, holes, filled, options, scratch, stream)
-                   : iterate<uint16_t, 64>(function, holes, holes, filled, options, scratch, stream);
-    if (options.fill == CUS_FILL_LOWER)
-        return fillLower<uint16_t>(function, holes, filled, stream);
-    CUS_TRY(fillLower<float>(function, holes, filled, stream));
-    return options.iterations > 0 ? iterate<float, 32>(function, holes, filled, filled, options, scratch, stream) : CUS_OK;
-}
-
 } // namespace cusi::stereo
+
+cusStatus stereo_cuda_fill(const char *function, cusStream stream, const cusMat *elevation, cusMat *filled,
+                           const cusStereoOptions *options, StereoScratch *scratch) {
+    using namespace cusi::stereo;
+    const cusMat &holes = *elevation;
+    const cusStereoOptions &o = *options;
+    if (o.fill == CUS_FILL_NONE || (o.fill == CUS_FILL_ONCE && o.iterations == 0))
+        return copy(function, holes, *filled, stream);
+    if (o.fill == CUS_FILL_ONCE)
+        return static_cast<long long>(holes.rows) * holes.cols < SMALL_FILL
+                   ? iterate<uint16_t, 32>(function, holes, holes, *filled, o, *scratch, stream)
+                   : iterate<uint16_t, 64>(function, holes, holes, *filled, o, *scratch, stream);
+    if (o.fill == CUS_FILL_LOWER)
+        return fillLower<uint16_t>(function, holes, *filled, stream);
+    CUS_TRY(fillLower<float>(function, holes, *filled, stream));
+    return o.iterations > 0 ? iterate<float, 32>(function, holes, *filled, *filled, o, *scratch, stream) : CUS_OK;
+}

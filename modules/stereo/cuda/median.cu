@@ -92,8 +92,13 @@ __global__ void __launch_bounds__(256)
 }
 
 } // namespace
+} // namespace cusi::stereo
 
-cusStatus median(const char *function, const cusMat &in, cusMat &out, int size, cudaStream_t stream) {
+cusStatus stereo_cuda_median(const char *function, cusStream stream, const cusMat *elevation, cusMat *smoothed, int size) {
+    using namespace cusi;
+    using namespace cusi::stereo;
+    const cusMat &in = *elevation;
+    cusMat &out = *smoothed;
     const dim3 block(32, 8);
     const unsigned down = std::min(divUp(in.rows, 8), 65535);
     if (in.type == CUS_16UC1) {
@@ -107,5 +112,3 @@ cusStatus median(const char *function, const cusMat &in, cusMat &out, int size, 
                             static_cast<const unsigned *>(in.data), in.step, static_cast<unsigned *>(out.data), out.step,
                             in.rows, in.cols);
 }
-
-} // namespace cusi::stereo

@@ -1,4 +1,4 @@
-// What the CUDA stages of stereo share: the state of a call in device memory, the range of a map, and each stage's launch.
+// What the CUDA stages of stereo share: the state of a call in device memory, and the range of a map.
 #ifndef CUSI_STEREO_CUDA_STATE_CUH
 #define CUSI_STEREO_CUDA_STATE_CUH
 
@@ -9,7 +9,7 @@
 
 namespace cusi::stereo {
 
-// The head of a scratch block; all zero when a call starts. Minima are kept inverted (~min), so that zero is the neutral
+// The head of a scratch block, all zero at first. Minima are kept inverted (~min), so that zero is the neutral
 // start of both ends of a range and one atomicMax serves both.
 struct State {
     unsigned arrived[3];                    // in fill rounds, which take turns: waitForAll()
@@ -17,34 +17,18 @@ struct State {
 };
 static_assert(sizeof(State) <= STEREO_STATE_BYTES, "the head of a scratch block holds the state");
 
-// Stages, each queued in `stream`; `function` is the public function named in messages. Everything was checked and every
-// output exists.
+inline State *stateOf(const StereoScratch &scratch) {
+    return static_cast<State *>(scratch.block);
+}
 
-// Edges (or census codes) of `count` images, 1 or 2, in one launch. Clears `state` unless it is null.
-cusStatus features(const char *function, const cusMat *const *images, cusMat *const *outs, int count, bool census,
-                   const cusStereoOptions &options, State *state, cudaStream_t stream);
-
-// Best disparity of every pixel of `left` into out; no left-right check. keys: rows * cols words, used above STEREO_GROUP
-// shifts.
-cusStatus elevation(const char *function, const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step,
-                    int direction, const cusStereoOptions &options, uint32_t *keys, cudaStream_t stream);
-
-// Makes holes where the two elevations differ by more than the options allow. right_elevation: tight rows.
-cusStatus leftRightCheck(const char *function, cusMat &elevation, const uint16_t *right_elevation,
-                         const cusStereoOptions &options, cudaStream_t stream);
-
-// The state must be all zero. Where ONCE or RELAX iterate, leaves the range of the result in it.
-cusStatus fill(const char *function, const cusMat &holes, cusMat &filled, const cusStereoOptions &options,
-               const StereoScratch &scratch, cudaStream_t stream);
-
-cusStatus median(const char *function, const cusMat &in, cusMat &out, int size, cudaStream_t stream);
-
-// Range of a map into a state that was cleared.
-cusStatus findRange(const char *function, const cusMat &elevation, State *state, cudaStream_t stream);
-cusStatus contours(const char *function, const cusMat &elevation, cusMat &lines, const cusStereoOptions &options,
-                   const State *state, cudaStream_t stream);
-cusStatus picture(const char *function, const cusMat &elevation, const cusMat *lines, cusMat &picture, const State *state,
-                  cudaStream_t stream);
+// Clears the state, unless it is all zero.
+inline cusStatus clearState(const char *function, StereoScratch &scratch, cudaStream_t stream) {
+    if (!scratch.cleared)
+        CUSI_CUDA(function, cudaMemsetAsync(scratch.block, 0, sizeof(State), stream));
+    scratch.cleared = 1;
+    scratch.ranged = nullptr;
+    return CUS_OK;
+}
 
 #ifdef __CUDACC__
 
