@@ -41,7 +41,7 @@ struct cusContourMapper {
 
 /* Stages that need scratch. */
 typedef enum StereoStage { STEREO_ELEVATION = 1, STEREO_FILL = 2, STEREO_RANGE = 4 } StereoStage;
-size_t stereo_host_scratchBytes(int stages, int rows, int cols, const cusStereoOptions *options, int threads);
+size_t stereo_host_scratchBytes(int stages, int rows, int threads);
 
 /* Blue over green and yellow to red, as B | G << 8 | R << 16. */
 static inline

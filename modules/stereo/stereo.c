@@ -123,8 +123,7 @@ static StereoScratch layOut(void *block, int stages, cusSpace space, int rows, i
     const int groups = (stages & STEREO_ELEVATION) && space == CUS_DEVICE && o->shifts > STEREO_GROUP;
     const int checked = (stages & STEREO_ELEVATION) && o->left_right_check >= 0;
     const int threads = cusi_maxThreads();
-    const size_t head =
-        space == CUS_DEVICE ? STEREO_STATE_BYTES : alignUp(stereo_host_scratchBytes(stages, rows, cols, o, threads));
+    const size_t head = space == CUS_DEVICE ? STEREO_STATE_BYTES : alignUp(stereo_host_scratchBytes(stages, rows, threads));
     const size_t words = fills || groups ? alignUp(4 * pixels) : 0;
     StereoScratch s = {.bytes = head + words + (checked ? alignUp(2 * pixels) : 0), .threads = threads};
     if (block) {

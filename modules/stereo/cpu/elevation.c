@@ -311,9 +311,7 @@ static void leftRightCheck(cusMat *elevation, const uint16_t *right_elevation, c
                  options);
 }
 
-size_t stereo_host_scratchBytes(int stages, int rows, int cols, const cusStereoOptions *options, int threads) {
-    (void)cols;
-    (void)options;
+size_t stereo_host_scratchBytes(int stages, int rows, int threads) {
     const size_t tiles = stages & STEREO_ELEVATION ? (size_t)threads * sizeof(Tile) : 0;
     const size_t flags = stages & STEREO_FILL ? 2 * (size_t)rows : 0;
     return tiles > flags ? tiles : flags;

@@ -15,21 +15,19 @@ static void loadPadded(const cusMat *image, int64_t y, int x, int n, cusStereoBo
         }
         y = stereo_host_wrap(y, image->rows);
     }
-    const uint8_t *row = stereo_host_row(image, (int)y);
+    const uint8_t *row = stereo_host_row(image, (int)y) + (size_t)x * size;
     char *const o = out;
-    memcpy(o + size, row + (size_t)x * size, (size_t)n * size);
-    if (x > 0)
-        memcpy(o, row + (size_t)(x - 1) * size, size);
-    else if (border == CUS_STEREO_ZERO)
+    memcpy(o + size, row, (size_t)n * size);
+    const int first = x == 0, last = x + n == image->cols; /* columns of the image */
+    const size_t around = (size_t)image->cols * size;
+    if (border == CUS_STEREO_ZERO && first)
         memset(o, 0, size);
     else
-        memcpy(o, row + (size_t)(image->cols - 1) * size, size);
-    if (x + n < image->cols)
-        memcpy(o + (size_t)(n + 1) * size, row + (size_t)(x + n) * size, size);
-    else if (border == CUS_STEREO_ZERO)
+        memcpy(o, row + (first ? around : 0) - size, size);
+    if (border == CUS_STEREO_ZERO && last)
         memset(o + (size_t)(n + 1) * size, 0, size);
     else
-        memcpy(o + (size_t)(n + 1) * size, row, size);
+        memcpy(o + (size_t)(n + 1) * size, row + (size_t)n * size - (last ? around : 0), size);
 }
 
 /* u, m, d: the rows above, at and below n pixels, pixel x at index x + 1. An edge sets all bits of a lane: compilers do not

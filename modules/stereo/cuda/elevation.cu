@@ -441,8 +441,10 @@ int chooseStrip(const ElevationParameters &p, const Choice &chosen, int warps, i
     return best;
 }
 
-ElevationParameters parametersOf(const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step, int direction,
-                                 const cusStereoOptions &o, uint32_t *keys, int segment) {
+// Best disparity of every pixel of `left` into out; no left-right check. keys: rows * cols words, used above STEREO_GROUP shifts.
+cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step,
+                      int direction, const cusStereoOptions &options, uint32_t *keys, cudaStream_t stream) {
+    const Choice chosen = chooseVariant(options);
     ElevationParameters p = {};
     p.left = static_cast<const unsigned char *>(left.data);
     p.right = static_cast<const unsigned char *>(right.data);
@@ -453,21 +455,13 @@ ElevationParameters parametersOf(const cusMat &left, const cusMat &right, uint16
     p.out_step = out_step;
     p.rows = left.rows;
     p.cols = left.cols;
-    p.tiles_across = divUp(left.cols, 4 * segment);
-    p.radius = o.window / 2;
+    p.tiles_across = divUp(left.cols, 4 * chosen.segment);
+    p.radius = options.window / 2;
     p.pad = divUp(p.radius, 4) * 4;
     p.direction = direction;
-    p.wrapped = o.border == CUS_STEREO_WRAP;
-    p.prefer_smaller = o.prefer_smaller != 0;
+    p.wrapped = options.border == CUS_STEREO_WRAP;
+    p.prefer_smaller = options.prefer_smaller != 0;
     p.aligned = isAligned(left, 4) && isAligned(right, 4);
-    return p;
-}
-
-// Best disparity of every pixel of `left` into out; no left-right check. keys: rows * cols words, used above STEREO_GROUP shifts.
-cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step,
-                      int direction, const cusStereoOptions &options, uint32_t *keys, cudaStream_t stream) {
-    const Choice chosen = chooseVariant(options);
-    ElevationParameters p = parametersOf(left, right, out, out_step, direction, options, keys, chosen.segment);
     int device = 0, sms = 0, shared_limit = 0;
     cudaFuncAttributes compiled = {};
     CUSI_CUDA(function, cudaGetDevice(&device));

@@ -1,4 +1,5 @@
 // Filling holes: LOWER in one sweep over each row, ONCE and RELAX by iteration on tiles.
+#include "device.h"
 #include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
@@ -86,12 +87,18 @@ struct Tile {
 };
 
 template<class T>
+struct Map {
+    T *data;
+    size_t step;
+    __device__ T *row(int y) const { return rowOf(data, step, y); }
+};
+
+template<class T>
 struct FillParameters {
-    const uint16_t *holes; // the elevation
-    const T *start;        // input of the first round
-    T *filled, *second;
+    Map<const uint16_t> holes; // the elevation
+    Map<const T> start;        // input of the first round
+    Map<T> filled, second;
     State *state;
-    size_t holes_step, start_step, filled_step;
     int rows, cols, tiles_across, tiles, iterations;
     float tolerance;
     bool wrapped;
@@ -99,8 +106,8 @@ struct FillParameters {
 
 // Loads the tile whose border starts at (y0, x0) and lists its holes, except those of the outermost ring.
 template<class T, int CORE>
-__device__ __forceinline__ void loadTile(Tile<T, CORE> &tile, const FillParameters<T> p, const T *from, size_t from_step,
-                                         int x0, int y0) {
+__device__ __forceinline__ void loadTile(Tile<T, CORE> &tile, const FillParameters<T> p, Map<const T> from, int x0,
+                                         int y0) {
     constexpr int SIDE = Tile<T, CORE>::SIDE;
     constexpr bool RELAX = Tile<T, CORE>::RELAX;
     constexpr int BATCH = SIDE * SIDE < 8 * THREADS ? SIDE * SIDE / THREADS : 8; // loads in flight at once
@@ -119,8 +126,8 @@ __device__ __forceinline__ void loadTile(Tile<T, CORE> &tile, const FillParamete
                     y = wrap(y, p.rows);
                     x = wrap(x, p.cols);
                 }
-                v[k] = rowOf(from, from_step, y)[x];
-                hole[k] = RELAX ? rowOf(p.holes, p.holes_step, y)[x] == 0 : v[k] == T(0);
+                v[k] = from.row(y)[x];
+                hole[k] = RELAX ? p.holes.row(y)[x] == 0 : v[k] == T(0);
             }
         }
 #pragma unroll
@@ -182,14 +189,14 @@ __device__ __forceinline__ int iterateTile(Tile<T, CORE> &tile, const FillParame
 
 // Writes the core of a tile and extends the range that this thread has seen.
 template<class T, int CORE>
-__device__ __forceinline__ void storeTile(const Tile<T, CORE> &tile, int result, const FillParameters<T> p, T *to,
-                                          size_t to_step, int x0, int y0, unsigned &seen_inverted_min, unsigned &seen_max) {
+__device__ __forceinline__ void storeTile(const Tile<T, CORE> &tile, int result, const FillParameters<T> p, Map<T> to,
+                                          int x0, int y0, unsigned &seen_inverted_min, unsigned &seen_max) {
     constexpr int SIDE = Tile<T, CORE>::SIDE, ROUND = Tile<T, CORE>::ROUND;
     for (int i = threadIdx.x; i < CORE * CORE; i += THREADS) {
         const int ty = i / CORE + ROUND, tx = i % CORE + ROUND, y = y0 + ty, x = x0 + tx;
         if (y < p.rows && x < p.cols) {
             const T v = tile.v[result][ty * SIDE + tx];
-            rowOf(to, to_step, y)[x] = v;
+            to.row(y)[x] = v;
             seen_inverted_min = max(seen_inverted_min, ~toOrderedBits(v));
             seen_max = max(seen_max, toOrderedBits(v));
         }
@@ -199,9 +206,8 @@ __device__ __forceinline__ void storeTile(const Tile<T, CORE> &tile, int result,
 // One round over this block's tiles. Returns whether one of them is still active; `seen_...`: the range of what this thread has
 // written.
 template<class T, int CORE>
-__device__ __forceinline__ bool fillRound(Tile<T, CORE> &tile, const FillParameters<T> p, const T *from, size_t from_step,
-                                          T *to, size_t to_step, int iterations, unsigned &seen_inverted_min,
-                                          unsigned &seen_max) {
+__device__ __forceinline__ bool fillRound(Tile<T, CORE> &tile, const FillParameters<T> p, Map<const T> from, Map<T> to,
+                                          int iterations, unsigned &seen_inverted_min, unsigned &seen_max) {
     constexpr int ROUND = Tile<T, CORE>::ROUND;
     bool any_active = false;
     seen_inverted_min = seen_max = 0;
@@ -211,12 +217,12 @@ __device__ __forceinline__ bool fillRound(Tile<T, CORE> &tile, const FillParamet
         if (threadIdx.x == 0)
             tile.count = 0;
         __syncthreads();
-        loadTile(tile, p, from, from_step, x0, y0);
+        loadTile(tile, p, from, x0, y0);
         __syncthreads();
         bool active;
         const int result = iterateTile(tile, p, iterations, &active);
         any_active |= active;
-        storeTile(tile, result, p, to, to_step, x0, y0, seen_inverted_min, seen_max);
+        storeTile(tile, result, p, to, x0, y0, seen_inverted_min, seen_max);
     }
     return any_active;
 }
@@ -248,36 +254,27 @@ __global__ void __launch_bounds__(THREADS) fillKernel(const FillParameters<T> p)
     constexpr int ROUND = Tile<T, CORE>::ROUND;
     extern __shared__ unsigned shared[];
     Tile<T, CORE> &tile = *reinterpret_cast<Tile<T, CORE> *>(shared);
-    const T *from = p.start;
-    size_t from_step = p.start_step;
-    T *to = p.filled;
-    size_t to_step = p.filled_step;
+    Map<const T> from = p.start;
+    Map<T> to = Tile<T, CORE>::RELAX ? p.second : p.filled; // RELAX starts from p.filled
     unsigned seen_inverted_min, seen_max;
     if (threadIdx.x == 0)
         tile.inverted_min = tile.max = 0;
-    if (Tile<T, CORE>::RELAX) { // starts from p.filled, so the first round writes elsewhere
-        to = p.second;
-        to_step = static_cast<size_t>(p.cols) * sizeof(T);
-    }
     for (int done = 0, round = 0;; ++round) {
         const int iterations = min(ROUND, p.iterations - done);
-        bool active = fillRound(tile, p, from, from_step, to, to_step, iterations, seen_inverted_min, seen_max);
+        bool active = fillRound(tile, p, from, to, iterations, seen_inverted_min, seen_max);
         done += iterations;
-        if (done < p.iterations || to != p.filled)
+        if (done < p.iterations || to.data != p.filled.data)
             active = waitForAll(p.state, round, active);
         // The map is now in `to`, which the next round would read.
         if (done >= p.iterations || !active)
             break;
-        from = to;
-        from_step = to_step;
-        const bool into_filled = to == p.second;
-        to = into_filled ? p.filled : p.second;
-        to_step = into_filled ? p.filled_step : static_cast<size_t>(p.cols) * sizeof(T);
+        from = {to.data, to.step};
+        to = to.data == p.second.data ? p.filled : p.second;
     }
-    if (to != p.filled)
+    if (to.data != p.filled.data)
         for (int y = blockIdx.x; y < p.rows; y += gridDim.x)
             for (int x = threadIdx.x; x < p.cols; x += THREADS)
-                rowOf(p.filled, p.filled_step, y)[x] = p.second[static_cast<size_t>(y) * p.cols + x];
+                p.filled.row(y)[x] = p.second.row(y)[x];
     mergeRange(&tile.inverted_min, &tile.max, seen_inverted_min, seen_max); // the block's first
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -289,16 +286,14 @@ __global__ void __launch_bounds__(THREADS) fillKernel(const FillParameters<T> p)
 // ---- Launches ----------------------------------------------------------------------------------------------------------
 
 template<class T, int CORE>
-FillParameters<T> parametersOf(const cusMat &holes, const cusMat &start, cusMat &filled, const cusStereoOptions &o,
-                               const StereoScratch &scratch) {
+cusStatus iterate(const char *function, const cusMat &holes, const cusMat &start, cusMat &filled, const cusStereoOptions &o,
+                  StereoScratch &scratch, cudaStream_t stream) {
+    constexpr int SHARED = sizeof(Tile<T, CORE>);
     FillParameters<T> p = {};
-    p.holes = static_cast<const uint16_t *>(holes.data);
-    p.holes_step = holes.step;
-    p.start = static_cast<const T *>(start.data);
-    p.start_step = start.step;
-    p.filled = static_cast<T *>(filled.data);
-    p.filled_step = filled.step;
-    p.second = static_cast<T *>(scratch.words);
+    p.holes = {static_cast<const uint16_t *>(holes.data), holes.step};
+    p.start = {static_cast<const T *>(start.data), start.step};
+    p.filled = {static_cast<T *>(filled.data), filled.step};
+    p.second = {static_cast<T *>(scratch.words), static_cast<size_t>(filled.cols) * sizeof(T)};
     p.state = stateOf(scratch);
     p.rows = filled.rows;
     p.cols = filled.cols;
@@ -306,14 +301,6 @@ FillParameters<T> parametersOf(const cusMat &holes, const cusMat &start, cusMat 
     p.iterations = o.iterations;
     p.tolerance = o.tolerance;
     p.wrapped = o.border == CUS_STEREO_WRAP;
-    return p;
-}
-
-template<class T, int CORE>
-cusStatus iterate(const char *function, const cusMat &holes, const cusMat &start, cusMat &filled, const cusStereoOptions &o,
-                  StereoScratch &scratch, cudaStream_t stream) {
-    constexpr int SHARED = sizeof(Tile<T, CORE>);
-    FillParameters<T> p = parametersOf<T, CORE>(holes, start, filled, o, scratch);
     const long long tiles = static_cast<long long>(p.tiles_across) * divUp(p.rows, CORE);
     CUSI_REQUIRE(tiles < INT32_MAX, CUS_ERROR_SIZE, "%s: elevation is %d x %d (rows x cols), too large to fill", function,
                  p.rows, p.cols);
@@ -341,12 +328,6 @@ cusStatus fillLower(const char *function, const cusMat &holes, cusMat &filled, c
                             holes.step, static_cast<T *>(filled.data), filled.step, holes.rows, holes.cols);
 }
 
-cusStatus copy(const char *function, const cusMat &src, cusMat &dst, cudaStream_t stream) {
-    CUSI_CUDA(function, cudaMemcpy2DAsync(dst.data, dst.step, src.data, src.step, cusi_rowBytes(&src), src.rows,
-                                          cudaMemcpyDeviceToDevice, stream));
-    return CUS_OK;
-}
-
 } // namespace
 } // namespace cusi::stereo
 
@@ -356,7 +337,7 @@ cusStatus stereo_cuda_fill(const char *function, cusStream stream, const cusMat 
     const cusMat &holes = *elevation;
     const cusStereoOptions &o = *options;
     if (o.fill == CUS_FILL_NONE || (o.fill == CUS_FILL_ONCE && o.iterations == 0))
-        return copy(function, holes, *filled, stream);
+        return cusi_deviceCopyWithin(function, elevation, filled, stream);
     if (o.fill == CUS_FILL_ONCE)
         return static_cast<long long>(holes.rows) * holes.cols < SMALL_FILL
                    ? iterate<uint16_t, 32>(function, holes, holes, *filled, o, *scratch, stream)

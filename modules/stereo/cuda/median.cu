@@ -41,74 +41,48 @@ __device__ inline unsigned medianOf(const unsigned *values) {
     return v[1];
 }
 
-template<int SIZE>
-__global__ void __launch_bounds__(256)
-    median16Kernel(const uint16_t *in, size_t step, uint16_t *out, size_t out_step, int rows, int cols) {
+// T: uint16_t, of which a thread takes two neighbors, or the bits of floats.
+template<class T, int SIZE>
+__global__ void __launch_bounds__(256) medianKernel(const T *in, size_t step, T *out, size_t out_step, int rows, int cols) {
     startInOrder();
-    constexpr int RADIUS = SIZE / 2;
-    const int x = 2 * (blockIdx.x * 32 + threadIdx.x);
+    constexpr int RADIUS = SIZE / 2, PIXELS = 4 / sizeof(T);
+    const int x = PIXELS * (blockIdx.x * 32 + threadIdx.x);
     if (x >= cols)
         return;
     for (int y = blockIdx.y * 8 + threadIdx.y; y < rows; y += gridDim.y * 8) {
         unsigned values[SIZE * SIZE];
 #pragma unroll
         for (int j = 0; j < SIZE; ++j) {
-            const uint16_t *const row = rowOf(in, step, min(max(y + j - RADIUS, 0), rows - 1));
-            unsigned v[SIZE + 1];
+            const T *const row = rowOf(in, step, min(max(y + j - RADIUS, 0), rows - 1));
+            unsigned v[SIZE + PIXELS - 1];
 #pragma unroll
-            for (int i = 0; i <= SIZE; ++i)
+            for (int i = 0; i < SIZE + PIXELS - 1; ++i)
                 v[i] = row[min(max(x + i - RADIUS, 0), cols - 1)];
 #pragma unroll
             for (int i = 0; i < SIZE; ++i)
-                values[j * SIZE + i] = v[i] | v[i + 1] << 16;
+                values[j * SIZE + i] = PIXELS == 2 ? v[i] | v[i + PIXELS - 1] << 16 : v[i];
         }
-        const unsigned m = medianOf<SIZE, true>(values);
-        uint16_t *const to = rowOf(out, out_step, y) + x;
-        to[0] = static_cast<uint16_t>(m);
-        if (x + 1 < cols)
-            to[1] = static_cast<uint16_t>(m >> 16);
+        const unsigned m = medianOf<SIZE, PIXELS == 2>(values);
+        T *const to = rowOf(out, out_step, y) + x;
+        to[0] = static_cast<T>(m);
+        if (PIXELS == 2 && x + 1 < cols)
+            to[1] = static_cast<T>(m >> 16);
     }
 }
 
-template<int SIZE>
-__global__ void __launch_bounds__(256)
-    median32Kernel(const unsigned *in, size_t step, unsigned *out, size_t out_step, int rows, int cols) {
-    startInOrder();
-    constexpr int RADIUS = SIZE / 2;
-    const int x = blockIdx.x * 32 + threadIdx.x;
-    if (x >= cols)
-        return;
-    for (int y = blockIdx.y * 8 + threadIdx.y; y < rows; y += gridDim.y * 8) {
-        unsigned values[SIZE * SIZE];
-#pragma unroll
-        for (int j = 0; j < SIZE; ++j) {
-            const unsigned *const row = rowOf(in, step, min(max(y + j - RADIUS, 0), rows - 1));
-#pragma unroll
-            for (int i = 0; i < SIZE; ++i)
-                values[j * SIZE + i] = row[min(max(x + i - RADIUS, 0), cols - 1)];
-        }
-        rowOf(out, out_step, y)[x] = medianOf<SIZE, false>(values);
-    }
+template<class T>
+cusStatus launchMedian(const char *function, const cusMat &in, cusMat &out, int size, cudaStream_t stream) {
+    auto *kernel = size == 3 ? medianKernel<T, 3> : medianKernel<T, 5>;
+    const dim3 grid(divUp(in.cols, static_cast<int>(32 * 4 / sizeof(T))), std::min(divUp(in.rows, 8), 65535)), block(32, 8);
+    return launchOverlapped(function, kernel, grid, block, 0, stream, static_cast<const T *>(in.data), in.step,
+                            static_cast<T *>(out.data), out.step, in.rows, in.cols);
 }
 
 } // namespace
 } // namespace cusi::stereo
 
 cusStatus stereo_cuda_median(const char *function, cusStream stream, const cusMat *elevation, cusMat *smoothed, int size) {
-    using namespace cusi;
     using namespace cusi::stereo;
-    const cusMat &in = *elevation;
-    cusMat &out = *smoothed;
-    const dim3 block(32, 8);
-    const unsigned down = std::min(divUp(in.rows, 8), 65535);
-    if (in.type == CUS_16UC1) {
-        auto *kernel = size == 3 ? median16Kernel<3> : median16Kernel<5>;
-        return launchOverlapped(function, kernel, dim3(divUp(in.cols, 64), down), block, 0, stream,
-                                static_cast<const uint16_t *>(in.data), in.step, static_cast<uint16_t *>(out.data),
-                                out.step, in.rows, in.cols);
-    }
-    auto *kernel = size == 3 ? median32Kernel<3> : median32Kernel<5>;
-    return launchOverlapped(function, kernel, dim3(divUp(in.cols, 32), down), block, 0, stream,
-                            static_cast<const unsigned *>(in.data), in.step, static_cast<unsigned *>(out.data), out.step,
-                            in.rows, in.cols);
+    return (elevation->type == CUS_16UC1 ? launchMedian<uint16_t> : launchMedian<unsigned>)(function, *elevation, *smoothed,
+                                                                                            size, stream);
 }
