@@ -83,7 +83,6 @@ struct Tile {
     T v[2][SIDE * SIDE]; // the iterations alternate
     uint16_t holes[SIDE * SIDE];
     unsigned count;
-    unsigned inverted_min, max; // of what this block has written
 };
 
 template<class T>
@@ -257,8 +256,6 @@ __global__ void __launch_bounds__(THREADS) fillKernel(const FillParameters<T> p)
     Map<const T> from = p.start;
     Map<T> to = Tile<T, CORE>::RELAX ? p.second : p.filled; // RELAX starts from p.filled
     unsigned seen_inverted_min, seen_max;
-    if (threadIdx.x == 0)
-        tile.inverted_min = tile.max = 0;
     for (int done = 0, round = 0;; ++round) {
         const int iterations = min(ROUND, p.iterations - done);
         bool active = fillRound(tile, p, from, to, iterations, seen_inverted_min, seen_max);
@@ -275,12 +272,7 @@ __global__ void __launch_bounds__(THREADS) fillKernel(const FillParameters<T> p)
         for (int y = blockIdx.x; y < p.rows; y += gridDim.x)
             for (int x = threadIdx.x; x < p.cols; x += THREADS)
                 p.filled.row(y)[x] = p.second.row(y)[x];
-    mergeRange(&tile.inverted_min, &tile.max, seen_inverted_min, seen_max); // the block's first
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        atomicMax(&p.state->range_inverted_min, tile.inverted_min);
-        atomicMax(&p.state->range_max, tile.max);
-    }
+    mergeRange<THREADS>(p.state, seen_inverted_min, seen_max);
 }
 
 // ---- Launches ----------------------------------------------------------------------------------------------------------

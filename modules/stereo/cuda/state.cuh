@@ -6,6 +6,7 @@
 #include "stereo/stages.h"
 
 #include <algorithm>
+#include <cub/block/block_reduce.cuh>
 
 namespace cusi::stereo {
 
@@ -30,8 +31,6 @@ inline cusStatus clearState(const char *function, StereoScratch &scratch, cudaSt
     return CUS_OK;
 }
 
-#ifdef __CUDACC__
-
 // Index i on a ring of n.
 __device__ inline int wrap(int i, int n) {
     i %= n;
@@ -55,19 +54,22 @@ __device__ inline T fromOrderedBits(unsigned v) {
         return static_cast<T>(v);
 }
 
-// Merges the range that each thread has seen into one in memory. All threads of the block call it.
-__device__ inline void mergeRange(unsigned *inverted_min, unsigned *max, unsigned seen_inverted_min, unsigned seen_max) {
-    for (int i = 16; i > 0; i /= 2) {
-        seen_inverted_min = ::max(seen_inverted_min, __shfl_xor_sync(FULL_WARP, seen_inverted_min, i));
-        seen_max = ::max(seen_max, __shfl_xor_sync(FULL_WARP, seen_max, i));
-    }
-    if (threadIdx.x % 32 == 0) {
-        atomicMax(inverted_min, seen_inverted_min);
-        atomicMax(max, seen_max);
+struct Larger {
+    __device__ unsigned operator()(unsigned a, unsigned b) const { return ::max(a, b); }
+};
+
+// Merges the range that each thread of a block has seen into the state. All threads of the block call it, once.
+template<int THREADS>
+__device__ inline void mergeRange(State *state, unsigned seen_inverted_min, unsigned seen_max) {
+    using Reduce = cub::BlockReduce<unsigned, THREADS>;
+    __shared__ typename Reduce::TempStorage storage[2];
+    const unsigned inverted_min = Reduce(storage[0]).Reduce(seen_inverted_min, Larger{});
+    const unsigned max = Reduce(storage[1]).Reduce(seen_max, Larger{});
+    if (threadIdx.x == 0) {
+        atomicMax(&state->range_inverted_min, inverted_min);
+        atomicMax(&state->range_max, max);
     }
 }
-
-#endif // __CUDACC__
 
 } // namespace cusi::stereo
 
