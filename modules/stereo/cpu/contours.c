@@ -2,7 +2,6 @@
 #include "stereo/cpu/rows.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct Range {
     float min, max; /* whole numbers below 2^24 are exact */

@@ -8,8 +8,6 @@
  */
 #include "stereo/cpu/rows.h"
 
-#include <string.h>
-
 /* A tile: 512 columns and the rows that are matched at once fit the first-level cache. */
 enum { TILE_ROWS = 64, TILE_COLS = 512, ROWS_AT_ONCE = 16 };
 enum {
@@ -28,26 +26,9 @@ typedef struct Tile {
     uint16_t key[SCORE_COLS + 1], counted[SCORE_COLS + 1]; /* score << bits | shift */
 } Tile;
 
-/* n elements of row y from column x on, those outside by the border rule (ZERO: anything, the caller ignores them).
- */
+/* n elements of row y from column x on, those outside by the border rule; binary ones as 0 and 1. */
 static void loadTileRow(const cusMat *mat, int64_t y, int64_t x, int n, cusStereoBorder border, int binary, uint8_t *out) {
-    if (border == CUS_STEREO_ZERO && (y < 0 || y >= mat->rows)) {
-        memset(out, 0, (size_t)n);
-        return;
-    }
-    const uint8_t *row = stereo_host_row(mat, stereo_host_wrap(y, mat->rows));
-    if (border == CUS_STEREO_ZERO) {
-        const int64_t from = x < 0 ? (-x < n ? -x : n) : 0, end = mat->cols - x < n ? mat->cols - x : n;
-        memset(out, 0, (size_t)n);
-        if (end > from)
-            memcpy(out + from, row + x + from, (size_t)(end - from));
-    } else {
-        for (int i = 0; i < n;) {
-            const int from = stereo_host_wrap(x + i, mat->cols), run = mat->cols - from < n - i ? mat->cols - from : n - i;
-            memcpy(out + i, row + from, (size_t)run);
-            i += run;
-        }
-    }
+    stereo_host_load(mat, y, x, n, border, out);
     if (binary)
         for (int i = 0; i < n; ++i)
             out[i] = out[i] != 0;
@@ -286,18 +267,9 @@ static void checkRow(uint16_t *row, const uint16_t *right_elevation, int cols, c
     uint16_t near[MORE + PIXELS_AT_ONCE + MORE];
     const int more = o->shifts - 1;
     for (int x = 0; x < cols; x += PIXELS_AT_ONCE) {
-        const int n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE, end = n + 2 * more;
-        for (int k = 0; k < end;) {
-            const int64_t at = (int64_t)x - more + k;
-            const int inside = at >= 0 && at < cols, from = stereo_host_wrap(at, cols),
-                      rest = at < 0 ? (int)-at : cols - from;
-            const int run = rest < end - k ? rest : end - k;
-            if (!inside && o->border == CUS_STEREO_ZERO)
-                memset(near + k, 0, (size_t)run * sizeof *near);
-            else
-                memcpy(near + k, right_elevation + from, (size_t)run * sizeof *near);
-            k += run;
-        }
+        const int n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE;
+        stereo_host_loadColumns((const uint8_t *)right_elevation, cols, sizeof *near, (int64_t)x - more, n + 2 * more,
+                                o->border, near);
         checkPart(row + x, near, n, o);
     }
 }

@@ -3,32 +3,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-/* n + 2 elements of row y from column x - 1 on, those outside by the border rule. */
-static void loadPadded(const cusMat *image, int64_t y, int x, int n, cusStereoBorder border, void *out) {
-    const size_t size = cusTypeSize(image->type);
-    if (y < 0 || y >= image->rows) {
-        if (border == CUS_STEREO_ZERO) {
-            memset(out, 0, (size_t)(n + 2) * size);
-            return;
-        }
-        y = stereo_host_wrap(y, image->rows);
-    }
-    const uint8_t *row = stereo_host_row(image, (int)y) + (size_t)x * size;
-    char *const o = out;
-    memcpy(o + size, row, (size_t)n * size);
-    const int first = x == 0, last = x + n == image->cols; /* columns of the image */
-    const size_t around = (size_t)image->cols * size;
-    if (border == CUS_STEREO_ZERO && first)
-        memset(o, 0, size);
-    else
-        memcpy(o, row + (first ? around : 0) - size, size);
-    if (border == CUS_STEREO_ZERO && last)
-        memset(o + (size_t)(n + 1) * size, 0, size);
-    else
-        memcpy(o + (size_t)(n + 1) * size, row + (size_t)n * size - (last ? around : 0), size);
-}
 
 /* u, m, d: the rows above, at and below n pixels, pixel x at index x + 1. An edge sets all bits of a lane: compilers do not
  * vectorize conditions joined by || or by | of their values. */
@@ -82,7 +56,7 @@ static void featuresOf(const cusMat *image, cusMat *features, int census, const 
         for (int x = 0; x < image->cols; x += PIXELS_AT_ONCE) {
             const int n = image->cols - x < PIXELS_AT_ONCE ? image->cols - x : PIXELS_AT_ONCE;
             for (int i = 0; i < 3; ++i)
-                loadPadded(image, (int64_t)y + i - 1, x, n, options->border, padded[i]);
+                stereo_host_load(image, (int64_t)y + i - 1, (int64_t)x - 1, n + 2, options->border, padded[i]);
             uint8_t *const out = stereo_host_rowMutable(features, y) + x;
             const uint8_t *const b[3] = {(uint8_t *)padded[0], (uint8_t *)padded[1], (uint8_t *)padded[2]};
             if (image->type == CUS_8UC1 && census)

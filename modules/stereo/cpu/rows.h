@@ -6,6 +6,8 @@
 #include "host.h"
 #include "stereo/stages.h"
 
+#include <string.h>
+
 enum { PIXELS_AT_ONCE = 256 }; /* of a row, in buffers on the stack */
 
 static inline const uint8_t *stereo_host_row(const cusMat *mat, int y) {
@@ -25,6 +27,29 @@ static inline int stereo_host_threads(const cusMat *mat) {
 static inline int stereo_host_wrap(int64_t i, int n) {
     const int64_t r = i % n;
     return (int)(r < 0 ? r + n : r);
+}
+
+/* n elements of a row from column x on. Outside: the opposite side, or 0. */
+static inline void stereo_host_loadColumns(const uint8_t *row, int cols, size_t size, int64_t x, int n,
+                                           cusStereoBorder border, void *out) {
+    for (int k = 0; k < n;) {
+        const int from = stereo_host_wrap(x + k, cols), run = cols - from < n - k ? cols - from : n - k;
+        uint8_t *const to = (uint8_t *)out + (size_t)k * size;
+        if (border == CUS_STEREO_ZERO && (x + k < 0 || x + k >= cols))
+            memset(to, 0, (size_t)run * size);
+        else
+            memcpy(to, row + (size_t)from * size, (size_t)run * size);
+        k += run;
+    }
+}
+
+/* The same of row y, which may lie outside. */
+static inline void stereo_host_load(const cusMat *mat, int64_t y, int64_t x, int n, cusStereoBorder border, void *out) {
+    const size_t size = cusTypeSize(mat->type);
+    if (border == CUS_STEREO_ZERO && (y < 0 || y >= mat->rows))
+        memset(out, 0, (size_t)n * size);
+    else
+        stereo_host_loadColumns(stereo_host_row(mat, stereo_host_wrap(y, mat->rows)), mat->cols, size, x, n, border, out);
 }
 
 #endif

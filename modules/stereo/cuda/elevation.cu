@@ -58,7 +58,7 @@ struct Variant {
 
 // A block's part of the image. Column c of `left` is image column x0 - pad + c; of `right`, that plus `right_from`.
 struct Strip {
-    unsigned *left, *right, *stages; // in shared memory
+    unsigned *left, *right; // in shared memory
     int x0, y0, rows, reach;
 };
 
@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
     const int x0 = tile % p.tiles_across * V::COLS, y0 = tile / p.tiles_across * p.strip;
     unsigned *const left = shared, *const right = left + tile_rows * LEFT_WORDS;
     unsigned *const stages = right + tile_rows * RIGHT_WORDS, *const stage = stages + warp * V::STAGE;
-    const Strip strip = {left, right, stages, x0, y0, min(p.strip, p.rows - y0), reach};
+    const Strip strip = {left, right, x0, y0, min(p.strip, p.rows - y0), reach};
     loadStrip<BINARY>(p, strip);
     unsigned valid[SHIFTS_PER_WARP], sums[SHIFTS_PER_WARP][PLANES];
 #pragma unroll
