@@ -1,10 +1,10 @@
 // Contents and options that are hard for stereo: flat images, stripes, noise, checkers; 256 shifts; windows of 63, larger than the
 // image; images as narrow as the shifts, and narrower. Features and elevation equal the reference, and so does the mapper.
-#include "stereo_cases.hpp"
+#include "stereo/support.hpp"
 
 namespace {
 
-using namespace stereo_cases;
+using namespace stereo_test;
 
 class StereoWorst : public support::SpaceTest {};
 CUS_BOTH_SPACES(StereoWorst);

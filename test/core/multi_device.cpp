@@ -2,8 +2,8 @@
 #include "events_support.hpp"
 #include "support.hpp"
 
-#include "../samples/common/event_dealer.hpp"
-#include "../samples/common/many_devices.hpp"
+#include "../../samples/common/event_dealer.hpp"
+#include "../../samples/common/many_devices.hpp"
 
 #include "cusight/cusight.hpp"
 
