@@ -1,6 +1,7 @@
 /* Device memory: CUDA's, or that of the allocator which the program has given. A block from an allocator is remembered with it,
  * so that it goes back there whatever has been set since. (Without CUDA: device_none.c.) */
-#include "check.h"
+#include "range.h"
+#include "status.h"
 #include "device.h"
 
 #ifdef CUSI_WITH_CUDA

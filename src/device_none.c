@@ -1,5 +1,6 @@
 /* GPU functions in a build without CUDA: the same symbols, each of which reports CUS_ERROR_NO_CUDA. */
-#include "check.h"
+#include "range.h"
+#include "status.h"
 #include "device.h"
 
 #include <string.h>
