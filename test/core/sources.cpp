@@ -19,7 +19,7 @@ std::string withoutComments(const std::string &source) {
 
 bool isCollective(const std::string &name) {
     static const std::regex builtin("__(shfl|ballot|any|all|match|reduce)\\w*_sync|__syncwarp|__syncthreads\\w*|"
-                                    "(In|Ex)clusive(Sum|Scan)|Sum|Reduce"); // the last ones are CUB's
+                                    "(In|Ex)clusive(Sum|Scan)|Reduce"); // these are CUB's
     static const std::set<std::string> ours = {"warpSum",           "warpSumToFirst",  "warpMin",
                                                "warpInclusiveScan", "blockSumToFirst", "blockMin"};
     return ours.count(name) > 0 || std::regex_match(name, builtin);
