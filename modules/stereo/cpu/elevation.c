@@ -21,7 +21,7 @@ typedef struct Tile {
     _Alignas(64) uint8_t left[PIXELS];
     uint8_t right[PIXELS], agree[PIXELS];
     uint16_t sums[PIXELS], doubled[2][(ROWS_AT_ONCE + 1) * PITCH]; /* horizontal, in bytes where they fit */
-    /* Of the left and the right image: the best of the shifts so far, and the score of the best before those. */
+    /* For the left and the right image: the best key in the current group of shifts, the best score of the groups before. */
     uint16_t best[2][TILE_ROWS][TILE_COLS], score[2][TILE_ROWS][TILE_COLS];
     uint16_t key[SCORE_COLS + 1], counted[SCORE_COLS + 1]; /* score << bits | shift */
 } Tile;
@@ -132,8 +132,8 @@ typedef struct Matching {
     const cusStereoOptions *options;
     uint16_t *out[2]; /* elevations of the left image, and of the right one or NULL */
     size_t step[2];
-    int bits;  /* of a shift in a key */
-    int bytes; /* horizontal sums fit bytes */
+    int bits;  /* bits of a key that hold the shift */
+    int bytes; /* whether horizontal sums fit bytes */
 } Matching;
 
 /* Clears the agreements with shift s whose left pixel or match lies outside. agree: `rows` rows of n, from row y and column

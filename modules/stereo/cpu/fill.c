@@ -169,7 +169,7 @@ cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusSte
         const uint16_t *const in = (const uint16_t *)(const void *)stereo_host_row(elevation, y);
         uint16_t *const row = (uint16_t *)(void *)stereo_host_rowMutable(filled, y);
         lowerRow(in, cols, row);
-        if (relax) /* in place, from the last */
+        if (relax) /* in place, so the last pixel goes first */
             for (int x = cols - 1; x >= 0; --x) {
                 const float value = row[x];
                 memcpy((char *)row + 4 * (size_t)x, &value, 4);

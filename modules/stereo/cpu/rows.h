@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { PIXELS_AT_ONCE = 256 }; /* of a row, in buffers on the stack */
+enum { PIXELS_AT_ONCE = 256 }; /* pixels of a row that buffers on the stack hold */
 
 static inline const uint8_t *stereo_host_row(const cusMat *mat, int y) {
     return (const uint8_t *)mat->data + (size_t)y * mat->step;

@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// The range of a map into the state, unless it is there.
+// Finds the range of a map, unless the state holds it.
 template<class T>
 cusStatus findRange(const char *function, const cusMat &elevation, StereoScratch &scratch, cudaStream_t stream) {
     if (scratch.ranged == elevation.data)

@@ -22,7 +22,7 @@ constexpr int WARPS = USUAL_WARPS;
 #endif
 // Measured: docs/internals/stereo.md.
 constexpr int MAX_STRIP_ROWS = 64;
-constexpr int BLOCKS_PER_MULTIPROCESSOR = 2; // for the register limit
+constexpr int BLOCKS_PER_MULTIPROCESSOR = 2; // sets the register limit
 constexpr int STRIP_START_ROWS = 10;         // cost of starting a strip, in rows
 
 constexpr int SHIFTS_PER_WARP = STEREO_GROUP / WARPS, CHUNK = 16;
@@ -35,12 +35,12 @@ struct ElevationParameters {
     size_t left_step, right_step, out_step;
     int rows, cols, tiles_across, strip;
     int radius, pad;         // pad: radius rounded up to a word
-    int first_shift, shifts; // of this group
+    int first_shift, shifts; // the shifts of this launch
     int direction;
     bool wrapped, prefer_smaller, first, last, aligned;
 };
 
-// WIDE_KEYS: scores above 2047, which need 32-bit keys in registers, too. PLANES 2: eight census bits in windows above 31
+// WIDE_KEYS: scores above 2047 need 32-bit keys in registers as well. PLANES 2: eight census bits in windows above 31
 // overflow a byte, so each half of the bits has its own sums.
 template<int AGREEMENT_, bool WIDE_KEYS_, int PLANES_, int SEGMENT_>
 struct Variant {
@@ -51,7 +51,7 @@ struct Variant {
     static constexpr int PLANE = CHUNK * PITCH;
     static constexpr int COLS = 4 * SEGMENT;
     static constexpr int BEST = (WIDE_KEYS ? 2 : 1) * SEGMENT; // words of a lane's best keys
-    static constexpr int KEYS = 8 * 4 * BEST;                  // of a warp's
+    static constexpr int KEYS = 8 * 4 * BEST;                  // words of a warp's best keys
     // Shared words of a warp: column sums and, with BINARY, agreements of the centers; at the end of a chunk its best keys.
     static constexpr int STAGE = PLANE * (PLANES + BINARY) > KEYS ? PLANE *(PLANES + BINARY) : KEYS;
 };
@@ -80,7 +80,7 @@ __device__ inline unsigned loadFour(const unsigned char *row, int x, const Eleva
     return w;
 }
 
-// The features that a strip matches, into shared memory; binary ones as 0 and 1.
+// Loads the features that a strip matches into shared memory; binary ones become 0 and 1.
 template<bool BINARY>
 __device__ __forceinline__ void loadStrip(const ElevationParameters p, const Strip strip) {
     const int right_from = p.direction > 0 ? p.first_shift : -(p.first_shift + STEREO_GROUP);
@@ -156,7 +156,7 @@ __device__ __forceinline__ void agreements(const ElevationParameters &p, const S
     }
 }
 
-// Adds all but the last row of the first window to the column sums of one shift.
+// Adds the rows of the first window, except its last one, to the column sums of one shift.
 template<class V>
 __device__ __forceinline__ void sumFirstRows(const ElevationParameters &p, const Strip &strip, int lane, int shift,
                                              unsigned valid, unsigned (&sums)[V::PLANES]) {
@@ -170,7 +170,8 @@ __device__ __forceinline__ void sumFirstRows(const ElevationParameters &p, const
     }
 }
 
-// Down: the column sums of each row of a chunk into the warp's stage; with BINARY the agreement of each center in bit 7.
+// Down: stores the column sums of each row of a chunk in the warp's stage; with BINARY also the agreement of each center, in
+// bit 7.
 template<class V>
 __device__ __forceinline__ void sumColumns(const ElevationParameters &p, const Strip &strip, int chunk, int chunk_rows,
                                            int lane, int shift, unsigned valid, unsigned (&sums)[V::PLANES],
@@ -200,7 +201,7 @@ __device__ __forceinline__ void sumColumns(const ElevationParameters &p, const S
     }
 }
 
-// Across: the sum of the first window but its last column, for the lane's two rows, in the halves of a word.
+// Across: sums the first window without its last column, for the lane's two rows, in the halves of a word.
 template<class V>
 __device__ __forceinline__ unsigned sumFirstColumns(const unsigned *upper, const unsigned *lower, int from, int reach) {
     const int phase = 8 * (from % 4);
@@ -235,7 +236,7 @@ __device__ __forceinline__ void keepBest(unsigned (&best)[V::BEST], int at, unsi
     }
 }
 
-// The best keys of a lane into its warp's stage.
+// Stores the best keys of a lane in its warp's stage.
 template<class V>
 __device__ __forceinline__ void storeBest(const unsigned (&best)[V::BEST], int r, int segment, unsigned *stage) {
 #pragma unroll
@@ -297,7 +298,7 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
             sumFirstRows<V>(p, strip, lane, shift, valid[k], sums[k]);
     }
 
-    const int r = lane % 8, segment = lane / 8; // of the way across
+    const int r = lane % 8, segment = lane / 8; // the lane's rows and columns on the way across
     const int out_at = segment * V::SEGMENT + pad - radius, in_at = segment * V::SEGMENT + pad + radius;
     const unsigned *const upper = stage + r * V::PITCH, *const lower = upper + 8 * V::PITCH;
     for (int chunk = 0; chunk < strip.rows; chunk += CHUNK) {
@@ -441,7 +442,8 @@ int chooseStrip(const ElevationParameters &p, const Choice &chosen, int warps, i
     return best;
 }
 
-// Best disparity of every pixel of `left` into out; no left-right check. keys: rows * cols words, used above STEREO_GROUP shifts.
+// Writes the best disparity of every pixel of `left` to out, without a left-right check. keys: rows * cols words, used above
+// STEREO_GROUP shifts.
 cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step,
                       int direction, const cusStereoOptions &options, uint32_t *keys, cudaStream_t stream) {
     const Choice chosen = chooseVariant(options);

@@ -17,7 +17,7 @@ struct FeatureParameters {
     int rows, cols;
     float threshold;
     bool zero, aligned; // border ZERO; rows start at multiples of 4 bytes
-    State *state;       // to clear, or null
+    State *state;       // cleared by the kernel; may be null
 };
 
 // Columns x - 1 .. x + 4 of a row, under the border rule.

@@ -64,14 +64,14 @@ __global__ void __launch_bounds__(256)
 }
 
 // ---- ONCE and RELAX ----------------------------------------------------------------------------------------------------
-// ONCE has T = uint16_t and 8 iterations a round, RELAX T = float and 16. A block loads a tile and a border as wide as a
+// ONCE has T = uint16_t and 8 iterations a round, RELAX has T = float and 16. A block loads a tile and a border as wide as a
 // round has iterations into shared memory, lists the holes, iterates on those alone until nothing changes, and writes the
-// tile. All rounds are one cooperative launch: the blocks wait for each other after each round and end early once all have
-// settled.
+// tile. One cooperative launch makes all rounds: the blocks wait for each other after each round, and end early once all tiles
+// have settled.
 // ONCE usually needs a single round, which reads and writes the map once.
 
 constexpr int THREADS = 256;
-constexpr unsigned MAX_BLOCKS = 65535;    // that wait for each other
+constexpr unsigned MAX_BLOCKS = 65535;    // waitForAll() counts no more
 constexpr long long SMALL_FILL = 1 << 20; // pixels; below this smaller tiles occupy the device better
 
 template<class T, int CORE_>

@@ -13,8 +13,8 @@ namespace cusi::stereo {
 // The head of a scratch block, all zero at first. Minima are kept inverted (~min), so that zero is the neutral
 // start of both ends of a range and one atomicMax serves both.
 struct State {
-    unsigned arrived[3];                    // in fill rounds, which take turns: waitForAll()
-    unsigned range_inverted_min, range_max; // of the finished map
+    unsigned arrived[3];                    // blocks that have finished a round of the fill: waitForAll()
+    unsigned range_inverted_min, range_max; // range of the map that scratch.ranged names
 };
 static_assert(sizeof(State) <= STEREO_STATE_BYTES, "the head of a scratch block holds the state");
 
