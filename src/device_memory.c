@@ -63,19 +63,6 @@ static void giveBack(Block *block, cusStream stream) {
     free(block);
 }
 
-cusStatus cusi_cudaStatus(int code, const char *function, const char *what) {
-    const cudaError_t error = (cudaError_t)code;
-    if (error == cudaSuccess)
-        return CUS_OK;
-    (void)cudaGetLastError(); /* so that it is not reported twice */
-    cusStatus status = CUS_ERROR_CUDA;
-    if (error == cudaErrorMemoryAllocation)
-        status = CUS_ERROR_NO_MEMORY;
-    else if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary)
-        status = CUS_ERROR_NO_CUDA;
-    return cusi_fail(status, "%s: %s: %s (%s)", function, what, cudaGetErrorString(error), cudaGetErrorName(error));
-}
-
 /* The status of CUDA's own allocation; without memory, the message says how much was wanted. */
 static cusStatus allocated(cudaError_t error, const char *function, const char *call, size_t bytes, void **data) {
     if (error == cudaSuccess)

@@ -1,6 +1,5 @@
 /* Guards against misuse: see guard.h. */
 #include "guard.h"
-#include "device.h"
 
 static cusStatus claim(const char *function, const char *object, CusiGuard *guard) {
     CUSI_REQUIRE(!__atomic_exchange_n(&guard->busy, 1, __ATOMIC_ACQUIRE), CUS_ERROR_BUSY,

@@ -59,3 +59,20 @@ cusStatus cusi_noCuda(const char *function) {
     return cusi_fail(CUS_ERROR_NO_CUDA, "%s: a matrix is in device memory, but this build of cusight has no CUDA support",
                      function);
 }
+
+#ifdef CUSI_WITH_CUDA
+#include <cuda_runtime_api.h>
+
+cusStatus cusi_cudaStatus(int code, const char *function, const char *what) {
+    const cudaError_t error = (cudaError_t)code;
+    if (error == cudaSuccess)
+        return CUS_OK;
+    (void)cudaGetLastError(); /* so that it is not reported twice */
+    cusStatus status = CUS_ERROR_CUDA;
+    if (error == cudaErrorMemoryAllocation)
+        status = CUS_ERROR_NO_MEMORY;
+    else if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary)
+        status = CUS_ERROR_NO_CUDA;
+    return cusi_fail(status, "%s: %s: %s (%s)", function, what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+#endif

@@ -14,6 +14,10 @@ cusStatus cusi_fail(cusStatus status, const char *format, ...) __attribute__((fo
 /* CUS_ERROR_NO_CUDA, in a build without CUDA. */
 cusStatus cusi_noCuda(const char *function);
 
+/* CUS_OK, or the status of `error`, a cudaError_t, with the message "function: what: CUDA's message". Clears CUDA's last
+ * error. */
+cusStatus cusi_cudaStatus(int error, const char *function, const char *what);
+
 #define CUSI_REQUIRE(condition, status, ...) \
     do {                                     \
         if (!(condition)) {                  \
