@@ -1,9 +1,9 @@
 // Cases for the tests of stereo: images in either space, random pairs, holes and options, and comparison with the reference.
 #pragma once
 
+#include "../support.hpp"
 #include "cusight/stereo.h"
 #include "reference/stereo.hpp"
-#include "../support.hpp"
 
 #include <algorithm>
 #include <cstring>
