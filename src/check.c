@@ -1,60 +1,8 @@
-/* Status, messages and argument checks: see check.h. */
+/* Argument checks: see check.h. */
 #include "check.h"
 #include "guard.h"
 
-#include <stdarg.h>
 #include <stdio.h>
-
-/* fork.c has nothing to call; this keeps it in a program that links the static library. */
-extern const char cusi_forkHandler;
-__attribute__((used)) static const char *const fork_handler = &cusi_forkHandler;
-
-static _Thread_local char message[512];
-
-cusStatus cusi_fail(cusStatus status, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    return status;
-}
-
-const char *cusLastError(void) {
-    return message;
-}
-
-const char *cusStatusName(cusStatus status) {
-    switch (status) {
-#define NAME(s) \
-    case s:     \
-        return #s;
-        NAME(CUS_OK)
-        NAME(CUS_ERROR_NULL)
-        NAME(CUS_ERROR_VALUE)
-        NAME(CUS_ERROR_TYPE)
-        NAME(CUS_ERROR_SIZE)
-        NAME(CUS_ERROR_SPACE)
-        NAME(CUS_ERROR_ALIAS)
-        NAME(CUS_ERROR_CAPACITY)
-        NAME(CUS_ERROR_NO_MEMORY)
-        NAME(CUS_ERROR_NO_CUDA)
-        NAME(CUS_ERROR_CUDA)
-        NAME(CUS_ERROR_IO)
-        NAME(CUS_ERROR_FORMAT)
-        NAME(CUS_ERROR_TRUNCATED)
-        NAME(CUS_ERROR_UNSUPPORTED)
-        NAME(CUS_ERROR_BUSY)
-#undef NAME
-    }
-    return "unknown status";
-}
-
-#define STRING(x)  #x
-#define VERSION(x) STRING(x)
-
-const char *cusVersion(void) {
-    return VERSION(CUSIGHT_VERSION_MAJOR) "." VERSION(CUSIGHT_VERSION_MINOR) "." VERSION(CUSIGHT_VERSION_PATCH);
-}
 
 static const char *spaceName(cusSpace space) {
     return space == CUS_DEVICE ? "CUS_DEVICE" : "CUS_HOST";
@@ -180,9 +128,4 @@ cusStatus cusi_checkSpace(const char *function, cusSpace space) {
     CUSI_REQUIRE(space == CUS_HOST || space == CUS_DEVICE, CUS_ERROR_VALUE,
                  "%s: space is %d, expected CUS_HOST or CUS_DEVICE", function, (int)space);
     return CUS_OK;
-}
-
-cusStatus cusi_noCuda(const char *function) {
-    return cusi_fail(CUS_ERROR_NO_CUDA, "%s: a matrix is in device memory, but this build of cusight has no CUDA support",
-                     function);
 }

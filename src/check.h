@@ -1,30 +1,16 @@
-/* Status, message and argument checks, with which every entry point starts. A failed check has set the message. */
+/* Argument checks, with which every entry point starts. A failed check has set the message. */
 #ifndef CUSI_CHECK_H
 #define CUSI_CHECK_H
 
-#include "cusight/core.h"
-#include "range.h"
+#include "status.h"
+#include "trace.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Sets the thread's message and returns `status`. */
-cusStatus cusi_fail(cusStatus status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 /* "8UC3"; valid until the thread's eighth next call. */
 const char *cusi_typeName(int type);
-
-#define CUSI_REQUIRE(condition, status, ...) \
-    do {                                     \
-        if (!(condition)) {                  \
-            cusi_fail(status, __VA_ARGS__);  \
-            return status;                   \
-        }                                    \
-    } while (0)
-
-#define CUSI_NOT_NULL(function, argument) \
-    CUSI_REQUIRE((argument) != NULL, CUS_ERROR_NULL, "%s: %s is NULL", function, #argument)
 
 /* The argument `space` is CUS_HOST or CUS_DEVICE. */
 cusStatus cusi_checkSpace(const char *function, cusSpace space);
@@ -58,9 +44,6 @@ cusStatus cusi_checkOutput(const char *function, const char *argument, const cus
 /* The two matrices share no byte. An output without memory passes. */
 cusStatus cusi_checkNoOverlap(const char *function, const char *argument, const cusMat *mat, const char *other_argument,
                               const cusMat *other);
-
-/* CUS_ERROR_NO_CUDA, in a build without CUDA. */
-cusStatus cusi_noCuda(const char *function);
 
 /* Where the data lives decides where the work runs. In a build without CUDA the second call is
  * type-checked but never made or linked. */

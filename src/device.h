@@ -2,7 +2,7 @@
 #ifndef CUSI_DEVICE_H
 #define CUSI_DEVICE_H
 
-#include "cusight/core.h"
+#include "status.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,8 +17,6 @@ void cusi_deviceFree(void *data);
 /* Memory for work in `stream` alone. Neither call waits. To free without a message in case of an error: function NULL. */
 cusStatus cusi_deviceAllocateAsync(const char *function, size_t bytes, void **data, cusStream stream);
 cusStatus cusi_deviceFreeAsync(const char *function, void *data, cusStream stream);
-/* CUS_OK, or the status of an error of CUDA with the message "function: what: CUDA's message". Clears CUDA's last error. */
-cusStatus cusi_cudaStatus(int error, const char *function, const char *what);
 cusStatus cusi_pinnedAllocate(const char *function, size_t bytes, void **data);
 void cusi_pinnedFree(void *data);
 

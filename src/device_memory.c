@@ -1,6 +1,7 @@
 /* Device memory: CUDA's, or that of the allocator which the program has given. A block from an allocator is remembered with it,
  * so that it goes back there whatever has been set since. (Without CUDA: device_none.c.) */
-#include "check.h"
+#include "status.h"
+#include "trace.h"
 #include "device.h"
 
 #ifdef CUSI_WITH_CUDA
@@ -62,19 +63,6 @@ static void giveBack(Block *block, cusStream stream) {
     free(block);
 }
 
-cusStatus cusi_cudaStatus(int code, const char *function, const char *what) {
-    const cudaError_t error = (cudaError_t)code;
-    if (error == cudaSuccess)
-        return CUS_OK;
-    (void)cudaGetLastError(); /* so that it is not reported twice */
-    cusStatus status = CUS_ERROR_CUDA;
-    if (error == cudaErrorMemoryAllocation)
-        status = CUS_ERROR_NO_MEMORY;
-    else if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary)
-        status = CUS_ERROR_NO_CUDA;
-    return cusi_fail(status, "%s: %s: %s (%s)", function, what, cudaGetErrorString(error), cudaGetErrorName(error));
-}
-
 /* The status of CUDA's own allocation; without memory, the message says how much was wanted. */
 static cusStatus allocated(cudaError_t error, const char *function, const char *call, size_t bytes, void **data) {
     if (error == cudaSuccess)
@@ -125,7 +113,7 @@ static cusStatus allocateGiven(const char *function, size_t bytes, void **data, 
 }
 
 cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     const cusDeviceAllocator none = {NULL, NULL, NULL};
     if (allocator) {
         CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->allocate);

@@ -4,7 +4,7 @@
  * So they are ended before the fork, if there are any, and each process starts new ones when it next needs them. (Only GCC's
  * runtime: LLVM's resets itself. A thread that forks within a parallel region is beyond help.) */
 
-/* check.c refers to it, so that programs which link the static library get this file. */
+/* status.c refers to it, so that programs which link the static library get this file. */
 extern const char cusi_forkHandler;
 const char cusi_forkHandler = 1;
 

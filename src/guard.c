@@ -1,6 +1,5 @@
 /* Guards against misuse: see guard.h. */
 #include "guard.h"
-#include "check.h"
 
 static cusStatus claim(const char *function, const char *object, CusiGuard *guard) {
     CUSI_REQUIRE(!__atomic_exchange_n(&guard->busy, 1, __ATOMIC_ACQUIRE), CUS_ERROR_BUSY,
@@ -17,20 +16,7 @@ static cusStatus release(CusiGuard *guard, cusStatus status) {
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
-static cusStatus failed(cudaError_t error, const char *function, const char *what) {
-    (void)cudaGetLastError();
-    cusStatus status = error == cudaErrorMemoryAllocation ? CUS_ERROR_NO_MEMORY : CUS_ERROR_CUDA;
-    if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary)
-        status = CUS_ERROR_NO_CUDA;
-    return cusi_fail(status, "%s: %s: %s (%s)", function, what, cudaGetErrorString(error), cudaGetErrorName(error));
-}
-
-#define TRY_CUDA(function, call)                      \
-    do {                                              \
-        const cudaError_t error_ = (call);            \
-        if (error_ != cudaSuccess)                    \
-            return failed(error_, (function), #call); \
-    } while (0)
+#define TRY_CUDA(function, call) CUS_TRY(cusi_cudaStatus((call), (function), #call))
 
 /* Tells streams apart that exist at the same time: cudaStreamPerThread is another stream in each thread. */
 static uint64_t handleOf(cusStream stream) {

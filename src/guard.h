@@ -10,7 +10,7 @@
 #ifndef CUSI_GUARD_H
 #define CUSI_GUARD_H
 
-#include "cusight/core.h"
+#include "status.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -108,7 +108,8 @@ CUS_API cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cu
  *   from the values before the iteration; known pixels stay. Stops early after any sixteenth iteration that changed no
  *   pixel by more than `tolerance`.
  * Outside the image: WRAP the opposite side; ZERO 0 for ONCE and the pixel's own value for RELAX; LOWER stays inside.
- * Uses border, fill, iterations, tolerance. Cost: a pass over memory per 16 iterations. Scratch: 4 bytes a pixel. */
+ * Uses border, fill, iterations, tolerance. Cost: a pass over memory per 16 iterations; a map with large areas of holes
+ * takes all of them. Scratch: 4 bytes a pixel. */
 CUS_API cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options, cusStream stream);
 
 /* Median of 3x3 or 5x5 pixels; outside the image the nearest pixel is repeated. 16UC1 or 32FC1 without NaN; `smoothed`

@@ -1,7 +1,8 @@
 /* Entry points of stereo: the stages, and the mapper that runs them all, for both backends. */
 #include "check.h"
+#include "device.h"
 #include "host.h"
-#include "stereo_backend.h"
+#include "stereo/stages.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -122,8 +123,7 @@ static StereoScratch layOut(void *block, int stages, cusSpace space, int rows, i
     const int groups = (stages & STEREO_ELEVATION) && space == CUS_DEVICE && o->shifts > STEREO_GROUP;
     const int checked = (stages & STEREO_ELEVATION) && o->left_right_check >= 0;
     const int threads = cusi_maxThreads();
-    const size_t head =
-        space == CUS_DEVICE ? STEREO_STATE_BYTES : alignUp(stereo_host_scratchBytes(stages, rows, cols, o, threads));
+    const size_t head = space == CUS_DEVICE ? STEREO_STATE_BYTES : alignUp(stereo_host_scratchBytes(stages, rows, threads));
     const size_t words = fills || groups ? alignUp(4 * pixels) : 0;
     StereoScratch s = {.bytes = head + words + (checked ? alignUp(2 * pixels) : 0), .threads = threads};
     if (block) {
@@ -138,30 +138,29 @@ static cusStatus takeScratch(const char *function, StereoScratch *scratch, int s
                              const cusStereoOptions *o, cusStream stream) {
     const size_t bytes = layOut(NULL, stages, like->space, like->rows, like->cols, o).bytes;
     void *block = NULL;
-    (void)stream;
-#ifdef CUSI_WITH_CUDA
     if (like->space == CUS_DEVICE)
-        CUS_TRY(stereo_cuda_allocate(function, &block, bytes, stream));
-#endif
-    if (like->space == CUS_HOST)
+        CUS_TRY(cusi_deviceAllocateAsync(function, bytes, &block, stream));
+    else
         block = cusi_hostAllocate(bytes ? bytes : 1);
-    CUSI_REQUIRE(block || like->space == CUS_DEVICE, CUS_ERROR_NO_MEMORY, "%s: no host memory for %zu bytes of scratch",
-                 function, bytes);
+    CUSI_REQUIRE(block, CUS_ERROR_NO_MEMORY, "%s: no host memory for %zu bytes of scratch", function, bytes);
     *scratch = layOut(block, stages, like->space, like->rows, like->cols, o);
     return CUS_OK;
 }
 
-static void giveScratch(StereoScratch *scratch, cusSpace space, cusStream stream) {
-    (void)stream;
-#ifdef CUSI_WITH_CUDA
+/* Returns `status`, that of the work which used the scratch. */
+static cusStatus giveScratch(StereoScratch *scratch, cusSpace space, cusStream stream, cusStatus status) {
     if (space == CUS_DEVICE)
-        stereo_cuda_free(scratch->block, stream);
-#endif
-    if (space == CUS_HOST)
+        (void)cusi_deviceFreeAsync(NULL, scratch->block, stream);
+    else
         free(scratch->block);
+    return status;
 }
 
 /* ---- Stages ------------------------------------------------------------------------------------------------------------ */
+
+/* Runs a stage where the data lives. */
+#define STAGE(stage, space, ...) \
+    CUSI_BACKEND(function, space, stereo_host_##stage(__VA_ARGS__), stereo_cuda_##stage(function, stream, __VA_ARGS__))
 
 static cusStatus features(const char *function, const char *out_name, const cusMat *image, cusMat *out, int census,
                           const cusStereoOptions *options, cusStream stream) {
@@ -173,23 +172,22 @@ static cusStatus features(const char *function, const char *out_name, const cusM
     CUS_TRY(checkNan(function, "image", image));
     CUS_TRY(cusi_checkStream(function, image->space, stream));
     CUS_TRY(cusMatCreate(out, image->rows, image->cols, CUS_8UC1, image->space));
-    return CUSI_BACKEND(function, image->space, stereo_host_features(image, out, census, &o),
-                        stereo_cuda_features(image, out, census, &o, stream));
+    return STAGE(features, image->space, &image, &out, 1, census, &o, NULL);
 }
 
 cusStatus cusStereoEdges(const cusMat *image, cusMat *edges, const cusStereoOptions *options, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     return features("cusStereoEdges", "edges", image, edges, 0, options, stream);
 }
 
 cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cusStereoOptions *options, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     return features("cusStereoCensus", "census", image, census, 1, options, stream);
 }
 
 cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
                              cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusStereoElevation";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(cusi_checkInput(function, "left", left, CUSI_TYPES(CUS_8UC1)));
@@ -204,15 +202,11 @@ cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *el
     CUS_TRY(cusMatCreate(elevation, left->rows, left->cols, CUS_16UC1, left->space));
     StereoScratch scratch;
     CUS_TRY(takeScratch(function, &scratch, STEREO_ELEVATION, left, &o, stream));
-    const cusStatus status =
-        CUSI_BACKEND(function, left->space, stereo_host_elevation(left, right, elevation, &o, &scratch),
-                     stereo_cuda_elevation(left, right, elevation, &o, &scratch, stream));
-    giveScratch(&scratch, left->space, stream);
-    return status;
+    return giveScratch(&scratch, left->space, stream, STAGE(elevation, left->space, left, right, elevation, &o, &scratch));
 }
 
 cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusStereoFill";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(checkBorder(function, &o));
@@ -223,25 +217,21 @@ cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereo
     CUS_TRY(cusMatCreate(filled, elevation->rows, elevation->cols, type, elevation->space));
     StereoScratch scratch;
     CUS_TRY(takeScratch(function, &scratch, STEREO_FILL, elevation, &o, stream));
-    const cusStatus status = CUSI_BACKEND(function, elevation->space, stereo_host_fill(elevation, filled, &o, &scratch),
-                                          stereo_cuda_fill(elevation, filled, &o, &scratch, stream));
-    giveScratch(&scratch, elevation->space, stream);
-    return status;
+    return giveScratch(&scratch, elevation->space, stream, STAGE(fill, elevation->space, elevation, filled, &o, &scratch));
 }
 
 cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusStereoMedian";
     CUS_TRY(checkMedianSize(function, "size", size, 0));
     CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "smoothed", smoothed, -1));
     CUS_TRY(cusi_checkStream(function, elevation->space, stream));
     CUS_TRY(cusMatCreate(smoothed, elevation->rows, elevation->cols, elevation->type, elevation->space));
-    return CUSI_BACKEND(function, elevation->space, stereo_host_median(elevation, smoothed, size),
-                        stereo_cuda_median(elevation, smoothed, size, stream));
+    return STAGE(median, elevation->space, elevation, smoothed, size);
 }
 
 cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusStereoContours";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(checkLines(function, &o));
@@ -250,14 +240,12 @@ cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cus
     CUS_TRY(cusMatCreate(contours, elevation->rows, elevation->cols, CUS_8UC1, elevation->space));
     StereoScratch scratch;
     CUS_TRY(takeScratch(function, &scratch, STEREO_RANGE, elevation, &o, stream));
-    const cusStatus status = CUSI_BACKEND(function, elevation->space, stereo_host_contours(elevation, contours, &o),
-                                          stereo_cuda_contours(elevation, contours, &o, &scratch, stream));
-    giveScratch(&scratch, elevation->space, stream);
-    return status;
+    return giveScratch(&scratch, elevation->space, stream,
+                       STAGE(contours, elevation->space, elevation, contours, &o, &scratch));
 }
 
 cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusMat *picture, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusStereoPicture";
     const cusStereoOptions o = cusStereoDefaults();
     CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "picture", picture, CUS_8UC3));
@@ -271,10 +259,8 @@ cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusM
     CUS_TRY(cusMatCreate(picture, elevation->rows, elevation->cols, CUS_8UC3, elevation->space));
     StereoScratch scratch;
     CUS_TRY(takeScratch(function, &scratch, STEREO_RANGE, elevation, &o, stream));
-    const cusStatus status = CUSI_BACKEND(function, elevation->space, stereo_host_picture(elevation, contours, picture),
-                                          stereo_cuda_picture(elevation, contours, picture, &scratch, stream));
-    giveScratch(&scratch, elevation->space, stream);
-    return status;
+    return giveScratch(&scratch, elevation->space, stream,
+                       STAGE(picture, elevation->space, elevation, contours, picture, &scratch));
 }
 
 /* ---- Mapper ------------------------------------------------------------------------------------------------------------ */
@@ -298,7 +284,7 @@ static cusStatus prepare(cusContourMapper *m) {
 
 cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, int type, cusSpace space,
                                  const cusStereoOptions *options) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusContourMapperCreate";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUSI_NOT_NULL(function, mapper);
@@ -330,7 +316,7 @@ cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, 
 }
 
 void cusContourMapperDestroy(cusContourMapper *mapper) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!mapper)
         return;
     cusMatRelease(&mapper->left);
@@ -342,20 +328,21 @@ void cusContourMapperDestroy(cusContourMapper *mapper) {
     free(mapper);
 }
 
-static cusStatus hostMap(cusContourMapper *m, const cusMat *left, const cusMat *right, cusMat *elevation,
-                         cusMat *contours) {
+static cusStatus runStages(const char *function, cusContourMapper *m, const cusMat *left, const cusMat *right,
+                           cusMat *elevation, cusMat *contours, cusStream stream) {
     const cusStereoOptions *o = &m->options;
-    const int census = o->agreement == CUS_STEREO_CENSUS;
+    StereoScratch *const scratch = &m->scratch;
+    const cusMat *const images[2] = {left, right};
+    cusMat *const features[2] = {&m->left, &m->right};
     cusMat *const unfiltered = o->median ? &m->unfiltered : elevation;
     cusMat *const holes = o->fill != CUS_FILL_NONE ? &m->holes : unfiltered;
-    CUS_TRY(stereo_host_features(left, &m->left, census, o));
-    CUS_TRY(stereo_host_features(right, &m->right, census, o));
-    CUS_TRY(stereo_host_elevation(&m->left, &m->right, holes, o, &m->scratch));
+    CUS_TRY(STAGE(features, m->space, images, features, 2, o->agreement == CUS_STEREO_CENSUS, o, scratch));
+    CUS_TRY(STAGE(elevation, m->space, &m->left, &m->right, holes, o, scratch));
     if (o->fill != CUS_FILL_NONE)
-        CUS_TRY(stereo_host_fill(holes, unfiltered, o, &m->scratch));
+        CUS_TRY(STAGE(fill, m->space, holes, unfiltered, o, scratch));
     if (o->median)
-        CUS_TRY(stereo_host_median(unfiltered, elevation, o->median));
-    return contours ? stereo_host_contours(elevation, contours, o) : CUS_OK;
+        CUS_TRY(STAGE(median, m->space, unfiltered, elevation, o->median));
+    return contours ? STAGE(contours, m->space, elevation, contours, o, scratch) : CUS_OK;
 }
 
 static cusStatus checkPair(const char *function, const char *argument, const cusMat *image, const cusContourMapper *m) {
@@ -391,13 +378,12 @@ static cusStatus map(const char *function, cusContourMapper *mapper, const cusMa
     CUS_TRY(cusMatCreate(elevation, rows, cols, type, mapper->space));
     if (contours)
         CUS_TRY(cusMatCreate(contours, rows, cols, CUS_8UC1, mapper->space));
-    return CUSI_BACKEND(function, mapper->space, hostMap(mapper, left, right, elevation, contours),
-                        stereo_cuda_map(mapper, left, right, elevation, contours, stream));
+    return runStages(function, mapper, left, right, elevation, contours, stream);
 }
 
 cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
                         cusMat *contours, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusContourMap";
     CUSI_GUARDED(function, mapper, stream, map(function, mapper, left, right, elevation, contours, stream));
 }

@@ -1,5 +1,5 @@
 // Stages of stereo: each equals its reference, and laws and cases worked by hand.
-#include "stereo_cases.hpp"
+#include "stereo/support.hpp"
 
 #include <array>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace {
 
-using namespace stereo_cases;
+using namespace stereo_test;
 
 class Stereo : public support::SpaceTest {};
 CUS_BOTH_SPACES(Stereo);

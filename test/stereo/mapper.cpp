@@ -1,5 +1,5 @@
 // The stereo mapper: all stages in one call, real and synthetic pairs, and the errors of every function.
-#include "stereo_cases.hpp"
+#include "stereo/support.hpp"
 
 #include <cmath>
 #include <thread>
@@ -12,7 +12,7 @@
 
 namespace {
 
-using namespace stereo_cases;
+using namespace stereo_test;
 
 class StereoMapper : public support::SpaceTest {};
 CUS_BOTH_SPACES(StereoMapper);

@@ -1,16 +1,16 @@
 // Cases for the tests of stereo: images in either space, random pairs, holes and options, and comparison with the reference.
 #pragma once
 
+#include "../support.hpp"
 #include "cusight/stereo.h"
 #include "reference/stereo.hpp"
-#include "support.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <type_traits>
 
-namespace stereo_cases {
+namespace stereo_test {
 
 namespace ref = reference::stereo;
 using support::Layout;
@@ -93,4 +93,4 @@ inline std::string describe(const cusStereoOptions &o) {
            ", levels " + std::to_string(o.levels);
 }
 
-} // namespace stereo_cases
+} // namespace stereo_test

@@ -1,10 +1,10 @@
 // Contents and options that are hard for stereo: flat images, stripes, noise, checkers; 256 shifts; windows of 63, larger than the
 // image; images as narrow as the shifts, and narrower. Features and elevation equal the reference, and so does the mapper.
-#include "stereo_cases.hpp"
+#include "stereo/support.hpp"
 
 namespace {
 
-using namespace stereo_cases;
+using namespace stereo_test;
 
 class StereoWorst : public support::SpaceTest {};
 CUS_BOTH_SPACES(StereoWorst);
@@ -135,8 +135,8 @@ TEST_P(StereoWorst, NarrowerThanTheShiftsIsAnError) {
 
 } // namespace
 
-// RELAX on the device iterates on a tile as a whole if more than a quarter of it are holes: shares around that, tiles of both
-// kinds side by side, images of few tiles and of many, iterations that end within a round and after it.
+// Tiles with few and with many holes side by side, images of few tiles and of many, iterations that end within a round and
+// after it.
 TEST_P(StereoWorst, RelaxOfSparseAndDenseTiles) {
     auto random = support::generator();
     for (const auto &[rows, cols] : {std::pair{90, 130}, {70, 33}, {31, 200}, {420, 430}})

@@ -9,7 +9,7 @@
 //   keeps the best key, score * 32 + shift, in registers. A pixel and shift cost about 9 instructions at any window size.
 // The keys of the warps are then merged through shared memory. With more than 32 shifts each group of 32 is a launch, and
 // 32-bit keys, score * 256 + shift, pass through global memory.
-#include "stereo_cuda.cuh"
+#include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
 namespace {
@@ -22,7 +22,7 @@ constexpr int WARPS = USUAL_WARPS;
 #endif
 // Measured: docs/internals/stereo.md.
 constexpr int MAX_STRIP_ROWS = 64;
-constexpr int BLOCKS_PER_MULTIPROCESSOR = 2; // for the register limit
+constexpr int BLOCKS_PER_MULTIPROCESSOR = 2; // sets the register limit
 constexpr int STRIP_START_ROWS = 10;         // cost of starting a strip, in rows
 
 constexpr int SHIFTS_PER_WARP = STEREO_GROUP / WARPS, CHUNK = 16;
@@ -35,12 +35,12 @@ struct ElevationParameters {
     size_t left_step, right_step, out_step;
     int rows, cols, tiles_across, strip;
     int radius, pad;         // pad: radius rounded up to a word
-    int first_shift, shifts; // of this group
+    int first_shift, shifts; // the shifts of this launch
     int direction;
     bool wrapped, prefer_smaller, first, last, aligned;
 };
 
-// WIDE_KEYS: scores above 2047, which need 32-bit keys in registers, too. PLANES 2: eight census bits in windows above 31
+// WIDE_KEYS: scores above 2047 need 32-bit keys in registers as well. PLANES 2: eight census bits in windows above 31
 // overflow a byte, so each half of the bits has its own sums.
 template<int AGREEMENT_, bool WIDE_KEYS_, int PLANES_, int SEGMENT_>
 struct Variant {
@@ -51,14 +51,14 @@ struct Variant {
     static constexpr int PLANE = CHUNK * PITCH;
     static constexpr int COLS = 4 * SEGMENT;
     static constexpr int BEST = (WIDE_KEYS ? 2 : 1) * SEGMENT; // words of a lane's best keys
-    static constexpr int KEYS = 8 * 4 * BEST;                  // of a warp's
+    static constexpr int KEYS = 8 * 4 * BEST;                  // words of a warp's best keys
     // Shared words of a warp: column sums and, with BINARY, agreements of the centers; at the end of a chunk its best keys.
     static constexpr int STAGE = PLANE * (PLANES + BINARY) > KEYS ? PLANE *(PLANES + BINARY) : KEYS;
 };
 
 // A block's part of the image. Column c of `left` is image column x0 - pad + c; of `right`, that plus `right_from`.
 struct Strip {
-    unsigned *left, *right, *stages; // in shared memory
+    unsigned *left, *right; // in shared memory
     int x0, y0, rows, reach;
 };
 
@@ -80,7 +80,7 @@ __device__ inline unsigned loadFour(const unsigned char *row, int x, const Eleva
     return w;
 }
 
-// The features that a strip matches, into shared memory; binary ones as 0 and 1.
+// Loads the features that a strip matches into shared memory; binary ones become 0 and 1.
 template<bool BINARY>
 __device__ __forceinline__ void loadStrip(const ElevationParameters p, const Strip strip) {
     const int right_from = p.direction > 0 ? p.first_shift : -(p.first_shift + STEREO_GROUP);
@@ -156,7 +156,7 @@ __device__ __forceinline__ void agreements(const ElevationParameters &p, const S
     }
 }
 
-// Adds all but the last row of the first window to the column sums of one shift.
+// Adds the rows of the first window, except its last one, to the column sums of one shift.
 template<class V>
 __device__ __forceinline__ void sumFirstRows(const ElevationParameters &p, const Strip &strip, int lane, int shift,
                                              unsigned valid, unsigned (&sums)[V::PLANES]) {
@@ -170,7 +170,8 @@ __device__ __forceinline__ void sumFirstRows(const ElevationParameters &p, const
     }
 }
 
-// Down: the column sums of each row of a chunk into the warp's stage; with BINARY the agreement of each center in bit 7.
+// Down: stores the column sums of each row of a chunk in the warp's stage; with BINARY also the agreement of each center, in
+// bit 7.
 template<class V>
 __device__ __forceinline__ void sumColumns(const ElevationParameters &p, const Strip &strip, int chunk, int chunk_rows,
                                            int lane, int shift, unsigned valid, unsigned (&sums)[V::PLANES],
@@ -200,7 +201,7 @@ __device__ __forceinline__ void sumColumns(const ElevationParameters &p, const S
     }
 }
 
-// Across: the sum of the first window but its last column, for the lane's two rows, in the halves of a word.
+// Across: sums the first window without its last column, for the lane's two rows, in the halves of a word.
 template<class V>
 __device__ __forceinline__ unsigned sumFirstColumns(const unsigned *upper, const unsigned *lower, int from, int reach) {
     const int phase = 8 * (from % 4);
@@ -235,7 +236,7 @@ __device__ __forceinline__ void keepBest(unsigned (&best)[V::BEST], int at, unsi
     }
 }
 
-// The best keys of a lane into its warp's stage.
+// Stores the best keys of a lane in its warp's stage.
 template<class V>
 __device__ __forceinline__ void storeBest(const unsigned (&best)[V::BEST], int r, int segment, unsigned *stage) {
 #pragma unroll
@@ -279,7 +280,7 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
     const int x0 = tile % p.tiles_across * V::COLS, y0 = tile / p.tiles_across * p.strip;
     unsigned *const left = shared, *const right = left + tile_rows * LEFT_WORDS;
     unsigned *const stages = right + tile_rows * RIGHT_WORDS, *const stage = stages + warp * V::STAGE;
-    const Strip strip = {left, right, stages, x0, y0, min(p.strip, p.rows - y0), reach};
+    const Strip strip = {left, right, x0, y0, min(p.strip, p.rows - y0), reach};
     loadStrip<BINARY>(p, strip);
     unsigned valid[SHIFTS_PER_WARP], sums[SHIFTS_PER_WARP][PLANES];
 #pragma unroll
@@ -297,7 +298,7 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
             sumFirstRows<V>(p, strip, lane, shift, valid[k], sums[k]);
     }
 
-    const int r = lane % 8, segment = lane / 8; // of the way across
+    const int r = lane % 8, segment = lane / 8; // the lane's rows and columns on the way across
     const int out_at = segment * V::SEGMENT + pad - radius, in_at = segment * V::SEGMENT + pad + radius;
     const unsigned *const upper = stage + r * V::PITCH, *const lower = upper + 8 * V::PITCH;
     for (int chunk = 0; chunk < strip.rows; chunk += CHUNK) {
@@ -441,8 +442,11 @@ int chooseStrip(const ElevationParameters &p, const Choice &chosen, int warps, i
     return best;
 }
 
-ElevationParameters parametersOf(const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step, int direction,
-                                 const cusStereoOptions &o, uint32_t *keys, int segment) {
+// Writes the best disparity of every pixel of `left` to out, without a left-right check. keys: rows * cols words, used above
+// STEREO_GROUP shifts.
+cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step,
+                      int direction, const cusStereoOptions &options, uint32_t *keys, cudaStream_t stream) {
+    const Choice chosen = chooseVariant(options);
     ElevationParameters p = {};
     p.left = static_cast<const unsigned char *>(left.data);
     p.right = static_cast<const unsigned char *>(right.data);
@@ -453,22 +457,13 @@ ElevationParameters parametersOf(const cusMat &left, const cusMat &right, uint16
     p.out_step = out_step;
     p.rows = left.rows;
     p.cols = left.cols;
-    p.tiles_across = divUp(left.cols, 4 * segment);
-    p.radius = o.window / 2;
+    p.tiles_across = divUp(left.cols, 4 * chosen.segment);
+    p.radius = options.window / 2;
     p.pad = divUp(p.radius, 4) * 4;
     p.direction = direction;
-    p.wrapped = o.border == CUS_STEREO_WRAP;
-    p.prefer_smaller = o.prefer_smaller != 0;
+    p.wrapped = options.border == CUS_STEREO_WRAP;
+    p.prefer_smaller = options.prefer_smaller != 0;
     p.aligned = isAligned(left, 4) && isAligned(right, 4);
-    return p;
-}
-
-} // namespace
-
-cusStatus elevation(const char *function, const cusMat &left, const cusMat &right, uint16_t *out, size_t out_step,
-                    int direction, const cusStereoOptions &options, uint32_t *keys, cudaStream_t stream) {
-    const Choice chosen = chooseVariant(options);
-    ElevationParameters p = parametersOf(left, right, out, out_step, direction, options, keys, chosen.segment);
     int device = 0, sms = 0, shared_limit = 0;
     cudaFuncAttributes compiled = {};
     CUSI_CUDA(function, cudaGetDevice(&device));
@@ -492,4 +487,51 @@ cusStatus elevation(const char *function, const cusMat &left, const cusMat &righ
     return CUS_OK;
 }
 
+// ---- Left-right check: an elevation stays where the pixel it maps to in the right image maps back to nearly the same place
+
+__global__ void __launch_bounds__(256)
+    leftRightCheckKernel(uint16_t *elevation, size_t step, const uint16_t *right_elevation, int rows, int cols,
+                         int direction, int max_difference, bool wrapped) {
+    startInOrder();
+    const int x = blockIdx.x * 256 + threadIdx.x;
+    if (x >= cols)
+        return;
+    for (int y = blockIdx.y; y < rows; y += gridDim.y) {
+        uint16_t *const row = rowOf(elevation, step, y);
+        const int e = row[x];
+        if (e == 0)
+            continue;
+        int right_x = x + direction * (e - 1);
+        const bool inside = right_x >= 0 && right_x < cols;
+        right_x = inside ? right_x : wrap(right_x, cols);
+        const int back = inside || wrapped ? right_elevation[static_cast<size_t>(y) * cols + right_x] : 0;
+        if (back == 0 || abs(back - e) > max_difference)
+            row[x] = 0;
+    }
+}
+
+// Makes holes where the two elevations differ by more than the options allow. right_elevation: tight rows.
+cusStatus leftRightCheck(const char *function, cusMat &elevation, const uint16_t *right_elevation,
+                         const cusStereoOptions &options, cudaStream_t stream) {
+    const dim3 grid(divUp(elevation.cols, 256), std::min(elevation.rows, 65535));
+    return launchOverlapped(function, leftRightCheckKernel, grid, 256, 0, stream, static_cast<uint16_t *>(elevation.data),
+                            elevation.step, right_elevation, elevation.rows, elevation.cols, options.direction,
+                            options.left_right_check, options.border == CUS_STEREO_WRAP);
+}
+
+} // namespace
 } // namespace cusi::stereo
+
+cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
+                                cusMat *elevation, const cusStereoOptions *options, StereoScratch *scratch) {
+    using namespace cusi::stereo;
+    uint32_t *const keys = static_cast<uint32_t *>(scratch->words);
+    CUS_TRY(matchShifts(function, *left, *right, static_cast<uint16_t *>(elevation->data), elevation->step,
+                        options->direction, *options, keys, stream));
+    if (options->left_right_check < 0)
+        return CUS_OK;
+    const size_t step = sizeof(uint16_t) * static_cast<size_t>(left->cols);
+    CUS_TRY(
+        matchShifts(function, *right, *left, scratch->right_elevation, step, -options->direction, *options, keys, stream));
+    return leftRightCheck(function, *elevation, scratch->right_elevation, *options, stream);
+}

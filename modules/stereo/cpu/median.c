@@ -1,10 +1,9 @@
 /* Median of 3x3 or 5x5 pixels on the host. The columns of a window are sorted once for all windows that share them,
  * then its rows. Of 25 values 13 can then still be the median; the exchanges that find it were searched for and
  * verified on all columns of zeros and ones. Floats, none below zero, compare as the integers of their bits. */
-#include "stereo_host.h"
+#include "stereo/cpu/rows.h"
 
 #include <assert.h>
-#include <string.h>
 
 /* Puts the smaller of two variables first. Not array elements, which compilers keep in memory. */
 #define SORT(a, b)                                \
@@ -27,6 +26,12 @@
     SORT(b, e);              \
     SORT(b, d);              \
     SORT(b, c)
+
+/* Five neighbors in one of the sorted rows, in order. */
+#define LOAD5(k, a, b, c, d, e)                                                                                  \
+    __typeof__(sorted[0][0]) a = sorted[k][x], b = sorted[k][x + 1], c = sorted[k][x + 2], d = sorted[k][x + 3], \
+                             e = sorted[k][x + 4];                                                               \
+    SORT5(a, b, c, d, e)
 
 /* Medians around n pixels. rows start half a window before the first pixel. */
 #define MEDIANS(type, name3, name5)                                                                                     \
@@ -62,21 +67,11 @@
             sorted[0][x] = a, sorted[1][x] = b, sorted[2][x] = c, sorted[3][x] = d, sorted[4][x] = e;                   \
         }                                                                                                               \
         for (int x = 0; x < n; ++x) {                                                                                   \
-            type v0 = sorted[0][x], v1 = sorted[0][x + 1], v2 = sorted[0][x + 2], v3 = sorted[0][x + 3],                \
-                 v4 = sorted[0][x + 4];                                                                                 \
-            type v5 = sorted[1][x], v6 = sorted[1][x + 1], v7 = sorted[1][x + 2], v8 = sorted[1][x + 3],                \
-                 v9 = sorted[1][x + 4];                                                                                 \
-            type v10 = sorted[2][x], v11 = sorted[2][x + 1], v12 = sorted[2][x + 2], v13 = sorted[2][x + 3],            \
-                 v14 = sorted[2][x + 4];                                                                                \
-            type v15 = sorted[3][x], v16 = sorted[3][x + 1], v17 = sorted[3][x + 2], v18 = sorted[3][x + 3],            \
-                 v19 = sorted[3][x + 4];                                                                                \
-            type v20 = sorted[4][x], v21 = sorted[4][x + 1], v22 = sorted[4][x + 2], v23 = sorted[4][x + 3],            \
-                 v24 = sorted[4][x + 4];                                                                                \
-            SORT5(v0, v1, v2, v3, v4);                                                                                  \
-            SORT5(v5, v6, v7, v8, v9);                                                                                  \
-            SORT5(v10, v11, v12, v13, v14);                                                                             \
-            SORT5(v15, v16, v17, v18, v19);                                                                             \
-            SORT5(v20, v21, v22, v23, v24);                                                                             \
+            LOAD5(0, v0, v1, v2, v3, v4);                                                                               \
+            LOAD5(1, v5, v6, v7, v8, v9);                                                                               \
+            LOAD5(2, v10, v11, v12, v13, v14);                                                                          \
+            LOAD5(3, v15, v16, v17, v18, v19);                                                                          \
+            LOAD5(4, v20, v21, v22, v23, v24);                                                                          \
             SORT(v8, v15);                                                                                              \
             SORT(v11, v8);                                                                                              \
             SORT(v11, v7);                                                                                              \

@@ -1,7 +1,7 @@
 // CUDA graphs: every call of the table is captured and replayed, or refuses and leaves the capture intact. The table of
 // stream_calls.hpp holds every function with a stream parameter, and docs/guide.md says the same of each.
+#include "core/stream_calls.hpp"
 #include "events/support.hpp"
-#include "stream_calls.hpp"
 
 #include <fstream>
 #include <regex>

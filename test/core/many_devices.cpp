@@ -1,7 +1,7 @@
 // Several devices: which ones, and the samples' Dealer.
 #include "support.hpp"
 
-#include "../samples/common/many_devices.hpp"
+#include "../../samples/common/many_devices.hpp"
 
 #include "cusight/cusight.hpp"
 

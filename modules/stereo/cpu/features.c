@@ -1,36 +1,8 @@
 /* Features of an image on the host: edges, or census codes, a row at a time. */
-#include "stereo_host.h"
+#include "stereo/cpu/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-/* n + 2 elements of row y from column x - 1 on, those outside by the border rule. */
-static void loadPadded(const cusMat *image, int64_t y, int x, int n, cusStereoBorder border, void *out) {
-    const size_t size = cusTypeSize(image->type);
-    if (y < 0 || y >= image->rows) {
-        if (border == CUS_STEREO_ZERO) {
-            memset(out, 0, (size_t)(n + 2) * size);
-            return;
-        }
-        y = stereo_host_wrap(y, image->rows);
-    }
-    const uint8_t *row = stereo_host_row(image, (int)y);
-    char *const o = out;
-    memcpy(o + size, row + (size_t)x * size, (size_t)n * size);
-    if (x > 0)
-        memcpy(o, row + (size_t)(x - 1) * size, size);
-    else if (border == CUS_STEREO_ZERO)
-        memset(o, 0, size);
-    else
-        memcpy(o, row + (size_t)(image->cols - 1) * size, size);
-    if (x + n < image->cols)
-        memcpy(o + (size_t)(n + 1) * size, row + (size_t)(x + n) * size, size);
-    else if (border == CUS_STEREO_ZERO)
-        memset(o + (size_t)(n + 1) * size, 0, size);
-    else
-        memcpy(o + (size_t)(n + 1) * size, row, size);
-}
 
 /* u, m, d: the rows above, at and below n pixels, pixel x at index x + 1. An edge sets all bits of a lane: compilers do not
  * vectorize conditions joined by || or by | of their values. */
@@ -77,14 +49,14 @@ static void edges32(const float *restrict u, const float *restrict m, const floa
 CENSUS(census8, uint8_t)
 CENSUS(census32, float)
 
-cusStatus stereo_host_features(const cusMat *image, cusMat *features, int census, const cusStereoOptions *options) {
+static void featuresOf(const cusMat *image, cusMat *features, int census, const cusStereoOptions *options) {
 #pragma omp parallel for schedule(static) num_threads(stereo_host_threads(image))
     for (int y = 0; y < image->rows; ++y) {
         float padded[3][PIXELS_AT_ONCE + 2]; /* bytes or floats */
         for (int x = 0; x < image->cols; x += PIXELS_AT_ONCE) {
             const int n = image->cols - x < PIXELS_AT_ONCE ? image->cols - x : PIXELS_AT_ONCE;
             for (int i = 0; i < 3; ++i)
-                loadPadded(image, (int64_t)y + i - 1, x, n, options->border, padded[i]);
+                stereo_host_load(image, (int64_t)y + i - 1, (int64_t)x - 1, n + 2, options->border, padded[i]);
             uint8_t *const out = stereo_host_rowMutable(features, y) + x;
             const uint8_t *const b[3] = {(uint8_t *)padded[0], (uint8_t *)padded[1], (uint8_t *)padded[2]};
             if (image->type == CUS_8UC1 && census)
@@ -97,6 +69,13 @@ cusStatus stereo_host_features(const cusMat *image, cusMat *features, int census
                 edges32(padded[0], padded[1], padded[2], n, options->threshold, out);
         }
     }
+}
+
+cusStatus stereo_host_features(const cusMat *const *images, cusMat *const *features, int count, int census,
+                               const cusStereoOptions *options, StereoScratch *scratch) {
+    (void)scratch;
+    for (int i = 0; i < count; ++i)
+        featuresOf(images[i], features[i], census, options);
     return CUS_OK;
 }
 

@@ -1,5 +1,5 @@
 // Range of a map, contour lines, and the map in colors.
-#include "stereo_cuda.cuh"
+#include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
 namespace {
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(256) rangeKernel(const T *elevation, size_t st
             seen_max = max(seen_max, toOrderedBits(v));
         }
     }
-    mergeRange(&state->range_inverted_min, &state->range_max, seen_inverted_min, seen_max);
+    mergeRange<256>(state, seen_inverted_min, seen_max);
 }
 
 // Which of `levels` bands a value lies in. min and max are NaN if all values are.
@@ -103,51 +103,58 @@ __global__ void __launch_bounds__(256)
     }
 }
 
+// Finds the range of a map, unless the state holds it.
 template<class T>
-cusStatus launchRange(const char *function, const cusMat &elevation, State *state, cudaStream_t stream) {
+cusStatus findRange(const char *function, const cusMat &elevation, StereoScratch &scratch, cudaStream_t stream) {
+    if (scratch.ranged == elevation.data)
+        return CUS_OK;
     int sms = 0;
     CUSI_CUDA(function, multiprocessors(&sms));
-    return launchOverlapped(function, rangeKernel<T>, std::min(elevation.rows, 8 * sms), 256, 0, stream,
-                            static_cast<const T *>(elevation.data), elevation.step, elevation.rows, elevation.cols, state);
+    CUS_TRY(clearState(function, scratch, stream));
+    scratch.cleared = 0;
+    CUS_TRY(launchOverlapped(function, rangeKernel<T>, std::min(elevation.rows, 8 * sms), 256, 0, stream,
+                             static_cast<const T *>(elevation.data), elevation.step, elevation.rows, elevation.cols,
+                             stateOf(scratch)));
+    scratch.ranged = elevation.data;
+    return CUS_OK;
 }
 
 template<class T>
 cusStatus launchContours(const char *function, const cusMat &elevation, cusMat &lines, const cusStereoOptions &o,
-                         const State *state, cudaStream_t stream) {
+                         StereoScratch &scratch, cudaStream_t stream) {
+    CUS_TRY(findRange<T>(function, elevation, scratch, stream));
     auto *kernel = o.lines == CUS_LINES_CROSSING ? contoursKernel<T, true> : contoursKernel<T, false>;
     const dim3 grid(divUp(elevation.cols, 4 * 256), std::min(elevation.rows, 65535));
     return launchOverlapped(function, kernel, grid, 256, 0, stream, static_cast<const T *>(elevation.data), elevation.step,
                             static_cast<unsigned char *>(lines.data), lines.step, elevation.rows, elevation.cols,
-                            static_cast<unsigned>(o.levels), isAligned(lines, 4), state);
+                            static_cast<unsigned>(o.levels), isAligned(lines, 4), stateOf(scratch));
 }
 
 template<class T>
 cusStatus launchPicture(const char *function, const cusMat &elevation, const cusMat *lines, cusMat &picture,
-                        const State *state, cudaStream_t stream) {
+                        StereoScratch &scratch, cudaStream_t stream) {
+    CUS_TRY(findRange<T>(function, elevation, scratch, stream));
     const dim3 grid(divUp(elevation.cols, 256), std::min(elevation.rows, 65535));
     return launchOverlapped(function, pictureKernel<T>, grid, 256, 0, stream, static_cast<const T *>(elevation.data),
                             elevation.step, lines ? static_cast<const unsigned char *>(lines->data) : nullptr,
                             lines ? lines->step : size_t{0}, static_cast<unsigned char *>(picture.data), picture.step,
-                            elevation.rows, elevation.cols, state);
+                            elevation.rows, elevation.cols, stateOf(scratch));
 }
 
 } // namespace
-
-cusStatus findRange(const char *function, const cusMat &elevation, State *state, cudaStream_t stream) {
-    return elevation.type == CUS_16UC1 ? launchRange<uint16_t>(function, elevation, state, stream)
-                                       : launchRange<float>(function, elevation, state, stream);
-}
-
-cusStatus contours(const char *function, const cusMat &elevation, cusMat &lines, const cusStereoOptions &options,
-                   const State *state, cudaStream_t stream) {
-    return elevation.type == CUS_16UC1 ? launchContours<uint16_t>(function, elevation, lines, options, state, stream)
-                                       : launchContours<float>(function, elevation, lines, options, state, stream);
-}
-
-cusStatus picture(const char *function, const cusMat &elevation, const cusMat *lines, cusMat &picture, const State *state,
-                  cudaStream_t stream) {
-    return elevation.type == CUS_16UC1 ? launchPicture<uint16_t>(function, elevation, lines, picture, state, stream)
-                                       : launchPicture<float>(function, elevation, lines, picture, state, stream);
-}
-
 } // namespace cusi::stereo
+
+cusStatus stereo_cuda_contours(const char *function, cusStream stream, const cusMat *elevation, cusMat *contours,
+                               const cusStereoOptions *options, StereoScratch *scratch) {
+    using namespace cusi::stereo;
+    return (elevation->type == CUS_16UC1 ? launchContours<uint16_t> : launchContours<float>)(function, *elevation,
+                                                                                             *contours, *options, *scratch,
+                                                                                             stream);
+}
+
+cusStatus stereo_cuda_picture(const char *function, cusStream stream, const cusMat *elevation, const cusMat *contours,
+                              cusMat *picture, StereoScratch *scratch) {
+    using namespace cusi::stereo;
+    return (elevation->type == CUS_16UC1 ? launchPicture<uint16_t> : launchPicture<float>)(function, *elevation, contours,
+                                                                                           *picture, *scratch, stream);
+}

@@ -1,7 +1,7 @@
 // Misuse is an error: two calls on one object at a time, bad steps and addresses, matrices and objects of another device.
 // And what is not misuse: an object that moves to another stream while the first one still works.
 #include "guard.h"
-#include "stream_calls.hpp"
+#include "core/stream_calls.hpp"
 
 #include <atomic>
 #include <chrono>

@@ -1,7 +1,7 @@
 // Quality of stereo on two real pairs with ground truth, compared with OpenCV's block matcher and semi-global matcher.
 // Prints a table (scripts/stereo-quality shows it) and tests that the defaults beat both.
 #include "cusight/stereo.h"
-#include "support.hpp"
+#include "../support.hpp"
 
 #if defined(CUSIGHT_HAVE_OPENCV) && __has_include(<opencv2/calib3d.hpp>) && __has_include(<opencv2/imgcodecs.hpp>)
 #include <opencv2/calib3d.hpp>

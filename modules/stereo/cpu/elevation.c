@@ -6,9 +6,7 @@
  * subtracted. Score and shift share 16 bits, so one maximum keeps the best of as many shifts as fit. The score of a left
  * pixel and a shift is also that of its match in the right image. All loops run along rows and are vectorized.
  */
-#include "stereo_host.h"
-
-#include <string.h>
+#include "stereo/cpu/rows.h"
 
 /* A tile: 512 columns and the rows that are matched at once fit the first-level cache. */
 enum { TILE_ROWS = 64, TILE_COLS = 512, ROWS_AT_ONCE = 16 };
@@ -23,31 +21,14 @@ typedef struct Tile {
     _Alignas(64) uint8_t left[PIXELS];
     uint8_t right[PIXELS], agree[PIXELS];
     uint16_t sums[PIXELS], doubled[2][(ROWS_AT_ONCE + 1) * PITCH]; /* horizontal, in bytes where they fit */
-    /* Of the left and the right image: the best of the shifts so far, and the score of the best before those. */
+    /* For the left and the right image: the best key in the current group of shifts, the best score of the groups before. */
     uint16_t best[2][TILE_ROWS][TILE_COLS], score[2][TILE_ROWS][TILE_COLS];
     uint16_t key[SCORE_COLS + 1], counted[SCORE_COLS + 1]; /* score << bits | shift */
 } Tile;
 
-/* n elements of row y from column x on, those outside by the border rule (ZERO: anything, the caller ignores them).
- */
+/* n elements of row y from column x on, those outside by the border rule; binary ones as 0 and 1. */
 static void loadTileRow(const cusMat *mat, int64_t y, int64_t x, int n, cusStereoBorder border, int binary, uint8_t *out) {
-    if (border == CUS_STEREO_ZERO && (y < 0 || y >= mat->rows)) {
-        memset(out, 0, (size_t)n);
-        return;
-    }
-    const uint8_t *row = stereo_host_row(mat, stereo_host_wrap(y, mat->rows));
-    if (border == CUS_STEREO_ZERO) {
-        const int64_t from = x < 0 ? (-x < n ? -x : n) : 0, end = mat->cols - x < n ? mat->cols - x : n;
-        memset(out, 0, (size_t)n);
-        if (end > from)
-            memcpy(out + from, row + x + from, (size_t)(end - from));
-    } else {
-        for (int i = 0; i < n;) {
-            const int from = stereo_host_wrap(x + i, mat->cols), run = mat->cols - from < n - i ? mat->cols - from : n - i;
-            memcpy(out + i, row + from, (size_t)run);
-            i += run;
-        }
-    }
+    stereo_host_load(mat, y, x, n, border, out);
     if (binary)
         for (int i = 0; i < n; ++i)
             out[i] = out[i] != 0;
@@ -151,8 +132,8 @@ typedef struct Matching {
     const cusStereoOptions *options;
     uint16_t *out[2]; /* elevations of the left image, and of the right one or NULL */
     size_t step[2];
-    int bits;  /* of a shift in a key */
-    int bytes; /* horizontal sums fit bytes */
+    int bits;  /* bits of a key that hold the shift */
+    int bytes; /* whether horizontal sums fit bytes */
 } Matching;
 
 /* Clears the agreements with shift s whose left pixel or match lies outside. agree: `rows` rows of n, from row y and column
@@ -270,16 +251,46 @@ static void matchTile(const Matching *m, Tile *tile, int y0, int x0, int rows, i
     }
 }
 
-size_t stereo_host_scratchBytes(int stages, int rows, int cols, const cusStereoOptions *options, int threads) {
-    (void)cols;
-    (void)options;
+/* ---- Left-right check: an elevation stays where the pixel it maps to in the right image maps back to nearly the same place */
+
+/* Checks n columns of a row from column x on. near: the right image's row from column x - (shifts - 1) on. */
+static void checkPart(uint16_t *row, const uint16_t *near, int n, const cusStereoOptions *o) {
+    for (int x = 0; x < n; ++x) {
+        const int e = row[x], back = near[x + o->shifts - 1 + (e ? o->direction * (e - 1) : 0)];
+        const int difference = back > e ? back - e : e - back;
+        row[x] = (uint16_t)(e & -((back != 0) & (difference <= o->left_right_check)));
+    }
+}
+
+static void checkRow(uint16_t *row, const uint16_t *right_elevation, int cols, const cusStereoOptions *o) {
+    enum { MORE = CUS_STEREO_MAX_SHIFTS - 1 };
+    uint16_t near[MORE + PIXELS_AT_ONCE + MORE];
+    const int more = o->shifts - 1;
+    for (int x = 0; x < cols; x += PIXELS_AT_ONCE) {
+        const int n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE;
+        stereo_host_loadColumns((const uint8_t *)right_elevation, cols, sizeof *near, (int64_t)x - more, n + 2 * more,
+                                o->border, near);
+        checkPart(row + x, near, n, o);
+    }
+}
+
+/* Makes holes where the two elevations differ by more than the options allow. right_elevation: tight rows. */
+static void leftRightCheck(cusMat *elevation, const uint16_t *right_elevation, const cusStereoOptions *options) {
+    const int rows = elevation->rows, cols = elevation->cols;
+#pragma omp parallel for schedule(static) num_threads(stereo_host_threads(elevation))
+    for (int y = 0; y < rows; ++y)
+        checkRow((uint16_t *)(void *)stereo_host_rowMutable(elevation, y), right_elevation + (size_t)y * (size_t)cols, cols,
+                 options);
+}
+
+size_t stereo_host_scratchBytes(int stages, int rows, int threads) {
     const size_t tiles = stages & STEREO_ELEVATION ? (size_t)threads * sizeof(Tile) : 0;
     const size_t flags = stages & STEREO_FILL ? 2 * (size_t)rows : 0;
     return tiles > flags ? tiles : flags;
 }
 
 cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
-                                const StereoScratch *scratch) {
+                                StereoScratch *scratch) {
     const int checked = options->left_right_check >= 0, rows = left->rows, cols = left->cols;
     const int largest = (options->agreement == CUS_STEREO_CENSUS ? 8 : 1) * options->window;
     Matching m = {left,
@@ -307,6 +318,6 @@ cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat 
                           cols - x < tile_cols ? (int)(cols - x) : tile_cols);
         }
     if (checked)
-        stereo_host_leftRightCheck(elevation, scratch->right_elevation, options);
+        leftRightCheck(elevation, scratch->right_elevation, options);
     return CUS_OK;
 }

@@ -1,19 +1,23 @@
 // Features of an image: edges, or census codes. A thread makes four pixels from 3 x 6. Edges are computed in float32
 // throughout: sums of bytes are exact in it, and it has twice the rate of integers. Census codes of bytes are computed
 // four at a time.
-#include "stereo_cuda.cuh"
+#include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
 namespace {
 
+struct Image {
+    const unsigned char *data;
+    unsigned char *out;
+    size_t step, out_step;
+};
+
 struct FeatureParameters {
-    const unsigned char *image[2];
-    unsigned char *out[2];
-    size_t step[2], out_step[2];
+    Image images[2];
     int rows, cols;
     float threshold;
     bool zero, aligned; // border ZERO; rows start at multiples of 4 bytes
-    State *state;       // to clear, or null
+    State *state;       // cleared by the kernel; may be null
 };
 
 // Columns x - 1 .. x + 4 of a row, under the border rule.
@@ -128,10 +132,7 @@ __global__ void __launch_bounds__(256) featuresKernel(const FeatureParameters p)
         threadIdx.x < sizeof(State) / 4)
         reinterpret_cast<unsigned *>(p.state)[threadIdx.x] = 0;
     // Not indexed by blockIdx.z, which would copy the parameters to local memory.
-    const bool second = blockIdx.z != 0;
-    const unsigned char *const image = second ? p.image[1] : p.image[0];
-    unsigned char *const to = second ? p.out[1] : p.out[0];
-    const size_t step = second ? p.step[1] : p.step[0], out_step = second ? p.out_step[1] : p.out_step[0];
+    const Image image = blockIdx.z != 0 ? p.images[1] : p.images[0];
     const int cols = p.cols, rows = p.rows;
     const int x = 4 * (blockIdx.x * 32 + threadIdx.x);
     if (x >= cols)
@@ -139,13 +140,13 @@ __global__ void __launch_bounds__(256) featuresKernel(const FeatureParameters p)
     for (int y = blockIdx.y * 8 + threadIdx.y; y < rows; y += gridDim.y * 8) {
         float v[3][6];
         uint2 bytes[3];
-        loadNeighborhood<T, CENSUS>(image, step, x, y, p, v, bytes);
+        loadNeighborhood<T, CENSUS>(image.data, image.step, x, y, p, v, bytes);
         unsigned packed;
         if constexpr (CENSUS && sizeof(T) == 1)
             packed = censusOfBytes(bytes);
         else
             packed = featuresOfFloats<T, CENSUS>(v, p.threshold);
-        unsigned char *out = rowOf(to, out_step, y) + x;
+        unsigned char *out = rowOf(image.out, image.out_step, y) + x;
         if (p.aligned && x + 3 < cols) {
             *reinterpret_cast<unsigned *>(out) = packed;
         } else {
@@ -158,28 +159,32 @@ __global__ void __launch_bounds__(256) featuresKernel(const FeatureParameters p)
 }
 
 } // namespace
+} // namespace cusi::stereo
 
-cusStatus features(const char *function, const cusMat *const *images, cusMat *const *outs, int count, bool census,
-                   const cusStereoOptions &options, State *state, cudaStream_t stream) {
+cusStatus stereo_cuda_features(const char *function, cusStream stream, const cusMat *const *images, cusMat *const *outs,
+                               int count, int census, const cusStereoOptions *options, StereoScratch *scratch) {
+    using namespace cusi;
+    using namespace cusi::stereo;
     FeatureParameters p = {};
     p.aligned = true;
     for (int i = 0; i < count; ++i) {
-        p.image[i] = static_cast<const unsigned char *>(images[i]->data);
-        p.out[i] = static_cast<unsigned char *>(outs[i]->data);
-        p.step[i] = images[i]->step;
-        p.out_step[i] = outs[i]->step;
+        p.images[i] = {static_cast<const unsigned char *>(images[i]->data), static_cast<unsigned char *>(outs[i]->data),
+                       images[i]->step, outs[i]->step};
         p.aligned = p.aligned && isAligned(*images[i], 4) && isAligned(*outs[i], 4);
     }
     p.rows = images[0]->rows;
     p.cols = images[0]->cols;
-    p.threshold = options.threshold;
-    p.zero = options.border == CUS_STEREO_ZERO;
-    p.state = state;
+    p.threshold = options->threshold;
+    p.zero = options->border == CUS_STEREO_ZERO;
+    p.state = scratch ? stateOf(*scratch) : nullptr;
     const dim3 grid(divUp(p.cols, 128), std::min(divUp(p.rows, 8), 65535), count), block(32, 8);
     const bool bytes = images[0]->type == CUS_8UC1;
     auto *kernel = bytes ? (census ? featuresKernel<uint8_t, true> : featuresKernel<uint8_t, false>)
                          : (census ? featuresKernel<float, true> : featuresKernel<float, false>);
-    return launchOverlapped(function, kernel, grid, block, 0, stream, p);
+    CUS_TRY(launchOverlapped(function, kernel, grid, block, 0, stream, p));
+    if (scratch) {
+        scratch->cleared = 1;
+        scratch->ranged = nullptr;
+    }
+    return CUS_OK;
 }
-
-} // namespace cusi::stereo

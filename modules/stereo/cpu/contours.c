@@ -1,8 +1,7 @@
 /* Contour lines and the map in colors, on the host. */
-#include "stereo_host.h"
+#include "stereo/cpu/rows.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct Range {
     float min, max; /* whole numbers below 2^24 are exact */
@@ -106,7 +105,9 @@ static void crossings(const uint16_t *restrict here, const uint16_t *restrict be
         out[x] = ((here[x] != here[x + 1]) | (here[x] != below[x])) ? 255 : 0;
 }
 
-cusStatus stereo_host_contours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options) {
+cusStatus stereo_host_contours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options,
+                               StereoScratch *scratch) {
+    (void)scratch;
     const Bands bands = bandsOf(elevation, (uint32_t)options->levels);
     const int rows = elevation->rows, cols = elevation->cols;
     const uint32_t low = (uint32_t)bands.range.min, width = ((uint32_t)bands.range.max - low) / bands.levels;
@@ -141,7 +142,8 @@ cusStatus stereo_host_contours(const cusMat *elevation, cusMat *contours, const 
     return CUS_OK;
 }
 
-cusStatus stereo_host_picture(const cusMat *elevation, const cusMat *contours, cusMat *picture) {
+cusStatus stereo_host_picture(const cusMat *elevation, const cusMat *contours, cusMat *picture, StereoScratch *scratch) {
+    (void)scratch;
     const Bands bands = bandsOf(elevation, STEREO_COLORS - 1);
     const int cols = elevation->cols;
     uint32_t colors[STEREO_COLORS];

@@ -18,7 +18,8 @@ std::string withoutComments(const std::string &source) {
 }
 
 bool isCollective(const std::string &name) {
-    static const std::regex builtin("__(shfl|ballot|any|all|match|reduce)\\w*_sync|__syncwarp|__syncthreads\\w*");
+    static const std::regex builtin("__(shfl|ballot|any|all|match|reduce)\\w*_sync|__syncwarp|__syncthreads\\w*|"
+                                    "(In|Ex)clusive(Sum|Scan)|Reduce"); // these are CUB's
     static const std::set<std::string> ours = {"warpSum",           "warpSumToFirst",  "warpMin",
                                                "warpInclusiveScan", "blockSumToFirst", "blockMin"};
     return ours.count(name) > 0 || std::regex_match(name, builtin);
@@ -59,7 +60,7 @@ TEST(Sources, PublicFunctionsAreRanges) {
     const std::filesystem::path root = CUSIGHT_SOURCE_DIR;
     std::set<std::string> declared, seen;
     static const std::regex declaration(R"(CUS_API (?:cusStatus|void) (cus[A-Z]\w*)\()"),
-        definition(R"(\n(?:cusStatus|void) (cus[A-Z]\w*)\([^;{}]*\)\s*\{\n    (CUSI_RANGE;)?)");
+        definition(R"(\n(?:cusStatus|void) (cus[A-Z]\w*)\([^;{}]*\)\s*\{\n    (CUSI_TRACE;)?)");
     for (const auto &entry : std::filesystem::directory_iterator(root / "include/cusight")) {
         const std::string text = textOf(entry.path());
         for (auto at = std::sregex_iterator(text.begin(), text.end(), declaration); at != std::sregex_iterator(); ++at)
@@ -72,7 +73,7 @@ TEST(Sources, PublicFunctionsAreRanges) {
                 continue;
             const std::string text = textOf(entry.path());
             for (auto at = std::sregex_iterator(text.begin(), text.end(), definition); at != std::sregex_iterator(); ++at) {
-                EXPECT_TRUE((*at)[2].matched) << name << ": " << (*at)[1] << " does not begin with CUSI_RANGE;";
+                EXPECT_TRUE((*at)[2].matched) << name << ": " << (*at)[1] << " does not begin with CUSI_TRACE;";
                 seen.insert((*at)[1]);
             }
         }
@@ -85,6 +86,7 @@ TEST(Sources, FindsConditionalCollectives) {
     EXPECT_EQ(count("const bool same = mine && cell == __shfl_sync(FULL_WARP, cell, leader);"), 1u);
     EXPECT_EQ(count("x = a ||\n (b + warpSum(c)) > 1;"), 1u);
     EXPECT_EQ(count("x = odd ? __ballot_sync(m, p) : cusi::warpMin(v);"), 2u);
+    EXPECT_EQ(count("if (wide && Scan(storage).Reduce(v, Larger{}) > 1)"), 1u);
     EXPECT_EQ(count("for (; more && __any_sync(m, p);) __syncwarp();"), 1u);
     EXPECT_EQ(count("f(a && b, __syncthreads_or(c)); __syncthreads();"), 0u);
     EXPECT_EQ(count("x = __shfl_xor_sync(m, odd ? a : b, 1) && c; // or && __syncwarp()"), 0u);

@@ -177,7 +177,7 @@ TEST(Dlpack, StridesOfSingleElementsMeanNothing) {
     cusMatRelease(&mat);
 }
 
-TEST(Dlpack, RefusesWhatIsNoMatrix) {
+TEST(Dlpack, RejectsNonMatrix) {
     const auto shaped = [](std::vector<int64_t> shape, std::vector<int64_t> strides, cusStatus status,
                            const char *message) {
         Foreign foreign(std::move(shape), std::move(strides));

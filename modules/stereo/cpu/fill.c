@@ -1,10 +1,9 @@
 /* Filling holes on the host. ONCE and RELAX alternate between two buffers. A row is computed only if it or a row beside
  * it changed in the iteration before; elsewhere both buffers are already equal. */
-#include "stereo_host.h"
+#include "stereo/cpu/rows.h"
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 /* The smaller of the nearest elevations on either side. */
 static void lowerRow(const uint16_t *holes, int n, uint16_t *out) {
@@ -85,13 +84,13 @@ static float relaxInside(const uint16_t *restrict holes, const float *restrict u
     return largest;
 }
 
-/* up, down: NULL beyond a ZERO border, where a pixel's own value is used. */
-static int relaxRow(const uint16_t *holes, const float *up, const float *row, const float *down, int n,
-                    cusStereoBorder border, float *out, float *largest) {
+/* up, down: NULL beyond a ZERO border, where a pixel's own value is used. Returns the largest change. */
+static float relaxRow(const uint16_t *holes, const float *up, const float *row, const float *down, int n,
+                      cusStereoBorder border, float *out) {
     int step = 1;
-    *largest = 0;
+    float largest = 0;
     if (n > 2) { /* the two at the ends remain */
-        *largest = relaxInside(holes, up ? up : row, row, down ? down : row, n, out);
+        largest = relaxInside(holes, up ? up : row, row, down ? down : row, n, out);
         step = n - 1;
     }
     for (int x = 0; x < n; x += step) {
@@ -103,25 +102,24 @@ static int relaxRow(const uint16_t *holes, const float *up, const float *row, co
         const float across = l + r, along = (up ? up[x] : row[x]) + (down ? down[x] : row[x]);
         out[x] = (across + along) * 0.25f;
         const float change = fabsf(out[x] - row[x]);
-        *largest = change > *largest ? change : *largest;
+        largest = change > largest ? change : largest;
     }
-    return *largest > 0;
+    return largest;
 }
 
-/* One iteration of row y, if it or a row beside it was active. Returns whether it changed; RELAX: by how much at most. */
-static uint8_t iterateRow(const cusMat *holes, const cusMat *from, cusMat *to, const uint8_t *active, int y,
-                          const cusStereoOptions *o, float *change) {
+/* One iteration of row y, if it or a row beside it was active. Returns the largest change (ONCE: whether there was any). */
+static float iterateRow(const cusMat *holes, const cusMat *from, cusMat *to, const uint8_t *active, int y,
+                        const cusStereoOptions *o) {
     const int rows = from->rows, cols = from->cols, wrap = o->border == CUS_STEREO_WRAP;
     const int up = y > 0 ? y - 1 : wrap ? rows - 1 : -1, down = y + 1 < rows ? y + 1 : wrap ? 0 : -1;
     if (!(active[y] | (up >= 0 && active[up]) | (down >= 0 && active[down])))
         return 0;
-    const void *const u = up >= 0 ? stereo_host_row(from, up) : NULL, *const d =
-                                                                          down >= 0 ? stereo_host_row(from, down) : NULL;
-    const void *const row = stereo_host_row(from, y);
+    const void *const u = up >= 0 ? stereo_host_row(from, up) : NULL;
+    const void *const d = down >= 0 ? stereo_host_row(from, down) : NULL;
+    const void *const row = stereo_host_row(from, y), *const known = stereo_host_row(holes, y);
     void *const out = stereo_host_rowMutable(to, y);
-    return (uint8_t)(o->fill == CUS_FILL_RELAX ? relaxRow((const uint16_t *)(const void *)stereo_host_row(holes, y), u, row,
-                                                          d, cols, o->border, out, change)
-                                               : onceRow(u, row, d, cols, o->border, out));
+    return o->fill == CUS_FILL_RELAX ? relaxRow(known, u, row, d, cols, o->border, out)
+                                     : (float)onceRow(u, row, d, cols, o->border, out);
 }
 
 static cusStatus iterate(const cusMat *holes, cusMat *filled, const cusStereoOptions *o, const StereoScratch *scratch) {
@@ -140,10 +138,10 @@ static cusStatus iterate(const cusMat *holes, cusMat *filled, const cusStereoOpt
         any = 0;
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(max : largest) reduction(+ : any)
         for (int y = 0; y < rows; ++y) {
-            float change = 0;
-            changed[y] = iterateRow(holes, from, to, active, y, o, &change);
+            const float change = iterateRow(holes, from, to, active, y, o);
             largest = change > largest ? change : largest;
-            any += changed[y];
+            changed[y] = change > 0;
+            any += change > 0;
         }
         cusMat *const swap = from;
         from = to;
@@ -157,8 +155,7 @@ static cusStatus iterate(const cusMat *holes, cusMat *filled, const cusStereoOpt
     return from == filled ? CUS_OK : cusMatCopy(from, filled, NULL);
 }
 
-cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *o,
-                           const StereoScratch *scratch) {
+cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *o, StereoScratch *scratch) {
     const int cols = elevation->cols;
     if (o->fill == CUS_FILL_NONE)
         return cusMatCopy(elevation, filled, NULL);
@@ -172,7 +169,7 @@ cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusSte
         const uint16_t *const in = (const uint16_t *)(const void *)stereo_host_row(elevation, y);
         uint16_t *const row = (uint16_t *)(void *)stereo_host_rowMutable(filled, y);
         lowerRow(in, cols, row);
-        if (relax) /* in place, from the last */
+        if (relax) /* in place, so the last pixel goes first */
             for (int x = cols - 1; x >= 0; --x) {
                 const float value = row[x];
                 memcpy((char *)row + 4 * (size_t)x, &value, 4);

@@ -1,0 +1,93 @@
+/* What the entry points and both backends of stereo share: scratch, the mapper, and the stages. */
+#ifndef CUSI_STEREO_STAGES_H
+#define CUSI_STEREO_STAGES_H
+
+#include "cusight/stereo.h"
+#include "guard.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    STEREO_ROUND = 16,        /* iterations of RELAX between checks of its tolerance */
+    STEREO_GROUP = 32,        /* shifts per CUDA launch */
+    STEREO_STATE_BYTES = 256, /* the head of a scratch block: range of the elevations, progress of the fill */
+    STEREO_COLORS = 256
+};
+
+/* Scratch of one call or of a mapper, one block: the state (STEREO_STATE_BYTES; on the host the buffers of the
+ * threads), then `words`, then `right_elevation`. */
+typedef struct StereoScratch {
+    void *block;
+    void *words;               /* 4 bytes a pixel: keys of the best shift, or the second buffer of the fill; may be NULL */
+    uint16_t *right_elevation; /* 2 bytes a pixel, for the left-right check; may be NULL */
+    size_t bytes;
+    int threads;        /* host: threads that it has buffers for */
+    int cleared;        /* device: the state is all zero */
+    const void *ranged; /* device: data of the map whose range the state holds, or NULL */
+} StereoScratch;
+
+struct cusContourMapper {
+    int rows, cols, type;
+    cusSpace space;
+    cusStereoOptions options;
+    cusMat left, right;       /* edges or census codes */
+    cusMat holes, unfiltered; /* elevation before the fill and before the median; empty without that stage */
+    cusMat memory;            /* holds the scratch */
+    StereoScratch scratch;
+    CusiGuard guard;
+};
+
+/* Stages that need scratch. */
+typedef enum StereoStage { STEREO_ELEVATION = 1, STEREO_FILL = 2, STEREO_RANGE = 4 } StereoStage;
+size_t stereo_host_scratchBytes(int stages, int rows, int threads);
+
+/* Blue over green and yellow to red, as B | G << 8 | R << 16. */
+static inline
+#ifdef __CUDACC__
+    __host__ __device__
+#endif
+        uint32_t
+        stereo_color(uint32_t index) {
+    if (index < 85)
+        return (255 - 3 * index) | (3 * index) << 8;
+    if (index < 170)
+        return 255u << 8 | (3 * (index - 85)) << 16;
+    return (255 - 3 * (index - 170)) << 8 | 255u << 16;
+}
+
+/* Whether an image contains NaN; 32FC1 on the host. */
+int stereo_host_hasNan(const cusMat *image);
+
+/* Stages. Everything was checked and every output exists. The host functions complete before they return; the CUDA functions
+ * queue their work in `stream`, and messages name the public function `function`. features: edges, or census codes, of
+ * `count` images, 1 or 2; scratch: that of the stages which follow, or NULL. */
+cusStatus stereo_host_features(const cusMat *const *images, cusMat *const *features, int count, int census,
+                               const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
+                                StereoScratch *scratch);
+cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options,
+                           StereoScratch *scratch);
+cusStatus stereo_host_median(const cusMat *elevation, cusMat *smoothed, int size);
+cusStatus stereo_host_contours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options,
+                               StereoScratch *scratch);
+cusStatus stereo_host_picture(const cusMat *elevation, const cusMat *contours, cusMat *picture, StereoScratch *scratch);
+
+cusStatus stereo_cuda_features(const char *function, cusStream stream, const cusMat *const *images, cusMat *const *features,
+                               int count, int census, const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cusMat *left, const cusMat *right,
+                                cusMat *elevation, const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_cuda_fill(const char *function, cusStream stream, const cusMat *elevation, cusMat *filled,
+                           const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_cuda_median(const char *function, cusStream stream, const cusMat *elevation, cusMat *smoothed, int size);
+cusStatus stereo_cuda_contours(const char *function, cusStream stream, const cusMat *elevation, cusMat *contours,
+                               const cusStereoOptions *options, StereoScratch *scratch);
+cusStatus stereo_cuda_picture(const char *function, cusStream stream, const cusMat *elevation, const cusMat *contours,
+                              cusMat *picture, StereoScratch *scratch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,78 @@
+/* Status and messages: see status.h. */
+#include "status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* fork.c has nothing to call; this keeps it in a program that links the static library. */
+extern const char cusi_forkHandler;
+__attribute__((used)) static const char *const fork_handler = &cusi_forkHandler;
+
+static _Thread_local char message[512];
+
+cusStatus cusi_fail(cusStatus status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return status;
+}
+
+const char *cusLastError(void) {
+    return message;
+}
+
+const char *cusStatusName(cusStatus status) {
+    switch (status) {
+#define NAME(s) \
+    case s:     \
+        return #s;
+        NAME(CUS_OK)
+        NAME(CUS_ERROR_NULL)
+        NAME(CUS_ERROR_VALUE)
+        NAME(CUS_ERROR_TYPE)
+        NAME(CUS_ERROR_SIZE)
+        NAME(CUS_ERROR_SPACE)
+        NAME(CUS_ERROR_ALIAS)
+        NAME(CUS_ERROR_CAPACITY)
+        NAME(CUS_ERROR_NO_MEMORY)
+        NAME(CUS_ERROR_NO_CUDA)
+        NAME(CUS_ERROR_CUDA)
+        NAME(CUS_ERROR_IO)
+        NAME(CUS_ERROR_FORMAT)
+        NAME(CUS_ERROR_TRUNCATED)
+        NAME(CUS_ERROR_UNSUPPORTED)
+        NAME(CUS_ERROR_BUSY)
+#undef NAME
+    }
+    return "unknown status";
+}
+
+#define STRING(x)  #x
+#define VERSION(x) STRING(x)
+
+const char *cusVersion(void) {
+    return VERSION(CUSIGHT_VERSION_MAJOR) "." VERSION(CUSIGHT_VERSION_MINOR) "." VERSION(CUSIGHT_VERSION_PATCH);
+}
+
+cusStatus cusi_noCuda(const char *function) {
+    return cusi_fail(CUS_ERROR_NO_CUDA, "%s: a matrix is in device memory, but this build of cusight has no CUDA support",
+                     function);
+}
+
+#ifdef CUSI_WITH_CUDA
+#include <cuda_runtime_api.h>
+
+cusStatus cusi_cudaStatus(int code, const char *function, const char *what) {
+    const cudaError_t error = (cudaError_t)code;
+    if (error == cudaSuccess)
+        return CUS_OK;
+    (void)cudaGetLastError(); /* so that it is not reported twice */
+    cusStatus status = CUS_ERROR_CUDA;
+    if (error == cudaErrorMemoryAllocation)
+        status = CUS_ERROR_NO_MEMORY;
+    else if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver || error == cudaErrorStubLibrary)
+        status = CUS_ERROR_NO_CUDA;
+    return cusi_fail(status, "%s: %s: %s (%s)", function, what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+#endif
