@@ -1,6 +1,6 @@
 // Rows of event frames: stacks of 200,000 events, mostly of 1280 x 720 pixels; uniform, clustered, with a hot pixel or a lamp; all
 // events in one window; from 1000 to 600 million events; in memory and through the pipeline.
-#include "frames.hpp"
+#include "harness/frames.hpp"
 
 #include "cusight/events.h"
 #include "peers/events.hpp"
