@@ -25,7 +25,7 @@ static inline int stereo_host_threads(const cusMat *mat) {
 
 /* Index i on a ring of n. */
 static inline int stereo_host_wrap(int64_t i, int n) {
-    const int64_t r = i % n;
+    const int64_t r = i >= 0 && i < n ? i : i % n; /* mostly inside, which spares the division */
     return (int)(r < 0 ? r + n : r);
 }
 
