@@ -2,8 +2,8 @@
 #ifndef CUSI_CHECK_H
 #define CUSI_CHECK_H
 
-#include "range.h"
 #include "status.h"
+#include "trace.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -58,55 +58,55 @@ cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t r
 }
 
 cusStatus cusStreamCreate(cusStream *stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusStreamCreate", stream);
     return cudaStatus(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "cusStreamCreate", "cudaStreamCreate");
 }
 
 void cusStreamDestroy(cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (stream)
         (void)cudaStreamDestroy(stream);
 }
 
 cusStatus cusStreamSynchronize(cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUS_TRY(cusi_refuseCapture("cusStreamSynchronize", stream, "the call waits for it"));
     return cudaStatus(cudaStreamSynchronize(stream), "cusStreamSynchronize", "queued work");
 }
 
 cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusStreamWaitEvent", event);
     return cudaStatus(cudaStreamWaitEvent(stream, event, 0), "cusStreamWaitEvent", "cudaStreamWaitEvent");
 }
 
 cusStatus cusStreamEventCreate(cusStreamEvent *event) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusStreamEventCreate", event);
     return cudaStatus(cudaEventCreate(event), "cusStreamEventCreate", "cudaEventCreate");
 }
 
 void cusStreamEventDestroy(cusStreamEvent event) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (event)
         (void)cudaEventDestroy(event);
 }
 
 cusStatus cusStreamEventRecord(cusStreamEvent event, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusStreamEventRecord", event);
     return cudaStatus(cudaEventRecord(event, stream), "cusStreamEventRecord", "cudaEventRecord");
 }
 
 cusStatus cusStreamEventSynchronize(cusStreamEvent event) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusStreamEventSynchronize", event);
     return cudaStatus(cudaEventSynchronize(event), "cusStreamEventSynchronize", "queued work");
 }
 
 cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float *milliseconds) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusStreamEventElapsed", start);
     CUSI_NOT_NULL("cusStreamEventElapsed", stop);
     CUSI_NOT_NULL("cusStreamEventElapsed", milliseconds);
@@ -115,7 +115,7 @@ cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float
 }
 
 cusStatus cusDeviceCount(int *count) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusDeviceCount", count);
     if (cudaGetDeviceCount(count) != cudaSuccess) {
         (void)cudaGetLastError();
@@ -135,19 +135,19 @@ static cusStatus checkDevice(const char *function, int device) {
 }
 
 cusStatus cusDeviceSet(int device) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUS_TRY(checkDevice("cusDeviceSet", device));
     return cudaStatus(cudaSetDevice(device), "cusDeviceSet", "cudaSetDevice");
 }
 
 cusStatus cusDeviceGet(int *device) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusDeviceGet", device);
     return cudaStatus(cudaGetDevice(device), "cusDeviceGet", "cudaGetDevice");
 }
 
 cusStatus cusDeviceQuery(int device, cusDeviceInfo *info) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusDeviceQuery", info);
     memset(info, 0, sizeof *info);
     CUS_TRY(checkDevice("cusDeviceQuery", device));

@@ -1,7 +1,7 @@
 /* Device memory: CUDA's, or that of the allocator which the program has given. A block from an allocator is remembered with it,
  * so that it goes back there whatever has been set since. (Without CUDA: device_none.c.) */
-#include "range.h"
 #include "status.h"
+#include "trace.h"
 #include "device.h"
 
 #ifdef CUSI_WITH_CUDA
@@ -113,7 +113,7 @@ static cusStatus allocateGiven(const char *function, size_t bytes, void **data, 
 }
 
 cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     const cusDeviceAllocator none = {NULL, NULL, NULL};
     if (allocator) {
         CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->allocate);

@@ -1,6 +1,6 @@
 /* GPU functions in a build without CUDA: the same symbols, each of which reports CUS_ERROR_NO_CUDA. */
-#include "range.h"
 #include "status.h"
+#include "trace.h"
 #include "device.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ cusStatus cusi_deviceFreeAsync(const char *function, void *data, cusStream strea
 }
 
 cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (allocator) {
         CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->allocate);
         CUSI_NOT_NULL("cusSetDeviceAllocator", allocator->deallocate);
@@ -68,78 +68,78 @@ cusStatus cusi_deviceZero(const char *function, void *dst, size_t step, size_t r
 }
 
 cusStatus cusStreamCreate(cusStream *stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusStreamCreate", stream);
     return none("cusStreamCreate");
 }
 
 void cusStreamDestroy(cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)stream;
 }
 
 cusStatus cusStreamSynchronize(cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)stream;
     return none("cusStreamSynchronize");
 }
 
 cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)stream, (void)event;
     return none("cusStreamWaitEvent");
 }
 
 cusStatus cusStreamEventCreate(cusStreamEvent *event) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusStreamEventCreate", event);
     return none("cusStreamEventCreate");
 }
 
 void cusStreamEventDestroy(cusStreamEvent event) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)event;
 }
 
 cusStatus cusStreamEventRecord(cusStreamEvent event, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)event, (void)stream;
     return none("cusStreamEventRecord");
 }
 
 cusStatus cusStreamEventSynchronize(cusStreamEvent event) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)event;
     return none("cusStreamEventSynchronize");
 }
 
 cusStatus cusStreamEventElapsed(cusStreamEvent start, cusStreamEvent stop, float *milliseconds) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)start, (void)stop, (void)milliseconds;
     return none("cusStreamEventElapsed");
 }
 
 cusStatus cusDeviceCount(int *count) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusDeviceCount", count);
     *count = 0;
     return CUS_OK;
 }
 
 cusStatus cusDeviceSet(int device) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)device;
     return none("cusDeviceSet");
 }
 
 cusStatus cusDeviceGet(int *device) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusDeviceGet", device);
     return none("cusDeviceGet");
 }
 
 cusStatus cusDeviceQuery(int device, cusDeviceInfo *info) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)device;
     CUSI_NOT_NULL("cusDeviceQuery", info);
     memset(info, 0, sizeof *info);

@@ -61,7 +61,7 @@ static cusStatus checkAccess(const char *function, cusDlpackAccess access) {
 
 cusStatus cusMatToDlpack(cusMat *mat, cusDlpackAccess access, void (*release)(void *context), void *context,
                          DLManagedTensorVersioned **tensor) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusMatToDlpack", tensor);
     *tensor = NULL;
     CUS_TRY(cusi_checkFields("cusMatToDlpack", "mat", mat));
@@ -169,7 +169,7 @@ static cusStatus layoutOf(const DLTensor *tensor, cusMat *mat) {
 }
 
 cusStatus cusMatFromDlpack(DLManagedTensorVersioned *tensor, cusDlpackAccess access, cusMat *mat) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusMatFromDlpack", tensor);
     CUSI_NOT_NULL("cusMatFromDlpack", mat);
     CUS_TRY(checkAccess("cusMatFromDlpack", access));

@@ -47,17 +47,17 @@ static cusStatus create(const char *function, cusMat *mat, int rows, int cols, i
 }
 
 cusStatus cusMatCreate(cusMat *mat, int rows, int cols, int type, cusSpace space) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     return create("cusMatCreate", mat, rows, cols, type, space, mat && mat->pinned == PINNED_MEMORY && space == CUS_HOST);
 }
 
 cusStatus cusMatCreatePinned(cusMat *mat, int rows, int cols, int type) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     return create("cusMatCreatePinned", mat, rows, cols, type, CUS_HOST, 1);
 }
 
 void cusMatRelease(cusMat *mat) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!mat)
         return;
     if (mat->owned && mat->pinned == TENSOR) {
@@ -74,7 +74,7 @@ void cusMatRelease(cusMat *mat) {
 }
 
 cusStatus cusMatWrap(cusMat *mat, int rows, int cols, int type, cusSpace space, void *data, size_t step) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusMatWrap", mat);
     CUSI_NOT_NULL("cusMatWrap", data);
     CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE,
@@ -98,7 +98,7 @@ cusStatus cusMatWrap(cusMat *mat, int rows, int cols, int type, cusSpace space, 
 }
 
 cusStatus cusMatRegion(const cusMat *mat, int x, int y, int cols, int rows, cusMat *region) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUS_TRY(cusi_checkFields("cusMatRegion", "mat", mat));
     CUSI_NOT_NULL("cusMatRegion", region);
     CUSI_REQUIRE(region != mat || !mat->owned, CUS_ERROR_ALIAS,
@@ -142,23 +142,23 @@ static cusStatus copy(const char *function, const cusMat *src, cusMat *dst, cusS
 }
 
 cusStatus cusMatUpload(const cusMat *src, cusMat *dst, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     return copy("cusMatUpload", src, dst, CUS_HOST, CUS_DEVICE, stream);
 }
 
 cusStatus cusMatDownload(const cusMat *src, cusMat *dst, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     return copy("cusMatDownload", src, dst, CUS_DEVICE, CUS_HOST, stream);
 }
 
 cusStatus cusMatCopy(const cusMat *src, cusMat *dst, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_REQUIRE(src, CUS_ERROR_NULL, "cusMatCopy: src is NULL");
     return copy("cusMatCopy", src, dst, src->space, src->space, stream);
 }
 
 cusStatus cusMatSetZero(cusMat *mat, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUS_TRY(cusi_checkMat("cusMatSetZero", "mat", mat));
     CUS_TRY(cusi_checkStream("cusMatSetZero", mat->space, stream));
     if (mat->space == CUS_DEVICE)

@@ -56,7 +56,7 @@ static cusStatus createReader(cusEventReader **reader, const char *path, const v
 }
 
 cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cusEventReaderOptions *options) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusEventReaderOpen", reader);
     CUSI_NOT_NULL("cusEventReaderOpen", path);
     return createReader(reader, path, NULL, 0, options);
@@ -64,14 +64,14 @@ cusStatus cusEventReaderOpen(cusEventReader **reader, const char *path, const cu
 
 cusStatus cusEventReaderOpenMemory(cusEventReader **reader, const void *data, size_t size,
                                    const cusEventReaderOptions *options) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusEventReaderOpenMemory", reader);
     CUSI_NOT_NULL("cusEventReaderOpenMemory", data);
     return createReader(reader, NULL, data, size, options);
 }
 
 void cusEventReaderClose(cusEventReader *reader) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!reader)
         return;
     if (reader->methods)
@@ -86,7 +86,7 @@ void cusEventReaderClose(cusEventReader *reader) {
 }
 
 cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo *info) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusEventReaderInfo", reader);
     CUSI_NOT_NULL("cusEventReaderInfo", info);
     *info = reader->info;
@@ -94,7 +94,7 @@ cusStatus cusEventReaderInfo(const cusEventReader *reader, cusEventInfo *info) {
 }
 
 cusStatus cusEventReaderCounts(const cusEventReader *reader, cusEventCounts *counts) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusEventReaderCounts", reader);
     CUSI_NOT_NULL("cusEventReaderCounts", counts);
     *counts = reader->counts;
@@ -159,7 +159,7 @@ static cusStatus eventReaderRead(cusEventReader *reader, size_t capacity, uint16
 
 cusStatus cusEventReaderRead(cusEventReader *reader, size_t capacity, uint16_t *x, uint16_t *y, uint8_t *p, int64_t *t,
                              size_t *count) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusEventReaderRead", reader, NULL, eventReaderRead(reader, capacity, x, y, p, t, count));
 }
 
@@ -180,7 +180,7 @@ static cusStatus eventReaderSeekIndex(cusEventReader *reader, int64_t index) {
 }
 
 cusStatus cusEventReaderSeekIndex(cusEventReader *reader, int64_t index) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusEventReaderSeekIndex", reader, NULL, eventReaderSeekIndex(reader, index));
 }
 
@@ -197,6 +197,6 @@ static cusStatus eventReaderSeekTime(cusEventReader *reader, int64_t time, int64
 }
 
 cusStatus cusEventReaderSeekTime(cusEventReader *reader, int64_t time, int64_t *index) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusEventReaderSeekTime", reader, NULL, eventReaderSeekTime(reader, time, index));
 }

@@ -20,7 +20,7 @@ cusStatus eventio_checkFrames(const char *function, int rows, int cols, int type
 }
 
 cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusFramePack";
     CUSI_NOT_NULL(function, packed);
     CUSI_NOT_NULL(function, stored);
@@ -51,7 +51,7 @@ cusStatus cusFramePack(const cusMat *frame, void *packed, size_t *stored) {
 
 cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, int compressed,
                              const uint32_t *stored, uint64_t *offsets) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)path, (void)rows, (void)cols, (void)type, (void)frames, (void)compressed, (void)stored, (void)offsets;
     return eventio_noHdf5("cusFrameFileLayout");
 }
@@ -241,7 +241,7 @@ static cusStatus checkLayout(const char *function, const Frames *f) {
 
 cusStatus cusFrameFileLayout(const char *path, int rows, int cols, int type, uint64_t frames, int compressed,
                              const uint32_t *stored, uint64_t *offsets) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusFrameFileLayout";
     CUSI_NOT_NULL(function, path);
     if (frames)

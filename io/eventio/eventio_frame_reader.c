@@ -5,24 +5,24 @@
 #ifndef CUSI_WITH_HDF5
 
 cusStatus cusFrameReaderOpen(cusFrameReader **reader, const char *path, cusFrameFileInfo *info) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)reader, (void)path, (void)info;
     return eventio_noHdf5("cusFrameReaderOpen");
 }
 
 cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *stored, size_t *bytes) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)reader, (void)frame, (void)stored, (void)bytes;
     return eventio_noHdf5("cusFrameReaderStored");
 }
 
 void cusFrameReaderClose(cusFrameReader *reader) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)reader;
 }
 
 cusStatus cusFrameFileLabel(const char *path, const char *label) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)path, (void)label;
     return eventio_noHdf5("cusFrameFileLabel");
 }
@@ -116,7 +116,7 @@ static int openFrames(cusFrameReader *r, const char *path) {
 }
 
 cusStatus cusFrameReaderOpen(cusFrameReader **reader, const char *path, cusFrameFileInfo *info) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusFrameReaderOpen";
     CUSI_NOT_NULL(function, reader);
     CUSI_NOT_NULL(function, path);
@@ -154,7 +154,7 @@ static cusStatus readPlain(const cusFrameReader *r, uint64_t frame, void *stored
 }
 
 cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *stored, size_t *bytes) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusFrameReaderStored";
     CUSI_NOT_NULL(function, reader);
     CUSI_NOT_NULL(function, bytes);
@@ -177,7 +177,7 @@ cusStatus cusFrameReaderStored(cusFrameReader *reader, uint64_t frame, void *sto
 }
 
 void cusFrameReaderClose(cusFrameReader *reader) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!reader)
         return;
     const Hdf5Lock lock = eventio_lockHdf5();
@@ -193,7 +193,7 @@ void cusFrameReaderClose(cusFrameReader *reader) {
 /* ---- Labels -------------------------------------------------------------------------------------------------------- */
 
 cusStatus cusFrameFileLabel(const char *path, const char *label) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusFrameFileLabel";
     CUSI_NOT_NULL(function, path);
     CUSI_NOT_NULL(function, label);

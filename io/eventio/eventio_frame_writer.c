@@ -7,31 +7,31 @@
 #ifndef CUSI_WITH_HDF5
 
 cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)writer, (void)path, (void)rows, (void)cols, (void)type;
     return eventio_noHdf5("cusFrameWriterCreate");
 }
 
 cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)writer, (void)frames;
     return eventio_noHdf5("cusFrameWriterWrite");
 }
 
 cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)writer, (void)label;
     return eventio_noHdf5("cusFrameWriterLabel");
 }
 
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)writer;
     return eventio_noHdf5("cusFrameWriterFinish");
 }
 
 void cusFrameWriterDiscard(cusFrameWriter *writer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)writer;
 }
 
@@ -68,7 +68,7 @@ static cusStatus createDataset(cusFrameWriter *w) {
 }
 
 cusStatus cusFrameWriterCreate(cusFrameWriter **writer, const char *path, int rows, int cols, int type) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusFrameWriterCreate";
     CUSI_NOT_NULL(function, writer);
     CUSI_NOT_NULL(function, path);
@@ -154,12 +154,12 @@ static cusStatus frameWriterWrite(cusFrameWriter *writer, const cusMat *frames) 
 }
 
 cusStatus cusFrameWriterWrite(cusFrameWriter *writer, const cusMat *frames) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusFrameWriterWrite", writer, NULL, frameWriterWrite(writer, frames));
 }
 
 cusStatus cusFrameWriterLabel(cusFrameWriter *writer, const char *label) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusFrameWriterLabel";
     CUSI_NOT_NULL(function, writer);
     CUSI_NOT_NULL(function, label);
@@ -181,7 +181,7 @@ static void freeWriter(cusFrameWriter *w) {
 }
 
 cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusFrameWriterFinish";
     CUSI_NOT_NULL(function, writer);
     CUS_TRY(cusi_enter(function, "writer", &writer->guard, NULL)); /* for good */
@@ -193,7 +193,7 @@ cusStatus cusFrameWriterFinish(cusFrameWriter *writer) {
 }
 
 void cusFrameWriterDiscard(cusFrameWriter *writer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!writer)
         return;
     eventio_outputDiscard(&writer->output);

@@ -25,7 +25,7 @@ cusEventGeneratorOptions cusEventGeneratorDefaults(void) {
 
 cusStatus cusEventGeneratorCreate(cusEventGenerator **generator, int rows, int cols,
                                   const cusEventGeneratorOptions *options) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusEventGeneratorCreate";
     CUSI_NOT_NULL(function, generator);
     CUSI_REQUIRE(rows >= 1 && rows <= 65536 && cols >= 1 && cols <= 65536, CUS_ERROR_VALUE,
@@ -63,7 +63,7 @@ static void freeArrays(EventArrays *arrays) {
 }
 
 void cusEventGeneratorDestroy(cusEventGenerator *generator) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!generator)
         return;
     freeArrays(&generator->unsorted);
@@ -208,6 +208,6 @@ static cusStatus eventGeneratorPush(cusEventGenerator *generator, const cusMat *
 }
 
 cusStatus cusEventGeneratorPush(cusEventGenerator *generator, const cusMat *frame, int64_t time, cusEventArrays *events) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusEventGeneratorPush", generator, NULL, eventGeneratorPush(generator, frame, time, events));
 }

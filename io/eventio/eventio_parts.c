@@ -240,7 +240,7 @@ static cusStatus scan(cusEventReader *reader, uint64_t part, uint64_t parts, cus
 }
 
 cusStatus cusEventReaderScan(cusEventReader *reader, uint64_t part, uint64_t parts, cusEventPart *summary) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusEventReaderScan", reader, NULL, scan(reader, part, parts, summary));
 }
 
@@ -289,7 +289,7 @@ static void join(cusEventFormat format, DecoderState *state, const Part *part) {
 
 cusStatus cusEventReaderMarks(const cusEventReader *reader, const cusEventPart *summaries, uint64_t parts,
                               cusEventMark *marks) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusEventReaderMarks";
     CUSI_NOT_NULL(function, reader);
     CUSI_NOT_NULL(function, summaries);
@@ -331,7 +331,7 @@ static cusStatus seekMark(cusEventReader *reader, const cusEventMark *mark) {
 }
 
 cusStatus cusEventReaderSeekMark(cusEventReader *reader, const cusEventMark *mark) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusEventReaderSeekMark";
     CUSI_NOT_NULL(function, reader);
     CUSI_NOT_NULL(function, mark);

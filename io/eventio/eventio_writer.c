@@ -11,26 +11,26 @@ cusEventWriterOptions cusEventWriterDefaults(void) {
 #ifndef CUSI_WITH_HDF5
 
 cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)writer, (void)path, (void)options;
     return eventio_noHdf5("cusEventWriterCreate");
 }
 
 cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
                               const int64_t *t) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)writer, (void)n, (void)x, (void)y, (void)p, (void)t;
     return eventio_noHdf5("cusEventWriterWrite");
 }
 
 cusStatus cusEventWriterFinish(cusEventWriter *writer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)writer;
     return eventio_noHdf5("cusEventWriterFinish");
 }
 
 void cusEventWriterDiscard(cusEventWriter *writer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     (void)writer;
 }
 
@@ -133,7 +133,7 @@ static cusStatus createDatasets(cusEventWriter *w) {
 }
 
 cusStatus cusEventWriterCreate(cusEventWriter **writer, const char *path, const cusEventWriterOptions *options) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusEventWriterCreate";
     CUSI_NOT_NULL(function, writer);
     CUSI_NOT_NULL(function, path);
@@ -240,7 +240,7 @@ static cusStatus eventWriterWrite(cusEventWriter *writer, size_t n, const uint16
 
 cusStatus cusEventWriterWrite(cusEventWriter *writer, size_t n, const uint16_t *x, const uint16_t *y, const uint8_t *p,
                               const int64_t *t) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusEventWriterWrite", writer, NULL, eventWriterWrite(writer, n, x, y, p, t));
 }
 
@@ -253,7 +253,7 @@ static void freeWriter(cusEventWriter *w) {
 }
 
 cusStatus cusEventWriterFinish(cusEventWriter *writer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusEventWriterFinish";
     CUSI_NOT_NULL(function, writer);
     CUS_TRY(cusi_enter(function, "writer", &writer->guard, NULL)); /* for good */
@@ -268,7 +268,7 @@ cusStatus cusEventWriterFinish(cusEventWriter *writer) {
 }
 
 void cusEventWriterDiscard(cusEventWriter *writer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!writer)
         return;
     eventio_outputDiscard(&writer->output);

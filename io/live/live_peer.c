@@ -38,7 +38,7 @@ struct cusPeer {
 };
 
 cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t rate_millihertz) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusPeerCreate", peer);
     LiveShape shape;
     CUS_TRY(live_shape("cusPeerCreate", rows, cols, type, &shape));
@@ -61,7 +61,7 @@ cusStatus cusPeerCreate(cusPeer **peer, int rows, int cols, int type, uint32_t r
 }
 
 void cusPeerDestroy(cusPeer *peer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!peer)
         return;
     live_compressorDestroy(peer->compressor);
@@ -169,7 +169,7 @@ static cusStatus peerInput(cusPeer *peer, const void *data, size_t bytes) {
 }
 
 cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusPeerInput", peer, NULL, peerInput(peer, data, bytes));
 }
 
@@ -269,7 +269,7 @@ static cusStatus peerOffer(cusPeer *peer, const cusSentFrame *frame) {
 }
 
 cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusPeerOffer", peer, NULL, peerOffer(peer, frame));
 }
 
@@ -287,7 +287,7 @@ static cusStatus peerOutput(cusPeer *peer, const uint8_t **data, size_t *bytes) 
 }
 
 cusStatus cusPeerOutput(cusPeer *peer, const uint8_t **data, size_t *bytes) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusPeerOutput", peer, NULL, peerOutput(peer, data, bytes));
 }
 
@@ -302,7 +302,7 @@ static cusStatus peerSent(cusPeer *peer, size_t bytes) {
 }
 
 cusStatus cusPeerSent(cusPeer *peer, size_t bytes) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusPeerSent", peer, NULL, peerSent(peer, bytes));
 }
 
@@ -314,12 +314,12 @@ static cusStatus peerFinish(cusPeer *peer) {
 }
 
 cusStatus cusPeerFinish(cusPeer *peer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusPeerFinish", peer, NULL, peerFinish(peer));
 }
 
 cusStatus cusPeerQuery(const cusPeer *peer, cusPeerInfo *info) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusPeerQuery", peer);
     CUSI_NOT_NULL("cusPeerQuery", info);
     *info = (cusPeerInfo){.connected = peer->connected,

@@ -98,7 +98,7 @@ static cusStatus createBuffers(cusSender *sender, const cusSenderOptions *option
 
 cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusSpace space,
                           const cusSenderOptions *options) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusSenderCreate", sender);
     LiveShape shape;
     CUS_TRY(live_shape("cusSenderCreate", rows, cols, type, &shape));
@@ -123,7 +123,7 @@ cusStatus cusSenderCreate(cusSender **sender, int rows, int cols, int type, cusS
 }
 
 void cusSenderDestroy(cusSender *sender) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!sender)
         return;
     if (sender->compute) { /* queued work uses the buffers */
@@ -229,7 +229,7 @@ static cusStatus senderSubmit(cusSender *sender, const cusMat *frame, int with_k
 }
 
 cusStatus cusSenderSubmit(cusSender *sender, const cusMat *frame, int with_key_frame, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusSenderSubmit", sender, NULL, senderSubmit(sender, frame, with_key_frame, stream));
 }
 
@@ -304,12 +304,12 @@ static cusStatus senderFinish(cusSender *sender, cusSentFrame *packed) {
 }
 
 cusStatus cusSenderFinish(cusSender *sender, cusSentFrame *packed) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusSenderFinish", sender, NULL, senderFinish(sender, packed));
 }
 
 cusStatus cusSenderRelease(cusSender *sender) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusSenderRelease", sender);
     const uint64_t number = atomic_load(&sender->released);
     CUSI_REQUIRE(number < atomic_load(&sender->finished), CUS_ERROR_VALUE,
@@ -319,7 +319,7 @@ cusStatus cusSenderRelease(cusSender *sender) {
 }
 
 cusStatus cusSenderReference(const cusSender *sender, cusMat *view) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusSenderReference", sender);
     return cusDiffEncoderReference(sender->encoder, view);
 }

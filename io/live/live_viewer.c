@@ -50,7 +50,7 @@ static void queueMessage(cusViewer *viewer, cusWireType type, uint64_t sequence)
 }
 
 cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusViewerCreate", viewer);
     const cusViewerOptions chosen = options ? *options : cusViewerDefaults();
     CUSI_REQUIRE(chosen.max_frame_bytes >= 1 && chosen.max_frame_bytes <= CUS_WIRE_MAX_FRAME_BYTES, CUS_ERROR_VALUE,
@@ -70,7 +70,7 @@ cusStatus cusViewerCreate(cusViewer **viewer, const cusViewerOptions *options) {
 }
 
 void cusViewerDestroy(cusViewer *viewer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!viewer)
         return;
     live_decompressorDestroy(viewer->decompressor);
@@ -91,7 +91,7 @@ static cusStatus viewerReconnect(cusViewer *viewer) {
 }
 
 cusStatus cusViewerReconnect(cusViewer *viewer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusViewerReconnect", viewer, NULL, viewerReconnect(viewer));
 }
 
@@ -275,7 +275,7 @@ static cusStatus viewerInput(cusViewer *viewer, const void *data, size_t bytes, 
 }
 
 cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerUpdate *update) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusViewerInput", viewer, NULL, viewerInput(viewer, data, bytes, used, update));
 }
 
@@ -288,7 +288,7 @@ static cusStatus viewerOutput(cusViewer *viewer, const uint8_t **data, size_t *b
 }
 
 cusStatus cusViewerOutput(cusViewer *viewer, const uint8_t **data, size_t *bytes) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusViewerOutput", viewer, NULL, viewerOutput(viewer, data, bytes));
 }
 
@@ -300,7 +300,7 @@ static cusStatus viewerSent(cusViewer *viewer, size_t bytes) {
 }
 
 cusStatus cusViewerSent(cusViewer *viewer, size_t bytes) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusViewerSent", viewer, NULL, viewerSent(viewer, bytes));
 }
 
@@ -310,12 +310,12 @@ static cusStatus viewerFinish(cusViewer *viewer) {
 }
 
 cusStatus cusViewerFinish(cusViewer *viewer) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusViewerFinish", viewer, NULL, viewerFinish(viewer));
 }
 
 cusStatus cusViewerFrame(const cusViewer *viewer, cusMat *view) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusViewerFrame", viewer);
     CUSI_NOT_NULL("cusViewerFrame", view);
     CUSI_REQUIRE(viewer->frame.data, CUS_ERROR_VALUE, "cusViewerFrame: not connected yet");
@@ -323,7 +323,7 @@ cusStatus cusViewerFrame(const cusViewer *viewer, cusMat *view) {
 }
 
 cusStatus cusViewerQuery(const cusViewer *viewer, cusViewerInfo *info) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusViewerQuery", viewer);
     CUSI_NOT_NULL("cusViewerQuery", info);
     *info = viewer->info;

@@ -24,7 +24,7 @@ static uint64_t load(const uint8_t *at, int bytes) {
 }
 
 cusStatus cusWirePack(const cusWireHeader *header, const void *payload, uint8_t out[CUS_WIRE_HEADER_BYTES]) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusWirePack", header);
     CUSI_NOT_NULL("cusWirePack", out);
     CUSI_REQUIRE(payload || header->payload_bytes == 0, CUS_ERROR_NULL, "cusWirePack: payload is NULL");
@@ -117,7 +117,7 @@ static cusStatus checkType(const cusWireHeader *h) {
 }
 
 cusStatus cusWireParse(const uint8_t in[CUS_WIRE_HEADER_BYTES], cusWireHeader *header) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusWireParse", in);
     CUSI_NOT_NULL("cusWireParse", header);
     CUS_TRY(checkPreamble(in));

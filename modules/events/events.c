@@ -60,7 +60,7 @@ static cusStatus checkRepresentation(const char *function, const cusRepresentati
 }
 
 cusStatus cusRepresentationType(const cusRepresentation *representation, int *type) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusRepresentationType", representation);
     CUSI_NOT_NULL("cusRepresentationType", type);
     return checkRepresentation("cusRepresentationType", representation, type);
@@ -80,7 +80,7 @@ int eventsNeedsTimes(const cusEventStacker *stacker) {
 
 cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, cusSpace space,
                                 const cusRepresentation *representations, int count) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusEventStackerCreate";
     CUSI_NOT_NULL(function, stacker);
     CUSI_NOT_NULL(function, representations);
@@ -112,7 +112,7 @@ cusStatus cusEventStackerCreate(cusEventStacker **stacker, int rows, int cols, c
 }
 
 void cusEventStackerDestroy(cusEventStacker *stacker) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!stacker)
         return;
     if (stacker->space == CUS_HOST)
@@ -196,7 +196,7 @@ static cusStatus stack(const char *function, cusEventStacker *stacker, const cus
 
 cusStatus cusEventStack(cusEventStacker *stacker, const cusEventArrays *events, const cusEventWindow *windows,
                         size_t window_count, cusMat *frames, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusEventStack";
     CUSI_GUARDED(function, stacker, stream, stack(function, stacker, events, windows, window_count, frames, stream));
 }
@@ -210,7 +210,7 @@ static cusStatus skippedEvents(const char *function, cusEventStacker *stacker, u
 }
 
 cusStatus cusEventStackerSkipped(cusEventStacker *stacker, uint64_t *skipped, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusEventStackerSkipped";
     CUSI_GUARDED(function, stacker, stream, skippedEvents(function, stacker, skipped, stream));
 }

@@ -115,7 +115,7 @@ static cusStatus create(cusEventPipeline *s, const cusRepresentation *representa
 
 cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols, const cusRepresentation *representations,
                                  int count, const cusEventPipelineOptions *options, cusFrameSink sink, void *user) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusEventPipelineCreate";
     CUSI_NOT_NULL(function, pipeline);
     CUSI_NOT_NULL(function, sink);
@@ -152,7 +152,7 @@ cusStatus cusEventPipelineCreate(cusEventPipeline **pipeline, int rows, int cols
 }
 
 void cusEventPipelineDestroy(cusEventPipeline *pipeline) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!pipeline)
         return;
     if (pipeline->up)
@@ -472,7 +472,7 @@ static cusStatus eventPipelinePush(cusEventPipeline *pipeline, const cusEventArr
 }
 
 cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusEventPipelinePush", pipeline, NULL, eventPipelinePush(pipeline, events));
 }
 
@@ -499,7 +499,7 @@ static cusStatus eventPipelineFlush(cusEventPipeline *pipeline) {
 }
 
 cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusEventPipelineFlush", pipeline, NULL, eventPipelineFlush(pipeline));
 }
 
@@ -511,6 +511,6 @@ static cusStatus eventPipelineQuery(cusEventPipeline *pipeline, cusEventPipeline
 }
 
 cusStatus cusEventPipelineQuery(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusEventPipelineQuery", pipeline, NULL, eventPipelineQuery(pipeline, counts));
 }

@@ -78,7 +78,7 @@ static void hostWindows(const cusEventArrays *events, const cusWindowing *window
 
 cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
                           size_t capacity, size_t *count, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusEventWindows";
     const cusWindowing chosen = windowing ? *windowing : cusWindowingDefaults();
     CUSI_NOT_NULL(function, count);

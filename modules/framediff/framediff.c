@@ -43,7 +43,7 @@ cusHeatmapOptions cusHeatmapDefaults(void) {
 
 cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const cusHeatmapOptions *options,
                      cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     /* Computing 2298 sines takes longer than a 4K frame on a fast GPU, so each thread caches its last palette. */
     static _Thread_local struct {
         int full_scale;
@@ -62,7 +62,7 @@ cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const c
 }
 
 cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int threshold, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_REQUIRE(threshold >= 0 && threshold <= 765, CUS_ERROR_VALUE, "cusNoiseView: threshold is %d, expected 0..765",
                  threshold);
     FramediffPalette colors;
@@ -154,7 +154,7 @@ static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, int 
 
 cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type, uint32_t capacity, int with_mask,
                               cusSpace space) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusSparseDiffCreate", diff);
     CUS_TRY(checkFrameShape("cusSparseDiffCreate", rows, cols, type, space));
     const uint64_t bytes = (uint64_t)rows * (uint64_t)cols * cusTypeSize(type);
@@ -186,7 +186,7 @@ cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type,
 }
 
 void cusSparseDiffRelease(cusSparseDiff *diff) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!diff)
         return;
     cusMatRelease(&diff->positions);
@@ -197,7 +197,7 @@ void cusSparseDiffRelease(cusSparseDiff *diff) {
 }
 
 cusStatus cusSparseDiffCount(const cusSparseDiff *diff, uint32_t *count, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusSparseDiffCount", diff);
     CUSI_NOT_NULL("cusSparseDiffCount", count);
     CUSI_REQUIRE(diff->count.data, CUS_ERROR_NULL, "cusSparseDiffCount: diff is empty; create it with cusSparseDiffCreate");
@@ -225,7 +225,7 @@ cusDiffOptions cusDiffDefaults(void) {
 
 cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int type, cusSpace space,
                                const cusDiffOptions *options) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusDiffEncoderCreate", encoder);
     CUS_TRY(checkFrameShape("cusDiffEncoderCreate", rows, cols, type, space));
     const cusDiffOptions chosen = options ? *options : cusDiffDefaults();
@@ -254,7 +254,7 @@ cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int
 }
 
 void cusDiffEncoderDestroy(cusDiffEncoder *encoder) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!encoder)
         return;
     cusMatRelease(&encoder->ref);
@@ -276,7 +276,7 @@ static cusStatus reset(const char *function, cusMat *state, const cusMat *frame,
 }
 
 cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *frame, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusDiffEncoderReset";
     CUSI_GUARDED(function, encoder, stream, reset(function, &encoder->ref, frame, "encoder", stream));
 }
@@ -291,7 +291,7 @@ static cusStatus encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseD
 }
 
 cusStatus cusDiffEncode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusDiffEncode", encoder, stream, encode(encoder, frame, diff, stream));
 }
 
@@ -301,13 +301,13 @@ static cusStatus view(const char *function, const cusMat *state, cusMat *out) {
 }
 
 cusStatus cusDiffEncoderReference(const cusDiffEncoder *encoder, cusMat *out) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusDiffEncoderReference", encoder);
     return view("cusDiffEncoderReference", &encoder->ref, out);
 }
 
 cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int cols, int type, cusSpace space) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusDiffDecoderCreate", decoder);
     CUS_TRY(checkFrameShape("cusDiffDecoderCreate", rows, cols, type, space));
     cusDiffDecoder *made = calloc(1, sizeof *made);
@@ -328,7 +328,7 @@ cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int cols, int
 }
 
 void cusDiffDecoderDestroy(cusDiffDecoder *decoder) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!decoder)
         return;
     cusMatRelease(&decoder->frame);
@@ -337,7 +337,7 @@ void cusDiffDecoderDestroy(cusDiffDecoder *decoder) {
 }
 
 cusStatus cusDiffDecoderReset(cusDiffDecoder *decoder, const cusMat *frame, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusDiffDecoderReset";
     CUSI_GUARDED(function, decoder, stream, reset(function, &decoder->frame, frame, "decoder", stream));
 }
@@ -349,12 +349,12 @@ static cusStatus decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusS
 }
 
 cusStatus cusDiffDecode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_GUARDED("cusDiffDecode", decoder, stream, decode(decoder, diff, stream));
 }
 
 cusStatus cusDiffDecoderFrame(const cusDiffDecoder *decoder, cusMat *out) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusDiffDecoderFrame", decoder);
     return view("cusDiffDecoderFrame", &decoder->frame, out);
 }

@@ -5,7 +5,7 @@
 #include "hsv_backend.h"
 
 cusStatus cusHsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     const char *f = "cusHsvCount";
     CUS_TRY(cusi_checkInput(f, "src", src, CUSI_TYPES(CUS_8UC3)));
     CUS_TRY(cusi_checkHsvRange(f, range));

@@ -63,7 +63,7 @@ static cusStatus run(const char *function, const IntegralArgs *args, cusStream s
 }
 
 cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_cols, cusSpace space) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusIntegratorCreate";
     enum { ROW = 1 << 20 };
     CUSI_NOT_NULL(function, integrator);
@@ -96,7 +96,7 @@ cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_
 }
 
 void cusIntegratorDestroy(cusIntegrator *integrator) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!integrator)
         return;
     cusMatRelease(&integrator->workspace);
@@ -121,13 +121,13 @@ static cusStatus runObject(const char *function, cusIntegrator *integrator, cons
 
 cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
                            const cusIntegralOptions *options, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusIntegratorRun";
     CUSI_GUARDED(function, integrator, stream, runObject(function, integrator, src, sum, sqsum, options, stream));
 }
 
 cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIntegralOptions *options, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusIntegral";
     CUS_TRY(cusi_checkStream(function, src ? src->space : CUS_HOST, stream));
     CUS_TRY(prepare(function, src, sum, sqsum, options));
@@ -149,7 +149,7 @@ cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIn
 }
 
 cusStatus cusBoxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusBoxSums";
     CUS_TRY(cusi_checkInput(function, "table", table, CUSI_TYPES(CUS_32SC1, CUS_64FC1)));
     CUS_TRY(cusi_checkInput(function, "boxes", boxes, CUSI_TYPES(CUS_32SC1)));

@@ -194,7 +194,7 @@ static MatchModel modelOf(const cusMat *first, int count, int rows, int cols, co
 
 cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
                            const cusMatcherOptions *options, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     const char *f = "cusMatcherCreate";
     CUSI_NOT_NULL(f, matcher);
     CUSI_NOT_NULL(f, templates);
@@ -236,7 +236,7 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
 }
 
 void cusMatcherDestroy(cusMatcher *matcher) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!matcher)
         return;
     if (matcher->space == CUS_HOST)
@@ -283,7 +283,7 @@ static cusStatus runObject(const char *f, cusMatcher *matcher, const cusMat *fra
 }
 
 cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     const char *f = "cusMatcherRun";
     CUSI_GUARDED(f, matcher, stream, runObject(f, matcher, frame, scores, stream));
 }
@@ -312,13 +312,13 @@ static cusStatus get(const char *f, cusMatcher *matcher, int index, cusMatch *ma
 }
 
 cusStatus cusMatcherGet(cusMatcher *matcher, int index, cusMatch *matches, int capacity, int *found, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     const char *f = "cusMatcherGet";
     CUSI_GUARDED(f, matcher, stream, get(f, matcher, index, matches, capacity, found, stream));
 }
 
 cusStatus cusMatcherResults(const cusMatcher *matcher, cusMat *view) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     CUSI_NOT_NULL("cusMatcherResults", matcher);
     CUSI_NOT_NULL("cusMatcherResults", view);
     return cusMatRegion(&matcher->results, 0, 0, matcher->results.cols, matcher->results.rows, view);
@@ -343,7 +343,7 @@ static cusStatus inspect(const char *f, cusMatcher *matcher, const cusMat *frame
 
 cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
                             cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     const char *f = "cusMatcherInspect";
     CUSI_GUARDED(f, matcher, stream, inspect(f, matcher, frame, range, min_fill, stream));
 }

@@ -176,18 +176,18 @@ static cusStatus features(const char *function, const char *out_name, const cusM
 }
 
 cusStatus cusStereoEdges(const cusMat *image, cusMat *edges, const cusStereoOptions *options, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     return features("cusStereoEdges", "edges", image, edges, 0, options, stream);
 }
 
 cusStatus cusStereoCensus(const cusMat *image, cusMat *census, const cusStereoOptions *options, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     return features("cusStereoCensus", "census", image, census, 1, options, stream);
 }
 
 cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,
                              cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusStereoElevation";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(cusi_checkInput(function, "left", left, CUSI_TYPES(CUS_8UC1)));
@@ -206,7 +206,7 @@ cusStatus cusStereoElevation(const cusMat *left, const cusMat *right, cusMat *el
 }
 
 cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *options, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusStereoFill";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(checkBorder(function, &o));
@@ -221,7 +221,7 @@ cusStatus cusStereoFill(const cusMat *elevation, cusMat *filled, const cusStereo
 }
 
 cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusStereoMedian";
     CUS_TRY(checkMedianSize(function, "size", size, 0));
     CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "smoothed", smoothed, -1));
@@ -231,7 +231,7 @@ cusStatus cusStereoMedian(const cusMat *elevation, cusMat *smoothed, int size, c
 }
 
 cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cusStereoOptions *options, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusStereoContours";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUS_TRY(checkLines(function, &o));
@@ -245,7 +245,7 @@ cusStatus cusStereoContours(const cusMat *elevation, cusMat *contours, const cus
 }
 
 cusStatus cusStereoPicture(const cusMat *elevation, const cusMat *contours, cusMat *picture, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusStereoPicture";
     const cusStereoOptions o = cusStereoDefaults();
     CUS_TRY(checkOneToOne(function, "elevation", elevation, ELEVATION_TYPES, "picture", picture, CUS_8UC3));
@@ -284,7 +284,7 @@ static cusStatus prepare(cusContourMapper *m) {
 
 cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, int type, cusSpace space,
                                  const cusStereoOptions *options) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusContourMapperCreate";
     const cusStereoOptions o = options ? *options : cusStereoDefaults();
     CUSI_NOT_NULL(function, mapper);
@@ -316,7 +316,7 @@ cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, 
 }
 
 void cusContourMapperDestroy(cusContourMapper *mapper) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     if (!mapper)
         return;
     cusMatRelease(&mapper->left);
@@ -383,7 +383,7 @@ static cusStatus map(const char *function, cusContourMapper *mapper, const cusMa
 
 cusStatus cusContourMap(cusContourMapper *mapper, const cusMat *left, const cusMat *right, cusMat *elevation,
                         cusMat *contours, cusStream stream) {
-    CUSI_RANGE;
+    CUSI_TRACE;
     static const char function[] = "cusContourMap";
     CUSI_GUARDED(function, mapper, stream, map(function, mapper, left, right, elevation, contours, stream));
 }

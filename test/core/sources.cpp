@@ -60,7 +60,7 @@ TEST(Sources, PublicFunctionsAreRanges) {
     const std::filesystem::path root = CUSIGHT_SOURCE_DIR;
     std::set<std::string> declared, seen;
     static const std::regex declaration(R"(CUS_API (?:cusStatus|void) (cus[A-Z]\w*)\()"),
-        definition(R"(\n(?:cusStatus|void) (cus[A-Z]\w*)\([^;{}]*\)\s*\{\n    (CUSI_RANGE;)?)");
+        definition(R"(\n(?:cusStatus|void) (cus[A-Z]\w*)\([^;{}]*\)\s*\{\n    (CUSI_TRACE;)?)");
     for (const auto &entry : std::filesystem::directory_iterator(root / "include/cusight")) {
         const std::string text = textOf(entry.path());
         for (auto at = std::sregex_iterator(text.begin(), text.end(), declaration); at != std::sregex_iterator(); ++at)
@@ -73,7 +73,7 @@ TEST(Sources, PublicFunctionsAreRanges) {
                 continue;
             const std::string text = textOf(entry.path());
             for (auto at = std::sregex_iterator(text.begin(), text.end(), definition); at != std::sregex_iterator(); ++at) {
-                EXPECT_TRUE((*at)[2].matched) << name << ": " << (*at)[1] << " does not begin with CUSI_RANGE;";
+                EXPECT_TRUE((*at)[2].matched) << name << ": " << (*at)[1] << " does not begin with CUSI_TRACE;";
                 seen.insert((*at)[1]);
             }
         }

@@ -1,7 +1,7 @@
-/* NVTX ranges of the public functions (CUSI_RANGE in range.h). Whether a profiler listens is found out by the first range;
+/* NVTX ranges of the public functions (CUSI_TRACE in trace.h). Whether a profiler listens is found out by the first range;
  * without one, a range is two calls and a load each. */
 #ifdef CUSI_WITH_NVTX
-#include "range.h"
+#include "trace.h"
 
 #include <nvtx3/nvToolsExt.h>
 #include <stdatomic.h>
@@ -21,7 +21,7 @@ static int isListening(void) {
     return created != NULL;
 }
 
-int cusi_rangeBegin(const char *name) {
+int cusi_traceBegin(const char *name) {
     const int known = atomic_load_explicit(&listener, memory_order_acquire);
     if (known == NONE || (known == UNKNOWN && !isListening()))
         return 0;
@@ -34,11 +34,11 @@ int cusi_rangeBegin(const char *name) {
     return 1;
 }
 
-void cusi_rangeEnd(const int *begun) {
+void cusi_traceEnd(const int *begun) {
     if (*begun)
         nvtxDomainRangePop(atomic_load(&domain));
 }
 
 #else
-typedef int range_is_empty;
+typedef int trace_is_empty;
 #endif
