@@ -201,9 +201,10 @@ def test_import_is_quick_and_imports_no_framework():
 
 
 INTERRUPTED = """
-import sys, time
+import signal, sys
 import numpy as np
 import cusight
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore the signal, and so would their children
 n = 4_000_000
 t = np.arange(n, dtype=np.int64)
 x = (t % 640).astype(np.uint16)
