@@ -250,7 +250,7 @@ cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, 
         CUS_TRY(launchRemoveNeighborhood(stages, stream));
         CUS_TRY(launchRefine(stages, stream));
     }
-    return stages.refinement.overflows ? launchExact(stages, stream) : CUS_OK;
+    return stages.refinement.overflows && !stages.exact.in_refine ? launchExact(stages, stream) : CUS_OK;
 }
 
 // ---- Inspection

@@ -114,6 +114,7 @@ struct ExactPass {
     Candidate *bests;             // one for each band of each template
     unsigned *counters;
     int blocks;
+    bool in_refine; // refineExactKernel does both
     // Floats: the largest magnitude of shifted pixels with which rounding makes correlations exact, less than 0 if there is none; the
     // errors of window sums.
     double largest_integer;
@@ -206,7 +207,8 @@ double correlationErrorUnits(const Stages &stages);
 void chooseCufftSize(const MatchModel &m, int *rows, int *cols);
 cusStatus sharedMemory(int *bytes); // a block's most, less what kernels have static
 cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream);
-cusStatus allowExactMemory(const MatchModel &m, int bytes);
+bool exactFitsRefine(const Stages &stages, size_t most);
+cusStatus allowExactMemory(const Stages &stages, int bytes);
 size_t exactBytes(const Stages &stages);
 cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream);
 cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cudaStream_t stream);

@@ -1,14 +1,15 @@
 // The best matches where the refinement's list overflowed: correlations of all positions by transforms in double. Those of 8-bit
 // pictures, and of floats that are integers, are integers, and the error is below one half: rounding makes them exact.
-#include "match/cuda/best.cuh"
 #include "match/cuda/fft/transform.cuh"
+#include "match/cuda/refine.cuh"
 #include "match/cuda/scores.cuh"
 
 namespace match {
 
 namespace {
 
-constexpr int EXACT_THREADS = 384; // one block on a multiprocessor: 168 registers a thread
+constexpr int EXACT_THREADS = REFINE_THREADS; // one block on a multiprocessor: 168 registers a thread
+constexpr int STATIC_BYTES = 8192;            // of refineExactKernel's shared memory, at most
 enum Counter { TAKEN, DONE, LEFT, FRACTIONS, COUNTERS };
 
 __device__ __forceinline__ fft::DoublePair *sharedElements() {
@@ -429,6 +430,23 @@ __device__ void leave(const Search<T> &search) {
         counters[threadIdx.x] = 0;
 }
 
+template<class T>
+__device__ __forceinline__ void findExact(const Search<T> &search, const Frame &frame) {
+    unsigned *counters = search.exact.counters;
+    Phase<T> phase;
+    for (bool more = true; more;) {
+        const unsigned item = takeItem(counters);
+        while (more && item >= phase.end)
+            more = phase.advance(search);
+        if (!more)
+            break;
+        waitFor(counters, phase.start);
+        runItem(search, frame, phase, static_cast<int>(item - phase.start));
+        finishItem(counters);
+    }
+    leave(search);
+}
+
 // Finds nothing to do unless a list has overflowed.
 template<class T>
 __global__ void __launch_bounds__(EXACT_THREADS, 1)
@@ -440,35 +458,53 @@ __global__ void __launch_bounds__(EXACT_THREADS, 1)
     bool overflow = false;
     for (int k = threadIdx.x; k < m.count; k += EXACT_THREADS)
         overflow |= refinement.overflows[k] != 0;
-    if (!__syncthreads_or(overflow))
+    if (__syncthreads_or(overflow))
+        findExact<T>({m, templates, windows, scores, refinement, exact}, frame);
+}
+
+// For one template and one match: refineKernel and exactCorrelationKernel in one launch, since a launch that finds nothing to do
+// makes the match 3 microseconds longer. All blocks find the same list, so all know of an overflow.
+template<class T>
+__global__ void __launch_bounds__(EXACT_THREADS, 1)
+    refineExactKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
+                      const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
+                      const __grid_constant__ Scores scores, const __grid_constant__ Refinement refinement,
+                      const __grid_constant__ ExactPass exact) {
+    __shared__ unsigned overflow;
+    cusi::startInOrder();
+    float threshold;
+    if (refine<T>(m, frame, templates, windows, scores, refinement, mapOf(m, scores, 0), 0, threshold))
         return;
-    const Search<T> search = {m, templates, windows, scores, refinement, exact};
-    Phase<T> phase;
-    for (bool more = true; more;) {
-        const unsigned item = takeItem(exact.counters);
-        while (more && item >= phase.end)
-            more = phase.advance(search);
-        if (!more)
-            break;
-        waitFor(exact.counters, phase.start);
-        runItem(search, frame, phase, static_cast<int>(item - phase.start));
-        finishItem(exact.counters);
-    }
-    leave(search);
+    if (threadIdx.x == 0)
+        overflow = 1;
+    __syncthreads();
+    Refinement here = refinement;
+    here.overflows = &overflow;
+    findExact<T>({m, templates, windows, scores, here, exact}, frame);
+}
+
+using ExactKernel = void (*)(MatchModel, Frame, Templates, Windows, Scores, Refinement, ExactPass);
+ExactKernel kernelFor(const Stages &stages) {
+    if (stages.exact.in_refine)
+        return stages.model.integer ? refineExactKernel<uint8_t> : refineExactKernel<float>;
+    return stages.model.integer ? exactCorrelationKernel<uint8_t> : exactCorrelationKernel<float>;
 }
 
 } // namespace
 
-cusStatus allowExactMemory(const MatchModel &m, int bytes) {
-    return allowSharedMemory(
-        reinterpret_cast<const void *>(m.integer ? exactCorrelationKernel<uint8_t> : exactCorrelationKernel<float>), bytes);
+bool exactFitsRefine(const Stages &stages, size_t most) {
+    return stages.model.count == 1 && stages.model.max_matches == 1 && exactBytes(stages) + STATIC_BYTES <= most;
+}
+
+cusStatus allowExactMemory(const Stages &stages, int bytes) {
+    return allowSharedMemory(reinterpret_cast<const void *>(kernelFor(stages)),
+                             stages.exact.in_refine ? bytes - STATIC_BYTES : bytes);
 }
 
 cusStatus launchExact(const Stages &stages, cudaStream_t stream) {
-    return cusi::launchOverlapped(
-        "cusMatcherRun", stages.model.integer ? exactCorrelationKernel<uint8_t> : exactCorrelationKernel<float>,
-        stages.exact.blocks, EXACT_THREADS, exactBytes(stages), stream, stages.model, stages.frame, stages.templates,
-        stages.windows, stages.scores, stages.refinement, stages.exact);
+    return cusi::launchOverlapped("cusMatcherRun", kernelFor(stages), stages.exact.blocks, EXACT_THREADS,
+                                  exactBytes(stages), stream, stages.model, stages.frame, stages.templates, stages.windows,
+                                  stages.scores, stages.refinement, stages.exact);
 }
 
 } // namespace match

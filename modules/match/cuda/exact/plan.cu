@@ -121,7 +121,8 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
     }
     CUS_TRY(makeTables(cuda, &exact.rows, stream));
     CUS_TRY(makeTables(cuda, &exact.columns, stream));
-    CUS_TRY(allowExactMemory(m, most));
+    exact.in_refine = exactFitsRefine(stages, room);
+    CUS_TRY(allowExactMemory(stages, most));
     exact.tiles = cusi::divUp(exact.rows.n / 2 + 1, 2);
     exact.spectrum_pitch = cusi::divUp(down.piece + m.h - 1, BAND) * BAND;
     exact.template_pitch = cusi::divUp(m.h, BAND) * BAND;
