@@ -2,7 +2,7 @@
 #include "check.h"
 #include "guard.h"
 #include "hsv.h"
-#include "hsv_backend.h"
+#include "hsv/backend.h"
 
 cusStatus cusHsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream) {
     CUSI_TRACE;

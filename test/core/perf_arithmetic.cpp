@@ -1,7 +1,7 @@
 // The arithmetic of the performance suite's harness.
 #include "support.hpp"
 
-#include "../perf/harness/arithmetic.hpp"
+#include "../../perf/harness/arithmetic.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include "check.h"
 #include "host.h"
 #include "hsv.h"
-#include "hsv_backend.h"
+#include "hsv/backend.h"
 
 #include <string.h>
 

@@ -1,0 +1,445 @@
+// The best match: exact costs of all positions whose range reaches the least upper end, and the best of them. Device code of
+// refineKernel and of refineExactKernel.
+#ifndef CUSI_MATCH_CUDA_REFINE_CUH
+#define CUSI_MATCH_CUDA_REFINE_CUH
+
+#include "match/cuda/best.cuh"
+#include "match/cuda/windows.cuh"
+
+namespace match {
+
+constexpr int REFINE_THREADS = 384, REFINE_WARPS = REFINE_THREADS / 32; // of a block
+constexpr int MAX_TILES = 256; // listed; with more tiles or MAX_CANDIDATES each block searches its tiles
+constexpr int ITEMS = 16;      // tiles or positions that a thread examines at a time
+
+// ---- Exact sums and costs of single windows, from the pixels
+
+// Sums over a part of one window. 8-bit: the squared differences for SQDIFF, else the products. Floats: both, and the
+// window's own sums.
+template<class T>
+struct PartialSums {
+    unsigned long long sum = 0;
+    __device__ void add(const PartialSums &other) { sum += other.sum; }
+    __device__ void addLaneBelow(int d) { sum += __shfl_down_sync(cusi::FULL_WARP, sum, d); }
+};
+template<>
+struct PartialSums<float> {
+    double ssd = 0, c = 0, s1 = 0, s2 = 0;
+    __device__ void add(const PartialSums &other) { ssd += other.ssd, c += other.c, s1 += other.s1, s2 += other.s2; }
+    __device__ void addLaneBelow(int d) {
+        ssd += __shfl_down_sync(cusi::FULL_WARP, ssd, d);
+        c += __shfl_down_sync(cusi::FULL_WARP, c, d);
+        s1 += __shfl_down_sync(cusi::FULL_WARP, s1, d);
+        s2 += __shfl_down_sync(cusi::FULL_WARP, s2, d);
+    }
+};
+
+// Over the warp or the block, valid in the first lane or thread only.
+template<class T>
+__device__ __forceinline__ void warpSumToFirst(PartialSums<T> &part) {
+    for (int d = 16; d; d /= 2)
+        part.addLaneBelow(d);
+}
+template<class T>
+__device__ PartialSums<T> blockSumToFirst(PartialSums<T> part) {
+    __shared__ PartialSums<T> warps[REFINE_WARPS];
+    warpSumToFirst(part);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        warps[threadIdx.x / 32] = part;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (int w = 1; w < REFINE_WARPS; ++w)
+            part.add(warps[w]);
+    return part;
+}
+
+// 16 bytes at any address in a row that continues for `left` bytes, at least one; bytes beyond its end are arbitrary. Only
+// words that lie in the row or share an aligned word with it are read, without branches, so that the loads of several calls
+// overlap.
+struct Unaligned16 {
+    uint32_t words[5];
+    unsigned shift;
+
+    __device__ void load(const unsigned char *p, int left) {
+        const uintptr_t address = reinterpret_cast<uintptr_t>(p);
+        const uint32_t *at = reinterpret_cast<const uint32_t *>(address & ~uintptr_t{3});
+        const int last = (static_cast<int>(address & 3) + min(left, 16) - 1) / 4;
+#pragma unroll
+        for (int i = 0; i < 5; ++i)
+            words[i] = __ldg(at + min(i, last));
+        shift = static_cast<unsigned>(address & 3) * 8;
+    }
+    __device__ uint32_t operator[](int i) const {
+        return __funnelshift_r(words[i], words[i + 1], shift);
+    }
+};
+
+// Units `first`, `first` + `stride`, ... of a window's rows from j0 on, with `units` units a row.
+struct UnitCursor {
+    int j, unit;
+    const int units, down, along;
+    __device__ UnitCursor(int units_, int j0, int first, int stride)
+        : j(j0 + first / units_), unit(first % units_), units(units_), down(stride / units_), along(stride % units_) {}
+    __device__ void next() {
+        j += down;
+        unit += along;
+        if (unit >= units) {
+            unit -= units;
+            ++j;
+        }
+    }
+};
+
+// Product of 16 bytes of a window with the template's, or for SQDIFF the sum of their squared differences. Only the first
+// `left` bytes count.
+__device__ __forceinline__ uint32_t multiply16(const Unaligned16 &pixels, const uint4 &templ, const uint4 &mask,
+                                               bool masked, int left, bool squared) {
+    const uint32_t t[4] = {templ.x, templ.y, templ.z, templ.w};
+    const uint32_t kept[4] = {mask.x, mask.y, mask.z, mask.w};
+    uint32_t sum = 0, product = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int bytes = left - 4 * i;
+        const uint32_t inside = bytes >= 4 ? ~0u : bytes <= 0 ? 0 : (1u << (8 * bytes)) - 1;
+        const uint32_t a = pixels[i] & inside & (masked ? kept[i] : ~0u), b = t[i] & inside;
+        product = __dp4a(a, b, product);
+        if (squared)
+            sum = __dp4a(b, b, __dp4a(a, a, sum));
+    }
+    return squared ? sum - 2 * product : product;
+}
+
+// Part of the window at (y, x) of template k: rows j0 .. j1 - 1, units `first`, `first` + `stride`, ... of them. A unit is
+// 16 bytes or one float. Templates and masks are zero-padded.
+struct WindowPart {
+    int k, y, x, j0, j1, first, stride;
+};
+
+__device__ __forceinline__ PartialSums<uint8_t> sumBytes(const MatchModel &m, const Frame &frame,
+                                                         const Templates &templates, const WindowPart &w) {
+    constexpr int UNROLL = 4;
+    PartialSums<uint8_t> part;
+    const int row = m.w * m.channels,
+              rest = (m.cols - w.x) * m.channels; // bytes of the window's row; bytes left in the frame's row
+    UnitCursor at(cusi::divUp(row, 16), w.j0, w.first, w.stride);
+    while (at.j < w.j1) {
+        Unaligned16 pixels[UNROLL];
+        uint4 templ[UNROLL], mask[UNROLL];
+        int left[UNROLL];
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const bool busy = at.j < w.j1;
+            const int line = busy ? at.j : w.j0, unit = busy ? at.unit : 0;
+            const unsigned char *a = cusi::rowOf(static_cast<const unsigned char *>(frame.data), frame.step, w.y + line) +
+                                     static_cast<size_t>(w.x) * m.channels;
+            const unsigned char *b = templates.pixels + w.k * templates.bytes + line * templates.step;
+            pixels[u].load(a + 16 * unit, rest - 16 * unit);
+            templ[u] = __ldg(reinterpret_cast<const uint4 *>(b) + unit);
+            if (templates.mask)
+                mask[u] = __ldg(reinterpret_cast<const uint4 *>(templates.mask + line * templates.mask_step) + unit);
+            left[u] = busy ? row - 16 * unit : 0;
+            at.next();
+        }
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u)
+            part.sum +=
+                multiply16(pixels[u], templ[u], mask[u], templates.mask != nullptr, left[u], m.method == CUS_MATCH_SQDIFF);
+    }
+    return part;
+}
+
+__device__ __forceinline__ PartialSums<float> sumFloats(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                                        const WindowPart &w) {
+    PartialSums<float> part;
+    UnitCursor at(m.w * m.channels, w.j0, w.first, w.stride);
+    while (at.j < w.j1) {
+        if (!templates.mask || templates.mask[at.j * templates.mask_step + at.unit]) {
+            const float *a = cusi::rowOf(static_cast<const float *>(frame.data), frame.step, w.y + at.j) + w.x;
+            const double pixel = a[at.unit];
+            const double templ =
+                reinterpret_cast<const float *>(templates.pixels + w.k * templates.bytes + at.j * templates.step)[at.unit];
+            const double sa = pixel - m.shift[0], sb = templ - m.shift[0];
+            part.ssd += (pixel - templ) * (pixel - templ);
+            part.c += m.masked ? pixel * templ : sa * sb;
+            part.s1 += sa;
+            part.s2 += sa * sa;
+        }
+        at.next();
+    }
+    return part;
+}
+
+template<class T>
+__device__ __forceinline__ PartialSums<T> sumWindowPart(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                                        const WindowPart &part) {
+    if constexpr (sizeof(T) == 1)
+        return sumBytes(m, frame, templates, part);
+    else
+        return sumFloats(m, frame, templates, part);
+}
+
+// The cost from a window's exact sums; the window sums of 8-bit pixels are in memory.
+template<class T>
+__device__ double exactCost(const MatchModel &m, const Templates &templates, const Windows &windows, int k, int y, int x,
+                            const PartialSums<T> &part) {
+    const MatchTemplate &t = templates.sums[k];
+    double score;
+    if constexpr (sizeof(T) == 1) {
+        const double sum = static_cast<double>(part.sum);
+        if (m.masked || m.method == CUS_MATCH_SQDIFF) {
+            score = match_score(&m, &t, sum, nullptr, 0, sum);
+        } else {
+            double s1[3] = {0, 0, 0}, s2 = 0, c = sum; // all integers below 2^53
+            windowAt<T>(m, windows, y, x, s1, s2);
+            for (int i = 0; i < m.channels; ++i)
+                c -= m.shift[i] * (s1[i] + t.raw_t1[i]);
+            score = match_score(&m, &t, c, s1, s2, s2 - 2 * c + t.t2);
+        }
+    } else {
+        score = match_score(&m, &t, part.c, &part.s1, part.s2, part.ssd);
+    }
+    return match_smallestIsBest(m.method) ? score : -score;
+}
+
+// ---- Listed candidates: all blocks share the work, the last one continues
+
+// Items first, first + step, ... of the slices of the listed candidates' windows. By a whole block.
+template<class T>
+__device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &frame, const Templates &templates, int k,
+                                          const unsigned *candidates, int found, int slices, PartialSums<T> *partial,
+                                          int first, int step) {
+    for (int item = first; item < found * slices; item += step) {
+        const int slice = item % slices;
+        const unsigned position = candidates[item / slices];
+        const int y = position / m.ocols, x = position % m.ocols;
+        const int each = cusi::divUp(m.h, slices), j0 = min(slice * each, m.h), j1 = min(j0 + each, m.h);
+        const WindowPart part = {k, y, x, j0, j1, static_cast<int>(threadIdx.x), REFINE_THREADS};
+        const PartialSums<T> sum = blockSumToFirst(sumWindowPart<T>(m, frame, templates, part));
+        if (threadIdx.x == 0)
+            partial[item] = sum;
+    }
+}
+
+// The best listed candidate, from its slices' sums.
+template<class T>
+__device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Templates &templates, const Windows &windows,
+                                                int k, const unsigned *candidates, int found, int slices,
+                                                const PartialSums<T> *partial) {
+    Candidate best = noCandidate();
+    // Few candidates have many slices, many have few: a warp or a thread each.
+    const int together = found > REFINE_WARPS ? 1 : 32, lane = threadIdx.x % together;
+    for (int i = threadIdx.x / together; i < found; i += REFINE_THREADS / together) {
+        PartialSums<T> sum;
+#pragma unroll 8
+        for (int s = lane; s < slices; s += together)
+            sum.add(partial[static_cast<size_t>(i) * slices + s]);
+        if (together == 32)
+            warpSumToFirst(sum);
+        if (lane)
+            continue;
+        const int y = candidates[i] / m.ocols, x = candidates[i] % m.ocols;
+        const Candidate here = {exactCost<T>(m, templates, windows, k, y, x, sum), candidates[i]};
+        if (isBetter(here, best))
+            best = here;
+    }
+    return best;
+}
+
+// True in the last block of a template to arrive, to which the others' results are then visible.
+__device__ __forceinline__ bool isLastBlock(unsigned *ticket) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        last = atomicAdd(ticket, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (!last)
+        return false;
+    __threadfence();
+    return true;
+}
+
+// Appends value(i) of every thread, for each set bit i of `selected`, to the list in shared memory, in the same order in
+// every block; false if they do not fit. `count`, the list's length, is the same in all threads. A barrier must follow
+// before the list is read.
+template<class Value>
+__device__ bool appendSelected(unsigned *list, int capacity, int &count, int round, unsigned selected, const Value &value) {
+    __shared__ int ends[2][REFINE_WARPS]; // alternately: the next call writes while this one still reads
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, mine = __popc(selected);
+    int end[1] = {mine};
+    cusi::warpInclusiveScan(end, lane);
+    if (lane == 31)
+        ends[round % 2][warp] = end[0];
+    __syncthreads();
+    int at = count + end[0] - mine;
+#pragma unroll
+    for (int w = 0; w < REFINE_WARPS; ++w) {
+        at += w < warp ? ends[round % 2][w] : 0;
+        count += ends[round % 2][w];
+    }
+    for (; selected; selected &= selected - 1, ++at)
+        if (at < capacity)
+            list[at] = value(__ffs(selected) - 1);
+    return count <= capacity;
+}
+
+// ---- Lists of tiles and candidates
+
+// The score map of one template.
+struct Map {
+    const float *lowers, *uppers; // least ends: one for each tile; one for each block of the score kernel
+    const MatchRange *ranges;
+    int tiles, upper_count;
+};
+
+struct ListState {
+    int tiles = 0, candidates = 0;
+    int round = 0; // calls of appendSelected()
+    bool fits = true;
+};
+
+// The threshold: the least upper end. The lower ends of the first tiles are loaded meanwhile.
+__device__ __forceinline__ float leastUpper(const Map &map, float (&ends)[ITEMS]) {
+    float least = INFINITY;
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i)
+        ends[i] = i * REFINE_THREADS + static_cast<int>(threadIdx.x) < map.tiles
+                      ? map.lowers[i * REFINE_THREADS + threadIdx.x]
+                      : INFINITY;
+    for (int i = threadIdx.x; i < map.upper_count; i += REFINE_THREADS)
+        least = fminf(least, map.uppers[i]);
+    return cusi::blockMin(least);
+}
+
+__device__ __forceinline__ void listTiles(const Map &map, float threshold, float (&ends)[ITEMS], unsigned *tiles,
+                                          ListState &state) {
+    for (int i0 = 0; state.fits && i0 < map.tiles; i0 += ITEMS * REFINE_THREADS) {
+        unsigned selected = 0;
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i) {
+            const int tile = i0 + i * REFINE_THREADS + static_cast<int>(threadIdx.x);
+            if (i0)
+                ends[i] = tile < map.tiles ? map.lowers[tile] : INFINITY;
+            selected |= (ends[i] <= threshold && threshold < INFINITY ? 1u : 0u) << i;
+        }
+        state.fits = appendSelected(tiles, MAX_TILES, state.tiles, state.round++, selected,
+                                    [&](int i) { return static_cast<unsigned>(i0 + i * REFINE_THREADS) + threadIdx.x; });
+    }
+}
+
+__device__ __forceinline__ void listCandidates(const MatchModel &m, const Scores &scores, const Map &map, float threshold,
+                                               const unsigned *tiles, unsigned *candidates, ListState &state) {
+    const int tile_log2 = scores.tile_cols_log2 + scores.tile_rows_log2;
+    const int positions = state.fits ? state.tiles << tile_log2 : 0;
+    for (int i0 = 0; state.fits && i0 < positions; i0 += ITEMS * REFINE_THREADS) {
+        const auto positionOf = [&](int i, unsigned &position) {
+            const int at = i0 + i * REFINE_THREADS + static_cast<int>(threadIdx.x);
+            int y = 0, x = 0;
+            const bool inside = at < positions && tilePosition(m, scores, tiles[at >> tile_log2], at, y, x);
+            position = static_cast<unsigned>(static_cast<size_t>(y) * m.ocols + x);
+            return inside;
+        };
+        unsigned selected = 0;
+#pragma unroll
+        for (int i = 0; i < ITEMS; ++i) {
+            if (i0 + i * REFINE_THREADS >= positions)
+                break;
+            unsigned position;
+            const bool inside = positionOf(i, position);
+            selected |= (inside && map.ranges[position].lower <= threshold ? 1u : 0u) << i;
+        }
+        state.fits = appendSelected(candidates, MAX_CANDIDATES, state.candidates, state.round++, selected, [&](int i) {
+            unsigned position;
+            positionOf(i, position);
+            return position;
+        });
+    }
+}
+
+// ---- Exact costs
+
+// The list overflowed: each warp handles rows of 32 positions and every candidate in them that can still be the best.
+template<class T>
+__device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                                 const Windows &windows, const Scores &scores, int k, const Map &map,
+                                                 float threshold) {
+    const double floor = match_smallestIsBest(m.method) ? 0 : (m.method & 1) ? -1 : -INFINITY;
+    const int lane = threadIdx.x % 32;
+    Candidate best = noCandidate();
+    const int runs_log2 = scores.tile_cols_log2 + scores.tile_rows_log2 - 5; // a run: 32 neighboring positions in a tile
+    for (long long run = static_cast<long long>(blockIdx.x) * REFINE_WARPS + threadIdx.x / 32;
+         run < static_cast<long long>(map.tiles) << runs_log2; run += static_cast<long long>(gridDim.x) * REFINE_WARPS) {
+        const int tile = static_cast<int>(run >> runs_log2);
+        if (!(map.lowers[tile] <= threshold))
+            continue;
+        int y = 0, x = 0;
+        const bool inside = tilePosition(m, scores, tile, run * 32 + lane, y, x);
+        const unsigned long long mine = static_cast<unsigned long long>(y) * m.ocols + x, start = mine - lane;
+        const float lower = inside ? map.ranges[mine].lower : INFINITY;
+        for (unsigned votes = __ballot_sync(cusi::FULL_WARP, lower <= threshold && lower < INFINITY); votes;
+             votes &= votes - 1) {
+            const int at = __ffs(votes) - 1;
+            if (__shfl_sync(cusi::FULL_WARP, lower, at) > best.cost || (best.cost <= floor && best.position < start + at))
+                continue;
+            const WindowPart part = {k, y, x - lane + at, 0, m.h, lane, 32};
+            PartialSums<T> sum = sumWindowPart<T>(m, frame, templates, part);
+            warpSumToFirst(sum);
+            Candidate here = {exactCost<T>(m, templates, windows, k, y, x - lane + at, sum), start + at};
+            here.cost = __shfl_sync(cusi::FULL_WARP, here.cost, 0);
+            if (isBetter(here, best))
+                best = here;
+        }
+    }
+    return best;
+}
+
+// ---- The result
+
+// One thread stores the result of template k.
+__device__ __forceinline__ void storeBest(const MatchModel &m, const Refinement &refinement, const Map &map, int k,
+                                          Candidate best) {
+    best = blockBestToFirst<REFINE_WARPS>(best);
+    if (threadIdx.x != 0)
+        return;
+    refinement.tickets[k] = 0;
+    refinement.results[static_cast<size_t>(k) * m.max_matches + refinement.round] = matchOf(m, map.ranges, best);
+}
+
+// Every block finds the same list of candidates, so blocks need not communicate; then each sums up some slices of some
+// windows, and the last block to finish computes the costs. False if the list overflowed: no block has done anything then.
+template<class T>
+__device__ __forceinline__ bool refine(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                       const Windows &windows, const Scores &scores, const Refinement &refinement,
+                                       const Map &map, int k, float &threshold) {
+    __shared__ unsigned tiles[MAX_TILES], candidates[MAX_CANDIDATES];
+    const int blocks = gridDim.x;
+    float ends[ITEMS];
+    threshold = leastUpper(map, ends);
+    ListState state;
+    listTiles(map, threshold, ends, tiles, state);
+    __syncthreads();
+    listCandidates(m, scores, map, threshold, tiles, candidates, state);
+    __syncthreads();
+    if (!state.fits)
+        return false;
+
+    const int found = state.candidates, slices = found ? max(1, min(m.h, blocks / found)) : 1;
+    PartialSums<T> *partial =
+        static_cast<PartialSums<T> *>(refinement.partial_sums) + static_cast<size_t>(k) * (MAX_CANDIDATES + blocks);
+    sumSlices<T>(m, frame, templates, k, candidates, found, slices, partial, blockIdx.x, gridDim.x);
+    if (isLastBlock(&refinement.tickets[k]))
+        storeBest(m, refinement, map, k, bestListed<T>(m, templates, windows, k, candidates, found, slices, partial));
+    return true;
+}
+
+__device__ __forceinline__ Map mapOf(const MatchModel &m, const Scores &scores, int k) {
+    const int tiles = scores.tiles_across * scores.tiles_down;
+    return {scores.tile_lowers + static_cast<size_t>(k) * tiles,
+            scores.block_uppers + static_cast<size_t>(k) * scores.upper_count,
+            scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols, tiles, scores.upper_count};
+}
+
+} // namespace match
+
+#endif
