@@ -22,8 +22,8 @@ constexpr bool MEASURED = false; // a sanitizer's own memory and time are many t
 #else
 constexpr bool MEASURED = true;
 #endif
-constexpr double MOST_SECONDS = 2;
-constexpr long MOST_KILOBYTES = long(fuzz::MAX_MEMORY / 1024) + 32 * 1024; // and the arrays of the events read
+constexpr double MAX_SECONDS = 2;
+constexpr long MAX_KILOBYTES = long(fuzz::MAX_MEMORY / 1024) + 32 * 1024; // and the arrays of the events read
 constexpr int BATCH = 500; // inputs of one process: libhdf5 does not free all that it parsed of a damaged header
 
 double seconds() {
@@ -119,7 +119,7 @@ struct Progress {
         const long grown = peakKilobytes() - before;
         progress->slowest = std::max(progress->slowest, took);
         progress->largest = std::max(progress->largest, grown);
-        if (MEASURED && (took > MOST_SECONDS || grown > MOST_KILOBYTES)) {
+        if (MEASURED && (took > MAX_SECONDS || grown > MAX_KILOBYTES)) {
             progress->over = true;
             _exit(1);
         }
