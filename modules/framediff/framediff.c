@@ -147,6 +147,17 @@ static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, int 
     return CUS_OK;
 }
 
+/* mask_cols: 0 for none. Waits for the device, so that the count of zero is visible to every stream that uses the list later. */
+static cusStatus allocateDiff(cusSparseDiff *diff, int rows, int mask_cols, cusSpace space) {
+    CUS_TRY(cusMatCreate(&diff->positions, 1, (int)diff->capacity, CUS_32SC1, space));
+    CUS_TRY(cusMatCreate(&diff->values, 1, (int)diff->capacity, CUS_8UC1, space));
+    CUS_TRY(cusMatCreate(&diff->count, 1, 1, CUS_32SC1, space));
+    CUS_TRY(cusMatSetZero(&diff->count, NULL));
+    if (mask_cols > 0)
+        CUS_TRY(cusMatCreate(&diff->mask, rows, mask_cols, CUS_8UC1, space));
+    return space == CUS_DEVICE ? cusStreamSynchronize(NULL) : CUS_OK;
+}
+
 cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type, uint32_t capacity, int with_mask,
                               cusSpace space) {
     CUSI_TRACE;
@@ -160,17 +171,8 @@ cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type,
         capacity = most;
     cusSparseDiff made = CUS_SPARSE_DIFF_INIT;
     made.capacity = capacity;
-    cusStatus status = cusMatCreate(&made.positions, 1, (int)capacity, CUS_32SC1, space);
-    if (status == CUS_OK)
-        status = cusMatCreate(&made.values, 1, (int)capacity, CUS_8UC1, space);
-    if (status == CUS_OK)
-        status = cusMatCreate(&made.count, 1, 1, CUS_32SC1, space);
-    if (status == CUS_OK)
-        status = cusMatSetZero(&made.count, NULL);
-    if (status == CUS_OK && space == CUS_DEVICE)
-        status = cusStreamSynchronize(NULL); /* the zero is visible to every stream that uses the list later */
-    if (status == CUS_OK && with_mask)
-        status = cusMatCreate(&made.mask, rows, (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8), CUS_8UC1, space);
+    const int mask_cols = with_mask ? (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8) : 0;
+    const cusStatus status = allocateDiff(&made, rows, mask_cols, space);
     if (status != CUS_OK) {
         cusSparseDiffRelease(&made);
         return status;

@@ -28,14 +28,7 @@ constexpr int SHARED_BYTES_OF_WARP = sizeof(Queue) + ENTRY_WORDS * sizeof(uint32
 constexpr size_t STATIC_BYTES = 1024; // at most, of the kernel and of the system
 static_assert(ENCODE_WARPS * SHARED_BYTES_OF_WARP + STATIC_BYTES <= cusi::SHARED_OF_BLOCK, "");
 
-// Exclusive prefix sum over the warp; total: of all lanes.
-__device__ inline unsigned exclusiveSum(unsigned count, unsigned &total) {
-    using WarpScan = cub::WarpScan<unsigned>;
-    WarpScan::TempStorage nothing; // CUB scans a whole warp in registers
-    unsigned rank;
-    WarpScan(nothing).ExclusiveSum(count, rank, total);
-    return rank;
-}
+using WarpScan = cub::WarpScan<unsigned>; // of a whole warp: without shared memory
 
 // One warp's run: finds changes, stages their entries, and writes them once their place in the output is known. Entries that no
 // longer fit are only counted; from that unit (spill_from) on, the run is read a second time to write them.
@@ -69,10 +62,7 @@ class WarpEncoder {
     }
 
     // The number of entries of the run, including those still in the queue.
-    __device__ __forceinline__ unsigned total() const {
-        const unsigned rest = queuedEntries();
-        return staged_ + counted_ + rest;
-    }
+    __device__ __forceinline__ unsigned total() const { return staged_ + counted_ + queuedEntries(); }
 
     __device__ __forceinline__ void drainRest() {
         if (queued_)
@@ -95,8 +85,8 @@ class WarpEncoder {
             uint4 cur, ref;
             Reader::take(params_, unit, now, cur, ref);
             const unsigned bits = first >= spill_from_ ? bytesToSend<FILTER_OR_MASK>(params_, unit, cur, ref) : 0;
-            unsigned found;
-            unsigned at = exclusiveSum(__popc(bits), found);
+            unsigned at, found;
+            WarpScan(scan_).ExclusiveSum(static_cast<unsigned>(__popc(bits)), at, found);
             if (bits && !params_.may_overflow)
                 updateReference<FULL_UNITS>(params_, unit, cur, ref, bits);
             const uint32_t d[4] = {__vsub4(cur.x, ref.x), __vsub4(cur.y, ref.y), __vsub4(cur.z, ref.z),
@@ -167,8 +157,8 @@ class WarpEncoder {
         const unsigned slot = (head_ + lane_) % 64;
         const uint32_t record = lane_ < n ? queue_.unit[slot] : 0;
         const unsigned bits = record & 0xffff;
-        unsigned found;
-        const unsigned rank = exclusiveSum(__popc(bits), found);
+        unsigned rank, found;
+        WarpScan(scan_).ExclusiveSum(static_cast<unsigned>(__popc(bits)), rank, found);
         if (staged_ + found > tuning::ENCODE_STAGED) {
             spill_from_ = __shfl_sync(cusi::FULL_WARP, record, 0) >> 16;
             counted_ = found;
@@ -209,6 +199,7 @@ class WarpEncoder {
     const EncodeParams &params_;
     const unsigned lane_ = threadIdx.x % 32;
     const unsigned begin_, groups_, run_; // first group, number of groups, first unit
+    WarpScan::TempStorage scan_;
     Queue &queue_;
     uint32_t *const entries_;
     const unsigned end_;                // units in the run

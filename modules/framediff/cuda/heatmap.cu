@@ -81,33 +81,6 @@ struct Noise {
     __device__ uint32_t operator()(const uint32_t *, unsigned d) const { return d > threshold ? 0xff0000u : 0u; }
 };
 
-// A thread's share of the color table. `load` reads constants only, so it may run before the previous kernel has finished.
-template<class Colors>
-class ColorTable {
-  public:
-    __device__ __forceinline__ void load(const Colors &colors) {
-        if constexpr (Colors::TABLE)
-#pragma unroll
-            for (int i = 0; i < ENTRIES; ++i)
-                entries_[i] = colors.entry(index(i));
-    }
-    __device__ __forceinline__ void store(uint32_t *table) const {
-        if constexpr (Colors::TABLE) {
-#pragma unroll
-            for (int i = 0; i < ENTRIES; ++i)
-                table[index(i)] = entries_[i];
-            __syncthreads();
-        }
-    }
-
-  private:
-    static constexpr int ENTRIES = cusi::divUp(int{FRAMEDIFF_LEVELS}, tuning::THREADS);
-    static __device__ __forceinline__ int index(int i) {
-        return min(static_cast<int>(threadIdx.x) + i * tuning::THREADS, int{FRAMEDIFF_LEVELS} - 1);
-    }
-    uint32_t entries_[ENTRIES];
-};
-
 // ---- The kernel ------------------------------------------------------------------------------------------------------
 
 // Sums the byte differences of each of four pixels.
@@ -191,8 +164,16 @@ __global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER
     __shared__ uint32_t table[Colors::TABLE ? FRAMEDIFF_LEVELS : 1];
     __shared__ uint4 staged[WARPS][VECTORS];
 
-    ColorTable<Colors> entries;
-    entries.load(colors);
+    // A thread's share of the table. It depends on no other kernel, so it is loaded before the previous one has finished.
+    constexpr int ENTRIES = Colors::TABLE ? cusi::divUp(int{FRAMEDIFF_LEVELS}, tuning::THREADS) : 0;
+    [[maybe_unused]] uint32_t entries[ENTRIES + 1];
+    const auto index = [](int i) {
+        return min(static_cast<int>(threadIdx.x) + i * tuning::THREADS, int{FRAMEDIFF_LEVELS} - 1);
+    };
+    if constexpr (Colors::TABLE)
+#pragma unroll
+        for (int i = 0; i < ENTRIES; ++i)
+            entries[i] = colors.entry(index(i));
     cusi::startInOrder();
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
@@ -211,7 +192,12 @@ __global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER
     framediff::loadTiles<CN, ALIGNED>(params.prev + static_cast<long long>(y * params.prev_step) + x * CN,
                                       params.cur + static_cast<long long>(y * params.cur_step) + x * CN, begin, end, lane,
                                       mine, a, b);
-    entries.store(table);
+    if constexpr (Colors::TABLE) {
+#pragma unroll
+        for (int i = 0; i < ENTRIES; ++i)
+            table[index(i)] = entries[i];
+        __syncthreads();
+    }
 
     uint32_t *const words = reinterpret_cast<uint32_t *>(mine);
     unsigned d[4][4];
