@@ -38,9 +38,16 @@ void *cusi_hostAllocate(size_t bytes);
 static inline int cusi_maxThreads(void) {
     return omp_get_max_threads();
 }
+/* In a team; 0 is the thread that called. */
+static inline int cusi_threadNumber(void) {
+    return omp_get_thread_num();
+}
 #else
 static inline int cusi_maxThreads(void) {
     return 1;
+}
+static inline int cusi_threadNumber(void) {
+    return 0;
 }
 #endif
 

@@ -80,11 +80,7 @@ static size_t compressBlocks(LiveCompressor *compressor, const uint8_t *raw, siz
         const size_t start = i < mask_blocks ? i * BLOCK_BYTES : mask_bytes + (i - mask_blocks) * BLOCK_BYTES;
         const size_t end = i < mask_blocks ? mask_bytes : bytes;
         const size_t n = end - start < BLOCK_BYTES ? end - start : BLOCK_BYTES;
-#ifdef _OPENMP
-        ZSTD_CCtx *const context = compressor->contexts[omp_get_thread_num()];
-#else
-        ZSTD_CCtx *const context = compressor->contexts[0];
-#endif
+        ZSTD_CCtx *const context = compressor->contexts[cusi_threadNumber()];
         const size_t size =
             ZSTD_compress2(context, compressor->scratch + i * compressor->bound, compressor->bound, raw + start, n);
         compressor->sizes[i] = ZSTD_isError(size) ? SIZE_MAX / 2 : size;

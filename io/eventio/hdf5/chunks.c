@@ -1,6 +1,7 @@
 /* Reads a range of events from an HDF5 recording. The calling thread fetches chunks as they are stored (H5Dread_chunk)
  * while all threads decode fetched ones, straight into the caller's arrays. */
 #include "check.h"
+#include "host.h"
 #ifdef CUSI_WITH_HDF5
 #include "eventio/hdf5/columns.h"
 
@@ -148,8 +149,8 @@ cusStatus eventio_readColumns(Hdf5Reader *h, uint64_t first, size_t n, uint8_t *
         used = 0;
 #pragma omp parallel num_threads(h->threads) if (n >= PARALLEL_EVENTS)
         {
-#pragma omp single nowait
-            used = fetchJobs(h, &range, &queue);
+            if (cusi_threadNumber() == 0) /* the caller's thread, whose error message it is; `omp master` is deprecated */
+                used = fetchJobs(h, &range, &queue);
             runJobs(h, &queue, out);
         }
         collectJobs(h, &range, used);

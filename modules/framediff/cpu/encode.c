@@ -433,11 +433,7 @@ cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     Progress progress = {0};
 #pragma omp parallel num_threads(threads)
     {
-#ifdef _OPENMP
-        const Scratch scratch = scratchOf(encoder, omp_get_thread_num());
-#else
-        const Scratch scratch = scratchOf(encoder, 0);
-#endif
+        const Scratch scratch = scratchOf(encoder, cusi_threadNumber());
         encodeChunks(&plan, &progress, &scratch);
     }
     *(uint32_t *)diff->count.data = (uint32_t)progress.total;
