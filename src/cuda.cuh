@@ -92,13 +92,23 @@ inline bool isAligned(const cusMat &mat, size_t bytes) {
 
 #ifdef __CUDACC__
 
-// The first line of a kernel started by launchOverlapped(): lets the next kernel's blocks be scheduled, and waits until all
-// work queued before this kernel is complete and visible.
-__device__ inline void startInOrder() {
+// In kernels started by launchOverlapped(). CUDA 11.8 has the instructions, but not the functions of CUDA 12 for them.
+// Lets the next kernel's blocks be scheduled.
+__device__ inline void letNextKernelStart() {
 #if __CUDA_ARCH__ >= 900
-    cudaTriggerProgrammaticLaunchCompletion();
-    cudaGridDependencySynchronize();
+    asm volatile("griddepcontrol.launch_dependents;");
 #endif
+}
+// Waits until all work queued before this kernel is complete and visible.
+__device__ inline void waitForEarlierWork() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The first line of most such kernels.
+__device__ inline void startInOrder() {
+    letNextKernelStart();
+    waitForEarlierWork();
 }
 
 #endif // __CUDACC__

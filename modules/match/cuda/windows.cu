@@ -142,12 +142,10 @@ template<class T, int CN, int PIXELS, class Sum, bool S1, bool S2>
 __global__ void __launch_bounds__(COLS / PIXELS * STRIPS)
     verticalKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
                    const __grid_constant__ Windows windows) {
-#if __CUDA_ARCH__ >= 900
     // The reverse order of startInOrder(): rowsFftKernel, which does not wait for this kernel, must not start before all
     // earlier work has finished.
-    cudaGridDependencySynchronize();
-    cudaTriggerProgrammaticLaunchCompletion();
-#endif
+    cusi::waitForEarlierWork();
+    cusi::letNextKernelStart();
     using Work = Vertical<T, CN, PIXELS, Sum, S1, S2>;
     __shared__ typename Work::Chunks chunks;
     const int column = threadIdx.x % Work::ACROSS, strip = threadIdx.x / Work::ACROSS;

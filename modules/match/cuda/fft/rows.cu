@@ -82,10 +82,8 @@ __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
                   const __grid_constant__ BlockFft fft, const __grid_constant__ Energy energy, bool beside_vertical) {
     if (!beside_vertical)
         cusi::startInOrder();
-#if __CUDA_ARCH__ >= 900
     else // verticalKernel started this kernel after all earlier work had finished
-        cudaTriggerProgrammaticLaunchCompletion();
-#endif
+        cusi::letNextKernelStart();
     const fft::Plan &plan = fft.rows;
     const int y0 = blockIdx.x * BAND, p = blockIdx.y;
     const int y = y0 + 2 * fft::signalIndex();
@@ -103,10 +101,8 @@ __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
     if (threadIdx.x == 0)
         energy.parts[static_cast<size_t>(p) * energy.part_count + blockIdx.x] = sum;
     storeSpectra(fft, plan, fft.spectra + static_cast<size_t>(p) * fft.tiles * fft.spectrum_pitch + y0);
-#if __CUDA_ARCH__ >= 900
     if (beside_vertical) // the next kernel waits for this one only, which therefore waits for verticalKernel
-        cudaGridDependencySynchronize();
-#endif
+        cusi::waitForEarlierWork();
 }
 
 } // namespace
