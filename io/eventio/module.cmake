@@ -2,7 +2,6 @@
 # memory of known size. All optional.
 if(CUSIGHT_HDF5)
     set(HDF5_PREFER_PARALLEL OFF)
-    set(HDF5_NO_FIND_PACKAGE_CONFIG_FILE ON) # the files of libraries, which the static package names; HDF5 2 gives targets
     find_package(HDF5 QUIET COMPONENTS C)
     find_path(BLOSC_INCLUDE_DIR blosc.h)
     find_library(BLOSC_LIBRARY blosc)
@@ -11,6 +10,16 @@ endif()
 if(HDF5_FOUND AND HDF5_VERSION VERSION_GREATER_EQUAL ${CUSIGHT_LEAST_HDF5})
     target_compile_definitions(cusight_objects PRIVATE CUSI_WITH_HDF5=1 H5_USE_110_API=1)
     target_include_directories(cusight_objects SYSTEM PRIVATE ${HDF5_C_INCLUDE_DIRS})
+    # The installed static library names files, which any project can link; HDF5 2 gives targets.
+    foreach(library IN LISTS HDF5_C_LIBRARIES)
+        if(TARGET ${library})
+            get_target_property(configuration ${library} IMPORTED_CONFIGURATIONS)
+            list(GET configuration 0 configuration)
+            get_target_property(location ${library} IMPORTED_LOCATION_${configuration})
+            string(REGEX REPLACE "\\.so\\..*$" ".so" location ${location}) # the development package's link
+            list(TRANSFORM HDF5_C_LIBRARIES REPLACE "^${library}$" "${location}")
+        endif()
+    endforeach()
     # Not what libhdf5 itself needs (curl, crypto, ...), which CMake lists too.
     set(hdf5_libraries ${HDF5_C_LIBRARIES})
     list(FILTER hdf5_libraries INCLUDE REGEX "hdf5[^/]*\\.so$")
