@@ -71,7 +71,7 @@ template<class Pixel, class SumTable, class SquareTable, class Tile>
 __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     integralKernel(const SlabParams slab, const SumTable sum_table, const SquareTable square_table) {
     constexpr bool BOTH = EXISTS<SumTable> && EXISTS<SquareTable>;
-    constexpr unsigned FIRST_ROW_WARP = (BOTH ? 2 : 1) * Tile::WARPS_X;
+    constexpr unsigned FIRST_ROW_WARP = FIRST_ROW_WARP_OF<Pixel, Tile, BOTH>;
     using Sums = TableTile<Pixel, false, SumTable, Tile, BOTH>;
     using Squares = TableTile<Pixel, true, SquareTable, Tile, BOTH>;
     __shared__ alignas(16) Pixels4<Pixel> shared_pixels[Tile::WARPS * Tile::WARP_ROWS][32];

@@ -83,12 +83,11 @@ __device__ inline void copyPixels16(void *to, const void *from) {
 // warps share some words, so L1 may keep them; L2 need not.
 __device__ __forceinline__ uint32_t loadPixelWord(const unsigned char *p, bool is_read) {
 #if __CUDA_ARCH__ >= 800
-    uint32_t word;
+    uint32_t word = 0;
     asm volatile("{\n\t.reg .pred is_read;\n\t"
                  "setp.ne.u32 is_read, %3, 0;\n\t"
-                 "mov.u32 %0, 0;\n\t"
                  "@is_read ld.global.nc.L2::cache_hint.u32 %0, [%1], %2;\n\t}"
-                 : "=&r"(word)
+                 : "+r"(word)
                  : "l"(p), "l"(policyEvictFirst()), "r"(static_cast<uint32_t>(is_read)));
     return word;
 #else

@@ -13,6 +13,11 @@
 
 namespace cusi::integral {
 
+// The first warp that looks back along the rows; those before look back along the columns. How many there are decides the order in
+// which floats are added, which must not depend on which tables are requested.
+template<class Pixel, class Tile, bool BOTH>
+constexpr unsigned FIRST_ROW_WARP_OF = (BOTH || std::is_same_v<Pixel, float> ? 2 : 1) * Tile::WARPS_X;
+
 // A block's work on one table, up to the writing. BOTH: there are two tables, and different warps look back along their
 // columns. All warps that are left look back along the rows.
 template<class Pixel, bool SQUARES, class T, class Tile, bool BOTH>
@@ -20,7 +25,7 @@ struct TableTile {
     using Acc = typename T::Acc;
     using Sum = typename Pixels4<Pixel>::Sum;
     using Scan = RowScan<Pixel, SQUARES, Tile::WARP_ROWS>;
-    static constexpr unsigned COLUMN_WARP_Y = BOTH && SQUARES, FIRST_ROW_WARP = (BOTH ? 2 : 1) * Tile::WARPS_X,
+    static constexpr unsigned COLUMN_WARP_Y = BOTH && SQUARES, FIRST_ROW_WARP = FIRST_ROW_WARP_OF<Pixel, Tile, BOTH>,
                               ROW_WARPS = Tile::WARPS - FIRST_ROW_WARP, CORNER_WARP = FIRST_ROW_WARP + COLUMN_WARP_Y;
     // A thread of the row warps has N neighboring rows; PARTS threads share their look-back.
     static constexpr unsigned N = std::is_same_v<Sum, uint32_t> ? 2 : 1, PARTS = 32 * ROW_WARPS * N / Tile::HEIGHT;

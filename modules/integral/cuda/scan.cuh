@@ -43,13 +43,27 @@ struct ColumnSums<unsigned char, false> {
 
 // ---- Sums over the lanes --------------------------------------------------------------------------------------------
 
-// The sum over the lanes before this one. CUB's shuffles need no storage.
+// The sum over the lanes before this one. CUB's shuffles need no storage. For doubles its scan has selects that make integral images of
+// floats 6 % slower.
 template<class Sum>
 __device__ __forceinline__ Sum exclusiveSum(Sum v) {
-    typename cub::WarpScan<Sum>::TempStorage none;
-    Sum sum;
-    cub::WarpScan<Sum>(none).ExclusiveSum(v, sum);
-    return sum;
+    if constexpr (std::is_same_v<Sum, double>) {
+        const unsigned lane = threadIdx.x % 32;
+        Sum sum = v;
+#pragma unroll
+        for (unsigned d = 1; d < 32; d *= 2) {
+            const Sum before = __shfl_up_sync(FULL_WARP, sum, d);
+            if (lane >= d)
+                sum += before;
+        }
+        sum = __shfl_up_sync(FULL_WARP, sum, 1);
+        return lane ? sum : 0;
+    } else {
+        typename cub::WarpScan<Sum>::TempStorage none;
+        Sum sum;
+        cub::WarpScan<Sum>(none).ExclusiveSum(v, sum);
+        return sum;
+    }
 }
 
 // The sum over the warp, valid in lane 0 only.
