@@ -14,14 +14,6 @@ typedef struct HostState {
     uint64_t skipped;
 } HostState;
 
-static int threadNumber(void) {
-#ifdef _OPENMP
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
-}
-
 /* ---- One band of one frame ------------------------------------------------------------------------------------------- */
 
 typedef struct Band {
@@ -217,7 +209,7 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
                        .count = (uint32_t)(windows[w].last - first)},
             .row0 = row0,
             .rows = rows * (part + 1) / bands - row0,
-            .scratch = state->scratch[threadNumber()],
+            .scratch = state->scratch[cusi_threadNumber()],
             .frames = frames,
             .top = w * rows,
         };

@@ -1,7 +1,6 @@
 // The encoder's kernel for frames of which much changes: each block takes one short tile, keeps it in registers while it learns
 // how many entries precede it (decoupled look-back), and writes the tile's list as one piece. Nothing is read twice, and some
 // blocks read while others write. docs/internals/framediff.md says when it is chosen and what limits it.
-#include "framediff/cuda/lookback.cuh"
 #include "framediff/cuda/units.cuh"
 
 #include <cub/block/block_scan.cuh>

@@ -5,7 +5,6 @@
 // that every lane has work; their bytes become entries in shared memory. Warps wait for each other only at the end of their
 // runs, where blocks learn by decoupled look-back how many entries precede theirs, and write them out in order.
 #include "device.h"
-#include "framediff/cuda/lookback.cuh"
 #include "framediff/cuda/units.cuh"
 
 #include <cub/warp/warp_scan.cuh>

@@ -185,35 +185,45 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
         }
     }
 
+    static constexpr unsigned GROUP = 4; // rows that are staged in turn
+
     // valid_rows rows of valid_cols entries, at any address. The loop is not unrolled: addresses of all rows, computed
     // early, would take the registers.
     __device__ void storeStagedRows(PixelRows<Pixel> pixels, unsigned valid_rows, unsigned valid_cols,
                                     StagedRow<Entry> *stage) {
-        constexpr unsigned N = STAGED_ROWS<Entry>, GROUP = 4;
-        static_assert(N > 0 && GROUP % N == 0 && ROWS % GROUP == 0, "");
-        Scan prefixes = scan;
+        if constexpr (ROWS == GROUP) {
+            storeStagedGroup(pixels, scan, 0, valid_rows, valid_cols, stage);
+        } else {
+            Scan prefixes = scan;
 #pragma unroll 1
-        for (unsigned group = 0; group < min(ROWS, valid_rows); group += GROUP) {
-#pragma unroll
-            for (unsigned first = 0; first < GROUP; first += N) {
-                Entry *rows[N]; // the warp's first entries
-#pragma unroll
-                for (unsigned j = 0; j < N; ++j) {
-                    const unsigned k = first + j;
-                    advance(pixels, prefixes, startsOf(group + k).v[k % 4], k);
-                    const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]),
-                                          toEntry(entries[3])};
-                    stage[j].put(out, at.lane);
-                    rows[j] = row + (x - 4 * at.lane);
-                }
-                __syncwarp();
-#pragma unroll
-                for (unsigned j = 0; j < N; ++j)
-                    stage[j].write(rows[j], group + first + j < valid_rows ? valid_cols : 0, at.lane);
-                __syncwarp(); // the next rows take the place of these
+            for (unsigned group = 0; group < min(ROWS, valid_rows); group += GROUP) {
+                storeStagedGroup(pixels, prefixes, group, valid_rows, valid_cols, stage);
+                prefixes.template drop<GROUP>();
+                pixels.first_row += 32 * GROUP;
             }
-            prefixes.template drop<GROUP>();
-            pixels.first_row += 32 * GROUP;
+        }
+    }
+    // Rows `group` and on; pixels and prefixes begin with them.
+    __device__ __forceinline__ void storeStagedGroup(const PixelRows<Pixel> &pixels, const Scan &prefixes, unsigned group,
+                                                     unsigned valid_rows, unsigned valid_cols, StagedRow<Entry> *stage) {
+        constexpr unsigned N = STAGED_ROWS<Entry>;
+        static_assert(N > 0 && GROUP % N == 0 && ROWS % GROUP == 0, "");
+#pragma unroll
+        for (unsigned first = 0; first < GROUP; first += N) {
+            Entry *rows[N]; // the warp's first entries
+#pragma unroll
+            for (unsigned j = 0; j < N; ++j) {
+                const unsigned k = first + j;
+                advance(pixels, prefixes, startsOf(group + k).v[k % 4], k);
+                const Entry out[4] = {toEntry(entries[0]), toEntry(entries[1]), toEntry(entries[2]), toEntry(entries[3])};
+                stage[j].put(out, at.lane);
+                rows[j] = row + (x - 4 * at.lane);
+            }
+            __syncwarp();
+#pragma unroll
+            for (unsigned j = 0; j < N; ++j)
+                stage[j].write(rows[j], group + first + j < valid_rows ? valid_cols : 0, at.lane);
+            __syncwarp(); // the next rows take the place of these
         }
     }
 

@@ -1,10 +1,9 @@
 /* Exact scores: of single windows, and of all positions at once where more may be the best than one would compute window by window.
  * That pass repeats the correlation of every block in double. Of integer pixels (8-bit ones, or floats that are integers)
  * correlations are integers, and a transform in double is off by far less than 0.5, so rounding makes them exact. */
-#include "match/cpu/exact.h"
+#include "match/cpu/state.h"
 
 #include "check.h"
-#include "match/cpu/sums.h"
 
 #include <string.h>
 

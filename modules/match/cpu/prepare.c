@@ -1,7 +1,6 @@
 /* Choice of block and FFT sizes, allocation, template spectra. */
 #include "check.h"
-#include "match/cpu/exact.h"
-#include "match/cpu/sums.h"
+#include "match/cpu/state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Runs a frame in overlapping blocks, and inspects its matches. */
 #include "check.h"
-#include "match/cpu/sums.h"
+#include "match/cpu/state.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Correlation by FFT or directly, and the score ranges of one block. */
-#include "match/cpu/exact.h"
-#include "match/cpu/sums.h"
+#include "match/cpu/state.h"
 
 #include <string.h>
 

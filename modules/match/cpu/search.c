@@ -1,7 +1,7 @@
 /* The best positions of a score map. The search keeps the least ends of the ranges of each tile, and its best exact cost. An exact
  * cost is computed once, however many matches are wanted. Where candidates would cost more one by one than all positions together,
  * all are computed at once. */
-#include "match/cpu/exact.h"
+#include "match/cpu/state.h"
 
 typedef struct Search {
     const MatchModel *m;

@@ -79,11 +79,7 @@ static inline int match_threadsFor(const MatchHost *host, double operations) {
 }
 
 static inline size_t match_thisThread(void) {
-#ifdef _OPENMP
-    return (size_t)omp_get_thread_num();
-#else
-    return 0;
-#endif
+    return (size_t)cusi_threadNumber();
 }
 
 /* scores.c: scores and ranges of one block for all templates. scores: NULL or the score maps. */
@@ -93,5 +89,43 @@ void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, 
 /* search.c: the results of template k become "no match"; become its matches, from its ranges. */
 void match_clearMatches(const cusMatcher *matcher, int k);
 void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k);
+
+/* ---- exact.c: exact scores */
+
+/* The score of one window, from the pixels. */
+double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x);
+
+/* How many nanoseconds match_exactScore takes. */
+double match_windowNs(const MatchModel *m);
+
+/* Prepares the exact pass. sums: those of all templates. */
+cusStatus match_prepareExact(const MatchModel *m, MatchHost *host, const void *templates, const MatchTemplate *sums);
+
+/* The spectrum, unscaled, of plane p of template k. */
+void match_transformTemplate(const MatchModel *m, const MatchHost *host, int k, int p, double *spectrum);
+
+/* host->costs becomes the costs of all positions of template k: exact if pixels are integers (bytes, or floats that are), otherwise
+ * from correlations and window sums in double. */
+void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, int k);
+
+/* ---- sums.c: planes and sums of frames and templates */
+
+/* sum and square grow by those of n bytes, `stride` apart (1 or 3). */
+void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square);
+
+/* Element x of the squares plane of a masked SQDIFF. */
+double match_squarePlane(const MatchModel *m, const void *row, size_t x);
+
+/* Plane p of a template at a pixel: see MatchModel. */
+double match_templatePlane(const MatchModel *m, const MatchHost *host, const char *pixels, int p, size_t pixel);
+
+/* What the shift takes from a masked correlation: a constant of the template. */
+double match_maskedConstant(const MatchModel *m, const MatchTemplate *t, const MatchHost *host);
+
+/* Sums of squares of the frame's shifted planes. */
+void match_frameEnergy(const MatchModel *m, const cusMat *frame, int threads, double *energy);
+
+/* Fills host->s1 and s2 for the windows of a block, as far as the method needs them. */
+void match_windowSums(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block);
 
 #endif

@@ -1,5 +1,5 @@
 /* Planes of frame and templates, energy of the frame, and sums over the windows of a block. */
-#include "match/cpu/sums.h"
+#include "match/cpu/state.h"
 
 #include <string.h>
 

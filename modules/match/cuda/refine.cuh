@@ -3,14 +3,59 @@
 #ifndef CUSI_MATCH_CUDA_REFINE_CUH
 #define CUSI_MATCH_CUDA_REFINE_CUH
 
-#include "match/cuda/best.cuh"
 #include "match/cuda/windows.cuh"
 
 namespace match {
 
 constexpr int REFINE_THREADS = 384, REFINE_WARPS = REFINE_THREADS / 32; // of a block
-constexpr int MAX_TILES = 256; // listed; with more tiles or MAX_CANDIDATES each block searches its tiles
+constexpr int MAX_TILES = 256; // listed; with more tiles, or more than MAX_CANDIDATES positions, the list overflows
 constexpr int ITEMS = 16;      // tiles or positions that a thread examines at a time
+
+// ---- The better one of candidates, and the result that follows from it
+
+__device__ __forceinline__ Candidate noCandidate() {
+    return {INFINITY, ~0ull};
+}
+__device__ inline bool isBetter(const Candidate &a, const Candidate &b) {
+    return a.cost < b.cost || (a.cost == b.cost && a.position < b.position);
+}
+
+// The best of a block of COUNT warps, valid in thread 0 only.
+template<int COUNT = WARPS>
+__device__ Candidate blockBestToFirst(Candidate best) {
+    __shared__ Candidate warps[COUNT];
+    for (int d = 16; d; d /= 2) {
+        const Candidate other = {__shfl_down_sync(cusi::FULL_WARP, best.cost, d),
+                                 __shfl_down_sync(cusi::FULL_WARP, best.position, d)};
+        if (isBetter(other, best))
+            best = other;
+    }
+    __syncthreads();
+    if (threadIdx.x % 32 == 0)
+        warps[threadIdx.x / 32] = best;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        for (int w = 1; w < COUNT; ++w)
+            if (isBetter(warps[w], best))
+                best = warps[w];
+    return best;
+}
+
+// The match that follows from the best position. ranges: the template's map, whose midpoints give offsets to fractions of a pixel.
+__device__ __forceinline__ cusMatch matchOf(const MatchModel &m, const MatchRange *ranges, const Candidate &best) {
+    cusMatch match = {-1, -1, NAN, 0, 0, 0, -1};
+    if (best.position == ~0ull || !(best.cost <= m.limit_cost))
+        return match;
+    match.x = static_cast<int>(best.position % m.ocols);
+    match.y = static_cast<int>(best.position / m.ocols);
+    match.score = match_smallestIsBest(m.method) ? best.cost : 0 - best.cost;
+    const MatchRange *at = ranges + best.position;
+    if (m.subpixel && match.x > 0 && match.x + 1 < m.ocols)
+        match.dx = match_vertex(match_middle(at[-1]), match_middle(*at), match_middle(at[1]));
+    if (m.subpixel && match.y > 0 && match.y + 1 < m.orows)
+        match.dy = match_vertex(match_middle(*(at - m.ocols)), match_middle(*at), match_middle(at[m.ocols]));
+    return match;
+}
 
 // ---- Exact sums and costs of single windows, from the pixels
 

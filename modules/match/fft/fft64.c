@@ -24,3 +24,11 @@ void match_fft_roundSpectrum(const MatchFft64 *wide, const double *from, double 
         }
     }
 }
+
+/* ---- Vectors of 16 bytes, which every processor has: SSE2, NEON */
+
+#define MATCH_FFT_DOUBLE
+#define MATCH_FFT_LANES 2
+#define MATCH_FFT_TABLE match_fft64_base
+#define MATCH_FFT_LABEL "16-byte vectors"
+#include "match/fft/kernels.h"

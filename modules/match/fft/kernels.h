@@ -1,8 +1,23 @@
 /* The host's FFT for one element type and vector length: included with MATCH_FFT_LANES defined as 2, 4, 8 or 16, and for double with
- * MATCH_FFT_DOUBLE. C and C++. Multiply-adds are not contracted, so all vector lengths give the same bits. */
+ * MATCH_FFT_DOUBLE. MATCH_FFT_TARGET: an instruction set of x86-64 to compile for. MATCH_FFT_TABLE: the table of kernels to define,
+ * under the name MATCH_FFT_LABEL. C and C++. Multiply-adds are not contracted, so all vector lengths give the same bits. */
 #include "match/fft/fft.h"
 
 #include <string.h>
+
+#if !defined(MATCH_FFT_TARGET) || (defined(__x86_64__) && defined(__GNUC__))
+
+#ifdef MATCH_FFT_TARGET
+#define MATCH_FFT_PRAGMA(x) _Pragma(#x)
+#ifdef __clang__
+#define MATCH_FFT_PUSH(features) \
+    MATCH_FFT_PRAGMA(clang attribute push(__attribute__((target(features))), apply_to = function))
+MATCH_FFT_PUSH(MATCH_FFT_TARGET)
+#else
+#define MATCH_FFT_PUSH(features) MATCH_FFT_PRAGMA(GCC push_options) MATCH_FFT_PRAGMA(GCC target(features))
+MATCH_FFT_PUSH(MATCH_FFT_TARGET)
+#endif
+#endif
 
 #define LANES  MATCH_FFT_LANES
 #define INLINE static inline __attribute__((always_inline))
@@ -429,3 +444,22 @@ KERNEL void inverseRows(const MatchFftLine *half, const Real *split, const Real 
     inversePart(half, 0, x, (size_t)half->n);
     storeRows((const Lanes *)(const void *)work, count, 2 * (size_t)half->n, plane);
 }
+
+#ifdef MATCH_FFT_TABLE
+#ifdef MATCH_FFT_DOUBLE
+const MatchFftKernels64
+#else
+const MatchFftKernels
+#endif
+    MATCH_FFT_TABLE = {MATCH_FFT_LABEL, LANES, forwardRows, forwardColumns, correlate, inverseColumns, inverseRows};
+#endif
+
+#ifdef MATCH_FFT_TARGET
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+
+#endif

@@ -129,7 +129,7 @@ static void correlatePanel(const Fft *fft, size_t i, const Real *a, const Real *
     }
 }
 
-static void inverseRows(Fft *fft, const Real *spectrum, Real *plane, size_t y) {
+static void inverseGroup(Fft *fft, const Real *spectrum, Real *plane, size_t y) {
     const size_t lanes = fft->kernels->lanes, wanted = (size_t)fft->wanted;
     fft->kernels->inverseRows(&fft->half, fft->split, spectrum + y * 2 * lanes, groupRows(fft, y, wanted),
                               (size_t)fft->rows, plane + y * (size_t)fft->cols, threadWork(fft));
@@ -149,6 +149,6 @@ void MATCH_FFT_NAME(correlateAll)(Fft *fft, const Real *a, const Real *b, int pl
         }
 #pragma omp for schedule(static)
         for (size_t y = 0; y < wanted; y += lanes)
-            inverseRows(fft, product, plane, y);
+            inverseGroup(fft, product, plane, y);
     }
 }

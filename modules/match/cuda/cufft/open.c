@@ -1,5 +1,5 @@
 /* cuFFT, opened when the first transform is planned: a program that never matches by FFT on the device starts and runs on a
- * machine without libcufft or without a driver. module.cmake has the kernels' calls to cuFFT compiled as calls to the
+ * machine without libcufft or without a driver. cmake/cufft.cmake has the kernels' calls to cuFFT compiled as calls to the
  * functions below, so the library defines no name of cuFFT's own. */
 #ifdef CUSI_WITH_CUDA
 #include <cufft.h>

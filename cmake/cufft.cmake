@@ -1,4 +1,4 @@
-# On the device, cuFFT transforms large frames and, once, the templates. cuda/cufft/open.c opens it when it is first needed, so
+# On the device, cuFFT transforms large frames and, once, the templates. modules/match/cuda/cufft/open.c opens it when it is first needed, so
 # the library does not depend on it: the kernels' calls get the names defined there. (The static cuFFT adds over 100 MB.)
 # Scores must be the same bit for bit on both backends, so multiply-adds are not contracted; the device's own transforms call
 # fmaf.
