@@ -17,6 +17,7 @@ enum { TUNING_MAX_SPLIT = 64 };
 static double chooseBlocks(const MatchModel *m, MatchHost *host) {
     const double stages = TUNING_STAGE_NS * (3 * m->planes + 3 * m->count + 1);
     double best = INFINITY;
+    host->block_rows = m->orows, host->block_cols = m->ocols; /* the first case below is this one */
     for (int ny = 1; ny <= TUNING_MAX_SPLIT && ny <= m->orows; ++ny) {
         const int block_rows = (m->orows + ny - 1) / ny, rows = match_fft_goodSize(block_rows + m->h - 1);
         for (int nx = 1; nx <= TUNING_MAX_SPLIT && nx <= m->ocols; ++nx) {

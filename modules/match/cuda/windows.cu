@@ -6,7 +6,8 @@ namespace match {
 
 namespace {
 
-constexpr int COLS = 8, STRIPS = 64, UNROLL = 8; // a block's share; measured: more columns or fewer strips leave memory idle
+constexpr int COLS = 8, STRIPS = 64,
+              UNROLL = 8; // a block's share; measured: more columns or fewer strips leave memory idle
 
 // A block handles COLS columns. Its threads first sum up a chunk of rows each; from the chunks each thread makes the sum of
 // the first window of its strip of the map, which it then moves down. The second reading of the rows hits the L1 cache.
