@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* "8UC3"; valid until the thread's eighth next call. */
+/* Returns "8UC3", for example; valid until the thread's eighth next call. */
 const char *cusi_typeName(int type);
 
 /* The argument `space` is CUS_HOST or CUS_DEVICE. */

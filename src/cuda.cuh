@@ -92,8 +92,7 @@ inline bool isAligned(const cusMat &mat, size_t bytes) {
 
 #ifdef __CUDACC__
 
-// In kernels started by launchOverlapped(). CUDA 11.8 has the instructions, but not the functions of CUDA 12 for them.
-// Lets the next kernel's blocks be scheduled.
+// For kernels started by launchOverlapped(). CUDA 11.8 has the instructions but lacks CUDA 12's functions for them.
 __device__ inline void letNextKernelStart() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;");

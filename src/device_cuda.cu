@@ -124,7 +124,7 @@ cusStatus cusDeviceCount(int *count) {
     return CUS_OK;
 }
 
-// Checks before CUDA does, which would only say "invalid device ordinal".
+// CUDA would only say "invalid device ordinal".
 static cusStatus checkDevice(const char *function, int device) {
     int count = 0;
     CUS_TRY(cusDeviceCount(&count));

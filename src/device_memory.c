@@ -1,5 +1,5 @@
-/* Device memory: CUDA's, or that of the allocator which the program has given. A block from an allocator is remembered with it,
- * so that it goes back there whatever has been set since. (Without CUDA: device_none.c.) */
+/* Device memory, from CUDA or from the program's allocator. A block is recorded with its allocator, so that it returns
+ * there even if another has been set since. (Without CUDA: device_none.c.) */
 #include "status.h"
 #include "trace.h"
 #include "device.h"
@@ -20,10 +20,10 @@ typedef struct Block {
     cusDeviceAllocator allocator;
 } Block;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below; never held while an allocator runs */
-static cusDeviceAllocator given;                         /* without functions: CUDA's memory */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards all below; never held while an allocator runs */
+static cusDeviceAllocator given;                         /* without functions: use CUDA's memory */
 static Block *blocks[BUCKETS];
-/* Zero as long as no program has given an allocator: nothing has to be locked or looked up. */
+/* Zero until a program sets an allocator; until then nothing is locked or looked up. */
 static atomic_int is_given;
 static atomic_size_t block_count;
 
@@ -40,7 +40,7 @@ static void keep(Block *block) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Takes the block at this address out of the books; NULL if it is CUDA's. */
+/* Removes the block at this address from the table; NULL if it is CUDA's. */
 static Block *takeOut(const void *data) {
     if (atomic_load_explicit(&block_count, memory_order_acquire) == 0)
         return NULL;
@@ -59,11 +59,11 @@ static Block *takeOut(const void *data) {
 
 static void giveBack(Block *block, cusStream stream) {
     block->allocator.deallocate(block->data, block->bytes, block->device, stream, block->allocator.user);
-    (void)cudaGetLastError(); /* the allocator's own errors */
+    (void)cudaGetLastError(); /* drop the allocator's own errors */
     free(block);
 }
 
-/* The status of CUDA's own allocation; without memory, the message says how much was wanted. */
+/* The status of CUDA's own allocation. If memory runs out, the message says how much was requested. */
 static cusStatus allocated(cudaError_t error, const char *function, const char *call, size_t bytes, void **data) {
     if (error == cudaSuccess)
         return CUS_OK;
@@ -126,16 +126,16 @@ cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator) {
     return CUS_OK;
 }
 
-/* Exchanges the thread's mode. In the relaxed one it may allocate although a stream is being captured: an output that a captured
- * call creates is allocated at once and is not part of the graph. */
+/* Exchanges the thread's capture mode. In relaxed mode it may allocate during a capture: an output that a captured call
+ * creates is allocated at once and is not part of the graph. */
 static void exchangeCaptureMode(enum cudaStreamCaptureMode *mode) {
     if (cudaThreadExchangeStreamCaptureMode(mode) != cudaSuccess)
         (void)cudaGetLastError();
 }
 
-/* With `step`, in rows of `bytes`. */
+/* With `step`: in rows of `bytes`. */
 static cusStatus allocate(const char *function, size_t rows, size_t bytes, void **data, size_t *step) {
-    const size_t padded = step ? (bytes + PITCH - 1) / PITCH * PITCH : bytes; /* what CUDA chooses, too */
+    const size_t padded = step ? (bytes + PITCH - 1) / PITCH * PITCH : bytes; /* CUDA's own choice */
     *data = NULL;
     CUSI_REQUIRE(padded >= bytes && padded <= SIZE_MAX / rows, CUS_ERROR_NO_MEMORY,
                  "%s: no device memory for %zu rows of %zu bytes", function, rows, bytes);
@@ -184,7 +184,7 @@ void cusi_deviceFree(void *data) {
         (void)cudaFree(data);
         return;
     }
-    /* As cudaFree does: nobody knows which streams still use the memory. */
+    /* Synchronize like cudaFree: nobody knows which streams still use the memory. */
     const int device = block->device;
     int current = device;
     (void)cudaGetDevice(&current);
@@ -199,7 +199,7 @@ void cusi_deviceFree(void *data) {
 cusStatus cusi_deviceAllocateAsync(const char *function, size_t bytes, void **data, cusStream stream) {
     *data = NULL;
     if (atomic_load_explicit(&is_given, memory_order_acquire)) {
-        /* Memory of a graph must be there whenever it runs: only CUDA can see to that. */
+        /* A graph's memory must exist whenever the graph runs; only CUDA can ensure that. */
         enum cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
         CUS_TRY(cusi_cudaStatus(cudaStreamIsCapturing(stream, &capture), function, "cudaStreamIsCapturing"));
         if (capture == cudaStreamCaptureStatusNone)

@@ -1,8 +1,8 @@
-/* fork(): what a child process must find in order.
+/* fork(): ends libgomp's threads before it.
  *
- * libgomp's threads of the forking thread do not exist in the child, whose next parallel region would wait for them for ever.
- * So they are ended before the fork, if there are any, and each process starts new ones when it next needs them. (Only GCC's
- * runtime: LLVM's resets itself. A thread that forks within a parallel region is beyond help.) */
+ * The child lacks the OpenMP threads of the forking thread, and its next parallel region would wait for them for ever.
+ * Each process starts new ones when it next needs them. (GCC's runtime only: LLVM's resets itself. Nothing helps a
+ * thread that forks within a parallel region.) */
 
 /* status.c refers to it, so that programs which link the static library get this file. */
 extern const char cusi_forkHandler;

@@ -18,13 +18,14 @@ static cusStatus release(CusiGuard *guard, cusStatus status) {
 
 #define TRY_CUDA(function, call) CUS_TRY(cusi_cudaStatus((call), (function), #call))
 
-/* Tells streams apart that exist at the same time: cudaStreamPerThread is another stream in each thread. */
+/* Distinguishes streams that exist at the same time: cudaStreamPerThread is a different stream in each thread. */
 static uint64_t handleOf(cusStream stream) {
     static _Thread_local char here;
     return stream == cudaStreamPerThread ? (uintptr_t)&here : (uintptr_t)stream;
 }
 
-/* An id that no other stream of the program ever has. Not for a stream that is being captured: the query breaks the capture. */
+/* Returns an id that no other stream of the program ever has. Not for a stream under capture: the query breaks the
+ * capture. */
 static cusStatus idOf(const char *function, cusStream stream, uint64_t *id) {
 #if CUDART_VERSION >= 12000
     unsigned long long value = 0;
@@ -64,8 +65,8 @@ static cusStatus captureOf(const char *function, cusStream stream, uint64_t *cap
     return CUS_OK;
 }
 
-/* Records `event` behind all work that was queued on the current device. Where the driver cannot (before CUDA 12.5), waits
- * for that work instead: then any earlier recording of the event serves. */
+/* Records `event` behind all work queued on the current device. Drivers before CUDA 12.5 cannot: then waits for that
+ * work, after which any earlier recording of the event serves. */
 static cusStatus recordAll(const char *function, cudaEvent_t event) {
 #if CUDART_VERSION >= 12050
     enum cudaDriverEntryPointQueryResult found;
@@ -84,7 +85,7 @@ static cusStatus recordAll(const char *function, cudaEvent_t event) {
     return CUS_OK;
 }
 
-/* With one device there is no other whose memory or stream it could be. The number of devices never changes in a process. */
+/* With one device, memory and streams cannot belong to another. The number of devices never changes in a process. */
 static int isOnlyDevice(void) {
     static int known; /* the number, or 0 */
     int count = __atomic_load_n(&known, __ATOMIC_RELAXED);
@@ -98,7 +99,7 @@ static int isOnlyDevice(void) {
     return count == 1;
 }
 
-/* The device of a stream; 0: not known, as before CUDA 12.8. */
+/* Finds the device of a stream. Returns 0 if it is unknown, as before CUDA 12.8. */
 static int findDeviceOf(cusStream stream, int *device) {
 #if CUDART_VERSION >= 12080
     if (cudaStreamGetDevice(stream, device) == cudaSuccess)
@@ -110,7 +111,7 @@ static int findDeviceOf(cusStream stream, int *device) {
 }
 
 cusStatus cusi_checkStream(const char *function, cusSpace space, cusStream stream) {
-    /* As for memory: each thread remembers what has passed. */
+    /* As for memory, each thread remembers what has passed. */
     static _Thread_local struct {
         cusStream stream;
         int device;
@@ -140,7 +141,7 @@ static cusStatus enterDevice(const char *function, const char *object, CusiGuard
                  function, object, guard->device, device);
     CUS_TRY(cusi_checkStream(function, CUS_DEVICE, stream));
     CUS_TRY(captureOf(function, stream, &guard->now_capture));
-    if (guard->now_capture) { /* what is outside the capture is not ordered with what a graph will do */
+    if (guard->now_capture) { /* work outside the capture is not ordered with the graph */
         guard->now = handleOf(stream);
         if (guard->now_capture == guard->capture && guard->now != guard->captured_in)
             TRY_CUDA(function, cudaStreamWaitEvent(stream, guard->captured, 0));
@@ -198,7 +199,7 @@ cusStatus cusi_leave(const char *function, CusiGuard *guard, cusStream stream, c
     if (guard->passed && status == CUS_OK) {
         status = leaveDevice(function, guard, stream);
     } else if (guard->passed && !guard->now_capture && (status == CUS_ERROR_CUDA || status == CUS_ERROR_NO_MEMORY)) {
-        guard->stream = guard->now; /* other errors queue nothing; these may have queued a part */
+        guard->stream = guard->now; /* after these errors part of the work may be queued; after others nothing is */
         guard->calls = CUSI_SETTLED;
     }
     return release(guard, status);
@@ -213,8 +214,8 @@ cusStatus cusi_refuseCapture(const char *function, cusStream stream, const char 
 }
 
 cusStatus cusi_checkDeviceMemory(const char *function, const char *argument, const void *data) {
-    /* A query takes some hundred nanoseconds, so each thread remembers what has passed. If memory is freed and its address
-     * comes back on another device, that device's matrix passes too: an entry can miss misuse, never report what is right. */
+    /* A query takes some hundred nanoseconds, so each thread remembers what has passed. If memory is freed and its
+     * address reused on another device, an entry can miss misuse, but never rejects correct use. */
     static _Thread_local struct {
         const void *data;
         int device;

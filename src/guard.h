@@ -18,7 +18,7 @@ extern "C" {
 
 enum { CUSI_SETTLED = 16 };
 
-/* All zero is the guard of an object on the host. */
+/* All zero for an object on the host. */
 typedef struct CusiGuard {
     int busy;         /* 1 during a call; atomic */
     int device;       /* of an object on a device */
@@ -52,10 +52,11 @@ cusStatus cusi_leave(const char *function, CusiGuard *guard, cusStream stream, c
 /* CUS_ERROR_UNSUPPORTED if `stream` is being captured, with a message that says why: "the call waits for it". */
 cusStatus cusi_refuseCapture(const char *function, cusStream stream, const char *why);
 
-/* `data`, of an argument in CUS_DEVICE, is not memory of another device than the current one. */
+/* Checks that `data`, of an argument in CUS_DEVICE, is not memory of another device than the current one. */
 cusStatus cusi_checkDeviceMemory(const char *function, const char *argument, const void *data);
 
-/* For a call in `space`: `stream` is not one of another device than the current one. cusi_enter() does the same. */
+/* For a call in `space`: checks that `stream` does not belong to another device than the current one. cusi_enter() does
+ * so too. */
 cusStatus cusi_checkStream(const char *function, cusSpace space, cusStream stream);
 
 #ifdef __cplusplus

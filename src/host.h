@@ -38,7 +38,7 @@ void *cusi_hostAllocate(size_t bytes);
 static inline int cusi_maxThreads(void) {
     return omp_get_max_threads();
 }
-/* In a team; 0 is the thread that called. */
+/* Number in the team; 0 is the calling thread. */
 static inline int cusi_threadNumber(void) {
     return omp_get_thread_num();
 }

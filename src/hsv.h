@@ -26,7 +26,7 @@ CUSI_HSV_INLINE int cusi_hsvHueScale(int i) {
     return i ? (int)rint((double)(180 << CUSI_HSV_FRACTION_BITS) / (6.0 * i)) : 0;
 }
 
-/* 1 if the color lies in the range, else 0. Free of branches, so that it vectorizes. */
+/* 1 if the color lies in the range, else 0. Branch-free, so that it vectorizes. */
 CUSI_HSV_INLINE int cusi_hsvInRange(int b, int g, int r, const int *saturation_scale, const int *hue_scale,
                                     const cusHsvRange *range) {
     const int gb = g > b ? g : b, v = r > gb ? r : gb;

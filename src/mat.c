@@ -10,7 +10,7 @@
 
 enum { HOST_ALIGNMENT = 64 };
 
-/* cusMat.pinned: what `owned` is. The last is set by cusMatFromDlpack. */
+/* Values of cusMat.pinned: the kind of memory that `owned` is. cusMatFromDlpack sets TENSOR. */
 enum { MEMORY = 0, PINNED_MEMORY = 1, TENSOR = 2 };
 
 static cusStatus create(const char *function, cusMat *mat, int rows, int cols, int type, cusSpace space, int pinned) {

@@ -9,8 +9,8 @@ namespace cusi {
 
 #ifdef __CUDACC__
 
-// Relaxed, device-wide: for flags and partial results that blocks publish to each other, whose own bits say that they are
-// complete, so that no fence is needed.
+// Relaxed, device-wide accesses to flags and partial results that blocks publish to each other. Bits in the words say that
+// these are complete, so no fence is needed.
 __device__ __forceinline__ unsigned long long loadRelaxed(const unsigned long long *p) {
     unsigned long long v;
     asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
@@ -40,7 +40,7 @@ __device__ __forceinline__ uint64_t policyEvictFirst() {
     return policy;
 }
 
-// Relaxed accesses that ask L2 to keep the line, where it can be asked: for words that many blocks read. Two words at once
+// Relaxed accesses to words that many blocks read: L2 keeps the line where the architecture allows it. Two words at once
 // are two separate atomic accesses.
 __device__ __forceinline__ void storeRelaxedEvictLast(unsigned long long *p, unsigned long long v) {
 #if __CUDA_ARCH__ >= 800
@@ -83,7 +83,7 @@ __device__ __forceinline__ void loadRelaxedEvictLast(const unsigned long long *p
 #endif
 }
 
-// 16 bytes at an aligned address, not kept in any cache.
+// Stores 16 bytes at an aligned address without keeping them in any cache.
 template<class T>
 __device__ __forceinline__ void store16EvictFirst(T *p, const T *v) {
     uint4 w;
@@ -97,7 +97,7 @@ __device__ __forceinline__ void store16EvictFirst(T *p, const T *v) {
 #endif
 }
 
-// 16 bytes from any address. bytes < 16: reads only that many; the rest is 0. `aligned` is uniform over the launch.
+// Loads 16 bytes from any address. bytes < 16: reads only that many; the rest is 0. `aligned` is uniform over the launch.
 __device__ inline uint4 load16(const unsigned char *p, int bytes, bool aligned) {
     if (aligned && bytes >= 16)
         return __ldcs(reinterpret_cast<const uint4 *>(p));
@@ -123,23 +123,24 @@ __device__ __forceinline__ uint4 bytesFrom(const uint4 &low, const uint4 &high, 
                       __funnelshift_r(w[2], w[3], shift), __funnelshift_r(w[3], w[4], shift));
 }
 
-// Loads 16 bytes from an aligned address, or leaves `v` as it is: never a branch, behind which the compiler would wait for the
-// bytes before it issues the next load.
+// Loads 16 bytes from an aligned address, or leaves `v` as it is. No branch: behind one, the compiler waits for the bytes
+// before it issues the next load.
 __device__ __forceinline__ void loadStreamedIf(bool wanted, const void *p, uint4 &v) {
     asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %5, 0; @wanted ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4]; }"
                  : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
                  : "l"(p), "r"(static_cast<unsigned>(wanted)));
 }
 
-// The same of one byte.
+// The same for one byte.
 __device__ __forceinline__ void loadByteIf(bool wanted, const void *p, uint32_t &v) {
     asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %2, 0; @wanted ld.global.u8 %0, [%1]; }"
                  : "+r"(v)
                  : "l"(p), "r"(static_cast<unsigned>(wanted)));
 }
 
-// The bytes [first, last) at an aligned address are moved by vectors where a vector lies in the range. The rest, at most 15 bytes
-// at either end, one byte a lane: its offset, -1 for none. Lanes 0..15 take the first vector, 16..31 the last.
+// Vectors move those of the bytes [first, last) at an aligned address that make up whole vectors. Lanes move the rest, at
+// most 15 bytes at either end, one byte each: returns this lane's offset, or -1. Lanes 0..15 serve the first vector, 16..31
+// the last.
 __host__ __device__ __forceinline__ int edgeByte(int first, int last, unsigned lane) {
     const bool upper = lane >= 16, one_vector = (first & 15) != 0 && (first ^ last) < 16;
     const int at = ((upper ? last : first) & ~15) + static_cast<int>(lane % 16);
@@ -147,7 +148,7 @@ __host__ __device__ __forceinline__ int edgeByte(int first, int last, unsigned l
     return takes && at >= first && at < last ? at : -1;
 }
 
-// The first `bytes` of 16 to any address.
+// Stores the first `bytes` of 16 to any address.
 __device__ inline void store16(unsigned char *p, const uint4 &v, int bytes, bool aligned) {
     if (aligned && bytes >= 16) {
         __stcs(reinterpret_cast<uint4 *>(p), v);

@@ -1,5 +1,5 @@
-/* NVTX ranges of the public functions (CUSI_TRACE in trace.h). Whether a profiler listens is found out by the first range;
- * without one, a range is two calls and a load each. */
+/* NVTX ranges of the public functions (CUSI_TRACE in trace.h). The first range finds out whether a profiler listens.
+ * Without one, a range costs two calls and a load each. */
 #ifdef CUSI_WITH_NVTX
 #include "trace.h"
 

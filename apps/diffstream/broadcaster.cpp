@@ -34,7 +34,7 @@ void Broadcaster::run() {
     finish();
 }
 
-// Says bye to all, and lets those who still read have the rest of their output.
+// Says bye to all viewers, and gives those that still read the rest of their output.
 void Broadcaster::finish() {
     pending_.reset();
     for (Client &c : clients_)
@@ -84,7 +84,7 @@ void Broadcaster::sendFrames() {
     }
 }
 
-// Sends what waits, drops viewers that left or are too slow, and counts the others.
+// Sends waiting output, drops viewers that left or are too slow, and counts the others.
 void Broadcaster::checkClients() {
     int connected = 0;
     forEachClient([&](Client &client) {
@@ -112,7 +112,7 @@ void Broadcaster::forEachClient(F &&work) {
         c = guarded(*c, work) ? std::next(c) : clients_.erase(c);
 }
 
-// False: the connection is over, and the log says why.
+// Returns false when the connection is over; the log says why.
 template<class F>
 bool Broadcaster::guarded(Client &client, F &&work) {
     try {

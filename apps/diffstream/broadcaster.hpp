@@ -26,7 +26,7 @@ struct SenderStats {
     static void add(std::atomic<double> &sum, double value) { sum.store(sum.load() + value); }
 };
 
-// One viewer that has been let in. The peer has all memory that depends on the frame size.
+// One admitted viewer. The peer has all memory that depends on the frame size.
 struct Client {
     std::unique_ptr<Connection> connection;
     cusPeer *peer = nullptr;
@@ -38,7 +38,7 @@ struct Client {
     Client &operator=(const Client &) = delete;
 };
 
-// One thread serves all viewers and never blocks on one of them, nor on the log. A viewer that fails is dropped, with a line in the log.
+// One thread serves all viewers and never blocks on a viewer or the log. A viewer that fails is dropped and logged.
 class Broadcaster {
   public:
     Broadcaster(const SendSettings &settings, cv::Size size, double rate, PackedQueue &packed, cusSender *sender,

@@ -27,12 +27,12 @@ bool stderrAccepts() {
 struct Log::State {
     struct Kind {
         Clock::time_point start; // when the current second began
-        int lines = 0;           // written in it
+        int lines = 0;           // written in this second
         long long more = 0;      // not written
-        std::string text;        // the last of those lines
+        std::string text;        // the last of the lines not written
     };
 
-    // The rest needs the lock.
+    // The functions below need the lock.
     void add(const std::string &text) {
         if (queue.size() < QUEUE)
             queue.push_back(text + "\n");
@@ -43,7 +43,7 @@ struct Log::State {
         if (kind.more > 0)
             add(std::to_string(kind.more) + " more like this: " + kind.text);
     }
-    // Closes the seconds that are over, or all of them.
+    // Closes the seconds that are over, or all.
     void closeKinds(bool all) {
         const auto now = Clock::now();
         for (auto k = kinds.begin(); k != kinds.end();) {
@@ -82,7 +82,7 @@ void writeAll(int file, const std::string &text) {
             pollfd wait = {file, POLLOUT, 0};
             ::poll(&wait, 1, -1);
         } else if (errno != EINTR) {
-            return; // closed; nobody can be told
+            return; // closed; there is nowhere to report it
         }
     }
 }
@@ -135,7 +135,7 @@ Log::~Log() {
     if (done)
         thread_.join();
     else
-        thread_.detach(); // blocked in write(), with a share of the state
+        thread_.detach(); // it blocks in write(); it shares ownership of the state
 }
 
 void Log::line(const std::string &who, const std::string &what) {

@@ -7,11 +7,11 @@
 
 namespace diffstream {
 
-// Whether stderr accepts a line without waiting: for what may as well be left out, such as progress.
+// Whether stderr accepts a line without waiting. For lines that may be dropped, such as progress.
 bool stderrAccepts();
 
-// A thread of its own writes the lines. If its file accepts nothing, lines are lost once QUEUE of them wait. Of one kind (lines
-// that differ only in digits), at most PER_SECOND lines are written a second, then "N more like this".
+// One thread writes the lines. If its file accepts nothing, lines are lost once QUEUE of them wait. Of lines that differ
+// only in digits, at most PER_SECOND are written a second, then "N more like this".
 class Log {
   public:
     static constexpr size_t QUEUE = 256, KINDS = 64;

@@ -159,7 +159,7 @@ void runDemo(SendSettings &s, ViewSettings &v) {
             std::rethrow_exception(error);
 }
 
-// No output is an input, and the logs are no pictures.
+// Rejects outputs that are inputs too, and pictures as logs.
 void checkFiles(const SendSettings &s, const ViewSettings &v) {
     if (s.loop && sample::isStandard(s.input))
         throw sample::Stop(sample::USAGE, "INPUT is '" + s.input + "', expected what can be read again for --loop");
@@ -206,14 +206,14 @@ int run(int argc, char **argv) {
 } // namespace
 
 int main(int argc, char **argv) {
-    // OpenMP's threads spin while they wait; on cores shared with capture, viewers and other programs that made a frame take
-    // 60 ms instead of 1. The runtime reads its settings before main, hence the restart.
+    // OpenMP's threads spin while they wait. On cores shared with capture, viewers and other programs, a frame then took 60
+    // ms instead of 1. The runtime reads its settings before main, hence the restart.
     if (!std::getenv("OMP_WAIT_POLICY")) {
         ::setenv("OMP_WAIT_POLICY", "passive", 1);
         ::execv("/proc/self/exe", argv); // if that fails, continue without it
     }
 #ifdef __GLIBC__
-    // By default the limit grows with use, and the buffers of viewers that come and go would leave holes in the heap.
+    // By default the limit grows with use, and buffers of viewers that come and go would leave holes in the heap.
     ::mallopt(M_MMAP_THRESHOLD, 256 * 1024);
 #endif
     return sample::guarded(argc, argv, run);

@@ -35,7 +35,7 @@ class CaptureQueue {
     CaptureQueue(const CaptureQueue &) = delete;
     CaptureQueue &operator=(const CaptureQueue &) = delete;
 
-    // A buffer to fill; nullptr once closed. drop_oldest: rather than wait, drops the oldest frame in the queue.
+    // Returns a buffer to fill; nullptr once closed. drop_oldest: drops the oldest queued frame instead of waiting.
     cusMat *acquire(bool drop_oldest) {
         std::unique_lock<std::mutex> lock(mutex_);
         changed_.wait(lock, [&] { return closed_ || !empty_.empty() || (drop_oldest && !filled_.empty()); });
@@ -52,7 +52,7 @@ class CaptureQueue {
         filled_.push_back(frame);
         changed_.notify_all();
     }
-    // The next frame; nullptr if there is none, with `wait` only at the end.
+    // Returns the next frame; nullptr if there is none, with `wait` only at the end.
     cusMat *pop(bool wait) {
         std::unique_lock<std::mutex> lock(mutex_);
         if (wait)
@@ -101,7 +101,7 @@ class PackedQueue {
     PackedQueue(const PackedQueue &) = delete;
     PackedQueue &operator=(const PackedQueue &) = delete;
 
-    // Waits until the cusSender can accept one more frame. False once closed.
+    // Waits until the cusSender can accept one more frame. Returns false once closed.
     bool waitForRoom() {
         std::unique_lock<std::mutex> lock(mutex_);
         room_.wait(lock, [&] { return closed_ || used_ < capacity_; });
@@ -126,7 +126,7 @@ class PackedQueue {
         --used_;
         room_.notify_all();
     }
-    // No more frames come, or no more are wanted.
+    // No more frames will come, or none are wanted.
     void close() {
         std::lock_guard<std::mutex> lock(mutex_);
         closed_ = true;

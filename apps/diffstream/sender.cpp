@@ -27,7 +27,7 @@ using sample::Stop;
 
 namespace {
 
-constexpr int KEY_FRAME_INTERVAL = 10; // frames, at least: so no viewer can make the others pay for more
+constexpr int KEY_FRAME_INTERVAL = 10; // minimum distance in frames, so that no viewer can slow down the others
 constexpr auto MAX_CATCH_UP = std::chrono::milliseconds(250); // a longer delay would reach the viewers as a burst
 
 struct DestroySender {
@@ -51,7 +51,7 @@ class Transmission {
     void run() {
         const long long total = totalFrames(); // before another thread uses the source
         std::exception_ptr capture_error, difference_error, send_error;
-        auto blocked = std::make_unique<SignalsBlocked>(); // while the threads start
+        auto blocked = std::make_unique<SignalsBlocked>(); // while threads start
         std::thread capturing([&] {
             guarded(capture_error, [&] { capture(); });
             captured_.close();
@@ -135,7 +135,7 @@ class Transmission {
         }
     }
 
-    // Reads the next frame of the source, with --loop from the start again at its end. False: there is none.
+    // Reads the next frame; with --loop, restarts the source at its end. Returns false if there is none.
     bool read(cusMat &into) {
         const auto begin = Clock::now();
         cv::Mat frame = cusight::toMat(into);
@@ -150,7 +150,7 @@ class Transmission {
         return more;
     }
 
-    // Waits until the frame is due. A short delay is caught up with, a long one is not.
+    // Waits until the frame is due. Catches up with short delays only.
     void pace(Clock::time_point &due) const {
         due = std::max(due, Clock::now() - MAX_CATCH_UP);
         for (auto at = Clock::now(); at < due && !stopped(); at = Clock::now())
@@ -163,7 +163,7 @@ class Transmission {
     void difference() {
         if (onGpu())
             check(cusDeviceSet(device_.index));
-        // The GPU works on the next frame while one is packed, if there is one and the reference is not read in between.
+        // The GPU works on the next frame while one is packed, unless the reference is read in between.
         const size_t in_flight = onGpu() && !digests_ ? 2 : 1;
         std::deque<cusMat *> submitted;
         for (;;) {
@@ -189,7 +189,7 @@ class Transmission {
         }
     }
 
-    // Whether the frame that is submitted next gets a key frame, for viewers that wait for one.
+    // Whether the next frame submitted gets a key frame, for viewers that wait for one.
     bool keyFrameDue() {
         const bool due = submitted_ - last_key_frame_ >= KEY_FRAME_INTERVAL && broadcaster_.takeKeyFrameRequest();
         if (due)
@@ -271,7 +271,7 @@ class Transmission {
     PackedQueue packed_;
     SenderStats stats_;
     Broadcaster broadcaster_;
-    std::unique_ptr<sample::OutputFile> digests_;  // followed by others while it grows
+    std::unique_ptr<sample::OutputFile> digests_;  // other programs follow it while it grows
     Clock::time_point first_frame_ = Clock::now(); // written by the capturing thread
     long long submitted_ = 0, last_key_frame_ = -1000;
 };

@@ -21,10 +21,10 @@ struct SendSettings {
     double rate = 0;           // frames a second; 0: the source's
     bool unpaced = false;      // as fast as possible
     int max_frames = 0;
-    int wait = 0; // viewers to wait for before the first frame
+    int wait = 0; // for this many viewers before the first frame
     int max_viewers = 32;
-    int max_pending = 16; // connections that have not proved who they are
-    double timeout = 30;  // seconds without progress, after which a viewer is dropped
+    int max_pending = 16; // connections not yet authenticated
+    double timeout = 30;  // seconds without progress before a viewer is dropped
     std::string digests;  // output file: a checksum of the reference after each frame
     bool progress = true;
 };

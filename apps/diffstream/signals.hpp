@@ -1,4 +1,4 @@
-// Threads that signals leave alone.
+// Keeps signals away from threads.
 #pragma once
 
 #include <csignal>
@@ -7,8 +7,8 @@
 
 namespace diffstream {
 
-// While it exists, threads inherit a mask without Ctrl-C and SIGTERM, so only the main thread runs their handler: it writes to
-// stderr, which may block.
+// While it exists, new threads block Ctrl-C and SIGTERM, so only the main thread runs their handler, which writes to stderr
+// and may block.
 class SignalsBlocked {
   public:
     SignalsBlocked() {

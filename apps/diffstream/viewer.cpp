@@ -31,7 +31,7 @@ namespace {
 class Session {
   public:
     explicit Session(const ViewSettings &s) : s_(s), progress_("frames", s.max_frames) {
-        // First, because it forks and there must be no threads yet.
+        // First, because it forks and no threads may exist yet.
         windowed_ = !s.headless && sample::displayProblem().empty();
         if (!s.headless && !windowed_)
             sample::note("no window: %s", sample::displayProblem().c_str());
@@ -48,7 +48,7 @@ class Session {
     void run() {
         try {
             while (!over() && !runConnection()) {
-                // Viewers that lost the same sender do not all come back at the same moment.
+                // Viewers that lost the same sender must not all return at the same moment.
                 const auto next = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                                      pause_ * std::uniform_real_distribution<double>(0.5, 1)(random_));
                 while (!sample::interrupted() && Clock::now() < next)
@@ -69,7 +69,7 @@ class Session {
   private:
     bool over() const { return ended_ || closed_ || sample::interrupted() || (s_.max_frames && frames_ >= s_.max_frames); }
 
-    // Connects and watches. False: the connection failed or broke, and it is worth trying again.
+    // Connects and watches. Returns false if the connection failed or broke and it is worth trying again.
     bool runConnection() {
         const auto before = frames_;
         try {
@@ -84,7 +84,7 @@ class Session {
             noteFailure(error.what(), before);
         } catch (const cusight::Error &error) {
             if (error.status() == CUS_ERROR_UNSUPPORTED || error.status() == CUS_ERROR_SIZE)
-                throw; // another version, or frames that are too large: trying again does not help
+                throw; // another version, or frames that are too large: retrying does not help
             noteFailure(cusLastError(), before);
         }
         return false;
@@ -92,7 +92,7 @@ class Session {
 
     // Throws once --reconnect seconds have passed without a frame.
     void noteFailure(const char *why, long long frames_before) {
-        if (frames_ > frames_before) { // the connection worked, so the time starts again
+        if (frames_ > frames_before) { // the connection worked, so the time restarts
             lost_ = Clock::now();
             pause_ = std::chrono::milliseconds(100);
         }
@@ -187,7 +187,7 @@ class Session {
         return cusight::toMat(view);
     }
 
-    // The frame for display: three channels, with --overlay rate and size.
+    // Returns the frame for display: three channels, with --overlay rate and size.
     cv::Mat displayed() {
         cv::Mat out = currentFrame();
         if (out.channels() == 4)
@@ -284,7 +284,7 @@ class Session {
     std::unique_ptr<Tls> tls_;
     std::unique_ptr<sample::Sink> sink_;
     cusViewer *viewer_ = nullptr;
-    std::unique_ptr<sample::OutputFile> digests_; // followed by others while it grows
+    std::unique_ptr<sample::OutputFile> digests_; // other programs follow it while it grows
     std::vector<uint8_t> buffer_ = std::vector<uint8_t>(1 << 16);
     cv::Mat converted_, painted_;
     cv::Size size_;
@@ -292,10 +292,10 @@ class Session {
     bool windowed_ = false, connected_ = false, ended_ = false, closed_ = false;
     long long frames_ = 0, skipped_ = 0, key_frames_ = 0, connections_ = 0, base_missing_ = 0, received_ = 0;
     uint64_t sequence_ = 0;
-    Clock::time_point lost_ = Clock::now(); // when there was a connection last
+    Clock::time_point lost_ = Clock::now(); // when there was last a connection
     std::chrono::milliseconds pause_{100};  // before the next attempt
     std::mt19937 random_{std::random_device{}()};
-    std::string last_error_; // printed once, while it repeats
+    std::string last_error_; // printed once while it repeats
 };
 
 } // namespace

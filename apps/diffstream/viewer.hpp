@@ -19,7 +19,7 @@ struct ViewSettings {
     int max_frames = 0;    // disconnect after this many; 0: never
     std::string digests;   // output file: a checksum of each frame
     bool progress = true;
-    bool beside_sender = false; // in one program, which reports both
+    bool beside_sender = false; // in one program, which reports for both
 };
 
 // Shows until the sender says bye, the window is closed, or Ctrl-C. Throws sample::Stop and cusight::Error.

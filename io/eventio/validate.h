@@ -11,7 +11,7 @@ cusStatus eventio_checkOptions(const cusEventReaderOptions *options);
 /* Whether the format found is the one that the options ask for. */
 cusStatus eventio_checkFormat(const cusEventReader *reader);
 
-/* The x that EVT3's decoder gives an event past it. Addresses have 11 bits, so it is outside every sensor of that
+/* The x that EVT3's decoder gives to events past it. Addresses have 11 bits, so it lies outside every sensor of that
  * format. */
 enum { EVENTIO_EVT3_BEYOND = 65535 };
 

@@ -69,7 +69,7 @@ LiveCrc32c *live_crc32cInstruction(void) {
 
 enum { HAS_CRC32 = 1 << 7 }; /* HWCAP_CRC32 of <asm/hwcap.h> */
 
-/* Assembly, since compilers disagree on how a function outside -march=...+crc gets at the intrinsics. */
+/* Assembly, since compilers disagree on how a function gets at the intrinsics without -march=...+crc. */
 static uint32_t instruction(uint32_t remainder, const uint8_t *data, size_t bytes) {
     for (; bytes >= 8; data += 8, bytes -= 8) {
         uint64_t eight;

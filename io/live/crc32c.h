@@ -1,4 +1,4 @@
-/* The ways of cusCrc32c; all take and give the remainder without the inversions at both ends. */
+/* Implementations of cusCrc32c. All take and give the remainder without the inversions at both ends. */
 #ifndef CUSI_LIVE_CRC32C_H
 #define CUSI_LIVE_CRC32C_H
 

@@ -11,7 +11,7 @@
 enum {
     HELLO_BYTES = 8,
     MAX_MESSAGES = 64, /* from the viewer, between two frames */
-    /* Frames that may wait, a quarter of a second at 60 Hz: more add delay, fewer lose frames in a short stall. */
+    /* Frames that may wait, a quarter of a second at 60 Hz. More add delay; fewer lose frames in a short stall. */
     MAX_QUEUED = 16
 };
 

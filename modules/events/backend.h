@@ -17,7 +17,7 @@ extern "C" {
 
 enum { EVENTS_MAX_REPRESENTATIONS = 8, EVENTS_MAX_CHANNELS = 16 };
 
-/* The most events of a window: 2 * (index + 1) + polarity, with the index in the window, fits 32 bits. */
+/* The most events of a window: 2 * (index in the window + 1) + polarity must fit 32 bits. */
 #define EVENTS_MAX_WINDOW ((uint64_t)INT32_MAX - 1)
 
 /* Voxel weights are multiples of one over this. */
@@ -29,7 +29,7 @@ struct cusEventStacker {
     int count;
     cusRepresentation representations[EVENTS_MAX_REPRESENTATIONS];
     int types[EVENTS_MAX_REPRESENTATIONS];
-    void *state; /* the backend's */
+    void *state; /* owned by the backend */
     CusiGuard guard;
 };
 
@@ -49,14 +49,14 @@ EVENTS_INLINE void eventsMdesLevels(uint32_t n, int channels, EventsLevels *leve
     levels->begin[channels] = n;
 }
 
-/* The first time, from the window's first event, in bin k of `bins`: the smallest r with floor(bins * r / max(dt, 1)) >=
- * k. */
+/* Returns the time, counted from the window's first event, at which bin k of `bins` begins: the smallest r with
+ * floor(bins * r / max(dt, 1)) >= k. */
 EVENTS_INLINE uint64_t eventsBinStart(int k, int bins, uint64_t dt) {
     dt = dt > 1 ? dt : 1;
     return ((uint64_t)k * dt + (uint64_t)bins - 1) / (uint64_t)bins;
 }
 
-/* Index of the first of t[0 .. count - 1] that is `relative` or more after origin. */
+/* Returns the index of the first of t[0 .. count - 1] that is at least `relative` after origin. */
 EVENTS_INLINE uint64_t eventsLowerBound(const int64_t *t, uint64_t count, int64_t origin, uint64_t relative) {
     uint64_t first = 0;
     while (count > 0) {

@@ -154,10 +154,10 @@ static cusStatus checkWindows(const char *function, const cusEventWindow *window
     return CUS_OK;
 }
 
-/* Frame i of the outputs: it fits or can be created, and overlaps neither the events nor the frames before it. */
+/* Checks frame i of the outputs: it must fit or be created, and overlap neither the events nor the frames before it. */
 static cusStatus checkFrame(const char *function, const cusEventStacker *stacker, const cusEventArrays *events,
                             const cusMat *frames, int i, int rows) {
-    /* Formatting a name takes longer than all the checks. */
+    /* Constant, since formatting a name takes longer than all the checks. */
     static const char *const frame_names[EVENTS_MAX_REPRESENTATIONS] = {"frames[0]", "frames[1]", "frames[2]", "frames[3]",
                                                                         "frames[4]", "frames[5]", "frames[6]", "frames[7]"};
     const cusMat *frame = &frames[i];
@@ -165,7 +165,7 @@ static cusStatus checkFrame(const char *function, const cusEventStacker *stacker
     const int type = stacker->types[i];
     CUS_TRY(cusi_checkOutput(function, name, frame, rows, stacker->cols, type, stacker->space));
     if (!cusi_fits(frame, rows, stacker->cols, type, stacker->space))
-        return CUS_OK; /* it gets new memory */
+        return CUS_OK; /* new memory overlaps nothing */
     CUS_TRY(checkNoOverlap(function, i, frame, "x", events->x, events->count * sizeof *events->x));
     CUS_TRY(checkNoOverlap(function, i, frame, "y", events->y, events->count * sizeof *events->y));
     CUS_TRY(checkNoOverlap(function, i, frame, "p", events->p, events->count * sizeof *events->p));

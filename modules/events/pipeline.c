@@ -14,7 +14,7 @@ typedef struct Slot {
     cusMat staging[ARRAYS]; /* x, y, p, t: 1 x capacity, host */
     cusMat events[ARRAYS];  /* the same on the device */
     cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
-    cusEventWindow *windows; /* the batch's, counted from the first event pushed */
+    cusEventWindow *windows; /* of the batch; indices count from the first event pushed */
     uint64_t first;          /* its first window */
     size_t count;            /* 0: the slot is free */
     cusStreamEvent uploaded, computed, downloaded;

@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* Arguments are checked, outputs created. The host function is finished at return, the CUDA function has queued its work. */
+/* Arguments are checked, outputs created. The host function completes before it returns; the CUDA function queues its
+ * work. */
 void hsv_host_count(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask);
 cusStatus hsv_cuda_count(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream);
 

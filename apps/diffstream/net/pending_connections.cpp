@@ -20,9 +20,9 @@ namespace diffstream {
 
 namespace {
 
-constexpr int ACCEPTED_AT_ONCE = 64;                                 // then those that wait are served again
+constexpr int ACCEPTED_AT_ONCE = 64;                                 // before waiting connections are served again
 constexpr auto WITHOUT_DESCRIPTORS = std::chrono::milliseconds(200); // before the next accept()
-constexpr auto TO_READ_WHY = std::chrono::seconds(2);                // for a viewer that was refused
+constexpr auto TO_READ_WHY = std::chrono::seconds(2);                // for a rejected viewer
 
 // Whether there are bytes to read.
 bool hasInput(int socket) {
@@ -30,7 +30,7 @@ bool hasInput(int socket) {
     return ::ioctl(socket, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
-// Reads and forgets. False at the end of the connection.
+// Reads and discards. Returns false at the end of the connection.
 bool discard(int socket) {
     char buffer[4096];
     const ssize_t n = ::recv(socket, buffer, sizeof buffer, 0);
@@ -53,14 +53,14 @@ PendingConnections::Event::~Event() {
 void PendingConnections::Event::set() const {
     const uint64_t one = 1;
     if (::write(file_, &one, sizeof one) < 0) {
-        // it is set already
+        // already set
     }
 }
 
 void PendingConnections::Event::clear() const {
     uint64_t count = 0;
     if (::read(file_, &count, sizeof count) < 0) {
-        // it was not set
+        // was not set
     }
 }
 
@@ -90,7 +90,7 @@ void PendingConnections::run() {
     while (!stopped_) {
         try {
             turn();
-        } catch (const std::exception &error) { // out of memory, for example
+        } catch (const std::exception &error) { // for example, out of memory
             log_.line("connections", error.what());
             std::this_thread::sleep_for(WITHOUT_DESCRIPTORS);
         }
@@ -99,7 +99,7 @@ void PendingConnections::run() {
 
 void PendingConnections::turn() {
     wait();
-    servePending(); // first, so that nobody is dropped whose answer has already arrived
+    servePending(); // first, so that nobody whose answer has arrived is dropped
     acceptAll();
 }
 
@@ -136,7 +136,7 @@ PendingConnections::State PendingConnections::serve(Pending &pending) {
             admit(pending);
         return state;
     } catch (const NotAuthenticated &error) {
-        // Closing a connection with unread input discards what is on its way to the other end: the alert that says why.
+        // Do not close it yet: closing a connection with unread input discards the alert that is on its way and says why.
         log_.line("viewer " + pending.connection->name(), error.what());
         ::shutdown(pending.connection->socket(), SHUT_WR);
         pending.refused = true;
@@ -184,7 +184,7 @@ void PendingConnections::acceptAll() {
         if (result == Listener::Result::NONE)
             return;
         if (result == Listener::Result::EXHAUSTED) {
-            // poll() would report the connection again at once, so do not ask it for a while.
+            // poll() would report the connection again at once, so ignore it for a while.
             if (!dropSilent()) {
                 log_.line("connections", std::string("cannot be accepted at present: ") + std::strerror(accepted.error));
                 accept_again_ = Clock::now() + WITHOUT_DESCRIPTORS;
@@ -215,7 +215,7 @@ void PendingConnections::makeRoom(const std::string &address) {
     const bool crowded = counts[address] >= PER_ADDRESS;
     if (!crowded && pending_.size() < max_pending_)
         return;
-    // If all places are taken, the address that takes most of them gives one up.
+    // If all places are taken, the address with the most connections gives one up.
     size_t most = 0;
     for (const auto &count : counts)
         most = std::max(most, count.second);
@@ -234,12 +234,12 @@ void PendingConnections::makeRoom(const std::string &address) {
 }
 
 void PendingConnections::drop(std::list<Pending>::iterator which, const std::string &why) {
-    if (!which->refused) // for those the log has a line already
+    if (!which->refused) // those are already in the log
         log_.line("viewer " + which->connection->name(), why);
     pending_.erase(which);
 }
 
-// Frees a descriptor at the cost of a connection that has said nothing. False: there is none.
+// Frees a descriptor by dropping a connection that has said nothing. Returns false if there is none.
 bool PendingConnections::dropSilent() {
     const auto silent =
         std::find_if(pending_.begin(), pending_.end(), [](const Pending &p) { return p.refused || !p.heard; });

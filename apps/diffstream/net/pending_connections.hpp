@@ -17,11 +17,11 @@ namespace diffstream {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double HELLO_SECONDS = 5; // a viewer that has not said hello by then is dropped
+constexpr double HELLO_SECONDS = 5; // to say hello, before a viewer is dropped
 
-// A thread of its own serves every connection until it has passed the TLS handshake or, without TLS, has said hello. Frames on
-// their way out never delay a handshake, and a handshake never delays a frame. Pending connections have a quota, in total and for
-// each address. A further connection evicts one that has said nothing yet or, if all have, the oldest.
+// Serves each connection on a thread of its own until the TLS handshake or, without TLS, the hello is complete, so that
+// frames and handshakes never delay each other. Pending connections have a quota, in total and for each address. A further
+// connection evicts one that has said nothing yet or, if all have, the oldest.
 class PendingConnections {
   public:
     static constexpr int PER_ADDRESS = 4;
@@ -39,9 +39,9 @@ class PendingConnections {
     PendingConnections &operator=(const PendingConnections &) = delete;
 
     int port() const { return listener_.port(); }
-    // Becomes readable when a viewer has been let in.
+    // Becomes readable when a viewer has been admitted.
     int wakeup() const { return admitted_event_.file(); }
-    // The viewers let in since the last call.
+    // Returns the viewers admitted since the last call.
     std::vector<Admitted> take();
 
   private:

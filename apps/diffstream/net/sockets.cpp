@@ -73,7 +73,7 @@ bool Connection::handshake() {
     return ready_;
 }
 
-// From the result of recv or send.
+// Interprets the result of recv or send.
 static size_t transferred(ssize_t n) {
     if (n >= 0)
         return static_cast<size_t>(n);
@@ -183,7 +183,7 @@ void requireSafe(const addrinfo &found, const Address &address, bool with_tls) {
                                       "--cert, --cert-key and --ca");
 }
 
-// Data that the kernel has buffered for a slow connection is delay that cannot be recovered, so the buffers are small.
+// Data that the kernel buffers for a slow connection adds delay that cannot be recovered, so the buffers are small.
 void limitBuffers(int socket) {
     const int bytes = 256 * 1024; // Linux doubles it
     ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
@@ -197,7 +197,7 @@ void makeNonBlocking(int socket) {
 
 } // namespace
 
-static constexpr int BACKLOG = 1024; // connections that wait for accept(), or for their first bytes
+static constexpr int BACKLOG = 1024; // connections that wait for accept() or for their first bytes
 
 Listener::Listener(const Address &address, bool with_tls) {
     const Resolved resolved(address, true);
@@ -214,7 +214,7 @@ Listener::Listener(const Address &address, bool with_tls) {
         throw Stop(sample::FAILED, address.text() + ": " + why);
     }
     makeNonBlocking(socket_);
-    // A viewer speaks first, so accept() can leave connections that say nothing to the kernel, for a second. Best effort.
+    // A viewer speaks first, so accept() can leave silent connections to the kernel for a second. Best effort.
     const int second = 1;
     ::setsockopt(socket_, IPPROTO_TCP, TCP_DEFER_ACCEPT, &second, sizeof second);
 }

@@ -41,7 +41,7 @@ class Connection {
     std::unique_ptr<TlsSession> session_; // nullptr without TLS
     bool wants_write_ = false;            // TLS must write before it can continue
     bool ready_ = false;
-    bool heard_ = false; // data of the other end has been read
+    bool heard_ = false; // data has been read from the other end
 };
 
 struct Address {
@@ -65,11 +65,12 @@ class Listener {
     struct Accepted {
         int socket = -1;
         std::string name;    // the other end: address and port
-        std::string address; // without the port; for IPv6 the network of 64 bits, since a host has all of its addresses
+        std::string address; // without the port; for IPv6 the 64-bit network, all of which one host may use
         int error = 0;       // EXHAUSTED: why
     };
     enum class Result { ONE, NONE, EXHAUSTED };
-    // The next connection. EXHAUSTED: the system has no descriptor or memory for it; it waits, so poll() keeps reporting it.
+    // Returns the next connection. EXHAUSTED: the system lacks a descriptor or memory for it. It waits, so poll() keeps
+    // reporting it.
     Result accept(Accepted &out);
     int socket() const { return socket_; }
     int port() const;

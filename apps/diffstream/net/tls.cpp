@@ -45,7 +45,7 @@ constexpr const char *IDENTITY = "cusight-diffstream";
 
 // ---- Secrets in files --------------------------------------------------------------------------------------------------
 
-// A file with a secret. No other copy of it is made, and it is wiped.
+// A secret from a file. It is never copied, and wiped at the end.
 class Secret {
   public:
     // Throws Stop(USAGE) if the file cannot be read, has more than max_bytes, or is open to others.
@@ -70,7 +70,7 @@ class Secret {
     size_t size() const { return size_; }
 
   private:
-    // Returns what is wrong.
+    // Returns the problem, or "".
     std::string read(int descriptor, size_t max_bytes) {
         struct stat status = {};
         if (::fstat(descriptor, &status) != 0)
@@ -181,7 +181,7 @@ void loadCertificates(SSL_CTX *ssl, const TlsFiles &files) {
         throw Stop(sample::USAGE, "--ca " + files.authority + ": " + tlsReason());
 }
 
-// ---- What both have in common ------------------------------------------------------------------------------------------
+// ---- Shared by both ends -----------------------------------------------------------------------------------------------
 
 // TLS 1.3 only, both ends verified, no resumption.
 SSL_CTX *createContext() {
@@ -225,7 +225,7 @@ bool isRefusal(unsigned long code, bool complete) {
         return false;
 #ifdef SSL_R_UNEXPECTED_EOF_WHILE_READING
     if (ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING)
-        return false; // the connection broke, or was dropped for another
+        return false; // the connection broke, or was evicted
 #endif
     if (!complete)
         return true;

@@ -19,7 +19,7 @@ class NotAuthenticated : public NetError {
     using NetError::NetError;
 };
 
-// TLS 1.3 with a shared key, or with certificates on both ends. Always files, so no secret is on a command line.
+// TLS 1.3 with a shared key, or with certificates on both ends. Secrets come from files, never from the command line.
 struct TlsFiles {
     std::string key;         // --key: 32 bytes as 64 hexadecimal digits
     std::string certificate; // --cert: PEM

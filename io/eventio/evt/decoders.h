@@ -1,7 +1,7 @@
-/* The decoders of formats without an index, which are decoded from front to back: binary words (text.h: lines of text).
+/* Decoders of formats without an index, which must be decoded from front to back: binary words (text.h: lines of text).
  *
- * Each decoder is one function. Everything that it remembers between two words is in DecoderState, so a copy of that is a
- * place to continue from. words.c feeds the decoders and keeps such copies as checkpoints. */
+ * Each decoder is one function. DecoderState holds all that it remembers between two words, so a copy of that struct is
+ * a place to continue from. words.c feeds the decoders and keeps such copies as checkpoints. */
 #ifndef CUSI_EVENTIO_EVT_DECODERS_H
 #define CUSI_EVENTIO_EVT_DECODERS_H
 

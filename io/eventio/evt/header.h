@@ -4,7 +4,7 @@
 
 #include "eventio/evt/decoders.h"
 
-enum { EVENTIO_HEADER_BYTES = 1 << 16 }; /* the most that a header may have */
+enum { EVENTIO_HEADER_BYTES = 1 << 16 }; /* maximum length of a header */
 
 typedef struct EventHeader {
     DecodeFunction decode;

@@ -86,7 +86,7 @@ static herr_t layoutClose(H5FD_t *file) {
     return 0;
 }
 
-/* Those of libhdf5's own driver, which decide where things are put. */
+/* The flags of libhdf5's own driver, which decide where things are placed. */
 static herr_t layoutQuery(const H5FD_t *file, unsigned long *flags) {
     (void)file;
     *flags =

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The greatest compression of events: no filter used here exceeds it, so greater claims are false. */
+/* The greatest compression ratio of events. No filter used here exceeds it, so greater claims are false. */
 enum { MAX_RATIO = 1100 };
 
 static cusStatus openColumns(Hdf5Reader *h, hid_t group, const char *path) {
@@ -145,7 +145,7 @@ static hid_t accessProperties(Hdf5Reader *h, Hdf5Source *const *source) {
     return access;
 }
 
-/* H5Fopen of libhdf5 1.10 crashes where its cache cannot be allocated, so ask first. */
+/* H5Fopen of libhdf5 1.10 crashes if its cache cannot be allocated, so ask first. */
 static int hasMemoryToOpen(void) {
     enum { NEEDED = 4 << 20 };
     void *volatile probe = malloc(NEEDED);

@@ -10,7 +10,8 @@
 #define TARGET_AVX512 __attribute__((target("avx512f,popcnt")))
 #endif
 
-/* Computes positions of n events from `from` on, OUTSIDE for those outside the band. Returns how many are inside. */
+/* Computes the positions of n events, the first at `from`; OUTSIDE for events outside the band. Returns how many are
+ * inside. */
 CUSI_MULTIVERSION
 static uint32_t locate(const Events *events, uint32_t from, uint32_t n, const Grid *grid, uint32_t *restrict position) {
     const uint16_t *restrict x = events->x + from, *restrict y = events->y + from;
@@ -28,7 +29,7 @@ static uint32_t locate(const Events *events, uint32_t from, uint32_t n, const Gr
 }
 
 #ifdef TARGET_AVX512
-/* Stores whole registers: at most as many were kept as read, so they overwrite nothing that is still to be read. */
+/* Stores whole registers. This overwrites nothing unread, since never more positions are kept than were read. */
 TARGET_AVX512
 static void keepInsideAvx512(uint32_t *position, uint32_t *index, uint32_t n) {
     uint32_t kept = 0;

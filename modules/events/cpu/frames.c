@@ -21,7 +21,7 @@ typedef struct Band {
     Events events;
     size_t row0, rows;
     void *scratch;
-    cusMat *frames; /* the whole call's */
+    cusMat *frames; /* of the whole call */
     size_t top;     /* the frame's first row in them */
 } Band;
 
@@ -171,7 +171,7 @@ static int madeBefore(const cusEventStacker *stacker, int index) {
     return 0;
 }
 
-/* The most rows of a band whose positions fit 32 bits. */
+/* Returns the most rows that a band may have for its positions to fit 32 bits. */
 static size_t rowsWithin32Bits(const cusEventStacker *stacker, const cusMat *frames) {
     size_t step = 2 * (size_t)stacker->cols;
     for (int i = 0; i < stacker->count; ++i)

@@ -1,7 +1,7 @@
 // Event frames on the GPU: the workspace, and which kernels make a batch of windows.
 //
-// Windows are sorted by tile (sort.cu), and passes over the tiles make the pixels: events are read once, frames
-// written once, and in between 2 or 4 bytes per event are written and read. Long windows go through accumulators in device memory
+// Windows are sorted by tile (sort.cu); passes over the tiles then make the pixels. Events are read once and frames written
+// once. Between the two, 2 or 4 bytes per event are written and read. Long windows use accumulators in device memory
 // instead (long.cu).
 #include "device.h"
 #include "events/cuda/stages.cuh"
@@ -77,7 +77,7 @@ cusStatus sortAndRun(const Batch &batch, const Tiling &tiling, bool with_green, 
     return CUS_OK;
 }
 
-// Passes over records of 32 bits: those over tiles of the same size share a sort.
+// Runs the passes over 32-bit records. Passes over tiles of the same size share a sort.
 cusStatus runPasses(const Batch &batch, const TilePasses &passes, bool count_skipped) {
     for (unsigned bits = 0; bits <= tuning::INDEXED_TILE; ++bits) {
         TilePasses same = {};
@@ -94,7 +94,7 @@ cusStatus runPasses(const Batch &batch, const TilePasses &passes, bool count_ski
     return CUS_OK;
 }
 
-// Makes a long window, whose events are not sorted.
+// Makes a long window, without sorting its events.
 cusStatus runLongWindow(const Batch &batch) {
     bool count_skipped = true; // only the first kernel that reads all events counts
     TilePasses passes = {};
@@ -184,7 +184,7 @@ void fillBatch(const cusEventWindow *windows, size_t count, double all_events, B
     const size_t most = std::min<size_t>(count, tuning::BATCH_WINDOWS);
     while (batch->count < most) {
         one.max_events = windows[batch->count].last - windows[batch->count].first;
-        // No window is long that is shorter than another that is not.
+        // If a window is not long, no shorter one is.
         const bool is_long = one.max_events > batch->max_events && isLong(one, all_events);
         if (is_long && batch->count > 0)
             return;

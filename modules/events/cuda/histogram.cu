@@ -12,8 +12,8 @@ namespace {
 constexpr unsigned PIXELS = 1u << tuning::HISTOGRAM_TILE;
 constexpr int THREADS = tuning::HISTOGRAM_THREADS;
 
-// Counts the tile in counters of 8 bits, the two of a pixel side by side. The add that carries out of a counter sees 255 in
-// it, because nothing has carried before, and sets `carried`. The counters are then useless.
+// Counts the tile in 8-bit counters, the two of a pixel side by side. The add that carries out of a counter reads 255 from
+// it, since nothing has carried before, and sets `carried`. The counters are then useless.
 __device__ __forceinline__ void count8(const TileParams &params, const TilePart &part, uint32_t flip, uint32_t *cells,
                                        int &carried) {
     forSegments<uint16_t, THREADS>(params, part.w, part.tile, [&](const uint4 &eight, unsigned left, unsigned) {
@@ -35,8 +35,8 @@ __device__ __forceinline__ void count8(const TileParams &params, const TilePart 
     });
 }
 
-// Counts half a tile in counters of 16 bits, which are left alone once they have reached 255. At most 8 adds per thread are in
-// flight past that, for which 16 bits have room.
+// Counts half a tile in 16-bit counters, which stay as they are once they have reached 255. At most 8 adds per thread are
+// still in flight then, and 16 bits have room for these.
 static_assert(255 + 8 * THREADS < 65536, "saturating counters must not carry");
 __device__ __forceinline__ void count16(const TileParams &params, const TilePart &half, uint32_t flip, uint32_t *cells) {
     forSegments<uint16_t, THREADS>(params, half.w, half.tile, [&](const uint4 &eight, unsigned left, unsigned) {

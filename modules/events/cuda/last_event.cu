@@ -88,7 +88,7 @@ __device__ __forceinline__ void codesFromKeys(const TileParams &params, unsigned
     __syncthreads();
 }
 
-// Finds the pixels' largest keys; the events that they belong to then replace them by their codes.
+// Finds the pixels' largest keys. The events with these keys then replace them by their codes.
 template<int CHANNELS, bool TENCODE>
 __device__ __forceinline__ void codesFromRecords(const TileParams &params, unsigned w, unsigned tile,
                                                  const Encoder &encoder, uint32_t *cells) {
@@ -154,7 +154,7 @@ __device__ __forceinline__ void storeStrip(const uint32_t *strip, uint8_t *out, 
     __syncwarp();
 }
 
-// Byte k of a pixel changes where byte 0 of its code is above k: adding 127 - k makes its top bit say so.
+// Byte k of a pixel changes if byte 0 of its code exceeds k; adding 127 - k then sets its top bit.
 __device__ __forceinline__ uint32_t signMask(uint32_t reached_plus_limit) {
     return permute(reached_plus_limit, 0, 0xba98);
 }
@@ -217,7 +217,7 @@ constexpr size_t sharedBytes(int channels) {
     return sizeof(uint32_t) * (PIXELS + GREEN_LEVELS) + static_cast<size_t>(THREADS / 32 * STRIP * (channels + 3));
 }
 
-// CHANNELS: of MDES with 8-bit values; 0: TENCODE alone.
+// CHANNELS: number of channels of MDES with 8-bit values; 0: TENCODE alone.
 template<int CHANNELS, bool TENCODE, bool ALIGNED>
 __global__ void __launch_bounds__(THREADS) lastEventKernel(const TileParams params) {
     startInOrder();
@@ -344,7 +344,7 @@ cusStatus createLastEvent(const cusEventStacker *stacker) {
 // The first MDES of 8-bit values and the first TENCODE share the last pass; all others have a pass each before it.
 void addLastEventPasses(const Batch &batch, TilePasses *passes) {
     TilePass shared = emptyPass();
-    bool all_aligned = true; // whether all its frames are
+    bool all_aligned = true; // whether all frames of `shared` are
     for (int i = 0; i < batch.stacker->count; ++i) {
         const cusRepresentation &r = batch.stacker->representations[i];
         if (!eventsUsesLastEvent(r.kind))

@@ -10,8 +10,8 @@ namespace cusi::events {
 namespace tuning {
 constexpr int LONG_THREADS = 256;
 constexpr unsigned LONG_BLOCKS = 8; // per multiprocessor
-// A window is long from so many events per tile on, which take a tile's block 50 to 200 us. More tiles than MANY_TILES do not
-// count, because one of them may have most of the events.
+// A window is long from this many events per tile on, which take a tile's block 50 to 200 us. At most MANY_TILES tiles
+// count, since one of them may have most of the events.
 constexpr unsigned LONG_EVENTS = 65536, MANY_TILES = 64;
 } // namespace tuning
 
@@ -22,7 +22,7 @@ constexpr int THREADS = tuning::LONG_THREADS;
 struct LongParams {
     Window window;
     unsigned rows, cols;
-    void *sums; // a pixel's are neighbors; they have 64 bits for VOXEL_GRID, otherwise 32
+    void *sums; // a pixel's sums are adjacent: 64 bits each for VOXEL_GRID, otherwise 32
     Representation repr;
     unsigned long long *skipped; // NULL: another kernel counts them
 };
@@ -38,8 +38,8 @@ __device__ __forceinline__ void addTo(void *sums, size_t cell, int value) {
         atomicAdd(static_cast<uint32_t *>(sums) + cell, static_cast<uint32_t>(value));
 }
 
-// Adds the lanes' values, of at most 2^24, to their cells. Atomics on one address wait for each other, so lanes of a crowd,
-// which are on one pixel, are added up before: up to two cells of it, such as those of both polarities. Called by whole warps.
+// Adds the lanes' values, of at most 2^24, to their cells. Atomics on one address wait for each other, so the lanes on one
+// crowded pixel add together first, for up to two of its cells (both polarities, say). Called by whole warps.
 template<Kind KIND>
 __device__ __forceinline__ void addInWarp(void *sums, bool mine, size_t cell, int value, unsigned crowd) {
     const unsigned lane = threadIdx.x & 31;
@@ -93,7 +93,7 @@ __device__ __forceinline__ void accumulate(const LongParams &params, const Event
     }
 }
 
-// Takes a pixel that two neighboring lanes share for a crowded one, until another is found.
+// Treats a pixel that two neighboring lanes share as crowded, until another is found.
 __device__ __forceinline__ void findCrowded(uint32_t pixel, uint32_t &crowded) {
     const bool shared = pixel == __shfl_down_sync(FULL_WARP, pixel, 1) && (threadIdx.x & 31) != 31;
     if (const unsigned lanes = __ballot_sync(FULL_WARP, shared))
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(THREADS) accumulateKernel(const Source source,
     const unsigned lane = threadIdx.x & 31;
     unsigned outside = 0;
     uint32_t crowded = ~0u;
-    for (unsigned long long next = 1ull * blockIdx.x * THREADS + threadIdx.x - lane; next < chunks; // the same for a warp
+    for (unsigned long long next = 1ull * blockIdx.x * THREADS + threadIdx.x - lane; next < chunks; // uniform in a warp
          next += 1ull * gridDim.x * THREADS) {
         const unsigned long long c = end - 1 - next - lane;
         Chunk chunk = {};
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(THREADS) accumulateKernel(const Source source,
 
 // ---- Accumulators to values --------------------------------------------------------------------------------------------
 
-// The value of cell `at` of a row: the bits of a float, or a byte.
+// The value of cell `at` of a row, as a byte or as the bits of a float.
 template<Kind KIND>
 __device__ __forceinline__ uint32_t valueOf(const LongParams &params, size_t row_cells, unsigned at) {
     const Representation &repr = params.repr;
@@ -150,7 +150,7 @@ __device__ __forceinline__ uint32_t valueOf(const LongParams &params, size_t row
         return clipped(*cells);
     } else {
         uint32_t count = *cells;
-        if (KIND == MDES_COUNT) // a channel has the events of all later ones too
+        if (KIND == MDES_COUNT) // a channel includes the events of all later ones
             for (unsigned k = 1; k < repr.channels - at % repr.channels; ++k)
                 count += cells[k];
         return min(count, repr.cutoff);

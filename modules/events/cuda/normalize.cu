@@ -16,7 +16,7 @@ constexpr int THREADS = tuning::VALUES_THREADS;
 
 // Moments of non-zero values. The sum is exact, because they are multiples of 2^-24 (EVENTS_VOXEL_UNIT).
 struct Moments {
-    double count, sum, squares; // squares of distances from the mean
+    double count, sum, squares; // squares: sum of squared deviations from the mean
     __device__ double mean() const { return count > 0 ? sum / count : 0; }
 };
 
@@ -49,7 +49,7 @@ __device__ inline void forValues(const NormalizeParams &params, Visit visit) {
     for (unsigned y = static_cast<unsigned>(rows * blockIdx.x / tuning::NORMALIZE_PARTS) + threadIdx.x / 32; y < end;
          y += THREADS / 32) {
         float *const row = rowOf(params.frames, params.step, static_cast<size_t>(blockIdx.y) * params.rows + y);
-        // The vector that holds the row's first value is the first, wherever in it that is.
+        // The first vector is the one that holds the row's first value, wherever in it that value is.
         const int before = static_cast<int>(reinterpret_cast<uintptr_t>(row) % 16 / 4),
                   values = static_cast<int>(params.values);
 #pragma unroll 2
@@ -79,7 +79,7 @@ __device__ inline void forValues(const NormalizeParams &params, Visit visit) {
 
 __global__ void __launch_bounds__(THREADS) momentsKernel(const NormalizeParams params) {
     startInOrder();
-    // Distances from the first value: little cancels, and equal values give 0.
+    // Sum distances from the first value: little cancels, and equal values give 0.
     double origin = 0, distances = 0, squares = 0;
     Moments mine = {0, 0, 0};
     forValues(params, [&](const float4 &four) {
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(THREADS) normalizeKernel(const NormalizeParams
                  scale = deviation > 0 ? 1 / deviation : 1;
     forValues(params, [&](float4 &four) {
         const auto normalized = [&](float v) { return v != 0 ? static_cast<float>((v - mean) * scale) : 0; };
-        const bool any = four.x != 0 || four.y != 0 || four.z != 0 || four.w != 0; // most are 0 and need no write
+        const bool any = four.x != 0 || four.y != 0 || four.z != 0 || four.w != 0; // most are 0, and zeros need no write
         four = make_float4(normalized(four.x), normalized(four.y), normalized(four.z), normalized(four.w));
         return any;
     });

@@ -105,8 +105,8 @@ __device__ __forceinline__ bool allInside(const Tiling &tiling, const Chunk &c) 
            (tiling.top == 0 || min16(c.y) >= tiling.top);
 }
 
-// Computes the tiles of a chunk event by event. Events outside the window, the frame or the band go to an additional last tile,
-// which is not written. Adds the events outside the frame to `outside`.
+// Computes the tiles of a chunk event by event. Events outside the window, the frame or the band go to an extra last tile,
+// which is not written. Adds the number outside the frame to `outside`.
 __device__ __forceinline__ void tilesOfEach(const Tiling &tiling, const Chunk &c, uint32_t (&tile)[4], unsigned &outside) {
 #pragma unroll
     for (int i = 0; i < CHUNK; ++i) {
@@ -211,7 +211,7 @@ __device__ void sortRun(const Source &source, const SortParams &params, unsigned
     countSkipped(outside, params.skipped);
 }
 
-// UNALIGNED: for arrays that are not aligned. Aligned ones take the other kernel.
+// UNALIGNED: the kernel for arrays that are not aligned.
 template<class Record, bool UNALIGNED>
 __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
     sortKernel(const Source source, const SortParams params) {

@@ -153,7 +153,7 @@ constexpr unsigned RECORDS_PER_16_BYTES = 16 / sizeof(Record);
 // What a pixel accumulates. MDES and TENCODE both follow from its last event.
 enum Kind { LAST_EVENT, TIME_SURFACE, HISTOGRAM, MDES_COUNT, STACKED_HISTOGRAM, EVENT_DIFF, VOXEL_GRID };
 
-// What kernels use of a cusRepresentation, and its frames.
+// The parts of a cusRepresentation that kernels use, and its frames.
 struct Representation {
     void *frames;
     size_t step;

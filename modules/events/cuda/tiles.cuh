@@ -109,8 +109,8 @@ __device__ __forceinline__ uint4 saturatedBytes(const uint4 &a, const uint4 &b) 
     return make_uint4(two(a.x, a.y), two(a.z, a.w), two(b.x, b.y), two(b.z, b.w));
 }
 
-// Some lanes write `all` bytes to any address: value(i) gives bytes 16 i .. 16 i + 15, byte(i) one. Each aligned vector is made of
-// two neighboring values; the bytes before the first vector and after the last go one by one.
+// Some lanes together write `all` bytes to any address: value(i) gives bytes 16 i .. 16 i + 15, byte(i) one. Two
+// neighboring values make each aligned vector; the bytes before the first vector and after the last are stored one by one.
 template<class Value, class Byte>
 __device__ __forceinline__ void storeUnaligned(unsigned char *out, unsigned all, unsigned lane, unsigned lanes, Value value,
                                                Byte byte) {
@@ -132,7 +132,7 @@ __device__ __forceinline__ void storeUnaligned(unsigned char *out, unsigned all,
         const unsigned at = i < before ? i : i + 16 * vectors;
         out[at] = static_cast<unsigned char>(byte(at));
     }
-    switch (before / 4) { // which words of the values: without a choice for each vector
+    switch (before / 4) { // which words of the values: chosen here, not for each vector
     case 0:
         return storeVectors(std::integral_constant<unsigned, 0>());
     case 1:

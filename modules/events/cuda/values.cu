@@ -8,20 +8,20 @@ namespace cusi::events {
 
 namespace tuning {
 constexpr size_t VALUES_SHARED_BYTES = 40 << 10;
-// Percent of the cache that serves as shared memory, where times are gathered through the rest.
+// Percent of the L1 cache used as shared memory, where kernels gather times through the rest.
 constexpr int VOXEL_CARVEOUT = 72, SURFACE_CARVEOUT = 44;
 } // namespace tuning
 
 namespace {
 
 constexpr int THREADS = tuning::VALUES_THREADS;
-constexpr uint32_t VALUE_MARK = 1u << 31; // the sign of a float that is never negative: no index has it
+constexpr uint32_t VALUE_MARK = 1u << 31; // the sign bit: these floats are never negative, and no index is this large
 
 __host__ __device__ constexpr bool countsInBytes(Kind kind) {
     return kind == MDES_COUNT || kind == STACKED_HISTOGRAM;
 }
 
-// A pixel's accumulators in shared memory: counts have 8 bits, the others 32, as long as that suffices.
+// Accumulators of a pixel in shared memory: 8 bits for counts, 32 for the others, unless they overflow.
 __host__ __device__ constexpr unsigned sharedBytesPerPixel(Kind kind, unsigned channels) {
     return accumulatorsPerPixel(kind, channels) * (countsInBytes(kind) ? 1 : 4);
 }
@@ -96,8 +96,8 @@ __device__ void countPart(const TileParams &params, const TilePart &part, const 
     });
 }
 
-// Counts half a part in counters of 16 bits, which are left alone once they have reached 255, by the events' last channels.
-// At most 4 adds per thread are in flight past that, for which 16 bits have room.
+// Counts half a part in 16-bit counters, by the events' last channels. Counters stay as they are once they have reached
+// 255; at most 4 adds per thread are still in flight then, and 16 bits have room for these.
 static_assert(255 + 4 * THREADS < 65536, "saturating counters must not carry");
 template<Kind KIND>
 __device__ __forceinline__ void countHalf16(const TileParams &params, const TilePart &half, const EventsLevels &levels,
@@ -121,7 +121,7 @@ __device__ __forceinline__ void countHalf16(const TileParams &params, const Tile
     __syncthreads();
 }
 
-// Writes these counts. Each channel of MDES_COUNT has the events of all later ones too.
+// Writes these counts. A channel of MDES_COUNT includes the events of all later channels.
 template<Kind KIND, bool ALIGNED>
 __device__ __forceinline__ void writeHalf16(const TileParams &params, const TilePart &half, unsigned bytes,
                                             uint32_t *cells) {
@@ -149,8 +149,8 @@ __device__ __forceinline__ void writeHalf16(const TileParams &params, const Tile
 
 // ---- VOXEL_GRID --------------------------------------------------------------------------------------------------------
 
-// Sums the part's weights. high == NULL: in 32 bits, and sets `carried` if a sum overflows; otherwise `high` receives the upper
-// 32 bits.
+// Sums the part's weights. high NULL: in 32 bits; sets `carried` if a sum overflows. Otherwise `high` receives the upper 32
+// bits.
 __device__ void sumVoxels(const TileParams &params, const TilePart &part, uint32_t *cells, uint32_t *high, int *carried) {
     const Representation &repr = params.repr;
     const Window window = params.windows[part.w];
@@ -350,8 +350,8 @@ cusStatus createValues(State *state) {
     int device = 0, shared = 0;
     CUSI_CUDA(CREATE, cudaGetDevice(&device));
     CUSI_CUDA(CREATE, cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
-    // Three blocks per multiprocessor beside the static shared memory; at least two strips of the largest pixel, since a
-    // part may be halved.
+    // Three blocks per multiprocessor fit beside the static shared memory. The minimum is two strips of the largest pixel,
+    // since a part may be halved.
     state->values_shared_bytes = std::clamp(static_cast<size_t>(shared) / 3 - 1280,
                                             size_t{2 * STRIP} * EVENTS_MAX_CHANNELS * 4, tuning::VALUES_SHARED_BYTES);
     for (const auto kernelFor : {tileValuesKernelFor<false>, tileValuesKernelFor<true>}) {
@@ -386,7 +386,8 @@ TilePass valuesPass(const Batch &batch, int index) {
                      {}};
     pass.params.repr = representationOf(batch, index);
     pass.shared = size_t{sharedBytesPerPixel(kind, pass.params.repr.channels)} << pass.part_bits;
-    // The smallest tiles that are not too many to sort by: the fewer parts a tile has, the less often its records are read.
+    // Takes the smallest tiles that are few enough to sort by: the fewer parts a tile has, the less often its records are
+    // read.
     SortedRuns sorted = {};
     for (unsigned bits = pass.part_bits; bits < pass.tile_bits; ++bits) {
         const Tiling tiling = tilingOf(batch.stacker, bits);

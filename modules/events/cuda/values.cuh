@@ -65,7 +65,7 @@ struct VoxelTimes {
     }
 };
 
-__device__ inline float voxelValue(int sum) { // scaled by a power of two: rounded once
+__device__ inline float voxelValue(int sum) { // scaling by a power of two is exact, so the value is rounded once
     return static_cast<float>(sum) * static_cast<float>(1 / EVENTS_VOXEL_UNIT);
 }
 __device__ inline float voxelValue64(int64_t sum) {
@@ -74,8 +74,8 @@ __device__ inline float voxelValue64(int64_t sum) {
 
 // ---- TIME_SURFACE and EVENT_DIFF ---------------------------------------------------------------------------------------
 
-// exp((t - newest) / tau) as a power of two: a Taylor series for the fraction, good to 2^-37, and the integer added to the
-// exponent. Costs a quarter of exp() and a division.
+// exp((t - newest) / tau) as a power of two: a Taylor series for the fraction, accurate to 2^-37, and the integer added to
+// the exponent. Costs a quarter of exp() and a division.
 __device__ inline float surfaceValue(const Representation &repr, int64_t t, int64_t newest) {
     const double power = fmax(fmin(static_cast<double>(t - newest) * repr.decay, 128.0), -160.0), whole = rint(power),
                  x = (power - whole) * 0.693147180559945309417;
@@ -98,7 +98,7 @@ __device__ inline uint32_t clipped(uint32_t sum) {
     return static_cast<uint32_t>(max(-128, min(127, static_cast<int>(sum)))) & 255;
 }
 __device__ inline uint32_t clippedBytes(const uint4 &sums) {
-    uint32_t upper, all; // an instruction clips two and puts them below what it is given
+    uint32_t upper, all; // each instruction clips two sums and packs them below its last operand
     asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(upper) : "r"(sums.w), "r"(sums.z), "r"(0));
     asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(sums.y), "r"(sums.x), "r"(upper));
     return all;

@@ -1,4 +1,4 @@
-// The bounds of windows: given by the caller, found by duration, and the time bins within them.
+// The bounds of windows, given by the caller or found by duration, and of the time bins within them.
 #include "device.h"
 #include "events/cuda/stages.cuh"
 
