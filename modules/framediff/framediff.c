@@ -74,8 +74,7 @@ cusStatus cusNoiseView(const cusMat *prev, const cusMat *cur, cusMat *dst, int t
 
 /* ---- Sparse difference --------------------------------------------------------------------------------------------- */
 
-/* Checks the frame shape that an encoder, a decoder or a diff is created for: byte positions must fit 32 bits, with one to
- * spare. */
+/* Checks the frame shape of an encoder, a decoder or a diff. Byte positions must fit 32 bits, with one to spare. */
 static cusStatus checkFrameShape(const char *function, int rows, int cols, int type, cusSpace space) {
     CUSI_REQUIRE(rows > 0 && cols > 0, CUS_ERROR_VALUE, "%s: frame is %d x %d (rows x cols), expected at least 1 x 1",
                  function, rows, cols);
@@ -89,9 +88,9 @@ static cusStatus checkFrameShape(const char *function, int rows, int cols, int t
     return CUS_OK;
 }
 
-/* A matrix of the frame's shape, all zero; waits, which creation may, so every stream that uses the object later sees the
- * zeros. Rows follow each other on the host; on the device they start 16-byte aligned and are padded with zeros to whole
- * vectors. */
+/* Makes a matrix of the frame's shape, all zero. Waits, which creation may, so that every stream that uses the object
+ * later sees the zeros. On the host, rows are contiguous; on the device they start 16-byte aligned and are padded with
+ * zeros to whole vectors. */
 static cusStatus createFrame(cusMat *mat, int rows, int cols, int type, cusSpace space) {
     if (space == CUS_HOST) {
         CUS_TRY(cusMatCreate(mat, rows, cols, type, space));
@@ -147,7 +146,7 @@ static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, int 
     return CUS_OK;
 }
 
-/* mask_cols: 0 for none. Waits for the device, so that the count of zero is visible to every stream that uses the list later. */
+/* mask_cols: 0 for none. Waits for the device, so that every stream that uses the list later sees the count of zero. */
 static cusStatus allocateDiff(cusSparseDiff *diff, int rows, int mask_cols, cusSpace space) {
     CUS_TRY(cusMatCreate(&diff->positions, 1, (int)diff->capacity, CUS_32SC1, space));
     CUS_TRY(cusMatCreate(&diff->values, 1, (int)diff->capacity, CUS_8UC1, space));

@@ -13,7 +13,7 @@ extern "C" {
 /* Implementations of the host backend. All give the same bits. */
 typedef enum IntegralHostPath {
     INTEGRAL_AUTO,    /* chosen by processor and size */
-    INTEGRAL_GENERIC, /* vectors of the compiler */
+    INTEGRAL_GENERIC, /* the compiler's vectors */
     INTEGRAL_AVX2,    /* 8-bit sources to 32-bit sums; everything else as GENERIC */
     INTEGRAL_AVX512   /* writes past the caches */
 } IntegralHostPath;
@@ -24,7 +24,7 @@ typedef struct IntegralArgs {
     cusMat *sum, *sqsum; /* 32SC1 (8UC1 source only) or 64FC1; 64FC1 */
     void *workspace;
     size_t workspace_bytes;
-    bool workspace_is_ready; /* was all zero before its first use: CUDA keeps state there */
+    bool workspace_is_ready; /* it was all zero before its first use: CUDA keeps state there */
     IntegralHostPath path;
 } IntegralArgs;
 
@@ -32,7 +32,7 @@ typedef struct IntegralArgs {
 cusStatus integral_host_workspace(const char *function, int rows, int cols, size_t *bytes);
 cusStatus integral_cuda_workspace(const char *function, int rows, int cols, size_t *bytes);
 
-/* Whether this processor has what the path needs. */
+/* Whether this processor has the instructions of the path. */
 bool integral_host_supports(IntegralHostPath path);
 cusStatus integral_host_run(const char *function, const IntegralArgs *args);
 cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream);

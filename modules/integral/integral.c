@@ -11,7 +11,7 @@
 struct cusIntegrator {
     int max_rows, max_cols;
     cusSpace space;
-    cusMat workspace; /* rows of 1 MiB, as one row may not hold all bytes */
+    cusMat workspace; /* rows of 1 MiB, since one row may not hold all bytes */
     size_t workspace_bytes;
     CusiGuard guard;
 };

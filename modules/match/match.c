@@ -15,7 +15,7 @@ cusMatcherOptions cusMatcherDefaults(void) {
 }
 
 #ifdef CUSI_WITH_CUDA
-/* cuda/cufft/open.c: why this thread's last call could not reach cuFFT; NULL if it could. */
+/* cuda/cufft/open.c: why this thread's last call could not reach cuFFT, or NULL. */
 const char *match_cufftProblem(void);
 #endif
 
@@ -74,7 +74,7 @@ static void sumTemplate(const MatchModel *m, const void *data, const uint8_t *ma
     }
     for (int c = 0; c < m->channels; ++c)
         t->norm[c] = sqrt(plane2[c]);
-    if (m->planes > m->channels) { /* masked SQDIFF: each channel weighted by -2, and the mask */
+    if (m->planes > m->channels) { /* masked SQDIFF: each channel weighted by -2, plus the mask */
         for (int c = 0; c < m->channels; ++c)
             t->norm[c] *= 2;
         t->norm[m->channels] = sqrt(kept);

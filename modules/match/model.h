@@ -20,16 +20,16 @@ typedef struct MatchModel {
     int integer; /* 8-bit images: all sums are exact integers */
     int masked;
     int channels, planes;
-    int w, h;               /* template */
-    int cols, rows;         /* frame */
-    int ocols, orows;       /* score map */
-    int count;              /* templates */
+    int w, h;               /* template size */
+    int cols, rows;         /* frame size */
+    int ocols, orows;       /* score map size */
+    int count;              /* number of templates */
     int needs_s1, needs_s2; /* window sums that the method needs */
     int max_matches, min_distance, subpixel;
     double n;        /* w h */
     double shift[3]; /* m_c */
     double square_shift;
-    double error;      /* a correlation is off by this times the sum over planes of |plane| |template plane| at most */
+    double error;      /* bound of a correlation's error, divided by the sum over planes of |plane| |template plane| */
     double limit_cost; /* maximum cost of a match; infinity without a limit */
 } MatchModel;
 
@@ -55,8 +55,10 @@ static inline double match_element(const void *data, int integer, size_t i) {
     return integer ? ((const uint8_t *)data)[i] : ((const float *)data)[i];
 }
 
-/* ---- Backends. Arguments have been checked. The host functions finish before they return, the CUDA functions queue their work
- * (match_cuda_prepare() waits for it) ---- */
+/* ---- Backends --------------------------------------------------------------------------------------------------------- */
+
+/* Arguments have been checked. The host functions finish before they return; the CUDA functions queue their work
+ * (match_cuda_prepare() waits for it). */
 
 /* Allocates and prepares the backend from templates and mask (host memory without row padding; mask NULL if there is none),
  * their sums, and the model, whose `error` it sets. */

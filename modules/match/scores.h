@@ -77,16 +77,16 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, double 
     }
 }
 
-/* Whether a window's sum of squares, for CCOEFF_NORMED about the mean, exceeds its error bound so far that the norm is uncertain by
- * less than 1e-4 of itself. */
+/* Whether a window's sum of squares (for CCOEFF_NORMED, about the mean) so far exceeds its error bound that the norm is
+ * uncertain by less than 1e-4 of itself. */
 MATCH_FN int match_hasEnergy(const MatchModel *m, const double *s1, double s2, double uncertain) {
     const double sum =
         m->method == CUS_MATCH_CCOEFF_NORMED ? match_centered(m, s2, s1, s1, 0) / m->n : match_unshift(m, s2, s1, s1);
     return sum > 1e4 * uncertain;
 }
 
-/* match_score() where the sums of squares have the error bound `uncertain`: with normed methods, a window without energy scores like
- * one of zeros, or of one color. */
+/* match_score() for sums of squares with the error bound `uncertain`: with normed methods, a window without energy
+ * scores like one of zeros, or of one color. */
 MATCH_FN double match_scoreOf(const MatchModel *m, const MatchTemplate *t, double c, const double *s1, double s2,
                               double ssd, double uncertain) {
     if (uncertain > 0 && (m->method & 1) && !match_hasEnergy(m, s1, s2, uncertain)) {
@@ -114,7 +114,7 @@ MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, con
         e.correlation += m->error * sqrt(plane_energy[p]) * t->norm[p];
         energy += p < m->channels ? plane_energy[p] : 0;
     }
-    /* Prefix and running sums of doubles: half a unit in the last place of the largest sum for each row and column. */
+    /* Prefix and running sums of doubles: half an ulp of the largest sum for each row and column. */
     if (!m->integer)
         e.window = (m->rows + m->cols) * 0x1p-52 * (energy + sqrt((double)m->rows * m->cols * energy * (t->t2 + 1)));
     return e;
@@ -171,7 +171,7 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, dou
             value = m->method == CUS_MATCH_SQDIFF_NORMED ? 1 : 0;
             error = 0;
         }
-        /* The norm of float images is uncertain as well. Where the window's energy is, any score is possible. */
+        /* The norm of float images is uncertain too. If the window's energy is uncertain, any score is possible. */
         if (uncertain.window > 0)
             error = match_hasEnergy(m, s1, s2, uncertain.window) ? error * 1.0001 + 1e-4 : 2;
         error = error < 2 ? error + 1e-12 : 2; /* 1e-12: rounding of the arithmetic above; scores lie in -1..1 */
@@ -187,8 +187,8 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, dou
     return range;
 }
 
-/* Whether every sum over a window, of squares of sums at most, is an integer that double holds. largest: magnitude of the shifted
- * pixels of frame and templates, which are integers; otherwise infinity. */
+/* Whether every sum over a window, of squares of sums at most, is an integer that double holds. largest: magnitude of
+ * the shifted pixels of frame and templates if these are integers; otherwise infinity. */
 MATCH_FN int match_sumsAreIntegers(const MatchModel *m, double largest) {
     return 4 * m->n * largest * largest < 0x1p52;
 }

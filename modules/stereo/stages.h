@@ -60,9 +60,9 @@ static inline
 /* Whether an image contains NaN; 32FC1 on the host. */
 int stereo_host_hasNan(const cusMat *image);
 
-/* Stages. Everything was checked and every output exists. The host functions complete before they return; the CUDA functions
- * queue their work in `stream`, and messages name the public function `function`. features: edges, or census codes, of
- * `count` images, 1 or 2; scratch: that of the stages which follow, or NULL. */
+/* Stages. Everything was checked and every output exists. The host functions complete before they return; the CUDA
+ * functions queue their work in `stream`, and messages name the public function `function`. features: edges or census
+ * codes of `count` images, 1 or 2. scratch: of the stages that follow, or NULL. */
 cusStatus stereo_host_features(const cusMat *const *images, cusMat *const *features, int count, int census,
                                const cusStereoOptions *options, StereoScratch *scratch);
 cusStatus stereo_host_elevation(const cusMat *left, const cusMat *right, cusMat *elevation, const cusStereoOptions *options,

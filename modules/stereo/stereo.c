@@ -102,7 +102,7 @@ static cusStatus checkNan(const char *function, const char *argument, const cusM
     return CUS_OK;
 }
 
-/* An input, and an output of the same size and space that does not overlap it, not yet created. */
+/* Checks an input, and an output of the same size and space that does not overlap it. Does not create the output. */
 static cusStatus checkOneToOne(const char *function, const char *in_name, const cusMat *in, const int *types,
                                const char *out_name, cusMat *out, int out_type) {
     CUS_TRY(cusi_checkInput(function, in_name, in, types));
@@ -116,7 +116,7 @@ static size_t alignUp(size_t bytes) {
     return (bytes + 255) / 256 * 256;
 }
 
-/* Cuts up `block`, or only counts where that is NULL. */
+/* Divides `block` into parts, or only counts if it is NULL. */
 static StereoScratch layOut(void *block, int stages, cusSpace space, int rows, int cols, const cusStereoOptions *o) {
     const size_t pixels = (size_t)rows * (size_t)cols;
     const int fills = (stages & STEREO_FILL) && (o->fill == CUS_FILL_ONCE || o->fill == CUS_FILL_RELAX);
@@ -147,7 +147,7 @@ static cusStatus takeScratch(const char *function, StereoScratch *scratch, int s
     return CUS_OK;
 }
 
-/* Returns `status`, that of the work which used the scratch. */
+/* Gives back the scratch. Returns `status`, that of the work which used it. */
 static cusStatus giveScratch(StereoScratch *scratch, cusSpace space, cusStream stream, cusStatus status) {
     if (space == CUS_DEVICE)
         (void)cusi_deviceFreeAsync(NULL, scratch->block, stream);
@@ -276,7 +276,7 @@ static cusStatus prepare(cusContourMapper *m) {
         CUS_TRY(cusMatCreate(&m->unfiltered, rows, cols, o->fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1, m->space));
     const int stages = STEREO_ELEVATION | STEREO_FILL | STEREO_RANGE;
     const size_t bytes = layOut(NULL, stages, m->space, rows, cols, o).bytes;
-    /* As rows of 4 KiB: one row of all of it could exceed the limit on columns. */
+    /* Rows of 4 KiB: a single row could exceed the limit on columns. */
     CUS_TRY(cusMatCreate(&m->memory, (int)((bytes + 4095) / 4096), 4096, CUS_8UC1, m->space));
     m->scratch = layOut(m->memory.data, stages, m->space, rows, cols, o);
     return cusi_guardCreate("cusContourMapperCreate", &m->guard, m->space);

@@ -1,5 +1,5 @@
-/* The encoder on the CPU. A frame is gone through in chunks, whose entries a thread lists in memory of its own; it then waits
- * for the turn of its chunk, which tells where the entries belong, and copies them there. */
+/* The encoder on the CPU. Threads take chunks of the frame and list their entries in memory of their own. A thread then
+ * waits for its chunk's turn, learns where the entries belong, and copies them there. */
 #include "check.h"
 #include "framediff/backend.h"
 #include "host.h"
@@ -15,12 +15,12 @@
 
 enum { /* measured: docs/internals/framediff.md */
        BYTES_PER_THREAD = 65536,
-       CHUNK_BYTES = 65536, /* about, at least */
+       CHUNK_BYTES = 65536, /* at least, about */
        MAX_CHUNK_BYTES = 262144,
        CHUNKS_PER_THREAD = 4,
        BLOCK_BYTES = 4096,
        BLOCK_PIXELS = 512,
-       PREFETCH_BYTES = 4096 /* how far ahead frame and reference are fetched */
+       PREFETCH_BYTES = 4096 /* frame and reference are prefetched this far ahead */
 };
 
 /* ---- Entries of consecutive bytes ---------------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ typedef struct Segment {
     size_t n;
     uint32_t position; /* of the first byte */
     uint8_t threshold;
-    const uint8_t *passes; /* NULL, or for each byte 1 where it passes the noise filter, else 0 */
+    const uint8_t *passes; /* NULL, or for each byte 1 if it passes the noise filter, else 0 */
     uint8_t *mask;         /* NULL, or (n + 7) / 8 bytes */
     uint32_t *positions;   /* room for n entries */
     uint8_t *values;
@@ -60,7 +60,7 @@ static uint64_t packFlags64(const uint8_t *flags) {
     for (int i = 0; i < 8; ++i) {
         uint64_t eight;
         memcpy(&eight, flags + 8 * i, 8);
-        bits |= (eight * 0x0102040810204080u) >> 56 << (8 * i); /* collects the eight in the top byte */
+        bits |= (eight * 0x0102040810204080u) >> 56 << (8 * i); /* collects the eight bits in the top byte */
     }
 #endif
     return bits;
@@ -100,7 +100,7 @@ static size_t encodeSegment(const Segment *segment) {
 }
 
 #ifdef VBMI2
-/* The same with AVX-512; its VBMI2 extension packs the changed bytes of a register. */
+/* The same with AVX-512. VBMI2 packs the changed bytes of a register. */
 #define TARGET_VBMI2 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,popcnt")))
 
 /* Encodes the n = 64 bytes at x (fewer at the end of the segment) after `count` earlier entries; returns the new count. Full
@@ -137,7 +137,7 @@ static inline __attribute__((always_inline)) size_t encodeBlock(const Segment *s
         k += 16;
         if (k >= more)
             return count + more;
-        lanes = _mm512_alignr_epi64(lanes, lanes, 2); /* moves the next 16 down */
+        lanes = _mm512_alignr_epi64(lanes, lanes, 2); /* moves the next 16 lanes down */
     }
 }
 
@@ -175,11 +175,11 @@ static void changedPixels(const uint8_t *restrict cur, const uint8_t *restrict r
 
 /* byte_passes[i] = 1 for the bytes of n pixels from `map` on that have at least min_neighbors changed neighbors, else 0.
  * map: 1 for changed pixels of the image, whose rows follow each other, with zeros around. inside[i]: 0 where pixel i is
- * the first of a row, so pixel i - 1 is no neighbor, else 255. */
+ * the first of a row, so that pixel i - 1 is no neighbor, else 255. */
 CUSI_MULTIVERSION
 static void noiseFilter(const uint8_t *map, const uint8_t *inside, size_t cols, size_t n, size_t channels,
                         int min_neighbors, uint8_t *restrict byte_passes) {
-    uint8_t columns[BLOCK_PIXELS + 2]; /* sums of three pixels above each other, of -1 .. n */
+    uint8_t columns[BLOCK_PIXELS + 2]; /* sums of three vertical neighbors, for columns -1 .. n */
     const uint8_t *const above = map - 1 - cols, *const row = map - 1, *const below = map - 1 + cols;
     for (size_t i = 0; i < n + 2; ++i)
         columns[i] = (uint8_t)(above[i] + row[i] + below[i]);
@@ -209,7 +209,7 @@ static Encode *encodeFor(const cusDiffEncoder *encoder) {
 
 /* ---- What an encoder owns ------------------------------------------------------------------------------------------ */
 
-/* Memory of a thread, for a chunk. */
+/* A thread's memory for a chunk. */
 typedef struct Scratch {
     uint32_t *positions;
     uint8_t *values;
@@ -226,8 +226,8 @@ static Scratch scratchOf(const cusDiffEncoder *encoder, int thread) {
     return scratch;
 }
 
-/* With the noise filter, encoder->changed has a byte for each pixel, with the zeros of a row and one pixel before and after,
- * and then the pattern of row ends. */
+/* With the noise filter, encoder->changed holds a byte for each pixel, with zeros for a row and one pixel before and
+ * after, then the pattern of row ends. */
 static uint8_t *changedMap(const cusDiffEncoder *encoder) {
     return (uint8_t *)encoder->changed.data + encoder->cols + 1;
 }
@@ -238,7 +238,7 @@ static uint8_t *insidePattern(const cusDiffEncoder *encoder) {
 
 static cusStatus prepareFilter(cusDiffEncoder *encoder) {
     const size_t cols = (size_t)encoder->cols, pixels = (size_t)encoder->rows * cols, pattern = cols + BLOCK_PIXELS + 1;
-    const size_t words = (pixels + 2 * (cols + 1) + pattern + 7) / 8; /* bytes may be more than a matrix has columns */
+    const size_t words = (pixels + 2 * (cols + 1) + pattern + 7) / 8; /* a matrix may have fewer columns than these bytes */
     CUS_TRY(cusMatCreate(&encoder->changed, 1, (int)words, CUS_64FC1, CUS_HOST));
     memset(encoder->changed.data, 0, cols + 1);
     memset(changedMap(encoder) + pixels, 0, cols + 1);
@@ -260,20 +260,20 @@ cusStatus framediff_host_prepare(cusDiffEncoder *encoder) {
     return encoder->options.min_neighbors > 0 ? prepareFilter(encoder) : CUS_OK;
 }
 
-/* ---- The way through a frame --------------------------------------------------------------------------------------- */
+/* ---- Passing through a frame --------------------------------------------------------------------------------------- */
 
 typedef struct Plan {
     cusDiffEncoder *encoder;
     const cusMat *frame;
     cusSparseDiff *diff;
     size_t bytes;
-    size_t run;           /* bytes that follow each other in frame and mask: of a row, or all */
-    size_t chunk, chunks; /* bytes, fewer where a run or the frame ends; number */
-    size_t in_run;        /* chunks of a run; 0: a chunk has whole runs */
-    size_t ahead;         /* how many chunks after the current one have neighbors of its pixels, for the noise filter */
+    size_t run;           /* contiguous bytes of frame and mask: a row, or all */
+    size_t chunk, chunks; /* bytes (the last of a run or the frame may have fewer); their number */
+    size_t in_run;        /* chunks in a run; 0: a chunk has whole runs */
+    size_t ahead;         /* noise filter: chunks after the current one that hold neighbors of its pixels */
 } Plan;
 
-/* Rows that follow each other are gone through as one, so that frames of any shape cost the same. */
+/* Contiguous rows are treated as one, so that frames of any shape cost the same. */
 static Plan planFor(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, int threads) {
     const size_t row_bytes = imageRowBytes(encoder), channels = (size_t)CUS_CHANNELS(frame->type);
     Plan plan = {.encoder = encoder, .frame = frame, .diff = diff, .bytes = row_bytes * (size_t)frame->rows};
@@ -283,7 +283,7 @@ static Plan planFor(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff 
 
     const size_t share = plan.bytes / (size_t)threads / CHUNKS_PER_THREAD;
     const size_t chunk = share < CHUNK_BYTES ? CHUNK_BYTES : share > MAX_CHUNK_BYTES ? MAX_CHUNK_BYTES : share;
-    /* Whole pixels, blocks, and bytes of the mask; or whole rows. */
+    /* Chunks consist of whole pixels, blocks, and bytes of the mask; or of whole rows. */
     const size_t unit = plan.run > chunk ? 64 * channels : plan.run;
     plan.chunk = chunk / unit * unit;
     plan.in_run = plan.run > plan.chunk ? (plan.run + plan.chunk - 1) / plan.chunk : 0;
@@ -307,14 +307,14 @@ static Chunk chunkAt(const Plan *plan, size_t k) {
     return (Chunk){begin, most - begin < plan->chunk ? most : begin + plan->chunk};
 }
 
-/* The frame's bytes from `at` on that follow each other, and in *n how many of them belong to the chunk. */
+/* Returns the frame's contiguous bytes from `at` on, and in *n how many of them belong to the chunk. */
 static const uint8_t *runAt(const Plan *plan, const Chunk *chunk, size_t at, size_t *n) {
     const size_t y = at / plan->run, x = at - y * plan->run;
     *n = chunk->end - at < plan->run - x ? chunk->end - at : plan->run - x;
     return (const uint8_t *)plan->frame->data + y * plan->frame->step + x;
 }
 
-/* Changed pixels of a chunk, for the noise filter. */
+/* Maps the changed pixels of a chunk, for the noise filter. */
 static void mapChunk(const Plan *plan, size_t k) {
     const size_t channels = (size_t)CUS_CHANNELS(plan->frame->type);
     const Chunk chunk = chunkAt(plan, k);
@@ -371,18 +371,18 @@ static size_t encodeChunk(const Plan *plan, size_t k, const Scratch *scratch) {
 
 /* ---- Threads ------------------------------------------------------------------------------------------------------- */
 
-/* What the threads of a call share. Tickets are taken in order, so whoever is waited for is at work. Ticket t finds the changed
- * pixels of chunk t and encodes chunk t - ahead, all neighbors of which are then known, and none encoded before its own
- * changes were found. */
+/* What the threads of a call share. Tickets are taken in order, so threads wait only for running ones. Ticket t finds
+ * the changed pixels of chunk t and encodes chunk t - ahead: the changes of all its neighbors are then known, and no
+ * chunk is encoded before its own changes were found. */
 typedef struct Progress {
-    _Alignas(64) size_t tickets; /* taken */
+    _Alignas(64) size_t tickets; /* taken so far */
     _Alignas(64) size_t mapped;  /* chunks whose changed pixels are known, in order */
     _Alignas(64) size_t listed;  /* chunks whose number of entries is known, in order */
-    size_t total, fitting;       /* entries of those; of those that the list has room for */
+    size_t total, fitting;       /* entries of these chunks; those of them that fit the list */
 } Progress;
 
 static void awaitTurn(const size_t *count, size_t turn) {
-    int spins = 1000; /* then others run: there may be fewer processors than threads */
+    int spins = 1000; /* then let others run: there may be fewer processors than threads */
     while (__atomic_load_n(count, __ATOMIC_ACQUIRE) != turn) {
         if (spins == 0) {
             (void)sched_yield();
@@ -395,7 +395,7 @@ static void awaitTurn(const size_t *count, size_t turn) {
     }
 }
 
-/* Takes tickets until there are none. */
+/* Takes tickets until none are left. */
 static void encodeChunks(const Plan *plan, Progress *progress, const Scratch *scratch) {
     for (;;) {
         const size_t ticket = __atomic_fetch_add(&progress->tickets, 1, __ATOMIC_RELAXED), chunk = ticket - plan->ahead;
@@ -440,7 +440,7 @@ cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     if (progress.total <= diff->capacity)
         return CUS_OK;
 
-    /* What was listed has changed the reference. */
+    /* The listed entries have changed the reference: undo them. */
     framediff_addEntries(encoder->ref.data, diff->positions.data, diff->values.data, progress.fitting, -1);
     return cusi_fail(CUS_ERROR_CAPACITY,
                      "cusDiffEncode: %zu bytes changed, diff has capacity %u; the reference is unchanged", progress.total,

@@ -14,8 +14,8 @@ static uint8_t *rowOfMutable(cusMat *mat, size_t y) {
 
 enum { BLOCK_PIXELS = 512, PART_PIXELS = 8192, BYTES_PER_THREAD = 65536 };
 
-/* sum[i] = differences of bytes i, i + 1 and i + 2 (one channel: three times that of byte i), for n <= BLOCK_PIXELS pixels. Only
- * the sums at the start of a pixel are used, but computing all of them vectorizes. */
+/* sum[i] = differences of bytes i, i + 1 and i + 2 (one channel: three times that of byte i), for n <= BLOCK_PIXELS
+ * pixels. Only the sums at the start of a pixel are used, but computing all of them vectorizes. */
 CUSI_MULTIVERSION
 static void summedDifferences(const uint8_t *restrict a, const uint8_t *restrict b, size_t n, int channels,
                               uint16_t *restrict sum) {
@@ -39,7 +39,7 @@ static void colorizeRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t
         const size_t n = cols - x < BLOCK_PIXELS ? cols - x : BLOCK_PIXELS;
         summedDifferences(a + x * channels, b + x * channels, n, (int)channels, sum);
         uint8_t *out = dst + 3 * x;
-        /* Stores four bytes per pixel, the last of which the next pixel overwrites; the final pixel has only three. */
+        /* Stores four bytes per pixel; the next pixel overwrites the last. The final pixel has only three. */
         for (size_t i = 0; i + 1 < n; ++i)
             memcpy(out + 3 * i, &palette->color[sum[i * channels]], 4);
         memcpy(out + 3 * (n - 1), &palette->color[sum[(n - 1) * channels]], 3);

@@ -1,5 +1,5 @@
-// The decoder: adds each value at its position. Of long lists, a thread takes several entries at a time, so that their loads are
-// in flight together: each entry takes two round trips to memory, its own and that of the byte it changes.
+// The decoder: adds each value at its position. An entry takes two round trips to memory, its own and that of the byte it
+// changes, so in long lists a thread takes several entries at a time and their loads are in flight together.
 #include "framediff/cuda/encode.cuh"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// The encoder's kernel for frames of which much changes: each block takes one short tile, keeps it in registers while it learns
-// how many entries precede it (decoupled look-back), and writes the tile's list as one piece. Nothing is read twice, and some
-// blocks read while others write. docs/internals/framediff.md says when it is chosen and what limits it.
+// The encoder's kernel for frames that change much. A block takes one short tile and keeps it in registers while it learns
+// how many entries precede it (decoupled look-back). It then writes the tile's list at once. Nothing is read twice, and
+// some blocks read while others write. docs/internals/framediff.md says when it is chosen and what limits it.
 #include "framediff/cuda/units.cuh"
 
 #include <cub/block/block_scan.cuh>
@@ -16,8 +16,8 @@ __device__ __forceinline__ unsigned padded(unsigned entry) {
     return entry + entry / 16;
 }
 
-// Stores an entry in shared memory and counts it, or does neither. With a branch, the compiler would compute the entry and its
-// address inside: 20 instructions per byte instead of 7.
+// Stores an entry in shared memory and counts it, or does neither. With a branch, the compiler computes the entry and its
+// address inside it: 20 instructions per byte instead of 7.
 __device__ __forceinline__ void stageIf(unsigned wanted, uint32_t *entry, uint32_t value, unsigned &count) {
     asm volatile(
         "{ .reg .pred wanted; setp.ne.u32 wanted, %1, 0; @wanted st.shared.u32 [%2], %3; @wanted add.u32 %0, %0, 1; }"
@@ -26,8 +26,8 @@ __device__ __forceinline__ void stageIf(unsigned wanted, uint32_t *entry, uint32
         : "memory");
 }
 
-// Puts a unit's entries in shared memory, from number `at` on, as offset in the tile << 8 | difference modulo 256. `offset`: the
-// unit's first byte.
+// Puts a unit's entries in shared memory, from number `at` on, as offset in the tile << 8 | difference modulo 256.
+// `offset`: that of the unit's first byte.
 __device__ __forceinline__ void stageUnit(unsigned bits, const uint4 &cur, const uint4 &ref, uint32_t offset, unsigned at,
                                           uint32_t *entries) {
     const uint32_t d[4] = {__vsub4(cur.x, ref.x), __vsub4(cur.y, ref.y), __vsub4(cur.z, ref.z), __vsub4(cur.w, ref.w)};
@@ -42,7 +42,7 @@ constexpr unsigned MAX_ENTRIES = THREADS * UNITS * 16;
 static_assert(bytesOfEntries(MAX_ENTRIES) + 2048 <= cusi::SHARED_OF_BLOCK, "with the static shared memory");
 static_assert(MAX_ENTRIES <= 1u << 24, "an entry's offset in the tile has 24 bits");
 
-// Writes the tile's list from index `out` of the output on: four entries per lane, and per store where both lists start at a
+// Writes the tile's list from index `out` of the output on: four entries per lane, and per store if both lists start at a
 // vector.
 __device__ __forceinline__ void writeList(const EncodeParams &params, const uint32_t *entries, size_t out, unsigned start,
                                           int count) {
@@ -80,7 +80,7 @@ __device__ __forceinline__ unsigned positionOf(const EncodeParams &params, unsig
 
 using BlockScan = cub::BlockScan<uint32_t, THREADS, cub::BLOCK_SCAN_WARP_SCANS>;
 
-// A thread's units of the tile, which are THREADS apart, and where their entries go.
+// A thread's units of the tile, THREADS apart, and where their entries go.
 template<bool FULL_UNITS, bool FILTER_OR_MASK>
 class ThreadUnits {
   public:
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) encodeDe
     if (threadIdx.x == 0) {
         if (tile > 0)
             cusi::storeRelaxed(params.dense_status + tile, frame | TILE_PREFIX | (before + tile_total));
-        if (tile == params.dense_tiles - 1) { // all blocks have read the frame's number: they have published with it
+        if (tile == params.dense_tiles - 1) { // all blocks have published with the frame's number, so they have read it
             *params.count = before + tile_total;
             params.state->dense_frame = frame >> 34;
             if (before + tile_total <= params.dense_from)

@@ -29,8 +29,8 @@ static_assert(ENCODE_WARPS * SHARED_BYTES_OF_WARP + STATIC_BYTES <= cusi::SHARED
 
 using WarpScan = cub::WarpScan<unsigned>; // of a whole warp: without shared memory
 
-// One warp's run: finds changes, stages their entries, and writes them once their place in the output is known. Entries that no
-// longer fit are only counted; from that unit (spill_from) on, the run is read a second time to write them.
+// One warp's run: finds changes, stages their entries, and writes them once their place in the output is known. Entries
+// that no longer fit are only counted; the run is then read again from their unit (spill_from) on to write them.
 template<bool FULL_UNITS, bool FILTER_OR_MASK>
 class WarpEncoder {
   public:
@@ -142,7 +142,7 @@ class WarpEncoder {
         queued_ += __popc(changed);
         if (queued_ >= 32) {
             drain(32);
-            if (spill_from_ != end_) { // what is left in the queue comes after it
+            if (spill_from_ != end_) { // the rest of the queue comes after it
                 __syncwarp();
                 counted_ += queuedEntries();
                 queued_ = 0;
@@ -179,7 +179,7 @@ class WarpEncoder {
         __syncwarp();
     }
 
-    // Writes `count` entries from shared memory and advances `out`. Spilled ones are padded by one word for every 32 entries.
+    // Writes `count` entries from shared memory and advances `out`. Spilled entries are padded by one word for every 32.
     __device__ __forceinline__ size_t writeEntries(size_t out, unsigned count, bool spilled) {
 #pragma unroll 4
         for (unsigned n = lane_; n < count; n += 32) {
@@ -232,9 +232,9 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     encoder.drainRest();
     const unsigned before = lookBack<tuning::ENCODE_THREADS>(params.tile_status, tile, frame);
     if (threadIdx.x == 0) {
-        if (params.tiles > tuning::ENCODE_THREADS) // fewer are read in one round anyway
+        if (params.tiles > tuning::ENCODE_THREADS) // otherwise one round reads all tiles anyway
             cusi::storeRelaxed(params.tile_status + tile, frame | TILE_PREFIX | (before + tile_total));
-        if (tile == params.tiles - 1) { // all blocks have read the frame's number: they have published with it
+        if (tile == params.tiles - 1) { // all blocks have published with the frame's number, so they have read it
             *params.count = before + tile_total;
             params.state->frame = frame >> 34;
             if (before + tile_total > params.dense_from)
@@ -261,7 +261,7 @@ int sharedBytes(int threads) {
 
 // ---- Work and parameters ---------------------------------------------------------------------------------------------
 
-// Divides the frame among blocks, a single wave of them if the frame is small enough, and among their warps.
+// Divides the frame among blocks (a single wave if the frame is small enough) and their warps.
 cusStatus divideWork(const char *function, int threads, EncodeParams *params) {
     int sms = 0;
     CUSI_CUDA(function, cusi::multiprocessors(&sms));
@@ -325,7 +325,7 @@ bool hasFullUnits(const EncodeParams &params) {
            params.rows * std::max(params.cur_step, params.ref_step) / 16 <= 0xffffffffu;
 }
 
-// How many threads a block has depends on the architecture that the kernels were compiled for.
+// The threads in a block depend on the architecture that the kernels were compiled for.
 cusStatus prepareKernels(const char *function, int *threads) {
     cudaFuncAttributes compiled = {};
     CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, kernelFor(true, false)));
@@ -368,12 +368,12 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     params.dense_status = params.tile_status + params.tiles;
     if (params.changed)
         CUS_TRY(launchChangedPixels(params, stream));
-    // What the device last reported, without waiting for it: each kernel encodes any frame.
+    // What the device last reported. Not waited for, since each kernel encodes any frame.
     const bool full_units = hasFullUnits(params), dense = *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0;
     if (dense && !params.may_overflow)
         return launchDense(params, full_units, threads, stream);
     CUS_TRY(cusi::launchOverlapped("cusDiffEncode", kernelFor(full_units, params.changed || params.mask), params.tiles,
                                    threads, sharedBytes(threads), stream, params));
-    // Only the last tile can tell that a list is too short, so such lists are applied once they are known to be complete.
+    // Only the last tile can tell that a list is too short, so the decoder applies such lists once they are complete.
     return params.may_overflow ? launchDecode("cusDiffEncode", encoder->ref, *diff, stream) : CUS_OK;
 }

@@ -4,7 +4,7 @@
 //   dense.cu     the kernel that takes its place when much changes
 //   filter.cu    the noise filter's first pass: the map of changed pixels
 //   decode.cu    the decoder
-//   heatmap.cu   heatmap and noise view, which need nothing of this
+//   heatmap.cu   heatmap and noise view, which use nothing of this
 #ifndef CUSI_FRAMEDIFF_ENCODE_CUH
 #define CUSI_FRAMEDIFF_ENCODE_CUH
 
@@ -20,10 +20,10 @@ constexpr int ENCODE_THREADS = 256; // for its 64 KB of shared memory
 constexpr int ENCODE_THREADS = 512;
 #endif
 constexpr int ENCODE_BLOCKS_PER_SM = 2;
-constexpr unsigned ENCODE_PIECE = 2;    // groups in the pieces of which a warp's run consists; of small frames 1
+constexpr unsigned ENCODE_PIECE = 2; // groups in a piece; a warp's run consists of whole pieces (1 group in small frames)
 constexpr unsigned ENCODE_LONGEST = 16; // maximum number of pieces in a run
 constexpr int ENCODE_STAGED = 512;   // entries that a warp keeps in shared memory; the rest of a denser run is read twice
-constexpr unsigned DENSE_SHARE = 16; // one byte in so many must change for the next frame to go to the dense kernel
+constexpr unsigned DENSE_SHARE = 16; // one byte in this many must change for the next frame to go to the dense kernel
 constexpr int DENSE_BLOCKS_PER_SM = 3;
 constexpr int DENSE_UNITS = 2; // units of a thread
 } // namespace tuning
@@ -45,8 +45,8 @@ struct Divisor {
 
 // Persists on the device between frames, followed by one status word per tile.
 struct EncodeState {
-    unsigned long long frame;       // how many frames the kernel has encoded, modulo 2^30: the first one is number 1
-    unsigned long long dense_frame; // the same of the dense kernel, whose status words follow the others
+    unsigned long long frame;       // frames that the kernel has encoded, modulo 2^30; the first is number 1
+    unsigned long long dense_frame; // the same for the dense kernel, whose status words follow the others
 };
 
 // The frame is cut into units of 16 bytes, row by row; the last unit of a row may be shorter. A group is 32 units.
@@ -72,13 +72,13 @@ struct EncodeParams {
     bool list_vectors; // positions start at a multiple of 16 bytes, values at one of 4
     unsigned long long *dense_status;
     uint32_t *dense_hint;             // in host memory: whether the dense kernel encodes later frames
-    unsigned dense_tiles, dense_from; // a frame is dense from so many entries on
+    unsigned dense_tiles, dense_from; // a frame is dense from this many entries on
 };
 
 // filter.cu: writes params.changed.
 cusStatus launchChangedPixels(const EncodeParams &params, cudaStream_t stream);
 
-// dense.cu: the number of tiles, and thus of status words; setting up the kernels; encoding. `threads`: of a block.
+// dense.cu: the number of tiles, and so of status words; kernel setup; encoding. `threads`: per block.
 unsigned denseTiles(unsigned groups, int threads);
 cusStatus prepareDenseKernels(const char *function, int threads);
 cusStatus launchDense(const EncodeParams &params, bool full_units, int threads, cudaStream_t stream);
@@ -108,12 +108,12 @@ __device__ inline unsigned changedBits(const uint4 &a, const uint4 &b, uint32_t 
 
 // ---- Decoupled look-back (Merrill and Garland 2016): how blocks learn within one pass how many entries precede theirs.
 //
-// Every block publishes the number of its entries and adds up what the blocks before it have published. Like CUB's, this relies
-// on blocks starting in the order of blockIdx. CUB's tile prefix would read 32 counts a round instead of those of a wave, and
-// needs its words cleared before each frame: here they carry the frame's number.
+// Every block publishes the number of its entries and adds up what earlier blocks have published. Like CUB's, this relies
+// on blocks starting in the order of blockIdx. CUB's tile prefix would read 32 counts a round instead of a wave's, and
+// needs its words cleared before each frame; here they carry the frame's number.
 
-// A status word: bits 0..31 the number, 32..33 what it counts, 34..63 the frame. 30 bits of the frame's number are enough, as
-// every frame overwrites the words.
+// A status word: bits 0..31 the number, 32..33 what it counts, 34..63 the frame. 30 bits of the frame's number suffice,
+// since every frame overwrites the words.
 enum : unsigned long long {
     TILE_COUNT = 1ull << 32,  // the entries of this tile
     TILE_PREFIX = 2ull << 32, // of this tile and all before it
@@ -132,7 +132,7 @@ __device__ inline unsigned lookBack(const unsigned long long *words, unsigned ti
     bool found = tile == 0;
     for (long long end = tile; !found; end -= THREADS) { // tiles [.., end) are still to be added
         const long long at = end - 1 - threadIdx.x;
-        unsigned long long word = frame | TILE_PREFIX; // before the first tile there is nothing
+        unsigned long long word = frame | TILE_PREFIX; // nothing precedes the first tile
         if (at >= 0)
             do
                 word = cusi::loadRelaxed(words + at);

@@ -1,8 +1,8 @@
 // Heatmap and noise view: one color per pixel, looked up by the summed difference of its channels.
 //
-// Each warp handles 512 pixels of a row. Every lane loads CN 16-byte vectors of each input, coalesced and all in flight at
-// once, leaves their byte differences in shared memory, reads back 4 x 4 neighboring pixels (word stride CN: no bank conflicts
-// for 1 and 3), looks up their colors and stores them through shared memory as 16-byte vectors.
+// Each warp handles 512 pixels of a row. A lane loads CN 16-byte vectors of each input, coalesced and all in flight at
+// once, leaves their byte differences in shared memory, and reads back 4 x 4 neighboring pixels (word stride CN: no bank
+// conflicts for 1 and 3). It looks up their colors and stores them through shared memory as 16-byte vectors.
 #include "framediff/backend.h"
 #include "framediff/cuda/tiles.cuh"
 
@@ -60,8 +60,8 @@ constexpr FramediffPalette defaultPalette() {
     return palette;
 }
 
-// In device memory, initialized at compile time: reading 3 KB from a kernel parameter is serialized, since every lane reads a
-// different word, and adds about 4 us to each launch.
+// In device memory, initialized at compile time. As a kernel parameter, its 3 KB would be read serially, since every lane
+// reads a different word: about 4 us more per launch.
 __device__ const FramediffPalette DEFAULT_PALETTE = defaultPalette();
 
 // The three mappings from a summed difference to a color; `table` is in shared memory.
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER
     const unsigned long long tile = blockIdx.x * static_cast<unsigned long long>(WARPS) + warp;
     const unsigned long long y = tile / params.tiles_per_row;
     unsigned char *const row = params.dst + y * params.dst_step;
-    // 3 * 5 = 15 = -1 modulo 16: this many pixels before the row, its colors begin at a multiple of 16 bytes.
+    // 3 * 5 = 15 = -1 modulo 16: the colors of the pixel this many before the row begin at a multiple of 16 bytes.
     const int before =
         ALIGNED ? 0 : static_cast<int>((16 - 5 * static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) % 16)) % 16);
     const long long x = static_cast<long long>(tile - y * params.tiles_per_row) * TILE_PIXELS - before;
@@ -247,7 +247,7 @@ cusStatus framediff_cuda_colorize(const cusMat *prev, const cusMat *cur, cusMat 
         aligned = cusi::isAligned(prev->data, 0, 1, 16) && cusi::isAligned(cur->data, 0, 1, 16) &&
                   cusi::isAligned(dst->data, 0, 1, 16);
     }
-    const unsigned before = aligned ? 0 : 15; // at most so many pixels of a row's first tile lie before the row
+    const unsigned before = aligned ? 0 : 15; // maximum number of pixels of a row's first tile before the row
     params.tiles_per_row = cusi::divUp(params.cols + before, static_cast<unsigned>(TILE_PIXELS));
     params.tiles = rows * params.tiles_per_row;
     const int channels = CUS_CHANNELS(cur->type);

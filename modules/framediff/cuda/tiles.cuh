@@ -10,7 +10,7 @@ constexpr int TILE_PIXELS = 512;
 
 #ifdef __CUDACC__
 
-// The bytes of a tile at any address: aligned vectors that lie in the tile as a whole, and single bytes of the vectors at its
+// The bytes of a tile at any address: aligned vectors that lie wholly in the tile, and single bytes of the vectors at its
 // two ends, so that nothing outside the tile is read.
 template<int CN>
 class TileBytes {
@@ -31,10 +31,10 @@ class TileBytes {
             edge_ = base[at];
     }
 
-    // Hands each lane the vectors lane + 32 k of the tile, k < CN; zeros where it has no pixels. For the whole warp, through
-    // 32 CN + 1 vectors of shared memory, unless the tile consists of whole vectors.
+    // Hands each lane the vectors lane + 32 k of the tile, k < CN; zeros where it has no pixels. Called by whole warps.
+    // Uses 32 CN + 1 vectors of shared memory, unless the tile consists of whole vectors.
     __device__ __forceinline__ void share(uint4 *shared, unsigned lane, uint4 (&v)[CN]) const {
-        if (((phase_ | first_ | last_) & 15) == 0) { // the same for all lanes
+        if (((phase_ | first_ | last_) & 15) == 0) { // uniform in a warp
 #pragma unroll
             for (int k = 0; k < CN; ++k)
                 v[k] = v_[k];

@@ -15,15 +15,15 @@ __device__ inline UnitLocation locate(const EncodeParams &params, unsigned unit)
     return {y, x, min(16u, params.row_bytes - x)};
 }
 
-// Whether the aligned vectors that hold the 16 bytes from byte x of a row on lie in the row: two, or one if `phase`, the address
-// of these bytes modulo 16, is 0.
+// Whether the aligned vectors that hold the 16 bytes from byte x of a row on lie in the row: two vectors, or one if
+// `phase`, the address of these bytes modulo 16, is 0.
 __host__ __device__ inline bool unitVectorsInside(unsigned x, unsigned row_bytes, unsigned phase) {
     return x >= phase && x + (phase ? 32 - phase : 16) <= row_bytes;
 }
 
 // ---- Loads -----------------------------------------------------------------------------------------------------------
 
-// As cusi::loadStreamedIf(), of bytes that are written in the same kernel.
+// Like cusi::loadStreamedIf(), for bytes that the same kernel writes.
 __device__ inline void loadReferenceIf(bool wanted, const uint4 *p, uint4 &v) {
     asm volatile("{ .reg .pred wanted; setp.ne.u32 wanted, %5, 0; @wanted ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
                  : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
@@ -71,8 +71,8 @@ class UnitReader<true> {
     unsigned column_, cur_, ref_;
 };
 
-// Loads two aligned vectors of the frame for a unit. Where they exceed the row, take() reads the bytes of the unit one by one; by
-// then their cache lines have mostly arrived, with those of the lanes beside it. The reference is padded with zeros.
+// Loads two aligned vectors of the frame for a unit. If they exceed the row, take() reads the bytes of the unit one by one;
+// the lanes beside it have mostly fetched their cache lines by then. The reference is padded with zeros.
 template<>
 class UnitReader<false> {
   public:

@@ -31,7 +31,7 @@ typedef double F64x8 __attribute__((vector_size(64)));
     } while (0)
 #endif
 
-/* Sums of 8 pixels fit 16 bits; those of 4 are scanned by shifts of 64 bits. */
+/* Sums of 8 pixels fit 16 bits. Sums of 4 are scanned by shifting 64 bits. */
 CUSI_MULTIVERSION
 void integral_row32(const uint8_t *src, size_t n, const uint32_t *above, uint32_t *out) {
     size_t x = 0;
@@ -61,7 +61,7 @@ void integral_row32(const uint8_t *src, size_t n, const uint32_t *above, uint32_
 }
 
 #ifdef INTEGRAL_X86
-enum { WRITE_AHEAD = 4096 }; /* bytes by which table lines are prefetched for writing */
+enum { WRITE_AHEAD = 4096 }; /* bytes; table lines are prefetched this far ahead for writing */
 
 /* Multiplications by 0 and 1 add up to 4 pixels for each of 4 lanes. */
 __attribute__((target("avx2"))) void integral_row32Avx2(const uint8_t *src, size_t n, const uint32_t *above,
@@ -95,7 +95,7 @@ __attribute__((target("avx2"))) void integral_row32Avx2(const uint8_t *src, size
 }
 #endif
 
-/* Integers below 2^53: any order of additions gives the same bits. */
+/* The integers stay below 2^53, so any order of additions gives the same bits. */
 CUSI_MULTIVERSION
 void integral_row64(const uint8_t *src, size_t n, int squares, const double *above, double *out) {
     size_t x = 0;
@@ -133,7 +133,7 @@ void integral_row64(const uint8_t *src, size_t n, int squares, const double *abo
 /* ---- Table rows past the caches ---------------------------------------------------------------------------------- */
 
 #ifdef INTEGRAL_X86
-enum { READ_AHEAD = 1024 }; /* bytes by which the source is prefetched */
+enum { READ_AHEAD = 1024 }; /* bytes; the source is prefetched this far ahead */
 
 /* Inclusive scan of 32-bit lanes. */
 INLINE_AVX512 __m512i scan16(__m512i v) {
@@ -263,7 +263,7 @@ void integral_addTotalsAvx512(const uint8_t *src, size_t step, size_t rows, size
         for (size_t x = 0; x < cols; x += 16) {
             const __mmask16 inside = cols - x < 16 ? (__mmask16)((1u << (cols - x)) - 1) : 0xffff;
             __m512i v[4];
-            if (x % 64 == 0) /* the next rows: no hardware prefetcher follows the columns of a band */
+            if (x % 64 == 0) /* prefetch the next rows: no hardware prefetcher follows the columns of a band */
                 for (size_t k = 4; k < 8; ++k)
                     __builtin_prefetch(row + k * step + x);
             for (size_t k = 0; k < 4; ++k)

@@ -1,5 +1,5 @@
-/* 8-bit sources: one band of rows per thread, the source read twice, the table written once. First the column totals of the
- * bands are computed; they give the table row above each band; then the bands are written independently. */
+/* 8-bit sources: one band of rows per thread, the source read twice, the table written once. The column totals of the
+ * bands are computed first and give the table row above each band. The bands are then written independently. */
 #include "integral/cpu/rows.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ size_t integral_bytesWorkspace(int threads, int cols) {
 typedef struct BandMemory {
     uint64_t *totals[2];
     double *above[2]; /* or uint32_t */
-    size_t cols;      /* from band to band */
+    size_t cols;      /* offset from band to band */
 } BandMemory;
 
 static BandMemory bandMemory(const IntegralArgs *args, const Bands *bands) {
@@ -40,7 +40,7 @@ static BandMemory bandMemory(const IntegralArgs *args, const Bands *bands) {
 
 /* ---- Column totals ----------------------------------------------------------------------------------------------- */
 
-/* Column totals of columns x .. x + n - 1 of one band, of pixels and of squares; NULL for those not requested. */
+/* Column totals of columns x .. x + n - 1 of one band, of pixels and of squares; NULL where not requested. */
 static void bandTotals(const cusMat *src, const Bands *bands, int band, size_t x, size_t n, IntegralHostPath path,
                        uint64_t *const totals[2]) {
     (void)path; /* unused where there is only one path */
@@ -78,8 +78,8 @@ static void rowAboveBand(const uint64_t *totals, int band, size_t cols, int is64
 
 /* ---- Writing a band ---------------------------------------------------------------------------------------------- */
 
-/* Rows start .. end - 1 of the tables. above: the rows above, without their column 0; with AVX-512, which writes past the
- * caches, buffers for them that are overwritten. */
+/* Writes rows start .. end - 1 of the tables. above: the rows above, without their column 0; with AVX-512, which writes
+ * past the caches, buffers for them that are overwritten. */
 static void writeBand(const cusMat *src, int start, int end, IntegralHostPath path, void *above[2],
                       cusMat *const tables[2]) {
     void (*row32)(const uint8_t *, size_t, const uint32_t *, uint32_t *) = integral_row32;
@@ -98,7 +98,7 @@ static void writeBand(const cusMat *src, int start, int end, IntegralHostPath pa
             char *const row = INTEGRAL_ROW(char, tables[k], y + 1);
             memset(row, 0, entry);
             out[k] = row + entry;
-            if (path == INTEGRAL_AVX512) /* rows that meet within a line: not streamed */
+            if (path == INTEGRAL_AVX512) /* lines shared by two rows are not streamed */
                 cusi_prefetchToWrite(row + cusi_rowBytes(tables[k]));
         }
 #ifdef INTEGRAL_X86
@@ -130,7 +130,7 @@ void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int thre
     const BandMemory memory = bandMemory(args, &bands);
     const size_t cols = (size_t)src->cols;
     const int count = bands.count;
-    /* The totals are shared out by tiles of columns too: the last band has none. */
+    /* Totals are divided by tiles of columns, since the last band has none. */
     const size_t share = (cols / (size_t)count + 63) / 64 * 64 + 64;
     const size_t tile = share < INTEGRAL_MAX_TOTAL_COLS ? share : INTEGRAL_MAX_TOTAL_COLS;
     const int tiles = (int)((cols + tile - 1) / tile);

@@ -1,6 +1,6 @@
-/* Float sources: one stripe of columns per thread, the source read twice, the table written once. First each row's sums left
- * of the stripes are computed, then the stripes are written independently. Cut this way, the additions and their order are
- * those of the plain loop, for any number of threads. */
+/* Float sources: one stripe of columns per thread, the source read twice, the table written once. Each row's sums left
+ * of the stripes are computed first. The stripes are then written independently. The additions and their order are those
+ * of the plain loop, for any number of threads. */
 #include "integral/cpu/rows.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ typedef struct Stripe {
     double *above[2];  /* the row above in both tables */
 } Stripe;
 
-/* The rows above, of each stripe from a cache line's start on. */
+/* Entries of the rows above, which start at a cache line for each stripe. */
 static size_t aboveEntries(int threads, int cols) {
     return integral_padded((size_t)cols) + 8 * (size_t)threads;
 }
@@ -38,7 +38,7 @@ static Stripe stripeAt(const IntegralArgs *args, int count, int k) {
 /* Adds columns x .. end - 1 of up to four rows to their running sums. */
 static void sumRows(const cusMat *src, int y, int rows, size_t x, size_t end, int squares, double *sum) {
     const float *in[4];
-    for (int k = 0; k < 4; ++k) /* past the last row: the last one again */
+    for (int k = 0; k < 4; ++k) /* past the last row, repeat it */
         in[k] = INTEGRAL_ROW(const float, src, y + (k < rows ? k : rows - 1));
     double s[4] = {sum[0], sum[1], sum[2], sum[3]};
     for (; x < end; ++x)
@@ -49,7 +49,7 @@ static void sumRows(const cusMat *src, int y, int rows, size_t x, size_t end, in
     memcpy(sum, s, sizeof s);
 }
 
-/* The table below columns x .. end - 1 of rows y .. y + rows - 1, up to four. sum: of each row, left of x. */
+/* Writes the table below columns x .. end - 1 of rows y .. y + rows - 1, up to four. sum: each row's, left of x. */
 static void writeRows(const cusMat *src, int y, int rows, size_t x, size_t end, int squares, const double *sum,
                       cusMat *table) {
     const float *in[4];
@@ -75,7 +75,7 @@ static void writeRows(const cusMat *src, int y, int rows, size_t x, size_t end, 
 
 /* ---- Eight rows with AVX-512: one per lane, so that eight chains of additions share an instruction ---------------- */
 
-/* The sums of eight columns, transposed, are eight table rows to add one below the other; they are written past the caches. */
+/* Eight columns' sums, transposed, are eight table rows to add one below the other. They are written past the caches. */
 #ifdef INTEGRAL_X86
 
 /* Columns x .. x + 7 of eight rows, one register per column; zeros where `inside` has no bit. */
@@ -168,8 +168,8 @@ INLINE_AVX512 void writeEight(int squares, const float *const in[8], size_t x, s
     }
 }
 
-/* Eight rows of a table: n columns from column x of the source on, whose entries are out[...][0] and so on. sum: of each row,
- * left of x. above: the row above the first, from x on; becomes the last. */
+/* Eight rows of a table: n columns from column x of the source on, whose entries are out[...][0] and so on. sum: each
+ * row's, left of x. above: the row above the first, from x on; becomes the last. */
 TARGET_AVX512
 static void writeEightRows(int squares, const float *const in[8], size_t x, size_t n, const double sum[8], double *above,
                            double *const out[8]) {

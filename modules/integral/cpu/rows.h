@@ -30,7 +30,7 @@ static inline size_t integral_padded(size_t n) {
 size_t integral_bytesWorkspace(int threads, int cols);
 size_t integral_floatsWorkspace(int threads, int rows, int cols);
 
-/* Fill the tables, whose row 0 is zero already. */
+/* Fill the tables, whose row 0 is already zero. */
 void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int threads);
 void integral_runFloats(const IntegralArgs *args, IntegralHostPath path, int threads);
 
@@ -59,13 +59,13 @@ void integral_addTotalsAvx512(const uint8_t *src, size_t step, size_t rows, size
 void integral_row32Avx2(const uint8_t *src, size_t n, const uint32_t *above, uint32_t *out);
 
 /* One row of n columns of both tables. depth: of the sums, CUS_32S or CUS_64F, -1 for none. above, out: of sums and of
- * squares. `above` becomes `out`; `out` bypasses the caches. */
+ * squares. Overwrites `above` with `out`; `out` bypasses the caches. */
 void integral_rowAvx512(int depth, int squares, const uint8_t *src, size_t n, void *const above[2], void *const out[2]);
 
 /* ---- Writing a table row past the caches ------------------------------------------------------------------------- */
 
-/* AVX-512 stores whole cache lines, so the line is not read first, which is half of the traffic. The entries of a register
- * seldom coincide with a line: each line takes its first entries from the register before. */
+/* AVX-512 stores whole cache lines. The line is then not read first, which halves the traffic. A register's entries
+ * seldom coincide with a line, so each line takes its first entries from the register before. */
 
 #define TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
 #define INLINE_AVX512 TARGET_AVX512 static inline __attribute__((always_inline))
@@ -83,7 +83,7 @@ INLINE_AVX512 RowStream startStream(void *out) {
     return (RowStream){out, head, _mm512_add_epi32(lanes, _mm512_set1_epi32((int)head)), _mm512_setzero_si512()};
 }
 
-/* The 64 bytes of entries from byte `at` of the row on. */
+/* Streams the 64 bytes of entries that start at byte `at` of the row. */
 INLINE_AVX512 void streamEntries(RowStream *r, size_t at, __m512i entries) {
     if (at > 0)
         _mm512_stream_si512((void *)(r->out + at + 4 * r->head - 64),
@@ -93,7 +93,7 @@ INLINE_AVX512 void streamEntries(RowStream *r, size_t at, __m512i entries) {
     r->previous = entries;
 }
 
-/* The words of the last register, which ends at byte `at`, that no line has taken. */
+/* Stores the words of the last register, which ends at byte `at`, that no line has taken. */
 INLINE_AVX512 void endStream(const RowStream *r, size_t at) {
     if (at > 0)
         _mm512_mask_storeu_epi32(r->out + at + 4 * r->head - 64, (__mmask16)(0xffffu >> r->head),

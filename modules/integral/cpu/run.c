@@ -7,7 +7,7 @@
 enum {
     PIXELS_PER_THREAD = 65536,
     BOXES_PER_THREAD = 4096,
-    STREAM_BYTES = 4 << 20 /* tables from this size on bypass the caches: more than the L2 caches of two cores hold */
+    STREAM_BYTES = 4 << 20 /* tables of this size or more bypass the caches: they exceed the L2 caches of two cores */
 };
 
 static int threadsFor(int rows, int cols) {

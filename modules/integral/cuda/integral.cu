@@ -17,8 +17,8 @@ namespace {
 
 // ---- Workspace: the launch state, then the chains of each table -----------------------------------------------------
 
-// Fills in where a table's chains are: words `at` and on of the workspace. Returns the words up to the end of them, a
-// multiple of 16 bytes as each chain is. base: NULL to count only.
+// Fills in where a table's chains are, from word `at` of the workspace on. Returns the end of the chains in words; each
+// chain takes a multiple of 16 bytes. base NULL: only counts.
 template<class Tile, class T>
 size_t layOut(T &table, TaggedWord *base, size_t at, size_t tile_rows, size_t tile_cols) {
     if constexpr (EXISTS<T>) {
@@ -38,7 +38,7 @@ size_t layOut(T &table, TaggedWord *base, size_t at, size_t tile_rows, size_t ti
     return at;
 }
 
-// An image cut into slabs of equal height that keep to tuning::SLAB_BYTES, if they can.
+// Cuts an image into slabs of equal height, within tuning::SLAB_BYTES if possible.
 template<class Tile, class SumTable, class SquareTable>
 struct Slabs {
     size_t tile_rows, tile_cols, slab_tile_rows;
@@ -69,8 +69,8 @@ size_t maxBytes(size_t rows, size_t cols) {
 
 // ---- Launches -------------------------------------------------------------------------------------------------------
 
-// The order in which floats are added must not depend on which tables are requested: their slabs and groups are always
-// those for both.
+// The order in which floats are added must not depend on the tables requested, so their slabs and groups are always those
+// for both tables.
 template<class Pixel, class T>
 using LayoutTable = std::conditional_t<std::is_same_v<Pixel, float>, Floats64, T>;
 
@@ -145,7 +145,7 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
     constexpr size_t SCANS = SCAN_BYTES<Pixel, SquareTable, Tile>, MAX_BYTES = SCANS + Tile::WARPS * STAGE_BYTES;
     const bool all_whole = src.cols % WARP_COLS == 0 && src.rows % Tile::WARP_ROWS == 0;
     const size_t shared_bytes = all_whole && slab.tables_aligned16 ? SCANS : MAX_BYTES;
-    if (shared_bytes > 0) // may be, with the static shared memory, more than the default limit
+    if (shared_bytes > 0) // with the static shared memory, it may exceed the default limit
         CUSI_CUDA(function,
                   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(MAX_BYTES)));
     const unsigned slab_rows = static_cast<unsigned>(std::min<size_t>(rows, slabs.slab_tile_rows * Tile::HEIGHT));

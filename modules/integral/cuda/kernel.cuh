@@ -1,12 +1,12 @@
-// The integral kernel: one pass, in which the source is read once and each table written once. A block computes one tile.
+// The integral kernel: one pass reads the source once and writes each table once. A block computes one tile.
 //
 // Blocks take the tiles row by row, so a block waits only for blocks with smaller numbers. Like CUB's, the look-back relies
 // on blocks being started in the order of blockIdx.
 //
-// Bandwidth rises when concurrent writes are close together. So in images with more tiles than fit on the GPU at once,
-// writes are throttled: the first blocks start one after the other, and only the next few tiles in order are written at a
-// time. Loads of a multiprocessor that is storing take up to 2000 cycles, and so do spilled registers: look-backs must take
-// few round trips.
+// Bandwidth rises when concurrent writes are close together. Images with more tiles than fit on the GPU at once therefore
+// throttle writes: the first blocks start one after the other, and only the next few tiles in order are written at a time.
+// While a multiprocessor stores, its loads and spilled registers take up to 2000 cycles, so look-backs must take few round
+// trips.
 #ifndef CUSI_INTEGRAL_KERNEL_CUH
 #define CUSI_INTEGRAL_KERNEL_CUH
 
@@ -48,7 +48,7 @@ __device__ inline void syncRowWarps() {
     asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
 }
 
-// Finds what is left of the tile, in parts; for both tables together, since the number of round trips decides the time.
+// Finds what is left of the tile, in parts. Serves both tables together, since the number of round trips decides the time.
 template<class First, class... More>
 __device__ inline void lookBackRows(const Position &at, First first, More... more) {
     static_assert(((First::PARTS == More::PARTS) && ...), "their threads have the same rows");
@@ -121,12 +121,12 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     }
     __syncthreads();
     forTables([](auto &table) { table.computeWarpStarts(); });
-    // The last tile has waited, directly or through others, for words of every block, so all have read the state.
+    // The last tile has waited, directly or through others, for words of every block, so all blocks have read the state.
     if (threadIdx.x == 0 && blockIdx.x == gridDim.x - 1) {
         slab.state->epoch = at.epoch;
         slab.state->tiles_before = tiles_before + (slab.max_writers ? gridDim.x : 0);
     }
-    // A warp that computes no starts polls meanwhile.
+    // Meanwhile, a warp that computes no starts polls.
     if (threadIdx.x == Tile::THREADS - 32 && slab.max_writers && blockIdx.x >= slab.max_writers)
         awaitTurnToWrite(slab, tiles_before);
     const unsigned valid_rows = slab.rows - min(slab.rows, y);
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
     }
     if constexpr (EXISTS<SquareTable>)
         TableWriter<Squares>(squares).write(pixels, valid_rows, whole, stage);
-    if (threadIdx.x == 0 && slab.max_writers) // relaxed: the count matters, not the contents
+    if (threadIdx.x == 0 && slab.max_writers) // relaxed, since only the count matters
         addRelaxed(&slab.state->tiles_written, 1);
 }
 

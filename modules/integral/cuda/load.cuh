@@ -79,8 +79,8 @@ __device__ inline void copyPixels16(void *to, const void *from) {
 #endif
 }
 
-// An aligned word of pixels, 0 if it is not to be read; without a branch, so that loads follow each other closely. Neighboring
-// warps share some words, so L1 may keep them; L2 need not.
+// Loads an aligned word of pixels, or gives 0. No branch, so that loads follow each other closely. Neighboring warps share
+// some words, so L1 may keep them; L2 need not.
 __device__ __forceinline__ uint32_t loadPixelWord(const unsigned char *p, bool is_read) {
 #if __CUDA_ARCH__ >= 800
     uint32_t word = 0;
@@ -99,28 +99,29 @@ __device__ __forceinline__ const unsigned char *wordOf(const unsigned char *p) {
     return reinterpret_cast<const unsigned char *>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t{3});
 }
 
-// Bytes from any address: a lane loads one aligned word of each row, all rows in flight together, and shifts it together with
-// the next lane's. Only words inside their row are read.
+// Loads bytes from any address: a lane loads one aligned word of each row, all rows in flight together, and shifts it into
+// place with the next lane's word. Only words inside their row are read.
 template<int ROWS>
 __device__ __forceinline__ void loadRowsUnaligned(Pixels4<unsigned char> *to, const SlabParams &slab, unsigned x,
                                                   unsigned y, unsigned lane) {
     static_assert(ROWS <= 32, "a lane has the last word and the ends of a row");
     const unsigned cols = slab.cols - min(slab.cols, x), rows = cols > 0 ? slab.rows - min(slab.rows, y) : 0;
     const unsigned char *const start = slab.src + y * slab.step + x;
-    const auto skew = [&](unsigned k) { // of row k: its distance from the word before
+    const auto skew = [&](unsigned k) { // of row k: its distance from the word boundary before it
         return (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(start)) + k * static_cast<uint32_t>(slab.step)) & 3;
     };
     const bool has_row = lane < ROWS && lane < rows, has_ends = x == 0 || cols < WARP_COLS + 4;
-    // The lane's word is inside its row if this begins min_skew .. min_skew + skews - 1 bytes after a word.
+    // The lane's word is inside its row if the row begins min_skew .. min_skew + skews - 1 bytes after a word boundary.
     const unsigned min_skew = 4 * lane + 4 - min(4 * lane + 4, cols), max_skew = x > 0 || lane > 0 ? 3 : 0,
                    skews = max_skew + 1 - min(max_skew + 1, min_skew);
     uint32_t words[ROWS];
 #pragma unroll
     for (unsigned k = 0; k < ROWS; ++k)
         words[k] = loadPixelWord(wordOf(start + k * slab.step) + 4 * lane, (k < rows) & (skew(k) - min_skew < skews));
-    const uint32_t last_word = // of row `lane`, and so are its ends
+    const uint32_t last_word = // row `lane`'s, like its ends
         loadPixelWord(wordOf(start + lane * slab.step) + WARP_COLS, has_row && WARP_COLS + 4 <= cols + skew(lane));
-    // The pixels of row `lane` whose words reach beyond it, up to three at each end: byte by byte, loaded first, stored last.
+    // Up to three pixels at each end of row `lane` share a word with bytes beyond it: they are loaded byte by byte first,
+    // and stored last.
     const unsigned words_end = (cols + skew(lane)) & ~3u, heads = x == 0 ? min(cols, (4 - skew(lane)) % 4) : 0,
                    tail = words_end - min(words_end, skew(lane)), tail_end = min(cols, unsigned(WARP_COLS));
     const auto forEnds = [&](auto act) {
@@ -145,7 +146,7 @@ __device__ __forceinline__ void loadRowsUnaligned(Pixels4<unsigned char> *to, co
 }
 
 // Starts copying columns x .. x + 127 of rows y .. y + ROWS - 1 to `to`, [row][lane], zero outside the image. `whole`: all
-// are inside and aligned to 16 bytes.
+// of them are inside and aligned to 16 bytes.
 template<int ROWS, class Pixel>
 __device__ inline void loadRows(Pixels4<Pixel> *to, const SlabParams &slab, unsigned x, unsigned y, unsigned lane,
                                 bool whole) {

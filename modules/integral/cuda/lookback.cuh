@@ -13,8 +13,8 @@
 
 namespace cusi::integral {
 
-// N neighboring sums in format T as they are published. Compact, since they are read many times through the cache that the
-// tables go through too.
+// N neighboring sums in format T, as published. Compact, since they are read many times through the cache that the tables
+// use too.
 template<class T, unsigned N>
 struct Published {
     static constexpr unsigned BITS = FORMAT_BITS<T>, WORDS = N * sizeof(T) / 4;
@@ -90,7 +90,7 @@ struct LookBack {
     unsigned count;
     Published<T, N> batch[BATCH];
 
-    // words: of tile 0; stride_: in sums, from tile to tile
+    // words: tile 0's; stride_: in sums, from tile to tile
     __device__ LookBack(const TaggedWord *words, size_t stride_, unsigned first, unsigned end)
         : at(words + first * stride_ * sizeof(T) / 4), stride(stride_ * sizeof(T) / 4), count(end - min(first, end)) {
         load();
@@ -105,7 +105,7 @@ struct LookBack {
     __device__ void addTo(Acc (&sums)[N], uint32_t epoch) {
         while (count > 0) {
             bool retry = true;
-            while (retry) { // everything that is missing is loaded again together
+            while (retry) { // reloads everything missing together
                 retry = false;
 #pragma unroll
                 for (unsigned k = 0; k < BATCH; ++k)

@@ -13,13 +13,13 @@
 
 namespace cusi::integral {
 
-// The first warp that looks back along the rows; those before look back along the columns. How many there are decides the order in
-// which floats are added, which must not depend on which tables are requested.
+// The first warp that looks back along the rows; the warps before it look back along the columns. Their number decides the
+// order in which floats are added, which must not depend on the tables requested.
 template<class Pixel, class Tile, bool BOTH>
 constexpr unsigned FIRST_ROW_WARP_OF = (BOTH || std::is_same_v<Pixel, float> ? 2 : 1) * Tile::WARPS_X;
 
-// A block's work on one table, up to the writing. BOTH: there are two tables, and different warps look back along their
-// columns. All warps that are left look back along the rows.
+// A block's work on one table, up to writing it. BOTH: there are two tables, whose columns different warps look back along.
+// All other warps look back along the rows.
 template<class Pixel, bool SQUARES, class T, class Tile, bool BOTH>
 struct TableTile {
     using Acc = typename T::Acc;
@@ -38,7 +38,7 @@ struct TableTile {
         Acc left[PARTS][Tile::HEIGHT];                                      // rows left of the tile, in parts
         Vector4<Acc> row_starts[Tile::WARPS_X][Tile::HEIGHT / 4];           // rows left of the warp
         Acc corner;                                                         // everything above and left of the tile
-        Acc warp_corners[Tile::WARPS_X][Tile::WARPS_Y];                     // what the warps' corners have beyond that
+        Acc warp_corners[Tile::WARPS_X][Tile::WARPS_Y];                     // offset of the warps' corners from it
     };
 
     Shared &shared;
@@ -54,7 +54,7 @@ struct TableTile {
 
     // ---- Sums inside the tile ----
 
-    // Each warp's sums of its rows and columns.
+    // Sums the rows and columns of each warp.
     __device__ void sumTile(const PixelRows<Pixel> &pixels) {
         ColumnSums<Pixel, SQUARES> columns;
 #pragma unroll
@@ -64,7 +64,7 @@ struct TableTile {
         const Sum sums[4] = {columns[0], columns[1], columns[2], columns[3]};
         shared.columns[at.warp_y][at.warp_x][at.lane] = columnPrefixes(sums, at.lane);
     }
-    // The tile's sums of the warp's columns. Integers: of single columns; floats stay prefix sums, which cannot be taken
+    // The tile's sums of the warp's columns. Integers: one sum per column. Floats stay prefix sums, which cannot be taken
     // apart.
     __device__ __forceinline__ void tileColumnSums(Acc (&own)[4]) const {
 #pragma unroll
@@ -105,7 +105,7 @@ struct TableTile {
             LookBack<Prefix, 4>(sumAt<Prefix>(table.column_prefixes, column), width, group - (group > 0), group)
                 .addTo(above, at.epoch);
         };
-        // Large images of 32-bit sums are faster this way (16384x16384 by 1 %); in long chains, the prefix comes last.
+        // 1 % faster for 32-bit sums at 16384x16384. In long chains, the prefix comes last.
         constexpr bool PREFIX_FIRST = sizeof(Acc) == 4 && Tile::THROTTLED;
         if (PREFIX_FIRST)
             addPrefix();
@@ -127,7 +127,7 @@ struct TableTile {
 
     // ---- Rows: the row warps ----
 
-    // Number `index` of the chain that the tile's rows are in. Chains are as long as the slab is high.
+    // Number `index` of the chain of the tile's rows. Chains are as long as the slab is high.
     template<class Format>
     __device__ TaggedWord *rowWords(TaggedWord *words, unsigned tile_or_group, unsigned y) const {
         return sumAt<Format>(words, tile_or_group * rowStride() + at.tile_y * Tile::HEIGHT + y);
@@ -165,7 +165,7 @@ struct TableTile {
 
         __device__ explicit RowLookBack(TableTile &t_) : t(t_) {
             const unsigned group = t.at.tile_x / tuning::GROUP;
-            if (threadPart() == 0) // the prefix too
+            if (threadPart() == 0) // adds the prefix too
                 LookBack<Acc, N>(t.template rowWords<Acc>(t.table.row_prefixes, 0, threadRow()), t.rowStride(),
                                  group - (group > 0), group)
                     .addTo(left, t.at.epoch);
@@ -213,7 +213,7 @@ struct TableTile {
     __device__ void lookBackCorner() {
         if (at.warp != CORNER_WARP)
             return;
-        if (at.tile_x == 0) { // nothing is left of it: nobody has to wait
+        if (at.tile_x == 0) { // nothing is left of it, so nobody waits
             if (at.lane == 0)
                 shared.corner = 0;
             return;
@@ -248,8 +248,8 @@ struct TableTile {
 
     // ---- Starts of the warps ----
 
-    // From what is left of and above the tile to what is left of and above each of its warps. One warp of each column of
-    // warps.
+    // Computes what is left of and above each warp from what is left of and above the tile. Run by one warp of each column
+    // of warps.
     __device__ void computeWarpStarts() {
         if (at.warp_y != COLUMN_WARP_Y)
             return;

@@ -43,8 +43,8 @@ struct ColumnSums<unsigned char, false> {
 
 // ---- Sums over the lanes --------------------------------------------------------------------------------------------
 
-// The sum over the lanes before this one. CUB's shuffles need no storage. For doubles its scan has selects that make integral images of
-// floats 6 % slower.
+// The sum over the lanes before this one. CUB's shuffles need no storage. Its scan of doubles has selects that slow down
+// integral images of floats by 6 %.
 template<class Sum>
 __device__ __forceinline__ Sum exclusiveSum(Sum v) {
     if constexpr (std::is_same_v<Sum, double>) {
@@ -73,7 +73,7 @@ __device__ __forceinline__ Sum sumToFirst(Sum v) {
     return cub::WarpReduce<Sum>(none).Sum(v);
 }
 
-// Exclusive prefix sums over a warp's 128 columns. Column 0, whose prefix would be zero, holds the sum of all 128 instead.
+// Exclusive prefix sums over a warp's 128 columns. Column 0 would be zero and holds the sum of all 128 instead.
 template<class Sum>
 __device__ inline Vector4<Sum> columnPrefixes(const Sum (&sums)[4], unsigned lane) {
     const Sum two = sums[0] + sums[1], three = two + sums[2];
@@ -92,9 +92,9 @@ __device__ inline void columnDifferences(Sum (&v)[4], unsigned lane) {
 
 // ---- Row scans ------------------------------------------------------------------------------------------------------
 
-// For each of a warp's rows, the sum of the pixels of the lanes before this one; scan() also stores the rows' totals. Sums of
-// 128 bytes fit 16 bits: two rows share a word. Squares of bytes wait in shared memory during the look-back: registers would
-// spill.
+// For each of a warp's rows, the sum of the pixels of the lanes before this one; scan() also stores the rows' totals. Sums
+// of 128 bytes fit 16 bits, so two rows share a word. Squares of bytes wait in shared memory during the look-back, since
+// registers would spill.
 template<class Pixel, bool SQUARES, int ROWS>
 struct RowScan {
     static constexpr bool PAIRED = sizeof(Pixel) == 1 && !SQUARES, SHARED = sizeof(Pixel) == 1 && SQUARES;
@@ -147,7 +147,7 @@ struct RowScan {
             return registers[k];
     }
     template<int N>
-    __device__ void drop() { // the first N rows: row N becomes row 0
+    __device__ void drop() { // drops the first N rows: row N becomes row 0
         constexpr int DROPPED = PAIRED ? N / 2 : N;
         if constexpr (SHARED)
             shared += 32 * N;

@@ -8,7 +8,7 @@ namespace cusi::integral {
 
 // ---- Entries --------------------------------------------------------------------------------------------------------
 
-// 64-bit integer sums carry the exponent of 2^52 in their upper bits: below 2^52, which covers every table that fits in
+// 64-bit integer sums carry the exponent of 2^52 in their upper bits. Below 2^52, which covers every table that fits in
 // device memory, they are the bits of the double 2^52 + sum.
 template<class Acc>
 constexpr Acc BIAS = 0;
@@ -27,8 +27,8 @@ __device__ inline double toEntry(uint64_t v) {
 
 // ---- One row of a warp ----------------------------------------------------------------------------------------------
 
-// Four 8-byte entries are one 32-byte sector, but two stores. Pairs of lanes swap halves, so that each store of the warp
-// writes whole sectors: first those of the even lanes, then those of the odd ones. to: where the lane's entries belong.
+// Four 8-byte entries are one 32-byte sector but two stores. Pairs of lanes swap halves, so that each store of the warp
+// writes whole sectors: first the even lanes', then the odd lanes'. to: where the lane's entries belong.
 template<class T>
 __device__ __forceinline__ void storePaired(T *to, const T (&v)[4], unsigned lane) {
     const bool odd = lane % 2;
@@ -69,8 +69,8 @@ __device__ __forceinline__ void storeEvictFirst(double *p, double v) {
 #endif
 }
 
-// Such rows pass through shared memory: lanes put four neighboring entries each and take every 32nd, so that what a warp
-// stores at a time is contiguous. There are no branches and no shuffles.
+// Such rows pass through shared memory: each lane puts four neighboring entries and takes every 32nd, so that each store of
+// the warp is contiguous. There are no branches and no shuffles.
 template<class T>
 struct StagedRow {
     alignas(16) T entries[WARP_COLS];
@@ -95,15 +95,15 @@ struct StagedRow {
     }
 };
 
-// Shared memory of a warp for rows on their way: two of 32 bits, or one of 64.
+// Shared memory in which a warp stages rows: two of 32 bits, or one of 64.
 constexpr size_t STAGE_BYTES = sizeof(StagedRow<double>);
 template<class T>
 constexpr unsigned STAGED_ROWS = STAGE_BYTES / sizeof(StagedRow<T>);
 
 // ---- The rows of a warp ---------------------------------------------------------------------------------------------
 
-// Writes the rows of one warp to one table. A lane holds entries x .. x + 3 of the row above: the sums over the columns
-// before each.
+// Writes the rows of one warp to one table. A lane holds entries x .. x + 3 of the row above: the sums over all columns
+// before each entry.
 template<class Tile>
 struct TableWriter;
 template<class Pixel, bool SQUARES, class T, class Tile, bool BOTH>
@@ -145,7 +145,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
         if (at.lane == 0)
             entries[0] = 0;
         const Entry *const top = work.table.out;
-        if (!slab.is_top) { // all of this counts from the top of the slab: add what is above
+        if (!slab.is_top) { // these count from the top of the slab, so add what is above it
 #pragma unroll
             for (unsigned i = 0; i < 4; ++i)
                 if (x + i <= slab.cols)
@@ -155,7 +155,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
         row = rowOf(work.table.out, step, static_cast<size_t>(at.tile_y) * Tile::HEIGHT + at.warp_y * ROWS);
     }
 
-    // Moves on to the next row, row k of `pixels` and `prefixes`. start: what is left of it.
+    // Moves on to the next row, which is row k of `pixels` and `prefixes`. start: what is left of it.
     __device__ void advance(const PixelRows<Pixel> &pixels, const Scan &prefixes, Acc start, unsigned k) {
         start += static_cast<Acc>(prefixes.prefix(k));
         constexpr bool SAME_WIDTH = sizeof(Acc) == sizeof(Sum); // the scan can begin with `start`
@@ -166,12 +166,12 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
             entries[i] += SAME_WIDTH ? static_cast<Acc>(sums[i]) : start + static_cast<Acc>(sums[i]);
         row = rowOf(row, step, 1);
     }
-    // Of rows k - k % 4 and the three after it.
+    // The starts of rows k - k % 4 and the three after it.
     __device__ const Vector4<Acc> &startsOf(unsigned k) const {
         return shared.row_starts[at.warp_x][(at.warp_y * ROWS + k) / 4];
     }
 
-    // All rows; all are inside the image and start on a 16-byte boundary.
+    // Stores all rows, which are inside the image and start on a 16-byte boundary.
     __device__ void storeAlignedRows(const PixelRows<Pixel> &pixels) {
 #pragma unroll
         for (unsigned first = 0; first < ROWS; first += 4) {
@@ -187,8 +187,8 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
 
     static constexpr unsigned GROUP = 4; // rows that are staged in turn
 
-    // valid_rows rows of valid_cols entries, at any address. The loop is not unrolled: addresses of all rows, computed
-    // early, would take the registers.
+    // Stores valid_rows rows of valid_cols entries, at any address. The loop is not unrolled: the compiler would compute
+    // the addresses of all rows early and run out of registers.
     __device__ void storeStagedRows(PixelRows<Pixel> pixels, unsigned valid_rows, unsigned valid_cols,
                                     StagedRow<Entry> *stage) {
         if constexpr (ROWS == GROUP) {
@@ -203,7 +203,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
             }
         }
     }
-    // Rows `group` and on; pixels and prefixes begin with them.
+    // Stores row `group` and those after it; pixels and prefixes begin with them.
     __device__ __forceinline__ void storeStagedGroup(const PixelRows<Pixel> &pixels, const Scan &prefixes, unsigned group,
                                                      unsigned valid_rows, unsigned valid_cols, StagedRow<Entry> *stage) {
         constexpr unsigned N = STAGED_ROWS<Entry>;
@@ -223,7 +223,7 @@ struct TableWriter<TableTile<Pixel, SQUARES, T, Tile, BOTH>> {
 #pragma unroll
             for (unsigned j = 0; j < N; ++j)
                 stage[j].write(rows[j], group + first + j < valid_rows ? valid_cols : 0, at.lane);
-            __syncwarp(); // the next rows take the place of these
+            __syncwarp(); // the next rows reuse this memory
         }
     }
 

@@ -39,13 +39,13 @@ using Medium64 = TileShape<1, 8, 8, 4, 8, 1>;
 using Large64 = TileShape<2, 4, 16, 3, 8, 1, true>;
 using Float = TileShape<1, 8, 4, 4, 2, 1>; // 32FC1 sources
 
-// Narrow images, from this ratio of the sides on and up to this width, get small tiles: larger ones would be mostly empty, and
-// throttled writes would hold up the long chains down the columns.
+// Narrow images, from this ratio of the sides on and up to this width, get small tiles. Larger tiles would be mostly empty,
+// and throttled writes would hold up the long chains down the columns.
 constexpr int NARROW_SHAPE = 16, MAX_NARROW_COLS = 1024;
 // Throttled launches: four blocks write at a time for every five multiprocessors.
 constexpr unsigned WRITERS = 4, WRITERS_PER_SMS = 5;
 constexpr unsigned START_INTERVAL = 2640; // cycles between the starts of a multiprocessor's first blocks
-// Memory traffic of one group of the column chain: it takes longer than handing the prefix from tile to tile.
+// Memory traffic of one group of the column chain, which takes longer than passing the prefix from tile to tile.
 constexpr size_t GROUP_BYTES = 16 << 20;
 constexpr unsigned MAX_COLUMN_GROUP = 32;
 constexpr unsigned GROUP = 32; // tiles in a group of the row and corner chains
@@ -80,7 +80,8 @@ constexpr unsigned FORMAT_BITS = std::is_same_v<T, Bits17>   ? 17
 
 // The start of the workspace, which is all zero before the first launch. The words of the chains follow.
 struct alignas(128) LaunchState {
-    // Of the last launch, 1 .. MAX_EPOCH in turn. A word would be mistaken only exactly 2^30 - 1 launches later.
+    // Of the last launch, 1 .. MAX_EPOCH in turn. Only a word left exactly 2^30 - 1 launches ago could be mistaken for a
+    // current one.
     uint32_t epoch;
     uint32_t tiles_before;               // tiles written by the earlier throttled launches, modulo 2^32
     alignas(128) uint32_t tiles_written; // the same, including the current launch
@@ -94,8 +95,8 @@ struct SlabParams {
     unsigned column_group; // tiles in a group of the column chain, a power of two
     LaunchState *state;
     bool src_aligned16;                  // rows of the source start at a multiple of 16 bytes
-    bool tables_aligned16;               // rows of the tables, too
-    bool is_top;                         // the top of the image
+    bool tables_aligned16;               // rows of the tables too
+    bool is_top;                         // the slab is the top of the image
     unsigned max_writers;                // blocks that write at a time; 0: all
     unsigned first_wave, start_interval; // the first blocks start this many cycles after one another
 };

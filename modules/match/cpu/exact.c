@@ -1,6 +1,6 @@
-/* Exact scores: of single windows, and of all positions at once where more may be the best than one would compute window by window.
- * That pass repeats the correlation of every block in double. Of integer pixels (8-bit ones, or floats that are integers)
- * correlations are integers, and a transform in double is off by far less than 0.5, so rounding makes them exact. */
+/* Exact scores: of single windows, and of all positions at once if that is cheaper. The latter pass repeats the
+ * correlation of every block in double. Correlations of integer pixels (8-bit, or floats that are integers) are
+ * integers, and a transform in double is off by far less than 0.5, so rounding makes them exact. */
 #include "match/cpu/state.h"
 
 #include "check.h"
@@ -56,7 +56,7 @@ static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMa
     }
     if (m->masked || m->method == CUS_MATCH_SQDIFF)
         return match_score(m, t, (double)c, (const double[3]){0, 0, 0}, 0, (double)ssd);
-    /* All integers below 2^53, so applying the shift is exact. */
+    /* All are integers below 2^53, so applying the shift is exact. */
     double shifted = (double)c, shifted1[3] = {0, 0, 0}, shifted2 = (double)s2;
     for (size_t k1 = 0; k1 < channels; ++k1) {
         const double shift = m->shift[k1], sum = (double)s1[k1];
@@ -95,8 +95,8 @@ double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat
 
 /* ---- The exact pass: preparation ---------------------------------------------------------------------------------------- */
 
-/* Measured: docs/internals/match.md. Nanoseconds of one point and level of a transform, of what threads lose that share one, of
- * scoring one position, and of one pixel and one row of a window that is computed alone. */
+/* Measured: docs/internals/match.md. Nanoseconds per point and level of a transform, lost by threads that share one, per
+ * position scored, and per pixel and per row of a window that is computed alone. */
 #define TUNING_FFT64_NS  0.16
 #define TUNING_SHARED    1.1
 #define TUNING_STAGE_NS  1e4
@@ -106,7 +106,7 @@ double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat
 #define TUNING_FLOAT_NS  1.6
 #define TUNING_ROW_NS    8
 
-/* The most that a correlation of 8-bit pixels can be off. */
+/* The largest error of a correlation of 8-bit pixels. */
 static double largestError(const MatchModel *m, const MatchTemplate *sums, double units, double pixels) {
     double most = 0;
     for (int k = 0; k < m->count; ++k) {
@@ -194,7 +194,7 @@ static void shiftBytes(const uint8_t *row, size_t n, size_t stride, double shift
         out[x] = row[x * stride] - shift;
 }
 
-/* Row y of plane p of the frame under the block, shifted and padded with zeros. */
+/* Loads row y of plane p of the frame under the block, shifted and padded with zeros. */
 static void loadRow(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block, int p, size_t y,
                     double *out) {
     const size_t cols = y < block->rows + (size_t)m->h - 1 ? block->cols + (size_t)m->w - 1 : 0;
@@ -223,7 +223,7 @@ static void correlateBlock(const MatchModel *m, const MatchHost *host, const cus
     match_fft64_correlateAll(host->fft64, host->planes64, host->spectra64, m->planes, host->planes64, host->plane64);
 }
 
-/* Row y of the block. uncertain: error bound of the window sums; 0: all sums are integers. */
+/* Stores the costs of row y of the block. uncertain: error bound of the window sums; 0: all sums are integers. */
 static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double constant,
                        double uncertain) {
     const MatchTemplate *t = &host->sums[k];
@@ -240,7 +240,7 @@ static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *
     }
 }
 
-/* 32F: whether all sums over windows are integers that double holds, and rounding gives the correlations. */
+/* 32F: whether all sums over windows are integers that double holds, so that rounding gives the correlations. */
 static int sumsAreIntegers(const MatchModel *m, const MatchHost *host, const cusMat *frame) {
     double largest = host->largest;
     for (int y = 0; y < m->rows && largest < INFINITY; ++y) {

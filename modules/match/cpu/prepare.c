@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds of one point and level (points * log2 points of them) of one transform; what threads lose that share a transform: a
- * tenth of the time, and the beginning and end of each stage. docs/internals/match.md. */
+/* Nanoseconds per point and level of one transform (points * log2 points of them), and lost by threads that share a
+ * transform: a tenth of the time, and the beginning and end of each stage. docs/internals/match.md. */
 #define TUNING_FFT_NS     0.08
 #define TUNING_SHARED     1.1
 #define TUNING_STAGE_NS   1e4
@@ -17,7 +17,7 @@ enum { TUNING_MAX_SPLIT = 64 };
 static double chooseBlocks(const MatchModel *m, MatchHost *host) {
     const double stages = TUNING_STAGE_NS * (3 * m->planes + 3 * m->count + 1);
     double best = INFINITY;
-    host->block_rows = m->orows, host->block_cols = m->ocols; /* the first case below is this one */
+    host->block_rows = m->orows, host->block_cols = m->ocols; /* the first case below gives the same */
     for (int ny = 1; ny <= TUNING_MAX_SPLIT && ny <= m->orows; ++ny) {
         const int block_rows = (m->orows + ny - 1) / ny, rows = match_fft_goodSize(block_rows + m->h - 1);
         for (int nx = 1; nx <= TUNING_MAX_SPLIT && nx <= m->ocols; ++nx) {
@@ -45,10 +45,10 @@ cusMatchAlgorithm match_host_algorithm(const MatchModel *m) {
 
 /* ---- Buffers ------------------------------------------------------------------------------------------------------------ */
 
-/* All of them, in 64-bit sizes that do not overflow: a frame has less than 2^32 pixels. */
+/* Their sizes have 64 bits and do not overflow: a frame has less than 2^32 pixels. */
 enum { BUFFERS = 17 };
 typedef struct Buffer {
-    void *at; /* the pointer to it */
+    void *at; /* the pointer to set */
     size_t bytes;
 } Buffer;
 
@@ -133,7 +133,7 @@ static void copyTemplates(const MatchModel *m, MatchHost *host, const void *temp
             memset(host->templates + i * element, 0, element);
 }
 
-/* The float transform, its error bound, and the templates' spectra. */
+/* Prepares the float transform, its error bound, and the templates' spectra. */
 static cusStatus prepareFft(MatchModel *m, MatchHost *host) {
     host->fft = match_fft_createFor(match_fft_kernels(0), host->fft_rows, host->fft_cols, host->block_rows + m->h - 1,
                                     host->block_rows, host->threads);

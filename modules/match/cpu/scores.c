@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The common case on its own, so that it vectorizes; the same numbers as match_range. */
+/* The common case on its own, so that it vectorizes; gives the same numbers as match_range. */
 CUSI_MULTIVERSION
 static void assembleSquares(const double *c, const double *s2, size_t n, double t2, double error, float *score,
                             MatchRange *ranges) {
@@ -75,7 +75,7 @@ static void transformBlock(const MatchModel *m, const MatchHost *host, const cus
     match_windowSums(m, host, frame, block);
 }
 
-/* The direct algorithm: the exact scores of n windows. */
+/* Direct algorithm: the exact scores of n windows. */
 static void scoreDirectly(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x0,
                           size_t n, float *score, MatchRange *ranges) {
     const double sign = match_smallestIsBest(m->method) ? 1 : -1;

@@ -1,6 +1,6 @@
-/* The best positions of a score map. The search keeps the least ends of the ranges of each tile, and its best exact cost. An exact
- * cost is computed once, however many matches are wanted. Where candidates would cost more one by one than all positions together,
- * all are computed at once. */
+/* The best positions of a score map. The search keeps each tile's least ends of the ranges and best exact cost. An exact
+ * cost is computed once, however many matches are wanted. If candidates would cost more one by one than all positions
+ * together, all are computed at once. */
 #include "match/cpu/state.h"
 
 typedef struct Search {
@@ -11,7 +11,7 @@ typedef struct Search {
     size_t cols, tiles_across, tiles;
     MatchRange *map;
     double sign, perfect; /* no cost is below `perfect` */
-    double windows;       /* computed one by one so far */
+    double windows;       /* computed singly so far */
     int passed;           /* all costs are known */
 } Search;
 
@@ -59,7 +59,7 @@ static int isKnown(const Search *s, const Tile *tile, size_t position) {
     return tile->known && !isnan(s->host->costs[position]);
 }
 
-/* After the ranges or exact costs of a tile have changed. */
+/* Call it after the ranges or exact costs of a tile have changed. */
 static void refreshTile(const Search *s, size_t i) {
     Tile *tile = &s->host->tiles[i];
     const size_t start = tileStart(s, i), n = tileLength(s, i);
@@ -89,8 +89,8 @@ static void refreshTiles(const Search *s, int known) {
 
 /* ---- Exact costs of candidates ------------------------------------------------------------------------------------------ */
 
-/* Some position's cost is at most this, so only positions whose range begins at or below it can be the best. lower: where the first
- * range without an exact cost begins. */
+/* Some position's cost is at most this bound, so only positions whose range begins at or below it can be the best.
+ * lower: the least beginning of a range without an exact cost. */
 static double findBound(const Search *s, Best *best, float *lower) {
     float upper = INFINITY;
     *best = NOTHING;
@@ -133,8 +133,8 @@ static void makeKnown(const Search *s, size_t i) {
     tile->known = 1;
 }
 
-/* Computes the exact cost of every candidate of a tile, except those that can no longer win: their range begins above the best so
- * far, or the best so far is perfect and comes first. */
+/* Computes the exact cost of every candidate of a tile that can still win: its range begins at or below the best so far,
+ * and the best is not perfect or comes later. */
 static void refineTile(const Search *s, size_t i, double *bound) {
     const MatchHost *host = s->host;
     const Tile *tile = &host->tiles[i];
@@ -170,7 +170,7 @@ static void refineTiles(const Search *s, size_t n, double bound, Best best, int6
         refineTile(s, host->listed_tiles[i], &bound);
 }
 
-/* The best of what is left of the map. */
+/* Finds the best position left in the map. */
 static Best findBest(Search *s) {
     Best best;
     float lower;
@@ -193,7 +193,7 @@ static Best findBest(Search *s) {
 
 /* ---- Matches ------------------------------------------------------------------------------------------------------------ */
 
-/* dx, dy: the vertex of a parabola through the neighboring scores. */
+/* Sets dx, dy to the vertex of a parabola through the neighboring scores. */
 static void subpixel(const MatchModel *m, const MatchRange *map, cusMatch *match) {
     const MatchRange *at_best = map + (size_t)match->y * (size_t)m->ocols + (size_t)match->x;
     const float middle = match_middle(*at_best);
@@ -203,7 +203,7 @@ static void subpixel(const MatchModel *m, const MatchRange *map, cusMatch *match
         match->dy = match_vertex(match_middle(at_best[-m->ocols]), middle, match_middle(at_best[m->ocols]));
 }
 
-/* Takes the neighborhood of a match out of the map. */
+/* Removes the neighborhood of a match from the map. */
 static void suppress(const Search *s, const cusMatch *match) {
     const MatchModel *m = s->m;
     const int64_t d = m->min_distance - 1;

@@ -18,7 +18,7 @@ typedef struct Block {
     size_t y, x, rows, cols;
 } Block;
 
-/* MATCH_TILE neighboring positions in a row of the score map of the template that is being searched. */
+/* MATCH_TILE neighboring positions in a row of the score map being searched. */
 enum { MATCH_TILE = 64 };
 typedef struct Tile {
     float lower, upper; /* least ends of ranges: lower of positions without an exact cost, upper of all */
@@ -32,7 +32,7 @@ typedef struct MatchHost {
     char *templates; /* tight; masked-out pixels are 0 */
     uint8_t *mask;   /* 255 or 0 for each element, or NULL */
     size_t template_bytes;
-    /* The score map is cut into blocks, one after the other; all threads share a block. */
+    /* The score map is cut into blocks, taken one after the other; all threads share a block. */
     int block_rows, block_cols;
     int64_t down, across;
     int fft_rows, fft_cols;           /* a transform covers the pixels under a block */
@@ -44,11 +44,11 @@ typedef struct MatchHost {
     double *correlation;              /* for each thread, one score row */
     float *score_row;                 /* for each thread, where no maps are wanted */
     MatchRange *ranges;               /* count score maps */
-    double energy[MATCH_MAX_PLANES];  /* the frame's planes' */
+    double energy[MATCH_MAX_PLANES];  /* of the frame's planes */
     /* The exact pass, by transforms in double. */
     MatchFft64 *fft64;
     double *plane64, *planes64; /* one plane under a block, the spectra of all */
-    double *spectra64;          /* those of template `loaded64` */
+    double *spectra64;          /* of template `loaded64` */
     int loaded64;               /* -1: none */
     double pass_ns;             /* infinity: rounding would not be exact */
     double largest;             /* 32F: magnitude of the templates' pixels if they are integers, otherwise infinity */
@@ -86,7 +86,7 @@ static inline size_t match_thisThread(void) {
 void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, const MatchError *errors,
                       const Block *block);
 
-/* search.c: the results of template k become "no match"; become its matches, from its ranges. */
+/* search.c: sets the results of template k to "no match"; finds its matches from its ranges. */
 void match_clearMatches(const cusMatcher *matcher, int k);
 void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k);
 
@@ -98,19 +98,19 @@ double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat
 /* How many nanoseconds match_exactScore takes. */
 double match_windowNs(const MatchModel *m);
 
-/* Prepares the exact pass. sums: those of all templates. */
+/* Prepares the exact pass. sums: of all templates. */
 cusStatus match_prepareExact(const MatchModel *m, MatchHost *host, const void *templates, const MatchTemplate *sums);
 
 /* The spectrum, unscaled, of plane p of template k. */
 void match_transformTemplate(const MatchModel *m, const MatchHost *host, int k, int p, double *spectrum);
 
-/* host->costs becomes the costs of all positions of template k: exact if pixels are integers (bytes, or floats that are), otherwise
- * from correlations and window sums in double. */
+/* Fills host->costs with the costs of all positions of template k: exact if pixels are integers (bytes, or
+ * integer-valued floats), otherwise from correlations and window sums in double. */
 void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, int k);
 
 /* ---- sums.c: planes and sums of frames and templates */
 
-/* sum and square grow by those of n bytes, `stride` apart (1 or 3). */
+/* Adds n bytes, `stride` apart (1 or 3), to `sum` and their squares to `square`. */
 void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square);
 
 /* Element x of the squares plane of a masked SQDIFF. */
@@ -119,7 +119,7 @@ double match_squarePlane(const MatchModel *m, const void *row, size_t x);
 /* Plane p of a template at a pixel: see MatchModel. */
 double match_templatePlane(const MatchModel *m, const MatchHost *host, const char *pixels, int p, size_t pixel);
 
-/* What the shift takes from a masked correlation: a constant of the template. */
+/* The shift's part of a masked correlation: a constant of the template. */
 double match_maskedConstant(const MatchModel *m, const MatchTemplate *t, const MatchHost *host);
 
 /* Sums of squares of the frame's shifted planes. */

@@ -32,7 +32,7 @@ double match_maskedConstant(const MatchModel *m, const MatchTemplate *t, const M
 
 CUSI_MULTIVERSION
 void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square) {
-    enum { AT_ONCE = 32768 }; /* as many squares as fit a 32-bit sum */
+    enum { AT_ONCE = 32768 }; /* this many squares fit a 32-bit sum */
     for (size_t x = 0; x < n; x += AT_ONCE) {
         const size_t end = n - x < AT_ONCE ? n : x + AT_ONCE;
         uint32_t s = 0, q = 0;
@@ -95,7 +95,7 @@ void match_frameEnergy(const MatchModel *m, const cusMat *frame, int threads, do
     energy[0] = e0, energy[1] = e1, energy[2] = e2, energy[3] = e3;
 }
 
-/* ---- Window sums of one block: columns of h pixels, moved down a row at a time, and w of them, moved along -------------- */
+/* ---- Window sums of one block: columns of h pixels move down a row at a time, sums of w of them move along ----------- */
 
 CUSI_MULTIVERSION
 static void moveColumnsBytes(const uint8_t *in, const uint8_t *out, size_t n, size_t stride, double shift,

@@ -9,7 +9,7 @@
 
 static const double PI = 3.14159265358979323846;
 
-/* What is left of n without the factors 2, 3, 5 and 7. */
+/* Divides out the factors 2, 3, 5 and 7 of n. */
 static int withoutSmallFactors(int n) {
     static const int factors[] = {2, 3, 5, 7};
     for (size_t i = 0; i < sizeof factors / sizeof *factors; ++i)
@@ -25,7 +25,8 @@ int match_fft_goodSize(int n) {
     return 2 * half;
 }
 
-/* The radix of the next pass over parts of n points: odd factors first, then eights, as far as fours fill up the rest. */
+/* The radix of the next pass over parts of n points: odd factors first, then eights, as long as fours can make up the
+ * rest. */
 static int chooseRadix(int n) {
     if (n % 7 == 0)
         return 7;
@@ -41,7 +42,7 @@ static int chooseRadix(int n) {
 /* cos and sin of -2 pi i / n, each rounded from double. */
 static void unitRoot(int64_t i, int64_t n, double *re, double *im) {
     const int64_t at = 8 * (i % n);
-    /* Within half a quarter of the circle both are accurate to the last place. */
+    /* Within an eighth of a turn of an axis, both are accurate to the last place. */
     const int64_t quarter = (at + n) / (2 * n);
     const double angle = 2 * PI * ((double)(at - 2 * quarter * n) / (8.0 * (double)n));
     const double c = cos(angle), s = -sin(angle);
@@ -163,7 +164,8 @@ double match_fft_correlationUnits(const MatchFft *fft, int planes) {
 }
 
 double match_fft64_correlationUnits(double points) {
-    /* No size needs more than 12 log2(points) + 16 with a rounded spectrum. The other forward transform is a part of that. */
+    /* No size needs more than 12 log2(points) + 16 with a rounded spectrum. The other forward transform adds at most a
+     * part of that. */
     return 2 * (12 * log2(points) + 16);
 }
 

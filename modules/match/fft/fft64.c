@@ -1,5 +1,5 @@
-/* The host's FFT in double: for correlations that are exact once rounded, and for the templates' spectra in float, which then add only
- * their rounding to the error. */
+/* The host's FFT in double: for correlations that become exact when rounded, and for the templates' float spectra, which
+ * then add only their rounding to the error. */
 #include "host.h"
 #include "match/fft/fft.h"
 

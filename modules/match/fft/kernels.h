@@ -1,6 +1,7 @@
-/* The host's FFT for one element type and vector length: included with MATCH_FFT_LANES defined as 2, 4, 8 or 16, and for double with
- * MATCH_FFT_DOUBLE. MATCH_FFT_TARGET: an instruction set of x86-64 to compile for. MATCH_FFT_TABLE: the table of kernels to define,
- * under the name MATCH_FFT_LABEL. C and C++. Multiply-adds are not contracted, so all vector lengths give the same bits. */
+/* The host's FFT for one element type and vector length: included with MATCH_FFT_LANES defined as 2, 4, 8 or 16, and for
+ * double with MATCH_FFT_DOUBLE. MATCH_FFT_TARGET: an instruction set of x86-64 to compile for. MATCH_FFT_TABLE: the
+ * table of kernels to define; MATCH_FFT_LABEL: its name. C and C++. Multiply-adds are not contracted, so all vector
+ * lengths give the same bits. */
 #include "match/fft/fft.h"
 
 #include <string.h>
@@ -21,11 +22,11 @@ MATCH_FFT_PUSH(MATCH_FFT_TARGET)
 
 #define LANES  MATCH_FFT_LANES
 #define INLINE static inline __attribute__((always_inline))
-#define KERNEL static __attribute__((unused)) /* each including file takes those it needs */
+#define KERNEL static __attribute__((unused)) /* each including file uses some of them */
 
 #ifdef MATCH_FFT_DOUBLE
 typedef double Real;
-typedef int64_t Index; /* in shuffles */
+typedef int64_t Index; /* index type of shuffles */
 #else
 typedef float Real;
 typedef int32_t Index;
@@ -234,7 +235,7 @@ static void inversePass(int radix, Point *x, size_t parts, size_t m, const Real 
 /* Parts of this many bytes stay in the first cache during all further passes. */
 enum { CACHED_BYTES = 24 << 10 };
 
-/* One part of n points, which the passes before `pass` have left. */
+/* Transforms one part of n points after the passes before `pass`. */
 static void forwardPart(const MatchFftLine *line, int pass, Point *x, size_t n) {
     size_t parts = 1, size = n;
     for (; pass < line->passes; ++pass) {
@@ -277,7 +278,8 @@ typedef Index Indices __attribute__((vector_size(LANES * sizeof(Real))));
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (Indices){__VA_ARGS__})
 #endif
 
-/* The lower and the upper halves of two vectors, interleaved; how often that must be done to transpose as many vectors. */
+/* Interleave the lower or the upper halves of two vectors; TRANSPOSE_STEPS rounds of both transpose as many vectors as
+ * lanes. */
 #if MATCH_FFT_LANES == 2
 enum { TRANSPOSE_STEPS = 1 };
 #define LOWER(a, b) SHUFFLE(a, b, 0, 2)
@@ -309,7 +311,7 @@ INLINE void transpose(Lanes *t) {
     }
 }
 
-/* Points of real rows lie in lanes as they do in memory: vector x of the work is column x of the rows. */
+/* Points of real rows lie in lanes as in memory: vector x of the work is column x of the rows. */
 static void loadRows(const Real *plane, size_t count, size_t cols, Lanes *out) {
     const Lanes zero = {0};
     size_t x = 0;
@@ -341,7 +343,7 @@ static void storeRows(const Lanes *in, size_t count, size_t cols, Real *plane) {
             plane[y * cols + x] = in[x][y];
 }
 
-/* `count` rows of the panels. Lanes past the last column are zero. */
+/* Stores `count` rows of the panels. Lanes past the last column are zero. */
 static void storePanels(const MatchFftLine *half, const Point *in, size_t count, size_t rows, Point *spectrum) {
     const size_t n = (size_t)half->n;
     const Point zero = {{0}, {0}};

@@ -71,7 +71,7 @@ static Real *threadWork(const Fft *fft) {
     return fft->work + match_threadOf(fft->threads) * fft->work_size;
 }
 
-/* Rows in the group that begins with row y: as many as a vector has lanes, or what is left. */
+/* Rows in the group that begins with row y: as many as a vector has lanes, or the rest. */
 static size_t groupRows(const Fft *fft, size_t y, size_t end) {
     return end - y < fft->kernels->lanes ? end - y : fft->kernels->lanes;
 }
@@ -90,7 +90,7 @@ void MATCH_FFT_NAME(forward)(Fft *fft, Real *plane, Real *spectrum) {
     }
 }
 
-/* Column 0 of the first panel holds the spectra of two real columns, A + i B. The products of each go to fft->edge: `real` and
+/* Column 0 of the first panel holds the spectra of two real columns, A + i B. Their products go to fft->edge: `real` and
  * `imaginary` for each row. */
 static void correlateRealColumns(const Fft *fft, const Real *a, const Real *b) {
     const size_t lanes = fft->kernels->lanes;

@@ -5,11 +5,11 @@
 typedef struct MATCH_FFT_TYPE(MatchFftKernels) {
     const char *name;
     size_t lanes;
-    /* The first `count` <= lanes rows of a plane, `half` is cols / 2 points, become those of a spectrum of `rows` rows. work: half->n
-     * + lanes points. */
+    /* Transforms the first `count` <= lanes rows of a plane (`half` is cols / 2 points) into rows of a spectrum of
+     * `rows` rows. work: half->n + lanes points. */
     void (*forwardRows)(const MatchFftLine *half, const MATCH_FFT_REAL *split, const MATCH_FFT_REAL *plane, size_t count,
                         size_t rows, MATCH_FFT_REAL *spectrum, MATCH_FFT_REAL *work);
-    /* One panel, whose rows from `filled` on are zero. */
+    /* Transforms one panel, whose rows from `filled` on are zero. */
     void (*forwardColumns)(const MatchFftLine *column, size_t filled, MATCH_FFT_REAL *panel);
     /* n elements of a panel: sum = a conj(b), or sum += a conj(b). */
     void (*correlate)(const MATCH_FFT_REAL *a, const MATCH_FFT_REAL *b, MATCH_FFT_REAL *sum, size_t n, int add);
@@ -29,16 +29,16 @@ struct MATCH_FFT_TYPE(MatchFft) {
     MATCH_FFT_REAL *edge; /* products of column 0: (re, im) for each row */
 };
 
-/* The i-th that this processor can run, best first, or NULL. */
+/* The i-th table that this processor can run, best first, or NULL. */
 const MATCH_FFT_TYPE(MatchFftKernels) * MATCH_FFT_NAME(kernels)(int i);
 
-/* For sizes that createLine() takes, cols even; the first `filled` rows of an input are nonzero, the first `wanted` rows of a
- * result are needed. NULL for other sizes or when out of memory. Transforms are shared by a team of threads. */
+/* For sizes that createLine() accepts, cols even; the first `filled` rows of an input are nonzero, the first `wanted`
+ * rows of a result are needed. NULL for other sizes or when out of memory. A team of threads shares each transform. */
 MATCH_FFT_TYPE(MatchFft) * MATCH_FFT_NAME(createFor)(const MATCH_FFT_TYPE(MatchFftKernels) * kernels, int rows, int cols,
                                                      int filled, int wanted, int threads);
 void MATCH_FFT_NAME(destroy)(MATCH_FFT_TYPE(MatchFft) * fft);
 
-/* Panels of a spectrum, and elements of each. */
+/* Panels of a spectrum, and elements in each. */
 size_t MATCH_FFT_NAME(panels)(const MATCH_FFT_TYPE(MatchFft) * fft);
 size_t MATCH_FFT_NAME(panelSize)(const MATCH_FFT_TYPE(MatchFft) * fft);
 

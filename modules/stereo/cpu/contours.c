@@ -56,7 +56,7 @@ static Range rangeOf(const cusMat *elevation) {
     return (Range){min, max};
 }
 
-/* Which of `levels` bands values fall into. Integers of a small range are looked up. */
+/* Maps values to `levels` bands. Integers of a small range are looked up. */
 typedef struct Bands {
     Range range;
     uint32_t levels;
@@ -78,7 +78,7 @@ static void bandsOfFloats(const float *restrict values, int n, Range range, uint
     const float width = range.max - range.min, scale = (float)levels / width;
     for (int x = 0; x < n; ++x) {
         const float band = (values[x] - range.min) * scale;
-        out[x] = (uint16_t)(band < (float)levels ? (uint32_t)band : levels); /* also NaN and infinity */
+        out[x] = (uint16_t)(band < (float)levels ? (uint32_t)band : levels); /* also for NaN and infinity */
     }
 }
 
@@ -98,7 +98,7 @@ static void bandsOfRow(const Bands *b, const void *row, int x, int n, uint16_t *
             out[k] = (uint16_t)((values[k] - min) * b->levels / ((uint32_t)b->range.max - min));
 }
 
-/* Where bands differ from the right or the lower neighbor. here: n + 1 pixels. */
+/* Marks where bands differ from the right or the lower neighbor. here: n + 1 pixels. */
 CUSI_MULTIVERSION
 static void crossings(const uint16_t *restrict here, const uint16_t *restrict below, int n, uint8_t *restrict out) {
     for (int x = 0; x < n; ++x)

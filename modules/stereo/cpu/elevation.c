@@ -1,10 +1,10 @@
 /* Elevation on the host: a tile and a shift at a time.
  *
- * Agreements are bytes. Their horizontal window sums are made by doubling: sums of 1, 2, 4, ... neighbors, from which the
- * binary digits of the window select. One loop covers several rows, because a row that was just written cannot yet be read
- * at another offset. These sums run down the columns: the row that enters the window is added, the row that leaves is
- * subtracted. Score and shift share 16 bits, so one maximum keeps the best of as many shifts as fit. The score of a left
- * pixel and a shift is also that of its match in the right image. All loops run along rows and are vectorized.
+ * Agreements are bytes. Their horizontal window sums are made by doubling: the binary digits of the window select from sums
+ * of 1, 2, 4, ... neighbors. One loop covers several rows, because a row that was just written cannot yet be read at
+ * another offset. These sums run down the columns: the row that enters the window is added, the row that leaves is
+ * subtracted. Score and shift share 16 bits, so one maximum keeps the best of as many shifts as fit. A left pixel's score
+ * at a shift is also that of its match in the right image. All loops run along rows and are vectorized.
  */
 #include "stereo/cpu/rows.h"
 
@@ -14,19 +14,20 @@ enum {
     REACH = CUS_STEREO_MAX_WINDOW - 1,
     SCORE_COLS = TILE_COLS + CUS_STEREO_MAX_SHIFTS - 1,
     PITCH = (SCORE_COLS + REACH + 63) / 64 * 64,
-    PIXELS = (TILE_ROWS + REACH) * PITCH + 64 /* loops over several rows end in the next */
+    PIXELS = (TILE_ROWS + REACH) * PITCH + 64 /* loops over several rows run on into the next row */
 };
 
 typedef struct Tile {
     _Alignas(64) uint8_t left[PIXELS];
     uint8_t right[PIXELS], agree[PIXELS];
     uint16_t sums[PIXELS], doubled[2][(ROWS_AT_ONCE + 1) * PITCH]; /* horizontal, in bytes where they fit */
-    /* For the left and the right image: the best key in the current group of shifts, the best score of the groups before. */
+    /* For the left and the right image: the best key in the current group of shifts, and the best score of earlier
+     * groups. */
     uint16_t best[2][TILE_ROWS][TILE_COLS], score[2][TILE_ROWS][TILE_COLS];
     uint16_t key[SCORE_COLS + 1], counted[SCORE_COLS + 1]; /* score << bits | shift */
 } Tile;
 
-/* n elements of row y from column x on, those outside by the border rule; binary ones as 0 and 1. */
+/* Loads n elements of row y from column x on; the border rule gives those outside. Binary ones become 0 and 1. */
 static void loadTileRow(const cusMat *mat, int64_t y, int64_t x, int n, cusStereoBorder border, int binary, uint8_t *out) {
     stereo_host_load(mat, y, x, n, border, out);
     if (binary)
@@ -52,8 +53,8 @@ static void agreements(const uint8_t *restrict l, const uint8_t *restrict r, int
         }
 }
 
-/* sum[x] = agree[x] + ... + agree[x + window - 1] for x in 0..n-1; agree has n + window - 1 elements, one and spare have
- * room for as many. */
+/* sum[x] = agree[x] + ... + agree[x + window - 1] for x in 0..n-1. agree has n + window - 1 elements; one and spare have
+ * as many. */
 #define WINDOW_SUMS(name, type)                                                                                      \
     CUSI_MULTIVERSION                                                                                                \
     static void name(const uint8_t *restrict agree, int n, int window, type *one, type *spare, type *restrict sum) { \
@@ -110,8 +111,9 @@ static void keepBest(const uint16_t *restrict key, int n, uint16_t *restrict bes
         best[x] = best[x] > key[x] ? best[x] : key[x];
 }
 
-/* Merges the best of the shifts from `first` on into score and elevation and clears it. It must beat the score, by one if
- * the smaller shift is to win. Shift k has the code k - first, or `last` less that if the smaller is to win. */
+/* Merges the best of the shifts from `first` on into score and elevation, and clears it. It must reach the score, or
+ * beat it if the smaller shift wins ties. Shift k has the code k - first, or `last` minus that if the smaller shift wins
+ * ties. */
 CUSI_MULTIVERSION
 static void mergeBest(uint16_t *restrict best, int n, int bits, int first, int last, int prefer_smaller,
                       uint16_t *restrict score, uint16_t *restrict elevation) {
@@ -136,8 +138,8 @@ typedef struct Matching {
     int bytes; /* whether horizontal sums fit bytes */
 } Matching;
 
-/* Clears the agreements with shift s whose left pixel or match lies outside. agree: `rows` rows of n, from row y and column
- * x of the image on. */
+/* Clears the agreements with shift s whose left pixel or match lies outside. agree: `rows` rows of n, which start at row
+ * y and column x of the image. */
 static void clearOutside(const Matching *m, uint8_t *agree, int pitch, int rows, int64_t y, int64_t x, int n, int s) {
     const int64_t match = x + m->options->direction * s;
     const int64_t low = -(x < match ? x : match), high = m->left->cols - (x > match ? x : match);
@@ -251,7 +253,9 @@ static void matchTile(const Matching *m, Tile *tile, int y0, int x0, int rows, i
     }
 }
 
-/* ---- Left-right check: an elevation stays where the pixel it maps to in the right image maps back to nearly the same place */
+/* ---- Left-right check ------------------------------------------------------------------------------------------------- */
+
+/* An elevation stays if the pixel it maps to in the right image maps back to nearly the same place. */
 
 /* Checks n columns of a row from column x on. near: the right image's row from column x - (shifts - 1) on. */
 static void checkPart(uint16_t *row, const uint16_t *near, int n, const cusStereoOptions *o) {

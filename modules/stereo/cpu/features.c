@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* u, m, d: the rows above, at and below n pixels, pixel x at index x + 1. An edge sets all bits of a lane: compilers do not
- * vectorize conditions joined by || or by | of their values. */
+/* u, m, d: the rows above, at and below n pixels; pixel x has index x + 1. An edge sets all bits of a lane: compilers do
+ * not vectorize conditions joined by || or by | of their values. */
 CUSI_MULTIVERSION
 static void edges8(const uint8_t *restrict u, const uint8_t *restrict m, const uint8_t *restrict d, int n, float threshold,
                    uint8_t *restrict out) {

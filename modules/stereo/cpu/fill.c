@@ -17,7 +17,7 @@ static void lowerRow(const uint16_t *holes, int n, uint16_t *out) {
     for (int x = n - 1; x >= 0; --x) {
         const unsigned here = holes[x];
         nearest = here | (nearest & -(unsigned)(here == 0));
-        const uint16_t left = (uint16_t)(out[x] - 1u), right = (uint16_t)(nearest - 1u); /* none wraps to the largest */
+        const uint16_t left = (uint16_t)(out[x] - 1u), right = (uint16_t)(nearest - 1u); /* 0 (none) wraps to the largest */
         out[x] = (uint16_t)((left < right ? left : right) + 1u);
     }
 }
@@ -41,7 +41,7 @@ static int onceRow(const uint16_t *up, const uint16_t *row, const uint16_t *down
                    uint16_t *out) {
     assert(row);
     int changed = 0, step = 1;
-    if (up && down && n > 2) { /* the two at the ends remain */
+    if (up && down && n > 2) { /* the two pixels at the ends remain */
         changed = onceInside(up, row, down, n, out);
         step = n - 1;
     }
@@ -63,7 +63,7 @@ CUSI_MULTIVERSION
 static float relaxInside(const uint16_t *restrict holes, const float *restrict up, const float *restrict row,
                          const float *restrict down, int n, float *restrict out) {
     enum { LANES = 16 };
-    float changes[LANES] = {0}, largest = 0; /* lane by lane: compilers keep one maximum in order */
+    float changes[LANES] = {0}, largest = 0; /* lane by lane, since compilers keep the order of a single maximum */
 #define RELAX(x, lane)                                                             \
     do {                                                                           \
         const float across_ = row[(x)-1] + row[(x) + 1], along_ = up[x] + down[x]; \
@@ -89,7 +89,7 @@ static float relaxRow(const uint16_t *holes, const float *up, const float *row, 
                       cusStereoBorder border, float *out) {
     int step = 1;
     float largest = 0;
-    if (n > 2) { /* the two at the ends remain */
+    if (n > 2) { /* the two pixels at the ends remain */
         largest = relaxInside(holes, up ? up : row, row, down ? down : row, n, out);
         step = n - 1;
     }
@@ -130,7 +130,7 @@ static cusStatus iterate(const cusMat *holes, cusMat *filled, const cusStereoOpt
     uint8_t *active = scratch->block, *changed = (uint8_t *)scratch->block + rows;
     memset(active, 1, (size_t)rows);
     const int all_threads = stereo_host_threads(filled);
-    int any = rows; /* rows that changed: where only a few did, threads cost more than they gain */
+    int any = rows; /* rows that changed: where few did, threads cost more than they gain */
     for (int i = 1; i <= o->iterations; ++i) {
         const int threads = any > rows / 4 ? all_threads : 1;
         (void)threads; /* without OpenMP */

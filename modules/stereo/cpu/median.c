@@ -1,6 +1,6 @@
-/* Median of 3x3 or 5x5 pixels on the host. The columns of a window are sorted once for all windows that share them,
- * then its rows. Of 25 values 13 can then still be the median; the exchanges that find it were searched for and
- * verified on all columns of zeros and ones. Floats, none below zero, compare as the integers of their bits. */
+/* Median of 3x3 or 5x5 pixels on the host. The columns of a window are sorted once for all windows that share them, then
+ * its rows. After that, 13 of 25 values can still be the median. The exchanges that find it were searched for and
+ * verified on all columns of zeros and ones. Floats, none below zero, compare like the integers of their bits. */
 #include "stereo/cpu/rows.h"
 
 #include <assert.h>
@@ -101,7 +101,7 @@
 MEDIANS(uint16_t, median3x16, median5x16)
 MEDIANS(uint32_t, median3x32, median5x32)
 
-/* Columns x .. x + n - 1 of a row of elements of `bytes` bytes; beyond the ends the end elements. */
+/* Loads columns x .. x + n - 1 of a row of elements of `bytes` bytes; past the ends, the end elements repeat. */
 static void loadClamped(const uint8_t *row, int cols, int64_t x, int n, size_t bytes, uint8_t *out) {
     const int before = x < 0 ? (int)-x : 0;
     const int inside = cols - x < n ? (int)(cols - x) - before : n - before;

@@ -17,7 +17,7 @@ static inline uint8_t *stereo_host_rowMutable(cusMat *mat, int y) {
     return (uint8_t *)mat->data + (size_t)y * mat->step;
 }
 
-/* Threads worth starting for a matrix: one for each 64 KiB, at most all. */
+/* Threads worth starting for a matrix: one for each 64 KiB, up to the maximum. */
 static inline int stereo_host_threads(const cusMat *mat) {
     const size_t useful = (size_t)mat->rows * cusi_rowBytes(mat) / 65536 + 1;
     return useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
@@ -25,11 +25,11 @@ static inline int stereo_host_threads(const cusMat *mat) {
 
 /* Index i on a ring of n. */
 static inline int stereo_host_wrap(int64_t i, int n) {
-    const int64_t r = i >= 0 && i < n ? i : i % n; /* mostly inside, which spares the division */
+    const int64_t r = i >= 0 && i < n ? i : i % n; /* usually inside, which avoids the division */
     return (int)(r < 0 ? r + n : r);
 }
 
-/* n elements of a row from column x on. Outside: the opposite side, or 0. */
+/* Loads n elements of a row from column x on; outside, the opposite side or 0. */
 static inline void stereo_host_loadColumns(const uint8_t *row, int cols, size_t size, int64_t x, int n,
                                            cusStereoBorder border, void *out) {
     for (int k = 0; k < n;) {
@@ -43,7 +43,7 @@ static inline void stereo_host_loadColumns(const uint8_t *row, int cols, size_t 
     }
 }
 
-/* The same of row y, which may lie outside. */
+/* The same for row y, which may lie outside. */
 static inline void stereo_host_load(const cusMat *mat, int64_t y, int64_t x, int n, cusStereoBorder border, void *out) {
     const size_t size = cusTypeSize(mat->type);
     if (border == CUS_STEREO_ZERO && (y < 0 || y >= mat->rows))

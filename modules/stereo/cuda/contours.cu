@@ -21,13 +21,13 @@ __global__ void __launch_bounds__(256) rangeKernel(const T *elevation, size_t st
     mergeRange<256>(state, seen_inverted_min, seen_max);
 }
 
-// Which of `levels` bands a value lies in. min and max are NaN if all values are.
+// The band, of `levels`, that a value lies in. min and max are NaN if all values are.
 __device__ inline unsigned band(float e, float min, float max, unsigned levels) {
     if (!(max > min))
         return 0;
     const float scale = __fdiv_rn(static_cast<float>(levels), __fsub_rn(max, min));
     const float band = __fmul_rn(__fsub_rn(e, min), scale);
-    return band < static_cast<float>(levels) ? static_cast<unsigned>(band) : levels; // also NaN and infinity
+    return band < static_cast<float>(levels) ? static_cast<unsigned>(band) : levels; // also for NaN and infinity
 }
 __device__ inline unsigned band(uint16_t e, uint16_t min, uint16_t max, unsigned levels) {
     return max > min ? (e - min) * levels / static_cast<unsigned>(max - min) : 0;
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             bool line;
-            if (CROSSING) { // neighbors are mostly equal, and then so are their bands
+            if (CROSSING) { // neighbors are usually equal, and so are their bands
                 line = (v[k + 1] != v[k] || b[k] != v[k]) &&
                        (band(v[k], min, max, levels) != band(v[k + 1], min, max, levels) ||
                         band(v[k], min, max, levels) != band(b[k], min, max, levels));

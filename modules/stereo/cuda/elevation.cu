@@ -2,12 +2,12 @@
 //
 // A block matches a strip of 4 * SEGMENT columns, whose features lie in shared memory, and goes down it 16 rows (a chunk)
 // at a time. Each of its warps has every WARPS-th shift to itself and needs no other warp until the end of the chunk.
-//   Down: a lane has four columns and keeps the running sums of their agreements, four in a word, for each shift of its
-//   warp. Row by row it adds the row that enters the window, stores the sums in shared memory, and subtracts the row that
+//   Down: a lane has four columns. For each shift of its warp it keeps the running sums of their agreements, four in a
+//   word. Row by row it adds the row that enters the window, stores the sums in shared memory, and subtracts the row that
 //   leaves.
 //   Across: a lane has rows r and r + 8 of SEGMENT columns, as the halves of a word. It slides a window along them and
 //   keeps the best key, score * 32 + shift, in registers. A pixel and shift cost about 9 instructions at any window size.
-// The keys of the warps are then merged through shared memory. With more than 32 shifts each group of 32 is a launch, and
+// The keys of the warps are then merged through shared memory. With more than 32 shifts, each group of 32 is a launch, and
 // 32-bit keys, score * 256 + shift, pass through global memory.
 #include "stereo/cuda/state.cuh"
 
@@ -31,7 +31,7 @@ constexpr int LEFT_WORDS = 32, RIGHT_WORDS = LEFT_WORDS + STEREO_GROUP / 4 + 2;
 struct ElevationParameters {
     const unsigned char *left, *right;
     uint16_t *out;
-    uint32_t *keys; // or null: one group
+    uint32_t *keys; // NULL: one group
     size_t left_step, right_step, out_step;
     int rows, cols, tiles_across, strip;
     int radius, pad;         // pad: radius rounded up to a word
@@ -52,7 +52,8 @@ struct Variant {
     static constexpr int COLS = 4 * SEGMENT;
     static constexpr int BEST = (WIDE_KEYS ? 2 : 1) * SEGMENT; // words of a lane's best keys
     static constexpr int KEYS = 8 * 4 * BEST;                  // words of a warp's best keys
-    // Shared words of a warp: column sums and, with BINARY, agreements of the centers; at the end of a chunk its best keys.
+    // Shared words of a warp: column sums and, with BINARY, agreements of the centers. At the end of a chunk: its best
+    // keys.
     static constexpr int STAGE = PLANE * (PLANES + BINARY) > KEYS ? PLANE *(PLANES + BINARY) : KEYS;
 };
 
@@ -62,7 +63,7 @@ struct Strip {
     int x0, y0, rows, reach;
 };
 
-// Four features from column x of a row. Outside: the opposite side, or zero.
+// Loads four features from column x of a row; outside, the opposite side or zero.
 __device__ inline unsigned loadFour(const unsigned char *row, int x, const ElevationParameters &p) {
     if (x >= 0 && x + 3 < p.cols && p.aligned)
         return *reinterpret_cast<const unsigned *>(row + x);
@@ -128,8 +129,8 @@ __device__ __forceinline__ unsigned validColumns(const ElevationParameters &p, i
     return valid;
 }
 
-// Agreements of four columns, from word `column` of row `row` of the strip on. Census: 8 less the Hamming distance, or two
-// planes of 4 less that of each half.
+// Agreements of four columns, which start at word `column` of row `row` of the strip. Census: 8 minus the Hamming distance,
+// or two planes of 4 minus that of each half.
 template<class V>
 __device__ __forceinline__ void agreements(const ElevationParameters &p, const Strip &strip, int row, int column, int shift,
                                            unsigned valid, unsigned *a) {
@@ -222,7 +223,8 @@ __device__ __forceinline__ unsigned sumFirstColumns(const unsigned *upper, const
     return upper_sum | lower_sum << 16;
 }
 
-// Scores and shifts as keys, of which the largest wins. tie: the shift's part of a key, larger for the shift that wins.
+// Turns scores and shifts into keys, the largest of which wins. tie: the shift's part of a key, larger for the shift that
+// wins.
 template<class V>
 __device__ __forceinline__ void keepBest(unsigned (&best)[V::BEST], int at, unsigned score, unsigned tie,
                                          unsigned wide_tie) {
@@ -265,7 +267,7 @@ __device__ __forceinline__ void writePixel(const ElevationParameters &p, int x, 
     }
 }
 
-// Sliding the window and merging the keys stay in the kernel: cut out as functions they change the machine code
+// Sliding the window and merging the keys stay in the kernel: as functions of their own they change the machine code
 // (docs/internals/stereo.md).
 template<class V>
 __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULTIPROCESSOR)
@@ -298,7 +300,7 @@ __global__ void __launch_bounds__(32 * WARPS, V::WIDE_KEYS ? 1 : BLOCKS_PER_MULT
             sumFirstRows<V>(p, strip, lane, shift, valid[k], sums[k]);
     }
 
-    const int r = lane % 8, segment = lane / 8; // the lane's rows and columns on the way across
+    const int r = lane % 8, segment = lane / 8; // the lane's rows and columns while it slides across
     const int out_at = segment * V::SEGMENT + pad - radius, in_at = segment * V::SEGMENT + pad + radius;
     const unsigned *const upper = stage + r * V::PITCH, *const lower = upper + 8 * V::PITCH;
     for (int chunk = 0; chunk < strip.rows; chunk += CHUNK) {
@@ -425,7 +427,7 @@ int sharedBytes(const ElevationParameters &p, const Choice &chosen, int warps, i
     return 4 * ((strip + 2 * p.radius) * (LEFT_WORDS + RIGHT_WORDS) + warps * chosen.stage_words);
 }
 
-// The strip height with the least estimated time: waves of blocks times the rows of a block.
+// Chooses the strip height with the least estimated time: waves of blocks times the rows of a block.
 int chooseStrip(const ElevationParameters &p, const Choice &chosen, int warps, int sms, int shared_limit) {
     long long least = INT64_MAX;
     int best = CHUNK;
@@ -473,7 +475,7 @@ cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &ri
     const int warps = compiled.ptxVersion < 80 ? FEWER_WARPS : USUAL_WARPS;
     p.strip = chooseStrip(p, chosen, warps, sms, shared_limit);
     const int shared = sharedBytes(p, chosen, warps, p.strip);
-    // A kernel has one limit for all threads of the program: not what this call needs.
+    // The limit of a kernel is shared by all threads of the program, so it does not depend on this call.
     CUSI_CUDA(function, cudaFuncSetAttribute(chosen.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                              shared_limit - static_cast<int>(compiled.sharedSizeBytes)));
     const unsigned blocks = static_cast<unsigned>(p.tiles_across) * divUp(p.rows, p.strip);
@@ -487,7 +489,8 @@ cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &ri
     return CUS_OK;
 }
 
-// ---- Left-right check: an elevation stays where the pixel it maps to in the right image maps back to nearly the same place
+// ---- Left-right check --------------------------------------------------------------------------------------------------
+// An elevation stays if the pixel it maps to in the right image maps back to nearly the same place.
 
 __global__ void __launch_bounds__(256)
     leftRightCheckKernel(uint16_t *elevation, size_t step, const uint16_t *right_elevation, int rows, int cols,

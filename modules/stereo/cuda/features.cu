@@ -47,7 +47,7 @@ __device__ inline float byteAsFloat(unsigned w, int k) {
     return __uint_as_float(__byte_perm(w, 0x4b000000u, 0x7540 + k)) - 8388608.0f;
 }
 
-// Rows y - 1 .. y + 1, columns x - 1 .. x + 4: as floats, and for bytes as packed words, too.
+// Rows y - 1 .. y + 1, columns x - 1 .. x + 4: as floats, and for bytes as packed words too.
 template<class T, bool CENSUS>
 __device__ __forceinline__ void loadNeighborhood(const unsigned char *image, size_t step, int x, int y,
                                                  const FeatureParameters &p, float (&v)[3][6], uint2 (&bytes)[3]) {
@@ -75,7 +75,7 @@ __device__ __forceinline__ void loadNeighborhood(const unsigned char *image, siz
     }
 }
 
-// a, b: sums of three. For bytes half of 2 |a - b| > threshold * (a + b), which is exact.
+// a, b: sums of three. For bytes: half of 2 |a - b| > threshold * (a + b), which is exact.
 template<class T>
 __device__ inline bool isEdge(float a, float b, float threshold) {
     const float sum = __fadd_rn(a, b), difference = fabsf(__fsub_rn(a, b));

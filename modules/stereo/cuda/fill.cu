@@ -7,8 +7,8 @@ namespace {
 
 // ---- LOWER -------------------------------------------------------------------------------------------------------------
 
-// The smaller of the nearest elevations on either side. A warp takes a row, 32 columns at a time: to the right with the
-// nearest so far, then back.
+// Takes the smaller of the nearest elevations on either side. A warp takes a row, 32 columns at a time: to the right with
+// the nearest so far, then back.
 template<class T>
 __global__ void __launch_bounds__(256)
     lowerKernel(const uint16_t *holes, size_t holes_step, T *out, size_t out_step, int rows, int cols) {
@@ -64,14 +64,13 @@ __global__ void __launch_bounds__(256)
 }
 
 // ---- ONCE and RELAX ----------------------------------------------------------------------------------------------------
-// ONCE has T = uint16_t and 8 iterations a round, RELAX has T = float and 16. A block loads a tile and a border as wide as a
-// round has iterations into shared memory, lists the holes, iterates on those alone until nothing changes, and writes the
-// tile. One cooperative launch makes all rounds: the blocks wait for each other after each round, and end early once all tiles
-// have settled.
-// ONCE usually needs a single round, which reads and writes the map once.
+// ONCE has T = uint16_t and 8 iterations a round, RELAX has T = float and 16. A block loads a tile and a border as wide as
+// a round has iterations into shared memory, and lists the holes. It iterates on those alone until nothing changes, then
+// writes the tile. One cooperative launch makes all rounds: the blocks wait for each other after each round, and end early
+// once all tiles have settled. ONCE usually needs a single round, which reads and writes the map once.
 
 constexpr int THREADS = 256;
-constexpr unsigned MAX_BLOCKS = 65535;    // waitForAll() counts no more
+constexpr unsigned MAX_BLOCKS = 65535;    // the limit of waitForAll()
 constexpr long long SMALL_FILL = 1 << 20; // pixels; below this smaller tiles occupy the device better
 
 template<class T, int CORE_>
@@ -142,8 +141,8 @@ __device__ __forceinline__ void loadTile(Tile<T, CORE> &tile, const FillParamete
     }
 }
 
-// Iterates on the holes of a tile, up to a round. Returns which tile.v holds the result. *active: the last iteration still
-// changed a pixel of the core (RELAX: by more than the tolerance).
+// Iterates on the holes of a tile, for at most a round. Returns which tile.v holds the result. *active: the last iteration
+// still changed a pixel of the core (RELAX: by more than the tolerance).
 template<class T, int CORE>
 __device__ __forceinline__ int iterateTile(Tile<T, CORE> &tile, const FillParameters<T> &p, int iterations, bool *active) {
     constexpr int SIDE = Tile<T, CORE>::SIDE, ROUND = Tile<T, CORE>::ROUND;
@@ -159,7 +158,7 @@ __device__ __forceinline__ int iterateTile(Tile<T, CORE> &tile, const FillParame
             const T now = a[at], l = a[at - 1], r = a[at + 1], u = a[at - SIDE], d = a[at + SIDE];
             T next;
             if constexpr (RELAX) {
-                // Below zero: outside, replaced by the pixel's own value.
+                // Below zero: outside. The pixel's own value replaces it.
                 next = __fmul_rn(
                     __fadd_rn(__fadd_rn(l < 0 ? now : l, r < 0 ? now : r), __fadd_rn(u < 0 ? now : u, d < 0 ? now : d)),
                     0.25f);
@@ -202,8 +201,8 @@ __device__ __forceinline__ void storeTile(const Tile<T, CORE> &tile, int result,
     }
 }
 
-// One round over this block's tiles. Returns whether one of them is still active; `seen_...`: the range of what this thread has
-// written.
+// Runs one round over this block's tiles. Returns whether one of them is still active. `seen_...`: the range that this
+// thread has written.
 template<class T, int CORE>
 __device__ __forceinline__ bool fillRound(Tile<T, CORE> &tile, const FillParameters<T> p, Map<const T> from, Map<T> to,
                                           int iterations, unsigned &seen_inverted_min, unsigned &seen_max) {
@@ -226,11 +225,11 @@ __device__ __forceinline__ bool fillRound(Tile<T, CORE> &tile, const FillParamet
     return any_active;
 }
 
-// Waits for all blocks, and returns whether a thread of any of them is active. Rounds take turns at three words, of which
-// the next one is cleared while nobody uses it.
+// Waits for all blocks, and returns whether any thread of theirs is active. Rounds take turns at three words; the next one
+// is cleared while nobody uses it.
 __device__ __forceinline__ bool waitForAll(State *state, int round, bool active) {
     __shared__ bool any_active;
-    constexpr unsigned ONE_ACTIVE = MAX_BLOCKS + 1; // blocks that have arrived, and of these the active ones
+    constexpr unsigned ONE_ACTIVE = MAX_BLOCKS + 1; // the word counts arrived blocks in ones, active ones in these
     const bool block_active = __syncthreads_or(active);
     if (threadIdx.x == 0) {
         unsigned *const word = &state->arrived[round % 3], arrived;
@@ -262,7 +261,7 @@ __global__ void __launch_bounds__(THREADS) fillKernel(const FillParameters<T> p)
         done += iterations;
         if (done < p.iterations || to.data != p.filled.data)
             active = waitForAll(p.state, round, active);
-        // The map is now in `to`, which the next round would read.
+        // The map is now in `to`, the input of a next round.
         if (done >= p.iterations || !active)
             break;
         from = {to.data, to.step};

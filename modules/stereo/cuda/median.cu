@@ -1,6 +1,6 @@
-// Median of 3x3 or 5x5 pixels by forgetful selection in registers: of the values kept so far the smallest and the largest
-// cannot be the median, so one is dropped and the next value takes the place of the other. 16-bit: two neighboring pixels
-// in the halves of a word.
+// Median of 3x3 or 5x5 pixels by forgetful selection in registers: the smallest and the largest value kept so far cannot be
+// the median, so one is dropped and the next value replaces the other. 16-bit: two neighboring pixels in the halves of a
+// word.
 #include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
@@ -41,7 +41,7 @@ __device__ inline unsigned medianOf(const unsigned *values) {
     return v[1];
 }
 
-// T: uint16_t, of which a thread takes two neighbors, or the bits of floats.
+// T: uint16_t, two neighbors per thread, or the bits of floats.
 template<class T, int SIZE>
 __global__ void __launch_bounds__(256) medianKernel(const T *in, size_t step, T *out, size_t out_step, int rows, int cols) {
     startInOrder();

@@ -10,8 +10,8 @@
 
 namespace cusi::stereo {
 
-// The head of a scratch block, all zero at first. Minima are kept inverted (~min), so that zero is the neutral
-// start of both ends of a range and one atomicMax serves both.
+// The head of a scratch block, all zero at first. Minima are kept inverted (~min), so that zero is neutral for both ends of
+// a range, and one atomicMax serves both.
 struct State {
     unsigned arrived[3];                    // blocks that have finished a round of the fill: waitForAll()
     unsigned range_inverted_min, range_max; // range of the map that scratch.ranged names
@@ -58,7 +58,7 @@ struct Larger {
     __device__ unsigned operator()(unsigned a, unsigned b) const { return ::max(a, b); }
 };
 
-// Merges the range that each thread of a block has seen into the state. All threads of the block call it, once.
+// Merges the range seen by each thread of a block into the state. All threads of the block call it once.
 template<int THREADS>
 __device__ inline void mergeRange(State *state, unsigned seen_inverted_min, unsigned seen_max) {
     using Reduce = cub::BlockReduce<unsigned, THREADS>;
