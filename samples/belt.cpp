@@ -54,7 +54,7 @@ cv::Mat belt(int shift) {
     return image;
 }
 
-// The appearance of capsule k depends only on its number.
+// Capsule k looks the same in every frame.
 unsigned hash(unsigned k) {
     k = (k ^ 61) ^ (k >> 16);
     k *= 9;
@@ -97,7 +97,7 @@ int drawCapsules(cv::Mat &image, int frame, sample::OutputFile &truth) {
     return whole;
 }
 
-// Draws and writes all frames, and says what they contain.
+// Draws and writes all frames, and reports what they contain.
 void writeVideo(sample::Sink &sink, int frames, sample::OutputFile &truth) {
     sample::Progress progress("frames", frames);
     sample::Stopwatch drawing, writing;

@@ -110,7 +110,7 @@ class Engine {
     Mat left_, right_, elevation_, lines_, edges_, picture_;
 };
 
-// The map with the strip below it.
+// The map with the strip below.
 cv::Size shownSize(const Settings &s, cv::Size size) {
     return {size.width, size.height + (s.wantsLegend() ? sample::legendHeight(size.width) : 0)};
 }
@@ -130,7 +130,8 @@ cv::Mat shown(const Settings &s, const Result &r) {
     return s.wantsLegend() ? sample::withLegend(picture, {contour::scaleOf(r.elevation)}) : picture;
 }
 
-// A colored point for each pixel with a shift above 0: x right and y down from the image center, z = focal * baseline / shift.
+// A colored point for each pixel with a shift above 0: x right and y down from the image center, z = focal * baseline /
+// shift.
 void writeCloud(const std::string &path, const cv::Mat &elevation, const cv::Mat &color, double focal, double baseline) {
     cv::Mat e;
     elevation.convertTo(e, CV_32F);
@@ -188,7 +189,7 @@ Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right) {
     return p;
 }
 
-// Trackbars change the options, and the map follows, until the window is closed.
+// Trackbars change the options and the map follows, until the window is closed.
 void interact(Settings &s, const sample::Device &device, const Pair &pair, sample::Sink &sink) {
     int shifts = s.stereo.shifts, radius = s.stereo.window / 2, threshold = cvRound(100 * s.stereo.threshold),
         check_by = s.stereo.left_right_check + 1, levels = s.stereo.levels;
@@ -294,7 +295,7 @@ void addStereo(CLI::App &app, cusStereoOptions &o) {
     group(sample::addNumber(app, "--levels", o.levels, 1, 65535, "number of contour levels"));
 }
 
-// No output is an input, and each has a format that can hold it.
+// Rejects outputs that are also inputs, and formats that cannot hold an output.
 void checkFiles(const Settings &s) {
     sample::Files files;
     files.read("LEFT", s.left);
@@ -313,7 +314,7 @@ void checkFiles(const Settings &s) {
     sample::requireEnding("--save-edges", s.edges_file, sample::imageEndings());
 }
 
-// False: --help or --version was printed.
+// Returns false if --help or --version was printed.
 bool parse(int argc, char **argv, Settings &s) {
     const auto app = sample::makeApp(
         TITLE, "Elevation and contour map of a stereo pair, or of each frame of a side-by-side stereo video.",
@@ -339,7 +340,7 @@ bool parse(int argc, char **argv, Settings &s) {
 
 // ---- The program -------------------------------------------------------------------------------------------------------
 
-// The share of pixels without a shift, before any hole is filled.
+// The share of pixels without a shift before filling.
 double holesBeforeFilling(const sample::Device &device, const Settings &s, const Pair &pair) {
     cusStereoOptions options = s.stereo;
     options.fill = CUS_FILL_NONE;
@@ -368,7 +369,7 @@ void reportPair(const sample::Device &device, const Settings &s, const Pair &pai
             rows.median, rows.matches, 100 * rows.off_share);
 }
 
-// `size`: of one image, as it is mapped.
+// `size`: of one image when it is mapped.
 void figureInput(const Settings &s, const std::string &name, cv::Size size) {
     sample::figure(
         "input",
@@ -401,7 +402,7 @@ void mapPair(Settings &s, const sample::Device &device, sample::Source &left_sou
     const Result r = computing([&] { return engine.run(pair.left, pair.right, s.wantsEdges()); });
     reportPair(device, s, pair, r.elevation);
     const double decoding = left_source.decodingSeconds() + right_source->decodingSeconds();
-    if (window) { // what is drawn and how long it is shown depends on the user
+    if (window) { // what is drawn, and for how long, depends on the user
         interact(s, device, pair, *sink);
         sink->finish();
         sample::figureStages({{"decode", decoding}, {"compute", computing.seconds}}, 0, 1);
@@ -426,7 +427,7 @@ struct Job {
     cv::Mat frame;
     Pair pair;
     Result result;
-    sample::Stopwatch computing; // in all frames that it held
+    sample::Stopwatch computing; // over all frames that the job has held
 };
 
 // Maps frames of size 2 `half` on one device.

@@ -100,7 +100,7 @@ const std::string RECORDING_HELP = "a recording (M3ED or DSEC HDF5, Prophesee RA
                                    "recognized by its content; or a source of "
                                    "frames to generate events from: ";
 
-// False: there is nothing to do, or `info` was asked for and printed.
+// Returns false if there is nothing left to do, or if `info` was asked for and printed.
 bool parse(int argc, char **argv, Settings &s) {
     const auto app =
         sample::makeApp("cusight-events", "Turns a recording of an event camera, or a video, into frames.",
@@ -152,7 +152,7 @@ bool parse(int argc, char **argv, Settings &s) {
 
 // ---- Which frames to make ----------------------------------------------------------------------------------------------
 
-// The length of the selection in events or microseconds: known from the file, or by reading all of it.
+// The length of the selection in events or microseconds: from the file, or by reading all of it.
 uint64_t measureExtent(const EventSource &source, Selection &selection, bool by_count) {
     if (selection.whole() && source.count > 0 && by_count)
         return static_cast<uint64_t>(source.count);
@@ -169,7 +169,7 @@ uint64_t measureExtent(const EventSource &source, Selection &selection, bool by_
     return extent;
 }
 
-// Limits the pipeline to the windows of --shard, and says how many all shards have. False: the shard has none.
+// Limits the pipeline to the windows of --shard, and finds how many all shards have. Returns false if the shard has none.
 bool chooseShard(const Settings &s, const EventSource &source, Selection &selection, cusEventPipelineOptions &options,
                  uint64_t &all_windows) {
     if (s.shards == 1)
@@ -189,7 +189,7 @@ bool chooseShard(const Settings &s, const EventSource &source, Selection &select
     return true;
 }
 
-// The number of events after which no window needs more.
+// The number of events that the windows need.
 uint64_t eventsNeeded(const cusEventPipelineOptions &options) {
     const cusWindowing &w = options.windowing;
     if (!options.end_window || w.unit != CUS_WINDOW_COUNT)
@@ -254,7 +254,7 @@ class Run {
     }
 
   private:
-    // Frames were wanted, and there are some. A shard may have none, if its part of a file is empty like that.
+    // Fails if frames were wanted and there are none. A shard may be empty, if its part of a file is.
     void requireFrames() const {
         if (output_->frames() || !output_->wanted() || output_->closed() || sample::interrupted())
             return;
@@ -284,7 +284,7 @@ class Run {
         cusEventArrays e;
         while (status == CUS_OK && pushed_ < needed && !sample::interrupted() &&
                decoding_([&] { return selection_.next(e); })) {
-            // Small pieces if a window shows them, so that it starts at once and knows their times.
+            // Small pieces if a window shows the frames, so that it starts at once and knows their times.
             const size_t step = output_->paced() ? 65536 : e.count;
             for (size_t i = 0; i < e.count && status == CUS_OK; i += step) {
                 const cusEventArrays piece = {e.x + i, e.y + i, e.p + i, e.t + i, std::min(step, e.count - i), CUS_HOST};
@@ -324,7 +324,7 @@ class Run {
         output_->report();
     }
 
-    // A pipeline calls the output while events are pushed; several devices work meanwhile.
+    // A pipeline calls the output during a push; several devices work meanwhile.
     void reportStages() const {
         const double computing = dealer_ ? dealer_->computingSeconds() : pushing_.seconds - output_->receivingSeconds();
         sample::figureStages({{"decode", decoding_.seconds},
@@ -365,7 +365,7 @@ int run(int argc, char **argv) {
     if (sample::ending(s.common.output) == ".h5" || sample::ending(s.common.output) == ".hdf5")
         sample::requireFile("--output", s.common.output);
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
-    // A pipeline uploads from pinned memory directly; several devices get copies.
+    // A pipeline uploads directly from pinned memory; several devices get copies.
     const bool pinned = devices.size() == 1 && devices.front().space == CUS_DEVICE;
     const std::unique_ptr<EventSource> source = events::openEvents(s, pinned);
     Run(s, devices, *source).run();

@@ -4,9 +4,9 @@
 // On the GPU the ring is in pinned memory, and upload, kernels and download have a stream each, ordered by events: three
 // frames are in flight on the GPU while a fourth is decoded and a fifth encoded.
 //
-// Several devices each have a band of rows of every frame: a pixel depends on itself in the frames before only, so the previous
-// frame and the encoder's reference stay where they are, and no row is uploaded twice. With the noise filter a pixel depends on
-// its neighbors too, in all frames before, so the first device then gets whole frames and counts alone.
+// Several devices each have a band of rows of every frame. A pixel depends only on itself in earlier frames, so the
+// previous frame and the encoder's reference stay on their device, and no row is uploaded twice. With the noise filter a
+// pixel depends also on its neighbors in all earlier frames; the first device then gets whole frames and counts alone.
 #include "common/app.hpp"
 #include "common/channel.hpp"
 #include "common/terminal/files.hpp"
@@ -47,7 +47,7 @@ struct Settings {
 struct Rows {
     int first, end;
     int count() const { return end - first; }
-    // These rows of a matrix whose first row is row `top` of the frame.
+    // These rows of a matrix that starts at row `top` of the frame.
     cusMat of(const cusMat &mat, int top = 0) const {
         cusMat region = CUS_MAT_INIT;
         check(cusMatRegion(&mat, 0, first - top, mat.cols, count(), &region));
@@ -61,7 +61,7 @@ struct Share {
     bool counts;         // also the changed bytes of `input`
 };
 
-// The shares of at most `devices`; there is none without rows.
+// The shares of at most `devices` devices, none of them without rows.
 std::vector<Share> divide(int rows, int devices, bool filtered) {
     std::vector<Share> shares;
     const int n = std::min(rows, devices);
@@ -262,8 +262,8 @@ class Pipeline {
         dealer_ = std::make_unique<sample::Dealer<Job>>(devices_, RING, [this](size_t w) { return worker(w); });
     }
 
-    // Processes all frames. What was complete before an input error is written and reported before the error is thrown; after
-    // any other error nothing is written.
+    // Processes all frames. Everything complete before an input error is written and reported before the error is thrown;
+    // after any other error nothing is written.
     void run() {
         sample::Progress progress("frames", total());
         std::thread decoder([this] {
@@ -377,7 +377,7 @@ class Pipeline {
         if (!frames_)
             return;
         const double n = static_cast<double>(frames_);
-        double computing = 0; // by the slowest device
+        double computing = 0; // of the slowest device
         for (const sample::Stopwatch &each : computing_)
             computing = std::max(computing, each.seconds);
         sample::figure("frames", sample::Json().add("frames", frames_), "%lld", frames_);
@@ -403,10 +403,10 @@ class Pipeline {
     std::exception_ptr decode_error_, write_error_;
     long long frames_ = 0;
     double share_sum_ = 0, share_max_ = 0, seconds_ = 0;
-    std::unique_ptr<sample::Dealer<Job>> dealer_; // last: its threads use all of the above
+    std::unique_ptr<sample::Dealer<Job>> dealer_; // last, since its threads use all of the above
 };
 
-// False: --help or --version was printed.
+// Returns false if --help or --version was printed.
 bool parse(int argc, char **argv, Settings &s) {
     const auto app = sample::makeApp(
         "cusight-heatmap",

@@ -124,7 +124,7 @@ class Finder {
     }
 
   private:
-    // Without --min-distance, matches whose box overlaps a better one's are dropped, so more are asked for.
+    // Without --min-distance, matches that overlap a better one are dropped, so more are asked for.
     int candidates() const { return settings_.min_distance ? settings_.top_k : std::min(1024, 4 * settings_.top_k); }
 
     // Keeps a match unless it overlaps a better one by more than a twentieth of the box: neighbors may touch.
@@ -156,7 +156,7 @@ class Finder {
         options.subpixel = settings_.subpixel;
         options.min_distance =
             settings_.min_distance ? settings_.min_distance : std::max(1, std::min(size.width, size.height) / 2);
-        double values = size.area() * (settings_.gray ? 1.0 : 3.0); // that count towards the score
+        double values = size.area() * (settings_.gray ? 1.0 : 3.0); // values that count towards the score
         cusMat mask = CUS_MAT_INIT;
         if (!settings_.mask.empty()) {
             const cv::Mat picture = sample::readImage(settings_.mask, cv::IMREAD_GRAYSCALE);
@@ -213,7 +213,8 @@ struct Drawn {
     bool empty; // inspected and found empty
 };
 
-// Boxes, and labels beside them that cover neither each other nor another box: a label without such a place is left out.
+// Draws boxes, and beside them labels that cover neither each other nor another box. A label without such a place is left
+// out.
 void draw(cv::Mat &picture, const std::vector<Drawn> &all) {
     const double scale = sample::Labels::scaleFor(picture.size());
     sample::Labels labels(picture.size());
@@ -225,7 +226,7 @@ void draw(cv::Mat &picture, const std::vector<Drawn> &all) {
     for (const Drawn &d : all) {
         const cv::Size size = sample::Labels::sizeOf(d.label, scale);
         const int gap = line + 1, right = d.box.x + d.box.width, bottom = d.box.y + d.box.height;
-        const int inside = std::max(0, std::min(d.box.x, picture.cols - size.width)); // where it does not leave the picture
+        const int inside = std::max(0, std::min(d.box.x, picture.cols - size.width)); // where it stays inside the picture
         const cv::Point places[] = {{inside, d.box.y - size.height - gap},
                                     {inside, bottom + gap},
                                     {right + gap, d.box.y},
@@ -266,13 +267,13 @@ class MatchFile {
     std::unique_ptr<sample::OutputFile> file_;
 };
 
-// A frame and what was found in it.
+// A frame and its matches.
 struct Job {
     cv::Mat frame;
     std::vector<std::vector<cusMatch>> found;
-    sample::Stopwatch computing; // in all frames that it held
+    sample::Stopwatch computing; // over all frames that the job has held
 
-    // `pinned`: in page-locked memory, into which frames are decoded and from which GPUs read.
+    // `pinned`: in page-locked memory, which frames are decoded into and GPUs read from.
     Job(cv::Size size, bool pinned) {
         check(pinned ? cusMatCreatePinned(&memory_, size.height, size.width, CUS_8UC3)
                      : cusMatCreate(&memory_, size.height, size.width, CUS_8UC3, CUS_HOST));
@@ -286,19 +287,19 @@ struct Job {
     cusMat memory_ = CUS_MAT_INIT;
 };
 
-// Finds the templates in one frame after another and counts. Frames are dealt to the devices in turn.
+// Finds the templates in frame after frame, and counts. Frames are dealt to the devices in turn.
 class Run {
   public:
     Run(const Settings &settings, const std::vector<cv::Mat> &templates)
         : settings_(settings), templates_(templates), file_(settings.matches_file) {}
 
-    // From `first`, which was read already, to the end.
+    // Processes all frames, from `first`, which was already read, to the end.
     void process(const cv::Mat &first, const std::vector<sample::Device> &devices, sample::Source &source,
                  sample::Sink &sink) {
         long long total = source.frames();
         if (settings_.frames)
             total = total ? std::min<long long>(total, settings_.frames) : settings_.frames;
-        // One device is not given the next frame before the picture of this one is shown; several always have one waiting.
+        // One device gets the next frame only once this one's picture is shown; several always have one waiting.
         const size_t depth = devices.size() > 1 ? 2 : 1;
         std::list<Job> memory;
         std::vector<Job *> jobs;
@@ -435,7 +436,7 @@ void addColor(CLI::App &app, const std::string &name, Settings &s, uint8_t *colo
     sample::addValue(app, name, set, "H,S,V", "three integers H,S,V: 0..179, 0..255, 0..255", help);
 }
 
-// False: --help or --version was printed.
+// Returns false if --help or --version was printed.
 bool parse(int argc, char **argv, Settings &s) {
     const auto app = sample::makeApp(
         "cusight-match",
@@ -477,7 +478,7 @@ bool parse(int argc, char **argv, Settings &s) {
 
 // ---- The program -------------------------------------------------------------------------------------------------------
 
-// The templates of --template and --roi; with neither and with a display, one that the user selects.
+// The templates of --template and --roi; without either and with a display, one that the user selects.
 std::vector<cv::Mat> loadTemplates(const Settings &s, const cv::Mat &frame, bool display) {
     std::vector<cv::Mat> templates;
     for (const std::string &file : s.templates)
@@ -501,7 +502,7 @@ std::vector<cv::Mat> loadTemplates(const Settings &s, const cv::Mat &frame, bool
     return templates;
 }
 
-// No output is an input, and each has a format that can hold it.
+// Rejects outputs that are also inputs, and formats that cannot hold an output.
 void checkFiles(const Settings &s) {
     sample::Files files;
     files.read("INPUT", s.input);

@@ -1,5 +1,5 @@
-// cusight-events-mpi: turns one recording of an event camera into frames, with many processes. The output is byte for byte that
-// of cusight-events.
+// cusight-events-mpi: turns one recording of an event camera into frames, with many processes. The output equals that of
+// cusight-events byte for byte.
 #include "common/app.hpp"
 #include "common/output.hpp"
 #include "common/terminal/progress.hpp"
@@ -35,12 +35,12 @@ unsigned long long number(uint64_t value) {
 
 // ---- Devices -----------------------------------------------------------------------------------------------------------
 
-// The processors of a host are shared by its ranks, unless they are bound to different ones already.
+// The ranks of a host share its processors, unless they are already bound to different ones.
 void shareProcessors(const Team &team) {
 #ifdef CUSIGHT_HAVE_OPENMP
     if (std::getenv("OMP_NUM_THREADS"))
         return;
-    const int bound = omp_get_num_procs(); // that this rank may use
+    const int bound = omp_get_num_procs(); // processors that this rank may use
     const auto online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
     omp_set_num_threads(std::max(1, std::min(bound, online / std::max(1, team.local_size))));
 #else
@@ -48,8 +48,8 @@ void shareProcessors(const Team &team) {
 #endif
 }
 
-// Where this rank computes: its share of the host's GPUs, or the CPU. All ranks choose the same kind, since a few representations
-// differ in the last bit.
+// Chooses where this rank computes: on its share of the host's GPUs, or on the CPU. All ranks choose the same kind, since a
+// few representations differ in the last bit.
 sample::Device chooseDevice(Team &team, const std::string &wanted) {
     int count = 0;
     team.together([&] { check(cusDeviceCount(&count)); });
@@ -179,7 +179,7 @@ void make(Team &team, const Options &o) {
     const std::unique_ptr<Store> store = makeStore(team, o, shape, plan, journal);
     std::vector<uint64_t> done;
     for (const Done &each : journal.earlier())
-        if (each.window + 1 < plan.windows) // the last one is made again, to see whether the recording is whole
+        if (each.window + 1 < plan.windows) // the last one is made again, to see whether the recording is complete
             done.push_back(each.window);
     const std::vector<Interval> share = shareOf(team, *recording, plan, done);
 
@@ -254,7 +254,7 @@ int run(int argc, char **argv) {
     } catch (const Quiet &quiet) {
         return quiet.code;
     } catch (const Stop &stop) {
-        // Printed here, since the others only leave when this rank does.
+        // Printed here, since the other ranks leave only when this one does.
         std::fprintf(stderr, "cusight-events-mpi: %s\n", stop.what());
         return stop.code();
     }

@@ -18,7 +18,7 @@ using sample::Stop;
 
 namespace {
 
-// An option: a flag if it has no metavar. `set` returns whether the value is one.
+// An option; a flag if it has no metavar. `set` returns whether the value is valid.
 struct Entry {
     std::string name, metavar, help, expected;
     std::function<bool(const std::string &)> set;
@@ -106,7 +106,7 @@ std::vector<Entry> entriesOf(Options &o) {
     };
 }
 
-// Words of `text` in lines of at most 100 columns that start at column 28.
+// Wraps `text` into lines of at most 100 columns that start at column 28.
 std::string wrapped(const std::string &text) {
     std::string out, line;
     for (size_t at = 0; at < text.size();) {

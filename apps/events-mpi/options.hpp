@@ -25,10 +25,10 @@ struct Options : events::FrameSettings {
     bool raw() const; // the output is NAME.raw, otherwise HDF5
 };
 
-// False: --help or --version was given; `text` is what to print. Throws sample::Stop(USAGE).
+// Returns false if --help or --version was given; `text` is what to print. Throws sample::Stop(USAGE).
 bool parseOptions(int argc, char **argv, Options &options, std::string &text);
 
-// All options that decide what the output contains, one per line.
+// All options that determine the output, one per line.
 std::string describeOptions(const Options &options);
 
 } // namespace events_mpi

@@ -27,7 +27,7 @@ uint64_t findTime(Recording &recording, int64_t time) {
     return recording.position();
 }
 
-// The time of the last event before number `end` that can be read, or that of `first` if that is later.
+// The time of the last readable event before number `end`, or that of `first` if that is later.
 int64_t lastTime(Recording &recording, const Plan &plan) {
     int64_t last = plan.origin;
     for (size_t mark = recording.markBefore(plan.end_event - 1);; --mark) {
@@ -59,7 +59,7 @@ uint64_t measureIndexed(Recording &recording, const Options &o, Plan &plan) {
     return plan.byCount() ? plan.events : static_cast<uint64_t>(lastTime(recording, plan) - plan.origin) + 1;
 }
 
-// The same by reading all of it.
+// The same, by reading all of the selection.
 uint64_t measureByReading(Recording &recording, Plan &plan) {
     cusEventArrays e;
     int64_t last = 0;
@@ -67,7 +67,7 @@ uint64_t measureByReading(Recording &recording, Plan &plan) {
     recording.rewind();
     while (recording.next(Recording::PIECE, e)) {
         const int64_t *end = e.t + e.count;
-        if (plan.from_time < 0) { // from the first event that is delivered
+        if (plan.from_time < 0) { // starts at the first event that is delivered
             plan.from_time = e.t[0];
             plan.to_time += plan.to_time == INT64_MAX ? 0 : e.t[0];
         }

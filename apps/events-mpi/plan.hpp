@@ -1,4 +1,4 @@
-// Which windows there are, and who makes which.
+// Which windows there are, and which rank makes them.
 #pragma once
 
 #include "events-mpi/options.hpp"
@@ -32,8 +32,8 @@ struct Interval {
 // All ranks together. Throws Stop(INPUT) if there are no events or no windows.
 Plan makePlan(Team &team, Recording &recording, const Options &options);
 
-// The windows of this rank: a part of the recording that takes as long to decode as any other's. `done`: windows that an earlier
-// run has made, in order; then the rest is shared by number.
+// The windows of this rank: a part of the recording that takes as long to decode as any other rank's. `done`: windows that
+// an earlier run has made, in order; the others are then shared by number.
 std::vector<Interval> shareOf(Team &team, Recording &recording, const Plan &plan, const std::vector<uint64_t> &done);
 
 } // namespace events_mpi

@@ -19,7 +19,7 @@ enum Tag { TAG_BYTES = 1, TAG_REPORT, TAG_STOP };
 
 constexpr size_t PART = size_t{1} << 30; // MPI counts are int
 constexpr auto REPORT_EVERY = std::chrono::milliseconds(100);
-constexpr auto PATIENCE = std::chrono::seconds(10); // for ranks to leave their work after a failure
+constexpr auto PATIENCE = std::chrono::seconds(10); // for ranks to stop work after a failure
 
 // Runs the step; returns 0, or the exit code with a message.
 int guard(const std::function<void()> &step, std::string &message) {
@@ -70,7 +70,7 @@ void Team::agree(int code, const std::string &message) {
     if (bad == codes.end())
         return;
     const int culprit = static_cast<int>(bad - codes.begin());
-    // The same everywhere, such as a file that is missing, needs no name.
+    // A failure that is the same everywhere, such as a missing file, needs no name.
     const bool everywhere = std::all_of(codes.begin(), codes.end(), [&](int c) { return c == *bad; });
     std::string text = (everywhere ? "" : name()) + message;
     uint64_t length = text.size();
@@ -141,7 +141,7 @@ void Watch::tellAll() {
         MPI_Send(&nothing, 1, MPI_BYTE, r, TAG_STOP, MPI_COMM_WORLD);
 }
 
-// The messages that have arrived at the first rank.
+// Collects the messages that have arrived at the first rank.
 void Watch::collect() {
     for (;;) {
         int waiting = 0;

@@ -1,4 +1,4 @@
-// The processes that work together: who they are, how they agree, and how one that fails ends all.
+// The processes that work together: who they are, how they agree, and how one failure ends all.
 #pragma once
 
 #include "common/app.hpp"
@@ -14,7 +14,7 @@
 
 namespace events_mpi {
 
-// Thrown in every rank but the first, which prints what has happened: ends the program quietly.
+// Ends the program quietly: thrown in every rank but the first, which prints what happened.
 struct Quiet {
     int code;
 };
@@ -53,7 +53,7 @@ class Team {
         values.resize(count);
         shareBytes(values.data(), count * sizeof(T));
     }
-    // One value of each rank, everywhere.
+    // Gives every rank all ranks' values.
     template<class T>
     std::vector<T> all(const T &value) {
         std::vector<T> values(static_cast<size_t>(size));
@@ -88,7 +88,7 @@ class Team {
     static void receiveBytes(int from, void *data, size_t bytes);
 };
 
-// While all ranks work at their own pace: the first learns how far the others are, and all learn that one has failed.
+// For ranks that work at their own pace: the first learns how far the others are, and all learn when one has failed.
 class Watch {
   public:
     explicit Watch(Team &team);
@@ -97,15 +97,15 @@ class Watch {
         uint64_t events = 0, frames = 0;
     };
 
-    // How far this rank is. Cheap: sends at most ten times a second.
+    // Reports how far this rank is. Cheap: sends at most ten times a second.
     void report(uint64_t events, uint64_t frames);
-    // Some rank has failed; leave the work.
+    // Whether a rank has failed; leave the work then.
     bool stopped();
     // On the first rank: the sum over all ranks.
     Totals totals() const;
 
-    // Called by each rank once, when it is done or has failed (code not 0). The first rank calls `idle` while it waits for the
-    // others. Afterwards all know the outcome: throws as Team::together.
+    // Called once by each rank when it is done or has failed (code not 0). The first rank calls `idle` while it waits for
+    // the others. Afterwards all ranks know the outcome; throws like Team::together.
     void finish(int code, const std::string &message, const std::function<void()> &idle);
 
   private:
@@ -125,7 +125,7 @@ class Watch {
     Message sent_ = {};
     std::chrono::steady_clock::time_point last_;
     bool stopped_ = false;
-    // On the first rank.
+    // Used by the first rank.
     std::vector<Message> known_;
     int failed_ = -1; // the rank that failed first
 };

@@ -57,7 +57,7 @@ void Worker::open(const Interval &interval) {
     cusEventPipelineOptions options = cusEventPipelineDefaults();
     options.windowing = plan_.windowing;
     options.compute = compute_;
-    // Windows by count are numbered from where this rank starts, if it can start there.
+    // Windows by count are numbered from this rank's start, if it can start there.
     base_ = plan_.byCount() && recording_.indexed() ? interval.first : 0;
     options.first_window = interval.first - base_;
     options.end_window = interval.end - base_;
@@ -76,7 +76,7 @@ void Worker::start(const Interval &interval) {
     } else if (interval.first == 0) {
         recording_.seek(plan_.first_event);
     } else {
-        // An event at the origin, in no window that is made, says from when the pipeline counts.
+        // An event at the origin, outside all windows that are made, tells the pipeline where time starts.
         const uint16_t zero = 0;
         const uint8_t none = 0;
         const cusEventArrays origin = {&zero, &zero, &none, &plan_.origin, 1, CUS_HOST};
@@ -88,7 +88,7 @@ void Worker::start(const Interval &interval) {
     }
 }
 
-// Those within --range, if events have no numbers.
+// The events within --range, if events have no numbers.
 cusEventArrays Worker::selected(const cusEventArrays &e) const {
     if (recording_.indexed())
         return e;
@@ -105,8 +105,8 @@ void Worker::push(const cusEventArrays &events) {
     pushed_ += events.count;
 }
 
-// Whether the interval needs no events after these. Each rank reads on to the first event of the next one's first window, so that
-// together they check every event.
+// Whether the interval needs no later events. Each rank reads on to the first event of the next rank's first window, so
+// that together they check every event.
 bool Worker::isPast(const Interval &interval, const cusEventArrays &e) const {
     if (interval.end == plan_.windows)
         return !recording_.indexed() && e.count && e.t[e.count - 1] >= plan_.to_time;
@@ -117,15 +117,15 @@ bool Worker::isPast(const Interval &interval, const cusEventArrays &e) const {
     return (recording_.indexed() ? recording_.position() - plan_.first_event : pushed_) >= end;
 }
 
-// False: the recording is damaged, or another rank has failed.
+// Returns false if the recording is damaged or another rank has failed.
 bool Worker::make(const Interval &interval, Watch &watch, sample::Progress *progress) {
     open(interval);
     start(interval);
     uint64_t last = UINT64_MAX; // the number of the event after those that may be read
-    bool past = false;          // the windows are whole; what comes later is the affair of others
+    bool past = false;          // the windows are complete; later events are other ranks' business
     if (recording_.indexed()) {
         const cusWindowing &w = plan_.windowing;
-        // One more than there are: whether the recording ends with a whole event.
+        // One more than there are, to see whether the recording ends with a whole event.
         last = plan_.end_event + (plan_.end_event == recording_.events() && interval.end == plan_.windows);
         if (plan_.byCount() && interval.end < plan_.windows)
             last = std::min(last, plan_.first_event +
@@ -201,7 +201,7 @@ Matrix squared(const Matrix &m) {
 
 } // namespace
 
-// The first CRC is carried over as many zero bytes as the second has: a linear map, by repeated squaring.
+// Carries the first CRC over as many zero bytes as the second has: a linear map, by repeated squaring.
 uint32_t joinChecksums(uint32_t first, uint32_t second, uint64_t second_bytes) {
     Matrix step; // one zero bit
     step.column[0] = 0x82F63B78;

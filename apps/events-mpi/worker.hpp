@@ -17,8 +17,8 @@ namespace events_mpi {
 
 // The work of a rank. Plain data.
 struct Result {
-    uint64_t frames, outside; // frames put; events outside them
-    uint64_t first, end; // if the recording is damaged: the windows before `end` are whole. Otherwise end is UINT64_MAX
+    uint64_t frames, outside; // frames stored; events outside them
+    uint64_t first, end;      // damaged recording: the windows before `end` are complete; otherwise end is UINT64_MAX
     uint64_t checksum_bytes;
     uint32_t checksum; // over the frames put, in order
 };
@@ -60,13 +60,13 @@ class Worker {
     uint64_t base_ = 0;      // number of the pipeline's first window
     uint64_t delivered_ = 0; // windows of this interval
     uint64_t pushed_ = 0, read_ = 0;
-    std::vector<char> frames_; // a batch whose rows have gaps, packed
+    std::vector<char> frames_; // a packed batch, if its rows have gaps
     std::exception_ptr error_;
     Result result_ = {};
     std::string problem_;
 };
 
-// The CRC-32C of two strings of bytes one after the other, from theirs and the length of the second.
+// The CRC-32C of two concatenated strings of bytes, from their CRCs and the length of the second.
 uint32_t joinChecksums(uint32_t first, uint32_t second, uint64_t second_bytes);
 
 } // namespace events_mpi

@@ -32,7 +32,7 @@ namespace {
 
 volatile std::sig_atomic_t interrupts = 0;
 
-// An interrupted program that twice has computed less than BUSY_NS in CHECK_US, and stores no file, waits for something.
+// An interrupted program waits for something if it has twice computed less than BUSY_NS in CHECK_US and is storing no file.
 constexpr suseconds_t CHECK_US = 400000;
 constexpr long long BUSY_NS = 8000000;
 volatile long long cpu_before = 0;
@@ -67,15 +67,15 @@ void onInterrupt(int signal) {
     if (::write(STDERR_FILENO, message, sizeof message - 1) < 0) {
         // stderr is closed
     }
-    // A loop that checks interrupted() ends now. A thread that waits in a system call does not; the alarm ends it.
+    // A loop that checks interrupted() ends now. A thread that waits in a system call does not, so the alarm ends it.
     cpu_before = cpuTime();
     const itimerval alarm = {{0, CHECK_US}, {0, CHECK_US}};
     ::setitimer(ITIMER_REAL, &alarm, nullptr);
     errno = error;
 }
 
-// A closed descriptor would be given to the next file that is opened, which would then receive what is printed. Opened the wrong
-// way round, so that printing still fails.
+// The next file opened would get a closed descriptor and receive what is printed. These are opened the wrong way round, so
+// that printing still fails.
 void openStandardStreams() {
     for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
         if (::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) {
@@ -138,7 +138,7 @@ int guarded(int argc, char **argv, int (*run)(int, char **)) {
     std::signal(SIGINT, onInterrupt);
     std::signal(SIGTERM, onInterrupt);
     std::signal(SIGPIPE, SIG_IGN);
-    std::signal(SIGXFSZ, SIG_IGN); // a write past the limit fails instead
+    std::signal(SIGXFSZ, SIG_IGN); // so that a write past the limit fails
 #ifdef CUSIGHT_SAMPLES_OPENCV
     // Keeps the codecs' messages out of the progress bar; we report errors ourselves.
     cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);

@@ -23,7 +23,7 @@ enum ExitCode {
     INPUT = 3,        // the input cannot be opened or ends early; the output holds everything before that
     OUTPUT = 4,       // the output cannot be written
     DEVICE = 5,       // no such device
-    INTERRUPTED = 130 // Ctrl-C; the output is complete up to there
+    INTERRUPTED = 130 // Ctrl-C; the output is complete up to that point
 };
 
 // Thrown anywhere to end the program with an exit code and a message for the user.
@@ -37,12 +37,12 @@ class Stop : public std::runtime_error {
 };
 
 // Calls run() and turns what it throws into a message on stderr and an exit code. Meanwhile the first Ctrl-C (or SIGTERM)
-// only sets interrupted(), so that files can be finished; a program that then waits for something else than the disk ends within
-// a second. The second Ctrl-C ends it at once. Neither leaves an unfinished file. If run() returns OK after an interrupt, the
+// only sets interrupted(), so that files can be finished; a program that then waits for anything but the disk ends within a
+// second. The second Ctrl-C ends it at once. Neither leaves an unfinished file. If run() returns OK after an interrupt, the
 // exit code is INTERRUPTED.
 int guarded(int argc, char **argv, int (*run)(int, char **));
 
-// Check it in every long loop and, if true, leave that loop normally.
+// Check it in every long loop, and leave the loop normally if it is true.
 bool interrupted() noexcept;
 
 struct Device {
@@ -56,16 +56,16 @@ struct Device {
 // Throws Stop(DEVICE). Several devices: many_devices.hpp.
 Device chooseDevice(const std::string &text);
 
-// For a thread that computes on the CPU while others decode and encode video: its OpenMP loops use half of the processors
+// For a thread that computes on the CPU while others decode and encode video. Its OpenMP loops use half of the processors
 // from now on, since spinning OpenMP threads slow the encoder down (vtest.avi to H.264 on two cores: 118 ms per frame with
-// all processors, 65 ms with half). One of several `workers` uses its part of that half.
+// all processors, 65 ms with half). Several `workers` share that half.
 void leaveCoresToCodecs(size_t workers = 1);
 
 // Like sprintf.
 std::string text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 std::string formatted(const char *format, va_list arguments);
 
-// The library's last message without the function in front, for errors that are the user's and not the program's.
+// The library's last message without the function in front, for errors of the user's, not the program's.
 std::string lastMessage();
 
 // Three significant digits, large numbers with k, M or G: "0.0123", "4.5 k".

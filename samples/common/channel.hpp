@@ -14,7 +14,7 @@ class Channel {
   public:
     explicit Channel(size_t capacity) : capacity_(capacity) {}
 
-    // Waits while the queue is full. False once it is closed: the item was not added, so the producer should stop.
+    // Waits while the queue is full. Returns false once it is closed: the item was not added, and the producer should stop.
     bool push(T item) {
         std::unique_lock<std::mutex> lock(mutex_);
         room_.wait(lock, [&] { return closed_ || items_.size() < capacity_; });
@@ -25,7 +25,7 @@ class Channel {
         return true;
     }
 
-    // Waits while the queue is empty. False once it is closed and drained.
+    // Waits while the queue is empty. Returns false once it is closed and drained.
     bool pop(T &item) {
         std::unique_lock<std::mutex> lock(mutex_);
         filled_.wait(lock, [&] { return closed_ || !items_.empty(); });
@@ -37,7 +37,7 @@ class Channel {
         return true;
     }
 
-    // Whether pop() would wait, or return false; for its caller.
+    // Whether pop() would wait or return false. For the thread that calls pop().
     bool empty() {
         std::lock_guard<std::mutex> lock(mutex_);
         return items_.empty();

@@ -18,7 +18,7 @@ bool isNumber(const std::string &text, size_t low, size_t high) {
            std::stoul(text) >= low && std::stoul(text) <= high;
 }
 
-// The text between commas; one empty word for "".
+// Splits the text at commas; "" gives one empty word.
 std::vector<std::string> words(const std::string &text) {
     std::vector<std::string> found(1);
     for (const char c : text)
@@ -33,7 +33,7 @@ bool beginsWith(const std::string &text, const char *head) {
     return text.rfind(head, 0) == 0;
 }
 
-// Throws Stop unless there is a GPU; how many.
+// Returns the number of GPUs. Throws Stop if there is none.
 int countGpus(const std::string &text) {
     int count = 0;
     cusight::check(cusDeviceCount(&count));

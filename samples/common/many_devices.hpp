@@ -1,7 +1,7 @@
 // Several devices in one program: which ones, one thread for each, jobs dealt to them in turn and results back in order.
 //
 //   sample::Dealer<Frame *> dealer(devices, 2, [&](size_t w) {
-//       const auto engine = std::make_shared<Engine>(devices[w]);         // on the worker's thread, as is all that follows
+//       const auto engine = std::make_shared<Engine>(devices[w]);         // on the worker's thread, like all that follows
 //       return [engine](Frame *frame) { engine->run(*frame); };
 //   });
 //   const auto error = dealer.process(frames, [&](Frame &frame) { return source.read(frame); },
@@ -29,33 +29,34 @@ namespace sample {
 
 constexpr size_t MAX_DEVICES = 64;
 
-// Whether `text` is what chooseDevices accepts.
+// Whether chooseDevices accepts `text`.
 bool isDeviceList(const std::string &text);
 
-// As chooseDevice, and also "cuda:all", "cuda:0,2" and "cpu:N": N workers that divide the processors among themselves. A GPU
-// that is named twice gets two workers. Throws Stop(DEVICE).
+// Like chooseDevice, and also "cuda:all", "cuda:0,2" and "cpu:N": N workers that divide the processors among themselves. A
+// GPU named twice gets two workers. Throws Stop(DEVICE).
 std::vector<Device> chooseDevices(const std::string &text);
 
 // "cuda:0, NVIDIA H200; cuda:1, NVIDIA H200" or "CPU, 16 threads, 4 workers", for the report.
 std::string deviceNames(const std::vector<Device> &devices);
 
-// Makes `device`, one of `workers`, the calling thread's: the current CUDA device, or its share of the processors.
+// Makes `device`, one of `workers`, the calling thread's current CUDA device, or gives the thread its share of the
+// processors.
 void enterDevice(const Device &device, size_t workers);
 
-// Throws `error` again; one of the library or of a device begins with the device's name if there are several.
+// Throws `error` again. With several devices, errors of the library or a device begin with the device's name.
 [[noreturn]] void rethrow(const std::exception_ptr &error, const Device &device, size_t workers);
 
 // ---- One thread a device -----------------------------------------------------------------------------------------------
 
 // Job k goes to worker k % devices.size(), whose thread has entered its device, so a worker may keep state from job to job.
-// Every worker has a queue of `depth` jobs before it and another one behind it. Only those queues have locks.
+// Every worker has an input queue of `depth` jobs and an output queue. Only those queues have locks.
 template<class Job>
 class Dealer {
   public:
     using Work = std::function<void(Job &)>;
 
-    // make(w) is called on the thread of worker w, and what it returns is called there with each of the worker's jobs and
-    // destroyed there. Device work may still be queued when it returns, if the taker of the job waits for it.
+    // Calls make(w) on the thread of worker w. What it returns is called there with each of the worker's jobs, and
+    // destroyed there. Device work may still be queued when the call returns, if whoever takes the job waits for it.
     Dealer(std::vector<Device> devices, size_t depth, std::function<Work(size_t)> make)
         : devices_(std::move(devices)), capacity_(devices_.size() * depth), make_(std::move(make)) {
         for (size_t w = 0; w < devices_.size(); ++w)
@@ -76,11 +77,11 @@ class Dealer {
     Dealer(const Dealer &) = delete;
     Dealer &operator=(const Dealer &) = delete;
 
-    // How many jobs can be dealt and not yet taken while deal() never waits, so that one thread can do both.
+    // How many jobs can be dealt and not yet taken before deal() may wait, so that one thread can do both.
     size_t capacity() const { return capacity_; }
 
-    // Gives the job to the worker whose turn it is; waits while its queue is full. False: stopped, or that worker has failed;
-    // the job is lost, and next() says why. Called by one thread.
+    // Gives the job to the next worker; waits while its queue is full. Returns false if stopped or if that worker has
+    // failed: the job is lost, and next() says why. Called by one thread.
     bool deal(Job job) { return workers_[dealt_++ % workers_.size()]->in.push(std::move(job)); }
 
     // No more jobs will be dealt. Called by the thread that deals.
@@ -89,8 +90,8 @@ class Dealer {
             worker->in.close();
     }
 
-    // Waits for the next result, in the order of dealing. False: there are no more, or it was stopped. If a worker fails, its
-    // results and those of the others up to its failure still come; then its error is thrown. Called by one thread.
+    // Waits for the next result, in the order of dealing. Returns false if there are no more or it was stopped. If a worker
+    // fails, all results up to its failure still come, then its error is thrown. Called by one thread.
     bool next(Job &job) {
         Worker &worker = *workers_[taken_ % workers_.size()];
         if (!stopped_ && worker.out.pop(job)) {
@@ -101,9 +102,9 @@ class Dealer {
             return false;
         if (worker.error)
             rethrow(worker.error, devices_[taken_ % workers_.size()], workers_.size());
-        finish(); // so that the others end; nobody deals any more, or would wait for a worker that has ended
+        finish(); // ends the other workers; nobody deals any more, or would wait for a worker that has ended
         join();
-        for (size_t w = 0; w < workers_.size(); ++w) // one that failed before it had a job
+        for (size_t w = 0; w < workers_.size(); ++w) // a worker may have failed before its first job
             if (workers_[w]->error)
                 rethrow(workers_[w]->error, devices_[w], workers_.size());
         return false;
@@ -112,7 +113,7 @@ class Dealer {
     // Whether next() would return a result without waiting. Called by its thread.
     bool ready() { return !workers_[taken_ % workers_.size()]->out.empty(); }
 
-    // Drops all jobs and results that were not taken. Called by any thread.
+    // Drops all jobs and untaken results. Called by any thread.
     void stop() {
         stopped_ = true;
         for (const auto &worker : workers_) {
@@ -121,7 +122,8 @@ class Dealer {
         }
     }
 
-    // Waits until all workers have ended, after next() has returned false or after stop(): what they have made is destroyed.
+    // Waits until all workers have ended, after next() has returned false or after stop(). What they have made is then
+    // destroyed.
     void join() {
         for (const auto &worker : workers_)
             if (worker->thread.joinable())
@@ -129,15 +131,15 @@ class Dealer {
     }
 
     // The whole loop on one thread: read(job) fills one of `jobs` (false: no more), and take(job) gets the results in order
-    // (false: stop). `jobs` are pointers, at most capacity() of them, which are reused. Returns what read() has thrown, so that the output of
-    // all jobs before that can be completed first.
+    // (false: stop). `jobs` are reused pointers, at most capacity() of them. Returns what read() has thrown, so that the
+    // output of earlier jobs can be completed first.
     template<class Read, class Take>
     std::exception_ptr process(std::vector<Job> jobs, Read &&read, Take &&take) {
         std::exception_ptr ended_early;
         bool more = true;
         Job job = {};
         for (;;) {
-            while (more && !jobs.empty() && !ready()) { // a result that waits comes first, for the sake of cameras
+            while (more && !jobs.empty() && !ready()) { // waiting results come first, for cameras
                 job = jobs.back();
                 try {
                     more = read(*job);

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Names of unfinished files, at fixed places so that a signal handler can remove them.
+// Names of unfinished files, in fixed memory so that a signal handler can remove the files.
 struct Unfinished {
     std::atomic<bool> taken{false}, set{false};
     char path[4096];
@@ -67,7 +67,8 @@ std::string hiddenName(const std::string &path) {
     return (slash == std::string::npos ? "" : path.substr(0, slash + 1)) + name + ".part";
 }
 
-// An open descriptor by its name, /dev/stdout or /dev/fd/63; opened again, a file behind it would be overwritten from its start.
+// Returns an open descriptor given by name, /dev/stdout or /dev/fd/63. Opening it again would overwrite a file behind it
+// from its start.
 int openInPlace(const std::string &path) {
     int number = -1;
     char rest = 0;
@@ -84,7 +85,7 @@ int openInPlace(const std::string &path) {
 void syncFolder(const std::string &folder) {
     const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0)
-        return; // may be written but not read
+        return; // writable but not readable
     ::fsync(descriptor);
     ::close(descriptor);
 }
@@ -127,7 +128,7 @@ OutputFile::OutputFile(const std::string &path) : path_(path), temporary_(path) 
     const bool exists = !isStandard(path) && ::stat(path.c_str(), &there) == 0;
     if (exists && S_ISDIR(there.st_mode))
         cannotWrite(path, std::strerror(EISDIR));
-    if (exists && ::access(path.c_str(), W_OK) != 0) // a file that its owner has protected
+    if (exists && ::access(path.c_str(), W_OK) != 0) // the owner has protected the file
         cannotWrite(path, std::strerror(errno));
     in_place_ = isSpecialPath(path) || (exists && !S_ISREG(there.st_mode));
     if (in_place_) {
@@ -216,7 +217,7 @@ void OutputFile::reserve(size_t bytes) {
             return;
         if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO)
             cannotWrite(path_, std::strerror(errno));
-        can_reserve_ = false; // not on this file system
+        can_reserve_ = false; // not supported by this file system
     }
     struct statvfs disk;
     if (::fstatvfs(descriptor_, &disk) == 0 && disk.f_blocks > 0 &&
@@ -234,7 +235,7 @@ void OutputFile::rename() {
     if (in_place_ || temporary_ == path_)
         return;
     struct stat ours, there;
-    // What an encoder wrote under the name is still the file that was created for it.
+    // What an encoder wrote under the name must still be the file created for it.
     if (::fstat(descriptor_, &ours) != 0 || ::lstat(temporary_.c_str(), &there) != 0 || ours.st_dev != there.st_dev ||
         ours.st_ino != there.st_ino)
         cannotWrite(path_, "what was written has been removed");

@@ -1,4 +1,4 @@
-// Files that a program writes: beside their place under an unpredictable name, and renamed when they are whole.
+// Output files: written beside their place under an unpredictable name, and renamed when they are complete.
 #pragma once
 
 #include "common/app.hpp"
@@ -12,19 +12,20 @@ namespace sample {
 // "a.MP4" gives ".mp4".
 std::string ending(const std::string &path);
 
-// Whether the path is stdin or stdout: "-", or "-.png", which says the format too.
+// Whether the path is stdin or stdout: "-", or "-.png", which also gives the format.
 bool isStandard(const std::string &path);
 
-// Whether the path names stdout, a device or an open descriptor, such as /dev/stdout, whatever is behind it.
+// Whether the path names stdout, a device or an open descriptor, such as /dev/stdout, no matter what is behind it.
 bool isSpecialPath(const std::string &path);
 
 [[noreturn]] void cannotWrite(const std::string &path, const std::string &why);
 
-// One output file. What was at its path stays until commit(); without it the destructor leaves no trace. A symbolic link at the
-// path is replaced, not followed. stdout ("-"), a device or a pipe is written in place. All functions throw Stop(OUTPUT).
+// One output file. A previous file at its path stays until commit(); without that, the destructor leaves no trace. A
+// symbolic link at the path is replaced, not followed. stdout ("-"), a device or a pipe is written in place. All functions
+// throw Stop(OUTPUT).
 class OutputFile {
   public:
-    // Fails if the folder, or a file that is there already, cannot be written.
+    // Fails if the folder, or an existing file, cannot be written.
     explicit OutputFile(const std::string &path);
     ~OutputFile();
     OutputFile(const OutputFile &) = delete;
@@ -39,15 +40,15 @@ class OutputFile {
     void print(const char *format, ...) __attribute__((format(printf, 2, 3)));
     // Leaves `bytes` bytes unwritten, for a header that is written last.
     void skip(size_t bytes);
-    // Passes on what was printed, so that others can read it.
+    // Flushes what was printed, so that other programs can read it.
     void flush();
 
-    // For encoders, which write to temporary() and do not report a full disk: after it, `bytes` more fit.
+    // For encoders, which write to temporary() and do not report a full disk: guarantees that `bytes` more fit.
     void reserve(size_t bytes);
-    // The end of reserve(): gives back what was not needed.
+    // Ends reserve(): gives back unused space.
     void trim();
 
-    // Gives the file its name while it is still being written; for logs that others follow.
+    // Gives the file its name while it is still being written, for logs that other programs follow.
     void publish();
     // Stores the file on the disk and gives it its name.
     void commit();
@@ -63,7 +64,8 @@ class OutputFile {
     bool in_place_ = false, can_reserve_ = true;
 };
 
-// A new folder for files that belong together, beside `folder` under an unpredictable name; the destructor removes what is left.
+// A new folder for files that belong together, beside `folder` under an unpredictable name. The destructor removes whatever
+// is left.
 class OutputFolder {
   public:
     // `folder` exists.
@@ -83,7 +85,7 @@ class OutputFolder {
 // Removes what unfinished OutputFiles have written. Can be called by a signal handler.
 void removeUnfinished() noexcept;
 
-// How many files are being stored right now, which may take longer than an interrupted program should.
+// The number of files being stored right now, which may take longer than an interrupted program should.
 int committing() noexcept;
 
 } // namespace sample

@@ -7,7 +7,7 @@
 
 namespace sample {
 
-// Adds up the time that a stage works, without the waits for its neighbors:  watch([&] { return source.read(frame); })
+// Adds up the time that a stage works, not its waits for neighbors:  watch([&] { return source.read(frame); })
 class Stopwatch {
   public:
     template<class F>
@@ -31,10 +31,10 @@ struct Stage {
     double seconds;
 };
 
-// Prints the means over `frames` as "stages: decode 1.16 ms, write 48.86 ms; 49.22 ms per frame overall"; with --json they are the
-// object "stages_ms". Stages may overlap; one that has not run is left out. `overall` is the time of the whole run, which contains
-// what no stage does; 0 leaves it out. `whose` sets a second set apart: "viewer" prints "viewer stages" and "viewer_stages_ms".
-// Prints nothing without frames.
+// Prints the means over `frames` as "stages: decode 1.16 ms, write 48.86 ms; 49.22 ms per frame overall", or with --json as
+// the object "stages_ms". Stages may overlap; one that has not run is left out. `overall` is the time of the whole run,
+// including work outside all stages; 0 leaves it out. `whose` tells a second set apart: "viewer" prints "viewer stages" and
+// "viewer_stages_ms". Prints nothing without frames.
 void figureStages(const std::vector<Stage> &stages, double overall, double frames, const std::string &whose = "");
 
 } // namespace sample

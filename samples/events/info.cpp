@@ -16,7 +16,7 @@ namespace {
 using sample::Json;
 using ull = unsigned long long;
 
-// Facts that only reading all events shows.
+// Facts that require reading all events.
 class Statistics {
   public:
     explicit Statistics(cv::Size sensor)

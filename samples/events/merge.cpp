@@ -52,7 +52,7 @@ struct Shard {
     std::string path;
     cusFrameReader *reader = nullptr;
     cusFrameFileInfo info = {};
-    unsigned long long number = 0, of = 0; // 0: it does not say
+    unsigned long long number = 0, of = 0; // 0: not given
     std::string run;
 
     explicit Shard(const std::string &name) : path(name) {
@@ -75,7 +75,7 @@ size_t frameBytes(const cusFrameFileInfo &info) {
     return static_cast<size_t>(info.rows) * static_cast<size_t>(info.cols) * cusTypeSize(info.type);
 }
 
-// All of one kind and one run, each once, in order.
+// Checks that all are of one kind and one run, without duplicates, and sorts them.
 void arrange(Shards &shards) {
     const auto &first = *shards.front();
     for (const auto &s : shards) {
@@ -101,7 +101,7 @@ void checkRead(const Shard &shard, cusStatus status) {
         throw Stop(sample::INPUT, shard.path + ": " + sample::lastMessage());
 }
 
-// The sizes of all frames as they are stored, in order.
+// The stored sizes of all frames, in order.
 std::vector<uint32_t> sizesOf(const Shards &shards) {
     std::vector<uint32_t> sizes;
     for (const auto &s : shards)

@@ -21,7 +21,7 @@ namespace events {
 // When the events of a recording happened, for a window that plays it.
 class PlaybackClock {
   public:
-    // The events pushed next are number `first` and following.
+    // The events pushed next have the numbers `first` and following.
     void add(uint64_t first, const cusEventArrays &piece);
 
     // When event number `event` happened, interpolated within its piece.
@@ -73,9 +73,9 @@ class FrameOutput {
     }
 
     bool paced() const { return paced_; } // frames are shown in a window at the recording's speed
-    // Frames are stored, shown or summed up, not only events.
+    // Whether frames, not only events, are stored, shown or summed up.
     bool wanted() const { return raw_ || hdf5_ || plain_ || sink_ || settings_.checksum; }
-    // Frames that another part of the recording continues.
+    // Whether another part of the recording may continue the frames.
     bool plain() const { return !sink_; }
     bool closed() const { return closed_; } // the window was closed or the program was interrupted
     uint64_t frames() const { return frames_; }

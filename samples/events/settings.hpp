@@ -13,12 +13,12 @@ namespace events {
 struct Settings : FrameSettings {
     sample::Common common;
     std::string input;
-    // How to read it.
+    // How to read the recording.
     std::string camera;
-    cv::Size sensor; // 0 x 0: as the recording says
+    cv::Size sensor; // 0 x 0: from the recording
     bool skip_bad = false;
     double contrast_threshold = 0.2;
-    // Which part of it, and on which grid.
+    // Which part of the recording, and on which grid.
     double from = 0, to = -1; // seconds from the first event; -1: to the end
     cv::Size resize;          // 0 x 0: the sensor
     unsigned long long shard = 1, shards = 1;

@@ -124,15 +124,15 @@ int64_t microseconds(double seconds) {
     return static_cast<int64_t>(std::llround(1e6 * seconds));
 }
 
-// For each coordinate below `from` the one it has on a grid of `to`.
+// Maps each coordinate below `from` to a grid of `to`.
 std::vector<uint16_t> scaleTable(int from, int to) {
-    std::vector<uint16_t> table(65536, 65535); // outside stays outside
+    std::vector<uint16_t> table(65536, 65535); // outside remains outside
     for (int i = 0; i < from; ++i)
         table[static_cast<size_t>(i)] = static_cast<uint16_t>(static_cast<int64_t>(i) * to / from);
     return table;
 }
 
-// Without a size in the recording: as far as its events reach.
+// For recordings that give no size: covers all events.
 void measureSensor(EventSource &source, const std::string &name) {
     cusEventArrays e;
     while (!sample::interrupted() && source.next(e))

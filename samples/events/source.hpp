@@ -22,12 +22,13 @@ class EventSource {
   public:
     virtual ~EventSource() = default;
 
-    // The next events, valid until the next call; false at the end. A recording that breaks off ends there, and problem()
-    // says why.
+    // Gets the next events, valid until the next call; returns false at the end. A damaged recording ends there, and
+    // problem() says why.
     virtual bool next(cusEventArrays &events) = 0;
     virtual void rewind() = 0;
 
-    // Continues at event `index`, or at the first event at or after `time`. False: this source cannot, and has not moved.
+    // Continues at event `index`, or at the first event at or after `time`. Returns false, without moving, if this source
+    // cannot.
     virtual bool seek(uint64_t) { return false; }
     virtual bool seekTime(int64_t) { return false; }
 
@@ -59,7 +60,7 @@ class Selection {
     // Continues at event `index` of the selection, if the source can.
     bool seek(uint64_t index) { return !from_ && source_.seek(index); }
 
-    // All events of the source, in which case its count and times hold here too.
+    // Whether it is all events of the source, so that the source's count and times apply.
     bool whole() const { return !from_ && to_ < 0; }
 
     cv::Size grid;
@@ -70,7 +71,7 @@ class Selection {
     EventSource &source_;
     const int64_t from_, to_;                    // microseconds from the first event
     int64_t start_ = -1;                         // time of the first event
-    std::vector<uint16_t> column_, row_, x_, y_; // from the sensor's to the grid's; empty: no resize
+    std::vector<uint16_t> column_, row_, x_, y_; // from the sensor's to the grid's coordinates; empty: no resize
 };
 
 } // namespace events

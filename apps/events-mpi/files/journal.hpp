@@ -1,8 +1,8 @@
 // The state of a run that --resume needs, in the folder OUTPUT.resume:
-//   run              what the output depends on: version, input, options. Another run may only continue if all of it is the same
+//   run              what determines the output: version, input, options. Another run may continue only if all are the same
 //   frames           the frames, at their places (not compressed)
 //   frames.N.R       frames of rank R in run number N, as they came (compressed)
-//   done.N.R         one record for each frame that is whole; written after the frame is on the disk
+//   done.N.R         one record for each complete frame, written once the frame is on the disk
 // Without --resume nothing is kept, and all functions do nothing.
 #pragma once
 
@@ -25,7 +25,8 @@ struct Done {
 
 class Journal {
   public:
-    // All ranks together. `fingerprint`: what goes into the file `run`. Throws Stop(INPUT) if an earlier run had another one.
+    // All ranks together. `fingerprint`: the contents of the file `run`. Throws Stop(INPUT) if an earlier run had another
+    // one.
     Journal(Team &team, bool active, const std::string &output, const std::string &fingerprint);
     ~Journal();
     Journal(const Journal &) = delete;
@@ -38,14 +39,14 @@ class Journal {
     const std::vector<Done> &earlier() const { return earlier_; }
     std::string framesFile(uint32_t run, uint32_t rank) const;
 
-    // The frame is written; it will count once it is on the disk.
+    // The frame has been written; it counts once it is on the disk.
     void add(uint64_t window, uint64_t offset, uint32_t bytes);
-    // Frames that are added from now on do not count.
+    // Frames added from now on do not count.
     void end() { ended_ = true; }
-    // Whether it is time to store what was added: call commit() once the frames are on the disk.
+    // Whether it is time to store the added records: call commit() once the frames are on the disk.
     bool due() const;
     void commit();
-    // On one rank, when the output is whole.
+    // Called by one rank once the output is complete.
     void remove();
 
   private:

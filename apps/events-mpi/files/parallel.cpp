@@ -97,7 +97,7 @@ void Target::commit() {
     const bool stored = file >= 0 && ::fsync(file) == 0;
     const int why = errno;
     if (file >= 0 && ::stat(path_.c_str(), &there) == 0 && ::fchmod(file, there.st_mode & 0777) != 0) {
-        // keeps the usual permissions
+        // keep the usual permissions
     }
     if (file >= 0)
         ::close(file);

@@ -1,4 +1,4 @@
-// One file that all ranks write, each at its own places.
+// One file that all ranks write, each in its own places.
 #pragma once
 
 #include "events-mpi/files/journal.hpp"
@@ -15,10 +15,10 @@
 
 namespace events_mpi {
 
-// A file until it is whole: beside the output under an unpredictable name, or with --resume in its folder.
+// A file until it is complete: beside the output under an unpredictable name, or in the folder of --resume.
 class Target {
   public:
-    // All ranks together. `name`: in the folder of --resume.
+    // All ranks together. `name`: of the file in the folder of --resume.
     Target(Team &team, const std::string &path, const Journal &journal, const std::string &name);
     ~Target();
     Target(const Target &) = delete;
@@ -27,9 +27,9 @@ class Target {
     const std::string &path() const { return path_; }
     const std::string &temporary() const { return temporary_; }
 
-    // On the first rank.
+    // Called by the first rank.
     void resize(uint64_t bytes) const;
-    // Takes the space, if the file system can: a full disk is known at the start.
+    // Allocates the space, if the file system can, so that a full disk is noticed at the start.
     void reserve(uint64_t bytes) const;
     void commit();
 
@@ -38,7 +38,7 @@ class Target {
     std::unique_ptr<sample::OutputFile> file_; // on the first rank, without --resume
 };
 
-// Written through MPI-IO, by this rank alone. All functions throw Stop(OUTPUT).
+// Written through MPI-IO by this rank alone. All functions throw Stop(OUTPUT).
 class ParallelFile {
   public:
     ParallelFile() = default;
@@ -59,7 +59,7 @@ class ParallelFile {
     MPI_File file_ = MPI_FILE_NULL;
 };
 
-// A signal that ends this process removes unfinished files first. All ranks know their names, since the first may be gone.
+// Before a signal ends this process, it removes unfinished files. All ranks know their names, since the first may be gone.
 enum Removed { UNFINISHED, LOCK };
 void removeOnSignal(Removed which, const std::string &path);
 void endOnSignals();

@@ -10,7 +10,7 @@ using sample::Stop;
 
 namespace {
 
-// Parts are small enough that starting at any event is quick, and many enough that shares are even.
+// Parts are so small that starting at any event is quick, and so many that shares are even.
 constexpr uint64_t PART_BYTES = uint64_t{8} << 20, PARTS_PER_RANK = 64, MAX_PARTS = uint64_t{1} << 20;
 
 uint64_t fileSize(const std::string &path) {
@@ -18,9 +18,9 @@ uint64_t fileSize(const std::string &path) {
     return ::stat(path.c_str(), &about) == 0 ? static_cast<uint64_t>(about.st_size) : 0;
 }
 
-// For each coordinate below `from` the one it has on a grid of `to`.
+// Maps each coordinate below `from` to a grid of `to`.
 std::vector<uint16_t> scaleTable(int from, int to) {
-    std::vector<uint16_t> table(65536, 65535); // outside stays outside
+    std::vector<uint16_t> table(65536, 65535); // outside remains outside
     for (int i = 0; i < from; ++i)
         table[static_cast<size_t>(i)] = static_cast<uint16_t>(static_cast<int64_t>(i) * to / from);
     return table;
@@ -98,7 +98,7 @@ void Recording::index(Team &team) {
     rewind();
 }
 
-// Without a size in the recording: as far as its events reach, up to any damage.
+// For recordings that give no size: covers all events, up to any damage.
 void Recording::measureSensor(Team &team) {
     struct Reach {
         int width, height, damaged;

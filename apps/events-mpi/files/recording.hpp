@@ -1,4 +1,4 @@
-// The recording, as each rank reads it: from any event on, wherever the bytes of the event are.
+// The recording as each rank reads it: from any event on.
 #pragma once
 
 #include "events-mpi/options.hpp"
@@ -25,28 +25,29 @@ class Recording {
     Recording(const Recording &) = delete;
     Recording &operator=(const Recording &) = delete;
 
-    // All ranks together: finds marks all over the recording, so that each rank can start anywhere; and, unless the recording
-    // says it, the size of the sensor.
+    // All ranks together: finds marks throughout the recording, so that each rank can start anywhere. Also finds the
+    // sensor's size unless the recording gives it.
     void index(Team &team);
 
     cusEventInfo info = {};
     Size sensor, grid; // grid: of the frames
 
-    // Events have numbers, and marks count them. Not if bad events are skipped: then all ranks read from the start.
+    // Whether events have numbers, which marks count. They have none if bad events are skipped: then all ranks read from
+    // the start.
     bool indexed() const { return indexed_; }
     uint64_t events() const { return marks_.back().index; }
     const std::vector<cusEventMark> &marks() const { return marks_; }
     size_t markBefore(uint64_t event) const; // the last one at or before it
     // The last mark before which all events are earlier than `time`.
     size_t markBeforeTime(int64_t time);
-    // The first event at or after the mark; INT64_MAX if there is none, or none that can be read.
+    // Time of the first event at or after the mark; INT64_MAX if there is none that can be read.
     int64_t timeAt(size_t mark);
 
     void rewind();
     void seek(uint64_t event);
     void seekMark(size_t mark);
-    // Up to `most` of the next events, on the grid of the frames, valid until the next call. False at the end. A recording that
-    // breaks off ends there, and problem() says why.
+    // Gets up to `most` of the next events, on the grid of the frames, valid until the next call. Returns false at the end.
+    // A damaged recording ends there, and problem() says why.
     bool next(size_t most, cusEventArrays &events);
     uint64_t position() const { return position_; } // the number of the next event
     const std::string &problem() const { return problem_; }
@@ -59,9 +60,9 @@ class Recording {
     const std::string path_;
     const bool indexed_;
     std::vector<cusEventMark> marks_;
-    std::vector<int64_t> times_; // at marks, as far as asked for; -1: not yet
+    std::vector<int64_t> times_; // at marks, as far as requested; -1: not yet
     cusMat column_[4] = {};
-    std::vector<uint16_t> to_column_, to_row_; // from the sensor's to the grid's; empty: the same
+    std::vector<uint16_t> to_column_, to_row_; // from the sensor's to the grid's coordinates; empty: the same
     uint64_t position_ = 0;
     std::string problem_;
 };

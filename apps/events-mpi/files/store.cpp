@@ -46,7 +46,7 @@ void OutputLock::take() {
             file_ = -1;
             sample::cannotWrite(output_, std::string("another run is writing it") + holder);
         }
-        // The run before may just have removed the name.
+        // The previous run may just have removed the name.
         if (::fstat(file_, &ours) == 0 && ::stat(name_.c_str(), &there) == 0 && ours.st_ino == there.st_ino)
             break;
         ::close(file_);
@@ -56,7 +56,7 @@ void OutputLock::take() {
     ::gethostname(host, sizeof host - 1);
     const std::string holder = sample::text(" (process %ld on %s)", static_cast<long>(::getpid()), host);
     if (::ftruncate(file_, 0) != 0 || ::pwrite(file_, holder.data(), holder.size(), 0) < 0) {
-        // the lock holds without a name
+        // the lock also holds without a name
     }
 }
 
@@ -111,7 +111,7 @@ class DirectStore final : public Store {
     }
 
   private:
-    // The header, and the length of the file.
+    // Writes the header, and sets the length of the file.
     void layOut(uint64_t frames) {
         if (!with_header_) {
             target_.resize(frames * shape_.bytes);
@@ -132,7 +132,8 @@ class DirectStore final : public Store {
 
 // ---- Compressed frames -------------------------------------------------------------------------------------------------
 
-// Where compressed frames belong is known when all sizes are. Until then, each rank keeps its own in a file beside the output.
+// The places of compressed frames are known once all sizes are. Until then, each rank keeps its frames in a file beside the
+// output.
 class PackedStore final : public Store {
   public:
     PackedStore(Team &team, const Options &o, const FrameShape &shape, Journal &journal)
@@ -228,7 +229,7 @@ class PackedStore final : public Store {
         }
     }
 
-    // Frames of one spool to their places; neighbors together.
+    // Copies frames of one spool to their places; adjacent ones together.
     void copy(ParallelFile &file, int from, const std::vector<Done> &frames, const std::vector<uint64_t> &offsets) {
         constexpr size_t MAX_BYTES = size_t{16} << 20;
         for (size_t k = 0; k < frames.size();) {
@@ -255,7 +256,7 @@ class PackedStore final : public Store {
         }
     }
 
-    // Spools of earlier runs, dealt to the ranks.
+    // Copies the spools of earlier runs, dealt to the ranks.
     void copyEarlier(ParallelFile &file, uint32_t ranks, const std::vector<uint64_t> &offsets) {
         std::map<std::pair<uint32_t, uint32_t>, std::vector<Done>> spools;
         for (const Done &done : journal_.earlier())
@@ -281,7 +282,7 @@ class PackedStore final : public Store {
     Target target_;
     const uint32_t rank_;
     int spool_ = -1;
-    uint64_t end_ = 0; // the size of the spool
+    uint64_t end_ = 0; // size of the spool
     std::vector<char> packed_;
     std::vector<Done> own_;
 };

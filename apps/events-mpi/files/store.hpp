@@ -1,4 +1,4 @@
-// Stores the frames: each rank writes its own, and the file gets its name once all of them are written.
+// Stores the frames: each rank writes its own, and the file gets its name once all are written.
 #pragma once
 
 #include "events-mpi/files/journal.hpp"
@@ -20,17 +20,17 @@ struct FrameShape {
 class Store {
   public:
     virtual ~Store() = default;
-    // Frames of consecutive windows, one after another. Throws Stop(OUTPUT).
+    // Takes frames of consecutive windows. Throws Stop(OUTPUT).
     virtual void put(uint64_t first, const char *frames, size_t count) = 0;
-    // This rank has put its last frame.
+    // This rank has stored its last frame.
     virtual void flush() = 0;
-    // The recording is damaged: frames that are put from now on may be incomplete, and are not kept for --resume.
+    // The recording is damaged: later frames may be incomplete and are not kept for --resume.
     virtual void endJournal() = 0;
-    // All ranks together: the file has frames 0 .. frames - 1.
+    // All ranks together: completes the file, which has frames 0 .. frames - 1.
     virtual void finish(Team &team, uint64_t frames) = 0;
 };
 
-// All ranks together. One run at a time writes `output`: throws Stop(OUTPUT) if another one does.
+// All ranks together. Only one run at a time may write `output`; throws Stop(OUTPUT) if another one does.
 class OutputLock {
   public:
     OutputLock(Team &team, const std::string &output);

@@ -17,10 +17,10 @@ using cusight::check;
 const int ARRAY_TYPES[] = {CUS_16UC1, CUS_16UC1, CUS_8UC1, CUS_64FC1}; // t is int64_t, as wide as 64F
 const size_t ARRAY_BYTES[] = {2, 2, 1, 8};
 
-constexpr size_t JOB_EVENTS = size_t{1} << 20;      // how many events a job has at least, if its windows allow it
-constexpr size_t JOB_FRAME_BYTES = size_t{8} << 20; // and how large its frames are at most, unless one is larger
-constexpr size_t STEP = size_t{1} << 18;            // events looked at between two jobs
-constexpr size_t DEPTH = 3;                         // jobs a device: one each to upload, to compute and to download
+constexpr size_t JOB_EVENTS = size_t{1} << 20;      // minimum number of events in a job, if its windows allow it
+constexpr size_t JOB_FRAME_BYTES = size_t{8} << 20; // maximum size of its frames, unless one is larger
+constexpr size_t STEP = size_t{1} << 18;            // events examined between two jobs
+constexpr size_t DEPTH = 3;                         // jobs per device: one each to upload, to compute and to download
 
 cusMat part(const cusMat &mat, int cols, int rows) {
     cusMat region = CUS_MAT_INIT;
@@ -114,7 +114,7 @@ class EventDealer::Stacker {
     }
 
   private:
-    // The job with memory on this device for as many events and frames as on the host.
+    // Gives the job device memory for as many events and frames as it has on the host.
     Job &prepared(Job &job) const {
         for (cusStreamEvent *event : {&job.uploaded, &job.computed, &job.downloaded})
             if (!*event)
@@ -175,7 +175,7 @@ EventDealer::~EventDealer() = default;
 void EventDealer::chooseBatch(size_t frame_bytes) {
     const cusWindowing &w = options_.windowing;
     uint64_t batch = options_.batch_windows ? options_.batch_windows : JOB_FRAME_BYTES / frame_bytes;
-    if (!byDuration()) // as many windows as begin in a job
+    if (!byDuration()) // as many windows as begin within a job
         batch = std::min<uint64_t>(batch, JOB_EVENTS > w.length ? (JOB_EVENTS - w.length) / w.stride + 1 : 1);
     batch = std::min<uint64_t>(batch, static_cast<uint64_t>(INT32_MAX / rows_));
     batch_ = static_cast<size_t>(std::clamp<uint64_t>(batch, 1, 4096));
@@ -184,7 +184,7 @@ void EventDealer::chooseBatch(size_t frame_bytes) {
         limit_ = static_cast<size_t>(std::max<uint64_t>(limit_, w.length));
 }
 
-// Room for `events`; what the job holds stays.
+// Makes room for `events` and keeps what the job holds.
 void EventDealer::reserve(Job &job, size_t events) const {
     const auto room = static_cast<size_t>(job.events[0].cols);
     if (events <= room)
@@ -217,8 +217,8 @@ size_t EventDealer::indexOf(const View &view, uint64_t at) const {
     return static_cast<size_t>(std::min<uint64_t>(past, view.count));
 }
 
-// How many windows of the job being filled are complete when the recording is known as far as `extent` events or
-// microseconds; at most a batch. `last`: it ends there.
+// The number of the job's windows that are complete when the recording is known up to `extent` events or microseconds; at
+// most a batch. `last`: it ends there.
 size_t EventDealer::readyWindows(uint64_t extent, bool last) const {
     const cusWindowing &w = options_.windowing;
     uint64_t end = extent >= w.length ? (extent - w.length) / w.stride + 1 : 0;
@@ -243,13 +243,14 @@ void EventDealer::append(const View &view, size_t count) {
     job.count += count;
 }
 
-// Waits until the next job of the ring is free, if necessary for the oldest. False: the sink has stopped.
+// Waits until the next job of the ring is free, and delivers the oldest one if necessary. Returns false if the sink has
+// stopped.
 bool EventDealer::freeJob() {
     return dealt_ + 1 - taken_ < jobs_.size() || deliver();
 }
 
-// Deals the job being filled with its first `count` windows; the events of later windows move to the next job. False: the sink
-// has stopped.
+// Deals the current job with its first `count` windows; events of later windows move to the next job. Returns false if the
+// sink has stopped.
 bool EventDealer::dealWindows(size_t count) {
     if (!freeJob())
         return false;
@@ -277,7 +278,7 @@ bool EventDealer::dealWindows(size_t count) {
     return true;
 }
 
-// Gives the frames of the oldest job to the sink. False: the sink has stopped.
+// Gives the frames of the oldest job to the sink. Returns false if the sink has stopped.
 bool EventDealer::deliver() {
     Job *job = nullptr;
     if (stopped_ != CUS_OK || !dealer_->next(job))
@@ -301,7 +302,7 @@ bool EventDealer::deliver() {
 
 // ---- Push and flush --------------------------------------------------------------------------------------------------------
 
-// Adds the first events of `rest`, as far as the job being filled needs them, and deals it when it is full. Returns how many.
+// Adds as many of `rest`'s first events as the current job needs, and deals it when it is full. Returns how many.
 size_t EventDealer::take(const View &rest) {
     const Job &job = *jobs_[dealt_ % jobs_.size()];
     if (options_.end_window && job.first >= options_.end_window)
@@ -319,7 +320,7 @@ size_t EventDealer::take(const View &rest) {
         jobs_[dealt_ % jobs_.size()]->start = rest.start;
     append(rest, count);
     uint64_t extent = rest.start + count;
-    if (byDuration()) { // up to the first event that belongs to none of the windows; another one with its time may follow
+    if (byDuration()) { // up to the first event past all windows; another event with its time may follow
         const auto *const t = static_cast<const int64_t *>(rest.array[3]);
         extent = static_cast<uint64_t>(t[std::min(count, rest.count - 1)]) - static_cast<uint64_t>(origin_);
     }
@@ -332,15 +333,15 @@ size_t EventDealer::take(const View &rest) {
     return count;
 }
 
-// How far the recording is known, in events or microseconds; `last`: it ends there.
+// How far the recording is known, in events or microseconds. `last`: it ends there.
 uint64_t EventDealer::extent(bool last) const {
     if (pushed_ == 0 || !byDuration())
         return pushed_;
     return static_cast<uint64_t>(newest_) - static_cast<uint64_t>(origin_) + (last ? 1 : 0);
 }
 
-// Delivers what the CPU has finished, and if it has nothing to do, deals what is ready: a slow source should not fill whole
-// batches first. GPUs always get whole batches, as in a pipeline.
+// Delivers finished frames. An idle CPU also gets what is ready, since a slow source should not have to fill whole batches.
+// GPUs always get whole batches, as in a pipeline.
 void EventDealer::deliverFinished() {
     while (taken_ < dealt_ && dealer_->ready() && deliver()) {
     }

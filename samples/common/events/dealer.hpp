@@ -13,13 +13,12 @@
 
 namespace sample {
 
-// A cusEventPipeline on several devices: makes the same frames from a recording of any length. Windows are dealt to
-// the devices in turn, in batches of about a million events, which are copied once, into memory that is pinned once. The sink
-// gets the batches in window order, on the thread that pushes, in host memory.
+// A cusEventPipeline on several devices: makes the same frames from a recording of any length. Windows are dealt to the
+// devices in turn, in batches of about a million events. These are copied once, into memory that is pinned once. The sink
+// gets the batches in window order, in host memory, on the thread that pushes.
 class EventDealer {
   public:
-    // The options `compute` and `deliver` are ignored: the devices decide. push() throws errors of the devices, and so does
-    // flush().
+    // The options `compute` and `deliver` are ignored: the devices decide. push() and flush() throw errors of the devices.
     EventDealer(const std::vector<Device> &devices, int rows, int cols, const cusRepresentation &representation,
                 const cusEventPipelineOptions &options, cusFrameSink sink, void *user);
     ~EventDealer();
@@ -36,12 +35,12 @@ class EventDealer {
     // Events outside the frame, as cusEventStackerSkipped. Ends the work, so call it last.
     uint64_t skipped();
 
-    // How long the devices have worked, together; that of GPUs is the time to queue their work. After skipped().
+    // How long the devices have worked in total; for GPUs, the time to queue their work. Call it after skipped().
     double computingSeconds() const;
 
   private:
     static constexpr int ARRAYS = 4; // x, y, p, t
-    // Some windows and their events. The host fills it, one device, always the same, works on it.
+    // Some windows and their events. The host fills it; it always goes to the same device.
     struct Job;
     class Stacker;
     // Events of the recording from number `start`; `t` may be NULL if times are not used.
@@ -82,7 +81,7 @@ class EventDealer {
     uint64_t pushed_ = 0;
     int64_t origin_ = 0, newest_ = 0;
     cusStatus stopped_ = CUS_OK;
-    std::unique_ptr<Dealer<Job *>> dealer_; // last: its threads use all of the above
+    std::unique_ptr<Dealer<Job *>> dealer_; // last, since its threads use all of the above
 };
 
 } // namespace sample

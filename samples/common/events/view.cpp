@@ -124,7 +124,7 @@ cv::Mat tencode(const cv::Mat &frame, bool swap, std::vector<Scale> &scales) {
     return out;
 }
 
-// The shortest window that contains an event of the pixel tells how recent that is.
+// Recency is that of the shortest window that contains an event of the pixel.
 cv::Mat mdes(const cv::Mat &frame, bool bytes, std::vector<Scale> &scales) {
     const int channels = frame.channels();
     cv::Mat values;

@@ -8,7 +8,7 @@
 
 namespace events {
 
-// The frames, as options say it.
+// The frames that the options ask for.
 struct FrameSettings {
     std::string representation = "histogram";
     int channels = 0; // 0: the representation's default

@@ -24,7 +24,7 @@ namespace {
 
 constexpr unsigned CAMERAS = 81; // major number of /dev/video*
 
-// One file, whatever its name; of one that does not exist yet, its folder and name.
+// One file, whatever its name. A file that does not exist yet: its folder and name.
 struct Identity {
     dev_t device = 0;
     ino_t inode = 0;
@@ -39,7 +39,7 @@ std::string folderOf(const std::string &path) {
     return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
-// False: neither the file nor its folder exists, or it is a device or a pipe, which nothing can destroy.
+// Returns false if neither the file nor its folder exists, or if it is a device or a pipe, which writing cannot destroy.
 bool identify(const std::string &path, Identity &identity) {
     struct stat about;
     if (::stat(path.c_str(), &about) == 0) {
@@ -61,7 +61,7 @@ std::vector<std::string> filesIn(const std::string &folder) {
     return files;
 }
 
-// The files that exist of what a spec names.
+// The existing files that a spec names.
 std::vector<std::string> filesOf(const std::string &spec, bool output) {
     std::error_code error;
     const bool folder = fs::is_directory(spec, error);

@@ -18,7 +18,7 @@ struct NumberedName {
     bool matches(const std::string &name) const;
 };
 
-// False: `pattern` is no such name.
+// Returns false if `pattern` is not such a name.
 bool parseNumbered(const std::string &pattern, NumberedName &name);
 
 // "" if `path` is a regular file, or is missing; otherwise "a pipe", "a folder" and so on.
@@ -30,13 +30,14 @@ void requireRegular(const std::string &path);
 // The files that a program is asked to read and to write. Opens none.
 class Files {
   public:
-    // `role`: "INPUT" or "--mask". A spec as for openSource; cameras, URLs and generated clips are no files.
+    // `role`: "INPUT" or "--mask". `spec`: as for openSource; cameras, URLs and generated clips are not files.
     void read(const std::string &role, const std::string &spec);
-    // A spec as for openFile; "" is not written.
+    // `spec`: as for openFile; "" is not written.
     void write(const std::string &role, const std::string &spec);
     // --output of openSink: without it, and without a window, `default_file` is written. Call it before threads start.
     void write(const Common &common, const std::string &default_file);
-    // Throws Stop(USAGE) if stdin or stdout ("-") is used twice, if an output is also an input, under whatever name, or if two outputs are the same file.
+    // Throws Stop(USAGE) if stdin or stdout ("-") is used twice, if an output is also an input, by any name, or if two
+    // outputs are the same file.
     void check() const;
 
   private:
@@ -50,7 +51,7 @@ class Files {
 // Throws Stop(USAGE) unless the path ends in one of the endings (".ply"), names a device or pipe, or is empty.
 void requireEnding(const std::string &role, const std::string &path, const std::vector<std::string> &endings);
 
-// Throws Stop(USAGE) for stdout, in formats that are not written from front to back.
+// Throws Stop(USAGE) for stdout, for formats that are not written from front to back.
 void requireFile(const std::string &role, const std::string &path);
 
 // Throws Stop(USAGE) if the path ends like a picture, video or recording; for outputs that are plain text.

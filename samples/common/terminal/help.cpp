@@ -25,7 +25,7 @@ constexpr size_t HELP_COLUMN = 28, HELP_WIDTH = 100;
 // Options of every program; --help of a command shows them too.
 const char *const REPORT = "Report";
 
-// The words of `text` in lines that start at column `indent`.
+// Wraps the words of `text` into lines that start at column `indent`.
 std::string wrap(const std::string &text, size_t indent) {
     std::istringstream words(text);
     std::string out, word;
@@ -54,7 +54,7 @@ class HelpFormatter : public CLI::Formatter {
 
     std::string make_description(const CLI::App *app) const override { return wrap(app->get_description(), 0) + "\n\n"; }
 
-    // CLI11 2.6 leaves out "Usage:" where there is a name.
+    // CLI11 2.6 omits "Usage:" if there is a name.
     std::string make_usage(const CLI::App *app, std::string name) const override {
         std::string line = "Usage:" + (name.empty() ? "" : " " + name) + " [options]";
         for (const CLI::Option *option : app->get_options([](const CLI::Option *o) { return o->get_positional(); }))
@@ -115,7 +115,7 @@ std::string commandNames(const CLI::App &app) {
     return names;
 }
 
-// A word that belongs to no option.
+// Rejects a word that belongs to no option.
 [[noreturn]] void rejectWord(const CLI::App &app, const std::string &word) {
     if (word.size() > 1 && word[0] == '-')
         reject("unknown option " + word.substr(0, word.find('=')));
@@ -123,7 +123,7 @@ std::string commandNames(const CLI::App &app) {
     reject("unexpected argument '" + word + "'" + (needs_command ? ", expected " + commandNames(app) : ""));
 }
 
-// Says CLI11's error in the style of the library's messages.
+// Reports CLI11's error in the style of the library's messages.
 [[noreturn]] void explain(const CLI::App &app, const CLI::ParseError &error) {
     const std::string message = error.what();
     const size_t colon = message.find(": ");

@@ -29,7 +29,7 @@ bool takesValue(const CLI::Option &option) {
     return !option.get_positional() && option.get_items_expected_max() != 0;
 }
 
-// "-q", "--quiet"; none of a positional.
+// "-q", "--quiet"; none for a positional.
 std::vector<std::string> namesOf(const CLI::Option &option) {
     if (option.get_positional())
         return {};
@@ -70,7 +70,7 @@ const char *const RESULTS =
 
 // ---- The manual page ---------------------------------------------------------------------------------------------------
 
-// Text as troff shows it, whatever it contains.
+// Escapes text so that troff shows it as it is.
 std::string troff(const std::string &text) {
     std::string out;
     for (size_t i = 0; i < text.size(); ++i) {
@@ -128,7 +128,7 @@ std::string synopsis(const CLI::App &app, const std::string &name) {
     return out + ".RI [ options ]\n";
 }
 
-// Lines as they are.
+// Lines shown as they are.
 std::string verbatim(const std::string &lines) {
     return ".nf\n" + troff(lines) + (lines.empty() || lines.back() != '\n' ? "\n" : "") + ".fi\n";
 }
@@ -172,7 +172,7 @@ std::string identifier(const std::string &name) {
     return out;
 }
 
-// The cases of one command: what follows an option.
+// The cases of one command: what may follow an option.
 std::string bashCases(const Options &options) {
     std::string out;
     for (const CLI::Option *option : options) {
@@ -224,7 +224,7 @@ std::string bashCompletion(const CLI::App &app) {
     return out + "    fi\n}\ncomplete -F " + function + " " + app.get_name() + "\n";
 }
 
-// A description in zsh's single quotes and brackets.
+// Escapes a description for zsh's single quotes and brackets.
 std::string zshText(const std::string &text) {
     std::string out;
     for (const char c : text)

@@ -9,10 +9,10 @@ class App;
 
 namespace sample {
 
-// How --help ends.
+// The end of --help.
 extern const char *const EXIT_CODES;
 
-// Prints what `--generate-WHAT` asks for: "man", "bash" or "zsh". False: there is no such thing.
+// Prints what `--generate-WHAT` asks for: "man", "bash" or "zsh". Returns false for anything else.
 bool printGenerated(const CLI::App &app, const std::string &what);
 
 } // namespace sample

@@ -16,7 +16,7 @@ namespace sample {
 
 namespace {
 
-// Accepts a value if `valid` says so; otherwise the error is "OPTION is 'VALUE', expected EXPECTED".
+// Accepts the values that `valid` accepts; otherwise the error is "OPTION is 'VALUE', expected EXPECTED".
 CLI::Validator expect(const Setter &valid, const std::string &expected) {
     return CLI::Validator(
         [valid, expected](const std::string &value) {
@@ -47,7 +47,7 @@ CLI::Option *addReal(CLI::App &app, const std::string &name, T &value, double lo
                        text("a number from %g to %g", low, high)));
 }
 
-// CLI11 2.4 and later throw when the program starts if a name has other characters; 2.1 takes any.
+// CLI11 2.4 and later throw at program start if a name has other characters; 2.1 accepts any.
 const std::string &positionalName(const std::string &name) {
     if (name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != std::string::npos)
         throw std::logic_error("'" + name + "' is no name for a positional argument, expected capital letters");

@@ -11,8 +11,8 @@
 //       return sample::OK;
 //
 // Variables hold their defaults when they are declared, and --help shows them. Both "--threshold 5" and "--threshold=5" are
-// accepted; if an option is given twice, the last one wins. The manual pages and the shells' completion are made from the same
-// declarations (manual.hpp). CLI11 takes long to compile, so it is included in this folder's .cpp files only.
+// accepted; if an option is repeated, the last one wins. Manual pages and shell completion are made from the same
+// declarations (manual.hpp). CLI11 compiles slowly, so only this folder's .cpp files include it.
 #pragma once
 
 #include "common/app.hpp"
@@ -40,18 +40,18 @@ struct Common {
     double speed = 1;   // playback in a window; 0: as fast as possible
 };
 
-// A program with --help, --version, --quiet, --json and --json-frames. `examples` are whole lines, shown at the end of --help above
-// the exit codes.
+// A program with --help, --version, --quiet, --json and --json-frames. `examples` are whole lines at the end of --help,
+// above the exit codes.
 std::shared_ptr<CLI::App> makeApp(const std::string &name, const std::string &summary, const std::string &examples);
 
-// A subcommand of `app` with examples of its own; it accepts the options of `app` too.
+// A subcommand of `app` with its own examples; it also accepts the options of `app`.
 CLI::App *addCommand(CLI::App &app, const std::string &name, const std::string &summary, const std::string &examples);
 // One of the subcommands must be given.
 void requireCommand(CLI::App &app);
 // Whether this subcommand was given.
 bool isParsed(const CLI::App &command);
 
-// False: --help or --version was printed and there is nothing to do. Throws Stop(USAGE) with a message such as
+// Returns false if --help or --version was printed and there is nothing to do. Throws Stop(USAGE) with a message such as
 // "--threshold is '300', expected an integer from 0 to 255".
 bool parse(CLI::App &app, int argc, char **argv);
 
@@ -64,10 +64,10 @@ std::string helpText(const CLI::App &app);
 CLI::Option *addInput(CLI::App &app, std::string &input);
 // --device, for chooseDevice; for chooseDevices if `several`.
 CLI::Option *addDevice(CLI::App &app, std::string &device, bool several = false);
-// `help` describes the output; SINK_HELP is most of it.
+// `help` describes the output, mostly by SINK_HELP.
 CLI::Option *addOutput(CLI::App &app, std::string &output, const std::string &help);
 CLI::Option *addHeadless(CLI::App &app, bool &headless);
-// --frames: 0 is all of them.
+// --frames: 0 means all.
 CLI::Option *addFrames(CLI::App &app, int &frames);
 CLI::Option *addSpeed(CLI::App &app, double &speed);
 // --no-legend.
@@ -77,10 +77,10 @@ void addCommon(CLI::App &app, Common &common, const std::string &default_file, b
 
 // ---- Kinds of options --------------------------------------------------------------------------------------------------
 
-// A word in its place, such as INPUT.
+// A positional word, such as INPUT.
 CLI::Option *addPositional(CLI::App &app, const std::string &name, std::string &value, const std::string &help,
                            bool required);
-// At least one of them.
+// At least one positional word.
 CLI::Option *addPositionals(CLI::App &app, const std::string &name, std::vector<std::string> &values,
                             const std::string &help);
 CLI::Option *addFlag(CLI::App &app, const std::string &name, bool &value, const std::string &help);
@@ -101,17 +101,17 @@ CLI::Option *addNumber(CLI::App &app, const std::string &name, std::optional<dou
 CLI::Option *addText(CLI::App &app, const std::string &name, std::string &value, const std::string &metavar,
                      const std::string &help);
 
-// A value that set() stores; false: the value is invalid, and the error says "OPTION is 'VALUE', expected EXPECTED". set() may be called
-// several times for one value.
+// A value that set() stores. If set() returns false, the error is "OPTION is 'VALUE', expected EXPECTED". set() may be
+// called several times for one value.
 using Setter = std::function<bool(const std::string &)>;
 CLI::Option *addValue(CLI::App &app, const std::string &name, const Setter &set, const std::string &metavar,
                       const std::string &expected, const std::string &help);
 
-// May be repeated; all values are kept. A value is accepted if `valid` is empty or says so.
+// May be repeated; all values are kept. A value is accepted if `valid` is empty or accepts it.
 CLI::Option *addList(CLI::App &app, const std::string &name, std::vector<std::string> &values, const std::string &metavar,
                      const std::string &help, const Setter &valid = nullptr, const std::string &expected = "");
 
-// One of several words: set() stores one, current() says which one holds now.
+// One of several words: set() stores one, current() returns the current one.
 CLI::Option *addWords(CLI::App &app, const std::string &name, const std::vector<std::string> &words,
                       const std::function<void(const std::string &)> &set, const std::function<std::string()> &current,
                       const std::string &help);
@@ -143,12 +143,12 @@ CLI::Option *addChoice(CLI::App &app, const std::string &name, T &value,
 
 // ---- Details -----------------------------------------------------------------------------------------------------------
 
-// The heading in --help under which the option stands.
+// Sets the heading in --help above the option.
 CLI::Option *group(CLI::Option *option, const std::string &heading);
-// Another condition on the value; a value it rejects is an error "OPTION is 'VALUE', expected EXPECTED".
+// Adds a condition on the value; the error for a value it rejects is "OPTION is 'VALUE', expected EXPECTED".
 CLI::Option *require(CLI::Option *option, const Setter &valid, const std::string &expected);
 bool isGiven(const CLI::Option *option);
-// Reads the defaults that --help shows from the variables again.
+// Rereads the defaults shown by --help from the variables.
 void refreshDefaults(CLI::App &app);
 
 } // namespace sample

@@ -8,8 +8,8 @@ namespace sample {
 
 class Progress {
   public:
-    // total 0: unknown (a camera), so no bar and no time left. On a terminal, one line is redrawn ten times a second;
-    // otherwise a line is printed every ten seconds, so that the log of a long run shows progress.
+    // total 0: unknown (a camera), so neither bar nor time left. On a terminal, one line is redrawn ten times a second.
+    // Otherwise a line is printed every ten seconds, so that the log of a long run shows progress.
     Progress(std::string unit, long long total);
     ~Progress(); // ends the line
 

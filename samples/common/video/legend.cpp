@@ -28,7 +28,7 @@ void drawScale(cv::Mat part, const Scale &scale, double letters) {
     const int margin = cvRound(14 * letters), height = part.rows;
     const int baseline = cvRound(26 * letters), thick = std::max(1, cvRound(1.3 * letters));
     const int title = cv::getTextSize(scale.title, FONT, letters, thick, nullptr).width;
-    int last = 0; // room for half of the last number beyond the bar
+    int last = 0; // room for the half of the last number beyond the bar
     for (const Scale::Tick &tick : scale.ticks)
         last = std::max(last, cv::getTextSize(tick.label, FONT, letters, thick, nullptr).width / 2);
     const int left = margin + title + 2 * margin + last / 2, right = part.cols - margin - last;
@@ -49,7 +49,7 @@ void drawScale(cv::Mat part, const Scale &scale, double letters) {
         const int width = cv::getTextSize(tick.label, FONT, letters, thick, nullptr).width;
         cv::line(part, {x, bottom}, {x, bottom + cvRound(6 * letters)}, INK);
         const int from = std::max(0, std::min(x - width / 2, part.cols - width));
-        if (from < free_from) // would cover the number before
+        if (from < free_from) // it would cover the number before
             continue;
         put(part, tick.label, {from, bottom + cvRound(6 * letters) + baseline}, letters);
         free_from = from + width + margin / 2;

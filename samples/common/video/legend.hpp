@@ -26,7 +26,7 @@ std::vector<Scale::Tick> roundTicks(double low, double high);
 // Colors from one to another.
 std::vector<cv::Vec3b> gradient(const cv::Vec3b &from, const cv::Vec3b &to);
 
-// Height of the strip below pictures of this width, an even number; 0: they are too narrow for one.
+// Height of the strip below pictures of this width, an even number; 0 if they are too narrow for one.
 int legendHeight(int picture_width);
 
 // Fills `strip` (8UC3) with the scales, side by side.
@@ -45,9 +45,9 @@ class Labels {
 
     // Whether the box lies within the picture and touches no label placed before.
     bool isFree(const cv::Rect &box) const;
-    // Keeps others out of the box.
+    // Keeps labels out of the box.
     void occupy(const cv::Rect &box) { occupied_.push_back(box); }
-    // Draws the label with its upper left corner at `at`, with an outline, and occupies its place.
+    // Draws the label with its upper left corner at `at`, with an outline, and occupies its box.
     void draw(cv::Mat &picture, const std::string &label, cv::Point at, double scale, const cv::Scalar &color,
               const cv::Scalar &outline);
 

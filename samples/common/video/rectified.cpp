@@ -11,9 +11,9 @@ namespace sample {
 namespace {
 
 constexpr int CORNERS = 200, RADIUS = 7;       // the patch around a corner
-constexpr float GOOD = 0.85f, DISTINCT = 0.1f; // correlation; how much better than the best one elsewhere
+constexpr float GOOD = 0.85f, DISTINCT = 0.1f; // correlation; margin over the best one elsewhere
 
-// Rows from the corner to where the right image shows it. False: nowhere, or at several places.
+// Rows from the corner to its place in the right image. Returns false if it is nowhere, or at several places.
 bool findRow(const cv::Mat &left, const cv::Mat &right, cv::Point corner, const cv::Rect &search, double &rows) {
     const cv::Rect patch(corner.x - RADIUS, corner.y - RADIUS, 2 * RADIUS + 1, 2 * RADIUS + 1);
     cv::Mat scores;

@@ -1,4 +1,4 @@
-// Whether the two images of a pair are rectified: what is on a row of one is on the same row of the other.
+// Whether the two images of a pair are rectified: each point lies on the same row of both.
 #pragma once
 
 #include <opencv2/core.hpp>
@@ -10,7 +10,7 @@ struct Rows {
     double median = 0;    // rows between them, right minus left
     double off_share = 0; // the share of matches that lie more than a row apart
 
-    // Unless enough matches say otherwise.
+    // True unless enough matches disagree.
     bool rectified() const { return matches < 20 || off_share < 0.5; }
 };
 

@@ -27,7 +27,7 @@ const char *const SINK_HELP =
 
 namespace {
 
-// Enough for a missing folder or a full disk to show at once.
+// Enough to notice a missing folder or a full disk at once.
 constexpr size_t PROBE = 64 * 1024;
 
 cv::Mat asColor(const cv::Mat &picture) {
@@ -38,7 +38,7 @@ cv::Mat asColor(const cv::Mat &picture) {
     return color;
 }
 
-// The picture in the format that the name's ending says.
+// Encodes the picture in the format given by the name's ending.
 std::vector<uchar> encode(const std::string &path, const cv::Mat &picture) {
     const std::string type = ending(path);
     cv::Mat converted = picture;
@@ -93,7 +93,7 @@ class Video : public Sink {
             try {
                 if (writer_.open(file_->temporary(), cv::CAP_ANY, fourcc, fps, crop_))
                     return;
-            } catch (const cv::Exception &) { // try the next one
+            } catch (const cv::Exception &) { // try the next codec
             }
         }
         cannotWrite(path, "this OpenCV has no encoder for " + type + " at " + std::to_string(size.width) + " x " +

@@ -15,39 +15,39 @@ namespace sample {
 // The outputs that openFile accepts, for the help of --output.
 extern const char *const SINK_HELP;
 
-// Accepts 8UC3 (BGR) or 8UC1 pictures of one size. Use it on the main thread, as windows require.
+// Accepts 8UC3 (BGR) or 8UC1 pictures of one size. Use it on the main thread, since windows require that.
 class Sink {
   public:
     virtual ~Sink() = default;
 
-    // False: the user closed the window or pressed Esc or q, so stop. Throws Stop(OUTPUT).
+    // Returns false if the user closed the window or pressed Esc or q: stop then. Throws Stop(OUTPUT).
     virtual bool write(const cv::Mat &picture) = 0;
 
-    // The same for a recording whose pictures do not follow at equal times: a window shows this one `seconds` after the time 0.
+    // The same for a recording with pictures at irregular times: a window shows this one `seconds` after time 0.
     virtual bool writeAt(const cv::Mat &picture, double /*seconds*/) { return write(picture); }
 
-    // Completes the output, checks that it can be read back and gives it its name. Throws Stop(OUTPUT). Without it nothing is
-    // written, and what was there before stays; so call it at the end of every loop, even an interrupted one.
+    // Completes the output, checks that it can be read back, and gives it its name. Throws Stop(OUTPUT). Without it nothing
+    // is written and a previous file stays, so call it at the end of every loop, even an interrupted one.
     virtual void finish() = 0;
 
-    // After finish() and the report: a window with a still picture stays until a key is pressed.
+    // After finish() and the report: keeps a window with a still picture open until a key is pressed.
     virtual void hold() {}
 
     // "heatmap.mp4" or "a window", for the report.
     virtual std::string name() const = 0;
 };
 
-// How pictures follow each other.
+// When pictures are shown.
 struct Playback {
     double fps = 25;       // for a file, and for a window
-    bool live = false;     // a window shows each as it comes; otherwise at its time
-    bool controls = false; // a live window with trackbars: pictures come all the time
+    bool live = false;     // a window shows each picture as it comes, otherwise at its time
+    bool controls = false; // a live window with trackbars, where pictures keep coming
     bool single = false;   // there is only one
     double speed = 1;      // for a window, from --speed; 0: as fast as possible
 };
 
-// The name decides: *.mp4 *.mkv *.webm *.avi *.mov *.y4m is a video; a name with %d or %04d, numbered images; a name that ends in
-// /, a folder of numbered images; *.png *.jpg and so on, one image, the last picture written; "-", stdout
+// The name decides: *.mp4 *.mkv *.webm *.avi *.mov *.y4m is a video; a name with %d or %04d, numbered images; a name that
+// ends in /, a folder of numbered images; *.png *.jpg and so on, one image, the last picture written; "-", stdout
 // (`single`: one PNG; otherwise Y4M). Throws Stop(OUTPUT), or Stop(USAGE) for any other name.
 std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fps, bool single = false);
 
@@ -56,8 +56,8 @@ void writeImage(const std::string &path, const cv::Mat &picture);
 const std::vector<std::string> &imageEndings();
 bool isImageName(const std::string &path);
 
-// A window if there is a display and no --headless; the file of --output if given; `default_file` if neither, with a line on
-// stderr that says why. Call it before the program starts threads: a child process tries to open a window, since some
+// A window if there is a display and no --headless; the file of --output if given; if neither, `default_file`, with a line
+// on stderr that says why. Call it before the program starts threads: a child process tries to open a window, since some
 // toolkits abort if they cannot.
 std::unique_ptr<Sink> openSink(const Common &common, const std::string &title, const std::string &default_file,
                                cv::Size size, const Playback &playback);

@@ -45,8 +45,8 @@ bool isImage(const std::string &path) {
     return isImageName(path) || ending(path) == ".pnm";
 }
 
-// Calls work() on another thread. False: the program was interrupted meanwhile, and the thread is left alone with what it
-// waits for, a camera or a network; so work() must own all that it uses.
+// Calls work() on another thread. Returns false if the program was interrupted meanwhile. The thread is then left waiting
+// for its camera or network, so work() must own all that it uses.
 bool unlessInterrupted(std::function<void()> work) {
     struct State {
         std::mutex mutex;
@@ -72,7 +72,7 @@ class Capture : public Source {
   public:
     enum Kind { FILE, CAMERA, URL, PIPE };
 
-    // PIPE: `spec` is what FFmpeg calls the pipe, and `name` what the user does.
+    // PIPE: `spec` is FFmpeg's name of the pipe, and `name` the user's.
     Capture(const std::string &spec, Kind kind, const std::string &name = "") : pipe_(kind == PIPE) {
         const bool camera = kind == CAMERA, file = kind == FILE;
         live_ = camera || kind == URL;
@@ -85,7 +85,7 @@ class Capture : public Source {
                     capture->open(std::stoi(spec));
                 else
                     capture->open(spec);
-            } catch (const std::exception &) { // treated like a backend that fails
+            } catch (const std::exception &) { // treat it like a failing backend
             }
         };
         if (file)
@@ -111,7 +111,7 @@ class Capture : public Source {
         }
         if (live_ && !interrupted())
             throw Stop(INPUT, name_ + " stopped after " + std::to_string(read_) + " frames");
-        // In some formats the header's frame count is an estimate, so check that the time is missing too.
+        // In some formats the header's frame count is an estimate, so check that time is missing too.
         const double expected = static_cast<double>(total_), slack = 2 + 0.002 * expected;
         if (!live_ && !pipe_ && static_cast<double>(read_) < expected - slack && seconds_ * fps_ < expected - 1 - slack)
             throw Stop(INPUT, name_ + " ends early: " + std::to_string(read_) + " of the " + std::to_string(total_) +
@@ -120,7 +120,7 @@ class Capture : public Source {
     }
 
   private:
-    // Some files claim the ticks of their clock, such as 90000 a second.
+    // Some files give the ticks of their clock instead, such as 90000 a second.
     void setRate(double fps) {
         if (std::isfinite(fps) && fps >= MIN_RATE && fps <= MAX_RATE)
             fps_ = fps;
@@ -170,7 +170,7 @@ class Images : public Source {
         cv::Mat image;
         try {
             image = cv::imread(files_[at_], cv::IMREAD_COLOR);
-        } catch (const cv::Exception &) { // leaves the image empty
+        } catch (const cv::Exception &) { // the image stays empty
         }
         if (image.empty())
             throw Stop(INPUT, files_[at_] + " is not an image that can be decoded");
@@ -266,7 +266,7 @@ std::vector<std::string> folder(const std::string &path) {
     return files;
 }
 
-// URLs reach the network only: what a file:// names would be neither checked nor kept from being overwritten.
+// URLs may reach the network only: a file named by file:// would be neither checked nor protected from being overwritten.
 void requireNetwork(const std::string &url) {
     static const char *const schemes[] = {"http", "https", "rtsp", "rtsps", "rtmp", "rtmps",
                                           "rtp",  "srt",   "udp",  "tcp",   "ftp"};
@@ -277,7 +277,7 @@ void requireNetwork(const std::string &url) {
                          "of these or the path of a file");
 }
 
-// The decoder would open every file that a list names. `text`: how the file starts.
+// The decoder would open every file that a list names. `text`: the start of the file.
 void requireNoList(const std::string &path, const std::string &text) {
     for (const char *list : {"ffconcat version", "#EXTM3U", "v=0\n", "v=0\r"})
         if (text.compare(0, std::strlen(list), list) == 0)
@@ -286,7 +286,7 @@ void requireNoList(const std::string &path, const std::string &text) {
         throw Stop(INPUT, path + " is text (XML), expected a video");
 }
 
-// One picture that is in memory.
+// A picture in memory.
 class Picture : public Source {
   public:
     Picture(const std::string &name, const cv::Mat &picture) : picture_(picture) {

@@ -20,18 +20,18 @@ class Source {
   public:
     virtual ~Source() = default;
 
-    // The next frame; false at the end. A matrix that already has the size and type is written in place, so frames can be
-    // decoded straight into pinned memory. Throws Stop(INPUT) if the input ends early or a frame has another size; all
-    // frames before that are valid.
+    // Reads the next frame; returns false at the end. A matrix that already has the size and type is written in place, so
+    // frames can be decoded straight into pinned memory. Throws Stop(INPUT) if the input ends early or a frame has another
+    // size; earlier frames stay valid.
     bool read(cv::Mat &frame);
 
     const std::string &name() const { return name_; }
     cv::Size size() const { return size_; }     // the first frame's
     double fps() const { return fps_; }         // 25 if unknown
-    bool live() const { return live_; }         // a camera or a URL: frames come when they come
+    bool live() const { return live_; }         // a camera or a URL, whose frames come at their own times
     long long frames() const { return total_; } // 0: unknown
     long long delivered() const { return delivered_; }
-    // Spent decoding; a camera is also waited for. The first frame is decoded when the source is opened.
+    // Spent decoding, including the waits for a camera. The first frame is decoded when the source is opened.
     double decodingSeconds() const { return first_decoding_.seconds + decoding_.seconds; }
     double openingSeconds() const { return first_decoding_.seconds; }
 
@@ -56,7 +56,7 @@ class Source {
     Stopwatch first_decoding_, decoding_;
 };
 
-// How a window or file shows what is made of each frame.
+// How a window or file shows the pictures made of the frames.
 Playback playbackOf(const Source &source);
 // Prints "input: NAME, W x H".
 void figureInput(const Source &source);

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t PIECE = 64 * 1024, MAX_BYTES = size_t{1} << 30;
 
-// Up to `bytes`; 0 at the end. Waits, but not past an interrupt.
+// Reads up to `bytes`; returns 0 at the end. Waits, but not past an interrupt.
 size_t readStandardInput(char *buffer, size_t bytes) {
     for (;;) {
         pollfd ready = {STDIN_FILENO, POLLIN, 0};
@@ -95,7 +95,7 @@ int StandardInput::relay() const {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0)
         throw Stop(FAILED, std::string("pipe: ") + std::strerror(errno));
-    // The thread is left alone at the end of the program, with what it waits for.
+    // When the program ends, the thread is left with what it waits for.
     std::thread([start = start_, to = ends[1]] {
         std::vector<char> piece(PIECE);
         bool open = writeAll(to, start.data(), start.size());
@@ -133,7 +133,7 @@ cv::Mat decodeImage(const std::string &name, const std::vector<unsigned char> &b
     cv::Mat image;
     try {
         image = cv::imdecode(bytes, mode);
-    } catch (const cv::Exception &) { // leaves the image empty
+    } catch (const cv::Exception &) { // the image stays empty
     }
     if (image.empty())
         throw Stop(INPUT, name + " is not an image that can be decoded");
@@ -147,7 +147,7 @@ cv::Mat readImage(const std::string &path, int mode) {
     cv::Mat image;
     try {
         image = cv::imread(path, mode);
-    } catch (const cv::Exception &) { // leaves the image empty
+    } catch (const cv::Exception &) { // the image stays empty
     }
     if (image.empty())
         throw Stop(INPUT, path + " cannot be read as an image");

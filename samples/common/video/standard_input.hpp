@@ -8,20 +8,20 @@
 
 namespace sample {
 
-// Reads the first bytes of stdin; what follows is read once, by one of readAll(), relay() and spool(). All throw Stop(INPUT).
+// Reads the first bytes of stdin. One of readAll(), relay() and spool() reads the rest, once. All throw Stop(INPUT).
 class StandardInput {
   public:
     StandardInput();
 
     const std::string &start() const { return start_; }
-    // By its first bytes: PNG, JPEG, BMP, TIFF, WebP, PNM.
+    // Checks the first bytes: PNG, JPEG, BMP, TIFF, WebP, PNM.
     bool isImage() const;
 
     // Everything, up to a gigabyte.
     std::vector<unsigned char> readAll();
-    // A descriptor of a pipe from which everything can be read, as it comes.
+    // Returns the descriptor of a pipe that passes on everything as it comes.
     int relay() const;
-    // The name of a regular file with everything: stdin itself if it is one, otherwise an unnamed temporary file.
+    // Returns the name of a regular file with everything: stdin itself if it is one, otherwise an unnamed temporary file.
     std::string spool() const;
 
   private:

@@ -24,7 +24,7 @@ constexpr int SMALLEST_WIDTH = 320, TICK = 20;        // pixels; milliseconds
 const char *const KEYS[] = {"space   pause, go on", "s       one picture further", "f       full screen",
                             "h       these keys", "q, Esc  quit"};
 
-// The keys over the picture. Small pictures are enlarged, so that the letters fit.
+// Draws the list of keys over the picture. Small pictures are enlarged to fit the letters.
 cv::Mat withKeys(const cv::Mat &picture) {
     cv::Mat out = picture;
     if (out.channels() == 1)
@@ -166,14 +166,14 @@ bool Window::waitFor(Clock::time_point due) {
             return false;
         if (step_ || interrupted())
             break;
-        if (paused_) { // the time of a pause does not count
+        if (paused_) { // a pause does not count
             due += Clock::now() - before;
             origin_ += Clock::now() - before;
         } else if (Clock::now() >= due) {
             break;
         }
     }
-    if (step_) // what follows is due from here on
+    if (step_) // the next pictures are due from here on
         origin_ += Clock::now() - due;
     step_ = false;
     return true;
@@ -210,7 +210,7 @@ bool Window::writeAt(const cv::Mat &picture, double seconds) {
 }
 
 void Window::show(const cv::Mat &picture) {
-    picture.copyTo(picture_); // for the keys, and for as long as it stays
+    picture.copyTo(picture_); // kept for the list of keys, and while it is shown
     draw();
     ++shown_;
 }

@@ -22,13 +22,13 @@ class Window : public Sink {
     using Clock = std::chrono::steady_clock;
 
     void show(const cv::Mat &picture);
-    // Draws the picture that is shown, with the keys if they were asked for.
+    // Draws the current picture, with the list of keys if the user wants it.
     void draw() const;
-    // Waits up to `milliseconds` for a key and obeys it. False: the window is closed, or was asked to.
+    // Waits up to `milliseconds` for a key and obeys it. Returns false if the window is closed or should be.
     bool poll(int milliseconds);
     bool obey(int key);
     void setPaused(bool paused);
-    // Waits until the next picture is due. False: the user wants to stop.
+    // Waits until the next picture is due. Returns false if the user wants to stop.
     bool waitFor(Clock::time_point due);
 
     const std::string title_;
