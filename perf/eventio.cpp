@@ -21,7 +21,7 @@ using reference::Events;
 constexpr size_t COUNT = 4000000, PIECE = 65536;
 constexpr int WIDTH = 1280, HEIGHT = 720;
 
-// Bursts along rows, as moving edges cause: runs of about five events in a row, about 4 million events a second.
+// Bursts along rows, like those of moving edges: about five events in a row, about 4 million events a second.
 Events recording() {
     std::mt19937_64 random(11);
     Events e;
@@ -42,7 +42,7 @@ Events recording() {
     return e;
 }
 
-// Reads all of it, PIECE events at a time, into the same arrays.
+// Reads the whole recording, PIECE events at a time, into the same arrays.
 void readAll(cusEventReader *reader) {
     static std::vector<uint16_t> x(PIECE), y(PIECE);
     static std::vector<uint8_t> p(PIECE);

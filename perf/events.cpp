@@ -1,5 +1,5 @@
-// Rows of event frames: stacks of 200,000 events, mostly of 1280 x 720 pixels; uniform, clustered, with a hot pixel or a lamp; all
-// events in one window; from 1000 to 600 million events; in memory and through the pipeline.
+// Rows of event frames: stacks of 200,000 events, mostly of 1280 x 720 pixels, uniform, clustered, with a hot pixel or a
+// lamp; all events in one window; 1000 to 600 million events; in memory and through the pipeline.
 #include "harness/frames.hpp"
 
 #include "cusight/events.h"
@@ -18,7 +18,7 @@ using perf::check;
 constexpr int ROWS = 720, COLS = 1280;
 constexpr perf::Size SENSOR = {COLS, ROWS};
 constexpr size_t STACK = 200000, FRAME = size_t{2} * ROWS * COLS;
-constexpr size_t TIMED = 60000000; // inputs of more events have no times: their representations use none
+constexpr size_t TIMED = 60000000; // larger inputs have no times, and use representations without them
 
 // HOT_PIXEL: a fifth of all events on one pixel. LAMP: three in ten in one tile of 16 x 16.
 enum class Spread { UNIFORM, EDGES, HOT_PIXEL, LAMP, ONE_PIXEL, SORTED };
@@ -192,7 +192,7 @@ void histogram(const std::string &name, size_t n, Spread spread, const std::stri
                 peers::atomicHistogram(input.view.x, input.view.y, input.view.p, stacks, STACK, ROWS, COLS,
                                        static_cast<uint32_t *>(counters.data), static_cast<uint8_t *>(frames.data), stream);
             });
-            // Sorting all stacks at once by stack and pixel, 30 bits: the first step of counting sorted events.
+            // Sorts all stacks at once by stack and pixel, 30 bits: the first step of counting sorted events.
             std::vector<int32_t> host(n);
             for (size_t i = 0; i < n; ++i)
                 host[i] = static_cast<int32_t>(i / STACK * FRAME + mixed(i) % FRAME);
@@ -208,7 +208,7 @@ void histogram(const std::string &name, size_t n, Spread spread, const std::stri
 #endif
         row.report();
 #ifdef CUSIGHT_HAVE_CUDA
-        if (row.measured() && frames.data) // the first stack's frame and the last's
+        if (row.measured() && frames.data) // the frames of the first stack and the last
             for (const size_t k : {size_t(0), stacks - 1}) {
                 cusMat ours = CUS_MAT_INIT, theirs = CUS_MAT_INIT;
                 check(cusMatRegion(&stack.frames[0], 0, static_cast<int>(k) * ROWS, COLS, ROWS, &ours));
@@ -254,7 +254,7 @@ TEST(Events, Mdes10Tencode60M) {
     });
 }
 
-// The other representations, each alone. Bytes that must move: each event once, its time if it is used, and the frames
+// The other representations, one at a time. Bytes that must move: each event once, its time if it is used, and the frames
 // once.
 TEST(Events, Representations60M) {
     if (!perf::wants(CUS_DEVICE))
@@ -283,7 +283,7 @@ TEST(Events, Representations60M) {
     measure(normalized, "voxel_grid/60M/normalized", "uniform, frames read for mean and deviation and once more");
 }
 
-// Of other events, sensors and windows, on the device.
+// Other events, sensors and windows, on the device.
 void otherInput(const std::string &name, const std::vector<cusRepresentationKind> &kinds, Spread spread,
                 const std::string &note, perf::Size sensor = SENSOR, bool one_window = false) {
     if (!perf::wants(CUS_DEVICE))
@@ -311,7 +311,7 @@ TEST(Events, VoxelGrid60MCrowded) {
     otherInput("60M-lamp", {CUS_REPR_VOXEL_GRID}, Spread::LAMP, LAMP_NOTE);
 }
 
-// Rows of pixels that are not whole vectors.
+// Rows of pixels that are not a whole number of vectors.
 TEST(Events, OddWidth60M) {
     otherInput("60M-346x260", {CUS_REPR_HISTOGRAM, CUS_REPR_MDES, CUS_REPR_VOXEL_GRID}, Spread::UNIFORM, "uniform",
                {346, 260});

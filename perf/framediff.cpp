@@ -189,7 +189,7 @@ void encode(Size size, Distribution distribution) {
     });
 }
 
-// Encoder options that cost time; without peers.
+// Encoder options that take time; without peers.
 void encodeVariant(const std::string &name, Size size, Distribution distribution, int min_neighbors, uint32_t capacity,
                    double passes, const std::string &note) {
     const auto a = randomBytes(size.bytes()), b = changed(a, size, distribution);
@@ -255,7 +255,7 @@ void decode(Size size, Distribution distribution) {
     });
 }
 
-// ---- From host memory to host memory: upload, work and download overlap -------------------------------------------------
+// ---- From host memory to host memory: upload, work and download overlap ----------------------------------------------
 
 void heatmapHostToHost(Size size) {
     if (!perf::wants(CUS_DEVICE))
@@ -281,7 +281,7 @@ void heatmapHostToHost(Size size) {
     pipeline.report("framediff/heatmap/" + size.text(), "pinned frames up, heatmaps down");
 }
 
-// Downloads a frame's lists, only as many entries as there are, while the next frame is uploaded.
+// Downloads a frame's lists, without their unused entries, while the next frame is uploaded.
 void encodeHostToHost(Size size, Distribution distribution) {
     if (!perf::wants(CUS_DEVICE))
         return;

@@ -38,13 +38,13 @@ inline std::vector<uint8_t> randomBytes(size_t n) {
     return bytes;
 }
 
-// How the changed bytes are distributed. Besides their number, cost depends on how many 32-byte sectors of the reference they
-// touch. In real video at threshold 20 that share is 3.0 (vtest.avi), 5.0 (Megamind.avi) and 7.7 (tree.avi) times the share of
-// bytes; discs of radius 2 give 5 times. Single bytes at random positions are the worst case (62 % of the sectors at 3 %), large
-// discs the densest.
+// How the changed bytes are distributed. Besides their number, cost depends on how many 32-byte sectors of the reference
+// they touch. In real video at threshold 20, the share of sectors is 3.0 (vtest.avi), 5.0 (Megamind.avi) and 7.7 (tree.avi)
+// times the share of bytes; with discs of radius 2 it is 5 times. Single bytes at random positions are the worst case (62 %
+// of the sectors at 3 %), large discs the densest.
 enum class Distribution { CLUSTERS, RANDOM, BLOBS };
 
-// The second frame of a pair, in which a share of the bytes differs by 128 each.
+// The second frame of a pair: a share of its bytes differs by 128 each.
 inline std::vector<uint8_t> changed(const std::vector<uint8_t> &frame, Size size, Distribution distribution,
                                     double share = 0.03) {
     std::mt19937_64 random(2);

@@ -55,14 +55,14 @@ void fill(Mat &mat, Size size, int type, cusSpace space) {
 }
 
 struct Set {
-    Mat memory[3];                          // that src, sum and sqsum are parts of
-    Mat src, sum, sqsum, tight, transposed; // the last two: of the published method
+    Mat memory[3];                          // src, sum and sqsum are parts of it
+    Mat src, sum, sqsum, tight, transposed; // the last two: for the published method
 };
 
 enum class Rows { ALL, NO_PEERS };
 
-// REGION: the source begins at (1, 1) of an image that is larger by 1 on each side. TIGHT: all rows follow each other without
-// padding, those of the tables from their second entry in memory on.
+// REGION: the source begins at (1, 1) of an image larger by 1 on each side. TIGHT: rows have no padding; tables start at
+// their second entry in memory.
 enum class Layout { ALIGNED, REGION, TIGHT };
 
 void makeTight(Mat &memory, Mat &mat, Size size, int type, cusSpace space, size_t first) {
@@ -91,7 +91,7 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
               Layout layout = Layout::ALIGNED) {
     perf::bothSpaces([&](cusSpace space) {
         if (space == CUS_HOST && size.cols > 16000 && rows == Rows::NO_PEERS)
-            return; // time grows linearly by then
+            return; // beyond this size time grows linearly
         const double pixel = type == CUS_8UC1 ? 1 : 4, entry = depth == CUS_32S ? 4 : 8;
         const double bytes = static_cast<double>(size.pixels()) * pixel + entries(size) * (entry + (squares ? 8 : 0));
         perf::Row row(id, space, bytes);
@@ -127,7 +127,7 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
             row.peer("opencv", [&](cusStream, int i) {
                 Set &s = set(i);
                 const auto view = [](const cusMat &m) { return cv::Mat(m.rows, m.cols, m.type, m.data, m.step); };
-                // Into the same tables as ours, which are equally cold.
+                // Into the same tables as ours, equally cold.
                 cv::Mat sum = view(s.sum.mat), sqsum = squares ? view(s.sqsum.mat) : cv::Mat();
                 if (squares)
                     cv::integral(view(s.src.mat), sum, sqsum, depth, CV_64F);
@@ -173,7 +173,7 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
             if (!squares)
                 row.peer("published", [&](cusStream stream, int i) {
                     Set &s = set(i);
-                    // Without padding between rows.
+                    // No padding between rows.
                     check(cusMatCreate(&s.tight.mat, size.rows * size.cols, 1, CUS_32SC1, space));
                     check(cusMatCreate(&s.transposed.mat, size.rows * size.cols, 1, CUS_32SC1, space));
                     peers::publishedIntegral(s.src.mat, s.tight.mat, s.transposed.mat, stream);
@@ -187,7 +187,7 @@ void integral(const std::string &id, Size size, int type, int depth, bool square
     });
 }
 
-// Whole frames: upload, integral, download of the table.
+// Whole frames: upload, integral, table download.
 void hostToHost(Size size) {
     if (!perf::wants(CUS_DEVICE))
         return;
@@ -270,7 +270,7 @@ TEST(IntegralWorst, region) {
     integral("worst/integral/region-squares/7681x4321", {7681, 4321}, CUS_8UC1, CUS_32S, true, Rows::NO_PEERS,
              Layout::REGION);
 }
-// What array libraries allocate.
+// Rows without padding, as array libraries allocate them.
 TEST(IntegralWorst, tight) {
     for (const bool squares : {false, true})
         integral(squares ? "worst/integral/tight-squares/7680x4320" : "worst/integral/tight/7680x4320", {7680, 4320},

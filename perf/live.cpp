@@ -22,7 +22,7 @@ const char *nameOf(Spread spread) {
     return spread == Spread::RANDOM ? "random" : "3pct";
 }
 
-// Two frames of which 3 % of the bytes differ, at random positions or in discs.
+// Two frames that differ in 3 % of their bytes, at random positions or in discs.
 struct Frames {
     Frames(Spread spread, bool pinned) {
         for (cusMat &m : frames)
@@ -137,7 +137,8 @@ void messageToFrame(Spread spread) {
     size_t bytes = 0;
     check(cusViewerOutput(viewer, &data, &bytes));
     check(cusPeerInput(peer, data, bytes));
-    // Each message applies to the frame before it, so all are recorded first and replayed in order; only the viewer is timed.
+    // Each message applies to the frame before it, so all are recorded first and replayed in order. Only the viewer is
+    // timed.
     std::vector<std::vector<uint8_t>> messages;
     for (int k = 0; k < 400; ++k) {
         cusSentFrame f;

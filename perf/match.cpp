@@ -43,7 +43,7 @@ struct Case {
     std::string text() const { return frame().text() + "/" + perf::Size{w, h}.text(); }
 };
 
-// A piece of the frame with other noise: a good match, not an exact one.
+// A part of the frame with different noise: a good but inexact match.
 std::vector<uint8_t> templateOf(const Case &c, int channels) {
     return picture(c.h, c.w, channels, 2, (c.cols - c.w) / 3, (c.rows - c.h) / 2);
 }
@@ -55,7 +55,7 @@ cv::Mat header(const cusMat &m) {
 #endif
 
 #ifdef CUSIGHT_HAVE_CUDA
-// The published map's value at the best match is near the exact score: its float table is off by the rounding of large sums.
+// Checks that the published map's value at the best match is near the exact score: its float table rounds large sums.
 void checkPublished(const peers::PublishedMatch &published, const Case &c, cusMatcher *matcher) {
     cusMatch best = {};
     int found = 0;
@@ -75,7 +75,7 @@ void checkPublished(const peers::PublishedMatch &published, const Case &c, cusMa
 #endif
 
 #ifdef CUSIGHT_HAVE_OPENCV_CUDA
-// cv::cuda's map alone, and with each way to find the best match: minMaxLoc waits, and works in the null stream;
+// cv::cuda's map alone, and with each way to find the best match: minMaxLoc waits and works in the null stream;
 // findMinMaxLoc leaves the result on the device.
 void opencvPeers(perf::Row &row, const cusMat &frame, const cusMat &templ, cusMatchMethod method) {
     const auto peer = [&](const std::string &name, auto find) {
@@ -170,7 +170,7 @@ void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatch
     });
 }
 
-// Frames up; the best match, 32 bytes, down.
+// Uploads frames; downloads the best match, 32 bytes.
 void hostToHost(const Case &c) {
     if (!perf::wants(CUS_DEVICE))
         return;

@@ -1,4 +1,4 @@
-// The harness's arithmetic and JSON, separate from the measuring so that tests can check them.
+// The harness's arithmetic and JSON, separate from measuring so that tests can check them.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ inline int batchLength(double target_ms, int calls, double elapsed_ms) {
     return static_cast<int>(std::clamp(std::ceil(target_ms / one), 1.0, most));
 }
 
-// The number of buffer sets to rotate through: before a set is used again, the others have filled the cache twice.
+// The number of buffer sets to rotate through: before a set is used again, the other sets have filled the cache twice.
 inline int rotationFor(size_t cache_bytes, size_t bytes_a_set) {
     constexpr size_t most = 256;
     const size_t others = (2 * cache_bytes + bytes_a_set - 1) / std::max<size_t>(bytes_a_set, 1);

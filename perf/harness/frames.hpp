@@ -108,7 +108,7 @@ class Event {
 // A slot's work may read the upload of the preceding slot.
 class Pipeline {
   public:
-    static constexpr int SLOTS = 4;          // even, so that a slot always gets the same of two frames
+    static constexpr int SLOTS = 4;          // even, so that a slot always gets the same one of two frames
     static constexpr int FRAMES_A_CALL = 32; // the pipeline fills and drains once per call
     using Copies = std::vector<std::pair<const cusMat *, cusMat *>>; // from, to
 
@@ -134,7 +134,7 @@ class Pipeline {
     void run(cusStream stream) {
         for (int k = 0; k < FRAMES_A_CALL; ++k, ++frame_) {
             Slot &slot = turn(frame_);
-            turn(frame_ + 1).worked.before(up_); // the last reader of this slot's previous frame
+            turn(frame_ + 1).worked.before(up_); // the previous frame of this slot is last read there
             for (const auto &copy : slot.up)
                 check(cusMatUpload(copy.first, copy.second, up_));
             slot.uploaded.record(up_);

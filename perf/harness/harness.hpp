@@ -11,14 +11,15 @@
 //       });
 //   }
 //
-// The callable makes one call of the work; i counts calls, so it can rotate through buffers. A returned cusStatus is checked.
-// measure and peer only store it: report() measures the function and its peers in turn (A B A B), so that ratios come from one
-// run; everything the callables refer to must live until then.
+// The callable makes one call of the work; i counts calls, so it can rotate through buffers. A returned cusStatus is
+// checked. measure and peer only store the callables: report() measures the function and its peers in turn (A B A B), so
+// that ratios come from one run. Everything the callables refer to must live until then.
 //
-// A sample is a batch of calls that lasts a few milliseconds, divided by their number: device work is timed between two events
-// in the harness's own stream, host work by the steady clock. One untimed call precedes each batch, so that neither the first launch
-// nor the threads of earlier work count. Rows named sweep/MODULE/SERIES/QUANTITY=NUMBER become plots and take the minimum
-// number of samples; .../COLSxROWS/.../latency become the table of latencies. --help lists the options.
+// A sample is the time of a batch of calls that lasts a few milliseconds, divided by their number: device work is timed
+// between two events in the harness's own stream, host work by the steady clock. One untimed call precedes each batch, so
+// that neither the first launch nor the threads of earlier work count. Rows named sweep/MODULE/SERIES/QUANTITY=NUMBER
+// become plots and take the minimum number of samples; .../COLSxROWS/.../latency become the table of latencies. --help
+// lists the options.
 #pragma once
 
 #include "harness/arithmetic.hpp"
@@ -59,16 +60,16 @@ Timing time(cusSpace space, const Work &work);
 bool haveGpu();
 // Whether rows of this space are requested (--perf_space) and can be measured on this machine.
 bool wants(cusSpace space);
-// True with --list-rows: report() prints the id and measures nothing, so a body need not fill its buffers.
+// True with --list-rows: report() prints the id and measures nothing, so bodies need not fill their buffers.
 bool listing();
 
-// Bandwidth of a copy within one space, read + written, measured once on buffers larger than the caches; on the host with one
-// thread per processor.
+// Bandwidth of a copy within one space, read + written, measured once with buffers larger than the caches; on the host with
+// one thread per processor.
 double copyGbps(cusSpace space);
 // Bandwidth of copies between pinned host memory and the device: up, down, and the sum of both at once.
 const BusGbps &busGbps();
-// The number of buffer sets of this size to rotate through so that the L2 cache (device) or last-level cache (host) holds nothing
-// of the next set.
+// The number of buffer sets of this size to rotate through so that the L2 cache (device) or last-level cache (host) holds
+// nothing of the next set.
 int rotation(cusSpace space, size_t bytes_a_set);
 
 class Row {

@@ -26,18 +26,19 @@ struct Options {
     std::string json;
 };
 extern Options options;
-// The number of buffer sets that rotation() returned for the next measurement, which touches their memory first; 0 afterwards.
+// The number of buffer sets that rotation() returned for the next measurement, which first touches their memory; 0
+// afterwards.
 extern int last_rotation;
 extern const char *const USAGE;
-// False if an argument is unknown or invalid. GoogleTest has removed its own before.
+// Returns false if an argument is unknown or invalid. GoogleTest has already removed its own.
 bool parseOptions(int argc, char **argv);
 
-// Measures several Work objects in turn, one sample each per round, until `enough_ms` are spent. wall: the steady clock times each call to
-// the end of its work.
+// Measures several Work objects in turn, one sample each per round, for `enough_ms`. wall: the steady clock times each call
+// to the end of its work.
 std::vector<Timing> timeInTurn(cusSpace space, bool wall, const std::vector<const Work *> &works,
                                double enough_ms = tuning::ENOUGH_MS);
-// For a profiler: makes one call between cudaProfilerStart and cudaProfilerStop. Earlier calls have created outputs and loaded
-// kernels; buffers are as far from the caches as in a measurement.
+// For a profiler: makes one call between cudaProfilerStart and cudaProfilerStop. Earlier calls have created outputs and
+// loaded kernels; buffers are as cold as in a measurement.
 void profileOnce(const Work &work);
 
 const char *backendName(cusSpace space); // as in ids and result files
@@ -46,12 +47,12 @@ std::string cpuName();
 // The machine's facts as one JSON object, with the copy bandwidths of the spaces that are measured.
 std::string machineFacts();
 
-// The file of --json: one JSON object per line, flushed, so that a crash loses at most the row being measured. The program
-// appends to a file that exists.
+// The file of --json: one JSON object per line, flushed, so that a crash loses at most the row being measured. An existing
+// file is appended to.
 class JsonLines {
   public:
     void open(const std::string &path);
-    void write(const std::string &line); // nothing if no file is open
+    void write(const std::string &line); // does nothing if no file is open
 
   private:
     void expectGood() const;

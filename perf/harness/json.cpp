@@ -1,4 +1,4 @@
-// The file of --json, and the facts about the machine that it begins with.
+// The file of --json, and the facts about the machine at its start.
 #include "harness/internal.hpp"
 
 #include <stdexcept>

@@ -9,7 +9,8 @@
 
 namespace perf {
 
-// Waves and noise, so that neighboring scores are as similar as in a photograph; (x0, y0) is the first pixel of an endless picture.
+// Waves and noise that make neighboring scores as similar as in a photograph. (x0, y0) is the first pixel of an endless
+// picture.
 inline std::vector<uint8_t> picture(int rows, int cols, int channels, unsigned seed, int x0 = 0, int y0 = 0) {
     std::mt19937 random(seed);
     std::vector<uint8_t> bytes;

@@ -1,4 +1,4 @@
-// Rows: what they measure, and how they are reported.
+// Rows: what they measure and how they are reported.
 #include "harness/internal.hpp"
 
 #include <algorithm>

@@ -17,7 +17,7 @@ double msSince(Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// All device work uses one stream, so that peers can keep what belongs to it. It lives as long as the program.
+// All device work uses one stream, so that peers can keep state for it. It lives as long as the program.
 cusStream timingStream() {
     static const cusStream stream = [] {
         cusStream made = nullptr;
@@ -47,7 +47,7 @@ class Stopwatch {
 
     double batchMs() const { return events_ ? tuning::DEVICE_BATCH_MS : tuning::HOST_BATCH_MS; }
 
-    // Milliseconds of `calls` calls. `i` counts over the life of the work.
+    // Milliseconds that `calls` calls take. `i` counts over the life of the work.
     double run(const Work &work, int calls, bool untimed_first, int &i) {
         if (untimed_first)
             work(stream_, i++);
@@ -58,7 +58,7 @@ class Stopwatch {
             check(cusStreamEventRecord(stop_, stream_));
             float ms = 0;
             check(cusStreamEventElapsed(start_, stop_, &ms));
-            check(cusStreamSynchronize(stream_)); // reports the errors of the queued work
+            check(cusStreamSynchronize(stream_)); // reports errors of the queued work
             return ms;
         }
         if (device_)

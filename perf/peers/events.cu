@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned EACH = 8;
 
-// Eight events a thread, which belong to one stack because its length is a multiple of eight.
+// Eight events a thread, all of one stack, whose length is a multiple of eight.
 __global__ void count(const uint16_t *x, const uint16_t *y, const uint8_t *p, size_t n, unsigned length, unsigned rows,
                       unsigned cols, uint32_t *counters) {
     const size_t first = (blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x) * EACH;

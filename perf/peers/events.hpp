@@ -1,4 +1,4 @@
-// The published algorithm of the event histogram, and the sort on which the alternative is based.
+// The published algorithm of the event histogram, and the sort that the alternative starts with.
 #pragma once
 
 #include "cusight/core.h"
@@ -25,8 +25,9 @@ inline void serialHistogram(const uint16_t *x, const uint16_t *y, const uint8_t 
 }
 
 #ifdef CUSIGHT_HAVE_CUDA
-// All stacks in one launch: 32-bit counters of every stack in device memory (counters: as many as frames has bytes), atomics,
-// eight events a thread; then one pass that narrows them to bytes. Arrays from 16-byte boundaries; length a multiple of 8.
+// All stacks in one launch: atomics add eight events a thread to 32-bit counters of every stack in device memory (counters:
+// as many as frames has bytes); a second pass narrows them to bytes. Arrays start at 16-byte boundaries; length is a
+// multiple of 8.
 void atomicHistogram(const uint16_t *x, const uint16_t *y, const uint8_t *p, size_t stacks, size_t length, int rows,
                      int cols, uint32_t *counters, uint8_t *frames, cusStream stream);
 

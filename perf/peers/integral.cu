@@ -13,7 +13,7 @@ __device__ int warpInclusiveScan(int v, int lane) {
     return v;
 }
 
-// Four values from `src`: in one load where it is aligned and they are inside.
+// Loads four values from `src`: at once if it is aligned and all are inside.
 __device__ int4 load(const unsigned char *src, int x, int cols) {
     if (x + EACH <= cols && reinterpret_cast<size_t>(src) % 4 == 0) {
         const uchar4 v = *reinterpret_cast<const uchar4 *>(src + x);

@@ -19,14 +19,14 @@ void check(cufftResult result) {
         throw std::runtime_error("cuFFT error " + std::to_string(result));
 }
 
-// Into the corner of a zeroed plane; what lies outside the image is never written.
+// Writes to the corner of a zeroed plane; the rest of the plane is never written.
 __global__ void toFloat(const unsigned char *src, size_t step, int rows, int cols, float *dst, int dst_cols) {
     const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     if (x < cols && y < rows)
         dst[static_cast<size_t>(y) * dst_cols + x] = src[y * step + x];
 }
 
-// b holds the template's spectrum, conjugated and scaled when it was prepared.
+// b: the template's spectrum, conjugated and scaled when it was prepared.
 __global__ void multiply(cufftComplex *a, const cufftComplex *b, size_t n) {
     const size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x;
     if (i < n) {

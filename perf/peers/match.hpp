@@ -10,9 +10,9 @@ namespace peers {
 // The next even size whose only prime factors are 2, 3, 5 and 7.
 int goodFftSize(int n);
 
-// In the best form that was published: everything that can be is made once (memory, plans, the template's spectrum and sum of
-// squares). A frame is padded by the template to a size that cuFFT likes, transformed, multiplied and transformed back;
-// block-wise prefix sums of the squared rows, transpose, again, transpose back; one kernel for the scores. No best match.
+// The best published form. Whatever can be is made once: memory, plans, the template's spectrum and sum of squares. A frame
+// is padded by the template to a size that cuFFT likes, transformed, multiplied and transformed back. Squared rows get
+// block-wise prefix sums and are transposed, twice. One kernel computes the scores. No best match.
 class PublishedMatch {
   public:
     PublishedMatch(int rows, int cols, const cusMat &templ);

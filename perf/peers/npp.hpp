@@ -1,4 +1,4 @@
-// Shared by all NPP peers: the stream context of the current device, and error checks.
+// Shared by all NPP peers: the stream context of the current device, error checks.
 #pragma once
 
 #ifdef CUSIGHT_HAVE_NPP

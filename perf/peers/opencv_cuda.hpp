@@ -1,5 +1,5 @@
-// Shared by all peers from cv::cuda, used as fast as OpenCV allows: in the stream that is timed, not the null stream, with its
-// buffer pool on, so that temporaries are not allocated at every call.
+// Shared by all cv::cuda peers. Used as fast as OpenCV allows: in the timed stream, not the null stream, with the buffer
+// pool on, so that calls do not allocate temporaries.
 #pragma once
 
 #ifdef CUSIGHT_HAVE_OPENCV_CUDA
@@ -14,7 +14,7 @@
 
 namespace peers {
 
-// OpenCV's object for the harness's stream, which is the same for all rows. Never destroyed: it would wait for the stream.
+// OpenCV's object for the harness's stream, shared by all rows. Never destroyed: that would wait for the stream.
 inline cv::cuda::Stream &opencvStream(cusStream stream) {
     struct Wrapped {
         cusStream from;

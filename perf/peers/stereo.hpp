@@ -1,5 +1,5 @@
-// The published method of the stereo contour map: every stage over whole images, one agreement image per shift, window sums in two
-// steps (along the rows, then down the columns, both running), memory allocated once; a torus, as published.
+// The published method of the stereo contour map: every stage over whole images, one agreement image per shift, running
+// window sums in two steps (along the rows, then down the columns), memory allocated once; a torus, as published.
 #pragma once
 
 #include <algorithm>

@@ -11,7 +11,7 @@ namespace scale {
 
 namespace {
 
-constexpr size_t BLOCK = 1 << 20; // events encoded at once; each block can be decoded on its own
+constexpr size_t BLOCK = 1 << 20; // events encoded at once; each block can be decoded independently
 
 uint64_t mixed(uint64_t i) {
     i = (i + 1) * 0x9E3779B97F4A7C15u;

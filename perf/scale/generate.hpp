@@ -1,5 +1,5 @@
-// Recordings of any length: three quarters of the events lie on moving edges, the rest anywhere. Event number i is a function of i,
-// so all processors make them at once.
+// Recordings of any length. Three quarters of the events lie on moving edges, the rest anywhere. Event number i depends
+// only on i, so all processors make events at once.
 #pragma once
 
 #include <cstdint>

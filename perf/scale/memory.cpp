@@ -52,8 +52,8 @@ int nodeOf(int device) {
     return node;
 }
 
-// Binds the calling thread, and so the memory that it allocates, to the node. Returns the node, or -1 if it is unknown or the
-// process may use none of its processors.
+// Binds the calling thread, and so the memory that it allocates, to the node. Returns the node, or -1 if it is unknown or
+// none of its processors may be used.
 int stayOn(int node) {
     cpu_set_t allowed, wanted;
     CPU_ZERO(&wanted);
@@ -146,7 +146,7 @@ class Lane {
                                      std::to_string(total / WINDOW));
     }
 
-    // Whether the first frame equals the one that the CPU makes from these events.
+    // Whether the first frame equals the CPU's for these events.
     bool isRight() {
         const uint32_t made = first_frame_;
         cusEventStacker *stacker = nullptr;
@@ -201,14 +201,14 @@ class Lane {
 
 struct Sample {
     std::vector<int> devices;
-    uint64_t events;             // of all devices, in a pass
+    uint64_t events;             // in one pass, over all devices
     std::vector<double> seconds; // of each pass
 };
 
 // One thread per device, which lives as long as its lane; a measurement uses some of them.
 class Bench {
   public:
-    // The first measurement throws the errors.
+    // The first measurement throws errors.
     Bench(const MemoryOptions &o, int devices)
         : nodes(static_cast<size_t>(devices), -1), o_(o), barrier_(devices + 1),
           // Whole pieces, so that no frame mixes the end and the start of a share.
@@ -226,8 +226,8 @@ class Bench {
     Bench(const Bench &) = delete;
     Bench &operator=(const Bench &) = delete;
 
-    // Makes passes on each set of devices in turn, so that other load on the host affects all sets alike. The first pass of a
-    // set does not count, since it wakes its devices up.
+    // Makes passes on each set of devices in turn, so that other load on the host affects all sets alike. The first pass of
+    // a set wakes its devices up and does not count.
     std::vector<Sample> measure(const std::vector<std::vector<int>> &sets) {
         std::vector<Sample> samples;
         for (const auto &devices : sets)

@@ -165,7 +165,7 @@ def measure_overhead(report: Report, loops: ctypes.CDLL, lib: Any, rounds: int =
         for key, work in works.items():
             mine[key] = min(mine[key], queued(lib, work, calls))
     for (name, kind), seconds in mine.items():
-        # A new output is the framework's to allocate: its cost is the framework's, and has no limit of ours.
+        # The framework allocates new outputs: that cost is its own and has no limit here.
         make = alone(lib, name, rows, cols, rounds, calls) if kind == "new output" else 0.0
         more = {"c_us": round(native[name] * 1e6, 3), "python_us": round(seconds * 1e6, 3), "allocation_us": round(make * 1e6, 3)}
         report.add(f"call overhead, {lib.name}, {name}, {kind}", (seconds - native[name] - make) * 1e6, "us", 5, **more)

@@ -43,7 +43,7 @@ from ._stereo import (
 
 __version__ = _version()
 
-# A forked process (a DataLoader's worker) computes on one core: GNU's OpenMP does not survive a fork otherwise.
+# A forked process (a DataLoader's worker) computes on one core, since GNU's OpenMP does not survive a fork otherwise.
 os.register_at_fork(after_in_child=_core.after_fork)
 
 __all__ = [

@@ -58,7 +58,7 @@ class Windowing:
 Windows = Union[int, str, Windowing]
 
 
-_recent_windows: dict[Any, tuple[int, int, int, int]] = {}  # numbers of what was given before: for calls that take microseconds
+_recent_windows: dict[Any, tuple[int, int, int, int]] = {}  # of recent arguments, for calls that take microseconds
 _recent_kinds: dict[Any, Any] = {}
 _RECENT = 64
 

@@ -1,11 +1,11 @@
-// Arrays of any framework as matrices of the library: what is accepted, where it lies, which stream orders it, and new arrays in the
-// framework of the first argument. Everything here needs the GIL, except the body of Call::run.
+// Arrays of any framework as matrices of the library: what is accepted, its memory, the stream that orders it, and new
+// arrays in the framework of the first argument. Everything here needs the GIL, except the body of Call::run.
 #pragma once
 
 #include "cusight/cusight.h"
 
 #include <nanobind/nanobind.h>
-// Here, so that every file converts these types alike.
+// Included here so that every file converts these types alike.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -51,14 +51,14 @@ enum class Framework { Unknown, NumPy, Torch, CuPy, Other };
 
 struct Device {
     cusSpace space = CUS_HOST;
-    int index = -1; // of a GPU; -1: not stated, the current one
+    int index = -1; // of a GPU; -1: not given, so the current one
 };
 
 // "cpu", "cuda", "cuda:1"; raises ValueError for anything else.
 Device parseDevice(const char *function, const char *text);
 nb::object deviceName(const Device &device);
 
-// The extents of an array or its strides, without memory of their own: a call has two for each of its arrays.
+// The extents of an array or its strides, in place: each array of a call needs two.
 class Shape {
   public:
     static constexpr size_t MOST = 8;
@@ -94,7 +94,7 @@ class Array {
     Array &operator=(const Array &) = delete;
     ~Array();
 
-    // A matrix: 2-D, or 3-D with 1 to 512 channels last. Rows may be padded. Raises ValueError if it is not one.
+    // A matrix: 2-D, or 3-D with 1 to 512 channels last. Rows may be padded. Raises ValueError for other arrays.
     cusMat matrix() const;
     // A stack of images (images, rows, columns, channels) without gaps, as one matrix of images * rows rows.
     cusMat stack() const;
@@ -133,7 +133,7 @@ class Array {
     bool versioned = false;
 };
 
-// One call of the library: the first array decides device, framework and stream; every other one must be on the same device.
+// One call of the library. The first array decides device, framework and stream; all others must be on the same device.
 class Call {
   public:
     explicit Call(const char *function, nb::handle stream = nb::none()) : function_(function), given_(stream) {}
@@ -145,7 +145,7 @@ class Call {
     void expect(const Device &device, const char *why);
 
     Array in(nb::handle object, const char *argument) { return import(object, argument, false); }
-    // `given`, checked to be writable with this shape and type, or if it is None a new array like the first one.
+    // Returns `given`, checked to be writable with this shape and type; for None, a new array like the first one.
     Array out(nb::handle given, const char *argument, const Shape &shape, int dtype);
 
     // Runs `work`, which returns a cusStatus, without the GIL, on the device of the arrays.
@@ -164,7 +164,7 @@ class Call {
     Framework framework() const { return framework_; }
     cusStream stream() const { return stream_; }
     const char *function() const { return function_; }
-    // Without an array: an output in the framework that is named ("numpy", "torch", "cupy").
+    // For calls without an array: outputs use the named framework ("numpy", "torch", "cupy").
     void assume(const Device &device, Framework framework);
 
   private:
@@ -177,13 +177,13 @@ class Call {
     nb::handle given_;
     Device device_;
     bool known_ = false, started_ = false, other_stream_ = false;
-    const char *first_ = nullptr; // what decided the device, for messages
+    const char *first_ = nullptr; // the argument that decided the device, for messages
     Framework framework_ = Framework::Unknown;
     cusStream stream_ = nullptr;
     int restore_ = -1;
 };
 
-// A new array of a framework on a device. Device memory of a framework that is not known comes from the library, as an object with
+// A new array of a framework on a device. For unknown frameworks the library allocates device memory, as an object with
 // __cuda_array_interface__.
 nb::object newArray(const Shape &shape, int dtype, Framework framework, const Device &device, cusStream stream);
 
@@ -194,7 +194,7 @@ nb::object viewArray(const cusMat &mat, const Shape &shape, const nb::object &ow
 // The shape of a matrix: (rows, cols) or (rows, cols, channels).
 Shape imageShape(const cusMat &mat);
 
-// The framework that new arrays on a device get: the one that is named, else NumPy on the host and what the user imported on the GPU.
+// The framework of new arrays on a device: the named one, else NumPy on the host and what the user imported on the GPU.
 Framework frameworkFor(const char *device, nb::handle name);
 
 // cusight._frameworks, which does in Python what need not be fast.

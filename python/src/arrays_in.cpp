@@ -1,4 +1,4 @@
-// What an argument may be: the buffer protocol, PyTorch, CuPy, DLPack, __cuda_array_interface__.
+// Accepted arguments: the buffer protocol, PyTorch, CuPy, DLPack, __cuda_array_interface__.
 #include "arrays.hpp"
 #include "dlpack.hpp"
 #include "frameworks.hpp"
@@ -154,7 +154,7 @@ void Array::readStrides(const nb::object &tuple, int64_t scale) {
     readTuple(tuple, scale, strides);
 }
 
-// str(object). nb::str(object.attr(...)) would take the attribute for a string as it is.
+// str(object). nb::str(object.attr(...)) would treat the attribute itself as a string.
 static std::string asText(const nb::object &object) {
     const nb::object text = nb::steal(PyObject_Str(object.ptr()));
     if (!text.is_valid())
@@ -162,7 +162,8 @@ static std::string asText(const nb::object &object) {
     return nb::cast<std::string>(text);
 }
 
-// By the functions of the array's type. False if it has none or they do not tell all: then the attributes do, and what is wrong.
+// Uses the functions of the array's type. Returns false if there are none or they do not tell all; the attributes then give
+// the rest and the error.
 bool Array::fromExchange(const dlpack::Exchange *exchange, bool writable) {
     if (!exchange)
         return false;
@@ -208,7 +209,7 @@ void Array::fromTorch(bool writable) {
     try {
         readStrides(nb::object(object.attr(names.stride)()), static_cast<int64_t>(dtypeSize(dtype)));
         data = reinterpret_cast<void *>(nb::cast<uintptr_t>(object.attr(names.data_ptr)()));
-    } catch (nb::python_error &) { // a sparse tensor, say
+    } catch (nb::python_error &) { // for example, a sparse tensor
         fail(CUS_ERROR_TYPE, "%s: %s has layout %s, expected torch.strided", function, argument,
              asText(object.attr("layout")).c_str());
     }
@@ -237,7 +238,7 @@ void Array::fromCupy() {
 
 // ---- DLPack and __cuda_array_interface__ -------------------------------------------------------------------------------
 
-// False if its elements have a type that is unknown here.
+// Returns false if the element type is unknown here.
 bool Array::fromTensor(const dlpack::Tensor &tensor) {
     const char kind = tensor.code == dlpack::INT     ? 'i'
                       : tensor.code == dlpack::UINT  ? 'u'
@@ -266,7 +267,7 @@ void Array::fromDlpack(void *stream) {
     arguments["max_version"] = nb::make_tuple(1, 0);
     const nb::object method = object.attr("__dlpack__");
     capsule = nb::steal(PyObject_Call(method.ptr(), nb::tuple().ptr(), arguments.ptr()));
-    if (!capsule.is_valid() && PyErr_ExceptionMatches(PyExc_TypeError)) { // a producer of the first DLPack
+    if (!capsule.is_valid() && PyErr_ExceptionMatches(PyExc_TypeError)) { // a producer of the first DLPack version
         PyErr_Clear();
         nb::del(arguments["max_version"]);
         capsule = nb::steal(PyObject_Call(method.ptr(), nb::tuple().ptr(), arguments.ptr()));
@@ -319,7 +320,7 @@ void Array::fromInterface(const nb::object &interface, cusStream stream) {
     framework = Framework::Other;
     if (!fields.contains("stream") || nb::object(fields["stream"]).is_none())
         return;
-    // 1 is the legacy default stream, 2 the one of the thread; CUDA knows both by these numbers.
+    // 1 is the legacy default stream, 2 the per-thread one; CUDA knows both by these numbers.
     const auto producer = reinterpret_cast<cusStream>(nb::cast<uintptr_t>(fields["stream"]));
     if (producer == stream || (!stream && producer == reinterpret_cast<cusStream>(uintptr_t{1})))
         return;
@@ -332,7 +333,7 @@ void Array::fromInterface(const nb::object &interface, cusStream stream) {
     check(status);
 }
 
-// ---- Which of them ------------------------------------------------------------------------------------------------------
+// ---- Choosing one of them -----------------------------------------------------------------------------------------------
 
 Array Call::import(nb::handle object, const char *argument, bool writable) {
     Array array;

@@ -39,7 +39,7 @@ bool Frameworks::is(nb::handle object, nb::object &type, const char *module, con
     if (!type.is_valid()) {
         PyObject *modules = PyImport_GetModuleDict();
         PyObject *imported = PyDict_GetItemString(modules, module);
-        if (!imported || !nb::hasattr(imported, name)) // absent, or in the middle of its import
+        if (!imported || !nb::hasattr(imported, name)) // absent, or being imported
             return false;
         type = nb::getattr(imported, name);
     }
@@ -47,7 +47,7 @@ bool Frameworks::is(nb::handle object, nb::object &type, const char *module, con
                             reinterpret_cast<PyTypeObject *>(type.ptr()));
 }
 
-// The table of a type, if its version is one that is known here and it has what is used here.
+// A type's table, if its version is known here and it has all that is used here.
 static const dlpack::Exchange *exchangeOf(nb::handle type) {
     const nb::object capsule = nb::steal(PyObject_GetAttrString(type.ptr(), dlpack::EXCHANGE_ATTRIBUTE));
     if (!capsule.is_valid())
@@ -77,7 +77,7 @@ ArrayType Frameworks::typeOf(nb::handle object) {
     else if (is(object, cupy_array_, "cupy", "ndarray"))
         what = {Framework::CuPy, exchangeOf(type)};
     else
-        return what; // not kept: its framework may be in the middle of its import
+        return what; // not kept: its framework may be being imported
     types_[next_type_++ % std::size(types_)] = {nb::borrow(type), what};
     return what;
 }
@@ -223,7 +223,7 @@ void Call::adopt(const Array &array, const char *argument, const dlpack::Exchang
     start(exchange);
 }
 
-// A GPU that was there once stays.
+// A GPU that was found once stays.
 static bool haveGpu() {
     static bool have = false;
     int gpus = 0;
@@ -231,8 +231,8 @@ static bool haveGpu() {
     return have;
 }
 
-// The device becomes the thread's current one until the call ends, and the stream is looked up: what `stream` says, else the
-// framework's current stream, else the legacy default stream.
+// Makes the device the thread's current one until the call ends, and looks up the stream: `stream`, else the framework's
+// current stream, else the legacy default stream.
 void Call::start(const dlpack::Exchange *exchange) {
     if (started_ || device_.space == CUS_HOST)
         return;
@@ -243,7 +243,7 @@ void Call::start(const dlpack::Exchange *exchange) {
         restore_ = current;
     }
     cusStream framework_stream = nullptr;
-    if (haveGpu()) // else the library's own error follows
+    if (haveGpu()) // otherwise the library's own error follows
         framework_stream = Frameworks::get().stream(framework_, exchange, device_.index >= 0 ? device_.index : 0);
     stream_ = framework_stream;
     if (!given_.is_none()) {
@@ -252,8 +252,8 @@ void Call::start(const dlpack::Exchange *exchange) {
     }
 }
 
-// The caller asked for a stream that is not the framework's current one: it waits for what the framework has queued, and the
-// framework learns that the array is in use there.
+// The caller asked for another stream than the framework's current one. It waits for what the framework has queued, and the
+// framework learns that it uses the array.
 void Call::orderAfterProducer(Array &array) const {
     frameworks().attr(array.framework == Framework::Torch ? "torch_other_stream" : "cupy_other_stream")(
         array.object, reinterpret_cast<uintptr_t>(stream_));

@@ -1,4 +1,4 @@
-// The module, and what is known about devices.
+// The module, and facts about devices.
 #include "modules.hpp"
 
 #ifdef _OPENMP
@@ -37,7 +37,7 @@ void addCore(nb::module_ &module) {
     module.def("built_with", [] { return BUILT_WITH; });
     module.def("cuda_built_for", [] { return CUDA_BUILT_FOR; });
     module.def("host_fft", [] { return cusMatcherHostFft(); });
-    // GNU's OpenMP hangs in a forked process whose parent has used it, unless it stays with one thread.
+    // GNU's OpenMP hangs in a forked process whose parent has used it, unless the process keeps to one thread.
     module.def("after_fork", [] {
         forgetIdle();
 #ifdef _OPENMP

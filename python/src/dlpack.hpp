@@ -32,8 +32,8 @@ struct ManagedVersioned {
     Tensor tensor;
 };
 
-// What a type of arrays does for callers in C (version 1.3): its attribute __dlpack_c_exchange_api__ is a capsule of this name with a
-// table of functions, which stays for the life of the process. They return 0, or -1 and raise in Python, and need the GIL.
+// C functions of a type of arrays (version 1.3): its attribute __dlpack_c_exchange_api__ is a capsule of this name with a
+// table of functions, which lives as long as the process. They return 0, or -1 and raise in Python, and need the GIL.
 constexpr char EXCHANGE_ATTRIBUTE[] = "__dlpack_c_exchange_api__";
 constexpr char EXCHANGE_CAPSULE[] = "dlpack_exchange_api";
 

@@ -11,7 +11,7 @@
 
 namespace cuspy {
 
-// Ctrl-C is seen between pieces of so many events.
+// Ctrl-C is checked after pieces of this many events.
 static constexpr size_t PIECE = size_t{1} << 20;
 
 static void checkSignals() {
@@ -66,7 +66,8 @@ static nb::tuple counts(Reader &self) {
                           c.untimed, c.bad_words);
 }
 
-// Up to `capacity` events as (x, y, p, t, count). If the recording is damaged, what comes before is returned; the next call raises.
+// Reads up to `capacity` events as (x, y, p, t, count). If the recording is damaged, returns the events before the damage;
+// the next call raises.
 static nb::tuple read(Reader &self, size_t capacity) {
     const Use<cusEventReader> reader(self.handle);
     Call call("Recording.read");
@@ -93,7 +94,7 @@ static nb::tuple read(Reader &self, size_t capacity) {
     return nb::make_tuple(x.object, y.object, p.object, t.object, total);
 }
 
-// Formats without an index are decoded up to the place: in steps, after each of which Ctrl-C is seen.
+// Formats without an index are decoded up to the place, in steps; Ctrl-C is checked after each.
 static void seekIndex(Reader &self, int64_t index) {
     const Use<cusEventReader> reader(self.handle);
     Call call("Recording.seek_index");

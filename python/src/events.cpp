@@ -9,7 +9,7 @@
 
 namespace cuspy {
 
-// On the host a call is cut into pieces of so many events, between which Ctrl-C is seen.
+// On the host a call is cut into pieces of this many events; Ctrl-C is checked between them.
 static constexpr uint64_t PIECE = uint64_t{4} << 20;
 
 EventsIn eventsIn(Call &call, nb::handle x, nb::handle y, nb::handle p, nb::handle t) {
@@ -80,7 +80,7 @@ static Windows listWindows(Call &call, const cusEventArrays &events, const cusWi
         });
         return fits;
     };
-    // By duration on the GPU each call waits for the stream, so the first one has room for most lists.
+    // By duration on the GPU, each call waits for the stream, so the first one has room for most lists.
     cusEventWindow most[512];
     if (list(most, std::size(most)))
         return Windows(most, most + count);
@@ -151,7 +151,7 @@ static nb::bytearray eventWindows(nb::handle times, size_t count, const nb::tupl
     Call call("event_windows", stream);
     cusEventArrays events = {};
     events.count = count;
-    // A window by count does not read the events; these stand for arrays that are not NULL.
+    // Windows by count do not read events; these stand for arrays that are not NULL.
     static const uint16_t no_place = 0;
     static const uint8_t no_polarity = 0;
     events.x = events.y = &no_place;
@@ -213,8 +213,8 @@ static nb::list runStacker(Stacker &self, nb::handle x, nb::handle y, nb::handle
     return stack(call, stacker, self.rows, self.cols, self.types, in, windowsOf(call, in.events, windows), outs);
 }
 
-// The stackers of recent calls of stack_events, so that repeated calls allocate nothing. A call takes one out and puts it back:
-// threads never share one. Guarded by the GIL; lives as long as the process.
+// The stackers of recent calls of stack_events, so that repeated calls allocate nothing. A call takes one out and puts it
+// back, so threads never share one. Guarded by the GIL; lives as long as the process.
 struct Idle {
     int rows, cols;
     Device device;

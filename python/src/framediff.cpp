@@ -33,7 +33,7 @@ static SparseDiff *createDiff(int rows, int cols, int channels, uint32_t capacit
     return makeDiff(call, rows, cols, channels, capacity, mask);
 }
 
-// A difference that came from elsewhere.
+// Makes a difference from its parts.
 static SparseDiff *fromArrays(int rows, int cols, int channels, nb::handle positions_object, nb::handle values_object,
                               nb::handle stream) {
     Call call("SparseDiff.from_arrays", stream);
@@ -121,7 +121,7 @@ static Decoder *createDecoder(int rows, int cols, int channels, const char *devi
     return new Decoder{{"DiffDecoder", decoder, cusDiffDecoderDestroy}, call.device(), call.framework()};
 }
 
-// ref or frame = `frame`, or black if it is None.
+// Resets the reference or frame to `frame`; None: to black.
 template<class Object, class Reset>
 static void reset(Object &self, const char *name, Reset reset_call, nb::handle frame, nb::handle stream) {
     const Use<std::remove_pointer_t<decltype(self.handle.get())>> object(self.handle);

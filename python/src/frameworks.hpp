@@ -1,4 +1,4 @@
-// The frameworks that the user has imported; none is imported here.
+// The frameworks that the user has imported. None is imported here.
 #pragma once
 
 #include "arrays.hpp"
@@ -19,7 +19,7 @@ struct Names {
     Names();
 };
 
-// What the type of an array says about it.
+// What an array's type says about it.
 struct ArrayType {
     Framework framework = Framework::Unknown;   // other than NumPy, PyTorch and CuPy
     const dlpack::Exchange *exchange = nullptr; // PyTorch from 2.10 on
@@ -32,9 +32,9 @@ class Frameworks {
     ArrayType typeOf(nb::handle object);
     int torchDtype(PyObject *dtype);
     const nb::object &numpyDtype(int dtype);
-    int numpyDtypeOf(nb::handle dtype); // UNKNOWN for rarer objects of the same types, too
+    int numpyDtypeOf(nb::handle dtype); // UNKNOWN also for rarer objects of the same types
     nb::object numpyEmpty(const Shape &shape, const nb::object &dtype);
-    // The framework's current stream; null for others than PyTorch and CuPy.
+    // The framework's current stream; null except for PyTorch and CuPy.
     cusStream stream(Framework framework, const dlpack::Exchange *exchange, int device);
     // A new array of PyTorch or CuPy; device -1 is the CPU.
     nb::object empty(Framework framework, const Shape &shape, int dtype, int device);

@@ -19,7 +19,7 @@ class Handle {
             return;
         if (busy_.test_and_set())
             inUse();
-        const std::shared_ptr<T> last = std::move(object_); // the object ends here, or with the last array that views it
+        const std::shared_ptr<T> last = std::move(object_); // the object dies here, or with the last array that views it
         object_.reset();
         busy_.clear();
     }

@@ -18,7 +18,7 @@ static Integrator *create(int rows, int cols, const char *device_name) {
     return new Integrator{{"Integrator", integrator, cusIntegratorDestroy}, device};
 }
 
-// (sum, squared sum); the second is None unless it was asked for.
+// Returns (sum, squared sum); the second is None unless requested.
 static nb::tuple compute(Call &call, cusIntegrator *integrator, nb::handle src_object, bool wide, bool sum_wanted,
                          nb::handle sum_out, bool squares_wanted, nb::handle squares_out) {
     const Array src = call.in(src_object, "src");

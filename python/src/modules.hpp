@@ -5,7 +5,8 @@
 
 namespace cuspy {
 
-// In a forked process: the parent's workspaces have its number of threads. Their memory is not freed.
+// For a forked process: drops the parent's workspaces, which have the parent's number of threads. Their memory is not
+// freed.
 void forgetIdle();
 
 void addCore(nb::module_ &module);

@@ -8,7 +8,7 @@
 namespace cuspy {
 
 struct Pipeline {
-    // What the sink needs. It is called on the thread of push and flush, which does not hold the GIL.
+    // State of the sink, which is called on the thread of push and flush, without the GIL.
     struct State {
         nb::object sink;
         Framework framework = Framework::NumPy;
@@ -16,7 +16,7 @@ struct Pipeline {
         int rows = 0, cols = 0;
         std::exception_ptr error;
     };
-    std::unique_ptr<State> state; // before the handle: the pipeline ends first
+    std::unique_ptr<State> state; // before the handle, so that the pipeline dies first
     Handle<cusEventPipeline> handle;
     Device compute;
 };
@@ -97,7 +97,7 @@ static Pipeline *create(int rows, int cols, const nb::list &list, nb::object sin
     return new Pipeline{std::move(state), {"EventPipeline", pipeline, cusEventPipelineDestroy}, call.device()};
 }
 
-// Runs `work`; an exception of the sink goes on as it was.
+// Runs `work`; an exception of the sink is passed on unchanged.
 template<class Work>
 static void runWithSink(Pipeline &self, Call &call, Work &&work) {
     self.state->error = nullptr;
@@ -113,7 +113,7 @@ static void runWithSink(Pipeline &self, Call &call, Work &&work) {
 }
 
 static void push(Pipeline &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t) {
-    constexpr size_t PIECE = size_t{4} << 20; // Ctrl-C is seen between pieces
+    constexpr size_t PIECE = size_t{4} << 20; // Ctrl-C is checked between pieces
     const Use<cusEventPipeline> pipeline(self.handle);
     Call host("EventPipeline.push");
     host.expect({CUS_HOST, -1}, "the pipeline, which takes events in host memory");
@@ -150,7 +150,7 @@ static nb::tuple counts(Pipeline &self) {
     return nb::make_tuple(counts.events, counts.windows, counts.skipped);
 }
 
-// The sink may refer back to the object: let Python's collector see it.
+// The sink may refer back to the object, so Python's collector must see it.
 static int traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(self));
     if (nb::inst_ready(self)) {
