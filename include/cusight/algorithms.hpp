@@ -1,8 +1,9 @@
 // cusight/algorithms.hpp: the objects of integral.h, match.h, framediff.h and stereo.h as C++ classes.
 //
-// Each class owns one object of the C interface, whose header says everything about shapes, types, cost and errors; a failed call
-// throws cusight::Error. Objects can be moved, not copied. Matrices are cusMat, cusight::Matrix, and with opencv.hpp cv::Mat and
-// cv::cuda::GpuMat; outputs are created. Streams are cudaStream_t, cusight::Stream, and with opencv.hpp cv::cuda::Stream.
+// Each class owns one object of the C interface, whose header documents shapes, types, cost and errors; a failed call
+// throws cusight::Error. Objects can be moved, not copied. Matrices are cusMat, cusight::Matrix, and with opencv.hpp
+// cv::Mat and cv::cuda::GpuMat; outputs are created. Streams are cudaStream_t, cusight::Stream, and with opencv.hpp
+// cv::cuda::Stream.
 #ifndef CUSIGHT_ALGORITHMS_HPP
 #define CUSIGHT_ALGORITHMS_HPP
 
@@ -116,7 +117,7 @@ class Matcher {
         check(cusMatcherResults(get(), &view));
         return view;
     }
-    // What cusMatcherAlgorithm says.
+    // See cusMatcherAlgorithm.
     cusMatchAlgorithm algorithm() const noexcept { return cusMatcherAlgorithm(get()); }
     // The object of the C interface.
     cusMatcher *get() const noexcept { return handle_.get(); }

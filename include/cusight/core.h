@@ -71,7 +71,7 @@ CUS_API const char *cusStatusName(cusStatus status);
 /* The message of the calling thread's last failed call, or "" before any failure. Valid until its next failure. */
 CUS_API const char *cusLastError(void);
 
-/* "0.2.0": of the library that runs, where CUSIGHT_VERSION_... are those of the headers. */
+/* The version of the library that runs, "0.2.0". CUSIGHT_VERSION_... are those of the headers. */
 CUS_API const char *cusVersion(void);
 
 /* What this build contains, one line each: "cusight 0.2.0", then "  NAME: VALUE" for HDF5, Blosc, zstd, CUDA, OpenMP,
@@ -118,7 +118,7 @@ CUS_API cusStatus cusStreamSynchronize(cusStream stream);
 /* Work queued in `stream` from now on waits for `event` as last recorded. */
 CUS_API cusStatus cusStreamWaitEvent(cusStream stream, cusStreamEvent event);
 
-/* Creates an event that also takes the time. Errors: NULL, NO_CUDA, CUDA. */
+/* Creates an event that also records the time. Errors: NULL, NO_CUDA, CUDA. */
 CUS_API cusStatus cusStreamEventCreate(cusStreamEvent *event);
 /* NULL is ignored. */
 CUS_API void cusStreamEventDestroy(cusStreamEvent event);
@@ -191,7 +191,7 @@ CUS_API cusStatus cusMatCreate(cusMat *mat, int rows, int cols, int type, cusSpa
 CUS_API cusStatus cusMatCreatePinned(cusMat *mat, int rows, int cols, int type);
 
 /* Frees what the matrix owns and makes it empty. Safe on NULL, empty and released matrices. Device memory: synchronizes
- * with the device, as cudaFree does. */
+ * with the device, like cudaFree. */
 CUS_API void cusMatRelease(cusMat *mat);
 
 /* Makes `mat` a view of memory that it does not own. step 0 means rows without padding. data and step must be multiples
@@ -217,26 +217,26 @@ CUS_API cusStatus cusMatSetZero(cusMat *mat, cusStream stream);
 
 /* ---- Device memory ---------------------------------------------------------------------------------------------------- */
 
-/* Where device memory comes from instead of CUDA: RMM's or PyTorch's pool, for example (docs/guide.md shows both).
- * The functions are called from any thread, several at a time; they must not throw, nor call this library. */
+/* Replaces CUDA as the source of device memory: by RMM's or PyTorch's pool, for example (docs/guide.md shows both). The
+ * functions are called from any thread, several at a time. They must not throw or call this library. */
 typedef struct cusDeviceAllocator {
-    /* `bytes` (at least 1) of memory of `device`, the calling thread's current device, at a multiple of 256 bytes, for work
-     * queued in `stream` from now on. NULL if there is none: the call that needs it fails with NO_MEMORY. */
+    /* Returns `bytes` (at least 1) of memory of `device`, the calling thread's current device, aligned to 256 bytes, for
+     * work queued in `stream` from now on. NULL if there is none: the call that needs it fails with NO_MEMORY. */
     void *(*allocate)(size_t bytes, int device, cusStream stream, void *user);
-    /* Takes back what `allocate` returned for these bytes and this device. Work queued in `stream` before may still use it;
-     * nothing else does. */
+    /* Takes back what `allocate` returned for these bytes and this device. Work queued earlier in `stream` may still use
+     * it; nothing else does. */
     void (*deallocate)(void *data, size_t bytes, int device, cusStream stream, void *user);
     void *user; /* passed to both functions; may be NULL */
 } cusDeviceAllocator;
 
-/* All device memory that the library asks for from now on, in every thread, comes from `allocator`, which is copied; NULL:
- * from CUDA again. Each block goes back to where it came from, and objects ask for memory only when they are created, so
- * an object or matrix keeps the allocator it was created with: the allocator must outlive them. Matrices and objects may be
- * used in any stream; they are allocated in the default stream, which is waited for, and given back there after a
- * wait for the device. Calls without an object that need a workspace (cusIntegral, cusStereo...) allocate in their stream
- * without waiting; while that is being captured into a graph, CUDA's memory is used. Page-locked host memory, and the little
- * that CUDA and cuFFT keep for themselves, are not affected. Errors: NULL (one of the functions), NO_CUDA (a build without
- * CUDA). */
+/* From now on the library takes all device memory, in every thread, from `allocator`, which is copied; NULL: from CUDA
+ * again. Each block returns to where it came from. Objects allocate memory only when they are created, so an object or
+ * matrix keeps the allocator it was created with: the allocator must outlive them. Matrices and objects may be used in
+ * any stream: they are allocated in the default stream, which is waited for, and given back there after a wait for the
+ * device. Calls without an object that need a workspace (cusIntegral, cusStereo...) allocate in their stream without
+ * waiting; while that is being captured into a graph, CUDA's memory is used. Page-locked host memory, and the little
+ * that CUDA and cuFFT keep for themselves, are not affected. Errors: NULL (one of the functions), NO_CUDA (a build
+ * without CUDA). */
 CUS_API cusStatus cusSetDeviceAllocator(const cusDeviceAllocator *allocator);
 
 /* ---- Errors in one line ---------------------------------------------------------------------------------------------- */

@@ -12,8 +12,8 @@
  *
  * No call waits for a stream: make the consumer's stream wait for the producer's (cusStreamWaitEvent).
  *
- * DLPack's structures are defined here, as version 1.1 lays them out, unless <dlpack/dlpack.h> has been included before; include it
- * first if you need more of it than these. cusight.h does not include this header.
+ * DLPack's structures are defined here, as in version 1.1, unless <dlpack/dlpack.h> was included before; include it first
+ * if you need more of it. cusight.h does not include this header.
  */
 #ifndef CUSIGHT_DLPACK_H
 #define CUSIGHT_DLPACK_H
@@ -120,7 +120,7 @@ extern "C" {
 /* What the receiver of a tensor may do. */
 typedef enum cusDlpackAccess {
     CUS_DLPACK_READ = 0, /* the receiver only reads the data */
-    CUS_DLPACK_WRITE = 1 /* the receiver may write, too */
+    CUS_DLPACK_WRITE = 1 /* the receiver may write too */
 } cusDlpackAccess;
 
 /* Makes a tensor of `mat`. The tensor takes over what `mat` owns: `mat` becomes a view of the same data, valid until the

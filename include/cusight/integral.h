@@ -55,8 +55,8 @@ CUS_API void cusIntegratorDestroy(cusIntegrator *integrator);
  * other. options: NULL for the defaults.
  * Ready: host at return; device in stream order. Never synchronizes, and allocates only outputs that do not fit.
  * Cost: each output is written once; the source is read once on the device, twice on the host, for one table or both. On
- * the device, rows that start on 16-byte boundaries (as cusMatCreate's do) are fastest. Images of a few columns or rows take
- * longer than others of as many pixels: one column of 4 million about 1 ms on an H200, which takes 0.01 ms for a square.
+ * the device, rows that start on 16-byte boundaries (like cusMatCreate's) are fastest. Images of a few columns or rows take
+ * longer than others with as many pixels: on an H200 one column of 4 million takes about 1 ms, a square 0.01 ms.
  * Errors: NULL, VALUE, TYPE, SIZE (including sources larger than the object's maximum), SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusIntegratorRun(cusIntegrator *integrator, const cusMat *src, cusMat *sum, cusMat *sqsum,
                                    const cusIntegralOptions *options, cusStream stream);

@@ -148,7 +148,7 @@ CUS_API cusStatus cusPeerInput(cusPeer *peer, const void *data, size_t bytes);
  * number does not increase; the error that the peer has failed with. */
 CUS_API cusStatus cusPeerOffer(cusPeer *peer, const cusSentFrame *frame);
 
-/* The bytes that wait to be sent; *bytes is 0 if there are none. */
+/* Returns the bytes that wait to be sent; *bytes is 0 if there are none. */
 CUS_API cusStatus cusPeerOutput(cusPeer *peer, const uint8_t **data, size_t *bytes);
 /* Says how many of them have been sent. Errors: NULL, VALUE (more than wait). */
 CUS_API cusStatus cusPeerSent(cusPeer *peer, size_t bytes);
@@ -215,7 +215,7 @@ CUS_API cusStatus cusViewerReconnect(cusViewer *viewer);
  * size. Errors: NULL; FORMAT, UNSUPPORTED, SIZE, NO_MEMORY: close the connection; the last good frame is kept. */
 CUS_API cusStatus cusViewerInput(cusViewer *viewer, const void *data, size_t bytes, size_t *used, cusViewerUpdate *update);
 
-/* The bytes that wait to be sent; *bytes is 0 if there are none. */
+/* Returns the bytes that wait to be sent; *bytes is 0 if there are none. */
 CUS_API cusStatus cusViewerOutput(cusViewer *viewer, const uint8_t **data, size_t *bytes);
 /* Says how many of them have been sent. Errors: NULL, VALUE (more than wait). */
 CUS_API cusStatus cusViewerSent(cusViewer *viewer, size_t bytes);

@@ -17,11 +17,11 @@
  * Values and meanings are those of cv::matchTemplate. With a mask (SQDIFF, CCORR) the sums run over the template's pixels whose
  * mask byte is not 0.
  *
- * The best match is the brute-force answer, not the extremum of rounded numbers: correlation by FFT has a proven error bound,
- * and every position that may be the best within that bound is recomputed directly. For 8-bit images that is done in integers,
- * so position and score are exact (the first in row-major order if scores are equal) and equal on both backends; for 32F images in
- * double precision, where positions whose scores differ by rounding alone may be taken for each other. Score maps are float, within
- * this bound of the true score:
+ * The best match is the brute-force answer, not the extremum of rounded numbers: correlation by FFT has a proven error
+ * bound, and every position that may be the best within that bound is recomputed directly. 8-bit images are recomputed in
+ * integers, so position and score are exact (the first in row-major order if scores are equal) and equal on both backends.
+ * 32F images are recomputed in double precision, where positions whose scores differ by rounding alone may be confused.
+ * Score maps are float, within this bound of the true score:
  *   |error of corr| <= (12 log2(F) + 16) 2^-24 |I - m| |T - m|
  * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and template, and m the template's
  * rounded mean, which is subtracted from both. Measured errors are about a hundred times smaller.
@@ -103,14 +103,12 @@ CUS_API void cusMatcherDestroy(cusMatcher *matcher);
 /* Matches one frame. The matches stay in the matcher until its next run.
  * scores: NULL (as it must be in a stream that is captured), or an array with one matrix for each template, which become the
  * score maps: 32FC1, created as needed, not overlapping the frame.
- * Ready: host at return; device in stream order. Nothing is allocated (except score maps that do not
- * fit), and the call does not wait.
- * A 32F frame that contains NaN or infinity, or whose squares add up to 1e30 or more, gives no match and score maps of NaN.
- * Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template at frame size, one pass over the map,
- * and the windows of the few positions that may be the best; device: two launches for each further match. If very many may be the
- * best (flat and periodic images), a second transform, in double, computes them all: three to four times the time. Exceptions on the
- * device compute such windows one by one, exact but slow, up to rows * cols * n multiplications for each match: DIRECT, and frames of
- * more than 3840 rows or columns with more than 2^24 positions or a template of more than 1920 rows or columns.
+ * Cost, FFT: one read of the frame, one real FFT per channel and one inverse FFT per template at frame size, one pass over
+ * the map, and the windows of the few positions that may be the best; device: two launches for each further match. If very
+ * many may be the best (flat and periodic images), a second transform, in double, computes them all: three to four times
+ * the time. In two cases the device computes such windows one by one, exact but slow, with up to rows * cols * n
+ * multiplications for each match: DIRECT, and frames of more than 3840 rows or columns with more than 2^24 positions or a
+ * template of more than 1920 rows or columns.
  * Errors: NULL, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
 

@@ -129,7 +129,7 @@ class StreamRef {
 // cusSetDeviceAllocator for an object with
 //   void *allocate(size_t bytes, int device, cusStream stream);
 //   void deallocate(void *data, size_t bytes, int device, cusStream stream);
-// What allocate throws becomes CUS_ERROR_NO_MEMORY. The object must outlive all that is created meanwhile.
+// Exceptions of allocate become CUS_ERROR_NO_MEMORY. The object must outlive all that is created meanwhile.
 template<class Pool>
 void setDeviceAllocator(Pool &pool) {
     cusDeviceAllocator allocator = {};
@@ -241,7 +241,7 @@ class Input {
     // A type with MatrixTraits.
     template<class T, class = decltype(MatrixTraits<T>::view(std::declval<const T &>()))>
     Input(const T &matrix) : mat_(MatrixTraits<T>::view(matrix)) {}
-    // What the C function gets.
+    // The matrix that the C function gets.
     const cusMat *get() const noexcept { return &mat_; }
     // Its fields.
     const cusMat *operator->() const noexcept { return &mat_; }
@@ -261,7 +261,8 @@ class Output {
     template<class T, class = decltype(MatrixTraits<T>::view(std::declval<const T &>())),
              class = std::enable_if_t<!std::is_const_v<T>>>
     Output(T &matrix) : object_(&matrix), create_(createAs<T>), view_(MatrixTraits<T>::view(matrix)) {}
-    // What the C function gets. A cusMat is left to that function, which rejects bad input before it changes an output.
+    // The matrix that the C function gets. A cusMat is left to that function, which rejects bad input before it changes an
+    // output.
     cusMat *create(int rows, int cols, int type, cusSpace space) {
         if (native_)
             return native_;
@@ -284,7 +285,7 @@ class Output {
     cusMat view_ = CUS_MAT_INIT;
 };
 
-// Within one space or between the two (cusMatCopy, cusMatUpload, cusMatDownload): `space` is where dst shall be.
+// Copies within one space or between the two (cusMatCopy, cusMatUpload, cusMatDownload). `space`: where dst shall be.
 inline void copy(const Input &src, Output dst, cusSpace space, StreamRef stream = {}) {
     cusMat *to = dst.create(src->rows, src->cols, src->type, space);
     if (src->space == space)

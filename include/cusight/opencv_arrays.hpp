@@ -8,7 +8,7 @@ namespace cusight {
 namespace cuda {
 namespace detail {
 
-// Outputs of unknown kind, which are created by OpenCV.
+// Outputs of unknown kind; OpenCV creates them.
 struct Array {
     explicit Array(cv::OutputArray output) : out(output) {
         if (isDevice())
@@ -72,7 +72,7 @@ inline int errorCode(cusStatus status) {
     }
 }
 
-// Runs `work`; turns cusight::Error into cv::Exception, by way of cv::error so that cv::redirectError sees it.
+// Runs `work` and turns cusight::Error into cv::Exception, by cv::error, so that cv::redirectError sees it.
 template<class F>
 auto translated(const char *function, F &&work) -> decltype(work()) {
     int code = 0;

@@ -29,7 +29,7 @@ inline void integral(cv::InputArray src, cv::OutputArray sum, cv::OutputArray sq
     detail::translated("cusight::cuda::integral", [&] {
         const detail::ArrayView in(src);
         detail::ArrayOutput sums(sum), squares(sqsum);
-        // Without an output for input that will be rejected.
+        // Creates no output for input that will be rejected.
         const int rows = detail::isTableSource(in) ? in->rows + 1 : 0, cols = rows > 0 ? in->cols + 1 : 0;
         const int type = Integrator::sumType(in, cusIntegralDefaults());
         cusMat *first = sum.needed() ? sums.create(rows, cols, type, in->space) : nullptr;
@@ -83,9 +83,9 @@ class TemplateMatching : public TemplateMatchingBase {
     // type: of images and templates. createTemplateMatching checks the arguments.
     explicit TemplateMatching(int type, const cusMatcherOptions &options) : type_(type), options_(options) {}
 
-    // The template is prepared when its pixels, or size or space of the image, differ from the last call's. To see whether they
-    // do, the template is compared on the host: with a GpuMat the call downloads it and waits for the stream. setTemplate and
-    // match without a template do not. result: 32FC1, or cv::noArray() if only the best match is wanted (faster).
+    // The template is prepared if its pixels, or size or space of the image, differ from the last call's. They are compared
+    // on the host: with a GpuMat the call downloads the template and waits for the stream. setTemplate and match without a
+    // template do not. result: 32FC1, or cv::noArray() if only the best match is wanted (faster).
     void match(cv::InputArray image, cv::InputArray templ, cv::OutputArray result, StreamRef stream = {}) {
         detail::translated("cusight::cuda::TemplateMatching::match", [&] {
             const detail::ArrayView in(image), t(templ);
@@ -100,12 +100,13 @@ class TemplateMatching : public TemplateMatchingBase {
     }
 #endif
 
-    // Prepares a template for images of this size, in the template's space; allocates, and waits for the stream of a GpuMat.
+    // Prepares a template for images of this size, in the template's space. Allocates, and waits for the stream of a
+    // GpuMat.
     void setTemplate(cv::InputArray templ, cv::Size image, StreamRef stream = {}) {
         detail::translated("cusight::cuda::TemplateMatching::setTemplate",
                            [&] { prepare(detail::ArrayView(templ), image.height, image.width, stream); });
     }
-    // With that template: allocates nothing but a result that does not fit, and does not wait.
+    // Matches that template. Does not wait, and allocates only a result that does not fit.
     void match(cv::InputArray image, cv::OutputArray result, StreamRef stream = {}) {
         detail::translated("cusight::cuda::TemplateMatching::match", [&] {
             if (!matcher_)
@@ -114,8 +115,8 @@ class TemplateMatching : public TemplateMatchingBase {
         });
     }
 
-    // The exact best match of the last run, smallest for SQDIFF and SQDIFF_NORMED, else largest; false if there is none (a limit
-    // on the score, float images with NaN). Waits for the stream of the run. NULL for what is not wanted.
+    // The exact best match of the last run, smallest for SQDIFF and SQDIFF_NORMED, else largest; false if there is none (a
+    // limit on the score, float images with NaN). Waits for the stream of the run. Pass NULL for values you do not need.
     bool best(double *score, cv::Point *location, StreamRef stream = {}) {
         const auto found = matches(stream);
         if (found.empty())
@@ -156,7 +157,7 @@ class TemplateMatching : public TemplateMatchingBase {
             check(cusStreamSynchronize(stream));
         if (matcher_ && rows == rows_ && cols == cols_ && templ->space == space_ && same(pixels, template_))
             return;
-        // The host's copy serves for a matcher on the host; one on the device reads templates from there.
+        // A matcher on the host prepares from the host's copy; one on the device reads templates there.
         auto made = std::make_unique<Matcher>(templ, rows, cols, options_, stream);
         matcher_ = std::move(made);
         template_ = pixels;
@@ -181,8 +182,8 @@ class TemplateMatching : public TemplateMatchingBase {
     std::unique_ptr<Matcher> matcher_;
 };
 
-// With everything that options allow: several matches, sub-pixel positions, a mask (which must exist as long as the object).
-// srcType: CV_8UC1, CV_8UC3 or CV_32FC1.
+// With all options: several matches, sub-pixel positions, a mask (which must exist as long as the object). srcType:
+// CV_8UC1, CV_8UC3 or CV_32FC1.
 inline cv::Ptr<TemplateMatching> createTemplateMatching(int srcType, const cusMatcherOptions &options) {
     return detail::translated("cusight::cuda::createTemplateMatching", [&] {
         if (srcType != CV_8UC1 && srcType != CV_8UC3 && srcType != CV_32FC1)
@@ -229,7 +230,7 @@ class StereoContour : public cv::Algorithm {
             prepare(l).map(l, r, heights, lines, stream);
         });
     }
-    // What it was made with.
+    // The options it was made with.
     const cusStereoOptions &options() const { return options_; }
     // Releases the memory of the last size. cv::Algorithm.
     void clear() override { mapper_.reset(); }
@@ -256,12 +257,12 @@ class StereoContour : public cv::Algorithm {
     std::unique_ptr<ContourMapper> mapper_;
 };
 
-// With everything that options allow.
+// With all options.
 inline cv::Ptr<StereoContour> createStereoContour(const cusStereoOptions &options = cusStereoDefaults()) {
     return cv::makePtr<StereoContour>(options);
 }
 
-// The defaults with this number of disparities (1..256) and this window (odd, 1..63), in the manner of createStereoBM.
+// The defaults with this number of disparities (1..256) and this window (odd, 1..63), like createStereoBM.
 inline cv::Ptr<StereoContour> createStereoContour(int numDisparities, int blockSize) {
     cusStereoOptions options = cusStereoDefaults();
     options.shifts = numDisparities;
@@ -283,14 +284,14 @@ inline void copyTo(const cusMat &from, cv::OutputArray to, cusStream stream) {
 
 } // namespace detail
 
-// The sending end of framediff.h's sparse difference. Everything is allocated for the first frame, which changes from black, and
-// again for one of another size, type or space.
+// The sending end of framediff.h's sparse difference. The first frame allocates everything and changes from black; so does
+// a frame of another size, type or space.
 class SparseDiff {
   public:
     // Without a frame yet.
     explicit SparseDiff(const cusDiffOptions &options = cusDiffDefaults()) : options_(options) {}
 
-    // Finds what changed since the frames before; queued in `stream`.
+    // Finds what changed since the earlier frames; queued in `stream`.
     void encode(cv::InputArray frame, StreamRef stream = {}) {
         detail::translated("cusight::cuda::SparseDiff::encode", [&] {
             const detail::ArrayView in(frame);
@@ -312,8 +313,8 @@ class SparseDiff {
     uint32_t count(StreamRef stream = {}) const {
         return detail::translated("cusight::cuda::SparseDiff::count", [&] { return diff_.count(stream); });
     }
-    // The changes of the last frame, 1 x n: positions 32SC1 (uint32 values), values 8UC1; empty if nothing changed. To cv::Mat or
-    // GpuMat, wherever the frames are. Waits for `stream` to know n, which is returned.
+    // The changes of the last frame, 1 x n: positions 32SC1 (uint32 values), values 8UC1; empty if nothing changed. To
+    // cv::Mat or GpuMat, wherever the frames are. Waits for `stream` to learn n, and returns it.
     uint32_t changes(cv::OutputArray positions, cv::OutputArray values, StreamRef stream = {}) const {
         return detail::translated("cusight::cuda::SparseDiff::changes", [&] {
             const uint32_t n = diff_.count(stream);

@@ -6,14 +6,14 @@
 
 #include <opencv2/core.hpp>
 #include <opencv2/core/cuda.hpp>
-#ifdef CUSIGHT_OPENCV_STREAMS // set by the build where OpenCV really exports StreamAccessor, that is, was built with CUDA
+#ifdef CUSIGHT_OPENCV_STREAMS // set by the build if OpenCV exports StreamAccessor, that is, was built with CUDA
 #include <opencv2/core/cuda_stream_accessor.hpp>
 #endif
 
 namespace cusight {
 
-// A matrix of at most two dimensions as a cusMat. An empty matrix gives an empty view; a function that gets it as an output
-// allocates it, and the caller releases it with cusMatRelease.
+// A view of a matrix of at most two dimensions as a cusMat. An empty matrix gives an empty view; a function that gets it as
+// an output allocates it, and the caller releases it with cusMatRelease.
 inline cusMat view(const cv::Mat &mat) {
     CV_Assert(mat.dims <= 2);
     cusMat m = CUS_MAT_INIT;

@@ -64,7 +64,7 @@ class EventStacker {
         for (Matrix &frame : frames)
             mats.push_back(frame.get());
         const cusStatus status = cusEventStack(get(), &events, windows.data(), windows.size(), mats.data(), stream);
-        for (size_t k = 0; k < count_; ++k) // also after an error: what was allocated has its owner
+        for (size_t k = 0; k < count_; ++k) // also after an error, so that what was allocated has an owner
             frames[k].get() = mats[k];
         check(status);
     }
@@ -153,7 +153,7 @@ class EventReader {
         check(cusEventReaderOpenMemory(&made, data, size, &options));
         handle_.reset(made);
     }
-    // What the file says.
+    // The file's own information.
     cusEventInfo info() const {
         cusEventInfo info = {};
         check(cusEventReaderInfo(get(), &info));
@@ -165,7 +165,8 @@ class EventReader {
         check(cusEventReaderCounts(get(), &counts));
         return counts;
     }
-    // The next events, at most `capacity`; false at the end. If it throws, `events` has those before the damage.
+    // Reads the next events, at most `capacity`; returns false at the end. If it throws, `events` has those before the
+    // damage.
     bool read(Events &events, size_t capacity) {
         size_t count = 0;
         events.resize(capacity);
@@ -175,9 +176,9 @@ class EventReader {
         check(status);
         return count > 0;
     }
-    // The next event read will be this one of the file.
+    // The next event read will be number `index` of the file.
     void seekIndex(int64_t index) { check(cusEventReaderSeekIndex(get(), index)); }
-    // The number of the first event at or after `time`.
+    // The next event read will be the first at or after `time`; returns its number.
     int64_t seekTime(int64_t time) {
         int64_t index = 0;
         check(cusEventReaderSeekTime(get(), time, &index));
@@ -193,7 +194,7 @@ class EventReader {
 // See cusEventWriter: writes a recording. Without finish(), the unfinished file is removed.
 class EventWriter {
   public:
-    // Sets the sensor's size by `options`.
+    // `options` must set the sensor's size.
     EventWriter(const std::string &path, const cusEventWriterOptions &options) {
         cusEventWriter *made = nullptr;
         check(cusEventWriterCreate(&made, path.c_str(), &options));
