@@ -139,7 +139,7 @@ TEST(LiveLog, AnUnreadLogBlocksNothing) {
 
 // ---- Pending connections -----------------------------------------------------------------------------------------------
 
-class LiveDoor : public testing::Test {
+class LivePendingConnections : public testing::Test {
   protected:
     void SetUp() override { folder = ::testing::TempDir(); }
     void TearDown() override {
@@ -198,7 +198,7 @@ class LiveDoor : public testing::Test {
     std::unique_ptr<PendingConnections> pending;
 };
 
-TEST_F(LiveDoor, OneAddressHasFourPendingConnections) {
+TEST_F(LivePendingConnections, OneAddressHasFourPendingConnections) {
     open(16);
     std::vector<int> mine, others;
     for (int i = 0; i < 3; ++i)
@@ -210,7 +210,7 @@ TEST_F(LiveDoor, OneAddressHasFourPendingConnections) {
     EXPECT_EQ(closed(others), 0);
 }
 
-TEST_F(LiveDoor, AllTogetherHaveMaxPending) {
+TEST_F(LivePendingConnections, AllTogetherHaveMaxPending) {
     open(16);
     std::vector<std::vector<int>> of(6);
     for (int address = 0; address < 6; ++address)
@@ -226,7 +226,7 @@ TEST_F(LiveDoor, AllTogetherHaveMaxPending) {
     EXPECT_EQ(closed(of[0]), 0); // the oldest of all, but the only one of its address: those with most pay
 }
 
-TEST_F(LiveDoor, SilentConnectionsGoFirst) {
+TEST_F(LivePendingConnections, SilentConnectionsGoFirst) {
     open(4);
     const int silent = connect(5, {});
     std::this_thread::sleep_for(std::chrono::milliseconds(1300)); // the kernel holds it back for a second
@@ -240,7 +240,7 @@ TEST_F(LiveDoor, SilentConnectionsGoFirst) {
     EXPECT_EQ(closed(talking), 0);
 }
 
-TEST_F(LiveDoor, AHelloIsLetInWhateverWaits) {
+TEST_F(LivePendingConnections, AHelloIsAdmittedWhoeverWaits) {
     open(4);
     for (int i = 0; i < 8; ++i)
         connect(5);
@@ -265,7 +265,7 @@ TEST_F(LiveDoor, AHelloIsLetInWhateverWaits) {
     EXPECT_TRUE(pending->take().empty());
 }
 
-TEST_F(LiveDoor, ConnectionsWithoutHelloTimeOut) {
+TEST_F(LivePendingConnections, ConnectionsWithoutHelloTimeOut) {
     open(16);
     const auto start = Clock::now();
     const int s = connect(5);
@@ -293,7 +293,7 @@ void shakeHands(Connection &viewer) {
     }
 }
 
-TEST_F(LiveDoor, TheRightKeyOpensIt) {
+TEST_F(LivePendingConnections, TheRightKeyIsAdmitted) {
     TlsFiles right;
     right.key = writeFile("right", digits(1), 0600);
     const Tls server(right, true, ""), client(right, false, "127.0.0.1");
@@ -311,7 +311,7 @@ TEST_F(LiveDoor, TheRightKeyOpensIt) {
     EXPECT_TRUE(in[0].said.empty());
 }
 
-TEST_F(LiveDoor, TheWrongKeyIsARefusalAndABrokenHandshakeIsNot) {
+TEST_F(LivePendingConnections, TheWrongKeyIsARefusalAndABrokenHandshakeIsNot) {
     TlsFiles right, wrong;
     right.key = writeFile("right", digits(1), 0600);
     wrong.key = writeFile("wrong", digits(2), 0600);
@@ -341,7 +341,7 @@ TEST_F(LiveDoor, TheWrongKeyIsARefusalAndABrokenHandshakeIsNot) {
     }
 }
 
-TEST_F(LiveDoor, KeysThatOthersCanReadAreRejected) {
+TEST_F(LivePendingConnections, KeysThatOthersCanReadAreRejected) {
     TlsFiles key;
     for (const int mode : {0644, 0640, 0604, 0620, 0602}) {
         key.key = writeFile("open", digits(1), mode);
@@ -423,7 +423,7 @@ int copiesOfKey(int seed) {
     return found;
 }
 
-TEST_F(LiveDoor, KeysAreWipedAfterUse) {
+TEST_F(LivePendingConnections, KeysAreWipedAfterUse) {
     constexpr int seed = 77;
     // A heap that is larger than what is searched at a time, as after other tests of the same process.
     std::vector<std::unique_ptr<char[]>> ballast(1200);
