@@ -18,7 +18,7 @@ cusStatus cusi_checkSpace(const char *function, cusSpace space);
 /* The matrix is not NULL or empty and its fields are consistent. */
 cusStatus cusi_checkFields(const char *function, const char *argument, const cusMat *mat);
 
-/* cusi_checkFields, and device memory is that of the current device. */
+/* cusi_checkFields, and device memory belongs to the current device. */
 cusStatus cusi_checkMat(const char *function, const char *argument, const cusMat *mat);
 
 /* cusi_checkMat, and the type is in `types`, a list that ends with -1. */

@@ -21,12 +21,12 @@ enum { CUSI_SETTLED = 16 };
 /* All zero for an object on the host. */
 typedef struct CusiGuard {
     int busy;         /* 1 during a call; atomic */
-    int device;       /* of an object on a device */
+    int device;       /* device of an object on a device */
     int calls;        /* in the last stream, up to CUSI_SETTLED; 0: never used */
     uint64_t stream;  /* id of the stream of the last call that was not captured */
     uint64_t capture; /* id of the last capture, and of its stream */
     uint64_t captured_in;
-    uint64_t now, now_capture; /* of the call under way */
+    uint64_t now, now_capture; /* of the current call */
     cusStreamEvent passed;     /* the last call's work; NULL on the host */
     cusStreamEvent captured;   /* the same within a capture */
 } CusiGuard;

@@ -19,8 +19,8 @@ typedef struct FramediffPalette {
 /* How summed differences become colors. */
 typedef struct FramediffColorMap {
     const FramediffPalette *palette; /* heatmap and noise view */
-    int full_scale;                  /* of the heatmap; 0 for the noise view */
-    int threshold;                   /* of the noise view */
+    int full_scale;                  /* heatmap: see cusHeatmapOptions; noise view: 0 */
+    int threshold;                   /* noise view */
 } FramediffColorMap;
 
 struct cusDiffEncoder {

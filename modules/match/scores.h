@@ -40,7 +40,7 @@ MATCH_FN double match_centered(const MatchModel *m, double ab, const double *a, 
     return sum;
 }
 
-/* A sum of squares or products of the unshifted values, from that of the shifted ones. */
+/* A sum of squares or products of the unshifted values, computed from that of the shifted ones. */
 MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, const double *b) {
     double sum = ab;
     for (int k = 0; k < m->channels; ++k)

@@ -55,7 +55,7 @@ cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat 
         cols *= rows; /* so that frames of any shape cost the same */
         rows = 1;
     }
-    const size_t parts = (cols + PART_PIXELS - 1) / PART_PIXELS; /* of a row */
+    const size_t parts = (cols + PART_PIXELS - 1) / PART_PIXELS; /* per row */
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t part = 0; part < (int64_t)(rows * parts); ++part) {
         const size_t y = (size_t)part / parts, x = (size_t)part % parts * PART_PIXELS;

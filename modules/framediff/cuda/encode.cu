@@ -27,7 +27,7 @@ constexpr int SHARED_BYTES_OF_WARP = sizeof(Queue) + ENTRY_WORDS * sizeof(uint32
 constexpr size_t STATIC_BYTES = 1024; // at most, of the kernel and of the system
 static_assert(ENCODE_WARPS * SHARED_BYTES_OF_WARP + STATIC_BYTES <= cusi::SHARED_OF_BLOCK, "");
 
-using WarpScan = cub::WarpScan<unsigned>; // of a whole warp: without shared memory
+using WarpScan = cub::WarpScan<unsigned>; // spans the warp, so it needs no shared memory
 
 // One warp's run: finds changes, stages their entries, and writes them once their place in the output is known. Entries
 // that no longer fit are only counted; the run is then read again from their unit (spill_from) on to write them.

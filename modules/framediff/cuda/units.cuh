@@ -125,8 +125,8 @@ __device__ inline uint32_t changedPixelsAround(const EncodeParams &params, unsig
     return __funnelshift_r(words[w], 32 * (w + 1) < params.cols ? words[w + 1] : 0, (x - 1) % 32); // a row may be padded
 }
 
-// Which of up to 16 pixels from x on have at least min_neighbors changed neighbors, one bit each: a carry-save adder sums eight
-// one-bit numbers for all pixels at once.
+// Which of up to 16 pixels from x on have at least min_neighbors changed neighbors, one bit each. A carry-save adder sums
+// eight one-bit numbers for all pixels at once.
 __device__ inline unsigned pixelsWithEnoughNeighbors(const EncodeParams &params, unsigned y, unsigned x) {
     const uint32_t up = changedPixelsAround(params, y - 1, x), own = changedPixelsAround(params, y, x);
     const uint32_t down = changedPixelsAround(params, y + 1, x);

@@ -91,7 +91,7 @@ void hsv_host_count(const cusMat *src, const cusHsvRange *range, cusMat *count, 
         cols *= rows; /* so that images of any shape cost the same */
         rows = 1;
     }
-    const size_t parts = (cols + PART - 1) / PART; /* of a row */
+    const size_t parts = (cols + PART - 1) / PART; /* per row */
     uint32_t total = 0;
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : total)
     for (int64_t part = 0; part < (int64_t)(rows * parts); ++part) {

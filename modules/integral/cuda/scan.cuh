@@ -102,9 +102,9 @@ struct RowScan {
     static constexpr int SHARED_WORDS = SHARED ? ROWS : 0; // 32-bit words of dynamic shared memory for each lane
     static_assert(WORDS % WORDS_AT_ONCE == 0, "");
     using Sum = typename Pixels4<Pixel>::Sum;
-    using Total = std::conditional_t<PAIRED, uint16_t, Sum>; // of a row
+    using Total = std::conditional_t<PAIRED, uint16_t, Sum>; // a row's total
     Sum registers[SHARED ? 1 : WORDS];
-    uint32_t *shared; // the lane's, [row][lane]
+    uint32_t *shared; // this lane's, [row][lane]
 
     __device__ explicit RowScan(uint32_t *shared_) : shared(SHARED ? shared_ : nullptr) {}
     __device__ void scan(const PixelRows<Pixel> &rows, Total *totals, unsigned lane) {
