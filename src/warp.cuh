@@ -1,9 +1,12 @@
-// Warp and block primitives that several kernels share: sums, minima, scans, byte permutes.
+// Warp and block primitives that several kernels share and CUB lacks.
 #ifndef CUSI_WARP_CUH
 #define CUSI_WARP_CUH
 
 #include <cstdint>
-#include <type_traits>
+
+#ifdef __CUDACC__
+#include <cub/warp/warp_reduce.cuh>
+#endif
 
 namespace cusi {
 
@@ -11,35 +14,25 @@ constexpr unsigned FULL_WARP = 0xffffffffu;
 
 #ifdef __CUDACC__
 
-// Sum over the warp, in every lane. The shuffles add the same pairs in every lane, so all lanes hold the same bits, floats
-// included.
-template<class T>
-__device__ __forceinline__ T warpSum(T v) {
-#if __CUDA_ARCH__ >= 800
-    constexpr bool IN_HARDWARE = std::is_same_v<T, uint32_t>;
-#else
-    constexpr bool IN_HARDWARE = false;
-#endif
-    if constexpr (IN_HARDWARE) {
-        return __reduce_add_sync(FULL_WARP, v);
-    } else {
-#pragma unroll
-        for (int d = 16; d > 0; d /= 2)
-            v += __shfl_xor_sync(FULL_WARP, v, d);
-        return v;
-    }
-}
-
-// Sum over the warp, valid in lane 0 only.
+// Sum over the warp, valid in lane 0 only. CUB needs no storage for a whole warp.
 template<class T>
 __device__ __forceinline__ T warpSumToFirst(T v) {
-#pragma unroll
-    for (int d = 16; d > 0; d /= 2)
-        v += __shfl_down_sync(FULL_WARP, v, d);
-    return v;
+    typename cub::WarpReduce<T>::TempStorage none;
+    return cub::WarpReduce<T>(none).Sum(v);
 }
 
-// Minimum over the warp, in every lane.
+// Sum and minimum over the warp, in every lane. CUB's reductions would need another shuffle: only lane 0 has their results.
+__device__ __forceinline__ unsigned warpSum(unsigned v) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(FULL_WARP, v);
+#else
+#pragma unroll
+    for (int d = 16; d > 0; d /= 2)
+        v += __shfl_xor_sync(FULL_WARP, v, d);
+    return v;
+#endif
+}
+
 __device__ __forceinline__ float warpMin(float v) {
 #pragma unroll
     for (int d = 16; d > 0; d /= 2)
@@ -47,18 +40,7 @@ __device__ __forceinline__ float warpMin(float v) {
     return v;
 }
 
-__device__ __forceinline__ uint32_t warpMin(uint32_t v) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_min_sync(FULL_WARP, v);
-#else
-#pragma unroll
-    for (int d = 16; d > 0; d /= 2)
-        v = min(v, __shfl_xor_sync(FULL_WARP, v, d));
-    return v;
-#endif
-}
-
-// Inclusive prefix sums over the lanes. Several at once hide each other's shuffle latency.
+// Inclusive prefix sums over the lanes. Several at once hide each other's shuffle latency; CUB scans one after the other.
 template<class T, int N>
 __device__ __forceinline__ void warpInclusiveScan(T (&v)[N], unsigned lane) {
 #pragma unroll
@@ -74,7 +56,8 @@ __device__ __forceinline__ void warpInclusiveScan(T (&v)[N], unsigned lane) {
     }
 }
 
-// Sum over a block of whole warps (1024 threads at most) in a fixed order, valid in thread 0 only.
+// Sum over a block of whole warps (1024 threads at most) in a fixed order, valid in thread 0 only. For blocks whose size is
+// known at run time: others use cub::BlockReduce, which adds in the same order.
 template<class T>
 __device__ __forceinline__ T blockSumToFirst(T v) {
     __shared__ T warps[32];
@@ -89,7 +72,7 @@ __device__ __forceinline__ T blockSumToFirst(T v) {
     return v;
 }
 
-// Minimum over a block of whole warps (1024 threads at most), in every thread.
+// Minimum over a block of whole warps (1024 threads at most), in every thread; CUB's result is in thread 0 only.
 __device__ __forceinline__ float blockMin(float v) {
     __shared__ float warps[32];
     v = warpMin(v);

@@ -18,17 +18,16 @@ std::string withoutComments(const std::string &source) {
 }
 
 bool isCollective(const std::string &name) {
-    static const std::regex builtin("__(shfl|ballot|any|all|match|reduce)\\w*_sync|__syncwarp|__syncthreads\\w*|"
-                                    "(In|Ex)clusive(Sum|Scan)|Reduce"); // these are CUB's
-    static const std::set<std::string> ours = {"warpSum",           "warpSumToFirst",  "warpMin",
-                                               "warpInclusiveScan", "blockSumToFirst", "blockMin"};
-    return ours.count(name) > 0 || std::regex_match(name, builtin);
+    static const std::regex collective("__(shfl|ballot|any|all|match|reduce)\\w*_sync|__syncwarp|__syncthreads\\w*|"
+                                       "(In|Ex)clusive(Sum|Scan)|Reduce|\\.Sum|" // CUB's
+                                       "(warp|block)(Sum|SumToFirst|Min|InclusiveScan)");
+    return std::regex_match(name, collective);
 }
 
 // The collective operations (those that all threads of a warp or block must reach) in the right operand of &&, || or ?: .
 // Lanes whose left operand decides would leave them out, so the others wait for ever or receive values of other operations.
 std::vector<std::string> conditionalCollectives(const std::string &source) {
-    static const std::regex token(R"(\w+|&&|\|\||[?(){};,])");
+    static const std::regex token(R"(\.Sum|\w+|&&|\|\||[?(){};,])");
     std::vector<std::string> found;
     std::vector<bool> conditional(1); // inside each open parenthesis
     const std::string text = withoutComments(source);
@@ -86,7 +85,7 @@ TEST(Sources, FindsConditionalCollectives) {
     EXPECT_EQ(count("const bool same = mine && cell == __shfl_sync(FULL_WARP, cell, leader);"), 1u);
     EXPECT_EQ(count("x = a ||\n (b + warpSum(c)) > 1;"), 1u);
     EXPECT_EQ(count("x = odd ? __ballot_sync(m, p) : cusi::warpMin(v);"), 2u);
-    EXPECT_EQ(count("if (wide && Scan(storage).Reduce(v, Larger{}) > 1)"), 1u);
+    EXPECT_EQ(count("if (wide && Sum(storage).Sum(v) > Scan(storage).Reduce(v, Larger{}))"), 2u);
     EXPECT_EQ(count("for (; more && __any_sync(m, p);) __syncwarp();"), 1u);
     EXPECT_EQ(count("f(a && b, __syncthreads_or(c)); __syncthreads();"), 0u);
     EXPECT_EQ(count("x = __shfl_xor_sync(m, odd ? a : b, 1) && c; // or && __syncwarp()"), 0u);

@@ -174,7 +174,7 @@ __host__ __device__ constexpr unsigned accumulatorsPerPixel(Kind kind, unsigned 
 // Adds the threads' events outside the frame to *skipped, unless it is NULL because another kernel counts them.
 __device__ __forceinline__ void countSkipped(unsigned outside, unsigned long long *skipped) {
     if (skipped) {
-        outside = warpSum(outside);
+        outside = warpSumToFirst(outside);
         if ((threadIdx.x & 31) == 0 && outside)
             atomicAdd(skipped, static_cast<unsigned long long>(outside));
     }

@@ -60,7 +60,7 @@ class WarpEncoder {
         __syncwarp();
     }
 
-    // The number of entries of the run, including those still in the queue.
+    // The number of entries of the run, including those still in the queue; valid in lane 0 only.
     __device__ __forceinline__ unsigned total() const { return staged_ + counted_ + queuedEntries(); }
 
     __device__ __forceinline__ void drainRest() {
@@ -110,7 +110,7 @@ class WarpEncoder {
     }
 
     __device__ __forceinline__ unsigned queuedEntries() const {
-        return cusi::warpSum<unsigned>(lane_ < queued_ ? __popc(queue_.unit[(head_ + lane_) % 64] & 0xffff) : 0);
+        return cusi::warpSumToFirst<unsigned>(lane_ < queued_ ? __popc(queue_.unit[(head_ + lane_) % 64] & 0xffff) : 0);
     }
 
     // An entry in shared memory: offset in the run << 8 | difference modulo 256.
@@ -130,7 +130,7 @@ class WarpEncoder {
         if (!changed)
             return;
         if (spill_from_ != end_) {
-            counted_ += cusi::warpSum<unsigned>(__popc(bits));
+            counted_ += cusi::warpSumToFirst<unsigned>(__popc(bits));
             return;
         }
         if (bits) {
@@ -203,7 +203,7 @@ class WarpEncoder {
     uint32_t *const entries_;
     const unsigned end_;                // units in the run
     unsigned spill_from_;               // unit of the run; end_: none
-    unsigned staged_ = 0, counted_ = 0; // entries in shared memory; entries after them
+    unsigned staged_ = 0, counted_ = 0; // entries in shared memory; entries after them, in lane 0
     unsigned queued_ = 0, head_ = 0;    // units in the queue; slot of the first, modulo 64
 };
 

@@ -139,7 +139,7 @@ __device__ inline unsigned lookBack(const unsigned long long *words, unsigned ti
             while ((word & ~(TILE_STATE | 0xffffffffull)) != frame);
         const unsigned prefixes = __ballot_sync(cusi::FULL_WARP, (word & TILE_STATE) == TILE_PREFIX);
         const unsigned last = prefixes ? __ffs(static_cast<int>(prefixes)) - 1 : 31;
-        const unsigned sum = cusi::warpSum(lane <= last ? static_cast<unsigned>(word) : 0u);
+        const unsigned sum = cusi::warpSumToFirst(lane <= last ? static_cast<unsigned>(word) : 0u);
         if (end != tile)
             __syncthreads(); // the previous round has been read
         if (lane == 0) {

@@ -223,7 +223,7 @@ struct TableTile {
 #pragma unroll
         for (unsigned j = 0; j < LANE_ROWS; ++j)
             sum += left[j] = leftOf(at.lane * LANE_ROWS + j);
-        const Acc total[1] = {sumToFirst(sum)};
+        const Acc total[1] = {warpSumToFirst(sum)};
         const bool ends = endsGroup(at.tile_y, tuning::GROUP);
         TaggedWord *const corners = sumAt<Acc>(table.corner_sums, static_cast<size_t>(at.tile_x) * slab.tile_rows);
         if (at.lane == 0 && !ends)
@@ -236,7 +236,7 @@ struct TableTile {
         Acc corner[1] = {};
         LookBack<Acc, 1>(corners, 1, tile, min(tile + 1, at.tile_y)).addTo(corner, at.epoch);
         __syncwarp();
-        corner[0] = sumToFirst(corner[0]);
+        corner[0] = warpSumToFirst(corner[0]);
         if (at.lane == 0) {
             shared.corner = corner[0];
             if (ends) {

@@ -4,7 +4,6 @@
 
 #include "integral/cuda/load.cuh"
 
-#include <cub/warp/warp_reduce.cuh>
 #include <cub/warp/warp_scan.cuh>
 
 namespace cusi::integral {
@@ -64,13 +63,6 @@ __device__ __forceinline__ Sum exclusiveSum(Sum v) {
         cub::WarpScan<Sum>(none).ExclusiveSum(v, sum);
         return sum;
     }
-}
-
-// The sum over the warp, valid in lane 0 only.
-template<class Sum>
-__device__ __forceinline__ Sum sumToFirst(Sum v) {
-    typename cub::WarpReduce<Sum>::TempStorage none;
-    return cub::WarpReduce<Sum>(none).Sum(v);
 }
 
 // Exclusive prefix sums over a warp's 128 columns. Column 0 would be zero and holds the sum of all 128 instead.

@@ -2,6 +2,8 @@
 // the product of the spectra.
 #include "match/cuda/windows.cuh"
 
+#include <cub/block/block_reduce.cuh>
+
 namespace match {
 
 namespace {
@@ -41,11 +43,13 @@ __global__ void __launch_bounds__(THREADS)
     }
     if (!filled)
         return;
+    using Reduce = cub::BlockReduce<double, THREADS>;
+    __shared__ typename Reduce::TempStorage storage[CN + 1];
 #pragma unroll
     for (int p = 0; p < CN + 1; ++p) {
         if (p >= m.planes)
             break;
-        const double sum = cusi::blockSumToFirst(sums[p]);
+        const double sum = Reduce(storage[p]).Sum(sums[p]);
         if (threadIdx.x == 0)
             energy.parts[static_cast<size_t>(p) * energy.part_count + y] = sum;
     }
