@@ -164,7 +164,7 @@ void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatch
         if (published && row.measured())
             checkPublished(*published, c, matcher);
 #endif
-        if (space == CUS_DEVICE && perf::isFrameSize(c.frame()) && id.compare(0, 6, "match/") == 0)
+        if (space == CUS_DEVICE && id == "match/ssd/" + c.text() && c.w == 64)
             perf::latency(id, one);
         cusMatcherDestroy(matcher);
     });
@@ -224,6 +224,21 @@ TEST(Match, Frames) {
     }
 }
 
+// What people look for has 16 to 100 pixels a side.
+TEST(Match, SmallTemplates) {
+    match("match/ssd/256x256/64x64", {256, 256, 64, 64}, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false);
+    for (const int n : {16, 100})
+        match("match/ssd/" + Case{640, 480, n, n}.text(), {640, 480, n, n}, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false);
+    for (const int n : {16, 32, 100})
+        match("match/ssd/" + Case{1920, 1080, n, n}.text(), {1920, 1080, n, n}, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1,
+              false);
+    match("match/ssd/3840x2160/16x16", {3840, 2160, 16, 16}, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false);
+    const Case c = {1920, 1080, 64, 64};
+    match("match/ccoeffnormed/" + c.text(), c, CUS_MATCH_CCOEFF_NORMED, CUS_MATCH_AUTO, 1, 1, false);
+    match("match/ssd/" + c.text() + "/8UC3", c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 3, 1, false);
+    match("match/ssd/" + c.text() + "/top10", c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 10, false);
+}
+
 // ---- Family worst/: contents with very many equal or nearly equal scores, beside the row `typical`
 
 using Bytes = std::vector<uint8_t>;
@@ -271,12 +286,12 @@ TEST(Match, Worst) {
 // How cost grows, and where direct and FFT cross.
 TEST(MatchSweep, Sides) {
     for (const perf::Size size : {perf::Size{640, 480}, perf::Size{1920, 1080}})
-        for (const int n : {4, 8, 16, 24, 32, 48, 64, 128, 256, 512}) {
+        for (const int n : {4, 8, 16, 32, 64, 96, 128, 160, 256, 512}) {
             const Case c = {size.cols, size.rows, n, n};
             const auto id = [&](const char *algorithm) {
                 return "sweep/match/ssd " + size.text() + " " + algorithm + "/side=" + std::to_string(n);
             };
-            if (n <= 64)
+            if (n <= 256)
                 match(id("direct"), c, CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT, 1, 1, false);
             if (n < size.rows)
                 match(id("FFT"), c, CUS_MATCH_SQDIFF, CUS_MATCH_FFT, 1, 1, false);

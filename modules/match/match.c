@@ -212,11 +212,9 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);
     made->type = first->type;
     made->space = first->space;
-    made->algorithm = o.algorithm;
     made->model = modelOf(first, count, rows, cols, &o);
-    if (made->algorithm == CUS_MATCH_AUTO)
-        made->algorithm =
-            CUSI_BACKEND(f, made->space, match_host_algorithm(&made->model), match_cuda_algorithm(&made->model));
+    made->algorithm = CUSI_BACKEND(f, made->space, match_host_algorithm(&made->model, o.algorithm),
+                                   match_cuda_algorithm(&made->model, o.algorithm));
     cusStatus status = fetchAndPrepare(f, made, templates, o.mask, stream);
     if (status == CUS_OK)
         status = cusi_guardCreate(f, &made->guard, made->space);

@@ -68,9 +68,9 @@ cusStatus match_cuda_prepare(cusMatcher *matcher, const void *templates, const u
 void match_host_release(cusMatcher *matcher);
 void match_cuda_release(cusMatcher *matcher);
 
-/* The algorithm that CUS_MATCH_AUTO chooses. */
-cusMatchAlgorithm match_host_algorithm(const MatchModel *model);
-cusMatchAlgorithm match_cuda_algorithm(const MatchModel *model);
+/* The algorithm to take if `wanted` is asked for: for CUS_MATCH_AUTO the faster one. */
+cusMatchAlgorithm match_host_algorithm(const MatchModel *model, cusMatchAlgorithm wanted);
+cusMatchAlgorithm match_cuda_algorithm(const MatchModel *model, cusMatchAlgorithm wanted);
 
 cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores);
 cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);

@@ -151,7 +151,7 @@ TEST_P(MatchObjects, MoreThanAnyMemory) {
     Pixels<uint8_t> templ(flat<uint8_t>(6, 8, 1, 5), space());
     std::vector<cusMat> many(1024, templ.mat);
     cusMatcher *matcher = nullptr;
-    auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT);
+    auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT, 2);
     const cusStatus status = cusMatcherCreate(&matcher, many.data(), 1024, 60000, 70000, &options, nullptr);
     if (status == CUS_OK) {
         cusMatcherDestroy(matcher);

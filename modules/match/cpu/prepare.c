@@ -37,7 +37,9 @@ static double chooseBlocks(const MatchModel *m, MatchHost *host) {
     return best;
 }
 
-cusMatchAlgorithm match_host_algorithm(const MatchModel *m) {
+cusMatchAlgorithm match_host_algorithm(const MatchModel *m, cusMatchAlgorithm wanted) {
+    if (wanted != CUS_MATCH_AUTO)
+        return wanted;
     MatchHost host = {.threads = cusi_maxThreads()};
     const double direct = match_windowNs(m) * m->orows * m->ocols * m->count / host.threads;
     return direct <= chooseBlocks(m, &host) ? CUS_MATCH_DIRECT : CUS_MATCH_FFT;

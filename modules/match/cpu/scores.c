@@ -80,9 +80,9 @@ static void scoreDirectly(const MatchModel *m, const MatchHost *host, const cusM
                           size_t n, float *score, MatchRange *ranges) {
     const double sign = match_smallestIsBest(m->method) ? 1 : -1;
     for (size_t x = 0; x < n; ++x) {
-        const double exact = match_exactScore(m, host, frame, k, y, x0 + x), margin = fabs(exact) * 0x1p-22;
+        const double exact = match_exactScore(m, host, frame, k, y, x0 + x);
         score[x] = (float)exact;
-        ranges[x] = (MatchRange){(float)(sign * exact - margin), (float)(sign * exact + margin)};
+        ranges[x] = match_exactRange(sign * exact);
     }
 }
 

@@ -15,10 +15,6 @@ namespace {
 constexpr double CUFFT_UNITS = 12;
 constexpr size_t PREFIX_BYTES = 46080; // shared memory for rows' prefix sums; longer rows' are in global memory
 
-bool usesFft(const cusMatcher *matcher) {
-    return matcher->algorithm == CUS_MATCH_FFT;
-}
-
 // ---- Preparation
 
 // Sizes of the window sums. Prefix sums of a row, as doubles or 64-bit integers, are in shared memory if at least one row
@@ -54,14 +50,11 @@ cusStatus planFft(MatchCuda *cuda, cudaStream_t stream) {
 }
 
 // Bound of a correlation's error relative to |frame| |template|.
-double correlationError(const Stages &stages, bool fft) {
-    const MatchModel &m = stages.model;
+double correlationError(const Stages &stages) {
     if (stages.block_fft.rows.n)
         return correlationErrorUnits(stages) * 0x1p-24;
-    if (fft) // a transform and an inverse transform; the templates' spectra were made in double
-        return CUFFT_UNITS * (2.0 / 3) * log2(static_cast<double>(stages.cufft.rows) * stages.cufft.cols) * 0x1p-24 +
-               0x1p-22;
-    return m.integer ? 0 : 0x1p-52 * m.n;
+    // A transform and an inverse transform; the templates' spectra were made in double.
+    return CUFFT_UNITS * (2.0 / 3) * log2(static_cast<double>(stages.cufft.rows) * stages.cufft.cols) * 0x1p-24 + 0x1p-22;
 }
 
 // Tiles of the score map: 32 columns of a band of rows with the block FFT, else 64 x 32.
@@ -84,6 +77,23 @@ void planTiles(Stages &stages) {
     }
 }
 
+cusStatus allocateResults(MatchCuda *cuda, cudaStream_t stream) {
+    const MatchModel &m = cuda->stages.model;
+    Refinement &refinement = cuda->stages.refinement;
+    const size_t count = m.count;
+    CUS_TRY(allocate(cuda, &refinement.tickets, count, stream));
+    CUS_TRY(allocate(cuda, &refinement.results, count * m.max_matches, stream));
+    CUS_TRY(allocate(cuda, &cuda->maps, count, stream));
+    CUS_TRY(allocate(cuda, &cuda->map_steps, count, stream));
+    CUS_TRY(allocate(cuda, &cuda->inspect_counts, 2 * count * m.max_matches, stream));
+    return inHostMemory([&] {
+        cuda->host_maps.assign(count, nullptr);
+        cuda->sent_maps.assign(count, nullptr);
+        cuda->host_steps.assign(count, 0);
+        cuda->sent_steps.assign(count, 0);
+    });
+}
+
 cusStatus allocateBuffers(MatchCuda *cuda, cudaStream_t stream) {
     Stages &stages = cuda->stages;
     const MatchModel &m = stages.model;
@@ -99,18 +109,7 @@ cusStatus allocateBuffers(MatchCuda *cuda, cudaStream_t stream) {
     CUS_TRY(allocate(cuda, &scores.ranges, count * m.orows * m.ocols, stream));
     CUS_TRY(allocate(cuda, &scores.tile_lowers, count * scores.tiles_across * scores.tiles_down, stream));
     CUS_TRY(allocate(cuda, &scores.block_uppers, count * scores.upper_count, stream));
-    CUS_TRY(allocate(cuda, reinterpret_cast<char **>(&stages.refinement.partial_sums), refinementBytes(stages), stream));
-    CUS_TRY(allocate(cuda, &stages.refinement.tickets, count, stream));
-    CUS_TRY(allocate(cuda, &stages.refinement.results, count * m.max_matches, stream));
-    CUS_TRY(allocate(cuda, &cuda->maps, count, stream));
-    CUS_TRY(allocate(cuda, &cuda->map_steps, count, stream));
-    CUS_TRY(allocate(cuda, &cuda->inspect_counts, 2 * count * m.max_matches, stream));
-    return inHostMemory([&] {
-        cuda->host_maps.assign(count, nullptr);
-        cuda->sent_maps.assign(count, nullptr);
-        cuda->host_steps.assign(count, 0);
-        cuda->sent_steps.assign(count, 0);
-    });
+    return allocate(cuda, reinterpret_cast<char **>(&stages.refinement.partial_sums), refinementBytes(stages), stream);
 }
 
 cusStatus allocateFft(MatchCuda *cuda, cudaStream_t stream) {
@@ -183,26 +182,24 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     const char *f = "cusMatcherCreate";
     MatchModel &m = matcher->model;
     Stages &stages = cuda->stages;
-    const bool fft = usesFft(matcher);
     CUSI_CUDA(f, cusi::multiprocessors(&cuda->multiprocessors));
     stages.model = m;
     stages.refinement.blocks = cuda->multiprocessors;
-    CUS_TRY(planWindows(cuda, stream));
-    if (fft)
-        CUS_TRY(planFft(cuda, stream));
-    stages.model.error = m.error = correlationError(stages, fft);
-    planWindowRows(stages.windows, (stages.block_fft.rows.n ? stages.block_fft.columns.threads : THREADS) / 32);
-    planTiles(stages);
-    CUS_TRY(allocateBuffers(cuda, stream));
-    if (fft)
-        CUS_TRY(chooseExact(cuda, templates, sums, stream));
+    CUS_TRY(allocateResults(cuda, stream));
     CUS_TRY(cusMatWrap(&matcher->results, m.count, m.max_matches * static_cast<int>(sizeof(cusMatch)), CUS_8UC1, CUS_DEVICE,
                        stages.refinement.results, 0));
     CUS_TRY(uploadTemplates(cuda, templates, mask, sums, stream));
-    if (fft) {
-        CUS_TRY(allocateFft(cuda, stream));
-        CUS_TRY(prepareSpectra(cuda, templates, mask, stream));
-    }
+    if (matcher->algorithm == CUS_MATCH_DIRECT)
+        return prepareDirect(cuda, templates, mask, stream);
+    CUS_TRY(planWindows(cuda, stream));
+    CUS_TRY(planFft(cuda, stream));
+    stages.model.error = m.error = correlationError(stages);
+    planWindowRows(stages.windows, (stages.block_fft.rows.n ? stages.block_fft.columns.threads : THREADS) / 32);
+    planTiles(stages);
+    CUS_TRY(allocateBuffers(cuda, stream));
+    CUS_TRY(chooseExact(cuda, templates, sums, stream));
+    CUS_TRY(allocateFft(cuda, stream));
+    CUS_TRY(prepareSpectra(cuda, templates, mask, stream));
     CUSI_CUDA(f, cudaStreamSynchronize(stream));
     return CUS_OK;
 }
@@ -223,28 +220,17 @@ cusStatus runCufft(const MatchCuda &cuda, const Stages &stages, int window_block
     return launchScores(stages, stream);
 }
 
-// Direct correlation of 8-bit pixels is exact and does not need the frame's energy.
-cusStatus runDirect(const Stages &stages, int window_blocks, cudaStream_t stream) {
-    const MatchModel &m = stages.model;
-    const int energy_blocks = m.error > 0 ? 1 : 0;
-    if (energy_blocks)
-        CUS_TRY(launchPlanes(stages, m.rows, stream));
-    if (window_blocks + energy_blocks)
-        CUS_TRY(launchColumns(stages, window_blocks, energy_blocks, 0, stream));
-    return launchScores(stages, stream);
-}
-
 cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, cudaStream_t stream) {
     const MatchModel &m = stages.model;
+    if (matcher->algorithm == CUS_MATCH_DIRECT)
+        return launchDirect(stages, stream);
     const int window_blocks = cusi::divUp(stages.windows.quantities * m.orows, stages.windows.rows_per_block);
     if (window_blocks)
         CUS_TRY(launchVertical(stages, stream));
     if (stages.block_fft.rows.n)
         CUS_TRY(runBlockFft(stages, window_blocks, stream));
-    else if (usesFft(matcher))
-        CUS_TRY(runCufft(cuda, stages, window_blocks, stream));
     else
-        CUS_TRY(runDirect(stages, window_blocks, stream));
+        CUS_TRY(runCufft(cuda, stages, window_blocks, stream));
     CUS_TRY(launchRefine(stages, stream));
     for (int &round = stages.refinement.round; ++round < m.max_matches;) {
         CUS_TRY(launchRemoveNeighborhood(stages, stream));
@@ -330,9 +316,13 @@ void match_cuda_release(cusMatcher *matcher) {
     delete cuda;
 }
 
-// Templates of up to 8 x 8 pixels are correlated directly.
-cusMatchAlgorithm match_cuda_algorithm(const MatchModel *m) {
-    return m->n <= 64 ? CUS_MATCH_DIRECT : CUS_MATCH_FFT;
+cusMatchAlgorithm match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted) {
+    int device = 0;
+    if (!m->integer || cudaGetDevice(&device) != cudaSuccess || !match::hasFastIntegers(device))
+        return CUS_MATCH_FFT;
+    if (wanted != CUS_MATCH_AUTO)
+        return wanted;
+    return m->n * m->channels <= 100 * 100 ? CUS_MATCH_DIRECT : CUS_MATCH_FFT;
 }
 
 cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {

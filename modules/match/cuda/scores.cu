@@ -1,4 +1,4 @@
-// Scores from cuFFT's correlations or from direct correlation.
+// Scores from cuFFT's correlations.
 #include "match/cuda/scores.cuh"
 
 namespace match {
@@ -8,40 +8,12 @@ namespace {
 constexpr int TILE_COLS = 64, TILE_ROWS = 32, ITEMS = 8; // scores of a thread
 static_assert(ITEMS * THREADS == TILE_COLS * TILE_ROWS, "a block's threads cover its tile");
 
-// A correlation from the pixels, floats in double; a masked SQDIFF is summed as it is.
-template<class T, int CN>
-__device__ __noinline__ double correlate(const MatchModel &m, const Frame &frame, const Templates &templates, int k, int y,
-                                         int x) {
-    // A row of an 8-bit template has at most 65536 bytes: its products fit into 32 bits.
-    using Value = std::conditional_t<sizeof(T) == 1, int, double>;
-    using RowSum = std::conditional_t<sizeof(T) == 1, unsigned, double>;
-    const bool squared = m.masked && m.method == CUS_MATCH_SQDIFF;
-    std::conditional_t<sizeof(T) == 1, unsigned long long, double> sum = 0;
-    for (int j = 0; j < m.h; ++j) {
-        const T *a = cusi::rowOf(static_cast<const T *>(frame.data), frame.step, y + j) + static_cast<size_t>(x) * CN;
-        const T *b = reinterpret_cast<const T *>(templates.pixels + k * templates.bytes + j * templates.step);
-        const unsigned char *mask = templates.mask + (squared ? static_cast<size_t>(j) * templates.mask_step : 0);
-        RowSum row = 0;
-        for (int i = 0; i < m.w * CN; ++i) {
-            const Value pixel = __ldg(a + i), templ = __ldg(b + i);
-            if (squared)
-                row += __ldg(mask + i) ? (pixel - templ) * (pixel - templ) : 0;
-            else
-                row += pixel * templ; // templates are 0 where they are masked
-        }
-        sum += row;
-    }
-    // match_range() adds the template's squares.
-    return static_cast<double>(sum) - (squared ? templates.sums[k].t2 : 0);
-}
-
-// One block a tile and template. FFT: correlations by cuFFT; otherwise from the pixels.
-template<class T, int CN, bool FFT, bool SQUARED>
+// One block a tile and template.
+template<class T, int CN, bool SQUARED>
 __global__ void __launch_bounds__(THREADS)
-    scoresKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
-                 const __grid_constant__ CuFft fft, const __grid_constant__ Templates templates,
-                 const __grid_constant__ Windows windows, const __grid_constant__ Energy energy,
-                 const __grid_constant__ Scores scores) {
+    scoresKernel(const __grid_constant__ MatchModel m, const __grid_constant__ CuFft fft,
+                 const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
+                 const __grid_constant__ Energy energy, const __grid_constant__ Scores scores) {
     cusi::startInOrder();
     const int k = blockIdx.z, tile_x = blockIdx.x, tile_y = blockIdx.y;
     const int x0 = tile_x * TILE_COLS, y0 = tile_y * TILE_ROWS;
@@ -51,16 +23,13 @@ __global__ void __launch_bounds__(THREADS)
     const auto rowOfScore = [&](int i) { return y0 + i * 4 + static_cast<int>(threadIdx.x) / TILE_COLS; };
     const int x = x0 + static_cast<int>(threadIdx.x) % TILE_COLS, column = min(x, m.ocols - 1);
     const float *correlation = fft.correlations + static_cast<size_t>(k) * fft.rows * fft.cols;
-    const double constant = FFT && m.masked ? maskedConstant(m, templates, k) : 0;
+    const double constant = m.masked ? maskedConstant(m, templates, k) : 0;
     // All loads come before the first store, so that they overlap.
     double c[ITEMS], s1[ITEMS][CN] = {}, s2[ITEMS];
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i) {
         const int y = min(rowOfScore(i), m.orows - 1);
-        if constexpr (FFT)
-            c[i] = static_cast<double>(correlation[static_cast<size_t>(y) * fft.cols + column]) + constant;
-        else
-            c[i] = correlate<T, CN>(m, frame, templates, k, y, column);
+        c[i] = static_cast<double>(correlation[static_cast<size_t>(y) * fft.cols + column]) + constant;
         windowAt<T, SQUARED>(m, windows, y, column, s1[i], s2[i]);
     }
     MatchRange least = {INFINITY, INFINITY};
@@ -85,12 +54,10 @@ template<class T, int CN>
 cusStatus launchTyped(const Stages &stages, cudaStream_t stream) {
     const MatchModel &m = stages.model;
     const bool squared = m.method == CUS_MATCH_SQDIFF && !m.masked;
-    const auto kernel = !stages.cufft.rows ? scoresKernel<T, CN, false, false>
-                        : squared          ? scoresKernel<T, CN, true, true>
-                                           : scoresKernel<T, CN, true, false>;
+    const auto kernel = squared ? scoresKernel<T, CN, true> : scoresKernel<T, CN, false>;
     const dim3 tiles(stages.scores.tiles_across, stages.scores.tiles_down, m.count);
-    return cusi::launchOverlapped("cusMatcherRun", kernel, tiles, THREADS, 0, stream, m, stages.frame, stages.cufft,
-                                  stages.templates, stages.windows, stages.energy, stages.scores);
+    return cusi::launchOverlapped("cusMatcherRun", kernel, tiles, THREADS, 0, stream, m, stages.cufft, stages.templates,
+                                  stages.windows, stages.energy, stages.scores);
 }
 
 } // namespace

@@ -121,6 +121,33 @@ struct ExactPass {
     const MatchError *errors;
 };
 
+// Direct correlation of bytes (direct.cu). Of each piece of the template: its place in it, its words, and rows of ones for window
+// sums. A masked SQDIFF has pieces of the mask for both bytes of the pixels' squares.
+enum { PIXELS, LOW_OF_SQUARES, HIGH_OF_SQUARES }; // what of the image is multiplied
+struct Piece {
+    int y, x, rows, bytes;
+    int halves; // of 32 bytes: what 16 neighboring positions span in a row
+    int source, weight;
+    size_t words, ones; // in Direct::words
+};
+struct Direct {
+    int shape, tiles_across;
+    unsigned tiles;
+    int count; // pieces
+    Piece first;
+    const Piece *pieces;
+    const uint32_t *words;
+    size_t template_words; // from template to template
+    int words_pitch, pitch, tile_rows,
+        ones_rows;             // words in a row of them; bytes in a row of the image under a tile; its rows
+    unsigned units_reciprocal; // 2^32 / (pitch / 16), rounded up
+    int products_at, words_at, planes_at, ones_at; // in shared memory
+    bool keeps;                                    // image and window sums stay in shared memory from template to template
+    Candidate *bests;                              // of each template's tiles
+    long long *totals; // of the pieces, at each position: products, sums of three channels, of squares; NULL for one piece
+    double *costs;     // at each position of each template, for further matches and fractions of a pixel; else NULL
+};
+
 // ---- Host
 
 struct Stages {
@@ -134,6 +161,7 @@ struct Stages {
     Scores scores = {};
     Refinement refinement = {};
     ExactPass exact = {};
+    Direct direct = {};
 };
 
 constexpr size_t MAX_ALLOCATIONS = 64; // blocks of device memory
@@ -232,6 +260,11 @@ cusStatus launchScores(const Stages &stages, cudaStream_t stream);
 cusStatus launchRemoveNeighborhood(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
 cusStatus launchExact(const Stages &stages, cudaStream_t stream);
+
+// Direct correlation: all of a run. Whether the device's integer tensor cores are there and fast.
+bool hasFastIntegers(int device);
+cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream);
+cusStatus launchDirect(const Stages &stages, cudaStream_t stream);
 
 // ---- Device
 

@@ -1,0 +1,703 @@
+// Templates of bytes, exactly, in one launch: products on the integer units of tensor cores, window sums, scores, and the best match.
+//
+// For row r of the template, out(y, x) += sum over bytes c of T(r, c) I(y + r, x + c) is a matrix product: rows of the image, as they
+// lie in memory, times a Toeplitz matrix of the row. A warp makes 16 columns of 8 BLOCKS rows of positions. It takes the rows r, r + 8,
+// r + 16 and r + 24 of the template together, since from one to the next the image's blocks of eight rows only move on by one.
+// Sums are kept modulo 2^32. Templates with larger sums, and those that do not fit into shared memory, are cut into pieces whose sums
+// are added up in 64 bits.
+#include "match/cuda/refine.cuh"
+
+namespace match {
+
+namespace {
+
+constexpr int ACROSS = 16, COLS = 4 * ACROSS;      // columns of a warp and of a tile of positions
+constexpr int TOGETHER = 4, CHUNK = 8 * TOGETHER;  // rows of the template: multiplied together; in shared memory at a time
+constexpr int PRODUCTS_PITCH = COLS + 4;           // words from row to row, without bank conflicts
+constexpr int SQUARE_PLANES = 3, PIXEL_PLANES = 2; // bytes of sums down at most MAX_ROWS rows
+constexpr int MAX_ROWS = 256;
+
+// ---- Instructions
+
+__device__ __forceinline__ uint32_t sharedAddress(const void *p) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+// N blocks of 8 rows x 16 bytes: of each, lane l gets four bytes of row l / 4. Lane l passes the address of row l % 8 of block l / 8.
+__device__ __forceinline__ void loadBlocks(uint32_t (&blocks)[4], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
+                 : "r"(address));
+}
+__device__ __forceinline__ void loadBlocks(uint32_t (&blocks)[2], uint32_t address) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(blocks[0]), "=r"(blocks[1])
+                 : "r"(address));
+}
+
+// sums (16 columns x 8 rows) += templ (16 columns x BYTES) times pixels (8 rows x BYTES).
+template<int BYTES>
+__device__ __forceinline__ void multiplyAdd(uint32_t (&sums)[4], const uint32_t (&templ)[4], const uint32_t (&pixels)[2]) {
+#if __CUDA_ARCH__ >= 800
+    if constexpr (BYTES == 32)
+        asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+            "%3};"
+            : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+            : "r"(templ[0]), "r"(templ[1]), "r"(templ[2]), "r"(templ[3]), "r"(pixels[0]), "r"(pixels[1]));
+    else
+        asm("mma.sync.aligned.m16n8k16.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+            : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+            : "r"(templ[0]), "r"(templ[1]), "r"(pixels[0]));
+#else
+#pragma unroll
+    for (int part = 0; part < 4; ++part) // columns 0..7 and 8..15 by the first 16 bytes, then by the others
+        if (part < BYTES / 8)
+            asm("mma.sync.aligned.m8n8k16.row.col.s32.u8.u8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                : "+r"(sums[part % 2 * 2]), "+r"(sums[part % 2 * 2 + 1])
+                : "r"(templ[part]), "r"(pixels[part / 2]));
+#endif
+}
+
+// Copies `bytes` of 16 to shared memory; the rest becomes 0. Complete after copiesArrived() and a barrier.
+__device__ __forceinline__ void copyAhead(void *to, const void *from, int bytes = 16) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sharedAddress(to)), "l"(from), "r"(bytes)
+                 : "memory");
+#else
+    for (int i = 0; i < 16; ++i)
+        static_cast<unsigned char *>(to)[i] = i < bytes ? static_cast<const unsigned char *>(from)[i] : 0;
+#endif
+}
+__device__ __forceinline__ void copiesArrived() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+// ---- The image under a tile
+
+__device__ __forceinline__ uint32_t squares(uint32_t word, int source) {
+    uint32_t result = 0;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        const uint32_t byte = word >> (8 * k) & 255;
+        result |= (byte * byte >> (source == HIGH_OF_SQUARES ? 8 : 0) & 255) << (8 * k);
+    }
+    return result;
+}
+
+// The rows from y0 on and bytes from x0 on, as many as the tile has. Beyond the frame's last row and column: any bytes.
+template<int THREADS>
+__device__ void loadTile(const MatchModel &m, const Frame &frame, const Direct &direct, int source, unsigned char *tile,
+                         int y0, int x0) {
+    const int units = direct.pitch / 16, total = units * direct.tile_rows;
+    const int last_row = m.rows - 1 - y0, bytes = (m.cols - x0) * m.channels;
+    const unsigned char *from =
+        static_cast<const unsigned char *>(frame.data) + y0 * frame.step + static_cast<size_t>(x0) * m.channels;
+    if (source == PIXELS && ((reinterpret_cast<uintptr_t>(frame.data) | frame.step) & 15) == 0) {
+        for (int i = threadIdx.x; i < total; i += THREADS) {
+            const int row = __umulhi(i, direct.units_reciprocal), to = 16 * (i - row * units);
+            copyAhead(tile + row * direct.pitch + to, from + min(row, last_row) * frame.step + min(to, bytes - 1),
+                      min(max(bytes - to, 0), 16));
+        }
+        return;
+    }
+#pragma unroll 4
+    for (int i = threadIdx.x; i < total; i += THREADS) {
+        const int row = __umulhi(i, direct.units_reciprocal), to = 16 * (i - row * units), at = min(to, bytes - 1);
+        Unaligned16 pixels;
+        pixels.load(from + min(row, last_row) * frame.step + at, bytes - at);
+        uint4 unit = {pixels[0], pixels[1], pixels[2], pixels[3]};
+        if (source != PIXELS)
+            unit = {squares(unit.x, source), squares(unit.y, source), squares(unit.z, source), squares(unit.w, source)};
+        *reinterpret_cast<uint4 *>(tile + row * direct.pitch + to) = unit;
+    }
+}
+
+// ---- Products with the template
+
+// Products of the chunk's `left` rows with STEPS times 32 bytes (BYTES = 16: once 16). templ: the lane's words of the chunk's first
+// row.
+template<int BYTES, bool ALL, int BLOCKS, int SPLIT>
+__device__ __forceinline__ void multiplyChunk(const MatchModel &m, const Direct &direct, uint32_t pixels_at,
+                                              const uint32_t *templ_at, int part, int steps, int left,
+                                              uint32_t (&sums)[BLOCKS][4]) {
+    constexpr int PAIRS = (BLOCKS + TOGETHER) / 2, TURNS = 8 / SPLIT;
+    uint32_t pixels[2 * PAIRS][2], templ[TOGETHER][4] = {};
+    const int eight = 8 * m.channels; // columns
+    const auto loadTemplate = [&](int step, int row, int j) {
+        const uint32_t *at = templ_at + 32 * step + (row + 8 * j) * direct.words_pitch;
+        templ[j][0] = at[0];
+        templ[j][1] = at[-eight];
+        if constexpr (BYTES == 32) {
+            templ[j][2] = at[16];
+            templ[j][3] = at[16 - eight];
+        }
+    };
+#pragma unroll
+    for (int j = 0; j < TOGETHER; ++j) // rows below the template: any words, not used
+        loadTemplate(0, part, j);
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step)
+#pragma unroll 1
+        for (int turn = 0; turn < TURNS; ++turn) {
+            const int row = part + turn * SPLIT;
+            const bool ends = turn + 1 == TURNS;
+            const int next_row = ends ? part : row + SPLIT, next_step = min(ends ? step + 1 : step, steps - 1);
+            uint32_t at = pixels_at + 32 * step + row * direct.pitch;
+#pragma unroll
+            for (int i = 0; i < 2 * PAIRS; i += 2, at += 16 * direct.pitch) {
+                uint32_t blocks[4];
+                loadBlocks(blocks, at);
+                pixels[i][0] = blocks[0], pixels[i][1] = blocks[1];
+                pixels[i + 1][0] = blocks[2], pixels[i + 1][1] = blocks[3];
+            }
+#pragma unroll
+            for (int j = 0; j < TOGETHER; ++j) {
+                if (!ALL && row + 8 * j >= left)
+                    break;
+#pragma unroll
+                for (int i = 0; i < BLOCKS; ++i)
+                    multiplyAdd<BYTES>(sums[i], templ[j], pixels[i + j]);
+                loadTemplate(next_step, next_row, j); // while the others multiply
+            }
+        }
+}
+
+// ---- Window sums
+
+// Sums of the pixels or of their squares down the piece's rows, at each byte of the tile's rows, as planes of bytes: tensor cores then
+// add them up along the rows. A thread makes four columns of a strip of rows.
+template<int ROWS, int THREADS, bool SQUARES>
+__device__ void sumDown(const Direct &direct, int rows, int columns, const unsigned char *tile, unsigned char *planes) {
+    constexpr int STRIPS = THREADS / 128 * 4 > ROWS / 8 ? ROWS / 8 : THREADS / 128 * 4, STRIP = ROWS / STRIPS;
+    const int words = cusi::divUp(columns, 4), plane = ROWS * direct.pitch, pitch = direct.pitch;
+    const auto wordAt = [](const unsigned char *p) { return *reinterpret_cast<const uint32_t *>(p); };
+    for (int i = threadIdx.x; i < words * STRIPS; i += THREADS) {
+        const int strip = i / words, at = strip * STRIP * pitch + 4 * (i - strip * words);
+        const unsigned char *top = tile + at, *bottom = top;
+        uint32_t sums[4] = {};
+#pragma unroll 2
+        for (int r = 0; r < rows; r += 4) {
+            uint32_t w[4];
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                w[k] = r + k < rows ? wordAt(bottom) : 0;
+                bottom += r + k < rows ? pitch : 0;
+            }
+            const uint32_t low0 = __byte_perm(w[0], w[1], 0x5140), high0 = __byte_perm(w[0], w[1], 0x7362);
+            const uint32_t low1 = __byte_perm(w[2], w[3], 0x5140), high1 = __byte_perm(w[2], w[3], 0x7362);
+            const uint32_t column[4] = {__byte_perm(low0, low1, 0x5410), __byte_perm(low0, low1, 0x7632),
+                                        __byte_perm(high0, high1, 0x5410), __byte_perm(high0, high1, 0x7632)};
+#pragma unroll
+            for (int k = 0; k < 4; ++k)
+                sums[k] = __dp4a(column[k], SQUARES ? column[k] : 0x01010101u, sums[k]);
+        }
+        unsigned char *to = planes + at;
+#pragma unroll
+        for (int r = 0; r < STRIP; ++r, to += pitch, top += pitch, bottom += pitch) {
+            const uint32_t low0 = __byte_perm(sums[0], sums[1], 0x5140), low1 = __byte_perm(sums[2], sums[3], 0x5140);
+            *reinterpret_cast<uint32_t *>(to) = __byte_perm(low0, low1, 0x5410);
+            *reinterpret_cast<uint32_t *>(to + plane) = __byte_perm(low0, low1, 0x7632);
+            if constexpr (SQUARES)
+                *reinterpret_cast<uint32_t *>(to + 2 * plane) =
+                    __byte_perm(__byte_perm(sums[0], sums[1], 0x0062), __byte_perm(sums[2], sums[3], 0x0062), 0x5410);
+            const uint32_t removed = wordAt(top), added = wordAt(bottom);
+#pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                const uint32_t p = removed >> (8 * k) & 255, q = added >> (8 * k) & 255;
+                sums[k] += SQUARES ? q * q - p * p : q - p;
+            }
+        }
+    }
+}
+
+// Window sums of N blocks of eight rows from PLANES planes. ones: the lane's words of a row of the template's ones.
+template<int PLANES, int N>
+__device__ __forceinline__ void sumAcross(const Direct &direct, uint32_t planes_at, int plane, const uint32_t *ones,
+                                          int eight, int halves, uint32_t (&sums)[N][4]) {
+    uint32_t parts[N][PLANES][4] = {};
+#pragma unroll 1
+    for (int s = 0; s < halves; s += 2, ones += 32, planes_at += 32) {
+        const uint32_t templ[4] = {ones[0], ones[-eight], ones[16], ones[16 - eight]};
+#pragma unroll
+        for (int k = 0; k < PLANES; ++k)
+#pragma unroll
+            for (int n = 0; n < N; ++n) {
+                uint32_t pixels[2];
+                loadBlocks(pixels, planes_at + k * plane + n * 8 * direct.pitch);
+                multiplyAdd<32>(parts[n][k], templ, pixels);
+            }
+    }
+#pragma unroll
+    for (int n = 0; n < N; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+            sums[n][e] = parts[n][0][e] + (parts[n][1][e] << 8) + (PLANES > 2 ? parts[n][PLANES - 1][e] << 16 : 0);
+}
+
+// ---- Scores
+
+// match_score() once: inlined it takes minutes to compile. sums: of the channels, then of the squares.
+__device__ __noinline__ double costOfSums(const MatchModel &m, const MatchTemplate &t, double c, double s1_0, double s1_1,
+                                          double s1_2, double s2) {
+    const double s1[3] = {s1_0, s1_1, s1_2};
+    const double score = match_score(&m, &t, c, s1, s2, (m.masked ? c : s2 - 2 * c) + t.t2);
+    return match_smallestIsBest(m.method) ? score : -score;
+}
+
+// Sums of a window that pieces of the template add up.
+struct Totals {
+    long long *at;
+    size_t positions;
+    bool first, last;
+    __device__ long long add(int quantity, long long value) const {
+        if (!at)
+            return value;
+        long long &total = at[quantity * positions];
+        if (!first)
+            value += total;
+        if (!last)
+            total = value;
+        return value;
+    }
+};
+
+template<int BLOCKS, int SPLIT, bool SQUARED>
+struct Work {
+    static constexpr int ROWS = 8 * BLOCKS, THREADS = 128 * SPLIT;
+
+    const MatchModel &m;
+    const Frame &frame;
+    const Direct &direct;
+    unsigned char *const shared;
+    const int x0, y0;                   // the tile
+    const int lane, part, group;        // SPLIT warps share the positions; group: 16 columns of the tile
+    uint32_t *const words, *const ones; // of the template's rows; of ones
+    uint32_t *const products;
+    unsigned char *const planes;
+    const int of_lane; // the lane's first word in a row of words
+
+    __device__ Work(const MatchModel &m_, const Frame &frame_, const Direct &direct_, unsigned char *shared_)
+        : m(m_), frame(frame_), direct(direct_), shared(shared_), x0(blockIdx.x % direct_.tiles_across * COLS),
+          y0(blockIdx.x / direct_.tiles_across * ROWS), lane(threadIdx.x % 32), part(threadIdx.x / 128),
+          group(threadIdx.x / 32 % 4), words(reinterpret_cast<uint32_t *>(shared_ + direct_.words_at)),
+          ones(reinterpret_cast<uint32_t *>(shared_ + direct_.ones_at)),
+          products(reinterpret_cast<uint32_t *>(shared_ + direct_.products_at)), planes(shared_ + direct_.planes_at),
+          of_lane(15 * m_.channels + 4 * (lane % 4) - m_.channels * (lane / 4)) {}
+
+    __device__ __forceinline__ void copyWords(uint32_t *to, const uint32_t *from, int rows) const {
+        for (int i = threadIdx.x; i < rows * direct.words_pitch / 4; i += THREADS)
+            copyAhead(to + 4 * i, from + 4 * i);
+    }
+    __device__ __forceinline__ uint32_t *chunkWords(int first) const {
+        return words + first / CHUNK % 2 * CHUNK * direct.words_pitch;
+    }
+
+    // The products of a piece, of template `words_of`, at the tile's positions, into shared memory. fresh: loads the image, too, and
+    // makes its sums down the rows.
+    __device__ __forceinline__ void multiply(const Piece &piece, const uint32_t *words_of, bool fresh) const {
+        copyWords(words, words_of, min(CHUNK, piece.rows));
+        if (fresh) {
+            copyWords(ones, direct.words + piece.ones, direct.ones_rows);
+            cusi::waitForEarlierWork();
+            loadTile<THREADS>(m, frame, direct, piece.source, shared, y0 + piece.y, x0 + piece.x);
+        }
+        uint32_t sums[BLOCKS][4] = {};
+        const uint32_t pixels_at = sharedAddress(shared) + ACROSS * group * m.channels +
+                                   (lane % 8 + lane / 16 * 8) * direct.pitch + lane / 8 % 2 * 16;
+        const int steps = piece.halves / 2;
+        for (int first = 0; first < piece.rows; first += CHUNK) {
+            copiesArrived();
+            __syncthreads();
+            const int left = piece.rows - first;
+            if (left > CHUNK)
+                copyWords(chunkWords(first + CHUNK), words_of + (first + CHUNK) * direct.words_pitch,
+                          min(CHUNK, left - CHUNK));
+            const uint32_t at = pixels_at + first * direct.pitch, *templ = chunkWords(first) + of_lane;
+            if (left >= CHUNK)
+                multiplyChunk<32, true, BLOCKS, SPLIT>(m, direct, at, templ, part, steps, left, sums);
+            else
+                multiplyChunk<32, false, BLOCKS, SPLIT>(m, direct, at, templ, part, steps, left, sums);
+            if (piece.halves % 2)
+                multiplyChunk<16, false, BLOCKS, SPLIT>(m, direct, at + 32 * steps, templ + 32 * steps, part, 1, left,
+                                                        sums);
+        }
+        __syncthreads();
+        const int columns = COLS * m.channels + piece.bytes - m.channels;
+        if (fresh && (SQUARED || m.needs_s2))
+            sumDown<ROWS, THREADS, true>(direct, piece.rows, columns, shared, planes);
+        if (fresh && !SQUARED && m.needs_s1)
+            sumDown<ROWS, THREADS, false>(direct, piece.rows, columns, shared,
+                                          planes + (m.needs_s2 ? SQUARE_PLANES * ROWS * direct.pitch : 0));
+        __syncthreads();
+        storeProducts(sums);
+    }
+
+    // The products may lie where the image lay.
+    __device__ __forceinline__ void storeProducts(const uint32_t (&sums)[BLOCKS][4]) const {
+        uint32_t *to = products + 2 * (lane % 4) * PRODUCTS_PITCH + ACROSS * group + lane / 4;
+#pragma unroll
+        for (int turn = 0; turn < (SPLIT > 1 ? 2 : 1); ++turn) {
+#pragma unroll
+            for (int i = 0; i < BLOCKS; ++i)
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+                    uint32_t *at = to + (8 * i + e % 2) * PRODUCTS_PITCH + e / 2 * 8;
+                    if (turn == 0 && part == 0)
+                        *at = sums[i][e];
+                    else if (turn == 1 && part != 0)
+                        atomicAdd(at, sums[i][e]);
+                }
+            __syncthreads();
+        }
+    }
+
+    // Costs of the tile's positions, and the best of the thread's.
+    __device__ __forceinline__ Candidate finish(const Piece &piece, int p, const MatchTemplate &t, int k,
+                                                const Scores &scores) const {
+        constexpr int N = SQUARED && BLOCKS / SPLIT % 2 == 0 ? 2 : 1; // blocks at a time
+        const size_t positions = static_cast<size_t>(m.orows) * m.ocols;
+        const int plane = ROWS * direct.pitch, eight = 8 * m.channels;
+        const uint32_t planes_at =
+            sharedAddress(planes) + ACROSS * group * m.channels + lane % 8 * direct.pitch + lane / 8 % 2 * 16;
+        const bool last = p + 1 == direct.count;
+        const double t2 = t.t2;
+        Candidate best = noCandidate();
+#pragma unroll 1
+        for (int i0 = part * N; i0 < BLOCKS; i0 += SPLIT * N) {
+            uint32_t s2[N][4] = {}, s1[3][N][4] = {};
+            const uint32_t at = planes_at + 8 * i0 * direct.pitch;
+            if (SQUARED || m.needs_s2)
+                sumAcross<SQUARE_PLANES>(direct, at, plane, ones + of_lane, eight, piece.halves, s2);
+            if (!SQUARED && m.needs_s1)
+#pragma unroll
+                for (int c = 0; c < 3; ++c)
+                    if (c < m.channels)
+                        sumAcross<PIXEL_PLANES>(direct, at + (m.needs_s2 ? SQUARE_PLANES * plane : 0), plane,
+                                                ones + of_lane + (m.channels > 1 ? c + 1 : 0) * direct.words_pitch, eight,
+                                                piece.halves, s1[c]);
+#pragma unroll
+            for (int n = 0; n < N; ++n)
+#pragma unroll
+                for (int step = 0; step < 4; ++step) {
+                    const int e = step / 2 + step % 2 * 2; // row by row
+                    const int row = 8 * (i0 + n) + 2 * (lane % 4) + e % 2, column = ACROSS * group + lane / 4 + e / 2 * 8;
+                    const int y = y0 + row, x = x0 + column;
+                    if (y >= m.orows || x >= m.ocols)
+                        continue;
+                    const size_t position = static_cast<size_t>(y) * m.ocols + x;
+                    const uint32_t product = products[row * PRODUCTS_PITCH + column];
+                    const Totals totals = {direct.totals ? direct.totals + position : nullptr, positions, p == 0, last};
+                    double cost;
+                    if constexpr (SQUARED) {
+                        if (!direct.totals) {
+                            cost = s2[n][e] - 2 * product + static_cast<uint32_t>(t2);
+                        } else {
+                            cost =
+                                static_cast<double>(totals.add(0, static_cast<long long>(s2[n][e]) - 2ll * product)) + t2;
+                        }
+                    } else {
+                        const double c = static_cast<double>(totals.add(0, static_cast<long long>(piece.weight) * product));
+                        double sums[4] = {};
+#pragma unroll
+                        for (int q = 0; q < 3; ++q)
+                            if (m.needs_s1 && q < m.channels)
+                                sums[q] = static_cast<double>(totals.add(1 + q, s1[q][n][e]));
+                        if (m.needs_s2)
+                            sums[3] = static_cast<double>(totals.add(4, s2[n][e]));
+                        if (last)
+                            cost = costOfSums(m, t, c, sums[0], sums[1], sums[2], sums[3]);
+                    }
+                    if (!last)
+                        continue;
+                    if (direct.costs)
+                        direct.costs[k * positions + position] = cost;
+                    if (scores.maps)
+                        cusi::rowOf(scores.maps[k], scores.map_steps[k], y)[x] =
+                            static_cast<float>(match_smallestIsBest(m.method) ? cost : -cost);
+                    if (cost < best.cost)
+                        best = {cost, position};
+                }
+        }
+        return best;
+    }
+};
+
+template<int BLOCKS, int SPLIT, bool SQUARED>
+__global__ void __launch_bounds__(128 * SPLIT, SPLIT == 1   ? 5
+                                               : SPLIT == 2 ? 2
+                                                            : 1)
+    directKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
+                 const __grid_constant__ Templates templates, const __grid_constant__ Scores scores,
+                 const __grid_constant__ Direct direct, const __grid_constant__ Refinement refinement) {
+    cusi::letNextKernelStart();
+    const Work<BLOCKS, SPLIT, SQUARED> work(m, frame, direct, reinterpret_cast<unsigned char *>(shared_points));
+    const unsigned tiles = gridDim.x;
+    for (int k = 0; k < m.count; ++k) {
+        Candidate best = noCandidate();
+        for (int p = 0; p < direct.count; ++p) {
+            if (k + p)
+                __syncthreads(); // finish() reads what the next piece overwrites
+            const Piece piece = p ? direct.pieces[p] : direct.first;
+            work.multiply(piece, direct.words + k * direct.template_words + piece.words, k == 0 || !direct.keeps);
+            best = work.finish(piece, p, templates.sums[k], k, scores);
+        }
+        best = blockBestToFirst<4 * SPLIT>(best);
+        if (threadIdx.x == 0)
+            direct.bests[static_cast<size_t>(k) * tiles + blockIdx.x] = best;
+    }
+    if (direct.costs || !isLastBlock(refinement.tickets)) // with costs, directMatchesKernel goes on
+        return;
+    for (int k = 0; k < m.count; ++k) {
+        Candidate best = noCandidate();
+        for (unsigned i = threadIdx.x; i < tiles; i += 128 * SPLIT) {
+            const Candidate &other = direct.bests[static_cast<size_t>(k) * tiles + i];
+            const Candidate here = {__ldcg(&other.cost), __ldcg(&other.position)};
+            if (isBetter(here, best))
+                best = here;
+        }
+        best = blockBestToFirst<4 * SPLIT>(best);
+        if (threadIdx.x == 0)
+            refinement.results[k] = matchOf(m, best, [](unsigned long long) { return 0.0f; });
+    }
+    if (threadIdx.x == 0)
+        refinement.tickets[0] = 0;
+}
+
+// All matches of template blockIdx.x from the costs: the best of the tiles' best, then the same without its neighborhood.
+constexpr int MATCH_THREADS = 1024;
+__global__ void __launch_bounds__(MATCH_THREADS)
+    directMatchesKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Direct direct,
+                        const __grid_constant__ Refinement refinement, int tile_rows, int tiles) {
+    __shared__ cusMatch found;
+    cusi::startInOrder();
+    const int k = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    double *costs = direct.costs + static_cast<size_t>(k) * m.orows * m.ocols;
+    Candidate *bests = direct.bests + static_cast<size_t>(k) * tiles;
+    cusMatch *results = refinement.results + static_cast<size_t>(k) * m.max_matches;
+    const auto middle = [&](unsigned long long position) { return match_middle(match_exactRange(costs[position])); };
+    int round = 0;
+    for (; round < m.max_matches; ++round) {
+        Candidate best = noCandidate();
+        for (int i = threadIdx.x; i < tiles; i += MATCH_THREADS)
+            if (isBetter(bests[i], best))
+                best = bests[i];
+        best = blockBestToFirst<MATCH_THREADS / 32>(best);
+        if (threadIdx.x == 0)
+            results[round] = found = matchOf(m, best, middle);
+        __syncthreads();
+        if (found.x < 0)
+            break;
+        const long long d = m.min_distance;
+        const int left = static_cast<int>(max(found.x - d + 1, 0ll)) / COLS,
+                  top = static_cast<int>(max(found.y - d + 1, 0ll)) / tile_rows;
+        const int right = static_cast<int>(min(found.x + d, static_cast<long long>(m.ocols)) - 1) / COLS;
+        const int bottom = static_cast<int>(min(found.y + d, static_cast<long long>(m.orows)) - 1) / tile_rows;
+        const int across = right - left + 1, near = across * (bottom - top + 1);
+        for (int i = warp; i < near; i += MATCH_THREADS / 32) {
+            const int tile_x = left + i % across, tile_y = top + i / across;
+            best = noCandidate();
+            for (int j = lane; j < COLS * tile_rows; j += 32) {
+                const int x = tile_x * COLS + j % COLS, y = tile_y * tile_rows + j / COLS;
+                if (x >= m.ocols || y >= m.orows)
+                    continue;
+                const size_t position = static_cast<size_t>(y) * m.ocols + x;
+                if (abs(x - found.x) < d && abs(y - found.y) < d)
+                    costs[position] = INFINITY;
+                else if (costs[position] < best.cost)
+                    best = {costs[position], position};
+            }
+            best = warpBestToFirst(best);
+            if (lane == 0)
+                bests[tile_y * direct.tiles_across + tile_x] = best;
+        }
+        __syncthreads();
+    }
+    const cusMatch none = {-1, -1, NAN, 0, 0, 0, -1};
+    for (int i = round + threadIdx.x; i < m.max_matches; i += MATCH_THREADS)
+        results[i] = none;
+}
+
+// ---- Host
+
+using Kernel = void (*)(const MatchModel, const Frame, const Templates, const Scores, const Direct, const Refinement);
+
+// Tiles of 64 x 8 `blocks` positions; `split` warps share the rows of the template. Small maps have small tiles, one a multiprocessor,
+// with many warps each; large maps need no more warps than blocks bring. Measured on an H200: 640 x 480 takes 1.3 to 1.8 times as long
+// with the last shape.
+struct Shape {
+    int blocks, split, tiles; // tiles: at most, for each multiprocessor
+    Kernel squared, general;
+};
+constexpr Shape SHAPES[] = {{4, 4, 1, directKernel<4, 4, true>, directKernel<4, 4, false>},
+                            {6, 4, 1, directKernel<6, 4, true>, directKernel<6, 4, false>},
+                            {8, 2, 2, directKernel<8, 2, true>, directKernel<8, 2, false>},
+                            {8, 1, 1 << 30, directKernel<8, 1, true>, directKernel<8, 1, false>}};
+
+size_t tilesOf(const MatchModel &m, const Shape &shape) {
+    return static_cast<size_t>(cusi::divUp(m.ocols, COLS)) * cusi::divUp(m.orows, 8 * shape.blocks);
+}
+
+// The layout of shared memory for pieces of rows x cols; returns its size.
+size_t layOut(const MatchModel &m, const Shape &shape, int rows, int cols, bool keeps, Direct &direct) {
+    const int cn = m.channels, tile_rows = 8 * shape.blocks;
+    const int halves = cusi::divUp((cols + ACROSS - 1) * cn, 16), even = 16 * (halves + halves % 2);
+    direct.words_pitch = cusi::divUp((ACROSS - 1) * cn + even, 4) * 4;
+    // An odd multiple of 16: eight neighboring rows lie in different banks.
+    direct.pitch = (cusi::divUp(std::max((COLS - ACROSS) * cn + even, (COLS + cols - 1) * cn), 16) | 1) * 16;
+    direct.tile_rows = tile_rows + rows + 14; // of the last block, loaded in pairs
+    direct.units_reciprocal = 0xffffffffu / (direct.pitch / 16) + 1;
+    direct.ones_rows = (m.needs_s1 || m.needs_s2 ? 1 : 0) + (m.needs_s1 && cn > 1 ? cn : 0);
+    const size_t tile = static_cast<size_t>(direct.pitch) * direct.tile_rows;
+    const size_t products = size_t{4} * tile_rows * PRODUCTS_PITCH;
+    const size_t words = size_t{4} * (rows > CHUNK ? 2 : 1) * CHUNK * direct.words_pitch;
+    const size_t planes =
+        static_cast<size_t>((m.needs_s2 ? SQUARE_PLANES : 0) + (m.needs_s1 ? PIXEL_PLANES : 0)) * tile_rows * direct.pitch;
+    const size_t ones = size_t{4} * direct.ones_rows * direct.words_pitch;
+    const size_t words_at = keeps ? tile + products : std::max(tile, products);
+    const size_t ones_at = words_at + (keeps ? words + planes : std::max(words, planes));
+    if (ones_at + ones > 1 << 30)
+        return SIZE_MAX;
+    direct.keeps = keeps;
+    direct.products_at = keeps ? static_cast<int>(tile) : 0;
+    direct.words_at = static_cast<int>(words_at);
+    direct.planes_at = static_cast<int>(words_at + (keeps ? words : 0));
+    direct.ones_at = static_cast<int>(ones_at);
+    return ones_at + ones;
+}
+
+// Cuts the template until pieces fit, sums of 32 bits hold a piece, and planes hold its sums down the rows.
+void choosePieces(const MatchModel &m, const Shape &shape, size_t most, Direct &direct, int *rows, int *cols) {
+    // With more shared memory too few blocks are on a multiprocessor.
+    const size_t room = shape.split > 1 ? most : std::min<size_t>(most, 76 << 10);
+    *rows = std::min(m.h, MAX_ROWS);
+    *cols = m.w;
+    const auto fits = [&] {
+        return 65025.0 * *rows * *cols * m.channels < 4294967296.0 && layOut(m, shape, *rows, *cols, false, direct) <= room;
+    };
+    while (!fits()) {
+        int &longer = *rows >= *cols ? *rows : *cols;
+        longer = cusi::divUp(longer, 2);
+    }
+    if (m.count > 1 && *rows == m.h && *cols == m.w && !(m.masked && m.method == CUS_MATCH_SQDIFF) &&
+        layOut(m, shape, *rows, *cols, true, direct) <= most)
+        return;
+    layOut(m, shape, *rows, *cols, false, direct);
+}
+
+// Rows of overlapping words: word i has the four bytes from byte i - 15 channels of the row on.
+template<class Byte>
+void appendWords(std::vector<uint32_t> &words, const Direct &direct, int cn, int rows, int bytes, const Byte &byteAt) {
+    for (int r = 0; r < rows; ++r)
+        for (int i = 0; i < direct.words_pitch; ++i) {
+            uint32_t word = 0;
+            for (int k = 0; k < 4; ++k) {
+                const int at = i + k - (ACROSS - 1) * cn;
+                if (at >= 0 && at < bytes)
+                    word |= static_cast<uint32_t>(byteAt(r, at)) << (8 * k);
+            }
+            words.push_back(word);
+        }
+}
+
+void makePieces(const MatchModel &m, int rows, int cols, const uint8_t *pixels, const uint8_t *mask, Direct &direct,
+                std::vector<Piece> &pieces, std::vector<uint32_t> &words) {
+    const int cn = m.channels, row_bytes = m.w * cn;
+    const size_t bytes = static_cast<size_t>(row_bytes) * m.h;
+    const bool squares = m.masked && m.method == CUS_MATCH_SQDIFF;
+    for (int source = PIXELS; source <= (squares ? HIGH_OF_SQUARES : PIXELS); ++source)
+        for (int y = 0; y < m.h; y += rows)
+            for (int x = 0; x < m.w; x += cols) {
+                const int width = std::min(cols, m.w - x);
+                const int weight = source == PIXELS ? (squares ? -2 : 1) : source == LOW_OF_SQUARES ? 1 : 256;
+                pieces.push_back({y, x, std::min(rows, m.h - y), width * cn, cusi::divUp((width + ACROSS - 1) * cn, 16),
+                                  source, weight, 0, 0});
+            }
+    for (int k = 0; k < m.count; ++k) {
+        for (Piece &piece : pieces) {
+            if (k == 0)
+                piece.words = words.size();
+            appendWords(words, direct, cn, piece.rows, piece.bytes, [&](int r, int at) {
+                const size_t i = static_cast<size_t>(piece.y + r) * row_bytes + piece.x * cn + at;
+                const bool kept = !mask || mask[i];
+                return piece.source == PIXELS ? (kept ? pixels[k * bytes + i] : 0) : kept ? 1 : 0;
+            });
+        }
+        if (k == 0)
+            direct.template_words = words.size();
+    }
+    for (Piece &piece : pieces) {
+        piece.ones = words.size();
+        appendWords(words, direct, cn, direct.ones_rows, piece.bytes,
+                    [&](int r, int at) { return r == 0 || at % cn == r - 1 ? 1 : 0; });
+    }
+}
+
+} // namespace
+
+bool hasFastIntegers(int device) {
+    int major = 0, minor = 0;
+    (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    const int capability = 10 * major + minor;
+    return capability >= 75 && capability != 103; // 10.3 has given its integer units to other types
+}
+
+cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream) {
+    const char *f = "cusMatcherCreate";
+    const MatchModel &m = cuda->stages.model;
+    Direct &direct = cuda->stages.direct;
+    int most = 0, rows = 0, cols = 0;
+    CUS_TRY(sharedMemory(&most));
+    while (tilesOf(m, SHAPES[direct.shape]) > static_cast<size_t>(SHAPES[direct.shape].tiles) * cuda->multiprocessors)
+        ++direct.shape;
+    const Shape &shape = SHAPES[direct.shape];
+    choosePieces(m, shape, static_cast<size_t>(most), direct, &rows, &cols);
+    direct.tiles_across = cusi::divUp(m.ocols, COLS);
+    direct.tiles = static_cast<unsigned>(tilesOf(m, shape));
+    CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(shape.squared), most));
+    CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(shape.general), most));
+
+    std::vector<Piece> pieces;
+    std::vector<uint32_t> words;
+    CUS_TRY(inHostMemory(
+        [&] { makePieces(m, rows, cols, static_cast<const uint8_t *>(pixels), mask, direct, pieces, words); }));
+    direct.count = static_cast<int>(pieces.size());
+    direct.first = pieces[0];
+    const size_t positions = static_cast<size_t>(m.orows) * m.ocols;
+    uint32_t *device_words = nullptr;
+    Piece *device_pieces = nullptr;
+    CUS_TRY(allocate(cuda, &device_words, words.size(), stream));
+    CUS_TRY(allocate(cuda, &device_pieces, pieces.size(), stream));
+    CUS_TRY(allocate(cuda, &direct.bests, static_cast<size_t>(m.count) * direct.tiles, stream));
+    if (direct.count > 1)
+        CUS_TRY(allocate(cuda, &direct.totals, (m.needs_s1 || m.needs_s2 ? 5 : 1) * positions, stream));
+    if (m.max_matches > 1 || m.subpixel)
+        CUS_TRY(allocate(cuda, &direct.costs, static_cast<size_t>(m.count) * positions, stream));
+    CUSI_CUDA(f,
+              cudaMemcpyAsync(device_words, words.data(), words.size() * sizeof(uint32_t), cudaMemcpyHostToDevice, stream));
+    CUSI_CUDA(f,
+              cudaMemcpyAsync(device_pieces, pieces.data(), pieces.size() * sizeof(Piece), cudaMemcpyHostToDevice, stream));
+    CUSI_CUDA(f, cudaStreamSynchronize(stream)); // the host's copies end here
+    direct.words = device_words;
+    direct.pieces = device_pieces;
+    return CUS_OK;
+}
+
+cusStatus launchDirect(const Stages &stages, cudaStream_t stream) {
+    const char *f = "cusMatcherRun";
+    const MatchModel &m = stages.model;
+    Direct direct = stages.direct;
+    const Shape &shape = SHAPES[direct.shape];
+    const size_t bytes = layOut(m, shape, direct.first.rows, direct.first.bytes / m.channels, direct.keeps, direct);
+    CUS_TRY(cusi::launchOverlapped(f, m.method == CUS_MATCH_SQDIFF && !m.masked ? shape.squared : shape.general,
+                                   direct.tiles, 128 * shape.split, bytes, stream, m, stages.frame, stages.templates,
+                                   stages.scores, direct, stages.refinement));
+    if (!direct.costs)
+        return CUS_OK;
+    return cusi::launchOverlapped(f, directMatchesKernel, m.count, MATCH_THREADS, 0, stream, m, direct, stages.refinement,
+                                  8 * shape.blocks, static_cast<int>(direct.tiles));
+}
+
+} // namespace match

@@ -1,0 +1,166 @@
+// Direct matching of bytes: sizes around the device's tiles, pieces of large templates, several templates, sums beyond 32 bits.
+#include "support.hpp"
+
+#include <deque>
+
+using namespace match_test;
+
+namespace {
+
+class MatchDirect : public support::SpaceTest {};
+CUS_BOTH_SPACES(MatchDirect);
+
+// SQDIFF by brute force, in integers.
+std::vector<uint64_t> squaredDifferences(const Image<uint8_t> &image, const Image<uint8_t> &templ) {
+    const size_t cn = static_cast<size_t>(image.channels), row = static_cast<size_t>(templ.cols) * cn;
+    std::vector<uint64_t> map;
+    for (int y = 0; y + templ.rows <= image.rows; ++y)
+        for (int x = 0; x + templ.cols <= image.cols; ++x) {
+            uint64_t sum = 0;
+            for (int j = 0; j < templ.rows; ++j) {
+                const uint8_t *a =
+                    &image.data[(static_cast<size_t>(y + j) * static_cast<size_t>(image.cols) + static_cast<size_t>(x)) *
+                                cn];
+                const uint8_t *b = &templ.data[static_cast<size_t>(j) * row];
+                uint32_t of_row = 0; // at most 2000 bytes
+                for (size_t i = 0; i < row; ++i) {
+                    const int difference = a[i] - b[i];
+                    of_row += static_cast<uint32_t>(difference * difference);
+                }
+                sum += of_row;
+            }
+            map.push_back(sum);
+        }
+    return map;
+}
+
+// The score map, to the last bit, and the best match.
+void compareExactly(const Image<uint8_t> &image, const Image<uint8_t> &templ, cusSpace space, support::Layout layout = {}) {
+    SCOPED_TRACE(testing::Message() << image.cols << "x" << image.rows << " channels " << image.channels << " template "
+                                    << templ.cols << "x" << templ.rows << " offset " << layout.offset);
+    const auto map = squaredDifferences(image, templ);
+    const auto outcome = run(image, templ, space, with(CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT), nullptr, layout);
+    ASSERT_EQ(outcome.map.size(), map.size());
+    size_t wrong = 0;
+    for (size_t i = 0; i < map.size(); ++i)
+        wrong += outcome.map[i] != static_cast<float>(map[i]);
+    EXPECT_EQ(wrong, 0u) << "of " << map.size() << " scores";
+    const size_t best = static_cast<size_t>(std::min_element(map.begin(), map.end()) - map.begin());
+    const size_t cols = static_cast<size_t>(image.cols - templ.cols) + 1;
+    ASSERT_EQ(outcome.matches.size(), 1u);
+    EXPECT_EQ(outcome.matches[0].score, static_cast<double>(map[best]));
+    EXPECT_EQ(outcome.matches[0].x, static_cast<int>(best % cols));
+    EXPECT_EQ(outcome.matches[0].y, static_cast<int>(best / cols));
+}
+
+int upTo(std::mt19937_64 &random, int most) {
+    return 1 + static_cast<int>(random() % static_cast<unsigned>(most));
+}
+
+} // namespace
+
+// Maps of 1 to 200 positions a side, which end anywhere in the device's tiles of 64 x 32, 48 and 64.
+TEST_P(MatchDirect, MapsOfEverySize) {
+    auto random = support::generator();
+    for (int size = 1; size <= 200; ++size) {
+        const int channels = size % 3 == 0 ? 3 : 1, w = upTo(random, 24), h = upTo(random, 24);
+        const int other = upTo(random, 200);
+        compareExactly(picture<uint8_t>(h + other - 1, w + size - 1, channels, random),
+                       picture<uint8_t>(h, w, channels, random), space());
+        compareExactly(picture<uint8_t>(h + size - 1, w + other - 1, channels, random),
+                       picture<uint8_t>(h, w, channels, random), space());
+    }
+}
+
+// Every template side; rows at odd bytes, with odd steps.
+TEST_P(MatchDirect, TemplatesOfEverySize) {
+    auto random = support::generator();
+    for (int side = 1; side <= 130; ++side)
+        for (const bool tall : {false, true}) {
+            const int other = upTo(random, 130 - side / 2), w = tall ? other : side, h = tall ? side : other;
+            const int channels = random() % 3 ? 1 : 3;
+            const support::Layout layout = {random() % 2 ? random() % 70 : 0, random() % 2 ? random() % 40 : 0};
+            const auto image = picture<uint8_t>(h + upTo(random, 40), w + upTo(random, 70), channels, random);
+            compareExactly(image, picture<uint8_t>(h, w, channels, random), space(), layout);
+        }
+}
+
+// Enough tiles for each of the device's shapes, at any address.
+TEST_P(MatchDirect, LargeMaps) {
+    auto random = support::generator();
+    for (const auto &[cols, rows] : {std::pair{500, 300}, {700, 460}, {900, 800}, {1500, 1300}})
+        for (const size_t offset : {0, 1, 19}) {
+            const auto image = picture<uint8_t>(rows, cols, 1, random);
+            compareExactly(image, cut(image, rows / 2, cols - 20, 9, 11), space(), {offset, offset});
+        }
+    const auto image = picture<uint8_t>(460, 700, 3, random);
+    for (auto method : METHODS)
+        compare(image, cut(image, 300, 650, 8, 10), space(), with(method, CUS_MATCH_DIRECT));
+}
+
+// Templates that the device cuts into pieces; sums of 255^2 that need more than 32 bits.
+TEST_P(MatchDirect, PiecesAndSumsBeyond32Bits) {
+    auto random = support::generator();
+    for (const auto &[w, h] : {std::pair{300, 40}, {40, 300}, {150, 260}, {600, 3}, {3, 600}})
+        for (const int channels : {1, 3})
+            compareExactly(picture<uint8_t>(h + 30, w + 33, channels, random), picture<uint8_t>(h, w, channels, random),
+                           space());
+    for (const int channels : {1, 3}) {
+        auto white = flat<uint8_t>(270, 280, channels, 255);
+        white.data[static_cast<size_t>(265 * 280 + 278) * static_cast<size_t>(channels)] = 253;
+        compareExactly(white, flat<uint8_t>(262, 260, channels, 0), space());
+        auto pattern = flat<uint8_t>(262, 260, channels, 255);
+        pattern.data[1] = 250;
+        for (auto method : {CUS_MATCH_CCORR, CUS_MATCH_CCORR_NORMED, CUS_MATCH_CCOEFF, CUS_MATCH_CCOEFF_NORMED})
+            compare(white, pattern, space(), with(method, CUS_MATCH_DIRECT));
+    }
+    std::vector<uint8_t> mask(static_cast<size_t>(300) * 70);
+    for (auto &v : mask)
+        v = random() % 4 ? 1 : 0;
+    for (const int channels : {1, 3})
+        for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR})
+            compare(picture<uint8_t>(80, 320, channels, random), picture<uint8_t>(70, 300, channels, random), space(),
+                    with(method, CUS_MATCH_DIRECT, 3, 4), mask.data());
+}
+
+// Templates share the image in shared memory, or, in pieces, load it again.
+TEST_P(MatchDirect, SeveralTemplates) {
+    auto random = support::generator();
+    for (const auto &[w, h] : {std::pair{20, 30}, {90, 280}})
+        for (const int channels : {1, 3})
+            for (auto method : METHODS) {
+                const auto image = picture<uint8_t>(h + 90, w + 150, channels, random);
+                std::vector<Image<uint8_t>> templates;
+                std::deque<Pixels<uint8_t>> device;
+                std::vector<cusMat> mats;
+                for (int k = 0; k < 4; ++k) {
+                    templates.push_back(cut(image, 17 * k, 31 * k, h, w));
+                    for (auto &v : templates.back().data)
+                        v = static_cast<uint8_t>(v ^ (random() % 4));
+                    mats.push_back(device.emplace_back(templates.back(), space()).mat);
+                }
+                Pixels<uint8_t> frame(image, space());
+                const auto options = with(method, CUS_MATCH_DIRECT, 2, 8);
+                Matcher matcher;
+                ASSERT_EQ(cusMatcherCreate(&matcher.object, mats.data(), 4, image.rows, image.cols, &options, nullptr),
+                          CUS_OK)
+                    << cusLastError();
+                for (int again = 0; again < 2; ++again)
+                    ASSERT_EQ(cusMatcherRun(matcher.object, &frame.mat, nullptr, nullptr), CUS_OK) << cusLastError();
+                for (int k = 0; k < 4; ++k) {
+                    SCOPED_TRACE(testing::Message() << "template " << k << " of " << w << "x" << h << " method " << method);
+                    cusMatch matches[2];
+                    int found = 0;
+                    ASSERT_EQ(cusMatcherGet(matcher.object, k, matches, 2, &found, nullptr), CUS_OK);
+                    const auto alone = run(image, templates[static_cast<size_t>(k)], space(), options).matches;
+                    ASSERT_EQ(static_cast<size_t>(found), alone.size());
+                    for (int i = 0; i < found; ++i) {
+                        EXPECT_EQ(matches[i].x, alone[static_cast<size_t>(i)].x);
+                        EXPECT_EQ(matches[i].y, alone[static_cast<size_t>(i)].y);
+                        EXPECT_EQ(matches[i].score, alone[static_cast<size_t>(i)].score);
+                    }
+                    EXPECT_EQ(matches[0].x, 31 * k);
+                    EXPECT_EQ(matches[0].y, 17 * k);
+                }
+            }
+}
