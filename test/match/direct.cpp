@@ -159,8 +159,10 @@ TEST_P(MatchDirect, SeveralTemplates) {
                         EXPECT_EQ(matches[i].y, alone[static_cast<size_t>(i)].y);
                         EXPECT_EQ(matches[i].score, alone[static_cast<size_t>(i)].score);
                     }
-                    EXPECT_EQ(matches[0].x, 31 * k);
-                    EXPECT_EQ(matches[0].y, 17 * k);
+                    if (method != CUS_MATCH_CCORR) { // where bright windows win
+                        EXPECT_EQ(matches[0].x, 31 * k);
+                        EXPECT_EQ(matches[0].y, 17 * k);
+                    }
                 }
             }
 }

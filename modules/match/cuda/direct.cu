@@ -154,11 +154,11 @@ __device__ __forceinline__ void multiplyChunk(const MatchModel &m, const Direct 
             }
 #pragma unroll
             for (int j = 0; j < TOGETHER; ++j) {
-                if (!ALL && row + 8 * j >= left)
-                    break;
+                if (ALL || row + 8 * j < left) {
 #pragma unroll
-                for (int i = 0; i < BLOCKS; ++i)
-                    multiplyAdd<BYTES>(sums[i], templ[j], pixels[i + j]);
+                    for (int i = 0; i < BLOCKS; ++i)
+                        multiplyAdd<BYTES>(sums[i], templ[j], pixels[i + j]);
+                }
                 loadTemplate(next_step, next_row, j); // while the others multiply
             }
         }
