@@ -52,7 +52,8 @@ typedef enum cusMatchMethod {
     CUS_MATCH_CCOEFF_NORMED = 5
 } cusMatchMethod;
 
-/* How the correlation is computed. Results do not depend on it. */
+/* How the correlation is computed. Results do not depend on it. On the CPU, floats, masks and templates of 2^17 bytes or more always
+ * take the FFT. */
 typedef enum cusMatchAlgorithm {
     CUS_MATCH_AUTO = 0,   /* the faster one, by the measured crossover */
     CUS_MATCH_DIRECT = 1, /* rows * cols * n multiplications */

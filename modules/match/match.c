@@ -3,6 +3,7 @@
 #include "hsv.h"
 #include "host.h"
 #include "match/scores.h"
+#include "match/dots/dots.h"
 #include "match/fft/fft.h"
 
 #include <stdio.h>
@@ -89,6 +90,8 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, cons
     CUSI_REQUIRE(sums, CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);
     if (made->algorithm == CUS_MATCH_FFT)
         chooseShift(m, data, elements);
+    else if (made->space == CUS_HOST)
+        m->shift[0] = m->shift[1] = m->shift[2] = MATCH_DOTS_SHIFT;
     const size_t bytes = elements * (m->integer ? 1 : sizeof(float));
     cusStatus status = CUS_OK;
     for (int k = 0; k < m->count && status == CUS_OK; ++k) {
@@ -192,6 +195,11 @@ static MatchModel modelOf(const cusMat *first, int count, int rows, int cols, co
                         .limit_cost = isnan(limit) ? INFINITY : limit};
 }
 
+/* Whether the host can correlate it directly. */
+static int takesDots(const MatchModel *m) {
+    return m->integer && !m->masked && m->n * m->channels < MATCH_DOTS_MAX;
+}
+
 cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
                            const cusMatcherOptions *options, cusStream stream) {
     CUSI_TRACE;
@@ -214,7 +222,9 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     made->space = first->space;
     made->algorithm = o.algorithm;
     made->model = modelOf(first, count, rows, cols, &o);
-    if (made->algorithm == CUS_MATCH_AUTO)
+    if (made->space == CUS_HOST && !takesDots(&made->model))
+        made->algorithm = CUS_MATCH_FFT;
+    else if (made->algorithm == CUS_MATCH_AUTO)
         made->algorithm =
             CUSI_BACKEND(f, made->space, match_host_algorithm(&made->model), match_cuda_algorithm(&made->model));
     cusStatus status = fetchAndPrepare(f, made, templates, o.mask, stream);
