@@ -52,10 +52,11 @@ typedef enum cusMatchMethod {
     CUS_MATCH_CCOEFF_NORMED = 5
 } cusMatchMethod;
 
-/* How the correlation is computed. Results do not depend on it. */
+/* How the correlation is computed. Results do not depend on it. Floats always take the FFT; on the CPU, masks and templates of 2^17
+ * bytes or more do so, too, and on the device everything if it has no tensor cores for integers (cusMatcherAlgorithm). */
 typedef enum cusMatchAlgorithm {
     CUS_MATCH_AUTO = 0,   /* the faster one, by the measured crossover */
-    CUS_MATCH_DIRECT = 1, /* rows * cols * n multiplications */
+    CUS_MATCH_DIRECT = 1, /* rows * cols * n multiplications of bytes, on the device by tensor cores */
     CUS_MATCH_FFT = 2     /* transforms whose cost hardly depends on the template */
 } cusMatchAlgorithm;
 

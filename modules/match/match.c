@@ -3,6 +3,7 @@
 #include "hsv.h"
 #include "host.h"
 #include "match/scores.h"
+#include "match/dots/dots.h"
 #include "match/fft/fft.h"
 
 #include <stdio.h>
@@ -89,6 +90,8 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, cons
     CUSI_REQUIRE(sums, CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);
     if (made->algorithm == CUS_MATCH_FFT)
         chooseShift(m, data, elements);
+    else if (made->space == CUS_HOST)
+        m->shift[0] = m->shift[1] = m->shift[2] = MATCH_DOTS_SHIFT;
     const size_t bytes = elements * (m->integer ? 1 : sizeof(float));
     cusStatus status = CUS_OK;
     for (int k = 0; k < m->count && status == CUS_OK; ++k) {

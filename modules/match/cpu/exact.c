@@ -227,7 +227,7 @@ static void correlateBlock(const MatchModel *m, const MatchHost *host, const cus
 static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double constant,
                        double uncertain) {
     const MatchTemplate *t = &host->sums[k];
-    const double *row = host->plane64 + y * (size_t)host->fft_cols;
+    const double *row = host->fft ? host->plane64 + y * (size_t)host->fft_cols : match_dotRow(m, host, block, k, y);
     const double sign = match_smallestIsBest(m->method) ? 1 : -1;
     double *out = host->costs + (block->y + y) * (size_t)m->ocols + block->x;
     for (size_t x = 0; x < block->cols; ++x) {
@@ -260,12 +260,16 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
     const int integers = m->integer || sumsAreIntegers(m, host, frame);
     /* Not 0 for floats with fractions, whatever the frame's energy. */
     const double uncertain = integers ? 0 : match_error(m, &host->sums[k], host->energy).window + 1e-300;
-    loadTemplate(m, host, k);
+    if (host->fft)
+        loadTemplate(m, host, k);
     for (int64_t i = 0; i < host->down * host->across; ++i) {
         const Block block = match_block(m, host, i);
-        correlateBlock(m, host, frame, &block);
+        if (host->fft)
+            correlateBlock(m, host, frame, &block);
+        else
+            match_packBlock(m, host, frame, &block);
         match_windowSums(m, host, frame, &block);
-#pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
+#pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block.rows; ++y)
             storeCosts(m, host, &block, k, y, constant, uncertain);
     }

@@ -38,11 +38,12 @@ static double chooseBlocks(const MatchModel *m, MatchHost *host) {
 }
 
 cusMatchAlgorithm match_host_algorithm(const MatchModel *m, cusMatchAlgorithm wanted) {
+    if (!m->integer || m->masked || m->n * m->channels >= MATCH_DOTS_MAX) /* sums of the dot products have 32 bits */
+        return CUS_MATCH_FFT;
     if (wanted != CUS_MATCH_AUTO)
         return wanted;
     MatchHost host = {.threads = cusi_maxThreads()};
-    const double direct = match_windowNs(m) * m->orows * m->ocols * m->count / host.threads;
-    return direct <= chooseBlocks(m, &host) ? CUS_MATCH_DIRECT : CUS_MATCH_FFT;
+    return match_dotsNs(m) / host.threads <= chooseBlocks(m, &host) ? CUS_MATCH_DIRECT : CUS_MATCH_FFT;
 }
 
 /* ---- Buffers ------------------------------------------------------------------------------------------------------------ */
@@ -74,7 +75,7 @@ static void listBuffers(const MatchModel *m, MatchHost *host, int fft, Buffer bu
         {&host->s2, m->needs_s2 ? rows * cols * sizeof(double) : 0},
         {&host->column1, in_cols * channels},
         {&host->column2, in_cols},
-        {&host->correlation, threads * cols * sizeof(double)},
+        {&host->correlation, MATCH_DOTS_ROWS * threads * cols * sizeof(double)},
         {&host->score_row, threads * cols * sizeof(float)},
         {&host->ranges, count * map * sizeof *host->ranges},
         {&host->costs, map * sizeof *host->costs},
@@ -112,6 +113,8 @@ void match_host_release(cusMatcher *matcher) {
     free(host->bests);
     match_fft_destroy(host->fft);
     match_fft64_destroy(host->fft64);
+    free(host->taps);
+    free(host->packed);
     free(host->plane64);
     free(host->planes64);
     free(host->spectra64);
@@ -161,12 +164,16 @@ cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const u
     matcher->backend = host;
     host->template_bytes = (size_t)m->w * (size_t)m->h * (size_t)m->channels * (m->integer ? 1 : sizeof(float));
     host->threads = cusi_maxThreads();
-    chooseBlocks(m, host);
+    if (fft)
+        chooseBlocks(m, host);
+    else
+        CUS_TRY(match_prepareDots(m, host, templates));
     CUS_TRY(allocate(m, host, fft));
     copyTemplates(m, host, templates, mask, sums);
-    CUS_TRY(match_prepareExact(m, host, templates, sums));
-    if (fft)
+    if (fft) {
+        CUS_TRY(match_prepareExact(m, host, templates, sums));
         CUS_TRY(prepareFft(m, host));
+    }
     CUS_TRY(cusMatCreate(&matcher->results, m->count, m->max_matches * (int)sizeof(cusMatch), CUS_8UC1, CUS_HOST));
     for (int k = 0; k < m->count; ++k)
         match_clearMatches(matcher, k);

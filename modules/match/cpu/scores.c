@@ -1,4 +1,4 @@
-/* Correlation by FFT or directly, and the score ranges of one block. */
+/* Correlation by FFT (dots.c: directly), and the score ranges of one block. */
 #include "match/cpu/state.h"
 
 #include <string.h>
@@ -58,7 +58,7 @@ static void loadRow(const MatchModel *m, const MatchHost *host, const cusMat *fr
     memset(out + cols, 0, ((size_t)host->fft_cols - cols) * sizeof(float));
 }
 
-/* Spectra of the frame under the block, and its window sums. */
+/* Spectra of the frame under the block. */
 static void transformBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
     const size_t rows = block->rows + (size_t)m->h - 1, step = (size_t)host->fft_cols, read = (size_t)host->fft->filled;
     for (int p = 0; p < m->planes; ++p) {
@@ -72,36 +72,20 @@ static void transformBlock(const MatchModel *m, const MatchHost *host, const cus
         match_fft_forward(host->fft, host->plane,
                           host->spectra + (size_t)p * match_fft_spectrumFloats(host->fft_rows, host->fft_cols));
     }
-    match_windowSums(m, host, frame, block);
-}
-
-/* Direct algorithm: the exact scores of n windows. */
-static void scoreDirectly(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x0,
-                          size_t n, float *score, MatchRange *ranges) {
-    const double sign = match_smallestIsBest(m->method) ? 1 : -1;
-    for (size_t x = 0; x < n; ++x) {
-        const double exact = match_exactScore(m, host, frame, k, y, x0 + x);
-        score[x] = (float)exact;
-        ranges[x] = match_exactRange(sign * exact);
-    }
 }
 
 /* Row y of template k's score map in the block. */
-static void scoreRow(const MatchModel *m, const MatchHost *host, const cusMat *frame, cusMat *scores, MatchError error,
-                     const Block *block, int k, size_t y, double constant) {
+static void scoreRow(const MatchModel *m, const MatchHost *host, cusMat *scores, MatchError error, const Block *block,
+                     int k, size_t y, double constant) {
     const size_t thread = match_thisThread() * (size_t)host->block_cols;
     MatchRange *ranges = host->ranges + ((size_t)k * (size_t)m->orows + block->y + y) * (size_t)m->ocols + block->x;
     float *score =
         scores ? (float *)((char *)scores[k].data + (block->y + y) * scores[k].step) + block->x : host->score_row + thread;
-    if (!host->fft) {
-        scoreDirectly(m, host, frame, k, block->y + y, block->x, block->cols, score, ranges);
-        return;
-    }
-    const float *plane = host->plane + y * (size_t)host->fft_cols;
-    double *correlation = host->correlation + thread;
-    for (size_t x = 0; x < block->cols; ++x)
-        correlation[x] = (double)plane[x] + constant;
-    assembleRow(m, &host->sums[k], error, block, y, host, correlation, score, ranges);
+    double *row = host->correlation + thread;
+    for (size_t x = 0; host->fft && x < block->cols; ++x)
+        row[x] = (double)host->plane[y * (size_t)host->fft_cols + x] + constant;
+    assembleRow(m, &host->sums[k], error, block, y, host, host->fft ? row : match_dotRow(m, host, block, k, y), score,
+                ranges);
 }
 
 void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, const MatchError *errors,
@@ -111,13 +95,16 @@ void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, 
     const size_t spectra = (size_t)m->planes * match_fft_spectrumFloats(host->fft_rows, host->fft_cols);
     if (host->fft)
         transformBlock(m, host, frame, block);
+    else
+        match_packBlock(m, host, frame, block);
+    match_windowSums(m, host, frame, block);
     for (int k = 0; k < m->count; ++k) {
         const double constant = m->masked ? match_maskedConstant(m, &host->sums[k], host) : 0;
         if (host->fft)
             match_fft_correlateAll(host->fft, host->spectra, host->template_spectra + (size_t)k * spectra, m->planes,
                                    host->product, host->plane);
-#pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
+#pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block->rows; ++y)
-            scoreRow(m, host, frame, scores, errors[k], block, k, y, constant);
+            scoreRow(m, host, scores, errors[k], block, k, y, constant);
     }
 }

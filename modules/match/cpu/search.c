@@ -32,18 +32,19 @@ static size_t tileLength(const Search *s, size_t tile) {
     return rest < MATCH_TILE ? rest : MATCH_TILE;
 }
 
-/* Eight minima side by side, so that the loop vectorizes. */
+/* Eight minima side by side. */
 CUSI_MULTIVERSION
 static void leastEnds(const MatchRange *ranges, size_t n, float *lower, float *upper) {
     enum { SIDE = 8 };
-    float ends[2 * SIDE];
-    for (size_t i = 0; i < 2 * SIDE; ++i)
-        ends[i] = INFINITY;
-    const float *values = &ranges->lower;
+    typedef float Ends __attribute__((vector_size(SIDE * sizeof(MatchRange)), aligned(4), may_alias));
+    typedef int32_t Choice __attribute__((vector_size(SIDE * sizeof(MatchRange))));
+    Ends ends = (Ends){0} + INFINITY;
     size_t x = 0;
-    for (; x + SIDE <= n; x += SIDE)
-        for (size_t i = 0; i < 2 * SIDE; ++i)
-            ends[i] = values[2 * x + i] < ends[i] ? values[2 * x + i] : ends[i];
+    for (; x + SIDE <= n; x += SIDE) {
+        const Ends values = *(const Ends *)(ranges + x);
+        const Choice less = values < ends;
+        ends = (Ends)(((Choice)values & less) | ((Choice)ends & ~less));
+    }
     for (; x < n; ++x) {
         ends[0] = ranges[x].lower < ends[0] ? ranges[x].lower : ends[0];
         ends[1] = ranges[x].upper < ends[1] ? ranges[x].upper : ends[1];

@@ -4,6 +4,7 @@
 #define CUSI_MATCH_CPU_STATE_H
 
 #include "host.h"
+#include "match/dots/dots.h"
 #include "match/fft/fft.h"
 #include "match/model.h"
 #include "match/scores.h"
@@ -35,13 +36,17 @@ typedef struct MatchHost {
     /* The score map is cut into blocks, taken one after the other; all threads share a block. */
     int block_rows, block_cols;
     int64_t down, across;
-    int fft_rows, fft_cols;           /* a transform covers the pixels under a block */
+    /* Direct: the templates' words, and those of the pixels under a block (dots.h); words of a row and of a template, of a packed row. */
+    const MatchDots *dots;
+    uint32_t *taps, *packed;
+    size_t taps_across, taps_size, packed_cols;
     MatchFft *fft;                    /* NULL: direct */
+    int fft_rows, fft_cols;           /* a transform covers the pixels under a block */
     float *plane, *spectra, *product; /* one plane, the planes' spectra, their product */
     float *template_spectra;          /* count x planes, scaled by 1 / points, not conjugated */
     double *s1, *s2;                  /* window sums of a block: one plane a channel; one plane */
     double *column1, *column2;        /* for each thread, sums over h rows of each column: one row a channel; one row */
-    double *correlation;              /* for each thread, one score row */
+    double *correlation;              /* for each thread, MATCH_DOTS_ROWS score rows */
     float *score_row;                 /* for each thread, where no maps are wanted */
     MatchRange *ranges;               /* count score maps */
     double energy[MATCH_MAX_PLANES];  /* of the frame's planes */
@@ -81,6 +86,20 @@ static inline int match_threadsFor(const MatchHost *host, double operations) {
 static inline size_t match_thisThread(void) {
     return (size_t)cusi_threadNumber();
 }
+
+/* ---- dots.c: the direct algorithm */
+
+/* Cuts the score map into strips of rows, and packs the templates. */
+cusStatus match_prepareDots(const MatchModel *m, MatchHost *host, const uint8_t *templates);
+
+/* Nanoseconds of a frame, for one thread. */
+double match_dotsNs(const MatchModel *m);
+
+/* host->packed becomes the pixels under a block. */
+void match_packBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block);
+
+/* Correlations of template k in row y of the block. A thread asks for MATCH_DOTS_ROWS rows one after the other. */
+const double *match_dotRow(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y);
 
 /* scores.c: scores and ranges of one block for all templates. scores: NULL or the score maps. */
 void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, const MatchError *errors,

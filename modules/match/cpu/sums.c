@@ -97,15 +97,22 @@ void match_frameEnergy(const MatchModel *m, const cusMat *frame, int threads, do
 
 /* ---- Window sums of one block: columns of h pixels move down a row at a time, sums of w of them move along ----------- */
 
-CUSI_MULTIVERSION
-static void moveColumnsBytes(const uint8_t *in, const uint8_t *out, size_t n, size_t stride, double shift,
+static inline void moveBytes(const uint8_t *in, const uint8_t *out, size_t n, size_t stride, int shift,
                              double *restrict column1, double *restrict column2) {
-    const int m = (int)shift;
     for (size_t x = 0; x < n; ++x) {
-        const int a = in ? in[x * stride] - m : 0, b = out ? out[x * stride] - m : 0;
+        const int a = in[x * stride] - shift, b = out ? out[x * stride] - shift : 0;
         column1[x] += a - b;
         column2[x] += a * a - b * b;
     }
+}
+
+CUSI_MULTIVERSION
+static void moveColumnsBytes(const uint8_t *in, const uint8_t *out, size_t n, size_t stride, double shift, double *column1,
+                             double *column2) {
+    if (stride == 1)
+        moveBytes(in, out, n, 1, (int)shift, column1, column2);
+    else
+        moveBytes(in, out, n, 3, (int)shift, column1, column2);
 }
 
 static void moveColumns(const MatchModel *m, const char *in, const char *out, size_t n, int c, double *column1,
@@ -122,16 +129,22 @@ static void moveColumns(const MatchModel *m, const char *in, const char *out, si
     }
 }
 
-/* out[x] = column[x] + ... + column[x + w - 1]. Doubles hold the integers exactly. */
-static void slide(const double *column, size_t n, size_t w, double *out) {
-    double sum = 0;
-    for (size_t x = 0; x + 1 < w; ++x)
-        sum += column[x];
-    for (size_t x = 0; x < n; ++x) {
-        sum += column[x + w - 1];
-        out[x] = sum;
-        sum -= column[x];
-    }
+/* out[x] = column[x] + ... + column[x + w - 1]. Doubles hold the integers exactly. Four parts of the row side by side, since each sum
+ * waits for the one before. */
+static void slide(const double *column, size_t n, size_t w, double *restrict out) {
+    enum { PARTS = 4 };
+    const size_t part = (n - 1) / PARTS + 1, last = n - part;
+    const size_t start[PARTS] = {0, part < last ? part : last, 2 * part < last ? 2 * part : last, last};
+    double sum[PARTS] = {0, 0, 0, 0};
+    for (size_t x = 0; x < w; ++x)
+        for (size_t i = 0; i < PARTS; ++i)
+            sum[i] += column[start[i] + x];
+    for (size_t x = 0; x < part; ++x)
+        for (size_t i = 0; i < PARTS; ++i) {
+            const double *at = column + start[i] + x;
+            out[start[i] + x] = sum[i];
+            sum[i] += x + 1 < part ? at[w] - at[0] : 0;
+        }
 }
 
 /* The window sums of rows first .. end - 1 of the block. column1, column2: this thread's. */

@@ -1,0 +1,107 @@
+/* The direct algorithm for bytes: correlations by dot products (dots/). The model's shift, MATCH_DOTS_SHIFT, makes signed bytes of
+ * the templates' pixels. */
+#include "check.h"
+#include "match/cpu/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
+/* Measured, docs/internals/match.md: nanoseconds of packing a pixel, and score rows of a block for each thread. */
+#define TUNING_PACK_NS 0.3
+enum { TUNING_ROWS = 64 };
+
+const MatchDots *match_dots_kernels(int i) {
+    const MatchDots *available[5] = {NULL};
+    int n = 0;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512vnni"))
+        available[n++] = &match_dots_avx512;
+    unsigned a, b, c, d; /* AVX-VNNI is a name that __builtin_cpu_supports() may not know */
+    if (__builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1))
+        available[n++] = &match_dots_avxvnni;
+    if (__builtin_cpu_supports("avx2"))
+        available[n++] = &match_dots_avx2;
+#endif
+    available[n++] = &match_dots_base;
+    return i < n ? available[i] : NULL;
+}
+
+static size_t tapsAcross(const MatchModel *m) {
+    return (size_t)(m->channels == 1 ? (m->w + 3) / 4 : m->w);
+}
+
+double match_dotsNs(const MatchModel *m) {
+    const double taps = (double)tapsAcross(m) * (m->h + 1);
+    return (match_dots_kernels(0)->ns * taps * m->count + TUNING_PACK_NS) * m->orows * m->ocols;
+}
+
+cusStatus match_prepareDots(const MatchModel *m, MatchHost *host, const uint8_t *templates) {
+    const size_t row = (size_t)m->w * (size_t)m->channels, h = (size_t)m->h;
+    host->down = (m->orows - 1) / (TUNING_ROWS * host->threads) + 1;
+    host->block_rows = (int)((m->orows + host->down - 1) / host->down);
+    host->down = (m->orows - 1) / host->block_rows + 1;
+    host->across = 1;
+    host->block_cols = m->ocols;
+    host->dots = match_dots_kernels(0);
+    host->pass_ns = match_dotsNs(m) / m->count;
+    host->taps_across = tapsAcross(m);
+    host->taps_size = (h + 2) * host->taps_across;
+    host->packed_cols = ((size_t)m->ocols / MATCH_DOTS_COLS + 1) * MATCH_DOTS_COLS + 4 * host->taps_across;
+    host->packed =
+        cusi_hostAllocate(((size_t)host->block_rows + MATCH_DOTS_ROWS + h) * host->packed_cols * sizeof(uint32_t));
+    host->taps = calloc((size_t)m->count * host->taps_size, sizeof(uint32_t));
+    CUSI_REQUIRE(host->packed && host->taps, CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory");
+    for (size_t i = 0; i < (size_t)m->count * h * row; ++i) {
+        const size_t x = i % row, y = i / row % h + 1;
+        const size_t at = m->channels == 1 ? x : x / 3 * 4 + x % 3;
+        host->taps[i / row / h * host->taps_size + y * host->taps_across + at / 4] |=
+            (uint32_t)(templates[i] ^ MATCH_DOTS_SHIFT) << 8 * (at % 4);
+    }
+    return CUS_OK;
+}
+
+static inline void packWords(const uint8_t *row, size_t n, size_t stride, uint32_t *restrict out) {
+    for (size_t x = 0; x < n; ++x, row += stride)
+        out[x] = row[0] | (uint32_t)row[1] << 8 | (uint32_t)row[2] << 16 | (uint32_t)row[3] << 24;
+}
+
+/* Four bytes from each pixel on, as far as the row has them. A color's fourth has a tap of zero. */
+CUSI_MULTIVERSION
+static void packRow(const uint8_t *row, size_t cols, size_t channels, uint32_t *out) {
+    const size_t bytes = cols * channels, whole = bytes < 4 ? 0 : (bytes - 4) / channels + 1;
+    if (channels == 1)
+        packWords(row, whole, 1, out);
+    else
+        packWords(row, whole, 3, out);
+    memset(out + whole, 0, (cols - whole) * sizeof *out);
+    for (size_t x = whole; x < cols; ++x)
+        for (size_t i = x * channels; i < bytes; ++i)
+            out[x] |= (uint32_t)row[i] << 8 * (i - x * channels);
+}
+
+void match_packBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
+#pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
+    for (size_t y = 0; y < block->rows + (size_t)m->h - 1; ++y)
+        packRow((const uint8_t *)match_row(frame, block->y + y), (size_t)m->cols, (size_t)m->channels,
+                host->packed + y * host->packed_cols);
+}
+
+const double *match_dotRow(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y) {
+    const size_t cols = block->cols, phase = y % MATCH_DOTS_ROWS;
+    const double *t1 = host->sums[k].t1;
+    double *rows = host->correlation + match_thisThread() * MATCH_DOTS_ROWS * cols;
+    for (size_t x = 0; phase == 0 && x < cols; x += MATCH_DOTS_COLS) {
+        const size_t n = cols - x < MATCH_DOTS_COLS ? cols - x : MATCH_DOTS_COLS;
+        int32_t sums[MATCH_DOTS_ROWS][MATCH_DOTS_COLS];
+        host->dots->correlate(host->packed + y * host->packed_cols + x, host->packed_cols,
+                              host->taps + (size_t)k * host->taps_size, host->taps_across, m->channels == 1 ? 4 : 1,
+                              (size_t)m->h, (int32_t)(-MATCH_DOTS_SHIFT * (t1[0] + t1[1] + t1[2])), sums);
+        for (size_t j = 0; j < MATCH_DOTS_ROWS; ++j)
+            for (size_t i = 0; i < n; ++i)
+                rows[j * cols + x + i] = sums[j][i];
+    }
+    return rows + phase * cols;
+}

@@ -1,0 +1,36 @@
+/* Correlations of bytes by dot products: sums of products of four unsigned pixels and four signed taps, in 32-bit lanes. Word x of a
+ * packed gray row has the bytes x .. x + 3, of a color row the channels of pixel x. So a vector loaded anywhere has the pixels of as
+ * many neighboring positions as it has lanes, and those for the next word of taps are `step` = 4 (gray) or 1 words further on. */
+#ifndef CUSI_MATCH_DOTS_DOTS_H
+#define CUSI_MATCH_DOTS_DOTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* MATCH_DOTS_SHIFT is taken from templates and pixels. Templates have fewer than MATCH_DOTS_MAX bytes, so that sums fit 32 bits.
+ * MATCH_DOTS_ROWS x MATCH_DOTS_COLS positions at once; a row of zeros above and below the template lets pixels that are loaded once
+ * serve two rows of them. */
+enum { MATCH_DOTS_SHIFT = 128, MATCH_DOTS_MAX = 1 << 17, MATCH_DOTS_ROWS = 4, MATCH_DOTS_COLS = 64 };
+
+typedef struct MatchDots {
+    double ns; /* of one position and word of taps: measured */
+    /* sums[j][i] = the sum over r < rows, k < width of the products of taps[(1 + r) * width + k] and
+     * pixels[(j + r) * pitch + i + k * step] - MATCH_DOTS_SHIFT. start: -MATCH_DOTS_SHIFT times the sum of the taps. */
+    void (*correlate)(const uint32_t *pixels, size_t pitch, const uint32_t *taps, size_t width, size_t step, size_t rows,
+                      int32_t start, int32_t sums[MATCH_DOTS_ROWS][MATCH_DOTS_COLS]);
+} MatchDots;
+
+extern const MatchDots match_dots_base, match_dots_avx2, match_dots_avxvnni, match_dots_avx512;
+
+/* The i-th that this processor can run, best first, or NULL. */
+const MatchDots *match_dots_kernels(int i);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
