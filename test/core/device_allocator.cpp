@@ -85,7 +85,7 @@ std::vector<std::vector<uint8_t>> everything(const cusMat &image, cusStream stre
     for (const auto &[rows, cols] : {std::pair{image.rows, image.cols}, std::pair{30, 20000}}) {
         cusMatcherOptions options = cusMatcherDefaults();
         options.algorithm = CUS_MATCH_FFT;
-        cusMatcher *matcher = nullptr;
+        support::Owned<cusMatcherDestroy> matcher;
         CUS_EXPECT_OK(cusMatcherCreate(&matcher, &templ, 1, rows, cols, &options, stream));
         if (rows == image.rows) {
             cusMat scores = CUS_MAT_INIT;
@@ -93,7 +93,6 @@ std::vector<std::vector<uint8_t>> everything(const cusMat &image, cusStream stre
             keep(scores);
             cusMatRelease(&scores);
         }
-        cusMatcherDestroy(matcher);
     }
     return results;
 }

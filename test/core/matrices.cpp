@@ -60,7 +60,7 @@ class Mat : public support::SpaceTest {};
 CUS_BOTH_SPACES(Mat);
 
 TEST_P(Mat, CreateReusesWhatFits) {
-    cusMat m = CUS_MAT_INIT;
+    support::Mat m;
     CUS_ASSERT_OK(cusMatCreate(&m, 48, 64, CUS_8UC3, space()));
     EXPECT_EQ(m.space, space());
     EXPECT_GE(m.step, 64u * 3);
@@ -77,7 +77,7 @@ TEST_P(Mat, CreateReusesWhatFits) {
 }
 
 TEST_P(Mat, CreateRejectsAndKeepsWhatWas) {
-    cusMat m = CUS_MAT_INIT;
+    support::Mat m;
     CUS_ASSERT_OK(cusMatCreate(&m, 4, 4, CUS_8UC1, space()));
     void *data = m.data;
     CUS_EXPECT_ERROR(cusMatCreate(&m, 0, 4, CUS_8UC1, space()), CUS_ERROR_VALUE,
@@ -88,13 +88,12 @@ TEST_P(Mat, CreateRejectsAndKeepsWhatWas) {
     CUS_EXPECT_ERROR(cusMatCreate(&m, INT32_MAX, INT32_MAX, CUS_64FC1, space()), CUS_ERROR_NO_MEMORY, "cusMatCreate");
     EXPECT_EQ(m.data, data);
     EXPECT_EQ(m.rows, 4);
-    cusMatRelease(&m);
 }
 
 TEST_P(Mat, WrappedAndRegionOwnNothing) {
     const Bytes bytes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
     TestMat whole(3, 4, CUS_8UC1, space(), {5, 3}, bytes.data());
-    cusMat region = CUS_MAT_INIT;
+    support::Mat region;
     CUS_ASSERT_OK(cusMatRegion(&whole.mat, 1, 1, 2, 2, &region));
     EXPECT_EQ(support::elements(region), (Bytes{5, 6, 9, 10}));
     EXPECT_EQ(region.step, whole.mat.step);
@@ -117,12 +116,11 @@ TEST_P(Mat, WrappedAndRegionOwnNothing) {
         CUS_EXPECT_ERROR(cusMatRegion(&whole.mat, x, y, w, h, &region), CUS_ERROR_VALUE,
                          "expected a rectangle inside 3 x 4");
     EXPECT_EQ(region.data, nullptr);
-    cusMat owner = CUS_MAT_INIT;
+    support::Mat owner;
     CUS_ASSERT_OK(cusMatCreate(&owner, 4, 4, CUS_8UC1, space()));
     CUS_EXPECT_ERROR(cusMatRegion(&owner, 0, 0, 2, 2, &owner), CUS_ERROR_ALIAS, "region is mat and mat owns its memory");
     CUS_EXPECT_ERROR(cusMatWrap(&owner, 1, 1, CUS_8UC1, space(), owner.data, 0), CUS_ERROR_ALIAS,
                      "data points to memory that mat owns");
-    cusMatRelease(&owner);
 }
 
 TEST(MatHost, WrapChecksItsArguments) {
@@ -167,10 +165,10 @@ TEST_P(Mat, CopyHonoursStepsAndSpaces) {
 
 TEST(MatCuda, UploadAndDownloadThroughPinnedMemoryInAStream) {
     CUS_NEEDS(CUS_DEVICE);
-    cusStream stream = nullptr;
+    support::Owned<cusStreamDestroy> stream;
     CUS_ASSERT_OK(cusStreamCreate(&stream));
     auto random = support::generator();
-    cusMat pinned = CUS_MAT_INIT, back = CUS_MAT_INIT, device = CUS_MAT_INIT;
+    support::Mat pinned, back, device;
     CUS_ASSERT_OK(cusMatCreatePinned(&pinned, 37, 41, CUS_8UC3));
     CUS_ASSERT_OK(cusMatCreatePinned(&back, 37, 41, CUS_8UC3));
     const Bytes bytes = support::randomBytes(37 * 41 * 3, random);
@@ -186,21 +184,17 @@ TEST(MatCuda, UploadAndDownloadThroughPinnedMemoryInAStream) {
                      "cusMatUpload: src is in device memory, expected host");
     CUS_EXPECT_ERROR(cusMatDownload(&pinned, &back, stream), CUS_ERROR_SPACE, "cusMatDownload: src is in host memory");
     CUS_EXPECT_ERROR(cusMatUpload(&pinned, &back, stream), CUS_ERROR_SPACE, "dst is in CUS_HOST, expected CUS_DEVICE");
-    cusMatRelease(&pinned);
-    cusMatRelease(&back);
-    cusMatRelease(&device);
-    cusStreamDestroy(stream);
 }
 
 TEST(MatCuda, EventsOrderStreamsAndMeasure) {
     CUS_NEEDS(CUS_DEVICE);
-    cusStream first = nullptr, second = nullptr;
-    cusStreamEvent begin = nullptr, end = nullptr;
+    support::Owned<cusStreamDestroy> first, second;
+    support::Owned<cusStreamEventDestroy> begin, end;
     CUS_ASSERT_OK(cusStreamCreate(&first));
     CUS_ASSERT_OK(cusStreamCreate(&second));
     CUS_ASSERT_OK(cusStreamEventCreate(&begin));
     CUS_ASSERT_OK(cusStreamEventCreate(&end));
-    cusMat big = CUS_MAT_INIT, copy = CUS_MAT_INIT;
+    support::Mat big, copy;
     CUS_ASSERT_OK(cusMatCreate(&big, 4096, 4096, CUS_32SC1, CUS_DEVICE));
     CUS_ASSERT_OK(cusMatCreate(&copy, 4096, 4096, CUS_32SC1, CUS_DEVICE));
     CUS_ASSERT_OK(cusStreamEventRecord(begin, first));
@@ -215,23 +209,16 @@ TEST(MatCuda, EventsOrderStreamsAndMeasure) {
     cusMat row = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatRegion(&copy, 0, 4095, 4096, 1, &row));
     EXPECT_EQ(support::elements<int>(row), std::vector<int>(4096, 0));
-    cusMatRelease(&big);
-    cusMatRelease(&copy);
-    cusStreamEventDestroy(begin);
-    cusStreamEventDestroy(end);
-    cusStreamDestroy(first);
-    cusStreamDestroy(second);
 }
 
 TEST(MatCuda, OutOfMemoryLeavesTheMatrixAsItWas) {
     CUS_NEEDS(CUS_DEVICE);
-    cusMat m = CUS_MAT_INIT;
+    support::Mat m;
     CUS_ASSERT_OK(cusMatCreate(&m, 4, 4, CUS_8UC1, CUS_DEVICE));
     void *data = m.data;
     CUS_EXPECT_ERROR(cusMatCreate(&m, 1 << 20, 1 << 20, CUS_8UC1, CUS_DEVICE), CUS_ERROR_NO_MEMORY, "no device memory for");
     EXPECT_EQ(m.data, data);
     CUS_EXPECT_OK(cusMatSetZero(&m, nullptr));
-    cusMatRelease(&m);
 }
 
 TEST(Device, QueryNamesWhatIsThere) {

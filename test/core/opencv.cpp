@@ -321,9 +321,8 @@ TEST_F(Opencv, ExactScores) {
             }
         EXPECT_EQ(score, squaredDifference(image, templ, at));
         EXPECT_LE(score, least);
-        if (side == 9) {
+        if (side == 9)
             EXPECT_EQ(at, where);
-        }
     }
 }
 

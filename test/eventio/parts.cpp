@@ -278,9 +278,8 @@ TEST(FrameFileLayout, AContiguousFileIsOneBlockAfterAHeader) {
         EXPECT_EQ(offset, header);
         const Bytes bytes = load(at / "f.h5");
         ASSERT_EQ(bytes.size(), count ? header + all.size() : bytes.size());
-        if (count) {
+        if (count)
             EXPECT_TRUE(std::equal(all.begin(), all.end(), bytes.begin() + std::ptrdiff_t(header)));
-        }
     }
     CUS_EXPECT_OK(cusFrameFileLayout((at / "f.h5").c_str(), 720, 1280, CUS_8UC2, 100, 0, nullptr, &header)); // sparse
 }

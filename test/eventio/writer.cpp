@@ -153,12 +153,11 @@ TEST(FrameWriter, StoresFramesUnchanged) {
                                  &all[size_t(first) * bytes]);
             CUS_ASSERT_OK(cusFrameWriterWrite(writer, &mat.mat));
         }
-        cusMat wrong = CUS_MAT_INIT;
+        support::Mat wrong;
         CUS_ASSERT_OK(cusMatCreate(&wrong, rows + 1, cols, type, CUS_HOST));
         CUS_EXPECT_ERROR(cusFrameWriterWrite(writer, &wrong), CUS_ERROR_SIZE, "frames is 38 x 53");
         CUS_ASSERT_OK(cusMatCreate(&wrong, rows, cols, CUS_16SC1, CUS_HOST));
         CUS_EXPECT_ERROR(cusFrameWriterWrite(writer, &wrong), CUS_ERROR_TYPE, "frames has type 16SC1");
-        cusMatRelease(&wrong);
         CUS_EXPECT_ERROR(cusFrameWriterWrite(nullptr, &wrong), CUS_ERROR_NULL, "writer");
         CUS_ASSERT_OK(cusFrameWriterFinish(writer));
 
@@ -178,9 +177,8 @@ TEST(FrameWriter, StoresFramesUnchanged) {
             EXPECT_EQ(skipped_filters, f == 4 ? 1u : 0u);
             if (skipped_filters) {
                 frame = stored;
-            } else {
+            } else
                 ASSERT_TRUE(reference::lzf(stored, bytes, frame));
-            }
             ASSERT_TRUE(std::equal(frame.begin(), frame.end(), all.begin() + long(f * bytes)));
         }
         H5Sclose(space);

@@ -22,9 +22,8 @@ struct Collected {
             g.first = batch->first;
         EXPECT_EQ(batch->first, g.first + g.windows.size());
         g.values.resize(static_cast<size_t>(batch->representations));
-        if (batch->stream) {
+        if (batch->stream)
             CUS_EXPECT_OK(cusStreamSynchronize(batch->stream));
-        }
         for (size_t i = 0; i < g.values.size(); ++i) {
             const std::vector<double> v = events::values(batch->frames[i]);
             g.values[i].insert(g.values[i].end(), v.begin(), v.end());
@@ -41,10 +40,7 @@ class Pipeline {
         CUS_EXPECT_OK(cusEventPipelineCreate(&object, rows, cols, r.data(), static_cast<int>(r.size()), &options,
                                              Collected::sink, to));
     }
-    ~Pipeline() { cusEventPipelineDestroy(object); }
-    Pipeline(const Pipeline &) = delete;
-    Pipeline &operator=(const Pipeline &) = delete;
-    cusEventPipeline *object = nullptr;
+    support::Owned<cusEventPipelineDestroy> object;
 };
 
 class EventPipeline : public support::SpaceTest {
@@ -134,7 +130,7 @@ TEST_P(EventPipeline, LargePieces) {
     const int rows = 60, cols = 80;
     const size_t n = 1500000;
     Events events = randomEvents(n, rows, cols, 5, random, 2);
-    cusMat memory[4] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
+    support::Mat memory[4];
     const void *source[4] = {events.x.data(), events.y.data(), events.p.data(), events.t.data()};
     const size_t unit[4] = {2, 2, 1, 8};
     for (int k = 0; k < 4; ++k) {
@@ -179,8 +175,6 @@ TEST_P(EventPipeline, LargePieces) {
                 << "window " << k;
         }
     }
-    for (cusMat &m : memory)
-        cusMatRelease(&m);
 }
 
 // 600 million events: the same million repeated, so every frame is known.
@@ -220,7 +214,7 @@ TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
     cusEventPipelineOptions o = options(cusWindowingDefaults());
     o.max_events = 1500000;
     o.batch_windows = 5;
-    cusEventPipeline *pipeline = nullptr;
+    support::Owned<cusEventPipelineDestroy> pipeline;
     CUS_ASSERT_OK(cusEventPipelineCreate(&pipeline, rows, cols, &r, 1, &o, Repeated::sink, &seen));
     const cusEventArrays piece = slice(events, 0, round);
     size_t early = 0;
@@ -229,9 +223,8 @@ TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
         CUS_ASSERT_OK(cusEventPipelinePush(pipeline, &piece));
         if (k == 20) {
             early = residentBytes();
-            if (space() == CUS_DEVICE) {
+            if (space() == CUS_DEVICE)
                 CUS_ASSERT_OK(cusDeviceQuery(0, &before));
-            }
         }
     }
     CUS_ASSERT_OK(cusEventPipelineFlush(pipeline));
@@ -242,7 +235,6 @@ TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
     }
     EXPECT_EQ(seen.seen, 3000u);
     EXPECT_EQ(seen.wrong, 0u);
-    cusEventPipelineDestroy(pipeline);
 }
 
 TEST_P(EventPipeline, ErrorsStopIt) {

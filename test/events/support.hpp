@@ -76,12 +76,6 @@ class SpaceEvents {
         view.p = put(2, events.p, space, shift);
         view.t = put(3, events.t, space, shift);
     }
-    ~SpaceEvents() {
-        for (cusMat &m : memory_)
-            cusMatRelease(&m);
-    }
-    SpaceEvents(const SpaceEvents &) = delete;
-    SpaceEvents &operator=(const SpaceEvents &) = delete;
     cusEventArrays view = {};
 
   private:
@@ -99,7 +93,7 @@ class SpaceEvents {
         CUS_EXPECT_OK(space == CUS_DEVICE ? cusMatUpload(&host, &m, nullptr) : cusMatCopy(&host, &m, nullptr));
         return static_cast<const T *>(m.data) + shift;
     }
-    cusMat memory_[4] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
+    support::Mat memory_[4];
 };
 
 class Stacker {
@@ -108,10 +102,7 @@ class Stacker {
         CUS_EXPECT_OK(cusEventStackerCreate(&object, rows, cols, space, representations.data(),
                                             static_cast<int>(representations.size())));
     }
-    ~Stacker() { cusEventStackerDestroy(object); }
-    Stacker(const Stacker &) = delete;
-    Stacker &operator=(const Stacker &) = delete;
-    cusEventStacker *object = nullptr;
+    support::Owned<cusEventStackerDestroy> object;
 };
 
 inline std::vector<double> values(const cusMat &mat) {

@@ -98,19 +98,16 @@ TEST_P(FaultsOfAllocator, Images) {
         t.result(squares.bytes());
     });
     check("cusIntegratorCreate", [&](Trial &t) {
-        cusIntegrator *integrator = nullptr;
+        support::Owned<cusIntegratorDestroy> integrator;
         t.call([&] { return cusIntegratorCreate(&integrator, 64, 80, CUS_DEVICE); });
-        cusIntegratorDestroy(integrator);
     });
     check("cusDiffEncoderCreate", [&](Trial &t) {
-        cusDiffEncoder *encoder = nullptr;
+        support::Owned<cusDiffEncoderDestroy> encoder;
         t.call([&] { return cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, CUS_DEVICE, nullptr); });
-        cusDiffEncoderDestroy(encoder);
     });
     check("cusContourMapperCreate", [&](Trial &t) {
-        cusContourMapper *mapper = nullptr;
+        support::Owned<cusContourMapperDestroy> mapper;
         t.call([&] { return cusContourMapperCreate(&mapper, 40, 64, CUS_8UC1, CUS_DEVICE, nullptr); });
-        cusContourMapperDestroy(mapper);
     });
     cusStereoOptions options = cusStereoDefaults();
     options.shifts = 60;
@@ -128,18 +125,16 @@ TEST_P(FaultsOfAllocator, Match) {
     for (const auto &[name, rows, cols] :
          {std::tuple{"cusMatcherCreate", 64, 80}, std::tuple{"cusMatcherCreate, cuFFT of timed sizes", 27, 20000}})
         check(name, [&, rows = rows, cols = cols](Trial &t) {
-            cusMatcher *matcher = nullptr;
+            support::Owned<cusMatcherDestroy> matcher;
             t.call([&] { return cusMatcherCreate(&matcher, &templ.mat, 1, rows, cols, &options, nullptr); });
-            cusMatcherDestroy(matcher);
         });
 }
 
 TEST_P(FaultsOfAllocator, EventsAndVideo) {
     const cusRepresentation r = cusRepresentationDefaults(CUS_REPR_MDES);
     check("cusEventStackerCreate", [&](Trial &t) {
-        cusEventStacker *s = nullptr;
+        support::Owned<cusEventStackerDestroy> s;
         t.call([&] { return cusEventStackerCreate(&s, 48, 64, CUS_DEVICE, &r, 1); });
-        cusEventStackerDestroy(s);
     });
     std::vector<uint8_t> bytes(800);
     for (int64_t i = 0; i < 100; ++i)
@@ -166,19 +161,17 @@ TEST_P(FaultsOfAllocator, EventsAndVideo) {
     options.batch_windows = 2;
     options.compute = options.deliver = CUS_DEVICE;
     check("cusEventPipelineCreate", [&](Trial &t) {
-        cusEventPipeline *p = nullptr;
+        support::Owned<cusEventPipelineDestroy> p;
         const auto sink = [](void *, const cusFrameBatch *) { return CUS_OK; };
         t.call([&] { return cusEventPipelineCreate(&p, 48, 64, &r, 1, &options, sink, nullptr); });
-        cusEventPipelineDestroy(p);
     });
     cusSender *probe = nullptr;
     if (cusSenderCreate(&probe, 10, 30, CUS_8UC3, CUS_DEVICE, nullptr) == CUS_ERROR_UNSUPPORTED)
         return;
     cusSenderDestroy(probe);
     check("cusSenderCreate", [&](Trial &t) {
-        cusSender *s = nullptr;
+        support::Owned<cusSenderDestroy> s;
         t.call([&] { return cusSenderCreate(&s, 10, 30, CUS_8UC3, CUS_DEVICE, nullptr); });
-        cusSenderDestroy(s);
     });
 }
 

@@ -22,12 +22,10 @@ TEST_P(Faults, CufftThatCannotBeOpened) {
     cusMatcherOptions options = cusMatcherDefaults();
     options.algorithm = CUS_MATCH_FFT;
     walk(at("cusMatcherCreate, first FFT", GetParam()), [&](Trial &t) {
-        cusMatcher *matcher = nullptr;
+        support::Owned<cusMatcherDestroy> matcher;
         t.attempt([&] { return cusMatcherCreate(&matcher, &templates.mat, 1, 64, 80, &options, nullptr); });
-        if (t.failed && std::string(lastVictim()).rfind("dl", 0) == 0) {
+        if (t.failed && std::string(lastVictim()).rfind("dl", 0) == 0)
             EXPECT_NE(std::string(cusLastError()).find("libcufft"), std::string::npos) << cusLastError();
-        }
-        cusMatcherDestroy(matcher);
     });
 }
 
@@ -101,12 +99,11 @@ TEST_P(Faults, Streams) {
     if (GetParam() == HOST)
         GTEST_SKIP() << "device only";
     walk(at("cusStreamCreate", GetParam()), [&](Trial &t) {
-        cusStream stream = nullptr;
+        support::Owned<cusStreamDestroy> stream;
         t.call([&] { return cusStreamCreate(&stream); });
-        cusStreamDestroy(stream);
     });
     walk(at("cusStreamEvent...", GetParam()), [&](Trial &t) {
-        cusStreamEvent a = nullptr, b = nullptr;
+        support::Owned<cusStreamEventDestroy> a, b;
         float ms = 0;
         t.call([&] {
             if (!a)
@@ -120,8 +117,6 @@ TEST_P(Faults, Streams) {
             CUS_TRY(cusStreamEventElapsed(a, b, &ms));
             return cusStreamSynchronize(nullptr);
         });
-        cusStreamEventDestroy(a);
-        cusStreamEventDestroy(b);
     });
     walk(at("cusDeviceSet, cusDeviceGet", GetParam()), [&](Trial &t) {
         int device = -1;

@@ -74,17 +74,15 @@ TEST_P(FaultsWith, Stacker) {
         const std::string name = cusRepresentationName(r.kind);
         const auto create = [&](cusEventStacker **s) { return cusEventStackerCreate(s, 48, 64, space(), &r, 1); };
         check("cusEventStackerCreate, " + name, [&](Trial &t) {
-            cusEventStacker *s = nullptr;
+            support::Owned<cusEventStackerDestroy> s;
             t.call([&] { return create(&s); });
-            cusEventStackerDestroy(s);
         });
         check("cusEventStack, " + name, [&](Trial &t) {
-            cusEventStacker *s = nullptr;
+            support::Owned<cusEventStackerDestroy> s;
             CUS_ASSERT_OK(create(&s));
             Mat frames;
             t.call([&] { return cusEventStack(s, &recording.arrays, windows, 3, &frames, nullptr); });
             t.result(frames.bytes());
-            cusEventStackerDestroy(s);
         });
     }
     // One long window, which the device handles in parts.
@@ -95,15 +93,14 @@ TEST_P(FaultsWith, Stacker) {
          {CUS_REPR_HISTOGRAM, CUS_REPR_STACKED_HISTOGRAM, CUS_REPR_VOXEL_GRID, CUS_REPR_MDES}) {
         const cusRepresentation long_r = cusRepresentationDefaults(kind);
         check(std::string("cusEventStack, ") + cusRepresentationName(kind) + ", long window", [&](Trial &t) {
-            cusEventStacker *stacker = nullptr;
+            support::Owned<cusEventStackerDestroy> stacker;
             CUS_ASSERT_OK(cusEventStackerCreate(&stacker, 48, 64, space(), &long_r, 1));
             Mat frame;
             t.call([&] { return cusEventStack(stacker, &many.arrays, &window, 1, &frame, nullptr); });
             t.result(frame.bytes());
-            cusEventStackerDestroy(stacker);
         });
     }
-    cusEventStacker *s = nullptr;
+    support::Owned<cusEventStackerDestroy> s;
     const cusRepresentation r = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
     CUS_ASSERT_OK(cusEventStackerCreate(&s, 48, 64, space(), &r, 1));
     check("cusEventStackerSkipped", [&](Trial &t) {
@@ -111,7 +108,6 @@ TEST_P(FaultsWith, Stacker) {
         t.call([&] { return cusEventStackerSkipped(s, &skipped, nullptr); });
         t.value(skipped);
     });
-    cusEventStackerDestroy(s);
 }
 
 // The frames that a pipeline delivers.
@@ -144,9 +140,8 @@ TEST_P(FaultsWith, Pipeline) {
             return cusEventPipelineCreate(p, 48, 64, &r, 1, &options, Sink::take, sink);
         };
         check("cusEventPipelineCreate" + where, [&](Trial &t) {
-            cusEventPipeline *p = nullptr;
+            support::Owned<cusEventPipelineDestroy> p;
             t.call([&] { return create(&p, nullptr); });
-            cusEventPipelineDestroy(p);
         });
         for (const bool flush : {false, true})
             check((flush ? "cusEventPipelineFlush, Query" : "cusEventPipelinePush") + where, [&](Trial &t) {
@@ -154,9 +149,8 @@ TEST_P(FaultsWith, Pipeline) {
                 Sink sink;
                 CUS_ASSERT_OK(create(&p, &sink));
                 cusEventPipelineCounts counts = {};
-                if (flush) {
+                if (flush)
                     CUS_ASSERT_OK(cusEventPipelinePush(p, &recording.host));
-                }
                 t.attempt([&] {
                     if (!flush)
                         return cusEventPipelinePush(p, &recording.host);
@@ -168,9 +162,8 @@ TEST_P(FaultsWith, Pipeline) {
                     sink.bytes.clear();
                     CUS_ASSERT_OK(create(&p, &sink));
                     CUS_EXPECT_OK(cusEventPipelinePush(p, &recording.host));
-                    if (flush) {
+                    if (flush)
                         CUS_EXPECT_OK(cusEventPipelineFlush(p));
-                    }
                     cusEventPipelineDestroy(p);
                 }
                 t.result(sink.bytes);
@@ -188,9 +181,8 @@ TEST_P(FaultsWith, Sender) {
     const Mat first(100, 300, CUS_8UC3, CUS_HOST, 1), second(100, 300, CUS_8UC3, CUS_HOST, 2);
     const auto create = [&](cusSender **s) { return cusSenderCreate(s, 100, 300, CUS_8UC3, space(), nullptr); };
     check("cusSenderCreate", [&](Trial &t) {
-        cusSender *s = nullptr;
+        support::Owned<cusSenderDestroy> s;
         t.call([&] { return create(&s); });
-        cusSenderDestroy(s);
     });
     const auto send = [](cusSender *s, const cusMat *frame, Trial *t) {
         CUS_TRY(cusSenderSubmit(s, frame, 1, nullptr));
@@ -217,7 +209,7 @@ TEST_P(FaultsWith, Sender) {
 }
 
 TEST(FaultsOfLive, PeerAndViewer) {
-    cusSender *sender = nullptr;
+    support::Owned<cusSenderDestroy> sender;
     if (cusSenderCreate(&sender, 100, 300, CUS_8UC3, CUS_HOST, nullptr) == CUS_ERROR_UNSUPPORTED)
         GTEST_SKIP() << "built without libzstd";
     const Mat image(100, 300, CUS_8UC3, CUS_HOST, std::vector<uint8_t>(90000, 7));
@@ -225,14 +217,12 @@ TEST(FaultsOfLive, PeerAndViewer) {
     CUS_ASSERT_OK(cusSenderSubmit(sender, &image.mat, 1, nullptr));
     CUS_ASSERT_OK(cusSenderFinish(sender, &frame));
     walk("cusPeerCreate", [&](Trial &t) {
-        cusPeer *peer = nullptr;
+        support::Owned<cusPeerDestroy> peer;
         t.call([&] { return cusPeerCreate(&peer, 100, 300, CUS_8UC3, 25000); });
-        cusPeerDestroy(peer);
     });
     walk("cusViewerCreate", [&](Trial &t) {
-        cusViewer *viewer = nullptr;
+        support::Owned<cusViewerDestroy> viewer;
         t.call([&] { return cusViewerCreate(&viewer, nullptr); });
-        cusViewerDestroy(viewer);
     });
     // A whole connection: the hello, the handshake, a key frame.
     const auto connection = [&](cusViewer *viewer, Trial *t) {
@@ -264,17 +254,15 @@ TEST(FaultsOfLive, PeerAndViewer) {
         return status;
     };
     walk("cusPeer... and cusViewer..., a connection", [&](Trial &t) {
-        cusViewer *viewer = nullptr;
+        support::Owned<cusViewerDestroy> viewer;
         CUS_ASSERT_OK(cusViewerCreate(&viewer, nullptr));
         t.call([&] { return connection(viewer, &t); },
                [&] {
                    CUS_TRY(cusViewerReconnect(viewer));
                    return connection(viewer, &t);
                });
-        cusViewerDestroy(viewer);
     });
     CUS_EXPECT_OK(cusSenderRelease(sender));
-    cusSenderDestroy(sender);
 }
 
 } // namespace

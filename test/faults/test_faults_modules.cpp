@@ -39,18 +39,16 @@ TEST_P(FaultsOf, Integral) {
             t.result(squares.bytes());
         });
     check("cusIntegratorCreate", [&](Trial &t) {
-        cusIntegrator *integrator = nullptr;
+        support::Owned<cusIntegratorDestroy> integrator;
         t.call([&] { return cusIntegratorCreate(&integrator, 64, 80, space()); });
-        cusIntegratorDestroy(integrator);
     });
     check("cusIntegratorRun", [&](Trial &t) {
-        cusIntegrator *integrator = nullptr;
+        support::Owned<cusIntegratorDestroy> integrator;
         CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 64, 80, space()));
         Mat sum, squares;
         t.call([&] { return cusIntegratorRun(integrator, &bytes.mat, &sum, &squares, nullptr, nullptr); });
         t.result(sum.bytes());
         t.result(squares.bytes());
-        cusIntegratorDestroy(integrator);
     });
     Mat table;
     CUS_ASSERT_OK(cusIntegral(&bytes.mat, &table, nullptr, nullptr, nullptr));
@@ -109,12 +107,11 @@ TEST_P(FaultsOf, Match) {
             return cusMatcherCreate(matcher, templates, c.count, c.rows, c.cols, &options, nullptr);
         };
         check((std::string("cusMatcherCreate, ") + c.name).c_str(), [&](Trial &t) {
-            cusMatcher *matcher = nullptr;
+            support::Owned<cusMatcherDestroy> matcher;
             t.call([&] { return create(&matcher); });
-            cusMatcherDestroy(matcher);
         });
         const Mat wide = image(c.rows, c.cols, CUS_8UC3);
-        cusMatcher *matcher = nullptr;
+        support::Owned<cusMatcherDestroy> matcher;
         CUS_ASSERT_OK(create(&matcher));
         check((std::string("cusMatcherRun, ") + c.name).c_str(), [&](Trial &t) {
             cusMat scores[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
@@ -123,10 +120,9 @@ TEST_P(FaultsOf, Match) {
             cusMatRelease(&scores[0]);
             cusMatRelease(&scores[1]);
         });
-        cusMatcherDestroy(matcher);
     }
     Mat templ = image(9, 11, CUS_8UC3, 2);
-    cusMatcher *matcher = nullptr;
+    support::Owned<cusMatcherDestroy> matcher;
     CUS_ASSERT_OK(cusMatcherCreate(&matcher, &templ, 1, 64, 80, nullptr, nullptr));
     CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr));
     check("cusMatcherInspect",
@@ -137,7 +133,6 @@ TEST_P(FaultsOf, Match) {
         t.call([&] { return cusMatcherGet(matcher, 0, &match, 1, &found, nullptr); });
         t.value(found);
     });
-    cusMatcherDestroy(matcher);
 }
 
 // ---- Frame differences
@@ -155,14 +150,13 @@ TEST_P(FaultsOf, Framediff) {
         cusDiffOptions options = cusDiffDefaults();
         options.min_neighbors = neighbors;
         check((std::string("cusDiffEncoderCreate") + name).c_str(), [&](Trial &t) {
-            cusDiffEncoder *encoder = nullptr;
+            support::Owned<cusDiffEncoderDestroy> encoder;
             t.call([&] { return cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, space(), &options); });
-            cusDiffEncoderDestroy(encoder);
         });
         cusSparseDiff diff = CUS_SPARSE_DIFF_INIT;
         CUS_ASSERT_OK(cusSparseDiffCreate(&diff, 37, 65, CUS_8UC3, capacity, 1, space()));
         check((std::string("cusDiffEncode") + name).c_str(), [&](Trial &t) {
-            cusDiffEncoder *encoder = nullptr;
+            support::Owned<cusDiffEncoderDestroy> encoder;
             CUS_ASSERT_OK(cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, space(), &options));
             CUS_ASSERT_OK(cusDiffEncoderReset(encoder, &first.mat, nullptr));
             t.call([&] { return cusDiffEncode(encoder, &second.mat, &diff, nullptr); },
@@ -172,14 +166,13 @@ TEST_P(FaultsOf, Framediff) {
                        return cusDiffEncode(encoder, &second.mat, &diff, nullptr);
                    });
             t.result(Mat::bytesOf(diff.count));
-            cusDiffEncoderDestroy(encoder);
         });
         cusSparseDiffRelease(&diff);
     }
     cusSparseDiff diff = CUS_SPARSE_DIFF_INIT;
     CUS_ASSERT_OK(cusSparseDiffCreate(&diff, 37, 65, CUS_8UC3, 0, 0, space()));
     check("cusDiffEncode, dense frames", [&](Trial &t) { // the device's other kernel takes those that follow a dense one
-        cusDiffEncoder *encoder = nullptr;
+        support::Owned<cusDiffEncoderDestroy> encoder;
         CUS_ASSERT_OK(cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, space(), nullptr));
         const auto prepare = [&] {
             CUS_TRY(cusDiffEncoderReset(encoder, nullptr, nullptr));
@@ -193,7 +186,6 @@ TEST_P(FaultsOf, Framediff) {
                    return cusDiffEncode(encoder, &first.mat, &diff, nullptr);
                });
         t.result(Mat::bytesOf(diff.count));
-        cusDiffEncoderDestroy(encoder);
     });
     cusSparseDiffRelease(&diff);
     cusDiffEncoder *encoder = nullptr;
@@ -208,12 +200,11 @@ TEST_P(FaultsOf, Framediff) {
         t.value(count);
     });
     check("cusDiffDecoderCreate", [&](Trial &t) {
-        cusDiffDecoder *decoder = nullptr;
+        support::Owned<cusDiffDecoderDestroy> decoder;
         t.call([&] { return cusDiffDecoderCreate(&decoder, 37, 65, CUS_8UC3, space()); });
-        cusDiffDecoderDestroy(decoder);
     });
     check("cusDiffDecoderReset, cusDiffDecode", [&](Trial &t) {
-        cusDiffDecoder *decoder = nullptr;
+        support::Owned<cusDiffDecoderDestroy> decoder;
         CUS_ASSERT_OK(cusDiffDecoderCreate(&decoder, 37, 65, CUS_8UC3, space()));
         t.call([&] {
             CUS_TRY(cusDiffDecoderReset(decoder, nullptr, nullptr));
@@ -222,7 +213,6 @@ TEST_P(FaultsOf, Framediff) {
         cusMat view = CUS_MAT_INIT;
         CUS_EXPECT_OK(cusDiffDecoderFrame(decoder, &view));
         t.result(Mat::bytesOf(view));
-        cusDiffDecoderDestroy(decoder);
     });
     cusSparseDiffRelease(&diff);
     cusDiffEncoderDestroy(encoder);
@@ -272,11 +262,10 @@ TEST_P(FaultsOf, Stereo) {
     for (const bool classic : {false, true}) {
         const cusStereoOptions options = classic ? cusStereoClassic() : cusStereoDefaults();
         check(classic ? "cusContourMapperCreate, classic" : "cusContourMapperCreate", [&](Trial &t) {
-            cusContourMapper *mapper = nullptr;
+            support::Owned<cusContourMapperDestroy> mapper;
             t.call([&] { return cusContourMapperCreate(&mapper, 40, 64, CUS_8UC1, space(), &options); });
-            cusContourMapperDestroy(mapper);
         });
-        cusContourMapper *mapper = nullptr;
+        support::Owned<cusContourMapperDestroy> mapper;
         CUS_ASSERT_OK(cusContourMapperCreate(&mapper, 40, 64, CUS_8UC1, space(), &options));
         check(classic ? "cusContourMap, classic" : "cusContourMap", [&](Trial &t) {
             Mat heights, contours;
@@ -284,7 +273,6 @@ TEST_P(FaultsOf, Stereo) {
             t.result(heights.bytes());
             t.result(contours.bytes());
         });
-        cusContourMapperDestroy(mapper);
     }
 }
 

@@ -16,11 +16,10 @@ using namespace framediff_support;
 namespace {
 
 struct Encoder {
-    cusDiffEncoder *p = nullptr;
+    support::Owned<cusDiffEncoderDestroy> p;
     Encoder(Shape s, cusSpace space, cusDiffOptions options = cusDiffDefaults()) {
         EXPECT_EQ(cusDiffEncoderCreate(&p, s.rows, s.cols, typeOf(s.channels), space, &options), CUS_OK) << cusLastError();
     }
-    ~Encoder() { cusDiffEncoderDestroy(p); }
     Bytes reference() const {
         cusMat view = CUS_MAT_INIT;
         EXPECT_EQ(cusDiffEncoderReference(p, &view), CUS_OK) << cusLastError();
@@ -29,11 +28,10 @@ struct Encoder {
 };
 
 struct Decoder {
-    cusDiffDecoder *p = nullptr;
+    support::Owned<cusDiffDecoderDestroy> p;
     Decoder(Shape s, cusSpace space) {
         EXPECT_EQ(cusDiffDecoderCreate(&p, s.rows, s.cols, typeOf(s.channels), space), CUS_OK) << cusLastError();
     }
-    ~Decoder() { cusDiffDecoderDestroy(p); }
     Bytes frame() const {
         cusMat view = CUS_MAT_INIT;
         EXPECT_EQ(cusDiffDecoderFrame(p, &view), CUS_OK) << cusLastError();
@@ -142,14 +140,13 @@ TEST_P(Framediff, HeatmapAndNoiseViewAllSizesTypesLayouts) {
 TEST_P(Framediff, HeatmapCreatesItsOutputAndKeepsOneThatFits) {
     const Bytes frame(4 * 5 * 3, 9);
     TestMat p(4, 5, CUS_8UC3, space(), {}, frame.data());
-    cusMat dst = CUS_MAT_INIT;
+    support::Mat dst;
     CUS_ASSERT_OK(cusHeatmap(&p.mat, &p.mat, &dst, nullptr, nullptr));
     EXPECT_EQ(dst.type, CUS_8UC3);
     EXPECT_EQ(dst.space, space());
     void *data = dst.data;
     CUS_ASSERT_OK(cusNoiseView(&p.mat, &p.mat, &dst, 0, nullptr));
     EXPECT_EQ(dst.data, data);
-    cusMatRelease(&dst);
 }
 
 TEST_P(Framediff, PicturesRejectBadArguments) {
@@ -512,10 +509,9 @@ TEST_P(Framediff, TwoThreadsTwoStreams) {
     const Shape s{241, 643, 3};
     const auto one = [&](uint64_t seed) {
         std::mt19937_64 random(seed);
-        cusStream stream = nullptr;
-        if (space() == CUS_DEVICE) {
+        support::Owned<cusStreamDestroy> stream;
+        if (space() == CUS_DEVICE)
             ASSERT_EQ(cusStreamCreate(&stream), CUS_OK) << cusLastError();
-        }
         Encoder encoder(s, space(), {20, 0});
         Diff diff(s, space());
         Bytes ref(s.bytes(), 0), cur = support::randomBytes(s.bytes(), random);
@@ -525,14 +521,12 @@ TEST_P(Framediff, TwoThreadsTwoStreams) {
             c.set(cur.data());
             ASSERT_EQ(cusDiffEncode(encoder.p, &c.mat, &diff.d, stream), CUS_OK) << cusLastError();
             ASSERT_EQ(cusHeatmap(&c.mat, &c.mat, &heat.mat, nullptr, stream), CUS_OK) << cusLastError();
-            if (stream) {
+            if (stream)
                 ASSERT_EQ(cusStreamSynchronize(stream), CUS_OK) << cusLastError();
-            }
             expectEqual(diff.entries(), reference::encode(ref, cur, s, 20, 0), "frame " + std::to_string(frame));
             EXPECT_EQ(heat.get()[0], 255);
             cur = nextFrame(cur, random);
         }
-        cusStreamDestroy(stream);
     };
     std::thread other(one, support::seed() + 1);
     one(support::seed());
@@ -550,7 +544,7 @@ TEST(FramediffCuda, EncodeLargePast2GiB) {
     Encoder encoder(s, CUS_DEVICE, {20, 0});
     Decoder decoder(s, CUS_DEVICE);
     Diff diff(s, CUS_DEVICE, 1000, false);
-    cusMat frame = CUS_MAT_INIT, heat = CUS_MAT_INIT;
+    support::Mat frame, heat;
     CUS_ASSERT_OK(cusMatCreate(&frame, s.rows, s.cols, CUS_8UC1, CUS_DEVICE));
     CUS_ASSERT_OK(cusMatSetZero(&frame, nullptr));
     reference::Entries want;
@@ -576,8 +570,6 @@ TEST(FramediffCuda, EncodeLargePast2GiB) {
     CUS_ASSERT_OK(cusMatRegion(&heat, 0, 46999, 47000, 1, &last));
     const Bytes row = support::elements(last);
     EXPECT_EQ(Bytes(row.end() - 3, row.end()), (Bytes{255, 0, 0}));
-    cusMatRelease(&frame);
-    cusMatRelease(&heat);
 }
 
 TEST(FramediffCuda, OutOfDeviceMemoryIsAClearError) {

@@ -70,9 +70,8 @@ class Lists {
             ASSERT_TRUE(positions == want.positions) << where << ": positions differ";
             ASSERT_TRUE(values == want.values) << where << ": values differ";
         }
-        if (diff.mask.data) {
+        if (diff.mask.data)
             ASSERT_TRUE(mask_.get() == reference::mask(want, shape_)) << where << ": masks differ";
-        }
         ASSERT_TRUE(positions_.intact() && values_.intact() && mask_.intact()) << where;
     }
 
@@ -94,12 +93,6 @@ class Link {
         CUS_EXPECT_OK(cusDiffEncoderCreate(&encoder_, s.rows, s.cols, typeOf(s.channels), space, &options));
         CUS_EXPECT_OK(cusDiffDecoderCreate(&decoder_, s.rows, s.cols, typeOf(s.channels), space));
     }
-    ~Link() {
-        cusDiffEncoderDestroy(encoder_);
-        cusDiffDecoderDestroy(decoder_);
-    }
-    Link(const Link &) = delete;
-    Link &operator=(const Link &) = delete;
 
     // Encodes and decodes a frame; compares lists, mask and both frames. A list that does not fit leaves both as they were.
     void send(const Bytes &frame, Lists &lists, const std::string &where) {
@@ -138,8 +131,8 @@ class Link {
     const int min_neighbors_;
     const Layout layout_;
     Bytes reference_;
-    cusDiffEncoder *encoder_ = nullptr;
-    cusDiffDecoder *decoder_ = nullptr;
+    support::Owned<cusDiffEncoderDestroy> encoder_;
+    support::Owned<cusDiffDecoderDestroy> decoder_;
 };
 
 } // namespace framediff_support

@@ -37,7 +37,7 @@ TEST_P(Hsv, EveryColor) {
     }
 #endif
     for (const auto &range : RANGES) {
-        cusMat count = CUS_MAT_INIT;
+        support::Mat count;
         CUS_ASSERT_OK(cusHsvCount(&src.mat, &range, &count, &mask.mat, nullptr));
         const auto marked = mask.get();
         uint32_t expected = 0;
@@ -47,7 +47,6 @@ TEST_P(Hsv, EveryColor) {
             ASSERT_EQ(marked[i], in ? 255 : 0) << "color " << i;
         }
         EXPECT_EQ(support::elements<uint32_t>(count)[0], expected);
-        cusMatRelease(&count);
     }
     EXPECT_TRUE(mask.intact());
 }

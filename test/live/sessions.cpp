@@ -195,7 +195,7 @@ TEST(LiveSender, NoiseFilterHoldsBackSinglePixels) {
     NEEDS_ZSTD();
     cusSenderOptions options = cusSenderDefaults();
     options.diff.min_neighbors = 2;
-    cusSender *sender = nullptr;
+    support::Owned<cusSenderDestroy> sender;
     CUS_ASSERT_OK(cusSenderCreate(&sender, 20, 20, CUS_8UC1, CUS_HOST, &options));
     Bytes frame(400, 10);
     cusMat mat = CUS_MAT_INIT;
@@ -212,7 +212,6 @@ TEST(LiveSender, NoiseFilterHoldsBackSinglePixels) {
     EXPECT_EQ(changes(), 0u);
     frame[5 * 20 + 6] = frame[6 * 20 + 5] = 200;
     EXPECT_EQ(changes(), 3u);
-    cusSenderDestroy(sender);
 }
 
 #ifdef HAVE_VIDEOIO

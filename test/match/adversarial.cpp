@@ -172,10 +172,9 @@ TEST_P(MatchWorst, ManyMatches) {
                 const auto image = content<uint8_t>(which, 45, 150, 1, random);
                 ASSERT_NO_FATAL_FAILURE(
                     check(image, picture<uint8_t>(12, 17, 1, random), space(), method, matches, distance));
-                if (matches == 100) {
+                if (matches == 100)
                     ASSERT_NO_FATAL_FAILURE(check(content<float>(which, 45, 100, 1, random),
                                                   picture<float>(12, 17, 1, random), space(), method, matches, distance));
-                }
             }
 }
 

@@ -112,10 +112,9 @@ TEST_P(MatchWorstFloats, Fractions) {
                     SCOPED_TRACE(testing::Message() << "content " << which << " template " << t << " method " << method
                                                     << " algorithm " << algorithm);
                     ASSERT_NO_FATAL_FAILURE(check(image, templates[t], space(), with(method, algorithm, 1 + which % 3, 3)));
-                    if (t == 0 && (method == CUS_MATCH_SQDIFF || method == CUS_MATCH_CCORR)) {
+                    if (t == 0 && (method == CUS_MATCH_SQDIFF || method == CUS_MATCH_CCORR))
                         ASSERT_NO_FATAL_FAILURE(
                             check(image, templates[t], space(), with(method, algorithm, 2, 4), mask.data()));
-                    }
                 }
     }
 }
@@ -182,9 +181,8 @@ TEST_P(MatchWorstFloats, ManyDifferentWindowsOfOneScore) {
         const auto options = with(CUS_MATCH_SQDIFF, algorithm, 2, 3);
         const auto matches = run(image, flat<float>(9, 11, 1, 0.5f), space(), options).matches;
         ASSERT_EQ(matches.size(), 2u);
-        for (int i = 0; i < 2; ++i) {
+        for (int i = 0; i < 2; ++i)
             EXPECT_NEAR(matches[static_cast<size_t>(i)].score, 9 * 11 * 0.0625, 1e-9);
-        }
     }
 }
 

@@ -172,9 +172,8 @@ TEST(MatchFft, correlations) {
                 }
                 match_fft_correlateAll(fft.fft, sa.data(), sb.data(), planes, product.data(), result.data());
                 const double bound = match_fft_correlationUnits(fft.fft, planes) * 0x1p-24 * static_cast<double>(norms);
-                for (size_t at = 0; at < expected.size(); ++at) {
+                for (size_t at = 0; at < expected.size(); ++at)
                     ASSERT_NEAR(result[at], expected[at], bound) << at;
-                }
             }
         }
 }

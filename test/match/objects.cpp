@@ -16,7 +16,7 @@ TEST_P(MatchObjects, TwoThreadsTwoStreams) {
     auto random = support::generator();
     const auto image = picture<uint8_t>(200, 220, 1, random);
     const auto work = [&](int y, int x, int *wrong) {
-        cusStream stream = nullptr;
+        support::Owned<cusStreamDestroy> stream;
         if (space() == CUS_DEVICE && cusStreamCreate(&stream) != CUS_OK) {
             ++*wrong;
             return;
@@ -31,7 +31,6 @@ TEST_P(MatchObjects, TwoThreadsTwoStreams) {
             *wrong += cusMatcherGet(matcher.object, 0, &match, 1, &found, stream) != CUS_OK;
             *wrong += found != 1 || match.x != x || match.y != y || match.score != 0;
         }
-        cusStreamDestroy(stream);
     };
     int wrong[2] = {0, 0};
     std::thread one(work, 13, 57, &wrong[0]), two(work, 101, 150, &wrong[1]);
@@ -261,10 +260,9 @@ TEST_P(MatchObjects, RealPicturesBesideOpencv) {
                     // No position of OpenCV's map may be better than the exact best by more than its error.
                     ASSERT_EQ(outcome.matches.size(), 1u);
                     const auto &best = outcome.matches[0];
-                    if (method == CUS_MATCH_SQDIFF || method == CUS_MATCH_CCORR || method == CUS_MATCH_CCOEFF_NORMED) {
+                    if (method == CUS_MATCH_SQDIFF || method == CUS_MATCH_CCORR || method == CUS_MATCH_CCOEFF_NORMED)
                         EXPECT_NEAR(best.score, reference::score(image, templ, nullptr, method, best.y, best.x),
                                     method == CUS_MATCH_CCOEFF_NORMED ? 1e-9 : 0);
-                    }
                     double low = 0, high = 0;
                     cv::minMaxLoc(expected, &low, &high);
                     EXPECT_LE(method < 2 ? best.score - low : high - best.score, bound);

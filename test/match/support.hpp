@@ -69,8 +69,7 @@ struct Pixels : support::TestMat {
 };
 
 struct Matcher {
-    cusMatcher *object = nullptr;
-    ~Matcher() { cusMatcherDestroy(object); }
+    support::Owned<cusMatcherDestroy> object;
 };
 
 struct Outcome {

@@ -55,13 +55,12 @@ void expectMap(const ref::Image<T> &want, const ref::Bytes &left, const ref::Byt
     Placed<uint8_t> l(left, space, layout), r(right, space, layout);
     TestMat elevation(left.rows, left.cols, typeOf<T>(), space, {4 * layout.padding, 4 * layout.offset}),
         contours(left.rows, left.cols, CUS_8UC1, space, layout);
-    cusContourMapper *mapper = nullptr;
+    support::Owned<cusContourMapperDestroy> mapper;
     CUS_ASSERT_OK(cusContourMapperCreate(&mapper, left.rows, left.cols, CUS_8UC1, space, &o));
     CUS_EXPECT_OK(cusContourMap(mapper, &l.mat, &r.mat, &elevation.mat, &contours.mat, nullptr));
     EXPECT_TRUE(same(elevation.mat, want)) << describe(o);
     EXPECT_TRUE(same(contours.mat, ref::contours(want, o))) << describe(o);
     EXPECT_TRUE(elevation.intact() && contours.intact());
-    cusContourMapperDestroy(mapper);
 }
 
 TEST_P(StereoWorst, MapsEqualTheReference) {
@@ -99,7 +98,7 @@ TEST_P(StereoWorst, MediansAndFillsOfUniformMaps) {
             std::fill(map.data.begin(), map.data.end(), value);
             map.data[random() % map.data.size()] = static_cast<uint16_t>(value ^ 1);
             Placed<uint16_t> in(map, space());
-            cusMat out = CUS_MAT_INIT;
+            support::Mat out;
             for (const int size : {3, 5}) {
                 CUS_ASSERT_OK(cusStereoMedian(&in.mat, &out, size, nullptr));
                 EXPECT_TRUE(same(out, ref::median(map, size)));
@@ -115,7 +114,6 @@ TEST_P(StereoWorst, MediansAndFillsOfUniformMaps) {
             o.fill = CUS_FILL_RELAX;
             CUS_ASSERT_OK(cusStereoFill(&in.mat, &out, &o, nullptr));
             EXPECT_TRUE(same(out, ref::fillRelax(map, o)));
-            cusMatRelease(&out);
         }
 }
 
@@ -155,10 +153,9 @@ TEST_P(StereoWorst, RelaxOfSparseAndDenseTiles) {
                 static const int counts[] = {1, 15, 16, 17, 31, 40};
                 o.iterations = counts[random() % 6];
                 Placed<uint16_t> in(map, space());
-                cusMat out = CUS_MAT_INIT;
+                support::Mat out;
                 CUS_ASSERT_OK(cusStereoFill(&in.mat, &out, &o, nullptr));
                 ASSERT_TRUE(same(out, ref::fillRelax(map, o)))
                     << percent << " % of " << rows << " x " << cols << ", " << describe(o);
-                cusMatRelease(&out);
             }
 }

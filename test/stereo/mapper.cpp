@@ -31,14 +31,13 @@ void mapperEqualsTheReference(cusSpace space, int rows, int cols, const cusStere
     Placed<T> l(left, space, layout), r(right, space, layout);
     TestMat contours(rows, cols, CUS_8UC1, space, layout);
     TestMat e(rows, cols, o.fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1, space, {4 * layout.padding, 4 * layout.offset});
-    cusContourMapper *mapper = nullptr;
+    support::Owned<cusContourMapperDestroy> mapper;
     CUS_ASSERT_OK(cusContourMapperCreate(&mapper, rows, cols, typeOf<T>(), space, &o));
     for (int run = 0; run < 2; ++run) { // the second runs on what the first left in the scratch
         CUS_ASSERT_OK(cusContourMap(mapper, &l.mat, &r.mat, &e.mat, &contours.mat, stream));
     }
-    if (space == CUS_DEVICE) {
+    if (space == CUS_DEVICE)
         CUS_ASSERT_OK(cusStreamSynchronize(stream));
-    }
     if (o.fill == CUS_FILL_RELAX) {
         auto want = ref::fillRelax(holes, o);
         if (o.median)
@@ -56,7 +55,6 @@ void mapperEqualsTheReference(cusSpace space, int rows, int cols, const cusStere
     }
     ASSERT_TRUE(e.intact());
     ASSERT_TRUE(contours.intact());
-    cusContourMapperDestroy(mapper);
 }
 
 TEST_P(StereoMapper, ClassicEqualsTheReferenceAtAllSizes) {
@@ -86,9 +84,8 @@ TEST_P(StereoMapper, EqualsTheReferenceForAllOptions) {
                 o.lines = static_cast<cusStereoLines>(random() % 2);
                 if (floats) {
                     ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<float>(space(), rows, cols, o, {}, random));
-                } else {
+                } else
                     ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), rows, cols, o, {}, random));
-                }
             }
     ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), 241, 643, cusStereoDefaults(), {}, random));
 }
@@ -97,10 +94,9 @@ TEST_P(StereoMapper, WorksInAnotherStream) {
     if (space() == CUS_HOST)
         GTEST_SKIP() << "the host has no streams";
     auto random = support::generator("stream");
-    cusStream stream = nullptr;
+    support::Owned<cusStreamDestroy> stream;
     CUS_ASSERT_OK(cusStreamCreate(&stream));
     mapperEqualsTheReference<uint8_t>(space(), 61, 200, cusStereoClassic(), {}, random, stream);
-    cusStreamDestroy(stream);
 }
 
 TEST_P(StereoMapper, TwoThreadsDoNotDisturbEachOther) {
@@ -143,8 +139,8 @@ TEST_P(StereoMapper, ASyntheticHillComesBackWithinOneShift) {
     for (const auto &[name, o, allowed] :
          {std::tuple{"defaults", smooth, 0.002}, std::tuple{"classic at threshold 0.6", classic, 0.10}}) {
         Placed<uint8_t> l(left, space()), r(right, space());
-        cusContourMapper *mapper = nullptr;
-        cusMat e = CUS_MAT_INIT;
+        support::Owned<cusContourMapperDestroy> mapper;
+        support::Mat e;
         CUS_ASSERT_OK(cusContourMapperCreate(&mapper, rows, cols, CUS_8UC1, space(), &o));
         CUS_ASSERT_OK(cusContourMap(mapper, &l.mat, &r.mat, &e, nullptr, nullptr));
         const auto got = support::elements<uint16_t>(e);
@@ -153,8 +149,6 @@ TEST_P(StereoMapper, ASyntheticHillComesBackWithinOneShift) {
             for (int x = 40; x < cols - 12; ++x, ++looked)
                 off += std::abs(got[static_cast<size_t>(y) * cols + x] - 1 - hill(y, x)) > 1.5;
         EXPECT_LE(off, allowed * looked) << name << ": " << off << " of " << looked;
-        cusContourMapperDestroy(mapper);
-        cusMatRelease(&e);
     }
 }
 
@@ -176,15 +170,12 @@ TEST_P(StereoMapper, RealPairEqualsTheReference) {
                                    census ? ref::census(right, o) : ref::edges(right, o), o);
         want = o.fill == CUS_FILL_ONCE ? ref::fillOnce(want, o) : ref::median(ref::fillLower(want), o.median);
         Placed<uint8_t> a(left, space()), b(right, space());
-        cusContourMapper *mapper = nullptr;
-        cusMat e = CUS_MAT_INIT, contours = CUS_MAT_INIT;
+        support::Owned<cusContourMapperDestroy> mapper;
+        support::Mat e, contours;
         CUS_ASSERT_OK(cusContourMapperCreate(&mapper, l.rows, l.cols, CUS_8UC1, space(), &o));
         CUS_ASSERT_OK(cusContourMap(mapper, &a.mat, &b.mat, &e, &contours, nullptr));
         EXPECT_TRUE(same(e, want));
         EXPECT_TRUE(same(contours, ref::contours(want, o)));
-        cusContourMapperDestroy(mapper);
-        cusMatRelease(&e);
-        cusMatRelease(&contours);
     }
 }
 #endif
@@ -244,7 +235,7 @@ TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
     rejects([](auto &w) { w.left_right_check = -2; }, CUS_ERROR_VALUE, "left_right_check is -2, expected -1..256");
     rejects([](auto &w) { w.prefer_smaller = 2; }, CUS_ERROR_VALUE, "prefer_smaller is 2, expected 0..1");
 
-    cusContourMapper *mapper = nullptr;
+    support::Owned<cusContourMapperDestroy> mapper;
     CUS_EXPECT_ERROR(cusContourMapperCreate(&mapper, 8, 12, CUS_16UC1, space(), &o), CUS_ERROR_TYPE,
                      "expected 8UC1 or 32FC1");
     CUS_EXPECT_ERROR(cusContourMapperCreate(&mapper, 0, 12, CUS_8UC1, space(), &o), CUS_ERROR_VALUE, "images are 0 x 12");
@@ -267,7 +258,6 @@ TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
                          "left is in");
     }
     EXPECT_EQ(out.data, nullptr); // nothing was made
-    cusContourMapperDestroy(mapper);
     cusContourMapperDestroy(nullptr);
 }
 
