@@ -71,9 +71,8 @@ class Pool {
 class FaultsOfAllocator : public FaultTest {
   protected:
     // `body` with all device memory from a pool: none comes from CUDA, none is left.
-    void check(const char *function, const Body &body) {
-        const std::string name =
-            std::string(function) + ", own allocator" + (GetParam() == GPU ? " (cuda)" : " (simulated)");
+    void check(const std::string &function, const Body &body) override {
+        const std::string name = function + ", own allocator" + (GetParam() == GPU ? " (cuda)" : " (simulated)");
         Pool pool;
         pool.use();
         const int before = cudaAllocations();
@@ -97,25 +96,18 @@ TEST_P(FaultsOfAllocator, Images) {
         t.result(sum.bytes());
         t.result(squares.bytes());
     });
-    check("cusIntegratorCreate", [&](Trial &t) {
-        support::Owned<cusIntegratorDestroy> integrator;
-        t.call([&] { return cusIntegratorCreate(&integrator, 64, 80, CUS_DEVICE); });
+    checkCreate<cusIntegratorDestroy>(
+        "cusIntegratorCreate", [&](auto *integrator) { return cusIntegratorCreate(integrator, 64, 80, CUS_DEVICE); });
+    checkCreate<cusDiffEncoderDestroy>("cusDiffEncoderCreate", [&](auto *encoder) {
+        return cusDiffEncoderCreate(encoder, 37, 65, CUS_8UC3, CUS_DEVICE, nullptr);
     });
-    check("cusDiffEncoderCreate", [&](Trial &t) {
-        support::Owned<cusDiffEncoderDestroy> encoder;
-        t.call([&] { return cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, CUS_DEVICE, nullptr); });
-    });
-    check("cusContourMapperCreate", [&](Trial &t) {
-        support::Owned<cusContourMapperDestroy> mapper;
-        t.call([&] { return cusContourMapperCreate(&mapper, 40, 64, CUS_8UC1, CUS_DEVICE, nullptr); });
+    checkCreate<cusContourMapperDestroy>("cusContourMapperCreate", [&](auto *mapper) {
+        return cusContourMapperCreate(mapper, 40, 64, CUS_8UC1, CUS_DEVICE, nullptr);
     });
     cusStereoOptions options = cusStereoDefaults();
     options.shifts = 60;
-    check("cusStereoElevation", [&](Trial &t) {
-        Mat out;
-        t.call([&] { return cusStereoElevation(&bytes.mat, &second.mat, &out, &options, nullptr); });
-        t.result(out.bytes());
-    });
+    checkOutput("cusStereoElevation",
+                [&](cusMat *out) { return cusStereoElevation(&bytes.mat, &second.mat, out, &options, nullptr); });
 }
 
 TEST_P(FaultsOfAllocator, Match) {
@@ -132,10 +124,8 @@ TEST_P(FaultsOfAllocator, Match) {
 
 TEST_P(FaultsOfAllocator, EventsAndVideo) {
     const cusRepresentation r = cusRepresentationDefaults(CUS_REPR_MDES);
-    check("cusEventStackerCreate", [&](Trial &t) {
-        support::Owned<cusEventStackerDestroy> s;
-        t.call([&] { return cusEventStackerCreate(&s, 48, 64, CUS_DEVICE, &r, 1); });
-    });
+    checkCreate<cusEventStackerDestroy>("cusEventStackerCreate",
+                                        [&](auto *s) { return cusEventStackerCreate(s, 48, 64, CUS_DEVICE, &r, 1); });
     std::vector<uint8_t> bytes(800);
     for (int64_t i = 0; i < 100; ++i)
         std::memcpy(&bytes[static_cast<size_t>(8 * i)], &i, sizeof i);
@@ -169,10 +159,8 @@ TEST_P(FaultsOfAllocator, EventsAndVideo) {
     if (cusSenderCreate(&probe, 10, 30, CUS_8UC3, CUS_DEVICE, nullptr) == CUS_ERROR_UNSUPPORTED)
         return;
     cusSenderDestroy(probe);
-    check("cusSenderCreate", [&](Trial &t) {
-        support::Owned<cusSenderDestroy> s;
-        t.call([&] { return cusSenderCreate(&s, 10, 30, CUS_8UC3, CUS_DEVICE, nullptr); });
-    });
+    checkCreate<cusSenderDestroy>("cusSenderCreate",
+                                  [&](auto *s) { return cusSenderCreate(s, 10, 30, CUS_8UC3, CUS_DEVICE, nullptr); });
 }
 
 // Whatever has been set since, each block goes back to where it came from.

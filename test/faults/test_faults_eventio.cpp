@@ -55,9 +55,8 @@ void walkReader(const std::string &name, const Recording &recording, int64_t tim
             CUS_EXPECT_OK(readAll(reader, &t));
     });
     const eventio_test::Bytes bytes = eventio_test::load(recording.path);
-    walk("cusEventReaderOpenMemory, " + name, [&](Trial &t) {
-        support::Owned<cusEventReaderClose> reader;
-        t.call([&] { return cusEventReaderOpenMemory(&reader, bytes.data(), bytes.size(), nullptr); });
+    walkCreate<cusEventReaderClose>("cusEventReaderOpenMemory, " + name, [&](auto *reader) {
+        return cusEventReaderOpenMemory(reader, bytes.data(), bytes.size(), nullptr);
     });
     walk("cusEventReaderRead, " + name, [&](Trial &t) {
         cusEventReader *reader = recording.open();
@@ -239,10 +238,8 @@ TEST(FaultsOfEventio, Writer) {
 
 TEST(FaultsOfEventio, Generator) {
     const Mat dark(20, 30, CUS_8UC1, CUS_HOST, std::vector<uint8_t>(600, 30)), random(20, 30, CUS_8UC1, CUS_HOST, 1);
-    walk("cusEventGeneratorCreate", [&](Trial &t) {
-        support::Owned<cusEventGeneratorDestroy> g;
-        t.call([&] { return cusEventGeneratorCreate(&g, 20, 30, nullptr); });
-    });
+    walkCreate<cusEventGeneratorDestroy>("cusEventGeneratorCreate",
+                                         [&](auto *g) { return cusEventGeneratorCreate(g, 20, 30, nullptr); });
     walk("cusEventGeneratorPush", [&](Trial &t) {
         support::Owned<cusEventGeneratorDestroy> g;
         CUS_ASSERT_OK(cusEventGeneratorCreate(&g, 20, 30, nullptr));

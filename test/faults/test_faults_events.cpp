@@ -7,13 +7,8 @@ using namespace faults;
 
 namespace {
 
-class FaultsWith : public FaultTest {
-  protected:
-    void check(const std::string &function, const Body &body) {
-        walk(function + (GetParam() == HOST ? "" : GetParam() == GPU ? " (cuda)" : " (simulated)"), body);
-    }
-};
-INSTANTIATE_TEST_SUITE_P(, FaultsWith, testing::Values(HOST, GPU, SIMULATED), placeName);
+class FaultsWith : public FaultTest {};
+FAULTS_IN_ALL_PLACES(FaultsWith);
 
 // Events in either space.
 struct Recording {
@@ -73,10 +68,7 @@ TEST_P(FaultsWith, Stacker) {
         r.normalize = 1;
         const std::string name = cusRepresentationName(r.kind);
         const auto create = [&](cusEventStacker **s) { return cusEventStackerCreate(s, 48, 64, space(), &r, 1); };
-        check("cusEventStackerCreate, " + name, [&](Trial &t) {
-            support::Owned<cusEventStackerDestroy> s;
-            t.call([&] { return create(&s); });
-        });
+        checkCreate<cusEventStackerDestroy>("cusEventStackerCreate, " + name, [&](auto *s) { return create(s); });
         check("cusEventStack, " + name, [&](Trial &t) {
             support::Owned<cusEventStackerDestroy> s;
             CUS_ASSERT_OK(create(&s));
@@ -139,10 +131,7 @@ TEST_P(FaultsWith, Pipeline) {
         const auto create = [&](cusEventPipeline **p, Sink *sink) {
             return cusEventPipelineCreate(p, 48, 64, &r, 1, &options, Sink::take, sink);
         };
-        check("cusEventPipelineCreate" + where, [&](Trial &t) {
-            support::Owned<cusEventPipelineDestroy> p;
-            t.call([&] { return create(&p, nullptr); });
-        });
+        checkCreate<cusEventPipelineDestroy>("cusEventPipelineCreate" + where, [&](auto *p) { return create(p, nullptr); });
         for (const bool flush : {false, true})
             check((flush ? "cusEventPipelineFlush, Query" : "cusEventPipelinePush") + where, [&](Trial &t) {
                 cusEventPipeline *p = nullptr;
@@ -180,10 +169,7 @@ TEST_P(FaultsWith, Sender) {
     cusViewerDestroy(probe);
     const Mat first(100, 300, CUS_8UC3, CUS_HOST, 1), second(100, 300, CUS_8UC3, CUS_HOST, 2);
     const auto create = [&](cusSender **s) { return cusSenderCreate(s, 100, 300, CUS_8UC3, space(), nullptr); };
-    check("cusSenderCreate", [&](Trial &t) {
-        support::Owned<cusSenderDestroy> s;
-        t.call([&] { return create(&s); });
-    });
+    checkCreate<cusSenderDestroy>("cusSenderCreate", [&](auto *s) { return create(s); });
     const auto send = [](cusSender *s, const cusMat *frame, Trial *t) {
         CUS_TRY(cusSenderSubmit(s, frame, 1, nullptr));
         cusSentFrame sent = {};
@@ -216,14 +202,8 @@ TEST(FaultsOfLive, PeerAndViewer) {
     cusSentFrame frame = {};
     CUS_ASSERT_OK(cusSenderSubmit(sender, &image.mat, 1, nullptr));
     CUS_ASSERT_OK(cusSenderFinish(sender, &frame));
-    walk("cusPeerCreate", [&](Trial &t) {
-        support::Owned<cusPeerDestroy> peer;
-        t.call([&] { return cusPeerCreate(&peer, 100, 300, CUS_8UC3, 25000); });
-    });
-    walk("cusViewerCreate", [&](Trial &t) {
-        support::Owned<cusViewerDestroy> viewer;
-        t.call([&] { return cusViewerCreate(&viewer, nullptr); });
-    });
+    walkCreate<cusPeerDestroy>("cusPeerCreate", [&](auto *peer) { return cusPeerCreate(peer, 100, 300, CUS_8UC3, 25000); });
+    walkCreate<cusViewerDestroy>("cusViewerCreate", [&](auto *viewer) { return cusViewerCreate(viewer, nullptr); });
     // A whole connection: the hello, the handshake, a key frame.
     const auto connection = [&](cusViewer *viewer, Trial *t) {
         cusPeer *peer = nullptr;
