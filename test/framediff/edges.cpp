@@ -42,14 +42,7 @@ TEST_P(FramediffEdges, PicturesOfEveryWidthAtAnyAddress) {
                 const Bytes a = noise(s.bytes(), random), b = noise(s.bytes(), random);
                 const Layout layout = anyLayout(random);
                 const auto next = [&] { return same_address ? layout : anyLayout(random); };
-                TestMat prev(s.rows, s.cols, typeOf(channels), space(), next(), a.data());
-                TestMat cur(s.rows, s.cols, typeOf(channels), space(), next(), b.data());
-                TestMat dst(s.rows, s.cols, CUS_8UC3, space(), next());
-                CUS_ASSERT_OK(cusHeatmap(&prev.mat, &cur.mat, &dst.mat, nullptr, nullptr));
-                ASSERT_TRUE(dst.get() == reference::heatmap(a, b, s, 765)) << describe(s) << ' ' << same_address;
-                CUS_ASSERT_OK(cusNoiseView(&prev.mat, &cur.mat, &dst.mat, 30, nullptr));
-                ASSERT_TRUE(dst.get() == reference::noiseView(a, b, s, 30)) << describe(s) << ' ' << same_address;
-                ASSERT_TRUE(dst.intact() && prev.intact() && cur.intact()) << describe(s);
+                expectPictures(s, a, b, space(), {next(), next(), next()});
             }
 }
 
@@ -158,15 +151,13 @@ class Region {
 };
 
 // An encoder beside its reference; a list that does not fit changes neither.
-class Encoder {
+class Checked {
   public:
-    Encoder(Shape shape, int min_neighbors) : shape_(shape), min_neighbors_(min_neighbors), held_(shape.bytes()) {
-        const cusDiffOptions options = {Link::threshold(), min_neighbors};
-        CUS_EXPECT_OK(
-            cusDiffEncoderCreate(&encoder_, shape.rows, shape.cols, typeOf(shape.channels), CUS_DEVICE, &options));
-    }
+    Checked(Shape shape, int min_neighbors)
+        : shape_(shape), min_neighbors_(min_neighbors), held_(shape.bytes()),
+          encoder_(shape, CUS_DEVICE, {Link::threshold(), min_neighbors}) {}
 
-    cusDiffEncoder *get() const { return encoder_; }
+    cusDiffEncoder *get() const { return encoder_.p; }
     const Bytes &held() const { return held_; }
 
     // Call after `frame` has been encoded to `lists`.
@@ -176,21 +167,19 @@ class Encoder {
         lists.expect(want, where);
         if (want.positions.size() <= lists.diff.capacity)
             held_ = after;
-        cusMat view = CUS_MAT_INIT;
-        CUS_ASSERT_OK(cusDiffEncoderReference(encoder_, &view));
-        ASSERT_TRUE(support::elements(view) == held_) << where << ": the reference differs";
+        ASSERT_TRUE(encoder_.reference() == held_) << where << ": the reference differs";
     }
 
   private:
     const Shape shape_;
     const int min_neighbors_;
     Bytes held_;
-    support::Owned<cusDiffEncoderDestroy> encoder_;
+    Encoder encoder_;
 };
 
 void encodeInTurn(Shape s, const Region &first, const Bytes &a, const Region &second, const Bytes &b, int min_neighbors,
                   uint32_t capacity) {
-    Encoder encoder(s, min_neighbors);
+    Checked encoder(s, min_neighbors);
     Lists lists(s, CUS_DEVICE, capacity);
     for (const bool turn : {true, false, true, true}) {
         CUS_EXPECT_OK(cusDiffEncode(encoder.get(), turn ? &first.mat : &second.mat, &lists.diff, nullptr));
@@ -205,7 +194,7 @@ TEST(FramediffEdgesCuda, ReplaysOfAListThatMayBeTooShort) {
     CUS_NEEDS(CUS_DEVICE);
     auto random = support::generator();
     const Shape s = {240, 320, 3};
-    Encoder encoder(s, 0);
+    Checked encoder(s, 0);
     TestMat frame(s.rows, s.cols, CUS_8UC3, CUS_DEVICE);
     Lists lists(s, CUS_DEVICE, allBytes(s) / 4, false);
     support::Owned<cusStreamDestroy> stream;
