@@ -72,18 +72,10 @@ TEST_P(StereoWorst, MapsEqualTheReference) {
                            right = imageOf(random() & 1 ? content : Content::NOISE, setting.rows, setting.cols, random);
                 cusStereoOptions o = optionsOf(setting, random);
                 o.agreement = agreement;
-                const bool census = agreement == CUS_STEREO_CENSUS;
-                const auto holes = ref::elevation(census ? ref::census(left, o) : ref::edges(left, o),
-                                                  census ? ref::census(right, o) : ref::edges(right, o), o);
                 const auto layouts = support::layouts(CUS_8UC1);
                 const Layout layout = layouts[random() % layouts.size()];
-                if (o.fill == CUS_FILL_RELAX)
-                    expectMap(ref::fillRelax(holes, o), left, right, o, space(), layout);
-                else
-                    expectMap(o.fill == CUS_FILL_ONCE    ? ref::fillOnce(holes, o)
-                              : o.fill == CUS_FILL_LOWER ? ref::fillLower(holes)
-                                                         : holes,
-                              left, right, o, space(), layout);
+                withFilled(holesOf(left, right, o), o,
+                           [&](const auto &want) { expectMap(want, left, right, o, space(), layout); });
                 ASSERT_FALSE(HasFailure())
                     << setting.rows << " x " << setting.cols << ", content " << static_cast<int>(content);
             }
