@@ -24,6 +24,8 @@
         EXPECT_NE(std::string(cusLastError()).find(text), std::string::npos) << "message: " << cusLastError(); \
     } while (0)
 
+#define CUS_REJECTS(call, status, text) CUS_EXPECT_ERROR(call, CUS_ERROR_##status, text)
+
 // First line of every test body with a space parameter: skipped by name without a GPU.
 #define CUS_NEEDS(space)                                  \
     do {                                                  \

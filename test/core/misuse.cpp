@@ -116,13 +116,13 @@ TEST_P(Misuse, BadStepsAndAddresses) {
                          unit = cusTypeSize(CUS_DEPTH(good.type));
             for (const size_t step : {static_cast<size_t>(-static_cast<ptrdiff_t>(good.step)), row - unit, size_t{0}}) {
                 mat->step = step;
-                CUS_EXPECT_ERROR(call.run(nullptr), CUS_ERROR_SIZE, " has a step of ");
+                CUS_REJECTS(call.run(nullptr), SIZE, " has a step of ");
                 *mat = good;
             }
             for (size_t k = 0; unit > 1 && k < 2; ++k) {
                 mat->step += k;
                 mat->data = static_cast<char *>(mat->data) + (1 - k);
-                CUS_EXPECT_ERROR(call.run(nullptr), CUS_ERROR_VALUE, "expected multiples of ");
+                CUS_REJECTS(call.run(nullptr), VALUE, "expected multiples of ");
                 *mat = good;
             }
             EXPECT_FALSE(HasFailure()) << call.function;
@@ -142,9 +142,9 @@ TEST_P(Misuse, EventsAtOddAddresses) {
     const cusEventWindow window = {0, 4};
     cusMat frame = CUS_MAT_INIT;
     const auto stack = [&](cusEventArrays events) { return cusEventStack(stacker, &events, &window, 1, &frame, nullptr); };
-    CUS_EXPECT_ERROR(stack({u16(1), u16(16), p, t(0), 4, space()}), CUS_ERROR_VALUE, "events' x is ");
-    CUS_EXPECT_ERROR(stack({u16(0), u16(17), p, t(0), 4, space()}), CUS_ERROR_VALUE, "events' y is ");
-    CUS_EXPECT_ERROR(stack({u16(0), u16(16), p, t(4), 4, space()}), CUS_ERROR_VALUE, "expected a multiple of 8 bytes");
+    CUS_REJECTS(stack({u16(1), u16(16), p, t(0), 4, space()}), VALUE, "events' x is ");
+    CUS_REJECTS(stack({u16(0), u16(17), p, t(0), 4, space()}), VALUE, "events' y is ");
+    CUS_REJECTS(stack({u16(0), u16(16), p, t(4), 4, space()}), VALUE, "expected a multiple of 8 bytes");
     EXPECT_EQ(frame.data, nullptr);
 }
 

@@ -69,21 +69,21 @@ TEST(EventGenerator, WorkedExample) {
     value = 170;
     CUS_ASSERT_OK(cusEventGeneratorPush(generator, &frame, 3000, &out));
     EXPECT_EQ(out.count, 0u);
-    CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, &frame, 3000, &out), CUS_ERROR_VALUE, "time is 3000 us");
+    CUS_REJECTS(cusEventGeneratorPush(generator, &frame, 3000, &out), VALUE, "time is 3000 us");
     support::Mat wrong;
     CUS_ASSERT_OK(cusMatCreate(&wrong, 2, 1, CUS_8UC1, CUS_HOST));
-    CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, &wrong, 4000, &out), CUS_ERROR_SIZE, "frame is 2 x 1");
+    CUS_REJECTS(cusEventGeneratorPush(generator, &wrong, 4000, &out), SIZE, "frame is 2 x 1");
     CUS_ASSERT_OK(cusMatCreate(&wrong, 1, 1, CUS_8UC3, CUS_HOST));
-    CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, &wrong, 4000, &out), CUS_ERROR_TYPE, "frame has type 8UC3");
-    CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, nullptr, 4000, &out), CUS_ERROR_NULL, "frame");
-    CUS_EXPECT_ERROR(cusEventGeneratorPush(nullptr, &frame, 4000, &out), CUS_ERROR_NULL, "generator");
-    CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, &frame, 4000, nullptr), CUS_ERROR_NULL, "events");
+    CUS_REJECTS(cusEventGeneratorPush(generator, &wrong, 4000, &out), TYPE, "frame has type 8UC3");
+    CUS_REJECTS(cusEventGeneratorPush(generator, nullptr, 4000, &out), NULL, "frame");
+    CUS_REJECTS(cusEventGeneratorPush(nullptr, &frame, 4000, &out), NULL, "generator");
+    CUS_REJECTS(cusEventGeneratorPush(generator, &frame, 4000, nullptr), NULL, "events");
     cusEventGeneratorDestroy(generator);
     cusEventGeneratorDestroy(nullptr);
     cusEventGeneratorOptions options = {0.001, 0.2};
-    CUS_EXPECT_ERROR(cusEventGeneratorCreate(&generator, 1, 1, &options), CUS_ERROR_VALUE, "thresholds are 0.001");
-    CUS_EXPECT_ERROR(cusEventGeneratorCreate(&generator, 0, 1, nullptr), CUS_ERROR_VALUE, "0 x 1");
-    CUS_EXPECT_ERROR(cusEventGeneratorCreate(nullptr, 1, 1, nullptr), CUS_ERROR_NULL, "generator");
+    CUS_REJECTS(cusEventGeneratorCreate(&generator, 1, 1, &options), VALUE, "thresholds are 0.001");
+    CUS_REJECTS(cusEventGeneratorCreate(&generator, 0, 1, nullptr), VALUE, "0 x 1");
+    CUS_REJECTS(cusEventGeneratorCreate(nullptr, 1, 1, nullptr), NULL, "generator");
 }
 
 } // namespace

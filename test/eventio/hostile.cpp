@@ -163,14 +163,13 @@ TEST(EventHostile, InvalidLimits) {
     EXPECT_EQ(options.max_memory, size_t(1) << 30);
     EXPECT_EQ(options.max_chunk, size_t(1) << 26);
     options.max_memory = 1000;
-    CUS_EXPECT_ERROR(cusEventReaderOpen(&reader, "x", &options), CUS_ERROR_VALUE,
-                     "max_memory is 1000, expected 0 or 67108864");
+    CUS_REJECTS(cusEventReaderOpen(&reader, "x", &options), VALUE, "max_memory is 1000, expected 0 or 67108864");
     options = cusEventReaderDefaults();
     options.max_chunk = size_t(1) << 32;
-    CUS_EXPECT_ERROR(cusEventReaderOpen(&reader, "x", &options), CUS_ERROR_VALUE, "max_chunk is 4294967296, expected 0..");
+    CUS_REJECTS(cusEventReaderOpen(&reader, "x", &options), VALUE, "max_chunk is 4294967296, expected 0..");
     options = cusEventReaderDefaults();
     options.plugins = 2;
-    CUS_EXPECT_ERROR(cusEventReaderOpen(&reader, "x", &options), CUS_ERROR_VALUE, "plugins is 2, expected 0 or 1");
+    CUS_REJECTS(cusEventReaderOpen(&reader, "x", &options), VALUE, "plugins is 2, expected 0 or 1");
 }
 
 #ifdef CUSIGHT_HAVE_HDF5

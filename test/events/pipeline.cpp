@@ -249,10 +249,10 @@ TEST_P(EventPipeline, ErrorsStopIt) {
     {
         Collected got;
         const Pipeline pipeline(2, 2, {r}, options(w), &got);
-        CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, &all), CUS_ERROR_VALUE,
-                         "cusEventPipelinePush: times decrease from 49 to 30 at event 50");
-        CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, &all), CUS_ERROR_VALUE, "times decrease");
-        CUS_EXPECT_ERROR(cusEventPipelineFlush(pipeline.object), CUS_ERROR_VALUE, "times decrease");
+        CUS_REJECTS(cusEventPipelinePush(pipeline.object, &all), VALUE,
+                    "cusEventPipelinePush: times decrease from 49 to 30 at event 50");
+        CUS_REJECTS(cusEventPipelinePush(pipeline.object, &all), VALUE, "times decrease");
+        CUS_REJECTS(cusEventPipelineFlush(pipeline.object), VALUE, "times decrease");
     }
     {
         Collected got;
@@ -278,19 +278,18 @@ TEST_P(EventPipeline, ErrorsStopIt) {
             status = cusEventPipelineFlush(pipeline.object);
         EXPECT_EQ(status, CUS_ERROR_IO);
         EXPECT_NE(std::string(cusLastError()).find("the sink stopped at window 2"), std::string::npos) << cusLastError();
-        CUS_EXPECT_ERROR(cusEventPipelineFlush(pipeline.object), CUS_ERROR_IO, "the sink stopped");
+        CUS_REJECTS(cusEventPipelineFlush(pipeline.object), IO, "the sink stopped");
     }
     Collected got;
     const Pipeline pipeline(2, 2, {r}, options(w), &got);
     cusEventArrays bad = all;
     bad.space = CUS_DEVICE;
-    CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, &bad), CUS_ERROR_SPACE,
-                     "events are in device memory, expected host memory");
+    CUS_REJECTS(cusEventPipelinePush(pipeline.object, &bad), SPACE, "events are in device memory, expected host memory");
     bad = all;
     bad.p = nullptr;
-    CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, &bad), CUS_ERROR_NULL, "events' p is NULL");
-    CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, nullptr), CUS_ERROR_NULL, "events is NULL");
-    CUS_EXPECT_ERROR(cusEventPipelinePush(nullptr, &all), CUS_ERROR_NULL, "pipeline is NULL");
+    CUS_REJECTS(cusEventPipelinePush(pipeline.object, &bad), NULL, "events' p is NULL");
+    CUS_REJECTS(cusEventPipelinePush(pipeline.object, nullptr), NULL, "events is NULL");
+    CUS_REJECTS(cusEventPipelinePush(nullptr, &all), NULL, "pipeline is NULL");
     CUS_EXPECT_OK(cusEventPipelinePush(pipeline.object, &all));
 }
 
@@ -299,16 +298,16 @@ TEST(EventPipelineCreate, Rejects) {
     cusEventPipeline *pipeline = nullptr;
     cusEventPipelineOptions o = cusEventPipelineDefaults();
     const auto create = [&] { return cusEventPipelineCreate(&pipeline, 2, 2, &r, 1, &o, Collected::sink, nullptr); };
-    CUS_EXPECT_ERROR(cusEventPipelineCreate(&pipeline, 2, 2, &r, 1, &o, nullptr, nullptr), CUS_ERROR_NULL, "sink is NULL");
+    CUS_REJECTS(cusEventPipelineCreate(&pipeline, 2, 2, &r, 1, &o, nullptr, nullptr), NULL, "sink is NULL");
     o.max_events = 100;
-    CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "max_events is 100, expected 200000..2147483646");
+    CUS_REJECTS(create(), VALUE, "max_events is 100, expected 200000..2147483646");
     o = cusEventPipelineDefaults();
     o.deliver = CUS_DEVICE;
-    CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "deliver is CUS_DEVICE, expected compute CUS_DEVICE too");
+    CUS_REJECTS(create(), VALUE, "deliver is CUS_DEVICE, expected compute CUS_DEVICE too");
     o = cusEventPipelineDefaults();
     o.first_window = 5;
     o.end_window = 4;
-    CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "end_window is 4");
+    CUS_REJECTS(create(), VALUE, "end_window is 4");
     EXPECT_EQ(pipeline, nullptr);
     cusEventPipelineDestroy(nullptr);
 }

@@ -384,51 +384,46 @@ TEST_P(Integral, Rejections) {
     const auto call = [&](const cusMat *src, cusMat *s, cusMat *q, const cusIntegralOptions *options = nullptr) {
         return cusIntegral(src, s, q, options, nullptr);
     };
-    CUS_EXPECT_ERROR(call(nullptr, &sum.mat, nullptr), CUS_ERROR_NULL, "cusIntegral: src is NULL");
-    CUS_EXPECT_ERROR(call(&empty, &sum.mat, nullptr), CUS_ERROR_NULL, "src is an empty matrix");
-    CUS_EXPECT_ERROR(call(&in.mat, nullptr, nullptr), CUS_ERROR_NULL, "sum and sqsum are both NULL");
-    CUS_EXPECT_ERROR(call(&wrong_type.mat, &sum.mat, nullptr), CUS_ERROR_TYPE,
-                     "src has type 16SC1, expected 8UC1 or 32FC1");
-    CUS_EXPECT_ERROR(call(&three.mat, &sum.mat, nullptr), CUS_ERROR_TYPE, "src has type 8UC3");
-    CUS_EXPECT_ERROR(call(&in.mat, &small.mat, nullptr), CUS_ERROR_SIZE, "sum does not own its memory and is 4 x 5");
-    CUS_EXPECT_ERROR(call(&in.mat, nullptr, &sum.mat), CUS_ERROR_SIZE, "sqsum does not own its memory");
-    CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, &sum.mat), CUS_ERROR_SIZE, "sqsum does not own its memory");
+    CUS_REJECTS(call(nullptr, &sum.mat, nullptr), NULL, "cusIntegral: src is NULL");
+    CUS_REJECTS(call(&empty, &sum.mat, nullptr), NULL, "src is an empty matrix");
+    CUS_REJECTS(call(&in.mat, nullptr, nullptr), NULL, "sum and sqsum are both NULL");
+    CUS_REJECTS(call(&wrong_type.mat, &sum.mat, nullptr), TYPE, "src has type 16SC1, expected 8UC1 or 32FC1");
+    CUS_REJECTS(call(&three.mat, &sum.mat, nullptr), TYPE, "src has type 8UC3");
+    CUS_REJECTS(call(&in.mat, &small.mat, nullptr), SIZE, "sum does not own its memory and is 4 x 5");
+    CUS_REJECTS(call(&in.mat, nullptr, &sum.mat), SIZE, "sqsum does not own its memory");
+    CUS_REJECTS(call(&in.mat, &sum.mat, &sum.mat), SIZE, "sqsum does not own its memory");
     const cusIntegralOptions wide = {CUS_64F}, wrong = {CUS_32F};
-    CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, nullptr, &wide), CUS_ERROR_SIZE, "expected 5 x 6 64FC1");
-    CUS_EXPECT_ERROR(call(&in.mat, &sqsum.mat, &sqsum.mat, &wide), CUS_ERROR_ALIAS, "sum and sqsum are the same matrix");
-    CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, nullptr, &wrong), CUS_ERROR_VALUE,
-                     "sum_depth is 5, expected CUS_32S (4) or CUS_64F");
+    CUS_REJECTS(call(&in.mat, &sum.mat, nullptr, &wide), SIZE, "expected 5 x 6 64FC1");
+    CUS_REJECTS(call(&in.mat, &sqsum.mat, &sqsum.mat, &wide), ALIAS, "sum and sqsum are the same matrix");
+    CUS_REJECTS(call(&in.mat, &sum.mat, nullptr, &wrong), VALUE, "sum_depth is 5, expected CUS_32S (4) or CUS_64F");
     // A source inside the table's memory.
     cusMat inside = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatWrap(&inside, 4, 5, CUS_8UC1, space(), sum.mat.data, 0));
-    CUS_EXPECT_ERROR(call(&inside, &sum.mat, nullptr), CUS_ERROR_ALIAS, "sum overlaps src");
+    CUS_REJECTS(call(&inside, &sum.mat, nullptr), ALIAS, "sum overlaps src");
     CUS_ASSERT_OK(cusMatWrap(&inside, 4, 5, CUS_8UC1, space(), sqsum.mat.data, 0));
-    CUS_EXPECT_ERROR(call(&inside, nullptr, &sqsum.mat), CUS_ERROR_ALIAS, "sqsum overlaps src");
+    CUS_REJECTS(call(&inside, nullptr, &sqsum.mat), ALIAS, "sqsum overlaps src");
     EXPECT_EQ(sum.get(), before);
 
     cusIntegrator *integrator = nullptr;
-    CUS_EXPECT_ERROR(cusIntegratorCreate(nullptr, 4, 4, space()), CUS_ERROR_NULL, "integrator is NULL");
-    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 0, 4, space()), CUS_ERROR_VALUE,
-                     "max_rows x max_cols is 0 x 4, expected");
-    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 4, INT32_MAX, space()), CUS_ERROR_VALUE,
-                     "max_rows x max_cols is 4 x 2147483647");
-    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 4, 4, static_cast<cusSpace>(7)), CUS_ERROR_VALUE, "space is 7");
+    CUS_REJECTS(cusIntegratorCreate(nullptr, 4, 4, space()), NULL, "integrator is NULL");
+    CUS_REJECTS(cusIntegratorCreate(&integrator, 0, 4, space()), VALUE, "max_rows x max_cols is 0 x 4, expected");
+    CUS_REJECTS(cusIntegratorCreate(&integrator, 4, INT32_MAX, space()), VALUE, "max_rows x max_cols is 4 x 2147483647");
+    CUS_REJECTS(cusIntegratorCreate(&integrator, 4, 4, static_cast<cusSpace>(7)), VALUE, "space is 7");
     EXPECT_EQ(integrator, nullptr);
-    CUS_EXPECT_ERROR(cusIntegratorRun(nullptr, &in.mat, &sum.mat, nullptr, nullptr, nullptr), CUS_ERROR_NULL,
-                     "cusIntegratorRun: integrator is NULL");
+    CUS_REJECTS(cusIntegratorRun(nullptr, &in.mat, &sum.mat, nullptr, nullptr, nullptr), NULL,
+                "cusIntegratorRun: integrator is NULL");
     CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 4, 4, space()));
-    CUS_EXPECT_ERROR(cusIntegratorRun(integrator, &in.mat, &sum.mat, nullptr, nullptr, nullptr), CUS_ERROR_SIZE,
-                     "src is 4 x 5 (rows x cols), expected up to 4 x 4");
+    CUS_REJECTS(cusIntegratorRun(integrator, &in.mat, &sum.mat, nullptr, nullptr, nullptr), SIZE,
+                "src is 4 x 5 (rows x cols), expected up to 4 x 4");
     cusIntegratorDestroy(integrator);
     cusIntegratorDestroy(nullptr);
 
     TestMat boxes(2, 4, CUS_32SC1, space()), sums(2, 1, CUS_64FC1, space()), five(2, 5, CUS_32SC1, space());
-    CUS_EXPECT_ERROR(cusBoxSums(nullptr, &boxes.mat, &sums.mat, nullptr), CUS_ERROR_NULL, "table is NULL");
-    CUS_EXPECT_ERROR(cusBoxSums(&in.mat, &boxes.mat, &sums.mat, nullptr), CUS_ERROR_TYPE, "table has type 8UC1");
-    CUS_EXPECT_ERROR(cusBoxSums(&sum.mat, &sqsum.mat, &sums.mat, nullptr), CUS_ERROR_TYPE, "boxes has type 64FC1");
-    CUS_EXPECT_ERROR(cusBoxSums(&sum.mat, &five.mat, &sums.mat, nullptr), CUS_ERROR_SIZE, "boxes is 2 x 5");
-    CUS_EXPECT_ERROR(cusBoxSums(&sqsum.mat, &boxes.mat, &sqsum.mat, nullptr), CUS_ERROR_SIZE,
-                     "sums does not own its memory");
+    CUS_REJECTS(cusBoxSums(nullptr, &boxes.mat, &sums.mat, nullptr), NULL, "table is NULL");
+    CUS_REJECTS(cusBoxSums(&in.mat, &boxes.mat, &sums.mat, nullptr), TYPE, "table has type 8UC1");
+    CUS_REJECTS(cusBoxSums(&sum.mat, &sqsum.mat, &sums.mat, nullptr), TYPE, "boxes has type 64FC1");
+    CUS_REJECTS(cusBoxSums(&sum.mat, &five.mat, &sums.mat, nullptr), SIZE, "boxes is 2 x 5");
+    CUS_REJECTS(cusBoxSums(&sqsum.mat, &boxes.mat, &sqsum.mat, nullptr), SIZE, "sums does not own its memory");
 }
 
 TEST(IntegralSpaces, MixedAreRejected) {
@@ -438,13 +433,13 @@ TEST(IntegralSpaces, MixedAreRejected) {
     cusMat sum = CUS_MAT_INIT;
     cusIntegrator *integrator = nullptr;
     CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 4, 5, CUS_HOST));
-    CUS_EXPECT_ERROR(cusIntegratorRun(integrator, &elsewhere, &sum, nullptr, nullptr, nullptr), CUS_ERROR_SPACE,
-                     "src is in device memory, expected host like the integrator");
+    CUS_REJECTS(cusIntegratorRun(integrator, &elsewhere, &sum, nullptr, nullptr, nullptr), SPACE,
+                "src is in device memory, expected host like the integrator");
     cusIntegratorDestroy(integrator);
     cusMat there = table.mat;
     there.space = CUS_DEVICE;
-    CUS_EXPECT_ERROR(cusIntegral(&in.mat, &there, nullptr, nullptr, nullptr), CUS_ERROR_SPACE, "sum is in CUS_DEVICE");
-    CUS_EXPECT_ERROR(cusBoxSums(&there, &boxes.mat, &sum, nullptr), CUS_ERROR_SPACE, "boxes is in CUS_HOST");
+    CUS_REJECTS(cusIntegral(&in.mat, &there, nullptr, nullptr, nullptr), SPACE, "sum is in CUS_DEVICE");
+    CUS_REJECTS(cusBoxSums(&there, &boxes.mat, &sum, nullptr), SPACE, "boxes is in CUS_HOST");
 }
 
 } // namespace

@@ -258,8 +258,8 @@ TEST_P(Match, UnusableFloatsGiveNoMatch) {
             broken.data[3] = bad;
             Pixels<float> pattern(broken, space());
             Matcher matcher;
-            CUS_EXPECT_ERROR(cusMatcherCreate(&matcher, &pattern.mat, 1, 30, 40, nullptr, nullptr), CUS_ERROR_VALUE,
-                             "cusMatcherCreate: templates[0] holds NaN, infinity, or values whose squares");
+            CUS_REJECTS(cusMatcherCreate(&matcher, &pattern.mat, 1, 30, 40, nullptr, nullptr), VALUE,
+                        "cusMatcherCreate: templates[0] holds NaN, infinity, or values whose squares");
         }
 }
 
@@ -274,8 +274,8 @@ TEST_P(Match, ResultsWithoutAMapAndBeforeARun) {
     CUS_ASSERT_OK(cusMatcherGet(matcher, 0, &match, 1, &found, nullptr));
     EXPECT_EQ(found, 0);
     CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr));
-    CUS_EXPECT_ERROR(cusMatcherGet(matcher, 0, &match, 0, &found, nullptr), CUS_ERROR_CAPACITY,
-                     "cusMatcherGet: 1 matches, matches has capacity 0");
+    CUS_REJECTS(cusMatcherGet(matcher, 0, &match, 0, &found, nullptr), CAPACITY,
+                "cusMatcherGet: 1 matches, matches has capacity 0");
     CUS_ASSERT_OK(cusMatcherGet(matcher, 0, &match, 1, &found, nullptr));
     EXPECT_EQ(found, 1);
     EXPECT_EQ(match.x, 21);

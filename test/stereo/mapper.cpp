@@ -176,22 +176,20 @@ TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
     cusStereoOptions o = cusStereoClassic();
     o.shifts = 5;
 
-    CUS_EXPECT_ERROR(cusStereoEdges(nullptr, &out, &o, nullptr), CUS_ERROR_NULL, "cusStereoEdges: image is NULL");
-    CUS_EXPECT_ERROR(cusStereoEdges(&bytes.mat, nullptr, &o, nullptr), CUS_ERROR_NULL, "cusStereoEdges: edges is NULL");
-    CUS_EXPECT_ERROR(cusStereoEdges(&color.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
-                     "cusStereoEdges: image has type 8UC3, expected 8UC1 or 32FC1");
-    CUS_EXPECT_ERROR(cusStereoCensus(&bytes.mat, &bytes.mat, &o, nullptr), CUS_ERROR_ALIAS,
-                     "cusStereoCensus: census overlaps image");
-    CUS_EXPECT_ERROR(cusStereoEdges(&bytes.mat, &other.mat, &o, nullptr), CUS_ERROR_SIZE, "edges does not own its memory");
-    CUS_EXPECT_ERROR(cusStereoElevation(&bytes.mat, &other.mat, &out, &o, nullptr), CUS_ERROR_SIZE,
-                     "cusStereoElevation: right is 8 x 13 (rows x cols), expected 8 x 12 like left");
-    CUS_EXPECT_ERROR(cusStereoElevation(&bytes.mat, &floats.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
-                     "right has type 32FC1, expected 8UC1");
-    CUS_EXPECT_ERROR(cusStereoFill(&bytes.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
-                     "elevation has type 8UC1, expected 16UC1");
-    CUS_EXPECT_ERROR(cusStereoContours(&bytes.mat, &out, &o, nullptr), CUS_ERROR_TYPE, "expected 16UC1 or 32FC1");
-    CUS_EXPECT_ERROR(cusStereoMedian(&words.mat, &out, 4, nullptr), CUS_ERROR_VALUE, "size is 4, expected 3 or 5");
-    CUS_EXPECT_ERROR(cusStereoPicture(&words.mat, &other.mat, &out, nullptr), CUS_ERROR_SIZE, "contours is 8 x 13");
+    CUS_REJECTS(cusStereoEdges(nullptr, &out, &o, nullptr), NULL, "cusStereoEdges: image is NULL");
+    CUS_REJECTS(cusStereoEdges(&bytes.mat, nullptr, &o, nullptr), NULL, "cusStereoEdges: edges is NULL");
+    CUS_REJECTS(cusStereoEdges(&color.mat, &out, &o, nullptr), TYPE,
+                "cusStereoEdges: image has type 8UC3, expected 8UC1 or 32FC1");
+    CUS_REJECTS(cusStereoCensus(&bytes.mat, &bytes.mat, &o, nullptr), ALIAS, "cusStereoCensus: census overlaps image");
+    CUS_REJECTS(cusStereoEdges(&bytes.mat, &other.mat, &o, nullptr), SIZE, "edges does not own its memory");
+    CUS_REJECTS(cusStereoElevation(&bytes.mat, &other.mat, &out, &o, nullptr), SIZE,
+                "cusStereoElevation: right is 8 x 13 (rows x cols), expected 8 x 12 like left");
+    CUS_REJECTS(cusStereoElevation(&bytes.mat, &floats.mat, &out, &o, nullptr), TYPE,
+                "right has type 32FC1, expected 8UC1");
+    CUS_REJECTS(cusStereoFill(&bytes.mat, &out, &o, nullptr), TYPE, "elevation has type 8UC1, expected 16UC1");
+    CUS_REJECTS(cusStereoContours(&bytes.mat, &out, &o, nullptr), TYPE, "expected 16UC1 or 32FC1");
+    CUS_REJECTS(cusStereoMedian(&words.mat, &out, 4, nullptr), VALUE, "size is 4, expected 3 or 5");
+    CUS_REJECTS(cusStereoPicture(&words.mat, &other.mat, &out, nullptr), SIZE, "contours is 8 x 13");
 
     auto rejects = [&](auto change, cusStatus status, const char *text) {
         cusStereoOptions wrong = o;
@@ -223,26 +221,22 @@ TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
     rejects([](auto &w) { w.prefer_smaller = 2; }, CUS_ERROR_VALUE, "prefer_smaller is 2, expected 0..1");
 
     support::Owned<cusContourMapperDestroy> mapper;
-    CUS_EXPECT_ERROR(cusContourMapperCreate(&mapper, 8, 12, CUS_16UC1, space(), &o), CUS_ERROR_TYPE,
-                     "expected 8UC1 or 32FC1");
-    CUS_EXPECT_ERROR(cusContourMapperCreate(&mapper, 0, 12, CUS_8UC1, space(), &o), CUS_ERROR_VALUE, "images are 0 x 12");
-    CUS_EXPECT_ERROR(cusContourMapperCreate(nullptr, 8, 12, CUS_8UC1, space(), &o), CUS_ERROR_NULL, "mapper is NULL");
+    CUS_REJECTS(cusContourMapperCreate(&mapper, 8, 12, CUS_16UC1, space(), &o), TYPE, "expected 8UC1 or 32FC1");
+    CUS_REJECTS(cusContourMapperCreate(&mapper, 0, 12, CUS_8UC1, space(), &o), VALUE, "images are 0 x 12");
+    CUS_REJECTS(cusContourMapperCreate(nullptr, 8, 12, CUS_8UC1, space(), &o), NULL, "mapper is NULL");
     CUS_ASSERT_OK(cusContourMapperCreate(&mapper, 8, 12, CUS_8UC1, space(), &o));
-    CUS_EXPECT_ERROR(cusContourMap(nullptr, &bytes.mat, &right.mat, &out, nullptr, nullptr), CUS_ERROR_NULL,
-                     "mapper is NULL");
-    CUS_EXPECT_ERROR(cusContourMap(mapper, &bytes.mat, &other.mat, &out, nullptr, nullptr), CUS_ERROR_SIZE,
-                     "right is 8 x 13 (rows x cols), expected 8 x 12 like the mapper");
-    CUS_EXPECT_ERROR(cusContourMap(mapper, &floats.mat, &right.mat, &out, nullptr, nullptr), CUS_ERROR_TYPE,
-                     "left has type 32FC1, expected 8UC1 like the mapper");
-    CUS_EXPECT_ERROR(cusContourMap(mapper, &bytes.mat, &right.mat, &out, &out, nullptr), CUS_ERROR_ALIAS,
-                     "contours and elevation are the same matrix");
-    CUS_EXPECT_ERROR(cusContourMap(mapper, &bytes.mat, &right.mat, &out, &right.mat, nullptr), CUS_ERROR_ALIAS,
-                     "contours overlaps right");
+    CUS_REJECTS(cusContourMap(nullptr, &bytes.mat, &right.mat, &out, nullptr, nullptr), NULL, "mapper is NULL");
+    CUS_REJECTS(cusContourMap(mapper, &bytes.mat, &other.mat, &out, nullptr, nullptr), SIZE,
+                "right is 8 x 13 (rows x cols), expected 8 x 12 like the mapper");
+    CUS_REJECTS(cusContourMap(mapper, &floats.mat, &right.mat, &out, nullptr, nullptr), TYPE,
+                "left has type 32FC1, expected 8UC1 like the mapper");
+    CUS_REJECTS(cusContourMap(mapper, &bytes.mat, &right.mat, &out, &out, nullptr), ALIAS,
+                "contours and elevation are the same matrix");
+    CUS_REJECTS(cusContourMap(mapper, &bytes.mat, &right.mat, &out, &right.mat, nullptr), ALIAS, "contours overlaps right");
     if (support::haveGpu()) {
         TestMat elsewhere(8, 12, CUS_8UC1, space() == CUS_HOST ? CUS_DEVICE : CUS_HOST);
-        CUS_EXPECT_ERROR(cusStereoElevation(&bytes.mat, &elsewhere.mat, &out, &o, nullptr), CUS_ERROR_SPACE, "right is in");
-        CUS_EXPECT_ERROR(cusContourMap(mapper, &elsewhere.mat, &right.mat, &out, nullptr, nullptr), CUS_ERROR_SPACE,
-                         "left is in");
+        CUS_REJECTS(cusStereoElevation(&bytes.mat, &elsewhere.mat, &out, &o, nullptr), SPACE, "right is in");
+        CUS_REJECTS(cusContourMap(mapper, &elsewhere.mat, &right.mat, &out, nullptr, nullptr), SPACE, "left is in");
     }
     EXPECT_EQ(out.data, nullptr); // nothing was made
     cusContourMapperDestroy(nullptr);
