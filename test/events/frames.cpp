@@ -36,14 +36,13 @@ TEST_P(EventStack, WorkedExample) {
     const SpaceEvents input(events, space());
     const Stacker stacker(1, 2, space(), r);
     const cusEventWindow window = {0, 4};
-    std::vector<cusMat> frames(r.size());
+    std::vector<support::Mat> frames(r.size());
     CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, &window, 1, frames.data(), nullptr));
     for (size_t i = 0; i < r.size(); ++i) {
         const std::vector<double> got = values(frames[i]);
         ASSERT_EQ(got.size(), expected[i].size()) << cusRepresentationName(r[i].kind);
         for (size_t k = 0; k < got.size(); ++k)
             EXPECT_NEAR(got[k], expected[i][k], 3e-7) << cusRepresentationName(r[i].kind) << " value " << k;
-        cusMatRelease(&frames[i]);
     }
 }
 
@@ -350,15 +349,13 @@ TEST_P(EventStack, AnotherStreamAndManyThreads) {
                 CUS_EXPECT_OK(cusStreamCreate(&stream));
                 CUS_EXPECT_OK(cusStreamSynchronize(nullptr));
             }
-            cusMat frames[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
+            support::Mat frames[2];
             for (int again = 0; again < 20; ++again)
                 CUS_EXPECT_OK(cusEventStack(stacker.object, &input.view, windows.data(), 2, frames, stream));
             if (stream)
                 CUS_EXPECT_OK(cusStreamSynchronize(stream));
-            for (int i = 0; i < 2; ++i) {
-                expectFrames(frames[i], events, windows, 100, 120, r[static_cast<size_t>(i)]);
-                cusMatRelease(&frames[i]);
-            }
+            for (size_t i = 0; i < 2; ++i)
+                expectFrames(frames[i], events, windows, 100, 120, r[i]);
         });
     for (std::thread &t : threads)
         t.join();

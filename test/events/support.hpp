@@ -175,7 +175,7 @@ inline void check(const Events &events, const std::vector<cusEventWindow> &windo
                   const std::vector<cusRepresentation> &representations, cusSpace space, size_t shift = 0) {
     const SpaceEvents input(events, space, shift);
     const Stacker stacker(rows, cols, space, representations);
-    std::vector<cusMat> frames(representations.size());
+    std::vector<support::Mat> frames(representations.size());
     CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), windows.size(), frames.data(), nullptr));
     for (size_t i = 0; i < representations.size(); ++i)
         expectFrames(frames[i], events, windows, rows, cols, representations[i]);
@@ -184,8 +184,6 @@ inline void check(const Events &events, const std::vector<cusEventWindow> &windo
     for (const cusEventWindow &w : windows)
         expected += reference::skipped(events, w, rows, cols);
     EXPECT_EQ(skipped, expected);
-    for (cusMat &m : frames)
-        cusMatRelease(&m);
 }
 
 // Frames of the device equal the host's: bit by bit, but the time surface to 1 unit in the last place and normalized ones to 1e-5.
@@ -207,12 +205,12 @@ inline void expectSameFrames(const cusMat &host, const cusMat &device, const cus
 // The device's frames equal the host's, and so does the number of skipped events.
 inline void expectSameAsOnHost(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
                                const std::vector<cusRepresentation> &representations) {
-    std::vector<cusMat> frames[2];
+    std::vector<support::Mat> frames[2] = {std::vector<support::Mat>(representations.size()),
+                                           std::vector<support::Mat>(representations.size())};
     uint64_t skipped[2] = {0, 0};
     for (cusSpace space : {CUS_HOST, CUS_DEVICE}) {
         const SpaceEvents input(events, space);
         const Stacker stacker(rows, cols, space, representations);
-        frames[space == CUS_DEVICE].resize(representations.size());
         CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), windows.size(),
                                     frames[space == CUS_DEVICE].data(), nullptr));
         CUS_EXPECT_OK(cusEventStackerSkipped(stacker.object, &skipped[space == CUS_DEVICE], nullptr));
@@ -223,8 +221,6 @@ inline void expectSameAsOnHost(const Events &events, const std::vector<cusEventW
                                         << representations[k].channels << " channels, " << rows << " x " << cols << ", "
                                         << events.size() << " events");
         expectSameFrames(frames[0][k], frames[1][k], representations[k]);
-        cusMatRelease(&frames[0][k]);
-        cusMatRelease(&frames[1][k]);
     }
 }
 

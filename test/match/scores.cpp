@@ -224,7 +224,7 @@ TEST_P(Match, BatchEqualsOneByOne) {
         Matcher matcher;
         CUS_ASSERT_OK(cusMatcherCreate(&matcher, mats.data(), 5, 120, 140, &options, nullptr));
         EXPECT_EQ(cusMatcherAlgorithm(matcher), algorithm);
-        std::vector<cusMat> maps(5, cusMat CUS_MAT_INIT);
+        std::vector<support::Mat> maps(5);
         for (int again = 0; again < 2; ++again)
             CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, maps.data(), nullptr));
         for (int k = 0; k < 5; ++k) {
@@ -238,8 +238,6 @@ TEST_P(Match, BatchEqualsOneByOne) {
             for (size_t i = 0; i < map.size(); ++i)
                 ASSERT_NEAR(map[i], alone.map[i], 2e-3) << i;
         }
-        for (auto &map : maps)
-            cusMatRelease(&map);
     }
 }
 
