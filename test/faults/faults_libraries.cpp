@@ -28,7 +28,8 @@ static herr_t closing(hid_t id) {
 #define H5(function)       INTERPOSE(function, HDF5, -1)
 #define H5_OPEN(function)  INTERPOSE_WITH(function, (&Opening<decltype(&::function), &::function>::call), HDF5, -1, 0, false)
 #define H5_CLOSE(function) INTERPOSE_WITH(function, (&closing<&::function>), HDF5, -1, 0, true)
-// clang-format off (to the end): macros without semicolons
+// To the end, as macros without semicolons confuse clang-format.
+// clang-format off
 H5_OPEN(H5Acreate2) H5_OPEN(H5Aget_type) H5_OPEN(H5Aopen) H5_OPEN(H5Dcreate2) H5_OPEN(H5Dget_create_plist)
 H5_OPEN(H5Dget_space) H5_OPEN(H5Dget_type) H5_OPEN(H5Dopen2) H5_OPEN(H5FDregister) H5_OPEN(H5Fcreate) H5_OPEN(H5Fopen)
 H5_OPEN(H5Gcreate2) H5_OPEN(H5Gopen2) H5_OPEN(H5Pcreate) H5_OPEN(H5Screate) H5_OPEN(H5Screate_simple) H5_OPEN(H5Tcopy)
