@@ -9,11 +9,17 @@ class DeviceContext : public testing::Environment {
         const std::string filter = GTEST_FLAG_GET(filter);
         const bool cuda_tests =
             filter == "*" || filter.find("/cuda") != std::string::npos || filter.find("Cuda.") != std::string::npos;
-        cusMat mat = CUS_MAT_INIT;
-        if (cuda_tests && support::haveGpu()) {
+        support::Mat mat;
+        if (cuda_tests && support::haveGpu())
             CUS_EXPECT_OK(cusMatCreate(&mat, 1, 1, CUS_8UC1, CUS_DEVICE));
-        }
-        cusMatRelease(&mat);
+    }
+};
+
+// ASSERT_ ends the whole test, also from the functions that it calls.
+class EndTest : public testing::EmptyTestEventListener {
+    void OnTestPartResult(const testing::TestPartResult &result) override {
+        if (result.fatally_failed())
+            throw testing::AssertionException(result);
     }
 };
 
@@ -22,6 +28,7 @@ class DeviceContext : public testing::Environment {
 int main(int argc, char **argv) {
     testing::InitGoogleTest(&argc, argv);
     testing::AddGlobalTestEnvironment(new DeviceContext);
+    testing::UnitTest::GetInstance()->listeners().Append(new EndTest);
     std::printf("seed %llu (set CUSIGHT_TEST_SEED to repeat)\n", static_cast<unsigned long long>(support::seed()));
     return RUN_ALL_TESTS();
 }

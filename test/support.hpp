@@ -24,6 +24,8 @@
         EXPECT_NE(std::string(cusLastError()).find(text), std::string::npos) << "message: " << cusLastError(); \
     } while (0)
 
+#define CUS_REJECTS(call, status, text) CUS_EXPECT_ERROR(call, CUS_ERROR_##status, text)
+
 // First line of every test body with a space parameter: skipped by name without a GPU.
 #define CUS_NEEDS(space)                                  \
     do {                                                  \
@@ -74,6 +76,34 @@ inline std::string dataFile(const std::string &name) {
         std::fclose(file);
     return file ? path : "";
 }
+
+// A matrix that is released at the end, wherever its memory is.
+struct Mat : cusMat {
+    Mat() : cusMat(CUS_MAT_INIT) {}
+    ~Mat() { cusMatRelease(this); }
+    Mat(const Mat &) = delete;
+    Mat &operator=(const Mat &) = delete;
+};
+
+// An object of the library that DESTROY ends: Owned<cusMatcherDestroy> matcher; cusMatcherCreate(&matcher, ...).
+template<auto DESTROY>
+class Owned {
+    template<class T>
+    static T argumentOf(void (*)(T));
+    using Pointer = decltype(argumentOf(DESTROY));
+
+  public:
+    Owned() = default;
+    ~Owned() { DESTROY(p_); }
+    Owned(const Owned &) = delete;
+    Owned &operator=(const Owned &) = delete;
+    Pointer *operator&() { return &p_; }
+    Pointer operator->() const { return p_; }
+    operator Pointer() const { return p_; }
+
+  private:
+    Pointer p_ = nullptr;
+};
 
 // Where a matrix of a test lies in its memory: rows padded by `padding` bytes, the first element `offset` bytes past a
 // 256-byte boundary. Both must be multiples of the size of one channel.

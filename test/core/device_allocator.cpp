@@ -19,17 +19,15 @@ void nothing(void *, size_t, int, cusStream, void *) {}
 
 TEST(DeviceAllocator, ArgumentsAndBuildsWithoutCuda) {
     const cusDeviceAllocator no_allocate = {nullptr, &nothing, nullptr}, no_deallocate = {&never, nullptr, nullptr};
-    CUS_EXPECT_ERROR(cusSetDeviceAllocator(&no_allocate), CUS_ERROR_NULL,
-                     "cusSetDeviceAllocator: allocator->allocate is NULL");
-    CUS_EXPECT_ERROR(cusSetDeviceAllocator(&no_deallocate), CUS_ERROR_NULL,
-                     "cusSetDeviceAllocator: allocator->deallocate is NULL");
+    CUS_REJECTS(cusSetDeviceAllocator(&no_allocate), NULL, "cusSetDeviceAllocator: allocator->allocate is NULL");
+    CUS_REJECTS(cusSetDeviceAllocator(&no_deallocate), NULL, "cusSetDeviceAllocator: allocator->deallocate is NULL");
     const cusDeviceAllocator good = {&never, &nothing, nullptr};
 #ifdef CUSIGHT_HAVE_CUDA
     CUS_EXPECT_OK(cusSetDeviceAllocator(&good));
     CUS_EXPECT_OK(cusSetDeviceAllocator(nullptr));
 #else
-    CUS_EXPECT_ERROR(cusSetDeviceAllocator(&good), CUS_ERROR_NO_CUDA, "cusSetDeviceAllocator");
-    CUS_EXPECT_ERROR(cusSetDeviceAllocator(nullptr), CUS_ERROR_NO_CUDA, "cusSetDeviceAllocator");
+    CUS_REJECTS(cusSetDeviceAllocator(&good), NO_CUDA, "cusSetDeviceAllocator");
+    CUS_REJECTS(cusSetDeviceAllocator(nullptr), NO_CUDA, "cusSetDeviceAllocator");
 #endif
     cusMat m = CUS_MAT_INIT; // host memory is not affected
     CUS_EXPECT_OK(cusMatCreate(&m, 3, 5, CUS_8UC1, CUS_HOST));
@@ -85,7 +83,7 @@ std::vector<std::vector<uint8_t>> everything(const cusMat &image, cusStream stre
     for (const auto &[rows, cols] : {std::pair{image.rows, image.cols}, std::pair{30, 20000}}) {
         cusMatcherOptions options = cusMatcherDefaults();
         options.algorithm = CUS_MATCH_FFT;
-        cusMatcher *matcher = nullptr;
+        support::Owned<cusMatcherDestroy> matcher;
         CUS_EXPECT_OK(cusMatcherCreate(&matcher, &templ, 1, rows, cols, &options, stream));
         if (rows == image.rows) {
             cusMat scores = CUS_MAT_INIT;
@@ -93,7 +91,6 @@ std::vector<std::vector<uint8_t>> everything(const cusMat &image, cusStream stre
             keep(scores);
             cusMatRelease(&scores);
         }
-        cusMatcherDestroy(matcher);
     }
     return results;
 }
@@ -115,8 +112,7 @@ TEST(DeviceAllocatorCuda, SameResultsAndEveryBlockGoesBack) {
     EXPECT_TRUE(pool.blocks.empty());
     pool.most = 1000;
     cusMat m = CUS_MAT_INIT;
-    CUS_EXPECT_ERROR(cusMatCreate(&m, 100, 100, CUS_8UC1, CUS_DEVICE), CUS_ERROR_NO_MEMORY,
-                     "cusMatCreate: no device memory");
+    CUS_REJECTS(cusMatCreate(&m, 100, 100, CUS_8UC1, CUS_DEVICE), NO_MEMORY, "cusMatCreate: no device memory");
     cusight::resetDeviceAllocator();
     CUS_EXPECT_OK(cusMatCreate(&m, 100, 100, CUS_8UC1, CUS_DEVICE));
     cusMatRelease(&m);

@@ -133,9 +133,8 @@ TEST(Dlpack, MatricesOwnTensors) {
     EXPECT_EQ(std::make_tuple(mat.rows, mat.cols, mat.type, mat.step, mat.space),
               std::make_tuple(4, 5, int{CUS_8UC3}, size_t{20}, CUS_HOST));
     EXPECT_EQ(mat.data, static_cast<void *>(foreign.bytes + 8));
-    CUS_EXPECT_ERROR(cusMatFromDlpack(&foreign.tensor, CUS_DLPACK_WRITE, &mat), CUS_ERROR_ALIAS,
-                     "mat owns this tensor already");
-    CUS_EXPECT_ERROR(cusMatWrap(&mat, 1, 1, CUS_8UC1, CUS_HOST, mat.data, 0), CUS_ERROR_ALIAS, "memory that mat owns");
+    CUS_REJECTS(cusMatFromDlpack(&foreign.tensor, CUS_DLPACK_WRITE, &mat), ALIAS, "mat owns this tensor already");
+    CUS_REJECTS(cusMatWrap(&mat, 1, 1, CUS_8UC1, CUS_HOST, mat.data, 0), ALIAS, "memory that mat owns");
     CUS_ASSERT_OK(cusMatRegion(&mat, 1, 1, 2, 2, &region));
     cusMatRelease(&region);
     EXPECT_EQ(foreign.deleted, 0);
@@ -224,27 +223,25 @@ TEST(Dlpack, RejectsNonMatrix) {
     expectRefused(foreign, CUS_ERROR_NULL, "tensor has no data");
 
     cusMat mat = CUS_MAT_INIT;
-    CUS_EXPECT_ERROR(cusMatFromDlpack(nullptr, CUS_DLPACK_READ, &mat), CUS_ERROR_NULL, "tensor is NULL");
-    CUS_EXPECT_ERROR(cusMatFromDlpack(&foreign.tensor, CUS_DLPACK_READ, nullptr), CUS_ERROR_NULL, "mat is NULL");
+    CUS_REJECTS(cusMatFromDlpack(nullptr, CUS_DLPACK_READ, &mat), NULL, "tensor is NULL");
+    CUS_REJECTS(cusMatFromDlpack(&foreign.tensor, CUS_DLPACK_READ, nullptr), NULL, "mat is NULL");
 }
 
 TEST(Dlpack, RefusesToExport) {
     Tensor *tensor = nullptr;
     cusMat mat = CUS_MAT_INIT;
-    CUS_EXPECT_ERROR(cusMatToDlpack(&mat, CUS_DLPACK_READ, nullptr, nullptr, &tensor), CUS_ERROR_NULL,
-                     "mat is an empty matrix");
-    CUS_EXPECT_ERROR(cusMatToDlpack(nullptr, CUS_DLPACK_READ, nullptr, nullptr, &tensor), CUS_ERROR_NULL, "mat is NULL");
+    CUS_REJECTS(cusMatToDlpack(&mat, CUS_DLPACK_READ, nullptr, nullptr, &tensor), NULL, "mat is an empty matrix");
+    CUS_REJECTS(cusMatToDlpack(nullptr, CUS_DLPACK_READ, nullptr, nullptr, &tensor), NULL, "mat is NULL");
     float values[8] = {};
     mat.rows = 2, mat.cols = 2, mat.type = CUS_32FC1, mat.step = 10, mat.data = values;
     Foreign other({1}, {});
     tensor = &other.tensor;
-    CUS_EXPECT_ERROR(cusMatToDlpack(&mat, CUS_DLPACK_READ, nullptr, nullptr, &tensor), CUS_ERROR_VALUE,
-                     "a step of 10 bytes, expected multiples of 4");
+    CUS_REJECTS(cusMatToDlpack(&mat, CUS_DLPACK_READ, nullptr, nullptr, &tensor), VALUE,
+                "a step of 10 bytes, expected multiples of 4");
     EXPECT_EQ(tensor, nullptr);
     mat.step = 8;
-    CUS_EXPECT_ERROR(cusMatToDlpack(&mat, static_cast<cusDlpackAccess>(-1), nullptr, nullptr, &tensor), CUS_ERROR_VALUE,
-                     "access is -1");
-    CUS_EXPECT_ERROR(cusMatToDlpack(&mat, CUS_DLPACK_READ, nullptr, nullptr, nullptr), CUS_ERROR_NULL, "tensor is NULL");
+    CUS_REJECTS(cusMatToDlpack(&mat, static_cast<cusDlpackAccess>(-1), nullptr, nullptr, &tensor), VALUE, "access is -1");
+    CUS_REJECTS(cusMatToDlpack(&mat, CUS_DLPACK_READ, nullptr, nullptr, nullptr), NULL, "tensor is NULL");
     mat.space = CUS_DEVICE; // but it is host memory
     const cusStatus status = cusMatToDlpack(&mat, CUS_DLPACK_READ, nullptr, nullptr, &tensor);
     EXPECT_TRUE(status == CUS_ERROR_NO_CUDA || status == CUS_ERROR_SPACE || status == CUS_ERROR_CUDA)

@@ -97,18 +97,16 @@ class GraphCuda : public testing::Test {
     void TearDown() override {
         for (cudaGraphExec_t graph : graphs)
             EXPECT_EQ(cudaGraphExecDestroy(graph), cudaSuccess);
-        if (stream) {
+        if (stream)
             EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
-        }
     }
     void begin() { ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess); }
     // The captured graph; its number of nodes without predecessors.
     void end(cudaGraphExec_t *ready, size_t *roots = nullptr) {
         cudaGraph_t graph = nullptr;
         ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess) << "the capture was broken";
-        if (roots) {
+        if (roots)
             EXPECT_EQ(cudaGraphGetRootNodes(graph, nullptr, roots), cudaSuccess);
-        }
         ASSERT_EQ(cudaGraphInstantiate(ready, graph, 0), cudaSuccess);
         EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
         graphs.push_back(*ready);
@@ -161,17 +159,15 @@ TEST_F(GraphCuda, OtherCallsRefuseAndLeaveTheCaptureIntact) {
             CUS_EXPECT_OK(call.run(nullptr)) << call.function;
         }
     // Score maps
-    cusMatcher *matcher = nullptr;
-    cusMat frame = CUS_MAT_INIT, scores = CUS_MAT_INIT;
+    support::Owned<cusMatcherDestroy> matcher;
+    support::Mat frame, scores;
     CUS_ASSERT_OK(cusMatCreate(&frame, 20, 20, CUS_8UC1, CUS_DEVICE));
     CUS_ASSERT_OK(cusMatSetZero(&frame, nullptr));
     CUS_ASSERT_OK(cusMatcherCreate(&matcher, &frame, 1, 20, 20, nullptr, nullptr));
     cudaGraphExec_t graph = nullptr;
     begin();
-    CUS_EXPECT_ERROR(cusMatcherRun(matcher, &frame, &scores, stream), CUS_ERROR_UNSUPPORTED, "scores would not be part of");
+    CUS_REJECTS(cusMatcherRun(matcher, &frame, &scores, stream), UNSUPPORTED, "scores would not be part of");
     end(&graph);
-    cusMatcherDestroy(matcher);
-    cusMatRelease(&frame);
 }
 
 // An output that does not exist yet is created during the capture.
@@ -236,7 +232,7 @@ TEST_F(GraphCuda, EventsThatBecomeCrowded) {
         SCOPED_TRACE(cusRepresentationName(r.kind));
         const events::Stacker on_host(200, 300, CUS_HOST, {r}), on_device(200, 300, CUS_DEVICE, {r});
         const events::SpaceEvents input(uniform, CUS_DEVICE), later(crowded, CUS_DEVICE), expected(crowded, CUS_HOST);
-        cusMat host = CUS_MAT_INIT, device = CUS_MAT_INIT;
+        support::Mat host, device;
         CUS_ASSERT_OK(cusEventStack(on_host.object, &expected.view, &window, 1, &host, nullptr));
         CUS_ASSERT_OK(cusEventStack(on_device.object, &input.view, &window, 1, &device, stream));
         cudaGraphExec_t graph = nullptr;
@@ -255,8 +251,6 @@ TEST_F(GraphCuda, EventsThatBecomeCrowded) {
         ASSERT_EQ(cudaGraphLaunch(graph, stream), cudaSuccess);
         ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
         events::expectSameFrames(host, device, r);
-        cusMatRelease(&host);
-        cusMatRelease(&device);
     }
 }
 
@@ -272,7 +266,7 @@ TEST_F(GraphCuda, DefaultStreamDuringACapture) {
     for (const Call &call : calls.list())
         if (call.object) {
             ASSERT_EQ(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeThreadLocal), cudaSuccess);
-            CUS_EXPECT_ERROR(call.run(nullptr), CUS_ERROR_UNSUPPORTED, "stream is the default stream");
+            CUS_REJECTS(call.run(nullptr), UNSUPPORTED, "stream is the default stream");
             CUS_EXPECT_OK(calls.find("cusMatCopy").run(blocking));
             ASSERT_EQ(cudaStreamEndCapture(blocking, &graph), cudaSuccess) << call.function;
             EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);

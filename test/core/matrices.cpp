@@ -48,10 +48,10 @@ TEST(Core, BuildInformation) {
 }
 
 TEST(Core, MessagesArePerThread) {
-    CUS_EXPECT_ERROR(cusMatCreate(nullptr, 1, 1, 0, CUS_HOST), CUS_ERROR_NULL, "cusMatCreate: mat is NULL");
+    CUS_REJECTS(cusMatCreate(nullptr, 1, 1, 0, CUS_HOST), NULL, "cusMatCreate: mat is NULL");
     std::thread([] {
         EXPECT_STREQ(cusLastError(), "");
-        CUS_EXPECT_ERROR(cusMatSetZero(nullptr, nullptr), CUS_ERROR_NULL, "cusMatSetZero: mat is NULL");
+        CUS_REJECTS(cusMatSetZero(nullptr, nullptr), NULL, "cusMatSetZero: mat is NULL");
     }).join();
     EXPECT_NE(std::string(cusLastError()).find("cusMatCreate"), std::string::npos);
 }
@@ -60,7 +60,7 @@ class Mat : public support::SpaceTest {};
 CUS_BOTH_SPACES(Mat);
 
 TEST_P(Mat, CreateReusesWhatFits) {
-    cusMat m = CUS_MAT_INIT;
+    support::Mat m;
     CUS_ASSERT_OK(cusMatCreate(&m, 48, 64, CUS_8UC3, space()));
     EXPECT_EQ(m.space, space());
     EXPECT_GE(m.step, 64u * 3);
@@ -77,29 +77,26 @@ TEST_P(Mat, CreateReusesWhatFits) {
 }
 
 TEST_P(Mat, CreateRejectsAndKeepsWhatWas) {
-    cusMat m = CUS_MAT_INIT;
+    support::Mat m;
     CUS_ASSERT_OK(cusMatCreate(&m, 4, 4, CUS_8UC1, space()));
     void *data = m.data;
-    CUS_EXPECT_ERROR(cusMatCreate(&m, 0, 4, CUS_8UC1, space()), CUS_ERROR_VALUE,
-                     "size is 0 x 4 (rows x cols), expected at least 1 x 1");
-    CUS_EXPECT_ERROR(cusMatCreate(&m, 4, -1, CUS_8UC1, space()), CUS_ERROR_VALUE, "size is 4 x -1");
-    CUS_EXPECT_ERROR(cusMatCreate(&m, 4, 4, 7, space()), CUS_ERROR_TYPE, "type is 7 (invalid)");
-    CUS_EXPECT_ERROR(cusMatCreate(&m, 4, 4, 0, static_cast<cusSpace>(5)), CUS_ERROR_VALUE, "space is 5");
-    CUS_EXPECT_ERROR(cusMatCreate(&m, INT32_MAX, INT32_MAX, CUS_64FC1, space()), CUS_ERROR_NO_MEMORY, "cusMatCreate");
+    CUS_REJECTS(cusMatCreate(&m, 0, 4, CUS_8UC1, space()), VALUE, "size is 0 x 4 (rows x cols), expected at least 1 x 1");
+    CUS_REJECTS(cusMatCreate(&m, 4, -1, CUS_8UC1, space()), VALUE, "size is 4 x -1");
+    CUS_REJECTS(cusMatCreate(&m, 4, 4, 7, space()), TYPE, "type is 7 (invalid)");
+    CUS_REJECTS(cusMatCreate(&m, 4, 4, 0, static_cast<cusSpace>(5)), VALUE, "space is 5");
+    CUS_REJECTS(cusMatCreate(&m, INT32_MAX, INT32_MAX, CUS_64FC1, space()), NO_MEMORY, "cusMatCreate");
     EXPECT_EQ(m.data, data);
     EXPECT_EQ(m.rows, 4);
-    cusMatRelease(&m);
 }
 
 TEST_P(Mat, WrappedAndRegionOwnNothing) {
     const Bytes bytes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
     TestMat whole(3, 4, CUS_8UC1, space(), {5, 3}, bytes.data());
-    cusMat region = CUS_MAT_INIT;
+    support::Mat region;
     CUS_ASSERT_OK(cusMatRegion(&whole.mat, 1, 1, 2, 2, &region));
     EXPECT_EQ(support::elements(region), (Bytes{5, 6, 9, 10}));
     EXPECT_EQ(region.step, whole.mat.step);
-    CUS_EXPECT_ERROR(cusMatCreate(&region, 5, 5, CUS_8UC1, space()), CUS_ERROR_SIZE,
-                     "mat does not own its memory and is 2 x 2");
+    CUS_REJECTS(cusMatCreate(&region, 5, 5, CUS_8UC1, space()), SIZE, "mat does not own its memory and is 2 x 2");
     CUS_ASSERT_OK(cusMatCreate(&region, 2, 2, CUS_8UC1, space()));
     CUS_ASSERT_OK(cusMatSetZero(&region, nullptr));
     EXPECT_EQ(whole.get(), (Bytes{0, 1, 2, 3, 4, 0, 0, 7, 8, 0, 0, 11}));
@@ -114,28 +111,24 @@ TEST_P(Mat, WrappedAndRegionOwnNothing) {
                               {0, 0, 0, 1},
                               {0, 0, 1, 0},
                               {INT32_MAX, 0, INT32_MAX, 1}})
-        CUS_EXPECT_ERROR(cusMatRegion(&whole.mat, x, y, w, h, &region), CUS_ERROR_VALUE,
-                         "expected a rectangle inside 3 x 4");
+        CUS_REJECTS(cusMatRegion(&whole.mat, x, y, w, h, &region), VALUE, "expected a rectangle inside 3 x 4");
     EXPECT_EQ(region.data, nullptr);
-    cusMat owner = CUS_MAT_INIT;
+    support::Mat owner;
     CUS_ASSERT_OK(cusMatCreate(&owner, 4, 4, CUS_8UC1, space()));
-    CUS_EXPECT_ERROR(cusMatRegion(&owner, 0, 0, 2, 2, &owner), CUS_ERROR_ALIAS, "region is mat and mat owns its memory");
-    CUS_EXPECT_ERROR(cusMatWrap(&owner, 1, 1, CUS_8UC1, space(), owner.data, 0), CUS_ERROR_ALIAS,
-                     "data points to memory that mat owns");
-    cusMatRelease(&owner);
+    CUS_REJECTS(cusMatRegion(&owner, 0, 0, 2, 2, &owner), ALIAS, "region is mat and mat owns its memory");
+    CUS_REJECTS(cusMatWrap(&owner, 1, 1, CUS_8UC1, space(), owner.data, 0), ALIAS, "data points to memory that mat owns");
 }
 
 TEST(MatHost, WrapChecksItsArguments) {
     cusMat m = CUS_MAT_INIT;
     alignas(8) char memory[64];
-    CUS_EXPECT_ERROR(cusMatWrap(nullptr, 1, 1, 0, CUS_HOST, memory, 0), CUS_ERROR_NULL, "mat is NULL");
-    CUS_EXPECT_ERROR(cusMatWrap(&m, 1, 1, 0, CUS_HOST, nullptr, 0), CUS_ERROR_NULL, "data is NULL");
-    CUS_EXPECT_ERROR(cusMatWrap(&m, 0, 1, 0, CUS_HOST, memory, 0), CUS_ERROR_VALUE, "0 x 1");
-    CUS_EXPECT_ERROR(cusMatWrap(&m, 2, 8, CUS_8UC1, CUS_HOST, memory, 7), CUS_ERROR_VALUE,
-                     "step is 7 bytes, expected 0 or at least");
-    CUS_EXPECT_ERROR(cusMatWrap(&m, 2, 1, CUS_32SC1, CUS_HOST, memory, 6), CUS_ERROR_VALUE, "multiples of 4 bytes");
-    CUS_EXPECT_ERROR(cusMatWrap(&m, 1, 1, CUS_32SC1, CUS_HOST, memory + 1, 0), CUS_ERROR_VALUE, "multiples of 4 bytes");
-    CUS_EXPECT_ERROR(cusMatWrap(&m, 1, 1, 15, CUS_HOST, memory, 0), CUS_ERROR_TYPE, "type is 15 (invalid)");
+    CUS_REJECTS(cusMatWrap(nullptr, 1, 1, 0, CUS_HOST, memory, 0), NULL, "mat is NULL");
+    CUS_REJECTS(cusMatWrap(&m, 1, 1, 0, CUS_HOST, nullptr, 0), NULL, "data is NULL");
+    CUS_REJECTS(cusMatWrap(&m, 0, 1, 0, CUS_HOST, memory, 0), VALUE, "0 x 1");
+    CUS_REJECTS(cusMatWrap(&m, 2, 8, CUS_8UC1, CUS_HOST, memory, 7), VALUE, "step is 7 bytes, expected 0 or at least");
+    CUS_REJECTS(cusMatWrap(&m, 2, 1, CUS_32SC1, CUS_HOST, memory, 6), VALUE, "multiples of 4 bytes");
+    CUS_REJECTS(cusMatWrap(&m, 1, 1, CUS_32SC1, CUS_HOST, memory + 1, 0), VALUE, "multiples of 4 bytes");
+    CUS_REJECTS(cusMatWrap(&m, 1, 1, 15, CUS_HOST, memory, 0), TYPE, "type is 15 (invalid)");
     EXPECT_EQ(m.data, nullptr);
 }
 
@@ -150,10 +143,9 @@ TEST_P(Mat, CopyHonoursStepsAndSpaces) {
             EXPECT_TRUE(dst.intact());
         }
     TestMat a(4, 4, CUS_8UC1, space()), b(4, 5, CUS_8UC1, space());
-    CUS_EXPECT_ERROR(cusMatCopy(&a.mat, &b.mat, nullptr), CUS_ERROR_SIZE,
-                     "cusMatCopy: dst does not own its memory and is 4 x 5");
-    CUS_EXPECT_ERROR(cusMatCopy(&a.mat, &a.mat, nullptr), CUS_ERROR_ALIAS, "cusMatCopy: dst overlaps src");
-    CUS_EXPECT_ERROR(cusMatCopy(nullptr, &a.mat, nullptr), CUS_ERROR_NULL, "src is NULL");
+    CUS_REJECTS(cusMatCopy(&a.mat, &b.mat, nullptr), SIZE, "cusMatCopy: dst does not own its memory and is 4 x 5");
+    CUS_REJECTS(cusMatCopy(&a.mat, &a.mat, nullptr), ALIAS, "cusMatCopy: dst overlaps src");
+    CUS_REJECTS(cusMatCopy(nullptr, &a.mat, nullptr), NULL, "src is NULL");
     // Two halves of one image interleave in memory but share nothing.
     cusMat left = CUS_MAT_INIT, right = CUS_MAT_INIT, middle = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatRegion(&a.mat, 0, 0, 2, 4, &left));
@@ -161,16 +153,16 @@ TEST_P(Mat, CopyHonoursStepsAndSpaces) {
     CUS_ASSERT_OK(cusMatRegion(&a.mat, 1, 0, 2, 4, &middle));
     CUS_EXPECT_OK(cusMatCopy(&left, &right, nullptr));
     CUS_EXPECT_OK(cusMatCopy(&right, &left, nullptr));
-    CUS_EXPECT_ERROR(cusMatCopy(&left, &middle, nullptr), CUS_ERROR_ALIAS, "overlaps");
-    CUS_EXPECT_ERROR(cusMatCopy(&middle, &left, nullptr), CUS_ERROR_ALIAS, "overlaps");
+    CUS_REJECTS(cusMatCopy(&left, &middle, nullptr), ALIAS, "overlaps");
+    CUS_REJECTS(cusMatCopy(&middle, &left, nullptr), ALIAS, "overlaps");
 }
 
 TEST(MatCuda, UploadAndDownloadThroughPinnedMemoryInAStream) {
     CUS_NEEDS(CUS_DEVICE);
-    cusStream stream = nullptr;
+    support::Owned<cusStreamDestroy> stream;
     CUS_ASSERT_OK(cusStreamCreate(&stream));
     auto random = support::generator();
-    cusMat pinned = CUS_MAT_INIT, back = CUS_MAT_INIT, device = CUS_MAT_INIT;
+    support::Mat pinned, back, device;
     CUS_ASSERT_OK(cusMatCreatePinned(&pinned, 37, 41, CUS_8UC3));
     CUS_ASSERT_OK(cusMatCreatePinned(&back, 37, 41, CUS_8UC3));
     const Bytes bytes = support::randomBytes(37 * 41 * 3, random);
@@ -182,25 +174,20 @@ TEST(MatCuda, UploadAndDownloadThroughPinnedMemoryInAStream) {
     EXPECT_GT(device.step, 41u * 3) << "device rows have CUDA's pitch";
     CUS_ASSERT_OK(cusMatCreate(&back, 50, 50, CUS_8UC1, CUS_HOST));
     EXPECT_TRUE(back.pinned) << "a pinned matrix stays pinned";
-    CUS_EXPECT_ERROR(cusMatUpload(&device, &back, stream), CUS_ERROR_SPACE,
-                     "cusMatUpload: src is in device memory, expected host");
-    CUS_EXPECT_ERROR(cusMatDownload(&pinned, &back, stream), CUS_ERROR_SPACE, "cusMatDownload: src is in host memory");
-    CUS_EXPECT_ERROR(cusMatUpload(&pinned, &back, stream), CUS_ERROR_SPACE, "dst is in CUS_HOST, expected CUS_DEVICE");
-    cusMatRelease(&pinned);
-    cusMatRelease(&back);
-    cusMatRelease(&device);
-    cusStreamDestroy(stream);
+    CUS_REJECTS(cusMatUpload(&device, &back, stream), SPACE, "cusMatUpload: src is in device memory, expected host");
+    CUS_REJECTS(cusMatDownload(&pinned, &back, stream), SPACE, "cusMatDownload: src is in host memory");
+    CUS_REJECTS(cusMatUpload(&pinned, &back, stream), SPACE, "dst is in CUS_HOST, expected CUS_DEVICE");
 }
 
 TEST(MatCuda, EventsOrderStreamsAndMeasure) {
     CUS_NEEDS(CUS_DEVICE);
-    cusStream first = nullptr, second = nullptr;
-    cusStreamEvent begin = nullptr, end = nullptr;
+    support::Owned<cusStreamDestroy> first, second;
+    support::Owned<cusStreamEventDestroy> begin, end;
     CUS_ASSERT_OK(cusStreamCreate(&first));
     CUS_ASSERT_OK(cusStreamCreate(&second));
     CUS_ASSERT_OK(cusStreamEventCreate(&begin));
     CUS_ASSERT_OK(cusStreamEventCreate(&end));
-    cusMat big = CUS_MAT_INIT, copy = CUS_MAT_INIT;
+    support::Mat big, copy;
     CUS_ASSERT_OK(cusMatCreate(&big, 4096, 4096, CUS_32SC1, CUS_DEVICE));
     CUS_ASSERT_OK(cusMatCreate(&copy, 4096, 4096, CUS_32SC1, CUS_DEVICE));
     CUS_ASSERT_OK(cusStreamEventRecord(begin, first));
@@ -215,23 +202,16 @@ TEST(MatCuda, EventsOrderStreamsAndMeasure) {
     cusMat row = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatRegion(&copy, 0, 4095, 4096, 1, &row));
     EXPECT_EQ(support::elements<int>(row), std::vector<int>(4096, 0));
-    cusMatRelease(&big);
-    cusMatRelease(&copy);
-    cusStreamEventDestroy(begin);
-    cusStreamEventDestroy(end);
-    cusStreamDestroy(first);
-    cusStreamDestroy(second);
 }
 
 TEST(MatCuda, OutOfMemoryLeavesTheMatrixAsItWas) {
     CUS_NEEDS(CUS_DEVICE);
-    cusMat m = CUS_MAT_INIT;
+    support::Mat m;
     CUS_ASSERT_OK(cusMatCreate(&m, 4, 4, CUS_8UC1, CUS_DEVICE));
     void *data = m.data;
-    CUS_EXPECT_ERROR(cusMatCreate(&m, 1 << 20, 1 << 20, CUS_8UC1, CUS_DEVICE), CUS_ERROR_NO_MEMORY, "no device memory for");
+    CUS_REJECTS(cusMatCreate(&m, 1 << 20, 1 << 20, CUS_8UC1, CUS_DEVICE), NO_MEMORY, "no device memory for");
     EXPECT_EQ(m.data, data);
     CUS_EXPECT_OK(cusMatSetZero(&m, nullptr));
-    cusMatRelease(&m);
 }
 
 TEST(Device, QueryNamesWhatIsThere) {
@@ -258,7 +238,7 @@ TEST(Device, QueryNamesWhatIsThere) {
     EXPECT_GT(info.multiprocessors, 0);
     EXPECT_GT(info.memory_free, 0u);
     EXPECT_EQ(cusDeviceQuery(count, &info), CUS_ERROR_VALUE);
-    CUS_EXPECT_ERROR(cusDeviceSet(count), CUS_ERROR_VALUE, "cusDeviceSet: device is");
+    CUS_REJECTS(cusDeviceSet(count), VALUE, "cusDeviceSet: device is");
     int current = -1;
     CUS_ASSERT_OK(cusDeviceSet(0));
     CUS_ASSERT_OK(cusDeviceGet(&current));

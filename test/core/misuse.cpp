@@ -60,7 +60,7 @@ TEST_P(Misuse, TwoThreads) {
 }
 
 TEST(MisuseGenerator, TwoThreads) {
-    cusEventGenerator *generator = nullptr;
+    support::Owned<cusEventGeneratorDestroy> generator;
     CUS_ASSERT_OK(cusEventGeneratorCreate(&generator, 200, 300, nullptr));
     support::TestMat frame(200, 300, CUS_8UC1, CUS_HOST);
     std::atomic<int64_t> time{0};
@@ -69,7 +69,6 @@ TEST(MisuseGenerator, TwoThreads) {
         const cusStatus status = cusEventGeneratorPush(generator, &frame.mat, time += 1000, &events);
         return status == CUS_ERROR_VALUE ? CUS_OK : status; // the other thread's time was later
     });
-    cusEventGeneratorDestroy(generator);
 }
 
 // A sink runs within a call on its pipeline.
@@ -117,13 +116,13 @@ TEST_P(Misuse, BadStepsAndAddresses) {
                          unit = cusTypeSize(CUS_DEPTH(good.type));
             for (const size_t step : {static_cast<size_t>(-static_cast<ptrdiff_t>(good.step)), row - unit, size_t{0}}) {
                 mat->step = step;
-                CUS_EXPECT_ERROR(call.run(nullptr), CUS_ERROR_SIZE, " has a step of ");
+                CUS_REJECTS(call.run(nullptr), SIZE, " has a step of ");
                 *mat = good;
             }
             for (size_t k = 0; unit > 1 && k < 2; ++k) {
                 mat->step += k;
                 mat->data = static_cast<char *>(mat->data) + (1 - k);
-                CUS_EXPECT_ERROR(call.run(nullptr), CUS_ERROR_VALUE, "expected multiples of ");
+                CUS_REJECTS(call.run(nullptr), VALUE, "expected multiples of ");
                 *mat = good;
             }
             EXPECT_FALSE(HasFailure()) << call.function;
@@ -133,7 +132,7 @@ TEST_P(Misuse, BadStepsAndAddresses) {
 
 TEST_P(Misuse, EventsAtOddAddresses) {
     const cusRepresentation kind = cusRepresentationDefaults(CUS_REPR_VOXEL_GRID);
-    cusEventStacker *stacker = nullptr;
+    support::Owned<cusEventStackerDestroy> stacker;
     CUS_ASSERT_OK(cusEventStackerCreate(&stacker, 8, 8, space(), &kind, 1));
     support::TestMat memory(1, 64, CUS_64FC1, space());
     char *const at = static_cast<char *>(memory.mat.data);
@@ -143,11 +142,10 @@ TEST_P(Misuse, EventsAtOddAddresses) {
     const cusEventWindow window = {0, 4};
     cusMat frame = CUS_MAT_INIT;
     const auto stack = [&](cusEventArrays events) { return cusEventStack(stacker, &events, &window, 1, &frame, nullptr); };
-    CUS_EXPECT_ERROR(stack({u16(1), u16(16), p, t(0), 4, space()}), CUS_ERROR_VALUE, "events' x is ");
-    CUS_EXPECT_ERROR(stack({u16(0), u16(17), p, t(0), 4, space()}), CUS_ERROR_VALUE, "events' y is ");
-    CUS_EXPECT_ERROR(stack({u16(0), u16(16), p, t(4), 4, space()}), CUS_ERROR_VALUE, "expected a multiple of 8 bytes");
+    CUS_REJECTS(stack({u16(1), u16(16), p, t(0), 4, space()}), VALUE, "events' x is ");
+    CUS_REJECTS(stack({u16(0), u16(17), p, t(0), 4, space()}), VALUE, "events' y is ");
+    CUS_REJECTS(stack({u16(0), u16(16), p, t(4), 4, space()}), VALUE, "expected a multiple of 8 bytes");
     EXPECT_EQ(frame.data, nullptr);
-    cusEventStackerDestroy(stacker);
 }
 
 // ---- Cost --------------------------------------------------------------------------------------------------------------
@@ -214,7 +212,7 @@ TEST(MisuseCuda, StreamOfAnotherDevice) {
     if (count < 2)
         GTEST_SKIP() << "one GPU on this machine";
     CUS_ASSERT_OK(cusDeviceSet(1));
-    cusStream there = nullptr, here = nullptr;
+    support::Owned<cusStreamDestroy> there, here;
     CUS_ASSERT_OK(cusStreamCreate(&there));
     CUS_ASSERT_OK(cusDeviceSet(0));
     CUS_ASSERT_OK(cusStreamCreate(&here));
@@ -237,8 +235,6 @@ TEST(MisuseCuda, StreamOfAnotherDevice) {
         calls.run();
         EXPECT_EQ(calls.results(), before);
     }
-    cusStreamDestroy(here);
-    cusStreamDestroy(there);
 }
 
 // ---- A second stream ---------------------------------------------------------------------------------------------------
@@ -272,9 +268,8 @@ void expectSecondStreamWaits(const Call &call, int calls, bool destroy) {
     Gate gate(first);
     for (int i = 0; i < calls; ++i)
         CUS_ASSERT_OK(call.run(first));
-    if (destroy) {
+    if (destroy)
         ASSERT_EQ(cudaStreamDestroy(first), cudaSuccess);
-    }
     const auto start = std::chrono::steady_clock::now();
     CUS_ASSERT_OK(call.run(second));
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
@@ -285,9 +280,8 @@ void expectSecondStreamWaits(const Call &call, int calls, bool destroy) {
     gate.open();
     EXPECT_EQ(cudaStreamSynchronize(second), cudaSuccess);
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess); // before the gate goes
-    if (!destroy) {
+    if (!destroy)
         EXPECT_EQ(cudaStreamDestroy(first), cudaSuccess);
-    }
     EXPECT_EQ(cudaStreamDestroy(second), cudaSuccess);
 }
 

@@ -196,28 +196,25 @@ std::vector<uint8_t> scene(cusSpace space, uint64_t seed) {
     const size_t n = static_cast<size_t>(rows) * cols;
     std::vector<uint8_t> a = support::randomBytes(3 * n, random), b = support::randomBytes(3 * n, random);
     cusStream stream = nullptr;
-    if (space == CUS_DEVICE) {
+    if (space == CUS_DEVICE)
         CUS_EXPECT_OK(cusStreamCreate(&stream));
-    }
     std::vector<uint8_t> result;
     const auto add = [&](const cusMat &mat) {
-        if (stream) {
+        if (stream)
             CUS_EXPECT_OK(cusStreamSynchronize(stream));
-        }
         const std::vector<uint8_t> bytes = support::elements(mat);
         result.insert(result.end(), bytes.begin(), bytes.end());
     };
     {
         support::TestMat first(rows, cols, CUS_8UC3, space, {}, a.data()),
             second(rows, cols, CUS_8UC3, space, {}, b.data());
-        cusMat heat = CUS_MAT_INIT;
+        support::Mat heat;
         CUS_EXPECT_OK(cusHeatmap(&first.mat, &second.mat, &heat, nullptr, stream));
         add(heat);
-        cusMatRelease(&heat);
     }
     {
         support::TestMat left(rows, cols, CUS_8UC1, space, {}, a.data()), right(rows, cols, CUS_8UC1, space, {}, b.data());
-        cusMat sum = CUS_MAT_INIT, elevation = CUS_MAT_INIT, lines = CUS_MAT_INIT;
+        support::Mat sum, elevation, lines;
         CUS_EXPECT_OK(cusIntegral(&left.mat, &sum, nullptr, nullptr, stream));
         add(sum);
         cusContourMapper *mapper = nullptr;
@@ -227,7 +224,7 @@ std::vector<uint8_t> scene(cusSpace space, uint64_t seed) {
         add(lines);
         cusContourMapperDestroy(mapper);
         support::TestMat templ(20, 23, CUS_8UC1, space, {}, a.data() + 777);
-        cusMatcher *matcher = nullptr;
+        support::Owned<cusMatcherDestroy> matcher;
         cusMatcherOptions options_of = cusMatcherDefaults();
         options_of.max_matches = 1;
         CUS_EXPECT_OK(cusMatcherCreate(&matcher, &templ.mat, 1, rows, cols, &options_of, stream));
@@ -238,9 +235,6 @@ std::vector<uint8_t> scene(cusSpace space, uint64_t seed) {
         for (const int value : {found, match.x, match.y})
             for (int k = 0; k < 4; ++k)
                 result.push_back(static_cast<uint8_t>(value >> (8 * k)));
-        cusMatcherDestroy(matcher);
-        for (cusMat *m : {&sum, &elevation, &lines})
-            cusMatRelease(m);
     }
     cusStreamDestroy(stream);
     return result;
@@ -261,9 +255,8 @@ void expectScenesOfTheCpu(const std::vector<Device> &devices, size_t scenes_each
     Dealer<Job *> dealer(devices, scenes_each, [&](size_t w) {
         return [&, w](Job *job) {
             int current = devices[w].index;
-            if (devices[w].space == CUS_DEVICE) {
+            if (devices[w].space == CUS_DEVICE)
                 CUS_EXPECT_OK(cusDeviceGet(&current));
-            }
             EXPECT_EQ(current, devices[w].index);
             job->result = scene(devices[w].space, job->seed);
         };

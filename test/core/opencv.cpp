@@ -3,32 +3,13 @@
 #include "support.hpp"
 
 #ifdef CUSIGHT_HAVE_OPENCV_CORE
-#include "cusight/opencv.hpp"
+#include "core/opencv_support.hpp"
 
-#include <opencv2/imgproc.hpp>
-
-#include <cmath>
 #include <thread>
 
 namespace {
 
-cv::Mat randomImage(int rows, int cols, int type, std::mt19937_64 &random) {
-    cv::Mat image(rows, cols, type);
-    cv::RNG(random()).fill(image, cv::RNG::UNIFORM, 0, CV_MAT_DEPTH(type) == CV_32F ? 1 : 256);
-    return image;
-}
-
-// Blurred noise, whose neighboring scores resemble each other.
-cv::Mat smoothImage(int rows, int cols, int type, std::mt19937_64 &random) {
-    cv::Mat image = randomImage(rows, cols, type, random);
-    cv::GaussianBlur(image, image, {5, 5}, 1.2);
-    cv::normalize(image, image, 0, CV_MAT_DEPTH(type) == CV_32F ? 1 : 255, cv::NORM_MINMAX);
-    return image;
-}
-
-double difference(const cv::Mat &a, const cv::Mat &b) {
-    return a.size() == b.size() && a.type() == b.type() ? cv::norm(a, b, cv::NORM_INF) : INFINITY;
-}
+using namespace opencv_test;
 
 double squaredDifference(const cv::Mat &image, const cv::Mat &templ, cv::Point at) {
     return cv::norm(image(cv::Rect(at, templ.size())), templ, cv::NORM_L2SQR);
@@ -321,9 +302,8 @@ TEST_F(Opencv, ExactScores) {
             }
         EXPECT_EQ(score, squaredDifference(image, templ, at));
         EXPECT_LE(score, least);
-        if (side == 9) {
+        if (side == 9)
             EXPECT_EQ(at, where);
-        }
     }
 }
 

@@ -4,33 +4,20 @@
 #include "support.hpp"
 
 #ifdef CUSIGHT_HAVE_OPENCV_CORE
-#include "cusight/opencv.hpp"
+#include "core/opencv_support.hpp"
 
-#include <opencv2/imgproc.hpp>
 #ifdef CUSIGHT_HAVE_OPENCV_CUDA
 #include <opencv2/cudaarithm.hpp>
 #include <opencv2/cudaimgproc.hpp>
 #endif
 
-#include <cmath>
 #include <thread>
 
 namespace {
 
+using namespace opencv_test;
+
 using cv::cuda::GpuMat;
-
-cv::Mat randomImage(int rows, int cols, int type, std::mt19937_64 &random) {
-    cv::Mat image(rows, cols, type);
-    cv::RNG(random()).fill(image, cv::RNG::UNIFORM, 0, CV_MAT_DEPTH(type) == CV_32F ? 1 : 256);
-    return image;
-}
-
-cv::Mat smoothImage(int rows, int cols, int type, std::mt19937_64 &random) {
-    cv::Mat image = randomImage(rows, cols, type, random);
-    cv::GaussianBlur(image, image, {5, 5}, 1.2);
-    cv::normalize(image, image, 0, CV_MAT_DEPTH(type) == CV_32F ? 1 : 255, cv::NORM_MINMAX);
-    return image;
-}
 
 cv::Mat onHost(const GpuMat &mat) {
     cv::Mat host;
@@ -51,10 +38,6 @@ GpuMat asRegion(const cv::Mat &mat) {
     GpuMat region = frame(cv::Rect(3, 5, mat.cols, mat.rows));
     region.upload(mat);
     return region;
-}
-
-double difference(const cv::Mat &a, const cv::Mat &b) {
-    return a.size() == b.size() && a.type() == b.type() ? cv::norm(a, b, cv::NORM_INF) : INFINITY;
 }
 
 size_t freeMemory() {
@@ -158,9 +141,8 @@ TEST_F(OpencvCuda, ScoreMapsBesideCvCuda) {
             EXPECT_LT(difference(onHost(map), onHost(their_map)), 2e-3 * scale); // theirs is less accurate
             cv::Point at;
             ASSERT_TRUE(ours->best(nullptr, &at, stream));
-            if (method != cv::TM_CCORR && method != cv::TM_CCOEFF) {
+            if (method != cv::TM_CCORR && method != cv::TM_CCOEFF)
                 EXPECT_EQ(at, cv::Point(37, 21));
-            }
         }
 #endif
 }

@@ -65,16 +65,14 @@ class Calls {
     // Makes all calls, or those that can be captured, in order.
     void run(cusStream stream = nullptr, bool captured = false) const {
         for (const Call &call : list_) {
-            if (call.run && (!captured || call.capture == Capture::YES)) {
+            if (call.run && (!captured || call.capture == Capture::YES))
                 CUS_EXPECT_OK(call.run(stream)) << call.function;
-            }
         }
     }
 
     void synchronize() const {
-        if (space_ == CUS_DEVICE) {
+        if (space_ == CUS_DEVICE)
             CUS_EXPECT_OK(cusStreamSynchronize(nullptr));
-        }
     }
 
     // What the calls have written; waits for the device.

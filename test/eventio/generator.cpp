@@ -11,7 +11,7 @@ TEST(EventGenerator, IsTheReference) {
         cusEventGeneratorOptions options = cusEventGeneratorDefaults();
         options.positive = 0.05 + double(random() % 100) / 100;
         options.negative = 0.05 + double(random() % 100) / 100;
-        cusEventGenerator *generator = nullptr;
+        support::Owned<cusEventGeneratorDestroy> generator;
         CUS_ASSERT_OK(cusEventGeneratorCreate(&generator, rows, cols, &options));
         const size_t pixels = size_t(rows) * size_t(cols);
         std::vector<int32_t> references(pixels);
@@ -43,7 +43,6 @@ TEST(EventGenerator, IsTheReference) {
             last = time;
             time += 1 + int64_t(random() % (k == 1 ? 3 : 5000000));
         }
-        cusEventGeneratorDestroy(generator);
     }
 }
 
@@ -70,22 +69,21 @@ TEST(EventGenerator, WorkedExample) {
     value = 170;
     CUS_ASSERT_OK(cusEventGeneratorPush(generator, &frame, 3000, &out));
     EXPECT_EQ(out.count, 0u);
-    CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, &frame, 3000, &out), CUS_ERROR_VALUE, "time is 3000 us");
-    cusMat wrong = CUS_MAT_INIT;
+    CUS_REJECTS(cusEventGeneratorPush(generator, &frame, 3000, &out), VALUE, "time is 3000 us");
+    support::Mat wrong;
     CUS_ASSERT_OK(cusMatCreate(&wrong, 2, 1, CUS_8UC1, CUS_HOST));
-    CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, &wrong, 4000, &out), CUS_ERROR_SIZE, "frame is 2 x 1");
+    CUS_REJECTS(cusEventGeneratorPush(generator, &wrong, 4000, &out), SIZE, "frame is 2 x 1");
     CUS_ASSERT_OK(cusMatCreate(&wrong, 1, 1, CUS_8UC3, CUS_HOST));
-    CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, &wrong, 4000, &out), CUS_ERROR_TYPE, "frame has type 8UC3");
-    cusMatRelease(&wrong);
-    CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, nullptr, 4000, &out), CUS_ERROR_NULL, "frame");
-    CUS_EXPECT_ERROR(cusEventGeneratorPush(nullptr, &frame, 4000, &out), CUS_ERROR_NULL, "generator");
-    CUS_EXPECT_ERROR(cusEventGeneratorPush(generator, &frame, 4000, nullptr), CUS_ERROR_NULL, "events");
+    CUS_REJECTS(cusEventGeneratorPush(generator, &wrong, 4000, &out), TYPE, "frame has type 8UC3");
+    CUS_REJECTS(cusEventGeneratorPush(generator, nullptr, 4000, &out), NULL, "frame");
+    CUS_REJECTS(cusEventGeneratorPush(nullptr, &frame, 4000, &out), NULL, "generator");
+    CUS_REJECTS(cusEventGeneratorPush(generator, &frame, 4000, nullptr), NULL, "events");
     cusEventGeneratorDestroy(generator);
     cusEventGeneratorDestroy(nullptr);
     cusEventGeneratorOptions options = {0.001, 0.2};
-    CUS_EXPECT_ERROR(cusEventGeneratorCreate(&generator, 1, 1, &options), CUS_ERROR_VALUE, "thresholds are 0.001");
-    CUS_EXPECT_ERROR(cusEventGeneratorCreate(&generator, 0, 1, nullptr), CUS_ERROR_VALUE, "0 x 1");
-    CUS_EXPECT_ERROR(cusEventGeneratorCreate(nullptr, 1, 1, nullptr), CUS_ERROR_NULL, "generator");
+    CUS_REJECTS(cusEventGeneratorCreate(&generator, 1, 1, &options), VALUE, "thresholds are 0.001");
+    CUS_REJECTS(cusEventGeneratorCreate(&generator, 0, 1, nullptr), VALUE, "0 x 1");
+    CUS_REJECTS(cusEventGeneratorCreate(nullptr, 1, 1, nullptr), NULL, "generator");
 }
 
 } // namespace

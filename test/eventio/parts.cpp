@@ -180,18 +180,18 @@ TEST(EventParts, Errors) {
     Reader r(reference::evt2(events, EVT2));
     cusEventPart parts[2];
     cusEventMark marks[3];
-    CUS_EXPECT_ERROR(cusEventReaderScan(nullptr, 0, 1, parts), CUS_ERROR_NULL, "reader");
-    CUS_EXPECT_ERROR(cusEventReaderScan(r.reader, 0, 1, nullptr), CUS_ERROR_NULL, "summary");
-    CUS_EXPECT_ERROR(cusEventReaderScan(r.reader, 0, 0, parts), CUS_ERROR_VALUE, "parts is 0, expected 1 to 2^32");
-    CUS_EXPECT_ERROR(cusEventReaderScan(r.reader, 2, 2, parts), CUS_ERROR_VALUE, "part is 2, expected less than parts, 2");
+    CUS_REJECTS(cusEventReaderScan(nullptr, 0, 1, parts), NULL, "reader");
+    CUS_REJECTS(cusEventReaderScan(r.reader, 0, 1, nullptr), NULL, "summary");
+    CUS_REJECTS(cusEventReaderScan(r.reader, 0, 0, parts), VALUE, "parts is 0, expected 1 to 2^32");
+    CUS_REJECTS(cusEventReaderScan(r.reader, 2, 2, parts), VALUE, "part is 2, expected less than parts, 2");
     CUS_ASSERT_OK(cusEventReaderScan(r.reader, 0, 2, &parts[0]));
     CUS_ASSERT_OK(cusEventReaderScan(r.reader, 1, 3, &parts[1]));
-    CUS_EXPECT_ERROR(cusEventReaderMarks(r.reader, parts, 2, marks), CUS_ERROR_VALUE, "summaries[1] starts at byte");
+    CUS_REJECTS(cusEventReaderMarks(r.reader, parts, 2, marks), VALUE, "summaries[1] starts at byte");
     CUS_ASSERT_OK(cusEventReaderScan(r.reader, 1, 2, &parts[1]));
     CUS_ASSERT_OK(cusEventReaderMarks(r.reader, parts, 2, marks));
     marks[1].offset = 1 << 30;
-    CUS_EXPECT_ERROR(cusEventReaderSeekMark(r.reader, &marks[1]), CUS_ERROR_VALUE, "mark is at byte 1073741824");
-    CUS_EXPECT_ERROR(cusEventReaderSeekMark(r.reader, nullptr), CUS_ERROR_NULL, "mark");
+    CUS_REJECTS(cusEventReaderSeekMark(r.reader, &marks[1]), VALUE, "mark is at byte 1073741824");
+    CUS_REJECTS(cusEventReaderSeekMark(r.reader, nullptr), NULL, "mark");
     EXPECT_EQ(r.read(10), events.part(0, 10)); // rejected calls have changed nothing
 }
 
@@ -278,9 +278,8 @@ TEST(FrameFileLayout, AContiguousFileIsOneBlockAfterAHeader) {
         EXPECT_EQ(offset, header);
         const Bytes bytes = load(at / "f.h5");
         ASSERT_EQ(bytes.size(), count ? header + all.size() : bytes.size());
-        if (count) {
+        if (count)
             EXPECT_TRUE(std::equal(all.begin(), all.end(), bytes.begin() + std::ptrdiff_t(header)));
-        }
     }
     CUS_EXPECT_OK(cusFrameFileLayout((at / "f.h5").c_str(), 720, 1280, CUS_8UC2, 100, 0, nullptr, &header)); // sparse
 }
@@ -292,21 +291,20 @@ TEST(FrameFileLayout, Errors) {
     const uint32_t stored[] = {4, 7};
     uint64_t offsets[2];
     const std::string path = at / "f.h5", missing = at / "none.h5";
-    CUS_EXPECT_ERROR(cusFrameFileLayout(nullptr, 2, 3, CUS_8UC1, 2, 1, stored, offsets), CUS_ERROR_NULL, "path");
-    CUS_EXPECT_ERROR(cusFrameFileLayout(path.c_str(), 2, 3, CUS_8UC1, 2, 1, stored, nullptr), CUS_ERROR_NULL, "offsets");
-    CUS_EXPECT_ERROR(cusFrameFileLayout(path.c_str(), 2, 3, CUS_8UC1, 2, 1, stored, offsets), CUS_ERROR_VALUE,
-                     "stored[1] is 7, expected 1 to 6");
-    CUS_EXPECT_ERROR(cusFrameFileLayout(path.c_str(), 0, 3, CUS_8UC1, 2, 1, stored, offsets), CUS_ERROR_VALUE, "0 x 3");
-    CUS_EXPECT_ERROR(cusFrameFileLayout(path.c_str(), 2, 3, CUS_8UC1, uint64_t{1} << 60, 0, nullptr, offsets),
-                     CUS_ERROR_SIZE, "2^60 bytes or more");
-    CUS_EXPECT_ERROR(cusFrameFileLayout(missing.c_str(), 2, 3, CUS_8UC1, 1, 1, stored, offsets), CUS_ERROR_IO,
-                     "No such file");
+    CUS_REJECTS(cusFrameFileLayout(nullptr, 2, 3, CUS_8UC1, 2, 1, stored, offsets), NULL, "path");
+    CUS_REJECTS(cusFrameFileLayout(path.c_str(), 2, 3, CUS_8UC1, 2, 1, stored, nullptr), NULL, "offsets");
+    CUS_REJECTS(cusFrameFileLayout(path.c_str(), 2, 3, CUS_8UC1, 2, 1, stored, offsets), VALUE,
+                "stored[1] is 7, expected 1 to 6");
+    CUS_REJECTS(cusFrameFileLayout(path.c_str(), 0, 3, CUS_8UC1, 2, 1, stored, offsets), VALUE, "0 x 3");
+    CUS_REJECTS(cusFrameFileLayout(path.c_str(), 2, 3, CUS_8UC1, uint64_t{1} << 60, 0, nullptr, offsets), SIZE,
+                "2^60 bytes or more");
+    CUS_REJECTS(cusFrameFileLayout(missing.c_str(), 2, 3, CUS_8UC1, 1, 1, stored, offsets), IO, "No such file");
     size_t size = 0;
     uint8_t byte = 0;
-    CUS_EXPECT_ERROR(cusFramePack(nullptr, &byte, &size), CUS_ERROR_NULL, "frame");
+    CUS_REJECTS(cusFramePack(nullptr, &byte, &size), NULL, "frame");
     cusMat mat = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatWrap(&mat, 1, 1, CUS_8UC1, CUS_HOST, &byte, 0));
-    CUS_EXPECT_ERROR(cusFramePack(&mat, nullptr, &size), CUS_ERROR_NULL, "packed");
+    CUS_REJECTS(cusFramePack(&mat, nullptr, &size), NULL, "packed");
 }
 
 // Frames read back and joined elsewhere give the same file, without the label.
@@ -329,9 +327,9 @@ TEST(FrameReader, ReturnsStoredFrames) {
         CUS_ASSERT_OK(cusFramePack(&mat, each.data(), &stored));
         each.resize(stored);
     }
-    CUS_EXPECT_ERROR(cusFrameWriterLabel(writer, ""), CUS_ERROR_VALUE, "label has 0 bytes, expected 1 to 63");
-    CUS_EXPECT_ERROR(cusFrameWriterLabel(writer, std::string(64, 'x').c_str()), CUS_ERROR_VALUE, "label has 64 bytes");
-    CUS_EXPECT_ERROR(cusFrameWriterLabel(writer, nullptr), CUS_ERROR_NULL, "label");
+    CUS_REJECTS(cusFrameWriterLabel(writer, ""), VALUE, "label has 0 bytes, expected 1 to 63");
+    CUS_REJECTS(cusFrameWriterLabel(writer, std::string(64, 'x').c_str()), VALUE, "label has 64 bytes");
+    CUS_REJECTS(cusFrameWriterLabel(writer, nullptr), NULL, "label");
     CUS_ASSERT_OK(cusFrameWriterLabel(writer, "3/7 of something"));
     CUS_ASSERT_OK(cusFrameWriterFinish(writer));
 
@@ -352,10 +350,9 @@ TEST(FrameReader, ReturnsStoredFrames) {
         CUS_ASSERT_OK(cusFrameReaderStored(reader, k, stored.data(), &size));
         ASSERT_TRUE(std::equal(packed[k].begin(), packed[k].end(), stored.begin())) << "frame " << k;
     }
-    CUS_EXPECT_ERROR(cusFrameReaderStored(reader, count, nullptr, &size), CUS_ERROR_VALUE,
-                     "frame is 50, expected less than 50");
+    CUS_REJECTS(cusFrameReaderStored(reader, count, nullptr, &size), VALUE, "frame is 50, expected less than 50");
     cusFrameReaderClose(reader);
-    CUS_EXPECT_ERROR(cusFrameFileLabel((at / "f.h5").c_str(), "again"), CUS_ERROR_IO, "cannot be labeled");
+    CUS_REJECTS(cusFrameFileLabel((at / "f.h5").c_str(), "again"), IO, "cannot be labeled");
 
     save(at / "plain.h5", {});
     uint64_t offset = 0;
@@ -378,11 +375,11 @@ TEST(FrameReader, RejectsOtherFiles) {
     Folder at;
     cusFrameReader *reader = nullptr;
     cusFrameFileInfo info;
-    CUS_EXPECT_ERROR(cusFrameReaderOpen(&reader, (at / "none.h5").c_str(), &info), CUS_ERROR_IO, "No such file");
+    CUS_REJECTS(cusFrameReaderOpen(&reader, (at / "none.h5").c_str(), &info), IO, "No such file");
     save(at / "text.h5", Bytes(1000, 'x'));
     save(at / "events.h5", randomM3ed(random));
     for (const char *name : {"text.h5", "events.h5"})
-        CUS_EXPECT_ERROR(cusFrameReaderOpen(&reader, (at / name).c_str(), &info), CUS_ERROR_FORMAT, "not a file of frames");
+        CUS_REJECTS(cusFrameReaderOpen(&reader, (at / name).c_str(), &info), FORMAT, "not a file of frames");
     cusFrameReaderClose(nullptr);
 }
 

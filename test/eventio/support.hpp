@@ -67,9 +67,6 @@ class Reader {
         opened = cusEventReaderOpenMemory(&reader, memory.data(), memory.size(), &options);
         about();
     }
-    ~Reader() { cusEventReaderClose(reader); }
-    Reader(const Reader &) = delete;
-    Reader &operator=(const Reader &) = delete;
 
     // Reads the next events, up to n.
     Events read(size_t n, cusStatus *status = nullptr) {
@@ -109,16 +106,15 @@ class Reader {
         return c;
     }
 
-    cusEventReader *reader = nullptr;
+    support::Owned<cusEventReaderClose> reader;
     cusStatus opened;
     cusEventInfo info = {};
 
   private:
     Bytes memory; // what the reader reads
     void about() {
-        if (opened == CUS_OK) {
+        if (opened == CUS_OK)
             EXPECT_EQ(cusEventReaderInfo(reader, &info), CUS_OK);
-        }
     }
 };
 

@@ -22,9 +22,8 @@ struct Collected {
             g.first = batch->first;
         EXPECT_EQ(batch->first, g.first + g.windows.size());
         g.values.resize(static_cast<size_t>(batch->representations));
-        if (batch->stream) {
+        if (batch->stream)
             CUS_EXPECT_OK(cusStreamSynchronize(batch->stream));
-        }
         for (size_t i = 0; i < g.values.size(); ++i) {
             const std::vector<double> v = events::values(batch->frames[i]);
             g.values[i].insert(g.values[i].end(), v.begin(), v.end());
@@ -41,10 +40,7 @@ class Pipeline {
         CUS_EXPECT_OK(cusEventPipelineCreate(&object, rows, cols, r.data(), static_cast<int>(r.size()), &options,
                                              Collected::sink, to));
     }
-    ~Pipeline() { cusEventPipelineDestroy(object); }
-    Pipeline(const Pipeline &) = delete;
-    Pipeline &operator=(const Pipeline &) = delete;
-    cusEventPipeline *object = nullptr;
+    support::Owned<cusEventPipelineDestroy> object;
 };
 
 class EventPipeline : public support::SpaceTest {
@@ -134,7 +130,7 @@ TEST_P(EventPipeline, LargePieces) {
     const int rows = 60, cols = 80;
     const size_t n = 1500000;
     Events events = randomEvents(n, rows, cols, 5, random, 2);
-    cusMat memory[4] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
+    support::Mat memory[4];
     const void *source[4] = {events.x.data(), events.y.data(), events.p.data(), events.t.data()};
     const size_t unit[4] = {2, 2, 1, 8};
     for (int k = 0; k < 4; ++k) {
@@ -179,8 +175,6 @@ TEST_P(EventPipeline, LargePieces) {
                 << "window " << k;
         }
     }
-    for (cusMat &m : memory)
-        cusMatRelease(&m);
 }
 
 // 600 million events: the same million repeated, so every frame is known.
@@ -220,7 +214,7 @@ TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
     cusEventPipelineOptions o = options(cusWindowingDefaults());
     o.max_events = 1500000;
     o.batch_windows = 5;
-    cusEventPipeline *pipeline = nullptr;
+    support::Owned<cusEventPipelineDestroy> pipeline;
     CUS_ASSERT_OK(cusEventPipelineCreate(&pipeline, rows, cols, &r, 1, &o, Repeated::sink, &seen));
     const cusEventArrays piece = slice(events, 0, round);
     size_t early = 0;
@@ -229,9 +223,8 @@ TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
         CUS_ASSERT_OK(cusEventPipelinePush(pipeline, &piece));
         if (k == 20) {
             early = residentBytes();
-            if (space() == CUS_DEVICE) {
+            if (space() == CUS_DEVICE)
                 CUS_ASSERT_OK(cusDeviceQuery(0, &before));
-            }
         }
     }
     CUS_ASSERT_OK(cusEventPipelineFlush(pipeline));
@@ -242,7 +235,6 @@ TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
     }
     EXPECT_EQ(seen.seen, 3000u);
     EXPECT_EQ(seen.wrong, 0u);
-    cusEventPipelineDestroy(pipeline);
 }
 
 TEST_P(EventPipeline, ErrorsStopIt) {
@@ -257,10 +249,10 @@ TEST_P(EventPipeline, ErrorsStopIt) {
     {
         Collected got;
         const Pipeline pipeline(2, 2, {r}, options(w), &got);
-        CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, &all), CUS_ERROR_VALUE,
-                         "cusEventPipelinePush: times decrease from 49 to 30 at event 50");
-        CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, &all), CUS_ERROR_VALUE, "times decrease");
-        CUS_EXPECT_ERROR(cusEventPipelineFlush(pipeline.object), CUS_ERROR_VALUE, "times decrease");
+        CUS_REJECTS(cusEventPipelinePush(pipeline.object, &all), VALUE,
+                    "cusEventPipelinePush: times decrease from 49 to 30 at event 50");
+        CUS_REJECTS(cusEventPipelinePush(pipeline.object, &all), VALUE, "times decrease");
+        CUS_REJECTS(cusEventPipelineFlush(pipeline.object), VALUE, "times decrease");
     }
     {
         Collected got;
@@ -286,19 +278,18 @@ TEST_P(EventPipeline, ErrorsStopIt) {
             status = cusEventPipelineFlush(pipeline.object);
         EXPECT_EQ(status, CUS_ERROR_IO);
         EXPECT_NE(std::string(cusLastError()).find("the sink stopped at window 2"), std::string::npos) << cusLastError();
-        CUS_EXPECT_ERROR(cusEventPipelineFlush(pipeline.object), CUS_ERROR_IO, "the sink stopped");
+        CUS_REJECTS(cusEventPipelineFlush(pipeline.object), IO, "the sink stopped");
     }
     Collected got;
     const Pipeline pipeline(2, 2, {r}, options(w), &got);
     cusEventArrays bad = all;
     bad.space = CUS_DEVICE;
-    CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, &bad), CUS_ERROR_SPACE,
-                     "events are in device memory, expected host memory");
+    CUS_REJECTS(cusEventPipelinePush(pipeline.object, &bad), SPACE, "events are in device memory, expected host memory");
     bad = all;
     bad.p = nullptr;
-    CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, &bad), CUS_ERROR_NULL, "events' p is NULL");
-    CUS_EXPECT_ERROR(cusEventPipelinePush(pipeline.object, nullptr), CUS_ERROR_NULL, "events is NULL");
-    CUS_EXPECT_ERROR(cusEventPipelinePush(nullptr, &all), CUS_ERROR_NULL, "pipeline is NULL");
+    CUS_REJECTS(cusEventPipelinePush(pipeline.object, &bad), NULL, "events' p is NULL");
+    CUS_REJECTS(cusEventPipelinePush(pipeline.object, nullptr), NULL, "events is NULL");
+    CUS_REJECTS(cusEventPipelinePush(nullptr, &all), NULL, "pipeline is NULL");
     CUS_EXPECT_OK(cusEventPipelinePush(pipeline.object, &all));
 }
 
@@ -307,16 +298,16 @@ TEST(EventPipelineCreate, Rejects) {
     cusEventPipeline *pipeline = nullptr;
     cusEventPipelineOptions o = cusEventPipelineDefaults();
     const auto create = [&] { return cusEventPipelineCreate(&pipeline, 2, 2, &r, 1, &o, Collected::sink, nullptr); };
-    CUS_EXPECT_ERROR(cusEventPipelineCreate(&pipeline, 2, 2, &r, 1, &o, nullptr, nullptr), CUS_ERROR_NULL, "sink is NULL");
+    CUS_REJECTS(cusEventPipelineCreate(&pipeline, 2, 2, &r, 1, &o, nullptr, nullptr), NULL, "sink is NULL");
     o.max_events = 100;
-    CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "max_events is 100, expected 200000..2147483646");
+    CUS_REJECTS(create(), VALUE, "max_events is 100, expected 200000..2147483646");
     o = cusEventPipelineDefaults();
     o.deliver = CUS_DEVICE;
-    CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "deliver is CUS_DEVICE, expected compute CUS_DEVICE too");
+    CUS_REJECTS(create(), VALUE, "deliver is CUS_DEVICE, expected compute CUS_DEVICE too");
     o = cusEventPipelineDefaults();
     o.first_window = 5;
     o.end_window = 4;
-    CUS_EXPECT_ERROR(create(), CUS_ERROR_VALUE, "end_window is 4");
+    CUS_REJECTS(create(), VALUE, "end_window is 4");
     EXPECT_EQ(pipeline, nullptr);
     cusEventPipelineDestroy(nullptr);
 }

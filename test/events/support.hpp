@@ -76,12 +76,6 @@ class SpaceEvents {
         view.p = put(2, events.p, space, shift);
         view.t = put(3, events.t, space, shift);
     }
-    ~SpaceEvents() {
-        for (cusMat &m : memory_)
-            cusMatRelease(&m);
-    }
-    SpaceEvents(const SpaceEvents &) = delete;
-    SpaceEvents &operator=(const SpaceEvents &) = delete;
     cusEventArrays view = {};
 
   private:
@@ -99,7 +93,7 @@ class SpaceEvents {
         CUS_EXPECT_OK(space == CUS_DEVICE ? cusMatUpload(&host, &m, nullptr) : cusMatCopy(&host, &m, nullptr));
         return static_cast<const T *>(m.data) + shift;
     }
-    cusMat memory_[4] = {CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT, CUS_MAT_INIT};
+    support::Mat memory_[4];
 };
 
 class Stacker {
@@ -108,10 +102,7 @@ class Stacker {
         CUS_EXPECT_OK(cusEventStackerCreate(&object, rows, cols, space, representations.data(),
                                             static_cast<int>(representations.size())));
     }
-    ~Stacker() { cusEventStackerDestroy(object); }
-    Stacker(const Stacker &) = delete;
-    Stacker &operator=(const Stacker &) = delete;
-    cusEventStacker *object = nullptr;
+    support::Owned<cusEventStackerDestroy> object;
 };
 
 inline std::vector<double> values(const cusMat &mat) {
@@ -184,7 +175,7 @@ inline void check(const Events &events, const std::vector<cusEventWindow> &windo
                   const std::vector<cusRepresentation> &representations, cusSpace space, size_t shift = 0) {
     const SpaceEvents input(events, space, shift);
     const Stacker stacker(rows, cols, space, representations);
-    std::vector<cusMat> frames(representations.size());
+    std::vector<support::Mat> frames(representations.size());
     CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), windows.size(), frames.data(), nullptr));
     for (size_t i = 0; i < representations.size(); ++i)
         expectFrames(frames[i], events, windows, rows, cols, representations[i]);
@@ -193,8 +184,6 @@ inline void check(const Events &events, const std::vector<cusEventWindow> &windo
     for (const cusEventWindow &w : windows)
         expected += reference::skipped(events, w, rows, cols);
     EXPECT_EQ(skipped, expected);
-    for (cusMat &m : frames)
-        cusMatRelease(&m);
 }
 
 // Frames of the device equal the host's: bit by bit, but the time surface to 1 unit in the last place and normalized ones to 1e-5.
@@ -216,12 +205,12 @@ inline void expectSameFrames(const cusMat &host, const cusMat &device, const cus
 // The device's frames equal the host's, and so does the number of skipped events.
 inline void expectSameAsOnHost(const Events &events, const std::vector<cusEventWindow> &windows, int rows, int cols,
                                const std::vector<cusRepresentation> &representations) {
-    std::vector<cusMat> frames[2];
+    std::vector<support::Mat> frames[2] = {std::vector<support::Mat>(representations.size()),
+                                           std::vector<support::Mat>(representations.size())};
     uint64_t skipped[2] = {0, 0};
     for (cusSpace space : {CUS_HOST, CUS_DEVICE}) {
         const SpaceEvents input(events, space);
         const Stacker stacker(rows, cols, space, representations);
-        frames[space == CUS_DEVICE].resize(representations.size());
         CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), windows.size(),
                                     frames[space == CUS_DEVICE].data(), nullptr));
         CUS_EXPECT_OK(cusEventStackerSkipped(stacker.object, &skipped[space == CUS_DEVICE], nullptr));
@@ -232,8 +221,6 @@ inline void expectSameAsOnHost(const Events &events, const std::vector<cusEventW
                                         << representations[k].channels << " channels, " << rows << " x " << cols << ", "
                                         << events.size() << " events");
         expectSameFrames(frames[0][k], frames[1][k], representations[k]);
-        cusMatRelease(&frames[0][k]);
-        cusMatRelease(&frames[1][k]);
     }
 }
 

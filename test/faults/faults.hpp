@@ -112,6 +112,16 @@ using Body = std::function<void(Trial &)>;
 // times as long it ends.
 void walk(const std::string &name, const Body &body);
 
+template<auto DESTROY, class Create>
+void callCreate(Trial &t, Create &&create) {
+    support::Owned<DESTROY> object;
+    t.call([&] { return create(&object); });
+}
+template<auto DESTROY, class Create>
+void walkCreate(const std::string &function, Create &&create) {
+    walk(function, [&](Trial &t) { callCreate<DESTROY>(t, create); });
+}
+
 // ---- Matrices of the tests
 
 struct Mat {
@@ -140,6 +150,24 @@ class FaultTest : public testing::TestWithParam<Place> {
     void SetUp() override;
     void TearDown() override { simulateCuda(false); }
     cusSpace space() const { return GetParam() == HOST ? CUS_HOST : CUS_DEVICE; }
+    virtual void check(const std::string &function, const Body &body) {
+        walk(function + (GetParam() == HOST ? "" : GetParam() == GPU ? " (cuda)" : " (simulated)"), body);
+    }
+    // A call that creates an object.
+    template<auto DESTROY, class Create>
+    void checkCreate(const std::string &function, Create &&create) {
+        check(function, [&](Trial &t) { callCreate<DESTROY>(t, create); });
+    }
+    // A call that fills a matrix.
+    void checkOutput(const std::string &function, const std::function<cusStatus(cusMat *)> &call) {
+        check(function, [&](Trial &t) {
+            Mat out;
+            t.call([&] { return call(&out); });
+            t.result(out.bytes());
+        });
+    }
 };
+#define FAULTS_IN_ALL_PLACES(Suite) \
+    INSTANTIATE_TEST_SUITE_P(, Suite, testing::Values(faults::HOST, faults::GPU, faults::SIMULATED), faults::placeName)
 
 } // namespace faults

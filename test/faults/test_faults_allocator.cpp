@@ -71,9 +71,8 @@ class Pool {
 class FaultsOfAllocator : public FaultTest {
   protected:
     // `body` with all device memory from a pool: none comes from CUDA, none is left.
-    void check(const char *function, const Body &body) {
-        const std::string name =
-            std::string(function) + ", own allocator" + (GetParam() == GPU ? " (cuda)" : " (simulated)");
+    void check(const std::string &function, const Body &body) override {
+        const std::string name = function + ", own allocator" + (GetParam() == GPU ? " (cuda)" : " (simulated)");
         Pool pool;
         pool.use();
         const int before = cudaAllocations();
@@ -97,28 +96,18 @@ TEST_P(FaultsOfAllocator, Images) {
         t.result(sum.bytes());
         t.result(squares.bytes());
     });
-    check("cusIntegratorCreate", [&](Trial &t) {
-        cusIntegrator *integrator = nullptr;
-        t.call([&] { return cusIntegratorCreate(&integrator, 64, 80, CUS_DEVICE); });
-        cusIntegratorDestroy(integrator);
+    checkCreate<cusIntegratorDestroy>(
+        "cusIntegratorCreate", [&](auto *integrator) { return cusIntegratorCreate(integrator, 64, 80, CUS_DEVICE); });
+    checkCreate<cusDiffEncoderDestroy>("cusDiffEncoderCreate", [&](auto *encoder) {
+        return cusDiffEncoderCreate(encoder, 37, 65, CUS_8UC3, CUS_DEVICE, nullptr);
     });
-    check("cusDiffEncoderCreate", [&](Trial &t) {
-        cusDiffEncoder *encoder = nullptr;
-        t.call([&] { return cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, CUS_DEVICE, nullptr); });
-        cusDiffEncoderDestroy(encoder);
-    });
-    check("cusContourMapperCreate", [&](Trial &t) {
-        cusContourMapper *mapper = nullptr;
-        t.call([&] { return cusContourMapperCreate(&mapper, 40, 64, CUS_8UC1, CUS_DEVICE, nullptr); });
-        cusContourMapperDestroy(mapper);
+    checkCreate<cusContourMapperDestroy>("cusContourMapperCreate", [&](auto *mapper) {
+        return cusContourMapperCreate(mapper, 40, 64, CUS_8UC1, CUS_DEVICE, nullptr);
     });
     cusStereoOptions options = cusStereoDefaults();
     options.shifts = 60;
-    check("cusStereoElevation", [&](Trial &t) {
-        Mat out;
-        t.call([&] { return cusStereoElevation(&bytes.mat, &second.mat, &out, &options, nullptr); });
-        t.result(out.bytes());
-    });
+    checkOutput("cusStereoElevation",
+                [&](cusMat *out) { return cusStereoElevation(&bytes.mat, &second.mat, out, &options, nullptr); });
 }
 
 TEST_P(FaultsOfAllocator, Match) {
@@ -128,19 +117,15 @@ TEST_P(FaultsOfAllocator, Match) {
     for (const auto &[name, rows, cols] :
          {std::tuple{"cusMatcherCreate", 64, 80}, std::tuple{"cusMatcherCreate, cuFFT of timed sizes", 27, 20000}})
         check(name, [&, rows = rows, cols = cols](Trial &t) {
-            cusMatcher *matcher = nullptr;
+            support::Owned<cusMatcherDestroy> matcher;
             t.call([&] { return cusMatcherCreate(&matcher, &templ.mat, 1, rows, cols, &options, nullptr); });
-            cusMatcherDestroy(matcher);
         });
 }
 
 TEST_P(FaultsOfAllocator, EventsAndVideo) {
     const cusRepresentation r = cusRepresentationDefaults(CUS_REPR_MDES);
-    check("cusEventStackerCreate", [&](Trial &t) {
-        cusEventStacker *s = nullptr;
-        t.call([&] { return cusEventStackerCreate(&s, 48, 64, CUS_DEVICE, &r, 1); });
-        cusEventStackerDestroy(s);
-    });
+    checkCreate<cusEventStackerDestroy>("cusEventStackerCreate",
+                                        [&](auto *s) { return cusEventStackerCreate(s, 48, 64, CUS_DEVICE, &r, 1); });
     std::vector<uint8_t> bytes(800);
     for (int64_t i = 0; i < 100; ++i)
         std::memcpy(&bytes[static_cast<size_t>(8 * i)], &i, sizeof i);
@@ -166,20 +151,16 @@ TEST_P(FaultsOfAllocator, EventsAndVideo) {
     options.batch_windows = 2;
     options.compute = options.deliver = CUS_DEVICE;
     check("cusEventPipelineCreate", [&](Trial &t) {
-        cusEventPipeline *p = nullptr;
+        support::Owned<cusEventPipelineDestroy> p;
         const auto sink = [](void *, const cusFrameBatch *) { return CUS_OK; };
         t.call([&] { return cusEventPipelineCreate(&p, 48, 64, &r, 1, &options, sink, nullptr); });
-        cusEventPipelineDestroy(p);
     });
     cusSender *probe = nullptr;
     if (cusSenderCreate(&probe, 10, 30, CUS_8UC3, CUS_DEVICE, nullptr) == CUS_ERROR_UNSUPPORTED)
         return;
     cusSenderDestroy(probe);
-    check("cusSenderCreate", [&](Trial &t) {
-        cusSender *s = nullptr;
-        t.call([&] { return cusSenderCreate(&s, 10, 30, CUS_8UC3, CUS_DEVICE, nullptr); });
-        cusSenderDestroy(s);
-    });
+    checkCreate<cusSenderDestroy>("cusSenderCreate",
+                                  [&](auto *s) { return cusSenderCreate(s, 10, 30, CUS_8UC3, CUS_DEVICE, nullptr); });
 }
 
 // Whatever has been set since, each block goes back to where it came from.
@@ -230,7 +211,7 @@ TEST_P(FaultsOfAllocator, StreamsAndBadBlocks) {
     Pool shifted(16);
     shifted.use();
     Mat m;
-    CUS_EXPECT_ERROR(cusMatCreate(&m, 3, 5, CUS_8UC1, CUS_DEVICE), CUS_ERROR_VALUE, "multiple of 256");
+    CUS_REJECTS(cusMatCreate(&m, 3, 5, CUS_8UC1, CUS_DEVICE), VALUE, "multiple of 256");
     EXPECT_EQ(m.mat.data, nullptr);
     EXPECT_EQ(shifted.count(), 0u);
 }

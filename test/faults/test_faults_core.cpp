@@ -9,11 +9,7 @@ using namespace faults;
 namespace {
 
 class Faults : public FaultTest {};
-INSTANTIATE_TEST_SUITE_P(, Faults, testing::Values(HOST, GPU, SIMULATED), placeName);
-
-std::string at(const char *function, Place place) {
-    return std::string(function) + (place == HOST ? "" : place == GPU ? " (cuda)" : " (simulated)");
-}
+FAULTS_IN_ALL_PLACES(Faults);
 
 TEST_P(Faults, CufftThatCannotBeOpened) {
     if (GetParam() == HOST)
@@ -21,18 +17,16 @@ TEST_P(Faults, CufftThatCannotBeOpened) {
     const Mat templates(9, 9, CUS_8UC1, space(), 1);
     cusMatcherOptions options = cusMatcherDefaults();
     options.algorithm = CUS_MATCH_FFT;
-    walk(at("cusMatcherCreate, first FFT", GetParam()), [&](Trial &t) {
-        cusMatcher *matcher = nullptr;
+    check("cusMatcherCreate, first FFT", [&](Trial &t) {
+        support::Owned<cusMatcherDestroy> matcher;
         t.attempt([&] { return cusMatcherCreate(&matcher, &templates.mat, 1, 64, 80, &options, nullptr); });
-        if (t.failed && std::string(lastVictim()).rfind("dl", 0) == 0) {
+        if (t.failed && std::string(lastVictim()).rfind("dl", 0) == 0)
             EXPECT_NE(std::string(cusLastError()).find("libcufft"), std::string::npos) << cusLastError();
-        }
-        cusMatcherDestroy(matcher);
     });
 }
 
 TEST_P(Faults, MatCreate) {
-    walk(at("cusMatCreate", GetParam()), [&](Trial &t) {
+    check("cusMatCreate", [&](Trial &t) {
         Mat m(3, 5, CUS_8UC1, space(), 1);
         const cusMat before = m.mat;
         t.call([&] { return cusMatCreate(&m, 7, 6, CUS_32FC1, space()); },
@@ -43,33 +37,33 @@ TEST_P(Faults, MatCreate) {
     });
     if (GetParam() == HOST)
         return;
-    walk(at("cusMatCreatePinned", GetParam()), [&](Trial &t) {
+    check("cusMatCreatePinned", [&](Trial &t) {
         Mat m;
         t.call([&] { return cusMatCreatePinned(&m, 7, 6, CUS_32FC1); });
     });
 }
 
 TEST_P(Faults, MatCopies) {
-    walk(at("cusMatCopy", GetParam()), [&](Trial &t) {
+    check("cusMatCopy", [&](Trial &t) {
         const Mat src(5, 7, CUS_8UC3, space(), 1);
         Mat dst;
         t.call([&] { return cusMatCopy(&src.mat, &dst, nullptr); });
         t.result(dst.bytes());
     });
-    walk(at("cusMatSetZero", GetParam()), [&](Trial &t) {
+    check("cusMatSetZero", [&](Trial &t) {
         Mat m(5, 7, CUS_8UC3, space(), 1);
         t.call([&] { return cusMatSetZero(&m, nullptr); });
         t.result(m.bytes());
     });
     if (GetParam() == HOST)
         return;
-    walk(at("cusMatUpload", GetParam()), [&](Trial &t) {
+    check("cusMatUpload", [&](Trial &t) {
         const Mat src(5, 7, CUS_8UC3, CUS_HOST, 1);
         Mat dst;
         t.call([&] { return cusMatUpload(&src.mat, &dst, nullptr); });
         t.result(dst.bytes());
     });
-    walk(at("cusMatDownload", GetParam()), [&](Trial &t) {
+    check("cusMatDownload", [&](Trial &t) {
         const Mat src(5, 7, CUS_8UC3, space(), 1);
         Mat dst;
         t.call([&] { return cusMatDownload(&src.mat, &dst, nullptr); });
@@ -100,13 +94,9 @@ TEST(FaultsOnTheHost, Dlpack) {
 TEST_P(Faults, Streams) {
     if (GetParam() == HOST)
         GTEST_SKIP() << "device only";
-    walk(at("cusStreamCreate", GetParam()), [&](Trial &t) {
-        cusStream stream = nullptr;
-        t.call([&] { return cusStreamCreate(&stream); });
-        cusStreamDestroy(stream);
-    });
-    walk(at("cusStreamEvent...", GetParam()), [&](Trial &t) {
-        cusStreamEvent a = nullptr, b = nullptr;
+    checkCreate<cusStreamDestroy>("cusStreamCreate", [&](auto *stream) { return cusStreamCreate(stream); });
+    check("cusStreamEvent...", [&](Trial &t) {
+        support::Owned<cusStreamEventDestroy> a, b;
         float ms = 0;
         t.call([&] {
             if (!a)
@@ -120,17 +110,15 @@ TEST_P(Faults, Streams) {
             CUS_TRY(cusStreamEventElapsed(a, b, &ms));
             return cusStreamSynchronize(nullptr);
         });
-        cusStreamEventDestroy(a);
-        cusStreamEventDestroy(b);
     });
-    walk(at("cusDeviceSet, cusDeviceGet", GetParam()), [&](Trial &t) {
+    check("cusDeviceSet, cusDeviceGet", [&](Trial &t) {
         int device = -1;
         t.call([&] {
             CUS_TRY(cusDeviceSet(0));
             return cusDeviceGet(&device);
         });
     });
-    walk(at("cusDeviceQuery", GetParam()), [&](Trial &t) {
+    check("cusDeviceQuery", [&](Trial &t) {
         cusDeviceInfo info;
         t.call([&] { return cusDeviceQuery(0, &info); });
     });

@@ -49,18 +49,14 @@ class Recording {
 
 void walkReader(const std::string &name, const Recording &recording, int64_t time) {
     walk("cusEventReaderOpen, " + name, [&](Trial &t) {
-        cusEventReader *reader = nullptr;
+        support::Owned<cusEventReaderClose> reader;
         t.call([&] { return cusEventReaderOpen(&reader, recording.path.c_str(), nullptr); });
-        if (reader) {
+        if (reader)
             CUS_EXPECT_OK(readAll(reader, &t));
-        }
-        cusEventReaderClose(reader);
     });
     const eventio_test::Bytes bytes = eventio_test::load(recording.path);
-    walk("cusEventReaderOpenMemory, " + name, [&](Trial &t) {
-        cusEventReader *reader = nullptr;
-        t.call([&] { return cusEventReaderOpenMemory(&reader, bytes.data(), bytes.size(), nullptr); });
-        cusEventReaderClose(reader);
+    walkCreate<cusEventReaderClose>("cusEventReaderOpenMemory, " + name, [&](auto *reader) {
+        return cusEventReaderOpenMemory(reader, bytes.data(), bytes.size(), nullptr);
     });
     walk("cusEventReaderRead, " + name, [&](Trial &t) {
         cusEventReader *reader = recording.open();
@@ -242,13 +238,10 @@ TEST(FaultsOfEventio, Writer) {
 
 TEST(FaultsOfEventio, Generator) {
     const Mat dark(20, 30, CUS_8UC1, CUS_HOST, std::vector<uint8_t>(600, 30)), random(20, 30, CUS_8UC1, CUS_HOST, 1);
-    walk("cusEventGeneratorCreate", [&](Trial &t) {
-        cusEventGenerator *g = nullptr;
-        t.call([&] { return cusEventGeneratorCreate(&g, 20, 30, nullptr); });
-        cusEventGeneratorDestroy(g);
-    });
+    walkCreate<cusEventGeneratorDestroy>("cusEventGeneratorCreate",
+                                         [&](auto *g) { return cusEventGeneratorCreate(g, 20, 30, nullptr); });
     walk("cusEventGeneratorPush", [&](Trial &t) {
-        cusEventGenerator *g = nullptr;
+        support::Owned<cusEventGeneratorDestroy> g;
         CUS_ASSERT_OK(cusEventGeneratorCreate(&g, 20, 30, nullptr));
         cusEventArrays events = {};
         CUS_ASSERT_OK(cusEventGeneratorPush(g, &dark.mat, 0, &events));
@@ -256,7 +249,6 @@ TEST(FaultsOfEventio, Generator) {
         t.value(events.count);
         for (size_t i = 0; i < events.count; ++i)
             t.value(events.t[i]);
-        cusEventGeneratorDestroy(g);
     });
 }
 

@@ -7,13 +7,8 @@ using namespace faults;
 
 namespace {
 
-class FaultsWith : public FaultTest {
-  protected:
-    void check(const std::string &function, const Body &body) {
-        walk(function + (GetParam() == HOST ? "" : GetParam() == GPU ? " (cuda)" : " (simulated)"), body);
-    }
-};
-INSTANTIATE_TEST_SUITE_P(, FaultsWith, testing::Values(HOST, GPU, SIMULATED), placeName);
+class FaultsWith : public FaultTest {};
+FAULTS_IN_ALL_PLACES(FaultsWith);
 
 // Events in either space.
 struct Recording {
@@ -73,18 +68,13 @@ TEST_P(FaultsWith, Stacker) {
         r.normalize = 1;
         const std::string name = cusRepresentationName(r.kind);
         const auto create = [&](cusEventStacker **s) { return cusEventStackerCreate(s, 48, 64, space(), &r, 1); };
-        check("cusEventStackerCreate, " + name, [&](Trial &t) {
-            cusEventStacker *s = nullptr;
-            t.call([&] { return create(&s); });
-            cusEventStackerDestroy(s);
-        });
+        checkCreate<cusEventStackerDestroy>("cusEventStackerCreate, " + name, [&](auto *s) { return create(s); });
         check("cusEventStack, " + name, [&](Trial &t) {
-            cusEventStacker *s = nullptr;
+            support::Owned<cusEventStackerDestroy> s;
             CUS_ASSERT_OK(create(&s));
             Mat frames;
             t.call([&] { return cusEventStack(s, &recording.arrays, windows, 3, &frames, nullptr); });
             t.result(frames.bytes());
-            cusEventStackerDestroy(s);
         });
     }
     // One long window, which the device handles in parts.
@@ -95,15 +85,14 @@ TEST_P(FaultsWith, Stacker) {
          {CUS_REPR_HISTOGRAM, CUS_REPR_STACKED_HISTOGRAM, CUS_REPR_VOXEL_GRID, CUS_REPR_MDES}) {
         const cusRepresentation long_r = cusRepresentationDefaults(kind);
         check(std::string("cusEventStack, ") + cusRepresentationName(kind) + ", long window", [&](Trial &t) {
-            cusEventStacker *stacker = nullptr;
+            support::Owned<cusEventStackerDestroy> stacker;
             CUS_ASSERT_OK(cusEventStackerCreate(&stacker, 48, 64, space(), &long_r, 1));
             Mat frame;
             t.call([&] { return cusEventStack(stacker, &many.arrays, &window, 1, &frame, nullptr); });
             t.result(frame.bytes());
-            cusEventStackerDestroy(stacker);
         });
     }
-    cusEventStacker *s = nullptr;
+    support::Owned<cusEventStackerDestroy> s;
     const cusRepresentation r = cusRepresentationDefaults(CUS_REPR_HISTOGRAM);
     CUS_ASSERT_OK(cusEventStackerCreate(&s, 48, 64, space(), &r, 1));
     check("cusEventStackerSkipped", [&](Trial &t) {
@@ -111,7 +100,6 @@ TEST_P(FaultsWith, Stacker) {
         t.call([&] { return cusEventStackerSkipped(s, &skipped, nullptr); });
         t.value(skipped);
     });
-    cusEventStackerDestroy(s);
 }
 
 // The frames that a pipeline delivers.
@@ -143,20 +131,15 @@ TEST_P(FaultsWith, Pipeline) {
         const auto create = [&](cusEventPipeline **p, Sink *sink) {
             return cusEventPipelineCreate(p, 48, 64, &r, 1, &options, Sink::take, sink);
         };
-        check("cusEventPipelineCreate" + where, [&](Trial &t) {
-            cusEventPipeline *p = nullptr;
-            t.call([&] { return create(&p, nullptr); });
-            cusEventPipelineDestroy(p);
-        });
+        checkCreate<cusEventPipelineDestroy>("cusEventPipelineCreate" + where, [&](auto *p) { return create(p, nullptr); });
         for (const bool flush : {false, true})
             check((flush ? "cusEventPipelineFlush, Query" : "cusEventPipelinePush") + where, [&](Trial &t) {
                 cusEventPipeline *p = nullptr;
                 Sink sink;
                 CUS_ASSERT_OK(create(&p, &sink));
                 cusEventPipelineCounts counts = {};
-                if (flush) {
+                if (flush)
                     CUS_ASSERT_OK(cusEventPipelinePush(p, &recording.host));
-                }
                 t.attempt([&] {
                     if (!flush)
                         return cusEventPipelinePush(p, &recording.host);
@@ -168,9 +151,8 @@ TEST_P(FaultsWith, Pipeline) {
                     sink.bytes.clear();
                     CUS_ASSERT_OK(create(&p, &sink));
                     CUS_EXPECT_OK(cusEventPipelinePush(p, &recording.host));
-                    if (flush) {
+                    if (flush)
                         CUS_EXPECT_OK(cusEventPipelineFlush(p));
-                    }
                     cusEventPipelineDestroy(p);
                 }
                 t.result(sink.bytes);
@@ -187,11 +169,7 @@ TEST_P(FaultsWith, Sender) {
     cusViewerDestroy(probe);
     const Mat first(100, 300, CUS_8UC3, CUS_HOST, 1), second(100, 300, CUS_8UC3, CUS_HOST, 2);
     const auto create = [&](cusSender **s) { return cusSenderCreate(s, 100, 300, CUS_8UC3, space(), nullptr); };
-    check("cusSenderCreate", [&](Trial &t) {
-        cusSender *s = nullptr;
-        t.call([&] { return create(&s); });
-        cusSenderDestroy(s);
-    });
+    checkCreate<cusSenderDestroy>("cusSenderCreate", [&](auto *s) { return create(s); });
     const auto send = [](cusSender *s, const cusMat *frame, Trial *t) {
         CUS_TRY(cusSenderSubmit(s, frame, 1, nullptr));
         cusSentFrame sent = {};
@@ -217,23 +195,15 @@ TEST_P(FaultsWith, Sender) {
 }
 
 TEST(FaultsOfLive, PeerAndViewer) {
-    cusSender *sender = nullptr;
+    support::Owned<cusSenderDestroy> sender;
     if (cusSenderCreate(&sender, 100, 300, CUS_8UC3, CUS_HOST, nullptr) == CUS_ERROR_UNSUPPORTED)
         GTEST_SKIP() << "built without libzstd";
     const Mat image(100, 300, CUS_8UC3, CUS_HOST, std::vector<uint8_t>(90000, 7));
     cusSentFrame frame = {};
     CUS_ASSERT_OK(cusSenderSubmit(sender, &image.mat, 1, nullptr));
     CUS_ASSERT_OK(cusSenderFinish(sender, &frame));
-    walk("cusPeerCreate", [&](Trial &t) {
-        cusPeer *peer = nullptr;
-        t.call([&] { return cusPeerCreate(&peer, 100, 300, CUS_8UC3, 25000); });
-        cusPeerDestroy(peer);
-    });
-    walk("cusViewerCreate", [&](Trial &t) {
-        cusViewer *viewer = nullptr;
-        t.call([&] { return cusViewerCreate(&viewer, nullptr); });
-        cusViewerDestroy(viewer);
-    });
+    walkCreate<cusPeerDestroy>("cusPeerCreate", [&](auto *peer) { return cusPeerCreate(peer, 100, 300, CUS_8UC3, 25000); });
+    walkCreate<cusViewerDestroy>("cusViewerCreate", [&](auto *viewer) { return cusViewerCreate(viewer, nullptr); });
     // A whole connection: the hello, the handshake, a key frame.
     const auto connection = [&](cusViewer *viewer, Trial *t) {
         cusPeer *peer = nullptr;
@@ -264,17 +234,15 @@ TEST(FaultsOfLive, PeerAndViewer) {
         return status;
     };
     walk("cusPeer... and cusViewer..., a connection", [&](Trial &t) {
-        cusViewer *viewer = nullptr;
+        support::Owned<cusViewerDestroy> viewer;
         CUS_ASSERT_OK(cusViewerCreate(&viewer, nullptr));
         t.call([&] { return connection(viewer, &t); },
                [&] {
                    CUS_TRY(cusViewerReconnect(viewer));
                    return connection(viewer, &t);
                });
-        cusViewerDestroy(viewer);
     });
     CUS_EXPECT_OK(cusSenderRelease(sender));
-    cusSenderDestroy(sender);
 }
 
 } // namespace

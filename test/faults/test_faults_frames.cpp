@@ -35,7 +35,7 @@ void expectEmpty(const Folder &folder) {
 
 // What a reader says of a file: the same whatever failed meanwhile.
 void describe(Trial &t, const std::string &path) {
-    cusFrameReader *reader = nullptr;
+    support::Owned<cusFrameReaderClose> reader;
     cusFrameFileInfo info = {};
     CUS_ASSERT_OK(cusFrameReaderOpen(&reader, path.c_str(), &info));
     t.value(info);
@@ -46,7 +46,6 @@ void describe(Trial &t, const std::string &path) {
         stored.resize(bytes);
         t.result(stored);
     }
-    cusFrameReaderClose(reader);
 }
 
 TEST(FaultsOfFrames, Writer) {
@@ -177,11 +176,10 @@ TEST_P(FaultsOfFrameFiles, Reader) {
     make(path_);
     CUS_ASSERT_OK(cusFrameFileLabel(path_.c_str(), "2/3 of a run"));
     walk("cusFrameReaderOpen" + how(), [&](Trial &t) {
-        cusFrameReader *reader = nullptr;
+        support::Owned<cusFrameReaderClose> reader;
         cusFrameFileInfo info = {};
         t.call([&] { return cusFrameReaderOpen(&reader, path_.c_str(), &info); });
         t.value(info);
-        cusFrameReaderClose(reader);
     });
     walk("cusFrameReaderStored" + how(), [&](Trial &t) {
         cusFrameReader *reader = nullptr;

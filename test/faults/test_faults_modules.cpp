@@ -11,10 +11,6 @@ namespace {
 
 class FaultsOf : public FaultTest {
   protected:
-    void check(const char *function, const Body &body) {
-        const char *place = GetParam() == HOST ? "" : GetParam() == GPU ? " (cuda)" : " (simulated)";
-        walk(std::string(function) + place, body);
-    }
     Mat image(int rows, int cols, int type, unsigned seed = 1) const { return Mat(rows, cols, type, space(), seed); }
     // Floats 0..1.
     Mat floats(int rows, int cols, unsigned seed = 1) const {
@@ -25,7 +21,7 @@ class FaultsOf : public FaultTest {
         return Mat(rows, cols, CUS_32FC1, space(), std::vector<uint8_t>(p, p + values.size() * sizeof(float)));
     }
 };
-INSTANTIATE_TEST_SUITE_P(, FaultsOf, testing::Values(HOST, GPU, SIMULATED), placeName);
+FAULTS_IN_ALL_PLACES(FaultsOf);
 
 // ---- Integral images, colors
 
@@ -38,30 +34,22 @@ TEST_P(FaultsOf, Integral) {
             t.result(sum.bytes());
             t.result(squares.bytes());
         });
-    check("cusIntegratorCreate", [&](Trial &t) {
-        cusIntegrator *integrator = nullptr;
-        t.call([&] { return cusIntegratorCreate(&integrator, 64, 80, space()); });
-        cusIntegratorDestroy(integrator);
-    });
+    checkCreate<cusIntegratorDestroy>("cusIntegratorCreate",
+                                      [&](auto *integrator) { return cusIntegratorCreate(integrator, 64, 80, space()); });
     check("cusIntegratorRun", [&](Trial &t) {
-        cusIntegrator *integrator = nullptr;
+        support::Owned<cusIntegratorDestroy> integrator;
         CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 64, 80, space()));
         Mat sum, squares;
         t.call([&] { return cusIntegratorRun(integrator, &bytes.mat, &sum, &squares, nullptr, nullptr); });
         t.result(sum.bytes());
         t.result(squares.bytes());
-        cusIntegratorDestroy(integrator);
     });
     Mat table;
     CUS_ASSERT_OK(cusIntegral(&bytes.mat, &table, nullptr, nullptr, nullptr));
     const int32_t box[8] = {1, 2, 3, 4, 0, 0, 30, 30};
     const auto *p = reinterpret_cast<const uint8_t *>(box);
     const Mat boxes(2, 4, CUS_32SC1, space(), std::vector<uint8_t>(p, p + sizeof box));
-    check("cusBoxSums", [&](Trial &t) {
-        Mat sums;
-        t.call([&] { return cusBoxSums(&table, &boxes.mat, &sums, nullptr); });
-        t.result(sums.bytes());
-    });
+    checkOutput("cusBoxSums", [&](cusMat *sums) { return cusBoxSums(&table, &boxes.mat, sums, nullptr); });
 }
 
 TEST_P(FaultsOf, Hsv) {
@@ -108,25 +96,21 @@ TEST_P(FaultsOf, Match) {
         const auto create = [&](cusMatcher **matcher) {
             return cusMatcherCreate(matcher, templates, c.count, c.rows, c.cols, &options, nullptr);
         };
-        check((std::string("cusMatcherCreate, ") + c.name).c_str(), [&](Trial &t) {
-            cusMatcher *matcher = nullptr;
-            t.call([&] { return create(&matcher); });
-            cusMatcherDestroy(matcher);
-        });
+        checkCreate<cusMatcherDestroy>(std::string("cusMatcherCreate, ") + c.name,
+                                       [&](auto *matcher) { return create(matcher); });
         const Mat wide = image(c.rows, c.cols, CUS_8UC3);
-        cusMatcher *matcher = nullptr;
+        support::Owned<cusMatcherDestroy> matcher;
         CUS_ASSERT_OK(create(&matcher));
-        check((std::string("cusMatcherRun, ") + c.name).c_str(), [&](Trial &t) {
+        check(std::string("cusMatcherRun, ") + c.name, [&](Trial &t) {
             cusMat scores[2] = {CUS_MAT_INIT, CUS_MAT_INIT};
             t.call([&] { return cusMatcherRun(matcher, &wide.mat, scores, nullptr); });
             t.result(Mat::bytesOf(scores[0]));
             cusMatRelease(&scores[0]);
             cusMatRelease(&scores[1]);
         });
-        cusMatcherDestroy(matcher);
     }
     Mat templ = image(9, 11, CUS_8UC3, 2);
-    cusMatcher *matcher = nullptr;
+    support::Owned<cusMatcherDestroy> matcher;
     CUS_ASSERT_OK(cusMatcherCreate(&matcher, &templ, 1, 64, 80, nullptr, nullptr));
     CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr));
     check("cusMatcherInspect",
@@ -137,7 +121,6 @@ TEST_P(FaultsOf, Match) {
         t.call([&] { return cusMatcherGet(matcher, 0, &match, 1, &found, nullptr); });
         t.value(found);
     });
-    cusMatcherDestroy(matcher);
 }
 
 // ---- Frame differences
@@ -154,15 +137,13 @@ TEST_P(FaultsOf, Framediff) {
          {std::tuple{"", 0, 0u}, std::tuple{", noise filter", 3, 0u}, std::tuple{", small diff", 0, 37u * 65 * 3 - 1}}) {
         cusDiffOptions options = cusDiffDefaults();
         options.min_neighbors = neighbors;
-        check((std::string("cusDiffEncoderCreate") + name).c_str(), [&](Trial &t) {
-            cusDiffEncoder *encoder = nullptr;
-            t.call([&] { return cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, space(), &options); });
-            cusDiffEncoderDestroy(encoder);
+        checkCreate<cusDiffEncoderDestroy>(std::string("cusDiffEncoderCreate") + name, [&](auto *encoder) {
+            return cusDiffEncoderCreate(encoder, 37, 65, CUS_8UC3, space(), &options);
         });
         cusSparseDiff diff = CUS_SPARSE_DIFF_INIT;
         CUS_ASSERT_OK(cusSparseDiffCreate(&diff, 37, 65, CUS_8UC3, capacity, 1, space()));
-        check((std::string("cusDiffEncode") + name).c_str(), [&](Trial &t) {
-            cusDiffEncoder *encoder = nullptr;
+        check(std::string("cusDiffEncode") + name, [&](Trial &t) {
+            support::Owned<cusDiffEncoderDestroy> encoder;
             CUS_ASSERT_OK(cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, space(), &options));
             CUS_ASSERT_OK(cusDiffEncoderReset(encoder, &first.mat, nullptr));
             t.call([&] { return cusDiffEncode(encoder, &second.mat, &diff, nullptr); },
@@ -172,14 +153,13 @@ TEST_P(FaultsOf, Framediff) {
                        return cusDiffEncode(encoder, &second.mat, &diff, nullptr);
                    });
             t.result(Mat::bytesOf(diff.count));
-            cusDiffEncoderDestroy(encoder);
         });
         cusSparseDiffRelease(&diff);
     }
     cusSparseDiff diff = CUS_SPARSE_DIFF_INIT;
     CUS_ASSERT_OK(cusSparseDiffCreate(&diff, 37, 65, CUS_8UC3, 0, 0, space()));
     check("cusDiffEncode, dense frames", [&](Trial &t) { // the device's other kernel takes those that follow a dense one
-        cusDiffEncoder *encoder = nullptr;
+        support::Owned<cusDiffEncoderDestroy> encoder;
         CUS_ASSERT_OK(cusDiffEncoderCreate(&encoder, 37, 65, CUS_8UC3, space(), nullptr));
         const auto prepare = [&] {
             CUS_TRY(cusDiffEncoderReset(encoder, nullptr, nullptr));
@@ -193,7 +173,6 @@ TEST_P(FaultsOf, Framediff) {
                    return cusDiffEncode(encoder, &first.mat, &diff, nullptr);
                });
         t.result(Mat::bytesOf(diff.count));
-        cusDiffEncoderDestroy(encoder);
     });
     cusSparseDiffRelease(&diff);
     cusDiffEncoder *encoder = nullptr;
@@ -207,13 +186,10 @@ TEST_P(FaultsOf, Framediff) {
         t.call([&] { return cusSparseDiffCount(&diff, &count, nullptr); });
         t.value(count);
     });
-    check("cusDiffDecoderCreate", [&](Trial &t) {
-        cusDiffDecoder *decoder = nullptr;
-        t.call([&] { return cusDiffDecoderCreate(&decoder, 37, 65, CUS_8UC3, space()); });
-        cusDiffDecoderDestroy(decoder);
-    });
+    checkCreate<cusDiffDecoderDestroy>(
+        "cusDiffDecoderCreate", [&](auto *decoder) { return cusDiffDecoderCreate(decoder, 37, 65, CUS_8UC3, space()); });
     check("cusDiffDecoderReset, cusDiffDecode", [&](Trial &t) {
-        cusDiffDecoder *decoder = nullptr;
+        support::Owned<cusDiffDecoderDestroy> decoder;
         CUS_ASSERT_OK(cusDiffDecoderCreate(&decoder, 37, 65, CUS_8UC3, space()));
         t.call([&] {
             CUS_TRY(cusDiffDecoderReset(decoder, nullptr, nullptr));
@@ -222,61 +198,43 @@ TEST_P(FaultsOf, Framediff) {
         cusMat view = CUS_MAT_INIT;
         CUS_EXPECT_OK(cusDiffDecoderFrame(decoder, &view));
         t.result(Mat::bytesOf(view));
-        cusDiffDecoderDestroy(decoder);
     });
     cusSparseDiffRelease(&diff);
     cusDiffEncoderDestroy(encoder);
-    check("cusHeatmap", [&](Trial &t) {
-        Mat dst;
-        t.call([&] { return cusHeatmap(&first.mat, &second.mat, &dst, nullptr, nullptr); });
-        t.result(dst.bytes());
-    });
-    check("cusNoiseView", [&](Trial &t) {
-        Mat dst;
-        t.call([&] { return cusNoiseView(&first.mat, &second.mat, &dst, 30, nullptr); });
-        t.result(dst.bytes());
-    });
+    checkOutput("cusHeatmap", [&](cusMat *dst) { return cusHeatmap(&first.mat, &second.mat, dst, nullptr, nullptr); });
+    checkOutput("cusNoiseView", [&](cusMat *dst) { return cusNoiseView(&first.mat, &second.mat, dst, 30, nullptr); });
 }
 
 // ---- Stereo
 
 TEST_P(FaultsOf, Stereo) {
     const Mat left = image(40, 64, CUS_8UC1, 1), right = image(40, 64, CUS_8UC1, 2), real = floats(40, 64);
-    const auto stage = [&](const char *name, const std::function<cusStatus(cusMat *)> &f) {
-        check(name, [&](Trial &t) {
-            Mat out;
-            t.call([&] { return f(&out); });
-            t.result(out.bytes());
-        });
-    };
-    stage("cusStereoEdges", [&](cusMat *out) { return cusStereoEdges(&left.mat, out, nullptr, nullptr); });
-    stage("cusStereoEdges, 32F", [&](cusMat *out) { return cusStereoEdges(&real.mat, out, nullptr, nullptr); });
-    stage("cusStereoCensus", [&](cusMat *out) { return cusStereoCensus(&left.mat, out, nullptr, nullptr); });
+    checkOutput("cusStereoEdges", [&](cusMat *out) { return cusStereoEdges(&left.mat, out, nullptr, nullptr); });
+    checkOutput("cusStereoEdges, 32F", [&](cusMat *out) { return cusStereoEdges(&real.mat, out, nullptr, nullptr); });
+    checkOutput("cusStereoCensus", [&](cusMat *out) { return cusStereoCensus(&left.mat, out, nullptr, nullptr); });
     cusStereoOptions many = cusStereoDefaults();
     many.shifts = 60;
-    stage("cusStereoElevation",
-          [&](cusMat *out) { return cusStereoElevation(&left.mat, &right.mat, out, nullptr, nullptr); });
-    stage("cusStereoElevation, 60 shifts",
-          [&](cusMat *out) { return cusStereoElevation(&left.mat, &right.mat, out, &many, nullptr); });
+    checkOutput("cusStereoElevation",
+                [&](cusMat *out) { return cusStereoElevation(&left.mat, &right.mat, out, nullptr, nullptr); });
+    checkOutput("cusStereoElevation, 60 shifts",
+                [&](cusMat *out) { return cusStereoElevation(&left.mat, &right.mat, out, &many, nullptr); });
     Mat elevation;
     CUS_ASSERT_OK(cusStereoElevation(&left.mat, &right.mat, &elevation, nullptr, nullptr));
     for (const cusStereoFillRule rule : {CUS_FILL_NONE, CUS_FILL_ONCE, CUS_FILL_RELAX, CUS_FILL_LOWER}) {
         cusStereoOptions options = cusStereoDefaults();
         options.fill = rule;
-        const std::string name = "cusStereoFill, rule " + std::to_string(rule);
-        stage(name.c_str(), [&](cusMat *out) { return cusStereoFill(&elevation, out, &options, nullptr); });
+        checkOutput("cusStereoFill, rule " + std::to_string(rule),
+                    [&](cusMat *out) { return cusStereoFill(&elevation, out, &options, nullptr); });
     }
-    stage("cusStereoMedian", [&](cusMat *out) { return cusStereoMedian(&elevation, out, 5, nullptr); });
-    stage("cusStereoContours", [&](cusMat *out) { return cusStereoContours(&elevation, out, nullptr, nullptr); });
-    stage("cusStereoPicture", [&](cusMat *out) { return cusStereoPicture(&elevation, nullptr, out, nullptr); });
+    checkOutput("cusStereoMedian", [&](cusMat *out) { return cusStereoMedian(&elevation, out, 5, nullptr); });
+    checkOutput("cusStereoContours", [&](cusMat *out) { return cusStereoContours(&elevation, out, nullptr, nullptr); });
+    checkOutput("cusStereoPicture", [&](cusMat *out) { return cusStereoPicture(&elevation, nullptr, out, nullptr); });
     for (const bool classic : {false, true}) {
         const cusStereoOptions options = classic ? cusStereoClassic() : cusStereoDefaults();
-        check(classic ? "cusContourMapperCreate, classic" : "cusContourMapperCreate", [&](Trial &t) {
-            cusContourMapper *mapper = nullptr;
-            t.call([&] { return cusContourMapperCreate(&mapper, 40, 64, CUS_8UC1, space(), &options); });
-            cusContourMapperDestroy(mapper);
-        });
-        cusContourMapper *mapper = nullptr;
+        checkCreate<cusContourMapperDestroy>(
+            classic ? "cusContourMapperCreate, classic" : "cusContourMapperCreate",
+            [&](auto *mapper) { return cusContourMapperCreate(mapper, 40, 64, CUS_8UC1, space(), &options); });
+        support::Owned<cusContourMapperDestroy> mapper;
         CUS_ASSERT_OK(cusContourMapperCreate(&mapper, 40, 64, CUS_8UC1, space(), &options));
         check(classic ? "cusContourMap, classic" : "cusContourMap", [&](Trial &t) {
             Mat heights, contours;
@@ -284,7 +242,6 @@ TEST_P(FaultsOf, Stereo) {
             t.result(heights.bytes());
             t.result(contours.bytes());
         });
-        cusContourMapperDestroy(mapper);
     }
 }
 

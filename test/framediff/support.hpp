@@ -70,9 +70,8 @@ class Lists {
             ASSERT_TRUE(positions == want.positions) << where << ": positions differ";
             ASSERT_TRUE(values == want.values) << where << ": values differ";
         }
-        if (diff.mask.data) {
+        if (diff.mask.data)
             ASSERT_TRUE(mask_.get() == reference::mask(want, shape_)) << where << ": masks differ";
-        }
         ASSERT_TRUE(positions_.intact() && values_.intact() && mask_.intact()) << where;
     }
 
@@ -83,23 +82,49 @@ class Lists {
     TestMat positions_, values_, count_, mask_;
 };
 
+struct Encoder {
+    support::Owned<cusDiffEncoderDestroy> p;
+    Encoder(Shape s, cusSpace space, cusDiffOptions options = cusDiffDefaults()) {
+        CUS_EXPECT_OK(cusDiffEncoderCreate(&p, s.rows, s.cols, typeOf(s.channels), space, &options));
+    }
+    Bytes reference() const {
+        cusMat view = CUS_MAT_INIT;
+        CUS_EXPECT_OK(cusDiffEncoderReference(p, &view));
+        return support::elements(view);
+    }
+};
+
+struct Decoder {
+    support::Owned<cusDiffDecoderDestroy> p;
+    Decoder(Shape s, cusSpace space) { CUS_EXPECT_OK(cusDiffDecoderCreate(&p, s.rows, s.cols, typeOf(s.channels), space)); }
+    Bytes frame() const {
+        cusMat view = CUS_MAT_INIT;
+        CUS_EXPECT_OK(cusDiffDecoderFrame(p, &view));
+        return support::elements(view);
+    }
+};
+
+// Heatmap and noise view of two frames that lie in these layouts, as does the picture.
+inline void expectPictures(Shape s, const Bytes &prev, const Bytes &cur, cusSpace space, const Layout (&layouts)[3]) {
+    SCOPED_TRACE(describe(s) + ", padding " + std::to_string(layouts[0].padding));
+    TestMat p(s.rows, s.cols, typeOf(s.channels), space, layouts[0], prev.data());
+    TestMat c(s.rows, s.cols, typeOf(s.channels), space, layouts[1], cur.data());
+    TestMat dst(s.rows, s.cols, CUS_8UC3, space, layouts[2]);
+    CUS_ASSERT_OK(cusHeatmap(&p.mat, &c.mat, &dst.mat, nullptr, nullptr));
+    ASSERT_TRUE(dst.get() == reference::heatmap(prev, cur, s, 765));
+    CUS_ASSERT_OK(cusNoiseView(&p.mat, &c.mat, &dst.mat, 30, nullptr));
+    ASSERT_TRUE(dst.get() == reference::noiseView(prev, cur, s, 30));
+    ASSERT_TRUE(dst.intact() && p.intact() && c.intact());
+}
+
 // An encoder and a decoder beside their reference.
 class Link {
   public:
     static int threshold() { return 20; }
 
     Link(Shape s, cusSpace space, int min_neighbors, Layout layout)
-        : shape_(s), space_(space), min_neighbors_(min_neighbors), layout_(layout), reference_(s.bytes()) {
-        const cusDiffOptions options = {threshold(), min_neighbors};
-        CUS_EXPECT_OK(cusDiffEncoderCreate(&encoder_, s.rows, s.cols, typeOf(s.channels), space, &options));
-        CUS_EXPECT_OK(cusDiffDecoderCreate(&decoder_, s.rows, s.cols, typeOf(s.channels), space));
-    }
-    ~Link() {
-        cusDiffEncoderDestroy(encoder_);
-        cusDiffDecoderDestroy(decoder_);
-    }
-    Link(const Link &) = delete;
-    Link &operator=(const Link &) = delete;
+        : shape_(s), space_(space), min_neighbors_(min_neighbors), layout_(layout), reference_(s.bytes()),
+          encoder_(s, space, {threshold(), min_neighbors}), decoder_(s, space) {}
 
     // Encodes and decodes a frame; compares lists, mask and both frames. A list that does not fit leaves both as they were.
     void send(const Bytes &frame, Lists &lists, const std::string &where) {
@@ -107,19 +132,16 @@ class Link {
         Bytes after = reference_;
         const auto want = reference::encode(after, frame, shape_, threshold(), min_neighbors_);
         const bool fits = want.positions.size() <= lists.diff.capacity;
-        ASSERT_EQ(cusDiffEncode(encoder_, &mat.mat, &lists.diff, nullptr),
+        ASSERT_EQ(cusDiffEncode(encoder_.p, &mat.mat, &lists.diff, nullptr),
                   fits || space_ == CUS_DEVICE ? CUS_OK : CUS_ERROR_CAPACITY)
             << where;
         lists.expect(want, where);
         if (fits) {
-            CUS_ASSERT_OK(cusDiffDecode(decoder_, &lists.diff, nullptr));
+            CUS_ASSERT_OK(cusDiffDecode(decoder_.p, &lists.diff, nullptr));
             reference_ = after;
         }
-        cusMat view = CUS_MAT_INIT;
-        CUS_ASSERT_OK(cusDiffEncoderReference(encoder_, &view));
-        ASSERT_TRUE(support::elements(view) == reference_) << where << ": the encoder's reference differs";
-        CUS_ASSERT_OK(cusDiffDecoderFrame(decoder_, &view));
-        ASSERT_TRUE(support::elements(view) == reference_) << where << ": the decoder's frame differs";
+        ASSERT_TRUE(encoder_.reference() == reference_) << where << ": the encoder's reference differs";
+        ASSERT_TRUE(decoder_.frame() == reference_) << where << ": the decoder's frame differs";
         ASSERT_TRUE(mat.intact()) << where;
     }
 
@@ -138,8 +160,8 @@ class Link {
     const int min_neighbors_;
     const Layout layout_;
     Bytes reference_;
-    cusDiffEncoder *encoder_ = nullptr;
-    cusDiffDecoder *decoder_ = nullptr;
+    Encoder encoder_;
+    Decoder decoder_;
 };
 
 } // namespace framediff_support

@@ -62,6 +62,18 @@ int sumType(const Case &c) {
     }
 }
 
+// A 64FC1 table of floats on a device: within the bound of the header.
+[[maybe_unused]] void expectWithinBound(const std::vector<double> &got, const std::vector<float> &src, int rows, int cols,
+                                        bool squares) {
+    std::vector<float> magnitudes(src);
+    for (auto &m : magnitudes)
+        m = std::fabs(m);
+    const auto expected = reference::integral<double>(src, rows, cols, squares),
+               bound = reference::integral<double>(magnitudes, rows, cols, squares);
+    for (size_t i = 0; i < got.size(); ++i)
+        ASSERT_LE(std::fabs(got[i] - expected[i]), 2.0 * (rows + cols + 64) * EPSILON * bound[i]) << "entry " << i;
+}
+
 // A pixel at (y0, x0) that is not finite, among pixels of 1.5: it makes every entry below and to the right of it not finite, and no
 // other.
 [[maybe_unused]] void checkSpread(const cusMat &in, int y0, int x0) {

@@ -37,39 +37,17 @@ Source randomSource(int type, size_t n, std::mt19937_64 &random) {
     return s;
 }
 
-// A 64FC1 table of a float source: bit-exact on the host, within the bound of the header on the device.
-void expectFloatTable(const std::vector<double> &got, const std::vector<float> &src, int rows, int cols, bool squares,
-                      cusSpace space) {
-    const auto expected = reference::integral<double>(src, rows, cols, squares);
-    if (space == CUS_HOST) {
-        ASSERT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(double)), 0);
-        return;
-    }
-    std::vector<float> magnitudes(src);
-    for (auto &m : magnitudes)
-        m = std::fabs(m);
-    const auto bound = reference::integral<double>(magnitudes, rows, cols, squares);
-    for (size_t i = 0; i < got.size(); ++i)
-        ASSERT_LE(std::fabs(got[i] - expected[i]), 2.0 * (rows + cols + 64) * EPSILON * bound[i]) << "entry " << i;
-}
-
-void expectTables(const Case &c, const Source &src, int rows, int cols, TestMat *sum, TestMat *sqsum, cusSpace space) {
-    if (c.type == CUS_8UC1) {
-        if (sum && sumType(c) == CUS_32SC1) {
-            ASSERT_EQ(sum->get<uint32_t>(), reference::integral<uint32_t>(src.bytes, rows, cols));
-        }
-        if (sum && sumType(c) == CUS_64FC1) {
-            ASSERT_EQ(sum->get<double>(), reference::integral<double>(src.bytes, rows, cols));
-        }
-        if (sqsum) {
-            ASSERT_EQ(sqsum->get<double>(), reference::integral<double>(src.bytes, rows, cols, true));
-        }
-        return;
-    }
-    if (sum)
-        expectFloatTable(sum->get<double>(), src.floats, rows, cols, false, space);
-    if (sqsum)
-        expectFloatTable(sqsum->get<double>(), src.floats, rows, cols, true, space);
+// Bit-exact, except for floats on a device.
+void expectTable(const Case &c, const Source &src, TestMat &table, bool squares, cusSpace space) {
+    const int rows = table.mat.rows - 1, cols = table.mat.cols - 1;
+    if (c.type == CUS_32FC1 && space == CUS_DEVICE)
+        expectWithinBound(table.get<double>(), src.floats, rows, cols, squares);
+    else if (c.type == CUS_32FC1)
+        ASSERT_EQ(table.get<double>(), reference::integral<double>(src.floats, rows, cols, squares));
+    else if (table.mat.type == CUS_32SC1)
+        ASSERT_EQ(table.get<uint32_t>(), reference::integral<uint32_t>(src.bytes, rows, cols));
+    else
+        ASSERT_EQ(table.get<double>(), reference::integral<double>(src.bytes, rows, cols, squares));
 }
 
 class Integral : public support::SpaceTest {};
@@ -107,16 +85,17 @@ TEST_P(Integral, SizesTypesAndLayouts) {
                 const cusIntegralOptions options = {c.sum_depth};
                 CUS_ASSERT_OK(
                     cusIntegral(&in.mat, c.sum ? &sum.mat : nullptr, c.sqsum ? &sqsum.mat : nullptr, &options, nullptr));
-                expectTables(c, src, rows, cols, c.sum ? &sum : nullptr, c.sqsum ? &sqsum : nullptr, space());
+                if (c.sum)
+                    expectTable(c, src, sum, false, space());
+                if (c.sqsum)
+                    expectTable(c, src, sqsum, true, space());
                 EXPECT_TRUE(in.intact() && sum.intact() && sqsum.intact());
-                if (HasFatalFailure())
-                    return;
             }
         }
 }
 
-// Every implementation of the host backend, in every layout, without writing outside the tables.
-void checkHost(int rows, int cols, std::mt19937_64 &random) {
+// Every implementation of the host backend, in the first layouts, without writing outside the tables.
+void checkHost(int rows, int cols, std::mt19937_64 &random, size_t layouts = 4) {
     const Source bytes = randomSource(CUS_8UC1, static_cast<size_t>(rows) * cols, random),
                  floats = randomSource(CUS_32FC1, static_cast<size_t>(rows) * cols, random);
     const auto narrow = reference::integral<uint32_t>(bytes.bytes, rows, cols);
@@ -124,7 +103,7 @@ void checkHost(int rows, int cols, std::mt19937_64 &random) {
         {reference::integral<double>(bytes.bytes, rows, cols), reference::integral<double>(bytes.bytes, rows, cols, true)},
         {reference::integral<double>(floats.floats, rows, cols),
          reference::integral<double>(floats.floats, rows, cols, true)}};
-    for (size_t l = 0; l < support::layouts(CUS_32SC1).size(); ++l)
+    for (size_t l = 0; l < layouts; ++l)
         for (const IntegralHostPath path : {INTEGRAL_GENERIC, INTEGRAL_AVX2, INTEGRAL_AVX512})
             for (const Case &c : CASES) {
                 if (!integral_host_supports(path))
@@ -150,11 +129,8 @@ void checkHost(int rows, int cols, std::mt19937_64 &random) {
 
 TEST(IntegralHost, EveryPathGivesTheSame) {
     auto random = support::generator();
-    for (const int cols : {1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 41, 47, 48, 49, 63, 64, 125, 333}) {
+    for (const int cols : {1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 41, 47, 48, 49, 63, 64, 125, 333})
         checkHost(1 + static_cast<int>(random() % 20), cols, random);
-        if (HasFatalFailure())
-            return;
-    }
     checkHost(1103, 125, random);
 }
 
@@ -164,9 +140,8 @@ TEST(IntegralHost, NarrowAndFlatImagesOnFourThreads) {
     const int threads = omp_get_max_threads ? omp_get_max_threads() : 1;
     if (omp_set_num_threads)
         omp_set_num_threads(4);
-    for (const auto &[rows, cols] : {std::pair<int, int>{200003, 1}, {66667, 3}, {6451, 31}, {1, 200003}, {3, 65541}})
-        if (!HasFatalFailure())
-            checkHost(rows, cols, random);
+    for (const auto &[rows, cols] : {std::pair<int, int>{66667, 3}, {6451, 31}, {3, 65541}})
+        checkHost(rows, cols, random, 1);
     if (omp_set_num_threads)
         omp_set_num_threads(threads);
 }
@@ -174,19 +149,21 @@ TEST(IntegralHost, NarrowAndFlatImagesOnFourThreads) {
 // One object for many sizes gives what cusIntegral gives, and keeps outputs that fit.
 TEST_P(Integral, IntegratorAcceptsEverySizeUpToItsMaximum) {
     auto random = support::generator();
-    cusIntegrator *integrator = nullptr;
-    CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 300, 700, space()));
-    cusMat sum = CUS_MAT_INIT, sqsum = CUS_MAT_INIT;
-    for (int i = 0; i < 40; ++i) {
-        const Case &c = CASES[i % 8];
-        const int rows = i ? 1 + static_cast<int>(random() % 300) : 300,
-                  cols = i ? 1 + static_cast<int>(random() % 700) : 700;
+    support::Owned<cusIntegratorDestroy> integrator;
+    CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 9000, 5000, space()));
+    support::Mat sum, sqsum;
+    const std::pair<int, int> shapes[] = {{9000, 1}, {300, 700}, {5000, 64}, {32, 5000}, {9000, 65}, {3, 5000}};
+    for (int i = 0; i < 48; ++i) {
+        const Case &c = CASES[random() % 8];
+        const int rows = i % 2 ? shapes[i / 2 % 6].first : 1 + static_cast<int>(random() % 300),
+                  cols = i % 2 ? shapes[i / 2 % 6].second : 1 + static_cast<int>(random() % 700);
+        SCOPED_TRACE(testing::Message() << rows << " x " << cols << ", type " << c.type);
         const Source src = randomSource(c.type, static_cast<size_t>(rows) * cols, random);
         TestMat in(rows, cols, c.type, space(), {}, src.data());
         TestMat expected_sum(rows + 1, cols + 1, sumType(c), space()),
             expected_sqsum(rows + 1, cols + 1, CUS_64FC1, space());
         const cusIntegralOptions options = {c.sum_depth};
-        CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum, &sqsum, &options, nullptr));
+        CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum, c.sqsum ? &sqsum : nullptr, &options, nullptr));
         const void *data = sum.data;
         CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum, &sqsum, &options, nullptr));
         EXPECT_EQ(sum.data, data);
@@ -195,9 +172,6 @@ TEST_P(Integral, IntegratorAcceptsEverySizeUpToItsMaximum) {
         ASSERT_EQ(support::elements(sum), expected_sum.get()); // floats too: the order depends on the size alone
         ASSERT_EQ(support::elements(sqsum), expected_sqsum.get());
     }
-    cusMatRelease(&sum);
-    cusMatRelease(&sqsum);
-    cusIntegratorDestroy(integrator);
 }
 
 // A run must not mistake an earlier run's words in the workspace for its own, whatever either stores there: first sums of
@@ -211,19 +185,17 @@ TEST_P(Integral, StaleWorkspaceIsIgnored) {
         one(1, 1, CUS_8UC1, space(), {}, bytes.data());
     TestMat expected(rows + 1, cols + 1, CUS_64FC1, space());
     CUS_ASSERT_OK(cusIntegral(&then.mat, &expected.mat, nullptr, nullptr, nullptr));
-    cusMat sum = CUS_MAT_INIT;
+    support::Mat sum;
     for (int between = 0; between < 10; ++between) {
         SCOPED_TRACE(testing::Message() << between << " runs between");
-        cusIntegrator *integrator = nullptr;
+        support::Owned<cusIntegratorDestroy> integrator;
         CUS_ASSERT_OK(cusIntegratorCreate(&integrator, rows, cols, space()));
         CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum, nullptr, nullptr, nullptr));
         for (int i = 0; i < between; ++i)
             CUS_ASSERT_OK(cusIntegratorRun(integrator, &one.mat, &sum, nullptr, nullptr, nullptr));
         CUS_ASSERT_OK(cusIntegratorRun(integrator, &then.mat, &sum, nullptr, nullptr, nullptr));
         EXPECT_TRUE(support::elements(sum) == expected.get());
-        cusIntegratorDestroy(integrator);
     }
-    cusMatRelease(&sum);
 }
 
 TEST_P(Integral, FloatsAreTheSameInEveryRun) {
@@ -240,16 +212,6 @@ TEST_P(Integral, FloatsAreTheSameInEveryRun) {
     TestMat sqsum(rows + 1, cols + 1, CUS_64FC1, space()); // requesting the other table too changes nothing
     CUS_ASSERT_OK(cusIntegral(&in.mat, &again.mat, &sqsum.mat, nullptr, nullptr));
     ASSERT_EQ(again.get(), first.get());
-}
-
-TEST_P(Integral, NanAndInfinityPropagateDownAndRight) {
-    const int rows = 70, cols = 300, y0 = 37, x0 = 130;
-    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-        std::vector<float> src(rows * cols, 1.5f);
-        src[y0 * cols + x0] = bad;
-        TestMat in(rows, cols, CUS_32FC1, space(), {}, src.data());
-        checkSpread(in.mat, y0, x0);
-    }
 }
 
 // 3000 x 3000 white pixels sum to 2.3e9: the 32-bit table wraps past 2^31, rectangles and 64-bit tables stay exact.
@@ -296,15 +258,10 @@ TEST_P(Integral, LargeColumnsPastTwoToTheThirtyFive) {
 void compareWithOpenCv(const cv::Mat &image, int sum_depth, cusSpace space) {
     cv::Mat sum, sqsum;
     cv::integral(image, sum, sqsum, sum_depth, CV_64F);
-    cusMat host = CUS_MAT_INIT, src = CUS_MAT_INIT, s = CUS_MAT_INIT, q = CUS_MAT_INIT;
-    CUS_ASSERT_OK(cusMatWrap(&host, image.rows, image.cols, image.type(), CUS_HOST, image.data, image.step));
-    if (space == CUS_DEVICE) {
-        CUS_ASSERT_OK(cusMatUpload(&host, &src, nullptr));
-    } else {
-        src = host;
-    }
+    TestMat src(image.rows, image.cols, image.type(), space, {}, image.data);
+    support::Mat s, q;
     const cusIntegralOptions options = {sum_depth};
-    CUS_ASSERT_OK(cusIntegral(&src, &s, &q, &options, nullptr));
+    CUS_ASSERT_OK(cusIntegral(&src.mat, &s, &q, &options, nullptr));
     for (const auto &[got, expected] : {std::pair<cusMat *, cv::Mat *>{&s, &sum}, {&q, &sqsum}}) {
         ASSERT_EQ(got->type, expected->type());
         ASSERT_EQ(got->rows, expected->rows);
@@ -313,15 +270,13 @@ void compareWithOpenCv(const cv::Mat &image, int sum_depth, cusSpace space) {
         ASSERT_TRUE(expected->isContinuous());
         ASSERT_EQ(bytes.size(), expected->total() * expected->elemSize());
         ASSERT_EQ(std::memcmp(bytes.data(), expected->data, bytes.size()), 0);
-        cusMatRelease(got);
     }
-    if (space == CUS_DEVICE)
-        cusMatRelease(&src);
 }
 
 TEST_P(Integral, EqualsOpenCv) {
     cv::RNG rng(support::seed());
-    for (const auto &[rows, cols] : {std::pair<int, int>{1, 1}, {480, 640}, {1025, 1326}, {301, 4097}, {7, 20011}}) {
+    // The last is wider than OpenCV's CUDA path supports; IntegralCuda.LargeEqualsHost has larger ones.
+    for (const auto &[rows, cols] : {std::pair<int, int>{1, 1}, {480, 640}, {1025, 1326}, {301, 4097}, {70, 32768}}) {
         cv::Mat image(rows, cols, CV_8UC1);
         rng.fill(image, cv::RNG::UNIFORM, 0, 256);
         SCOPED_TRACE(testing::Message() << rows << " x " << cols);
@@ -340,51 +295,29 @@ TEST_P(Integral, RegionsEqualOpenCv) {
     cv::RNG rng(support::seed());
     cv::Mat image(200, 777, CV_8UC1);
     rng.fill(image, cv::RNG::UNIFORM, 0, 256);
-    cusMat host = CUS_MAT_INIT, whole = CUS_MAT_INIT;
-    CUS_ASSERT_OK(cusMatWrap(&host, image.rows, image.cols, CUS_8UC1, CUS_HOST, image.data, image.step));
-    if (space() == CUS_DEVICE) {
-        CUS_ASSERT_OK(cusMatUpload(&host, &whole, nullptr));
-    } else {
-        whole = host;
-    }
+    TestMat whole(image.rows, image.cols, CUS_8UC1, space(), {}, image.data);
     for (const cv::Rect &r :
          {cv::Rect(1, 1, 300, 90), cv::Rect(5, 3, 128, 32), cv::Rect(7, 0, 770, 200), cv::Rect(776, 199, 1, 1)}) {
-        cusMat region = CUS_MAT_INIT, sum = CUS_MAT_INIT;
-        CUS_ASSERT_OK(cusMatRegion(&whole, r.x, r.y, r.width, r.height, &region));
+        support::Mat region, sum;
+        CUS_ASSERT_OK(cusMatRegion(&whole.mat, r.x, r.y, r.width, r.height, &region));
         CUS_ASSERT_OK(cusIntegral(&region, &sum, nullptr, nullptr, nullptr));
         cv::Mat expected;
         cv::integral(image(r), expected, CV_32S);
         const auto got = support::elements(sum);
         EXPECT_EQ(std::memcmp(got.data(), expected.data, got.size()), 0) << r;
-        cusMatRelease(&sum);
     }
-    if (space() == CUS_DEVICE)
-        cusMatRelease(&whole);
 }
 
-// Several slabs on the device; wider than OpenCV's CUDA path supports.
-TEST_P(Integral, LargeEqualsOpenCv) {
-    cv::RNG rng(support::seed());
-    for (const auto &[rows, cols] : {std::pair<int, int>{16384, 16384}, {2500, 32768}}) {
-        if (space() == CUS_HOST && rows > 4000 && !std::getenv("CUSIGHT_TEST_LARGE"))
-            continue; // 2 GB, and many seconds where memory is slow: on request only
-        cv::Mat image(rows, cols, CV_8UC1);
-        rng.fill(image, cv::RNG::UNIFORM, 0, 256);
-        SCOPED_TRACE(testing::Message() << rows << " x " << cols);
-        compareWithOpenCv(image, CV_32S, space());
-    }
-}
 #endif
 
 TEST_P(Integral, TwoThreadsWithTheirOwnObjects) {
     const auto work = [this](unsigned number) {
         std::mt19937_64 random(support::seed() + number);
         const int rows = 123 + static_cast<int>(number), cols = 457;
-        cusStream stream = nullptr;
-        if (space() == CUS_DEVICE) {
+        support::Owned<cusStreamDestroy> stream;
+        if (space() == CUS_DEVICE)
             CUS_ASSERT_OK(cusStreamCreate(&stream));
-        }
-        cusIntegrator *integrator = nullptr;
+        support::Owned<cusIntegratorDestroy> integrator;
         CUS_ASSERT_OK(cusIntegratorCreate(&integrator, rows, cols, space()));
         const auto bytes = support::randomBytes(static_cast<size_t>(rows) * cols, random);
         TestMat in(rows, cols, CUS_8UC1, space(), {}, bytes.data());
@@ -392,13 +325,10 @@ TEST_P(Integral, TwoThreadsWithTheirOwnObjects) {
         const auto expected = reference::integral<uint32_t>(bytes, rows, cols);
         for (int i = 0; i < 50; ++i) {
             CUS_ASSERT_OK(cusIntegratorRun(integrator, &in.mat, &sum.mat, nullptr, nullptr, stream));
-            if (space() == CUS_DEVICE) {
+            if (space() == CUS_DEVICE)
                 CUS_ASSERT_OK(cusStreamSynchronize(stream));
-            }
             ASSERT_EQ(sum.get<uint32_t>(), expected);
         }
-        cusIntegratorDestroy(integrator);
-        cusStreamDestroy(stream);
     };
     std::thread a(work, 0), b(work, 1);
     a.join();
@@ -436,7 +366,7 @@ TEST_P(Integral, BoxesOutsideGiveNan) {
                              0,  2, 1, 2, 1, 1,  INT32_MAX, 1, 1, 1, 1,  INT32_MAX, 5, 3, 0, 0,  0, 0, 5, 3};
     const uint8_t src[15] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     TestMat in(3, 5, CUS_8UC1, space(), {}, src), rectangles(10, 4, CUS_32SC1, space(), {}, boxes);
-    cusMat table = CUS_MAT_INIT, sums = CUS_MAT_INIT;
+    support::Mat table, sums;
     CUS_ASSERT_OK(cusIntegral(&in.mat, &table, nullptr, nullptr, nullptr));
     CUS_ASSERT_OK(cusBoxSums(&table, &rectangles.mat, &sums, nullptr));
     const auto got = support::elements<double>(sums);
@@ -444,8 +374,6 @@ TEST_P(Integral, BoxesOutsideGiveNan) {
         EXPECT_TRUE(std::isnan(got[k])) << "rectangle " << k;
     EXPECT_EQ(got[8], 0);
     EXPECT_EQ(got[9], 15);
-    cusMatRelease(&table);
-    cusMatRelease(&sums);
 }
 
 TEST_P(Integral, Rejections) {
@@ -456,51 +384,46 @@ TEST_P(Integral, Rejections) {
     const auto call = [&](const cusMat *src, cusMat *s, cusMat *q, const cusIntegralOptions *options = nullptr) {
         return cusIntegral(src, s, q, options, nullptr);
     };
-    CUS_EXPECT_ERROR(call(nullptr, &sum.mat, nullptr), CUS_ERROR_NULL, "cusIntegral: src is NULL");
-    CUS_EXPECT_ERROR(call(&empty, &sum.mat, nullptr), CUS_ERROR_NULL, "src is an empty matrix");
-    CUS_EXPECT_ERROR(call(&in.mat, nullptr, nullptr), CUS_ERROR_NULL, "sum and sqsum are both NULL");
-    CUS_EXPECT_ERROR(call(&wrong_type.mat, &sum.mat, nullptr), CUS_ERROR_TYPE,
-                     "src has type 16SC1, expected 8UC1 or 32FC1");
-    CUS_EXPECT_ERROR(call(&three.mat, &sum.mat, nullptr), CUS_ERROR_TYPE, "src has type 8UC3");
-    CUS_EXPECT_ERROR(call(&in.mat, &small.mat, nullptr), CUS_ERROR_SIZE, "sum does not own its memory and is 4 x 5");
-    CUS_EXPECT_ERROR(call(&in.mat, nullptr, &sum.mat), CUS_ERROR_SIZE, "sqsum does not own its memory");
-    CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, &sum.mat), CUS_ERROR_SIZE, "sqsum does not own its memory");
+    CUS_REJECTS(call(nullptr, &sum.mat, nullptr), NULL, "cusIntegral: src is NULL");
+    CUS_REJECTS(call(&empty, &sum.mat, nullptr), NULL, "src is an empty matrix");
+    CUS_REJECTS(call(&in.mat, nullptr, nullptr), NULL, "sum and sqsum are both NULL");
+    CUS_REJECTS(call(&wrong_type.mat, &sum.mat, nullptr), TYPE, "src has type 16SC1, expected 8UC1 or 32FC1");
+    CUS_REJECTS(call(&three.mat, &sum.mat, nullptr), TYPE, "src has type 8UC3");
+    CUS_REJECTS(call(&in.mat, &small.mat, nullptr), SIZE, "sum does not own its memory and is 4 x 5");
+    CUS_REJECTS(call(&in.mat, nullptr, &sum.mat), SIZE, "sqsum does not own its memory");
+    CUS_REJECTS(call(&in.mat, &sum.mat, &sum.mat), SIZE, "sqsum does not own its memory");
     const cusIntegralOptions wide = {CUS_64F}, wrong = {CUS_32F};
-    CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, nullptr, &wide), CUS_ERROR_SIZE, "expected 5 x 6 64FC1");
-    CUS_EXPECT_ERROR(call(&in.mat, &sqsum.mat, &sqsum.mat, &wide), CUS_ERROR_ALIAS, "sum and sqsum are the same matrix");
-    CUS_EXPECT_ERROR(call(&in.mat, &sum.mat, nullptr, &wrong), CUS_ERROR_VALUE,
-                     "sum_depth is 5, expected CUS_32S (4) or CUS_64F");
+    CUS_REJECTS(call(&in.mat, &sum.mat, nullptr, &wide), SIZE, "expected 5 x 6 64FC1");
+    CUS_REJECTS(call(&in.mat, &sqsum.mat, &sqsum.mat, &wide), ALIAS, "sum and sqsum are the same matrix");
+    CUS_REJECTS(call(&in.mat, &sum.mat, nullptr, &wrong), VALUE, "sum_depth is 5, expected CUS_32S (4) or CUS_64F");
     // A source inside the table's memory.
     cusMat inside = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatWrap(&inside, 4, 5, CUS_8UC1, space(), sum.mat.data, 0));
-    CUS_EXPECT_ERROR(call(&inside, &sum.mat, nullptr), CUS_ERROR_ALIAS, "sum overlaps src");
+    CUS_REJECTS(call(&inside, &sum.mat, nullptr), ALIAS, "sum overlaps src");
     CUS_ASSERT_OK(cusMatWrap(&inside, 4, 5, CUS_8UC1, space(), sqsum.mat.data, 0));
-    CUS_EXPECT_ERROR(call(&inside, nullptr, &sqsum.mat), CUS_ERROR_ALIAS, "sqsum overlaps src");
+    CUS_REJECTS(call(&inside, nullptr, &sqsum.mat), ALIAS, "sqsum overlaps src");
     EXPECT_EQ(sum.get(), before);
 
     cusIntegrator *integrator = nullptr;
-    CUS_EXPECT_ERROR(cusIntegratorCreate(nullptr, 4, 4, space()), CUS_ERROR_NULL, "integrator is NULL");
-    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 0, 4, space()), CUS_ERROR_VALUE,
-                     "max_rows x max_cols is 0 x 4, expected");
-    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 4, INT32_MAX, space()), CUS_ERROR_VALUE,
-                     "max_rows x max_cols is 4 x 2147483647");
-    CUS_EXPECT_ERROR(cusIntegratorCreate(&integrator, 4, 4, static_cast<cusSpace>(7)), CUS_ERROR_VALUE, "space is 7");
+    CUS_REJECTS(cusIntegratorCreate(nullptr, 4, 4, space()), NULL, "integrator is NULL");
+    CUS_REJECTS(cusIntegratorCreate(&integrator, 0, 4, space()), VALUE, "max_rows x max_cols is 0 x 4, expected");
+    CUS_REJECTS(cusIntegratorCreate(&integrator, 4, INT32_MAX, space()), VALUE, "max_rows x max_cols is 4 x 2147483647");
+    CUS_REJECTS(cusIntegratorCreate(&integrator, 4, 4, static_cast<cusSpace>(7)), VALUE, "space is 7");
     EXPECT_EQ(integrator, nullptr);
-    CUS_EXPECT_ERROR(cusIntegratorRun(nullptr, &in.mat, &sum.mat, nullptr, nullptr, nullptr), CUS_ERROR_NULL,
-                     "cusIntegratorRun: integrator is NULL");
+    CUS_REJECTS(cusIntegratorRun(nullptr, &in.mat, &sum.mat, nullptr, nullptr, nullptr), NULL,
+                "cusIntegratorRun: integrator is NULL");
     CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 4, 4, space()));
-    CUS_EXPECT_ERROR(cusIntegratorRun(integrator, &in.mat, &sum.mat, nullptr, nullptr, nullptr), CUS_ERROR_SIZE,
-                     "src is 4 x 5 (rows x cols), expected up to 4 x 4");
+    CUS_REJECTS(cusIntegratorRun(integrator, &in.mat, &sum.mat, nullptr, nullptr, nullptr), SIZE,
+                "src is 4 x 5 (rows x cols), expected up to 4 x 4");
     cusIntegratorDestroy(integrator);
     cusIntegratorDestroy(nullptr);
 
     TestMat boxes(2, 4, CUS_32SC1, space()), sums(2, 1, CUS_64FC1, space()), five(2, 5, CUS_32SC1, space());
-    CUS_EXPECT_ERROR(cusBoxSums(nullptr, &boxes.mat, &sums.mat, nullptr), CUS_ERROR_NULL, "table is NULL");
-    CUS_EXPECT_ERROR(cusBoxSums(&in.mat, &boxes.mat, &sums.mat, nullptr), CUS_ERROR_TYPE, "table has type 8UC1");
-    CUS_EXPECT_ERROR(cusBoxSums(&sum.mat, &sqsum.mat, &sums.mat, nullptr), CUS_ERROR_TYPE, "boxes has type 64FC1");
-    CUS_EXPECT_ERROR(cusBoxSums(&sum.mat, &five.mat, &sums.mat, nullptr), CUS_ERROR_SIZE, "boxes is 2 x 5");
-    CUS_EXPECT_ERROR(cusBoxSums(&sqsum.mat, &boxes.mat, &sqsum.mat, nullptr), CUS_ERROR_SIZE,
-                     "sums does not own its memory");
+    CUS_REJECTS(cusBoxSums(nullptr, &boxes.mat, &sums.mat, nullptr), NULL, "table is NULL");
+    CUS_REJECTS(cusBoxSums(&in.mat, &boxes.mat, &sums.mat, nullptr), TYPE, "table has type 8UC1");
+    CUS_REJECTS(cusBoxSums(&sum.mat, &sqsum.mat, &sums.mat, nullptr), TYPE, "boxes has type 64FC1");
+    CUS_REJECTS(cusBoxSums(&sum.mat, &five.mat, &sums.mat, nullptr), SIZE, "boxes is 2 x 5");
+    CUS_REJECTS(cusBoxSums(&sqsum.mat, &boxes.mat, &sqsum.mat, nullptr), SIZE, "sums does not own its memory");
 }
 
 TEST(IntegralSpaces, MixedAreRejected) {
@@ -510,13 +433,13 @@ TEST(IntegralSpaces, MixedAreRejected) {
     cusMat sum = CUS_MAT_INIT;
     cusIntegrator *integrator = nullptr;
     CUS_ASSERT_OK(cusIntegratorCreate(&integrator, 4, 5, CUS_HOST));
-    CUS_EXPECT_ERROR(cusIntegratorRun(integrator, &elsewhere, &sum, nullptr, nullptr, nullptr), CUS_ERROR_SPACE,
-                     "src is in device memory, expected host like the integrator");
+    CUS_REJECTS(cusIntegratorRun(integrator, &elsewhere, &sum, nullptr, nullptr, nullptr), SPACE,
+                "src is in device memory, expected host like the integrator");
     cusIntegratorDestroy(integrator);
     cusMat there = table.mat;
     there.space = CUS_DEVICE;
-    CUS_EXPECT_ERROR(cusIntegral(&in.mat, &there, nullptr, nullptr, nullptr), CUS_ERROR_SPACE, "sum is in CUS_DEVICE");
-    CUS_EXPECT_ERROR(cusBoxSums(&there, &boxes.mat, &sum, nullptr), CUS_ERROR_SPACE, "boxes is in CUS_HOST");
+    CUS_REJECTS(cusIntegral(&in.mat, &there, nullptr, nullptr, nullptr), SPACE, "sum is in CUS_DEVICE");
+    CUS_REJECTS(cusBoxSums(&there, &boxes.mat, &sum, nullptr), SPACE, "boxes is in CUS_HOST");
 }
 
 } // namespace

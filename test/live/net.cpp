@@ -161,9 +161,8 @@ class LivePendingConnections : public testing::Test {
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         address.sin_port = htons(static_cast<uint16_t>(pending->port()));
         EXPECT_EQ(::connect(s, reinterpret_cast<sockaddr *>(&address), sizeof address), 0);
-        if (!first.empty()) {
+        if (!first.empty())
             EXPECT_EQ(::send(s, first.data(), first.size(), 0), static_cast<ssize_t>(first.size()));
-        }
         sockets.push_back(s);
         std::this_thread::sleep_for(std::chrono::milliseconds(20)); // so that the thread sees them in this order
         return s;

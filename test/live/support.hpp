@@ -18,10 +18,8 @@ inline int typeOf(int channels) {
 
 // A build without libzstd has the functions, but cannot create the objects.
 inline bool haveZstd() {
-    cusViewer *viewer = nullptr;
-    const cusStatus status = cusViewerCreate(&viewer, nullptr);
-    cusViewerDestroy(viewer);
-    return status != CUS_ERROR_UNSUPPORTED;
+    support::Owned<cusViewerDestroy> viewer;
+    return cusViewerCreate(&viewer, nullptr) != CUS_ERROR_UNSUPPORTED;
 }
 #define NEEDS_ZSTD()                                 \
     do {                                             \
@@ -66,9 +64,6 @@ struct Sender {
         options.max_in_flight = max_in_flight;
         CUS_EXPECT_OK(cusSenderCreate(&sender, s.rows, s.cols, typeOf(s.channels), space, &options));
     }
-    ~Sender() { cusSenderDestroy(sender); }
-    Sender(const Sender &) = delete;
-    Sender &operator=(const Sender &) = delete;
 
     Packed send(const Bytes &tight, bool with_key_frame = false) {
         cusMat frame = CUS_MAT_INIT;
@@ -87,16 +82,13 @@ struct Sender {
         return support::elements(view);
     }
     reference::Shape s;
-    cusSender *sender = nullptr;
+    support::Owned<cusSenderDestroy> sender;
 };
 
 struct Peer {
     explicit Peer(reference::Shape s, uint32_t rate = 25000) {
         CUS_EXPECT_OK(cusPeerCreate(&peer, s.rows, s.cols, typeOf(s.channels), rate));
     }
-    ~Peer() { cusPeerDestroy(peer); }
-    Peer(const Peer &) = delete;
-    Peer &operator=(const Peer &) = delete;
     void offer(const Packed &p) {
         const cusSentFrame f = p.frame();
         CUS_EXPECT_OK(cusPeerOffer(peer, &f));
@@ -116,7 +108,7 @@ struct Peer {
         CUS_EXPECT_OK(cusPeerQuery(peer, &i));
         return i;
     }
-    cusPeer *peer = nullptr;
+    support::Owned<cusPeerDestroy> peer;
 };
 
 struct Viewer {
@@ -125,9 +117,6 @@ struct Viewer {
         options.max_frame_bytes = max_frame_bytes;
         CUS_EXPECT_OK(cusViewerCreate(&viewer, &options));
     }
-    ~Viewer() { cusViewerDestroy(viewer); }
-    Viewer(const Viewer &) = delete;
-    Viewer &operator=(const Viewer &) = delete;
     // Passes the data on, n bytes at a time; onUpdate runs after each update.
     template<class F>
     cusStatus feed(const Bytes &data, F &&onUpdate, size_t piece = SIZE_MAX) {
@@ -166,7 +155,7 @@ struct Viewer {
         CUS_EXPECT_OK(cusViewerQuery(viewer, &i));
         return i;
     }
-    cusViewer *viewer = nullptr;
+    support::Owned<cusViewerDestroy> viewer;
 };
 
 // Completes the handshake.

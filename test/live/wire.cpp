@@ -297,14 +297,14 @@ TEST_F(LiveAttack, OnlyCurrentZstandardFramesAreRead) {
 TEST_F(LiveAttack, MessagesBeforeTheHandshakeAreRejected) {
     for (const Bytes &first : {key_frame, simple(CUS_WIRE_BYE)}) {
         Viewer viewer;
-        CUS_EXPECT_ERROR(viewer.feed(first), CUS_ERROR_FORMAT, "did not say hello first");
+        CUS_REJECTS(viewer.feed(first), FORMAT, "did not say hello first");
     }
     Viewer viewer;
-    CUS_EXPECT_ERROR(viewer.feed(simple(CUS_WIRE_HELLO)), CUS_ERROR_FORMAT, "is not a sender");
+    CUS_REJECTS(viewer.feed(simple(CUS_WIRE_HELLO)), FORMAT, "is not a sender");
     Viewer careful(89);
-    CUS_EXPECT_ERROR(careful.feed(hello), CUS_ERROR_SIZE, "have 90 bytes, max_frame_bytes is 89");
+    CUS_REJECTS(careful.feed(hello), SIZE, "have 90 bytes, max_frame_bytes is 89");
     cusMat view = CUS_MAT_INIT;
-    CUS_EXPECT_ERROR(cusViewerFrame(careful.viewer, &view), CUS_ERROR_VALUE, "not connected"); // nothing was allocated
+    CUS_REJECTS(cusViewerFrame(careful.viewer, &view), VALUE, "not connected"); // nothing was allocated
 }
 
 // A session with one byte changed: every frame shown is one that was sent, with its own number.

@@ -61,51 +61,6 @@ std::vector<uint8_t> ellipse(int rows, int cols) {
     return mask;
 }
 
-// Each match is the best of what the ones before it have left; exactly, and the first of equals, where scores are integers.
-// Rounded scores may tie in double but not in long double, so those are compared with a tolerance.
-template<class T>
-void checkOne(const Image<T> &image, const Image<T> &templ, const std::vector<double> &map, cusSpace space,
-              const cusMatcherOptions &options, const uint8_t *mask) {
-    const int cols = image.cols - templ.cols + 1;
-    const double sign = options.method == CUS_MATCH_SQDIFF || options.method == CUS_MATCH_SQDIFF_NORMED ? 1 : -1;
-    const bool exact =
-        std::is_same_v<T, uint8_t> && (options.method == CUS_MATCH_SQDIFF || options.method == CUS_MATCH_CCORR);
-    const auto matches = run(image, templ, space, options, mask).matches;
-    std::vector<char> gone(map.size());
-    size_t left = map.size(), i = 0;
-    for (; i < static_cast<size_t>(options.max_matches) && left > 0; ++i) {
-        ASSERT_LT(i, matches.size());
-        size_t best = map.size();
-        for (size_t at = 0; at < map.size(); ++at)
-            if (!gone[at] && (best == map.size() || sign * map[at] < sign * map[best]))
-                best = at;
-        const auto &match = matches[i];
-        ASSERT_TRUE(match.x >= 0 && match.x < cols && match.y >= 0 && match.y <= image.rows - templ.rows);
-        const size_t at = static_cast<size_t>(match.y) * static_cast<size_t>(cols) + static_cast<size_t>(match.x);
-        ASSERT_FALSE(gone[at]) << "match " << i;
-        if (exact) {
-            ASSERT_EQ(at, best) << "match " << i;
-            ASSERT_EQ(match.score, map[best]) << "match " << i;
-        } else {
-            double tolerance = 1e-9 * (1 + std::fabs(map[best]));
-            if (std::is_same_v<T, float>) /* rounding of sums, and of transforms in double */
-                tolerance += 1e-6 * (options.method & 1 ? 1 : 255);
-            ASSERT_NEAR(match.score, map[at], tolerance) << "match " << i;
-            ASSERT_NEAR(map[at], map[best], tolerance) << "match " << i;
-        }
-        for (int y = std::max(0, match.y - options.min_distance + 1); y < match.y + options.min_distance; ++y)
-            for (int x = std::max(0, match.x - options.min_distance + 1);
-                 x < std::min(cols, match.x + options.min_distance); ++x) {
-                const size_t near = static_cast<size_t>(y) * static_cast<size_t>(cols) + static_cast<size_t>(x);
-                if (near < gone.size() && !gone[near]) {
-                    gone[near] = 1;
-                    --left;
-                }
-            }
-    }
-    ASSERT_EQ(matches.size(), i);
-}
-
 // With both algorithms.
 template<class T>
 void check(const Image<T> &image, const Image<T> &templ, cusSpace space, cusMatchMethod method, int matches, int distance,
@@ -113,7 +68,10 @@ void check(const Image<T> &image, const Image<T> &templ, cusSpace space, cusMatc
     const auto map = reference::scoreMap(image, templ, mask, method);
     for (auto algorithm : ALGORITHMS) {
         SCOPED_TRACE(testing::Message() << "algorithm " << algorithm);
-        checkOne(image, templ, map, space, with(method, algorithm, matches, distance), mask);
+        const auto options = with(method, algorithm, matches, distance);
+        // Of sums, and of transforms in double.
+        const double rounding = std::is_same_v<T, uint8_t> ? 0 : 1e-6 * (method & 1 ? 1 : 255);
+        expectGreedy(image, templ, map, options, run(image, templ, space, options, mask).matches, rounding);
     }
 }
 
@@ -128,7 +86,7 @@ void checkContents(cusSpace space, int channels, int rows, int cols, int h, int 
             for (auto method : METHODS) {
                 SCOPED_TRACE(testing::Message() << "content " << which << " template " << t << " method " << method
                                                 << " channels " << channels);
-                ASSERT_NO_FATAL_FAILURE(check(image, templates[t], space, method, matches, distance));
+                check(image, templates[t], space, method, matches, distance);
             }
     }
 }
@@ -154,10 +112,10 @@ TEST_P(MatchWorst, Masks) {
             for (int channels : {1, 3}) {
                 const auto image = content<uint8_t>(which, 70, 100, channels, random);
                 const auto templ = picture<uint8_t>(24, 30, channels, random);
-                ASSERT_NO_FATAL_FAILURE(check(image, templ, space(), method, 2, 4, mask.data()));
+                check(image, templ, space(), method, 2, 4, mask.data());
             }
             const auto image = content<float>(which, 70, 100, 1, random);
-            ASSERT_NO_FATAL_FAILURE(check(image, picture<float>(24, 30, 1, random), space(), method, 2, 4, mask.data()));
+            check(image, picture<float>(24, 30, 1, random), space(), method, 2, 4, mask.data());
         }
 }
 
@@ -170,12 +128,10 @@ TEST_P(MatchWorst, ManyMatches) {
                              << matches << " matches " << distance << " apart, content " << which << " method " << method);
                 auto random = support::generator();
                 const auto image = content<uint8_t>(which, 45, 150, 1, random);
-                ASSERT_NO_FATAL_FAILURE(
-                    check(image, picture<uint8_t>(12, 17, 1, random), space(), method, matches, distance));
-                if (matches == 100) {
-                    ASSERT_NO_FATAL_FAILURE(check(content<float>(which, 45, 100, 1, random),
-                                                  picture<float>(12, 17, 1, random), space(), method, matches, distance));
-                }
+                check(image, picture<uint8_t>(12, 17, 1, random), space(), method, matches, distance);
+                if (matches == 100)
+                    check(content<float>(which, 45, 100, 1, random), picture<float>(12, 17, 1, random), space(), method,
+                          matches, distance);
             }
 }
 
@@ -199,14 +155,8 @@ TEST_P(MatchWorst, IntegerFloatsEqualBytes) {
                                                         << algorithm << " mask " << masked);
                         const auto options = with(method, algorithm, 3, 4);
                         const uint8_t *const kept = masked ? mask.data() : nullptr;
-                        const auto expected = run(image, templ, space(), options, kept).matches;
-                        const auto matches = run(floats(image), floats(templ), space(), options, kept).matches;
-                        ASSERT_EQ(matches.size(), expected.size());
-                        for (size_t i = 0; i < matches.size(); ++i) {
-                            ASSERT_EQ(matches[i].x, expected[i].x) << "match " << i;
-                            ASSERT_EQ(matches[i].y, expected[i].y) << "match " << i;
-                            ASSERT_EQ(matches[i].score, expected[i].score) << "match " << i;
-                        }
+                        expectSame(run(floats(image), floats(templ), space(), options, kept).matches,
+                                   run(image, templ, space(), options, kept).matches);
                     }
     }
 }
@@ -219,8 +169,8 @@ TEST_P(MatchWorst, Shapes) {
         for (int which : {BLACK, HALF_BLACK, STRIPES, ROWS, NOISE})
             for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR_NORMED}) {
                 SCOPED_TRACE(testing::Message() << cols << "x" << rows << " content " << which << " method " << method);
-                ASSERT_NO_FATAL_FAILURE(check(content<uint8_t>(which, rows, cols, 1, random),
-                                              picture<uint8_t>(h, w, 1, random), space(), method, 3, 2));
+                check(content<uint8_t>(which, rows, cols, 1, random), picture<uint8_t>(h, w, 1, random), space(), method, 3,
+                      2);
             }
 }
 
@@ -233,23 +183,15 @@ TEST_P(MatchWorst, ChangingFramesAndTwoTemplates) {
     for (auto algorithm : ALGORITHMS) {
         const auto options = with(CUS_MATCH_SQDIFF, algorithm, 9, 3);
         Matcher matcher;
-        CUS_ASSERT_OK(cusMatcherCreate(&matcher.object, mats, 2, 80, 130, &options, nullptr));
+        CUS_ASSERT_OK(cusMatcherCreate(&matcher, mats, 2, 80, 130, &options, nullptr));
         for (int which : {NOISE, BLACK, HALF_BLACK, STRIPES, BLACK, NOISE, WHITE}) {
             const auto image = content<uint8_t>(which, 80, 130, 1, random);
             Pixels<uint8_t> frame(image, space());
-            CUS_ASSERT_OK(cusMatcherRun(matcher.object, &frame.mat, nullptr, nullptr));
+            CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr));
             for (int k = 0; k < 2; ++k) {
                 const auto map = reference::scoreMap(image, templates[k], nullptr, CUS_MATCH_SQDIFF);
-                const auto expected = reference::best(map, 100, CUS_MATCH_SQDIFF, 9, 3);
-                cusMatch matches[9];
-                int found = 0;
-                CUS_ASSERT_OK(cusMatcherGet(matcher.object, k, matches, 9, &found, nullptr));
-                ASSERT_EQ(static_cast<size_t>(found), expected.size());
-                for (size_t i = 0; i < expected.size(); ++i) {
-                    ASSERT_EQ(matches[i].x, expected[i].x) << which << " " << k << " " << i;
-                    ASSERT_EQ(matches[i].y, expected[i].y) << which << " " << k << " " << i;
-                    ASSERT_EQ(matches[i].score, expected[i].score) << which << " " << k << " " << i;
-                }
+                SCOPED_TRACE(testing::Message() << "content " << which << " template " << k);
+                expectSame(matchesOf(matcher, k, 9), reference::best(map, 100, CUS_MATCH_SQDIFF, 9, 3));
             }
         }
     }

@@ -252,22 +252,15 @@ TEST_F(MatchWorstCuda, SomeTemplatesOfSeveral) {
         for (auto algorithm : ALGORITHMS) {
             const auto options = with(method, algorithm, 6, 5);
             Matcher matcher;
-            CUS_ASSERT_OK(cusMatcherCreate(&matcher.object, mats.data(), 4, 120, 160, &options, nullptr));
+            CUS_ASSERT_OK(cusMatcherCreate(&matcher, mats.data(), 4, 120, 160, &options, nullptr));
             for (int again = 0; again < 3; ++again)
-                CUS_ASSERT_OK(cusMatcherRun(matcher.object, &frame.mat, nullptr, nullptr));
+                CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr));
             for (int k = 0; k < 4; ++k) {
                 const auto expected = reference::best(reference::scoreMap(image, templates[static_cast<size_t>(k)],
                                                                           static_cast<const uint8_t *>(nullptr), method),
                                                       121, method, 6, 5);
-                cusMatch matches[6];
-                int found = 0;
-                CUS_ASSERT_OK(cusMatcherGet(matcher.object, k, matches, 6, &found, nullptr));
-                ASSERT_EQ(static_cast<size_t>(found), expected.size());
-                for (int i = 0; i < found; ++i) {
-                    EXPECT_EQ(matches[i].x, expected[static_cast<size_t>(i)].x) << k << " " << i;
-                    EXPECT_EQ(matches[i].y, expected[static_cast<size_t>(i)].y) << k << " " << i;
-                    EXPECT_EQ(matches[i].score, expected[static_cast<size_t>(i)].score) << k << " " << i;
-                }
+                SCOPED_TRACE(k);
+                expectSame(matchesOf(matcher, k, 6), expected);
             }
         }
 }
@@ -281,13 +274,13 @@ TEST_F(MatchWorstCuda, Graph) {
         const auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_FFT, count, 10);
         Pixels<uint8_t> frame(natural, CUS_DEVICE), pattern(templ, CUS_DEVICE);
         Matcher matcher;
-        CUS_ASSERT_OK(cusMatcherCreate(&matcher.object, &pattern.mat, 1, 200, 230, &options, nullptr));
+        CUS_ASSERT_OK(cusMatcherCreate(&matcher, &pattern.mat, 1, 200, 230, &options, nullptr));
         cudaStream_t stream = nullptr;
         cudaGraph_t graph = nullptr;
         cudaGraphExec_t replay = nullptr;
         ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
         ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
-        CUS_EXPECT_OK(cusMatcherRun(matcher.object, &frame.mat, nullptr, stream));
+        CUS_EXPECT_OK(cusMatcherRun(matcher, &frame.mat, nullptr, stream));
         ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
         ASSERT_EQ(cudaGraphInstantiate(&replay, graph, 0), cudaSuccess);
         std::vector<std::vector<cusMatch>> expected;
@@ -297,15 +290,8 @@ TEST_F(MatchWorstCuda, Graph) {
             const size_t i = random() % contents.size();
             frame.set(contents[i].data.data());
             ASSERT_EQ(cudaGraphLaunch(replay, stream), cudaSuccess);
-            std::vector<cusMatch> matches(static_cast<size_t>(count));
-            int found = 0;
-            CUS_ASSERT_OK(cusMatcherGet(matcher.object, 0, matches.data(), count, &found, stream));
-            ASSERT_EQ(static_cast<size_t>(found), expected[i].size());
-            for (size_t k = 0; k < expected[i].size(); ++k) {
-                ASSERT_EQ(matches[k].x, expected[i][k].x) << i << " " << k;
-                ASSERT_EQ(matches[k].y, expected[i][k].y) << i << " " << k;
-                ASSERT_EQ(matches[k].score, expected[i][k].score) << i << " " << k;
-            }
+            SCOPED_TRACE(i);
+            expectSame(matchesOf(matcher, 0, count, stream), expected[i]);
         }
         EXPECT_EQ(cudaGraphExecDestroy(replay), cudaSuccess);
         EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);

@@ -7,16 +7,6 @@ namespace match_fft_test {
 
 namespace {
 
-struct Fft64 {
-    Fft64(const MatchFftKernels64 *kernels, int rows, int cols, int filled, int wanted, int threads)
-        : fft(match_fft64_createFor(kernels, rows, cols, filled, wanted, threads)) {}
-    Fft64(const Fft64 &) = delete;
-    Fft64 &operator=(const Fft64 &) = delete;
-    ~Fft64() { match_fft64_destroy(fft); }
-    size_t elements() const { return match_fft64_panels(fft) * match_fft64_panelSize(fft); }
-    MatchFft64 *fft;
-};
-
 struct Case {
     int rows, cols, filled, wanted, h, w, planes;
 };

@@ -1,5 +1,5 @@
-// The lines of the host's FFT against the discrete Fourier transform by its definition, in long double: each vector length that
-// this processor has, and the same source compiled for double.
+// The lines of the host's FFT against the discrete Fourier transform by its definition, in long double, for each vector length that
+// this processor has. fft_double.cpp tests the same source compiled for double.
 #include "match/fft_support.hpp"
 
 namespace match_fft_test {
@@ -84,23 +84,7 @@ TEST(MatchFft, linesOfFloats) {
             checkLine<float>(
                 line, kernels->lanes, lines, [&](float *x) { kernels->forwardColumns(&line, static_cast<size_t>(n), x); },
                 [&](float *x) { kernels->inverseColumns(&line, x); });
-            if (HasFatalFailure())
-                return;
         }
-    }
-}
-
-TEST(MatchFft, linesOfDoubles) {
-    std::mt19937_64 random = support::generator();
-    for (const int n : lineSizes()) {
-        const Line line(n, sizeof(double));
-        ASSERT_TRUE(line.made);
-        checkLine<double>(
-            line, MATCH_FFT_LANES, Lines(static_cast<size_t>(n), random),
-            [&](double *x) { fft_double::forwardColumns(&line, static_cast<size_t>(n), x); },
-            [&](double *x) { fft_double::inverseColumns(&line, x); });
-        if (HasFatalFailure())
-            return;
     }
 }
 

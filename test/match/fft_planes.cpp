@@ -172,9 +172,8 @@ TEST(MatchFft, correlations) {
                 }
                 match_fft_correlateAll(fft.fft, sa.data(), sb.data(), planes, product.data(), result.data());
                 const double bound = match_fft_correlationUnits(fft.fft, planes) * 0x1p-24 * static_cast<double>(norms);
-                for (size_t at = 0; at < expected.size(); ++at) {
+                for (size_t at = 0; at < expected.size(); ++at)
                     ASSERT_NEAR(result[at], expected[at], bound) << at;
-                }
             }
         }
 }
@@ -216,64 +215,31 @@ TEST(MatchFft, boundIsThePublishedOne) {
 }
 
 // The bound holds at the sizes of real frames, for noise, impulses, flat images and waves; the reference is the FFT in double,
-// which linesOfDoubles tests.
+// which fft_double.cpp tests.
 TEST(MatchFft, boundOnLargePlanes) {
     std::mt19937_64 random = support::generator();
     const PlaneSize size = {700, 750, 640, 512};
-    const auto rows = static_cast<size_t>(size.rows), half = static_cast<size_t>(size.cols / 2),
-               lanes = size_t{MATCH_FFT_LANES};
+    const size_t points = static_cast<size_t>(size.rows * size.cols), filled = static_cast<size_t>(size.filled * size.cols);
     const Fft fft(match_fft_kernels(0), size.rows, size.cols, size.filled, size.wanted);
-    const Line row(size.cols / 2, sizeof(double)), column(size.rows, sizeof(double));
-    std::vector<double> split;
-    for (size_t k = 0; k <= half / 2; ++k) {
-        const Complex w = root(static_cast<int64_t>(k), static_cast<int64_t>(2 * half));
-        split.push_back(static_cast<double>(w.real()));
-        split.push_back(static_cast<double>(w.imag()));
-    }
-    const size_t panels = (half + lanes - 1) / lanes, panel = 2 * lanes * rows;
-    const Buffer<double> work(2 * lanes * (half + lanes)), spectrum64(panels * panel), wide(rows * 2 * half);
-    const Buffer<float> spectrum(fft.floats()), other(fft.floats()), product(fft.floats()), result(rows * 2 * half);
+    const Fft64 fft64(match_fft64_kernels(0), size.rows, size.cols, size.filled, size.wanted, 1);
+    const Buffer<double> wide(points), spectrum64(fft64.elements()), product64(fft64.elements());
+    const Buffer<float> spectrum(fft.floats()), other(fft.floats()), product(fft.floats()), result(points);
+    const double scale = 1 / static_cast<double>(points);
     for (size_t kind = 0; kind < KINDS; ++kind) {
         const std::unique_ptr<Buffer<float>> plane(newPlane(size, kind, random));
-        const size_t filled = static_cast<size_t>(size.filled) * 2 * half;
         double energy = 0;
         for (size_t i = 0; i < filled; ++i) {
             wide[i] = (*plane)[i];
             energy += wide[i] * wide[i];
         }
-        for (size_t y = 0; y < static_cast<size_t>(size.filled); y += lanes)
-            fft_double::forwardRows(&row, split.data(), wide.data() + y * 2 * half, lanes, rows,
-                                    spectrum64.data() + y * 2 * lanes, work.data());
-        for (size_t i = 0; i < panels; ++i)
-            fft_double::forwardColumns(&column, static_cast<size_t>(size.filled), spectrum64.data() + i * panel);
-        // The squared spectrum; of column 0, that of its two real columns.
-        std::vector<std::complex<double>> edge;
-        for (size_t k = 0; k < rows; ++k) {
-            const size_t at = 2 * lanes * static_cast<size_t>(column.position[k]);
-            const size_t mirrored = 2 * lanes * static_cast<size_t>(column.position[(rows - k) % rows]);
-            const std::complex<double> v(spectrum64[at], spectrum64[at + lanes]),
-                w(spectrum64[mirrored], -spectrum64[mirrored + lanes]);
-            edge.emplace_back(std::norm(v + w) / 4, std::norm(v - w) / 4);
-        }
-        for (size_t i = 0; i < panels; ++i)
-            fft_double::correlate(spectrum64.data() + i * panel, spectrum64.data() + i * panel,
-                                  spectrum64.data() + i * panel, panel, 0);
-        for (size_t k = 0; k < rows; ++k) {
-            const size_t at = 2 * lanes * static_cast<size_t>(column.position[k]);
-            spectrum64[at] = edge[k].real(), spectrum64[at + lanes] = edge[k].imag();
-        }
-        for (size_t i = 0; i < panels; ++i)
-            fft_double::inverseColumns(&column, spectrum64.data() + i * panel);
-        for (size_t y = 0; y < static_cast<size_t>(size.wanted); y += lanes)
-            fft_double::inverseRows(&row, split.data(), spectrum64.data() + y * 2 * lanes, lanes, rows,
-                                    wide.data() + y * 2 * half, work.data());
+        match_fft64_forward(fft64.fft, wide.data(), spectrum64.data());
+        match_fft64_correlateAll(fft64.fft, spectrum64.data(), spectrum64.data(), 1, product64.data(), wide.data());
         match_fft_forward(fft.fft, plane->data(), spectrum.data());
-        const double points = static_cast<double>(rows * 2 * half);
-        forwardRounded(fft.fft, plane->data(), static_cast<size_t>(size.filled), 1 / points, other.data());
+        forwardRounded(fft.fft, plane->data(), static_cast<size_t>(size.filled), scale, other.data());
         match_fft_correlateAll(fft.fft, spectrum.data(), other.data(), 1, product.data(), result.data());
         double worst = 0;
-        for (size_t i = 0; i < static_cast<size_t>(size.wanted) * 2 * half; ++i)
-            worst = std::max(worst, std::abs(result[i] - wide[i] / points));
+        for (size_t i = 0; i < static_cast<size_t>(size.wanted * size.cols); ++i)
+            worst = std::max(worst, std::abs(result[i] - wide[i] * scale));
         const double units = worst / (0x1p-24 * energy);
         EXPECT_LE(units, match_fft_correlationUnits(fft.fft, 1)) << "kind " << kind;
         RecordProperty("units_" + std::to_string(kind), std::to_string(units));

@@ -1,5 +1,4 @@
-// What the tests of the host's FFT share: the transform by its definition, signals, guarded buffers; and the FFT compiled for
-// double.
+// What the tests of the host's FFT share: the transform by its definition, signals, guarded buffers.
 #pragma once
 
 #include "match/fft/fft.h"
@@ -11,14 +10,6 @@
 #include <complex>
 #include <limits>
 #include <memory>
-
-#define MATCH_FFT_DOUBLE
-#define MATCH_FFT_LANES 2
-namespace fft_double {
-#include "match/fft/kernels.h"
-}
-#undef LANES
-#undef INLINE
 
 namespace match_fft_test {
 
@@ -102,16 +93,23 @@ class Buffer {
     std::unique_ptr<T, void (*)(void *)> data_;
 };
 
+struct Fft64 {
+    Fft64(const MatchFftKernels64 *kernels, int rows, int cols, int filled, int wanted, int threads)
+        : fft(match_fft64_createFor(kernels, rows, cols, filled, wanted, threads)) {}
+    Fft64(const Fft64 &) = delete;
+    Fft64 &operator=(const Fft64 &) = delete;
+    ~Fft64() { match_fft64_destroy(fft); }
+    size_t elements() const { return match_fft64_panels(fft) * match_fft64_panelSize(fft); }
+    MatchFft64 *fft;
+};
+
 // `scale` times the spectrum of a plane whose rows from `filled` on are zero, computed in double, then rounded.
 inline void forwardRounded(const MatchFft *fft, const float *plane, size_t filled, double scale, float *spectrum) {
-    const std::unique_ptr<MatchFft64, void (*)(MatchFft64 *)> wide(
-        match_fft64_createFor(match_fft64_kernels(0), fft->rows, fft->cols, static_cast<int>(filled), 1, 1),
-        match_fft64_destroy);
-    const Buffer<double> input(filled * static_cast<size_t>(fft->cols)),
-        output(match_fft64_panels(wide.get()) * match_fft64_panelSize(wide.get()));
+    const Fft64 wide(match_fft64_kernels(0), fft->rows, fft->cols, static_cast<int>(filled), 1, 1);
+    const Buffer<double> input(filled * static_cast<size_t>(fft->cols)), output(wide.elements());
     std::copy_n(plane, input.size(), input.data());
-    match_fft64_forward(wide.get(), input.data(), output.data());
-    match_fft_roundSpectrum(wide.get(), output.data(), scale, fft, spectrum);
+    match_fft64_forward(wide.fft, input.data(), output.data());
+    match_fft_roundSpectrum(wide.fft, output.data(), scale, fft, spectrum);
 }
 
 struct Line : MatchFftLine {

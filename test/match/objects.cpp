@@ -16,22 +16,21 @@ TEST_P(MatchObjects, TwoThreadsTwoStreams) {
     auto random = support::generator();
     const auto image = picture<uint8_t>(200, 220, 1, random);
     const auto work = [&](int y, int x, int *wrong) {
-        cusStream stream = nullptr;
+        support::Owned<cusStreamDestroy> stream;
         if (space() == CUS_DEVICE && cusStreamCreate(&stream) != CUS_OK) {
             ++*wrong;
             return;
         }
         Pixels<uint8_t> frame(image, space()), pattern(cut(image, y, x, 50, 40), space());
         Matcher matcher;
-        *wrong += cusMatcherCreate(&matcher.object, &pattern.mat, 1, 200, 220, nullptr, stream) != CUS_OK;
+        *wrong += cusMatcherCreate(&matcher, &pattern.mat, 1, 200, 220, nullptr, stream) != CUS_OK;
         for (int i = 0; i < 20 && !*wrong; ++i) {
             cusMatch match = {};
             int found = 0;
-            *wrong += cusMatcherRun(matcher.object, &frame.mat, nullptr, stream) != CUS_OK;
-            *wrong += cusMatcherGet(matcher.object, 0, &match, 1, &found, stream) != CUS_OK;
+            *wrong += cusMatcherRun(matcher, &frame.mat, nullptr, stream) != CUS_OK;
+            *wrong += cusMatcherGet(matcher, 0, &match, 1, &found, stream) != CUS_OK;
             *wrong += found != 1 || match.x != x || match.y != y || match.score != 0;
         }
-        cusStreamDestroy(stream);
     };
     int wrong[2] = {0, 0};
     std::thread one(work, 13, 57, &wrong[0]), two(work, 101, 150, &wrong[1]);
@@ -57,14 +56,12 @@ TEST_P(MatchObjects, LargeAndSmallSideBySide) {
         const auto image = picture<uint8_t>(c.rows, c.cols, 1, random);
         frames.emplace_back(image, space());
         Pixels<uint8_t> pattern(cut(image, c.y, c.x, 30, 20), space());
-        CUS_ASSERT_OK(cusMatcherCreate(&matchers[i].object, &pattern.mat, 1, c.rows, c.cols, &options, nullptr));
+        CUS_ASSERT_OK(cusMatcherCreate(&matchers[i], &pattern.mat, 1, c.rows, c.cols, &options, nullptr));
     }
     for (size_t i = 0; i < cases.size(); ++i) {
-        cusMatch matches[3] = {};
-        int found = 0;
-        CUS_ASSERT_OK(cusMatcherRun(matchers[i].object, &frames[i].mat, nullptr, nullptr));
-        CUS_ASSERT_OK(cusMatcherGet(matchers[i].object, 0, matches, 3, &found, nullptr));
-        EXPECT_GE(found, 1);
+        CUS_ASSERT_OK(cusMatcherRun(matchers[i], &frames[i].mat, nullptr, nullptr));
+        const auto matches = matchesOf(matchers[i], 0, 3);
+        ASSERT_FALSE(matches.empty());
         EXPECT_EQ(matches[0].x, cases[i].x);
         EXPECT_EQ(matches[0].y, cases[i].y);
         EXPECT_EQ(matches[0].score, 0);
@@ -82,67 +79,65 @@ TEST_P(MatchObjects, RejectsBadArguments) {
         cusMatcherDestroy(matcher);
         return status;
     };
-    CUS_EXPECT_ERROR(cusMatcherCreate(nullptr, &templ.mat, 1, 20, 30, nullptr, nullptr), CUS_ERROR_NULL, "matcher is NULL");
-    CUS_EXPECT_ERROR(create(nullptr, 1, 20, 30, nullptr), CUS_ERROR_NULL, "templates is NULL");
-    CUS_EXPECT_ERROR(create(&templ.mat, 0, 20, 30, nullptr), CUS_ERROR_VALUE, "count is 0, expected 1..1024");
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 5, 30, nullptr), CUS_ERROR_SIZE,
-                     "cusMatcherCreate: templates are 6 x 8 (rows x cols), expected at most the frame, 5 x 30");
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 7, nullptr), CUS_ERROR_SIZE, "expected at most the frame, 20 x 7");
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 1 << 16, 1 << 16, nullptr), CUS_ERROR_SIZE, "expected at most 2^32 - 2 pixels");
+    CUS_REJECTS(cusMatcherCreate(nullptr, &templ.mat, 1, 20, 30, nullptr, nullptr), NULL, "matcher is NULL");
+    CUS_REJECTS(create(nullptr, 1, 20, 30, nullptr), NULL, "templates is NULL");
+    CUS_REJECTS(create(&templ.mat, 0, 20, 30, nullptr), VALUE, "count is 0, expected 1..1024");
+    CUS_REJECTS(create(&templ.mat, 1, 5, 30, nullptr), SIZE,
+                "cusMatcherCreate: templates are 6 x 8 (rows x cols), expected at most the frame, 5 x 30");
+    CUS_REJECTS(create(&templ.mat, 1, 20, 7, nullptr), SIZE, "expected at most the frame, 20 x 7");
+    CUS_REJECTS(create(&templ.mat, 1, 1 << 16, 1 << 16, nullptr), SIZE, "expected at most 2^32 - 2 pixels");
     const cusMat empty = CUS_MAT_INIT;
-    CUS_EXPECT_ERROR(create(&empty, 1, 20, 30, nullptr), CUS_ERROR_NULL, "templates[0]");
+    CUS_REJECTS(create(&empty, 1, 20, 30, nullptr), NULL, "templates[0]");
     const cusMat sizes[] = {templ.mat, other.mat}, types[] = {templ.mat, color.mat};
-    CUS_EXPECT_ERROR(create(sizes, 2, 20, 30, nullptr), CUS_ERROR_SIZE, "templates[1]");
-    CUS_EXPECT_ERROR(create(types, 2, 20, 30, nullptr), CUS_ERROR_TYPE, "templates[1]");
+    CUS_REJECTS(create(sizes, 2, 20, 30, nullptr), SIZE, "templates[1]");
+    CUS_REJECTS(create(types, 2, 20, 30, nullptr), TYPE, "templates[1]");
     support::TestMat wrong(6, 8, CUS_16UC1, space());
-    CUS_EXPECT_ERROR(create(&wrong.mat, 1, 20, 30, nullptr), CUS_ERROR_TYPE,
-                     "cusMatcherCreate: templates[0] has type 16UC1, expected 8UC1, 8UC3 or 32FC1");
+    CUS_REJECTS(create(&wrong.mat, 1, 20, 30, nullptr), TYPE,
+                "cusMatcherCreate: templates[0] has type 16UC1, expected 8UC1, 8UC3 or 32FC1");
     auto options = cusMatcherDefaults();
     options.method = static_cast<cusMatchMethod>(6);
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "method is 6");
+    CUS_REJECTS(create(&templ.mat, 1, 20, 30, &options), VALUE, "method is 6");
     options = cusMatcherDefaults();
     options.algorithm = static_cast<cusMatchAlgorithm>(3);
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "algorithm is 3");
+    CUS_REJECTS(create(&templ.mat, 1, 20, 30, &options), VALUE, "algorithm is 3");
     options = cusMatcherDefaults();
     options.max_matches = 1025;
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "max_matches is 1025, expected 1..1024");
+    CUS_REJECTS(create(&templ.mat, 1, 20, 30, &options), VALUE, "max_matches is 1025, expected 1..1024");
     options = cusMatcherDefaults();
     options.min_distance = 0;
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "min_distance is 0, expected at least 1");
+    CUS_REJECTS(create(&templ.mat, 1, 20, 30, &options), VALUE, "min_distance is 0, expected at least 1");
     // Masks
     options = cusMatcherDefaults();
     options.mask = &other.mat;
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_SIZE, "mask");
+    CUS_REJECTS(create(&templ.mat, 1, 20, 30, &options), SIZE, "mask");
     options.mask = &color.mat;
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_TYPE, "mask has type 8UC3, expected 8UC1");
+    CUS_REJECTS(create(&templ.mat, 1, 20, 30, &options), TYPE, "mask has type 8UC3, expected 8UC1");
     Pixels<uint8_t> zero(flat<uint8_t>(6, 8, 1, 0), space());
     options.mask = &zero.mat;
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE, "mask is all zero");
+    CUS_REJECTS(create(&templ.mat, 1, 20, 30, &options), VALUE, "mask is all zero");
     options.method = CUS_MATCH_CCOEFF;
-    CUS_EXPECT_ERROR(create(&templ.mat, 1, 20, 30, &options), CUS_ERROR_VALUE,
-                     "mask is given with method 4, expected CUS_MATCH_SQDIFF or CUS_MATCH_CCORR");
+    CUS_REJECTS(create(&templ.mat, 1, 20, 30, &options), VALUE,
+                "mask is given with method 4, expected CUS_MATCH_SQDIFF or CUS_MATCH_CCORR");
     // Running
     Matcher matcher;
-    CUS_ASSERT_OK(cusMatcherCreate(&matcher.object, &templ.mat, 1, 20, 30, nullptr, nullptr));
-    CUS_EXPECT_ERROR(cusMatcherRun(nullptr, &frame.mat, nullptr, nullptr), CUS_ERROR_NULL, "matcher is NULL");
-    CUS_EXPECT_ERROR(cusMatcherRun(matcher.object, nullptr, nullptr, nullptr), CUS_ERROR_NULL, "frame");
-    CUS_EXPECT_ERROR(cusMatcherRun(matcher.object, &templ.mat, nullptr, nullptr), CUS_ERROR_SIZE,
-                     "cusMatcherRun: frame is 6 x 8 (rows x cols), expected 20 x 30 like the matcher");
+    CUS_ASSERT_OK(cusMatcherCreate(&matcher, &templ.mat, 1, 20, 30, nullptr, nullptr));
+    CUS_REJECTS(cusMatcherRun(nullptr, &frame.mat, nullptr, nullptr), NULL, "matcher is NULL");
+    CUS_REJECTS(cusMatcherRun(matcher, nullptr, nullptr, nullptr), NULL, "frame");
+    CUS_REJECTS(cusMatcherRun(matcher, &templ.mat, nullptr, nullptr), SIZE,
+                "cusMatcherRun: frame is 6 x 8 (rows x cols), expected 20 x 30 like the matcher");
     support::TestMat floats(20, 30, CUS_32FC1, space()), small(3, 3, CUS_32FC1, space());
-    CUS_EXPECT_ERROR(cusMatcherRun(matcher.object, &floats.mat, nullptr, nullptr), CUS_ERROR_TYPE,
-                     "frame has type 32FC1, expected 8UC1");
-    CUS_EXPECT_ERROR(cusMatcherRun(matcher.object, &frame.mat, &small.mat, nullptr), CUS_ERROR_SIZE, "scores[0]");
+    CUS_REJECTS(cusMatcherRun(matcher, &floats.mat, nullptr, nullptr), TYPE, "frame has type 32FC1, expected 8UC1");
+    CUS_REJECTS(cusMatcherRun(matcher, &frame.mat, &small.mat, nullptr), SIZE, "scores[0]");
     cusMat elsewhere = frame.mat;
     elsewhere.space = space() == CUS_HOST ? CUS_DEVICE : CUS_HOST;
-    CUS_EXPECT_ERROR(cusMatcherRun(matcher.object, &elsewhere, nullptr, nullptr), CUS_ERROR_SPACE, "like the matcher");
+    CUS_REJECTS(cusMatcherRun(matcher, &elsewhere, nullptr, nullptr), SPACE, "like the matcher");
     int found = 0;
     cusMatch match;
-    CUS_EXPECT_ERROR(cusMatcherGet(matcher.object, 1, &match, 1, &found, nullptr), CUS_ERROR_VALUE,
-                     "index is 1, expected 0..0");
-    CUS_EXPECT_ERROR(cusMatcherGet(matcher.object, 0, nullptr, 1, &found, nullptr), CUS_ERROR_NULL, "matches is NULL");
-    CUS_EXPECT_ERROR(cusMatcherGet(matcher.object, 0, &match, 1, nullptr, nullptr), CUS_ERROR_NULL, "found is NULL");
+    CUS_REJECTS(cusMatcherGet(matcher, 1, &match, 1, &found, nullptr), VALUE, "index is 1, expected 0..0");
+    CUS_REJECTS(cusMatcherGet(matcher, 0, nullptr, 1, &found, nullptr), NULL, "matches is NULL");
+    CUS_REJECTS(cusMatcherGet(matcher, 0, &match, 1, nullptr, nullptr), NULL, "found is NULL");
     cusMat view = CUS_MAT_INIT;
-    CUS_EXPECT_ERROR(cusMatcherResults(nullptr, &view), CUS_ERROR_NULL, "matcher is NULL");
+    CUS_REJECTS(cusMatcherResults(nullptr, &view), NULL, "matcher is NULL");
     EXPECT_EQ(cusMatcherAlgorithm(nullptr), CUS_MATCH_AUTO);
     cusMatcherDestroy(nullptr);
 }
@@ -180,35 +175,29 @@ TEST_P(MatchObjects, InspectionCountsTheColorInsideEachMatch) {
     Pixels<uint8_t> frame(gray, space()), color(image, space()), templ(cut(gray, 30, 50, 30, 40), space());
     const auto options = with(CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 3, 30);
     Matcher matcher;
-    CUS_ASSERT_OK(cusMatcherCreate(&matcher.object, &templ.mat, 1, 90, 160, &options, nullptr));
+    CUS_ASSERT_OK(cusMatcherCreate(&matcher, &templ.mat, 1, 90, 160, &options, nullptr));
     for (double fill : {0.5, 0.501}) {
-        CUS_ASSERT_OK(cusMatcherRun(matcher.object, &frame.mat, nullptr, nullptr));
-        CUS_ASSERT_OK(cusMatcherInspect(matcher.object, &color.mat, &blue, fill, nullptr));
-        cusMatch matches[3];
-        int found = 0;
-        CUS_ASSERT_OK(cusMatcherGet(matcher.object, 0, matches, 3, &found, nullptr));
-        ASSERT_GE(found, 1);
+        CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr));
+        CUS_ASSERT_OK(cusMatcherInspect(matcher, &color.mat, &blue, fill, nullptr));
+        const auto matches = matchesOf(matcher, 0, 3);
+        ASSERT_FALSE(matches.empty());
         EXPECT_EQ(matches[0].x, 50);
         EXPECT_EQ(matches[0].y, 30);
-        for (int i = 0; i < found; ++i) {
+        for (const cusMatch &match : matches) {
             uint32_t expected = 0;
-            for (int y = 0; y < 30; ++y)
-                for (int x = 0; x < 40; ++x) {
-                    const int b = image.at(matches[i].y + y, matches[i].x + x, 0);
-                    const int g = image.at(matches[i].y + y, matches[i].x + x, 1);
+            for (int y = match.y; y < match.y + 30; ++y)
+                for (int x = match.x; x < match.x + 40; ++x)
                     expected +=
-                        reference::inRange(reference::hsv(b, g, image.at(matches[i].y + y, matches[i].x + x, 2)), blue);
-                }
-            EXPECT_EQ(matches[i].pixels, expected);
-            EXPECT_EQ(matches[i].filled, expected >= fill * 30 * 40 ? 1 : 0);
+                        reference::inRange(reference::hsv(image.at(y, x, 0), image.at(y, x, 1), image.at(y, x, 2)), blue);
+            EXPECT_EQ(match.pixels, expected);
+            EXPECT_EQ(match.filled, expected >= fill * 30 * 40 ? 1 : 0);
         }
         EXPECT_EQ(matches[0].pixels, 600u);
         EXPECT_EQ(matches[0].filled, fill <= 0.5 ? 1 : 0);
     }
-    CUS_EXPECT_ERROR(cusMatcherInspect(matcher.object, &frame.mat, &blue, 0.5, nullptr), CUS_ERROR_TYPE, "expected 8UC3");
-    CUS_EXPECT_ERROR(cusMatcherInspect(matcher.object, &color.mat, &blue, 1.5, nullptr), CUS_ERROR_VALUE,
-                     "min_fill is 1.5, expected 0..1");
-    CUS_EXPECT_ERROR(cusMatcherInspect(matcher.object, &templ.mat, &blue, 0.5, nullptr), CUS_ERROR_TYPE, "frame");
+    CUS_REJECTS(cusMatcherInspect(matcher, &frame.mat, &blue, 0.5, nullptr), TYPE, "expected 8UC3");
+    CUS_REJECTS(cusMatcherInspect(matcher, &color.mat, &blue, 1.5, nullptr), VALUE, "min_fill is 1.5, expected 0..1");
+    CUS_REJECTS(cusMatcherInspect(matcher, &templ.mat, &blue, 0.5, nullptr), TYPE, "frame");
 }
 
 // ---- Against OpenCV, on real pictures
@@ -261,10 +250,9 @@ TEST_P(MatchObjects, RealPicturesBesideOpencv) {
                     // No position of OpenCV's map may be better than the exact best by more than its error.
                     ASSERT_EQ(outcome.matches.size(), 1u);
                     const auto &best = outcome.matches[0];
-                    if (method == CUS_MATCH_SQDIFF || method == CUS_MATCH_CCORR || method == CUS_MATCH_CCOEFF_NORMED) {
+                    if (method == CUS_MATCH_SQDIFF || method == CUS_MATCH_CCORR || method == CUS_MATCH_CCOEFF_NORMED)
                         EXPECT_NEAR(best.score, reference::score(image, templ, nullptr, method, best.y, best.x),
                                     method == CUS_MATCH_CCOEFF_NORMED ? 1e-9 : 0);
-                    }
                     double low = 0, high = 0;
                     cv::minMaxLoc(expected, &low, &high);
                     EXPECT_LE(method < 2 ? best.score - low : high - best.score, bound);

@@ -222,30 +222,22 @@ TEST_P(Match, BatchEqualsOneByOne) {
     for (auto algorithm : ALGORITHMS) {
         const auto options = with(CUS_MATCH_CCOEFF_NORMED, algorithm, 2, 5);
         Matcher matcher;
-        CUS_ASSERT_OK(cusMatcherCreate(&matcher.object, mats.data(), 5, 120, 140, &options, nullptr));
-        EXPECT_EQ(cusMatcherAlgorithm(matcher.object), algorithm);
-        std::vector<cusMat> maps(5, cusMat CUS_MAT_INIT);
+        CUS_ASSERT_OK(cusMatcherCreate(&matcher, mats.data(), 5, 120, 140, &options, nullptr));
+        EXPECT_EQ(cusMatcherAlgorithm(matcher), algorithm);
+        std::vector<support::Mat> maps(5);
         for (int again = 0; again < 2; ++again)
-            CUS_ASSERT_OK(cusMatcherRun(matcher.object, &frame.mat, maps.data(), nullptr));
+            CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, maps.data(), nullptr));
         for (int k = 0; k < 5; ++k) {
             const auto alone = run(image, templates[static_cast<size_t>(k)], space(), options);
-            cusMatch matches[2];
-            int found = 0;
-            CUS_ASSERT_OK(cusMatcherGet(matcher.object, k, matches, 2, &found, nullptr));
-            ASSERT_EQ(found, 2);
-            for (int i = 0; i < 2; ++i) {
-                EXPECT_EQ(matches[i].x, alone.matches[static_cast<size_t>(i)].x);
-                EXPECT_EQ(matches[i].y, alone.matches[static_cast<size_t>(i)].y);
-                EXPECT_EQ(matches[i].score, alone.matches[static_cast<size_t>(i)].score);
-            }
+            const auto matches = matchesOf(matcher, k, 2);
+            ASSERT_EQ(matches.size(), 2u);
+            expectSame(matches, alone.matches);
             EXPECT_EQ(matches[0].x, 11 * k);
             EXPECT_EQ(matches[0].y, 7 * k);
             const auto map = support::elements<float>(maps[static_cast<size_t>(k)]);
             for (size_t i = 0; i < map.size(); ++i)
                 ASSERT_NEAR(map[i], alone.map[i], 2e-3) << i;
         }
-        for (auto &map : maps)
-            cusMatRelease(&map);
     }
 }
 
@@ -264,8 +256,8 @@ TEST_P(Match, UnusableFloatsGiveNoMatch) {
             broken.data[3] = bad;
             Pixels<float> pattern(broken, space());
             Matcher matcher;
-            CUS_EXPECT_ERROR(cusMatcherCreate(&matcher.object, &pattern.mat, 1, 30, 40, nullptr, nullptr), CUS_ERROR_VALUE,
-                             "cusMatcherCreate: templates[0] holds NaN, infinity, or values whose squares");
+            CUS_REJECTS(cusMatcherCreate(&matcher, &pattern.mat, 1, 30, 40, nullptr, nullptr), VALUE,
+                        "cusMatcherCreate: templates[0] holds NaN, infinity, or values whose squares");
         }
 }
 
@@ -274,21 +266,21 @@ TEST_P(Match, ResultsWithoutAMapAndBeforeARun) {
     const auto image = picture<uint8_t>(70, 64, 1, random);
     Pixels<uint8_t> frame(image, space()), pattern(cut(image, 33, 21, 20, 20), space());
     Matcher matcher;
-    CUS_ASSERT_OK(cusMatcherCreate(&matcher.object, &pattern.mat, 1, 70, 64, nullptr, nullptr));
+    CUS_ASSERT_OK(cusMatcherCreate(&matcher, &pattern.mat, 1, 70, 64, nullptr, nullptr));
     cusMatch match;
     int found = -1;
-    CUS_ASSERT_OK(cusMatcherGet(matcher.object, 0, &match, 1, &found, nullptr));
+    CUS_ASSERT_OK(cusMatcherGet(matcher, 0, &match, 1, &found, nullptr));
     EXPECT_EQ(found, 0);
-    CUS_ASSERT_OK(cusMatcherRun(matcher.object, &frame.mat, nullptr, nullptr));
-    CUS_EXPECT_ERROR(cusMatcherGet(matcher.object, 0, &match, 0, &found, nullptr), CUS_ERROR_CAPACITY,
-                     "cusMatcherGet: 1 matches, matches has capacity 0");
-    CUS_ASSERT_OK(cusMatcherGet(matcher.object, 0, &match, 1, &found, nullptr));
+    CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr));
+    CUS_REJECTS(cusMatcherGet(matcher, 0, &match, 0, &found, nullptr), CAPACITY,
+                "cusMatcherGet: 1 matches, matches has capacity 0");
+    CUS_ASSERT_OK(cusMatcherGet(matcher, 0, &match, 1, &found, nullptr));
     EXPECT_EQ(found, 1);
     EXPECT_EQ(match.x, 21);
     EXPECT_EQ(match.y, 33);
     EXPECT_EQ(match.score, 0);
     cusMat view = CUS_MAT_INIT;
-    CUS_ASSERT_OK(cusMatcherResults(matcher.object, &view));
+    CUS_ASSERT_OK(cusMatcherResults(matcher, &view));
     EXPECT_EQ(view.space, space());
     const auto bytes = support::elements(view);
     ASSERT_EQ(bytes.size(), sizeof match);

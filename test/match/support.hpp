@@ -68,10 +68,7 @@ struct Pixels : support::TestMat {
         : TestMat(image.rows, image.cols, typeOf<T>(image.channels), space, layout, image.data.data()) {}
 };
 
-struct Matcher {
-    cusMatcher *object = nullptr;
-    ~Matcher() { cusMatcherDestroy(object); }
-};
+using Matcher = support::Owned<cusMatcherDestroy>;
 
 struct Outcome {
     std::vector<cusMatch> matches;
@@ -92,20 +89,77 @@ Outcome run(const Image<T> &image, const Image<T> &templ, cusSpace space, cusMat
                             {layout.padding / 4 * 4, layout.offset / 4 * 4});
     Matcher matcher;
     Outcome outcome;
-    EXPECT_EQ(cusMatcherCreate(&matcher.object, &pattern.mat, 1, image.rows, image.cols, &options, nullptr), CUS_OK)
+    EXPECT_EQ(cusMatcherCreate(&matcher, &pattern.mat, 1, image.rows, image.cols, &options, nullptr), CUS_OK)
         << cusLastError();
-    if (!matcher.object)
+    if (!matcher)
         return outcome;
-    EXPECT_EQ(cusMatcherRun(matcher.object, &frame.mat, &scores.mat, nullptr), CUS_OK) << cusLastError();
+    EXPECT_EQ(cusMatcherRun(matcher, &frame.mat, &scores.mat, nullptr), CUS_OK) << cusLastError();
     outcome.matches.resize(static_cast<size_t>(options.max_matches));
     int found = 0;
-    EXPECT_EQ(cusMatcherGet(matcher.object, 0, outcome.matches.data(), options.max_matches, &found, nullptr), CUS_OK)
+    EXPECT_EQ(cusMatcherGet(matcher, 0, outcome.matches.data(), options.max_matches, &found, nullptr), CUS_OK)
         << cusLastError();
     outcome.matches.resize(static_cast<size_t>(found));
     outcome.map = scores.get<float>();
     EXPECT_TRUE(scores.intact());
     EXPECT_TRUE(frame.intact());
     return outcome;
+}
+
+// The matches of template k, at most `most`.
+inline std::vector<cusMatch> matchesOf(cusMatcher *matcher, int k, int most, cusStream stream = nullptr) {
+    std::vector<cusMatch> matches(static_cast<size_t>(most));
+    int found = 0;
+    CUS_EXPECT_OK(cusMatcherGet(matcher, k, matches.data(), most, &found, stream));
+    matches.resize(static_cast<size_t>(found));
+    return matches;
+}
+
+// The same places and scores, to the last bit; `expected`: matches, or the reference's.
+template<class Match>
+void expectSame(const std::vector<cusMatch> &matches, const std::vector<Match> &expected) {
+    ASSERT_EQ(matches.size(), expected.size());
+    for (size_t i = 0; i < matches.size(); ++i) {
+        ASSERT_EQ(matches[i].x, expected[i].x) << "match " << i;
+        ASSERT_EQ(matches[i].y, expected[i].y) << "match " << i;
+        ASSERT_EQ(matches[i].score, expected[i].score) << "match " << i;
+    }
+}
+
+// Each match is as good as the best of what the ones before it have left, up to `rounding` of the score's sums; exactly the best, and
+// the first of equals, where scores are integers. Rounded scores may tie in double but not in long double.
+template<class T>
+void expectGreedy(const Image<T> &image, const Image<T> &templ, const std::vector<double> &map,
+                  const cusMatcherOptions &options, const std::vector<cusMatch> &matches, double rounding) {
+    const int cols = image.cols - templ.cols + 1, d = options.min_distance;
+    const double sign = options.method == CUS_MATCH_SQDIFF || options.method == CUS_MATCH_SQDIFF_NORMED ? 1 : -1;
+    const bool exact =
+        std::is_same_v<T, uint8_t> && (options.method == CUS_MATCH_SQDIFF || options.method == CUS_MATCH_CCORR);
+    std::vector<char> gone(map.size());
+    size_t left = map.size(), i = 0;
+    for (; i < static_cast<size_t>(options.max_matches) && left > 0; ++i) {
+        ASSERT_LT(i, matches.size());
+        size_t best = map.size();
+        for (size_t at = 0; at < map.size(); ++at)
+            if (!gone[at] && (best == map.size() || sign * map[at] < sign * map[best]))
+                best = at;
+        const auto &match = matches[i];
+        ASSERT_TRUE(match.x >= 0 && match.x < cols && match.y >= 0 && match.y <= image.rows - templ.rows);
+        const size_t at = static_cast<size_t>(match.y) * static_cast<size_t>(cols) + static_cast<size_t>(match.x);
+        ASSERT_FALSE(gone[at]) << "match " << i;
+        const double tolerance = exact ? 0 : 1e-9 * (1 + std::fabs(map[best])) + rounding;
+        ASSERT_NEAR(match.score, map[at], tolerance) << "match " << i;
+        ASSERT_NEAR(map[at], map[best], tolerance) << "match " << i;
+        if (exact)
+            ASSERT_EQ(at, best) << "match " << i;
+        const int rows = image.rows - templ.rows + 1;
+        for (int y = std::max(0, match.y - d + 1); y < std::min(rows, match.y + d); ++y)
+            for (int x = std::max(0, match.x - d + 1); x < std::min(cols, match.x + d); ++x) {
+                char &near = gone[static_cast<size_t>(y) * static_cast<size_t>(cols) + static_cast<size_t>(x)];
+                left -= near ? 0 : 1;
+                near = 1;
+            }
+    }
+    ASSERT_EQ(matches.size(), i);
 }
 
 // What a score may be off by: the documented bound for the correlation (twice that for a squared difference), through the

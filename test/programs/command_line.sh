@@ -8,13 +8,7 @@ need_programs
 program=$bin/cusight-heatmap
 trap 'umount "$work/small" 2>/dev/null; rm -rf "$work"' EXIT
 # expect CODE TEXT ARGUMENT...: the program exits with CODE and prints TEXT on either stream.
-expect() {
-    local code=$1 words=$2 got=0
-    shift 2
-    "$program" "$@" >said 2>&1 || got=$?
-    [ $got = "$code" ] || fail "$* exited with $got, expected $code: $(cat said)"
-    grep -qF -- "$words" said || fail "$* printed no '$words' but: $(cat said)"
-}
+expect() { says "$1" "$2" "$program" "${@:3}"; }
 frames() { "$program" "$1" --headless --device cpu --output frames.png 2>/dev/null | sed -n 's/^frames: //p'; }
 
 expect 0 "Exit codes" --help

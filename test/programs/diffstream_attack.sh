@@ -34,11 +34,7 @@ if grep -q "no OpenSSL" tls.err || ! command -v openssl > /dev/null; then
     echo "   no OpenSSL: the tests of TLS are skipped"
 else
     echo "-- 250 silent connections a second, TLS"
-    for who in one other; do
-        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=$who \
-            -addext subjectAltName=IP:127.0.0.1 -keyout $who.key -out $who.pem 2> /dev/null
-        chmod 600 $who.key
-    done
+    certificates one other
     one=(--cert one.pem --cert-key one.key --ca one.pem)
     start_sender secret synthetic:160x120@1000000 --fps 25 "${one[@]}"
     start_viewer good "${one[@]}"; good=$viewer

@@ -42,5 +42,14 @@ start_viewer() {
     started+=("$viewer")
 }
 
+# certificates NAME...: a key and a certificate, signed by itself, for each.
+certificates() {
+    for who in "$@"; do
+        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=$who \
+            -addext subjectAltName=IP:127.0.0.1 -keyout $who.key -out $who.pem 2> /dev/null
+        chmod 600 $who.key
+    done
+}
+
 # ends PID CODE WHAT: waits for it, and fails unless that is its exit code.
 ends() { wait "$1"; local code=$?; [ $code = "$2" ] || fail "$3 ended with $code, not $2"; }

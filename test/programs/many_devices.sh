@@ -22,12 +22,8 @@ fi
 
 # expect CODE TEXT PROGRAM ARGUMENT...
 expect() {
-    local code=$1 words=$2 program=$3 got=0
-    shift 3
-    timeout 60 "$bin/cusight-$program" "$@" --headless >said 2>&1 </dev/null || got=$?
-    [ $got = "$code" ] || fail "$program $* exited with $got, expected $code: $(cat said)"
-    grep -qF -- "$words" said || fail "$program $* printed no '$words' but: $(cat said)"
-    [ "$(grep -c "^cusight-$program: " said)" -le 1 ] || fail "$program $* printed several messages: $(cat said)"
+    says "$1" "$2" "$bin/cusight-$3" "${@:4}" --headless
+    [ "$(grep -c "^cusight-$3: " said)" -le 1 ] || fail "${*:3} printed several messages: $(cat said)"
 }
 # same PROGRAM ARGUMENT...: writes the same files in o/ and prints the same results on one device and on several.
 devices="cpu cpu:2 cpu:3 cpu:7"

@@ -156,9 +156,8 @@ TEST(SampleOptions, HelpAndVersionLeaveNothingToDo) {
         EXPECT_FALSE(p.parse({option})) << option;
         const std::string out = testing::internal::GetCapturedStdout();
         EXPECT_NE(out.find("program"), std::string::npos) << out;
-        if (std::string(option) == "--version") {
+        if (std::string(option) == "--version")
             EXPECT_NE(out.find(std::string("(cusight ") + cusVersion() + ", CUDA "), std::string::npos) << out;
-        }
     }
 }
 
@@ -213,9 +212,8 @@ TEST(SampleOptions, DeviceThatIsNotThere) {
     EXPECT_EQ(sample::chooseDevice("cpu").space, CUS_HOST);
     EXPECT_EQ(sample::chooseDevice("auto").space, support::haveGpu() ? CUS_DEVICE : CUS_HOST);
     EXPECT_STOP(sample::chooseDevice("cuda:999"), sample::DEVICE, "cuda:999");
-    if (!support::haveGpu()) {
+    if (!support::haveGpu())
         EXPECT_STOP(sample::chooseDevice("cuda"), sample::DEVICE, "no usable GPU");
-    }
 }
 
 // ---- Sources -----------------------------------------------------------------------------------------------------------
@@ -229,9 +227,8 @@ TEST_F(Samples, SyntheticClipIsTheSameEveryTime) {
     for (; a->read(x); ++frames) {
         ASSERT_TRUE(b->read(y));
         EXPECT_EQ(cv::norm(x, y), 0);
-        if (!last.empty()) {
+        if (!last.empty())
             EXPECT_GT(cv::norm(x, last), 0) << "nothing moved";
-        }
         x.copyTo(last);
     }
     EXPECT_EQ(frames, 5);

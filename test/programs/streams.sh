@@ -11,13 +11,7 @@ run() { # PROGRAM ARGUMENT...: stdout in out, stderr in err
     timeout 60 "$bin/cusight-$program" "$@" --headless >out 2>err || code=$?
     return $code
 }
-refused() { # TEXT PROGRAM ARGUMENT...
-    local words=$1 code=0
-    shift
-    run "$@" </dev/null || code=$?
-    [ $code = 2 ] || fail "$* exited with $code, expected 2: $(cat err)"
-    grep -qF -- "$words" err || fail "$* printed no '$words' but: $(cat err)"
-}
+refused() { says 2 "$1" "$bin/cusight-$2" "${@:3}" --headless; } # TEXT PROGRAM ARGUMENT...
 json() { # EXPRESSION: true for the last object of out, called o; all objects are the list l
     python3 -c "import json, sys
 l = [json.loads(line) for line in open('out')]

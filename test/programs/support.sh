@@ -19,6 +19,14 @@ runs() {
     [ $got = "$code" ] || fail "${*#"$bin/"} exited with $got, expected $code: $(cat err.txt)"
     grep -q -e "$text" err.txt || fail "${*#"$bin/"} printed no '$text' but: $(cat err.txt)"
 }
+# says CODE TEXT COMMAND...: it exits with CODE and prints TEXT on either stream. Its output is in the file said.
+says() {
+    local code=$1 words=$2 got=0
+    shift 2
+    timeout 60 "$@" >said 2>&1 </dev/null || got=$?
+    [ $got = "$code" ] || fail "${*#"$bin/"} exited with $got, expected $code: $(cat said)"
+    grep -qF -- "$words" said || fail "${*#"$bin/"} printed no '$words' but: $(cat said)"
+}
 need_programs() {
     [ -x "$bin/cusight-heatmap" ] && return
     echo "skipped: built without samples"

@@ -55,13 +55,12 @@ void expectMap(const ref::Image<T> &want, const ref::Bytes &left, const ref::Byt
     Placed<uint8_t> l(left, space, layout), r(right, space, layout);
     TestMat elevation(left.rows, left.cols, typeOf<T>(), space, {4 * layout.padding, 4 * layout.offset}),
         contours(left.rows, left.cols, CUS_8UC1, space, layout);
-    cusContourMapper *mapper = nullptr;
+    support::Owned<cusContourMapperDestroy> mapper;
     CUS_ASSERT_OK(cusContourMapperCreate(&mapper, left.rows, left.cols, CUS_8UC1, space, &o));
     CUS_EXPECT_OK(cusContourMap(mapper, &l.mat, &r.mat, &elevation.mat, &contours.mat, nullptr));
     EXPECT_TRUE(same(elevation.mat, want)) << describe(o);
     EXPECT_TRUE(same(contours.mat, ref::contours(want, o))) << describe(o);
     EXPECT_TRUE(elevation.intact() && contours.intact());
-    cusContourMapperDestroy(mapper);
 }
 
 TEST_P(StereoWorst, MapsEqualTheReference) {
@@ -73,18 +72,10 @@ TEST_P(StereoWorst, MapsEqualTheReference) {
                            right = imageOf(random() & 1 ? content : Content::NOISE, setting.rows, setting.cols, random);
                 cusStereoOptions o = optionsOf(setting, random);
                 o.agreement = agreement;
-                const bool census = agreement == CUS_STEREO_CENSUS;
-                const auto holes = ref::elevation(census ? ref::census(left, o) : ref::edges(left, o),
-                                                  census ? ref::census(right, o) : ref::edges(right, o), o);
                 const auto layouts = support::layouts(CUS_8UC1);
                 const Layout layout = layouts[random() % layouts.size()];
-                if (o.fill == CUS_FILL_RELAX)
-                    expectMap(ref::fillRelax(holes, o), left, right, o, space(), layout);
-                else
-                    expectMap(o.fill == CUS_FILL_ONCE    ? ref::fillOnce(holes, o)
-                              : o.fill == CUS_FILL_LOWER ? ref::fillLower(holes)
-                                                         : holes,
-                              left, right, o, space(), layout);
+                withFilled(holesOf(left, right, o), o,
+                           [&](const auto &want) { expectMap(want, left, right, o, space(), layout); });
                 ASSERT_FALSE(HasFailure())
                     << setting.rows << " x " << setting.cols << ", content " << static_cast<int>(content);
             }
@@ -99,7 +90,7 @@ TEST_P(StereoWorst, MediansAndFillsOfUniformMaps) {
             std::fill(map.data.begin(), map.data.end(), value);
             map.data[random() % map.data.size()] = static_cast<uint16_t>(value ^ 1);
             Placed<uint16_t> in(map, space());
-            cusMat out = CUS_MAT_INIT;
+            support::Mat out;
             for (const int size : {3, 5}) {
                 CUS_ASSERT_OK(cusStereoMedian(&in.mat, &out, size, nullptr));
                 EXPECT_TRUE(same(out, ref::median(map, size)));
@@ -115,7 +106,6 @@ TEST_P(StereoWorst, MediansAndFillsOfUniformMaps) {
             o.fill = CUS_FILL_RELAX;
             CUS_ASSERT_OK(cusStereoFill(&in.mat, &out, &o, nullptr));
             EXPECT_TRUE(same(out, ref::fillRelax(map, o)));
-            cusMatRelease(&out);
         }
 }
 
@@ -125,11 +115,11 @@ TEST_P(StereoWorst, NarrowerThanTheShiftsIsAnError) {
     cusStereoOptions o = cusStereoDefaults();
     o.shifts = 256;
     cusMat out = CUS_MAT_INIT;
-    CUS_EXPECT_ERROR(cusStereoElevation(&in.mat, &in.mat, &out, &o, nullptr), CUS_ERROR_SIZE,
-                     "shifts is 256, expected at most 255 (the columns)");
+    CUS_REJECTS(cusStereoElevation(&in.mat, &in.mat, &out, &o, nullptr), SIZE,
+                "shifts is 256, expected at most 255 (the columns)");
     EXPECT_EQ(out.data, nullptr);
     cusContourMapper *mapper = nullptr;
-    CUS_EXPECT_ERROR(cusContourMapperCreate(&mapper, 20, 255, CUS_8UC1, space(), &o), CUS_ERROR_SIZE, "shifts is 256");
+    CUS_REJECTS(cusContourMapperCreate(&mapper, 20, 255, CUS_8UC1, space(), &o), SIZE, "shifts is 256");
     EXPECT_EQ(mapper, nullptr);
 }
 
@@ -155,10 +145,9 @@ TEST_P(StereoWorst, RelaxOfSparseAndDenseTiles) {
                 static const int counts[] = {1, 15, 16, 17, 31, 40};
                 o.iterations = counts[random() % 6];
                 Placed<uint16_t> in(map, space());
-                cusMat out = CUS_MAT_INIT;
+                support::Mat out;
                 CUS_ASSERT_OK(cusStereoFill(&in.mat, &out, &o, nullptr));
                 ASSERT_TRUE(same(out, ref::fillRelax(map, o)))
                     << percent << " % of " << rows << " x " << cols << ", " << describe(o);
-                cusMatRelease(&out);
             }
 }

@@ -25,38 +25,25 @@ void mapperEqualsTheReference(cusSpace space, int rows, int cols, const cusStere
     for (int y = 0; y < rows; ++y)
         for (int x = 0; x < cols; ++x)
             right(y, x) = left.value(y, x - o.direction * ((x / 24 + y / 24) % o.shifts), CUS_STEREO_WRAP);
-    const bool census = o.agreement == CUS_STEREO_CENSUS;
-    const auto holes = ref::elevation(census ? ref::census(left, o) : ref::edges(left, o),
-                                      census ? ref::census(right, o) : ref::edges(right, o), o);
+    const auto holes = holesOf(left, right, o);
     Placed<T> l(left, space, layout), r(right, space, layout);
     TestMat contours(rows, cols, CUS_8UC1, space, layout);
     TestMat e(rows, cols, o.fill == CUS_FILL_RELAX ? CUS_32FC1 : CUS_16UC1, space, {4 * layout.padding, 4 * layout.offset});
-    cusContourMapper *mapper = nullptr;
+    support::Owned<cusContourMapperDestroy> mapper;
     CUS_ASSERT_OK(cusContourMapperCreate(&mapper, rows, cols, typeOf<T>(), space, &o));
     for (int run = 0; run < 2; ++run) { // the second runs on what the first left in the scratch
         CUS_ASSERT_OK(cusContourMap(mapper, &l.mat, &r.mat, &e.mat, &contours.mat, stream));
     }
-    if (space == CUS_DEVICE) {
+    if (space == CUS_DEVICE)
         CUS_ASSERT_OK(cusStreamSynchronize(stream));
-    }
-    if (o.fill == CUS_FILL_RELAX) {
-        auto want = ref::fillRelax(holes, o);
+    withFilled(holes, o, [&](auto want) {
         if (o.median)
             want = ref::median(want, o.median);
         ASSERT_TRUE(same(e.mat, want)) << describe(o);
         ASSERT_TRUE(same(contours.mat, ref::contours(want, o))) << describe(o);
-    } else {
-        auto want = o.fill == CUS_FILL_ONCE    ? ref::fillOnce(holes, o)
-                    : o.fill == CUS_FILL_LOWER ? ref::fillLower(holes)
-                                               : holes;
-        if (o.median)
-            want = ref::median(want, o.median);
-        ASSERT_TRUE(same(e.mat, want)) << describe(o);
-        ASSERT_TRUE(same(contours.mat, ref::contours(want, o))) << describe(o);
-    }
+    });
     ASSERT_TRUE(e.intact());
     ASSERT_TRUE(contours.intact());
-    cusContourMapperDestroy(mapper);
 }
 
 TEST_P(StereoMapper, ClassicEqualsTheReferenceAtAllSizes) {
@@ -69,9 +56,9 @@ TEST_P(StereoMapper, ClassicEqualsTheReferenceAtAllSizes) {
             o.shifts = std::min(o.shifts, 12);
         }
         const auto layouts = support::layouts(CUS_8UC1);
-        ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), rows, cols, o, layouts[random() % 4], random));
+        mapperEqualsTheReference<uint8_t>(space(), rows, cols, o, layouts[random() % 4], random);
     }
-    ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), 120, 333, cusStereoClassic(), {}, random));
+    mapperEqualsTheReference<uint8_t>(space(), 120, 333, cusStereoClassic(), {}, random);
 }
 
 TEST_P(StereoMapper, EqualsTheReferenceForAllOptions) {
@@ -85,22 +72,20 @@ TEST_P(StereoMapper, EqualsTheReferenceForAllOptions) {
                 o.median = median;
                 o.lines = static_cast<cusStereoLines>(random() % 2);
                 if (floats) {
-                    ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<float>(space(), rows, cols, o, {}, random));
-                } else {
-                    ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), rows, cols, o, {}, random));
-                }
+                    mapperEqualsTheReference<float>(space(), rows, cols, o, {}, random);
+                } else
+                    mapperEqualsTheReference<uint8_t>(space(), rows, cols, o, {}, random);
             }
-    ASSERT_NO_FATAL_FAILURE(mapperEqualsTheReference<uint8_t>(space(), 241, 643, cusStereoDefaults(), {}, random));
+    mapperEqualsTheReference<uint8_t>(space(), 241, 643, cusStereoDefaults(), {}, random);
 }
 
 TEST_P(StereoMapper, WorksInAnotherStream) {
     if (space() == CUS_HOST)
         GTEST_SKIP() << "the host has no streams";
     auto random = support::generator("stream");
-    cusStream stream = nullptr;
+    support::Owned<cusStreamDestroy> stream;
     CUS_ASSERT_OK(cusStreamCreate(&stream));
     mapperEqualsTheReference<uint8_t>(space(), 61, 200, cusStereoClassic(), {}, random, stream);
-    cusStreamDestroy(stream);
 }
 
 TEST_P(StereoMapper, TwoThreadsDoNotDisturbEachOther) {
@@ -143,8 +128,8 @@ TEST_P(StereoMapper, ASyntheticHillComesBackWithinOneShift) {
     for (const auto &[name, o, allowed] :
          {std::tuple{"defaults", smooth, 0.002}, std::tuple{"classic at threshold 0.6", classic, 0.10}}) {
         Placed<uint8_t> l(left, space()), r(right, space());
-        cusContourMapper *mapper = nullptr;
-        cusMat e = CUS_MAT_INIT;
+        support::Owned<cusContourMapperDestroy> mapper;
+        support::Mat e;
         CUS_ASSERT_OK(cusContourMapperCreate(&mapper, rows, cols, CUS_8UC1, space(), &o));
         CUS_ASSERT_OK(cusContourMap(mapper, &l.mat, &r.mat, &e, nullptr, nullptr));
         const auto got = support::elements<uint16_t>(e);
@@ -153,8 +138,6 @@ TEST_P(StereoMapper, ASyntheticHillComesBackWithinOneShift) {
             for (int x = 40; x < cols - 12; ++x, ++looked)
                 off += std::abs(got[static_cast<size_t>(y) * cols + x] - 1 - hill(y, x)) > 1.5;
         EXPECT_LE(off, allowed * looked) << name << ": " << off << " of " << looked;
-        cusContourMapperDestroy(mapper);
-        cusMatRelease(&e);
     }
 }
 
@@ -171,20 +154,15 @@ TEST_P(StereoMapper, RealPairEqualsTheReference) {
     std::memcpy(left.data.data(), l.data, left.data.size());
     std::memcpy(right.data.data(), r.data, right.data.size());
     for (cusStereoOptions o : {cusStereoClassic(), cusStereoDefaults()}) {
-        const bool census = o.agreement == CUS_STEREO_CENSUS;
-        auto want = ref::elevation(census ? ref::census(left, o) : ref::edges(left, o),
-                                   census ? ref::census(right, o) : ref::edges(right, o), o);
+        auto want = holesOf(left, right, o);
         want = o.fill == CUS_FILL_ONCE ? ref::fillOnce(want, o) : ref::median(ref::fillLower(want), o.median);
         Placed<uint8_t> a(left, space()), b(right, space());
-        cusContourMapper *mapper = nullptr;
-        cusMat e = CUS_MAT_INIT, contours = CUS_MAT_INIT;
+        support::Owned<cusContourMapperDestroy> mapper;
+        support::Mat e, contours;
         CUS_ASSERT_OK(cusContourMapperCreate(&mapper, l.rows, l.cols, CUS_8UC1, space(), &o));
         CUS_ASSERT_OK(cusContourMap(mapper, &a.mat, &b.mat, &e, &contours, nullptr));
         EXPECT_TRUE(same(e, want));
         EXPECT_TRUE(same(contours, ref::contours(want, o)));
-        cusContourMapperDestroy(mapper);
-        cusMatRelease(&e);
-        cusMatRelease(&contours);
     }
 }
 #endif
@@ -198,22 +176,20 @@ TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
     cusStereoOptions o = cusStereoClassic();
     o.shifts = 5;
 
-    CUS_EXPECT_ERROR(cusStereoEdges(nullptr, &out, &o, nullptr), CUS_ERROR_NULL, "cusStereoEdges: image is NULL");
-    CUS_EXPECT_ERROR(cusStereoEdges(&bytes.mat, nullptr, &o, nullptr), CUS_ERROR_NULL, "cusStereoEdges: edges is NULL");
-    CUS_EXPECT_ERROR(cusStereoEdges(&color.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
-                     "cusStereoEdges: image has type 8UC3, expected 8UC1 or 32FC1");
-    CUS_EXPECT_ERROR(cusStereoCensus(&bytes.mat, &bytes.mat, &o, nullptr), CUS_ERROR_ALIAS,
-                     "cusStereoCensus: census overlaps image");
-    CUS_EXPECT_ERROR(cusStereoEdges(&bytes.mat, &other.mat, &o, nullptr), CUS_ERROR_SIZE, "edges does not own its memory");
-    CUS_EXPECT_ERROR(cusStereoElevation(&bytes.mat, &other.mat, &out, &o, nullptr), CUS_ERROR_SIZE,
-                     "cusStereoElevation: right is 8 x 13 (rows x cols), expected 8 x 12 like left");
-    CUS_EXPECT_ERROR(cusStereoElevation(&bytes.mat, &floats.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
-                     "right has type 32FC1, expected 8UC1");
-    CUS_EXPECT_ERROR(cusStereoFill(&bytes.mat, &out, &o, nullptr), CUS_ERROR_TYPE,
-                     "elevation has type 8UC1, expected 16UC1");
-    CUS_EXPECT_ERROR(cusStereoContours(&bytes.mat, &out, &o, nullptr), CUS_ERROR_TYPE, "expected 16UC1 or 32FC1");
-    CUS_EXPECT_ERROR(cusStereoMedian(&words.mat, &out, 4, nullptr), CUS_ERROR_VALUE, "size is 4, expected 3 or 5");
-    CUS_EXPECT_ERROR(cusStereoPicture(&words.mat, &other.mat, &out, nullptr), CUS_ERROR_SIZE, "contours is 8 x 13");
+    CUS_REJECTS(cusStereoEdges(nullptr, &out, &o, nullptr), NULL, "cusStereoEdges: image is NULL");
+    CUS_REJECTS(cusStereoEdges(&bytes.mat, nullptr, &o, nullptr), NULL, "cusStereoEdges: edges is NULL");
+    CUS_REJECTS(cusStereoEdges(&color.mat, &out, &o, nullptr), TYPE,
+                "cusStereoEdges: image has type 8UC3, expected 8UC1 or 32FC1");
+    CUS_REJECTS(cusStereoCensus(&bytes.mat, &bytes.mat, &o, nullptr), ALIAS, "cusStereoCensus: census overlaps image");
+    CUS_REJECTS(cusStereoEdges(&bytes.mat, &other.mat, &o, nullptr), SIZE, "edges does not own its memory");
+    CUS_REJECTS(cusStereoElevation(&bytes.mat, &other.mat, &out, &o, nullptr), SIZE,
+                "cusStereoElevation: right is 8 x 13 (rows x cols), expected 8 x 12 like left");
+    CUS_REJECTS(cusStereoElevation(&bytes.mat, &floats.mat, &out, &o, nullptr), TYPE,
+                "right has type 32FC1, expected 8UC1");
+    CUS_REJECTS(cusStereoFill(&bytes.mat, &out, &o, nullptr), TYPE, "elevation has type 8UC1, expected 16UC1");
+    CUS_REJECTS(cusStereoContours(&bytes.mat, &out, &o, nullptr), TYPE, "expected 16UC1 or 32FC1");
+    CUS_REJECTS(cusStereoMedian(&words.mat, &out, 4, nullptr), VALUE, "size is 4, expected 3 or 5");
+    CUS_REJECTS(cusStereoPicture(&words.mat, &other.mat, &out, nullptr), SIZE, "contours is 8 x 13");
 
     auto rejects = [&](auto change, cusStatus status, const char *text) {
         cusStereoOptions wrong = o;
@@ -244,30 +220,25 @@ TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
     rejects([](auto &w) { w.left_right_check = -2; }, CUS_ERROR_VALUE, "left_right_check is -2, expected -1..256");
     rejects([](auto &w) { w.prefer_smaller = 2; }, CUS_ERROR_VALUE, "prefer_smaller is 2, expected 0..1");
 
-    cusContourMapper *mapper = nullptr;
-    CUS_EXPECT_ERROR(cusContourMapperCreate(&mapper, 8, 12, CUS_16UC1, space(), &o), CUS_ERROR_TYPE,
-                     "expected 8UC1 or 32FC1");
-    CUS_EXPECT_ERROR(cusContourMapperCreate(&mapper, 0, 12, CUS_8UC1, space(), &o), CUS_ERROR_VALUE, "images are 0 x 12");
-    CUS_EXPECT_ERROR(cusContourMapperCreate(nullptr, 8, 12, CUS_8UC1, space(), &o), CUS_ERROR_NULL, "mapper is NULL");
+    support::Owned<cusContourMapperDestroy> mapper;
+    CUS_REJECTS(cusContourMapperCreate(&mapper, 8, 12, CUS_16UC1, space(), &o), TYPE, "expected 8UC1 or 32FC1");
+    CUS_REJECTS(cusContourMapperCreate(&mapper, 0, 12, CUS_8UC1, space(), &o), VALUE, "images are 0 x 12");
+    CUS_REJECTS(cusContourMapperCreate(nullptr, 8, 12, CUS_8UC1, space(), &o), NULL, "mapper is NULL");
     CUS_ASSERT_OK(cusContourMapperCreate(&mapper, 8, 12, CUS_8UC1, space(), &o));
-    CUS_EXPECT_ERROR(cusContourMap(nullptr, &bytes.mat, &right.mat, &out, nullptr, nullptr), CUS_ERROR_NULL,
-                     "mapper is NULL");
-    CUS_EXPECT_ERROR(cusContourMap(mapper, &bytes.mat, &other.mat, &out, nullptr, nullptr), CUS_ERROR_SIZE,
-                     "right is 8 x 13 (rows x cols), expected 8 x 12 like the mapper");
-    CUS_EXPECT_ERROR(cusContourMap(mapper, &floats.mat, &right.mat, &out, nullptr, nullptr), CUS_ERROR_TYPE,
-                     "left has type 32FC1, expected 8UC1 like the mapper");
-    CUS_EXPECT_ERROR(cusContourMap(mapper, &bytes.mat, &right.mat, &out, &out, nullptr), CUS_ERROR_ALIAS,
-                     "contours and elevation are the same matrix");
-    CUS_EXPECT_ERROR(cusContourMap(mapper, &bytes.mat, &right.mat, &out, &right.mat, nullptr), CUS_ERROR_ALIAS,
-                     "contours overlaps right");
+    CUS_REJECTS(cusContourMap(nullptr, &bytes.mat, &right.mat, &out, nullptr, nullptr), NULL, "mapper is NULL");
+    CUS_REJECTS(cusContourMap(mapper, &bytes.mat, &other.mat, &out, nullptr, nullptr), SIZE,
+                "right is 8 x 13 (rows x cols), expected 8 x 12 like the mapper");
+    CUS_REJECTS(cusContourMap(mapper, &floats.mat, &right.mat, &out, nullptr, nullptr), TYPE,
+                "left has type 32FC1, expected 8UC1 like the mapper");
+    CUS_REJECTS(cusContourMap(mapper, &bytes.mat, &right.mat, &out, &out, nullptr), ALIAS,
+                "contours and elevation are the same matrix");
+    CUS_REJECTS(cusContourMap(mapper, &bytes.mat, &right.mat, &out, &right.mat, nullptr), ALIAS, "contours overlaps right");
     if (support::haveGpu()) {
         TestMat elsewhere(8, 12, CUS_8UC1, space() == CUS_HOST ? CUS_DEVICE : CUS_HOST);
-        CUS_EXPECT_ERROR(cusStereoElevation(&bytes.mat, &elsewhere.mat, &out, &o, nullptr), CUS_ERROR_SPACE, "right is in");
-        CUS_EXPECT_ERROR(cusContourMap(mapper, &elsewhere.mat, &right.mat, &out, nullptr, nullptr), CUS_ERROR_SPACE,
-                         "left is in");
+        CUS_REJECTS(cusStereoElevation(&bytes.mat, &elsewhere.mat, &out, &o, nullptr), SPACE, "right is in");
+        CUS_REJECTS(cusContourMap(mapper, &elsewhere.mat, &right.mat, &out, nullptr, nullptr), SPACE, "left is in");
     }
     EXPECT_EQ(out.data, nullptr); // nothing was made
-    cusContourMapperDestroy(mapper);
     cusContourMapperDestroy(nullptr);
 }
 

@@ -84,6 +84,23 @@ inline cusStereoOptions randomOptions(int cols, std::mt19937_64 &random) {
     return o;
 }
 
+// The elevation of a pair before holes are filled.
+template<class T>
+ref::Elevation holesOf(const ref::Image<T> &left, const ref::Image<T> &right, const cusStereoOptions &o) {
+    const bool census = o.agreement == CUS_STEREO_CENSUS;
+    return ref::elevation(census ? ref::census(left, o) : ref::edges(left, o),
+                          census ? ref::census(right, o) : ref::edges(right, o), o);
+}
+
+// Calls visit() with the elevation as the options fill it, whose type depends on the rule.
+template<class Visit>
+void withFilled(const ref::Elevation &holes, const cusStereoOptions &o, Visit &&visit) {
+    if (o.fill == CUS_FILL_RELAX)
+        visit(ref::fillRelax(holes, o));
+    else
+        visit(o.fill == CUS_FILL_ONCE ? ref::fillOnce(holes, o) : o.fill == CUS_FILL_LOWER ? ref::fillLower(holes) : holes);
+}
+
 inline std::string describe(const cusStereoOptions &o) {
     return "border " + std::to_string(o.border) + ", agreement " + std::to_string(o.agreement) + ", threshold " +
            std::to_string(o.threshold) + ", shifts " + std::to_string(o.shifts) + ", direction " +
