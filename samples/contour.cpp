@@ -82,8 +82,8 @@ struct Result {
 class Engine {
   public:
     Engine(const sample::Device &device, cv::Size size, const cusStereoOptions &options)
-        : device_(device), options_(options), left_(device.space), right_(device.space), elevation_(device.space),
-          lines_(device.space), edges_(device.space), picture_(device.space) {
+        : options_(options), left_(device.space), right_(device.space), elevation_(device.space), lines_(device.space),
+          edges_(device.space), picture_(device.space) {
         check(cusContourMapperCreate(&mapper_, size.height, size.width, CUS_8UC1, device.space, &options));
     }
     ~Engine() { cusContourMapperDestroy(mapper_); }
@@ -104,7 +104,6 @@ class Engine {
     }
 
   private:
-    const sample::Device &device_;
     const cusStereoOptions options_;
     cusContourMapper *mapper_ = nullptr;
     Mat left_, right_, elevation_, lines_, edges_, picture_;

@@ -10,11 +10,13 @@ extern "C" {
 
 /* Compiles a function for AVX-512, AVX2 and plain x86-64; the loader picks one. Use it on inner loops (a row, a tile), not
  * on functions with OpenMP pragmas, whose outlined bodies do not inherit it. Off under sanitizers, which cannot run before
- * the loader has picked. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(CUSI_SANITIZE)
-#define CUSI_MULTIVERSION __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
+ * the loader has picked. GCC before 12 cannot pick by level, only by one feature. */
+#if !defined(__x86_64__) || !defined(__GNUC__) || defined(__clang__) || defined(CUSI_SANITIZE)
 #define CUSI_MULTIVERSION
+#elif __GNUC__ < 12
+#define CUSI_MULTIVERSION __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define CUSI_MULTIVERSION __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #endif
 
 /* Prefetches a cache line for writing; any address is allowed. Every x86-64 processor accepts the instruction, if only as a

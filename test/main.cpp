@@ -1,5 +1,9 @@
 #include "support.hpp"
 
+#ifndef GTEST_FLAG_GET // GoogleTest before 1.12
+#define GTEST_FLAG_GET(name) ::testing::GTEST_FLAG(name)
+#endif
+
 namespace {
 
 // The first call that uses a device creates its context, which takes longer than most tests. Before CUDA tests that happens

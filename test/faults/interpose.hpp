@@ -57,7 +57,7 @@ struct Forward<R (*)(A...) noexcept, F, Tag> {
     };                                                                                                               \
     }                                                                                                                \
     extern "C" {                                                                                                     \
-    FAULTS_PLAIN static faults::Function resolve_##function() {                                                      \
+    FAULTS_PLAIN faults::Function resolve_##function() { /* not static: clang would mangle its name */               \
         return reinterpret_cast<faults::Function>(&faults::Forward<decltype(target), target, Tag_##function>::call); \
     }                                                                                                                \
     void faulty_##function(void) __attribute__((ifunc("resolve_" #function)));                                       \

@@ -32,6 +32,12 @@ says 1 "[0-9]: CUDA OFF"
 says 1 "CUSIGHT_CUDA is ON, but nvcc 12.4 \([^)]*\) refuses the system's C\+\+ compiler"
 CUDAHOSTCXX=c++ configure "-DCMAKE_CUDA_COMPILER=$work/nvcc" || fail "CUDAHOSTCXX: $(tail -n 20 "$work/log")"
 says 1 "CUDA backend: no, since nvcc 12.4 \([^)]*\) refuses the host compiler c\+\+"
+# Its headers contradict the system's: said as such. The question is asked again, in the same folder, after a refusal.
+again() { cmake -S "$source" -B "$work/build" >"$work/log" 2>&1 || fail "CMake ends: $(tail -n 20 "$work/log")"; }
+configure "-DCMAKE_CUDA_COMPILER=$work/nvcc" || fail "a refused host compiler ends CMake"
+sed -i 's,error: unsupported GNU version,/usr/include/math.h(9): error: exception specification,' "$work/nvcc"
+again
+says 1 "CUDA backend: no, since nvcc 12.4 \([^)]*\) does not go with this system's headers [^:]*: /usr/include/math.h\(9\): error: exception spec"
 sed -i 's/12\.4/11.5/g' "$work/nvcc"
 configure "-DCMAKE_CUDA_COMPILER=$work/nvcc" || fail "an old nvcc ends CMake"
 says 1 "CUDA backend: no, since nvcc 11.5 \([^)]*\) is too old, expected 11.8 or later"

@@ -145,12 +145,18 @@ bool Window::obey(int key) {
     return true;
 }
 
+// With GTK, OpenCV 4.5.4 does not know whether a window is visible (-1), but whether it exists.
+static bool isOpen(const std::string &title) {
+    const double visible = cv::getWindowProperty(title, cv::WND_PROP_VISIBLE);
+    return visible > 0 || (visible < 0 && cv::getWindowProperty(title, cv::WND_PROP_AUTOSIZE) >= 0);
+}
+
 bool Window::poll(int milliseconds) {
     try {
         const int key = cv::waitKey(std::max(1, milliseconds));
         if (key >= 0 && !obey(key & 255))
             closed_ = true;
-        if (cv::getWindowProperty(title_, cv::WND_PROP_VISIBLE) <= 0)
+        if (!isOpen(title_))
             closed_ = true;
     } catch (const cv::Exception &error) {
         throw Stop(OUTPUT, "the window cannot be drawn: " + error.err);
