@@ -200,13 +200,6 @@ MATCH_FN float match_vertex(float a, float b, float c) {
     return at >= -0.5f && at <= 0.5f ? at : 0; /* false for NaN */
 }
 
-/* The range of an exact cost: rounding to float alone. */
-MATCH_FN MatchRange match_exactRange(double cost) {
-    const double margin = fabs(cost) * 0x1p-22;
-    const MatchRange range = {(float)(cost - margin), (float)(cost + margin)};
-    return range;
-}
-
 MATCH_FN float match_middle(MatchRange range) {
     return 0.5f * range.lower + 0.5f * range.upper;
 }

@@ -94,7 +94,7 @@ __device__ void loadTile(const MatchModel &m, const Frame &frame, const Direct &
     const int last_row = m.rows - 1 - y0, bytes = (m.cols - x0) * m.channels;
     const unsigned char *from =
         static_cast<const unsigned char *>(frame.data) + y0 * frame.step + static_cast<size_t>(x0) * m.channels;
-    if (source == PIXELS && ((reinterpret_cast<uintptr_t>(frame.data) | frame.step) & 15) == 0) {
+    if (source == PIXELS && ((reinterpret_cast<uintptr_t>(from) | frame.step) & 15) == 0) {
         for (int i = threadIdx.x; i < total; i += THREADS) {
             const int row = __umulhi(i, direct.units_reciprocal), to = 16 * (i - row * units);
             copyAhead(tile + row * direct.pitch + to, from + min(row, last_row) * frame.step + min(to, bytes - 1),
@@ -125,8 +125,8 @@ __device__ __forceinline__ void multiplyChunk(const MatchModel &m, const Direct 
     constexpr int PAIRS = (BLOCKS + TOGETHER) / 2, TURNS = 8 / SPLIT;
     uint32_t pixels[2 * PAIRS][2], templ[TOGETHER][4] = {};
     const int eight = 8 * m.channels; // columns
-    const auto loadTemplate = [&](int step, int row, int j) {
-        const uint32_t *at = templ_at + 32 * step + (row + 8 * j) * direct.words_pitch;
+    const auto loadTemplate = [&](const uint32_t *at, int j) {
+        at += 8 * j * direct.words_pitch;
         templ[j][0] = at[0];
         templ[j][1] = at[-eight];
         if constexpr (BYTES == 32) {
@@ -134,17 +134,17 @@ __device__ __forceinline__ void multiplyChunk(const MatchModel &m, const Direct 
             templ[j][3] = at[16 - eight];
         }
     };
-#pragma unroll
-    for (int j = 0; j < TOGETHER; ++j) // rows below the template: any words, not used
-        loadTemplate(0, part, j);
+    templ_at += part * direct.words_pitch;
+    pixels_at += part * direct.pitch;
 #pragma unroll 1
-    for (int step = 0; step < steps; ++step)
+    for (int step = 0; step < steps; ++step, templ_at += 32, pixels_at += 32) {
+        const uint32_t *next = templ_at;
+#pragma unroll
+        for (int j = 0; j < TOGETHER; ++j) // rows below the template: any words, not used
+            loadTemplate(next, j);
 #pragma unroll 1
         for (int turn = 0; turn < TURNS; ++turn) {
-            const int row = part + turn * SPLIT;
-            const bool ends = turn + 1 == TURNS;
-            const int next_row = ends ? part : row + SPLIT, next_step = min(ends ? step + 1 : step, steps - 1);
-            uint32_t at = pixels_at + 32 * step + row * direct.pitch;
+            uint32_t at = pixels_at + turn * SPLIT * direct.pitch;
 #pragma unroll
             for (int i = 0; i < 2 * PAIRS; i += 2, at += 16 * direct.pitch) {
                 uint32_t blocks[4];
@@ -152,16 +152,18 @@ __device__ __forceinline__ void multiplyChunk(const MatchModel &m, const Direct 
                 pixels[i][0] = blocks[0], pixels[i][1] = blocks[1];
                 pixels[i + 1][0] = blocks[2], pixels[i + 1][1] = blocks[3];
             }
+            next += turn + 1 < TURNS ? SPLIT * direct.words_pitch : 0;
 #pragma unroll
             for (int j = 0; j < TOGETHER; ++j) {
-                if (ALL || row + 8 * j < left) {
+                if (!ALL && part + turn * SPLIT + 8 * j >= left)
+                    break; // nor will a later turn need this row
 #pragma unroll
-                    for (int i = 0; i < BLOCKS; ++i)
-                        multiplyAdd<BYTES>(sums[i], templ[j], pixels[i + j]);
-                }
-                loadTemplate(next_step, next_row, j); // while the others multiply
+                for (int i = 0; i < BLOCKS; ++i)
+                    multiplyAdd<BYTES>(sums[i], templ[j], pixels[i + j]);
+                loadTemplate(next, j); // while the others multiply
             }
         }
+    }
 }
 
 // ---- Window sums
@@ -238,13 +240,61 @@ __device__ __forceinline__ void sumAcross(const Direct &direct, uint32_t planes_
 
 // ---- Scores
 
-// match_score() once: inlined it takes minutes to compile. sums: of the channels, then of the squares.
+// match_score() once: inlined it takes minutes to compile.
 __device__ __noinline__ double costOfSums(const MatchModel &m, const MatchTemplate &t, double c, double s1_0, double s1_1,
                                           double s1_2, double s2) {
     const double s1[3] = {s1_0, s1_1, s1_2};
     const double score = match_score(&m, &t, c, s1, s2, (m.masked ? c : s2 - 2 * c) + t.t2);
     return match_smallestIsBest(m.method) ? score : -score;
 }
+
+// Integer sums of a window.
+struct Sums {
+    double c, s1[3], s2;
+};
+__device__ __forceinline__ double costOf(const MatchModel &m, const MatchTemplate &t, const Sums &sums) {
+    return costOfSums(m, t, sums.c, sums.s1[0], sums.s1[1], sums.s1[2], sums.s2);
+}
+
+// Costs in float, off by less than MARGIN, normed ones absolutely, others relatively: most positions need no more.
+struct Estimate {
+    static constexpr float MARGIN = 1e-5f;
+    const MatchModel &m;
+    const MatchTemplate &t;
+    const bool centered;
+    float of_template; // normed: 1 / norm of the template, 0 if it has none
+
+    __device__ Estimate(const MatchModel &m_, const MatchTemplate &t_)
+        : m(m_), t(t_), centered(m_.method >= CUS_MATCH_CCOEFF), of_template(0) {
+        double norm = centered ? m.n * t.t2 : t.t2;
+        for (int k = 0; centered && k < m.channels; ++k)
+            norm -= t.t1[k] * t.t1[k];
+        if (norm > 0)
+            of_template = static_cast<float>(1 / sqrt(norm));
+    }
+    __device__ __forceinline__ float operator()(const Sums &sums) const {
+        if (m.masked)
+            return static_cast<float>(m.method == CUS_MATCH_SQDIFF ? sums.c + t.t2 : -sums.c);
+        const bool squared = m.method == CUS_MATCH_SQDIFF_NORMED;
+        double above = squared ? sums.s2 - 2 * sums.c + t.t2 : centered ? m.n * sums.c : sums.c;
+        double norm = centered ? m.n * sums.s2 : sums.s2;
+#pragma unroll
+        for (int k = 0; k < 3; ++k)
+            if (centered && k < m.channels) {
+                above -= sums.s1[k] * t.t1[k];
+                norm -= sums.s1[k] * sums.s1[k];
+            }
+        if (!(m.method & 1))
+            return static_cast<float>(centered ? -above / m.n : -above);
+        const float score = norm > 0 ? static_cast<float>(above) * rsqrtf(static_cast<float>(norm)) * of_template : 0;
+        return squared                        ? (norm > 0 && of_template > 0 ? fminf(score, 1.0f) : 1.0f)
+               : centered && of_template == 0 ? -1
+                                              : -score;
+    }
+    __device__ __forceinline__ bool mayBe(float estimate, float least) const {
+        return estimate - least <= 4 * MARGIN * ((m.method & 1) ? 1.0f : fmaxf(fabsf(least), fabsf(estimate)));
+    }
+};
 
 // Sums of a window that pieces of the template add up.
 struct Totals {
@@ -362,7 +412,16 @@ struct Work {
         const uint32_t planes_at =
             sharedAddress(planes) + ACROSS * group * m.channels + lane % 8 * direct.pitch + lane / 8 % 2 * 16;
         const bool last = p + 1 == direct.count;
-        const double t2 = t.t2;
+        const bool plain = !direct.totals && !direct.costs && !scores.maps; // only the best position counts
+        // The lane's positions of a block: row and column, two rows, and two columns, 8 apart.
+        const int row = 2 * (lane % 4), column = ACROSS * group + lane / 4;
+        const int rows = m.orows - y0 - row, cols = m.ocols - x0 - column; // left from there
+        const uint32_t *const product = products + row * PRODUCTS_PITCH + column;
+        const uint32_t t2 = static_cast<uint32_t>(t.t2);
+        const Estimate estimate(m, t);
+        uint32_t least = ~0u;
+        float least_estimate = INFINITY;
+        int least_at = -1;
         Candidate best = noCandidate();
 #pragma unroll 1
         for (int i0 = part * N; i0 < BLOCKS; i0 += SPLIT * N) {
@@ -377,49 +436,65 @@ struct Work {
                         sumAcross<PIXEL_PLANES>(direct, at + (m.needs_s2 ? SQUARE_PLANES * plane : 0), plane,
                                                 ones + of_lane + (m.channels > 1 ? c + 1 : 0) * direct.words_pitch, eight,
                                                 piece.halves, s1[c]);
+            const auto sumsAt = [&](int n, int e, uint32_t c, const Totals &totals) {
+                Sums sums = {static_cast<double>(totals.add(0, static_cast<long long>(piece.weight) * c)), {0, 0, 0}, 0};
+#pragma unroll
+                for (int q = 0; q < 3; ++q)
+                    if (m.needs_s1 && q < m.channels)
+                        sums.s1[q] = static_cast<double>(totals.add(1 + q, s1[q][n][e]));
+                if (m.needs_s2)
+                    sums.s2 = static_cast<double>(totals.add(4, s2[n][e]));
+                return sums;
+            };
+            float estimates[4];
+            if (!SQUARED && plain) {
+#pragma unroll
+                for (int e = 0; e < 4; ++e) {
+                    const bool inside = 8 * i0 + e % 2 < rows && e / 2 * 8 < cols;
+                    const uint32_t c = product[(8 * i0 + e % 2) * PRODUCTS_PITCH + e / 2 * 8];
+                    estimates[e] = inside ? estimate(sumsAt(0, e, c, {})) : INFINITY;
+                    least_estimate = fminf(least_estimate, estimates[e]);
+                }
+                least_estimate = cusi::warpMin(least_estimate);
+            }
 #pragma unroll
             for (int n = 0; n < N; ++n)
 #pragma unroll
                 for (int step = 0; step < 4; ++step) {
                     const int e = step / 2 + step % 2 * 2; // row by row
-                    const int row = 8 * (i0 + n) + 2 * (lane % 4) + e % 2, column = ACROSS * group + lane / 4 + e / 2 * 8;
-                    const int y = y0 + row, x = x0 + column;
-                    if (y >= m.orows || x >= m.ocols)
+                    const int down = 8 * (i0 + n) + e % 2, right = e / 2 * 8;
+                    if (down >= rows || right >= cols)
                         continue;
-                    const size_t position = static_cast<size_t>(y) * m.ocols + x;
-                    const uint32_t product = products[row * PRODUCTS_PITCH + column];
-                    const Totals totals = {direct.totals ? direct.totals + position : nullptr, positions, p == 0, last};
-                    double cost;
-                    if constexpr (SQUARED) {
-                        if (!direct.totals) {
-                            cost = s2[n][e] - 2 * product + static_cast<uint32_t>(t2);
-                        } else {
-                            cost =
-                                static_cast<double>(totals.add(0, static_cast<long long>(s2[n][e]) - 2ll * product)) + t2;
-                        }
-                    } else {
-                        const double c = static_cast<double>(totals.add(0, static_cast<long long>(piece.weight) * product));
-                        double sums[4] = {};
-#pragma unroll
-                        for (int q = 0; q < 3; ++q)
-                            if (m.needs_s1 && q < m.channels)
-                                sums[q] = static_cast<double>(totals.add(1 + q, s1[q][n][e]));
-                        if (m.needs_s2)
-                            sums[3] = static_cast<double>(totals.add(4, s2[n][e]));
-                        if (last)
-                            cost = costOfSums(m, t, c, sums[0], sums[1], sums[2], sums[3]);
+                    const uint32_t c = product[down * PRODUCTS_PITCH + right];
+                    if (SQUARED && plain) {
+                        const uint32_t cost = s2[n][e] - 2 * c + t2;
+                        if (cost < least)
+                            least = cost, least_at = down * COLS + right;
+                        continue;
                     }
+                    if (!SQUARED && plain && !estimate.mayBe(estimates[e], least_estimate))
+                        continue;
+                    const size_t position = static_cast<size_t>(y0 + row + down) * m.ocols + x0 + column + right;
+                    const Totals totals = {direct.totals ? direct.totals + position : nullptr, positions, p == 0, last};
+                    double cost = 0;
+                    if constexpr (SQUARED)
+                        cost = static_cast<double>(totals.add(0, static_cast<long long>(s2[n][e]) - 2ll * c)) + t.t2;
+                    else if (const Sums sums = sumsAt(n, e, c, totals); last)
+                        cost = costOf(m, t, sums);
                     if (!last)
                         continue;
                     if (direct.costs)
                         direct.costs[k * positions + position] = cost;
                     if (scores.maps)
-                        cusi::rowOf(scores.maps[k], scores.map_steps[k], y)[x] =
+                        cusi::rowOf(scores.maps[k], scores.map_steps[k], y0 + row + down)[x0 + column + right] =
                             static_cast<float>(match_smallestIsBest(m.method) ? cost : -cost);
                     if (cost < best.cost)
                         best = {cost, position};
                 }
         }
+        if (least_at >= 0)
+            best = {static_cast<double>(least),
+                    static_cast<size_t>(y0 + row + least_at / COLS) * m.ocols + x0 + column + least_at % COLS};
         return best;
     }
 };
@@ -472,11 +547,11 @@ __global__ void __launch_bounds__(MATCH_THREADS)
                         const __grid_constant__ Refinement refinement, int tile_rows, int tiles) {
     __shared__ cusMatch found;
     cusi::startInOrder();
-    const int k = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int k = blockIdx.x;
     double *costs = direct.costs + static_cast<size_t>(k) * m.orows * m.ocols;
     Candidate *bests = direct.bests + static_cast<size_t>(k) * tiles;
     cusMatch *results = refinement.results + static_cast<size_t>(k) * m.max_matches;
-    const auto middle = [&](unsigned long long position) { return match_middle(match_exactRange(costs[position])); };
+    const auto middle = [&](unsigned long long position) { return static_cast<float>(costs[position]); };
     int round = 0;
     for (; round < m.max_matches; ++round) {
         Candidate best = noCandidate();
@@ -494,24 +569,23 @@ __global__ void __launch_bounds__(MATCH_THREADS)
                   top = static_cast<int>(max(found.y - d + 1, 0ll)) / tile_rows;
         const int right = static_cast<int>(min(found.x + d, static_cast<long long>(m.ocols)) - 1) / COLS;
         const int bottom = static_cast<int>(min(found.y + d, static_cast<long long>(m.orows)) - 1) / tile_rows;
-        const int across = right - left + 1, near = across * (bottom - top + 1);
-        for (int i = warp; i < near; i += MATCH_THREADS / 32) {
-            const int tile_x = left + i % across, tile_y = top + i / across;
-            best = noCandidate();
-            for (int j = lane; j < COLS * tile_rows; j += 32) {
-                const int x = tile_x * COLS + j % COLS, y = tile_y * tile_rows + j / COLS;
-                if (x >= m.ocols || y >= m.orows)
-                    continue;
-                const size_t position = static_cast<size_t>(y) * m.ocols + x;
-                if (abs(x - found.x) < d && abs(y - found.y) < d)
-                    costs[position] = INFINITY;
-                else if (costs[position] < best.cost)
-                    best = {costs[position], position};
+        for (int tile_y = top; tile_y <= bottom; ++tile_y)
+            for (int tile_x = left; tile_x <= right; ++tile_x) {
+                best = noCandidate();
+                for (int j = threadIdx.x; j < COLS * tile_rows; j += MATCH_THREADS) {
+                    const int x = tile_x * COLS + j % COLS, y = tile_y * tile_rows + j / COLS;
+                    if (x >= m.ocols || y >= m.orows)
+                        continue;
+                    const size_t position = static_cast<size_t>(y) * m.ocols + x;
+                    if (abs(x - found.x) < d && abs(y - found.y) < d)
+                        costs[position] = INFINITY;
+                    else if (costs[position] < best.cost)
+                        best = {costs[position], position};
+                }
+                best = blockBestToFirst<MATCH_THREADS / 32>(best);
+                if (threadIdx.x == 0)
+                    bests[tile_y * direct.tiles_across + tile_x] = best;
             }
-            best = warpBestToFirst(best);
-            if (lane == 0)
-                bests[tile_y * direct.tiles_across + tile_x] = best;
-        }
         __syncthreads();
     }
     const cusMatch none = {-1, -1, NAN, 0, 0, 0, -1};
@@ -567,23 +641,32 @@ size_t layOut(const MatchModel &m, const Shape &shape, int rows, int cols, bool 
     return ones_at + ones;
 }
 
-// Cuts the template until pieces fit, sums of 32 bits hold a piece, and planes hold its sums down the rows.
-void choosePieces(const MatchModel &m, const Shape &shape, size_t most, Direct &direct, int *rows, int *cols) {
-    // With more shared memory too few blocks are on a multiprocessor.
-    const size_t room = shape.split > 1 ? most : std::min<size_t>(most, 76 << 10);
-    *rows = std::min(m.h, MAX_ROWS);
-    *cols = m.w;
-    const auto fits = [&] {
-        return 65025.0 * *rows * *cols * m.channels < 4294967296.0 && layOut(m, shape, *rows, *cols, false, direct) <= room;
+// The shape, and pieces of the template that fit: into shared memory, sums of 32 bits, and planes of sums down their rows.
+void choosePieces(const MatchModel &m, int multiprocessors, size_t most, Direct &direct, int *rows, int *cols) {
+    while (tilesOf(m, SHAPES[direct.shape]) > static_cast<size_t>(SHAPES[direct.shape].tiles) * multiprocessors)
+        ++direct.shape;
+    const auto fits = [&](size_t room) {
+        return *rows <= MAX_ROWS && 65025.0 * *rows * *cols * m.channels < 4294967296.0 &&
+               layOut(m, SHAPES[direct.shape], *rows, *cols, false, direct) <= room;
     };
-    while (!fits()) {
-        int &longer = *rows >= *cols ? *rows : *cols;
-        longer = cusi::divUp(longer, 2);
+    *rows = m.h;
+    *cols = m.w;
+    // Blocks of few warps should share a multiprocessor. Where too much shared memory is wanted for that, blocks have more warps.
+    while (SHAPES[direct.shape].split < 4 &&
+           !fits(std::min(most, SHAPES[direct.shape].split * (size_t{76} << 10) / 2 + (38 << 10))))
+        --direct.shape;
+    while (!fits(most)) {
+        if (*rows >= *cols)
+            *rows = cusi::divUp(*rows, 2);
+        else
+            *cols = cusi::divUp(cusi::divUp(*cols, 2), 16) * 16; // aligned rows stay so
+        if (*cols <= 16 && *rows <= 16)
+            break;
     }
-    if (m.count > 1 && *rows == m.h && *cols == m.w && !(m.masked && m.method == CUS_MATCH_SQDIFF) &&
-        layOut(m, shape, *rows, *cols, true, direct) <= most)
-        return;
-    layOut(m, shape, *rows, *cols, false, direct);
+    const Shape &shape = SHAPES[direct.shape];
+    if (m.count == 1 || *rows < m.h || *cols < m.w || (m.masked && m.method == CUS_MATCH_SQDIFF) ||
+        layOut(m, shape, *rows, *cols, true, direct) > most)
+        layOut(m, shape, *rows, *cols, false, direct);
 }
 
 // Rows of overlapping words: word i has the four bytes from byte i - 15 channels of the row on.
@@ -650,10 +733,8 @@ cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask
     Direct &direct = cuda->stages.direct;
     int most = 0, rows = 0, cols = 0;
     CUS_TRY(sharedMemory(&most));
-    while (tilesOf(m, SHAPES[direct.shape]) > static_cast<size_t>(SHAPES[direct.shape].tiles) * cuda->multiprocessors)
-        ++direct.shape;
+    choosePieces(m, cuda->multiprocessors, static_cast<size_t>(most), direct, &rows, &cols);
     const Shape &shape = SHAPES[direct.shape];
-    choosePieces(m, shape, static_cast<size_t>(most), direct, &rows, &cols);
     direct.tiles_across = cusi::divUp(m.ocols, COLS);
     direct.tiles = static_cast<unsigned>(tilesOf(m, shape));
     CUS_TRY(allowSharedMemory(reinterpret_cast<const void *>(shape.squared), most));
