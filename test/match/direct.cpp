@@ -142,8 +142,7 @@ TEST_P(MatchDirect, SeveralTemplates) {
                 Pixels<uint8_t> frame(image, space());
                 const auto options = with(method, CUS_MATCH_DIRECT, 2, 8);
                 Matcher matcher;
-                ASSERT_EQ(cusMatcherCreate(&matcher, mats.data(), 4, image.rows, image.cols, &options, nullptr),
-                          CUS_OK)
+                ASSERT_EQ(cusMatcherCreate(&matcher, mats.data(), 4, image.rows, image.cols, &options, nullptr), CUS_OK)
                     << cusLastError();
                 for (int again = 0; again < 2; ++again)
                     ASSERT_EQ(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr), CUS_OK) << cusLastError();

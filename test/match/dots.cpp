@@ -7,12 +7,10 @@ namespace {
 using namespace match_test;
 
 // Neither an instruction for it nor pairs: plain C, which other processors use.
-namespace plain {
+#define MATCH_DOTS_SET   plain
 #define MATCH_DOTS_LANES 4
-#define MATCH_DOTS_TABLE table
 #define MATCH_DOTS_NS    1
 #include "match/dots/kernels.h"
-} // namespace plain
 
 struct Case {
     size_t rows, width, step, pitch;
@@ -63,7 +61,7 @@ TEST(MatchDots, EveryInstructionSet) {
     auto random = support::generator();
     for (int round = 0; round < 60 && !testing::Test::HasFatalFailure(); ++round) {
         const Case c = makeCase(random);
-        check(c, "plain C", plain::table);
+        check(c, "plain C", table_plain);
         for (int i = 0; const MatchDots *kernels = match_dots_kernels(i); ++i)
             check(c, ("instruction set " + std::to_string(i)).c_str(), *kernels);
     }

@@ -5,29 +5,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#ifdef __x86_64__
-#include <cpuid.h>
-#endif
 
 /* Measured, docs/internals/match.md: nanoseconds of packing a pixel, and score rows of a block for each thread. */
 #define TUNING_PACK_NS 0.3
 enum { TUNING_ROWS = 64 };
-
-const MatchDots *match_dots_kernels(int i) {
-    const MatchDots *available[5] = {NULL};
-    int n = 0;
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx512vnni"))
-        available[n++] = &match_dots_avx512;
-    unsigned a, b, c, d; /* AVX-VNNI is a name that __builtin_cpu_supports() may not know */
-    if (__builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1))
-        available[n++] = &match_dots_avxvnni;
-    if (__builtin_cpu_supports("avx2"))
-        available[n++] = &match_dots_avx2;
-#endif
-    available[n++] = &match_dots_base;
-    return i < n ? available[i] : NULL;
-}
 
 static size_t tapsAcross(const MatchModel *m) {
     return (size_t)(m->channels == 1 ? (m->w + 3) / 4 : m->w);

@@ -24,8 +24,6 @@ typedef struct MatchDots {
                       int32_t start, int32_t sums[MATCH_DOTS_ROWS][MATCH_DOTS_COLS]);
 } MatchDots;
 
-extern const MatchDots match_dots_base, match_dots_avx2, match_dots_avxvnni, match_dots_avx512;
-
 /* The i-th that this processor can run, best first, or NULL. */
 const MatchDots *match_dots_kernels(int i);
 

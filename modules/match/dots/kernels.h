@@ -1,14 +1,17 @@
-/* MATCH_DOTS_TABLE, for vectors of MATCH_DOTS_LANES words and the instruction set MATCH_DOTS_TARGET of x86-64, by default the
- * compiler's. MATCH_DOTS_ADD(sums, pixels, taps) adds the products to the sums; or MATCH_DOTS_PAIRS(a, b) adds up those of pairs of
- * signed 16-bit integers. */
-#include "match/dots/dots.h"
-
-#if !defined(MATCH_DOTS_TARGET) || (defined(__x86_64__) && defined(__GNUC__))
-
-#ifdef __x86_64__
-#include <immintrin.h>
+/* One instruction set's kernel, the table MATCH_DOTS_NAME(table); included by dots.c once for each. MATCH_DOTS_SET: its name.
+ * MATCH_DOTS_TARGET: what the compiler must be allowed, by default what it is. MATCH_DOTS_LANES: words of a vector.
+ * MATCH_DOTS_ADD(sums, pixels, taps) adds the products to the sums; or MATCH_DOTS_PAIRS(a, b) adds up those of pairs of signed 16-bit
+ * integers. */
+#ifndef MATCH_DOTS_NAME
+#define MATCH_DOTS_JOIN2(name, set) name##_##set
+#define MATCH_DOTS_JOIN(name, set)  MATCH_DOTS_JOIN2(name, set)
+#define MATCH_DOTS_NAME(name)       MATCH_DOTS_JOIN(name, MATCH_DOTS_SET)
 #endif
-
+#define Lanes         MATCH_DOTS_NAME(Lanes)
+#define LanesAnywhere MATCH_DOTS_NAME(LanesAnywhere)
+#define Pairs         MATCH_DOTS_NAME(Pairs)
+#define UnsignedPairs MATCH_DOTS_NAME(UnsignedPairs)
+#define correlate     MATCH_DOTS_NAME(correlate)
 typedef int32_t Lanes __attribute__((vector_size(MATCH_DOTS_LANES * 4)));
 typedef int32_t LanesAnywhere __attribute__((vector_size(MATCH_DOTS_LANES * 4), may_alias, aligned(4)));
 typedef int16_t Pairs __attribute__((vector_size(MATCH_DOTS_LANES * 4)));
@@ -58,6 +61,17 @@ correlate(const uint32_t *pixels, size_t pitch, const uint32_t *taps, size_t wid
         }
 }
 
-const MatchDots MATCH_DOTS_TABLE = {MATCH_DOTS_NS, correlate};
+static const MatchDots MATCH_DOTS_NAME(table) = {MATCH_DOTS_NS, correlate};
 
-#endif
+#undef Lanes
+#undef LanesAnywhere
+#undef Pairs
+#undef UnsignedPairs
+#undef correlate
+#undef MATCH_DOTS_SET
+#undef MATCH_DOTS_TARGET
+#undef MATCH_DOTS_LANES
+#undef MATCH_DOTS_NS
+#undef MATCH_DOTS_ADD
+#undef MATCH_DOTS_PAIRS
+#undef MATCH_DOTS_START
