@@ -44,6 +44,11 @@ CUSI_HSV_INLINE int cusi_hsvInRange(int b, int g, int r, const int *saturation_s
 /* The range exists and its bounds make sense. */
 cusStatus cusi_checkHsvRange(const char *function, const cusHsvRange *range);
 
+/* modules/hsv: the backends of cusHsvCount(). Arguments are checked, outputs created. The host function completes before it returns;
+ * the CUDA function queues its work. */
+void hsv_host_count(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask);
+cusStatus hsv_cuda_count(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,7 +2,6 @@
 #include "check.h"
 #include "guard.h"
 #include "hsv.h"
-#include "hsv/backend.h"
 
 cusStatus cusHsvCount(const cusMat *src, const cusHsvRange *range, cusMat *count, cusMat *mask, cusStream stream) {
     CUSI_TRACE;

@@ -2,7 +2,6 @@
 #include "check.h"
 #include "host.h"
 #include "hsv.h"
-#include "hsv/backend.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // hsv on the GPU: one pass over the image; each thread converts four pixels at a time, each block adds its count once.
 #include "hsv.cuh"
-#include "hsv/backend.h"
+#include "hsv.h"
 
 #include <cub/block/block_reduce.cuh>
 
