@@ -216,9 +216,15 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     made->type = first->type;
     made->space = first->space;
     made->model = modelOf(first, count, rows, cols, &o);
-    made->algorithm = CUSI_BACKEND(f, made->space, match_host_algorithm(&made->model, o.algorithm),
-                                   match_cuda_algorithm(&made->model, o.algorithm));
-    cusStatus status = fetchAndPrepare(f, made, templates, o.mask, stream);
+    cusStatus status = CUS_OK;
+    if (made->space == CUS_HOST)
+        made->algorithm = match_host_algorithm(&made->model, o.algorithm);
+#ifdef CUSI_WITH_CUDA
+    else
+        status = match_cuda_algorithm(&made->model, o.algorithm, &made->algorithm);
+#endif
+    if (status == CUS_OK)
+        status = fetchAndPrepare(f, made, templates, o.mask, stream);
     if (status == CUS_OK)
         status = cusi_guardCreate(f, &made->guard, made->space);
 #ifdef CUSI_WITH_CUDA

@@ -70,7 +70,7 @@ void match_cuda_release(cusMatcher *matcher);
 
 /* The algorithm to take if `wanted` is asked for: for CUS_MATCH_AUTO the faster one. */
 cusMatchAlgorithm match_host_algorithm(const MatchModel *model, cusMatchAlgorithm wanted);
-cusMatchAlgorithm match_cuda_algorithm(const MatchModel *model, cusMatchAlgorithm wanted);
+cusStatus match_cuda_algorithm(const MatchModel *model, cusMatchAlgorithm wanted, cusMatchAlgorithm *algorithm);
 
 cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores);
 cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);

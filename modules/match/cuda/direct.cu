@@ -97,7 +97,7 @@ __device__ void loadTile(const MatchModel &m, const Frame &frame, const Direct &
     if (source == PIXELS && ((reinterpret_cast<uintptr_t>(from) | frame.step) & 15) == 0) {
         for (int i = threadIdx.x; i < total; i += THREADS) {
             const int row = __umulhi(i, direct.units_reciprocal), to = 16 * (i - row * units);
-            copyAhead(tile + row * direct.pitch + to, from + min(row, last_row) * frame.step + min(to, bytes - 1),
+            copyAhead(tile + row * direct.pitch + to, from + min(row, last_row) * frame.step + (to < bytes ? to : 0),
                       min(max(bytes - to, 0), 16));
         }
         return;
@@ -719,12 +719,15 @@ void makePieces(const MatchModel &m, int rows, int cols, const uint8_t *pixels, 
 
 } // namespace
 
-bool hasFastIntegers(int device) {
-    int major = 0, minor = 0;
-    (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+cusStatus hasFastIntegers(bool *fast) {
+    const char *f = "cusMatcherCreate";
+    int device = 0, major = 0, minor = 0;
+    CUSI_CUDA(f, cudaGetDevice(&device));
+    CUSI_CUDA(f, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    CUSI_CUDA(f, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
     const int capability = 10 * major + minor;
-    return capability >= 75 && capability != 103; // 10.3 has given its integer units to other types
+    *fast = capability >= 75 && capability != 103; // 10.3 has few units for integers
+    return CUS_OK;
 }
 
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream) {

@@ -318,15 +318,18 @@ void match_cuda_release(cusMatcher *matcher) {
 
 // Measured on an H200, SQDIFF of one channel: direct correlation takes as long as the FFT at 140 x 140 in 640 x 480, 97 x 97 in
 // 1920 x 1080 and 107 x 107 in 3840 x 2160; of three channels at 90, 60 and 68.
-cusMatchAlgorithm match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted) {
-    int device = 0, count = 0;
-    if (!m->integer || cudaGetDevice(&device) != cudaSuccess || !match::hasFastIntegers(device) ||
-        cusi::multiprocessors(&count) != cudaSuccess)
-        return CUS_MATCH_FFT;
-    if (wanted != CUS_MATCH_AUTO)
-        return wanted;
+cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cusMatchAlgorithm *algorithm) {
+    bool integers = false;
+    int count = 0;
+    CUS_TRY(match::hasFastIntegers(&integers));
+    CUSI_CUDA("cusMatcherCreate", cusi::multiprocessors(&count));
     const bool few = static_cast<double>(m->orows) * m->ocols <= 64.0 * 48 * count; // a tile for each multiprocessor
-    return m->n * m->channels <= (few ? 128 * 128 : 97 * 97) ? CUS_MATCH_DIRECT : CUS_MATCH_FFT;
+    const bool small = m->n * m->channels <= (few ? 128 * 128 : 97 * 97);
+    *algorithm = !m->integer || !integers   ? CUS_MATCH_FFT
+                 : wanted != CUS_MATCH_AUTO ? wanted
+                 : small                    ? CUS_MATCH_DIRECT
+                                            : CUS_MATCH_FFT;
+    return CUS_OK;
 }
 
 cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {

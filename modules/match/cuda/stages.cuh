@@ -262,7 +262,7 @@ cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
 cusStatus launchExact(const Stages &stages, cudaStream_t stream);
 
 // Direct correlation: all of a run. Whether the device's integer tensor cores are there and fast.
-bool hasFastIntegers(int device);
+cusStatus hasFastIntegers(bool *fast);
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream);
 cusStatus launchDirect(const Stages &stages, cudaStream_t stream);
 
