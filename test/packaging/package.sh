@@ -39,13 +39,16 @@ mkdir -p "$root/var/lib/dpkg/"{info,updates,triggers} "$root/var/log"
 cp /var/lib/dpkg/status "$root/var/lib/dpkg/"
 touch "$root/var/lib/dpkg/available"
 files() { find "$root" -path "$root/var" -prune -o ! -type d -print | sed "s,^$root,," | sort; }
-# The packages' scripts call ldconfig. They run outside the root, so this one only notes the call: the real one would write this
+# CPack 3.31 gives the library's package scripts that call ldconfig, 3.25 does not. They run outside the root, so this one only notes the call: the real one would write this
 # machine's cache, which a plain user may not.
 mkdir "$work/bin"
 # shellcheck disable=SC2016
 printf '#!/bin/sh\necho "$DPKG_MAINTSCRIPT_NAME" >>"%s"\n' "$work/ldconfig.log" >"$work/bin/ldconfig"
 chmod 755 "$work/bin/ldconfig"
 dpkg_here() { PATH=$work/bin:$PATH dpkg --root="$root" --force-not-root --force-script-chrootless --force-bad-path "$@"; }
+touch "$work/ldconfig.log"
+expected=
+! dpkg-deb --ctrl-tarfile "$work/packages"/libcusight0.2_*.deb | tar -t | grep -q postinst || expected="postinst postrm"
 run install.log dpkg_here --install "${packages[@]}"
 libdir=$(dirname "$(find "$root/usr" -name 'libcusight.so.0.2')")
 [ -d "$libdir" ] || fail "libcusight.so.0.2 is not installed: $(files)"
@@ -79,7 +82,8 @@ fi
 run remove.log dpkg_here --remove $names
 left=$(files)
 [ -z "$left" ] || fail "these files are left after removal: $left"
-[ "$(paste -sd ' ' "$work/ldconfig.log")" = "postinst postrm" ] || fail "ldconfig was called by: $(cat "$work/ldconfig.log")"
+called=$(paste -sd ' ' "$work/ldconfig.log")
+[ "$called" = "$expected" ] || fail "ldconfig was called by \"$called\", expected \"$expected\""
 
 run source.log cpack --config "$build/CPackSourceConfig.cmake" -B "$work/sources"
 archive=$(find "$work/sources" -maxdepth 1 -name 'cusight-*.tar.gz')

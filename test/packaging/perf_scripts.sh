@@ -186,9 +186,10 @@ assert met({"times": 4, "of": "b"}) is True
 assert met({"times": 3.9, "of": "b"}) is False
 assert met({"times": 4, "of": "c"}) is None
 ids = [(target["id"], target["backend"]) for target in resultfile.targets()]
-assert len(ids) == len(set(ids)) == 30
+assert len(ids) == len(set(ids)) > 0
+cuda = sum(backend == "cuda" for _, backend in ids)
 lines, met, asked = resultfile.against_targets(result["rows"], "cuda")
-assert (met, asked) == (0, 21) and len(lines) == 21
+assert (met, asked) == (0, cuda) and len(lines) == cuda
 
 # Three runs of cusight_perf --json into one file: a row measured again replaces the first in place; a torn line is skipped.
 output = Path(sys.argv[2]).with_name("rows.jsonl")
