@@ -107,7 +107,7 @@ class Matcher(Closeable):
 
     @property
     def algorithm(self) -> str:
-        """The algorithm that "auto" chose: "direct" or "fft"."""
+        """The algorithm taken: "direct" or "fft", which floats always take, and masks on the CPU."""
         number = self._core.algorithm
         return next(name for name, value in _ALGORITHMS.items() if value == number)
 
