@@ -377,7 +377,8 @@ TEST(EventFuzz, CorpusAndItsNeighbors) {
         ASSERT_FALSE(bytes.empty());
         ++files;
         fuzz::eventInput(bytes.data(), bytes.size());
-        for (int round = 0; round < 100; ++round) {
+        const bool damage = !LIBHDF5_ABORTS || entry.path().filename().string().rfind("h5_", 0) != 0;
+        for (int round = 0; damage && round < 100; ++round) {
             Bytes near = bytes;
             for (uint64_t k = random() % 8; k-- > 0;)
                 near[random() % near.size()] = uint8_t(random());
@@ -387,6 +388,8 @@ TEST(EventFuzz, CorpusAndItsNeighbors) {
         }
     }
     EXPECT_GE(files, 10);
+    if (LIBHDF5_ABORTS)
+        GTEST_SKIP() << "damaged HDF5 files with libhdf5 2";
 }
 
 } // namespace
