@@ -93,8 +93,9 @@ typedef struct cusMatcher cusMatcher;
  * templates: the call waits for `stream`, in which they were written. The templates are not needed afterwards.
  * Limits: templates fit into the frame; a row of an 8-bit template has at most 65536 bytes; 32F templates are finite with a sum of
  * squares below 1e30 (VALUE). One call at a time may use a matcher (else BUSY), in any stream (core.h); others are independent.
- * Device memory: about 8 * channels + 16 bytes per pixel for 8-bit images (with a mask and SQDIFF 4 more), and 12 bytes for each
- * position and template.
+ * Device memory, FFT: about 8 * channels + 16 bytes per pixel for 8-bit images (with a mask and SQDIFF 4 more), and 12 bytes for each
+ * position and template. DIRECT: 8 bytes for each position and template if more than one match or `subpixel` is wanted, and 8 to 40
+ * bytes for each position if the template is cut into pieces (above 66,050 bytes at the latest).
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED. */
 CUS_API cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
                                    const cusMatcherOptions *options, cusStream stream);

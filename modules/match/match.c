@@ -232,7 +232,8 @@ cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int co
     if (status == CUS_ERROR_CUDA && problem)
         status =
             cusi_fail(CUS_ERROR_NO_CUDA,
-                      "%s: matching by FFT on the device needs cuFFT: %s (CUS_MATCH_DIRECT works without it)", f, problem);
+                      "%s: matching by FFT on the device needs cuFFT: %s (8-bit images: CUS_MATCH_DIRECT works without it)",
+                      f, problem);
 #endif
     if (status != CUS_OK) {
         cusMatcherDestroy(made);

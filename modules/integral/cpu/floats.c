@@ -1,6 +1,6 @@
-/* Float sources: one stripe of columns per thread, the source read twice, the table written once. Each row's sums left
- * of the stripes are computed first. The stripes are then written independently. The additions and their order are those
- * of the plain loop, for any number of threads. */
+/* Float sources: one stripe of columns per thread, the source read twice, the table written once. First each row's sums
+ * left of the stripes are computed, then the stripes are written independently. Any number of threads adds in the order
+ * that the plain loop has. */
 #include "integral/cpu/rows.h"
 
 #include <string.h>

@@ -145,8 +145,8 @@ __device__ __forceinline__ void loadRowsUnaligned(Pixels4<unsigned char> *to, co
     forEnds([&](unsigned i, unsigned pixel) { reinterpret_cast<unsigned char *>(to + 32 * lane)[pixel] = ends[i]; });
 }
 
-// Starts copying columns x .. x + 127 of rows y .. y + ROWS - 1 to `to`, [row][lane], zero outside the image. `whole`: all
-// of them are inside and aligned to 16 bytes.
+// Starts copying columns x .. x + 127 of rows y .. y + ROWS - 1 to `to`, [row][lane], zero outside the image.
+// `whole`: all of them are inside and aligned to 16 bytes.
 template<int ROWS, class Pixel>
 __device__ inline void loadRows(Pixels4<Pixel> *to, const SlabParams &slab, unsigned x, unsigned y, unsigned lane,
                                 bool whole) {

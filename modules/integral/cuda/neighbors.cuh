@@ -248,8 +248,7 @@ struct TableTile {
 
     // ---- Starts of the warps ----
 
-    // Computes what is left of and above each warp from what is left of and above the tile. Run by one warp of each column
-    // of warps.
+    // Computes what is left of and above each warp from what is left of and above the tile. One warp in each column runs it.
     __device__ void computeWarpStarts() {
         if (at.warp_y != COLUMN_WARP_Y)
             return;

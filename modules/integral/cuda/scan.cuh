@@ -84,9 +84,9 @@ __device__ inline void columnDifferences(Sum (&v)[4], unsigned lane) {
 
 // ---- Row scans ------------------------------------------------------------------------------------------------------
 
-// For each of a warp's rows, the sum of the pixels of the lanes before this one; scan() also stores the rows' totals. Sums
-// of 128 bytes fit 16 bits, so two rows share a word. Squares of bytes wait in shared memory during the look-back, since
-// registers would spill.
+// For each of a warp's rows, the sum of the pixels of the lanes before this one; scan() also stores the rows' totals.
+// Two rows share a word, since sums of 128 bytes fit 16 bits. Squares of bytes wait in shared memory during the look-back,
+// since registers would spill.
 template<class Pixel, bool SQUARES, int ROWS>
 struct RowScan {
     static constexpr bool PAIRED = sizeof(Pixel) == 1 && !SQUARES, SHARED = sizeof(Pixel) == 1 && SQUARES;

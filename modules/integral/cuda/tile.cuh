@@ -80,8 +80,8 @@ constexpr unsigned FORMAT_BITS = std::is_same_v<T, Bits17>   ? 17
 
 // The start of the workspace, which is all zero before the first launch. The words of the chains follow.
 struct alignas(128) LaunchState {
-    // Of the last launch, 1 .. MAX_EPOCH in turn. Only a word left exactly 2^30 - 1 launches ago could be mistaken for a
-    // current one.
+    // The last launch's number, 1 .. MAX_EPOCH in turn. Only a word left exactly 2^30 - 1 launches ago could be mistaken for
+    // a current one.
     uint32_t epoch;
     uint32_t tiles_before;               // tiles written by the earlier throttled launches, modulo 2^32
     alignas(128) uint32_t tiles_written; // the same, including the current launch

@@ -91,7 +91,7 @@ template<int THREADS>
 __device__ void loadTile(const MatchModel &m, const Frame &frame, const Direct &direct, int source, unsigned char *tile,
                          int y0, int x0) {
     const int units = direct.pitch / 16, total = units * direct.tile_rows;
-    const int last_row = m.rows - 1 - y0, bytes = (m.cols - x0) * m.channels;
+    const int last_row = m.rows - 1 - y0, bytes = min(m.cols - x0, direct.pitch) * m.channels; // as many as may matter
     const unsigned char *from =
         static_cast<const unsigned char *>(frame.data) + y0 * frame.step + static_cast<size_t>(x0) * m.channels;
     if (source == PIXELS && ((reinterpret_cast<uintptr_t>(from) | frame.step) & 15) == 0) {
@@ -116,8 +116,8 @@ __device__ void loadTile(const MatchModel &m, const Frame &frame, const Direct &
 
 // ---- Products with the template
 
-// Products of the chunk's `left` rows with STEPS times 32 bytes (BYTES = 16: once 16). templ: the lane's words of the chunk's first
-// row.
+// Adds the products of a chunk with `left` rows, or ALL, and of `steps` times BYTES bytes a row. templ_at: the lane's words of the
+// chunk's first row.
 template<int BYTES, bool ALL, int BLOCKS, int SPLIT>
 __device__ __forceinline__ void multiplyChunk(const MatchModel &m, const Direct &direct, uint32_t pixels_at,
                                               const uint32_t *templ_at, int part, int steps, int left,
@@ -499,10 +499,12 @@ struct Work {
     }
 };
 
+constexpr int blocksPerMultiprocessor(int split) {
+    return split == 1 ? 5 : split == 2 ? 2 : 1;
+}
+
 template<int BLOCKS, int SPLIT, bool SQUARED>
-__global__ void __launch_bounds__(128 * SPLIT, SPLIT == 1   ? 5
-                                               : SPLIT == 2 ? 2
-                                                            : 1)
+__global__ void __launch_bounds__(128 * SPLIT, blocksPerMultiprocessor(SPLIT))
     directKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
                  const __grid_constant__ Templates templates, const __grid_constant__ Scores scores,
                  const __grid_constant__ Direct direct, const __grid_constant__ Refinement refinement) {
@@ -613,7 +615,7 @@ size_t tilesOf(const MatchModel &m, const Shape &shape) {
     return static_cast<size_t>(cusi::divUp(m.ocols, COLS)) * cusi::divUp(m.orows, 8 * shape.blocks);
 }
 
-// The layout of shared memory for pieces of rows x cols; returns its size.
+// The layout of shared memory for pieces of rows x cols, and its size.
 size_t layOut(const MatchModel &m, const Shape &shape, int rows, int cols, bool keeps, Direct &direct) {
     const int cn = m.channels, tile_rows = 8 * shape.blocks;
     const int halves = cusi::divUp((cols + ACROSS - 1) * cn, 16), even = 16 * (halves + halves % 2);
@@ -638,7 +640,7 @@ size_t layOut(const MatchModel &m, const Shape &shape, int rows, int cols, bool 
     direct.words_at = static_cast<int>(words_at);
     direct.planes_at = static_cast<int>(words_at + (keeps ? words : 0));
     direct.ones_at = static_cast<int>(ones_at);
-    return ones_at + ones;
+    return direct.shared = ones_at + ones;
 }
 
 // The shape, and pieces of the template that fit: into shared memory, sums of 32 bits, and planes of sums down their rows.
@@ -652,17 +654,13 @@ void choosePieces(const MatchModel &m, int multiprocessors, size_t most, Direct 
     *rows = m.h;
     *cols = m.w;
     // Blocks of few warps should share a multiprocessor. Where too much shared memory is wanted for that, blocks have more warps.
-    while (SHAPES[direct.shape].split < 4 &&
-           !fits(std::min(most, SHAPES[direct.shape].split * (size_t{76} << 10) / 2 + (38 << 10))))
+    while (SHAPES[direct.shape].split < 4 && !fits(std::min<size_t>(most, (SHAPES[direct.shape].split + 1) * 38 << 10)))
         --direct.shape;
-    while (!fits(most)) {
-        if (*rows >= *cols)
+    while (!fits(most)) // 16 x 16 always does
+        if (*rows >= *cols || *cols <= 16)
             *rows = cusi::divUp(*rows, 2);
         else
             *cols = cusi::divUp(cusi::divUp(*cols, 2), 16) * 16; // aligned rows stay so
-        if (*cols <= 16 && *rows <= 16)
-            break;
-    }
     const Shape &shape = SHAPES[direct.shape];
     if (m.count == 1 || *rows < m.h || *cols < m.w || (m.masked && m.method == CUS_MATCH_SQDIFF) ||
         layOut(m, shape, *rows, *cols, true, direct) > most)
@@ -772,12 +770,11 @@ cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask
 cusStatus launchDirect(const Stages &stages, cudaStream_t stream) {
     const char *f = "cusMatcherRun";
     const MatchModel &m = stages.model;
-    Direct direct = stages.direct;
+    const Direct &direct = stages.direct;
     const Shape &shape = SHAPES[direct.shape];
-    const size_t bytes = layOut(m, shape, direct.first.rows, direct.first.bytes / m.channels, direct.keeps, direct);
     CUS_TRY(cusi::launchOverlapped(f, m.method == CUS_MATCH_SQDIFF && !m.masked ? shape.squared : shape.general,
-                                   direct.tiles, 128 * shape.split, bytes, stream, m, stages.frame, stages.templates,
-                                   stages.scores, direct, stages.refinement));
+                                   direct.tiles, 128 * shape.split, direct.shared, stream, m, stages.frame,
+                                   stages.templates, stages.scores, direct, stages.refinement));
     if (!direct.costs)
         return CUS_OK;
     return cusi::launchOverlapped(f, directMatchesKernel, m.count, MATCH_THREADS, 0, stream, m, direct, stages.refinement,

@@ -142,6 +142,7 @@ struct Direct {
         ones_rows;             // words in a row of them; bytes in a row of the image under a tile; its rows
     unsigned units_reciprocal; // 2^32 / (pitch / 16), rounded up
     int products_at, words_at, planes_at, ones_at; // in shared memory
+    size_t shared;                                 // bytes
     bool keeps;                                    // image and window sums stay in shared memory from template to template
     Candidate *bests;                              // of each template's tiles
     long long *totals; // of the pieces, at each position: products, sums of three channels, of squares; NULL for one piece
