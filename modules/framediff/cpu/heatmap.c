@@ -49,7 +49,7 @@ static void colorizeRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t
 cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *map) {
     const size_t channels = (size_t)CUS_CHANNELS(cur->type);
     size_t rows = (size_t)cur->rows, cols = (size_t)cur->cols;
-    const int threads = framediff_threadsFor(3 * rows * cols, BYTES_PER_THREAD);
+    const int threads = cusi_threadsFor(3 * rows * cols, BYTES_PER_THREAD);
     (void)threads; /* without OpenMP */
     if (cusi_isContinuous(prev) && cusi_isContinuous(cur) && cusi_isContinuous(dst)) {
         cols *= rows; /* so that frames of any shape cost the same */

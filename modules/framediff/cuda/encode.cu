@@ -349,14 +349,15 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     encoder->dense_hint = static_cast<uint32_t *>(hint);
     *encoder->dense_hint = 0;
     EncodeParams params = {};
-    params.units =
-        static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&encoder->ref), size_t{16}) * static_cast<size_t>(encoder->rows));
+    params.units = static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&encoder->ref), size_t{16}) *
+                                         static_cast<size_t>(encoder->ref.rows));
     CUS_TRY(divideWork(function, encoder->block_threads, &params));
     const size_t state = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(state), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     if (encoder->options.min_neighbors > 0)
-        CUS_TRY(cusMatCreate(&encoder->changed, 1, encoder->rows * cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
+        CUS_TRY(cusMatCreate(&encoder->changed, 1, encoder->ref.rows * cusi::divUp(encoder->ref.cols, 32), CUS_32SC1,
+                             CUS_DEVICE));
     return cusi::cudaStatus(cudaStreamSynchronize(nullptr), function, "setting up");
 }
 
