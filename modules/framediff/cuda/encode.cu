@@ -1,9 +1,5 @@
-// The encoder's kernel: one pass that reads frame and reference once, updates the reference in place, and writes the entries of
-// all changed bytes in order. docs/internals/framediff.md describes it and what limits it.
-//
-// Each warp streams through a contiguous run of units. Changed units wait in a queue in shared memory until there are 32, so
-// that every lane has work; their bytes become entries in shared memory. Warps wait for each other only at the end of their
-// runs, where blocks learn by decoupled look-back how many entries precede theirs, and write them out in order.
+// The encoder: parameters, launches, and its kernel, one pass that reads frame and reference once, updates the reference in
+// place, and writes the entries of all changed bytes in order.
 #include "device.h"
 #include "framediff/cuda/units.cuh"
 
