@@ -83,11 +83,8 @@ __global__ void __launch_bounds__(THREADS) histogramKernel(const TileParams para
 } // namespace
 
 TilePass histogramPass(const Batch &batch, int index) {
-    TilePass pass = {rowsAligned(batch.frames[index]) ? histogramKernel<true> : histogramKernel<false>,
-                     PIXELS * 2,
-                     tuning::HISTOGRAM_TILE,
-                     tuning::HISTOGRAM_TILE,
-                     {}};
+    const auto kernel = rowsAligned(batch.frames[index]) ? histogramKernel<true> : histogramKernel<false>;
+    TilePass pass = {kernel, PIXELS * 2, tuning::HISTOGRAM_TILE, tuning::HISTOGRAM_TILE, {}};
     pass.params.repr = representationOf(batch, index);
     return pass;
 }

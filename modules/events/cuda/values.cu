@@ -372,12 +372,8 @@ unsigned valuesPartBits(const Batch &batch, int index) {
 
 TilePass valuesPass(const Batch &batch, int index) {
     const Kind kind = kindOf(batch.stacker->representations[index].kind);
-    const bool aligned = rowsAligned(batch.frames[index]);
-    TilePass pass = {(aligned ? tileValuesKernelFor<true> : tileValuesKernelFor<false>)(kind),
-                     0,
-                     tuning::INDEXED_TILE,
-                     valuesPartBits(batch, index),
-                     {}};
+    const auto kernelFor = rowsAligned(batch.frames[index]) ? tileValuesKernelFor<true> : tileValuesKernelFor<false>;
+    TilePass pass = {kernelFor(kind), 0, tuning::INDEXED_TILE, valuesPartBits(batch, index), {}};
     pass.params.repr = representationOf(batch, index);
     pass.shared = size_t{sharedBytesPerPixel(kind, pass.params.repr.channels)} << pass.part_bits;
     // Takes the smallest tiles that are few enough to sort by: the fewer parts a tile has, the less often its records are
