@@ -53,6 +53,12 @@ static inline int cusi_threadNumber(void) {
 }
 #endif
 
+/* The number of threads worth starting: one for each `share` of the work, up to the maximum. */
+static inline int cusi_threadsFor(size_t work, size_t share) {
+    const size_t useful = work / share + 1;
+    return useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,11 +8,22 @@
 
 /* ---- Representations ----------------------------------------------------------------------------------------------- */
 
-static const char *const names[] = {"histogram",         "mdes",       "mdes_count",   "tencode",
-                                    "stacked_histogram", "voxel_grid", "time_surface", "event_diff"};
+static const struct {
+    const char *name;
+    int depth;    /* MDES: as chosen */
+    int channels; /* 0: as chosen, times `per_channel` */
+    int per_channel, needs_times;
+} kinds[] = {[CUS_REPR_HISTOGRAM] = {"histogram", CUS_8U, 2, 0, 0},
+             [CUS_REPR_MDES] = {"mdes", CUS_8U, 0, 1, 0},
+             [CUS_REPR_MDES_COUNT] = {"mdes_count", CUS_8U, 0, 1, 0},
+             [CUS_REPR_TENCODE] = {"tencode", CUS_8U, 3, 0, 1},
+             [CUS_REPR_STACKED_HISTOGRAM] = {"stacked_histogram", CUS_8U, 0, 2, 1},
+             [CUS_REPR_VOXEL_GRID] = {"voxel_grid", CUS_32F, 0, 1, 1},
+             [CUS_REPR_TIME_SURFACE] = {"time_surface", CUS_32F, 2, 0, 1},
+             [CUS_REPR_EVENT_DIFF] = {"event_diff", CUS_8S, 1, 0, 0}};
 
 const char *cusRepresentationName(cusRepresentationKind kind) {
-    return (unsigned)kind < sizeof names / sizeof names[0] ? names[kind] : NULL;
+    return (unsigned)kind < sizeof kinds / sizeof kinds[0] ? kinds[kind].name : NULL;
 }
 
 cusRepresentation cusRepresentationDefaults(cusRepresentationKind kind) {
@@ -20,34 +31,11 @@ cusRepresentation cusRepresentationDefaults(cusRepresentationKind kind) {
         .kind = kind, .channels = kind == CUS_REPR_VOXEL_GRID ? 5 : 10, .depth = CUS_8U, .cutoff = 255, .tau = 50000};
 }
 
-static int typeOf(const cusRepresentation *r) {
-    switch (r->kind) {
-    case CUS_REPR_HISTOGRAM:
-        return CUS_8UC2;
-    case CUS_REPR_MDES:
-        return CUS_MAKETYPE(r->depth, r->channels);
-    case CUS_REPR_MDES_COUNT:
-        return CUS_MAKETYPE(CUS_8U, r->channels);
-    case CUS_REPR_TENCODE:
-        return CUS_8UC3;
-    case CUS_REPR_STACKED_HISTOGRAM:
-        return CUS_MAKETYPE(CUS_8U, 2 * r->channels);
-    case CUS_REPR_VOXEL_GRID:
-        return CUS_MAKETYPE(CUS_32F, r->channels);
-    case CUS_REPR_TIME_SURFACE:
-        return CUS_MAKETYPE(CUS_32F, 2);
-    case CUS_REPR_EVENT_DIFF:
-        return CUS_8SC1;
-    }
-    return 0; /* not reached: the kind is valid */
-}
-
 static cusStatus checkRepresentation(const char *function, const cusRepresentation *r, int *type) {
     const char *name = cusRepresentationName(r->kind);
     CUSI_REQUIRE(name, CUS_ERROR_VALUE, "%s: representation's kind is %d, expected 0..7", function, (int)r->kind);
-    const int with_channels = r->kind == CUS_REPR_MDES || r->kind == CUS_REPR_MDES_COUNT ||
-                              r->kind == CUS_REPR_STACKED_HISTOGRAM || r->kind == CUS_REPR_VOXEL_GRID;
-    CUSI_REQUIRE(!with_channels || (r->channels >= 1 && r->channels <= EVENTS_MAX_CHANNELS), CUS_ERROR_VALUE,
+    const int fixed = kinds[r->kind].channels;
+    CUSI_REQUIRE(fixed || (r->channels >= 1 && r->channels <= EVENTS_MAX_CHANNELS), CUS_ERROR_VALUE,
                  "%s: %s's channels are %d, expected 1..16", function, name, r->channels);
     CUSI_REQUIRE(r->kind != CUS_REPR_MDES || r->depth == CUS_8U || r->depth == CUS_8S || r->depth == CUS_32F,
                  CUS_ERROR_TYPE, "%s: mdes's depth is %d, expected CUS_8U, CUS_8S or CUS_32F", function, r->depth);
@@ -55,7 +43,8 @@ static cusStatus checkRepresentation(const char *function, const cusRepresentati
                  "%s: stacked_histogram's cutoff is %d, expected 1..255", function, r->cutoff);
     CUSI_REQUIRE(r->kind != CUS_REPR_TIME_SURFACE || (r->tau > 0 && isfinite(r->tau)), CUS_ERROR_VALUE,
                  "%s: time_surface's tau is %g, expected a finite number above 0", function, r->tau);
-    *type = typeOf(r);
+    *type = CUS_MAKETYPE(r->kind == CUS_REPR_MDES ? r->depth : kinds[r->kind].depth,
+                         fixed ? fixed : r->channels * kinds[r->kind].per_channel);
     return CUS_OK;
 }
 
@@ -67,13 +56,10 @@ cusStatus cusRepresentationType(const cusRepresentation *representation, int *ty
 }
 
 int eventsNeedsTimes(const cusEventStacker *stacker) {
-    for (int i = 0; i < stacker->count; ++i) {
-        const cusRepresentationKind kind = stacker->representations[i].kind;
-        if (kind == CUS_REPR_TENCODE || kind == CUS_REPR_STACKED_HISTOGRAM || kind == CUS_REPR_VOXEL_GRID ||
-            kind == CUS_REPR_TIME_SURFACE)
-            return 1;
-    }
-    return 0;
+    int needed = 0;
+    for (int i = 0; i < stacker->count; ++i)
+        needed |= kinds[stacker->representations[i].kind].needs_times;
+    return needed;
 }
 
 /* ---- The stacker --------------------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * buffers. On the device three slots rotate: one batch is uploaded while the previous one is computed and the one before
  * that downloaded. A slot's frames are delivered when it is reused. */
 #include "check.h"
+#include "device.h"
 #include "events/backend.h"
 
 #include <assert.h>
@@ -66,12 +67,10 @@ static cusStatus createSlot(cusEventPipeline *s, Slot *slot) {
     slot->windows = malloc(s->batch * sizeof *slot->windows);
     CUSI_REQUIRE(slot->windows, CUS_ERROR_NO_MEMORY, "cusEventPipelineCreate: no host memory");
     for (int k = 0; k < ARRAYS - !s->with_times; ++k) {
-        if (on_device) {
-            CUS_TRY(cusMatCreatePinned(&slot->staging[k], 1, (int)s->capacity, array_types[k]));
+        CUS_TRY(on_device ? cusMatCreatePinned(&slot->staging[k], 1, (int)s->capacity, array_types[k])
+                          : cusMatCreate(&slot->staging[k], 1, (int)s->capacity, array_types[k], CUS_HOST));
+        if (on_device)
             CUS_TRY(cusMatCreate(&slot->events[k], 1, (int)s->capacity, array_types[k], CUS_DEVICE));
-        } else {
-            CUS_TRY(cusMatCreate(&slot->staging[k], 1, (int)s->capacity, array_types[k], CUS_HOST));
-        }
     }
     for (int i = 0; i < s->representations; ++i) {
         const int rows = (int)s->batch * s->rows, type = s->stacker->types[i];
@@ -231,19 +230,24 @@ static size_t plan(cusEventPipeline *s, const View *view, int final) {
 
 /* ---- Batches ----------------------------------------------------------------------------------------------------- */
 
+/* Makes views of the frames of the first `count` windows. */
+static cusStatus view(const cusEventPipeline *s, const cusMat *frames, size_t count, cusMat *views) {
+    memset(views, 0, EVENTS_MAX_REPRESENTATIONS * sizeof *views);
+    for (int i = 0; i < s->representations; ++i)
+        CUS_TRY(cusMatRegion(&frames[i], 0, 0, s->cols, (int)count * s->rows, &views[i]));
+    return CUS_OK;
+}
+
 /* Gives a slot's frames, if any, to the sink and frees the slot. */
 static cusStatus deliver(cusEventPipeline *s, Slot *slot) {
     if (slot->count == 0)
         return CUS_OK;
     const int on_device = s->options.deliver == CUS_DEVICE;
-    if (s->options.compute == CUS_DEVICE && !on_device)
+    if (s->options.compute != s->options.deliver)
         CUS_TRY(cusStreamEventSynchronize(slot->downloaded));
-    cusMat regions[EVENTS_MAX_REPRESENTATIONS];
-    memset(regions, 0, sizeof regions);
-    const cusMat *frames = s->options.compute == CUS_DEVICE && !on_device ? slot->host_frames : slot->frames;
-    for (int i = 0; i < s->representations; ++i)
-        CUS_TRY(cusMatRegion(&frames[i], 0, 0, s->cols, (int)slot->count * s->rows, &regions[i]));
-    const cusFrameBatch batch = {.frames = regions,
+    cusMat frames[EVENTS_MAX_REPRESENTATIONS];
+    CUS_TRY(view(s, s->options.compute == s->options.deliver ? slot->frames : slot->host_frames, slot->count, frames));
+    const cusFrameBatch batch = {.frames = frames,
                                  .representations = s->representations,
                                  .first = slot->first,
                                  .count = slot->count,
@@ -260,42 +264,34 @@ static cusStatus deliver(cusEventPipeline *s, Slot *slot) {
     return CUS_OK;
 }
 
-static cusStatus upload(cusEventPipeline *s, Slot *slot, const View *view, size_t first, size_t count) {
-    for (int k = 0; k < ARRAYS - !s->with_times && count > 0; ++k) {
-        cusMat from = CUS_MAT_INIT, to = CUS_MAT_INIT;
-        CUS_TRY(
-            cusMatWrap(&from, 1, (int)count, array_types[k], CUS_HOST, (char *)view->array[k] + first * array_bytes[k], 0));
-        CUS_TRY(cusMatRegion(&slot->events[k], 0, 0, (int)count, 1, &to));
-        CUS_TRY(cusMatUpload(&from, &to, s->up));
-    }
-    return cusStreamEventRecord(slot->uploaded, s->up);
-}
-
 /* Queues the `count` planned windows in the current slot, which is free. */
-static cusStatus submit(cusEventPipeline *s, const View *view, size_t count) {
+static cusStatus submit(cusEventPipeline *s, const View *events_view, size_t count) {
     Slot *slot = &s->slots[s->current];
     const size_t first = s->planned[0].first, events_count = s->planned[count - 1].last - first;
     const int on_device = s->options.compute == CUS_DEVICE;
     for (size_t w = 0; w < count; ++w) {
-        slot->windows[w].first = view->start + s->planned[w].first;
-        slot->windows[w].last = view->start + s->planned[w].last;
+        slot->windows[w].first = events_view->start + s->planned[w].first;
+        slot->windows[w].last = events_view->start + s->planned[w].last;
         s->planned[w].first -= first;
         s->planned[w].last -= first;
     }
     const void *array[ARRAYS] = {NULL};
-    for (int k = 0; k < ARRAYS - !s->with_times; ++k)
-        array[k] = on_device ? slot->events[k].data : (const char *)view->array[k] + first * array_bytes[k];
+    for (int k = 0; k < ARRAYS - !s->with_times; ++k) {
+        const size_t bytes = events_count * array_bytes[k];
+        array[k] = (const char *)events_view->array[k] + first * array_bytes[k];
+        if (on_device && bytes > 0)
+            CUS_TRY(cusi_deviceCopy("cusEventPipelinePush", slot->events[k].data, bytes, array[k], bytes, bytes, 1, s->up));
+        array[k] = on_device ? slot->events[k].data : array[k];
+    }
     const cusEventArrays events = {
         .x = array[0], .y = array[1], .p = array[2], .t = array[3], .count = events_count, .space = s->options.compute};
     if (on_device) {
-        CUS_TRY(upload(s, slot, view, first, events_count));
+        CUS_TRY(cusStreamEventRecord(slot->uploaded, s->up));
         CUS_TRY(cusStreamWaitEvent(s->compute, slot->uploaded));
     }
-    cusMat regions[EVENTS_MAX_REPRESENTATIONS];
-    memset(regions, 0, sizeof regions);
-    for (int i = 0; i < s->representations; ++i)
-        CUS_TRY(cusMatRegion(&slot->frames[i], 0, 0, s->cols, (int)count * s->rows, &regions[i]));
-    CUS_TRY(cusEventStack(s->stacker, &events, s->planned, count, regions, s->compute));
+    cusMat frames[EVENTS_MAX_REPRESENTATIONS], host_frames[EVENTS_MAX_REPRESENTATIONS];
+    CUS_TRY(view(s, slot->frames, count, frames));
+    CUS_TRY(cusEventStack(s->stacker, &events, s->planned, count, frames, s->compute));
     slot->first = s->next;
     slot->count = count;
     s->next += count;
@@ -303,11 +299,9 @@ static cusStatus submit(cusEventPipeline *s, const View *view, size_t count) {
         CUS_TRY(cusStreamEventRecord(slot->computed, s->compute));
     if (on_device && s->options.deliver == CUS_HOST) {
         CUS_TRY(cusStreamWaitEvent(s->down, slot->computed));
-        for (int i = 0; i < s->representations; ++i) {
-            cusMat to = CUS_MAT_INIT;
-            CUS_TRY(cusMatRegion(&slot->host_frames[i], 0, 0, s->cols, (int)count * s->rows, &to));
-            CUS_TRY(cusMatDownload(&regions[i], &to, s->down));
-        }
+        CUS_TRY(view(s, slot->host_frames, count, host_frames));
+        for (int i = 0; i < s->representations; ++i)
+            CUS_TRY(cusMatDownload(&frames[i], &host_frames[i], s->down));
         CUS_TRY(cusStreamEventRecord(slot->downloaded, s->down));
         return CUS_OK;
     }
@@ -428,9 +422,8 @@ static cusStatus remember(cusEventPipeline *s, cusStatus status) {
     return status;
 }
 
-static cusStatus eventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events) {
+static cusStatus checkedPush(cusEventPipeline *s, const cusEventArrays *events) {
     static const char function[] = "cusEventPipelinePush";
-    cusEventPipeline *s = pipeline;
     CUSI_NOT_NULL(function, events);
     CUSI_REQUIRE(events->space == CUS_HOST, CUS_ERROR_SPACE, "%s: events are in device memory, expected host memory",
                  function);
@@ -438,12 +431,7 @@ static cusStatus eventPipelinePush(cusEventPipeline *pipeline, const cusEventArr
         return cusi_fail(s->failed, "%s", s->message);
     if (events->count == 0)
         return CUS_OK;
-    CUSI_REQUIRE(events->x && events->y && events->p && (events->t || !s->with_times), CUS_ERROR_NULL,
-                 "%s: events' %s is NULL", function,
-                 !events->x   ? "x"
-                 : !events->y ? "y"
-                 : !events->p ? "p"
-                              : "t");
+    CUS_TRY(eventsCheckArrays(function, events, 1, s->with_times));
     cusEventArrays good = *events;
     if (s->with_times && s->pushed == 0)
         s->origin = s->newest = events->t[0];
@@ -466,7 +454,7 @@ static cusStatus eventPipelinePush(cusEventPipeline *pipeline, const cusEventArr
 
 cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventPipelinePush", pipeline, NULL, eventPipelinePush(pipeline, events));
+    CUSI_GUARDED("cusEventPipelinePush", pipeline, NULL, checkedPush(pipeline, events));
 }
 
 static cusStatus flush(cusEventPipeline *s) {
@@ -485,18 +473,14 @@ static cusStatus flush(cusEventPipeline *s) {
     return CUS_OK;
 }
 
-static cusStatus eventPipelineFlush(cusEventPipeline *pipeline) {
-    if (pipeline->failed)
-        return cusi_fail(pipeline->failed, "%s", pipeline->message);
-    return remember(pipeline, flush(pipeline));
-}
-
 cusStatus cusEventPipelineFlush(cusEventPipeline *pipeline) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventPipelineFlush", pipeline, NULL, eventPipelineFlush(pipeline));
+    CUSI_GUARDED("cusEventPipelineFlush", pipeline, NULL,
+                 pipeline->failed ? cusi_fail(pipeline->failed, "%s", pipeline->message)
+                                  : remember(pipeline, flush(pipeline)));
 }
 
-static cusStatus eventPipelineQuery(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {
+static cusStatus query(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {
     CUSI_NOT_NULL("cusEventPipelineQuery", counts);
     CUS_TRY(cusEventStackerSkipped(pipeline->stacker, &pipeline->counts.skipped, pipeline->compute));
     *counts = pipeline->counts;
@@ -505,5 +489,5 @@ static cusStatus eventPipelineQuery(cusEventPipeline *pipeline, cusEventPipeline
 
 cusStatus cusEventPipelineQuery(cusEventPipeline *pipeline, cusEventPipelineCounts *counts) {
     CUSI_TRACE;
-    CUSI_GUARDED("cusEventPipelineQuery", pipeline, NULL, eventPipelineQuery(pipeline, counts));
+    CUSI_GUARDED("cusEventPipelineQuery", pipeline, NULL, query(pipeline, counts));
 }

@@ -10,19 +10,14 @@ cusStatus eventsCheckArrays(const char *function, const cusEventArrays *events, 
                  "%s: events' space is %d, expected CUS_HOST or CUS_DEVICE", function, (int)events->space);
     if (events->count == 0)
         return CUS_OK;
-    CUSI_REQUIRE(!coordinates || (events->x && events->y && events->p), CUS_ERROR_NULL, "%s: events' %s is NULL", function,
-                 !events->x   ? "x"
-                 : !events->y ? "y"
-                              : "p");
-    CUSI_REQUIRE(!times || events->t, CUS_ERROR_NULL, "%s: events' t is NULL, expected times", function);
-    const void *const arrays[] = {coordinates ? events->x : NULL, coordinates ? events->y : NULL,
-                                  coordinates ? events->p : NULL, times ? events->t : NULL};
+    const void *const arrays[] = {events->x, events->y, events->p, events->t};
     static const char *const names[] = {"events' x", "events' y", "events' p", "events' t"};
     static const size_t sizes[] = {sizeof *events->x, sizeof *events->y, sizeof *events->p, sizeof *events->t};
-    for (int i = 0; i < 4; ++i) {
+    for (int i = coordinates ? 0 : 3; i < (times ? 4 : 3); ++i) {
+        CUSI_REQUIRE(arrays[i], CUS_ERROR_NULL, "%s: %s is NULL%s", function, names[i], i == 3 ? ", expected times" : "");
         CUSI_REQUIRE((uintptr_t)arrays[i] % sizes[i] == 0, CUS_ERROR_VALUE,
                      "%s: %s is %p, expected a multiple of %zu bytes", function, names[i], arrays[i], sizes[i]);
-        if (arrays[i] && events->space == CUS_DEVICE)
+        if (events->space == CUS_DEVICE)
             CUS_TRY(cusi_checkDeviceMemory(function, names[i], arrays[i]));
     }
     return CUS_OK;

@@ -24,10 +24,8 @@ typedef struct FramediffColorMap {
 } FramediffColorMap;
 
 struct cusDiffEncoder {
-    int rows, cols, type;
-    cusSpace space;
     cusDiffOptions options;
-    cusMat ref;           /* without padding on the host; on the device rows start 16-byte aligned */
+    cusMat ref;           /* of the frames' shape; without padding on the host; on the device rows start 16-byte aligned */
     cusMat scratch;       /* CUDA: state of the look-back. Host: a row a thread, for entries of a chunk */
     cusMat changed;       /* with the noise filter: changed pixels. CUDA: one bit each. Host: one byte each */
     int vbmi2;            /* host: the processor has AVX-512 VBMI2 */
@@ -37,8 +35,6 @@ struct cusDiffEncoder {
 };
 
 struct cusDiffDecoder {
-    int rows, cols, type;
-    cusSpace space;
     cusMat frame;
     CusiGuard guard;
 };
@@ -57,11 +53,6 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
 
 cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff);
 cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream);
-
-/* ---- What the files of the CPU share ------------------------------------------------------------------------------- */
-
-/* The number of threads to start: one for each `share` of the work, but no more than OpenMP offers. */
-int framediff_threadsFor(size_t work, size_t share);
 
 /* state[position] += sign * value for `count` entries. */
 void framediff_addEntries(uint8_t *state, const uint32_t *positions, const uint8_t *values, size_t count, int sign);

@@ -104,42 +104,43 @@ static cusStatus createFrame(cusMat *mat, int rows, int cols, int type, cusSpace
     return cusStreamSynchronize(NULL);
 }
 
-/* Checks that `mat` (argument) is a frame of the shape for which the object `owner` was created. */
-static cusStatus checkFrame(const char *function, const char *argument, const cusMat *mat, const char *owner, int rows,
-                            int cols, int type, cusSpace space) {
-    CUS_TRY(cusi_checkMat(function, argument, mat));
-    CUSI_REQUIRE(mat->space == space, CUS_ERROR_SPACE, "%s: %s is in %s memory, expected %s memory like the %s", function,
-                 argument, mat->space == CUS_DEVICE ? "device" : "host", space == CUS_DEVICE ? "device" : "host", owner);
-    CUSI_REQUIRE(mat->type == type, CUS_ERROR_TYPE, "%s: %s has type %s, expected %s like the %s", function, argument,
-                 cusi_typeName(mat->type), cusi_typeName(type), owner);
-    CUSI_REQUIRE(mat->rows == rows && mat->cols == cols, CUS_ERROR_SIZE,
-                 "%s: %s is %d x %d (rows x cols), expected %d x %d like the %s", function, argument, mat->rows, mat->cols,
-                 rows, cols, owner);
-    return CUS_OK;
+/* Checks that `frame` has the shape of `state`, the frame that `owner` keeps. */
+static cusStatus checkFrame(const char *function, const cusMat *frame, const char *owner, const cusMat *state) {
+    CUS_TRY(cusi_checkMat(function, "frame", frame));
+    CUS_TRY(cusi_checkSameSpace(function, "frame", frame, owner, state));
+    CUS_TRY(cusi_checkSameType(function, "frame", frame, owner, state));
+    return cusi_checkSameSize(function, "frame", frame, owner, state);
 }
 
-static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, int rows, int cols, int type, cusSpace space) {
+/* One bit for each byte of a row. */
+static int maskCols(int cols, int type) {
+    return (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8);
+}
+
+/* Checks a diff for frames of the shape of `state`. */
+static cusStatus checkDiff(const char *function, const cusSparseDiff *diff, const cusMat *state) {
     CUSI_NOT_NULL(function, diff);
     CUSI_REQUIRE(diff->positions.data && diff->values.data && diff->count.data, CUS_ERROR_NULL,
                  "%s: diff is empty; create it with cusSparseDiffCreate", function);
     const cusMat *const parts[] = {&diff->positions, &diff->values, &diff->count, &diff->mask};
     static const char *const names[] = {"diff's positions", "diff's values", "diff's count", "diff's mask"};
+    int same_space = 1;
     for (int i = 0; i < 4; ++i)
-        if (parts[i]->data)
+        if (parts[i]->data) {
             CUS_TRY(cusi_checkMat(function, names[i], parts[i]));
+            same_space &= parts[i]->space == state->space;
+        }
     CUSI_REQUIRE(diff->positions.type == CUS_32SC1 && diff->values.type == CUS_8UC1 && diff->count.type == CUS_32SC1 &&
                      (!diff->mask.data || diff->mask.type == CUS_8UC1),
                  CUS_ERROR_TYPE, "%s: diff has positions %s, values %s, count %s, expected 32SC1, 8UC1, 32SC1", function,
                  cusi_typeName(diff->positions.type), cusi_typeName(diff->values.type), cusi_typeName(diff->count.type));
-    CUSI_REQUIRE(diff->positions.space == space && diff->values.space == space && diff->count.space == space &&
-                     (!diff->mask.data || diff->mask.space == space),
-                 CUS_ERROR_SPACE, "%s: diff is not in %s memory like the object", function,
-                 space == CUS_DEVICE ? "device" : "host");
+    CUSI_REQUIRE(same_space, CUS_ERROR_SPACE, "%s: diff is not in %s memory like the object", function,
+                 state->space == CUS_DEVICE ? "device" : "host");
     CUSI_REQUIRE(diff->capacity > 0 && diff->positions.rows == 1 && diff->values.rows == 1 &&
                      (uint64_t)diff->positions.cols >= diff->capacity && (uint64_t)diff->values.cols >= diff->capacity,
                  CUS_ERROR_SIZE, "%s: diff has capacity %u but %d positions and %d values", function, diff->capacity,
                  diff->positions.cols, diff->values.cols);
-    const int mask_cols = (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8);
+    const int rows = state->rows, mask_cols = maskCols(state->cols, state->type);
     CUSI_REQUIRE(!diff->mask.data || (diff->mask.rows == rows && diff->mask.cols == mask_cols), CUS_ERROR_SIZE,
                  "%s: diff's mask is %d x %d (rows x cols), expected %d x %d", function, diff->mask.rows, diff->mask.cols,
                  rows, mask_cols);
@@ -170,8 +171,7 @@ cusStatus cusSparseDiffCreate(cusSparseDiff *diff, int rows, int cols, int type,
         capacity = most;
     cusSparseDiff made = CUS_SPARSE_DIFF_INIT;
     made.capacity = capacity;
-    const int mask_cols = with_mask ? (int)(((uint64_t)cols * cusTypeSize(type) + 7) / 8) : 0;
-    const cusStatus status = allocateDiff(&made, rows, mask_cols, space);
+    const cusStatus status = allocateDiff(&made, rows, with_mask ? maskCols(cols, type) : 0, space);
     if (status != CUS_OK) {
         cusSparseDiffRelease(&made);
         return status;
@@ -231,10 +231,6 @@ cusStatus cusDiffEncoderCreate(cusDiffEncoder **encoder, int rows, int cols, int
                  "cusDiffEncoderCreate: min_neighbors is %d, expected 0..8", chosen.min_neighbors);
     cusDiffEncoder *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusDiffEncoderCreate: out of host memory");
-    made->rows = rows;
-    made->cols = cols;
-    made->type = type;
-    made->space = space;
     made->options = chosen;
     cusStatus status = createFrame(&made->ref, rows, cols, type, space);
     if (status == CUS_OK)
@@ -265,7 +261,7 @@ void cusDiffEncoderDestroy(cusDiffEncoder *encoder) {
 static cusStatus reset(const char *function, cusMat *state, const cusMat *frame, const char *owner, cusStream stream) {
     if (!frame)
         return cusMatSetZero(state, stream);
-    CUS_TRY(checkFrame(function, "frame", frame, owner, state->rows, state->cols, state->type, state->space));
+    CUS_TRY(checkFrame(function, frame, owner, state));
     CUS_TRY(cusi_checkNoOverlap(function, "frame", frame, "the object's own frame", state));
     return cusMatCopy(frame, state, stream);
 }
@@ -273,15 +269,14 @@ static cusStatus reset(const char *function, cusMat *state, const cusMat *frame,
 cusStatus cusDiffEncoderReset(cusDiffEncoder *encoder, const cusMat *frame, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusDiffEncoderReset";
-    CUSI_GUARDED(function, encoder, stream, reset(function, &encoder->ref, frame, "encoder", stream));
+    CUSI_GUARDED(function, encoder, stream, reset(function, &encoder->ref, frame, "the encoder", stream));
 }
 
 static cusStatus encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
-    CUS_TRY(checkFrame("cusDiffEncode", "frame", frame, "encoder", encoder->rows, encoder->cols, encoder->type,
-                       encoder->space));
-    CUS_TRY(checkDiff("cusDiffEncode", diff, encoder->rows, encoder->cols, encoder->type, encoder->space));
+    CUS_TRY(checkFrame("cusDiffEncode", frame, "the encoder", &encoder->ref));
+    CUS_TRY(checkDiff("cusDiffEncode", diff, &encoder->ref));
     CUS_TRY(cusi_checkNoOverlap("cusDiffEncode", "frame", frame, "the encoder's reference", &encoder->ref));
-    return CUSI_BACKEND("cusDiffEncode", encoder->space, framediff_host_encode(encoder, frame, diff),
+    return CUSI_BACKEND("cusDiffEncode", encoder->ref.space, framediff_host_encode(encoder, frame, diff),
                         framediff_cuda_encode(encoder, frame, diff, stream));
 }
 
@@ -307,10 +302,6 @@ cusStatus cusDiffDecoderCreate(cusDiffDecoder **decoder, int rows, int cols, int
     CUS_TRY(checkFrameShape("cusDiffDecoderCreate", rows, cols, type, space));
     cusDiffDecoder *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "cusDiffDecoderCreate: out of host memory");
-    made->rows = rows;
-    made->cols = cols;
-    made->type = type;
-    made->space = space;
     cusStatus status = createFrame(&made->frame, rows, cols, type, space);
     if (status == CUS_OK)
         status = cusi_guardCreate("cusDiffDecoderCreate", &made->guard, space);
@@ -334,12 +325,12 @@ void cusDiffDecoderDestroy(cusDiffDecoder *decoder) {
 cusStatus cusDiffDecoderReset(cusDiffDecoder *decoder, const cusMat *frame, cusStream stream) {
     CUSI_TRACE;
     static const char function[] = "cusDiffDecoderReset";
-    CUSI_GUARDED(function, decoder, stream, reset(function, &decoder->frame, frame, "decoder", stream));
+    CUSI_GUARDED(function, decoder, stream, reset(function, &decoder->frame, frame, "the decoder", stream));
 }
 
 static cusStatus decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
-    CUS_TRY(checkDiff("cusDiffDecode", diff, decoder->rows, decoder->cols, decoder->type, decoder->space));
-    return CUSI_BACKEND("cusDiffDecode", decoder->space, framediff_host_decode(decoder, diff),
+    CUS_TRY(checkDiff("cusDiffDecode", diff, &decoder->frame));
+    return CUSI_BACKEND("cusDiffDecode", decoder->frame.space, framediff_host_decode(decoder, diff),
                         framediff_cuda_decode(decoder, diff, stream));
 }
 

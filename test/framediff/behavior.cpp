@@ -152,7 +152,7 @@ TEST(FramediffSpaces, MixedSpacesAreNamed) {
     Encoder encoder({2, 2, 3}, CUS_HOST);
     Diff diff({2, 2, 3}, CUS_HOST);
     CUS_REJECTS(cusDiffEncode(encoder.p, &device, &diff.d, nullptr), SPACE,
-                "cusDiffEncode: frame is in device memory, expected host memory like the encoder");
+                "cusDiffEncode: frame is in CUS_DEVICE, expected CUS_HOST like the encoder");
 }
 
 // ---- Sparse difference -----------------------------------------------------------------------------------------------

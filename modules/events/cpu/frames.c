@@ -1,12 +1,216 @@
 /* Event frames on the CPU. Each thread makes a frame, or a band of its rows if there are fewer windows than threads, and reads
  * the events in order: no atomics are needed, and a pixel's last event is the one written last. */
 #include "check.h"
-#include "events/cpu/stages.h"
+#include "events/backend.h"
 #include "host.h"
 
-#include <stdint.h>
+#include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define TARGET_AVX512 __attribute__((target("avx512f,popcnt")))
+#endif
+
+/* ---- Events to accumulators ------------------------------------------------------------------------------------------
+ *
+ * Positions are computed for a few hundred events at once, which the compiler vectorizes; what remains per event is one
+ * read-modify-write in a band that stays in the cache. The functions take some events and return how many lie in the band. */
+
+enum { EVENTS_AT_ONCE = 512 };
+#define OUTSIDE UINT32_MAX
+
+/* The accumulators of a band of rows: element row * step + x * unit, plus one of two offsets by polarity. */
+typedef struct Grid {
+    uint32_t row0, rows, cols;
+    uint32_t step, unit;
+    uint32_t positive, negative;
+} Grid;
+
+/* The events of one window. */
+typedef struct Events {
+    const uint16_t *x, *y;
+    const uint8_t *p;
+    const int64_t *t;
+    uint32_t count;
+} Events;
+
+/* A pixel's last event as a code, from which MDES and TENCODE follow: 0 if there is none, otherwise CODE_EVENT,
+ * CODE_POSITIVE, its level among the 16 mixed-density windows times CODE_LEVEL, and TENCODE's green in the low byte. */
+enum { CODE_EVENT = 1 << 13, CODE_POSITIVE = 1 << 12, CODE_LEVEL = 1 << 8 };
+
+/* Computes the positions of n events, the first at `from`; OUTSIDE for events outside the band. Returns how many are
+ * inside. */
+CUSI_MULTIVERSION
+static uint32_t locate(const Events *events, uint32_t from, uint32_t n, const Grid *grid, uint32_t *restrict position) {
+    const uint16_t *restrict x = events->x + from, *restrict y = events->y + from;
+    const uint8_t *restrict p = events->p + from;
+    const Grid g = *grid;
+    uint32_t inside = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+        const uint32_t row = y[i] - g.row0, col = x[i];
+        const uint32_t at = row * g.step + col * g.unit + (p[i] ? g.positive : g.negative);
+        const uint32_t in = (row < g.rows) & (col < g.cols);
+        position[i] = in ? at : OUTSIDE;
+        inside += in;
+    }
+    return inside;
+}
+
+#ifdef TARGET_AVX512
+/* Stores whole registers. This overwrites nothing unread, since never more positions are kept than were read. */
+TARGET_AVX512
+static void keepInsideAvx512(uint32_t *position, uint32_t *index, uint32_t n) {
+    uint32_t kept = 0;
+    __m512i i = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    for (uint32_t k = 0; k < n; k += 16, i = _mm512_add_epi32(i, _mm512_set1_epi32(16))) {
+        const __mmask16 rest = (__mmask16)(n - k < 16 ? (1 << (n - k)) - 1 : -1);
+        const __m512i at = _mm512_loadu_si512(position + k);
+        const __mmask16 in = _mm512_mask_cmpneq_epi32_mask(rest, at, _mm512_set1_epi32(-1));
+        _mm512_storeu_si512(position + kept, _mm512_maskz_compress_epi32(in, at));
+        _mm512_storeu_si512(index + kept, _mm512_maskz_compress_epi32(in, i));
+        kept += (uint32_t)__builtin_popcount(in);
+    }
+}
+#endif
+
+/* Moves the positions that are not OUTSIDE to the front, in order, and lists their indices. The arrays have EVENTS_AT_ONCE
+ * elements. No branch: if two threads share a frame, half of the events are outside, and a branch would be mispredicted for
+ * every other one. */
+static void keepInside(uint32_t *position, uint32_t *index, uint32_t n) {
+#ifdef TARGET_AVX512
+    if (__builtin_cpu_supports("avx512f")) {
+        keepInsideAvx512(position, index, n);
+        return;
+    }
+#endif
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+        const uint32_t at = position[i];
+        position[kept] = at;
+        index[kept] = i;
+        kept += at != OUTSIDE;
+    }
+}
+
+/* Up to EVENTS_AT_ONCE events from `start` on, of which `inside` are inside the band. */
+typedef struct Block {
+    uint32_t start, n, inside;
+    uint32_t position[EVENTS_AT_ONCE], index[EVENTS_AT_ONCE]; /* the latter if some are outside */
+} Block;
+
+/* Moves on to the next events before `end`; returns 0 if there are none. */
+static int nextBlock(Block *block, const Events *events, uint32_t end, const Grid *grid) {
+    block->start += block->n;
+    const uint32_t rest = end - block->start;
+    block->n = rest < EVENTS_AT_ONCE ? rest : EVENTS_AT_ONCE;
+    block->inside = locate(events, block->start, block->n, grid, block->position);
+    if (block->inside > 0 && block->inside < block->n)
+        keepInside(block->position, block->index, block->n);
+    return block->n > 0;
+}
+
+/* The block's event that is at position[k]. */
+static inline uint32_t eventAt(const Block *block, uint32_t k) {
+    return block->start + (block->inside < block->n ? block->index[k] : k);
+}
+
+/* +1 or -1. A table, because compilers turn a comparison into a branch, and polarities are random. */
+static int32_t signOf(uint8_t p) {
+    static const int32_t signs[] = {-1, 1};
+    return signs[p != 0];
+}
+
+/* Counts events from .. to - 1, saturating at `ceiling`. */
+static uint64_t countEvents(const Events *events, uint32_t from, uint32_t to, const Grid *grid, uint8_t *counts,
+                            uint8_t ceiling) {
+    uint64_t inside = 0;
+    for (Block block = {.start = from}; nextBlock(&block, events, to, grid); inside += block.inside)
+        for (uint32_t k = 0, n = block.inside; k < n; ++k) {
+            uint8_t *const count = counts + block.position[k];
+            *count = (uint8_t)(*count + (*count < ceiling));
+        }
+    return inside;
+}
+
+/* Computes TENCODE's green, floor(255 age / dt). Double division is exact if age <= dt < 2^45. */
+CUSI_MULTIVERSION
+static void greenOfEvents(const int64_t *restrict t, uint32_t n, uint64_t newest, uint64_t dt, uint16_t *restrict green) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+        const uint64_t age = newest - (uint64_t)t[i];
+        most = age > most ? age : most;
+    }
+    if (most <= dt && dt < (uint64_t)1 << 45) {
+        const double scale = dt ? (double)dt : 1.0;
+        for (uint32_t i = 0; i < n; ++i)
+            green[i] = (uint16_t)(int32_t)((double)(int64_t)(255 * (newest - (uint64_t)t[i])) / scale);
+    } else {
+        for (uint32_t i = 0; i < n; ++i)
+            green[i] = dt ? (uint8_t)(255 * (newest - (uint64_t)t[i]) / dt) : 0;
+    }
+}
+
+/* Leaves codes of the last events, with green only if with_green. */
+static uint64_t findLastCodes(const Events *events, const Grid *grid, int with_green, uint16_t *codes) {
+    uint64_t inside = 0;
+    EventsLevels levels;
+    uint16_t green[EVENTS_AT_ONCE] = {0};
+    assert(events->t || !with_green);
+    const uint64_t newest = with_green ? (uint64_t)events->t[events->count - 1] : 0;
+    const uint64_t dt = with_green ? newest - (uint64_t)events->t[0] : 0;
+    eventsMdesLevels(events->count, EVENTS_MAX_CHANNELS, &levels);
+    for (uint32_t level = 0; level < EVENTS_MAX_CHANNELS; ++level)
+        for (Block block = {.start = levels.begin[level]}; nextBlock(&block, events, levels.begin[level + 1], grid);) {
+            inside += block.inside;
+            if (with_green && block.inside > 0)
+                greenOfEvents(events->t + block.start, block.n, newest, dt, green);
+            for (uint32_t k = 0; k < block.inside; ++k) {
+                const uint32_t i = eventAt(&block, k), positive = events->p[i] ? CODE_POSITIVE : 0;
+                codes[block.position[k]] = (uint16_t)(CODE_EVENT + positive + level * CODE_LEVEL + green[i - block.start]);
+            }
+        }
+    return inside;
+}
+
+/* Leaves indices + 1 of the last events. */
+static uint64_t findLastIndices(const Events *events, const Grid *grid, uint32_t *indices) {
+    uint64_t inside = 0;
+    for (Block block = {0}; nextBlock(&block, events, events->count, grid); inside += block.inside)
+        for (uint32_t k = 0; k < block.inside; ++k)
+            indices[block.position[k]] = eventAt(&block, k) + 1;
+    return inside;
+}
+
+static uint64_t sumPolarities(const Events *events, const Grid *grid, int32_t *sum) {
+    uint64_t inside = 0;
+    for (Block block = {0}; nextBlock(&block, events, events->count, grid); inside += block.inside)
+        for (uint32_t k = 0; k < block.inside; ++k)
+            sum[block.position[k]] += signOf(events->p[eventAt(&block, k)]);
+    return inside;
+}
+
+static uint64_t sumVoxels(const Events *events, const Grid *grid, int bins, int64_t *voxels) {
+    uint64_t inside = 0;
+    assert(events->t);
+    const int64_t t0 = events->t[0], span = events->t[events->count - 1] - t0;
+    const double dt = span > 0 ? (double)span : 1.0;
+    for (Block block = {0}; nextBlock(&block, events, events->count, grid); inside += block.inside)
+        for (uint32_t k = 0; k < block.inside; ++k) {
+            const uint32_t i = eventAt(&block, k);
+            double time = (double)(bins - 1) * (double)(events->t[i] - t0) / dt;
+            time = time < 0 ? 0 : time > bins - 1 ? bins - 1 : time;
+            const int bin = (int)time;
+            const int64_t next = (int64_t)((time - bin) * EVENTS_VOXEL_UNIT + 0.5), sign = signOf(events->p[i]),
+                          here = (int64_t)EVENTS_VOXEL_UNIT - next;
+            int64_t *voxel = voxels + (size_t)block.position[k] * (size_t)bins + bin;
+            voxel[0] += sign * here;
+            if (bin + 1 < bins)
+                voxel[1] += sign * next;
+        }
+    return inside;
+}
 
 typedef struct HostState {
     int threads;
@@ -52,14 +256,78 @@ static void setPolarityOffset(Grid *grid, const cusRepresentation *r, uint32_t o
     *(r->swap_channels ? &grid->positive : &grid->negative) = offset;
 }
 
+/* ---- Representations: each is made from some events ------------------------------------------------------------------ */
+
 static uint64_t makeHistogram(const Band *band, int index) {
     Grid grid = gridOf(band, band->frames[index].step, 2);
     setPolarityOffset(&grid, &band->stacker->representations[index], 1);
     fillBand(band, index, 0);
-    return events_host_count(&band->events, 0, band->events.count, &grid, bandRow(band, index, 0), 255);
+    return countEvents(&band->events, 0, band->events.count, &grid, bandRow(band, index, 0), 255);
 }
 
-/* Makes all MDES and TENCODE representations from `index` on in one pass over the events. */
+/* Makes rows of MDES: a pixel is a copy of its code's bytes. Whole pixels are 16 channels wide, of which the next pixel
+ * overwrites those past `channels`. GCC 12 would vectorize the copies into stores that fault unless every pixel is aligned. */
+#if defined(__GNUC__) && !defined(__clang__)
+__attribute__((optimize("no-tree-vectorize")))
+#endif
+static void
+makeMdesRows(const Band *band, int index, const uint16_t *codes) {
+    static const uint8_t unsigned_bytes[] = {128, 0, 255}, signed_bytes[] = {0, 255 /* -1 */, 1};
+    static const float floats[] = {0, -1, 1};
+    const cusRepresentation *r = &band->stacker->representations[index];
+    const char *const values = r->depth == CUS_32F  ? (const char *)floats
+                               : r->depth == CUS_8U ? (const char *)unsigned_bytes
+                                                    : (const char *)signed_bytes;
+    const size_t cols = (size_t)band->stacker->cols, channels = (size_t)r->channels, element = r->depth == CUS_32F ? 4 : 1;
+    const size_t pixel = channels * element, copied = EVENTS_MAX_CHANNELS * element;
+    char pixels[2 * CODE_EVENT / CODE_LEVEL][EVENTS_MAX_CHANNELS * sizeof(float)];
+    for (size_t code = 0; code < 2 * CODE_EVENT / CODE_LEVEL; ++code)
+        for (size_t k = 0; k < EVENTS_MAX_CHANNELS; ++k) {
+            const size_t positive = (code & CODE_POSITIVE / CODE_LEVEL) != 0;
+            const int reached = (code & CODE_EVENT / CODE_LEVEL) && k <= code % EVENTS_MAX_CHANNELS;
+            memcpy(pixels[code] + k * element, values + (reached ? 1 + positive : 0) * element, element);
+        }
+    const size_t whole = cols * pixel < copied ? 0 : (cols * pixel - copied) / pixel + 1;
+    for (size_t y = 0; y < band->rows; ++y, codes += cols) {
+        char *const row = bandRow(band, index, y);
+        size_t x = 0;
+        if (element == 1)
+            for (; x < whole; ++x)
+                memcpy(row + x * pixel, pixels[codes[x] / CODE_LEVEL], EVENTS_MAX_CHANNELS);
+        else
+            for (; x < whole; ++x)
+                memcpy(row + x * pixel, pixels[codes[x] / CODE_LEVEL], EVENTS_MAX_CHANNELS * sizeof(float));
+        for (; x < cols; ++x)
+            memcpy(row + x * pixel, pixels[codes[x] / CODE_LEVEL], pixel);
+    }
+}
+
+/* Computes 0x00RRGGBB for n pixels. */
+CUSI_MULTIVERSION
+static void tencodeColors(const uint16_t *restrict codes, size_t n, uint32_t positive, uint32_t negative,
+                          uint32_t *restrict color) {
+    for (size_t i = 0; i < n; ++i) {
+        const uint32_t code = codes[i], red_blue = code & CODE_POSITIVE ? positive : negative;
+        color[i] = code ? red_blue | (code & 255) << 8 : 0;
+    }
+}
+
+static void tencodeRow(const uint16_t *codes, size_t cols, const cusRepresentation *r, uint8_t *row) {
+    const uint32_t red = 0xff0000, blue = 0x0000ff;
+    uint32_t color[EVENTS_AT_ONCE];
+    for (size_t start = 0; start < cols; start += EVENTS_AT_ONCE) {
+        const size_t n = cols - start < EVENTS_AT_ONCE ? cols - start : EVENTS_AT_ONCE;
+        tencodeColors(codes + start, n, r->swap_channels ? blue : red, r->swap_channels ? red : blue, color);
+        for (size_t i = 0; i < n; ++i) {
+            uint8_t *const bgr = row + 3 * (start + i);
+            bgr[0] = (uint8_t)color[i];
+            bgr[1] = (uint8_t)(color[i] >> 8);
+            bgr[2] = (uint8_t)(color[i] >> 16);
+        }
+    }
+}
+
+/* Makes all MDES and TENCODE representations, of which `index` is the first, in one pass over the events. */
 static uint64_t makeFromLastEvents(const Band *band, int index) {
     const size_t cols = (size_t)band->stacker->cols;
     const Grid grid = gridOf(band, cols, 1);
@@ -68,13 +336,13 @@ static uint64_t makeFromLastEvents(const Band *band, int index) {
     int with_green = 0;
     for (int k = index; k < band->stacker->count; ++k)
         with_green |= all[k].kind == CUS_REPR_TENCODE;
-    const uint64_t inside = events_host_lastCodes(&band->events, &grid, with_green, codes);
+    const uint64_t inside = findLastCodes(&band->events, &grid, with_green, codes);
     for (int k = index; k < band->stacker->count; ++k)
-        for (size_t y = 0; y < band->rows && eventsUsesLastEvent(all[k].kind); ++y)
-            if (all[k].kind == CUS_REPR_MDES)
-                events_host_mdesRow(codes + y * cols, cols, &all[k], bandRow(band, k, y));
-            else
-                events_host_tencodeRow(codes + y * cols, cols, &all[k], bandRow(band, k, y));
+        if (all[k].kind == CUS_REPR_MDES)
+            makeMdesRows(band, k, codes);
+        else if (all[k].kind == CUS_REPR_TENCODE)
+            for (size_t y = 0; y < band->rows; ++y)
+                tencodeRow(codes + y * cols, cols, &all[k], bandRow(band, k, y));
     return inside;
 }
 
@@ -83,9 +351,19 @@ static uint64_t countLevels(const Band *band, int index, const Grid *grid, const
     uint64_t inside = 0;
     fillBand(band, index, 0);
     for (int k = 0; k < band->stacker->representations[index].channels; ++k)
-        inside += events_host_count(&band->events, levels->begin[k], levels->begin[k + 1], grid,
-                                    (uint8_t *)bandRow(band, index, 0) + k, ceiling);
+        inside += countEvents(&band->events, levels->begin[k], levels->begin[k + 1], grid,
+                              (uint8_t *)bandRow(band, index, 0) + k, ceiling);
     return inside;
+}
+
+/* Adds later channels to each: channel k counted level k alone, but window k of MDES_COUNT holds levels k and up. */
+CUSI_MULTIVERSION
+static void addNewerLevels(uint8_t *row, size_t cols, size_t channels) {
+    for (size_t x = 0; x < cols; ++x)
+        for (size_t k = channels - 1; k-- > 0;) {
+            const unsigned sum = (unsigned)row[x * channels + k] + row[x * channels + k + 1];
+            row[x * channels + k] = (uint8_t)(sum < 255 ? sum : 255);
+        }
 }
 
 static uint64_t makeMdesCount(const Band *band, int index) {
@@ -95,7 +373,7 @@ static uint64_t makeMdesCount(const Band *band, int index) {
     eventsMdesLevels(band->events.count, channels, &levels);
     const uint64_t inside = countLevels(band, index, &grid, &levels, 255);
     for (size_t y = 0; y < band->rows; ++y)
-        events_host_addNewerLevels(bandRow(band, index, y), (size_t)band->stacker->cols, (size_t)channels);
+        addNewerLevels(bandRow(band, index, y), (size_t)band->stacker->cols, (size_t)channels);
     return inside;
 }
 
@@ -104,17 +382,27 @@ static uint64_t makeStackedHistogram(const Band *band, int index) {
     Grid grid = gridOf(band, band->frames[index].step, 2 * r->channels);
     setPolarityOffset(&grid, r, (uint32_t)r->channels);
     EventsLevels levels = {.begin = {0}};
-    events_host_timeLevels(&band->events, r->channels, &levels);
+    const Events *e = &band->events;
+    const uint64_t dt = (uint64_t)e->t[e->count - 1] - (uint64_t)e->t[0];
+    for (int k = 1; k < r->channels; ++k)
+        levels.begin[k] = (uint32_t)eventsLowerBound(e->t, e->count, e->t[0], eventsBinStart(k, r->channels, dt));
+    levels.begin[r->channels] = e->count;
     return countLevels(band, index, &grid, &levels, (uint8_t)r->cutoff);
+}
+
+CUSI_MULTIVERSION
+static void voxelRow(const int64_t *restrict voxels, size_t n, float *restrict row) {
+    for (size_t i = 0; i < n; ++i)
+        row[i] = (float)((double)voxels[i] / EVENTS_VOXEL_UNIT);
 }
 
 static uint64_t makeVoxelGrid(const Band *band, int index) {
     const size_t cols = (size_t)band->stacker->cols, bins = (size_t)band->stacker->representations[index].channels;
     const Grid grid = gridOf(band, cols, 1);
     int64_t *voxels = clearScratch(band, bins * sizeof *voxels);
-    const uint64_t inside = events_host_sumVoxels(&band->events, &grid, (int)bins, voxels);
+    const uint64_t inside = sumVoxels(&band->events, &grid, (int)bins, voxels);
     for (size_t y = 0; y < band->rows; ++y)
-        events_host_voxelRow(voxels + y * cols * bins, cols * bins, bandRow(band, index, y));
+        voxelRow(voxels + y * cols * bins, cols * bins, bandRow(band, index, y));
     return inside;
 }
 
@@ -124,52 +412,73 @@ static uint64_t makeTimeSurface(const Band *band, int index) {
     Grid grid = gridOf(band, values, 2);
     setPolarityOffset(&grid, r, 1);
     uint32_t *indices = clearScratch(band, 2 * sizeof *indices);
-    const uint64_t inside = events_host_lastIndices(&band->events, &grid, indices);
-    for (size_t y = 0; y < band->rows; ++y)
-        events_host_surfaceRow(indices + y * values, values, r, &band->events, bandRow(band, index, y));
+    const uint64_t inside = findLastIndices(&band->events, &grid, indices);
+    const int64_t *const t = band->events.t;
+    for (size_t y = 0; y < band->rows; ++y, indices += values) {
+        float *const row = bandRow(band, index, y);
+        for (size_t i = 0; i < values; ++i)
+            row[i] = indices[i] ? (float)exp((double)(t[indices[i] - 1] - t[band->events.count - 1]) / r->tau) : 0;
+    }
     return inside;
+}
+
+CUSI_MULTIVERSION
+static void diffRow(const int32_t *restrict sum, size_t cols, int8_t *restrict row) {
+    for (size_t x = 0; x < cols; ++x)
+        row[x] = (int8_t)(sum[x] < -128 ? -128 : sum[x] > 127 ? 127 : sum[x]);
 }
 
 static uint64_t makeEventDiff(const Band *band, int index) {
     const size_t cols = (size_t)band->stacker->cols;
     const Grid grid = gridOf(band, cols, 1);
     int32_t *sum = clearScratch(band, sizeof *sum);
-    const uint64_t inside = events_host_sumPolarities(&band->events, &grid, sum);
+    const uint64_t inside = sumPolarities(&band->events, &grid, sum);
     for (size_t y = 0; y < band->rows; ++y)
-        events_host_diffRow(sum + y * cols, cols, bandRow(band, index, y));
+        diffRow(sum + y * cols, cols, bandRow(band, index, y));
     return inside;
 }
 
-/* Makes one representation of the band. Returns how many events were in it. */
-static uint64_t makeRepresentation(const Band *band, int index) {
-    switch (band->stacker->representations[index].kind) {
-    case CUS_REPR_HISTOGRAM:
-        return makeHistogram(band, index);
-    case CUS_REPR_MDES:
-    case CUS_REPR_TENCODE:
-        return makeFromLastEvents(band, index);
-    case CUS_REPR_MDES_COUNT:
-        return makeMdesCount(band, index);
-    case CUS_REPR_STACKED_HISTOGRAM:
-        return makeStackedHistogram(band, index);
-    case CUS_REPR_VOXEL_GRID:
-        return makeVoxelGrid(band, index);
-    case CUS_REPR_TIME_SURFACE:
-        return makeTimeSurface(band, index);
-    case CUS_REPR_EVENT_DIFF:
-        return makeEventDiff(band, index);
+/* How one representation of a band is made, which returns how many events were in it; and scratch bytes per pixel (VOXEL_GRID:
+ * and channel), if it is not counted in the frame itself. */
+static const struct {
+    uint64_t (*make)(const Band *band, int index);
+    size_t scratch_bytes;
+} kinds[] = {[CUS_REPR_HISTOGRAM] = {makeHistogram, 0},
+             [CUS_REPR_MDES] = {makeFromLastEvents, sizeof(uint16_t)},
+             [CUS_REPR_MDES_COUNT] = {makeMdesCount, 0},
+             [CUS_REPR_TENCODE] = {makeFromLastEvents, sizeof(uint16_t)},
+             [CUS_REPR_STACKED_HISTOGRAM] = {makeStackedHistogram, 0},
+             [CUS_REPR_VOXEL_GRID] = {makeVoxelGrid, sizeof(int64_t)},
+             [CUS_REPR_TIME_SURFACE] = {makeTimeSurface, 2 * sizeof(uint32_t)},
+             [CUS_REPR_EVENT_DIFF] = {makeEventDiff, sizeof(int32_t)}};
+
+/* Subtracts the mean from the non-zero values of a frame and divides them by their standard deviation. */
+static void normalize(cusMat *frames, size_t top, size_t rows) {
+    const size_t n = (size_t)frames->cols * (size_t)CUS_CHANNELS(frames->type);
+    double sum = 0, squares = 0;
+    uint64_t count = 0;
+    for (size_t y = top; y < top + rows; ++y) {
+        const float *row = (const float *)((const char *)frames->data + y * frames->step);
+        for (size_t i = 0; i < n; ++i) {
+            sum += row[i];
+            count += row[i] != 0;
+        }
     }
-    return 0;
+    const double mean = count ? sum / (double)count : 0;
+    for (size_t y = top; y < top + rows; ++y) {
+        const float *row = (const float *)((const char *)frames->data + y * frames->step);
+        for (size_t i = 0; i < n; ++i)
+            squares += row[i] != 0 ? (row[i] - mean) * (row[i] - mean) : 0;
+    }
+    const double deviation = count ? sqrt(squares / (double)count) : 0, scale = deviation > 0 ? 1 / deviation : 1;
+    for (size_t y = top; y < top + rows; ++y) {
+        float *row = (float *)((char *)frames->data + y * frames->step);
+        for (size_t i = 0; i < n; ++i)
+            row[i] = row[i] != 0 ? (float)((row[i] - mean) * scale) : 0;
+    }
 }
 
-/* Whether makeRepresentation() of an earlier representation makes this one too. */
-static int madeBefore(const cusEventStacker *stacker, int index) {
-    if (eventsUsesLastEvent(stacker->representations[index].kind))
-        for (int k = 0; k < index; ++k)
-            if (eventsUsesLastEvent(stacker->representations[k].kind))
-                return 1;
-    return 0;
-}
+/* ---- All windows ------------------------------------------------------------------------------------------------------- */
 
 /* Returns the most rows that a band may have for its positions to fit 32 bits. */
 static size_t rowsWithin32Bits(const cusEventStacker *stacker, const cusMat *frames) {
@@ -213,16 +522,15 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
             .frames = frames,
             .top = w * rows,
         };
+        int last_events = 0; /* MDES and TENCODE so far: the first has made all */
         for (int i = 0; i < stacker->count; ++i) {
+            const cusRepresentation *r = &stacker->representations[i];
             if (band.events.count == 0) {
-                const cusRepresentation *r = &stacker->representations[i];
                 fillBand(&band, i, r->kind == CUS_REPR_MDES && r->depth == CUS_8U ? 128 : 0);
-                continue;
+            } else if (!eventsUsesLastEvent(r->kind) || last_events++ == 0) {
+                const uint64_t found = kinds[r->kind].make(&band, i);
+                inside += i == 0 ? found : 0;
             }
-            if (madeBefore(stacker, i))
-                continue;
-            const uint64_t found = makeRepresentation(&band, i);
-            inside += i == 0 ? found : 0;
         }
     }
     state->skipped += all - inside;
@@ -231,7 +539,7 @@ cusStatus events_host_stack(cusEventStacker *stacker, const cusEventArrays *even
 #pragma omp parallel for schedule(dynamic) num_threads(state->threads)
             for (int64_t w = 0; w < (int64_t)window_count; ++w)
                 if (windows[w].first < windows[w].last) /* without events all values stay 0 */
-                    events_host_normalize(&frames[i], (size_t)w * rows, rows);
+                    normalize(&frames[i], (size_t)w * rows, rows);
         }
     return CUS_OK;
 }
@@ -243,26 +551,11 @@ cusStatus events_host_skipped(cusEventStacker *stacker, uint64_t *skipped) {
 
 /* ---- Create and destroy ---------------------------------------------------------------------------------------------- */
 
-static size_t scratchBytesPerPixel(const cusRepresentation *r) {
-    switch (r->kind) {
-    case CUS_REPR_MDES:
-    case CUS_REPR_TENCODE:
-        return sizeof(uint16_t);
-    case CUS_REPR_EVENT_DIFF:
-        return sizeof(int32_t);
-    case CUS_REPR_TIME_SURFACE:
-        return 2 * sizeof(uint32_t);
-    case CUS_REPR_VOXEL_GRID:
-        return (size_t)r->channels * sizeof(int64_t);
-    default:
-        return 0; /* counted in the frame itself */
-    }
-}
-
 cusStatus events_host_create(cusEventStacker *stacker) {
     size_t bytes = 0;
     for (int i = 0; i < stacker->count; ++i) {
-        const size_t per_pixel = scratchBytesPerPixel(&stacker->representations[i]);
+        const cusRepresentation *r = &stacker->representations[i];
+        const size_t per_pixel = kinds[r->kind].scratch_bytes * (r->kind == CUS_REPR_VOXEL_GRID ? (size_t)r->channels : 1);
         bytes = per_pixel > bytes ? per_pixel : bytes;
     }
     bytes *= (size_t)stacker->rows * (size_t)stacker->cols;

@@ -52,21 +52,20 @@ cusStatus launchPass(const Batch &batch, const TilePass &pass, const Tiling &til
     repr.levels += repr.levels ? first : 0;
     params.part_bits = pass.part_bits;
     return launchOverlapped(STACK, pass.kernel, dim3(tiling.tiles << (pass.tile_bits - pass.part_bits), count),
-                            pass.threads, pass.shared, batch.stream, params);
+                            tuning::TILE_THREADS, pass.shared, batch.stream, params);
 }
 
 // Sorts group after group and band after band, and runs the passes over the sorted runs.
-template<class Record>
-cusStatus sortAndRun(const Batch &batch, const Tiling &tiling, bool with_green, bool count_skipped, TilePass *passes,
-                     int pass_count) {
+cusStatus sortAndRun(const Batch &batch, const Tiling &tiling, unsigned record_bytes, bool with_green, bool count_skipped,
+                     TilePass *passes, int pass_count) {
     SortedRuns sorted = {};
-    const unsigned group = planSort<Record>(batch, tiling, &sorted);
+    const unsigned group = planSort(batch, tiling, record_bytes, &sorted);
     for (unsigned first = 0; first < batch.count; first += group) {
         const unsigned count = std::min(group, batch.count - first);
         for (unsigned top = 0; top < tiling.rows;) {
             const Tiling band = bandOf(tiling, top);
-            CUS_TRY(
-                sortWindows<Record>(batch, band, sorted, first, count, with_green && top == 0, count_skipped && top == 0));
+            CUS_TRY(sortWindows(batch, band, record_bytes, sorted, first, count, with_green && top == 0,
+                                count_skipped && top == 0));
             for (int k = 0; k < pass_count; ++k) {
                 passes[k].params.sorted = sorted;
                 CUS_TRY(launchPass(batch, passes[k], band, first, count));
@@ -87,8 +86,7 @@ cusStatus runPasses(const Batch &batch, const TilePasses &passes, bool count_ski
         if (same.count == 0)
             continue;
         const bool with_green = passes.with_green && bits == tuning::INDEXED_TILE;
-        CUS_TRY(
-            sortAndRun<uint32_t>(batch, tilingOf(batch.stacker, bits), with_green, count_skipped, same.pass, same.count));
+        CUS_TRY(sortAndRun(batch, tilingOf(batch.stacker, bits), 4, with_green, count_skipped, same.pass, same.count));
         count_skipped = false;
     }
     return CUS_OK;
@@ -106,7 +104,7 @@ cusStatus runLongWindow(const Batch &batch) {
         CUS_TRY(findKeys(batch, count_skipped));
         count_skipped = false;
         if (passes.with_green)
-            CUS_TRY(findGreenLevels(batch, tiling, sorted, 0, 1));
+            CUS_TRY(findGreenLevels(batch, sorted));
         for (int k = 0; k < passes.count; ++k) {
             passes.pass[k].params.sorted = sorted;
             passes.pass[k].params.keys = static_cast<uint32_t *>(batch.state->accumulators);
@@ -135,8 +133,7 @@ cusStatus runWindows(const Batch &batch) {
             CUS_TRY(findTimeBins(batch, i));
         if (kind == CUS_REPR_HISTOGRAM) {
             TilePass pass = histogramPass(batch, i);
-            CUS_TRY(sortAndRun<uint16_t>(batch, tilingOf(batch.stacker, tuning::HISTOGRAM_TILE), false, count_skipped,
-                                         &pass, 1));
+            CUS_TRY(sortAndRun(batch, tilingOf(batch.stacker, tuning::HISTOGRAM_TILE), 2, false, count_skipped, &pass, 1));
             count_skipped = false;
         } else if (!eventsUsesLastEvent(kind)) {
             passes.pass[passes.count++] = valuesPass(batch, i);

@@ -3,20 +3,15 @@
 
 namespace cusi::events {
 
-namespace tuning {
-constexpr int HISTOGRAM_THREADS = 256;
-}
-
 namespace {
 
 constexpr unsigned PIXELS = 1u << tuning::HISTOGRAM_TILE;
-constexpr int THREADS = tuning::HISTOGRAM_THREADS;
 
 // Counts the tile in 8-bit counters, the two of a pixel side by side. The add that carries out of a counter reads 255 from
 // it, since nothing has carried before, and sets `carried`. The counters are then useless.
 __device__ __forceinline__ void count8(const TileParams &params, const TilePart &part, uint32_t flip, uint32_t *cells,
                                        int &carried) {
-    forSegments<uint16_t, THREADS>(params, part.w, part.tile, [&](const uint4 &eight, unsigned left, unsigned) {
+    forSegments<uint16_t>(params, part.w, part.tile, [&](const uint4 &eight, unsigned left, unsigned) {
         if (*static_cast<volatile int *>(&carried))
             return;
         const uint32_t records[4] = {eight.x ^ flip, eight.y ^ flip, eight.z ^ flip, eight.w ^ flip};
@@ -39,7 +34,7 @@ __device__ __forceinline__ void count8(const TileParams &params, const TilePart 
 // still in flight then, and 16 bits have room for these.
 static_assert(255 + 8 * THREADS < 65536, "saturating counters must not carry");
 __device__ __forceinline__ void count16(const TileParams &params, const TilePart &half, uint32_t flip, uint32_t *cells) {
-    forSegments<uint16_t, THREADS>(params, half.w, half.tile, [&](const uint4 &eight, unsigned left, unsigned) {
+    forSegments<uint16_t>(params, half.w, half.tile, [&](const uint4 &eight, unsigned left, unsigned) {
         const uint32_t records[4] = {eight.x ^ flip, eight.y ^ flip, eight.z ^ flip, eight.w ^ flip};
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
@@ -65,7 +60,7 @@ __global__ void __launch_bounds__(THREADS) histogramKernel(const TileParams para
     count8(params, part, flip, cells, carried);
     __syncthreads();
     if (!carried) {
-        writePart<THREADS, ALIGNED>(
+        writePart<ALIGNED>(
             params, part, 2, [&](unsigned i) { return reinterpret_cast<uint4 *>(cells)[i]; },
             [&](unsigned i) { return reinterpret_cast<const uint8_t *>(cells)[i]; });
         return;
@@ -76,7 +71,7 @@ __global__ void __launch_bounds__(THREADS) histogramKernel(const TileParams para
         clearShared(cells, PIXELS / 2);
         count16(params, half, flip, cells);
         __syncthreads();
-        writePart<THREADS, ALIGNED>(
+        writePart<ALIGNED>(
             params, half, 2,
             [&](unsigned i) {
                 return saturatedBytes(reinterpret_cast<uint4 *>(cells)[2 * i], reinterpret_cast<uint4 *>(cells)[2 * i + 1]);
@@ -88,12 +83,8 @@ __global__ void __launch_bounds__(THREADS) histogramKernel(const TileParams para
 } // namespace
 
 TilePass histogramPass(const Batch &batch, int index) {
-    TilePass pass = {rowsAligned(batch.frames[index]) ? histogramKernel<true> : histogramKernel<false>,
-                     THREADS,
-                     PIXELS * 2,
-                     tuning::HISTOGRAM_TILE,
-                     tuning::HISTOGRAM_TILE,
-                     {}};
+    const auto kernel = rowsAligned(batch.frames[index]) ? histogramKernel<true> : histogramKernel<false>;
+    TilePass pass = {kernel, PIXELS * 2, tuning::HISTOGRAM_TILE, tuning::HISTOGRAM_TILE, {}};
     pass.params.repr = representationOf(batch, index);
     return pass;
 }

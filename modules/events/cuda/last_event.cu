@@ -10,13 +10,8 @@
 
 namespace cusi::events {
 
-namespace tuning {
-constexpr int LAST_EVENT_THREADS = 256;
-}
-
 namespace {
 
-constexpr int THREADS = tuning::LAST_EVENT_THREADS;
 constexpr unsigned PIXELS = 1u << tuning::INDEXED_TILE;
 constexpr uint32_t CODE_POSITIVE = 1u << 31;
 
@@ -93,7 +88,7 @@ template<int CHANNELS, bool TENCODE>
 __device__ __forceinline__ void codesFromRecords(const TileParams &params, unsigned w, unsigned tile,
                                                  const Encoder &encoder, uint32_t *cells) {
     const volatile uint32_t *now = cells;
-    forRecords<THREADS>(params, w, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
+    forRecords(params, w, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
         uint32_t found[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -104,7 +99,7 @@ __device__ __forceinline__ void codesFromRecords(const TileParams &params, unsig
                 atomicMax(cells + cell[i], key[i]);
     });
     __syncthreads();
-    forRecords<THREADS>(params, w, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
+    forRecords(params, w, tile, [&](const uint32_t(&cell)[4], const uint32_t(&key)[4]) {
         uint32_t found[4], code[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
@@ -283,20 +278,20 @@ __global__ void __launch_bounds__(THREADS) mdesFloatsKernel(const TileParams par
 
 template<bool ALIGNED>
 TileKernel lastEventKernelFor(unsigned channels, bool tencode) {
+    constexpr int ANY = ANY_CHANNELS, DEFAULT = DEFAULT_CHANNELS;
     if (channels == 0)
         return lastEventKernel<0, true, ALIGNED>;
-    if (channels == DEFAULT_CHANNELS)
-        return tencode ? lastEventKernel<DEFAULT_CHANNELS, true, ALIGNED>
-                       : lastEventKernel<DEFAULT_CHANNELS, false, ALIGNED>;
-    return tencode ? lastEventKernel<ANY_CHANNELS, true, ALIGNED> : lastEventKernel<ANY_CHANNELS, false, ALIGNED>;
+    if (channels == DEFAULT)
+        return tencode ? lastEventKernel<DEFAULT, true, ALIGNED> : lastEventKernel<DEFAULT, false, ALIGNED>;
+    return tencode ? lastEventKernel<ANY, true, ALIGNED> : lastEventKernel<ANY, false, ALIGNED>;
 }
 
 TileKernel lastEventKernelFor(unsigned channels, bool tencode, bool aligned) {
-    return aligned ? lastEventKernelFor<true>(channels, tencode) : lastEventKernelFor<false>(channels, tencode);
+    return (aligned ? lastEventKernelFor<true> : lastEventKernelFor<false>)(channels, tencode);
 }
 
 TilePass emptyPass() {
-    TilePass pass = {nullptr, THREADS, sharedBytes(0), tuning::INDEXED_TILE, tuning::INDEXED_TILE, {}};
+    TilePass pass = {nullptr, sharedBytes(0), tuning::INDEXED_TILE, tuning::INDEXED_TILE, {}};
     pass.params.none = 128;
     pass.params.positive = 255;
     return pass;

@@ -221,8 +221,7 @@ bool isLong(const Batch &batch, double all_events) {
                        part_bits = kind == HISTOGRAM || kind == LAST_EVENT ? bits : valuesPartBits(batch, i);
         const Tiling tiling = tilingOf(batch.stacker, bits);
         SortedRuns sorted = {};
-        if ((kind == HISTOGRAM ? planSort<uint16_t>(batch, tiling, &sorted) : planSort<uint32_t>(batch, tiling, &sorted)) ==
-            0)
+        if (planSort(batch, tiling, kind == HISTOGRAM ? 2 : 4, &sorted) == 0)
             return true;
         const unsigned blocks = std::min(tiling.tiles << (bits - part_bits), tuning::MANY_TILES);
         idle = idle && events > 1.0 * tuning::LONG_EVENTS * blocks * windows;
@@ -239,20 +238,14 @@ cusStatus makeLong(const Batch &batch, int index, bool count_skipped) {
     const cusRepresentation &r = batch.stacker->representations[index];
     const Representation repr = representationOf(batch, index);
     CUS_TRY(clearAccumulators(batch, accumulatorBytes(batch.stacker, r)));
-    switch (kindOf(r.kind)) {
-    case TIME_SURFACE:
-        return makeKind<TIME_SURFACE>(batch, repr, count_skipped);
-    case HISTOGRAM:
-        return makeKind<HISTOGRAM>(batch, repr, count_skipped);
-    case MDES_COUNT:
-        return makeKind<MDES_COUNT>(batch, repr, count_skipped);
-    case STACKED_HISTOGRAM:
-        return makeKind<STACKED_HISTOGRAM>(batch, repr, count_skipped);
-    case VOXEL_GRID:
-        return makeKind<VOXEL_GRID>(batch, repr, count_skipped);
-    default:
-        return makeKind<EVENT_DIFF>(batch, repr, count_skipped);
-    }
+    constexpr decltype(&makeKind<HISTOGRAM>) MAKE[] = {nullptr,
+                                                       makeKind<TIME_SURFACE>,
+                                                       makeKind<HISTOGRAM>,
+                                                       makeKind<MDES_COUNT>,
+                                                       makeKind<STACKED_HISTOGRAM>,
+                                                       makeKind<EVENT_DIFF>,
+                                                       makeKind<VOXEL_GRID>};
+    return MAKE[kindOf(r.kind)](batch, repr, count_skipped);
 }
 
 } // namespace cusi::events

@@ -12,7 +12,7 @@ constexpr unsigned NORMALIZE_PARTS = 32; // parts of a frame, one per block
 
 namespace {
 
-constexpr int THREADS = tuning::VALUES_THREADS;
+constexpr int THREADS = tuning::TILE_THREADS;
 
 // Moments of non-zero values. The sum is exact, because they are multiples of 2^-24 (EVENTS_VOXEL_UNIT).
 struct Moments {

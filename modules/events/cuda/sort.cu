@@ -30,15 +30,13 @@ constexpr int THREADS = tuning::SORT_THREADS, EVENTS = tuning::RUN / THREADS, CO
 static_assert(EVENTS % CHUNK == 0 && tuning::RUN <= 1 << (31 - tuning::INDEXED_TILE), "a record is 32 bits");
 
 // Records of memory for a sorted run, whose segments begin at multiples of 16 bytes.
-template<class Record>
-constexpr unsigned runPitch(unsigned tiles) {
-    return tuning::RUN + RECORDS_PER_16_BYTES<Record> * (tiles + 1);
+constexpr unsigned runPitch(unsigned tiles, unsigned record_bytes) {
+    return tuning::RUN + 16 / record_bytes * (tiles + 1);
 }
 
 // Shared memory for a run and its tiles' counters.
-template<class Record>
-constexpr size_t sharedBytes(unsigned pitch) {
-    return pitch * sizeof(Record) + (pitch - tuning::RUN) / RECORDS_PER_16_BYTES<Record> * COPIES * sizeof(unsigned);
+constexpr size_t sharedBytes(unsigned pitch, unsigned record_bytes) {
+    return size_t{pitch} * record_bytes + (pitch - tuning::RUN) / (16 / record_bytes) * COPIES * sizeof(unsigned);
 }
 
 // TENCODE's green falls with time, so it follows from an event's index: green_begin[g] is the window's first event whose
@@ -250,51 +248,44 @@ Tiling bandOf(Tiling tiling, unsigned top) {
     return tiling;
 }
 
-template<class Record>
-unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted) {
+unsigned planSort(const Batch &batch, const Tiling &tiling, unsigned record_bytes, SortedRuns *sorted) {
     const unsigned tiles = std::min<unsigned>(tiling.tiles, tuning::MAX_TILES);
     const uint64_t runs = SortedRuns::maxRuns(batch.max_events);
-    sorted->pitch = runPitch<Record>(tiles);
-    const uint64_t record_bytes = runs * sorted->pitch * sizeof(Record),
-                   window_bytes = record_bytes + GREEN_BYTES + runs * tiles * sizeof(uint16_t);
+    sorted->pitch = runPitch(tiles, record_bytes);
+    const uint64_t all_bytes = runs * sorted->pitch * record_bytes,
+                   window_bytes = all_bytes + GREEN_BYTES + runs * tiles * sizeof(uint16_t);
     const unsigned most = static_cast<unsigned>(std::min<uint64_t>(tuning::SORTED_BYTES / window_bytes, batch.count));
     if (most == 0 || batch.max_events > MAX_SORTED_EVENTS)
         return 0;
     const unsigned group = divUp(batch.count, divUp(batch.count, most));
     sorted->runs_per_window = static_cast<unsigned>(runs);
     sorted->records = batch.state->sorted;
-    sorted->green_begin = reinterpret_cast<uint32_t *>(batch.state->sorted + group * record_bytes);
+    sorted->green_begin = reinterpret_cast<uint32_t *>(batch.state->sorted + group * all_bytes);
     sorted->ends = reinterpret_cast<uint16_t *>(sorted->green_begin + group * GREEN_LEVELS);
     return group;
 }
 
-template<class Record>
-cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first, unsigned count,
-                      bool with_green, bool count_skipped) {
+cusStatus sortWindows(const Batch &batch, const Tiling &band, unsigned record_bytes, const SortedRuns &sorted,
+                      unsigned first, unsigned count, bool with_green, bool count_skipped) {
     const SortParams params = {batch.windows.from(first), band, sorted, with_green ? count : 0,
                                count_skipped ? batch.state->skipped : nullptr};
-    const auto kernel = batch.source.aligned ? sortKernel<Record, false> : sortKernel<Record, true>;
+    const bool aligned = batch.source.aligned;
+    const auto kernel = record_bytes == 2 ? (aligned ? sortKernel<uint16_t, false> : sortKernel<uint16_t, true>)
+                                          : (aligned ? sortKernel<uint32_t, false> : sortKernel<uint32_t, true>);
     return launchOverlapped(STACK, kernel, params.green_blocks + count * sorted.runs_per_window, tuning::SORT_THREADS,
-                            sharedBytes<Record>(sorted.pitch), batch.stream, batch.source, params);
+                            sharedBytes(sorted.pitch, record_bytes), batch.stream, batch.source, params);
 }
 
-cusStatus findGreenLevels(const Batch &batch, const Tiling &tiling, const SortedRuns &sorted, unsigned first,
-                          unsigned count) {
-    return launch(STACK, sortKernel<uint32_t, false>, count, tuning::SORT_THREADS, 0, batch.stream, batch.source,
-                  SortParams{batch.windows.from(first), tiling, sorted, count, nullptr});
+cusStatus findGreenLevels(const Batch &batch, const SortedRuns &sorted) {
+    return launch(STACK, sortKernel<uint32_t, false>, 1, tuning::SORT_THREADS, 0, batch.stream, batch.source,
+                  SortParams{batch.windows, {}, sorted, 1, nullptr});
 }
 
 cusStatus createSort() {
     for (const auto kernel : {sortKernel<uint32_t, false>, sortKernel<uint32_t, true>})
-        CUSI_CUDA(CREATE,
-                  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       static_cast<int>(sharedBytes<uint32_t>(runPitch<uint32_t>(tuning::MAX_TILES)))));
+        CUSI_CUDA(CREATE, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               static_cast<int>(sharedBytes(runPitch(tuning::MAX_TILES, 4), 4))));
     return CUS_OK;
 }
-
-template unsigned planSort<uint16_t>(const Batch &, const Tiling &, SortedRuns *);
-template unsigned planSort<uint32_t>(const Batch &, const Tiling &, SortedRuns *);
-template cusStatus sortWindows<uint16_t>(const Batch &, const Tiling &, const SortedRuns &, unsigned, unsigned, bool, bool);
-template cusStatus sortWindows<uint32_t>(const Batch &, const Tiling &, const SortedRuns &, unsigned, unsigned, bool, bool);
 
 } // namespace cusi::events

@@ -19,7 +19,7 @@ constexpr int MAX_TILES = SORT_THREADS - 1; // one thread per tile, and one for 
 constexpr size_t SORTED_BYTES = size_t{128} << 20;
 // log2 of a tile's pixels: for HISTOGRAM, and the maximum for the others, whose records hold an index
 constexpr int HISTOGRAM_TILE = 14, INDEXED_TILE = 13;
-constexpr int VALUES_THREADS = 256;
+constexpr int TILE_THREADS = 256;   // in a block of a kernel that makes tiles
 constexpr int BATCH_WINDOWS = 4096; // windows per batch, whose bounds lie on the device together
 } // namespace tuning
 
@@ -201,7 +201,6 @@ using TileKernel = void (*)(TileParams);
 // One pass over a group's tiles.
 struct TilePass {
     TileKernel kernel;
-    unsigned threads;
     size_t shared;
     unsigned tile_bits, part_bits; // log2 of a tile's pixels, and of those that a block makes
     TileParams params;
@@ -266,15 +265,12 @@ Tiling tilingOf(const cusEventStacker *stacker, unsigned bits);
 Tiling bandOf(Tiling tiling, unsigned top);
 cusStatus createSort();
 // Lays out the workspace for a group of windows. Returns their number, 0 if a window is too long for it.
-template<class Record>
-unsigned planSort(const Batch &batch, const Tiling &tiling, SortedRuns *sorted);
-// Sorts windows first .. first + count - 1 of the batch. Record: uint16_t or uint32_t.
-template<class Record>
-cusStatus sortWindows(const Batch &batch, const Tiling &band, const SortedRuns &sorted, unsigned first, unsigned count,
-                      bool with_green, bool count_skipped);
-// Finds TENCODE's green levels without sorting.
-cusStatus findGreenLevels(const Batch &batch, const Tiling &tiling, const SortedRuns &sorted, unsigned first,
-                          unsigned count);
+unsigned planSort(const Batch &batch, const Tiling &tiling, unsigned record_bytes, SortedRuns *sorted);
+// Sorts windows first .. first + count - 1 of the batch.
+cusStatus sortWindows(const Batch &batch, const Tiling &band, unsigned record_bytes, const SortedRuns &sorted,
+                      unsigned first, unsigned count, bool with_green, bool count_skipped);
+// Finds the green levels of TENCODE for the batch's only window, without sorting.
+cusStatus findGreenLevels(const Batch &batch, const SortedRuns &sorted);
 
 // Passes over sorted runs: histogram.cu, last_event.cu (MDES and TENCODE), values.cu (the others).
 TilePass histogramPass(const Batch &batch, int index);

@@ -8,6 +8,8 @@
 
 namespace cusi::events {
 
+constexpr int THREADS = tuning::TILE_THREADS;
+
 __device__ inline void clearShared(uint32_t *cells, unsigned words) {
     for (unsigned i = threadIdx.x; i < words / 4; i += blockDim.x)
         reinterpret_cast<uint4 *>(cells)[i] = make_uint4(0, 0, 0, 0);
@@ -50,7 +52,7 @@ __device__ __forceinline__ unsigned segmentOf(unsigned piece, unsigned upto) {
 
 // Calls visit(16 bytes of records, how many of them are valid, their run) for the segments of a tile in window w, newest run
 // first. A warp reads the bounds of 32 segments together and distributes their 16-byte pieces over the block's lanes.
-template<class Record, int THREADS, class Visit>
+template<class Record, class Visit>
 __device__ inline void forSegments(const TileParams &params, unsigned w, unsigned tile, Visit visit) {
     constexpr unsigned PAD = RECORDS_PER_16_BYTES<Record>;
     using Scan = cub::WarpScan<unsigned>;
@@ -83,11 +85,11 @@ __device__ inline void forSegments(const TileParams &params, unsigned w, unsigne
 
 // Calls visit(pixels, keys) for four events of the tile at a time. Key: 2 * (index in the window + 1) + polarity, or 0 for
 // no event.
-template<int THREADS, class Visit>
+template<class Visit>
 __device__ inline void forRecords(const TileParams &params, unsigned w, unsigned tile, Visit visit) {
     constexpr int SHIFT = 32 - tuning::INDEXED_TILE;
     const unsigned skew = static_cast<unsigned>(params.windows[w].first % CHUNK); // runs begin at a multiple of CHUNK
-    forSegments<uint32_t, THREADS>(params, w, tile, [&](const uint4 &four, unsigned left, unsigned run) {
+    forSegments<uint32_t>(params, w, tile, [&](const uint4 &four, unsigned left, unsigned run) {
         const uint32_t records[4] = {four.x, four.y, four.z, four.w}, base = 2 * (run * tuning::RUN - skew + 1);
         uint32_t pixel[4], key[4];
 #pragma unroll
@@ -146,7 +148,7 @@ __device__ __forceinline__ void storeUnaligned(unsigned char *out, unsigned all,
 
 // Writes the part to the frame, whose pixels have `bytes` bytes: value(i) gives bytes 16 i .. 16 i + 15, byte(i) one. A warp
 // writes a strip at a time, or several if they are short, to keep all lanes busy.
-template<int THREADS, bool ALIGNED, class Value, class Byte>
+template<bool ALIGNED, class Value, class Byte>
 __device__ __forceinline__ void writePart(const TileParams &params, const TilePart &part, unsigned bytes, Value value,
                                           Byte byte) {
     const Tiling &tiling = params.tiling;

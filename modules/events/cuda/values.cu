@@ -14,7 +14,6 @@ constexpr int VOXEL_CARVEOUT = 72, SURFACE_CARVEOUT = 44;
 
 namespace {
 
-constexpr int THREADS = tuning::VALUES_THREADS;
 constexpr uint32_t VALUE_MARK = 1u << 31; // the sign bit: these floats are never negative, and no index is this large
 
 __host__ __device__ constexpr bool countsInBytes(Kind kind) {
@@ -29,7 +28,7 @@ __host__ __device__ constexpr unsigned sharedBytesPerPixel(Kind kind, unsigned c
 // As forRecords(), with pixels counted from the part's first.
 template<class Visit>
 __device__ inline void forRecords(const TileParams &params, const TilePart &part, Visit visit) {
-    forRecords<THREADS>(params, part.w, part.tile, [&](uint32_t(&pixel)[4], uint32_t(&key)[4]) {
+    forRecords(params, part.w, part.tile, [&](uint32_t(&pixel)[4], uint32_t(&key)[4]) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             pixel[i] -= part.from;
@@ -42,7 +41,7 @@ __device__ inline void forRecords(const TileParams &params, const TilePart &part
 // Writes the part from words: word(i) gives bytes 4 i .. 4 i + 3.
 template<bool ALIGNED, class Word>
 __device__ inline void writeWords(const TileParams &params, const TilePart &part, unsigned bytes, Word word) {
-    writePart<THREADS, ALIGNED>(
+    writePart<ALIGNED>(
         params, part, bytes,
         [&](unsigned i) { return make_uint4(word(4 * i), word(4 * i + 1), word(4 * i + 2), word(4 * i + 3)); },
         [&](unsigned i) { return word(i / 4) >> i % 4 * 8; });
@@ -136,7 +135,7 @@ __device__ __forceinline__ void writeHalf16(const TileParams &params, const Tile
         __syncthreads();
     }
     const auto word = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
-    writePart<THREADS, ALIGNED>(
+    writePart<ALIGNED>(
         params, half, bytes,
         [&](unsigned i) {
             const uint4 *quads = reinterpret_cast<const uint4 *>(cells),
@@ -271,13 +270,13 @@ template<Kind KIND, bool ALIGNED>
 __device__ __forceinline__ void writeAccumulators(const TileParams &params, const TilePart &part, unsigned bytes,
                                                   const uint4 *quads) {
     if constexpr (KIND == EVENT_DIFF) {
-        writePart<THREADS, ALIGNED>(
+        writePart<ALIGNED>(
             params, part, 1, [&](unsigned i) { return clipped16(quads, i); },
             [&](unsigned i) { return clipped(reinterpret_cast<const uint32_t *>(quads)[i]); });
         return;
     }
     const auto word = [&](uint32_t cell) { return finalWord<KIND>(params.repr, cell); };
-    writePart<THREADS, ALIGNED>(
+    writePart<ALIGNED>(
         params, part, bytes,
         [&](unsigned i) { return make_uint4(word(quads[i].x), word(quads[i].y), word(quads[i].z), word(quads[i].w)); },
         [&](unsigned i) { return word(reinterpret_cast<const uint32_t *>(quads)[i / 4]) >> i % 4 * 8; });
@@ -330,18 +329,14 @@ __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams par
 
 template<bool ALIGNED>
 TileKernel tileValuesKernelFor(Kind kind) {
-    switch (kind) {
-    case TIME_SURFACE:
-        return tileValuesKernel<TIME_SURFACE, ALIGNED>;
-    case MDES_COUNT:
-        return tileValuesKernel<MDES_COUNT, ALIGNED>;
-    case STACKED_HISTOGRAM:
-        return tileValuesKernel<STACKED_HISTOGRAM, ALIGNED>;
-    case VOXEL_GRID:
-        return tileValuesKernel<VOXEL_GRID, ALIGNED>;
-    default:
-        return tileValuesKernel<EVENT_DIFF, ALIGNED>;
-    }
+    constexpr TileKernel KERNELS[] = {nullptr,
+                                      tileValuesKernel<TIME_SURFACE, ALIGNED>,
+                                      nullptr,
+                                      tileValuesKernel<MDES_COUNT, ALIGNED>,
+                                      tileValuesKernel<STACKED_HISTOGRAM, ALIGNED>,
+                                      tileValuesKernel<EVENT_DIFF, ALIGNED>,
+                                      tileValuesKernel<VOXEL_GRID, ALIGNED>};
+    return KERNELS[kind];
 }
 
 } // namespace
@@ -377,13 +372,8 @@ unsigned valuesPartBits(const Batch &batch, int index) {
 
 TilePass valuesPass(const Batch &batch, int index) {
     const Kind kind = kindOf(batch.stacker->representations[index].kind);
-    const bool aligned = rowsAligned(batch.frames[index]);
-    TilePass pass = {(aligned ? tileValuesKernelFor<true> : tileValuesKernelFor<false>)(kind),
-                     THREADS,
-                     0,
-                     tuning::INDEXED_TILE,
-                     valuesPartBits(batch, index),
-                     {}};
+    const auto kernelFor = rowsAligned(batch.frames[index]) ? tileValuesKernelFor<true> : tileValuesKernelFor<false>;
+    TilePass pass = {kernelFor(kind), 0, tuning::INDEXED_TILE, valuesPartBits(batch, index), {}};
     pass.params.repr = representationOf(batch, index);
     pass.shared = size_t{sharedBytesPerPixel(kind, pass.params.repr.channels)} << pass.part_bits;
     // Takes the smallest tiles that are few enough to sort by: the fewer parts a tile has, the less often its records are
@@ -391,7 +381,7 @@ TilePass valuesPass(const Batch &batch, int index) {
     SortedRuns sorted = {};
     for (unsigned bits = pass.part_bits; bits < pass.tile_bits; ++bits) {
         const Tiling tiling = tilingOf(batch.stacker, bits);
-        if (tiling.tiles > 0 && tiling.tiles <= tuning::MAX_TILES && planSort<uint32_t>(batch, tiling, &sorted) > 0)
+        if (tiling.tiles > 0 && tiling.tiles <= tuning::MAX_TILES && planSort(batch, tiling, 4, &sorted) > 0)
             pass.tile_bits = bits;
     }
     return pass;

@@ -8,11 +8,6 @@ enum { /* measured: docs/internals/framediff.md */
        PREFETCH_ENTRIES = 256 /* how far ahead the bytes that the decoder changes are fetched for writing */
 };
 
-int framediff_threadsFor(size_t work, size_t share) {
-    const size_t useful = work / share + 1;
-    return useful < (size_t)cusi_maxThreads() ? (int)useful : cusi_maxThreads();
-}
-
 void framediff_addEntries(uint8_t *state, const uint32_t *positions, const uint8_t *values, size_t count, int sign) {
     for (size_t k = 0; k < count; ++k) {
         if (k + PREFETCH_ENTRIES < count)
@@ -36,14 +31,14 @@ static int ascending(const uint32_t *positions, size_t count) {
 }
 
 cusStatus framediff_host_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff) {
-    const uint64_t bytes = (uint64_t)cusi_rowBytes(&decoder->frame) * (uint64_t)decoder->rows;
+    const uint64_t bytes = (uint64_t)cusi_rowBytes(&decoder->frame) * (uint64_t)decoder->frame.rows;
     const uint32_t count = *(const uint32_t *)diff->count.data;
     const uint32_t *positions = diff->positions.data;
     CUSI_REQUIRE(count <= diff->capacity, CUS_ERROR_CAPACITY,
                  "cusDiffDecode: diff has overflowed: %u bytes changed, its capacity is %u", count, diff->capacity);
     if (count == 0)
         return CUS_OK;
-    const int parts = framediff_threadsFor(count, ENTRIES_PER_THREAD);
+    const int parts = cusi_threadsFor(count, ENTRIES_PER_THREAD);
     int bad = positions[count - 1] >= bytes;
 #pragma omp parallel num_threads(parts)
     {

@@ -17,6 +17,7 @@ enum { /* measured: docs/internals/framediff.md */
        BYTES_PER_THREAD = 65536,
        CHUNK_BYTES = 65536, /* at least, about */
        MAX_CHUNK_BYTES = 262144,
+       CHUNK_UNIT = 192, /* whole pixels, bytes of the mask, and blocks of 64 bytes */
        CHUNKS_PER_THREAD = 4,
        BLOCK_BYTES = 4096,
        BLOCK_PIXELS = 512,
@@ -196,17 +197,6 @@ static void noiseFilter(const uint8_t *map, const uint8_t *inside, size_t cols, 
             byte_passes[4 * i] = byte_passes[4 * i + 1] = byte_passes[4 * i + 2] = byte_passes[4 * i + 3] = passes[i];
 }
 
-typedef size_t Encode(const Segment *segment);
-
-static Encode *encodeFor(const cusDiffEncoder *encoder) {
-#ifdef VBMI2
-    if (encoder->vbmi2)
-        return encodeSegmentVbmi2;
-#endif
-    (void)encoder;
-    return encodeSegment;
-}
-
 /* ---- What an encoder owns ------------------------------------------------------------------------------------------ */
 
 /* A thread's memory for a chunk. */
@@ -214,10 +204,6 @@ typedef struct Scratch {
     uint32_t *positions;
     uint8_t *values;
 } Scratch;
-
-static size_t imageRowBytes(const cusDiffEncoder *encoder) {
-    return (size_t)encoder->cols * (size_t)CUS_CHANNELS(encoder->type);
-}
 
 static Scratch scratchOf(const cusDiffEncoder *encoder, int thread) {
     Scratch scratch;
@@ -229,23 +215,10 @@ static Scratch scratchOf(const cusDiffEncoder *encoder, int thread) {
 /* With the noise filter, encoder->changed holds a byte for each pixel, with zeros for a row and one pixel before and
  * after, then the pattern of row ends. */
 static uint8_t *changedMap(const cusDiffEncoder *encoder) {
-    return (uint8_t *)encoder->changed.data + encoder->cols + 1;
+    return (uint8_t *)encoder->changed.data + encoder->ref.cols + 1;
 }
 static uint8_t *insidePattern(const cusDiffEncoder *encoder) {
-    const size_t cols = (size_t)encoder->cols;
-    return changedMap(encoder) + (size_t)encoder->rows * cols + cols + 1;
-}
-
-static cusStatus prepareFilter(cusDiffEncoder *encoder) {
-    const size_t cols = (size_t)encoder->cols, pixels = (size_t)encoder->rows * cols, pattern = cols + BLOCK_PIXELS + 1;
-    const size_t words = (pixels + 2 * (cols + 1) + pattern + 7) / 8; /* a matrix may have fewer columns than these bytes */
-    CUS_TRY(cusMatCreate(&encoder->changed, 1, (int)words, CUS_64FC1, CUS_HOST));
-    memset(encoder->changed.data, 0, cols + 1);
-    memset(changedMap(encoder) + pixels, 0, cols + 1);
-    uint8_t *const inside = insidePattern(encoder);
-    for (size_t i = 0; i < pattern; ++i)
-        inside[i] = i % cols ? 255 : 0;
-    return CUS_OK;
+    return changedMap(encoder) + ((size_t)encoder->ref.rows + 1) * (size_t)encoder->ref.cols + 1;
 }
 
 cusStatus framediff_host_prepare(cusDiffEncoder *encoder) {
@@ -253,11 +226,18 @@ cusStatus framediff_host_prepare(cusDiffEncoder *encoder) {
     encoder->vbmi2 =
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi2");
 #endif
-    enum { SCRATCH_BYTES = 5 * MAX_CHUNK_BYTES };
-    const size_t bytes = imageRowBytes(encoder) * (size_t)encoder->rows;
-    CUS_TRY(
-        cusMatCreate(&encoder->scratch, framediff_threadsFor(bytes, BYTES_PER_THREAD), SCRATCH_BYTES, CUS_8UC1, CUS_HOST));
-    return encoder->options.min_neighbors > 0 ? prepareFilter(encoder) : CUS_OK;
+    const size_t rows = (size_t)encoder->ref.rows, cols = (size_t)encoder->ref.cols;
+    const int threads = cusi_threadsFor(rows * cusi_rowBytes(&encoder->ref), BYTES_PER_THREAD);
+    CUS_TRY(cusMatCreate(&encoder->scratch, threads, 5 * MAX_CHUNK_BYTES, CUS_8UC1, CUS_HOST));
+    if (encoder->options.min_neighbors == 0)
+        return CUS_OK;
+    const size_t pattern = cols + BLOCK_PIXELS + 1;
+    const size_t words = ((rows + 2) * cols + 2 + pattern + 7) / 8; /* a matrix may have fewer columns than these bytes */
+    CUS_TRY(cusMatCreate(&encoder->changed, 1, (int)words, CUS_64FC1, CUS_HOST));
+    CUS_TRY(cusMatSetZero(&encoder->changed, NULL));
+    for (size_t i = 0; i < pattern; ++i)
+        insidePattern(encoder)[i] = i % cols ? 255 : 0;
+    return CUS_OK;
 }
 
 /* ---- Passing through a frame --------------------------------------------------------------------------------------- */
@@ -266,77 +246,70 @@ typedef struct Plan {
     cusDiffEncoder *encoder;
     const cusMat *frame;
     cusSparseDiff *diff;
-    size_t bytes;
+    size_t bytes, channels;
     size_t run;           /* contiguous bytes of frame and mask: a row, or all */
-    size_t chunk, chunks; /* bytes (the last of a run or the frame may have fewer); their number */
-    size_t in_run;        /* chunks in a run; 0: a chunk has whole runs */
+    size_t chunk, chunks; /* about how many bytes; their number */
     size_t ahead;         /* noise filter: chunks after the current one that hold neighbors of its pixels */
 } Plan;
 
-/* Contiguous rows are treated as one, so that frames of any shape cost the same. */
 static Plan planFor(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, int threads) {
-    const size_t row_bytes = imageRowBytes(encoder), channels = (size_t)CUS_CHANNELS(frame->type);
-    Plan plan = {.encoder = encoder, .frame = frame, .diff = diff, .bytes = row_bytes * (size_t)frame->rows};
-    const cusMat *mask = diff->mask.data ? &diff->mask : NULL;
-    const int mask_joins = !mask || frame->rows == 1 || (cusi_isContinuous(mask) && row_bytes % 8 == 0);
-    plan.run = cusi_isContinuous(frame) && mask_joins ? plan.bytes : row_bytes;
-
-    const size_t share = plan.bytes / (size_t)threads / CHUNKS_PER_THREAD;
+    const size_t row_bytes = cusi_rowBytes(frame), bytes = row_bytes * (size_t)frame->rows;
+    const size_t channels = (size_t)CUS_CHANNELS(frame->type);
+    const int mask_joins = !diff->mask.data || (cusi_isContinuous(&diff->mask) && row_bytes % 8 == 0);
+    const size_t share = bytes / (size_t)threads / CHUNKS_PER_THREAD;
     const size_t chunk = share < CHUNK_BYTES ? CHUNK_BYTES : share > MAX_CHUNK_BYTES ? MAX_CHUNK_BYTES : share;
-    /* Chunks consist of whole pixels, blocks, and bytes of the mask; or of whole rows. */
-    const size_t unit = plan.run > chunk ? 64 * channels : plan.run;
-    plan.chunk = chunk / unit * unit;
-    plan.in_run = plan.run > plan.chunk ? (plan.run + plan.chunk - 1) / plan.chunk : 0;
-    plan.chunks = plan.in_run ? plan.in_run * (plan.bytes / plan.run) : (plan.bytes + plan.chunk - 1) / plan.chunk;
-    if (encoder->options.min_neighbors > 0) { /* a row's last chunk may be shorter */
-        const size_t shorter = plan.in_run > 0 && plan.run < plan.bytes;
-        plan.ahead = (((size_t)frame->cols + 1) * channels + plan.chunk - 1) / plan.chunk + shorter;
-    }
+    Plan plan = {.encoder = encoder, .frame = frame, .diff = diff, .bytes = bytes, .channels = channels};
+    plan.run = mask_joins && cusi_isContinuous(frame) ? bytes : row_bytes;
+    plan.chunk = chunk / CHUNK_UNIT * CHUNK_UNIT;
+    plan.chunks = (bytes + plan.chunk - 1) / plan.chunk;
+    if (encoder->options.min_neighbors > 0) /* the next row's pixels, where chunkBegin() moves the ends the most */
+        plan.ahead = (((size_t)frame->cols + 9) * channels + plan.chunk - 1) / plan.chunk;
     return plan;
 }
 
-/* Bytes begin .. end - 1 of the frame. */
-typedef struct Chunk {
-    size_t begin, end;
-} Chunk;
-
-static Chunk chunkAt(const Plan *plan, size_t k) {
-    const size_t run = plan->in_run ? k / plan->in_run : 0;
-    const size_t begin = run * plan->run + (k - run * plan->in_run) * plan->chunk;
-    const size_t most = plan->in_run ? (run + 1) * plan->run : plan->bytes;
-    return (Chunk){begin, most - begin < plan->chunk ? most : begin + plan->chunk};
+/* Returns where chunk k begins and the one before ends. Neither splits a pixel or a byte of the mask. */
+static size_t chunkBegin(const Plan *plan, size_t k) {
+    const size_t at = k * plan->chunk < plan->bytes ? k * plan->chunk : plan->bytes;
+    return at - at % plan->run % (8 * plan->channels);
 }
 
-/* Returns the frame's contiguous bytes from `at` on, and in *n how many of them belong to the chunk. */
-static const uint8_t *runAt(const Plan *plan, const Chunk *chunk, size_t at, size_t *n) {
+/* Returns the frame's contiguous bytes from `at` on, and in *n their number, up to `end`. */
+static const uint8_t *runAt(const Plan *plan, size_t at, size_t end, size_t *n) {
     const size_t y = at / plan->run, x = at - y * plan->run;
-    *n = chunk->end - at < plan->run - x ? chunk->end - at : plan->run - x;
+    *n = end - at < plan->run - x ? end - at : plan->run - x;
     return (const uint8_t *)plan->frame->data + y * plan->frame->step + x;
 }
 
 /* Maps the changed pixels of a chunk, for the noise filter. */
 static void mapChunk(const Plan *plan, size_t k) {
-    const size_t channels = (size_t)CUS_CHANNELS(plan->frame->type);
-    const Chunk chunk = chunkAt(plan, k);
-    for (size_t at = chunk.begin, n; at < chunk.end; at += n) {
-        const uint8_t *const cur = runAt(plan, &chunk, at, &n);
-        changedPixels(cur, (const uint8_t *)plan->encoder->ref.data + at, n / channels, channels,
-                      (uint8_t)plan->encoder->options.threshold, changedMap(plan->encoder) + at / channels);
+    for (size_t at = chunkBegin(plan, k), end = chunkBegin(plan, k + 1), n; at < end; at += n) {
+        const uint8_t *const cur = runAt(plan, at, end, &n);
+        changedPixels(cur, (const uint8_t *)plan->encoder->ref.data + at, n / plan->channels, plan->channels,
+                      (uint8_t)plan->encoder->options.threshold, changedMap(plan->encoder) + at / plan->channels);
     }
 }
 
+static size_t encodeUnfiltered(const cusDiffEncoder *encoder, const Segment *segment) {
+#ifdef VBMI2
+    if (encoder->vbmi2)
+        return encodeSegmentVbmi2(segment);
+#endif
+    (void)encoder;
+    return encodeSegment(segment);
+}
+
 /* Lists the entries of a segment that pass the noise filter. */
-static size_t encodeFiltered(const cusDiffEncoder *encoder, Segment segment) {
-    const size_t cols = (size_t)encoder->cols, channels = (size_t)CUS_CHANNELS(encoder->type), bytes = segment.n;
+static size_t encodeFiltered(const cusDiffEncoder *encoder, Segment segment, size_t channels) {
+    const size_t cols = (size_t)encoder->ref.cols, bytes = segment.n, block = BLOCK_PIXELS * channels;
     uint8_t passes[4 * BLOCK_PIXELS];
     segment.passes = passes;
     size_t count = 0;
     for (size_t at = 0; at < bytes; at += segment.n) {
-        segment.n = bytes - at < BLOCK_PIXELS * channels ? bytes - at : BLOCK_PIXELS * channels;
+        segment.n = bytes - at < block ? bytes - at : block;
         const size_t pixel = segment.position / channels;
         noiseFilter(changedMap(encoder) + pixel, insidePattern(encoder) + pixel % cols, cols, segment.n / channels,
                     channels, encoder->options.min_neighbors, passes);
-        const size_t more = encodeFor(encoder)(&segment);
+        const size_t more = encodeUnfiltered(encoder, &segment);
         count += more;
         segment.positions += more;
         segment.values += more;
@@ -351,20 +324,20 @@ static size_t encodeFiltered(const cusDiffEncoder *encoder, Segment segment) {
 
 /* Lists a chunk's entries; returns their number. */
 static size_t encodeChunk(const Plan *plan, size_t k, const Scratch *scratch) {
-    cusDiffEncoder *const encoder = plan->encoder;
-    const Chunk chunk = chunkAt(plan, k);
+    const cusMat *mask = &plan->diff->mask;
     size_t count = 0;
-    for (size_t at = chunk.begin, n; at < chunk.end; at += n) {
-        Segment segment = {.cur = runAt(plan, &chunk, at, &n),
-                           .ref = (uint8_t *)encoder->ref.data + at,
+    for (size_t at = chunkBegin(plan, k), end = chunkBegin(plan, k + 1), n; at < end; at += n) {
+        Segment segment = {.cur = runAt(plan, at, end, &n),
+                           .ref = (uint8_t *)plan->encoder->ref.data + at,
                            .position = (uint32_t)at,
-                           .threshold = (uint8_t)encoder->options.threshold,
+                           .threshold = (uint8_t)plan->encoder->options.threshold,
                            .positions = scratch->positions + count,
                            .values = scratch->values + count};
         segment.n = n;
-        if (plan->diff->mask.data)
-            segment.mask = (uint8_t *)plan->diff->mask.data + at / plan->run * plan->diff->mask.step + at % plan->run / 8;
-        count += encoder->options.min_neighbors ? encodeFiltered(encoder, segment) : encodeFor(encoder)(&segment);
+        if (mask->data)
+            segment.mask = (uint8_t *)mask->data + at / plan->run * mask->step + at % plan->run / 8;
+        count += plan->ahead ? encodeFiltered(plan->encoder, segment, plan->channels)
+                             : encodeUnfiltered(plan->encoder, &segment);
     }
     return count;
 }
@@ -427,7 +400,7 @@ static void encodeChunks(const Plan *plan, Progress *progress, const Scratch *sc
 
 cusStatus framediff_host_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff) {
     /* OpenMP may offer more threads than when the encoder was created. */
-    const int useful = framediff_threadsFor(imageRowBytes(encoder) * (size_t)encoder->rows, BYTES_PER_THREAD);
+    const int useful = cusi_threadsFor(cusi_rowBytes(frame) * (size_t)frame->rows, BYTES_PER_THREAD);
     const int threads = useful < encoder->scratch.rows ? useful : encoder->scratch.rows;
     const Plan plan = planFor(encoder, frame, diff, threads);
     Progress progress = {0};

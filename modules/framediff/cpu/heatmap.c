@@ -5,13 +5,6 @@
 
 #include <string.h>
 
-static const uint8_t *rowOf(const cusMat *mat, size_t y) {
-    return (const uint8_t *)mat->data + y * mat->step;
-}
-static uint8_t *rowOfMutable(cusMat *mat, size_t y) {
-    return (uint8_t *)mat->data + y * mat->step;
-}
-
 enum { BLOCK_PIXELS = 512, PART_PIXELS = 8192, BYTES_PER_THREAD = 65536 };
 
 /* sum[i] = differences of bytes i, i + 1 and i + 2 (one channel: three times that of byte i), for n <= BLOCK_PIXELS
@@ -49,7 +42,7 @@ static void colorizeRow(const uint8_t *a, const uint8_t *b, uint8_t *dst, size_t
 cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat *dst, const FramediffColorMap *map) {
     const size_t channels = (size_t)CUS_CHANNELS(cur->type);
     size_t rows = (size_t)cur->rows, cols = (size_t)cur->cols;
-    const int threads = framediff_threadsFor(3 * rows * cols, BYTES_PER_THREAD);
+    const int threads = cusi_threadsFor(3 * rows * cols, BYTES_PER_THREAD);
     (void)threads; /* without OpenMP */
     if (cusi_isContinuous(prev) && cusi_isContinuous(cur) && cusi_isContinuous(dst)) {
         cols *= rows; /* so that frames of any shape cost the same */
@@ -60,8 +53,9 @@ cusStatus framediff_host_colorize(const cusMat *prev, const cusMat *cur, cusMat 
     for (int64_t part = 0; part < (int64_t)(rows * parts); ++part) {
         const size_t y = (size_t)part / parts, x = (size_t)part % parts * PART_PIXELS;
         const size_t n = cols - x < PART_PIXELS ? cols - x : PART_PIXELS;
-        colorizeRow(rowOf(prev, y) + x * channels, rowOf(cur, y) + x * channels, rowOfMutable(dst, y) + 3 * x, n, channels,
-                    map->palette);
+        colorizeRow((const uint8_t *)prev->data + y * prev->step + x * channels,
+                    (const uint8_t *)cur->data + y * cur->step + x * channels, (uint8_t *)dst->data + y * dst->step + 3 * x,
+                    n, channels, map->palette);
     }
     return CUS_OK;
 }

@@ -1,6 +1,4 @@
-// The encoder's kernel for frames that change much. A block takes one short tile and keeps it in registers while it learns
-// how many entries precede it (decoupled look-back). It then writes the tile's list at once. Nothing is read twice, and
-// some blocks read while others write. docs/internals/framediff.md says when it is chosen and what limits it.
+// The encoder's kernel for frames that change much. A block takes one short tile, reads it once and writes its list at once.
 #include "framediff/cuda/units.cuh"
 
 #include <cub/block/block_scan.cuh>

@@ -1,9 +1,5 @@
-// The encoder's kernel: one pass that reads frame and reference once, updates the reference in place, and writes the entries of
-// all changed bytes in order. docs/internals/framediff.md describes it and what limits it.
-//
-// Each warp streams through a contiguous run of units. Changed units wait in a queue in shared memory until there are 32, so
-// that every lane has work; their bytes become entries in shared memory. Warps wait for each other only at the end of their
-// runs, where blocks learn by decoupled look-back how many entries precede theirs, and write them out in order.
+// The encoder: parameters, launches, and its kernel, one pass that reads frame and reference once, updates the reference in
+// place, and writes the entries of all changed bytes in order.
 #include "device.h"
 #include "framediff/cuda/units.cuh"
 
@@ -349,14 +345,15 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     encoder->dense_hint = static_cast<uint32_t *>(hint);
     *encoder->dense_hint = 0;
     EncodeParams params = {};
-    params.units =
-        static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&encoder->ref), size_t{16}) * static_cast<size_t>(encoder->rows));
+    params.units = static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&encoder->ref), size_t{16}) *
+                                         static_cast<size_t>(encoder->ref.rows));
     CUS_TRY(divideWork(function, encoder->block_threads, &params));
     const size_t state = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(state), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
     if (encoder->options.min_neighbors > 0)
-        CUS_TRY(cusMatCreate(&encoder->changed, 1, encoder->rows * cusi::divUp(encoder->cols, 32), CUS_32SC1, CUS_DEVICE));
+        CUS_TRY(cusMatCreate(&encoder->changed, 1, encoder->ref.rows * cusi::divUp(encoder->ref.cols, 32), CUS_32SC1,
+                             CUS_DEVICE));
     return cusi::cudaStatus(cudaStreamSynchronize(nullptr), function, "setting up");
 }
 

@@ -1,10 +1,4 @@
 // What the stages of the encoder and the decoder on the GPU share.
-//
-//   encode.cu    the encoder's parameters and launches, and its kernel: one pass over frame and reference
-//   dense.cu     the kernel that takes its place when much changes
-//   filter.cu    the noise filter's first pass: the map of changed pixels
-//   decode.cu    the decoder
-//   heatmap.cu   heatmap and noise view, which use nothing of this
 #ifndef CUSI_FRAMEDIFF_ENCODE_CUH
 #define CUSI_FRAMEDIFF_ENCODE_CUH
 

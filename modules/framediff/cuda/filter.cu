@@ -1,7 +1,5 @@
-// First pass of the noise filter: the map of changed pixels, one bit each. Reads frame and reference once.
-//
-// Each warp handles 512 pixels of a row: coalesced 16-byte vectors of both images become one bit per byte in shared memory,
-// from which each lane makes the bits of 16 pixels.
+// First pass of the noise filter: the map of changed pixels, one bit each. Each warp handles 512 pixels of a row, whose bytes
+// become one bit each in shared memory, from which each lane makes the bits of 16 pixels.
 #include "framediff/cuda/encode.cuh"
 #include "framediff/cuda/tiles.cuh"
 

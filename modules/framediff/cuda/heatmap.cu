@@ -1,8 +1,5 @@
-// Heatmap and noise view: one color per pixel, looked up by the summed difference of its channels.
-//
-// Each warp handles 512 pixels of a row. A lane loads CN 16-byte vectors of each input, coalesced and all in flight at
-// once, leaves their byte differences in shared memory, and reads back 4 x 4 neighboring pixels (word stride CN: no bank
-// conflicts for 1 and 3). It looks up their colors and stores them through shared memory as 16-byte vectors.
+// Heatmap and noise view: one color per pixel, looked up by the summed difference of its channels. Each warp handles 512
+// pixels of a row (docs/internals/framediff.md).
 #include "framediff/backend.h"
 #include "framediff/cuda/tiles.cuh"
 
