@@ -337,7 +337,7 @@ cusMatchAlgorithm cusMatcherAlgorithm(const cusMatcher *matcher) {
 }
 
 const char *cusMatcherHostFft(void) {
-    return match_fft_name();
+    return match_fft_kernels(sizeof(float), 0)->name;
 }
 
 static cusStatus inspect(const char *f, cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
