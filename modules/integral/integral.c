@@ -134,14 +134,12 @@ cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIn
     CUS_TRY(prepare(function, src, sum, sqsum, options));
     IntegralArgs args = {src, sum, sqsum, NULL, 0, false, INTEGRAL_AUTO};
     CUS_TRY(workspaceBytes(function, src->rows, src->cols, src->space, &args.workspace_bytes));
-#ifdef CUSI_WITH_CUDA
     if (src->space == CUS_DEVICE) {
         CUS_TRY(cusi_deviceAllocateAsync(function, args.workspace_bytes, &args.workspace, stream));
         const cusStatus status = run(function, &args, stream);
         const cusStatus freed = cusi_deviceFreeAsync(function, args.workspace, stream);
         return status != CUS_OK ? status : freed;
     }
-#endif
     args.workspace = cusi_hostAllocate(args.workspace_bytes);
     CUSI_REQUIRE(args.workspace, CUS_ERROR_NO_MEMORY, "%s: no host memory for %zu bytes", function, args.workspace_bytes);
     const cusStatus status = run(function, &args, stream);

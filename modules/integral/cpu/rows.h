@@ -47,15 +47,11 @@ enum {
     INTEGRAL_MAX_TOTAL_COLS = 4096 /* column totals that stay in the L1 cache */
 };
 
-/* Add up to INTEGRAL_MAX_TOTAL_ROWS rows of up to INTEGRAL_MAX_TOTAL_COLS columns to the column totals of the pixels or of
- * their squares. */
-void integral_addTotals(const uint8_t *src, size_t step, size_t rows, size_t cols, int squares, uint64_t *totals);
+/* Adds up to INTEGRAL_MAX_TOTAL_ROWS rows of up to INTEGRAL_MAX_TOTAL_COLS columns to the column totals of the pixels and of
+ * their squares; NULL where not requested. */
+void integral_addTotals(const uint8_t *src, size_t step, size_t rows, size_t cols, uint64_t *const totals[2]);
 
 #ifdef INTEGRAL_X86
-/* Both at once. */
-void integral_addTotalsAvx512(const uint8_t *src, size_t step, size_t rows, size_t cols, uint64_t *totals,
-                              uint64_t *squares);
-
 void integral_row32Avx2(const uint8_t *src, size_t n, const uint32_t *above, uint32_t *out);
 
 /* One row of n columns of both tables. depth: of the sums, CUS_32S or CUS_64F, -1 for none. above, out: of sums and of
