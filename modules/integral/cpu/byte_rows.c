@@ -21,14 +21,6 @@ typedef uint32_t U32x8 __attribute__((vector_size(32)));
 typedef int32_t S32x8 __attribute__((vector_size(32)));
 typedef double F64x8 __attribute__((vector_size(64)));
 
-/* Inclusive scan: v += v shifted by 1, 2, 4 lanes. */
-#define SCAN8(v)                                                             \
-    do {                                                                     \
-        const __typeof__(v) zero_ = {0};                                     \
-        v += __builtin_shufflevector(zero_, v, 0, 8, 9, 10, 11, 12, 13, 14); \
-        v += __builtin_shufflevector(zero_, v, 0, 1, 8, 9, 10, 11, 12, 13);  \
-        v += __builtin_shufflevector(zero_, v, 0, 1, 2, 3, 8, 9, 10, 11);    \
-    } while (0)
 #endif
 
 /* Sums of 8 pixels fit 16 bits. Sums of 4 are scanned by shifting 64 bits. */
@@ -113,7 +105,10 @@ void integral_row64(const uint8_t *src, size_t n, int squares, const double *abo
             __builtin_convertvector(__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15), S32x8),
         };
         for (int k = 0; k < 2; ++k) {
-            SCAN8(half[k]);
+            const S32x8 zero = {0}; /* inclusive scan: shifts by 1, 2 and 4 lanes */
+            half[k] += __builtin_shufflevector(zero, half[k], 0, 8, 9, 10, 11, 12, 13, 14);
+            half[k] += __builtin_shufflevector(zero, half[k], 0, 1, 8, 9, 10, 11, 12, 13);
+            half[k] += __builtin_shufflevector(zero, half[k], 0, 1, 2, 3, 8, 9, 10, 11);
             const F64x8 wide = __builtin_convertvector(half[k], F64x8);
             F64x8 row;
             memcpy(&row, above + x + 8 * k, sizeof row);

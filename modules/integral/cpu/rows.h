@@ -1,10 +1,4 @@
-/* What the files of the host backend share:
- *
- *   run.c        workspace, choice of the instructions, run; sums over rectangles
- *   bytes.c      8-bit sources: a band of rows per thread
- *   byte_rows.c  table rows and column totals of 8-bit pixels
- *   floats.c     float sources: a stripe of columns per thread
- */
+/* What the files of the host backend share; docs/internals/integral.md lists them. */
 #ifndef CUSI_INTEGRAL_ROWS_H
 #define CUSI_INTEGRAL_ROWS_H
 

@@ -85,11 +85,9 @@ double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat
 
 /* ---- The exact pass: preparation ---------------------------------------------------------------------------------------- */
 
-/* Measured: docs/internals/match.md. Nanoseconds per point and level of a transform, lost by threads that share one, per
- * position scored, and per pixel and per row of a window that is computed alone. */
+/* Measured: docs/internals/match.md. Nanoseconds per point and level of a transform, per position scored, and per pixel and per
+ * row of a window that is computed alone. */
 #define TUNING_FFT64_NS  0.16
-#define TUNING_SHARED    1.1
-#define TUNING_STAGE_NS  1e4
 #define TUNING_SCORE_NS  12
 #define TUNING_SQUARE_NS 0.1
 #define TUNING_BYTE_NS   0.3

@@ -5,11 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds per point and level of one transform (points * log2 points of them), and lost by threads that share a
- * transform: a tenth of the time, and the beginning and end of each stage. docs/internals/match.md. */
+/* Nanoseconds per point and level of one transform (points * log2 points of them). docs/internals/match.md. */
 #define TUNING_FFT_NS     0.08
-#define TUNING_SHARED     1.1
-#define TUNING_STAGE_NS   1e4
 #define TUNING_MAX_POINTS (1 << 26) /* in a transform, if possible: planes of 256 MB */
 enum { TUNING_MAX_SPLIT = 64 };
 

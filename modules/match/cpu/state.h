@@ -9,6 +9,10 @@
 #include "match/model.h"
 #include "match/scores.h"
 
+/* Lost by threads that share a transform: a tenth of the time, and nanoseconds at the beginning and end of each stage. */
+#define TUNING_SHARED   1.1
+#define TUNING_STAGE_NS 1e4
+
 typedef struct Best {
     double cost;
     size_t position;

@@ -27,12 +27,9 @@ int match_fft_goodSize(int n) {
 /* The radix of the next pass over parts of n points: odd factors first, then eights, as long as fours can make up the
  * rest. */
 static int chooseRadix(int n) {
-    if (n % 7 == 0)
-        return 7;
-    if (n % 5 == 0)
-        return 5;
-    if (n % 3 == 0)
-        return 3;
+    for (int odd = 7; odd > 1; odd -= 2)
+        if (n % odd == 0)
+            return odd;
     if (n % 8 == 0 && n != 16)
         return 8;
     return n % 4 == 0 ? 4 : 2;

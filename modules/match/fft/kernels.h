@@ -326,12 +326,9 @@ static void storePanels(const MatchFftLine *half, const Point *in, size_t count,
         for (size_t i = 0; i < LANES; ++i) {
             const Point *p = x + i < n ? &in[half->position[x + i]] : &zero;
             re[i] = p->re;
-        }
-        transpose(re);
-        for (size_t i = 0; i < LANES; ++i) {
-            const Point *p = x + i < n ? &in[half->position[x + i]] : &zero;
             im[i] = p->im;
         }
+        transpose(re);
         transpose(im);
         for (size_t y = 0; y < count; ++y)
             spectrum[y] = (Point){re[y], im[y]};
@@ -343,11 +340,11 @@ static void loadPanels(const MatchFftLine *half, const Point *spectrum, size_t c
     const Lanes zero = {0};
     for (size_t x = 0; x < n; x += LANES, spectrum += rows) {
         Lanes re[LANES], im[LANES];
-        for (size_t y = 0; y < LANES; ++y)
+        for (size_t y = 0; y < LANES; ++y) {
             re[y] = y < count ? spectrum[y].re : zero;
-        transpose(re);
-        for (size_t y = 0; y < LANES; ++y)
             im[y] = y < count ? spectrum[y].im : zero;
+        }
+        transpose(re);
         transpose(im);
         for (size_t i = 0; i < LANES && x + i < n; ++i)
             out[half->position[x + i]] = (Point){re[i], im[i]};
