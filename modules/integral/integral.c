@@ -32,23 +32,21 @@ static cusStatus prepare(const char *function, const cusMat *src, cusMat *sum, c
                  "%s: src is %d x %d (rows x cols), expected up to 2147483646 each: the table has one more", function,
                  src->rows, src->cols);
     const int rows = src->rows + 1, cols = src->cols + 1;
-    const int sum_type = src->type == CUS_32FC1 ? CUS_64FC1 : CUS_MAKETYPE(depth, 1);
-    if (sum) {
-        CUS_TRY(cusi_checkOutput(function, "sum", sum, rows, cols, sum_type, src->space));
-        CUS_TRY(cusi_checkNoOverlap(function, "sum", sum, "src", src));
-    }
-    if (sqsum) {
-        CUS_TRY(cusi_checkOutput(function, "sqsum", sqsum, rows, cols, CUS_64FC1, src->space));
-        CUS_TRY(cusi_checkNoOverlap(function, "sqsum", sqsum, "src", src));
-    }
+    const char *const names[2] = {"sum", "sqsum"};
+    cusMat *const tables[2] = {sum, sqsum};
+    const int types[2] = {src->type == CUS_32FC1 ? CUS_64FC1 : CUS_MAKETYPE(depth, 1), CUS_64FC1};
+    for (int k = 0; k < 2; ++k)
+        if (tables[k]) {
+            CUS_TRY(cusi_checkOutput(function, names[k], tables[k], rows, cols, types[k], src->space));
+            CUS_TRY(cusi_checkNoOverlap(function, names[k], tables[k], "src", src));
+        }
     if (sum && sqsum) {
         CUSI_REQUIRE(sum != sqsum, CUS_ERROR_ALIAS, "%s: sum and sqsum are the same matrix", function);
         CUS_TRY(cusi_checkNoOverlap(function, "sum", sum, "sqsum", sqsum));
     }
-    if (sum)
-        CUS_TRY(cusMatCreate(sum, rows, cols, sum_type, src->space));
-    if (sqsum)
-        CUS_TRY(cusMatCreate(sqsum, rows, cols, CUS_64FC1, src->space));
+    for (int k = 0; k < 2; ++k)
+        if (tables[k])
+            CUS_TRY(cusMatCreate(tables[k], rows, cols, types[k], src->space));
     return CUS_OK;
 }
 
@@ -77,9 +75,7 @@ cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_
                  function, bytes);
     cusIntegrator *created = calloc(1, sizeof *created);
     CUSI_REQUIRE(created, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
-    created->max_rows = max_rows;
-    created->max_cols = max_cols;
-    created->space = space;
+    *created = (cusIntegrator){.max_rows = max_rows, .max_cols = max_cols, .space = space, .workspace_bytes = bytes};
     cusStatus status = cusMatCreate(&created->workspace, (int)(bytes / ROW) + 1, ROW, CUS_8UC1, space);
     if (status == CUS_OK && space == CUS_DEVICE)
         status = cusMatSetZero(&created->workspace, NULL);
@@ -91,7 +87,6 @@ cusStatus cusIntegratorCreate(cusIntegrator **integrator, int max_rows, int max_
         cusIntegratorDestroy(created);
         return status;
     }
-    created->workspace_bytes = bytes;
     *integrator = created;
     return CUS_OK;
 }
@@ -134,14 +129,12 @@ cusStatus cusIntegral(const cusMat *src, cusMat *sum, cusMat *sqsum, const cusIn
     CUS_TRY(prepare(function, src, sum, sqsum, options));
     IntegralArgs args = {src, sum, sqsum, NULL, 0, false, INTEGRAL_AUTO};
     CUS_TRY(workspaceBytes(function, src->rows, src->cols, src->space, &args.workspace_bytes));
-#ifdef CUSI_WITH_CUDA
     if (src->space == CUS_DEVICE) {
         CUS_TRY(cusi_deviceAllocateAsync(function, args.workspace_bytes, &args.workspace, stream));
         const cusStatus status = run(function, &args, stream);
         const cusStatus freed = cusi_deviceFreeAsync(function, args.workspace, stream);
         return status != CUS_OK ? status : freed;
     }
-#endif
     args.workspace = cusi_hostAllocate(args.workspace_bytes);
     CUSI_REQUIRE(args.workspace, CUS_ERROR_NO_MEMORY, "%s: no host memory for %zu bytes", function, args.workspace_bytes);
     const cusStatus status = run(function, &args, stream);

@@ -20,8 +20,7 @@ cusMatcherOptions cusMatcherDefaults(void) {
 const char *match_cufftProblem(void);
 #endif
 
-/* ---- Creation ----------------------------------------------------------------------------------------------------------
- */
+/* ---- Creation ------------------------------------------------------------------------------------------------------------ */
 
 static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const cusMat *templ) {
     CUSI_REQUIRE((int)o->method >= 0 && o->method <= CUS_MATCH_CCOEFF_NORMED, CUS_ERROR_VALUE,
@@ -258,8 +257,7 @@ void cusMatcherDestroy(cusMatcher *matcher) {
     free(matcher);
 }
 
-/* ---- Use ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- Use ----------------------------------------------------------------------------------------------------------------- */
 
 static cusStatus checkFrame(const char *f, const cusMatcher *matcher, const cusMat *frame, int type) {
     CUS_TRY(cusi_checkMat(f, "frame", frame));
@@ -337,7 +335,7 @@ cusMatchAlgorithm cusMatcherAlgorithm(const cusMatcher *matcher) {
 }
 
 const char *cusMatcherHostFft(void) {
-    return match_fft_name();
+    return match_fft_kernels(sizeof(float), 0)->name;
 }
 
 static cusStatus inspect(const char *f, cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,

@@ -301,11 +301,7 @@ cusStatus cusContourMapperCreate(cusContourMapper **mapper, int rows, int cols, 
     CUS_TRY(checkLines(function, &o));
     cusContourMapper *made = calloc(1, sizeof *made);
     CUSI_REQUIRE(made, CUS_ERROR_NO_MEMORY, "%s: no host memory", function);
-    made->rows = rows;
-    made->cols = cols;
-    made->type = type;
-    made->space = space;
-    made->options = o;
+    *made = (cusContourMapper){.rows = rows, .cols = cols, .type = type, .space = space, .options = o};
     const cusStatus status = prepare(made);
     if (status != CUS_OK) {
         cusContourMapperDestroy(made);

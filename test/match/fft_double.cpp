@@ -31,22 +31,20 @@ double norm(const std::vector<int> &plane) {
 }
 
 // What the kernels make of the planes; the first wanted rows.
-std::vector<double> correlate(const MatchFftKernels64 *kernels, const Case &c, int threads,
+std::vector<double> correlate(const MatchFftKernels *kernels, const Case &c, int threads,
                               const std::vector<std::vector<int>> &a, const std::vector<std::vector<int>> &b) {
-    const Fft64 fft(kernels, c.rows, c.cols, c.filled, c.wanted, threads);
-    if (!fft.fft)
-        return {};
+    const Fft<double> fft(kernels, c.rows, c.cols, c.filled, c.wanted, threads);
     const size_t spectrum = fft.elements(), points = static_cast<size_t>(c.rows * c.cols);
     Buffer<double> plane(points), sa(spectrum * a.size()), sb(spectrum * a.size());
     for (size_t p = 0; p < a.size(); ++p)
         for (const auto &[from, to] : {std::pair(&a, &sa), std::pair(&b, &sb)}) {
             std::copy((*from)[p].begin(), (*from)[p].end(), plane.data());
-            match_fft64_forward(fft.fft, plane.data(), to->data() + p * spectrum);
+            match_fft_forward(fft.fft, plane.data(), to->data() + p * spectrum);
         }
     for (size_t i = 0; i < sb.size(); ++i)
         sb[i] *= 1 / static_cast<double>(points);
     // As the matcher does: the products replace the first plane's spectrum.
-    match_fft64_correlateAll(fft.fft, sa.data(), sb.data(), c.planes, sa.data(), plane.data());
+    match_fft_correlateAll(fft.fft, sa.data(), sb.data(), c.planes, sa.data(), plane.data());
     return {plane.data(), plane.data() + c.wanted * c.cols};
 }
 
@@ -69,8 +67,8 @@ TEST(MatchFft64, correlationsOfIntegersAreExactOnceRounded) {
         }
         const double bound = match_fft64_correlationUnits(static_cast<double>(c.rows) * c.cols) * 0x1p-53 * norms;
         ASSERT_LT(bound, 0.25);
-        const auto first = correlate(match_fft64_kernels(0), c, 1, a, b);
-        for (int i = 0; const MatchFftKernels64 *kernels = match_fft64_kernels(i); ++i)
+        const auto first = correlate(match_fft_kernels(sizeof(double), 0), c, 1, a, b);
+        for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(sizeof(double), i); ++i)
             for (int threads : {1, 3})
                 ASSERT_EQ(correlate(kernels, c, threads, a, b), first) << kernels->name << " " << threads << " threads";
         for (int y = 0; y < c.wanted && y + c.h <= c.filled; ++y)

@@ -79,7 +79,7 @@ TEST(MatchFft, linesOfFloats) {
         const Line line(n, sizeof(float));
         ASSERT_TRUE(line.made);
         const Lines lines(static_cast<size_t>(n), random);
-        for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(i); ++i) {
+        for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(sizeof(float), i); ++i) {
             SCOPED_TRACE(kernels->name);
             checkLine<float>(
                 line, kernels->lanes, lines, [&](float *x) { kernels->forwardColumns(&line, static_cast<size_t>(n), x); },
@@ -102,10 +102,12 @@ TEST(MatchFft, otherFactorsAreRefused) {
     for (const int n : {-4, 0, 11, 13, 22, 121, 1001, 2147483647}) {
         const Line line(n, sizeof(float));
         EXPECT_FALSE(line.made) << n;
-        EXPECT_EQ(match_fft_createFor(match_fft_kernels(0), n, 8, 1, 1, 1), nullptr) << n;
-        EXPECT_EQ(match_fft_createFor(match_fft_kernels(0), 8, n > 0 && n < 10000 ? 2 * n : n, 1, 1, 1), nullptr) << n;
+        EXPECT_EQ(match_fft_createFor(match_fft_kernels(sizeof(float), 0), n, 8, 1, 1, 1), nullptr) << n;
+        EXPECT_EQ(match_fft_createFor(match_fft_kernels(sizeof(float), 0), 8, n > 0 && n < 10000 ? 2 * n : n, 1, 1, 1),
+                  nullptr)
+            << n;
     }
-    EXPECT_EQ(match_fft_createFor(match_fft_kernels(0), 8, 9, 8, 8, 1), nullptr);
+    EXPECT_EQ(match_fft_createFor(match_fft_kernels(sizeof(float), 0), 8, 9, 8, 8, 1), nullptr);
 }
 
 TEST(MatchFft, goodSizes) {

@@ -6,26 +6,6 @@ namespace match_fft_test {
 
 namespace {
 
-struct Fft {
-    Fft(const MatchFftKernels *kernels, int rows, int cols, int filled, int wanted, int threads = 1)
-        : fft(match_fft_createFor(kernels, rows, cols, filled, wanted, threads)) {
-        if (!fft)
-            throw std::bad_alloc();
-    }
-    Fft(const Fft &) = delete;
-    Fft &operator=(const Fft &) = delete;
-    ~Fft() { match_fft_destroy(fft); }
-    size_t floats() const { return match_fft_panels(fft) * match_fft_panelSize(fft); }
-    // Row ky, column kx < cols / 2 of a spectrum: for kx = 0 what is stored there.
-    Complex at(const Buffer<float> &spectrum, size_t ky, size_t kx) const {
-        const size_t lanes = fft->kernels->lanes;
-        const size_t i =
-            kx / lanes * match_fft_panelSize(fft) + 2 * lanes * static_cast<size_t>(fft->column.position[ky]) + kx % lanes;
-        return {spectrum[i], spectrum[i + lanes]};
-    }
-    MatchFft *fft;
-};
-
 struct PlaneSize {
     int rows, cols, filled, wanted;
 };
@@ -74,11 +54,11 @@ TEST(MatchFft, planesForward) {
             long double total = 0;
             for (const Signal &row : expected)
                 total += norm(row) * norm(row);
-            for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(i); ++i) {
+            for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(sizeof(float), i); ++i) {
                 SCOPED_TRACE(std::string(kernels->name) + " " + std::to_string(size.rows) + " x " +
                              std::to_string(size.cols));
-                const Fft fft(kernels, size.rows, size.cols, size.filled, size.wanted);
-                const Buffer<float> spectrum(fft.floats());
+                const Fft<float> fft(kernels, size.rows, size.cols, size.filled, size.wanted);
+                const Buffer<float> spectrum(fft.elements());
                 match_fft_forward(fft.fft, plane->data(), spectrum.data());
                 const auto half = static_cast<size_t>(size.cols / 2);
                 long double error = 0;
@@ -97,16 +77,16 @@ TEST(MatchFft, planesForward) {
 TEST(MatchFft, planesAndBack) {
     std::mt19937_64 random = support::generator();
     for (const PlaneSize &size : PLANES)
-        for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(i); ++i) {
+        for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(sizeof(float), i); ++i) {
             SCOPED_TRACE(std::string(kernels->name) + " " + std::to_string(size.rows) + " x " + std::to_string(size.cols));
             const std::unique_ptr<Buffer<float>> plane(newPlane(size, 0, random));
-            const Fft fft(kernels, size.rows, size.cols, size.filled, size.wanted);
-            const Buffer<float> spectrum(fft.floats()), back(plane->size());
+            const Fft<float> fft(kernels, size.rows, size.cols, size.filled, size.wanted);
+            const Buffer<float> spectrum(fft.elements()), back(plane->size());
             match_fft_forward(fft.fft, plane->data(), spectrum.data());
             const std::unique_ptr<Buffer<float>> impulse(newPlane(size, 0, random)); // whose correlation is the plane
             std::fill_n(impulse->data(), impulse->size(), 0.0f);
             (*impulse)[0] = 1;
-            const Buffer<float> ones(fft.floats()), product(fft.floats());
+            const Buffer<float> ones(fft.elements()), product(fft.elements());
             match_fft_forward(fft.fft, impulse->data(), ones.data());
             match_fft_correlateAll(fft.fft, spectrum.data(), ones.data(), 1, product.data(), back.data());
             const auto points = static_cast<size_t>(size.rows * size.cols);
@@ -158,17 +138,17 @@ TEST(MatchFft, correlations) {
             }
             const auto expected = correlationByDefinition(size, a, b);
             const double points = static_cast<double>(size.rows) * size.cols;
-            for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(i); ++i) {
+            for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(sizeof(float), i); ++i) {
                 SCOPED_TRACE(std::string(kernels->name) + " " + std::to_string(size.rows) + " x " +
                              std::to_string(size.cols));
-                const Fft fft(kernels, size.rows, size.cols, size.filled, size.wanted);
-                const Buffer<float> sa(fft.floats() * static_cast<size_t>(planes)),
-                    sb(fft.floats() * static_cast<size_t>(planes));
-                const Buffer<float> product(fft.floats()), result(a[0]->size());
+                const Fft<float> fft(kernels, size.rows, size.cols, size.filled, size.wanted);
+                const Buffer<float> sa(fft.elements() * static_cast<size_t>(planes)),
+                    sb(fft.elements() * static_cast<size_t>(planes));
+                const Buffer<float> product(fft.elements()), result(a[0]->size());
                 for (size_t p = 0; p < static_cast<size_t>(planes); ++p) {
-                    match_fft_forward(fft.fft, a[p]->data(), sa.data() + p * fft.floats());
+                    match_fft_forward(fft.fft, a[p]->data(), sa.data() + p * fft.elements());
                     forwardRounded(fft.fft, b[p]->data(), static_cast<size_t>(size.filled), 1 / points,
-                                   sb.data() + p * fft.floats());
+                                   sb.data() + p * fft.elements());
                 }
                 match_fft_correlateAll(fft.fft, sa.data(), sb.data(), planes, product.data(), result.data());
                 const double bound = match_fft_correlationUnits(fft.fft, planes) * 0x1p-24 * static_cast<double>(norms);
@@ -184,11 +164,11 @@ TEST(MatchFft, sameBitsEverywhere) {
     for (const PlaneSize &size : {PlaneSize{30, 42, 30, 29}, PlaneSize{250, 294, 199, 101}, PlaneSize{96, 128, 96, 96}}) {
         const std::unique_ptr<Buffer<float>> plane(newPlane(size, 0, random));
         std::vector<float> first;
-        for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(i); ++i)
+        for (int i = 0; const MatchFftKernels *kernels = match_fft_kernels(sizeof(float), i); ++i)
             for (const int threads : {1, 3}) {
                 SCOPED_TRACE(std::string(kernels->name) + ", " + std::to_string(threads) + " threads");
-                const Fft fft(kernels, size.rows, size.cols, size.filled, size.wanted, threads);
-                const Buffer<float> spectrum(fft.floats()), product(fft.floats()), result(plane->size());
+                const Fft<float> fft(kernels, size.rows, size.cols, size.filled, size.wanted, threads);
+                const Buffer<float> spectrum(fft.elements()), product(fft.elements()), result(plane->size());
                 match_fft_forward(fft.fft, plane->data(), spectrum.data());
                 match_fft_correlateAll(fft.fft, spectrum.data(), spectrum.data(), 1, product.data(), result.data());
                 const std::vector<float> values(result.data(), result.data() + size.wanted * size.cols);
@@ -220,10 +200,10 @@ TEST(MatchFft, boundOnLargePlanes) {
     std::mt19937_64 random = support::generator();
     const PlaneSize size = {700, 750, 640, 512};
     const size_t points = static_cast<size_t>(size.rows * size.cols), filled = static_cast<size_t>(size.filled * size.cols);
-    const Fft fft(match_fft_kernels(0), size.rows, size.cols, size.filled, size.wanted);
-    const Fft64 fft64(match_fft64_kernels(0), size.rows, size.cols, size.filled, size.wanted, 1);
+    const Fft<float> fft(size.rows, size.cols, size.filled, size.wanted);
+    const Fft<double> fft64(size.rows, size.cols, size.filled, size.wanted);
     const Buffer<double> wide(points), spectrum64(fft64.elements()), product64(fft64.elements());
-    const Buffer<float> spectrum(fft.floats()), other(fft.floats()), product(fft.floats()), result(points);
+    const Buffer<float> spectrum(fft.elements()), other(fft.elements()), product(fft.elements()), result(points);
     const double scale = 1 / static_cast<double>(points);
     for (size_t kind = 0; kind < KINDS; ++kind) {
         const std::unique_ptr<Buffer<float>> plane(newPlane(size, kind, random));
@@ -232,8 +212,8 @@ TEST(MatchFft, boundOnLargePlanes) {
             wide[i] = (*plane)[i];
             energy += wide[i] * wide[i];
         }
-        match_fft64_forward(fft64.fft, wide.data(), spectrum64.data());
-        match_fft64_correlateAll(fft64.fft, spectrum64.data(), spectrum64.data(), 1, product64.data(), wide.data());
+        match_fft_forward(fft64.fft, wide.data(), spectrum64.data());
+        match_fft_correlateAll(fft64.fft, spectrum64.data(), spectrum64.data(), 1, product64.data(), wide.data());
         match_fft_forward(fft.fft, plane->data(), spectrum.data());
         forwardRounded(fft.fft, plane->data(), static_cast<size_t>(size.filled), scale, other.data());
         match_fft_correlateAll(fft.fft, spectrum.data(), other.data(), 1, product.data(), result.data());

@@ -93,22 +93,35 @@ class Buffer {
     std::unique_ptr<T, void (*)(void *)> data_;
 };
 
-struct Fft64 {
-    Fft64(const MatchFftKernels64 *kernels, int rows, int cols, int filled, int wanted, int threads)
-        : fft(match_fft64_createFor(kernels, rows, cols, filled, wanted, threads)) {}
-    Fft64(const Fft64 &) = delete;
-    Fft64 &operator=(const Fft64 &) = delete;
-    ~Fft64() { match_fft64_destroy(fft); }
-    size_t elements() const { return match_fft64_panels(fft) * match_fft64_panelSize(fft); }
-    MatchFft64 *fft;
+// A plan for elements of type T.
+template<class T>
+struct Fft {
+    Fft(const MatchFftKernels *kernels, int rows, int cols, int filled, int wanted, int threads = 1)
+        : fft(match_fft_createFor(kernels, rows, cols, filled, wanted, threads)) {
+        if (!fft)
+            throw std::bad_alloc();
+    }
+    Fft(int rows, int cols, int filled, int wanted) : Fft(match_fft_kernels(sizeof(T), 0), rows, cols, filled, wanted) {}
+    Fft(const Fft &) = delete;
+    Fft &operator=(const Fft &) = delete;
+    ~Fft() { match_fft_destroy(fft); }
+    size_t elements() const { return match_fft_spectrumSize(fft); }
+    // Row ky, column kx < cols / 2 of a spectrum: for kx = 0 what is stored there.
+    Complex at(const Buffer<T> &spectrum, size_t ky, size_t kx) const {
+        const size_t lanes = fft->kernels->lanes;
+        const size_t i =
+            kx / lanes * match_fft_panelSize(fft) + 2 * lanes * static_cast<size_t>(fft->column.position[ky]) + kx % lanes;
+        return {spectrum[i], spectrum[i + lanes]};
+    }
+    MatchFft *fft;
 };
 
 // `scale` times the spectrum of a plane whose rows from `filled` on are zero, computed in double, then rounded.
 inline void forwardRounded(const MatchFft *fft, const float *plane, size_t filled, double scale, float *spectrum) {
-    const Fft64 wide(match_fft64_kernels(0), fft->rows, fft->cols, static_cast<int>(filled), 1, 1);
+    const Fft<double> wide(fft->rows, fft->cols, static_cast<int>(filled), 1);
     const Buffer<double> input(filled * static_cast<size_t>(fft->cols)), output(wide.elements());
     std::copy_n(plane, input.size(), input.data());
-    match_fft64_forward(wide.fft, input.data(), output.data());
+    match_fft_forward(wide.fft, input.data(), output.data());
     match_fft_roundSpectrum(wide.fft, output.data(), scale, fft, spectrum);
 }
 

@@ -21,14 +21,6 @@ typedef uint32_t U32x8 __attribute__((vector_size(32)));
 typedef int32_t S32x8 __attribute__((vector_size(32)));
 typedef double F64x8 __attribute__((vector_size(64)));
 
-/* Inclusive scan: v += v shifted by 1, 2, 4 lanes. */
-#define SCAN8(v)                                                             \
-    do {                                                                     \
-        const __typeof__(v) zero_ = {0};                                     \
-        v += __builtin_shufflevector(zero_, v, 0, 8, 9, 10, 11, 12, 13, 14); \
-        v += __builtin_shufflevector(zero_, v, 0, 1, 8, 9, 10, 11, 12, 13);  \
-        v += __builtin_shufflevector(zero_, v, 0, 1, 2, 3, 8, 9, 10, 11);    \
-    } while (0)
 #endif
 
 /* Sums of 8 pixels fit 16 bits. Sums of 4 are scanned by shifting 64 bits. */
@@ -113,7 +105,10 @@ void integral_row64(const uint8_t *src, size_t n, int squares, const double *abo
             __builtin_convertvector(__builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15), S32x8),
         };
         for (int k = 0; k < 2; ++k) {
-            SCAN8(half[k]);
+            const S32x8 zero = {0}; /* inclusive scan: shifts by 1, 2 and 4 lanes */
+            half[k] += __builtin_shufflevector(zero, half[k], 0, 8, 9, 10, 11, 12, 13, 14);
+            half[k] += __builtin_shufflevector(zero, half[k], 0, 1, 8, 9, 10, 11, 12, 13);
+            half[k] += __builtin_shufflevector(zero, half[k], 0, 1, 2, 3, 8, 9, 10, 11);
             const F64x8 wide = __builtin_convertvector(half[k], F64x8);
             F64x8 row;
             memcpy(&row, above + x + 8 * k, sizeof row);
@@ -233,54 +228,28 @@ void integral_rowAvx512(int depth, int squares, const uint8_t *src, size_t n, vo
 /* ---- Column totals ----------------------------------------------------------------------------------------------- */
 
 CUSI_MULTIVERSION
-void integral_addTotals(const uint8_t *src, size_t step, size_t rows, size_t cols, int squares, uint64_t *totals) {
+void integral_addTotals(const uint8_t *src, size_t step, size_t rows, size_t cols, uint64_t *const totals[2]) {
     uint16_t sums[INTEGRAL_MAX_TOTAL_COLS];
-    uint32_t squared_sums[INTEGRAL_MAX_TOTAL_COLS];
-    memset(sums, 0, squares ? 0 : cols * sizeof *sums);
-    memset(squared_sums, 0, squares ? cols * sizeof *squared_sums : 0);
+    uint32_t squares[INTEGRAL_MAX_TOTAL_COLS];
+    memset(sums, 0, cols * sizeof *sums);
+    memset(squares, 0, cols * sizeof *squares);
     for (size_t y = 0; y < rows; ++y, src += step) {
-        if (squares)
-            for (size_t x = 0; x < cols; ++x)
-                squared_sums[x] += (uint32_t)(src[x] * src[x]);
-        else
+        for (size_t x = 0; x < cols; x += 64) /* no hardware prefetcher follows the columns of a band */
+            __builtin_prefetch(src + 4 * step + x);
+        if (totals[0] && totals[1])
+            for (size_t x = 0; x < cols; ++x) {
+                sums[x] = (uint16_t)(sums[x] + src[x]);
+                squares[x] += (uint32_t)(src[x] * src[x]);
+            }
+        else if (totals[0])
             for (size_t x = 0; x < cols; ++x)
                 sums[x] = (uint16_t)(sums[x] + src[x]);
+        else
+            for (size_t x = 0; x < cols; ++x)
+                squares[x] += (uint32_t)(src[x] * src[x]);
     }
-    for (size_t x = 0; x < cols; ++x)
-        totals[x] += squares ? squared_sums[x] : sums[x];
+    for (size_t x = 0; totals[0] && x < cols; ++x)
+        totals[0][x] += sums[x];
+    for (size_t x = 0; totals[1] && x < cols; ++x)
+        totals[1][x] += squares[x];
 }
-
-#ifdef INTEGRAL_X86
-/* Two rows share a register, as 16-bit pairs: additions sum them, one multiplication makes and adds both squares. */
-TARGET_AVX512
-void integral_addTotalsAvx512(const uint8_t *src, size_t step, size_t rows, size_t cols, uint64_t *totals,
-                              uint64_t *squares) {
-    _Alignas(64) uint32_t partial[INTEGRAL_MAX_TOTAL_COLS], partial_squares[INTEGRAL_MAX_TOTAL_COLS];
-    memset(partial, 0, (cols + 15) / 16 * sizeof(__m512i));
-    memset(partial_squares, 0, (cols + 15) / 16 * sizeof(__m512i));
-    for (size_t y = 0; y < rows; y += 4) {
-        const uint8_t *row = src + y * step;
-        for (size_t x = 0; x < cols; x += 16) {
-            const __mmask16 inside = cols - x < 16 ? (__mmask16)((1u << (cols - x)) - 1) : 0xffff;
-            __m512i v[4];
-            if (x % 64 == 0) /* prefetch the next rows: no hardware prefetcher follows the columns of a band */
-                for (size_t k = 4; k < 8; ++k)
-                    __builtin_prefetch(row + k * step + x);
-            for (size_t k = 0; k < 4; ++k)
-                v[k] = _mm512_cvtepu8_epi32(
-                    _mm_maskz_loadu_epi8(k < rows - y ? inside : 0, row + (k < rows - y ? k * step : 0) + x));
-            const __m512i first = _mm512_or_si512(v[0], _mm512_slli_epi32(v[1], 16));
-            const __m512i second = _mm512_or_si512(v[2], _mm512_slli_epi32(v[3], 16));
-            const __m512i four = _mm512_add_epi16(first, second);
-            const __m512i four_squares =
-                _mm512_add_epi32(_mm512_madd_epi16(first, first), _mm512_madd_epi16(second, second));
-            _mm512_store_si512(partial + x, _mm512_add_epi16(_mm512_load_si512(partial + x), four));
-            _mm512_store_si512(partial_squares + x, _mm512_add_epi32(_mm512_load_si512(partial_squares + x), four_squares));
-        }
-    }
-    for (size_t x = 0; x < cols; ++x) {
-        totals[x] += (partial[x] & 0xffff) + (partial[x] >> 16);
-        squares[x] += partial_squares[x];
-    }
-}
-#endif

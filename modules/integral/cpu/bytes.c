@@ -5,61 +5,49 @@
 #include <assert.h>
 #include <string.h>
 
+/* For each band and table, the workspace has column totals and the table row above the band. */
 typedef struct Bands {
     int count, rows;
+    size_t cols;         /* of a row in the workspace */
+    uint64_t *totals[2]; /* [sums, squares][band][column] */
+    double *above[2];    /* or uint32_t */
 } Bands;
+
+size_t integral_bytesWorkspace(int threads, int cols) {
+    return (size_t)threads * integral_padded((size_t)cols) * 4 * sizeof(uint64_t);
+}
+
+static Bands bandsOf(const IntegralArgs *args, int threads) {
+    const int rows = args->src->rows;
+    Bands bands = {
+        .count = threads < rows ? threads : rows, .rows = rows, .cols = integral_padded((size_t)args->src->cols)};
+    const size_t all = (size_t)bands.count * bands.cols;
+    bands.totals[0] = args->workspace;
+    bands.totals[1] = bands.totals[0] + all;
+    bands.above[0] = (double *)(void *)(bands.totals[1] + all);
+    bands.above[1] = bands.above[0] + all;
+    return bands;
+}
 
 static int bandStart(const Bands *bands, int band) {
     assert(bands->count > 0);
     return (int)((int64_t)bands->rows * band / bands->count);
 }
 
-/* ---- Workspace: for each band and table, column totals and the table row above the band -------------------------- */
-
-size_t integral_bytesWorkspace(int threads, int cols) {
-    return (size_t)threads * integral_padded((size_t)cols) * 4 * sizeof(uint64_t);
-}
-
-/* [sums, squares][band][column] */
-typedef struct BandMemory {
-    uint64_t *totals[2];
-    double *above[2]; /* or uint32_t */
-    size_t cols;      /* offset from band to band */
-} BandMemory;
-
-static BandMemory bandMemory(const IntegralArgs *args, const Bands *bands) {
-    BandMemory memory;
-    memory.cols = integral_padded((size_t)args->src->cols);
-    const size_t all = (size_t)bands->count * memory.cols;
-    memory.totals[0] = args->workspace;
-    memory.totals[1] = memory.totals[0] + all;
-    memory.above[0] = (double *)(void *)(memory.totals[1] + all);
-    memory.above[1] = memory.above[0] + all;
-    return memory;
-}
-
 /* ---- Column totals ----------------------------------------------------------------------------------------------- */
 
-/* Column totals of columns x .. x + n - 1 of one band, of pixels and of squares; NULL where not requested. */
-static void bandTotals(const cusMat *src, const Bands *bands, int band, size_t x, size_t n, IntegralHostPath path,
-                       uint64_t *const totals[2]) {
-    (void)path; /* unused where there is only one path */
+/* Column totals of columns x .. x + n - 1 of one band, for the tables requested. */
+static void sumBand(const IntegralArgs *args, const Bands *bands, int band, size_t x, size_t n) {
     const int end = bandStart(bands, band + 1);
-    for (int k = 0; k < 2; ++k)
+    uint64_t *totals[2];
+    for (int k = 0; k < 2; ++k) {
+        totals[k] = (k ? args->sqsum : args->sum) ? bands->totals[k] + (size_t)band * bands->cols + x : NULL;
         if (totals[k])
-            memset(totals[k] + x, 0, n * sizeof **totals);
+            memset(totals[k], 0, n * sizeof **totals);
+    }
     for (int y = bandStart(bands, band); y < end; y += INTEGRAL_MAX_TOTAL_ROWS) {
-        const size_t rows = (size_t)(end - y < INTEGRAL_MAX_TOTAL_ROWS ? end - y : INTEGRAL_MAX_TOTAL_ROWS);
-        const uint8_t *first = INTEGRAL_ROW(const uint8_t, src, y) + x;
-#ifdef INTEGRAL_X86
-        if (path == INTEGRAL_AVX512 && totals[0] && totals[1]) {
-            integral_addTotalsAvx512(first, src->step, rows, n, totals[0] + x, totals[1] + x);
-            continue;
-        }
-#endif
-        for (int k = 0; k < 2; ++k)
-            if (totals[k])
-                integral_addTotals(first, src->step, rows, n, k, totals[k] + x);
+        const int rows = end - y < INTEGRAL_MAX_TOTAL_ROWS ? end - y : INTEGRAL_MAX_TOTAL_ROWS;
+        integral_addTotals(INTEGRAL_ROW(const uint8_t, args->src, y) + x, args->src->step, (size_t)rows, n, totals);
     }
 }
 
@@ -126,8 +114,7 @@ static void writeBand(const cusMat *src, int start, int end, IntegralHostPath pa
 
 void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int threads) {
     const cusMat *src = args->src;
-    const Bands bands = {threads < src->rows ? threads : src->rows, src->rows};
-    const BandMemory memory = bandMemory(args, &bands);
+    const Bands bands = bandsOf(args, threads);
     const size_t cols = (size_t)src->cols;
     const int count = bands.count;
     /* Totals are divided by tiles of columns, since the last band has none. */
@@ -139,18 +126,16 @@ void integral_runBytes(const IntegralArgs *args, IntegralHostPath path, int thre
     {
 #pragma omp for schedule(static)
         for (int unit = 0; unit < (count - 1) * tiles; ++unit) {
-            const size_t band = (size_t)(unit / tiles), x = (size_t)(unit % tiles) * tile;
-            uint64_t *const totals[2] = {tables[0] ? memory.totals[0] + band * memory.cols : NULL,
-                                         tables[1] ? memory.totals[1] + band * memory.cols : NULL};
-            bandTotals(src, &bands, (int)band, x, cols - x < tile ? cols - x : tile, path, totals);
+            const size_t x = (size_t)(unit % tiles) * tile;
+            sumBand(args, &bands, unit / tiles, x, cols - x < tile ? cols - x : tile);
         }
 #pragma omp for schedule(static)
         for (int band = 0; band < count; ++band) {
             const int start = bandStart(&bands, band), end = bandStart(&bands, band + 1);
-            void *above[2] = {memory.above[0] + (size_t)band * memory.cols, memory.above[1] + (size_t)band * memory.cols};
+            void *above[2] = {bands.above[0] + (size_t)band * bands.cols, bands.above[1] + (size_t)band * bands.cols};
             for (int k = 0; k < 2; ++k)
                 if (tables[k])
-                    rowAboveBand(memory.totals[k], band, cols, tables[k]->type == CUS_64FC1, above[k]);
+                    rowAboveBand(bands.totals[k], band, cols, tables[k]->type == CUS_64FC1, above[k]);
             writeBand(src, start, end, path, above, tables);
         }
     }

@@ -1,10 +1,4 @@
-/* What the files of the host backend share:
- *
- *   run.c        workspace, choice of the instructions, run; sums over rectangles
- *   bytes.c      8-bit sources: a band of rows per thread
- *   byte_rows.c  table rows and column totals of 8-bit pixels
- *   floats.c     float sources: a stripe of columns per thread
- */
+/* What the files of the host backend share; docs/internals/integral.md lists them. */
 #ifndef CUSI_INTEGRAL_ROWS_H
 #define CUSI_INTEGRAL_ROWS_H
 
@@ -47,15 +41,11 @@ enum {
     INTEGRAL_MAX_TOTAL_COLS = 4096 /* column totals that stay in the L1 cache */
 };
 
-/* Add up to INTEGRAL_MAX_TOTAL_ROWS rows of up to INTEGRAL_MAX_TOTAL_COLS columns to the column totals of the pixels or of
- * their squares. */
-void integral_addTotals(const uint8_t *src, size_t step, size_t rows, size_t cols, int squares, uint64_t *totals);
+/* Adds up to INTEGRAL_MAX_TOTAL_ROWS rows of up to INTEGRAL_MAX_TOTAL_COLS columns to the column totals of the pixels and of
+ * their squares; NULL where not requested. */
+void integral_addTotals(const uint8_t *src, size_t step, size_t rows, size_t cols, uint64_t *const totals[2]);
 
 #ifdef INTEGRAL_X86
-/* Both at once. */
-void integral_addTotalsAvx512(const uint8_t *src, size_t step, size_t rows, size_t cols, uint64_t *totals,
-                              uint64_t *squares);
-
 void integral_row32Avx2(const uint8_t *src, size_t n, const uint32_t *above, uint32_t *out);
 
 /* One row of n columns of both tables. depth: of the sums, CUS_32S or CUS_64F, -1 for none. above, out: of sums and of

@@ -19,8 +19,7 @@ double match_dotsNs(const MatchModel *m) {
     return (match_dots_kernels(0)->ns * taps * m->count + TUNING_PACK_NS) * m->orows * m->ocols;
 }
 
-cusStatus match_prepareDots(const MatchModel *m, MatchHost *host, const uint8_t *templates) {
-    const size_t row = (size_t)m->w * (size_t)m->channels, h = (size_t)m->h;
+void match_planDots(const MatchModel *m, MatchHost *host) {
     host->down = (m->orows - 1) / (TUNING_ROWS * host->threads) + 1;
     host->block_rows = (int)((m->orows + host->down - 1) / host->down);
     host->down = (m->orows - 1) / host->block_rows + 1;
@@ -29,19 +28,19 @@ cusStatus match_prepareDots(const MatchModel *m, MatchHost *host, const uint8_t 
     host->dots = match_dots_kernels(0);
     host->pass_ns = match_dotsNs(m) / m->count;
     host->taps_across = tapsAcross(m);
-    host->taps_size = (h + 2) * host->taps_across;
+    host->taps_size = ((size_t)m->h + 2) * host->taps_across;
     host->packed_cols = ((size_t)m->ocols / MATCH_DOTS_COLS + 1) * MATCH_DOTS_COLS + 4 * host->taps_across;
-    host->packed =
-        cusi_hostAllocate(((size_t)host->block_rows + MATCH_DOTS_ROWS + h) * host->packed_cols * sizeof(uint32_t));
-    host->taps = calloc((size_t)m->count * host->taps_size, sizeof(uint32_t));
-    CUSI_REQUIRE(host->packed && host->taps, CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory");
-    for (size_t i = 0; i < (size_t)m->count * h * row; ++i) {
+}
+
+void match_packTemplates(const MatchModel *m, MatchHost *host) {
+    const size_t row = (size_t)m->w * (size_t)m->channels, h = (size_t)m->h, count = (size_t)m->count;
+    memset(host->taps, 0, count * host->taps_size * sizeof *host->taps);
+    for (size_t i = 0; i < count * h * row; ++i) {
         const size_t x = i % row, y = i / row % h + 1;
         const size_t at = m->channels == 1 ? x : x / 3 * 4 + x % 3;
         host->taps[i / row / h * host->taps_size + y * host->taps_across + at / 4] |=
-            (uint32_t)(templates[i] ^ MATCH_DOTS_SHIFT) << 8 * (at % 4);
+            (uint32_t)((uint8_t)host->templates[i] ^ MATCH_DOTS_SHIFT) << 8 * (at % 4);
     }
-    return CUS_OK;
 }
 
 static inline void packWords(const uint8_t *row, size_t n, size_t stride, uint32_t *restrict out) {

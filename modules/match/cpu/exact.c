@@ -9,21 +9,12 @@
 
 /* ---- One window, exactly ------------------------------------------------------------------------------------------------ */
 
+/* mask: NULL for all pixels. */
 CUSI_MULTIVERSION
-static uint32_t squaredDifferences(const uint8_t *a, const uint8_t *b, size_t n) {
+static uint32_t squaredDifferences(const uint8_t *a, const uint8_t *b, const uint8_t *mask, size_t n) {
     uint32_t sum = 0;
     for (size_t i = 0; i < n; ++i) {
-        const int d = a[i] - b[i];
-        sum += (uint32_t)(d * d);
-    }
-    return sum;
-}
-
-CUSI_MULTIVERSION
-static uint32_t squaredDifferencesMasked(const uint8_t *a, const uint8_t *b, const uint8_t *mask, size_t n) {
-    uint32_t sum = 0;
-    for (size_t i = 0; i < n; ++i) {
-        const int d = (a[i] & mask[i]) - b[i];
+        const int d = (mask ? a[i] & mask[i] : a[i]) - b[i];
         sum += (uint32_t)(d * d);
     }
     return sum;
@@ -45,8 +36,7 @@ static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMa
     for (size_t j = 0; j < (size_t)m->h; ++j) {
         const uint8_t *row = (const uint8_t *)match_row(frame, y + j) + x * channels;
         if (m->method == CUS_MATCH_SQDIFF) {
-            ssd += host->mask ? squaredDifferencesMasked(row, pixels + j * n, host->mask + j * n, n)
-                              : squaredDifferences(row, pixels + j * n, n);
+            ssd += squaredDifferences(row, pixels + j * n, host->mask ? host->mask + j * n : NULL, n);
             continue;
         }
         c += products(row, pixels + j * n, n);
@@ -95,11 +85,9 @@ double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat
 
 /* ---- The exact pass: preparation ---------------------------------------------------------------------------------------- */
 
-/* Measured: docs/internals/match.md. Nanoseconds per point and level of a transform, lost by threads that share one, per
- * position scored, and per pixel and per row of a window that is computed alone. */
+/* Measured: docs/internals/match.md. Nanoseconds per point and level of a transform, per position scored, and per pixel and per
+ * row of a window that is computed alone. */
 #define TUNING_FFT64_NS  0.16
-#define TUNING_SHARED    1.1
-#define TUNING_STAGE_NS  1e4
 #define TUNING_SCORE_NS  12
 #define TUNING_SQUARE_NS 0.1
 #define TUNING_BYTE_NS   0.3
@@ -132,10 +120,6 @@ static double passCost(const MatchModel *m, const MatchHost *host, double points
     return (double)(host->down * host->across) * (TUNING_SHARED * (transforms + scores) + stages);
 }
 
-static size_t spectrumSize(const MatchHost *host) {
-    return match_fft64_panels(host->fft64) * match_fft64_panelSize(host->fft64);
-}
-
 /* The largest magnitude of n floats if they are integers, otherwise infinity. */
 CUSI_MULTIVERSION
 static double largestInteger(const float *values, size_t n) {
@@ -147,22 +131,12 @@ static double largestInteger(const float *values, size_t n) {
     return largest;
 }
 
-cusStatus match_prepareExact(const MatchModel *m, MatchHost *host, const void *templates, const MatchTemplate *sums) {
+void match_prepareExact(const MatchModel *m, MatchHost *host) {
     const double points = (double)host->fft_rows * host->fft_cols, units = match_fft64_correlationUnits(points) * 0x1p-53;
-    const int is_exact = !m->integer || largestError(m, sums, units, points) < 0.25;
+    const int is_exact = !m->integer || largestError(m, host->sums, units, points) < 0.25;
     host->pass_ns = is_exact ? passCost(m, host, points) : INFINITY;
-    host->largest = m->integer ? 255 : largestInteger(templates, (size_t)m->n * (size_t)m->count);
+    host->largest = m->integer ? 255 : largestInteger((const float *)host->templates, (size_t)m->n * (size_t)m->count);
     host->loaded64 = -1;
-    host->fft64 = match_fft64_createFor(match_fft64_kernels(0), host->fft_rows, host->fft_cols, host->block_rows + m->h - 1,
-                                        host->block_rows, host->threads);
-    if (host->fft64) {
-        host->plane64 = cusi_hostAllocate((size_t)points * sizeof(double));
-        host->planes64 = cusi_hostAllocate(spectrumSize(host) * (size_t)m->planes * sizeof(double));
-        host->spectra64 = cusi_hostAllocate(spectrumSize(host) * (size_t)m->planes * sizeof(double));
-    }
-    CUSI_REQUIRE(host->fft64 && host->plane64 && host->planes64 && host->spectra64, CUS_ERROR_NO_MEMORY,
-                 "cusMatcherCreate: out of host memory for an FFT of %d x %d in double", host->fft_rows, host->fft_cols);
-    return CUS_OK;
 }
 
 /* ---- The exact pass ----------------------------------------------------------------------------------------------------- */
@@ -174,53 +148,19 @@ void match_transformTemplate(const MatchModel *m, const MatchHost *host, int k, 
     for (size_t y = 0; y < h; ++y)
         for (size_t x = 0; x < w; ++x)
             host->plane64[y * step + x] = match_templatePlane(m, host, pixels, p, y * w + x);
-    match_fft64_forward(host->fft64, host->plane64, spectrum);
+    match_fft_forward(host->fft64, host->plane64, spectrum);
 }
 
 static void loadTemplate(const MatchModel *m, MatchHost *host, int k) {
     const double scale = 1 / ((double)host->fft_rows * host->fft_cols);
+    const size_t spectrum = match_fft_spectrumSize(host->fft64);
     for (int p = 0; p < m->planes && host->loaded64 != k; ++p) {
-        double *out = host->spectra64 + (size_t)p * spectrumSize(host);
+        double *out = host->spectra64 + (size_t)p * spectrum;
         match_transformTemplate(m, host, k, p, out);
-        for (size_t i = 0; i < spectrumSize(host); ++i)
+        for (size_t i = 0; i < spectrum; ++i)
             out[i] *= scale;
     }
     host->loaded64 = k;
-}
-
-CUSI_MULTIVERSION
-static void shiftBytes(const uint8_t *row, size_t n, size_t stride, double shift, double *out) {
-    for (size_t x = 0; x < n; ++x)
-        out[x] = row[x * stride] - shift;
-}
-
-/* Loads row y of plane p of the frame under the block, shifted and padded with zeros. */
-static void loadRow(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block, int p, size_t y,
-                    double *out) {
-    const size_t cols = y < block->rows + (size_t)m->h - 1 ? block->cols + (size_t)m->w - 1 : 0;
-    memset(out + cols, 0, ((size_t)host->fft_cols - cols) * sizeof *out);
-    if (cols == 0)
-        return;
-    const char *row = match_row(frame, block->y + y) + block->x * cusTypeSize(frame->type);
-    if (p == m->channels)
-        for (size_t x = 0; x < cols; ++x)
-            out[x] = match_squarePlane(m, row, x);
-    else if (m->integer)
-        shiftBytes((const uint8_t *)row + p, cols, (size_t)m->channels, m->shift[p], out);
-    else
-        for (size_t x = 0; x < cols; ++x)
-            out[x] = ((const float *)row)[x] - m->shift[p];
-}
-
-/* host->plane64 becomes the block's correlation with the loaded template. */
-static void correlateBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
-    for (int p = 0; p < m->planes; ++p) {
-#pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
-        for (int y = 0; y < host->fft64->filled; ++y)
-            loadRow(m, host, frame, block, p, (size_t)y, host->plane64 + (size_t)y * (size_t)host->fft_cols);
-        match_fft64_forward(host->fft64, host->plane64, host->planes64 + (size_t)p * spectrumSize(host));
-    }
-    match_fft64_correlateAll(host->fft64, host->planes64, host->spectra64, m->planes, host->planes64, host->plane64);
 }
 
 /* Stores the costs of row y of the block. uncertain: error bound of the window sums; 0: all sums are integers. */
@@ -264,10 +204,12 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
         loadTemplate(m, host, k);
     for (int64_t i = 0; i < host->down * host->across; ++i) {
         const Block block = match_block(m, host, i);
-        if (host->fft)
-            correlateBlock(m, host, frame, &block);
-        else
+        if (host->fft) {
+            match_transformBlock(m, host->fft64, frame, &block, host->plane64, host->planes64);
+            match_fft_correlateAll(host->fft64, host->planes64, host->spectra64, m->planes, host->planes64, host->plane64);
+        } else {
             match_packBlock(m, host, frame, &block);
+        }
         match_windowSums(m, host, frame, &block);
 #pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block.rows; ++y)

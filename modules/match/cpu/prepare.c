@@ -5,11 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Nanoseconds per point and level of one transform (points * log2 points of them), and lost by threads that share a
- * transform: a tenth of the time, and the beginning and end of each stage. docs/internals/match.md. */
+/* Nanoseconds per point and level of one transform (points * log2 points of them). docs/internals/match.md. */
 #define TUNING_FFT_NS     0.08
-#define TUNING_SHARED     1.1
-#define TUNING_STAGE_NS   1e4
 #define TUNING_MAX_POINTS (1 << 26) /* in a transform, if possible: planes of 256 MB */
 enum { TUNING_MAX_SPLIT = 64 };
 
@@ -48,54 +45,53 @@ cusMatchAlgorithm match_host_algorithm(const MatchModel *m, cusMatchAlgorithm wa
 
 /* ---- Buffers ------------------------------------------------------------------------------------------------------------ */
 
-/* Their sizes have 64 bits and do not overflow: a frame has less than 2^32 pixels. */
-enum { BUFFERS = 17 };
-typedef struct Buffer {
-    void *at; /* the pointer to set */
-    size_t bytes;
-} Buffer;
+/* A buffer of the backend's; NULL for 0 bytes. */
+static void *take(MatchHost *host, size_t bytes) {
+    void *const memory = bytes ? cusi_hostAllocate(bytes) : NULL;
+    if (memory)
+        host->memory[host->buffers++] = memory;
+    else
+        host->lacking = bytes ? bytes : host->lacking;
+    return memory;
+}
 
-static void listBuffers(const MatchModel *m, MatchHost *host, int fft, Buffer buffers[BUFFERS]) {
-    const size_t elements = (size_t)m->w * (size_t)m->h * (size_t)m->channels, count = (size_t)m->count;
-    const size_t map = (size_t)m->orows * (size_t)m->ocols, planes = (size_t)m->planes, channels = (size_t)m->channels;
+/* Sizes have 64 bits and do not overflow: a frame has less than 2^32 pixels. */
+static cusStatus allocate(const MatchModel *m, MatchHost *host) {
+    const size_t count = (size_t)m->count, planes = (size_t)m->planes, channels = (size_t)m->channels;
+    const size_t map = (size_t)m->orows * (size_t)m->ocols;
     const size_t tiles = ((size_t)m->ocols + MATCH_TILE - 1) / MATCH_TILE * (size_t)m->orows;
     const size_t rows = (size_t)host->block_rows, cols = (size_t)host->block_cols, threads = (size_t)host->threads;
     const size_t in_cols = threads * (cols + (size_t)m->w - 1) * sizeof(double);
-    const size_t points = fft ? (size_t)host->fft_rows * (size_t)host->fft_cols * sizeof(float) : 0;
-    const size_t spectrum = fft ? match_fft_spectrumFloats(host->fft_rows, host->fft_cols) * sizeof(float) : 0;
-    const Buffer all[BUFFERS] = {
-        {&host->sums, count * sizeof *host->sums},
-        {&host->templates, count * host->template_bytes},
-        {&host->mask, m->masked ? elements : 0},
-        {&host->plane, points},
-        {&host->spectra, planes * spectrum},
-        {&host->product, spectrum},
-        {&host->template_spectra, count * planes * spectrum},
-        {&host->s1, m->needs_s1 ? rows * cols * channels * sizeof(double) : 0},
-        {&host->s2, m->needs_s2 ? rows * cols * sizeof(double) : 0},
-        {&host->column1, in_cols * channels},
-        {&host->column2, in_cols},
-        {&host->correlation, MATCH_DOTS_ROWS * threads * cols * sizeof(double)},
-        {&host->score_row, threads * cols * sizeof(float)},
-        {&host->ranges, count * map * sizeof *host->ranges},
-        {&host->costs, map * sizeof *host->costs},
-        {&host->tiles, tiles * sizeof *host->tiles},
-        {&host->listed_tiles, tiles * sizeof *host->listed_tiles},
-    };
-    memcpy(buffers, all, sizeof all);
-}
-
-static cusStatus allocate(const MatchModel *m, MatchHost *host, int fft) {
-    Buffer buffers[BUFFERS];
-    listBuffers(m, host, fft, buffers);
-    for (size_t i = 0; i < BUFFERS; ++i) {
-        void *const memory = buffers[i].bytes ? cusi_hostAllocate(buffers[i].bytes) : NULL;
-        CUSI_REQUIRE(memory || !buffers[i].bytes, CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory for %zu bytes",
-                     buffers[i].bytes);
-        memcpy(buffers[i].at, &memory, sizeof memory);
+    host->sums = take(host, count * sizeof *host->sums);
+    host->templates = take(host, count * host->template_bytes);
+    host->mask = take(host, m->masked ? (size_t)m->w * (size_t)m->h * channels : 0);
+    host->s1 = take(host, m->needs_s1 ? rows * cols * channels * sizeof(double) : 0);
+    host->s2 = take(host, m->needs_s2 ? rows * cols * sizeof(double) : 0);
+    host->column1 = take(host, in_cols * channels);
+    host->column2 = take(host, in_cols);
+    host->correlation = take(host, MATCH_DOTS_ROWS * threads * cols * sizeof(double));
+    host->score_row = take(host, threads * cols * sizeof(float));
+    host->ranges = take(host, count * map * sizeof *host->ranges);
+    host->costs = take(host, map * sizeof *host->costs);
+    host->tiles = take(host, tiles * sizeof *host->tiles);
+    host->listed_tiles = take(host, tiles * sizeof *host->listed_tiles);
+    host->bests = take(host, threads * sizeof *host->bests);
+    if (host->dots) {
+        host->taps = take(host, count * host->taps_size * sizeof *host->taps);
+        host->packed = take(host, (rows + MATCH_DOTS_ROWS + (size_t)m->h) * host->packed_cols * sizeof *host->packed);
+    } else {
+        const size_t points = (size_t)host->fft_rows * (size_t)host->fft_cols;
+        const size_t spectrum = match_fft_spectrumSize(host->fft) * sizeof(float);
+        const size_t spectrum64 = match_fft_spectrumSize(host->fft64) * sizeof(double);
+        host->plane = take(host, points * sizeof(float));
+        host->spectra = take(host, planes * spectrum);
+        host->product = take(host, spectrum);
+        host->template_spectra = take(host, count * planes * spectrum);
+        host->plane64 = take(host, points * sizeof(double));
+        host->planes64 = take(host, planes * spectrum64);
+        host->spectra64 = take(host, planes * spectrum64);
     }
-    host->bests = calloc((size_t)host->threads, sizeof *host->bests);
-    CUSI_REQUIRE(host->bests, CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory");
+    CUSI_REQUIRE(!host->lacking, CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory for %zu bytes", host->lacking);
     return CUS_OK;
 }
 
@@ -103,21 +99,10 @@ void match_host_release(cusMatcher *matcher) {
     MatchHost *host = matcher->backend;
     if (!host)
         return;
-    Buffer buffers[BUFFERS];
-    listBuffers(&matcher->model, host, 0, buffers);
-    for (size_t i = 0; i < BUFFERS; ++i) {
-        void *memory;
-        memcpy(&memory, buffers[i].at, sizeof memory);
-        free(memory);
-    }
-    free(host->bests);
+    for (size_t i = 0; i < host->buffers; ++i)
+        free(host->memory[i]);
     match_fft_destroy(host->fft);
-    match_fft64_destroy(host->fft64);
-    free(host->taps);
-    free(host->packed);
-    free(host->plane64);
-    free(host->planes64);
-    free(host->spectra64);
+    match_fft_destroy(host->fft64);
     free(host);
 }
 
@@ -138,14 +123,17 @@ static void copyTemplates(const MatchModel *m, MatchHost *host, const void *temp
             memset(host->templates + i * element, 0, element);
 }
 
-/* Prepares the float transform, its error bound, and the templates' spectra. */
-static cusStatus prepareFft(MatchModel *m, MatchHost *host) {
-    host->fft = match_fft_createFor(match_fft_kernels(0), host->fft_rows, host->fft_cols, host->block_rows + m->h - 1,
-                                    host->block_rows, host->threads);
-    CUSI_REQUIRE(host->fft, CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory for an FFT of %d x %d",
-                 host->fft_rows, host->fft_cols);
-    m->error = match_fft_correlationUnits(host->fft, m->planes) * 0x1p-24;
-    const size_t spectrum = match_fft_spectrumFloats(host->fft_rows, host->fft_cols);
+static cusStatus createFft(const MatchModel *m, const MatchHost *host, size_t element, MatchFft **fft) {
+    *fft = match_fft_createFor(match_fft_kernels(element, 0), host->fft_rows, host->fft_cols, host->block_rows + m->h - 1,
+                               host->block_rows, host->threads);
+    CUSI_REQUIRE(*fft, CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory for an FFT of %d x %d%s", host->fft_rows,
+                 host->fft_cols, element == sizeof(double) ? " in double" : "");
+    return CUS_OK;
+}
+
+/* Spectra are computed in double, so that rounding is their only error. */
+static void transformTemplates(const MatchModel *m, MatchHost *host) {
+    const size_t spectrum = match_fft_spectrumSize(host->fft);
     const double scale = 1.0 / ((double)host->fft_rows * (double)host->fft_cols);
     for (int k = 0; k < m->count; ++k)
         for (int p = 0; p < m->planes; ++p) {
@@ -153,26 +141,30 @@ static cusStatus prepareFft(MatchModel *m, MatchHost *host) {
             match_fft_roundSpectrum(host->fft64, host->planes64, scale, host->fft,
                                     host->template_spectra + ((size_t)k * (size_t)m->planes + (size_t)p) * spectrum);
         }
-    return CUS_OK;
 }
 
 cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums) {
     MatchModel *m = &matcher->model;
-    const int fft = matcher->algorithm == CUS_MATCH_FFT;
     MatchHost *host = calloc(1, sizeof *host);
     CUSI_REQUIRE(host, CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory");
     matcher->backend = host;
     host->template_bytes = (size_t)m->w * (size_t)m->h * (size_t)m->channels * (m->integer ? 1 : sizeof(float));
     host->threads = cusi_maxThreads();
-    if (fft)
+    if (matcher->algorithm == CUS_MATCH_FFT) {
         chooseBlocks(m, host);
-    else
-        CUS_TRY(match_prepareDots(m, host, templates));
-    CUS_TRY(allocate(m, host, fft));
+        CUS_TRY(createFft(m, host, sizeof(float), &host->fft));
+        CUS_TRY(createFft(m, host, sizeof(double), &host->fft64));
+    } else {
+        match_planDots(m, host);
+    }
+    CUS_TRY(allocate(m, host));
     copyTemplates(m, host, templates, mask, sums);
-    if (fft) {
-        CUS_TRY(match_prepareExact(m, host, templates, sums));
-        CUS_TRY(prepareFft(m, host));
+    if (host->dots) {
+        match_packTemplates(m, host);
+    } else {
+        m->error = match_fft_correlationUnits(host->fft, m->planes) * 0x1p-24;
+        match_prepareExact(m, host);
+        transformTemplates(m, host);
     }
     CUS_TRY(cusMatCreate(&matcher->results, m->count, m->max_matches * (int)sizeof(cusMatch), CUS_8UC1, CUS_HOST));
     for (int k = 0; k < m->count; ++k)

@@ -1,8 +1,6 @@
 /* Correlation by FFT (dots.c: directly), and the score ranges of one block. */
 #include "match/cpu/state.h"
 
-#include <string.h>
-
 /* The common case on its own, so that it vectorizes; gives the same numbers as match_range. */
 CUSI_MULTIVERSION
 static void assembleSquares(const double *c, const double *s2, size_t n, double t2, double error, float *score,
@@ -32,48 +30,6 @@ static void assembleRow(const MatchModel *m, const MatchTemplate *t, MatchError 
     }
 }
 
-CUSI_MULTIVERSION
-static void shiftBytes(const uint8_t *row, size_t n, size_t stride, float shift, float *out) {
-    if (stride == 1)
-        for (size_t x = 0; x < n; ++x)
-            out[x] = (float)row[x] - shift;
-    else
-        for (size_t x = 0; x < n; ++x)
-            out[x] = (float)row[3 * x] - shift;
-}
-
-/* Row y of plane p of the frame under the block, shifted and padded with zeros. */
-static void loadRow(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block, int p, size_t y,
-                    float *out) {
-    const size_t cols = block->cols + (size_t)m->w - 1;
-    const char *row = match_row(frame, block->y + y) + block->x * cusTypeSize(frame->type);
-    if (p == m->channels)
-        for (size_t x = 0; x < cols; ++x)
-            out[x] = (float)match_squarePlane(m, row, x);
-    else if (m->integer)
-        shiftBytes((const uint8_t *)row + p, cols, (size_t)m->channels, (float)m->shift[p], out);
-    else
-        for (size_t x = 0; x < cols; ++x)
-            out[x] = (float)(((const float *)row)[x] - m->shift[p]);
-    memset(out + cols, 0, ((size_t)host->fft_cols - cols) * sizeof(float));
-}
-
-/* Spectra of the frame under the block. */
-static void transformBlock(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
-    const size_t rows = block->rows + (size_t)m->h - 1, step = (size_t)host->fft_cols, read = (size_t)host->fft->filled;
-    for (int p = 0; p < m->planes; ++p) {
-#pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
-        for (size_t y = 0; y < read; ++y) {
-            if (y < rows)
-                loadRow(m, host, frame, block, p, y, host->plane + y * step);
-            else
-                memset(host->plane + y * step, 0, step * sizeof(float));
-        }
-        match_fft_forward(host->fft, host->plane,
-                          host->spectra + (size_t)p * match_fft_spectrumFloats(host->fft_rows, host->fft_cols));
-    }
-}
-
 /* Row y of template k's score map in the block. */
 static void scoreRow(const MatchModel *m, const MatchHost *host, cusMat *scores, MatchError error, const Block *block,
                      int k, size_t y, double constant) {
@@ -92,17 +48,17 @@ void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, 
                       const Block *block) {
     const MatchModel *m = &matcher->model;
     const MatchHost *host = matcher->backend;
-    const size_t spectra = (size_t)m->planes * match_fft_spectrumFloats(host->fft_rows, host->fft_cols);
     if (host->fft)
-        transformBlock(m, host, frame, block);
+        match_transformBlock(m, host->fft, frame, block, host->plane, host->spectra);
     else
         match_packBlock(m, host, frame, block);
     match_windowSums(m, host, frame, block);
     for (int k = 0; k < m->count; ++k) {
         const double constant = m->masked ? match_maskedConstant(m, &host->sums[k], host) : 0;
         if (host->fft)
-            match_fft_correlateAll(host->fft, host->spectra, host->template_spectra + (size_t)k * spectra, m->planes,
-                                   host->product, host->plane);
+            match_fft_correlateAll(host->fft, host->spectra,
+                                   host->template_spectra + (size_t)(k * m->planes) * match_fft_spectrumSize(host->fft),
+                                   m->planes, host->product, host->plane);
 #pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block->rows; ++y)
             scoreRow(m, host, scores, errors[k], block, k, y, constant);

@@ -106,23 +106,19 @@ static double findBound(const Search *s, Best *best, float *lower) {
     return best->cost < upper ? best->cost : upper;
 }
 
-static int64_t countCandidates(const Search *s, size_t i, double bound) {
-    int64_t wanted = 0;
-    const size_t start = tileStart(s, i), end = start + tileLength(s, i);
-    for (size_t position = start; position < end; ++position)
-        wanted += s->map[position].lower <= bound && !isKnown(s, &s->host->tiles[i], position);
-    return wanted;
-}
-
-/* Lists the tiles with candidates. */
+/* Lists the tiles with candidates, and counts these. */
 static size_t listTiles(const Search *s, double bound, int64_t *wanted) {
     size_t listed = 0;
     *wanted = 0;
-    for (size_t i = 0; i < s->tiles; ++i)
-        if (s->host->tiles[i].lower <= bound) {
-            *wanted += countCandidates(s, i, bound);
-            s->host->listed_tiles[listed++] = i;
-        }
+    for (size_t i = 0; i < s->tiles; ++i) {
+        const Tile *tile = &s->host->tiles[i];
+        if (!(tile->lower <= bound))
+            continue;
+        s->host->listed_tiles[listed++] = i;
+        const size_t start = tileStart(s, i), end = start + tileLength(s, i);
+        for (size_t position = start; position < end; ++position)
+            *wanted += s->map[position].lower <= bound && !isKnown(s, tile, position);
+    }
     return listed;
 }
 

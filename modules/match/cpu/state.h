@@ -9,6 +9,10 @@
 #include "match/model.h"
 #include "match/scores.h"
 
+/* Lost by threads that share a transform: a tenth of the time, and nanoseconds at the beginning and end of each stage. */
+#define TUNING_SHARED   1.1
+#define TUNING_STAGE_NS 1e4
+
 typedef struct Best {
     double cost;
     size_t position;
@@ -20,7 +24,7 @@ typedef struct Block {
 } Block;
 
 /* MATCH_TILE neighboring positions in a row of the score map being searched. */
-enum { MATCH_TILE = 64 };
+enum { MATCH_TILE = 64, MATCH_MAX_BUFFERS = 24 };
 typedef struct Tile {
     float lower, upper; /* least ends of ranges: lower of positions without an exact cost, upper of all */
     int known;          /* MatchHost.costs is valid here */
@@ -37,7 +41,7 @@ typedef struct MatchHost {
     int block_rows, block_cols;
     int64_t down, across;
     /* Direct: the templates' words, and those of the pixels under a block (dots.h); words of a row and of a template, of a packed row. */
-    const MatchDots *dots;
+    const MatchDots *dots; /* NULL: FFT */
     uint32_t *taps, *packed;
     size_t taps_across, taps_size, packed_cols;
     MatchFft *fft;                    /* NULL: direct */
@@ -51,7 +55,7 @@ typedef struct MatchHost {
     MatchRange *ranges;               /* count score maps */
     double energy[MATCH_MAX_PLANES];  /* of the frame's planes */
     /* The exact pass, by transforms in double. */
-    MatchFft64 *fft64;
+    MatchFft *fft64;
     double *plane64, *planes64; /* one plane under a block, the spectra of all */
     double *spectra64;          /* of template `loaded64` */
     int loaded64;               /* -1: none */
@@ -62,6 +66,9 @@ typedef struct MatchHost {
     Tile *tiles;
     size_t *listed_tiles;
     Best *bests; /* for each thread */
+    /* All of the memory above. */
+    void *memory[MATCH_MAX_BUFFERS];
+    size_t buffers, lacking; /* lacking: bytes of an allocation that failed, or 0 */
 } MatchHost;
 
 /* Block i of the score map. */
@@ -89,8 +96,11 @@ static inline size_t match_thisThread(void) {
 
 /* ---- dots.c: the direct algorithm */
 
-/* Cuts the score map into strips of rows, and packs the templates. */
-cusStatus match_prepareDots(const MatchModel *m, MatchHost *host, const uint8_t *templates);
+/* Cuts the score map into strips of rows. */
+void match_planDots(const MatchModel *m, MatchHost *host);
+
+/* Packs the templates into host->taps. */
+void match_packTemplates(const MatchModel *m, MatchHost *host);
 
 /* Nanoseconds of a frame, for one thread. */
 double match_dotsNs(const MatchModel *m);
@@ -117,8 +127,8 @@ double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat
 /* How many nanoseconds match_exactScore takes. */
 double match_windowNs(const MatchModel *m);
 
-/* Prepares the exact pass. sums: of all templates. */
-cusStatus match_prepareExact(const MatchModel *m, MatchHost *host, const void *templates, const MatchTemplate *sums);
+/* Prepares the exact pass. */
+void match_prepareExact(const MatchModel *m, MatchHost *host);
 
 /* The spectrum, unscaled, of plane p of template k. */
 void match_transformTemplate(const MatchModel *m, const MatchHost *host, int k, int p, double *spectrum);
@@ -132,11 +142,12 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
 /* Adds n bytes, `stride` apart (1 or 3), to `sum` and their squares to `square`. */
 void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square);
 
-/* Element x of the squares plane of a masked SQDIFF. */
-double match_squarePlane(const MatchModel *m, const void *row, size_t x);
-
 /* Plane p of a template at a pixel: see MatchModel. */
 double match_templatePlane(const MatchModel *m, const MatchHost *host, const char *pixels, int p, size_t pixel);
+
+/* Spectra of the frame's planes under a block. plane: room for one of them. Both have the plan's element type. */
+void match_transformBlock(const MatchModel *m, const MatchFft *fft, const cusMat *frame, const Block *block, void *plane,
+                          void *spectra);
 
 /* The shift's part of a masked correlation: a constant of the template. */
 double match_maskedConstant(const MatchModel *m, const MatchTemplate *t, const MatchHost *host);

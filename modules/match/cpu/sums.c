@@ -51,13 +51,59 @@ void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, 
     }
 }
 
-double match_squarePlane(const MatchModel *m, const void *row, size_t x) {
+/* Element x of the squares plane of a masked SQDIFF. */
+static double squarePlane(const MatchModel *m, const void *row, size_t x) {
     double sum = -m->square_shift;
     for (int c = 0; c < m->channels; ++c) {
         const double v = match_element(row, m->integer, x * (size_t)m->channels + (size_t)c) - m->shift[c];
         sum += v * v;
     }
     return sum;
+}
+
+#define SHIFT_BYTES(name, type)                                                            \
+    CUSI_MULTIVERSION                                                                      \
+    static void name(const uint8_t *row, size_t n, size_t stride, type shift, type *out) { \
+        if (stride == 1)                                                                   \
+            for (size_t x = 0; x < n; ++x)                                                 \
+                out[x] = (type)row[x] - shift;                                             \
+        else                                                                               \
+            for (size_t x = 0; x < n; ++x)                                                 \
+                out[x] = (type)row[3 * x] - shift;                                         \
+    }
+SHIFT_BYTES(shiftBytes32, float)
+SHIFT_BYTES(shiftBytes64, double)
+
+/* Row y of plane p of the frame under the block, shifted and padded with zeros. */
+static void loadRow(const MatchModel *m, const MatchFft *fft, const cusMat *frame, const Block *block, int p, size_t y,
+                    void *out) {
+    const size_t element = fft->kernels->element, channels = (size_t)m->channels;
+    const size_t cols = y < block->rows + (size_t)m->h - 1 ? block->cols + (size_t)m->w - 1 : 0;
+    memset((char *)out + cols * element, 0, ((size_t)fft->cols - cols) * element);
+    if (cols == 0)
+        return;
+    const char *row = match_row(frame, block->y + y) + block->x * cusTypeSize(frame->type);
+    if (p == m->channels)
+        for (size_t x = 0; x < cols; ++x)
+            match_fft_put(out, x, element, squarePlane(m, row, x));
+    else if (!m->integer)
+        for (size_t x = 0; x < cols; ++x)
+            match_fft_put(out, x, element, ((const float *)row)[x] - m->shift[p]);
+    else if (element == sizeof(float))
+        shiftBytes32((const uint8_t *)row + p, cols, channels, (float)m->shift[p], out);
+    else
+        shiftBytes64((const uint8_t *)row + p, cols, channels, m->shift[p], out);
+}
+
+void match_transformBlock(const MatchModel *m, const MatchFft *fft, const cusMat *frame, const Block *block, void *plane,
+                          void *spectra) {
+    const size_t element = fft->kernels->element, step = (size_t)fft->cols * element;
+    for (int p = 0; p < m->planes; ++p) {
+#pragma omp parallel for schedule(static) num_threads(fft->threads) if (fft->threads > 1)
+        for (int y = 0; y < fft->filled; ++y)
+            loadRow(m, fft, frame, block, p, (size_t)y, (char *)plane + (size_t)y * step);
+        match_fft_forward(fft, plane, (char *)spectra + (size_t)p * match_fft_spectrumSize(fft) * element);
+    }
 }
 
 /* ---- Energy of the shifted planes --------------------------------------------------------------------------------------- */
@@ -78,7 +124,7 @@ static void rowEnergy(const MatchModel *m, const void *row, double *energy) {
     }
     if (m->planes > m->channels)
         for (size_t x = 0; x < cols; ++x) {
-            const double v = match_squarePlane(m, row, x);
+            const double v = squarePlane(m, row, x);
             energy[m->channels] += v * v;
         }
 }

@@ -1,5 +1,4 @@
-/* The host's FFT in float: sizes, passes, twiddle factors, error bounds; choice of the vector length, planes; the kernels with
- * vectors of 16 bytes. */
+/* The host's FFT: sizes, passes, twiddle factors, error bounds. planes.c has the transforms. */
 #include "host.h"
 #include "match/fft/fft.h"
 
@@ -28,12 +27,9 @@ int match_fft_goodSize(int n) {
 /* The radix of the next pass over parts of n points: odd factors first, then eights, as long as fours can make up the
  * rest. */
 static int chooseRadix(int n) {
-    if (n % 7 == 0)
-        return 7;
-    if (n % 5 == 0)
-        return 5;
-    if (n % 3 == 0)
-        return 3;
+    for (int odd = 7; odd > 1; odd -= 2)
+        if (n % odd == 0)
+            return odd;
     if (n % 8 == 0 && n != 16)
         return 8;
     return n % 4 == 0 ? 4 : 2;
@@ -61,21 +57,14 @@ static void unitRoot(int64_t i, int64_t n, double *re, double *im) {
     }
 }
 
-static void put(void *out, size_t at, size_t element, double value) {
-    if (element == sizeof(float))
-        ((float *)out)[at] = (float)value;
-    else
-        ((double *)out)[at] = value;
-}
-
 static void fillTwiddles(void *out, int r, int m, size_t element) {
     size_t at = 0;
     for (int64_t j = 0; j < m; ++j)
         for (int64_t q = 1; q < r; ++q, at += 2) {
             double re, im;
             unitRoot(j * q, (int64_t)r * m, &re, &im);
-            put(out, at, element, re);
-            put(out, at + 1, element, im);
+            match_fft_put(out, at, element, re);
+            match_fft_put(out, at + 1, element, im);
         }
 }
 
@@ -121,8 +110,8 @@ void *match_fft_createSplit(int n, size_t element) {
     for (int k = 0; split && k <= n / 2; ++k) {
         double re, im;
         unitRoot(k, 2 * (int64_t)n, &re, &im);
-        put(split, 2 * (size_t)k, element, re);
-        put(split, 2 * (size_t)k + 1, element, im);
+        match_fft_put(split, 2 * (size_t)k, element, re);
+        match_fft_put(split, 2 * (size_t)k + 1, element, im);
     }
     return split;
 }
@@ -169,27 +158,7 @@ double match_fft64_correlationUnits(double points) {
     return 2 * (12 * log2(points) + 16);
 }
 
-/* ---- Planes */
-
-#define MATCH_FFT_REAL       float
-#define MATCH_FFT_TYPE(name) name
-#define MATCH_FFT_NAME(name) match_fft_##name
-#include "match/fft/planes.h"
-
-size_t match_fft_spectrumFloats(int rows, int cols) {
-    const MatchFftKernels *const kernels = match_fft_kernels(0);
-    return panels(cols, kernels) * 2 * kernels->lanes * (size_t)rows;
-}
-
-size_t match_threadOf(int team) {
-    return team > 1 ? (size_t)cusi_threadNumber() : 0;
-}
-
-const char *match_fft_name(void) {
-    return match_fft_kernels(0)->name;
-}
-
-/* ---- Vectors of 16 bytes, which every processor has: SSE2, NEON */
+/* ---- In float, with vectors of 16 bytes, which every processor has: SSE2, NEON */
 
 #define MATCH_FFT_LANES 4
 #define MATCH_FFT_TABLE match_fft_base

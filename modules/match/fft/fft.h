@@ -18,9 +18,6 @@
 extern "C" {
 #endif
 
-/* The vectors that it uses on this processor: "AVX-512", "AVX2" or "16-byte vectors". */
-const char *match_fft_name(void);
-
 /* The smallest size >= n that it accepts: even, with half of it a product of 2, 3, 5 and 7. */
 int match_fft_goodSize(int n);
 
@@ -35,59 +32,88 @@ typedef struct MatchFftLine {
     int *position; /* where each frequency is stored */
 } MatchFftLine;
 
+/* Element i of a plane, a spectrum or a table of factors. */
+static inline void match_fft_put(void *elements, size_t i, size_t element, double value) {
+    if (element == sizeof(float))
+        ((float *)elements)[i] = (float)value;
+    else
+        ((double *)elements)[i] = value;
+}
+
 /* n must have no prime factor above 7. element: sizeof(float) or sizeof(double). Returns 0 for other n, or if out of
  * memory; release the line either way. */
 int match_fft_createLine(MatchFftLine *line, int n, size_t element);
 void match_fft_releaseLine(MatchFftLine *line);
+
+/* The factors of the last step between a line of n points and the spectrum of 2 n real ones. */
+void *match_fft_createSplit(int n, size_t element);
 
 /* Rounding errors of a transform, in units of half an ulp (2^-24 for float), as in docs/internals/match.md: of the
  * result's Euclidean norm; and of each result, relative to the sum of the magnitudes of all points. */
 double match_fft_normUnits(const MatchFftLine *line);
 double match_fft_sumUnits(const MatchFftLine *line);
 
-/* A plan with its workspace. */
-typedef struct MatchFft MatchFft;
-typedef struct MatchFft64 MatchFft64;
+/* One element type and vector length: kernels.h, compiled for it. Spectra and work are aligned to a vector. */
+typedef struct MatchFftKernels {
+    const char *name;      /* "AVX-512", "AVX2" or "16-byte vectors" */
+    size_t lanes, element; /* element: sizeof(float) or sizeof(double) */
+    /* Transforms the first `count` <= lanes rows of a plane (`half` is cols / 2 points) into rows of a spectrum of
+     * `rows` rows. work: half->n + lanes points. */
+    void (*forwardRows)(const MatchFftLine *half, const void *split, const void *plane, size_t count, size_t rows,
+                        void *spectrum, void *work);
+    /* Transforms one panel, whose rows from `filled` on are zero. */
+    void (*forwardColumns)(const MatchFftLine *column, size_t filled, void *panel);
+    /* sum = a conj(b), or sum += a conj(b), of one panel. edge: for the first panel, room for two elements a row; otherwise
+     * NULL. */
+    void (*correlate)(const MatchFftLine *column, const void *a, const void *b, void *sum, int add, void *edge);
+    void (*inverseColumns)(const MatchFftLine *column, void *panel);
+    void (*inverseRows)(const MatchFftLine *half, const void *split, const void *spectrum, size_t count, size_t rows,
+                        void *plane, void *work);
+} MatchFftKernels;
 
-/* The same for a correlation of planes, relative to the product of their norms: match_fft_forward() of one,
- * match_fft_roundSpectrum() of the other, and match_fft_correlateAll(). */
-double match_fft_correlationUnits(const MatchFft *fft, int planes);
-
-/* An upper bound of the same, in units of 2^-53, for transforms of `points` points in double: match_fft64_forward() of
- * both planes, one spectrum scaled, and match_fft64_correlateAll(). */
-double match_fft64_correlationUnits(double points);
-
-/* Kernels, plans and planes for float, then for double: MatchFft64, match_fft64_*. */
-#define MATCH_FFT_REAL       float
-#define MATCH_FFT_TYPE(name) name
-#define MATCH_FFT_NAME(name) match_fft_##name
-#include "match/fft/types.h"
-#undef MATCH_FFT_REAL
-#undef MATCH_FFT_TYPE
-#undef MATCH_FFT_NAME
-
-#define MATCH_FFT_REAL       double
-#define MATCH_FFT_TYPE(name) name##64
-#define MATCH_FFT_NAME(name) match_fft64_##name
-#include "match/fft/types.h"
-#undef MATCH_FFT_REAL
-#undef MATCH_FFT_TYPE
-#undef MATCH_FFT_NAME
-
+/* The i-th table for elements of that size that this processor can run, best first, or NULL. */
+const MatchFftKernels *match_fft_kernels(size_t element, int i);
 extern const MatchFftKernels match_fft_base, match_fft_avx2, match_fft_avx512;
-extern const MatchFftKernels64 match_fft64_base, match_fft64_avx2, match_fft64_avx512;
+extern const MatchFftKernels match_fft64_base, match_fft64_avx2, match_fft64_avx512;
 
-/* The factors of the last step between a line of n points and the spectrum of 2 n real ones. */
-void *match_fft_createSplit(int n, size_t element);
+/* A plan with its workspace. Planes and spectra have the kernels' element type. */
+typedef struct MatchFft {
+    const MatchFftKernels *kernels;
+    int rows, cols, filled, wanted;
+    int threads;
+    MatchFftLine half, column;
+    void *split; /* (re, im) of e^(-pi i k / half.n) for k <= half.n / 2 */
+    char *work;  /* work_bytes for each thread */
+    size_t work_bytes;
+    void *edge; /* products of column 0: (re, im) for each row */
+} MatchFft;
 
-/* Floats of one spectrum. */
-size_t match_fft_spectrumFloats(int rows, int cols);
+/* For sizes that createLine() accepts, cols even; the first `filled` rows of an input are nonzero, the first `wanted`
+ * rows of a result are needed. NULL for other sizes or when out of memory. A team of threads shares each transform. */
+MatchFft *match_fft_createFor(const MatchFftKernels *kernels, int rows, int cols, int filled, int wanted, int threads);
+void match_fft_destroy(MatchFft *fft);
+
+/* Elements of a panel, and of a spectrum. */
+size_t match_fft_panelSize(const MatchFft *fft);
+size_t match_fft_spectrumSize(const MatchFft *fft);
+
+/* Unscaled. May overwrite the plane. */
+void match_fft_forward(const MatchFft *fft, void *plane, void *spectrum);
+
+/* plane = the inverse transform, unscaled, of the sum of a conj(b) over all planes of two images, whose spectra follow each
+ * other. */
+void match_fft_correlateAll(const MatchFft *fft, const void *a, const void *b, int planes, void *product, void *plane);
 
 /* Rounds `scale` times a spectrum in double to float. */
-void match_fft_roundSpectrum(const MatchFft64 *wide, const double *from, double scale, const MatchFft *fft, float *to);
+void match_fft_roundSpectrum(const MatchFft *wide, const double *from, double scale, const MatchFft *fft, float *to);
 
-/* Number of the calling thread in a team; 0 if it is alone. */
-size_t match_threadOf(int team);
+/* Rounding error of a correlation of planes, in the same units, relative to the product of their norms:
+ * match_fft_forward() of one, match_fft_roundSpectrum() of the other, and match_fft_correlateAll(). */
+double match_fft_correlationUnits(const MatchFft *fft, int planes);
+
+/* An upper bound of the same, in units of 2^-53, for transforms of `points` points in double: match_fft_forward() of
+ * both planes, one spectrum scaled, and match_fft_correlateAll(). */
+double match_fft64_correlationUnits(double points);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 /* The host's FFT for one element type and vector length: included with MATCH_FFT_LANES defined as 2, 4, 8 or 16, and for
  * double with MATCH_FFT_DOUBLE. MATCH_FFT_TARGET: an instruction set of x86-64 to compile for. MATCH_FFT_TABLE: the
- * table of kernels to define; MATCH_FFT_LABEL: its name. C and C++. Multiply-adds are not contracted, so all vector
- * lengths give the same bits. */
+ * table of kernels to define; MATCH_FFT_LABEL: its name. Multiply-adds are not contracted, so all vector lengths give the
+ * same bits. */
 #include "match/fft/fft.h"
 
 #include <string.h>
@@ -22,7 +22,6 @@ MATCH_FFT_PUSH(MATCH_FFT_TARGET)
 
 #define LANES  MATCH_FFT_LANES
 #define INLINE static inline __attribute__((always_inline))
-#define KERNEL static __attribute__((unused)) /* each including file uses some of them */
 
 #ifdef MATCH_FFT_DOUBLE
 typedef double Real;
@@ -138,98 +137,73 @@ INLINE void butterfly8(Point *v) {
     v[4] = even[2], v[5] = odd[2], v[6] = even[3], v[7] = odd[3];
 }
 
-/* ---- Passes over `parts` parts of R m points, in place. The inverse transform is the forward one with real and imaginary parts
- * exchanged ---- */
-
-#define DEFINE_PASSES(R)                                                                          \
-    static void forwardPass##R(Point *x, size_t parts, size_t m, const Real *twiddles) {          \
-        for (const Point *end = x + parts * R * m; x < end; x += (R - 1) * m) {                   \
-            const Real *w = twiddles;                                                             \
-            for (size_t j = 0; j < m; ++j, ++x, w += 2 * (R - 1)) {                               \
-                Point v[R];                                                                       \
-                for (size_t i = 0; i < R; ++i)                                                    \
-                    v[i] = x[i * m];                                                              \
-                butterfly##R(v);                                                                  \
-                x[0] = v[0];                                                                      \
-                for (size_t i = 1; i < R; ++i)                                                    \
-                    x[i * m] = rotate(v[i], w[2 * i - 2], w[2 * i - 1]);                          \
-            }                                                                                     \
-        }                                                                                         \
-    }                                                                                             \
-    static void forwardLast##R(Point *x, size_t parts) {                                          \
-        for (const Point *end = x + parts * R; x < end; x += R) {                                 \
-            Point v[R];                                                                           \
-            for (size_t i = 0; i < R; ++i)                                                        \
-                v[i] = x[i];                                                                      \
-            butterfly##R(v);                                                                      \
-            for (size_t i = 0; i < R; ++i)                                                        \
-                x[i] = v[i];                                                                      \
-        }                                                                                         \
-    }                                                                                             \
-    static void inversePass##R(Point *x, size_t parts, size_t m, const Real *twiddles) {          \
-        for (const Point *end = x + parts * R * m; x < end; x += (R - 1) * m) {                   \
-            const Real *w = twiddles;                                                             \
-            for (size_t j = 0; j < m; ++j, ++x, w += 2 * (R - 1)) {                               \
-                Point v[R];                                                                       \
-                v[0] = (Point){x[0].im, x[0].re};                                                 \
-                for (size_t i = 1; i < R; ++i)                                                    \
-                    v[i] = rotate((Point){x[i * m].im, x[i * m].re}, w[2 * i - 2], w[2 * i - 1]); \
-                butterfly##R(v);                                                                  \
-                for (size_t i = 0; i < R; ++i)                                                    \
-                    x[i * m] = (Point){v[i].im, v[i].re};                                         \
-            }                                                                                     \
-        }                                                                                         \
-    }                                                                                             \
-    static void inverseFirst##R(Point *x, size_t parts) {                                         \
-        for (const Point *end = x + parts * R; x < end; x += R) {                                 \
-            Point v[R];                                                                           \
-            for (size_t i = 0; i < R; ++i)                                                        \
-                v[i] = (Point){x[i].im, x[i].re};                                                 \
-            butterfly##R(v);                                                                      \
-            for (size_t i = 0; i < R; ++i)                                                        \
-                x[i] = (Point){v[i].im, v[i].re};                                                 \
-        }                                                                                         \
-    }
-
-DEFINE_PASSES(2)
-DEFINE_PASSES(3)
-DEFINE_PASSES(4)
-DEFINE_PASSES(5)
-DEFINE_PASSES(7)
-DEFINE_PASSES(8)
-
-#define SELECT(R, direction, outermost)                \
-    case R:                                            \
-        if (m == 1)                                    \
-            direction##outermost##R(x, parts);         \
-        else                                           \
-            direction##Pass##R(x, parts, m, twiddles); \
+#define CASE(R, statement) \
+    case R:                \
+        statement;         \
         break;
 
-static void forwardPass(int radix, Point *x, size_t parts, size_t m, const Real *twiddles) {
+INLINE void butterfly(int radix, Point *v) {
     switch (radix) {
-        SELECT(2, forward, Last)
-        SELECT(3, forward, Last)
-        SELECT(4, forward, Last)
-        SELECT(5, forward, Last)
-        SELECT(7, forward, Last)
-        SELECT(8, forward, Last)
+        CASE(2, butterfly2(v))
+        CASE(3, butterfly3(v))
+        CASE(4, butterfly4(v))
+        CASE(5, butterfly5(v))
+        CASE(7, butterfly7(v))
+        CASE(8, butterfly8(v))
     default:
         break;
     }
 }
 
-static void inversePass(int radix, Point *x, size_t parts, size_t m, const Real *twiddles) {
+/* ---- Passes over `parts` parts of r m points, in place. The inverse transform is the forward one with real and imaginary
+ * parts exchanged; it rotates before the butterflies, not after them ---- */
+
+/* inverse, r, and whether m is 1, where nothing is rotated, are known at compile time. */
+INLINE void runPass(int inverse, size_t r, Point *x, size_t parts, size_t m, const Real *twiddles) {
+    for (const Point *end = x + parts * r * m; x < end; x += (r - 1) * m) {
+        const Real *w = twiddles;
+        for (size_t j = 0; j < m; ++j, ++x, w += 2 * (r - 1)) {
+            Point v[MATCH_FFT_MAX_RADIX];
+            for (size_t i = 0; i < r; ++i) {
+                v[i] = inverse ? (Point){x[i * m].im, x[i * m].re} : x[i * m];
+                if (inverse && m > 1 && i > 0)
+                    v[i] = rotate(v[i], w[2 * i - 2], w[2 * i - 1]);
+            }
+            butterfly((int)r, v);
+            for (size_t i = 0; i < r; ++i) {
+                if (!inverse && m > 1 && i > 0)
+                    v[i] = rotate(v[i], w[2 * i - 2], w[2 * i - 1]);
+                x[i * m] = inverse ? (Point){v[i].im, v[i].re} : v[i];
+            }
+        }
+    }
+}
+
+INLINE void selectPass(int inverse, int radix, Point *x, size_t parts, size_t m, const Real *twiddles) {
     switch (radix) {
-        SELECT(2, inverse, First)
-        SELECT(3, inverse, First)
-        SELECT(4, inverse, First)
-        SELECT(5, inverse, First)
-        SELECT(7, inverse, First)
-        SELECT(8, inverse, First)
+        CASE(2, runPass(inverse, 2, x, parts, m, twiddles))
+        CASE(3, runPass(inverse, 3, x, parts, m, twiddles))
+        CASE(4, runPass(inverse, 4, x, parts, m, twiddles))
+        CASE(5, runPass(inverse, 5, x, parts, m, twiddles))
+        CASE(7, runPass(inverse, 7, x, parts, m, twiddles))
+        CASE(8, runPass(inverse, 8, x, parts, m, twiddles))
     default:
         break;
     }
+}
+
+static void forwardPass(int radix, Point *x, size_t parts, size_t m, const Real *twiddles) {
+    if (m == 1)
+        selectPass(0, radix, x, parts, 1, twiddles);
+    else
+        selectPass(0, radix, x, parts, m, twiddles);
+}
+
+static void inversePass(int radix, Point *x, size_t parts, size_t m, const Real *twiddles) {
+    if (m == 1)
+        selectPass(1, radix, x, parts, 1, twiddles);
+    else
+        selectPass(1, radix, x, parts, m, twiddles);
 }
 
 /* Parts of this many bytes stay in the first cache during all further passes. */
@@ -352,12 +326,9 @@ static void storePanels(const MatchFftLine *half, const Point *in, size_t count,
         for (size_t i = 0; i < LANES; ++i) {
             const Point *p = x + i < n ? &in[half->position[x + i]] : &zero;
             re[i] = p->re;
-        }
-        transpose(re);
-        for (size_t i = 0; i < LANES; ++i) {
-            const Point *p = x + i < n ? &in[half->position[x + i]] : &zero;
             im[i] = p->im;
         }
+        transpose(re);
         transpose(im);
         for (size_t y = 0; y < count; ++y)
             spectrum[y] = (Point){re[y], im[y]};
@@ -369,11 +340,11 @@ static void loadPanels(const MatchFftLine *half, const Point *spectrum, size_t c
     const Lanes zero = {0};
     for (size_t x = 0; x < n; x += LANES, spectrum += rows) {
         Lanes re[LANES], im[LANES];
-        for (size_t y = 0; y < LANES; ++y)
+        for (size_t y = 0; y < LANES; ++y) {
             re[y] = y < count ? spectrum[y].re : zero;
-        transpose(re);
-        for (size_t y = 0; y < LANES; ++y)
             im[y] = y < count ? spectrum[y].im : zero;
+        }
+        transpose(re);
         transpose(im);
         for (size_t i = 0; i < LANES && x + i < n; ++i)
             out[half->position[x + i]] = (Point){re[i], im[i]};
@@ -410,51 +381,76 @@ static void joinReal(const MatchFftLine *half, const Real *w, Point *x) {
 
 /* ---- MatchFftKernels ---------------------------------------------------------------------------------------------------- */
 
-KERNEL void forwardRows(const MatchFftLine *half, const Real *split, const Real *plane, size_t count, size_t rows,
-                        Real *spectrum, Real *work) {
-    Point *const x = (Point *)(void *)work;
-    loadRows(plane, count, 2 * (size_t)half->n, (Lanes *)(void *)work);
+static void forwardRows(const MatchFftLine *half, const void *split, const void *plane, size_t count, size_t rows,
+                        void *spectrum, void *work) {
+    Point *const x = work;
+    loadRows(plane, count, 2 * (size_t)half->n, work);
     forwardPart(half, 0, x, (size_t)half->n);
     splitReal(half, split, x);
-    storePanels(half, x, count, rows, (Point *)(void *)spectrum);
+    storePanels(half, x, count, rows, spectrum);
 }
 
-KERNEL void forwardColumns(const MatchFftLine *column, size_t filled, Real *panel) {
-    Point *const x = (Point *)(void *)panel;
+static void forwardColumns(const MatchFftLine *column, size_t filled, void *panel) {
+    Point *const x = panel;
     memset((void *)(x + filled), 0, ((size_t)column->n - filled) * sizeof(Point));
     forwardPart(column, 0, x, (size_t)column->n);
 }
 
-KERNEL void correlate(const Real *a, const Real *b, Real *sum, size_t n, int add) {
-    const Point *const p = (const Point *)(const void *)a, *const q = (const Point *)(const void *)b;
-    Point *const out = (Point *)(void *)sum;
-    for (size_t i = 0; i < n / (2 * LANES); ++i) {
-        const Point v = {p[i].re * q[i].re + p[i].im * q[i].im, p[i].im * q[i].re - p[i].re * q[i].im};
-        out[i] = add ? plus(out[i], v) : v;
+/* Lane 0 of the first panel holds the spectra of two real columns, A + i B. Stores their products for each row. */
+static void correlateRealColumns(const MatchFftLine *column, const Point *a, const Point *b, Real (*products)[2]) {
+    const int n = column->n;
+    for (int k = 0; 2 * k <= n; ++k) {
+        const int row = column->position[k], mirrored = column->position[k ? n - k : 0];
+        /* Twice A and B of the first plane, then of the second. */
+        const Real ar = a[row].re[0] + a[mirrored].re[0], ai = a[row].im[0] - a[mirrored].im[0];
+        const Real br = a[row].im[0] + a[mirrored].im[0], bi = a[mirrored].re[0] - a[row].re[0];
+        const Real cr = b[row].re[0] + b[mirrored].re[0], ci = b[row].im[0] - b[mirrored].im[0];
+        const Real dr = b[row].im[0] + b[mirrored].im[0], di = b[mirrored].re[0] - b[row].re[0];
+        const Real pr = (Real)0.25 * (ar * cr + ai * ci), pi = (Real)0.25 * (ai * cr - ar * ci);
+        const Real qr = (Real)0.25 * (br * dr + bi * di), qi = (Real)0.25 * (bi * dr - br * di);
+        products[row][0] = pr - qi;
+        products[row][1] = pi + qr;
+        products[mirrored][0] = pr + qi;
+        products[mirrored][1] = qr - pi;
     }
 }
 
-KERNEL void inverseColumns(const MatchFftLine *column, Real *panel) {
-    inversePart(column, 0, (Point *)(void *)panel, (size_t)column->n);
+static void correlate(const MatchFftLine *column, const void *a, const void *b, void *sum, int add, void *edge) {
+    const Point *const p = a, *const q = b;
+    Point *const out = sum;
+    Real(*const products)[2] = edge;
+    const size_t n = (size_t)column->n;
+    if (edge)
+        correlateRealColumns(column, p, q, products);
+    for (size_t y = 0; edge && add && y < n; ++y) {
+        products[y][0] += out[y].re[0];
+        products[y][1] += out[y].im[0];
+    }
+    for (size_t y = 0; y < n; ++y) {
+        const Point v = {p[y].re * q[y].re + p[y].im * q[y].im, p[y].im * q[y].re - p[y].re * q[y].im};
+        out[y] = add ? plus(out[y], v) : v;
+    }
+    for (size_t y = 0; edge && y < n; ++y) {
+        out[y].re[0] = products[y][0];
+        out[y].im[0] = products[y][1];
+    }
 }
 
-KERNEL void inverseRows(const MatchFftLine *half, const Real *split, const Real *spectrum, size_t count, size_t rows,
-                        Real *plane, Real *work) {
-    Point *const x = (Point *)(void *)work;
-    loadPanels(half, (const Point *)(const void *)spectrum, count, rows, x);
+static void inverseColumns(const MatchFftLine *column, void *panel) {
+    inversePart(column, 0, panel, (size_t)column->n);
+}
+
+static void inverseRows(const MatchFftLine *half, const void *split, const void *spectrum, size_t count, size_t rows,
+                        void *plane, void *work) {
+    Point *const x = work;
+    loadPanels(half, spectrum, count, rows, x);
     joinReal(half, split, x);
     inversePart(half, 0, x, (size_t)half->n);
-    storeRows((const Lanes *)(const void *)work, count, 2 * (size_t)half->n, plane);
+    storeRows(work, count, 2 * (size_t)half->n, plane);
 }
 
-#ifdef MATCH_FFT_TABLE
-#ifdef MATCH_FFT_DOUBLE
-const MatchFftKernels64
-#else
-const MatchFftKernels
-#endif
-    MATCH_FFT_TABLE = {MATCH_FFT_LABEL, LANES, forwardRows, forwardColumns, correlate, inverseColumns, inverseRows};
-#endif
+const MatchFftKernels MATCH_FFT_TABLE = {MATCH_FFT_LABEL, LANES,     sizeof(Real),   forwardRows,
+                                         forwardColumns,  correlate, inverseColumns, inverseRows};
 
 #ifdef MATCH_FFT_TARGET
 #ifdef __clang__

@@ -27,14 +27,6 @@ typedef struct Tile {
     uint16_t key[SCORE_COLS + 1], counted[SCORE_COLS + 1]; /* score << bits | shift */
 } Tile;
 
-/* Loads n elements of row y from column x on; the border rule gives those outside. Binary ones become 0 and 1. */
-static void loadTileRow(const cusMat *mat, int64_t y, int64_t x, int n, cusStereoBorder border, int binary, uint8_t *out) {
-    stereo_host_load(mat, y, x, n, border, out);
-    if (binary)
-        for (int i = 0; i < n; ++i)
-            out[i] = out[i] != 0;
-}
-
 CUSI_MULTIVERSION
 static void agreements(const uint8_t *restrict l, const uint8_t *restrict r, int n, cusStereoAgreement agreement,
                        uint8_t *restrict out) {
@@ -175,13 +167,18 @@ static Area areaOf(const Matching *m, int y0, int x0, int rows, int cols) {
     return a;
 }
 
-/* Loads the features of both images, and clears what the shifts accumulate. */
+/* Loads the features of both images, binary ones as 0 and 1, and clears what the shifts accumulate. */
 static void startTile(const Matching *m, const Area *a, Tile *tile) {
     const cusStereoOptions *o = m->options;
     const int reach = o->window - 1, n = a->cols + reach + o->shifts - 1, binary = o->agreement != CUS_STEREO_CENSUS;
     for (int r = 0; r < a->rows + reach; ++r) {
-        loadTileRow(m->left, a->y + r, a->left_x, n, o->border, binary, tile->left + r * a->pitch);
-        loadTileRow(m->right, a->y + r, a->right_x, n, o->border, binary, tile->right + r * a->pitch);
+        uint8_t *const left = tile->left + r * a->pitch, *const right = tile->right + r * a->pitch;
+        stereo_host_load(m->left, a->y + r, a->left_x, n, o->border, left);
+        stereo_host_load(m->right, a->y + r, a->right_x, n, o->border, right);
+        for (int i = 0; binary && i < n; ++i) {
+            left[i] = left[i] != 0;
+            right[i] = right[i] != 0;
+        }
     }
     memset(tile->best, 0, sizeof tile->best);
     memset(tile->score, 0, sizeof tile->score);
@@ -266,25 +263,21 @@ static void checkPart(uint16_t *row, const uint16_t *near, int n, const cusStere
     }
 }
 
-static void checkRow(uint16_t *row, const uint16_t *right_elevation, int cols, const cusStereoOptions *o) {
-    enum { MORE = CUS_STEREO_MAX_SHIFTS - 1 };
-    uint16_t near[MORE + PIXELS_AT_ONCE + MORE];
-    const int more = o->shifts - 1;
-    for (int x = 0; x < cols; x += PIXELS_AT_ONCE) {
-        const int n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE;
-        stereo_host_loadColumns((const uint8_t *)right_elevation, cols, sizeof *near, (int64_t)x - more, n + 2 * more,
-                                o->border, near);
-        checkPart(row + x, near, n, o);
-    }
-}
-
 /* Makes holes where the two elevations differ by more than the options allow. right_elevation: tight rows. */
-static void leftRightCheck(cusMat *elevation, const uint16_t *right_elevation, const cusStereoOptions *options) {
-    const int rows = elevation->rows, cols = elevation->cols;
+static void leftRightCheck(cusMat *elevation, const uint16_t *right_elevation, const cusStereoOptions *o) {
+    enum { MORE = CUS_STEREO_MAX_SHIFTS - 1 };
+    const int cols = elevation->cols, more = o->shifts - 1;
 #pragma omp parallel for schedule(static) num_threads(stereo_host_threads(elevation))
-    for (int y = 0; y < rows; ++y)
-        checkRow((uint16_t *)(void *)stereo_host_rowMutable(elevation, y), right_elevation + (size_t)y * (size_t)cols, cols,
-                 options);
+    for (int y = 0; y < elevation->rows; ++y) {
+        const uint16_t *const right = right_elevation + (size_t)y * (size_t)cols;
+        uint16_t near[MORE + PIXELS_AT_ONCE + MORE];
+        for (int x = 0; x < cols; x += PIXELS_AT_ONCE) {
+            const int n = cols - x < PIXELS_AT_ONCE ? cols - x : PIXELS_AT_ONCE;
+            stereo_host_loadColumns((const uint8_t *)right, cols, sizeof *near, (int64_t)x - more, n + 2 * more, o->border,
+                                    near);
+            checkPart((uint16_t *)(void *)stereo_host_rowMutable(elevation, y) + x, near, n, o);
+        }
+    }
 }
 
 size_t stereo_host_scratchBytes(int stages, int rows, int threads) {

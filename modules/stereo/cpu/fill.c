@@ -62,25 +62,16 @@ static int onceRow(const uint16_t *up, const uint16_t *row, const uint16_t *down
 CUSI_MULTIVERSION
 static float relaxInside(const uint16_t *restrict holes, const float *restrict up, const float *restrict row,
                          const float *restrict down, int n, float *restrict out) {
-    enum { LANES = 16 };
-    float changes[LANES] = {0}, largest = 0; /* lane by lane, since compilers keep the order of a single maximum */
-#define RELAX(x, lane)                                                             \
-    do {                                                                           \
-        const float across_ = row[(x)-1] + row[(x) + 1], along_ = up[x] + down[x]; \
-        const float value_ = holes[x] ? row[x] : (across_ + along_) * 0.25f;       \
-        const float change_ = fabsf(value_ - row[x]);                              \
-        out[x] = value_;                                                           \
-        changes[lane] = change_ > changes[lane] ? change_ : changes[lane];         \
-    } while (0)
-    int x = 1;
-    for (; x + LANES < n; x += LANES)
-        for (int k = 0; k < LANES; ++k)
-            RELAX(x + k, k);
-    for (; x < n - 1; ++x)
-        RELAX(x, 0);
-#undef RELAX
-    for (int k = 0; k < LANES; ++k)
-        largest = changes[k] > largest ? changes[k] : largest;
+    float largest = 0;
+#ifndef __clang__ /* which keeps the order of a single maximum */
+#pragma omp simd reduction(max : largest)
+#endif
+    for (int x = 1; x < n - 1; ++x) {
+        const float across = row[x - 1] + row[x + 1], along = up[x] + down[x];
+        out[x] = holes[x] ? row[x] : (across + along) * 0.25f;
+        const float change = fabsf(out[x] - row[x]);
+        largest = change > largest ? change : largest;
+    }
     return largest;
 }
 
@@ -126,9 +117,10 @@ static cusStatus iterate(const cusMat *holes, cusMat *filled, const cusStereoOpt
     const int rows = filled->rows, relax = o->fill == CUS_FILL_RELAX;
     cusMat second = CUS_MAT_INIT;
     CUS_TRY(cusMatWrap(&second, rows, filled->cols, filled->type, CUS_HOST, scratch->words, 0));
-    cusMat *from = filled, *to = &second;
-    uint8_t *active = scratch->block, *changed = (uint8_t *)scratch->block + rows;
-    memset(active, 1, (size_t)rows);
+    cusMat *const maps[2] = {filled, &second};
+    uint8_t *const active[2] = {scratch->block, (uint8_t *)scratch->block + rows};
+    memset(active[0], 1, (size_t)rows);
+    int from = 0; /* of both */
     const int all_threads = stereo_host_threads(filled);
     int any = rows; /* rows that changed: where few did, threads cost more than they gain */
     for (int i = 1; i <= o->iterations; ++i) {
@@ -138,21 +130,16 @@ static cusStatus iterate(const cusMat *holes, cusMat *filled, const cusStereoOpt
         any = 0;
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(max : largest) reduction(+ : any)
         for (int y = 0; y < rows; ++y) {
-            const float change = iterateRow(holes, from, to, active, y, o);
+            const float change = iterateRow(holes, maps[from], maps[!from], active[from], y, o);
             largest = change > largest ? change : largest;
-            changed[y] = change > 0;
+            active[!from][y] = change > 0;
             any += change > 0;
         }
-        cusMat *const swap = from;
-        from = to;
-        to = swap;
-        uint8_t *const flags = active;
-        active = changed;
-        changed = flags;
+        from = !from;
         if (!any || (relax && i % STEREO_ROUND == 0 && largest <= o->tolerance))
             break;
     }
-    return from == filled ? CUS_OK : cusMatCopy(from, filled, NULL);
+    return from == 0 ? CUS_OK : cusMatCopy(&second, filled, NULL);
 }
 
 cusStatus stereo_host_fill(const cusMat *elevation, cusMat *filled, const cusStereoOptions *o, StereoScratch *scratch) {
