@@ -210,5 +210,4 @@ offered "demo" cusight-diffstream dem
 offered "auto" cusight-diffstream demo --drop a
 offered "--min-viewers" cusight-diffstream send --min-v
 offered "r.csv" cusight-events --representation histogram r.c
-[ $failed = 0 ] && echo "all as expected"
-exit $failed
+finish

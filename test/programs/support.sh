@@ -27,6 +27,30 @@ says() {
     [ $got = "$code" ] || fail "${*#"$bin/"} exited with $got, expected $code: $(cat said)"
     grep -qF -- "$words" said || fail "${*#"$bin/"} printed no '$words' but: $(cat said)"
 }
+# The number of frames in a file.
+frames_in() { "$bin/cusight-heatmap" "$1" --headless --device cpu --output frames_in.png 2>/dev/null | sed -n 's/^frames: //p'; }
+# made_events COLUMNS ROWS COUNT: that many events as text, times in us, with a pause every 9000th.
+made_events() {
+    awk -v w="$1" -v h="$2" -v n="$3" 'BEGIN { print w, h; t = 1000; srand(7)
+        for (i = 0; i < n; ++i) {
+            t += i % 9000 == 8999 ? 30000 : int(rand() * 12)
+            print t, int(rand() * w), int(rand() * h), int(rand() * 2)
+        } }'
+}
+# The signal SIGNAL to the process PID, which is killed if it has not ended within 60 s; sets code to its exit code.
+end_with() { # SIGNAL PID
+    local watch
+    kill -"$1" "$2"
+    (sleep 60; kill -KILL "$2") 2>/dev/null &
+    watch=$!
+    code=0
+    wait "$2" 2>/dev/null || code=$?
+    kill $watch 2>/dev/null
+}
+finish() {
+    [ $failed = 0 ] && echo "all as expected"
+    exit $failed
+}
 need_programs() {
     [ -x "$bin/cusight-heatmap" ] && return
     echo "skipped: built without samples"
