@@ -43,19 +43,6 @@ struct Frames {
     }
 };
 
-cusEventArrays slice(const events::Events &e, size_t from, size_t n) {
-    return {e.x.data() + from, e.y.data() + from, e.p.data() + from, e.t.data() + from, n, CUS_HOST};
-}
-
-cusWindowing randomWindowing(std::mt19937_64 &random) {
-    cusWindowing w = cusWindowingDefaults();
-    w.unit = random() & 1 ? CUS_WINDOW_COUNT : CUS_WINDOW_DURATION;
-    w.length = 1 + random() % (w.unit == CUS_WINDOW_COUNT ? 400 : 2000);
-    w.stride = random() % 3 ? 0 : 1 + w.length / 4 + random() % (2 * w.length);
-    w.keep_incomplete = static_cast<int>(random() & 1);
-    return w;
-}
-
 // On the devices, as a pipeline on the CPU makes them.
 void expectPipelinesFrames(const std::vector<Device> &devices, int rounds) {
     std::mt19937_64 random = support::generator();
@@ -63,7 +50,7 @@ void expectPipelinesFrames(const std::vector<Device> &devices, int rounds) {
     for (int round = 0; round < rounds; ++round) {
         const events::Events e = events::randomEvents(random() % 3000, rows, cols, 10, random, round % 2 ? 3 : 40);
         cusEventPipelineOptions o = cusEventPipelineDefaults();
-        o.windowing = randomWindowing(random);
+        o.windowing = events::randomWindowing(random);
         o.batch_windows = random() % 3 ? 1 + random() % 9 : 0;
         if (random() % 3 == 0) {
             o.first_window = random() % 12;
@@ -75,7 +62,7 @@ void expectPipelinesFrames(const std::vector<Device> &devices, int rounds) {
         Frames expected, got;
         cusEventPipeline *pipeline = nullptr;
         CUS_ASSERT_OK(cusEventPipelineCreate(&pipeline, rows, cols, &r, 1, &o, Frames::sink, &expected));
-        const cusEventArrays all = slice(e, 0, e.size());
+        const cusEventArrays all = events::slice(e, 0, e.size());
         CUS_EXPECT_OK(cusEventPipelinePush(pipeline, &all));
         CUS_EXPECT_OK(cusEventPipelineFlush(pipeline));
         cusEventPipelineCounts counts = {};
@@ -84,7 +71,7 @@ void expectPipelinesFrames(const std::vector<Device> &devices, int rounds) {
         sample::EventDealer dealer(devices, rows, cols, r, o, Frames::sink, &got);
         for (size_t at = 0, n = 0; at < e.size(); at += n) {
             n = std::min<size_t>(e.size() - at, random() % 700);
-            ASSERT_EQ(dealer.push(slice(e, at, n)), CUS_OK);
+            ASSERT_EQ(dealer.push(events::slice(e, at, n)), CUS_OK);
         }
         ASSERT_EQ(dealer.flush(), CUS_OK);
         ASSERT_EQ(got.windows, expected.windows) << "length " << o.windowing.length << ", stride " << o.windowing.stride
@@ -115,7 +102,7 @@ TEST(EventDealer, WindowsLargerThanAJob) {
         CUS_ASSERT_OK(cusEventPipelineCreate(&pipeline, 30, 40, &r, 1, &o, Frames::sink, &expected));
         sample::EventDealer dealer(cpus(2), 30, 40, r, o, Frames::sink, &got);
         for (size_t at = 0; at < e.size(); at += 700000) {
-            const cusEventArrays piece = slice(e, at, std::min<size_t>(700000, e.size() - at));
+            const cusEventArrays piece = events::slice(e, at, std::min<size_t>(700000, e.size() - at));
             CUS_EXPECT_OK(cusEventPipelinePush(pipeline, &piece));
             EXPECT_EQ(dealer.push(piece), CUS_OK);
         }
@@ -139,7 +126,7 @@ TEST(EventDealer, ErrorsAndTheSinksStop) {
         Frames got;
         try {
             sample::EventDealer dealer(cpus(2), 12, 17, r, o, Frames::sink, &got);
-            dealer.push(slice(e, 0, e.size()));
+            dealer.push(events::slice(e, 0, e.size()));
             dealer.flush();
         } catch (const Stop &stop) {
             EXPECT_EQ(stop.code(), sample::FAILED);
@@ -161,15 +148,15 @@ TEST(EventDealer, ErrorsAndTheSinksStop) {
     Frames got;
     got.stop_at = 3;
     sample::EventDealer dealer(cpus(2), 12, 17, r, o, Frames::sink, &got);
-    const cusStatus pushed = dealer.push(slice(e, 0, e.size()));
+    const cusStatus pushed = dealer.push(events::slice(e, 0, e.size()));
     EXPECT_EQ(pushed, CUS_ERROR_IO);
-    EXPECT_EQ(dealer.push(slice(e, 0, e.size())), CUS_ERROR_IO);
+    EXPECT_EQ(dealer.push(events::slice(e, 0, e.size())), CUS_ERROR_IO);
     EXPECT_EQ(got.count, 3u);
     // A device that cannot work: more rows than a frame may have.
     EXPECT_THROW(
         {
             sample::EventDealer none(cpus(2), 70000, 1, r, o, Frames::sink, &got);
-            none.push(slice(e, 0, e.size()));
+            none.push(events::slice(e, 0, e.size()));
             none.flush();
         },
         std::exception);

@@ -273,49 +273,6 @@ TEST(EventStackCuda, NormalizedAsOnTheHost) {
     }
 }
 
-TEST_P(EventStack, SteppedOutputsKeepTheirPadding) {
-    std::mt19937_64 random = support::generator();
-    const int rows = 37, cols = 53;
-    const Events events = randomEvents(3000, rows, cols, 10, random);
-    const std::vector<cusEventWindow> windows = {{0, 1000}, {500, 3000}, {7, 7}};
-    const SpaceEvents input(events, space());
-    for (const cusRepresentation &r : allKinds()) {
-        int type = 0;
-        CUS_ASSERT_OK(cusRepresentationType(&r, &type));
-        for (const support::Layout &layout : support::layouts(type)) {
-            support::TestMat out(3 * rows, cols, type, space(), layout);
-            const Stacker stacker(rows, cols, space(), {r});
-            for (int again = 0; again < 2; ++again) { // the first run's results must not matter
-                CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), 3, &out.mat, nullptr));
-                expectFrames(out.mat, events, windows, rows, cols, r);
-                EXPECT_TRUE(out.intact());
-            }
-        }
-    }
-}
-
-// Counts must not depend on the order of events.
-TEST_P(EventStack, HistogramDoesNotDependOnOrder) {
-    std::mt19937_64 random = support::generator();
-    Events events = randomEvents(4000, 30, 40, 40, random), shuffled;
-    std::vector<size_t> order(events.size());
-    for (size_t i = 0; i < order.size(); ++i)
-        order[i] = i;
-    std::shuffle(order.begin(), order.end(), random);
-    for (size_t i : order)
-        shuffled.add(0, events.x[i], events.y[i], events.p[i]);
-    const cusEventWindow window = {0, events.size()};
-    std::vector<uint8_t> frames[2];
-    for (int k = 0; k < 2; ++k) {
-        const SpaceEvents input(k ? shuffled : events, space());
-        const Stacker stacker(30, 40, space(), {repr(CUS_REPR_HISTOGRAM)});
-        support::Mat frame;
-        CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, &window, 1, &frame, nullptr));
-        frames[k] = support::elements(frame);
-    }
-    EXPECT_EQ(frames[0], frames[1]);
-}
-
 TEST_P(EventStack, TimesMayBeMissingIfUnused) {
     Events events;
     events.add(0, 1, 1, 1);

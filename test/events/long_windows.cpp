@@ -124,20 +124,6 @@ TEST(EventsLongCuda, HugeWindowOnOnePixel) {
 
 #ifdef CUSIGHT_HAVE_CUDA
 
-// Replaces the contents of arrays on the device.
-void copyEvents(const SpaceEvents &from, const SpaceEvents &to) {
-    const auto copy = [&](const auto *source, const auto *target) {
-        ASSERT_EQ(cudaMemcpy(const_cast<std::remove_const_t<std::remove_pointer_t<decltype(target)>> *>(target), source,
-                             from.view.count * sizeof *source, cudaMemcpyDeviceToDevice),
-                  cudaSuccess);
-    };
-    ASSERT_EQ(from.view.count, to.view.count);
-    copy(from.view.x, to.view.x);
-    copy(from.view.y, to.view.y);
-    copy(from.view.p, to.view.p);
-    copy(from.view.t, to.view.t);
-}
-
 // A graph of a call with a long window reads events, and times, as they are when it runs.
 TEST(EventsLongCuda, InAGraph) {
     CUS_NEEDS(CUS_DEVICE);
@@ -165,7 +151,7 @@ TEST(EventsLongCuda, InAGraph) {
         ASSERT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
         ASSERT_EQ(cudaGraphInstantiate(&ready, graph, 0), cudaSuccess);
         for (const size_t k : {1, 2, 0, 1}) {
-            copyEvents(SpaceEvents(contents[k], CUS_DEVICE), input);
+            copyOnDevice(SpaceEvents(contents[k], CUS_DEVICE), input);
             ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
             ASSERT_EQ(cudaGraphLaunch(ready, stream), cudaSuccess);
             ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);

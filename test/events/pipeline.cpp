@@ -54,14 +54,6 @@ class EventPipeline : public support::SpaceTest {
 };
 CUS_BOTH_SPACES(EventPipeline);
 
-cusEventArrays slice(const Events &events, size_t from, size_t n) {
-    cusEventArrays a = {};
-    a.x = events.x.data() + from, a.y = events.y.data() + from, a.p = events.p.data() + from, a.t = events.t.data() + from;
-    a.count = n;
-    a.space = CUS_HOST;
-    return a;
-}
-
 void pushInPieces(cusEventPipeline *pipeline, const Events &events, size_t max_piece, std::mt19937_64 &random) {
     for (size_t at = 0; at < events.size();) {
         const size_t n = std::min(events.size() - at, static_cast<size_t>(random() % (max_piece + 1)));
@@ -77,11 +69,7 @@ TEST_P(EventPipeline, PiecesEqualTheWhole) {
     const int rows = 12, cols = 17;
     for (int round = 0; round < 120; ++round) {
         const Events events = randomEvents(random() % 3000, rows, cols, 10, random, round % 2 ? 3 : 40);
-        cusWindowing w = cusWindowingDefaults();
-        w.unit = random() & 1 ? CUS_WINDOW_COUNT : CUS_WINDOW_DURATION;
-        w.length = 1 + random() % (w.unit == CUS_WINDOW_COUNT ? 400 : 2000);
-        w.stride = random() % 3 ? 0 : 1 + w.length / 4 + random() % (2 * w.length);
-        w.keep_incomplete = static_cast<int>(random() & 1);
+        const cusWindowing w = randomWindowing(random);
         cusEventPipelineOptions o = options(w);
         o.max_events = w.unit == CUS_WINDOW_COUNT ? w.length + random() % 300 : 3000;
         o.batch_windows = 1 + random() % 9;

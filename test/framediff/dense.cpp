@@ -92,6 +92,8 @@ TEST_P(FramediffDense, ManyTiles) {
             for (int i = 0; i < 3; ++i)
                 link.send(noise(s.bytes(), random), lists, describe(s) + ", dense");
             link.send(striped(link.reference(), 1), lists, describe(s) + ", every second row of 16 bytes");
+            for (const uint64_t period : {33, 2, 1000}) // enough tiles for several look-back windows
+                link.send(flipped(link.reference(), period, random), lists, describe(s) + ", sparse");
             link.send(Bytes(s.bytes(), 7), lists, describe(s) + ", one color");
             link.send(Bytes(s.bytes(), 7), lists, describe(s) + ", unchanged");
         }
@@ -149,10 +151,10 @@ TEST(FramediffDenseCuda, EncodersOnTwoStreams) {
     Bytes expected(s.bytes());
     reference::Entries entries;
     for (int i = 0; i < FRAMES; ++i)
-        entries = reference::encode(expected, i % 2 ? b : a, s, Link::threshold(), 0);
+        entries = reference::encode(expected, i % 2 ? b : a, s, 20, 0);
 
     struct Both {
-        explicit Both(Shape s) : lists(s, CUS_DEVICE, allBytes(s), false), encoder(s, CUS_DEVICE, {Link::threshold(), 0}) {
+        explicit Both(Shape s) : lists(s, CUS_DEVICE, allBytes(s), false), encoder(s, CUS_DEVICE, {20, 0}) {
             CUS_EXPECT_OK(cusStreamCreate(&stream));
         }
         Lists lists;

@@ -198,22 +198,6 @@ TEST_P(Integral, StaleWorkspaceIsIgnored) {
     }
 }
 
-TEST_P(Integral, FloatsAreTheSameInEveryRun) {
-    auto random = support::generator();
-    const int rows = 333, cols = 1111;
-    const Source src = randomSource(CUS_32FC1, static_cast<size_t>(rows) * cols, random);
-    TestMat in(rows, cols, CUS_32FC1, space(), {}, src.data());
-    TestMat first(rows + 1, cols + 1, CUS_64FC1, space()), again(rows + 1, cols + 1, CUS_64FC1, space());
-    CUS_ASSERT_OK(cusIntegral(&in.mat, &first.mat, nullptr, nullptr, nullptr));
-    for (int i = 0; i < 20; ++i) {
-        CUS_ASSERT_OK(cusIntegral(&in.mat, &again.mat, nullptr, nullptr, nullptr));
-        ASSERT_EQ(again.get(), first.get());
-    }
-    TestMat sqsum(rows + 1, cols + 1, CUS_64FC1, space()); // requesting the other table too changes nothing
-    CUS_ASSERT_OK(cusIntegral(&in.mat, &again.mat, &sqsum.mat, nullptr, nullptr));
-    ASSERT_EQ(again.get(), first.get());
-}
-
 // 3000 x 3000 white pixels sum to 2.3e9: the 32-bit table wraps past 2^31, rectangles and 64-bit tables stay exact.
 TEST_P(Integral, WhitePastTwoToTheThirtyOne) {
     const int n = 3000;
@@ -287,24 +271,6 @@ TEST_P(Integral, EqualsOpenCv) {
             image.convertTo(floats, CV_32FC1, 1 / 7.0, -11.0);
             compareWithOpenCv(floats, CV_64F, space());
         }
-    }
-}
-
-// Regions with odd offsets in a larger image.
-TEST_P(Integral, RegionsEqualOpenCv) {
-    cv::RNG rng(support::seed());
-    cv::Mat image(200, 777, CV_8UC1);
-    rng.fill(image, cv::RNG::UNIFORM, 0, 256);
-    TestMat whole(image.rows, image.cols, CUS_8UC1, space(), {}, image.data);
-    for (const cv::Rect &r :
-         {cv::Rect(1, 1, 300, 90), cv::Rect(5, 3, 128, 32), cv::Rect(7, 0, 770, 200), cv::Rect(776, 199, 1, 1)}) {
-        support::Mat region, sum;
-        CUS_ASSERT_OK(cusMatRegion(&whole.mat, r.x, r.y, r.width, r.height, &region));
-        CUS_ASSERT_OK(cusIntegral(&region, &sum, nullptr, nullptr, nullptr));
-        cv::Mat expected;
-        cv::integral(image(r), expected, CV_32S);
-        const auto got = support::elements(sum);
-        EXPECT_EQ(std::memcmp(got.data(), expected.data, got.size()), 0) << r;
     }
 }
 
