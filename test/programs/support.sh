@@ -1,5 +1,6 @@
-# For tests of the sample programs: build, bin, source, an empty folder to work in, fail.
+# For tests of programs and packages, sourced with their arguments: build, bin, source, an empty folder to work in, fail.
 build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
+option() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; } # of the build
 bin=$build/bin
 export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
 unset DISPLAY WAYLAND_DISPLAY QT_QPA_PLATFORM
@@ -10,6 +11,16 @@ failed=0
 fail() {
     echo "FAILED: $*"
     failed=1
+}
+die() {
+    fail "$@"
+    exit 1
+}
+# logged LOG COMMAND...: with its output in $work/LOG, which is shown if it fails.
+logged() {
+    local log=$work/$1
+    shift
+    "$@" >"$log" 2>&1 || die "$* ended with $?: $(tail -n 60 "$log")"
 }
 # runs CODE TEXT COMMAND...: it exits with CODE and prints TEXT, a regular expression, on stderr. Its output is in out.txt, err.txt.
 runs() {
