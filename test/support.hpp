@@ -9,10 +9,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <unistd.h>
 
 // A call that must succeed; prints the library's message when it does not.
 #define CUS_ASSERT_OK(call) ASSERT_TRUE(support::gives((call), CUS_OK))
@@ -74,6 +77,12 @@ inline std::string dataFile(const std::string &name) {
     if (file)
         std::fclose(file);
     return file ? path : "";
+}
+
+inline size_t residentBytes() {
+    size_t pages = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> pages >> resident;
+    return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 // A matrix that is released at the end, wherever its memory is.

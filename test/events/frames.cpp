@@ -71,14 +71,6 @@ TEST_P(EventStack, WindowEdges) {
         check(events, windows, 9, 11, allKinds(), space(), shift);
 }
 
-TEST_P(EventStack, AllEventsOnOnePixelSaturate) {
-    Events events;
-    for (int i = 0; i < 200000; ++i)
-        events.add(i / 3, 17, 5, i % 7 != 0);
-    std::vector<cusRepresentation> r = allKinds();
-    check(events, {{0, 200000}, {0, 254}, {0, 300}, {100, 100 + 298}, {50000, 150000}}, 24, 40, r, space());
-}
-
 // Every count from 0 to 600, each on another pixel, in random order and in runs: where packed counters carry or saturate.
 TEST_P(EventStack, EveryCountIsExact) {
     std::mt19937_64 random = support::generator();
@@ -157,21 +149,6 @@ TEST_P(EventStack, HugeWindow) {
     floats.channels = 2, floats.depth = CUS_32F;
     check(events, {{1, n}, {5, 9}}, 30, 40, {repr(CUS_REPR_HISTOGRAM), mdes, repr(CUS_REPR_TENCODE), signs, floats},
           space());
-}
-
-// Long pauses, bursts and equal times.
-TEST_P(EventStack, UnevenTimes) {
-    std::mt19937_64 random = support::generator();
-    for (int64_t pause : {int64_t{0}, int64_t{1}, int64_t{300}, int64_t{1000000}, int64_t{1000000000000}}) {
-        Events events;
-        int64_t t = -pause;
-        for (int i = 0; i < 6000; ++i) {
-            t += random() % 500 == 0 ? pause : static_cast<int64_t>(random() % 2) * (pause > 0);
-            events.add(t, static_cast<int>(random() % 40), static_cast<int>(random() % 30), static_cast<int>(random() & 1));
-        }
-        check(events, {{0, 6000}, {10, 13}, {700, 5000}, {3000, 3001}}, 30, 40,
-              {repr(CUS_REPR_TENCODE), repr(CUS_REPR_STACKED_HISTOGRAM)}, space());
-    }
 }
 
 TEST_P(EventStack, VoxelGridNormalized) {

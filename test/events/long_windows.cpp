@@ -80,9 +80,10 @@ TEST_P(EventsLong, UnevenTimes) {
     const size_t n = space() == CUS_DEVICE ? 425000 : 3000;
     for (const Times times : ALL_TIMES) {
         const Events events = timedEvents(times, n, 21, 37, random);
-        for (cusRepresentation r : {repr(CUS_REPR_VOXEL_GRID), repr(CUS_REPR_TIME_SURFACE)}) {
+        for (cusRepresentation r : {repr(CUS_REPR_VOXEL_GRID), repr(CUS_REPR_TIME_SURFACE), repr(CUS_REPR_TENCODE),
+                                    repr(CUS_REPR_STACKED_HISTOGRAM)}) {
             r.channels = 1 + static_cast<int>(random() % 16);
-            check(events, {{3, n - 2}}, 21, 37, {r}, space(), random() % 10);
+            check(events, {{3, n - 2}, {10, 13}, {700, 2500}, {1000, 1001}}, 21, 37, {r}, space(), random() % 10);
         }
     }
 }

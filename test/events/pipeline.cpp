@@ -178,16 +178,6 @@ struct Repeated {
     }
 };
 
-size_t residentBytes() {
-    size_t pages = 0, resident = 0;
-    if (std::FILE *file = std::fopen("/proc/self/statm", "r")) {
-        if (std::fscanf(file, "%zu %zu", &pages, &resident) != 2)
-            resident = 0;
-        std::fclose(file);
-    }
-    return resident * 4096;
-}
-
 TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
     std::mt19937_64 random = support::generator();
     const int rows = 180, cols = 240;
@@ -210,13 +200,13 @@ TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
     for (int k = 0; k < 600; ++k) {
         CUS_ASSERT_OK(cusEventPipelinePush(pipeline, &piece));
         if (k == 20) {
-            early = residentBytes();
+            early = support::residentBytes();
             if (space() == CUS_DEVICE)
                 CUS_ASSERT_OK(cusDeviceQuery(0, &before));
         }
     }
     CUS_ASSERT_OK(cusEventPipelineFlush(pipeline));
-    EXPECT_LE(residentBytes(), early + (size_t{32} << 20));
+    EXPECT_LE(support::residentBytes(), early + (size_t{32} << 20));
     if (space() == CUS_DEVICE) {
         CUS_ASSERT_OK(cusDeviceQuery(0, &after));
         EXPECT_EQ(after.memory_free, before.memory_free);

@@ -5,10 +5,6 @@
 
 #include <thread>
 
-#ifdef CUSIGHT_HAVE_OPENCV
-#include <opencv2/imgproc.hpp>
-#endif
-
 using namespace framediff_support;
 
 namespace {
@@ -476,26 +472,3 @@ TEST(FramediffCuda, OutOfDeviceMemoryIsAClearError) {
     Encoder encoder({480, 640, 3}, CUS_DEVICE);
     EXPECT_EQ(encoder.reference(), Bytes(480 * 640 * 3, 0));
 }
-
-// ---- OpenCV and real video -------------------------------------------------------------------------------------------
-
-#ifdef CUSIGHT_HAVE_OPENCV
-TEST_P(Framediff, NoiseViewEqualsOpenCV) {
-    auto random = support::generator();
-    const Shape s{123, 457, 3};
-    const Bytes prev = support::randomBytes(s.bytes(), random), cur = support::randomBytes(s.bytes(), random);
-    cv::Mat a(s.rows, s.cols, CV_8UC3, const_cast<uint8_t *>(prev.data())),
-        b(s.rows, s.cols, CV_8UC3, const_cast<uint8_t *>(cur.data()));
-    cv::Mat difference, channels, over;
-    cv::absdiff(a, b, difference);
-    difference.convertTo(difference, CV_32SC3);
-    cv::transform(difference, channels, cv::Mat::ones(1, 3, CV_32F));
-    cv::inRange(channels, cv::Scalar(31), cv::Scalar(765), over);
-    cv::Mat red(s.rows, s.cols, CV_8UC3, cv::Scalar(0, 0, 0));
-    red.setTo(cv::Scalar(0, 0, 255), over);
-    TestMat p(s.rows, s.cols, CUS_8UC3, space(), {}, prev.data()), c(s.rows, s.cols, CUS_8UC3, space(), {}, cur.data());
-    TestMat dst(s.rows, s.cols, CUS_8UC3, space());
-    CUS_ASSERT_OK(cusNoiseView(&p.mat, &c.mat, &dst.mat, 30, nullptr));
-    EXPECT_TRUE(dst.get() == Bytes(red.data, red.data + s.bytes()));
-}
-#endif
