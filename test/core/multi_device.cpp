@@ -15,10 +15,7 @@ using sample::Dealer;
 using sample::Device;
 using sample::Stop;
 
-std::vector<Device> cpus(size_t n) {
-    return std::vector<Device>(n);
-}
-
+using Devices = std::vector<Device>; // CPUs, unless they are chosen
 // ---- EventDealer: the frames of a pipeline -----------------------------------------------------------------------------
 
 struct Frames {
@@ -82,9 +79,9 @@ void expectPipelinesFrames(const std::vector<Device> &devices, int rounds) {
 }
 
 TEST(EventDealer, MakesTheFramesOfAPipeline) {
-    expectPipelinesFrames(cpus(1), 30);
-    expectPipelinesFrames(cpus(2), 60);
-    expectPipelinesFrames(cpus(5), 30);
+    expectPipelinesFrames(Devices(1), 30);
+    expectPipelinesFrames(Devices(2), 60);
+    expectPipelinesFrames(Devices(5), 30);
 }
 
 // Jobs are dealt when they have a million events, and grow when a window has more.
@@ -100,7 +97,7 @@ TEST(EventDealer, WindowsLargerThanAJob) {
         Frames expected, got;
         cusEventPipeline *pipeline = nullptr;
         CUS_ASSERT_OK(cusEventPipelineCreate(&pipeline, 30, 40, &r, 1, &o, Frames::sink, &expected));
-        sample::EventDealer dealer(cpus(2), 30, 40, r, o, Frames::sink, &got);
+        sample::EventDealer dealer(Devices(2), 30, 40, r, o, Frames::sink, &got);
         for (size_t at = 0; at < e.size(); at += 700000) {
             const cusEventArrays piece = events::slice(e, at, std::min<size_t>(700000, e.size() - at));
             CUS_EXPECT_OK(cusEventPipelinePush(pipeline, &piece));
@@ -125,7 +122,7 @@ TEST(EventDealer, ErrorsAndTheSinksStop) {
     const auto message = [&](const events::Events &e) {
         Frames got;
         try {
-            sample::EventDealer dealer(cpus(2), 12, 17, r, o, Frames::sink, &got);
+            sample::EventDealer dealer(Devices(2), 12, 17, r, o, Frames::sink, &got);
             dealer.push(events::slice(e, 0, e.size()));
             dealer.flush();
         } catch (const Stop &stop) {
@@ -147,7 +144,7 @@ TEST(EventDealer, ErrorsAndTheSinksStop) {
     o.batch_windows = 1;
     Frames got;
     got.stop_at = 3;
-    sample::EventDealer dealer(cpus(2), 12, 17, r, o, Frames::sink, &got);
+    sample::EventDealer dealer(Devices(2), 12, 17, r, o, Frames::sink, &got);
     const cusStatus pushed = dealer.push(events::slice(e, 0, e.size()));
     EXPECT_EQ(pushed, CUS_ERROR_IO);
     EXPECT_EQ(dealer.push(events::slice(e, 0, e.size())), CUS_ERROR_IO);
@@ -155,7 +152,7 @@ TEST(EventDealer, ErrorsAndTheSinksStop) {
     // A device that cannot work: more rows than a frame may have.
     EXPECT_THROW(
         {
-            sample::EventDealer none(cpus(2), 70000, 1, r, o, Frames::sink, &got);
+            sample::EventDealer none(Devices(2), 70000, 1, r, o, Frames::sink, &got);
             none.push(events::slice(e, 0, e.size()));
             none.flush();
         },
@@ -262,7 +259,7 @@ void expectScenesOfTheCpu(const std::vector<Device> &devices, size_t scenes_each
 }
 
 TEST(Dealer, ModulesOnThreadsOfTheCpu) {
-    expectScenesOfTheCpu(cpus(3), 2);
+    expectScenesOfTheCpu(Devices(3), 2);
 }
 
 TEST_F(MultiDevice, ModulesOnAllGpusFromTheirOwnThreadsEqualTheCpu) {

@@ -82,6 +82,8 @@ TEST_P(EventsLong, UnevenTimes) {
         const Events events = timedEvents(times, n, 21, 37, random);
         for (cusRepresentation r : {repr(CUS_REPR_VOXEL_GRID), repr(CUS_REPR_TIME_SURFACE), repr(CUS_REPR_TENCODE),
                                     repr(CUS_REPR_STACKED_HISTOGRAM)}) {
+            if (r.kind == CUS_REPR_TENCODE && times == Times::ONE_GAP)
+                continue; // spans less than 2^56 us
             r.channels = 1 + static_cast<int>(random() % 16);
             check(events, {{3, n - 2}, {10, 13}, {700, 2500}, {1000, 1001}}, 21, 37, {r}, space(), random() % 10);
         }

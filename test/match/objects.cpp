@@ -62,9 +62,7 @@ TEST_P(MatchObjects, LargeAndSmallSideBySide) {
         CUS_ASSERT_OK(cusMatcherRun(matchers[i], &frames[i].mat, nullptr, nullptr));
         const auto matches = matchesOf(matchers[i], 0, 3);
         ASSERT_FALSE(matches.empty());
-        EXPECT_EQ(matches[0].x, cases[i].x);
-        EXPECT_EQ(matches[0].y, cases[i].y);
-        EXPECT_EQ(matches[0].score, 0);
+        expectCopyAt(matches[0], cases[i].x, cases[i].y);
     }
 }
 

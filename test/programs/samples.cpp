@@ -329,8 +329,6 @@ TEST_F(Samples, GrayPicturesAreTakenToo) {
 
 TEST_F(Samples, OutputsThatCannotBeWritten) {
     EXPECT_STOP(sample::openFile(path("no/such/a.mp4"), {64, 64}, 25), sample::OUTPUT, "No such file or directory");
-    EXPECT_STOP(sample::openFile(path("a.xyz"), {64, 64}, 25), sample::USAGE, "--output is '");
-    EXPECT_STOP(sample::openFile(path("a_%d.xyz"), {64, 64}, 25), sample::USAGE, "--output is '");
     EXPECT_STOP(sample::openFile("", {64, 64}, 25), sample::USAGE, "--output is ''");
     EXPECT_STOP(sample::openFile(path("a.mp4"), {1, 1}, 25), sample::OUTPUT, "2 x 2");
     for (const char *name : {"full.mp4", "full.avi"}) {
@@ -342,7 +340,6 @@ TEST_F(Samples, OutputsThatCannotBeWritten) {
     still->write(cv::Mat(64, 64, CV_8UC3, cv::Scalar()));
     EXPECT_STOP(still->finish(), sample::OUTPUT, "No space left");
     EXPECT_STOP(sample::openFile(path("no/such/%d.png"), {64, 64}, 25), sample::OUTPUT, "No such file or directory");
-    EXPECT_STOP(sample::openFile(path("a.webp"), {16384, 1}, 25), sample::USAGE, "at most 16383 x 16383");
 }
 
 TEST_F(Samples, AFileThatWasSpoiledWhileWritingIsNotReportedAsWritten) {
