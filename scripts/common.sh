@@ -54,6 +54,7 @@ if command -v ccache >/dev/null; then
     export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
     # Lets the build folders of one checkout share their objects.
     export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+    export CCACHE_SLOPPINESS=pch_defines,time_macros # for precompiled headers
 fi
 
 # fetch_package PACKAGE PATH: copies the files in PATH of a Debian package to $cache/data without installing the package.

@@ -240,14 +240,8 @@ TEST_F(GraphCuda, EventsThatBecomeCrowded) {
         CUS_EXPECT_OK(cusEventStack(on_device.object, &input.view, &window, 1, &device, stream));
         end(&graph);
         ASSERT_FALSE(HasFailure());
-        const auto copy = [&](const void *to, const void *from, size_t size) {
-            ASSERT_EQ(cudaMemcpyAsync(const_cast<void *>(to), from, n * size, cudaMemcpyDeviceToDevice, stream),
-                      cudaSuccess);
-        };
-        copy(input.view.x, later.view.x, 2);
-        copy(input.view.y, later.view.y, 2);
-        copy(input.view.p, later.view.p, 1);
-        copy(input.view.t, later.view.t, 8);
+        ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+        events::copyOnDevice(later, input);
         ASSERT_EQ(cudaGraphLaunch(graph, stream), cudaSuccess);
         ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
         events::expectSameFrames(host, device, r);

@@ -178,63 +178,61 @@ TEST_P(Misuse, ChecksTakeLessThanAMicrosecond) {
 
 // ---- Another device ----------------------------------------------------------------------------------------------------
 
-TEST(MisuseCuda, AnotherDevice) {
-    CUS_NEEDS(CUS_DEVICE);
-    int count = 0;
-    CUS_ASSERT_OK(cusDeviceCount(&count));
-    if (count < 2)
-        GTEST_SKIP() << "one GPU on this machine";
-    CUS_ASSERT_OK(cusDeviceSet(0));
-    Calls calls(CUS_DEVICE);
+// With two GPUs: every call in `stream` says that something is on another device, twice, as checks remember what has passed; then
+// calls work as before. prepare() makes the mistake, restore() takes it back.
+void expectAnotherDevice(Calls &calls, cusStream stream, const char *text, const std::function<void()> &prepare,
+                         const std::function<void()> &restore) {
     calls.run();
     const auto before = calls.results();
-    for (int repeat = 0; repeat < 2; ++repeat) { // again, as checks remember what has passed
-        CUS_ASSERT_OK(cusDeviceSet(1));
-        for (const Call &call : calls.list()) {
-            const std::string name = call.function;
-            if (!call.run || name.rfind("cusStream", 0) == 0)
-                continue;
-            EXPECT_EQ(call.run(nullptr), CUS_ERROR_SPACE) << name;
-            const std::string message = cusLastError();
-            EXPECT_NE(message.find("is on device 0, expected device 1, the current one"), std::string::npos) << message;
-        }
-        CUS_EXPECT_OK(cusStreamSynchronize(nullptr)); // neither context is lost
-        CUS_ASSERT_OK(cusDeviceSet(0));
+    for (int repeat = 0; repeat < 2; ++repeat) {
+        prepare();
+        for (const Call &call : calls.list())
+            if (call.run && std::string(call.function).rfind("cusStream", 0) != 0) {
+                SCOPED_TRACE(call.function);
+                CUS_REJECTS(call.run(stream), SPACE, text);
+            }
+        CUS_EXPECT_OK(cusStreamSynchronize(stream)); // neither context is lost
+        restore();
+        CUS_EXPECT_OK(cusStreamSynchronize(nullptr));
         calls.run();
         EXPECT_EQ(calls.results(), before);
     }
 }
 
-TEST(MisuseCuda, StreamOfAnotherDevice) {
-    CUS_NEEDS(CUS_DEVICE);
-    int count = 0;
-    CUS_ASSERT_OK(cusDeviceCount(&count));
-    if (count < 2)
-        GTEST_SKIP() << "one GPU on this machine";
-    CUS_ASSERT_OK(cusDeviceSet(1));
+class MisuseTwoGpusCuda : public testing::Test {
+  protected:
+    void SetUp() override {
+        CUS_NEEDS(CUS_DEVICE);
+        int count = 0;
+        CUS_ASSERT_OK(cusDeviceCount(&count));
+        if (count < 2)
+            GTEST_SKIP() << "one GPU on this machine";
+        CUS_ASSERT_OK(cusDeviceSet(0));
+    }
+};
+
+TEST_F(MisuseTwoGpusCuda, AnotherDevice) {
+    Calls calls(CUS_DEVICE);
+    expectAnotherDevice(
+        calls, nullptr, "is on device 0, expected device 1, the current one", [] { CUS_ASSERT_OK(cusDeviceSet(1)); },
+        [] { CUS_ASSERT_OK(cusDeviceSet(0)); });
+}
+
+TEST_F(MisuseTwoGpusCuda, StreamOfAnotherDevice) {
     support::Owned<cusStreamDestroy> there, here;
+    CUS_ASSERT_OK(cusDeviceSet(1));
     CUS_ASSERT_OK(cusStreamCreate(&there));
     CUS_ASSERT_OK(cusDeviceSet(0));
     CUS_ASSERT_OK(cusStreamCreate(&here));
     Calls calls(CUS_DEVICE);
-    calls.run();
-    const auto before = calls.results();
-    for (int repeat = 0; repeat < 2; ++repeat) { // again, as checks remember what has passed
-        for (const Call &call : calls.list()) {
-            const std::string name = call.function;
-            if (!call.run || name.rfind("cusStream", 0) == 0)
-                continue;
-            EXPECT_EQ(call.run(there), CUS_ERROR_SPACE) << name;
-            const std::string message = cusLastError();
-            EXPECT_NE(message.find("stream is on device 1, expected device 0, the current one"), std::string::npos)
-                << message;
-            CUS_EXPECT_OK(call.run(here));
-        }
-        CUS_EXPECT_OK(cusStreamSynchronize(there)); // neither context is lost
-        CUS_EXPECT_OK(cusStreamSynchronize(here));
-        calls.run();
-        EXPECT_EQ(calls.results(), before);
-    }
+    expectAnotherDevice(
+        calls, there, "stream is on device 1, expected device 0, the current one", [] {},
+        [&] {
+            for (const Call &call : calls.list()) // after a refusal, in a stream of the right device
+                if (call.run && std::string(call.function).rfind("cusStream", 0) != 0)
+                    CUS_EXPECT_OK(call.run(here));
+            CUS_EXPECT_OK(cusStreamSynchronize(here));
+        });
 }
 
 // ---- A second stream ---------------------------------------------------------------------------------------------------

@@ -15,10 +15,7 @@ using sample::Dealer;
 using sample::Device;
 using sample::Stop;
 
-std::vector<Device> cpus(size_t n) {
-    return std::vector<Device>(n);
-}
-
+using Devices = std::vector<Device>; // CPUs, unless they are chosen
 // ---- EventDealer: the frames of a pipeline -----------------------------------------------------------------------------
 
 struct Frames {
@@ -43,19 +40,6 @@ struct Frames {
     }
 };
 
-cusEventArrays slice(const events::Events &e, size_t from, size_t n) {
-    return {e.x.data() + from, e.y.data() + from, e.p.data() + from, e.t.data() + from, n, CUS_HOST};
-}
-
-cusWindowing randomWindowing(std::mt19937_64 &random) {
-    cusWindowing w = cusWindowingDefaults();
-    w.unit = random() & 1 ? CUS_WINDOW_COUNT : CUS_WINDOW_DURATION;
-    w.length = 1 + random() % (w.unit == CUS_WINDOW_COUNT ? 400 : 2000);
-    w.stride = random() % 3 ? 0 : 1 + w.length / 4 + random() % (2 * w.length);
-    w.keep_incomplete = static_cast<int>(random() & 1);
-    return w;
-}
-
 // On the devices, as a pipeline on the CPU makes them.
 void expectPipelinesFrames(const std::vector<Device> &devices, int rounds) {
     std::mt19937_64 random = support::generator();
@@ -63,7 +47,7 @@ void expectPipelinesFrames(const std::vector<Device> &devices, int rounds) {
     for (int round = 0; round < rounds; ++round) {
         const events::Events e = events::randomEvents(random() % 3000, rows, cols, 10, random, round % 2 ? 3 : 40);
         cusEventPipelineOptions o = cusEventPipelineDefaults();
-        o.windowing = randomWindowing(random);
+        o.windowing = events::randomWindowing(random);
         o.batch_windows = random() % 3 ? 1 + random() % 9 : 0;
         if (random() % 3 == 0) {
             o.first_window = random() % 12;
@@ -75,7 +59,7 @@ void expectPipelinesFrames(const std::vector<Device> &devices, int rounds) {
         Frames expected, got;
         cusEventPipeline *pipeline = nullptr;
         CUS_ASSERT_OK(cusEventPipelineCreate(&pipeline, rows, cols, &r, 1, &o, Frames::sink, &expected));
-        const cusEventArrays all = slice(e, 0, e.size());
+        const cusEventArrays all = events::slice(e, 0, e.size());
         CUS_EXPECT_OK(cusEventPipelinePush(pipeline, &all));
         CUS_EXPECT_OK(cusEventPipelineFlush(pipeline));
         cusEventPipelineCounts counts = {};
@@ -84,7 +68,7 @@ void expectPipelinesFrames(const std::vector<Device> &devices, int rounds) {
         sample::EventDealer dealer(devices, rows, cols, r, o, Frames::sink, &got);
         for (size_t at = 0, n = 0; at < e.size(); at += n) {
             n = std::min<size_t>(e.size() - at, random() % 700);
-            ASSERT_EQ(dealer.push(slice(e, at, n)), CUS_OK);
+            ASSERT_EQ(dealer.push(events::slice(e, at, n)), CUS_OK);
         }
         ASSERT_EQ(dealer.flush(), CUS_OK);
         ASSERT_EQ(got.windows, expected.windows) << "length " << o.windowing.length << ", stride " << o.windowing.stride
@@ -95,9 +79,9 @@ void expectPipelinesFrames(const std::vector<Device> &devices, int rounds) {
 }
 
 TEST(EventDealer, MakesTheFramesOfAPipeline) {
-    expectPipelinesFrames(cpus(1), 30);
-    expectPipelinesFrames(cpus(2), 60);
-    expectPipelinesFrames(cpus(5), 30);
+    expectPipelinesFrames(Devices(1), 30);
+    expectPipelinesFrames(Devices(2), 60);
+    expectPipelinesFrames(Devices(5), 30);
 }
 
 // Jobs are dealt when they have a million events, and grow when a window has more.
@@ -113,9 +97,9 @@ TEST(EventDealer, WindowsLargerThanAJob) {
         Frames expected, got;
         cusEventPipeline *pipeline = nullptr;
         CUS_ASSERT_OK(cusEventPipelineCreate(&pipeline, 30, 40, &r, 1, &o, Frames::sink, &expected));
-        sample::EventDealer dealer(cpus(2), 30, 40, r, o, Frames::sink, &got);
+        sample::EventDealer dealer(Devices(2), 30, 40, r, o, Frames::sink, &got);
         for (size_t at = 0; at < e.size(); at += 700000) {
-            const cusEventArrays piece = slice(e, at, std::min<size_t>(700000, e.size() - at));
+            const cusEventArrays piece = events::slice(e, at, std::min<size_t>(700000, e.size() - at));
             CUS_EXPECT_OK(cusEventPipelinePush(pipeline, &piece));
             EXPECT_EQ(dealer.push(piece), CUS_OK);
         }
@@ -138,8 +122,8 @@ TEST(EventDealer, ErrorsAndTheSinksStop) {
     const auto message = [&](const events::Events &e) {
         Frames got;
         try {
-            sample::EventDealer dealer(cpus(2), 12, 17, r, o, Frames::sink, &got);
-            dealer.push(slice(e, 0, e.size()));
+            sample::EventDealer dealer(Devices(2), 12, 17, r, o, Frames::sink, &got);
+            dealer.push(events::slice(e, 0, e.size()));
             dealer.flush();
         } catch (const Stop &stop) {
             EXPECT_EQ(stop.code(), sample::FAILED);
@@ -160,16 +144,16 @@ TEST(EventDealer, ErrorsAndTheSinksStop) {
     o.batch_windows = 1;
     Frames got;
     got.stop_at = 3;
-    sample::EventDealer dealer(cpus(2), 12, 17, r, o, Frames::sink, &got);
-    const cusStatus pushed = dealer.push(slice(e, 0, e.size()));
+    sample::EventDealer dealer(Devices(2), 12, 17, r, o, Frames::sink, &got);
+    const cusStatus pushed = dealer.push(events::slice(e, 0, e.size()));
     EXPECT_EQ(pushed, CUS_ERROR_IO);
-    EXPECT_EQ(dealer.push(slice(e, 0, e.size())), CUS_ERROR_IO);
+    EXPECT_EQ(dealer.push(events::slice(e, 0, e.size())), CUS_ERROR_IO);
     EXPECT_EQ(got.count, 3u);
     // A device that cannot work: more rows than a frame may have.
     EXPECT_THROW(
         {
-            sample::EventDealer none(cpus(2), 70000, 1, r, o, Frames::sink, &got);
-            none.push(slice(e, 0, e.size()));
+            sample::EventDealer none(Devices(2), 70000, 1, r, o, Frames::sink, &got);
+            none.push(events::slice(e, 0, e.size()));
             none.flush();
         },
         std::exception);
@@ -275,7 +259,7 @@ void expectScenesOfTheCpu(const std::vector<Device> &devices, size_t scenes_each
 }
 
 TEST(Dealer, ModulesOnThreadsOfTheCpu) {
-    expectScenesOfTheCpu(cpus(3), 2);
+    expectScenesOfTheCpu(Devices(3), 2);
 }
 
 TEST_F(MultiDevice, ModulesOnAllGpusFromTheirOwnThreadsEqualTheCpu) {

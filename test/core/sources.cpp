@@ -6,7 +6,6 @@
 #include <iterator>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -101,9 +100,7 @@ TEST(Sources, WarpsReachTheirCollectivesTogether) {
             if (extension != ".cu" && extension != ".cuh")
                 continue;
             ++files;
-            std::stringstream source;
-            source << std::ifstream(entry.path()).rdbuf();
-            for (const std::string &name : conditionalCollectives(source.str()))
+            for (const std::string &name : conditionalCollectives(textOf(entry.path())))
                 ADD_FAILURE() << entry.path().string() << ": " << name << " is behind &&, || or ?: ; call it before";
         }
     EXPECT_GT(files, 20);

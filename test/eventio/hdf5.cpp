@@ -1,9 +1,7 @@
 // HDF5 recordings: files of h5py, truncated, damaged and hostile files.
-#include "eventio/support.hpp"
+#include "eventio/hdf5_files.hpp"
 
 #ifdef CUSIGHT_HAVE_HDF5
-#include <hdf5.h>
-
 // The suppression of lsan.supp, for a run without that file. The sanitizer looks it up, so it must not be hidden.
 extern "C" __attribute__((visibility("default"))) const char *__lsan_default_suppressions();
 extern "C" const char *__lsan_default_suppressions() {
@@ -64,30 +62,24 @@ TEST(EventHdf5, TheOtherCamera) {
     Reader only(fixture("m3ed_contiguous.h5"));
     EXPECT_STREQ(only.info.camera, "right");
     options.camera = "middle";
-    EXPECT_EQ(Reader(fixture("m3ed_lzf.h5"), options).opened, CUS_ERROR_FORMAT);
-    EXPECT_NE(std::string(cusLastError()).find("no camera \"middle\""), std::string::npos) << cusLastError();
+    CUS_REJECTS(Reader(fixture("m3ed_lzf.h5"), options).opened, FORMAT, "no camera \"middle\"");
 }
 
 TEST(EventHdf5, FilterThatIsNotInstalledNamesItsPackage) {
     NEEDS_HDF5();
-    EXPECT_EQ(Reader(fixture("m3ed_bitshuffle.h5")).opened, CUS_ERROR_UNSUPPORTED); // no plugin is loaded unasked
-    EXPECT_NE(std::string(cusLastError()).find("filter 32008, which needs the option plugins"), std::string::npos)
-        << cusLastError();
+    CUS_REJECTS(Reader(fixture("m3ed_bitshuffle.h5")).opened, UNSUPPORTED, "filter 32008, which needs the option plugins");
     cusEventReaderOptions options = cusEventReaderDefaults();
     options.plugins = 1;
     Reader r(fixture("m3ed_bitshuffle.h5"), options);
     if (r.opened == CUS_OK)
         GTEST_SKIP() << "the Bitshuffle filter is installed here";
-    EXPECT_EQ(r.opened, CUS_ERROR_UNSUPPORTED);
-    EXPECT_NE(std::string(cusLastError()).find("filter 32008, which is not installed"), std::string::npos)
-        << cusLastError();
+    CUS_REJECTS(r.opened, UNSUPPORTED, "filter 32008, which is not installed");
     EXPECT_NE(std::string(cusLastError()).find("hdf5-filter-plugin"), std::string::npos) << cusLastError();
 }
 
 TEST(EventHdf5, NoRecording) {
     NEEDS_HDF5();
-    EXPECT_EQ(Reader(fixture("other.h5")).opened, CUS_ERROR_FORMAT);
-    EXPECT_NE(std::string(cusLastError()).find("neither /prophesee nor /events"), std::string::npos) << cusLastError();
+    CUS_REJECTS(Reader(fixture("other.h5")).opened, FORMAT, "neither /prophesee nor /events");
 }
 
 #ifdef CUSIGHT_HAVE_HDF5
@@ -95,24 +87,9 @@ TEST(EventHdf5, NoRecording) {
 // former and reads the latter, wherever the caller's buffer ends.
 TEST(EventHdf5, IndexWithOtherSizesOfChunks) {
     Folder at;
-    constexpr hsize_t N = 1000, CHUNK = 100;
+    constexpr hsize_t CHUNK = 100;
     const std::string path = at / "r.h5";
-    const hid_t file = createHdf5(path);
-    const hid_t group = H5Gcreate2(file, "events", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    const hid_t how = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(1, &N, nullptr);
-    H5Pset_chunk(how, 1, &CHUNK);
-    const std::vector<int64_t> zeros(N);
-    const std::map<const char *, hid_t> columns = {
-        {"x", H5T_STD_U16LE}, {"y", H5T_STD_U16LE}, {"p", H5T_STD_U8LE}, {"t", H5T_STD_I64LE}};
-    for (const auto &[name, type] : columns) {
-        const hid_t set = H5Dcreate2(group, name, type, space, H5P_DEFAULT, how, H5P_DEFAULT);
-        ASSERT_GE(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, zeros.data()), 0);
-        H5Dclose(set);
-    }
-    H5Sclose(space);
-    H5Pclose(how);
-    H5Gclose(group);
-    H5Fclose(file);
+    writeDsec(path, filtered({}, CHUNK));
     const Bytes good = load(path);
     ASSERT_EQ(Reader(good).all().size(), N);
 
@@ -171,62 +148,27 @@ TEST(EventHdf5, EnormousClaims) {
     Folder at;
     for (const hsize_t claimed : {hsize_t(1) << 62, hsize_t(20000000)}) {
         const std::string path = at / "huge.h5";
-        const hid_t file = createHdf5(path);
-        const hid_t group = H5Gcreate2(file, "events", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-        const hsize_t chunk = 1000;
-        const hid_t space = H5Screate_simple(1, &claimed, nullptr), how = H5Pcreate(H5P_DATASET_CREATE);
-        H5Pset_chunk(how, 1, &chunk);
-        std::vector<uint8_t> data(8000);
-        for (const char *name : {"x", "y", "p", "t"}) {
-            const hid_t type = *name == 'p' ? H5T_STD_U8LE : *name == 't' ? H5T_STD_U64LE : H5T_STD_U16LE;
-            const hid_t set = H5Dcreate2(group, name, type, space, H5P_DEFAULT, how, H5P_DEFAULT);
-            for (hsize_t first = 0; first < 30000; first += 1000) // only 30 chunks exist
-                H5Dwrite_chunk(set, H5P_DEFAULT, 0, &first, 1000 * H5Tget_size(type), data.data());
-            H5Dclose(set);
-        }
-        H5Pclose(how);
-        H5Sclose(space);
-        H5Gclose(group);
-        H5Fclose(file);
+        writeDsec(
+            path,
+            [](hid_t group, const std::string &name, hsize_t n) {
+                const hid_t set = addDataset(group, name, withLayout(H5D_CHUNKED, 1000), n, false);
+                const std::vector<uint8_t> data(8000);
+                for (hsize_t first = 0; first < 30000; first += 1000) // only 30 chunks exist
+                    H5Dwrite_chunk(set, NO, 0, &first, 1000 * H5Tget_size(typeOf(name)), data.data());
+                H5Dclose(set);
+            },
+            claimed);
         Reader r(path);
         if (claimed > 1000000000) {
-            EXPECT_EQ(r.opened, CUS_ERROR_FORMAT);
-            EXPECT_NE(std::string(cusLastError()).find("claims"), std::string::npos) << cusLastError();
+            CUS_REJECTS(r.opened, FORMAT, "claims");
         } else {
             ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
             cusStatus status = CUS_OK;
             EXPECT_EQ(r.all(50000, &status).size(), 30000u);
-            EXPECT_EQ(status, CUS_ERROR_TRUNCATED);
-            EXPECT_NE(std::string(cusLastError()).find("written only up to event 30000"), std::string::npos)
-                << cusLastError();
+            CUS_REJECTS(status, TRUNCATED, "written only up to event 30000");
         }
     }
 }
 #endif
-
-TEST(EventHdf5, DamagedChunkEndsTheRecordingThere) {
-    NEEDS_HDF5();
-    auto random = support::generator();
-    const Bytes whole = randomM3ed(random);
-    int damaged = 0;
-    for (int round = 0; round < 150; ++round) {
-        Bytes bytes = whole;
-        for (int k = 0; k < 3; ++k)
-            bytes[4000 + random() % (bytes.size() - 4000)] = uint8_t(random());
-        Reader r(bytes);
-        if (r.opened != CUS_OK || r.info.width == 0)
-            continue;
-        cusStatus status = CUS_OK;
-        const Events got = r.all(3000, &status);
-        for (size_t i = 0; i < got.size(); ++i) {
-            ASSERT_LT(got.x[i], r.info.width); // the damage may be in the sensor's size
-            ASSERT_LT(got.y[i], r.info.height);
-            ASSERT_LE(got.p[i], 1);
-        }
-        ASSERT_TRUE(std::is_sorted(got.t.begin(), got.t.end()));
-        damaged += status == CUS_ERROR_FORMAT;
-    }
-    EXPECT_GT(damaged, 20);
-}
 
 } // namespace

@@ -1,5 +1,5 @@
 // Recordings from strangers: what must not be opened, and what must not cost memory or time whatever a file claims.
-#include "eventio/support.hpp"
+#include "eventio/hdf5_files.hpp"
 
 #include "eventio/hdf5/codec.h"
 
@@ -10,19 +10,9 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#ifdef CUSIGHT_HAVE_HDF5
-#include <hdf5.h>
-#endif
-
 using namespace eventio_test;
 
 namespace {
-
-#if defined(CUSI_SANITIZE)
-constexpr bool MEASURED = false; // a sanitizer's own memory and time are many times those of the reader
-#else
-constexpr bool MEASURED = true;
-#endif
 
 // What opening and reading a recording cost, in a process of its own.
 struct Cost {
@@ -157,103 +147,9 @@ TEST(EventHostile, FileBombx2) {
     expectRefused(path, CUS_ERROR_UNSUPPORTED, "");
 }
 
-TEST(EventHostile, InvalidLimits) {
-    cusEventReader *reader = nullptr;
-    cusEventReaderOptions options = cusEventReaderDefaults();
-    EXPECT_EQ(options.max_memory, size_t(1) << 30);
-    EXPECT_EQ(options.max_chunk, size_t(1) << 26);
-    options.max_memory = 1000;
-    CUS_REJECTS(cusEventReaderOpen(&reader, "x", &options), VALUE, "max_memory is 1000, expected 0 or 67108864");
-    options = cusEventReaderDefaults();
-    options.max_chunk = size_t(1) << 32;
-    CUS_REJECTS(cusEventReaderOpen(&reader, "x", &options), VALUE, "max_chunk is 4294967296, expected 0..");
-    options = cusEventReaderDefaults();
-    options.plugins = 2;
-    CUS_REJECTS(cusEventReaderOpen(&reader, "x", &options), VALUE, "plugins is 2, expected 0 or 1");
-}
-
 #ifdef CUSIGHT_HAVE_HDF5
 
 // ---- Files made with libhdf5 ----
-
-constexpr hsize_t N = 1000;
-const hid_t NO = H5P_DEFAULT;
-
-hid_t typeOf(const std::string &name) {
-    return name == "p"                                                 ? H5T_STD_U8LE
-           : name == "t" || name == "t_offset" || name == "resolution" ? H5T_STD_I64LE
-                                                                       : H5T_STD_U16LE;
-}
-
-// The n values of a dataset in its type.
-Bytes valuesOf(const std::string &name, size_t n) {
-    Bytes bytes;
-    for (size_t i = 0; i < n; ++i)
-        reference::append(bytes,
-                          name == "t"            ? i
-                          : name == "p"          ? i % 2
-                          : name == "resolution" ? 600 + i
-                                                 : i % 400,
-                          H5Tget_size(typeOf(name)));
-    return bytes;
-}
-
-// Makes a dataset; how: a creation property list, which it closes.
-hid_t addDataset(hid_t group, const std::string &name, hid_t how, hsize_t n = N, bool write = true) {
-    const hsize_t most = H5Pget_layout(how) == H5D_CHUNKED ? H5S_UNLIMITED : n; // a chunk may be larger than the dataset
-    const hid_t space = H5Screate_simple(1, &n, &most);
-    const hid_t set = H5Dcreate2(group, name.c_str(), typeOf(name), space, NO, how, NO);
-    if (write && set > 0)
-        H5Dwrite(set, typeOf(name), H5S_ALL, H5S_ALL, NO, valuesOf(name, n).data());
-    H5Sclose(space);
-    H5Pclose(how);
-    return set;
-}
-hid_t contiguous() {
-    return H5Pcreate(H5P_DATASET_CREATE);
-}
-hid_t withLayout(H5D_layout_t layout, hsize_t chunk = N) {
-    const hid_t how = H5Pcreate(H5P_DATASET_CREATE);
-    H5Pset_layout(how, layout);
-    if (layout == H5D_CHUNKED)
-        H5Pset_chunk(how, 1, &chunk);
-    return how;
-}
-
-using Maker = std::function<void(hid_t group, const std::string &name, hsize_t n)>;
-void plain(hid_t group, const std::string &name, hsize_t n) {
-    H5Dclose(addDataset(group, name, contiguous(), n));
-}
-
-// A recording, in which `make` makes the dataset `special`.
-void writeRecording(const std::string &path, bool dsec, const std::string &special, const Maker &make) {
-    const hid_t file = createHdf5(path);
-    const hid_t top = H5Gcreate2(file, dsec ? "events" : "prophesee", NO, NO, NO);
-    const hid_t group = dsec ? H5Gopen2(file, "events", NO) : H5Gcreate2(top, "left", NO, NO, NO);
-    for (const char *name : {"x", "y", "p", "t"})
-        (special == name ? make : Maker(plain))(group, name, N);
-    if (special == "t_offset")
-        make(file, special, 1);
-    if (special == "resolution") {
-        const hid_t calib = H5Gcreate2(group, "calib", NO, NO, NO);
-        make(calib, special, 2);
-        H5Gclose(calib);
-    }
-    if (special == "ms_map_idx")
-        make(group, special, 5);
-    H5Gclose(group);
-    H5Gclose(top);
-    H5Fclose(file);
-}
-
-// A recording of DSEC whose four columns `make` makes.
-void writeDsec(const std::string &path, const Maker &make, hsize_t n = N, H5F_libver_t oldest = H5F_LIBVER_EARLIEST) {
-    const hid_t file = createHdf5(path, oldest), group = H5Gcreate2(file, "events", NO, NO, NO);
-    for (const char *name : {"x", "y", "p", "t"})
-        make(group, name, n);
-    H5Gclose(group);
-    H5Fclose(file);
-}
 
 // Each dataset that the reader opens is stored in each way that leads out of the file. Links and storage may name pipes: opening one would
 // block for ever.
@@ -456,18 +352,6 @@ TEST(EventHostile, SmallDatasetsAreNotChunked) {
                        });
         expectRefused(at / "r.h5", CUS_ERROR_FORMAT, "stored in chunks, expected contiguous or compact");
     }
-}
-
-// Chunks with these filters, in this order, with the options of each.
-Maker filtered(std::vector<int> filters, hsize_t chunk) {
-    return [filters, chunk](hid_t group, const std::string &name, hsize_t n) {
-        const hid_t how = withLayout(H5D_CHUNKED, chunk);
-        for (const int filter : filters) {
-            const unsigned level = 9;
-            H5Pset_filter(how, filter, H5Z_FLAG_OPTIONAL, filter == H5Z_FILTER_DEFLATE, &level);
-        }
-        H5Dclose(addDataset(group, name, how, n));
-    };
 }
 
 TEST(EventHostile, OneCompressionAtMost) {

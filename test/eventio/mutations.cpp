@@ -17,11 +17,6 @@ using namespace eventio_test;
 
 namespace {
 
-#if defined(CUSI_SANITIZE)
-constexpr bool MEASURED = false; // a sanitizer's own memory and time are many times those of the reader
-#else
-constexpr bool MEASURED = true;
-#endif
 constexpr double MAX_SECONDS = 2;
 constexpr long MAX_KILOBYTES = long(fuzz::MAX_MEMORY / 1024) + 32 * 1024; // and the arrays of the events read
 constexpr int BATCH = 500; // inputs of one process: libhdf5 does not free all that it parsed of a damaged header

@@ -105,19 +105,6 @@ TEST(EventFormats, EachRoundTrips) {
     }
 }
 
-TEST(EventFormats, ReferenceDecodersAgreeWithTheMakers) {
-    auto random = support::generator();
-    const Events events = randomEvents(20000, random, 123456789, 3000000);
-    EXPECT_TRUE(reference::decodeEvt2(reference::afterHeader(reference::evt2(events, EVT2))) == events);
-    EXPECT_TRUE(reference::decodeEvt3(reference::afterHeader(reference::evt3(events, EVT3))) == [&] {
-        Events e = events; // the counter wraps every 2^24 us
-        const int64_t base = e.t[0] >> 24 << 24;
-        for (auto &t : e.t)
-            t -= base;
-        return e;
-    }());
-}
-
 TEST(EventFormats, Evt21InBothWordOrders) {
     auto random = support::generator();
     const Events events = randomEvents(20000, random, 123456789, 3000000);
@@ -156,22 +143,24 @@ TEST(EventFormats, Evt21InBothWordOrders) {
     EXPECT_EQ(r.counts().triggers_falling, 1u);
 }
 
-TEST(EventFormats, Evt21VectorsSurviveAnySplit) {
-    Bytes file = reference::bytesOf(EVT21);
+// Vectors, read one event at a time.
+TEST(EventFormats, VectorsSurviveAnySplit) {
+    Bytes evt21 = reference::bytesOf(EVT21), evt3 = reference::bytesOf(EVT3);
     for (const uint64_t word :
          {uint64_t(0x80000001) << 32, uint64_t(0x10000000u | 2u << 22 | 96u << 11 | 5u) << 32 | 0xffffffffu})
-        reference::append(file, word, 8);
-    Reader r(file);
-    ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
-    for (unsigned i = 0; i < 32; ++i) {
-        const Events one = r.read(1);
-        ASSERT_EQ(one.size(), 1u);
-        EXPECT_EQ(one.x[0], 96 + i);
-        EXPECT_EQ(one.y[0], 5);
-        EXPECT_EQ(one.p[0], 1);
-        EXPECT_EQ(one.t[0], 66);
+        reference::append(evt21, word, 8);
+    for (const uint32_t word : {0x8001u, 0x6002u, 0x0005u, 0x3000u | 0x800u | 100u, 0x4fffu, 0x50ffu, 0x4801u})
+        reference::append(evt3, word, 2);
+    Events of_evt21, of_evt3;
+    for (unsigned i = 0; i < 32; ++i)
+        of_evt21.add(66, 96 + i, 5, 1);
+    for (unsigned i = 0; i < 22; ++i)
+        of_evt3.add(4098, i < 20 ? 100 + i : i == 20 ? 120u : 131u, 5, 1);
+    for (const auto &[file, expected] : {std::pair(evt21, of_evt21), std::pair(evt3, of_evt3)}) {
+        Reader r(file);
+        ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+        ASSERT_TRUE(r.all(1) == expected);
     }
-    EXPECT_EQ(r.read(1).size(), 0u);
 }
 
 TEST(EventFormats, TimeCountersThatWrapAreUnwrapped) {
@@ -217,24 +206,6 @@ TEST(EventFormats, UnwantedArraysMayBeNull) {
         EXPECT_EQ(count, events.size());
         EXPECT_EQ(t, events.t);
     }
-}
-
-TEST(EventFormats, Evt3VectorsSurviveAnySplit) {
-    // Vectors, read one event at a time.
-    Bytes file = reference::bytesOf(EVT3);
-    for (uint32_t word : {0x8001u, 0x6002u, 0x0005u, 0x3000u | 0x800u | 100u, 0x4fffu, 0x50ffu, 0x4801u})
-        reference::append(file, word, 2);
-    Reader r(file);
-    ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
-    for (unsigned i = 0; i < 22; ++i) {
-        const Events one = r.read(1);
-        ASSERT_EQ(one.size(), 1u);
-        EXPECT_EQ(one.x[0], i < 20 ? 100 + i : i == 20 ? 120u : 131u);
-        EXPECT_EQ(one.y[0], 5);
-        EXPECT_EQ(one.p[0], 1);
-        EXPECT_EQ(one.t[0], 4098);
-    }
-    EXPECT_EQ(r.read(1).size(), 0u);
 }
 
 TEST(EventFormats, EventsBeforeTheFirstTimeWordAreCounted) {
@@ -368,28 +339,16 @@ TEST(EventReader, TwoThreadsWithTwoReaders) {
 
 // ---- Fuzzing ----
 
-// Seeds and their mutations: the reader keeps its contract whatever the bytes.
-TEST(EventFuzz, CorpusAndItsNeighbors) {
-    auto random = support::generator();
+// The reader keeps its contract on every seed. mutations.cpp: whatever the bytes.
+TEST(EventFuzz, CorpusStillPasses) {
     int files = 0;
     for (const auto &entry : std::filesystem::directory_iterator(std::string(CUSIGHT_SOURCE_DIR) + "/fuzz/seeds/eventio")) {
         const Bytes bytes = load(entry.path());
         ASSERT_FALSE(bytes.empty());
         ++files;
         fuzz::eventInput(bytes.data(), bytes.size());
-        const bool damage = !LIBHDF5_ABORTS || entry.path().filename().string().rfind("h5_", 0) != 0;
-        for (int round = 0; damage && round < 100; ++round) {
-            Bytes near = bytes;
-            for (uint64_t k = random() % 8; k-- > 0;)
-                near[random() % near.size()] = uint8_t(random());
-            if (random() % 4 == 0)
-                near.resize(1 + random() % near.size());
-            fuzz::eventInput(near.data(), near.size());
-        }
     }
     EXPECT_GE(files, 10);
-    if (LIBHDF5_ABORTS)
-        GTEST_SKIP() << "damaged HDF5 files with libhdf5 2";
 }
 
 } // namespace

@@ -46,6 +46,12 @@ inline hid_t createHdf5(const std::string &path, H5F_libver_t oldest = H5F_LIBVE
 constexpr bool LIBHDF5_ABORTS = false;
 #endif
 
+#if defined(CUSI_SANITIZE)
+constexpr bool MEASURED = false; // a sanitizer's own memory and time are many times those of the reader
+#else
+constexpr bool MEASURED = true;
+#endif
+
 // A temporary folder, removed at the end.
 class Folder {
   public:

@@ -71,14 +71,6 @@ TEST_P(EventStack, WindowEdges) {
         check(events, windows, 9, 11, allKinds(), space(), shift);
 }
 
-TEST_P(EventStack, AllEventsOnOnePixelSaturate) {
-    Events events;
-    for (int i = 0; i < 200000; ++i)
-        events.add(i / 3, 17, 5, i % 7 != 0);
-    std::vector<cusRepresentation> r = allKinds();
-    check(events, {{0, 200000}, {0, 254}, {0, 300}, {100, 100 + 298}, {50000, 150000}}, 24, 40, r, space());
-}
-
 // Every count from 0 to 600, each on another pixel, in random order and in runs: where packed counters carry or saturate.
 TEST_P(EventStack, EveryCountIsExact) {
     std::mt19937_64 random = support::generator();
@@ -157,21 +149,6 @@ TEST_P(EventStack, HugeWindow) {
     floats.channels = 2, floats.depth = CUS_32F;
     check(events, {{1, n}, {5, 9}}, 30, 40, {repr(CUS_REPR_HISTOGRAM), mdes, repr(CUS_REPR_TENCODE), signs, floats},
           space());
-}
-
-// Long pauses, bursts and equal times.
-TEST_P(EventStack, UnevenTimes) {
-    std::mt19937_64 random = support::generator();
-    for (int64_t pause : {int64_t{0}, int64_t{1}, int64_t{300}, int64_t{1000000}, int64_t{1000000000000}}) {
-        Events events;
-        int64_t t = -pause;
-        for (int i = 0; i < 6000; ++i) {
-            t += random() % 500 == 0 ? pause : static_cast<int64_t>(random() % 2) * (pause > 0);
-            events.add(t, static_cast<int>(random() % 40), static_cast<int>(random() % 30), static_cast<int>(random() & 1));
-        }
-        check(events, {{0, 6000}, {10, 13}, {700, 5000}, {3000, 3001}}, 30, 40,
-              {repr(CUS_REPR_TENCODE), repr(CUS_REPR_STACKED_HISTOGRAM)}, space());
-    }
 }
 
 TEST_P(EventStack, VoxelGridNormalized) {
@@ -271,49 +248,6 @@ TEST(EventStackCuda, NormalizedAsOnTheHost) {
                 events.add(i, pixels[static_cast<size_t>(i)] % 96, pixels[static_cast<size_t>(i)] / 96, 1);
         expectSameAsOnHost(events, {{0, events.size()}}, 64, 96, {r});
     }
-}
-
-TEST_P(EventStack, SteppedOutputsKeepTheirPadding) {
-    std::mt19937_64 random = support::generator();
-    const int rows = 37, cols = 53;
-    const Events events = randomEvents(3000, rows, cols, 10, random);
-    const std::vector<cusEventWindow> windows = {{0, 1000}, {500, 3000}, {7, 7}};
-    const SpaceEvents input(events, space());
-    for (const cusRepresentation &r : allKinds()) {
-        int type = 0;
-        CUS_ASSERT_OK(cusRepresentationType(&r, &type));
-        for (const support::Layout &layout : support::layouts(type)) {
-            support::TestMat out(3 * rows, cols, type, space(), layout);
-            const Stacker stacker(rows, cols, space(), {r});
-            for (int again = 0; again < 2; ++again) { // the first run's results must not matter
-                CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, windows.data(), 3, &out.mat, nullptr));
-                expectFrames(out.mat, events, windows, rows, cols, r);
-                EXPECT_TRUE(out.intact());
-            }
-        }
-    }
-}
-
-// Counts must not depend on the order of events.
-TEST_P(EventStack, HistogramDoesNotDependOnOrder) {
-    std::mt19937_64 random = support::generator();
-    Events events = randomEvents(4000, 30, 40, 40, random), shuffled;
-    std::vector<size_t> order(events.size());
-    for (size_t i = 0; i < order.size(); ++i)
-        order[i] = i;
-    std::shuffle(order.begin(), order.end(), random);
-    for (size_t i : order)
-        shuffled.add(0, events.x[i], events.y[i], events.p[i]);
-    const cusEventWindow window = {0, events.size()};
-    std::vector<uint8_t> frames[2];
-    for (int k = 0; k < 2; ++k) {
-        const SpaceEvents input(k ? shuffled : events, space());
-        const Stacker stacker(30, 40, space(), {repr(CUS_REPR_HISTOGRAM)});
-        support::Mat frame;
-        CUS_ASSERT_OK(cusEventStack(stacker.object, &input.view, &window, 1, &frame, nullptr));
-        frames[k] = support::elements(frame);
-    }
-    EXPECT_EQ(frames[0], frames[1]);
 }
 
 TEST_P(EventStack, TimesMayBeMissingIfUnused) {

@@ -54,14 +54,6 @@ class EventPipeline : public support::SpaceTest {
 };
 CUS_BOTH_SPACES(EventPipeline);
 
-cusEventArrays slice(const Events &events, size_t from, size_t n) {
-    cusEventArrays a = {};
-    a.x = events.x.data() + from, a.y = events.y.data() + from, a.p = events.p.data() + from, a.t = events.t.data() + from;
-    a.count = n;
-    a.space = CUS_HOST;
-    return a;
-}
-
 void pushInPieces(cusEventPipeline *pipeline, const Events &events, size_t max_piece, std::mt19937_64 &random) {
     for (size_t at = 0; at < events.size();) {
         const size_t n = std::min(events.size() - at, static_cast<size_t>(random() % (max_piece + 1)));
@@ -77,11 +69,7 @@ TEST_P(EventPipeline, PiecesEqualTheWhole) {
     const int rows = 12, cols = 17;
     for (int round = 0; round < 120; ++round) {
         const Events events = randomEvents(random() % 3000, rows, cols, 10, random, round % 2 ? 3 : 40);
-        cusWindowing w = cusWindowingDefaults();
-        w.unit = random() & 1 ? CUS_WINDOW_COUNT : CUS_WINDOW_DURATION;
-        w.length = 1 + random() % (w.unit == CUS_WINDOW_COUNT ? 400 : 2000);
-        w.stride = random() % 3 ? 0 : 1 + w.length / 4 + random() % (2 * w.length);
-        w.keep_incomplete = static_cast<int>(random() & 1);
+        const cusWindowing w = randomWindowing(random);
         cusEventPipelineOptions o = options(w);
         o.max_events = w.unit == CUS_WINDOW_COUNT ? w.length + random() % 300 : 3000;
         o.batch_windows = 1 + random() % 9;
@@ -190,16 +178,6 @@ struct Repeated {
     }
 };
 
-size_t residentBytes() {
-    size_t pages = 0, resident = 0;
-    if (std::FILE *file = std::fopen("/proc/self/statm", "r")) {
-        if (std::fscanf(file, "%zu %zu", &pages, &resident) != 2)
-            resident = 0;
-        std::fclose(file);
-    }
-    return resident * 4096;
-}
-
 TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
     std::mt19937_64 random = support::generator();
     const int rows = 180, cols = 240;
@@ -222,13 +200,13 @@ TEST_P(EventPipeline, LargeRecordingInFixedMemory) {
     for (int k = 0; k < 600; ++k) {
         CUS_ASSERT_OK(cusEventPipelinePush(pipeline, &piece));
         if (k == 20) {
-            early = residentBytes();
+            early = support::residentBytes();
             if (space() == CUS_DEVICE)
                 CUS_ASSERT_OK(cusDeviceQuery(0, &before));
         }
     }
     CUS_ASSERT_OK(cusEventPipelineFlush(pipeline));
-    EXPECT_LE(residentBytes(), early + (size_t{32} << 20));
+    EXPECT_LE(support::residentBytes(), early + (size_t{32} << 20));
     if (space() == CUS_DEVICE) {
         CUS_ASSERT_OK(cusDeviceQuery(0, &after));
         EXPECT_EQ(after.memory_free, before.memory_free);
@@ -262,8 +240,7 @@ TEST_P(EventPipeline, ErrorsStopIt) {
         const cusEventArrays few = slice(events, 0, 50);
         const cusStatus status = cusEventPipelinePush(pipeline.object, &few);
         if (space() == CUS_DEVICE) { // the host does not buffer events, so any number fits
-            EXPECT_EQ(status, CUS_ERROR_CAPACITY);
-            EXPECT_NE(std::string(cusLastError()).find("window 0 has more than max_events = 9 events"), std::string::npos);
+            CUS_REJECTS(status, CAPACITY, "window 0 has more than max_events = 9 events");
         }
     }
     {
@@ -276,8 +253,7 @@ TEST_P(EventPipeline, ErrorsStopIt) {
         cusStatus status = cusEventPipelinePush(pipeline.object, &all);
         if (status == CUS_OK)
             status = cusEventPipelineFlush(pipeline.object);
-        EXPECT_EQ(status, CUS_ERROR_IO);
-        EXPECT_NE(std::string(cusLastError()).find("the sink stopped at window 2"), std::string::npos) << cusLastError();
+        CUS_REJECTS(status, IO, "the sink stopped at window 2");
         CUS_REJECTS(cusEventPipelineFlush(pipeline.object), IO, "the sink stopped");
     }
     Collected got;

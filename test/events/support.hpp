@@ -96,6 +96,36 @@ class SpaceEvents {
     support::Mat memory_[4];
 };
 
+// Replaces the contents of arrays on the device; complete at return.
+inline void copyOnDevice(const SpaceEvents &from, const SpaceEvents &to) {
+    const auto copy = [&](const void *source, const void *target, size_t size) {
+        support::Mat a, b;
+        const int bytes = static_cast<int>(from.view.count * size);
+        CUS_ASSERT_OK(cusMatWrap(&a, 1, bytes, CUS_8UC1, CUS_DEVICE, const_cast<void *>(source), 0));
+        CUS_ASSERT_OK(cusMatWrap(&b, 1, bytes, CUS_8UC1, CUS_DEVICE, const_cast<void *>(target), 0));
+        CUS_ASSERT_OK(cusMatCopy(&a, &b, nullptr));
+    };
+    copy(from.view.x, to.view.x, 2);
+    copy(from.view.y, to.view.y, 2);
+    copy(from.view.p, to.view.p, 1);
+    copy(from.view.t, to.view.t, 8);
+    CUS_ASSERT_OK(cusStreamSynchronize(nullptr));
+}
+
+// n events in host memory.
+inline cusEventArrays slice(const Events &events, size_t from, size_t n) {
+    return {events.x.data() + from, events.y.data() + from, events.p.data() + from, events.t.data() + from, n, CUS_HOST};
+}
+
+inline cusWindowing randomWindowing(std::mt19937_64 &random) {
+    cusWindowing w = cusWindowingDefaults();
+    w.unit = random() & 1 ? CUS_WINDOW_COUNT : CUS_WINDOW_DURATION;
+    w.length = 1 + random() % (w.unit == CUS_WINDOW_COUNT ? 400 : 2000);
+    w.stride = random() % 3 ? 0 : 1 + w.length / 4 + random() % (2 * w.length);
+    w.keep_incomplete = static_cast<int>(random() & 1);
+    return w;
+}
+
 class Stacker {
   public:
     Stacker(int rows, int cols, cusSpace space, const std::vector<cusRepresentation> &representations) {

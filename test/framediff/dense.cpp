@@ -92,6 +92,8 @@ TEST_P(FramediffDense, ManyTiles) {
             for (int i = 0; i < 3; ++i)
                 link.send(noise(s.bytes(), random), lists, describe(s) + ", dense");
             link.send(striped(link.reference(), 1), lists, describe(s) + ", every second row of 16 bytes");
+            for (const uint64_t period : {33, 2, 1000}) // enough tiles for several look-back windows
+                link.send(flipped(link.reference(), period, random), lists, describe(s) + ", sparse");
             link.send(Bytes(s.bytes(), 7), lists, describe(s) + ", one color");
             link.send(Bytes(s.bytes(), 7), lists, describe(s) + ", unchanged");
         }
@@ -112,31 +114,6 @@ TEST_P(FramediffDense, ShorterListsAfterDenseFrames) {
     }
 }
 
-TEST_P(FramediffDense, FilteredFramesAtAnyAddress) {
-    auto random = support::generator();
-    for (const Shape s : {Shape{33, 77, 3}, Shape{1, 500, 1}, Shape{61, 65, 4}})
-        for (const int min_neighbors : {1, 5, 8})
-            for (const Layout &layout : support::layouts(typeOf(s.channels))) {
-                Lists lists(s, space(), allBytes(s), true, {0, 4}, {0, 1});
-                Link link(s, space(), min_neighbors, layout);
-                sendAllKinds(link, s, lists, random, describe(s));
-            }
-}
-
-// Each matrix at an address of its own, for all 16 of them; the largest and the smallest differences.
-TEST_P(FramediffDense, PicturesOfMatricesAtDifferentAddresses) {
-    auto random = support::generator();
-    for (const int channels : {1, 3, 4})
-        for (size_t offset = 0; offset < 16; ++offset) {
-            const Shape s = {9, 150, channels};
-            Bytes a = noise(s.bytes(), random), b = striped(a, static_cast<int>(offset % 3));
-            if (offset % 4 == 0)
-                std::fill(a.begin(), a.end(), uint8_t{0}), std::fill(b.begin(), b.end(), uint8_t{255});
-            expectPictures(s, a, b, space(),
-                           {{random() % 20, offset}, {random() % 20, random() % 16}, {random() % 20, random() % 16}});
-        }
-}
-
 // Two encoders whose blocks share the GPU, and wait for other blocks of their own: none of them may keep those from running.
 TEST(FramediffDenseCuda, EncodersOnTwoStreams) {
     CUS_NEEDS(CUS_DEVICE);
@@ -149,10 +126,10 @@ TEST(FramediffDenseCuda, EncodersOnTwoStreams) {
     Bytes expected(s.bytes());
     reference::Entries entries;
     for (int i = 0; i < FRAMES; ++i)
-        entries = reference::encode(expected, i % 2 ? b : a, s, Link::threshold(), 0);
+        entries = reference::encode(expected, i % 2 ? b : a, s, 20, 0);
 
     struct Both {
-        explicit Both(Shape s) : lists(s, CUS_DEVICE, allBytes(s), false), encoder(s, CUS_DEVICE, {Link::threshold(), 0}) {
+        explicit Both(Shape s) : lists(s, CUS_DEVICE, allBytes(s), false), encoder(s, CUS_DEVICE, {20, 0}) {
             CUS_EXPECT_OK(cusStreamCreate(&stream));
         }
         Lists lists;

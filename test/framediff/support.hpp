@@ -120,45 +120,57 @@ inline void expectPictures(Shape s, const Bytes &prev, const Bytes &cur, cusSpac
 // An encoder and a decoder beside their reference.
 class Link {
   public:
-    static int threshold() { return 20; }
-
-    Link(Shape s, cusSpace space, int min_neighbors, Layout layout)
-        : shape_(s), space_(space), min_neighbors_(min_neighbors), layout_(layout), reference_(s.bytes()),
-          encoder_(s, space, {threshold(), min_neighbors}), decoder_(s, space) {}
+    Link(Shape s, cusSpace space, int min_neighbors, Layout layout, int threshold = 20)
+        : shape_(s), space_(space), min_neighbors_(min_neighbors), layout_(layout), threshold_(threshold),
+          reference_(s.bytes()), encoder_(s, space, {threshold, min_neighbors}), decoder_(s, space) {}
 
     // Encodes and decodes a frame; compares lists, mask and both frames. A list that does not fit leaves both as they were.
     void send(const Bytes &frame, Lists &lists, const std::string &where) {
         TestMat mat(shape_.rows, shape_.cols, typeOf(shape_.channels), space_, layout_, frame.data());
+        const cusStatus status = cusDiffEncode(encoder_.p, &mat.mat, &lists.diff, nullptr);
+        expect(frame, lists, where);
+        ASSERT_EQ(status, fits_ || space_ == CUS_DEVICE ? CUS_OK : CUS_ERROR_CAPACITY) << where;
+        ASSERT_TRUE(mat.intact()) << where;
+    }
+
+    // The same after somebody else has encoded the frame.
+    void expect(const Bytes &frame, Lists &lists, const std::string &where) {
         Bytes after = reference_;
-        const auto want = reference::encode(after, frame, shape_, threshold(), min_neighbors_);
-        const bool fits = want.positions.size() <= lists.diff.capacity;
-        ASSERT_EQ(cusDiffEncode(encoder_.p, &mat.mat, &lists.diff, nullptr),
-                  fits || space_ == CUS_DEVICE ? CUS_OK : CUS_ERROR_CAPACITY)
-            << where;
+        const auto want = reference::encode(after, frame, shape_, threshold_, min_neighbors_);
         lists.expect(want, where);
-        if (fits) {
+        fits_ = want.positions.size() <= lists.diff.capacity;
+        if (fits_) {
             CUS_ASSERT_OK(cusDiffDecode(decoder_.p, &lists.diff, nullptr));
             reference_ = after;
+        } else {
+            uint32_t count = 0;
+            CUS_REJECTS(cusSparseDiffCount(&lists.diff, &count, nullptr), CAPACITY,
+                        std::to_string(want.positions.size()) + " bytes changed, capacity is " +
+                            std::to_string(lists.diff.capacity));
+            ASSERT_EQ(count, want.positions.size()) << where;
+            (void)cusDiffDecode(decoder_.p, &lists.diff, nullptr); // decodes nothing
         }
         ASSERT_TRUE(encoder_.reference() == reference_) << where << ": the encoder's reference differs";
         ASSERT_TRUE(decoder_.frame() == reference_) << where << ": the decoder's frame differs";
-        ASSERT_TRUE(mat.intact()) << where;
     }
 
     // The number of entries of a frame sent next.
     uint32_t entriesOf(const Bytes &frame) const {
         Bytes after = reference_;
-        return static_cast<uint32_t>(reference::encode(after, frame, shape_, threshold(), min_neighbors_).positions.size());
+        return static_cast<uint32_t>(reference::encode(after, frame, shape_, threshold_, min_neighbors_).positions.size());
     }
 
     // What encoder and decoder hold.
     const Bytes &reference() const { return reference_; }
+    cusDiffEncoder *encoder() const { return encoder_.p; }
 
   private:
     const Shape shape_;
     const cusSpace space_;
     const int min_neighbors_;
     const Layout layout_;
+    const int threshold_;
+    bool fits_ = true;
     Bytes reference_;
     Encoder encoder_;
     Decoder decoder_;

@@ -33,6 +33,18 @@ class IntegralAdversarial : public support::SpaceTest {
 };
 CUS_BOTH_SPACES(IntegralAdversarial);
 
+// Around the kernel's warps of 128 columns and tiles of 32 and 64 rows; many tiles in a row or column.
+TEST_P(IntegralAdversarial, SizesTypesAndLayouts) {
+    auto sizes = support::sizes();
+    for (const auto &size :
+         {std::pair<int, int>{32, 128}, {33, 127}, {31, 129}, {64, 256}, {97, 383}, {3, 5000}, {5000, 3}})
+        sizes.push_back(size);
+    for (const auto &[rows, cols] : sizes)
+        for (const int type : {CUS_8UC1, CUS_32FC1})
+            for (const Layout &layout : support::layouts(CUS_8UC1))
+                check(rows, cols, layout, layout, type);
+}
+
 TEST_P(IntegralAdversarial, SourcesAtEveryByteWithEveryStep) {
     for (size_t offset = 0; offset < 16; ++offset)
         for (size_t padding = 0; padding < 16; ++padding)

@@ -7,6 +7,24 @@ using namespace live_test;
 
 namespace {
 
+// A sender, and a viewer that has said hello.
+struct Session {
+    Session(const reference::Shape &s, int threshold = 20) : sender(s, CUS_HOST, threshold), peer(s) {
+        frame = support::randomBytes(s.bytes(), random);
+        connect(peer, viewer);
+    }
+    // The next frame of the camera, packed.
+    Packed next(double share, bool with_key_frame = false) {
+        advance(frame, share, random);
+        return sender.send(frame, with_key_frame);
+    }
+    std::mt19937_64 random = support::generator();
+    Bytes frame;
+    Sender sender;
+    Peer peer;
+    Viewer viewer;
+};
+
 TEST(LivePeer, LateJoinerStartsFromTheReference) {
     NEEDS_ZSTD();
     auto random = support::generator();
@@ -39,23 +57,16 @@ TEST(LivePeer, LateJoinerStartsFromTheReference) {
 
 TEST(LivePeer, SlowViewerGetsOneDifferenceForMany) {
     NEEDS_ZSTD();
-    auto random = support::generator();
     const reference::Shape s{61, 47, 3};
-    Sender sender(s, CUS_HOST, 5);
-    Peer peer(s);
-    Viewer viewer;
-    connect(peer, viewer);
-    Bytes frame = support::randomBytes(s.bytes(), random);
-    Packed packed;
+    Session session(s, 5);
+    auto &[random, frame, sender, peer, viewer] = session;
     size_t most = 0;
     for (int k = 0; k < 200; ++k) { // not read
-        packed = sender.send(frame);
-        peer.offer(packed);
+        peer.offer(session.next(0.02));
         const uint8_t *data;
         size_t bytes;
         CUS_ASSERT_OK(cusPeerOutput(peer.peer, &data, &bytes));
         most = std::max(most, bytes);
-        advance(frame, 0.02, random);
     }
     EXPECT_TRUE(peer.info().behind);
     EXPECT_EQ(peer.info().sequence, 16u);
@@ -71,8 +82,7 @@ TEST(LivePeer, SlowViewerGetsOneDifferenceForMany) {
     EXPECT_EQ(viewer.frame(), sender.reference());
     EXPECT_FALSE(peer.info().behind);
     EXPECT_EQ(peer.info().coalesced, 184u);
-    advance(frame, 0.02, random);
-    peer.offer(sender.send(frame)); // back to every frame
+    peer.offer(session.next(0.02)); // back to every frame
     CUS_ASSERT_OK(viewer.feed(peer.take(), count));
     EXPECT_EQ(viewer.info().sequence, 201u);
     EXPECT_EQ(viewer.frame(), sender.reference());
@@ -139,23 +149,16 @@ TEST(LivePeer, EightViewersAtRandomPaces) {
 
 TEST(LiveViewer, MissingBaseAsksForAKeyFrame) {
     NEEDS_ZSTD();
-    auto random = support::generator();
-    const reference::Shape s{20, 30, 1};
-    Sender sender(s, CUS_HOST);
-    Peer peer(s);
-    Viewer viewer;
-    connect(peer, viewer);
-    Bytes frame = support::randomBytes(s.bytes(), random);
+    Session session({20, 30, 1});
+    auto &[random, frame, sender, peer, viewer] = session;
     peer.offer(sender.send(frame));
     CUS_ASSERT_OK(viewer.feed(peer.take()));
     const Bytes before = viewer.frame();
-    advance(frame, 0.2, random);
-    peer.offer(sender.send(frame));
+    peer.offer(session.next(0.2));
     peer.take(); // lost
     std::vector<cusViewerUpdate> updates;
     for (int k = 0; k < 3; ++k) {
-        advance(frame, 0.2, random);
-        peer.offer(sender.send(frame));
+        peer.offer(session.next(0.2));
         CUS_ASSERT_OK(viewer.feed(peer.take(), [&](cusViewerUpdate e) { updates.push_back(e); }));
     }
     EXPECT_EQ(updates, (std::vector<cusViewerUpdate>(3, CUS_VIEWER_BASE_MISSING)));
@@ -164,21 +167,15 @@ TEST(LiveViewer, MissingBaseAsksForAKeyFrame) {
     EXPECT_EQ(request, simple(CUS_WIRE_REQUEST_KEY_FRAME, 1)); // once, not three times
     CUS_ASSERT_OK(cusPeerInput(peer.peer, request.data(), request.size()));
     EXPECT_TRUE(peer.info().wants_key_frame);
-    advance(frame, 0.2, random);
-    peer.offer(sender.send(frame, true));
+    peer.offer(session.next(0.2, true));
     CUS_ASSERT_OK(viewer.feed(peer.take()));
     EXPECT_EQ(viewer.frame(), sender.reference());
 }
 
 TEST(LivePeer, AGapInTheOfferedFramesNeedsAKeyFrame) {
     NEEDS_ZSTD();
-    auto random = support::generator();
-    const reference::Shape s{9, 9, 1};
-    Sender sender(s, CUS_HOST, 0);
-    Peer peer(s);
-    Viewer viewer;
-    connect(peer, viewer);
-    Bytes frame = support::randomBytes(s.bytes(), random);
+    Session session({9, 9, 1}, 0);
+    auto &[random, frame, sender, peer, viewer] = session;
     peer.offer(sender.send(frame));
     sender.send(frame); // not offered
     peer.offer(sender.send(frame));

@@ -75,12 +75,6 @@ size_t openFiles() {
     return n;
 }
 
-size_t residentBytes() {
-    size_t pages = 0, resident = 0;
-    std::ifstream("/proc/self/statm") >> pages >> resident;
-    return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-}
-
 // ---- Mutations ---------------------------------------------------------------------------------------------------------
 
 uint32_t extreme(Random &random) {
@@ -396,10 +390,10 @@ void LiveSockets::attackSender(const diffstream::TlsFiles &files) {
         const double length = fuzzSeconds();
         while (secondsSince(start) < length) {
             if (!memory_before && secondsSince(start) > length / 4)
-                memory_before = residentBytes();
+                memory_before = support::residentBytes();
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
         }
-        memory_after = residentBytes();
+        memory_after = support::residentBytes();
         stop = true;
         first.join();
         second.join();
@@ -499,7 +493,7 @@ TEST_F(LiveSockets, AHostileSenderOnlyEndsTheConnection) {
                 ++endings["slower than 5 s"];
             if (!files_before && secondsSince(start) > length / 4) {
                 files_before = openFiles();
-                memory_before = residentBytes();
+                memory_before = support::residentBytes();
             }
         }
         stop = true;
@@ -510,7 +504,7 @@ TEST_F(LiveSockets, AHostileSenderOnlyEndsTheConnection) {
     for (const auto &ending : endings)
         std::printf(", %s %d", ending.first.c_str(), ending.second);
     std::printf("; resident memory %.1f MB, then %.1f MB\n", 1e-6 * static_cast<double>(memory_before),
-                1e-6 * static_cast<double>(residentBytes()));
+                1e-6 * static_cast<double>(support::residentBytes()));
     EXPECT_GT(sessions, 20);
     EXPECT_EQ(endings["slower than 5 s"], 0);
     for (const auto &ending : endings) // bye, bad data, another version, too large
@@ -519,7 +513,7 @@ TEST_F(LiveSockets, AHostileSenderOnlyEndsTheConnection) {
                     ending.first == "status " + std::to_string(CUS_ERROR_SIZE))
             << ending.first;
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(CUSI_SANITIZE)
-    EXPECT_LT(residentBytes(), memory_before + (64u << 20));
+    EXPECT_LT(support::residentBytes(), memory_before + (64u << 20));
 #endif
 }
 

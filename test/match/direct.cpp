@@ -80,8 +80,12 @@ TEST_P(MatchDirect, TemplatesOfEverySize) {
             const int other = upTo(random, 130 - side / 2), w = tall ? other : side, h = tall ? side : other;
             const int channels = random() % 3 ? 1 : 3;
             const support::Layout layout = {random() % 2 ? random() % 70 : 0, random() % 2 ? random() % 40 : 0};
-            const auto image = picture<uint8_t>(h + upTo(random, 40), w + upTo(random, 70), channels, random);
-            compareExactly(image, picture<uint8_t>(h, w, channels, random), space(), layout);
+            const int rows = h + upTo(random, 40), cols = w + upTo(random, 70);
+            compareExactly(picture<uint8_t>(rows, cols, channels, random), picture<uint8_t>(h, w, channels, random),
+                           space(), layout);
+            if (side % 4 == 0)
+                compareExactly(flat<uint8_t>(rows, cols, channels, 255), flat<uint8_t>(h, w, channels, side % 8 ? 255 : 0),
+                               space(), layout);
         }
 }
 
@@ -142,22 +146,13 @@ TEST_P(MatchDirect, SeveralTemplates) {
                 Pixels<uint8_t> frame(image, space());
                 const auto options = with(method, CUS_MATCH_DIRECT, 2, 8);
                 Matcher matcher;
-                ASSERT_EQ(cusMatcherCreate(&matcher, mats.data(), 4, image.rows, image.cols, &options, nullptr), CUS_OK)
-                    << cusLastError();
+                CUS_ASSERT_OK(cusMatcherCreate(&matcher, mats.data(), 4, image.rows, image.cols, &options, nullptr));
                 for (int again = 0; again < 2; ++again)
-                    ASSERT_EQ(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr), CUS_OK) << cusLastError();
+                    CUS_ASSERT_OK(cusMatcherRun(matcher, &frame.mat, nullptr, nullptr));
                 for (int k = 0; k < 4; ++k) {
                     SCOPED_TRACE(testing::Message() << "template " << k << " of " << w << "x" << h << " method " << method);
-                    cusMatch matches[2];
-                    int found = 0;
-                    ASSERT_EQ(cusMatcherGet(matcher, k, matches, 2, &found, nullptr), CUS_OK);
-                    const auto alone = run(image, templates[static_cast<size_t>(k)], space(), options).matches;
-                    ASSERT_EQ(static_cast<size_t>(found), alone.size());
-                    for (int i = 0; i < found; ++i) {
-                        EXPECT_EQ(matches[i].x, alone[static_cast<size_t>(i)].x);
-                        EXPECT_EQ(matches[i].y, alone[static_cast<size_t>(i)].y);
-                        EXPECT_EQ(matches[i].score, alone[static_cast<size_t>(i)].score);
-                    }
+                    const auto matches = matchesOf(matcher, k, 2);
+                    expectSame(matches, run(image, templates[static_cast<size_t>(k)], space(), options).matches);
                     if (method == CUS_MATCH_SQDIFF || method == CUS_MATCH_CCOEFF_NORMED) {
                         EXPECT_EQ(matches[0].x, 31 * k);
                         EXPECT_EQ(matches[0].y, 17 * k);

@@ -67,25 +67,6 @@ TEST(MatchDots, EveryInstructionSet) {
     }
 }
 
-TEST(MatchDots, EverySideIsExact) {
-    auto random = support::generator();
-    for (int side = 1; side <= 64; ++side) {
-        const int channels = side % 3 ? 1 : 3, h = 1 + static_cast<int>(random() % static_cast<unsigned>(side));
-        const int rows = h + static_cast<int>(random() % 12), cols = side + static_cast<int>(random() % 150);
-        const auto method = METHODS[random() % 6];
-        const auto layouts = support::layouts(typeOf<uint8_t>(channels));
-        const auto layout = layouts[random() % layouts.size()];
-        auto image = picture<uint8_t>(rows, cols, channels, random), templ = picture<uint8_t>(h, side, channels, random);
-        if (side % 4 == 0)
-            image = flat<uint8_t>(rows, cols, channels, 255), templ = flat<uint8_t>(h, side, channels, side % 8 ? 255 : 0);
-        compare(image, templ, CUS_HOST, with(method, CUS_MATCH_DIRECT, 3, 2), nullptr, layout);
-        const auto map = run(image, templ, CUS_HOST, with(CUS_MATCH_SQDIFF, CUS_MATCH_DIRECT), nullptr, layout).map;
-        const auto expected = reference::scoreMap(image, templ, nullptr, CUS_MATCH_SQDIFF);
-        for (size_t i = 0; i < map.size(); ++i)
-            ASSERT_EQ(map[i], static_cast<float>(expected[i])) << "side " << side << " position " << i;
-    }
-}
-
 // Sums near the largest that 32 bits hold, and beyond, where windows are summed up one by one.
 TEST(MatchDots, LargeTemplates) {
     auto random = support::generator();

@@ -88,16 +88,6 @@ TEST(MatchFft, linesOfFloats) {
     }
 }
 
-TEST(MatchFft, positionsAreAPermutation) {
-    for (const int n : lineSizes()) {
-        const Line line(n, sizeof(float));
-        std::vector<int> sorted(line.position, line.position + n);
-        std::sort(sorted.begin(), sorted.end());
-        for (int i = 0; i < n; ++i)
-            ASSERT_EQ(sorted[static_cast<size_t>(i)], i) << "n " << n;
-    }
-}
-
 TEST(MatchFft, otherFactorsAreRefused) {
     for (const int n : {-4, 0, 11, 13, 22, 121, 1001, 2147483647}) {
         const Line line(n, sizeof(float));

@@ -106,13 +106,6 @@ struct Fft {
     Fft &operator=(const Fft &) = delete;
     ~Fft() { match_fft_destroy(fft); }
     size_t elements() const { return match_fft_spectrumSize(fft); }
-    // Row ky, column kx < cols / 2 of a spectrum: for kx = 0 what is stored there.
-    Complex at(const Buffer<T> &spectrum, size_t ky, size_t kx) const {
-        const size_t lanes = fft->kernels->lanes;
-        const size_t i =
-            kx / lanes * match_fft_panelSize(fft) + 2 * lanes * static_cast<size_t>(fft->column.position[ky]) + kx % lanes;
-        return {spectrum[i], spectrum[i + lanes]};
-    }
     MatchFft *fft;
 };
 

@@ -100,12 +100,8 @@ TEST_P(Match, ExactCopiesAndTies) {
     for (auto algorithm : ALGORITHMS) {
         const Outcome outcome = run(image, templ, space(), with(CUS_MATCH_SQDIFF, algorithm, 2, 10));
         ASSERT_EQ(outcome.matches.size(), 2u);
-        EXPECT_EQ(outcome.matches[0].x, 101);
-        EXPECT_EQ(outcome.matches[0].y, 11);
-        EXPECT_EQ(outcome.matches[0].score, 0);
-        EXPECT_EQ(outcome.matches[1].x, 20);
-        EXPECT_EQ(outcome.matches[1].y, 90);
-        EXPECT_EQ(outcome.matches[1].score, 0);
+        expectCopyAt(outcome.matches[0], 101, 11);
+        expectCopyAt(outcome.matches[1], 20, 90);
     }
 }
 
@@ -276,9 +272,7 @@ TEST_P(Match, ResultsWithoutAMapAndBeforeARun) {
                 "cusMatcherGet: 1 matches, matches has capacity 0");
     CUS_ASSERT_OK(cusMatcherGet(matcher, 0, &match, 1, &found, nullptr));
     EXPECT_EQ(found, 1);
-    EXPECT_EQ(match.x, 21);
-    EXPECT_EQ(match.y, 33);
-    EXPECT_EQ(match.score, 0);
+    expectCopyAt(match, 21, 33);
     cusMat view = CUS_MAT_INIT;
     CUS_ASSERT_OK(cusMatcherResults(matcher, &view));
     EXPECT_EQ(view.space, space());

@@ -114,6 +114,13 @@ inline std::vector<cusMatch> matchesOf(cusMatcher *matcher, int k, int most, cus
     return matches;
 }
 
+// An exact copy of the template.
+inline void expectCopyAt(const cusMatch &match, int x, int y) {
+    EXPECT_EQ(match.x, x);
+    EXPECT_EQ(match.y, y);
+    EXPECT_EQ(match.score, 0);
+}
+
 // The same places and scores, to the last bit; `expected`: matches, or the reference's.
 template<class Match>
 void expectSame(const std::vector<cusMatch> &matches, const std::vector<Match> &expected) {

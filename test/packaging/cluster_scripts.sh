@@ -1,19 +1,15 @@
 # The scripts of docs/cluster: checked by shellcheck, and run with stand-ins for Slurm's commands. cluster_scripts.sh BUILD SOURCE
 set -u
 export OMP_WAIT_POLICY=passive CUSIGHT_DEVICE=cpu
-build=$1 scripts=$2/docs/cluster
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/../programs/support.sh"
+scripts=$source/docs/cluster
 for script in "$scripts"/*; do
     bash -n "$script" || fail "$script: syntax"
 done
 if command -v shellcheck >/dev/null; then
     shellcheck "$scripts"/* || fail "shellcheck"
 fi
-[ -x "$build/bin/cusight-events" ] || { [ $failed = 0 ] || exit 1; echo "skipped: cusight-events was not built"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
+[ -x "$bin/cusight-events" ] || { [ $failed = 0 ] || exit 1; echo "skipped: cusight-events was not built"; exit 77; }
 mkdir bin
 # Slurm's commands, at once and on this machine.
 cat >bin/srun <<'END'
@@ -40,7 +36,7 @@ fi
 echo 17
 END
 chmod +x bin/*
-export PATH=$work/bin:$build/bin:$PATH
+export PATH=$work/bin:$bin:$PATH
 awk 'BEGIN { print "160 120"; t = 0; srand(3)
     for (i = 0; i < 20000; ++i) { t += int(rand() * 12); print t, int(rand() * 160), int(rand() * 120), int(rand() * 2) } }' >r.txt
 cusight-events r.txt --headless --device cpu --events-per-frame 1100 --output whole.h5 >/dev/null 2>&1
@@ -49,7 +45,7 @@ if [ -s whole.h5 ]; then
     grep -q "array 17, then merge 17: frames.h5" out.txt || fail "submit-array says: $(cat out.txt)"
     cmp whole.h5 frames.h5 || fail "submit-array: another file"
     [ ! -e frames.h5.parts ] || fail "submit-array: parts are left"
-    if [ -x "$build/bin/cusight-events-mpi" ]; then # one rank; the last --device counts
+    if [ -x "$bin/cusight-events-mpi" ]; then # one rank; the last --device counts
         bash "$scripts/mpi.sbatch" r.txt mpi.h5 --events-per-frame 1100 --device cpu >log.txt 2>&1 || fail "mpi.sbatch: $(cat log.txt)"
         cmp whole.h5 mpi.h5 || fail "mpi.sbatch: another file"
     fi

@@ -1,11 +1,7 @@
 #!/usr/bin/env bash
 # What CMake says of compilers and libraries that do not fit. Arguments: build folder, source folder.
 set -u
-source=$(cd "$2" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
+. "$(dirname "$0")/../programs/support.sh"
 configure() { # OPTION...: the library alone; 0 if CMake succeeds
     rm -rf "$work/build"
     cmake -S "$source" -B "$work/build" -DCUSIGHT_OPENCV=OFF -DCUSIGHT_SAMPLES=OFF -DCUSIGHT_TESTS=OFF -DCUSIGHT_PERF=OFF \

@@ -2,17 +2,9 @@
 # The built files, read from outside: exported symbols and their version, libraries needed, where the loader looks for them,
 # and the protections of CUSIGHT_HARDENING.
 set -euo pipefail
-build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
+. "$(dirname "$0")/../programs/support.sh"
 export LC_ALL=C
-option() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 library=$build/libcusight.so
-failures=0
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 
 # ---- Exported symbols: exactly the committed list, all with the version node of cmake/exports.map
 nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' >"$work/symbols"
@@ -99,5 +91,5 @@ PYTHON
     cat "$work/flags"
 fi
 
-[ $failures = 0 ] || exit 1
+[ $failed = 0 ] || exit 1
 echo "$(wc -l <"$work/exported") symbols, $(wc -w <<<"$programs") programs checked"

@@ -3,14 +3,11 @@
 # pkg-config, with the shared library and with the static one. The shared library exports only cus*, has no undefined symbols and
 # is named by what may break.
 set -euo pipefail
-build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
-option() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+. "$(dirname "$0")/../programs/support.sh"
 if [ -n "$(option CUSIGHT_SANITIZE)" ]; then
     echo "skipped: programs that link a library built with a sanitizer need the sanitizer too"
     exit 77
 fi
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
 cmake --install "$build" --prefix "$prefix" >"$work/install.log"
 library=$(find "$prefix" -name libcusight.so)

@@ -2,40 +2,27 @@
 # scripts/new-module: in a copy of the tree that holds no other module, a new one builds with warnings as errors (its CUDA code too
 # if the build has CUDA), is formatted, passes its tests and measures its row. Arguments: build folder, source folder.
 set -euo pipefail
-build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
-option() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() {
-    echo "FAILED: $1"
-    exit 1
-}
+. "$(dirname "$0")/../programs/support.sh"
 
 # All that every module stands on, and nothing that belongs to one.
 mkdir -p "$work/test/reference" "$work/perf" "$work/docs" "$work/modules"
 cp -r "$source/CMakeLists.txt" "$source/LICENSE" "$source/cmake" "$source/include" "$source/src" "$source/scripts" "$source/.clang-format" "$work/"
 cp "$source"/test/{CMakeLists.txt,main.cpp,support.hpp,labels.cmake} "$work/test/"
 cp -r "$source"/perf/{CMakeLists.txt,harness} "$work/perf/"
-cd "$work"
 
 for name in '' Upper a-b 9lives; do
-    if scripts/new-module "$name" >said 2>&1; then fail "the name '$name' is accepted"; fi
+    if scripts/new-module "$name" >said 2>&1; then die "the name '$name' is accepted"; fi
 done
-grep -q "NAME is '9lives', expected lowercase letters" said || fail "a bad name is answered with: $(cat said)"
-scripts/new-module brighten >said || fail "$(cat said)"
-if scripts/new-module brighten >said 2>&1; then fail "a module is overwritten"; fi
-grep -q 'brighten.h exists already' said || fail "a name in use is answered with: $(cat said)"
-grep -A 1 '"core.h"' include/cusight/cusight.h | grep >/dev/null -e '"brighten.h"' || fail "cusight.h does not include brighten.h after core.h"
-if grep -rnE '@[A-Za-z]+@' include/cusight modules test perf docs; then fail "placeholders are left"; fi
+grep -q "NAME is '9lives', expected lowercase letters" said || die "a bad name is answered with: $(cat said)"
+scripts/new-module brighten >said || die "$(cat said)"
+if scripts/new-module brighten >said 2>&1; then die "a module is overwritten"; fi
+grep -q 'brighten.h exists already' said || die "a name in use is answered with: $(cat said)"
+grep -A 1 '"core.h"' include/cusight/cusight.h | grep >/dev/null -e '"brighten.h"' || die "cusight.h does not include brighten.h after core.h"
+if grep -rnE '@[A-Za-z]+@' include/cusight modules test perf docs; then die "placeholders are left"; fi
 if command -v clang-format-14 >/dev/null; then
     find include modules test perf -type f -name '*brighten*' -print0 | xargs -0 clang-format-14 --dry-run -Werror
 fi
 
-run() { # LOG COMMAND...
-    local log=$1
-    shift
-    "$@" >"$log" 2>&1 || fail "$* ended with $?: $(tail -n 60 "$log")"
-}
 export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1
 cuda=(-DCUSIGHT_CUDA=OFF)
 compiler=$(option CMAKE_CUDA_COMPILER)
@@ -46,12 +33,12 @@ for language in C CXX CUDA; do
     launcher=$(option CMAKE_${language}_COMPILER_LAUNCHER)
     [ -z "$launcher" ] || launchers+=("-DCMAKE_${language}_COMPILER_LAUNCHER=$launcher")
 done
-run configure.log cmake -S . -B build -G "$(option CMAKE_GENERATOR)" -DCMAKE_BUILD_TYPE=Release -DCUSIGHT_WERROR=AUTO \
+logged configure.log cmake -S . -B build -G "$(option CMAKE_GENERATOR)" -DCMAKE_BUILD_TYPE=Release -DCUSIGHT_WERROR=AUTO \
     -DCUSIGHT_OPENCV=OFF -DCUSIGHT_SAMPLES=OFF -DCUSIGHT_FAULTS=OFF -DCUSIGHT_NVTX=OFF "${launchers[@]}" "${cuda[@]}"
-run build.log cmake --build build -j 2
-run test.log ctest --test-dir build -L unit --output-on-failure
-grep -q '^10/10 Test ' test.log || fail "not 10 tests: $(cat test.log)"
-[ "$(grep -c 'Brighten.*/host.* Passed' test.log)" = 5 ] || fail "not 5 tests passed on the host: $(cat test.log)"
-run perf.log build/perf/cusight_perf --perf_space=host --perf_once --gtest_filter='Brighten.*'
-build/perf/cusight_perf --perf_space=host --list-rows | grep 'brighten/add/640x480' >/dev/null || fail "the row is not listed"
+logged build.log cmake --build build -j 2
+logged test.log ctest --test-dir build -L unit --output-on-failure
+grep -q '^10/10 Test ' test.log || die "not 10 tests: $(cat test.log)"
+[ "$(grep -c 'Brighten.*/host.* Passed' test.log)" = 5 ] || die "not 5 tests passed on the host: $(cat test.log)"
+logged perf.log build/perf/cusight_perf --perf_space=host --perf_once --gtest_filter='Brighten.*'
+build/perf/cusight_perf --perf_space=host --list-rows | grep 'brighten/add/640x480' >/dev/null || die "the row is not listed"
 echo "made, built (${cuda[0]#-D}), tested, thrown away"

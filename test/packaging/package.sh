@@ -3,35 +3,23 @@
 # must satisfy), used by projects in C and in C++ and by hand, removed without a trace; the sources configure.
 # Arguments: build folder, source folder. Exit code 77: skipped.
 set -euo pipefail
-build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
-option() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+. "$(dirname "$0")/../programs/support.sh"
 for tool in dpkg dpkg-deb dpkg-shlibdeps cpack; do
     command -v $tool >/dev/null || { echo "skipped: there is no $tool"; exit 77; }
 done
 [ -z "$(option CUSIGHT_SANITIZE)" ] || { echo "skipped: a library built with a sanitizer is not packaged"; exit 77; }
-work=$(mktemp -d)
 chmod 755 "$work"
-trap 'rm -rf "$work"' EXIT
-fail() {
-    echo "FAILED: $1"
-    exit 1
-}
-run() { # LOG COMMAND...
-    local log=$work/$1
-    shift
-    "$@" >"$log" 2>&1 || fail "$* ended with $?: $(tail -n 40 "$log")"
-}
 
-run cpack.log cpack --config "$build/CPackConfig.cmake" -B "$work/packages"
+logged cpack.log cpack --config "$build/CPackConfig.cmake" -B "$work/packages"
 mapfile -t packages < <(find "$work/packages" -maxdepth 1 -name '*.deb' | sort)
 names=$(for package in "${packages[@]}"; do dpkg-deb -f "$package" Package; done | sort | paste -sd ' ')
 expected="libcusight-dev libcusight0.2"
 [ ! -x "$build/bin/cusight-heatmap" ] || expected="cusight-tools $expected"
-[ "$names" = "$expected" ] || fail "the packages are $names, expected $expected"
+[ "$names" = "$expected" ] || die "the packages are $names, expected $expected"
 field() { dpkg-deb -f "$work/packages/$1"_*.deb "$2"; }
-[[ $(field libcusight0.2 Depends) == *libc6* ]] || fail "libcusight0.2 depends on $(field libcusight0.2 Depends)"
+[[ $(field libcusight0.2 Depends) == *libc6* ]] || die "libcusight0.2 depends on $(field libcusight0.2 Depends)"
 [[ $(field libcusight-dev Depends) == "libcusight0.2 (= $(field libcusight0.2 Version))"* ]] ||
-    fail "libcusight-dev depends on $(field libcusight-dev Depends)"
+    die "libcusight-dev depends on $(field libcusight-dev Depends)"
 
 # A root of its own, with this machine's list of installed packages.
 root=$work/root
@@ -49,52 +37,52 @@ dpkg_here() { PATH=$work/bin:$PATH dpkg --root="$root" --force-not-root --force-
 touch "$work/ldconfig.log"
 expected=
 ! dpkg-deb --ctrl-tarfile "$work/packages"/libcusight0.2_*.deb | tar -t | grep -q postinst || expected="postinst postrm"
-run install.log dpkg_here --install "${packages[@]}"
+logged install.log dpkg_here --install "${packages[@]}"
 libdir=$(dirname "$(find "$root/usr" -name 'libcusight.so.0.2')")
-[ -d "$libdir" ] || fail "libcusight.so.0.2 is not installed: $(files)"
+[ -d "$libdir" ] || die "libcusight.so.0.2 is not installed: $(files)"
 for file in usr/include/cusight/core.h "${libdir#"$root/"}/libcusight.a" "${libdir#"$root/"}/libcusight.so"; do
-    [ -e "$root/$file" ] || fail "$file is not installed: $(files)"
+    [ -e "$root/$file" ] || die "$file is not installed: $(files)"
 done
-! dpkg_here --verify $names 2>/dev/null | grep . || fail "files differ from the packages"
-! find "$root/usr" \( -perm /022 -o ! -perm -444 \) ! -type l | grep . || fail "files with unusual permissions"
+! dpkg_here --verify $names 2>/dev/null | grep . || die "files differ from the packages"
+! find "$root/usr" \( -perm /022 -o ! -perm -444 \) ! -type l | grep . || die "files with unusual permissions"
 
 for language in c cxx; do
-    run $language.log cmake -S "$source/test/packaging/consumers/$language" -B "$work/$language" -G "$(option CMAKE_GENERATOR)" \
+    logged $language.log cmake -S "$source/test/packaging/consumers/$language" -B "$work/$language" -G "$(option CMAKE_GENERATOR)" \
         -DCMAKE_PREFIX_PATH="$root/usr" -DCMAKE_C_COMPILER="$(option CMAKE_C_COMPILER)" -DCMAKE_CXX_COMPILER="$(option CMAKE_CXX_COMPILER)"
-    run $language.log cmake --build "$work/$language"
-    run $language.log "$work/$language/shared"
-    run $language.log "$work/$language/static"
+    logged $language.log cmake --build "$work/$language"
+    logged $language.log "$work/$language/shared"
+    logged $language.log "$work/$language/static"
 done
 if [ -x "$root/usr/bin/cusight-heatmap" ]; then
     for program in "$root"/usr/bin/cusight-*; do
-        said=$("$program" --version) || fail "$program --version ended with $?"
-        [[ $said == "$(basename "$program") $(field cusight-tools Version)"* ]] || fail "$program --version says: $said"
+        said=$("$program" --version) || die "$program --version ended with $?"
+        [[ $said == "$(basename "$program") $(field cusight-tools Version)"* ]] || die "$program --version says: $said"
         name=$(basename "$program")
         [ "$name" = cusight-events-mpi ] && continue # MPI must be set up before it runs, so the build makes no manual of it
         for file in man/man1/$name.1* bash-completion/completions/$name zsh/*/_$name; do
-            [ -n "$(compgen -G "$root/usr/share/$file")" ] || fail "usr/share/$file is not installed: $(files)"
+            [ -n "$(compgen -G "$root/usr/share/$file")" ] || die "usr/share/$file is not installed: $(files)"
         done
     done
-    (cd "$work" && run heatmap.log "$root/usr/bin/cusight-heatmap" synthetic:64x48@3 --headless --output "$work/%03d.png")
-    [ -s "$work/000.png" ] || [ -s "$work/001.png" ] || fail "cusight-heatmap wrote nothing: $(ls "$work")"
+    (cd "$work" && logged heatmap.log "$root/usr/bin/cusight-heatmap" synthetic:64x48@3 --headless --output "$work/%03d.png")
+    [ -s "$work/000.png" ] || [ -s "$work/001.png" ] || die "cusight-heatmap wrote nothing: $(ls "$work")"
 fi
 # shellcheck disable=SC2086
-run remove.log dpkg_here --remove $names
+logged remove.log dpkg_here --remove $names
 left=$(files)
-[ -z "$left" ] || fail "these files are left after removal: $left"
+[ -z "$left" ] || die "these files are left after removal: $left"
 called=$(paste -sd ' ' "$work/ldconfig.log")
-[ "$called" = "$expected" ] || fail "ldconfig was called by \"$called\", expected \"$expected\""
+[ "$called" = "$expected" ] || die "ldconfig was called by \"$called\", expected \"$expected\""
 
-run source.log cpack --config "$build/CPackSourceConfig.cmake" -B "$work/sources"
+logged source.log cpack --config "$build/CPackSourceConfig.cmake" -B "$work/sources"
 archive=$(find "$work/sources" -maxdepth 1 -name 'cusight-*.tar.gz')
 tar -xzf "$archive" -C "$work"
 folder=$work/$(basename "$archive" .tar.gz)
 if [ -d "$source/.git" ] || [ -f "$source/.git" ]; then
     (cd "$source" && git ls-files --cached --others --exclude-standard | while read -r f; do [ ! -e "$f" ] || echo "$f"; done | sort) >"$work/tracked"
     (cd "$folder" && find . ! -type d | sed 's,^\./,,' | sort) >"$work/packed"
-    diff "$work/tracked" "$work/packed" >"$work/diff" || fail "the source archive differs from the sources: $(head -n 20 "$work/diff")"
+    diff "$work/tracked" "$work/packed" >"$work/diff" || die "the source archive differs from the sources: $(head -n 20 "$work/diff")"
     built=$(LC_ALL=C grep -rlaP '^\x7fELF' "$folder" || true)
-    [ -z "$built" ] || fail "built files are among the sources: $built"
+    [ -z "$built" ] || die "built files are among the sources: $built"
 fi
-run configure.log cmake -S "$folder" -B "$work/unpacked" -DCUSIGHT_CUDA=OFF -DCUSIGHT_SAMPLES=OFF -DCUSIGHT_TESTS=OFF -DCUSIGHT_PERF=OFF
+logged configure.log cmake -S "$folder" -B "$work/unpacked" -DCUSIGHT_CUDA=OFF -DCUSIGHT_SAMPLES=OFF -DCUSIGHT_TESTS=OFF -DCUSIGHT_PERF=OFF
 echo "packed, installed, used, removed: $names"

@@ -1,10 +1,8 @@
 # The scripts around the performance suite: compare, targets, report, and what gpu-check reads of other programs. Arguments:
 # build folder, source folder.
 set -eu
-source=$2
+. "$(dirname "$0")/../programs/support.sh"
 command -v python3 >/dev/null || { echo "no python3"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 mkdir "$work/results"
 
 result() { # heatmap's median, encode's median
@@ -28,29 +26,25 @@ END
 result 0.020 0.030 >"$work/old.json"
 result 0.026 0.029 >"$work/new.json"
 
-fails() { # the message is shown and the exit status kept
-    echo "FAILED: $1"
-    exit 1
-}
-"$source/scripts/compare" "$work/old.json" "$work/old.json" >"$work/same" || fails "a file is slower than itself"
-if "$source/scripts/compare" "$work/old.json" "$work/new.json" >"$work/slower"; then fails "30 % slower goes unnoticed"; fi
-grep -q '^slower  framediff/heatmap/3840x2160 .*+30.0 %' "$work/slower" || fails "compare does not name what got slower"
-grep -q '^faster  framediff/encode/3840x2160/3pct .*-3.3 %' "$work/slower" || fails "compare does not name what got faster"
+"$source/scripts/compare" "$work/old.json" "$work/old.json" >"$work/same" || die "a file is slower than itself"
+if "$source/scripts/compare" "$work/old.json" "$work/new.json" >"$work/slower"; then die "30 % slower goes unnoticed"; fi
+grep -q '^slower  framediff/heatmap/3840x2160 .*+30.0 %' "$work/slower" || die "compare does not name what got slower"
+grep -q '^faster  framediff/encode/3840x2160/3pct .*-3.3 %' "$work/slower" || die "compare does not name what got faster"
 
 cp "$work/new.json" "$work/results/some-gpu.json"
 report() {
     python3 "$source/perf/report" --results "$work/results" --docs "$work/docs" "$@"
 }
-if report --check >"$work/check"; then fails "a page that is not there is called up to date"; fi
+if report --check >"$work/check"; then die "a page that is not there is called up to date"; fi
 report
-report --check || fails "a page just written is called out of date"
+report --check || die "a page just written is called out of date"
 touch "$work/docs/plots/some-gpu-gone.svg"
-if report --check >"$work/check"; then fails "a plot that is no longer shown goes unnoticed"; fi
-report && report --check || fails "a plot that is no longer shown stays"
+if report --check >"$work/check"; then die "a plot that is no longer shown goes unnoticed"; fi
+report && report --check || die "a plot that is no longer shown stays"
 report --site
 page=$work/docs/performance.md
 shows() { # TEXT REASON
-    grep -qF "$1" "$page" || fails "$2"
+    grep -qF "$1" "$page" || die "$2"
 }
 shows '| `framediff/heatmap/3840x2160` | 0.026 ms | 0.021 ms, **missed** |' "a missed target is not shown"
 shows '| npp 0.0100 |' "the best of the others is not the one that does all the work"
@@ -62,18 +56,18 @@ shows '| `heatmapKernel` | 20.5 | 50 + 25 | 88 % |  |  | 40 % |  | long_scoreboa
 shows '| `encodeKernel` x 2 | 10.0 | 50 + 2 | 50 % |  |  | 40 % |  | not_selected 3.0, barrier 2.0 | latency: waits for barriers |' "no limit by latency"
 page=$work/docs/performance.md
 for plot in floor peers sweep-framediff-pixels; do
-    python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$work/docs/plots/some-gpu-$plot.svg" || fails "$plot is no XML"
-    grep -q "plots/some-gpu-$plot.svg" "$page" || fails "$plot is not in the document"
+    python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$work/docs/plots/some-gpu-$plot.svg" || die "$plot is no XML"
+    grep -q "plots/some-gpu-$plot.svg" "$page" || die "$plot is not in the document"
 done
 
 # Neither package is needed; what is not there is said.
-python3 "$source/perf/peers/python/torch_cupy.py" --check >"$work/packages" 2>"$work/said" || fails "torch_cupy.py: $(cat "$work/said")"
-grep -q '^{}$' "$work/packages" || fails "torch_cupy.py --check measures"
+python3 "$source/perf/peers/python/torch_cupy.py" --check >"$work/packages" 2>"$work/said" || die "torch_cupy.py: $(cat "$work/said")"
+grep -q '^{}$' "$work/packages" || die "torch_cupy.py --check measures"
 for package in torch cupy; do
-    grep -q "$package.*: " "$work/said" || fails "torch_cupy.py says nothing of $package"
+    grep -q "$package.*: " "$work/said" || die "torch_cupy.py says nothing of $package"
 done
 
-python3 - "$source" <<'END' || fails "what is read from ncu's table"
+python3 - "$source" <<'END' || die "what is read from ncu's table"
 import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1] + "/perf/report")
@@ -91,7 +85,7 @@ assert a["metrics"] == {"us": 2, "dram_read_mb": 3, "dram_write_mb": 0, "dram_pc
 assert check.kernels_of("") == [] == check.kernels_of("==ERROR== no counters\n")
 END
 
-python3 - "$source" "$work" <<'END' || fails "sanitizers.py"
+python3 - "$source" "$work" <<'END' || die "sanitizers.py"
 import os
 import sys
 sys.dont_write_bytecode = True
@@ -133,7 +127,7 @@ assert run(["initcheck"], ["A.b/cuda", "Fails"]) == "initcheck-1: 1 of 1 tests d
 assert run(tools, []) == "not run: no test is quick enough"
 END
 
-python3 - "$source" "$work" <<'END' || fails "junit.py"
+python3 - "$source" "$work" <<'END' || die "junit.py"
 import subprocess
 import sys
 sys.dont_write_bytecode = True
@@ -160,10 +154,10 @@ gpu_sources=(-- '*.cu' '*.cuh' 'src/*.h' 'modules/*/*.h' ':!perf')
 if git -C "$source" diff --quiet HEAD "${gpu_sources[@]}" 2>/dev/null && [ -z "$(git -C "$source" ls-files -o --exclude-standard "${gpu_sources[@]}")" ]; then
     wanted=$(git -C "$source" ls-files -s "${gpu_sources[@]}" | git hash-object --stdin)
     got=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$source/perf/report python3 -c 'import resultfile; print(resultfile.fingerprint())')
-    [ "$got" = "$wanted" ] || fails "the fingerprint is $got, git says $wanted"
+    [ "$got" = "$wanted" ] || die "the fingerprint is $got, git says $wanted"
 fi
 
-python3 - "$source" "$work/new.json" <<'END' || fails "resultfile.py"
+python3 - "$source" "$work/new.json" <<'END' || die "resultfile.py"
 import sys
 sys.path.insert(0, sys.argv[1] + "/perf/report")
 import resultfile
@@ -217,7 +211,7 @@ for device in "Some GPU" "$cpu"; do
     case $device in "$cpu") wanted='other.json was measured with other sources' ;; *) wanted="other.json is not of $cpu" ;; esac
     echo "{\"cpu\": \"$device\", \"tested\": \"0123\"}" >"$work/other.json"
     if "$source/scripts/gpu-check" --cpu --tests-of "$work/other.json" --output "$work/no.json" >"$work/log" 2>&1; then
-        fails "gpu-check kept tests of $device"
+        die "gpu-check kept tests of $device"
     fi
-    grep -qF "$wanted" "$work/log" || fails "$(cat "$work/log")"
+    grep -qF "$wanted" "$work/log" || die "$(cat "$work/log")"
 done

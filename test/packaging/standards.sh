@@ -2,11 +2,8 @@
 # The public headers compile in programs of every standard that people use: C11 to C23, C++17 to C++23 (those that this compiler
 # knows), by this compiler and by clang, if it is installed. Arguments: build folder, source folder.
 set -u
-build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
-option() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0 compiled=0
+. "$(dirname "$0")/../programs/support.sh"
+compiled=0
 echo 'int main(void) { return 0; }' | tee "$work/none.c" >"$work/none.cpp"
 printf '#include <cusight/cusight.h>\nint main(void) { return cusVersion() == 0; }\n' >"$work/all.c"
 printf '#include <cusight/cusight.hpp>\nint main() { return cusVersion() == nullptr; }\n' >"$work/all.cpp"
@@ -14,7 +11,7 @@ try() { # COMPILER ENDING STANDARD
     "$1" "-std=$3" -fsyntax-only "$work/none.$2" 2>/dev/null || return 0 # a standard that it does not know
     compiled=$((compiled + 1))
     "$1" "-std=$3" -Wall -Wextra ${CI:+-Werror} -I "$source/include" -fsyntax-only "$work/all.$2" 2>"$work/log" ||
-        { echo "FAILED: $1 -std=$3: $(head -n 20 "$work/log")"; failed=1; }
+        fail "$1 -std=$3: $(head -n 20 "$work/log")"
 }
 for pair in "$(option CMAKE_C_COMPILER) $(option CMAKE_CXX_COMPILER)" "clang clang++"; do
     read -r cc cxx <<<"$pair"
@@ -22,6 +19,6 @@ for pair in "$(option CMAKE_C_COMPILER) $(option CMAKE_CXX_COMPILER)" "clang cla
     for standard in c11 c17 gnu11 gnu17 gnu2x; do try "$cc" c $standard; done
     for standard in c++17 c++20 c++2b gnu++17 gnu++20 gnu++2b; do try "$cxx" cpp $standard; done
 done
-[ $compiled -ge 8 ] || { echo "FAILED: only $compiled standards"; failed=1; }
+[ $compiled -ge 8 ] || fail "only $compiled standards"
 [ $failed = 0 ] && echo "$compiled standards"
 exit $failed

@@ -3,58 +3,50 @@
 # leaves the project's build type alone, and installs nothing unless CUSIGHT_INSTALL asks for it. Every CMake option is in the guide.
 # Arguments: build folder, source folder.
 set -euo pipefail
-build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
-option() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-fail() {
-    echo "FAILED: $1"
-    exit 1
-}
+. "$(dirname "$0")/../programs/support.sh"
 
 # Options: set(... CACHE ...) and option() in all of the project's CMake files.
 options=$(find "$source" -name 'build*' -prune -o \( -name CMakeLists.txt -o -name '*.cmake' \) -print0 |
     xargs -0 sed -nE 's/^ *option\((CUSIGHT_[A-Z0-9_]+) .*/\1/p; s/^ *set\((CUSIGHT_[A-Z0-9_]+) .* CACHE (STRING|PATH) .*/\1/p' | sort -u)
-[ "$(wc -w <<<"$options")" -ge 12 ] || fail "these are not all options: $options"
+[ "$(wc -w <<<"$options")" -ge 12 ] || die "these are not all options: $options"
 for name in $options; do
-    grep -qE "^\|.*\`$name\`" "$source/docs/guide.md" || fail "docs/guide.md lacks the option $name"
-    [ "$name" = CUSIGHT_FUZZ ] || [ -n "$(sed -n "/^$name:/p" "$build/CMakeCache.txt")" ] || fail "$name is not in the cache"
+    grep -qE "^\|.*\`$name\`" "$source/docs/guide.md" || die "docs/guide.md lacks the option $name"
+    [ "$name" = CUSIGHT_FUZZ ] || [ -n "$(sed -n "/^$name:/p" "$build/CMakeCache.txt")" ] || die "$name is not in the cache"
 done
 sed -nE 's/^\| .*/&/p' "$source/docs/guide.md" | grep -oE '`CUSIGHT_[A-Z0-9_]+`' | tr -d '`' | sort -u >"$work/described"
 for name in $(cat "$work/described"); do
-    grep -qx "$name" <<<"$options" || [[ $name == CUSIGHT_TEST_* ]] || fail "docs/guide.md describes $name, which is not an option"
+    grep -qx "$name" <<<"$options" || [[ $name == CUSIGHT_TEST_* ]] || die "docs/guide.md describes $name, which is not an option"
 done
 
-launchers=()
-for language in C CXX; do
-    launcher=$(option CMAKE_${language}_COMPILER_LAUNCHER)
-    [ -z "$launcher" ] || launchers+=("-DCMAKE_${language}_COMPILER_LAUNCHER=$launcher")
-done
+# The library is compiled once more here, to be linked and run, not to be fast.
+printf '#!/bin/sh\nexec %s "$@" -O1\n' "$(option CMAKE_C_COMPILER_LAUNCHER)" >"$work/launcher"
+chmod +x "$work/launcher"
+launchers=("-DCMAKE_C_COMPILER_LAUNCHER=$work/launcher" "-DCMAKE_CXX_COMPILER_LAUNCHER=$work/launcher")
 export CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1
 consumer() { # NAME CMAKE_OPTION...
     local name=$1
     shift
     cmake -S "$source/test/packaging/consumers/subproject" -B "$work/$name" -G "$(option CMAKE_GENERATOR)" -DCONSUMER_SOURCE="$source" \
         -DCUSIGHT_CUDA=OFF -DCMAKE_C_COMPILER="$(option CMAKE_C_COMPILER)" -DCMAKE_CXX_COMPILER="$(option CMAKE_CXX_COMPILER)" \
-        "${launchers[@]}" "$@" >"$work/$name.log" 2>&1 || fail "$name: $(cat "$work/$name.log")"
+        "${launchers[@]}" "$@" >"$work/$name.log" 2>&1 || die "$name: $(cat "$work/$name.log")"
 }
 installed() { # NAME: the files that the project installs
-    cmake --install "$work/$1" --prefix "$work/$1-prefix" >/dev/null || fail "$1: cannot be installed"
+    cmake --install "$work/$1" --prefix "$work/$1-prefix" >/dev/null || die "$1: cannot be installed"
     (cd "$work/$1-prefix" && find . ! -type d | sort | paste -sd ' ')
 }
 
 consumer subdirectory
-cmake --build "$work/subdirectory" -j 2 >"$work/log" 2>&1 || fail "subdirectory: $(cat "$work/log")"
-"$work/subdirectory/shared" || fail "subdirectory/shared ended with $?"
-"$work/subdirectory/static" || fail "subdirectory/static ended with $?"
+cmake --build "$work/subdirectory" -j 2 >"$work/log" 2>&1 || die "subdirectory: $(cat "$work/log")"
+"$work/subdirectory/shared" || die "subdirectory/shared ended with $?"
+"$work/subdirectory/static" || die "subdirectory/static ended with $?"
 files=$(installed subdirectory)
-[ "$files" = ./bin/shared ] || fail "the project installs $files, expected ./bin/shared"
+[ "$files" = ./bin/shared ] || die "the project installs $files, expected ./bin/shared"
 
 consumer fetched -DCONSUMER_BY=FetchContent -DCUSIGHT_INSTALL=ON
 ln -s "$work/subdirectory/cusight/"libcusight.* "$work/fetched/_deps/cusight-build/" # the build above
 ln -s "$work/subdirectory/shared" "$work/fetched/"
 files=$(installed fetched)
 for file in ./bin/shared ./include/cusight/core.h ./lib/libcusight.so ./lib/libcusight.a ./lib/pkgconfig/cusight.pc; do
-    [[ " $files " == *" $file "* ]] || fail "with CUSIGHT_INSTALL=ON, the project installs $files, expected $file too"
+    [[ " $files " == *" $file "* ]] || die "with CUSIGHT_INSTALL=ON, the project installs $files, expected $file too"
 done
 echo "included, built, ran; $(wc -w <<<"$options") options are described"

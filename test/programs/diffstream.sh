@@ -28,10 +28,6 @@ timeout 20 "$program" view 192.0.2.1:7878 --headless > refused.out 2> refused.er
 timeout 20 "$program" view 127.0.0.1:1 --headless --reconnect 0.5 > refused.out 2> refused.err
 [ $? = 3 ] || fail "a viewer without a sender did not end with 3"
 says "Connection refused" refused.err
-(umask 077; echo short > short.key)
-timeout 20 "$program" send synthetic:64x48@5 --key short.key > refused.out 2> refused.err
-[ $? = 2 ] || fail "a short key was accepted"
-says "64 hexadecimal digits" refused.err
 
 echo "-- eight viewers, a late one, one that stops for 5 s, one that is killed and comes back"
 clip=$CUSIGHT_TEST_DATA/vtest.avi
@@ -110,9 +106,6 @@ if command -v openssl > /dev/null && ! grep -q "no OpenSSL" secret.err; then
     start_sender certified synthetic:160x120@100000 --fps 100 --cert one.pem --cert-key one.key --ca one.pem
     start_viewer good --cert one.pem --cert-key one.key --ca one.pem --frames 20; ends $viewer 0 "a certified viewer"
     lines good.seen 20 || fail "certificates do not show 20 frames"
-    start_viewer bad --cert other.pem --cert-key other.key --ca one.pem --frames 20; ends $viewer 1 "a viewer that the sender does not trust"
-    says "not authenticated" bad.err
-    [ ! -s bad.seen ] || fail "a stranger's certificate shows frames"
     start_viewer doubtful --cert one.pem --cert-key one.key --ca other.pem --frames 20; ends $viewer 1 "a viewer that does not trust the sender"
     kill -INT "$(pgrep -P $sender)"; ends $sender 130 "the certified sender"
 fi

@@ -53,16 +53,11 @@ else
     says "other end" other.err
     attack secret --rate 250 --viewers 25 "${one[@]}"
 
-    echo "-- keys that others can read"
-    for mode in 644 640; do
-        chmod $mode one.key a.key
-        timeout 20 "$program" send synthetic:64x48@1 "${one[@]}" > refused.out 2> refused.err
-        [ $? = 2 ] || fail "a certificate's key of mode $mode was not refused"
-        says "--cert-key one.key is open to others (mode 0$mode)" refused.err
-        timeout 20 "$program" view 127.0.0.1:1 --headless --key a.key > refused.out 2> refused.err
-        [ $? = 2 ] || fail "a key of mode $mode was not refused"
-        says "--key a.key is open to others (mode 0$mode)" refused.err
-    done
+    echo "-- a key that others can read"
+    chmod 640 one.key
+    timeout 20 "$program" send synthetic:64x48@1 "${one[@]}" > refused.out 2> refused.err
+    [ $? = 2 ] || fail "a certificate's key that others can read was not refused"
+    says "--cert-key one.key is open to others (mode 0640)" refused.err
 fi
 
 echo "-- a log that nobody reads"

@@ -1,18 +1,14 @@
 # cusight-events-mpi: the bytes of cusight-events for any number of ranks; bad days. events_mpi.sh BUILD SOURCE
 set -u
-export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
-build=$1 source=$2
-one=$1/bin/cusight-events
-many=$1/bin/cusight-events-mpi
-scale=$1/perf/cusight_scale
+# shellcheck source=test/programs/support.sh
+. "$2/test/programs/support.sh"
+export OMP_NUM_THREADS=1
+one=$bin/cusight-events
+many=$bin/cusight-events-mpi
+scale=$build/perf/cusight_scale
 [ -x "$many" ] || { echo "skipped: cusight-events-mpi was not built"; exit 77; }
 [ -x "$one" ] && [ -x "$scale" ] || { echo "skipped: cusight-events or cusight_scale was not built"; exit 77; }
 command -v mpirun >/dev/null || { echo "skipped: there is no mpirun"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work"
-failed=0
-fail() { echo "FAILED: $*"; failed=1; }
 [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # A leak check of each rank would be one of Open MPI.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0

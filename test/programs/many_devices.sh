@@ -55,11 +55,7 @@ same match synthetic:161x97@13 --roi 3,3,19,11 --gray --method ccoeff-normed --h
     --frames 5 --save-matches o/matches.csv --output o/
 same contour synthetic:192x60@7 --output o/ --save-elevation o/elevation.png --save-lines o/lines.png
 
-awk 'BEGIN { print "66 48"; t = 1000; srand(7)
-    for (i = 0; i < 30000; ++i) {
-        t += i % 9000 == 8999 ? 30000 : int(rand() * 12)
-        print t, int(rand() * 66), int(rand() * 48), int(rand() * 2)
-    } }' >recording.txt
+made_events 66 48 30000 >recording.txt
 for how in "--events-per-frame 3000" "--events-per-frame 3000 --stride 1100 --representation voxel_grid" \
     "--us-per-frame 9000 --stride 2500 --keep-incomplete --representation tencode" "--us-per-frame 100 --stride 2000" \
     "--us-per-frame 10000 --range 0.03: --keep-incomplete --representation time_surface" \
@@ -77,7 +73,7 @@ for device in cpu cpu:3; do
         rm -f kept.avi
         # shellcheck disable=SC2086
         expect 3 "frame 5 is 66 x 48" ${program%% *} sizes ${program#${program%% *}} --device $device --output kept.avi
-        kept=$("$bin/cusight-heatmap" kept.avi --headless --device cpu --output kept.png 2>/dev/null | sed -n 's/^frames: //p')
+        kept=$(frames_in kept.avi)
         [ "$kept" = 4 ] || fail "$program $device: kept.avi has '$kept' frames, not the 4 before the break"
     done
 done
@@ -111,13 +107,10 @@ for program in heatmap "match --roi 3,3,9,9" "contour --shifts 8" "events --even
         sleep 0.1
     done
     sleep 0.4
-    kill -INT $pid
-    wait $pid
-    code=$?
+    end_with INT $pid
     [ $code = 130 ] || fail "$program: after Ctrl-C the exit code is $code: $(cat said)"
     written=$(sed -n 's/^frames: \([0-9]*\).*/\1/p' said)
-    kept=$("$bin/cusight-heatmap" stopped.avi --headless --device cpu --output kept.png 2>/dev/null | sed -n 's/^frames: //p')
+    kept=$(frames_in stopped.avi)
     [ "${written:-0}" -gt 0 ] && [ "$kept" = "$written" ] || fail "$program: stopped.avi has '$kept' frames, said '$written'"
 done
-[ $failed = 0 ] && echo "all as expected"
-exit $failed
+finish

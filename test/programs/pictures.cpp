@@ -1,4 +1,4 @@
-// What the sample programs print and draw: reports, JSON, manual pages, legends, labels; and the checks of their input.
+// What the sample programs print and draw: reports, JSON, manual pages, legends, labels.
 #include "support.hpp"
 
 #ifdef CUSIGHT_HAVE_SAMPLES
@@ -8,20 +8,10 @@
 #include "common/terminal/options.hpp"
 #include "common/output.hpp"
 #include "common/video/rectified.hpp"
-#include "common/video/source.hpp"
 
-#include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
-#include <filesystem>
-#include <fstream>
-
-#include <fcntl.h>
-#include <unistd.h>
-
 namespace {
-
-namespace fs = std::filesystem;
 
 // ---- Reports -----------------------------------------------------------------------------------------------------------
 
@@ -227,107 +217,6 @@ TEST(SampleStereo, SaysWhenAPairIsNotRectified) {
         << "nothing to tell by";
     EXPECT_TRUE(sample::compareRows(cv::Mat(3, 3, CV_8UC1, cv::Scalar(9)), cv::Mat(3, 3, CV_8UC1, cv::Scalar(9)), 1, 1)
                     .rectified());
-}
-
-// ---- Sources -----------------------------------------------------------------------------------------------------------
-
-class SampleInput : public testing::Test {
-  protected:
-    void SetUp() override {
-        folder = fs::temp_directory_path() / ("cusight_pictures_" + std::to_string(::getpid()));
-        fs::create_directories(folder);
-    }
-    void TearDown() override { fs::remove_all(folder); }
-    std::string path(const std::string &name) const { return (folder / name).string(); }
-
-    std::string clip(const std::string &name) const {
-        auto source = sample::openSource("synthetic:64x48@6");
-        auto sink = sample::openFile(path(name), source->size(), 25);
-        cv::Mat frame;
-        while (source->read(frame))
-            sink->write(frame);
-        sink->finish();
-        return path(name);
-    }
-    // Opens "-" while stdin is this file.
-    static std::unique_ptr<sample::Source> fromStdin(const std::string &file) {
-        const int saved = ::dup(STDIN_FILENO), given = ::open(file.c_str(), O_RDONLY);
-        ::dup2(given, STDIN_FILENO);
-        ::close(given);
-        std::unique_ptr<sample::Source> source;
-        std::exception_ptr error;
-        try {
-            source = sample::openSource("-");
-            cv::Mat frame;
-            while (source->read(frame)) {
-            }
-        } catch (...) {
-            error = std::current_exception();
-        }
-        ::dup2(saved, STDIN_FILENO);
-        ::close(saved);
-        if (error)
-            std::rethrow_exception(error);
-        return source;
-    }
-    fs::path folder;
-};
-
-// An AVI whose header claims the ticks of a clock as its frame rate.
-TEST_F(SampleInput, AFrameRateThatCannotBeIsReplacedAndSaid) {
-    std::string bytes;
-    {
-        std::ifstream in(clip("a.avi"), std::ios::binary);
-        bytes.assign(std::istreambuf_iterator<char>(in), {});
-    }
-    const size_t stream = bytes.find("strh");
-    ASSERT_NE(stream, std::string::npos);
-    const uint32_t scale = 1, rate = 90000; // dwScale and dwRate, 28 bytes into the chunk
-    std::memcpy(&bytes[stream + 28], &scale, 4);
-    std::memcpy(&bytes[stream + 32], &rate, 4);
-    std::ofstream(path("b.avi"), std::ios::binary) << bytes;
-    testing::internal::CaptureStderr();
-    const auto source = sample::openSource(path("b.avi"));
-    const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_EQ(source->fps(), 25);
-    EXPECT_NE(said.find("b.avi says 90000 frames a second, which cannot be: taken as 25"), std::string::npos) << said;
-}
-
-TEST_F(SampleInput, StdinMayBeAPictureOrAVideo) {
-    cv::imwrite(path("p.png"), cv::Mat(48, 64, CV_8UC3, cv::Scalar(1, 2, 3)));
-    const auto picture = fromStdin(path("p.png"));
-    EXPECT_EQ(picture->delivered(), 1);
-    EXPECT_EQ(picture->frames(), 1);
-    EXPECT_EQ(picture->size(), cv::Size(64, 48));
-    for (const char *name : {"a.y4m", "a.avi", "a.mkv"}) {
-        const auto video = fromStdin(clip(name));
-        EXPECT_EQ(video->delivered(), 6) << name;
-        EXPECT_FALSE(video->live());
-    }
-    const auto stopped = [&](const std::string &content) {
-        std::ofstream(path("x"), std::ios::binary) << content;
-        try {
-            fromStdin(path("x"));
-        } catch (const sample::Stop &stop) {
-            return std::string(stop.what());
-        }
-        return std::string("was not stopped");
-    };
-    EXPECT_EQ(stopped(""), "stdin is empty");
-    EXPECT_NE(stopped("RIFF").find("stdin is not a video"), std::string::npos);
-    EXPECT_EQ(stopped("ffconcat version 1.0\nfile p.png\n"), "stdin is a list of other files or streams, expected a video");
-    EXPECT_EQ(stopped("\x89PNG and no more"), "stdin is not an image that can be decoded");
-    EXPECT_NE(stopped("neither picture nor video").find("stdin is not a video that can be decoded without seeking"),
-              std::string::npos);
-}
-
-// Uncompressed video keeps the colors, up to the rounding of YCbCr.
-TEST_F(SampleInput, Y4mKeepsTheColors) {
-    cv::Mat first, back;
-    sample::openSource("synthetic:64x48@6")->read(first);
-    sample::openSource(clip("c.y4m"))->read(back);
-    ASSERT_EQ(back.size(), first.size());
-    EXPECT_LT(cv::norm(first, back, cv::NORM_L1) / static_cast<double>(first.total() * 3), 2.5);
 }
 
 } // namespace

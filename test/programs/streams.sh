@@ -132,8 +132,20 @@ run diffstream view 127.0.0.1:1 --reconnect 0
 [ $? = 3 ] && [ ! -s out ] || fail "a viewer that reaches no sender prints figures: $(cat out)"
 run contour $png $png --shifts 8 --device cpu --output c.png
 grep -qx "input: $png and $png, 320 x 272" out || fail "contour says its input as: $(cat out)"
-: | "$bin/cusight-heatmap" - --headless >out 2>&1 && fail "an empty stdin"
-grep -q "stdin is empty" out || fail "an empty stdin: $(cat out)"
+for video in a.avi a.mkv; do
+    run heatmap synthetic:64x48@6 --device cpu --output $video
+    "$bin/cusight-heatmap" - --device cpu --headless --output y.avi <$video >out 2>err || fail "$video from stdin: $(cat err)"
+    grep -qx "frames: 6" out || fail "$video from stdin: $(cat out)"
+done
+unreadable() { # TEXT CONTENT: what is said of that stdin
+    printf "$2" | "$bin/cusight-heatmap" - --headless >out 2>&1 && fail "'$2' is accepted"
+    grep -q "$1" out || fail "of '$2' is said: $(cat out)"
+}
+unreadable "stdin is empty" ""
+unreadable "stdin is not a video" "RIFF"
+unreadable "stdin is a list of other files or streams, expected a video" "ffconcat version 1.0\nfile p.png\n"
+unreadable "stdin is not an image that can be decoded" "\x89PNG and no more"
+unreadable "stdin is not a video that can be decoded without seeking" "neither picture nor video"
 "$bin/cusight-heatmap" synthetic:320x240@900 --device cpu --headless -q --output - 2>err | head -c 1000 >/dev/null
 [ "${PIPESTATUS[0]}" = 4 ] || fail "a reader that goes away: exit code ${PIPESTATUS[0]}"
 grep -q "cannot be written: Broken pipe" err || fail "a reader that goes away: $(cat err)"
@@ -210,5 +222,4 @@ offered "demo" cusight-diffstream dem
 offered "auto" cusight-diffstream demo --drop a
 offered "--min-viewers" cusight-diffstream send --min-v
 offered "r.csv" cusight-events --representation histogram r.c
-[ $failed = 0 ] && echo "all as expected"
-exit $failed
+finish

@@ -1,5 +1,6 @@
-# For tests of the sample programs: build, bin, source, an empty folder to work in, fail.
+# For tests of programs and packages, sourced with their arguments: build, bin, source, an empty folder to work in, fail.
 build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
+option() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; } # of the build
 bin=$build/bin
 export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive
 unset DISPLAY WAYLAND_DISPLAY QT_QPA_PLATFORM
@@ -10,6 +11,16 @@ failed=0
 fail() {
     echo "FAILED: $*"
     failed=1
+}
+die() {
+    fail "$@"
+    exit 1
+}
+# logged LOG COMMAND...: with its output in $work/LOG, which is shown if it fails.
+logged() {
+    local log=$work/$1
+    shift
+    "$@" >"$log" 2>&1 || die "$* ended with $?: $(tail -n 60 "$log")"
 }
 # runs CODE TEXT COMMAND...: it exits with CODE and prints TEXT, a regular expression, on stderr. Its output is in out.txt, err.txt.
 runs() {
@@ -26,6 +37,30 @@ says() {
     timeout 60 "$@" >said 2>&1 </dev/null || got=$?
     [ $got = "$code" ] || fail "${*#"$bin/"} exited with $got, expected $code: $(cat said)"
     grep -qF -- "$words" said || fail "${*#"$bin/"} printed no '$words' but: $(cat said)"
+}
+# The number of frames in a file.
+frames_in() { "$bin/cusight-heatmap" "$1" --headless --device cpu --output frames_in.png 2>/dev/null | sed -n 's/^frames: //p'; }
+# made_events COLUMNS ROWS COUNT: that many events as text, times in us, with a pause every 9000th.
+made_events() {
+    awk -v w="$1" -v h="$2" -v n="$3" 'BEGIN { print w, h; t = 1000; srand(7)
+        for (i = 0; i < n; ++i) {
+            t += i % 9000 == 8999 ? 30000 : int(rand() * 12)
+            print t, int(rand() * w), int(rand() * h), int(rand() * 2)
+        } }'
+}
+# The signal SIGNAL to the process PID, which is killed if it has not ended within 60 s; sets code to its exit code.
+end_with() { # SIGNAL PID
+    local watch
+    kill -"$1" "$2"
+    (sleep 60; kill -KILL "$2") 2>/dev/null &
+    watch=$!
+    code=0
+    wait "$2" 2>/dev/null || code=$?
+    kill $watch 2>/dev/null
+}
+finish() {
+    [ $failed = 0 ] && echo "all as expected"
+    exit $failed
 }
 need_programs() {
     [ -x "$bin/cusight-heatmap" ] && return

@@ -1,17 +1,13 @@
 #!/usr/bin/env bash
 # Windows under a virtual display, with keys: speed, pause, steps, help, full screen, still pictures. window.sh BUILD SOURCE
 set -uo pipefail
-build=$(cd "$1" && pwd)
-bin=$build/bin
-[ -x "$bin/cusight-heatmap" ] || { echo "skipped: built without samples"; exit 77; }
+# shellcheck source=test/programs/support.sh
+. "$2/test/programs/support.sh"
+need_programs
 for tool in xvfb-run xauth import xdotool python3; do
     command -v $tool >/dev/null || { echo "skipped: there is no $tool (Debian: xvfb, xauth, imagemagick, xdotool)"; exit 77; }
 done
-export OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive bin
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-unset WAYLAND_DISPLAY QT_QPA_PLATFORM
+export bin
 "$bin/cusight-heatmap" synthetic:320x240@1 --device cpu --headless --output still.png >/dev/null 2>&1 || exit 1
 
 cat >session.sh <<'SESSION'
@@ -64,6 +60,10 @@ ended "a still picture after a key"
 start heatmap synthetic:320x240@100000
 key space
 a=$(shot)
+blue=$(import -window "$window" -depth 8 rgb:- | python3 -c 'import sys
+b = sys.stdin.buffer.read()
+print(sum(b[i:i + 3] == b"\0\0\xff" for i in range(0, len(b), 3)))')
+[ "$blue" -gt 20000 ] || fail "the heatmap has only $blue pixels in the blue of no change"
 sleep 0.7
 same "$a" "$(shot)" "space did not pause"
 key s
@@ -109,6 +109,10 @@ sleep 0.7
 same "$a" "$(shot)" "a viewer did not pause"
 key q
 ended "a viewer after q"
+start heatmap synthetic:320x240@100000
+kill -INT $pid
+ended "a video after Ctrl-C"
+[ "$code" = 130 ] || fail "a video after Ctrl-C: exit code $code: $(cat err)"
 start contour still.png still.png --shifts 8
 key q
 ended "a contour map after q"

@@ -109,20 +109,6 @@ TEST_P(StereoWorst, MediansAndFillsOfUniformMaps) {
         }
 }
 
-TEST_P(StereoWorst, NarrowerThanTheShiftsIsAnError) {
-    const ref::Bytes image(20, 255);
-    Placed<uint8_t> in(image, space());
-    cusStereoOptions o = cusStereoDefaults();
-    o.shifts = 256;
-    cusMat out = CUS_MAT_INIT;
-    CUS_REJECTS(cusStereoElevation(&in.mat, &in.mat, &out, &o, nullptr), SIZE,
-                "shifts is 256, expected at most 255 (the columns)");
-    EXPECT_EQ(out.data, nullptr);
-    cusContourMapper *mapper = nullptr;
-    CUS_REJECTS(cusContourMapperCreate(&mapper, 20, 255, CUS_8UC1, space(), &o), SIZE, "shifts is 256");
-    EXPECT_EQ(mapper, nullptr);
-}
-
 } // namespace
 
 // Tiles with few and with many holes side by side, images of few tiles and of many, iterations that end within a round and

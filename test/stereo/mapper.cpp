@@ -220,6 +220,11 @@ TEST_P(StereoMapper, BadInputIsRejectedWithAClearMessage) {
     rejects([](auto &w) { w.left_right_check = -2; }, CUS_ERROR_VALUE, "left_right_check is -2, expected -1..256");
     rejects([](auto &w) { w.prefer_smaller = 2; }, CUS_ERROR_VALUE, "prefer_smaller is 2, expected 0..1");
 
+    cusStereoOptions wide = o;
+    wide.shifts = 13;
+    CUS_REJECTS(cusStereoElevation(&bytes.mat, &bytes.mat, &out, &wide, nullptr), SIZE,
+                "shifts is 13, expected at most 12 (the columns)");
+
     support::Owned<cusContourMapperDestroy> mapper;
     CUS_REJECTS(cusContourMapperCreate(&mapper, 8, 12, CUS_16UC1, space(), &o), TYPE, "expected 8UC1 or 32FC1");
     CUS_REJECTS(cusContourMapperCreate(&mapper, 0, 12, CUS_8UC1, space(), &o), VALUE, "images are 0 x 12");

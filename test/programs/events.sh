@@ -1,4 +1,4 @@
-# cusight-events from the command line: shards, outputs, checksums, exit codes. events_sample.sh BUILD SOURCE
+# cusight-events from the command line: shards and merge, outputs, checksums, exit codes. events.sh BUILD SOURCE
 set -u
 # shellcheck source=test/programs/support.sh
 . "$2/test/programs/support.sh"
@@ -19,15 +19,26 @@ for byte in sys.stdin.buffer.read():
 print("%08x" % (crc ^ 0xFFFFFFFF))'
 }
 expect() { runs "$1" "$2" "$program" --device cpu --headless "${@:3}"; } # CODE TEXT ARGUMENT...
+rejects() { runs "$1" "$2" "$program" merge "${@:3}"; }                  # CODE TEXT ARGUMENT...
 
-# A recording: text, with a burst, a pause and a hot pixel.
-awk 'BEGIN { print "320 240"; t = 1000; srand(7)
-    for (i = 0; i < 40000; ++i) {
-        t += i % 9000 == 8999 ? 30000 : int(rand() * 12)
-        if (i % 50 == 0) print t, 7, 9, 1; else print t, int(rand() * 320), int(rand() * 240), int(rand() * 2)
-    } }' >recording.txt
+# A burst, a pause and a hot pixel.
+made_events 320 240 40000 | awk 'NR % 50 == 2 { $2 = 7; $3 = 9; $4 = 1 } { print }' >recording.txt
+made_events 160 120 20000 >r.txt
 
-# The frames of all shards, concatenated, equal the whole byte for byte.
+# shards TYPE INPUT HOW N: the shards, merged, give the bytes of the whole, and frames as they are also when one follows another.
+shards() {
+    local type=$1 input=$2 how=$3 n=$4 i files
+    rm -f part-*
+    for i in $(seq "$n"); do
+        events $input $how --shard $i/$n --output part-$(printf %02d $i).$type >/dev/null
+    done
+    files=$(ls part-*.$type)
+    [ $type = raw ] || files=$(ls -r part-*.$type) # any order
+    "$program" merge $files --output all.$type >out.txt 2>err.txt || fail "merge $files: $(cat err.txt)"
+    cmp whole.$type all.$type || fail "$how: $n shards give another $type"
+    grep -q "^shards: $n$" out.txt || fail "merge says: $(cat out.txt)"
+    [ $type != raw ] || cat part-* | cmp whole.raw - || fail "$how: $n shards are not the whole"
+}
 for how in "--events-per-frame 3000" "--events-per-frame 3000 --stride 1100" "--events-per-frame 500 --stride 3000 --keep-incomplete" \
     "--us-per-frame 20000" "--us-per-frame 20000 --stride 7000 --keep-incomplete" "--us-per-frame 5000 --stride 30000" \
     "--events-per-frame 2500 --range 0.05:0.2" "--us-per-frame 10000 --range 0.03: --keep-incomplete"; do
@@ -37,24 +48,48 @@ for how in "--events-per-frame 3000" "--events-per-frame 3000 --stride 1100" "--
         [ -s whole.raw ] || fail "$how: no frames"
         [ "$how" != "--us-per-frame 20000" ] || [ "$sum" = "$(crc32c <whole.raw)" ] ||
             fail "$how $kind: --checksum is $sum, not that of the frames"
-        : >all.raw
-        for i in 1 2 3; do
-            rm -f part.raw
-            events recording.txt $how --representation $kind --shard $i/3 --output part.raw >/dev/null
-            cat part.raw >>all.raw
-        done
-        cmp -s whole.raw all.raw || fail "$how --representation $kind: 3 shards differ from the whole"
+        shards raw recording.txt "$how --representation $kind" 3
     done
 done
-
 # More shards than frames: some are empty.
-: >all.raw
 events recording.txt --events-per-frame 15000 --output whole.raw >/dev/null
-for i in 1 2 3 4 5; do
-    events recording.txt --events-per-frame 15000 --shard $i/5 --output part.raw >/dev/null
-    cat part.raw >>all.raw
-done
-cmp -s whole.raw all.raw || fail "5 shards of 2 frames differ from the whole"
+shards raw recording.txt "--events-per-frame 15000" 5
+events r.txt --events-per-frame 1500 --output whole.h5 >/dev/null
+if [ -s whole.h5 ]; then
+    shards h5 r.txt "--events-per-frame 1500" 1
+    shards h5 r.txt "--events-per-frame 1500" 11
+    for how in "--us-per-frame 9000 --stride 4000 --representation voxel_grid --keep-incomplete" "--events-per-frame 1500 --compression none"; do
+        events r.txt $how --output whole.h5 >/dev/null
+        shards h5 r.txt "$how" 3
+    done
+fi
+
+# Merges that cannot be.
+for i in 1 2; do events r.txt --events-per-frame 8000 --shard $i/2 --output few$i.raw >/dev/null; done
+rejects 3 "none.raw: No such file" none.raw --output x.raw
+rejects 2 "expected a name that ends in .raw like --output" part-01.h5 --output x.raw
+rejects 2 "expected another file than INPUT" few1.raw few2.raw --output few1.raw
+rejects 2 "\-\-output is 'x.mp4'" few1.raw --output x.mp4
+rejects 4 "cannot be written" few1.raw --output none/x.raw
+if [ -s whole.h5 ]; then
+    events r.txt --events-per-frame 1500 --output whole.h5 >/dev/null
+    shards h5 r.txt "--events-per-frame 1500" 3
+    rejects 3 "shard 2 of 3 is missing" part-01.h5 part-03.h5 --output x.h5
+    rejects 3 "shard 3 of 3 is missing" part-01.h5 part-02.h5 --output x.h5
+    cp part-01.h5 again.h5
+    rejects 3 "are the same shard" part-01.h5 part-02.h5 part-03.h5 again.h5 --output x.h5
+    events r.txt --events-per-frame 1501 --shard 2/3 --output other.h5 >/dev/null
+    rejects 3 "other.h5 is a shard of another run than part-01.h5" part-01.h5 other.h5 part-03.h5 --output x.h5
+    events r.txt --events-per-frame 1500 --shard 2/3 --resize 80x60 --output other.h5 >/dev/null
+    rejects 3 "other.h5 has other frames than part-01.h5" part-01.h5 other.h5 part-03.h5 --output x.h5
+    head -c 3000 part-02.h5 >other.h5
+    rejects 3 "other.h5" part-01.h5 other.h5 part-03.h5 --output x.h5
+    events r.txt --save-events made.h5 >/dev/null
+    rejects 3 "made.h5 is not a file of frames" made.h5 --output x.h5
+    ( ulimit -f 20; "$program" merge part-*.h5 --output x.h5 >/dev/null 2>err.txt )
+    [ $? -eq 4 ] || fail "full disk: $(cat err.txt)"
+fi
+[ ! -e x.raw ] && [ ! -e x.h5 ] && [ -z "$(find . -name '.cus*')" ] || fail "a failed merge leaves $(find . -name '.cus*' -o -name 'x.*')"
 
 # info
 "$program" info recording.txt >info.txt 2>/dev/null || fail "info exited with $?"
@@ -62,6 +97,7 @@ grep -q "^sensor: 320 x 240$" info.txt && grep -q "^events: 40000$" info.txt &&
     grep -q "^hot pixels: 1 .*(7, 9) 80[0-9]" info.txt || fail "info says: $(cat info.txt)"
 
 # Events generated from video; saved as a recording, they give the same frames.
+rm -f made.h5
 made=$(events synthetic:96x64@30 --events-per-frame 800 --checksum --save-events made.h5 | value checksum)
 if [ -s made.h5 ]; then
     again=$(events made.h5 --events-per-frame 800 --checksum | value checksum)
@@ -69,8 +105,6 @@ if [ -s made.h5 ]; then
     a=$(events made.h5 --events-per-frame 800 --checksum --shard 2/3 | value checksum)
     b=$(events synthetic:96x64@30 --events-per-frame 800 --checksum --shard 2/3 | value checksum)
     [ "$a" = "$b" ] || fail "shards of HDF5 and video differ"
-    events made.h5 --events-per-frame 800 --output frames.h5 >/dev/null
-    [ -s frames.h5 ] && [ ! -e frames.h5.part ] || fail "no frames.h5"
 fi
 
 # Pictures and a coarser grid.
@@ -91,4 +125,4 @@ printf '%% evt 2.0\n%% geometry 640x480\n%% end\n\001\000\000\200\001\010\000\02
 expect 3 "the file ends at byte" cut.raw --checksum --events-per-frame 1
 grep -q "^frames: 1 " out.txt || fail "frames before the end of the file are missing"
 expect 4 "cannot be written" recording.txt --output none/there.raw
-exit $failed
+finish
