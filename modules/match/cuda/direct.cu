@@ -240,76 +240,72 @@ __device__ __forceinline__ void sumAcross(const Direct &direct, uint32_t planes_
 
 // ---- Scores
 
-// match_score() once: inlined it takes minutes to compile.
-__device__ __noinline__ double costOfSums(const MatchModel &m, const MatchTemplate &t, double c, double s1_0, double s1_1,
-                                          double s1_2, double s2) {
-    const double s1[3] = {s1_0, s1_1, s1_2};
-    const double score = match_score(&m, &t, c, s1, s2, (m.masked ? c : s2 - 2 * c) + t.t2);
-    return match_smallestIsBest(m.method) ? score : -score;
-}
-
 // Integer sums of a window.
 struct Sums {
     double c, s1[3], s2;
 };
+
+// match_score() once: inlined it takes minutes to compile.
+__device__ __noinline__ double normedOrCenteredCost(const MatchModel &m, const MatchTemplate &t, Sums sums) {
+    const double score = match_score(&m, &t, sums.c, sums.s1, sums.s2, sums.s2 - 2 * sums.c + t.t2);
+    return match_smallestIsBest(m.method) ? score : -score;
+}
 __device__ __forceinline__ double costOf(const MatchModel &m, const MatchTemplate &t, const Sums &sums) {
-    return costOfSums(m, t, sums.c, sums.s1[0], sums.s1[1], sums.s1[2], sums.s2);
+    if (m.method == CUS_MATCH_SQDIFF)
+        return (m.masked ? sums.c : sums.s2 - 2 * sums.c) + t.t2;
+    return normedOrCenteredCost(m, t, sums);
 }
 
-// Costs in float, off by less than MARGIN, normed ones absolutely, others relatively: most positions need no more.
+// Costs in float, off by less than MARGIN, normed ones absolutely, others relatively: most positions need no more. The cost is
+// (c c_weight + s2 s2_weight - sum of t1 s1 + constant) factor, over the window's norm for normed methods.
 struct Estimate {
     static constexpr float MARGIN = 1e-5f;
-    const MatchModel &m;
-    const MatchTemplate &t;
-    const bool centered;
-    float of_template; // normed: 1 / norm of the template, 0 if it has none
+    const int channels;
+    const bool normed, centered, squared;
+    double t1[3], c_weight, s2_weight, constant, norm_weight;
+    float factor; // 0 if the template has no norm
 
-    __device__ Estimate(const MatchModel &m_, const MatchTemplate &t_)
-        : m(m_), t(t_), centered(m_.method >= CUS_MATCH_CCOEFF), of_template(0) {
-        double norm = centered ? m.n * t.t2 : t.t2;
-        for (int k = 0; centered && k < m.channels; ++k)
-            norm -= t.t1[k] * t.t1[k];
-        if (norm > 0)
-            of_template = static_cast<float>(1 / sqrt(norm));
+    __device__ Estimate(const MatchModel &m, const MatchTemplate &t)
+        : channels(m.channels), normed(m.method & 1), centered(m.method >= CUS_MATCH_CCOEFF),
+          squared(m.method <= CUS_MATCH_SQDIFF_NORMED), c_weight(1), s2_weight(0), constant(0), norm_weight(1),
+          factor(squared ? 1 : -1) {
+        double norm = t.t2;
+        if (squared) {
+            c_weight = m.masked ? 1 : -2;
+            s2_weight = m.masked ? 0 : 1;
+            constant = t.t2;
+        } else if (centered) {
+            c_weight = norm_weight = m.n;
+            norm *= m.n;
+        }
+#pragma unroll
+        for (int k = 0; k < 3; ++k) {
+            t1[k] = k < channels ? t.t1[k] : 0;
+            norm -= centered ? t1[k] * t1[k] : 0;
+        }
+        if (normed)
+            factor *= norm > 0 ? rsqrtf(static_cast<float>(norm)) : 0;
+        else if (centered)
+            factor /= static_cast<float>(m.n);
     }
     __device__ __forceinline__ float operator()(const Sums &sums) const {
-        if (m.masked)
-            return static_cast<float>(m.method == CUS_MATCH_SQDIFF ? sums.c + t.t2 : -sums.c);
-        const bool squared = m.method == CUS_MATCH_SQDIFF_NORMED;
-        double above = squared ? sums.s2 - 2 * sums.c + t.t2 : centered ? m.n * sums.c : sums.c;
-        double norm = centered ? m.n * sums.s2 : sums.s2;
+        double above = fma(sums.c, c_weight, fma(sums.s2, s2_weight, constant)), norm = norm_weight * sums.s2;
 #pragma unroll
         for (int k = 0; k < 3; ++k)
-            if (centered && k < m.channels) {
-                above -= sums.s1[k] * t.t1[k];
-                norm -= sums.s1[k] * sums.s1[k];
+            if (centered && k < channels) {
+                above = fma(-sums.s1[k], t1[k], above);
+                norm = fma(-sums.s1[k], sums.s1[k], norm);
             }
-        if (!(m.method & 1))
-            return static_cast<float>(centered ? -above / m.n : -above);
-        const float score = norm > 0 ? static_cast<float>(above) * rsqrtf(static_cast<float>(norm)) * of_template : 0;
-        return squared                        ? (norm > 0 && of_template > 0 ? fminf(score, 1.0f) : 1.0f)
-               : centered && of_template == 0 ? -1
-                                              : -score;
+        const float cost = static_cast<float>(above) * factor;
+        if (!normed)
+            return cost;
+        const float known = norm > 0 ? cost * rsqrtf(static_cast<float>(norm)) : 0;
+        if (squared)
+            return norm > 0 && factor > 0 ? fminf(known, 1.0f) : 1.0f;
+        return centered && factor == 0 ? -1.0f : known;
     }
     __device__ __forceinline__ bool mayBe(float estimate, float least) const {
-        return estimate - least <= 4 * MARGIN * ((m.method & 1) ? 1.0f : fmaxf(fabsf(least), fabsf(estimate)));
-    }
-};
-
-// Sums of a window that pieces of the template add up.
-struct Totals {
-    long long *at;
-    size_t positions;
-    bool first, last;
-    __device__ long long add(int quantity, long long value) const {
-        if (!at)
-            return value;
-        long long &total = at[quantity * positions];
-        if (!first)
-            value += total;
-        if (!last)
-            total = value;
-        return value;
+        return estimate - least <= 4 * MARGIN * (normed ? 1.0f : fmaxf(fabsf(least), fabsf(estimate)));
     }
 };
 
@@ -321,20 +317,15 @@ struct Work {
     const Frame &frame;
     const Direct &direct;
     unsigned char *const shared;
-    const int x0, y0;                   // the tile
-    const int lane, part, group;        // SPLIT warps share the positions; group: 16 columns of the tile
-    uint32_t *const words, *const ones; // of the template's rows; of ones
-    uint32_t *const products;
-    unsigned char *const planes;
-    const int of_lane; // the lane's first word in a row of words
-
-    __device__ Work(const MatchModel &m_, const Frame &frame_, const Direct &direct_, unsigned char *shared_)
-        : m(m_), frame(frame_), direct(direct_), shared(shared_), x0(blockIdx.x % direct_.tiles_across * COLS),
-          y0(blockIdx.x / direct_.tiles_across * ROWS), lane(threadIdx.x % 32), part(threadIdx.x / 128),
-          group(threadIdx.x / 32 % 4), words(reinterpret_cast<uint32_t *>(shared_ + direct_.words_at)),
-          ones(reinterpret_cast<uint32_t *>(shared_ + direct_.ones_at)),
-          products(reinterpret_cast<uint32_t *>(shared_ + direct_.products_at)), planes(shared_ + direct_.planes_at),
-          of_lane(15 * m_.channels + 4 * (lane % 4) - m_.channels * (lane / 4)) {}
+    // The tile; SPLIT warps share the positions of a group of 16 columns.
+    const int x0 = blockIdx.x % direct.tiles_across * COLS, y0 = blockIdx.x / direct.tiles_across * ROWS;
+    const int lane = threadIdx.x % 32, part = threadIdx.x / 128, group = threadIdx.x / 32 % 4;
+    uint32_t *const words = reinterpret_cast<uint32_t *>(shared + direct.words_at); // of the template's rows
+    uint32_t *const ones = reinterpret_cast<uint32_t *>(shared + direct.ones_at);
+    uint32_t *const products = reinterpret_cast<uint32_t *>(shared + direct.products_at);
+    unsigned char *const planes = shared + direct.planes_at;
+    const int of_lane =
+        15 * m.channels + 4 * (lane % 4) - m.channels * (lane / 4); // the lane's first word in a row of words
 
     __device__ __forceinline__ void copyWords(uint32_t *to, const uint32_t *from, int rows) const {
         for (int i = threadIdx.x; i < rows * direct.words_pitch / 4; i += THREADS)
@@ -403,122 +394,150 @@ struct Work {
         }
     }
 
-    // Costs of the tile's positions, and the best of the thread's.
-    __device__ __forceinline__ Candidate finish(const Piece &piece, int p, const MatchTemplate &t, int k,
-                                                const Scores &scores) const {
-        constexpr int N = SQUARED && BLOCKS / SPLIT % 2 == 0 ? 2 : 1; // blocks at a time
-        const size_t positions = static_cast<size_t>(m.orows) * m.ocols;
-        const int plane = ROWS * direct.pitch, eight = 8 * m.channels;
-        const uint32_t planes_at =
-            sharedAddress(planes) + ACROSS * group * m.channels + lane % 8 * direct.pitch + lane / 8 % 2 * 16;
-        const bool last = p + 1 == direct.count;
-        const bool plain = !direct.totals && !direct.costs && !scores.maps; // only the best position counts
-        // The lane's positions of a block: row and column, two rows, and two columns, 8 apart.
-        const int row = 2 * (lane % 4), column = ACROSS * group + lane / 4;
-        const int rows = m.orows - y0 - row, cols = m.ocols - x0 - column; // left from there
-        const uint32_t *const product = products + row * PRODUCTS_PITCH + column;
-        const uint32_t t2 = static_cast<uint32_t>(t.t2);
-        const Estimate estimate(m, t);
+    // The lane's four positions of a block, row by row: k is their place among the products.
+    template<class Visit>
+    __device__ __forceinline__ void visit(int block, const Visit &visitPosition) const {
+        const int row = 8 * block + 2 * (lane % 4), column = ACROSS * group + lane / 4;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int y = row + i / 2, x = column + i % 2 * 8;
+            if (y0 + y < m.orows && x0 + x < m.ocols)
+                visitPosition(i / 2 + i % 2 * 2, y, x);
+        }
+    }
+
+    // Window sums of COUNT blocks.
+    template<int PLANES, int COUNT>
+    __device__ __forceinline__ void sumAcrossBlocks(const Piece &piece, int block, int first_plane, int row_of_ones,
+                                                    uint32_t (&sums)[COUNT][4]) const {
+        const uint32_t at = sharedAddress(planes) + (first_plane * ROWS + 8 * block + lane % 8) * direct.pitch +
+                            ACROSS * group * m.channels + lane / 8 % 2 * 16;
+        sumAcross<PLANES>(direct, at, ROWS * direct.pitch, ones + of_lane + row_of_ones * direct.words_pitch,
+                          8 * m.channels, piece.halves, sums);
+    }
+
+    // SQDIFF, one piece: the best of the thread's positions. t2: the template's sum of squares.
+    __device__ __forceinline__ Candidate bestSquared(const Piece &piece, uint32_t t2) const {
+        constexpr int N = BLOCKS / SPLIT % 2 == 0 ? 2 : 1; // blocks at a time
         uint32_t least = ~0u;
-        float least_estimate = INFINITY;
         int least_at = -1;
-        Candidate best = noCandidate();
 #pragma unroll 1
-        for (int i0 = part * N; i0 < BLOCKS; i0 += SPLIT * N) {
-            uint32_t s2[N][4] = {}, s1[3][N][4] = {};
-            const uint32_t at = planes_at + 8 * i0 * direct.pitch;
-            if (SQUARED || m.needs_s2)
-                sumAcross<SQUARE_PLANES>(direct, at, plane, ones + of_lane, eight, piece.halves, s2);
-            if (!SQUARED && m.needs_s1)
-#pragma unroll
-                for (int c = 0; c < 3; ++c)
-                    if (c < m.channels)
-                        sumAcross<PIXEL_PLANES>(direct, at + (m.needs_s2 ? SQUARE_PLANES * plane : 0), plane,
-                                                ones + of_lane + (m.channels > 1 ? c + 1 : 0) * direct.words_pitch, eight,
-                                                piece.halves, s1[c]);
-            const auto sumsAt = [&](int n, int e, uint32_t c, const Totals &totals) {
-                Sums sums = {static_cast<double>(totals.add(0, static_cast<long long>(piece.weight) * c)), {0, 0, 0}, 0};
-#pragma unroll
-                for (int q = 0; q < 3; ++q)
-                    if (m.needs_s1 && q < m.channels)
-                        sums.s1[q] = static_cast<double>(totals.add(1 + q, s1[q][n][e]));
-                if (m.needs_s2)
-                    sums.s2 = static_cast<double>(totals.add(4, s2[n][e]));
-                return sums;
-            };
-            float estimates[4];
-            if (!SQUARED && plain) {
-#pragma unroll
-                for (int e = 0; e < 4; ++e) {
-                    const bool inside = 8 * i0 + e % 2 < rows && e / 2 * 8 < cols;
-                    const uint32_t c = product[(8 * i0 + e % 2) * PRODUCTS_PITCH + e / 2 * 8];
-                    estimates[e] = inside ? estimate(sumsAt(0, e, c, {})) : INFINITY;
-                    least_estimate = fminf(least_estimate, estimates[e]);
-                }
-                least_estimate = cusi::warpMin(least_estimate);
-            }
+        for (int block = part * N; block < BLOCKS; block += SPLIT * N) {
+            uint32_t s2[N][4];
+            sumAcrossBlocks<SQUARE_PLANES>(piece, block, 0, 0, s2);
 #pragma unroll
             for (int n = 0; n < N; ++n)
-#pragma unroll
-                for (int step = 0; step < 4; ++step) {
-                    const int e = step / 2 + step % 2 * 2; // row by row
-                    const int down = 8 * (i0 + n) + e % 2, right = e / 2 * 8;
-                    if (down >= rows || right >= cols)
-                        continue;
-                    const uint32_t c = product[down * PRODUCTS_PITCH + right];
-                    if (SQUARED && plain) {
-                        const uint32_t cost = s2[n][e] - 2 * c + t2;
-                        if (cost < least)
-                            least = cost, least_at = down * COLS + right;
-                        continue;
-                    }
-                    if (!SQUARED && plain && !estimate.mayBe(estimates[e], least_estimate))
-                        continue;
-                    const size_t position = static_cast<size_t>(y0 + row + down) * m.ocols + x0 + column + right;
-                    const Totals totals = {direct.totals ? direct.totals + position : nullptr, positions, p == 0, last};
-                    double cost = 0;
-                    if constexpr (SQUARED)
-                        cost = static_cast<double>(totals.add(0, static_cast<long long>(s2[n][e]) - 2ll * c)) + t.t2;
-                    else if (const Sums sums = sumsAt(n, e, c, totals); last)
-                        cost = costOf(m, t, sums);
-                    if (!last)
-                        continue;
-                    if (direct.costs)
-                        direct.costs[k * positions + position] = cost;
-                    if (scores.maps)
-                        cusi::rowOf(scores.maps[k], scores.map_steps[k], y0 + row + down)[x0 + column + right] =
-                            static_cast<float>(match_smallestIsBest(m.method) ? cost : -cost);
-                    if (cost < best.cost)
-                        best = {cost, position};
-                }
+                visit(block + n, [&](int e, int y, int x) {
+                    const uint32_t cost = s2[n][e] - 2 * products[y * PRODUCTS_PITCH + x] + t2;
+                    if (cost < least)
+                        least = cost, least_at = y * COLS + x;
+                });
         }
-        if (least_at >= 0)
-            best = {static_cast<double>(least),
-                    static_cast<size_t>(y0 + row + least_at / COLS) * m.ocols + x0 + column + least_at % COLS};
+        if (least_at < 0)
+            return noCandidate();
+        return {static_cast<double>(least), positionOf(least_at / COLS, least_at % COLS)};
+    }
+    __device__ __forceinline__ unsigned long long positionOf(int y, int x) const {
+        return static_cast<unsigned long long>(y0 + y) * m.ocols + x0 + x;
+    }
+
+    // The best of the thread's positions, with the last piece. Where nothing but the best position is wanted, of one piece: first
+    // estimates, then exact costs of what may be the tile's best. Else all costs, to where they are wanted.
+    __device__ __forceinline__ Candidate bestOf(const Piece &piece, int p, const MatchTemplate &t, int k,
+                                                const Scores &scores) const {
+        const size_t positions = static_cast<size_t>(m.orows) * m.ocols;
+        const bool all = direct.totals || direct.costs || scores.maps;
+        const Estimate estimate(m, t);
+        Candidate best = noCandidate();
+        float least = INFINITY, of_turn = INFINITY; // of_turn: lane i has the least of the warp's i-th block
+#pragma unroll 1
+        for (int exact = all ? 1 : 0; exact < 2; ++exact) {
+#pragma unroll 1
+            for (int block = part, turn = 0; block < BLOCKS; block += SPLIT, ++turn) {
+                if (!all && exact && !estimate.mayBe(__shfl_sync(cusi::FULL_WARP, of_turn, turn), least))
+                    continue;
+                uint32_t s2[1][4] = {}, s1[3][1][4] = {};
+                if (m.needs_s2)
+                    sumAcrossBlocks<SQUARE_PLANES>(piece, block, 0, 0, s2);
+                if (m.needs_s1)
+#pragma unroll
+                    for (int c = 0; c < 3; ++c)
+                        if (c < m.channels)
+                            sumAcrossBlocks<PIXEL_PLANES>(piece, block, m.needs_s2 ? SQUARE_PLANES : 0,
+                                                          m.channels > 1 ? c + 1 : 0, s1[c]);
+                float least_here = INFINITY;
+                visit(block, [&](int e, int y, int x) {
+                    Sums sums = {1.0 * products[y * PRODUCTS_PITCH + x],
+                                 {1.0 * s1[0][0][e], 1.0 * s1[1][0][e], 1.0 * s1[2][0][e]},
+                                 1.0 * s2[0][e]};
+                    if (!all) {
+                        const float here = estimate(sums);
+                        least_here = fminf(least_here, here);
+                        if (!exact || !estimate.mayBe(here, least))
+                            return;
+                    }
+                    const unsigned long long position = positionOf(y, x);
+                    if (direct.totals) {
+                        const auto add = [&](int quantity, double &sum) {
+                            double &total = direct.totals[quantity * positions + position];
+                            total = sum += p ? total : 0;
+                        };
+                        sums.c *= piece.weight;
+                        add(0, sums.c);
+#pragma unroll
+                        for (int c = 0; c < 3; ++c)
+                            if (m.needs_s1 && c < m.channels)
+                                add(1 + c, sums.s1[c]);
+                        if (m.needs_s2)
+                            add(4, sums.s2);
+                        if (p + 1 < direct.count)
+                            return;
+                    }
+                    const Candidate other = {costOf(m, t, sums), position};
+                    if (direct.costs)
+                        direct.costs[k * positions + position] = other.cost;
+                    if (scores.maps)
+                        cusi::rowOf(scores.maps[k], scores.map_steps[k], y0 + y)[x0 + x] =
+                            static_cast<float>(match_smallestIsBest(m.method) ? other.cost : -other.cost);
+                    if (isBetter(other, best))
+                        best = other;
+                });
+                least_here = cusi::warpMin(least_here);
+                of_turn = lane == turn ? least_here : of_turn;
+            }
+            if (!exact)
+                least = cusi::blockMin(of_turn);
+        }
         return best;
     }
 };
 
-constexpr int blocksPerMultiprocessor(int split) {
-    return split == 1 ? 5 : split == 2 ? 2 : 1;
+// Blocks of a multiprocessor for which registers suffice.
+constexpr int residentBlocks(int split, bool squared) {
+    return split > 1 ? 4 / split : squared ? 5 : 4;
 }
 
 template<int BLOCKS, int SPLIT, bool SQUARED>
-__global__ void __launch_bounds__(128 * SPLIT, blocksPerMultiprocessor(SPLIT))
+__global__ void __launch_bounds__(128 * SPLIT, residentBlocks(SPLIT, SQUARED))
     directKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
                  const __grid_constant__ Templates templates, const __grid_constant__ Scores scores,
                  const __grid_constant__ Direct direct, const __grid_constant__ Refinement refinement) {
     cusi::letNextKernelStart();
-    const Work<BLOCKS, SPLIT, SQUARED> work(m, frame, direct, reinterpret_cast<unsigned char *>(shared_points));
+    const Work<BLOCKS, SPLIT, SQUARED> work = {m, frame, direct, reinterpret_cast<unsigned char *>(shared_points)};
     const unsigned tiles = gridDim.x;
     for (int k = 0; k < m.count; ++k) {
+        const MatchTemplate &t = templates.sums[k];
+        const uint32_t t2 = SQUARED ? static_cast<uint32_t>(t.t2) : 0; // early: a constant of each template
         Candidate best = noCandidate();
-        for (int p = 0; p < direct.count; ++p) {
+        for (int p = 0; p < (SQUARED ? 1 : direct.count); ++p) {
             if (k + p)
-                __syncthreads(); // finish() reads what the next piece overwrites
+                __syncthreads(); // window sums are read, which the next piece overwrites
             const Piece piece = p ? direct.pieces[p] : direct.first;
             work.multiply(piece, direct.words + k * direct.template_words + piece.words, k == 0 || !direct.keeps);
-            best = work.finish(piece, p, templates.sums[k], k, scores);
+            if constexpr (SQUARED)
+                best = work.bestSquared(piece, t2);
+            else
+                best = work.bestOf(piece, p, t, k, scores);
         }
         best = blockBestToFirst<4 * SPLIT>(best);
         if (threadIdx.x == 0)
@@ -528,9 +547,11 @@ __global__ void __launch_bounds__(128 * SPLIT, blocksPerMultiprocessor(SPLIT))
         return;
     for (int k = 0; k < m.count; ++k) {
         Candidate best = noCandidate();
+#pragma unroll 8
         for (unsigned i = threadIdx.x; i < tiles; i += 128 * SPLIT) {
-            const Candidate &other = direct.bests[static_cast<size_t>(k) * tiles + i];
-            const Candidate here = {__ldcg(&other.cost), __ldcg(&other.position)};
+            const auto *other = reinterpret_cast<const ulonglong2 *>(direct.bests + static_cast<size_t>(k) * tiles + i);
+            const ulonglong2 read = __ldcg(other); // at once
+            const Candidate here = {__longlong_as_double(static_cast<long long>(read.x)), read.y};
             if (isBetter(here, best))
                 best = here;
         }
@@ -651,10 +672,18 @@ void choosePieces(const MatchModel &m, int multiprocessors, size_t most, Direct 
         return *rows <= MAX_ROWS && 65025.0 * *rows * *cols * m.channels < 4294967296.0 &&
                layOut(m, SHAPES[direct.shape], *rows, *cols, false, direct) <= room;
     };
+    // Tiles that a multiprocessor makes one after the other or side by side.
+    const auto turns = [&](int shape) {
+        const size_t shared = layOut(m, SHAPES[shape], *rows, *cols, false, direct) + 1024;
+        const size_t resident = std::min<size_t>(residentBlocks(SHAPES[shape].split, false), (most + 1024) / shared);
+        return resident ? cusi::divUp(tilesOf(m, SHAPES[shape]), resident * multiprocessors) * resident : SIZE_MAX;
+    };
     *rows = m.h;
     *cols = m.w;
-    // Blocks of few warps should share a multiprocessor. Where too much shared memory is wanted for that, blocks have more warps.
-    while (SHAPES[direct.shape].split < 4 && !fits(std::min<size_t>(most, (SHAPES[direct.shape].split + 1) * 38 << 10)))
+    // Four warps need neighbors on their multiprocessor.
+    if (SHAPES[direct.shape].split == 1 && (!fits(most / 3) || turns(direct.shape - 1) < turns(direct.shape)))
+        --direct.shape;
+    while (direct.shape && !fits(most))
         --direct.shape;
     while (!fits(most)) // 16 x 16 always does
         if (*rows >= *cols || *cols <= 16)
@@ -772,7 +801,8 @@ cusStatus launchDirect(const Stages &stages, cudaStream_t stream) {
     const MatchModel &m = stages.model;
     const Direct &direct = stages.direct;
     const Shape &shape = SHAPES[direct.shape];
-    CUS_TRY(cusi::launchOverlapped(f, m.method == CUS_MATCH_SQDIFF && !m.masked ? shape.squared : shape.general,
+    const bool plain = !direct.totals && !direct.costs && !stages.scores.maps;
+    CUS_TRY(cusi::launchOverlapped(f, plain && m.method == CUS_MATCH_SQDIFF && !m.masked ? shape.squared : shape.general,
                                    direct.tiles, 128 * shape.split, direct.shared, stream, m, stages.frame,
                                    stages.templates, stages.scores, direct, stages.refinement));
     if (!direct.costs)
