@@ -83,7 +83,8 @@ typedef enum cusRepresentationKind {
      * t* = (channels - 1) (t - t[0]) / max(dt, 1). Weights are multiples of 2^-24 and summed as integers: the result does
      * not depend on the order and differs from real arithmetic by at most 2^-25 per event of the pixel and one rounding to
      * float. `normalize`: the mean of the frame's non-zero values is then subtracted from them, and they are divided by
-     * their standard deviation unless it is 0; both backends agree to 1e-5 relative. */
+     * their standard deviation unless it is 0; both backends agree to 1e-5 relative. It is the population's, with divisor n;
+     * code that divides by n - 1 (torch.std, as in E-RAFT and DSEC) gives values smaller by the factor sqrt((n - 1) / n). */
     CUS_REPR_VOXEL_GRID = 5,
     /* 32F, 2 channels, positive first: exp((t_last - t[n-1]) / tau), where t_last is the time of the pixel's last event of
      * that polarity, or 0 if there is none. Accurate to 1 unit in the last place. */

@@ -1,8 +1,9 @@
-"""python -m cusight: versions, GPUs, and what was built in."""
+"""python -m cusight: versions, GPUs, and what was built in. python -m cusight env adds what a bug report needs."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 
@@ -33,10 +34,28 @@ def describe() -> list[str]:
     return lines
 
 
+def environment() -> list[str]:
+    """What the command env adds: the library, the system, and variables that change how it runs."""
+    lines = _core.build_information().splitlines()
+    lines.append(f"system     {platform.platform()}, {os.cpu_count()} processors")
+    try:
+        with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
+            lines.append(f"driver     {file.readline().strip()}")
+    except OSError:
+        lines.append("driver     none")
+    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OMP_PROC_BIND", "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING"):
+        if name in os.environ:
+            lines.append(f"{name}={os.environ[name]}")
+    return lines
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m cusight", description=__doc__)
-    parser.parse_args()
-    print("\n".join(describe()))
+    parser.add_argument("command", nargs="?", choices=["env"], help="also print the library's build options and the system")
+    lines = describe()
+    if parser.parse_args().command == "env":
+        lines += environment()
+    print("\n".join(lines))
     return 0
 
 

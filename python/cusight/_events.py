@@ -96,7 +96,8 @@ class Representation:
     depth: of "mdes": "uint8", "int8" or "float32".
     swap_channels: negative polarity first; RGB for "tencode".
     cutoff: "stacked_histogram": 1 to 255, where counts saturate.
-    normalize: "voxel_grid": subtract the mean of the values that are not 0 and divide by their standard deviation.
+    normalize: "voxel_grid": subtract the mean of the values that are not 0 and divide by their standard deviation (of the
+        population: divisor n, where torch.std has n - 1).
     tau: "time_surface": microseconds.
     """
 

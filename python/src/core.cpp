@@ -26,6 +26,7 @@ static nb::dict deviceInfo(int device) {
 
 void addCore(nb::module_ &module) {
     module.def("version", [] { return cusVersion(); });
+    module.def("build_information", [] { return cusBuildInformation(); });
     module.def(
         "status_name", [](int status) { return cusStatusName(static_cast<cusStatus>(status)); }, nb::arg("status"));
     module.def("device_count", [] {

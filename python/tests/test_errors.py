@@ -412,3 +412,5 @@ def test_streams_are_checked():
 def test_command_says_what_is_there():
     lines = subprocess.run([sys.executable, "-m", "cusight"], capture_output=True, text=True, check=True).stdout
     assert f"cusight {cusight.__version__}" in lines and "built in" in lines and "GPU" in lines
+    more = subprocess.run([sys.executable, "-m", "cusight", "env"], capture_output=True, text=True, check=True).stdout
+    assert more.startswith(lines) and "Build type:" in more and "\nsystem" in more and "\ndriver" in more

@@ -5,9 +5,10 @@ set -euo pipefail
 . "$(dirname "$0")/../programs/support.sh"
 
 # All that every module stands on, and nothing that belongs to one.
-mkdir -p "$work/test/reference" "$work/perf" "$work/docs" "$work/modules"
+mkdir -p "$work/test/reference" "$work/test/variants" "$work/perf" "$work/docs" "$work/modules"
 cp -r "$source/CMakeLists.txt" "$source/LICENSE" "$source/cmake" "$source/include" "$source/src" "$source/scripts" "$source/.clang-format" "$work/"
 cp "$source"/test/{CMakeLists.txt,main.cpp,support.hpp,labels.cmake} "$work/test/"
+cp "$source"/test/variants/instruction_set.[ch] "$work/test/variants/"
 cp -r "$source"/perf/{CMakeLists.txt,harness} "$work/perf/"
 
 for name in '' Upper a-b 9lives; do

@@ -10,13 +10,19 @@ program=$bin/cusight-heatmap
 expect() { says "$1" "$2" "$program" "${@:3}"; }
 
 # Every program explains itself and its exit codes, and says what it was built with.
-for each in belt contour diffstream events heatmap match; do
+for each in belt contour diffstream events heatmap info match; do
     program=$bin/cusight-$each
     expect 0 "Exit codes" --help
     expect 0 "(cusight " --version
     grep -qx "cusight-$each [0-9.]* (cusight [0-9.]*, CUDA \(yes\|no\))" said || fail "--version of $each: $(cat said)"
     expect 2 "unknown option --nonsense" --nonsense
 done
+program=$bin/cusight-info
+expect 0 "Build type: "
+for name in cusight Compiler Processor OpenCV system cpu driver; do
+    grep -q "^$name: ." said || fail "cusight-info says no $name: $(cat said)"
+done
+expect 0 '"Processor": "' --json
 program=$bin/cusight-heatmap
 expect 0 "Exit codes" -h
 expect 2 "INPUT is required"

@@ -191,7 +191,7 @@ json "0 < o['holes'] < 0.5 and o['holes_left'] < o['holes'] and o['rectified'] a
 
 echo "-- manual pages and completion"
 manuals=$build/manuals
-for program in belt contour diffstream events heatmap match; do
+for program in belt contour diffstream events heatmap info match; do
     name=cusight-$program
     page=$(ls "$manuals/$name".1* 2>/dev/null)
     [ -s "$page" ] || { fail "there is no manual page of $name"; continue; }

@@ -23,7 +23,7 @@ inline double saturate(double value, double limit) {
     return std::min(value, limit);
 }
 
-// Subtracts the mean of the non-zero values from them and divides them by their standard deviation.
+// Subtracts the mean of the non-zero values from them and divides them by the standard deviation of a population.
 inline void normalize(std::vector<double> &values) {
     double sum = 0, squares = 0, count = 0;
     for (double v : values) {

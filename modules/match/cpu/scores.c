@@ -17,7 +17,7 @@ static void assembleSquares(const double *c, const double *s2, size_t n, double 
 /* Scores and ranges of row `y` of the block from its correlations. */
 static void assembleRow(const MatchModel *m, const MatchTemplate *t, MatchError error, const Block *block, size_t y,
                         const MatchHost *host, const double *correlation, float *score, MatchRange *ranges) {
-    const double *s2 = host->s2 + y * block->cols;
+    const double *s2 = host->s2 ? host->s2 + y * block->cols : NULL;
     if (m->method == CUS_MATCH_SQDIFF && !m->masked) {
         assembleSquares(correlation, s2, block->cols, t->t2, 2 * error.correlation + error.window, score, ranges);
         return;
