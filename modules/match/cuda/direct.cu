@@ -58,14 +58,12 @@ __device__ __forceinline__ void multiplyAdd(uint32_t (&sums)[4], const uint32_t 
 #endif
 }
 
-// Copies `bytes` of 16 to shared memory; the rest becomes 0. Complete after copiesArrived() and a barrier.
-__device__ __forceinline__ void copyAhead(void *to, const void *from, int bytes = 16) {
+// Copies 16 bytes to shared memory. Complete after copiesArrived() and a barrier.
+__device__ __forceinline__ void copyAhead(void *to, const void *from) {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(sharedAddress(to)), "l"(from), "r"(bytes)
-                 : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(sharedAddress(to)), "l"(from) : "memory");
 #else
-    for (int i = 0; i < 16; ++i)
-        static_cast<unsigned char *>(to)[i] = i < bytes ? static_cast<const unsigned char *>(from)[i] : 0;
+    *static_cast<uint4 *>(to) = *static_cast<const uint4 *>(from);
 #endif
 }
 __device__ __forceinline__ void copiesArrived() {
@@ -96,9 +94,13 @@ __device__ void loadTile(const MatchModel &m, const Frame &frame, const Direct &
         static_cast<const unsigned char *>(frame.data) + y0 * frame.step + static_cast<size_t>(x0) * m.channels;
     if (source == PIXELS && ((reinterpret_cast<uintptr_t>(from) | frame.step) & 15) == 0) {
         for (int i = threadIdx.x; i < total; i += THREADS) {
-            const int row = __umulhi(i, direct.units_reciprocal), to = 16 * (i - row * units);
-            copyAhead(tile + row * direct.pitch + to, from + min(row, last_row) * frame.step + (to < bytes ? to : 0),
-                      min(max(bytes - to, 0), 16));
+            const int row = __umulhi(i, direct.units_reciprocal), to = 16 * (i - row * units), left = bytes - to;
+            const unsigned char *at = from + min(row, last_row) * frame.step + to;
+            if (left >= 16)
+                copyAhead(tile + row * direct.pitch + to, at);
+            else
+                for (int k = 0; k < left; ++k)
+                    tile[row * direct.pitch + to + k] = at[k];
         }
         return;
     }
