@@ -22,7 +22,7 @@ struct DecodeParams {
     const unsigned char *values;
     size_t step;
     unsigned long long bytes;
-    framediff::Divisor row_bytes; // exact for frames up to 2 GiB
+    cusi::framediff::Divisor row_bytes; // exact for frames up to 2 GiB
     unsigned capacity;
 };
 
@@ -65,8 +65,8 @@ __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS) decodeKernel(const D
 
 } // namespace
 
-cusStatus framediff::launchDecode(const char *function, const cusMat &frame, const cusSparseDiff &diff,
-                                  cudaStream_t stream) {
+cusStatus cusi::framediff::launchDecode(const char *function, const cusMat &frame, const cusSparseDiff &diff,
+                                        cudaStream_t stream) {
     const size_t row_bytes = cusi_rowBytes(&frame);
     DecodeParams params = {};
     params.frame = static_cast<unsigned char *>(frame.data);
@@ -75,7 +75,7 @@ cusStatus framediff::launchDecode(const char *function, const cusMat &frame, con
     params.values = static_cast<const unsigned char *>(diff.values.data);
     params.step = frame.step;
     params.bytes = static_cast<unsigned long long>(row_bytes) * static_cast<unsigned>(frame.rows);
-    params.row_bytes = framediff::Divisor(static_cast<unsigned>(row_bytes));
+    params.row_bytes = cusi::framediff::Divisor(static_cast<unsigned>(row_bytes));
     params.capacity = diff.capacity;
     int sms = 0;
     CUSI_CUDA(function, cusi::multiprocessors(&sms));
@@ -86,5 +86,5 @@ cusStatus framediff::launchDecode(const char *function, const cusMat &frame, con
 }
 
 cusStatus framediff_cuda_decode(cusDiffDecoder *decoder, const cusSparseDiff *diff, cusStream stream) {
-    return framediff::launchDecode("cusDiffDecode", decoder->frame, *diff, stream);
+    return cusi::framediff::launchDecode("cusDiffDecode", decoder->frame, *diff, stream);
 }

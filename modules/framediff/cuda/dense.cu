@@ -3,7 +3,7 @@
 
 #include <cub/block/block_scan.cuh>
 
-namespace framediff {
+namespace cusi::framediff {
 namespace {
 
 // Entries are padded by one word for every 16: lanes with 16 entries each use different banks.
@@ -195,4 +195,4 @@ cusStatus launchDense(const EncodeParams &params, bool full_units, int threads, 
                                   threads, sharedBytes(threads), stream, params);
 }
 
-} // namespace framediff
+} // namespace cusi::framediff

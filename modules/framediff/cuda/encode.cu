@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace framediff {
+namespace cusi::framediff {
 namespace {
 
 // Changed units waiting to be encoded.
@@ -334,10 +334,10 @@ cusStatus prepareKernels(const char *function, int *threads) {
 }
 
 } // namespace
-} // namespace framediff
+} // namespace cusi::framediff
 
 cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
-    using namespace framediff;
+    using namespace cusi::framediff;
     static const char function[] = "cusDiffEncoderCreate";
     CUS_TRY(prepareKernels(function, &encoder->block_threads));
     void *hint = nullptr;
@@ -358,7 +358,7 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
 }
 
 cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cusSparseDiff *diff, cusStream stream) {
-    using namespace framediff;
+    using namespace cusi::framediff;
     const int threads = encoder->block_threads;
     EncodeParams params = encodeParams(*encoder, *frame, *diff);
     CUS_TRY(divideWork("cusDiffEncode", threads, &params));

@@ -5,7 +5,7 @@
 #include "cuda.cuh"
 #include "framediff/backend.h"
 
-namespace framediff {
+namespace cusi::framediff {
 
 namespace tuning { // measured: docs/internals/framediff.md
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
@@ -151,6 +151,6 @@ __device__ inline unsigned lookBack(const unsigned long long *words, unsigned ti
 
 #endif // __CUDACC__
 
-} // namespace framediff
+} // namespace cusi::framediff
 
 #endif

@@ -3,7 +3,7 @@
 #include "framediff/cuda/encode.cuh"
 #include "framediff/cuda/tiles.cuh"
 
-namespace framediff {
+namespace cusi::framediff {
 namespace {
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
@@ -64,4 +64,4 @@ cusStatus launchChangedPixels(const EncodeParams &params, cudaStream_t stream) {
                                   0, stream, params, tiles_per_row);
 }
 
-} // namespace framediff
+} // namespace cusi::framediff

@@ -5,7 +5,7 @@
 
 namespace {
 
-using framediff::TILE_PIXELS;
+using cusi::framediff::TILE_PIXELS;
 
 namespace tuning {
 constexpr int THREADS = 128;                       // measured: docs/internals/framediff.md
@@ -186,9 +186,9 @@ __global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER
 
     uint4 *const mine = staged[warp];
     uint4 a[CN], b[CN];
-    framediff::loadTiles<CN, ALIGNED>(params.prev + static_cast<long long>(y * params.prev_step) + x * CN,
-                                      params.cur + static_cast<long long>(y * params.cur_step) + x * CN, begin, end, lane,
-                                      mine, a, b);
+    cusi::framediff::loadTiles<CN, ALIGNED>(params.prev + static_cast<long long>(y * params.prev_step) + x * CN,
+                                            params.cur + static_cast<long long>(y * params.cur_step) + x * CN, begin, end,
+                                            lane, mine, a, b);
     if constexpr (Colors::TABLE) {
 #pragma unroll
         for (int i = 0; i < ENTRIES; ++i)

@@ -4,7 +4,7 @@
 
 #include "cuda.cuh"
 
-namespace framediff {
+namespace cusi::framediff {
 
 constexpr int TILE_PIXELS = 512;
 
@@ -83,6 +83,6 @@ __device__ __forceinline__ void loadTiles(const unsigned char *first, const unsi
 
 #endif // __CUDACC__
 
-} // namespace framediff
+} // namespace cusi::framediff
 
 #endif

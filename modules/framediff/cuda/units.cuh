@@ -4,7 +4,7 @@
 
 #include "framediff/cuda/encode.cuh"
 
-namespace framediff {
+namespace cusi::framediff {
 
 struct UnitLocation {
     unsigned y, x, length; // row, first byte in it, bytes up to 16
@@ -213,6 +213,6 @@ __device__ inline void storeMask(const EncodeParams &params, unsigned unit, unsi
         m[1] = static_cast<unsigned char>(bits >> 8);
 }
 
-} // namespace framediff
+} // namespace cusi::framediff
 
 #endif

@@ -7,7 +7,7 @@
 // are added up in 64 bits.
 #include "match/cuda/refine.cuh"
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -813,4 +813,4 @@ cusStatus launchDirect(const Stages &stages, cudaStream_t stream) {
                                   8 * shape.blocks, static_cast<int>(direct.tiles));
 }
 
-} // namespace match
+} // namespace cusi::match

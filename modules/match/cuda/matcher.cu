@@ -4,9 +4,9 @@
 
 #include <new>
 
-using match::MatchCuda, match::Stages;
+using cusi::match::MatchCuda, cusi::match::Stages;
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -293,13 +293,13 @@ size_t prefixBytes(const Stages &stages) {
     return windows.quantities && !windows.prefixes ? windows.rows_per_block * windows.vertical_pitch * sizeof(double) : 0;
 }
 
-} // namespace match
+} // namespace cusi::match
 
 cusStatus match_cuda_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums,
                              cusStream stream) try {
     MatchCuda *cuda = new MatchCuda;
     matcher->backend = cuda;
-    return match::prepare(matcher, cuda, templates, mask, sums, stream);
+    return cusi::match::prepare(matcher, cuda, templates, mask, sums, stream);
 } catch (const std::bad_alloc &) {
     return cusi_fail(CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory");
 }
@@ -309,7 +309,7 @@ void match_cuda_release(cusMatcher *matcher) {
     if (!cuda)
         return;
     for (const cufftHandle plan : {cuda->forward, cuda->inverse})
-        if (plan != match::NO_PLAN)
+        if (plan != cusi::match::NO_PLAN)
             (void)cufftDestroy(plan);
     for (void *p : cuda->memory)
         cusi_deviceFree(p);
@@ -321,7 +321,7 @@ void match_cuda_release(cusMatcher *matcher) {
 cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cusMatchAlgorithm *algorithm) {
     bool integers = false;
     int count = 0;
-    CUS_TRY(match::hasFastIntegers(&integers));
+    CUS_TRY(cusi::match::hasFastIntegers(&integers));
     CUSI_CUDA("cusMatcherCreate", cusi::multiprocessors(&count));
     const bool few = static_cast<double>(m->orows) * m->ocols <= 64.0 * 48 * count; // a tile for each multiprocessor
     const bool small = m->n * m->channels <= (few ? 128 * 128 : 97 * 97);
@@ -337,17 +337,17 @@ cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
     Stages stages = cuda->stages;
     stages.frame = {frame->data, frame->step};
     if (scores) {
-        CUS_TRY(match::sendMaps(cuda, scores, stream));
+        CUS_TRY(cusi::match::sendMaps(cuda, scores, stream));
         stages.scores.maps = cuda->maps;
         stages.scores.map_steps = cuda->map_steps;
     }
-    return match::run(matcher, *cuda, stages, stream);
+    return cusi::match::run(matcher, *cuda, stages, stream);
 }
 
 cusStatus match_cuda_inspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,
                              cusStream stream) {
     const MatchModel &m = matcher->model;
-    const match::MatchCuda *cuda = static_cast<const match::MatchCuda *>(matcher->backend);
+    const cusi::match::MatchCuda *cuda = static_cast<const cusi::match::MatchCuda *>(matcher->backend);
     const unsigned matches = static_cast<unsigned>(m.count) * m.max_matches;
     const long long quads = cusi::hsvQuads(m.h, m.w);
     const unsigned blocks = static_cast<unsigned>(
@@ -355,8 +355,9 @@ cusStatus match_cuda_inspect(cusMatcher *matcher, const cusMat *frame, const cus
     cusMatch *results = static_cast<cusMatch *>(matcher->results.data);
     // Grids have at most 65535 blocks along y.
     for (unsigned first = 0; first < matches; first += 65535)
-        CUS_TRY(cusi::launch("cusMatcherInspect", match::inspectKernel, dim3(blocks, std::min(65535u, matches - first)),
-                             cusi::HSV_THREADS, 0, stream, cusi::bgrImage(*frame), *range, min_fill * m.n, m.w, m.h,
-                             results + first, cuda->inspect_counts + first, cuda->inspect_counts + matches + first));
+        CUS_TRY(cusi::launch("cusMatcherInspect", cusi::match::inspectKernel,
+                             dim3(blocks, std::min(65535u, matches - first)), cusi::HSV_THREADS, 0, stream,
+                             cusi::bgrImage(*frame), *range, min_fill * m.n, m.w, m.h, results + first,
+                             cuda->inspect_counts + first, cuda->inspect_counts + matches + first));
     return CUS_OK;
 }

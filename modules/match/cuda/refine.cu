@@ -1,7 +1,7 @@
 // refineKernel, non-maximum suppression between the matches of a frame, and their launches.
 #include "match/cuda/refine.cuh"
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -102,4 +102,4 @@ cusStatus launchRemoveNeighborhood(const Stages &stages, cudaStream_t stream) {
                                   THREADS, 0, stream, stages.model, scores, stages.refinement);
 }
 
-} // namespace match
+} // namespace cusi::match

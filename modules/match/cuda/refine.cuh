@@ -5,7 +5,7 @@
 
 #include "match/cuda/windows.cuh"
 
-namespace match {
+namespace cusi::match {
 
 constexpr int REFINE_THREADS = 384, REFINE_WARPS = REFINE_THREADS / 32; // of a block
 constexpr int MAX_TILES = 256; // listed; with more tiles, or more than MAX_CANDIDATES positions, the list overflows
@@ -494,6 +494,6 @@ __device__ __forceinline__ Map mapOf(const MatchModel &m, const Scores &scores, 
             scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols, tiles, scores.upper_count};
 }
 
-} // namespace match
+} // namespace cusi::match
 
 #endif

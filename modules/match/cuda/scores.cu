@@ -1,7 +1,7 @@
 // Scores from cuFFT's correlations.
 #include "match/cuda/scores.cuh"
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -69,4 +69,4 @@ cusStatus launchScores(const Stages &stages, cudaStream_t stream) {
                              : launchTyped<uint8_t, 3>(stages, stream);
 }
 
-} // namespace match
+} // namespace cusi::match

@@ -4,7 +4,7 @@
 
 #include "match/cuda/windows.cuh"
 
-namespace match {
+namespace cusi::match {
 
 // match_range() once for all kernels: inlined it takes minutes to compile and megabytes.
 struct RangeAndScore {
@@ -79,6 +79,6 @@ struct ScoreWriter {
     }
 };
 
-} // namespace match
+} // namespace cusi::match
 
 #endif

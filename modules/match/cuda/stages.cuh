@@ -14,7 +14,7 @@
 #include <new>
 #include <vector>
 
-namespace match {
+namespace cusi::match {
 
 constexpr int THREADS = 256, WARPS = THREADS / 32;
 constexpr int BAND = 4; // rows of a block of the row transforms: two complex signals
@@ -186,7 +186,7 @@ inline cusStatus cufftStatus(cufftResult result, const char *function, const cha
     return cusi_fail(result == CUFFT_ALLOC_FAILED ? CUS_ERROR_NO_MEMORY : CUS_ERROR_CUDA, "%s: %s: cuFFT error %d",
                      function, what, static_cast<int>(result));
 }
-#define MATCH_CUFFT(function, call) CUS_TRY(match::cufftStatus((call), function, #call))
+#define MATCH_CUFFT(function, call) CUS_TRY(cusi::match::cufftStatus((call), function, #call))
 
 // Fills host containers. No exception leaves it, so none passes what else is held meanwhile.
 template<class Fill>
@@ -289,6 +289,6 @@ __device__ inline bool tilePosition(const MatchModel &m, const Scores &scores, i
 
 extern __shared__ float4 shared_points[];
 
-} // namespace match
+} // namespace cusi::match
 
 #endif

@@ -2,7 +2,7 @@
 // column of the frame.
 #include "match/cuda/stages.cuh"
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -191,4 +191,4 @@ cusStatus launchVertical(const Stages &stages, cudaStream_t stream) {
     return launchTyped<uint8_t, 1, 1, unsigned>(stages, stream);
 }
 
-} // namespace match
+} // namespace cusi::match

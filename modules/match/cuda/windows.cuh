@@ -5,7 +5,7 @@
 
 #include "match/cuda/stages.cuh"
 
-namespace match {
+namespace cusi::match {
 
 constexpr int SCAN_ITEMS = 4; // neighboring sums of a thread in sumWindowRow()
 
@@ -116,6 +116,6 @@ __device__ inline void addEnergy(const MatchModel &m, const Templates &templates
         energy.errors[k] = match_error(&m, &templates.sums[k], energy.planes);
 }
 
-} // namespace match
+} // namespace cusi::match
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <cub/block/block_reduce.cuh>
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -185,4 +185,4 @@ cusStatus launchColumns(const Stages &stages, int window_blocks, int energy_bloc
                                   window_blocks, energy_blocks);
 }
 
-} // namespace match
+} // namespace cusi::match

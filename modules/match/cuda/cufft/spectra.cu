@@ -1,7 +1,7 @@
 // Spectra of the templates, computed once in double by cuFFT and rounded to float, their only error.
 #include "match/cuda/stages.cuh"
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -129,4 +129,4 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *
     return CUS_OK;
 }
 
-} // namespace match
+} // namespace cusi::match

@@ -4,7 +4,7 @@
 #include "match/cuda/refine.cuh"
 #include "match/cuda/scores.cuh"
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -507,4 +507,4 @@ cusStatus launchExact(const Stages &stages, cudaStream_t stream) {
                                   stages.scores, stages.refinement, stages.exact);
 }
 
-} // namespace match
+} // namespace cusi::match

@@ -1,7 +1,7 @@
 // What the exact pass needs: pieces of the map, transforms, error bounds, memory.
 #include "match/cuda/stages.cuh"
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -145,4 +145,4 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
     return allocate(cuda, &exact.costs, static_cast<size_t>(m.orows) * m.ocols, stream);
 }
 
-} // namespace match
+} // namespace cusi::match

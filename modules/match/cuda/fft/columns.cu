@@ -2,7 +2,7 @@
 // spectra, inverse transform.
 #include "match/cuda/windows.cuh"
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -124,4 +124,4 @@ cusStatus launchColumnsFft(const Stages &stages, int window_blocks, cudaStream_t
                                   stages.model, fft, stages.templates, stages.windows, stages.energy);
 }
 
-} // namespace match
+} // namespace cusi::match

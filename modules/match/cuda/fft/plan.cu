@@ -1,7 +1,7 @@
 // Plans of the transforms in shared memory: radices, tables and error bound.
 #include "match/cuda/stages.cuh"
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -128,4 +128,4 @@ cusStatus sharedMemory(int *bytes) {
     return CUS_OK;
 }
 
-} // namespace match
+} // namespace cusi::match

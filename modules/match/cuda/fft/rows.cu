@@ -1,7 +1,7 @@
 // Spectra of the frame's rows, transformed in shared memory.
 #include "match/cuda/stages.cuh"
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -118,4 +118,4 @@ cusStatus launchRowsFft(const Stages &stages, bool beside_vertical, cudaStream_t
                                   stages.block_fft, stages.energy, beside_vertical);
 }
 
-} // namespace match
+} // namespace cusi::match

@@ -1,7 +1,7 @@
 // Scores of BAND rows of the map, from the inverse transform of their spectra in shared memory.
 #include "match/cuda/scores.cuh"
 
-namespace match {
+namespace cusi::match {
 
 namespace {
 
@@ -146,4 +146,4 @@ cusStatus launchScoresFft(const Stages &stages, cudaStream_t stream) {
                                   stages.energy, stages.scores);
 }
 
-} // namespace match
+} // namespace cusi::match

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace match::fft {
+namespace cusi::match::fft {
 
 // ---- Butterflies in registers: forward transforms of 2 to 16 complex points, e^(-2 pi i x k / R), unscaled, of float or double
 
@@ -459,6 +459,6 @@ FFT_FN void inverseOuterPass(const PlanOf<Complex> &plan, Element<Complex> *shar
     });
 }
 
-} // namespace match::fft
+} // namespace cusi::match::fft
 
 #endif
