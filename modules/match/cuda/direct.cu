@@ -14,7 +14,7 @@ namespace {
 constexpr int ACROSS = 16, COLS = 4 * ACROSS;      // columns of a warp and of a tile of positions
 constexpr int TOGETHER = 4, CHUNK = 8 * TOGETHER;  // rows of the template: multiplied together; in shared memory at a time
 constexpr int PRODUCTS_PITCH = COLS + 4;           // words from row to row, without bank conflicts
-constexpr int SQUARE_PLANES = 3, PIXEL_PLANES = 2; // bytes of sums down at most MAX_ROWS rows
+constexpr int SQUARE_PLANES = 3, PIXEL_PLANES = 2; // bytes of sums down MAX_ROWS rows: 256 * 255^2 < 2^24, 256 * 255 < 2^16
 constexpr int MAX_ROWS = 256;
 
 // ---- Instructions
@@ -158,11 +158,11 @@ __device__ __forceinline__ void multiplyChunk(const MatchModel &m, const Direct 
 #pragma unroll
             for (int j = 0; j < TOGETHER; ++j) {
                 if (!ALL && part + turn * SPLIT + 8 * j >= left)
-                    break; // nor will a later turn need this row
+                    break; // rows grow with j and turn: no later turn needs it either
 #pragma unroll
                 for (int i = 0; i < BLOCKS; ++i)
                     multiplyAdd<BYTES>(sums[i], templ[j], pixels[i + j]);
-                loadTemplate(next, j); // while the others multiply
+                loadTemplate(next, j); // of the next turn, while other warps multiply
             }
         }
     }
@@ -170,8 +170,8 @@ __device__ __forceinline__ void multiplyChunk(const MatchModel &m, const Direct 
 
 // ---- Window sums
 
-// Sums of the pixels or of their squares down the piece's rows, at each byte of the tile's rows, as planes of bytes: tensor cores then
-// add them up along the rows. A thread makes four columns of a strip of rows.
+// Sums of the pixels or of their squares down the piece's rows, at each byte of the tile's rows. Tensor cores, which multiply bytes,
+// add them up along the rows (sumAcross): each byte of a sum goes to a plane of its own. A thread makes four columns of a strip of rows.
 template<int ROWS, int THREADS, bool SQUARES>
 __device__ void sumDown(const Direct &direct, int rows, int columns, const unsigned char *tile, unsigned char *planes) {
     constexpr int STRIPS = THREADS / 128 * 4 > ROWS / 8 ? ROWS / 8 : THREADS / 128 * 4, STRIP = ROWS / STRIPS;
@@ -214,30 +214,6 @@ __device__ void sumDown(const Direct &direct, int rows, int columns, const unsig
             }
         }
     }
-}
-
-// Window sums of N blocks of eight rows from PLANES planes. ones: the lane's words of a row of the template's ones.
-template<int PLANES, int N>
-__device__ __forceinline__ void sumAcross(const Direct &direct, uint32_t planes_at, int plane, const uint32_t *ones,
-                                          int eight, int halves, uint32_t (&sums)[N][4]) {
-    uint32_t parts[N][PLANES][4] = {};
-#pragma unroll 1
-    for (int s = 0; s < halves; s += 2, ones += 32, planes_at += 32) {
-        const uint32_t templ[4] = {ones[0], ones[-eight], ones[16], ones[16 - eight]};
-#pragma unroll
-        for (int k = 0; k < PLANES; ++k)
-#pragma unroll
-            for (int n = 0; n < N; ++n) {
-                uint32_t pixels[2];
-                loadBlocks(pixels, planes_at + k * plane + n * 8 * direct.pitch);
-                multiplyAdd<32>(parts[n][k], templ, pixels);
-            }
-    }
-#pragma unroll
-    for (int n = 0; n < N; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-            sums[n][e] = parts[n][0][e] + (parts[n][1][e] << 8) + (PLANES > 2 ? parts[n][PLANES - 1][e] << 16 : 0);
 }
 
 // ---- Scores
@@ -408,14 +384,32 @@ struct Work {
         }
     }
 
-    // Window sums of COUNT blocks.
-    template<int PLANES, int COUNT>
-    __device__ __forceinline__ void sumAcrossBlocks(const Piece &piece, int block, int first_plane, int row_of_ones,
-                                                    uint32_t (&sums)[COUNT][4]) const {
-        const uint32_t at = sharedAddress(planes) + (first_plane * ROWS + 8 * block + lane % 8) * direct.pitch +
-                            ACROSS * group * m.channels + lane / 8 % 2 * 16;
-        sumAcross<PLANES>(direct, at, ROWS * direct.pitch, ones + of_lane + row_of_ones * direct.words_pitch,
-                          8 * m.channels, piece.halves, sums);
+    // Window sums of N blocks of eight rows from PLANES planes, the `first` and following, by row `ones_row` of ones.
+    template<int PLANES, int N>
+    __device__ __forceinline__ void sumAcross(const Piece &piece, int block, int first, int ones_row,
+                                              uint32_t (&sums)[N][4]) const {
+        uint32_t at = sharedAddress(planes) + (first * ROWS + 8 * block + lane % 8) * direct.pitch +
+                      ACROSS * group * m.channels + lane / 8 % 2 * 16;
+        const uint32_t *templ_at = ones + of_lane + ones_row * direct.words_pitch;
+        const int eight = 8 * m.channels; // columns
+        uint32_t parts[N][PLANES][4] = {};
+#pragma unroll 1
+        for (int s = 0; s < piece.halves; s += 2, templ_at += 32, at += 32) {
+            const uint32_t templ[4] = {templ_at[0], templ_at[-eight], templ_at[16], templ_at[16 - eight]};
+#pragma unroll
+            for (int k = 0; k < PLANES; ++k)
+#pragma unroll
+                for (int n = 0; n < N; ++n) {
+                    uint32_t pixels[2];
+                    loadBlocks(pixels, at + (k * ROWS + n * 8) * direct.pitch);
+                    multiplyAdd<32>(parts[n][k], templ, pixels);
+                }
+        }
+#pragma unroll
+        for (int n = 0; n < N; ++n)
+#pragma unroll
+            for (int e = 0; e < 4; ++e)
+                sums[n][e] = parts[n][0][e] + (parts[n][1][e] << 8) + (PLANES > 2 ? parts[n][PLANES - 1][e] << 16 : 0);
     }
 
     // SQDIFF, one piece: the best of the thread's positions. t2: the template's sum of squares.
@@ -426,7 +420,7 @@ struct Work {
 #pragma unroll 1
         for (int block = part * N; block < BLOCKS; block += SPLIT * N) {
             uint32_t s2[N][4];
-            sumAcrossBlocks<SQUARE_PLANES>(piece, block, 0, 0, s2);
+            sumAcross<SQUARE_PLANES>(piece, block, 0, 0, s2);
 #pragma unroll
             for (int n = 0; n < N; ++n)
                 visit(block + n, [&](int e, int y, int x) {
@@ -460,13 +454,13 @@ struct Work {
                     continue;
                 uint32_t s2[1][4] = {}, s1[3][1][4] = {};
                 if (m.needs_s2)
-                    sumAcrossBlocks<SQUARE_PLANES>(piece, block, 0, 0, s2);
+                    sumAcross<SQUARE_PLANES>(piece, block, 0, 0, s2);
                 if (m.needs_s1)
 #pragma unroll
                     for (int c = 0; c < 3; ++c)
                         if (c < m.channels)
-                            sumAcrossBlocks<PIXEL_PLANES>(piece, block, m.needs_s2 ? SQUARE_PLANES : 0,
-                                                          m.channels > 1 ? c + 1 : 0, s1[c]);
+                            sumAcross<PIXEL_PLANES>(piece, block, m.needs_s2 ? SQUARE_PLANES : 0,
+                                                    m.channels > 1 ? c + 1 : 0, s1[c]);
                 float least_here = INFINITY;
                 visit(block, [&](int e, int y, int x) {
                     Sums sums = {1.0 * products[y * PRODUCTS_PITCH + x],
@@ -552,7 +546,7 @@ __global__ void __launch_bounds__(128 * SPLIT, residentBlocks(SPLIT, SQUARED))
 #pragma unroll 8
         for (unsigned i = threadIdx.x; i < tiles; i += 128 * SPLIT) {
             const auto *other = reinterpret_cast<const ulonglong2 *>(direct.bests + static_cast<size_t>(k) * tiles + i);
-            const ulonglong2 read = __ldcg(other); // at once
+            const ulonglong2 read = __ldcg(other); // one load of 16 bytes
             const Candidate here = {__longlong_as_double(static_cast<long long>(read.x)), read.y};
             if (isBetter(here, best))
                 best = here;
