@@ -1,8 +1,5 @@
 // Event frames on the GPU: the workspace, and which kernels make a batch of windows.
-//
-// Windows are sorted by tile (sort.cu); passes over the tiles then make the pixels. Events are read once and frames written
-// once. Between the two, 2 or 4 bytes per event are written and read. Long windows use accumulators in device memory
-// instead (long.cu).
+// Windows are sorted by tile (sort.cu); passes over the tiles then make the pixels. Long windows take another way (long.cu).
 #include "device.h"
 #include "events/cuda/stages.cuh"
 
@@ -155,7 +152,7 @@ cusStatus createWorkspace(const cusEventStacker *stacker, State *state) {
     bool levels = false;
     for (int i = 0; i < stacker->count; ++i) {
         const cusRepresentation &r = stacker->representations[i];
-        frame_bytes = std::max(frame_bytes, accumulatorBytes(stacker, r));
+        frame_bytes = std::max(frame_bytes, accumulatorBytes(stacker, kindOf(r.kind), static_cast<unsigned>(r.channels)));
         levels = levels || r.kind == CUS_REPR_STACKED_HISTOGRAM;
     }
     const auto whole = [](size_t bytes) { return divUp(bytes, size_t{256}) * 256; };
@@ -225,13 +222,8 @@ cusStatus events_cuda_stack(cusEventStacker *stacker, const cusEventArrays *even
     for (size_t w = 0; w < window_count; ++w)
         all_events += static_cast<double>(windows[w].last - windows[w].first);
     for (size_t done = 0; done < window_count;) {
-        Batch batch = {};
-        batch.stacker = stacker;
-        batch.state = state;
-        batch.source = sourceOf(events);
-        batch.top = done * static_cast<size_t>(stacker->rows);
-        batch.frames = frames;
-        batch.stream = stream;
+        const size_t top = done * static_cast<size_t>(stacker->rows);
+        Batch batch = {stacker, state, sourceOf(events), frames, top, stream};
         fillBatch(windows + done, window_count - done, all_events, &batch);
         CUS_TRY(listWindows(state, windows + done, batch.count, stream, &batch.windows));
         CUS_TRY(runBatch(batch));

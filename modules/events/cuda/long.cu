@@ -1,6 +1,5 @@
-// Long windows: those that the workspace cannot hold, or that would leave most of the device idle with a block per tile. Each
-// event is added to accumulators in device memory by atomics; then a second kernel makes values of them. Sums are integers, so
-// the order of the atomics does not matter.
+// Long windows: those that the workspace cannot hold, or that would leave most of the device idle with a block per tile. Sums
+// are integers, so the order of the atomics does not matter.
 #include "events/cuda/values.cuh"
 
 #include <algorithm>
@@ -170,45 +169,34 @@ __global__ void __launch_bounds__(THREADS) resolveKernel(const LongParams params
 
 // ---- The host's side ---------------------------------------------------------------------------------------------------
 
-LongParams paramsOf(const Batch &batch, const Representation &repr) {
-    return {{batch.windows.first, batch.windows.first + batch.windows.length},
-            static_cast<unsigned>(batch.stacker->rows),
-            static_cast<unsigned>(batch.stacker->cols),
-            batch.state->accumulators,
-            repr,
-            nullptr};
-}
-
-template<Kind KIND>
-cusStatus accumulateKind(const Batch &batch, const Representation &repr, bool count_skipped) {
-    LongParams params = paramsOf(batch, repr);
-    params.skipped = count_skipped ? batch.state->skipped : nullptr;
-    const uint64_t blocks = std::min<uint64_t>(divUp<uint64_t>(batch.max_events / CHUNK + 2, THREADS),
-                                               tuning::LONG_BLOCKS * static_cast<uint64_t>(batch.state->multiprocessors));
-    return launchOverlapped(STACK, accumulateKernel<KIND>, static_cast<unsigned>(blocks), THREADS, 0, batch.stream,
-                            batch.source, params);
-}
-
+// Makes the window's frame, or leaves its last-event keys in the accumulators.
 template<Kind KIND>
 cusStatus makeKind(const Batch &batch, const Representation &repr, bool count_skipped) {
-    CUS_TRY(accumulateKind<KIND>(batch, repr, count_skipped));
-    const LongParams params = paramsOf(batch, repr);
-    const unsigned values = params.cols * accumulatorsPerPixel(KIND, repr.channels);
-    return launchOverlapped(STACK, resolveKernel<KIND>,
-                            dim3(divUp(values, static_cast<unsigned>(THREADS)), std::min(params.rows, 32768u)), THREADS, 0,
-                            batch.stream, params);
-}
-
-cusStatus clearAccumulators(const Batch &batch, size_t bytes) {
-    CUSI_CUDA(STACK, cudaMemsetAsync(batch.state->accumulators, 0, bytes, batch.stream));
-    return CUS_OK;
+    const LongParams params = {{batch.windows.first, batch.windows.first + batch.windows.length},
+                               static_cast<unsigned>(batch.stacker->rows),
+                               static_cast<unsigned>(batch.stacker->cols),
+                               batch.state->accumulators,
+                               repr,
+                               count_skipped ? batch.state->skipped : nullptr};
+    const size_t bytes = accumulatorBytes(batch.stacker, KIND, repr.channels);
+    CUSI_CUDA(STACK, cudaMemsetAsync(params.sums, 0, bytes, batch.stream));
+    const uint64_t blocks = std::min<uint64_t>(divUp<uint64_t>(batch.max_events / CHUNK + 2, THREADS),
+                                               tuning::LONG_BLOCKS * static_cast<uint64_t>(batch.state->multiprocessors));
+    CUS_TRY(launchOverlapped(STACK, accumulateKernel<KIND>, static_cast<unsigned>(blocks), THREADS, 0, batch.stream,
+                             batch.source, params));
+    if constexpr (KIND == LAST_EVENT)
+        return CUS_OK;
+    else
+        return launchOverlapped(STACK, resolveKernel<KIND>,
+                                dim3(divUp(params.cols * accumulatorsPerPixel(KIND, repr.channels), 0u + THREADS),
+                                     std::min(params.rows, 32768u)),
+                                THREADS, 0, batch.stream, params);
 }
 
 } // namespace
 
-size_t accumulatorBytes(const cusEventStacker *stacker, const cusRepresentation &r) {
-    const Kind kind = kindOf(r.kind);
-    return size_t{accumulatorsPerPixel(kind, static_cast<unsigned>(r.channels))} * (kind == VOXEL_GRID ? 8 : 4) *
+size_t accumulatorBytes(const cusEventStacker *stacker, Kind kind, unsigned channels) {
+    return size_t{accumulatorsPerPixel(kind, channels)} * (kind == VOXEL_GRID ? 8 : 4) *
            static_cast<size_t>(stacker->rows) * static_cast<size_t>(stacker->cols);
 }
 
@@ -230,14 +218,10 @@ bool isLong(const Batch &batch, double all_events) {
 }
 
 cusStatus findKeys(const Batch &batch, bool count_skipped) {
-    CUS_TRY(clearAccumulators(batch, accumulatorBytes(batch.stacker, cusRepresentationDefaults(CUS_REPR_MDES))));
-    return accumulateKind<LAST_EVENT>(batch, Representation{}, count_skipped);
+    return makeKind<LAST_EVENT>(batch, Representation{}, count_skipped);
 }
 
 cusStatus makeLong(const Batch &batch, int index, bool count_skipped) {
-    const cusRepresentation &r = batch.stacker->representations[index];
-    const Representation repr = representationOf(batch, index);
-    CUS_TRY(clearAccumulators(batch, accumulatorBytes(batch.stacker, r)));
     constexpr decltype(&makeKind<HISTOGRAM>) MAKE[] = {nullptr,
                                                        makeKind<TIME_SURFACE>,
                                                        makeKind<HISTOGRAM>,
@@ -245,7 +229,7 @@ cusStatus makeLong(const Batch &batch, int index, bool count_skipped) {
                                                        makeKind<STACKED_HISTOGRAM>,
                                                        makeKind<EVENT_DIFF>,
                                                        makeKind<VOXEL_GRID>};
-    return MAKE[kindOf(r.kind)](batch, repr, count_skipped);
+    return MAKE[kindOf(batch.stacker->representations[index].kind)](batch, representationOf(batch, index), count_skipped);
 }
 
 } // namespace cusi::events

@@ -221,8 +221,6 @@ __global__ void __launch_bounds__(tuning::SORT_THREADS, tuning::SORT_BLOCKS)
         sortRun<Record, UNALIGNED>(source, params, blockIdx.x - params.green_blocks, reinterpret_cast<char *>(dynamic));
 }
 
-constexpr size_t GREEN_BYTES = GREEN_LEVELS * sizeof(uint32_t); // per window
-
 } // namespace
 
 // Divides the frame into the fewest tiles of 2^bits pixels, as wide as possible.
@@ -253,7 +251,7 @@ unsigned planSort(const Batch &batch, const Tiling &tiling, unsigned record_byte
     const uint64_t runs = SortedRuns::maxRuns(batch.max_events);
     sorted->pitch = runPitch(tiles, record_bytes);
     const uint64_t all_bytes = runs * sorted->pitch * record_bytes,
-                   window_bytes = all_bytes + GREEN_BYTES + runs * tiles * sizeof(uint16_t);
+                   window_bytes = all_bytes + GREEN_LEVELS * sizeof(uint32_t) + runs * tiles * sizeof(uint16_t);
     const unsigned most = static_cast<unsigned>(std::min<uint64_t>(tuning::SORTED_BYTES / window_bytes, batch.count));
     if (most == 0 || batch.max_events > MAX_SORTED_EVENTS)
         return 0;

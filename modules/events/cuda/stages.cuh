@@ -85,16 +85,15 @@ __device__ inline void load(const Source &source, const Window &window, unsigned
             return UNALIGNED ? loadUnaligned(from) : __ldg(static_cast<const uint4 *>(from));
         };
         const uint4 x = vector(source.x + start), y = vector(source.y + start);
-        uint2 p;
-        if constexpr (UNALIGNED) {
-            const uint4 sixteen = loadUnaligned(source.p + start);
-            p = make_uint2(sixteen.x, sixteen.y);
-        } else {
-            p = __ldg(reinterpret_cast<const uint2 *>(source.p + start));
-        }
         chunk.x[0] = x.x, chunk.x[1] = x.y, chunk.x[2] = x.z, chunk.x[3] = x.w;
         chunk.y[0] = y.x, chunk.y[1] = y.y, chunk.y[2] = y.z, chunk.y[3] = y.w;
-        chunk.p[0] = p.x, chunk.p[1] = p.y;
+        if constexpr (UNALIGNED) {
+            const uint4 p = loadUnaligned(source.p + start);
+            chunk.p[0] = p.x, chunk.p[1] = p.y;
+        } else {
+            const uint2 p = __ldg(reinterpret_cast<const uint2 *>(source.p + start));
+            chunk.p[0] = p.x, chunk.p[1] = p.y;
+        }
         return;
     }
 #pragma unroll
@@ -232,13 +231,13 @@ struct Batch {
     cusEventStacker *stacker;
     State *state;
     Source source;
-    Windows windows;
-    unsigned count;      // windows
-    uint64_t max_events; // in a window
-    bool is_long;        // one window, through accumulators in device memory
-    size_t top;          // the first frame's first row
     cusMat *frames;
+    size_t top; // the first frame's first row
     cudaStream_t stream;
+    Windows windows = {};
+    unsigned count = 0;      // windows
+    uint64_t max_events = 0; // in a window
+    bool is_long = false;    // one window, through accumulators in device memory
 };
 
 // Whether rows are whole 16-byte vectors at aligned addresses.
@@ -282,7 +281,7 @@ unsigned valuesPartBits(const Batch &batch, int index);
 TilePass valuesPass(const Batch &batch, int index);
 
 // long.cu: a window through accumulators in device memory.
-size_t accumulatorBytes(const cusEventStacker *stacker, const cusRepresentation &r);
+size_t accumulatorBytes(const cusEventStacker *stacker, Kind kind, unsigned channels);
 // Whether the batch's only window is long, in a call whose windows have `all_events` events.
 bool isLong(const Batch &batch, double all_events);
 // Leaves the pixels' last-event keys in the accumulators.

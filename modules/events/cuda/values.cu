@@ -242,15 +242,6 @@ __device__ void surfaceOfPart(const TileParams &params, const TilePart &part, ui
 
 // ---- EVENT_DIFF --------------------------------------------------------------------------------------------------------
 
-__device__ __forceinline__ void sumPolarities(const TileParams &params, const TilePart &part, uint32_t *cells) {
-    forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-            if (key[i])
-                atomicAdd(cells + pixel[i], key[i] & 1 ? 1u : ~0u);
-    });
-}
-
 // Clips 16 sums to bytes. Lanes read them in an order that avoids bank conflicts.
 __device__ __forceinline__ uint4 clipped16(const uint4 *quads, unsigned i) {
     const unsigned turn = threadIdx.x / 2 % 4;
@@ -321,7 +312,12 @@ __global__ void __launch_bounds__(THREADS) tileValuesKernel(const TileParams par
         surfaceOfPart(params, part, cells);
     } else {
         static_assert(KIND == EVENT_DIFF, "");
-        sumPolarities(params, part, cells);
+        forRecords(params, part, [&](const uint32_t(&pixel)[4], const uint32_t(&key)[4]) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                if (key[i])
+                    atomicAdd(cells + pixel[i], key[i] & 1 ? 1u : ~0u);
+        });
     }
     __syncthreads();
     writeAccumulators<KIND, ALIGNED>(params, part, bytes, reinterpret_cast<const uint4 *>(cells));

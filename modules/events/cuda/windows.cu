@@ -8,6 +8,7 @@ namespace cusi::events {
 
 namespace {
 
+constexpr char WINDOWS[] = "cusEventWindows";
 constexpr int LIST_CAPACITY = 240; // windows that fit a launch's parameters
 
 struct WindowList {
@@ -89,29 +90,27 @@ cusStatus findTimeBins(const Batch &batch, int index) {
 using namespace cusi::events;
 
 cusStatus events_cuda_extent(const cusEventArrays *events, uint64_t *extent, cusStream stream) {
-    int64_t ends[2] = {0, 0};
-    CUSI_CUDA("cusEventWindows", cudaMemcpyAsync(&ends[0], events->t, sizeof ends[0], cudaMemcpyDeviceToHost, stream));
-    CUSI_CUDA("cusEventWindows",
-              cudaMemcpyAsync(&ends[1], events->t + events->count - 1, sizeof ends[1], cudaMemcpyDeviceToHost, stream));
-    CUSI_CUDA("cusEventWindows", cudaStreamSynchronize(stream));
-    *extent = static_cast<uint64_t>(ends[1]) - static_cast<uint64_t>(ends[0]) + 1;
+    uint64_t first = 0, last = 0;
+    CUSI_CUDA(WINDOWS, cudaMemcpyAsync(&first, events->t, sizeof first, cudaMemcpyDeviceToHost, stream));
+    CUSI_CUDA(WINDOWS, cudaMemcpyAsync(&last, events->t + events->count - 1, sizeof last, cudaMemcpyDeviceToHost, stream));
+    CUSI_CUDA(WINDOWS, cudaStreamSynchronize(stream));
+    *extent = last - first + 1;
     return CUS_OK;
 }
 
 cusStatus events_cuda_windows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
                               size_t count, cusStream stream) {
-    constexpr char function[] = "cusEventWindows";
     static_assert(sizeof(Window) == sizeof(cusEventWindow), "the list is copied as it is");
     Window *list = nullptr;
-    CUS_TRY(cusi_deviceAllocate(function, count * sizeof(Window), reinterpret_cast<void **>(&list)));
+    CUS_TRY(cusi_deviceAllocate(WINDOWS, count * sizeof(Window), reinterpret_cast<void **>(&list)));
     const unsigned blocks = static_cast<unsigned>(std::min<size_t>(cusi::divUp(2 * count, size_t{128}), 4096));
-    cusStatus status = cusi::launch(function, durationWindows, blocks, 128, 0, stream, sourceOf(events),
+    cusStatus status = cusi::launch(WINDOWS, durationWindows, blocks, 128, 0, stream, sourceOf(events),
                                     eventsStride(windowing), windowing->length, count, list);
     if (status == CUS_OK)
         status = cusi::cudaStatus(cudaMemcpyAsync(windows, list, count * sizeof(Window), cudaMemcpyDeviceToHost, stream),
-                                  function, "copying the windows");
+                                  WINDOWS, "copying the windows");
     if (status == CUS_OK)
-        status = cusi::cudaStatus(cudaStreamSynchronize(stream), function, "queued work");
+        status = cusi::cudaStatus(cudaStreamSynchronize(stream), WINDOWS, "queued work");
     cusi_deviceFree(list);
     return status;
 }

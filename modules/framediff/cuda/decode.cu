@@ -1,5 +1,4 @@
-// The decoder: adds each value at its position. An entry takes two round trips to memory, its own and that of the byte it
-// changes, so in long lists a thread takes several entries at a time and their loads are in flight together.
+// The decoder: adds each value at its position. In long lists a thread takes several entries at a time.
 #include "framediff/cuda/encode.cuh"
 
 #include <algorithm>

@@ -165,12 +165,8 @@ __global__ void __launch_bounds__(THREADS, tuning::DENSE_BLOCKS_PER_SM) encodeDe
     writeList(params, entries, before, start, static_cast<int>(tile_total));
 }
 
-using Kernel = void (*)(EncodeParams);
-Kernel kernelFor(bool full_units, bool filter_or_mask) {
-    if (filter_or_mask)
-        return full_units ? encodeDenseKernel<true, true> : encodeDenseKernel<false, true>;
-    return full_units ? encodeDenseKernel<true, false> : encodeDenseKernel<false, false>;
-}
+constexpr EncodeKernels KERNELS = {{encodeDenseKernel<false, false>, encodeDenseKernel<false, true>},
+                                   {encodeDenseKernel<true, false>, encodeDenseKernel<true, true>}};
 
 int sharedBytes(int threads) {
     return bytesOfEntries(static_cast<unsigned>(threads * UNITS * 16));
@@ -183,15 +179,11 @@ unsigned denseTiles(unsigned groups, int threads) {
 }
 
 cusStatus prepareDenseKernels(const char *function, int threads) {
-    for (bool full_units : {false, true})
-        for (bool filter_or_mask : {false, true})
-            CUSI_CUDA(function, cudaFuncSetAttribute(kernelFor(full_units, filter_or_mask),
-                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes(threads)));
-    return CUS_OK;
+    return allowShared(function, KERNELS, sharedBytes(threads));
 }
 
 cusStatus launchDense(const EncodeParams &params, bool full_units, int threads, cudaStream_t stream) {
-    return cusi::launchOverlapped("cusDiffEncode", kernelFor(full_units, params.changed || params.mask), params.dense_tiles,
+    return cusi::launchOverlapped("cusDiffEncode", KERNELS[full_units][params.changed || params.mask], params.dense_tiles,
                                   threads, sharedBytes(threads), stream, params);
 }
 

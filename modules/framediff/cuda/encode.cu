@@ -1,5 +1,4 @@
-// The encoder: parameters, launches, and its kernel, one pass that reads frame and reference once, updates the reference in
-// place, and writes the entries of all changed bytes in order.
+// The encoder: parameters, launches, and its kernel.
 #include "device.h"
 #include "framediff/cuda/units.cuh"
 
@@ -244,12 +243,8 @@ __global__ void __launch_bounds__(tuning::ENCODE_THREADS, tuning::ENCODE_BLOCKS_
     encoder.writeSpilled(again, out);
 }
 
-using Kernel = void (*)(EncodeParams);
-Kernel kernelFor(bool full_units, bool filter_or_mask) {
-    if (filter_or_mask)
-        return full_units ? encodeKernel<true, true> : encodeKernel<false, true>;
-    return full_units ? encodeKernel<true, false> : encodeKernel<false, false>;
-}
+constexpr EncodeKernels KERNELS = {{encodeKernel<false, false>, encodeKernel<false, true>},
+                                   {encodeKernel<true, false>, encodeKernel<true, true>}};
 
 int sharedBytes(int threads) {
     return threads / 32 * SHARED_BYTES_OF_WARP;
@@ -321,25 +316,19 @@ bool hasFullUnits(const EncodeParams &params) {
            params.rows * std::max(params.cur_step, params.ref_step) / 16 <= 0xffffffffu;
 }
 
-// The threads in a block depend on the architecture that the kernels were compiled for.
-cusStatus prepareKernels(const char *function, int *threads) {
-    cudaFuncAttributes compiled = {};
-    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, kernelFor(true, false)));
-    *threads = compiled.ptxVersion < 80 ? tuning::ENCODE_THREADS / 2 : tuning::ENCODE_THREADS;
-    for (bool full_units : {false, true})
-        for (bool filter_or_mask : {false, true})
-            CUSI_CUDA(function, cudaFuncSetAttribute(kernelFor(full_units, filter_or_mask),
-                                                     cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes(*threads)));
-    return prepareDenseKernels(function, *threads);
-}
-
 } // namespace
 } // namespace cusi::framediff
 
 cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     using namespace cusi::framediff;
     static const char function[] = "cusDiffEncoderCreate";
-    CUS_TRY(prepareKernels(function, &encoder->block_threads));
+    cudaFuncAttributes compiled = {};
+    CUSI_CUDA(function, cudaFuncGetAttributes(&compiled, KERNELS[1][0]));
+    // The threads in a block depend on the architecture that the kernels were compiled for.
+    const int threads = compiled.ptxVersion < 80 ? tuning::ENCODE_THREADS / 2 : tuning::ENCODE_THREADS;
+    encoder->block_threads = threads;
+    CUS_TRY(allowShared(function, KERNELS, sharedBytes(threads)));
+    CUS_TRY(prepareDenseKernels(function, threads));
     void *hint = nullptr;
     CUS_TRY(cusi_pinnedAllocate(function, sizeof *encoder->dense_hint, &hint));
     encoder->dense_hint = static_cast<uint32_t *>(hint);
@@ -347,7 +336,7 @@ cusStatus framediff_cuda_prepare(cusDiffEncoder *encoder) {
     EncodeParams params = {};
     params.units = static_cast<unsigned>(cusi::divUp(cusi_rowBytes(&encoder->ref), size_t{16}) *
                                          static_cast<size_t>(encoder->ref.rows));
-    CUS_TRY(divideWork(function, encoder->block_threads, &params));
+    CUS_TRY(divideWork(function, threads, &params));
     const size_t state = sizeof(EncodeState) + 8 * (size_t{params.tiles} + params.dense_tiles);
     CUS_TRY(cusMatCreate(&encoder->scratch, 1, static_cast<int>(state), CUS_8UC1, CUS_DEVICE));
     CUS_TRY(cusMatSetZero(&encoder->scratch, nullptr));
@@ -369,7 +358,7 @@ cusStatus framediff_cuda_encode(cusDiffEncoder *encoder, const cusMat *frame, cu
     const bool full_units = hasFullUnits(params), dense = *static_cast<volatile uint32_t *>(encoder->dense_hint) != 0;
     if (dense && !params.may_overflow)
         return launchDense(params, full_units, threads, stream);
-    CUS_TRY(cusi::launchOverlapped("cusDiffEncode", kernelFor(full_units, params.changed || params.mask), params.tiles,
+    CUS_TRY(cusi::launchOverlapped("cusDiffEncode", KERNELS[full_units][params.changed || params.mask], params.tiles,
                                    threads, sharedBytes(threads), stream, params));
     // Only the last tile can tell that a list is too short, so the decoder applies such lists once they are complete.
     return params.may_overflow ? launchDecode("cusDiffEncode", encoder->ref, *diff, stream) : CUS_OK;

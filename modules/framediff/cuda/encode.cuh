@@ -69,6 +69,17 @@ struct EncodeParams {
     unsigned dense_tiles, dense_from; // a frame is dense from this many entries on
 };
 
+// An encoder's kernels, by FULL_UNITS and FILTER_OR_MASK.
+using EncodeKernels = void (*[2][2])(EncodeParams);
+
+// Allows the kernels shared memory past the default limit.
+inline cusStatus allowShared(const char *function, const EncodeKernels &kernels, int bytes) {
+    for (const auto &of_units : kernels)
+        for (const auto kernel : of_units)
+            CUSI_CUDA(function, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    return CUS_OK;
+}
+
 // filter.cu: writes params.changed.
 cusStatus launchChangedPixels(const EncodeParams &params, cudaStream_t stream);
 
@@ -79,8 +90,6 @@ cusStatus launchDense(const EncodeParams &params, bool full_units, int threads, 
 
 // decode.cu: adds the entries of a list to a frame, unless the list was too short.
 cusStatus launchDecode(const char *function, const cusMat &frame, const cusSparseDiff &diff, cudaStream_t stream);
-
-#ifdef __CUDACC__
 
 // The highest bit of each byte of `difference` that is above the threshold: there, adding 255 - threshold carries out of the
 // byte. `addend`: 255 - threshold in each byte.
@@ -100,11 +109,9 @@ __device__ inline unsigned changedBits(const uint4 &a, const uint4 &b, uint32_t 
     return packFlags(over(a.x, b.x), over(a.y, b.y)) | packFlags(over(a.z, b.z), over(a.w, b.w)) << 8;
 }
 
-// ---- Decoupled look-back (Merrill and Garland 2016): how blocks learn within one pass how many entries precede theirs.
-//
-// Every block publishes the number of its entries and adds up what earlier blocks have published. Like CUB's, this relies
-// on blocks starting in the order of blockIdx. CUB's tile prefix would read 32 counts a round instead of a wave's, and
-// needs its words cleared before each frame; here they carry the frame's number.
+// ---- Decoupled look-back -----------------------------------------------------------------------------------------------
+// Like CUB's, this relies on blocks starting in the order of blockIdx. CUB's tile prefix would read 32 counts a round
+// instead of a wave's, and needs its words cleared before each frame; here they carry the frame's number.
 
 // A status word: bits 0..31 the number, 32..33 what it counts, 34..63 the frame. 30 bits of the frame's number suffice,
 // since every frame overwrites the words.
@@ -148,8 +155,6 @@ __device__ inline unsigned lookBack(const unsigned long long *words, unsigned ti
     }
     return before;
 }
-
-#endif // __CUDACC__
 
 } // namespace cusi::framediff
 

@@ -1,5 +1,4 @@
-// First pass of the noise filter: the map of changed pixels, one bit each. Each warp handles 512 pixels of a row, whose bytes
-// become one bit each in shared memory, from which each lane makes the bits of 16 pixels.
+// First pass of the noise filter: the map of changed pixels, one bit each.
 #include "framediff/cuda/encode.cuh"
 #include "framediff/cuda/tiles.cuh"
 

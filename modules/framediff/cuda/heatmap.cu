@@ -1,5 +1,4 @@
-// Heatmap and noise view: one color per pixel, looked up by the summed difference of its channels. Each warp handles 512
-// pixels of a row (docs/internals/framediff.md).
+// Heatmap and noise view: one color per pixel, looked up by the summed difference of its channels.
 #include "framediff/backend.h"
 #include "framediff/cuda/tiles.cuh"
 
@@ -150,8 +149,7 @@ __device__ __forceinline__ void storeColors(unsigned char *tile, const uint4 *sh
     }
 }
 
-// ALIGNED: all rows of the images begin at multiples of 16 bytes. Otherwise the first tile of a row begins up to 15 pixels
-// before the row, so that the colors of each tile begin at a multiple of 16 bytes.
+// ALIGNED: all rows of the images begin at multiples of 16 bytes.
 template<int CN, bool ALIGNED, class Colors>
 __global__ void __launch_bounds__(tuning::THREADS, ALIGNED  ? tuning::BLOCKS_PER_SM
                                                    : CN > 3 ? tuning::UNALIGNED_BLOCKS_OF_FOUR_CHANNELS

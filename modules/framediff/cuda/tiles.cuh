@@ -8,8 +8,6 @@ namespace cusi::framediff {
 
 constexpr int TILE_PIXELS = 512;
 
-#ifdef __CUDACC__
-
 // The bytes of a tile at any address: aligned vectors that lie wholly in the tile, and single bytes of the vectors at its
 // two ends, so that nothing outside the tile is read.
 template<int CN>
@@ -80,8 +78,6 @@ __device__ __forceinline__ void loadTiles(const unsigned char *first, const unsi
         other.share(shared, lane, b);
     }
 }
-
-#endif // __CUDACC__
 
 } // namespace cusi::framediff
 

@@ -1,12 +1,5 @@
-// The CUDA backend of integral: choice of tiles, workspace, one launch for each slab. By file, in the order of the data:
-//
-//   tile.cuh       tile shapes, formats of published sums, kernel parameters
-//   load.cuh       a tile's pixels into shared memory
-//   scan.cuh       sums inside a warp's rows
-//   lookback.cuh   publishing sums, adding up those of earlier tiles
-//   neighbors.cuh  sums inside the tile; what is left of and above it
-//   store.cuh      the table's entries
-//   kernel.cuh     the kernel, made of these stages
+// The CUDA backend of integral: choice of tiles, workspace, one launch for each slab. docs/internals/integral.md names the
+// stages of the kernel and their files.
 #include "integral/backend.h"
 #include "integral/cuda/kernel.cuh"
 
@@ -63,8 +56,9 @@ struct Slabs {
 };
 
 template<class SumTable, class SquareTable, class... Tiles>
-size_t maxBytes(size_t rows, size_t cols) {
-    return std::max({Slabs<Tiles, SumTable, SquareTable>(rows, cols).maxBytes()...});
+size_t maxBytes(int rows, int cols) {
+    return std::max(
+        {Slabs<Tiles, SumTable, SquareTable>(static_cast<size_t>(rows), static_cast<size_t>(cols)).maxBytes()...});
 }
 
 // ---- Launches -------------------------------------------------------------------------------------------------------
@@ -105,17 +99,11 @@ void throttleWrites(SlabParams &slab, unsigned multiprocessors) {
 }
 
 template<class T>
-void bindTable(T &table, const cusMat *mat) {
+void bindTable(T &table, const cusMat *mat, unsigned first_row) {
     if constexpr (EXISTS<T>) {
-        table.out = static_cast<typename T::Entry *>(mat->data);
+        table.out = rowOf(static_cast<typename T::Entry *>(mat->data), mat->step, first_row);
         table.step = mat->step;
     }
-}
-
-template<class T>
-void advanceRows(T &table, unsigned rows) {
-    if constexpr (EXISTS<T>)
-        table.out = rowOf(table.out, table.step, rows);
 }
 
 template<class Tile, class Pixel, class SumTable, class SquareTable>
@@ -137,8 +125,6 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
     TaggedWord *const chains = reinterpret_cast<TaggedWord *>(slab.state + 1);
     const size_t sum_words = layOut<Tile>(sum, chains, 0, slabs.slab_tile_rows, slabs.tile_cols),
                  words = layOut<Tile>(squares, chains, sum_words, slabs.slab_tile_rows, slabs.tile_cols);
-    bindTable(sum, args.sum);
-    bindTable(squares, args.sqsum);
     if (!args.workspace_is_ready)
         CUSI_CUDA(function, cudaMemsetAsync(slab.state, 0, sizeof *slab.state + words * sizeof(TaggedWord), stream));
     const auto kernel = integralKernel<Pixel, SumTable, SquareTable, Tile>;
@@ -155,10 +141,10 @@ cusStatus launchTiles(const char *function, const IntegralArgs &args, unsigned m
         slab.tile_rows = divUp(slab.rows, unsigned(Tile::HEIGHT));
         slab.is_top = y == 0;
         throttleWrites<Tile>(slab, multiprocessors);
+        bindTable(sum, args.sum, y);
+        bindTable(squares, args.sqsum, y);
         CUS_TRY(launchOverlapped(function, kernel, slab.tile_rows * slab.tile_cols, Tile::THREADS, shared_bytes, stream,
                                  slab, sum, squares));
-        advanceRows(sum, slab_rows);
-        advanceRows(squares, slab_rows);
     }
     return CUS_OK;
 }
@@ -193,6 +179,8 @@ cusStatus launchIntegral(const char *function, const IntegralArgs &args, cudaStr
 
 template<class Pixel, class SumTable, class SquareTable>
 cusStatus launchRequested(const char *function, const IntegralArgs &args, cudaStream_t stream) {
+    if (!args.sum)
+        return launchIntegral<Pixel, NoTable, SquareTable>(function, args, stream);
     if (!args.sqsum)
         return launchIntegral<Pixel, SumTable, NoTable>(function, args, stream);
     return launchIntegral<Pixel, SumTable, SquareTable>(function, args, stream);
@@ -223,29 +211,24 @@ __global__ void boxSumsKernel(const char *table, size_t step, int rows, int cols
 using namespace cusi::integral;
 
 cusStatus integral_cuda_workspace(const char *, int rows, int cols, size_t *bytes) {
-    const size_t height = static_cast<size_t>(rows), width = static_cast<size_t>(cols);
-    *bytes = std::max({maxBytes<Sums32, NoTable, tuning::Small32, tuning::Medium32, tuning::Large32>(height, width),
-                       maxBytes<Sums64, Squares64, tuning::Small64, tuning::Medium64, tuning::Large64>(height, width),
-                       maxBytes<Floats64, Floats64, tuning::Float>(height, width)});
+    *bytes = std::max({maxBytes<Sums32, NoTable, tuning::Small32, tuning::Medium32, tuning::Large32>(rows, cols),
+                       maxBytes<Sums64, Squares64, tuning::Small64, tuning::Medium64, tuning::Large64>(rows, cols),
+                       maxBytes<Floats64, Floats64, tuning::Float>(rows, cols)});
     return CUS_OK;
 }
 
 cusStatus integral_cuda_run(const char *function, const IntegralArgs *args, cusStream stream) {
     if (args->src->type != CUS_8UC1)
-        return !args->sum ? launchIntegral<float, NoTable, Floats64>(function, *args, stream)
-                          : launchRequested<float, Floats64, Floats64>(function, *args, stream);
-    if (!args->sum)
-        return launchIntegral<unsigned char, NoTable, Squares64>(function, *args, stream);
-    return args->sum->type == CUS_32SC1 ? launchRequested<unsigned char, Sums32, Squares64>(function, *args, stream)
-                                        : launchRequested<unsigned char, Sums64, Squares64>(function, *args, stream);
+        return launchRequested<float, Floats64, Floats64>(function, *args, stream);
+    if (args->sum && args->sum->type == CUS_32SC1)
+        return launchRequested<unsigned char, Sums32, Squares64>(function, *args, stream);
+    return launchRequested<unsigned char, Sums64, Squares64>(function, *args, stream);
 }
 
 cusStatus integral_cuda_boxSums(const cusMat *table, const cusMat *boxes, cusMat *sums, cusStream stream) {
     constexpr unsigned THREADS = 256;
     const unsigned count = static_cast<unsigned>(boxes->rows);
     const auto kernel = table->type == CUS_64FC1 ? boxSumsKernel<true> : boxSumsKernel<false>;
-    return cusi::launch("cusBoxSums", kernel, cusi::divUp(count, THREADS), THREADS, 0, stream,
-                        static_cast<const char *>(table->data), table->step, table->rows - 1, table->cols - 1,
-                        static_cast<const char *>(boxes->data), boxes->step, static_cast<char *>(sums->data), sums->step,
-                        count);
+    return cusi::launch("cusBoxSums", kernel, cusi::divUp(count, THREADS), THREADS, 0, stream, table->data, table->step,
+                        table->rows - 1, table->cols - 1, boxes->data, boxes->step, sums->data, sums->step, count);
 }

@@ -1,28 +1,12 @@
 // The integral kernel: one pass reads the source once and writes each table once. A block computes one tile.
-//
 // Blocks take the tiles row by row, so a block waits only for blocks with smaller numbers. Like CUB's, the look-back relies
 // on blocks being started in the order of blockIdx.
-//
-// Bandwidth rises when concurrent writes are close together. Images with more tiles than fit on the GPU at once therefore
-// throttle writes: the first blocks start one after the other, and only the next few tiles in order are written at a time.
-// While a multiprocessor stores, its loads and spilled registers take up to 2000 cycles, so look-backs must take few round
-// trips.
 #ifndef CUSI_INTEGRAL_KERNEL_CUH
 #define CUSI_INTEGRAL_KERNEL_CUH
 
 #include "integral/cuda/store.cuh"
 
 namespace cusi::integral {
-
-template<class Tile>
-__device__ __forceinline__ void setPosition(Position &at, const SlabParams &slab) {
-    at.lane = threadIdx.x % 32;
-    at.warp = threadIdx.x / 32;
-    at.warp_x = at.warp % Tile::WARPS_X;
-    at.warp_y = at.warp / Tile::WARPS_X;
-    at.tile_y = blockIdx.x / slab.tile_cols;
-    at.tile_x = blockIdx.x - at.tile_y * slab.tile_cols;
-}
 
 // The first blocks of a throttled launch start one after the other.
 __device__ __forceinline__ void staggerStart(const SlabParams &slab) {
@@ -40,12 +24,6 @@ __device__ inline void awaitTurnToWrite(const SlabParams &slab, uint32_t tiles_b
     do
         written = loadRelaxed(&slab.state->tiles_written);
     while (static_cast<int32_t>(written - tiles) < 0);
-}
-
-// A barrier for the warps that look back along the rows.
-template<unsigned THREADS>
-__device__ inline void syncRowWarps() {
-    asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
 }
 
 // Finds what is left of the tile, in parts. Serves both tables together, since the number of round trips decides the time.
@@ -86,7 +64,12 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
         tiles_before = state.y;
     }
     Position at;
-    setPosition<Tile>(at, slab);
+    at.lane = threadIdx.x % 32;
+    at.warp = threadIdx.x / 32;
+    at.warp_x = at.warp % Tile::WARPS_X;
+    at.warp_y = at.warp / Tile::WARPS_X;
+    at.tile_y = blockIdx.x / slab.tile_cols;
+    at.tile_x = blockIdx.x - at.tile_y * slab.tile_cols;
     const unsigned x = at.tile_x * Tile::WIDTH + at.warp_x * WARP_COLS,
                    y = at.tile_y * Tile::HEIGHT + at.warp_y * Tile::WARP_ROWS;
     const bool whole = y + Tile::WARP_ROWS <= slab.rows && x + WARP_COLS <= slab.cols;
@@ -116,7 +99,7 @@ __global__ void __launch_bounds__(Tile::THREADS, Tile::BLOCKS_PER_SM)
             lookBackRows(at, sums.rowLookBack(), squares.rowLookBack());
         else
             forTables([&](auto &table) { lookBackRows(at, table.rowLookBack()); });
-        syncRowWarps<Tile::THREADS - 32 * FIRST_ROW_WARP>();
+        asm volatile("bar.sync 1, %0;" ::"n"(Tile::THREADS - 32 * FIRST_ROW_WARP) : "memory"); // the warps that come here
         forTables([](auto &table) { table.lookBackCorner(); });
     }
     __syncthreads();

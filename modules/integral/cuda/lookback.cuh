@@ -1,8 +1,5 @@
-// Publishing sums to later tiles, and adding up what earlier tiles published: look-back with a fixed order of additions.
-//
-// Each chain of tiles is cut into groups. The last tile of a group publishes the prefix, the sum of everything up to and
-// including itself, instead of its own sum. A tile adds the prefix of the group before and the sums of the earlier tiles of
-// its own group, always in the order of the tiles. Nothing depends on timing, so float sums are the same in every run.
+// Publishing sums to later tiles, and adding up what earlier tiles published: look-back with a fixed order of additions. The
+// last tile of a group publishes the prefix, the sum of everything up to and including itself, instead of its own sum.
 #ifndef CUSI_INTEGRAL_LOOKBACK_CUH
 #define CUSI_INTEGRAL_LOOKBACK_CUH
 

@@ -1,10 +1,6 @@
-// What a tile needs from its neighbors. An entry of the table is the sum of four parts: everything above and left of the
-// tile (the corner), the columns before the entry above the tile, the rows up to the entry left of the tile, and the sum
-// inside the tile. The first three come from earlier tiles, along three chains:
-//
-//   columns  a tile publishes the sums of its columns; the tiles below add them up;
-//   rows     it publishes the sums of its rows; the tiles to the right add them up;
-//   corners  once it knows everything left of it, it publishes the total; the tiles below add these up to their corner.
+// What a tile needs from its neighbors, along three chains. Columns: a tile publishes the sums of its columns; the tiles
+// below add them up. Rows: it publishes the sums of its rows; the tiles to the right add them up. Corners: once it knows
+// everything left of it, it publishes the total; the tiles below add these up to their corner, everything above and left.
 #ifndef CUSI_INTEGRAL_NEIGHBORS_CUH
 #define CUSI_INTEGRAL_NEIGHBORS_CUH
 

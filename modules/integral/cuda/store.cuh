@@ -27,43 +27,34 @@ __device__ inline double toEntry(uint64_t v) {
 
 // ---- One row of a warp ----------------------------------------------------------------------------------------------
 
-// Four 8-byte entries are one 32-byte sector but two stores. Pairs of lanes swap halves, so that each store of the warp
-// writes whole sectors: first the even lanes', then the odd lanes'. to: where the lane's entries belong.
+// Stores entries x .. x + 3 of every lane, contiguous over the warp, from a 16-byte boundary on. Four 8-byte entries are one
+// 32-byte sector but two stores: pairs of lanes swap halves, so that each store of the warp writes whole sectors, first the
+// even lanes', then the odd lanes'.
 template<class T>
-__device__ __forceinline__ void storePaired(T *to, const T (&v)[4], unsigned lane) {
+__device__ __forceinline__ void storeAligned(T *row, unsigned x, const T (&v)[4], unsigned lane) {
+    if constexpr (sizeof(T) == 4)
+        return store16EvictFirst(row + x, v);
     const bool odd = lane % 2;
     const T half[2] = {__shfl_xor_sync(FULL_WARP, odd ? v[0] : v[2], 1), __shfl_xor_sync(FULL_WARP, odd ? v[1] : v[3], 1)};
     const T first[2] = {odd ? half[0] : v[0], odd ? half[1] : v[1]};
     const T second[2] = {odd ? v[2] : half[0], odd ? v[3] : half[1]};
-    T *const pair = to - (odd ? 2 : 0);
+    T *const pair = row + x - (odd ? 2 : 0);
     store16EvictFirst(pair, first);
     store16EvictFirst(pair + 4, second);
-}
-
-// Entries x .. x + 3 of every lane, contiguous over the warp, from a 16-byte boundary on.
-template<class T>
-__device__ __forceinline__ void storeAligned(T *row, unsigned x, const T (&v)[4], unsigned lane) {
-    if constexpr (sizeof(T) == 4)
-        store16EvictFirst(row + x, v);
-    else
-        storePaired(row + x, v, lane);
 }
 
 // ---- Rows at any address, of any length -----------------------------------------------------------------------------
 
 // Not kept in any cache, like store16EvictFirst().
-__device__ __forceinline__ void storeEvictFirst(uint32_t *p, uint32_t v) {
+template<class T>
+__device__ __forceinline__ void storeEvictFirst(T *p, T v) {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("st.global.L1::no_allocate.L2::cache_hint.b32 [%0], %1, %2;" ::"l"(p), "r"(v), "l"(policyEvictFirst())
-                 : "memory");
-#else
-    __stcs(p, v);
-#endif
-}
-__device__ __forceinline__ void storeEvictFirst(double *p, double v) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("st.global.L1::no_allocate.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(p), "d"(v), "l"(policyEvictFirst())
-                 : "memory");
+    if constexpr (sizeof(T) == 4)
+        asm volatile("st.global.L1::no_allocate.L2::cache_hint.b32 [%0], %1, %2;" ::"l"(p), "r"(v), "l"(policyEvictFirst())
+                     : "memory");
+    else
+        asm volatile("st.global.L1::no_allocate.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(p), "d"(v), "l"(policyEvictFirst())
+                     : "memory");
 #else
     __stcs(p, v);
 #endif

@@ -104,7 +104,6 @@ __global__ void __launch_bounds__(256)
 }
 
 // Finds the range of a map, unless the state holds it.
-template<class T>
 cusStatus findRange(const char *function, const cusMat &elevation, StereoScratch &scratch, cudaStream_t stream) {
     if (scratch.ranged == elevation.data)
         return CUS_OK;
@@ -112,49 +111,45 @@ cusStatus findRange(const char *function, const cusMat &elevation, StereoScratch
     CUSI_CUDA(function, multiprocessors(&sms));
     CUS_TRY(clearState(function, scratch, stream));
     scratch.cleared = 0;
-    CUS_TRY(launchOverlapped(function, rangeKernel<T>, std::min(elevation.rows, 8 * sms), 256, 0, stream,
-                             static_cast<const T *>(elevation.data), elevation.step, elevation.rows, elevation.cols,
-                             stateOf(scratch)));
+    const auto launchRange = [&](auto *kernel) {
+        return launchOverlapped(function, kernel, std::min(elevation.rows, 8 * sms), 256, 0, stream, elevation.data,
+                                elevation.step, elevation.rows, elevation.cols, stateOf(scratch));
+    };
+    CUS_TRY(elevation.type == CUS_16UC1 ? launchRange(rangeKernel<uint16_t>) : launchRange(rangeKernel<float>));
     scratch.ranged = elevation.data;
     return CUS_OK;
-}
-
-template<class T>
-cusStatus launchContours(const char *function, const cusMat &elevation, cusMat &lines, const cusStereoOptions &o,
-                         StereoScratch &scratch, cudaStream_t stream) {
-    CUS_TRY(findRange<T>(function, elevation, scratch, stream));
-    auto *kernel = o.lines == CUS_LINES_CROSSING ? contoursKernel<T, true> : contoursKernel<T, false>;
-    const dim3 grid(divUp(elevation.cols, 4 * 256), std::min(elevation.rows, 65535));
-    return launchOverlapped(function, kernel, grid, 256, 0, stream, static_cast<const T *>(elevation.data), elevation.step,
-                            static_cast<unsigned char *>(lines.data), lines.step, elevation.rows, elevation.cols,
-                            static_cast<unsigned>(o.levels), isAligned(lines, 4), stateOf(scratch));
-}
-
-template<class T>
-cusStatus launchPicture(const char *function, const cusMat &elevation, const cusMat *lines, cusMat &picture,
-                        StereoScratch &scratch, cudaStream_t stream) {
-    CUS_TRY(findRange<T>(function, elevation, scratch, stream));
-    const dim3 grid(divUp(elevation.cols, 256), std::min(elevation.rows, 65535));
-    return launchOverlapped(function, pictureKernel<T>, grid, 256, 0, stream, static_cast<const T *>(elevation.data),
-                            elevation.step, lines ? static_cast<const unsigned char *>(lines->data) : nullptr,
-                            lines ? lines->step : size_t{0}, static_cast<unsigned char *>(picture.data), picture.step,
-                            elevation.rows, elevation.cols, stateOf(scratch));
 }
 
 } // namespace
 } // namespace cusi::stereo
 
+using namespace cusi::stereo;
+
 cusStatus stereo_cuda_contours(const char *function, cusStream stream, const cusMat *elevation, cusMat *contours,
                                const cusStereoOptions *options, StereoScratch *scratch) {
-    using namespace cusi::stereo;
-    return (elevation->type == CUS_16UC1 ? launchContours<uint16_t> : launchContours<float>)(function, *elevation,
-                                                                                             *contours, *options, *scratch,
-                                                                                             stream);
+    CUS_TRY(findRange(function, *elevation, *scratch, stream));
+    const dim3 grid(cusi::divUp(elevation->cols, 4 * 256), std::min(elevation->rows, 65535));
+    const auto launchContours = [&](auto *kernel) {
+        return cusi::launchOverlapped(function, kernel, grid, 256, 0, stream, elevation->data, elevation->step,
+                                      contours->data, contours->step, elevation->rows, elevation->cols, options->levels,
+                                      cusi::isAligned(*contours, 4), stateOf(*scratch));
+    };
+    if (options->lines == CUS_LINES_CROSSING)
+        return elevation->type == CUS_16UC1 ? launchContours(contoursKernel<uint16_t, true>)
+                                            : launchContours(contoursKernel<float, true>);
+    return elevation->type == CUS_16UC1 ? launchContours(contoursKernel<uint16_t, false>)
+                                        : launchContours(contoursKernel<float, false>);
 }
 
 cusStatus stereo_cuda_picture(const char *function, cusStream stream, const cusMat *elevation, const cusMat *contours,
                               cusMat *picture, StereoScratch *scratch) {
-    using namespace cusi::stereo;
-    return (elevation->type == CUS_16UC1 ? launchPicture<uint16_t> : launchPicture<float>)(function, *elevation, contours,
-                                                                                           *picture, *scratch, stream);
+    CUS_TRY(findRange(function, *elevation, *scratch, stream));
+    const dim3 grid(cusi::divUp(elevation->cols, 256), std::min(elevation->rows, 65535));
+    const cusMat lines = contours ? *contours : cusMat{};
+    const auto launchPicture = [&](auto *kernel) {
+        return cusi::launchOverlapped(function, kernel, grid, 256, 0, stream, elevation->data, elevation->step, lines.data,
+                                      lines.step, picture->data, picture->step, elevation->rows, elevation->cols,
+                                      stateOf(*scratch));
+    };
+    return elevation->type == CUS_16UC1 ? launchPicture(pictureKernel<uint16_t>) : launchPicture(pictureKernel<float>);
 }

@@ -1,14 +1,6 @@
 // Elevation: the best disparity of every pixel, by running window sums; agreements and scores never reach memory.
-//
-// A block matches a strip of 4 * SEGMENT columns, whose features lie in shared memory, and goes down it 16 rows (a chunk)
-// at a time. Each of its warps has every WARPS-th shift to itself and needs no other warp until the end of the chunk.
-//   Down: a lane has four columns. For each shift of its warp it keeps the running sums of their agreements, four in a
-//   word. Row by row it adds the row that enters the window, stores the sums in shared memory, and subtracts the row that
-//   leaves.
-//   Across: a lane has rows r and r + 8 of SEGMENT columns, as the halves of a word. It slides a window along them and
-//   keeps the best key, score * 32 + shift, in registers. A pixel and shift cost about 9 instructions at any window size.
-// The keys of the warps are then merged through shared memory. With more than 32 shifts, each group of 32 is a launch, and
-// 32-bit keys, score * 256 + shift, pass through global memory.
+// A block goes down a strip of 4 * SEGMENT columns, 16 rows (a chunk) at a time; each of its warps has every WARPS-th shift.
+// Down, a lane has four columns; across, rows r and r + 8 of SEGMENT columns. docs/internals/stereo.md has the method.
 #include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {
@@ -490,7 +482,8 @@ cusStatus matchShifts(const char *function, const cusMat &left, const cusMat &ri
 }
 
 // ---- Left-right check --------------------------------------------------------------------------------------------------
-// An elevation stays if the pixel it maps to in the right image maps back to nearly the same place.
+// An elevation stays if the pixel it maps to in the right image maps back to nearly the same place. right_elevation: tight
+// rows.
 
 __global__ void __launch_bounds__(256)
     leftRightCheckKernel(uint16_t *elevation, size_t step, const uint16_t *right_elevation, int rows, int cols,
@@ -513,15 +506,6 @@ __global__ void __launch_bounds__(256)
     }
 }
 
-// Makes holes where the two elevations differ by more than the options allow. right_elevation: tight rows.
-cusStatus leftRightCheck(const char *function, cusMat &elevation, const uint16_t *right_elevation,
-                         const cusStereoOptions &options, cudaStream_t stream) {
-    const dim3 grid(divUp(elevation.cols, 256), std::min(elevation.rows, 65535));
-    return launchOverlapped(function, leftRightCheckKernel, grid, 256, 0, stream, static_cast<uint16_t *>(elevation.data),
-                            elevation.step, right_elevation, elevation.rows, elevation.cols, options.direction,
-                            options.left_right_check, options.border == CUS_STEREO_WRAP);
-}
-
 } // namespace
 } // namespace cusi::stereo
 
@@ -536,5 +520,8 @@ cusStatus stereo_cuda_elevation(const char *function, cusStream stream, const cu
     const size_t step = sizeof(uint16_t) * static_cast<size_t>(left->cols);
     CUS_TRY(
         matchShifts(function, *right, *left, scratch->right_elevation, step, -options->direction, *options, keys, stream));
-    return leftRightCheck(function, *elevation, scratch->right_elevation, *options, stream);
+    const dim3 grid(cusi::divUp(elevation->cols, 256), std::min(elevation->rows, 65535));
+    return cusi::launchOverlapped(function, leftRightCheckKernel, grid, 256, 0, stream, elevation->data, elevation->step,
+                                  scratch->right_elevation, elevation->rows, elevation->cols, options->direction,
+                                  options->left_right_check, options->border == CUS_STEREO_WRAP);
 }

@@ -1,6 +1,4 @@
-// Features of an image: edges, or census codes. A thread makes four pixels from 3 x 6. Edges are computed in float32
-// throughout: sums of bytes are exact in it, and it has twice the rate of integers. Census codes of bytes are computed
-// four at a time.
+// Features of an image: edges, or census codes. A thread makes four pixels from 3 x 6.
 #include "stereo/cuda/state.cuh"
 
 namespace cusi::stereo {

@@ -64,10 +64,7 @@ __global__ void __launch_bounds__(256)
 }
 
 // ---- ONCE and RELAX ----------------------------------------------------------------------------------------------------
-// ONCE has T = uint16_t and 8 iterations a round, RELAX has T = float and 16. A block loads a tile and a border as wide as
-// a round has iterations into shared memory, and lists the holes. It iterates on those alone until nothing changes, then
-// writes the tile. One cooperative launch makes all rounds: the blocks wait for each other after each round, and end early
-// once all tiles have settled. ONCE usually needs a single round, which reads and writes the map once.
+// ONCE has T = uint16_t and 8 iterations a round, RELAX has T = float and 16. One cooperative launch makes all rounds.
 
 constexpr int THREADS = 256;
 constexpr unsigned MAX_BLOCKS = 65535;    // the limit of waitForAll()
@@ -312,13 +309,6 @@ cusStatus iterate(const char *function, const cusMat &holes, const cusMat &start
     return CUS_OK;
 }
 
-template<class T>
-cusStatus fillLower(const char *function, const cusMat &holes, cusMat &filled, cudaStream_t stream) {
-    const int blocks = std::min(divUp(holes.rows, 8), 1 << 20);
-    return launchOverlapped(function, lowerKernel<T>, blocks, 256, 0, stream, static_cast<const uint16_t *>(holes.data),
-                            holes.step, static_cast<T *>(filled.data), filled.step, holes.rows, holes.cols);
-}
-
 } // namespace
 } // namespace cusi::stereo
 
@@ -333,8 +323,12 @@ cusStatus stereo_cuda_fill(const char *function, cusStream stream, const cusMat 
         return static_cast<long long>(holes.rows) * holes.cols < SMALL_FILL
                    ? iterate<uint16_t, 32>(function, holes, holes, *filled, o, *scratch, stream)
                    : iterate<uint16_t, 64>(function, holes, holes, *filled, o, *scratch, stream);
+    const auto fillLower = [&](auto *kernel) {
+        return cusi::launchOverlapped(function, kernel, std::min(cusi::divUp(holes.rows, 8), 1 << 20), 256, 0, stream,
+                                      holes.data, holes.step, filled->data, filled->step, holes.rows, holes.cols);
+    };
     if (o.fill == CUS_FILL_LOWER)
-        return fillLower<uint16_t>(function, holes, *filled, stream);
-    CUS_TRY(fillLower<float>(function, holes, *filled, stream));
+        return fillLower(lowerKernel<uint16_t>);
+    CUS_TRY(fillLower(lowerKernel<float>));
     return o.iterations > 0 ? iterate<float, 32>(function, holes, *filled, *filled, o, *scratch, stream) : CUS_OK;
 }

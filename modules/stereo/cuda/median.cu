@@ -70,19 +70,17 @@ __global__ void __launch_bounds__(256) medianKernel(const T *in, size_t step, T 
     }
 }
 
-template<class T>
-cusStatus launchMedian(const char *function, const cusMat &in, cusMat &out, int size, cudaStream_t stream) {
-    auto *kernel = size == 3 ? medianKernel<T, 3> : medianKernel<T, 5>;
-    const dim3 grid(divUp(in.cols, static_cast<int>(32 * 4 / sizeof(T))), std::min(divUp(in.rows, 8), 65535)), block(32, 8);
-    return launchOverlapped(function, kernel, grid, block, 0, stream, static_cast<const T *>(in.data), in.step,
-                            static_cast<T *>(out.data), out.step, in.rows, in.cols);
-}
-
 } // namespace
 } // namespace cusi::stereo
 
 cusStatus stereo_cuda_median(const char *function, cusStream stream, const cusMat *elevation, cusMat *smoothed, int size) {
     using namespace cusi::stereo;
-    return (elevation->type == CUS_16UC1 ? launchMedian<uint16_t> : launchMedian<unsigned>)(function, *elevation, *smoothed,
-                                                                                            size, stream);
+    const auto launchMedian = [&](auto *kernel, int pixels) {
+        const dim3 grid(cusi::divUp(elevation->cols, 32 * pixels), std::min(cusi::divUp(elevation->rows, 8), 65535));
+        return cusi::launchOverlapped(function, kernel, grid, dim3(32, 8), 0, stream, elevation->data, elevation->step,
+                                      smoothed->data, smoothed->step, elevation->rows, elevation->cols);
+    };
+    if (elevation->type == CUS_16UC1)
+        return launchMedian(size == 3 ? medianKernel<uint16_t, 3> : medianKernel<uint16_t, 5>, 2);
+    return launchMedian(size == 3 ? medianKernel<unsigned, 3> : medianKernel<unsigned, 5>, 1);
 }

@@ -54,17 +54,14 @@ __device__ inline T fromOrderedBits(unsigned v) {
         return static_cast<T>(v);
 }
 
-struct Larger {
-    __device__ unsigned operator()(unsigned a, unsigned b) const { return ::max(a, b); }
-};
-
 // Merges the range seen by each thread of a block into the state. All threads of the block call it once.
 template<int THREADS>
 __device__ inline void mergeRange(State *state, unsigned seen_inverted_min, unsigned seen_max) {
     using Reduce = cub::BlockReduce<unsigned, THREADS>;
     __shared__ typename Reduce::TempStorage storage[2];
-    const unsigned inverted_min = Reduce(storage[0]).Reduce(seen_inverted_min, Larger{});
-    const unsigned max = Reduce(storage[1]).Reduce(seen_max, Larger{});
+    const auto larger = [](unsigned a, unsigned b) { return ::max(a, b); };
+    const unsigned inverted_min = Reduce(storage[0]).Reduce(seen_inverted_min, larger);
+    const unsigned max = Reduce(storage[1]).Reduce(seen_max, larger);
     if (threadIdx.x == 0) {
         atomicMax(&state->range_inverted_min, inverted_min);
         atomicMax(&state->range_max, max);
