@@ -2,8 +2,6 @@
 #include "hsv.cuh"
 #include "match/cuda/stages.cuh"
 
-#include <new>
-
 using cusi::match::MatchCuda, cusi::match::Stages;
 
 namespace cusi::match {
@@ -37,18 +35,6 @@ void planWindowRows(Windows &windows, int warps) {
     windows.rows_per_block = windows.prefixes ? warps : std::clamp(fitting, 1, warps);
 }
 
-cusStatus planFft(MatchCuda *cuda, cudaStream_t stream) {
-    const MatchModel &m = cuda->stages.model;
-    CuFft &cufft = cuda->stages.cufft;
-    CUS_TRY(chooseBlockFft(cuda, stream));
-    if (cuda->stages.block_fft.rows.n)
-        return CUS_OK;
-    CUSI_REQUIRE(m.rows < (1 << 28) && m.cols < (1 << 28), CUS_ERROR_SIZE,
-                 "cusMatcherCreate: a frame of %d x %d is too large for the FFT", m.rows, m.cols);
-    chooseCufftSize(m, &cufft.rows, &cufft.cols);
-    return CUS_OK;
-}
-
 // Bound of a correlation's error relative to |frame| |template|.
 double correlationError(const Stages &stages) {
     if (stages.block_fft.rows.n)
@@ -79,10 +65,8 @@ void planTiles(Stages &stages) {
 
 cusStatus allocateResults(MatchCuda *cuda, cudaStream_t stream) {
     const MatchModel &m = cuda->stages.model;
-    Refinement &refinement = cuda->stages.refinement;
     const size_t count = m.count;
-    CUS_TRY(allocate(cuda, &refinement.tickets, count, stream));
-    CUS_TRY(allocate(cuda, &refinement.results, count * m.max_matches, stream));
+    CUS_TRY(allocate(cuda, &cuda->stages.refinement.tickets, count, stream));
     CUS_TRY(allocate(cuda, &cuda->maps, count, stream));
     CUS_TRY(allocate(cuda, &cuda->map_steps, count, stream));
     CUS_TRY(allocate(cuda, &cuda->inspect_counts, 2 * count * m.max_matches, stream));
@@ -130,51 +114,38 @@ cusStatus allocateFft(MatchCuda *cuda, cudaStream_t stream) {
     return makeCufftPlans(cuda, stream);
 }
 
-// The templates, 0 where they are masked, the mask, the sums, and results without matches. Waits for the copies, since the
-// host copies end here.
+// The templates, 0 where they are masked, the mask, the sums, and results without matches.
 cusStatus uploadTemplates(MatchCuda *cuda, const void *pixels, const uint8_t *mask, const MatchTemplate *sums,
                           cudaStream_t stream) {
-    const char *f = "cusMatcherCreate";
     const MatchModel &m = cuda->stages.model;
     Templates &templates = cuda->stages.templates;
-    const size_t count = m.count, elements = static_cast<size_t>(m.w) * m.h * m.channels;
-    const size_t element = m.integer ? 1 : sizeof(float), row_elements = static_cast<size_t>(m.w) * m.channels;
-    const size_t row_bytes = row_elements * element;
-    templates.step = cusi::divUp<size_t>(row_bytes, 16) * 16;
+    const size_t count = m.count, row = static_cast<size_t>(m.w) * m.channels, elements = row * m.h;
+    const size_t element = m.integer ? 1 : sizeof(float);
+    templates.step = cusi::divUp<size_t>(row * element, 16) * 16;
     templates.bytes = templates.step * m.h;
-    unsigned char *device_pixels = nullptr, *device_mask = nullptr;
-    MatchTemplate *device_sums = nullptr;
-    CUS_TRY(allocate(cuda, &device_pixels, templates.bytes * count, stream));
-    CUS_TRY(allocate(cuda, &device_sums, count, stream));
+    templates.mask_step = mask ? cusi::divUp<size_t>(row, 16) * 16 : 0;
     const cusMatch none = {-1, -1, NAN, 0, 0, 0, -1};
-    std::vector<unsigned char> host;
+    std::vector<unsigned char> host, host_mask;
     std::vector<cusMatch> results;
     CUS_TRY(inHostMemory([&] {
-        const unsigned char *from = static_cast<const unsigned char *>(pixels);
-        host.assign(from, from + elements * element * count);
+        host.assign(templates.bytes * count, 0);
+        host_mask.assign(templates.mask_step * m.h, 0);
         results.assign(count * m.max_matches, none);
     }));
+    for (size_t i = 0; i < elements * count; ++i)
+        if (!mask || mask[i % elements])
+            std::copy_n(static_cast<const unsigned char *>(pixels) + i * element, element,
+                        &host[i / row * templates.step + i % row * element]);
     if (mask) {
-        for (size_t i = 0; i < elements * count; ++i)
-            if (!mask[i % elements])
-                std::fill_n(&host[i * element], element, static_cast<unsigned char>(0));
-        for (size_t i = 0; i < static_cast<size_t>(m.n); ++i)
-            templates.masked_constant += mask[i * m.channels] ? m.square_shift : 0;
-        templates.mask_step = cusi::divUp<size_t>(row_elements, 16) * 16;
-        CUS_TRY(allocate(cuda, &device_mask, templates.mask_step * m.h, stream));
-        CUSI_CUDA(f, cudaMemcpy2DAsync(device_mask, templates.mask_step, mask, row_elements, row_elements, m.h,
-                                       cudaMemcpyHostToDevice, stream));
+        for (size_t i = 0; i < elements; ++i)
+            host_mask[i / row * templates.mask_step + i % row] = mask[i];
+        for (size_t i = 0; i < elements; i += m.channels)
+            templates.masked_constant += mask[i] ? m.square_shift : 0;
+        CUS_TRY(upload(cuda, host_mask.data(), host_mask.size(), &templates.mask, stream));
     }
-    CUSI_CUDA(f, cudaMemcpy2DAsync(device_pixels, templates.step, host.data(), row_bytes, row_bytes, m.h * count,
-                                   cudaMemcpyHostToDevice, stream));
-    CUSI_CUDA(f, cudaMemcpyAsync(device_sums, sums, count * sizeof *sums, cudaMemcpyHostToDevice, stream));
-    CUSI_CUDA(f, cudaMemcpyAsync(cuda->stages.refinement.results, results.data(), results.size() * sizeof none,
-                                 cudaMemcpyHostToDevice, stream));
-    CUSI_CUDA(f, cudaStreamSynchronize(stream));
-    templates.pixels = device_pixels;
-    templates.mask = device_mask;
-    templates.sums = device_sums;
-    return CUS_OK;
+    CUS_TRY(upload(cuda, host.data(), host.size(), &templates.pixels, stream));
+    CUS_TRY(upload(cuda, sums, count, &templates.sums, stream));
+    return upload(cuda, results.data(), results.size(), &cuda->stages.refinement.results, stream);
 }
 
 cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, const uint8_t *mask,
@@ -186,13 +157,15 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     stages.model = m;
     stages.refinement.blocks = cuda->multiprocessors;
     CUS_TRY(allocateResults(cuda, stream));
+    CUS_TRY(uploadTemplates(cuda, templates, mask, sums, stream));
     CUS_TRY(cusMatWrap(&matcher->results, m.count, m.max_matches * static_cast<int>(sizeof(cusMatch)), CUS_8UC1, CUS_DEVICE,
                        stages.refinement.results, 0));
-    CUS_TRY(uploadTemplates(cuda, templates, mask, sums, stream));
     if (matcher->algorithm == CUS_MATCH_DIRECT)
         return prepareDirect(cuda, templates, mask, stream);
     CUS_TRY(planWindows(cuda, stream));
-    CUS_TRY(planFft(cuda, stream));
+    CUS_TRY(chooseBlockFft(cuda, stream));
+    if (!stages.block_fft.rows.n)
+        CUS_TRY(chooseCufftSize(m, &stages.cufft));
     stages.model.error = m.error = correlationError(stages);
     planWindowRows(stages.windows, (stages.block_fft.rows.n ? stages.block_fft.columns.threads : THREADS) / 32);
     planTiles(stages);
@@ -206,20 +179,6 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
 
 // ---- A run
 
-cusStatus runBlockFft(const Stages &stages, int window_blocks, cudaStream_t stream) {
-    CUS_TRY(launchRowsFft(stages, window_blocks > 0, stream));
-    CUS_TRY(launchColumnsFft(stages, window_blocks, stream));
-    return launchScoresFft(stages, stream);
-}
-
-cusStatus runCufft(const MatchCuda &cuda, const Stages &stages, int window_blocks, cudaStream_t stream) {
-    CUS_TRY(launchPlanes(stages, stages.cufft.rows, stream));
-    CUS_TRY(runCufftForward(cuda, stream));
-    CUS_TRY(launchColumns(stages, window_blocks, 1, productBlocks(stages, cuda.multiprocessors), stream));
-    CUS_TRY(runCufftInverse(cuda, stream));
-    return launchScores(stages, stream);
-}
-
 cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, cudaStream_t stream) {
     const MatchModel &m = stages.model;
     if (matcher->algorithm == CUS_MATCH_DIRECT)
@@ -227,10 +186,13 @@ cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, 
     const int window_blocks = cusi::divUp(stages.windows.quantities * m.orows, stages.windows.rows_per_block);
     if (window_blocks)
         CUS_TRY(launchVertical(stages, stream));
-    if (stages.block_fft.rows.n)
-        CUS_TRY(runBlockFft(stages, window_blocks, stream));
-    else
+    if (stages.block_fft.rows.n) {
+        CUS_TRY(launchRowsFft(stages, window_blocks > 0, stream));
+        CUS_TRY(launchColumnsFft(stages, window_blocks, stream));
+        CUS_TRY(launchScoresFft(stages, stream));
+    } else {
         CUS_TRY(runCufft(cuda, stages, window_blocks, stream));
+    }
     CUS_TRY(launchRefine(stages, stream));
     for (int &round = stages.refinement.round; ++round < m.max_matches;) {
         CUS_TRY(launchRemoveNeighborhood(stages, stream));

@@ -30,7 +30,7 @@ __device__ __forceinline__ Candidate warpBestToFirst(Candidate best) {
     }
     return best;
 }
-template<int COUNT = WARPS>
+template<int COUNT>
 __device__ Candidate blockBestToFirst(Candidate best) {
     __shared__ Candidate warps[COUNT];
     best = warpBestToFirst(best);
@@ -258,12 +258,11 @@ __device__ double exactCost(const MatchModel &m, const Templates &templates, con
 
 // ---- Listed candidates: all blocks share the work, the last one continues
 
-// Items first, first + step, ... of the slices of the listed candidates' windows. By a whole block.
+// The block's items of the slices of the listed candidates' windows.
 template<class T>
 __device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &frame, const Templates &templates, int k,
-                                          const unsigned *candidates, int found, int slices, PartialSums<T> *partial,
-                                          int first, int step) {
-    for (int item = first; item < found * slices; item += step) {
+                                          const unsigned *candidates, int found, int slices, PartialSums<T> *partial) {
+    for (int item = blockIdx.x; item < found * slices; item += gridDim.x) {
         const int slice = item % slices;
         const unsigned position = candidates[item / slices];
         const int y = position / m.ocols, x = position % m.ocols;
@@ -481,7 +480,7 @@ __device__ __forceinline__ bool refine(const MatchModel &m, const Frame &frame, 
     const int found = state.candidates, slices = found ? max(1, min(m.h, blocks / found)) : 1;
     PartialSums<T> *partial =
         static_cast<PartialSums<T> *>(refinement.partial_sums) + static_cast<size_t>(k) * (MAX_CANDIDATES + blocks);
-    sumSlices<T>(m, frame, templates, k, candidates, found, slices, partial, blockIdx.x, gridDim.x);
+    sumSlices<T>(m, frame, templates, k, candidates, found, slices, partial);
     if (isLastBlock(&refinement.tickets[k]))
         storeBest(m, refinement, map, k, bestListed<T>(m, templates, windows, k, candidates, found, slices, partial));
     return true;

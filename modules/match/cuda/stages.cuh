@@ -48,7 +48,7 @@ struct BlockFft {
 // Transforms by cuFFT; spectra have rows of cols / 2 + 1.
 struct CuFft {
     int rows, cols;
-    float *planes; // NULL if only the frame's energy is wanted
+    float *planes;
     cufftComplex *spectra, *products;
     const cufftComplex *template_spectra;
     float *correlations;
@@ -165,8 +165,6 @@ struct Stages {
     Direct direct = {};
 };
 
-constexpr size_t MAX_ALLOCATIONS = 64; // blocks of device memory
-
 // The device half of a cusMatcher.
 struct MatchCuda {
     Stages stages;
@@ -203,15 +201,23 @@ cusStatus inHostMemory(const Fill &fill) {
 template<class T>
 cusStatus allocate(MatchCuda *cuda, T **p, size_t n, cudaStream_t stream) {
     const char *f = "cusMatcherCreate";
-    void *memory = nullptr;
     n = std::max<size_t>(n, 1);
     CUSI_REQUIRE(n <= SIZE_MAX / 2 / sizeof(T), CUS_ERROR_NO_MEMORY, "%s: out of device memory", f);
-    CUS_TRY(inHostMemory([&] { cuda->memory.reserve(MAX_ALLOCATIONS); }));
-    CUSI_REQUIRE(cuda->memory.size() < MAX_ALLOCATIONS, CUS_ERROR_NO_MEMORY, "%s: too many blocks", f);
-    CUS_TRY(cusi_deviceAllocate(f, n * sizeof(T), &memory));
-    cuda->memory.push_back(memory);
-    CUSI_CUDA(f, cudaMemsetAsync(memory, 0, n * sizeof(T), stream));
-    *p = static_cast<T *>(memory);
+    CUS_TRY(inHostMemory([&] { cuda->memory.push_back(nullptr); }));
+    CUS_TRY(cusi_deviceAllocate(f, n * sizeof(T), &cuda->memory.back()));
+    *p = static_cast<T *>(cuda->memory.back());
+    CUSI_CUDA(f, cudaMemsetAsync(*p, 0, n * sizeof(T), stream));
+    return CUS_OK;
+}
+
+// The same with a copy of n elements of host memory, which may change afterwards.
+template<class T>
+cusStatus upload(MatchCuda *cuda, const std::remove_const_t<T> *host, size_t n, T **device, cudaStream_t stream) {
+    std::remove_const_t<T> *copy = nullptr;
+    CUS_TRY(allocate(cuda, &copy, n, stream));
+    CUSI_CUDA("cusMatcherCreate", cudaMemcpyAsync(copy, host, n * sizeof(T), cudaMemcpyHostToDevice, stream));
+    CUSI_CUDA("cusMatcherCreate", cudaStreamSynchronize(stream));
+    *device = copy;
     return CUS_OK;
 }
 
@@ -229,15 +235,14 @@ size_t columnFftBytes(const Stages &stages);
 // Preparation. chooseBlockFft() leaves block_fft.rows.n 0 if the frame does not fit into shared memory.
 cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream);
 // The shortest transform of n points or more that fits a block; n = 0 if there is none. Its tables.
-fft::Plan planFor(int n);
-cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<float2> *plan, cudaStream_t stream);
-cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<double2> *plan, cudaStream_t stream);
+fft::Shape shapeFor(int n);
+template<class Complex>
+cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<Complex> *plan, cudaStream_t stream);
 double correlationErrorUnits(const Stages &stages);
-void chooseCufftSize(const MatchModel &m, int *rows, int *cols);
+cusStatus chooseCufftSize(const MatchModel &m, CuFft *fft);
 cusStatus sharedMemory(int *bytes); // a block's most, less what kernels have static
 cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream);
-bool exactFitsRefine(const Stages &stages, size_t most);
-cusStatus allowExactMemory(const Stages &stages, int bytes);
+cusStatus allowExactMemory(Stages *stages, int bytes); // sets exact.in_refine
 size_t exactBytes(const Stages &stages);
 cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream);
 cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cudaStream_t stream);
@@ -246,18 +251,12 @@ cusStatus allowRowsFftMemory(int bytes);
 cusStatus allowColumnsFftMemory(const MatchModel &m, int bytes);
 cusStatus allowScoresFftMemory(const MatchModel &m, int bytes);
 
-// A run. The block FFT: vertical, rows, columns, scores. cuFFT: vertical, planes, forward, columns, inverse, scores.
+// A run. launchVertical(), if there are window_blocks, comes before both transforms.
 cusStatus launchVertical(const Stages &stages, cudaStream_t stream);
 cusStatus launchRowsFft(const Stages &stages, bool beside_vertical, cudaStream_t stream);
 cusStatus launchColumnsFft(const Stages &stages, int window_blocks, cudaStream_t stream);
 cusStatus launchScoresFft(const Stages &stages, cudaStream_t stream);
-cusStatus launchPlanes(const Stages &stages, int rows, cudaStream_t stream);
-cusStatus runCufftForward(const MatchCuda &cuda, cudaStream_t stream);
-cusStatus launchColumns(const Stages &stages, int window_blocks, int energy_blocks, int product_blocks,
-                        cudaStream_t stream);
-cusStatus runCufftInverse(const MatchCuda &cuda, cudaStream_t stream);
-int productBlocks(const Stages &stages, int multiprocessors);
-cusStatus launchScores(const Stages &stages, cudaStream_t stream);
+cusStatus runCufft(const MatchCuda &cuda, const Stages &stages, int window_blocks, cudaStream_t stream);
 cusStatus launchRemoveNeighborhood(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
 cusStatus launchExact(const Stages &stages, cudaStream_t stream);

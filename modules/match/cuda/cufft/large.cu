@@ -1,6 +1,6 @@
-// Frames whose rows or columns do not fit into shared memory: shifted planes of floats and their energy, cuFFT's size and plans, and
-// the product of the spectra.
-#include "match/cuda/windows.cuh"
+// Frames whose rows or columns do not fit into shared memory: shifted planes of floats and their energy, cuFFT's size and plans, the
+// product of the spectra, and scores.
+#include "match/cuda/scores.cuh"
 
 #include <cub/block/block_reduce.cuh>
 
@@ -10,18 +10,18 @@ namespace {
 
 // ---- Planes
 
-// One block a row of the planes; without planes only the energy of a row of the frame.
+// One block a row of the planes.
 template<class T, int CN>
 __global__ void __launch_bounds__(THREADS)
     planesKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame,
                  const __grid_constant__ CuFft fft, const __grid_constant__ Energy energy) {
     cusi::startInOrder();
-    const int y = blockIdx.x, width = fft.planes ? fft.cols : m.cols;
+    const int y = blockIdx.x;
     const bool filled = y < m.rows;
     const T *row = cusi::rowOf(static_cast<const T *>(frame.data), frame.step, filled ? y : 0);
     double sums[CN + 1] = {};
 #pragma unroll 4
-    for (int x = threadIdx.x; x < width; x += THREADS) {
+    for (int x = threadIdx.x; x < fft.cols; x += THREADS) {
         const bool inside = filled && x < m.cols;
         float v[CN + 1], squares = 0;
 #pragma unroll
@@ -37,8 +37,7 @@ __global__ void __launch_bounds__(THREADS)
             if (p >= m.planes)
                 break;
             sums[p] += static_cast<double>(v[p]) * v[p];
-            if (fft.planes)
-                fft.planes[(static_cast<size_t>(p) * fft.rows + y) * fft.cols + x] = v[p];
+            fft.planes[(static_cast<size_t>(p) * fft.rows + y) * fft.cols + x] = v[p];
         }
     }
     if (!filled)
@@ -87,15 +86,71 @@ template<class T>
 __global__ void __launch_bounds__(THREADS)
     columnsKernel(const __grid_constant__ MatchModel m, const __grid_constant__ CuFft fft,
                   const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
-                  const __grid_constant__ Energy energy, int window_blocks, int energy_blocks) {
+                  const __grid_constant__ Energy energy, int window_blocks) {
     cusi::startInOrder();
     const int block = blockIdx.x;
     if (block < window_blocks)
         sumWindowRow<T>(m, windows, block);
-    else if (block < window_blocks + energy_blocks)
+    else if (block == window_blocks)
         addEnergy(m, templates, energy);
     else
-        multiplySpectra(m, fft, block - window_blocks - energy_blocks, gridDim.x - window_blocks - energy_blocks);
+        multiplySpectra(m, fft, block - window_blocks - 1, gridDim.x - window_blocks - 1);
+}
+
+// ---- Scores
+
+constexpr int TILE_COLS = 64, TILE_ROWS = 32, ITEMS = 8; // scores of a thread
+static_assert(ITEMS * THREADS == TILE_COLS * TILE_ROWS, "a block's threads cover its tile");
+
+// One block a tile and template.
+template<class T, int CN, bool SQUARED>
+__global__ void __launch_bounds__(THREADS)
+    scoresKernel(const __grid_constant__ MatchModel m, const __grid_constant__ CuFft fft,
+                 const __grid_constant__ Templates templates, const __grid_constant__ Windows windows,
+                 const __grid_constant__ Energy energy, const __grid_constant__ Scores scores) {
+    cusi::startInOrder();
+    const int k = blockIdx.z, tile_x = blockIdx.x, tile_y = blockIdx.y;
+    const int x0 = tile_x * TILE_COLS, y0 = tile_y * TILE_ROWS;
+    const ScoreWriter<CN, SQUARED> writer = {m, scores,           templates.sums[k],
+                                             k, energy.errors[k], m.integer || energy.planes[0] < MATCH_MAX_ENERGY};
+    // Neighboring threads handle neighboring columns.
+    const auto rowOfScore = [&](int i) { return y0 + i * 4 + static_cast<int>(threadIdx.x) / TILE_COLS; };
+    const int x = x0 + static_cast<int>(threadIdx.x) % TILE_COLS, column = min(x, m.ocols - 1);
+    const float *correlation = fft.correlations + static_cast<size_t>(k) * fft.rows * fft.cols;
+    const double constant = m.masked ? maskedConstant(m, templates, k) : 0;
+    // All loads come before the first store, so that they overlap.
+    double c[ITEMS], s1[ITEMS][CN] = {}, s2[ITEMS];
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) {
+        const int y = min(rowOfScore(i), m.orows - 1);
+        c[i] = static_cast<double>(correlation[static_cast<size_t>(y) * fft.cols + column]) + constant;
+        windowAt<T, SQUARED>(m, windows, y, column, s1[i], s2[i]);
+    }
+    MatchRange least = {INFINITY, INFINITY};
+#pragma unroll
+    for (int i = 0; i < ITEMS; ++i) {
+        const int y = rowOfScore(i);
+        if (y >= m.orows || x >= m.ocols)
+            continue;
+        const MatchRange range = writer.write(y, x, c[i], s1[i], s2[i]);
+        least.lower = fminf(least.lower, range.lower);
+        least.upper = fminf(least.upper, range.upper);
+    }
+    const size_t tile = (static_cast<size_t>(k) * scores.tiles_down + tile_y) * scores.tiles_across + tile_x;
+    const float lower = cusi::blockMin(least.lower), upper = cusi::blockMin(least.upper);
+    if (threadIdx.x == 0) {
+        scores.tile_lowers[tile] = lower;
+        scores.block_uppers[tile] = upper;
+    }
+}
+
+// ---- Host
+
+template<bool SQUARED>
+auto scoresKernelFor(const MatchModel &m) {
+    return !m.integer        ? scoresKernel<float, 1, SQUARED>
+           : m.channels == 1 ? scoresKernel<uint8_t, 1, SQUARED>
+                             : scoresKernel<uint8_t, 3, SQUARED>;
 }
 
 // What is left of n without factors up to `largest`.
@@ -121,18 +176,12 @@ int smoothSize(int n, int multiple) {
 
 } // namespace
 
-cusStatus launchPlanes(const Stages &stages, int rows, cudaStream_t stream) {
-    const MatchModel &m = stages.model;
-    const auto kernel = !m.integer        ? planesKernel<float, 1>
-                        : m.channels == 1 ? planesKernel<uint8_t, 1>
-                                          : planesKernel<uint8_t, 3>;
-    return cusi::launchOverlapped("cusMatcherRun", kernel, rows, THREADS, 0, stream, m, stages.frame, stages.cufft,
-                                  stages.energy);
-}
-
-void chooseCufftSize(const MatchModel &m, int *rows, int *cols) {
-    *rows = smoothSize(m.rows, 1);
-    *cols = smoothSize(m.cols, 4); // rows of floats begin at 16 bytes
+cusStatus chooseCufftSize(const MatchModel &m, CuFft *fft) {
+    CUSI_REQUIRE(m.rows < (1 << 28) && m.cols < (1 << 28), CUS_ERROR_SIZE,
+                 "cusMatcherCreate: a frame of %d x %d is too large for the FFT", m.rows, m.cols);
+    fft->rows = smoothSize(m.rows, 1);
+    fft->cols = smoothSize(m.cols, 4); // rows of floats begin at 16 bytes
+    return CUS_OK;
 }
 
 // Plans of the frame's planes and of the templates' products; they share one work area.
@@ -158,31 +207,29 @@ cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream) {
     return CUS_OK;
 }
 
-cusStatus runCufftForward(const MatchCuda &cuda, cudaStream_t stream) {
+cusStatus runCufft(const MatchCuda &cuda, const Stages &stages, int window_blocks, cudaStream_t stream) {
     const char *f = "cusMatcherRun";
+    const MatchModel &m = stages.model;
+    const CuFft &fft = stages.cufft;
+    const Scores &scores = stages.scores;
+    const auto planes = !m.integer        ? planesKernel<float, 1>
+                        : m.channels == 1 ? planesKernel<uint8_t, 1>
+                                          : planesKernel<uint8_t, 3>;
+    CUS_TRY(cusi::launchOverlapped(f, planes, fft.rows, THREADS, 0, stream, m, stages.frame, fft, stages.energy));
     MATCH_CUFFT(f, cufftSetStream(cuda.forward, stream));
-    MATCH_CUFFT(f, cufftExecR2C(cuda.forward, cuda.stages.cufft.planes, cuda.stages.cufft.spectra));
-    return CUS_OK;
-}
-
-cusStatus runCufftInverse(const MatchCuda &cuda, cudaStream_t stream) {
-    const char *f = "cusMatcherRun";
+    MATCH_CUFFT(f, cufftExecR2C(cuda.forward, fft.planes, fft.spectra));
+    const long long spectrum = static_cast<long long>(fft.rows) * (fft.cols / 2 + 1);
+    const int product_blocks =
+        static_cast<int>(std::min(16LL * cuda.multiprocessors, cusi::divUp<long long>(spectrum, THREADS)));
+    CUS_TRY(cusi::launchOverlapped(f, m.integer ? columnsKernel<uint8_t> : columnsKernel<float>,
+                                   window_blocks + 1 + product_blocks, THREADS, prefixBytes(stages), stream, m, fft,
+                                   stages.templates, stages.windows, stages.energy, window_blocks));
     MATCH_CUFFT(f, cufftSetStream(cuda.inverse, stream));
-    MATCH_CUFFT(f, cufftExecC2R(cuda.inverse, cuda.stages.cufft.products, cuda.stages.cufft.correlations));
-    return CUS_OK;
-}
-
-int productBlocks(const Stages &stages, int multiprocessors) {
-    const long long spectrum = static_cast<long long>(stages.cufft.rows) * (stages.cufft.cols / 2 + 1);
-    return static_cast<int>(std::min<long long>(16LL * multiprocessors, cusi::divUp<long long>(spectrum, THREADS)));
-}
-
-cusStatus launchColumns(const Stages &stages, int window_blocks, int energy_blocks, int product_blocks,
-                        cudaStream_t stream) {
-    return cusi::launchOverlapped("cusMatcherRun", stages.model.integer ? columnsKernel<uint8_t> : columnsKernel<float>,
-                                  window_blocks + energy_blocks + product_blocks, THREADS, prefixBytes(stages), stream,
-                                  stages.model, stages.cufft, stages.templates, stages.windows, stages.energy,
-                                  window_blocks, energy_blocks);
+    MATCH_CUFFT(f, cufftExecC2R(cuda.inverse, fft.products, fft.correlations));
+    const bool squared = m.method == CUS_MATCH_SQDIFF && !m.masked;
+    return cusi::launchOverlapped(f, squared ? scoresKernelFor<true>(m) : scoresKernelFor<false>(m),
+                                  dim3(scores.tiles_across, scores.tiles_down, m.count), THREADS, 0, stream, m, fft,
+                                  stages.templates, stages.windows, stages.energy, scores);
 }
 
 } // namespace cusi::match

@@ -29,7 +29,8 @@ struct Plane {
     int rows, cols, channels;
     int channel; // `channels`: the plane of squares, which a template's mask is correlated with
     int factor;
-    Value offset[3], square_offset;
+    Value square_offset;
+    Value offset[3] = {};
 
     __device__ double at(int y, int x) const {
         if (y >= rows || x >= cols)
@@ -66,17 +67,9 @@ __device__ Plane<T> framePlane(const MatchModel &m, const Frame &frame, const Pi
     using Value = typename Plane<T>::Value;
     const unsigned char *pixels = cusi::rowOf(static_cast<const unsigned char *>(frame.data), frame.step, place.y) +
                                   static_cast<size_t>(place.x) * m.channels * sizeof(T);
-    Plane<T> plane = {pixels,
-                      nullptr,
-                      frame.step,
-                      0,
-                      min(m.rows - place.y, pieces.rows + m.h - 1),
-                      min(m.cols - place.x, pieces.cols + m.w - 1),
-                      m.channels,
-                      p,
-                      1,
-                      {},
-                      static_cast<Value>(m.square_shift)};
+    const int rows = min(m.rows - place.y, pieces.rows + m.h - 1), cols = min(m.cols - place.x, pieces.cols + m.w - 1);
+    const Value square_offset = static_cast<Value>(m.square_shift);
+    Plane<T> plane = {pixels, nullptr, frame.step, 0, rows, cols, m.channels, p, 1, square_offset};
     for (int c = 0; c < 3; ++c)
         plane.offset[c] = static_cast<Value>(m.shift[c]);
     return plane;
@@ -86,17 +79,9 @@ __device__ Plane<T> framePlane(const MatchModel &m, const Frame &frame, const Pi
 template<class T>
 __device__ Plane<T> templatePlane(const MatchModel &m, const Templates &templates, int k, int p) {
     using Value = typename Plane<T>::Value;
-    Plane<T> plane = {templates.pixels + k * templates.bytes,
-                      templates.mask,
-                      templates.step,
-                      templates.mask_step,
-                      m.h,
-                      m.w,
-                      m.channels,
-                      p,
-                      m.masked && m.method == CUS_MATCH_SQDIFF ? -2 : 1,
-                      {},
-                      0};
+    const unsigned char *pixels = templates.pixels + k * templates.bytes;
+    const int factor = m.masked && m.method == CUS_MATCH_SQDIFF ? -2 : 1;
+    Plane<T> plane = {pixels, templates.mask, templates.step, templates.mask_step, m.h, m.w, m.channels, p, factor, 0};
     for (int c = 0; c < 3; ++c)
         plane.offset[c] = m.masked && m.method != CUS_MATCH_SQDIFF ? 0 : static_cast<Value>(m.shift[c]);
     return plane;
@@ -260,20 +245,15 @@ struct Search {
         keepBest(k, band, best);
     }
 
-    // The best of some bands, which differ from thread to thread.
-    __device__ Candidate bestOfBands(int k) const {
+    // The match of a round, from the best of each band, and the neighborhood that it takes from the next.
+    __device__ void finish(int k, int round) const {
+        __shared__ cusMatch match;
         Candidate best = noCandidate();
         for (int i = threadIdx.x; i < bands(); i += EXACT_THREADS) {
             const Candidate here = exact.bests[static_cast<size_t>(k) * bands() + i];
             if (isBetter(here, best))
                 best = here;
         }
-        return best;
-    }
-
-    // The match of a round, from the best of each thread, and the neighborhood that it takes from the next.
-    __device__ void finish(int k, int round, Candidate best) const {
-        __shared__ cusMatch match;
         MatchRange *ranges = scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols;
         best = blockBestToFirst<EXACT_THREADS / 32>(best);
         if (threadIdx.x == 0) {
@@ -378,36 +358,7 @@ __device__ void runItem(const Search<T> &search, const Frame &frame, const Phase
     } else if (phase.stage == Stage::SCAN) {
         search.scanBand(phase.k, phase.round, item);
     } else {
-        search.finish(phase.k, phase.round, search.bestOfBands(phase.k));
-    }
-}
-
-// Thread 0 takes an item; all threads learn its number.
-__device__ unsigned takeItem(unsigned *counters) {
-    __shared__ unsigned taken;
-    __syncthreads();
-    if (threadIdx.x == 0)
-        taken = atomicAdd(&counters[TAKEN], 1u);
-    __syncthreads();
-    return taken;
-}
-
-// Waits until the items before `start` are done, and makes their results visible.
-__device__ void waitFor(const unsigned *counters, unsigned start) {
-    if (threadIdx.x == 0) {
-        while (*static_cast<const volatile unsigned *>(&counters[DONE]) < start)
-            __nanosleep(100);
-        __threadfence();
-    }
-    __syncthreads();
-}
-
-// Publishes an item's results.
-__device__ void finishItem(unsigned *counters) {
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        atomicAdd(&counters[DONE], 1u);
+        search.finish(phase.k, phase.round);
     }
 }
 
@@ -432,19 +383,31 @@ __device__ void leave(const Search<T> &search) {
 
 template<class T>
 __device__ __forceinline__ void findExact(const Search<T> &search, const Frame &frame) {
+    __shared__ unsigned taken;
     unsigned *counters = search.exact.counters;
     Phase<T> phase;
-    for (bool more = true; more;) {
-        const unsigned item = takeItem(counters);
-        while (more && item >= phase.end)
-            more = phase.advance(search);
-        if (!more)
-            break;
-        waitFor(counters, phase.start);
+    for (;;) {
+        __syncthreads();
+        if (threadIdx.x == 0)
+            taken = atomicAdd(&counters[TAKEN], 1u);
+        __syncthreads();
+        const unsigned item = taken;
+        while (item >= phase.end)
+            if (!phase.advance(search))
+                return leave(search);
+        if (threadIdx.x == 0) { // waits until all items before the phase are done, and sees their results
+            while (*static_cast<const volatile unsigned *>(&counters[DONE]) < phase.start)
+                __nanosleep(100);
+            __threadfence();
+        }
+        __syncthreads();
         runItem(search, frame, phase, static_cast<int>(item - phase.start));
-        finishItem(counters);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            __threadfence();
+            atomicAdd(&counters[DONE], 1u);
+        }
     }
-    leave(search);
 }
 
 // Finds nothing to do unless a list has overflowed.
@@ -492,13 +455,11 @@ ExactKernel kernelFor(const Stages &stages) {
 
 } // namespace
 
-bool exactFitsRefine(const Stages &stages, size_t most) {
-    return stages.model.count == 1 && stages.model.max_matches == 1 && exactBytes(stages) + STATIC_BYTES <= most;
-}
-
-cusStatus allowExactMemory(const Stages &stages, int bytes) {
-    return allowSharedMemory(reinterpret_cast<const void *>(kernelFor(stages)),
-                             stages.exact.in_refine ? bytes - STATIC_BYTES : bytes);
+cusStatus allowExactMemory(Stages *stages, int bytes) {
+    stages->exact.in_refine = stages->model.count == 1 && stages->model.max_matches == 1 &&
+                              exactBytes(*stages) + STATIC_BYTES <= static_cast<size_t>(bytes);
+    return allowSharedMemory(reinterpret_cast<const void *>(kernelFor(*stages)),
+                             stages->exact.in_refine ? bytes - STATIC_BYTES : bytes);
 }
 
 cusStatus launchExact(const Stages &stages, cudaStream_t stream) {

@@ -5,11 +5,6 @@ namespace cusi::match {
 
 namespace {
 
-// The plan without tables, for double.
-fft::PlanOf<double2> inDouble(const fft::Plan &p) {
-    return {p.n, p.a, p.b, p.c, p.stride, p.threads, p.b_inverse, p.c_inverse, nullptr, nullptr};
-}
-
 // Bound of the error of a correlation by transforms in double relative to the sum over planes of |plane| |template plane|;
 // docs/internals/match.md has the derivation.
 double exactUnits(const Stages &stages) {
@@ -63,26 +58,26 @@ double largestInteger(const Stages &stages, const float *templates, const MatchT
 
 // One direction of the map: all of it, or as few equal pieces as transforms fit. n is 0 if even a piece does not fit.
 struct Cut {
-    fft::Plan plan;
+    fft::Shape shape;
     int piece, pieces;
 };
 Cut cutFor(int map, int w, int longest) {
-    Cut cut = {planFor(map + w - 1), map, 1};
-    if (cut.plan.n && cut.plan.n <= longest)
+    Cut cut = {shapeFor(map + w - 1), map, 1};
+    if (cut.shape.n && cut.shape.n <= longest)
         return cut;
     if (w > longest / 2)
         return {};
     cut.pieces = cusi::divUp(map, longest - w + 1);
     cut.piece = cusi::divUp(map, cut.pieces);
-    cut.plan = planFor(cut.piece + w - 1);
+    cut.shape = shapeFor(cut.piece + w - 1);
     return cut;
 }
 
-// Points of the longest plan of which, as of all shorter ones, `bytes` hold all elements of `each` bytes.
+// Points of the longest transform of which, as of all shorter ones, `bytes` hold all elements of `each` bytes.
 int longestFitting(size_t bytes, size_t each) {
     constexpr int PADDING = 16; // the largest outer radix
     int points = fft::MAX_POINTS;
-    while (points > 0 && (planFor(points).n > points || (points + PADDING) * each > bytes))
+    while (points > 0 && (shapeFor(points).n > points || (points + PADDING) * each > bytes))
         --points;
     return points;
 }
@@ -109,10 +104,10 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
     const size_t pair = sizeof(fft::DoublePair), room = static_cast<size_t>(most);
     const Cut across = cutFor(m.ocols, m.w, longestFitting(room, pair));
     const Cut down = cutFor(m.orows, m.h, longestFitting(room, pair * (m.planes > 1 ? 2 : 1)));
-    if (!across.plan.n || !down.plan.n)
+    if (!across.shape.n || !down.shape.n)
         return CUS_OK;
-    exact.rows = inDouble(across.plan);
-    exact.columns = inDouble(down.plan);
+    exact.rows = {across.shape, nullptr, nullptr};
+    exact.columns = {down.shape, nullptr, nullptr};
     exact.pieces = {across.piece, down.piece, across.pieces, across.pieces * down.pieces};
     const bool too_large = exact.pieces.count > 1 && static_cast<size_t>(m.orows) * m.ocols > MAX_POSITIONS;
     if (too_large || exactBytes(stages) > room || (m.integer && !isExact(stages, sums))) {
@@ -121,8 +116,7 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
     }
     CUS_TRY(makeTables(cuda, &exact.rows, stream));
     CUS_TRY(makeTables(cuda, &exact.columns, stream));
-    exact.in_refine = exactFitsRefine(stages, room);
-    CUS_TRY(allowExactMemory(stages, most));
+    CUS_TRY(allowExactMemory(&stages, most));
     exact.tiles = cusi::divUp(exact.rows.n / 2 + 1, 2);
     exact.spectrum_pitch = cusi::divUp(down.piece + m.h - 1, BAND) * BAND;
     exact.template_pitch = cusi::divUp(m.h, BAND) * BAND;

@@ -80,8 +80,8 @@ __device__ void correlateColumns(const MatchModel &m, const BlockFft &fft, int t
         forwardColumns(m, fft, plan, tile, p, shared_points + p * elements);
     for (int k = 0; k < m.count; ++k) {
         float4 *work = shared_points + (m.count == 1 ? 0 : m.planes * elements);
-        fft::dispatchInnerRadix(plan,
-                                [&](auto radix) { multiplyColumns<decltype(radix)::VALUE>(m, fft, plan, tile, k, work); });
+        fft::dispatch<fft::C_RADICES>(
+            plan.c, [&](auto radix) { multiplyColumns<decltype(radix)::value>(m, fft, plan, tile, k, work); });
         inverseColumns(fft, plan, tile, k, work);
     }
 }

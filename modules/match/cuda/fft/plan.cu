@@ -7,10 +7,11 @@ namespace {
 
 constexpr int COLUMN_THREADS = 192; // the most in a block of columnsFftKernel; tuned, see docs/internals/match.md
 
-// Twiddle factors, rounded once, in the order of fft::PlanOf. Wide: a type with more digits.
-template<class Wide, class Complex>
+// Twiddle factors, computed with more digits and rounded once, in the order of fft::PlanOf.
+template<class Complex>
 void twiddleFactors(const fft::PlanOf<Complex> &plan, std::vector<Complex> &twiddles) {
     using Real = fft::RealOf<Complex>;
+    using Wide = std::conditional_t<sizeof(Real) == sizeof(float), double, long double>;
     twiddles.reserve(static_cast<size_t>(plan.a - 1) * plan.b * plan.c + static_cast<size_t>(plan.b - 1) * plan.c);
     const auto add = [&](int radix, int step) {
         for (int q = 1; q < radix; ++q)
@@ -23,49 +24,18 @@ void twiddleFactors(const fft::PlanOf<Complex> &plan, std::vector<Complex> &twid
     add(plan.b, plan.c);
 }
 
-template<class Complex>
-void digitReversal(const fft::PlanOf<Complex> &plan, std::vector<uint16_t> &elements) {
-    elements.resize(plan.n);
-    for (int k = 0; k < plan.n; ++k)
+void digitReversal(const fft::Shape &shape, std::vector<uint16_t> &elements) {
+    elements.resize(shape.n);
+    for (int k = 0; k < shape.n; ++k)
         elements[k] =
-            static_cast<uint16_t>(k % plan.a * plan.stride + k / plan.a % plan.b * plan.c + k / (plan.a * plan.b));
-}
-
-template<class T>
-cusStatus upload(MatchCuda *cuda, const std::vector<T> &host, const T **device, cudaStream_t stream) {
-    T *copy = nullptr;
-    CUS_TRY(allocate(cuda, &copy, host.size(), stream));
-    CUSI_CUDA("cusMatcherCreate",
-              cudaMemcpyAsync(copy, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice, stream));
-    CUSI_CUDA("cusMatcherCreate", cudaStreamSynchronize(stream));
-    *device = copy;
-    return CUS_OK;
-}
-
-template<class Wide, class Complex>
-cusStatus makeTablesFrom(MatchCuda *cuda, fft::PlanOf<Complex> *plan, cudaStream_t stream) {
-    std::vector<Complex> twiddles;
-    std::vector<uint16_t> elements;
-    CUS_TRY(inHostMemory([&] {
-        twiddleFactors<Wide>(*plan, twiddles);
-        digitReversal(*plan, elements);
-    }));
-    CUS_TRY(upload(cuda, twiddles, &plan->twiddles, stream));
-    return upload(cuda, elements, &plan->digit_reversal, stream);
-}
-
-cusStatus allowSharedMemory(const MatchModel &m, int bytes) {
-    CUS_TRY(allowRowsFftMemory(bytes));
-    CUS_TRY(allowColumnsFftMemory(m, bytes));
-    return allowScoresFftMemory(m, bytes);
+            static_cast<uint16_t>(k % shape.a * shape.stride + k / shape.a % shape.b * shape.c + k / (shape.a * shape.b));
 }
 
 } // namespace
 
-// The shortest transform of n points or more that fits a block, with as few threads as there are such plans; n = 0 if there
-// is none.
-fft::Plan planFor(int n) {
-    fft::Plan best = {};
+// Of such shapes one with as few threads as there are.
+fft::Shape shapeFor(int n) {
+    fft::Shape best = {};
     int least = 0;
     for (int a : fft::A_RADICES)
         for (int b : fft::B_RADICES)
@@ -75,18 +45,25 @@ fft::Plan planFor(int n) {
                     (points == best.n && most >= least))
                     continue;
                 const int threads = cusi::divUp(cusi::divUp(most, cusi::divUp(most, fft::MAX_THREADS)), 32) * 32;
-                best = {points, a, b, c, b * c | 1, threads, 65536 / b + 1, 65536 / c + 1, nullptr, nullptr};
+                best = {points, a, b, c, b * c | 1, threads, 65536 / b + 1, 65536 / c + 1};
                 least = most;
             }
     return best;
 }
 
-cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<float2> *plan, cudaStream_t stream) {
-    return makeTablesFrom<double>(cuda, plan, stream);
+template<class Complex>
+cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<Complex> *plan, cudaStream_t stream) {
+    std::vector<Complex> twiddles;
+    std::vector<uint16_t> elements;
+    CUS_TRY(inHostMemory([&] {
+        twiddleFactors(*plan, twiddles);
+        digitReversal(*plan, elements);
+    }));
+    CUS_TRY(upload(cuda, twiddles.data(), twiddles.size(), &plan->twiddles, stream));
+    return upload(cuda, elements.data(), elements.size(), &plan->digit_reversal, stream);
 }
-cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<double2> *plan, cudaStream_t stream) {
-    return makeTablesFrom<long double>(cuda, plan, stream);
-}
+template cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<float2> *plan, cudaStream_t stream);
+template cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<double2> *plan, cudaStream_t stream);
 
 size_t rowFftBytes(const Stages &stages) {
     return static_cast<size_t>(stages.block_fft.rows.elements()) * sizeof(float4);
@@ -104,18 +81,19 @@ cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream) {
     BlockFft &fft = cuda->stages.block_fft;
     int most = 0;
     CUS_TRY(sharedMemory(&most));
-    fft.rows = planFor(m.cols);
-    fft.columns = planFor(m.rows);
+    fft.rows = {shapeFor(m.cols), nullptr, nullptr};
+    fft.columns = {shapeFor(m.rows), nullptr, nullptr};
     fft.columns.threads = std::min(fft.columns.threads, COLUMN_THREADS);
-    const bool fits = fft.rows.n && fft.columns.n &&
-                      std::max(columnFftBytes(cuda->stages), rowFftBytes(cuda->stages)) <= static_cast<size_t>(most);
-    if (!fits) {
+    const size_t bytes = std::max(columnFftBytes(cuda->stages), rowFftBytes(cuda->stages));
+    if (!fft.rows.n || !fft.columns.n || bytes > static_cast<size_t>(most)) {
         fft.rows = fft.columns = {};
         return CUS_OK;
     }
     CUS_TRY(makeTables(cuda, &fft.rows, stream));
     CUS_TRY(makeTables(cuda, &fft.columns, stream));
-    return allowSharedMemory(m, most);
+    CUS_TRY(allowRowsFftMemory(most));
+    CUS_TRY(allowColumnsFftMemory(m, most));
+    return allowScoresFftMemory(m, most);
 }
 
 cusStatus sharedMemory(int *bytes) {

@@ -5,14 +5,7 @@ namespace cusi::match {
 
 namespace {
 
-// Spectra of two rows of real numbers, a and b, as one complex signal a + i b: the element of a column, and the mirrored
-// one from the conjugates.
-__device__ __forceinline__ void joinRows(float2 a, float2 b, float2 &forward, float2 &mirrored) {
-    forward = {a.x - b.y, a.y + b.x};
-    mirrored = {a.x + b.y, b.x - a.y};
-}
-
-// Loads the band's products and joins its rows in pairs, in the order of the inverse transform.
+// Loads the band's products and joins its rows of real numbers in pairs, a and b to a + i b, in the order of the inverse transform.
 __device__ __forceinline__ void loadProducts(const BlockFft &fft, const fft::Plan &plan, const float4 *in) {
     const int half = plan.n / 2, odd = threadIdx.x % 2;
     constexpr int UNROLL = 3;
@@ -49,7 +42,8 @@ __device__ __forceinline__ void loadProducts(const BlockFft &fft, const fft::Pla
                 float2 b = odd ? float2{mine.z, mine.w} : float2{got_x, got_y};
                 if (column == 0 || column == half) // real, apart from rounding
                     a.y = b.y = 0;
-                joinRows(a, b, forward[pair], mirrored[pair]);
+                forward[pair] = {a.x - b.y, a.y + b.x};
+                mirrored[pair] = {a.x + b.y, b.x - a.y}; // from the conjugates
             }
             if (column <= half)
                 shared_points[forward_at[u]] = make_float4(forward[0].x, forward[0].y, forward[1].x, forward[1].y);

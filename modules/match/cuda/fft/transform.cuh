@@ -9,6 +9,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace cusi::match::fft {
 
@@ -34,37 +35,26 @@ constexpr double TWIDDLE_UNITS = 2.8;
 // float2 and double2, and their components.
 template<class Complex>
 using RealOf = decltype(Complex::x);
-FFT_FN float multiplyAdd(float a, float b, float c) {
-    return fmaf(a, b, c);
-}
-FFT_FN double multiplyAdd(double a, double b, double c) {
-    return fma(a, b, c);
-}
-
-FFT_FN float2 operator+(float2 p, float2 q) {
+template<class Complex, class = RealOf<Complex>>
+FFT_FN Complex operator+(Complex p, Complex q) {
     return {p.x + q.x, p.y + q.y};
 }
-FFT_FN double2 operator+(double2 p, double2 q) {
-    return {p.x + q.x, p.y + q.y};
-}
-FFT_FN float2 operator-(float2 p, float2 q) {
-    return {p.x - q.x, p.y - q.y};
-}
-FFT_FN double2 operator-(double2 p, double2 q) {
+template<class Complex, class = RealOf<Complex>>
+FFT_FN Complex operator-(Complex p, Complex q) {
     return {p.x - q.x, p.y - q.y};
 }
 template<class Complex>
 FFT_FN Complex multiply(Complex p, Complex q) {
-    return {multiplyAdd(p.x, q.x, -(p.y * q.y)), multiplyAdd(p.x, q.y, p.y * q.x)};
+    return {fma(p.x, q.x, -(p.y * q.y)), fma(p.x, q.y, p.y * q.x)};
 }
 // p + s q and p - i s q.
 template<class Complex>
 FFT_FN Complex addScaled(Complex p, RealOf<Complex> s, Complex q) {
-    return {multiplyAdd(s, q.x, p.x), multiplyAdd(s, q.y, p.y)};
+    return {fma(s, q.x, p.x), fma(s, q.y, p.y)};
 }
 template<class Complex>
 FFT_FN Complex addRotated(Complex p, RealOf<Complex> s, Complex q) {
-    return {multiplyAdd(s, q.y, p.x), multiplyAdd(-s, q.x, p.y)};
+    return {fma(s, q.y, p.x), fma(-s, q.x, p.y)};
 }
 
 template<int R>
@@ -110,8 +100,8 @@ struct Butterfly<5> {
         const Complex s1 = v[1] + v[4], d1 = v[1] - v[4], s2 = v[2] + v[3], d2 = v[2] - v[3];
         const Complex p = addScaled(addScaled(v[0], COS1, s1), COS2, s2),
                       q = addScaled(addScaled(v[0], COS2, s1), COS1, s2);
-        const Complex r = {multiplyAdd(SIN1, d1.x, SIN2 * d2.x), multiplyAdd(SIN1, d1.y, SIN2 * d2.y)};
-        const Complex s = {multiplyAdd(SIN2, d1.x, -(SIN1 * d2.x)), multiplyAdd(SIN2, d1.y, -(SIN1 * d2.y))};
+        const Complex r = {fma(SIN1, d1.x, SIN2 * d2.x), fma(SIN1, d1.y, SIN2 * d2.y)};
+        const Complex s = {fma(SIN2, d1.x, -(SIN1 * d2.x)), fma(SIN2, d1.y, -(SIN1 * d2.y))};
         v[0] = v[0] + s1 + s2;
         v[1] = {p.x + r.y, p.y - r.x};
         v[4] = {p.x - r.y, p.y + r.x};
@@ -238,20 +228,22 @@ struct Butterfly<15> : GoodThomas<15, 3, 5> {};
 
 // Point x = (i b + j) c + k, later frequency i + a (j + b k), is element i stride + j c + k. c and the stride are odd,
 // which spreads every pass and the reordering over the banks.
-template<class Complex>
-struct PlanOf {
+struct Shape {
     int n, a, b, c; // radices of the outer, middle and inner pass
     int stride;     // b c, or one more
     int threads;    // in a block, whole warps: one for each butterfly and signal, or a fraction of that
     int b_inverse, c_inverse;
-    const Complex *twiddles;        // w_n^(q t), a - 1 rows of b c, then w_bc^(q k), b - 1 rows of c
-    const uint16_t *digit_reversal; // element of each frequency
     __host__ __device__ int elements() const { return a * stride; }
     // t / b and t / c, for t below 4096.
     __device__ int divideByB(int t) const { return t * b_inverse >> 16; }
     __device__ int divideByC(int t) const { return t * c_inverse >> 16; }
     // Element of point x.
     __device__ int element(int x) const { return x + (stride == b * c ? 0 : x / (b * c)); }
+};
+template<class Complex>
+struct PlanOf : Shape {
+    const Complex *twiddles;        // w_n^(q t), a - 1 rows of b c, then w_bc^(q k), b - 1 rows of c
+    const uint16_t *digit_reversal; // element of each frequency
 };
 using Plan = PlanOf<float2>;
 
@@ -275,9 +267,8 @@ constexpr int MAX_THREADS = 384, MAX_POINTS = 3840;
 constexpr int A_RADICES[] = {8, 10, 12, 16}, B_RADICES[] = {4, 8, 9, 10, 12, 15, 16}, C_RADICES[] = {5, 9, 15};
 
 // Rounding error of one transform in units of 2^-24, or of 2^-53 in double; docs/internals/match.md has the derivation.
-template<class Complex>
-double errorUnits(const PlanOf<Complex> &plan) {
-    return butterflyUnits(plan.a) + butterflyUnits(plan.b) + butterflyUnits(plan.c) + 2 * TWIDDLE_UNITS;
+inline double errorUnits(const Shape &shape) {
+    return butterflyUnits(shape.a) + butterflyUnits(shape.b) + butterflyUnits(shape.c) + 2 * TWIDDLE_UNITS;
 }
 
 // A thread's points.
@@ -310,32 +301,15 @@ FFT_FN double2 *signalPoints(DoublePair *shared) {
     return reinterpret_cast<double2 *>(shared) + signalIndex();
 }
 
-// ---- Radices known at run time as template parameters: body(Radix<R>{})
-
-template<int R>
-struct Radix {
-    static constexpr int VALUE = R;
-};
-
-template<int FIRST, int... OTHERS, class Body>
+// body(std::integral_constant<int, R>{}), where R is the radix, one of RADICES.
+template<const auto &RADICES, int I = 0, class Body>
 FFT_FN void dispatch(int radix, const Body &body) {
-    if constexpr (sizeof...(OTHERS) > 0) {
-        if (radix != FIRST)
-            return dispatch<OTHERS...>(radix, body);
+    constexpr int R = RADICES[I];
+    if constexpr (I + 1 < sizeof RADICES / sizeof(int)) {
+        if (radix != R)
+            return dispatch<RADICES, I + 1>(radix, body);
     }
-    body(Radix<FIRST>{});
-}
-template<class Complex, class Body>
-FFT_FN void dispatchOuterRadix(const PlanOf<Complex> &plan, const Body &body) {
-    dispatch<8, 10, 12, 16>(plan.a, body);
-}
-template<class Complex, class Body>
-FFT_FN void dispatchMiddleRadix(const PlanOf<Complex> &plan, const Body &body) {
-    dispatch<4, 8, 9, 10, 12, 15, 16>(plan.b, body);
-}
-template<class Complex, class Body>
-FFT_FN void dispatchInnerRadix(const PlanOf<Complex> &plan, const Body &body) {
-    dispatch<5, 9, 15>(plan.c, body);
+    body(std::integral_constant<int, R>{});
 }
 
 // ---- Passes. A forward transform is outer, middle, inner; an inverse transform is inner, middle, outer
@@ -353,8 +327,8 @@ FFT_FN void loadTwiddles(const Complex *table, int step, bool busy, Complex (&w)
 // First pass of a forward transform: load(x) gives point x of the thread's signal.
 template<class Complex, class Load>
 FFT_FN void forwardOuterPass(const PlanOf<Complex> &plan, Element<Complex> *shared, const Load &load) {
-    dispatchOuterRadix(plan, [&](auto radix) {
-        constexpr int R = decltype(radix)::VALUE;
+    dispatch<A_RADICES>(plan.a, [&](auto radix) {
+        constexpr int R = decltype(radix)::value;
         const int step = plan.b * plan.c;
         for (int t = butterflyIndex(); t < step; t += butterfliesPerBlock()) {
             Complex *at = signalPoints(shared) + 2 * t;
@@ -376,8 +350,8 @@ FFT_FN void forwardOuterPass(const PlanOf<Complex> &plan, Element<Complex> *shar
 // Forward: butterfly, then twiddle factors. Inverse: twiddle factors, then butterfly.
 template<Direction DIRECTION, class Complex>
 FFT_FN void middlePass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
-    dispatchMiddleRadix(plan, [&](auto radix) {
-        constexpr int R = decltype(radix)::VALUE;
+    dispatch<B_RADICES>(plan.b, [&](auto radix) {
+        constexpr int R = decltype(radix)::value;
         const int count = plan.a * plan.c;
         const Complex *table = plan.twiddles + (plan.a - 1) * plan.b * plan.c;
         int t = butterflyIndex(), i0 = plan.divideByC(t), k = t - i0 * plan.c;
@@ -411,8 +385,8 @@ FFT_FN void middlePass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
 // The same in both directions; it has no twiddle factors.
 template<class Complex>
 FFT_FN void innerPass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
-    dispatchInnerRadix(plan, [&](auto radix) {
-        constexpr int R = decltype(radix)::VALUE;
+    dispatch<C_RADICES>(plan.c, [&](auto radix) {
+        constexpr int R = decltype(radix)::value;
         __syncthreads();
         for (int t = butterflyIndex(); t < plan.a * plan.b; t += butterfliesPerBlock()) {
             const int i0 = plan.divideByB(t), j = t - i0 * plan.b;
@@ -433,8 +407,8 @@ FFT_FN void innerPass(const PlanOf<Complex> &plan, Element<Complex> *shared) {
 // shared memory.
 template<class Complex, class Store>
 FFT_FN void inverseOuterPass(const PlanOf<Complex> &plan, Element<Complex> *shared, const Store &store) {
-    dispatchOuterRadix(plan, [&](auto radix) {
-        constexpr int R = decltype(radix)::VALUE;
+    dispatch<A_RADICES>(plan.a, [&](auto radix) {
+        constexpr int R = decltype(radix)::value;
         const int step = plan.b * plan.c;
         int t = butterflyIndex();
         Complex w[R - 1];
