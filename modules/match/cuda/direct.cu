@@ -742,17 +742,6 @@ void makePieces(const MatchModel &m, int rows, int cols, const uint8_t *pixels, 
 
 } // namespace
 
-cusStatus hasFastIntegers(bool *fast) {
-    const char *f = "cusMatcherCreate";
-    int device = 0, major = 0, minor = 0;
-    CUSI_CUDA(f, cudaGetDevice(&device));
-    CUSI_CUDA(f, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-    CUSI_CUDA(f, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
-    const int capability = 10 * major + minor;
-    *fast = capability >= 75 && capability != 103; // 10.3 has few units for integers
-    return CUS_OK;
-}
-
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream) {
     const char *f = "cusMatcherCreate";
     const MatchModel &m = cuda->stages.model;

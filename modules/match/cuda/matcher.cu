@@ -8,9 +8,9 @@ namespace cusi::match {
 
 namespace {
 
-// Rounding errors a level of cuFFT, in units of 2^-24: three transforms, in each a product with a twiddle factor, the rounding of
-// that factor, and a sum: sqrt(5) + 1 / sqrt(2) + 1 < 4.
-constexpr double CUFFT_UNITS = 12;
+// Rounding errors a level of one transform of cuFFT, in units of 2^-24: a product with a twiddle factor, the rounding of that
+// factor, and a sum: sqrt(5) + 1 / sqrt(2) + 1 < 4.
+constexpr double CUFFT_UNITS = 4;
 constexpr size_t PREFIX_BYTES = 46080; // shared memory for rows' prefix sums; longer rows' are in global memory
 
 // ---- Preparation
@@ -40,7 +40,7 @@ double correlationError(const Stages &stages) {
     if (stages.block_fft.rows.n)
         return correlationErrorUnits(stages) * 0x1p-24;
     // A transform and an inverse transform; the templates' spectra were made in double.
-    return CUFFT_UNITS * (2.0 / 3) * log2(static_cast<double>(stages.cufft.rows) * stages.cufft.cols) * 0x1p-24 + 0x1p-22;
+    return 2 * CUFFT_UNITS * log2(static_cast<double>(stages.cufft.rows) * stages.cufft.cols) * 0x1p-24 + 0x1p-22;
 }
 
 // Tiles of the score map: 32 columns of a band of rows with the block FFT, else 64 x 32.
@@ -279,12 +279,16 @@ void match_cuda_release(cusMatcher *matcher) {
 }
 
 // Measured on an H200, SQDIFF of one channel: direct correlation takes as long as the FFT at 140 x 140 in 640 x 480, 97 x 97 in
-// 1920 x 1080 and 107 x 107 in 3840 x 2160; of three channels at 90, 60 and 68.
+// 1920 x 1080 and 107 x 107 in 3840 x 2160; of three channels at 90, 60 and 68. The limits are below that.
 cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cusMatchAlgorithm *algorithm) {
-    bool integers = false;
-    int count = 0;
-    CUS_TRY(cusi::match::hasFastIntegers(&integers));
-    CUSI_CUDA("cusMatcherCreate", cusi::multiprocessors(&count));
+    const char *f = "cusMatcherCreate";
+    int count = 0, device = 0, major = 0, minor = 0;
+    CUSI_CUDA(f, cusi::multiprocessors(&count));
+    CUSI_CUDA(f, cudaGetDevice(&device));
+    CUSI_CUDA(f, cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+    CUSI_CUDA(f, cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device));
+    const int capability = 10 * major + minor;
+    const bool integers = capability >= 75 && capability != 103; // on tensor cores; 10.3 has few units for them
     const bool few = static_cast<double>(m->orows) * m->ocols <= 64.0 * 48 * count; // a tile for each multiprocessor
     const bool small = m->n * m->channels <= (few ? 128 * 128 : 97 * 97);
     *algorithm = !m->integer || !integers   ? CUS_MATCH_FFT

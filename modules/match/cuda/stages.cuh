@@ -121,12 +121,12 @@ struct ExactPass {
     const MatchError *errors;
 };
 
-// Direct correlation of bytes (direct.cu). Of each piece of the template: its place in it, its words, and rows of ones for window
-// sums. A masked SQDIFF has pieces of the mask for both bytes of the pixels' squares.
+// Direct correlation of bytes (direct.cu). A piece of the template: its position and size, and where its words and its rows of ones,
+// for window sums, begin in Direct::words. A masked SQDIFF has pieces of the mask for both bytes of the pixels' squares.
 enum { PIXELS, LOW_OF_SQUARES, HIGH_OF_SQUARES }; // what of the image is multiplied
 struct Piece {
     int y, x, rows, bytes;
-    int halves; // of 32 bytes: what 16 neighboring positions span in a row
+    int halves; // of 32 bytes: to cover the bytes of 16 neighboring positions in a row
     int source, weight;
     size_t words, ones; // in Direct::words
 };
@@ -138,9 +138,10 @@ struct Direct {
     const Piece *pieces;
     const uint32_t *words;
     size_t template_words; // from template to template
-    int words_pitch, pitch, tile_rows,
-        ones_rows;             // words in a row of them; bytes in a row of the image under a tile; its rows
-    unsigned units_reciprocal; // 2^32 / (pitch / 16), rounded up
+    int words_pitch;       // words a row
+    int pitch, tile_rows;  // of the image under a tile; bytes a row
+    int ones_rows;
+    unsigned units_reciprocal;                     // 2^32 / (pitch / 16), rounded up
     int products_at, words_at, planes_at, ones_at; // in shared memory
     size_t shared;                                 // bytes
     bool keeps;                                    // image and window sums stay in shared memory from template to template
@@ -261,8 +262,7 @@ cusStatus launchRemoveNeighborhood(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
 cusStatus launchExact(const Stages &stages, cudaStream_t stream);
 
-// Direct correlation: all of a run. Whether the device's integer tensor cores are there and fast.
-cusStatus hasFastIntegers(bool *fast);
+// Direct correlation: all of a run.
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream);
 cusStatus launchDirect(const Stages &stages, cudaStream_t stream);
 
