@@ -236,7 +236,7 @@ size_t columnFftBytes(const Stages &stages);
 // Preparation. chooseBlockFft() leaves block_fft.rows.n 0 if the frame does not fit into shared memory.
 cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream);
 // The shortest transform of n points or more that fits a block; n = 0 if there is none. Its tables.
-fft::Shape shapeFor(int n);
+fft::Plan planFor(int n);
 template<class Complex>
 cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<Complex> *plan, cudaStream_t stream);
 double correlationErrorUnits(const Stages &stages);

@@ -5,6 +5,11 @@ namespace cusi::match {
 
 namespace {
 
+// The plan without tables, for double.
+fft::PlanOf<double2> inDouble(const fft::Plan &p) {
+    return {p.n, p.a, p.b, p.c, p.stride, p.threads, p.b_inverse, p.c_inverse, nullptr, nullptr};
+}
+
 // Bound of the error of a correlation by transforms in double relative to the sum over planes of |plane| |template plane|;
 // docs/internals/match.md has the derivation.
 double exactUnits(const Stages &stages) {
@@ -58,18 +63,18 @@ double largestInteger(const Stages &stages, const float *templates, const MatchT
 
 // One direction of the map: all of it, or as few equal pieces as transforms fit. n is 0 if even a piece does not fit.
 struct Cut {
-    fft::Shape shape;
+    fft::Plan plan;
     int piece, pieces;
 };
 Cut cutFor(int map, int w, int longest) {
-    Cut cut = {shapeFor(map + w - 1), map, 1};
-    if (cut.shape.n && cut.shape.n <= longest)
+    Cut cut = {planFor(map + w - 1), map, 1};
+    if (cut.plan.n && cut.plan.n <= longest)
         return cut;
     if (w > longest / 2)
         return {};
     cut.pieces = cusi::divUp(map, longest - w + 1);
     cut.piece = cusi::divUp(map, cut.pieces);
-    cut.shape = shapeFor(cut.piece + w - 1);
+    cut.plan = planFor(cut.piece + w - 1);
     return cut;
 }
 
@@ -77,7 +82,7 @@ Cut cutFor(int map, int w, int longest) {
 int longestFitting(size_t bytes, size_t each) {
     constexpr int PADDING = 16; // the largest outer radix
     int points = fft::MAX_POINTS;
-    while (points > 0 && (shapeFor(points).n > points || (points + PADDING) * each > bytes))
+    while (points > 0 && (planFor(points).n > points || (points + PADDING) * each > bytes))
         --points;
     return points;
 }
@@ -104,10 +109,10 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
     const size_t pair = sizeof(fft::DoublePair), room = static_cast<size_t>(most);
     const Cut across = cutFor(m.ocols, m.w, longestFitting(room, pair));
     const Cut down = cutFor(m.orows, m.h, longestFitting(room, pair * (m.planes > 1 ? 2 : 1)));
-    if (!across.shape.n || !down.shape.n)
+    if (!across.plan.n || !down.plan.n)
         return CUS_OK;
-    exact.rows = {across.shape, nullptr, nullptr};
-    exact.columns = {down.shape, nullptr, nullptr};
+    exact.rows = inDouble(across.plan);
+    exact.columns = inDouble(down.plan);
     exact.pieces = {across.piece, down.piece, across.pieces, across.pieces * down.pieces};
     const bool too_large = exact.pieces.count > 1 && static_cast<size_t>(m.orows) * m.ocols > MAX_POSITIONS;
     if (too_large || exactBytes(stages) > room || (m.integer && !isExact(stages, sums))) {

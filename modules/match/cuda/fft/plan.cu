@@ -24,18 +24,19 @@ void twiddleFactors(const fft::PlanOf<Complex> &plan, std::vector<Complex> &twid
     add(plan.b, plan.c);
 }
 
-void digitReversal(const fft::Shape &shape, std::vector<uint16_t> &elements) {
-    elements.resize(shape.n);
-    for (int k = 0; k < shape.n; ++k)
+template<class Complex>
+void digitReversal(const fft::PlanOf<Complex> &plan, std::vector<uint16_t> &elements) {
+    elements.resize(plan.n);
+    for (int k = 0; k < plan.n; ++k)
         elements[k] =
-            static_cast<uint16_t>(k % shape.a * shape.stride + k / shape.a % shape.b * shape.c + k / (shape.a * shape.b));
+            static_cast<uint16_t>(k % plan.a * plan.stride + k / plan.a % plan.b * plan.c + k / (plan.a * plan.b));
 }
 
 } // namespace
 
-// Of such shapes one with as few threads as there are.
-fft::Shape shapeFor(int n) {
-    fft::Shape best = {};
+// Of such plans one with as few threads as there are.
+fft::Plan planFor(int n) {
+    fft::Plan best = {};
     int least = 0;
     for (int a : fft::A_RADICES)
         for (int b : fft::B_RADICES)
@@ -45,7 +46,7 @@ fft::Shape shapeFor(int n) {
                     (points == best.n && most >= least))
                     continue;
                 const int threads = cusi::divUp(cusi::divUp(most, cusi::divUp(most, fft::MAX_THREADS)), 32) * 32;
-                best = {points, a, b, c, b * c | 1, threads, 65536 / b + 1, 65536 / c + 1};
+                best = {points, a, b, c, b * c | 1, threads, 65536 / b + 1, 65536 / c + 1, nullptr, nullptr};
                 least = most;
             }
     return best;
@@ -81,8 +82,8 @@ cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream) {
     BlockFft &fft = cuda->stages.block_fft;
     int most = 0;
     CUS_TRY(sharedMemory(&most));
-    fft.rows = {shapeFor(m.cols), nullptr, nullptr};
-    fft.columns = {shapeFor(m.rows), nullptr, nullptr};
+    fft.rows = planFor(m.cols);
+    fft.columns = planFor(m.rows);
     fft.columns.threads = std::min(fft.columns.threads, COLUMN_THREADS);
     const size_t bytes = std::max(columnFftBytes(cuda->stages), rowFftBytes(cuda->stages));
     if (!fft.rows.n || !fft.columns.n || bytes > static_cast<size_t>(most)) {

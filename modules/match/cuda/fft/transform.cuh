@@ -228,22 +228,20 @@ struct Butterfly<15> : GoodThomas<15, 3, 5> {};
 
 // Point x = (i b + j) c + k, later frequency i + a (j + b k), is element i stride + j c + k. c and the stride are odd,
 // which spreads every pass and the reordering over the banks.
-struct Shape {
+template<class Complex>
+struct PlanOf {
     int n, a, b, c; // radices of the outer, middle and inner pass
     int stride;     // b c, or one more
     int threads;    // in a block, whole warps: one for each butterfly and signal, or a fraction of that
     int b_inverse, c_inverse;
+    const Complex *twiddles;        // w_n^(q t), a - 1 rows of b c, then w_bc^(q k), b - 1 rows of c
+    const uint16_t *digit_reversal; // element of each frequency
     __host__ __device__ int elements() const { return a * stride; }
     // t / b and t / c, for t below 4096.
     __device__ int divideByB(int t) const { return t * b_inverse >> 16; }
     __device__ int divideByC(int t) const { return t * c_inverse >> 16; }
     // Element of point x.
     __device__ int element(int x) const { return x + (stride == b * c ? 0 : x / (b * c)); }
-};
-template<class Complex>
-struct PlanOf : Shape {
-    const Complex *twiddles;        // w_n^(q t), a - 1 rows of b c, then w_bc^(q k), b - 1 rows of c
-    const uint16_t *digit_reversal; // element of each frequency
 };
 using Plan = PlanOf<float2>;
 
@@ -267,8 +265,9 @@ constexpr int MAX_THREADS = 384, MAX_POINTS = 3840;
 constexpr int A_RADICES[] = {8, 10, 12, 16}, B_RADICES[] = {4, 8, 9, 10, 12, 15, 16}, C_RADICES[] = {5, 9, 15};
 
 // Rounding error of one transform in units of 2^-24, or of 2^-53 in double; docs/internals/match.md has the derivation.
-inline double errorUnits(const Shape &shape) {
-    return butterflyUnits(shape.a) + butterflyUnits(shape.b) + butterflyUnits(shape.c) + 2 * TWIDDLE_UNITS;
+template<class Complex>
+double errorUnits(const PlanOf<Complex> &plan) {
+    return butterflyUnits(plan.a) + butterflyUnits(plan.b) + butterflyUnits(plan.c) + 2 * TWIDDLE_UNITS;
 }
 
 // A thread's points.
