@@ -53,7 +53,8 @@ EVENTS_INLINE void eventsMdesLevels(uint32_t n, int channels, EventsLevels *leve
  * floor(bins * r / max(dt, 1)) >= k. */
 EVENTS_INLINE uint64_t eventsBinStart(int k, int bins, uint64_t dt) {
     dt = dt > 1 ? dt : 1;
-    return ((uint64_t)k * dt + (uint64_t)bins - 1) / (uint64_t)bins;
+    const uint64_t n = (uint64_t)bins, whole = dt / n, rest = dt % n; /* k * dt may exceed 64 bits */
+    return (uint64_t)k * whole + ((uint64_t)k * rest + n - 1) / n;
 }
 
 /* Returns the index of the first of t[0 .. count - 1] that is at least `relative` after origin. */

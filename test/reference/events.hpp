@@ -94,8 +94,9 @@ inline std::vector<double> frame(const Events &events, cusEventWindow window, in
             break;
         }
         case CUS_REPR_STACKED_HISTOGRAM: {
-            const int64_t b = static_cast<int64_t>(bins);
-            const size_t bin = static_cast<size_t>(std::min(b * (t - t0) / std::max<int64_t>(dt, 1), b - 1));
+            __extension__ using Wide = __int128; // bins times a span
+            const Wide scaled = static_cast<Wide>(bins) * (t - t0) / std::max<int64_t>(dt, 1);
+            const size_t bin = std::min(static_cast<size_t>(scaled), bins - 1);
             double &count = pixel[polarity * bins + bin];
             count = saturate(count + 1, r.cutoff);
             break;

@@ -450,7 +450,8 @@ struct Work {
         for (int exact = all ? 1 : 0; exact < 2; ++exact) {
 #pragma unroll 1
             for (int block = part, turn = 0; block < BLOCKS; block += SPLIT, ++turn) {
-                if (!all && exact && !estimate.mayBe(__shfl_sync(cusi::FULL_WARP, of_turn, turn), least))
+                const float of_block = __shfl_sync(cusi::FULL_WARP, of_turn, turn);
+                if (!all && exact && !estimate.mayBe(of_block, least))
                     continue;
                 uint32_t s2[1][4] = {}, s1[3][1][4] = {};
                 if (m.needs_s2)
