@@ -17,16 +17,17 @@ static void assembleSquares(const double *c, const double *s2, size_t n, double 
 /* Scores and ranges of row `y` of the block from its correlations. */
 static void assembleRow(const MatchModel *m, const MatchTemplate *t, MatchError error, const Block *block, size_t y,
                         const MatchHost *host, const double *correlation, float *score, MatchRange *ranges) {
-    const double *s2 = host->s2 ? host->s2 + y * block->cols : NULL;
+    const size_t row = y * block->cols;
     if (m->method == CUS_MATCH_SQDIFF && !m->masked) {
-        assembleSquares(correlation, s2, block->cols, t->t2, 2 * error.correlation + error.window, score, ranges);
+        assembleSquares(correlation, host->s2 + row, block->cols, t->t2, 2 * error.correlation + error.window, score,
+                        ranges);
         return;
     }
     for (size_t x = 0; x < block->cols; ++x) {
         double s1[3] = {0, 0, 0};
         for (size_t c = 0; m->needs_s1 && c < (size_t)m->channels; ++c)
-            s1[c] = host->s1[(c * block->rows + y) * block->cols + x];
-        ranges[x] = match_range(m, t, correlation[x], error, s1, m->needs_s2 ? s2[x] : 0, &score[x]);
+            s1[c] = host->s1[c * block->rows * block->cols + row + x];
+        ranges[x] = match_range(m, t, correlation[x], error, s1, m->needs_s2 ? host->s2[row + x] : 0, &score[x]);
     }
 }
 
