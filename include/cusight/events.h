@@ -203,9 +203,9 @@ CUS_API void cusEventPipelineDestroy(cusEventPipeline *pipeline);
  * returns. Upload, computation, download and the sink overlap. Large pieces in page-locked memory are uploaded directly;
  * others are copied to the pipeline's buffers first. Windows may span pieces. t is required if windows are by duration or
  * a representation uses times.
- * Errors: NULL; SPACE; VALUE if times decrease (by duration; the events before that are processed); CAPACITY if a window by
- * duration that must be buffered has more than max_events events; any status of the sink. After an error other than NULL
- * and SPACE every further call returns that error. */
+ * Errors that change nothing: NULL; SPACE; VALUE if an array is not aligned to its elements. Errors after which every further
+ * call returns the same: VALUE if times decrease (by duration; the events before that are processed); CAPACITY if a window by
+ * duration that must be buffered has more than max_events events; any status of the sink. */
 CUS_API cusStatus cusEventPipelinePush(cusEventPipeline *pipeline, const cusEventArrays *events);
 
 /* Ends the recording: makes the last windows and delivers all frames. The next push starts a new recording; the counts

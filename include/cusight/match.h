@@ -109,9 +109,9 @@ CUS_API void cusMatcherDestroy(cusMatcher *matcher);
  * the map, and the windows of the few positions that may be the best; device: two launches for each further match. If very
  * many may be the best (flat and periodic images), a second transform, in double, computes them all: three to four times
  * the time. In frames of more than 3840 rows or columns with more than 2^24 positions or a template of more than 1920 rows
- * or columns the device computes such windows one by one, exact but slow, with up to rows * cols * n multiplications for
- * each match. Cost, DIRECT: rows * cols * n multiplications, whatever the pictures show; device: one launch for all further
- * matches.
+ * or columns (one channel, compute capability 9.0; half of that or less where blocks have less shared memory) the device
+ * computes such windows one by one, exact but slow, with up to rows * cols * n multiplications for each match. Cost, DIRECT:
+ * rows * cols * n multiplications, whatever the pictures show; device: one launch for all further matches.
  * Errors: NULL, TYPE, SIZE, SPACE, ALIAS, NO_MEMORY, CUDA. */
 CUS_API cusStatus cusMatcherRun(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream);
 

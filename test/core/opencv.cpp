@@ -5,6 +5,8 @@
 #ifdef CUSIGHT_HAVE_OPENCV_CORE
 #include "core/opencv_support.hpp"
 
+#include <thread>
+
 namespace {
 
 using namespace opencv_test;
@@ -197,6 +199,55 @@ TEST_F(Opencv, SeveralMatches) {
 }
 
 // ---- What people report about cv::cuda ---------------------------------------------------------------------------------
+
+// opencv 13883: template matching on several threads at once fails. Each thread has its own object.
+TEST_F(Opencv, Issue13883MatchingOnThreads) {
+    const int threads = 4, rounds = 6;
+    std::vector<cv::Mat> images, want(threads);
+    for (int k = 0; k < threads; ++k) {
+        images.push_back(smoothImage(150 + k, 170 - k, CV_8UC1, random));
+        const auto alone = cusight::cuda::createTemplateMatching(CV_8UC1, cv::TM_CCOEFF_NORMED);
+        alone->match(images.back(), images.back()({40, 50, 33, 30}), want[static_cast<size_t>(k)]);
+    }
+    std::vector<std::thread> workers;
+    std::vector<std::string> wrong(threads);
+    for (size_t k = 0; k < threads; ++k)
+        workers.emplace_back([&, k] {
+            try {
+                const auto matching = cusight::cuda::createTemplateMatching(CV_8UC1, cv::TM_CCOEFF_NORMED);
+                cv::Point at;
+                cv::Mat map;
+                for (int round = 0; round < rounds; ++round) {
+                    matching->match(images[k], images[k]({40, 50, 33, 30}), map);
+                    if (!matching->best(nullptr, &at) || at != cv::Point(40, 50) || difference(map, want[k]) != 0)
+                        wrong[k] = "another result than alone";
+                }
+            } catch (const std::exception &e) {
+                wrong[k] = e.what();
+            }
+        });
+    for (auto &worker : workers)
+        worker.join();
+    EXPECT_EQ(wrong, std::vector<std::string>(threads));
+}
+
+// opencv 20484: template matching fails on large images. Wider and taller than any CUDA grid dimension but the first.
+TEST_F(Opencv, Issue20484LargeImages) {
+    for (const cv::Size size : {cv::Size(70000, 24), cv::Size(24, 70000), cv::Size(3000, 2000)}) {
+        const cv::Mat image = randomImage(size.height, size.width, CV_8UC1, random);
+        const cv::Point want(size.width - 17, size.height - 18);
+        const auto matching = cusight::cuda::createTemplateMatching(CV_8UC1, cv::TM_CCOEFF_NORMED);
+        cv::Mat map;
+        matching->match(image, image({want.x, want.y, 16, 16}), map);
+        EXPECT_EQ(map.size(), cv::Size(size.width - 15, size.height - 15));
+        cv::Point at;
+        double score = 0;
+        ASSERT_TRUE(matching->best(&score, &at));
+        EXPECT_EQ(at, want) << size;
+        EXPECT_NEAR(score, 1, 1e-12);
+        EXPECT_NEAR(map.at<float>(want), 1, 1e-4);
+    }
+}
 
 // opencv_contrib 2709: findMinMaxLoc allocates at every call. Here the best match lies in the matcher, always at the same place,
 // and the map is not needed.

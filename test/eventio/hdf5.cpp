@@ -171,4 +171,29 @@ TEST(EventHdf5, EnormousClaims) {
 }
 #endif
 
+TEST(EventHdf5, DamagedChunkEndsTheRecordingThere) {
+    NEEDS_HDF5();
+    auto random = support::generator();
+    const Bytes whole = randomM3ed(random);
+    int damaged = 0;
+    for (int round = 0; round < 150; ++round) {
+        Bytes bytes = whole;
+        for (int k = 0; k < 3; ++k)
+            bytes[4000 + random() % (bytes.size() - 4000)] = uint8_t(random());
+        Reader r(bytes);
+        if (r.opened != CUS_OK || r.info.width == 0)
+            continue;
+        cusStatus status = CUS_OK;
+        const Events got = r.all(3000, &status);
+        for (size_t i = 0; i < got.size(); ++i) {
+            ASSERT_LT(got.x[i], r.info.width); // the damage may be in the sensor's size
+            ASSERT_LT(got.y[i], r.info.height);
+            ASSERT_LE(got.p[i], 1);
+        }
+        ASSERT_TRUE(std::is_sorted(got.t.begin(), got.t.end()));
+        damaged += status == CUS_ERROR_FORMAT;
+    }
+    EXPECT_GT(damaged, 20);
+}
+
 } // namespace

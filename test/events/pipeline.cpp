@@ -264,6 +264,9 @@ TEST_P(EventPipeline, ErrorsStopIt) {
     bad = all;
     bad.p = nullptr;
     CUS_REJECTS(cusEventPipelinePush(pipeline.object, &bad), NULL, "events' p is NULL");
+    bad = all;
+    bad.x = reinterpret_cast<const uint16_t *>(reinterpret_cast<const char *>(all.x) + 1);
+    CUS_REJECTS(cusEventPipelinePush(pipeline.object, &bad), VALUE, "expected a multiple of 2 bytes");
     CUS_REJECTS(cusEventPipelinePush(pipeline.object, nullptr), NULL, "events is NULL");
     CUS_REJECTS(cusEventPipelinePush(nullptr, &all), NULL, "pipeline is NULL");
     CUS_EXPECT_OK(cusEventPipelinePush(pipeline.object, &all));

@@ -281,6 +281,24 @@ TEST_F(MatchWorstCuda, Graph) {
     }
 }
 
+TEST_F(MatchWorstCuda, Masks) {
+    std::vector<uint8_t> mask;
+    for (int i = 0; i < 25 * 37; ++i)
+        mask.push_back(random() % 4 ? 255 : 0);
+    for (int channels : {1, 3})
+        for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR})
+            for (auto algorithm : ALGORITHMS)
+                for (int matches : {1, 5}) {
+                    const auto natural = picture<uint8_t>(25, 37, channels, random);
+                    compare(flat<uint8_t>(110, 140, channels, 0), natural, CUS_DEVICE, with(method, algorithm, matches, 6),
+                            mask.data());
+                    compare(half(110, 140, channels, 255, random), natural, CUS_DEVICE, with(method, algorithm, matches, 6),
+                            mask.data());
+                    compare(stripes(110, 140, channels, 8), stripes(25, 37, channels, 8), CUS_DEVICE,
+                            with(method, algorithm, matches, 6), mask.data());
+                }
+}
+
 } // namespace
 
 #endif

@@ -418,5 +418,16 @@ TEST(SampleProgress, LineShowsShareCountRateAndNote) {
     EXPECT_EQ(endless.line().find("left"), std::string::npos);
 }
 
+TEST_F(Samples, AFrameOfAnotherSizeIsAnErrorAndWhatWasBeforeIsDelivered) {
+    copy("synthetic:64x48@3", "frames/");
+    cv::imwrite(path("frames/000003.png"), cv::Mat(48, 65, CV_8UC3, cv::Scalar(1, 2, 3)));
+    auto source = sample::openSource(path("frames"));
+    cv::Mat frame;
+    for (int i = 0; i < 3; ++i)
+        ASSERT_TRUE(source->read(frame));
+    EXPECT_STOP(source->read(frame), sample::INPUT, "frame 4 is 65 x 48, expected 64 x 48 like the 3 before it");
+    EXPECT_EQ(source->delivered(), 3);
+}
+
 } // namespace
 #endif
