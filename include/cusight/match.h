@@ -19,7 +19,8 @@
  *
  * The best match is the brute-force answer, not the extremum of rounded numbers: correlation by FFT has a proven error
  * bound, and every position that may be the best within that bound is recomputed directly. 8-bit images are recomputed in
- * integers, so position and score are exact (the first in row-major order if scores are equal) and equal on both backends.
+ * integers: a score is the exact number rounded once to double, so that a copy scores exactly 1 in CCORR_NORMED and CCOEFF_NORMED, and
+ * the best match is the first in row-major order of those with the best such score, the same on both backends.
  * 32F images are recomputed in double precision, where positions whose scores differ by rounding alone may be confused.
  * Score maps are float, within this bound of the true score:
  *   |error of corr| <= (12 log2(F) + 16) 2^-24 |I - m| |T - m|
@@ -88,13 +89,13 @@ typedef struct cusMatch {
 /* Prepared templates, and the matches of the last frame. */
 typedef struct cusMatcher cusMatcher;
 
-/* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1, 8UC3 or 32FC1) and space;
+/* Creates a matcher for frames of rows x cols and `count` templates, 1..1024, of one size, type (8UC1 to 8UC4 or 32FC1) and space;
  * the frames have the same type and space. Everything is allocated and prepared here: template spectra, FFT plans, workspace. Device
  * templates: the call waits for `stream`, in which they were written. The templates are not needed afterwards.
  * Limits: templates fit into the frame; a row of an 8-bit template has at most 65536 bytes; 32F templates are finite with a sum of
  * squares below 1e30 (VALUE). One call at a time may use a matcher (else BUSY), in any stream (core.h); others are independent.
  * Device memory, FFT: about 8 * channels + 16 bytes per pixel for 8-bit images (with a mask and SQDIFF 4 more), and 12 bytes for each
- * position and template. DIRECT: 8 bytes for each position and template if more than one match or `subpixel` is wanted, and 8 to 40
+ * position and template. DIRECT: 8 bytes for each position and template if more than one match or `subpixel` is wanted, and 8 to 48
  * bytes for each position if the template is cut into pieces (above 66,050 bytes at the latest).
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED. */
 CUS_API cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,

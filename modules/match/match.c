@@ -51,7 +51,7 @@ static cusStatus fetch(const cusMat *mat, void *tight, cusStream stream) {
 
 /* The shift: the rounded mean of all templates in each channel. It only affects the size of the FFT error. */
 static void chooseShift(MatchModel *m, const void *data, size_t elements) {
-    double sum[3] = {0, 0, 0};
+    double sum[MATCH_MAX_CHANNELS] = {0};
     for (size_t i = 0; i < elements * (size_t)m->count; ++i)
         sum[i % (size_t)m->channels] += match_element(data, m->integer, i);
     for (int c = 0; c < m->channels; ++c)
@@ -60,7 +60,7 @@ static void chooseShift(MatchModel *m, const void *data, size_t elements) {
 
 static void sumTemplate(const MatchModel *m, const void *data, const uint8_t *mask, size_t elements, MatchTemplate *t) {
     *t = (MatchTemplate){.t2 = 0};
-    double plane2[MATCH_MAX_PLANES] = {0, 0, 0, 0}, kept = 0;
+    double plane2[MATCH_MAX_PLANES] = {0}, kept = 0;
     for (size_t i = 0; i < elements; ++i) {
         const size_t c = i % (size_t)m->channels;
         if (mask && !mask[i])
@@ -90,7 +90,8 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, cons
     if (made->algorithm == CUS_MATCH_FFT)
         chooseShift(m, data, elements);
     else if (made->space == CUS_HOST)
-        m->shift[0] = m->shift[1] = m->shift[2] = MATCH_DOTS_SHIFT;
+        for (int c = 0; c < m->channels; ++c)
+            m->shift[c] = MATCH_DOTS_SHIFT;
     const size_t bytes = elements * (m->integer ? 1 : sizeof(float));
     cusStatus status = CUS_OK;
     for (int k = 0; k < m->count && status == CUS_OK; ++k) {
@@ -151,7 +152,7 @@ static cusStatus checkTemplates(const char *f, const cusMat *templates, int coun
     for (int k = 0; k < count; ++k) {
         char name[32];
         snprintf(name, sizeof name, "templates[%d]", k);
-        CUS_TRY(cusi_checkInput(f, name, &templates[k], CUSI_TYPES(CUS_8UC1, CUS_8UC3, CUS_32FC1)));
+        CUS_TRY(cusi_checkInput(f, name, &templates[k], CUSI_TYPES(CUS_8UC1, CUS_8UC2, CUS_8UC3, CUS_8UC4, CUS_32FC1)));
         CUS_TRY(cusi_checkSameSpace(f, name, &templates[k], "templates[0]", &templates[0]));
         CUS_TRY(cusi_checkSameType(f, name, &templates[k], "templates[0]", &templates[0]));
         CUS_TRY(cusi_checkSameSize(f, name, &templates[k], "templates[0]", &templates[0]));

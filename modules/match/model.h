@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-enum { MATCH_MAX_PLANES = 4 };
+enum { MATCH_MAX_CHANNELS = 4, MATCH_MAX_PLANES = MATCH_MAX_CHANNELS + 1 };
 #define MATCH_MAX_ENERGY 1e30
 
 /* A matcher's constants. Before the FFT, images and templates are shifted by an integer m_c for each channel, the rounded
@@ -26,8 +26,8 @@ typedef struct MatchModel {
     int count;              /* number of templates */
     int needs_s1, needs_s2; /* window sums that the method needs */
     int max_matches, min_distance, subpixel;
-    double n;        /* w h */
-    double shift[3]; /* m_c */
+    double n;                         /* w h */
+    double shift[MATCH_MAX_CHANNELS]; /* m_c */
     double square_shift;
     double error;      /* bound of a correlation's error, divided by the sum over planes of |plane| |template plane| */
     double limit_cost; /* maximum cost of a match; infinity without a limit */
@@ -35,9 +35,9 @@ typedef struct MatchModel {
 
 /* Sums of one shifted template; with a mask, of the pixels inside it. */
 typedef struct MatchTemplate {
-    double t1[3], t2;
-    double raw_t1[3];              /* not shifted */
-    double norm[MATCH_MAX_PLANES]; /* Euclidean norm of the template plane that each plane is correlated with */
+    double t1[MATCH_MAX_CHANNELS], t2;
+    double raw_t1[MATCH_MAX_CHANNELS]; /* not shifted */
+    double norm[MATCH_MAX_PLANES];     /* Euclidean norm of the template plane that each plane is correlated with */
 } MatchTemplate;
 
 struct cusMatcher {

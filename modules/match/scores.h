@@ -20,24 +20,44 @@ MATCH_FN double match_clamp(double v, double low, double high) {
     return v < low ? low : v > high ? high : v;
 }
 
-/* n a - sum over channels of b c, rounded once. All values are integers below 2^53. */
-MATCH_FN double match_centeredInteger(double n, double a, const double *b, const double *c, int channels) {
+/* A number of 106 bits, the sum of two doubles: its value rounded, and the rest. */
+typedef struct MatchPair {
+    double high, low;
+} MatchPair;
+
+/* n a - sum over channels of b c. All values are integers below 2^53. */
+MATCH_FN MatchPair match_centeredInteger(double n, double a, const double *b, const double *c, int channels) {
     __int128 sum = (__int128)(int64_t)n * (int64_t)a;
     for (int k = 0; k < channels; ++k)
         sum -= (__int128)(int64_t)b[k] * (int64_t)c[k];
-    if (sum >= -((__int128)1 << 62) && sum <= (__int128)1 << 62)
-        return (double)(int64_t)sum;
-    return (double)(int64_t)(sum >> 32) * 4294967296.0 + (double)(uint32_t)sum;
+    const double upper = (double)(int64_t)(sum >> 32) * 4294967296.0, lower = (double)(uint32_t)sum;
+    MatchPair pair;
+    pair.high = upper + lower;
+    pair.low = lower - (pair.high - upper); /* exact: upper is 0 or the larger one */
+    return pair;
 }
 
-/* n times the sum of (a - mean of a) (b - mean of b). */
-MATCH_FN double match_centered(const MatchModel *m, double ab, const double *a, const double *b, int exact) {
-    if (exact && m->integer)
-        return match_centeredInteger(m->n, ab, a, b, m->channels);
+/* n times the sum of (a - mean of a) (b - mean of b), in doubles; exactly if the pixels are integers and so is ab. */
+MATCH_FN double match_centeredRounded(const MatchModel *m, double ab, const double *a, const double *b) {
     double sum = m->n * ab;
     for (int k = 0; k < m->channels; ++k)
         sum -= a[k] * b[k];
     return sum;
+}
+MATCH_FN MatchPair match_centered(const MatchModel *m, double ab, const double *a, const double *b) {
+    if (m->integer)
+        return match_centeredInteger(m->n, ab, a, b, m->channels);
+    const MatchPair sum = {match_centeredRounded(m, ab, a, b), 0};
+    return sum;
+}
+
+/* a / sqrt(b c), rounded once: the quotient has an error of 2^-100 of itself before it is rounded. */
+MATCH_FN double match_ratio(MatchPair a, MatchPair b, MatchPair c) {
+    const double square = b.high * c.high;
+    const double rest = fma(b.high, c.low, fma(b.low, c.high, fma(b.high, c.high, -square)));
+    const double root = sqrt(square), root_rest = (fma(-root, root, square) + rest) / (2 * root);
+    const double quotient = a.high / root;
+    return quotient + (fma(-quotient, root, a.high) + fma(-quotient, root_rest, a.low)) / root;
 }
 
 /* A sum of squares or products of the unshifted values, computed from that of the shifted ones. */
@@ -55,24 +75,25 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, double 
     switch (m->method) {
     case CUS_MATCH_SQDIFF:
         return ssd;
-    case CUS_MATCH_SQDIFF_NORMED: {
-        const double norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
-        return norm > 0 ? match_clamp(ssd / norm, 0, 1) : 1;
-    }
     case CUS_MATCH_CCORR:
         return m->masked ? c : match_unshift(m, c, s1, t->t1);
-    case CUS_MATCH_CCORR_NORMED: {
-        const double norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
-        return norm > 0 ? match_clamp(match_unshift(m, c, s1, t->t1) / norm, -1, 1) : 0;
+    case CUS_MATCH_CCOEFF: {
+        const MatchPair n = {m->n, 0};
+        return match_ratio(match_centered(m, c, s1, t->t1), n, n);
     }
-    case CUS_MATCH_CCOEFF:
-        return match_centered(m, c, s1, t->t1, 1) / m->n;
-    default: {
-        const double flat = match_centered(m, t->t2, t->t1, t->t1, 1), window = match_centered(m, s2, s1, s1, 1);
-        const double norm = sqrt(window > 0 ? window : 0) * sqrt(flat > 0 ? flat : 0);
-        if (!(flat > 0))
+    case CUS_MATCH_CCOEFF_NORMED: {
+        const MatchPair flat = match_centered(m, t->t2, t->t1, t->t1), window = match_centered(m, s2, s1, s1);
+        if (!(flat.high > 0))
             return 1;
-        return norm > 0 ? match_clamp(match_centered(m, c, s1, t->t1, 1) / norm, -1, 1) : 0;
+        return window.high > 0 ? match_clamp(match_ratio(match_centered(m, c, s1, t->t1), window, flat), -1, 1) : 0;
+    }
+    default: {
+        const int squares = m->method == CUS_MATCH_SQDIFF_NORMED;
+        const MatchPair window = {match_unshift(m, s2, s1, s1), 0}, templ = {match_unshift(m, t->t2, t->t1, t->t1), 0};
+        const MatchPair value = {squares ? ssd : match_unshift(m, c, s1, t->t1), 0};
+        if (!(window.high > 0 && templ.high > 0))
+            return squares;
+        return match_clamp(match_ratio(value, window, templ), squares ? 0 : -1, 1);
     }
     }
 }
@@ -81,7 +102,7 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, double 
  * uncertain by less than 1e-4 of itself. */
 MATCH_FN int match_hasEnergy(const MatchModel *m, const double *s1, double s2, double uncertain) {
     const double sum =
-        m->method == CUS_MATCH_CCOEFF_NORMED ? match_centered(m, s2, s1, s1, 0) / m->n : match_unshift(m, s2, s1, s1);
+        m->method == CUS_MATCH_CCOEFF_NORMED ? match_centeredRounded(m, s2, s1, s1) / m->n : match_unshift(m, s2, s1, s1);
     return sum > 1e4 * uncertain;
 }
 
@@ -91,7 +112,7 @@ MATCH_FN double match_scoreOf(const MatchModel *m, const MatchTemplate *t, doubl
                               double ssd, double uncertain) {
     if (uncertain > 0 && (m->method & 1) && !match_hasEnergy(m, s1, s2, uncertain)) {
         if (m->method == CUS_MATCH_CCOEFF_NORMED)
-            return match_centered(m, t->t2, t->t1, t->t1, 1) > 0 ? 0 : 1;
+            return match_centered(m, t->t2, t->t1, t->t1).high > 0 ? 0 : 1;
         return m->method == CUS_MATCH_SQDIFF_NORMED ? 1 : 0;
     }
     return match_score(m, t, c, s1, s2, ssd);
@@ -149,12 +170,12 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, dou
         norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
         break;
     case CUS_MATCH_CCOEFF:
-        value = match_centered(m, c, s1, t->t1, 0) / m->n;
+        value = match_centeredRounded(m, c, s1, t->t1) / m->n;
         error += uncertain.window;
         break;
     default: {
-        const double window = match_centered(m, s2, s1, s1, 1), flat = match_centered(m, t->t2, t->t1, t->t1, 1);
-        value = match_centered(m, c, s1, t->t1, 0);
+        const double window = match_centered(m, s2, s1, s1).high, flat = match_centered(m, t->t2, t->t1, t->t1).high;
+        value = match_centeredRounded(m, c, s1, t->t1);
         norm = sqrt(window > 0 ? window : 0) * sqrt(flat > 0 ? flat : 0);
         error = (error + uncertain.window) * m->n;
         if (!(flat > 0))

@@ -51,7 +51,7 @@ def _hits(raw: bytearray) -> NDArray[Any]:
 class Matcher(Closeable):
     """Finds templates in frames of one size. Everything is allocated and prepared here; matching allocates nothing.
 
-    templates: (h, w) or (h, w, 3) uint8, or (h, w) float32; or a list of such arrays of one size and type, at most 1024.
+    templates: (h, w) or (h, w, 2 to 4) uint8, or (h, w) float32; or a list of such arrays of one size and type, at most 1024.
     shape: (rows, cols) of the frames; further axes are ignored, so ``frame.shape`` fits.
     method: as in cv2.matchTemplate: "sqdiff", "sqdiff_normed", "ccorr", "ccorr_normed", "ccoeff", "ccoeff_normed".
     algorithm: "auto" (the faster one), "direct" or "fft".
@@ -173,7 +173,7 @@ def match_template(
 ) -> Array:
     """The score at every position where `templ` fits into `image`, as cv2.matchTemplate.
 
-    image: (rows, cols) or (rows, cols, 3) uint8, or (rows, cols) float32. templ: the same type, not larger. Options as `Matcher`,
+    image: (rows, cols) or (rows, cols, 2 to 4) uint8, or (rows, cols) float32. templ: the same type, not larger. Options as `Matcher`,
     which is faster for more than one frame and finds the exact best match.
     out: (rows - h + 1, cols - w + 1) float32 to write.
 

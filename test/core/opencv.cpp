@@ -95,7 +95,7 @@ TEST_F(Opencv, ExceptionsCarryTheMessage) {
                        [&] { cusight::cuda::heatmap(cv::Mat(4, 4, CV_8UC3), cv::Mat(5, 4, CV_8UC3), out); }));
     EXPECT_TRUE(throws(cv::Error::StsOutOfRange, "threshold is 766, expected 0..765",
                        [&] { cusight::cuda::noiseView(cv::Mat(4, 4, CV_8UC3), cv::Mat(4, 4, CV_8UC3), out, 766); }));
-    EXPECT_TRUE(throws(cv::Error::StsUnsupportedFormat, "srcType is CV_16SC1, expected CV_8UC1, CV_8UC3 or CV_32FC1",
+    EXPECT_TRUE(throws(cv::Error::StsUnsupportedFormat, "srcType is CV_16SC1, expected CV_8UC1 to CV_8UC4 or CV_32FC1",
                        [] { cusight::cuda::createTemplateMatching(CV_16SC1, cv::TM_SQDIFF); }));
     EXPECT_TRUE(throws(cv::Error::StsOutOfRange, "method is 6", [] { cusight::cuda::createTemplateMatching(CV_8UC1, 6); }));
     const auto matching = cusight::cuda::createTemplateMatching(CV_8UC1, cv::TM_SQDIFF);
@@ -131,7 +131,7 @@ TEST_F(Opencv, SpacesDoNotMix) {
 }
 
 TEST_F(Opencv, ScoreMapsAreMatchTemplates) {
-    for (const int type : {CV_8UC1, CV_8UC3, CV_32FC1})
+    for (const int type : {CV_8UC1, CV_8UC2, CV_8UC3, CV_8UC4, CV_32FC1})
         for (int method = cv::TM_SQDIFF; method <= cv::TM_CCOEFF_NORMED; ++method)
             for (const int side : {5, 40}) { // direct and by FFT
                 SCOPED_TRACE(cv::typeToString(type) + ", method " + std::to_string(method) + ", side " +

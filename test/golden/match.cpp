@@ -37,33 +37,8 @@ Data maskFor(const Image &templ, uint32_t seed) {
     return mask;
 }
 
-// The scores whose doubles are promised: sums of integers, and for CCOEFF one quotient.
-std::vector<double> scores(const Image &image, const Image &templ, const uint8_t *mask, cusMatchMethod method) {
-    std::vector<double> map;
-    const int64_t n = int64_t{templ.rows} * templ.cols;
-    for (int y = 0; y + templ.rows <= image.rows; ++y)
-        for (int x = 0; x + templ.cols <= image.cols; ++x) {
-            if (method != CUS_MATCH_CCOEFF) {
-                map.push_back(reference::score(image, templ, mask, method, y, x));
-                continue;
-            }
-            int64_t covariance = 0;
-            for (int c = 0; c < templ.channels; ++c) {
-                int64_t s1 = 0, t1 = 0, corr = 0;
-                for (int j = 0; j < templ.rows; ++j)
-                    for (int i = 0; i < templ.cols; ++i) {
-                        const int64_t a = image.at(y + j, x + i, c), b = templ.at(j, i, c);
-                        s1 += a, t1 += b, corr += a * b;
-                    }
-                covariance += n * corr - s1 * t1;
-            }
-            map.push_back(static_cast<double>(covariance) / static_cast<double>(n));
-        }
-    return map;
-}
-
-// Their scores are rounded once, so that their bits are promised. Those of the normed methods are not.
-const cusMatchMethod METHODS[] = {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR, CUS_MATCH_CCOEFF};
+const cusMatchMethod METHODS[] = {CUS_MATCH_SQDIFF,       CUS_MATCH_SQDIFF_NORMED, CUS_MATCH_CCORR,
+                                  CUS_MATCH_CCORR_NORMED, CUS_MATCH_CCOEFF,        CUS_MATCH_CCOEFF_NORMED};
 
 const cusHsvRange RANGE = {{20, 30, 30}, {120, 255, 255}};
 const double MIN_FILL = 0.3;
@@ -82,7 +57,7 @@ void appendMatch(Data &data, int x, int y, double score, uint32_t pixels, int fi
 
 Data expected(const Case &c) {
     Data data;
-    const auto map = scores(c.image, c.templ, c.mask.empty() ? nullptr : c.mask.data(), c.options.method);
+    const auto map = reference::scoreMap(c.image, c.templ, c.mask.empty() ? nullptr : c.mask.data(), c.options.method);
     const auto found = reference::best(map, c.image.cols - c.templ.cols + 1, c.options.method, c.options.max_matches,
                                        c.options.min_distance);
     for (const reference::Found &f : found) {
@@ -133,7 +108,7 @@ struct Shape {
 
 Row row(const Shape &s, cusMatchMethod method, cusMatchAlgorithm algorithm, int matches, bool masked, bool periodic,
         bool inspect, uint32_t seed) {
-    static const char *const methods[] = {"sqdiff", "", "ccorr", "", "ccoeff"};
+    static const char *const methods[] = {"sqdiff", "sqdiff-normed", "ccorr", "ccorr-normed", "ccoeff", "ccoeff-normed"};
     Case c;
     c.image = picture(s.rows, s.cols, s.channels, periodic, seed);
     c.templ = cut(c.image, (s.rows - s.height) / 2, (s.cols - s.width) / 3, s.height, s.width);
@@ -160,7 +135,7 @@ Row row(const Shape &s, cusMatchMethod method, cusMatchAlgorithm algorithm, int 
 
 Row anyMatch(Choices &choices) {
     Case c;
-    const int channels = choices.yes() ? 3 : 1, h = choices.between(1, 40), w = choices.between(1, 60);
+    const int channels = choices.between(1, 4), h = choices.between(1, 40), w = choices.between(1, 60);
     const int height = choices.between(1, std::min(h, 12)), width = choices.between(1, std::min(w, 20));
     c.image = {h, w, channels, choices.content(static_cast<size_t>(h * w * channels))};
     if (choices.yes()) {
@@ -170,11 +145,11 @@ Row anyMatch(Choices &choices) {
         c.templ = {height, width, channels, choices.content(static_cast<size_t>(height * width * channels))};
     }
     c.options = cusMatcherDefaults();
-    c.options.method = METHODS[choices.below(3)];
+    c.options.method = METHODS[choices.below(6)];
     c.options.algorithm = choices.yes() ? CUS_MATCH_FFT : CUS_MATCH_DIRECT;
     c.options.max_matches = choices.between(1, 8);
     c.options.min_distance = choices.between(1, 6);
-    if (c.options.method != CUS_MATCH_CCOEFF && choices.yes())
+    if ((c.options.method == CUS_MATCH_SQDIFF || c.options.method == CUS_MATCH_CCORR) && choices.yes())
         c.mask = maskFor(c.templ, choices.seed());
     c.inspect = channels == 3 && choices.yes();
     return {"cusMatcherRun",
@@ -189,7 +164,8 @@ Row anyMatch(Choices &choices) {
 std::vector<Row> matchRows() {
     std::vector<Row> rows;
     const uint32_t seed = 20;
-    for (const Shape &s : {Shape{23, 41, 1, 5, 7}, Shape{40, 30, 3, 8, 11}, Shape{97, 131, 1, 16, 33}})
+    for (const Shape &s : {Shape{23, 41, 1, 5, 7}, Shape{40, 30, 3, 8, 11}, Shape{33, 52, 2, 9, 6}, Shape{29, 44, 4, 7, 10},
+                           Shape{97, 131, 1, 16, 33}})
         for (const cusMatchAlgorithm algorithm : {CUS_MATCH_DIRECT, CUS_MATCH_FFT}) {
             for (const cusMatchMethod method : METHODS)
                 for (const int matches : {1, 6})

@@ -132,15 +132,14 @@ void expectSame(const std::vector<cusMatch> &matches, const std::vector<Match> &
     }
 }
 
-// Each match is as good as the best of what the ones before it have left, up to `rounding` of the score's sums; exactly the best, and
-// the first of equals, where scores are integers. Rounded scores may tie in double but not in long double.
+// Each match is as good as the best of what the ones before it have left, up to `rounding` of the score's sums; of bytes exactly the
+// best, and the first of equals.
 template<class T>
 void expectGreedy(const Image<T> &image, const Image<T> &templ, const std::vector<double> &map,
                   const cusMatcherOptions &options, const std::vector<cusMatch> &matches, double rounding) {
     const int cols = image.cols - templ.cols + 1, d = options.min_distance;
     const double sign = options.method == CUS_MATCH_SQDIFF || options.method == CUS_MATCH_SQDIFF_NORMED ? 1 : -1;
-    const bool exact =
-        std::is_same_v<T, uint8_t> && (options.method == CUS_MATCH_SQDIFF || options.method == CUS_MATCH_CCORR);
+    const bool exact = std::is_same_v<T, uint8_t>;
     std::vector<char> gone(map.size());
     size_t left = map.size(), i = 0;
     for (; i < static_cast<size_t>(options.max_matches) && left > 0; ++i) {
@@ -174,7 +173,7 @@ void expectGreedy(const Image<T> &image, const Image<T> &templ, const std::vecto
 template<class T>
 std::vector<double> bounds(const Image<T> &image, const Image<T> &templ, cusMatchMethod method, bool masked,
                            const std::vector<double> &map) {
-    double shift[3] = {0, 0, 0}, a = 0, b = 0;
+    double shift[4] = {}, a = 0, b = 0;
     const size_t cn = static_cast<size_t>(image.channels);
     const double n = static_cast<double>(templ.rows) * templ.cols;
     for (size_t i = 0; i < templ.data.size(); ++i)
@@ -197,7 +196,7 @@ std::vector<double> bounds(const Image<T> &image, const Image<T> &templ, cusMatc
         for (int x = 0; x + templ.cols <= image.cols; ++x, ++i) {
             double norm = 1;
             if (method & 1) {
-                double s2 = 0, t2 = 0, s1[3] = {0, 0, 0}, t1[3] = {0, 0, 0};
+                double s2 = 0, t2 = 0, s1[4] = {}, t1[4] = {};
                 for (int j = 0; j < templ.rows; ++j)
                     for (int k = 0; k < templ.cols; ++k)
                         for (int c = 0; c < image.channels; ++c) {
@@ -233,12 +232,8 @@ void compare(const Image<T> &image, const Image<T> &templ, cusSpace space, cusMa
             worst = i;
     EXPECT_LE(std::fabs(outcome.map[worst] - map[worst]), bound[worst]) << "at " << worst << ", true score " << map[worst];
     ASSERT_EQ(outcome.matches.size(), expected.size());
-    const bool exact =
-        std::is_same_v<T, uint8_t> && (options.method == CUS_MATCH_SQDIFF || options.method == CUS_MATCH_CCORR);
     for (size_t i = 0; i < expected.size(); ++i) {
-        /* Normalized scores are rounded from the same integers; long double and double may differ in the last bits, and
-         * so may decide between two equal scores. */
-        if (exact) {
+        if (std::is_same_v<T, uint8_t>) {
             EXPECT_EQ(outcome.matches[i].x, expected[i].x);
             EXPECT_EQ(outcome.matches[i].y, expected[i].y);
             EXPECT_EQ(outcome.matches[i].score, expected[i].score);

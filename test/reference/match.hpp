@@ -23,12 +23,61 @@ struct Image {
     }
 };
 
-// One score: exact integers where T is an integer type, then long double.
+// The product of unsigned integers, least digit first.
+inline std::vector<uint32_t> product(const std::vector<uint32_t> &a, const std::vector<uint32_t> &b) {
+    std::vector<uint32_t> digits(a.size() + b.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+        uint64_t carry = 0;
+        for (size_t j = 0; j < b.size(); ++j) {
+            carry += uint64_t{a[i]} * b[j] + digits[i + j];
+            digits[i + j] = static_cast<uint32_t>(carry);
+            carry >>= 32;
+        }
+        digits[i + b.size()] = static_cast<uint32_t>(carry);
+    }
+    return digits;
+}
+inline std::vector<uint32_t> digitsOf(unsigned __int128 a) {
+    return {static_cast<uint32_t>(a), static_cast<uint32_t>(a >> 32), static_cast<uint32_t>(a >> 64),
+            static_cast<uint32_t>(a >> 96)};
+}
+inline bool isGreater(std::vector<uint32_t> a, std::vector<uint32_t> b) {
+    a.resize(std::max(a.size(), b.size()));
+    b.resize(a.size());
+    return std::lexicographical_compare(b.rbegin(), b.rend(), a.rbegin(), a.rend());
+}
+
+// a / sqrt(b c), rounded once; b, c > 0. Where long double does not tell on which side of the middle between two doubles it lies,
+// a^2 and middle^2 b c do.
+inline double rounded(__int128 a, __int128 b, __int128 c) {
+    const long double value =
+        static_cast<long double>(a) / (std::sqrt(static_cast<long double>(b)) * std::sqrt(static_cast<long double>(c)));
+    const double size = std::fabs(static_cast<double>(value)), sign = a < 0 ? -1 : 1;
+    const long double magnitude = std::fabs(value), off = std::fabs(magnitude - size),
+                      unit = std::nextafter(size, INFINITY) - size;
+    if (std::fabs(off - unit / 2) > magnitude * 0x1p-59L)
+        return sign * size;
+    const double below = magnitude < size ? std::nextafter(size, 0.0) : size, above = std::nextafter(below, INFINITY);
+    int exponent;
+    const double mantissa = std::frexp(below, &exponent); // the middle is (2 mantissa 2^53 + 1) 2^(exponent - 54)
+    const auto middle = digitsOf(static_cast<unsigned __int128>(std::ldexp(mantissa, 54)) + 1);
+    std::vector<uint32_t> power(static_cast<size_t>(2 * (54 - exponent)) / 32 + 1);
+    power.back() = uint32_t{1} << (2 * (54 - exponent) % 32);
+    const auto digits = digitsOf(static_cast<unsigned __int128>(a < 0 ? -a : a));
+    const bool more = isGreater(product(product(digits, digits), power),
+                                product(product(middle, middle), product(digitsOf(static_cast<unsigned __int128>(b)),
+                                                                         digitsOf(static_cast<unsigned __int128>(c)))));
+    return sign * (more ? above : below);
+}
+
+// One score: of integers exact, or the rational number's square root rounded once; of floats in long double.
 template<class T>
 double score(const Image<T> &image, const Image<T> &templ, const uint8_t *mask, cusMatchMethod method, int y, int x) {
-    const long double n = static_cast<long double>(templ.rows) * templ.cols;
-    using Sum = std::conditional_t<std::is_integral_v<T>, int64_t, long double>;
-    long double ssd = 0, corr = 0, s2 = 0, t2 = 0, covariance = 0, window = 0, flat = 0;
+    constexpr bool INTEGERS = std::is_integral_v<T>;
+    using Sum = std::conditional_t<INTEGERS, int64_t, long double>;
+    using Wide = std::conditional_t<INTEGERS, __int128, long double>;
+    const Wide n = static_cast<Wide>(templ.rows) * templ.cols;
+    Wide ssd = 0, corr = 0, s2 = 0, t2 = 0, covariance = 0, window = 0, flat = 0;
     for (int c = 0; c < templ.channels; ++c) {
         Sum s1c = 0, t1c = 0, s2c = 0, t2c = 0, corrc = 0, ssdc = 0;
         for (int j = 0; j < templ.rows; ++j)
@@ -41,26 +90,31 @@ double score(const Image<T> &image, const Image<T> &templ, const uint8_t *mask, 
                 s1c += a, t1c += b, s2c += a * a, t2c += b * b;
             }
         ssd += ssdc, corr += corrc, s2 += s2c, t2 += t2c;
-        covariance += n * corrc - static_cast<long double>(s1c) * t1c;
-        window += n * s2c - static_cast<long double>(s1c) * s1c;
-        flat += n * t2c - static_cast<long double>(t1c) * t1c;
+        covariance += n * corrc - static_cast<Wide>(s1c) * t1c;
+        window += n * s2c - static_cast<Wide>(s1c) * s1c;
+        flat += n * t2c - static_cast<Wide>(t1c) * t1c;
     }
-    const long double energy = std::sqrt(s2) * std::sqrt(t2);
+    const auto ratio = [](Wide a, Wide b, Wide c) {
+        if constexpr (INTEGERS)
+            return rounded(a, b, c);
+        else
+            return static_cast<double>(a / (std::sqrt(b) * std::sqrt(c)));
+    };
     switch (method) {
     case CUS_MATCH_SQDIFF:
         return static_cast<double>(ssd);
     case CUS_MATCH_SQDIFF_NORMED:
-        return static_cast<double>(energy > 0 ? std::min(ssd / energy, 1.0L) : 1.0L);
+        return s2 > 0 && t2 > 0 ? std::min(ratio(ssd, s2, t2), 1.0) : 1.0;
     case CUS_MATCH_CCORR:
         return static_cast<double>(corr);
     case CUS_MATCH_CCORR_NORMED:
-        return static_cast<double>(energy > 0 ? corr / energy : 0.0L);
+        return s2 > 0 && t2 > 0 ? ratio(corr, s2, t2) : 0.0;
     case CUS_MATCH_CCOEFF:
-        return static_cast<double>(covariance / n);
+        return ratio(covariance, n, n);
     default:
         if (flat <= 0)
             return 1;
-        return window > 0 ? static_cast<double>(covariance / (std::sqrt(window) * std::sqrt(flat))) : 0;
+        return window > 0 ? ratio(covariance, window, flat) : 0;
     }
 }
 

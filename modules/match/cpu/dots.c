@@ -10,8 +10,12 @@
 #define TUNING_PACK_NS 0.3
 enum { TUNING_ROWS = 64 };
 
+/* Pixels of a word: as many as fit whole. */
+static size_t pixelsOfWord(const MatchModel *m) {
+    return 4 / (size_t)m->channels;
+}
 static size_t tapsAcross(const MatchModel *m) {
-    return (size_t)(m->channels == 1 ? (m->w + 3) / 4 : m->w);
+    return ((size_t)m->w - 1) / pixelsOfWord(m) + 1;
 }
 
 double match_dotsNs(const MatchModel *m) {
@@ -37,25 +41,27 @@ void match_packTemplates(const MatchModel *m, MatchHost *host) {
     memset(host->taps, 0, count * host->taps_size * sizeof *host->taps);
     for (size_t i = 0; i < count * h * row; ++i) {
         const size_t x = i % row, y = i / row % h + 1;
-        const size_t at = m->channels == 1 ? x : x / 3 * 4 + x % 3;
+        const size_t at = m->channels == 3 ? x / 3 * 4 + x % 3 : x;
         host->taps[i / row / h * host->taps_size + y * host->taps_across + at / 4] |=
             (uint32_t)((uint8_t)host->templates[i] ^ MATCH_DOTS_SHIFT) << 8 * (at % 4);
     }
 }
 
-static inline void packWords(const uint8_t *row, size_t n, size_t stride, uint32_t *restrict out) {
+static inline void packWords(size_t stride, const uint8_t *row, size_t n, uint32_t *restrict out) {
     for (size_t x = 0; x < n; ++x, row += stride)
         out[x] = row[0] | (uint32_t)row[1] << 8 | (uint32_t)row[2] << 16 | (uint32_t)row[3] << 24;
 }
 
-/* Four bytes from each pixel on, as far as the row has them. A color's fourth has a tap of zero. */
+/* Four bytes from each pixel on, as far as the row has them. The fourth of three channels has a tap of zero. */
 CUSI_MULTIVERSION
 static void packRow(const uint8_t *row, size_t cols, size_t channels, uint32_t *out) {
     const size_t bytes = cols * channels, whole = bytes < 4 ? 0 : (bytes - 4) / channels + 1;
     if (channels == 1)
-        packWords(row, whole, 1, out);
+        packWords(1, row, whole, out);
+    else if (channels == 3)
+        packWords(3, row, whole, out);
     else
-        packWords(row, whole, 3, out);
+        packWords(channels, row, whole, out);
     memset(out + whole, 0, (cols - whole) * sizeof *out);
     for (size_t x = whole; x < cols; ++x)
         for (size_t i = x * channels; i < bytes; ++i)
@@ -77,8 +83,8 @@ const double *match_dotRow(const MatchModel *m, const MatchHost *host, const Blo
         const size_t n = cols - x < MATCH_DOTS_COLS ? cols - x : MATCH_DOTS_COLS;
         int32_t sums[MATCH_DOTS_ROWS][MATCH_DOTS_COLS];
         host->dots->correlate(host->packed + y * host->packed_cols + x, host->packed_cols,
-                              host->taps + (size_t)k * host->taps_size, host->taps_across, m->channels == 1 ? 4 : 1,
-                              (size_t)m->h, (int32_t)(-MATCH_DOTS_SHIFT * (t1[0] + t1[1] + t1[2])), sums);
+                              host->taps + (size_t)k * host->taps_size, host->taps_across, pixelsOfWord(m), (size_t)m->h,
+                              (int32_t)(-MATCH_DOTS_SHIFT * (t1[0] + t1[1] + t1[2] + t1[3])), sums);
         for (size_t j = 0; j < MATCH_DOTS_ROWS; ++j)
             for (size_t i = 0; i < n; ++i)
                 rows[j * cols + x + i] = sums[j][i];

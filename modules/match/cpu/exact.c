@@ -32,7 +32,7 @@ static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMa
     const MatchTemplate *t = &host->sums[k];
     const size_t channels = (size_t)m->channels, n = (size_t)m->w * channels;
     const uint8_t *pixels = (const uint8_t *)host->templates + (size_t)k * host->template_bytes;
-    uint64_t ssd = 0, c = 0, s1[3] = {0, 0, 0}, s2 = 0;
+    uint64_t ssd = 0, c = 0, s1[MATCH_MAX_CHANNELS] = {0}, s2 = 0;
     for (size_t j = 0; j < (size_t)m->h; ++j) {
         const uint8_t *row = (const uint8_t *)match_row(frame, y + j) + x * channels;
         if (m->method == CUS_MATCH_SQDIFF) {
@@ -45,9 +45,9 @@ static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMa
                 match_sumBytes(row + k1, (size_t)m->w, channels, &s1[k1], &s2);
     }
     if (m->masked || m->method == CUS_MATCH_SQDIFF)
-        return match_score(m, t, (double)c, (const double[3]){0, 0, 0}, 0, (double)ssd);
+        return match_score(m, t, (double)c, (const double[MATCH_MAX_CHANNELS]){0}, 0, (double)ssd);
     /* All are integers below 2^53, so applying the shift is exact. */
-    double shifted = (double)c, shifted1[3] = {0, 0, 0}, shifted2 = (double)s2;
+    double shifted = (double)c, shifted1[MATCH_MAX_CHANNELS] = {0}, shifted2 = (double)s2;
     for (size_t k1 = 0; k1 < channels; ++k1) {
         const double shift = m->shift[k1], sum = (double)s1[k1];
         shifted += m->n * shift * shift - shift * (sum + t->raw_t1[k1]);
@@ -100,7 +100,7 @@ static double largestError(const MatchModel *m, const MatchTemplate *sums, doubl
     for (int k = 0; k < m->count; ++k) {
         double error = 0;
         for (int p = 0; p < m->planes; ++p)
-            error += units * sqrt(pixels) * (p < m->channels ? 255 : 3 * 65025.0) * sums[k].norm[p];
+            error += units * sqrt(pixels) * (p < m->channels ? 255 : m->channels * 65025.0) * sums[k].norm[p];
         most = error > most ? error : most;
     }
     return most;
@@ -172,7 +172,7 @@ static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *
     double *out = host->costs + (block->y + y) * (size_t)m->ocols + block->x;
     for (size_t x = 0; x < block->cols; ++x) {
         const double c = (uncertain > 0 ? row[x] : rint(row[x])) + constant;
-        double s1[3] = {0, 0, 0};
+        double s1[MATCH_MAX_CHANNELS] = {0};
         for (size_t i = 0; m->needs_s1 && i < (size_t)m->channels; ++i)
             s1[i] = host->s1[(i * block->rows + y) * block->cols + x];
         const double s2 = m->needs_s2 ? host->s2[y * block->cols + x] : 0;

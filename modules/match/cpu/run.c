@@ -18,7 +18,7 @@ static void reportNothing(const cusMatcher *matcher, cusMat *scores) {
 cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores) {
     const MatchModel *m = &matcher->model;
     MatchHost *host = matcher->backend;
-    double energy[MATCH_MAX_PLANES] = {0, 0, 0, 0}, total = 0;
+    double energy[MATCH_MAX_PLANES] = {0}, total = 0;
     if (m->error > 0 || !m->integer)
         match_frameEnergy(m, frame, match_threadsFor(host, (double)m->rows * m->cols * m->channels), energy);
     for (int c = 0; c < m->channels; ++c)

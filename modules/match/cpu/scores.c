@@ -24,7 +24,7 @@ static void assembleRow(const MatchModel *m, const MatchTemplate *t, MatchError 
         return;
     }
     for (size_t x = 0; x < block->cols; ++x) {
-        double s1[3] = {0, 0, 0};
+        double s1[MATCH_MAX_CHANNELS] = {0};
         for (size_t c = 0; m->needs_s1 && c < (size_t)m->channels; ++c)
             s1[c] = host->s1[c * block->rows * block->cols + row + x];
         ranges[x] = match_range(m, t, correlation[x], error, s1, m->needs_s2 ? host->s2[row + x] : 0, &score[x]);

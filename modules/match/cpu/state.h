@@ -139,7 +139,7 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
 
 /* ---- sums.c: planes and sums of frames and templates */
 
-/* Adds n bytes, `stride` apart (1 or 3), to `sum` and their squares to `square`. */
+/* Adds n bytes, `stride` apart, to `sum` and their squares to `square`. */
 void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square);
 
 /* Plane p of a template at a pixel: see MatchModel. */

@@ -30,25 +30,34 @@ double match_maskedConstant(const MatchModel *m, const MatchTemplate *t, const M
     return constant;
 }
 
-CUSI_MULTIVERSION
-void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square) {
+/* Calls `function` with a stride that the compiler knows, for gray and color. */
+#define WITH_STRIDE(stride, function, ...)   \
+    do {                                     \
+        if ((stride) == 1)                   \
+            function(1, __VA_ARGS__);        \
+        else if ((stride) == 3)              \
+            function(3, __VA_ARGS__);        \
+        else                                 \
+            function((stride), __VA_ARGS__); \
+    } while (0)
+
+static inline void sumBytes(size_t stride, const uint8_t *row, size_t n, uint64_t *sum, uint64_t *square) {
     enum { AT_ONCE = 32768 }; /* this many squares fit a 32-bit sum */
     for (size_t x = 0; x < n; x += AT_ONCE) {
         const size_t end = n - x < AT_ONCE ? n : x + AT_ONCE;
         uint32_t s = 0, q = 0;
-        if (stride == 1)
-            for (size_t i = x; i < end; ++i) {
-                s += row[i];
-                q += (uint32_t)row[i] * row[i];
-            }
-        else
-            for (size_t i = x; i < end; ++i) {
-                s += row[3 * i];
-                q += (uint32_t)row[3 * i] * row[3 * i];
-            }
+        for (size_t i = x; i < end; ++i) {
+            s += row[stride * i];
+            q += (uint32_t)row[stride * i] * row[stride * i];
+        }
         *sum += s;
         *square += q;
     }
+}
+
+CUSI_MULTIVERSION
+void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square) {
+    WITH_STRIDE(stride, sumBytes, row, n, sum, square);
 }
 
 /* Element x of the squares plane of a masked SQDIFF. */
@@ -61,15 +70,14 @@ static double squarePlane(const MatchModel *m, const void *row, size_t x) {
     return sum;
 }
 
-#define SHIFT_BYTES(name, type)                                                            \
-    CUSI_MULTIVERSION                                                                      \
-    static void name(const uint8_t *row, size_t n, size_t stride, type shift, type *out) { \
-        if (stride == 1)                                                                   \
-            for (size_t x = 0; x < n; ++x)                                                 \
-                out[x] = (type)row[x] - shift;                                             \
-        else                                                                               \
-            for (size_t x = 0; x < n; ++x)                                                 \
-                out[x] = (type)row[3 * x] - shift;                                         \
+#define SHIFT_BYTES(name, type)                                                                       \
+    static inline void name##At(size_t stride, const uint8_t *row, size_t n, type shift, type *out) { \
+        for (size_t x = 0; x < n; ++x)                                                                \
+            out[x] = (type)row[stride * x] - shift;                                                   \
+    }                                                                                                 \
+    CUSI_MULTIVERSION                                                                                 \
+    static void name(const uint8_t *row, size_t n, size_t stride, type shift, type *out) {            \
+        WITH_STRIDE(stride, name##At, row, n, shift, out);                                            \
     }
 SHIFT_BYTES(shiftBytes32, float)
 SHIFT_BYTES(shiftBytes64, double)
@@ -130,20 +138,17 @@ static void rowEnergy(const MatchModel *m, const void *row, double *energy) {
 }
 
 void match_frameEnergy(const MatchModel *m, const cusMat *frame, int threads, double *energy) {
-    double e0 = 0, e1 = 0, e2 = 0, e3 = 0;
+    double sums[MATCH_MAX_PLANES] = {0};
     (void)threads; /* without OpenMP */
-#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : e0, e1, e2, e3)
-    for (int y = 0; y < m->rows; ++y) {
-        double row[MATCH_MAX_PLANES] = {0, 0, 0, 0};
-        rowEnergy(m, match_row(frame, (size_t)y), row);
-        e0 += row[0], e1 += row[1], e2 += row[2], e3 += row[3];
-    }
-    energy[0] = e0, energy[1] = e1, energy[2] = e2, energy[3] = e3;
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : sums)
+    for (int y = 0; y < m->rows; ++y)
+        rowEnergy(m, match_row(frame, (size_t)y), sums);
+    memcpy(energy, sums, sizeof sums);
 }
 
 /* ---- Window sums of one block: columns of h pixels move down a row at a time, sums of w of them move along ----------- */
 
-static inline void moveBytes(const uint8_t *in, const uint8_t *out, size_t n, size_t stride, int shift,
+static inline void moveBytes(size_t stride, const uint8_t *in, const uint8_t *out, size_t n, int shift,
                              double *restrict column1, double *restrict column2) {
     for (size_t x = 0; x < n; ++x) {
         const int a = in[x * stride] - shift, b = out ? out[x * stride] - shift : 0;
@@ -155,10 +160,7 @@ static inline void moveBytes(const uint8_t *in, const uint8_t *out, size_t n, si
 CUSI_MULTIVERSION
 static void moveColumnsBytes(const uint8_t *in, const uint8_t *out, size_t n, size_t stride, double shift, double *column1,
                              double *column2) {
-    if (stride == 1)
-        moveBytes(in, out, n, 1, (int)shift, column1, column2);
-    else
-        moveBytes(in, out, n, 3, (int)shift, column1, column2);
+    WITH_STRIDE(stride, moveBytes, in, out, n, (int)shift, column1, column2);
 }
 
 static void moveColumns(const MatchModel *m, const char *in, const char *out, size_t n, int c, double *column1,

@@ -220,7 +220,7 @@ __device__ void sumDown(const Direct &direct, int rows, int columns, const unsig
 
 // Integer sums of a window.
 struct Sums {
-    double c, s1[3], s2;
+    double c, s1[MATCH_MAX_CHANNELS], s2;
 };
 
 // match_score() once: inlined it takes minutes to compile.
@@ -240,7 +240,7 @@ struct Estimate {
     static constexpr float MARGIN = 1e-5f;
     const int channels;
     const bool normed, centered, squared;
-    double t1[3], c_weight, s2_weight, constant, norm_weight;
+    double t1[MATCH_MAX_CHANNELS], c_weight, s2_weight, constant, norm_weight;
     float factor; // 0 if the template has no norm
 
     __device__ Estimate(const MatchModel &m, const MatchTemplate &t)
@@ -257,7 +257,7 @@ struct Estimate {
             norm *= m.n;
         }
 #pragma unroll
-        for (int k = 0; k < 3; ++k) {
+        for (int k = 0; k < MATCH_MAX_CHANNELS; ++k) {
             t1[k] = k < channels ? t.t1[k] : 0;
             norm -= centered ? t1[k] * t1[k] : 0;
         }
@@ -269,7 +269,7 @@ struct Estimate {
     __device__ __forceinline__ float operator()(const Sums &sums) const {
         double above = fma(sums.c, c_weight, fma(sums.s2, s2_weight, constant)), norm = norm_weight * sums.s2;
 #pragma unroll
-        for (int k = 0; k < 3; ++k)
+        for (int k = 0; k < MATCH_MAX_CHANNELS; ++k)
             if (centered && k < channels) {
                 above = fma(-sums.s1[k], t1[k], above);
                 norm = fma(-sums.s1[k], sums.s1[k], norm);
@@ -372,7 +372,7 @@ struct Work {
         }
     }
 
-    // The lane's four positions of a block, row by row: k is their place among the products.
+    // The lane's four positions of a block, row by row: e is their place among the products.
     template<class Visit>
     __device__ __forceinline__ void visit(int block, const Visit &visitPosition) const {
         const int row = 8 * block + 2 * (lane % 4), column = ACROSS * group + lane / 4;
@@ -453,20 +453,21 @@ struct Work {
                 const float of_block = __shfl_sync(cusi::FULL_WARP, of_turn, turn);
                 if (!all && exact && !estimate.mayBe(of_block, least))
                     continue;
-                uint32_t s2[1][4] = {}, s1[3][1][4] = {};
+                uint32_t s2[1][4] = {}, s1[MATCH_MAX_CHANNELS][1][4] = {};
                 if (m.needs_s2)
                     sumAcross<SQUARE_PLANES>(piece, block, 0, 0, s2);
                 if (m.needs_s1)
 #pragma unroll
-                    for (int c = 0; c < 3; ++c)
+                    for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
                         if (c < m.channels)
                             sumAcross<PIXEL_PLANES>(piece, block, m.needs_s2 ? SQUARE_PLANES : 0,
                                                     m.channels > 1 ? c + 1 : 0, s1[c]);
                 float least_here = INFINITY;
                 visit(block, [&](int e, int y, int x) {
-                    Sums sums = {1.0 * products[y * PRODUCTS_PITCH + x],
-                                 {1.0 * s1[0][0][e], 1.0 * s1[1][0][e], 1.0 * s1[2][0][e]},
-                                 1.0 * s2[0][e]};
+                    Sums sums = {1.0 * products[y * PRODUCTS_PITCH + x], {}, 1.0 * s2[0][e]};
+#pragma unroll
+                    for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
+                        sums.s1[c] = s1[c][0][e];
                     if (!all) {
                         const float here = estimate(sums);
                         least_here = fminf(least_here, here);
@@ -482,11 +483,11 @@ struct Work {
                         sums.c *= piece.weight;
                         add(0, sums.c);
 #pragma unroll
-                        for (int c = 0; c < 3; ++c)
+                        for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
                             if (m.needs_s1 && c < m.channels)
                                 add(1 + c, sums.s1[c]);
                         if (m.needs_s2)
-                            add(4, sums.s2);
+                            add(1 + MATCH_MAX_CHANNELS, sums.s2);
                         if (p + 1 < direct.count)
                             return;
                     }
@@ -769,7 +770,8 @@ cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask
     CUS_TRY(allocate(cuda, &device_pieces, pieces.size(), stream));
     CUS_TRY(allocate(cuda, &direct.bests, static_cast<size_t>(m.count) * direct.tiles, stream));
     if (direct.count > 1)
-        CUS_TRY(allocate(cuda, &direct.totals, (m.needs_s1 || m.needs_s2 ? 5 : 1) * positions, stream));
+        CUS_TRY(
+            allocate(cuda, &direct.totals, (m.needs_s1 || m.needs_s2 ? 2 + MATCH_MAX_CHANNELS : 1) * positions, stream));
     if (m.max_matches > 1 || m.subpixel)
         CUS_TRY(allocate(cuda, &direct.costs, static_cast<size_t>(m.count) * positions, stream));
     CUSI_CUDA(f,

@@ -22,7 +22,7 @@ cusStatus planWindows(MatchCuda *cuda, cudaStream_t stream) {
     Windows &windows = cuda->stages.windows;
     windows.quantities = (m.needs_s1 ? m.channels : 0) + (m.needs_s2 ? 1 : 0);
     windows.vertical_pitch = cusi::divUp(m.cols, 4) * size_t{4};
-    windows.wide = !m.integer || static_cast<double>(m.h) * m.channels * 255 * 255 >= 4294967296.0;
+    windows.wide = !m.integer || m.channels % 2 == 0 || static_cast<double>(m.h) * m.channels * 255 * 255 >= 4294967296.0;
     if (windows.quantities && windows.vertical_pitch * sizeof(double) > PREFIX_BYTES)
         CUS_TRY(allocate(cuda, reinterpret_cast<double **>(&windows.prefixes),
                          static_cast<size_t>(windows.quantities) * m.orows * windows.vertical_pitch, stream));

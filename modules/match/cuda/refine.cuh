@@ -244,7 +244,7 @@ __device__ double exactCost(const MatchModel &m, const Templates &templates, con
         if (m.masked || m.method == CUS_MATCH_SQDIFF) {
             score = match_score(&m, &t, sum, nullptr, 0, sum);
         } else {
-            double s1[3] = {0, 0, 0}, s2 = 0, c = sum; // all integers below 2^53
+            double s1[MATCH_MAX_CHANNELS] = {}, s2 = 0, c = sum; // all integers below 2^53
             windowAt<T>(m, windows, y, x, s1, s2);
             for (int i = 0; i < m.channels; ++i)
                 c -= m.shift[i] * (s1[i] + t.raw_t1[i]);

@@ -12,8 +12,9 @@ struct RangeAndScore {
     float score;
 };
 static __device__ __noinline__ RangeAndScore rangeOf(const MatchModel &m, const MatchTemplate &t, double c,
-                                                     MatchError error, double s1_0, double s1_1, double s1_2, double s2) {
-    const double s1[3] = {s1_0, s1_1, s1_2};
+                                                     MatchError error, double s1_0, double s1_1, double s1_2, double s1_3,
+                                                     double s2) {
+    const double s1[MATCH_MAX_CHANNELS] = {s1_0, s1_1, s1_2, s1_3};
     RangeAndScore result;
     result.range = match_range(&m, &t, c, error, s1, s2, &result.score);
     return result;
@@ -34,7 +35,7 @@ __device__ inline double maskedConstant(const MatchModel &m, const Templates &te
 template<class T>
 __device__ double costOf(const MatchModel &m, const MatchTemplate &t, const Windows &windows, int y, int x, double c,
                          double uncertain) {
-    double s1[3] = {0, 0, 0}, s2 = 0, ssd = c + t.t2;
+    double s1[MATCH_MAX_CHANNELS] = {}, s2 = 0, ssd = c + t.t2;
     if (!m.masked) {
         windowAt<T>(m, windows, y, x, s1, s2);
         ssd = s2 - 2 * c + t.t2;
@@ -63,8 +64,8 @@ struct ScoreWriter {
             range = {static_cast<float>(value - margin), static_cast<float>(value + margin)};
             score = static_cast<float>(value);
         } else {
-            const RangeAndScore result =
-                rangeOf(m, t, c, error, s1[0], CN > 1 ? s1[1 % CN] : 0, CN > 2 ? s1[2 % CN] : 0, s2);
+            const RangeAndScore result = rangeOf(m, t, c, error, s1[0], CN > 1 ? s1[1 % CN] : 0, CN > 2 ? s1[2 % CN] : 0,
+                                                 CN > 3 ? s1[3 % CN] : 0, s2);
             range = result.range;
             score = result.score;
         }

@@ -146,7 +146,7 @@ struct Direct {
     size_t shared;                                 // bytes
     bool keeps;                                    // image and window sums stay in shared memory from template to template
     Candidate *bests;                              // of each template's tiles
-    double *totals; // of the pieces, at each position: products, sums of three channels, of squares; NULL for one piece
+    double *totals; // of the pieces, at each position: products, sums of the channels, of squares; NULL for one piece
     double *costs;  // at each position of each template, for further matches and fractions of a pixel; else NULL
 };
 

@@ -184,6 +184,10 @@ cusStatus launchVertical(const Stages &stages, cudaStream_t stream) {
     if (m.channels == 3)
         return wide ? launchTyped<uint8_t, 3, 1, long long>(stages, stream)
                     : launchTyped<uint8_t, 3, 1, unsigned>(stages, stream);
+    if (m.channels == 2) // rare: in 64 bits only
+        return launchTyped<uint8_t, 2, 1, long long>(stages, stream);
+    if (m.channels == 4)
+        return launchTyped<uint8_t, 4, 1, long long>(stages, stream);
     if (wide)
         return launchTyped<uint8_t, 1, 1, long long>(stages, stream);
     if (cusi::isAligned(stages.frame.data, stages.frame.step, m.rows, 4))

@@ -1,6 +1,7 @@
 /* Correlations of bytes by dot products: sums of products of four unsigned pixels and four signed taps, in 32-bit lanes. Word x of a
- * packed gray row has the bytes x .. x + 3, of a color row the channels of pixel x. So a vector loaded anywhere has the pixels of as
- * many neighboring positions as it has lanes, and those for the next word of taps are `step` = 4 (gray) or 1 words further on. */
+ * packed row has the four bytes from pixel x on. So a vector loaded anywhere has the pixels of as many neighboring positions as it has
+ * lanes, and those for the next word of taps are `step` words further on, the whole pixels of a word: 4 of one channel, 2 of two, else
+ * 1. */
 #ifndef CUSI_MATCH_DOTS_DOTS_H
 #define CUSI_MATCH_DOTS_DOTS_H
 

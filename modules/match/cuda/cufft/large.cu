@@ -150,7 +150,7 @@ template<bool SQUARED>
 auto scoresKernelFor(const MatchModel &m) {
     return !m.integer        ? scoresKernel<float, 1, SQUARED>
            : m.channels == 1 ? scoresKernel<uint8_t, 1, SQUARED>
-                             : scoresKernel<uint8_t, 3, SQUARED>;
+                             : scoresKernel<uint8_t, MATCH_MAX_CHANNELS, SQUARED>;
 }
 
 // What is left of n without factors up to `largest`.
@@ -214,7 +214,9 @@ cusStatus runCufft(const MatchCuda &cuda, const Stages &stages, int window_block
     const Scores &scores = stages.scores;
     const auto planes = !m.integer        ? planesKernel<float, 1>
                         : m.channels == 1 ? planesKernel<uint8_t, 1>
-                                          : planesKernel<uint8_t, 3>;
+                        : m.channels == 2 ? planesKernel<uint8_t, 2>
+                        : m.channels == 3 ? planesKernel<uint8_t, 3>
+                                          : planesKernel<uint8_t, 4>;
     CUS_TRY(cusi::launchOverlapped(f, planes, fft.rows, THREADS, 0, stream, m, stages.frame, fft, stages.energy));
     MATCH_CUFFT(f, cufftSetStream(cuda.forward, stream));
     MATCH_CUFFT(f, cufftExecR2C(cuda.forward, fft.planes, fft.spectra));

@@ -30,7 +30,7 @@ struct Plane {
     int channel; // `channels`: the plane of squares, which a template's mask is correlated with
     int factor;
     Value square_offset;
-    Value offset[3] = {};
+    Value offset[MATCH_MAX_CHANNELS] = {};
 
     __device__ double at(int y, int x) const {
         if (y >= rows || x >= cols)
@@ -70,7 +70,7 @@ __device__ Plane<T> framePlane(const MatchModel &m, const Frame &frame, const Pi
     const int rows = min(m.rows - place.y, pieces.rows + m.h - 1), cols = min(m.cols - place.x, pieces.cols + m.w - 1);
     const Value square_offset = static_cast<Value>(m.square_shift);
     Plane<T> plane = {pixels, nullptr, frame.step, 0, rows, cols, m.channels, p, 1, square_offset};
-    for (int c = 0; c < 3; ++c)
+    for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
         plane.offset[c] = static_cast<Value>(m.shift[c]);
     return plane;
 }
@@ -82,7 +82,7 @@ __device__ Plane<T> templatePlane(const MatchModel &m, const Templates &template
     const unsigned char *pixels = templates.pixels + k * templates.bytes;
     const int factor = m.masked && m.method == CUS_MATCH_SQDIFF ? -2 : 1;
     Plane<T> plane = {pixels, templates.mask, templates.step, templates.mask_step, m.h, m.w, m.channels, p, factor, 0};
-    for (int c = 0; c < 3; ++c)
+    for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
         plane.offset[c] = m.masked && m.method != CUS_MATCH_SQDIFF ? 0 : static_cast<Value>(m.shift[c]);
     return plane;
 }

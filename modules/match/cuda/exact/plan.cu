@@ -19,16 +19,13 @@ double exactUnits(const Stages &stages) {
 }
 
 // The largest error that a correlation can have if no shifted pixel is larger than `largest`.
-double exactError(const Stages &stages, const MatchTemplate *sums, const double (&largest)[3]) {
+double exactError(const Stages &stages, const MatchTemplate *sums, const double (&largest)[MATCH_MAX_CHANNELS]) {
     const MatchModel &m = stages.model;
     const Pieces &pieces = stages.exact.pieces;
     double squares = 0, energy = 0;
     for (int p = 0; p < m.planes; ++p) {
-        double value = largest[p % 3];
-        if (p < m.channels)
-            squares += value * value;
-        else
-            value = std::max(m.square_shift, squares);
+        const double value = p < m.channels ? largest[p] : std::max(m.square_shift, squares);
+        squares += value * value;
         double norm = 0;
         for (int k = 0; k < m.count; ++k)
             norm = std::max(norm, sums[k].norm[p]);
@@ -41,8 +38,9 @@ double exactError(const Stages &stages, const MatchTemplate *sums, const double 
 bool isExact(const Stages &stages, const MatchTemplate *sums) {
     constexpr double MAX_ERROR = 0.4;
     const double *shift = stages.model.shift;
-    const double largest[3] = {std::max(shift[0], 255 - shift[0]), std::max(shift[1], 255 - shift[1]),
-                               std::max(shift[2], 255 - shift[2])};
+    double largest[MATCH_MAX_CHANNELS];
+    for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
+        largest[c] = std::max(shift[c], 255 - shift[c]);
     return exactError(stages, sums, largest) < MAX_ERROR;
 }
 
@@ -56,7 +54,7 @@ double largestInteger(const Stages &stages, const float *templates, const MatchT
     }
     for (double largest = 0x1p24; largest >= least; largest /= 2)
         if (match_sumsAreIntegers(&m, largest) && static_cast<double>(m.cols) * m.h * largest * largest < 0x1p52 &&
-            exactError(stages, sums, {largest, largest, largest}) < 0.25)
+            exactError(stages, sums, {largest}) < 0.25)
             return largest;
     return -1;
 }

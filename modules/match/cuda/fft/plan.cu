@@ -34,7 +34,7 @@ void digitReversal(const fft::PlanOf<Complex> &plan, std::vector<uint16_t> &elem
 
 } // namespace
 
-// Of such plans one with as few threads as there are.
+// The shortest plan; of equally short ones, that with the fewest threads.
 fft::Plan planFor(int n) {
     fft::Plan best = {};
     int least = 0;

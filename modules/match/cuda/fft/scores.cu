@@ -120,7 +120,8 @@ template<bool SQUARED>
 Kernel kernelFor(const MatchModel &m) {
     return !m.integer        ? scoresFftKernel<float, 1, SQUARED>
            : m.channels == 1 ? scoresFftKernel<uint8_t, 1, SQUARED>
-                             : scoresFftKernel<uint8_t, 3, SQUARED>;
+           : m.channels == 3 ? scoresFftKernel<uint8_t, 3, SQUARED>
+                             : scoresFftKernel<uint8_t, MATCH_MAX_CHANNELS, SQUARED>;
 }
 
 } // namespace
