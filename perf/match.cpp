@@ -101,8 +101,17 @@ void opencvPeers(perf::Row &row, const cusMat &frame, const cusMat &templ, cusMa
 }
 #endif
 
+// A mask of what is usually cut out: an ellipse.
+std::vector<uint8_t> ellipse(const Case &c) {
+    std::vector<uint8_t> mask;
+    for (int y = 0; y < c.h; ++y)
+        for (int x = 0; x < c.w; ++x)
+            mask.push_back(std::hypot((2.0 * y + 1) / c.h - 1, (2.0 * x + 1) / c.w - 1) < 1 ? 255 : 0);
+    return mask;
+}
+
 void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatchAlgorithm algorithm, int channels,
-           int matches, bool with_peers) {
+           int matches, [[maybe_unused]] bool with_peers, bool masked = false) {
     perf::bothSpaces([&](cusSpace space) {
         if (space == CUS_HOST && c.frame().pixels() > 9000000)
             return; // seconds a frame
@@ -117,6 +126,8 @@ void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatch
         options.algorithm = algorithm;
         options.max_matches = matches;
         options.min_distance = 8;
+        const Mat mask(c.h, c.w, CUS_8UC1, space, ellipse(c));
+        options.mask = masked ? &mask.mat : nullptr;
         cusMatcher *matcher = nullptr;
         check(cusMatcherCreate(&matcher, &templ.mat, 1, c.rows, c.cols, &options, nullptr));
         row.note(std::string(cusMatcherAlgorithm(matcher) == CUS_MATCH_FFT ? "FFT" : "direct") +
@@ -156,7 +167,7 @@ void match(const std::string &id, const Case &c, cusMatchMethod method, cusMatch
         }
 #endif
 #ifdef CUSIGHT_HAVE_OPENCV_CUDA
-        if (space == CUS_DEVICE && matches == 1 && id.compare(0, 6, "match/") == 0)
+        if (space == CUS_DEVICE && matches == 1 && !masked && id.compare(0, 6, "match/") == 0)
             opencvPeers(row, frame.mat, templ.mat, method);
 #endif
         row.report();
@@ -237,6 +248,13 @@ TEST(Match, SmallTemplates) {
     match("match/ccoeffnormed/" + c.text(), c, CUS_MATCH_CCOEFF_NORMED, CUS_MATCH_AUTO, 1, 1, false);
     match("match/ssd/" + c.text() + "/8UC3", c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 3, 1, false);
     match("match/ssd/" + c.text() + "/top10", c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 10, false);
+}
+
+TEST(Match, Masks) {
+    for (const Case &c : {Case{1326, 1025, 479, 432}, Case{1920, 1080, 64, 64}}) {
+        match("match/ssd-masked/" + c.text(), c, CUS_MATCH_SQDIFF, CUS_MATCH_AUTO, 1, 1, false, true);
+        match("match/ccoeffnormed-masked/" + c.text(), c, CUS_MATCH_CCOEFF_NORMED, CUS_MATCH_AUTO, 1, 1, false, true);
+    }
 }
 
 // ---- Family worst/: contents with very many equal or nearly equal scores, beside the row `typical`

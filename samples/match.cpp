@@ -160,8 +160,6 @@ class Finder {
         cusMat mask = CUS_MAT_INIT;
         if (!settings_.mask.empty()) {
             const cv::Mat picture = sample::readImage(settings_.mask, cv::IMREAD_GRAYSCALE);
-            if (settings_.method != "sqdiff" && settings_.method != "ccorr")
-                throw sample::Stop(sample::USAGE, "--mask needs --method sqdiff or ccorr");
             if (picture.size() != size)
                 throw sample::Stop(sample::USAGE, sample::text("--mask is %d x %d, expected %d x %d like the template",
                                                                picture.cols, picture.rows, size.width, size.height));
@@ -454,8 +452,7 @@ bool parse(int argc, char **argv, Settings &s) {
     };
     sample::addList(*app, "--roi", s.rois, "X,Y,W,H", "a rectangle of the first frame to find; may be repeated", is_roi,
                     "four integers X,Y,W,H");
-    sample::addText(*app, "--mask", s.mask, "FILE",
-                    "image of the template's size: black pixels are ignored (sqdiff and ccorr only)");
+    sample::addText(*app, "--mask", s.mask, "FILE", "image of the template's size: black pixels are ignored");
     sample::addChoice(*app, "--method", s.method, METHODS, "how to score");
     sample::addFlag(*app, "--gray", s.gray, "match in gray; --hsv-lower and --hsv-upper still use the color");
     sample::addNumber(*app, "--top-k", s.top_k, 1, 1024, "matches to find per template");

@@ -14,18 +14,21 @@
  *   CUS_MATCH_CCOEFF_NORMED  CCOEFF / sqrt((S2 - sum_c S1c^2 / n) (T2 - sum_c T1c^2 / n));          largest
  *                            1 everywhere if the template has one color, else 0 where the window has one color
  *
- * Values and meanings are those of cv::matchTemplate. With a mask (SQDIFF, CCORR) the sums run over the template's pixels whose
- * mask byte is not 0.
+ * Values and meanings are those of cv::matchTemplate. With a mask all sums, and n, run over the template's pixels whose mask byte is
+ * not 0.
  *
  * The best match is the brute-force answer, not the extremum of rounded numbers: correlation by FFT has a proven error
  * bound, and every position that may be the best within that bound is recomputed directly. 8-bit images are recomputed in
  * integers: a score is the exact number rounded once to double, so that a copy scores exactly 1 in CCORR_NORMED and CCOEFF_NORMED, and
  * the best match is the first in row-major order of those with the best such score, the same on both backends.
- * 32F images are recomputed in double precision, where positions whose scores differ by rounding alone may be confused.
- * Score maps are float, within this bound of the true score:
- *   |error of corr| <= (12 log2(F) + 16) 2^-24 |I - m| |T - m|
- * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and template, and m the template's
- * rounded mean, which is subtracted from both. Measured errors are about a hundred times smaller.
+ * 32F images and templates may have any units. Scores are recomputed in double precision about the window's mean, within 1e-9 (normed
+ * methods; others: of the norms of window and template); positions whose scores differ by less may be confused.
+ * Score maps are float, with a mask or without, within this bound of the true score:
+ *   |error of corr| <= (12 log2(F) + 16) 2^-24 |I - p| |T - m|
+ * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and of the template (inside the mask),
+ * and m the templates' mean, of bytes rounded. p is m, but of 32F images, except for squared differences, the mean of 1024 of their
+ * pixels. Normed scores have the bound divided by the norm that they are divided by, at most 2. Measured errors are about a hundred
+ * times smaller.
  *
  * Method: correlation theorem at image size (circular wrap-around reaches invalid positions only); window sums from prefix sums
  * (Lewis, "Fast normalized cross-correlation", 1995); error of the FFT after Higham, "Accuracy and stability of numerical
@@ -65,13 +68,13 @@ typedef enum cusMatchAlgorithm {
 typedef struct cusMatcherOptions {
     cusMatchMethod method;       /* default SQDIFF */
     cusMatchAlgorithm algorithm; /* default AUTO */
-    const cusMat *mask; /* default NULL. 8UC1 of the template's size and space, not all zero; SQDIFF and CCORR only */
-    int max_matches;    /* 1..1024, default 1: matches to find per template, best first */
-    int min_distance;   /* at least 1, default 1: any two matches differ by at least this in x or in y
+    const cusMat *mask;          /* default NULL. 8UC1 of the template's size and space, not all zero */
+    int max_matches;             /* 1..1024, default 1: matches to find per template, best first */
+    int min_distance;            /* at least 1, default 1: any two matches differ by at least this in x or in y
                                     (non-maximum suppression) */
-    double score_limit; /* default NaN, no limit. A match must be at least this good: score <= score_limit for
+    double score_limit;          /* default NaN, no limit. A match must be at least this good: score <= score_limit for
                                     SQDIFF and SQDIFF_NORMED, >= for the others */
-    int subpixel;       /* default 0. 1: set dx, dy to the vertex of a parabola through the neighboring scores */
+    int subpixel;                /* default 0. 1: set dx, dy to the vertex of a parabola through the neighboring scores */
 } cusMatcherOptions;
 
 /* The defaults named above. */
@@ -94,7 +97,7 @@ typedef struct cusMatcher cusMatcher;
  * templates: the call waits for `stream`, in which they were written. The templates are not needed afterwards.
  * Limits: templates fit into the frame; a row of an 8-bit template has at most 65536 bytes; 32F templates are finite with a sum of
  * squares below 1e30 (VALUE). One call at a time may use a matcher (else BUSY), in any stream (core.h); others are independent.
- * Device memory, FFT: about 8 * channels + 16 bytes per pixel for 8-bit images (with a mask and SQDIFF 4 more), and 12 bytes for each
+ * Device memory, FFT: about 8 * channels + 16 bytes per pixel for 8-bit images, and 12 bytes for each
  * position and template. DIRECT: 8 bytes for each position and template if more than one match or `subpixel` is wanted, and 8 to 48
  * bytes for each position if the template is cut into pieces (above 66,050 bytes at the latest).
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED. */

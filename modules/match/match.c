@@ -32,8 +32,6 @@ static cusStatus checkOptions(const char *f, const cusMatcherOptions *o, const c
     CUSI_REQUIRE(o->min_distance >= 1, CUS_ERROR_VALUE, "%s: min_distance is %d, expected at least 1", f, o->min_distance);
     if (!o->mask)
         return CUS_OK;
-    CUSI_REQUIRE(o->method == CUS_MATCH_SQDIFF || o->method == CUS_MATCH_CCORR, CUS_ERROR_VALUE,
-                 "%s: mask is given with method %d, expected CUS_MATCH_SQDIFF or CUS_MATCH_CCORR", f, (int)o->method);
     CUS_TRY(cusi_checkInput(f, "mask", o->mask, CUSI_TYPES(CUS_8UC1)));
     CUS_TRY(cusi_checkSameSpace(f, "mask", o->mask, "templates[0]", templ));
     return cusi_checkSameSize(f, "mask", o->mask, "templates[0]", templ);
@@ -49,36 +47,41 @@ static cusStatus fetch(const cusMat *mat, void *tight, cusStream stream) {
     return cusStreamSynchronize(stream);
 }
 
-/* The shift: the rounded mean of all templates in each channel. It only affects the size of the FFT error. */
+/* The shift: the mean of all templates in each channel, an integer if they are. It only affects the size of the FFT error. */
 static void chooseShift(MatchModel *m, const void *data, size_t elements) {
     double sum[MATCH_MAX_CHANNELS] = {0};
-    for (size_t i = 0; i < elements * (size_t)m->count; ++i)
-        sum[i % (size_t)m->channels] += match_element(data, m->integer, i);
+    int integers = 1;
+    for (size_t i = 0; i < elements * (size_t)m->count; ++i) {
+        const double v = match_element(data, m->integer, i);
+        sum[i % (size_t)m->channels] += v;
+        integers &= v == rint(v);
+    }
     for (int c = 0; c < m->channels; ++c)
-        m->shift[c] = (float)rint(sum[c] / (m->n * m->count));
+        m->shift[c] = match_shiftOf(sum[c] * m->channels / (double)(elements * (size_t)m->count), integers);
 }
 
 static void sumTemplate(const MatchModel *m, const void *data, const uint8_t *mask, size_t elements, MatchTemplate *t) {
     *t = (MatchTemplate){.t2 = 0};
-    double plane2[MATCH_MAX_PLANES] = {0}, kept = 0;
+    double first[MATCH_MAX_CHANNELS] = {0}, plane2[MATCH_MAX_CHANNELS] = {0};
+    int one_color = 1, known = 0; /* known: channels with a value in `first`, a bit each */
     for (size_t i = 0; i < elements; ++i) {
         const size_t c = i % (size_t)m->channels;
         if (mask && !mask[i])
             continue;
         const double raw = match_element(data, m->integer, i), v = raw - m->shift[c];
         t->raw_t1[c] += raw;
+        t->raw_t2 += raw * raw;
+        first[c] = known >> c & 1 ? first[c] : raw;
+        known |= 1 << c;
+        one_color &= raw == first[c];
         t->t1[c] += v;
         t->t2 += v * v;
-        plane2[c] += mask && m->method == CUS_MATCH_CCORR ? raw * raw : v * v;
-        kept += c == 0;
+        plane2[c] += v * v;
     }
+    const double variation = match_centered(m, t->t2, t->t1, t->t1).high / m->n;
+    t->variation = one_color ? 0 : variation;
     for (int c = 0; c < m->channels; ++c)
         t->norm[c] = sqrt(plane2[c]);
-    if (m->planes > m->channels) { /* masked SQDIFF: each channel weighted by -2, plus the mask */
-        for (int c = 0; c < m->channels; ++c)
-            t->norm[c] *= 2;
-        t->norm[m->channels] = sqrt(kept);
-    }
 }
 
 /* Prepares everything from a tight host copy of the templates; mask: one byte for each element, or NULL. */
@@ -107,8 +110,6 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, cons
         }
         sumTemplate(m, one, mask, elements, &sums[k]);
     }
-    if (status == CUS_OK && m->planes > m->channels)
-        m->square_shift = rint(sums[0].t2 / m->n);
     if (status == CUS_OK)
         status = CUSI_BACKEND(f, made->space, match_host_prepare(made, data, mask, sums),
                               match_cuda_prepare(made, data, mask, sums, stream));
@@ -132,13 +133,13 @@ static cusStatus fetchAndPrepare(const char *f, cusMatcher *made, const cusMat *
     if (status == CUS_OK && keep)
         status = fetch(mask, keep, stream);
     if (status == CUS_OK && keep) {
-        int any = 0;
+        made->model.n = 0;
         for (size_t i = pixels; i-- > 0;) {
             const uint8_t on = keep[i] ? 255 : 0;
-            any |= on;
+            made->model.n += on ? 1 : 0;
             memset(keep + i * channels, on, channels);
         }
-        if (!any)
+        if (made->model.n == 0)
             status = cusi_fail(CUS_ERROR_VALUE, "%s: mask is all zero", f);
     }
     if (status == CUS_OK)
@@ -178,7 +179,6 @@ static MatchModel modelOf(const cusMat *first, int count, int rows, int cols, co
                         .integer = first->type != CUS_32FC1,
                         .masked = masked,
                         .channels = channels,
-                        .planes = channels + (masked && o->method == CUS_MATCH_SQDIFF),
                         .w = first->cols,
                         .h = first->rows,
                         .cols = cols,
@@ -186,8 +186,8 @@ static MatchModel modelOf(const cusMat *first, int count, int rows, int cols, co
                         .ocols = cols - first->cols + 1,
                         .orows = rows - first->rows + 1,
                         .count = count,
-                        .needs_s1 = !masked && o->method != CUS_MATCH_SQDIFF,
-                        .needs_s2 = !masked && o->method != CUS_MATCH_CCORR && o->method != CUS_MATCH_CCOEFF,
+                        .needs_s1 = o->method != CUS_MATCH_SQDIFF,
+                        .needs_s2 = o->method != CUS_MATCH_CCORR && o->method != CUS_MATCH_CCOEFF,
                         .max_matches = o->max_matches,
                         .min_distance = o->min_distance,
                         .subpixel = o->subpixel != 0,

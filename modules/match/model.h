@@ -9,36 +9,44 @@
 extern "C" {
 #endif
 
-enum { MATCH_MAX_CHANNELS = 4, MATCH_MAX_PLANES = MATCH_MAX_CHANNELS + 1 };
+enum { MATCH_MAX_CHANNELS = 4 };
+enum { MATCH_SAMPLES = 1024 }; /* pixels whose mean a frame of floats is shifted by */
 #define MATCH_MAX_ENERGY 1e30
 
-/* A matcher's constants. Before the FFT, images and templates are shifted by an integer m_c for each channel, the rounded
- * mean of the templates; primes below mean "of the shifted values". Planes are what is transformed: the channels and, for a
- * masked SQDIFF, the squares of the shifted pixels minus `square_shift`, which are correlated with the mask. */
+/* A matcher's constants. Before the FFT, templates are shifted by m_c in each channel, their mean, and so are frames, unless these have
+ * a shift of their own (match_hasOwnShift); primes below mean "of the shifted values". With a mask, all sums run over
+ * the pixels inside it. */
 typedef struct MatchModel {
     cusMatchMethod method;
     int integer; /* 8-bit images: all sums are exact integers */
     int masked;
-    int channels, planes;
+    int channels;
     int w, h;               /* template size */
     int cols, rows;         /* frame size */
     int ocols, orows;       /* score map size */
     int count;              /* number of templates */
     int needs_s1, needs_s2; /* window sums that the method needs */
     int max_matches, min_distance, subpixel;
-    double n;                         /* w h */
-    double shift[MATCH_MAX_CHANNELS]; /* m_c */
-    double square_shift;
-    double error;      /* bound of a correlation's error, divided by the sum over planes of |plane| |template plane| */
-    double limit_cost; /* maximum cost of a match; infinity without a limit */
+    double n;                         /* pixels of the template, with a mask those inside it */
+    double shift[MATCH_MAX_CHANNELS]; /* m_c: an integer for bytes, and for floats that are integers */
+    double error;        /* bound of a correlation's error, divided by the sum over channels of |frame| |template| */
+    double window_error; /* floats: the same of a window sum, divided by the frame's sum */
+    double limit_cost;   /* maximum cost of a match; infinity without a limit */
 } MatchModel;
 
 /* Sums of one shifted template; with a mask, of the pixels inside it. */
 typedef struct MatchTemplate {
     double t1[MATCH_MAX_CHANNELS], t2;
-    double raw_t1[MATCH_MAX_CHANNELS]; /* not shifted */
-    double norm[MATCH_MAX_PLANES];     /* Euclidean norm of the template plane that each plane is correlated with */
+    double raw_t1[MATCH_MAX_CHANNELS], raw_t2; /* not shifted */
+    double variation;                          /* sum of squares about the channels' means; 0: each channel has one value */
+    double norm[MATCH_MAX_CHANNELS];           /* Euclidean norm of each shifted channel */
 } MatchTemplate;
+
+/* Whether frames are shifted by their own mean: floats may have other units than the template. Squared differences compare values of
+ * the same units. */
+static inline int match_hasOwnShift(const MatchModel *m) {
+    return !m->integer && m->method != CUS_MATCH_SQDIFF && m->method != CUS_MATCH_SQDIFF_NORMED;
+}
 
 struct cusMatcher {
     MatchModel model;

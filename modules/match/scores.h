@@ -60,37 +60,46 @@ MATCH_FN double match_ratio(MatchPair a, MatchPair b, MatchPair c) {
     return quotient + (fma(-quotient, root, a.high) + fma(-quotient, root_rest, a.low)) / root;
 }
 
-/* A sum of squares or products of the unshifted values, computed from that of the shifted ones. */
-MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, const double *b) {
-    double sum = ab;
-    for (int k = 0; k < m->channels; ++k)
-        sum += m->shift[k] * (a[k] + b[k]) + m->n * m->shift[k] * m->shift[k];
-    return sum;
+/* What values of this mean are shifted by; integers stay integers. */
+MATCH_FN double match_shiftOf(double mean, int integers) {
+    return (float)(integers ? rint(mean) : mean);
 }
 
-/* The score from the window's exact sums: c = sum I' T', s1 = sum I' of each channel, s2 = sum I'^2, ssd = sum (I - T)^2.
- * Sums that the method does not need are ignored. A masked CCORR passes its score as c, a masked SQDIFF as ssd. */
-MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, double c, const double *s1, double s2,
-                            double ssd) {
+/* The sum of products of unshifted values from that of values shifted by p and by q, and from their sums. */
+MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, const double *b, const double *p,
+                              const double *q) {
+    double sum = ab;
+    for (int k = 0; k < m->channels; ++k)
+        sum += q[k] * a[k] + p[k] * b[k] + m->n * p[k] * q[k];
+    return sum;
+}
+MATCH_FN double match_templateEnergy(const MatchModel *m, const MatchTemplate *t) {
+    return match_unshift(m, t->t2, t->t1, t->t1, m->shift, m->shift);
+}
+
+/* The score from the window's exact sums: c = sum I' T', s1 = sum I' of each channel, s2 = sum I'^2, ssd = sum (I - T)^2; p: the
+ * pixels' shift. Sums that the method does not need are ignored. */
+MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, const double *p, double c, const double *s1,
+                            double s2, double ssd) {
     switch (m->method) {
     case CUS_MATCH_SQDIFF:
         return ssd;
     case CUS_MATCH_CCORR:
-        return m->masked ? c : match_unshift(m, c, s1, t->t1);
+        return match_unshift(m, c, s1, t->t1, p, m->shift);
     case CUS_MATCH_CCOEFF: {
         const MatchPair n = {m->n, 0};
         return match_ratio(match_centered(m, c, s1, t->t1), n, n);
     }
     case CUS_MATCH_CCOEFF_NORMED: {
         const MatchPair flat = match_centered(m, t->t2, t->t1, t->t1), window = match_centered(m, s2, s1, s1);
-        if (!(flat.high > 0))
+        if (!(t->variation > 0))
             return 1;
         return window.high > 0 ? match_clamp(match_ratio(match_centered(m, c, s1, t->t1), window, flat), -1, 1) : 0;
     }
     default: {
         const int squares = m->method == CUS_MATCH_SQDIFF_NORMED;
-        const MatchPair window = {match_unshift(m, s2, s1, s1), 0}, templ = {match_unshift(m, t->t2, t->t1, t->t1), 0};
-        const MatchPair value = {squares ? ssd : match_unshift(m, c, s1, t->t1), 0};
+        const MatchPair window = {match_unshift(m, s2, s1, s1, p, p), 0}, templ = {match_templateEnergy(m, t), 0};
+        const MatchPair value = {squares ? ssd : match_unshift(m, c, s1, t->t1, p, m->shift), 0};
         if (!(window.high > 0 && templ.high > 0))
             return squares;
         return match_clamp(match_ratio(value, window, templ), squares ? 0 : -1, 1);
@@ -98,24 +107,62 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, double 
     }
 }
 
-/* Whether a window's sum of squares (for CCOEFF_NORMED, about the mean) so far exceeds its error bound that the norm is
- * uncertain by less than 1e-4 of itself. */
-MATCH_FN int match_hasEnergy(const MatchModel *m, const double *s1, double s2, double uncertain) {
-    const double sum =
-        m->method == CUS_MATCH_CCOEFF_NORMED ? match_centeredRounded(m, s2, s1, s1) / m->n : match_unshift(m, s2, s1, s1);
-    return sum > 1e4 * uncertain;
+/* A window's sum of squares, for CCOEFF_NORMED about the mean. */
+MATCH_FN double match_windowEnergy(const MatchModel *m, const double *p, const double *s1, double s2) {
+    return m->method == CUS_MATCH_CCOEFF_NORMED ? match_centeredRounded(m, s2, s1, s1) / m->n
+                                                : match_unshift(m, s2, s1, s1, p, p);
 }
+
+/* Windows whose energy exceeds its error bound less than this many times have none: their scores may be anything. */
+#define MATCH_LEAST_ENERGY 1e4
 
 /* match_score() for sums of squares with the error bound `uncertain`: with normed methods, a window without energy
  * scores like one of zeros, or of one color. */
-MATCH_FN double match_scoreOf(const MatchModel *m, const MatchTemplate *t, double c, const double *s1, double s2,
-                              double ssd, double uncertain) {
-    if (uncertain > 0 && (m->method & 1) && !match_hasEnergy(m, s1, s2, uncertain)) {
+MATCH_FN double match_scoreOf(const MatchModel *m, const MatchTemplate *t, const double *p, double c, const double *s1,
+                              double s2, double ssd, double uncertain) {
+    if (uncertain > 0 && (m->method & 1) && !(match_windowEnergy(m, p, s1, s2) > MATCH_LEAST_ENERGY * uncertain)) {
         if (m->method == CUS_MATCH_CCOEFF_NORMED)
-            return match_centered(m, t->t2, t->t1, t->t1).high > 0 ? 0 : 1;
+            return t->variation > 0 ? 0 : 1;
         return m->method == CUS_MATCH_SQDIFF_NORMED ? 1 : 0;
     }
-    return match_score(m, t, c, s1, s2, ssd);
+    return match_score(m, t, p, c, s1, s2, ssd);
+}
+
+/* What a window's pixels are centered by: their mean, from the sum of n pixels less `shift`; an integer if the pixels seem to be. */
+MATCH_FN double match_center(double sum, double n, double shift) {
+    const double mean = shift + sum / n;
+    return sum == rint(sum) && shift == rint(shift) ? rint(mean) : mean;
+}
+
+/* The score of a window of floats from sums of its pixels and the template's, not shifted; for CCOEFF and CCOEFF_NORMED c, s1 and s2
+ * are of pixels less `center`, which is close to their mean, and of shifted template pixels. */
+MATCH_FN double match_scoreOfFloats(const MatchModel *m, const MatchTemplate *t, double ssd, double c, double s1, double s2,
+                                    double center) {
+    const MatchPair centered = {match_centeredRounded(m, c, &s1, t->t1), 0}, n = {m->n, 0};
+    switch (m->method) {
+    case CUS_MATCH_SQDIFF:
+        return ssd;
+    case CUS_MATCH_CCORR:
+        return c;
+    case CUS_MATCH_CCOEFF:
+        return match_ratio(centered, n, n);
+    case CUS_MATCH_CCOEFF_NORMED: {
+        const MatchPair window = {match_centeredRounded(m, s2, &s1, &s1), 0}, flat = match_centered(m, t->t2, t->t1, t->t1);
+        if (!(t->variation > 0))
+            return 1;
+        /* Rounding is below 2^-100 center^2 n^2; a pixel that differs from the others does so by 2^-24 of itself. */
+        if (!(window.high > 0x1p-60 * center * center * m->n))
+            return 0;
+        return match_clamp(match_ratio(centered, window, flat), -1, 1);
+    }
+    default: {
+        const int squares = m->method == CUS_MATCH_SQDIFF_NORMED;
+        const MatchPair value = {squares ? ssd : c, 0}, window = {s2, 0}, templ = {t->raw_t2, 0};
+        if (!(s2 > 0 && t->raw_t2 > 0))
+            return squares;
+        return match_clamp(match_ratio(value, window, templ), squares ? 0 : -1, 1);
+    }
+    }
 }
 
 /* Bounds of the cost: the score if the smallest is best, otherwise the negated score. */
@@ -123,63 +170,61 @@ typedef struct MatchRange {
     float lower, upper;
 } MatchRange;
 
-/* Error bounds in a frame, of a correlation and of window sums (0 for integers). */
+/* Error bounds in a frame: of a correlation; of what window sums add to a score before it is normed, and of a window's energy (0 for
+ * integers). */
 typedef struct MatchError {
-    double correlation, window;
+    double correlation, score, energy;
 } MatchError;
 
-MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, const double *plane_energy) {
-    MatchError e = {0, 0};
+MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, const double *p,
+                                const double *channel_energy) {
+    MatchError e = {0, 0, 0};
     double energy = 0;
-    for (int p = 0; p < m->planes; ++p) {
-        e.correlation += m->error * sqrt(plane_energy[p]) * t->norm[p];
-        energy += p < m->channels ? plane_energy[p] : 0;
+    for (int c = 0; c < m->channels; ++c) {
+        e.correlation += m->error * sqrt(channel_energy[c]) * t->norm[c];
+        energy += channel_energy[c];
     }
-    /* Prefix and running sums of doubles: half an ulp of the largest sum for each row and column. */
-    if (!m->integer)
-        e.window = (m->rows + m->cols) * 0x1p-52 * (energy + sqrt((double)m->rows * m->cols * energy * (t->t2 + 1)));
+    if (m->integer)
+        return e;
+    const double s2 = m->window_error * energy, s1 = m->window_error * sqrt((double)m->rows * m->cols * energy);
+    e.score = (match_smallestIsBest(m->method) ? s2 : 0) + s1 * (fabs(m->shift[0]) + fabs(t->t1[0]) / m->n);
+    e.energy = s2 + 2 * s1 * (fabs(p[0]) + sqrt(energy / m->n));
     return e;
 }
 
-/* The score from a correlation c, and the range of its cost. For a masked SQDIFF, c is the score without the template's sum
- * of squares. */
-MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, double c, MatchError uncertain,
-                                const double *s1, double s2, float *score) {
+/* The score from a correlation c, and the range of its cost. */
+MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, const double *p, double c,
+                                MatchError uncertain, const double *s1, double s2, float *score) {
     double value = 0, norm = 1, error = uncertain.correlation;
     switch (m->method) {
     case CUS_MATCH_SQDIFF:
     case CUS_MATCH_SQDIFF_NORMED:
-        if (m->masked) {
-            value = c + t->t2;
-        } else {
-            value = s2 - 2 * c + t->t2;
-            error *= 2;
-        }
-        error += uncertain.window;
+        value = s2 - 2 * c + t->t2;
+        error = 2 * error + uncertain.score;
         value = value > 0 ? value : 0;
         if (m->method == CUS_MATCH_SQDIFF_NORMED)
-            norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
+            norm = sqrt(match_unshift(m, s2, s1, s1, p, p)) * sqrt(match_templateEnergy(m, t));
         break;
     case CUS_MATCH_CCORR:
-        value = m->masked ? c : match_unshift(m, c, s1, t->t1);
-        error += uncertain.window;
+        value = match_unshift(m, c, s1, t->t1, p, m->shift);
+        error += uncertain.score;
         break;
     case CUS_MATCH_CCORR_NORMED:
-        value = match_unshift(m, c, s1, t->t1);
-        error += uncertain.window;
-        norm = sqrt(match_unshift(m, s2, s1, s1)) * sqrt(match_unshift(m, t->t2, t->t1, t->t1));
+        value = match_unshift(m, c, s1, t->t1, p, m->shift);
+        error += uncertain.score;
+        norm = sqrt(match_unshift(m, s2, s1, s1, p, p)) * sqrt(match_templateEnergy(m, t));
         break;
     case CUS_MATCH_CCOEFF:
         value = match_centeredRounded(m, c, s1, t->t1) / m->n;
-        error += uncertain.window;
+        error += uncertain.score;
         break;
     default: {
-        const double window = match_centered(m, s2, s1, s1).high, flat = match_centered(m, t->t2, t->t1, t->t1).high;
+        const double window = match_centered(m, s2, s1, s1).high, flat = m->n * t->variation;
         value = match_centeredRounded(m, c, s1, t->t1);
         norm = sqrt(window > 0 ? window : 0) * sqrt(flat > 0 ? flat : 0);
-        error = (error + uncertain.window) * m->n;
+        error = (error + uncertain.score) * m->n;
         if (!(flat > 0))
-            value = norm = 1, error = uncertain.window = 0;
+            value = norm = 1, error = uncertain.energy = 0;
         break;
     }
     }
@@ -193,8 +238,10 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, dou
             error = 0;
         }
         /* The norm of float images is uncertain too. If the window's energy is uncertain, any score is possible. */
-        if (uncertain.window > 0)
-            error = match_hasEnergy(m, s1, s2, uncertain.window) ? error * 1.0001 + 1e-4 : 2;
+        if (uncertain.energy > 0) {
+            const double energy = match_windowEnergy(m, p, s1, s2);
+            error = energy > MATCH_LEAST_ENERGY * uncertain.energy ? error * 1.0001 + uncertain.energy / energy : 2;
+        }
         error = error < 2 ? error + 1e-12 : 2; /* 1e-12: rounding of the arithmetic above; scores lie in -1..1 */
     } else if (!m->integer || m->method == CUS_MATCH_CCOEFF) {
         error += 1e-12 * fabs(value);

@@ -55,7 +55,7 @@ class Matcher(Closeable):
     shape: (rows, cols) of the frames; further axes are ignored, so ``frame.shape`` fits.
     method: as in cv2.matchTemplate: "sqdiff", "sqdiff_normed", "ccorr", "ccorr_normed", "ccoeff", "ccoeff_normed".
     algorithm: "auto" (the faster one), "direct" or "fft".
-    mask: (h, w) uint8 or bool; only pixels that are not 0 count. For "sqdiff" and "ccorr".
+    mask: (h, w) uint8 or bool; only pixels that are not 0 count.
     max_matches: 1 to 1024 matches per template, best first.
     min_distance: any two matches differ by at least this many pixels in x or in y.
     score_limit: a match must be at least this good: <= for "sqdiff" and "sqdiff_normed", >= for the others. None: no limit.

@@ -149,7 +149,7 @@ Row anyMatch(Choices &choices) {
     c.options.algorithm = choices.yes() ? CUS_MATCH_FFT : CUS_MATCH_DIRECT;
     c.options.max_matches = choices.between(1, 8);
     c.options.min_distance = choices.between(1, 6);
-    if ((c.options.method == CUS_MATCH_SQDIFF || c.options.method == CUS_MATCH_CCORR) && choices.yes())
+    if (choices.yes())
         c.mask = maskFor(c.templ, choices.seed());
     c.inspect = channels == 3 && choices.yes();
     return {"cusMatcherRun",
@@ -171,7 +171,7 @@ std::vector<Row> matchRows() {
                 for (const int matches : {1, 6})
                     for (const bool periodic : {false, true})
                         rows.push_back(row(s, method, algorithm, matches, false, periodic, false, seed));
-            for (const cusMatchMethod method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR})
+            for (const cusMatchMethod method : METHODS)
                 rows.push_back(row(s, method, algorithm, 4, true, false, false, seed));
             if (s.channels == 3)
                 rows.push_back(row(s, CUS_MATCH_SQDIFF, algorithm, 4, false, false, true, seed));

@@ -102,13 +102,15 @@ TEST_P(MatchWorst, Masks) {
     auto random = support::generator();
     const auto mask = ellipse(24, 30);
     for (int which = 0; which < CONTENTS; ++which)
-        for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR}) {
+        for (auto method : METHODS) {
             SCOPED_TRACE(testing::Message() << "content " << which << " method " << method);
-            for (int channels : {1, 2, 3, 4}) {
+            for (int channels : {1, 3}) {
                 const auto image = content<uint8_t>(which, 70, 100, channels, random);
                 const auto templ = picture<uint8_t>(24, 30, channels, random);
                 check(image, templ, space(), method, 2, 4, mask.data());
             }
+            if (method & 1) // windows of one value have no direction: what is left of it is rounding
+                continue;
             const auto image = content<float>(which, 70, 100, 1, random);
             check(image, picture<float>(24, 30, 1, random), space(), method, 2, 4, mask.data());
         }
@@ -144,8 +146,6 @@ TEST_P(MatchWorst, IntegerFloatsEqualBytes) {
             for (auto method : METHODS)
                 for (auto algorithm : ALGORITHMS)
                     for (bool masked : {false, true}) {
-                        if (masked && method != CUS_MATCH_SQDIFF && method != CUS_MATCH_CCORR)
-                            continue;
                         SCOPED_TRACE(testing::Message() << "content " << which << " method " << method << " algorithm "
                                                         << algorithm << " mask " << masked);
                         const auto options = with(method, algorithm, 3, 4);

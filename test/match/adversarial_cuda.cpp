@@ -286,7 +286,7 @@ TEST_F(MatchWorstCuda, Masks) {
     for (int i = 0; i < 25 * 37; ++i)
         mask.push_back(random() % 4 ? 255 : 0);
     for (int channels : {1, 3})
-        for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR})
+        for (auto method : METHODS)
             for (auto algorithm : ALGORITHMS)
                 for (int matches : {1, 5}) {
                     const auto natural = picture<uint8_t>(25, 37, channels, random);

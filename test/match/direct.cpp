@@ -122,7 +122,7 @@ TEST_P(MatchDirect, PiecesAndSumsBeyond32Bits) {
     for (auto &v : mask)
         v = random() % 4 ? 1 : 0;
     for (const int channels : {1, 2, 3, 4})
-        for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR})
+        for (auto method : METHODS)
             compare(picture<uint8_t>(80, 320, channels, random), picture<uint8_t>(70, 300, channels, random), space(),
                     with(method, CUS_MATCH_DIRECT, 3, 4), mask.data());
 }

@@ -135,11 +135,34 @@ TEST_P(Match, PeriodicImages) {
     }
 }
 
+// Sums inside the mask; one pixel; the documented bound of maps, also of black images.
 TEST_P(Match, Masks) {
+    auto random = support::generator();
+    std::vector<uint8_t> some, one(9 * 13);
+    for (int i = 0; i < 9 * 13; ++i)
+        some.push_back(random() % 3 ? 200 : 0);
+    one[40] = 1;
+    for (const auto &mask : {some, one})
+        for (auto method : METHODS)
+            for (auto algorithm : ALGORITHMS) {
+                for (int channels : {1, 2, 3, 4}) {
+                    const auto image = picture<uint8_t>(41, 53, channels, random);
+                    compare(image, cut(image, 20, 31, 9, 13), space(), with(method, algorithm, 3, 2), mask.data());
+                }
+                compare(flat<uint8_t>(41, 53, 1, 0), picture<uint8_t>(9, 13, 1, random), space(), with(method, algorithm),
+                        mask.data());
+                compare(picture<uint8_t>(41, 53, 1, random), flat<uint8_t>(9, 13, 1, 200), space(), with(method, algorithm),
+                        mask.data());
+                const auto image = picture<float>(37, 50, 1, random);
+                compare(image, picture<float>(9, 13, 1, random), space(), with(method, algorithm), mask.data());
+            }
+}
+
+TEST_P(Match, PixelsOutsideTheMaskDoNotMatter) {
     auto random = support::generator();
     for (int channels : {1, 3})
         for (auto algorithm : ALGORITHMS)
-            for (auto method : {CUS_MATCH_SQDIFF, CUS_MATCH_CCORR}) {
+            for (auto method : METHODS) {
                 const auto image = picture<uint8_t>(50, 66, channels, random);
                 auto templ = cut(image, 10, 20, 14, 19);
                 std::vector<uint8_t> mask;

@@ -171,26 +171,31 @@ void expectGreedy(const Image<T> &image, const Image<T> &templ, const std::vecto
 // What a score may be off by: the documented bound for the correlation (twice that for a squared difference), through the
 // normalization where there is one, and float's rounding.
 template<class T>
-std::vector<double> bounds(const Image<T> &image, const Image<T> &templ, cusMatchMethod method, bool masked,
+std::vector<double> bounds(const Image<T> &image, const Image<T> &templ, cusMatchMethod method, const uint8_t *mask,
                            const std::vector<double> &map) {
     double shift[4] = {}, a = 0, b = 0;
     const size_t cn = static_cast<size_t>(image.channels);
-    const double n = static_cast<double>(templ.rows) * templ.cols;
+    const size_t pixels = templ.data.size() / cn;
+    const double n = static_cast<double>(mask ? std::count_if(mask, mask + pixels, [](uint8_t v) { return v != 0; })
+                                              : static_cast<ptrdiff_t>(pixels));
     for (size_t i = 0; i < templ.data.size(); ++i)
-        shift[i % cn] += templ.data[i] / n;
+        shift[i % cn] += templ.data[i] / static_cast<double>(pixels);
+    const bool floats = std::is_same_v<T, float>;
     for (double &s : shift)
-        s = std::rint(s);
+        s = floats ? s : std::rint(s);
+    double mean = 0; // of the image, whose own shift is that of a sample
+    for (const T v : image.data)
+        mean += static_cast<double>(v) / static_cast<double>(image.data.size());
+    const bool own = floats && method != CUS_MATCH_SQDIFF && method != CUS_MATCH_SQDIFF_NORMED;
     for (size_t i = 0; i < image.data.size(); ++i)
-        a += std::pow(image.data[i] - shift[i % cn], 2);
+        a += std::pow(image.data[i] - (own ? mean : shift[i % cn]), 2) * (own ? 1.05 : 1);
     for (size_t i = 0; i < templ.data.size(); ++i)
-        b += std::pow(templ.data[i] - (masked && method == CUS_MATCH_CCORR ? 0 : shift[i % cn]), 2);
+        b += std::pow(templ.data[i] - shift[i % cn], 2);
     /* Transforms of twice the frame in each direction at most. */
     const double points = 4.0 * image.rows * image.cols + 64;
     double error = (12 * std::log2(points) + 16) * 0x1p-24 * std::sqrt(a) * std::sqrt(b);
     if (method == CUS_MATCH_SQDIFF || method == CUS_MATCH_SQDIFF_NORMED)
         error *= 2;
-    if (masked) /* the squares' plane */
-        error += (12 * std::log2(points) + 16) * 0x1p-24 * 65025 * std::sqrt(static_cast<double>(image.data.size()) * n);
     std::vector<double> result;
     for (int y = 0, i = 0; y + templ.rows <= image.rows; ++y)
         for (int x = 0; x + templ.cols <= image.cols; ++x, ++i) {
@@ -199,7 +204,7 @@ std::vector<double> bounds(const Image<T> &image, const Image<T> &templ, cusMatc
                 double s2 = 0, t2 = 0, s1[4] = {}, t1[4] = {};
                 for (int j = 0; j < templ.rows; ++j)
                     for (int k = 0; k < templ.cols; ++k)
-                        for (int c = 0; c < image.channels; ++c) {
+                        for (int c = 0; c < image.channels && (!mask || mask[j * templ.cols + k]); ++c) {
                             const double v = image.at(y + j, x + k, c), t = templ.at(j, k, c);
                             s1[c] += v, s2 += v * v, t1[c] += t, t2 += t * t;
                         }
@@ -225,7 +230,7 @@ void compare(const Image<T> &image, const Image<T> &templ, cusSpace space, cusMa
         reference::best(map, image.cols - templ.cols + 1, options.method, options.max_matches, options.min_distance);
     const Outcome outcome = run(image, templ, space, options, mask, layout);
     ASSERT_EQ(outcome.map.size(), map.size());
-    const auto bound = bounds(image, templ, options.method, mask != nullptr, map);
+    const auto bound = bounds(image, templ, options.method, mask, map);
     size_t worst = 0;
     for (size_t i = 0; i < map.size(); ++i)
         if (!(std::fabs(outcome.map[i] - map[i]) - bound[i] <= std::fabs(outcome.map[worst] - map[worst]) - bound[worst]))

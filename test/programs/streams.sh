@@ -124,7 +124,6 @@ refused "expected -, -.y4m or a picture" heatmap synthetic:64x48@5 --output -.mp
 refused "HDF5 cannot be written to stdout" events r.csv --output -.h5
 refused "HDF5 cannot be written to stdout" events r.csv --save-events -
 refused "--mask is 320 x 272, expected 20 x 20 like the template" match $png --roi 9,9,20,20 --mask $png
-refused "--mask needs --method sqdiff or ccorr" match $png --roi 9,9,20,20 --mask $png --method ccoeff
 head -c 40 r.csv >cut.csv && echo nonsense >>cut.csv
 run events cut.csv --checksum
 grep -qx "cusight-events: cut.csv: line [0-9]*, byte [0-9]*, is not \"x y p t\".*" err || fail "the library's function is named: $(cat err)"

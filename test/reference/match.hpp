@@ -76,7 +76,9 @@ double score(const Image<T> &image, const Image<T> &templ, const uint8_t *mask, 
     constexpr bool INTEGERS = std::is_integral_v<T>;
     using Sum = std::conditional_t<INTEGERS, int64_t, long double>;
     using Wide = std::conditional_t<INTEGERS, __int128, long double>;
-    const Wide n = static_cast<Wide>(templ.rows) * templ.cols;
+    const Wide n =
+        static_cast<Wide>(mask ? std::count_if(mask, mask + templ.rows * templ.cols, [](uint8_t v) { return v != 0; })
+                               : int64_t{templ.rows} * templ.cols);
     Wide ssd = 0, corr = 0, s2 = 0, t2 = 0, covariance = 0, window = 0, flat = 0;
     for (int c = 0; c < templ.channels; ++c) {
         Sum s1c = 0, t1c = 0, s2c = 0, t2c = 0, corrc = 0, ssdc = 0;

@@ -28,6 +28,15 @@ static uint32_t products(const uint8_t *a, const uint8_t *b, size_t n) {
     return sum;
 }
 
+static void sumInsideMask(const uint8_t *row, const uint8_t *mask, size_t n, size_t stride, uint64_t *sum,
+                          uint64_t *square) {
+    for (size_t i = 0; i < n * stride; i += stride) {
+        const uint64_t v = row[i] & mask[i];
+        *sum += v;
+        *square += v * v;
+    }
+}
+
 static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
     const MatchTemplate *t = &host->sums[k];
     const size_t channels = (size_t)m->channels, n = (size_t)m->w * channels;
@@ -40,12 +49,14 @@ static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMa
             continue;
         }
         c += products(row, pixels + j * n, n);
-        if (!m->masked)
-            for (size_t k1 = 0; k1 < channels; ++k1)
+        for (size_t k1 = 0; k1 < channels; ++k1)
+            if (host->mask)
+                sumInsideMask(row + k1, host->mask + j * n, (size_t)m->w, channels, &s1[k1], &s2);
+            else
                 match_sumBytes(row + k1, (size_t)m->w, channels, &s1[k1], &s2);
     }
-    if (m->masked || m->method == CUS_MATCH_SQDIFF)
-        return match_score(m, t, (double)c, (const double[MATCH_MAX_CHANNELS]){0}, 0, (double)ssd);
+    if (m->method == CUS_MATCH_SQDIFF)
+        return match_score(m, t, m->shift, (double)c, (const double[MATCH_MAX_CHANNELS]){0}, 0, (double)ssd);
     /* All are integers below 2^53, so applying the shift is exact. */
     double shifted = (double)c, shifted1[MATCH_MAX_CHANNELS] = {0}, shifted2 = (double)s2;
     for (size_t k1 = 0; k1 < channels; ++k1) {
@@ -54,29 +65,32 @@ static double exactBytes(const MatchModel *m, const MatchHost *host, const cusMa
         shifted1[k1] = sum - m->n * shift;
         shifted2 += m->n * shift * shift - 2 * shift * sum;
     }
-    return match_score(m, t, shifted, shifted1, shifted2, shifted2 - 2 * shifted + t->t2);
+    return match_score(m, t, m->shift, shifted, shifted1, shifted2, shifted2 - 2 * shifted + t->t2);
 }
 
 static double exactFloats(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
     const MatchTemplate *t = &host->sums[k];
     const size_t w = (size_t)m->w;
     const float *pixels = (const float *)(host->templates + (size_t)k * host->template_bytes);
-    const double shift = m->shift[0];
-    double ssd = 0, c = 0, s1 = 0, s2 = 0;
+    const int centered = m->method >= CUS_MATCH_CCOEFF;
+    double ssd = 0, c = 0, s1 = 0, s2 = 0, sum = 0;
+    for (size_t j = 0; centered && j < (size_t)m->h; ++j)
+        for (size_t i = 0; i < w; ++i)
+            sum += host->mask && !host->mask[j * w + i] ? 0 : ((const float *)match_row(frame, y + j))[x + i];
+    const double center = centered ? match_center(sum, m->n, 0) : 0, shift = centered ? m->shift[0] : 0;
     for (size_t j = 0; j < (size_t)m->h; ++j) {
         const float *row = (const float *)match_row(frame, y + j) + x;
         for (size_t i = 0; i < w; ++i) {
             if (host->mask && !host->mask[j * w + i])
                 continue;
             const double a = row[i], b = pixels[j * w + i];
-            const double sa = a - shift, sb = b - shift;
             ssd += (a - b) * (a - b);
-            c += m->masked ? a * b : sa * sb;
-            s1 += sa;
-            s2 += sa * sa;
+            c += (a - center) * (b - shift);
+            s1 += a - center;
+            s2 += (a - center) * (a - center);
         }
     }
-    return match_score(m, t, c, &s1, s2, ssd);
+    return match_scoreOfFloats(m, t, ssd, c, s1, s2, center);
 }
 
 double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
@@ -94,29 +108,27 @@ double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat
 #define TUNING_FLOAT_NS  1.6
 #define TUNING_ROW_NS    8
 
-/* The largest error of a correlation of 8-bit pixels. */
+/* The largest error of a correlation of 8-bit pixels, and of their squares with a mask. */
 static double largestError(const MatchModel *m, const MatchTemplate *sums, double units, double pixels) {
-    double most = 0;
+    double most = m->masked ? units * sqrt(pixels) * m->channels * 65025 * sqrt(m->n) : 0;
     for (int k = 0; k < m->count; ++k) {
         double error = 0;
-        for (int p = 0; p < m->planes; ++p)
-            error += units * sqrt(pixels) * (p < m->channels ? 255 : m->channels * 65025.0) * sums[k].norm[p];
+        for (int c = 0; c < m->channels; ++c)
+            error += units * sqrt(pixels) * 255 * sums[k].norm[c];
         most = error > most ? error : most;
     }
     return most;
 }
 
 double match_windowNs(const MatchModel *m) {
-    const double pixel = !m->integer                                  ? TUNING_FLOAT_NS
-                         : m->masked || m->method == CUS_MATCH_SQDIFF ? TUNING_SQUARE_NS
-                                                                      : TUNING_BYTE_NS;
+    const double pixel = !m->integer ? TUNING_FLOAT_NS : m->method == CUS_MATCH_SQDIFF ? TUNING_SQUARE_NS : TUNING_BYTE_NS;
     return m->h * TUNING_ROW_NS + pixel * m->n * m->channels;
 }
 
 static double passCost(const MatchModel *m, const MatchHost *host, double points) {
-    const double transforms = TUNING_FFT64_NS * (m->planes + 1) * points * log2(points);
+    const double transforms = TUNING_FFT64_NS * (m->channels + 1) * points * log2(points);
     const double scores = TUNING_SCORE_NS * (double)host->block_rows * host->block_cols;
-    const double stages = host->threads * TUNING_STAGE_NS * (3 * m->planes + 4);
+    const double stages = host->threads * TUNING_STAGE_NS * (3 * m->channels + 4);
     return (double)(host->down * host->across) * (TUNING_SHARED * (transforms + scores) + stages);
 }
 
@@ -131,12 +143,16 @@ static double largestInteger(const float *values, size_t n) {
     return largest;
 }
 
-void match_prepareExact(const MatchModel *m, MatchHost *host) {
+void match_prepareExact(MatchModel *m, MatchHost *host) {
     const double points = (double)host->fft_rows * host->fft_cols, units = match_fft64_correlationUnits(points) * 0x1p-53;
     const int is_exact = !m->integer || largestError(m, host->sums, units, points) < 0.25;
     host->pass_ns = is_exact ? passCost(m, host, points) : INFINITY;
-    host->largest = m->integer ? 255 : largestInteger((const float *)host->templates, (size_t)m->n * (size_t)m->count);
+    host->largest = m->integer ? 255
+                               : largestInteger((const float *)host->templates,
+                                                host->template_bytes / sizeof(float) * (size_t)m->count);
     host->loaded64 = -1;
+    /* Prefix and running sums of doubles: half an ulp of the largest sum for each row and column. */
+    m->window_error = m->masked ? units * sqrt(m->n) : (m->rows + m->cols) * 0x1p-52;
 }
 
 /* ---- The exact pass ----------------------------------------------------------------------------------------------------- */
@@ -154,7 +170,7 @@ void match_transformTemplate(const MatchModel *m, const MatchHost *host, int k, 
 static void loadTemplate(const MatchModel *m, MatchHost *host, int k) {
     const double scale = 1 / ((double)host->fft_rows * host->fft_cols);
     const size_t spectrum = match_fft_spectrumSize(host->fft64);
-    for (int p = 0; p < m->planes && host->loaded64 != k; ++p) {
+    for (int p = 0; p < m->channels && host->loaded64 != k; ++p) {
         double *out = host->spectra64 + (size_t)p * spectrum;
         match_transformTemplate(m, host, k, p, out);
         for (size_t i = 0; i < spectrum; ++i)
@@ -164,19 +180,21 @@ static void loadTemplate(const MatchModel *m, MatchHost *host, int k) {
 }
 
 /* Stores the costs of row y of the block. uncertain: error bound of the window sums; 0: all sums are integers. */
-static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double constant,
-                       double uncertain) {
+static void storeCosts(const MatchModel *m, const MatchHost *host, const Block *block, int k, size_t y, double uncertain) {
     const MatchTemplate *t = &host->sums[k];
     const double *row = host->fft ? host->plane64 + y * (size_t)host->fft_cols : match_dotRow(m, host, block, k, y);
     const double sign = match_smallestIsBest(m->method) ? 1 : -1;
     double *out = host->costs + (block->y + y) * (size_t)m->ocols + block->x;
+    const int rounds = !(uncertain > 0), rounds_sums = rounds && m->masked; /* other window sums are exact */
     for (size_t x = 0; x < block->cols; ++x) {
-        const double c = (uncertain > 0 ? row[x] : rint(row[x])) + constant;
-        double s1[MATCH_MAX_CHANNELS] = {0};
+        const double c = rounds ? rint(row[x]) : row[x];
+        double s1[MATCH_MAX_CHANNELS] = {0}, s2 = m->needs_s2 ? host->s2[y * block->cols + x] : 0;
         for (size_t i = 0; m->needs_s1 && i < (size_t)m->channels; ++i)
             s1[i] = host->s1[(i * block->rows + y) * block->cols + x];
-        const double s2 = m->needs_s2 ? host->s2[y * block->cols + x] : 0;
-        out[x] = sign * match_scoreOf(m, t, c, s1, s2, m->masked ? c + t->t2 : s2 - 2 * c + t->t2, uncertain);
+        for (size_t i = 0; rounds_sums && i < (size_t)m->channels; ++i)
+            s1[i] = rint(s1[i]);
+        s2 = rounds_sums ? rint(s2) : s2;
+        out[x] = sign * match_scoreOf(m, t, host->shift, c, s1, s2, s2 - 2 * c + t->t2, uncertain);
     }
 }
 
@@ -190,29 +208,31 @@ static int sumsAreIntegers(const MatchModel *m, const MatchHost *host, const cus
     const double units = match_fft64_correlationUnits((double)host->fft_rows * host->fft_cols) * 0x1p-53;
     double error = 0;
     for (int k = 0; k < m->count; ++k)
-        for (int p = 0; p < m->planes; ++p)
-            error = fmax(error, m->planes * units * sqrt(host->energy[p]) * host->sums[k].norm[p]);
-    return match_sumsAreIntegers(m, largest + fabs(m->shift[0])) && error < 0.25;
+        for (int p = 0; p < m->channels; ++p)
+            error = fmax(error, m->channels * units * sqrt(host->energy[p]) * host->sums[k].norm[p]);
+    if (m->masked)
+        error = fmax(error, units * host->energy[0] * sqrt(m->n));
+    return match_sumsAreIntegers(m, largest + fmax(fabs(m->shift[0]), fabs(host->shift[0]))) && error < 0.25;
 }
 
 void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, int k) {
-    const double constant = m->masked ? match_maskedConstant(m, &host->sums[k], host) : 0;
     const int integers = m->integer || sumsAreIntegers(m, host, frame);
     /* Not 0 for floats with fractions, whatever the frame's energy. */
-    const double uncertain = integers ? 0 : match_error(m, &host->sums[k], host->energy).window + 1e-300;
+    const double uncertain = integers ? 0 : match_error(m, &host->sums[k], host->shift, host->energy).energy + 1e-300;
     if (host->fft)
         loadTemplate(m, host, k);
     for (int64_t i = 0; i < host->down * host->across; ++i) {
         const Block block = match_block(m, host, i);
+        match_windowSums(m, host, frame, &block); /* first: with a mask it uses plane64, too */
         if (host->fft) {
-            match_transformBlock(m, host->fft64, frame, &block, host->plane64, host->planes64);
-            match_fft_correlateAll(host->fft64, host->planes64, host->spectra64, m->planes, host->planes64, host->plane64);
+            match_transformBlock(m, host, host->fft64, frame, &block, host->plane64, host->planes64);
+            match_fft_correlateAll(host->fft64, host->planes64, host->spectra64, m->channels, host->planes64,
+                                   host->plane64);
         } else {
             match_packBlock(m, host, frame, &block);
         }
-        match_windowSums(m, host, frame, &block);
 #pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block.rows; ++y)
-            storeCosts(m, host, &block, k, y, constant, uncertain);
+            storeCosts(m, host, &block, k, y, uncertain);
     }
 }

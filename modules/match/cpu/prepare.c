@@ -12,7 +12,7 @@ enum { TUNING_MAX_SPLIT = 64 };
 
 /* Cuts the score map into the blocks that cost least; returns the nanoseconds of a frame's transforms. */
 static double chooseBlocks(const MatchModel *m, MatchHost *host) {
-    const double stages = TUNING_STAGE_NS * (3 * m->planes + 3 * m->count + 1);
+    const double stages = TUNING_STAGE_NS * (3 * m->channels + 3 * m->count + 1);
     double best = INFINITY;
     host->block_rows = m->orows, host->block_cols = m->ocols; /* the first case below gives the same */
     for (int ny = 1; ny <= TUNING_MAX_SPLIT && ny <= m->orows; ++ny) {
@@ -21,7 +21,7 @@ static double chooseBlocks(const MatchModel *m, MatchHost *host) {
             const int block_cols = (m->ocols + nx - 1) / nx, cols = match_fft_goodSize(block_cols + m->w - 1);
             const double points = (double)rows * cols, levels = points * log2(points + 1);
             const double ns =
-                ny * nx * (TUNING_SHARED * TUNING_FFT_NS * (m->planes + m->count) * levels / host->threads + stages);
+                ny * nx * (TUNING_SHARED * TUNING_FFT_NS * (m->channels + m->count) * levels / host->threads + stages);
             if (ns >= best || (points > TUNING_MAX_POINTS && ny * nx < TUNING_MAX_SPLIT * TUNING_MAX_SPLIT))
                 continue;
             best = ns;
@@ -57,7 +57,7 @@ static void *take(MatchHost *host, size_t bytes) {
 
 /* Sizes have 64 bits and do not overflow: a frame has less than 2^32 pixels. */
 static cusStatus allocate(const MatchModel *m, MatchHost *host) {
-    const size_t count = (size_t)m->count, planes = (size_t)m->planes, channels = (size_t)m->channels;
+    const size_t count = (size_t)m->count, channels = (size_t)m->channels;
     const size_t map = (size_t)m->orows * (size_t)m->ocols;
     const size_t tiles = ((size_t)m->ocols + MATCH_TILE - 1) / MATCH_TILE * (size_t)m->orows;
     const size_t rows = (size_t)host->block_rows, cols = (size_t)host->block_cols, threads = (size_t)host->threads;
@@ -84,12 +84,13 @@ static cusStatus allocate(const MatchModel *m, MatchHost *host) {
         const size_t spectrum = match_fft_spectrumSize(host->fft) * sizeof(float);
         const size_t spectrum64 = match_fft_spectrumSize(host->fft64) * sizeof(double);
         host->plane = take(host, points * sizeof(float));
-        host->spectra = take(host, planes * spectrum);
+        host->spectra = take(host, channels * spectrum);
         host->product = take(host, spectrum);
-        host->template_spectra = take(host, count * planes * spectrum);
+        host->template_spectra = take(host, count * channels * spectrum);
         host->plane64 = take(host, points * sizeof(double));
-        host->planes64 = take(host, planes * spectrum64);
-        host->spectra64 = take(host, planes * spectrum64);
+        host->planes64 = take(host, channels * spectrum64);
+        host->spectra64 = take(host, channels * spectrum64);
+        host->mask_spectrum64 = take(host, m->masked ? spectrum64 : 0);
     }
     CUSI_REQUIRE(!host->lacking, CUS_ERROR_NO_MEMORY, "cusMatcherCreate: out of host memory for %zu bytes", host->lacking);
     return CUS_OK;
@@ -136,11 +137,16 @@ static void transformTemplates(const MatchModel *m, MatchHost *host) {
     const size_t spectrum = match_fft_spectrumSize(host->fft);
     const double scale = 1.0 / ((double)host->fft_rows * (double)host->fft_cols);
     for (int k = 0; k < m->count; ++k)
-        for (int p = 0; p < m->planes; ++p) {
+        for (int p = 0; p < m->channels; ++p) {
             match_transformTemplate(m, host, k, p, host->planes64);
             match_fft_roundSpectrum(host->fft64, host->planes64, scale, host->fft,
-                                    host->template_spectra + ((size_t)k * (size_t)m->planes + (size_t)p) * spectrum);
+                                    host->template_spectra + ((size_t)k * (size_t)m->channels + (size_t)p) * spectrum);
         }
+    if (!m->masked)
+        return;
+    match_transformTemplate(m, host, 0, m->channels, host->mask_spectrum64);
+    for (size_t i = 0; i < match_fft_spectrumSize(host->fft64); ++i)
+        host->mask_spectrum64[i] *= scale;
 }
 
 cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const uint8_t *mask, const MatchTemplate *sums) {
@@ -162,8 +168,10 @@ cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const u
     if (host->dots) {
         match_packTemplates(m, host);
     } else {
-        m->error = match_fft_correlationUnits(host->fft, m->planes) * 0x1p-24;
+        m->error = match_fft_correlationUnits(host->fft, m->channels) * 0x1p-24;
         match_prepareExact(m, host);
+        CUSI_REQUIRE(!m->masked || host->pass_ns < INFINITY, CUS_ERROR_SIZE,
+                     "cusMatcherCreate: a mask with %.0f pixels inside is too large for exact sums", m->n);
         transformTemplates(m, host);
     }
     CUS_TRY(cusMatCreate(&matcher->results, m->count, m->max_matches * (int)sizeof(cusMatch), CUS_8UC1, CUS_HOST));

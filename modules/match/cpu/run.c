@@ -18,9 +18,12 @@ static void reportNothing(const cusMatcher *matcher, cusMat *scores) {
 cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores) {
     const MatchModel *m = &matcher->model;
     MatchHost *host = matcher->backend;
-    double energy[MATCH_MAX_PLANES] = {0}, total = 0;
+    double energy[MATCH_MAX_CHANNELS] = {0}, total = 0;
+    memcpy(host->shift, m->shift, sizeof host->shift);
+    if (match_hasOwnShift(m))
+        match_chooseFrameShift(m, frame, host->shift);
     if (m->error > 0 || !m->integer)
-        match_frameEnergy(m, frame, match_threadsFor(host, (double)m->rows * m->cols * m->channels), energy);
+        match_frameEnergy(m, host->shift, frame, match_threadsFor(host, (double)m->rows * m->cols * m->channels), energy);
     for (int c = 0; c < m->channels; ++c)
         total += energy[c];
     if (!m->integer && !(total < MATCH_MAX_ENERGY)) {
@@ -30,7 +33,7 @@ cusStatus match_host_run(cusMatcher *matcher, const cusMat *frame, cusMat *score
     memcpy(host->energy, energy, sizeof energy);
     MatchError errors[1024];
     for (int k = 0; k < m->count; ++k)
-        errors[k] = match_error(m, &host->sums[k], energy);
+        errors[k] = match_error(m, &host->sums[k], host->shift, energy);
 
     for (int64_t i = 0; i < host->down * host->across; ++i) {
         const Block block = match_block(m, host, i);
@@ -53,7 +56,7 @@ cusStatus match_host_inspect(cusMatcher *matcher, const cusMat *frame, const cus
             CUS_TRY(cusMatWrap(&count, 1, 1, CUS_32SC1, CUS_HOST, &pixels, 0));
             CUS_TRY(cusHsvCount(&window, range, &count, NULL, NULL));
             matches[i].pixels = pixels;
-            matches[i].filled = matches[i].pixels >= min_fill * m->n;
+            matches[i].filled = matches[i].pixels >= min_fill * m->w * m->h;
         }
     }
     return CUS_OK;

@@ -18,8 +18,8 @@ static void assembleSquares(const double *c, const double *s2, size_t n, double 
 static void assembleRow(const MatchModel *m, const MatchTemplate *t, MatchError error, const Block *block, size_t y,
                         const MatchHost *host, const double *correlation, float *score, MatchRange *ranges) {
     const size_t row = y * block->cols;
-    if (m->method == CUS_MATCH_SQDIFF && !m->masked) {
-        assembleSquares(correlation, host->s2 + row, block->cols, t->t2, 2 * error.correlation + error.window, score,
+    if (m->method == CUS_MATCH_SQDIFF) {
+        assembleSquares(correlation, host->s2 + row, block->cols, t->t2, 2 * error.correlation + error.score, score,
                         ranges);
         return;
     }
@@ -27,20 +27,21 @@ static void assembleRow(const MatchModel *m, const MatchTemplate *t, MatchError 
         double s1[MATCH_MAX_CHANNELS] = {0};
         for (size_t c = 0; m->needs_s1 && c < (size_t)m->channels; ++c)
             s1[c] = host->s1[c * block->rows * block->cols + row + x];
-        ranges[x] = match_range(m, t, correlation[x], error, s1, m->needs_s2 ? host->s2[row + x] : 0, &score[x]);
+        ranges[x] =
+            match_range(m, t, host->shift, correlation[x], error, s1, m->needs_s2 ? host->s2[row + x] : 0, &score[x]);
     }
 }
 
 /* Row y of template k's score map in the block. */
 static void scoreRow(const MatchModel *m, const MatchHost *host, cusMat *scores, MatchError error, const Block *block,
-                     int k, size_t y, double constant) {
+                     int k, size_t y) {
     const size_t thread = match_thisThread() * (size_t)host->block_cols;
     MatchRange *ranges = host->ranges + ((size_t)k * (size_t)m->orows + block->y + y) * (size_t)m->ocols + block->x;
     float *score =
         scores ? (float *)((char *)scores[k].data + (block->y + y) * scores[k].step) + block->x : host->score_row + thread;
     double *row = host->correlation + thread;
     for (size_t x = 0; host->fft && x < block->cols; ++x)
-        row[x] = (double)host->plane[y * (size_t)host->fft_cols + x] + constant;
+        row[x] = (double)host->plane[y * (size_t)host->fft_cols + x];
     assembleRow(m, &host->sums[k], error, block, y, host, host->fft ? row : match_dotRow(m, host, block, k, y), score,
                 ranges);
 }
@@ -50,18 +51,17 @@ void match_scoreBlock(cusMatcher *matcher, const cusMat *frame, cusMat *scores, 
     const MatchModel *m = &matcher->model;
     const MatchHost *host = matcher->backend;
     if (host->fft)
-        match_transformBlock(m, host->fft, frame, block, host->plane, host->spectra);
+        match_transformBlock(m, host, host->fft, frame, block, host->plane, host->spectra);
     else
         match_packBlock(m, host, frame, block);
     match_windowSums(m, host, frame, block);
     for (int k = 0; k < m->count; ++k) {
-        const double constant = m->masked ? match_maskedConstant(m, &host->sums[k], host) : 0;
         if (host->fft)
             match_fft_correlateAll(host->fft, host->spectra,
-                                   host->template_spectra + (size_t)(k * m->planes) * match_fft_spectrumSize(host->fft),
-                                   m->planes, host->product, host->plane);
+                                   host->template_spectra + (size_t)(k * m->channels) * match_fft_spectrumSize(host->fft),
+                                   m->channels, host->product, host->plane);
 #pragma omp parallel for schedule(static, MATCH_DOTS_ROWS) num_threads(host->threads) if (host->threads > 1)
         for (size_t y = 0; y < block->rows; ++y)
-            scoreRow(m, host, scores, errors[k], block, k, y, constant);
+            scoreRow(m, host, scores, errors[k], block, k, y);
     }
 }

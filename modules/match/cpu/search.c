@@ -250,6 +250,8 @@ void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k) {
         out[i].x = (int32_t)(best.position % s.cols);
         out[i].y = (int32_t)(best.position / s.cols);
         out[i].score = smallest ? best.cost : 0 - best.cost;
+        if (s.passed && !m->integer) /* transforms found the place; the window's pixels give its score */
+            out[i].score = match_exactScore(m, host, frame, k, (size_t)out[i].y, (size_t)out[i].x);
         if (m->subpixel)
             subpixel(m, s.map, &out[i]);
         if (m->max_matches > 1)

@@ -44,20 +44,22 @@ typedef struct MatchHost {
     const MatchDots *dots; /* NULL: FFT */
     uint32_t *taps, *packed;
     size_t taps_across, taps_size, packed_cols;
-    MatchFft *fft;                    /* NULL: direct */
-    int fft_rows, fft_cols;           /* a transform covers the pixels under a block */
-    float *plane, *spectra, *product; /* one plane, the planes' spectra, their product */
-    float *template_spectra;          /* count x planes, scaled by 1 / points, not conjugated */
-    double *s1, *s2;                  /* window sums of a block: one plane a channel; one plane */
-    double *column1, *column2;        /* for each thread, sums over h rows of each column: one row a channel; one row */
-    double *correlation;              /* for each thread, MATCH_DOTS_ROWS score rows */
-    float *score_row;                 /* for each thread, where no maps are wanted */
-    MatchRange *ranges;               /* count score maps */
-    double energy[MATCH_MAX_PLANES];  /* of the frame's planes */
+    MatchFft *fft;                     /* NULL: direct */
+    int fft_rows, fft_cols;            /* a transform covers the pixels under a block */
+    float *plane, *spectra, *product;  /* one plane, the channels' spectra, their product */
+    float *template_spectra;           /* count x channels, scaled by 1 / points, not conjugated */
+    double *s1, *s2;                   /* window sums of a block: one plane a channel; one plane */
+    double *column1, *column2;         /* for each thread, sums over h rows of each column: one row a channel; one row */
+    double *correlation;               /* for each thread, MATCH_DOTS_ROWS score rows */
+    float *score_row;                  /* for each thread, where no maps are wanted */
+    MatchRange *ranges;                /* count score maps */
+    double shift[MATCH_MAX_CHANNELS];  /* of the frame's pixels */
+    double energy[MATCH_MAX_CHANNELS]; /* of the frame's channels, shifted */
     /* The exact pass, by transforms in double. */
     MatchFft *fft64;
     double *plane64, *planes64; /* one plane under a block, the spectra of all */
     double *spectra64;          /* of template `loaded64` */
+    double *mask_spectrum64;    /* scaled; NULL: no mask */
     int loaded64;               /* -1: none */
     double pass_ns;             /* infinity: rounding would not be exact */
     double largest;             /* 32F: magnitude of the templates' pixels if they are integers, otherwise infinity */
@@ -128,9 +130,9 @@ double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat
 double match_windowNs(const MatchModel *m);
 
 /* Prepares the exact pass. */
-void match_prepareExact(const MatchModel *m, MatchHost *host);
+void match_prepareExact(MatchModel *m, MatchHost *host);
 
-/* The spectrum, unscaled, of plane p of template k. */
+/* The spectrum, unscaled, of plane p of template k (match_templatePlane). */
 void match_transformTemplate(const MatchModel *m, const MatchHost *host, int k, int p, double *spectrum);
 
 /* Fills host->costs with the costs of all positions of template k: exact if pixels are integers (bytes, or
@@ -142,18 +144,18 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
 /* Adds n bytes, `stride` apart, to `sum` and their squares to `square`. */
 void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square);
 
-/* Plane p of a template at a pixel: see MatchModel. */
-double match_templatePlane(const MatchModel *m, const MatchHost *host, const char *pixels, int p, size_t pixel);
+/* Channel c of a template at a pixel, shifted; c = m->channels: the mask. */
+double match_templatePlane(const MatchModel *m, const MatchHost *host, const char *pixels, int c, size_t pixel);
 
-/* Spectra of the frame's planes under a block. plane: room for one of them. Both have the plan's element type. */
-void match_transformBlock(const MatchModel *m, const MatchFft *fft, const cusMat *frame, const Block *block, void *plane,
-                          void *spectra);
+/* Spectra of the frame's channels under a block. plane: room for one of them. Both have the plan's element type. */
+void match_transformBlock(const MatchModel *m, const MatchHost *host, const MatchFft *fft, const cusMat *frame,
+                          const Block *block, void *plane, void *spectra);
 
-/* The shift's part of a masked correlation: a constant of the template. */
-double match_maskedConstant(const MatchModel *m, const MatchTemplate *t, const MatchHost *host);
+/* The shift of a frame that has its own: the mean of a sample. */
+void match_chooseFrameShift(const MatchModel *m, const cusMat *frame, double *shift);
 
-/* Sums of squares of the frame's shifted planes. */
-void match_frameEnergy(const MatchModel *m, const cusMat *frame, int threads, double *energy);
+/* Sums of squares of the frame's shifted channels. */
+void match_frameEnergy(const MatchModel *m, const double *shift, const cusMat *frame, int threads, double *energy);
 
 /* Fills host->s1 and s2 for the windows of a block, as far as the method needs them. */
 void match_windowSums(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block);

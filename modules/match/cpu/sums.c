@@ -5,29 +5,11 @@
 
 /* ---- Planes ------------------------------------------------------------------------------------------------------------- */
 
-double match_templatePlane(const MatchModel *m, const MatchHost *host, const char *pixels, int p, size_t pixel) {
-    const size_t channels = (size_t)m->channels, i = pixel * channels + (size_t)(p < m->channels ? p : 0);
-    const int kept = !host->mask || host->mask[i];
-    if (p == m->channels)
-        return kept ? 1 : 0;
-    if (!kept)
+double match_templatePlane(const MatchModel *m, const MatchHost *host, const char *pixels, int c, size_t pixel) {
+    const size_t i = pixel * (size_t)m->channels;
+    if (host->mask && !host->mask[i])
         return 0;
-    const double raw = match_element(pixels, m->integer, i);
-    if (m->masked)
-        return m->method == CUS_MATCH_CCORR ? raw : -2 * (raw - m->shift[p]);
-    return raw - m->shift[p];
-}
-
-double match_maskedConstant(const MatchModel *m, const MatchTemplate *t, const MatchHost *host) {
-    double constant = 0;
-    if (m->method == CUS_MATCH_SQDIFF) {
-        for (size_t i = 0; i < (size_t)m->n; ++i)
-            constant += host->mask[i * (size_t)m->channels] ? m->square_shift : 0;
-    } else {
-        for (int c = 0; c < m->channels; ++c)
-            constant += m->shift[c] * t->raw_t1[c];
-    }
-    return constant;
+    return c < m->channels ? match_element(pixels, m->integer, i + (size_t)c) - m->shift[c] : 1;
 }
 
 /* Calls `function` with a stride that the compiler knows, for gray and color. */
@@ -60,11 +42,11 @@ void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, 
     WITH_STRIDE(stride, sumBytes, row, n, sum, square);
 }
 
-/* Element x of the squares plane of a masked SQDIFF. */
-static double squarePlane(const MatchModel *m, const void *row, size_t x) {
-    double sum = -m->square_shift;
+/* The sum of squares of pixel x, shifted. */
+static double squareAt(const MatchModel *m, const double *shift, const void *row, size_t x) {
+    double sum = 0;
     for (int c = 0; c < m->channels; ++c) {
-        const double v = match_element(row, m->integer, x * (size_t)m->channels + (size_t)c) - m->shift[c];
+        const double v = match_element(row, m->integer, x * (size_t)m->channels + (size_t)c) - shift[c];
         sum += v * v;
     }
     return sum;
@@ -82,9 +64,9 @@ static double squarePlane(const MatchModel *m, const void *row, size_t x) {
 SHIFT_BYTES(shiftBytes32, float)
 SHIFT_BYTES(shiftBytes64, double)
 
-/* Row y of plane p of the frame under the block, shifted and padded with zeros. */
-static void loadRow(const MatchModel *m, const MatchFft *fft, const cusMat *frame, const Block *block, int p, size_t y,
-                    void *out) {
+/* Row y of channel p of the frame under the block, shifted and padded with zeros; p = m->channels: of the squares. */
+static void loadRow(const MatchModel *m, const double *shift, const MatchFft *fft, const cusMat *frame, const Block *block,
+                    int p, size_t y, void *out) {
     const size_t element = fft->kernels->element, channels = (size_t)m->channels;
     const size_t cols = y < block->rows + (size_t)m->h - 1 ? block->cols + (size_t)m->w - 1 : 0;
     memset((char *)out + cols * element, 0, ((size_t)fft->cols - cols) * element);
@@ -93,56 +75,70 @@ static void loadRow(const MatchModel *m, const MatchFft *fft, const cusMat *fram
     const char *row = match_row(frame, block->y + y) + block->x * cusTypeSize(frame->type);
     if (p == m->channels)
         for (size_t x = 0; x < cols; ++x)
-            match_fft_put(out, x, element, squarePlane(m, row, x));
+            match_fft_put(out, x, element, squareAt(m, shift, row, x));
     else if (!m->integer)
         for (size_t x = 0; x < cols; ++x)
-            match_fft_put(out, x, element, ((const float *)row)[x] - m->shift[p]);
+            match_fft_put(out, x, element, ((const float *)row)[x] - shift[p]);
     else if (element == sizeof(float))
-        shiftBytes32((const uint8_t *)row + p, cols, channels, (float)m->shift[p], out);
+        shiftBytes32((const uint8_t *)row + p, cols, channels, (float)shift[p], out);
     else
-        shiftBytes64((const uint8_t *)row + p, cols, channels, m->shift[p], out);
+        shiftBytes64((const uint8_t *)row + p, cols, channels, shift[p], out);
 }
 
-void match_transformBlock(const MatchModel *m, const MatchFft *fft, const cusMat *frame, const Block *block, void *plane,
-                          void *spectra) {
-    const size_t element = fft->kernels->element, step = (size_t)fft->cols * element;
-    for (int p = 0; p < m->planes; ++p) {
+static void transformPlane(const MatchModel *m, const double *shift, const MatchFft *fft, const cusMat *frame,
+                           const Block *block, int p, void *plane, void *spectrum) {
+    const size_t step = (size_t)fft->cols * fft->kernels->element;
 #pragma omp parallel for schedule(static) num_threads(fft->threads) if (fft->threads > 1)
-        for (int y = 0; y < fft->filled; ++y)
-            loadRow(m, fft, frame, block, p, (size_t)y, (char *)plane + (size_t)y * step);
-        match_fft_forward(fft, plane, (char *)spectra + (size_t)p * match_fft_spectrumSize(fft) * element);
-    }
+    for (int y = 0; y < fft->filled; ++y)
+        loadRow(m, shift, fft, frame, block, p, (size_t)y, (char *)plane + (size_t)y * step);
+    match_fft_forward(fft, plane, spectrum);
 }
 
-/* ---- Energy of the shifted planes --------------------------------------------------------------------------------------- */
+void match_transformBlock(const MatchModel *m, const MatchHost *host, const MatchFft *fft, const cusMat *frame,
+                          const Block *block, void *plane, void *spectra) {
+    const size_t bytes = match_fft_spectrumSize(fft) * fft->kernels->element;
+    for (int c = 0; c < m->channels; ++c)
+        transformPlane(m, host->shift, fft, frame, block, c, plane, (char *)spectra + (size_t)c * bytes);
+}
 
-static void rowEnergy(const MatchModel *m, const void *row, double *energy) {
+/* ---- Energy of the shifted channels ------------------------------------------------------------------------------------- */
+
+static void rowEnergy(const MatchModel *m, const double *shift, const void *row, double *energy) {
     const size_t cols = (size_t)m->cols, channels = (size_t)m->channels;
     for (int c = 0; c < m->channels; ++c) {
         if (m->integer) {
             uint64_t sum = 0, square = 0;
             match_sumBytes((const uint8_t *)row + c, cols, channels, &sum, &square);
-            energy[c] += (double)square - 2 * m->shift[c] * (double)sum + m->shift[c] * m->shift[c] * m->cols;
+            energy[c] += (double)square - 2 * shift[c] * (double)sum + shift[c] * shift[c] * m->cols;
         } else {
             for (size_t x = 0; x < cols; ++x) {
-                const double v = ((const float *)row)[x] - m->shift[c];
+                const double v = ((const float *)row)[x] - shift[c];
                 energy[c] += v * v;
             }
         }
     }
-    if (m->planes > m->channels)
-        for (size_t x = 0; x < cols; ++x) {
-            const double v = squarePlane(m, row, x);
-            energy[m->channels] += v * v;
-        }
 }
 
-void match_frameEnergy(const MatchModel *m, const cusMat *frame, int threads, double *energy) {
-    double sums[MATCH_MAX_PLANES] = {0};
+void match_chooseFrameShift(const MatchModel *m, const cusMat *frame, double *shift) {
+    const size_t pixels = (size_t)m->rows * (size_t)m->cols;
+    double sum = 0;
+    int integers = 1;
+    for (size_t i = 0; i < MATCH_SAMPLES; ++i) {
+        const size_t at = pixels * i / MATCH_SAMPLES;
+        const double v = ((const float *)match_row(frame, at / (size_t)m->cols))[at % (size_t)m->cols];
+        sum += v;
+        integers &= v == rint(v);
+    }
+    const double mean = match_shiftOf(sum / MATCH_SAMPLES, integers);
+    *shift = isfinite(mean) ? mean : 0;
+}
+
+void match_frameEnergy(const MatchModel *m, const double *shift, const cusMat *frame, int threads, double *energy) {
+    double sums[MATCH_MAX_CHANNELS] = {0};
     (void)threads; /* without OpenMP */
 #pragma omp parallel for schedule(static) num_threads(threads) reduction(+ : sums)
     for (int y = 0; y < m->rows; ++y)
-        rowEnergy(m, match_row(frame, (size_t)y), sums);
+        rowEnergy(m, shift, match_row(frame, (size_t)y), sums);
     memcpy(energy, sums, sizeof sums);
 }
 
@@ -163,15 +159,15 @@ static void moveColumnsBytes(const uint8_t *in, const uint8_t *out, size_t n, si
     WITH_STRIDE(stride, moveBytes, in, out, n, (int)shift, column1, column2);
 }
 
-static void moveColumns(const MatchModel *m, const char *in, const char *out, size_t n, int c, double *column1,
-                        double *column2) {
+static void moveColumns(const MatchModel *m, const double *shift, const char *in, const char *out, size_t n, int c,
+                        double *column1, double *column2) {
     if (m->integer) {
-        moveColumnsBytes((const uint8_t *)in + c, out ? (const uint8_t *)out + c : NULL, n, (size_t)m->channels,
-                         m->shift[c], column1, column2);
+        moveColumnsBytes((const uint8_t *)in + c, out ? (const uint8_t *)out + c : NULL, n, (size_t)m->channels, shift[c],
+                         column1, column2);
         return;
     }
     for (size_t x = 0; x < n; ++x) {
-        const double a = ((const float *)in)[x] - m->shift[0], b = out ? ((const float *)out)[x] - m->shift[0] : 0;
+        const double a = ((const float *)in)[x] - shift[0], b = out ? ((const float *)out)[x] - shift[0] : 0;
         column1[x] += a - b;
         column2[x] += a * a - b * b;
     }
@@ -206,7 +202,7 @@ static void sumStrip(const MatchModel *m, const cusMat *frame, const Block *bloc
         const char *in = match_row(frame, block->y + j) + left;
         const char *out = j >= first + h ? match_row(frame, block->y + j - h) + left : NULL;
         for (int c = 0; c < m->channels; ++c)
-            moveColumns(m, in, out, n, c, column1 + (size_t)c * n, column2);
+            moveColumns(m, host->shift, in, out, n, c, column1 + (size_t)c * n, column2);
         if (j + 1 < first + h)
             continue;
         const size_t y = j + 1 - h;
@@ -217,9 +213,29 @@ static void sumStrip(const MatchModel *m, const cusMat *frame, const Block *bloc
     }
 }
 
+/* Sums inside the mask: correlations with it in double, of which those of bytes are rounded to the integers that they are. */
+static void sumInsideMask(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
+    const size_t rows = block->rows, cols = block->cols;
+    for (int p = m->needs_s1 ? 0 : m->channels; p < m->channels + m->needs_s2; ++p) {
+        double *out = p < m->channels ? host->s1 + (size_t)p * rows * cols : host->s2;
+        transformPlane(m, host->shift, host->fft64, frame, block, p, host->plane64, host->planes64);
+        match_fft_correlateAll(host->fft64, host->planes64, host->mask_spectrum64, 1, host->planes64, host->plane64);
+#pragma omp parallel for schedule(static) num_threads(host->threads) if (host->threads > 1)
+        for (size_t y = 0; y < rows; ++y)
+            for (size_t x = 0; x < cols; ++x) {
+                const double sum = host->plane64[y * (size_t)host->fft_cols + x];
+                out[y * cols + x] = m->integer ? rint(sum) : sum;
+            }
+    }
+}
+
 void match_windowSums(const MatchModel *m, const MatchHost *host, const cusMat *frame, const Block *block) {
     if (!m->needs_s1 && !m->needs_s2)
         return;
+    if (m->masked) {
+        sumInsideMask(m, host, frame, block);
+        return;
+    }
     const size_t strips = (size_t)host->threads, n = block->cols + (size_t)m->w - 1;
 #pragma omp parallel for schedule(static) num_threads((int)strips) if (strips > 1)
     for (size_t i = 0; i < strips; ++i) {

@@ -225,12 +225,12 @@ struct Sums {
 
 // match_score() once: inlined it takes minutes to compile.
 __device__ __noinline__ double normedOrCenteredCost(const MatchModel &m, const MatchTemplate &t, Sums sums) {
-    const double score = match_score(&m, &t, sums.c, sums.s1, sums.s2, sums.s2 - 2 * sums.c + t.t2);
+    const double score = match_score(&m, &t, m.shift, sums.c, sums.s1, sums.s2, sums.s2 - 2 * sums.c + t.t2);
     return match_smallestIsBest(m.method) ? score : -score;
 }
 __device__ __forceinline__ double costOf(const MatchModel &m, const MatchTemplate &t, const Sums &sums) {
     if (m.method == CUS_MATCH_SQDIFF)
-        return (m.masked ? sums.c : sums.s2 - 2 * sums.c) + t.t2;
+        return sums.s2 - 2 * sums.c + t.t2;
     return normedOrCenteredCost(m, t, sums);
 }
 
@@ -249,8 +249,8 @@ struct Estimate {
           factor(squared ? 1 : -1) {
         double norm = t.t2;
         if (squared) {
-            c_weight = m.masked ? 1 : -2;
-            s2_weight = m.masked ? 0 : 1;
+            c_weight = -2;
+            s2_weight = 1;
             constant = t.t2;
         } else if (centered) {
             c_weight = norm_weight = m.n;
@@ -344,11 +344,11 @@ struct Work {
         }
         __syncthreads();
         const int columns = COLS * m.channels + piece.bytes - m.channels;
-        if (fresh && (SQUARED || m.needs_s2))
+        if (fresh && (SQUARED || direct.sums_s2))
             sumDown<ROWS, THREADS, true>(direct, piece.rows, columns, shared, planes);
-        if (fresh && !SQUARED && m.needs_s1)
+        if (fresh && !SQUARED && direct.sums_s1)
             sumDown<ROWS, THREADS, false>(direct, piece.rows, columns, shared,
-                                          planes + (m.needs_s2 ? SQUARE_PLANES * ROWS * direct.pitch : 0));
+                                          planes + (direct.sums_s2 ? SQUARE_PLANES * ROWS * direct.pitch : 0));
         __syncthreads();
         storeProducts(sums);
     }
@@ -454,13 +454,13 @@ struct Work {
                 if (!all && exact && !estimate.mayBe(of_block, least))
                     continue;
                 uint32_t s2[1][4] = {}, s1[MATCH_MAX_CHANNELS][1][4] = {};
-                if (m.needs_s2)
+                if (direct.sums_s2)
                     sumAcross<SQUARE_PLANES>(piece, block, 0, 0, s2);
-                if (m.needs_s1)
+                if (direct.sums_s1)
 #pragma unroll
                     for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
                         if (c < m.channels)
-                            sumAcross<PIXEL_PLANES>(piece, block, m.needs_s2 ? SQUARE_PLANES : 0,
+                            sumAcross<PIXEL_PLANES>(piece, block, direct.sums_s2 ? SQUARE_PLANES : 0,
                                                     m.channels > 1 ? c + 1 : 0, s1[c]);
                 float least_here = INFINITY;
                 visit(block, [&](int e, int y, int x) {
@@ -476,20 +476,24 @@ struct Work {
                     }
                     const unsigned long long position = positionOf(y, x);
                     if (direct.totals) {
-                        const auto add = [&](int quantity, double &sum) {
-                            double &total = direct.totals[quantity * positions + position];
-                            total = sum += p ? total : 0;
+                        const auto total = [&](int quantity) -> double & {
+                            return direct.totals[quantity * positions + position];
                         };
-                        sums.c *= piece.weight;
-                        add(0, sums.c);
+                        double &product = total(piece.quantity);
+                        product = sums.c * piece.weight + (piece.first ? 0 : product);
 #pragma unroll
                         for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
-                            if (m.needs_s1 && c < m.channels)
-                                add(1 + c, sums.s1[c]);
-                        if (m.needs_s2)
-                            add(1 + MATCH_MAX_CHANNELS, sums.s2);
+                            if (direct.sums_s1 && c < m.channels)
+                                total(1 + c) = sums.s1[c] + (p ? total(1 + c) : 0);
+                        if (direct.sums_s2)
+                            total(1 + MATCH_MAX_CHANNELS) = sums.s2 + (p ? total(1 + MATCH_MAX_CHANNELS) : 0);
                         if (p + 1 < direct.count)
                             return;
+                        sums.c = total(0);
+#pragma unroll
+                        for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
+                            sums.s1[c] = m.needs_s1 && c < m.channels ? total(1 + c) : 0;
+                        sums.s2 = m.needs_s2 ? total(1 + MATCH_MAX_CHANNELS) : 0;
                     }
                     const Candidate other = {costOf(m, t, sums), position};
                     if (direct.costs)
@@ -643,12 +647,14 @@ size_t layOut(const MatchModel &m, const Shape &shape, int rows, int cols, bool 
     direct.pitch = (cusi::divUp(std::max((COLS - ACROSS) * cn + even, (COLS + cols - 1) * cn), 16) | 1) * 16;
     direct.tile_rows = tile_rows + rows + 14; // of the last block, loaded in pairs
     direct.units_reciprocal = 0xffffffffu / (direct.pitch / 16) + 1;
-    direct.ones_rows = (m.needs_s1 || m.needs_s2 ? 1 : 0) + (m.needs_s1 && cn > 1 ? cn : 0);
+    direct.sums_s1 = m.needs_s1 && !m.masked;
+    direct.sums_s2 = m.needs_s2 && !m.masked;
+    direct.ones_rows = (direct.sums_s1 || direct.sums_s2 ? 1 : 0) + (direct.sums_s1 && cn > 1 ? cn : 0);
     const size_t tile = static_cast<size_t>(direct.pitch) * direct.tile_rows;
     const size_t products = size_t{4} * tile_rows * PRODUCTS_PITCH;
     const size_t words = size_t{4} * (rows > CHUNK ? 2 : 1) * CHUNK * direct.words_pitch;
-    const size_t planes =
-        static_cast<size_t>((m.needs_s2 ? SQUARE_PLANES : 0) + (m.needs_s1 ? PIXEL_PLANES : 0)) * tile_rows * direct.pitch;
+    const size_t planes = static_cast<size_t>((direct.sums_s2 ? SQUARE_PLANES : 0) + (direct.sums_s1 ? PIXEL_PLANES : 0)) *
+                          tile_rows * direct.pitch;
     const size_t ones = size_t{4} * direct.ones_rows * direct.words_pitch;
     const size_t words_at = keeps ? tile + products : std::max(tile, products);
     const size_t ones_at = words_at + (keeps ? words + planes : std::max(words, planes));
@@ -689,8 +695,7 @@ void choosePieces(const MatchModel &m, int multiprocessors, size_t most, Direct 
         else
             *cols = cusi::divUp(cusi::divUp(*cols, 2), 16) * 16; // aligned rows stay so
     const Shape &shape = SHAPES[direct.shape];
-    if (m.count == 1 || *rows < m.h || *cols < m.w || (m.masked && m.method == CUS_MATCH_SQDIFF) ||
-        layOut(m, shape, *rows, *cols, true, direct) > most)
+    if (m.count == 1 || *rows < m.h || *cols < m.w || m.masked || layOut(m, shape, *rows, *cols, true, direct) > most)
         layOut(m, shape, *rows, *cols, false, direct);
 }
 
@@ -713,23 +718,32 @@ void makePieces(const MatchModel &m, int rows, int cols, const uint8_t *pixels, 
                 std::vector<Piece> &pieces, std::vector<uint32_t> &words) {
     const int cn = m.channels, row_bytes = m.w * cn;
     const size_t bytes = static_cast<size_t>(row_bytes) * m.h;
-    const bool squares = m.masked && m.method == CUS_MATCH_SQDIFF;
-    for (int source = PIXELS; source <= (squares ? HIGH_OF_SQUARES : PIXELS); ++source)
+    const auto cut = [&](int source, int weight, int quantity, bool first) {
         for (int y = 0; y < m.h; y += rows)
             for (int x = 0; x < m.w; x += cols) {
                 const int width = std::min(cols, m.w - x);
-                const int weight = source == PIXELS ? (squares ? -2 : 1) : source == LOW_OF_SQUARES ? 1 : 256;
                 pieces.push_back({y, x, std::min(rows, m.h - y), width * cn, cusi::divUp((width + ACROSS - 1) * cn, 16),
-                                  source, weight, 0, 0});
+                                  source, weight, quantity, first && x + y == 0, 0, 0});
             }
+    };
+    cut(PIXELS, 1, 0, true);
+    for (int c = 0; m.masked && m.needs_s1 && c < cn; ++c)
+        cut(PIXELS, 1, 1 + c, true);
+    if (m.masked && m.needs_s2) {
+        cut(LOW_OF_SQUARES, 1, 1 + MATCH_MAX_CHANNELS, true);
+        cut(HIGH_OF_SQUARES, 256, 1 + MATCH_MAX_CHANNELS, false);
+    }
     for (int k = 0; k < m.count; ++k) {
         for (Piece &piece : pieces) {
             if (k == 0)
                 piece.words = words.size();
             appendWords(words, direct, cn, piece.rows, piece.bytes, [&](int r, int at) {
                 const size_t i = static_cast<size_t>(piece.y + r) * row_bytes + piece.x * cn + at;
-                const bool kept = !mask || mask[i];
-                return piece.source == PIXELS ? (kept ? pixels[k * bytes + i] : 0) : kept ? 1 : 0;
+                if (mask && !mask[i])
+                    return 0;
+                if (piece.quantity == 0)
+                    return static_cast<int>(pixels[k * bytes + i]);
+                return piece.quantity == 1 + MATCH_MAX_CHANNELS || piece.quantity == 1 + at % cn ? 1 : 0;
             });
         }
         if (k == 0)
@@ -790,9 +804,9 @@ cusStatus launchDirect(const Stages &stages, cudaStream_t stream) {
     const Direct &direct = stages.direct;
     const Shape &shape = SHAPES[direct.shape];
     const bool plain = !direct.totals && !direct.costs && !stages.scores.maps;
-    CUS_TRY(cusi::launchOverlapped(f, plain && m.method == CUS_MATCH_SQDIFF && !m.masked ? shape.squared : shape.general,
-                                   direct.tiles, 128 * shape.split, direct.shared, stream, m, stages.frame,
-                                   stages.templates, stages.scores, direct, stages.refinement));
+    CUS_TRY(cusi::launchOverlapped(f, plain && m.method == CUS_MATCH_SQDIFF ? shape.squared : shape.general, direct.tiles,
+                                   128 * shape.split, direct.shared, stream, m, stages.frame, stages.templates,
+                                   stages.scores, direct, stages.refinement));
     if (!direct.costs)
         return CUS_OK;
     return cusi::launchOverlapped(f, directMatchesKernel, m.count, MATCH_THREADS, 0, stream, m, direct, stages.refinement,

@@ -84,9 +84,11 @@ cusStatus allocateBuffers(MatchCuda *cuda, cudaStream_t stream) {
     Windows &windows = stages.windows;
     Scores &scores = stages.scores;
     const size_t count = m.count, map_rows = static_cast<size_t>(windows.quantities) * m.orows;
-    CUS_TRY(allocate(cuda, &stages.energy.parts, static_cast<size_t>(m.planes) * stages.energy.part_count, stream));
-    CUS_TRY(allocate(cuda, &stages.energy.planes, MATCH_MAX_PLANES, stream));
+    CUS_TRY(allocate(cuda, &stages.energy.parts, static_cast<size_t>(m.channels) * stages.energy.part_count, stream));
+    CUS_TRY(allocate(cuda, &stages.energy.channels, MATCH_MAX_CHANNELS, stream));
     CUS_TRY(allocate(cuda, &stages.energy.errors, count, stream));
+    CUS_TRY(upload(cuda, m.shift, MATCH_MAX_CHANNELS, &stages.frame.shift, stream));
+    windows.shift = stages.frame.shift;
     CUS_TRY(allocate(cuda, reinterpret_cast<char **>(&windows.vertical),
                      map_rows * windows.vertical_pitch * (windows.wide ? sizeof(double) : sizeof(uint32_t)), stream));
     CUS_TRY(allocate(cuda, reinterpret_cast<double **>(&windows.sums), map_rows * m.ocols, stream));
@@ -100,7 +102,7 @@ cusStatus allocateFft(MatchCuda *cuda, cudaStream_t stream) {
     const MatchModel &m = cuda->stages.model;
     BlockFft &block = cuda->stages.block_fft;
     CuFft &cufft = cuda->stages.cufft;
-    const size_t count = m.count, planes = m.planes, tiles = block.tiles;
+    const size_t count = m.count, planes = m.channels, tiles = block.tiles;
     if (block.rows.n) {
         CUS_TRY(allocate(cuda, &block.spectra, planes * tiles * block.spectrum_pitch, stream));
         return allocate(cuda, &block.products, count * tiles * block.product_pitch, stream);
@@ -139,8 +141,6 @@ cusStatus uploadTemplates(MatchCuda *cuda, const void *pixels, const uint8_t *ma
     if (mask) {
         for (size_t i = 0; i < elements; ++i)
             host_mask[i / row * templates.mask_step + i % row] = mask[i];
-        for (size_t i = 0; i < elements; i += m.channels)
-            templates.masked_constant += mask[i] ? m.square_shift : 0;
         CUS_TRY(upload(cuda, host_mask.data(), host_mask.size(), &templates.mask, stream));
     }
     CUS_TRY(upload(cuda, host.data(), host.size(), &templates.pixels, stream));
@@ -173,6 +173,9 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     CUS_TRY(chooseExact(cuda, templates, sums, stream));
     CUS_TRY(allocateFft(cuda, stream));
     CUS_TRY(prepareSpectra(cuda, templates, mask, stream));
+    if (m.masked)
+        CUS_TRY(prepareMask(cuda, stream));
+    m.window_error = stages.model.window_error;
     CUSI_CUDA(f, cudaStreamSynchronize(stream));
     return CUS_OK;
 }
@@ -183,7 +186,12 @@ cusStatus run(const cusMatcher *matcher, const MatchCuda &cuda, Stages &stages, 
     const MatchModel &m = stages.model;
     if (matcher->algorithm == CUS_MATCH_DIRECT)
         return launchDirect(stages, stream);
-    const int window_blocks = cusi::divUp(stages.windows.quantities * m.orows, stages.windows.rows_per_block);
+    const int window_blocks =
+        m.masked ? 0 : cusi::divUp(stages.windows.quantities * m.orows, stages.windows.rows_per_block);
+    if (match_hasOwnShift(&m))
+        CUS_TRY(launchFrameShift(stages, stream));
+    if (m.masked)
+        CUS_TRY(launchMaskedSums(stages, stream));
     if (window_blocks)
         CUS_TRY(launchVertical(stages, stream));
     if (stages.block_fft.rows.n) {
@@ -290,7 +298,9 @@ cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cu
     const int capability = 10 * major + minor;
     const bool integers = capability >= 75 && capability != 103; // on tensor cores; 10.3 has few units for them
     const bool few = static_cast<double>(m->orows) * m->ocols <= 64.0 * 48 * count; // a tile for each multiprocessor
-    const bool small = m->n * m->channels <= (few ? 128 * 128 : 97 * 97);
+    // With a mask, direct correlation takes once more for each channel and twice for squares, the FFT about twice.
+    const int products = m->masked ? 1 + m->needs_s1 * m->channels + 2 * m->needs_s2 : 1;
+    const bool small = m->n * m->channels * products <= (few ? 128 * 128 : 97 * 97) * (m->masked ? 2 : 1);
     *algorithm = !m->integer || !integers   ? CUS_MATCH_FFT
                  : wanted != CUS_MATCH_AUTO ? wanted
                  : small                    ? CUS_MATCH_DIRECT
@@ -301,7 +311,8 @@ cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cu
 cusStatus match_cuda_run(cusMatcher *matcher, const cusMat *frame, cusMat *scores, cusStream stream) {
     MatchCuda *cuda = static_cast<MatchCuda *>(matcher->backend);
     Stages stages = cuda->stages;
-    stages.frame = {frame->data, frame->step};
+    stages.frame.data = frame->data;
+    stages.frame.step = frame->step;
     if (scores) {
         CUS_TRY(cusi::match::sendMaps(cuda, scores, stream));
         stages.scores.maps = cuda->maps;
@@ -323,7 +334,7 @@ cusStatus match_cuda_inspect(cusMatcher *matcher, const cusMat *frame, const cus
     for (unsigned first = 0; first < matches; first += 65535)
         CUS_TRY(cusi::launch("cusMatcherInspect", cusi::match::inspectKernel,
                              dim3(blocks, std::min(65535u, matches - first)), cusi::HSV_THREADS, 0, stream,
-                             cusi::bgrImage(*frame), *range, min_fill * m.n, m.w, m.h, results + first,
+                             cusi::bgrImage(*frame), *range, min_fill * m.w * m.h, m.w, m.h, results + first,
                              cuda->inspect_counts + first, cuda->inspect_counts + matches + first));
     return CUS_OK;
 }

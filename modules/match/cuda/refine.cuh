@@ -203,9 +203,19 @@ __device__ __forceinline__ PartialSums<uint8_t> sumBytes(const MatchModel &m, co
     return part;
 }
 
+// Close to the mean of the window's pixels for the methods that subtract it, otherwise 0.
+__device__ __forceinline__ double centerAt(const MatchModel &m, const Windows &windows, int y, int x) {
+    if (m.method < CUS_MATCH_CCOEFF)
+        return 0;
+    double s1[MATCH_MAX_CHANNELS], s2;
+    windowAt<float>(m, windows, y, x, s1, s2);
+    return match_center(s1[0], m.n, windows.shift[0]);
+}
+
 __device__ __forceinline__ PartialSums<float> sumFloats(const MatchModel &m, const Frame &frame, const Templates &templates,
-                                                        const WindowPart &w) {
+                                                        const Windows &windows, const WindowPart &w) {
     PartialSums<float> part;
+    const double center = centerAt(m, windows, w.y, w.x), shift = m.method < CUS_MATCH_CCOEFF ? 0 : m.shift[0];
     UnitCursor at(m.w * m.channels, w.j0, w.first, w.stride);
     while (at.j < w.j1) {
         if (!templates.mask || templates.mask[at.j * templates.mask_step + at.unit]) {
@@ -213,11 +223,11 @@ __device__ __forceinline__ PartialSums<float> sumFloats(const MatchModel &m, con
             const double pixel = a[at.unit];
             const double templ =
                 reinterpret_cast<const float *>(templates.pixels + w.k * templates.bytes + at.j * templates.step)[at.unit];
-            const double sa = pixel - m.shift[0], sb = templ - m.shift[0];
+            const double centered = pixel - center;
             part.ssd += (pixel - templ) * (pixel - templ);
-            part.c += m.masked ? pixel * templ : sa * sb;
-            part.s1 += sa;
-            part.s2 += sa * sa;
+            part.c += centered * (templ - shift);
+            part.s1 += centered;
+            part.s2 += centered * centered;
         }
         at.next();
     }
@@ -226,11 +236,11 @@ __device__ __forceinline__ PartialSums<float> sumFloats(const MatchModel &m, con
 
 template<class T>
 __device__ __forceinline__ PartialSums<T> sumWindowPart(const MatchModel &m, const Frame &frame, const Templates &templates,
-                                                        const WindowPart &part) {
+                                                        const Windows &windows, const WindowPart &part) {
     if constexpr (sizeof(T) == 1)
         return sumBytes(m, frame, templates, part);
     else
-        return sumFloats(m, frame, templates, part);
+        return sumFloats(m, frame, templates, windows, part);
 }
 
 // The cost from a window's exact sums; the window sums of 8-bit pixels are in memory.
@@ -241,17 +251,17 @@ __device__ double exactCost(const MatchModel &m, const Templates &templates, con
     double score;
     if constexpr (sizeof(T) == 1) {
         const double sum = static_cast<double>(part.sum);
-        if (m.masked || m.method == CUS_MATCH_SQDIFF) {
-            score = match_score(&m, &t, sum, nullptr, 0, sum);
+        if (m.method == CUS_MATCH_SQDIFF) {
+            score = match_score(&m, &t, m.shift, sum, nullptr, 0, sum);
         } else {
             double s1[MATCH_MAX_CHANNELS] = {}, s2 = 0, c = sum; // all integers below 2^53
             windowAt<T>(m, windows, y, x, s1, s2);
             for (int i = 0; i < m.channels; ++i)
                 c -= m.shift[i] * (s1[i] + t.raw_t1[i]);
-            score = match_score(&m, &t, c, s1, s2, s2 - 2 * c + t.t2);
+            score = match_score(&m, &t, m.shift, c, s1, s2, s2 - 2 * c + t.t2);
         }
     } else {
-        score = match_score(&m, &t, part.c, &part.s1, part.s2, part.ssd);
+        score = match_scoreOfFloats(&m, &t, part.ssd, part.c, part.s1, part.s2, centerAt(m, windows, y, x));
     }
     return match_smallestIsBest(m.method) ? score : -score;
 }
@@ -260,15 +270,16 @@ __device__ double exactCost(const MatchModel &m, const Templates &templates, con
 
 // The block's items of the slices of the listed candidates' windows.
 template<class T>
-__device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &frame, const Templates &templates, int k,
-                                          const unsigned *candidates, int found, int slices, PartialSums<T> *partial) {
+__device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                          const Windows &windows, int k, const unsigned *candidates, int found, int slices,
+                                          PartialSums<T> *partial) {
     for (int item = blockIdx.x; item < found * slices; item += gridDim.x) {
         const int slice = item % slices;
         const unsigned position = candidates[item / slices];
         const int y = position / m.ocols, x = position % m.ocols;
         const int each = cusi::divUp(m.h, slices), j0 = min(slice * each, m.h), j1 = min(j0 + each, m.h);
         const WindowPart part = {k, y, x, j0, j1, static_cast<int>(threadIdx.x), REFINE_THREADS};
-        const PartialSums<T> sum = blockSumToFirst(sumWindowPart<T>(m, frame, templates, part));
+        const PartialSums<T> sum = blockSumToFirst(sumWindowPart<T>(m, frame, templates, windows, part));
         if (threadIdx.x == 0)
             partial[item] = sum;
     }
@@ -436,7 +447,7 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
             if (__shfl_sync(cusi::FULL_WARP, lower, at) > best.cost || (best.cost <= floor && best.position < start + at))
                 continue;
             const WindowPart part = {k, y, x - lane + at, 0, m.h, lane, 32};
-            PartialSums<T> sum = sumWindowPart<T>(m, frame, templates, part);
+            PartialSums<T> sum = sumWindowPart<T>(m, frame, templates, windows, part);
             warpSumToFirst(sum);
             Candidate here = {exactCost<T>(m, templates, windows, k, y, x - lane + at, sum), start + at};
             here.cost = __shfl_sync(cusi::FULL_WARP, here.cost, 0);
@@ -480,7 +491,7 @@ __device__ __forceinline__ bool refine(const MatchModel &m, const Frame &frame, 
     const int found = state.candidates, slices = found ? max(1, min(m.h, blocks / found)) : 1;
     PartialSums<T> *partial =
         static_cast<PartialSums<T> *>(refinement.partial_sums) + static_cast<size_t>(k) * (MAX_CANDIDATES + blocks);
-    sumSlices<T>(m, frame, templates, k, candidates, found, slices, partial);
+    sumSlices<T>(m, frame, templates, windows, k, candidates, found, slices, partial);
     if (isLastBlock(&refinement.tickets[k]))
         storeBest(m, refinement, map, k, bestListed<T>(m, templates, windows, k, candidates, found, slices, partial));
     return true;

@@ -11,46 +11,40 @@ struct RangeAndScore {
     MatchRange range;
     float score;
 };
-static __device__ __noinline__ RangeAndScore rangeOf(const MatchModel &m, const MatchTemplate &t, double c,
+static __device__ __noinline__ RangeAndScore rangeOf(const MatchModel &m, const MatchTemplate &t, const double *p, double c,
                                                      MatchError error, double s1_0, double s1_1, double s1_2, double s1_3,
                                                      double s2) {
     const double s1[MATCH_MAX_CHANNELS] = {s1_0, s1_1, s1_2, s1_3};
     RangeAndScore result;
-    result.range = match_range(&m, &t, c, error, s1, s2, &result.score);
+    result.range = match_range(&m, &t, p, c, error, s1, s2, &result.score);
     return result;
 }
 
-// What a masked correlation from the FFT lacks. For CCORR that is the shift times the template's sum.
-__device__ inline double maskedConstant(const MatchModel &m, const Templates &templates, int k) {
-    if (m.method == CUS_MATCH_SQDIFF)
-        return templates.masked_constant;
-    double constant = 0;
-    for (int c = 0; c < m.channels; ++c)
-        constant += m.shift[c] * templates.sums[k].raw_t1[c];
-    return constant;
-}
-
-// The cost from the correlation of the shifted pixels in double; masked: with maskedConstant(). uncertain: error bound of the window
+// The cost from the correlation of the shifted pixels in double. uncertain: error bound of the window
 // sums of squares.
 template<class T>
 __device__ double costOf(const MatchModel &m, const MatchTemplate &t, const Windows &windows, int y, int x, double c,
                          double uncertain) {
-    double s1[MATCH_MAX_CHANNELS] = {}, s2 = 0, ssd = c + t.t2;
-    if (!m.masked) {
-        windowAt<T>(m, windows, y, x, s1, s2);
-        ssd = s2 - 2 * c + t.t2;
+    double s1[MATCH_MAX_CHANNELS] = {}, s2 = 0;
+    windowAt<T>(m, windows, y, x, s1, s2);
+    if (m.masked && !(uncertain > 0)) { // sums of integers by transforms
+#pragma unroll
+        for (double &sum : s1)
+            sum = rint(sum);
+        s2 = rint(s2);
     }
-    const double score = match_scoreOf(&m, &t, c, s1, s2, ssd, uncertain);
+    const double score = match_scoreOf(&m, &t, frameShift<T>(m, windows.shift), c, s1, s2, s2 - 2 * c + t.t2, uncertain);
     return match_smallestIsBest(m.method) ? score : -score;
 }
 
-// Writes the ranges of template k and, if wanted, its scores. SQUARED: SQDIFF without a mask, whose range needs none of the
+// Writes the ranges of template k and, if wanted, its scores. SQUARED: SQDIFF, whose range needs none of the
 // branches of match_range().
 template<int CN, bool SQUARED>
 struct ScoreWriter {
     const MatchModel &m;
     const Scores &scores;
     const MatchTemplate &t;
+    const double *const shift; // of the frame's pixels
     const int k;
     const MatchError error;
     const bool usable; // false: the frame has infinite or undefined values
@@ -60,12 +54,12 @@ struct ScoreWriter {
         MatchRange range;
         if constexpr (SQUARED) {
             const double value = fmax(s2 - 2 * c + t.t2, 0.0);
-            const double margin = 2 * error.correlation + error.window + value * 0x1p-22;
+            const double margin = 2 * error.correlation + error.score + value * 0x1p-22;
             range = {static_cast<float>(value - margin), static_cast<float>(value + margin)};
             score = static_cast<float>(value);
         } else {
-            const RangeAndScore result = rangeOf(m, t, c, error, s1[0], CN > 1 ? s1[1 % CN] : 0, CN > 2 ? s1[2 % CN] : 0,
-                                                 CN > 3 ? s1[3 % CN] : 0, s2);
+            const RangeAndScore result = rangeOf(m, t, shift, c, error, s1[0], CN > 1 ? s1[1 % CN] : 0,
+                                                 CN > 2 ? s1[2 % CN] : 0, CN > 3 ? s1[3 % CN] : 0, s2);
             range = result.range;
             score = result.score;
         }

@@ -26,6 +26,7 @@ constexpr int MAX_CANDIDATES = 1024; // the longest list
 struct Frame {
     const void *data;
     size_t step;
+    double *shift; // of floats, each channel's
 };
 
 // Pixels are rows of `step` bytes, masks of `mask_step` bytes, zero-padded.
@@ -33,7 +34,6 @@ struct Templates {
     const MatchTemplate *sums;
     const unsigned char *pixels, *mask;
     size_t step, bytes, mask_step; // bytes: one template
-    double masked_constant;        // masked SQDIFF: to be added to every correlation
 };
 
 // Transforms in shared memory. Spectra are tiles of two columns: rows in order (spectra, products), or frequencies in the
@@ -59,15 +59,16 @@ struct Windows {
     int quantities;
     void *vertical, *sums; // orows rows of vertical_pitch; orows x ocols
     size_t vertical_pitch;
-    int wide;           // vertical sums of 8-bit pixels need 64 bits
-    void *prefixes;     // prefix sums of the rows, where they do not fit into shared memory
-    int rows_per_block; // each block of sumWindowRow() makes so many
+    int wide;            // vertical sums of 8-bit pixels need 64 bits
+    void *prefixes;      // prefix sums of the rows, where they do not fit into shared memory
+    int rows_per_block;  // each block of sumWindowRow() makes so many
+    const double *shift; // Frame::shift
 };
 
-// Sums of squares of the frame's planes and the error bounds that follow from them.
+// Sums of squares of the frame's channels and the error bounds that follow from them.
 struct Energy {
-    double *parts, *planes;
-    int part_count;     // a plane
+    double *parts, *channels;
+    int part_count;     // a channel
     MatchError *errors; // one for each template, in this frame
 };
 
@@ -109,6 +110,7 @@ struct ExactPass {
     int tiles, spectrum_pitch, template_pitch, product_pitch; // pitches: rows of a tile
     double2 *spectra, *template_spectra, *products;
     double2 *columns_of_template; // each block's own: a tile of the template's spectrum
+    double2 *mask_columns;        // the mask's spectrum, as transformColumns() leaves each tile
     double scale;                 // makes correlations of transforms
     double *costs;                // one template's, at all positions; NULL if there is one piece and one match
     Candidate *bests;             // one for each band of each template
@@ -122,12 +124,15 @@ struct ExactPass {
 };
 
 // Direct correlation of bytes (direct.cu). A piece of the template: its position and size, and where its words and its rows of ones,
-// for window sums, begin in Direct::words. A masked SQDIFF has pieces of the mask for both bytes of the pixels' squares.
+// for window sums, begin in Direct::words. With a mask, window sums are correlations with it: of each channel, and of both bytes of the
+// pixels' squares.
 enum { PIXELS, LOW_OF_SQUARES, HIGH_OF_SQUARES }; // what of the image is multiplied
 struct Piece {
     int y, x, rows, bytes;
     int halves; // of 32 bytes: to cover the bytes of 16 neighboring positions in a row
     int source, weight;
+    int quantity;       // to which it adds: 0 the product, 1 + c a channel's sum, 1 + MATCH_MAX_CHANNELS the sum of squares
+    bool first;         // of the pieces of its quantity
     size_t words, ones; // in Direct::words
 };
 struct Direct {
@@ -140,6 +145,7 @@ struct Direct {
     size_t template_words; // from template to template
     int words_pitch;       // words a row
     int pitch, tile_rows;  // of the image under a tile; bytes a row
+    bool sums_s1, sums_s2; // made beside the products
     int ones_rows;
     unsigned units_reciprocal;                     // 2^32 / (pitch / 16), rounded up
     int products_at, words_at, planes_at, ones_at; // in shared memory
@@ -253,6 +259,7 @@ cusStatus allowColumnsFftMemory(const MatchModel &m, int bytes);
 cusStatus allowScoresFftMemory(const MatchModel &m, int bytes);
 
 // A run. launchVertical(), if there are window_blocks, comes before both transforms.
+cusStatus launchFrameShift(const Stages &stages, cudaStream_t stream); // of a frame that has its own
 cusStatus launchVertical(const Stages &stages, cudaStream_t stream);
 cusStatus launchRowsFft(const Stages &stages, bool beside_vertical, cudaStream_t stream);
 cusStatus launchColumnsFft(const Stages &stages, int window_blocks, cudaStream_t stream);
@@ -261,6 +268,10 @@ cusStatus runCufft(const MatchCuda &cuda, const Stages &stages, int window_block
 cusStatus launchRemoveNeighborhood(const Stages &stages, cudaStream_t stream);
 cusStatus launchRefine(const Stages &stages, cudaStream_t stream);
 cusStatus launchExact(const Stages &stages, cudaStream_t stream);
+
+// With a mask: its spectrum, once, and instead of launchVertical() the sums inside it.
+cusStatus prepareMask(MatchCuda *cuda, cudaStream_t stream);
+cusStatus launchMaskedSums(const Stages &stages, cudaStream_t stream);
 
 // Direct correlation: all of a run.
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream);
@@ -277,6 +288,12 @@ template<>
 struct SumTypes<float> {
     using Sum = double;
 };
+
+// What the frame's pixels are shifted by.
+template<class T>
+__device__ __forceinline__ const double *frameShift(const MatchModel &m, const double *of_frame) {
+    return sizeof(T) == 1 ? m.shift : of_frame;
+}
 
 // Position `index`, modulo the positions of a tile, of a tile; false outside the map.
 __device__ inline bool tilePosition(const MatchModel &m, const Scores &scores, int tile, long long index, int &y, int &x) {

@@ -157,11 +157,26 @@ __global__ void __launch_bounds__(COLS / PIXELS * STRIPS)
         work.offsets[i] = static_cast<size_t>(min(x + i, m.cols - 1)) * (CN * sizeof(T));
 #pragma unroll
     for (int c = 0; c < CN; ++c)
-        work.shift[c] = static_cast<typename Work::Pixel>(m.shift[c]);
+        work.shift[c] = static_cast<typename Work::Pixel>(frameShift<T>(m, frame.shift)[c]);
     if (PIXELS == 4 && x0 + COLS <= m.cols)
         work.template run<PIXELS == 4>(chunks, column, strip, x);
     else
         work.template run<false>(chunks, column, strip, x);
+}
+
+// The mean of a sample, in a fixed order.
+__global__ void __launch_bounds__(MATCH_SAMPLES)
+    frameShiftKernel(const __grid_constant__ MatchModel m, const __grid_constant__ Frame frame) {
+    cusi::startInOrder();
+    const size_t at = static_cast<size_t>(m.rows) * m.cols * threadIdx.x / MATCH_SAMPLES;
+    const double v =
+        cusi::rowOf(static_cast<const float *>(frame.data), frame.step, static_cast<int>(at / m.cols))[at % m.cols];
+    const bool integers = __syncthreads_and(v == rint(v));
+    const double sum = cusi::blockSumToFirst(v);
+    if (threadIdx.x != 0)
+        return;
+    const double shift = match_shiftOf(sum / MATCH_SAMPLES, integers);
+    frame.shift[0] = isfinite(shift) ? shift : 0;
 }
 
 template<class T, int CN, int PIXELS, class Sum>
@@ -175,6 +190,11 @@ cusStatus launchTyped(const Stages &stages, cudaStream_t stream) {
 }
 
 } // namespace
+
+cusStatus launchFrameShift(const Stages &stages, cudaStream_t stream) {
+    return cusi::launchOverlapped("cusMatcherRun", frameShiftKernel, 1, MATCH_SAMPLES, 0, stream, stages.model,
+                                  stages.frame);
+}
 
 cusStatus launchVertical(const Stages &stages, cudaStream_t stream) {
     const MatchModel &m = stages.model;

@@ -101,19 +101,20 @@ __device__ void windowAt(const MatchModel &m, const Windows &windows, int y, int
     s2 = m.needs_s2 ? static_cast<double>(at[q * plane]) : 0;
 }
 
-// The frame's energy from its parts, in a fixed order, and the templates' error bounds.
-__device__ inline void addEnergy(const MatchModel &m, const Templates &templates, const Energy &energy) {
-    for (int p = 0; p < m.planes; ++p) {
+// The frame's energy from its parts, in a fixed order, and the templates' error bounds. shift: frameShift().
+__device__ inline void addEnergy(const MatchModel &m, const Templates &templates, const Energy &energy,
+                                 const double *shift) {
+    for (int p = 0; p < m.channels; ++p) {
         double sum = 0;
         for (int i = threadIdx.x; i < energy.part_count; i += blockDim.x)
             sum += energy.parts[static_cast<size_t>(p) * energy.part_count + i];
         sum = cusi::blockSumToFirst(sum);
         if (threadIdx.x == 0)
-            energy.planes[p] = sum;
+            energy.channels[p] = sum;
     }
     __syncthreads();
     for (int k = threadIdx.x; k < m.count; k += blockDim.x)
-        energy.errors[k] = match_error(&m, &templates.sums[k], energy.planes);
+        energy.errors[k] = match_error(&m, &templates.sums[k], shift, energy.channels);
 }
 
 } // namespace cusi::match

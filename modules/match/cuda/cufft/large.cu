@@ -19,35 +19,26 @@ __global__ void __launch_bounds__(THREADS)
     const int y = blockIdx.x;
     const bool filled = y < m.rows;
     const T *row = cusi::rowOf(static_cast<const T *>(frame.data), frame.step, filled ? y : 0);
-    double sums[CN + 1] = {};
+    const double *shift = frameShift<T>(m, frame.shift);
+    double sums[CN] = {};
 #pragma unroll 4
     for (int x = threadIdx.x; x < fft.cols; x += THREADS) {
         const bool inside = filled && x < m.cols;
-        float v[CN + 1], squares = 0;
 #pragma unroll
         for (int c = 0; c < CN; ++c) {
-            v[c] = inside
-                       ? static_cast<float>(__ldg(row + static_cast<size_t>(x) * CN + c)) - static_cast<float>(m.shift[c])
+            const float v =
+                inside ? static_cast<float>(__ldg(row + static_cast<size_t>(x) * CN + c)) - static_cast<float>(shift[c])
                        : 0.0f;
-            squares += v[c] * v[c];
-        }
-        v[CN] = inside ? squares - static_cast<float>(m.square_shift) : 0.0f;
-#pragma unroll
-        for (int p = 0; p < CN + 1; ++p) {
-            if (p >= m.planes)
-                break;
-            sums[p] += static_cast<double>(v[p]) * v[p];
-            fft.planes[(static_cast<size_t>(p) * fft.rows + y) * fft.cols + x] = v[p];
+            sums[c] += static_cast<double>(v) * v;
+            fft.planes[(static_cast<size_t>(c) * fft.rows + y) * fft.cols + x] = v;
         }
     }
     if (!filled)
         return;
     using Reduce = cub::BlockReduce<double, THREADS>;
-    __shared__ typename Reduce::TempStorage storage[CN + 1];
+    __shared__ typename Reduce::TempStorage storage[CN];
 #pragma unroll
-    for (int p = 0; p < CN + 1; ++p) {
-        if (p >= m.planes)
-            break;
+    for (int p = 0; p < CN; ++p) {
         const double sum = Reduce(storage[p]).Sum(sums[p]);
         if (threadIdx.x == 0)
             energy.parts[static_cast<size_t>(p) * energy.part_count + y] = sum;
@@ -61,18 +52,18 @@ __device__ void multiplySpectra(const MatchModel &m, const CuFft &fft, int block
     const size_t spectrum = static_cast<size_t>(fft.rows) * (fft.cols / 2 + 1);
     for (size_t i = static_cast<size_t>(block) * THREADS + threadIdx.x; i < spectrum;
          i += static_cast<size_t>(blocks) * THREADS) {
-        cufftComplex image[MATCH_MAX_PLANES];
+        cufftComplex image[MATCH_MAX_CHANNELS];
 #pragma unroll
-        for (int p = 0; p < MATCH_MAX_PLANES; ++p)
-            if (p < m.planes)
+        for (int p = 0; p < MATCH_MAX_CHANNELS; ++p)
+            if (p < m.channels)
                 image[p] = fft.spectra[p * spectrum + i];
         for (int k = 0; k < m.count; ++k) {
             cufftComplex sum = {0, 0};
 #pragma unroll
-            for (int p = 0; p < MATCH_MAX_PLANES; ++p)
-                if (p < m.planes) {
+            for (int p = 0; p < MATCH_MAX_CHANNELS; ++p)
+                if (p < m.channels) {
                     const cufftComplex a = image[p],
-                                       b = fft.template_spectra[(static_cast<size_t>(k) * m.planes + p) * spectrum + i];
+                                       b = fft.template_spectra[(static_cast<size_t>(k) * m.channels + p) * spectrum + i];
                     sum.x += a.x * b.x + a.y * b.y;
                     sum.y += a.y * b.x - a.x * b.y;
                 }
@@ -92,7 +83,7 @@ __global__ void __launch_bounds__(THREADS)
     if (block < window_blocks)
         sumWindowRow<T>(m, windows, block);
     else if (block == window_blocks)
-        addEnergy(m, templates, energy);
+        addEnergy(m, templates, energy, frameShift<T>(m, windows.shift));
     else
         multiplySpectra(m, fft, block - window_blocks - 1, gridDim.x - window_blocks - 1);
 }
@@ -111,19 +102,23 @@ __global__ void __launch_bounds__(THREADS)
     cusi::startInOrder();
     const int k = blockIdx.z, tile_x = blockIdx.x, tile_y = blockIdx.y;
     const int x0 = tile_x * TILE_COLS, y0 = tile_y * TILE_ROWS;
-    const ScoreWriter<CN, SQUARED> writer = {m, scores,           templates.sums[k],
-                                             k, energy.errors[k], m.integer || energy.planes[0] < MATCH_MAX_ENERGY};
+    const ScoreWriter<CN, SQUARED> writer = {m,
+                                             scores,
+                                             templates.sums[k],
+                                             frameShift<T>(m, windows.shift),
+                                             k,
+                                             energy.errors[k],
+                                             m.integer || energy.channels[0] < MATCH_MAX_ENERGY};
     // Neighboring threads handle neighboring columns.
     const auto rowOfScore = [&](int i) { return y0 + i * 4 + static_cast<int>(threadIdx.x) / TILE_COLS; };
     const int x = x0 + static_cast<int>(threadIdx.x) % TILE_COLS, column = min(x, m.ocols - 1);
     const float *correlation = fft.correlations + static_cast<size_t>(k) * fft.rows * fft.cols;
-    const double constant = m.masked ? maskedConstant(m, templates, k) : 0;
     // All loads come before the first store, so that they overlap.
     double c[ITEMS], s1[ITEMS][CN] = {}, s2[ITEMS];
 #pragma unroll
     for (int i = 0; i < ITEMS; ++i) {
         const int y = min(rowOfScore(i), m.orows - 1);
-        c[i] = static_cast<double>(correlation[static_cast<size_t>(y) * fft.cols + column]) + constant;
+        c[i] = static_cast<double>(correlation[static_cast<size_t>(y) * fft.cols + column]);
         windowAt<T, SQUARED>(m, windows, y, column, s1[i], s2[i]);
     }
     MatchRange least = {INFINITY, INFINITY};
@@ -194,8 +189,8 @@ cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream) {
     size_t sizes[2] = {0, 0};
     MATCH_CUFFT(f, cufftCreate(&cuda->forward));
     MATCH_CUFFT(f, cufftSetAutoAllocation(cuda->forward, 0));
-    MATCH_CUFFT(
-        f, cufftMakePlanMany64(cuda->forward, 2, n, real, 1, plane, complex, 1, spectrum, CUFFT_R2C, m.planes, &sizes[0]));
+    MATCH_CUFFT(f, cufftMakePlanMany64(cuda->forward, 2, n, real, 1, plane, complex, 1, spectrum, CUFFT_R2C, m.channels,
+                                       &sizes[0]));
     MATCH_CUFFT(f, cufftCreate(&cuda->inverse));
     MATCH_CUFFT(f, cufftSetAutoAllocation(cuda->inverse, 0));
     MATCH_CUFFT(
@@ -228,7 +223,7 @@ cusStatus runCufft(const MatchCuda &cuda, const Stages &stages, int window_block
                                    stages.templates, stages.windows, stages.energy, window_blocks));
     MATCH_CUFFT(f, cufftSetStream(cuda.inverse, stream));
     MATCH_CUFFT(f, cufftExecC2R(cuda.inverse, fft.products, fft.correlations));
-    const bool squared = m.method == CUS_MATCH_SQDIFF && !m.masked;
+    const bool squared = m.method == CUS_MATCH_SQDIFF;
     return cusi::launchOverlapped(f, squared ? scoresKernelFor<true>(m) : scoresKernelFor<false>(m),
                                   dim3(scores.tiles_across, scores.tiles_down, m.count), THREADS, 0, stream, m, fft,
                                   stages.templates, stages.windows, stages.energy, scores);

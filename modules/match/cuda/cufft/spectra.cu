@@ -72,20 +72,13 @@ struct DoubleFft {
     }
 };
 
-// What plane p of the frame is to be correlated with, for template k: its shifted pixels, for a masked SQDIFF times -2; the
-// mask for the plane of squares.
+// Channel p of template k, shifted, zero outside the mask.
 void templatePlane(const MatchModel &m, const void *templates, const uint8_t *mask, int k, int p, double scale,
                    std::vector<double> &plane) {
     const size_t elements = plane.size() * m.channels;
     for (size_t pixel = 0; pixel < plane.size(); ++pixel) {
-        const size_t i = pixel * m.channels + (p < m.channels ? p : 0), at = k * elements + i;
-        double value = m.integer ? static_cast<const uint8_t *>(templates)[at] : static_cast<const float *>(templates)[at];
-        if (p == m.channels)
-            value = 1;
-        else if (!m.masked)
-            value -= m.shift[p];
-        else if (m.method == CUS_MATCH_SQDIFF)
-            value = -2 * (value - m.shift[p]);
+        const size_t i = pixel * m.channels + p;
+        const double value = match_element(templates, m.integer, k * elements + i) - m.shift[p];
         plane[pixel] = mask && !mask[i] ? 0 : value * scale;
     }
 }
@@ -103,7 +96,7 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *
     const int tiled = block.tiles * block.columns.n;
     float4 *tiles = nullptr;
     cufftComplex *rows = nullptr;
-    const size_t planes = static_cast<size_t>(m.count) * m.planes;
+    const size_t planes = static_cast<size_t>(m.count) * m.channels;
     if (in_block)
         CUS_TRY(allocate(cuda, &tiles, planes * tiled, stream));
     else
@@ -116,7 +109,7 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *
     std::vector<double> plane;
     CUS_TRY(inHostMemory([&] { plane.resize(static_cast<size_t>(m.w) * m.h); }));
     for (size_t i = 0; i < planes; ++i) {
-        templatePlane(m, templates, mask, static_cast<int>(i / m.planes), static_cast<int>(i % m.planes), scale, plane);
+        templatePlane(m, templates, mask, static_cast<int>(i / m.channels), static_cast<int>(i % m.channels), scale, plane);
         CUS_TRY(fft.transform(plane, m.w, m.h, stream));
         if (in_block)
             CUS_TRY(cusi::launch(f, arrangeSpectrumKernel, cusi::divUp(tiled, THREADS), THREADS, 0, stream, fft.spectrum,

@@ -1,187 +1,45 @@
 // The best matches where the refinement's list overflowed: correlations of all positions by transforms in double. Those of 8-bit
 // pictures, and of floats that are integers, are integers, and the error is below one half: rounding makes them exact.
-#include "match/cuda/fft/transform.cuh"
-#include "match/cuda/refine.cuh"
+#include "match/cuda/exact/transforms.cuh"
 #include "match/cuda/scores.cuh"
 
 namespace cusi::match {
 
 namespace {
 
-constexpr int EXACT_THREADS = REFINE_THREADS; // one block on a multiprocessor: 168 registers a thread
-constexpr int STATIC_BYTES = 8192;            // of refineExactKernel's shared memory, at most
-enum Counter { TAKEN, DONE, LEFT, FRACTIONS, COUNTERS };
-
-__device__ __forceinline__ fft::DoublePair *sharedElements() {
-    return reinterpret_cast<fft::DoublePair *>(shared_points);
-}
-
-constexpr fft::Direction FORWARD = fft::Direction::FORWARD, INVERSE = fft::Direction::INVERSE;
-
-// ---- Rows
-
-// A plane of the frame or of a template: factor times the pixels less an offset, zero outside the mask.
-template<class T>
-struct Plane {
-    using Value = std::conditional_t<sizeof(T) == 1, int, double>;
-    const unsigned char *pixels, *mask; // mask NULL: none
-    size_t step, mask_step;
-    int rows, cols, channels;
-    int channel; // `channels`: the plane of squares, which a template's mask is correlated with
-    int factor;
-    Value square_offset;
-    Value offset[MATCH_MAX_CHANNELS] = {};
-
-    __device__ double at(int y, int x) const {
-        if (y >= rows || x >= cols)
-            return 0;
-        const T *pixel =
-            reinterpret_cast<const T *>(pixels + static_cast<size_t>(y) * step) + static_cast<size_t>(x) * channels;
-        const size_t i = static_cast<size_t>(x) * channels + (channel < channels ? channel : 0);
-        if (mask && !__ldg(mask + static_cast<size_t>(y) * mask_step + i))
-            return 0;
-        if (channel < channels)
-            return factor * (__ldg(pixel + channel) - offset[channel]);
-        if (mask)
-            return 1;
-        Value sum = -square_offset;
-        for (int c = 0; c < channels; ++c) {
-            const Value v = __ldg(pixel + c) - offset[c];
-            sum += v * v;
-        }
-        return sum;
-    }
-};
-
-// The first position of a piece of the map.
-struct Place {
-    int y, x;
-};
-__device__ __forceinline__ Place placeOf(const Pieces &pieces, int piece) {
-    return {piece / pieces.across * pieces.rows, piece % pieces.across * pieces.cols};
-}
-
-// The pixels under the windows of a piece.
-template<class T>
-__device__ Plane<T> framePlane(const MatchModel &m, const Frame &frame, const Pieces &pieces, const Place &place, int p) {
-    using Value = typename Plane<T>::Value;
-    const unsigned char *pixels = cusi::rowOf(static_cast<const unsigned char *>(frame.data), frame.step, place.y) +
-                                  static_cast<size_t>(place.x) * m.channels * sizeof(T);
-    const int rows = min(m.rows - place.y, pieces.rows + m.h - 1), cols = min(m.cols - place.x, pieces.cols + m.w - 1);
-    const Value square_offset = static_cast<Value>(m.square_shift);
-    Plane<T> plane = {pixels, nullptr, frame.step, 0, rows, cols, m.channels, p, 1, square_offset};
-    for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
-        plane.offset[c] = static_cast<Value>(m.shift[c]);
-    return plane;
-}
-
-// As in templatePlane() of cufft/spectra.cu.
-template<class T>
-__device__ Plane<T> templatePlane(const MatchModel &m, const Templates &templates, int k, int p) {
-    using Value = typename Plane<T>::Value;
-    const unsigned char *pixels = templates.pixels + k * templates.bytes;
-    const int factor = m.masked && m.method == CUS_MATCH_SQDIFF ? -2 : 1;
-    Plane<T> plane = {pixels, templates.mask, templates.step, templates.mask_step, m.h, m.w, m.channels, p, factor, 0};
-    for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
-        plane.offset[c] = m.masked && m.method != CUS_MATCH_SQDIFF ? 0 : static_cast<Value>(m.shift[c]);
-    return plane;
-}
-
-// Twice the spectra of a band of rows, in tiles of `pitch` rows; fft/rows.cu explains the separation of two rows. Of a frame of
-// floats: sets the counter if a shifted pixel is no integer or too large.
-template<class T>
-__device__ void transformRows(const ExactPass &exact, const Plane<T> &plane, bool of_frame, int band, double2 *spectra,
-                              int pitch) {
-    fft::DoublePair *const elements = sharedElements();
-    const int y = band * BAND + 2 * fft::signalIndex();
-    bool fractions = false;
-    fft::forwardOuterPass(exact.rows, elements, [&](int x) {
-        const double2 v = {plane.at(y, x), plane.at(y + 1, x)};
-        if (sizeof(T) > 1)
-            fractions |= v.x != rint(v.x) || v.y != rint(v.y) || fmax(fabs(v.x), fabs(v.y)) > exact.largest_integer;
-        return v;
-    });
-    if (sizeof(T) > 1 && of_frame && plane.channel < plane.channels && fractions)
-        exact.counters[FRACTIONS] = 1;
-    fft::middlePass<FORWARD>(exact.rows, elements);
-    fft::innerPass(exact.rows, elements);
-    __syncthreads();
-    const double2 *points = reinterpret_cast<const double2 *>(elements);
-    for (int i = threadIdx.x; i < exact.tiles * 2 * BAND; i += EXACT_THREADS) {
-        const int tile = i / (2 * BAND), row = i / 2 % BAND, k = 2 * tile + i % 2, mirrored = k ? exact.rows.n - k : 0;
-        const double2 z = points[2 * __ldg(exact.rows.digit_reversal + k) + row / 2];
-        const double2 w = points[2 * __ldg(exact.rows.digit_reversal + mirrored) + row / 2];
-        spectra[(static_cast<size_t>(tile) * pitch + band * BAND + row) * 2 + i % 2] =
-            row % 2 ? double2{z.y + w.y, w.x - z.x} : double2{z.x + w.x, z.y - w.y};
-    }
-}
+constexpr int STATIC_BYTES = 8192; // of refineExactKernel's shared memory, at most
 
 // ---- Columns
 
-__device__ __forceinline__ void transformColumns(const fft::PlanOf<double2> &plan, const double2 *spectra, int rows) {
-    const double2 *in = spectra + fft::signalIndex();
-    fft::forwardOuterPass(plan, sharedElements(), [&](int y) {
-        return y < rows ? in[2 * static_cast<size_t>(y)] : double2{0, 0};
-    });
-    fft::middlePass<FORWARD>(plan, sharedElements());
-    fft::innerPass(plan, sharedElements());
-    __syncthreads();
-}
-
 // One tile of two columns: both spectra, the conjugate of the correlation's spectrum, and its inverse transform. The first
-// elements of shared memory take the transforms, the next the sum over several planes.
+// elements of shared memory take the transforms, the next the sum over several channels.
 __device__ void correlateTile(const MatchModel &m, const ExactPass &exact, int tile) {
     const fft::PlanOf<double2> &plan = exact.columns;
     const int points = 2 * plan.elements();
     double2 *const spectrum = reinterpret_cast<double2 *>(sharedElements());
-    double2 *const sum = spectrum + (m.planes > 1 ? points : 0);
+    double2 *const sum = spectrum + (m.channels > 1 ? points : 0);
     double2 *const templ = exact.columns_of_template + static_cast<size_t>(blockIdx.x) * points;
-    for (int p = 0; p < m.planes; ++p) {
+    for (int p = 0; p < m.channels; ++p) {
         const size_t at = 2 * (static_cast<size_t>(p) * exact.tiles + tile);
         transformColumns(plan, exact.template_spectra + at * exact.template_pitch, m.h);
         for (int i = threadIdx.x; i < points; i += EXACT_THREADS)
             templ[i] = spectrum[i]; // each thread reads what it wrote
         __syncthreads();
         transformColumns(plan, exact.spectra + at * exact.spectrum_pitch, exact.pieces.rows + m.h - 1);
-        for (int i = threadIdx.x; i < points; i += EXACT_THREADS) {
-            const double2 a = spectrum[i], b = templ[i], before = p ? sum[i] : double2{0, 0};
-            sum[i] = {fma(a.x, b.x, fma(a.y, b.y, before.x)), fma(a.x, b.y, fma(-a.y, b.x, before.y))};
-        }
+        for (int i = threadIdx.x; i < points; i += EXACT_THREADS)
+            sum[i] = correlate(spectrum[i], templ[i], p ? sum[i] : double2{0, 0});
         __syncthreads();
     }
-    fft::DoublePair *const product = reinterpret_cast<fft::DoublePair *>(sum);
-    fft::innerPass(plan, product);
-    fft::middlePass<INVERSE>(plan, product);
-    double2 *out = exact.products + 2 * static_cast<size_t>(tile) * exact.product_pitch + fft::signalIndex();
-    fft::inverseOuterPass(plan, product, [&](int y, double2 *, const double2 &v) {
-        if (y < exact.product_pitch)
-            out[2 * static_cast<size_t>(y)] = v;
-    });
+    inverseColumns(exact, reinterpret_cast<fft::DoublePair *>(sum), exact.products, tile);
 }
 
 // ---- Scores
-
-// The band's products, its rows joined in pairs, in the order of the inverse transform; as in fft/scores.cu.
-__device__ void loadProducts(const ExactPass &exact, int band) {
-    double2 *const points = reinterpret_cast<double2 *>(sharedElements());
-    const int n = exact.rows.n, half = n / 2;
-    for (int i = threadIdx.x; i < 2 * (half + 1); i += EXACT_THREADS) {
-        const int k = i / 2, pair = i % 2;
-        const double2 *in =
-            exact.products + 2 * (static_cast<size_t>(k / 2) * exact.product_pitch + band * BAND + 2 * pair) + k % 2;
-        double2 a = in[0], b = in[2];
-        if (k == 0 || k == half) // real, apart from rounding
-            a.y = b.y = 0;
-        points[2 * __ldg(exact.rows.digit_reversal + k) + pair] = {a.x - b.y, a.y + b.x};
-        if (k > 0 && k < half)
-            points[2 * __ldg(exact.rows.digit_reversal + n - k) + pair] = {a.x + b.y, b.x - a.y};
-    }
-}
 
 // What does not depend on the phase.
 template<class T>
 struct Search {
     const MatchModel &m;
+    const Frame &frame;
     const Templates &templates;
     const Windows &windows;
     const Scores &scores;
@@ -203,16 +61,9 @@ struct Search {
         const int y0 = at_place.y + band * BAND, y1 = min(at_place.y + exact.pieces.rows, m.orows);
         const int cols = min(exact.pieces.cols, m.ocols - at_place.x);
         const fft::PlanOf<double2> &plan = exact.rows;
-        fft::DoublePair *const elements = sharedElements();
-        loadProducts(exact, band);
-        fft::innerPass(plan, elements);
-        fft::middlePass<INVERSE>(plan, elements);
-        fft::inverseOuterPass(plan, elements, [&](int, double2 *from, const double2 &v) { *from = v; });
-        __syncthreads();
-        const double *values = reinterpret_cast<const double *>(elements);
-        const double constant = m.masked ? maskedConstant(m, templates, k) : 0;
+        const double *values = inverseRows(exact, exact.products, band);
         const bool integers = sizeof(T) == 1 || !*static_cast<const volatile unsigned *>(&exact.counters[FRACTIONS]);
-        const double uncertain = integers ? 0 : exact.errors[k].window;
+        const double uncertain = integers ? 0 : exact.errors[k].energy;
         Candidate best = noCandidate();
         for (int i = threadIdx.x; i < BAND * cols; i += EXACT_THREADS) {
             const int column = i / BAND, x = at_place.x + column, r = i % BAND, y = y0 + r;
@@ -221,7 +72,7 @@ struct Search {
             const double raw = values[BAND * plan.element(column) + r] * exact.scale;
             const unsigned long long position = static_cast<unsigned long long>(y) * m.ocols + x;
             const size_t at = static_cast<size_t>(k) * m.orows * m.ocols + position;
-            const double c = (integers ? rint(raw) : raw) + constant;
+            const double c = integers ? rint(raw) : raw;
             const Candidate here = {costOf<T>(m, templates.sums[k], windows, y, x, c, uncertain), position};
             if (exact.costs)
                 exact.costs[position] = here.cost;
@@ -256,11 +107,19 @@ struct Search {
         }
         MatchRange *ranges = scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols;
         best = blockBestToFirst<EXACT_THREADS / 32>(best);
-        if (threadIdx.x == 0) {
+        if (threadIdx.x == 0)
             match = matchOf(m, ranges, best);
-            refinement.results[static_cast<size_t>(k) * m.max_matches + round] = match;
-        }
         __syncthreads();
+        if (sizeof(T) > 1 && match.x >= 0) { // transforms found the place; the window's pixels give its score
+            const WindowPart part = {k, match.y, match.x, 0, m.h, static_cast<int>(threadIdx.x), EXACT_THREADS};
+            const auto sum = blockSumToFirst(sumWindowPart<T>(m, frame, templates, windows, part));
+            if (threadIdx.x == 0) {
+                const double cost = exactCost<T>(m, templates, windows, k, match.y, match.x, sum);
+                match.score = match_smallestIsBest(m.method) ? cost : 0 - cost;
+            }
+        }
+        if (threadIdx.x == 0)
+            refinement.results[static_cast<size_t>(k) * m.max_matches + round] = match;
         if (match.x < 0 || round + 1 == m.max_matches)
             return;
         const long long d = m.min_distance;
@@ -289,10 +148,10 @@ struct Phase {
 
     // The spectra of the only piece are made once, those of a template for all its pieces.
     __device__ int frameItems(const Search<T> &search) const {
-        return frame_done ? 0 : cusi::divUp(search.exact.pieces.rows + search.m.h - 1, BAND) * search.m.planes;
+        return frame_done ? 0 : cusi::divUp(search.exact.pieces.rows + search.m.h - 1, BAND) * search.m.channels;
     }
     __device__ int templateItems(const Search<T> &search) const {
-        return piece ? 0 : cusi::divUp(search.m.h, BAND) * search.m.planes;
+        return piece ? 0 : cusi::divUp(search.m.h, BAND) * search.m.channels;
     }
     __device__ unsigned items(const Search<T> &search) const {
         return stage == Stage::ROWS      ? frameItems(search) + templateItems(search)
@@ -338,19 +197,19 @@ struct Phase {
 };
 
 template<class T>
-__device__ void runItem(const Search<T> &search, const Frame &frame, const Phase<T> &phase, int item) {
+__device__ void runItem(const Search<T> &search, const Phase<T> &phase, int item) {
     const MatchModel &m = search.m;
     const ExactPass &exact = search.exact;
     if (phase.stage == Stage::ROWS) {
         const int frame_items = phase.frameItems(search), i = item < frame_items ? item : item - frame_items;
         const bool of_frame = item < frame_items;
-        const int p = i % m.planes, pitch = of_frame ? exact.spectrum_pitch : exact.template_pitch;
+        const int p = i % m.channels, pitch = of_frame ? exact.spectrum_pitch : exact.template_pitch;
         const Place place = placeOf(exact.pieces, phase.piece);
         double2 *spectra = of_frame ? exact.spectra : exact.template_spectra;
         transformRows(exact,
-                      of_frame ? framePlane<T>(m, frame, exact.pieces, place, p)
+                      of_frame ? framePlane<T>(m, search.frame, exact.pieces, place, p)
                                : templatePlane<T>(m, search.templates, phase.k, p),
-                      of_frame, i / m.planes, spectra + 2 * static_cast<size_t>(p) * exact.tiles * pitch, pitch);
+                      of_frame, i / m.channels, spectra + 2 * static_cast<size_t>(p) * exact.tiles * pitch, pitch);
     } else if (phase.stage == Stage::COLUMNS) {
         correlateTile(m, exact, item);
     } else if (phase.stage == Stage::SCORES) {
@@ -382,7 +241,7 @@ __device__ void leave(const Search<T> &search) {
 }
 
 template<class T>
-__device__ __forceinline__ void findExact(const Search<T> &search, const Frame &frame) {
+__device__ __forceinline__ void findExact(const Search<T> &search) {
     __shared__ unsigned taken;
     unsigned *counters = search.exact.counters;
     Phase<T> phase;
@@ -401,7 +260,7 @@ __device__ __forceinline__ void findExact(const Search<T> &search, const Frame &
             __threadfence();
         }
         __syncthreads();
-        runItem(search, frame, phase, static_cast<int>(item - phase.start));
+        runItem(search, phase, static_cast<int>(item - phase.start));
         __syncthreads();
         if (threadIdx.x == 0) {
             __threadfence();
@@ -422,7 +281,7 @@ __global__ void __launch_bounds__(EXACT_THREADS, 1)
     for (int k = threadIdx.x; k < m.count; k += EXACT_THREADS)
         overflow |= refinement.overflows[k] != 0;
     if (__syncthreads_or(overflow))
-        findExact<T>({m, templates, windows, scores, refinement, exact}, frame);
+        findExact<T>({m, frame, templates, windows, scores, refinement, exact});
 }
 
 // For one template and one match: refineKernel and exactCorrelationKernel in one launch, since a launch that finds nothing to do
@@ -443,7 +302,7 @@ __global__ void __launch_bounds__(EXACT_THREADS, 1)
     __syncthreads();
     Refinement here = refinement;
     here.overflows = &overflow;
-    findExact<T>({m, templates, windows, scores, here, exact}, frame);
+    findExact<T>({m, frame, templates, windows, scores, here, exact});
 }
 
 using ExactKernel = void (*)(MatchModel, Frame, Templates, Windows, Scores, Refinement, ExactPass);

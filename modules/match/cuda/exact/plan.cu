@@ -10,11 +10,11 @@ fft::PlanOf<double2> inDouble(const fft::Plan &p) {
     return {p.n, p.a, p.b, p.c, p.stride, p.threads, p.b_inverse, p.c_inverse, nullptr, nullptr};
 }
 
-// Bound of the error of a correlation by transforms in double relative to the sum over planes of |plane| |template plane|;
+// Bound of the error of a correlation by transforms in double relative to the sum over channels of |frame| |template|;
 // docs/internals/match.md has the derivation.
 double exactUnits(const Stages &stages) {
     const double rows = errorUnits(stages.exact.rows), columns = errorUnits(stages.exact.columns);
-    const double units = 2 * (rows + 1 + columns) + 3 * stages.model.planes + columns + 1.4143 * (1 + rows) + 4;
+    const double units = 2 * (rows + 1 + columns) + 3 * stages.model.channels + columns + 1.4143 * (1 + rows) + 4;
     return 1.001 * units * 0x1p-53;
 }
 
@@ -22,15 +22,17 @@ double exactUnits(const Stages &stages) {
 double exactError(const Stages &stages, const MatchTemplate *sums, const double (&largest)[MATCH_MAX_CHANNELS]) {
     const MatchModel &m = stages.model;
     const Pieces &pieces = stages.exact.pieces;
+    const double pixels = sqrt(static_cast<double>(pieces.rows + m.h - 1) * (pieces.cols + m.w - 1));
     double squares = 0, energy = 0;
-    for (int p = 0; p < m.planes; ++p) {
-        const double value = p < m.channels ? largest[p] : std::max(m.square_shift, squares);
-        squares += value * value;
+    for (int c = 0; c < m.channels; ++c) {
+        squares += largest[c] * largest[c];
         double norm = 0;
         for (int k = 0; k < m.count; ++k)
-            norm = std::max(norm, sums[k].norm[p]);
-        energy += value * sqrt(static_cast<double>(pieces.rows + m.h - 1) * (pieces.cols + m.w - 1)) * norm;
+            norm = std::max(norm, sums[k].norm[c]);
+        energy += largest[c] * pixels * norm;
     }
+    if (m.masked) // squares are correlated with the mask
+        energy = std::max(energy, squares * pixels * sqrt(m.n));
     return exactUnits(stages) * energy;
 }
 
@@ -48,7 +50,7 @@ bool isExact(const Stages &stages, const MatchTemplate *sums) {
 double largestInteger(const Stages &stages, const float *templates, const MatchTemplate *sums) {
     const MatchModel &m = stages.model;
     double least = 0; // the templates' largest magnitude
-    for (size_t i = 0; i < static_cast<size_t>(m.n) * m.count; ++i) {
+    for (size_t i = 0; i < static_cast<size_t>(m.w) * m.h * m.count; ++i) {
         const double v = templates[i] - m.shift[0];
         least = std::max(least, v == std::rint(v) ? std::fabs(v) : INFINITY);
     }
@@ -90,7 +92,7 @@ int longestFitting(size_t bytes, size_t each) {
 size_t exactBytes(const Stages &stages) {
     const ExactPass &exact = stages.exact;
     const MatchModel &m = stages.model;
-    const size_t columns = exact.columns.elements() * (m.planes > 1 ? size_t{2} : 1);
+    const size_t columns = exact.columns.elements() * (m.channels > 1 ? size_t{2} : 1);
     return std::max<size_t>(exact.rows.elements(), columns) * sizeof(fft::DoublePair);
 }
 
@@ -100,23 +102,33 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
     // blocks examine in less time than all transforms take (64 x 64 in 7680 x 4320: 1.9 ms instead of 5.1).
     constexpr size_t MAX_POSITIONS = size_t{1} << 24;
     Stages &stages = cuda->stages;
-    const MatchModel &m = stages.model;
+    MatchModel &m = stages.model;
     ExactPass &exact = stages.exact;
+    // Prefix and running sums of doubles: half an ulp of the largest sum for each row and column.
+    m.window_error = (m.rows + m.cols) * 0x1p-52;
     int most = 0;
     CUS_TRY(sharedMemory(&most));
     const size_t pair = sizeof(fft::DoublePair), room = static_cast<size_t>(most);
     const Cut across = cutFor(m.ocols, m.w, longestFitting(room, pair));
-    const Cut down = cutFor(m.orows, m.h, longestFitting(room, pair * (m.planes > 1 ? 2 : 1)));
-    if (!across.plan.n || !down.plan.n)
+    const Cut down = cutFor(m.orows, m.h, longestFitting(room, pair * (m.channels > 1 ? 2 : 1)));
+    const auto leave = [&] {
+        exact = {};
+        CUSI_REQUIRE(!m.masked, CUS_ERROR_SIZE,
+                     "cusMatcherCreate: templates of %d x %d with a mask are too large for the FFT in frames of %d x %d "
+                     "(8-bit images: CUS_MATCH_DIRECT)",
+                     m.h, m.w, m.rows, m.cols);
         return CUS_OK;
+    };
+    if (!across.plan.n || !down.plan.n)
+        return leave();
     exact.rows = inDouble(across.plan);
     exact.columns = inDouble(down.plan);
     exact.pieces = {across.piece, down.piece, across.pieces, across.pieces * down.pieces};
-    const bool too_large = exact.pieces.count > 1 && static_cast<size_t>(m.orows) * m.ocols > MAX_POSITIONS;
-    if (too_large || exactBytes(stages) > room || (m.integer && !isExact(stages, sums))) {
-        exact = {};
-        return CUS_OK;
-    }
+    const bool too_large = !m.masked && exact.pieces.count > 1 && static_cast<size_t>(m.orows) * m.ocols > MAX_POSITIONS;
+    if (too_large || exactBytes(stages) > room || (m.integer && !isExact(stages, sums)))
+        return leave();
+    if (m.masked)
+        m.window_error = exactUnits(stages) * sqrt(m.n);
     CUS_TRY(makeTables(cuda, &exact.rows, stream));
     CUS_TRY(makeTables(cuda, &exact.columns, stream));
     CUS_TRY(allowExactMemory(&stages, most));
@@ -126,10 +138,14 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
     exact.product_pitch = cusi::divUp(down.piece, BAND) * BAND;
     exact.scale = 1 / (4.0 * exact.rows.n * exact.columns.n); // rows give twice the spectra, of frame and template
     exact.blocks = cuda->multiprocessors;
-    const size_t planes = m.planes, tiles = exact.tiles, count = m.count;
+    const size_t sums_in_mask = m.masked ? stages.windows.quantities : 0,
+                 planes = std::max<size_t>(m.channels, sums_in_mask);
+    const size_t tiles = exact.tiles, count = m.count;
     CUS_TRY(allocate(cuda, &exact.spectra, 2 * planes * tiles * exact.spectrum_pitch, stream));
     CUS_TRY(allocate(cuda, &exact.template_spectra, 2 * planes * tiles * exact.template_pitch, stream));
-    CUS_TRY(allocate(cuda, &exact.products, 2 * tiles * exact.product_pitch, stream));
+    CUS_TRY(allocate(cuda, &exact.products, 2 * std::max<size_t>(sums_in_mask, 1) * tiles * exact.product_pitch, stream));
+    if (m.masked)
+        CUS_TRY(allocate(cuda, &exact.mask_columns, 2 * tiles * exact.columns.elements(), stream));
     CUS_TRY(allocate(cuda, &exact.columns_of_template, size_t{2} * exact.blocks * exact.columns.elements(), stream));
     CUS_TRY(allocate(cuda, &exact.bests, count * cusi::divUp(m.orows, BAND), stream));
     CUS_TRY(allocate(cuda, &exact.counters, 4, stream));

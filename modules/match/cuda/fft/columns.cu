@@ -25,7 +25,7 @@ __device__ __forceinline__ void multiplyColumns(const MatchModel &m, const Block
     const int step = 2 * plan.a * plan.b;
     const size_t spectrum = static_cast<size_t>(fft.tiles) * plan.n * 2;
     const float2 *templ = reinterpret_cast<const float2 *>(fft.template_spectra + static_cast<size_t>(tile) * plan.n) +
-                          static_cast<size_t>(k) * m.planes * spectrum;
+                          static_cast<size_t>(k) * m.channels * spectrum;
     float2 t[R]; // the first ones are requested before the barrier
 #pragma unroll
     for (int i = 0; i < R; ++i)
@@ -35,7 +35,7 @@ __device__ __forceinline__ void multiplyColumns(const MatchModel &m, const Block
         const int i0 = plan.divideByB(item / 2), j = item / 2 - i0 * plan.b;
         const int at = 2 * (i0 * plan.stride + j * R);
         float2 *to = fft::signalPoints(work) + at;
-        for (int p = 0; p < m.planes; ++p) {
+        for (int p = 0; p < m.channels; ++p) {
             if (p || item >= static_cast<int>(blockDim.x))
 #pragma unroll
                 for (int i = 0; i < R; ++i)
@@ -51,7 +51,7 @@ __device__ __forceinline__ void multiplyColumns(const MatchModel &m, const Block
                 const float2 a = points.v[i], b = t[i], sum = p ? to[2 * i] : float2{0, 0};
                 points.v[i] = {fmaf(a.x, b.x, fmaf(a.y, b.y, sum.x)), fmaf(a.x, b.y, fmaf(-a.y, b.x, sum.y))};
             }
-            if (p == m.planes - 1)
+            if (p == m.channels - 1)
                 points.transform();
 #pragma unroll
             for (int i = 0; i < R; ++i)
@@ -76,10 +76,10 @@ __device__ __forceinline__ void inverseColumns(const BlockFft &fft, const fft::P
 __device__ void correlateColumns(const MatchModel &m, const BlockFft &fft, int tile) {
     const fft::Plan &plan = fft.columns;
     const int elements = plan.elements();
-    for (int p = 0; p < m.planes; ++p)
+    for (int p = 0; p < m.channels; ++p)
         forwardColumns(m, fft, plan, tile, p, shared_points + p * elements);
     for (int k = 0; k < m.count; ++k) {
-        float4 *work = shared_points + (m.count == 1 ? 0 : m.planes * elements);
+        float4 *work = shared_points + (m.count == 1 ? 0 : m.channels * elements);
         fft::dispatch<fft::C_RADICES>(
             plan.c, [&](auto radix) { multiplyColumns<decltype(radix)::value>(m, fft, plan, tile, k, work); });
         inverseColumns(fft, plan, tile, k, work);
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
     if (block < fft.tiles)
         correlateColumns(m, fft, block);
     else if (block == fft.tiles)
-        addEnergy(m, templates, energy);
+        addEnergy(m, templates, energy, frameShift<T>(m, windows.shift));
     else
         sumWindowRow<T>(m, windows, block - fft.tiles - 1);
 }
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
 size_t columnFftBytes(const Stages &stages) {
     const MatchModel &m = stages.model;
     const size_t spectra =
-        static_cast<size_t>(stages.block_fft.columns.elements()) * sizeof(float4) * (m.planes + (m.count > 1));
+        static_cast<size_t>(stages.block_fft.columns.elements()) * sizeof(float4) * (m.channels + (m.count > 1));
     return std::max(spectra, prefixBytes(stages));
 }
 

@@ -74,7 +74,7 @@ size_t rowFftBytes(const Stages &stages) {
 // transforms of rows and columns, the product, and the inverse transforms; docs/internals/match.md has the derivation.
 double correlationErrorUnits(const Stages &stages) {
     const double rows = errorUnits(stages.block_fft.rows), columns = errorUnits(stages.block_fft.columns);
-    return 1.001 * (1 + rows + 1 + columns + 1 + 3 * stages.model.planes + columns + 1.4143 * (1 + rows));
+    return 1.001 * (1 + rows + 1 + columns + 1 + 3 * stages.model.channels + columns + 1.4143 * (1 + rows));
 }
 
 cusStatus chooseBlockFft(MatchCuda *cuda, cudaStream_t stream) {

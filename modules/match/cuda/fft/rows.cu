@@ -27,24 +27,15 @@ __device__ __forceinline__ unsigned transformBytes(const MatchModel &m, const ff
     return sum;
 }
 
-// The same for floats and for the plane of squares.
-__device__ __forceinline__ double transformFloats(const MatchModel &m, const fft::Plan &plan, const RowPair &rows,
-                                                  int plane) {
+// The same for floats, which have one channel.
+__device__ __forceinline__ double transformFloats(const MatchModel &m, double shift, const fft::Plan &plan,
+                                                  const RowPair &rows) {
     double sum = 0;
     fft::forwardOuterPass(plan, shared_points, [&](int x) {
-        const size_t at = static_cast<size_t>(min(x, m.cols - 1)) * m.channels;
+        const int at = min(x, m.cols - 1);
         const auto value = [&](const unsigned char *row, bool inside) {
-            float v = 0, square = 0;
-#pragma unroll 1
-            for (int c = 0; c < m.channels; ++c) {
-                const float pixel = m.integer ? static_cast<float>(__ldg(row + at + c))
-                                              : __ldg(reinterpret_cast<const float *>(row) + at + c);
-                v = pixel - static_cast<float>(m.shift[c]);
-                square += v * v;
-            }
-            if (plane == m.channels)
-                v = square - static_cast<float>(m.square_shift);
-            v = inside ? v : 0;
+            const float pixel = __ldg(reinterpret_cast<const float *>(row) + at) - static_cast<float>(shift);
+            const float v = inside ? pixel : 0;
             sum += static_cast<double>(v) * v;
             return v;
         };
@@ -91,10 +82,10 @@ __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
     const RowPair rows = {data + static_cast<size_t>(min(y, m.rows - 1)) * frame.step,
                           data + static_cast<size_t>(min(y + 1, m.rows - 1)) * frame.step, y};
     double sum;
-    if (m.integer && p < m.channels)
+    if (m.integer)
         sum = transformBytes(m, plan, rows, p);
     else
-        sum = transformFloats(m, plan, rows, p);
+        sum = transformFloats(m, frame.shift[0], plan, rows);
     fft::middlePass<fft::Direction::FORWARD>(plan, shared_points);
     fft::innerPass(plan, shared_points);
     sum = cusi::blockSumToFirst(sum); // and the barrier after the last pass
@@ -113,7 +104,7 @@ cusStatus allowRowsFftMemory(int bytes) {
 
 cusStatus launchRowsFft(const Stages &stages, bool beside_vertical, cudaStream_t stream) {
     const MatchModel &m = stages.model;
-    return cusi::launchOverlapped("cusMatcherRun", rowsFftKernel, dim3(cusi::divUp(m.rows, BAND), m.planes),
+    return cusi::launchOverlapped("cusMatcherRun", rowsFftKernel, dim3(cusi::divUp(m.rows, BAND), m.channels),
                                   stages.block_fft.rows.threads, rowFftBytes(stages), stream, m, stages.frame,
                                   stages.block_fft, stages.energy, beside_vertical);
 }

@@ -56,8 +56,7 @@ __device__ __forceinline__ void loadProducts(const BlockFft &fft, const fft::Pla
 // Scores of the band, the least lower end of each tile of 32 columns, and the thread's least upper end.
 template<class T, int CN, bool SQUARED>
 __device__ __forceinline__ float writeScores(const MatchModel &m, const fft::Plan &plan, const Windows &windows,
-                                             const Scores &scores, const ScoreWriter<CN, SQUARED> &writer, double constant,
-                                             int y0) {
+                                             const Scores &scores, const ScoreWriter<CN, SQUARED> &writer, int y0) {
     float upper = INFINITY;
     constexpr int GROUPS = SQUARED ? 3 : 1; // groups of columns whose loads overlap
     for (int x0 = threadIdx.x; x0 - static_cast<int>(threadIdx.x % 32) < m.ocols;
@@ -79,7 +78,7 @@ __device__ __forceinline__ float writeScores(const MatchModel &m, const fft::Pla
             for (int r = 0; r < BAND; ++r) {
                 if (y0 + r >= m.orows || x >= m.ocols)
                     break;
-                const MatchRange range = writer.write(y0 + r, x, static_cast<double>(c[r]) + constant, s1[g][r], s2[g][r]);
+                const MatchRange range = writer.write(y0 + r, x, static_cast<double>(c[r]), s1[g][r], s2[g][r]);
                 lower = fminf(lower, range.lower);
                 upper = fminf(upper, range.upper);
             }
@@ -106,10 +105,14 @@ __global__ void __launch_bounds__(fft::MAX_THREADS, 2)
     fft::inverseOuterPass(plan, shared_points, [&](int, float2 *from, const float2 &v) { *from = v; });
     __syncthreads();
 
-    const ScoreWriter<CN, SQUARED> writer = {m, scores,           templates.sums[k],
-                                             k, energy.errors[k], m.integer || energy.planes[0] < MATCH_MAX_ENERGY};
-    const double constant = m.masked ? maskedConstant(m, templates, k) : 0;
-    const float upper = cusi::blockMin(writeScores<T>(m, plan, windows, scores, writer, constant, y0));
+    const ScoreWriter<CN, SQUARED> writer = {m,
+                                             scores,
+                                             templates.sums[k],
+                                             frameShift<T>(m, windows.shift),
+                                             k,
+                                             energy.errors[k],
+                                             m.integer || energy.channels[0] < MATCH_MAX_ENERGY};
+    const float upper = cusi::blockMin(writeScores<T>(m, plan, windows, scores, writer, y0));
     if (threadIdx.x == 0)
         scores.block_uppers[static_cast<size_t>(k) * scores.upper_count + blockIdx.x] = upper;
 }
@@ -134,7 +137,7 @@ cusStatus allowScoresFftMemory(const MatchModel &m, int bytes) {
 
 cusStatus launchScoresFft(const Stages &stages, cudaStream_t stream) {
     const MatchModel &m = stages.model;
-    const bool squared = m.method == CUS_MATCH_SQDIFF && !m.masked;
+    const bool squared = m.method == CUS_MATCH_SQDIFF;
     return cusi::launchOverlapped("cusMatcherRun", squared ? kernelFor<true>(m) : kernelFor<false>(m),
                                   dim3(stages.scores.tiles_down, m.count), stages.block_fft.rows.threads,
                                   rowFftBytes(stages), stream, m, stages.block_fft, stages.templates, stages.windows,
