@@ -51,7 +51,9 @@ say_found() { # LOG
 }
 
 if command -v ccache >/dev/null; then
-    export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CMAKE_CUDA_COMPILER_LAUNCHER=ccache
+    export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+    # nvcc would preprocess each source once more for ccache, which takes a seventh of its time.
+    export CMAKE_CUDA_COMPILER_LAUNCHER="env;CCACHE_DEPEND=1;ccache"
     # Lets the build folders of one checkout share their objects.
     export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
     export CCACHE_SLOPPINESS=pch_defines,time_macros # for precompiled headers

@@ -9,7 +9,7 @@ set(cases
     "MatchWorst[.](Color|Gray|Masks|ManyMatches|Floats)" "Match[.](PeriodicImages|Lengths)" EqualsOpenCv EqualsOpenCV
     RealPicturesBeside LargeImages EventGenerator boundIsThePublishedOne)
 list(JOIN cases "|" cases)
-foreach(test IN LISTS cusight_tests_TESTS)
+foreach(test IN LISTS cusight_tests_TESTS cusight_program_tests_TESTS)
     set(labels unit)
     set(place cpu)
     set(alone FALSE)

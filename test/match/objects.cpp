@@ -5,6 +5,10 @@
 
 #include <deque>
 
+#if defined(CUSIGHT_HAVE_OPENCV) && __has_include(<opencv2/imgcodecs.hpp>)
+#include <opencv2/imgcodecs.hpp>
+#endif
+
 namespace {
 
 using namespace match_test;

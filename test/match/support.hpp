@@ -12,9 +12,6 @@
 #ifdef CUSIGHT_HAVE_OPENCV
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
-#if __has_include(<opencv2/imgcodecs.hpp>)
-#include <opencv2/imgcodecs.hpp>
-#endif
 #endif
 
 namespace match_test {
