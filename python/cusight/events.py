@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterator, Literal, NamedTuple, Sequence, Union
 
 from . import _core
+from ._columns import TimeUnit, four_columns, unit_number
 from ._errors import InputOutputError, MissingFileError, Status, choice, integer, invalid, wrong_type
 from ._events import (
     EventPipeline,
@@ -421,10 +422,12 @@ class EventWriter(_Writer):
         numbers = integer("EventWriter", "chunk", chunk), bool(compress), integer("EventWriter", "threads", threads)
         self._core = _core.EventWriter(os.fspath(path), cols, rows, camera, *numbers)
 
-    def write(self, x: Any, y: Any, p: Any, t: Any) -> None:
-        """Appends events: x, y (n,) uint16; p (n,) uint8 0 or 1; t (n,) int64 microseconds, not decreasing. Raises ValueError that
-        names the first event that is outside the sensor or out of order."""
-        self._core.write(x, y, p, t)
+    def write(
+        self, x: Any, y: Any = None, p: Any = None, t: Any = None, *, columns: str | None = None, time_unit: TimeUnit | None = None
+    ) -> None:
+        """Appends events, as `stack_events` takes them, with times that do not decrease. Raises ValueError that names the first event
+        that is outside the sensor or out of order."""
+        self._core.write(*four_columns("EventWriter.write", x, y, p, t, columns), unit_number("EventWriter.write", time_unit))
 
 
 class FrameWriter(_Writer):
