@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Literal
 
-from ._errors import choice, invalid, wrong_type
+from ._errors import Shown, choice, invalid, wrong_type
 
 TimeUnit = Literal["us", "ms", "s", "ns"]
 _UNITS = {"us": 1, "ms": 2, "s": 3, "ns": 4}
@@ -42,14 +42,14 @@ def split(function: str, events: Any, columns: str | None) -> tuple[Any, Any, An
             raise invalid(function, "columns", columns, f"None: events has columns with names, {_quoted(names)}")
         found = [next((name for name in _NAMES[key] if name in names), None) for key in "xypt"]
         if None in found:
-            raise invalid(function, "events", _Shown(f"columns {_quoted(names)}"), f"columns {_EXPECTED}")
+            raise invalid(function, "events", Shown(f"columns {_quoted(names)}"), f"columns {_EXPECTED}")
         x, y, p, t = map(get, found)
         return x, y, p, t
     if columns is not None and (not isinstance(columns, str) or sorted(columns) != ["p", "t", "x", "y"]):
         raise invalid(function, "columns", columns, "the letters x, y, p and t in the order of the columns, such as 'txyp'")
     if isinstance(events, (list, tuple)):
         if len(events) != 4:
-            raise invalid(function, "events", _Shown(f"a {type(events).__name__} of {len(events)}"), "four columns, such as [x, y, p, t]")
+            raise invalid(function, "events", Shown(f"a {type(events).__name__} of {len(events)}"), "four columns, such as [x, y, p, t]")
         order = columns or "xypt"
         x, y, p, t = (events[order.index(key)] for key in "xypt")
         return x, y, p, t
@@ -57,7 +57,7 @@ def split(function: str, events: Any, columns: str | None) -> tuple[Any, Any, An
     if shape is None:
         raise wrong_type(function, "events", events, f"an array, or columns {_EXPECTED}")
     if len(shape) != 2 or shape[1] != 4:
-        raise invalid(function, "events", _Shown(f"an array of shape {tuple(shape)}"), "shape (n, 4), or fields with names")
+        raise invalid(function, "events", Shown(f"an array of shape {tuple(shape)}"), "shape (n, 4), or fields with names")
     if columns is None:
         raise invalid(function, "columns", None, "the order of the columns of an array of shape (n, 4), such as 'txyp'")
     x, y, p, t = (events[:, columns.index(key)] for key in "xypt")
@@ -73,18 +73,8 @@ def plain_column(function: str, name: str, column: Any, time: bool) -> tuple[Any
         return array, False
     nowhen = numpy.flatnonzero(numpy.isnat(array))
     if len(nowhen):
-        raise invalid(function, f"{name}[{nowhen[0]}]", _Shown("NaT"), "a time")
+        raise invalid(function, f"{name}[{nowhen[0]}]", Shown("NaT"), "a time")
     return array.astype(f"{array.dtype.kind}8[us]").view("int64"), True
-
-
-class _Shown:
-    """A value in a message, as these words."""
-
-    def __init__(self, words: str) -> None:
-        self.words = words
-
-    def __repr__(self) -> str:
-        return self.words
 
 
 def _quoted(names: Any) -> str:

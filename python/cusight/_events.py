@@ -71,13 +71,18 @@ def _remember(known: dict[Any, Any], key: Any, value: Any) -> Any:
     return value
 
 
+def duration(text: str) -> int:
+    """Microseconds of a text such as "10ms"; 0 if it is none."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s)\s*", text)
+    return round(float(match[1]) * _MICROSECONDS[match[2]]) if match else 0
+
+
 def windowing(function: str, windows: object) -> Windowing:
     """A Windowing from a number of events, a duration, or itself."""
     if isinstance(windows, Windowing):
         return windows
     if isinstance(windows, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s)\s*", windows)
-        length = round(float(match[1]) * _MICROSECONDS[match[2]]) if match else 0
+        length = duration(windows)
         if length >= 1:
             return Windowing(length, unit="duration")
     elif hasattr(windows, "__index__") and not isinstance(windows, bool):

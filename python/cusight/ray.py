@@ -20,15 +20,14 @@ itself: paths must mean the same on all machines.
 
 from __future__ import annotations
 
-import glob
-import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Sequence
 
 from . import _core, _errors, _images
 from . import events as _events
 from ._events import EventStacker, Representations, Windowing, Windows, frame_size, windowing
+from ._files import Paths, list_files
 from ._match import Matcher
 from ._spans import cut_windows
 from ._stereo import ContourMapper, StereoOptions
@@ -39,27 +38,11 @@ if TYPE_CHECKING:
 __all__ = ["Contour", "Heatmap", "Match", "StackEvents", "read_recordings", "read_videos"]
 
 Batch = Dict[str, Any]
-Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 _SPAN = 4 << 20  # events that one reading task takes, about
 _BLOCK = 16 << 20  # bytes of video frames that are handed on at once, about
 
 
 # ---- Reading ------------------------------------------------------------------------------------------------------------
-
-
-def _files(function: str, paths: Paths) -> list[str]:
-    """The files of a path, a pattern or a list of them, in order."""
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    found: list[str] = []
-    for path in [os.fspath(one) for one in given]:
-        matching = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not os.path.exists(path) else [path]
-        for name in matching:
-            if not os.path.isfile(name):
-                raise _errors.MissingFileError(_errors.Status.IO, f"{function}: {name} is not a file")
-        found += map(os.path.abspath, matching)
-    if not found:
-        raise _errors.invalid(function, "paths", paths, "at least one file")
-    return found
 
 
 def _ray_data(function: str) -> Any:
@@ -91,7 +74,7 @@ def read_recordings(
     cut._numbers()
     if windows_per_task is not None and windows_per_task < 1:
         raise _errors.invalid("read_recordings", "windows_per_task", windows_per_task, "at least 1")
-    files = _files("read_recordings", paths)
+    files = list_files("read_recordings", paths)
     with ThreadPoolExecutor(min(16, len(files))) as pool:
         listed = pool.map(lambda path: _spans(path, cut, windows_per_task, options), files)
         spans = [span for of_file in listed for span in of_file]
@@ -143,7 +126,7 @@ def read_videos(paths: Paths, *, pairs: bool = False) -> ray.data.Dataset:
     Raises FileNotFoundError. A file that is not a video ends the execution with OSError.
     """
     data = _ray_data("read_videos")
-    files = [{"path": path} for path in _files("read_videos", paths)]
+    files = [{"path": path} for path in list_files("read_videos", paths)]
     return data.from_items(files, override_num_blocks=len(files)).map_batches(
         _read_frames, batch_size=1, fn_kwargs={"pairs": pairs}
     )
