@@ -10,6 +10,7 @@ from . import _core
 from ._columns import TimeUnit, four_columns, split, unit_number
 from ._errors import choice, device_text, integers, invalid, wrong_type
 from ._objects import Closeable
+from ._types import ArrayLike, Column, EventsLike, Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,6 +55,9 @@ class Windowing:
             if not least <= int(value) < 1 << 63:
                 raise invalid("Windowing", name, value, f"at least {least}")
         return unit, int(self.length), int(self.stride), int(bool(self.keep_incomplete))
+
+    def _text(self) -> str:
+        return f"{self.length} {'events' if self.unit == 'count' else 'us'}"
 
 
 Windows = Union[int, str, Windowing]
@@ -150,6 +154,12 @@ def representations(function: str, given: Any, bins: int | None) -> tuple[list[t
     return numbers, many
 
 
+def kinds_text(given: Any) -> str:
+    """The names of representations, for people."""
+    many = given if isinstance(given, (list, tuple)) else [given]
+    return ", ".join(one.kind if isinstance(one, Representation) else str(one) for one in many)
+
+
 def frame_size(function: str, shape: Sequence[int]) -> tuple[int, int]:
     if type(shape) is tuple and len(shape) == 2:
         rows, cols = shape
@@ -175,12 +185,12 @@ def _outputs(out: Any, many: bool) -> Any:
 
 
 def event_windows(
-    t: Any = None,
+    t: Column | None = None,
     *,
     windows: Windows = 200_000,
     count: int | None = None,
     time_unit: TimeUnit | None = None,
-    stream: object = None,
+    stream: Stream | None = None,
 ) -> NDArray[Any]:
     """Lists the windows of events: (n, 2) uint64 in host memory, the first event and the one after the last of each.
 
@@ -199,47 +209,47 @@ def event_windows(
 
 @overload
 def stack_events(
-    events: Any,
+    events: EventsLike,
     shape: Sequence[int],
     /,
     *,
-    windows: Any = 200_000,
+    windows: Windows | ArrayLike = 200_000,
     representation: Representations = "histogram",
     bins: int | None = None,
     columns: str | None = None,
     time_unit: TimeUnit | None = None,
-    out: Any = None,
-    stream: object = None,
+    out: ArrayLike | Sequence[ArrayLike] | None = None,
+    stream: Stream | None = None,
 ) -> Any: ...
 @overload
 def stack_events(
-    x: Any,
-    y: Any,
-    p: Any,
-    t: Any,
+    x: Column,
+    y: Column,
+    p: Column,
+    t: Column | None,
     shape: Sequence[int],
     *,
-    windows: Any = 200_000,
+    windows: Windows | ArrayLike = 200_000,
     representation: Representations = "histogram",
     bins: int | None = None,
     time_unit: TimeUnit | None = None,
-    out: Any = None,
-    stream: object = None,
+    out: ArrayLike | Sequence[ArrayLike] | None = None,
+    stream: Stream | None = None,
 ) -> Any: ...
 def stack_events(
-    x: Any,
-    y: Any = None,
-    p: Any = None,
-    t: Any = None,
-    shape: Any = None,
+    x: Column | EventsLike,
+    y: Column | Sequence[int] | None = None,
+    p: Column | None = None,
+    t: Column | None = None,
+    shape: Sequence[int] | None = None,
     *,
-    windows: Any = 200_000,
+    windows: Windows | ArrayLike = 200_000,
     representation: Representations = "histogram",
     bins: int | None = None,
     columns: str | None = None,
     time_unit: TimeUnit | None = None,
-    out: Any = None,
-    stream: object = None,
+    out: ArrayLike | Sequence[ArrayLike] | None = None,
+    stream: Stream | None = None,
 ) -> Any:
     """Makes a frame of each window of events: ``stack_events(x, y, p, t, shape)`` or ``stack_events(events, shape)``.
 
@@ -265,13 +275,15 @@ def stack_events(
     Raises TypeError, ValueError (also for the first value that does not fit, by name and number), MemoryError, RuntimeError (CUDA).
     """
     if p is None and t is None and (y is None or shape is None):
-        shape = y if shape is None else shape
+        size: Any = y if shape is None else shape
         x, y, p, t = split("stack_events", x, columns)
-    elif columns is not None:
-        raise invalid("stack_events", "columns", columns, "None with four arrays")
+    else:
+        size = shape
+        if columns is not None:
+            raise invalid("stack_events", "columns", columns, "None with four arrays")
     unit = 0 if time_unit is None else unit_number("stack_events", time_unit)
     numbers, many = representations("stack_events", representation, bins)
-    rows, cols = frame_size("stack_events", shape)
+    rows, cols = frame_size("stack_events", size)
     frames = _core.stack_events(
         x, y, p, t, unit, rows, cols, _windows_argument("stack_events", windows), numbers, _outputs(out, many), stream
     )
@@ -300,20 +312,22 @@ class EventStacker(Closeable):
         device: str = "cpu",
     ) -> None:
         numbers, self._many = representations("EventStacker", representation, bins)
-        self._core = _core.EventStacker(*frame_size("EventStacker", shape), numbers, device_text("EventStacker", device))
+        rows, cols = frame_size("EventStacker", shape)
+        self._core = _core.EventStacker(rows, cols, numbers, device_text("EventStacker", device))
+        self._about = f"{rows} x {cols} pixels, {kinds_text(representation)}, {device}"
 
     def __call__(
         self,
-        x: Any,
-        y: Any = None,
-        p: Any = None,
-        t: Any = None,
+        x: Column | EventsLike,
+        y: Column | None = None,
+        p: Column | None = None,
+        t: Column | None = None,
         *,
-        windows: Any = 200_000,
+        windows: Windows | ArrayLike = 200_000,
         columns: str | None = None,
         time_unit: TimeUnit | None = None,
-        out: Any = None,
-        stream: object = None,
+        out: ArrayLike | Sequence[ArrayLike] | None = None,
+        stream: Stream | None = None,
     ) -> Any:
         """As `stack_events`, of x, y, p and t or of events in one."""
         x, y, p, t = four_columns("EventStacker", x, y, p, t, columns)
@@ -323,12 +337,12 @@ class EventStacker(Closeable):
         )
         return frames if self._many else frames[0]
 
-    def skipped(self, *, stream: object = None) -> int:
+    def skipped(self, *, stream: Stream | None = None) -> int:
         """Events skipped because they lie outside the frame, over all windows so far. Waits for the stream."""
         return self._core.skipped(stream)  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FrameBatch:
     """Frames of consecutive windows: what an EventPipeline delivers.
 
@@ -342,6 +356,11 @@ class FrameBatch:
 
     def __len__(self) -> int:
         return len(self.windows)
+
+    def __repr__(self) -> str:
+        many = isinstance(self.frames, list)
+        shown = [f"{tuple(one.shape)} {str(one.dtype).rpartition('.')[2]}" for one in (self.frames if many else [self.frames])]
+        return f"FrameBatch(first={self.first}, windows={len(self)}, frames={'[' + ', '.join(shown) + ']' if many else shown[0]})"
 
 
 @dataclass(frozen=True)
@@ -401,11 +420,15 @@ class EventPipeline(Closeable):
             listed = numpy.frombuffer(rows, numpy.uint64).reshape(-1, 2)
             sink(FrameBatch(first, listed, frames if many else frames[0]))
 
+        rows, cols = frame_size("EventPipeline", shape)
+        cut = windowing("EventPipeline", windows)
+        self._about = f"{rows} x {cols} pixels, {kinds_text(representation)}, windows of {cut._text()}, {device}"
         self._core = _core.EventPipeline(
-            *frame_size("EventPipeline", shape),
+            rows,
+            cols,
             numbers,
             receive,
-            windowing("EventPipeline", windows)._numbers(),
+            cut._numbers(),
             first_window,
             end_window,
             device,
@@ -416,7 +439,14 @@ class EventPipeline(Closeable):
         )
 
     def push(
-        self, x: Any, y: Any = None, p: Any = None, t: Any = None, *, columns: str | None = None, time_unit: TimeUnit | None = None
+        self,
+        x: Column | EventsLike,
+        y: Column | None = None,
+        p: Column | None = None,
+        t: Column | None = None,
+        *,
+        columns: str | None = None,
+        time_unit: TimeUnit | None = None,
     ) -> None:
         """Adds the next events, in host memory, as `stack_events` takes them. The arrays may be reused afterwards."""
         self._core.push(*four_columns("EventPipeline.push", x, y, p, t, columns), unit_number("EventPipeline.push", time_unit))

@@ -20,8 +20,9 @@ from . import _core
 from . import events as _events
 from ._columns import TimeUnit, unit_number
 from ._errors import Shown, invalid, wrong_type
-from ._events import EventStacker, Representations, Windowing, Windows, duration, frame_size, representations, windowing
+from ._events import EventStacker, Representations, Windowing, Windows, duration, frame_size, kinds_text, representations, windowing
 from ._files import Paths, is_pattern, list_files
+from ._types import Labels, Lists
 
 try:
     import torch as _torch
@@ -31,11 +32,19 @@ except ImportError:
     _Dataset = object  # type: ignore[assignment, misc, unused-ignore]
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     _Base = object
 else:
     _Base = _Dataset
 
 __all__ = ["EventDataset"]
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 
 _OPEN = 16  # recordings that a process keeps open
 _PIECE = 1 << 16  # events read at once
@@ -72,16 +81,16 @@ class EventDataset(_Base):
         windows: Windows | None = None,
         representation: Representations = "histogram",
         bins: int | None = None,
-        starts: Any = None,
-        ends: Any = None,
+        starts: Lists | None = None,
+        ends: Lists | None = None,
         length: int | float | str | None = None,
         time_unit: TimeUnit | None = None,
-        labels: Any = None,
+        labels: Labels | None = None,
         shape: Sequence[int] | None = None,
         channels_first: bool = True,
         transform: Callable[[Any], Any] | None = None,
         cache: int | str | os.PathLike[str] | None = None,
-        **options: Any,
+        **options: Unpack[_events.OpenOptions],
     ) -> None:
         self.paths: list[str] = list_files("EventDataset", paths)
         many = not isinstance(paths, (str, os.PathLike)) or is_pattern(os.fspath(paths))
@@ -110,9 +119,8 @@ class EventDataset(_Base):
         self._labels = _each("labels", labels, self.paths, many)
         for file, of_file in zip(self._files, self._labels):
             if _is_list(of_file) and len(of_file) != file.count:
-                raise invalid(
-                    "EventDataset", "labels", Shown(f"a {type(of_file).__name__} of {len(of_file)}"), f"{file.count}, one for each window of {file.path}"
-                )
+                found = Shown(f"a {type(of_file).__name__} of {len(of_file)}")
+                raise invalid("EventDataset", "labels", found, f"{file.count}, one for each window of {file.path}")
         self._labeled = labels is not None
 
     def __len__(self) -> int:
@@ -133,8 +141,9 @@ class EventDataset(_Base):
         return result, label[window] if _is_list(label) else label
 
     def __repr__(self) -> str:
-        files = self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} recordings"
-        return f"EventDataset({files!r}, {len(self):,} windows, {self.shape[0]} x {self.shape[1]}, {self.representation!r})"
+        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} recordings"
+        size = f"{self.shape[0]} x {self.shape[1]} pixels"
+        return f"EventDataset({files}, {len(self):,} windows, {size}, {kinds_text(self.representation)})"
 
     def _finish(self, frame: Any) -> Any:
         if self.channels_first:
