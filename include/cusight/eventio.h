@@ -86,7 +86,7 @@ typedef struct cusEventInfo {
     int width, height;     /* 0, 0 if neither the file nor the options give them: coordinates are then not checked */
     int64_t count;         /* events in the file; -1 if it is only known after reading all of it */
     int64_t first_time;    /* microseconds; -1 if there is no event */
-    int64_t last_time;     /* -1 if it is only known after reading all of it */
+    int64_t last_time;     /* -1 if it is only known after reading all of it, or before first_time */
     char camera[32];       /* M3ED: the camera being read; otherwise the camera named in the header, or "" */
 } cusEventInfo;
 

@@ -54,8 +54,9 @@ CUS_API cusWindowing cusWindowingDefaults(void);
 /* Lists the windows of `events`: `count` receives their number, and windows[0 .. capacity - 1], in host memory, as many of
  * them as fit (NULL and capacity 0: only the number). If not all fit, returns CUS_ERROR_CAPACITY with `count` set. windowing NULL:
  * defaults. By duration the times are searched, O(windows log events), on the device if they lie there; the call then
- * waits for `stream`.
- * Errors: NULL, VALUE, CAPACITY, NO_MEMORY, NO_CUDA, CUDA. */
+ * waits for `stream`. Times that decrease in between give unspecified windows, within the events.
+ * Errors: NULL; VALUE, also if the last time is before the first, or 2^63 us after it; CAPACITY; NO_MEMORY; NO_CUDA;
+ * CUDA. */
 CUS_API cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *windowing, cusEventWindow *windows,
                                   size_t capacity, size_t *count, cusStream stream);
 

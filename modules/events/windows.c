@@ -79,6 +79,9 @@ cusStatus cusEventWindows(const cusEventArrays *events, const cusWindowing *wind
             CUS_TRY(CUSI_BACKEND(function, CUS_DEVICE, CUS_OK, events_cuda_extent(events, &extent, stream)));
         else
             extent = (uint64_t)events->t[events->count - 1] - (uint64_t)events->t[0] + 1;
+        CUSI_REQUIRE(extent - 1 <= INT64_MAX, CUS_ERROR_VALUE,
+                     "%s: events' t decreases by %llu us from the first event to the last, expected non-decreasing times",
+                     function, (unsigned long long)(1 - extent));
     }
     const uint64_t found = eventsWindowCount(&chosen, extent);
     *count = (size_t)found;

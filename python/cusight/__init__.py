@@ -46,6 +46,10 @@ __version__ = _version()
 # A forked process (a DataLoader's worker) computes on one core, since GNU's OpenMP does not survive a fork otherwise.
 os.register_at_fork(after_in_child=_core.after_fork)
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 __all__ = [
     "ContourMapper",
     "DiffDecoder",

@@ -106,6 +106,16 @@ def make(status: int, message: str) -> Error:
     return _CLASSES.get(status, ArgumentValueError)(status, message)
 
 
+class Shown:
+    """A value in a message, as these words."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def __repr__(self) -> str:
+        return self.words
+
+
 def invalid(function: str, argument: str, value: object, expected: str) -> Error:
     return ArgumentValueError(Status.VALUE, f"{function}: {argument} is {value!r}, expected {expected}")
 

@@ -7,6 +7,7 @@ from typing import Any, Sequence
 from . import _core
 from ._errors import device_text, integer, integers, invalid, wrong_type
 from ._objects import Closeable
+from ._types import ArrayLike, Stream
 
 
 def frame_shape(function: str, shape: Sequence[int]) -> tuple[int, int, int]:
@@ -15,6 +16,10 @@ def frame_shape(function: str, shape: Sequence[int]) -> tuple[int, int, int]:
     if len(numbers) not in (2, 3) or min(numbers) < 1 or max(numbers) > 0x7FFFFFFF or (len(numbers) == 3 and numbers[2] > 512):
         raise invalid(function, "shape", tuple(shape), "(rows, cols) or (rows, cols, channels)")
     return numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else 1
+
+
+def _text(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))
 
 
 class SparseDiff(Closeable):
@@ -35,23 +40,25 @@ class SparseDiff(Closeable):
         if places < 0:
             raise invalid("SparseDiff", "capacity", capacity, "at least 0")
         self._core = _core.SparseDiff(*size, places, bool(mask), device_text("SparseDiff", device))
+        self._about = f"of {_text(self.shape)}, {device}"
 
     @classmethod
-    def from_arrays(cls, positions: Any, values: Any, shape: Sequence[int], *, stream: object = None) -> SparseDiff:
+    def from_arrays(cls, positions: ArrayLike, values: ArrayLike, shape: Sequence[int], *, stream: Stream | None = None) -> SparseDiff:
         """A difference from its parts, which are copied. positions: (n,) uint32 or int32, strictly ascending; values: (n,) uint8."""
         self = cls.__new__(cls)
         self.shape = tuple(int(n) for n in shape)
         self._core = _core.SparseDiff.from_arrays(*frame_shape("SparseDiff", shape), positions, values, stream)
+        self._about = f"of {_text(self.shape)}"
         return self
 
-    def count(self, *, stream: object = None) -> int:
+    def count(self, *, stream: Stream | None = None) -> int:
         """How many bytes changed. Waits for the stream. Raises ValueError (status CAPACITY) if they did not fit."""
         return self._core.count(stream)  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
         return self.count()
 
-    def positions(self, *, stream: object = None) -> Any:
+    def positions(self, *, stream: Stream | None = None) -> Any:
         """(n,) uint32: index (y * cols + x) * channels + c of each changed byte, ascending. A view, until the next encode."""
         array = self._core.arrays(stream)[0]
         torch_type = getattr(array, "get_device", None)
@@ -61,11 +68,11 @@ class SparseDiff(Closeable):
 
         return array.view(torch.uint32)
 
-    def values(self, *, stream: object = None) -> Any:
+    def values(self, *, stream: Stream | None = None) -> Any:
         """(n,) uint8: the difference of each changed byte modulo 256. A view, until the next encode."""
         return self._core.arrays(stream)[1]
 
-    def mask(self, *, stream: object = None) -> Any:
+    def mask(self, *, stream: Stream | None = None) -> Any:
         """(rows, ceil(cols * channels / 8)) uint8, a bit for each byte (the lowest first), or None without a mask. A view."""
         return self._core.arrays(stream)[2]
 
@@ -95,8 +102,9 @@ class DiffEncoder(Closeable):
         self._device = device_text("DiffEncoder", device)
         limits = integer("DiffEncoder", "threshold", threshold), integer("DiffEncoder", "min_neighbors", min_neighbors)
         self._core = _core.DiffEncoder(*size, self._device, *limits)
+        self._about = f"{_text(self.shape)}, threshold {threshold}, {device}"
 
-    def encode(self, frame: Any, diff: SparseDiff | None = None, *, stream: object = None) -> SparseDiff:
+    def encode(self, frame: ArrayLike, diff: SparseDiff | None = None, *, stream: Stream | None = None) -> SparseDiff:
         """Encodes a frame and updates the reference. Without `diff` a new one is made; pass it again to allocate nothing.
         Raises ValueError (status CAPACITY) if the changes do not fit; the reference is then unchanged."""
         if diff is None:
@@ -106,11 +114,11 @@ class DiffEncoder(Closeable):
         self._core.encode(frame, diff._core, stream)
         return diff
 
-    def reset(self, frame: Any = None, *, stream: object = None) -> None:
+    def reset(self, frame: ArrayLike | None = None, *, stream: Stream | None = None) -> None:
         """Starts again from a key frame, or from black."""
         self._core.reset(frame, stream)
 
-    def reference(self, *, stream: object = None) -> Any:
+    def reference(self, *, stream: Stream | None = None) -> Any:
         """The frame that the decoder has: a view, which changes with each encode."""
         return self._core.reference(stream)
 
@@ -122,8 +130,9 @@ class DiffDecoder(Closeable):
         size = frame_shape("DiffDecoder", shape)
         self.shape = tuple(int(n) for n in shape)
         self._core = _core.DiffDecoder(*size, device_text("DiffDecoder", device))
+        self._about = f"{_text(self.shape)}, {device}"
 
-    def decode(self, diff: SparseDiff, *, stream: object = None) -> Any:
+    def decode(self, diff: SparseDiff, *, stream: Stream | None = None) -> Any:
         """Applies a difference and returns the frame: a view, which changes with each decode.
         Raises ValueError if a position lies outside the frame (on the CPU; nothing is changed then)."""
         if not isinstance(diff, SparseDiff):
@@ -131,10 +140,10 @@ class DiffDecoder(Closeable):
         self._core.decode(diff._core, stream)
         return self._core.frame(stream)
 
-    def reset(self, frame: Any = None, *, stream: object = None) -> None:
+    def reset(self, frame: ArrayLike | None = None, *, stream: Stream | None = None) -> None:
         """Starts again from a key frame, or from black."""
         self._core.reset(frame, stream)
 
-    def frame(self, *, stream: object = None) -> Any:
+    def frame(self, *, stream: Stream | None = None) -> Any:
         """The decoded frame: a view, which changes with each decode."""
         return self._core.frame(stream)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence, TypeVar
+from typing import Any, Sequence
 
 from . import _core
 from ._errors import integer, integers, invalid
+from ._types import Array, ArrayLike, Stream
 
-Array = TypeVar("Array")
 
 
-def heatmap(prev: Array, cur: Array, *, full_scale: int = 765, out: Any = None, stream: object = None) -> Array:
+def heatmap(prev: Array, cur: Array, *, full_scale: int = 765, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
     """The difference of two frames in colors: blue where nothing changed, green at half scale, red at full scale.
 
     prev, cur: (rows, cols), (rows, cols, 3) or (rows, cols, 4) uint8, of equal shape.
@@ -22,7 +22,7 @@ def heatmap(prev: Array, cur: Array, *, full_scale: int = 765, out: Any = None, 
     return _core.heatmap(prev, cur, integer("heatmap", "full_scale", full_scale), out, stream)  # type: ignore[return-value]
 
 
-def noise_view(prev: Array, cur: Array, *, threshold: int = 30, out: Any = None, stream: object = None) -> Array:
+def noise_view(prev: Array, cur: Array, *, threshold: int = 30, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
     """Red where the summed difference of two frames is above `threshold` (0 to 765), black elsewhere. Otherwise as `heatmap`."""
     return _core.noise_view(prev, cur, integer("noise_view", "threshold", threshold), out, stream)  # type: ignore[return-value]
 
@@ -36,12 +36,12 @@ def hsv_triple(function: str, argument: str, values: Sequence[int]) -> list[int]
 
 
 def hsv_count(
-    src: Any,
+    src: ArrayLike,
     lower: Sequence[int],
     upper: Sequence[int],
     *,
-    mask: Any = False,
-    stream: object = None,
+    mask: bool | ArrayLike = False,
+    stream: Stream | None = None,
 ) -> Any:
     """Counts the pixels whose color lies in a range of HSV, as OpenCV's 8-bit COLOR_BGR2HSV computes it.
 

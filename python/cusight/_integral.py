@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, Union, overload
 
 from . import _core
 from ._errors import choice, device_text, integers, invalid, wrong_type
 from ._objects import Closeable
+from ._types import Array, ArrayLike, Stream
 
-Array = TypeVar("Array")
 Depth = Literal["int32", "float64"]
+Outputs = Union[ArrayLike, "tuple[ArrayLike | None, ArrayLike | None]", None]  # a pair with sqsum
 _DEPTHS = {"int32": 0, "float64": 1}
 
 
@@ -29,13 +30,13 @@ def _pair(out: Any, sqsum: bool) -> tuple[Any, Any]:
 
 @overload
 def integral(
-    src: Array, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: Any = ..., stream: object = ...
+    src: Array, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: ArrayLike | None = ..., stream: Stream | None = ...
 ) -> Array: ...
 @overload
 def integral(
-    src: Array, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Any = ..., stream: object = ...
+    src: Array, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Outputs = ..., stream: Stream | None = ...
 ) -> tuple[Array, Array]: ...
-def integral(src: Any, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Any = None, stream: object = None) -> Any:
+def integral(src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Outputs = None, stream: Stream | None = None) -> Any:
     """The integral image of `src`, and with `sqsum` also that of its squares.
 
     ``table[y, x]`` is the sum of ``src[:y, :x]``, as in cv2.integral.
@@ -56,7 +57,7 @@ def integral(src: Any, *, sum_depth: Depth = "int32", sqsum: bool = False, out: 
     return tables if sqsum else tables[0]
 
 
-def box_sums(table: Array, boxes: Array, *, out: Any = None, stream: object = None) -> Array:
+def box_sums(table: Array, boxes: Array, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
     """Sums over many rectangles at once, from an integral image.
 
     table: int32 or float64, from `integral`.
@@ -83,17 +84,18 @@ class Integrator(Closeable):
         if len(size) != 2:
             raise invalid("Integrator", "max_shape", max_shape, "(rows, cols)")
         self._core = _core.Integrator(*size, device_text("Integrator", device))
+        self._about = f"up to {size[0]} x {size[1]} pixels, {device}"
 
     @overload
     def __call__(
-        self, src: Array, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: Any = ..., stream: object = ...
+        self, src: Array, *, sum_depth: Depth = ..., sqsum: Literal[False] = ..., out: ArrayLike | None = ..., stream: Stream | None = ...
     ) -> Array: ...
     @overload
     def __call__(
-        self, src: Array, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Any = ..., stream: object = ...
+        self, src: Array, *, sum_depth: Depth = ..., sqsum: Literal[True], out: Outputs = ..., stream: Stream | None = ...
     ) -> tuple[Array, Array]: ...
     def __call__(
-        self, src: Any, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Any = None, stream: object = None
+        self, src: ArrayLike, *, sum_depth: Depth = "int32", sqsum: bool = False, out: Outputs = None, stream: Stream | None = None
     ) -> Any:
         """As the function `integral`, without allocating a workspace."""
         first, second = _pair(out, sqsum)

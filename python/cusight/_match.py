@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Sequence, TypedDict
 
 from . import _core
 from ._errors import choice, integer, integers, invalid
 from ._images import hsv_triple
 from ._objects import Closeable
+from ._types import Array, ArrayLike, Stream
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-Array = TypeVar("Array")
 Method = Literal["sqdiff", "sqdiff_normed", "ccorr", "ccorr_normed", "ccoeff", "ccoeff_normed"]
 Algorithm = Literal["auto", "direct", "fft"]
 
@@ -48,6 +48,18 @@ def _hits(raw: bytearray) -> NDArray[Any]:
     return numpy.frombuffer(raw, match_dtype())
 
 
+class MatcherOptions(TypedDict, total=False):
+    """The options of `Matcher` that are not a stream."""
+
+    method: Method
+    algorithm: Algorithm
+    mask: ArrayLike | None
+    max_matches: int
+    min_distance: int
+    score_limit: float | None
+    subpixel: bool
+
+
 class Matcher(Closeable):
     """Finds templates in frames of one size. Everything is allocated and prepared here; matching allocates nothing.
 
@@ -70,20 +82,20 @@ class Matcher(Closeable):
 
     def __init__(
         self,
-        templates: Any,
+        templates: ArrayLike | Sequence[ArrayLike],
         shape: Sequence[int],
         *,
         method: Method = "sqdiff",
         algorithm: Algorithm = "auto",
-        mask: Any = None,
+        mask: ArrayLike | None = None,
         max_matches: int = 1,
         min_distance: int = 1,
         score_limit: float | None = None,
         subpixel: bool = False,
-        stream: object = None,
+        stream: Stream | None = None,
     ) -> None:
         self._many = isinstance(templates, (list, tuple))
-        items = list(templates) if self._many else [templates]
+        items: list[Any] = list(templates) if isinstance(templates, (list, tuple)) else [templates]
         if not items:
             raise invalid("Matcher", "templates", templates, "an array or a list with at least one")
         size = integers("Matcher", "shape", shape, "(rows, cols)")
@@ -91,6 +103,7 @@ class Matcher(Closeable):
             raise invalid("Matcher", "shape", shape, "(rows, cols)")
         limit = math.nan if score_limit is None else float(score_limit)
         self._count = len(items)
+        self._about = f"{len(items)} template{'s' * (len(items) > 1)} in {size[0]} x {size[1]} pixels, {method}"
         self._core = _core.Matcher(
             items,
             size[0],
@@ -111,13 +124,13 @@ class Matcher(Closeable):
         number = self._core.algorithm
         return next(name for name, value in _ALGORITHMS.items() if value == number)
 
-    def __call__(self, frame: Any, *, stream: object = None) -> Any:
+    def __call__(self, frame: ArrayLike, *, stream: Stream | None = None) -> Any:
         """Matches one frame and returns the matches, best first: a structured NumPy array with the fields x, y, score, dx, dy,
         pixels and filled (see `match_dtype`); a list of them if the Matcher has a list of templates. Waits for the stream."""
         self._core.run(frame, None, stream)
         return self.matches(stream=stream)
 
-    def run(self, frame: Any, *, scores: Any = False, stream: object = None) -> Any:
+    def run(self, frame: ArrayLike, *, scores: bool | ArrayLike | Sequence[ArrayLike] | None = False, stream: Stream | None = None) -> Any:
         """Matches one frame without waiting for the GPU; `matches` returns what was found.
 
         scores: True, or arrays to write: also return the score maps, (rows - h + 1, cols - w + 1) float32, one or a list as the
@@ -130,18 +143,18 @@ class Matcher(Closeable):
         if scores is True:
             given = [None] * self._count
         else:
-            given = list(scores) if self._many else [scores]
+            given = list(scores) if isinstance(scores, (list, tuple)) else [scores]
         maps = self._core.run(frame, given, stream)
         return maps if self._many else maps[0]
 
     def inspect(
         self,
-        frame: Any,
+        frame: ArrayLike,
         lower: Sequence[int],
         upper: Sequence[int],
         *,
         min_fill: float = 0.0,
-        stream: object = None,
+        stream: Stream | None = None,
     ) -> Any:
         """After a match: counts the pixels of `frame` (the color image, (rows, cols, 3) uint8 in BGR order) whose HSV color lies
         from `lower` to `upper` (h 0 to 179, s and v 0 to 255, both inclusive) inside each match, and returns the matches with
@@ -149,13 +162,13 @@ class Matcher(Closeable):
         self._core.inspect(frame, hsv_triple("Matcher.inspect", "lower", lower), hsv_triple("Matcher.inspect", "upper", upper), float(min_fill), stream)
         return self.matches(stream=stream)
 
-    def matches(self, *, stream: object = None) -> Any:
+    def matches(self, *, stream: Stream | None = None) -> Any:
         """The matches of the last run, as `__call__` returns them."""
         if self._many:
             return [_hits(self._core.get(i, stream)) for i in range(self._count)]
         return _hits(self._core.get(0, stream))
 
-    def results(self, *, stream: object = None) -> Any:
+    def results(self, *, stream: Stream | None = None) -> Any:
         """The memory of the matches, without waiting or copying: (templates, max_matches * 32) uint8 in the framework and on the
         device of the templates, 32 bytes as `match_dtype` for each match. Its contents change with each run."""
         return self._core.results(stream)
@@ -163,13 +176,13 @@ class Matcher(Closeable):
 
 def match_template(
     image: Array,
-    templ: Any,
+    templ: ArrayLike,
     method: Method = "sqdiff",
     *,
-    mask: Any = None,
+    mask: ArrayLike | None = None,
     algorithm: Algorithm = "auto",
-    out: Any = None,
-    stream: object = None,
+    out: ArrayLike | None = None,
+    stream: Stream | None = None,
 ) -> Array:
     """The score at every position where `templ` fits into `image`, as cv2.matchTemplate.
 

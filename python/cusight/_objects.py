@@ -12,6 +12,13 @@ class Closeable:
     """Owns an object of the library. After close() every other call raises ValueError."""
 
     _core: Any
+    _about = ""  # what __repr__ says
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if getattr(self, "_core", None) is None:
+            return f"<{name}: not created>"
+        return f"<{name}: {self._about}{', closed' if self.closed else ''}>"
 
     def close(self) -> None:
         """Frees the object. Arrays that view its memory stay valid. Closing twice is allowed."""

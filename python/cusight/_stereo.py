@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Sequence, TypeVar
+from typing import Any, Literal, Sequence
 
 from . import _core
 from ._errors import choice, device_text, integer, integers, invalid, wrong_type
 from ._objects import Closeable
+from ._types import Array, ArrayLike, Stream
 
-Array = TypeVar("Array")
 
 _BORDERS = {"wrap": 0, "zero": 1}
 _AGREEMENTS = {"equal": 0, "edge": 1, "census": 2}
@@ -91,43 +91,43 @@ def _numbers(options: StereoOptions | None) -> tuple[Any, ...]:
     return options._numbers()
 
 
-def stereo_edges(image: Array, options: StereoOptions | None = None, *, out: Any = None, stream: object = None) -> Array:
+def stereo_edges(image: Array, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
     """Edges of one image: (rows, cols) uint8, 255 at an edge. image: (rows, cols) uint8, or float32 with brightness 0 to 1."""
     return _core.stereo_edges(image, _numbers(options), out, stream)  # type: ignore[return-value]
 
 
-def stereo_census(image: Array, options: StereoOptions | None = None, *, out: Any = None, stream: object = None) -> Array:
+def stereo_census(image: Array, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
     """Census transform (Zabih and Woodfill, 1994): (rows, cols) uint8, a bit for each neighbor that is brighter."""
     return _core.stereo_census(image, _numbers(options), out, stream)  # type: ignore[return-value]
 
 
 def stereo_elevation(
-    left: Array, right: Array, options: StereoOptions | None = None, *, out: Any = None, stream: object = None
+    left: Array, right: Array, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
 ) -> Array:
     """Elevation from the edges or census codes of both images: (rows, cols) uint16, 1 + the best shift, 0 for a hole."""
     return _core.stereo_elevation(left, right, _numbers(options), out, stream)  # type: ignore[return-value]
 
 
 def stereo_fill(
-    elevation: Array, options: StereoOptions | None = None, *, out: Any = None, stream: object = None
+    elevation: Array, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
 ) -> Array:
     """Fills the holes of a uint16 elevation: uint16, or float32 with fill="relax"."""
     return _core.stereo_fill(elevation, _numbers(options), out, stream)  # type: ignore[return-value]
 
 
-def stereo_median(elevation: Array, size: int = 5, *, out: Any = None, stream: object = None) -> Array:
+def stereo_median(elevation: Array, size: int = 5, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
     """Median of 3 x 3 or 5 x 5 pixels of a uint16 or float32 elevation."""
     return _core.stereo_median(elevation, integer("stereo_median", "size", size), out, stream)  # type: ignore[return-value]
 
 
 def stereo_contours(
-    elevation: Array, options: StereoOptions | None = None, *, out: Any = None, stream: object = None
+    elevation: Array, options: StereoOptions | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None
 ) -> Array:
     """Contour lines of a uint16 or float32 elevation: (rows, cols) uint8, 255 on a line."""
     return _core.stereo_contours(elevation, _numbers(options), out, stream)  # type: ignore[return-value]
 
 
-def stereo_picture(elevation: Array, contours: Any = None, *, out: Any = None, stream: object = None) -> Array:
+def stereo_picture(elevation: Array, contours: ArrayLike | None = None, *, out: ArrayLike | None = None, stream: Stream | None = None) -> Array:
     """Elevation in colors, (rows, cols, 3) uint8 BGR: blue (low) to red (high), holes and `contours` black."""
     return _core.stereo_picture(elevation, contours, out, stream)  # type: ignore[return-value]
 
@@ -152,10 +152,11 @@ class ContourMapper(Closeable):
         if len(size) < 2:
             raise invalid("ContourMapper", "shape", shape, "(rows, cols)")
         floats = choice("ContourMapper", "dtype", dtype, {"uint8": 0, "float32": 1})
+        self._about = f"{size[0]} x {size[1]} pixels, {dtype}, {device}"
         self._core = _core.ContourMapper(size[0], size[1], bool(floats), device_text("ContourMapper", device), _numbers(options))
 
     def __call__(
-        self, left: Array, right: Array, *, elevation: Any = None, contours: Any = None, stream: object = None
+        self, left: Array, right: Array, *, elevation: ArrayLike | None = None, contours: ArrayLike | None = None, stream: Stream | None = None
     ) -> tuple[Array, Array]:
         """Maps one pair. elevation, contours: arrays to write.
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Iterator, Literal, NamedTuple, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterator, Literal, NamedTuple, Sequence, TypedDict, Union
 
 from . import _core
+from ._columns import TimeUnit, four_columns, unit_number
 from ._errors import InputOutputError, MissingFileError, Status, choice, integer, invalid, wrong_type
 from ._events import (
     EventPipeline,
@@ -24,12 +25,14 @@ from ._events import (
     Windows,
     event_windows,
     frame_size,
+    kinds_text,
     release_workspace,
     stack_events,
     windowing,
 )
 from ._framediff import frame_shape
 from ._objects import Closeable
+from ._types import ArrayLike, Column, EventsLike
 
 if TYPE_CHECKING:
     import numpy
@@ -55,10 +58,29 @@ __all__ = [
     "stack_events",
 ]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Source = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview]
 Format = Literal["any", "M3ED", "DSEC", "EVT2", "EVT3", "DAT", "text", "EVT2.1"]
 _FORMATS = {"any": 0, "M3ED": 1, "DSEC": 2, "EVT2": 3, "EVT3": 4, "DAT": 5, "text": 6, "EVT2.1": 7}
 _PIECE = 1 << 20  # events read at once
+
+
+class OpenOptions(TypedDict, total=False):
+    """The options of `open`."""
+
+    width: int
+    height: int
+    camera: str | None
+    format: Format
+    skip_bad: bool
+    threads: int
+    max_memory: int
+    max_chunk: int
+    plugins: bool
 
 
 class Events(NamedTuple):
@@ -68,6 +90,10 @@ class Events(NamedTuple):
     y: NDArray[numpy.uint16]
     p: NDArray[numpy.uint8]
     t: NDArray[numpy.int64]
+
+    def __repr__(self) -> str:
+        times = f", {self.t[0]} .. {self.t[-1]} us" if len(self.t) else ""
+        return f"Events({len(self.t):,} events{times})"
 
 
 @dataclass(frozen=True)
@@ -97,7 +123,7 @@ class Recording(Closeable):
     camera: the camera being read, or "".
     """
 
-    def __init__(self, source: Source, options: dict[str, Any]) -> None:
+    def __init__(self, source: Source, options: OpenOptions) -> None:
         self._options = options
         self._source = os.fspath(source) if isinstance(source, (str, os.PathLike)) else source
         if self._source is None or isinstance(self._source, (int, float)):
@@ -114,6 +140,13 @@ class Recording(Closeable):
         self.first_time: int | None = int(first) if first >= 0 else None
         self.last_time: int | None = int(last) if last >= 0 else None
         self._start = 0
+        place = repr(self._source) if isinstance(self._source, str) else f"{memoryview(self._source).nbytes:,} bytes in memory"
+        size = f"{height} x {width} pixels" if height else "pixels not known"
+        self._about = f"{place}, {self.format}, {size}"
+        if self.count is not None:
+            self._about += f", {self.count:,} events"
+        if self.first_time is not None and self.last_time is not None:
+            self._about += f", {self.first_time} .. {self.last_time} us"
 
     def read(self, count: int) -> Events:
         """Reads up to `count` events; fewer only at the end. If the recording is damaged, the events before the damage are returned
@@ -213,6 +246,11 @@ class Frames:
         first_window: int = self._arguments["first_window"]
         end: int = self._arguments["end_window"]
         return max((min(count, end) if end else count) - first_window, 0)
+
+    def __repr__(self) -> str:
+        count = "" if self.windows is None else f"{len(self):,} "
+        kinds, cut = kinds_text(self._arguments["representation"]), self._arguments["windows"]
+        return f"<Frames: {count}batches of {self._batch}, windows of {cut._text()}, {kinds}, of {self._recording!r}>"
 
     def __len__(self) -> int:
         if self.windows is None:
@@ -367,7 +405,7 @@ def open(
     Raises FileNotFoundError, OSError, ValueError (malformed, of another format), EOFError (ends early), NotImplementedError (HDF5
     in a build without it).
     """
-    options = {
+    options: OpenOptions = {
         "width": width,
         "height": height,
         "camera": camera,
@@ -418,13 +456,23 @@ class EventWriter(_Writer):
         threads: int = 0,
     ) -> None:
         rows, cols = frame_size("EventWriter", shape)
+        self._about = f"{os.fspath(path)!r}, {rows} x {cols} pixels"
         numbers = integer("EventWriter", "chunk", chunk), bool(compress), integer("EventWriter", "threads", threads)
         self._core = _core.EventWriter(os.fspath(path), cols, rows, camera, *numbers)
 
-    def write(self, x: Any, y: Any, p: Any, t: Any) -> None:
-        """Appends events: x, y (n,) uint16; p (n,) uint8 0 or 1; t (n,) int64 microseconds, not decreasing. Raises ValueError that
-        names the first event that is outside the sensor or out of order."""
-        self._core.write(x, y, p, t)
+    def write(
+        self,
+        x: Column | EventsLike,
+        y: Column | None = None,
+        p: Column | None = None,
+        t: Column | None = None,
+        *,
+        columns: str | None = None,
+        time_unit: TimeUnit | None = None,
+    ) -> None:
+        """Appends events, as `stack_events` takes them, with times that do not decrease. Raises ValueError that names the first event
+        that is outside the sensor or out of order."""
+        self._core.write(*four_columns("EventWriter.write", x, y, p, t, columns), unit_number("EventWriter.write", time_unit))
 
 
 class FrameWriter(_Writer):
@@ -434,9 +482,11 @@ class FrameWriter(_Writer):
     """
 
     def __init__(self, path: str | os.PathLike[str], shape: Sequence[int], dtype: str) -> None:
-        self._core = _core.FrameWriter(os.fspath(path), *frame_shape("FrameWriter", shape), str(dtype))
+        rows, cols, channels = frame_shape("FrameWriter", shape)
+        self._about = f"{os.fspath(path)!r}, {rows} x {cols} x {channels}, {dtype}"
+        self._core = _core.FrameWriter(os.fspath(path), rows, cols, channels, str(dtype))
 
-    def write(self, frames: Any) -> None:
+    def write(self, frames: ArrayLike) -> None:
         """Appends frames: (n, rows, cols, channels) in host memory, without gaps."""
         self._core.write(frames)
 
@@ -449,9 +499,11 @@ class EventGenerator(Closeable):
     """
 
     def __init__(self, shape: Sequence[int], *, positive: float = 0.2, negative: float = 0.2) -> None:
-        self._core = _core.EventGenerator(*frame_size("EventGenerator", shape), positive, negative)
+        rows, cols = frame_size("EventGenerator", shape)
+        self._about = f"{rows} x {cols} pixels"
+        self._core = _core.EventGenerator(rows, cols, positive, negative)
 
-    def push(self, frame: Any, time: int) -> Events:
+    def push(self, frame: ArrayLike, time: int) -> Events:
         """Events between the previous frame and this one, (rows, cols) uint8 at `time` in microseconds; none for the first."""
         if not hasattr(time, "__index__"):
             raise wrong_type("EventGenerator.push", "time", time, "microseconds, an integer")

@@ -20,46 +20,36 @@ itself: paths must mean the same on all machines.
 
 from __future__ import annotations
 
-import glob
-import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Sequence
 
 from . import _core, _errors, _images
 from . import events as _events
 from ._events import EventStacker, Representations, Windowing, Windows, frame_size, windowing
-from ._match import Matcher
+from ._files import Paths, list_files
+from ._match import Matcher, MatcherOptions
 from ._spans import cut_windows
 from ._stereo import ContourMapper, StereoOptions
+from ._types import ArrayLike
 
 if TYPE_CHECKING:
     import ray.data
+    from typing_extensions import Unpack
 
 __all__ = ["Contour", "Heatmap", "Match", "StackEvents", "read_recordings", "read_videos"]
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 Batch = Dict[str, Any]
-Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 _SPAN = 4 << 20  # events that one reading task takes, about
 _BLOCK = 16 << 20  # bytes of video frames that are handed on at once, about
 
 
 # ---- Reading ------------------------------------------------------------------------------------------------------------
-
-
-def _files(function: str, paths: Paths) -> list[str]:
-    """The files of a path, a pattern or a list of them, in order."""
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    found: list[str] = []
-    for path in [os.fspath(one) for one in given]:
-        matching = sorted(glob.glob(path, recursive=True)) if glob.has_magic(path) and not os.path.exists(path) else [path]
-        for name in matching:
-            if not os.path.isfile(name):
-                raise _errors.MissingFileError(_errors.Status.IO, f"{function}: {name} is not a file")
-        found += map(os.path.abspath, matching)
-    if not found:
-        raise _errors.invalid(function, "paths", paths, "at least one file")
-    return found
 
 
 def _ray_data(function: str) -> Any:
@@ -71,7 +61,7 @@ def _ray_data(function: str) -> Any:
 
 
 def read_recordings(
-    paths: Paths, *, windows: Windows = 200_000, windows_per_task: int | None = None, **options: Any
+    paths: Paths, *, windows: Windows = 200_000, windows_per_task: int | None = None, **options: Unpack[_events.OpenOptions]
 ) -> ray.data.Dataset:
     """The windows of recordings of event cameras as a Ray Dataset, a row for each window.
 
@@ -91,7 +81,7 @@ def read_recordings(
     cut._numbers()
     if windows_per_task is not None and windows_per_task < 1:
         raise _errors.invalid("read_recordings", "windows_per_task", windows_per_task, "at least 1")
-    files = _files("read_recordings", paths)
+    files = list_files("read_recordings", paths)
     with ThreadPoolExecutor(min(16, len(files))) as pool:
         listed = pool.map(lambda path: _spans(path, cut, windows_per_task, options), files)
         spans = [span for of_file in listed for span in of_file]
@@ -99,7 +89,7 @@ def read_recordings(
     return tasks.map_batches(_read_windows, batch_size=1, fn_kwargs={"cut": cut, "options": options})
 
 
-def _spans(path: str, cut: Windowing, windows_per_task: int | None, options: dict[str, Any]) -> list[dict[str, Any]]:
+def _spans(path: str, cut: Windowing, windows_per_task: int | None, options: _events.OpenOptions) -> list[dict[str, Any]]:
     """What each task reads of a recording: windows first .. end - 1 (-1: to the end)."""
     with _events.open(path, **options) as recording:
         count = _events._count_windows(recording, cut, 0)
@@ -109,7 +99,7 @@ def _spans(path: str, cut: Windowing, windows_per_task: int | None, options: dic
         return [{"path": path, "first": first, "end": min(first + step, count)} for first in range(0, count, step)]
 
 
-def _read_windows(batch: Batch, cut: Windowing, options: dict[str, Any]) -> Iterator[Any]:
+def _read_windows(batch: Batch, cut: Windowing, options: _events.OpenOptions) -> Iterator[Any]:
     """Runs in a task: the windows of a span as Arrow tables."""
     import numpy
     import pyarrow
@@ -143,7 +133,7 @@ def read_videos(paths: Paths, *, pairs: bool = False) -> ray.data.Dataset:
     Raises FileNotFoundError. A file that is not a video ends the execution with OSError.
     """
     data = _ray_data("read_videos")
-    files = [{"path": path} for path in _files("read_videos", paths)]
+    files = [{"path": path} for path in list_files("read_videos", paths)]
     return data.from_items(files, override_num_blocks=len(files)).map_batches(
         _read_frames, batch_size=1, fn_kwargs={"pairs": pairs}
     )
@@ -199,6 +189,9 @@ class _Worker:
             self._framework = name
             return
         raise RuntimeError(f"{type(self).__name__}: device is {self.device!r}, which needs PyTorch or CuPy to move batches to the GPU")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.device}>"
 
     def put(self, array: Any) -> Any:
         """A NumPy array on the device, without gaps."""
@@ -350,10 +343,18 @@ class Match(_Worker):
     (templates, max_matches) for a list of templates.
     """
 
-    def __init__(self, templates: Any, image: str = "image", *, device: str = "auto", keep: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        templates: ArrayLike | Sequence[ArrayLike],
+        image: str = "image",
+        *,
+        device: str = "auto",
+        keep: bool = False,
+        **options: Unpack[MatcherOptions],
+    ) -> None:
         super().__init__(device)
         self._many = isinstance(templates, (list, tuple))
-        self._templates = [self.put(one) for one in templates] if self._many else self.put(templates)
+        self._templates: Any = [self.put(one) for one in templates] if isinstance(templates, (list, tuple)) else self.put(templates)
         self._image, self._keep, self._options = image, keep, options
         if options.get("mask") is not None:
             self._options = {**options, "mask": self.put(options["mask"])}

@@ -157,11 +157,11 @@ static Writer *createWriter(const std::string &path, int width, int height, cons
     return new Writer{{"EventWriter", new cusEventWriter *(writer), destroyWriter}};
 }
 
-static void writeEvents(Writer &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t) {
+static void writeEvents(Writer &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit) {
     const Use<cusEventWriter *> writer(self.handle);
     Call call("EventWriter.write");
     call.expect({CUS_HOST, -1}, "the writer, which takes events in host memory");
-    const EventsIn in = eventsIn(call, x, y, p, t);
+    const EventsIn in = eventsIn(call, x, y, p, t, static_cast<TimeUnit>(unit));
     if (!in.events.t && in.events.count)
         fail(CUS_ERROR_NULL, "EventWriter.write: t is None, expected times");
     for (size_t first = 0; first < in.events.count; first += PIECE) {
@@ -290,7 +290,7 @@ void addEventio(nb::module_ &module) {
              nb::arg("chunk"), nb::arg("compress"), nb::arg("threads"))
         .def("close", [](Writer &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Writer &self) { return self.handle.closed(); })
-        .def("write", &writeEvents, none("x"), none("y"), none("p"), none("t"))
+        .def("write", &writeEvents, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"))
         .def("finish", &finishEvents);
     nb::class_<FrameWriter>(module, "FrameWriter")
         .def(nb::new_(&createFrameWriter), nb::arg("path"), nb::arg("rows"), nb::arg("cols"), nb::arg("channels"),

@@ -12,30 +12,6 @@ namespace cuspy {
 // On the host a call is cut into pieces of this many events; Ctrl-C is checked between them.
 static constexpr uint64_t PIECE = uint64_t{4} << 20;
 
-EventsIn eventsIn(Call &call, nb::handle x, nb::handle y, nb::handle p, nb::handle t) {
-    EventsIn in{call.in(x, "x"), call.in(y, "y"), call.in(p, "p"), {}, {}};
-    in.events.x = static_cast<const uint16_t *>(in.x.elements(U16));
-    in.events.y = static_cast<const uint16_t *>(in.y.elements(U16));
-    in.events.p = static_cast<const uint8_t *>(in.p.elements(U8));
-    in.events.t = nullptr;
-    const int64_t n = in.x.shape[0];
-    const auto same = [&](const Array &array) {
-        if (array.shape[0] != n)
-            fail(CUS_ERROR_SIZE, "%s: %s has %lld elements, expected %lld like x", call.function(), array.argument,
-                 static_cast<long long>(array.shape[0]), static_cast<long long>(n));
-    };
-    same(in.y);
-    same(in.p);
-    if (!t.is_none()) {
-        in.t = call.in(t, "t");
-        in.events.t = static_cast<const int64_t *>(in.t.elements(I64));
-        same(in.t);
-    }
-    in.events.count = static_cast<size_t>(n);
-    in.events.space = call.space();
-    return in;
-}
-
 cusWindowing windowingOf(const nb::tuple &numbers) {
     cusWindowing windowing = cusWindowingDefaults();
     windowing.unit = static_cast<cusWindowUnit>(nb::cast<int>(numbers[0]));
@@ -147,7 +123,7 @@ static nb::list stack(Call &call, cusEventStacker *stacker, int rows, int cols, 
     return frames;
 }
 
-static nb::bytearray eventWindows(nb::handle times, size_t count, const nb::tuple &numbers, nb::handle stream) {
+static nb::bytearray eventWindows(nb::handle times, size_t count, const nb::tuple &numbers, int unit, nb::handle stream) {
     Call call("event_windows", stream);
     cusEventArrays events = {};
     events.count = count;
@@ -156,15 +132,26 @@ static nb::bytearray eventWindows(nb::handle times, size_t count, const nb::tupl
     static const uint8_t no_polarity = 0;
     events.x = events.y = &no_place;
     events.p = &no_polarity;
-    Array t;
+    TimesIn t{};
     if (!times.is_none()) {
-        t = call.in(times, "t");
-        events.t = static_cast<const int64_t *>(t.elements(I64));
-        events.count = static_cast<size_t>(t.shape[0]);
+        t = timesIn(call, times, "t", static_cast<TimeUnit>(unit));
+        events.t = t.data;
+        events.count = t.count;
         events.space = call.space();
     }
     const Windows windows = listWindows(call, events, windowingOf(numbers));
     return nb::bytearray(reinterpret_cast<const char *>(windows.data()), windows.size() * sizeof(cusEventWindow));
+}
+
+// Times as a new array of int64 microseconds.
+static nb::object eventTimes(const std::string &function, const std::string &argument, nb::handle times, int unit) {
+    Call call(function.c_str());
+    call.expect({CUS_HOST, -1}, "the times, which are taken from host memory");
+    const TimesIn in = timesIn(call, times, argument.c_str(), static_cast<TimeUnit>(unit));
+    const Array copy = call.out(nb::none(), "times", {static_cast<int64_t>(in.count)}, I64);
+    if (in.count)
+        std::memcpy(copy.data, in.data, in.count * sizeof *in.data);
+    return copy.object;
 }
 
 // ---- Stackers -----------------------------------------------------------------------------------------------------------
@@ -204,12 +191,12 @@ static Stacker *createStacker(int rows, int cols, const nb::list &list, const ch
         {"EventStacker", stacker, cusEventStackerDestroy}, call.device(), call.framework(), rows, cols, std::move(types)};
 }
 
-static nb::list runStacker(Stacker &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, nb::handle windows,
-                           nb::handle outs, nb::handle stream) {
+static nb::list runStacker(Stacker &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit,
+                           nb::handle windows, nb::handle outs, nb::handle stream) {
     const Use<cusEventStacker> stacker(self.handle);
     Call call("EventStacker", stream);
     call.expect(self.device, "the EventStacker");
-    const EventsIn in = eventsIn(call, x, y, p, t);
+    const EventsIn in = eventsIn(call, x, y, p, t, static_cast<TimeUnit>(unit));
     return stack(call, stacker, self.rows, self.cols, self.types, in, windowsOf(call, in.events, windows), outs);
 }
 
@@ -258,10 +245,10 @@ static void keepIdle(Idle &&one) {
     }
 }
 
-static nb::list stackEvents(nb::handle x, nb::handle y, nb::handle p, nb::handle t, int rows, int cols, nb::handle windows,
-                            const nb::list &list, nb::handle outs, nb::handle stream) {
+static nb::list stackEvents(nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit, int rows, int cols,
+                            nb::handle windows, const nb::list &list, nb::handle outs, nb::handle stream) {
     Call call("stack_events", stream);
-    const EventsIn in = eventsIn(call, x, y, p, t);
+    const EventsIn in = eventsIn(call, x, y, p, t, static_cast<TimeUnit>(unit));
     Idle one{rows, cols, call.device(), call.stream(), representationsOf(list), nullptr};
     const std::vector<int> types = typesOf(one.representations);
     one.stacker = takeIdle(one);
@@ -283,9 +270,11 @@ void forgetIdle() {
 
 void addEvents(nb::module_ &module) {
     const auto none = [](const char *name) { return nb::arg(name).none(); };
-    module.def("event_windows", &eventWindows, none("t"), nb::arg("count"), nb::arg("windowing"), none("stream"));
-    module.def("stack_events", &stackEvents, none("x"), none("y"), none("p"), none("t"), nb::arg("rows"), nb::arg("cols"),
-               nb::arg("windows"), nb::arg("representations"), none("outs"), none("stream"));
+    module.def("event_windows", &eventWindows, none("t"), nb::arg("count"), nb::arg("windowing"), nb::arg("unit"),
+               none("stream"));
+    module.def("event_times", &eventTimes, nb::arg("function"), nb::arg("argument"), none("times"), nb::arg("unit"));
+    module.def("stack_events", &stackEvents, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"), nb::arg("rows"),
+               nb::arg("cols"), nb::arg("windows"), nb::arg("representations"), none("outs"), none("stream"));
     module.def("release_idle", [] {
         std::vector<Idle> stackers;
         stackers.swap(idle());
@@ -303,8 +292,8 @@ void addEvents(nb::module_ &module) {
         .def(nb::new_(&createStacker), nb::arg("rows"), nb::arg("cols"), nb::arg("representations"), nb::arg("device"))
         .def("close", [](Stacker &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Stacker &self) { return self.handle.closed(); })
-        .def("run", &runStacker, none("x"), none("y"), none("p"), none("t"), nb::arg("windows"), none("outs"),
-             none("stream"))
+        .def("run", &runStacker, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"), nb::arg("windows"),
+             none("outs"), none("stream"))
         .def(
             "skipped",
             [](Stacker &self, nb::handle stream) {

@@ -7,13 +7,26 @@
 
 namespace cuspy {
 
+// What times count. By type: integers microseconds, floats seconds.
+enum class TimeUnit { ByType, Microseconds, Milliseconds, Seconds, Nanoseconds };
+
 // Four parallel arrays and the library's view of them.
 struct EventsIn {
     Array x, y, p, t;
+    Array converted[4]; // empty where the array itself has the library's type
     cusEventArrays events;
 };
-// x, y: uint16; p: uint8 or bool; t: int64, or None.
-EventsIn eventsIn(Call &call, nb::handle x, nb::handle y, nb::handle p, nb::handle t);
+// Any integers or floats, with or without gaps, on the host; on the device only the library's types. t may be None. columns.cpp
+EventsIn eventsIn(Call &call, nb::handle x, nb::handle y, nb::handle p, nb::handle t, TimeUnit unit);
+
+// The same for times alone.
+struct TimesIn {
+    Array array;
+    Array converted;
+    const int64_t *data;
+    size_t count;
+};
+TimesIn timesIn(Call &call, nb::handle t, const char *argument, TimeUnit unit);
 
 // (unit, length, stride, keep_incomplete)
 cusWindowing windowingOf(const nb::tuple &numbers);

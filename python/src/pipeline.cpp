@@ -112,12 +112,12 @@ static void runWithSink(Pipeline &self, Call &call, Work &&work) {
         std::rethrow_exception(std::exchange(self.state->error, nullptr));
 }
 
-static void push(Pipeline &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t) {
+static void push(Pipeline &self, nb::handle x, nb::handle y, nb::handle p, nb::handle t, int unit) {
     constexpr size_t PIECE = size_t{4} << 20; // Ctrl-C is checked between pieces
     const Use<cusEventPipeline> pipeline(self.handle);
     Call host("EventPipeline.push");
     host.expect({CUS_HOST, -1}, "the pipeline, which takes events in host memory");
-    const EventsIn in = eventsIn(host, x, y, p, t);
+    const EventsIn in = eventsIn(host, x, y, p, t, static_cast<TimeUnit>(unit));
     Call call("EventPipeline.push");
     call.assume(self.compute, Framework::NumPy);
     for (size_t first = 0; first < in.events.count; first += PIECE) {
@@ -176,7 +176,7 @@ void addPipeline(nb::module_ &module) {
              none("framework"), nb::arg("max_events"), nb::arg("batch_windows"))
         .def("close", [](Pipeline &self) { self.handle.close(); })
         .def_prop_ro("closed", [](Pipeline &self) { return self.handle.closed(); })
-        .def("push", &push, none("x"), none("y"), none("p"), none("t"))
+        .def("push", &push, none("x"), none("y"), none("p"), none("t"), nb::arg("unit"))
         .def("flush", &flush)
         .def("counts", &counts);
 }

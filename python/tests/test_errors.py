@@ -155,10 +155,10 @@ def test_bad_events(events):
     stack = lambda *a, **k: cusight.stack_events(*a, (48, 64), **k)  # noqa: E731
     x, y, p, t = events
     for call, words in [
-        (lambda: stack(x.astype(np.int32), y, p, t), "x has type int32, expected uint16"),
+        (lambda: stack(x.astype(np.float16), y, p, t), "x has elements of format 'e', expected integers or floats"),
         (lambda: stack(x, y[:-1], p, t), "y has 4999 elements, expected 5000 like x"),
-        (lambda: stack(x, y, p.astype(np.int8), t), "p has type int8, expected uint8"),
-        (lambda: stack(x[::2], y, p, t), "without gaps"),
+        (lambda: stack(x, y, 2 * p.astype(np.int8), t), "is 2, expected -1, 0 or 1"),
+        (lambda: stack(x[::2], y, p, t), "y has 5000 elements, expected 2500 like x"),
         (lambda: stack(x, y, p, t.reshape(-1, 1)), "t has shape (5000, 1), expected one axis"),
         (lambda: stack(x, y, p, OnGpu((5000,), "<i8")), "t is on cuda, expected cpu like x"),
         (lambda: stack(x, y, p, t, windows="10 parsecs"), "windows is '10 parsecs'"),

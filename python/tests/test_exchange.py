@@ -60,6 +60,22 @@ def test_the_table_is_all_that_is_asked():
 
 
 @alone
+def test_events_of_other_types():
+    """Tensors are converted as NumPy's arrays are, with their strides."""
+    n = 100
+    x, y = (np.arange(n, dtype=np.int64) % k for k in (30, 20))
+    p, t = np.arange(n) % 2, np.arange(n, dtype=np.int64)
+    expected = cusight.stack_events(x, y, p, t, (20, 30), windows=25)
+    whole = np.stack([x, y, 2 * p - 1, t], 1)
+    for columns in ([x, y.astype(np.int16), p.astype(np.int8), t.astype(np.int32)], whole.T, whole.astype(np.int8).T):
+        out = Tensor(np.zeros((4, 20, 30, 2), np.uint8))
+        assert views(lambda: cusight.stack_events(*map(Tensor, columns), (20, 30), windows=25, out=out)) == (5, out)
+        assert np.array_equal(out.array, expected)
+    with pytest.raises(ValueError, match=r"x\[3\] is -1"):
+        cusight.stack_events(*map(Tensor, [np.where(t == 3, -1, x), y, p, t]), (20, 30), out=out)
+
+
+@alone
 def test_layouts():
     def check(array, change=None):
         tensor, out = Tensor(array), Tensor(np.zeros((21, 31), np.int32))

@@ -113,6 +113,29 @@ TEST(EventHdf5, IndexWithOtherSizesOfChunks) {
 }
 #endif
 
+#ifdef CUSIGHT_HAVE_HDF5
+// The end is then not known: what counts windows must read all of it, and learns which event is out of order.
+TEST(EventHdf5, LastTimeBeforeTheFirst) {
+    Folder at;
+    const std::string path = at / "r.h5";
+    writeRecording(path, true, "t", [](hid_t group, const std::string &name, hsize_t n) {
+        std::vector<int64_t> times(n, 5000);
+        times.back() = 4000;
+        const hid_t set = addDataset(group, name, contiguous(), n, false);
+        H5Dwrite(set, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, NO, times.data());
+        H5Dclose(set);
+    });
+    Reader r(path);
+    ASSERT_EQ(r.opened, CUS_OK) << cusLastError();
+    EXPECT_EQ(r.info.count, int64_t(N));
+    EXPECT_EQ(r.info.first_time, 5000);
+    EXPECT_EQ(r.info.last_time, -1);
+    cusStatus status = CUS_OK;
+    EXPECT_EQ(r.all(100, &status).size(), N - 1);
+    EXPECT_EQ(status, CUS_ERROR_FORMAT);
+}
+#endif
+
 // A file cut anywhere gives a prefix of its events and an error that says where it ends or is damaged.
 TEST(EventHdf5, TruncatedAnywhere) {
     NEEDS_HDF5();

@@ -419,6 +419,36 @@ TEST_P(EventWindows, EqualTheirDefinition) {
     }
 }
 
+// From the first time to the last, which is all that is read to count windows; nothing is written.
+TEST_P(EventWindows, TimesThatEndBeforeTheyBegin) {
+    for (const auto &[times, decrease] : {std::pair{std::vector<int64_t>{5000, 6000, 4000}, "1000"},
+                                          {{0, -1}, "1"},
+                                          {{INT64_MAX / 2, INT64_MIN / 2}, "9223372036854775807"},
+                                          {{INT64_MIN, 0, 7}, "9223372036854775801"}}) { // too long to be told apart
+        Events events;
+        for (const int64_t t : times)
+            events.add(t, 0, 0, 0);
+        const SpaceEvents input(events, space());
+        cusWindowing w = cusWindowingDefaults();
+        w.unit = CUS_WINDOW_DURATION;
+        w.length = 10000;
+        for (w.keep_incomplete = 0; w.keep_incomplete < 2; ++w.keep_incomplete) {
+            cusEventWindow window = {77, 77};
+            size_t count = 99;
+            CUS_REJECTS(cusEventWindows(&input.view, &w, nullptr, 0, &count, nullptr), VALUE,
+                        std::string("t decreases by ") + decrease + " us from the first event to the last");
+            CUS_REJECTS(cusEventWindows(&input.view, &w, &window, 1, &count, nullptr), VALUE, "expected non-decreasing");
+            EXPECT_EQ(count, 99u);
+            EXPECT_EQ(window.last, 77u);
+        }
+        w = cusWindowingDefaults(); // by count: times are not read
+        w.length = 2;
+        size_t count = 0;
+        CUS_EXPECT_OK(cusEventWindows(&input.view, &w, nullptr, 0, &count, nullptr));
+        EXPECT_EQ(count, 1u);
+    }
+}
+
 TEST(EventWindowing, ExtremesAndErrors) {
     Events events;
     events.add(INT64_MIN / 2, 0, 0, 0);

@@ -156,7 +156,7 @@ cusStatus eventio_openHdf5(cusEventReader *reader) {
     CUS_TRY(readTimeIfGood(h, 0, &first));
     CUS_TRY(readTimeIfGood(h, h->count - 1, &last));
     reader->info.first_time = first;
-    reader->info.last_time = last;
+    reader->info.last_time = last >= first ? last : -1; /* reading finds the event that is out of order */
     return CUS_OK;
 }
 
