@@ -70,7 +70,6 @@ static void sumTemplate(const MatchModel *m, const void *data, const uint8_t *ma
             continue;
         const double raw = match_element(data, m->integer, i), v = raw - m->shift[c];
         t->raw_t1[c] += raw;
-        t->raw_t2 += raw * raw;
         first[c] = known >> c & 1 ? first[c] : raw;
         known |= 1 << c;
         one_color &= raw == first[c];

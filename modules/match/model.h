@@ -37,9 +37,9 @@ typedef struct MatchModel {
 /* Sums of one shifted template; with a mask, of the pixels inside it. */
 typedef struct MatchTemplate {
     double t1[MATCH_MAX_CHANNELS], t2;
-    double raw_t1[MATCH_MAX_CHANNELS], raw_t2; /* not shifted */
-    double variation;                          /* sum of squares about the channels' means; 0: each channel has one value */
-    double norm[MATCH_MAX_CHANNELS];           /* Euclidean norm of each shifted channel */
+    double raw_t1[MATCH_MAX_CHANNELS]; /* not shifted */
+    double variation;                  /* sum of squares about the channels' means; 0: each channel has one value */
+    double norm[MATCH_MAX_CHANNELS];   /* Euclidean norm of each shifted channel */
 } MatchTemplate;
 
 /* Whether frames are shifted by their own mean: floats may have other units than the template. Squared differences compare values of

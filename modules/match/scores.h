@@ -92,9 +92,11 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, const d
     }
     case CUS_MATCH_CCOEFF_NORMED: {
         const MatchPair flat = match_centered(m, t->t2, t->t1, t->t1), window = match_centered(m, s2, s1, s1);
+        /* Of floats about p, rounding is below 2^-100 p^2 n^2; a pixel that differs from the others does so by 2^-24 of itself. */
+        const double least = m->integer ? 0 : 0x1p-60 * p[0] * p[0] * m->n;
         if (!(t->variation > 0))
             return 1;
-        return window.high > 0 ? match_clamp(match_ratio(match_centered(m, c, s1, t->t1), window, flat), -1, 1) : 0;
+        return window.high > least ? match_clamp(match_ratio(match_centered(m, c, s1, t->t1), window, flat), -1, 1) : 0;
     }
     default: {
         const int squares = m->method == CUS_MATCH_SQDIFF_NORMED;
@@ -132,37 +134,6 @@ MATCH_FN double match_scoreOf(const MatchModel *m, const MatchTemplate *t, const
 MATCH_FN double match_center(double sum, double n, double shift) {
     const double mean = shift + sum / n;
     return sum == rint(sum) && shift == rint(shift) ? rint(mean) : mean;
-}
-
-/* The score of a window of floats from sums of its pixels and the template's, not shifted; for CCOEFF and CCOEFF_NORMED c, s1 and s2
- * are of pixels less `center`, which is close to their mean, and of shifted template pixels. */
-MATCH_FN double match_scoreOfFloats(const MatchModel *m, const MatchTemplate *t, double ssd, double c, double s1, double s2,
-                                    double center) {
-    const MatchPair centered = {match_centeredRounded(m, c, &s1, t->t1), 0}, n = {m->n, 0};
-    switch (m->method) {
-    case CUS_MATCH_SQDIFF:
-        return ssd;
-    case CUS_MATCH_CCORR:
-        return c;
-    case CUS_MATCH_CCOEFF:
-        return match_ratio(centered, n, n);
-    case CUS_MATCH_CCOEFF_NORMED: {
-        const MatchPair window = {match_centeredRounded(m, s2, &s1, &s1), 0}, flat = match_centered(m, t->t2, t->t1, t->t1);
-        if (!(t->variation > 0))
-            return 1;
-        /* Rounding is below 2^-100 center^2 n^2; a pixel that differs from the others does so by 2^-24 of itself. */
-        if (!(window.high > 0x1p-60 * center * center * m->n))
-            return 0;
-        return match_clamp(match_ratio(centered, window, flat), -1, 1);
-    }
-    default: {
-        const int squares = m->method == CUS_MATCH_SQDIFF_NORMED;
-        const MatchPair value = {squares ? ssd : c, 0}, window = {s2, 0}, templ = {t->raw_t2, 0};
-        if (!(s2 > 0 && t->raw_t2 > 0))
-            return squares;
-        return match_clamp(match_ratio(value, window, templ), squares ? 0 : -1, 1);
-    }
-    }
 }
 
 /* Bounds of the cost: the score if the smallest is best, otherwise the negated score. */

@@ -77,7 +77,7 @@ static double exactFloats(const MatchModel *m, const MatchHost *host, const cusM
     for (size_t j = 0; centered && j < (size_t)m->h; ++j)
         for (size_t i = 0; i < w; ++i)
             sum += host->mask && !host->mask[j * w + i] ? 0 : ((const float *)match_row(frame, y + j))[x + i];
-    const double center = centered ? match_center(sum, m->n, 0) : 0, shift = centered ? m->shift[0] : 0;
+    const double center = centered ? match_center(sum, m->n, 0) : 0, shift = m->shift[0];
     for (size_t j = 0; j < (size_t)m->h; ++j) {
         const float *row = (const float *)match_row(frame, y + j) + x;
         for (size_t i = 0; i < w; ++i) {
@@ -90,7 +90,7 @@ static double exactFloats(const MatchModel *m, const MatchHost *host, const cusM
             s2 += (a - center) * (a - center);
         }
     }
-    return match_scoreOfFloats(m, t, ssd, c, s1, s2, center);
+    return match_score(m, t, &center, c, &s1, s2, ssd);
 }
 
 double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {

@@ -6,6 +6,7 @@
 // Sums are kept modulo 2^32. Templates with larger sums, and those that do not fit into shared memory, are cut into pieces whose sums
 // are added up in 64 bits.
 #include "match/cuda/refine.cuh"
+#include "match/cuda/tensor.cuh"
 
 namespace cusi::match {
 
@@ -16,61 +17,6 @@ constexpr int TOGETHER = 4, CHUNK = 8 * TOGETHER;  // rows of the template: mult
 constexpr int PRODUCTS_PITCH = COLS + 4;           // words from row to row, without bank conflicts
 constexpr int SQUARE_PLANES = 3, PIXEL_PLANES = 2; // bytes of sums down MAX_ROWS rows: 256 * 255^2 < 2^24, 256 * 255 < 2^16
 constexpr int MAX_ROWS = 256;
-
-// ---- Instructions
-
-__device__ __forceinline__ uint32_t sharedAddress(const void *p) {
-    return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
-
-// N blocks of 8 rows x 16 bytes: of each, lane l gets four bytes of row l / 4. Lane l passes the address of row l % 8 of block l / 8.
-__device__ __forceinline__ void loadBlocks(uint32_t (&blocks)[4], uint32_t address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(blocks[0]), "=r"(blocks[1]), "=r"(blocks[2]), "=r"(blocks[3])
-                 : "r"(address));
-}
-__device__ __forceinline__ void loadBlocks(uint32_t (&blocks)[2], uint32_t address) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(blocks[0]), "=r"(blocks[1])
-                 : "r"(address));
-}
-
-// sums (16 columns x 8 rows) += templ (16 columns x BYTES) times pixels (8 rows x BYTES).
-template<int BYTES>
-__device__ __forceinline__ void multiplyAdd(uint32_t (&sums)[4], const uint32_t (&templ)[4], const uint32_t (&pixels)[2]) {
-#if __CUDA_ARCH__ >= 800
-    if constexpr (BYTES == 32)
-        asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-            "%3};"
-            : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-            : "r"(templ[0]), "r"(templ[1]), "r"(templ[2]), "r"(templ[3]), "r"(pixels[0]), "r"(pixels[1]));
-    else
-        asm("mma.sync.aligned.m16n8k16.row.col.s32.u8.u8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-            : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-            : "r"(templ[0]), "r"(templ[1]), "r"(pixels[0]));
-#else
-#pragma unroll
-    for (int part = 0; part < 4; ++part) // columns 0..7 and 8..15 by the first 16 bytes, then by the others
-        if (part < BYTES / 8)
-            asm("mma.sync.aligned.m8n8k16.row.col.s32.u8.u8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
-                : "+r"(sums[part % 2 * 2]), "+r"(sums[part % 2 * 2 + 1])
-                : "r"(templ[part]), "r"(pixels[part / 2]));
-#endif
-}
-
-// Copies 16 bytes to shared memory. Complete after copiesArrived() and a barrier.
-__device__ __forceinline__ void copyAhead(void *to, const void *from) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(sharedAddress(to)), "l"(from) : "memory");
-#else
-    *static_cast<uint4 *>(to) = *static_cast<const uint4 *>(from);
-#endif
-}
-__device__ __forceinline__ void copiesArrived() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-}
 
 // ---- The image under a tile
 
@@ -476,24 +422,24 @@ struct Work {
                     }
                     const unsigned long long position = positionOf(y, x);
                     if (direct.totals) {
-                        const auto total = [&](int quantity) -> double & {
-                            return direct.totals[quantity * positions + position];
+                        double *totals = direct.totals + position;
+                        const auto add = [&](int quantity, double sum, bool first) {
+                            totals[quantity * positions] = sum + (first ? 0 : totals[quantity * positions]);
                         };
-                        double &product = total(piece.quantity);
-                        product = sums.c * piece.weight + (piece.first ? 0 : product);
+                        add(piece.quantity, sums.c * piece.weight, piece.first);
 #pragma unroll
                         for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
                             if (direct.sums_s1 && c < m.channels)
-                                total(1 + c) = sums.s1[c] + (p ? total(1 + c) : 0);
+                                add(1 + c, sums.s1[c], p == 0);
                         if (direct.sums_s2)
-                            total(1 + MATCH_MAX_CHANNELS) = sums.s2 + (p ? total(1 + MATCH_MAX_CHANNELS) : 0);
+                            add(1 + MATCH_MAX_CHANNELS, sums.s2, p == 0);
                         if (p + 1 < direct.count)
                             return;
-                        sums.c = total(0);
+                        sums.c = totals[0];
 #pragma unroll
                         for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
-                            sums.s1[c] = m.needs_s1 && c < m.channels ? total(1 + c) : 0;
-                        sums.s2 = m.needs_s2 ? total(1 + MATCH_MAX_CHANNELS) : 0;
+                            sums.s1[c] = m.needs_s1 && c < m.channels ? totals[(1 + c) * positions] : 0;
+                        sums.s2 = m.needs_s2 ? totals[(1 + MATCH_MAX_CHANNELS) * positions] : 0;
                     }
                     const Candidate other = {costOf(m, t, sums), position};
                     if (direct.costs)

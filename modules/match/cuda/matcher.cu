@@ -301,7 +301,11 @@ cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cu
     // With a mask, direct correlation takes once more for each channel and twice for squares, the FFT about twice.
     const int products = m->masked ? 1 + m->needs_s1 * m->channels + 2 * m->needs_s2 : 1;
     const bool small = m->n * m->channels * products <= (few ? 128 * 128 : 97 * 97) * (m->masked ? 2 : 1);
+    bool fits = true; // sums inside a mask
+    if (m->masked)
+        CUS_TRY(cusi::match::exactFits(*m, &fits));
     *algorithm = !m->integer || !integers   ? CUS_MATCH_FFT
+                 : !fits                    ? CUS_MATCH_DIRECT
                  : wanted != CUS_MATCH_AUTO ? wanted
                  : small                    ? CUS_MATCH_DIRECT
                                             : CUS_MATCH_FFT;

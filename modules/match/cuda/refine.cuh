@@ -209,13 +209,15 @@ __device__ __forceinline__ double centerAt(const MatchModel &m, const Windows &w
         return 0;
     double s1[MATCH_MAX_CHANNELS], s2;
     windowAt<float>(m, windows, y, x, s1, s2);
+    if (m.masked && fabs(s1[0] - rint(s1[0])) < 1e-3) // a sum of integers by transforms
+        s1[0] = rint(s1[0]);
     return match_center(s1[0], m.n, windows.shift[0]);
 }
 
 __device__ __forceinline__ PartialSums<float> sumFloats(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                         const Windows &windows, const WindowPart &w) {
     PartialSums<float> part;
-    const double center = centerAt(m, windows, w.y, w.x), shift = m.method < CUS_MATCH_CCOEFF ? 0 : m.shift[0];
+    const double center = centerAt(m, windows, w.y, w.x), shift = m.shift[0];
     UnitCursor at(m.w * m.channels, w.j0, w.first, w.stride);
     while (at.j < w.j1) {
         if (!templates.mask || templates.mask[at.j * templates.mask_step + at.unit]) {
@@ -261,7 +263,8 @@ __device__ double exactCost(const MatchModel &m, const Templates &templates, con
             score = match_score(&m, &t, m.shift, c, s1, s2, s2 - 2 * c + t.t2);
         }
     } else {
-        score = match_scoreOfFloats(&m, &t, part.ssd, part.c, part.s1, part.s2, centerAt(m, windows, y, x));
+        const double center = centerAt(m, windows, y, x);
+        score = match_score(&m, &t, &center, part.c, &part.s1, part.s2, part.ssd);
     }
     return match_smallestIsBest(m.method) ? score : -score;
 }

@@ -247,7 +247,8 @@ template<class Complex>
 cusStatus makeTables(MatchCuda *cuda, fft::PlanOf<Complex> *plan, cudaStream_t stream);
 double correlationErrorUnits(const Stages &stages);
 cusStatus chooseCufftSize(const MatchModel &m, CuFft *fft);
-cusStatus sharedMemory(int *bytes); // a block's most, less what kernels have static
+cusStatus sharedMemory(int *bytes);                   // a block's most, less what kernels have static
+cusStatus exactFits(const MatchModel &m, bool *fits); // whether transforms in double do
 cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplate *sums, cudaStream_t stream);
 cusStatus allowExactMemory(Stages *stages, int bytes); // sets exact.in_refine
 size_t exactBytes(const Stages &stages);

@@ -87,7 +87,29 @@ int longestFitting(size_t bytes, size_t each) {
     return points;
 }
 
+// Both directions, in the shared memory that a block has.
+struct Cuts {
+    Cut across, down;
+};
+cusStatus cutMap(const MatchModel &m, size_t *room, Cuts *cuts) {
+    constexpr size_t PAIR = sizeof(fft::DoublePair);
+    int most = 0;
+    CUS_TRY(sharedMemory(&most));
+    *room = static_cast<size_t>(most);
+    *cuts = {cutFor(m.ocols, m.w, longestFitting(*room, PAIR)),
+             cutFor(m.orows, m.h, longestFitting(*room, PAIR * (m.channels > 1 ? 2 : 1)))};
+    return CUS_OK;
+}
+
 } // namespace
+
+cusStatus exactFits(const MatchModel &m, bool *fits) {
+    size_t room = 0;
+    Cuts cuts;
+    CUS_TRY(cutMap(m, &room, &cuts));
+    *fits = cuts.across.plan.n && cuts.down.plan.n;
+    return CUS_OK;
+}
 
 size_t exactBytes(const Stages &stages) {
     const ExactPass &exact = stages.exact;
@@ -106,11 +128,10 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
     ExactPass &exact = stages.exact;
     // Prefix and running sums of doubles: half an ulp of the largest sum for each row and column.
     m.window_error = (m.rows + m.cols) * 0x1p-52;
-    int most = 0;
-    CUS_TRY(sharedMemory(&most));
-    const size_t pair = sizeof(fft::DoublePair), room = static_cast<size_t>(most);
-    const Cut across = cutFor(m.ocols, m.w, longestFitting(room, pair));
-    const Cut down = cutFor(m.orows, m.h, longestFitting(room, pair * (m.channels > 1 ? 2 : 1)));
+    size_t room = 0;
+    Cuts cuts;
+    CUS_TRY(cutMap(m, &room, &cuts));
+    const Cut &across = cuts.across, &down = cuts.down;
     const auto leave = [&] {
         exact = {};
         CUSI_REQUIRE(!m.masked, CUS_ERROR_SIZE,
@@ -131,7 +152,7 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
         m.window_error = exactUnits(stages) * sqrt(m.n);
     CUS_TRY(makeTables(cuda, &exact.rows, stream));
     CUS_TRY(makeTables(cuda, &exact.columns, stream));
-    CUS_TRY(allowExactMemory(&stages, most));
+    CUS_TRY(allowExactMemory(&stages, static_cast<int>(room)));
     exact.tiles = cusi::divUp(exact.rows.n / 2 + 1, 2);
     exact.spectrum_pitch = cusi::divUp(down.piece + m.h - 1, BAND) * BAND;
     exact.template_pitch = cusi::divUp(m.h, BAND) * BAND;
