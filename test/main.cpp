@@ -4,17 +4,6 @@
 #define GTEST_FLAG_GET(name) ::testing::GTEST_FLAG(name)
 #endif
 
-testing::AssertionResult support::gives(cusStatus got, cusStatus expected, std::string_view text) {
-    const std::string message = cusLastError();
-    if (got == expected && message.find(text) != std::string::npos)
-        return testing::AssertionSuccess();
-    testing::AssertionResult wrong = testing::AssertionFailure();
-    wrong << cusStatusName(got) << ", expected " << cusStatusName(expected);
-    if (!text.empty())
-        wrong << " with \"" << text << "\"";
-    return wrong << "; message: " << message;
-}
-
 namespace {
 
 // The first call that uses a device creates its context, which takes longer than most tests. Before CUDA tests that happens
