@@ -153,6 +153,33 @@ TEST_F(Opencv, ScoreMapsAreMatchTemplates) {
             }
 }
 
+// Binary masks, with every method. cv::matchTemplate takes a few of them by sums of floats: 1e-3 is its rounding.
+TEST_F(Opencv, MasksAreMatchTemplates) {
+    for (const int type : {CV_8UC1, CV_8UC3, CV_32FC1})
+        for (int method = cv::TM_SQDIFF; method <= cv::TM_CCOEFF_NORMED; ++method) {
+            SCOPED_TRACE(cv::typeToString(type) + ", method " + std::to_string(method));
+            const cv::Mat image = smoothImage(90, 101, type, random), templ = image({37, 21, 24, 19});
+            cv::Mat mask(templ.size(), CV_8UC1), map, want;
+            cv::randu(mask, 0, 4);
+            mask.setTo(255, mask > 0);
+            cusMatcherOptions options = cusMatcherDefaults();
+            options.method = static_cast<cusMatchMethod>(method);
+            cusMat kept = CUS_MAT_INIT;
+            ASSERT_EQ(cusMatWrap(&kept, mask.rows, mask.cols, CUS_8UC1, CUS_HOST, mask.data, mask.step), CUS_OK);
+            options.mask = &kept;
+            const auto matching = cusight::cuda::createTemplateMatching(type, options);
+            matching->match(image, templ, map);
+            cv::matchTemplate(image, templ, want, method, mask);
+            ASSERT_EQ(map.size(), want.size());
+            EXPECT_LT(difference(map, want), 1e-3 * std::max(1.0, cv::norm(want, cv::NORM_INF)));
+            cv::Point at;
+            ASSERT_TRUE(matching->best(nullptr, &at));
+            if (method != cv::TM_CCORR && method != cv::TM_CCOEFF) {
+                EXPECT_EQ(at, cv::Point(37, 21));
+            }
+        }
+}
+
 TEST_F(Opencv, TheTemplateMayChangeInPlace) {
     const cv::Mat image = smoothImage(90, 100, CV_8UC1, random);
     const auto matching = cusight::cuda::createTemplateMatching(CV_8UC1, cv::TM_SQDIFF, cv::Size(64, 64));
