@@ -7,7 +7,7 @@ set -euo pipefail
 # All that every module stands on, and nothing that belongs to one.
 mkdir -p "$work/test/reference" "$work/test/variants" "$work/perf" "$work/docs" "$work/modules"
 cp -r "$source/CMakeLists.txt" "$source/LICENSE" "$source/cmake" "$source/include" "$source/src" "$source/scripts" "$source/.clang-format" "$work/"
-cp "$source"/test/{CMakeLists.txt,main.cpp,support.hpp,labels.cmake} "$work/test/"
+cp "$source"/test/{CMakeLists.txt,main.cpp,support.cpp,support.hpp,labels.cmake} "$work/test/"
 cp "$source"/test/variants/instruction_set.[ch] "$work/test/variants/"
 cp -r "$source"/perf/{CMakeLists.txt,harness} "$work/perf/"
 
@@ -26,7 +26,7 @@ fi
 
 export CCACHE_BASEDIR=$work CCACHE_NOHASHDIR=1
 cuda=(-DCUSIGHT_CUDA=OFF)
-compiler=$(option CMAKE_CUDA_COMPILER)
+compiler=$(sed -n 's/^set(CMAKE_CUDA_COMPILER "\(.*\)")/\1/p' "$build"/CMakeFiles/*/CMakeCUDACompiler.cmake 2>/dev/null || true)
 [ "$(option CUSIGHT_CUDA)" = OFF ] || [ -z "$compiler" ] || cuda=(-DCUSIGHT_CUDA=ON "-DCMAKE_CUDA_COMPILER=$compiler"
     "-DCMAKE_CUDA_ARCHITECTURES=$(option CMAKE_CUDA_ARCHITECTURES)")
 launchers=()
