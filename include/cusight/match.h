@@ -141,7 +141,7 @@ CUS_API const char *cusMatcherHostFft(void);
 /* ---- Inspection ------------------------------------------------------------------------------------------------------ */
 
 /* After cusMatcherRun, in the same stream: counts the pixels in `range` (hsv.h) inside the window of each match and sets the
- * match's `pixels` and `filled` (pixels >= min_fill * n). Nothing returns to the host until cusMatcherGet.
+ * match's `pixels` and `filled` (pixels >= min_fill * w * h). Nothing returns to the host until cusMatcherGet.
  * frame: the color image, 8UC3, of the size and space of the matcher's frames: the matched frame itself, or the color version of
  * a gray one. min_fill: 0..1. Errors: NULL, VALUE, TYPE, SIZE, SPACE, CUDA. */
 CUS_API cusStatus cusMatcherInspect(cusMatcher *matcher, const cusMat *frame, const cusHsvRange *range, double min_fill,

@@ -47,29 +47,36 @@ static cusStatus fetch(const cusMat *mat, void *tight, cusStream stream) {
     return cusStreamSynchronize(stream);
 }
 
-/* The shift: the mean of all templates in each channel, an integer if they are. It only affects the size of the FFT error. */
-static void chooseShift(MatchModel *m, const void *data, size_t elements) {
+/* The shift of `count` templates: the mean of each channel inside the mask, an integer if all pixels are. */
+static void chooseShift(const MatchModel *m, const void *data, const uint8_t *mask, size_t elements, int count,
+                        double *shift) {
     double sum[MATCH_MAX_CHANNELS] = {0};
     int integers = 1;
-    for (size_t i = 0; i < elements * (size_t)m->count; ++i) {
+    for (size_t i = 0; i < elements * (size_t)count; ++i) {
+        if (mask && !mask[i % elements])
+            continue;
         const double v = match_element(data, m->integer, i);
         sum[i % (size_t)m->channels] += v;
         integers &= v == rint(v);
     }
     for (int c = 0; c < m->channels; ++c)
-        m->shift[c] = match_shiftOf(sum[c] * m->channels / (double)(elements * (size_t)m->count), integers);
+        shift[c] = match_shiftOf(sum[c] / (m->n * count), integers);
 }
 
 static void sumTemplate(const MatchModel *m, const void *data, const uint8_t *mask, size_t elements, MatchTemplate *t) {
     *t = (MatchTemplate){.t2 = 0};
+    memcpy(t->shift, m->shift, sizeof t->shift);
+    if (match_hasOwnShift(m))
+        chooseShift(m, data, mask, elements, 1, t->shift);
     double first[MATCH_MAX_CHANNELS] = {0}, plane2[MATCH_MAX_CHANNELS] = {0};
     int one_color = 1, known = 0; /* known: channels with a value in `first`, a bit each */
     for (size_t i = 0; i < elements; ++i) {
         const size_t c = i % (size_t)m->channels;
         if (mask && !mask[i])
             continue;
-        const double raw = match_element(data, m->integer, i), v = raw - m->shift[c];
+        const double raw = match_element(data, m->integer, i), v = raw - t->shift[c];
         t->raw_t1[c] += raw;
+        t->raw_t2 += raw * raw;
         first[c] = known >> c & 1 ? first[c] : raw;
         known |= 1 << c;
         one_color &= raw == first[c];
@@ -90,7 +97,7 @@ static cusStatus prepare(const char *f, cusMatcher *made, const void *data, cons
     MatchTemplate *sums = calloc((size_t)m->count, sizeof *sums);
     CUSI_REQUIRE(sums, CUS_ERROR_NO_MEMORY, "%s: out of host memory", f);
     if (made->algorithm == CUS_MATCH_FFT)
-        chooseShift(m, data, elements);
+        chooseShift(m, data, mask, elements, m->count, m->shift);
     else if (made->space == CUS_HOST)
         for (int c = 0; c < m->channels; ++c)
             m->shift[c] = MATCH_DOTS_SHIFT;

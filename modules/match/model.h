@@ -28,18 +28,19 @@ typedef struct MatchModel {
     int needs_s1, needs_s2; /* window sums that the method needs */
     int max_matches, min_distance, subpixel;
     double n;                         /* pixels of the template, with a mask those inside it */
-    double shift[MATCH_MAX_CHANNELS]; /* m_c: an integer for bytes, and for floats that are integers */
+    double shift[MATCH_MAX_CHANNELS]; /* of frames, and of templates unless these have their own: integers for bytes */
     double error;        /* bound of a correlation's error, divided by the sum over channels of |frame| |template| */
-    double window_error; /* floats: the same of a window sum, divided by the frame's sum */
+    double window_error; /* floats: bound of the error of a window's sum of squares, divided by the frame's */
     double limit_cost;   /* maximum cost of a match; infinity without a limit */
 } MatchModel;
 
 /* Sums of one shifted template; with a mask, of the pixels inside it. */
 typedef struct MatchTemplate {
     double t1[MATCH_MAX_CHANNELS], t2;
-    double raw_t1[MATCH_MAX_CHANNELS]; /* not shifted */
-    double variation;                  /* sum of squares about the channels' means; 0: each channel has one value */
-    double norm[MATCH_MAX_CHANNELS];   /* Euclidean norm of each shifted channel */
+    double shift[MATCH_MAX_CHANNELS];          /* MatchModel::shift, or where frames have their own the mean */
+    double raw_t1[MATCH_MAX_CHANNELS], raw_t2; /* not shifted */
+    double variation;                          /* sum of squares about the channels' means; 0: each channel has one value */
+    double norm[MATCH_MAX_CHANNELS];           /* Euclidean norm of each shifted channel */
 } MatchTemplate;
 
 /* Whether frames are shifted by their own mean: floats may have other units than the template. Squared differences compare values of

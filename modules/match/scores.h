@@ -25,7 +25,7 @@ typedef struct MatchPair {
     double high, low;
 } MatchPair;
 
-/* n a - sum over channels of b c. All values are integers below 2^53. */
+/* n a - sum over channels of b c. All are integers: n below 2^32, the others below 2^50. */
 MATCH_FN MatchPair match_centeredInteger(double n, double a, const double *b, const double *c, int channels) {
     __int128 sum = (__int128)(int64_t)n * (int64_t)a;
     for (int k = 0; k < channels; ++k)
@@ -51,7 +51,8 @@ MATCH_FN MatchPair match_centered(const MatchModel *m, double ab, const double *
     return sum;
 }
 
-/* a / sqrt(b c), rounded once: the quotient has an error of 2^-100 of itself before it is rounded. */
+/* a / sqrt(b c), rounded once: the quotient has an error of 2^-100 of itself before it is rounded, which matters only that close to
+ * the middle between two doubles. */
 MATCH_FN double match_ratio(MatchPair a, MatchPair b, MatchPair c) {
     const double square = b.high * c.high;
     const double rest = fma(b.high, c.low, fma(b.low, c.high, fma(b.high, c.high, -square)));
@@ -73,9 +74,6 @@ MATCH_FN double match_unshift(const MatchModel *m, double ab, const double *a, c
         sum += q[k] * a[k] + p[k] * b[k] + m->n * p[k] * q[k];
     return sum;
 }
-MATCH_FN double match_templateEnergy(const MatchModel *m, const MatchTemplate *t) {
-    return match_unshift(m, t->t2, t->t1, t->t1, m->shift, m->shift);
-}
 
 /* The score from the window's exact sums: c = sum I' T', s1 = sum I' of each channel, s2 = sum I'^2, ssd = sum (I - T)^2; p: the
  * pixels' shift. Sums that the method does not need are ignored. */
@@ -85,14 +83,14 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, const d
     case CUS_MATCH_SQDIFF:
         return ssd;
     case CUS_MATCH_CCORR:
-        return match_unshift(m, c, s1, t->t1, p, m->shift);
+        return match_unshift(m, c, s1, t->t1, p, t->shift);
     case CUS_MATCH_CCOEFF: {
         const MatchPair n = {m->n, 0};
         return match_ratio(match_centered(m, c, s1, t->t1), n, n);
     }
     case CUS_MATCH_CCOEFF_NORMED: {
         const MatchPair flat = match_centered(m, t->t2, t->t1, t->t1), window = match_centered(m, s2, s1, s1);
-        /* Of floats about p, rounding is below 2^-100 p^2 n^2; a pixel that differs from the others does so by 2^-24 of itself. */
+        /* Of floats of about p, rounding is below 2^-100 p^2 n^2; a pixel that differs from the others does so by 2^-24 of itself. */
         const double least = m->integer ? 0 : 0x1p-60 * p[0] * p[0] * m->n;
         if (!(t->variation > 0))
             return 1;
@@ -100,8 +98,8 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, const d
     }
     default: {
         const int squares = m->method == CUS_MATCH_SQDIFF_NORMED;
-        const MatchPair window = {match_unshift(m, s2, s1, s1, p, p), 0}, templ = {match_templateEnergy(m, t), 0};
-        const MatchPair value = {squares ? ssd : match_unshift(m, c, s1, t->t1, p, m->shift), 0};
+        const MatchPair window = {match_unshift(m, s2, s1, s1, p, p), 0}, templ = {t->raw_t2, 0};
+        const MatchPair value = {squares ? ssd : match_unshift(m, c, s1, t->t1, p, t->shift), 0};
         if (!(window.high > 0 && templ.high > 0))
             return squares;
         return match_clamp(match_ratio(value, window, templ), squares ? 0 : -1, 1);
@@ -115,8 +113,9 @@ MATCH_FN double match_windowEnergy(const MatchModel *m, const double *p, const d
                                                 : match_unshift(m, s2, s1, s1, p, p);
 }
 
-/* Windows whose energy exceeds its error bound less than this many times have none: their scores may be anything. */
-#define MATCH_LEAST_ENERGY 1e4
+/* Windows whose energy exceeds its error bound less than this many times have none: their scores may be anything. The bound is of the
+ * worst case; rounding is about a thousand times smaller. */
+#define MATCH_LEAST_ENERGY 16
 
 /* match_score() for sums of squares with the error bound `uncertain`: with normed methods, a window without energy
  * scores like one of zeros, or of one color. */
@@ -130,10 +129,11 @@ MATCH_FN double match_scoreOf(const MatchModel *m, const MatchTemplate *t, const
     return match_score(m, t, p, c, s1, s2, ssd);
 }
 
-/* What a window's pixels are centered by: their mean, from the sum of n pixels less `shift`; an integer if the pixels seem to be. */
-MATCH_FN double match_center(double sum, double n, double shift) {
+/* What a window's pixels are centered by: their mean, from the sum of n pixels less `shift`; an integer if the pixels
+ * seem to be, as the first one is. */
+MATCH_FN double match_center(double sum, double n, double shift, double first) {
     const double mean = shift + sum / n;
-    return sum == rint(sum) && shift == rint(shift) ? rint(mean) : mean;
+    return sum == rint(sum) && shift == rint(shift) && first == rint(first) ? rint(mean) : mean;
 }
 
 /* Bounds of the cost: the score if the smallest is best, otherwise the negated score. */
@@ -157,8 +157,9 @@ MATCH_FN MatchError match_error(const MatchModel *m, const MatchTemplate *t, con
     }
     if (m->integer)
         return e;
-    const double s2 = m->window_error * energy, s1 = m->window_error * sqrt((double)m->rows * m->cols * energy);
-    e.score = (match_smallestIsBest(m->method) ? s2 : 0) + s1 * (fabs(m->shift[0]) + fabs(t->t1[0]) / m->n);
+    const double s2 = m->window_error * energy;
+    const double s1 = m->window_error * sqrt(m->masked ? energy : (double)m->rows * m->cols * energy);
+    e.score = (match_smallestIsBest(m->method) ? s2 : 0) + s1 * (fabs(t->shift[0]) + fabs(t->t1[0]) / m->n);
     e.energy = s2 + 2 * s1 * (fabs(p[0]) + sqrt(energy / m->n));
     return e;
 }
@@ -174,16 +175,16 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, con
         error = 2 * error + uncertain.score;
         value = value > 0 ? value : 0;
         if (m->method == CUS_MATCH_SQDIFF_NORMED)
-            norm = sqrt(match_unshift(m, s2, s1, s1, p, p)) * sqrt(match_templateEnergy(m, t));
+            norm = sqrt(match_unshift(m, s2, s1, s1, p, p)) * sqrt(t->raw_t2);
         break;
     case CUS_MATCH_CCORR:
-        value = match_unshift(m, c, s1, t->t1, p, m->shift);
+        value = match_unshift(m, c, s1, t->t1, p, t->shift);
         error += uncertain.score;
         break;
     case CUS_MATCH_CCORR_NORMED:
-        value = match_unshift(m, c, s1, t->t1, p, m->shift);
+        value = match_unshift(m, c, s1, t->t1, p, t->shift);
         error += uncertain.score;
-        norm = sqrt(match_unshift(m, s2, s1, s1, p, p)) * sqrt(match_templateEnergy(m, t));
+        norm = sqrt(match_unshift(m, s2, s1, s1, p, p)) * sqrt(t->raw_t2);
         break;
     case CUS_MATCH_CCOEFF:
         value = match_centeredRounded(m, c, s1, t->t1) / m->n;
@@ -210,8 +211,8 @@ MATCH_FN MatchRange match_range(const MatchModel *m, const MatchTemplate *t, con
         }
         /* The norm of float images is uncertain too. If the window's energy is uncertain, any score is possible. */
         if (uncertain.energy > 0) {
-            const double energy = match_windowEnergy(m, p, s1, s2);
-            error = energy > MATCH_LEAST_ENERGY * uncertain.energy ? error * 1.0001 + uncertain.energy / energy : 2;
+            const double energy = match_windowEnergy(m, p, s1, s2), relative = uncertain.energy / energy;
+            error = energy > MATCH_LEAST_ENERGY * uncertain.energy ? (error + relative) * (1 + relative) : 2;
         }
         error = error < 2 ? error + 1e-12 : 2; /* 1e-12: rounding of the arithmetic above; scores lie in -1..1 */
     } else if (!m->integer || m->method == CUS_MATCH_CCOEFF) {

@@ -77,7 +77,8 @@ static double exactFloats(const MatchModel *m, const MatchHost *host, const cusM
     for (size_t j = 0; centered && j < (size_t)m->h; ++j)
         for (size_t i = 0; i < w; ++i)
             sum += host->mask && !host->mask[j * w + i] ? 0 : ((const float *)match_row(frame, y + j))[x + i];
-    const double center = centered ? match_center(sum, m->n, 0) : 0, shift = m->shift[0];
+    const double first = ((const float *)match_row(frame, y))[x];
+    const double center = centered ? match_center(sum, m->n, 0, first) : 0, shift = t->shift[0];
     for (size_t j = 0; j < (size_t)m->h; ++j) {
         const float *row = (const float *)match_row(frame, y + j) + x;
         for (size_t i = 0; i < w; ++i) {
@@ -90,7 +91,8 @@ static double exactFloats(const MatchModel *m, const MatchHost *host, const cusM
             s2 += (a - center) * (a - center);
         }
     }
-    return match_score(m, t, &center, c, &s1, s2, ssd);
+    const double scale = centered ? fabs(center) + fabs(host->shift[0]) : 0;
+    return match_score(m, t, &scale, c, &s1, s2, ssd);
 }
 
 double match_exactScore(const MatchModel *m, const MatchHost *host, const cusMat *frame, int k, size_t y, size_t x) {
@@ -159,11 +161,10 @@ void match_prepareExact(MatchModel *m, MatchHost *host) {
 
 void match_transformTemplate(const MatchModel *m, const MatchHost *host, int k, int p, double *spectrum) {
     const size_t w = (size_t)m->w, h = (size_t)m->h, step = (size_t)host->fft_cols;
-    const char *pixels = host->templates + (size_t)k * host->template_bytes;
     memset(host->plane64, 0, (size_t)host->fft64->filled * step * sizeof(double));
     for (size_t y = 0; y < h; ++y)
         for (size_t x = 0; x < w; ++x)
-            host->plane64[y * step + x] = match_templatePlane(m, host, pixels, p, y * w + x);
+            host->plane64[y * step + x] = match_templatePlane(m, host, k, p, y * w + x);
     match_fft_forward(host->fft64, host->plane64, spectrum);
 }
 
@@ -206,13 +207,17 @@ static int sumsAreIntegers(const MatchModel *m, const MatchHost *host, const cus
         largest = row > largest ? row : largest;
     }
     const double units = match_fft64_correlationUnits((double)host->fft_rows * host->fft_cols) * 0x1p-53;
-    double error = 0;
-    for (int k = 0; k < m->count; ++k)
+    double error = 0, shift = fabs(host->shift[0]);
+    int shifts = host->shift[0] == rint(host->shift[0]);
+    for (int k = 0; k < m->count; ++k) {
+        shift = fmax(shift, fabs(host->sums[k].shift[0]));
+        shifts &= host->sums[k].shift[0] == rint(host->sums[k].shift[0]);
         for (int p = 0; p < m->channels; ++p)
             error = fmax(error, m->channels * units * sqrt(host->energy[p]) * host->sums[k].norm[p]);
+    }
     if (m->masked)
         error = fmax(error, units * host->energy[0] * sqrt(m->n));
-    return match_sumsAreIntegers(m, largest + fmax(fabs(m->shift[0]), fabs(host->shift[0]))) && error < 0.25;
+    return shifts && match_sumsAreIntegers(m, largest + shift) && error < 0.25;
 }
 
 void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, int k) {

@@ -1,7 +1,7 @@
 /* Correlation by FFT (dots.c: directly), and the score ranges of one block. */
 #include "match/cpu/state.h"
 
-/* The common case on its own, so that it vectorizes; gives the same numbers as match_range. */
+/* The common case on its own, so that it vectorizes; gives the same numbers as match_range does of bytes. */
 CUSI_MULTIVERSION
 static void assembleSquares(const double *c, const double *s2, size_t n, double t2, double error, float *score,
                             MatchRange *ranges) {

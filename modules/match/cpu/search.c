@@ -245,13 +245,17 @@ void match_findMatches(const cusMatcher *matcher, const cusMat *frame, int k) {
     refreshTiles(&s, 0);
     for (int i = 0; i < m->max_matches; ++i) {
         const Best best = findBest(&s);
-        if (best.position == SIZE_MAX || best.cost > m->limit_cost)
+        if (best.position == SIZE_MAX)
             return;
-        out[i].x = (int32_t)(best.position % s.cols);
-        out[i].y = (int32_t)(best.position / s.cols);
-        out[i].score = smallest ? best.cost : 0 - best.cost;
+        const size_t y = best.position / s.cols, x = best.position % s.cols;
+        double cost = best.cost;
         if (s.passed && !m->integer) /* transforms found the place; the window's pixels give its score */
-            out[i].score = match_exactScore(m, host, frame, k, (size_t)out[i].y, (size_t)out[i].x);
+            cost = s.sign * match_exactScore(m, host, frame, k, y, x);
+        if (cost > m->limit_cost)
+            return;
+        out[i].x = (int32_t)x;
+        out[i].y = (int32_t)y;
+        out[i].score = smallest ? cost : 0 - cost;
         if (m->subpixel)
             subpixel(m, s.map, &out[i]);
         if (m->max_matches > 1)

@@ -144,8 +144,8 @@ void match_exactPass(const MatchModel *m, MatchHost *host, const cusMat *frame, 
 /* Adds n bytes, `stride` apart, to `sum` and their squares to `square`. */
 void match_sumBytes(const uint8_t *row, size_t n, size_t stride, uint64_t *sum, uint64_t *square);
 
-/* Channel c of a template at a pixel, shifted; c = m->channels: the mask. */
-double match_templatePlane(const MatchModel *m, const MatchHost *host, const char *pixels, int c, size_t pixel);
+/* Channel c of template k at a pixel, shifted; c = m->channels: the mask. */
+double match_templatePlane(const MatchModel *m, const MatchHost *host, int k, int c, size_t pixel);
 
 /* Spectra of the frame's channels under a block. plane: room for one of them. Both have the plan's element type. */
 void match_transformBlock(const MatchModel *m, const MatchHost *host, const MatchFft *fft, const cusMat *frame,

@@ -5,11 +5,12 @@
 
 /* ---- Planes ------------------------------------------------------------------------------------------------------------- */
 
-double match_templatePlane(const MatchModel *m, const MatchHost *host, const char *pixels, int c, size_t pixel) {
+double match_templatePlane(const MatchModel *m, const MatchHost *host, int k, int c, size_t pixel) {
     const size_t i = pixel * (size_t)m->channels;
     if (host->mask && !host->mask[i])
         return 0;
-    return c < m->channels ? match_element(pixels, m->integer, i + (size_t)c) - m->shift[c] : 1;
+    const char *pixels = host->templates + (size_t)k * host->template_bytes;
+    return c < m->channels ? match_element(pixels, m->integer, i + (size_t)c) - host->sums[k].shift[c] : 1;
 }
 
 /* Calls `function` with a stride that the compiler knows, for gray and color. */

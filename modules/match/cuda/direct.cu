@@ -706,8 +706,9 @@ void makePieces(const MatchModel &m, int rows, int cols, const uint8_t *pixels, 
 
 cusStatus prepareDirect(MatchCuda *cuda, const void *pixels, const uint8_t *mask, cudaStream_t stream) {
     const char *f = "cusMatcherCreate";
-    const MatchModel &m = cuda->stages.model;
+    MatchModel &m = cuda->stages.model;
     Direct &direct = cuda->stages.direct;
+    m.needs_s1 = m.method >= CUS_MATCH_CCOEFF; // nothing is shifted here
     int most = 0, rows = 0, cols = 0;
     CUS_TRY(sharedMemory(&most));
     choosePieces(m, cuda->multiprocessors, static_cast<size_t>(most), direct, &rows, &cols);

@@ -23,7 +23,7 @@ cusStatus planWindows(MatchCuda *cuda, cudaStream_t stream) {
     windows.quantities = (m.needs_s1 ? m.channels : 0) + (m.needs_s2 ? 1 : 0);
     windows.vertical_pitch = cusi::divUp(m.cols, 4) * size_t{4};
     windows.wide = !m.integer || m.channels % 2 == 0 || static_cast<double>(m.h) * m.channels * 255 * 255 >= 4294967296.0;
-    if (windows.quantities && windows.vertical_pitch * sizeof(double) > PREFIX_BYTES)
+    if (!m.masked && windows.quantities && windows.vertical_pitch * sizeof(double) > PREFIX_BYTES)
         CUS_TRY(allocate(cuda, reinterpret_cast<double **>(&windows.prefixes),
                          static_cast<size_t>(windows.quantities) * m.orows * windows.vertical_pitch, stream));
     return CUS_OK;
@@ -89,8 +89,9 @@ cusStatus allocateBuffers(MatchCuda *cuda, cudaStream_t stream) {
     CUS_TRY(allocate(cuda, &stages.energy.errors, count, stream));
     CUS_TRY(upload(cuda, m.shift, MATCH_MAX_CHANNELS, &stages.frame.shift, stream));
     windows.shift = stages.frame.shift;
-    CUS_TRY(allocate(cuda, reinterpret_cast<char **>(&windows.vertical),
-                     map_rows * windows.vertical_pitch * (windows.wide ? sizeof(double) : sizeof(uint32_t)), stream));
+    CUS_TRY(allocate(
+        cuda, reinterpret_cast<char **>(&windows.vertical),
+        (m.masked ? 0 : map_rows) * windows.vertical_pitch * (windows.wide ? sizeof(double) : sizeof(uint32_t)), stream));
     CUS_TRY(allocate(cuda, reinterpret_cast<double **>(&windows.sums), map_rows * m.ocols, stream));
     CUS_TRY(allocate(cuda, &scores.ranges, count * m.orows * m.ocols, stream));
     CUS_TRY(allocate(cuda, &scores.tile_lowers, count * scores.tiles_across * scores.tiles_down, stream));
@@ -172,7 +173,7 @@ cusStatus prepare(cusMatcher *matcher, MatchCuda *cuda, const void *templates, c
     CUS_TRY(allocateBuffers(cuda, stream));
     CUS_TRY(chooseExact(cuda, templates, sums, stream));
     CUS_TRY(allocateFft(cuda, stream));
-    CUS_TRY(prepareSpectra(cuda, templates, mask, stream));
+    CUS_TRY(prepareSpectra(cuda, templates, mask, sums, stream));
     if (m.masked)
         CUS_TRY(prepareMask(cuda, stream));
     m.window_error = stages.model.window_error;
@@ -299,7 +300,7 @@ cusStatus match_cuda_algorithm(const MatchModel *m, cusMatchAlgorithm wanted, cu
     const bool integers = capability >= 75 && capability != 103; // on tensor cores; 10.3 has few units for them
     const bool few = static_cast<double>(m->orows) * m->ocols <= 64.0 * 48 * count; // a tile for each multiprocessor
     // With a mask, direct correlation takes once more for each channel and twice for squares, the FFT about twice.
-    const int products = m->masked ? 1 + m->needs_s1 * m->channels + 2 * m->needs_s2 : 1;
+    const int products = m->masked ? 1 + (m->method >= CUS_MATCH_CCOEFF) * m->channels + 2 * m->needs_s2 : 1;
     const bool small = m->n * m->channels * products <= (few ? 128 * 128 : 97 * 97) * (m->masked ? 2 : 1);
     bool fits = true; // sums inside a mask
     if (m->masked)

@@ -204,20 +204,21 @@ __device__ __forceinline__ PartialSums<uint8_t> sumBytes(const MatchModel &m, co
 }
 
 // Close to the mean of the window's pixels for the methods that subtract it, otherwise 0.
-__device__ __forceinline__ double centerAt(const MatchModel &m, const Windows &windows, int y, int x) {
+__device__ __forceinline__ double centerAt(const MatchModel &m, const Frame &frame, const Windows &windows, int y, int x) {
     if (m.method < CUS_MATCH_CCOEFF)
         return 0;
     double s1[MATCH_MAX_CHANNELS], s2;
     windowAt<float>(m, windows, y, x, s1, s2);
-    if (m.masked && fabs(s1[0] - rint(s1[0])) < 1e-3) // a sum of integers by transforms
-        s1[0] = rint(s1[0]);
-    return match_center(s1[0], m.n, windows.shift[0]);
+    const double first = cusi::rowOf(static_cast<const float *>(frame.data), frame.step, y)[x], shift = windows.shift[0];
+    if (m.masked && first == rint(first) && shift == rint(shift) && fabs(s1[0] - rint(s1[0])) < 1e-3)
+        s1[0] = rint(s1[0]); // a sum of integers by transforms
+    return match_center(s1[0], m.n, shift, first);
 }
 
 __device__ __forceinline__ PartialSums<float> sumFloats(const MatchModel &m, const Frame &frame, const Templates &templates,
                                                         const Windows &windows, const WindowPart &w) {
     PartialSums<float> part;
-    const double center = centerAt(m, windows, w.y, w.x), shift = m.shift[0];
+    const double center = centerAt(m, frame, windows, w.y, w.x), shift = templates.sums[w.k].shift[0];
     UnitCursor at(m.w * m.channels, w.j0, w.first, w.stride);
     while (at.j < w.j1) {
         if (!templates.mask || templates.mask[at.j * templates.mask_step + at.unit]) {
@@ -247,8 +248,8 @@ __device__ __forceinline__ PartialSums<T> sumWindowPart(const MatchModel &m, con
 
 // The cost from a window's exact sums; the window sums of 8-bit pixels are in memory.
 template<class T>
-__device__ double exactCost(const MatchModel &m, const Templates &templates, const Windows &windows, int k, int y, int x,
-                            const PartialSums<T> &part) {
+__device__ double exactCost(const MatchModel &m, const Frame &frame, const Templates &templates, const Windows &windows,
+                            int k, int y, int x, const PartialSums<T> &part) {
     const MatchTemplate &t = templates.sums[k];
     double score;
     if constexpr (sizeof(T) == 1) {
@@ -263,8 +264,8 @@ __device__ double exactCost(const MatchModel &m, const Templates &templates, con
             score = match_score(&m, &t, m.shift, c, s1, s2, s2 - 2 * c + t.t2);
         }
     } else {
-        const double center = centerAt(m, windows, y, x);
-        score = match_score(&m, &t, &center, part.c, &part.s1, part.s2, part.ssd);
+        const double center = centerAt(m, frame, windows, y, x), scale = center ? fabs(center) + fabs(windows.shift[0]) : 0;
+        score = match_score(&m, &t, &scale, part.c, &part.s1, part.s2, part.ssd);
     }
     return match_smallestIsBest(m.method) ? score : -score;
 }
@@ -290,9 +291,9 @@ __device__ __forceinline__ void sumSlices(const MatchModel &m, const Frame &fram
 
 // The best listed candidate, from its slices' sums.
 template<class T>
-__device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Templates &templates, const Windows &windows,
-                                                int k, const unsigned *candidates, int found, int slices,
-                                                const PartialSums<T> *partial) {
+__device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Frame &frame, const Templates &templates,
+                                                const Windows &windows, int k, const unsigned *candidates, int found,
+                                                int slices, const PartialSums<T> *partial) {
     Candidate best = noCandidate();
     // Few candidates have many slices, many have few: a warp or a thread each.
     const int together = found > REFINE_WARPS ? 1 : 32, lane = threadIdx.x % together;
@@ -306,7 +307,7 @@ __device__ __forceinline__ Candidate bestListed(const MatchModel &m, const Templ
         if (lane)
             continue;
         const int y = candidates[i] / m.ocols, x = candidates[i] % m.ocols;
-        const Candidate here = {exactCost<T>(m, templates, windows, k, y, x, sum), candidates[i]};
+        const Candidate here = {exactCost<T>(m, frame, templates, windows, k, y, x, sum), candidates[i]};
         if (isBetter(here, best))
             best = here;
     }
@@ -452,7 +453,7 @@ __device__ __forceinline__ Candidate searchTiles(const MatchModel &m, const Fram
             const WindowPart part = {k, y, x - lane + at, 0, m.h, lane, 32};
             PartialSums<T> sum = sumWindowPart<T>(m, frame, templates, windows, part);
             warpSumToFirst(sum);
-            Candidate here = {exactCost<T>(m, templates, windows, k, y, x - lane + at, sum), start + at};
+            Candidate here = {exactCost<T>(m, frame, templates, windows, k, y, x - lane + at, sum), start + at};
             here.cost = __shfl_sync(cusi::FULL_WARP, here.cost, 0);
             if (isBetter(here, best))
                 best = here;
@@ -496,7 +497,8 @@ __device__ __forceinline__ bool refine(const MatchModel &m, const Frame &frame, 
         static_cast<PartialSums<T> *>(refinement.partial_sums) + static_cast<size_t>(k) * (MAX_CANDIDATES + blocks);
     sumSlices<T>(m, frame, templates, windows, k, candidates, found, slices, partial);
     if (isLastBlock(&refinement.tickets[k]))
-        storeBest(m, refinement, map, k, bestListed<T>(m, templates, windows, k, candidates, found, slices, partial));
+        storeBest(m, refinement, map, k,
+                  bestListed<T>(m, frame, templates, windows, k, candidates, found, slices, partial));
     return true;
 }
 

@@ -26,7 +26,7 @@ constexpr int MAX_CANDIDATES = 1024; // the longest list
 struct Frame {
     const void *data;
     size_t step;
-    double *shift; // of floats, each channel's
+    double *shift; // of floats
 };
 
 // Pixels are rows of `step` bytes, masks of `mask_step` bytes, zero-padded.
@@ -54,7 +54,7 @@ struct CuFft {
     float *correlations;
 };
 
-// Sums over windows of up to four quantities: the channels, then the squares.
+// Sums over windows: of the channels, then of the squares.
 struct Windows {
     int quantities;
     void *vertical, *sums; // orows rows of vertical_pitch; orows x ocols
@@ -253,7 +253,8 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
 cusStatus allowExactMemory(Stages *stages, int bytes); // sets exact.in_refine
 size_t exactBytes(const Stages &stages);
 cusStatus makeCufftPlans(MatchCuda *cuda, cudaStream_t stream);
-cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cudaStream_t stream);
+cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, const MatchTemplate *sums,
+                         cudaStream_t stream);
 size_t refinementBytes(const Stages &stages);
 cusStatus allowRowsFftMemory(int bytes);
 cusStatus allowColumnsFftMemory(const MatchModel &m, int bytes);

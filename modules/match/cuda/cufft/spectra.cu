@@ -73,12 +73,12 @@ struct DoubleFft {
 };
 
 // Channel p of template k, shifted, zero outside the mask.
-void templatePlane(const MatchModel &m, const void *templates, const uint8_t *mask, int k, int p, double scale,
-                   std::vector<double> &plane) {
+void templatePlane(const MatchModel &m, const void *templates, const uint8_t *mask, double shift, int k, int p,
+                   double scale, std::vector<double> &plane) {
     const size_t elements = plane.size() * m.channels;
     for (size_t pixel = 0; pixel < plane.size(); ++pixel) {
         const size_t i = pixel * m.channels + p;
-        const double value = match_element(templates, m.integer, k * elements + i) - m.shift[p];
+        const double value = match_element(templates, m.integer, k * elements + i) - shift;
         plane[pixel] = mask && !mask[i] ? 0 : value * scale;
     }
 }
@@ -86,7 +86,8 @@ void templatePlane(const MatchModel &m, const void *templates, const uint8_t *ma
 } // namespace
 
 // Fills one of the two template_spectra; both are device memory of the matcher.
-cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, cudaStream_t stream) {
+cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *mask, const MatchTemplate *sums,
+                         cudaStream_t stream) {
     const char *f = "cusMatcherCreate";
     Stages &stages = cuda->stages;
     const MatchModel &m = stages.model;
@@ -109,7 +110,8 @@ cusStatus prepareSpectra(MatchCuda *cuda, const void *templates, const uint8_t *
     std::vector<double> plane;
     CUS_TRY(inHostMemory([&] { plane.resize(static_cast<size_t>(m.w) * m.h); }));
     for (size_t i = 0; i < planes; ++i) {
-        templatePlane(m, templates, mask, static_cast<int>(i / m.channels), static_cast<int>(i % m.channels), scale, plane);
+        const int k = static_cast<int>(i / m.channels), c = static_cast<int>(i % m.channels);
+        templatePlane(m, templates, mask, sums[k].shift[c], k, c, scale, plane);
         CUS_TRY(fft.transform(plane, m.w, m.h, stream));
         if (in_block)
             CUS_TRY(cusi::launch(f, arrangeSpectrumKernel, cusi::divUp(tiled, THREADS), THREADS, 0, stream, fft.spectrum,

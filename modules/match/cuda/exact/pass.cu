@@ -107,6 +107,8 @@ struct Search {
         }
         MatchRange *ranges = scores.ranges + static_cast<size_t>(k) * m.orows * m.ocols;
         best = blockBestToFirst<EXACT_THREADS / 32>(best);
+        if (sizeof(T) > 1) // its cost is not exact yet
+            best.cost = fmin(best.cost, m.limit_cost);
         if (threadIdx.x == 0)
             match = matchOf(m, ranges, best);
         __syncthreads();
@@ -114,9 +116,12 @@ struct Search {
             const WindowPart part = {k, match.y, match.x, 0, m.h, static_cast<int>(threadIdx.x), EXACT_THREADS};
             const auto sum = blockSumToFirst(sumWindowPart<T>(m, frame, templates, windows, part));
             if (threadIdx.x == 0) {
-                const double cost = exactCost<T>(m, templates, windows, k, match.y, match.x, sum);
+                const double cost = exactCost<T>(m, frame, templates, windows, k, match.y, match.x, sum);
                 match.score = match_smallestIsBest(m.method) ? cost : 0 - cost;
+                if (!(cost <= m.limit_cost))
+                    match = {-1, -1, NAN, 0, 0, 0, -1};
             }
+            __syncthreads();
         }
         if (threadIdx.x == 0)
             refinement.results[static_cast<size_t>(k) * m.max_matches + round] = match;

@@ -51,7 +51,7 @@ double largestInteger(const Stages &stages, const float *templates, const MatchT
     const MatchModel &m = stages.model;
     double least = 0; // the templates' largest magnitude
     for (size_t i = 0; i < static_cast<size_t>(m.w) * m.h * m.count; ++i) {
-        const double v = templates[i] - m.shift[0];
+        const double v = templates[i] - sums[i / (static_cast<size_t>(m.w) * m.h)].shift[0];
         least = std::max(least, v == std::rint(v) ? std::fabs(v) : INFINITY);
     }
     for (double largest = 0x1p24; largest >= least; largest /= 2)
@@ -107,7 +107,7 @@ cusStatus exactFits(const MatchModel &m, bool *fits) {
     size_t room = 0;
     Cuts cuts;
     CUS_TRY(cutMap(m, &room, &cuts));
-    *fits = cuts.across.plan.n && cuts.down.plan.n;
+    *fits = cuts.across.plan.n && cuts.down.plan.n && static_cast<size_t>(m.orows) * m.ocols < INT_MAX;
     return CUS_OK;
 }
 
@@ -134,13 +134,14 @@ cusStatus chooseExact(MatchCuda *cuda, const void *templates, const MatchTemplat
     const Cut &across = cuts.across, &down = cuts.down;
     const auto leave = [&] {
         exact = {};
-        CUSI_REQUIRE(!m.masked, CUS_ERROR_SIZE,
-                     "cusMatcherCreate: templates of %d x %d with a mask are too large for the FFT in frames of %d x %d "
-                     "(8-bit images: CUS_MATCH_DIRECT)",
-                     m.h, m.w, m.rows, m.cols);
+        CUSI_REQUIRE(
+            !m.masked, CUS_ERROR_SIZE,
+            "cusMatcherCreate: templates[0] is %d x %d (rows x cols) in frames of %d x %d, expected less with a mask "
+            "and the FFT",
+            m.h, m.w, m.rows, m.cols);
         return CUS_OK;
     };
-    if (!across.plan.n || !down.plan.n)
+    if (!across.plan.n || !down.plan.n || static_cast<size_t>(m.orows) * m.ocols >= INT_MAX)
         return leave();
     exact.rows = inDouble(across.plan);
     exact.columns = inDouble(down.plan);

@@ -78,7 +78,7 @@ __device__ Plane<T> templatePlane(const MatchModel &m, const Templates &template
     const unsigned char *pixels = templates.pixels + k * templates.bytes;
     Plane<T> plane = {pixels, templates.mask, templates.step, templates.mask_step, m.h, m.w, m.channels, p};
     for (int c = 0; c < MATCH_MAX_CHANNELS; ++c)
-        plane.offset[c] = static_cast<Value>(m.shift[c]);
+        plane.offset[c] = static_cast<Value>(templates.sums[k].shift[c]);
     return plane;
 }
 
