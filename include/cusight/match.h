@@ -22,7 +22,8 @@
  * integers: a score is the exact number rounded once to double, so that a copy scores exactly 1 in CCORR_NORMED and CCOEFF_NORMED, and
  * the best match is the first in row-major order of those with the best such score, the same on both backends.
  * 32F images and templates may have any units. Scores are recomputed in double precision about the window's mean, within 1e-9 (normed
- * methods; others: of the norms of window and template); positions whose scores differ by less may be confused.
+ * methods; others: of the norms of window and template); positions whose scores differ by less may be confused. A window whose sum of
+ * squares is below 2^-48 (rows + cols) of the frame's may count as empty.
  * Score maps are float, with a mask or without, within this bound of the true score:
  *   |error of corr| <= (12 log2(F) + 16) 2^-24 |I - p| |T - m|
  * where F is the number of points of the transform, |.| the Euclidean norm of the whole image and of the template (inside the mask),
