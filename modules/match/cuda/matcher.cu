@@ -261,7 +261,9 @@ cusStatus sendMaps(MatchCuda *cuda, const cusMat *maps, cudaStream_t stream) {
 
 size_t prefixBytes(const Stages &stages) {
     const Windows &windows = stages.windows;
-    return windows.quantities && !windows.prefixes ? windows.rows_per_block * windows.vertical_pitch * sizeof(double) : 0;
+    return !stages.model.masked && windows.quantities && !windows.prefixes
+               ? windows.rows_per_block * windows.vertical_pitch * sizeof(double)
+               : 0;
 }
 
 } // namespace cusi::match
