@@ -350,20 +350,38 @@ std::unique_ptr<Source> open(const std::string &spec) {
 } // namespace
 
 void Source::start() {
-    if (!first_decoding_([this] { return next(first_); }) || first_.empty())
+    cv::Mat first;
+    if (!first_decoding_([&] { return next(first); }) || first.empty())
         throw Stop(INPUT, name_ + " contains no frame that can be decoded");
-    size_ = first_.size();
+    size_ = first.size();
+    ahead_ = {first};
+}
+
+const std::vector<cv::Mat> &Source::preview(double seconds, double bytes) {
+    const double frames = std::min(fps_ * (live_ ? std::min(1.0, seconds) : seconds), bytes / (3.0 * size_.area()));
+    while (static_cast<double>(ahead_.size()) < std::max(2.0, frames) && !ended_ && !problem_ && !interrupted())
+        try {
+            cv::Mat frame;
+            ended_ = !first_decoding_([&] { return next(frame); });
+            if (!ended_)
+                ahead_.push_back(frame);
+        } catch (...) {
+            problem_ = std::current_exception();
+        }
+    return ahead_;
 }
 
 bool Source::read(cv::Mat &frame) {
-    if (!first_.empty()) {
-        first_.copyTo(frame);
-        first_.release();
-        delivered_ = 1;
-        return true;
-    }
-    if (!decoding_([&] { return next(frame); }))
+    if (taken_ < ahead_.size()) {
+        cv::Mat &first = ahead_[taken_++];
+        first.copyTo(frame);
+        first.release();
+    } else if (problem_) {
+        std::rethrow_exception(problem_);
+    } else if (ended_ || !decoding_([&] { return next(frame); })) {
+        ended_ = true;
         return false;
+    }
     if (frame.size() != size_ || frame.type() != CV_8UC3)
         throw Stop(INPUT, name_ + ": frame " + std::to_string(delivered_ + 1) + " is " + sizeText(frame.size()) +
                               ", expected " + sizeText(size_) + " like the " + std::to_string(delivered_) + " before it");
