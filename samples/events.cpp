@@ -390,9 +390,15 @@ int run(int argc, char **argv) {
         files.write(s.common, "events.mp4");
     files.write("--save-events", s.events_file);
     files.check();
+    const std::string type = sample::ending(s.common.output);
+    if (!s.common.output.empty() && type != ".raw" && type != ".h5" && type != ".hdf5" &&
+        !sample::isOutputName(s.common.output))
+        throw Stop(sample::USAGE, "--output is '" + s.common.output +
+                                      "', expected NAME.raw or NAME.h5 for the frames themselves, or " +
+                                      sample::expectedOutputs());
     sample::requireEnding("--save-events", s.events_file, {".h5", ".hdf5"});
     sample::requireFile("--save-events", s.events_file);
-    if (sample::ending(s.common.output) == ".h5" || sample::ending(s.common.output) == ".hdf5")
+    if (type == ".h5" || type == ".hdf5")
         sample::requireFile("--output", s.common.output);
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     // A pipeline uploads directly from pinned memory; several devices get copies.

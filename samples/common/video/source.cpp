@@ -2,6 +2,7 @@
 
 #include "common/terminal/files.hpp"
 #include "common/output.hpp"
+#include "common/video/reason.hpp"
 #include "common/video/standard_input.hpp"
 
 #include <opencv2/imgcodecs.hpp>
@@ -93,9 +94,10 @@ class Capture : public Source {
         else if (!unlessInterrupted(open))
             throw Stop(INTERRUPTED, name_ + " had not answered yet");
         if (!capture_->isOpened())
-            throw Stop(INPUT, live_ ? name_ + " cannot be opened"
+            throw Stop(INPUT, live_ ? name_ + " cannot be opened: " + problem(spec, camera)
                                     : name_ + " is not a video that can be decoded" +
-                                          (pipe_ ? " without seeking (.mkv, .webm, .avi, .y4m and MPEG-TS can)" : ""));
+                                          (pipe_ ? " without seeking (.mkv, .webm, .avi, .y4m and MPEG-TS can)"
+                                                 : "; pictures have a name that ends in" + joined(imageEndings())));
         setRate(capture_->get(cv::CAP_PROP_FPS));
         const double count = file ? capture_->get(cv::CAP_PROP_FRAME_COUNT) : 0;
         if (std::isfinite(count) && count >= 1 && count < 1e9)
@@ -120,6 +122,13 @@ class Capture : public Source {
     }
 
   private:
+    static std::string problem(const std::string &spec, bool camera) {
+        const auto found = std::make_shared<std::string>();
+        if (!unlessInterrupted([found, spec, camera] { *found = camera ? cameraProblem(spec) : urlProblem(spec); }))
+            throw Stop(INTERRUPTED, spec + " had not answered yet");
+        return *found;
+    }
+
     // Some files give the ticks of their clock instead, such as 90000 a second.
     void setRate(double fps) {
         if (std::isfinite(fps) && fps >= MIN_RATE && fps <= MAX_RATE)
