@@ -23,6 +23,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -40,6 +41,7 @@ struct Settings {
     sample::Common common;
     std::string left, right, view = "picture", preset = "smooth", elevation_file, cloud_file, lines_file, edges_file;
     cusStereoOptions stereo = cusStereoDefaults();
+    int shifts = 0; // --shifts; 0: found from the pair
     double focal = 0, baseline = 1;
     int reduce = 1, frames = 0;
     bool no_labels = false;
@@ -182,9 +184,9 @@ Pair prepare(const Settings &s, const cv::Mat &left, const cv::Mat &right) {
     cv::resize(right, other, size, 0, 0, cv::INTER_AREA);
     cv::cvtColor(p.color, p.left, cv::COLOR_BGR2GRAY);
     cv::cvtColor(other, p.right, cv::COLOR_BGR2GRAY);
-    if (s.stereo.shifts > size.width)
+    if (s.shifts > size.width)
         throw sample::Stop(sample::USAGE, sample::text("--shifts is %d, expected at most the %d columns of the images",
-                                                       s.stereo.shifts, size.width));
+                                                       s.shifts, size.width));
     return p;
 }
 
@@ -254,9 +256,11 @@ void addPreset(CLI::App &app, Settings &s) {
                   "Stereo");
 }
 
-void addStereo(CLI::App &app, cusStereoOptions &o) {
+void addStereo(CLI::App &app, Settings &s) {
+    cusStereoOptions &o = s.stereo;
     const auto group = [](CLI::Option *option) { return sample::group(option, "Stereo"); };
-    group(sample::addNumber(app, "--shifts", o.shifts, 1, CUS_STEREO_MAX_SHIFTS, "number of shifts to try"));
+    group(sample::addNumber(app, "--shifts", s.shifts, 0, CUS_STEREO_MAX_SHIFTS,
+                            "number of shifts to try; 0: what the pair, or the first frame, needs"));
     group(sample::addChoice<int>(app, "--direction", o.direction, {{"left", -1}, {"right", 1}},
                                  "where near objects shift from the left image to the right one"));
     sample::require(
@@ -333,11 +337,68 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addCommon(*app, s.common, "contour.png, or contour.mp4 for a video", true);
     sample::addLegend(*app, s.common.legend);
     addFiles(*app, s);
-    addStereo(*app, s.stereo);
+    addStereo(*app, s);
     return sample::parse(*app, argc, argv);
 }
 
 // ---- The program -------------------------------------------------------------------------------------------------------
+
+// The shift that a two-hundredth of the pixels exceed, by a map of the pair at 320 columns.
+double coarseShift(const Settings &s, const sample::Device &device, const Pair &pair) {
+    const double scale = std::max(1.0, pair.left.cols / 320.0);
+    const cv::Size size(std::max(1, cvRound(pair.left.cols / scale)), std::max(1, cvRound(pair.left.rows / scale)));
+    cv::Mat left, right;
+    cv::resize(pair.left, left, size, 0, 0, cv::INTER_AREA);
+    cv::resize(pair.right, right, size, 0, 0, cv::INTER_AREA);
+    cusStereoOptions options = cusStereoDefaults();
+    options.direction = s.stereo.direction;
+    options.shifts = std::max(1, size.width / 2);
+    options.fill = CUS_FILL_NONE;
+    cv::Mat elevation;
+    Engine(device, size, options).run(left, right, false).elevation.convertTo(elevation, CV_32F);
+    std::vector<float> known;
+    std::copy_if(elevation.begin<float>(), elevation.end<float>(), std::back_inserter(known),
+                 [](float e) { return e > 0; });
+    if (known.empty())
+        return 0;
+    const auto high = known.begin() + static_cast<std::ptrdiff_t>(known.size() * 199 / 200);
+    std::nth_element(known.begin(), high, known.end());
+    return scale * (static_cast<double>(*high) - 1);
+}
+
+// What a user can do if no range of shifts is found in a pair.
+[[noreturn]] void noRange(const Settings &s, const Pair &pair) {
+    const char *const found = "too few corners of the left image are in the right one";
+    if (sample::findShifts(pair.left, pair.right, -s.stereo.direction))
+        throw sample::Stop(sample::INPUT,
+                           sample::text("near objects shift to the %s: exchange the images, or set --direction %s",
+                                        s.stereo.direction < 0 ? "right" : "left",
+                                        s.stereo.direction < 0 ? "right" : "left"));
+    if (s.right.empty())
+        throw sample::Stop(sample::INPUT, s.left + " looks like no side-by-side pair: " + found +
+                                              ". Name the right image, too, or set --shifts");
+    throw sample::Stop(sample::INPUT, "LEFT and RIGHT look like no rectified pair: " + std::string(found) +
+                                          ". Set --shifts to map them nevertheless");
+}
+
+// Sets the shifts to try: those of --shifts, or what the pair needs. In a video whose first frame does not tell, the library's default.
+void chooseShifts(Settings &s, const sample::Device &device, const Pair &pair, bool video) {
+    const int most = std::min<int>(CUS_STEREO_MAX_SHIFTS, pair.left.cols);
+    int needed = s.shifts ? s.shifts : sample::findShifts(pair.left, pair.right, s.stereo.direction);
+    if (!needed && !video)
+        noRange(s, pair);
+    if (needed && !s.shifts) // the nearest points may have no corner, and a map at that size has some wrong shifts
+        needed = std::max(needed, std::min(2 * needed, sample::withReserve(coarseShift(s, device, pair))));
+    if (!needed)
+        sample::note("the first frame does not tell how far points shift: trying %d shifts; set --shifts if it is too few",
+                     std::min(most, s.stereo.shifts));
+    if (needed > CUS_STEREO_MAX_SHIFTS)
+        sample::note("near points shift by about %d pixels, more than the %d that can be tried: add --reduce %d", needed,
+                     CUS_STEREO_MAX_SHIFTS, s.reduce * ((needed - 1) / CUS_STEREO_MAX_SHIFTS + 1));
+    s.stereo.shifts = std::min(most, needed ? needed : s.stereo.shifts);
+    sample::figure("shifts tried", sample::Json().add("shifts_tried", s.stereo.shifts), "%d%s", s.stereo.shifts,
+                   s.shifts || !needed ? "" : ", found from the pair");
+}
 
 // The share of pixels without a shift before filling.
 double holesBeforeFilling(const sample::Device &device, const Settings &s, const Pair &pair) {
@@ -358,6 +419,11 @@ void reportPair(const sample::Device &device, const Settings &s, const Pair &pai
                    sample::shortNumber(range.high - 1).c_str());
     sample::figure("holes", sample::Json().add("holes", holes).add("holes_left", left),
                    "%.2f %% of the pixels, %.2f %% after filling", 100 * holes, 100 * left);
+    if (holes > 0.4)
+        sample::note("%.0f %% of the pixels have no shift that both images agree on: try %s, --reduce 2 or a larger "
+                     "--window-size, and "
+                     "look whether the images are a rectified pair, left first",
+                     100 * holes, s.shifts ? "to leave out --shifts" : "another --shifts");
     const sample::Rows rows = sample::compareRows(pair.left, pair.right, s.stereo.shifts, s.stereo.direction);
     sample::detail(
         sample::Json().add("row_offset", rows.median).add("rectified", rows.rectified()).add("row_matches", rows.matches));
@@ -397,6 +463,7 @@ void mapPair(Settings &s, const sample::Device &device, sample::Source &left_sou
     const auto sink = sample::openSink(s.common, TITLE, "contour.png", shownSize(s, pair.left.size()), playback);
     sample::figure("device", "%s", device.name.c_str());
     figureInput(s, left_source.name() + " and " + right_source->name(), pair.left.size());
+    computing([&] { chooseShifts(s, device, pair, false); });
     Engine engine(device, pair.left.size(), s.stereo);
     const Result r = computing([&] { return engine.run(pair.left, pair.right, s.wantsEdges()); });
     reportPair(device, s, pair, r.elevation);
@@ -442,7 +509,7 @@ sample::Dealer<Job *>::Work worker(const Settings &s, const sample::Device &devi
 }
 
 // Frames are dealt to the devices in turn.
-void mapVideo(const Settings &s, const std::vector<sample::Device> &devices, sample::Source &source) {
+void mapVideo(Settings &s, const std::vector<sample::Device> &devices, sample::Source &source) {
     const cv::Size half(source.size().width / 2, source.size().height);
     if (half.width < 1)
         throw sample::Stop(sample::INPUT, "a side-by-side picture must have at least two columns");
@@ -453,10 +520,13 @@ void mapVideo(const Settings &s, const std::vector<sample::Device> &devices, sam
     std::vector<Job> memory(depth * devices.size());
     std::vector<Job *> jobs(memory.size());
     std::transform(memory.begin(), memory.end(), jobs.begin(), [](Job &job) { return &job; });
-    sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) { return worker(s, devices[w], half); });
     sample::Progress progress("frames", s.frames ? s.frames : source.frames());
     sample::figure("device", "%s", sample::deviceNames(devices).c_str());
     figureInput(s, source.name(), size);
+    const cv::Mat &first = source.preview(0, 0).front();
+    chooseShifts(s, devices.front(), prepare(s, first(cv::Rect({0, 0}, half)), first(cv::Rect({half.width, 0}, half))),
+                 source.frames() != 1);
+    sample::Dealer<Job *> dealer(devices, depth, [&](size_t w) { return worker(s, devices[w], half); });
     long long read = 0, frames = 0;
     const auto fill = [&](Job &job) {
         return (!s.frames || read < s.frames) && !sample::interrupted() && source.read(job.frame) && ++read > 0;

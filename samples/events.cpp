@@ -22,6 +22,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -77,7 +78,8 @@ void addFrameOptions(CLI::App &app, Settings &s) {
     group(sample::addNumber(
         app, "--stride", s.stride, 0, 2000000000,
         "events or microseconds from the start of one frame to that of the next; 0: the length of a frame"));
-    group(sample::addFlag(app, "--keep-incomplete", s.keep_incomplete, "also make the last frame if it is not full"));
+    group(sample::addFlag(app, "--keep-incomplete", s.keep_incomplete,
+                          "also make the last frame if it is not full, as without this option if it is the only one"));
     const auto set_shard = [&s](const std::string &text) { return parseShard(text, s.shard, s.shards); };
     group(sample::addValue(app, "--shard", set_shard, "I/N", "I/N with I from 1 to N",
                            "make only the I-th of N equal parts of the frames"));
@@ -211,17 +213,11 @@ class Run {
         if (options_.windowing.unit == CUS_WINDOW_DURATION) // a video plays at the speed of the recording
             fps = std::min(240.0, std::max(1.0, 1e6 * (s.common.speed > 0 ? s.common.speed : 1) /
                                                     static_cast<double>(options_.windowing.stride)));
-        const cusRepresentation kind = representation(s);
-        output_ = std::make_unique<events::FrameOutput>(s, kind, selection_.grid, fps);
+        output_ = std::make_unique<events::FrameOutput>(s, kind_, selection_.grid, fps);
         if (output_->paced())
             options_.batch_windows = 1;
         file_ = std::make_unique<events::EventFile>(s.events_file, selection_.grid);
-        if (devices.size() > 1)
-            dealer_ = std::make_unique<sample::EventDealer>(devices, selection_.grid.height, selection_.grid.width, kind,
-                                                            options_, events::FrameOutput::receive, output_.get());
-        else
-            check(cusEventPipelineCreate(&pipeline_, selection_.grid.height, selection_.grid.width, &kind, 1, &options_,
-                                         events::FrameOutput::receive, output_.get()));
+        createPipeline();
     }
     ~Run() { cusEventPipelineDestroy(pipeline_); }
     Run(const Run &) = delete;
@@ -231,8 +227,14 @@ class Run {
         const bool all = selection_.whole() && settings_.shards == 1;
         sample::Progress progress("events", all && source_.count > 0 ? source_.count : 0);
         cusStatus status = nonempty_ ? push(progress) : CUS_OK;
-        if (status == CUS_OK && nonempty_)
-            status = pushing_([this] { return dealer_ ? dealer_->flush() : cusEventPipelineFlush(pipeline_); });
+        if (status == CUS_OK && tooFew()) {
+            options_.windowing.keep_incomplete = 1;
+            incomplete_ = true;
+            createPipeline();
+            selection_.rewind();
+            pushed_ = 0;
+            status = push(progress);
+        }
         seconds_ = progress.seconds();
         progress.finish();
         output_->rethrow();
@@ -254,6 +256,24 @@ class Run {
     }
 
   private:
+    void createPipeline() {
+        const int rows = selection_.grid.height, cols = selection_.grid.width;
+        cusEventPipelineDestroy(std::exchange(pipeline_, nullptr));
+        if (devices_.size() > 1)
+            dealer_ = std::make_unique<sample::EventDealer>(devices_, rows, cols, kind_, options_,
+                                                            events::FrameOutput::receive, output_.get());
+        else
+            check(cusEventPipelineCreate(&pipeline_, rows, cols, &kind_, 1, &options_, events::FrameOutput::receive,
+                                         output_.get()));
+    }
+
+    // Whether the whole selection has been pushed, and is less than one window.
+    bool tooFew() const {
+        return pushed_ && !output_->frames() && output_->wanted() && !output_->closed() && settings_.shards == 1 &&
+               !options_.windowing.keep_incomplete && source_.problem().empty() && !source_.live() &&
+               !sample::interrupted();
+    }
+
     // Fails if frames were wanted and there are none. A shard may be empty, if its part of a file is.
     void requireFrames() const {
         if (output_->frames() || !output_->wanted() || output_->closed() || sample::interrupted())
@@ -278,6 +298,7 @@ class Run {
                        pushed_ ? sample::text(" in %llu events", static_cast<unsigned long long>(pushed_)).c_str() : ""));
     }
 
+    // Pushes all events, and lets the pipeline finish.
     cusStatus push(sample::Progress &progress) {
         const uint64_t needed = eventsNeeded(options_);
         cusStatus status = CUS_OK;
@@ -289,13 +310,16 @@ class Run {
             for (size_t i = 0; i < e.count && status == CUS_OK; i += step) {
                 const cusEventArrays piece = {e.x + i, e.y + i, e.p + i, e.t + i, std::min(step, e.count - i), CUS_HOST};
                 output_->clock.add(pushed_, piece);
-                saving_([&] { file_->write(piece); });
+                if (!incomplete_) // otherwise they are there already
+                    saving_([&] { file_->write(piece); });
                 status = pushing_([&] { return dealer_ ? dealer_->push(piece) : cusEventPipelinePush(pipeline_, &piece); });
                 pushed_ += piece.count;
                 progress.update(static_cast<long long>(pushed_),
                                 sample::text("%llu frames", static_cast<unsigned long long>(output_->frames())));
             }
         }
+        if (status == CUS_OK)
+            status = pushing_([this] { return dealer_ ? dealer_->flush() : cusEventPipelineFlush(pipeline_); });
         return status;
     }
 
@@ -316,6 +340,10 @@ class Run {
                        "%llu of %s, %d x %d", static_cast<ull>(output_->frames()), settings_.representation.c_str(),
                        selection_.grid.width, selection_.grid.height);
         sample::figure("events", Json().add("events", pushed_), "%llu", static_cast<ull>(pushed_));
+        if (incomplete_)
+            sample::figure("incomplete", Json().add("incomplete", true),
+                           "%s, more than there is; made the frame that is not full",
+                           events::lengthOption(settings_).c_str());
         if (outside)
             sample::figure("outside the frame", Json().add("outside", outside), "%llu", static_cast<ull>(outside));
         const double rate = static_cast<double>(pushed_) / std::max(seconds_, 1e-9);
@@ -339,7 +367,9 @@ class Run {
     EventSource &source_;
     Selection selection_;
     cusEventPipelineOptions options_ = cusEventPipelineDefaults();
+    const cusRepresentation kind_ = representation(settings_);
     bool nonempty_ = true;     // the shard has windows
+    bool incomplete_ = false;  // all events are less than a window, which is made nevertheless
     uint64_t all_windows_ = 0; // in all shards, if there are several
     std::unique_ptr<events::FrameOutput> output_;
     std::unique_ptr<events::EventFile> file_;
@@ -360,9 +390,15 @@ int run(int argc, char **argv) {
         files.write(s.common, "events.mp4");
     files.write("--save-events", s.events_file);
     files.check();
+    const std::string type = sample::ending(s.common.output);
+    if (!s.common.output.empty() && type != ".raw" && type != ".h5" && type != ".hdf5" &&
+        !sample::isOutputName(s.common.output))
+        throw Stop(sample::USAGE, "--output is '" + s.common.output +
+                                      "', expected NAME.raw or NAME.h5 for the frames themselves, or " +
+                                      sample::expectedOutputs());
     sample::requireEnding("--save-events", s.events_file, {".h5", ".hdf5"});
     sample::requireFile("--save-events", s.events_file);
-    if (sample::ending(s.common.output) == ".h5" || sample::ending(s.common.output) == ".hdf5")
+    if (type == ".h5" || type == ".hdf5")
         sample::requireFile("--output", s.common.output);
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     // A pipeline uploads directly from pinned memory; several devices get copies.

@@ -17,6 +17,7 @@
 #include "common/video/sink.hpp"
 #include "common/video/source.hpp"
 #include "common/stages.hpp"
+#include "heatmap/colors.hpp"
 
 #include "cusight/framediff.h"
 #include "cusight/opencv.hpp"
@@ -36,8 +37,10 @@ using cusight::check;
 
 struct Settings {
     sample::Common common;
-    std::string input, view = "heatmap";
-    int full_scale = cusHeatmapDefaults().full_scale;
+    std::string input, view = "heatmap", palette = "classic";
+    int full_scale = 0;            // 0 until chosen
+    std::vector<cv::Vec3b> colors; // of all differences
+    size_t previewed = 0;          // frames that full_scale was chosen from
     int noise_threshold = 30;
     cusDiffOptions diff = cusDiffDefaults();
     int frames = 0;
@@ -193,7 +196,7 @@ class Engine {
             check(cusNoiseView(&before, &now, &view, settings_.noise_threshold, run_));
         } else {
             cusHeatmapOptions options = cusHeatmapDefaults();
-            options.full_scale = settings_.full_scale;
+            options.colors = settings_.colors.front().val;
             check(cusHeatmap(&before, &now, &view, &options, run_));
         }
         if (!share_.counts)
@@ -213,20 +216,18 @@ class Engine {
     cusSparseDiff diff_ = CUS_SPARSE_DIFF_INIT;
 };
 
+constexpr int LARGEST_CHANGE = 765;
+
 sample::Scale scaleOfMap(const Settings &settings) {
     if (settings.view == "noise")
         return {"changed by more than " + std::to_string(settings.noise_threshold) + " (sum of B, G, R)",
                 {{0, 0, 0}, {0, 0, 255}},
                 {{0.25, "no"}, {0.75, "yes"}}};
     sample::Scale scale = {"change (sum of B, G, R)", {}, {}};
-    constexpr int COLORS = 256;
-    const double pi = std::acos(-1);
-    const auto channel = [](double value) { return static_cast<uchar>(255 * std::max(0.0, value)); };
-    for (int i = 0; i < COLORS; ++i) { // the formula of cusHeatmap
-        const double n = static_cast<double>(i) / (COLORS - 1);
-        scale.colors.push_back({channel(std::cos(pi * n)), channel(std::sin(pi * n)), channel(-std::cos(pi * n))});
-    }
+    scale.colors = heatmap::paletteColors(settings.palette, 256, 255);
     scale.ticks = sample::roundTicks(0, settings.full_scale);
+    if (settings.full_scale < LARGEST_CHANGE && scale.ticks.back().at == 1)
+        scale.ticks.back().label += " or more";
     return scale;
 }
 
@@ -374,6 +375,11 @@ class Pipeline {
         sample::figureInput(source_);
         sample::figure("device", "%s", sample::deviceNames(devices_).c_str());
         sample::figure("view", "%s", settings_.view.c_str());
+        if (settings_.view != "noise")
+            sample::figure(
+                "full scale", sample::Json().add("palette", settings_.palette).add("full_scale", settings_.full_scale),
+                "%d%s", settings_.full_scale,
+                settings_.previewed ? sample::text(", chosen from the first %zu frames", settings_.previewed).c_str() : "");
         if (!frames_)
             return;
         const double n = static_cast<double>(frames_);
@@ -410,7 +416,7 @@ class Pipeline {
 bool parse(int argc, char **argv, Settings &s) {
     const auto app = sample::makeApp(
         "cusight-heatmap",
-        "Shows where a video changes from frame to frame: unchanged pixels are blue, small changes green, the largest red. "
+        "Shows where a video changes from frame to frame: unchanged pixels are blue, changes green, large ones red. "
         "Also counts the bytes that a sparse difference would send.",
         "  cusight-heatmap video.mp4 --view side              a window, or heatmap.mp4 if there is no display\n"
         "  cusight-heatmap 0 --device cuda                    a camera, on the GPU\n"
@@ -420,8 +426,12 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addChoice(*app, "--view", s.view, {"heatmap", "noise", "side"},
                       "heatmap; noise: red where a pixel changed by more than --noise-threshold; side: input and heatmap "
                       "side by side");
-    sample::addNumber(*app, "--full-scale", s.full_scale, 1, 65535,
-                      "change, summed over the channels, that the heatmap shows as pure red");
+    sample::addChoice(*app, "--palette", s.palette, heatmap::paletteNames(),
+                      "colors of the heatmap; classic: blue, green, red");
+    sample::addNumber(
+        *app, "--full-scale", s.full_scale, 0, 65535,
+        "change, summed over the channels, from which on the heatmap has its last color; 0: what suits the first "
+        "two seconds");
     sample::addNumber(*app, "--noise-threshold", s.noise_threshold, 0, 765,
                       "change, summed over the channels, above which the noise view marks a pixel");
     sample::addNumber(*app, "--threshold", s.diff.threshold, 0, 255,
@@ -432,6 +442,15 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addCommon(*app, s.common, "heatmap.mp4, or heatmap.png for one picture", true);
     sample::addLegend(*app, s.common.legend);
     return sample::parse(*app, argc, argv);
+}
+
+void chooseColors(Settings &s, sample::Source &source) {
+    if (s.full_scale == 0 && s.view != "noise") {
+        const std::vector<cv::Mat> &frames = source.preview(2, 256e6);
+        s.previewed = frames.size();
+        s.full_scale = heatmap::suitableFullScale(frames);
+    }
+    s.colors = heatmap::paletteColors(s.palette, LARGEST_CHANGE + 1, std::max(1, s.full_scale));
 }
 
 int run(int argc, char **argv) {
@@ -449,6 +468,7 @@ int run(int argc, char **argv) {
         sample::displayProblem();
     const std::vector<sample::Device> devices = sample::chooseDevices(s.common.device);
     const std::unique_ptr<sample::Source> source = sample::openSource(s.input);
+    chooseColors(s, *source);
     Pipeline(s, devices, *source).run();
     return sample::OK;
 }

@@ -11,6 +11,7 @@
 #include "common/video/source.hpp"
 #include "common/stages.hpp"
 #include "common/video/standard_input.hpp"
+#include "match/method.hpp"
 
 #include "cusight/match.h"
 #include "cusight/opencv.hpp"
@@ -36,18 +37,21 @@ using cusight::check;
 
 struct Settings {
     sample::Common common;
-    std::string input, mask, matches_file, method = "sqdiff";
+    std::string input, mask, matches_file, method = "ccoeff-normed";
     std::vector<std::string> templates, rois;
     bool gray = false, subpixel = false;
     int top_k = 1, min_distance = 0, frames = 0;
-    std::optional<double> limit;
-    bool inspect = false; // count a color inside the matches
+    std::optional<double> limit; // in the units of the method; without a value, its default or none
+    bool inspect = false;        // count a color inside the matches
     cusHsvRange range = {{0, 0, 0}, {179, 255, 255}};
     double min_fill = 0.3;
 };
 
-// In the order of cusMatchMethod.
-const std::vector<std::string> METHODS = {"sqdiff", "sqdiff-normed", "ccorr", "ccorr-normed", "ccoeff", "ccoeff-normed"};
+// The matches of a template in a frame; scores have the units of the method.
+struct Found {
+    std::vector<cusMatch> matches;
+    std::optional<cusMatch> best; // if no match is within the limit
+};
 
 // Templates of the same size, which share a matcher.
 struct Group {
@@ -55,6 +59,7 @@ struct Group {
     std::vector<cusMat> mats;
     cv::Size size;
     cusMatcher *matcher = nullptr;
+    double values = 0; // that count towards a score
     explicit Group(cv::Size s) : size(s) {}
     Group(const Group &) = delete;
     Group &operator=(const Group &) = delete;
@@ -69,7 +74,7 @@ struct Group {
 class Finder {
   public:
     Finder(const Settings &settings, const sample::Device &device, const std::vector<cv::Mat> &templates, cv::Size frame)
-        : settings_(settings), space_(device.space), count_(templates.size()) {
+        : settings_(settings), method_(match::methodOf(settings.method)), space_(device.space), count_(templates.size()) {
         if (space_ == CUS_DEVICE)
             check(cusStreamCreate(&stream_));
         for (size_t i = 0; i < templates.size(); ++i) {
@@ -82,7 +87,7 @@ class Finder {
             group.mats.push_back(place(toType(t)));
         }
         for (Group &group : groups_)
-            createMatcher(group, frame);
+            createMatcher(group, templates, frame);
     }
     ~Finder() {
         if (stream_)
@@ -95,8 +100,8 @@ class Finder {
     Finder(const Finder &) = delete;
     Finder &operator=(const Finder &) = delete;
 
-    // The matches of each template.
-    std::vector<std::vector<cusMatch>> find(const cv::Mat &frame) {
+    // What is found of each template.
+    std::vector<Found> find(const cv::Mat &frame) {
         if (settings_.inspect || !settings_.gray)
             send(frame, color_);
         if (settings_.gray) {
@@ -108,17 +113,14 @@ class Finder {
             if (settings_.inspect)
                 check(cusMatcherInspect(group.matcher, &color_, &settings_.range, settings_.min_fill, stream_));
         }
-        std::vector<std::vector<cusMatch>> found(count_);
+        std::vector<Found> found(count_);
         for (Group &group : groups_)
             for (size_t i = 0; i < group.members.size(); ++i) {
-                std::vector<cusMatch> &matches = found[group.members[i]];
-                matches.resize(static_cast<size_t>(candidates()));
+                std::vector<cusMatch> matches(static_cast<size_t>(candidates()));
                 int n = 0;
                 check(cusMatcherGet(group.matcher, static_cast<int>(i), matches.data(), candidates(), &n, stream_));
                 matches.resize(static_cast<size_t>(n));
-                if (!settings_.min_distance)
-                    dropOverlapping(matches, group.size);
-                matches.resize(std::min(matches.size(), static_cast<size_t>(settings_.top_k)));
+                found[group.members[i]] = select(std::move(matches), group);
             }
         return found;
     }
@@ -126,6 +128,23 @@ class Finder {
   private:
     // Without --min-distance, matches that overlap a better one are dropped, so more are asked for.
     int candidates() const { return settings_.min_distance ? settings_.top_k : std::min(1024, 4 * settings_.top_k); }
+
+    // The matches within the limit. The matcher has none, so that the best is known if it is beyond the limit.
+    Found select(std::vector<cusMatch> matches, const Group &group) const {
+        Found found;
+        for (cusMatch &m : matches)
+            m.score = method_.fromSum(m.score, group.values);
+        if (!matches.empty() && !method_.accepts(matches.front().score, settings_.limit))
+            found.best = matches.front();
+        matches.erase(std::find_if(matches.begin(), matches.end(),
+                                   [&](const cusMatch &m) { return !method_.accepts(m.score, settings_.limit); }),
+                      matches.end());
+        if (!settings_.min_distance)
+            dropOverlapping(matches, group.size);
+        matches.resize(std::min(matches.size(), static_cast<size_t>(settings_.top_k)));
+        found.matches = std::move(matches);
+        return found;
+    }
 
     // Keeps a match unless it overlaps a better one by more than a twentieth of the box: neighbors may touch.
     static void dropOverlapping(std::vector<cusMatch> &matches, cv::Size size) {
@@ -147,29 +166,42 @@ class Finder {
         return groups_.emplace_back(size);
     }
 
-    void createMatcher(Group &group, cv::Size frame) {
+    // Correlates with everything, or nothing, alike.
+    void rejectOneColor(const Group &group, const std::vector<cv::Mat> &templates, const cv::Mat &mask) const {
+        for (const size_t i : group.members) {
+            cv::Scalar mean, deviation;
+            cv::meanStdDev(toType(templates[i]), mean, deviation, mask);
+            if (method_.method == CUS_MATCH_CCOEFF_NORMED && cv::norm(deviation) == 0)
+                throw sample::Stop(sample::USAGE,
+                                   sample::text("template %zu has one color%s, which --method ccoeff-normed cannot find; "
+                                                "try --method sqdiff",
+                                                i, settings_.mask.empty() ? "" : " inside the mask"));
+        }
+    }
+
+    void createMatcher(Group &group, const std::vector<cv::Mat> &templates, cv::Size frame) {
         const cv::Size size = group.size;
         cusMatcherOptions options = cusMatcherDefaults();
-        options.method =
-            static_cast<cusMatchMethod>(std::find(METHODS.begin(), METHODS.end(), settings_.method) - METHODS.begin());
+        options.method = method_.method;
         options.max_matches = candidates();
         options.subpixel = settings_.subpixel;
         options.min_distance =
             settings_.min_distance ? settings_.min_distance : std::max(1, std::min(size.width, size.height) / 2);
-        double values = size.area() * (settings_.gray ? 1.0 : 3.0); // values that count towards the score
+        group.values = size.area() * (settings_.gray ? 1.0 : 3.0);
         cusMat mask = CUS_MAT_INIT;
+        cv::Mat picture;
         if (!settings_.mask.empty()) {
-            const cv::Mat picture = sample::readImage(settings_.mask, cv::IMREAD_GRAYSCALE);
+            picture = sample::readImage(settings_.mask, cv::IMREAD_GRAYSCALE);
             if (picture.size() != size)
                 throw sample::Stop(sample::USAGE, sample::text("--mask is %d x %d, expected %d x %d like the template",
                                                                picture.cols, picture.rows, size.width, size.height));
-            values *= static_cast<double>(cv::countNonZero(picture)) / static_cast<double>(picture.total());
+            group.values *= static_cast<double>(cv::countNonZero(picture)) / static_cast<double>(picture.total());
+        }
+        rejectOneColor(group, templates, picture);
+        if (!picture.empty()) {
             mask = place(picture);
             options.mask = &mask;
         }
-        if (settings_.limit) // --limit of sqdiff is the RMS difference per value
-            options.score_limit =
-                settings_.method == "sqdiff" ? *settings_.limit * *settings_.limit * values : *settings_.limit;
         const cusStatus status = cusMatcherCreate(&group.matcher, group.mats.data(), static_cast<int>(group.mats.size()),
                                                   frame.height, frame.width, &options, stream_);
         cusMatRelease(&mask);
@@ -196,6 +228,7 @@ class Finder {
     }
 
     const Settings &settings_;
+    const match::Method &method_;
     const cusSpace space_;
     const size_t count_; // templates
     cusStream stream_ = nullptr;
@@ -208,8 +241,9 @@ class Finder {
 struct Drawn {
     cv::Rect box;
     std::string label;
-    bool empty; // inspected and found empty
+    cv::Scalar box_color, label_color;
 };
+const cv::Scalar GREEN(0, 220, 0), RED(0, 0, 230), ORANGE(0, 150, 255); // found or filled; empty; beyond the limit
 
 // Draws boxes, and beside them labels that cover neither each other nor another box. A label without such a place is left
 // out.
@@ -218,7 +252,7 @@ void draw(cv::Mat &picture, const std::vector<Drawn> &all) {
     sample::Labels labels(picture.size());
     const int line = std::max(2, cvRound(2 * scale));
     for (const Drawn &d : all) {
-        cv::rectangle(picture, d.box, d.empty ? cv::Scalar(0, 0, 230) : cv::Scalar(0, 220, 0), line);
+        cv::rectangle(picture, d.box, d.box_color, line);
         labels.occupy(d.box);
     }
     for (const Drawn &d : all) {
@@ -233,8 +267,7 @@ void draw(cv::Mat &picture, const std::vector<Drawn> &all) {
                                     {right + gap, bottom - size.height}};
         for (const cv::Point &at : places)
             if (labels.isFree({at, size})) {
-                labels.draw(picture, d.label, at, scale, d.empty ? cv::Scalar(80, 80, 255) : cv::Scalar(90, 255, 90),
-                            {0, 0, 0});
+                labels.draw(picture, d.label, at, scale, d.label_color, {0, 0, 0});
                 break;
             }
     }
@@ -268,7 +301,7 @@ class MatchFile {
 // A frame and its matches.
 struct Job {
     cv::Mat frame;
-    std::vector<std::vector<cusMatch>> found;
+    std::vector<Found> found;
     sample::Stopwatch computing; // over all frames that the job has held
 
     // `pinned`: in page-locked memory, which frames are decoded into and GPUs read from.
@@ -289,11 +322,13 @@ struct Job {
 class Run {
   public:
     Run(const Settings &settings, const std::vector<cv::Mat> &templates)
-        : settings_(settings), templates_(templates), file_(settings.matches_file) {}
+        : settings_(settings), method_(match::methodOf(settings.method)), templates_(templates),
+          file_(settings.matches_file), counts_(templates.size()), best_(templates.size()) {}
 
     // Processes all frames, from `first`, which was already read, to the end.
     void process(const cv::Mat &first, const std::vector<sample::Device> &devices, sample::Source &source,
                  sample::Sink &sink) {
+        still_ = source.frames() == 1;
         long long total = source.frames();
         if (settings_.frames)
             total = total ? std::min<long long>(total, settings_.frames) : settings_.frames;
@@ -321,9 +356,12 @@ class Run {
             drawn_.clear();
             sample::Json json;
             json.add("frame", frames_);
-            for (size_t t = 0; t < job.found.size(); ++t)
-                for (size_t rank = 0; rank < job.found[t].size(); ++rank)
-                    record(t, rank, job.found[t][rank], json);
+            for (size_t t = 0; t < job.found.size(); ++t) {
+                for (size_t rank = 0; rank < job.found[t].matches.size(); ++rank)
+                    record(t, rank, job.found[t].matches[rank], json);
+                if (job.found[t].best)
+                    recordBest(t, *job.found[t].best);
+            }
             sample::reportFrame(json);
             drawing_([&] { draw(job.frame, drawn_); });
             progress.update(++frames_, sample::text("%lld matches", matches_));
@@ -347,9 +385,13 @@ class Run {
         sample::Json sizes;
         for (const cv::Mat &t : templates_)
             sizes.append("templates", sample::Json().add("width", t.cols).add("height", t.rows));
+        sizes.add("method", settings_.method);
+        if (settings_.limit)
+            sizes.add("limit", *settings_.limit);
         for (size_t i = 0; i < templates_.size(); ++i)
-            sample::figure("template", i ? sample::Json() : sizes.add("method", settings_.method), "%d x %d, method %s",
-                           templates_[i].cols, templates_[i].rows, settings_.method.c_str());
+            sample::figure("template", i ? sample::Json() : sizes, "%d x %d, method %s%s", templates_[i].cols,
+                           templates_[i].rows, settings_.method.c_str(),
+                           settings_.limit ? (", " + method_.describe(*settings_.limit)).c_str() : "");
         const double rate = static_cast<double>(frames_) / seconds_;
         sample::figure("frames", sample::Json().add("frames", frames_).add("frames_per_second", rate),
                        "%lld, %.1f frames/s", frames_, rate);
@@ -358,8 +400,9 @@ class Run {
             seconds_ + opening_, static_cast<double>(frames_));
         sample::figure("matches", sample::Json().add("matches", matches_), "%lld", matches_);
         if (matches_)
-            sample::figure("first match", sample::Json().add("first_match", asJson(0, 0, first_)), "x %d, y %d, score %.6g",
-                           first_.x, first_.y, first_.score);
+            sample::figure("first match", sample::Json().add("first_match", asJson(first_template_, 0, first_)),
+                           "x %d, y %d, %s", first_.x, first_.y, method_.text(first_.score).c_str());
+        reportMissing();
         if (settings_.inspect)
             sample::figure("filled", sample::Json().add("filled", filled_), "%lld of %lld", filled_, matches_);
     }
@@ -374,24 +417,68 @@ class Run {
         return json;
     }
 
+    // The best of a template that is nowhere within the limit.
+    struct Best {
+        long long frame;
+        cusMatch match;
+    };
+
+    // A line for each template that was not found.
+    void reportMissing() const {
+        sample::Json json;
+        std::vector<std::string> lines;
+        for (size_t t = 0; t < templates_.size(); ++t) {
+            if (counts_[t] || !best_[t])
+                continue;
+            const cusMatch &m = best_[t]->match;
+            json.append("no_match", asJson(t, 0, m).add("frame", best_[t]->frame));
+            lines.push_back(sample::text("%s%s (best %s at %d,%d%s)",
+                                         templates_.size() > 1 ? sample::text("of template %zu ", t).c_str() : "",
+                                         method_.beyond(*settings_.limit).c_str(), method_.text(m.score).c_str(), m.x, m.y,
+                                         still_ ? "" : sample::text(" of frame %lld", best_[t]->frame).c_str()));
+        }
+        for (size_t i = 0; i < lines.size(); ++i)
+            sample::figure("no match", i ? sample::Json() : json, "%s", lines[i].c_str());
+    }
+
+    // In a picture the best is drawn, marked; in a video it would be a box that jumps about wherever there is nothing.
+    void recordBest(size_t index, const cusMatch &m) {
+        if (still_)
+            drawn_.push_back({cv::Rect({m.x, m.y}, templates_[index].size()),
+                              "no match: " + method_.text(m.score) + ", " + method_.wanted(*settings_.limit), ORANGE,
+                              cv::Scalar(90, 190, 255)});
+        if (!best_[index] || method_.better(m.score, best_[index]->match.score))
+            best_[index] = {frames_, m};
+    }
+
     void record(size_t index, size_t rank, const cusMatch &m, sample::Json &json) {
         const cv::Size size = templates_[index].size();
-        std::string label = sample::shortNumber(m.score);
+        std::string label = method_.text(m.score);
         if (settings_.inspect)
             label = sample::text("%s %.0f %%", m.filled ? "filled" : "empty", 100.0 * m.pixels / size.area());
-        drawn_.push_back({cv::Rect({m.x, m.y}, size), label, settings_.inspect && !m.filled});
+        const bool empty = settings_.inspect && !m.filled;
+        drawn_.push_back({cv::Rect({m.x, m.y}, size), label, empty ? RED : GREEN,
+                          empty ? cv::Scalar(80, 80, 255) : cv::Scalar(90, 255, 90)});
+        ++counts_[index];
         json.append("matches", asJson(index, rank, m));
         file_.write(frames_, index, rank, m);
-        if (matches_++ == 0)
+        if (matches_++ == 0) {
             first_ = m;
+            first_template_ = index;
+        }
         filled_ += m.filled == 1;
     }
 
     const Settings &settings_;
+    const match::Method &method_;
     const std::vector<cv::Mat> &templates_;
     MatchFile file_;
+    bool still_ = false;                    // the input is one picture
+    std::vector<long long> counts_;         // matches of each template
+    std::vector<std::optional<Best>> best_; // of each template
     std::vector<Drawn> drawn_;
     cusMatch first_ = {};
+    size_t first_template_ = 0;
     long long frames_ = 0, matches_ = 0, filled_ = 0;
     sample::Stopwatch drawing_, writing_;
     double decoding_ = 0, opening_ = 0, computing_ = 0, seconds_ = 0;
@@ -441,8 +528,8 @@ bool parse(int argc, char **argv, Settings &s) {
         "Finds templates in pictures and draws the matches with their scores. With --hsv-lower and --hsv-upper it counts "
         "the pixels of that color inside each match and marks it as filled (green) or empty (red).",
         "  cusight-match picture.png --template part.png --output found.png\n"
-        "  cusight-match video.mp4 --roi 319,209,58,58 --method ccoeff-normed --top-k 8 --limit 0.6\n"
-        "  cusight-match belt.avi --template capsule.png --mask capsule-mask.png --top-k 4 --limit 15 \\\n"
+        "  cusight-match video.mp4 --roi 319,209,58,58 --top-k 8 --limit 0.6\n"
+        "  cusight-match belt.avi --template capsule.png --mask capsule-mask.png --top-k 4 \\\n"
         "      --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --save-matches matches.csv\n");
     sample::addInput(*app, s.input);
     sample::addList(*app, "--template", s.templates, "FILE", "an image to find; may be repeated");
@@ -453,24 +540,28 @@ bool parse(int argc, char **argv, Settings &s) {
     sample::addList(*app, "--roi", s.rois, "X,Y,W,H", "a rectangle of the first frame to find; may be repeated", is_roi,
                     "four integers X,Y,W,H");
     sample::addText(*app, "--mask", s.mask, "FILE", "image of the template's size: black pixels are ignored");
-    sample::addChoice(*app, "--method", s.method, METHODS, "how to score");
+    sample::addChoice(*app, "--method", s.method, match::methodNames(), "how to score: " + match::unitsHelp());
     sample::addFlag(*app, "--gray", s.gray, "match in gray; --hsv-lower and --hsv-upper still use the color");
     sample::addNumber(*app, "--top-k", s.top_k, 1, 1024, "matches to find per template");
     sample::addNumber(
         *app, "--min-distance", s.min_distance, 0, 100000,
         "minimum distance of two matches in pixels, across or down; 0: half the template, and no boxes that overlap");
     sample::addNumber(*app, "--limit", s.limit, -1e300, 1e300,
-                      "drop worse matches: N is the RMS difference per value for sqdiff, the score for the other methods");
+                      "drop worse matches; N has the units of the method; without this option " + match::limitsHelp());
     sample::addFlag(*app, "--subpixel", s.subpixel, "refine positions to fractions of a pixel in --save-matches");
     addColor(*app, "--hsv-lower", s, s.range.lower, "lower end of the colors to count: H 0..179, S and V 0..255");
     addColor(*app, "--hsv-upper", s, s.range.upper,
              "upper end of the colors to count; a hue below the lower end's wraps around through red");
     sample::addNumber(*app, "--min-fill", s.min_fill, 0, 1, "a match is filled if this share of its pixels has the color");
-    sample::addText(*app, "--save-matches", s.matches_file, "FILE",
-                    "write all matches as CSV: frame, template, rank, x, y, score, pixels, filled");
+    sample::addText(
+        *app, "--save-matches", s.matches_file, "FILE",
+        "write all matches as CSV: frame, template, rank, x, y, score in the units of the method, pixels, filled");
     sample::addFrames(*app, s.frames);
     sample::addCommon(*app, s.common, "match.mp4, or match.png for one picture", true);
-    return sample::parse(*app, argc, argv);
+    if (!sample::parse(*app, argc, argv))
+        return false;
+    s.limit = match::methodOf(s.method).checkedLimit(s.limit);
+    return true;
 }
 
 // ---- The program -------------------------------------------------------------------------------------------------------

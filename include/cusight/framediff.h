@@ -113,16 +113,20 @@ CUS_API cusStatus cusDiffDecoderFrame(const cusDiffDecoder *decoder, cusMat *vie
 
 /* ---- Pictures of the difference -------------------------------------------------------------------------------------- */
 
-/* The scale of a heatmap. */
+/* The colors of a heatmap. */
 typedef struct cusHeatmapOptions {
     int full_scale; /* 1..65535, default 765: the summed difference that is shown pure red */
+    const uint8_t
+        *colors; /* default NULL. Your own: B, G, R for each summed difference 0..765, 2298 bytes, read during the call;
+                              full_scale is then ignored */
 } cusHeatmapOptions;
 
-/* The default named above. */
+/* The defaults named above. */
 CUS_API cusHeatmapOptions cusHeatmapDefaults(void);
 
 /* d = |dB| + |dG| + |dR| (one channel: 3 |d|; a fourth channel is ignored), n = d / full_scale,
  * B = 255 sin(pi n + pi/2), G = 255 sin(pi n), R = 255 sin(pi n - pi/2), each clamped to 0..255 and truncated.
+ * With `colors`, the color of d is colors[3 d], colors[3 d + 1], colors[3 d + 2].
  * prev, cur: 8UC1, 8UC3 or 8UC4 of equal size and type. dst: 8UC3 BGR, created as needed; it must not overlap the inputs.
  * No change is blue, half scale green, full scale red; beyond full scale (with full_scale 510, say) it darkens again.
  * `options` NULL: defaults. Cost: one read of each input, one write. Errors: NULL, VALUE, TYPE, SIZE, SPACE, ALIAS. */

@@ -49,6 +49,14 @@ cusStatus cusHeatmap(const cusMat *prev, const cusMat *cur, cusMat *dst, const c
         int full_scale;
         FramediffPalette palette;
     } cached;
+    if (options && options->colors) {
+        FramediffPalette own;
+        for (int d = 0; d < FRAMEDIFF_LEVELS; ++d)
+            own.color[d] = options->colors[3 * d] | (uint32_t)options->colors[3 * d + 1] << 8 |
+                           (uint32_t)options->colors[3 * d + 2] << 16;
+        const FramediffColorMap map = {.palette = &own, .full_scale = 1}; /* any but 765, which needs no palette */
+        return colorizeDifference("cusHeatmap", prev, cur, dst, &map, stream);
+    }
     const int full_scale = options ? options->full_scale : cusHeatmapDefaults().full_scale;
     CUSI_REQUIRE(full_scale >= 1 && full_scale <= 65535, CUS_ERROR_VALUE, "cusHeatmap: full_scale is %d, expected 1..65535",
                  full_scale);

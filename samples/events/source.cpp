@@ -109,6 +109,7 @@ class VideoSource final : public EventSource {
         check(cusEventGeneratorCreate(&generator_, sensor.height, sensor.width, &options));
         frames_ = 0;
     }
+    bool live() const override { return source_->live(); }
     std::string describe() const override { return source_->name() + ", events generated from video"; }
 
   private:

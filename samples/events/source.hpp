@@ -26,6 +26,7 @@ class EventSource {
     // problem() says why.
     virtual bool next(cusEventArrays &events) = 0;
     virtual void rewind() = 0;
+    virtual bool live() const { return false; } // its events do not come again
 
     // Continues at event `index`, or at the first event at or after `time`. Returns false, without moving, if this source
     // cannot.

@@ -1,29 +1,31 @@
 # shellcheck shell=bash
 section "Finding a picture in a picture" \
     "The result is exactly that of brute force: FFT correlation finds the candidates, and those that could be the best within
-the FFT's error are computed again in integers. Template matching finds what has the template's size and orientation; with a
-limit on the score, it says when nothing does."
+the FFT's error are computed again in integers. Template matching finds what has the template's size and orientation; if
+nothing does, the program says so."
 if [ -e "$DATA/pic1.png" ] && [ -e "$DATA/templ.png" ]; then
     run "templ.png in pic1.png" cusight-match "$DATA/pic1.png" --template "$DATA/templ.png" --output "$OUT/pic1.png"
     picture "$OUT/pic1.png" "Black shapes on white; a green rectangle around the one that looks like a face in profile." \
-        "templ.png in pic1.png, by the smallest sum of squared differences."
+        "templ.png in pic1.png, and the correlation there."
 fi
 if [ -e "$DATA/smarties.png" ]; then
-    run "One blue candy, and those like it" cusight-match "$DATA/smarties.png" --roi 319,209,58,58 --method ccoeff-normed --top-k 8 \
-        --limit 0.6 --hsv-lower 95,90,60 --hsv-upper 130,255,255 --min-fill 0.4 --output "$OUT/smarties.png"
-    picture "$OUT/smarties.png" "Candies on white: green rectangles around the three blue ones, a red rectangle around a brown one." \
-        "One blue candy, cut out of the picture, finds candies of its shape; the color then tells blue (green) from others (red)."
+    run "One blue candy, and those like it" cusight-match "$DATA/smarties.png" --roi 319,209,58,58 --gray --top-k 8 \
+        --hsv-lower 95,90,60 --hsv-upper 130,255,255 --min-fill 0.4 --output "$OUT/smarties.png"
+    picture "$OUT/smarties.png" "Candies on white: green rectangles around the three blue ones, red ones around five others." \
+        "One blue candy, cut out of the picture, finds candies of its shape in gray; the color then tells blue (green) from others (red)."
 fi
 if [ -e "$DATA/box_in_scene.png" ] && [ -e "$DATA/box.png" ]; then
-    run "box.png in box_in_scene.png, where it is smaller and rotated; limit 0.5" cusight-match "$DATA/box_in_scene.png" \
-        --template "$DATA/box.png" --method ccoeff-normed --limit 0.5 --output "$WORK/box.png"
+    run "box.png in box_in_scene.png, where it is smaller and rotated" cusight-match "$DATA/box_in_scene.png" \
+        --template "$DATA/box.png" --output "$OUT/box.png"
+    picture "$OUT/box.png" "Boxes of food; an orange rectangle around most of the picture is labeled: no match." \
+        "Nothing has the template's size and orientation: the best candidate is marked as below the limit."
 fi
 
 section "Filled or empty, on a conveyor belt" \
     "A generated video of soap capsules. The template is one capsule, with a mask that excludes its inside;
 the color inside each match then tells filled (green) from empty (red)."
 run "Generating the video" cusight-belt "$WORK" --frames 200 --output "$WORK/belt.avi"
-run "Inspecting it" cusight-match "$WORK/belt.avi" --template "$WORK/capsule.png" --mask "$WORK/capsule-mask.png" --top-k 4 --limit 15 \
+run "Inspecting it" cusight-match "$WORK/belt.avi" --template "$WORK/capsule.png" --mask "$WORK/capsule-mask.png" --top-k 4 --limit 0.95 \
     --hsv-lower 100,120,60 --hsv-upper 130,255,255 --min-fill 0.2 --save-matches "$WORK/matches.csv" --output "$OUT/inspected.$ENDING"
 video "$OUT/inspected.$ENDING" "Capsules on a moving belt, the filled ones in green rectangles, the empty ones in red ones." \
     "Every capsule that is wholly in the picture, with the share of its pixels that are blue."

@@ -4,7 +4,7 @@ section "Contour maps from stereo pairs" \
 elevation crosses a level, labeled with the shift there in pixels."
 shown=no
 if [ -f "$DATA/motorcycle_left.png" ] && [ -f "$DATA/motorcycle_right.png" ]; then
-    run "Motorcycle pair" cusight-contour "$DATA/motorcycle_left.png" "$DATA/motorcycle_right.png" --shifts 64 --output "$OUT/motorcycle.png" \
+    run "Motorcycle pair" cusight-contour "$DATA/motorcycle_left.png" "$DATA/motorcycle_right.png" --output "$OUT/motorcycle.png" \
         --save-lines "$OUT/lines.png" --save-edges "$OUT/edges.png" --save-elevation "$OUT/elevation16.png" --save-cloud "$OUT/cloud.ply"
     picture "$OUT/motorcycle.png" "A motorcycle in orange and red before a green and blue wall, with black contour lines." \
         "Elevation and contour lines."
@@ -15,7 +15,7 @@ hole), and cloud.ply, the scene as colored points."
     shown=yes
 fi
 if [ -f "$DATA/aloeL.jpg" ] && [ -f "$DATA/aloeR.jpg" ]; then
-    run "Aloe pair at half size" cusight-contour "$DATA/aloeL.jpg" "$DATA/aloeR.jpg" --reduce 2 --shifts 110 --output "$OUT/aloe.png"
+    run "Aloe pair at half size" cusight-contour "$DATA/aloeL.jpg" "$DATA/aloeR.jpg" --reduce 2 --output "$OUT/aloe.png"
     picture "$OUT/aloe.png" "An aloe's leaves in yellow and light green before a darker green cloth, with black contour lines." \
         "With the default options: census, left-right check, occluded areas filled from the farther side, median filter."
     shown=yes

@@ -80,9 +80,18 @@ TEST_P(Framediff, HeatmapEveryDifference) {
     TestMat p(1, 766, CUS_8UC3, space(), {}, prev.data()), c(1, 766, CUS_8UC3, space(), {}, cur.data());
     for (int full_scale : {765, 510, 255, 1, 7, 1000, 65535}) {
         TestMat dst(1, 766, CUS_8UC3, space());
-        const cusHeatmapOptions options = {full_scale};
+        const cusHeatmapOptions options = {full_scale, nullptr};
         CUS_ASSERT_OK(cusHeatmap(&p.mat, &c.mat, &dst.mat, &options, nullptr));
         EXPECT_TRUE(dst.get() == reference::heatmap(prev, cur, s, full_scale)) << "full_scale " << full_scale;
+    }
+    // Own colors, whatever full_scale is.
+    auto random = support::generator();
+    const Bytes colors = support::randomBytes(size_t{766} * 3, random);
+    for (int full_scale : {765, 510, 0}) {
+        TestMat dst(1, 766, CUS_8UC3, space());
+        const cusHeatmapOptions options = {full_scale, colors.data()};
+        CUS_ASSERT_OK(cusHeatmap(&p.mat, &c.mat, &dst.mat, &options, nullptr));
+        EXPECT_TRUE(dst.get() == colors) << "full_scale " << full_scale;
     }
 }
 
@@ -126,7 +135,7 @@ TEST_P(Framediff, PicturesRejectBadArguments) {
     CUS_REJECTS(cusHeatmap(&a.mat, &a.mat, &wrong.mat, nullptr, nullptr), SIZE, "dst does not own its memory");
     CUS_REJECTS(cusHeatmap(&a.mat, &a.mat, &a.mat, nullptr, nullptr), ALIAS, "cusHeatmap: dst overlaps prev");
     CUS_REJECTS(cusHeatmap(&a.mat, &out.mat, &out.mat, nullptr, nullptr), ALIAS, "cusHeatmap: dst overlaps cur");
-    const cusHeatmapOptions zero = {0}, large = {65536};
+    const cusHeatmapOptions zero = {0, nullptr}, large = {65536, nullptr};
     CUS_REJECTS(cusHeatmap(&a.mat, &a.mat, &out.mat, &zero, nullptr), VALUE, "full_scale is 0, expected 1..65535");
     CUS_REJECTS(cusHeatmap(&a.mat, &a.mat, &out.mat, &large, nullptr), VALUE, "full_scale is 65536");
     CUS_REJECTS(cusNoiseView(&a.mat, &a.mat, &out.mat, -1, nullptr), VALUE, "threshold is -1, expected 0..765");

@@ -43,5 +43,31 @@ expect 0 "changed: 0.000 %" x.png --device cpu --headless --output y.png
 # Without a display, a file and a line that says so. The same if the display does not respond.
 expect 0 "no display (neither DISPLAY nor WAYLAND_DISPLAY is set): writing heatmap.mp4" synthetic:64x48@5 --device cpu
 [ "$(frames_in heatmap.mp4)" = 5 ] || fail "heatmap.mp4 was not written"
+
+# Names of outputs: all endings that work are listed, and each of them works.
+expect 2 "--output is 'x.gif', expected a name that ends in .mp4 .mkv .mov .webm .avi .y4m .png .jpg" synthetic:64x48@2 --device cpu --headless --output x.gif
+for ending in $(sed -n 's/.*ends in \(.*\) or \/.*/\1/p' said); do
+    expect 0 "output: x$ending" synthetic:64x48@2 --device cpu --headless --output "x$ending"
+done
+program=$bin/cusight-events
+expect 2 "expected NAME.raw or NAME.h5 for the frames themselves, or a name that ends in .mp4" synthetic:64x48@2 --device cpu --headless --output x.gif
+program=$bin/cusight-heatmap
+
+# Why a camera or a URL cannot be opened.
+expect 3 "camera 997 cannot be opened: there is no /dev/video997" 997 --headless
+expect 3 "cannot be opened: 127.0.0.1 port 1: Connection refused" http://127.0.0.1:1/x.mp4 --headless
+expect 3 "cannot be opened: ::1 port 1: " "rtsp://user@[::1]:1/x" --headless
+expect 3 "cannot be opened: nowhere.invalid: " rtsp://nowhere.invalid/x --headless
+python3 -c 'import http.server
+server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+print(server.server_port, file=open("port.new", "w"))
+import os; os.rename("port.new", "port")
+server.serve_forever()' 2>/dev/null &
+server=$!
+for ((i = 0; i < 100; ++i)); do [ -s port ] && break; sleep 0.1; done
+expect 3 "cannot be opened: the server answers 404" "http://127.0.0.1:$(cat port)/none.mp4" --headless
+expect 3 "cannot be opened: the server sends no video that can be decoded" "http://127.0.0.1:$(cat port)/port" --headless
+kill $server
+wait $server 2>/dev/null
 DISPLAY=:4711 expect 0 "the display cannot be used: writing heatmap.mp4" synthetic:64x48@5 --device cpu
 finish

@@ -112,6 +112,22 @@ events recording.txt --events-per-frame 10000 --resize 160x120 --representation 
     fail "resize"
 [ "$(ls pictures | wc -l)" -eq 4 ] || fail "pictures: $(ls pictures)"
 
+# Fewer events than a window: the incomplete one, which is said.
+for how in "--events-per-frame 40001" "--us-per-frame 2000000000"; do
+    for device in cpu cpu:3; do
+        rm -f few.raw few.h5
+        "$program" recording.txt $how --device $device --headless --checksum --output few.raw --save-events few.h5 >out.txt 2>err.txt || fail "$how: $(cat err.txt)"
+        grep -q "^frames: 1 " out.txt || fail "$how $device makes no frame: $(cat out.txt)"
+        grep -q "^incomplete: ${how% *} is ${how#* }, more than there is" out.txt || fail "$how $device does not say so: $(cat out.txt)"
+        events recording.txt $how --keep-incomplete --checksum | grep "^checksum" | grep -qf - out.txt || fail "$how: another frame"
+        [ ! -s few.h5 ] || [ "$("$program" info few.h5 | value events)" = 40000 ] || fail "$how saves events twice"
+    done
+done
+events recording.txt --events-per-frame 40000 --checksum | grep incomplete && fail "a full window is called incomplete"
+events recording.txt --events-per-frame 30000 --checksum | grep "^frames: 1 " >/dev/null || fail "an incomplete window after a full one"
+events synthetic:96x64@3 --events-per-frame 800000 --checksum | grep "^incomplete" >/dev/null || fail "few events from video"
+expect 3 "no frame: --events-per-frame is 40001, more than there is" recording.txt --events-per-frame 40001 --shard 1/2 --output few.mp4
+
 # Errors.
 expect 3 "No such file\|cannot\|no such" nothing.raw
 expect 2 "\-\-shard is '4/3'" recording.txt --shard 4/3 --checksum

@@ -45,7 +45,7 @@ expect 2 "expected another file than INPUT 'link.raw'" events link.raw --device 
 for name in a.avi ./a.avi hard.avi link.avi here/a.avi; do
     expect 2 "--output is '$name', expected another file than INPUT 'a.avi'" heatmap a.avi --device cpu --output "$name"
 done
-expect 2 "expected another file than INPUT" match a.avi --device cpu --roi 1,1,8,8 --output link.avi
+expect 2 "expected another file than INPUT" match a.avi --device cpu --roi 1,1,8,8 --method sqdiff --output link.avi
 expect 2 "expected another file than LEFT" contour a.avi --device cpu --output link.avi
 expect 2 "expected another file than INPUT" events a.avi --device cpu --output link.avi
 expect 2 "expected another file than INPUT" diffstream demo a.avi --device cpu --output link.avi
@@ -98,7 +98,7 @@ expect 2 "--save-cloud is 'c.xyz', expected a name that ends in .ply" contour a.
 expect 2 "--save-lines is 'l.txt', expected a name that ends in" contour a.avi --save-lines l.txt
 expect 2 "--save-edges is 'l', expected a name that ends in" contour a.avi --save-edges l
 expect 2 "--save-events is 'x.txt', expected a name that ends in .h5 .hdf5" events a.raw --save-events x.txt
-expect 2 "--save-matches is 'x.txt', expected a name that ends in .csv" match a.avi --roi 1,1,8,8 --save-matches x.txt
+expect 2 "--save-matches is 'x.txt', expected a name that ends in .csv" match a.avi --roi 1,1,8,8 --method sqdiff --save-matches x.txt
 expect 2 "--frame-checksums is 'x.mp4', expected the name of a text file" diffstream send a.avi --frame-checksums x.mp4
 for name in x.xyz x_%d.xyz x 'a_%d/x.png'; do expect 2 "--output is '$name'" heatmap a.avi --device cpu --output "$name"; done
 for type in png jpg bmp tif pgm ppm webp mp4 avi; do
@@ -109,14 +109,14 @@ expect 2 "at most 16383 x 16383" heatmap synthetic:16400x2@1 --device cpu --outp
 for type in png tif pgm; do expect 0 "elevation" contour frames/000001.png frames/000002.png --shifts 8 --device cpu --output y.png --save-elevation e.$type; done
 
 echo "-- no frames"
-expect 3 "no frame: --events-per-frame is 200000" events a.raw --device cpu --output none.raw
-expect 3 "no frame: --us-per-frame is 900000" events a.raw --device cpu --us-per-frame 900000 --checksum
+expect 0 "incomplete: --events-per-frame is 200000, more than there is" events a.raw --device cpu --output few.raw
+expect 0 "incomplete: --us-per-frame is 900000, more than there is" events a.raw --device cpu --us-per-frame 900000 --checksum
 expect 3 "no frame: --range" events a.raw --device cpu --range 5000:5001 --output none.mp4
 expect 3 "no frame: --shard is 1/9" events a.raw --device cpu --events-per-frame 20000 --shard 1/9 --output none.avi
 expect 0 "frames: 0" events a.raw --device cpu --events-per-frame 20000 --shard 1/9 --output empty.raw
 expect 0 "frames: 1 " events a.raw --device cpu --keep-incomplete --output one.raw
 [ $hdf5 = 0 ] || expect 0 "events in: x.h5" events a.raw --device cpu --save-events x.h5
-for name in none.raw none.mp4 none.avi; do [ ! -e $name ] || fail "$name was written without frames"; done
+for name in none.mp4 none.avi; do [ ! -e $name ] || fail "$name was written without frames"; done
 clean .
 
 echo "-- what was there before"
@@ -177,7 +177,7 @@ if [ "$(id -u)" = 0 ] && mount -t tmpfs -o size=400k tmpfs small 2>/dev/null && 
     fi
     expect 4 "cannot be written" contour synthetic:640x240@2 --device cpu --shifts 8 --output y.png --save-cloud small/c.ply
     expect 4 "cannot be written" belt small --device cpu --frames 5 --output y.avi
-    expect 4 "cannot be written" match a.avi --device cpu --roi 1,1,4,4 --top-k 900 --min-distance 1 --save-matches small/m.csv --output y.avi
+    expect 4 "cannot be written" match a.avi --device cpu --roi 1,1,4,4 --method sqdiff --top-k 900 --min-distance 1 --save-matches small/m.csv --output y.avi
     expect 4 "cannot be written" diffstream demo synthetic:640x480@60 --device cpu --output small/d.mp4
     [ "$(ls -A small)" = fill ] || fail "left on a full disk: $(ls -A small)"
     umount small
@@ -196,7 +196,7 @@ fi
 
 echo "-- printing"
 for case in "heatmap a.avi --output y.avi" "events a.raw --events-per-frame 1000 --checksum" "events info a.raw" "contour frames/000001.png frames/000002.png --shifts 8 --output y.png" \
-    "match a.avi --roi 1,1,8,8 --output y.avi" "belt . --frames 3 --output y.avi" "diffstream demo a.avi --output y.avi" "heatmap --help" "match --version"; do
+    "match a.avi --roi 1,1,8,8 --method sqdiff --output y.avi" "belt . --frames 3 --output y.avi" "diffstream demo a.avi --output y.avi" "heatmap --help" "match --version"; do
     more="--device cpu --headless"
     case $case in *--help | *--version) more= ;; esac
     runs 4 "stdout cannot be written" bash -c "exec '$bin/cusight-'$case $more >/dev/full"
@@ -210,13 +210,13 @@ timeout 60 "$bin/cusight-heatmap" a.avi --headless --device cpu --output y.avi <
 expect 0 "y.avi, " heatmap y.avi --device cpu --output z.png # and no text in it
 expect 4 "/dev/full cannot be written" diffstream send a.avi --bind 127.0.0.1:0 --device cpu --frame-checksums /dev/full
 ln -sf /dev/full full.csv
-expect 4 "full.csv cannot be written" match a.avi --roi 1,1,8,8 --device cpu --top-k 900 --save-matches full.csv --output y.avi
-expect 0 "frame,template,rank" match a.avi --roi 1,1,8,8 --device cpu --save-matches /dev/stdout --output y.avi
+expect 4 "full.csv cannot be written" match a.avi --roi 1,1,8,8 --method sqdiff --device cpu --top-k 900 --save-matches full.csv --output y.avi
+expect 0 "frame,template,rank" match a.avi --roi 1,1,8,8 --method sqdiff --device cpu --save-matches /dev/stdout --output y.avi
 clean .
 
 echo "-- pipes"
 mkfifo pipe pipe.avi pipe_0.png pipe.h5
-for case in "heatmap pipe.avi --output y.avi" "heatmap pipe --output y.avi" "heatmap pipe_%d.png --output y.avi" "events pipe --checksum" "events info pipe" "match pipe.avi --roi 1,1,8,8 --output y.avi" \
+for case in "heatmap pipe.avi --output y.avi" "heatmap pipe --output y.avi" "heatmap pipe_%d.png --output y.avi" "events pipe --checksum" "events info pipe" "match pipe.avi --roi 1,1,8,8 --method sqdiff --output y.avi" \
     "match a.avi --template pipe_0.png --output y.avi" "contour a.png pipe_0.png --output y.png" "diffstream send pipe.avi"; do
     expect 3 "is a pipe, expected a regular file" $case
 done
@@ -255,7 +255,7 @@ waits INT "$bin/cusight-diffstream" send a.avi --bind 127.0.0.1:0 --key pipe
 waits TERM "$bin/cusight-diffstream" send a.avi --bind 127.0.0.1:0 --min-viewers 1
 waits INT "$bin/cusight-diffstream" send a.avi --bind 127.0.0.1:0 --fps 0.01
 waits TERM "$bin/cusight-diffstream" view 127.0.0.1:1 --headless --reconnect 60
-waits INT "$bin/cusight-match" a.avi --roi 1,1,8,8 --headless --device cpu --output y.avi --save-matches pipe
+waits INT "$bin/cusight-match" a.avi --roi 1,1,8,8 --method sqdiff --headless --device cpu --output y.avi --save-matches pipe
 if command -v python3 >/dev/null; then # a URL that accepts and never answers
     python3 -c 'import socket, time
 s = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(); open("port", "w").write(str(s.getsockname()[1])); time.sleep(120)' &

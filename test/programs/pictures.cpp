@@ -219,5 +219,28 @@ TEST(SampleStereo, SaysWhenAPairIsNotRectified) {
                     .rectified());
 }
 
+TEST(SampleStereo, FindsHowFarPointsShift) {
+    cv::RNG random(6);
+    cv::Mat scene(240, 1400, CV_8UC1), other(240, 1000, CV_8UC1);
+    for (cv::Mat *each : {&scene, &other}) {
+        random.fill(*each, cv::RNG::UNIFORM, 0, 256);
+        cv::GaussianBlur(*each, *each, {}, 4);
+        cv::normalize(*each, *each, 0, 255, cv::NORM_MINMAX);
+    }
+    const auto view = [&](int x) { return scene(cv::Rect(x, 0, 1000, 240)).clone(); };
+    for (const int shift : {0, 12, 100, 300}) {
+        SCOPED_TRACE(shift);
+        for (const int direction : {-1, 1}) {
+            const int found =
+                sample::findShifts(view(direction < 0 ? 0 : shift), view(direction < 0 ? shift : 0), direction);
+            EXPECT_GT(found, shift);
+            EXPECT_LE(found, 1.2 * shift + 24);
+        }
+    }
+    EXPECT_EQ(sample::findShifts(view(0), view(100), 1), 0) << "exchanged";
+    EXPECT_EQ(sample::findShifts(view(0), other, -1), 0);
+    EXPECT_EQ(sample::findShifts(cv::Mat(3, 3, CV_8UC1, cv::Scalar(9)), cv::Mat(3, 3, CV_8UC1, cv::Scalar(9)), -1), 0);
+}
+
 } // namespace
 #endif

@@ -54,8 +54,8 @@ for case in "heatmap synthetic:64x48@5 --output h.avi" "match $png --roi 50,50,2
 done
 run heatmap synthetic:64x48@5 --device cpu --output h.avi --json
 json "o['frames'] == 5 and o['width'] == 64 and 0 < o['changed_mean'] < 1"
-run match $png --roi 50,50,20,20 --top-k 2 --device cpu --output m.png --json-frames
-json "l[0]['matches'][0]['x'] == 50 and o['first_match']['score'] == 0 and o['matches'] == 2"
+run match $png --roi 50,50,20,20 --top-k 2 --limit -1 --device cpu --output m.png --json-frames
+json "l[0]['matches'][0]['x'] == 50 and o['first_match']['score'] == 1 and o['matches'] == 2"
 run heatmap missing.avi --device cpu --json
 [ $? = 3 ] || fail "missing.avi"
 json "o['exit_code'] == 3 and 'missing.avi' in o['error']"
@@ -108,7 +108,7 @@ for how in "<r.csv" "< <(cat r.csv)"; do # a file, a pipe
 done
 "$bin/cusight-events" info - <r.csv >out 2>err || fail "events info -: $(cat err)"
 grep -qx "events: 9000" out && grep -qx "input: stdin, text" out || fail "events info - says: $(cat out)"
-"$bin/cusight-match" $png --template - --device cpu --headless --limit 30 --output m.png --save-matches - <$png >out 2>err || fail "match: $(cat err)"
+"$bin/cusight-match" $png --template - --device cpu --headless --output m.png --save-matches - <$png >out 2>err || fail "match: $(cat err)"
 [ "$(head -n 1 out)" = "frame,template,rank,x,y,score,pixels,filled" ] || fail "--save-matches - printed: $(cat out)"
 "$bin/cusight-contour" $png - --device cpu --headless --shifts 8 --output c.png --save-cloud - <$png >out 2>err || fail "contour: $(cat err)"
 [ "$(head -n 1 out)" = ply ] || fail "--save-cloud - printed: $(head -n 2 out)"

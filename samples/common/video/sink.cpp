@@ -78,7 +78,7 @@ class Video : public Sink {
         const std::string type = ending(path);
         const auto format = std::find_if(std::begin(formats), std::end(formats), [&](auto &f) { return type == f.ending; });
         if (format == std::end(formats))
-            throw Stop(USAGE, "--output is '" + path + "', expected " + EXPECTED_NAME);
+            throw Stop(USAGE, "--output is '" + path + "', expected " + expectedOutputs());
         // H.264 and VP8 subsample chroma 2 x 2, so odd sides lose one pixel, and a side of one pixel is too short.
         const cv::Size even(size.width & ~1, size.height & ~1);
         crop_ = type == ".avi" ? size : even;
@@ -97,7 +97,7 @@ class Video : public Sink {
             }
         }
         cannotWrite(path, "this OpenCV has no encoder for " + type + " at " + std::to_string(size.width) + " x " +
-                              std::to_string(size.height));
+                              std::to_string(size.height) + "; .y4m and pictures need none");
     }
     ~Video() override {
         writer_.release(); // before the file is removed
@@ -128,9 +128,6 @@ class Video : public Sink {
     }
 
     std::string name() const override { return isStandard(path_) ? "stdout" : path_; }
-
-    static constexpr const char *EXPECTED_NAME =
-        "a name that ends in .mp4 .mkv .mov .webm .avi .y4m .png .jpg or /, contains %d, or is -";
 
   private:
     size_t pictureBytes() const { return 3 * static_cast<size_t>(size_.area()); }
@@ -167,7 +164,7 @@ class Sequence : public Sink {
         const bool folder = path.back() == '/';
         if (!parseNumbered(folder ? path + "%06d.png" : path, name_) || name_.head.find('%') != std::string::npos ||
             name_.tail.find('/') != std::string::npos || !isImageName(name_.file(0)))
-            throw Stop(USAGE, "--output is '" + path + "', expected " + Video::EXPECTED_NAME);
+            throw Stop(USAGE, "--output is '" + path + "', expected " + expectedOutputs());
         std::error_code error;
         if (folder)
             fs::create_directories(path, error);
@@ -208,7 +205,7 @@ class Still : public Sink {
   public:
     Still(const std::string &path, cv::Size size) : path_(path) {
         if (!isImageName(path))
-            throw Stop(USAGE, "--output is '" + path + "', expected " + Video::EXPECTED_NAME);
+            throw Stop(USAGE, "--output is '" + path + "', expected " + expectedOutputs());
         const int most = ending(path) == ".webp" ? 16383 : 65535; // limit of the format
         if (size.width > most || size.height > most)
             throw Stop(USAGE, text("--output is '%s', expected pictures of at most %d x %d for this format, not %d x %d",
@@ -293,10 +290,33 @@ class Both : public Sink {
 
 } // namespace
 
+static const std::vector<std::string> &videoEndings() {
+    static const std::vector<std::string> endings = {".mp4", ".mkv", ".mov", ".webm", ".avi", ".y4m"};
+    return endings;
+}
+
 const std::vector<std::string> &imageEndings() {
     static const std::vector<std::string> endings = {".png",  ".jpg", ".jpeg", ".bmp", ".tif",
                                                      ".tiff", ".pgm", ".ppm",  ".webp"};
     return endings;
+}
+
+std::string joined(const std::vector<std::string> &endings) {
+    std::string all;
+    for (const std::string &each : endings)
+        all += " " + each;
+    return all;
+}
+
+std::string expectedOutputs() {
+    return "a name that ends in" + joined(videoEndings()) + joined(imageEndings()) +
+           " or /, a picture's name with %d, or -";
+}
+
+bool isOutputName(const std::string &path) {
+    const std::vector<std::string> &videos = videoEndings();
+    return isStandard(path) || path.back() == '/' || isImageName(path) ||
+           std::find(videos.begin(), videos.end(), ending(path)) != videos.end();
 }
 
 bool isImageName(const std::string &path) {
@@ -311,7 +331,7 @@ void writeImage(const std::string &path, const cv::Mat &picture) {
 
 std::unique_ptr<Sink> openFile(const std::string &path, cv::Size size, double fps, bool single) {
     if (path.empty())
-        throw Stop(USAGE, std::string("--output is '', expected ") + Video::EXPECTED_NAME);
+        throw Stop(USAGE, "--output is '', expected " + expectedOutputs());
     if (path == "-")
         return openFile(single ? "-.png" : "-.y4m", size, fps, single);
     std::error_code error;

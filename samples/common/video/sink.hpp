@@ -56,6 +56,12 @@ void writeImage(const std::string &path, const cv::Mat &picture);
 const std::vector<std::string> &imageEndings();
 bool isImageName(const std::string &path);
 
+// Whether openFile knows the kind of file, and what it expects: "a name that ends in .mp4 ...".
+bool isOutputName(const std::string &path);
+std::string expectedOutputs();
+// " .png .jpg"
+std::string joined(const std::vector<std::string> &endings);
+
 // A window if there is a display and no --headless; the file of --output if given; if neither, `default_file`, with a line
 // on stderr that says why. Call it before the program starts threads: a child process tries to open a window, since some
 // toolkits abort if they cannot.

@@ -2,6 +2,7 @@
 
 #include "common/terminal/files.hpp"
 #include "common/output.hpp"
+#include "common/video/reason.hpp"
 #include "common/video/standard_input.hpp"
 
 #include <opencv2/imgcodecs.hpp>
@@ -93,9 +94,10 @@ class Capture : public Source {
         else if (!unlessInterrupted(open))
             throw Stop(INTERRUPTED, name_ + " had not answered yet");
         if (!capture_->isOpened())
-            throw Stop(INPUT, live_ ? name_ + " cannot be opened"
+            throw Stop(INPUT, live_ ? name_ + " cannot be opened: " + problem(spec, camera)
                                     : name_ + " is not a video that can be decoded" +
-                                          (pipe_ ? " without seeking (.mkv, .webm, .avi, .y4m and MPEG-TS can)" : ""));
+                                          (pipe_ ? " without seeking (.mkv, .webm, .avi, .y4m and MPEG-TS can)"
+                                                 : "; pictures have a name that ends in" + joined(imageEndings())));
         setRate(capture_->get(cv::CAP_PROP_FPS));
         const double count = file ? capture_->get(cv::CAP_PROP_FRAME_COUNT) : 0;
         if (std::isfinite(count) && count >= 1 && count < 1e9)
@@ -120,6 +122,13 @@ class Capture : public Source {
     }
 
   private:
+    static std::string problem(const std::string &spec, bool camera) {
+        const auto found = std::make_shared<std::string>();
+        if (!unlessInterrupted([found, spec, camera] { *found = camera ? cameraProblem(spec) : urlProblem(spec); }))
+            throw Stop(INTERRUPTED, spec + " had not answered yet");
+        return *found;
+    }
+
     // Some files give the ticks of their clock instead, such as 90000 a second.
     void setRate(double fps) {
         if (std::isfinite(fps) && fps >= MIN_RATE && fps <= MAX_RATE)
@@ -350,20 +359,38 @@ std::unique_ptr<Source> open(const std::string &spec) {
 } // namespace
 
 void Source::start() {
-    if (!first_decoding_([this] { return next(first_); }) || first_.empty())
+    cv::Mat first;
+    if (!first_decoding_([&] { return next(first); }) || first.empty())
         throw Stop(INPUT, name_ + " contains no frame that can be decoded");
-    size_ = first_.size();
+    size_ = first.size();
+    ahead_ = {first};
+}
+
+const std::vector<cv::Mat> &Source::preview(double seconds, double bytes) {
+    const double frames = std::min(fps_ * (live_ ? std::min(1.0, seconds) : seconds), bytes / (3.0 * size_.area()));
+    while (static_cast<double>(ahead_.size()) < std::max(2.0, frames) && !ended_ && !problem_ && !interrupted())
+        try {
+            cv::Mat frame;
+            ended_ = !first_decoding_([&] { return next(frame); });
+            if (!ended_)
+                ahead_.push_back(frame);
+        } catch (...) {
+            problem_ = std::current_exception();
+        }
+    return ahead_;
 }
 
 bool Source::read(cv::Mat &frame) {
-    if (!first_.empty()) {
-        first_.copyTo(frame);
-        first_.release();
-        delivered_ = 1;
-        return true;
-    }
-    if (!decoding_([&] { return next(frame); }))
+    if (taken_ < ahead_.size()) {
+        cv::Mat &first = ahead_[taken_++];
+        first.copyTo(frame);
+        first.release();
+    } else if (problem_) {
+        std::rethrow_exception(problem_);
+    } else if (ended_ || !decoding_([&] { return next(frame); })) {
+        ended_ = true;
         return false;
+    }
     if (frame.size() != size_ || frame.type() != CV_8UC3)
         throw Stop(INPUT, name_ + ": frame " + std::to_string(delivered_ + 1) + " is " + sizeText(frame.size()) +
                               ", expected " + sizeText(size_) + " like the " + std::to_string(delivered_) + " before it");

@@ -7,8 +7,10 @@
 
 #include <opencv2/core.hpp>
 
+#include <exception>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace sample {
 
@@ -25,13 +27,17 @@ class Source {
     // size; earlier frames stay valid.
     bool read(cv::Mat &frame);
 
+    // The first frames of `seconds` (of one second of a live source) that fit into `bytes`, at least two if there are. read()
+    // still returns them, and any error in its place.
+    const std::vector<cv::Mat> &preview(double seconds, double bytes);
+
     const std::string &name() const { return name_; }
     cv::Size size() const { return size_; }     // the first frame's
     double fps() const { return fps_; }         // 25 if unknown
     bool live() const { return live_; }         // a camera or a URL, whose frames come at their own times
     long long frames() const { return total_; } // 0: unknown
     long long delivered() const { return delivered_; }
-    // Spent decoding, including the waits for a camera. The first frame is decoded when the source is opened.
+    // Spent decoding, including the waits for a camera. The first frame, and a preview, are decoded ahead.
     double decodingSeconds() const { return first_decoding_.seconds + decoding_.seconds; }
     double openingSeconds() const { return first_decoding_.seconds; }
 
@@ -50,7 +56,10 @@ class Source {
     friend std::unique_ptr<Source> openSource(const std::string &);
 
   private:
-    cv::Mat first_;
+    std::vector<cv::Mat> ahead_; // decoded and not read, from taken_ on
+    size_t taken_ = 0;
+    bool ended_ = false;         // after them,
+    std::exception_ptr problem_; // or with this
     cv::Size size_;
     long long delivered_ = 0;
     Stopwatch first_decoding_, decoding_;

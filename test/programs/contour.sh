@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# cusight-contour: the range of shifts that it finds, pictures that are no pair, and maps that are mostly holes. Arguments: the build folder,
+# the source folder.
+# shellcheck source=SCRIPTDIR/support.sh
+. "$(dirname "$0")/support.sh"
+need_programs
+
+# Noise that shifts by 20 pixels to the left, and in the middle by 70; the same side by side; other noise.
+python3 - <<'END'
+import random
+W, H = 320, 160
+def noise(seed):
+    r = random.Random(seed)
+    return [bytes(r.randrange(256) for _ in range(W + 100)) for _ in range(H)]
+def save(name, rows):
+    with open(name, "wb") as f:
+        f.write(b"P5 %d %d 255\n" % (len(rows[0]), len(rows)) + b"".join(rows))
+far, near, other = noise(1), noise(2), noise(3)
+left, right = [], []
+for y in range(H):
+    l, r = bytearray(far[y][:W]), bytearray(far[y][20:W + 20])
+    if 40 <= y < 120:
+        l[120:220] = near[y][:100]
+        r[50:150] = near[y][:100]
+    left.append(bytes(l))
+    right.append(bytes(r))
+save("left.pgm", left)
+save("right.pgm", right)
+save("other.pgm", [row[:W] for row in other])
+save("both.pgm", [a + b for a, b in zip(left, right)])
+save("single.pgm", [a[:W] + b[:W] for a, b in zip(other, near)])
+END
+contour() { # CODE TEXT ARGUMENT...
+    local code=$1 text=$2
+    shift 2
+    rm -f c.png
+    says "$code" "$text" "$bin/cusight-contour" "$@" --device cpu --headless --output c.png
+}
+# found LOW HIGH: the shifts tried, found from the pair, are so many.
+found() {
+    local n
+    n=$(sed -n 's/^shifts tried: \([0-9]*\), found from the pair$/\1/p' said)
+    [ "${n:-0}" -ge "$1" ] && [ "$n" -le "$2" ] || fail "expected $1 to $2 shifts: $(cat said)"
+}
+
+echo "-- the range"
+contour 0 "shifts: 20 to 70 pixels" left.pgm right.pgm
+found 71 100
+grep -q "of the pixels have no shift" said && fail "a good pair is warned of: $(cat said)"
+contour 0 "shifts: 20 to 70 pixels" both.pgm
+found 71 100
+contour 0 "shifts: " left.pgm right.pgm --reduce 2
+found 36 60
+contour 0 "shifts: 20 to 70 pixels" right.pgm left.pgm --direction right
+found 71 100
+contour 0 "shifts: 0 to 0 pixels" left.pgm left.pgm
+found 1 24
+contour 0 "shifts tried: 80" left.pgm right.pgm --shifts 80
+grep -q found said && fail "a given range is said to be found"
+contour 2 "--shifts is '257', expected an integer from 0 to 256" left.pgm right.pgm --shifts 257
+contour 2 "--shifts is 200, expected at most the 160 columns" left.pgm right.pgm --reduce 2 --shifts 200
+
+echo "-- what is no pair"
+contour 3 "near objects shift to the right: exchange the images, or set --direction right" right.pgm left.pgm
+contour 3 "single.pgm looks like no side-by-side pair" single.pgm
+contour 3 "LEFT and RIGHT look like no rectified pair" left.pgm other.pgm
+[ ! -e c.png ] || fail "a map of no pair is written"
+contour 0 "of the pixels have no shift that both images agree on: try to leave out --shifts" left.pgm other.pgm --shifts 40
+says 0 "the first frame does not tell how far points shift: trying 30 shifts" "$bin/cusight-contour" synthetic:192x60@3 --device cpu --headless --output c.mp4
+finish
