@@ -115,10 +115,9 @@ CUS_API cusStatus cusDiffDecoderFrame(const cusDiffDecoder *decoder, cusMat *vie
 
 /* The colors of a heatmap. */
 typedef struct cusHeatmapOptions {
-    int full_scale; /* 1..65535, default 765: the summed difference that is shown pure red */
-    const uint8_t
-        *colors; /* default NULL. Your own: B, G, R for each summed difference 0..765, 2298 bytes, read during the call;
-                              full_scale is then ignored */
+    int full_scale;        /* 1..65535, default 765: the summed difference that is shown pure red */
+    const uint8_t *colors; /* default NULL. Your own: B, G, R for each summed difference 0..765, 2298 bytes, read during
+                              the call; full_scale is then ignored */
 } cusHeatmapOptions;
 
 /* The defaults named above. */
