@@ -59,7 +59,7 @@ typedef enum cusMatchMethod {
 
 /* How the correlation is computed. Results do not depend on it. Floats always take the FFT; on the CPU, masks and templates of 2^17
  * bytes or more do so, too, and on the device everything if it has no tensor cores for integers. Bytes with a mask that is too large for
- * the device's transforms in double (see cusMatcherRun: more than 1920 rows or columns) are matched directly. cusMatcherAlgorithm tells. */
+ * the device's transforms in double (see cusMatcherRun) are matched directly. cusMatcherAlgorithm tells. */
 typedef enum cusMatchAlgorithm {
     CUS_MATCH_AUTO = 0,   /* the faster one, by the measured crossover */
     CUS_MATCH_DIRECT = 1, /* rows * cols * n multiplications of bytes, on the device by tensor cores */
@@ -98,11 +98,12 @@ typedef struct cusMatcher cusMatcher;
  * the frames have the same type and space. Everything is allocated and prepared here: template spectra, FFT plans, workspace. Device
  * templates: the call waits for `stream`, in which they were written. The templates are not needed afterwards.
  * Limits: templates fit into the frame; a row of an 8-bit template has at most 65536 bytes; 32F templates are finite with a sum of
- * squares below 1e30 (VALUE); on the device, 32F templates with a mask have at most 1920 rows or columns in frames that have more than
- * 3840 (SIZE). One call at a time may use a matcher (else BUSY), in any stream (core.h); others are independent.
- * Device memory, FFT: about 8 * channels + 16 bytes per pixel for 8-bit images, and 12 bytes for each position and template. DIRECT:
- * 8 bytes for each position and template if more than one match or `subpixel` is wanted, and 8 to 48 bytes for each position if the
- * template is cut into pieces (above 66,050 bytes at the latest) or has a mask.
+ * squares below 1e30 (VALUE); with a mask, transforms in double must hold frame and template (SIZE; on the device see cusMatcherRun).
+ * One call at a time may use a matcher (else BUSY), in any stream (core.h); others are independent.
+ * Device memory, FFT, 8-bit images: about 16 * channels + 30 bytes per pixel, for other methods than SQDIFF 14 * channels more, with a
+ * mask 20 * (channels + 1) more, and 12 bytes for each position and further template. DIRECT: 8 bytes for each position and template if
+ * more than one match or `subpixel` is wanted, and 8 to 48 bytes for each position if the template is cut into pieces (above 66,050
+ * bytes at the latest) or has a mask.
  * Errors: NULL, VALUE, TYPE, SIZE, SPACE, NO_MEMORY, NO_CUDA, CUDA, UNSUPPORTED. */
 CUS_API cusStatus cusMatcherCreate(cusMatcher **matcher, const cusMat *templates, int count, int rows, int cols,
                                    const cusMatcherOptions *options, cusStream stream);

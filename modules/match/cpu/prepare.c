@@ -171,7 +171,9 @@ cusStatus match_host_prepare(cusMatcher *matcher, const void *templates, const u
         m->error = match_fft_correlationUnits(host->fft, m->channels) * 0x1p-24;
         match_prepareExact(m, host);
         CUSI_REQUIRE(!m->masked || host->pass_ns < INFINITY, CUS_ERROR_SIZE,
-                     "cusMatcherCreate: a mask with %.0f pixels inside is too large for exact sums", m->n);
+                     "cusMatcherCreate: mask has %.0f pixels inside, expected fewer in frames of %d x %d (rows x cols): "
+                     "their sums would not be exact",
+                     m->n, m->rows, m->cols);
         transformTemplates(m, host);
     }
     CUS_TRY(cusMatCreate(&matcher->results, m->count, m->max_matches * (int)sizeof(cusMatch), CUS_8UC1, CUS_HOST));
