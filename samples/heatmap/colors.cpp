@@ -30,7 +30,8 @@ std::vector<long long> histogramOf(const cv::Mat &before, const cv::Mat &now) {
     for (int y = 0; y < now.rows; y += step)
         for (int x = 0; x < now.cols; x += step) {
             const auto &a = before.at<cv::Vec3b>(y, x), &b = now.at<cv::Vec3b>(y, x);
-            ++counts[static_cast<size_t>(std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]) + std::abs(a[2] - b[2]))];
+            const int difference = std::abs(a[0] - b[0]) + std::abs(a[1] - b[1]) + std::abs(a[2] - b[2]);
+            ++counts[static_cast<size_t>(difference)];
         }
     return counts;
 }
@@ -65,7 +66,7 @@ std::vector<cv::Vec3b> paletteColors(const std::string &palette, int n, int full
     std::vector<cv::Vec3b> colors;
     for (int d = 0; d < n; ++d) {
         const double at = std::min(1.0, static_cast<double>(d) / full_scale);
-        colors.push_back(map.empty() ? classic(at) : map[static_cast<size_t>(at * 255 + 0.5)]);
+        colors.push_back(map.empty() ? classic(at) : map[static_cast<size_t>(std::lround(at * 255))]);
     }
     return colors;
 }
