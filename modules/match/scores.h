@@ -90,7 +90,7 @@ MATCH_FN double match_score(const MatchModel *m, const MatchTemplate *t, const d
     }
     case CUS_MATCH_CCOEFF_NORMED: {
         const MatchPair flat = match_centered(m, t->t2, t->t1, t->t1), window = match_centered(m, s2, s1, s1);
-        /* Of floats of about p, rounding is below 2^-100 p^2 n^2; a pixel that differs from the others does so by 2^-24 of itself. */
+        /* Floats of about p: rounding is below 2^-100 p^2 n^2; a pixel that differs from the others does so by 2^-24 of itself. */
         const double least = m->integer ? 0 : 0x1p-60 * p[0] * p[0] * m->n;
         if (!(t->variation > 0))
             return 1;

@@ -11,7 +11,7 @@ namespace heatmap {
 
 const std::vector<std::string> &paletteNames();
 
-// Of changes from 0 to `n` - 1, of which `full_scale` and larger ones have the last color of the palette.
+// The colors of changes from 0 to `n` - 1; `full_scale` and larger ones have the last color of the palette.
 std::vector<cv::Vec3b> paletteColors(const std::string &palette, int n, int full_scale);
 
 // The change that should have the last color, from 150 to 765, so that what moves in these successive frames (8UC3) has all colors, a quarter of it the last,

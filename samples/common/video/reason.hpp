@@ -5,10 +5,10 @@
 
 namespace sample {
 
-// Of /dev/video`number`.
+// Why /dev/video`number` cannot be opened.
 std::string cameraProblem(const std::string &number);
 
-// Asks the server; takes a few seconds at most, but for the resolver. Of http also what the server answers.
+// Why a URL cannot be opened: asks the server, and says what it answers to http. Takes a few seconds at most, but for the resolver.
 std::string urlProblem(const std::string &url);
 
 } // namespace sample

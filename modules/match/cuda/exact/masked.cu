@@ -1,5 +1,5 @@
-// Window sums inside a mask: correlations of the frame's channels and of their squares with the mask, by transforms in double. Those
-// of bytes are integers, and the error is below one half.
+// Window sums inside a mask: correlations of the frame's channels and of their squares with the mask, by transforms in double. Sums
+// of bytes are integers, and the transforms' error is below one half, so rounding makes them exact.
 #include "match/cuda/exact/transforms.cuh"
 
 namespace cusi::match {
