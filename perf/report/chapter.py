@@ -18,7 +18,7 @@ class Chapter:
         self.device = result["gpu" if self.on_gpu else "cpu"]
         self.measured = {resultfile.key(row): row for row in self.rows}
         self.plain = [row for row in self.rows if not is_sweep(row) and not is_latency(row) and "fraction_of_bus" not in row]
-        self.wanted = [t for t in resultfile.targets() if t["backend"] == ("cuda" if self.on_gpu else "host")]
+        self.wanted = [t for t in resultfile.targets(self.device) if t["backend"] == ("cuda" if self.on_gpu else "host")]
         self.plots = {}  # file name: plot, of the sections made so far
 
     def summary(self):

@@ -98,8 +98,10 @@ def key(row):
     return row["id"], row["backend"]
 
 
-def targets():
-    return load(ROOT / "perf" / "targets.json")["targets"]
+def targets(device=None):
+    """All targets, or those that mean something on `device`: targets in milliseconds are of one GPU."""
+    asked = load(ROOT / "perf" / "targets.json")
+    return [target for target in asked["targets"] if device in (None, asked["gpu"]) or "target_ms" not in target]
 
 
 def judge(target, row, measured):
@@ -120,11 +122,11 @@ def judge(target, row, measured):
     return peer / median >= target["ratio"], asked, f"{peer / median:.3g}x"
 
 
-def against_targets(rows, backend):
-    """Lines of a table of the targets of one backend, and how many were met."""
+def against_targets(rows, backend, device):
+    """Lines of a table of the targets of one backend and device, and how many were met."""
     measured = {key(row): row for row in rows}
     lines, met, asked_for = [], 0, 0
-    for target in targets():
+    for target in targets(device):
         if target["backend"] != backend:
             continue
         asked_for += 1
